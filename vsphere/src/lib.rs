@@ -1,1 +1,42 @@
-//! To be written.
+//! The vCenter client. It knows no Kubernetes.
+//!
+//! One [`Client`] per vCenter holds one session, whoever uses it. [`Inventory`] keeps a cache of all
+//! virtual machines below some folders by one long poll, and awaits tasks on the same stream, so a
+//! caller reads the cache and sends only calls that change something.
+//!
+//! Two wires carry the VIM API, VI/JSON and SOAP, behind the tree of [`Value`]; callers can't tell
+//! which is in use.
+
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
+
+pub mod automation;
+mod client;
+mod config;
+mod error;
+mod gate;
+mod http;
+pub mod inventory;
+mod methods;
+mod metrics;
+mod network;
+mod properties;
+mod session;
+pub mod spec;
+mod tls;
+mod value;
+mod wire;
+
+pub use client::{About, Client};
+pub use config::{Config, Credentials, PathStyle, Secret, Trust, WireChoice};
+pub use error::{Error, Fault, Kind, Result};
+pub use inventory::{Inventory, Vm};
+pub use metrics::Metrics;
+pub use network::{Datastore, Network};
+pub use properties::ObjectContent;
+pub use spec::{
+    Allocation, Backing, CloneSpec, ConfigSpec, DeviceChange, DiskMoveType, EthernetCard, EthernetKind,
+    ManagedBy, RelocateSpec,
+};
+pub use tls::{Thumbprint, ThumbprintError};
+pub use value::{MoRef, Object, Value};
+pub use wire::WireKind;

@@ -1,0 +1,137 @@
+//! Which vCenter, as whom, and what makes it trustworthy.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::{Metrics, Thumbprint};
+
+/// A vCenter and the credentials for it.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Host name or address, as in the certificate.
+    pub host: String,
+    /// HTTPS port, 443 as a rule.
+    pub port: u16,
+    /// Who logs in, and how it is proved.
+    pub credentials: Credentials,
+    /// How the server's certificate is judged.
+    pub trust: Trust,
+    /// Which protocol carries the VIM API.
+    pub wire: WireChoice,
+    /// Which form of the Automation API is used.
+    pub automation: PathStyle,
+    /// The longest time a connection may take to be made.
+    pub connect_timeout: Duration,
+    /// The longest time a call may take, retries aside.
+    pub call_timeout: Duration,
+    /// How long vCenter may hold the long poll; keep it below the idle timeout of any proxy between.
+    pub poll_timeout: Duration,
+    /// How many calls may be in flight at first; adapts to what vCenter bears.
+    pub width: usize,
+    /// Where calls are counted.
+    pub metrics: Metrics,
+}
+
+impl Config {
+    /// Port 443, the system's trust anchors, everything else found by asking.
+    pub fn new(host: impl Into<String>, username: impl Into<String>, password: impl Into<String>) -> Self {
+        Self {
+            host: host.into(),
+            port: 443,
+            credentials: Credentials { username: username.into(), password: Secret(password.into()) },
+            trust: Trust::System,
+            wire: WireChoice::Auto,
+            automation: PathStyle::Auto,
+            connect_timeout: Duration::from_secs(10),
+            call_timeout: Duration::from_mins(1),
+            poll_timeout: Duration::from_mins(4),
+            width: 24,
+            metrics: Metrics::default(),
+        }
+    }
+
+    /// `https://host:port`.
+    pub fn base_url(&self) -> String {
+        let host = if self.host.contains(':') && !self.host.starts_with('[') {
+            format!("[{}]", self.host)
+        } else {
+            self.host.clone()
+        };
+        format!("https://{host}:{}", self.port)
+    }
+}
+
+/// A user name and its password.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Credentials {
+    /// Such as `administrator@vsphere.local`.
+    pub username: String,
+    /// Never printed.
+    pub password: Secret,
+}
+
+/// Text that is never printed.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// The text itself, for the one place that sends it.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<String> for Secret {
+    fn from(text: String) -> Self {
+        Self(text)
+    }
+}
+
+impl From<&str> for Secret {
+    fn from(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("<redacted>")
+    }
+}
+
+/// How the server's certificate is judged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Trust {
+    /// It chains to one of these certificates (PEM) and names the host.
+    CaBundle(String),
+    /// It is exactly this one, whoever signed it and whatever it names.
+    Thumbprint(Thumbprint),
+    /// It chains to a trust anchor of the operating system and names the host.
+    System,
+    /// It is not judged. Anyone on the path can read the password.
+    Insecure,
+}
+
+/// Which protocol carries the VIM API.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WireChoice {
+    /// VI/JSON where the server has it (8.0 U1 and later), else SOAP.
+    #[default]
+    Auto,
+    /// VI/JSON.
+    ViJson,
+    /// SOAP.
+    Soap,
+}
+
+/// Which form of the Automation API is used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PathStyle {
+    /// `/api` where the server has it, else `/rest`; the first call finds out.
+    #[default]
+    Auto,
+    /// `/api`, from 7.0 on.
+    Api,
+    /// `/rest`, deprecated since 7.0 U2 and still served.
+    Rest,
+}

@@ -1,0 +1,406 @@
+//! What went wrong, with what, and what can be done about it.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+
+use crate::{MoRef, Thumbprint, Value};
+
+/// A call that did not do what was asked.
+///
+/// Says which method failed on which object, what kind of failure it is, whether the same call may
+/// help later, and what a vSphere admin can do. Clones are cheap.
+#[derive(Clone)]
+pub struct Error(Arc<Inner>);
+
+#[derive(Clone)]
+struct Inner {
+    method: Cow<'static, str>,
+    object: Option<String>,
+    kind: Kind,
+    fault: Option<Fault>,
+}
+
+/// A fault as vCenter tells it.
+#[derive(Clone, PartialEq)]
+pub struct Fault {
+    /// The fault's type, such as `DuplicateName`. Match on this, never on the message.
+    pub type_name: String,
+    /// The localised message; may be empty.
+    pub message: String,
+    /// The fault's own fields.
+    pub detail: Value,
+}
+
+/// The kinds of failure that callers tell apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Kind {
+    /// The session is gone, and logging in again did not help.
+    NotAuthenticated,
+    /// vCenter refuses the user name or the password.
+    InvalidLogin,
+    /// The user lacks a privilege.
+    NoPermission {
+        /// Such as `VirtualMachine.Inventory.CreateFromExisting`; empty if vCenter did not say.
+        privilege: String,
+    },
+    /// The object, or one that the call names, does not exist (any more).
+    NotFound {
+        /// The object that is missing, where vCenter said so.
+        missing: Option<MoRef>,
+    },
+    /// The name is taken in that folder.
+    DuplicateName {
+        /// The name.
+        name: String,
+        /// Who has it, where vCenter said so.
+        holder: Option<MoRef>,
+    },
+    /// No host, pool or datastore has room.
+    InsufficientResources,
+    /// The object is in a state that does not allow the call, such as a running VM that is destroyed.
+    InvalidState,
+    /// The object is busy or was changed meanwhile (`TaskInProgress`, `ConcurrentAccess`).
+    Busy,
+    /// The request itself is wrong.
+    InvalidRequest,
+    /// vCenter (or the proxy before it) has no time: 503, 429, an HTML page.
+    Overloaded,
+    /// No connection came about, so nothing was done.
+    Unreachable {
+        /// The cause, from the operating system.
+        cause: String,
+    },
+    /// The request went out and no answer came back: it may or may not have been carried out.
+    AnswerLost {
+        /// The cause.
+        cause: String,
+    },
+    /// The call took longer than allowed; it may or may not have been carried out.
+    TimedOut,
+    /// The server's certificate was refused, so nothing was sent.
+    Tls {
+        /// Why it was refused.
+        cause: String,
+        /// The SHA-256 thumbprint of the certificate that the server showed.
+        shown: Option<Thumbprint>,
+    },
+    /// vCenter ended the call, because the session or the collector went away.
+    Canceled,
+    /// This server, or this build, can't do that.
+    Unsupported {
+        /// What can't be done.
+        what: String,
+    },
+    /// The answer makes no sense.
+    Unexpected {
+        /// What does not fit.
+        cause: String,
+    },
+    /// Any other fault.
+    Fault,
+}
+
+/// The result of a call to vCenter.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+impl Error {
+    /// A failure of `method` without a fault of vCenter.
+    pub fn new(method: impl Into<Cow<'static, str>>, kind: Kind) -> Self {
+        Self(Arc::new(Inner { method: method.into(), object: None, kind, fault: None }))
+    }
+
+    /// A failure that vCenter tells by a fault.
+    pub fn from_fault(method: impl Into<Cow<'static, str>>, fault: Fault) -> Self {
+        let kind = kind_of(&fault);
+        Self(Arc::new(Inner { method: method.into(), object: None, kind, fault: Some(fault) }))
+    }
+
+    /// The same failure, of this object.
+    #[must_use]
+    pub fn on(mut self, object: impl fmt::Display) -> Self {
+        Arc::make_mut(&mut self.0).object = Some(object.to_string());
+        self
+    }
+
+    /// The method that failed, such as `CloneVM_Task`.
+    pub fn method(&self) -> &str {
+        &self.0.method
+    }
+
+    /// The object that it failed on: a reference or a name.
+    pub fn object(&self) -> Option<&str> {
+        self.0.object.as_deref()
+    }
+
+    /// What kind of failure it is.
+    pub fn kind(&self) -> &Kind {
+        &self.0.kind
+    }
+
+    /// The fault of vCenter, if it is one.
+    pub fn fault(&self) -> Option<&Fault> {
+        self.0.fault.as_ref()
+    }
+
+    /// Whether the object does not exist.
+    pub fn is_not_found(&self) -> bool {
+        matches!(self.0.kind, Kind::NotFound { .. })
+    }
+
+    /// Whether the call may have been carried out although it failed. Look before doing it again.
+    pub fn outcome_unknown(&self) -> bool {
+        matches!(self.0.kind, Kind::AnswerLost { .. } | Kind::TimedOut | Kind::Unexpected { .. })
+    }
+
+    /// Whether the same call may succeed later without anybody's doing.
+    pub fn retryable(&self) -> bool {
+        matches!(
+            self.0.kind,
+            Kind::NotAuthenticated
+                | Kind::Busy
+                | Kind::Overloaded
+                | Kind::Unreachable { .. }
+                | Kind::AnswerLost { .. }
+                | Kind::TimedOut
+                | Kind::Canceled
+        )
+    }
+
+    /// The failure as a word for metrics and condition reasons, such as `DuplicateName`.
+    pub fn category(&self) -> &'static str {
+        match self.0.kind {
+            Kind::NotAuthenticated => "NotAuthenticated",
+            Kind::InvalidLogin => "InvalidLogin",
+            Kind::NoPermission { .. } => "NoPermission",
+            Kind::NotFound { .. } => "NotFound",
+            Kind::DuplicateName { .. } => "DuplicateName",
+            Kind::InsufficientResources => "InsufficientResources",
+            Kind::InvalidState => "InvalidState",
+            Kind::Busy => "Busy",
+            Kind::InvalidRequest => "InvalidRequest",
+            Kind::Overloaded => "Overloaded",
+            Kind::Unreachable { .. } => "Unreachable",
+            Kind::AnswerLost { .. } => "AnswerLost",
+            Kind::TimedOut => "TimedOut",
+            Kind::Tls { .. } => "CertificateRefused",
+            Kind::Canceled => "Canceled",
+            Kind::Unsupported { .. } => "Unsupported",
+            Kind::Unexpected { .. } => "Unexpected",
+            Kind::Fault => "Fault",
+        }
+    }
+
+    /// What a vSphere admin can do about it, as a sentence.
+    pub fn advice(&self) -> Cow<'static, str> {
+        match &self.0.kind {
+            Kind::NotAuthenticated => "Check that the session limit of vCenter is not reached.".into(),
+            Kind::InvalidLogin => "Check the user name and the password in the credentials Secret.".into(),
+            Kind::NoPermission { privilege } if privilege.is_empty() => {
+                "Give the user the privileges that the installation guide lists.".into()
+            }
+            Kind::NoPermission { privilege } => {
+                format!("Give the user the privilege {privilege} on the object and its parents.").into()
+            }
+            Kind::NotFound { .. } => "Check that the object still exists in this vCenter.".into(),
+            Kind::DuplicateName { name, .. } => {
+                format!("Rename or remove the object that is called {name:?} in that folder.").into()
+            }
+            Kind::InsufficientResources => {
+                "Free capacity, raise the resource pool's limits, or ask for fewer reservations.".into()
+            }
+            Kind::InvalidState => "Look at the object's state in vCenter.".into(),
+            Kind::Busy => "Another task works on the object; it is tried again.".into(),
+            Kind::Overloaded => "vCenter has no capacity for the call now; it is tried again.".into(),
+            Kind::Unreachable { .. } => "Check the address, the port and the network path to vCenter.".into(),
+            Kind::AnswerLost { .. } | Kind::TimedOut => {
+                "The outcome is looked up before anything is tried again.".into()
+            }
+            Kind::Tls { shown: Some(shown), .. } => {
+                format!("If this is the right server, trust its CA or the thumbprint {shown}.").into()
+            }
+            Kind::Tls { shown: None, .. } => "Check the certificate of vCenter and the CA bundle.".into(),
+            Kind::Canceled => "The session or the server ended the call; it is tried again.".into(),
+            Kind::Unsupported { .. } => "Use a vCenter release or a setting that supports it.".into(),
+            Kind::InvalidRequest | Kind::Unexpected { .. } | Kind::Fault => {
+                "Look up the task and its events in vCenter.".into()
+            }
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Inner { method, object, kind, fault } = &*self.0;
+        f.write_str(method)?;
+        if let Some(object) = object {
+            write!(f, " on {object}")?;
+        }
+        f.write_str(": ")?;
+        if let Some(fault) = fault {
+            return fmt::Display::fmt(fault, f);
+        }
+        match kind {
+            Kind::Unreachable { cause } => write!(f, "vCenter can't be reached: {cause}"),
+            Kind::AnswerLost { cause } => write!(f, "the answer was lost: {cause}"),
+            Kind::TimedOut => f.write_str("no answer in time"),
+            Kind::Tls { cause, shown: Some(shown) } => {
+                write!(f, "the certificate of vCenter was refused: {cause} (it showed SHA-256 {shown})")
+            }
+            Kind::Tls { cause, shown: None } => write!(f, "TLS failed: {cause}"),
+            Kind::Unsupported { what } => write!(f, "not supported: {what}"),
+            Kind::Unexpected { cause } => write!(f, "the answer makes no sense: {cause}"),
+            Kind::NotFound { missing: Some(missing) } => write!(f, "{missing} does not exist"),
+            Kind::InvalidLogin => f.write_str("vCenter refuses the user name or the password"),
+            other => write!(f, "{}", Category(other)),
+        }
+    }
+}
+
+struct Category<'a>(&'a Kind);
+
+impl fmt::Display for Category<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.0 {
+            Kind::NotAuthenticated => "the session is not authenticated",
+            Kind::NotFound { .. } => "it does not exist",
+            Kind::Overloaded => "vCenter is overloaded or starting",
+            Kind::Canceled => "vCenter cancelled the call",
+            Kind::InvalidRequest => "vCenter does not understand the request",
+            _ => "it failed",
+        })
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Error({}: {self})", self.category())
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.message.is_empty() {
+            f.write_str(&self.type_name)
+        } else {
+            write!(f, "{} ({})", self.message.trim_end_matches('.'), self.type_name)
+        }
+    }
+}
+
+impl fmt::Debug for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl Fault {
+    /// Reads a fault object, with or without the `LocalizedMethodFault` around it.
+    pub fn read(value: &Value) -> Self {
+        let inner = value.get("fault");
+        let (detail, outer) = if inner.as_object().is_some() { (inner, Some(value)) } else { (value, None) };
+        let message = outer
+            .and_then(|outer| outer.get("localizedMessage").as_str())
+            .or_else(|| detail.get("faultstring").as_str())
+            .or_else(|| {
+                detail.get("faultMessage").items().first().and_then(|first| first.get("message").as_str())
+            })
+            .unwrap_or_default();
+        let type_name = match detail.type_name() {
+            "" => "MethodFault",
+            name => name,
+        };
+        Self { type_name: type_name.to_owned(), message: message.to_owned(), detail: detail.clone() }
+    }
+}
+
+/// Sorts a fault by its type; base types are spelled out because the wire names the leaf only.
+fn kind_of(fault: &Fault) -> Kind {
+    let text = |name: &str| fault.detail.get(name).as_str().unwrap_or_default().to_owned();
+    let moref = |name: &str| fault.detail.get(name).as_moref().cloned();
+    match fault.type_name.as_str() {
+        "NotAuthenticated" => Kind::NotAuthenticated,
+        "InvalidLogin" | "PasswordExpired" | "InvalidLocale" | "NoClientCertificate" => Kind::InvalidLogin,
+        "NoPermission" | "RestrictedByAdministrator" => Kind::NoPermission { privilege: text("privilegeId") },
+        "ManagedObjectNotFound" => Kind::NotFound { missing: moref("obj") },
+        "NotFound" | "FileNotFound" => Kind::NotFound { missing: None },
+        "DuplicateName" | "AlreadyExists" => {
+            Kind::DuplicateName { name: text("name"), holder: moref("object") }
+        }
+        "NoDiskSpace" | "NoCompatibleHost" | "NoCompatibleDatastore" | "NumVirtualCpusExceedsLimit" => {
+            Kind::InsufficientResources
+        }
+        name if name.starts_with("Insufficient") => Kind::InsufficientResources,
+        "InvalidPowerState"
+        | "InvalidState"
+        | "InvalidHostState"
+        | "InvalidDatastoreState"
+        | "InvalidHostConnectionState"
+        | "ToolsUnavailable"
+        | "NotSupported"
+        | "InMaintenanceMode" => Kind::InvalidState,
+        "TaskInProgress" | "ConcurrentAccess" | "ResourceInUse" | "VAppTaskInProgress" => Kind::Busy,
+        "RequestCanceled" => Kind::Canceled,
+        "HostCommunication" | "HostNotReachable" | "HostNotConnected" => Kind::Busy,
+        "InvalidRequest" | "InvalidArgument" | "InvalidProperty" | "InvalidType" | "MethodNotFound"
+        | "InvalidName" => Kind::InvalidRequest,
+        _ => Kind::Fault,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Object;
+
+    fn fault(type_name: &str) -> Error {
+        let detail = Object::new(type_name.to_owned())
+            .with("name", "cp-0")
+            .with("object", MoRef::vm("vm-7"))
+            .with("privilegeId", "Resource.AssignVMToPool");
+        let outer = Object::new("LocalizedMethodFault")
+            .with("fault", detail)
+            .with("localizedMessage", "It went wrong.");
+        Error::from_fault("CloneVM_Task", Fault::read(&outer.into())).on("cp-0")
+    }
+
+    #[test]
+    fn faults_are_sorted_by_type() {
+        let cases = [
+            ("NotAuthenticated", "NotAuthenticated", true),
+            ("InvalidLogin", "InvalidLogin", false),
+            ("ManagedObjectNotFound", "NotFound", false),
+            ("DuplicateName", "DuplicateName", false),
+            ("InsufficientMemoryResourcesFault", "InsufficientResources", false),
+            ("TaskInProgress", "Busy", true),
+            ("InvalidPowerState", "InvalidState", false),
+            ("RequestCanceled", "Canceled", true),
+            ("NoPermission", "NoPermission", false),
+            ("SystemError", "Fault", false),
+        ];
+        for (type_name, category, retryable) in cases {
+            let error = fault(type_name);
+            assert_eq!(error.category(), category);
+            assert_eq!(error.retryable(), retryable, "{type_name}");
+            assert!(!error.outcome_unknown());
+            assert_eq!(error.to_string(), format!("CloneVM_Task on cp-0: It went wrong ({type_name})"));
+        }
+        assert_eq!(
+            fault("DuplicateName").kind(),
+            &Kind::DuplicateName { name: "cp-0".into(), holder: Some(MoRef::vm("vm-7")) }
+        );
+        assert!(fault("NoPermission").advice().contains("Resource.AssignVMToPool"));
+    }
+
+    #[test]
+    fn a_refused_certificate_says_which_one_was_shown() {
+        let shown = Thumbprint::of(b"der");
+        let error =
+            Error::new("Login", Kind::Tls { cause: "unknown issuer".into(), shown: Some(shown.clone()) });
+        assert!(error.to_string().contains(&shown.to_string()));
+        assert!(error.advice().contains(&shown.to_string()));
+    }
+}

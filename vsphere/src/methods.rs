@@ -1,0 +1,168 @@
+//! The calls that Layercake makes, each with its arguments in the order of the WSDL.
+
+use crate::spec::{Allocation, CloneSpec, ConfigSpec, EthernetCard};
+use crate::{Client, Error, Kind, MoRef, Object, Result, Value};
+
+impl Client {
+    /// Starts a clone. Never sent twice: when the answer is lost, look the machine up by its name and UUID.
+    pub async fn clone_vm(
+        &self,
+        source: &MoRef,
+        folder: &MoRef,
+        name: &str,
+        spec: CloneSpec,
+    ) -> Result<MoRef> {
+        let args = Object::new("CloneVMRequestType")
+            .with("folder", folder)
+            .with("name", crate::spec::escape_name(name))
+            .with("spec", spec);
+        self.task_of(source, "CloneVM_Task", Some(args)).await.map_err(|error| error.on(name))
+    }
+
+    /// Starts a change of a machine's settings.
+    pub async fn reconfigure_vm(&self, vm: &MoRef, spec: ConfigSpec) -> Result<MoRef> {
+        let args = Object::new("ReconfigVMRequestType").with("spec", spec);
+        self.task_of(vm, "ReconfigVM_Task", Some(args)).await
+    }
+
+    /// Starts to power a machine on.
+    pub async fn power_on(&self, vm: &MoRef) -> Result<MoRef> {
+        self.task_of(vm, "PowerOnVM_Task", Some(Object::new("PowerOnVMRequestType"))).await
+    }
+
+    /// Starts to power a machine off, hard.
+    pub async fn power_off(&self, vm: &MoRef) -> Result<MoRef> {
+        self.task_of(vm, "PowerOffVM_Task", None).await
+    }
+
+    /// Starts to suspend a machine.
+    pub async fn suspend(&self, vm: &MoRef) -> Result<MoRef> {
+        self.task_of(vm, "SuspendVM_Task", None).await
+    }
+
+    /// Starts to reset a machine, hard.
+    pub async fn reset(&self, vm: &MoRef) -> Result<MoRef> {
+        self.task_of(vm, "ResetVM_Task", None).await
+    }
+
+    /// Asks the guest to shut down; watch the power state.
+    pub async fn shutdown_guest(&self, vm: &MoRef) -> Result<()> {
+        self.call(vm, "ShutdownGuest", None).await.map(drop)
+    }
+
+    /// Asks the guest to reboot.
+    pub async fn reboot_guest(&self, vm: &MoRef) -> Result<()> {
+        self.call(vm, "RebootGuest", None).await.map(drop)
+    }
+
+    /// Starts to destroy a machine with its disks, a folder with all in it, or a pool.
+    pub async fn destroy(&self, object: &MoRef) -> Result<MoRef> {
+        self.task_of(object, "Destroy_Task", None).await
+    }
+
+    /// Starts a snapshot; the task's result is the snapshot.
+    pub async fn create_snapshot(&self, vm: &MoRef, name: &str, description: &str) -> Result<MoRef> {
+        let args = Object::new("CreateSnapshotRequestType")
+            .with("name", name)
+            .with("description", description)
+            .with("memory", false)
+            .with("quiesce", false);
+        self.task_of(vm, "CreateSnapshot_Task", Some(args)).await
+    }
+
+    /// Makes a machine a template.
+    pub async fn mark_as_template(&self, vm: &MoRef) -> Result<()> {
+        self.call(vm, "MarkAsTemplate", None).await.map(drop)
+    }
+
+    /// Creates a folder; `DuplicateName` tells who has the name.
+    pub async fn create_folder(&self, parent: &MoRef, name: &str) -> Result<MoRef> {
+        let args = Object::new("CreateFolderRequestType").with("name", crate::spec::escape_name(name));
+        moref(self.call(parent, "CreateFolder", Some(args)).await?, "CreateFolder")
+    }
+
+    /// Creates a resource pool; CPU in MHz, memory in MiB; what is not given is unlimited and not guaranteed.
+    pub async fn create_resource_pool(
+        &self,
+        parent: &MoRef,
+        name: &str,
+        cpu: Allocation,
+        memory: Allocation,
+    ) -> Result<MoRef> {
+        let args = Object::new("CreateResourcePoolRequestType")
+            .with("name", crate::spec::escape_name(name))
+            .with("spec", pool_spec(cpu, memory));
+        moref(self.call(parent, "CreateResourcePool", Some(args)).await?, "CreateResourcePool")
+    }
+
+    /// Changes a resource pool's guarantees and limits.
+    pub async fn update_resource_pool(
+        &self,
+        pool: &MoRef,
+        cpu: Allocation,
+        memory: Allocation,
+    ) -> Result<()> {
+        let args = Object::new("UpdateConfigRequestType").with("config", pool_spec(cpu, memory));
+        self.call(pool, "UpdateConfig", Some(args)).await.map(drop)
+    }
+
+    /// The machine with this instance UUID (or BIOS UUID), anywhere in the vCenter.
+    pub async fn find_by_uuid(&self, uuid: uuid::Uuid, instance: bool) -> Result<Option<MoRef>> {
+        let args = Object::new("FindByUuidRequestType")
+            .with("uuid", uuid.to_string())
+            .with("vmSearch", true)
+            .with("instanceUuid", instance);
+        let index = self.service("searchIndex")?;
+        Ok(self.call(&index, "FindByUuid", Some(args)).await?.as_moref().cloned())
+    }
+
+    /// The child of that name of a folder or a pool; names are escaped as vCenter stores them.
+    pub async fn find_child(&self, parent: &MoRef, name: &str) -> Result<Option<MoRef>> {
+        let args = Object::new("FindChildRequestType")
+            .with("entity", parent)
+            .with("name", crate::spec::escape_name(name));
+        let index = self.service("searchIndex")?;
+        Ok(self.call(&index, "FindChild", Some(args)).await?.as_moref().cloned())
+    }
+
+    /// The clock of vCenter.
+    pub async fn current_time(&self) -> Result<jiff::Timestamp> {
+        let answer =
+            self.call(&MoRef::new("ServiceInstance", "ServiceInstance"), "CurrentTime", None).await?;
+        answer.as_str().and_then(|text| text.parse().ok()).ok_or_else(|| unexpected("CurrentTime", "no time"))
+    }
+
+    /// The network cards of a machine or a template, in their order.
+    pub async fn network_cards(&self, vm: &MoRef) -> Result<Vec<EthernetCard>> {
+        let content = self.retrieve(std::slice::from_ref(vm), &["config.hardware.device"]).await?;
+        let devices =
+            content.first().map(|object| object.get("config.hardware.device").items()).unwrap_or_default();
+        Ok(devices.iter().filter_map(EthernetCard::read).collect())
+    }
+
+    async fn task_of(&self, object: &MoRef, method: &'static str, args: Option<Object>) -> Result<MoRef> {
+        moref(self.call(object, method, args).await?, method).map_err(|error| error.on(object))
+    }
+}
+
+fn pool_spec(cpu: Allocation, memory: Allocation) -> Object {
+    let full = |given: Allocation| {
+        Object::new("ResourceAllocationInfo")
+            .with("reservation", given.reservation.unwrap_or(0))
+            .with("expandableReservation", given.expandable.unwrap_or(true))
+            .with("limit", given.limit.unwrap_or(-1))
+            .with("shares", Object::new("SharesInfo").with("shares", 0).with("level", "normal"))
+    };
+    Object::new("ResourceConfigSpec").with("cpuAllocation", full(cpu)).with("memoryAllocation", full(memory))
+}
+
+fn moref(value: Value, method: &'static str) -> Result<MoRef> {
+    match value {
+        Value::Ref(moref) => Ok(moref),
+        _ => Err(unexpected(method, "no reference in the answer")),
+    }
+}
+
+pub(crate) fn unexpected(method: &'static str, cause: &str) -> Error {
+    Error::new(method, Kind::Unexpected { cause: cause.to_owned() })
+}

@@ -1,0 +1,79 @@
+//! What vCenter was asked, how it ended and how long it took.
+
+use std::time::Duration;
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::{Registry, Unit};
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Call {
+    method: String,
+    outcome: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Method {
+    method: String,
+}
+
+/// Counters of one client, or of several that share them. Clones count together.
+#[derive(Clone, Debug)]
+pub struct Metrics {
+    calls: Family<Call, Counter>,
+    seconds: Family<Method, Histogram, fn() -> Histogram>,
+    logins: Counter,
+    pub(crate) width: Gauge,
+    pub(crate) in_flight: Gauge,
+    pub(crate) machines: Gauge,
+}
+
+fn buckets() -> Histogram {
+    Histogram::new([0.005, 0.02, 0.1, 0.5, 2.0, 10.0, 60.0])
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self {
+            calls: Family::default(),
+            seconds: Family::new_with_constructor(buckets as fn() -> Histogram),
+            logins: Counter::default(),
+            width: Gauge::default(),
+            in_flight: Gauge::default(),
+            machines: Gauge::default(),
+        }
+    }
+}
+
+impl Metrics {
+    /// Counters that this registry shows as `vcenter_…`.
+    pub fn registered(registry: &mut Registry) -> Self {
+        let metrics = Self::default();
+        let registry = registry.sub_registry_with_prefix("vcenter");
+        registry.register("calls", "Calls to vCenter by method and outcome", metrics.calls.clone());
+        registry.register_with_unit(
+            "call_duration",
+            "Time of calls to vCenter",
+            Unit::Seconds,
+            metrics.seconds.clone(),
+        );
+        registry.register("logins", "Logins to vCenter", metrics.logins.clone());
+        registry.register("gate_width", "Calls that may be in flight", metrics.width.clone());
+        registry.register("calls_in_flight", "Calls that are in flight", metrics.in_flight.clone());
+        registry.register("inventory_machines", "Virtual machines in the cache", metrics.machines.clone());
+        metrics
+    }
+
+    pub(crate) fn count(&self, method: &str, outcome: &str, took: Duration) {
+        let call = Call { method: method.to_owned(), outcome: outcome.to_owned() };
+        self.calls.get_or_create(&call).inc();
+        self.seconds.get_or_create(&Method { method: method.to_owned() }).observe(took.as_secs_f64());
+    }
+
+    pub(crate) fn logged_in(&self) {
+        self.logins.inc();
+    }
+}

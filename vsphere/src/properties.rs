@@ -1,0 +1,81 @@
+//! Reading properties once, in batches.
+
+use crate::spec::{filter_spec, object_spec, property_spec, traversal};
+use crate::{Client, MoRef, Object, Result, Value};
+
+/// Some properties of one object.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ObjectContent {
+    /// The object.
+    pub obj: MoRef,
+    properties: Vec<(String, Value)>,
+}
+
+impl ObjectContent {
+    /// The property of that path; null if it is unset.
+    pub fn get(&self, path: &str) -> &Value {
+        self.properties.iter().find(|(name, _)| name == path).map_or(&Value::Null, |(_, value)| value)
+    }
+
+    pub(crate) fn into_properties(self) -> Vec<(String, Value)> {
+        self.properties
+    }
+
+    fn read(value: Value) -> Option<Self> {
+        let obj = value.get("obj").as_moref()?.clone();
+        let properties = value
+            .take("propSet")
+            .into_items()
+            .into_iter()
+            .filter_map(|property| {
+                let name = property.get("name").as_str()?.to_owned();
+                Some((name, property.take("val")))
+            })
+            .collect();
+        Some(Self { obj, properties })
+    }
+}
+
+impl Client {
+    /// Reads properties of objects, all in one call; the objects may be of several types.
+    ///
+    /// Fails with `NotFound` if one of the objects is gone.
+    pub async fn retrieve(&self, objects: &[MoRef], paths: &[&str]) -> Result<Vec<ObjectContent>> {
+        let mut kinds: Vec<&str> = objects.iter().map(MoRef::kind).collect();
+        kinds.sort_unstable();
+        kinds.dedup();
+        let properties = kinds.into_iter().map(|kind| property_spec(kind, paths)).collect();
+        let objects = objects.iter().map(|object| object_spec(object, false, Vec::new())).collect();
+        self.retrieve_spec(filter_spec(properties, objects, false)).await
+    }
+
+    /// Reads properties of all objects that a list-valued property of `parent` refers to, such as
+    /// the `datastore`s of a datacenter, in one call.
+    pub async fn retrieve_members(
+        &self,
+        parent: &MoRef,
+        list: &str,
+        kind: &str,
+        paths: &[&str],
+    ) -> Result<Vec<ObjectContent>> {
+        let select = vec![traversal(parent.kind(), list, Vec::new())];
+        let objects = vec![object_spec(parent, true, select)];
+        self.retrieve_spec(filter_spec(vec![property_spec(kind, paths)], objects, false)).await
+    }
+
+    pub(crate) async fn retrieve_spec(&self, spec: Value) -> Result<Vec<ObjectContent>> {
+        let collector = self.service("propertyCollector")?;
+        let args = Object::new("RetrievePropertiesExRequestType")
+            .with("specSet", vec![spec])
+            .with("options", Object::new("RetrieveOptions").with("maxObjects", 200));
+        let mut page = self.call(&collector, "RetrievePropertiesEx", Some(args)).await?;
+        let mut found = Vec::new();
+        loop {
+            let token = page.get("token").as_str().filter(|token| !token.is_empty()).map(str::to_owned);
+            found.extend(page.take("objects").into_items().into_iter().filter_map(ObjectContent::read));
+            let Some(token) = token else { return Ok(found) };
+            let args = Object::new("ContinueRetrievePropertiesExRequestType").with("token", token);
+            page = self.call(&collector, "ContinueRetrievePropertiesEx", Some(args)).await?;
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! Network cards, as they are added, changed and removed.
+
+use crate::{MoRef, Object, Value};
+
+/// One change of the virtual hardware.
+#[derive(Clone, Debug, PartialEq)]
+pub enum DeviceChange {
+    /// A new network card; its key must be negative and unlike every other in the same spec.
+    Add(EthernetCard),
+    /// The network card with this key becomes this one.
+    Edit(EthernetCard),
+    /// The network card with this key goes.
+    Remove(EthernetCard),
+    /// Any other device, with the operation (`add`, `edit`, `remove`) and, where files are meant, `create` or `destroy`.
+    Other {
+        /// `add`, `edit` or `remove`.
+        operation: &'static str,
+        /// `create`, `destroy` or `replace` for files of disks.
+        file_operation: Option<&'static str>,
+        /// The device.
+        device: Object,
+    },
+}
+
+impl From<DeviceChange> for Value {
+    fn from(change: DeviceChange) -> Self {
+        let (operation, file_operation, device) = match change {
+            DeviceChange::Add(card) => ("add", None, card.into()),
+            DeviceChange::Edit(card) => ("edit", None, card.into()),
+            DeviceChange::Remove(card) => ("remove", None, card.into()),
+            DeviceChange::Other { operation, file_operation, device } => {
+                (operation, file_operation, device.into())
+            }
+        };
+        let device: Value = device;
+        Object::new("VirtualDeviceConfigSpec")
+            .with("operation", operation)
+            .with_some("fileOperation", file_operation)
+            .with("device", device)
+            .into()
+    }
+}
+
+/// A network card.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EthernetCard {
+    /// The device's key: the one that vCenter gave, or a negative one for a new card.
+    pub key: i32,
+    /// What the guest sees.
+    pub kind: EthernetKind,
+    /// What it is plugged into; `None` leaves it (edit, remove).
+    pub backing: Option<Backing>,
+    /// Set where the network provider chose it; else vCenter does.
+    pub mac: Option<String>,
+    /// The network provider's own name of the port, which NSX reads.
+    pub external_id: Option<String>,
+}
+
+/// The card that the guest sees.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum EthernetKind {
+    /// The paravirtual card, the one to use.
+    #[default]
+    Vmxnet3,
+    /// An old paravirtual card.
+    Vmxnet2,
+    /// An emulated Intel 82545EM.
+    E1000,
+    /// An emulated Intel 82574.
+    E1000e,
+    /// An emulated AMD card.
+    Pcnet32,
+}
+
+impl EthernetKind {
+    /// The device's type.
+    pub fn type_name(self) -> &'static str {
+        match self {
+            Self::Vmxnet3 => "VirtualVmxnet3",
+            Self::Vmxnet2 => "VirtualVmxnet2",
+            Self::E1000 => "VirtualE1000",
+            Self::E1000e => "VirtualE1000e",
+            Self::Pcnet32 => "VirtualPCNet32",
+        }
+    }
+
+    /// The kind by its type's name, if it is one of ours.
+    pub fn from_type_name(name: &str) -> Option<Self> {
+        [Self::Vmxnet3, Self::Vmxnet2, Self::E1000, Self::E1000e, Self::Pcnet32]
+            .into_iter()
+            .find(|kind| kind.type_name() == name)
+    }
+}
+
+/// What a network card is plugged into.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Backing {
+    /// A port group of a standard switch.
+    Network {
+        /// The network's name.
+        name: String,
+        /// The network.
+        network: Option<MoRef>,
+    },
+    /// A port group of a distributed switch.
+    Portgroup {
+        /// The switch's UUID.
+        switch_uuid: String,
+        /// The port group's key, as a rule its MoID.
+        key: String,
+    },
+    /// An NSX segment seen as an opaque network.
+    Opaque {
+        /// The segment's id.
+        id: String,
+        /// Such as `nsx.LogicalSwitch`.
+        kind: String,
+    },
+}
+
+impl From<Backing> for Value {
+    fn from(backing: Backing) -> Self {
+        match backing {
+            Backing::Network { name, network } => Object::new("VirtualEthernetCardNetworkBackingInfo")
+                .with("deviceName", name)
+                .with_some("network", network),
+            Backing::Portgroup { switch_uuid, key } => {
+                let port = Object::new("DistributedVirtualSwitchPortConnection")
+                    .with("switchUuid", switch_uuid)
+                    .with("portgroupKey", key);
+                Object::new("VirtualEthernetCardDistributedVirtualPortBackingInfo").with("port", port)
+            }
+            Backing::Opaque { id, kind } => Object::new("VirtualEthernetCardOpaqueNetworkBackingInfo")
+                .with("opaqueNetworkId", id)
+                .with("opaqueNetworkType", kind),
+        }
+        .into()
+    }
+}
+
+impl From<EthernetCard> for Value {
+    fn from(card: EthernetCard) -> Self {
+        let connectable = card.backing.is_some().then(|| {
+            Object::new("VirtualDeviceConnectInfo")
+                .with("startConnected", true)
+                .with("allowGuestControl", true)
+                .with("connected", true)
+        });
+        let address_type = card.mac.as_ref().map(|_| "manual");
+        Object::new(card.kind.type_name())
+            .with("key", card.key)
+            .with_some("backing", card.backing)
+            .with_some("connectable", connectable)
+            .with_some("addressType", address_type)
+            .with_some("macAddress", card.mac)
+            .with_some("externalId", card.external_id)
+            .into()
+    }
+}
+
+impl EthernetCard {
+    /// Reads a network card; `None` for any other device. The MAC is kept only where it was set by hand.
+    pub fn read(device: &Value) -> Option<Self> {
+        let kind = EthernetKind::from_type_name(device.type_name())?;
+        let text = |name: &str| device.get(name).as_str().map(str::to_owned);
+        Some(Self {
+            key: i32::try_from(device.get("key").as_i64()?).ok()?,
+            kind,
+            backing: Backing::read(device.get("backing")),
+            mac: text("macAddress").filter(|_| device.get("addressType").as_str() == Some("manual")),
+            external_id: text("externalId"),
+        })
+    }
+}
+
+impl Backing {
+    fn read(backing: &Value) -> Option<Self> {
+        let text = |value: &Value, name: &str| value.get(name).as_str().unwrap_or_default().to_owned();
+        match backing.type_name() {
+            "VirtualEthernetCardNetworkBackingInfo" => Some(Self::Network {
+                name: text(backing, "deviceName"),
+                network: backing.get("network").as_moref().cloned(),
+            }),
+            "VirtualEthernetCardDistributedVirtualPortBackingInfo" => {
+                let port = backing.get("port");
+                Some(Self::Portgroup {
+                    switch_uuid: text(port, "switchUuid"),
+                    key: text(port, "portgroupKey"),
+                })
+            }
+            "VirtualEthernetCardOpaqueNetworkBackingInfo" => Some(Self::Opaque {
+                id: text(backing, "opaqueNetworkId"),
+                kind: text(backing, "opaqueNetworkType"),
+            }),
+            _ => None,
+        }
+    }
+}

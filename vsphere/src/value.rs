@@ -1,0 +1,371 @@
+//! The tree that both wires carry.
+//!
+//! SOAP and VI/JSON name types and fields alike, so one tree serves both: a codec turns it into
+//! bytes and back, and everything above the codec is written once. XML can't tell `42` from
+//! `"42"`, nor one element from a list of one; the accessors decide, never the parser.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+
+/// A reference to a managed object of one vCenter, such as `VirtualMachine:vm-12`.
+///
+/// References hold for one vCenter only and change when a machine is registered again.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct MoRef {
+    kind: Cow<'static, str>,
+    id: Arc<str>,
+}
+
+/// The types whose names are worth no allocation.
+const KNOWN: &[&str] = &[
+    "VirtualMachine",
+    "Folder",
+    "ResourcePool",
+    "Task",
+    "HostSystem",
+    "Datastore",
+    "Datacenter",
+    "Network",
+    "DistributedVirtualPortgroup",
+    "OpaqueNetwork",
+    "ClusterComputeResource",
+    "VirtualMachineSnapshot",
+    "ContainerView",
+    "ListView",
+    "PropertyFilter",
+];
+
+macro_rules! of_kind {
+    ($($(#[$doc:meta])* $name:ident => $kind:literal;)*) => {
+        $($(#[$doc])* pub fn $name(id: impl Into<Arc<str>>) -> Self {
+            Self { kind: Cow::Borrowed($kind), id: id.into() }
+        })*
+    };
+}
+
+impl MoRef {
+    /// A reference of any type.
+    pub fn new(kind: &str, id: impl Into<Arc<str>>) -> Self {
+        let kind = match KNOWN.iter().find(|known| **known == kind) {
+            Some(known) => Cow::Borrowed(*known),
+            None => Cow::Owned(kind.to_owned()),
+        };
+        Self { kind, id: id.into() }
+    }
+
+    of_kind! {
+        /// A virtual machine, such as `vm-12`.
+        vm => "VirtualMachine";
+        /// An inventory folder, such as `group-v3`.
+        folder => "Folder";
+        /// A resource pool, such as `resgroup-8`.
+        pool => "ResourcePool";
+        /// A datastore, such as `datastore-15`.
+        datastore => "Datastore";
+        /// A datacenter, such as `datacenter-2`.
+        datacenter => "Datacenter";
+        /// A host, such as `host-20`.
+        host => "HostSystem";
+        /// A task, such as `task-99`.
+        task => "Task";
+    }
+
+    /// The type's name, such as `VirtualMachine`.
+    pub fn kind(&self) -> &str {
+        &self.kind
+    }
+
+    /// The MoID, such as `vm-12`.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+}
+
+impl fmt::Display for MoRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.kind, self.id)
+    }
+}
+
+impl fmt::Debug for MoRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// A data object: its type and its fields in the order of the WSDL.
+#[derive(Clone, PartialEq)]
+pub struct Object {
+    type_name: Cow<'static, str>,
+    fields: Vec<(Cow<'static, str>, Value)>,
+}
+
+impl Object {
+    /// An object without fields yet.
+    pub fn new(type_name: impl Into<Cow<'static, str>>) -> Self {
+        Self { type_name: type_name.into(), fields: Vec::new() }
+    }
+
+    /// Adds a field at the end.
+    #[must_use]
+    pub fn with(mut self, name: &'static str, value: impl Into<Value>) -> Self {
+        self.fields.push((Cow::Borrowed(name), value.into()));
+        self
+    }
+
+    /// Adds a field at the end if there is a value.
+    #[must_use]
+    pub fn with_some(self, name: &'static str, value: Option<impl Into<Value>>) -> Self {
+        match value {
+            Some(value) => self.with(name, value),
+            None => self,
+        }
+    }
+
+    /// Adds a list at the end if it holds anything; an empty list and an absent one are the same.
+    #[must_use]
+    pub fn with_list(self, name: &'static str, items: Vec<impl Into<Value>>) -> Self {
+        if items.is_empty() { self } else { self.with(name, items) }
+    }
+
+    pub(crate) fn push(&mut self, name: impl Into<Cow<'static, str>>, value: Value) {
+        self.fields.push((name.into(), value));
+    }
+
+    /// The type's name; empty where the wire did not say.
+    pub fn type_name(&self) -> &str {
+        &self.type_name
+    }
+
+    /// The fields in order.
+    pub fn fields(&self) -> impl Iterator<Item = (&str, &Value)> {
+        self.fields.iter().map(|(name, value)| (name.as_ref(), value))
+    }
+
+    /// The field of that name, [`Value::Null`] if there is none.
+    pub fn get(&self, name: &str) -> &Value {
+        self.fields.iter().find(|(field, _)| field == name).map_or(&Value::Null, |(_, value)| value)
+    }
+
+    pub(crate) fn take(self, name: &str) -> Value {
+        self.fields.into_iter().find(|(field, _)| field == name).map_or(Value::Null, |(_, value)| value)
+    }
+}
+
+/// What a method takes or returns, or what a property holds.
+#[derive(Clone, PartialEq, Default)]
+pub enum Value {
+    /// Unset, or void.
+    #[default]
+    Null,
+    /// A boolean.
+    Bool(bool),
+    /// A whole number; int64 is exact.
+    Int(i64),
+    /// A number with a fraction.
+    Float(f64),
+    /// A string, an enumeration's member, a date or base64.
+    Str(String),
+    /// A reference to a managed object.
+    Ref(MoRef),
+    /// A list.
+    List(Vec<Value>),
+    /// A data object.
+    Object(Object),
+    /// A plain value where the declared type is `Any`, with the type that must be told (`string`).
+    Any(&'static str, Box<Value>),
+}
+
+impl Value {
+    /// A string in a field of type `Any`.
+    pub fn any_string(text: impl Into<String>) -> Self {
+        Self::Any("string", Box::new(Self::Str(text.into())))
+    }
+
+    /// Whether there is no value.
+    pub fn is_null(&self) -> bool {
+        matches!(self, Self::Null)
+    }
+
+    /// The text, of a string only.
+    pub fn as_str(&self) -> Option<&str> {
+        match self {
+            Self::Str(text) => Some(text),
+            Self::Any(_, inner) => inner.as_str(),
+            _ => None,
+        }
+    }
+
+    /// The whole number, also where the wire could only say it as text.
+    pub fn as_i64(&self) -> Option<i64> {
+        match self {
+            Self::Int(number) => Some(*number),
+            Self::Str(text) => text.trim().parse().ok(),
+            Self::Any(_, inner) => inner.as_i64(),
+            _ => None,
+        }
+    }
+
+    /// The boolean, also where the wire could only say it as text.
+    pub fn as_bool(&self) -> Option<bool> {
+        match self {
+            Self::Bool(truth) => Some(*truth),
+            Self::Str(text) => match text.trim() {
+                "true" | "1" => Some(true),
+                "false" | "0" => Some(false),
+                _ => None,
+            },
+            Self::Any(_, inner) => inner.as_bool(),
+            _ => None,
+        }
+    }
+
+    /// The reference.
+    pub fn as_moref(&self) -> Option<&MoRef> {
+        match self {
+            Self::Ref(moref) => Some(moref),
+            Self::Any(_, inner) => inner.as_moref(),
+            _ => None,
+        }
+    }
+
+    /// The data object.
+    pub fn as_object(&self) -> Option<&Object> {
+        match self {
+            Self::Object(object) => Some(object),
+            _ => None,
+        }
+    }
+
+    /// The members of a list; one for a single value, none where there is nothing.
+    pub fn items(&self) -> &[Value] {
+        match self {
+            Self::Null => &[],
+            Self::List(items) => items,
+            one => std::slice::from_ref(one),
+        }
+    }
+
+    /// The field of a data object, [`Value::Null`] if there is none.
+    pub fn get(&self, name: &str) -> &Value {
+        self.as_object().map_or(&Value::Null, |object| object.get(name))
+    }
+
+    /// The name of the data object's type, empty for anything else.
+    pub fn type_name(&self) -> &str {
+        self.as_object().map_or("", Object::type_name)
+    }
+
+    pub(crate) fn into_items(self) -> Vec<Value> {
+        match self {
+            Self::Null => Vec::new(),
+            Self::List(items) => items,
+            one => vec![one],
+        }
+    }
+
+    pub(crate) fn take(self, name: &str) -> Value {
+        match self {
+            Self::Object(object) => object.take(name),
+            _ => Value::Null,
+        }
+    }
+}
+
+macro_rules! from {
+    ($($from:ty => |$value:ident| $into:expr;)*) => {
+        $(impl From<$from> for Value { fn from($value: $from) -> Self { $into } })*
+    };
+}
+
+from! {
+    bool => |value| Self::Bool(value);
+    i32 => |value| Self::Int(value.into());
+    u32 => |value| Self::Int(value.into());
+    i64 => |value| Self::Int(value);
+    &str => |value| Self::Str(value.to_owned());
+    String => |value| Self::Str(value);
+    &String => |value| Self::Str(value.clone());
+    MoRef => |value| Self::Ref(value);
+    &MoRef => |value| Self::Ref(value.clone());
+    Object => |value| Self::Object(value);
+}
+
+impl<T: Into<Value>> From<Vec<T>> for Value {
+    fn from(items: Vec<T>) -> Self {
+        Self::List(items.into_iter().map(Into::into).collect())
+    }
+}
+
+/// Whether the value of a field must not be printed: passwords, and all that travels in guestinfo.
+fn secret(object: &Object, field: &str) -> bool {
+    field == "password"
+        || (field == "value" && object.get("key").as_str().is_some_and(|key| key.starts_with("guestinfo.")))
+}
+
+impl fmt::Debug for Object {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut out = f.debug_struct(&self.type_name);
+        for (name, value) in self.fields() {
+            if secret(self, name) {
+                out.field(name, &format_args!("<redacted>"));
+            } else {
+                out.field(name, value);
+            }
+        }
+        out.finish()
+    }
+}
+
+impl fmt::Debug for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Null => f.write_str("null"),
+            Self::Bool(value) => fmt::Debug::fmt(value, f),
+            Self::Int(value) => fmt::Debug::fmt(value, f),
+            Self::Float(value) => fmt::Debug::fmt(value, f),
+            Self::Str(value) => fmt::Debug::fmt(value, f),
+            Self::Ref(value) => fmt::Debug::fmt(value, f),
+            Self::List(value) => fmt::Debug::fmt(value, f),
+            Self::Object(value) => fmt::Debug::fmt(value, f),
+            Self::Any(_, value) => fmt::Debug::fmt(value, f),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn accessors_read_what_xml_leaves_as_text() {
+        let cases = [
+            ("42", Some(42), None),
+            ("true", None, Some(true)),
+            ("1", Some(1), Some(true)),
+            ("x", None, None),
+        ];
+        for (text, number, truth) in cases {
+            let value = Value::from(text);
+            assert_eq!(value.as_i64(), number, "{text}");
+            assert_eq!(value.as_bool(), truth, "{text}");
+        }
+        assert_eq!(Value::from("one").items().len(), 1);
+        assert_eq!(Value::Null.items().len(), 0);
+    }
+
+    #[test]
+    fn secrets_are_not_printed() {
+        let login = Object::new("LoginRequestType").with("userName", "u").with("password", "hunter2");
+        let option = Object::new("OptionValue")
+            .with("key", "guestinfo.userdata")
+            .with("value", Value::any_string("ca key"));
+        let plain = Object::new("OptionValue")
+            .with("key", "disk.enableUUID")
+            .with("value", Value::any_string("TRUE"));
+        let text = format!("{:?}", Value::from(vec![login, option, plain]));
+        assert!(!text.contains("hunter2") && !text.contains("ca key"), "{text}");
+        assert!(text.contains("TRUE"), "{text}");
+    }
+}
