@@ -1,1 +1,20 @@
-//! To be written.
+//! Every kind Layercake owns or reads: types, conversions, names and condition vocabularies.
+//!
+//! Nothing here talks to anybody: no client, no async, no clock. What a program *does* with these
+//! types belongs to `gcm`, `capw` and `vmop`; what the types *mean* is said once, here.
+//!
+//! Reading is lenient and writing is strict: a missing required field reads as its default, because
+//! one malformed object must not blind a program to all the others, while the CRDs made by
+//! [`crds`] refuse it at the API server.
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
+#![recursion_limit = "256"]
+
+pub mod capw;
+pub mod conditions;
+pub mod gcm;
+pub mod names;
+pub mod net;
+pub mod quantity;
+pub mod vmop;
+
+pub use quantity::Quantity;

@@ -1,0 +1,191 @@
+//! WCPMachine: what a machine needs of vSphere, and the template machines are made from.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Initialization, TemplateMeta};
+use crate::Quantity;
+
+/// What a machine needs of vSphere.
+#[derive(Clone, Debug, Default, PartialEq, CustomResource, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "infrastructure.cluster.vmware.com",
+    version = "v1beta2",
+    kind = "WCPMachine",
+    namespaced,
+    category = "cluster-api",
+    status = "WCPMachineStatus",
+    derive = "Default",
+    derive = "PartialEq",
+    doc = "What a machine needs of vSphere.",
+    printcolumn(name = "ProviderID", type_ = "string", json_path = ".spec.providerID"),
+    printcolumn(name = "IPAddr", type_ = "string", json_path = ".status.vmIp"),
+    printcolumn(
+        name = "Ready",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type=='Ready')].status",
+        priority = 1
+    ),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp", priority = 1)
+)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(extend("required" = ["imageName", "className", "storageClass"]))]
+pub struct WCPMachineSpec {
+    /// The identity of the virtual machine: `vsphere://` and its BIOS UUID. Drawn before anything
+    /// exists in vCenter and never changed.
+    #[serde(rename = "providerID", skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 512))]
+    pub provider_id: Option<String>,
+    /// The vSphere zone to place the virtual machine in. The Machine's own goes first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
+    pub failure_domain: Option<String>,
+    /// The VirtualMachineImage.
+    #[schemars(length(max = 253))]
+    pub image_name: String,
+    /// The VirtualMachineClass.
+    #[schemars(length(max = 253))]
+    pub class_name: String,
+    /// The storage class of the root disk.
+    #[schemars(length(max = 253))]
+    pub storage_class: String,
+    /// Further disks.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32))]
+    pub volumes: Vec<MachineVolume>,
+    /// How the virtual machine is turned off: `hard`, `soft` or `trySoft`. Left out: `hard`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 16))]
+    pub power_off_mode: Option<String>,
+    /// The least virtual hardware version.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_hardware_version: Option<i32>,
+}
+
+/// A further disk of a machine.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(extend("required" = ["name", "capacity"]))]
+pub struct MachineVolume {
+    /// The name of the disk, unique on the machine.
+    #[schemars(length(max = 63))]
+    pub name: String,
+    /// Where the node mounts the disk.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 4096))]
+    pub mount_path: Option<String>,
+    /// The size of the disk, under the key `storage`.
+    #[schemars(extend("maxProperties" = 8))]
+    pub capacity: BTreeMap<String, Quantity>,
+    /// The storage class of the disk. Left out it is the machine's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
+    pub storage_class: Option<String>,
+}
+
+/// How a machine's infrastructure is.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct WCPMachineStatus {
+    /// Whether the virtual machine was there once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub initialization: Option<Initialization>,
+    /// The virtual machine runs and has an address.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ready: Option<bool>,
+    /// The BIOS UUID of the virtual machine.
+    #[serde(rename = "vmID", skip_serializing_if = "Option::is_none")]
+    pub vm_id: Option<String>,
+    /// The first address of the virtual machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub vm_ip: Option<String>,
+    /// How far the virtual machine is, one of [`crate::gcm::parts::vm_status`].
+    #[serde(rename = "vmstatus", skip_serializing_if = "Option::is_none")]
+    pub vm_status: Option<String>,
+    /// The addresses of the virtual machine.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub addresses: Vec<MachineAddress>,
+    /// The vSphere zone the virtual machine is placed in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failure_domain: Option<String>,
+    /// How the infrastructure is, aspect by aspect.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    pub conditions: Vec<Condition>,
+    /// The generation of the spec that this status is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+}
+
+/// An address of a machine.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(extend("required" = ["type", "address"]))]
+pub struct MachineAddress {
+    /// `InternalIP`, `ExternalIP`, `Hostname`, `InternalDNS` or `ExternalDNS`.
+    #[serde(rename = "type")]
+    pub type_: String,
+    /// The address.
+    pub address: String,
+}
+
+/// The template machines are made from.
+#[derive(Clone, Debug, Default, PartialEq, CustomResource, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "infrastructure.cluster.vmware.com",
+    version = "v1beta2",
+    kind = "WCPMachineTemplate",
+    namespaced,
+    category = "cluster-api",
+    status = "WCPMachineTemplateStatus",
+    derive = "Default",
+    derive = "PartialEq",
+    doc = "The template machines are made from.",
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(extend("required" = ["template"]))]
+pub struct WCPMachineTemplateSpec {
+    /// What each WCPMachine is made from. It cannot be changed.
+    pub template: WCPMachineTemplateResource,
+}
+
+/// What each WCPMachine is made from.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(extend("required" = ["spec"]))]
+pub struct WCPMachineTemplateResource {
+    /// Its labels and annotations.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<TemplateMeta>,
+    /// Its spec.
+    pub spec: WCPMachineSpec,
+}
+
+/// What machines of a template have, for an autoscaler that starts from none.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct WCPMachineTemplateStatus {
+    /// CPU, memory and the like.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub capacity: BTreeMap<String, Quantity>,
+    /// Architecture and operating system.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node_info: Option<NodeInfo>,
+}
+
+/// Architecture and operating system of a node.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct NodeInfo {
+    /// `amd64`, `arm64` …
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub architecture: Option<String>,
+    /// `linux` …
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub operating_system: Option<String>,
+}

@@ -1,0 +1,16 @@
+//! The kinds of the Guest Cluster Manager, group `run.tanzu.vmware.com`.
+//!
+//! TanzuKubernetesCluster comes in three versions, one module each; [`v1alpha3`] is stored and is
+//! what the programs work with, so its types stand here under their short names.
+
+pub mod parts;
+pub mod release;
+pub mod v1alpha1;
+pub mod v1alpha2;
+pub mod v1alpha3;
+
+pub use release::{OSImage, OSImageSpec, TanzuKubernetesRelease, TanzuKubernetesReleaseSpec};
+pub use v1alpha3::{TanzuKubernetesCluster, TanzuKubernetesClusterSpec, TanzuKubernetesClusterStatus};
+
+/// The API group of TanzuKubernetesCluster, TanzuKubernetesRelease and OSImage.
+pub const GROUP: &str = "run.tanzu.vmware.com";

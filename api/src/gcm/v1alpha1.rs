@@ -1,0 +1,171 @@
+//! TanzuKubernetesCluster v1alpha1: one group of workers, and a version instead of a release.
+
+use std::collections::BTreeMap;
+
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub use super::parts::{
+    ApiEndpoint, ClusterApiStatus, Distribution, NetworkSettings, Settings, StorageSettings, Volume,
+    node_status, phase, vm_status,
+};
+use crate::conditions::Condition;
+
+/// A Kubernetes cluster of virtual machines, as its user asks for it.
+#[derive(Clone, Debug, Default, PartialEq, CustomResource, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "run.tanzu.vmware.com",
+    version = "v1alpha1",
+    kind = "TanzuKubernetesCluster",
+    namespaced,
+    shortname = "tkc",
+    status = "TanzuKubernetesClusterStatus",
+    derive = "Default",
+    derive = "PartialEq",
+    doc = "A Kubernetes cluster of virtual machines.",
+    printcolumn(name = "Control Plane", type_ = "integer", json_path = ".spec.topology.controlPlane.count"),
+    printcolumn(name = "Worker", type_ = "integer", json_path = ".spec.topology.workers.count"),
+    printcolumn(name = "Distribution", type_ = "string", json_path = ".spec.distribution.fullVersion"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
+    printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
+    printcolumn(
+        name = "TKR Compatible",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type=='TanzuKubernetesReleaseCompatible')].status"
+    ),
+    printcolumn(
+        name = "Updates Available",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type=='UpdatesAvailable')].message"
+    )
+)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(extend("required" = ["topology", "distribution"]))]
+pub struct TanzuKubernetesClusterSpec {
+    /// The nodes: a control plane and workers.
+    pub topology: Topology,
+    /// The version of Kubernetes.
+    pub distribution: Distribution,
+    /// Network and storage.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub settings: Option<Settings>,
+}
+
+/// The nodes: a control plane and workers.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(extend("required" = ["controlPlane", "workers"]))]
+pub struct Topology {
+    /// The nodes that run the cluster's API server and etcd.
+    pub control_plane: ControlPlane,
+    /// The nodes that run the user's pods.
+    pub workers: Nodes,
+}
+
+/// Nodes that are alike.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(extend("required" = ["count", "class", "storageClass"]))]
+pub struct Nodes {
+    /// How many nodes.
+    pub count: i32,
+    /// The VirtualMachineClass of the nodes; it must be bound to the namespace.
+    #[schemars(length(max = 253))]
+    pub class: String,
+    /// The storage class of the root disks; it must be assigned to the namespace.
+    #[schemars(length(max = 253))]
+    pub storage_class: String,
+    /// Further disks of each node.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 32))]
+    pub volumes: Option<Vec<Volume>>,
+}
+
+/// The nodes of the control plane.
+pub type ControlPlane = Nodes;
+
+/// How a cluster is.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct TanzuKubernetesClusterStatus {
+    /// How far the cluster is, one of [`phase`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub phase: Option<String>,
+    /// The version that runs; during an upgrade the one it began with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// The Cluster below, abridged.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cluster_api_status: Option<ClusterApiStatus>,
+    /// How far each node's virtual machine is, by Machine, one of [`vm_status`].
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub vm_status: BTreeMap<String, String>,
+    /// How each node is, by Machine, one of [`node_status`].
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub node_status: BTreeMap<String, String>,
+    /// The add-ons, by what they are for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub addons: Option<AddonsStatus>,
+    /// How many nodes were replaced because they were not healthy.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node_remediation_count: Option<i32>,
+    /// How the cluster is, aspect by aspect.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
+    /// How many worker nodes there are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub total_worker_replicas: Option<i32>,
+    /// The generation of the spec that this status is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+}
+
+/// The add-ons, by what they are for.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase", default)]
+pub struct AddonsStatus {
+    /// Name resolution: CoreDNS.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dns: Option<AddonStatus>,
+    /// Service routing: kube-proxy.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub proxy: Option<AddonStatus>,
+    /// Pod security: defaultpsp.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub psp: Option<AddonStatus>,
+    /// The container network.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cni: Option<AddonStatus>,
+    /// Storage: pvcsi.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub csi: Option<AddonStatus>,
+    /// Load balancers and routes: vmware-guest-cluster.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cloudprovider: Option<AddonStatus>,
+    /// Single sign-on: authsvc.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub authsvc: Option<AddonStatus>,
+    /// Metrics: metrics-server.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub metricsserver: Option<AddonStatus>,
+}
+
+/// How an add-on is.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct AddonStatus {
+    /// The name, such as `CoreDNS`, `kube-proxy` or `calico`.
+    pub name: String,
+    /// `pending`, `applied`, `error` or `unmanaged`.
+    pub status: String,
+    /// The version that is applied.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// Why it could not be applied.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_error_message: Option<String>,
+    /// How it is, aspect by aspect.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
+}

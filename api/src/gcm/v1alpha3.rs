@@ -1,0 +1,105 @@
+//! TanzuKubernetesCluster v1alpha3: the stored version, and the one the programs work with.
+
+use std::collections::BTreeMap;
+
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub use super::parts::*;
+use crate::conditions::Condition;
+
+/// A Kubernetes cluster of virtual machines, as its user asks for it.
+#[derive(Clone, Debug, Default, PartialEq, CustomResource, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "run.tanzu.vmware.com",
+    version = "v1alpha3",
+    kind = "TanzuKubernetesCluster",
+    namespaced,
+    shortname = "tkc",
+    status = "TanzuKubernetesClusterStatus",
+    derive = "Default",
+    derive = "PartialEq",
+    doc = "A Kubernetes cluster of virtual machines.",
+    printcolumn(
+        name = "Control Plane",
+        type_ = "integer",
+        json_path = ".spec.topology.controlPlane.replicas"
+    ),
+    printcolumn(name = "Worker", type_ = "integer", json_path = ".status.totalWorkerReplicas"),
+    printcolumn(
+        name = "TKR Name",
+        type_ = "string",
+        json_path = ".spec.topology.controlPlane.tkr.reference.name"
+    ),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
+    printcolumn(
+        name = "Ready",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type=='Ready')].status"
+    ),
+    printcolumn(
+        name = "TKR Compatible",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type=='TanzuKubernetesReleaseCompatible')].status"
+    ),
+    printcolumn(
+        name = "Updates Available",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type=='UpdatesAvailable')].message"
+    )
+)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(extend("required" = ["topology"]))]
+pub struct TanzuKubernetesClusterSpec {
+    /// The nodes: one control plane and any number of node pools.
+    pub topology: Topology,
+    /// The version of Kubernetes as v1alpha1 said it; `tkr` has taken its place.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub distribution: Option<Distribution>,
+    /// Network and storage.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub settings: Option<Settings>,
+}
+
+/// How a cluster is.
+///
+/// `vmStatus` and `nodeStatus` are additions: the original dropped them after v1alpha1, and its
+/// users missed them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct TanzuKubernetesClusterStatus {
+    /// Where the API server answers.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub api_endpoints: Vec<ApiEndpoint>,
+    /// The version that runs; during an upgrade the one it began with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// The add-ons.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub addons: Vec<AddonStatus>,
+    /// How far the cluster is, one of [`phase`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub phase: Option<String>,
+    /// How the cluster is, aspect by aspect.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
+    /// How many worker nodes there are, over all pools.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub total_worker_replicas: Option<i32>,
+    /// How far each node's virtual machine is, by Machine, one of [`vm_status`].
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub vm_status: BTreeMap<String, String>,
+    /// How each node is, by Machine, one of [`node_status`].
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub node_status: BTreeMap<String, String>,
+    /// The Cluster below, abridged; v1alpha1 shows it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cluster_api_status: Option<ClusterApiStatus>,
+    /// How many nodes were replaced because they were not healthy.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node_remediation_count: Option<i32>,
+    /// The generation of the spec that this status is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+}

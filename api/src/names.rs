@@ -1,0 +1,147 @@
+//! The names of things: labels, annotations, finalizers, and the objects made for a cluster.
+//!
+//! Every suffix is a hash of what the object stands for. A write whose answer was lost is then
+//! repeated under the same name, and never doubled.
+
+use sha2::{Digest, Sha256};
+
+/// The longest name of a machine: it becomes a host name and a label value.
+pub const MAX_MACHINE_NAME: usize = 63;
+
+/// Labels.
+pub mod label {
+    /// The Cluster an object belongs to.
+    pub const CLUSTER_NAME: &str = "cluster.x-k8s.io/cluster-name";
+    /// Present on what belongs to a control plane.
+    pub const CONTROL_PLANE: &str = "cluster.x-k8s.io/control-plane";
+    /// The MachineDeployment an object belongs to.
+    pub const DEPLOYMENT_NAME: &str = "cluster.x-k8s.io/deployment-name";
+    /// The MachineSet an object belongs to.
+    pub const SET_NAME: &str = "cluster.x-k8s.io/set-name";
+    /// The cluster a virtual machine belongs to.
+    pub const CAPW_CLUSTER_NAME: &str = "capw.vmware.com/cluster.name";
+    /// What a virtual machine is in its cluster: [`super::ROLE_CONTROL_PLANE`] or [`super::ROLE_NODE`].
+    pub const CAPW_CLUSTER_ROLE: &str = "capw.vmware.com/cluster.role";
+    /// As [`CAPW_CLUSTER_NAME`], under the successor's name.
+    pub const CAPV_CLUSTER_NAME: &str = "capv.vmware.com/cluster.name";
+    /// As [`CAPW_CLUSTER_ROLE`], under the successor's name.
+    pub const CAPV_CLUSTER_ROLE: &str = "capv.vmware.com/cluster.role";
+    /// The release of a cluster, on TanzuKubernetesCluster and Cluster.
+    pub const TKR: &str = "run.tanzu.vmware.com/tkr";
+    /// The release of a node, on Nodes; `+` is written `_`.
+    pub const KUBERNETES_DISTRIBUTION_VERSION: &str = "run.tanzu.vmware.com/kubernetesDistributionVersion";
+    /// The first Machine of a control plane.
+    pub const CONTROL_PLANE_INIT: &str = "run.tanzu.vmware.com/control-plane-init";
+    /// The node pool an object belongs to.
+    pub const NODE_POOL: &str = "run.tanzu.vmware.com/node-pool";
+    /// A release that does not fit this installation.
+    pub const INCOMPATIBLE: &str = "run.tanzu.vmware.com/incompatible";
+    /// A release that was taken out of use.
+    pub const DEACTIVATED: &str = "run.tanzu.vmware.com/deactivated";
+    /// A release that is gone.
+    pub const DELETED: &str = "run.tanzu.vmware.com/deleted";
+    /// A release whose data makes no sense.
+    pub const INVALID: &str = "run.tanzu.vmware.com/invalid";
+    /// A release without packages.
+    pub const LEGACY_TKR: &str = "run.tanzu.vmware.com/legacy-tkr";
+    /// The zone a virtual machine or node lies in.
+    pub const ZONE: &str = "topology.kubernetes.io/zone";
+    /// On a CRD: which of its versions keep Cluster API's contract v1beta2.
+    pub const CONTRACT_V1BETA2: &str = "cluster.x-k8s.io/v1beta2";
+    /// The provider an object of the installation belongs to.
+    pub const PROVIDER: &str = "cluster.x-k8s.io/provider";
+    /// Whose objects `clusterctl` looks at.
+    pub const CLUSTERCTL: &str = "clusterctl.cluster.x-k8s.io";
+    /// What `clusterctl move` moves by itself.
+    pub const CLUSTERCTL_MOVE: &str = "clusterctl.cluster.x-k8s.io/move";
+    /// What `clusterctl move` moves with everything it owns.
+    pub const CLUSTERCTL_MOVE_HIERARCHY: &str = "clusterctl.cluster.x-k8s.io/move-hierarchy";
+    /// Rights that Cluster API's core manager takes in.
+    pub const AGGREGATE_TO_MANAGER: &str = "cluster.x-k8s.io/aggregate-to-manager";
+}
+
+/// Annotations.
+pub mod annotation {
+    /// Nobody acts on the object.
+    pub const PAUSED: &str = "cluster.x-k8s.io/paused";
+    /// The object is deleted here because it was moved: what it stands for stays.
+    pub const DELETE_FOR_MOVE: &str = "clusterctl.cluster.x-k8s.io/delete-for-move";
+    /// The object must not be moved yet.
+    pub const BLOCK_MOVE: &str = "clusterctl.cluster.x-k8s.io/block-move";
+    /// Somebody else provides this infrastructure.
+    pub const MANAGED_BY: &str = "cluster.x-k8s.io/managed-by";
+    /// The cluster module a virtual machine is a member of.
+    pub const CLUSTER_MODULE_GROUP: &str = "vsphere-cluster-module-group";
+    /// The vSphere tag a virtual machine carries.
+    pub const VSPHERE_TAG: &str = "vsphere-tag";
+    /// The virtual machine existed once: it is never made again.
+    pub const FIRST_BOOT_DONE: &str = "virtualmachine.vmoperator.vmware.com/first-boot-done";
+    /// VM Operator leaves the virtual machine alone.
+    pub const VMOP_PAUSE: &str = "vmoperator.vmware.com/pause-reconcile";
+    /// As [`VMOP_PAUSE`], under its later name.
+    pub const VMOP_PAUSED: &str = "vmoperator.vmware.com/paused";
+    /// The resource pool of a namespace, by vCenter's identity of it.
+    pub const NAMESPACE_RESOURCE_POOL: &str = "vmware-system-resource-pool";
+    /// The folder of a namespace, by vCenter's identity of it.
+    pub const NAMESPACE_FOLDER: &str = "vmware-system-vm-folder";
+    /// The VirtualNetwork a load balancer belongs to.
+    pub const NCP_VIRTUAL_NETWORK: &str = "ncp.vmware.com/virtual-network-name";
+    /// What a release must be like: a label query.
+    pub const RESOLVE_TKR: &str = "run.tanzu.vmware.com/resolve-tkr";
+    /// What a node image must be like: a label query.
+    pub const RESOLVE_OS_IMAGE: &str = "run.tanzu.vmware.com/resolve-os-image";
+    /// What a version of TanzuKubernetesCluster cannot show, kept for the way back.
+    pub const CONVERSION_DATA: &str = "run.tanzu.vmware.com/conversion-data";
+}
+
+/// Finalizers.
+pub mod finalizer {
+    /// Of a TanzuKubernetesCluster.
+    pub const TKC: &str = "tanzukubernetescluster.run.tanzu.vmware.com";
+    /// Of a WCPCluster.
+    pub const WCP_CLUSTER: &str = "wcpcluster.infrastructure.cluster.vmware.com";
+    /// Of a WCPMachine.
+    pub const WCP_MACHINE: &str = "wcpmachine.infrastructure.cluster.vmware.com";
+    /// Of a VirtualMachine.
+    pub const VIRTUAL_MACHINE: &str = "virtualmachine.vmoperator.vmware.com";
+    /// Of a VirtualMachineSetResourcePolicy.
+    pub const RESOURCE_POLICY: &str = "virtualmachinesetresourcepolicy.vmoperator.vmware.com";
+}
+
+/// The role of a control plane's virtual machine.
+pub const ROLE_CONTROL_PLANE: &str = "controlplane";
+/// The role of a worker's virtual machine.
+pub const ROLE_NODE: &str = "node";
+/// The tag of a control plane's virtual machine.
+pub const TAG_CONTROL_PLANE: &str = "CtrlVmVmAATag";
+/// The tag of a worker's virtual machine.
+pub const TAG_WORKER: &str = "WorkerVmVmAATag";
+/// The cluster module of a control plane.
+pub const CONTROL_PLANE_GROUP: &str = "control-plane-group";
+/// The name of the API server's port.
+pub const API_SERVER_PORT_NAME: &str = "apiserver";
+/// The API server's port.
+pub const API_SERVER_PORT: i32 = 6443;
+/// What stands before the UUID in a providerID.
+pub const PROVIDER_ID_PREFIX: &str = "vsphere://";
+
+/// Letters and digits of a suffix: none that can be taken for another, and no vowels to form words.
+const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
+/// How many of them make a suffix.
+const SUFFIX: usize = 5;
+
+/// Five characters that stand for these parts, the same every time.
+pub fn hash<I>(parts: I) -> String
+where
+    I: IntoIterator,
+    I::Item: AsRef<[u8]>,
+{
+    let mut sha = Sha256::new();
+    for part in parts {
+        let part = part.as_ref();
+        sha.update((part.len() as u64).to_be_bytes());
+        sha.update(part);
+    }
+    let digest = sha.finalize();
+    digest.iter().take(SUFFIX).map(|byte| char::from(ALPHABET[usize::from(*byte) % ALPHABET.len()])).collect()
+}

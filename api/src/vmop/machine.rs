@@ -1,0 +1,391 @@
+//! VirtualMachine: a virtual machine in vCenter, as its owner asks for it.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{Quantity, conditions::Condition};
+
+/// A virtual machine in vCenter, as its owner asks for it.
+#[derive(Clone, Debug, Default, PartialEq, CustomResource, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "vmoperator.vmware.com",
+    version = "v1alpha1",
+    kind = "VirtualMachine",
+    namespaced,
+    shortname = "vm",
+    status = "VirtualMachineStatus",
+    derive = "Default",
+    derive = "PartialEq",
+    doc = "A virtual machine in vCenter.",
+    printcolumn(name = "Power-State", type_ = "string", json_path = ".status.powerState"),
+    printcolumn(name = "Class", type_ = "string", json_path = ".spec.className", priority = 1),
+    printcolumn(name = "Image", type_ = "string", json_path = ".spec.imageName", priority = 1),
+    printcolumn(name = "Primary-IP", type_ = "string", json_path = ".status.vmIp", priority = 1),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(extend("required" = ["imageName", "className"]))]
+pub struct VirtualMachineSpec {
+    /// The VirtualMachineImage the virtual machine is made from.
+    #[schemars(length(min = 1, max = 253))]
+    pub image_name: String,
+    /// The VirtualMachineClass that says its size.
+    #[schemars(length(min = 1, max = 253))]
+    pub class_name: String,
+    /// `poweredOn`, `poweredOff` or `suspended`. Left out: `poweredOn`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("enum" = ["poweredOn", "poweredOff", "suspended"]))]
+    pub power_state: Option<String>,
+    /// How it is turned off: `hard`, `soft` or `trySoft`. Left out: `hard`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("enum" = ["hard", "soft", "trySoft"]))]
+    pub power_off_mode: Option<String>,
+    /// How it is suspended: `hard`, `soft` or `trySoft`. Left out: `hard`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("enum" = ["hard", "soft", "trySoft"]))]
+    pub suspend_mode: Option<String>,
+    /// How it is restarted: `hard`, `soft` or `trySoft`. Left out: `hard`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("enum" = ["hard", "soft", "trySoft"]))]
+    pub restart_mode: Option<String>,
+    /// When to restart it: a time, or `now`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_restart_time: Option<String>,
+    /// The least virtual hardware version, 13 or more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 13))]
+    pub min_hardware_version: Option<i32>,
+    /// Ports it serves, for information.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ports: Vec<VirtualMachinePort>,
+    /// What the guest is told, and by which way.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub vm_metadata: Option<VirtualMachineMetadata>,
+    /// The storage class of its disks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub storage_class: Option<String>,
+    /// Its network cards, in order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 10))]
+    pub network_interfaces: Vec<VirtualMachineNetworkInterface>,
+    /// The VirtualMachineSetResourcePolicy that says where it lies.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resource_policy_name: Option<String>,
+    /// Disks besides those of the image.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub volumes: Vec<VirtualMachineVolume>,
+    /// How to tell that it serves.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub readiness_probe: Option<Probe>,
+    /// Disk provisioning and change tracking.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub advanced_options: Option<VirtualMachineAdvancedOptions>,
+    /// Its BIOS UUID. Left out, VM Operator draws one before anything exists in vCenter.
+    #[serde(rename = "biosUUID", skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 36))]
+    pub bios_uuid: Option<String>,
+    /// Its instance UUID. Left out, VM Operator draws one before anything exists in vCenter.
+    #[serde(rename = "instanceUUID", skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 36))]
+    pub instance_uuid: Option<String>,
+}
+
+/// A port a virtual machine serves.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(extend("required" = ["port", "ip", "name"]))]
+pub struct VirtualMachinePort {
+    /// The port.
+    pub port: i32,
+    /// The address.
+    pub ip: String,
+    /// The name.
+    pub name: String,
+    /// `TCP` or `UDP`. Left out: `TCP`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub protocol: Option<String>,
+}
+
+/// What the guest is told, and by which way.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct VirtualMachineMetadata {
+    /// The ConfigMap that holds it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub config_map_name: Option<String>,
+    /// The Secret that holds it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub secret_name: Option<String>,
+    /// `ExtraConfig`, `OvfEnv`, `vAppConfig`, `CloudInit` or `Sysprep`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("enum" = ["ExtraConfig", "OvfEnv", "vAppConfig", "CloudInit", "Sysprep"]))]
+    pub transport: Option<String>,
+}
+
+/// The transport that copies every key of the Secret or ConfigMap into the VM's ExtraConfig.
+pub const TRANSPORT_EXTRA_CONFIG: &str = "ExtraConfig";
+/// The network type of NSX: the network's name is that of a VirtualNetwork.
+pub const NETWORK_TYPE_NSX_T: &str = "nsx-t";
+/// The network type of port groups.
+pub const NETWORK_TYPE_DISTRIBUTED: &str = "vsphere-distributed";
+/// A virtual machine that is on.
+pub const POWERED_ON: &str = "poweredOn";
+/// A virtual machine that is off.
+pub const POWERED_OFF: &str = "poweredOff";
+/// A virtual machine that sleeps.
+pub const SUSPENDED: &str = "suspended";
+
+/// A network card.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct VirtualMachineNetworkInterface {
+    /// `nsx-t`, `vsphere-distributed`, or empty for a network of vCenter by its name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub network_type: Option<String>,
+    /// The network. Left out: the default one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub network_name: Option<String>,
+    /// An object of the network provider that stands for this card.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub provider_ref: Option<NetworkInterfaceProviderReference>,
+    /// `vmxnet3`, `e1000` … Left out: `vmxnet3`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ethernet_card_type: Option<String>,
+}
+
+/// An object of the network provider that stands for a network card.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(extend("required" = ["apiGroup", "kind", "name"]))]
+pub struct NetworkInterfaceProviderReference {
+    /// Its API group.
+    pub api_group: String,
+    /// Its API version.
+    #[serde(rename = "apiVersion", skip_serializing_if = "Option::is_none")]
+    pub api_version: Option<String>,
+    /// Its kind.
+    pub kind: String,
+    /// Its name.
+    pub name: String,
+}
+
+/// A disk besides those of the image.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(extend("required" = ["name"]))]
+pub struct VirtualMachineVolume {
+    /// The name, unique in the virtual machine.
+    pub name: String,
+    /// The claim the disk belongs to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub persistent_volume_claim: Option<PersistentVolumeClaimVolume>,
+    /// A disk of the image, to be resized.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub v_sphere_volume: Option<VSphereVolume>,
+}
+
+/// The claim a disk belongs to.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(extend("required" = ["claimName"]))]
+pub struct PersistentVolumeClaimVolume {
+    /// The PersistentVolumeClaim.
+    pub claim_name: String,
+    /// The disk is attached for reading only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read_only: Option<bool>,
+    /// The claim lives on the host's own storage and dies with the virtual machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub instance_volume_claim: Option<InstanceVolumeClaim>,
+}
+
+/// A claim on the host's own storage.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(extend("required" = ["storageClass", "size"]))]
+pub struct InstanceVolumeClaim {
+    /// The storage class.
+    pub storage_class: String,
+    /// The size.
+    pub size: Quantity,
+}
+
+/// A disk of the image, to be resized.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct VSphereVolume {
+    /// The size, under the key `ephemeral-storage`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub capacity: BTreeMap<String, Quantity>,
+    /// The disk, by vSphere's device key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub device_key: Option<i32>,
+}
+
+/// How to tell that a virtual machine serves.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Probe {
+    /// A TCP connection can be made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tcp_socket: Option<TcpSocketAction>,
+    /// VMware Tools reports a heartbeat.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub guest_heartbeat: Option<GuestHeartbeatAction>,
+    /// How long one attempt may take. Left out: 10 seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 60))]
+    pub timeout_seconds: Option<i32>,
+    /// How often to try. Left out: every 10 seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub period_seconds: Option<i32>,
+}
+
+/// A TCP connection to be tried.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TcpSocketAction {
+    /// The port, by number or name.
+    pub port: IntOrString,
+    /// The host. Left out: the virtual machine itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+}
+
+/// A heartbeat to be seen.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct GuestHeartbeatAction {
+    /// `green` or `yellow`. Left out: `green`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("enum" = ["yellow", "green"]))]
+    pub threshold_status: Option<String>,
+}
+
+/// Disk provisioning and change tracking.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct VirtualMachineAdvancedOptions {
+    /// How disks are provisioned where the storage class does not say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub default_volume_provisioning_options: Option<VolumeProvisioningOptions>,
+    /// vSphere keeps track of changed blocks, for backups.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub change_block_tracking: Option<bool>,
+}
+
+/// How disks are provisioned.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct VolumeProvisioningOptions {
+    /// Space is taken as it is written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub thin_provisioned: Option<bool>,
+    /// Space is taken and zeroed at once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub eager_zeroed: Option<bool>,
+}
+
+/// How far a virtual machine is: [`VirtualMachineStatus::phase`].
+pub mod vm_phase {
+    /// It is being made.
+    pub const CREATING: &str = "Creating";
+    /// It is there.
+    pub const CREATED: &str = "Created";
+    /// It is going away.
+    pub const DELETING: &str = "Deleting";
+    /// It is gone.
+    pub const DELETED: &str = "Deleted";
+    /// Nobody can tell.
+    pub const UNKNOWN: &str = "Unknown";
+}
+
+/// How a virtual machine is.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct VirtualMachineStatus {
+    /// The host it runs on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+    /// The name the guest gives itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host_name: Option<String>,
+    /// `poweredOn`, `poweredOff` or `suspended`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub power_state: Option<String>,
+    /// How far it is, one of [`vm_phase`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub phase: Option<String>,
+    /// How it is, aspect by aspect.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
+    /// Its first address.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub vm_ip: Option<String>,
+    /// vCenter's identity of it, such as `vm-1077`.
+    #[serde(rename = "uniqueID", skip_serializing_if = "Option::is_none")]
+    pub unique_id: Option<String>,
+    /// Its BIOS UUID, as read back from vCenter.
+    #[serde(rename = "biosUUID", skip_serializing_if = "Option::is_none")]
+    pub bios_uuid: Option<String>,
+    /// Its instance UUID, as read back from vCenter.
+    #[serde(rename = "instanceUUID", skip_serializing_if = "Option::is_none")]
+    pub instance_uuid: Option<String>,
+    /// Its further disks.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub volumes: Vec<VirtualMachineVolumeStatus>,
+    /// Whether vSphere keeps track of changed blocks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub change_block_tracking: Option<bool>,
+    /// Its network cards.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub network_interfaces: Vec<NetworkInterfaceStatus>,
+    /// The vSphere zone it lies in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub zone: Option<String>,
+    /// When it was last restarted on request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_restart_time: Option<String>,
+    /// Its virtual hardware version.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hardware_version: Option<i32>,
+    /// The generation of the spec that this status is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+}
+
+/// How a further disk is.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(extend("required" = ["name", "attached", "diskUUID", "error"]))]
+pub struct VirtualMachineVolumeStatus {
+    /// The name.
+    pub name: String,
+    /// It is attached.
+    pub attached: bool,
+    /// vSphere's identity of it.
+    #[serde(rename = "diskUUID")]
+    pub disk_uuid: String,
+    /// Why it is not attached.
+    pub error: String,
+}
+
+/// How a network card is.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(extend("required" = ["connected"]))]
+pub struct NetworkInterfaceStatus {
+    /// It is connected.
+    pub connected: bool,
+    /// Its MAC address.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mac_address: Option<String>,
+    /// Its addresses with their prefix lengths.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ip_addresses: Vec<String>,
+}

@@ -1,0 +1,18 @@
+//! The kinds of VM Operator, group `vmoperator.vmware.com/v1alpha1`.
+
+mod class;
+mod image;
+mod machine;
+mod policy;
+mod service;
+
+pub use class::*;
+pub use image::*;
+pub use machine::*;
+pub use policy::*;
+pub use service::*;
+
+/// The API group of VM Operator's kinds.
+pub const GROUP: &str = "vmoperator.vmware.com";
+/// The API version of VM Operator's kinds.
+pub const VERSION: &str = "v1alpha1";

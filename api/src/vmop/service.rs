@@ -1,0 +1,99 @@
+//! VirtualMachineService: an address in front of a set of virtual machines.
+
+use std::collections::BTreeMap;
+
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::conditions::Condition;
+
+/// An address in front of a set of virtual machines.
+#[derive(Clone, Debug, Default, PartialEq, CustomResource, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "vmoperator.vmware.com",
+    version = "v1alpha1",
+    kind = "VirtualMachineService",
+    namespaced,
+    shortname = "vmservice",
+    status = "VirtualMachineServiceStatus",
+    derive = "Default",
+    derive = "PartialEq",
+    doc = "An address in front of a set of virtual machines.",
+    printcolumn(name = "Type", type_ = "string", json_path = ".spec.type"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(extend("required" = ["type"]))]
+pub struct VirtualMachineServiceSpec {
+    /// `ClusterIP`, `LoadBalancer` or `ExternalName`.
+    #[serde(rename = "type")]
+    #[schemars(extend("enum" = ["ClusterIP", "LoadBalancer", "ExternalName"]))]
+    pub type_: String,
+    /// The ports it serves.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ports: Vec<VirtualMachineServicePort>,
+    /// The labels of the virtual machines behind it.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub selector: BTreeMap<String, String>,
+    /// The address to be used, where the provider lets one choose.
+    #[serde(rename = "loadBalancerIP", skip_serializing_if = "Option::is_none")]
+    pub load_balancer_ip: Option<String>,
+    /// Who may reach it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub load_balancer_source_ranges: Vec<String>,
+    /// The address inside the cluster.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cluster_ip: Option<String>,
+    /// The name it stands for, of type ExternalName.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub external_name: Option<String>,
+}
+
+/// A port a service serves.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(extend("required" = ["name", "protocol", "port", "targetPort"]))]
+pub struct VirtualMachineServicePort {
+    /// Its name.
+    pub name: String,
+    /// `TCP`, `UDP` or `SCTP`.
+    pub protocol: String,
+    /// The port.
+    pub port: i32,
+    /// The port of the virtual machines.
+    pub target_port: i32,
+}
+
+/// How a service is.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct VirtualMachineServiceStatus {
+    /// Where it is reached.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub load_balancer: Option<LoadBalancerStatus>,
+    /// How it is, aspect by aspect.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
+}
+
+/// Where a service is reached.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct LoadBalancerStatus {
+    /// Its addresses.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ingress: Vec<LoadBalancerIngress>,
+}
+
+/// An address of a service.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct LoadBalancerIngress {
+    /// The address.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ip: Option<String>,
+    /// The name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hostname: Option<String>,
+}
