@@ -1,0 +1,359 @@
+//! The one way to write.
+//!
+//! Intents go by server-side apply, one field manager per acting controller and kind, always whole. Status goes
+//! as the difference to what the watch showed. What is already so is not sent at all. Whatever was written is
+//! remembered ([`crate::writes`]).
+
+use crate::{
+    metrics::Metrics,
+    run::Started,
+    watch::Watchable,
+    writes::{Intent, Writes, version},
+};
+use kube::{
+    Client, Resource, ResourceExt,
+    api::{DeleteParams, PartialObjectMeta, Patch, PatchParams, PostParams, Preconditions, Request},
+    core::object::HasStatus,
+};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::{Map, Value, json};
+use std::{
+    hash::{DefaultHasher, Hash, Hasher},
+    sync::Arc,
+};
+
+/// Writes as one field manager, `capw/machine` say.
+#[derive(Clone)]
+pub struct Api {
+    client: Client,
+    manager: &'static str,
+    writes: Arc<Writes>,
+    metrics: Arc<Metrics>,
+}
+
+/// What an apply came to.
+#[derive(Debug)]
+pub enum Applied<K> {
+    /// It was so already; nothing was sent. The object is the cached one.
+    Unchanged(Arc<K>),
+    /// The object as the API server returned it.
+    Sent(Arc<K>),
+}
+
+impl<K> Applied<K> {
+    /// The object as it is now.
+    pub fn object(&self) -> &Arc<K> {
+        match self {
+            Self::Unchanged(object) | Self::Sent(object) => object,
+        }
+    }
+
+    /// Whether a request was sent.
+    pub fn is_sent(&self) -> bool {
+        matches!(self, Self::Sent(_))
+    }
+}
+
+impl Api {
+    /// Writes as `manager`: crate and kind of the acting controller.
+    pub fn new(started: &Started, manager: &'static str) -> Self {
+        Self {
+            client: started.client.clone(),
+            manager,
+            writes: Arc::clone(&started.writes),
+            metrics: Arc::clone(&started.metrics),
+        }
+    }
+
+    /// The client, for reads that no watch covers.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Makes `intent` so: creates the object, or changes those fields that are ours.
+    ///
+    /// `live` is the object as the cache holds it. Nothing is sent where this very intent was applied before and
+    /// the live object still bears it.
+    pub async fn apply<K>(&self, intent: &K, live: Option<&Arc<K>>) -> kube::Result<Applied<K>>
+    where
+        K: Watchable + Serialize,
+    {
+        let wanted = typed::<K>(intent)?;
+        let hash = hash(&wanted);
+        if let Some(live) = live
+            && let Some(before) = self.writes.intent(self.manager, &**live)
+            && before.hash == hash
+            && (version(&**live) == Some(before.version) || bears(&json_of(&**live)?, &wanted))
+        {
+            return Ok(Applied::Unchanged(Arc::clone(live)));
+        }
+        let params = PatchParams::apply(self.manager).force();
+        let request = request_for(intent).patch(&intent.name_any(), &params, &Patch::Apply(&wanted));
+        let object: K = self.send(request, "apply").await?;
+        self.writes.applied(
+            self.manager,
+            &object,
+            Intent { hash, version: version(&object).unwrap_or_default() },
+        );
+        Ok(Applied::Sent(Arc::new(object)))
+    }
+
+    /// Creates the object; an error that `is_already_exists` where there is one of that name.
+    pub async fn create<K: Watchable + Serialize>(&self, object: &K) -> kube::Result<K> {
+        let params = PostParams { field_manager: Some(self.manager.to_owned()), ..PostParams::default() };
+        let body = serde_json::to_vec(&typed(object)?).map_err(kube::Error::SerdeError)?;
+        self.send(request_for(object).create(&params, body), "create").await
+    }
+
+    /// Patches what is ours of an object, on condition that it is still the one the caller saw: a conflict else.
+    pub async fn patch<K: Watchable>(&self, seen: &K, mut patch: Value) -> kube::Result<K> {
+        patch["metadata"]["resourceVersion"] = json!(seen.resource_version());
+        patch["metadata"]["uid"] = json!(seen.uid());
+        let params = PatchParams { field_manager: Some(self.manager.to_owned()), ..PatchParams::default() };
+        let request = request_for(seen).patch(&seen.name_any(), &params, &Patch::Merge(patch));
+        self.send(request, "patch").await
+    }
+
+    /// Puts a finalizer on the object; None if it is there already.
+    pub async fn add_finalizer<K: Watchable>(&self, seen: &K, finalizer: &str) -> kube::Result<Option<K>> {
+        if seen.finalizers().iter().any(|there| there == finalizer) {
+            return Ok(None);
+        }
+        let mut finalizers = seen.finalizers().to_vec();
+        finalizers.push(finalizer.to_owned());
+        self.patch(seen, json!({ "metadata": { "finalizers": finalizers } })).await.map(Some)
+    }
+
+    /// Takes a finalizer off the object; true if it was there. An object that is gone is fine.
+    pub async fn remove_finalizer<K: Watchable>(&self, seen: &K, finalizer: &str) -> kube::Result<bool> {
+        let finalizers: Vec<_> = seen.finalizers().iter().filter(|other| *other != finalizer).collect();
+        if finalizers.len() == seen.finalizers().len() {
+            return Ok(false);
+        }
+        match self.patch(seen, json!({ "metadata": { "finalizers": finalizers } })).await {
+            Err(error) if !is_gone(&error) => Err(error),
+            _ => Ok(true),
+        }
+    }
+
+    /// Makes the status so, sending only what differs from what `seen` shows. True if a request was sent.
+    pub async fn patch_status<K, S>(&self, seen: &K, status: &S) -> kube::Result<bool>
+    where
+        K: Watchable + HasStatus<Status = S>,
+        S: Serialize,
+    {
+        let old = seen.status().map(json_of).transpose()?.unwrap_or_else(|| json!({}));
+        let Some(change) = difference(&old, &json_of(status)?) else { return Ok(false) };
+        // The uid keeps the status of an object that is gone from its namesake.
+        let patch = json!({ "metadata": { "uid": seen.uid() }, "status": change });
+        let params = PatchParams { field_manager: Some(self.manager.to_owned()), ..PatchParams::default() };
+        let name = seen.name_any();
+        let request = request_for(seen).patch_subresource("status", &name, &params, &Patch::Merge(patch));
+        match self.send::<K>(request, "patch_status").await {
+            Err(error) if !is_gone(&error) => Err(error),
+            _ => Ok(true),
+        }
+    }
+
+    /// Deletes the object, if it is still the one that was seen. True if there was one to delete.
+    pub async fn delete<K: Watchable>(&self, seen: &K) -> kube::Result<bool> {
+        if seen.meta().deletion_timestamp.is_some() {
+            return Ok(true);
+        }
+        let preconditions = Preconditions { uid: seen.uid(), resource_version: None };
+        let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::background() };
+        self.metrics.wrote(self.manager, &K::kind(&()), "delete");
+        let request =
+            request_for(seen).delete(&seen.name_any(), &params).map_err(kube::Error::BuildRequest)?;
+        match self.client.request_status::<PartialObjectMeta<K>>(request).await {
+            Ok(_) => Ok(true),
+            Err(error) if is_gone(&error) || is_conflict(&error) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn send<K: Watchable>(
+        &self,
+        request: Result<axum::http::Request<Vec<u8>>, kube::core::request::Error>,
+        verb: &'static str,
+    ) -> kube::Result<K> {
+        let request = request.map_err(kube::Error::BuildRequest)?;
+        self.metrics.wrote(self.manager, &K::kind(&()), verb);
+        let object: K = self.client.request(request).await?;
+        self.writes.wrote(&object);
+        Ok(object)
+    }
+}
+
+/// Whether the API server says that there is no such object (any more).
+pub fn is_gone(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.is_not_found())
+}
+
+/// Whether the API server says that the object is not what the caller saw.
+pub fn is_conflict(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.is_conflict())
+}
+
+fn request_for<K: Resource<DynamicType = ()>>(object: &K) -> Request {
+    Request::new(K::url_path(&(), object.meta().namespace.as_deref()))
+}
+
+/// The object as JSON with apiVersion and kind, which generated types of k8s-openapi carry outside their fields.
+fn typed<K: Resource<DynamicType = ()> + Serialize>(object: &K) -> kube::Result<Value> {
+    let mut value = json_of(object)?;
+    value["apiVersion"] = json!(K::api_version(&()));
+    value["kind"] = json!(K::kind(&()));
+    Ok(value)
+}
+
+fn json_of<T: Serialize>(value: &T) -> kube::Result<Value> {
+    serde_json::to_value(value).map_err(kube::Error::SerdeError)
+}
+
+fn hash(value: &Value) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.to_string().hash(&mut hasher);
+    hasher.finish()
+}
+
+/// Whether `live` has every field that `wanted` has, with the same value. Metadata lists are sets.
+fn bears(live: &Value, wanted: &Value) -> bool {
+    match (live, wanted) {
+        (Value::Object(live), Value::Object(wanted)) => wanted.iter().all(|(name, wanted)| {
+            // k8s-openapi leaves these out of an object's own fields.
+            name == "apiVersion"
+                || name == "kind"
+                || live.get(name).map_or(wanted.is_null(), |live| match (live, wanted) {
+                    (Value::Array(live), Value::Array(wanted))
+                        if name == "ownerReferences" || name == "finalizers" =>
+                    {
+                        wanted.iter().all(|wanted| live.iter().any(|live| bears(live, wanted)))
+                    }
+                    _ => bears(live, wanted),
+                })
+        }),
+        (Value::Array(live), Value::Array(wanted)) => {
+            live.len() == wanted.len() && live.iter().zip(wanted).all(|(live, wanted)| bears(live, wanted))
+        }
+        _ => live == wanted,
+    }
+}
+
+/// The JSON merge patch from `old` to `new`, if they differ.
+fn difference(old: &Value, new: &Value) -> Option<Value> {
+    let (Value::Object(before), Value::Object(after)) = (old, new) else {
+        return (old != new).then(|| new.clone());
+    };
+    let mut changes = Map::new();
+    for (name, value) in after {
+        let change = match before.get(name) {
+            Some(old) => difference(old, value),
+            None => (!value.is_null()).then(|| value.clone()),
+        };
+        changes.extend(change.map(|change| (name.clone(), change)));
+    }
+    let gone = before.keys().filter(|name| !after.contains_key(*name));
+    changes.extend(gone.map(|name| (name.clone(), Value::Null)));
+    (!changes.is_empty()).then_some(Value::Object(changes))
+}
+
+/// A child's owner reference to the controller that made it.
+pub fn controlled_by<K>(owner: &K) -> k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference
+where
+    K: Resource<DynamicType = ()>,
+{
+    k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference {
+        api_version: K::api_version(&()).into_owned(),
+        kind: K::kind(&()).into_owned(),
+        name: owner.meta().name.clone().unwrap_or_default(),
+        uid: owner.meta().uid.clone().unwrap_or_default(),
+        controller: Some(true),
+        block_owner_deletion: Some(true),
+    }
+}
+
+/// Reads one object from the API server: for what no watch covers, Secrets above all.
+pub async fn get<K>(client: &Client, namespace: Option<&str>, name: &str) -> kube::Result<Option<K>>
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + std::fmt::Debug,
+{
+    let request = Request::new(K::url_path(&(), namespace))
+        .get(name, &kube::api::GetParams::default())
+        .map_err(kube::Error::BuildRequest)?;
+    match client.request::<K>(request).await {
+        Ok(object) => Ok(Some(object)),
+        Err(error) if is_gone(&error) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn merged(old: &Value, patch: &Value) -> Value {
+        let Value::Object(patch) = patch else { return patch.clone() };
+        let mut target = old.as_object().cloned().unwrap_or_default();
+        for (name, change) in patch {
+            if change.is_null() {
+                target.remove(name);
+            } else {
+                let old = target.get(name).cloned().unwrap_or(Value::Null);
+                target.insert(name.clone(), merged(&old, change));
+            }
+        }
+        Value::Object(target)
+    }
+
+    fn document() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![any::<bool>().prop_map(Value::from), (0..4_i64).prop_map(Value::from)];
+        let value = leaf.prop_recursive(3, 24, 4, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..3).prop_map(Value::from),
+                prop::collection::btree_map("[a-d]", inner, 0..4)
+                    .prop_map(|map| Value::Object(map.into_iter().collect())),
+            ]
+        });
+        prop::collection::btree_map("[a-d]", value, 0..4)
+            .prop_map(|map| Value::Object(map.into_iter().collect()))
+    }
+
+    proptest! {
+        #[test]
+        fn the_difference_leads_from_old_to_new(old in document(), new in document()) {
+            match difference(&old, &new) {
+                Some(patch) => prop_assert_eq!(merged(&old, &patch), new),
+                None => prop_assert_eq!(old, new),
+            }
+        }
+
+        #[test]
+        fn a_document_bears_itself(document in document()) {
+            prop_assert!(bears(&document, &document));
+        }
+    }
+
+    #[test]
+    fn drift_is_seen_and_others_fields_are_not() {
+        let wanted = json!({
+            "apiVersion": "v1",
+            "metadata": { "name": "a", "ownerReferences": [{ "uid": "1" }] },
+            "spec": { "list": [1, 2] },
+        });
+        let live = json!({
+            "metadata": { "name": "a", "uid": "9", "ownerReferences": [{ "uid": "0" }, { "uid": "1" }] },
+            "spec": { "list": [1, 2], "others": true },
+        });
+        assert!(bears(&live, &wanted));
+        for drift in [json!([1]), json!([1, 2, 3]), json!([2, 1])] {
+            let mut drifted = live.clone();
+            drifted["spec"]["list"] = drift;
+            assert!(!bears(&drifted, &wanted));
+        }
+        let mut orphaned = live.clone();
+        orphaned["metadata"]["ownerReferences"] = json!([{ "uid": "0" }]);
+        assert!(!bears(&orphaned, &wanted));
+    }
+}

@@ -1,0 +1,313 @@
+//! A controller: kube's scheduler (one slot per object), fed by our caches, with the habits of the house.
+//!
+//! Every reconcile has a span, a deadline, a place in the metrics and a delay after failure of its own. None
+//! begins before every cache it reads is complete, or while the cache shows its object older than we wrote it.
+
+use crate::{
+    metrics::Metrics,
+    retry::{Failures, Family, Next, Outcome, SOON, jittered},
+    run::Started,
+    watch::{Cache, Change, Watchable},
+    writes::Writes,
+};
+use futures::{FutureExt, Stream, StreamExt, future::BoxFuture, stream};
+use kube::{
+    Resource, ResourceExt,
+    runtime::{
+        controller::{Action, Config, Controller as Runtime, Error as RuntimeError},
+        reflector::ObjectRef,
+    },
+};
+use std::{convert::Infallible, sync::Arc, time::Duration};
+use tokio::{sync::mpsc, time::Instant};
+use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
+
+/// A reconcile takes no longer; a hanging call must not hold its slot for ever.
+const DEADLINE: Duration = Duration::from_mins(1);
+/// Every object is looked at again this often, change or not.
+const RESYNC: Duration = Duration::from_hours(8);
+/// Objects reconciled at the same time.
+const CONCURRENCY: u16 = 16;
+
+/// Wires the reconcile of one kind to what makes it run.
+pub struct Controller<K: Watchable> {
+    name: &'static str,
+    cache: Cache<K>,
+    wake: mpsc::UnboundedSender<ObjectRef<K>>,
+    woken: mpsc::UnboundedReceiver<ObjectRef<K>>,
+    complete: Vec<BoxFuture<'static, ()>>,
+    concurrency: u16,
+    deadline: Duration,
+    failures: Arc<Failures<ObjectRef<K>>>,
+    metrics: Arc<Metrics>,
+    writes: Arc<Writes>,
+    shutdown: CancellationToken,
+}
+
+impl<K: Watchable> Controller<K> {
+    /// Reconciles the objects of `cache` when they appear, and when anything but their status changes.
+    pub fn new(name: &'static str, started: &Started, cache: &Cache<K>) -> Self {
+        let (wake, woken) = mpsc::unbounded_channel();
+        let failures = Arc::<Failures<ObjectRef<K>>>::default();
+        let (wakes, forgets) = (wake.clone(), Arc::clone(&failures));
+        cache.listen(move |change| match &change.new {
+            Some(new) if steers(change.old.as_deref(), new) => send(&wakes, ObjectRef::from_obj(&**new)),
+            Some(_) => {}
+            None => change.old.iter().for_each(|old| forgets.reset(&ObjectRef::from_obj(&**old))),
+        });
+        Self {
+            name,
+            cache: cache.clone(),
+            wake,
+            woken,
+            complete: Vec::new(),
+            concurrency: CONCURRENCY,
+            deadline: DEADLINE,
+            failures,
+            metrics: Arc::clone(&started.metrics),
+            writes: Arc::clone(&started.writes),
+            shutdown: started.shutdown.clone(),
+        }
+        .reads(cache)
+    }
+
+    /// Runs at most so many reconciles at the same time.
+    #[must_use]
+    pub fn concurrency(mut self, concurrency: u16) -> Self {
+        self.concurrency = concurrency;
+        self
+    }
+
+    /// Gives each reconcile so much time.
+    #[must_use]
+    pub fn deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = deadline;
+        self
+    }
+
+    /// Waits for `other` to be complete before the first reconcile, which reads it.
+    #[must_use]
+    pub fn reads<O: Watchable>(mut self, other: &Cache<O>) -> Self {
+        let other = other.clone();
+        self.complete.push(async move { other.complete().await }.boxed());
+        self
+    }
+
+    /// Reconciles an object when one of its children changes: one whose controller owner reference names it.
+    #[must_use]
+    pub fn owns<C: Watchable>(self, children: &Cache<C>) -> Self {
+        self.watches(children, |child| controller_of(child).into_iter().collect())
+    }
+
+    /// Reconciles the objects that `to` names when one of `others` changes.
+    ///
+    /// `to` is asked about the object as it was and as it is; it should look into an [`crate::index::Index`],
+    /// never scan.
+    #[must_use]
+    pub fn watches<O, F>(self, others: &Cache<O>, to: F) -> Self
+    where
+        O: Watchable,
+        F: Fn(&O) -> Vec<ObjectRef<K>> + Send + 'static,
+    {
+        self.watches_changes(others, move |change| {
+            let mut concerned: Vec<_> = change.sides().flat_map(|side| to(side)).collect();
+            concerned.dedup();
+            concerned
+        })
+    }
+
+    /// Reconciles the objects that `to` names when one of `others` changes, judging by the change itself.
+    #[must_use]
+    pub fn watches_changes<O, F>(self, others: &Cache<O>, to: F) -> Self
+    where
+        O: Watchable,
+        F: Fn(&Change<O>) -> Vec<ObjectRef<K>> + Send + 'static,
+    {
+        let wake = self.wake.clone();
+        others.listen(move |change| to(change).into_iter().for_each(|reference| send(&wake, reference)));
+        self.reads(others)
+    }
+
+    /// Reconciles the objects that `stream` names; for causes outside the API server, vCenter say.
+    #[must_use]
+    pub fn wakes_on(self, stream: impl Stream<Item = ObjectRef<K>> + Send + 'static) -> Self {
+        let wake = self.wake.clone();
+        tokio::spawn(async move {
+            let mut stream = std::pin::pin!(stream);
+            while let Some(reference) = stream.next().await {
+                send(&wake, reference);
+            }
+        });
+        self
+    }
+
+    /// Reconciles until the program shuts down; reconciles that have begun then are let through.
+    pub async fn run<Ctx, F, Fut, E>(self, ctx: Arc<Ctx>, reconcile: F)
+    where
+        Ctx: Send + Sync + 'static,
+        F: Fn(Arc<K>, Arc<Ctx>) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Next, E>> + Send + 'static,
+        E: Family,
+    {
+        let all = futures::future::join_all(self.complete);
+        tokio::select! {
+            _ = all => tracing::debug!(controller = self.name, "caches are complete"),
+            () = self.shutdown.cancelled() => return,
+        }
+        let steps = Arc::new(Steps {
+            name: self.name,
+            deadline: self.deadline,
+            failures: self.failures,
+            metrics: self.metrics,
+            writes: self.writes,
+            reconcile,
+        });
+        let woken = stream::unfold(self.woken, |mut woken| async move {
+            woken.recv().await.map(|reference| (reference, woken))
+        });
+        // The cache's own watch wakes it: kube's needs a stream of objects, and gets one that stays silent.
+        Runtime::for_stream(stream::pending(), self.cache.store())
+            .with_config(Config::default().concurrency(self.concurrency))
+            .reconcile_on(woken)
+            .graceful_shutdown_on({
+                let shutdown = self.shutdown.clone();
+                async move { shutdown.cancelled().await }
+            })
+            .run(
+                move |object, ctx| Arc::clone(&steps).step(object, ctx),
+                |_, never: &Infallible, _| match *never {},
+                ctx,
+            )
+            .for_each(|result| async {
+                if let Err(error) = result
+                    && !matches!(error, RuntimeError::ObjectNotFound(_))
+                {
+                    tracing::warn!(%error, "controller");
+                }
+            })
+            .await;
+    }
+}
+
+/// What surrounds each reconcile.
+struct Steps<K: Watchable, F> {
+    name: &'static str,
+    deadline: Duration,
+    failures: Arc<Failures<ObjectRef<K>>>,
+    metrics: Arc<Metrics>,
+    writes: Arc<Writes>,
+    reconcile: F,
+}
+
+impl<K: Watchable, F> Steps<K, F> {
+    async fn step<Ctx, Fut, E>(self: Arc<Self>, object: Arc<K>, ctx: Arc<Ctx>) -> Result<Action, Infallible>
+    where
+        F: Fn(Arc<K>, Arc<Ctx>) -> Fut,
+        Fut: Future<Output = Result<Next, E>>,
+        E: Family,
+    {
+        if self.writes.behind(&*object).is_err() {
+            return Ok(Action::requeue(jittered(SOON)));
+        }
+        let reference = ObjectRef::from_obj(&*object);
+        let span = tracing::info_span!(
+            "reconcile",
+            controller = self.name,
+            object = %crate::index::key(object.meta().namespace.as_deref(), &object.name_any()),
+            generation = object.meta().generation,
+        );
+        let began = Instant::now();
+        let result =
+            tokio::time::timeout(self.deadline, (self.reconcile)(object, ctx).instrument(span.clone()));
+        let result = result.await;
+        let (label, action) = span.in_scope(|| self.judged(reference, result.ok()));
+        self.metrics.reconciled(self.name, label, began.elapsed());
+        Ok(action)
+    }
+
+    /// The metric's label, and when to look again. No result means that the deadline passed.
+    fn judged<E: Family>(
+        &self,
+        reference: ObjectRef<K>,
+        result: Option<Result<Next, E>>,
+    ) -> (&'static str, Action) {
+        let Some(result) = result else {
+            let delay = self.failures.next(reference);
+            tracing::warn!(?delay, deadline = ?self.deadline, "reconcile took too long; trying again");
+            return ("TimedOut", Action::requeue(delay));
+        };
+        let error = match result {
+            Ok(next) => {
+                self.failures.reset(&reference);
+                let delay = if let Next::After(delay) = next { delay } else { RESYNC };
+                return ("Done", Action::requeue(jittered(delay)));
+            }
+            Err(error) => error,
+        };
+        let action = match error.outcome() {
+            Outcome::Failed => {
+                let delay = self.failures.next(reference);
+                tracing::warn!(
+                    error = &error as &dyn std::error::Error,
+                    ?delay,
+                    "reconcile failed; trying again"
+                );
+                Action::requeue(delay)
+            }
+            // A wait between two failures is no success: the row goes on.
+            Outcome::Waiting(delay) => {
+                tracing::debug!(why = %error, "waiting");
+                Action::requeue(jittered(delay.unwrap_or(RESYNC)))
+            }
+            Outcome::Invalid => {
+                self.failures.reset(&reference);
+                tracing::info!(why = %error, "invalid; waiting for a change");
+                Action::requeue(jittered(RESYNC))
+            }
+        };
+        (error.label(), action)
+    }
+}
+
+/// Whether a change is one to act on: new, or different in anything but status.
+fn steers<K: Resource>(old: Option<&K>, new: &K) -> bool {
+    let Some(old) = old else { return true };
+    let (old, new) = (old.meta(), new.meta());
+    // A kind without generations has no status of its own: every version is a change.
+    let spec_changed = match (old.generation, new.generation) {
+        (Some(old), Some(new)) => old != new,
+        _ => old.resource_version != new.resource_version,
+    };
+    spec_changed
+        || old.uid != new.uid
+        || old.deletion_timestamp != new.deletion_timestamp
+        || old.labels != new.labels
+        || old.annotations != new.annotations
+        || old.finalizers != new.finalizers
+        || old.owner_references != new.owner_references
+}
+
+/// The object of kind `K` that controls `child`, if one does.
+pub fn controller_of<K, C>(child: &C) -> Option<ObjectRef<K>>
+where
+    K: Resource<DynamicType = ()>,
+    C: Resource,
+{
+    let owners = child.meta().owner_references.as_deref().unwrap_or_default();
+    let owner = owners.iter().find(|owner| owner.controller == Some(true))?;
+    let group = owner.api_version.split_once('/').map_or("", |(group, _)| group);
+    if owner.kind != K::kind(&()) || group != K::group(&()) {
+        return None;
+    }
+    let reference = ObjectRef::new(&owner.name);
+    Some(match child.meta().namespace.as_deref() {
+        Some(namespace) => reference.within(namespace),
+        None => reference,
+    })
+}
+
+/// The receiver is gone only when the controller ended with the program.
+fn send<K: Watchable>(wake: &mpsc::UnboundedSender<ObjectRef<K>>, reference: ObjectRef<K>) {
+    let _ = wake.send(reference);
+}

@@ -1,0 +1,123 @@
+//! Kubernetes events: one per milestone or change of mind, never one per reconcile.
+
+use crate::{run::Started, status::Conditional, writes};
+use kube::{
+    Resource,
+    runtime::events::{Event, EventType, Recorder, Reporter},
+};
+
+/// The API server takes no longer note.
+const LONGEST_NOTE: usize = 1000;
+
+/// Publishes events of one controller, in the background: no reconcile waits for an event.
+#[derive(Clone)]
+pub struct Events {
+    recorder: Recorder,
+}
+
+impl Events {
+    /// Events that name `controller` (`capw-wcpmachine`, say) as their source.
+    pub fn new(started: &Started, controller: &'static str) -> Self {
+        let reporter =
+            Reporter { controller: controller.to_owned(), instance: Some(started.identity.clone()) };
+        Self { recorder: Recorder::new(started.client.clone(), reporter) }
+    }
+
+    /// Says that something went as it should.
+    pub fn normal<K: Resource<DynamicType = ()>>(&self, object: &K, reason: &str, note: impl Into<String>) {
+        self.publish(object, EventType::Normal, reason, note.into());
+    }
+
+    /// Says that somebody should look.
+    pub fn warning<K: Resource<DynamicType = ()>>(&self, object: &K, reason: &str, note: impl Into<String>) {
+        self.publish(object, EventType::Warning, reason, note.into());
+    }
+
+    /// Tells of the conditions that changed their status or reason: `warns` says which are worth a warning.
+    pub fn transitions<K, C>(&self, object: &K, old: &[C], new: &[C], warns: impl Fn(&C) -> bool)
+    where
+        K: Resource<DynamicType = ()>,
+        C: Conditional,
+    {
+        for condition in changed(old, new) {
+            let type_ = if warns(condition) { EventType::Warning } else { EventType::Normal };
+            let reason = match condition.reason() {
+                "" => condition.type_(),
+                reason => reason,
+            };
+            let note = match condition.message() {
+                "" => format!("{} is {}", condition.type_(), condition.status()),
+                message => message.to_owned(),
+            };
+            self.publish(object, type_, reason, note);
+        }
+    }
+
+    fn publish<K: Resource<DynamicType = ()>>(
+        &self,
+        object: &K,
+        type_: EventType,
+        reason: &str,
+        note: String,
+    ) {
+        let event = Event {
+            type_,
+            reason: reason.to_owned(),
+            note: Some(shortened(note)),
+            action: reason.to_owned(),
+            secondary: None,
+        };
+        let reference = object.object_ref(&());
+        let recorder = self.recorder.clone();
+        tokio::spawn(async move {
+            if let Err(error) = recorder.publish(&event, &reference).await {
+                tracing::debug!(reason = event.reason, error = %error, "event not published");
+            }
+        });
+    }
+}
+
+/// The conditions of `new` whose status or reason `old` did not have.
+pub fn changed<'a, C: Conditional>(old: &[C], new: &'a [C]) -> Vec<&'a C> {
+    let same = |a: &C, b: &C| a.type_() == b.type_() && a.status() == b.status() && a.reason() == b.reason();
+    new.iter().filter(|condition| !old.iter().any(|before| same(before, condition))).collect()
+}
+
+fn shortened(mut note: String) -> String {
+    if note.len() > LONGEST_NOTE {
+        let end = (0..=LONGEST_NOTE).rev().find(|end| note.is_char_boundary(*end)).unwrap_or(0);
+        note.truncate(end);
+        note.push('…');
+    }
+    note
+}
+
+/// `Kind namespace/name`, as messages for people name an object.
+pub fn named<K: Resource<DynamicType = ()>>(object: &K) -> String {
+    let name = object.meta().name.as_deref().unwrap_or_default();
+    let named = writes::behind::<K>(object.meta().namespace.as_deref(), name);
+    format!("{} {}", named.kind, named.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::status::condition;
+
+    #[test]
+    fn only_a_new_status_or_reason_is_a_change() {
+        let old =
+            [condition("Ready", false, "Waiting", "a", None), condition("Network", true, "Ready", "", None)];
+        let new =
+            [condition("Ready", false, "Waiting", "b", None), condition("Network", false, "Lost", "", None)];
+        let types: Vec<_> = changed(&old, &new).iter().map(|condition| condition.type_.as_str()).collect();
+        assert_eq!(types, ["Network"]);
+    }
+
+    #[test]
+    fn a_long_note_is_cut_between_characters() {
+        let note = shortened("ü".repeat(1000));
+        assert!(note.len() <= LONGEST_NOTE + '…'.len_utf8());
+        assert!(note.ends_with("ü…"));
+    }
+}

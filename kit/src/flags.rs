@@ -1,0 +1,144 @@
+//! The flags that all controllers share, so that one Deployment reads like the next.
+//!
+//! A flag that is given twice counts as given last: a Deployment's arguments can be completed by appending.
+
+use clap::{Args, Parser};
+use std::{ffi::OsString, net::SocketAddr, path::PathBuf, process::ExitCode};
+
+/// Flags of every controller.
+#[derive(Args, Clone, Debug)]
+pub struct Common {
+    /// Kubeconfig file; without it KUBECONFIG, then the pod's own service account.
+    #[arg(long, value_name = "FILE", overrides_with = "kubeconfig")]
+    pub kubeconfig: Option<PathBuf>,
+
+    /// Where /metrics is served.
+    #[arg(
+        long,
+        value_name = "HOST:PORT",
+        default_value = "0.0.0.0:8080",
+        overrides_with = "metrics_address"
+    )]
+    pub metrics_address: SocketAddr,
+
+    /// Where /healthz and /readyz are served.
+    #[arg(long, value_name = "HOST:PORT", default_value = "0.0.0.0:8081", overrides_with = "health_address")]
+    pub health_address: SocketAddr,
+
+    /// Act only while holding the lease; false where there is surely one replica.
+    #[arg(
+        long,
+        value_name = "BOOL",
+        default_value = "true",
+        default_missing_value = "true",
+        num_args = 0..=1,
+        require_equals = true,
+        action = clap::ArgAction::Set,
+        overrides_with = "leader_elect"
+    )]
+    pub leader_elect: bool,
+
+    /// Namespace of the lease; without it POD_NAMESPACE, then the credentials' own namespace.
+    #[arg(long, value_name = "NAMESPACE", overrides_with = "leader_election_namespace")]
+    pub leader_election_namespace: Option<String>,
+
+    /// How log lines look.
+    #[arg(long, value_enum, default_value_t = LogFormat::Text, overrides_with = "log_format")]
+    pub log_format: LogFormat,
+
+    /// What is logged: a level, or directives such as `info,kit=debug`.
+    #[arg(long, value_name = "LEVEL", default_value = "info", overrides_with = "log_level")]
+    pub log_level: String,
+}
+
+/// Flags of a controller that serves webhooks.
+#[derive(Args, Clone, Debug)]
+pub struct Webhook {
+    /// Where webhooks are served over HTTPS.
+    #[arg(
+        long,
+        value_name = "HOST:PORT",
+        default_value = "0.0.0.0:9443",
+        overrides_with = "webhook_address"
+    )]
+    pub webhook_address: SocketAddr,
+
+    /// Folder of tls.crt and tls.key; both are read again when they change.
+    #[arg(
+        long,
+        value_name = "FOLDER",
+        default_value = "/var/run/webhook-certs",
+        overrides_with = "webhook_cert_dir"
+    )]
+    pub webhook_cert_dir: PathBuf,
+}
+
+/// The shape of a log line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// For machines: one JSON document per line.
+    Json,
+}
+
+/// Reads a program's flags (`args[0]` is its name), or says how to exit: after help (0) or wrong usage (2).
+pub fn parse<P: Parser>(args: Vec<OsString>) -> Result<P, ExitCode> {
+    P::try_parse_from(args).map_err(|error| {
+        // Nothing sensible is left to do when even stderr is closed.
+        let _ = error.print();
+        u8::try_from(error.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Parser)]
+    struct Program {
+        #[command(flatten)]
+        common: Common,
+        #[command(flatten)]
+        webhook: Webhook,
+    }
+
+    fn parsed(args: &[&str]) -> Program {
+        let args = std::iter::once("program").chain(args.iter().copied()).map(OsString::from).collect();
+        parse(args).expect("valid flags")
+    }
+
+    #[test]
+    fn defaults_suit_a_deployment() {
+        let program = parsed(&[]);
+        assert!(program.common.leader_elect);
+        assert_eq!(program.common.metrics_address.port(), 8080);
+        assert_eq!(program.common.health_address.port(), 8081);
+        assert_eq!(program.webhook.webhook_address.port(), 9443);
+    }
+
+    #[test]
+    fn the_last_of_two_values_counts() {
+        let program = parsed(&[
+            "--leader-elect",
+            "--metrics-address=0.0.0.0:8080",
+            "--log-level=warn",
+            "--webhook-address=0.0.0.0:9443",
+            "--metrics-address",
+            "127.0.0.1:1234",
+            "--leader-elect=false",
+            "--log-level=debug",
+            "--webhook-address=127.0.0.1:99",
+        ]);
+        assert!(!program.common.leader_elect);
+        assert_eq!(program.common.metrics_address.to_string(), "127.0.0.1:1234");
+        assert_eq!(program.common.log_level, "debug");
+        assert_eq!(program.webhook.webhook_address.port(), 99);
+    }
+
+    #[test]
+    fn a_wrong_flag_is_wrong_usage() {
+        let wrong = parse::<Program>(vec!["program".into(), "--no-such-flag".into()]);
+        assert!(wrong.is_err());
+    }
+}

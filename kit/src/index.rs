@@ -1,0 +1,60 @@
+//! Objects by a key of ours (an owner, a referenced name), kept by the watch, so that no event scans a store.
+
+use crate::watch::Watchable;
+use kube::runtime::reflector::{ObjectRef, Store};
+use parking_lot::RwLock;
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
+
+/// A secondary index of a [`Cache`](crate::watch::Cache). Clones share one index.
+pub struct Index<K: Watchable> {
+    store: Store<K>,
+    refs: Arc<RwLock<HashMap<String, HashSet<ObjectRef<K>>>>>,
+}
+
+impl<K: Watchable> Clone for Index<K> {
+    fn clone(&self) -> Self {
+        Self { store: self.store.clone(), refs: Arc::clone(&self.refs) }
+    }
+}
+
+impl<K: Watchable> Index<K> {
+    pub(crate) fn new(store: Store<K>) -> Self {
+        Self { store, refs: Arc::default() }
+    }
+
+    /// References to the objects of this key, in no order.
+    pub fn refs(&self, key: &str) -> Vec<ObjectRef<K>> {
+        self.refs.read().get(key).map(|refs| refs.iter().cloned().collect()).unwrap_or_default()
+    }
+
+    /// The objects of this key, in no order.
+    pub fn objects(&self, key: &str) -> Vec<Arc<K>> {
+        self.refs(key).iter().filter_map(|reference| self.store.get(reference)).collect()
+    }
+
+    pub(crate) fn moved(&self, reference: &ObjectRef<K>, old: &[String], new: Vec<String>) {
+        if old == new {
+            return;
+        }
+        let mut refs = self.refs.write();
+        for key in old {
+            if let Some(of_key) = refs.get_mut(key) {
+                of_key.remove(reference);
+                if of_key.is_empty() {
+                    refs.remove(key);
+                }
+            }
+        }
+        for key in new {
+            refs.entry(key).or_default().insert(reference.clone());
+        }
+    }
+}
+
+/// The key of an object in a namespace: `namespace/name`.
+pub fn key(namespace: Option<&str>, name: &str) -> String {
+    format!("{}/{name}", namespace.unwrap_or_default())
+}

@@ -1,0 +1,249 @@
+//! Leader election on a coordination Lease, by compare-and-swap.
+//!
+//! Every step is get, decide, `replace` with the resourceVersion that was read: of two candidates one loses with a
+//! conflict. Whether a holder is dead is judged by our own monotonic clock since the record last changed, as
+//! client-go does, so clocks that disagree do no harm. Whoever can't renew in time stops before anyone else may
+//! begin.
+
+use futures::StreamExt;
+use jiff::Timestamp;
+use k8s_openapi::{
+    api::coordination::v1::{Lease, LeaseSpec},
+    apimachinery::pkg::apis::meta::v1::MicroTime,
+};
+use kube::{
+    Api, Client,
+    api::{ObjectMeta, PostParams},
+    runtime::watcher::watch_object,
+};
+use std::time::Duration;
+use tokio::time::{Instant, sleep, timeout};
+
+/// After so long without a renewal others may take over.
+const DURATION: Duration = Duration::from_secs(15);
+/// After so long without a renewal the holder must have stopped.
+const RENEW_WITHIN: Duration = Duration::from_secs(10);
+/// How often the holder renews, and a candidate retries after an error.
+const RENEW_EVERY: Duration = Duration::from_secs(4);
+
+/// Our side of one Lease.
+#[derive(Clone)]
+pub struct Elections {
+    api: Api<Lease>,
+    name: String,
+    identity: String,
+}
+
+/// What a candidate may do about a Lease.
+#[derive(Debug, PartialEq)]
+enum Step {
+    /// Nobody holds it, or its holder has not renewed it for too long: write this.
+    Take(Box<LeaseSpec>),
+    /// Somebody holds it; look again after this long unless it changes.
+    Wait(Duration),
+}
+
+/// The record as last seen, and since when it is the same.
+struct Observed {
+    spec: Option<LeaseSpec>,
+    since: Instant,
+}
+
+impl Elections {
+    /// Contends for the Lease `namespace/name` as `identity`, which no other living replica has.
+    pub fn new(client: Client, namespace: &str, name: &str, identity: &str) -> Self {
+        let api = Api::namespaced(client, namespace);
+        Self { api, name: name.to_owned(), identity: identity.to_owned() }
+    }
+
+    /// Resolves when we hold the lease.
+    pub async fn acquire(&self) {
+        let mut observed = Observed { spec: None, since: Instant::now() };
+        loop {
+            let wait = match timeout(RENEW_WITHIN, self.attempt(&mut observed)).await {
+                Ok(Ok(None)) => return,
+                Ok(Ok(Some(wait))) => wait,
+                Ok(Err(error)) if crate::apply::is_conflict(&error) => continue,
+                Ok(Err(error)) => {
+                    tracing::warn!(lease = self.name, %error, "can't read or write the lease; trying again");
+                    RENEW_EVERY
+                }
+                Err(_) => RENEW_EVERY,
+            };
+            self.changed(&observed, wait).await;
+        }
+    }
+
+    /// Renews until that fails for too long; then we must not act any more.
+    pub async fn keep(&self) {
+        let mut renewed = Instant::now();
+        while renewed.elapsed() < RENEW_WITHIN {
+            sleep(RENEW_EVERY.min(RENEW_WITHIN.saturating_sub(renewed.elapsed()))).await;
+            let began = Instant::now();
+            let left = RENEW_WITHIN.saturating_sub(renewed.elapsed());
+            match timeout(left.max(Duration::from_millis(1)), self.renew()).await {
+                Ok(Ok(true)) => renewed = began,
+                Ok(Ok(false)) => return,
+                Ok(Err(error)) => {
+                    tracing::warn!(lease = self.name, %error, "lease not renewed; trying again")
+                }
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// Gives the lease up, so that a successor need not wait for its end.
+    pub async fn release(&self) {
+        let released = timeout(RENEW_EVERY, async {
+            let mut lease = self.api.get(&self.name).await?;
+            if holder(lease.spec.as_ref()) == Some(self.identity.as_str()) {
+                let spec = lease.spec.get_or_insert_default();
+                spec.holder_identity = Some(String::new());
+                spec.lease_duration_seconds = Some(1);
+                spec.renew_time = Some(MicroTime(Timestamp::now()));
+                self.api.replace(&self.name, &PostParams::default(), &lease).await?;
+            }
+            Ok::<_, kube::Error>(())
+        });
+        if !matches!(released.await, Ok(Ok(()))) {
+            tracing::warn!(lease = self.name, "lease not given up; a successor waits for its end");
+        }
+    }
+
+    /// One look at the Lease. None when it is ours now, else how long to wait.
+    async fn attempt(&self, observed: &mut Observed) -> kube::Result<Option<Duration>> {
+        let lease = self.api.get_opt(&self.name).await?;
+        let spec = lease.as_ref().and_then(|lease| lease.spec.clone());
+        if spec != observed.spec {
+            *observed = Observed { spec: spec.clone(), since: Instant::now() };
+        }
+        let taken = match decide(spec.as_ref(), &self.identity, observed.since.elapsed(), Timestamp::now()) {
+            Step::Wait(wait) => return Ok(Some(wait)),
+            Step::Take(taken) => taken,
+        };
+        match lease {
+            Some(mut lease) => {
+                lease.spec = Some(*taken);
+                self.api.replace(&self.name, &PostParams::default(), &lease).await?;
+            }
+            None => {
+                let metadata = ObjectMeta { name: Some(self.name.clone()), ..ObjectMeta::default() };
+                self.api.create(&PostParams::default(), &Lease { metadata, spec: Some(*taken) }).await?;
+            }
+        }
+        Ok(None)
+    }
+
+    /// True when renewed, false when somebody else holds the lease.
+    async fn renew(&self) -> kube::Result<bool> {
+        let mut lease = self.api.get(&self.name).await?;
+        let Some(spec) =
+            lease.spec.as_mut().filter(|spec| holder(Some(spec)) == Some(self.identity.as_str()))
+        else {
+            return Ok(false);
+        };
+        spec.renew_time = Some(MicroTime(Timestamp::now()));
+        match self.api.replace(&self.name, &PostParams::default(), &lease).await {
+            Err(error) if !crate::apply::is_conflict(&error) => Err(error),
+            // After a conflict the next look tells whose it is.
+            _ => Ok(true),
+        }
+    }
+
+    /// Resolves when the Lease is no longer as observed, or after `wait`.
+    async fn changed(&self, observed: &Observed, wait: Duration) {
+        let mut versions = std::pin::pin!(watch_object(self.api.clone(), &self.name));
+        let changed = async {
+            while let Some(Ok(lease)) = versions.next().await {
+                if lease.and_then(|lease| lease.spec) != observed.spec {
+                    return;
+                }
+            }
+            // The watch failed: the time decides.
+            std::future::pending::<()>().await;
+        };
+        let _ = timeout(wait, changed).await;
+    }
+}
+
+fn holder(spec: Option<&LeaseSpec>) -> Option<&str> {
+    spec?.holder_identity.as_deref().filter(|holder| !holder.is_empty())
+}
+
+/// Judges a Lease whose record has been the same for `unchanged`.
+fn decide(spec: Option<&LeaseSpec>, identity: &str, unchanged: Duration, now: Timestamp) -> Step {
+    let before = holder(spec);
+    if before.is_some_and(|holder| holder != identity) {
+        let seconds = spec.and_then(|spec| spec.lease_duration_seconds).unwrap_or(0);
+        let lasts = Duration::from_secs(u64::try_from(seconds).unwrap_or(0)).max(Duration::from_secs(1));
+        let left = lasts.saturating_sub(unchanged);
+        if !left.is_zero() {
+            return Step::Wait(left);
+        }
+    }
+    let transitions = spec.and_then(|spec| spec.lease_transitions).unwrap_or(0);
+    let same = before == Some(identity);
+    Step::Take(Box::new(LeaseSpec {
+        holder_identity: Some(identity.to_owned()),
+        lease_duration_seconds: i32::try_from(DURATION.as_secs()).ok(),
+        acquire_time: spec
+            .and_then(|spec| spec.acquire_time.clone())
+            .filter(|_| same)
+            .or(Some(MicroTime(now))),
+        renew_time: Some(MicroTime(now)),
+        lease_transitions: Some(if same || spec.is_none() {
+            transitions
+        } else {
+            transitions.saturating_add(1)
+        }),
+        ..LeaseSpec::default()
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn held_by(identity: &str) -> LeaseSpec {
+        LeaseSpec {
+            holder_identity: Some(identity.into()),
+            lease_duration_seconds: Some(15),
+            lease_transitions: Some(3),
+            ..LeaseSpec::default()
+        }
+    }
+
+    fn taken(spec: Option<&LeaseSpec>, unchanged: u64) -> Option<LeaseSpec> {
+        match decide(spec, "me", Duration::from_secs(unchanged), Timestamp::UNIX_EPOCH) {
+            Step::Take(spec) => Some(*spec),
+            Step::Wait(_) => None,
+        }
+    }
+
+    #[test]
+    fn a_free_lease_is_taken_and_a_held_one_is_not() {
+        assert_eq!(taken(None, 0).unwrap().lease_transitions, Some(0));
+        assert_eq!(taken(Some(&held_by("")), 0).unwrap().lease_transitions, Some(4));
+        assert!(taken(Some(&held_by("other")), 0).is_none());
+        assert!(taken(Some(&held_by("other")), 14).is_none());
+    }
+
+    #[test]
+    fn a_holder_that_stopped_renewing_loses_it() {
+        let spec = taken(Some(&held_by("other")), 15).unwrap();
+        assert_eq!(spec.holder_identity.as_deref(), Some("me"));
+        assert_eq!(spec.lease_transitions, Some(4));
+    }
+
+    #[test]
+    fn our_own_lease_is_ours_at_once_after_a_restart() {
+        let spec = taken(Some(&held_by("me")), 0).unwrap();
+        assert_eq!(spec.lease_transitions, Some(3));
+    }
+
+    #[test]
+    fn the_holder_stops_before_anyone_else_may_begin() {
+        assert!(RENEW_WITHIN < DURATION);
+        assert!(RENEW_EVERY < RENEW_WITHIN);
+    }
+}

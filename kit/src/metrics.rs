@@ -1,0 +1,108 @@
+//! What Prometheus can read of a controller: reconciles by outcome, how long they take, API writes.
+
+use parking_lot::Mutex;
+use prometheus_client::{
+    encoding::{EncodeLabelSet, text::encode},
+    metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
+    registry::Registry,
+};
+use std::time::Duration;
+
+/// The registry of a program and the families that all controllers share.
+pub struct Metrics {
+    registry: Mutex<Registry>,
+    reconciles: Family<Reconcile, Counter>,
+    seconds: Family<Of, Histogram, fn() -> Histogram>,
+    writes: Family<Write, Counter>,
+    leader: Gauge,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Of {
+    controller: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Reconcile {
+    controller: &'static str,
+    outcome: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Write {
+    manager: &'static str,
+    kind: String,
+    verb: &'static str,
+}
+
+impl Metrics {
+    /// An own registry, with the shared families in it.
+    pub fn new() -> Self {
+        let mut registry = Registry::default();
+        let reconciles = Family::default();
+        let seconds = Family::<Of, Histogram>::new_with_constructor(histogram);
+        let writes = Family::default();
+        let leader = Gauge::default();
+        registry.register("reconciles", "Reconciles by controller and outcome", reconciles.clone());
+        registry.register("reconcile_seconds", "Seconds a reconcile takes", seconds.clone());
+        registry.register("api_writes", "Writes to the API server", writes.clone());
+        registry.register("leader", "1 while this replica holds the lease", leader.clone());
+        Self { registry: Mutex::new(registry), reconciles, seconds, writes, leader }
+    }
+
+    /// Lets a crate register families of its own.
+    pub fn register(&self, add: impl FnOnce(&mut Registry)) {
+        add(&mut self.registry.lock());
+    }
+
+    /// Counts one reconcile.
+    pub fn reconciled(&self, controller: &'static str, outcome: &'static str, took: Duration) {
+        self.reconciles.get_or_create(&Reconcile { controller, outcome }).inc();
+        self.seconds.get_or_create(&Of { controller }).observe(took.as_secs_f64());
+    }
+
+    /// Counts one write to the API server.
+    pub fn wrote(&self, manager: &'static str, kind: &str, verb: &'static str) {
+        self.writes.get_or_create(&Write { manager, kind: kind.to_owned(), verb }).inc();
+    }
+
+    pub(crate) fn leads(&self, leads: bool) {
+        self.leader.set(i64::from(leads));
+    }
+
+    /// The registry in the OpenMetrics text format.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        // Writing into a String can't fail.
+        let _ = encode(&mut text, &self.registry.lock());
+        text
+    }
+}
+
+fn histogram() -> Histogram {
+    Histogram::new([0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0])
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reconcile_shows_up_by_controller_and_outcome() {
+        let metrics = Metrics::new();
+        metrics.reconciled("wcpmachine", "Waiting", Duration::from_millis(2));
+        metrics.wrote("capw/machine", "VirtualMachine", "apply");
+        let text = metrics.text();
+        assert!(text.contains(r#"reconciles_total{controller="wcpmachine",outcome="Waiting"} 1"#), "{text}");
+        assert!(text.contains(r#"reconcile_seconds_bucket{le="0.003",controller="wcpmachine"} 1"#), "{text}");
+        assert!(
+            text.contains(r#"api_writes_total{manager="capw/machine",kind="VirtualMachine",verb="apply"} 1"#)
+        );
+    }
+}

@@ -1,0 +1,116 @@
+//! What a reconcile can come to, and how long an object that fails waits before it is tried again.
+
+use parking_lot::Mutex;
+use rand::RngExt;
+use std::{collections::HashMap, hash::Hash, time::Duration};
+
+/// What a reconcile that came through asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Nothing until something changes (or the slow resync comes round).
+    OnChange,
+    /// Another look after this time, change or not.
+    After(Duration),
+}
+
+/// The three families of a reconcile that did not come through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The user must act: nothing is tried again before a change.
+    Invalid,
+    /// Something else must happen first; with a time, if no watch tells of it.
+    Waiting(Option<Duration>),
+    /// It went wrong, and may go right another time.
+    Failed,
+}
+
+impl Outcome {
+    /// The family of an API server's refusal: a lost race is only a wait for the cache.
+    pub fn of(error: &kube::Error) -> Self {
+        match error {
+            kube::Error::Api(status) if status.is_conflict() => Self::Waiting(Some(SOON)),
+            _ => Self::Failed,
+        }
+    }
+}
+
+/// When a cache that is behind has probably caught up.
+pub const SOON: Duration = Duration::from_millis(100);
+
+/// An error of a reconcile that knows its family.
+pub trait Family: std::error::Error + Send + Sync + 'static {
+    /// The family this error belongs to.
+    fn outcome(&self) -> Outcome;
+    /// The variant's name: the metric's label, and the log's.
+    fn label(&self) -> &'static str;
+}
+
+/// `delay` give or take a fifth, so that a fleet does not march in step.
+pub fn jittered(delay: Duration) -> Duration {
+    delay.mul_f64(rand::rng().random_range(0.8..1.2))
+}
+
+/// Consecutive failures per object, and the delay they earn.
+pub struct Failures<Key> {
+    first: Duration,
+    longest: Duration,
+    counts: Mutex<HashMap<Key, u32>>,
+}
+
+impl<Key: Hash + Eq> Failures<Key> {
+    /// Delays that start at `first` and double up to `longest`.
+    pub fn new(first: Duration, longest: Duration) -> Self {
+        Self { first, longest, counts: Mutex::new(HashMap::new()) }
+    }
+
+    /// Counts one more failure in a row, and says how long to wait before the next try.
+    pub fn next(&self, key: Key) -> Duration {
+        let mut counts = self.counts.lock();
+        let count = counts.entry(key).or_default();
+        let delay = self.first.saturating_mul(1 << (*count).min(20)).min(self.longest);
+        *count = count.saturating_add(1);
+        jittered(delay)
+    }
+
+    /// Ends the row of failures: it worked, or the object is gone.
+    pub fn reset(&self, key: &Key) {
+        self.counts.lock().remove(key);
+    }
+}
+
+impl<Key: Hash + Eq> Default for Failures<Key> {
+    fn default() -> Self {
+        Self::new(Duration::from_millis(250), Duration::from_secs(256))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn delays_double_and_a_success_ends_the_row() {
+        let failures = Failures::new(Duration::from_secs(1), Duration::from_mins(4));
+        let bounds = |delay: Duration, nominal: f64| {
+            let ratio = delay.as_secs_f64() / nominal;
+            assert!((0.8..1.2).contains(&ratio), "{delay:?} is no {nominal} s");
+        };
+        for nominal in [1.0, 2.0, 4.0, 8.0] {
+            bounds(failures.next("a"), nominal);
+        }
+        bounds(failures.next("b"), 1.0);
+        failures.reset(&"a");
+        bounds(failures.next("a"), 1.0);
+    }
+
+    proptest! {
+        #[test]
+        fn no_delay_is_longer_than_the_longest(tries in 0_usize..80) {
+            let failures = Failures::new(Duration::from_millis(250), Duration::from_secs(256));
+            for _ in 0..tries {
+                prop_assert!(failures.next(()) <= Duration::from_secs(256).mul_f64(1.2));
+            }
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! The life of a controller program: flags, logs, client, servers, lease, work, a clean end.
+
+use crate::{
+    flags::Common,
+    lease::Elections,
+    metrics::Metrics,
+    serve::{self, Readiness},
+    telemetry,
+    writes::Writes,
+};
+use kube::{Client, Config, config::Kubeconfig};
+use std::{error::Error, process::ExitCode, sync::Arc, time::Duration};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+/// Anything that ends a program; printed with its causes.
+pub type Fatal = Box<dyn Error + Send + Sync>;
+
+/// Reconciles that have begun get this long to end after a shutdown is asked for.
+const GRACE: Duration = Duration::from_secs(15);
+
+/// What a running program has to work with.
+#[derive(Clone)]
+pub struct Started {
+    /// The API server.
+    pub client: Client,
+    /// What is measured.
+    pub metrics: Arc<Metrics>,
+    /// What must be so before this replica counts as ready.
+    pub ready: Readiness,
+    /// Cancelled when the program is to end.
+    pub shutdown: CancellationToken,
+    /// Who this replica is: in the lease, and in events.
+    pub identity: String,
+    /// The program's own namespace.
+    pub namespace: String,
+    /// What this process wrote.
+    pub writes: Arc<Writes>,
+    elections: Option<Elections>,
+    lost: CancellationToken,
+}
+
+/// The program is ending before it came to lead.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("shut down before this replica held the lease")]
+pub struct NeverLed;
+
+impl Started {
+    /// Resolves when this replica may act. From then on the lease is renewed; once it is lost the process exits.
+    pub async fn lead(&self) -> Result<(), NeverLed> {
+        let Some(elections) = self.elections.clone() else {
+            self.metrics.leads(true);
+            return Ok(());
+        };
+        tracing::info!("waiting for the lease");
+        tokio::select! {
+            () = elections.acquire() => {}
+            () = self.shutdown.cancelled() => return Err(NeverLed),
+        }
+        tracing::info!("holding the lease");
+        self.metrics.leads(true);
+        let lost = self.lost.clone();
+        tokio::spawn(async move {
+            elections.keep().await;
+            lost.cancel();
+        });
+        Ok(())
+    }
+
+    /// For tests: everything but an API server and a lease.
+    pub fn detached(client: Client) -> Self {
+        Self {
+            client,
+            metrics: Arc::default(),
+            ready: Readiness::default(),
+            shutdown: CancellationToken::new(),
+            identity: "test".into(),
+            namespace: "default".into(),
+            writes: Arc::default(),
+            elections: None,
+            lost: CancellationToken::new(),
+        }
+    }
+}
+
+/// Runs a controller program: all that programs have in common, then `start` until it ends.
+///
+/// `start` is called on every replica. It serves webhooks, then awaits [`Started::lead`], then runs its
+/// controllers; they return once [`Started::shutdown`] is cancelled (SIGTERM, SIGINT). Then the lease is given up.
+pub fn run<F, Fut>(name: &'static str, common: Common, start: F) -> ExitCode
+where
+    F: FnOnce(Started) -> Fut,
+    Fut: Future<Output = Result<(), Fatal>>,
+{
+    telemetry::start(common.log_format, &common.log_level);
+    // An Err means that one is installed already, which is as good.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return failed(name, &error),
+    };
+    let ended = runtime.block_on(live(name, common, start));
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    match ended {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => failed(name, &*error),
+    }
+}
+
+async fn live<F, Fut>(name: &'static str, common: Common, start: F) -> Result<(), Fatal>
+where
+    F: FnOnce(Started) -> Fut,
+    Fut: Future<Output = Result<(), Fatal>>,
+{
+    let shutdown = CancellationToken::new();
+    listen_for_signals(shutdown.clone())?;
+    let started = prepare(name, common, shutdown.clone()).await?;
+    let (lost, elections) = (started.lost.clone(), started.elections.clone());
+    let mut work = std::pin::pin!(start(started));
+    let ended = tokio::select! {
+        ended = &mut work => ended,
+        () = lost.cancelled() => return Err("the lease is lost: another replica acts now".into()),
+        () = shutdown.cancelled() => match tokio::time::timeout(GRACE, &mut work).await {
+            Ok(ended) => ended,
+            // Something is still being written: nobody may take over before the lease runs out.
+            Err(_) => return Err("reconciles did not end in time".into()),
+        },
+    };
+    if let Some(elections) = elections {
+        elections.release().await;
+    }
+    match ended {
+        Err(error) if !error.is::<NeverLed>() => Err(error),
+        _ => Ok(()),
+    }
+}
+
+async fn prepare(name: &'static str, common: Common, shutdown: CancellationToken) -> Result<Started, Fatal> {
+    let metrics = Arc::new(Metrics::new());
+    let ready = Readiness::default();
+    serve::health(common.health_address, ready.clone(), shutdown.clone())
+        .await
+        .map_err(|error| format!("--health-address {}: {error}", common.health_address))?;
+    serve::metrics(common.metrics_address, Arc::clone(&metrics), shutdown.clone())
+        .await
+        .map_err(|error| format!("--metrics-address {}: {error}", common.metrics_address))?;
+    let config = config(&common).await?;
+    let own_namespace = std::env::var("POD_NAMESPACE").unwrap_or_else(|_| config.default_namespace.clone());
+    let identity = identity(name);
+    let client = Client::try_from(config)?;
+    let lease_namespace = common.leader_election_namespace.as_ref().unwrap_or(&own_namespace);
+    let elections =
+        common.leader_elect.then(|| Elections::new(client.clone(), lease_namespace, name, &identity));
+    tracing::info!(name, identity, version = env!("CARGO_PKG_VERSION"), "started");
+    Ok(Started {
+        client,
+        metrics,
+        ready,
+        shutdown,
+        identity,
+        namespace: own_namespace,
+        writes: Arc::default(),
+        elections,
+        lost: CancellationToken::new(),
+    })
+}
+
+async fn config(common: &Common) -> Result<Config, Fatal> {
+    let Some(path) = &common.kubeconfig else {
+        return Config::infer().await.map_err(|error| {
+            format!("no API server: {error}; give --kubeconfig, set KUBECONFIG, or run in a pod").into()
+        });
+    };
+    let kubeconfig = Kubeconfig::read_from(path)?;
+    Ok(Config::from_custom_kubeconfig(kubeconfig, &kube::config::KubeConfigOptions::default()).await?)
+}
+
+/// The pod's name, which a restarted container keeps; else one that nobody else has.
+fn identity(name: &str) -> String {
+    std::env::var("POD_NAME").unwrap_or_else(|_| {
+        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+        let host = host.trim();
+        format!("{}_{:016x}", if host.is_empty() { name } else { host }, rand::random::<u64>())
+    })
+}
+
+fn listen_for_signals(shutdown: CancellationToken) -> std::io::Result<()> {
+    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    tokio::spawn(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        tracing::info!("shutting down");
+        shutdown.cancel();
+    });
+    Ok(())
+}
+
+/// Says on stderr, whatever the log level, why the program ends.
+fn failed(name: &str, error: &dyn Error) -> ExitCode {
+    let mut message = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let text = error.to_string();
+        if !message.contains(&text) {
+            message = format!("{message}: {text}");
+        }
+        cause = error.source();
+    }
+    eprintln!("{name}: {message}");
+    ExitCode::FAILURE
+}

@@ -1,0 +1,95 @@
+//! The plain HTTP side of a controller: is it alive, is it ready, what does it measure.
+
+use crate::metrics::Metrics;
+use axum::{Router, http::StatusCode, http::header::CONTENT_TYPE, routing::get};
+use parking_lot::Mutex;
+use std::{net::SocketAddr, sync::Arc};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+/// What must be so before this replica counts as ready. Clones share one list.
+#[derive(Clone, Default)]
+pub struct Readiness(Arc<Mutex<Vec<&'static str>>>);
+
+/// One thing that must be so; dropped without [`Requirement::met`], it keeps the replica unready.
+pub struct Requirement {
+    missing: Readiness,
+    what: &'static str,
+}
+
+impl Readiness {
+    /// Holds readiness back until `what` is met.
+    pub fn require(&self, what: &'static str) -> Requirement {
+        self.0.lock().push(what);
+        Requirement { missing: self.clone(), what }
+    }
+
+    /// What is still missing.
+    pub fn missing(&self) -> Vec<&'static str> {
+        self.0.lock().clone()
+    }
+}
+
+impl Requirement {
+    /// Says that it is so now, for good.
+    pub fn met(self) {
+        self.missing.0.lock().retain(|missing| *missing != self.what);
+    }
+}
+
+/// Serves /healthz and /readyz at `address`, in the background.
+pub async fn health(address: SocketAddr, ready: Readiness, stop: CancellationToken) -> std::io::Result<()> {
+    let router = Router::new().route("/healthz", get(|| async { "ok" })).route(
+        "/readyz",
+        get(move || {
+            let missing = ready.missing();
+            async move {
+                if missing.is_empty() {
+                    (StatusCode::OK, "ok".to_owned())
+                } else {
+                    (StatusCode::SERVICE_UNAVAILABLE, format!("waiting for {}", missing.join(", ")))
+                }
+            }
+        }),
+    );
+    serve(address, router, stop).await
+}
+
+/// Serves /metrics at `address`, in the background.
+pub async fn metrics(
+    address: SocketAddr,
+    metrics: Arc<Metrics>,
+    stop: CancellationToken,
+) -> std::io::Result<()> {
+    const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    let router = Router::new()
+        .route("/metrics", get(move || async move { ([(CONTENT_TYPE, OPEN_METRICS)], metrics.text()) }));
+    serve(address, router, stop).await
+}
+
+async fn serve(address: SocketAddr, router: Router, stop: CancellationToken) -> std::io::Result<()> {
+    let listener = TcpListener::bind(address).await?;
+    tracing::debug!(address = %listener.local_addr()?, "serving");
+    let serving = axum::serve(listener, router).with_graceful_shutdown(async move { stop.cancelled().await });
+    tokio::spawn(async move {
+        if let Err(error) = serving.await {
+            tracing::error!(%error, "stopped serving");
+        }
+    });
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ready_when_nothing_is_missing() {
+        let ready = Readiness::default();
+        let (webhook, cache) = (ready.require("webhook"), ready.require("cache"));
+        webhook.met();
+        assert_eq!(ready.missing(), ["cache"]);
+        cache.met();
+        assert!(ready.missing().is_empty());
+    }
+}

@@ -1,0 +1,46 @@
+//! Log lines on stderr: one span a reconcile, as text or JSON.
+
+use crate::flags::LogFormat;
+use tracing_subscriber::{EnvFilter, fmt, util::SubscriberInitExt};
+
+/// Directives that hold beneath what the user asks for: these libraries repeat what our own lines say.
+const QUIET: [&str; 4] = ["kube_runtime=warn", "kube_client=warn", "hyper_util=warn", "rustls=warn"];
+
+/// Starts logging for this process; a second call changes nothing.
+pub fn start(format: LogFormat, level: &str) {
+    let builder = fmt().with_env_filter(filter(level)).with_writer(std::io::stderr);
+    let started = match format {
+        LogFormat::Text => builder.with_ansi(false).finish().try_init(),
+        LogFormat::Json => builder.json().flatten_event(true).finish().try_init(),
+    };
+    if started.is_err() {
+        tracing::debug!("logging is started already");
+    }
+}
+
+fn filter(level: &str) -> EnvFilter {
+    let asked_for_libraries = level.contains("kube_") || level == "trace";
+    let mut directives = String::from(level);
+    if !asked_for_libraries {
+        for quiet in QUIET {
+            directives.push(',');
+            directives.push_str(quiet);
+        }
+    }
+    EnvFilter::try_new(&directives).unwrap_or_else(|error| {
+        eprintln!("--log-level {level:?} is not understood ({error}); logging at info");
+        EnvFilter::new("info")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn libraries_are_quiet_unless_asked_for() {
+        assert!(filter("info").to_string().contains("kube_runtime=warn"));
+        assert!(!filter("info,kube_client=debug").to_string().contains("kube_client=warn"));
+        assert_eq!(filter("not=a=level").to_string(), "info");
+    }
+}

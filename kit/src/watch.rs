@@ -1,0 +1,373 @@
+//! The one way to watch.
+//!
+//! One watch per kind feeds one cache, however many controllers read it. Managed fields are dropped on arrival
+//! (four fifths of a cache's memory); a kind of which only owners or labels matter is kept as metadata. Indexes
+//! and listeners are told of every change with the object as it was and as it is, so nobody has to scan.
+
+use crate::{
+    index::Index,
+    run::Started,
+    writes::{Behind, Writes, behind, version},
+};
+use futures::{Stream, StreamExt};
+use kube::{
+    Api, Resource, ResourceExt,
+    api::PartialObjectMeta,
+    runtime::{
+        WatchStreamExt,
+        reflector::{self, ObjectRef, Store, store::Writer},
+        watcher::{self, Event, watcher},
+    },
+};
+use parking_lot::Mutex;
+use serde::de::DeserializeOwned;
+use std::{
+    fmt::Debug,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+/// A kind that can be watched: every generated kind, and [`PartialObjectMeta`] of one.
+pub trait Watchable:
+    Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static
+{
+}
+
+impl<K> Watchable for K where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static
+{
+}
+
+/// One object's change: absent before means new, absent now means gone.
+#[derive(Debug)]
+pub struct Change<K> {
+    /// The object as the cache held it.
+    pub old: Option<Arc<K>>,
+    /// The object as the cache holds it now.
+    pub new: Option<Arc<K>>,
+}
+
+impl<K> Change<K> {
+    /// The object as it was and as it is, whichever there is.
+    pub fn sides(&self) -> impl Iterator<Item = &Arc<K>> {
+        self.old.iter().chain(self.new.iter())
+    }
+}
+
+type Listener<K> = Box<dyn Fn(&Change<K>) + Send>;
+
+struct Shared<K: Watchable> {
+    store: Store<K>,
+    writes: Arc<Writes>,
+    /// The highest resourceVersion that any event of this watch carried.
+    seen: AtomicU64,
+    listeners: Mutex<Vec<Listener<K>>>,
+}
+
+/// All objects of one kind as the watch last showed them. Clones share one cache.
+pub struct Cache<K: Watchable>(Arc<Shared<K>>);
+
+impl<K: Watchable> Clone for Cache<K> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+/// Watches whole objects, without their managed fields.
+pub fn pruned<K: Watchable>(started: &Started, api: Api<K>) -> Cache<K> {
+    configured(started, api, watcher::Config::default())
+}
+
+/// Watches only the metadata, without managed fields; enough for owners, labels and existence.
+pub fn metadata<K>(started: &Started, api: Api<PartialObjectMeta<K>>) -> Cache<PartialObjectMeta<K>>
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + Send + Sync + 'static,
+{
+    configured(started, api, watcher::Config::default())
+}
+
+/// Watches as `config` says (a label selector, say), without managed fields.
+pub fn configured<K: Watchable>(started: &Started, api: Api<K>, config: watcher::Config) -> Cache<K> {
+    let events = watcher(api, config).default_backoff().modify(prune);
+    let (cache, writer) = Cache::new(Arc::clone(&started.writes));
+    tokio::spawn(cache.clone().follow(events, writer));
+    cache
+}
+
+/// Drops what no controller reads.
+fn prune<K: Resource>(object: &mut K) {
+    let meta = object.meta_mut();
+    meta.managed_fields = None;
+    if let Some(annotations) = &mut meta.annotations {
+        annotations.remove("kubectl.kubernetes.io/last-applied-configuration");
+    }
+}
+
+impl<K: Watchable> Cache<K> {
+    /// A cache that nothing feeds; what [`Cache::follow`] is given fills it. For tests, which have no API server.
+    pub fn new(writes: Arc<Writes>) -> (Self, Writer<K>) {
+        let (store, writer) = reflector::store();
+        let shared = Shared { store, writes, seen: AtomicU64::new(0), listeners: Mutex::new(Vec::new()) };
+        (Self(Arc::new(shared)), writer)
+    }
+
+    /// The object as the watch last showed it, however old that is.
+    pub fn get(&self, namespace: Option<&str>, name: &str) -> Option<Arc<K>> {
+        let reference = ObjectRef::<K>::new(name);
+        self.0.store.get(&match namespace {
+            Some(namespace) => reference.within(namespace),
+            None => reference,
+        })
+    }
+
+    /// The object, unless the cache has not seen our own last write of it yet.
+    pub fn current(&self, namespace: Option<&str>, name: &str) -> Result<Option<Arc<K>>, Behind> {
+        let object = self.get(namespace, name);
+        let shown = object
+            .as_deref()
+            .map_or_else(|| self.0.seen.load(Ordering::Acquire), |found| version(found).unwrap_or(u64::MAX));
+        if self.0.writes.unseen::<K>(namespace, name, shown) {
+            return Err(behind::<K>(namespace, name));
+        }
+        Ok(object)
+    }
+
+    /// Every object. A scan: for start-up and sweeps, never per event.
+    pub fn all(&self) -> Vec<Arc<K>> {
+        self.0.store.state()
+    }
+
+    /// The store that kube's own controller reads.
+    pub(crate) fn store(&self) -> Store<K> {
+        self.0.store.clone()
+    }
+
+    /// Resolves when the cache holds everything that was there when the watch began.
+    pub async fn complete(&self) {
+        // The writer lives as long as the watch, which never ends by itself.
+        let _ = self.0.store.wait_until_ready().await;
+    }
+
+    /// Keeps the objects by the keys that `keys` gives them.
+    pub fn index(&self, keys: impl Fn(&K) -> Vec<String> + Send + 'static) -> Index<K> {
+        let index = Index::new(self.store());
+        let kept = index.clone();
+        self.listen(move |change| {
+            let of = |side: &Option<Arc<K>>| side.as_deref().map(&keys).unwrap_or_default();
+            if let Some(object) = change.sides().next() {
+                kept.moved(&ObjectRef::from_obj(&**object), &of(&change.old), of(&change.new));
+            }
+        });
+        index
+    }
+
+    /// Tells `listener` of every change; first of all objects that are there already.
+    ///
+    /// Listeners are called in the order they came, so an index that a listener reads is to be made before it.
+    pub fn listen(&self, listener: impl Fn(&Change<K>) + Send + 'static) {
+        let mut listeners = self.0.listeners.lock();
+        for object in self.all() {
+            listener(&Change { old: None, new: Some(object) });
+        }
+        listeners.push(Box::new(listener));
+    }
+
+    /// Takes every event of a watch into the cache, until the stream ends.
+    pub async fn follow(self, events: impl Stream<Item = watcher::Result<Event<K>>>, mut writer: Writer<K>) {
+        let mut events = std::pin::pin!(events);
+        while let Some(event) = events.next().await {
+            match event {
+                Ok(event) => self.take(&mut writer, event),
+                Err(error) => {
+                    let error = &error as &dyn std::error::Error;
+                    tracing::warn!(kind = %K::kind(&()), error, "watch interrupted; trying again");
+                }
+            }
+        }
+    }
+
+    fn take(&self, writer: &mut Writer<K>, event: Event<K>) {
+        // Held across store and listeners, so that a new listener sees each object exactly once.
+        let listeners = self.0.listeners.lock();
+        if let Event::Apply(object) | Event::Delete(object) | Event::InitApply(object) = &event {
+            self.0.seen.fetch_max(version(object).unwrap_or(0), Ordering::AcqRel);
+        }
+        match &event {
+            Event::Apply(object) => {
+                let reference = ObjectRef::from_obj(object);
+                let old = self.0.store.get(&reference);
+                writer.apply_watcher_event(&event);
+                tell(&listeners, &Change { old, new: self.0.store.get(&reference) });
+            }
+            Event::Delete(object) => {
+                let old = self.0.store.get(&ObjectRef::from_obj(object));
+                writer.apply_watcher_event(&event);
+                self.0.writes.forget(object);
+                tell(&listeners, &Change { old, new: None });
+            }
+            Event::InitDone => {
+                let before = self.all();
+                writer.apply_watcher_event(&event);
+                self.relisted(&listeners, before);
+            }
+            Event::Init | Event::InitApply(_) => writer.apply_watcher_event(&event),
+        }
+    }
+
+    /// Tells what a new list changed: nobody is told of objects that are as they were.
+    fn relisted(&self, listeners: &[Listener<K>], before: Vec<Arc<K>>) {
+        let mut gone: std::collections::HashMap<_, _> =
+            before.into_iter().map(|object| (ObjectRef::from_obj(&*object), object)).collect();
+        for object in self.all() {
+            let old = gone.remove(&ObjectRef::from_obj(&*object));
+            if old.as_ref().is_none_or(|old| old.resource_version() != object.resource_version()) {
+                tell(listeners, &Change { old, new: Some(object) });
+            }
+        }
+        for object in gone.into_values() {
+            self.0.writes.forget(&*object);
+            tell(listeners, &Change { old: Some(object), new: None });
+        }
+    }
+}
+
+fn tell<K>(listeners: &[Listener<K>], change: &Change<K>) {
+    if change.old.is_none() && change.new.is_none() {
+        return;
+    }
+    for listener in listeners {
+        listener(change);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures::stream;
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use std::collections::BTreeMap;
+
+    fn config_map(name: &str, version: u64, owner: &str) -> ConfigMap {
+        let mut object = ConfigMap::default();
+        object.metadata.name = Some(name.into());
+        object.metadata.namespace = Some("n".into());
+        object.metadata.resource_version = Some(version.to_string());
+        object.metadata.labels = Some(BTreeMap::from([("owner".into(), owner.into())]));
+        object
+    }
+
+    fn owner(object: &ConfigMap) -> Vec<String> {
+        object.labels().get("owner").cloned().into_iter().collect()
+    }
+
+    struct Watched {
+        cache: Cache<ConfigMap>,
+        writer: Option<Writer<ConfigMap>>,
+        writes: Arc<Writes>,
+        log: Arc<Mutex<Vec<String>>>,
+    }
+
+    impl Watched {
+        fn new() -> Self {
+            let writes = Arc::<Writes>::default();
+            let (cache, writer) = Cache::new(Arc::clone(&writes));
+            let log = Arc::<Mutex<Vec<String>>>::default();
+            let told = Arc::clone(&log);
+            cache.listen(move |change: &Change<ConfigMap>| {
+                let of = |side: &Option<Arc<ConfigMap>>| {
+                    side.as_ref().map_or("-".into(), |o| o.resource_version().unwrap_or_default())
+                };
+                let name = change.sides().next().map(|o| o.name_any()).unwrap_or_default();
+                told.lock().push(format!("{name} {}>{}", of(&change.old), of(&change.new)));
+            });
+            Self { cache, writer: Some(writer), writes, log }
+        }
+
+        fn events(&mut self, events: Vec<Event<ConfigMap>>) -> Vec<String> {
+            let mut writer = self.writer.take().unwrap();
+            for event in events {
+                self.cache.take(&mut writer, event);
+            }
+            self.writer = Some(writer);
+            let mut told = std::mem::take(&mut *self.log.lock());
+            told.sort();
+            told
+        }
+    }
+
+    #[test]
+    fn a_relist_tells_only_what_changed() {
+        let mut watched = Watched::new();
+        let first = vec![
+            Event::Init,
+            Event::InitApply(config_map("a", 1, "x")),
+            Event::InitApply(config_map("b", 2, "x")),
+            Event::InitApply(config_map("c", 3, "x")),
+            Event::InitDone,
+        ];
+        assert_eq!(watched.events(first), ["a ->1", "b ->2", "c ->3"]);
+        let second = vec![
+            Event::Init,
+            Event::InitApply(config_map("a", 1, "x")),
+            Event::InitApply(config_map("c", 9, "x")),
+            Event::InitApply(config_map("d", 8, "x")),
+            Event::InitDone,
+        ];
+        assert_eq!(watched.events(second), ["b 2>-", "c 3>9", "d ->8"]);
+    }
+
+    #[test]
+    fn an_index_follows_the_keys() {
+        let mut watched = Watched::new();
+        let index = watched.cache.index(owner);
+        let names = |key: &str| {
+            let mut names: Vec<_> = index.objects(key).iter().map(|o| o.name_any()).collect();
+            names.sort();
+            names
+        };
+        watched.events(vec![
+            Event::Apply(config_map("a", 1, "x")),
+            Event::Apply(config_map("b", 2, "x")),
+            Event::Apply(config_map("a", 3, "y")),
+        ]);
+        assert_eq!((names("x"), names("y")), (vec!["b".into()], vec!["a".to_owned()]));
+        watched.events(vec![Event::Delete(config_map("b", 4, "x"))]);
+        assert!(names("x").is_empty());
+        let late = watched.cache.index(owner);
+        assert_eq!(late.refs("y").len(), 1, "an index made late knows what is there");
+    }
+
+    #[test]
+    fn nobody_reads_a_cache_older_than_our_write() {
+        let mut watched = Watched::new();
+        watched.events(vec![Event::Apply(config_map("a", 5, "x"))]);
+        watched.writes.wrote(&config_map("a", 7, "x"));
+        watched.writes.wrote(&config_map("new", 8, "x"));
+        assert!(watched.cache.current(Some("n"), "a").is_err());
+        assert!(watched.cache.current(Some("n"), "new").is_err());
+        watched.events(vec![Event::Apply(config_map("a", 7, "x")), Event::Delete(config_map("b", 9, "x"))]);
+        assert!(watched.cache.current(Some("n"), "a").unwrap().is_some());
+        let made_and_deleted_since = watched.cache.current(Some("n"), "new").unwrap();
+        assert!(made_and_deleted_since.is_none());
+    }
+
+    #[test]
+    fn managed_fields_are_dropped() {
+        let mut object = config_map("a", 1, "x");
+        object.metadata.managed_fields = Some(Vec::new());
+        prune(&mut object);
+        assert!(object.metadata.managed_fields.is_none());
+    }
+
+    #[tokio::test]
+    async fn a_cache_is_complete_after_the_first_list() {
+        let mut watched = Watched::new();
+        let events = [Event::Init, Event::InitApply(config_map("a", 1, "x")), Event::InitDone];
+        let writer = watched.writer.take().unwrap();
+        watched.cache.clone().follow(stream::iter(events.map(Ok)), writer).await;
+        watched.cache.complete().await;
+        assert_eq!(watched.cache.all().len(), 1);
+    }
+}

@@ -1,0 +1,205 @@
+//! What this process wrote, so that nobody acts on a cache that has not seen it yet.
+//!
+//! A watch lags behind the API server. A controller that reads its cache right after a write would see the world
+//! before that write, and might do the same thing twice. Each write leaves its resourceVersion here; each cache
+//! says how far it has come.
+
+use kube::{Resource, ResourceExt};
+use parking_lot::Mutex;
+use std::{
+    collections::HashMap,
+    hash::{DefaultHasher, Hash, Hasher},
+    time::{Duration, Instant},
+};
+
+/// After this a write no longer holds a reader back: the watch is broken, or the object is gone since.
+const FORGOTTEN_AFTER: Duration = Duration::from_secs(15);
+
+/// The writes that a cache may not have seen yet, and the intents that were applied.
+#[derive(Default)]
+pub struct Writes {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    unseen: HashMap<u64, Unseen>,
+    intents: HashMap<u64, Intent>,
+    /// Intents by object, so that a deleted object takes its own along.
+    by_object: HashMap<u64, Vec<u64>>,
+}
+
+struct Unseen {
+    version: u64,
+    at: Instant,
+}
+
+/// An intent that the API server accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Intent {
+    /// Hash of what was applied.
+    pub hash: u64,
+    /// resourceVersion of what came of it.
+    pub version: u64,
+}
+
+/// The cache is older than our own last write: wait for it to catch up.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("the cache has not seen our last write of {kind} {name} yet")]
+pub struct Behind {
+    /// Kind of the object that was written.
+    pub kind: String,
+    /// Its name, with the namespace.
+    pub name: String,
+}
+
+impl Writes {
+    /// Remembers that `object`, as the API server returned it, was written by us.
+    pub fn wrote<K: Resource<DynamicType = ()>>(&self, object: &K) {
+        if let Some(version) = version(object) {
+            let unseen = Unseen { version, at: Instant::now() };
+            self.state.lock().unseen.insert(key_of(object), unseen);
+        }
+    }
+
+    /// Says whether an object that the cache shows as of `shown` is older than our last write of it.
+    ///
+    /// `shown` is the resourceVersion of the cached object, or of the latest event of the watch where the object
+    /// is absent.
+    pub fn unseen<K: Resource<DynamicType = ()>>(
+        &self,
+        namespace: Option<&str>,
+        name: &str,
+        shown: u64,
+    ) -> bool {
+        let mut state = self.state.lock();
+        let key = key::<K>(namespace, name);
+        let Some(unseen) = state.unseen.get(&key) else { return false };
+        let old = unseen.version > shown && unseen.at.elapsed() < FORGOTTEN_AFTER;
+        if !old {
+            state.unseen.remove(&key);
+        }
+        old
+    }
+
+    /// Says whether the cached `object` is older than our last write of it.
+    pub fn behind<K: Resource<DynamicType = ()>>(&self, object: &K) -> Result<(), Behind> {
+        let name = object.name_any();
+        let shown = version(object).unwrap_or(u64::MAX);
+        if self.unseen::<K>(object.meta().namespace.as_deref(), &name, shown) {
+            return Err(behind::<K>(object.meta().namespace.as_deref(), &name));
+        }
+        Ok(())
+    }
+
+    /// The last intent of `manager` for this object that the API server accepted.
+    pub fn intent<K: Resource<DynamicType = ()>>(&self, manager: &str, object: &K) -> Option<Intent> {
+        self.state.lock().intents.get(&intent_key(manager, key_of(object))).copied()
+    }
+
+    /// Remembers an intent that the API server accepted.
+    pub fn applied<K: Resource<DynamicType = ()>>(&self, manager: &str, object: &K, intent: Intent) {
+        let object = key_of(object);
+        let key = intent_key(manager, object);
+        let mut state = self.state.lock();
+        if state.intents.insert(key, intent).is_none() {
+            state.by_object.entry(object).or_default().push(key);
+        }
+    }
+
+    /// Forgets an object that is gone.
+    pub fn forget<K: Resource<DynamicType = ()>>(&self, object: &K) {
+        let key = key_of(object);
+        let mut state = self.state.lock();
+        // An object of the same name may have been made since: what we wrote of it is newer than this one's end.
+        if state.unseen.get(&key).is_some_and(|unseen| Some(unseen.version) > version(object)) {
+            return;
+        }
+        state.unseen.remove(&key);
+        for intent in state.by_object.remove(&key).unwrap_or_default() {
+            state.intents.remove(&intent);
+        }
+    }
+}
+
+/// The error for an object that the cache shows older than we wrote it.
+pub fn behind<K: Resource<DynamicType = ()>>(namespace: Option<&str>, name: &str) -> Behind {
+    let name = namespace.map_or_else(|| name.to_owned(), |namespace| format!("{namespace}/{name}"));
+    Behind { kind: K::kind(&()).into_owned(), name }
+}
+
+/// The resourceVersion as the ordered number it is on every API server that Cluster API runs on.
+pub fn version<K: Resource>(object: &K) -> Option<u64> {
+    object.meta().resource_version.as_deref()?.parse().ok()
+}
+
+fn key_of<K: Resource<DynamicType = ()>>(object: &K) -> u64 {
+    key::<K>(object.meta().namespace.as_deref(), object.meta().name.as_deref().unwrap_or_default())
+}
+
+fn key<K: Resource<DynamicType = ()>>(namespace: Option<&str>, name: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (K::group(&()), K::kind(&()), namespace.unwrap_or_default(), name).hash(&mut hasher);
+    hasher.finish()
+}
+
+fn intent_key(manager: &str, object: u64) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (manager, object).hash(&mut hasher);
+    hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use k8s_openapi::api::core::v1::ConfigMap;
+
+    fn config_map(version: u64) -> ConfigMap {
+        let mut object = ConfigMap::default();
+        object.metadata.name = Some("a".into());
+        object.metadata.namespace = Some("n".into());
+        object.metadata.resource_version = Some(version.to_string());
+        object
+    }
+
+    #[test]
+    fn a_cache_is_behind_until_it_shows_the_write() {
+        let writes = Writes::default();
+        assert!(writes.behind(&config_map(5)).is_ok());
+        writes.wrote(&config_map(7));
+        let behind = writes.behind(&config_map(6)).unwrap_err();
+        assert_eq!(behind.to_string(), "the cache has not seen our last write of ConfigMap n/a yet");
+        assert!(writes.behind(&config_map(7)).is_ok());
+        assert!(writes.behind(&config_map(6)).is_ok(), "once seen, the write is forgotten");
+    }
+
+    #[test]
+    fn an_absent_object_is_judged_by_how_far_the_watch_has_come() {
+        let writes = Writes::default();
+        writes.wrote(&config_map(7));
+        assert!(writes.unseen::<ConfigMap>(Some("n"), "a", 6));
+        assert!(!writes.unseen::<ConfigMap>(Some("n"), "b", 6));
+        assert!(!writes.unseen::<ConfigMap>(Some("n"), "a", 9));
+    }
+
+    #[test]
+    fn the_end_of_an_older_object_does_not_forget_its_namesake() {
+        let writes = Writes::default();
+        writes.wrote(&config_map(9));
+        writes.forget(&config_map(8));
+        assert!(writes.behind(&config_map(8)).is_err());
+        writes.forget(&config_map(9));
+        assert!(writes.behind(&config_map(8)).is_ok());
+    }
+
+    #[test]
+    fn an_intent_goes_with_its_object() {
+        let writes = Writes::default();
+        let intent = Intent { hash: 1, version: 7 };
+        writes.applied("m", &config_map(7), intent);
+        assert_eq!(writes.intent("m", &config_map(7)), Some(intent));
+        assert_eq!(writes.intent("other", &config_map(7)), None);
+        writes.forget(&config_map(8));
+        assert_eq!(writes.intent("m", &config_map(7)), None);
+    }
+}
