@@ -9,9 +9,11 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 #![recursion_limit = "256"]
 
+pub mod capi;
 pub mod capw;
 pub mod conditions;
 pub mod gcm;
+mod generated;
 pub mod names;
 pub mod net;
 pub mod quantity;

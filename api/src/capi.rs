@@ -1,0 +1,17 @@
+//! The kinds of Cluster API that we read or write, v1beta2, generated from its own CRDs.
+//!
+//! `hack/generate` writes them; names are long because they spell out the path of each field.
+
+pub use crate::generated::{
+    clusters::*, kubeadmconfigs::*, kubeadmconfigtemplates::*, kubeadmcontrolplanes::*,
+    machinedeployments::*, machinehealthchecks::*, machines::*, machinesets::*,
+};
+
+/// The API group of Cluster, Machine and their like.
+pub const GROUP: &str = "cluster.x-k8s.io";
+/// The API group of KubeadmConfig.
+pub const BOOTSTRAP_GROUP: &str = "bootstrap.cluster.x-k8s.io";
+/// The API group of KubeadmControlPlane.
+pub const CONTROL_PLANE_GROUP: &str = "controlplane.cluster.x-k8s.io";
+/// The API version of all of them.
+pub const VERSION: &str = "v1beta2";

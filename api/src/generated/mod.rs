@@ -1,0 +1,11 @@
+//! Written by `hack/generate`; see [`crate::capi`].
+#![allow(missing_docs, clippy::all, clippy::pedantic, rustdoc::all)]
+
+pub mod clusters;
+pub mod kubeadmconfigs;
+pub mod kubeadmconfigtemplates;
+pub mod kubeadmcontrolplanes;
+pub mod machinedeployments;
+pub mod machinehealthchecks;
+pub mod machines;
+pub mod machinesets;
