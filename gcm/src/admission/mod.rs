@@ -1,0 +1,106 @@
+//! What a TanzuKubernetesCluster may ask for.
+//!
+//! Everything here is pure: the webhook, the reconciler and `layercake lint` ask the same functions. Fields are
+//! named as the stored version v1alpha3 has them; [`path_in`] turns a name into the one its author wrote.
+
+pub mod defaults;
+pub mod network;
+pub mod nodes;
+pub mod settings;
+pub mod version;
+
+use std::fmt;
+
+use api::gcm::TanzuKubernetesCluster;
+use kube::ResourceExt;
+
+use crate::resolution::Offer;
+
+/// One reason why a cluster is refused.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Denial {
+    /// The field at fault, such as `spec.topology.controlPlane.replicas`.
+    pub field: String,
+    /// What is wrong with it.
+    pub reason: String,
+    /// What to do about it.
+    pub remedy: String,
+}
+
+impl Denial {
+    fn new(field: impl Into<String>, reason: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { field: field.into(), reason: reason.into(), remedy: remedy.into() }
+    }
+}
+
+impl fmt::Display for Denial {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}. {}.", self.field, self.reason, self.remedy)
+    }
+}
+
+/// Everything that is wrong with `new`, given what it was before and which releases there are.
+///
+/// A cluster that is going away, or whose spec did not change, is never refused: its finalizers and labels must
+/// stay editable whatever rules came later.
+pub fn validate(
+    new: &TanzuKubernetesCluster,
+    old: Option<&TanzuKubernetesCluster>,
+    offers: &[Offer],
+) -> Vec<Denial> {
+    if new.metadata.deletion_timestamp.is_some() || old.is_some_and(|old| old.spec == new.spec) {
+        return Vec::new();
+    }
+    let mut denials = nodes::name_denials(&new.name_any());
+    denials.extend(nodes::topology_denials(&new.name_any(), &new.spec.topology));
+    denials.extend(version::denials(new, old, offers));
+    denials.extend(network::denials(&new.spec));
+    denials.extend(settings::denials(&new.spec));
+    if let Some(old) = old {
+        denials.extend(network::change_denials(&old.spec, &new.spec));
+        denials.extend(nodes::change_denials(&old.spec.topology, &new.spec.topology));
+    }
+    denials
+}
+
+/// What is allowed and yet worth a word.
+pub fn warnings(new: &TanzuKubernetesCluster, offers: &[Offer]) -> Vec<String> {
+    if new.metadata.deletion_timestamp.is_some() {
+        return Vec::new();
+    }
+    let mut warnings = version::warnings(new, offers);
+    warnings.extend(network::warnings(&new.spec));
+    warnings.extend(settings::warnings(&new.spec));
+    warnings
+}
+
+/// The name that `field` has in a version of the API: v1alpha1 has other words for some of them.
+pub fn path_in(version: &str, field: &str) -> String {
+    if version != "v1alpha1" {
+        return field.to_owned();
+    }
+    if field.ends_with(".tkr.reference.name") {
+        return "spec.distribution.fullVersion".to_owned();
+    }
+    field
+        .replace("topology.nodePools[0]", "topology.workers")
+        .replace(".replicas", ".count")
+        .replace(".vmClass", ".class")
+}
+
+/// Runs of lower-case letters, digits and `-` that neither begin nor end with `-`, as names of Kubernetes have.
+fn is_dns_label(text: &str) -> bool {
+    let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    !text.is_empty()
+        && text.len() <= 63
+        && text.chars().all(inner)
+        && !text.starts_with('-')
+        && !text.ends_with('-')
+}
+
+fn is_dns_subdomain(text: &str) -> bool {
+    text.len() <= 253 && text.split('.').all(is_dns_label)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,192 @@
+//! Addresses of pods and services, and the network that carries them.
+
+use api::gcm::TanzuKubernetesClusterSpec;
+use api::gcm::parts::{NetworkRanges, NetworkSettings};
+use ipnet::IpNet;
+
+use super::{Denial, is_dns_subdomain};
+
+/// The container networks a cluster can have.
+pub const CNIS: [&str; 3] = ["antrea", "calico", "antrea-nsx-routed"];
+/// The one whose pods have addresses of NSX.
+pub const ROUTED: &str = "antrea-nsx-routed";
+/// How many bits of an address a node's own share of the pods' range fixes, for IPv4 and IPv6.
+const NODE_PREFIX: (u8, u8) = (24, 64);
+
+pub(crate) fn network(spec: &TanzuKubernetesClusterSpec) -> Option<&NetworkSettings> {
+    spec.settings.as_ref()?.network.as_ref()
+}
+
+fn blocks(ranges: Option<&NetworkRanges>) -> &[String] {
+    ranges.and_then(|ranges| ranges.cidr_blocks.as_deref()).unwrap_or_default()
+}
+
+struct Range<'a> {
+    field: String,
+    text: &'a str,
+    net: IpNet,
+}
+
+fn ranges<'a>(key: &str, blocks: &'a [String], denials: &mut Vec<Denial>) -> Vec<Range<'a>> {
+    let mut read = Vec::new();
+    for (at, text) in blocks.iter().enumerate() {
+        let field = format!("spec.settings.network.{key}.cidrBlocks[{at}]");
+        match text.trim().parse::<IpNet>() {
+            Ok(net) => read.push(Range { field, text, net }),
+            Err(_) => denials.push(Denial::new(
+                field,
+                format!("{text:?} is no address range"),
+                "Write an address and a prefix length, such as 192.168.0.0/16",
+            )),
+        }
+    }
+    read
+}
+
+pub(super) fn denials(spec: &TanzuKubernetesClusterSpec) -> Vec<Denial> {
+    let Some(network) = network(spec) else { return Vec::new() };
+    let mut denials = Vec::new();
+    let pods = ranges("pods", blocks(network.pods.as_ref()), &mut denials);
+    let services = ranges("services", blocks(network.services.as_ref()), &mut denials);
+    for own in [&pods, &services] {
+        denials.extend(own.iter().enumerate().filter_map(|(at, range)| {
+            let same_family = |other: &&Range| other.net.addr().is_ipv4() == range.net.addr().is_ipv4();
+            own[..at].iter().find(same_family).map(|_| {
+                let reason = format!("{} is a second range of the same address family", range.text);
+                Denial::new(range.field.clone(), reason, "Give one range, or one of IPv4 and one of IPv6")
+            })
+        }));
+    }
+    denials.extend(pods.iter().filter_map(|range| pods_size(range)));
+    denials.extend(services.iter().filter_map(|range| services_size(range)));
+    for service in &services {
+        denials.extend(pods.iter().filter(|pod| overlap(&pod.net, &service.net)).map(|pod| {
+            let reason = format!("{} and the pods' {} overlap", service.text, pod.text);
+            Denial::new(
+                service.field.clone(),
+                reason,
+                "Give pods and services ranges that have no address in common",
+            )
+        }));
+    }
+    denials.extend(domain_denial(network));
+    denials.extend(cni_denial(network));
+    denials
+}
+
+/// Two ranges overlap if one contains the other; bits of the host part do not count.
+fn overlap(a: &IpNet, b: &IpNet) -> bool {
+    let (a, b) = (a.trunc(), b.trunc());
+    a.contains(&b) || b.contains(&a)
+}
+
+/// Limits that kubeadm sets.
+fn services_size(range: &Range<'_>) -> Option<Denial> {
+    let host_bits = range.net.max_prefix_len() - range.net.prefix_len();
+    let (reason, remedy) = match host_bits {
+        0..4 => (
+            format!("{} has no room for the services of a cluster", range.text),
+            "Use a prefix length of at most 28",
+        ),
+        4..=20 => return None,
+        _ => (
+            format!("{} is larger than an API server can keep", range.text),
+            "Use a prefix length of at least 12 (108 for IPv6)",
+        ),
+    };
+    Some(Denial::new(range.field.clone(), reason, remedy))
+}
+
+/// Limits that kubeadm sets: each node takes a share of the range.
+fn pods_size(range: &Range<'_>) -> Option<Denial> {
+    let node = node_prefix(&range.net);
+    let prefix = range.net.prefix_len();
+    if prefix > node {
+        let reason = format!("{} is smaller than the /{node} that each node takes", range.text);
+        return Some(Denial::new(
+            range.field.clone(),
+            reason,
+            format!("Use a prefix length of at most {node}"),
+        ));
+    }
+    (node - prefix > 16).then(|| {
+        let reason = format!("{} is larger than a cluster can hand out", range.text);
+        Denial::new(range.field.clone(), reason, format!("Use a prefix length of at least {}", node - 16))
+    })
+}
+
+fn node_prefix(net: &IpNet) -> u8 {
+    if net.addr().is_ipv4() { NODE_PREFIX.0 } else { NODE_PREFIX.1 }
+}
+
+fn domain_denial(network: &NetworkSettings) -> Option<Denial> {
+    let domain =
+        network.service_domain.as_deref().filter(|domain| !domain.is_empty() && !is_dns_subdomain(domain))?;
+    Some(Denial::new(
+        "spec.settings.network.serviceDomain",
+        format!("{domain:?} is no domain name"),
+        "Write a domain such as cluster.local",
+    ))
+}
+
+fn cni_denial(network: &NetworkSettings) -> Option<Denial> {
+    let name = network.cni.as_ref().map(|cni| cni.name.as_str())?;
+    (!CNIS.contains(&name)).then(|| {
+        Denial::new(
+            "spec.settings.network.cni.name",
+            format!("{name:?} is no container network that comes with a release"),
+            format!("Use one of: {}", CNIS.join(", ")),
+        )
+    })
+}
+
+/// Nothing of the network can change while the cluster lives.
+pub(super) fn change_denials(
+    old: &TanzuKubernetesClusterSpec,
+    new: &TanzuKubernetesClusterSpec,
+) -> Vec<Denial> {
+    let aspects = |spec: &TanzuKubernetesClusterSpec| {
+        let network = network(spec);
+        let text = |text: Option<&String>| vec![text.cloned().unwrap_or_default()];
+        [
+            ("pods.cidrBlocks", blocks(network.and_then(|n| n.pods.as_ref())).to_vec()),
+            ("services.cidrBlocks", blocks(network.and_then(|n| n.services.as_ref())).to_vec()),
+            ("serviceDomain", text(network.and_then(|n| n.service_domain.as_ref()))),
+            ("cni.name", text(network.and_then(|n| n.cni.as_ref()).map(|cni| &cni.name))),
+        ]
+    };
+    std::iter::zip(aspects(old), aspects(new))
+        .filter(|((_, before), (_, after))| before != after && !before.concat().is_empty())
+        .map(|((key, before), (_, after))| {
+            Denial::new(
+                format!("spec.settings.network.{key}"),
+                format!(
+                    "it is immutable and cannot be changed from {} to {}",
+                    before.join(","),
+                    after.join(",")
+                ),
+                "Keep it; a cluster with another network is another cluster",
+            )
+        })
+        .collect()
+}
+
+/// A range with fewer shares than nodes works only where the container network does not hand out shares.
+pub(super) fn warnings(spec: &TanzuKubernetesClusterSpec) -> Vec<String> {
+    let topology = &spec.topology;
+    let workers: i64 = topology.node_pools.iter().map(|pool| i64::from(pool.replicas.unwrap_or(1))).sum();
+    let nodes = workers + i64::from(topology.control_plane.replicas.unwrap_or(1));
+    let pods = blocks(network(spec).and_then(|network| network.pods.as_ref()));
+    pods.iter()
+        .filter_map(|text| {
+            let net: IpNet = text.trim().parse().ok()?;
+            let shares = 1_i64.checked_shl(u32::from(node_prefix(&net).checked_sub(net.prefix_len())?))?;
+            (shares < nodes).then(|| {
+                format!(
+                    "spec.settings.network.pods.cidrBlocks: {text} has a /{} for {shares} nodes, and the cluster has {nodes}",
+                    node_prefix(&net)
+                )
+            })
+        })
+        .collect()
+}

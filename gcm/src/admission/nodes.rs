@@ -1,0 +1,296 @@
+//! How many nodes, of what shape, and what they are called.
+
+use std::collections::BTreeMap;
+
+use api::gcm::parts::{NodePool, Topology, Volume};
+use k8s_openapi::api::core::v1::Taint;
+
+use super::{Denial, is_dns_label, is_dns_subdomain};
+use crate::duration;
+
+/// The longest name of a cluster: `-control-plane-service` follows it, and names end at 63 characters.
+pub const LONGEST_NAME: usize = 41;
+/// The longest names of cluster and pool together: two `-` and five characters join them in one name.
+const LONGEST_NAMES: usize = 56;
+/// No pool can be called what the control plane's own objects are called.
+const RESERVED: &str = "control-plane";
+const CONTROL_PLANE: &str = "spec.topology.controlPlane";
+
+pub(super) fn name_denials(name: &str) -> Vec<Denial> {
+    let mut denials = Vec::new();
+    if name.len() > LONGEST_NAME {
+        denials.push(Denial::new(
+            "metadata.name",
+            format!(
+                "{name:?} has {} characters, and {name}-control-plane-service must not have more than 63",
+                name.len()
+            ),
+            format!("Use at most {LONGEST_NAME} characters"),
+        ));
+    }
+    if !name.is_empty() && (!is_dns_label(name) || name.starts_with(|c: char| c.is_ascii_digit())) {
+        denials.push(Denial::new(
+            "metadata.name",
+            format!("{name:?} cannot be the name of a service or a host"),
+            "Use lower-case letters, digits and '-', beginning with a letter and ending with a letter or digit",
+        ));
+    }
+    denials
+}
+
+pub(super) fn topology_denials(cluster: &str, topology: &Topology) -> Vec<Denial> {
+    let mut denials = Vec::new();
+    let cp = &topology.control_plane;
+    if !matches!(cp.replicas, None | Some(1 | 3)) {
+        let reason =
+            format!("control plane can only be either 1 or 3 nodes, not {}", cp.replicas.unwrap_or_default());
+        denials.push(Denial::new(
+            format!("{CONTROL_PLANE}.replicas"),
+            reason,
+            "Use 1, or 3 for high availability",
+        ));
+    }
+    denials.extend(machine_denials(CONTROL_PLANE, &cp.vm_class, &cp.storage_class, cp.volumes.as_deref()));
+    denials.extend(timeout_denial(CONTROL_PLANE, cp.node_drain_timeout.as_deref()));
+    for (at, pool) in topology.node_pools.iter().enumerate() {
+        let field = format!("spec.topology.nodePools[{at}]");
+        let twin = topology.node_pools[..at].iter().any(|other| other.name == pool.name);
+        denials.extend(pool_name_denial(cluster, &format!("{field}.name"), &pool.name, twin));
+        denials.extend(pool_denials(&field, pool));
+    }
+    denials
+}
+
+fn pool_name_denial(cluster: &str, field: &str, name: &str, twin: bool) -> Option<Denial> {
+    let (reason, remedy) = if !is_dns_label(name) {
+        (
+            format!("{name:?} cannot be part of a host name"),
+            "Use lower-case letters, digits and '-', beginning and ending with a letter or digit".to_owned(),
+        )
+    } else if name == RESERVED {
+        (
+            format!("{RESERVED:?} is what the control plane's objects are called"),
+            "Use another name".to_owned(),
+        )
+    } else if twin {
+        (format!("another pool is called {name:?}"), "Give each pool a name of its own".to_owned())
+    } else if cluster.len() + name.len() > LONGEST_NAMES {
+        (
+            format!(
+                "{cluster}-{name} has {} characters, and the names of the pool's objects do not fit in 63",
+                cluster.len() + name.len() + 1
+            ),
+            format!("Use at most {} characters", LONGEST_NAMES.saturating_sub(cluster.len())),
+        )
+    } else {
+        return None;
+    };
+    Some(Denial::new(field, reason, remedy))
+}
+
+fn pool_denials(field: &str, pool: &NodePool) -> Vec<Denial> {
+    let mut denials = machine_denials(field, &pool.vm_class, &pool.storage_class, pool.volumes.as_deref());
+    if let Some(replicas) = pool.replicas.filter(|replicas| *replicas < 0) {
+        denials.push(Denial::new(
+            format!("{field}.replicas"),
+            format!("{replicas} nodes cannot be"),
+            "Use 0 or more, or leave it out where an autoscaler decides",
+        ));
+    }
+    denials.extend(timeout_denial(field, pool.node_drain_timeout.as_deref()));
+    denials.extend(pool.labels.iter().flatten().filter_map(|(key, value)| label_denial(field, key, value)));
+    denials.extend(taint_denials(field, pool.taints.as_deref().unwrap_or_default()));
+    denials
+}
+
+fn machine_denials(field: &str, class: &str, storage: &str, volumes: Option<&[Volume]>) -> Vec<Denial> {
+    let mut denials = Vec::new();
+    for (key, value, remedy) in [
+        ("vmClass", class, "Name a class of the namespace (kubectl get virtualmachineclassbindings)"),
+        (
+            "storageClass",
+            storage,
+            "Name a storage class assigned to the namespace (kubectl describe resourcequotas)",
+        ),
+    ] {
+        if value.trim().is_empty() {
+            denials.push(Denial::new(format!("{field}.{key}"), "it is missing", remedy));
+        }
+    }
+    denials.extend(volume_denials(field, volumes.unwrap_or_default()));
+    denials
+}
+
+fn volume_denials(field: &str, volumes: &[Volume]) -> Vec<Denial> {
+    let mut denials = Vec::new();
+    for (at, volume) in volumes.iter().enumerate() {
+        let field = format!("{field}.volumes[{at}]");
+        let mut deny = |key: &str, reason: String, remedy: &str| {
+            denials.push(Denial::new(format!("{field}.{key}"), reason, remedy));
+        };
+        let before = &volumes[..at];
+        if !is_dns_label(&volume.name) {
+            deny(
+                "name",
+                format!("{:?} cannot be part of the name of a disk", volume.name),
+                "Use lower-case letters, digits and '-'",
+            );
+        } else if before.iter().any(|other| other.name == volume.name) {
+            deny(
+                "name",
+                format!("another volume is called {:?}", volume.name),
+                "Give each volume a name of its own",
+            );
+        }
+        let path = volume.mount_path.trim_end_matches('/');
+        if !path.starts_with('/') || path.split('/').any(|part| part == "..") {
+            deny(
+                "mountPath",
+                format!("{:?} is no absolute path", volume.mount_path),
+                "Use a path such as /var/lib/containerd",
+            );
+        } else if before.iter().any(|other| other.mount_path.trim_end_matches('/') == path) {
+            deny(
+                "mountPath",
+                format!("another volume is mounted at {path}"),
+                "Mount each volume at a path of its own",
+            );
+        }
+        match volume.capacity.get("storage").map(api::Quantity::value) {
+            None => deny(
+                "capacity",
+                "it does not say how large the disk is".to_owned(),
+                "Write capacity: {storage: 16Gi}",
+            ),
+            Some(Ok(bytes)) if bytes > 0 => {}
+            Some(Ok(_)) => deny(
+                "capacity.storage",
+                "a disk cannot be that small".to_owned(),
+                "Write a size such as 16Gi",
+            ),
+            Some(Err(error)) => deny("capacity.storage", error.to_string(), "Write a size such as 16Gi"),
+        }
+    }
+    denials
+}
+
+fn timeout_denial(field: &str, timeout: Option<&str>) -> Option<Denial> {
+    let text = timeout.filter(|text| duration::seconds(text).is_none())?;
+    Some(Denial::new(
+        format!("{field}.nodeDrainTimeout"),
+        format!("{text:?} is no duration"),
+        "Write a duration such as 5m or 1h30m; 0 means no limit",
+    ))
+}
+
+/// The part of a label or taint key that names its owner, and whether the key is well formed.
+fn key_is_valid(key: &str) -> bool {
+    let (prefix, name) = key.rsplit_once('/').map_or((None, key), |(prefix, name)| (Some(prefix), name));
+    prefix.is_none_or(is_dns_subdomain) && !name.is_empty() && value_is_valid(name)
+}
+
+fn value_is_valid(value: &str) -> bool {
+    let edge = |c: Option<char>| c.is_none_or(|c| c.is_ascii_alphanumeric());
+    value.len() <= 63
+        && value.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
+        && edge(value.chars().next())
+        && edge(value.chars().next_back())
+}
+
+/// Labels a kubelet may not give its own node; Cluster API puts some of them on nodes itself.
+pub fn kubelet_may_set(key: &str) -> bool {
+    let Some((domain, _)) = key.split_once('/') else { return true };
+    let within = |parent: &str| domain == parent || domain.ends_with(&format!(".{parent}"));
+    if !within("kubernetes.io") && !within("k8s.io") {
+        return true;
+    }
+    const WELL_KNOWN: [&str; 7] = [
+        "kubernetes.io/hostname",
+        "kubernetes.io/arch",
+        "kubernetes.io/os",
+        "node.kubernetes.io/instance-type",
+        "topology.kubernetes.io/zone",
+        "topology.kubernetes.io/region",
+        "failure-domain.beta.kubernetes.io/zone",
+    ];
+    within("kubelet.kubernetes.io") || within("node.kubernetes.io") || WELL_KNOWN.contains(&key)
+}
+
+/// Labels that Cluster API copies from a Machine to its node.
+pub fn machine_label_reaches_node(key: &str) -> bool {
+    let domain = key.split_once('/').map_or("", |(domain, _)| domain);
+    domain == "node-role.kubernetes.io"
+        || ["node-restriction.kubernetes.io", "node.cluster.x-k8s.io"]
+            .iter()
+            .any(|parent| domain == *parent || domain.ends_with(&format!(".{parent}")))
+}
+
+fn label_denial(field: &str, key: &str, value: &str) -> Option<Denial> {
+    let field = format!("{field}.labels");
+    if !key_is_valid(key) || !value_is_valid(value) {
+        let reason = format!("{key}={value} is no valid label");
+        return Some(Denial::new(
+            field,
+            reason,
+            "Use letters, digits, '-', '_' and '.', at most 63, with an optional domain/ before the key",
+        ));
+    }
+    (!kubelet_may_set(key) && !machine_label_reaches_node(key)).then(|| {
+        Denial::new(
+            field,
+            format!("a kubelet may not give its node the label {key}"),
+            "Use a domain of your own, or node-restriction.kubernetes.io",
+        )
+    })
+}
+
+fn taint_denials(field: &str, taints: &[Taint]) -> Vec<Denial> {
+    let mut seen = BTreeMap::new();
+    let mut denials = Vec::new();
+    for (at, taint) in taints.iter().enumerate() {
+        let field = format!("{field}.taints[{at}]");
+        if !key_is_valid(&taint.key) {
+            denials.push(Denial::new(
+                format!("{field}.key"),
+                format!("{:?} is no valid key", taint.key),
+                "Write a key such as dedicated",
+            ));
+        }
+        if !taint.value.as_deref().is_none_or(value_is_valid) {
+            denials.push(Denial::new(
+                format!("{field}.value"),
+                "it is no valid value",
+                "Use letters, digits, '-', '_' and '.', at most 63",
+            ));
+        }
+        if !matches!(taint.effect.as_str(), "NoSchedule" | "PreferNoSchedule" | "NoExecute") {
+            denials.push(Denial::new(
+                format!("{field}.effect"),
+                format!("{:?} is no effect", taint.effect),
+                "Use NoSchedule, PreferNoSchedule or NoExecute",
+            ));
+        }
+        if seen.insert((taint.key.as_str(), taint.effect.as_str()), at).is_some() {
+            denials.push(Denial::new(
+                field,
+                "another taint has the same key and effect",
+                "Remove one of them",
+            ));
+        }
+    }
+    denials
+}
+
+/// An etcd cluster that has three members keeps them: the original scaled control planes up only.
+pub(super) fn change_denials(old: &Topology, new: &Topology) -> Vec<Denial> {
+    let nodes = |topology: &Topology| topology.control_plane.replicas.unwrap_or(1);
+    let (before, after) = (nodes(old), nodes(new));
+    let fewer = (after < before).then(|| {
+        Denial::new(
+            format!("{CONTROL_PLANE}.replicas"),
+            format!("a control plane can be scaled up, not down from {before} to {after}"),
+            format!("Keep {before}"),
+        )
+    });
+    fewer.into_iter().collect()
+}

@@ -1,0 +1,145 @@
+//! Proxy, trusted authorities and storage.
+//!
+//! A proxy's address carries a password: no text made here repeats it.
+
+use api::gcm::TanzuKubernetesClusterSpec;
+use api::gcm::parts::{Proxy, Trust, TrustedCa};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use url::Url;
+
+use super::{Denial, network};
+
+const PROXY: &str = "spec.settings.network.proxy";
+const TRUST: &str = "spec.settings.network.trust.additionalTrustedCAs";
+const SHAPE: &str = "Write http://user:password@address:port";
+
+pub(super) fn denials(spec: &TanzuKubernetesClusterSpec) -> Vec<Denial> {
+    let Some(network) = network::network(spec) else { return Vec::new() };
+    let mut denials = network.proxy.as_ref().map(proxy_denials).unwrap_or_default();
+    denials.extend(network.trust.as_ref().map(trust_denials).unwrap_or_default());
+    denials
+}
+
+fn proxy_denials(proxy: &Proxy) -> Vec<Denial> {
+    let Proxy { http_proxy, https_proxy, no_proxy } = proxy;
+    let mut denials = Vec::new();
+    let written = |text: &Option<String>| text.as_deref().is_some_and(|text| !text.trim().is_empty());
+    let parts = [
+        ("httpProxy", written(http_proxy)),
+        ("httpsProxy", written(https_proxy)),
+        ("noProxy", no_proxy.is_some()),
+    ];
+    if parts.iter().any(|(_, there)| *there) {
+        denials.extend(parts.iter().filter(|(_, there)| !there).map(|(key, _)| {
+            Denial::new(
+                format!("{PROXY}.{key}"),
+                "it is missing, and httpProxy, httpsProxy and noProxy go together",
+                "Give all three, or none",
+            )
+        }));
+    }
+    for (key, text) in [("httpProxy", http_proxy), ("httpsProxy", https_proxy)] {
+        denials.extend(
+            text.as_deref()
+                .and_then(proxy_url_fault)
+                .map(|reason| Denial::new(format!("{PROXY}.{key}"), reason, SHAPE)),
+        );
+    }
+    denials
+}
+
+fn proxy_url_fault(text: &str) -> Option<String> {
+    if text.trim().is_empty() {
+        return None;
+    }
+    if text.contains(['<', '>']) {
+        return Some("it still holds placeholders in angle brackets".to_owned());
+    }
+    match Url::parse(text.trim()) {
+        Err(error) => Some(format!("it is no URL: {error}")),
+        Ok(url) if !matches!(url.scheme(), "http" | "https") => {
+            Some("it does not begin with http:// or https://".to_owned())
+        }
+        Ok(url) if url.host_str().is_none_or(str::is_empty) => Some("it names no host".to_owned()),
+        Ok(_) => None,
+    }
+}
+
+fn trust_denials(trust: &Trust) -> Vec<Denial> {
+    let authorities = trust.additional_trusted_cas.as_deref().unwrap_or_default();
+    let mut denials = Vec::new();
+    for (at, TrustedCa { name, data }) in authorities.iter().enumerate() {
+        let field = format!("{TRUST}[{at}]");
+        let is_file_name = name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'));
+        if name.is_empty() || !is_file_name || name.starts_with('.') {
+            denials.push(Denial::new(
+                format!("{field}.name"),
+                format!("{name:?} cannot be the name of a file"),
+                "Use letters, digits, '-', '_' and '.'",
+            ));
+        } else if authorities[..at].iter().any(|other| other.name == *name) {
+            denials.push(Denial::new(
+                format!("{field}.name"),
+                format!("another authority is called {name:?}"),
+                "Give each a name of its own",
+            ));
+        }
+        denials.extend(certificate_fault(data).map(|reason| {
+            Denial::new(format!("{field}.data"), reason, "Put the output of: base64 -w0 FILE.pem")
+        }));
+    }
+    denials
+}
+
+/// What is wrong with the base64 of a PEM file with certificates, or nothing.
+fn certificate_fault(data: &str) -> Option<String> {
+    if data.contains("-----BEGIN") {
+        return Some("it is PEM itself, and base64 of PEM is wanted".to_owned());
+    }
+    if data.contains("...") {
+        return Some("it still holds a placeholder (three dots)".to_owned());
+    }
+    let Some(pem) = pem(data) else {
+        return Some("it is not base64".to_owned());
+    };
+    let mut blocks = certificates(&pem).peekable();
+    if blocks.peek().is_none() {
+        return Some("what it encodes holds no PEM certificate".to_owned());
+    }
+    blocks
+        .find(|der| der.first() != Some(&0x30))
+        .map(|_| "what it encodes holds a block that is no certificate".to_owned())
+}
+
+/// The text that base64 data stands for; line breaks in the data do not count.
+pub fn pem(data: &str) -> Option<String> {
+    let joined: String = data.split_whitespace().collect();
+    String::from_utf8(STANDARD.decode(joined).ok()?).ok()
+}
+
+/// The contents of the certificate blocks of a PEM text; a block that is not base64 is empty.
+fn certificates(pem: &str) -> impl Iterator<Item = Vec<u8>> {
+    pem.split("-----BEGIN CERTIFICATE-----").skip(1).map(|rest| {
+        let body: String =
+            rest.split("-----END CERTIFICATE-----").next().unwrap_or_default().split_whitespace().collect();
+        STANDARD.decode(body).unwrap_or_default()
+    })
+}
+
+pub(super) fn warnings(spec: &TanzuKubernetesClusterSpec) -> Vec<String> {
+    let storage = spec.settings.as_ref().and_then(|settings| settings.storage.as_ref());
+    let default =
+        storage.and_then(|storage| storage.default_class.as_deref()).filter(|class| !class.is_empty());
+    let classes = storage.and_then(|storage| storage.classes.as_deref());
+    match (default, classes) {
+        (Some(default), Some(classes))
+            if !classes.is_empty() && !classes.iter().any(|class| class == default) =>
+        {
+            vec![format!(
+                "spec.settings.storage.defaultClass: {default:?} is not among spec.settings.storage.classes"
+            )]
+        }
+        _ => Vec::new(),
+    }
+}
