@@ -1,0 +1,220 @@
+package main
+
+import (
+	"log"
+	"net/http"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/vmware/govmomi/simulator"
+	"github.com/vmware/govmomi/vim25/methods"
+	"github.com/vmware/govmomi/vim25/mo"
+	"github.com/vmware/govmomi/vim25/soap"
+	"github.com/vmware/govmomi/vim25/types"
+)
+
+// The ways by which a request comes in.
+const (
+	wireSOAP  = "soap"
+	wireJSON  = "vijson"
+	wireREST  = "rest"
+	wireInner = "" // the library calling itself: never counted, never faulted
+)
+
+// call is one VIM method call on its way through the simulator.
+//
+// The library's Context hides its HTTP request, and its dispatcher is closed. Both open by one detour: the session
+// cookie that the library sees is the number of a call, and every call is dispatched to the desk, which dispatches on.
+type call struct {
+	wire    string
+	token   string // the session's, as the client sent it
+	request *http.Request
+	this    types.ManagedObjectReference
+	name    string
+	body    types.AnyType // decoded from JSON; nil when the library decodes XML
+	result  soap.HasFault // for JSON, which encodes it itself
+	verdict func(*answer) // what becomes of the answer instead of being sent
+}
+
+// calls finds the call that a library Context stands for.
+type calls struct {
+	last    atomic.Int64
+	byID    sync.Map // string → *call
+	byOwner sync.Map // *simulator.Context → *call
+}
+
+func (c *calls) add(k *call) (id string, done func()) {
+	id = strconv.FormatInt(c.last.Add(1), 10)
+	c.byID.Store(id, k)
+	return id, func() { c.byID.Delete(id) }
+}
+
+// claim ties the Context to the call whose number is in its cookie, and tells the session's token.
+func (c *calls) claim(ctx *simulator.Context) string {
+	k, ok := c.byID.Load(simulator.HTTPCookie(ctx))
+	if !ok {
+		return ""
+	}
+	c.byOwner.Store(ctx, k)
+	return k.(*call).token
+}
+
+func (c *calls) of(ctx *simulator.Context) *call {
+	if k, ok := c.byOwner.Load(ctx); ok {
+		return k.(*call)
+	}
+	return nil
+}
+
+// desk is the object that every call is sent to. It locks nothing: what it dispatches to is locked as usual.
+type desk struct {
+	Self types.ManagedObjectReference
+	sim  *Sim
+}
+
+func (d *desk) Reference() types.ManagedObjectReference { return d.Self }
+
+// Lock and Unlock opt out of the library's lock per object.
+func (d *desk) Lock() {}
+
+// Unlock see Lock.
+func (d *desk) Unlock() {}
+
+// connect puts the desk in front of every object.
+func (s *Sim) connect() {
+	d := &desk{Self: types.ManagedObjectReference{Type: "LayercakeDesk", Value: "desk"}, sim: s}
+	s.registry.Put(d)
+	s.registry.Cookie = s.calls.claim
+	s.registry.Handler = func(ctx *simulator.Context, m *simulator.Method) (mo.Reference, types.BaseMethodFault) {
+		k := s.calls.of(ctx)
+		if k == nil {
+			return nil, nil
+		}
+		k.name, k.this = m.Name, m.This
+		if k.body != nil {
+			m.Body = k.body
+		}
+		// The library lets a method named List through without a session; whether one is needed, dispatch decides.
+		m.Name, m.This = "List", d.Self
+		return d, nil
+	}
+}
+
+// List receives every call. Its name is forced by connect.
+func (d *desk) List(ctx *simulator.Context, body types.AnyType) soap.HasFault {
+	k := d.sim.calls.of(ctx)
+	d.sim.calls.byOwner.Delete(ctx)
+	ctx.Caller = &k.this
+	k.result = d.sim.dispatch(ctx, k, body)
+	if k.wire == wireJSON {
+		// Spares the library an XML answer that nobody reads.
+		return &methods.SetLocaleBody{Res: &types.SetLocaleResponse{}}
+	}
+	return k.result
+}
+
+// openMethods need no session.
+var openMethods = []string{
+	"Login", "LoginByToken", "LoginExtensionByCertificate", "CloneSession",
+	"RetrieveServiceContent", "RetrieveInternalContent",
+}
+
+// dispatch does what the library's own dispatcher does, with our rules and overrides.
+func (s *Sim) dispatch(ctx *simulator.Context, k *call, body types.AnyType) (res soap.HasFault) {
+	defer func() {
+		if r := recover(); r != nil {
+			log.Printf("%s on %s: panic: %v", k.name, k.this.Value, r)
+			res = faultBody("A general system error occurred", &types.SystemError{Reason: "simulator panic"})
+		}
+	}()
+	inner := k.wire == wireInner || ctx.Session != nil && ctx.Session.UserName == s.inner.UserName
+	if !inner {
+		s.counters.add(k.wire, k.name)
+	}
+	if ctx.Session == nil && !slices.Contains(openMethods, k.name) && !asksOnlySession(body) {
+		return notAuthenticated(k.this)
+	}
+	return s.invoke(ctx, k.this, k.name, body)
+}
+
+// asksOnlySession is true for the property reads that vCenter answers, with nothing, before a login.
+func asksOnlySession(body types.AnyType) bool {
+	var specs []types.PropertyFilterSpec
+	switch r := body.(type) {
+	case *types.RetrieveProperties:
+		specs = r.SpecSet
+	case *types.RetrievePropertiesEx:
+		specs = r.SpecSet
+	default:
+		return false
+	}
+	for _, spec := range specs {
+		for _, o := range spec.ObjectSet {
+			if o.Obj.Type != "SessionManager" && o.Obj.Type != "ServiceInstance" {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// invoke calls the method on the object, holding the object's lock as the library does.
+func (s *Sim) invoke(ctx *simulator.Context, this types.ManagedObjectReference, name string, body types.AnyType) (res soap.HasFault) {
+	var target mo.Reference
+	if ctx.Session != nil {
+		target = ctx.Session.Get(this)
+	} else {
+		target = ctx.Map.Get(this)
+	}
+	if target == nil {
+		return faultBody("The object has already been deleted or has not been completely created",
+			&types.ManagedObjectNotFound{Obj: this})
+	}
+	method := reflect.ValueOf(target).MethodByName(goName(name))
+	if !method.IsValid() || method.Type().NumOut() != 1 {
+		return faultBody("The method is not implemented", &types.MethodNotFound{Receiver: this, Method: name})
+	}
+	if e, ok := target.(mo.Entity); ok && slices.Contains(e.Entity().DisabledMethod, name) {
+		return faultBody("The method is disabled", &types.MethodDisabled{})
+	}
+	args := []reflect.Value{reflect.ValueOf(body)}
+	if method.Type().NumIn() == 2 {
+		args = append([]reflect.Value{reflect.ValueOf(ctx)}, args...)
+	}
+	ctx.Map.WithLock(ctx, target, func() {
+		res = method.Call(args)[0].Interface().(soap.HasFault)
+	})
+	return res
+}
+
+// goName is the Go method that serves a VIM method: CloneVM_Task is CloneVMTask.
+func goName(name string) string {
+	name = strings.ToUpper(name[:1]) + name[1:]
+	if base, ok := strings.CutSuffix(name, "_Task"); ok {
+		return base + "Task"
+	}
+	return name
+}
+
+// fault is a method's answer that holds nothing but a fault.
+type fault struct {
+	Res    *struct{}
+	Reason *soap.Fault `xml:"http://schemas.xmlsoap.org/soap/envelope/ Fault,omitempty"`
+}
+
+// Fault is the interface by which the library looks at any answer.
+func (f *fault) Fault() *soap.Fault { return f.Reason }
+
+func faultBody(message string, detail types.BaseMethodFault) soap.HasFault {
+	return &fault{Reason: simulator.Fault(message, detail)}
+}
+
+func notAuthenticated(this types.ManagedObjectReference) soap.HasFault {
+	return faultBody("The session is not authenticated.", &types.NotAuthenticated{
+		NoPermission: types.NoPermission{Object: &this, PrivilegeId: "System.View"},
+	})
+}

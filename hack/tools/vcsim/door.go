@@ -1,0 +1,89 @@
+package main
+
+import (
+	"context"
+	"crypto/subtle"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// doorHandler is the control door: plain HTTP on loopback, with a bearer token.
+func (s *Sim) doorHandler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /v1/requests", func(w http.ResponseWriter, _ *http.Request) {
+		writeJSON(w, http.StatusOK, s.counters.snapshot())
+	})
+	mux.HandleFunc("DELETE /v1/requests", func(w http.ResponseWriter, _ *http.Request) {
+		s.counters.reset()
+		w.WriteHeader(http.StatusNoContent)
+	})
+	mux.HandleFunc("GET /v1/vms", s.doorVMs)
+	mux.HandleFunc("GET /v1/vms/{moid}/guestinfo", doorJSON(s.doorGuestInfo))
+	mux.HandleFunc("PATCH /v1/vms/{moid}/guestinfo", doorJSON(s.doorSetGuestInfo))
+	mux.HandleFunc("PUT /v1/vms/{moid}/guest", doorJSON(s.doorGuest))
+	mux.HandleFunc("POST /v1/vms/{moid}/power", doorJSON(s.doorPower))
+	mux.HandleFunc("GET /v1/inventory", doorJSON(s.doorInventory))
+	mux.HandleFunc("POST /v1/sessions/expire", doorJSON(s.doorExpire))
+
+	want := []byte("Bearer " + s.options.Credentials.DoorToken)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if subtle.ConstantTimeCompare([]byte(r.Header.Get("Authorization")), want) != 1 {
+			writeJSON(w, http.StatusUnauthorized, map[string]string{"error": "the door's bearer token is missing or wrong"})
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
+}
+
+// doorError is a refusal with its status.
+type doorError struct {
+	status  int
+	message string
+}
+
+// Error is part of error.
+func (e *doorError) Error() string { return e.message }
+
+func refuse(status int, format string, args ...any) error {
+	return &doorError{status, fmt.Sprintf(format, args...)}
+}
+
+// doorJSON turns a function of a request into a handler: a value is 200, nil is 204, an error is {"error":…}.
+func doorJSON(f func(*http.Request) (any, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		value, err := f(r)
+		switch e, isDoor := err.(*doorError); {
+		case isDoor:
+			writeJSON(w, e.status, map[string]string{"error": e.message})
+		case err != nil:
+			writeJSON(w, http.StatusInternalServerError, map[string]string{"error": err.Error()})
+		case value == nil:
+			w.WriteHeader(http.StatusNoContent)
+		default:
+			writeJSON(w, http.StatusOK, value)
+		}
+	}
+}
+
+// decodeStrict refuses members that it does not know: a test that misspells one must not pass.
+func decodeStrict(r *http.Request, into any) error {
+	decoder := json.NewDecoder(r.Body)
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(into); err != nil {
+		return refuse(http.StatusBadRequest, "body: %v", err)
+	}
+	return nil
+}
+
+// doorVMs answers as soon as the table is newer than ?since, or after ?waitMs.
+func (s *Sim) doorVMs(w http.ResponseWriter, r *http.Request) {
+	since, _ := strconv.ParseInt(r.URL.Query().Get("since"), 10, 64)
+	wait, _ := strconv.Atoi(r.URL.Query().Get("waitMs"))
+	ctx, cancel := context.WithTimeout(r.Context(), time.Duration(wait)*time.Millisecond)
+	defer cancel()
+	revision, rows := s.machines.since(ctx, since)
+	writeJSON(w, http.StatusOK, map[string]any{"revision": revision, "vms": rows})
+}

@@ -1,0 +1,288 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/vmware/govmomi/simulator"
+	"github.com/vmware/govmomi/vim25/soap"
+	"github.com/vmware/govmomi/vim25/types"
+)
+
+// doorVM finds the VM that the path names.
+func (s *Sim) doorVM(r *http.Request) (*simulator.Context, *simulator.VirtualMachine, error) {
+	ctx := fresh(s.svc)
+	vm, ok := s.vmOf(ctx, r.PathValue("moid"))
+	if !ok {
+		return nil, nil, refuse(http.StatusNotFound, "VM %s does not exist", r.PathValue("moid"))
+	}
+	return ctx, vm, nil
+}
+
+func (s *Sim) doorGuestInfo(r *http.Request) (any, error) {
+	ctx, vm, err := s.doorVM(r)
+	if err != nil {
+		return nil, err
+	}
+	info := map[string]string{}
+	ctx.WithLock(vm, func() {
+		for _, o := range vm.Config.ExtraConfig {
+			if option := o.GetOptionValue(); strings.HasPrefix(option.Key, "guestinfo.") {
+				info[option.Key] = fmt.Sprint(option.Value)
+			}
+		}
+	})
+	return info, nil
+}
+
+// doorSetGuestInfo is the guest's rpctool: null takes a key away.
+func (s *Sim) doorSetGuestInfo(r *http.Request) (any, error) {
+	ctx, vm, err := s.doorVM(r)
+	if err != nil {
+		return nil, err
+	}
+	var patch map[string]*string
+	if err := decodeStrict(r, &patch); err != nil {
+		return nil, err
+	}
+	for key := range patch {
+		if !strings.HasPrefix(key, "guestinfo.") {
+			return nil, refuse(http.StatusBadRequest, "%s: a guest sets only keys that begin with guestinfo.", key)
+		}
+	}
+	ctx.WithLock(vm, func() {
+		var options []types.BaseOptionValue
+		for _, o := range vm.Config.ExtraConfig {
+			if _, replaced := patch[o.GetOptionValue().Key]; !replaced {
+				options = append(options, o)
+			}
+		}
+		for key, value := range patch {
+			if value != nil {
+				options = append(options, &types.OptionValue{Key: key, Value: *value})
+			}
+		}
+		ctx.Update(vm, []types.PropertyChange{
+			{Name: "config.extraConfig", Val: options},
+			{Name: "config.changeVersion", Val: changeVersion()},
+		})
+	})
+	return nil, nil
+}
+
+// doorGuest reports guest facts as VMware Tools would. A member that is left out keeps its value.
+func (s *Sim) doorGuest(r *http.Request) (any, error) {
+	ctx, vm, err := s.doorVM(r)
+	if err != nil {
+		return nil, err
+	}
+	var raw map[string]any
+	if err := decodeStrict(r, &raw); err != nil {
+		return nil, err
+	}
+	ctx.WithLock(vm, func() {
+		if vm.Runtime.PowerState != types.VirtualMachinePowerStatePoweredOn {
+			err = refuse(http.StatusConflict, "VM %s is %s: only a running guest has facts", vm.Name, vm.Runtime.PowerState)
+			return
+		}
+		facts := guestFacts{ip: vm.Guest.IpAddress, host: vm.Guest.HostName, tools: toolsRunning(vm)}
+		for key, value := range raw {
+			text, isText := value.(string)
+			running, isBool := value.(bool)
+			switch {
+			case key == "ip" && (isText || value == nil):
+				facts.ip = text
+			case key == "hostName" && (isText || value == nil):
+				facts.host = text
+			case key == "toolsRunning" && isBool:
+				facts.tools = running
+			default:
+				err = refuse(http.StatusBadRequest, "%s: unknown or of the wrong type", key)
+				return
+			}
+		}
+		ctx.Update(vm, facts.changes(ctx, vm))
+	})
+	return nil, err
+}
+
+// doorPower acts on a VM behind the client's back.
+func (s *Sim) doorPower(r *http.Request) (any, error) {
+	ctx, vm, err := s.doorVM(r)
+	if err != nil {
+		return nil, err
+	}
+	var request struct {
+		Action string `json:"action"`
+	}
+	if err := decodeStrict(r, &request); err != nil {
+		return nil, err
+	}
+	this := vm.Self
+	var res soap.HasFault
+	switch request.Action {
+	case "on":
+		res = s.invoke(ctx, this, "PowerOnVM_Task", &types.PowerOnVM_Task{This: this})
+	case "off":
+		res = s.invoke(ctx, this, "PowerOffVM_Task", &types.PowerOffVM_Task{This: this})
+	case "reset":
+		res = s.invoke(ctx, this, "ResetVM_Task", &types.ResetVM_Task{This: this})
+	case "unregister":
+		s.forceOff(this)
+		res = s.invoke(fresh(s.svc), this, "UnregisterVM", &types.UnregisterVM{This: this})
+	case "destroy":
+		s.forceOff(this)
+		res = s.invoke(fresh(s.svc), this, "Destroy_Task", &types.Destroy_Task{This: this})
+	default:
+		return nil, refuse(http.StatusBadRequest, "action %q: must be on, off, reset, destroy or unregister", request.Action)
+	}
+	if err := s.finish(ctx, res); err != nil {
+		return nil, refuse(http.StatusConflict, "VM %s: %s: %v", this.Value, request.Action, err)
+	}
+	return nil, nil
+}
+
+func (s *Sim) forceOff(this ref) {
+	ctx := fresh(s.svc)
+	_ = s.finish(ctx, s.invoke(ctx, this, "PowerOffVM_Task", &types.PowerOffVM_Task{This: this}))
+}
+
+// finish waits for the task of an answer, if it has one, and tells its fault.
+func (s *Sim) finish(ctx *simulator.Context, res soap.HasFault) error {
+	if f := res.Fault(); f != nil {
+		return fmt.Errorf("%T", f.VimFault())
+	}
+	value := reflect.ValueOf(res).Elem().FieldByName("Res").Elem().FieldByName("Returnval")
+	if !value.IsValid() {
+		return nil
+	}
+	reference, ok := value.Interface().(ref)
+	if !ok || reference.Type != "Task" {
+		return nil
+	}
+	task, ok := ctx.Map.Get(reference).(*simulator.Task)
+	if !ok {
+		return nil
+	}
+	task.Wait()
+	var failure *types.LocalizedMethodFault
+	fresh(s.svc).WithLock(task, func() { failure = task.Info.Error })
+	if failure != nil {
+		return fmt.Errorf("%T", failure.Fault)
+	}
+	return nil
+}
+
+type inventoryVM struct {
+	machine
+	Pool              string   `json:"pool"`
+	Host              string   `json:"host"`
+	ManagedBy         string   `json:"managedBy"`
+	ManagedByType     string   `json:"managedByType"`
+	Annotation        string   `json:"annotation"`
+	NumCPUs           int32    `json:"numCPUs"`
+	MemoryMB          int32    `json:"memoryMB"`
+	CPUReservation    int64    `json:"cpuReservation"`
+	CPULimit          int64    `json:"cpuLimit"`
+	MemoryReservation int64    `json:"memoryReservation"`
+	MemoryLimit       int64    `json:"memoryLimit"`
+	IP                string   `json:"ip"`
+	ExtraConfigKeys   []string `json:"extraConfigKeys"`
+}
+
+type inventoryNode struct {
+	MoID   string `json:"moid"`
+	Name   string `json:"name"`
+	Parent string `json:"parent"`
+}
+
+// doorInventory lists what an administrator would look for when something was left behind.
+func (s *Sim) doorInventory(*http.Request) (any, error) {
+	ctx := fresh(s.svc)
+	_, rows := s.machines.since(canceled(), 0)
+	vms := make([]inventoryVM, 0, len(rows))
+	for _, row := range rows {
+		if vm, ok := s.vmOf(ctx, row.MoID); ok {
+			vms = append(vms, describe(ctx, vm, row))
+		}
+	}
+	return map[string]any{"vms": vms, "folders": s.nodes(ctx, "Folder"), "pools": s.nodes(ctx, "ResourcePool")}, nil
+}
+
+func describe(ctx *simulator.Context, vm *simulator.VirtualMachine, row machine) inventoryVM {
+	out := inventoryVM{machine: row, ExtraConfigKeys: []string{}}
+	ctx.WithLock(vm, func() {
+		if vm.ResourcePool != nil {
+			out.Pool = vm.ResourcePool.Value
+		}
+		if vm.Runtime.Host != nil {
+			out.Host = vm.Runtime.Host.Value
+		}
+		if m := vm.Config.ManagedBy; m != nil {
+			out.ManagedBy, out.ManagedByType = m.ExtensionKey, m.Type
+		}
+		out.Annotation = vm.Config.Annotation
+		out.NumCPUs, out.MemoryMB = vm.Config.Hardware.NumCPU, vm.Config.Hardware.MemoryMB
+		out.CPUReservation, out.CPULimit = allocation(vm.Config.CpuAllocation)
+		out.MemoryReservation, out.MemoryLimit = allocation(vm.Config.MemoryAllocation)
+		if vm.Guest != nil {
+			out.IP = vm.Guest.IpAddress
+		}
+		for _, o := range vm.Config.ExtraConfig {
+			out.ExtraConfigKeys = append(out.ExtraConfigKeys, o.GetOptionValue().Key)
+		}
+	})
+	slices.Sort(out.ExtraConfigKeys)
+	return out
+}
+
+// allocation gives reservation and limit; -1 is no limit.
+func allocation(info *types.ResourceAllocationInfo) (reservation, limit int64) {
+	limit = -1
+	if info == nil {
+		return 0, limit
+	}
+	if info.Reservation != nil {
+		reservation = *info.Reservation
+	}
+	if info.Limit != nil {
+		limit = *info.Limit
+	}
+	return reservation, limit
+}
+
+func (s *Sim) nodes(ctx *simulator.Context, kind string) []inventoryNode {
+	nodes := []inventoryNode{}
+	for _, e := range ctx.Map.All(kind) {
+		ctx.WithLock(e, func() {
+			node := inventoryNode{MoID: e.Reference().Value, Name: e.Entity().Name}
+			if p := e.Entity().Parent; p != nil {
+				node.Parent = p.Value
+			}
+			nodes = append(nodes, node)
+		})
+	}
+	slices.SortFunc(nodes, func(a, b inventoryNode) int { return strings.Compare(a.MoID, b.MoID) })
+	return nodes
+}
+
+// doorExpire ends every session of a client.
+func (s *Sim) doorExpire(*http.Request) (any, error) {
+	ctx := fresh(s.svc)
+	manager := ctx.Session.Get(sessionManager).(*simulator.SessionManager)
+	var keys []string
+	for _, session := range manager.SessionList {
+		if session.UserName != s.inner.UserName {
+			keys = append(keys, session.Key)
+		}
+	}
+	for _, key := range keys {
+		// One by one: a session that went by itself meanwhile must not save the others.
+		manager.TerminateSession(ctx, &types.TerminateSession{SessionId: []string{key}})
+	}
+	return map[string]int{"expired": len(keys)}, nil
+}
+

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"bytes"
+	"encoding/xml"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/vmware/govmomi/vim25/soap"
+	"github.com/vmware/govmomi/vim25/types"
+)
+
+// front is the handler of the vCenter endpoint: it tells the wires apart.
+func (s *Sim) front() http.Handler {
+	mux := http.NewServeMux()
+	for _, path := range []string{"/sdk", "/sdk/vimService"} {
+		mux.HandleFunc("POST "+path, func(w http.ResponseWriter, r *http.Request) { s.serveSOAP(w, r, wireSOAP) })
+	}
+	mux.HandleFunc("POST "+innerPath, func(w http.ResponseWriter, r *http.Request) { s.serveSOAP(w, r, wireInner) })
+	s.routeREST(mux)
+	mux.Handle("/", s.svc.ServeMux)
+	return mux
+}
+
+// serveSOAP lets the library decode and encode, with the cookie replaced by the number of the call.
+func (s *Sim) serveSOAP(w http.ResponseWriter, r *http.Request, wire string) {
+	k := &call{wire: wire, request: r}
+	if cookie, err := r.Cookie(soap.SessionCookieName); err == nil {
+		k.token = cookie.Value
+	}
+	out := newAnswer()
+	s.serveCall(out, r, k)
+	out.header.Set("Content-Type", "text/xml; charset=utf-8")
+	if k.verdict != nil {
+		k.verdict(out)
+	}
+	out.send(w)
+}
+
+func (s *Sim) serveCall(out *answer, r *http.Request, k *call) {
+	id, done := s.calls.add(k)
+	defer done()
+	r = r.Clone(r.Context())
+	r.Header.Set("Cookie", soap.SessionCookieName+"="+id)
+	s.svc.ServeSDK(out, r)
+}
+
+// perform runs a method that did not come as XML: the library gets a minimal envelope, the body goes beside it.
+func (s *Sim) perform(k *call, this types.ManagedObjectReference, name string, body types.AnyType) *answer {
+	var value bytes.Buffer
+	_ = xml.EscapeText(&value, []byte(this.Value))
+	envelope := fmt.Sprintf(`<Envelope xmlns="http://schemas.xmlsoap.org/soap/envelope/"><Body>`+
+		`<%s xmlns="urn:vim25"><_this type="%s">%s</_this></%s></Body></Envelope>`, name, this.Type, value.String(), name)
+	r := k.request.Clone(k.request.Context())
+	r.Method = http.MethodPost
+	r.URL.Path = "/sdk"
+	r.Body = io.NopCloser(strings.NewReader(envelope))
+	k.body = body
+	out := newAnswer()
+	s.serveCall(out, r, k)
+	return out
+}
+
+// sessionOf is the token of a login's answer; the library sends it as a cookie.
+func sessionOf(out *answer) string {
+	for _, cookie := range (&http.Response{Header: out.header}).Cookies() {
+		if cookie.Name == soap.SessionCookieName {
+			return cookie.Value
+		}
+	}
+	return ""
+}

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/vmware/govmomi/simulator"
+	"github.com/vmware/govmomi/vim25/types"
+)
+
+// guestFacts are what VMware Tools report of a guest.
+type guestFacts struct {
+	ip, host string
+	tools    bool
+}
+
+func toolsRunning(vm *simulator.VirtualMachine) bool {
+	return vm.Guest != nil && vm.Guest.ToolsRunningStatus == string(types.VirtualMachineToolsRunningStatusGuestToolsRunning)
+}
+
+// changes spread the facts over all the properties in which vCenter shows them.
+func (f guestFacts) changes(ctx *simulator.Context, vm *simulator.VirtualMachine) []types.PropertyChange {
+	running := types.VirtualMachineToolsRunningStatusGuestToolsNotRunning
+	status := types.VirtualMachineToolsStatusToolsNotRunning
+	state := types.VirtualMachineGuestStateNotRunning
+	heartbeat := types.ManagedEntityStatusGray
+	if f.tools {
+		running = types.VirtualMachineToolsRunningStatusGuestToolsRunning
+		status = types.VirtualMachineToolsStatusToolsOk
+		state = types.VirtualMachineGuestStateRunning
+		heartbeat = types.ManagedEntityStatusGreen
+	}
+	return []types.PropertyChange{
+		{Name: "guest.ipAddress", Val: f.ip},
+		{Name: "guest.hostName", Val: f.host},
+		{Name: "guest.toolsRunningStatus", Val: string(running)},
+		{Name: "guest.toolsStatus", Val: status},
+		{Name: "guest.guestState", Val: string(state)},
+		{Name: "guest.net", Val: f.nics(ctx, vm)},
+		{Name: "guestHeartbeatStatus", Val: heartbeat},
+		{Name: "summary.guest.ipAddress", Val: f.ip},
+		{Name: "summary.guest.hostName", Val: f.host},
+		{Name: "summary.guest.toolsStatus", Val: status},
+		{Name: "summary.guest.toolsRunningStatus", Val: string(running)},
+	}
+}
+
+// nics reports the address on the first card; the others are there without one.
+func (f guestFacts) nics(ctx *simulator.Context, vm *simulator.VirtualMachine) []types.GuestNicInfo {
+	nics := []types.GuestNicInfo{}
+	if !f.tools {
+		return nics
+	}
+	for _, device := range vm.Config.Hardware.Device {
+		card, ok := device.(types.BaseVirtualEthernetCard)
+		if !ok {
+			continue
+		}
+		ethernet := card.GetVirtualEthernetCard()
+		nic := types.GuestNicInfo{
+			Network:        networkName(ctx, ethernet),
+			MacAddress:     ethernet.MacAddress,
+			Connected:      true,
+			DeviceConfigId: ethernet.Key,
+		}
+		if len(nics) == 0 && f.ip != "" {
+			nic.IpAddress = []string{f.ip}
+			nic.IpConfig = &types.NetIpConfigInfo{IpAddress: []types.NetIpConfigInfoIpAddress{{
+				IpAddress: f.ip, PrefixLength: 16, State: string(types.NetIpConfigInfoIpAddressStatusPreferred),
+			}}}
+		}
+		nics = append(nics, nic)
+	}
+	return nics
+}
+
+func networkName(ctx *simulator.Context, card *types.VirtualEthernetCard) string {
+	switch backing := card.Backing.(type) {
+	case *types.VirtualEthernetCardNetworkBackingInfo:
+		return backing.DeviceName
+	case *types.VirtualEthernetCardDistributedVirtualPortBackingInfo:
+		group := ref{Type: "DistributedVirtualPortgroup", Value: backing.Port.PortgroupKey}
+		if pg, ok := ctx.Map.Get(group).(*simulator.DistributedVirtualPortgroup); ok {
+			return pg.Name
+		}
+	}
+	return ""
+}
+
+// changeVersion is a new value of config.changeVersion, as the library writes it.
+func changeVersion() string { return strconv.FormatInt(time.Now().UnixNano(), 10) }
+
+func newUUID() string { return uuid.NewString() }
+
+// canceled is a context for those who do not want to wait.
+func canceled() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}

@@ -1,0 +1,94 @@
+// Command vcsim simulates one vCenter for Layercake's site and tests.
+//
+// The inventory and most of its behaviour are govmomi's simulator library. This program adds what a modern client
+// needs and the library lacks: the VI/JSON wire, a PropertyCollector that serves a watching client, clones that keep
+// what they were asked for, and a private control door through which a test plays guest, admin and misfortune.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"log"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() {
+	log.SetFlags(0)
+	log.SetPrefix("vcsim: ")
+	if err := run(os.Args[1:], os.Stdin, os.Stdout); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// run serves until a signal comes or, if asked, until in is closed.
+func run(args []string, in io.Reader, out io.Writer) error {
+	options, stdinExit, err := parse(args)
+	if err != nil {
+		return err
+	}
+	sim, err := Start(options)
+	if err != nil {
+		return err
+	}
+	defer sim.Close()
+
+	line, err := json.Marshal(sim.Ready())
+	if err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintf(out, "%s\n", line); err != nil {
+		return err
+	}
+
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if stdinExit {
+		go func() {
+			_, _ = io.Copy(io.Discard, in)
+			stop()
+		}()
+	}
+	<-ctx.Done()
+	return nil
+}
+
+// parse reads the flags and the files they name.
+func parse(args []string) (Options, bool, error) {
+	flags := flag.NewFlagSet("vcsim", flag.ContinueOnError)
+	var o Options
+	flags.StringVar(&o.Listen, "listen", "127.0.0.1:0", "address of the vCenter endpoint (HTTPS)")
+	flags.StringVar(&o.DoorListen, "door", "127.0.0.1:0", "address of the control door (HTTP)")
+	flags.StringVar(&o.CertFile, "tlscert", "", "PEM `file` of the server certificate")
+	flags.StringVar(&o.KeyFile, "tlskey", "", "PEM `file` of its key")
+	collector := flags.String("collector", "ours", "PropertyCollector: ours or upstream")
+	credentials := flags.String("credentials", "", "JSON `file` with username, password and doorToken, mode 0600")
+	spec := flags.String("spec", "", "JSON `file` that describes the inventory; without it a small default")
+	stdinExit := flags.Bool("stdin-exit", false, "exit when stdin is closed")
+	if err := flags.Parse(args); err != nil {
+		return o, false, err
+	}
+	switch *collector {
+	case "ours":
+	case "upstream":
+		o.StockCollector = true
+	default:
+		return o, false, fmt.Errorf("--collector %q: must be ours or upstream", *collector)
+	}
+	if o.CertFile == "" || o.KeyFile == "" {
+		return o, false, fmt.Errorf("--tlscert and --tlskey are required")
+	}
+	if *credentials == "" {
+		return o, false, fmt.Errorf("--credentials is required")
+	}
+	var err error
+	if o.Credentials, err = readCredentials(*credentials); err != nil {
+		return o, false, err
+	}
+	o.Spec, err = readSpec(*spec)
+	return o, *stdinExit, err
+}

@@ -1,0 +1,203 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"time"
+
+	"github.com/vmware/govmomi/simulator"
+	vapi "github.com/vmware/govmomi/vapi/simulator"
+	"github.com/vmware/govmomi/vim25"
+	"github.com/vmware/govmomi/vim25/types"
+)
+
+// Options are everything that a simulator is started with.
+type Options struct {
+	Listen         string
+	DoorListen     string
+	CertFile       string
+	KeyFile        string
+	Credentials    Credentials
+	Spec           Spec
+	StockCollector bool
+}
+
+// Sim is one simulated vCenter with its listeners.
+type Sim struct {
+	options  Options
+	svc      *simulator.Service
+	registry *simulator.Registry
+	vapi     http.Handler
+	model    *simulator.Model
+	dir      string
+
+	calls    calls
+	counters counters
+	hub      *hub
+	machines *machines
+	shared   restSession
+	inner    types.Login // how the library's own handlers log in
+	found    Inventory
+
+	listener net.Listener
+	door     net.Listener
+	servers  []*http.Server
+}
+
+// Ready is the one line that tells a parent where everything is.
+type Ready struct {
+	URL  string `json:"url"`
+	Door string `json:"door"`
+	Inventory
+}
+
+// innerPath is where the library's REST handlers reach the SOAP endpoint, so that their calls are told from a client's.
+const innerPath = "/inner/sdk"
+
+// Start builds the inventory, imports the libraries and listens.
+func Start(o Options) (*Sim, error) {
+	certificate, err := tls.LoadX509KeyPair(o.CertFile, o.KeyFile)
+	if err != nil {
+		return nil, fmt.Errorf("server certificate: %w", err)
+	}
+	s := &Sim{options: o, inner: types.Login{UserName: "vcsim-inner", Password: rand.Text()}}
+	if err := s.start(certificate); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *Sim) start(certificate tls.Certificate) error {
+	ctx := context.Background()
+	var err error
+	if s.listener, err = net.Listen("tcp", s.options.Listen); err != nil {
+		return err
+	}
+	if s.door, err = net.Listen("tcp", s.options.DoorListen); err != nil {
+		return err
+	}
+	if s.dir, err = os.MkdirTemp("", "layercake-vcsim-"); err != nil {
+		return err
+	}
+	if err := s.emptyModel(); err != nil {
+		return err
+	}
+	if s.found, err = build(ctx, s.svc, s.options.Spec, s.dir); err != nil {
+		return err
+	}
+	s.endpoints(certificate)
+	s.serve(certificate)
+	return s.importLibraries(ctx)
+}
+
+// emptyModel makes a vCenter without any content.
+func (s *Sim) emptyModel() error {
+	s.model = simulator.VPX()
+	s.model.Datacenter = 0
+	if err := s.model.Create(); err != nil {
+		return err
+	}
+	s.svc = s.model.Service
+	s.registry = s.svc.Context.Map
+
+	instance := s.registry.Get(vim25.ServiceInstance).(*simulator.ServiceInstance)
+	about := &instance.Content.About
+	about.ApiVersion = s.options.Spec.APIRelease
+	about.Version = "8.0.3"
+	about.Build = "24022515"
+	about.FullName = "VMware vCenter Server 8.0.3 build-24022515 (simulated)"
+	about.InstanceUuid = newUUID()
+
+	options := s.registry.OptionManager()
+	options.Setting = append(options.Setting,
+		&types.OptionValue{Key: "config.vmacore.soap.sessionTimeout", Value: (2 * time.Hour).String()},
+		&types.OptionValue{Key: "vcsim.server.url", Value: s.url().String()})
+	return nil
+}
+
+// endpoints connects the library to the world outside: who may log in, where it is reached, what it serves.
+func (s *Sim) endpoints(certificate tls.Certificate) {
+	s.svc.Listen = s.url()
+	s.svc.Listen.User = url.UserPassword(s.options.Credentials.Username, s.options.Credentials.Password)
+	sessions := s.registry.SessionManager()
+	sessions.ServiceHostName = s.url().Host
+	sessions.ValidLogin = s.validLogin
+	config := &tls.Config{Certificates: []tls.Certificate{certificate}}
+	sessions.TLS = func() *tls.Config { return config }
+
+	s.svc.RegisterSDK(s.registry, vim25.Path+"/vimService", innerPath)
+	mux := s.svc.ServeMux
+	mux.HandleFunc(vim25.Path+"/vimServiceVersions.xml", s.svc.ServiceVersions)
+	mux.HandleFunc("/folder/", s.svc.ServeDatastore)
+	mux.HandleFunc("/nfc/", simulator.ServeNFC)
+	mux.HandleFunc("/about", s.svc.About)
+
+	inner := s.url()
+	inner.Path = innerPath
+	inner.User = url.UserPassword(s.inner.UserName, s.inner.Password)
+	_, handler := vapi.New(inner, s.registry)
+	s.vapi = handler
+	s.svc.Handle("/rest/", handler)
+
+	s.hub = newHub(s.registry)
+	s.machines = newMachines(s.svc, s.hub)
+	s.connect()
+}
+
+// validLogin compares in constant time; the library's own user is known to nobody outside.
+func (s *Sim) validLogin(login *types.Login) bool {
+	same := func(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
+	outer := same(login.UserName, s.options.Credentials.Username) && same(login.Password, s.options.Credentials.Password)
+	return outer || same(login.UserName, s.inner.UserName) && same(login.Password, s.inner.Password)
+}
+
+func (s *Sim) url() *url.URL {
+	return &url.URL{Scheme: "https", Host: s.listener.Addr().String(), Path: vim25.Path}
+}
+
+func (s *Sim) serve(certificate tls.Certificate) {
+	// HTTP/1.1 only: an aborted call is then an aborted connection, which is what the door promises.
+	config := &tls.Config{
+		Certificates: []tls.Certificate{certificate},
+		NextProtos:   []string{"http/1.1"},
+		MinVersion:   tls.VersionTLS12,
+	}
+	start := func(l net.Listener, h http.Handler) {
+		server := &http.Server{Handler: h, ReadHeaderTimeout: 30 * time.Second, ErrorLog: quiet()}
+		s.servers = append(s.servers, server)
+		go func() { _ = server.Serve(l) }()
+	}
+	start(tls.NewListener(s.listener, config), s.front())
+	start(s.door, s.doorHandler())
+}
+
+// Ready tells where the simulator listens and what its inventory is.
+func (s *Sim) Ready() Ready {
+	return Ready{URL: s.url().String(), Door: "http://" + s.door.Addr().String(), Inventory: s.found}
+}
+
+// Close ends all connections at once and removes the files.
+func (s *Sim) Close() {
+	for _, l := range []net.Listener{s.listener, s.door} {
+		if l != nil {
+			_ = l.Close()
+		}
+	}
+	for _, server := range s.servers {
+		_ = server.Close()
+	}
+	if s.model != nil && s.model.Service != nil {
+		s.model.Remove()
+	}
+	if s.dir != "" {
+		_ = os.RemoveAll(s.dir)
+	}
+}

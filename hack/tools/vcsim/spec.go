@@ -1,0 +1,107 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+)
+
+// Credentials are who may log in and who may use the control door.
+type Credentials struct {
+	Username  string `json:"username"`
+	Password  string `json:"password"`
+	DoorToken string `json:"doorToken"`
+}
+
+// Spec describes the inventory; empty members take the defaults of fill.
+type Spec struct {
+	Datacenter    string    `json:"datacenter"`
+	Cluster       string    `json:"cluster"`
+	Hosts         int       `json:"hosts"`
+	HostCPUMHz    int       `json:"hostCpuMhz"`
+	HostMemoryMiB int64     `json:"hostMemoryMiB"`
+	Datastores    []string  `json:"datastores"`
+	ResourcePool  string    `json:"resourcePool"`
+	Folder        string    `json:"folder"`
+	PortGroups    []string  `json:"portGroups"`
+	APIRelease    string    `json:"apiRelease"`
+	Libraries     []Library `json:"libraries"`
+}
+
+// Library is a content library; its items are imported before the simulator is ready.
+type Library struct {
+	Name  string        `json:"name"`
+	Items []LibraryItem `json:"items"`
+}
+
+// LibraryItem is one OVF image: the paths of its descriptor and its disks.
+type LibraryItem struct {
+	Name  string   `json:"name"`
+	Files []string `json:"files"`
+}
+
+// readSpec reads the file, or gives the defaults when there is none.
+func readSpec(file string) (Spec, error) {
+	var s Spec
+	if file != "" {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return s, fmt.Errorf("spec: %w", err)
+		}
+		decoder := json.NewDecoder(bytes.NewReader(data))
+		decoder.DisallowUnknownFields()
+		if err := decoder.Decode(&s); err != nil {
+			return s, fmt.Errorf("spec %s: %w", file, err)
+		}
+	}
+	s.fill()
+	return s, nil
+}
+
+func (s *Spec) fill() {
+	setDefault(&s.Datacenter, "dc0")
+	setDefault(&s.Cluster, "cluster0")
+	setDefault(&s.Hosts, 4)
+	setDefault(&s.HostCPUMHz, 64_000)
+	setDefault(&s.HostMemoryMiB, 256*1024)
+	setDefault(&s.ResourcePool, "layercake")
+	setDefault(&s.Folder, "layercake")
+	setDefault(&s.APIRelease, "8.0.3.0")
+	if len(s.Datastores) == 0 {
+		s.Datastores = []string{"ds0"}
+	}
+	if len(s.PortGroups) == 0 {
+		s.PortGroups = []string{stockNetwork, "workload"}
+	}
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// readCredentials refuses a file that others may read: it holds a password.
+func readCredentials(file string) (Credentials, error) {
+	var c Credentials
+	info, err := os.Stat(file)
+	if err != nil {
+		return c, fmt.Errorf("credentials: %w", err)
+	}
+	if info.Mode().Perm()&0o077 != 0 {
+		return c, fmt.Errorf("credentials %s: mode %o lets others read it; chmod 600", file, info.Mode().Perm())
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return c, fmt.Errorf("credentials: %w", err)
+	}
+	if err := json.Unmarshal(data, &c); err != nil {
+		return c, fmt.Errorf("credentials %s: not the expected JSON", file)
+	}
+	if c.Username == "" || c.Password == "" || c.DoorToken == "" {
+		return c, fmt.Errorf("credentials %s: username, password and doorToken must all be set", file)
+	}
+	return c, nil
+}
