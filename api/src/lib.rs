@@ -12,6 +12,7 @@
 pub mod capi;
 pub mod capw;
 pub mod conditions;
+pub mod crds;
 pub mod gcm;
 mod generated;
 pub mod names;

@@ -1,0 +1,137 @@
+//! The CustomResourceDefinitions of the kinds we own, as an administrator applies them.
+//!
+//! Derived schemas are made fit here: Rust's defaults are taken out, because a `default` in a CRD
+//! makes the API server write it into every object, and the labels by which Cluster API and
+//! clusterctl know our kinds are put on.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceConversion, CustomResourceDefinition, CustomResourceDefinitionVersion, JSONSchemaProps,
+    JSONSchemaPropsOrArray, JSONSchemaPropsOrBool, ServiceReference, WebhookClientConfig, WebhookConversion,
+};
+use kube::CustomResourceExt;
+
+use crate::{capw, gcm, names::label, net, vmop};
+
+/// The namespace of gcm and of its webhook's Service.
+pub const CONVERSION_NAMESPACE: &str = "vmware-system-tkg";
+/// The Service that converts TanzuKubernetesClusters.
+pub const CONVERSION_SERVICE: &str = "vmware-system-tkg-webhook-service";
+/// The certificate of that Service, as cert-manager knows it.
+pub const CONVERSION_CERTIFICATE: &str = "vmware-system-tkg-serving-cert";
+/// The path at which it converts.
+pub const CONVERSION_PATH: &str = "/convert";
+
+/// Every CustomResourceDefinition we own.
+pub fn all() -> Vec<CustomResourceDefinition> {
+    let wcp = [
+        capw::WCPCluster::crd(),
+        capw::WCPClusterTemplate::crd(),
+        capw::WCPMachine::crd(),
+        capw::WCPMachineTemplate::crd(),
+        capw::ProviderServiceAccount::crd(),
+    ];
+    let owned = [
+        vmop::VirtualMachine::crd(),
+        vmop::VirtualMachineService::crd(),
+        vmop::VirtualMachineSetResourcePolicy::crd(),
+        net::VirtualNetwork::crd(),
+        net::VirtualNetworkInterface::crd(),
+    ];
+    let shared = [
+        gcm::TanzuKubernetesRelease::crd(),
+        gcm::OSImage::crd(),
+        vmop::VirtualMachineClass::crd(),
+        vmop::VirtualMachineClassBinding::crd(),
+        vmop::VirtualMachineImage::crd(),
+    ];
+    let mut crds = vec![labelled(tanzu_kubernetes_cluster(), &[(label::CLUSTERCTL_MOVE_HIERARCHY, "")])];
+    crds.extend(wcp.into_iter().map(|crd| {
+        let labels = [(label::CONTRACT_V1BETA2, capw::VERSION), (label::PROVIDER, "infrastructure-wcp")];
+        labelled(crd, &labels)
+    }));
+    crds.extend(owned.into_iter().map(|crd| labelled(crd, &[])));
+    crds.extend(shared.into_iter().map(|crd| labelled(crd, &[(label::CLUSTERCTL_MOVE, "")])));
+    crds.into_iter().map(fit).collect()
+}
+
+/// The three versions of TanzuKubernetesCluster in one definition, converted by gcm's webhook.
+fn tanzu_kubernetes_cluster() -> CustomResourceDefinition {
+    let version = |mut crd: CustomResourceDefinition, storage| -> CustomResourceDefinitionVersion {
+        let mut version = crd.spec.versions.remove(0);
+        version.storage = storage;
+        version
+    };
+    let mut crd = gcm::v1alpha3::TanzuKubernetesCluster::crd();
+    crd.spec.versions = vec![
+        version(gcm::v1alpha1::TanzuKubernetesCluster::crd(), false),
+        version(gcm::v1alpha2::TanzuKubernetesCluster::crd(), false),
+        version(gcm::v1alpha3::TanzuKubernetesCluster::crd(), true),
+    ];
+    crd.spec.conversion = Some(CustomResourceConversion {
+        strategy: "Webhook".to_owned(),
+        webhook: Some(WebhookConversion {
+            client_config: Some(WebhookClientConfig {
+                service: Some(ServiceReference {
+                    name: CONVERSION_SERVICE.to_owned(),
+                    namespace: CONVERSION_NAMESPACE.to_owned(),
+                    path: Some(CONVERSION_PATH.to_owned()),
+                    port: Some(443),
+                }),
+                ..WebhookClientConfig::default()
+            }),
+            conversion_review_versions: vec!["v1".to_owned()],
+        }),
+    });
+    let inject_from = format!("{CONVERSION_NAMESPACE}/{CONVERSION_CERTIFICATE}");
+    crd.metadata
+        .annotations
+        .get_or_insert_default()
+        .insert("cert-manager.io/inject-ca-from".to_owned(), inject_from);
+    crd
+}
+
+/// The label by which clusterctl finds a kind, and others.
+fn labelled(mut crd: CustomResourceDefinition, labels: &[(&str, &str)]) -> CustomResourceDefinition {
+    let all = crd.metadata.labels.get_or_insert_default();
+    all.insert(label::CLUSTERCTL.to_owned(), String::new());
+    all.extend(labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())));
+    crd
+}
+
+/// The definition with schemas that are fit for an API server.
+fn fit(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
+    for version in &mut crd.spec.versions {
+        if let Some(schema) = version.schema.as_mut().and_then(|schema| schema.open_api_v3_schema.as_mut()) {
+            fit_schema(schema);
+        }
+    }
+    crd
+}
+
+fn fit_schema(schema: &mut JSONSchemaProps) {
+    schema.default = None;
+    one_line(&mut schema.description);
+    // The API server checks these two by name only and warns of all others.
+    if matches!(schema.format.as_deref(), Some("uint" | "uint32" | "uint64" | "uint16")) {
+        schema.format = None;
+    }
+    let nested = schema.properties.iter_mut().flat_map(BTreeMap::values_mut);
+    nested.for_each(fit_schema);
+    match &mut schema.items {
+        Some(JSONSchemaPropsOrArray::Schema(items)) => fit_schema(items),
+        Some(JSONSchemaPropsOrArray::Schemas(items)) => items.iter_mut().for_each(fit_schema),
+        None => {}
+    }
+    if let Some(JSONSchemaPropsOrBool::Schema(values)) = &mut schema.additional_properties {
+        fit_schema(values);
+    }
+}
+
+/// Takes the line breaks of a doc comment out of a description.
+fn one_line(description: &mut Option<String>) {
+    if let Some(text) = description {
+        *text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    }
+}
