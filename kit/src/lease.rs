@@ -85,7 +85,7 @@ impl Elections {
                 Ok(Ok(true)) => renewed = began,
                 Ok(Ok(false)) => return,
                 Ok(Err(error)) => {
-                    tracing::warn!(lease = self.name, %error, "lease not renewed; trying again")
+                    tracing::warn!(lease = self.name, %error, "lease not renewed; trying again");
                 }
                 Err(_) => {}
             }
@@ -121,15 +121,12 @@ impl Elections {
             Step::Wait(wait) => return Ok(Some(wait)),
             Step::Take(taken) => taken,
         };
-        match lease {
-            Some(mut lease) => {
-                lease.spec = Some(*taken);
-                self.api.replace(&self.name, &PostParams::default(), &lease).await?;
-            }
-            None => {
-                let metadata = ObjectMeta { name: Some(self.name.clone()), ..ObjectMeta::default() };
-                self.api.create(&PostParams::default(), &Lease { metadata, spec: Some(*taken) }).await?;
-            }
+        if let Some(mut lease) = lease {
+            lease.spec = Some(*taken);
+            self.api.replace(&self.name, &PostParams::default(), &lease).await?;
+        } else {
+            let metadata = ObjectMeta { name: Some(self.name.clone()), ..ObjectMeta::default() };
+            self.api.create(&PostParams::default(), &Lease { metadata, spec: Some(*taken) }).await?;
         }
         Ok(None)
     }

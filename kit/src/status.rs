@@ -3,6 +3,7 @@
 //! A status function says what is true; [`settle`] keeps the transition time of what was true before and stamps
 //! the rest. So status functions stay pure, and a status that did not change compares equal.
 
+use api::conditions::Condition as Graded;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
@@ -83,7 +84,6 @@ pub fn is_true<C: Conditional>(conditions: &[C], type_: &str) -> bool {
     find(conditions, type_).is_some_and(|condition| condition.status() == "True")
 }
 
-#[cfg(any())]
 impl Conditional for Graded {
     fn type_(&self) -> &str {
         &self.type_
@@ -124,7 +124,6 @@ mod tests {
         assert_eq!(flipped[0].last_transition_time.0, at(30));
     }
 
-    #[cfg(any())]
     #[test]
     fn both_kinds_settle_alike() {
         let graded =

@@ -108,9 +108,9 @@ fn prune<K: Resource>(object: &mut K) {
 impl<K: Watchable> Cache<K> {
     /// A cache that nothing feeds; what [`Cache::follow`] is given fills it. For tests, which have no API server.
     pub fn new(writes: Arc<Writes>) -> (Self, Writer<K>) {
-        let (store, writer) = reflector::store();
+        let (store, feed) = reflector::store();
         let shared = Shared { store, writes, seen: AtomicU64::new(0), listeners: Mutex::new(Vec::new()) };
-        (Self(Arc::new(shared)), writer)
+        (Self(Arc::new(shared)), feed)
     }
 
     /// The object as the watch last showed it, however old that is.
@@ -179,7 +179,7 @@ impl<K: Watchable> Cache<K> {
         let mut events = std::pin::pin!(events);
         while let Some(event) = events.next().await {
             match event {
-                Ok(event) => self.take(&mut writer, event),
+                Ok(event) => self.take(&mut writer, &event),
                 Err(error) => {
                     let error = &error as &dyn std::error::Error;
                     tracing::warn!(kind = %K::kind(&()), error, "watch interrupted; trying again");
@@ -188,31 +188,31 @@ impl<K: Watchable> Cache<K> {
         }
     }
 
-    fn take(&self, writer: &mut Writer<K>, event: Event<K>) {
+    fn take(&self, writer: &mut Writer<K>, event: &Event<K>) {
         // Held across store and listeners, so that a new listener sees each object exactly once.
         let listeners = self.0.listeners.lock();
-        if let Event::Apply(object) | Event::Delete(object) | Event::InitApply(object) = &event {
+        if let Event::Apply(object) | Event::Delete(object) | Event::InitApply(object) = event {
             self.0.seen.fetch_max(version(object).unwrap_or(0), Ordering::AcqRel);
         }
-        match &event {
+        match event {
             Event::Apply(object) => {
                 let reference = ObjectRef::from_obj(object);
                 let old = self.0.store.get(&reference);
-                writer.apply_watcher_event(&event);
+                writer.apply_watcher_event(event);
                 tell(&listeners, &Change { old, new: self.0.store.get(&reference) });
             }
             Event::Delete(object) => {
                 let old = self.0.store.get(&ObjectRef::from_obj(object));
-                writer.apply_watcher_event(&event);
+                writer.apply_watcher_event(event);
                 self.0.writes.forget(object);
                 tell(&listeners, &Change { old, new: None });
             }
             Event::InitDone => {
                 let before = self.all();
-                writer.apply_watcher_event(&event);
+                writer.apply_watcher_event(event);
                 self.relisted(&listeners, before);
             }
-            Event::Init | Event::InitApply(_) => writer.apply_watcher_event(&event),
+            Event::Init | Event::InitApply(_) => writer.apply_watcher_event(event),
         }
     }
 
@@ -272,7 +272,7 @@ mod tests {
     impl Watched {
         fn new() -> Self {
             let writes = Arc::<Writes>::default();
-            let (cache, writer) = Cache::new(Arc::clone(&writes));
+            let (cache, feed) = Cache::new(Arc::clone(&writes));
             let log = Arc::<Mutex<Vec<String>>>::default();
             let told = Arc::clone(&log);
             cache.listen(move |change: &Change<ConfigMap>| {
@@ -282,13 +282,13 @@ mod tests {
                 let name = change.sides().next().map(|o| o.name_any()).unwrap_or_default();
                 told.lock().push(format!("{name} {}>{}", of(&change.old), of(&change.new)));
             });
-            Self { cache, writer: Some(writer), writes, log }
+            Self { cache, writer: Some(feed), writes, log }
         }
 
         fn events(&mut self, events: Vec<Event<ConfigMap>>) -> Vec<String> {
             let mut writer = self.writer.take().unwrap();
             for event in events {
-                self.cache.take(&mut writer, event);
+                self.cache.take(&mut writer, &event);
             }
             self.writer = Some(writer);
             let mut told = std::mem::take(&mut *self.log.lock());
