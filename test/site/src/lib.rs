@@ -1,1 +1,18 @@
-//! To be written.
+//! The simulated vSphere site: a vCenter, guests that really boot, and a network provider.
+//!
+//! Nothing in it knows our controllers. They meet it where they would meet the real thing: at vCenter's API, at the
+//! objects of the network provider, and at the API servers that the guests become.
+
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
+
+pub mod addresses;
+pub mod balancer;
+pub mod door;
+mod error;
+pub mod library;
+pub mod network;
+pub mod releases;
+pub mod simulator;
+pub mod vcenter;
+
+pub use error::Error;

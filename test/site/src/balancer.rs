@@ -1,0 +1,98 @@
+//! The load balancer that a network provider would run: one address a Service, connections handed to its endpoints.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::RwLock;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
+
+const DIAL_DEADLINE: Duration = Duration::from_secs(2);
+
+/// One virtual server: an address and port, and the backends that answer behind it.
+///
+/// Dropping it closes the port; connections under way end with their peers.
+#[derive(Debug)]
+pub struct VirtualServer {
+    backends: Arc<RwLock<Vec<SocketAddr>>>,
+    accepting: JoinHandle<()>,
+}
+
+impl VirtualServer {
+    /// Listens on `address:port`.
+    pub async fn listening(address: Ipv4Addr, port: u16) -> std::io::Result<Self> {
+        let listener = TcpListener::bind((address, port)).await?;
+        let backends = Arc::new(RwLock::new(Vec::new()));
+        let accepting = tokio::spawn(accept(listener, Arc::clone(&backends)));
+        Ok(Self { backends, accepting })
+    }
+
+    /// Replaces the backends; connections under way keep theirs.
+    pub fn set_backends(&self, backends: Vec<SocketAddr>) {
+        *self.backends.write() = backends;
+    }
+}
+
+impl Drop for VirtualServer {
+    fn drop(&mut self) {
+        self.accepting.abort();
+    }
+}
+
+async fn accept(listener: TcpListener, backends: Arc<RwLock<Vec<SocketAddr>>>) {
+    let mut turn = 0_usize;
+    // The listener fails only when the process has no file descriptor left: the clients see a refusal then.
+    while let Ok((client, _)) = listener.accept().await {
+        let mut candidates = backends.read().clone();
+        if !candidates.is_empty() {
+            let first = turn % candidates.len();
+            candidates.rotate_left(first);
+        }
+        turn = turn.wrapping_add(1);
+        tokio::spawn(carry(client, candidates));
+    }
+}
+
+/// Joins a client with the first backend that answers.
+async fn carry(mut client: TcpStream, backends: Vec<SocketAddr>) {
+    for backend in backends {
+        if let Ok(Ok(mut server)) = tokio::time::timeout(DIAL_DEADLINE, TcpStream::connect(backend)).await {
+            let _ = client.set_nodelay(true);
+            let _ = server.set_nodelay(true);
+            // An end of either side is the ordinary end of a connection.
+            let _ = tokio::io::copy_bidirectional(&mut client, &mut server).await;
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_dead_backend_is_passed_over() {
+        let alive = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let dead = {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            listener.local_addr().unwrap()
+        };
+        let probe = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = probe.local_addr().unwrap().port();
+        drop(probe);
+        let server = VirtualServer::listening(Ipv4Addr::LOCALHOST, port).await.unwrap();
+        server.set_backends(vec![dead, alive.local_addr().unwrap()]);
+        let answer = tokio::spawn(async move {
+            let (mut socket, _) = alive.accept().await.unwrap();
+            socket.write_all(b"hello").await.unwrap();
+        });
+        let mut client = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.unwrap();
+        let mut text = String::new();
+        client.read_to_string(&mut text).await.unwrap();
+        answer.await.unwrap();
+        assert_eq!(text, "hello");
+    }
+}

@@ -1,0 +1,175 @@
+//! The files of the site's content library: one OVF descriptor and one disk a node image.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::releases::NodeImage;
+
+/// An item of the library with the files it is made of, as the simulator imports it.
+#[derive(Debug, serde::Serialize)]
+pub struct Item {
+    /// Name of the item.
+    pub name: String,
+    /// Its descriptor first, then its disk.
+    pub files: Vec<PathBuf>,
+}
+
+/// Writes the files of `images` below `folder` and returns the items.
+pub fn written(folder: &Path, images: &[NodeImage]) -> std::io::Result<Vec<Item>> {
+    fs::create_dir_all(folder)?;
+    let disk = disk();
+    images
+        .iter()
+        .map(|image| {
+            let descriptor = folder.join(format!("{}.ovf", image.item));
+            let disk_file = folder.join(format!("{}-disk1.vmdk", image.item));
+            fs::write(&descriptor, ovf(image, disk.len()))?;
+            fs::write(&disk_file, &disk)?;
+            Ok(Item { name: image.item.to_owned(), files: vec![descriptor, disk_file] })
+        })
+        .collect()
+}
+
+/// The OVF 1.1 descriptor of a node image, its release data as properties.
+pub fn ovf(image: &NodeImage, disk_bytes: usize) -> String {
+    let (os, os_version, guest_id) = image.os.facts();
+    let properties = image.properties().iter().fold(String::new(), |mut text, (key, value)| {
+        let value = escaped(value);
+        let _ = writeln!(text, r#"      <Property ovf:key="{key}" ovf:type="string" ovf:value="{value}"/>"#);
+        text
+    });
+    format!(
+        r#"<?xml version="1.0" encoding="UTF-8"?>
+<Envelope xmlns="http://schemas.dmtf.org/ovf/envelope/1" xmlns:ovf="http://schemas.dmtf.org/ovf/envelope/1"
+          xmlns:rasd="http://schemas.dmtf.org/wbem/wscim/1/cim-schema/2/CIM_ResourceAllocationSettingData"
+          xmlns:vssd="http://schemas.dmtf.org/wbem/wscim/1/cim-schema/2/CIM_VirtualSystemSettingData"
+          xmlns:vmw="http://www.vmware.com/schema/ovf">
+  <References>
+    <File ovf:id="file1" ovf:href="{item}-disk1.vmdk" ovf:size="{disk_bytes}"/>
+  </References>
+  <DiskSection>
+    <Info>Virtual disks</Info>
+    <Disk ovf:diskId="vmdisk1" ovf:fileRef="file1" ovf:capacity="20" ovf:capacityAllocationUnits="byte * 2^30"
+          ovf:format="http://www.vmware.com/interfaces/specifications/vmdk.html#streamOptimized"/>
+  </DiskSection>
+  <NetworkSection>
+    <Info>Networks</Info>
+    <Network ovf:name="VM Network"><Description>Node network</Description></Network>
+  </NetworkSection>
+  <VirtualSystem ovf:id="{item}">
+    <Info>A node of a Kubernetes cluster</Info>
+    <Name>{item}</Name>
+    <OperatingSystemSection ovf:id="1" vmw:osType="{guest_id}">
+      <Info>{os} {os_version}</Info>
+    </OperatingSystemSection>
+    <VirtualHardwareSection>
+      <Info>Virtual hardware</Info>
+      <System>
+        <vssd:ElementName>Virtual Hardware Family</vssd:ElementName>
+        <vssd:InstanceID>0</vssd:InstanceID>
+        <vssd:VirtualSystemType>vmx-15</vssd:VirtualSystemType>
+      </System>
+      <Item>
+        <rasd:ElementName>2 virtual CPUs</rasd:ElementName>
+        <rasd:InstanceID>1</rasd:InstanceID>
+        <rasd:ResourceType>3</rasd:ResourceType>
+        <rasd:VirtualQuantity>2</rasd:VirtualQuantity>
+      </Item>
+      <Item>
+        <rasd:AllocationUnits>byte * 2^20</rasd:AllocationUnits>
+        <rasd:ElementName>2048 MiB of memory</rasd:ElementName>
+        <rasd:InstanceID>2</rasd:InstanceID>
+        <rasd:ResourceType>4</rasd:ResourceType>
+        <rasd:VirtualQuantity>2048</rasd:VirtualQuantity>
+      </Item>
+      <Item>
+        <rasd:Address>0</rasd:Address>
+        <rasd:ElementName>SCSI controller 0</rasd:ElementName>
+        <rasd:InstanceID>3</rasd:InstanceID>
+        <rasd:ResourceSubType>VirtualSCSI</rasd:ResourceSubType>
+        <rasd:ResourceType>6</rasd:ResourceType>
+      </Item>
+      <Item>
+        <rasd:AddressOnParent>0</rasd:AddressOnParent>
+        <rasd:ElementName>Hard disk 1</rasd:ElementName>
+        <rasd:HostResource>ovf:/disk/vmdisk1</rasd:HostResource>
+        <rasd:InstanceID>4</rasd:InstanceID>
+        <rasd:Parent>3</rasd:Parent>
+        <rasd:ResourceType>17</rasd:ResourceType>
+      </Item>
+      <Item>
+        <rasd:AddressOnParent>7</rasd:AddressOnParent>
+        <rasd:AutomaticAllocation>true</rasd:AutomaticAllocation>
+        <rasd:Connection>VM Network</rasd:Connection>
+        <rasd:ElementName>Network adapter 1</rasd:ElementName>
+        <rasd:InstanceID>5</rasd:InstanceID>
+        <rasd:ResourceSubType>VmxNet3</rasd:ResourceSubType>
+        <rasd:ResourceType>10</rasd:ResourceType>
+      </Item>
+    </VirtualHardwareSection>
+    <ProductSection ovf:required="false">
+      <Info>Release data</Info>
+      <Product>vSphere Kubernetes Service - Guest Cluster Image</Product>
+      <Vendor>VMware Inc.</Vendor>
+      <Version>{version}</Version>
+      <FullVersion>{version}</FullVersion>
+{properties}    </ProductSection>
+  </VirtualSystem>
+</Envelope>
+"#,
+        item = image.item,
+        version = image.version,
+    )
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+const SECTOR: usize = 512;
+
+/// The smallest stream-optimised disk that is read as one: a header, and a descriptor behind it.
+fn disk() -> Vec<u8> {
+    let mut disk = vec![0; 2 * SECTOR];
+    disk[..4].copy_from_slice(b"KDMV");
+    disk[4..8].copy_from_slice(&3_u32.to_le_bytes());
+    // Flags: valid newline test, compressed grains, markers.
+    disk[8..12].copy_from_slice(&0x0003_0001_u32.to_le_bytes());
+    let capacity_sectors: u64 = 20 * 1024 * 1024 * 2;
+    disk[12..20].copy_from_slice(&capacity_sectors.to_le_bytes());
+    // Grain size, where the descriptor lies and its length, all in sectors.
+    disk[20..28].copy_from_slice(&128_u64.to_le_bytes());
+    disk[28..36].copy_from_slice(&1_u64.to_le_bytes());
+    disk[36..44].copy_from_slice(&1_u64.to_le_bytes());
+    disk[44..48].copy_from_slice(&512_u32.to_le_bytes());
+    disk[73..77].copy_from_slice(b"\n \r\n");
+    disk[77..79].copy_from_slice(&1_u16.to_le_bytes());
+    let descriptor = format!(
+        "# Disk DescriptorFile\nversion=1\nCID=7a3b11e0\nparentCID=ffffffff\ncreateType=\"streamOptimized\"\n\
+         RW {capacity_sectors} SPARSE \"disk1.vmdk\"\nddb.adapterType = \"lsilogic\"\nddb.virtualHWVersion = \"15\"\n"
+    );
+    disk[SECTOR..SECTOR + descriptor.len()].copy_from_slice(descriptor.as_bytes());
+    disk
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::releases::NODE_IMAGES;
+
+    #[test]
+    fn the_descriptor_carries_every_property_escaped() {
+        let text = ovf(&NODE_IMAGES[0], 1024);
+        assert!(text.contains("ovf:key=\"vmware-system.guest.kubernetes.distribution.image.version\""));
+        assert!(text.contains("&quot;version&quot;:&quot;v1.17.4+vmware.1&quot;"));
+        assert!(text.contains("<FullVersion>v1.17.4+vmware.1-tkg.1.0dba899</FullVersion>"));
+    }
+
+    #[test]
+    fn the_disk_is_a_header_and_a_descriptor() {
+        let disk = disk();
+        assert_eq!(disk.len(), 1024);
+        assert_eq!(&disk[..4], b"KDMV");
+    }
+}

@@ -1,0 +1,237 @@
+//! The network provider of the site: realises VirtualNetworks and gives load-balancer Services their addresses.
+//!
+//! It plays NSX's container plug-in: what it knows it learns from the API server, as that one does.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::pin::pin;
+
+use futures::{StreamExt, stream};
+use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use k8s_openapi::jiff::Timestamp;
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams};
+use kube::runtime::reflector::store::Writer;
+use kube::runtime::reflector::{ObjectRef, Store, store};
+use kube::runtime::{WatchStreamExt, reflector, watcher};
+use kube::{Api, Client, ResourceExt};
+use serde_json::json;
+use tokio::task::JoinHandle;
+use tracing::{info, warn};
+
+use crate::addresses::{self, Subnet};
+use crate::balancer::VirtualServer;
+
+const MANAGER: &str = "nsx-container-ncp";
+const SERVICE_NAME: &str = "kubernetes.io/service-name";
+
+/// The provider at work; dropping it ends it and closes its load balancers.
+#[derive(Debug)]
+pub struct Network {
+    working: JoinHandle<()>,
+}
+
+impl Network {
+    /// Starts serving the cluster behind `client` with addresses of `subnet`.
+    pub fn serving(client: Client, subnet: Subnet) -> Self {
+        Self { working: tokio::spawn(work(client, subnet)) }
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        self.working.abort();
+    }
+}
+
+async fn work(client: Client, subnet: Subnet) {
+    let kind = GroupVersionKind::gvk("vmware.com", "v1alpha1", "VirtualNetwork");
+    let resource = ApiResource::from_gvk_with_plural(&kind, "virtualnetworks");
+    let networks_api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
+    let network_writer = Writer::new(resource.clone());
+    let networks = network_writer.as_reader();
+    let (services, service_writer) = store::<Service>();
+    let (slices, slice_writer) = store::<EndpointSlice>();
+    let events = stream::select_all([
+        reflector(network_writer, watcher(networks_api, watcher::Config::default()).default_backoff())
+            .map(|event| event.map(drop))
+            .boxed(),
+        reflector(
+            service_writer,
+            watcher(Api::<Service>::all(client.clone()), watcher::Config::default()).default_backoff(),
+        )
+        .map(|event| event.map(drop))
+        .boxed(),
+        reflector(
+            slice_writer,
+            watcher(
+                Api::<EndpointSlice>::all(client.clone()),
+                watcher::Config::default().labels(SERVICE_NAME),
+            )
+            .default_backoff(),
+        )
+        .map(|event| event.map(drop))
+        .boxed(),
+    ]);
+    let mut provider =
+        Provider { client, subnet, resource, networks, services, slices, servers: HashMap::new() };
+    let mut events = pin!(events);
+    while let Some(event) = events.next().await {
+        match event {
+            Ok(()) => provider.settle().await,
+            Err(error) => warn!(%error, "a watch of the network provider was interrupted"),
+        }
+    }
+}
+
+struct Provider {
+    client: Client,
+    subnet: Subnet,
+    resource: ApiResource,
+    networks: Store<DynamicObject>,
+    services: Store<Service>,
+    slices: Store<EndpointSlice>,
+    servers: HashMap<ObjectRef<Service>, Balanced>,
+}
+
+/// A Service's address and the ports served on it.
+struct Balanced {
+    address: Ipv4Addr,
+    ports: BTreeMap<u16, VirtualServer>,
+}
+
+impl Provider {
+    /// Brings everything to what the objects ask for. Few objects live here, so each event looks at all.
+    async fn settle(&mut self) {
+        for network in self.networks.state() {
+            self.realise(&network).await;
+        }
+        let services = self.services.state();
+        let wanted: Vec<_> = services.iter().filter(|service| is_balanced(service)).collect();
+        let live: HashSet<_> = wanted.iter().map(|service| ObjectRef::from_obj(service.as_ref())).collect();
+        let gone: Vec<_> = self.servers.keys().filter(|key| !live.contains(key)).cloned().collect();
+        for key in gone {
+            if let Some(balanced) = self.servers.remove(&key) {
+                self.subnet.release_vip(&key.to_string());
+                info!(service = %key, address = %balanced.address, "load balancer removed");
+            }
+        }
+        for service in wanted {
+            self.balance(service).await;
+        }
+    }
+
+    async fn realise(&self, network: &DynamicObject) {
+        let conditions = network.data["status"]["conditions"].as_array();
+        let is_ready =
+            |condition: &serde_json::Value| condition["type"] == "Ready" && condition["status"] == "True";
+        if conditions.is_some_and(|conditions| conditions.iter().any(is_ready)) {
+            return;
+        }
+        let (namespace, name) = (network.namespace().unwrap_or_default(), network.name_any());
+        let snat = Ipv4Addr::new(10, self.subnet.number(), 0, 1);
+        let status = json!({
+            "apiVersion": "vmware.com/v1alpha1", "kind": "VirtualNetwork",
+            "status": {
+                "conditions": [{
+                    "type": "Ready", "status": "True", "reason": "Realized", "message": "",
+                    "lastTransitionTime": Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+                }],
+                "defaultSNATIP": snat.to_string(),
+            },
+        });
+        let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), &namespace, &self.resource);
+        let params = PatchParams::apply(MANAGER).force();
+        match api.patch_status(&name, &params, &Patch::Apply(&status)).await {
+            Ok(_) => info!(%namespace, %name, "VirtualNetwork realised"),
+            Err(error) if error.to_string().contains("not found") => {}
+            Err(error) => warn!(%namespace, %name, %error, "cannot realise VirtualNetwork"),
+        }
+    }
+
+    async fn balance(&mut self, service: &Service) {
+        let key = ObjectRef::from_obj(service);
+        if !self.servers.contains_key(&key) {
+            let address = match self.subnet.vip(&key.to_string()) {
+                Ok(address) => address,
+                Err(error) => return warn!(service = %key, %error, "no load-balancer address"),
+            };
+            self.servers.insert(key.clone(), Balanced { address, ports: BTreeMap::new() });
+        }
+        let ports: Vec<u16> = ports(service);
+        let Some(balanced) = self.servers.get_mut(&key) else { return };
+        for port in ports {
+            if !balanced.ports.contains_key(&port) {
+                match VirtualServer::listening(balanced.address, port).await {
+                    Ok(server) => drop(balanced.ports.insert(port, server)),
+                    Err(error) => warn!(service = %key, port, %error, "cannot listen"),
+                }
+            }
+        }
+        for (port, server) in &balanced.ports {
+            server.set_backends(backends(&self.slices, service, *port));
+        }
+        let address = balanced.address;
+        if given_address(service) != Some(address) {
+            self.announce(service, address).await;
+        }
+    }
+
+    async fn announce(&self, service: &Service, address: Ipv4Addr) {
+        let (namespace, name) = (service.namespace().unwrap_or_default(), service.name_any());
+        let status = json!({
+            "apiVersion": "v1", "kind": "Service",
+            "status": {"loadBalancer": {"ingress": [{"ip": address.to_string(), "ipMode": "VIP"}]}},
+        });
+        let api: Api<Service> = Api::namespaced(self.client.clone(), &namespace);
+        match api.patch_status(&name, &PatchParams::apply(MANAGER).force(), &Patch::Apply(&status)).await {
+            Ok(_) => info!(%namespace, %name, %address, "load balancer ready"),
+            Err(error) => warn!(%namespace, %name, %error, "cannot announce the load balancer's address"),
+        }
+    }
+}
+
+fn is_balanced(service: &Service) -> bool {
+    service.metadata.deletion_timestamp.is_none()
+        && service.spec.as_ref().is_some_and(|spec| spec.type_.as_deref() == Some("LoadBalancer"))
+}
+
+fn given_address(service: &Service) -> Option<Ipv4Addr> {
+    let balancer = service.status.as_ref()?.load_balancer.as_ref()?;
+    balancer.ingress.as_ref()?.first()?.ip.as_ref()?.parse().ok()
+}
+
+fn ports(service: &Service) -> Vec<u16> {
+    let ports = service.spec.as_ref().and_then(|spec| spec.ports.as_ref());
+    ports.into_iter().flatten().filter_map(|port| u16::try_from(port.port).ok()).collect()
+}
+
+/// The addresses behind one port of a Service, where the site really serves them.
+fn backends(slices: &Store<EndpointSlice>, service: &Service, port: u16) -> Vec<SocketAddr> {
+    let (namespace, name) = (service.namespace(), service.name_any());
+    let spec_ports = service.spec.as_ref().and_then(|spec| spec.ports.as_ref());
+    let port_name = spec_ports
+        .into_iter()
+        .flatten()
+        .find(|candidate| u16::try_from(candidate.port).ok() == Some(port))
+        .and_then(|port| port.name.clone());
+    let slices = slices.state();
+    let of_service = slices.iter().filter(|slice| {
+        slice.namespace() == namespace && slice.labels().get(SERVICE_NAME).is_some_and(|of| *of == name)
+    });
+    let mut backends = BTreeSet::new();
+    for slice in of_service {
+        let named = |candidate: &&k8s_openapi::api::discovery::v1::EndpointPort| {
+            candidate.name.as_deref().unwrap_or_default() == port_name.as_deref().unwrap_or_default()
+        };
+        let target = slice.ports.iter().flatten().find(named).and_then(|port| port.port);
+        let Some(target) = target.and_then(|target| u16::try_from(target).ok()) else { continue };
+        for endpoint in slice.endpoints.iter().flatten() {
+            let ready = endpoint.conditions.as_ref().and_then(|conditions| conditions.ready).unwrap_or(true);
+            let addresses =
+                endpoint.addresses.iter().filter(|_| ready).filter_map(|address| address.parse().ok());
+            backends.extend(addresses.map(|address| SocketAddr::from((addresses::served(address), target))));
+        }
+    }
+    backends.into_iter().collect()
+}

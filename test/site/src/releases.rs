@@ -1,0 +1,269 @@
+//! The Kubernetes releases that the site's content library offers.
+//!
+//! The list is broad on purpose: releases too old for Cluster API, the names seen in manifests in the wild,
+//! and current ones. Their data are carried by OVF properties, as real node images carry them.
+
+use serde_json::{Value, json};
+
+/// A node image: one item of the content library.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NodeImage {
+    /// Name of the library item, and so of the VirtualMachineImage.
+    pub item: &'static str,
+    /// Release version, e.g. `v1.23.8+vmware.3-tkg.1`.
+    pub version: &'static str,
+    /// Kubernetes version inside it, e.g. `v1.23.8+vmware.3`.
+    pub kubernetes: &'static str,
+    /// Tags of the etcd, CoreDNS and pause images.
+    pub tags: [&'static str; 3],
+    /// Operating system.
+    pub os: Os,
+    /// How the release data are written into the OVF properties.
+    pub shape: Shape,
+}
+
+/// Operating system of a node image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Os {
+    /// Photon 3.
+    Photon3,
+    /// Photon 5.
+    Photon5,
+    /// Ubuntu 22.04.
+    Ubuntu2204,
+}
+
+impl Os {
+    /// Name, version and vSphere guest id.
+    pub fn facts(self) -> (&'static str, &'static str, &'static str) {
+        match self {
+            Self::Photon3 => ("photon", "3.0", "vmwarePhoton64Guest"),
+            Self::Photon5 => ("photon", "5.0", "vmwarePhoton64Guest"),
+            Self::Ubuntu2204 => ("ubuntu", "22.04", "ubuntu64Guest"),
+        }
+    }
+}
+
+/// The two ways in which node images describe their release.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// One JSON property of vSphere 7: `vmware-system.guest.kubernetes.distribution.image.version`.
+    Distribution,
+    /// The embedded release and OS image objects of vSphere 8: `vmware-system.tkr` and `vmware-system.tkr.osi`.
+    Embedded,
+}
+
+const REPOSITORY: &str = "localhost:5000/vmware.io";
+
+/// Every node image of the site, oldest first.
+pub const NODE_IMAGES: &[NodeImage] = &[
+    image(
+        "photon-3-k8s-v1.17.4---vmware.1-tkg.1.0dba899",
+        "v1.17.4+vmware.1-tkg.1.0dba899",
+        "v1.17.4+vmware.1",
+        Os::Photon3,
+    ),
+    image(
+        "ob-17658793-photon-3-k8s-v1.18.15---vmware.1-tkg.1.600e412",
+        "v1.18.15+vmware.1-tkg.1.600e412",
+        "v1.18.15+vmware.1",
+        Os::Photon3,
+    ),
+    image(
+        "ob-19344082-photon-3-k8s-v1.20.12---vmware.1-tkg.1.b9a42f3",
+        "v1.20.12+vmware.1-tkg.1.b9a42f3",
+        "v1.20.12+vmware.1",
+        Os::Photon3,
+    ),
+    image(
+        "ob-18592554-photon-3-k8s-v1.21.2---vmware.1-tkg.1.ee25d55",
+        "v1.21.2+vmware.1-tkg.1.ee25d55",
+        "v1.21.2+vmware.1",
+        Os::Photon3,
+    ),
+    image(
+        "ob-18903450-photon-3-k8s-v1.21.6---vmware.1-tkg.1.b3d708a",
+        "v1.21.6+vmware.1-tkg.1.b3d708a",
+        "v1.21.6+vmware.1",
+        Os::Photon3,
+    ),
+    image(
+        "ob-20016746-photon-3-k8s-v1.22.9---vmware.1-tkg.1.cc71bc8",
+        "v1.22.9+vmware.1-tkg.1.cc71bc8",
+        "v1.22.9+vmware.1",
+        Os::Photon3,
+    ),
+    image(
+        "ob-20611023-photon-3-k8s-v1.23.8---vmware.3-tkg.1",
+        "v1.23.8+vmware.3-tkg.1",
+        "v1.23.8+vmware.3",
+        Os::Photon3,
+    ),
+    image(
+        "ob-22187091-photon-3-k8s-v1.26.5---vmware.2-fips.1-tkg.1",
+        "v1.26.5+vmware.2-fips.1-tkg.1",
+        "v1.26.5+vmware.2-fips.1",
+        Os::Photon3,
+    ),
+    NodeImage {
+        shape: Shape::Embedded,
+        ..image(
+            "ob-24026550-photon-5-amd64-v1.30.1---vmware.1-fips-tkg.5",
+            "v1.30.1+vmware.1-fips-tkg.5",
+            "v1.30.1+vmware.1-fips",
+            Os::Photon5,
+        )
+    },
+    NodeImage {
+        shape: Shape::Embedded,
+        ..image(
+            "ob-24613402-photon-5-amd64-v1.32.0---vmware.6-fips-vkr.2",
+            "v1.32.0+vmware.6-fips-vkr.2",
+            "v1.32.0+vmware.6-fips",
+            Os::Photon5,
+        )
+    },
+    NodeImage {
+        shape: Shape::Embedded,
+        ..image(
+            "ob-24892153-photon-5-amd64-v1.33.1---vmware.1-fips-vkr.2",
+            "v1.33.1+vmware.1-fips-vkr.2",
+            "v1.33.1+vmware.1-fips",
+            Os::Photon5,
+        )
+    },
+    NodeImage {
+        shape: Shape::Embedded,
+        ..image(
+            "ob-24892154-ubuntu-2204-amd64-v1.33.1---vmware.1-fips-vkr.2",
+            "v1.33.1+vmware.1-fips-vkr.2",
+            "v1.33.1+vmware.1-fips",
+            Os::Ubuntu2204,
+        )
+    },
+    NodeImage {
+        shape: Shape::Embedded,
+        ..image(
+            "ob-25037201-photon-5-amd64-v1.34.2---vmware.1-vkr.1",
+            "v1.34.2+vmware.1-vkr.1",
+            "v1.34.2+vmware.1",
+            Os::Photon5,
+        )
+    },
+    NodeImage {
+        shape: Shape::Embedded,
+        ..image(
+            "ob-25160311-photon-5-amd64-v1.35.1---vmware.1-vkr.1",
+            "v1.35.1+vmware.1-vkr.1",
+            "v1.35.1+vmware.1",
+            Os::Photon5,
+        )
+    },
+    NodeImage {
+        shape: Shape::Embedded,
+        ..image(
+            "ob-25310047-photon-5-amd64-v1.36.3---vmware.1-vkr.1",
+            "v1.36.3+vmware.1-vkr.1",
+            "v1.36.3+vmware.1",
+            Os::Photon5,
+        )
+    },
+];
+
+const fn image(item: &'static str, version: &'static str, kubernetes: &'static str, os: Os) -> NodeImage {
+    let tags = ["v3.5.11_vmware.4", "v1.11.3_vmware.5", "3.9"];
+    NodeImage { item, version, kubernetes, tags, os, shape: Shape::Distribution }
+}
+
+impl NodeImage {
+    /// Name of the TanzuKubernetesRelease: the version with `+` written as `---`.
+    pub fn release(&self) -> String {
+        self.version.replace('+', "---")
+    }
+
+    /// The OVF properties, key and value, that describe the release.
+    pub fn properties(&self) -> Vec<(&'static str, String)> {
+        let (os, os_version, _) = self.os.facts();
+        let mut properties = match self.shape {
+            Shape::Distribution => vec![(
+                "vmware-system.guest.kubernetes.distribution.image.version",
+                self.distribution().to_string(),
+            )],
+            Shape::Embedded => vec![
+                ("vmware-system.tkr", self.embedded_release().to_string()),
+                ("vmware-system.tkr.osi", self.embedded_os_image().to_string()),
+            ],
+        };
+        properties.extend([
+            ("vmware-system.tkr.os-name", os.to_owned()),
+            ("vmware-system.tkr.os-version", os_version.to_owned()),
+            ("vmware-system.tkr.os-type", "linux".to_owned()),
+            ("vmware-system.tkr.os-arch", "amd64".to_owned()),
+        ]);
+        properties
+    }
+
+    fn distribution(&self) -> Value {
+        let [etcd, coredns, _] = self.tags;
+        json!({
+            "distribution": {"version": self.version},
+            "kubernetes": {"version": self.kubernetes, "imageRepository": REPOSITORY},
+            "etcd": {"imageRepository": REPOSITORY, "version": etcd},
+            "coredns": {"imageRepository": REPOSITORY, "version": coredns},
+            "compatibility-7.0.0.10100": {"isCompatible": "true"},
+        })
+    }
+
+    fn embedded_release(&self) -> Value {
+        let [etcd, coredns, pause] = self.tags;
+        json!({
+            "apiVersion": "run.tanzu.vmware.com/v1alpha3",
+            "kind": "TanzuKubernetesRelease",
+            "metadata": {"name": self.release()},
+            "spec": {
+                "version": self.version,
+                "kubernetes": {
+                    "version": self.kubernetes,
+                    "imageRepository": REPOSITORY,
+                    "etcd": {"imageTag": etcd},
+                    "coredns": {"imageTag": coredns},
+                    "pause": {"imageTag": pause},
+                },
+                "osImages": [{"name": self.os_image()}],
+                "bootstrapPackages": [],
+            },
+        })
+    }
+
+    fn os_image(&self) -> String {
+        let (os, version, _) = self.os.facts();
+        format!("{os}-{version}-amd64-{}", self.release())
+    }
+
+    fn embedded_os_image(&self) -> Value {
+        let (os, version, _) = self.os.facts();
+        json!({
+            "apiVersion": "run.tanzu.vmware.com/v1alpha3",
+            "kind": "OSImage",
+            "metadata": {"name": self.os_image()},
+            "spec": {
+                "kubernetesVersion": self.kubernetes,
+                "os": {"type": "linux", "name": os, "version": version, "arch": "amd64"},
+            },
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn property_keys_and_item_names_fit_vsphere() {
+        for image in NODE_IMAGES {
+            assert!(image.item.len() <= 80, "{} is longer than a vSphere name may be", image.item);
+            assert!(image.item.ends_with(&image.release()), "{} does not name its release", image.item);
+            assert!(image.properties().iter().all(|(key, _)| key.len() <= 62));
+        }
+    }
+}

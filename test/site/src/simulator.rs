@@ -1,0 +1,66 @@
+//! The process of the simulated vCenter.
+
+use std::time::Duration;
+
+use plane::process::{Command, Process};
+use plane::stack::Stack;
+use plane::tools::Tools;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
+
+use crate::Error;
+use crate::vcenter::{Files, VCenter};
+
+const READY: Duration = Duration::from_secs(30);
+
+/// The running simulator.
+#[derive(Debug)]
+pub struct Simulator {
+    process: Process,
+    vcenter: VCenter,
+}
+
+impl Simulator {
+    /// Starts it, with all its files in the stack's folder, and waits until it serves.
+    pub async fn start(stack: &Stack, tools: &Tools) -> Result<Self, Error> {
+        let files = Files::written(&stack.subfolder("vcenter")?)?;
+        let command = Command::new(stack, "vcsim", &tools.vcsim)?.piped();
+        let mut process = command
+            .args(["--listen", "127.0.0.1:0", "--door", "127.0.0.1:0", "--stdin-exit"])
+            .arg("--credentials")
+            .arg(&files.credentials)
+            .arg("--tlscert")
+            .arg(&files.certificate)
+            .arg("--tlskey")
+            .arg(&files.key)
+            .arg("--spec")
+            .arg(&files.spec)
+            .spawn()?;
+        let log = process.log().to_owned();
+        let not_ready = |why: &str| Error::Simulator { why: why.to_owned(), log: log.clone() };
+        let stdout = process.take_stdout().ok_or_else(|| not_ready("it has no output"))?;
+        let mut lines = BufReader::new(stdout).lines();
+        let line = tokio::time::timeout(READY, lines.next_line()).await;
+        let line = line.map_err(|_| not_ready("it is not ready in time"))?;
+        let line = line.ok().flatten().ok_or_else(|| not_ready("it ended before it was ready"))?;
+        // Whatever it may still say must not fill the pipe.
+        tokio::spawn(async move { lines.into_inner().read_to_end(&mut Vec::new()).await });
+        let vcenter = files.vcenter(&line)?;
+        Ok(Self { process, vcenter })
+    }
+
+    /// What an admin knows of it.
+    pub fn vcenter(&self) -> &VCenter {
+        &self.vcenter
+    }
+
+    /// Waits for the end of its process.
+    pub async fn ended(&self) -> Error {
+        let status = self.process.wait().await;
+        Error::Simulator { why: format!("it ended: {status}"), log: self.process.log().to_owned() }
+    }
+
+    /// Stops it.
+    pub async fn stop(self) {
+        self.process.kill().await;
+    }
+}

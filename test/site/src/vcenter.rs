@@ -1,0 +1,226 @@
+//! The simulated vCenter: its inventory, its certificate, its process.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use sha2::{Digest, Sha256};
+
+use crate::library;
+use crate::releases::NODE_IMAGES;
+
+/// The resource pool, the folder, the library and the datastore that the site's namespaces use.
+const OWN: &str = "layercake";
+const DATASTORE: &str = "sharedVmfs-0";
+const PORT_GROUP: &str = "workload-network";
+
+/// What an admin knows of the simulated vCenter.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct VCenter {
+    /// Address and port, e.g. `127.0.0.1:40123`.
+    pub authority: String,
+    /// User name.
+    pub username: String,
+    /// Where the password is kept (file, 0600).
+    pub password_file: PathBuf,
+    /// The CA that signed its certificate (PEM file).
+    pub ca_file: PathBuf,
+    /// Address of the private control door.
+    pub door: String,
+    /// Where the door's token is kept (file, 0600).
+    pub door_token_file: PathBuf,
+    /// MoID of the datacenter.
+    pub datacenter: String,
+    /// MoID of the resource pool that namespaces use.
+    pub resource_pool: String,
+    /// MoID of the folder that namespaces use.
+    pub folder: String,
+    /// Name of the datastore.
+    pub datastore: String,
+    /// Name of the port group of the nodes.
+    pub network: String,
+    /// Id of the content library.
+    pub library: String,
+}
+
+impl VCenter {
+    /// URL of the SDK, without credentials.
+    pub fn url(&self) -> String {
+        format!("https://{}/sdk", self.authority)
+    }
+
+    /// The password.
+    pub fn password(&self) -> std::io::Result<String> {
+        fs::read_to_string(&self.password_file)
+    }
+
+    /// The token of the control door.
+    pub fn door_token(&self) -> std::io::Result<String> {
+        fs::read_to_string(&self.door_token_file)
+    }
+}
+
+/// The files with which the simulator is started.
+#[derive(Debug)]
+pub struct Files {
+    /// `--credentials`.
+    pub credentials: PathBuf,
+    /// `--tlscert`.
+    pub certificate: PathBuf,
+    /// `--tlskey`.
+    pub key: PathBuf,
+    /// `--spec`.
+    pub spec: PathBuf,
+    username: String,
+    password: PathBuf,
+    ca: PathBuf,
+    door_token: PathBuf,
+}
+
+impl Files {
+    /// Writes them below `folder`; secrets are readable by their owner only.
+    pub fn written(folder: &Path) -> Result<Self, Error> {
+        fs::create_dir_all(folder)?;
+        let in_folder = |name: &str| folder.join(name);
+        let files = Self {
+            credentials: in_folder("credentials.json"),
+            certificate: in_folder("tls.crt"),
+            key: in_folder("tls.key"),
+            spec: in_folder("inventory.json"),
+            username: "administrator@vsphere.local".to_owned(),
+            password: in_folder("password"),
+            ca: in_folder("ca.crt"),
+            door_token: in_folder("door-token"),
+        };
+        let (password, token) = (random_text(), random_text());
+        let credentials = json!({"username": files.username, "password": password, "doorToken": token});
+        secret_written(&files.credentials, &credentials.to_string())?;
+        secret_written(&files.password, &password)?;
+        secret_written(&files.door_token, &token)?;
+        files.certificate_written()?;
+        let items = library::written(&folder.join("library"), NODE_IMAGES)?;
+        let spec = json!({
+            "datacenter": "dc0", "cluster": "cluster0", "hosts": 4,
+            "hostCpuMhz": 96_000, "hostMemoryMiB": 1_048_576,
+            "datastores": [DATASTORE, "sharedVmfs-1"],
+            "resourcePool": OWN, "folder": OWN,
+            "portGroups": ["VM Network", PORT_GROUP],
+            "apiRelease": "8.0.3.0",
+            "libraries": [{"name": OWN, "items": items}],
+        });
+        fs::write(&files.spec, spec.to_string())?;
+        Ok(files)
+    }
+
+    fn certificate_written(&self) -> Result<(), Error> {
+        let ca_key = KeyPair::generate()?;
+        let mut ca = CertificateParams::default();
+        ca.distinguished_name.push(DnType::CommonName, "CA of the simulated vCenter");
+        ca.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let ca_certificate = ca.self_signed(&ca_key)?;
+        let issuer = Issuer::new(ca, ca_key);
+        let key = KeyPair::generate()?;
+        let names = vec!["127.0.0.1".to_owned(), "localhost".to_owned()];
+        let certificate = CertificateParams::new(names)?.signed_by(&key, &issuer)?;
+        fs::write(&self.ca, ca_certificate.pem())?;
+        fs::write(&self.certificate, certificate.pem())?;
+        secret_written(&self.key, &key.serialize_pem())?;
+        Ok(())
+    }
+
+    /// The vCenter that answered `ready`, the one line that the simulator prints.
+    pub fn vcenter(&self, ready: &str) -> Result<VCenter, Error> {
+        let ready: Ready = serde_json::from_str(ready).map_err(|error| Error::Ready(error.to_string()))?;
+        let authority = ready.url.strip_prefix("https://").and_then(|rest| rest.strip_suffix("/sdk"));
+        let authority =
+            authority.ok_or_else(|| Error::Ready(format!("unexpected url {}", ready.url)))?.to_owned();
+        let library = ready.libraries.get(OWN).cloned();
+        Ok(VCenter {
+            authority,
+            username: self.username.clone(),
+            password_file: self.password.clone(),
+            ca_file: self.ca.clone(),
+            door: ready.door,
+            door_token_file: self.door_token.clone(),
+            datacenter: ready.datacenter,
+            resource_pool: ready.resource_pool,
+            folder: ready.folder,
+            datastore: DATASTORE.to_owned(),
+            network: PORT_GROUP.to_owned(),
+            library: library.ok_or_else(|| Error::Ready("the content library is missing".to_owned()))?,
+        })
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Ready {
+    url: String,
+    door: String,
+    datacenter: String,
+    resource_pool: String,
+    folder: String,
+    #[serde(default)]
+    libraries: BTreeMap<String, String>,
+}
+
+/// Why the simulated vCenter could not be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A file could not be written.
+    #[error("cannot write the simulated vCenter's files: {0}")]
+    Io(#[from] std::io::Error),
+    /// A certificate could not be made.
+    #[error("cannot make the simulated vCenter's certificate: {0}")]
+    Certificate(#[from] rcgen::Error),
+    /// The simulator answered something else than was asked for.
+    #[error("the simulated vCenter came up wrong: {0}")]
+    Ready(String),
+}
+
+fn secret_written(path: &Path, text: &str) -> std::io::Result<()> {
+    let mut file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+    file.write_all(text.as_bytes())
+}
+
+/// 32 hexadecimal digits that nobody can guess.
+fn random_text() -> String {
+    let bytes: [u8; 32] = rand::random();
+    let digest = Sha256::digest(bytes);
+    digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn secrets_are_readable_by_their_owner_only() {
+        let folder = tempfile::tempdir().unwrap();
+        let files = Files::written(folder.path()).unwrap();
+        for secret in [&files.credentials, &files.key, &files.password, &files.door_token] {
+            let mode = fs::metadata(secret).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o600, "{}", secret.display());
+        }
+    }
+
+    #[test]
+    fn the_ready_line_tells_where_everything_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let files = Files::written(folder.path()).unwrap();
+        let ready = r#"{"url":"https://127.0.0.1:1234/sdk","door":"http://127.0.0.1:4321","datacenter":"datacenter-2",
+            "resourcePool":"resgroup-9","folder":"group-v4","libraries":{"layercake":"id"}}"#;
+        let vcenter = files.vcenter(ready).unwrap();
+        assert_eq!(vcenter.url(), "https://127.0.0.1:1234/sdk");
+        assert_eq!(vcenter.library, "id");
+        assert!(files.vcenter("not json").is_err());
+    }
+}
