@@ -1,0 +1,62 @@
+//! kube-apiserver, with RBAC on and on loopback only.
+
+use std::path::Path;
+
+use crate::certs::signing_key;
+use crate::cluster::Authorities;
+use crate::error::Result;
+use crate::process::Command;
+use crate::stack::Stack;
+
+/// kube-apiserver on a port, with its data in the etcd on another.
+pub(crate) fn command(
+    stack: &Stack,
+    exe: &Path,
+    authorities: &Authorities,
+    port: u16,
+    etcd: u16,
+) -> Result<Command> {
+    let pki = stack.subfolder("pki")?;
+    authorities.serving.server("kube-apiserver")?.write(&pki, "apiserver")?;
+    authorities.etcd.client("kube-apiserver", None)?.write(&pki, "apiserver-etcd")?;
+    signing_key(&pki, "accounts")?;
+    // Half the garbage for a few per cent of its time: the server is by far the largest process.
+    Ok(Command::new(stack, "kube-apiserver", exe)?.env("GOGC", "50").args(args(&pki, port, etcd)))
+}
+
+fn args(pki: &Path, port: u16, etcd: u16) -> Vec<String> {
+    let file = |name: &str| pki.join(name).display().to_string();
+    vec![
+        format!("--etcd-servers=https://127.0.0.1:{etcd}"),
+        format!("--etcd-cafile={}", file("etcd-ca.crt")),
+        format!("--etcd-certfile={}", file("apiserver-etcd.crt")),
+        format!("--etcd-keyfile={}", file("apiserver-etcd.key")),
+        "--bind-address=127.0.0.1".to_owned(),
+        "--advertise-address=127.0.0.1".to_owned(),
+        format!("--secure-port={port}"),
+        format!("--tls-cert-file={}", file("apiserver.crt")),
+        format!("--tls-private-key-file={}", file("apiserver.key")),
+        format!("--client-ca-file={}", file("client-ca.crt")),
+        "--anonymous-auth=false".to_owned(),
+        "--authorization-mode=RBAC".to_owned(),
+        // The issuer does not name the port, so that a resumed stack's tokens outlive a change of it.
+        "--service-account-issuer=https://kubernetes.default.svc.cluster.local".to_owned(),
+        format!("--service-account-key-file={}", file("accounts.pub")),
+        format!("--service-account-signing-key-file={}", file("accounts.key")),
+        "--service-cluster-ip-range=10.96.0.0/12".to_owned(),
+        // Kubernetes refuses a loopback address in the endpoints of its own Service.
+        "--endpoint-reconciler-type=none".to_owned(),
+        "--allow-privileged=true".to_owned(),
+        "--profiling=false".to_owned(),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_server_is_private_and_strict() {
+        insta::assert_debug_snapshot!(args(Path::new("/d/pki"), 1, 2));
+    }
+}

@@ -1,0 +1,138 @@
+//! Cluster API's managers as plain processes: upstream's programs, rights, definitions and webhooks.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::cluster::Cluster;
+use crate::error::{Doing, Error, Result};
+use crate::manifest::{Deployment, Manifests};
+use crate::tools::Tools;
+use crate::workload::{Ports, Started, Wiring, Workload};
+
+/// A manager and the flags that make it fit a small machine: with upstream's concurrency of up to 100, most of the
+/// writes there are conflicts.
+struct Manager {
+    name: &'static str,
+    exe: fn(&Tools) -> &Path,
+    flags: &'static [&'static str],
+}
+
+const MANAGERS: [Manager; 3] = [
+    Manager {
+        name: "capi-core",
+        exe: |tools| &tools.capi_core,
+        flags: &[
+            "--cluster-concurrency=4",
+            "--machine-concurrency=4",
+            "--machineset-concurrency=4",
+            "--machinedeployment-concurrency=4",
+        ],
+    },
+    Manager {
+        name: "capi-kubeadm-bootstrap",
+        exe: |tools| &tools.capi_kubeadm_bootstrap,
+        flags: &["--kubeadmconfig-concurrency=4"],
+    },
+    Manager {
+        name: "capi-kubeadm-control-plane",
+        exe: |tools| &tools.capi_kubeadm_control_plane,
+        flags: &["--kubeadmcontrolplane-concurrency=4"],
+    },
+];
+
+/// A manager that is about to be started.
+pub(crate) struct Prepared {
+    manager: &'static Manager,
+    manifests: Manifests,
+    ports: Ports,
+}
+
+/// Reads the managers' manifests.
+pub(crate) fn prepare(tools: &Tools) -> Result<Vec<Prepared>> {
+    MANAGERS
+        .iter()
+        .map(|manager| {
+            let path = tools.manifests.join(format!("{}.json", manager.name));
+            let text = fs::read(&path).doing(|| format!("read {}", path.display()))?;
+            let documents: Vec<Value> = serde_json::from_slice(&text).map_err(|error| Error::Manifest {
+                what: path.display().to_string(),
+                reason: format!("{error}. Remove the file to have it made anew"),
+            })?;
+            let manifests = Manifests::sorted(manager.name, documents)?;
+            Ok(Prepared { manager, manifests, ports: Ports::free()? })
+        })
+        .collect()
+}
+
+impl Prepared {
+    /// The manager's definitions, which lead to its webhook server for conversion.
+    pub(crate) fn definitions(&self) -> &[Value] {
+        &self.manifests.definitions
+    }
+
+    /// Applies the manager's definitions.
+    pub(crate) async fn define(&self, cluster: &Cluster, tools: &Tools) -> Result<()> {
+        self.workload(tools).have_conversions_called(cluster, self.ports).await
+    }
+
+    /// Starts the manager.
+    pub(crate) async fn start(&self, cluster: &Cluster, tools: &Tools) -> Result<Started> {
+        self.workload(tools).start(cluster, self.ports).await
+    }
+
+    fn workload<'a>(&'a self, tools: &'a Tools) -> Workload<'a> {
+        let exe = (self.manager.exe)(tools);
+        Workload {
+            name: self.manager.name,
+            exe,
+            arg0: self.manager.name,
+            manifests: &self.manifests,
+            converted: &self.manifests.definitions,
+            pod: format!("{}-0", self.manager.name),
+            args: Box::new(|deployment, wiring| args(self.manager, deployment, wiring)),
+            env: &[],
+        }
+    }
+}
+
+/// The Deployment's arguments, then ours: where a flag is given twice, the last counts.
+fn args(manager: &Manager, deployment: &Deployment, wiring: &Wiring) -> Vec<OsString> {
+    let mut args = deployment.args.clone();
+    args.extend([
+        format!("--kubeconfig={}", wiring.kubeconfig.display()),
+        // There is only one of each, and a restarted one need not wait a minute for its own old lease.
+        "--leader-elect=false".to_owned(),
+        format!("--health-addr=127.0.0.1:{}", wiring.health),
+        format!("--diagnostics-address=127.0.0.1:{}", wiring.metrics),
+        "--insecure-diagnostics=true".to_owned(),
+    ]);
+    if let Some((port, folder)) = wiring.webhooks {
+        args.push(format!("--webhook-port={port}"));
+        args.push(format!("--webhook-cert-dir={}", folder.display()));
+    }
+    args.extend(manager.flags.iter().map(|flag| (*flag).to_owned()));
+    args.into_iter().map(OsString::from).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn our_arguments_come_after_the_deployments() {
+        let deployment = Deployment {
+            args: vec!["--leader-elect".to_owned(), "--bootstrap-token-ttl=15m".to_owned()],
+            ..Deployment::default()
+        };
+        let wiring = Wiring {
+            kubeconfig: Path::new("/d/kubeconfigs/x"),
+            metrics: 1,
+            health: 2,
+            webhooks: Some((3, Path::new("/d/webhooks/x"))),
+        };
+        insta::assert_debug_snapshot!(args(&MANAGERS[1], &deployment, &wiring));
+    }
+}

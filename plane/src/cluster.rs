@@ -1,0 +1,78 @@
+//! The running API server, and what every program needs of it: a client, an account, a certificate.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use kube::Client;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+
+use crate::certs::Authority;
+use crate::error::{Error, Result};
+use crate::kubeconfig::Server;
+use crate::manifest::Endpoint;
+use crate::objects;
+use crate::stack::{Stack, write_private};
+
+/// The authorities of a stack.
+pub(crate) struct Authorities {
+    /// Signs servers: the API server and everybody's webhooks.
+    pub serving: Authority,
+    /// Signs the API server's clients.
+    pub client: Authority,
+    /// Signs etcd and its only client.
+    pub etcd: Authority,
+}
+
+impl Authorities {
+    pub(crate) fn open(stack: &Stack) -> Result<Self> {
+        let folder = stack.subfolder("pki")?;
+        Ok(Self {
+            serving: Authority::open(&folder, "serving-ca")?,
+            client: Authority::open(&folder, "client-ca")?,
+            etcd: Authority::open(&folder, "etcd-ca")?,
+        })
+    }
+}
+
+/// The API server as those see it who run beside it.
+pub(crate) struct Cluster {
+    pub stack: Arc<Stack>,
+    pub authorities: Authorities,
+    pub server: Server,
+    pub client: Client,
+}
+
+impl Cluster {
+    /// Writes a kubeconfig by which a process acts as a ServiceAccount.
+    pub(crate) async fn account(&self, name: &str, namespace: &str, account: &str) -> Result<PathBuf> {
+        let token = objects::token(&self.client, namespace, account).await?;
+        let path = self.stack.subfolder("kubeconfigs")?.join(name);
+        write_private(&path, self.server.for_token(name, &token).as_bytes())?;
+        Ok(path)
+    }
+
+    /// Makes a folder with `tls.crt` and `tls.key` for a webhook server.
+    pub(crate) fn webhook_certificate(&self, name: &str) -> Result<PathBuf> {
+        let folder = self.stack.subfolder(&format!("webhooks/{name}"))?;
+        self.authorities.serving.server(name)?.write(&folder, "tls")?;
+        Ok(folder)
+    }
+
+    /// How the API server reaches a webhook server on a port.
+    pub(crate) fn endpoint(&self, port: u16) -> Endpoint {
+        Endpoint { port, ca_bundle: STANDARD.encode(self.authorities.serving.certificate()) }
+    }
+}
+
+/// A client that uses a kubeconfig.
+pub(crate) async fn client(kubeconfig: &str) -> Result<Client> {
+    let wrong =
+        |reason: String| Error::Manifest { what: "the administrator's kubeconfig".to_owned(), reason };
+    let kubeconfig = Kubeconfig::from_yaml(kubeconfig).map_err(|error| wrong(error.to_string()))?;
+    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
+        .await
+        .map_err(|error| wrong(error.to_string()))?;
+    Client::try_from(config).map_err(|error| wrong(error.to_string()))
+}

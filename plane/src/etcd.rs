@@ -1,0 +1,69 @@
+//! etcd, the store: one member, which speaks TLS to those only who have a certificate of the stack's own.
+//!
+//! Without that, everybody with an account on the machine could read the clusters' keys from a loopback port.
+
+use std::path::Path;
+
+use crate::cluster::Authorities;
+use crate::error::Result;
+use crate::process::Command;
+use crate::stack::Stack;
+
+/// etcd, with its data in the stack's folder.
+pub(crate) fn command(
+    stack: &Stack,
+    exe: &Path,
+    authorities: &Authorities,
+    client: u16,
+    peer: u16,
+) -> Result<Command> {
+    let pki = stack.subfolder("pki")?;
+    authorities.etcd.peer("etcd")?.write(&pki, "etcd")?;
+    let command = Command::new(stack, "etcd", exe)?.args(args(
+        stack.folder(),
+        &pki,
+        stack.is_ephemeral(),
+        client,
+        peer,
+    ));
+    Ok(command)
+}
+
+fn args(folder: &Path, pki: &Path, is_ephemeral: bool, client: u16, peer: u16) -> Vec<String> {
+    let file = |name: &str| pki.join(name).display().to_string();
+    let mut args = vec![
+        "--name=default".to_owned(),
+        format!("--data-dir={}", folder.join("etcd").display()),
+        format!("--listen-client-urls=https://127.0.0.1:{client}"),
+        format!("--advertise-client-urls=https://127.0.0.1:{client}"),
+        format!("--listen-peer-urls=https://127.0.0.1:{peer}"),
+        format!("--initial-advertise-peer-urls=https://127.0.0.1:{peer}"),
+        format!("--initial-cluster=default=https://127.0.0.1:{peer}"),
+        "--client-cert-auth=true".to_owned(),
+        format!("--trusted-ca-file={}", file("etcd-ca.crt")),
+        format!("--cert-file={}", file("etcd.crt")),
+        format!("--key-file={}", file("etcd.key")),
+        "--peer-client-cert-auth=true".to_owned(),
+        format!("--peer-trusted-ca-file={}", file("etcd-ca.crt")),
+        format!("--peer-cert-file={}", file("etcd.crt")),
+        format!("--peer-key-file={}", file("etcd.key")),
+        "--log-level=warn".to_owned(),
+    ];
+    if is_ephemeral {
+        // What is thrown away at the end need not survive a power cut.
+        args.push("--unsafe-no-fsync".to_owned());
+    }
+    args
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_an_ephemeral_stack_goes_without_fsync() {
+        let args = |is_ephemeral| args(Path::new("/d"), Path::new("/d/pki"), is_ephemeral, 1, 2);
+        insta::assert_debug_snapshot!(args(false));
+        assert_eq!(args(true).last().map(String::as_str), Some("--unsafe-no-fsync"));
+    }
+}

@@ -1,0 +1,108 @@
+//! The guard: a small process that outlives its parent by just long enough to clean up after it.
+//!
+//! It reads a pipe whose other end only its parent holds. However the parent ends (by itself, by a panic, by
+//! `kill -9`), the pipe closes, and the guard kills every process that carries the stack's mark and removes the
+//! stack's folder if it is ephemeral.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::Read;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::error::{Doing, Result};
+use crate::members;
+use crate::stack::{MARK, NAME, Stack};
+
+/// The name by which a program that can be a guard is called to be one.
+pub const ARG0: &str = "layercake-guard";
+
+/// The guard of one stack, to be started before any of its processes.
+#[derive(Debug)]
+pub struct Guard {
+    child: Child,
+}
+
+impl Guard {
+    /// Starts `exe`, whose `main` calls [`main`] when it is called [`ARG0`], as the guard of the stack.
+    pub fn start(exe: &Path, stack: &Stack) -> Result<Self> {
+        let mut command = Command::new(exe);
+        command.arg0(ARG0).arg(stack.id());
+        if stack.is_ephemeral() {
+            command.arg(stack.folder());
+        }
+        let child = command
+            .env_remove(MARK)
+            .env_remove(NAME)
+            // Neither the terminal's signals nor a working folder shall keep it from its task.
+            .process_group(0)
+            .current_dir("/")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .doing(|| format!("start the guard ({})", exe.display()))?;
+        Ok(Self { child })
+    }
+
+    /// The guard's process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Has the guard clean up now, and waits until it has. Blocks for as long as killed processes take to go.
+    pub fn finish(mut self) -> Result<()> {
+        drop(self.child.stdin.take());
+        self.child.wait().map(drop).doing(|| "wait for the guard".to_owned())
+    }
+}
+
+/// The guard's entry: the arguments are a name, the stack's id, and the folder to remove if it is ephemeral.
+pub fn main(args: Vec<OsString>) -> ExitCode {
+    let mut args = args.into_iter().skip(1);
+    let Some(stack) = args.next().and_then(|id| id.into_string().ok()).filter(|id| !id.is_empty()) else {
+        eprintln!("{ARG0} is started by layercake itself, with the id of a stack");
+        return ExitCode::from(2);
+    };
+    // Nothing is ever written to the pipe: what ends this read is the parent's end.
+    let _ = std::io::stdin().read_to_end(&mut Vec::new());
+    end_all(&stack);
+    if let Some(folder) = args.next() {
+        remove(Path::new(&folder));
+        // A child that the parent was just starting may carry the mark only now.
+        end_all(&stack);
+        remove(Path::new(&folder));
+    }
+    ExitCode::SUCCESS
+}
+
+/// Kills the stack's processes until two looks in a row find none.
+fn end_all(stack: &str) {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    let mut quiet_looks = 0;
+    while quiet_looks < 2 && Instant::now() < deadline {
+        let members = members::of(stack);
+        quiet_looks = if members.is_empty() { quiet_looks + 1 } else { 0 };
+        for member in members {
+            if let Some(pid) = Pid::from_raw(member.pid.cast_signed()) {
+                let _ = kill_process(pid, Signal::KILL);
+            }
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn remove(folder: &Path) {
+    for _ in 0..10 {
+        match fs::remove_dir_all(folder) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            _ => break,
+        }
+    }
+}

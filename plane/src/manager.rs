@@ -1,0 +1,56 @@
+//! kube-controller-manager, with those controllers only that a plane without nodes needs.
+
+use std::path::Path;
+
+use crate::cluster::Cluster;
+use crate::error::Result;
+use crate::process::Command;
+use crate::stack::write_private;
+
+/// What each is for: owners' deletion, namespaces' deletion, `default` accounts, the CA that guests' programs read,
+/// and the rights that infrastructure providers lend to Cluster API's managers.
+const CONTROLLERS: [&str; 5] = [
+    "garbage-collector-controller",
+    "namespace-controller",
+    "serviceaccount-controller",
+    "root-ca-certificate-publisher-controller",
+    "clusterrole-aggregation-controller",
+];
+
+const USER: &str = "system:kube-controller-manager";
+
+/// kube-controller-manager, whose controllers each act with their own rights.
+pub(crate) fn command(cluster: &Cluster, exe: &Path) -> Result<Command> {
+    let pair = cluster.authorities.client.client(USER, None)?;
+    let kubeconfig = cluster.stack.subfolder("kubeconfigs")?.join("kube-controller-manager");
+    write_private(&kubeconfig, cluster.server.for_certificate(USER, &pair).as_bytes())?;
+    let root = cluster.stack.subfolder("pki")?.join("serving-ca.crt");
+    Ok(Command::new(&cluster.stack, "kube-controller-manager", exe)?.args(args(&kubeconfig, &root)))
+}
+
+fn args(kubeconfig: &Path, root: &Path) -> Vec<String> {
+    vec![
+        format!("--kubeconfig={}", kubeconfig.display()),
+        format!("--root-ca-file={}", root.display()),
+        format!("--controllers={}", CONTROLLERS.join(",")),
+        "--use-service-account-credentials=true".to_owned(),
+        // There is only one, and it need not wait for the lease of its predecessor.
+        "--leader-elect=false".to_owned(),
+        "--secure-port=0".to_owned(),
+        "--kube-api-qps=100".to_owned(),
+        "--kube-api-burst=200".to_owned(),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_controllers_are_few() {
+        insta::assert_debug_snapshot!(args(
+            Path::new("/d/kubeconfigs/kcm"),
+            Path::new("/d/pki/serving-ca.crt")
+        ));
+    }
+}

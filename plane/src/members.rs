@@ -1,0 +1,67 @@
+//! Which processes belong to a stack: those that carry its mark in their environment.
+//!
+//! Parenthood would not do: when a parent dies its children are init's, but the mark stays.
+
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+use crate::stack::{MARK, NAME};
+
+/// A process of a stack.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Member {
+    /// The process id.
+    pub pid: u32,
+    /// The name of the process, or of the one that started it, within its stack.
+    pub name: String,
+}
+
+/// Every living process of the stack with this id, this one excepted.
+pub fn of(stack: &str) -> Vec<Member> {
+    let own = std::process::id();
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries
+        .filter_map(|entry| {
+            let pid = entry.file_name().to_str()?.parse().ok().filter(|pid| *pid != own)?;
+            // A zombie's environment is empty, another user's unreadable.
+            let environment =
+                fs::read(PathBuf::from("/proc").join(entry.file_name()).join("environ")).ok()?;
+            (variable(&environment, MARK)? == stack.as_bytes()).then(|| Member {
+                pid,
+                name: String::from_utf8_lossy(variable(&environment, NAME).unwrap_or_default()).into_owned(),
+            })
+        })
+        .collect()
+}
+
+fn variable<'a>(environment: &'a [u8], name: &str) -> Option<&'a [u8]> {
+    environment.split(|byte| *byte == 0).find_map(|variable| {
+        variable.strip_prefix(std::ffi::OsStr::new(name).as_bytes()).and_then(|rest| rest.strip_prefix(b"="))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process::Command;
+    use crate::stack::Stack;
+    use std::path::Path;
+
+    #[tokio::test]
+    async fn members_are_known_by_their_mark() {
+        let stack = Stack::ephemeral().unwrap();
+        let sleeper = Command::new(&stack, "sleeper", Path::new("/bin/sleep")).unwrap().arg("1000");
+        let process = sleeper.spawn().unwrap();
+        assert_eq!(of(stack.id()), [Member { pid: process.pid(), name: "sleeper".to_owned() }]);
+        process.kill().await;
+        assert_eq!(of(stack.id()), []);
+        fs::remove_dir_all(stack.folder()).unwrap();
+    }
+
+    #[test]
+    fn a_variable_is_matched_whole() {
+        assert_eq!(variable(b"A=1\0AB=2\0", "AB"), Some(&b"2"[..]));
+        assert_eq!(variable(b"AB=2\0", "A"), None);
+    }
+}

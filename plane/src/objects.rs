@@ -1,0 +1,145 @@
+//! Objects of the API server, whatever their kind: applied, and waited for.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use futures::stream::{self, StreamExt, TryStreamExt};
+use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
+use k8s_openapi::api::core::v1::ServiceAccount;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResourceList;
+use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams};
+use kube::{Client, ResourceExt};
+use serde_json::Value;
+
+use crate::error::{Doing, Error, Result};
+use crate::process::until;
+
+/// Who applies, in the objects' managed fields.
+const FIELD_MANAGER: &str = "layercake";
+/// Requests in flight; more only queue up in the API server.
+const CONCURRENCY: usize = 8;
+/// For how long the API server may refuse what it will soon accept.
+const LIMIT: Duration = Duration::from_secs(15);
+/// ServiceAccount tokens are asked for anew at every start; none lives so long that this matters.
+const TOKEN_SECONDS: i64 = 365 * 24 * 3600;
+
+/// Applies objects, many at a time.
+pub async fn apply_all<'a>(client: &Client, objects: impl IntoIterator<Item = &'a Value>) -> Result<()> {
+    stream::iter(objects)
+        .map(|object| apply(client, object))
+        .buffer_unordered(CONCURRENCY)
+        .try_for_each(|()| std::future::ready(Ok(())))
+        .await
+}
+
+/// Brings an object to what it says, be it there or not. Refusals that pass by themselves are waited out.
+pub async fn apply(client: &Client, object: &Value) -> Result<()> {
+    let (api, object) = typed(client, object)?;
+    let params = PatchParams::apply(FIELD_MANAGER).force();
+    let name = object.name_any();
+    let what = || format!("apply {} {name}", object.types.as_ref().map_or("", |types| &types.kind));
+    let deadline = tokio::time::Instant::now() + LIMIT;
+    loop {
+        match api.patch(&name, &params, &Patch::Apply(&object)).await {
+            Ok(_) => return Ok(()),
+            Err(error) if passes(&error) && tokio::time::Instant::now() < deadline => {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+            Err(error) => return Err(error).doing(what),
+        }
+    }
+}
+
+/// A namespace may be a moment old, a definition not yet served, the server busy.
+fn passes(error: &kube::Error) -> bool {
+    match error {
+        // A manifest with an unknown field is a 500 too; it stays wrong.
+        kube::Error::Api(status) if status.message.contains("failed to create typed patch") => false,
+        kube::Error::Api(status) => matches!(status.code, 404 | 409 | 429 | 500..),
+        kube::Error::HyperError(_) | kube::Error::Service(_) => true,
+        _ => false,
+    }
+}
+
+fn typed(client: &Client, object: &Value) -> Result<(Api<DynamicObject>, DynamicObject)> {
+    let name = object["metadata"]["name"].as_str().unwrap_or_default();
+    let wrong = |reason: String| Error::Manifest { what: name.to_owned(), reason };
+    let object: DynamicObject =
+        serde_json::from_value(object.clone()).map_err(|error| wrong(error.to_string()))?;
+    let types = object.types.clone().ok_or_else(|| wrong("no apiVersion and kind".to_owned()))?;
+    let kind = GroupVersionKind::try_from(&types).map_err(|error| wrong(error.to_string()))?;
+    let resource = ApiResource::from_gvk(&kind);
+    let api = match object.namespace() {
+        Some(namespace) => Api::namespaced_with(client.clone(), &namespace, &resource),
+        None => Api::all_with(client.clone(), &resource),
+    };
+    Ok((api, object))
+}
+
+/// Waits until the API server serves every version of the definitions: then they are established, and whoever
+/// watches them finds them.
+pub async fn served(client: &Client, definitions: &[Value]) -> Result<()> {
+    let mut wanted: BTreeSet<(String, String)> = BTreeSet::new();
+    for definition in definitions {
+        let text = |pointer: &str| definition.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+        let (group, plural) = (text("/spec/group"), text("/spec/names/plural"));
+        for version in definition["spec"]["versions"].as_array().into_iter().flatten() {
+            if version["served"] == true {
+                let version = version["name"].as_str().unwrap_or_default();
+                wanted.insert((format!("{group}/{version}"), plural.to_owned()));
+            }
+        }
+    }
+    until("the custom resource definitions are not served", Duration::from_secs(60), async || {
+        let groups: BTreeSet<_> = wanted.iter().map(|(group, _)| group.clone()).collect();
+        for group in groups {
+            let found = client
+                .list_api_group_resources(&group)
+                .await
+                .unwrap_or_else(|_| APIResourceList { group_version: group.clone(), resources: Vec::new() });
+            wanted.retain(|(of, plural)| {
+                *of != group || !found.resources.iter().any(|resource| resource.name == *plural)
+            });
+        }
+        match wanted.first() {
+            None => Ok(()),
+            Some((group, plural)) => Err(format!("{plural} in {group} missing")),
+        }
+    })
+    .await
+}
+
+/// Waits until every ClusterRole that collects others' rules has collected some.
+pub async fn aggregated(client: &Client, objects: &[Value]) -> Result<()> {
+    for object in objects.iter().filter(|object| object.get("aggregationRule").is_some()) {
+        let (api, role) = typed(client, object)?;
+        let name = role.name_any();
+        let what = format!("the ClusterRole {name} has no rules");
+        until(&what, Duration::from_secs(60), async || {
+            let role = api.get(&name).await.map_err(|error| error.to_string())?;
+            match role.data["rules"].as_array() {
+                Some(rules) if !rules.is_empty() => Ok(()),
+                _ => Err("kube-controller-manager has not aggregated it yet".to_owned()),
+            }
+        })
+        .await?;
+    }
+    Ok(())
+}
+
+/// A token by which a process acts as a ServiceAccount.
+pub async fn token(client: &Client, namespace: &str, account: &str) -> Result<String> {
+    let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), namespace);
+    let request = TokenRequest {
+        spec: Some(TokenRequestSpec {
+            expiration_seconds: Some(TOKEN_SECONDS),
+            ..TokenRequestSpec::default()
+        }),
+        ..TokenRequest::default()
+    };
+    let answer = accounts
+        .create_token_request(account, &PostParams::default(), &request)
+        .await
+        .doing(|| format!("get a token for the ServiceAccount {namespace}/{account}"))?;
+    Ok(answer.status.and_then(|status| status.token).unwrap_or_default())
+}

@@ -1,0 +1,249 @@
+//! Starts and stops the control plane, in the order in which its parts need each other.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::{join_all, try_join_all};
+use kube::Client;
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tokio::time::Instant;
+use tracing::instrument::WithSubscriber;
+use tracing::subscriber::NoSubscriber;
+
+use crate::capi::{self, Prepared};
+use crate::cluster::{self, Authorities, Cluster};
+use crate::error::{Doing, Error, Result};
+use crate::kubeconfig::Server;
+use crate::manifest::converting_namespace;
+use crate::program::{GRACE, Program, Running};
+use crate::stack::{Stack, write_private};
+use crate::supervise::Supervised;
+use crate::tools::Tools;
+use crate::workload::{Ports, Workload};
+use crate::{apiserver, config, etcd, manager, memory, objects, ports};
+
+/// Losing a port to somebody else is rare; losing five in a row is not bad luck.
+const ATTEMPTS: usize = 5;
+/// A busy machine takes many times the usual three seconds.
+const READY: Duration = Duration::from_secs(120);
+
+/// What to start.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The stack's identity and folder. Its [guard](crate::Guard) should be running already.
+    pub stack: Arc<Stack>,
+    /// The programs.
+    pub tools: Tools,
+}
+
+/// A running control plane.
+pub struct Plane {
+    cluster: Arc<Cluster>,
+    tools: Tools,
+    kubeconfig: PathBuf,
+    definitions: Vec<Value>,
+    store: Supervised,
+    server: Supervised,
+    controllers: Supervised,
+    managers: Vec<Supervised>,
+    programs: Mutex<Vec<Arc<Supervised>>>,
+}
+
+/// The ports of the store and the server. A kept stack stays on them as long as they are free.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+struct MainPorts {
+    etcd: u16,
+    etcd_peer: u16,
+    apiserver: u16,
+}
+
+impl Plane {
+    /// Starts etcd, the API server, Kubernetes' controllers and Cluster API, defines our kinds, and returns when
+    /// all of it is ready.
+    pub async fn start(options: Options) -> Result<Self> {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let Options { stack, tools } = options;
+        let began = Instant::now();
+        let definitions = config::definitions()?;
+        let prepared = capi::prepare(&tools)?;
+        let (cluster, kubeconfig, store, server) = start_server(stack, &tools).await?;
+        tracing::info!(seconds = began.elapsed().as_secs_f32(), "the API server is ready");
+        define(&cluster, &tools, &prepared, &definitions).await?;
+        tracing::info!(seconds = began.elapsed().as_secs_f32(), "all kinds are served");
+        // Not before: its garbage collector would learn of the kinds only half a minute later.
+        let controllers = Supervised::start(manager::command(&cluster, &tools.kube_controller_manager)?)?;
+        let managers = try_join_all(prepared.iter().map(|one| one.start(&cluster, &tools))).await?;
+        tracing::info!(seconds = began.elapsed().as_secs_f32(), "Cluster API is ready");
+        Ok(Self {
+            cluster: Arc::new(cluster),
+            tools,
+            kubeconfig,
+            definitions,
+            store,
+            server,
+            controllers,
+            managers: managers.into_iter().map(|started| started.process).collect(),
+            programs: Mutex::default(),
+        })
+    }
+
+    /// Runs one of our programs with the rights, arguments and webhooks that config/ gives it, and returns when it
+    /// is ready.
+    pub async fn run(&self, program: Program) -> Result<Running> {
+        let manifests = config::manifests(&program.name)?;
+        let namespace = manifests.deployment.as_ref().map(|deployment| deployment.namespace.clone());
+        let converted: Vec<_> = self
+            .definitions
+            .iter()
+            .filter(|definition| converting_namespace(definition) == namespace.as_deref())
+            .filter(|_| namespace.is_some())
+            .cloned()
+            .collect();
+        let deployment = manifests.deployment.as_ref().map(|deployment| deployment.name.clone());
+        let name = program.process();
+        let workload = Workload {
+            name: &name,
+            exe: &program.exe,
+            arg0: &program.name,
+            manifests: &manifests,
+            converted: &converted,
+            pod: format!("{}-{}", deployment.unwrap_or_default(), program.replica),
+            args: Box::new(|deployment, wiring| program.arguments(deployment, wiring)),
+            env: &program.env,
+        };
+        let ports = Ports::free()?;
+        workload.have_conversions_called(&self.cluster, ports).await?;
+        let running = Running::new(workload.start(&self.cluster, ports).await?);
+        self.programs.lock().push(running.process().clone());
+        Ok(running)
+    }
+
+    /// A client with all rights.
+    pub fn client(&self) -> Client {
+        self.cluster.client.clone()
+    }
+
+    /// The administrator's kubeconfig.
+    pub fn kubeconfig(&self) -> &Path {
+        &self.kubeconfig
+    }
+
+    /// The URL of the API server.
+    pub fn url(&self) -> &str {
+        &self.cluster.server.url
+    }
+
+    /// The stack that this is the control plane of.
+    pub fn stack(&self) -> &Arc<Stack> {
+        &self.cluster.stack
+    }
+
+    /// The programs it runs.
+    pub fn tools(&self) -> &Tools {
+        &self.tools
+    }
+
+    /// Memory in MiB of every process of the stack, by name; not only of the control plane's.
+    pub fn memory(&self) -> BTreeMap<String, u64> {
+        memory::of(self.cluster.stack.id())
+    }
+
+    /// Stops everything: who writes first, who stores last. An ephemeral stack's folder is left to its guard.
+    pub async fn stop(&self) {
+        let programs: Vec<_> = std::mem::take(&mut *self.programs.lock());
+        join_all(programs.iter().map(|program| program.stop(GRACE))).await;
+        join_all(self.managers.iter().map(|manager| manager.stop(Duration::ZERO))).await;
+        self.controllers.stop(Duration::ZERO).await;
+        // Asked nicely, an API server with one open watch takes a minute.
+        self.server.stop(Duration::ZERO).await;
+        let grace = if self.cluster.stack.is_ephemeral() { Duration::ZERO } else { GRACE };
+        self.store.stop(grace).await;
+    }
+}
+
+/// Applies all definitions, Cluster API's and ours, and waits until they are served.
+async fn define(cluster: &Cluster, tools: &Tools, prepared: &[Prepared], ours: &[Value]) -> Result<()> {
+    let upstream = try_join_all(prepared.iter().map(|one| one.define(cluster, tools)));
+    tokio::try_join!(upstream, objects::apply_all(&cluster.client, ours))?;
+    let all: Vec<_> = prepared.iter().flat_map(|one| one.definitions().iter().cloned()).collect();
+    objects::served(&cluster.client, &all).await?;
+    objects::served(&cluster.client, ours).await
+}
+
+/// Starts etcd and the API server on ports that nobody else takes.
+async fn start_server(
+    stack: Arc<Stack>,
+    tools: &Tools,
+) -> Result<(Cluster, PathBuf, Supervised, Supervised)> {
+    let file = stack.folder().join("ports.json");
+    let mut ports = kept_ports(&file).map_or_else(MainPorts::free, Ok)?;
+    for _ in 1..ATTEMPTS {
+        match try_server(stack.clone(), tools, ports).await {
+            Err(Error::PortTaken { name }) => {
+                tracing::debug!(name, "a port was taken");
+                ports = MainPorts::free()?;
+            }
+            Err(error) => return Err(error),
+            Ok(started) => {
+                if !stack.is_ephemeral() {
+                    write_private(&file, &serde_json::to_vec(&ports).unwrap_or_default())?;
+                }
+                return Ok(started);
+            }
+        }
+    }
+    Err(Error::PortTaken { name: "kube-apiserver".to_owned() })
+}
+
+impl MainPorts {
+    fn free() -> Result<Self> {
+        let [etcd, etcd_peer, apiserver] = ports::free().doing(|| "find free ports".to_owned())?;
+        Ok(Self { etcd, etcd_peer, apiserver })
+    }
+}
+
+fn kept_ports(file: &Path) -> Option<MainPorts> {
+    let ports: MainPorts = serde_json::from_slice(&fs::read(file).ok()?).ok()?;
+    [ports.etcd, ports.etcd_peer, ports.apiserver].into_iter().all(ports::is_free).then_some(ports)
+}
+
+async fn try_server(
+    stack: Arc<Stack>,
+    tools: &Tools,
+    ports: MainPorts,
+) -> Result<(Cluster, PathBuf, Supervised, Supervised)> {
+    let authorities = Authorities::open(&stack)?;
+    let etcd = etcd::command(&stack, &tools.etcd, &authorities, ports.etcd, ports.etcd_peer)?;
+    let apiserver =
+        apiserver::command(&stack, &tools.kube_apiserver, &authorities, ports.apiserver, ports.etcd)?;
+    let server = Server {
+        url: format!("https://127.0.0.1:{}", ports.apiserver),
+        authority: authorities.serving.certificate().to_owned(),
+    };
+    let admin = authorities.client.client("layercake-admin", Some("system:masters"))?;
+    let text = server.for_certificate("layercake-admin", &admin);
+    let kubeconfig = stack.folder().join("kubeconfig");
+    write_private(&kubeconfig, text.as_bytes())?;
+    let client = cluster::client(&text).await?;
+
+    let store = Supervised::start(etcd)?;
+    let listening = async || match ports::is_free(ports.etcd) {
+        true => Err("it does not listen".to_owned()),
+        false => Ok(()),
+    };
+    store.until("etcd is not ready", READY, listening).await?;
+    let process = Supervised::start(apiserver)?;
+    let ready = async || {
+        let request = http::Request::get("/readyz").body(Vec::new()).map_err(|error| error.to_string())?;
+        // The client logs refusals as errors; here they are what is waited out.
+        let answer = client.request_text(request).with_subscriber(NoSubscriber::new()).await;
+        answer.map(drop).map_err(|error| error.to_string())
+    };
+    process.until("kube-apiserver is not ready", READY, ready).await?;
+    Ok((Cluster { stack, authorities, server, client }, kubeconfig, store, process))
+}

@@ -1,0 +1,320 @@
+//! Child processes: each in its own process group, marked as the stack's, with its output in a log file.
+//!
+//! The mark is how the guard finds them all when this process is gone, and the group keeps a Ctrl-C on the terminal
+//! from reaching them before they are stopped in order.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::process::{Child, ChildStdin, ChildStdout};
+use tokio::sync::{mpsc, watch};
+
+use crate::error::{Doing, Error, Result};
+use crate::stack::{MARK, NAME, Stack};
+
+/// How a process is started; can be started many times.
+#[derive(Debug, Clone)]
+pub struct Command {
+    name: String,
+    exe: PathBuf,
+    arg0: OsString,
+    args: Vec<OsString>,
+    env: Vec<(OsString, OsString)>,
+    log: PathBuf,
+    stack: String,
+    pipes: bool,
+}
+
+impl Command {
+    /// A process of the stack, called `name` there, which logs to `logs/<name>.log` in the stack's folder.
+    pub fn new(stack: &Stack, name: &str, exe: &Path) -> Result<Self> {
+        Ok(Self {
+            name: name.to_owned(),
+            exe: exe.to_owned(),
+            arg0: exe.as_os_str().to_owned(),
+            args: Vec::new(),
+            env: Vec::new(),
+            log: stack.subfolder("logs")?.join(format!("{name}.log")),
+            stack: stack.id().to_owned(),
+            pipes: false,
+        })
+    }
+
+    /// What the process sees as the name it was called by.
+    #[must_use]
+    pub fn arg0(mut self, arg0: impl AsRef<OsStr>) -> Self {
+        self.arg0 = arg0.as_ref().to_owned();
+        self
+    }
+
+    /// Adds an argument. Never a secret: arguments are for everybody to read.
+    #[must_use]
+    pub fn arg(mut self, arg: impl AsRef<OsStr>) -> Self {
+        self.args.push(arg.as_ref().to_owned());
+        self
+    }
+
+    /// Adds arguments.
+    #[must_use]
+    pub fn args<A: AsRef<OsStr>>(mut self, args: impl IntoIterator<Item = A>) -> Self {
+        self.args.extend(args.into_iter().map(|arg| arg.as_ref().to_owned()));
+        self
+    }
+
+    /// Sets an environment variable.
+    #[must_use]
+    pub fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
+        self.env.push((name.as_ref().to_owned(), value.as_ref().to_owned()));
+        self
+    }
+
+    /// Makes standard input and output pipes, for a program that is talked to. Only standard error is logged then.
+    #[must_use]
+    pub fn piped(mut self) -> Self {
+        self.pipes = true;
+        self
+    }
+
+    /// The name of the process in its stack.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Where the process logs.
+    pub fn log(&self) -> &Path {
+        &self.log
+    }
+
+    /// Starts the process. It is killed, with all it has started, when the [`Process`] is dropped.
+    pub fn spawn(&self) -> Result<Process> {
+        let log = File::options()
+            .create(true)
+            .append(true)
+            .mode(0o600)
+            .open(&self.log)
+            .doing(|| format!("open {}", self.log.display()))?;
+        let out = log.try_clone().doing(|| format!("open {}", self.log.display()))?;
+        let mut command = tokio::process::Command::new(&self.exe);
+        command
+            .arg0(&self.arg0)
+            .args(&self.args)
+            // What the user's shell has set is meant for other clusters.
+            .env_remove("KUBECONFIG")
+            .env(MARK, &self.stack)
+            .env(NAME, &self.name)
+            .envs(self.env.iter().map(|(name, value)| (name, value)))
+            .stdin(if self.pipes { Stdio::piped() } else { Stdio::null() })
+            .stdout(if self.pipes { Stdio::piped() } else { out.into() })
+            .stderr(log)
+            .process_group(0)
+            .kill_on_drop(true);
+        let child = command.spawn().doing(|| format!("start {} ({})", self.name, self.exe.display()))?;
+        Ok(Process::watch(self, child))
+    }
+}
+
+/// A running child process.
+#[derive(Debug)]
+pub struct Process {
+    name: String,
+    log: PathBuf,
+    pid: u32,
+    signals: mpsc::UnboundedSender<Signal>,
+    ended: watch::Receiver<Option<ExitStatus>>,
+    stdin: Option<ChildStdin>,
+    stdout: Option<ChildStdout>,
+}
+
+impl Process {
+    fn watch(command: &Command, mut child: Child) -> Self {
+        let pid = child.id().unwrap_or_default();
+        let (signals, received) = mpsc::unbounded_channel();
+        let (end, ended) = watch::channel(None);
+        let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
+        tokio::spawn(attend(child, received, end));
+        Self { name: command.name.clone(), log: command.log.clone(), pid, signals, ended, stdin, stdout }
+    }
+
+    /// The name of the process in its stack.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The process id.
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// Where the process logs.
+    pub fn log(&self) -> &Path {
+        &self.log
+    }
+
+    /// The process's standard input, once, if it was started with pipes.
+    pub fn take_stdin(&mut self) -> Option<ChildStdin> {
+        self.stdin.take()
+    }
+
+    /// The process's standard output, once, if it was started with pipes.
+    pub fn take_stdout(&mut self) -> Option<ChildStdout> {
+        self.stdout.take()
+    }
+
+    /// How the process ended, if it has.
+    pub fn ended(&self) -> Option<ExitStatus> {
+        *self.ended.borrow()
+    }
+
+    /// Waits for the end of the process.
+    pub async fn wait(&self) -> ExitStatus {
+        let mut ended = self.ended.clone();
+        match ended.wait_for(Option::is_some).await {
+            Ok(status) => status.unwrap_or_default(),
+            Err(_) => ExitStatus::default(),
+        }
+    }
+
+    /// Sends a signal to the process and all that it has started.
+    pub fn signal(&self, signal: Signal) {
+        let _ = self.signals.send(signal);
+    }
+
+    /// Kills the process as `kill -9` does, and waits until it is gone.
+    pub async fn kill(&self) {
+        self.signal(Signal::KILL);
+        self.wait().await;
+    }
+
+    /// Asks the process to end, and kills it if it has not done so in time.
+    pub async fn stop(&self, grace: Duration) {
+        self.signal(Signal::TERM);
+        if tokio::time::timeout(grace, self.wait()).await.is_err() {
+            self.kill().await;
+        }
+    }
+
+    /// Waits until `ready` gives a value, asking every 50 ms; fails early if the process ends.
+    pub async fn until<T>(
+        &self,
+        what: &str,
+        limit: Duration,
+        ready: impl AsyncFnMut() -> Result<T, String>,
+    ) -> Result<T> {
+        tokio::select! {
+            result = until(what, limit, ready) => result,
+            status = self.wait() => Err(ended_early(&self.name, &self.log, &status.to_string())),
+        }
+    }
+}
+
+/// The only owner of the child: signals go through here, so that none is sent to a process that was reaped.
+async fn attend(
+    mut child: Child,
+    mut signals: mpsc::UnboundedReceiver<Signal>,
+    end: watch::Sender<Option<ExitStatus>>,
+) {
+    let group = child.id().and_then(|pid| Pid::from_raw(pid.cast_signed()));
+    let status = loop {
+        tokio::select! {
+            status = child.wait() => break status.unwrap_or_default(),
+            signal = signals.recv() => {
+                // Nobody holds the process any more: it goes.
+                let gone = signal.is_none();
+                if let Some(group) = group {
+                    let _ = kill_process_group(group, signal.unwrap_or(Signal::KILL));
+                }
+                if gone {
+                    break child.wait().await.unwrap_or_default();
+                }
+            }
+        }
+    };
+    end.send_replace(Some(status));
+}
+
+/// Waits until `ready` gives a value, asking every 50 ms.
+pub async fn until<T>(
+    what: &str,
+    limit: Duration,
+    mut ready: impl AsyncFnMut() -> Result<T, String>,
+) -> Result<T> {
+    let deadline = tokio::time::Instant::now() + limit;
+    let mut reason = "no answer".to_owned();
+    loop {
+        match tokio::time::timeout_at(deadline, ready()).await {
+            Ok(Ok(value)) => return Ok(value),
+            Ok(Err(last)) => reason = last,
+            Err(_) => {}
+        }
+        if tokio::time::Instant::now() >= deadline {
+            return Err(Error::TooLate { what: what.to_owned(), limit, reason });
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// The error for a process that ended before it was ready, from its log.
+pub(crate) fn ended_early(name: &str, log: &Path, status: &str) -> Error {
+    let tail = tail(log, 15);
+    if tail.to_lowercase().contains("address already in use") {
+        return Error::PortTaken { name: name.to_owned() };
+    }
+    Error::Exited { name: name.to_owned(), status: status.to_owned(), log: log.to_owned(), tail }
+}
+
+/// The last lines of a log file.
+pub fn tail(log: &Path, lines: usize) -> String {
+    let text = fs::read(log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
+    let all: Vec<_> = text.lines().collect();
+    all[all.len().saturating_sub(lines)..].join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(stack: &Stack, script: &str) -> Command {
+        Command::new(stack, "sh", Path::new("/bin/sh")).unwrap().args(["-c", script])
+    }
+
+    #[tokio::test]
+    async fn a_process_is_marked_and_logged_and_its_end_is_told() {
+        let stack = Stack::ephemeral().unwrap();
+        let process = shell(&stack, "echo $LAYERCAKE_STACK $LAYERCAKE_PROCESS; exit 3").spawn().unwrap();
+        assert_eq!(process.wait().await.code(), Some(3));
+        assert_eq!(tail(process.log(), 5), format!("{} sh", stack.id()));
+        let error = process.until("it", Duration::from_secs(5), async || Err::<(), _>(String::new())).await;
+        assert!(error.unwrap_err().to_string().contains("exit status: 3"));
+        fs::remove_dir_all(stack.folder()).unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_lost_port_is_told_apart() {
+        let stack = Stack::ephemeral().unwrap();
+        let process =
+            shell(&stack, "echo listen tcp: bind: address already in use >&2; exit 1").spawn().unwrap();
+        let error = process.until("it", Duration::from_secs(5), async || Err::<(), _>(String::new())).await;
+        assert!(matches!(error, Err(Error::PortTaken { .. })), "{error:?}");
+        fs::remove_dir_all(stack.folder()).unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_dropped_process_is_killed_with_its_children() {
+        let stack = Stack::ephemeral().unwrap();
+        let mut process = shell(&stack, "sleep 1000 & echo $!; wait").piped().spawn().unwrap();
+        let mut line = String::new();
+        let mut out = tokio::io::BufReader::new(process.take_stdout().unwrap());
+        tokio::io::AsyncBufReadExt::read_line(&mut out, &mut line).await.unwrap();
+        let mut ended = process.ended.clone();
+        drop(process);
+        ended.wait_for(Option::is_some).await.unwrap();
+        // The pipe closes when the last process that holds it is gone.
+        tokio::io::AsyncReadExt::read_to_string(&mut out, &mut String::new()).await.unwrap();
+        fs::remove_dir_all(stack.folder()).unwrap();
+    }
+}

@@ -1,0 +1,143 @@
+//! One running stack: its mark, by which its processes are known, and its folder, which holds all that it writes.
+
+use std::fs::{self, DirBuilder, File};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use crate::error::{Doing, Error, Result};
+
+/// The environment variable that every process of a stack carries, with the stack's id.
+pub const MARK: &str = "LAYERCAKE_STACK";
+/// The environment variable with the name of the process within its stack.
+pub const NAME: &str = "LAYERCAKE_PROCESS";
+
+/// A stack's identity and folder.
+#[derive(Debug)]
+pub struct Stack {
+    id: String,
+    folder: PathBuf,
+    ephemeral: bool,
+    /// Held for as long as the stack runs, so that no other uses a kept folder.
+    _lock: Option<File>,
+}
+
+impl Stack {
+    /// A stack that leaves nothing behind, in a new folder under the system's folder for temporary files.
+    pub fn ephemeral() -> Result<Self> {
+        let id = new_id();
+        let parent = std::env::temp_dir();
+        let parent = fs::canonicalize(&parent).doing(|| format!("find {}", parent.display()))?;
+        let folder = parent.join(format!("layercake-{id}"));
+        DirBuilder::new().mode(0o700).create(&folder).doing(|| format!("make {}", folder.display()))?;
+        Ok(Self { id, folder, ephemeral: true, _lock: None })
+    }
+
+    /// A stack whose data is kept in `folder` and resumed from it.
+    pub fn kept(folder: &Path) -> Result<Self> {
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(folder)
+            .and_then(|()| fs::set_permissions(folder, fs::Permissions::from_mode(0o700)))
+            .doing(|| format!("make {}", folder.display()))?;
+        let folder = fs::canonicalize(folder).doing(|| format!("find {}", folder.display()))?;
+        let lock = lock(&folder)?;
+        Ok(Self { id: new_id(), folder, ephemeral: false, _lock: Some(lock) })
+    }
+
+    /// The value of [`MARK`] in the environment of the stack's processes.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// The folder that holds all that the stack writes; only its owner can read it.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Whether the folder goes when the stack ends.
+    pub fn is_ephemeral(&self) -> bool {
+        self.ephemeral
+    }
+
+    /// A folder inside the stack's, made if need be.
+    pub fn subfolder(&self, name: &str) -> Result<PathBuf> {
+        let folder = self.folder.join(name);
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&folder)
+            .doing(|| format!("make {}", folder.display()))?;
+        Ok(folder)
+    }
+}
+
+fn new_id() -> String {
+    format!("{:016x}", rand::random::<u64>())
+}
+
+/// The lock ends with the process that holds it, however that ends.
+fn lock(folder: &Path) -> Result<File> {
+    let path = folder.join("lock");
+    let mut file = File::options()
+        .create(true)
+        .truncate(false)
+        .read(true)
+        .write(true)
+        .mode(0o600)
+        .open(&path)
+        .doing(|| format!("open {}", path.display()))?;
+    if file.try_lock().is_err() {
+        let mut owner = String::new();
+        let _ = file.read_to_string(&mut owner);
+        return Err(Error::InUse { folder: folder.to_owned(), owner });
+    }
+    file.set_len(0)
+        .and_then(|()| file.seek(SeekFrom::Start(0)))
+        .and_then(|_| write!(file, "{}", std::process::id()))
+        .doing(|| format!("write {}", path.display()))?;
+    Ok(file)
+}
+
+/// Writes a file that only its owner can read, whole or not at all.
+pub fn write_private(path: &Path, content: &[u8]) -> Result<()> {
+    let unfinished = path.with_extension("unfinished");
+    let written = File::options()
+        .create(true)
+        .truncate(true)
+        .write(true)
+        .mode(0o600)
+        .open(&unfinished)
+        .and_then(|mut file| file.write_all(content).and_then(|()| file.sync_all()))
+        .and_then(|()| fs::rename(&unfinished, path));
+    written.doing(|| format!("write {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kept_folder_has_one_user_at_a_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let inner = folder.path().join("data");
+        let first = Stack::kept(&inner).unwrap();
+        let refusal = Stack::kept(&inner).unwrap_err().to_string();
+        assert!(refusal.contains(&format!("process {}", std::process::id())), "{refusal}");
+        drop(first);
+        assert!(!Stack::kept(&inner).unwrap().is_ephemeral());
+    }
+
+    #[test]
+    fn what_is_written_is_private() {
+        let stack = Stack::ephemeral().unwrap();
+        let file = stack.subfolder("pki").unwrap().join("key");
+        write_private(&file, b"old").unwrap();
+        write_private(&file, b"new").unwrap();
+        assert_eq!(fs::read(&file).unwrap(), b"new");
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(&file), mode(stack.folder())), (0o600, 0o700));
+        fs::remove_dir_all(stack.folder()).unwrap();
+    }
+}

@@ -1,0 +1,276 @@
+//! Processes that are started again when they end by themselves, as a kubelet does.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use crate::error::{Error, Result};
+use crate::process::{self, Command, Process};
+
+/// The wait before the first restart; it doubles with each that follows soon.
+const FIRST_DELAY: Duration = Duration::from_millis(100);
+const LONGEST_DELAY: Duration = Duration::from_secs(10);
+/// A process that ran this long starts from the first delay again.
+const STEADY: Duration = Duration::from_secs(60);
+/// A process that ends this often before it is ready will not get ready.
+const PATIENCE: u32 = 3;
+
+/// What is known of a supervised process.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct State {
+    /// Its process id while it runs.
+    pub pid: Option<u32>,
+    /// How often it was started.
+    pub starts: u32,
+    /// How often it ended by itself.
+    pub failures: u32,
+    /// How it ended the last time.
+    pub last_end: Option<String>,
+}
+
+enum Order {
+    Kill,
+    Start,
+    Stop(Duration),
+}
+
+/// A process that is kept running until it is stopped.
+#[derive(Debug)]
+pub struct Supervised {
+    name: String,
+    log: PathBuf,
+    orders: mpsc::UnboundedSender<Order>,
+    state: watch::Receiver<State>,
+    keeper: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Supervised {
+    /// Starts the process; it goes when this is dropped.
+    pub fn start(command: Command) -> Result<Self> {
+        let process = command.spawn()?;
+        let (orders, received) = mpsc::unbounded_channel();
+        let (state, watched) =
+            watch::channel(State { pid: Some(process.pid()), starts: 1, ..State::default() });
+        let (name, log) = (command.name().to_owned(), command.log().to_owned());
+        let keeper = Keeper { command, orders: received, state, delay: FIRST_DELAY };
+        let keeper = Mutex::new(Some(tokio::spawn(keeper.keep(process))));
+        Ok(Self { name, log, orders, state: watched, keeper })
+    }
+
+    /// The name of the process in its stack.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Where it logs, over all its restarts.
+    pub fn log(&self) -> &Path {
+        &self.log
+    }
+
+    /// What is known of it now.
+    pub fn state(&self) -> State {
+        self.state.borrow().clone()
+    }
+
+    /// Changes of what is known of it.
+    pub fn watch(&self) -> watch::Receiver<State> {
+        self.state.clone()
+    }
+
+    /// Its process id, if it runs.
+    pub fn pid(&self) -> Option<u32> {
+        self.state.borrow().pid
+    }
+
+    /// Kills it as `kill -9` does, and leaves it dead until [`Self::revive`].
+    pub async fn kill(&self) {
+        let _ = self.orders.send(Order::Kill);
+        let _ = self.watch().wait_for(|state| state.pid.is_none()).await;
+    }
+
+    /// Starts it again after [`Self::kill`], or at once if it waits to be started again.
+    pub async fn revive(&self) {
+        let _ = self.orders.send(Order::Start);
+        let _ = self.watch().wait_for(|state| state.pid.is_some()).await;
+    }
+
+    /// Ends it for good: asks it to end, and kills it after `grace`; a grace of zero kills it at once.
+    pub async fn stop(&self, grace: Duration) {
+        let _ = self.orders.send(Order::Stop(grace));
+        let keeper = self.keeper.lock().take();
+        if let Some(keeper) = keeper {
+            let _ = keeper.await;
+        }
+    }
+
+    /// Waits until `ready` gives a value. Fails early if its port was taken, or if it keeps ending.
+    pub async fn until<T>(
+        &self,
+        what: &str,
+        limit: Duration,
+        ready: impl AsyncFnMut() -> Result<T, String>,
+    ) -> Result<T> {
+        let before = self.state().failures;
+        tokio::select! {
+            result = process::until(what, limit, ready) => result,
+            error = self.given_up(before) => Err(error),
+        }
+    }
+
+    async fn given_up(&self, before: u32) -> Error {
+        let mut state = self.watch();
+        loop {
+            let now = state.borrow_and_update().clone();
+            if now.failures > before {
+                let status = now.last_end.unwrap_or_default();
+                let error = process::ended_early(&self.name, &self.log, &status);
+                if matches!(error, Error::PortTaken { .. }) || now.failures >= before + PATIENCE {
+                    return error;
+                }
+            }
+            if state.changed().await.is_err() {
+                return process::ended_early(&self.name, &self.log, "stopped");
+            }
+        }
+    }
+}
+
+struct Keeper {
+    command: Command,
+    orders: mpsc::UnboundedReceiver<Order>,
+    state: watch::Sender<State>,
+    delay: Duration,
+}
+
+impl Keeper {
+    async fn keep(mut self, first: Process) {
+        let mut process = Some(first);
+        while let Some(running) = process.take() {
+            let since = Instant::now();
+            let is_held = tokio::select! {
+                status = running.wait() => {
+                    self.ended(&status.to_string());
+                    false
+                }
+                order = self.orders.recv() => match order {
+                    Some(Order::Start) => {
+                        process = Some(running);
+                        continue;
+                    }
+                    Some(Order::Kill) => {
+                        running.kill().await;
+                        self.state.send_modify(|state| state.pid = None);
+                        true
+                    }
+                    Some(Order::Stop(grace)) if !grace.is_zero() => return running.stop(grace).await,
+                    Some(Order::Stop(_)) | None => return running.kill().await,
+                },
+            };
+            if since.elapsed() >= STEADY {
+                self.delay = FIRST_DELAY;
+            }
+            process = self.restarted(is_held).await;
+        }
+    }
+
+    fn ended(&self, how: &str) {
+        let name = self.command.name();
+        tracing::warn!(name, how, log = %self.command.log().display(), "a process of the stack ended by itself");
+        self.state.send_modify(|state| {
+            state.pid = None;
+            state.failures += 1;
+            state.last_end = Some(how.to_owned());
+        });
+    }
+
+    /// The process, started again when its time has come; none if it was stopped meanwhile.
+    async fn restarted(&mut self, mut is_held: bool) -> Option<Process> {
+        loop {
+            let order = tokio::select! {
+                order = self.orders.recv() => order,
+                () = tokio::time::sleep(self.delay), if !is_held => Some(Order::Start),
+            };
+            match order {
+                Some(Order::Kill) => is_held = true,
+                Some(Order::Stop(_)) | None => return None,
+                Some(Order::Start) => {
+                    if !is_held {
+                        self.delay = (self.delay * 2).min(LONGEST_DELAY);
+                    }
+                    match self.command.spawn() {
+                        Ok(process) => {
+                            self.state.send_modify(|state| {
+                                state.pid = Some(process.pid());
+                                state.starts += 1;
+                            });
+                            return Some(process);
+                        }
+                        Err(error) => {
+                            self.ended(&error.to_string());
+                            is_held = false;
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stack::Stack;
+    use rustix::process::{Pid, Signal, kill_process};
+
+    fn sleeper(stack: &Stack) -> Supervised {
+        let command = Command::new(stack, "sleeper", Path::new("/bin/sleep")).unwrap().arg("1000");
+        Supervised::start(command).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_process_that_dies_is_started_again() {
+        let stack = Stack::ephemeral().unwrap();
+        let supervised = sleeper(&stack);
+        let pid = supervised.pid().unwrap();
+        kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), Signal::KILL).unwrap();
+        let mut watch = supervised.watch();
+        let state = watch.wait_for(|state| state.starts == 2).await.unwrap().clone();
+        assert_ne!(state.pid, Some(pid));
+        assert_eq!(state.failures, 1);
+        supervised.stop(Duration::ZERO).await;
+        assert_eq!(crate::members::of(stack.id()), []);
+        std::fs::remove_dir_all(stack.folder()).unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_killed_process_stays_dead_until_it_is_revived() {
+        let stack = Stack::ephemeral().unwrap();
+        let supervised = sleeper(&stack);
+        supervised.kill().await;
+        assert_eq!(crate::members::of(stack.id()), []);
+        assert_eq!(supervised.state().failures, 0);
+        supervised.revive().await;
+        assert_eq!(supervised.state().starts, 2);
+        supervised.stop(Duration::from_secs(5)).await;
+        assert_eq!(crate::members::of(stack.id()), []);
+        std::fs::remove_dir_all(stack.folder()).unwrap();
+    }
+
+    #[tokio::test]
+    async fn who_never_gets_ready_is_given_up() {
+        let stack = Stack::ephemeral().unwrap();
+        let command =
+            Command::new(&stack, "sh", Path::new("/bin/sh")).unwrap().args(["-c", "echo why; exit 7"]);
+        let supervised = Supervised::start(command).unwrap();
+        let error =
+            supervised.until("it", Duration::from_secs(20), async || Err::<(), _>(String::new())).await;
+        let error = error.unwrap_err().to_string();
+        assert!(error.contains("exit status: 7") && error.contains("why"), "{error}");
+        supervised.stop(Duration::ZERO).await;
+        std::fs::remove_dir_all(stack.folder()).unwrap();
+    }
+}

@@ -1,0 +1,204 @@
+//! Finds a program without building anything: named by the user, in KUBEBUILDER_ASSETS, on PATH, in the cache.
+//!
+//! Versions of programs found outside are noted in the cache by path, size and time, so that they are asked once.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs::{self, Metadata};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use super::Tool;
+use super::cache::Cache;
+use super::progress::Progress;
+use crate::error::{Error, Result};
+
+/// Whether a program outside the cache has a fitting version, by path, size and time of change.
+type Notes = BTreeMap<String, bool>;
+
+pub(super) struct Finder<'a> {
+    given: &'a BTreeMap<String, PathBuf>,
+    cache: &'a Cache,
+    progress: &'a dyn Progress,
+    folders: Vec<PathBuf>,
+    notes: Notes,
+    noted: usize,
+}
+
+impl<'a> Finder<'a> {
+    pub(super) fn new(
+        given: &'a BTreeMap<String, PathBuf>,
+        cache: &'a Cache,
+        progress: &'a dyn Progress,
+    ) -> Self {
+        let notes: Notes = fs::read(cache.notes())
+            .ok()
+            .and_then(|text| serde_json::from_slice(&text).ok())
+            .unwrap_or_default();
+        let variable = |name| std::env::var_os(name).unwrap_or_default();
+        let folders = folders(&variable("KUBEBUILDER_ASSETS"), &variable("PATH"));
+        Self { given, cache, progress, folders, noted: notes.len(), notes }
+    }
+
+    /// Where the program is, if it is anywhere.
+    pub(super) fn find(&mut self, tool: &Tool) -> Result<Option<PathBuf>> {
+        if let Some(path) = self.given.get(tool.name) {
+            return self.checked(tool, path).map(Some);
+        }
+        if let Some((args, answer)) = tool.version {
+            for path in self.folders.iter().map(|folder| folder.join(tool.name)).collect::<Vec<_>>() {
+                if let Some(found) = executable(&path)
+                    && self.fits(&path, &found, args, answer)
+                {
+                    return Ok(Some(path));
+                }
+            }
+        }
+        let cached = self.cache.folder(&tool.module).join(tool.name);
+        Ok(executable(&cached).is_some().then_some(cached))
+    }
+
+    /// A program that the user named is used or refused, never passed over.
+    fn checked(&mut self, tool: &Tool, path: &Path) -> Result<PathBuf> {
+        let refusal = |reason: String| Error::Tool { tool: tool.name.to_owned(), reason };
+        let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        let found = executable(&path)
+            .ok_or_else(|| refusal(format!("{} is not an executable file", path.display())))?;
+        if let Some((args, answer)) = tool.version
+            && !self.fits(&path, &found, args, answer)
+        {
+            return Err(refusal(format!(
+                "{} has another version; `{} {}` should say {answer}",
+                path.display(),
+                tool.name,
+                args.join(" ")
+            )));
+        }
+        Ok(path)
+    }
+
+    fn fits(&mut self, path: &Path, found: &Metadata, args: &[&str], answer: &str) -> bool {
+        let key =
+            format!("{}:{}:{}.{}:{answer}", path.display(), found.len(), found.mtime(), found.mtime_nsec());
+        if let Some(fits) = self.notes.get(&key) {
+            return *fits;
+        }
+        let fits = says(path, args, answer);
+        if !fits {
+            self.progress.note(&format!("{} is passed over: its version is not {answer}", path.display()));
+        }
+        self.notes.insert(key, fits);
+        fits
+    }
+
+    /// Keeps what was learnt for the next start. Nothing depends on it, so a failure is no error.
+    pub(super) fn remember(&self) {
+        if self.notes.len() != self.noted
+            && self.cache.make().is_ok()
+            && let Ok(text) = serde_json::to_vec_pretty(&self.notes)
+        {
+            let _ = fs::write(self.cache.notes(), text);
+        }
+    }
+}
+
+/// The folders to look in: KUBEBUILDER_ASSETS before PATH.
+fn folders(assets: &OsString, path: &OsString) -> Vec<PathBuf> {
+    let assets = Some(PathBuf::from(assets)).filter(|folder| !folder.as_os_str().is_empty());
+    assets.into_iter().chain(std::env::split_paths(path).filter(|folder| folder.is_absolute())).collect()
+}
+
+fn executable(path: &Path) -> Option<Metadata> {
+    fs::metadata(path).ok().filter(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+}
+
+/// Whether a program answers with a line that begins with `answer`.
+fn says(path: &Path, args: &[&str], answer: &str) -> bool {
+    let output = Command::new(path).args(args).stdin(Stdio::null()).stderr(Stdio::null()).output();
+    output.is_ok_and(|output| {
+        String::from_utf8_lossy(&output.stdout).lines().any(|line| line.trim().starts_with(answer))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tools::progress::Quiet;
+    use crate::tools::{TOOLS, Tool};
+
+    fn program(folder: &Path, name: &str, script: &str) -> PathBuf {
+        let path = folder.join(name);
+        fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        path
+    }
+
+    fn etcd() -> &'static Tool {
+        TOOLS.iter().find(|tool| tool.name == "etcd").unwrap()
+    }
+
+    #[test]
+    fn the_order_is_given_assets_path_cache() {
+        let folder = tempfile::tempdir().unwrap();
+        let make = |name: &str| {
+            let inner = folder.path().join(name);
+            fs::create_dir_all(&inner).unwrap();
+            program(&inner, "etcd", "echo etcd Version: 3.6.1")
+        };
+        let (given, assets, on_path) = (make("given"), make("assets"), make("path"));
+        let cache = Cache::open(Some(folder.path().join("cache"))).unwrap();
+        let cached = cache.folder(&etcd().module);
+        fs::create_dir_all(&cached).unwrap();
+        let cached = program(&cached, "etcd", "exit 1");
+
+        let named = BTreeMap::from([("etcd".to_owned(), given.clone())]);
+        let none = BTreeMap::new();
+        let find = |given, folders: &[&Path]| {
+            let mut finder = Finder::new(given, &cache, &Quiet);
+            finder.folders = folders.iter().map(|path| path.parent().unwrap().to_owned()).collect();
+            finder.find(etcd()).unwrap().unwrap()
+        };
+        assert_eq!(find(&named, &[&assets, &on_path]), given);
+        assert_eq!(find(&none, &[&assets, &on_path]), assets);
+        assert_eq!(find(&none, &[&on_path]), on_path);
+        assert_eq!(find(&none, &[]), cached);
+    }
+
+    #[test]
+    fn a_wrong_version_is_passed_over_on_path_and_refused_when_given() {
+        let folder = tempfile::tempdir().unwrap();
+        let old = program(folder.path(), "etcd", "echo etcd Version: 3.4.23");
+        let cache = Cache::open(Some(folder.path().join("cache"))).unwrap();
+        let none = BTreeMap::new();
+        let mut finder = Finder::new(&none, &cache, &Quiet);
+        finder.folders = vec![folder.path().to_owned()];
+        assert_eq!(finder.find(etcd()).unwrap(), None);
+
+        let named = BTreeMap::from([("etcd".to_owned(), old)]);
+        let refusal = Finder::new(&named, &cache, &Quiet).find(etcd()).unwrap_err().to_string();
+        assert!(refusal.contains("3.6."), "{refusal}");
+    }
+
+    #[test]
+    fn a_program_is_asked_for_its_version_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let asked = folder.path().join("asked");
+        program(folder.path(), "etcd", &format!("echo x >> {}; echo etcd Version: 3.6.1", asked.display()));
+        let cache = Cache::open(Some(folder.path().join("cache"))).unwrap();
+        let none = BTreeMap::new();
+        for _ in 0..2 {
+            let mut finder = Finder::new(&none, &cache, &Quiet);
+            finder.folders = vec![folder.path().to_owned()];
+            assert!(finder.find(etcd()).unwrap().is_some());
+            finder.remember();
+        }
+        assert_eq!(fs::read_to_string(asked).unwrap(), "x\n");
+    }
+
+    #[test]
+    fn assets_come_before_path() {
+        assert_eq!(folders(&"/a".into(), &"/b:relative:/c".into()), ["/a", "/b", "/c"].map(PathBuf::from));
+        assert_eq!(folders(&"".into(), &"/b".into()), ["/b"].map(PathBuf::from));
+    }
+}

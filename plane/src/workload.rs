@@ -1,0 +1,155 @@
+//! A controller program beside the API server: Cluster API's managers and ours alike.
+//!
+//! What a cluster would make of its manifests is made here: its rights, its account's token, its webhooks'
+//! certificate, and a process with the arguments of its Deployment.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::cluster::Cluster;
+use crate::error::{Doing, Error, Result};
+use crate::manifest::{Deployment, Manifests};
+use crate::process::Command;
+use crate::supervise::Supervised;
+use crate::{health, objects, ports};
+
+/// Losing a port to somebody else is rare; losing five in a row is not bad luck.
+const ATTEMPTS: usize = 5;
+const READY: Duration = Duration::from_secs(60);
+
+/// How a program is told where to listen.
+pub(crate) struct Wiring<'a> {
+    pub kubeconfig: &'a Path,
+    pub metrics: u16,
+    pub health: u16,
+    /// The webhook server's port and folder of certificates, if it has one.
+    pub webhooks: Option<(u16, &'a Path)>,
+}
+
+/// Ports on loopback.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ports {
+    pub metrics: u16,
+    pub health: u16,
+    pub webhooks: u16,
+}
+
+impl Ports {
+    pub(crate) fn free() -> Result<Self> {
+        let [metrics, health, webhooks] = ports::free().doing(|| "find free ports".to_owned())?;
+        Ok(Self { metrics, health, webhooks })
+    }
+}
+
+/// Makes a program's arguments of those of its Deployment and its wiring.
+pub(crate) type Arguments<'a> = Box<dyn Fn(&Deployment, &Wiring) -> Vec<OsString> + Send + Sync + 'a>;
+
+/// A program to be run with its manifests.
+pub(crate) struct Workload<'a> {
+    /// Its name in the stack.
+    pub name: &'a str,
+    pub exe: &'a Path,
+    pub arg0: &'a str,
+    pub manifests: &'a Manifests,
+    /// Definitions whose objects it converts.
+    pub converted: &'a [Value],
+    /// The name of its Pod, if it had one.
+    pub pod: String,
+    /// Arguments, given those of the Deployment and the wiring.
+    pub args: Arguments<'a>,
+    pub env: &'a [(OsString, OsString)],
+}
+
+/// A program that is ready.
+pub(crate) struct Started {
+    pub process: Supervised,
+    pub ports: Ports,
+    pub kubeconfig: PathBuf,
+}
+
+impl Workload<'_> {
+    /// Grants the rights, starts the process, waits until it is ready, and has its webhooks called.
+    pub(crate) async fn start(&self, cluster: &Cluster, mut ports: Ports) -> Result<Started> {
+        let client = &cluster.client;
+        objects::apply_all(client, &self.manifests.namespaces).await?;
+        objects::apply_all(client, &self.manifests.objects).await?;
+        objects::aggregated(client, &self.manifests.objects).await?;
+        let deployment = self.manifests.deployment.as_ref().ok_or_else(|| Error::Manifest {
+            what: self.name.to_owned(),
+            reason: "there is no Deployment".to_owned(),
+        })?;
+        let account = cluster.account(self.name, &deployment.namespace, &deployment.service_account).await?;
+        let mut attempt = 1;
+        loop {
+            match self.started(cluster, deployment, &account, ports).await {
+                Ok(process) => {
+                    self.have_webhooks_called(cluster, ports).await?;
+                    return Ok(Started { process, ports, kubeconfig: account });
+                }
+                Err(Error::PortTaken { .. }) if attempt < ATTEMPTS => {
+                    attempt += 1;
+                    ports = Ports::free()?;
+                    self.have_conversions_called(cluster, ports).await?;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Applies the definitions whose objects this program converts, with the way to it.
+    pub(crate) async fn have_conversions_called(&self, cluster: &Cluster, ports: Ports) -> Result<()> {
+        let endpoint = cluster.endpoint(ports.webhooks);
+        let mut definitions = self.converted.to_vec();
+        definitions.iter_mut().for_each(|definition| endpoint.reach(definition));
+        objects::apply_all(&cluster.client, &definitions).await
+    }
+
+    async fn have_webhooks_called(&self, cluster: &Cluster, ports: Ports) -> Result<()> {
+        let endpoint = cluster.endpoint(ports.webhooks);
+        let mut webhooks = self.manifests.webhooks.clone();
+        webhooks.iter_mut().for_each(|configuration| endpoint.reach(configuration));
+        objects::apply_all(&cluster.client, &webhooks).await
+    }
+
+    async fn started(
+        &self,
+        cluster: &Cluster,
+        deployment: &Deployment,
+        kubeconfig: &Path,
+        ports: Ports,
+    ) -> Result<Supervised> {
+        let certificate = match deployment.serves_webhooks {
+            true => Some(cluster.webhook_certificate(self.name)?),
+            false => None,
+        };
+        let wiring = Wiring {
+            kubeconfig,
+            metrics: ports.metrics,
+            health: ports.health,
+            webhooks: certificate.as_deref().map(|folder| (ports.webhooks, folder)),
+        };
+        let mut command = Command::new(&cluster.stack, self.name, self.exe)?
+            .arg0(self.arg0)
+            .args((self.args)(deployment, &wiring))
+            .env("POD_NAMESPACE", &deployment.namespace)
+            .env("POD_NAME", &self.pod);
+        for (name, value) in &deployment.env {
+            command = command.env(name, value);
+        }
+        for (name, value) in self.env {
+            command = command.env(name, value);
+        }
+        let process = Supervised::start(command)?;
+        let what = format!("{} is not ready", self.name);
+        match process.until(&what, READY, async || health::answers(ports.health, "/readyz").await).await {
+            Ok(()) => Ok(process),
+            Err(error) => {
+                process.stop(Duration::ZERO).await;
+                Err(error)
+            }
+        }
+    }
+}
