@@ -1,0 +1,48 @@
+//! Metadata, userdata and vendordata as guestinfo keys.
+
+use std::{collections::BTreeMap, io::Write as _};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use flate2::{Compression, GzBuilder, write::GzEncoder};
+
+use crate::{ENCODING, Error, GZIP_BASE64, METADATA, Metadata, USERDATA, VALUE_LIMIT, VENDORDATA};
+
+/// The six keys that tell a node's cloud-init everything, ready to be put into ExtraConfig.
+///
+/// Every key is there always, empty where there is nothing to tell, so that a machine made from a
+/// template inherits nothing. The same input gives the same bytes. A value that a guest would not bear
+/// is refused by its key.
+pub fn encode(
+    metadata: &Metadata,
+    userdata: &[u8],
+    vendordata: Option<&[u8]>,
+) -> Result<BTreeMap<String, String>, Error> {
+    let metadata = metadata.to_yaml()?;
+    let parts =
+        [(METADATA, metadata.as_bytes()), (USERDATA, userdata), (VENDORDATA, vendordata.unwrap_or_default())];
+    let mut keys = BTreeMap::new();
+    for (key, bytes) in parts {
+        let (value, encoding) =
+            if bytes.is_empty() { (String::new(), "") } else { (packed(key, bytes)?, GZIP_BASE64) };
+        keys.insert(key.to_owned(), value);
+        keys.insert(format!("{key}{ENCODING}"), encoding.to_owned());
+    }
+    Ok(keys)
+}
+
+fn packed(key: &'static str, bytes: &[u8]) -> Result<String, Error> {
+    let failed = |error: std::io::Error| Error::Garbled {
+        key,
+        encoding: GZIP_BASE64.to_owned(),
+        reason: error.to_string(),
+    };
+    // No time and no operating system in the header: equal input, equal output.
+    let mut gzip: GzEncoder<Vec<u8>> =
+        GzBuilder::new().mtime(0).operating_system(255).write(Vec::new(), Compression::best());
+    gzip.write_all(bytes).map_err(failed)?;
+    let value = STANDARD.encode(gzip.finish().map_err(failed)?);
+    if value.len() > VALUE_LIMIT {
+        return Err(Error::TooLong { key, size: value.len(), limit: VALUE_LIMIT });
+    }
+    Ok(value)
+}

@@ -1,0 +1,95 @@
+//! Who a node is: the metadata that cloud-init reads and its templates refer to.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::Error;
+
+/// Who a node is. Every key can be used in a template as `ds.meta_data.<key>`, with `-` written `_`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Metadata {
+    /// Another one makes cloud-init treat the next boot as a first boot.
+    pub instance_id: String,
+    /// The host name the node gives itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub local_hostname: Option<String>,
+    /// As `local-hostname`, under the name that templates use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hostname: Option<String>,
+    /// Where the cluster's API server answers, as `host:port`. Control plane nodes only.
+    #[serde(rename = "controlPlaneEndpoint", default, skip_serializing_if = "Option::is_none")]
+    pub control_plane_endpoint: Option<String>,
+    /// The node's providerID, known before the virtual machine exists.
+    #[serde(rename = "provider_id", default, skip_serializing_if = "Option::is_none")]
+    pub provider_id: Option<String>,
+    /// Which of `userdata` and `vendordata` cloud-init takes out of guestinfo once it has read them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub redact: Vec<String>,
+    /// Which addresses the node waits for before its templates are rendered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wait_on_network: Option<WaitOnNetwork>,
+    /// Anything else, such as `network`.
+    #[serde(flatten)]
+    pub other: BTreeMap<String, Value>,
+}
+
+/// Which addresses a node waits for.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct WaitOnNetwork {
+    /// It waits for an IPv4 address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ipv4: Option<bool>,
+    /// It waits for an IPv6 address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ipv6: Option<bool>,
+}
+
+impl Metadata {
+    /// The metadata of a node: named so, with this providerID, redacting what is secret and waiting
+    /// for an IPv4 address, because templates refer to it.
+    pub fn of_node(name: &str, provider_id: &str) -> Self {
+        Self {
+            instance_id: name.to_owned(),
+            local_hostname: Some(name.to_owned()),
+            hostname: Some(name.to_owned()),
+            provider_id: Some(provider_id.to_owned()),
+            redact: vec!["userdata".to_owned(), "vendordata".to_owned()],
+            wait_on_network: Some(WaitOnNetwork { ipv4: Some(true), ipv6: None }),
+            ..Self::default()
+        }
+    }
+
+    /// The same, of a control plane node whose cluster answers at this `host:port`.
+    #[must_use]
+    pub fn with_control_plane_endpoint(mut self, endpoint: impl Into<String>) -> Self {
+        self.control_plane_endpoint = Some(endpoint.into());
+        self
+    }
+
+    /// The metadata as YAML, one key a line, in an order that never changes.
+    pub fn to_yaml(&self) -> Result<String, Error> {
+        let not_metadata = |error: serde_json::Error| Error::NotMetadata { reason: error.to_string() };
+        let mut yaml = String::new();
+        if let Value::Object(keys) = serde_json::to_value(self).map_err(not_metadata)? {
+            for (key, value) in keys {
+                // A JSON value is a YAML value, and is quoted where YAML would guess.
+                let value = serde_json::to_string(&value).map_err(not_metadata)?;
+                for part in [key.as_str(), ": ", value.as_str(), "\n"] {
+                    yaml.push_str(part);
+                }
+            }
+        }
+        Ok(yaml)
+    }
+
+    /// Metadata out of YAML or JSON.
+    pub fn from_yaml(yaml: &str) -> Result<Self, Error> {
+        serde_saphyr::from_str(yaml).map_err(|error| Error::NotMetadata {
+            // The whole error quotes the text; its first line says what is wrong and where.
+            reason: error.to_string().lines().next().unwrap_or_default().to_owned(),
+        })
+    }
+}
