@@ -151,7 +151,10 @@ impl Error {
 
     /// Whether the call may have been carried out although it failed. Look before doing it again.
     pub fn outcome_unknown(&self) -> bool {
-        matches!(self.0.kind, Kind::AnswerLost { .. } | Kind::TimedOut | Kind::Unexpected { .. })
+        matches!(
+            self.0.kind,
+            Kind::AnswerLost { .. } | Kind::TimedOut | Kind::Overloaded | Kind::Unexpected { .. }
+        )
     }
 
     /// Whether the same call may succeed later without anybody's doing.
@@ -342,9 +345,9 @@ fn kind_of(fault: &Fault) -> Kind {
         | "ToolsUnavailable"
         | "NotSupported"
         | "InMaintenanceMode" => Kind::InvalidState,
-        "TaskInProgress" | "ConcurrentAccess" | "ResourceInUse" | "VAppTaskInProgress" => Kind::Busy,
+        "TaskInProgress" | "ConcurrentAccess" | "ResourceInUse" | "VAppTaskInProgress"
+        | "HostCommunication" | "HostNotReachable" | "HostNotConnected" => Kind::Busy,
         "RequestCanceled" => Kind::Canceled,
-        "HostCommunication" | "HostNotReachable" | "HostNotConnected" => Kind::Busy,
         "InvalidRequest" | "InvalidArgument" | "InvalidProperty" | "InvalidType" | "MethodNotFound"
         | "InvalidName" => Kind::InvalidRequest,
         _ => Kind::Fault,
@@ -398,8 +401,7 @@ mod tests {
     #[test]
     fn a_refused_certificate_says_which_one_was_shown() {
         let shown = Thumbprint::of(b"der");
-        let error =
-            Error::new("Login", Kind::Tls { cause: "unknown issuer".into(), shown: Some(shown.clone()) });
+        let error = Error::new("Login", Kind::Tls { cause: "unknown issuer".into(), shown: Some(shown) });
         assert!(error.to_string().contains(&shown.to_string()));
         assert!(error.advice().contains(&shown.to_string()));
     }

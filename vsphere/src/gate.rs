@@ -1,1 +1,168 @@
-//! Gate
+//! How many calls may be in flight: first come, first served, and as many as vCenter bears.
+//!
+//! The width grows slowly while it is used up and calls succeed, and halves when vCenter is overloaded.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+
+use crate::Metrics;
+
+const WIDEST: f64 = 64.0;
+/// Calls that fail together tell of one overload, not of many.
+const CALM: Duration = Duration::from_secs(1);
+
+pub(crate) struct Gate {
+    state: Mutex<State>,
+    metrics: Metrics,
+}
+
+struct State {
+    width: f64,
+    in_flight: usize,
+    waiting: VecDeque<oneshot::Sender<Permit>>,
+    narrowed: Option<Instant>,
+}
+
+/// Room for one call; gives it back when dropped.
+pub(crate) struct Permit {
+    gate: Arc<Gate>,
+}
+
+impl Gate {
+    pub fn new(width: usize, metrics: Metrics) -> Arc<Self> {
+        let width = u32::try_from(width.max(1)).map_or(WIDEST, f64::from).min(WIDEST);
+        let waiting = VecDeque::new();
+        let gate =
+            Self { state: Mutex::new(State { width, in_flight: 0, waiting, narrowed: None }), metrics };
+        gate.show(&gate.state.lock());
+        Arc::new(gate)
+    }
+
+    pub async fn enter(self: &Arc<Self>) -> Permit {
+        let turn = {
+            let mut state = self.state.lock();
+            if state.waiting.is_empty() && state.room() {
+                state.in_flight += 1;
+                self.show(&state);
+                return Permit { gate: self.clone() };
+            }
+            let (sender, turn) = oneshot::channel();
+            state.waiting.push_back(sender);
+            turn
+        };
+        match turn.await {
+            Ok(permit) => permit,
+            // The gate is alive (self), so its queue never drops a sender.
+            Err(_) => std::future::pending().await,
+        }
+    }
+
+    fn leave(self: &Arc<Self>) {
+        self.state.lock().in_flight -= 1;
+        loop {
+            let next = {
+                let mut state = self.state.lock();
+                while state.waiting.front().is_some_and(oneshot::Sender::is_closed) {
+                    state.waiting.pop_front();
+                }
+                let next = if state.room() { state.waiting.pop_front() } else { None };
+                if next.is_some() {
+                    state.in_flight += 1;
+                }
+                self.show(&state);
+                next
+            };
+            let Some(next) = next else { return };
+            // A caller that gives up at this very moment drops its permit, which comes back here.
+            drop(next.send(Permit { gate: self.clone() }));
+        }
+    }
+
+    #[allow(clippy::cast_possible_truncation)] // a width is small
+    fn show(&self, state: &State) {
+        self.metrics.width.set(state.width as i64);
+        self.metrics.in_flight.set(i64::try_from(state.in_flight).unwrap_or(i64::MAX));
+    }
+}
+
+impl State {
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a width is small and positive
+    fn room(&self) -> bool {
+        self.in_flight < self.width as usize
+    }
+}
+
+impl Permit {
+    /// The call ended, and vCenter did not mind.
+    pub fn borne(self) {
+        let mut state = self.gate.state.lock();
+        if !state.waiting.is_empty() {
+            state.width = (state.width + 1.0 / state.width).min(WIDEST);
+        }
+    }
+
+    /// The call ended because vCenter had no room for it.
+    pub fn overloaded(self, now: Instant) {
+        let mut state = self.gate.state.lock();
+        if state.narrowed.is_none_or(|last| now.duration_since(last) >= CALM) {
+            state.width = (state.width / 2.0).max(1.0);
+            state.narrowed = Some(now);
+        }
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        self.gate.leave();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt;
+
+    use super::*;
+
+    #[test]
+    fn first_come_first_served() {
+        let gate = Gate::new(1, Metrics::default());
+        let first = gate.enter().now_or_never().unwrap();
+        let mut second = Box::pin(gate.enter());
+        let mut third = Box::pin(gate.enter());
+        assert!(second.as_mut().now_or_never().is_none());
+        assert!(third.as_mut().now_or_never().is_none());
+        drop(first);
+        assert!(third.as_mut().now_or_never().is_none());
+        let permit = second.now_or_never().unwrap();
+        drop(permit);
+        assert!(third.now_or_never().is_some());
+    }
+
+    #[test]
+    fn who_gives_up_does_not_hold_the_queue() {
+        let gate = Gate::new(1, Metrics::default());
+        let first = gate.enter().now_or_never().unwrap();
+        let mut second = Box::pin(gate.enter());
+        assert!(second.as_mut().now_or_never().is_none());
+        drop(second);
+        drop(first);
+        assert!(gate.enter().now_or_never().is_some());
+    }
+
+    #[test]
+    fn overload_halves_the_width_once() {
+        let gate = Gate::new(8, Metrics::default());
+        let now = Instant::now();
+        let permits: Vec<_> = (0..8).map(|_| gate.enter().now_or_never().unwrap()).collect();
+        for permit in permits {
+            permit.overloaded(now);
+        }
+        let held: Vec<_> = (0..4).map(|_| gate.enter().now_or_never()).collect();
+        assert!(held.iter().all(Option::is_some));
+        assert!(gate.enter().now_or_never().is_none());
+    }
+}

@@ -1,1 +1,150 @@
-//! Http
+//! Bytes to vCenter and back, and what became of them when they are lost.
+
+use std::error::Error as _;
+use std::time::Duration;
+
+use bytes::Bytes;
+use reqwest::redirect::Policy;
+use reqwest::{Method, RequestBuilder};
+
+use crate::config::Config;
+use crate::tls::{self, Shown};
+use crate::{Error, Kind, Result};
+
+/// The token of a session travels in this header, both ways.
+pub(crate) const SESSION_HEADER: &str = "vmware-api-session-id";
+
+/// Which connections carry a request.
+#[derive(Clone, Copy)]
+pub(crate) enum Lane {
+    /// Shared by all calls.
+    Calls,
+    /// The long poll's own, so that no call waits behind it.
+    Poll,
+}
+
+/// The connections to one vCenter.
+pub(crate) struct Http {
+    calls: reqwest::Client,
+    poll: reqwest::Client,
+    base: String,
+    shown: Shown,
+}
+
+/// An answer, whatever its status.
+pub(crate) struct Answer {
+    pub status: u16,
+    pub session: Option<String>,
+    pub body: Bytes,
+}
+
+impl Http {
+    pub fn new(config: &Config) -> Result<Self> {
+        let shown = Shown::default();
+        let base = config.base_url();
+        let refused = |cause: String| Error::new("connect", Kind::Tls { cause, shown: None }).on(&base);
+        let tls = tls::client_config(&config.trust, shown.clone()).map_err(refused)?;
+        let build = || {
+            reqwest::Client::builder()
+                .tls_backend_preconfigured(tls.clone())
+                .redirect(Policy::none())
+                .connect_timeout(config.connect_timeout)
+                .tcp_keepalive(Duration::from_secs(30))
+                .pool_idle_timeout(Duration::from_secs(45))
+                .user_agent(concat!("layercake/", env!("CARGO_PKG_VERSION")))
+                .http1_only()
+                .build()
+                .map_err(|error| refused(error.to_string()))
+        };
+        Ok(Self { calls: build()?, poll: build()?, base: base.clone(), shown })
+    }
+
+    /// A request to a path of this vCenter, or to a URL that vCenter gave.
+    pub fn request(&self, lane: Lane, method: Method, path: &str) -> RequestBuilder {
+        let client = match lane {
+            Lane::Calls => &self.calls,
+            Lane::Poll => &self.poll,
+        };
+        if path.starts_with('/') {
+            client.request(method, format!("{}{path}", self.base))
+        } else {
+            client.request(method, path)
+        }
+    }
+
+    /// Sends it and reads the whole answer. `name` is the call's name in errors.
+    pub async fn send(
+        &self,
+        name: &'static str,
+        request: RequestBuilder,
+        timeout: Duration,
+    ) -> Result<Answer> {
+        let lost = |error: &reqwest::Error| Error::new(name, self.became(error));
+        let response = request.timeout(timeout).send().await.map_err(|error| lost(&error))?;
+        let status = response.status().as_u16();
+        let session =
+            response.headers().get(SESSION_HEADER).and_then(|value| value.to_str().ok()).map(str::to_owned);
+        let body = response.bytes().await.map_err(|error| lost(&error))?;
+        Ok(Answer { status, session, body })
+    }
+
+    /// Tells a request that never left from one whose answer was lost.
+    fn became(&self, error: &reqwest::Error) -> Kind {
+        if error.is_builder() {
+            return Kind::Unexpected { cause: root_cause(error) };
+        }
+        if let Some(tls) = tls_error(error) {
+            let shown = *self.shown.lock();
+            return match tls {
+                rustls::Error::InvalidCertificate(why) => Kind::Tls { cause: certificate_cause(why), shown },
+                other if error.is_connect() => Kind::Tls { cause: other.to_string(), shown: None },
+                other => Kind::AnswerLost { cause: other.to_string() },
+            };
+        }
+        if error.is_connect() {
+            Kind::Unreachable { cause: root_cause(error) }
+        } else if error.is_timeout() {
+            Kind::TimedOut
+        } else {
+            Kind::AnswerLost { cause: root_cause(error) }
+        }
+    }
+}
+
+fn certificate_cause(why: &rustls::CertificateError) -> String {
+    match why {
+        rustls::CertificateError::ApplicationVerificationFailure => {
+            "its thumbprint is not the expected one".into()
+        }
+        rustls::CertificateError::UnknownIssuer => "no trusted CA signed it".into(),
+        rustls::CertificateError::Expired | rustls::CertificateError::ExpiredContext { .. } => {
+            "it has expired".into()
+        }
+        other => rustls::Error::InvalidCertificate(other.clone()).to_string(),
+    }
+}
+
+fn tls_error(error: &reqwest::Error) -> Option<&rustls::Error> {
+    let mut source = error.source();
+    while let Some(error) = source {
+        if let Some(tls) = error.downcast_ref::<rustls::Error>() {
+            return Some(tls);
+        }
+        // An I/O error's source is its content's source, not its content.
+        let content = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
+        if let Some(tls) = content.and_then(|content| content.downcast_ref::<rustls::Error>()) {
+            return Some(tls);
+        }
+        source = error.source();
+    }
+    None
+}
+
+/// The innermost cause: the outer ones only repeat the URL.
+fn root_cause(error: &reqwest::Error) -> String {
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(inner) = cause.source() {
+        cause = inner;
+    }
+    cause.to_string()
+}

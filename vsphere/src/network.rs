@@ -1,6 +1,9 @@
 //! The networks and the datastores of a datacenter.
 
-use crate::{Backing, Client, MoRef, Result};
+use std::collections::HashMap;
+
+use crate::spec::{filter_spec, object_spec, property_spec, traversal, unescape_name};
+use crate::{Backing, Client, MoRef, ObjectContent, Result, Value};
 
 /// A network of a datacenter.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,15 +30,77 @@ pub struct Datastore {
 }
 
 impl Client {
-    /// The networks of a datacenter: port groups, distributed port groups and opaque networks.
+    /// The networks of a datacenter: port groups, distributed port groups and opaque networks. Two calls.
     pub async fn networks(&self, datacenter: &MoRef) -> Result<Vec<Network>> {
-        let _ = datacenter;
-        Err(crate::methods::unexpected("networks", "not written yet"))
+        let properties = vec![
+            property_spec("Network", &["name"]),
+            property_spec("DistributedVirtualPortgroup", &["name", "key", "config.distributedVirtualSwitch"]),
+            property_spec("OpaqueNetwork", &["name", "summary"]),
+        ];
+        let select = vec![traversal("Datacenter", "network", Vec::new())];
+        let found = self
+            .retrieve_spec(filter_spec(properties, vec![object_spec(datacenter, true, select)], false))
+            .await?;
+        let switches = self.switch_uuids(&found).await?;
+        Ok(found.iter().filter_map(|network| read_network(network, &switches)).collect())
     }
 
-    /// The datastores of a datacenter.
-    pub async fn datastores(&self, datacenter: &MoRef) -> Result<Vec<Datastore>> {
-        let _ = datacenter;
-        Err(crate::methods::unexpected("datastores", "not written yet"))
+    async fn switch_uuids(&self, networks: &[ObjectContent]) -> Result<HashMap<MoRef, String>> {
+        let mut switches: Vec<MoRef> =
+            networks.iter().filter_map(|network| network.get(SWITCH).as_moref().cloned()).collect();
+        switches.sort_unstable();
+        switches.dedup();
+        if switches.is_empty() {
+            return Ok(HashMap::new());
+        }
+        let found = self.retrieve(&switches, &["uuid"]).await?;
+        Ok(found
+            .into_iter()
+            .filter_map(|switch| Some((switch.obj.clone(), text(switch.get("uuid"))?)))
+            .collect())
     }
+
+    /// The datastores of a datacenter. One call.
+    pub async fn datastores(&self, datacenter: &MoRef) -> Result<Vec<Datastore>> {
+        let paths = ["name", "summary.freeSpace", "summary.accessible"];
+        let found = self.retrieve_members(datacenter, "datastore", "Datastore", &paths).await?;
+        Ok(found
+            .into_iter()
+            .map(|datastore| Datastore {
+                name: unescape_name(datastore.get("name").as_str().unwrap_or_default()),
+                free: datastore
+                    .get("summary.freeSpace")
+                    .as_i64()
+                    .and_then(|free| free.try_into().ok())
+                    .unwrap_or(0),
+                accessible: datastore.get("summary.accessible").as_bool().unwrap_or(false),
+                moref: datastore.obj,
+            })
+            .collect())
+    }
+}
+
+const SWITCH: &str = "config.distributedVirtualSwitch";
+
+fn text(value: &Value) -> Option<String> {
+    value.as_str().map(str::to_owned)
+}
+
+fn read_network(network: &ObjectContent, switches: &HashMap<MoRef, String>) -> Option<Network> {
+    let name = unescape_name(network.get("name").as_str()?);
+    let backing = match network.obj.kind() {
+        "DistributedVirtualPortgroup" => Backing::Portgroup {
+            switch_uuid: switches.get(network.get(SWITCH).as_moref()?)?.clone(),
+            key: text(network.get("key"))?,
+        },
+        "OpaqueNetwork" => {
+            let summary = network.get("summary");
+            Backing::Opaque {
+                id: text(summary.get("opaqueNetworkId"))?,
+                kind: text(summary.get("opaqueNetworkType"))?,
+            }
+        }
+        _ => Backing::Network { name: name.clone(), network: Some(network.obj.clone()) },
+    };
+    Some(Network { moref: network.obj.clone(), name, backing })
 }

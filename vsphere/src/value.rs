@@ -306,8 +306,9 @@ fn secret(object: &Object, field: &str) -> bool {
 
 impl fmt::Debug for Object {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut out = f.debug_struct(&self.type_name);
-        for (name, value) in self.fields() {
+        let Self { type_name, fields } = self;
+        let mut out = f.debug_struct(type_name);
+        for (name, value) in fields {
             if secret(self, name) {
                 out.field(name, &format_args!("<redacted>"));
             } else {

@@ -1,70 +1,228 @@
 //! Content libraries and what is in them.
 
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::json;
+
+use super::{Call, Form, Manner};
 use crate::{Client, Error, Kind, Result};
 
 /// A content library.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Library {
     /// Its UUID.
     pub id: String,
     /// Its name.
     pub name: String,
     /// `LOCAL` or `SUBSCRIBED`.
+    #[serde(rename = "type", default)]
     pub kind: String,
 }
 
 /// An item of a content library.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct LibraryItem {
     /// Its UUID.
     pub id: String,
     /// The library it is in.
+    #[serde(default)]
     pub library_id: String,
     /// Its name.
     pub name: String,
     /// Free text.
+    #[serde(default)]
     pub description: String,
     /// Such as `ovf` or `iso`.
+    #[serde(rename = "type", default)]
     pub kind: String,
     /// Changes with every change of the item.
+    #[serde(default)]
     pub version: String,
     /// Changes with every change of its files; what a golden template is made of.
+    #[serde(default)]
     pub content_version: String,
     /// Size of its files in bytes.
+    #[serde(default)]
     pub size: u64,
     /// When it was made.
+    #[serde(rename = "creation_time", default)]
     pub created: Option<jiff::Timestamp>,
     /// Whether its files are here; false for a subscribed item that was not fetched.
+    #[serde(default)]
     pub cached: bool,
 }
+
+#[derive(Deserialize)]
+struct DownloadFile {
+    name: String,
+    #[serde(default)]
+    status: String,
+    download_endpoint: Option<Endpoint>,
+    error_message: Option<super::ovf::Message>,
+}
+
+#[derive(Deserialize)]
+struct Endpoint {
+    uri: String,
+}
+
+/// How often a prepared file is asked for, and for how long.
+const PREPARING: (Duration, u32) = (Duration::from_millis(250), 120);
 
 impl Client {
     /// The library with that id.
     pub async fn library(&self, id: &str) -> Result<Library> {
-        Err(stub(id))
+        self.automation("library", self.reading(), |form| {
+            Call::get(match form {
+                Form::Api => format!("/api/content/library/{id}"),
+                Form::Rest => format!("/rest/com/vmware/content/library/id:{id}"),
+            })
+        })
+        .await
+        .map_err(|error: Error| error.on(id))
     }
 
     /// The libraries with that name; names need not be unique.
     pub async fn libraries_named(&self, name: &str) -> Result<Vec<Library>> {
-        Err(stub(name))
+        let ids: Vec<String> = self
+            .automation("library find", self.reading(), |form| match form {
+                Form::Api => Call::post("/api/content/library?action=find".into(), json!({ "name": name })),
+                Form::Rest => Call::post(
+                    "/rest/com/vmware/content/library?~action=find".into(),
+                    json!({ "spec": { "name": name } }),
+                ),
+            })
+            .await
+            .map_err(|error: Error| error.on(name))?;
+        let mut found = Vec::with_capacity(ids.len());
+        for id in ids {
+            found.push(self.library(&id).await?);
+        }
+        Ok(found)
     }
 
     /// The ids of a library's items.
     pub async fn library_items(&self, library_id: &str) -> Result<Vec<String>> {
-        Err(stub(library_id))
+        self.automation("library items", self.reading(), |form| {
+            Call::get(match form {
+                Form::Api => format!("/api/content/library/item?library_id={library_id}"),
+                Form::Rest => format!("/rest/com/vmware/content/library/item?library_id={library_id}"),
+            })
+        })
+        .await
+        .map_err(|error: Error| error.on(library_id))
     }
 
     /// An item.
     pub async fn library_item(&self, id: &str) -> Result<LibraryItem> {
-        Err(stub(id))
+        self.automation("library item", self.reading(), |form| {
+            Call::get(match form {
+                Form::Api => format!("/api/content/library/item/{id}"),
+                Form::Rest => format!("/rest/com/vmware/content/library/item/id:{id}"),
+            })
+        })
+        .await
+        .map_err(|error: Error| error.on(id))
     }
 
     /// The text of an OVF item's descriptor, by a download session.
     pub async fn ovf_descriptor(&self, item_id: &str) -> Result<String> {
-        Err(stub(item_id))
+        let session = self.open_download(item_id).await?;
+        let text = self.download_descriptor(&session, item_id).await;
+        self.close_download(&session).await;
+        text.map_err(|error| error.on(item_id))
+    }
+
+    async fn download_descriptor(&self, session: &str, item_id: &str) -> Result<String> {
+        let files = self.download_files(session).await?;
+        let named = files.into_iter().map(|file| file.name).find(|name| is_descriptor(name));
+        let Some(name) = named else {
+            let cause = format!("library item {item_id} has no .ovf file");
+            return Err(Error::new("download", Kind::Unexpected { cause }));
+        };
+        let mut file = self.prepare_download(session, &name).await?;
+        let (pause, mut tries) = PREPARING;
+        while file.status != "PREPARED" && tries > 0 {
+            if file.status == "ERROR" {
+                let cause = file.error_message.map(|message| message.default_message).unwrap_or_default();
+                return Err(Error::new("download", Kind::Unexpected { cause: format!("{name}: {cause}") }));
+            }
+            // The Automation API tells of this only when asked.
+            tokio::time::sleep(pause).await;
+            tries -= 1;
+            let files = self.download_files(session).await?;
+            file = files
+                .into_iter()
+                .find(|file| file.name == name)
+                .ok_or_else(|| crate::methods::unexpected("download", "the file vanished"))?;
+        }
+        let endpoint = file.download_endpoint.ok_or_else(|| Error::new("download", Kind::TimedOut))?;
+        let bytes = self.fetch(&endpoint.uri).await?;
+        String::from_utf8(bytes)
+            .map_err(|_| crate::methods::unexpected("download", "the descriptor is not UTF-8"))
+    }
+
+    async fn open_download(&self, item_id: &str) -> Result<String> {
+        let spec = json!({ "library_item_id": item_id });
+        self.automation("download", self.reading(), |form| match form {
+            Form::Api => Call::post("/api/content/library/item/download-session".into(), spec.clone()),
+            Form::Rest => Call::post(
+                "/rest/com/vmware/content/library/item/download-session".into(),
+                json!({ "create_spec": spec }),
+            ),
+        })
+        .await
+        .map_err(|error: Error| error.on(item_id))
+    }
+
+    async fn download_files(&self, session: &str) -> Result<Vec<DownloadFile>> {
+        self.automation("download files", self.reading(), |form| {
+            Call::get(match form {
+                Form::Api => format!("/api/content/library/item/download-session/{session}/file"),
+                Form::Rest => format!(
+                    "/rest/com/vmware/content/library/item/downloadsession/file?download_session_id={session}"
+                ),
+            })
+        })
+        .await
+    }
+
+    async fn prepare_download(&self, session: &str, name: &str) -> Result<DownloadFile> {
+        let body = json!({ "file_name": name });
+        self.automation("download prepare", self.reading(), |form| {
+            let path = match form {
+                Form::Api => {
+                    format!("/api/content/library/item/download-session/{session}/file?action=prepare")
+                }
+                Form::Rest => format!(
+                    "/rest/com/vmware/content/library/item/downloadsession/file/id:{session}?~action=prepare"
+                ),
+            };
+            Call::post(path, body.clone())
+        })
+        .await
+    }
+
+    /// An open session only holds a lock for some minutes, so its end is not worth an error.
+    async fn close_download(&self, session: &str) {
+        let manner = Manner { timeout: self.config().call_timeout, repeatable: false };
+        let closed: Result<serde_json::Value> = self
+            .automation("download close", manner, |form| {
+                Call::delete(match form {
+                    Form::Api => format!("/api/content/library/item/download-session/{session}"),
+                    Form::Rest => {
+                        format!("/rest/com/vmware/content/library/item/download-session/id:{session}")
+                    }
+                })
+            })
+            .await;
+        if let Err(error) = closed {
+            tracing::debug!(%error, "download session stays open until it expires");
+        }
     }
 }
 
-fn stub(object: &str) -> Error {
-    Error::new("automation", Kind::Unsupported { what: "not written yet".into() }).on(object)
+fn is_descriptor(name: &str) -> bool {
+    std::path::Path::new(name).extension().is_some_and(|extension| extension.eq_ignore_ascii_case("ovf"))
 }

@@ -1,6 +1,12 @@
 //! Deployment of an OVF item of a content library.
 
-use crate::{Client, Error, Kind, MoRef, Result};
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::{Map, Value as Json, json};
+
+use super::{Call, Form, Manner};
+use crate::{Client, Error, Fault, MoRef, Result, Value};
 
 /// A deployment as it shall be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,13 +44,173 @@ pub enum Provisioning {
     EagerZeroedThick,
 }
 
+impl Provisioning {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Thin => "thin",
+            Self::Thick => "thick",
+            Self::EagerZeroedThick => "eagerZeroedThick",
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct Deployment {
+    #[serde(default)]
+    succeeded: bool,
+    resource_id: Option<ResourceId>,
+    error: Option<DeploymentError>,
+}
+
+#[derive(Deserialize)]
+struct ResourceId {
+    #[serde(rename = "type")]
+    kind: String,
+    id: String,
+}
+
+#[derive(Deserialize)]
+struct DeploymentError {
+    #[serde(default)]
+    errors: Vec<OvfError>,
+}
+
+#[derive(Deserialize)]
+struct OvfError {
+    #[serde(default)]
+    category: String,
+    message: Option<Message>,
+    error: Option<Json>,
+}
+
+/// A localisable message.
+#[derive(Deserialize)]
+pub(super) struct Message {
+    #[serde(default)]
+    pub default_message: String,
+}
+
 impl Client {
     /// Deploys an OVF item and waits for it. The machine is powered off.
     ///
     /// vCenter answers only when the disks are copied, so this may take long; the deadline is the caller's.
     /// Never sent twice: after a lost answer look for the name in the folder.
-    pub async fn deploy_ovf(&self, deploy: &Deploy, deadline: std::time::Duration) -> Result<MoRef> {
-        let _ = deadline;
-        Err(Error::new("deploy", Kind::Unsupported { what: "not written yet".into() }).on(&deploy.name))
+    pub async fn deploy_ovf(&self, deploy: &Deploy, deadline: Duration) -> Result<MoRef> {
+        let manner = Manner { timeout: deadline, repeatable: false };
+        let id = &deploy.item_id;
+        let deployment: Deployment = self
+            .automation("deploy", manner, |form| {
+                let path = match form {
+                    Form::Api => format!("/api/vcenter/ovf/library-item/{id}?action=deploy"),
+                    Form::Rest => format!("/rest/com/vmware/vcenter/ovf/library-item/id:{id}?~action=deploy"),
+                };
+                Call::post(path, body(deploy, form))
+            })
+            .await
+            .map_err(|error: Error| error.on(&deploy.name))?;
+        match deployment.resource_id {
+            Some(resource) if deployment.succeeded => Ok(MoRef::new(&resource.kind, resource.id)),
+            _ => Err(Error::from_fault("deploy", why(deployment.error)).on(&deploy.name)),
+        }
+    }
+}
+
+fn body(deploy: &Deploy, form: Form) -> Json {
+    let mut spec = Map::new();
+    spec.insert("name".into(), json!(deploy.name));
+    if let Some(annotation) = &deploy.annotation {
+        spec.insert("annotation".into(), json!(annotation));
+    }
+    spec.insert("accept_all_EULA".into(), json!(true));
+    if !deploy.networks.is_empty() {
+        let mappings = match form {
+            Form::Api => {
+                deploy.networks.iter().map(|(name, moref)| (name.clone(), json!(moref.id()))).collect()
+            }
+            Form::Rest => deploy
+                .networks
+                .iter()
+                .map(|(name, moref)| json!({ "key": name, "value": moref.id() }))
+                .collect::<Json>(),
+        };
+        spec.insert("network_mappings".into(), mappings);
+    }
+    if let Some(provisioning) = deploy.provisioning {
+        spec.insert("storage_provisioning".into(), json!(provisioning.name()));
+    }
+    if let Some(profile) = &deploy.profile {
+        spec.insert("storage_profile_id".into(), json!(profile));
+    }
+    if let Some(datastore) = &deploy.datastore {
+        spec.insert("default_datastore_id".into(), json!(datastore.id()));
+    }
+    let mut target = Map::new();
+    target.insert("resource_pool_id".into(), json!(deploy.pool.id()));
+    if let Some(host) = &deploy.host {
+        target.insert("host_id".into(), json!(host.id()));
+    }
+    target.insert("folder_id".into(), json!(deploy.folder.id()));
+    json!({ "deployment_spec": spec, "target": target })
+}
+
+fn why(error: Option<DeploymentError>) -> Fault {
+    let first = error.and_then(|error| error.errors.into_iter().next());
+    let Some(OvfError { category, message, error }) = first else {
+        return Fault { type_name: "OvfDeployFault".into(), message: String::new(), detail: Value::Null };
+    };
+    let error = error.unwrap_or_default();
+    let text = message
+        .map(|message| message.default_message)
+        .or_else(|| error["messages"][0]["default_message"].as_str().map(str::to_owned))
+        .unwrap_or_default();
+    // vCenter says no type for these two but in the message's text or the error's class.
+    let class = error["@class"].as_str().unwrap_or_default();
+    let type_name = if class.ends_with("already_exists") || text.contains("already exists") {
+        "DuplicateName".to_owned()
+    } else if category.is_empty() {
+        "OvfDeployFault".to_owned()
+    } else {
+        format!("OvfDeployFault/{category}")
+    };
+    Fault { type_name, message: text, detail: Value::Null }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn deploy() -> Deploy {
+        Deploy {
+            item_id: "item-1".into(),
+            name: "golden".into(),
+            annotation: None,
+            pool: MoRef::pool("resgroup-8"),
+            folder: MoRef::folder("group-v3"),
+            host: None,
+            datastore: Some(MoRef::datastore("datastore-15")),
+            profile: None,
+            provisioning: Some(Provisioning::Thin),
+            networks: vec![("VM Network".into(), MoRef::new("Network", "network-7"))],
+        }
+    }
+
+    #[test]
+    fn both_forms_of_a_deployment() {
+        insta::assert_json_snapshot!("deploy_api", body(&deploy(), Form::Api));
+        insta::assert_json_snapshot!("deploy_rest", body(&deploy(), Form::Rest));
+    }
+
+    #[test]
+    fn a_failed_deployment_says_why() {
+        let error = serde_json::from_value(json!({ "errors": [
+            { "category": "SERVER", "error": { "@class": "com.vmware.vapi.std.errors.already_exists",
+              "messages": [{ "default_message": "The name 'golden' already exists." }] } }
+        ]}));
+        let fault = why(error.unwrap());
+        assert_eq!(
+            (fault.type_name.as_str(), fault.message.as_str()),
+            ("DuplicateName", "The name 'golden' already exists.")
+        );
+        assert_eq!(why(None).type_name, "OvfDeployFault");
     }
 }

@@ -4,13 +4,25 @@
 //! filter feed it. Nothing is polled: at rest the long poll is the only call. A cache that is not
 //! complete (start, new session, restarted vCenter) answers `Unknown`, so that nobody acts on it.
 
+mod build;
+mod cache;
+mod changes;
+mod pace;
+mod shared;
+mod stream;
+mod task_list;
+mod tasks;
+mod update;
 mod vm;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::task::AbortHandle;
 use uuid::Uuid;
 
+pub use changes::Changes;
+use shared::Shared;
 pub use vm::{Guest, GuestInfo, GuestNic, PowerState, ToolsState, Vm};
 
 use crate::{Client, Error, Kind, MoRef, Result, Value};
@@ -88,7 +100,7 @@ pub struct Options {
     pub extra_config: Vec<String>,
     /// Reads of the stream that may follow each other at once.
     pub burst: u32,
-    /// The shortest time between reads of the stream after that.
+    /// The shortest time between reads of the stream, and between additions to the list of tasks, after that.
     pub pace: Duration,
 }
 
@@ -97,113 +109,170 @@ impl Default for Options {
         Self {
             extra_config: vec!["vmservice.".into(), "layercake.".into()],
             burst: 4,
-            pace: Duration::from_millis(330),
+            pace: Duration::from_millis(400),
         }
     }
 }
 
 /// The cache and its stream. Clones share it; it ends with the last clone or by [`Inventory::stop`].
+///
+/// One per client: the stream is the session's own property collector.
 #[derive(Clone)]
 pub struct Inventory {
-    client: Client,
+    handle: Arc<Handle>,
+}
+
+struct Handle {
+    shared: Arc<Shared>,
+    running: [AbortHandle; 2],
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl Handle {
+    fn end(&self) {
+        for task in &self.running {
+            task.abort();
+        }
+        self.shared.close();
+    }
 }
 
 impl Inventory {
-    /// Starts the stream over all machines below these folders.
-    pub fn start(client: Client, roots: Vec<MoRef>, _options: Options) -> Self {
-        drop(roots);
-        Self { client }
+    /// Starts the stream over all machines below these folders. Needs a tokio runtime.
+    pub fn start(client: Client, roots: Vec<MoRef>, options: Options) -> Self {
+        let shared = Arc::new(Shared::new(client, roots, options));
+        let stream = tokio::spawn(stream::run(shared.clone())).abort_handle();
+        let task_list = tokio::spawn(task_list::run(shared.clone())).abort_handle();
+        Self { handle: Arc::new(Handle { shared, running: [stream, task_list] }) }
+    }
+
+    fn shared(&self) -> &Shared {
+        &self.handle.shared
     }
 
     /// Adds a folder; returns once its machines are in the cache.
     pub async fn add_root(&self, folder: &MoRef) -> Result<()> {
-        Err(stub(folder))
+        build::add_root(self.shared(), folder).await
     }
 
     /// The folders, as asked for.
     pub fn roots(&self) -> Vec<MoRef> {
-        Vec::new()
+        self.shared().state.read().roots.clone()
     }
 
     /// Whether everything below the roots is in the cache.
     pub fn complete(&self) -> bool {
-        false
+        self.shared().status.borrow().complete
     }
 
     /// Waits until the cache is complete.
-    pub async fn completed(&self) {}
+    pub async fn completed(&self) {
+        let mut status = self.shared().status.subscribe();
+        // The sender lives as long as we do.
+        drop(status.wait_for(|status| status.complete).await);
+    }
 
-    /// Why the cache is not complete, if vCenter says.
+    /// Why the cache is not complete or not fresh, if anything is wrong.
     pub fn trouble(&self) -> Option<Error> {
-        None
+        self.shared().state.read().trouble.clone()
     }
 
     /// Grows each time the cache is rebuilt.
     pub fn generation(&self) -> u64 {
-        0
+        self.shared().status.borrow().generation
     }
 
     /// The machine with that reference.
-    pub fn vm(&self, _moref: &MoRef) -> Presence {
-        Presence::Unknown
+    pub fn vm(&self, moref: &MoRef) -> Presence {
+        self.shared().presence(|cache| cache.get(moref))
     }
 
     /// The machine with that instance UUID.
-    pub fn by_uuid(&self, _instance_uuid: Uuid) -> Presence {
-        Presence::Unknown
+    pub fn by_uuid(&self, instance_uuid: Uuid) -> Presence {
+        self.shared().presence(|cache| cache.by_uuid(instance_uuid))
     }
 
     /// The machine of that name in that folder.
-    pub fn by_name(&self, _folder: &MoRef, _name: &str) -> Presence {
-        Presence::Unknown
+    pub fn by_name(&self, folder: &MoRef, name: &str) -> Presence {
+        self.shared().presence(|cache| cache.by_name(folder, name))
     }
 
     /// All machines, in no order.
     pub fn all(&self) -> Vec<Arc<Vm>> {
-        Vec::new()
+        self.shared().state.read().cache.all().cloned().collect()
     }
 
     /// Where the machine with that instance UUID is: from the cache, else by one question to vCenter.
-    pub async fn locate(&self, _instance_uuid: Uuid) -> Result<Location> {
-        Ok(Location::Gone)
+    pub async fn locate(&self, instance_uuid: Uuid) -> Result<Location> {
+        if let Presence::Present(vm) = self.by_uuid(instance_uuid) {
+            return Ok(Location::Here(vm));
+        }
+        let client = self.client();
+        let Some(moref) = client.find_by_uuid(instance_uuid, true).await? else { return Ok(Location::Gone) };
+        if let Presence::Present(vm) = self.vm(&moref) {
+            return Ok(Location::Here(vm));
+        }
+        match client.retrieve(std::slice::from_ref(&moref), vm::PATHS).await {
+            Ok(found) => {
+                let mut vm = Vm::new(moref);
+                for (path, value) in found.into_iter().flat_map(crate::ObjectContent::into_properties) {
+                    vm.set(&path, &value, &self.shared().options.extra_config);
+                }
+                Ok(Location::Elsewhere(Arc::new(vm)))
+            }
+            Err(error) if error.is_not_found() => Ok(Location::Gone),
+            Err(error) => Err(error),
+        }
     }
 
     /// Waits until the machine is in the cache, as after its clone.
-    pub async fn entered(&self, moref: &MoRef, _deadline: Duration) -> Result<Arc<Vm>> {
-        Err(stub(moref))
+    pub async fn entered(&self, moref: &MoRef, deadline: Duration) -> Result<Arc<Vm>> {
+        let mut revision = self.shared().revision.subscribe();
+        let entered = async {
+            loop {
+                revision.borrow_and_update();
+                if let Presence::Present(vm) = self.vm(moref) {
+                    return vm;
+                }
+                if revision.changed().await.is_err() {
+                    std::future::pending::<()>().await;
+                }
+            }
+        };
+        tokio::time::timeout(deadline, entered).await.map_err(|_| {
+            self.trouble().unwrap_or_else(|| Error::new("WaitForUpdatesEx", Kind::TimedOut)).on(moref)
+        })
     }
 
     /// Reads what happens from now on.
     pub fn subscribe(&self) -> Changes {
-        Changes {}
+        self.shared().subscribe()
     }
 
-    /// Waits for the end of a task; its failure is the error, on the object that the task works on.
+    /// Waits for the end of a task; its failure is the error.
     ///
-    /// `NotFound` means that vCenter has forgotten the task: look at the object.
+    /// `NotFound` of the task itself means that vCenter has forgotten it: look at the object.
     pub async fn task(&self, task: &MoRef) -> Result<TaskResult> {
-        Err(stub(task))
+        let outcome = self.shared().wait_for_task(task);
+        outcome.await.unwrap_or_else(|_| Err(Error::new("Task", Kind::Canceled).on(task)))
     }
 
     /// The client that it reads through.
     pub fn client(&self) -> &Client {
-        &self.client
+        &self.shared().client
     }
 
-    /// Ends the stream and removes the views from vCenter.
-    pub async fn stop(&self) {}
-}
-
-fn stub(object: &MoRef) -> Error {
-    Error::new("WaitForUpdatesEx", Kind::Unsupported { what: "not written yet".into() }).on(object)
-}
-
-/// The changes that one subscriber has not read yet.
-pub struct Changes {}
-
-impl Changes {
-    /// Waits for changes and takes them all, one per machine. `None` when the inventory has stopped.
-    pub async fn next(&mut self) -> Option<Vec<Change>> {
-        std::future::pending().await
+    /// Ends the stream. The views go with the session.
+    pub async fn stop(&self) {
+        self.handle.end();
+        if let Ok(collector) = self.client().service("propertyCollector") {
+            // The connection may be gone with the session; then the wait is, too.
+            drop(self.client().call(&collector, "CancelWaitForUpdates", None).await);
+        }
     }
 }

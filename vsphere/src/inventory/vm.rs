@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
-use crate::{Allocation, ManagedBy, MoRef};
+use crate::spec::unescape_name;
+use crate::{Allocation, ManagedBy, MoRef, Value};
 
 /// A virtual machine or a template as vCenter told last.
 #[derive(Clone, Debug, PartialEq)]
@@ -112,4 +114,193 @@ pub enum GuestInfo {
     Redacted,
     /// There is one; the first eight bytes of its SHA-256.
     Present(u64),
+}
+
+/// What the stream is asked for. Leaf properties only: whole ones bring enumerations that break readers.
+pub(super) const PATHS: &[&str] = &[
+    "name",
+    "parent",
+    "resourcePool",
+    "runtime.host",
+    "runtime.powerState",
+    "runtime.connectionState",
+    "config.template",
+    "config.uuid",
+    "config.instanceUuid",
+    "config.managedBy",
+    "config.extraConfig",
+    "config.hardware.numCPU",
+    "config.hardware.memoryMB",
+    "config.cpuAllocation",
+    "config.memoryAllocation",
+    "config.changeVersion",
+    "config.version",
+    "guest.ipAddress",
+    "guest.hostName",
+    "guest.toolsRunningStatus",
+    "guest.net",
+    "guestHeartbeatStatus",
+];
+
+/// Of guestinfo only what the guest itself reports is kept with its value.
+const REPORTED: [&str; 2] = ["guestinfo.local-", "guestinfo.vmservice."];
+/// Kept as a digest.
+const BOOTSTRAP: [&str; 3] = ["guestinfo.metadata", "guestinfo.userdata", "guestinfo.vendordata"];
+
+impl Vm {
+    pub(super) fn new(moref: MoRef) -> Self {
+        Self {
+            moref,
+            name: String::new(),
+            folder: None,
+            pool: None,
+            host: None,
+            template: false,
+            power_state: None,
+            connection_state: String::new(),
+            uuid: None,
+            instance_uuid: None,
+            managed_by: None,
+            extra_config: BTreeMap::new(),
+            guestinfo: BTreeMap::new(),
+            num_cpus: 0,
+            memory_mib: 0,
+            cpu_allocation: Allocation::default(),
+            memory_allocation: Allocation::default(),
+            change_version: String::new(),
+            hardware_version: String::new(),
+            guest: Guest::default(),
+        }
+    }
+
+    /// Sets one property; null unsets it. Paths that nobody asked for are ignored.
+    pub(super) fn set(&mut self, path: &str, value: &Value, keep: &[String]) {
+        let text = || value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
+        let uuid = || value.as_str().and_then(|text| Uuid::try_parse(text).ok());
+        match path {
+            "name" => self.name = unescape_name(value.as_str().unwrap_or_default()),
+            "parent" => self.folder = value.as_moref().cloned(),
+            "resourcePool" => self.pool = value.as_moref().cloned(),
+            "runtime.host" => self.host = value.as_moref().cloned(),
+            "runtime.powerState" => self.power_state = power_state(value),
+            "runtime.connectionState" => self.connection_state = text().unwrap_or_default(),
+            "config.template" => self.template = value.as_bool().unwrap_or(false),
+            "config.uuid" => self.uuid = uuid(),
+            "config.instanceUuid" => self.instance_uuid = uuid(),
+            "config.managedBy" => self.managed_by = managed_by(value),
+            "config.extraConfig" => self.set_extra_config(value, keep),
+            "config.hardware.numCPU" => self.num_cpus = number(value),
+            "config.hardware.memoryMB" => self.memory_mib = number(value),
+            "config.cpuAllocation" => self.cpu_allocation = allocation(value),
+            "config.memoryAllocation" => self.memory_allocation = allocation(value),
+            "config.changeVersion" => self.change_version = text().unwrap_or_default(),
+            "config.version" => self.hardware_version = text().unwrap_or_default(),
+            "guest.ipAddress" => self.guest.ip = text(),
+            "guest.hostName" => self.guest.host_name = text(),
+            "guest.toolsRunningStatus" => self.guest.tools = tools(value),
+            "guest.net" => self.guest.nics = value.items().iter().filter_map(nic).collect(),
+            "guestHeartbeatStatus" => self.guest.heartbeat = text(),
+            _ => {}
+        }
+    }
+
+    fn set_extra_config(&mut self, value: &Value, keep: &[String]) {
+        self.extra_config.clear();
+        self.guestinfo.clear();
+        for option in value.items() {
+            if let Some(key) = option.get("key").as_str() {
+                self.set_option(key, option.get("value").as_str().unwrap_or_default(), keep);
+            }
+        }
+    }
+
+    fn set_option(&mut self, key: &str, value: &str, keep: &[String]) {
+        let begins = |prefix: &str| key.starts_with(prefix);
+        if BOOTSTRAP.contains(&key) {
+            self.guestinfo.insert(key.to_owned(), GuestInfo::of(value));
+        } else if if begins("guestinfo.") {
+            REPORTED.into_iter().any(begins)
+        } else {
+            keep.iter().any(|prefix| begins(prefix))
+        } {
+            self.extra_config.insert(key.to_owned(), value.to_owned());
+        }
+    }
+}
+
+impl GuestInfo {
+    /// What is known of a bootstrap key with that value.
+    pub fn of(value: &str) -> Self {
+        match value.trim() {
+            "" => Self::Empty,
+            "---" => Self::Redacted,
+            text => {
+                let digest = Sha256::digest(text);
+                Self::Present(digest.iter().take(8).fold(0, |sum, byte| sum << 8 | u64::from(*byte)))
+            }
+        }
+    }
+}
+
+fn number<T: TryFrom<i64> + Default>(value: &Value) -> T {
+    value.as_i64().and_then(|number| number.try_into().ok()).unwrap_or_default()
+}
+
+fn power_state(value: &Value) -> Option<PowerState> {
+    match value.as_str()? {
+        "poweredOn" => Some(PowerState::On),
+        "poweredOff" => Some(PowerState::Off),
+        "suspended" => Some(PowerState::Suspended),
+        _ => None,
+    }
+}
+
+fn tools(value: &Value) -> Option<ToolsState> {
+    match value.as_str()? {
+        "guestToolsRunning" => Some(ToolsState::Running),
+        "guestToolsNotRunning" => Some(ToolsState::NotRunning),
+        "guestToolsExecutingScripts" => Some(ToolsState::ExecutingScripts),
+        _ => None,
+    }
+}
+
+fn managed_by(value: &Value) -> Option<ManagedBy> {
+    let extension_key = value.get("extensionKey").as_str()?.to_owned();
+    Some(ManagedBy { extension_key, kind: value.get("type").as_str().unwrap_or_default().to_owned() })
+}
+
+fn allocation(value: &Value) -> Allocation {
+    Allocation {
+        reservation: value.get("reservation").as_i64(),
+        expandable: value.get("expandableReservation").as_bool(),
+        limit: value.get("limit").as_i64(),
+    }
+}
+
+/// A bridge or a tunnel inside the guest has no device: a Kubernetes node makes dozens of them.
+fn nic(value: &Value) -> Option<GuestNic> {
+    let device_key = i32::try_from(value.get("deviceConfigId").as_i64()?).ok()?;
+    if device_key < 0 {
+        return None;
+    }
+    let text = |name: &str| value.get(name).as_str().unwrap_or_default().to_owned();
+    let with_prefix = value.get("ipConfig").get("ipAddress").items().iter().filter_map(|address| {
+        let ip = address.get("ipAddress").as_str()?;
+        Some(match address.get("prefixLength").as_i64() {
+            Some(length) => format!("{ip}/{length}"),
+            None => ip.to_owned(),
+        })
+    });
+    let mut addresses: Vec<String> = with_prefix.collect();
+    if addresses.is_empty() {
+        addresses =
+            value.get("ipAddress").items().iter().filter_map(Value::as_str).map(str::to_owned).collect();
+    }
+    Some(GuestNic {
+        device_key,
+        mac: text("macAddress"),
+        network: text("network"),
+        connected: value.get("connected").as_bool().unwrap_or(false),
+        addresses,
+    })
 }

@@ -1,0 +1,78 @@
+//! Which form of the Automation API the server has.
+
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use crate::config::PathStyle;
+use crate::http::Answer;
+
+/// The form of one call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    Api,
+    Rest,
+}
+
+/// What is known about the server.
+pub(crate) struct Style(AtomicU8);
+
+const UNKNOWN: u8 = 0;
+const API: u8 = 1;
+const REST: u8 = 2;
+
+impl Style {
+    pub fn new(style: PathStyle) -> Self {
+        Self(AtomicU8::new(match style {
+            PathStyle::Auto => UNKNOWN,
+            PathStyle::Api => API,
+            PathStyle::Rest => REST,
+        }))
+    }
+
+    pub fn form(&self) -> Form {
+        if self.0.load(Ordering::Relaxed) == REST { Form::Rest } else { Form::Api }
+    }
+
+    /// Learns from the first answer; true if the call must be made again in the other form.
+    ///
+    /// Only an answer of the API itself has an `error_type`: a bare 404 or a redirect means that there is no `/api`.
+    pub fn learn(&self, form: Form, answer: &Answer) -> bool {
+        if form == Form::Rest || self.0.load(Ordering::Relaxed) == API {
+            return false;
+        }
+        let missing = matches!(answer.status, 301 | 302 | 307 | 308 | 404 | 405)
+            && !answer.body.windows(10).any(|window| window == b"error_type");
+        if missing {
+            self.0.store(REST, Ordering::Relaxed);
+        } else if answer.status < 300 {
+            self.0.store(API, Ordering::Relaxed);
+        }
+        missing
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(status: u16, body: &'static str) -> Answer {
+        Answer { status, session: None, body: body.into() }
+    }
+
+    #[test]
+    fn a_server_without_api_is_asked_the_old_way() {
+        let style = Style::new(PathStyle::Auto);
+        assert!(!style.learn(Form::Api, &answer(503, "")));
+        assert!(style.learn(Form::Api, &answer(404, "404 page not found")));
+        assert_eq!(style.form(), Form::Rest);
+        assert!(!style.learn(Form::Rest, &answer(404, "")));
+    }
+
+    #[test]
+    fn what_does_not_exist_is_no_reason_to_change() {
+        let style = Style::new(PathStyle::Auto);
+        assert!(!style.learn(Form::Api, &answer(404, r#"{"error_type":"NOT_FOUND"}"#)));
+        assert!(!style.learn(Form::Api, &answer(200, "[]")));
+        assert!(!style.learn(Form::Api, &answer(404, "404 page not found")));
+        assert_eq!(style.form(), Form::Api);
+    }
+}

@@ -1,0 +1,162 @@
+//! The views and the filter that a session needs, and how a folder is added to them.
+
+use std::sync::Arc;
+
+use super::shared::{Built, Shared};
+use super::update::{Kind as UpdateKind, ObjectUpdate};
+use super::vm::PATHS;
+use crate::http::Lane;
+use crate::session::Live;
+use crate::spec::{filter_spec, object_spec, property_spec, traversal};
+use crate::{Error, Kind, MoRef, Object, ObjectContent, Result, Value};
+
+const TASK_PATHS: &[&str] = &["info.state", "info.error", "info.result"];
+/// Sessions may be lost while a folder is added, but not for ever.
+const TRIES: u32 = 4;
+
+/// Makes everything anew in the session in use.
+pub(super) async fn build(shared: &Shared) -> Result<Built> {
+    let client = &shared.client;
+    let live = client.live().await?;
+    let collector = client.service("propertyCollector")?;
+    let roots = shared.state.read().roots.clone();
+    let mut views = Vec::with_capacity(roots.len());
+    let mut seen = Vec::with_capacity(roots.len());
+    for root in roots {
+        match container_view(shared, &live, &root).await {
+            Ok(view) => {
+                views.push(view);
+                seen.push(root);
+            }
+            // Its machines are gone with it; who asks for them hears so from vCenter.
+            Err(error) if error.is_not_found() => {
+                tracing::warn!(folder = %root, "folder does not exist, nothing is watched there");
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    let containers = list_view(shared, &live, views).await?;
+    let task_list = list_view(shared, &live, Vec::new()).await?;
+    let args = Object::new("CreateFilterRequestType")
+        .with("spec", stream_spec(&containers, &task_list))
+        .with("partialUpdates", false);
+    call(shared, &live, &collector, "CreateFilter", args).await?;
+    Ok(Built { live, collector, containers, task_list, roots: parking_lot::Mutex::new(seen) })
+}
+
+/// All machines in all containers, and all tasks in the list.
+fn stream_spec(containers: &MoRef, task_list: &MoRef) -> Value {
+    let machines = traversal("ContainerView", "view", Vec::new());
+    let containers = object_spec(containers, true, vec![traversal("ListView", "view", vec![machines])]);
+    let tasks = object_spec(task_list, true, vec![traversal("ListView", "view", Vec::new())]);
+    let properties = vec![property_spec("VirtualMachine", PATHS), property_spec("Task", TASK_PATHS)];
+    filter_spec(properties, vec![containers, tasks], false)
+}
+
+async fn container_view(shared: &Shared, live: &Live, folder: &MoRef) -> Result<MoRef> {
+    let args = Object::new("CreateContainerViewRequestType")
+        .with("container", folder)
+        .with("type", vec!["VirtualMachine"])
+        .with("recursive", true);
+    let manager = shared.client.service("viewManager")?;
+    let view =
+        call(shared, live, &manager, "CreateContainerView", args).await.map_err(|error| error.on(folder))?;
+    reference(&view, "CreateContainerView")
+}
+
+async fn list_view(shared: &Shared, live: &Live, members: Vec<MoRef>) -> Result<MoRef> {
+    let args = Object::new("CreateListViewRequestType").with_list("obj", members);
+    let manager = shared.client.service("viewManager")?;
+    reference(&call(shared, live, &manager, "CreateListView", args).await?, "CreateListView")
+}
+
+fn reference(value: &Value, method: &'static str) -> Result<MoRef> {
+    value.as_moref().cloned().ok_or_else(|| crate::methods::unexpected(method, "no reference in the answer"))
+}
+
+pub(super) async fn call(
+    shared: &Shared,
+    live: &Live,
+    target: &MoRef,
+    method: &'static str,
+    args: Object,
+) -> Result<Value> {
+    let timeout = shared.client.config().call_timeout;
+    shared.client.call_in(live, Lane::Calls, target, method, Some(args), timeout).await
+}
+
+/// Adds a folder to the views in use and reads its machines once.
+///
+/// The stream does not say when it has told all of a new folder, so the folder is read beside it.
+pub(super) async fn add_root(shared: &Shared, folder: &MoRef) -> Result<()> {
+    let _one = shared.adding.lock().await;
+    if !shared.state.read().roots.contains(folder) {
+        shared.state.write().roots.push(folder.clone());
+    }
+    let mut last = None;
+    for _ in 0..TRIES {
+        let built = built(shared).await?;
+        if built.roots.lock().contains(folder) {
+            return Ok(());
+        }
+        match extend(shared, &built, folder).await {
+            Ok(()) => {
+                built.roots.lock().push(folder.clone());
+                return Ok(());
+            }
+            Err(error) if matches!(error.kind(), Kind::NotFound { missing: Some(missing) } if missing == folder) =>
+            {
+                shared.state.write().roots.retain(|root| root != folder);
+                return Err(error);
+            }
+            Err(error) => {
+                // Most likely the session went; the stream finds out and builds anew, with this folder.
+                shared.broken.notify_one();
+                let mut changes = shared.built.subscribe();
+                let timeout = shared.client.config().call_timeout;
+                let other = changes.wait_for(|now| !now.as_ref().is_some_and(|now| Arc::ptr_eq(now, &built)));
+                drop(tokio::time::timeout(timeout, other).await);
+                last = Some(error);
+            }
+        }
+    }
+    Err(last.unwrap_or_else(|| Error::new("AddRoot", Kind::TimedOut)).on(folder))
+}
+
+/// The views in use, once the cache is complete.
+async fn built(shared: &Shared) -> Result<Arc<Built>> {
+    let timeout = shared.client.config().call_timeout;
+    let wait = async {
+        let mut status = shared.status.subscribe();
+        loop {
+            // The sender lives as long as we do.
+            drop(status.wait_for(|status| status.complete).await);
+            if let Some(built) = shared.built.borrow().clone() {
+                return built;
+            }
+            drop(status.changed().await);
+        }
+    };
+    tokio::time::timeout(timeout, wait).await.map_err(|_| {
+        let trouble = shared.state.read().trouble.clone();
+        trouble.unwrap_or_else(|| Error::new("CreateContainerView", Kind::TimedOut))
+    })
+}
+
+async fn extend(shared: &Shared, built: &Built, folder: &MoRef) -> Result<()> {
+    let view = container_view(shared, &built.live, folder).await?;
+    shared.state.write().cache.reading();
+    let args = Object::new("ModifyListViewRequestType").with("add", vec![view.clone()]);
+    call(shared, &built.live, &built.containers, "ModifyListView", args).await?;
+    let machines = object_spec(&view, true, vec![traversal("ContainerView", "view", Vec::new())]);
+    let spec = filter_spec(vec![property_spec("VirtualMachine", PATHS)], vec![machines], false);
+    let found = shared.client.retrieve_spec(spec).await?;
+    let updates = found.into_iter().map(as_enter).collect();
+    let deltas = shared.state.write().cache.read(updates);
+    shared.publish(&deltas);
+    Ok(())
+}
+
+fn as_enter(content: ObjectContent) -> ObjectUpdate {
+    ObjectUpdate { obj: content.obj.clone(), kind: UpdateKind::Enter, changes: content.into_properties() }
+}

@@ -1,0 +1,144 @@
+//! What a subscriber has not read yet.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use super::Change;
+use super::cache::Delta;
+use super::vm::Vm;
+use crate::MoRef;
+
+type BeforeAfter = (Option<Arc<Vm>>, Option<Arc<Vm>>);
+
+/// The changes that one subscriber has not read yet.
+pub struct Changes {
+    unread: Arc<Unread>,
+}
+
+#[derive(Default)]
+struct Unread {
+    state: Mutex<State>,
+    wake: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    machines: HashMap<MoRef, BeforeAfter>,
+    complete: Option<bool>,
+    closed: bool,
+}
+
+impl Changes {
+    /// Waits for changes and takes them all, one per machine. `None` when the inventory has stopped.
+    pub async fn next(&mut self) -> Option<Vec<Change>> {
+        loop {
+            {
+                let mut state = self.unread.state.lock();
+                let changes = state.take();
+                if !changes.is_empty() {
+                    return Some(changes);
+                }
+                if state.closed {
+                    return None;
+                }
+            }
+            self.unread.wake.notified().await;
+        }
+    }
+}
+
+impl State {
+    fn take(&mut self) -> Vec<Change> {
+        let machines = std::mem::take(&mut self.machines).into_iter();
+        let mut changes: Vec<Change> =
+            machines.map(|(moref, (was, now))| Change::Vm { moref, was, now }).collect();
+        match self.complete.take() {
+            Some(true) => changes.push(Change::Complete),
+            Some(false) => changes.push(Change::Incomplete),
+            None => {}
+        }
+        changes
+    }
+
+    /// What was before the first unread change, and what is after the last.
+    fn add(&mut self, delta: &Delta) {
+        let entry = self.machines.entry(delta.moref.clone()).or_insert_with(|| (delta.was.clone(), None));
+        entry.1.clone_from(&delta.now);
+        if entry.0 == entry.1 {
+            self.machines.remove(&delta.moref);
+        }
+    }
+}
+
+/// Everyone who reads the changes.
+#[derive(Default)]
+pub(super) struct Subscribers(Mutex<Vec<Weak<Unread>>>);
+
+impl Subscribers {
+    pub fn subscribe(&self) -> Changes {
+        let unread = Arc::new(Unread::default());
+        self.0.lock().push(Arc::downgrade(&unread));
+        Changes { unread }
+    }
+
+    pub fn tell(&self, deltas: &[Delta], complete: Option<bool>) {
+        if deltas.is_empty() && complete.is_none() {
+            return;
+        }
+        self.each(|state| {
+            for delta in deltas {
+                state.add(delta);
+            }
+            if complete.is_some() {
+                state.complete = complete;
+            }
+        });
+    }
+
+    pub fn close(&self) {
+        self.each(|state| state.closed = true);
+    }
+
+    fn each(&self, mut change: impl FnMut(&mut State)) {
+        self.0.lock().retain(|subscriber| {
+            let Some(unread) = subscriber.upgrade() else { return false };
+            change(&mut unread.state.lock());
+            unread.wake.notify_one();
+            true
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt;
+
+    use super::*;
+
+    fn vm(name: &str) -> Option<Arc<Vm>> {
+        let mut vm = Vm::new(MoRef::vm("vm-1"));
+        vm.name = name.into();
+        Some(Arc::new(vm))
+    }
+
+    #[test]
+    fn changes_of_one_machine_are_one() {
+        let subscribers = Subscribers::default();
+        let mut changes = subscribers.subscribe();
+        let delta = |was, now| Delta { moref: MoRef::vm("vm-1"), was, now };
+        assert!(changes.next().now_or_never().is_none());
+        subscribers.tell(&[delta(vm("a"), vm("b"))], None);
+        subscribers.tell(&[delta(vm("b"), vm("c"))], Some(true));
+        let expected =
+            vec![Change::Vm { moref: MoRef::vm("vm-1"), was: vm("a"), now: vm("c") }, Change::Complete];
+        assert_eq!(changes.next().now_or_never(), Some(Some(expected)));
+
+        subscribers.tell(&[delta(None, vm("c")), delta(vm("c"), None)], None);
+        assert!(changes.next().now_or_never().is_none(), "it came and went unseen");
+        subscribers.close();
+        assert_eq!(changes.next().now_or_never(), Some(None));
+    }
+}

@@ -1,0 +1,161 @@
+//! What the stream writes and everybody reads.
+
+use std::sync::Arc;
+
+use parking_lot::{Mutex, RwLock};
+use tokio::sync::{Mutex as AsyncMutex, Notify, oneshot, watch};
+
+use super::cache::{Cache, Delta};
+use super::changes::{Changes, Subscribers};
+use super::tasks::{Outcome, Tasks};
+use super::update::UpdateSet;
+use super::{Options, Presence, Vm};
+use crate::session::Live;
+use crate::{Client, Error, MoRef};
+
+pub(super) struct Shared {
+    pub client: Client,
+    pub options: Options,
+    pub state: RwLock<State>,
+    pub tasks: Mutex<Tasks>,
+    /// Somebody waits for a task that vCenter's list lacks.
+    pub tasks_due: Notify,
+    /// The views and the filter in use, while there are any.
+    pub built: watch::Sender<Option<Arc<Built>>>,
+    /// The views or the filter are found to be gone.
+    pub broken: Notify,
+    pub status: watch::Sender<Status>,
+    /// Grows with every read that changed the cache.
+    pub revision: watch::Sender<u64>,
+    /// One root is added at a time.
+    pub adding: AsyncMutex<()>,
+    subscribers: Subscribers,
+}
+
+pub(super) struct State {
+    pub cache: Cache,
+    pub roots: Vec<MoRef>,
+    pub trouble: Option<Error>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Status {
+    pub complete: bool,
+    pub generation: u64,
+}
+
+/// What was made in vCenter for one session; it ends with the session.
+pub(super) struct Built {
+    pub live: Live,
+    pub collector: MoRef,
+    /// The ListView of ContainerViews.
+    pub containers: MoRef,
+    /// The ListView of tasks.
+    pub task_list: MoRef,
+    /// The roots that have a ContainerView.
+    pub roots: Mutex<Vec<MoRef>>,
+}
+
+impl Shared {
+    pub fn new(client: Client, roots: Vec<MoRef>, options: Options) -> Self {
+        let cache = Cache::new(options.extra_config.clone());
+        Self {
+            client,
+            options,
+            state: RwLock::new(State { cache, roots, trouble: None }),
+            tasks: Mutex::default(),
+            tasks_due: Notify::new(),
+            built: watch::Sender::new(None),
+            broken: Notify::new(),
+            status: watch::Sender::new(Status::default()),
+            revision: watch::Sender::new(0),
+            adding: AsyncMutex::new(()),
+            subscribers: Subscribers::default(),
+        }
+    }
+
+    pub fn presence(&self, find: impl FnOnce(&Cache) -> Option<&Arc<Vm>>) -> Presence {
+        if !self.status.borrow().complete {
+            return Presence::Unknown;
+        }
+        match find(&self.state.read().cache) {
+            Some(vm) => Presence::Present(vm.clone()),
+            None => Presence::Absent,
+        }
+    }
+
+    pub fn subscribe(&self) -> Changes {
+        self.subscribers.subscribe()
+    }
+
+    pub fn wait_for_task(&self, task: &MoRef) -> oneshot::Receiver<Outcome> {
+        let (outcome, due) = {
+            let mut tasks = self.tasks.lock();
+            (tasks.wait(task), tasks.due())
+        };
+        if due {
+            self.tasks_due.notify_one();
+        }
+        outcome
+    }
+
+    /// Applies one read of the stream; machines before tasks, so that whoever awaits a clone finds it.
+    pub fn apply(&self, set: UpdateSet) {
+        let (tasks, machines): (Vec<_>, Vec<_>) =
+            set.objects.into_iter().partition(|update| update.obj.kind() == "Task");
+        let deltas: Vec<Delta> = {
+            let cache = &mut self.state.write().cache;
+            machines.into_iter().filter_map(|update| cache.apply(update)).collect()
+        };
+        self.publish(&deltas);
+        if !tasks.is_empty() {
+            let mut waiting = self.tasks.lock();
+            for update in tasks {
+                waiting.apply(update);
+            }
+        }
+    }
+
+    pub fn publish(&self, deltas: &[Delta]) {
+        if deltas.is_empty() {
+            return;
+        }
+        let machines = self.state.read().cache.len();
+        self.client.config().metrics.machines.set(i64::try_from(machines).unwrap_or(i64::MAX));
+        self.revision.send_modify(|revision| *revision += 1);
+        self.subscribers.tell(deltas, None);
+    }
+
+    /// Everything is told anew from here on.
+    pub fn begin(&self) {
+        self.state.write().cache.begin();
+        self.set_complete(false);
+        self.status.send_modify(|status| status.generation += 1);
+    }
+
+    /// Everything has been told.
+    pub fn finish(&self) {
+        let gone = {
+            let mut state = self.state.write();
+            state.trouble = None;
+            state.cache.finish()
+        };
+        self.publish(&gone);
+        self.set_complete(true);
+    }
+
+    pub fn set_complete(&self, complete: bool) {
+        let changed = self
+            .status
+            .send_if_modified(|status| std::mem::replace(&mut status.complete, complete) != complete);
+        if changed {
+            self.revision.send_modify(|revision| *revision += 1);
+            self.subscribers.tell(&[], Some(complete));
+        }
+    }
+
+    pub fn close(&self) {
+        self.tasks.lock().abandon();
+        self.subscribers.close();
+    }
+}

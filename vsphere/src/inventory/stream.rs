@@ -1,0 +1,144 @@
+//! The long poll, and what is done when it breaks.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::build::build;
+use super::pace::Pace;
+use super::shared::{Built, Shared};
+use super::update::UpdateSet;
+use crate::client::pause;
+use crate::http::Lane;
+use crate::{Error, Kind, Object, Result};
+
+/// vCenter may answer this much later than it was asked to.
+const GRACE: Duration = Duration::from_secs(30);
+/// Objects per answer; more come in the next one at once.
+const PAGE: u32 = 250;
+/// Polls that may fail for want of a connection before the views are doubted.
+const LOST: u32 = 20;
+
+/// Builds, follows, and begins anew whenever the session or the server is another.
+pub(super) async fn run(shared: Arc<Shared>) {
+    let mut failures = 0;
+    loop {
+        shared.begin();
+        let error = match build(&shared).await {
+            Ok(built) => {
+                let (error, worked) = watch(&shared, built).await;
+                if worked {
+                    failures = 0;
+                }
+                error
+            }
+            Err(error) => error,
+        };
+        shared.set_complete(false);
+        tracing::debug!(%error, "inventory is rebuilt");
+        let lost_session = *error.kind() == Kind::NotAuthenticated;
+        shared.state.write().trouble = Some(error);
+        failures += 1;
+        if failures > 1 || !lost_session {
+            tokio::time::sleep(pause(failures)).await;
+        }
+    }
+}
+
+/// Follows the stream; says why it ended and whether it ever was complete.
+async fn watch(shared: &Shared, built: Built) -> (Error, bool) {
+    let built = Arc::new(built);
+    {
+        let mut tasks = shared.tasks.lock();
+        tasks.list_is_new();
+    }
+    shared.built.send_replace(Some(built.clone()));
+    shared.tasks_due.notify_one();
+    let mut complete = false;
+    let mut epochs = shared.client.epochs();
+    let epoch = built.live.epoch;
+    let error = tokio::select! {
+        error = follow(shared, &built, &mut complete) => error,
+        _ = epochs.wait_for(|now| *now != epoch) => Error::new("WaitForUpdatesEx", Kind::NotAuthenticated),
+        () = shared.broken.notified() => Error::new("WaitForUpdatesEx", Kind::Canceled),
+    };
+    shared.built.send_replace(None);
+    if *error.kind() == Kind::NotAuthenticated {
+        // Whoever is first logs in; what comes of it shows when the views are built.
+        drop(shared.client.renew(epoch).await);
+    }
+    (error, complete)
+}
+
+async fn follow(shared: &Shared, built: &Built, complete: &mut bool) -> Error {
+    let mut pace = Pace::new(shared.options.burst, shared.options.pace);
+    let mut version = String::new();
+    let mut truncated = false;
+    let mut failures = 0;
+    loop {
+        if !truncated {
+            pace.turn().await;
+        }
+        // The first reads must not wait: nothing below the roots is an answer, too.
+        let wait = if shared.status.borrow().complete {
+            shared.client.config().poll_timeout
+        } else {
+            Duration::ZERO
+        };
+        match poll(shared, built, &version, wait).await {
+            Ok(set) => {
+                failures = 0;
+                truncated = set.as_ref().is_some_and(|set| set.truncated);
+                if let Some(set) = set {
+                    version.clone_from(&set.version);
+                    shared.apply(set);
+                }
+                if !truncated && !shared.status.borrow().complete {
+                    shared.finish();
+                    *complete = true;
+                }
+                shared.state.write().trouble = None;
+            }
+            Err(error) if is_stale(&error) => {
+                version.clear();
+                truncated = false;
+                shared.begin();
+            }
+            // vCenter answers again for the same version, so nothing is lost with an answer.
+            Err(error) if is_passing(&error) && failures < LOST => {
+                failures += 1;
+                truncated = false;
+                tracing::debug!(%error, "poll is repeated");
+                shared.state.write().trouble = Some(error);
+                tokio::time::sleep(pause(failures)).await;
+            }
+            Err(error) => return error,
+        }
+    }
+}
+
+async fn poll(shared: &Shared, built: &Built, version: &str, wait: Duration) -> Result<Option<UpdateSet>> {
+    let seconds = u32::try_from(wait.as_secs()).unwrap_or(u32::MAX);
+    let options = Object::new("WaitOptions").with("maxWaitSeconds", seconds).with("maxObjectUpdates", PAGE);
+    let args = Object::new("WaitForUpdatesExRequestType").with("version", version).with("options", options);
+    let answer = shared
+        .client
+        .call_in(&built.live, Lane::Poll, &built.collector, "WaitForUpdatesEx", Some(args), wait + GRACE)
+        .await?;
+    Ok(UpdateSet::read(answer))
+}
+
+/// The collector does not know the version: it tells everything again from the empty one.
+fn is_stale(error: &Error) -> bool {
+    error.fault().is_some_and(|fault| fault.type_name == "InvalidCollectorVersion")
+}
+
+fn is_passing(error: &Error) -> bool {
+    matches!(
+        error.kind(),
+        Kind::Unreachable { .. }
+            | Kind::Overloaded
+            | Kind::AnswerLost { .. }
+            | Kind::TimedOut
+            | Kind::Tls { .. }
+    )
+}

@@ -1,0 +1,77 @@
+//! Tells vCenter's list which tasks are waited for, many at a time.
+
+use std::sync::Arc;
+
+use super::build::call;
+use super::pace::Pace;
+use super::shared::{Built, Shared};
+use super::tasks::Batch;
+use crate::client::pause;
+use crate::{Error, Kind, Object, Result, Value};
+
+pub(super) async fn run(shared: Arc<Shared>) {
+    let mut pace = Pace::new(shared.options.burst, shared.options.pace);
+    let mut failures = 0;
+    loop {
+        while !shared.tasks.lock().due() {
+            shared.tasks_due.notified().await;
+        }
+        pace.turn().await;
+        let Some(built) = built(&shared).await else { return };
+        let batch = shared.tasks.lock().batch();
+        if batch.add.is_empty() {
+            shared.tasks.lock().put_back(batch);
+            continue;
+        }
+        match tell(&shared, &built, &batch).await {
+            Ok(unknown) => {
+                failures = 0;
+                let mut tasks = shared.tasks.lock();
+                for task in unknown.items().iter().filter_map(Value::as_moref) {
+                    tasks.forgotten(task);
+                }
+            }
+            Err(error) => {
+                failures += 1;
+                shared.tasks.lock().put_back(batch);
+                mend(&shared, &built, &error).await;
+                tokio::time::sleep(pause(failures)).await;
+            }
+        }
+    }
+}
+
+async fn built(shared: &Shared) -> Option<Arc<Built>> {
+    let mut built = shared.built.subscribe();
+    built.wait_for(Option::is_some).await.ok().and_then(|built| built.clone())
+}
+
+/// Answers with those that vCenter does not know.
+async fn tell(shared: &Shared, built: &Built, batch: &Batch) -> Result<Value> {
+    let args = Object::new("ModifyListViewRequestType")
+        .with_list("add", batch.add.clone())
+        .with_list("remove", batch.remove.clone());
+    call(shared, &built.live, &built.task_list, "ModifyListView", args).await
+}
+
+/// A lost connection mends itself; anything else means that the list is gone.
+async fn mend(shared: &Shared, built: &Arc<Built>, error: &Error) {
+    tracing::debug!(%error, "list of tasks is not updated");
+    let passing = matches!(
+        error.kind(),
+        Kind::Unreachable { .. }
+            | Kind::Overloaded
+            | Kind::AnswerLost { .. }
+            | Kind::TimedOut
+            | Kind::Tls { .. }
+    );
+    if !passing {
+        let same = shared.built.borrow().as_ref().is_some_and(|now| Arc::ptr_eq(now, built));
+        if same {
+            if *error.kind() == Kind::NotAuthenticated {
+                drop(shared.client.renew(built.live.epoch).await);
+            }
+            shared.broken.notify_one();
+        }
+    }
+}

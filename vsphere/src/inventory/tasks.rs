@@ -1,0 +1,126 @@
+//! Tasks that somebody waits for, as a state machine.
+
+use std::collections::HashMap;
+
+use tokio::sync::oneshot;
+
+use super::TaskResult;
+use super::update::{Kind as UpdateKind, ObjectUpdate};
+use crate::{Error, Fault, Kind, MoRef, Result, Value};
+
+pub(super) type Outcome = Result<TaskResult>;
+
+/// Tasks by reference, until they have ended.
+#[derive(Default)]
+pub(super) struct Tasks {
+    pending: HashMap<MoRef, Pending>,
+    /// Not in vCenter's list yet.
+    to_add: Vec<MoRef>,
+    /// Ended, and still in vCenter's list.
+    to_remove: Vec<MoRef>,
+}
+
+#[derive(Default)]
+struct Pending {
+    state: String,
+    error: Value,
+    result: Value,
+    waiters: Vec<oneshot::Sender<Outcome>>,
+}
+
+/// What vCenter's list of tasks must learn.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Batch {
+    pub add: Vec<MoRef>,
+    pub remove: Vec<MoRef>,
+}
+
+impl Tasks {
+    /// Waits for a task.
+    pub fn wait(&mut self, task: &MoRef) -> oneshot::Receiver<Outcome> {
+        let (sender, outcome) = oneshot::channel();
+        let pending = self.pending.entry(task.clone()).or_insert_with(|| {
+            self.to_add.push(task.clone());
+            Pending::default()
+        });
+        pending.waiters.push(sender);
+        outcome
+    }
+
+    /// Whether vCenter's list lacks a task that somebody still waits for.
+    pub fn due(&self) -> bool {
+        !self.to_add.is_empty()
+    }
+
+    /// Takes what vCenter's list must learn; those that ended are taken out with the next addition only.
+    pub fn batch(&mut self) -> Batch {
+        Batch { add: std::mem::take(&mut self.to_add), remove: std::mem::take(&mut self.to_remove) }
+    }
+
+    /// The list has not learned it.
+    pub fn put_back(&mut self, batch: Batch) {
+        for task in batch.add {
+            if self.pending.contains_key(&task) && !self.to_add.contains(&task) {
+                self.to_add.push(task);
+            }
+        }
+        self.to_remove.extend(batch.remove);
+    }
+
+    /// The list is a new one, and empty.
+    pub fn list_is_new(&mut self) {
+        self.to_remove.clear();
+        self.to_add = self.pending.keys().cloned().collect();
+    }
+
+    /// vCenter does not know the task any more.
+    pub fn forgotten(&mut self, task: &MoRef) {
+        let error = Error::new("Task", Kind::NotFound { missing: Some(task.clone()) }).on(task);
+        self.end(task, &Err(error));
+    }
+
+    /// Nobody will ever know.
+    pub fn abandon(&mut self) {
+        let tasks: Vec<MoRef> = self.pending.keys().cloned().collect();
+        for task in tasks {
+            self.end(&task, &Err(Error::new("Task", Kind::Canceled).on(&task)));
+        }
+    }
+
+    pub fn apply(&mut self, update: ObjectUpdate) {
+        let ObjectUpdate { obj, kind, changes } = update;
+        let Some(pending) = self.pending.get_mut(&obj) else { return };
+        if kind == UpdateKind::Leave {
+            return self.forgotten(&obj);
+        }
+        for (path, value) in changes {
+            match path.as_str() {
+                "info.state" => value.as_str().unwrap_or_default().clone_into(&mut pending.state),
+                "info.error" => pending.error = value,
+                "info.result" => pending.result = value,
+                _ => {}
+            }
+        }
+        match pending.state.as_str() {
+            "success" => {
+                let result = std::mem::take(&mut pending.result);
+                self.end(&obj, &Ok(TaskResult { result }));
+            }
+            "error" => {
+                let error = Error::from_fault("Task", Fault::read(&pending.error)).on(&obj);
+                self.end(&obj, &Err(error));
+            }
+            _ => {}
+        }
+    }
+
+    fn end(&mut self, task: &MoRef, outcome: &Outcome) {
+        let Some(pending) = self.pending.remove(task) else { return };
+        self.to_add.retain(|other| other != task);
+        self.to_remove.push(task.clone());
+        for waiter in pending.waiters {
+            // Who gave up waiting does not mind.
+            drop(waiter.send(outcome.clone()));
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! VI/JSON: `POST /sdk/vim25/{release}/{type}/{moId}/{method}`.
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+use super::encode::JsonObject;
+use super::{Codec, Outgoing, Refusal, WireKind};
+use crate::{Fault, MoRef, Object, Value};
+
+/// What may stand unescaped in a path segment; ids of views hold brackets, which may not.
+const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+
+/// The codec for one release of the API.
+pub(crate) struct ViJson {
+    pub release: String,
+}
+
+impl Codec for ViJson {
+    fn kind(&self) -> WireKind {
+        WireKind::ViJson
+    }
+
+    fn encode(&self, target: &MoRef, method: &str, args: Option<&Object>) -> Outgoing {
+        let id = utf8_percent_encode(target.id(), SEGMENT);
+        let path = format!("/sdk/vim25/{}/{}/{id}/{method}", self.release, target.kind());
+        // A tree of strings and numbers can't fail to serialise.
+        let body = args.and_then(|args| serde_json::to_vec(&JsonObject(args)).ok()).unwrap_or_default();
+        Outgoing { path, content_type: "application/json", body }
+    }
+
+    fn decode(&self, status: u16, body: &[u8]) -> Result<Value, Refusal> {
+        decode(status, body)
+    }
+}
+
+pub(crate) fn decode(status: u16, body: &[u8]) -> Result<Value, Refusal> {
+    if (200..300).contains(&status) {
+        if body.iter().all(u8::is_ascii_whitespace) {
+            return Ok(Value::Null);
+        }
+        return serde_json::from_slice(body).map_err(|error| unreadable(status, body, &error));
+    }
+    // A fault is a JSON object with a type; anything else comes from a proxy or a server that is starting.
+    match serde_json::from_slice::<Value>(body) {
+        Ok(value @ Value::Object(_)) if !value.type_name().is_empty() => {
+            Err(Refusal::Fault(Fault::read(&value)))
+        }
+        _ => Err(super::status_refusal(status)),
+    }
+}
+
+/// An HTML page with status 200 comes from a proxy, never from vCenter's API.
+fn unreadable(status: u16, body: &[u8], error: &serde_json::Error) -> Refusal {
+    if body.trim_ascii_start().starts_with(b"<") {
+        Refusal::Overloaded
+    } else {
+        Refusal::Unexpected(format!("HTTP status {status}, unreadable JSON at column {}", error.column()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_of_views_are_escaped_and_bodies_left_out() {
+        let codec = ViJson { release: "8.0.3.0".into() };
+        let out = codec.encode(&MoRef::new("ListView", "session[52aa]52bb"), "DestroyView", None);
+        assert_eq!(out.path, "/sdk/vim25/8.0.3.0/ListView/session%5B52aa%5D52bb/DestroyView");
+        assert!(out.body.is_empty());
+    }
+
+    #[test]
+    fn answers_are_told_apart() {
+        let fault =
+            br#"{"faultstring":"Cannot complete login","faultMessage":[],"_typeName":"InvalidLogin"}"#;
+        let cases: &[(u16, &[u8], &str)] = &[
+            (204, b"", "Ok(null)"),
+            (200, br#""2026-01-01T00:00:00Z""#, r#"Ok("2026-01-01T00:00:00Z")"#),
+            (200, b"<html>hello</html>", "Err(Overloaded)"),
+            (200, b"{\"a\"", "Err(Unexpected(\"HTTP status 200, unreadable JSON at column 4\"))"),
+            (500, fault, "Err(Fault(Cannot complete login (InvalidLogin)))"),
+            (503, b"<html>upstream connect error</html>", "Err(Overloaded)"),
+            (500, b"", "Err(Overloaded)"),
+            (401, b"", "Err(NotAuthenticated)"),
+            (404, b"404 page not found", "Err(NoSuchPath)"),
+        ];
+        for (status, body, expected) in cases {
+            assert_eq!(format!("{:?}", decode(*status, body)), *expected, "{status}");
+        }
+    }
+
+    #[test]
+    fn boxes_and_references_are_opened() {
+        let cases = [
+            (r#"{"_typeName":"string","_value":"x"}"#, Value::from("x")),
+            (r#"{"_value":[1,2],"_typeName":"ArrayOfInt"}"#, Value::from(vec![1, 2])),
+            (
+                r#"{"value":"vm-1","type":"VirtualMachine","_typeName":"ManagedObjectReference"}"#,
+                MoRef::vm("vm-1").into(),
+            ),
+            (r#"{"type":"VirtualMachine","value":"vm-1"}"#, MoRef::vm("vm-1").into()),
+            (
+                r#"{"_typeName":"ManagedObjectReference","_value":{"type":"Task","value":"task-9"}}"#,
+                MoRef::task("task-9").into(),
+            ),
+            (
+                r#"{"_typeName":"ManagedObjectReference","_value":{"_typeName":"ManagedObjectReference","type":"Task","value":"task-9"}}"#,
+                MoRef::task("task-9").into(),
+            ),
+            ("9223372036854775807", Value::Int(i64::MAX)),
+        ];
+        for (json, expected) in cases {
+            assert_eq!(decode(200, json.as_bytes()).unwrap(), expected, "{json}");
+        }
+        let late = decode(
+            200,
+            br#"{"key":"k","value":{"_value":"v","_typeName":"string"},"_typeName":"OptionValue"}"#,
+        );
+        let late = late.unwrap();
+        assert_eq!((late.type_name(), late.get("value").as_str()), ("OptionValue", Some("v")));
+    }
+}
