@@ -6,6 +6,8 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 pub mod admission;
+pub mod cluster;
 pub mod duration;
+pub mod releases;
 pub mod resolution;
 pub mod version;

@@ -1,0 +1,84 @@
+//! Every write of a reconcile that makes or changes a cluster.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use api::gcm::TanzuKubernetesCluster;
+use kit::Next;
+use kit::controller::controller_of;
+use kit::watch::Watchable;
+use kube::ResourceExt;
+use serde::Serialize;
+
+use super::Error;
+use super::gather::{Context, Facts, Kind};
+use super::plan::{Obsolete, Plan};
+
+/// Makes everything so: what others refer to first, what is obsolete last.
+pub async fn carry_out(plan: Plan, facts: &Facts, ctx: &Context) -> Result<Next, Error> {
+    let Plan {
+        machine_templates,
+        config_templates,
+        wcp_cluster,
+        control_plane,
+        cluster,
+        deployments,
+        checks,
+        accounts,
+        obsolete,
+    } = plan;
+    let kinds = &ctx.kinds;
+    apply_all(&machine_templates, &kinds.machine_templates, ctx).await?;
+    apply_all(&config_templates, &kinds.config_templates, ctx).await?;
+    apply(&wcp_cluster, &kinds.wcp_clusters, ctx).await?;
+    apply(&control_plane, &kinds.control_planes, ctx).await?;
+    apply(&cluster, &kinds.clusters, ctx).await?;
+    apply_all(&deployments, &kinds.deployments, ctx).await?;
+    apply_all(&checks, &kinds.checks, ctx).await?;
+    apply_all(&accounts, &kinds.accounts, ctx).await?;
+    remove_obsolete(obsolete, facts, ctx).await?;
+    Ok(Next::OnChange)
+}
+
+async fn apply_all<K: Watchable + Serialize>(
+    intents: &[K],
+    kind: &Kind<K>,
+    ctx: &Context,
+) -> Result<(), Error> {
+    for intent in intents {
+        apply(intent, kind, ctx).await?;
+    }
+    Ok(())
+}
+
+/// Makes one object so, unless an object of that name belongs to somebody else.
+async fn apply<K: Watchable + Serialize>(intent: &K, kind: &Kind<K>, ctx: &Context) -> Result<(), Error> {
+    let live = kind.cache.current(intent.namespace().as_deref(), &intent.name_any())?;
+    if let Some(live) = &live
+        && owner(&**live) != owner(intent)
+    {
+        return Err(Error::Taken(kit::events::named(&**live)));
+    }
+    ctx.api.apply(intent, live.as_ref()).await?;
+    Ok(())
+}
+
+fn owner<K: Watchable>(object: &K) -> Option<String> {
+    controller_of::<TanzuKubernetesCluster, K>(object).map(|owner| owner.name)
+}
+
+async fn remove_obsolete(obsolete: Obsolete, facts: &Facts, ctx: &Context) -> Result<(), Error> {
+    let Obsolete { deployments, checks, machine_templates, config_templates, accounts } = obsolete;
+    remove(&deployments, &facts.deployments, ctx).await?;
+    remove(&checks, &facts.checks, ctx).await?;
+    remove(&machine_templates, &facts.machine_templates, ctx).await?;
+    remove(&config_templates, &facts.config_templates, ctx).await?;
+    remove(&accounts, &facts.accounts, ctx).await
+}
+
+async fn remove<K: Watchable>(names: &BTreeSet<String>, live: &[Arc<K>], ctx: &Context) -> Result<(), Error> {
+    for object in live.iter().filter(|object| names.contains(&object.name_any())) {
+        ctx.api.delete(&**object).await?;
+    }
+    Ok(())
+}

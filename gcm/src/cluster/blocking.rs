@@ -1,0 +1,157 @@
+//! The first cause: what, of all that is not ready, everything else waits for.
+
+use std::fmt;
+
+use api::conditions::{FALSE, READY, TRUE, metav1, wcp_cluster, wcp_machine};
+use api::gcm::parts::{node_status, vm_status};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::ResourceExt;
+
+use super::gather::Facts;
+use super::nodes::{Node, conditions};
+
+/// Why something is not ready: the path down to the object at fault, and what that object says.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Cause {
+    /// `Machine x: WCPMachine y`.
+    pub object: String,
+    /// Why, in one word.
+    pub reason: String,
+    /// Why, for people.
+    pub message: String,
+    /// Whether it went wrong, rather than takes its time.
+    pub failing: bool,
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.reason.as_str(), self.message.as_str()) {
+            (reason, "") => write!(f, "{}: {reason}", self.object),
+            ("", message) => write!(f, "{}: {message}", self.object),
+            (reason, message) if message.contains(reason) => write!(f, "{}: {message}", self.object),
+            (reason, message) => write!(f, "{}: {reason}: {message}", self.object),
+        }
+    }
+}
+
+/// Reasons that somebody has to do something about.
+const FAILURES: [&str; 5] = [
+    wcp_cluster::RESOURCE_POLICY_CREATION_FAILED,
+    wcp_cluster::CLUSTER_NETWORK_PROVISION_FAILED,
+    wcp_cluster::LOAD_BALANCER_CREATION_FAILED,
+    wcp_machine::VM_CREATION_FAILED,
+    wcp_machine::VM_LOST,
+];
+
+fn said(object: String, condition: &Condition) -> Cause {
+    Cause {
+        object,
+        reason: condition.reason.clone(),
+        message: condition.message.trim().to_owned(),
+        failing: FAILURES.contains(&condition.reason.as_str()),
+    }
+}
+
+/// Of these conditions the one to blame: the first that does not hold and is no summary, else the summary.
+fn blamed(conditions: &[Condition]) -> Option<&Condition> {
+    let failing = |condition: &&Condition| condition.status == FALSE;
+    let specific = conditions.iter().filter(failing).find(|condition| condition.type_ != READY);
+    specific.or_else(|| metav1::find(conditions, READY).filter(|condition| condition.status != TRUE))
+}
+
+/// Why the cluster's infrastructure is not ready.
+pub fn of_infrastructure(facts: &Facts) -> Option<Cause> {
+    let wcp = facts.wcp_cluster.as_ref()?;
+    let conditions = wcp.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+    blamed(conditions).map(|condition| said(format!("WCPCluster {}", wcp.name_any()), condition))
+}
+
+/// Why a Machine is not ready; nothing if it is.
+pub fn of_machine(node: &Node<'_>) -> Option<Cause> {
+    let machine = conditions(node.machine);
+    let object = format!("Machine {}", node.name());
+    if node.is_deleting() {
+        return metav1::find(machine, "Deleting").map(|condition| said(object, condition));
+    }
+    if metav1::holds(machine, READY) {
+        return None;
+    }
+    let below = node.wcp.and_then(|wcp| {
+        let conditions = wcp.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+        blamed(conditions)
+            .map(|condition| said(format!("{object}: WCPMachine {}", wcp.name_any()), condition))
+    });
+    let failing = node.vm_status() == vm_status::ERROR;
+    if let Some(mut cause) = below {
+        cause.failing |= failing;
+        if cause.reason != wcp_machine::WAITING_FOR_BOOTSTRAP_DATA {
+            return Some(cause);
+        }
+        let bootstrap =
+            metav1::find(machine, "BootstrapConfigReady").filter(|condition| condition.status != TRUE);
+        return Some(bootstrap.map_or(cause, |condition| said(object, condition)));
+    }
+    if node.node().is_none() {
+        return Some(unjoined(node, object));
+    }
+    let health = ["NodeReady", "NodeHealthy"]
+        .iter()
+        .find_map(|type_| metav1::find(machine, type_).filter(|c| c.status != TRUE));
+    health.or_else(|| blamed(machine)).map(|condition| Cause {
+        failing: node.node_status() == node_status::NOT_READY,
+        ..said(object, condition)
+    })
+}
+
+/// A machine that runs and whose node is not there: only the machine itself can tell why.
+fn unjoined(node: &Node<'_>, object: String) -> Cause {
+    let address = node.wcp.and_then(|wcp| wcp.status.as_ref()?.vm_ip.clone());
+    let Some(address) = address else {
+        let condition = metav1::find(conditions(node.machine), "InfrastructureReady");
+        return condition.map_or_else(
+            || Cause {
+                object: object.clone(),
+                reason: "Pending".to_owned(),
+                message: String::new(),
+                failing: false,
+            },
+            |condition| said(object.clone(), condition),
+        );
+    };
+    Cause {
+        object,
+        reason: "WaitingForNode".to_owned(),
+        message: format!(
+            "the virtual machine runs at {address} and its node has not joined yet. If that lasts, read /var/log/cloud-init-output.log there"
+        ),
+        failing: false,
+    }
+}
+
+/// The first cause among some of the cluster's machines: what fails comes before what takes its time.
+pub fn of_machines<'n, 'a: 'n>(nodes: impl IntoIterator<Item = &'n Node<'a>>) -> Option<Cause> {
+    let mut causes: Vec<Cause> = nodes.into_iter().filter_map(of_machine).collect();
+    causes.sort_by_key(|cause| !cause.failing);
+    causes.into_iter().next()
+}
+
+/// Why the control plane has not the machines it should have.
+pub fn of_control_plane(facts: &Facts) -> Option<Cause> {
+    let kcp = facts.control_plane.as_ref()?;
+    let conditions = kcp.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
+    let condition = metav1::find(conditions, "Available").filter(|condition| condition.status != TRUE)?;
+    Some(said(format!("KubeadmControlPlane {}", kcp.name_any()), condition))
+}
+
+/// Why a pool has not the machines it should have.
+pub fn of_pools(facts: &Facts) -> Option<Cause> {
+    facts.deployments.iter().find_map(|deployment| {
+        let conditions = deployment.status.as_ref()?.conditions.as_deref()?;
+        let available = metav1::find(conditions, "Available").filter(|condition| condition.status != TRUE);
+        let scaling = metav1::find(conditions, "ScalingUp")
+            .filter(|condition| condition.status == TRUE && !condition.message.is_empty());
+        scaling
+            .or(available)
+            .map(|condition| said(format!("MachineDeployment {}", deployment.name_any()), condition))
+    })
+}

@@ -1,0 +1,148 @@
+//! Events: what a cluster came to between one status and the next, told once.
+
+use api::conditions::{Condition, ERROR, FALSE, READY, TRUE, WARNING, find, tkc as words};
+use api::gcm::parts::{node_status, phase, vm_status};
+use api::gcm::{TanzuKubernetesCluster, TanzuKubernetesClusterStatus};
+use kit::events::Events;
+
+/// One event.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Milestone {
+    /// Whether somebody should look.
+    pub warning: bool,
+    /// What happened, in one word.
+    pub reason: &'static str,
+    /// What happened, for people.
+    pub note: String,
+}
+
+impl Milestone {
+    fn reached(reason: &'static str, note: impl Into<String>) -> Self {
+        Self { warning: false, reason, note: note.into() }
+    }
+
+    /// Publishes the event.
+    pub fn publish(&self, events: &Events, tkc: &TanzuKubernetesCluster) {
+        if self.warning {
+            events.warning(tkc, self.reason, self.note.clone());
+        } else {
+            events.normal(tkc, self.reason, self.note.clone());
+        }
+    }
+}
+
+/// What was reached between two statuses.
+pub fn between(old: &TanzuKubernetesClusterStatus, new: &TanzuKubernetesClusterStatus) -> Vec<Milestone> {
+    let mut milestones = Vec::new();
+    if old.phase.is_none() && new.phase.as_deref() == Some(phase::CREATING) {
+        milestones
+            .push(Milestone::reached("Creating", "the Cluster API objects of the cluster are being made"));
+    }
+    if old.api_endpoints.is_empty()
+        && let Some(endpoint) = new.api_endpoints.first()
+    {
+        let note = format!("the API server will answer at {}:{}", endpoint.host, endpoint.port);
+        milestones.push(Milestone::reached("EndpointAssigned", note));
+    }
+    milestones.extend(virtual_machines(old, new));
+    milestones.extend(control_plane(old, new));
+    milestones.extend(nodes(old, new));
+    milestones.extend(phases(old, new));
+    milestones.extend(failures(old, new));
+    milestones
+}
+
+/// The first virtual machine to be created, powered on, and given an address.
+fn virtual_machines(
+    old: &TanzuKubernetesClusterStatus,
+    new: &TanzuKubernetesClusterStatus,
+) -> Vec<Milestone> {
+    const STEPS: [(&str, &str, &str); 3] = [
+        (vm_status::CREATED, "FirstVMCreated", "is created"),
+        (vm_status::POWERED_ON, "FirstVMPoweredOn", "is powered on"),
+        (vm_status::READY, "FirstVMReady", "has an address"),
+    ];
+    let rank = |status: &str| STEPS.iter().position(|(step, ..)| *step == status);
+    let furthest = |status: &TanzuKubernetesClusterStatus| {
+        let all = status
+            .vm_status
+            .iter()
+            .filter_map(|(name, status)| rank(status).map(|rank| (rank, name.clone())));
+        all.max_by_key(|(rank, _)| *rank)
+    };
+    let begun = furthest(old).map_or(0, |(rank, _)| rank + 1);
+    let Some((reached, name)) = furthest(new) else { return Vec::new() };
+    // Once a cluster ran, the comings and goings of its machines are no milestones.
+    if old.phase.as_deref().is_some_and(|phase| phase != phase::CREATING) {
+        return Vec::new();
+    }
+    STEPS
+        .iter()
+        .take(reached + 1)
+        .skip(begun)
+        .map(|(_, reason, what)| {
+            Milestone::reached(reason, format!("virtual machine of Machine {name} {what}"))
+        })
+        .collect()
+}
+
+fn control_plane(
+    old: &TanzuKubernetesClusterStatus,
+    new: &TanzuKubernetesClusterStatus,
+) -> Option<Milestone> {
+    let waits = |status: &TanzuKubernetesClusterStatus| {
+        let condition = find(&status.conditions, words::CONTROL_PLANE_READY);
+        condition.is_none_or(|condition| {
+            matches!(
+                condition.reason.as_deref(),
+                Some(
+                    words::WAITING_FOR_CLUSTER_INFRASTRUCTURE | words::WAITING_FOR_CONTROL_PLANE_INITIALIZED
+                )
+            )
+        })
+    };
+    (!old.conditions.is_empty() && waits(old) && !waits(new))
+        .then(|| Milestone::reached("ControlPlaneInitialized", "the API server of the cluster answers"))
+}
+
+fn nodes(old: &TanzuKubernetesClusterStatus, new: &TanzuKubernetesClusterStatus) -> Vec<Milestone> {
+    let mut milestones = Vec::new();
+    for (name, status) in &new.node_status {
+        let before = old.node_status.get(name).map(String::as_str);
+        if status == node_status::READY && before != Some(node_status::READY) {
+            milestones.push(Milestone::reached("NodeReady", format!("node of Machine {name} is ready")));
+        } else if before == Some(node_status::READY) {
+            let note = format!("node of Machine {name} is {status}");
+            milestones.push(Milestone { warning: true, reason: "NodeNotReady", note });
+        }
+    }
+    milestones
+}
+
+fn phases(old: &TanzuKubernetesClusterStatus, new: &TanzuKubernetesClusterStatus) -> Option<Milestone> {
+    if old.phase == new.phase {
+        return None;
+    }
+    match new.phase.as_deref()? {
+        phase::RUNNING => Some(Milestone::reached("Running", "the cluster runs as asked for")),
+        phase::UPDATING => {
+            Some(Milestone::reached("Updating", "machines are being added, replaced or removed"))
+        }
+        phase::DELETING => Some(Milestone::reached("Deleting", "the cluster is being deleted")),
+        _ => None,
+    }
+}
+
+/// A first cause that somebody has to do something about, when it appears or changes its reason.
+fn failures(old: &TanzuKubernetesClusterStatus, new: &TanzuKubernetesClusterStatus) -> Option<Milestone> {
+    let condition = find(&new.conditions, READY)?;
+    let is_failure = |condition: &Condition| {
+        condition.status == FALSE && matches!(condition.severity.as_deref(), Some(ERROR | WARNING))
+    };
+    let before = find(&old.conditions, READY).filter(|before| before.status != TRUE && is_failure(before));
+    if !is_failure(condition) || before.is_some_and(|before| before.reason == condition.reason) {
+        return None;
+    }
+    let note = condition.message.clone().unwrap_or_default();
+    Some(Milestone { warning: true, reason: "Blocked", note })
+}

@@ -1,0 +1,162 @@
+//! What a cluster is to be made of, and what of it has had its day.
+
+use std::collections::BTreeSet;
+
+use api::capi::{Cluster, KubeadmConfigTemplate, KubeadmControlPlane, MachineDeployment, MachineHealthCheck};
+use api::capw::{ProviderServiceAccount, WCPCluster, WCPMachineTemplate};
+use api::gcm::TanzuKubernetesCluster;
+use api::names::annotation;
+use kube::{Resource, ResourceExt};
+
+use super::gather::Facts;
+use super::objects::{Input, accounts, cluster, kubeadm, machines};
+use crate::admission::{self, Denial, version};
+use crate::releases;
+use crate::resolution::{self, Unresolved};
+
+/// The annotation in which Cluster API notes the template a machine was made from.
+const CLONED_FROM: &str = "cluster.x-k8s.io/cloned-from-name";
+
+/// The objects of a cluster, in the order in which they are made, and those to be removed.
+#[derive(Debug)]
+pub struct Plan {
+    /// The templates of machines.
+    pub machine_templates: Vec<WCPMachineTemplate>,
+    /// The templates of workers' bootstrap configurations.
+    pub config_templates: Vec<KubeadmConfigTemplate>,
+    /// The Cluster's infrastructure.
+    pub wcp_cluster: WCPCluster,
+    /// The control plane.
+    pub control_plane: KubeadmControlPlane,
+    /// The Cluster.
+    pub cluster: Cluster,
+    /// The node pools.
+    pub deployments: Vec<MachineDeployment>,
+    /// The health checks.
+    pub checks: Vec<MachineHealthCheck>,
+    /// The accounts of programs in the guest.
+    pub accounts: Vec<ProviderServiceAccount>,
+    /// What nothing needs any more.
+    pub obsolete: Obsolete,
+}
+
+/// Names of objects that belong to the cluster and that nothing needs any more.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Obsolete {
+    /// MachineDeployments of pools that were removed.
+    pub deployments: BTreeSet<String>,
+    /// Their health checks.
+    pub checks: BTreeSet<String>,
+    /// Templates that no machine was made from.
+    pub machine_templates: BTreeSet<String>,
+    /// Templates that no MachineSet names.
+    pub config_templates: BTreeSet<String>,
+    /// Accounts.
+    pub accounts: BTreeSet<String>,
+}
+
+/// Why nothing can be planned before somebody acts.
+#[derive(Debug, thiserror::Error)]
+pub enum Invalid {
+    /// The spec breaks a rule that admission would have told of.
+    #[error("{0}")]
+    Denied(Denial),
+    /// The release cannot be told.
+    #[error("{0}")]
+    Unresolved(#[from] Unresolved),
+    /// The release is there and its image is not.
+    #[error("TanzuKubernetesRelease {release}: no OSImage {}is there. Synchronise the content library, or choose another release", query.as_ref().map(|query| format!("that matches {query:?} ")).unwrap_or_default())]
+    NoImage {
+        /// The release.
+        release: String,
+        /// What was asked for.
+        query: Option<String>,
+    },
+    /// A document does not have the shape of its kind.
+    #[error("cannot write the cluster's objects: {0}")]
+    Shape(#[from] serde_json::Error),
+}
+
+/// The plan for one cluster.
+pub fn plan(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Result<Plan, Invalid> {
+    let tkc = admission::defaults::filled(tkc, None, &facts.offers);
+    // What runs may stay: only the rules that the objects themselves need are asked again.
+    if facts.cluster.is_none()
+        && let Some(denial) = admission::validate(&tkc, None, &facts.offers).into_iter().next()
+    {
+        return Err(Invalid::Denied(denial));
+    }
+    let offer = resolution::resolve(version::written(&tkc), &facts.offers)?;
+    let missing = |query: Option<&String>| Invalid::NoImage {
+        release: offer.version.object_name(),
+        query: query.cloned(),
+    };
+    let query = tkc.annotations().get(annotation::RESOLVE_OS_IMAGE);
+    let release = facts.library.release(offer).ok_or_else(|| missing(query))?;
+    let images = facts.library.images(&release.os_images);
+    let image = releases::choose(&images, query.map(String::as_str)).ok_or_else(|| missing(query))?;
+    let input = Input { tkc: &tkc, release: &release, image };
+    let mut plan = objects(&input)?;
+    plan.obsolete = obsolete(&plan, facts);
+    Ok(plan)
+}
+
+fn objects(input: &Input<'_>) -> Result<Plan, serde_json::Error> {
+    let control_plane_template = machines::control_plane_template(input)?;
+    let control_plane = kubeadm::control_plane(input, &control_plane_template.name_any())?;
+    let mut plan = Plan {
+        machine_templates: vec![control_plane_template],
+        config_templates: Vec::new(),
+        wcp_cluster: cluster::wcp_cluster(input)?,
+        control_plane,
+        cluster: cluster::cluster(input)?,
+        deployments: Vec::new(),
+        checks: vec![machines::control_plane_check(input)?],
+        accounts: accounts::accounts(input)?,
+        obsolete: Obsolete::default(),
+    };
+    for pool in &input.tkc.spec.topology.node_pools {
+        let template = machines::pool_template(input, pool)?;
+        let config = kubeadm::pool_config(input, pool)?;
+        plan.deployments.push(machines::deployment(input, pool, &template.name_any(), &config.name_any())?);
+        plan.checks.push(machines::pool_check(input, pool)?);
+        plan.machine_templates.push(template);
+        plan.config_templates.push(config);
+    }
+    Ok(plan)
+}
+
+fn names<'k, K: Resource + 'k>(objects: impl IntoIterator<Item = &'k K>) -> BTreeSet<String> {
+    objects.into_iter().map(ResourceExt::name_any).collect()
+}
+
+/// Templates outlive their successors until the last machine made from them is gone.
+fn obsolete(plan: &Plan, facts: &Facts) -> Obsolete {
+    let mut machine_templates = names(&plan.machine_templates);
+    let mut config_templates = names(&plan.config_templates);
+    let control_plane = facts.control_plane.iter();
+    machine_templates
+        .extend(control_plane.map(|kcp| kcp.spec.machine_template.spec.infrastructure_ref.name.clone()));
+    for deployment in &facts.deployments {
+        machine_templates.insert(deployment.spec.template.spec.infrastructure_ref.name.clone());
+        config_templates
+            .extend(deployment.spec.template.spec.bootstrap.config_ref.as_ref().map(|r| r.name.clone()));
+    }
+    for set in &facts.sets {
+        machine_templates.insert(set.spec.template.spec.infrastructure_ref.name.clone());
+        config_templates.extend(set.spec.template.spec.bootstrap.config_ref.as_ref().map(|r| r.name.clone()));
+    }
+    let sources = facts.wcp_machines.iter().filter_map(|machine| machine.annotations().get(CLONED_FROM));
+    machine_templates.extend(sources.cloned());
+    let without = |live: BTreeSet<String>, kept: &BTreeSet<String>| live.difference(kept).cloned().collect();
+    Obsolete {
+        deployments: without(names(facts.deployments.iter().map(AsRef::as_ref)), &names(&plan.deployments)),
+        checks: without(names(facts.checks.iter().map(AsRef::as_ref)), &names(&plan.checks)),
+        machine_templates: without(
+            names(facts.machine_templates.iter().map(AsRef::as_ref)),
+            &machine_templates,
+        ),
+        config_templates: without(names(facts.config_templates.iter().map(AsRef::as_ref)), &config_templates),
+        accounts: without(names(facts.accounts.iter().map(AsRef::as_ref)), &names(&plan.accounts)),
+    }
+}

@@ -1,0 +1,203 @@
+//! How a cluster is, from everything below it.
+
+use api::capi::{KubeadmControlPlane, MachineDeployment};
+use api::conditions::{Condition, ERROR, INFO, READY, TRUE, WARNING};
+use api::gcm::parts::{ApiEndpoint, ClusterApiStatus, phase};
+use api::gcm::{TanzuKubernetesCluster, TanzuKubernetesClusterStatus};
+use api::names::label;
+use kube::ResourceExt;
+
+use super::Error;
+use super::gather::Facts;
+use super::nodes::Node;
+use super::{conditions, delete};
+use crate::admission::version;
+
+/// The counts of machines that are alike.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Group {
+    /// How many there should be.
+    pub wanted: i32,
+    /// How many there are.
+    pub there: i32,
+    /// How many of them are ready.
+    pub ready: i32,
+    /// How many of them are as they should be.
+    pub up_to_date: i32,
+    /// Whether the counts are about the present spec.
+    pub current: bool,
+}
+
+impl Group {
+    /// The counts of a control plane.
+    pub fn of_control_plane(kcp: &KubeadmControlPlane) -> Self {
+        let status = kcp.status.as_ref();
+        Self {
+            wanted: kcp.spec.replicas.unwrap_or(1),
+            there: status.and_then(|s| s.replicas).unwrap_or_default(),
+            ready: status.and_then(|s| s.ready_replicas).unwrap_or_default(),
+            up_to_date: status.and_then(|s| s.up_to_date_replicas).unwrap_or_default(),
+            current: status.and_then(|s| s.observed_generation) >= kcp.metadata.generation,
+        }
+    }
+
+    /// The counts of a node pool.
+    pub fn of_pool(deployment: &MachineDeployment) -> Self {
+        let status = deployment.status.as_ref();
+        Self {
+            wanted: deployment.spec.replicas.unwrap_or(1),
+            there: status.and_then(|s| s.replicas).unwrap_or_default(),
+            ready: status.and_then(|s| s.ready_replicas).unwrap_or_default(),
+            up_to_date: status.and_then(|s| s.up_to_date_replicas).unwrap_or_default(),
+            current: status.and_then(|s| s.observed_generation) >= deployment.metadata.generation,
+        }
+    }
+
+    /// Whether everything is there, ready and as it should be.
+    pub fn is_settled(&self) -> bool {
+        let Self { wanted, there, ready, up_to_date, current } = *self;
+        current && [there, ready, up_to_date].iter().all(|count| *count == wanted)
+    }
+
+    /// Whether machines come, go or are replaced.
+    fn is_moving(&self) -> bool {
+        !self.current || self.there != self.wanted || self.up_to_date != self.there
+    }
+}
+
+/// The node pools that exist, with their counts.
+pub fn groups(facts: &Facts) -> impl Iterator<Item = (String, Group)> {
+    facts.deployments.iter().map(|deployment| {
+        let pool = deployment.labels().get(label::NODE_POOL).cloned();
+        (pool.unwrap_or_else(|| deployment.name_any()), Group::of_pool(deployment))
+    })
+}
+
+/// The status of a cluster; `error` is why the reconcile did not come through.
+pub fn status(
+    tkc: &TanzuKubernetesCluster,
+    facts: &Facts,
+    error: Option<&Error>,
+) -> TanzuKubernetesClusterStatus {
+    let old = tkc.status.clone().unwrap_or_default();
+    let nodes = Node::all(facts);
+    let mut conditions = conditions::all(tkc, facts);
+    let ready = summary(tkc, facts, error, &conditions);
+    let phase = phase(tkc, facts, error, ready.status == TRUE);
+    conditions.insert(0, ready);
+    TanzuKubernetesClusterStatus {
+        api_endpoints: endpoints(facts),
+        version: observed_version(tkc, &old, phase),
+        addons: old.addons,
+        phase: Some(phase.to_owned()),
+        conditions,
+        total_worker_replicas: Some(groups(facts).map(|(_, group)| group.there).sum()),
+        vm_status: nodes.iter().map(|node| (node.name(), node.vm_status())).collect(),
+        node_status: nodes.iter().map(|node| (node.name(), node.node_status().to_owned())).collect(),
+        cluster_api_status: Some(cluster_api_status(facts)),
+        node_remediation_count: old.node_remediation_count,
+        observed_generation: tkc.metadata.generation,
+    }
+}
+
+fn summary(
+    tkc: &TanzuKubernetesCluster,
+    facts: &Facts,
+    error: Option<&Error>,
+    conditions: &[Condition],
+) -> Condition {
+    if tkc.metadata.deletion_timestamp.is_some() {
+        let message = match error {
+            Some(Error::Waiting(_)) | None => format!("Waiting for {}", delete::remaining(facts)),
+            Some(error) => error.to_string(),
+        };
+        return Condition::is_false(READY, INFO, "Deleting", message);
+    }
+    match error {
+        Some(Error::Invalid(invalid)) => Condition::is_false(READY, ERROR, "Invalid", invalid.to_string()),
+        Some(Error::Taken(_) | Error::Api(_)) => {
+            let message = error.map(ToString::to_string).unwrap_or_default();
+            Condition::is_false(READY, WARNING, "ReconcileFailed", message)
+        }
+        Some(Error::Waiting(_) | Error::Behind(_)) | None => conditions::ready(conditions),
+    }
+}
+
+fn phase(tkc: &TanzuKubernetesCluster, facts: &Facts, error: Option<&Error>, ready: bool) -> &'static str {
+    let before = tkc.status.as_ref().and_then(|status| status.phase.as_deref());
+    let ran =
+        matches!(before, Some(phase::RUNNING | phase::UPDATING | phase::UNHEALTHY | phase::UPDATE_FAILED));
+    if tkc.metadata.deletion_timestamp.is_some() {
+        return phase::DELETING;
+    }
+    if matches!(error, Some(Error::Invalid(_))) && facts.cluster.is_none() {
+        return phase::FAILED;
+    }
+    let control_plane = facts.control_plane.as_deref().map(Group::of_control_plane);
+    let all: Vec<Group> = control_plane.into_iter().chain(groups(facts).map(|(_, group)| group)).collect();
+    match (ready && complete(tkc, facts), ran) {
+        (true, _) => phase::RUNNING,
+        (false, false) => phase::CREATING,
+        (false, true) if all.iter().any(Group::is_moving) || !complete(tkc, facts) => phase::UPDATING,
+        (false, true) => phase::UNHEALTHY,
+    }
+}
+
+/// Whether the objects below are about the spec as it is: same counts, same release, same pools.
+///
+/// The facts were read before this reconcile wrote; what it changed shows in the next.
+fn complete(tkc: &TanzuKubernetesCluster, facts: &Facts) -> bool {
+    let topology = &tkc.spec.topology;
+    let Some(kcp) = &facts.control_plane else { return false };
+    let release = version::current(tkc).map(|version| version.object_name());
+    let is_release = |labels: &std::collections::BTreeMap<String, String>| match &release {
+        Some(release) => labels.get(label::TKR) == Some(release),
+        None => true,
+    };
+    let pools = topology.node_pools.iter().all(|pool| {
+        let of_pool =
+            |d: &&std::sync::Arc<MachineDeployment>| d.labels().get(label::NODE_POOL) == Some(&pool.name);
+        facts.deployments.iter().find(of_pool).is_some_and(|deployment| {
+            pool.replicas.is_none_or(|replicas| deployment.spec.replicas == Some(replicas))
+                && is_release(deployment.labels())
+        })
+    });
+    kcp.spec.replicas == Some(topology.control_plane.replicas.unwrap_or(1))
+        && is_release(kcp.labels())
+        && pools
+        && facts.deployments.len() == topology.node_pools.len()
+}
+
+fn endpoints(facts: &Facts) -> Vec<ApiEndpoint> {
+    let endpoint = facts.cluster.as_ref().and_then(|cluster| cluster.spec.control_plane_endpoint.as_ref());
+    endpoint
+        .and_then(|endpoint| Some(ApiEndpoint { host: endpoint.host.clone()?, port: endpoint.port? }))
+        .filter(|endpoint| !endpoint.host.is_empty() && endpoint.port > 0)
+        .into_iter()
+        .collect()
+}
+
+/// The version that runs: the one asked for as soon as the cluster runs with it, and before any has run.
+fn observed_version(
+    tkc: &TanzuKubernetesCluster,
+    old: &TanzuKubernetesClusterStatus,
+    phase: &str,
+) -> Option<String> {
+    let wanted = version::current(tkc).map(|version| version.to_string());
+    match &old.version {
+        Some(before) if phase != phase::RUNNING && phase != phase::CREATING => Some(before.clone()),
+        _ => wanted,
+    }
+}
+
+fn cluster_api_status(facts: &Facts) -> ClusterApiStatus {
+    let phase = facts.cluster.as_ref().and_then(|cluster| cluster.status.as_ref()?.phase.as_ref());
+    let phase =
+        phase.map_or_else(|| "provisioning".to_owned(), |phase| format!("{phase:?}").to_ascii_lowercase());
+    ClusterApiStatus {
+        api_endpoints: Vec::new(),
+        error_reason: None,
+        error_message: None,
+        phase: Some(phase),
+    }
+}

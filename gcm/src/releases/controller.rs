@@ -1,0 +1,190 @@
+//! Keeps OSImages and TanzuKubernetesReleases as the images say.
+
+use std::sync::Arc;
+
+use api::gcm::{OSImage, TanzuKubernetesRelease};
+use api::vmop::VirtualMachineImage;
+use jiff::Timestamp;
+use kit::index::Index;
+use kit::status::settle;
+use kit::watch::Cache;
+use kit::writes::Behind;
+use kit::{Controller, Family, Next, Outcome, Started, apply};
+use kube::runtime::reflector::ObjectRef;
+use kube::{Resource, ResourceExt};
+
+use super::catalogue::Catalogue;
+use super::image::{self, Carried};
+use super::{MANAGED_BY, plan, status};
+use crate::resolution::Offer;
+
+/// What the controllers of releases work with.
+pub struct Context {
+    api: apply::Api,
+    images: Cache<VirtualMachineImage>,
+    os_images: Cache<OSImage>,
+    releases: Cache<TanzuKubernetesRelease>,
+    /// Images by the name of the release they carry.
+    carriers: Index<VirtualMachineImage>,
+    catalogue: Catalogue,
+}
+
+/// Why a reconcile did not come through.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The image cannot be read: somebody has to mend it.
+    #[error(transparent)]
+    Unreadable(#[from] image::Unreadable),
+    /// Our own last write is not in the cache yet.
+    #[error(transparent)]
+    Behind(#[from] Behind),
+    /// The API server refused or did not answer.
+    #[error("the API server: {0}")]
+    Api(#[from] kube::Error),
+}
+
+impl Family for Error {
+    fn outcome(&self) -> Outcome {
+        match self {
+            Self::Unreadable(_) => Outcome::Invalid,
+            Self::Behind(_) => Outcome::Waiting(Some(kit::retry::SOON)),
+            Self::Api(error) => Outcome::of(error),
+        }
+    }
+
+    fn label(&self) -> &'static str {
+        match self {
+            Self::Unreadable(_) => "Unreadable",
+            Self::Behind(_) => "Behind",
+            Self::Api(_) => "Api",
+        }
+    }
+}
+
+/// The name of the release an image carries, if it carries one.
+fn release_name(image: &VirtualMachineImage) -> Option<String> {
+    image::carried(image)?.ok().map(|carried| carried.version.object_name())
+}
+
+fn is_ours<K: Resource>(object: &K) -> bool {
+    object
+        .meta()
+        .labels
+        .as_ref()
+        .and_then(|labels| labels.get(MANAGED_BY.0))
+        .is_some_and(|by| by == MANAGED_BY.1)
+}
+
+/// Runs the three controllers until the program ends.
+pub async fn run(
+    started: &Started,
+    images: &Cache<VirtualMachineImage>,
+    os_images: &Cache<OSImage>,
+    releases: &Cache<TanzuKubernetesRelease>,
+    catalogue: &Catalogue,
+) {
+    let carriers = images.index(|image| release_name(image).into_iter().collect());
+    let users = releases.index(|tkr| tkr.spec.os_images.iter().map(|image| image.name.clone()).collect());
+    // One name per list, so that a change of any release reaches all that may list it as an update.
+    let everyone = releases.index(|_| vec![String::new()]);
+    let ctx = Arc::new(Context {
+        api: apply::Api::new(started, "gcm/release"),
+        images: images.clone(),
+        os_images: os_images.clone(),
+        releases: releases.clone(),
+        carriers,
+        catalogue: catalogue.clone(),
+    });
+    let by_image = Controller::new("image", started, images)
+        .reads(os_images)
+        .reads(releases)
+        .run(Arc::clone(&ctx), reconcile_image);
+    let by_os_image =
+        Controller::new("osimage", started, os_images).run(Arc::clone(&ctx), reconcile_os_image);
+    let by_release = Controller::new("release", started, releases)
+        .watches(images, |image| release_name(image).map(|name| ObjectRef::new(&name)).into_iter().collect())
+        .watches_changes(os_images, move |change| match (&change.old, &change.new) {
+            (Some(_), Some(_)) => Vec::new(),
+            _ => change.sides().flat_map(|image| users.refs(&image.name_any())).collect(),
+        })
+        .watches_changes(releases, move |change| {
+            let offer = |side: &Option<Arc<TanzuKubernetesRelease>>| {
+                side.as_deref().and_then(|tkr| super::Release::of(tkr).ok()).map(|release| release.offer)
+            };
+            if offer(&change.old) == offer(&change.new) { Vec::new() } else { everyone.refs("") }
+        })
+        .run(ctx, reconcile_release);
+    tokio::join!(by_image, by_os_image, by_release);
+}
+
+async fn reconcile_image(image: Arc<VirtualMachineImage>, ctx: Arc<Context>) -> Result<Next, Error> {
+    let Some(carried) = image::carried(&image).transpose()? else { return Ok(Next::OnChange) };
+    if image.meta().deletion_timestamp.is_some() {
+        return Ok(Next::OnChange);
+    }
+    let name = image.name_any();
+    let live = ctx.os_images.current(None, &name)?;
+    if live.as_deref().is_none_or(is_ours) {
+        ctx.api.apply(&plan::os_image(&image, &carried), live.as_ref()).await?;
+    }
+    apply_release(&carried.version.object_name(), &ctx).await
+}
+
+/// Brings the release of this name to what the images that carry it say; one that nobody carries goes.
+async fn apply_release(name: &str, ctx: &Context) -> Result<Next, Error> {
+    let live = ctx.releases.current(None, name)?;
+    if !live.as_deref().is_none_or(is_ours) {
+        return Ok(Next::OnChange);
+    }
+    let images: Vec<(String, Carried)> = ctx
+        .carriers
+        .objects(name)
+        .iter()
+        .filter(|image| image.meta().deletion_timestamp.is_none())
+        .filter_map(|image| Some((image.name_any(), image::carried(image)?.ok()?)))
+        .collect();
+    match (plan::release(&images), &live) {
+        (Some(intent), live) => {
+            ctx.api.apply(&intent, live.as_ref()).await?;
+        }
+        (None, Some(live)) => {
+            ctx.api.delete(&**live).await?;
+        }
+        (None, None) => {}
+    }
+    Ok(Next::OnChange)
+}
+
+async fn reconcile_os_image(image: Arc<OSImage>, ctx: Arc<Context>) -> Result<Next, Error> {
+    let mut new = status::os_image(&image);
+    let old = image.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+    new.conditions = settle(old, new.conditions, Timestamp::now());
+    ctx.api.patch_status(&*image, &new).await?;
+    Ok(Next::OnChange)
+}
+
+async fn reconcile_release(tkr: Arc<TanzuKubernetesRelease>, ctx: Arc<Context>) -> Result<Next, Error> {
+    if tkr.meta().deletion_timestamp.is_some() {
+        return Ok(Next::OnChange);
+    }
+    if is_ours(&*tkr) {
+        apply_release(&tkr.name_any(), &ctx).await?;
+        if ctx.releases.current(None, &tkr.name_any())?.is_none()
+            || ctx.carriers.refs(&tkr.name_any()).is_empty()
+        {
+            return Ok(Next::OnChange);
+        }
+    }
+    let offers: Arc<Vec<Offer>> = ctx.catalogue.offers();
+    let has_image = |name: &str| {
+        let image = ctx.os_images.get(None, name);
+        image
+            .and_then(|image| super::NodeImage::of(&image))
+            .is_some_and(|image| ctx.images.get(None, &image.name).is_some())
+    };
+    let mut new = status::release(&tkr, has_image, &offers);
+    let old = tkr.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+    new.conditions = settle(old, new.conditions, Timestamp::now());
+    ctx.api.patch_status(&*tkr, &new).await?;
+    Ok(Next::OnChange)
+}

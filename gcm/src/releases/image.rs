@@ -1,0 +1,169 @@
+//! What a node image says of itself, in the OVF properties that VM Operator copies to its annotations.
+//!
+//! Two shapes are in the field. Images of vSphere 7 carry one JSON document with versions. Later ones carry whole
+//! objects, packed as base64 of gzip of YAML. Images of our own making may carry the objects unpacked.
+
+use std::io::Read;
+
+use api::gcm::release::{ContainerImage, KubernetesSpec, LocalReference, OSInfo};
+use api::gcm::{OSImageSpec, TanzuKubernetesReleaseSpec};
+use api::vmop::VirtualMachineImage;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use kube::ResourceExt;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::version::Version;
+
+/// The document of vSphere 7.
+pub const DISTRIBUTION: &str = "vmware-system.guest.kubernetes.distribution.image.version";
+/// The embedded TanzuKubernetesRelease.
+pub const RELEASE: &str = "vmware-system.tkr";
+/// The embedded OSImages.
+pub const OS_IMAGES: &str = "vmware-system.tkr.osi";
+/// Packed data never grows beyond this when it is unpacked.
+const LARGEST: u64 = 4 << 20;
+
+/// A release as one image tells of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Carried {
+    /// The version of the release.
+    pub version: Version,
+    /// The versions of its parts.
+    pub kubernetes: KubernetesSpec,
+    /// The packages clusters are made with.
+    pub packages: Vec<LocalReference>,
+    /// The operating system of the image.
+    pub os: OSInfo,
+}
+
+/// Why an image that claims to carry a release cannot be read.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("VirtualMachineImage {image}: property {property}: {reason}")]
+pub struct Unreadable {
+    image: String,
+    property: &'static str,
+    reason: String,
+}
+
+/// The release an image carries; nothing for an image that is no node image.
+pub fn carried(image: &VirtualMachineImage) -> Option<Result<Carried, Unreadable>> {
+    let property = |key: &str| {
+        let annotation = image.annotations().get(key).map(String::as_str);
+        let ovf = || image.spec.ovf_env.get(key).and_then(|property| property.default.as_deref());
+        annotation.or_else(ovf).filter(|text| !text.trim().is_empty())
+    };
+    let (key, read) = if let Some(text) = property(RELEASE) {
+        (RELEASE, embedded(text, property(OS_IMAGES)))
+    } else {
+        (DISTRIBUTION, distribution(property(DISTRIBUTION)?))
+    };
+    Some(read.map(|read| complete(read, image)).map_err(|reason| Unreadable {
+        image: image.name_any(),
+        property: key,
+        reason,
+    }))
+}
+
+/// What the two shapes have in common.
+struct Parsed {
+    version: Version,
+    kubernetes: KubernetesSpec,
+    packages: Vec<LocalReference>,
+    os: Option<OSInfo>,
+}
+
+fn distribution(text: &str) -> Result<Parsed, String> {
+    let document: Value = serde_json::from_str(text).map_err(|error| format!("it is not JSON: {error}"))?;
+    let text = |path: &str| document.pointer(path).and_then(Value::as_str).map(str::to_owned);
+    let version = text("/distribution/version").ok_or("it names no distribution.version")?;
+    let version = Version::parse(&version).map_err(|error| error.to_string())?;
+    let repository = text("/kubernetes/imageRepository");
+    let image = |part: &str| {
+        let tag = text(&format!("/{part}/imageTag")).or_else(|| text(&format!("/{part}/version")))?;
+        let repository = text(&format!("/{part}/imageRepository")).or_else(|| repository.clone());
+        Some(ContainerImage { image_repository: repository, image_tag: Some(tag.replace('+', "_")) })
+    };
+    let kubernetes = KubernetesSpec {
+        version: text("/kubernetes/version").map_or_else(|| version.to_string(), |text| with_v(&text)),
+        etcd: image("etcd"),
+        pause: image("pause"),
+        coredns: image("coredns"),
+        kube_vip: image("kube-vip"),
+        image_repository: repository.clone(),
+    };
+    Ok(Parsed { version, kubernetes, packages: Vec::new(), os: None })
+}
+
+fn embedded(text: &str, os_images: Option<&str>) -> Result<Parsed, String> {
+    let spec: TanzuKubernetesReleaseSpec = spec_in(&unpacked(text)?)?;
+    let version = Version::parse(&spec.version).map_err(|error| error.to_string())?;
+    let os =
+        os_images.map(first_os).transpose().map_err(|reason| format!("{OS_IMAGES}: {reason}"))?.flatten();
+    let TanzuKubernetesReleaseSpec { version: _, mut kubernetes, os_images: _, bootstrap_packages } = spec;
+    kubernetes.version = match kubernetes.version.as_str() {
+        "" => version.to_string(),
+        text => with_v(text),
+    };
+    Ok(Parsed { version, kubernetes, packages: bootstrap_packages, os })
+}
+
+fn first_os(text: &str) -> Result<Option<OSInfo>, String> {
+    let list: Vec<Value> = match serde_json::from_str(text) {
+        Ok(Value::Array(list)) => list,
+        Ok(other) => vec![other],
+        Err(error) => return Err(format!("it is not JSON: {error}")),
+    };
+    let Some(first) = list.first() else { return Ok(None) };
+    spec_in::<OSImageSpec>(&unpacked(&first.to_string())?).map(|spec| Some(spec.os))
+}
+
+/// The YAML of an object: the text itself, or what `{"value": base64 of gzip}` packs.
+fn unpacked(text: &str) -> Result<String, String> {
+    let Ok(wrapper) = serde_json::from_str::<Value>(text) else { return Ok(text.to_owned()) };
+    let Some(packed) = wrapper.get("value").and_then(Value::as_str) else { return Ok(text.to_owned()) };
+    let bytes =
+        STANDARD.decode(packed.trim()).map_err(|error| format!("its value is not base64: {error}"))?;
+    let mut yaml = String::new();
+    flate2::read::GzDecoder::new(bytes.as_slice())
+        .take(LARGEST)
+        .read_to_string(&mut yaml)
+        .map_err(|error| format!("its value is not gzip: {error}"))?;
+    Ok(yaml)
+}
+
+fn spec_in<S: DeserializeOwned>(yaml: &str) -> Result<S, String> {
+    #[derive(serde::Deserialize)]
+    struct Object<S> {
+        spec: S,
+    }
+    let body = yaml.trim_start().trim_start_matches("---");
+    serde_saphyr::from_str::<Object<S>>(body)
+        .map(|object| object.spec)
+        .map_err(|error| format!("it holds no such object: {error}"))
+}
+
+fn with_v(version: &str) -> String {
+    format!("v{}", version.trim().trim_start_matches('v'))
+}
+
+fn complete(parsed: Parsed, image: &VirtualMachineImage) -> Carried {
+    let Parsed { version, kubernetes, packages, os } = parsed;
+    let os = os.filter(|os| !os.name.is_empty()).unwrap_or_else(|| guessed_os(image));
+    Carried { version, kubernetes, packages, os }
+}
+
+/// The operating system of an image that does not say it: by properties, else by its guest id and name.
+fn guessed_os(image: &VirtualMachineImage) -> OSInfo {
+    let property = |key: &str| image.annotations().get(&format!("{RELEASE}.{key}")).cloned();
+    let guest = image.spec.os_info.as_ref().and_then(|os| os.type_.clone()).unwrap_or_default();
+    let hints = format!("{} {guest}", image.name_any()).to_ascii_lowercase();
+    let (name, version) = if hints.contains("ubuntu") { ("ubuntu", "22.04") } else { ("photon", "3.0") };
+    OSInfo {
+        type_: property("os-type").unwrap_or_else(|| "linux".to_owned()),
+        name: property("os-name").unwrap_or_else(|| name.to_owned()),
+        version: property("os-version").unwrap_or_else(|| version.to_owned()),
+        arch: property("os-arch").unwrap_or_else(|| "amd64".to_owned()),
+    }
+}

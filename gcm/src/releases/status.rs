@@ -1,0 +1,89 @@
+//! How releases and images are.
+
+use api::conditions::{Condition, ERROR, INFO, READY, WARNING, release as words};
+use api::gcm::release::{OSImageStatus, TanzuKubernetesReleaseStatus};
+use api::gcm::{OSImage, TanzuKubernetesRelease};
+
+use super::{NodeImage, Release};
+use crate::resolution::{self, Offer};
+use crate::version::Version;
+
+/// How a release is, given which of its OSImages are there and which other releases there are.
+pub fn release(
+    tkr: &TanzuKubernetesRelease,
+    has_image: impl Fn(&str) -> bool,
+    offers: &[Offer],
+) -> TanzuKubernetesReleaseStatus {
+    let conditions = match Release::of(tkr) {
+        Ok(release) => read(&release, has_image, offers),
+        Err(error) => {
+            let invalid =
+                |type_| Condition::is_false(type_, ERROR, words::CANNOT_PARSE_TKR, error.to_string());
+            vec![invalid(READY), invalid(words::VALID)]
+        }
+    };
+    TanzuKubernetesReleaseStatus {
+        conditions,
+        type_: tkr.spec.bootstrap_packages.is_empty().then(|| "Legacy".to_owned()),
+        observed_generation: tkr.metadata.generation,
+    }
+}
+
+fn read(release: &Release, has_image: impl Fn(&str) -> bool, offers: &[Offer]) -> Vec<Condition> {
+    let compatible = compatible(release.offer.unfit.as_deref());
+    let valid = if release.os_images.iter().any(|name| has_image(name)) {
+        Condition::is_true(words::VALID)
+    } else {
+        let message = match release.os_images.as_slice() {
+            [] => "spec.osImages names no OSImage".to_owned(),
+            names => format!("none of its OSImages is there: {}", names.join(", ")),
+        };
+        Condition::is_false(words::VALID, WARNING, words::MISSING_OS_IMAGE, message)
+    };
+    let updates = updates_condition(words::UPDATES_AVAILABLE, &release.offer.version, offers);
+    let ready = [&valid, &compatible]
+        .into_iter()
+        .find(|condition| condition.status != api::conditions::TRUE)
+        .map_or_else(
+            || Condition::is_true(READY),
+            |failing| Condition { type_: READY.to_owned(), ..failing.clone() },
+        );
+    vec![ready, compatible, valid, updates]
+}
+
+fn compatible(unfit: Option<&str>) -> Condition {
+    match unfit {
+        None => Condition::is_true(words::COMPATIBLE),
+        Some(why) => Condition::is_false(words::COMPATIBLE, INFO, words::INCOMPATIBLE, why),
+    }
+}
+
+/// Which newer releases there are; the message is the list, as the original wrote it.
+pub fn updates_condition(type_: &str, current: &Version, offers: &[Offer]) -> Condition {
+    let updates = resolution::updates(current, offers);
+    if updates.is_empty() {
+        return Condition::is_false(type_, INFO, words::ALREADY_UP_TO_DATE, "no newer release can be used");
+    }
+    let list: Vec<String> =
+        updates.iter().map(|version| version.to_string().trim_start_matches('v').to_owned()).collect();
+    Condition { message: Some(format!("[{}]", list.join(" "))), ..Condition::is_true(type_) }
+}
+
+/// How a node image is.
+pub fn os_image(image: &OSImage) -> OSImageStatus {
+    let condition = if NodeImage::of(image).is_none() {
+        let message = format!(
+            "an image of type {:?} without a name is none that VM Operator knows",
+            image.spec.image.type_
+        );
+        Condition::is_false(words::COMPATIBLE, INFO, words::INCOMPATIBLE, message)
+    } else {
+        match Version::parse(&image.spec.kubernetes_version) {
+            Ok(version) => compatible(resolution::incompatibility(&version).as_deref()),
+            Err(error) => {
+                Condition::is_false(words::COMPATIBLE, ERROR, words::CANNOT_PARSE_TKR, error.to_string())
+            }
+        }
+    };
+    OSImageStatus { conditions: vec![condition], observed_generation: image.metadata.generation }
+}
