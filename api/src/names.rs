@@ -237,6 +237,17 @@ pub fn cloud_init_secret(wcp_machine: &str) -> String {
     format!("{wcp_machine}-cloud-init")
 }
 
+/// The TanzuKubernetesRelease of a version: `+` is written `---`, and it begins with `v`.
+pub fn release_name(version: &str) -> String {
+    let version = version.trim().replacen('+', "---", 1);
+    if version.starts_with('v') { version } else { format!("v{version}") }
+}
+
+/// The version a TanzuKubernetesRelease is named after.
+pub fn release_version(name: &str) -> String {
+    name.replacen("---", "+", 1)
+}
+
 /// The providerID of the virtual machine with this BIOS UUID.
 pub fn provider_id(uuid: &str) -> String {
     format!("{PROVIDER_ID_PREFIX}{uuid}")

@@ -3,12 +3,14 @@
 //! TanzuKubernetesCluster comes in three versions, one module each; [`v1alpha3`] is stored and is
 //! what the programs work with, so its types stand here under their short names.
 
+mod convert;
 pub mod parts;
 pub mod release;
 pub mod v1alpha1;
 pub mod v1alpha2;
 pub mod v1alpha3;
 
+pub use convert::{ConvertError, convert};
 pub use release::{OSImage, OSImageSpec, TanzuKubernetesRelease, TanzuKubernetesReleaseSpec};
 pub use v1alpha3::{TanzuKubernetesCluster, TanzuKubernetesClusterSpec, TanzuKubernetesClusterStatus};
 

@@ -1,0 +1,212 @@
+//! TanzuKubernetesCluster from any of its versions to any other, with nothing lost.
+//!
+//! v1alpha3 is the hub; v1alpha2 has the same shape. v1alpha1 can show one node pool and no release
+//! references, so whatever a version cannot show travels in an annotation. On the way back it is put
+//! together again with what the user changed meanwhile; what is visible always wins.
+
+mod status;
+mod v1alpha1;
+
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde_json::{Map, Value};
+
+use super::{GROUP, v1alpha1 as old, v1alpha3 as hub};
+use crate::names::annotation::CONVERSION_DATA;
+
+/// Why an object cannot be converted.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConvertError {
+    /// The object is of another kind or group.
+    #[error("{kind} of {api_version} is no TanzuKubernetesCluster of {GROUP}")]
+    NotACluster {
+        /// Its kind.
+        kind: String,
+        /// Its group and version.
+        api_version: String,
+    },
+    /// There is no such version.
+    #[error("TanzuKubernetesCluster has no version {0:?}: use v1alpha1, v1alpha2 or v1alpha3")]
+    UnknownVersion(String),
+    /// A field is not of its type.
+    #[error("{path}: {reason}")]
+    Malformed {
+        /// Where the field is.
+        path: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+}
+
+/// The same TanzuKubernetesCluster in another version, given as `run.tanzu.vmware.com/v1alpha3` or the
+/// like. Metadata is kept as it is, but for one annotation.
+pub fn convert(object: &Value, desired_api_version: &str) -> Result<Value, ConvertError> {
+    let text = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or_default();
+    let (api_version, kind) = (text("apiVersion"), text("kind"));
+    let from = Version::parse(api_version)?;
+    if kind != "TanzuKubernetesCluster" {
+        let (kind, api_version) = (kind.to_owned(), api_version.to_owned());
+        return Err(ConvertError::NotACluster { kind, api_version });
+    }
+    let to = Version::parse(desired_api_version)?;
+    let mut converted = object.clone();
+    set(&mut converted, "apiVersion", Value::from(desired_api_version));
+    match (from, to) {
+        (Version::V1Alpha1, Version::Hub) => across::<Old, Hub>(&mut converted)?,
+        (Version::Hub, Version::V1Alpha1) => across::<Hub, Old>(&mut converted)?,
+        (Version::V1Alpha1, Version::V1Alpha1) | (Version::Hub, Version::Hub) => {}
+    }
+    Ok(converted)
+}
+
+/// The two shapes there are: v1alpha2 looks like the hub.
+#[derive(Clone, Copy)]
+enum Version {
+    V1Alpha1,
+    Hub,
+}
+
+impl Version {
+    fn parse(api_version: &str) -> Result<Self, ConvertError> {
+        match api_version.split_once('/') {
+            Some((GROUP, "v1alpha1")) => Ok(Self::V1Alpha1),
+            Some((GROUP, "v1alpha2" | "v1alpha3")) => Ok(Self::Hub),
+            Some((GROUP, other)) => Err(ConvertError::UnknownVersion(other.to_owned())),
+            _ => Err(ConvertError::NotACluster {
+                kind: "an object".to_owned(),
+                api_version: api_version.to_owned(),
+            }),
+        }
+    }
+}
+
+/// Spec and status of one version.
+trait Shape {
+    /// The name of the version, for the annotation.
+    const NAME: &'static str;
+    type Spec: Serialize + DeserializeOwned + PartialEq;
+    type Status: Serialize + DeserializeOwned + PartialEq;
+}
+
+/// How one shape becomes another. `kept` is what an earlier conversion from `To` could not show.
+trait Becomes<To: Shape>: Shape {
+    fn spec(spec: &Self::Spec, kept: Option<&To::Spec>) -> To::Spec;
+    fn status(status: &Self::Status) -> To::Status;
+}
+
+/// v1alpha1.
+struct Old;
+
+impl Shape for Old {
+    const NAME: &'static str = "v1alpha1";
+    type Spec = old::TanzuKubernetesClusterSpec;
+    type Status = old::TanzuKubernetesClusterStatus;
+}
+
+/// v1alpha3, and by its shape v1alpha2.
+struct Hub;
+
+impl Shape for Hub {
+    const NAME: &'static str = "v1alpha3";
+    type Spec = hub::TanzuKubernetesClusterSpec;
+    type Status = hub::TanzuKubernetesClusterStatus;
+}
+
+/// What the annotation holds: parts of the object as they were in the version named.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Kept {
+    version: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    spec: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<Value>,
+}
+
+/// Turns spec and status of `object` from one shape into the other, both ways of the annotation.
+fn across<From, To>(object: &mut Value) -> Result<(), ConvertError>
+where
+    From: Becomes<To>,
+    To: Becomes<From>,
+{
+    let kept = take_kept(object).filter(|kept| kept.version == To::NAME);
+    let mut lost = Kept { version: From::NAME.to_owned(), ..Kept::default() };
+    if let Some(value) = object.get("spec").cloned() {
+        let spec: From::Spec = read("spec", &value)?;
+        // What does not parse was not written by us and is worth nothing.
+        let kept: Option<To::Spec> = kept
+            .as_ref()
+            .and_then(|kept| kept.spec.clone())
+            .and_then(|spec| serde_json::from_value(spec).ok());
+        let result = match kept {
+            Some(kept) if To::spec(&kept, None) == spec => kept,
+            kept => From::spec(&spec, kept.as_ref()),
+        };
+        if To::spec(&result, None) != spec {
+            lost.spec = Some(value);
+        }
+        set(object, "spec", write(&result)?);
+    }
+    if let Some(value) = object.get("status").cloned() {
+        let status: From::Status = read("status", &value)?;
+        let kept: Option<To::Status> = kept
+            .as_ref()
+            .and_then(|kept| kept.status.clone())
+            .and_then(|status| serde_json::from_value(status).ok());
+        let result = kept.filter(|kept| To::status(kept) == status).unwrap_or_else(|| From::status(&status));
+        if To::status(&result) != status {
+            lost.status = Some(value);
+        }
+        set(object, "status", write(&result)?);
+    }
+    if lost.spec.is_some() || lost.status.is_some() {
+        put_kept(object, &lost)?;
+    }
+    Ok(())
+}
+
+fn read<T: DeserializeOwned>(at: &str, value: &Value) -> Result<T, ConvertError> {
+    serde_path_to_error::deserialize(value).map_err(|error| {
+        let path = error.path().to_string();
+        let path = if path == "." { at.to_owned() } else { format!("{at}.{path}") };
+        ConvertError::Malformed { path, reason: error.into_inner().to_string() }
+    })
+}
+
+fn write<T: Serialize>(value: &T) -> Result<Value, ConvertError> {
+    let malformed =
+        |error: serde_json::Error| ConvertError::Malformed { path: String::new(), reason: error.to_string() };
+    serde_json::to_value(value).map_err(malformed)
+}
+
+fn set(object: &mut Value, key: &str, value: Value) {
+    if let Some(object) = object.as_object_mut() {
+        object.insert(key.to_owned(), value);
+    }
+}
+
+/// Takes the annotation off.
+fn take_kept(object: &mut Value) -> Option<Kept> {
+    let annotations = object.get_mut("metadata")?.get_mut("annotations")?.as_object_mut()?;
+    let kept = annotations.remove(CONVERSION_DATA)?;
+    if annotations.is_empty() {
+        object.get_mut("metadata")?.as_object_mut()?.remove("annotations");
+    }
+    serde_json::from_str(kept.as_str()?).ok()
+}
+
+/// Puts the annotation on.
+fn put_kept(object: &mut Value, kept: &Kept) -> Result<(), ConvertError> {
+    let text = Value::from(write(kept)?.to_string());
+    let empty = || Value::Object(Map::new());
+    let Some(object) = object.as_object_mut() else { return Ok(()) };
+    let metadata = object.entry("metadata").or_insert_with(empty);
+    let Some(metadata) = metadata.as_object_mut() else { return Ok(()) };
+    let annotations = metadata.entry("annotations").or_insert_with(empty);
+    if annotations.is_null() {
+        *annotations = empty();
+    }
+    if let Some(annotations) = annotations.as_object_mut() {
+        annotations.insert(CONVERSION_DATA.to_owned(), text);
+    }
+    Ok(())
+}

@@ -1,0 +1,157 @@
+//! The spec of v1alpha1 as that of the hub, and back.
+
+use super::{Becomes, Hub, Old, hub, old, status};
+use crate::{
+    gcm::parts::{Distribution, Tkr},
+    names::{release_name, release_version},
+};
+
+/// The name v1alpha1's only group of workers has as a node pool.
+const WORKERS: &str = "workers";
+
+impl Becomes<Hub> for Old {
+    fn spec(
+        spec: &old::TanzuKubernetesClusterSpec,
+        kept: Option<&hub::TanzuKubernetesClusterSpec>,
+    ) -> hub::TanzuKubernetesClusterSpec {
+        let plain = to_hub(spec);
+        match kept {
+            Some(kept) => merged(plain, spec, kept),
+            None => plain,
+        }
+    }
+
+    fn status(status: &old::TanzuKubernetesClusterStatus) -> hub::TanzuKubernetesClusterStatus {
+        status::to_hub(status)
+    }
+}
+
+impl Becomes<Old> for Hub {
+    /// The hub shows all that v1alpha1 can say, so nothing was kept.
+    fn spec(
+        spec: &hub::TanzuKubernetesClusterSpec,
+        _kept: Option<&old::TanzuKubernetesClusterSpec>,
+    ) -> old::TanzuKubernetesClusterSpec {
+        from_hub(spec)
+    }
+
+    fn status(status: &hub::TanzuKubernetesClusterStatus) -> old::TanzuKubernetesClusterStatus {
+        status::from_hub(status)
+    }
+}
+
+fn to_hub(spec: &old::TanzuKubernetesClusterSpec) -> hub::TanzuKubernetesClusterSpec {
+    let old::TanzuKubernetesClusterSpec { topology, distribution, settings } = spec;
+    let tkr = release_of(distribution);
+    let old::Nodes { count, class, storage_class, volumes } = &topology.control_plane;
+    let control_plane = hub::ControlPlane {
+        replicas: Some(*count),
+        vm_class: class.clone(),
+        storage_class: storage_class.clone(),
+        volumes: volumes.clone(),
+        tkr: tkr.clone(),
+        node_drain_timeout: None,
+    };
+    let old::Nodes { count, class, storage_class, volumes } = &topology.workers;
+    let workers = hub::NodePool {
+        name: WORKERS.to_owned(),
+        labels: None,
+        taints: None,
+        failure_domain: None,
+        replicas: Some(*count),
+        vm_class: class.clone(),
+        storage_class: storage_class.clone(),
+        volumes: volumes.clone(),
+        tkr,
+        node_drain_timeout: None,
+    };
+    hub::TanzuKubernetesClusterSpec {
+        topology: hub::Topology { control_plane, node_pools: vec![workers] },
+        distribution: Some(distribution.clone())
+            .filter(|distribution| *distribution != Distribution::default()),
+        settings: settings.clone(),
+    }
+}
+
+/// The release a full version names.
+fn release_of(distribution: &Distribution) -> Option<Tkr> {
+    let full = distribution.full_version.as_deref().filter(|full| !full.is_empty())?;
+    Some(Tkr::named(release_name(full)))
+}
+
+fn from_hub(spec: &hub::TanzuKubernetesClusterSpec) -> old::TanzuKubernetesClusterSpec {
+    let hub::TanzuKubernetesClusterSpec { topology, distribution, settings } = spec;
+    let hub::Topology { control_plane, node_pools } = topology;
+    let workers = node_pools.first().map_or_else(old::Nodes::default, |pool| old::Nodes {
+        // What is left to an autoscaler begins with one.
+        count: pool.replicas.unwrap_or(1),
+        class: pool.vm_class.clone(),
+        storage_class: pool.storage_class.clone(),
+        volumes: pool.volumes.clone(),
+    });
+    let control_plane_nodes = old::Nodes {
+        count: control_plane.replicas.unwrap_or(1),
+        class: control_plane.vm_class.clone(),
+        storage_class: control_plane.storage_class.clone(),
+        volumes: control_plane.volumes.clone(),
+    };
+    let mut distribution = distribution.clone().unwrap_or_default();
+    if distribution.full_version.as_deref().is_none_or(str::is_empty)
+        && let Some(name) = control_plane.tkr.as_ref().and_then(Tkr::name)
+    {
+        distribution.full_version = Some(release_version(name));
+    }
+    old::TanzuKubernetesClusterSpec {
+        topology: old::Topology { control_plane: control_plane_nodes, workers },
+        distribution,
+        settings: settings.clone(),
+    }
+}
+
+/// What v1alpha1 says now, with what it could not show taken from the hub as it was.
+fn merged(
+    mut plain: hub::TanzuKubernetesClusterSpec,
+    now: &old::TanzuKubernetesClusterSpec,
+    kept: &hub::TanzuKubernetesClusterSpec,
+) -> hub::TanzuKubernetesClusterSpec {
+    let before = from_hub(kept);
+    let same_version = now.distribution == before.distribution;
+    let tkr = plain.topology.control_plane.tkr.clone();
+    if same_version {
+        plain.distribution.clone_from(&kept.distribution);
+    }
+
+    let control_plane = &mut plain.topology.control_plane;
+    let kept_control_plane = &kept.topology.control_plane;
+    control_plane.node_drain_timeout.clone_from(&kept_control_plane.node_drain_timeout);
+    if now.topology.control_plane.count == before.topology.control_plane.count {
+        control_plane.replicas = kept_control_plane.replicas;
+    }
+    if same_version {
+        control_plane.tkr.clone_from(&kept_control_plane.tkr);
+    }
+
+    let mut pools = kept.topology.node_pools.clone();
+    match (pools.first_mut(), plain.topology.node_pools.first()) {
+        (Some(pool), Some(workers)) => {
+            if now.topology.workers.count != before.topology.workers.count {
+                pool.replicas = workers.replicas;
+            }
+            pool.vm_class.clone_from(&workers.vm_class);
+            pool.storage_class.clone_from(&workers.storage_class);
+            pool.volumes.clone_from(&workers.volumes);
+        }
+        (None, Some(workers)) if now.topology.workers != before.topology.workers => {
+            pools.push(workers.clone())
+        }
+        _ => {}
+    }
+    if !same_version {
+        // v1alpha1 has one version for all nodes.
+        for pool in &mut pools {
+            pool.tkr.clone_from(&tkr);
+        }
+    }
+    plain.topology.node_pools = pools;
+    plain
+}
