@@ -52,7 +52,7 @@ pub fn validate(
         return Vec::new();
     }
     let mut denials = nodes::name_denials(&new.name_any());
-    denials.extend(nodes::topology_denials(&new.name_any(), &new.spec.topology));
+    denials.extend(nodes::topology_denials(&new.spec.topology));
     denials.extend(version::denials(new, old, offers));
     denials.extend(network::denials(&new.spec));
     denials.extend(settings::denials(&new.spec));

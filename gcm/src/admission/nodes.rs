@@ -1,6 +1,6 @@
 //! How many nodes, of what shape, and what they are called.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use api::gcm::parts::{NodePool, Topology, Volume};
 use k8s_openapi::api::core::v1::Taint;
@@ -10,8 +10,6 @@ use crate::duration;
 
 /// The longest name of a cluster: `-control-plane-service` follows it, and names end at 63 characters.
 pub const LONGEST_NAME: usize = 41;
-/// The longest names of cluster and pool together: two `-` and five characters join them in one name.
-const LONGEST_NAMES: usize = 56;
 /// No pool can be called what the control plane's own objects are called.
 const RESERVED: &str = "control-plane";
 const CONTROL_PLANE: &str = "spec.topology.controlPlane";
@@ -38,7 +36,7 @@ pub(super) fn name_denials(name: &str) -> Vec<Denial> {
     denials
 }
 
-pub(super) fn topology_denials(cluster: &str, topology: &Topology) -> Vec<Denial> {
+pub(super) fn topology_denials(topology: &Topology) -> Vec<Denial> {
     let mut denials = Vec::new();
     let cp = &topology.control_plane;
     if !matches!(cp.replicas, None | Some(1 | 3)) {
@@ -55,17 +53,18 @@ pub(super) fn topology_denials(cluster: &str, topology: &Topology) -> Vec<Denial
     for (at, pool) in topology.node_pools.iter().enumerate() {
         let field = format!("spec.topology.nodePools[{at}]");
         let twin = topology.node_pools[..at].iter().any(|other| other.name == pool.name);
-        denials.extend(pool_name_denial(cluster, &format!("{field}.name"), &pool.name, twin));
+        denials.extend(pool_name_denial(&format!("{field}.name"), &pool.name, twin));
         denials.extend(pool_denials(&field, pool));
     }
     denials
 }
 
-fn pool_name_denial(cluster: &str, field: &str, name: &str, twin: bool) -> Option<Denial> {
+fn pool_name_denial(field: &str, name: &str, twin: bool) -> Option<Denial> {
     let (reason, remedy) = if !is_dns_label(name) {
         (
             format!("{name:?} cannot be part of a host name"),
-            "Use lower-case letters, digits and '-', beginning and ending with a letter or digit".to_owned(),
+            "Use at most 63 lower-case letters, digits and '-', beginning and ending with a letter or digit"
+                .to_owned(),
         )
     } else if name == RESERVED {
         (
@@ -74,14 +73,6 @@ fn pool_name_denial(cluster: &str, field: &str, name: &str, twin: bool) -> Optio
         )
     } else if twin {
         (format!("another pool is called {name:?}"), "Give each pool a name of its own".to_owned())
-    } else if cluster.len() + name.len() > LONGEST_NAMES {
-        (
-            format!(
-                "{cluster}-{name} has {} characters, and the names of the pool's objects do not fit in 63",
-                cluster.len() + name.len() + 1
-            ),
-            format!("Use at most {} characters", LONGEST_NAMES.saturating_sub(cluster.len())),
-        )
     } else {
         return None;
     };
@@ -293,4 +284,64 @@ pub(super) fn change_denials(old: &Topology, new: &Topology) -> Vec<Denial> {
         )
     });
     fewer.into_iter().collect()
+}
+
+/// Every machine class a cluster names, with the field that names it.
+fn groups(topology: &Topology) -> impl Iterator<Item = (String, &str, &str, &[Volume])> {
+    let cp = &topology.control_plane;
+    let control_plane = (
+        CONTROL_PLANE.to_owned(),
+        cp.vm_class.as_str(),
+        cp.storage_class.as_str(),
+        cp.volumes.as_deref().unwrap_or_default(),
+    );
+    let pools = topology.node_pools.iter().enumerate().map(|(at, pool)| {
+        let field = format!("spec.topology.nodePools[{at}]");
+        (
+            field,
+            pool.vm_class.as_str(),
+            pool.storage_class.as_str(),
+            pool.volumes.as_deref().unwrap_or_default(),
+        )
+    });
+    std::iter::once(control_plane).chain(pools)
+}
+
+fn offered(names: &BTreeSet<String>) -> String {
+    if names.is_empty() {
+        return "It has none".to_owned();
+    }
+    format!("It has {}", names.iter().map(String::as_str).collect::<Vec<_>>().join(", "))
+}
+
+/// Warnings about machine classes that are not bound to the namespace.
+pub fn unbound(topology: &Topology, namespace: &str, bound: &BTreeSet<String>) -> Vec<String> {
+    groups(topology)
+        .filter(|(_, class, ..)| !bound.contains(*class))
+        .map(|(field, class, ..)| {
+            format!("{field}.vmClass: VirtualMachineClass {class:?} is not bound to namespace {namespace:?}: its nodes wait for it. {}", offered(bound))
+        })
+        .collect()
+}
+
+/// Warnings about storage classes that are not assigned to the namespace.
+pub fn unassigned(topology: &Topology, namespace: &str, assigned: &BTreeSet<String>) -> Vec<String> {
+    let text = |field: String, class: &str| {
+        let group = if field.starts_with(CONTROL_PLANE) { "control plane" } else { "worker" };
+        format!(
+            "{field}.storageClass: storage class is not valid for {group} VM: StorageClass '{class}' is not assigned for namespace '{namespace}'. {}",
+            offered(assigned)
+        )
+    };
+    groups(topology)
+        .flat_map(|(field, _, storage, volumes)| {
+            let disks = volumes.iter().enumerate().filter_map(|(at, volume)| {
+                let class = volume.storage_class.as_deref().filter(|class| !class.is_empty())?;
+                Some((format!("{field}.volumes[{at}]"), class))
+            });
+            std::iter::once((field.clone(), storage)).chain(disks).collect::<Vec<_>>()
+        })
+        .filter(|(_, class)| !assigned.contains(*class))
+        .map(|(field, class)| text(field, class))
+        .collect()
 }

@@ -8,7 +8,7 @@ use api::capi::{
 };
 use api::capw::{ProviderServiceAccount, WCPCluster, WCPMachine, WCPMachineTemplate};
 use api::gcm::{OSImage, TanzuKubernetesCluster};
-use api::names::label;
+use api::names::{self, label};
 use kit::apply;
 use kit::controller::controller_of;
 use kit::events::Events;
@@ -17,7 +17,6 @@ use kit::watch::{Cache, Watchable};
 use kit::writes::Behind;
 use kube::ResourceExt;
 
-use super::names;
 use crate::releases::NodeImage;
 use crate::releases::catalogue::Catalogue;
 use crate::resolution::Offer;

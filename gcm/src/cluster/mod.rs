@@ -6,7 +6,6 @@ pub mod conditions;
 pub mod delete;
 pub mod gather;
 pub mod milestones;
-pub mod names;
 pub mod nodes;
 pub mod objects;
 pub mod plan;

@@ -3,12 +3,11 @@
 use api::capi::Cluster;
 use api::capw::WCPCluster;
 use api::gcm::parts::NetworkRanges;
-use api::names::label;
+use api::names::{self, label};
 use serde_json::{Value, json};
 
 use super::{Input, object};
 use crate::admission::defaults;
-use crate::cluster::names;
 
 /// The Cluster; address ranges go down as their author wrote them, host bits and all.
 pub fn cluster(input: &Input<'_>) -> Result<Cluster, serde_json::Error> {

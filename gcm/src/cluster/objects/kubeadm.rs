@@ -7,13 +7,12 @@ use api::capi::{KubeadmConfigTemplate, KubeadmControlPlane};
 use api::capw::WCPMachineTemplate;
 use api::gcm::parts::{ControlPlane, NodePool, Proxy, Trust};
 use api::gcm::release::ContainerImage;
-use api::names::label;
+use api::names::{self, label};
 use serde_json::{Map, Value, json};
 
 use super::{Input, cluster::reference, object};
 use crate::admission::nodes::{kubelet_may_set, machine_label_reaches_node};
 use crate::admission::settings;
-use crate::cluster::names;
 use crate::duration;
 
 /// Add-ons are this program's: Cluster API is not to touch those that kubeadm brings.
@@ -58,7 +57,7 @@ pub fn pool_config(input: &Input<'_>, pool: &NodePool) -> Result<KubeadmConfigTe
     let mut config = common(input);
     config["joinConfiguration"] = json!({ "nodeRegistration": registration });
     let spec = json!({ "template": { "spec": config } });
-    let name = names::template(&input.namespace(), &input.name(), &pool.name, &spec);
+    let name = names::pool_template(&input.name(), &pool.name, [spec.to_string()]);
     object(&input.metadata(&name, &[(label::NODE_POOL, &pool.name)]), &spec)
 }
 

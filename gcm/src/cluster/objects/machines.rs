@@ -5,13 +5,12 @@ use std::collections::BTreeMap;
 use api::capi::{KubeadmConfigTemplate, MachineDeployment, MachineHealthCheck};
 use api::capw::WCPMachineTemplate;
 use api::gcm::parts::{ControlPlane, NodePool, Volume};
-use api::names::label;
+use api::names::{self, label};
 use serde_json::{Value, json};
 
 use super::cluster::reference;
 use super::kubeadm::drain_seconds;
 use super::{Input, object};
-use crate::cluster::names;
 
 /// A node that says nothing this long is replaced.
 const SILENT_SECONDS: i32 = 5 * 60;
@@ -24,24 +23,16 @@ const STARTUP_SECONDS: i32 = 2 * 60 * 60;
 pub fn control_plane_template(input: &Input<'_>) -> Result<WCPMachineTemplate, serde_json::Error> {
     let ControlPlane { replicas: _, vm_class, storage_class, volumes, tkr: _, node_drain_timeout: _ } =
         &input.tkc.spec.topology.control_plane;
-    template(input, "control-plane", &[], machine(input, vm_class, storage_class, volumes.as_deref()))
+    let spec = machine(input, vm_class, storage_class, volumes.as_deref());
+    let name = names::control_plane_template(&input.name(), [spec.to_string()]);
+    object(&input.metadata(&name, &[]), &spec)
 }
 
 /// The template of a pool's machines, named after its content.
 pub fn pool_template(input: &Input<'_>, pool: &NodePool) -> Result<WCPMachineTemplate, serde_json::Error> {
     let spec = machine(input, &pool.vm_class, &pool.storage_class, pool.volumes.as_deref());
-    template(input, &pool.name, &[(label::NODE_POOL, &pool.name)], spec)
-}
-
-fn template(
-    input: &Input<'_>,
-    group: &str,
-    labels: &[(&str, &str)],
-    spec: Value,
-) -> Result<WCPMachineTemplate, serde_json::Error> {
-    let spec = json!({ "template": { "spec": spec } });
-    let name = names::template(&input.namespace(), &input.name(), group, &spec);
-    object(&input.metadata(&name, labels), &spec)
+    let name = names::pool_template(&input.name(), &pool.name, [spec.to_string()]);
+    object(&input.metadata(&name, &[(label::NODE_POOL, &pool.name)]), &spec)
 }
 
 fn machine(input: &Input<'_>, class: &str, storage: &str, volumes: Option<&[Volume]>) -> Value {
@@ -61,7 +52,7 @@ fn machine(input: &Input<'_>, class: &str, storage: &str, volumes: Option<&[Volu
     if !volumes.is_empty() {
         spec["volumes"] = json!(volumes);
     }
-    spec
+    json!({ "template": { "spec": spec } })
 }
 
 /// The MachineDeployment of a pool. A pool without a number of replicas leaves them to somebody else.
@@ -84,7 +75,7 @@ pub fn deployment(
         node_drain_timeout,
     } = pool;
     let cluster = input.name();
-    let deployment = names::pool(&input.namespace(), &cluster, name);
+    let deployment = names::machine_deployment(&input.namespace(), &cluster, name);
     let selector = json!({ label::CLUSTER_NAME: cluster, label::DEPLOYMENT_NAME: deployment });
     let mut machine_labels: BTreeMap<&str, &str> =
         labels.iter().flatten().map(|(key, value)| (key.as_str(), value.as_str())).collect();
@@ -125,9 +116,10 @@ pub fn control_plane_check(input: &Input<'_>) -> Result<MachineHealthCheck, serd
     check(input, &names::control_plane(&input.name()), &[(label::CONTROL_PLANE, "")])
 }
 
-/// The health check of a pool's machines.
+/// The health check of a pool's machines; it has the name of the pool's MachineDeployment, whose suffix keeps pool
+/// `b-c` of cluster `a` and pool `c` of cluster `a-b` apart.
 pub fn pool_check(input: &Input<'_>, pool: &NodePool) -> Result<MachineHealthCheck, serde_json::Error> {
-    let deployment = names::pool(&input.namespace(), &input.name(), &pool.name);
+    let deployment = names::machine_deployment(&input.namespace(), &input.name(), &pool.name);
     check(input, &deployment, &[(label::DEPLOYMENT_NAME, &deployment)])
 }
 
