@@ -1,0 +1,408 @@
+//! The control door of the simulated vCenter: what a guest, an operator behind our back, or a fault does to it.
+//!
+//! Nothing of the product uses it; stories and the guest agent do.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use reqwest::{Method, StatusCode};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+/// What went wrong at the door.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The door did not answer.
+    #[error("the simulator's door does not answer {call}: {source}")]
+    Unreachable {
+        /// Method and path.
+        call: String,
+        /// The transport's error, without its address.
+        source: reqwest::Error,
+    },
+    /// The thing asked for is not there (any more).
+    #[error("the simulator's door knows no {call}")]
+    NotFound {
+        /// Method and path.
+        call: String,
+    },
+    /// The door refused.
+    #[error("the simulator's door refused {call}: {status} {message}")]
+    Refused {
+        /// Method and path.
+        call: String,
+        /// HTTP status.
+        status: StatusCode,
+        /// The door's own words.
+        message: String,
+    },
+}
+
+/// A VM as the door lists it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Vm {
+    /// Managed object id, `vm-42`.
+    pub moid: String,
+    /// Name in its folder.
+    pub name: String,
+    /// BIOS UUID.
+    pub uuid: String,
+    /// vCenter's instance UUID.
+    pub instance_uuid: String,
+    /// `poweredOn`, `poweredOff` or `suspended`.
+    pub power_state: String,
+    /// Whether it is a template, which never boots.
+    pub template: bool,
+    /// The folder it is in.
+    pub folder: String,
+    /// Grows with every power-on, reset and reboot.
+    pub boot_count: u64,
+}
+
+impl Vm {
+    /// Whether a guest runs in it.
+    pub fn powered_on(&self) -> bool {
+        self.power_state == "poweredOn" && !self.template
+    }
+}
+
+/// All VMs at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Vms {
+    /// To be given as `since` to the next call.
+    pub revision: u64,
+    /// Every VM, templates too.
+    pub vms: Vec<Vm>,
+}
+
+/// What VMware Tools in the guest reports.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GuestReport {
+    /// The primary address; none takes it away.
+    pub ip: Option<String>,
+    /// The host name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host_name: Option<String>,
+    /// Whether VMware Tools runs.
+    pub tools_running: bool,
+}
+
+/// What somebody does to a VM behind our back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum PowerAction {
+    /// Power it on.
+    On,
+    /// Power it off, hard.
+    Off,
+    /// Press reset.
+    Reset,
+    /// Power it off and delete it from disk.
+    Destroy,
+    /// Take it out of the inventory.
+    Unregister,
+}
+
+/// Requests that vCenter was sent, by wire and method.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Requests {
+    /// The sum.
+    pub total: u64,
+    /// `vijson`, `soap`, `rest` → method → count.
+    pub by_wire: BTreeMap<String, BTreeMap<String, u64>>,
+}
+
+impl Requests {
+    /// How often a method was called, whatever the wire.
+    pub fn of(&self, method: &str) -> u64 {
+        self.by_wire.values().filter_map(|methods| methods.get(method)).sum()
+    }
+}
+
+/// One VM of the inventory, with all that a test may want to compare.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct InventoryVm {
+    /// Managed object id.
+    pub moid: String,
+    /// Name in its folder.
+    pub name: String,
+    /// Its folder's id.
+    pub folder: String,
+    /// Its resource pool's id.
+    pub pool: String,
+    /// Whether it is a template.
+    pub template: bool,
+    /// BIOS UUID.
+    pub uuid: String,
+    /// Instance UUID.
+    pub instance_uuid: String,
+    /// `poweredOn`, `poweredOff` or `suspended`.
+    pub power_state: String,
+    /// The mark of the extension that manages it.
+    pub managed_by: Option<Value>,
+    /// Virtual CPUs.
+    #[serde(rename = "numCPUs")]
+    pub num_cpus: i64,
+    /// Memory, MiB.
+    #[serde(rename = "memoryMB")]
+    pub memory_mb: i64,
+    /// Reserved CPU, MHz.
+    pub cpu_reservation: Option<i64>,
+    /// Reserved memory, MiB.
+    pub memory_reservation: Option<i64>,
+    /// Everything else the door tells.
+    #[serde(flatten)]
+    pub rest: BTreeMap<String, Value>,
+}
+
+/// A folder or resource pool of the inventory.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct InventoryNode {
+    /// Managed object id.
+    pub moid: String,
+    /// Name.
+    pub name: String,
+    /// Id of what it is in.
+    pub parent: String,
+}
+
+/// What vCenter holds.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct Inventory {
+    /// VMs and templates.
+    pub vms: Vec<InventoryVm>,
+    /// VM folders.
+    pub folders: Vec<InventoryNode>,
+    /// Resource pools.
+    pub pools: Vec<InventoryNode>,
+}
+
+/// How a call is made to fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum FaultKind {
+    /// The call answers with a fault.
+    #[serde(rename = "fault")]
+    Fault,
+    /// The task that the call starts ends with a fault.
+    TaskFault,
+    /// The call is carried out, its answer never arrives.
+    LostAnswer,
+    /// 503 without a body.
+    #[serde(rename = "http503")]
+    Http503,
+    /// An HTML page with status 200, as a proxy gives.
+    Html,
+    /// The connection is cut.
+    Abort,
+    /// The answer comes late.
+    Delay,
+    /// The call waits until its fault is removed.
+    Hold,
+    /// A clone that leaves a VM behind and fails.
+    HalfClone,
+}
+
+/// A fault to be planted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Fault {
+    /// The method: `CloneVM_Task`, or `GET /com/vmware/content/library/item`.
+    pub method: String,
+    /// Only calls that name this object.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub object: Option<String>,
+    /// What happens.
+    pub kind: FaultKind,
+    /// The fault's type, `InsufficientResourcesFault`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fault: Option<String>,
+    /// The fault's message.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// For [`FaultKind::Delay`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delay_ms: Option<u64>,
+    /// So many calls pass first.
+    pub skip: u32,
+    /// So many calls are hit.
+    pub count: u32,
+}
+
+impl Fault {
+    /// The next call of `method` fails this way.
+    pub fn once(method: &str, kind: FaultKind) -> Self {
+        Self {
+            method: method.to_owned(),
+            object: None,
+            kind,
+            fault: None,
+            message: None,
+            delay_ms: None,
+            skip: 0,
+            count: 1,
+        }
+    }
+
+    /// With this fault type and message.
+    pub fn with(mut self, fault: &str, message: &str) -> Self {
+        (self.fault, self.message) = (Some(fault.to_owned()), Some(message.to_owned()));
+        self
+    }
+
+    /// Only for calls that name this object.
+    pub fn on(mut self, object: &str) -> Self {
+        self.object = Some(object.to_owned());
+        self
+    }
+
+    /// For so many calls.
+    pub fn times(mut self, count: u32) -> Self {
+        self.count = count;
+        self
+    }
+}
+
+/// A client of the door.
+#[derive(Clone)]
+pub struct Door {
+    http: reqwest::Client,
+    base: String,
+    token: String,
+}
+
+impl std::fmt::Debug for Door {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Door").field("base", &self.base).finish_non_exhaustive()
+    }
+}
+
+impl Door {
+    /// A client for the door at `base` (`http://127.0.0.1:PORT`).
+    pub fn new(base: &str, token: &str) -> Self {
+        // Somebody else's provider serves as well.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let http = reqwest::Client::builder().no_proxy().build().unwrap_or_default();
+        Self { http, base: base.trim_end_matches('/').to_owned(), token: token.to_owned() }
+    }
+
+    /// The VMs, at once if the revision is not `since` any more, else when something changes or `wait` is over.
+    pub async fn vms(&self, since: Option<u64>, wait: Duration) -> Result<Vms, Error> {
+        let path = match since {
+            Some(revision) => format!("/v1/vms?since={revision}&waitMs={}", wait.as_millis()),
+            None => "/v1/vms".to_owned(),
+        };
+        self.call(Method::GET, &path, None).await
+    }
+
+    /// The VM's `guestinfo.*` keys.
+    pub async fn guestinfo(&self, moid: &str) -> Result<BTreeMap<String, String>, Error> {
+        self.call(Method::GET, &format!("/v1/vms/{moid}/guestinfo"), None).await
+    }
+
+    /// Writes `guestinfo.*` keys as the guest's RPC tool does; none removes one.
+    pub async fn set_guestinfo(
+        &self,
+        moid: &str,
+        values: &BTreeMap<String, Option<String>>,
+    ) -> Result<(), Error> {
+        self.send(Method::PATCH, &format!("/v1/vms/{moid}/guestinfo"), Some(json!(values))).await
+    }
+
+    /// Reports what VMware Tools sees.
+    pub async fn report(&self, moid: &str, report: &GuestReport) -> Result<(), Error> {
+        self.send(Method::PUT, &format!("/v1/vms/{moid}/guest"), Some(json!(report))).await
+    }
+
+    /// Does something to a VM behind our back.
+    pub async fn power(&self, moid: &str, action: PowerAction) -> Result<(), Error> {
+        self.send(Method::POST, &format!("/v1/vms/{moid}/power"), Some(json!({ "action": action }))).await
+    }
+
+    /// Requests so far.
+    pub async fn requests(&self) -> Result<Requests, Error> {
+        self.call(Method::GET, "/v1/requests", None).await
+    }
+
+    /// Starts counting anew.
+    pub async fn forget_requests(&self) -> Result<(), Error> {
+        self.send(Method::DELETE, "/v1/requests", None).await
+    }
+
+    /// VMs, folders and pools.
+    pub async fn inventory(&self) -> Result<Inventory, Error> {
+        self.call(Method::GET, "/v1/inventory", None).await
+    }
+
+    /// Plants a fault; answers its id.
+    pub async fn plant(&self, fault: &Fault) -> Result<String, Error> {
+        #[derive(Deserialize)]
+        struct Planted {
+            id: String,
+        }
+        Ok(self.call::<Planted>(Method::POST, "/v1/faults", Some(json!(fault))).await?.id)
+    }
+
+    /// The planted faults with their hits and the calls they hold.
+    pub async fn faults(&self) -> Result<Value, Error> {
+        self.call(Method::GET, "/v1/faults", None).await
+    }
+
+    /// Removes one fault, or all; what they held goes on.
+    pub async fn remove_faults(&self, id: Option<&str>) -> Result<(), Error> {
+        let path = id.map_or_else(|| "/v1/faults".to_owned(), |id| format!("/v1/faults/{id}"));
+        self.send(Method::DELETE, &path, None).await
+    }
+
+    /// Ends every session but the door's.
+    pub async fn expire_sessions(&self) -> Result<(), Error> {
+        self.send(Method::POST, "/v1/sessions/expire", None).await
+    }
+
+    async fn call<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<Value>,
+    ) -> Result<T, Error> {
+        let call = format!("{method} {path}");
+        let answer = self.answer(method, path, body, &call).await?;
+        answer.json().await.map_err(|source| Error::Unreachable { call, source: source.without_url() })
+    }
+
+    async fn send(&self, method: Method, path: &str, body: Option<Value>) -> Result<(), Error> {
+        let call = format!("{method} {path}");
+        self.answer(method, path, body, &call).await.map(drop)
+    }
+
+    async fn answer(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<Value>,
+        call: &str,
+    ) -> Result<reqwest::Response, Error> {
+        let mut request = self.http.request(method, format!("{}{path}", self.base)).bearer_auth(&self.token);
+        if let Some(body) = body {
+            request = request.json(&body);
+        }
+        let call = call.to_owned();
+        let answer = match request.send().await {
+            Ok(answer) => answer,
+            Err(source) => return Err(Error::Unreachable { call, source: source.without_url() }),
+        };
+        match answer.status() {
+            status if status.is_success() => Ok(answer),
+            StatusCode::NOT_FOUND => Err(Error::NotFound { call }),
+            status => Err(Error::Refused { call, status, message: answer.text().await.unwrap_or_default() }),
+        }
+    }
+}

@@ -1,0 +1,370 @@
+//! The agent: watches the simulated vCenter's VMs and plays those that are powered on.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use plane::Stack;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::boot::Guest;
+use super::datasource::Seed;
+use super::disk::Disk;
+use super::failure::{Failure, Reason};
+use super::machine::{Machine, PATIENCE, Programs};
+use crate::addresses::{Address, Subnet};
+use crate::door::{Door, Error, GuestReport, Vm};
+
+const LONG_POLL: Duration = Duration::from_secs(25);
+const RETRY: Duration = Duration::from_millis(500);
+
+/// What a node image holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Release {
+    /// The version of its kubelet, `v1.33.1+vmware.1`.
+    pub kubernetes_version: String,
+}
+
+/// Which release a VM was made of; only the site knows.
+pub type Images = Arc<dyn Fn(&Vm) -> Option<Release> + Send + Sync>;
+
+/// What an agent is given.
+#[derive(Clone)]
+pub struct Options {
+    /// The simulator's door.
+    pub door: Door,
+    /// Where addresses come from.
+    pub subnet: Subnet,
+    /// The programs of a node.
+    pub programs: Arc<Programs>,
+    /// The stack that the guests' processes belong to.
+    pub stack: Arc<Stack>,
+    /// The folder of the disks.
+    pub folder: PathBuf,
+    /// The releases of the images.
+    pub images: Images,
+    /// How long a boot waits for others.
+    pub patience: Duration,
+}
+
+impl Options {
+    /// Options with kubeadm's patience and images that tell no release.
+    pub fn new(door: Door, subnet: Subnet, programs: Programs, stack: Arc<Stack>) -> Self {
+        let folder = stack.folder().join("guests");
+        Self {
+            door,
+            subnet,
+            programs: Arc::new(programs),
+            stack,
+            folder,
+            images: Arc::new(|_| None),
+            patience: PATIENCE,
+        }
+    }
+}
+
+/// How far a guest has come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Powered on and held by a story, before it reads its guestinfo.
+    Held,
+    /// On its way.
+    Booting,
+    /// A node.
+    Node,
+    /// A VM that runs and is no node, because nothing told it to be one.
+    Plain(Failure),
+    /// A VM that runs and did not become a node.
+    Failed(Failure),
+    /// Powered off.
+    Off,
+}
+
+/// One VM, as its guest is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BootReport {
+    /// The VM's id.
+    pub moid: String,
+    /// The VM's name.
+    pub name: String,
+    /// Its address.
+    pub address: Address,
+    /// How far it has come.
+    pub phase: Phase,
+}
+
+/// The running agent. Dropping the last clone takes every guest down.
+#[derive(Clone)]
+pub struct Guests(Arc<Inner>);
+
+struct Inner {
+    shared: Arc<Shared>,
+    watching: Mutex<Option<JoinHandle<()>>>,
+    stop: CancellationToken,
+}
+
+struct Shared {
+    options: Options,
+    reports: Mutex<BTreeMap<String, BootReport>>,
+    held: watch::Sender<BTreeSet<String>>,
+}
+
+impl Guests {
+    /// Starts to play the VMs.
+    pub fn start(options: Options) -> Self {
+        let shared = Arc::new(Shared { options, reports: Mutex::default(), held: watch::Sender::default() });
+        let stop = CancellationToken::new();
+        let watching = tokio::spawn(watch_vms(Arc::clone(&shared), stop.clone()));
+        Self(Arc::new(Inner { shared, watching: Mutex::new(Some(watching)), stop }))
+    }
+
+    /// Keeps VMs from booting whose name fits the pattern (`*` stands for anything), until [`Self::release`].
+    pub fn hold(&self, pattern: &str) {
+        self.0.shared.held.send_modify(|held| {
+            held.insert(pattern.to_owned());
+        });
+    }
+
+    /// Lets those go that this pattern holds.
+    pub fn release(&self, pattern: &str) {
+        self.0.shared.held.send_modify(|held| {
+            held.remove(pattern);
+        });
+    }
+
+    /// All VMs that were ever powered on and are not deleted.
+    pub fn boots(&self) -> Vec<BootReport> {
+        self.0.shared.reports.lock().values().cloned().collect()
+    }
+
+    /// The VM of that name.
+    pub fn boot_of(&self, name: &str) -> Option<BootReport> {
+        self.0.shared.reports.lock().values().find(|report| report.name == name).cloned()
+    }
+
+    /// Why the VM of that name is no node, if its boot has ended.
+    pub fn failure(&self, name: &str) -> Option<Failure> {
+        match self.boot_of(name)?.phase {
+            Phase::Failed(failure) | Phase::Plain(failure) => Some(failure),
+            _ => None,
+        }
+    }
+
+    /// Takes every guest down and waits until no process is left.
+    pub async fn stop(&self) {
+        self.0.stop.cancel();
+        let watching = self.0.watching.lock().take();
+        if let Some(watching) = watching {
+            let _ = watching.await;
+        }
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+/// A VM that is played.
+struct Played {
+    boot_count: u64,
+    power: CancellationToken,
+    task: AbortOnDropHandle<()>,
+}
+
+impl Played {
+    async fn power_off(self) {
+        self.power.cancel();
+        let _ = self.task.await;
+    }
+}
+
+async fn watch_vms(shared: Arc<Shared>, stop: CancellationToken) {
+    let mut played: BTreeMap<String, Played> = BTreeMap::new();
+    let mut revision = None;
+    loop {
+        let vms = tokio::select! {
+            () = stop.cancelled() => break,
+            vms = shared.options.door.vms(revision, LONG_POLL) => vms,
+        };
+        match vms {
+            Ok(vms) => {
+                revision = Some(vms.revision);
+                follow(&shared, &mut played, vms.vms).await;
+            }
+            Err(error) => {
+                tracing::debug!(%error, "the door is not read");
+                tokio::select! { () = stop.cancelled() => break, () = tokio::time::sleep(RETRY) => {} }
+            }
+        }
+    }
+    futures::future::join_all(played.into_values().map(Played::power_off)).await;
+}
+
+/// Brings the guests to what the VMs are.
+async fn follow(shared: &Arc<Shared>, played: &mut BTreeMap<String, Played>, vms: Vec<Vm>) {
+    let vms: BTreeMap<_, _> = vms.into_iter().map(|vm| (vm.moid.clone(), vm)).collect();
+    let is_over = |moid: &String, guest: &Played| {
+        !vms.get(moid).is_some_and(|vm| vm.powered_on() && vm.boot_count == guest.boot_count)
+    };
+    let over: Vec<_> =
+        played.iter().filter(|(moid, guest)| is_over(moid, guest)).map(|(moid, _)| moid.clone()).collect();
+    let down = over.iter().filter_map(|moid| played.remove(moid)).map(Played::power_off);
+    futures::future::join_all(down).await;
+    for moid in &over {
+        match vms.get(moid) {
+            Some(_) => shared.set(moid, Phase::Off),
+            None => shared.forget(moid),
+        }
+    }
+    let gone: Vec<_> =
+        shared.reports.lock().keys().filter(|moid| !vms.contains_key(*moid)).cloned().collect();
+    gone.iter().for_each(|moid| shared.forget(moid));
+    for vm in vms.into_values() {
+        shared.rename(&vm);
+        if vm.powered_on() && !played.contains_key(&vm.moid) {
+            let power = CancellationToken::new();
+            let (moid, boot_count) = (vm.moid.clone(), vm.boot_count);
+            let task = AbortOnDropHandle::new(tokio::spawn(play(Arc::clone(shared), vm, power.clone())));
+            played.insert(moid, Played { boot_count, power, task });
+        }
+    }
+}
+
+impl Shared {
+    fn set(&self, moid: &str, phase: Phase) {
+        if let Some(report) = self.reports.lock().get_mut(moid) {
+            report.phase = phase;
+        }
+    }
+
+    fn rename(&self, vm: &Vm) {
+        if let Some(report) = self.reports.lock().get_mut(&vm.moid) {
+            report.name.clone_from(&vm.name);
+        }
+    }
+
+    /// The VM is gone, and its disk with it.
+    fn forget(&self, moid: &str) {
+        self.reports.lock().remove(moid);
+        self.options.subnet.release_machine(moid);
+        if let Ok(disk) = Disk::at(self.disk_folder(moid)) {
+            let _ = disk.erase();
+        }
+    }
+
+    fn disk_folder(&self, moid: &str) -> PathBuf {
+        self.options.folder.join(moid)
+    }
+
+    fn is_held(&self, name: &str) -> bool {
+        self.held.borrow().iter().any(|pattern| fits(pattern, name))
+    }
+}
+
+/// One VM from power-on to power-off.
+async fn play(shared: Arc<Shared>, vm: Vm, power: CancellationToken) {
+    let machine = match machine(&shared, &vm) {
+        Ok(machine) => machine,
+        Err(failure) => return tracing::warn!(vm = vm.name, %failure, "a guest can't be played"),
+    };
+    let report = BootReport {
+        moid: vm.moid.clone(),
+        name: vm.name.clone(),
+        address: machine.address,
+        phase: Phase::Booting,
+    };
+    shared.reports.lock().insert(vm.moid.clone(), report);
+    let mut guest = Guest::new(machine.clone());
+    tokio::select! {
+        () = power.cancelled() => {}
+        result = boot(&shared, &vm, &machine, &mut guest) => {
+            match result {
+                Ok(()) => shared.set(&vm.moid, Phase::Node),
+                Err(failure) if failure.reason.is_plain_vm() => shared.set(&vm.moid, Phase::Plain(failure)),
+                Err(failure) => {
+                    tracing::warn!(vm = vm.name, %failure, "a guest did not become a node");
+                    shared.set(&vm.moid, Phase::Failed(failure));
+                }
+            }
+            power.cancelled().await;
+        }
+    }
+    guest.power_off().await;
+}
+
+fn machine(shared: &Shared, vm: &Vm) -> Result<Machine, Failure> {
+    let options = &shared.options;
+    let address =
+        options.subnet.machine(&vm.moid).map_err(|error| Failure::host("find an address", &error))?;
+    Ok(Machine {
+        name: vm.name.clone(),
+        address,
+        disk: Disk::at(shared.disk_folder(&vm.moid))?,
+        programs: Arc::clone(&options.programs),
+        stack: Arc::clone(&options.stack),
+        kubernetes_version: (options.images)(vm).map(|release| release.kubernetes_version),
+        patience: options.patience,
+    })
+}
+
+async fn boot(shared: &Shared, vm: &Vm, machine: &Machine, guest: &mut Guest) -> Result<(), Failure> {
+    let mut held = shared.held.subscribe();
+    while shared.is_held(&vm.name) {
+        shared.set(&vm.moid, Phase::Held);
+        if held.changed().await.is_err() {
+            break;
+        }
+    }
+    shared.set(&vm.moid, Phase::Booting);
+    let at_door = |error: Error| Failure::new(Reason::Host, error.to_string());
+    let door = &shared.options.door;
+    let guestinfo = door.guestinfo(&vm.moid).await.map_err(at_door)?;
+    let seed = Seed::of(&guestinfo);
+    // Tools start with the network, before cloud-init's last stage and whatever becomes of it.
+    let host_name = seed.as_ref().ok().and_then(|seed| seed.hostname().ok()).unwrap_or("localhost");
+    let ip = Some(machine.address.reported.to_string());
+    let report = GuestReport { ip, host_name: Some(host_name.to_owned()), tools_running: true };
+    door.report(&vm.moid, &report).await.map_err(at_door)?;
+    let seed = seed?;
+    door.set_guestinfo(&vm.moid, &seed.write_back(machine.address.reported)).await.map_err(at_door)?;
+    guest.boot(&seed).await
+}
+
+/// Whether a name fits a pattern in which `*` stands for anything.
+fn fits(pattern: &str, name: &str) -> bool {
+    match pattern.split_once('*') {
+        None => pattern == name,
+        Some((start, rest)) => match name.strip_prefix(start) {
+            None => false,
+            Some(tail) => {
+                tail.char_indices().map(|(at, _)| at).chain([tail.len()]).any(|at| fits(rest, &tail[at..]))
+            }
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_hold_names() {
+        for (pattern, name, expected) in [
+            ("*", "anything", true),
+            ("c-control-plane-*", "c-control-plane-x1", true),
+            ("c-control-plane-*", "c-workers-x1", false),
+            ("*-plane-*1", "c-control-plane-x1", true),
+            ("exact", "exact", true),
+            ("exact", "exactly", false),
+        ] {
+            assert_eq!(fits(pattern, name), expected, "{pattern} {name}");
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! One boot of one guest: cloud-init's stages at the first, only the kubelet at every other.
+
+use super::bootstrap;
+use super::cloud_config::{CloudConfig, Line, UserEntry};
+use super::commands::{self, Command, Kubeadm};
+use super::datasource::Seed;
+use super::disk::Installed;
+use super::failure::{Failure, Reason};
+use super::kubelet::Kubelet;
+use super::machine::Machine;
+use super::node::Registration;
+use super::render::cloud_config;
+
+/// A guest: the machine and whatever runs on it.
+///
+/// Dropping it is a power failure; [`Guest::power_off`] also waits until nothing is left.
+pub struct Guest {
+    machine: Machine,
+    kubelet: Kubelet,
+}
+
+impl Guest {
+    /// A machine that is off.
+    pub fn new(machine: Machine) -> Self {
+        Self { kubelet: Kubelet::new(machine.clone()), machine }
+    }
+
+    /// Boots; when it is done the node is registered. What was started before a failure goes on running, as it would.
+    pub async fn boot(&mut self, seed: &Seed) -> Result<(), Failure> {
+        let instance_id = seed.instance_id()?;
+        self.machine.disk.boot()?;
+        match self.machine.disk.installed() {
+            Some(installed) if installed.instance_id == instance_id => self.kubelet.start_all().await,
+            _ => {
+                let registration = self.first_boot(seed).await?;
+                self.machine.disk.finish(&Installed {
+                    instance_id: instance_id.to_owned(),
+                    node_name: registration.name,
+                    kubernetes_version: registration.kubernetes_version,
+                    control_plane: registration.control_plane,
+                })
+            }
+        }
+    }
+
+    /// Ends everything at once.
+    pub async fn power_off(&mut self) {
+        self.kubelet.power_off().await;
+    }
+
+    async fn first_boot(&mut self, seed: &Seed) -> Result<Registration, Failure> {
+        let Some(userdata) = &seed.userdata else {
+            return Err(Failure::new(Reason::NoUserdata, "guestinfo.userdata is not set"));
+        };
+        let disk = &self.machine.disk;
+        disk.write("/var/lib/cloud/instance/user-data.txt", userdata)?;
+        let text = cloud_config(userdata, &seed.template_variables(self.machine.address.reported))?;
+        let config = CloudConfig::parse(&text)?;
+        config.check()?;
+        // All commands are understood before the first has an effect.
+        let (before, after) = (commands_of(&config.bootcmd)?, commands_of(&config.runcmd)?);
+
+        disk.write(
+            "/etc/hostname",
+            format!("{}\n", config.hostname.as_deref().map_or_else(|| seed.hostname(), Ok)?),
+        )?;
+        before.iter().try_for_each(|command| command.run(disk))?;
+        for mount in
+            config.mounts.iter().filter_map(|mount| mount.get(1)).filter(|path| path.starts_with('/'))
+        {
+            disk.make_folder(mount)?;
+        }
+        config.write_files.iter().try_for_each(|file| disk.write_file(file))?;
+        for entry in &config.users {
+            if let UserEntry::User(user) = entry {
+                disk.make_folder(&format!("/home/{}", user.name))?;
+            }
+        }
+        self.run(&after).await
+    }
+
+    async fn run(&mut self, commands: &[Command]) -> Result<Registration, Failure> {
+        let mut node = None;
+        for command in commands {
+            match command {
+                Command::Kubeadm(_) if node.is_some() => {
+                    return Err(Failure::new(Reason::Command, "kubeadm is called twice"));
+                }
+                Command::Kubeadm(kubeadm) => node = Some(self.kubeadm(kubeadm).await?),
+                other => other.run(&self.machine.disk)?,
+            }
+        }
+        node.ok_or_else(|| {
+            Failure::new(Reason::KubeadmNotRun, "no command of the cloud-config calls kubeadm")
+        })
+    }
+
+    async fn kubeadm(&mut self, kubeadm: &Kubeadm) -> Result<Registration, Failure> {
+        bootstrap::run(kubeadm, &self.machine, &mut self.kubelet).await
+    }
+}
+
+fn commands_of(lines: &[Line]) -> Result<Vec<Command>, Failure> {
+    let mut all = Vec::new();
+    for line in lines {
+        all.extend(match line {
+            Line::Shell(text) => commands::line(text)?,
+            Line::Words(words) => commands::program(words)?,
+        });
+    }
+    Ok(all)
+}
+
+/// Boots a machine from metadata and user data as bytes, outside any vCenter.
+///
+/// The guest that is answered runs; after a failure nothing does.
+pub async fn boot(machine: Machine, metadata: &[u8], userdata: &[u8]) -> Result<Guest, Failure> {
+    let seed = Seed::from_parts(metadata, (!userdata.is_empty()).then(|| userdata.to_vec()))?;
+    let mut guest = Guest::new(machine);
+    match guest.boot(&seed).await {
+        Ok(()) => Ok(guest),
+        Err(failure) => {
+            guest.power_off().await;
+            Err(failure)
+        }
+    }
+}

@@ -1,0 +1,307 @@
+//! `kubeadm init` and `kubeadm join`, done with the real programs.
+
+use k8s_openapi::ByteString;
+use k8s_openapi::api::certificates::v1::{CertificateSigningRequest, CertificateSigningRequestSpec};
+use k8s_openapi::api::core::v1::{ConfigMap, Node};
+use kube::api::{Api, ObjectMeta, Patch, PatchParams, PostParams};
+use serde_json::json;
+
+use super::certs::{Leaf, Purpose, der, request};
+use super::commands::Kubeadm;
+use super::control_plane::{ControlPlane, Kubeconfigs};
+use super::discovery::{Found, discover};
+use super::etcd::Etcd;
+use super::failure::{Failure, Reason};
+use super::kubeadm::{ClusterConfiguration, Documents, Endpoint, InitConfiguration, JoinConfiguration};
+use super::kubeconfig::{Credential, client, cluster_info, kubeconfig};
+use super::kubelet::Kubelet;
+use super::machine::Machine;
+use super::node::{Registration, minor, release_version};
+use super::objects::{Writer, kubelet_config_name};
+use super::patience::retried;
+use super::validate::validate;
+
+/// The label by which gcm tells a node its release.
+const RELEASE_LABEL: &str = "run.tanzu.vmware.com/kubernetesDistributionVersion";
+const API_PORT: u16 = 6443;
+
+/// Makes the machine a node; what it is then is answered.
+pub(super) async fn run(
+    kubeadm: &Kubeadm,
+    machine: &Machine,
+    kubelet: &mut Kubelet,
+) -> Result<Registration, Failure> {
+    let (Kubeadm::Init(path) | Kubeadm::Join(path)) = kubeadm;
+    let text = machine.disk.read(path).ok_or_else(|| missing(path))?;
+    let documents = Documents::parse(&text)?;
+    if documents.current {
+        validate(machine, &text).await?;
+    }
+    let mut node = Bootstrap { machine, kubelet };
+    match (kubeadm, &documents.cluster, &documents.init, &documents.join) {
+        (Kubeadm::Init(_), Some((cluster, _)), Some(init), None) => {
+            node.init(&documents, cluster, init).await
+        }
+        (Kubeadm::Join(_), None, None, Some(join)) => node.join(join).await,
+        (Kubeadm::Init(_), ..) => {
+            Err(incomplete("init needs ClusterConfiguration and InitConfiguration, and nothing else"))
+        }
+        (Kubeadm::Join(_), ..) => Err(incomplete("join needs JoinConfiguration, and nothing else")),
+    }
+}
+
+fn missing(path: &str) -> Failure {
+    Failure::new(Reason::KubeadmConfig, format!("{path} is not there"))
+}
+
+fn incomplete(what: &str) -> Failure {
+    Failure::new(Reason::KubeadmConfig, what)
+}
+
+fn port(endpoint: &Endpoint) -> u16 {
+    if endpoint.bind_port == 0 { API_PORT } else { endpoint.bind_port }
+}
+
+struct Bootstrap<'a> {
+    machine: &'a Machine,
+    kubelet: &'a mut Kubelet,
+}
+
+impl Bootstrap<'_> {
+    async fn init(
+        &mut self,
+        documents: &Documents,
+        cluster: &ClusterConfiguration,
+        init: &InitConfiguration,
+    ) -> Result<Registration, Failure> {
+        cluster.check()?;
+        let machine = self.machine;
+        let version = self.image_version(cluster)?;
+        let registration = Registration::of(&init.node_registration, &version, true)?;
+        let node = ControlPlane {
+            cluster,
+            node: &registration.name,
+            address: machine.address,
+            port: port(&init.local_api_endpoint),
+        };
+        let ca = node.write_certificates(&machine.disk)?;
+        let kubeconfigs = node.write_kubeconfigs(&machine.disk, &ca)?;
+        node.write_manifests(&machine.disk, &[])?;
+        let user = format!("system:node:{}", registration.name);
+        let leaf = ca.sign(&Purpose::client(&user, &["system:nodes"]))?;
+        let own = kubeconfig(
+            cluster.cluster_name(),
+            &node.local_server(),
+            ca.certificate(),
+            &user,
+            &Credential::Certificate(&leaf),
+        );
+        self.kubelet.configure(&registration, &own)?;
+
+        self.kubelet.start_pod("etcd")?;
+        self.kubelet.etcd_started(machine.deadline()).await?;
+        let writer = Writer(self.start_control_plane(&kubeconfigs).await?);
+        writer.admins().await?;
+        self.kubelet.register(&registration).await?;
+        mark_control_plane(&writer.0, &registration).await?;
+        // Last what others wait for: a cluster that can be found can be joined.
+        writer
+            .bootstrap(&cluster_info(&node.cluster_server(), ca.certificate()), &init.bootstrap_tokens)
+            .await?;
+        writer.configuration(documents).await?;
+        Ok(registration)
+    }
+
+    async fn join(&mut self, join: &JoinConfiguration) -> Result<Registration, Failure> {
+        join.node_registration.check()?;
+        let machine = self.machine;
+        let found = discover(&join.discovery, machine.deadline()).await?;
+        let cluster = cluster_configuration(&found).await?;
+        let version = self.joining_version(join, &cluster)?;
+        let registration = Registration::of(&join.node_registration, &version, join.control_plane.is_some())?;
+        match &join.control_plane {
+            None => self.join_worker(&found, &cluster, registration).await,
+            Some(own) => {
+                let node = ControlPlane {
+                    cluster: &cluster,
+                    node: &registration.name,
+                    address: machine.address,
+                    port: port(&own.local_api_endpoint),
+                };
+                self.join_control_plane(&found, &node, &registration).await?;
+                Ok(registration)
+            }
+        }
+    }
+
+    async fn join_worker(
+        &mut self,
+        found: &Found,
+        cluster: &ClusterConfiguration,
+        registration: Registration,
+    ) -> Result<Registration, Failure> {
+        let disk = &self.machine.disk;
+        disk.write(&format!("{}/ca.crt", cluster.certificates_dir()), &found.ca)?;
+        let leaf = self.client_certificate(found, &registration.name).await?;
+        let user = format!("system:node:{}", registration.name);
+        let own = kubeconfig(
+            cluster.cluster_name(),
+            &found.server,
+            &found.ca,
+            &user,
+            &Credential::Certificate(&leaf),
+        );
+        self.kubelet.configure(&registration, &own)?;
+        self.kubelet.register(&registration).await?;
+        Ok(registration)
+    }
+
+    async fn join_control_plane(
+        &mut self,
+        found: &Found,
+        node: &ControlPlane<'_>,
+        registration: &Registration,
+    ) -> Result<(), Failure> {
+        let machine = self.machine;
+        let cluster = node.cluster;
+        let ca = node.write_certificates(&machine.disk)?;
+        if der(ca.certificate())? != der(&found.ca)? {
+            return Err(Failure::new(Reason::Certificate, "the CA on the disk is not the cluster's"));
+        }
+        let kubeconfigs = node.write_kubeconfigs(&machine.disk, &ca)?;
+        let leaf = self.client_certificate(found, node.node).await?;
+        let user = format!("system:node:{}", node.node);
+        let own = kubeconfig(
+            cluster.cluster_name(),
+            &node.local_server(),
+            &found.ca,
+            &user,
+            &Credential::Certificate(&leaf),
+        );
+        self.kubelet.configure(registration, &own)?;
+
+        let admin = client(&kubeconfigs.admin).await?;
+        let etcd = Etcd::of_cluster(admin, &machine.disk, cluster.certificates_dir()).await?;
+        let members = etcd.add_learner(node.node, &node.peer_url(), machine.deadline()).await?;
+        node.write_manifests(&machine.disk, &members)?;
+        self.kubelet.start_pod("etcd")?;
+        etcd.promote(&node.peer_url(), machine.deadline()).await?;
+        self.kubelet.etcd_ready(cluster.certificates_dir(), machine.deadline()).await?;
+
+        let local = self.start_control_plane(&kubeconfigs).await?;
+        self.kubelet.register(registration).await?;
+        mark_control_plane(&local, registration).await
+    }
+
+    /// Starts what is above etcd; the answer is a client of the local API server that may do everything.
+    async fn start_control_plane(&mut self, kubeconfigs: &Kubeconfigs) -> Result<kube::Client, Failure> {
+        self.kubelet.start_pod("kube-apiserver")?;
+        let client = client(&kubeconfigs.super_admin).await?;
+        self.kubelet.api_ready(&client, self.machine.deadline()).await?;
+        self.kubelet.start_pod("kube-controller-manager")?;
+        self.kubelet.start_pod("kube-scheduler")?;
+        Ok(client)
+    }
+
+    /// TLS bootstrap: the cluster's own controllers approve and sign.
+    async fn client_certificate(&self, found: &Found, node: &str) -> Result<Leaf, Failure> {
+        let user = format!("system:node:{node}");
+        let (request, key) = request(&Purpose::client(&user, &["system:nodes"]))?;
+        let requests: Api<CertificateSigningRequest> = Api::all(found.client.clone());
+        let object = CertificateSigningRequest {
+            metadata: ObjectMeta { generate_name: Some("node-csr-".into()), ..ObjectMeta::default() },
+            spec: CertificateSigningRequestSpec {
+                request: ByteString(request.into_bytes()),
+                signer_name: "kubernetes.io/kube-apiserver-client-kubelet".into(),
+                usages: Some(vec!["digital signature".into(), "client auth".into()]),
+                ..CertificateSigningRequestSpec::default()
+            },
+            status: None,
+        };
+        let made = requests
+            .create(&PostParams::default(), &object)
+            .await
+            .map_err(|error| by_token("ask for a certificate", &error))?;
+        let name = made.metadata.name.unwrap_or_default();
+        let signed = || async {
+            let request =
+                requests.get(&name).await.map_err(|error| by_token("read the certificate", &error))?;
+            let certificate = request.status.and_then(|status| status.certificate);
+            certificate.ok_or_else(|| {
+                Failure::new(Reason::Registration, "the certificate request was not approved and signed")
+            })
+        };
+        let certificate = retried(self.machine.deadline(), signed).await?;
+        let certificate = String::from_utf8(certificate.0)
+            .map_err(|error| Failure::host("read the certificate", &error))?;
+        Ok(Leaf { certificate, key })
+    }
+
+    /// The kubelet's version on a first node, which must be the cluster's minor.
+    fn image_version(&self, cluster: &ClusterConfiguration) -> Result<String, Failure> {
+        let version = &cluster.kubernetes_version;
+        match &self.machine.kubernetes_version {
+            Some(image) if minor(image) != minor(version) => {
+                let message = format!(
+                    "kubeadm's kubernetesVersion {version} does not fit the node image, which has {image}"
+                );
+                Err(Failure::new(Reason::Version, message))
+            }
+            Some(image) => Ok(image.clone()),
+            None => Ok(version.clone()),
+        }
+    }
+
+    /// The kubelet's version on a joining node: the image's, else what its labels say, else the cluster's.
+    fn joining_version(
+        &self,
+        join: &JoinConfiguration,
+        cluster: &ClusterConfiguration,
+    ) -> Result<String, Failure> {
+        let labels = join.node_registration.kubelet_extra_args.get("node-labels").unwrap_or_default();
+        let label = labels
+            .split(',')
+            .filter_map(|label| label.split_once('='))
+            .find(|(key, _)| *key == RELEASE_LABEL);
+        let told = self.machine.kubernetes_version.clone().or_else(|| release_version(label?.1));
+        let version = told.unwrap_or_else(|| cluster.kubernetes_version.clone());
+        // A kubelet may be older than its API server, up to three minors, and never newer.
+        if minor(&version) > minor(&cluster.kubernetes_version) {
+            let message =
+                format!("a kubelet {version} is newer than the cluster's {}", cluster.kubernetes_version);
+            return Err(Failure::new(Reason::Version, message));
+        }
+        Ok(version)
+    }
+}
+
+fn by_token(doing: &str, error: &kube::Error) -> Failure {
+    let reason = match error {
+        kube::Error::Api(status) if [401, 403].contains(&status.code) => Reason::BootstrapToken,
+        _ => Reason::Registration,
+    };
+    Failure::new(reason, format!("{doing} with the bootstrap token: {error}"))
+}
+
+/// What the cluster's first node has published for the others.
+async fn cluster_configuration(found: &Found) -> Result<ClusterConfiguration, Failure> {
+    let maps: Api<ConfigMap> = Api::namespaced(found.client.clone(), "kube-system");
+    let map = maps.get("kubeadm-config").await.map_err(|error| by_token("read kubeadm-config", &error))?;
+    let text = map.data.unwrap_or_default().remove("ClusterConfiguration").unwrap_or_default();
+    let (cluster, _) = Documents::parse(&text)?
+        .cluster
+        .ok_or_else(|| incomplete("kubeadm-config holds no ClusterConfiguration"))?;
+    let kubelet = kubelet_config_name(&cluster.kubernetes_version);
+    maps.get(&kubelet).await.map_err(|error| by_token("read kubelet-config", &error))?;
+    Ok(cluster)
+}
+
+/// Labels and taints the node as kubeadm does, which the node itself may not.
+async fn mark_control_plane(client: &kube::Client, registration: &Registration) -> Result<(), Failure> {
+    let nodes: Api<Node> = Api::all(client.clone());
+    let patch = Patch::Merge(json!({ "metadata": { "labels": registration.control_plane_labels() } }));
+    let marked = nodes.patch(&registration.name, &PatchParams::default(), &patch).await;
+    marked
+        .map(drop)
+        .map_err(|error| Failure::new(Reason::Registration, format!("mark the control plane: {error}")))
+}

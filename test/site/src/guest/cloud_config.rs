@@ -1,0 +1,310 @@
+//! The cloud-config document, read strictly: what cloud-init would skip with a line in a log ends the boot here.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde::Deserialize;
+use serde_json::Value;
+use std::io::Read;
+
+use super::failure::{Failure, Reason, without_values};
+
+/// Keys that cloud-init acts on and that change nothing of what a node is.
+///
+/// Their content is not looked at.
+const WITHOUT_EFFECT: [&str; 20] = [
+    "ca_certs",
+    "chpasswd",
+    "disable_root",
+    "final_message",
+    "growpart",
+    "locale",
+    "manage_etc_hosts",
+    "merge_how",
+    "network",
+    "output",
+    "package_update",
+    "package_upgrade",
+    "packages",
+    "preserve_hostname",
+    "resize_rootfs",
+    "ssh_authorized_keys",
+    "ssh_deletekeys",
+    "ssh_pwauth",
+    "swap",
+    "timezone",
+];
+
+/// What a boot does with its user data, in this order: bootcmd, disks, files, users, runcmd.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct CloudConfig {
+    /// Commands that run before everything else, at every boot.
+    pub bootcmd: Vec<Line>,
+    /// Partitions, by device.
+    pub disk_setup: std::collections::BTreeMap<String, DiskSetup>,
+    /// Filesystems.
+    pub fs_setup: Vec<Filesystem>,
+    /// fstab entries.
+    pub mounts: Vec<Vec<String>>,
+    /// The host name, which metadata may give as well.
+    pub hostname: Option<String>,
+    /// The fully qualified host name.
+    pub fqdn: Option<String>,
+    /// Time servers.
+    pub ntp: Option<Ntp>,
+    /// Files, written in order.
+    pub write_files: Vec<File>,
+    /// Users; `default` is the image's own.
+    pub users: Vec<UserEntry>,
+    /// Commands that run last, at the first boot.
+    pub runcmd: Vec<Line>,
+}
+
+/// A command: a line for a shell, or the words of one.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(untagged)]
+pub enum Line {
+    /// A line for the shell.
+    Shell(String),
+    /// Program and arguments.
+    Words(Vec<String>),
+}
+
+/// A partition table.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct DiskSetup {
+    /// `mbr` or `gpt`.
+    pub table_type: Option<String>,
+    /// `true`, or sizes and types.
+    pub layout: Value,
+    /// Whether what is there is overwritten.
+    pub overwrite: Option<bool>,
+}
+
+/// A filesystem.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Filesystem {
+    /// Its label.
+    pub label: Option<String>,
+    /// Its type.
+    pub filesystem: String,
+    /// The device.
+    pub device: String,
+    /// The partition: a number, `auto`, `any` or `none`.
+    pub partition: Option<Value>,
+    /// Whether what is there is overwritten.
+    pub overwrite: Option<bool>,
+    /// The filesystem that may be replaced.
+    pub replace_fs: Option<String>,
+    /// Options of mkfs.
+    pub extra_opts: Option<Vec<String>>,
+}
+
+/// Time servers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Ntp {
+    /// Whether time is kept by NTP.
+    pub enabled: Option<bool>,
+    /// Servers.
+    pub servers: Vec<String>,
+    /// Pools.
+    pub pools: Vec<String>,
+}
+
+/// The image's user, or one more.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(untagged)]
+pub enum UserEntry {
+    /// `default`.
+    Named(String),
+    /// A user with properties.
+    User(Box<User>),
+}
+
+/// A user.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[allow(missing_docs)]
+pub struct User {
+    pub name: String,
+    pub gecos: Option<String>,
+    pub groups: Option<Value>,
+    pub homedir: Option<String>,
+    pub inactive: Option<Value>,
+    pub lock_passwd: Option<bool>,
+    pub passwd: Option<String>,
+    pub primary_group: Option<String>,
+    pub shell: Option<String>,
+    pub ssh_authorized_keys: Vec<String>,
+    pub sudo: Option<Value>,
+}
+
+/// A file.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct File {
+    /// Absolute path.
+    pub path: String,
+    /// The content, encoded as `encoding` says.
+    pub content: String,
+    /// `user:group`.
+    pub owner: Option<String>,
+    /// Octal, in quotes.
+    pub permissions: Option<String>,
+    /// `base64`, `gzip`, `gzip+base64` and their short names.
+    pub encoding: Option<String>,
+    /// Whether the content is added at the end.
+    pub append: Option<bool>,
+    /// Whether it waits for the packages and users.
+    pub defer: Option<bool>,
+}
+
+impl CloudConfig {
+    /// Reads a rendered document.
+    pub fn parse(text: &str) -> Result<Self, Failure> {
+        let document: Value = serde_saphyr::from_str(text).map_err(|error| {
+            let line = error.location().map_or_else(String::new, |at| format!(" at line {}", at.line()));
+            unreadable(&format!("{}{line}", without_values(&error.without_snippet().to_string())))
+        })?;
+        let Value::Object(mut keys) = document else {
+            return Err(unreadable("no mapping"));
+        };
+        keys.retain(|key, _| !WITHOUT_EFFECT.contains(&key.as_str()));
+        // A key without a value is what a template writes for an empty list.
+        keys.retain(|_, value| !value.is_null());
+        serde_json::from_value(Value::Object(keys)).map_err(|error| {
+            let message = without_values(&error.to_string());
+            let reason =
+                if message.starts_with("unknown field") { Reason::UnknownKey } else { Reason::CloudConfig };
+            Failure::new(reason, format!("cloud-config: {message}"))
+        })
+    }
+
+    /// Files and users that can't be made, found before anything is written.
+    pub fn check(&self) -> Result<(), Failure> {
+        self.write_files.iter().try_for_each(File::check)?;
+        for user in &self.users {
+            match user {
+                UserEntry::Named(name) if name != "default" => {
+                    return Err(unreadable(&format!("users: {name} has no properties")));
+                }
+                UserEntry::User(user) if user.name.is_empty() => {
+                    return Err(unreadable("users: a user has no name"));
+                }
+                _ => {}
+            }
+        }
+        match self.fs_setup.iter().find(|fs| fs.device.is_empty() || fs.filesystem.is_empty()) {
+            Some(_) => Err(unreadable("fs_setup: an entry lacks device or filesystem")),
+            None => Ok(()),
+        }
+    }
+}
+
+impl File {
+    fn check(&self) -> Result<(), Failure> {
+        if !self.path.starts_with('/') || self.path.split('/').any(|part| part == "..") {
+            return Err(self.wrong("path is not absolute"));
+        }
+        self.mode()?;
+        let owner = self.owner.as_deref().unwrap_or("root:root");
+        if owner.split(':').count() > 2 || owner.split(':').any(|part| part.is_empty() || part.contains(' '))
+        {
+            return Err(self.wrong("owner is not user:group"));
+        }
+        self.bytes().map(drop)
+    }
+
+    /// The mode to give it.
+    pub fn mode(&self) -> Result<u32, Failure> {
+        let Some(permissions) = self.permissions.as_deref() else { return Ok(0o644) };
+        match u32::from_str_radix(permissions, 8) {
+            Ok(mode) if mode <= 0o7777 && permissions.len() >= 3 => Ok(mode),
+            _ => Err(self.wrong("permissions are not octal")),
+        }
+    }
+
+    /// The content, decoded.
+    pub fn bytes(&self) -> Result<Vec<u8>, Failure> {
+        let raw = self.content.as_bytes();
+        let base64 = || {
+            let compact: String = self.content.chars().filter(|c| !c.is_ascii_whitespace()).collect();
+            STANDARD.decode(compact).map_err(|_| self.wrong("content is not base64"))
+        };
+        match self.encoding.as_deref().unwrap_or_default() {
+            "" | "text/plain" => Ok(raw.to_vec()),
+            "b64" | "base64" => base64(),
+            "gz" | "gzip" => self.gunzip(raw),
+            "gz+b64" | "gz+base64" | "gzip+b64" | "gzip+base64" => self.gunzip(&base64()?),
+            _ => Err(self.wrong("encoding is none that cloud-init knows")),
+        }
+    }
+
+    fn gunzip(&self, packed: &[u8]) -> Result<Vec<u8>, Failure> {
+        let mut plain = Vec::new();
+        match flate2::read::GzDecoder::new(packed).read_to_end(&mut plain) {
+            Ok(_) => Ok(plain),
+            Err(_) => Err(self.wrong("content is not gzip")),
+        }
+    }
+
+    fn wrong(&self, what: &str) -> Failure {
+        Failure::new(Reason::WriteFile, format!("write_files {:?}: {what}", self.path))
+    }
+}
+
+fn unreadable(what: &str) -> Failure {
+    Failure::new(Reason::CloudConfig, format!("cloud-config: {what}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_bootstrap_provider_writes_is_read() {
+        let text = "#cloud-config\n\nwrite_files:\n-   path: /a\n    encoding: \"base64\"\n    owner: root:root\n    \
+                    permissions: '0640'\n    content: |\n      aGk=\n-   path: /b\n    content: \"x\"\nbootcmd:\n  - \
+                    \"one\"\nruncmd:\n  - 'two && three > /x'\n  - [four, five]\nntp:\n  enabled: true\n  servers:\n    \
+                    - time\nusers:\n  - name: me\n    sudo: ALL\ndisk_setup:\n  /dev/sdb:\n    table_type: gpt\n    \
+                    layout: true\nfs_setup:\n  - label: etcd\n    filesystem: ext4\n    device: /dev/sdb\nmounts:\n  - \
+                    - LABEL=etcd\n    - /var/lib/etcd\n    \n";
+        let config = CloudConfig::parse(text).unwrap();
+        config.check().unwrap();
+        assert_eq!(config.write_files[0].bytes().unwrap(), b"hi");
+        assert_eq!(config.write_files[0].mode(), Ok(0o640));
+        assert_eq!(
+            config.runcmd,
+            [Line::Shell("two && three > /x".into()), Line::Words(vec!["four".into(), "five".into()])]
+        );
+        assert_eq!(config.mounts, [["LABEL=etcd", "/var/lib/etcd"]]);
+    }
+
+    #[test]
+    fn what_is_wrong_has_a_reason() {
+        let wrong = |text: &str| {
+            let parsed = CloudConfig::parse(text).and_then(|config| config.check());
+            parsed.unwrap_err().reason
+        };
+        assert_eq!(wrong("runcmds: []"), Reason::UnknownKey);
+        assert_eq!(wrong("write_files: [{path: /a, contents: x}]"), Reason::UnknownKey);
+        assert_eq!(wrong("write_files: [{path: /a}]\nwrite_files: []"), Reason::CloudConfig);
+        assert_eq!(wrong("write_files:\n\t- path: /a"), Reason::CloudConfig);
+        assert_eq!(wrong("- a list"), Reason::CloudConfig);
+        assert_eq!(wrong("runcmd: kubeadm"), Reason::CloudConfig);
+        assert_eq!(wrong("write_files: [{path: a}]"), Reason::WriteFile);
+        assert_eq!(wrong("write_files: [{path: /a/../../etc}]"), Reason::WriteFile);
+        assert_eq!(wrong("write_files: [{path: /a, permissions: 'rw-r'}]"), Reason::WriteFile);
+        assert_eq!(wrong("write_files: [{path: /a, encoding: zip, content: x}]"), Reason::WriteFile);
+        assert_eq!(wrong("write_files: [{path: /a, encoding: gz+b64, content: aGk=}]"), Reason::WriteFile);
+        assert_eq!(wrong("users: [nobody]"), Reason::CloudConfig);
+    }
+
+    #[test]
+    fn keys_without_effect_are_let_pass() {
+        assert_eq!(CloudConfig::parse("timezone: UTC\nruncmd:\n"), Ok(CloudConfig::default()));
+    }
+}

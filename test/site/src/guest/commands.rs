@@ -1,0 +1,282 @@
+//! The commands of a boot, carried out without a shell.
+//!
+//! Only what a node image has and a node's cloud-init calls is known; anything else ends the boot. What only sets up
+//! an operating system is let pass without effect.
+
+use super::disk::Disk;
+use super::failure::{Failure, Reason};
+
+/// Programs whose effect a guest without an operating system can't have.
+const WITHOUT_EFFECT: [&str; 16] = [
+    "chmod",
+    "chown",
+    "export",
+    "hostnamectl",
+    "ip",
+    "modprobe",
+    "mount",
+    "rehash_ca_certificates.sh",
+    "sleep",
+    "swapoff",
+    "sync",
+    "sysctl",
+    "systemctl",
+    "timedatectl",
+    "true",
+    "update-ca-certificates",
+];
+
+/// A call of kubeadm.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Kubeadm {
+    /// `kubeadm init --config PATH`.
+    Init(String),
+    /// `kubeadm join --config PATH`.
+    Join(String),
+}
+
+/// One command of a line, with where its output goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// kubeadm.
+    Kubeadm(Kubeadm),
+    /// `echo` into a file, or to nowhere.
+    Echo {
+        /// The text with its end of line.
+        text: String,
+        /// The file.
+        to: Option<Redirect>,
+    },
+    /// `mkdir` and `mkdir -p`.
+    MakeFolders(Vec<String>),
+    /// `touch`.
+    Touch(Vec<String>),
+    /// `hostname NAME`.
+    Hostname(String),
+    /// Nothing that matters here.
+    WithoutEffect,
+}
+
+/// `> path` or `>> path`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Redirect {
+    path: String,
+    append: bool,
+}
+
+/// The commands of one line, which are joined by `&&` or `;`.
+pub fn line(text: &str) -> Result<Vec<Command>, Failure> {
+    let words = words(text)?;
+    words
+        .split(|word| *word == Word::End)
+        .filter(|words| !words.is_empty())
+        .map(|words| command(text, words))
+        .collect()
+}
+
+/// The command of a list of words, which no shell looks at.
+pub fn program(words: &[String]) -> Result<Vec<Command>, Failure> {
+    if words.is_empty() {
+        return Ok(Vec::new());
+    }
+    let shell: Vec<_> = words.iter().cloned().map(Word::Text).collect();
+    Ok(vec![command(&words[0], &shell)?])
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Word {
+    Text(String),
+    /// `&&` or `;`.
+    End,
+    /// `>` or `>>`.
+    Into {
+        append: bool,
+    },
+}
+
+fn unknown(text: &str) -> Failure {
+    // Arguments may hold secrets; the program's name does not.
+    let name: String = text.split_whitespace().next().unwrap_or_default().chars().take(60).collect();
+    Failure::new(
+        Reason::UnknownCommand,
+        format!("command {name:?} is none that the node image is known to have"),
+    )
+}
+
+fn words(text: &str) -> Result<Vec<Word>, Failure> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        match c {
+            '\'' | '"' => {
+                let target = word.get_or_insert_default();
+                loop {
+                    match chars.next() {
+                        None => return Err(unknown(text)),
+                        Some(end) if end == c => break,
+                        Some('\\') if c == '"' => target.extend(chars.next()),
+                        // Nothing is expanded: a variable or a subshell would silently mean something else.
+                        Some('$' | '`') if c == '"' => return Err(unknown(text)),
+                        Some(other) => target.push(other),
+                    }
+                }
+            }
+            c if c.is_whitespace() => words.extend(word.take().map(Word::Text)),
+            ';' | '&' | '>' => {
+                words.extend(word.take().map(Word::Text));
+                let double = chars.next_if_eq(&c).is_some();
+                words.push(match (c, double) {
+                    ('&', true) | (';', false) => Word::End,
+                    ('>', append) => Word::Into { append },
+                    _ => return Err(unknown(text)),
+                });
+            }
+            '$' | '`' | '|' | '<' | '(' | ')' | '*' | '?' => return Err(unknown(text)),
+            '\\' => word.get_or_insert_default().extend(chars.next()),
+            other => word.get_or_insert_default().push(other),
+        }
+    }
+    words.extend(word.map(Word::Text));
+    Ok(words)
+}
+
+fn command(line: &str, words: &[Word]) -> Result<Command, Failure> {
+    let mut args = Vec::new();
+    let mut to = None;
+    let mut rest = words.iter();
+    while let Some(word) = rest.next() {
+        match (word, to.is_some()) {
+            (Word::Text(text), false) => args.push(text.as_str()),
+            (Word::Into { append }, false) => match rest.next() {
+                Some(Word::Text(path)) => to = Some(Redirect { path: path.clone(), append: *append }),
+                _ => return Err(unknown(line)),
+            },
+            _ => return Err(unknown(line)),
+        }
+    }
+    let (name, args) = args.split_first().ok_or_else(|| unknown(line))?;
+    let name = name.rsplit('/').next().unwrap_or(name);
+    match (name, to) {
+        ("echo", to) => Ok(echo(args, to)),
+        ("kubeadm", None) => kubeadm(args),
+        ("mkdir", None) => Ok(Command::MakeFolders(paths(args))),
+        ("touch", None) => Ok(Command::Touch(paths(args))),
+        ("hostname", None) if args.len() == 1 => Ok(Command::Hostname(args[0].to_owned())),
+        (name, _) if WITHOUT_EFFECT.contains(&name) => Ok(Command::WithoutEffect),
+        _ => Err(unknown(name)),
+    }
+}
+
+fn paths(args: &[&str]) -> Vec<String> {
+    args.iter().filter(|arg| !arg.starts_with('-')).map(|arg| (*arg).to_owned()).collect()
+}
+
+fn echo(args: &[&str], to: Option<Redirect>) -> Command {
+    let (newline, args) = match args {
+        ["-n", rest @ ..] => ("", rest),
+        args => ("\n", args),
+    };
+    Command::Echo { text: format!("{}{newline}", args.join(" ")), to }
+}
+
+/// kubeadm's command line as the bootstrap provider writes it, with a configuration file and a verbosity.
+fn kubeadm(args: &[&str]) -> Result<Command, Failure> {
+    let refused = |what: &str| Failure::new(Reason::UnknownCommand, format!("kubeadm: {what}"));
+    let (verb, mut rest) = args.split_first().ok_or_else(|| refused("no subcommand"))?;
+    let mut config = None;
+    while let Some((arg, tail)) = rest.split_first() {
+        rest = tail;
+        match *arg {
+            "--config" => match rest.split_first() {
+                Some((path, tail)) => (config, rest) = (Some((*path).to_owned()), tail),
+                None => return Err(refused("--config without a path")),
+            },
+            arg if arg.starts_with("--config=") => config = Some(arg["--config=".len()..].to_owned()),
+            "-v" => rest = rest.split_first().map(|(_, tail)| tail).unwrap_or_default(),
+            arg if arg.starts_with("--v=") || arg.starts_with("-v=") => {}
+            arg => return Err(refused(&format!("flag {arg} is not known"))),
+        }
+    }
+    match (*verb, config) {
+        ("init", Some(config)) => Ok(Command::Kubeadm(Kubeadm::Init(config))),
+        ("join", Some(config)) => Ok(Command::Kubeadm(Kubeadm::Join(config))),
+        (verb, _) => Err(refused(&format!("{verb} needs init or join, and --config"))),
+    }
+}
+
+impl Command {
+    /// Does what can be done without knowing what a node is; kubeadm is the caller's.
+    pub fn run(&self, disk: &Disk) -> Result<(), Failure> {
+        match self {
+            Self::Echo { text, to: Some(to) } => {
+                let before = if to.append { disk.read(&to.path).unwrap_or_default() } else { String::new() };
+                // As in a shell, the folder must be there.
+                let folder = to.path.rsplit_once('/').map_or("/", |(folder, _)| folder);
+                if !to.path.starts_with("/etc/") && !disk.has(folder) {
+                    return Err(Failure::new(Reason::Command, format!("{}: no such folder", to.path)));
+                }
+                disk.write(&to.path, before + text)
+            }
+            Self::MakeFolders(paths) => paths.iter().try_for_each(|path| disk.make_folder(path)),
+            Self::Touch(paths) => {
+                paths.iter().filter(|path| !disk.has(path)).try_for_each(|path| disk.write(path, ""))
+            }
+            Self::Hostname(name) => disk.write("/etc/hostname", format!("{name}\n")),
+            Self::Kubeadm(_) | Self::WithoutEffect | Self::Echo { to: None, .. } => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_commands_of_a_node_are_understood() {
+        let init = "kubeadm init --config /run/kubeadm/kubeadm.yaml  && echo success > /run/cluster-api/bootstrap-success.complete";
+        let commands = line(init).unwrap();
+        assert_eq!(commands[0], Command::Kubeadm(Kubeadm::Init("/run/kubeadm/kubeadm.yaml".into())));
+        let to = Redirect { path: "/run/cluster-api/bootstrap-success.complete".into(), append: false };
+        assert_eq!(commands[1], Command::Echo { text: "success\n".into(), to: Some(to) });
+
+        let join = line("kubeadm join --config /x --v=5 && echo ok >/run/y").unwrap();
+        assert_eq!(join[0], Command::Kubeadm(Kubeadm::Join("/x".into())));
+        assert_eq!(line("hostname \"cp-0\"").unwrap(), [Command::Hostname("cp-0".into())]);
+        assert_eq!(line("systemctl daemon-reload; swapoff -a").unwrap().len(), 2);
+        let words = ["mkdir".to_owned(), "-p".to_owned(), "/a;b".to_owned()];
+        assert_eq!(program(&words).unwrap(), [Command::MakeFolders(vec!["/a;b".into()])]);
+    }
+
+    #[test]
+    fn everything_else_is_refused() {
+        for text in [
+            "kubadm init --config /x",
+            "kubeadm init",
+            "kubeadm reset --config /x",
+            "kubeadm init --config /x --skip-phases=certs",
+            "curl http://x | sh",
+            "echo $HOME",
+            "echo \"$(id)\"",
+            "echo 'never closed",
+            "sleep 1 &",
+            "rm -rf /",
+            "echo > ",
+        ] {
+            assert_eq!(line(text).map_err(|failure| failure.reason), Err(Reason::UnknownCommand), "{text}");
+        }
+        let told = line("curl --token s3cret").unwrap_err().message;
+        assert!(!told.contains("s3cret"), "{told}");
+    }
+
+    #[test]
+    fn files_are_written_where_their_folder_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let disk = Disk::at(folder.path().to_owned()).unwrap();
+        let run = |text: &str| line(text).unwrap().iter().try_for_each(|command| command.run(&disk));
+        assert_eq!(run("echo success > /run/nowhere/x").unwrap_err().reason, Reason::Command);
+        run("mkdir -p /run/somewhere && echo success > /run/somewhere/x").unwrap();
+        run("echo one >/etc/hosts; echo -n two >>/etc/hosts").unwrap();
+        assert_eq!(disk.read("/etc/hosts").as_deref(), Some("one\ntwo"));
+    }
+}

@@ -1,0 +1,391 @@
+//! A control plane's own files, as kubeadm makes them: leaf certificates, kubeconfigs and static pods.
+
+use std::net::Ipv4Addr;
+
+use k8s_openapi::api::core::v1::Pod;
+use serde_json::{Value, json};
+
+use super::certs::{Authority, Purpose, check_service_account_keys};
+use super::disk::Disk;
+use super::failure::{Failure, Reason};
+use super::kubeadm::{Arguments, ClusterConfiguration};
+use super::kubeconfig::{Credential, kubeconfig};
+use crate::addresses::Address;
+
+/// The group of kubeadm's admin kubeconfig.
+pub const ADMINS: &str = "kubeadm:cluster-admins";
+/// Where static pods lie.
+pub const MANIFESTS: &str = "/etc/kubernetes/manifests";
+/// The components, in the order in which they are started.
+pub const COMPONENTS: [&str; 4] = ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"];
+
+/// The controllers that a cluster without pods can use. All others would only take memory.
+const CONTROLLERS: [&str; 13] = [
+    "bootstrap-signer-controller",
+    "certificatesigningrequest-approving-controller",
+    "certificatesigningrequest-cleaner-controller",
+    "certificatesigningrequest-signing-controller",
+    "clusterrole-aggregation-controller",
+    "garbage-collector-controller",
+    "namespace-controller",
+    "node-lifecycle-controller",
+    "pod-garbage-collector-controller",
+    "root-ca-certificate-publisher-controller",
+    "serviceaccount-controller",
+    "serviceaccount-token-controller",
+    "token-cleaner-controller",
+];
+
+/// Flags that are not the same in every release; the site runs one release, whatever the node image says.
+const OF_ONE_RELEASE: [&str; 5] =
+    ["admission-control-config-file", "cloud-config", "cloud-provider", "feature-gates", "runtime-config"];
+
+/// A control-plane node to be.
+#[derive(Clone, Copy, Debug)]
+pub struct ControlPlane<'a> {
+    /// The cluster.
+    pub cluster: &'a ClusterConfiguration,
+    /// The node's name.
+    pub node: &'a str,
+    /// The node's address.
+    pub address: Address,
+    /// The API server's port.
+    pub port: u16,
+}
+
+/// Kubeconfigs of one who is about to set up the cluster.
+pub struct Kubeconfigs {
+    /// The administrator, by RBAC.
+    pub admin: String,
+    /// The administrator whom no RBAC rule can lock out.
+    pub super_admin: String,
+}
+
+impl ControlPlane<'_> {
+    /// Signs what kubeadm signs with the CAs on the disk, and writes it there.
+    pub fn write_certificates(&self, disk: &Disk) -> Result<Authority, Failure> {
+        let folder = self.cluster.certificates_dir();
+        let etcd_folder = format!("{folder}/etcd");
+        let ca = Authority::read(disk, folder, "ca")?;
+        let front_proxy = Authority::read(disk, folder, "front-proxy-ca")?;
+        let etcd = Authority::read(disk, &etcd_folder, "ca")?;
+        check_service_account_keys(disk, folder)?;
+
+        let hosts = self.api_server_hosts()?;
+        let sign = |authority: &Authority, folder: &str, file: &str, purpose: &Purpose<'_>| {
+            authority.sign(purpose)?.write(disk, folder, file)
+        };
+        sign(&ca, folder, "apiserver", &Purpose::server("kube-apiserver", &hosts))?;
+        sign(
+            &ca,
+            folder,
+            "apiserver-kubelet-client",
+            &Purpose::client("kube-apiserver-kubelet-client", &[]),
+        )?;
+        sign(&ca, "/var/lib/kubelet/pki", "kubelet", &Purpose::server(self.node, &self.etcd_hosts()))?;
+        sign(&front_proxy, folder, "front-proxy-client", &Purpose::client("front-proxy-client", &[]))?;
+        let members = self.etcd_hosts();
+        sign(&etcd, &etcd_folder, "server", &Purpose::peer(self.node, &members))?;
+        sign(&etcd, &etcd_folder, "peer", &Purpose::peer(self.node, &members))?;
+        sign(
+            &etcd,
+            &etcd_folder,
+            "healthcheck-client",
+            &Purpose::client("kube-etcd-healthcheck-client", &[]),
+        )?;
+        sign(&etcd, folder, "apiserver-etcd-client", &Purpose::client("kube-apiserver-etcd-client", &[]))?;
+        Ok(ca)
+    }
+
+    fn api_server_hosts(&self) -> Result<Vec<String>, Failure> {
+        let cluster = self.cluster;
+        let mut hosts: Vec<String> =
+            ["kubernetes", "kubernetes.default", "kubernetes.default.svc"].map(str::to_owned).to_vec();
+        hosts.push(self.node.to_owned());
+        hosts.push(format!("kubernetes.default.svc.{}", cluster.dns_domain()));
+        hosts.extend([
+            self.address.served.to_string(),
+            self.address.reported.to_string(),
+            "127.0.0.1".to_owned(),
+        ]);
+        hosts.push(first_service(cluster.service_subnet())?);
+        hosts.extend(cluster.control_plane_endpoint.rsplit_once(':').map(|(host, _)| host.to_owned()));
+        hosts.extend(cluster.api_server.cert_sans.iter().filter(|san| !san.is_empty()).cloned());
+        hosts.sort();
+        hosts.dedup();
+        Ok(hosts)
+    }
+
+    fn etcd_hosts(&self) -> Vec<String> {
+        let addresses = [self.address.served, self.address.reported, Ipv4Addr::LOCALHOST];
+        let mut hosts: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+        hosts.extend([self.node.to_owned(), "localhost".to_owned()]);
+        if let Some(local) = &self.cluster.etcd.local {
+            hosts.extend(local.server_cert_sans.iter().chain(&local.peer_cert_sans).cloned());
+        }
+        hosts.sort();
+        hosts.dedup();
+        hosts
+    }
+
+    /// Writes the kubeconfigs of the administrators and of the components.
+    pub fn write_kubeconfigs(&self, disk: &Disk, ca: &Authority) -> Result<Kubeconfigs, Failure> {
+        let local = self.local_server();
+        let write = |file: &str, server: &str, user: &str, groups: &[&str]| {
+            let leaf = ca.sign(&Purpose::client(user, groups))?;
+            let credential = Credential::Certificate(&leaf);
+            let text = kubeconfig(self.cluster.cluster_name(), server, ca.certificate(), user, &credential);
+            disk.write(&format!("/etc/kubernetes/{file}"), &text)?;
+            Ok(text)
+        };
+        write("controller-manager.conf", &local, "system:kube-controller-manager", &[])?;
+        write("scheduler.conf", &local, "system:kube-scheduler", &[])?;
+        Ok(Kubeconfigs {
+            admin: write("admin.conf", &self.cluster_server(), "kubernetes-admin", &[ADMINS])?,
+            super_admin: write("super-admin.conf", &local, "kubernetes-super-admin", &["system:masters"])?,
+        })
+    }
+
+    /// This node's own API server.
+    pub fn local_server(&self) -> String {
+        format!("https://{}:{}", self.address.served, self.port)
+    }
+
+    /// The cluster's endpoint.
+    pub fn cluster_server(&self) -> String {
+        format!("https://{}", self.cluster.control_plane_endpoint)
+    }
+
+    /// The URL at which etcd's other members reach this one.
+    pub fn peer_url(&self) -> String {
+        format!("https://{}:2380", self.address.served)
+    }
+
+    fn client_url(&self) -> String {
+        format!("https://{}:2379", self.address.served)
+    }
+
+    /// Writes the static pods. `members` are etcd's members, this one among them, when it joins a cluster.
+    pub fn write_manifests(&self, disk: &Disk, members: &[(String, String)]) -> Result<(), Failure> {
+        for (component, arguments, extra) in [
+            ("etcd", self.etcd(members), self.cluster.etcd.local.as_ref().map(|local| &local.extra_args)),
+            ("kube-apiserver", self.api_server(), Some(&self.cluster.api_server.extra_args)),
+            (
+                "kube-controller-manager",
+                self.controller_manager(),
+                Some(&self.cluster.controller_manager.extra_args),
+            ),
+            ("kube-scheduler", self.scheduler(), Some(&self.cluster.scheduler.extra_args)),
+        ] {
+            let arguments = merged(arguments, extra);
+            let pod = json!(self.pod(component, &arguments)?);
+            disk.write(&format!("{MANIFESTS}/{component}.json"), pod.to_string())?;
+        }
+        Ok(())
+    }
+
+    fn pod(&self, component: &str, arguments: &[(String, String)]) -> Result<Pod, Failure> {
+        let mut command = vec![component.to_owned()];
+        command.extend(arguments.iter().map(|(name, value)| format!("--{name}={value}")));
+        let pod = json!({
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {
+                "name": component,
+                "namespace": "kube-system",
+                "labels": { "component": component, "tier": "control-plane" },
+                "annotations": self.annotations(component),
+            },
+            "spec": {
+                "hostNetwork": true,
+                "priority": 2_000_001_000,
+                "priorityClassName": "system-node-critical",
+                "containers": [{
+                    "name": component,
+                    "image": self.image(component),
+                    "imagePullPolicy": "IfNotPresent",
+                    "command": command,
+                }],
+            },
+        });
+        serde_json::from_value(pod).map_err(|error| Failure::host("make a static pod", &error))
+    }
+
+    /// What a joining control plane and Cluster API look for.
+    fn annotations(&self, component: &str) -> Value {
+        match component {
+            "etcd" => json!({ "kubeadm.kubernetes.io/etcd.advertise-client-urls": self.client_url() }),
+            "kube-apiserver" => json!({
+                "kubeadm.kubernetes.io/kube-apiserver.advertise-address.endpoint":
+                    format!("{}:{}", self.address.served, self.port),
+            }),
+            _ => json!({}),
+        }
+    }
+
+    fn image(&self, component: &str) -> String {
+        let repository = self.cluster.image_repository();
+        let tag = match (&self.cluster.etcd.local, component) {
+            (Some(local), "etcd") if !local.image_tag.is_empty() => local.image_tag.clone(),
+            _ => format!("v{}", self.cluster.kubernetes_version.trim_start_matches('v')).replace('+', "_"),
+        };
+        format!("{repository}/{component}:{tag}")
+    }
+
+    fn etcd(&self, members: &[(String, String)]) -> Vec<(&'static str, String)> {
+        let folder = format!("{}/etcd", self.cluster.certificates_dir());
+        let peers: Vec<_> = members.iter().map(|(name, url)| format!("{name}={url}")).collect();
+        let (state, peers) = match peers.as_slice() {
+            [] => ("new", format!("{}={}", self.node, self.peer_url())),
+            peers => ("existing", peers.join(",")),
+        };
+        vec![
+            ("name", self.node.to_owned()),
+            ("data-dir", self.cluster.etcd_data_dir().to_owned()),
+            ("listen-client-urls", self.client_url()),
+            ("advertise-client-urls", self.client_url()),
+            ("listen-peer-urls", self.peer_url()),
+            ("initial-advertise-peer-urls", self.peer_url()),
+            ("initial-cluster", peers),
+            ("initial-cluster-state", state.to_owned()),
+            ("cert-file", format!("{folder}/server.crt")),
+            ("key-file", format!("{folder}/server.key")),
+            ("trusted-ca-file", format!("{folder}/ca.crt")),
+            ("client-cert-auth", "true".to_owned()),
+            ("peer-cert-file", format!("{folder}/peer.crt")),
+            ("peer-key-file", format!("{folder}/peer.key")),
+            ("peer-trusted-ca-file", format!("{folder}/ca.crt")),
+            ("peer-client-cert-auth", "true".to_owned()),
+            ("snapshot-count", "10000".to_owned()),
+            ("watch-progress-notify-interval", "5s".to_owned()),
+            // A killed machine loses what was not synced, a killed process does not; the site has only processes.
+            ("unsafe-no-fsync", "true".to_owned()),
+        ]
+    }
+
+    fn api_server(&self) -> Vec<(&'static str, String)> {
+        let folder = self.cluster.certificates_dir();
+        let file = |name: &str| format!("{folder}/{name}");
+        vec![
+            ("advertise-address", self.address.served.to_string()),
+            ("bind-address", self.address.served.to_string()),
+            ("secure-port", self.port.to_string()),
+            // Endpoints on loopback are refused; nothing in the guest asks for the Service `kubernetes`.
+            ("endpoint-reconciler-type", "none".to_owned()),
+            ("allow-privileged", "true".to_owned()),
+            ("authorization-mode", "Node,RBAC".to_owned()),
+            ("client-ca-file", file("ca.crt")),
+            ("enable-admission-plugins", "NodeRestriction".to_owned()),
+            ("enable-bootstrap-token-auth", "true".to_owned()),
+            ("etcd-cafile", file("etcd/ca.crt")),
+            ("etcd-certfile", file("apiserver-etcd-client.crt")),
+            ("etcd-keyfile", file("apiserver-etcd-client.key")),
+            ("etcd-servers", self.client_url()),
+            ("kubelet-client-certificate", file("apiserver-kubelet-client.crt")),
+            ("kubelet-client-key", file("apiserver-kubelet-client.key")),
+            ("kubelet-preferred-address-types", "InternalIP,ExternalIP,Hostname".to_owned()),
+            ("proxy-client-cert-file", file("front-proxy-client.crt")),
+            ("proxy-client-key-file", file("front-proxy-client.key")),
+            ("requestheader-allowed-names", "front-proxy-client".to_owned()),
+            ("requestheader-client-ca-file", file("front-proxy-ca.crt")),
+            ("requestheader-extra-headers-prefix", "X-Remote-Extra-".to_owned()),
+            ("requestheader-group-headers", "X-Remote-Group".to_owned()),
+            ("requestheader-username-headers", "X-Remote-User".to_owned()),
+            (
+                "service-account-issuer",
+                format!("https://kubernetes.default.svc.{}", self.cluster.dns_domain()),
+            ),
+            ("service-account-key-file", file("sa.pub")),
+            ("service-account-signing-key-file", file("sa.key")),
+            ("service-cluster-ip-range", self.cluster.service_subnet().to_owned()),
+            ("tls-cert-file", file("apiserver.crt")),
+            ("tls-private-key-file", file("apiserver.key")),
+        ]
+    }
+
+    fn controller_manager(&self) -> Vec<(&'static str, String)> {
+        let folder = self.cluster.certificates_dir();
+        let file = |name: &str| format!("{folder}/{name}");
+        vec![
+            ("kubeconfig", "/etc/kubernetes/controller-manager.conf".to_owned()),
+            ("cluster-name", self.cluster.cluster_name().to_owned()),
+            ("cluster-signing-cert-file", file("ca.crt")),
+            ("cluster-signing-key-file", file("ca.key")),
+            ("controllers", CONTROLLERS.join(",")),
+            ("leader-elect", "true".to_owned()),
+            ("root-ca-file", file("ca.crt")),
+            // Every guest would want the same port; its health is its process's.
+            ("secure-port", "0".to_owned()),
+            ("service-account-private-key-file", file("sa.key")),
+            ("use-service-account-credentials", "true".to_owned()),
+        ]
+    }
+
+    fn scheduler(&self) -> Vec<(&'static str, String)> {
+        let kubeconfig = "/etc/kubernetes/scheduler.conf".to_owned();
+        vec![
+            ("bind-address", self.address.served.to_string()),
+            ("kubeconfig", kubeconfig),
+            ("leader-elect", "true".to_owned()),
+        ]
+    }
+}
+
+/// The component's arguments with the user's, which win, save where they would leave the guest's own addresses.
+fn merged(own: Vec<(&'static str, String)>, extra: Option<&Arguments>) -> Vec<(String, String)> {
+    let mut all: Vec<(String, String)> =
+        own.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+    for (name, value) in extra.map_or([].as_slice(), |extra| extra.0.as_slice()) {
+        let fixed = name.contains("address")
+            || name.contains("port")
+            || name.contains("urls")
+            || name == "controllers";
+        if fixed || OF_ONE_RELEASE.contains(&name.as_str()) {
+            continue;
+        }
+        match all.iter_mut().find(|(own, _)| own == name) {
+            Some((_, own)) => own.clone_from(value),
+            None => all.push((name.clone(), value.clone())),
+        }
+    }
+    all
+}
+
+/// The address of the Service `kubernetes`: the first of its range.
+fn first_service(subnets: &str) -> Result<String, Failure> {
+    let first = subnets.split(',').next().unwrap_or_default();
+    let net: ipnet::IpNet = first
+        .parse()
+        .map_err(|_| Failure::new(Reason::KubeadmConfig, format!("serviceSubnet {first:?} is no CIDR")))?;
+    Ok(match net.trunc() {
+        ipnet::IpNet::V4(net) => Ipv4Addr::from(u32::from(net.network()) + 1).to_string(),
+        ipnet::IpNet::V6(net) => std::net::Ipv6Addr::from(u128::from(net.network()) + 1).to_string(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_users_arguments_win_where_they_may() {
+        let own = vec![("bind-address", "127.9.0.1".to_owned()), ("allow-privileged", "true".to_owned())];
+        let extra = [
+            ("bind-address", "0.0.0.0"),
+            ("allow-privileged", "false"),
+            ("audit-log-path", "/var/log/a"),
+            ("cloud-provider", "x"),
+        ];
+        let extra = Arguments(extra.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec());
+        let all = merged(own, Some(&extra));
+        let shown: Vec<_> = all.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        assert_eq!(shown, ["bind-address=127.9.0.1", "allow-privileged=false", "audit-log-path=/var/log/a"]);
+    }
+
+    #[test]
+    fn host_bits_do_not_move_the_first_service() {
+        assert_eq!(first_service("198.51.100.0/12").unwrap(), "198.48.0.1");
+        assert_eq!(first_service("10.96.0.0/12,fd00::/108").unwrap(), "10.96.0.1");
+        assert!(first_service("x").is_err());
+    }
+}

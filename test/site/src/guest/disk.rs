@@ -1,0 +1,166 @@
+//! A VM's disk: a folder that holds the guest's files under their own paths and outlives a reboot.
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::cloud_config::File;
+use super::failure::{Failure, Reason};
+
+/// What is remembered of a finished first boot.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Installed {
+    /// The instance that cloud-init set up; another id starts anew.
+    pub instance_id: String,
+    /// The node's name.
+    pub node_name: String,
+    /// The kubelet's version.
+    pub kubernetes_version: String,
+    /// Whether it is a control plane.
+    pub control_plane: bool,
+}
+
+/// The root folder of a guest.
+///
+/// All of it is for the owner's eyes only, whatever modes the guest asks for: it holds the cluster's keys.
+#[derive(Clone, Debug)]
+pub struct Disk {
+    root: PathBuf,
+}
+
+const INSTALLED: &str = "/var/lib/cloud/instance/boot-finished.json";
+
+impl Disk {
+    /// The disk in this folder, which is made if there is none.
+    pub fn at(root: PathBuf) -> Result<Self, Failure> {
+        let disk = Self { root };
+        fs::create_dir_all(&disk.root)
+            .and_then(|()| fs::set_permissions(&disk.root, fs::Permissions::from_mode(0o700)))
+            .map_err(|error| Failure::host("make the disk's folder", &error))?;
+        Ok(disk)
+    }
+
+    /// Where a path of the guest lies on this machine.
+    pub fn path(&self, guest_path: &str) -> PathBuf {
+        self.root.join(guest_path.trim_start_matches('/'))
+    }
+
+    /// The folder itself.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// A boot begins: `/run` and `/tmp` are empty.
+    pub fn boot(&self) -> Result<(), Failure> {
+        for volatile in ["/run", "/tmp"] {
+            match fs::remove_dir_all(self.path(volatile)) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    return Err(Failure::host("empty /run", &error));
+                }
+                _ => self.make_folder(volatile)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes a folder and what is above it.
+    pub fn make_folder(&self, guest_path: &str) -> Result<(), Failure> {
+        fs::create_dir_all(self.path(guest_path))
+            .map_err(|error| Failure::new(Reason::WriteFile, format!("{guest_path}: {}", error.kind())))
+    }
+
+    /// Writes a file of the cloud-config.
+    pub fn write_file(&self, file: &File) -> Result<(), Failure> {
+        let mut content = file.bytes()?;
+        if file.append == Some(true) {
+            let mut all = fs::read(self.path(&file.path)).unwrap_or_default();
+            all.append(&mut content);
+            content = all;
+        }
+        // The group and world bits stay off: the guest's root is not this machine's.
+        self.write_with(&file.path, &content, file.mode()? & 0o700)
+    }
+
+    /// Writes a file that nobody else may read.
+    pub fn write(&self, guest_path: &str, content: impl AsRef<[u8]>) -> Result<(), Failure> {
+        self.write_with(guest_path, content.as_ref(), 0o600)
+    }
+
+    fn write_with(&self, guest_path: &str, content: &[u8], mode: u32) -> Result<(), Failure> {
+        let path = self.path(guest_path);
+        let failed = |error: std::io::Error| {
+            Failure::new(Reason::WriteFile, format!("{guest_path}: {}", error.kind()))
+        };
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder).map_err(failed)?;
+        }
+        let mut file = fs::OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(&path)
+            .map_err(failed)?;
+        file.write_all(content).map_err(failed)?;
+        file.set_permissions(fs::Permissions::from_mode(mode | 0o600)).map_err(failed)
+    }
+
+    /// Reads a text file, if it is there.
+    pub fn read(&self, guest_path: &str) -> Option<String> {
+        fs::read_to_string(self.path(guest_path)).ok()
+    }
+
+    /// Whether something is at that path.
+    pub fn has(&self, guest_path: &str) -> bool {
+        self.path(guest_path).exists()
+    }
+
+    /// Remembers that the first boot is done.
+    pub fn finish(&self, installed: &Installed) -> Result<(), Failure> {
+        let text =
+            serde_json::to_string(installed).map_err(|error| Failure::host("remember the boot", &error))?;
+        self.write(INSTALLED, text)
+    }
+
+    /// What the first boot left, if it was finished.
+    pub fn installed(&self) -> Option<Installed> {
+        serde_json::from_str(&self.read(INSTALLED)?).ok()
+    }
+
+    /// The disk is deleted.
+    pub fn erase(self) -> std::io::Result<()> {
+        fs::remove_dir_all(&self.root)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_disk_keeps_its_files_and_loses_run() {
+        let folder = tempfile::tempdir().unwrap();
+        let disk = Disk::at(folder.path().join("vm")).unwrap();
+        disk.boot().unwrap();
+        let file = |path: &str, content: &str, append| File {
+            path: path.into(),
+            content: content.into(),
+            permissions: Some("0644".into()),
+            append,
+            ..File::default()
+        };
+        disk.write_file(&file("/etc/a", "one\n", None)).unwrap();
+        disk.write_file(&file("/etc/a", "two\n", Some(true))).unwrap();
+        disk.write_file(&file("/run/b", "x", None)).unwrap();
+        assert_eq!(disk.read("/etc/a").as_deref(), Some("one\ntwo\n"));
+        let mode = fs::metadata(disk.path("/etc/a")).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "world-readable keys of a guest");
+
+        disk.boot().unwrap();
+        assert!(disk.has("/etc/a") && !disk.has("/run/b"));
+        assert_eq!(disk.installed(), None);
+    }
+}

@@ -1,0 +1,167 @@
+//! etcd's membership, changed as kubeadm changes it: a learner is added, catches up and is promoted.
+//!
+//! Spoken through etcd's JSON gateway, which every member serves beside gRPC.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{Api, ListParams};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::disk::Disk;
+use super::failure::{Failure, Reason};
+use super::patience::{Deadline, retried};
+
+const ADVERTISED: &str = "kubeadm.kubernetes.io/etcd.advertise-client-urls";
+const CALL: Duration = Duration::from_secs(5);
+
+/// A member of the cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Member {
+    /// Its id, a decimal number too large for JSON's.
+    #[serde(rename = "ID")]
+    pub id: String,
+    /// Its name; empty until it has started once.
+    pub name: String,
+    /// Where other members reach it.
+    #[serde(rename = "peerURLs")]
+    pub peer_urls: Vec<String>,
+    /// Where clients reach it.
+    #[serde(rename = "clientURLs")]
+    pub client_urls: Vec<String>,
+    /// Whether it has no vote yet.
+    pub is_learner: bool,
+}
+
+#[derive(Deserialize)]
+struct Members {
+    #[serde(default)]
+    members: Vec<Member>,
+}
+
+/// A client of some members.
+pub struct Etcd {
+    http: reqwest::Client,
+    endpoints: Vec<String>,
+}
+
+impl Etcd {
+    /// The members that the cluster's etcd pods advertise.
+    pub async fn of_cluster(client: kube::Client, disk: &Disk, certificates: &str) -> Result<Self, Failure> {
+        let pods: Api<Pod> = Api::namespaced(client, "kube-system");
+        let selector = ListParams::default().labels("component=etcd,tier=control-plane");
+        let pods = pods.list(&selector).await.map_err(|error| failed("list the etcd pods", &error))?;
+        let advertised = |pod: &Pod| pod.metadata.annotations.as_ref()?.get(ADVERTISED).cloned();
+        let endpoints: Vec<_> = pods.iter().filter_map(advertised).collect();
+        if endpoints.is_empty() {
+            return Err(Failure::new(Reason::Etcd, "no etcd pod advertises a client URL"));
+        }
+        Self::at(endpoints, disk, certificates)
+    }
+
+    /// These endpoints, with the health check's certificate.
+    pub fn at(endpoints: Vec<String>, disk: &Disk, certificates: &str) -> Result<Self, Failure> {
+        let read = |file: &str| disk.read(&format!("{certificates}/etcd/{file}")).unwrap_or_default();
+        let identity = read("healthcheck-client.crt") + &read("healthcheck-client.key");
+        let build = || {
+            reqwest::Client::builder()
+                .no_proxy()
+                .tls_certs_only([reqwest::Certificate::from_pem(read("ca.crt").as_bytes())?])
+                .identity(reqwest::Identity::from_pem(identity.as_bytes())?)
+                .timeout(CALL)
+                .build()
+        };
+        Ok(Self { http: build().map_err(|error| failed("make a client", &error))?, endpoints })
+    }
+
+    /// The members.
+    pub async fn members(&self) -> Result<Vec<Member>, Failure> {
+        Ok(self.call::<Members>("member/list", &json!({ "linearizable": true })).await?.members)
+    }
+
+    /// Adds a learner, unless a member with that URL is there; answers `(name, peer URL)` of all, the new one named.
+    pub async fn add_learner(
+        &self,
+        name: &str,
+        peer: &str,
+        deadline: Deadline,
+    ) -> Result<Vec<(String, String)>, Failure> {
+        let add = || async {
+            let members = self.members().await?;
+            if members.iter().any(|member| member.peer_urls.iter().any(|url| url == peer)) {
+                return Ok(members);
+            }
+            let request = json!({ "peerURLs": [peer], "isLearner": true });
+            Ok(self.call::<Members>("member/add", &request).await?.members)
+        };
+        let members = retried(deadline, add).await?;
+        Ok(members
+            .into_iter()
+            .flat_map(|member| {
+                let its_name = member.name;
+                member.peer_urls.into_iter().map(move |url| (its_name.clone(), url))
+            })
+            .map(|(its_name, url)| if url == peer { (name.to_owned(), url) } else { (its_name, url) })
+            .collect())
+    }
+
+    /// Gives the learner its vote once it has caught up.
+    pub async fn promote(&self, peer: &str, deadline: Deadline) -> Result<(), Failure> {
+        let promote = || async {
+            let members = self.members().await?;
+            let Some(member) = members.iter().find(|member| member.peer_urls.iter().any(|url| url == peer))
+            else {
+                return Err(Failure::new(Reason::Etcd, "the new member is no member any more"));
+            };
+            if member.is_learner {
+                self.call::<Value>("member/promote", &json!({ "ID": member.id })).await?;
+            }
+            Ok(())
+        };
+        retried(deadline, promote).await
+    }
+
+    /// Whether the first endpoint answers with a leader.
+    pub async fn healthy(&self) -> Result<(), Failure> {
+        self.call::<Value>("kv/range", &json!({ "key": "aGVhbHRo" })).await.map(drop)
+    }
+
+    async fn call<T: serde::de::DeserializeOwned>(&self, path: &str, request: &Value) -> Result<T, Failure> {
+        let mut last = Failure::new(Reason::Etcd, "no endpoint");
+        for endpoint in &self.endpoints {
+            match self.ask(endpoint, path, request).await {
+                Ok(answer) => return Ok(answer),
+                Err(failure) => last = failure,
+            }
+        }
+        Err(last)
+    }
+
+    async fn ask<T: serde::de::DeserializeOwned>(
+        &self,
+        endpoint: &str,
+        path: &str,
+        request: &Value,
+    ) -> Result<T, Failure> {
+        let url = format!("{endpoint}/v3/{}", path.replace("member/", "cluster/member/"));
+        let answer = self
+            .http
+            .post(url)
+            .json(request)
+            .send()
+            .await
+            .map_err(|error| failed(path, &error.without_url()))?;
+        let status = answer.status();
+        let body = answer.text().await.map_err(|error| failed(path, &error.without_url()))?;
+        if !status.is_success() {
+            return Err(failed(path, &body.chars().take(200).collect::<String>()));
+        }
+        serde_json::from_str(&body).map_err(|error| failed(path, &error))
+    }
+}
+
+fn failed(doing: &str, error: &dyn std::fmt::Display) -> Failure {
+    Failure::new(Reason::Etcd, format!("{doing}: {error}"))
+}

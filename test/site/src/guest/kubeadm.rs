@@ -1,0 +1,412 @@
+//! kubeadm's configuration files, v1beta3 and v1beta4, read strictly.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::Taint;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::failure::{Failure, Reason, without_values};
+
+/// What kubeadm takes for a cluster that does not say.
+pub const CERTIFICATES_DIR: &str = "/etc/kubernetes/pki";
+
+/// The documents of one file.
+#[derive(Clone, Debug, Default)]
+pub struct Documents {
+    /// ClusterConfiguration, read and as it stands.
+    pub cluster: Option<(ClusterConfiguration, Value)>,
+    /// InitConfiguration.
+    pub init: Option<InitConfiguration>,
+    /// JoinConfiguration.
+    pub join: Option<JoinConfiguration>,
+    /// Documents of other programs (kubelet, kube-proxy), by kind.
+    pub components: BTreeMap<String, Value>,
+    /// Whether the documents are of the version that the real kubeadm is asked about.
+    pub current: bool,
+}
+
+impl Documents {
+    /// Reads a file with one or more YAML documents.
+    pub fn parse(text: &str) -> Result<Self, Failure> {
+        let mut documents = Self::default();
+        for part in split(text) {
+            let value: Value = serde_saphyr::from_str(&part)
+                .map_err(|error| invalid("file", &without_values(&error.without_snippet().to_string())))?;
+            if !value.is_null() {
+                documents.add(value)?;
+            }
+        }
+        Ok(documents)
+    }
+
+    fn add(&mut self, value: Value) -> Result<(), Failure> {
+        let text = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let (version, kind) = (text("apiVersion"), text("kind"));
+        match version.as_str() {
+            "kubeadm.k8s.io/v1beta3" => check_arguments(&value, &kind, Value::is_object, "a map")?,
+            "kubeadm.k8s.io/v1beta4" => {
+                self.current = true;
+                check_arguments(&value, &kind, Value::is_array, "a list")?;
+            }
+            "kubelet.config.k8s.io/v1beta1" | "kubeproxy.config.k8s.io/v1alpha1" => {
+                self.components.insert(kind, value);
+                return Ok(());
+            }
+            _ => return Err(invalid(&kind, &format!("apiVersion {version:?} is not known"))),
+        }
+        match kind.as_str() {
+            "ClusterConfiguration" => self.cluster = Some((read(&kind, value.clone())?, value)),
+            "InitConfiguration" => self.init = Some(read(&kind, value)?),
+            "JoinConfiguration" => self.join = Some(read(&kind, value)?),
+            _ => return Err(invalid(&kind, "is no kind of kubeadm's configuration")),
+        }
+        Ok(())
+    }
+}
+
+fn split(text: &str) -> Vec<String> {
+    let mut parts = vec![String::new()];
+    for line in text.lines() {
+        match parts.last_mut() {
+            Some(part) if line.trim_end() != "---" => part.extend([line, "\n"]),
+            _ => parts.push(String::new()),
+        }
+    }
+    parts.retain(|part| !part.trim().is_empty());
+    parts
+}
+
+fn invalid(kind: &str, what: &str) -> Failure {
+    Failure::new(Reason::KubeadmConfig, format!("{kind}: {what}"))
+}
+
+fn read<T: serde::de::DeserializeOwned>(kind: &str, value: Value) -> Result<T, Failure> {
+    serde_json::from_value(value).map_err(|error| invalid(kind, &without_values(&error.to_string())))
+}
+
+/// Extra arguments were a map up to v1beta3 and are a list since.
+fn check_arguments(value: &Value, kind: &str, fits: fn(&Value) -> bool, wanted: &str) -> Result<(), Failure> {
+    match value {
+        Value::Object(map) => map.iter().try_for_each(|(key, inner)| match key.as_str() {
+            "extraArgs" | "kubeletExtraArgs" if !inner.is_null() && !fits(inner) => {
+                Err(invalid(kind, &format!("{key} is not {wanted}, as this apiVersion has it")))
+            }
+            _ => check_arguments(inner, kind, fits, wanted),
+        }),
+        Value::Array(list) => list.iter().try_for_each(|inner| check_arguments(inner, kind, fits, wanted)),
+        _ => Ok(()),
+    }
+}
+
+/// Flags of a component.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(from = "ArgumentsForm")]
+pub struct Arguments(pub Vec<(String, String)>);
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum ArgumentsForm {
+    Map(BTreeMap<String, String>),
+    List(Vec<Argument>),
+    Nothing(()),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Argument {
+    name: String,
+    #[serde(default)]
+    value: String,
+}
+
+impl From<ArgumentsForm> for Arguments {
+    fn from(form: ArgumentsForm) -> Self {
+        Self(match form {
+            ArgumentsForm::Map(map) => map.into_iter().collect(),
+            ArgumentsForm::List(list) => list.into_iter().map(|one| (one.name, one.value)).collect(),
+            ArgumentsForm::Nothing(()) => Vec::new(),
+        })
+    }
+}
+
+impl Arguments {
+    /// The last value of a flag.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.iter().rev().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+}
+
+/// Empty and null both stand for what is not given.
+fn nullable<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: serde::Deserializer<'de>,
+    T: Default + Deserialize<'de>,
+{
+    Ok(Option::<T>::deserialize(deserializer)?.unwrap_or_default())
+}
+
+macro_rules! document {
+    ($(#[$doc:meta])* $name:ident { $($(#[$field_doc:meta])* $field:ident : $kind:ty),* $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+        #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+        #[allow(missing_docs)]
+        pub struct $name { $($(#[$field_doc])* #[serde(deserialize_with = "nullable")] pub $field: $kind),* }
+    };
+}
+
+document! {
+    /// The cluster, as `kubeadm init` makes it.
+    ClusterConfiguration {
+        api_version: String,
+        kind: String,
+        api_server: Component,
+        certificates_dir: String,
+        cluster_name: String,
+        control_plane_endpoint: String,
+        controller_manager: Component,
+        dns: Option<Value>,
+        proxy: Option<Value>,
+        etcd: Etcd,
+        feature_gates: BTreeMap<String, bool>,
+        image_repository: String,
+        kubernetes_version: String,
+        networking: Networking,
+        scheduler: Component,
+        encryption_algorithm: Option<String>,
+        ca_certificate_validity_period: Option<String>,
+        certificate_validity_period: Option<String>,
+    }
+}
+
+document! {
+    /// A component of the control plane.
+    Component {
+        extra_args: Arguments,
+        extra_volumes: Option<Value>,
+        extra_envs: Option<Value>,
+        #[serde(rename = "certSANs")]
+        cert_sans: Vec<String>,
+        timeout_for_control_plane: Option<String>,
+    }
+}
+
+document! {
+    /// Where etcd runs.
+    Etcd {
+        local: Option<LocalEtcd>,
+        external: Option<Value>,
+    }
+}
+
+document! {
+    /// etcd on the control planes themselves.
+    LocalEtcd {
+        data_dir: String,
+        extra_args: Arguments,
+        extra_envs: Option<Value>,
+        image_repository: String,
+        image_tag: String,
+        #[serde(rename = "serverCertSANs")]
+        server_cert_sans: Vec<String>,
+        #[serde(rename = "peerCertSANs")]
+        peer_cert_sans: Vec<String>,
+    }
+}
+
+document! {
+    /// The cluster's address ranges.
+    Networking {
+        dns_domain: String,
+        pod_subnet: String,
+        service_subnet: String,
+    }
+}
+
+document! {
+    /// The first node.
+    InitConfiguration {
+        api_version: String,
+        kind: String,
+        bootstrap_tokens: Vec<BootstrapToken>,
+        certificate_key: Option<String>,
+        dry_run: Option<bool>,
+        #[serde(rename = "localAPIEndpoint")]
+        local_api_endpoint: Endpoint,
+        node_registration: NodeRegistration,
+        patches: Option<Value>,
+        skip_phases: Vec<String>,
+        timeouts: Option<Value>,
+    }
+}
+
+document! {
+    /// A token that nodes may join with.
+    BootstrapToken {
+        token: String,
+        description: Option<String>,
+        ttl: Option<String>,
+        expires: Option<String>,
+        usages: Vec<String>,
+        groups: Vec<String>,
+    }
+}
+
+document! {
+    /// Where this node's API server listens.
+    Endpoint {
+        advertise_address: String,
+        bind_port: u16,
+    }
+}
+
+document! {
+    /// How the node registers itself.
+    NodeRegistration {
+        name: String,
+        cri_socket: Option<String>,
+        ignore_preflight_errors: Vec<String>,
+        image_pull_policy: Option<String>,
+        image_pull_serial: Option<bool>,
+        kubelet_extra_args: Arguments,
+        taints: Option<Vec<Taint>>,
+    }
+}
+
+document! {
+    /// A node that joins.
+    JoinConfiguration {
+        api_version: String,
+        kind: String,
+        ca_cert_path: Option<String>,
+        control_plane: Option<JoinControlPlane>,
+        discovery: Discovery,
+        dry_run: Option<bool>,
+        node_registration: NodeRegistration,
+        patches: Option<Value>,
+        skip_phases: Vec<String>,
+        timeouts: Option<Value>,
+    }
+}
+
+document! {
+    /// That it joins as a control plane.
+    JoinControlPlane {
+        #[serde(rename = "localAPIEndpoint")]
+        local_api_endpoint: Endpoint,
+        certificate_key: Option<String>,
+    }
+}
+
+document! {
+    /// How the cluster is found.
+    Discovery {
+        bootstrap_token: Option<BootstrapTokenDiscovery>,
+        file: Option<Value>,
+        tls_bootstrap_token: String,
+        timeout: Option<String>,
+    }
+}
+
+document! {
+    /// Discovery by a token.
+    BootstrapTokenDiscovery {
+        api_server_endpoint: String,
+        ca_cert_hashes: Vec<String>,
+        token: String,
+        #[serde(rename = "unsafeSkipCAVerification")]
+        unsafe_skip_ca_verification: bool,
+    }
+}
+
+impl ClusterConfiguration {
+    /// The folder of the certificates.
+    pub fn certificates_dir(&self) -> &str {
+        or(&self.certificates_dir, CERTIFICATES_DIR)
+    }
+
+    /// The cluster's name.
+    pub fn cluster_name(&self) -> &str {
+        or(&self.cluster_name, "kubernetes")
+    }
+
+    /// The folder of etcd's data.
+    pub fn etcd_data_dir(&self) -> &str {
+        or(self.etcd.local.as_ref().map_or("", |local| &local.data_dir), "/var/lib/etcd")
+    }
+
+    /// The range of the Services.
+    pub fn service_subnet(&self) -> &str {
+        or(&self.networking.service_subnet, "10.96.0.0/12")
+    }
+
+    /// The domain of the cluster's DNS.
+    pub fn dns_domain(&self) -> &str {
+        or(&self.networking.dns_domain, "cluster.local")
+    }
+
+    /// Where images come from.
+    pub fn image_repository(&self) -> &str {
+        or(&self.image_repository, "registry.k8s.io")
+    }
+
+    /// What kubeadm refuses before it does anything.
+    pub fn check(&self) -> Result<(), Failure> {
+        let refused = |what: String| invalid("ClusterConfiguration", &what);
+        if semver::Version::parse(self.kubernetes_version.trim_start_matches('v')).is_err() {
+            return Err(refused(format!("kubernetesVersion {:?} is no version", self.kubernetes_version)));
+        }
+        match self.control_plane_endpoint.rsplit_once(':') {
+            Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port > 0) => {}
+            _ => return Err(refused("controlPlaneEndpoint is not host:port".into())),
+        }
+        let subnets = [self.service_subnet(), &self.networking.pod_subnet];
+        for subnet in subnets.iter().flat_map(|list| list.split(',')).filter(|subnet| !subnet.is_empty()) {
+            if subnet.parse::<ipnet::IpNet>().is_err() {
+                return Err(refused(format!("{subnet:?} is no CIDR")));
+            }
+        }
+        if self.etcd.external.is_some() {
+            return Err(refused("an external etcd is not what this site has".into()));
+        }
+        Ok(())
+    }
+}
+
+impl NodeRegistration {
+    /// The node's name is one that Kubernetes takes.
+    pub fn check(&self) -> Result<(), Failure> {
+        let part = |part: &str| {
+            let inner =
+                part.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-');
+            !part.is_empty() && inner && !part.starts_with('-') && !part.ends_with('-')
+        };
+        if self.name.len() <= 253 && self.name.split('.').all(part) {
+            return Ok(());
+        }
+        Err(invalid("nodeRegistration", &format!("name {:?} is no node name", self.name)))
+    }
+}
+
+impl BootstrapTokenDiscovery {
+    /// The token's public and its secret part.
+    pub fn token_parts(&self) -> Result<(&str, &str), Failure> {
+        token_parts(&self.token)
+    }
+}
+
+/// The public and the secret part of a bootstrap token.
+pub fn token_parts(token: &str) -> Result<(&str, &str), Failure> {
+    let fits = |part: &str, length| {
+        part.len() == length && part.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
+    };
+    match token.split_once('.') {
+        Some((id, secret)) if fits(id, 6) && fits(secret, 16) => Ok((id, secret)),
+        _ => Err(invalid("bootstrap token", "is not of the form id.secret")),
+    }
+}
+
+fn or<'a>(value: &'a str, default: &'a str) -> &'a str {
+    if value.is_empty() { default } else { value }
+}

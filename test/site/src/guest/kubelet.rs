@@ -1,0 +1,276 @@
+//! The guest's kubelet: runs the static pods as processes, registers the node and keeps its lease.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::api::{Api, Patch, PatchParams, PostParams};
+use plane::process::Command;
+use plane::supervise::Supervised;
+use serde_json::json;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::control_plane::{COMPONENTS, MANIFESTS};
+use super::etcd::Etcd;
+use super::failure::{Failure, Reason};
+use super::kubeconfig::client;
+use super::machine::Machine;
+use super::node::{Registration, mirror, pod_status};
+use super::patience::{Deadline, retried};
+
+const REGISTRATION: &str = "/var/lib/kubelet/registration.json";
+const KUBECONFIG: &str = "/etc/kubernetes/kubelet.conf";
+const RENEWAL: Duration = Duration::from_secs(10);
+
+/// The kubelet of one guest, and with it all of the guest's processes.
+///
+/// Dropping it is a power failure.
+pub(super) struct Kubelet {
+    machine: Machine,
+    pods: BTreeMap<String, (Pod, Option<Supervised>)>,
+    port_forward: Option<Supervised>,
+    heartbeat: Option<AbortOnDropHandle<()>>,
+}
+
+impl Kubelet {
+    pub(super) fn new(machine: Machine) -> Self {
+        Self { machine, pods: BTreeMap::new(), port_forward: None, heartbeat: None }
+    }
+
+    /// Kills every process and waits until their ports are free.
+    pub(super) async fn power_off(&mut self) {
+        self.heartbeat = None;
+        let pods = std::mem::take(&mut self.pods).into_values().filter_map(|(_, process)| process);
+        let all: Vec<_> = pods.chain(self.port_forward.take()).collect();
+        futures::future::join_all(all.iter().map(|process| process.stop(Duration::ZERO))).await;
+    }
+
+    /// Writes down what the node is, for this boot and those to come.
+    pub(super) fn configure(&self, registration: &Registration, kubeconfig: &str) -> Result<(), Failure> {
+        let text = json!(registration).to_string();
+        self.machine.disk.write(REGISTRATION, text)?;
+        self.machine.disk.write(KUBECONFIG, kubeconfig)
+    }
+
+    /// Starts everything that the disk holds, as at a reboot.
+    pub(super) async fn start_all(&mut self) -> Result<(), Failure> {
+        let text = self.machine.disk.read(REGISTRATION);
+        let registration: Registration = text
+            .and_then(|text| serde_json::from_str(&text).ok())
+            .ok_or_else(|| Failure::new(Reason::Registration, "the kubelet is not configured"))?;
+        for component in COMPONENTS {
+            if self.machine.disk.has(&format!("{MANIFESTS}/{component}.json")) {
+                self.start_pod(component)?;
+            }
+        }
+        self.register(&registration).await
+    }
+
+    /// Starts a static pod's process. kube-scheduler has none: nothing is ever scheduled.
+    pub(super) fn start_pod(&mut self, component: &str) -> Result<(), Failure> {
+        let path = format!("{MANIFESTS}/{component}.json");
+        let text = self.machine.disk.read(&path).unwrap_or_default();
+        let pod: Pod = serde_json::from_str(&text).map_err(|error| Failure::host(&path, &error))?;
+        let process = match self.machine.programs.of(component) {
+            None => None,
+            Some(program) => {
+                let command = pod.spec.as_ref().and_then(|spec| spec.containers.first()?.command.clone());
+                let arguments =
+                    command.unwrap_or_default().into_iter().skip(1).map(|argument| self.on_disk(&argument));
+                // Half the memory for a little more work: there are many of them on one machine.
+                let command = self.machine.command(component, program)?.args(arguments).env("GOGC", "50");
+                Some(start(command)?)
+            }
+        };
+        self.pods.insert(component.to_owned(), (pod, process));
+        Ok(())
+    }
+
+    /// The paths of a guest are below its disk's folder.
+    fn on_disk(&self, argument: &str) -> String {
+        match argument.split_once("=/") {
+            Some((flag, path)) => format!("{flag}={}", self.machine.disk.path(path).display()),
+            None => argument.to_owned(),
+        }
+    }
+
+    /// What became of a component that does not get ready.
+    fn why(&self, component: &str, reason: Reason) -> Failure {
+        let end = self.pods.get(component).and_then(|(_, process)| process.as_ref()?.state().last_end);
+        let how = end.map_or_else(|| "did not get ready".to_owned(), |end| format!("ended: {end}"));
+        Failure::new(reason, format!("{component} {how}"))
+    }
+
+    /// Waits until the local etcd member accepts connections.
+    pub(super) async fn etcd_started(&self, deadline: Deadline) -> Result<(), Failure> {
+        let address = (self.machine.address.served, 2379);
+        let connect = || async {
+            tokio::net::TcpStream::connect(address)
+                .await
+                .map(drop)
+                .map_err(|_| self.why("etcd", Reason::Etcd))
+        };
+        retried(deadline, connect).await
+    }
+
+    /// Waits until the local etcd member can read with its peers.
+    pub(super) async fn etcd_ready(&self, certificates: &str, deadline: Deadline) -> Result<(), Failure> {
+        let endpoint = format!("https://{}:2379", self.machine.address.served);
+        let etcd = Etcd::at(vec![endpoint], &self.machine.disk, certificates)?;
+        let healthy = || async { etcd.healthy().await.map_err(|_| self.why("etcd", Reason::Etcd)) };
+        retried(deadline, healthy).await
+    }
+
+    /// Waits until an API server says that it is ready.
+    pub(super) async fn api_ready(&self, client: &kube::Client, deadline: Deadline) -> Result<(), Failure> {
+        let ask = || async {
+            let request = http::Request::get("/readyz").body(Vec::new());
+            let request = request.map_err(|error| Failure::host("ask for /readyz", &error))?;
+            let ready = tokio::time::timeout(Duration::from_secs(5), client.request_text(request)).await;
+            match ready {
+                Ok(Ok(_)) => Ok(()),
+                _ => Err(self.why("kube-apiserver", Reason::ApiServer)),
+            }
+        };
+        retried(deadline, ask).await
+    }
+
+    /// Registers the node, shows its static pods and begins to renew the lease.
+    pub(super) async fn register(&mut self, registration: &Registration) -> Result<(), Failure> {
+        if registration.control_plane && self.port_forward.is_none() {
+            self.port_forward = Some(start(self.machine.port_forward()?)?);
+        }
+        let kubeconfig = self.machine.disk.read(KUBECONFIG).unwrap_or_default();
+        let session = Session {
+            client: client(&kubeconfig).await?,
+            registration: registration.clone(),
+            address: self.machine.address,
+        };
+        let owner = retried(self.machine.deadline(), || session.node()).await?;
+        let pods: Vec<_> = self
+            .pods
+            .values()
+            .map(|(pod, process)| (pod.clone(), process.as_ref().map(Supervised::watch)))
+            .collect();
+        for (pod, state) in &pods {
+            retried(self.machine.deadline(), || session.mirror(pod, &owner, state.as_ref())).await?;
+        }
+        retried(self.machine.deadline(), || session.renew(&owner)).await?;
+        self.heartbeat = Some(AbortOnDropHandle::new(tokio::spawn(session.beat(owner, pods))));
+        Ok(())
+    }
+}
+
+fn start(command: Command) -> Result<Supervised, Failure> {
+    Supervised::start(command).map_err(|error| Failure::host("start a program", &error))
+}
+
+/// The kubelet's conversation with the API server.
+struct Session {
+    client: kube::Client,
+    registration: Registration,
+    address: crate::addresses::Address,
+}
+
+type Watched = Option<tokio::sync::watch::Receiver<plane::supervise::State>>;
+
+fn refused(doing: &str, error: &kube::Error) -> Failure {
+    Failure::new(Reason::Registration, format!("{doing}: {error}"))
+}
+
+impl Session {
+    /// Creates the Node, or brings the status of the one that is there up to date.
+    async fn node(&self) -> Result<OwnerReference, Failure> {
+        let nodes: Api<Node> = Api::all(self.client.clone());
+        let node = self.registration.node(self.address)?;
+        let node = match nodes.create(&PostParams::default(), &node).await {
+            Err(kube::Error::Api(status)) if status.code == 409 => self.refresh().await?,
+            other => other.map_err(|error| refused("register the node", &error))?,
+        };
+        Ok(OwnerReference {
+            api_version: "v1".into(),
+            kind: "Node".into(),
+            name: self.registration.name.clone(),
+            uid: node.metadata.uid.unwrap_or_default(),
+            controller: Some(true),
+            block_owner_deletion: None,
+        })
+    }
+
+    async fn refresh(&self) -> Result<Node, Failure> {
+        let nodes: Api<Node> = Api::all(self.client.clone());
+        let status = Patch::Strategic(json!({ "status": self.registration.status(self.address) }));
+        let patched = nodes.patch_status(&self.registration.name, &PatchParams::default(), &status).await;
+        patched.map_err(|error| refused("report the node's status", &error))
+    }
+
+    /// Shows a static pod.
+    async fn mirror(
+        &self,
+        manifest: &Pod,
+        owner: &OwnerReference,
+        state: Option<&WatchedState>,
+    ) -> Result<(), Failure> {
+        let pods: Api<Pod> = Api::namespaced(self.client.clone(), "kube-system");
+        let pod = mirror(manifest, owner);
+        let name = pod.metadata.name.clone().unwrap_or_default();
+        match pods.create(&PostParams::default(), &pod).await {
+            Err(kube::Error::Api(status)) if status.code == 409 => {}
+            other => drop(other.map_err(|error| refused("show a static pod", &error))?),
+        }
+        let state = state.map(|state| state.borrow().clone());
+        let (running, restarts) = state.map_or((true, 0), |state| (state.pid.is_some(), state.failures));
+        let status = Patch::Merge(json!({ "status": pod_status(manifest, self.address, running, restarts) }));
+        let patched = pods.patch_status(&name, &PatchParams::default(), &status).await;
+        patched.map(drop).map_err(|error| refused("report a static pod's status", &error))
+    }
+
+    async fn renew(&self, owner: &OwnerReference) -> Result<(), Failure> {
+        let leases: Api<Lease> = Api::namespaced(self.client.clone(), "kube-node-lease");
+        let lease = self.registration.lease(owner);
+        let renewal = Patch::Merge(json!({ "spec": lease.spec }));
+        match leases.patch(&self.registration.name, &PatchParams::default(), &renewal).await {
+            Err(kube::Error::Api(status)) if status.code == 404 => {
+                leases.create(&PostParams::default(), &lease).await.map(drop)
+            }
+            other => other.map(drop),
+        }
+        .map_err(|error| refused("renew the node's lease", &error))
+    }
+
+    /// Renews the lease for ever, and repairs what others have said of the node meanwhile.
+    async fn beat(self, owner: OwnerReference, pods: Vec<(Pod, Watched)>) {
+        let nodes: Api<Node> = Api::all(self.client.clone());
+        let mut shown: Vec<_> = pods.iter().map(|(_, state)| process_id(state)).collect();
+        loop {
+            tokio::time::sleep(RENEWAL).await;
+            if let Err(failure) = self.renew(&owner).await {
+                tracing::debug!(node = owner.name, %failure, "the lease is not renewed");
+                continue;
+            }
+            // A node that was deleted is not made again before the next boot.
+            if nodes.get(&owner.name).await.is_ok_and(|node| !is_ready(&node)) {
+                let _ = self.refresh().await;
+            }
+            for ((pod, state), shown) in pods.iter().zip(&mut shown) {
+                let now = process_id(state);
+                if now != *shown && self.mirror(pod, &owner, state.as_ref()).await.is_ok() {
+                    *shown = now;
+                }
+            }
+        }
+    }
+}
+
+type WatchedState = tokio::sync::watch::Receiver<plane::supervise::State>;
+
+fn process_id(state: &Watched) -> Option<u32> {
+    state.as_ref().and_then(|state| state.borrow().pid)
+}
+
+fn is_ready(node: &Node) -> bool {
+    let conditions = node.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
+    conditions.iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
+}

@@ -1,0 +1,45 @@
+//! Guests: what runs in a powered-on VM of the simulated vCenter.
+//!
+//! A guest learns everything from its VM's guestinfo, as cloud-init would, and becomes a real node: etcd,
+//! kube-apiserver and kube-controller-manager are real, and so are certificates, tokens, membership and quorum. What
+//! it does not understand ends its boot, so a broken cloud-init breaks the story that made it.
+//!
+//! From VM to node, one file each: [`agent`] (power), `datasource` (guestinfo), `render` (jinja), `cloud_config`,
+//! `commands`, `bootstrap` (kubeadm) with `kubeadm`, `validate`, `certs`, `control_plane`, `discovery`, `etcd`,
+//! `objects`, and at last `kubelet` with `node`.
+
+pub mod agent;
+mod boot;
+mod bootstrap;
+mod certs;
+mod cloud_config;
+mod commands;
+mod control_plane;
+mod datasource;
+mod discovery;
+mod disk;
+mod etcd;
+mod failure;
+mod kubeadm;
+mod kubeconfig;
+mod kubelet;
+mod machine;
+mod node;
+mod objects;
+mod patience;
+mod render;
+mod validate;
+
+#[cfg(test)]
+mod sample;
+#[cfg(test)]
+mod story;
+
+pub use agent::{BootReport, Guests, Options, Phase, Release};
+pub use boot::{Guest, boot};
+pub use datasource::{REDACTED, Seed};
+pub use disk::Disk;
+pub use failure::{Failure, Reason};
+pub use machine::{Machine, PATIENCE, Programs};
+pub use node::release_version;
+pub use render::cloud_config;

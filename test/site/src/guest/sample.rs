@@ -1,0 +1,178 @@
+//! Cloud-init in the shape that Cluster API's kubeadm bootstrap provider gives it, with fresh keys.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType, IsCa, KeyPair,
+    KeyUsagePurpose,
+};
+
+use super::certs::pin;
+
+pub(super) const TOKEN: &str = "abcdef.0123456789abcdef";
+pub(super) const PKI: &str = "/etc/kubernetes/pki";
+
+/// The keys of a cluster: certificate (or public key) and private key, PEM.
+pub(super) struct Pki {
+    pub(super) ca: (String, String),
+    etcd: (String, String),
+    front_proxy: (String, String),
+    pub(super) sa: (String, String),
+}
+
+impl Pki {
+    /// Elliptic-curve keys, which are quickly made.
+    pub(super) fn generate() -> Self {
+        let sa = KeyPair::generate().unwrap();
+        Self {
+            ca: authority("kubernetes"),
+            etcd: authority("etcd-ca"),
+            front_proxy: authority("front-proxy-ca"),
+            sa: (sa.public_key_pem(), sa.serialize_pem()),
+        }
+    }
+
+    /// RSA keys in PKCS#1, as Cluster API makes them; by kubeadm, which makes them alike.
+    pub(super) fn rsa(kubeadm: &Path, folder: &Path) -> Self {
+        for phase in ["ca", "etcd-ca", "front-proxy-ca", "sa"] {
+            let output = std::process::Command::new(kubeadm)
+                .args(["init", "phase", "certs", phase, "--cert-dir"])
+                .arg(folder)
+                .output()
+                .unwrap();
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        }
+        let read = |file: &str| std::fs::read_to_string(folder.join(file)).unwrap();
+        let pair = |name: &str| (read(&format!("{name}.crt")), read(&format!("{name}.key")));
+        Self {
+            ca: pair("ca"),
+            etcd: pair("etcd/ca"),
+            front_proxy: pair("front-proxy-ca"),
+            sa: (read("sa.pub"), read("sa.key")),
+        }
+    }
+
+    pub(super) fn files(&self) -> Vec<(String, String)> {
+        let mut files = Vec::new();
+        for (name, (public, private), suffix) in [
+            ("ca", &self.ca, "crt"),
+            ("etcd/ca", &self.etcd, "crt"),
+            ("front-proxy-ca", &self.front_proxy, "crt"),
+            ("sa", &self.sa, "pub"),
+        ] {
+            files.push((format!("{PKI}/{name}.{suffix}"), public.clone()));
+            files.push((format!("{PKI}/{name}.key"), private.clone()));
+        }
+        files
+    }
+}
+
+fn authority(name: &str) -> (String, String) {
+    let mut params = CertificateParams::default();
+    params.distinguished_name = DistinguishedName::new();
+    params.distinguished_name.push(DnType::CommonName, name);
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.key_usages = vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyCertSign];
+    let key = KeyPair::generate().unwrap();
+    let pem = key.serialize_pem();
+    (CertifiedIssuer::self_signed(params, key).unwrap().pem(), pem)
+}
+
+/// The cluster that a node is told to be of.
+pub(super) struct Sample {
+    pub(super) pki: Pki,
+    pub(super) endpoint: String,
+    pub(super) version: &'static str,
+}
+
+const NAME: &str = "{{ ds.meta_data.local_hostname }}";
+const PROVIDER: &str = "{{ ds.meta_data.provider_id }}";
+
+impl Sample {
+    pub(super) fn metadata(name: &str) -> String {
+        format!(
+            "instance-id: {name}\nlocal-hostname: {name}\nhostname: {name}\nprovider_id: vsphere://uuid-of-{name}\n\
+             redact: [userdata, vendordata]\nwait-on-network: {{ipv4: true}}\n"
+        )
+    }
+
+    pub(super) fn init(&self) -> String {
+        let config = format!(
+            "---\napiVersion: kubeadm.k8s.io/v1beta4\nkind: ClusterConfiguration\nclusterName: sample\n\
+             apiServer: {{}}\ncontrollerManager: {{}}\nscheduler: {{}}\ndns: {{}}\netcd: {{}}\nproxy: {{}}\n\
+             controlPlaneEndpoint: {}\nkubernetesVersion: {}\nnetworking:\n  dnsDomain: cluster.local\n  \
+             podSubnet: 192.0.2.0/16\n  serviceSubnet: 198.51.100.0/12\n---\n\
+             apiVersion: kubeadm.k8s.io/v1beta4\nkind: InitConfiguration\nlocalAPIEndpoint: {{}}\n{}",
+            self.endpoint,
+            self.version,
+            registration("null")
+        );
+        cloud_config(
+            &self.pki.files(),
+            "/run/kubeadm/kubeadm.yaml",
+            &config,
+            "kubeadm init --config /run/kubeadm/kubeadm.yaml ",
+        )
+    }
+
+    pub(super) fn join_control_plane(&self) -> String {
+        let config =
+            format!("{}controlPlane:\n  localAPIEndpoint: {{}}\n{}", self.join(), registration("null"));
+        self.joining(&self.pki.files(), &config)
+    }
+
+    pub(super) fn join_worker(&self) -> String {
+        let taint = "\n  - effect: NoSchedule\n    key: node.cluster.x-k8s.io/uninitialized";
+        self.joining(&[], &format!("---\n{}{}", self.join(), registration(taint)))
+    }
+
+    fn joining(&self, files: &[(String, String)], config: &str) -> String {
+        let path = "/run/kubeadm/kubeadm-join-config.yaml";
+        cloud_config(files, path, config, &format!("kubeadm join --config {path} "))
+    }
+
+    fn join(&self) -> String {
+        format!(
+            "apiVersion: kubeadm.k8s.io/v1beta4\nkind: JoinConfiguration\ndiscovery:\n  bootstrapToken:\n    \
+             apiServerEndpoint: {}\n    caCertHashes:\n    - {}\n    token: {TOKEN}\n",
+            self.endpoint,
+            pin(&self.pki.ca.0).unwrap()
+        )
+    }
+}
+
+fn registration(taints: &str) -> String {
+    format!(
+        "nodeRegistration:\n  kubeletExtraArgs:\n  - name: provider-id\n    value: '{PROVIDER}'\n  - name: node-labels\n    \
+         value: run.tanzu.vmware.com/kubernetesDistributionVersion=v1.33.1_vmware.1-tkg.1\n  name: '{NAME}'\n  \
+         taints: {taints}\n"
+    )
+}
+
+fn cloud_config(files: &[(String, String)], path: &str, config: &str, kubeadm: &str) -> String {
+    let mut text = "## template: jinja\n#cloud-config\n\nwrite_files:".to_owned();
+    for (path, content) in files {
+        let mode = if path.ends_with(".key") { "0600" } else { "0640" };
+        write!(
+            text,
+            "\n-   path: {path}\n    owner: root:root\n    permissions: '{mode}'\n    content: |\n{}",
+            indented(content)
+        )
+        .unwrap();
+    }
+    let placeholder = "/run/cluster-api/placeholder";
+    write!(
+        text,
+        "\n-   path: {path}\n    owner: root:root\n    permissions: '0640'\n    content: |\n{}\n-   path: {placeholder}\n    \
+         owner: root:root\n    permissions: '0640'\n    content: \"makes the folder\"\nruncmd:\n  - \"hostname \\\"{NAME}\\\"\"\n  \
+         - '{kubeadm} && echo success > /run/cluster-api/bootstrap-success.complete'\n",
+        indented(config)
+    )
+    .unwrap();
+    text
+}
+
+fn indented(text: &str) -> String {
+    text.split('\n').map(|line| format!("      {line}")).collect::<Vec<_>>().join("\n")
+}

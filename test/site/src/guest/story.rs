@@ -1,0 +1,157 @@
+//! Real nodes: the programs run, no vCenter does.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use k8s_openapi::api::core::v1::{ConfigMap, Node};
+use kube::api::{Api, ListParams, PostParams};
+use plane::Stack;
+
+use super::boot::{Guest, boot};
+use super::datasource::Seed;
+use super::disk::Disk;
+use super::etcd::Etcd;
+use super::kubeadm::BootstrapToken;
+use super::kubeconfig::client;
+use super::machine::{Machine, Programs};
+use super::objects::Writer;
+use super::sample::{PKI, Pki, Sample, TOKEN};
+use crate::addresses::Subnet;
+use crate::balancer::VirtualServer;
+
+/// A folder with all programs, for those who have built them already.
+const PROGRAMS: &str = "LAYERCAKE_GUEST_PROGRAMS";
+
+fn programs() -> Option<Programs> {
+    let folder = PathBuf::from(std::env::var_os(PROGRAMS)?);
+    let program = |name: &str| folder.join(name);
+    Some(Programs {
+        etcd: program("etcd"),
+        kube_apiserver: program("kube-apiserver"),
+        kube_controller_manager: program("kube-controller-manager"),
+        kubeadm: program("kubeadm"),
+        kubelet: program("kubelet"),
+    })
+}
+
+struct Site {
+    stack: Arc<Stack>,
+    subnet: Subnet,
+    programs: Arc<Programs>,
+}
+
+impl Site {
+    fn machine(&self, name: &str) -> Machine {
+        let folder = self.stack.folder().join("guests").join(name);
+        Machine {
+            name: name.to_owned(),
+            address: self.subnet.machine(name).unwrap(),
+            disk: Disk::at(folder).unwrap(),
+            programs: Arc::clone(&self.programs),
+            stack: Arc::clone(&self.stack),
+            kubernetes_version: None,
+            patience: Duration::from_secs(60),
+        }
+    }
+
+    async fn boot(&self, name: &str, userdata: &str) -> Guest {
+        let guest = boot(self.machine(name), Sample::metadata(name).as_bytes(), userdata.as_bytes()).await;
+        guest.unwrap_or_else(|failure| panic!("{name}: {failure}"))
+    }
+
+    async fn admin(&self, name: &str) -> kube::Client {
+        client(&self.machine(name).disk.read("/etc/kubernetes/super-admin.conf").unwrap()).await.unwrap()
+    }
+
+    async fn members(&self, name: &str) -> Vec<(String, bool)> {
+        let machine = self.machine(name);
+        let etcd =
+            Etcd::at(vec![format!("https://{}:2379", machine.address.served)], &machine.disk, PKI).unwrap();
+        let members = etcd.members().await.unwrap();
+        members.into_iter().map(|member| (member.name, member.is_learner)).collect()
+    }
+}
+
+async fn can_write(client: &kube::Client) -> bool {
+    let maps: Api<ConfigMap> = Api::namespaced(client.clone(), "default");
+    let mut map = ConfigMap::default();
+    map.metadata.generate_name = Some("probe-".into());
+    matches!(
+        tokio::time::timeout(Duration::from_secs(3), maps.create(&PostParams::default(), &map)).await,
+        Ok(Ok(_))
+    )
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn three_machines_become_a_cluster_that_lives_through_reboots() {
+    let Some(programs) = programs() else {
+        eprintln!("SKIPPED: {PROGRAMS} names no folder with etcd, kube-apiserver, kubeadm and the others");
+        return;
+    };
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let site = Site {
+        stack: Arc::new(Stack::ephemeral().unwrap()),
+        subnet: Subnet::claim().unwrap(),
+        programs: Arc::new(programs),
+    };
+    let start = Instant::now();
+    let told = |what: &str| eprintln!("{:5.1} s {what}", start.elapsed().as_secs_f32());
+
+    let vip = site.subnet.vip("sample").unwrap();
+    let balancer = VirtualServer::listening(vip, 6443).await.unwrap();
+    let backend = |name: &str| (site.subnet.machine(name).unwrap().served, 6443).into();
+    balancer.set_backends(vec![backend("cp-1"), backend("cp-2")]);
+    let pki = Pki::rsa(&site.programs.kubeadm, &site.stack.folder().join("pki"));
+    let sample = Sample { pki, endpoint: format!("{vip}:6443"), version: "v1.33.1+vmware.1" };
+    told("keys");
+
+    let _first = site.boot("cp-1", &sample.init()).await;
+    told("first control plane");
+    let admin = site.admin("cp-1").await;
+    let token = BootstrapToken { token: TOKEN.into(), ..BootstrapToken::default() };
+    Writer(admin.clone()).token(&token).await.unwrap();
+    let (worker, control_plane) = (sample.join_worker(), sample.join_control_plane());
+    let (_worker, mut second) = tokio::join!(site.boot("worker", &worker), site.boot("cp-2", &control_plane));
+    told("worker and second control plane");
+
+    let nodes = Api::<Node>::all(admin.clone()).list(&ListParams::default()).await.unwrap();
+    let shown: Vec<_> = nodes.iter().map(shown).collect();
+    let common = "v1.33.1+vmware.1 node-role.kubernetes.io/control-plane";
+    assert_eq!(
+        shown,
+        [
+            format!("cp-1 vsphere://uuid-of-cp-1 {common}"),
+            format!("cp-2 vsphere://uuid-of-cp-2 {common}"),
+            "worker vsphere://uuid-of-worker v1.33.1+vmware.1 node.cluster.x-k8s.io/uninitialized".to_owned(),
+        ]
+    );
+    let both = [("cp-1".to_owned(), false), ("cp-2".to_owned(), false)];
+    assert_eq!(site.members("cp-1").await, both);
+
+    second.power_off().await;
+    told("second control plane off");
+    assert!(!can_write(&admin).await, "a write without quorum");
+    let redacted = Seed::from_parts(Sample::metadata("cp-2").as_bytes(), None).unwrap();
+    second.boot(&redacted).await.unwrap();
+    told("second control plane on again");
+    assert!(can_write(&admin).await);
+    assert_eq!(site.members("cp-2").await, both);
+    second.power_off().await;
+    let _ = std::fs::remove_dir_all(site.stack.folder());
+}
+
+fn shown(node: &Node) -> String {
+    let spec = node.spec.clone().unwrap_or_default();
+    let version = node.status.clone().and_then(|status| status.node_info).unwrap_or_default().kubelet_version;
+    let taints: Vec<_> = spec.taints.unwrap_or_default().into_iter().map(|taint| taint.key).collect();
+    format!(
+        "{} {} {version} {}",
+        node.metadata.name.clone().unwrap_or_default(),
+        spec.provider_id.unwrap_or_default(),
+        taints.join(",")
+    )
+}
+
+#[allow(dead_code)]
+fn unused(_: &Path) {}

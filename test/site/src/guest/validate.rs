@@ -1,0 +1,64 @@
+//! The real kubeadm's opinion of a configuration.
+
+use std::process::Stdio;
+
+use super::failure::{Failure, Reason};
+use super::kubeadm::Documents;
+use super::machine::Machine;
+
+const COPY: &str = "/tmp/kubeadm-validate.yaml";
+
+/// Has kubeadm validate the file's text.
+///
+/// kubeadm deploys only its own release and the one before, so its copy names its own release; ours is checked for
+/// being a version already.
+pub(super) async fn validate(machine: &Machine, text: &str) -> Result<(), Failure> {
+    let own = output(machine, &["version", "--output", "short"]).await?;
+    let documents = Documents::parse(text)?;
+    let copy = match &documents.cluster {
+        Some((cluster, _)) if semver::Version::parse(own.text.trim().trim_start_matches('v')).is_ok() => {
+            let version = format!("kubernetesVersion: {}", own.text.trim());
+            let is_version = |line: &str| {
+                line.trim_start().starts_with("kubernetesVersion:")
+                    && line.contains(&cluster.kubernetes_version)
+            };
+            text.lines()
+                .map(|line| if is_version(line) { version.clone() } else { line.to_owned() } + "\n")
+                .collect()
+        }
+        _ => text.to_owned(),
+    };
+    machine.disk.write(COPY, &copy)?;
+    let path = machine.disk.path(COPY).display().to_string();
+    let verdict = output(machine, &["config", "validate", "--config", &path]).await?;
+    let _ = std::fs::remove_file(machine.disk.path(COPY));
+    if verdict.success {
+        return Ok(());
+    }
+    let token = documents.join.and_then(|join| join.discovery.bootstrap_token).map(|found| found.token);
+    let told =
+        verdict.text.lines().find(|line| line.starts_with("error:")).unwrap_or("error: refused").to_owned();
+    let told =
+        token.filter(|token| !token.is_empty()).map_or(told.clone(), |token| told.replace(&token, "(token)"));
+    Err(Failure::new(Reason::KubeadmConfig, format!("kubeadm config validate: {told}")))
+}
+
+struct Output {
+    success: bool,
+    text: String,
+}
+
+async fn output(machine: &Machine, arguments: &[&str]) -> Result<Output, Failure> {
+    let output = tokio::process::Command::new(&machine.programs.kubeadm)
+        .args(arguments)
+        .env(plane::stack::MARK, machine.stack.id())
+        .env_remove("KUBECONFIG")
+        .stdin(Stdio::null())
+        .kill_on_drop(true)
+        .output()
+        .await
+        .map_err(|error| Failure::host("run kubeadm", &error))?;
+    let mut text = String::from_utf8_lossy(&output.stdout).into_owned();
+    text += &String::from_utf8_lossy(&output.stderr);
+    Ok(Output { success: output.status.success(), text })
+}
