@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"log"
 	"net/http"
 	"reflect"
@@ -35,9 +36,18 @@ type call struct {
 	request *http.Request
 	this    types.ManagedObjectReference
 	name    string
+	alias   string        // what it is counted and matched as, if not its name
 	body    types.AnyType // decoded from JSON; nil when the library decodes XML
 	result  soap.HasFault // for JSON, which encodes it itself
 	verdict func(*answer) // what becomes of the answer instead of being sent
+}
+
+// known is the name by which the door knows the call.
+func (k *call) known() string {
+	if k.alias != "" {
+		return k.alias
+	}
+	return k.name
 }
 
 // calls finds the call that a library Context stands for.
@@ -72,11 +82,9 @@ func (c *calls) of(ctx *simulator.Context) *call {
 
 // desk is the object that every call is sent to. It locks nothing: what it dispatches to is locked as usual.
 type desk struct {
-	Self types.ManagedObjectReference
-	sim  *Sim
+	mo.ExtensibleManagedObject // the library expects one in every object it walks over
+	sim                        *Sim
 }
-
-func (d *desk) Reference() types.ManagedObjectReference { return d.Self }
 
 // Lock and Unlock opt out of the library's lock per object.
 func (d *desk) Lock() {}
@@ -84,9 +92,23 @@ func (d *desk) Lock() {}
 // Unlock see Lock.
 func (d *desk) Unlock() {}
 
+var deskRef = ref{Type: "LayercakeDesk", Value: "desk"}
+
+// simOf finds the simulator that a library Context belongs to.
+func simOf(ctx *simulator.Context) *Sim { return ctx.Map.Get(deskRef).(*desk).sim }
+
+// callContext ends when the client of the call goes away.
+func (s *Sim) callContext(ctx *simulator.Context) context.Context {
+	if k := s.calls.of(ctx); k != nil {
+		return k.request.Context()
+	}
+	return context.Background()
+}
+
 // connect puts the desk in front of every object.
 func (s *Sim) connect() {
-	d := &desk{Self: types.ManagedObjectReference{Type: "LayercakeDesk", Value: "desk"}, sim: s}
+	d := &desk{sim: s}
+	d.Self = deskRef
 	s.registry.Put(d)
 	s.registry.Cookie = s.calls.claim
 	s.registry.Handler = func(ctx *simulator.Context, m *simulator.Method) (mo.Reference, types.BaseMethodFault) {
@@ -107,7 +129,7 @@ func (s *Sim) connect() {
 // List receives every call. Its name is forced by connect.
 func (d *desk) List(ctx *simulator.Context, body types.AnyType) soap.HasFault {
 	k := d.sim.calls.of(ctx)
-	d.sim.calls.byOwner.Delete(ctx)
+	defer d.sim.calls.byOwner.Delete(ctx)
 	ctx.Caller = &k.this
 	k.result = d.sim.dispatch(ctx, k, body)
 	if k.wire == wireJSON {
@@ -133,13 +155,22 @@ func (s *Sim) dispatch(ctx *simulator.Context, k *call, body types.AnyType) (res
 	}()
 	inner := k.wire == wireInner || ctx.Session != nil && ctx.Session.UserName == s.inner.UserName
 	if !inner {
-		s.counters.add(k.wire, k.name)
+		s.counters.add(k.wire, k.known())
 	}
 	if ctx.Session == nil && !slices.Contains(openMethods, k.name) && !asksOnlySession(body) {
 		return notAuthenticated(k.this)
 	}
-	return s.invoke(ctx, k.this, k.name, body)
+	if override, ok := s.overrides[k.name]; ok {
+		return override(ctx, body)
+	}
+	res = s.invoke(ctx, k.this, k.name, body)
+	if endsSessions[k.name] {
+		s.reap()
+	}
+	return res
 }
+
+var endsSessions = map[string]bool{"Logout": true, "TerminateSession": true}
 
 // asksOnlySession is true for the property reads that vCenter answers, with nothing, before a login.
 func asksOnlySession(body types.AnyType) bool {
@@ -164,12 +195,7 @@ func asksOnlySession(body types.AnyType) bool {
 
 // invoke calls the method on the object, holding the object's lock as the library does.
 func (s *Sim) invoke(ctx *simulator.Context, this types.ManagedObjectReference, name string, body types.AnyType) (res soap.HasFault) {
-	var target mo.Reference
-	if ctx.Session != nil {
-		target = ctx.Session.Get(this)
-	} else {
-		target = ctx.Map.Get(this)
-	}
+	target := s.target(ctx, this)
 	if target == nil {
 		return faultBody("The object has already been deleted or has not been completely created",
 			&types.ManagedObjectNotFound{Obj: this})
@@ -188,7 +214,23 @@ func (s *Sim) invoke(ctx *simulator.Context, this types.ManagedObjectReference, 
 	ctx.Map.WithLock(ctx, target, func() {
 		res = method.Call(args)[0].Interface().(soap.HasFault)
 	})
+	if _, ok := target.(mo.Entity); ok {
+		s.hub.touch(this)
+	}
 	return res
+}
+
+// target is the object of a call. A session makes its own collector when it is first asked for it, and must not be
+// asked twice at once.
+func (s *Sim) target(ctx *simulator.Context, this ref) mo.Reference {
+	if ctx.Session == nil {
+		return ctx.Map.Get(this)
+	}
+	if this.Type == "PropertyCollector" {
+		s.first.Lock()
+		defer s.first.Unlock()
+	}
+	return ctx.Session.Get(this)
 }
 
 // goName is the Go method that serves a VIM method: CloneVM_Task is CloneVMTask.
@@ -200,17 +242,17 @@ func goName(name string) string {
 	return name
 }
 
-// fault is a method's answer that holds nothing but a fault.
-type fault struct {
+// refusal is a method's answer that holds nothing but a fault.
+type refusal struct {
 	Res    *struct{}
 	Reason *soap.Fault `xml:"http://schemas.xmlsoap.org/soap/envelope/ Fault,omitempty"`
 }
 
 // Fault is the interface by which the library looks at any answer.
-func (f *fault) Fault() *soap.Fault { return f.Reason }
+func (f *refusal) Fault() *soap.Fault { return f.Reason }
 
 func faultBody(message string, detail types.BaseMethodFault) soap.HasFault {
-	return &fault{Reason: simulator.Fault(message, detail)}
+	return &refusal{Reason: simulator.Fault(message, detail)}
 }
 
 func notAuthenticated(this types.ManagedObjectReference) soap.HasFault {

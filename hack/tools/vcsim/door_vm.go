@@ -202,6 +202,7 @@ type inventoryNode struct {
 // doorInventory lists what an administrator would look for when something was left behind.
 func (s *Sim) doorInventory(*http.Request) (any, error) {
 	ctx := fresh(s.svc)
+	s.machines.refresh()
 	_, rows := s.machines.since(canceled(), 0)
 	vms := make([]inventoryVM, 0, len(rows))
 	for _, row := range rows {
@@ -283,6 +284,6 @@ func (s *Sim) doorExpire(*http.Request) (any, error) {
 		// One by one: a session that went by itself meanwhile must not save the others.
 		manager.TerminateSession(ctx, &types.TerminateSession{SessionId: []string{key}})
 	}
+	s.reap()
 	return map[string]int{"expired": len(keys)}, nil
 }
-

@@ -19,23 +19,25 @@ type hub struct {
 	mu    sync.Mutex
 	feeds map[*feed]struct{}
 	boots map[ref]int
+	born  map[ref]bool // VMs; false: the library is still making it
 }
 
-// feed is one reader's list of changed objects, each named once however often it changed.
+// feed is one reader's list of changed objects, each named once however often it changed. The hub's lock guards it: a
+// change is in all feeds or in none.
 type feed struct {
-	mu    sync.Mutex
+	hub   *hub
 	dirty map[ref]bool // true: gone
 	wake  chan struct{}
 }
 
 func newHub(registry *simulator.Registry) *hub {
-	h := &hub{feeds: map[*feed]struct{}{}, boots: map[ref]int{}}
+	h := &hub{feeds: map[*feed]struct{}{}, boots: map[ref]int{}, born: map[ref]bool{}}
 	registry.AddHandler(h)
 	return h
 }
 
 func (h *hub) subscribe() *feed {
-	f := &feed{dirty: map[ref]bool{}, wake: make(chan struct{}, 1)}
+	f := &feed{hub: h, dirty: map[ref]bool{}, wake: make(chan struct{}, 1)}
 	h.mu.Lock()
 	h.feeds[f] = struct{}{}
 	h.mu.Unlock()
@@ -51,28 +53,71 @@ func (h *hub) unsubscribe(f *feed) {
 // Reference is part of simulator.RegisterObject.
 func (h *hub) Reference() ref { return ref{Type: "LayercakeHub", Value: "hub"} }
 
-// PutObject is part of simulator.RegisterObject.
-func (h *hub) PutObject(_ *simulator.Context, o mo.Reference) { h.note(o.Reference(), false) }
+// PutObject is part of simulator.RegisterObject. The library shows a VM before it has finished it and goes on writing
+// to it without a lock; nobody hears of it until then.
+func (h *hub) PutObject(_ *simulator.Context, o mo.Reference) {
+	r := o.Reference()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if _, known := h.born[r]; r.Type == "VirtualMachine" && !known {
+		h.born[r] = false
+		return
+	}
+	h.note(r, false)
+	if e, ok := o.(mo.Entity); ok && e.Entity().Parent != nil {
+		h.note(*e.Entity().Parent, false)
+	}
+}
 
 // RemoveObject is part of simulator.RegisterObject.
-func (h *hub) RemoveObject(_ *simulator.Context, r ref) { h.note(r, true) }
+func (h *hub) RemoveObject(_ *simulator.Context, r ref) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.boots, r)
+	if born, isVM := h.born[r]; isVM {
+		delete(h.born, r)
+		if !born {
+			return
+		}
+	}
+	h.note(r, true)
+}
 
 // UpdateObject is part of simulator.RegisterObject.
 func (h *hub) UpdateObject(_ *simulator.Context, o mo.Reference, changes []types.PropertyChange) {
 	r := o.Reference()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if born, put := h.born[r]; r.Type == "VirtualMachine" && !born {
+		// The last thing that the library does in making a VM is to give it its name.
+		if !put || len(changes) != 1 || changes[0].Name != "name" {
+			return
+		}
+		h.born[r] = true
+	}
 	for _, c := range changes {
 		if c.Name == "runtime.powerState" && c.Val == types.VirtualMachinePowerStatePoweredOn {
-			h.booted(r)
+			h.boots[r]++
 		}
 	}
 	h.note(r, false)
 }
 
+// touch has the object looked at again, for changes that the library makes in silence.
+func (h *hub) touch(r ref) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if r.Type != "VirtualMachine" || h.born[r] {
+		h.note(r, false)
+	}
+}
+
 // booted counts a start of the guest that is not a change of the power state as well: a reset, a reboot.
 func (h *hub) booted(r ref) {
 	h.mu.Lock()
+	defer h.mu.Unlock()
 	h.boots[r]++
-	h.mu.Unlock()
+	h.note(r, false)
 }
 
 func (h *hub) bootCount(r ref) int {
@@ -82,15 +127,8 @@ func (h *hub) bootCount(r ref) int {
 }
 
 func (h *hub) note(r ref, gone bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if gone {
-		delete(h.boots, r)
-	}
 	for f := range h.feeds {
-		f.mu.Lock()
 		f.dirty[r] = gone
-		f.mu.Unlock()
 		f.poke()
 	}
 }
@@ -102,10 +140,17 @@ func (f *feed) poke() {
 	}
 }
 
+// add has the reader look at an object that did not change.
+func (f *feed) add(r ref) {
+	f.hub.mu.Lock()
+	f.dirty[r] = false
+	f.hub.mu.Unlock()
+}
+
 // take empties the feed.
 func (f *feed) take() map[ref]bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	f.hub.mu.Lock()
+	defer f.hub.mu.Unlock()
 	taken := maps.Clone(f.dirty)
 	clear(f.dirty)
 	return taken

@@ -4,9 +4,12 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/vmware/govmomi/simulator"
+	"github.com/vmware/govmomi/vim25/methods"
+	"github.com/vmware/govmomi/vim25/soap"
 	"github.com/vmware/govmomi/vim25/types"
 )
 
@@ -27,18 +30,24 @@ type machines struct {
 	svc *simulator.Service
 	hub *hub
 
+	feed     *feed
+	work     sync.Mutex // held while rows are brought up to date
 	mu       sync.Mutex
 	rows     map[ref]machine
 	revision int64
 	changed  chan struct{} // closed and replaced at each change
 }
 
-func newMachines(svc *simulator.Service, h *hub) *machines {
-	m := &machines{svc: svc, hub: h, rows: map[ref]machine{}, revision: 1, changed: make(chan struct{})}
-	f := h.subscribe()
+func newMachines(svc *simulator.Service, h *hub, done <-chan struct{}) *machines {
+	m := &machines{svc: svc, hub: h, feed: h.subscribe(), rows: map[ref]machine{}, revision: 1, changed: make(chan struct{})}
 	go func() {
-		for range f.wake {
-			m.refresh(f.take())
+		for {
+			select {
+			case <-done:
+				return
+			case <-m.feed.wake:
+				m.refresh()
+			}
 		}
 	}()
 	return m
@@ -50,9 +59,12 @@ func fresh(svc *simulator.Service) *simulator.Context {
 	return &ctx
 }
 
-func (m *machines) refresh(dirty map[ref]bool) {
+// refresh brings the table up to date. The caller must hold no VM's lock.
+func (m *machines) refresh() {
+	m.work.Lock()
+	defer m.work.Unlock()
 	moved := false
-	for r, gone := range dirty {
+	for r, gone := range m.feed.take() {
 		if r.Type != "VirtualMachine" {
 			continue
 		}
@@ -129,16 +141,37 @@ func (m *machines) since(ctx context.Context, revision int64) (int64, []machine)
 	}
 }
 
-// withInstanceUUID finds the VM that has the UUID, apart from one.
-func (m *machines) withInstanceUUID(uuid string, but ref) bool {
+// find gives the VMs that are wanted, in order.
+func (m *machines) find(wanted func(machine) bool) (found []ref) {
+	m.refresh()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for r, row := range m.rows {
-		if r != but && row.InstanceUUID == uuid {
-			return true
+		if wanted(row) {
+			found = append(found, r)
 		}
 	}
-	return false
+	slices.SortFunc(found, compareRefs)
+	return found
+}
+
+// findByUUID stands in for the library's search, which reads every VM without its lock.
+func (s *Sim) findByUUID(ctx *simulator.Context, body types.AnyType) soap.HasFault {
+	req := body.(*types.FindByUuid)
+	if !req.VmSearch {
+		return s.invoke(ctx, req.This, "FindByUuid", body)
+	}
+	found := s.machines.find(func(row machine) bool {
+		if req.InstanceUuid != nil && *req.InstanceUuid {
+			return strings.EqualFold(row.InstanceUUID, req.Uuid)
+		}
+		return strings.EqualFold(row.UUID, req.Uuid)
+	})
+	res := &types.FindByUuidResponse{}
+	if len(found) != 0 {
+		res.Returnval = &found[0]
+	}
+	return &methods.FindByUuidBody{Res: res}
 }
 
 // vmOf is the library's VM object.

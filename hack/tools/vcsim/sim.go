@@ -10,11 +10,14 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/vmware/govmomi/simulator"
 	vapi "github.com/vmware/govmomi/vapi/simulator"
 	"github.com/vmware/govmomi/vim25"
+	"github.com/vmware/govmomi/vim25/soap"
 	"github.com/vmware/govmomi/vim25/types"
 )
 
@@ -38,14 +41,19 @@ type Sim struct {
 	model    *simulator.Model
 	dir      string
 
-	calls    calls
-	counters counters
-	hub      *hub
-	machines *machines
-	shared   restSession
-	inner    types.Login // how the library's own handlers log in
-	found    Inventory
+	calls     calls
+	counters  counters
+	hub       *hub
+	machines  *machines
+	shared    restSession
+	watchers  watchers
+	waits     atomic.Int64 // in progress
+	first     sync.Mutex   // see target
+	overrides map[string]func(*simulator.Context, types.AnyType) soap.HasFault
+	inner     types.Login // how the library's own handlers log in
+	found     Inventory
 
+	done     chan struct{} // closed by Close
 	listener net.Listener
 	door     net.Listener
 	servers  []*http.Server
@@ -67,7 +75,7 @@ func Start(o Options) (*Sim, error) {
 	if err != nil {
 		return nil, fmt.Errorf("server certificate: %w", err)
 	}
-	s := &Sim{options: o, inner: types.Login{UserName: "vcsim-inner", Password: rand.Text()}}
+	s := &Sim{options: o, inner: types.Login{UserName: "vcsim-inner", Password: rand.Text()}, done: make(chan struct{})}
 	if err := s.start(certificate); err != nil {
 		s.Close()
 		return nil, err
@@ -138,7 +146,6 @@ func (s *Sim) endpoints(certificate tls.Certificate) {
 	mux.HandleFunc(vim25.Path+"/vimServiceVersions.xml", s.svc.ServiceVersions)
 	mux.HandleFunc("/folder/", s.svc.ServeDatastore)
 	mux.HandleFunc("/nfc/", simulator.ServeNFC)
-	mux.HandleFunc("/about", s.svc.About)
 
 	inner := s.url()
 	inner.Path = innerPath
@@ -148,8 +155,18 @@ func (s *Sim) endpoints(certificate tls.Certificate) {
 	s.svc.Handle("/rest/", handler)
 
 	s.hub = newHub(s.registry)
-	s.machines = newMachines(s.svc, s.hub)
+	s.machines = newMachines(s.svc, s.hub, s.done)
 	s.connect()
+	s.overrides = map[string]func(*simulator.Context, types.AnyType) soap.HasFault{
+		"FindByUuid": s.findByUUID,
+	}
+	if !s.options.StockCollector {
+		ours := &collector{}
+		ours.Self = s.registry.Get(vim25.ServiceInstance).(*simulator.ServiceInstance).Content.PropertyCollector
+		s.registry.Put(ours)
+		s.overrides["CreateContainerView"] = s.createContainerView
+	}
+	go s.reapEverySecond()
 }
 
 // validLogin compares in constant time; the library's own user is known to nobody outside.
@@ -186,6 +203,7 @@ func (s *Sim) Ready() Ready {
 
 // Close ends all connections at once and removes the files.
 func (s *Sim) Close() {
+	close(s.done)
 	for _, l := range []net.Listener{s.listener, s.door} {
 		if l != nil {
 			_ = l.Close()

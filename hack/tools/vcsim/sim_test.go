@@ -6,6 +6,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/binary"
@@ -150,6 +151,14 @@ func (s *site) login(vijson bool) *govmomi.Client {
 	c := &govmomi.Client{Client: client, SessionManager: session.NewManager(client)}
 	must(s.t, c.Login(s.ctx, url.UserPassword(testCredentials.Username, testCredentials.Password)))
 	return c
+}
+
+// https is a client that trusts anything: the tests are not about TLS.
+func (s *site) https() *http.Client {
+	return &http.Client{Transport: &http.Transport{
+		TLSClientConfig:   &tls.Config{InsecureSkipVerify: true},
+		DisableKeepAlives: true,
+	}}
 }
 
 func (s *site) endpoint() *url.URL {

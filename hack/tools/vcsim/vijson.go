@@ -1,0 +1,270 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/vmware/govmomi/vim25/soap"
+	"github.com/vmware/govmomi/vim25/types"
+)
+
+// releases are the API releases that a vCenter of some version serves, oldest first.
+var releases = []string{"8.0.1.0", "8.0.2.0", "8.0.3.0", "9.0.0.0", "9.1.0.0"}
+
+// served are the releases up to the one of the spec.
+func (s *Sim) served() []string {
+	i := slices.Index(releases, s.options.Spec.APIRelease)
+	return releases[:i+1]
+}
+
+func (s *Sim) routeVIJSON(mux *http.ServeMux) {
+	mux.HandleFunc("POST /sdk/vim25/{release}/{type}/{moid}/{name}", s.serveMethod)
+	mux.HandleFunc("GET /sdk/vim25/{release}/{type}/{moid}/{name}", s.serveProperty)
+	mux.HandleFunc("POST /api/vcenter/system", s.serveHello)
+}
+
+// serveHello agrees on a release: the client's list is by preference.
+func (s *Sim) serveHello(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Query().Get("action") != "hello" {
+		http.NotFound(w, r)
+		return
+	}
+	s.counters.add(wireREST, restName(r))
+	var request struct {
+		Releases []string `json:"api_releases"`
+	}
+	if err := json.NewDecoder(r.Body).Decode(&request); err != nil {
+		writeJSON(w, http.StatusBadRequest, map[string]any{"error_type": "INVALID_ARGUMENT", "messages": []any{}})
+		return
+	}
+	agreed := ""
+	for _, release := range request.Releases {
+		if slices.Contains(s.served(), release) {
+			agreed = release
+			break
+		}
+	}
+	writeJSON(w, http.StatusOK, map[string]string{"api_release": agreed})
+}
+
+// serveMethod calls a method: the body is its parameters.
+func (s *Sim) serveMethod(w http.ResponseWriter, r *http.Request) {
+	this, name := ref{Type: r.PathValue("type"), Value: r.PathValue("moid")}, r.PathValue("name")
+	kind, ok := typeByName(name)
+	if !ok || !slices.Contains(s.served(), r.PathValue("release")) || !hasThis(kind) {
+		http.NotFound(w, r)
+		return
+	}
+	content, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	k := &call{wire: wireJSON, token: r.Header.Get(tokenHeader), request: r}
+	body, err := decodeParameters(content, name, kind)
+	if err != nil {
+		s.counters.add(wireJSON, name)
+		sendJSON(w, nil, faultBody(err.Error(), &types.InvalidRequest{}), nil)
+		return
+	}
+	body.Elem().FieldByName("This").Set(reflect.ValueOf(this))
+	out := s.perform(k, this, name, body.Interface())
+	if token := sessionOf(out); token != "" {
+		w.Header().Set(tokenHeader, token)
+	}
+	sendJSON(w, k, k.result, nil)
+}
+
+func hasThis(kind reflect.Type) bool {
+	if kind.Kind() != reflect.Struct {
+		return false
+	}
+	_, ok := kind.FieldByName("This")
+	return ok
+}
+
+// decodeParameters decodes a body strictly; none at all is right for a method without parameters.
+func decodeParameters(content []byte, name string, kind reflect.Type) (reflect.Value, error) {
+	body := reflect.New(kind)
+	var raw any = map[string]any{}
+	if len(bytes.TrimSpace(content)) != 0 {
+		decoder := json.NewDecoder(bytes.NewReader(content))
+		decoder.UseNumber()
+		if err := decoder.Decode(&raw); err != nil {
+			return body, fmt.Errorf("the body is no JSON: %w", err)
+		}
+	}
+	object, ok := raw.(map[string]any)
+	if !ok {
+		return body, fmt.Errorf("the body must be an object")
+	}
+	// vCenter's name is the request type's; govmomi sends the method's where the two are one type to it.
+	if given, ok := object["_typeName"]; ok {
+		if given != name && given != strings.TrimSuffix(name, "_Task")+"RequestType" {
+			return body, fmt.Errorf("_typeName %v in a call of %s", given, name)
+		}
+		delete(object, "_typeName")
+	}
+	checked, err := strict(name, object, kind)
+	if err != nil {
+		return body, err
+	}
+	normal, err := json.Marshal(checked)
+	if err != nil {
+		return body, err
+	}
+	return body, types.NewJSONDecoder(bytes.NewReader(normal)).Decode(body.Interface())
+}
+
+// serveProperty reads one top-level property.
+func (s *Sim) serveProperty(w http.ResponseWriter, r *http.Request) {
+	this, name := ref{Type: r.PathValue("type"), Value: r.PathValue("moid")}, r.PathValue("name")
+	if !slices.Contains(s.served(), r.PathValue("release")) || strings.Contains(name, ".") {
+		http.NotFound(w, r)
+		return
+	}
+	k := &call{wire: wireJSON, token: r.Header.Get(tokenHeader), request: r, alias: this.Type + "." + name}
+	if this.Type == "ServiceInstance" && name == "content" {
+		s.perform(k, this, "RetrieveServiceContent", &types.RetrieveServiceContent{This: this})
+		sendJSON(w, k, k.result, nil)
+		return
+	}
+	collector := ref{Type: "PropertyCollector", Value: "propertyCollector"}
+	s.perform(k, collector, "RetrievePropertiesEx", &types.RetrievePropertiesEx{
+		This: collector,
+		SpecSet: []types.PropertyFilterSpec{{
+			PropSet:   []types.PropertySpec{{Type: this.Type, PathSet: []string{name}}},
+			ObjectSet: []types.ObjectSpec{{Obj: this}},
+		}},
+	})
+	sendJSON(w, k, k.result, func(v any) any { return propertyOf(v, w) })
+}
+
+// propertyOf picks the value out of a retrieval's answer.
+func propertyOf(value any, w http.ResponseWriter) any {
+	result, _ := value.(*types.RetrieveResult)
+	if result == nil || len(result.Objects) == 0 {
+		return nil
+	}
+	object := result.Objects[0]
+	if len(object.MissingSet) != 0 {
+		return object.MissingSet[0].Fault.Fault
+	}
+	if len(object.PropSet) == 0 {
+		return nil
+	}
+	v := reflect.Indirect(reflect.ValueOf(object.PropSet[0].Val))
+	if v.Kind() == reflect.Struct && strings.HasPrefix(v.Type().Name(), "ArrayOf") {
+		return v.Field(0).Interface()
+	}
+	return v.Interface()
+}
+
+// sendJSON writes an answer as vCenter does: the bare return value, 204 for none, 500 with the fault itself.
+func sendJSON(w http.ResponseWriter, k *call, res soap.HasFault, pick func(any) any) {
+	out := newAnswer()
+	out.header.Set("Content-Type", "application/json")
+	encodeAnswer(out, res, pick)
+	if k != nil && k.verdict != nil {
+		k.verdict(out)
+	}
+	out.send(w)
+}
+
+func encodeAnswer(out *answer, res soap.HasFault, pick func(any) any) {
+	if res == nil {
+		out.replace(http.StatusInternalServerError, "text/plain", "the simulator gave no answer")
+		return
+	}
+	if f := res.Fault(); f != nil {
+		encodeFault(out, f.String, f.Detail.Fault)
+		return
+	}
+	field := reflect.ValueOf(res).Elem().FieldByName("Res").Elem().FieldByName("Returnval")
+	var value any
+	if field.IsValid() {
+		value = field.Interface()
+	}
+	if pick != nil {
+		value = pick(value)
+		if f, ok := value.(types.BaseMethodFault); ok && f != nil {
+			encodeFault(out, "", f)
+			return
+		}
+	}
+	if empty(value) {
+		out.status = http.StatusNoContent
+		return
+	}
+	data, err := encodeValue(value)
+	if err != nil {
+		out.replace(http.StatusInternalServerError, "text/plain", err.Error())
+		return
+	}
+	_, _ = out.Write(data)
+}
+
+func empty(value any) bool {
+	v := reflect.ValueOf(value)
+	return !v.IsValid() || (v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface) && v.IsNil()
+}
+
+// encodeValue boxes nothing at the root: scalars are bare, arrays are arrays.
+func encodeValue(value any) ([]byte, error) {
+	v := reflect.Indirect(reflect.ValueOf(value))
+	if _, ok := v.Interface().(time.Time); ok || v.Kind() != reflect.Struct && v.Kind() != reflect.Slice {
+		return json.Marshal(v.Interface())
+	}
+	if v.Kind() == reflect.Slice && v.Type().Elem().Kind() != reflect.Uint8 {
+		items := make([]json.RawMessage, v.Len())
+		for i := range items {
+			item, err := encodeValue(v.Index(i).Interface())
+			if err != nil {
+				return nil, err
+			}
+			items[i] = item
+		}
+		return json.Marshal(items)
+	}
+	var out bytes.Buffer
+	if err := types.NewJSONEncoder(&out).Encode(v.Interface()); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSpace(out.Bytes()), nil
+}
+
+// encodeFault writes the fault as the body, with its text as one more member.
+func encodeFault(out *answer, message string, detail any) {
+	out.status = http.StatusInternalServerError
+	v := reflect.Indirect(reflect.ValueOf(detail))
+	data, err := encodeValue(v.Interface())
+	if err != nil {
+		out.replace(http.StatusInternalServerError, "text/plain", err.Error())
+		return
+	}
+	name := types.VmomiTypeName(v.Type())
+	rest := strings.TrimPrefix(string(data), fmt.Sprintf("{%q:%q", "_typeName", name))
+	text, _ := json.Marshal(message)
+	head := fmt.Sprintf(`{"_typeName":%q,"faultstring":%s`, wireName(v.Type()), text)
+	if !strings.Contains(rest, `"faultMessage"`) {
+		head += `,"faultMessage":[]`
+	}
+	_, _ = out.Write([]byte(head + rest))
+}
+
+// wireName is the VMODL name of a fault. The library emits some under the alias that WSDL has for them.
+func wireName(t reflect.Type) string {
+	name := types.VmomiTypeName(t)
+	if base, ok := strings.CutSuffix(name, "Fault"); ok {
+		if original, known := typeByName(base); known && original.ConvertibleTo(t) {
+			return base
+		}
+	}
+	return name
+}
