@@ -270,8 +270,8 @@ impl<K: Watchable, F> Steps<K, F> {
     }
 }
 
-/// Whether a change is one to act on: new, or different in anything but status.
-fn steers<K: Resource>(old: Option<&K>, new: &K) -> bool {
+/// Whether a change is one to act on: a new object, or one that differs in anything but its status.
+pub fn steers<K: Resource>(old: Option<&K>, new: &K) -> bool {
     let Some(old) = old else { return true };
     let (old, new) = (old.meta(), new.meta());
     // A kind without generations has no status of its own: every version is a change.

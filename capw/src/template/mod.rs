@@ -1,0 +1,110 @@
+//! WCPMachineTemplate: tells an autoscaler that starts from no machine what one would have.
+
+use crate::Caches;
+use api::{
+    capw::{NodeInfo, WCPMachineTemplate, WCPMachineTemplateStatus},
+    vmop::{VirtualMachineClass, VirtualMachineImage},
+};
+use kit::{Controller, Family, Next, Outcome, Started, apply::Api};
+use kube::ResourceExt;
+use std::{collections::BTreeMap, sync::Arc};
+
+/// OVF property of a node image: its architecture.
+const OS_ARCH: &str = "vmware-system.tkr.os-arch";
+/// OVF property of a node image: its operating system's kind.
+const OS_TYPE: &str = "vmware-system.tkr.os-type";
+
+struct Context {
+    caches: Arc<Caches>,
+    api: Api,
+}
+
+/// The API server refused the status.
+#[derive(Debug, thiserror::Error)]
+#[error("status of the WCPMachineTemplate: {0}")]
+struct Error(#[from] kube::Error);
+
+impl Family for Error {
+    fn outcome(&self) -> Outcome {
+        Outcome::of(&self.0)
+    }
+
+    fn label(&self) -> &'static str {
+        "Api"
+    }
+}
+
+/// Runs the controller until the program ends.
+pub async fn controller(started: &Started, caches: &Arc<Caches>) {
+    let by_class = caches.templates.index(|template| vec![template.spec.template.spec.class_name.clone()]);
+    let by_image = caches.templates.index(|template| vec![template.spec.template.spec.image_name.clone()]);
+    let context = Context { caches: Arc::clone(caches), api: Api::new(started, "capw/template") };
+    Controller::new("wcpmachinetemplate", started, &caches.templates)
+        .watches(&caches.classes, move |class: &VirtualMachineClass| by_class.refs(&class.name_any()))
+        .watches(&caches.images, move |image: &VirtualMachineImage| by_image.refs(&image.name_any()))
+        .concurrency(4)
+        .run(Arc::new(context), reconcile)
+        .await;
+}
+
+async fn reconcile(template: Arc<WCPMachineTemplate>, ctx: Arc<Context>) -> Result<Next, Error> {
+    let spec = &template.spec.template.spec;
+    let class = ctx.caches.classes.get(None, &spec.class_name);
+    let image = ctx.caches.images.get(None, &spec.image_name);
+    ctx.api.patch_status(&*template, &status(class.as_deref(), image.as_deref())).await?;
+    Ok(Next::OnChange)
+}
+
+/// What a machine of this class and image has; empty where they are not known.
+fn status(
+    class: Option<&VirtualMachineClass>,
+    image: Option<&VirtualMachineImage>,
+) -> WCPMachineTemplateStatus {
+    let hardware = class.and_then(|class| class.spec.hardware.as_ref());
+    let mut capacity = BTreeMap::new();
+    if let Some(cpus) = hardware.and_then(|hardware| hardware.cpus) {
+        capacity.insert("cpu".to_owned(), cpus.to_string().into());
+    }
+    if let Some(memory) = hardware.and_then(|hardware| hardware.memory.clone()) {
+        capacity.insert("memory".to_owned(), memory);
+    }
+    let node_info = image.map(|image| {
+        let property =
+            |name: &str| image.spec.ovf_env.get(name).and_then(|property| property.default.clone());
+        NodeInfo {
+            architecture: property(OS_ARCH).or_else(|| Some("amd64".to_owned())),
+            operating_system: property(OS_TYPE).or_else(|| Some("linux".to_owned())),
+        }
+    });
+    WCPMachineTemplateStatus { capacity, node_info }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use api::vmop::{OvfProperty, VirtualMachineClassHardware};
+
+    #[test]
+    fn capacity_comes_from_the_class_and_node_info_from_the_image() {
+        let mut class = VirtualMachineClass::default();
+        class.spec.hardware = Some(VirtualMachineClassHardware {
+            cpus: Some(2),
+            memory: Some("4Gi".into()),
+            ..VirtualMachineClassHardware::default()
+        });
+        let mut image = VirtualMachineImage::default();
+        let arch = OvfProperty { default: Some("arm64".into()), ..OvfProperty::default() };
+        image.spec.ovf_env.insert(OS_ARCH.into(), arch);
+        let status = status(Some(&class), Some(&image));
+        assert_eq!(status.capacity["cpu"], "2".into());
+        assert_eq!(status.capacity["memory"], "4Gi".into());
+        let node_info = status.node_info.unwrap();
+        assert_eq!(node_info.architecture.as_deref(), Some("arm64"));
+        assert_eq!(node_info.operating_system.as_deref(), Some("linux"));
+    }
+
+    #[test]
+    fn nothing_is_said_of_what_is_not_known() {
+        assert_eq!(status(None, None), WCPMachineTemplateStatus::default());
+    }
+}

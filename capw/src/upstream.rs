@@ -1,0 +1,133 @@
+//! What Cluster API says of our objects: whose they are, whether they are paused, whether they only move.
+
+use api::{
+    capi,
+    names::{annotation, label},
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kit::{
+    status::condition,
+    watch::{Cache, Watchable},
+};
+use kube::{Resource, ResourceExt};
+use std::sync::Arc;
+
+use crate::words::{NOT_PAUSED, PAUSED};
+
+/// Name of the owner of this Cluster API kind (`Cluster`, `Machine`), if there is one.
+pub fn owner<'a, K: Resource>(object: &'a K, kind: &str) -> Option<&'a str> {
+    let owners = object.meta().owner_references.as_deref().unwrap_or_default();
+    let ours = |api_version: &str| api_version.split_once('/').is_some_and(|(group, _)| group == capi::GROUP);
+    owners
+        .iter()
+        .find(|owner| owner.kind == kind && ours(&owner.api_version))
+        .map(|owner| owner.name.as_str())
+}
+
+/// Whether somebody put the work on this object off: on the object itself, or on its Cluster.
+pub fn is_paused<K: Resource>(object: &K, cluster: Option<&capi::Cluster>) -> bool {
+    let cluster_paused = cluster.and_then(|cluster| cluster.spec.paused).unwrap_or(false);
+    cluster_paused || object.annotations().contains_key(annotation::PAUSED)
+}
+
+/// Whether the object is deleted here because it lives on elsewhere: what it stands for stays.
+pub fn is_moving<K: Resource>(object: &K) -> bool {
+    object.annotations().contains_key(annotation::DELETE_FOR_MOVE)
+}
+
+/// Whether somebody else provides this infrastructure.
+pub fn is_externally_managed<K: Resource>(object: &K) -> bool {
+    object.annotations().contains_key(annotation::MANAGED_BY)
+}
+
+/// Whether the Machine is one of a control plane.
+pub fn is_control_plane(machine: &capi::Machine) -> bool {
+    machine.labels().contains_key(label::CONTROL_PLANE)
+}
+
+/// Whether Cluster API says that the cluster's infrastructure was there once.
+pub fn infrastructure_provisioned(cluster: &capi::Cluster) -> bool {
+    let initialization = cluster.status.as_ref().and_then(|status| status.initialization.as_ref());
+    initialization.and_then(|it| it.infrastructure_provisioned).unwrap_or(false)
+}
+
+/// The `Paused` condition, which Cluster API wants to see on what it paused.
+pub fn paused_condition(paused: bool, generation: Option<i64>) -> Condition {
+    condition(PAUSED, paused, if paused { PAUSED } else { NOT_PAUSED }, "", generation)
+}
+
+/// The cached object of this name in the namespace of `of`.
+pub fn beside<K: Watchable>(cache: &Cache<K>, of: &impl Resource, name: &str) -> Option<Arc<K>> {
+    cache.get(of.meta().namespace.as_deref(), name)
+}
+
+/// Whose a child of ours is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Claim {
+    /// Ours, or nobody's: we may write it.
+    Free,
+    /// A former object's of the same name: it will be collected.
+    Former,
+    /// Somebody else's: hands off.
+    Taken,
+}
+
+/// Judges whether `owner` may write `child`, which bears the name that a child of his has.
+pub fn claim<O, C>(owner: &O, child: Option<&C>) -> Claim
+where
+    O: Resource<DynamicType = ()>,
+    C: Resource,
+{
+    let owners = child.and_then(|child| child.meta().owner_references.as_deref()).unwrap_or_default();
+    let Some(controller) = owners.iter().find(|owner| owner.controller == Some(true)) else {
+        return Claim::Free;
+    };
+    let namesake = controller.kind == O::kind(&()) && Some(&controller.name) == owner.meta().name.as_ref();
+    match namesake {
+        true if Some(&controller.uid) == owner.meta().uid.as_ref() => Claim::Free,
+        true => Claim::Former,
+        false => Claim::Taken,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use api::{capw::WCPMachine, vmop::VirtualMachine};
+    use kit::apply::controlled_by;
+
+    fn wcp_machine(name: &str, uid: &str) -> WCPMachine {
+        let mut machine = WCPMachine::default();
+        machine.metadata.name = Some(name.into());
+        machine.metadata.uid = Some(uid.into());
+        machine
+    }
+
+    #[test]
+    fn a_child_is_ours_by_name_and_uid() {
+        let ours = wcp_machine("a", "1");
+        let of = |owner: &WCPMachine| {
+            let mut vm = VirtualMachine::default();
+            vm.metadata.owner_references = Some(vec![controlled_by(owner)]);
+            vm
+        };
+        assert_eq!(claim::<_, VirtualMachine>(&ours, None), Claim::Free);
+        assert_eq!(claim(&ours, Some(&VirtualMachine::default())), Claim::Free);
+        assert_eq!(claim(&ours, Some(&of(&ours))), Claim::Free);
+        assert_eq!(claim(&ours, Some(&of(&wcp_machine("a", "0")))), Claim::Former);
+        assert_eq!(claim(&ours, Some(&of(&wcp_machine("b", "1")))), Claim::Taken);
+    }
+
+    #[test]
+    fn an_owner_of_another_group_is_none_of_cluster_api() {
+        let mut machine = WCPMachine::default();
+        let mut reference = controlled_by(&capi::Machine::default());
+        reference.name = "m".into();
+        machine.metadata.owner_references = Some(vec![reference.clone()]);
+        assert_eq!(owner(&machine, "Machine"), Some("m"));
+        assert_eq!(owner(&machine, "Cluster"), None);
+        reference.api_version = "other.io/v1".into();
+        machine.metadata.owner_references = Some(vec![reference]);
+        assert_eq!(owner(&machine, "Machine"), None);
+    }
+}

@@ -1,0 +1,97 @@
+//! Every write of a WCPCluster's reconcile, status and deletion aside.
+
+use super::{
+    Context, Error,
+    gather::Facts,
+    plan::{Plan, endpoint},
+};
+use api::{
+    capw::{ApiEndpoint, WCPCluster},
+    names::finalizer,
+    net::VirtualNetwork,
+    vmop::{VirtualMachineService, VirtualMachineSetResourcePolicy},
+};
+use kit::{apply::Applied, events::named, watch::Watchable};
+use kube::Resource;
+use serde::Serialize;
+use serde_json::json;
+use std::sync::Arc;
+
+/// What a reconcile came to.
+pub enum Done {
+    /// Nobody may act.
+    Nothing,
+    /// Every step was tried; each says how it went.
+    Made(Box<Made>),
+    /// The WCPCluster itself is gone.
+    Gone,
+}
+
+/// How each step went: one that fails does not keep the others from their turn.
+pub struct Made {
+    /// Where the machines lie in vCenter.
+    pub policy: Result<Arc<VirtualMachineSetResourcePolicy>, Error>,
+    /// The machines' network.
+    pub network: Result<Arc<VirtualNetwork>, Error>,
+    /// What is in front of the API servers.
+    pub service: Result<Arc<VirtualMachineService>, Error>,
+    /// Where the API server answers, once that is known and persisted.
+    pub endpoint: Result<Option<ApiEndpoint>, Error>,
+}
+
+impl Made {
+    /// The first step that failed.
+    pub fn failure(self) -> Option<Error> {
+        let Self { policy, network, service, endpoint } = self;
+        policy.err().or(network.err()).or(service.err()).or(endpoint.err())
+    }
+}
+
+/// Carries the plan out, the finalizer first.
+pub async fn carry_out(
+    cluster: &WCPCluster,
+    plan: Plan,
+    facts: &Facts,
+    ctx: &Context,
+) -> Result<Done, Error> {
+    let Plan { policy, network, service } = plan;
+    let marked = ctx.api.add_finalizer(cluster, finalizer::WCP_CLUSTER).await;
+    let marked = marked.map_err(failed(cluster, "putting the finalizer on"))?;
+    let (policy, network, service) = tokio::join!(
+        applied(&policy, facts.policy.as_ref(), ctx),
+        applied(&network, facts.network.as_ref(), ctx),
+        applied(&service, facts.service.as_ref(), ctx),
+    );
+    let endpoint = persisted(marked.as_ref().unwrap_or(cluster), service.as_deref().ok(), ctx).await;
+    Ok(Done::Made(Box::new(Made { policy, network, service, endpoint })))
+}
+
+async fn applied<K>(intent: &K, live: Option<&Arc<K>>, ctx: &Context) -> Result<Arc<K>, Error>
+where
+    K: Watchable + Serialize,
+{
+    let applied: Applied<K> = ctx.api.apply(intent, live).await.map_err(failed(intent, "applying"))?;
+    Ok(Arc::clone(applied.object()))
+}
+
+/// The endpoint is written once, and never again: every kubeconfig and every node holds it.
+async fn persisted(
+    cluster: &WCPCluster,
+    service: Option<&VirtualMachineService>,
+    ctx: &Context,
+) -> Result<Option<ApiEndpoint>, Error> {
+    let Some(endpoint) = endpoint(cluster, service) else { return Ok(None) };
+    if cluster.spec.control_plane_endpoint.as_ref() != Some(&endpoint) {
+        let patch = json!({ "spec": { "controlPlaneEndpoint": endpoint } });
+        ctx.api.patch(cluster, patch).await.map_err(failed(cluster, "persisting the endpoint of"))?;
+        let at = format!("the API server answers at {}:{}", endpoint.host, endpoint.port);
+        ctx.events.normal(cluster, "ControlPlaneEndpointKnown", at);
+    }
+    Ok(Some(endpoint))
+}
+
+/// Says which write of which object went wrong.
+pub fn failed<K: Resource<DynamicType = ()>>(object: &K, what: &str) -> impl FnOnce(kube::Error) -> Error {
+    let what = format!("{what} {}", named(object));
+    move |source| Error::Api { what, source }
+}

@@ -1,0 +1,46 @@
+//! The end of a WCPCluster: after its machines, what they shared; the finalizer when all of it is gone.
+
+use super::{
+    Context, Error,
+    act::{Done, failed},
+    gather::Facts,
+    plan::Waiting,
+};
+use crate::upstream::{Claim, claim};
+use api::{capw::WCPCluster, names::finalizer};
+use kit::{events::named, watch::Watchable};
+use kube::ResourceExt;
+use std::sync::Arc;
+
+/// One step towards the end; waits while something is still there.
+pub async fn carry_out(cluster: &WCPCluster, facts: &Facts, ctx: &Context) -> Result<Done, Error> {
+    if !cluster.finalizers().iter().any(|there| there == finalizer::WCP_CLUSTER) {
+        return Ok(Done::Gone);
+    }
+    if facts.machines > 0 {
+        return Err(Waiting::MachinesGone(facts.machines).into());
+    }
+    let mut left = Vec::new();
+    left.extend(deleted(cluster, facts.service.as_ref(), ctx).await?);
+    left.extend(deleted(cluster, facts.network.as_ref(), ctx).await?);
+    left.extend(deleted(cluster, facts.policy.as_ref(), ctx).await?);
+    if !left.is_empty() {
+        return Err(Waiting::ChildrenGone(left.join(", ")).into());
+    }
+    let removed = ctx.api.remove_finalizer(cluster, finalizer::WCP_CLUSTER).await;
+    removed.map_err(failed(cluster, "taking the finalizer off"))?;
+    Ok(Done::Gone)
+}
+
+/// Deletes a child that is there and ours; names it then.
+async fn deleted<K: Watchable>(
+    cluster: &WCPCluster,
+    child: Option<&Arc<K>>,
+    ctx: &Context,
+) -> Result<Option<String>, Error> {
+    let Some(child) = child.filter(|child| claim(cluster, Some(&***child)) == Claim::Free) else {
+        return Ok(None);
+    };
+    ctx.api.delete(&**child).await.map_err(failed(&**child, "deleting"))?;
+    Ok(Some(named(&**child)))
+}

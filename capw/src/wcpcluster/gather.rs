@@ -1,0 +1,57 @@
+//! Every read of a WCPCluster's reconcile.
+
+use super::{Context, Error};
+use crate::upstream::{self, beside};
+use api::{
+    capi::Cluster,
+    capw::WCPCluster,
+    names::{self, label},
+    net::VirtualNetwork,
+    vmop::{VirtualMachineService, VirtualMachineSetResourcePolicy},
+};
+use kit::index::key;
+use kube::{Resource, ResourceExt};
+use std::sync::Arc;
+
+/// What is known when a plan is made.
+pub struct Facts {
+    /// The Cluster that owns the WCPCluster.
+    pub cluster: Option<Arc<Cluster>>,
+    /// Name of the Cluster, after which everything of ours is named.
+    pub name: String,
+    /// Where the machines are to lie.
+    pub policy: Option<Arc<VirtualMachineSetResourcePolicy>>,
+    /// The machines' network.
+    pub network: Option<Arc<VirtualNetwork>>,
+    /// What is in front of the API servers.
+    pub service: Option<Arc<VirtualMachineService>>,
+    /// How many WCPMachines and virtual machines of the cluster there are still.
+    pub machines: usize,
+    /// Nobody may act on the WCPCluster.
+    pub paused: bool,
+}
+
+/// Reads what the plan needs, all of it from caches.
+pub fn facts(wcp_cluster: &WCPCluster, ctx: &Context) -> Result<Facts, Error> {
+    let owner = upstream::owner(wcp_cluster, "Cluster").map(str::to_owned);
+    let cluster = owner.as_deref().and_then(|name| beside(&ctx.caches.clusters, wcp_cluster, name));
+    let name = owner
+        .or_else(|| wcp_cluster.labels().get(label::CLUSTER_NAME).cloned())
+        .unwrap_or_else(|| wcp_cluster.name_any());
+    let namespace = wcp_cluster.meta().namespace.as_deref();
+    let machines = if wcp_cluster.meta().deletion_timestamp.is_some() {
+        let of_cluster = key(namespace, &name);
+        ctx.machines.refs(&of_cluster).len() + ctx.vms.refs(&of_cluster).len()
+    } else {
+        0
+    };
+    Ok(Facts {
+        paused: upstream::is_paused(wcp_cluster, cluster.as_deref()),
+        policy: ctx.caches.policies.current(namespace, &names::resource_policy(&name))?,
+        network: ctx.caches.networks.current(namespace, &names::virtual_network(&name))?,
+        service: ctx.caches.services.current(namespace, &names::control_plane_service(&name))?,
+        cluster,
+        name,
+        machines,
+    })
+}

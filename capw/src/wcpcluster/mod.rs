@@ -1,0 +1,176 @@
+//! WCPCluster: the network, the place and the endpoint that a cluster's machines share.
+
+pub mod act;
+pub mod delete;
+pub mod gather;
+pub mod plan;
+pub mod status;
+
+use crate::{Caches, upstream};
+use act::Done;
+use api::{
+    capi::Cluster,
+    capw::{WCPCluster, WCPMachine},
+    names::label,
+    vmop::VirtualMachine,
+};
+use gather::Facts;
+use jiff::Timestamp;
+use kit::{
+    Controller, Family, Next, Outcome, Started,
+    apply::Api,
+    controller::steers,
+    events::Events,
+    index::{Index, key},
+    retry::SOON,
+    watch::Change,
+    writes::Behind,
+};
+use kube::{Resource, ResourceExt, runtime::reflector::ObjectRef};
+use plan::{Invalid, Waiting};
+use std::sync::Arc;
+
+/// What a reconcile works with.
+pub struct Context {
+    caches: Arc<Caches>,
+    /// WCPMachines by Cluster.
+    machines: Index<WCPMachine>,
+    /// Virtual machines by Cluster.
+    vms: Index<VirtualMachine>,
+    api: Api,
+    events: Events,
+}
+
+/// Why a reconcile did not come through.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The user must act.
+    #[error(transparent)]
+    Invalid(#[from] Invalid),
+    /// Something else must happen first.
+    #[error(transparent)]
+    Waiting(#[from] Waiting),
+    /// A cache has not seen our own last write.
+    #[error(transparent)]
+    Behind(#[from] Behind),
+    /// The API server refused, or did not answer.
+    #[error("{what}: {source}")]
+    Api {
+        /// What was tried, of which object.
+        what: String,
+        /// What came of it.
+        source: kube::Error,
+    },
+}
+
+impl Family for Error {
+    fn outcome(&self) -> Outcome {
+        match self {
+            Self::Invalid(_) => Outcome::Invalid,
+            Self::Waiting(_) => Outcome::Waiting(None),
+            Self::Behind(_) => Outcome::Waiting(Some(SOON)),
+            Self::Api { source, .. } => Outcome::of(source),
+        }
+    }
+
+    fn label(&self) -> &'static str {
+        match self {
+            Self::Invalid(_) => "Invalid",
+            Self::Waiting(_) => "Waiting",
+            Self::Behind(_) => "Behind",
+            Self::Api { .. } => "Api",
+        }
+    }
+}
+
+/// Runs the controller until the program ends.
+pub async fn controller(started: &Started, caches: &Arc<Caches>) {
+    let context = Context {
+        caches: Arc::clone(caches),
+        machines: caches.wcp_machines.index(|machine| of_cluster(machine, label::CLUSTER_NAME)),
+        vms: caches.vms.index(|vm| of_cluster(vm, label::CAPW_CLUSTER_NAME)),
+        api: Api::new(started, "capw/cluster"),
+        events: Events::new(started, "capw-wcpcluster"),
+    };
+    Controller::new("wcpcluster", started, &caches.wcp_clusters)
+        .owns(&caches.policies)
+        .owns(&caches.networks)
+        .owns(&caches.services)
+        .watches_changes(&caches.clusters, of_changed_cluster)
+        .watches_changes(&caches.wcp_machines, |change| of_gone(change, label::CLUSTER_NAME))
+        .watches_changes(&caches.vms, |change| of_gone(change, label::CAPW_CLUSTER_NAME))
+        .concurrency(16)
+        .run(Arc::new(context), reconcile)
+        .await;
+}
+
+/// Brings a cluster's network, place and endpoint about.
+async fn reconcile(cluster: Arc<WCPCluster>, ctx: Arc<Context>) -> Result<Next, Error> {
+    if upstream::is_moving(&*cluster) || upstream::is_externally_managed(&*cluster) {
+        return Ok(Next::OnChange);
+    }
+    let facts = gather::facts(&cluster, &ctx)?;
+    if facts.paused {
+        return report(&cluster, &facts, Ok(Done::Nothing), &ctx).await;
+    }
+    if cluster.meta().deletion_timestamp.is_some() {
+        return match delete::carry_out(&cluster, &facts, &ctx).await {
+            Ok(Done::Gone) => Ok(Next::OnChange),
+            outcome => report(&cluster, &facts, outcome, &ctx).await,
+        };
+    }
+    let outcome = match plan::plan(&cluster, &facts) {
+        Ok(plan) => act::carry_out(&cluster, plan, &facts, &ctx).await,
+        Err(stop) => Err(stop.into()),
+    };
+    report(&cluster, &facts, outcome, &ctx).await
+}
+
+/// Writes the status, tells of what changed, and passes the outcome on.
+async fn report(
+    cluster: &WCPCluster,
+    facts: &Facts,
+    outcome: Result<Done, Error>,
+    ctx: &Context,
+) -> Result<Next, Error> {
+    // The next look, soon, knows more than a cache that is behind.
+    if let Err(Error::Behind(_)) = &outcome {
+        return outcome.map(|_| Next::OnChange);
+    }
+    let status = status::status(cluster, facts, &outcome, Timestamp::now());
+    let sent = ctx.api.patch_status(cluster, &status).await.map_err(|source| Error::Api {
+        what: format!("status of {}", kit::events::named(cluster)),
+        source,
+    })?;
+    if sent {
+        let old = cluster.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+        status::tell(&ctx.events, cluster, old, &status.conditions);
+    }
+    match outcome? {
+        Done::Made(made) => made.failure().map_or(Ok(Next::OnChange), Err),
+        Done::Nothing | Done::Gone => Ok(Next::OnChange),
+    }
+}
+
+/// Index key of the Cluster that an object is labelled with.
+fn of_cluster<K: Resource>(object: &K, label: &str) -> Vec<String> {
+    let cluster = object.labels().get(label);
+    cluster.map(|cluster| key(object.meta().namespace.as_deref(), cluster)).into_iter().collect()
+}
+
+/// The WCPCluster of a Cluster whose spec or metadata changed.
+fn of_changed_cluster(change: &Change<Cluster>) -> Vec<ObjectRef<WCPCluster>> {
+    let Some(cluster) = &change.new else { return Vec::new() };
+    let Some(reference) = &cluster.spec.infrastructure_ref else { return Vec::new() };
+    if reference.kind != WCPCluster::kind(&()) || !steers(change.old.as_deref(), &**cluster) {
+        return Vec::new();
+    }
+    vec![ObjectRef::new(&reference.name).within(&cluster.namespace().unwrap_or_default())]
+}
+
+/// The WCPCluster that may be waiting for this object to be gone; it bears its Cluster's name.
+fn of_gone<K: Resource>(change: &Change<K>, label: &str) -> Vec<ObjectRef<WCPCluster>> {
+    let (Some(old), None) = (&change.old, &change.new) else { return Vec::new() };
+    let Some(cluster) = old.labels().get(label) else { return Vec::new() };
+    vec![ObjectRef::new(cluster).within(&old.namespace().unwrap_or_default())]
+}

@@ -1,0 +1,182 @@
+//! What a WCPCluster needs: a resource policy, a network, a load balancer, and to know its endpoint. Pure.
+
+use super::{Error, gather::Facts};
+use crate::{
+    upstream::{Claim, claim},
+    words,
+};
+use api::{
+    capw::{ApiEndpoint, WCPCluster},
+    names::{self, annotation, label},
+    net::{VirtualNetwork, VirtualNetworkSpec},
+    vmop::{
+        ClusterModuleSpec, FolderSpec, ResourcePoolSpec, VirtualMachineService, VirtualMachineServicePort,
+        VirtualMachineServiceSpec, VirtualMachineSetResourcePolicy, VirtualMachineSetResourcePolicySpec,
+    },
+};
+use kit::{apply::controlled_by, events::named};
+use kube::{ResourceExt, api::ObjectMeta};
+use std::collections::BTreeMap;
+
+/// The objects that a cluster's machines share.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// Where the machines lie in vCenter.
+    pub policy: VirtualMachineSetResourcePolicy,
+    /// The machines' network.
+    pub network: VirtualNetwork,
+    /// What is in front of the API servers.
+    pub service: VirtualMachineService,
+}
+
+/// What only the user can put right.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum Invalid {
+    /// Somebody else has an object of the name we need.
+    #[error("{0} belongs to another owner: rename or delete it, or give the cluster another name")]
+    NameTaken(String),
+}
+
+/// What must happen first.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum Waiting {
+    /// Cluster API has not made a Cluster the owner yet.
+    #[error("no Cluster owns this WCPCluster yet")]
+    Owner,
+    /// An object of a former WCPCluster of this name is still there.
+    #[error("{0} of a former WCPCluster is still going away")]
+    Former(String),
+    /// Machines of the cluster are still there.
+    #[error("{0} machines and virtual machines of the cluster are still there")]
+    MachinesGone(usize),
+    /// What the machines shared is being deleted.
+    #[error("being deleted: {0}")]
+    ChildrenGone(String),
+}
+
+impl Waiting {
+    /// The condition's reason.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Owner => words::WAITING_FOR_OWNER_CLUSTER,
+            Self::Former(_) => words::WAITING_FOR_FORMER_OBJECT,
+            Self::MachinesGone(_) | Self::ChildrenGone(_) => words::DELETING,
+        }
+    }
+}
+
+/// Why there is no plan.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Stop {
+    /// The user must act.
+    Invalid(Invalid),
+    /// Something else must happen first.
+    Waiting(Waiting),
+}
+
+impl From<Stop> for Error {
+    fn from(stop: Stop) -> Self {
+        match stop {
+            Stop::Invalid(invalid) => invalid.into(),
+            Stop::Waiting(waiting) => waiting.into(),
+        }
+    }
+}
+
+/// What the cluster needs, given the facts.
+pub fn plan(cluster: &WCPCluster, facts: &Facts) -> Result<Plan, Stop> {
+    if facts.cluster.is_none() {
+        return Err(Stop::Waiting(Waiting::Owner));
+    }
+    ours(cluster, facts.policy.as_deref())?;
+    ours(cluster, facts.network.as_deref())?;
+    ours(cluster, facts.service.as_deref())?;
+    let name = &facts.name;
+    Ok(Plan {
+        policy: policy(cluster, name),
+        network: network(cluster, name),
+        service: service(cluster, name),
+    })
+}
+
+/// The endpoint, as soon as it is known: the one in the spec, else the load balancer's.
+pub fn endpoint(cluster: &WCPCluster, service: Option<&VirtualMachineService>) -> Option<ApiEndpoint> {
+    let given = cluster.spec.control_plane_endpoint.clone().filter(|endpoint| !endpoint.host.is_empty());
+    given.or_else(|| {
+        let ingress = service?.status.as_ref()?.load_balancer.as_ref()?.ingress.first()?;
+        let host = ingress.ip.clone().or_else(|| ingress.hostname.clone()).filter(|host| !host.is_empty())?;
+        Some(ApiEndpoint { host, port: names::API_SERVER_PORT })
+    })
+}
+
+fn ours<C>(cluster: &WCPCluster, child: Option<&C>) -> Result<(), Stop>
+where
+    C: kube::Resource<DynamicType = ()>,
+{
+    match (claim(cluster, child), child) {
+        (Claim::Taken, Some(child)) => Err(Stop::Invalid(Invalid::NameTaken(named(child)))),
+        (Claim::Former, Some(child)) => Err(Stop::Waiting(Waiting::Former(named(child)))),
+        _ => Ok(()),
+    }
+}
+
+/// Metadata of what belongs to the cluster.
+fn child(cluster: &WCPCluster, name: String, of: &str) -> ObjectMeta {
+    ObjectMeta {
+        name: Some(name),
+        namespace: cluster.namespace(),
+        labels: Some(BTreeMap::from([(label::CLUSTER_NAME.to_owned(), of.to_owned())])),
+        owner_references: Some(vec![controlled_by(cluster)]),
+        ..ObjectMeta::default()
+    }
+}
+
+fn policy(cluster: &WCPCluster, name: &str) -> VirtualMachineSetResourcePolicy {
+    let groups = [names::CONTROL_PLANE_GROUP.to_owned(), names::worker_group(name)];
+    VirtualMachineSetResourcePolicy {
+        metadata: child(cluster, names::resource_policy(name), name),
+        spec: VirtualMachineSetResourcePolicySpec {
+            resource_pool: Some(ResourcePoolSpec {
+                name: Some(name.to_owned()),
+                ..ResourcePoolSpec::default()
+            }),
+            folder: Some(FolderSpec { name: Some(name.to_owned()) }),
+            cluster_modules: groups.map(|group_name| ClusterModuleSpec { group_name }).into(),
+        },
+        status: None,
+    }
+}
+
+fn network(cluster: &WCPCluster, name: &str) -> VirtualNetwork {
+    VirtualNetwork {
+        metadata: child(cluster, names::virtual_network(name), name),
+        spec: VirtualNetworkSpec::default(),
+        status: None,
+    }
+}
+
+fn service(cluster: &WCPCluster, name: &str) -> VirtualMachineService {
+    let mut metadata = child(cluster, names::control_plane_service(name), name);
+    let network = (annotation::NCP_VIRTUAL_NETWORK.to_owned(), names::virtual_network(name));
+    metadata.annotations = Some(BTreeMap::from([network]));
+    let selector = [(label::CAPW_CLUSTER_NAME, name), (label::CAPW_CLUSTER_ROLE, names::ROLE_CONTROL_PLANE)];
+    VirtualMachineService {
+        metadata,
+        spec: VirtualMachineServiceSpec {
+            type_: "LoadBalancer".to_owned(),
+            ports: vec![VirtualMachineServicePort {
+                name: names::API_SERVER_PORT_NAME.to_owned(),
+                protocol: "TCP".to_owned(),
+                port: names::API_SERVER_PORT,
+                target_port: names::API_SERVER_PORT,
+            }],
+            selector: selector.map(|(key, value)| (key.to_owned(), value.to_owned())).into(),
+            ..VirtualMachineServiceSpec::default()
+        },
+        status: None,
+    }
+}
+
+#[cfg(test)]
+#[path = "plan_tests.rs"]
+mod tests;

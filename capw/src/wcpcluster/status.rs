@@ -1,0 +1,189 @@
+//! How a WCPCluster is. Pure.
+
+use super::{
+    Error,
+    act::{Done, Made},
+    gather::Facts,
+};
+use crate::{upstream::paused_condition, words};
+use api::{
+    capw::{Initialization, WCPCluster, WCPClusterStatus},
+    conditions::{self, wcp_cluster as reasons},
+    names,
+    net::VirtualNetwork,
+    vmop::{VirtualMachineService, VirtualMachineSetResourcePolicy},
+};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kit::{
+    events::{Events, named},
+    status::{condition, find, settle},
+};
+use kube::Resource;
+
+/// The status that says what the facts and the outcome say.
+pub fn status(
+    cluster: &WCPCluster,
+    facts: &Facts,
+    outcome: &Result<Done, Error>,
+    now: Timestamp,
+) -> WCPClusterStatus {
+    let old = cluster.status.clone().unwrap_or_default();
+    let generation = cluster.meta().generation;
+    let mut status = WCPClusterStatus { observed_generation: generation, ..old.clone() };
+    let mut new = match outcome {
+        Ok(Done::Made(made)) => of_steps(made, generation),
+        Ok(Done::Nothing | Done::Gone) | Err(Error::Behind(_)) => kept(&old.conditions),
+        Err(error) => of_error(cluster, error, &old.conditions),
+    };
+    if let Ok(Done::Made(made)) = outcome {
+        if let Ok(Some(endpoint)) = &made.endpoint {
+            status.api_endpoints = vec![endpoint.clone()];
+        }
+        status.resource_policy_name = made.policy.is_ok().then(|| names::resource_policy(&facts.name));
+    }
+    // Cluster API looks at provisioned until it is true, and never again.
+    if usable(&new) && !status.api_endpoints.is_empty() {
+        status.initialization = Some(Initialization { provisioned: Some(true) });
+    }
+    status.ready = Some(find(&new, words::READY).is_some_and(|ready| ready.status == conditions::TRUE));
+    new.push(paused_condition(facts.paused, generation));
+    status.conditions = settle(&old.conditions, new, now);
+    status
+}
+
+/// Publishes what changed; `Ready` only sums up.
+pub fn tell(events: &Events, cluster: &WCPCluster, old: &[Condition], new: &[Condition]) {
+    let aspects = |conditions: &[Condition]| -> Vec<Condition> {
+        let summary = [words::READY, words::PAUSED];
+        conditions.iter().filter(|c| !summary.contains(&c.type_.as_str())).cloned().collect()
+    };
+    let expected = [
+        words::READY,
+        words::DELETING,
+        reasons::CLUSTER_NETWORK_PROVISION_STARTED,
+        reasons::WAITING_FOR_LOAD_BALANCER_IP,
+        reasons::WAITING_FOR_RESOURCE_POLICY,
+    ];
+    events.transitions(cluster, &aspects(old), &aspects(new), |c| !expected.contains(&c.reason.as_str()));
+}
+
+/// Machines can be made: they have a network, and an endpoint to put into their cloud-init.
+fn usable(conditions: &[Condition]) -> bool {
+    let holds = |type_| find(conditions, type_).is_some_and(|c| c.status == conditions::TRUE);
+    holds(words::NETWORK_READY) && holds(reasons::LOAD_BALANCER_READY)
+}
+
+fn kept(old: &[Condition]) -> Vec<Condition> {
+    let kept: Vec<_> = old.iter().filter(|condition| condition.type_ != words::PAUSED).cloned().collect();
+    if kept.is_empty() { vec![condition(words::READY, false, words::PAUSED, "", None)] } else { kept }
+}
+
+/// The aspects as they were, under a summary that tells the error; all of it on the way out.
+fn of_error(cluster: &WCPCluster, error: &Error, old: &[Condition]) -> Vec<Condition> {
+    let generation = cluster.meta().generation;
+    let reason = match error {
+        Error::Waiting(waiting) => waiting.reason(),
+        _ if cluster.meta().deletion_timestamp.is_some() => words::DELETING,
+        Error::Invalid(_) => words::NAME_TAKEN,
+        Error::Api { .. } | Error::Behind(_) => "InternalError",
+    };
+    let mut new: Vec<_> = kept(old).into_iter().filter(|condition| condition.type_ != words::READY).collect();
+    new.insert(0, condition(words::READY, false, reason, error.to_string(), generation));
+    new
+}
+
+fn of_steps(made: &Made, generation: Option<i64>) -> Vec<Condition> {
+    let aspects = [
+        policy_condition(&made.policy, generation),
+        network_condition(&made.network, generation),
+        load_balancer_condition(made, generation),
+    ];
+    let first = aspects.iter().find(|aspect| aspect.status != conditions::TRUE);
+    let ready = match first {
+        None => condition(words::READY, true, words::READY, "", generation),
+        Some(first) => condition(words::READY, false, &first.reason, first.message.clone(), generation),
+    };
+    std::iter::once(ready).chain(aspects).collect()
+}
+
+/// A policy without conditions is VM Operator's of old, which says nothing: then its being there is all.
+fn policy_condition(
+    policy: &Result<impl AsRef<VirtualMachineSetResourcePolicy>, Error>,
+    generation: Option<i64>,
+) -> Condition {
+    let told = |ready: bool, reason: &str, message: String| {
+        condition(reasons::RESOURCE_POLICY_READY, ready, reason, message, generation)
+    };
+    let policy = match policy {
+        Ok(policy) => policy.as_ref(),
+        Err(error) => return told(false, reasons::RESOURCE_POLICY_CREATION_FAILED, error.to_string()),
+    };
+    let of_policy = policy.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+    match conditions::find(of_policy, conditions::READY).filter(|ready| ready.status == conditions::FALSE) {
+        Some(cause) => {
+            let reason = cause.reason.as_deref().unwrap_or(reasons::WAITING_FOR_RESOURCE_POLICY);
+            told(false, reason, in_its_words(&named(policy), cause))
+        }
+        None => told(true, words::READY, String::new()),
+    }
+}
+
+fn network_condition(
+    network: &Result<impl AsRef<VirtualNetwork>, Error>,
+    generation: Option<i64>,
+) -> Condition {
+    let told = |ready: bool, reason: &str, message: String| {
+        condition(words::NETWORK_READY, ready, reason, message, generation)
+    };
+    let network = match network {
+        Ok(network) => network.as_ref(),
+        Err(error) => return told(false, reasons::CLUSTER_NETWORK_PROVISION_FAILED, error.to_string()),
+    };
+    let name = named(network);
+    let of_network = network.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+    match conditions::find(of_network, api::net::READY) {
+        Some(ready) if ready.status == conditions::TRUE => told(true, words::READY, String::new()),
+        Some(cause) if cause.status == conditions::FALSE && cause.reason.is_some() => {
+            told(false, reasons::CLUSTER_NETWORK_PROVISION_FAILED, in_its_words(&name, cause))
+        }
+        _ => told(
+            false,
+            reasons::CLUSTER_NETWORK_PROVISION_STARTED,
+            format!("{name} is not realised by the network provider yet"),
+        ),
+    }
+}
+
+fn load_balancer_condition(made: &Made, generation: Option<i64>) -> Condition {
+    let told = |ready: bool, reason: &str, message: String| {
+        condition(reasons::LOAD_BALANCER_READY, ready, reason, message, generation)
+    };
+    match (&made.service, &made.endpoint) {
+        (Err(error), _) | (_, Err(error)) => {
+            told(false, reasons::LOAD_BALANCER_CREATION_FAILED, error.to_string())
+        }
+        (Ok(_), Ok(Some(_))) => told(true, words::READY, String::new()),
+        (Ok(service), Ok(None)) => {
+            let waits = format!("{} has no address yet", named(&**service));
+            told(false, reasons::WAITING_FOR_LOAD_BALANCER_IP, cause_of(service).unwrap_or(waits))
+        }
+    }
+}
+
+/// Why a service has no address, if it says so.
+fn cause_of(service: &VirtualMachineService) -> Option<String> {
+    let status = service.status.as_ref()?;
+    let cause = status.conditions.iter().find(|condition| condition.status == conditions::FALSE)?;
+    cause.message.is_some().then(|| in_its_words(&named(service), cause))
+}
+
+/// Reason and message of a cause below, with the object it is about.
+fn in_its_words(name: &str, cause: &conditions::Condition) -> String {
+    let words: Vec<_> = [cause.reason.as_deref(), cause.message.as_deref()].into_iter().flatten().collect();
+    format!("{name}: {}", words.join(": "))
+}
+
+#[cfg(test)]
+#[path = "status_tests.rs"]
+mod tests;

@@ -1,0 +1,222 @@
+//! How a WCPMachine is. Pure.
+//!
+//! The first thing that blocks the virtual machine is told here in its own words, so that a reader need not go down
+//! to the VirtualMachine to learn it.
+
+use super::{Error, act::Done, gather::Facts, plan::failure_domain};
+use crate::{upstream::paused_condition, words};
+use api::{
+    capw::{Initialization, MachineAddress, WCPMachine, WCPMachineStatus},
+    conditions::{self, vmop, wcp_machine as reasons},
+    gcm::parts::vm_status,
+    vmop::{POWERED_ON, VirtualMachine, VirtualMachineStatus, vm_phase},
+};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kit::{
+    events::{Events, named},
+    status::{condition, settle},
+};
+use kube::{Resource, ResourceExt};
+
+/// How the machine stands, in one word, and why.
+struct Verdict {
+    vm_status: &'static str,
+    provisioned: bool,
+    reason: String,
+    message: String,
+}
+
+impl Verdict {
+    fn not_yet(vm_status: &'static str, reason: &str, message: impl Into<String>) -> Self {
+        Self { vm_status, provisioned: false, reason: reason.to_owned(), message: message.into() }
+    }
+}
+
+/// The status that says what the facts and the outcome say.
+pub fn status(
+    machine: &WCPMachine,
+    facts: &Facts,
+    outcome: &Result<Done, Error>,
+    now: Timestamp,
+) -> WCPMachineStatus {
+    let old = machine.status.clone().unwrap_or_default();
+    let vm = match outcome {
+        Ok(Done::Asked(vm)) => Some(&**vm),
+        _ => facts.vm.as_deref(),
+    };
+    let seen = vm.and_then(|vm| vm.status.as_ref());
+    let verdict = verdict(machine, vm, outcome, &old);
+    let provisioned_once =
+        verdict.provisioned || old.initialization.as_ref().and_then(|it| it.provisioned).unwrap_or(false);
+    let conditions = conditions(machine, facts, &verdict);
+    let known = |new: Option<String>, old: &Option<String>| new.or_else(|| old.clone());
+    let ip = seen.and_then(|seen| seen.vm_ip.clone());
+    WCPMachineStatus {
+        initialization: provisioned_once.then_some(Initialization { provisioned: Some(true) }),
+        ready: Some(verdict.provisioned),
+        vm_id: known(seen.and_then(|seen| seen.bios_uuid.clone()), &old.vm_id),
+        addresses: vm.map_or_else(|| old.addresses.clone(), addresses),
+        vm_ip: if vm.is_some() { ip } else { old.vm_ip },
+        vm_status: Some(verdict.vm_status.to_owned()),
+        failure_domain: known(placed(machine, facts, seen), &old.failure_domain),
+        conditions: settle(&old.conditions, conditions, now),
+        observed_generation: machine.meta().generation,
+    }
+}
+
+/// Publishes what changed about the virtual machine; `Ready` says the same once more.
+pub fn tell(events: &Events, machine: &WCPMachine, old: &[Condition], new: &[Condition]) {
+    let of_vm = |conditions: &[Condition]| -> Vec<Condition> {
+        conditions.iter().filter(|c| c.type_ == words::VIRTUAL_MACHINE_PROVISIONED).cloned().collect()
+    };
+    let expected = [
+        words::PROVISIONED,
+        words::PROVISIONING,
+        words::DELETING,
+        words::WAITING_FOR_CLUSTER_INFRASTRUCTURE_READY,
+        reasons::WAITING_FOR_OWNER_MACHINE,
+        reasons::WAITING_FOR_BOOTSTRAP_DATA,
+        reasons::POWERING_ON,
+        reasons::WAITING_FOR_NETWORK_ADDRESS,
+        reasons::WAITING_FOR_BIOS_UUID,
+    ];
+    events.transitions(machine, &of_vm(old), &of_vm(new), |c| !expected.contains(&c.reason.as_str()));
+}
+
+fn conditions(machine: &WCPMachine, facts: &Facts, verdict: &Verdict) -> Vec<Condition> {
+    let generation = machine.meta().generation;
+    let Verdict { vm_status: _, provisioned, reason, message } = verdict;
+    let ready = if *provisioned { words::READY } else { reason };
+    vec![
+        condition(words::READY, *provisioned, ready, message, generation),
+        condition(words::VIRTUAL_MACHINE_PROVISIONED, *provisioned, reason, message, generation),
+        paused_condition(facts.paused, generation),
+    ]
+}
+
+fn verdict(
+    machine: &WCPMachine,
+    vm: Option<&VirtualMachine>,
+    outcome: &Result<Done, Error>,
+    old: &WCPMachineStatus,
+) -> Verdict {
+    if machine.meta().deletion_timestamp.is_some() && !matches!(outcome, Ok(Done::Nothing)) {
+        let message = outcome.as_ref().err().map(ToString::to_string).unwrap_or_default();
+        return Verdict::not_yet(vm_status::DELETING, words::DELETING, message);
+    }
+    let pending = if vm.is_some() { vm_status::CREATED } else { vm_status::PENDING };
+    match outcome {
+        Ok(Done::Asked(vm)) => of_vm(vm),
+        Ok(Done::Lost) => Verdict::not_yet(vm_status::NOT_FOUND, reasons::VM_LOST, lost(machine)),
+        Err(Error::Invalid(invalid)) => {
+            Verdict::not_yet(vm_status::ERROR, invalid.reason(), invalid.to_string())
+        }
+        Err(Error::Waiting(waiting)) => Verdict::not_yet(pending, waiting.reason(), waiting.to_string()),
+        Err(error @ Error::Api { .. }) => {
+            Verdict::not_yet(vm_status::ERROR, reasons::VM_CREATION_FAILED, error.to_string())
+        }
+        // Nobody acts: it is as it was.
+        Ok(Done::Nothing | Done::Gone) | Err(Error::Behind(_)) => as_it_was(old),
+    }
+}
+
+fn as_it_was(old: &WCPMachineStatus) -> Verdict {
+    let before = kit::status::find(&old.conditions, words::VIRTUAL_MACHINE_PROVISIONED);
+    let word = |of: &str| {
+        let all = [
+            vm_status::NOT_FOUND,
+            vm_status::CREATED,
+            vm_status::POWERED_ON,
+            vm_status::READY,
+            vm_status::DELETING,
+            vm_status::ERROR,
+        ];
+        all.into_iter().find(|word| *word == of)
+    };
+    Verdict {
+        vm_status: old.vm_status.as_deref().and_then(word).unwrap_or(vm_status::PENDING),
+        provisioned: before.is_some_and(|before| before.status == conditions::TRUE),
+        reason: before.map_or(words::PAUSED.to_owned(), |before| before.reason.clone()),
+        message: before.map(|before| before.message.clone()).unwrap_or_default(),
+    }
+}
+
+fn lost(machine: &WCPMachine) -> String {
+    let uuid = machine.spec.provider_id.as_deref().unwrap_or_default();
+    format!(
+        "the VirtualMachine of {} ({uuid}) was there and is gone; it is not made again: delete the Machine to have it \
+         replaced",
+        named(machine)
+    )
+}
+
+/// How the virtual machine stands: the first thing that blocks it, or the next thing it lacks.
+fn of_vm(vm: &VirtualMachine) -> Verdict {
+    let name = named(vm);
+    let default = VirtualMachineStatus::default();
+    let seen = vm.status.as_ref().unwrap_or(&default);
+    let on = seen.power_state.as_deref() == Some(POWERED_ON);
+    let made = seen.phase.as_deref() == Some(vm_phase::CREATED);
+    let blocking = blocking(seen);
+    if let Some(lost) = blocking.filter(|cause| cause.reason.as_deref() == Some(vmop::VIRTUAL_MACHINE_LOST)) {
+        return told_by(vm_status::NOT_FOUND, lost, &name);
+    }
+    if made && on && seen.vm_ip.is_some() && seen.bios_uuid.is_some() {
+        let (reason, message) = (words::PROVISIONED.to_owned(), String::new());
+        return Verdict { vm_status: vm_status::READY, provisioned: true, reason, message };
+    }
+    let stage = match (made, on) {
+        (false, _) => vm_status::PENDING,
+        (true, false) => vm_status::CREATED,
+        (true, true) => vm_status::POWERED_ON,
+    };
+    if let Some(cause) = blocking {
+        let grave = !made && cause.severity.as_deref() == Some(conditions::ERROR);
+        return told_by(if grave { vm_status::ERROR } else { stage }, cause, &name);
+    }
+    let (reason, message) = match (made, on, seen.vm_ip.is_some()) {
+        (false, ..) => (words::PROVISIONING, format!("{name} is being made")),
+        (_, false, _) => (reasons::POWERING_ON, format!("{name} is not on")),
+        (.., false) => (reasons::WAITING_FOR_NETWORK_ADDRESS, format!("{name} has no address yet")),
+        _ => (reasons::WAITING_FOR_BIOS_UUID, format!("{name} has no BIOS UUID yet")),
+    };
+    Verdict::not_yet(stage, reason, message)
+}
+
+/// The first condition that says why there is no running virtual machine. What the guest does comes later.
+fn blocking(seen: &VirtualMachineStatus) -> Option<&conditions::Condition> {
+    let of_the_guest = [vmop::GUEST_CUSTOMIZATION, vmop::VIRTUAL_MACHINE_TOOLS, conditions::READY];
+    let blocks = |condition: &&conditions::Condition| {
+        condition.status == conditions::FALSE && !of_the_guest.contains(&condition.type_.as_str())
+    };
+    seen.conditions.iter().find(blocks)
+}
+
+/// The cause in its own words, with the object it is about.
+fn told_by(vm_status: &'static str, cause: &conditions::Condition, name: &str) -> Verdict {
+    let reason = cause.reason.as_deref().filter(|reason| !reason.is_empty()).unwrap_or(&cause.type_);
+    let text = cause.message.as_deref().unwrap_or_default();
+    let message = match text {
+        "" => name.to_owned(),
+        text if text.contains(name) => text.to_owned(),
+        text => format!("{name}: {text}"),
+    };
+    Verdict::not_yet(vm_status, reason, message)
+}
+
+fn addresses(vm: &VirtualMachine) -> Vec<MachineAddress> {
+    let address = |type_: &str, address: String| MachineAddress { type_: type_.to_owned(), address };
+    let Some(ip) = vm.status.as_ref().and_then(|status| status.vm_ip.clone()) else { return Vec::new() };
+    vec![address("InternalIP", ip), address("Hostname", vm.name_any())]
+}
+
+fn placed(machine: &WCPMachine, facts: &Facts, seen: Option<&VirtualMachineStatus>) -> Option<String> {
+    let asked =
+        || facts.machine.as_deref().and_then(|owner| failure_domain(machine, owner)).map(str::to_owned);
+    seen.and_then(|seen| seen.zone.clone()).or_else(asked)
+}
+
+#[cfg(test)]
+#[path = "status_tests.rs"]
+mod tests;
