@@ -68,6 +68,10 @@ impl Client {
     /// Finds the wire, reads what the server is, and logs in.
     pub async fn connect(config: Config) -> Result<Self> {
         let http = Http::new(&config)?;
+        Self::over(http, config).await
+    }
+
+    pub(crate) async fn over(http: Http, config: Config) -> Result<Self> {
         let unsupported = |what: &str| {
             Error::new("connect", Kind::Unsupported { what: what.to_owned() }).on(config.base_url())
         };

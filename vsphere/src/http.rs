@@ -59,6 +59,17 @@ impl Http {
         Ok(Self { calls: build()?, poll: build()?, base: base.clone(), shown })
     }
 
+    /// Connections without TLS, to a server of this process.
+    #[cfg(test)]
+    pub fn plain(base: String) -> Self {
+        let client = reqwest::Client::builder().redirect(Policy::none()).no_proxy();
+        let client = client.tls_backend_preconfigured(
+            tls::client_config(&crate::Trust::Insecure, Shown::default()).unwrap(),
+        );
+        let client = client.build().unwrap();
+        Self { calls: client.clone(), poll: client, base, shown: Shown::default() }
+    }
+
     /// A request to a path of this vCenter, or to a URL that vCenter gave.
     pub fn request(&self, lane: Lane, method: Method, path: &str) -> RequestBuilder {
         let client = match lane {

@@ -22,6 +22,8 @@ mod network;
 mod properties;
 mod session;
 pub mod spec;
+#[cfg(test)]
+mod tests;
 mod tls;
 mod value;
 mod wire;

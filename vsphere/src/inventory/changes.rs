@@ -118,25 +118,30 @@ mod tests {
 
     use super::*;
 
-    fn vm(name: &str) -> Option<Arc<Vm>> {
+    fn vm(name: &str) -> Arc<Vm> {
         let mut vm = Vm::new(MoRef::vm("vm-1"));
         vm.name = name.into();
-        Some(Arc::new(vm))
+        Arc::new(vm)
     }
 
     #[test]
     fn changes_of_one_machine_are_one() {
         let subscribers = Subscribers::default();
         let mut changes = subscribers.subscribe();
-        let delta = |was, now| Delta { moref: MoRef::vm("vm-1"), was, now };
+        let delta = |was: &str, now: &str| {
+            let state = |name: &str| (!name.is_empty()).then(|| vm(name));
+            Delta { moref: MoRef::vm("vm-1"), was: state(was), now: state(now) }
+        };
         assert!(changes.next().now_or_never().is_none());
-        subscribers.tell(&[delta(vm("a"), vm("b"))], None);
-        subscribers.tell(&[delta(vm("b"), vm("c"))], Some(true));
-        let expected =
-            vec![Change::Vm { moref: MoRef::vm("vm-1"), was: vm("a"), now: vm("c") }, Change::Complete];
+        subscribers.tell(&[delta("a", "b")], None);
+        subscribers.tell(&[delta("b", "c")], Some(true));
+        let expected = vec![
+            Change::Vm { moref: MoRef::vm("vm-1"), was: Some(vm("a")), now: Some(vm("c")) },
+            Change::Complete,
+        ];
         assert_eq!(changes.next().now_or_never(), Some(Some(expected)));
 
-        subscribers.tell(&[delta(None, vm("c")), delta(vm("c"), None)], None);
+        subscribers.tell(&[delta("", "c"), delta("c", "")], None);
         assert!(changes.next().now_or_never().is_none(), "it came and went unseen");
         subscribers.close();
         assert_eq!(changes.next().now_or_never(), Some(None));

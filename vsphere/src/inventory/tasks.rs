@@ -124,3 +124,84 @@ impl Tasks {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Object;
+
+    fn update(kind: UpdateKind, changes: &[(&str, Value)]) -> ObjectUpdate {
+        let changes = changes.iter().map(|(path, value)| ((*path).to_owned(), value.clone())).collect();
+        ObjectUpdate { obj: MoRef::task("task-1"), kind, changes }
+    }
+
+    fn waiting() -> (Tasks, oneshot::Receiver<Outcome>) {
+        let mut tasks = Tasks::default();
+        let outcome = tasks.wait(&MoRef::task("task-1"));
+        (tasks, outcome)
+    }
+
+    #[test]
+    fn success_is_told_once_with_what_was_made() {
+        let (mut tasks, mut outcome) = waiting();
+        tasks.apply(update(UpdateKind::Enter, &[("info.state", "running".into())]));
+        assert!(outcome.try_recv().is_err());
+        let made = Value::from(MoRef::vm("vm-9"));
+        tasks.apply(update(UpdateKind::Modify, &[("info.state", "success".into()), ("info.result", made)]));
+        // The simulator's own collector repeats states that are over.
+        tasks.apply(update(UpdateKind::Modify, &[("info.state", "running".into())]));
+        assert_eq!(outcome.try_recv().unwrap().unwrap().moref(), Some(&MoRef::vm("vm-9")));
+    }
+
+    #[test]
+    fn failure_is_told_with_its_fault() {
+        let (mut tasks, mut outcome) = waiting();
+        let fault = Object::new("LocalizedMethodFault")
+            .with("fault", Object::new("InsufficientMemoryResourcesFault"))
+            .with("localizedMessage", "no memory");
+        tasks.apply(update(
+            UpdateKind::Enter,
+            &[("info.state", "error".into()), ("info.error", fault.into())],
+        ));
+        let error = outcome.try_recv().unwrap().unwrap_err();
+        assert_eq!(error.category(), "InsufficientResources");
+        assert_eq!(error.to_string(), "Task on Task:task-1: no memory (InsufficientMemoryResourcesFault)");
+    }
+
+    #[test]
+    fn a_forgotten_task_is_not_found() {
+        for forget in [
+            |tasks: &mut Tasks| tasks.forgotten(&MoRef::task("task-1")),
+            |tasks: &mut Tasks| {
+                tasks.apply(update(UpdateKind::Leave, &[]));
+            },
+        ] {
+            let (mut tasks, mut outcome) = waiting();
+            forget(&mut tasks);
+            assert!(outcome.try_recv().unwrap().unwrap_err().is_not_found());
+        }
+    }
+
+    #[test]
+    fn the_list_learns_of_each_task_once_and_of_ended_ones_in_passing() {
+        let (mut tasks, _first) = waiting();
+        let _second = tasks.wait(&MoRef::task("task-1"));
+        let batch = tasks.batch();
+        assert_eq!(batch.add, [MoRef::task("task-1")]);
+        assert!(!tasks.due());
+        tasks.put_back(batch);
+        assert!(tasks.due());
+        let batch = tasks.batch();
+        assert_eq!(batch.add.len(), 1);
+        tasks.apply(update(UpdateKind::Modify, &[("info.state", "success".into())]));
+        assert!(!tasks.due(), "an end alone is not worth a call");
+        let _third = tasks.wait(&MoRef::task("task-2"));
+        assert_eq!(
+            tasks.batch(),
+            Batch { add: vec![MoRef::task("task-2")], remove: vec![MoRef::task("task-1")] }
+        );
+
+        tasks.list_is_new();
+        assert_eq!(tasks.batch(), Batch { add: vec![MoRef::task("task-2")], remove: Vec::new() });
+    }
+}

@@ -1,0 +1,183 @@
+//! A server that answers as it is told and remembers what it was asked.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+
+use crate::http::Http;
+use crate::{Client, Config};
+
+/// What the server does with a request.
+#[derive(Clone, Debug)]
+pub enum Reply {
+    /// A status and a body.
+    Body(u16, String),
+    /// The connection is closed without an answer.
+    Abort,
+    /// No answer comes.
+    Never,
+}
+
+/// One request.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    pub method: String,
+    pub path: String,
+    pub session: String,
+    pub body: String,
+}
+
+impl Seen {
+    /// The last segment of the path without the query: the method of the VIM API.
+    pub fn call(&self) -> &str {
+        let path = self.path.split('?').next().unwrap_or_default();
+        path.rsplit('/').next().unwrap_or_default()
+    }
+}
+
+type Answer = dyn FnMut(&Seen) -> Option<Reply> + Send;
+
+/// The server; answers what every session needs by itself and asks `answer` first.
+#[derive(Clone)]
+pub struct Fake {
+    base: String,
+    seen: Arc<Mutex<Vec<Seen>>>,
+    changed: Arc<watch::Sender<usize>>,
+    answer: Arc<Mutex<Box<Answer>>>,
+    logins: Arc<Mutex<u32>>,
+}
+
+pub fn json(status: u16, body: serde_json::Value) -> Option<Reply> {
+    let text = if body.is_null() { String::new() } else { body.to_string() };
+    Some(Reply::Body(status, text))
+}
+
+pub fn fault(type_name: &str) -> Option<Reply> {
+    json(500, serde_json::json!({ "_typeName": type_name, "faultstring": "as told" }))
+}
+
+pub fn moref(kind: &str, id: &str) -> Option<Reply> {
+    json(200, serde_json::json!({ "_typeName": "ManagedObjectReference", "type": kind, "value": id }))
+}
+
+impl Fake {
+    pub async fn start(answer: impl FnMut(&Seen) -> Option<Reply> + Send + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let fake = Self {
+            base: format!("http://{}", listener.local_addr().unwrap()),
+            seen: Arc::default(),
+            changed: Arc::new(watch::Sender::new(0)),
+            answer: Arc::new(Mutex::new(Box::new(answer))),
+            logins: Arc::default(),
+        };
+        let server = fake.clone();
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let server = server.clone();
+                tokio::spawn(async move { server.serve(stream).await });
+            }
+        });
+        fake
+    }
+
+    pub async fn client(&self) -> Client {
+        Client::over(Http::plain(self.base.clone()), Config::new("fake", "user", "hunter2")).await.unwrap()
+    }
+
+    pub fn base(&self) -> &str {
+        &self.base
+    }
+
+    /// What was asked since the client connected.
+    pub fn seen(&self) -> Vec<Seen> {
+        self.seen.lock().clone()
+    }
+
+    pub fn count(&self, call: &str) -> usize {
+        self.seen.lock().iter().filter(|seen| seen.call() == call).count()
+    }
+
+    /// Waits until a method has been called that often.
+    pub async fn until(&self, call: &str, times: usize) {
+        let mut changed = self.changed.subscribe();
+        let reached = changed.wait_for(|_| self.count(call) >= times);
+        let reached = tokio::time::timeout(std::time::Duration::from_secs(20), reached).await;
+        let calls: Vec<String> = self.seen().iter().map(|seen| seen.call().to_owned()).collect();
+        assert!(reached.is_ok(), "{call} was not called {times} times: {calls:?}");
+    }
+
+    async fn serve(&self, mut stream: TcpStream) {
+        let mut buffer = Vec::new();
+        while let Some(seen) = read(&mut stream, &mut buffer).await {
+            self.seen.lock().push(seen.clone());
+            let told = (self.answer.lock())(&seen);
+            let reply = told.unwrap_or_else(|| self.usual(&seen));
+            self.changed.send_modify(|count| *count += 1);
+            match reply {
+                Reply::Body(status, body) => {
+                    let head = format!("HTTP/1.1 {status} X\r\ncontent-length: {}\r\n\r\n", body.len());
+                    if stream.write_all((head + &body).as_bytes()).await.is_err() {
+                        return;
+                    }
+                }
+                Reply::Abort => return,
+                Reply::Never => std::future::pending().await,
+            }
+        }
+    }
+
+    fn usual(&self, seen: &Seen) -> Reply {
+        let reply = match seen.call() {
+            "system" => json(200, serde_json::json!({ "api_release": "8.0.3.0" })),
+            "content" => {
+                let service = |name: &str| serde_json::json!({ "_typeName": "ManagedObjectReference", "type": name, "value": name });
+                let content = serde_json::json!({
+                    "_typeName": "ServiceContent",
+                    "about": { "_typeName": "AboutInfo", "version": "8.0.3", "instanceUuid": "uuid-1" },
+                    "propertyCollector": service("PropertyCollector"),
+                    "viewManager": service("ViewManager"),
+                    "sessionManager": service("SessionManager"),
+                    "searchIndex": service("SearchIndex"),
+                });
+                json(200, content)
+            }
+            "session" if seen.method == "POST" => {
+                let mut logins = self.logins.lock();
+                *logins += 1;
+                json(201, serde_json::json!(format!("token-{logins}")))
+            }
+            _ => json(204, serde_json::Value::Null),
+        };
+        reply.unwrap_or(Reply::Abort)
+    }
+}
+
+async fn read(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> Option<Seen> {
+    loop {
+        if let Some(end) = buffer.windows(4).position(|window| window == b"\r\n\r\n") {
+            let head = String::from_utf8_lossy(&buffer[..end]).into_owned();
+            let header = |name: &str| {
+                head.lines().find_map(|line| {
+                    let (key, value) = line.split_once(": ")?;
+                    key.eq_ignore_ascii_case(name).then(|| value.to_owned())
+                })
+            };
+            let length = header("content-length").map_or(0, |length| length.parse().unwrap());
+            if buffer.len() >= end + 4 + length {
+                let body = String::from_utf8_lossy(&buffer[end + 4..end + 4 + length]).into_owned();
+                buffer.drain(..end + 4 + length);
+                let mut words = head.split(' ');
+                let method = words.next()?.to_owned();
+                let path = words.next()?.to_owned();
+                let session = header("vmware-api-session-id").unwrap_or_default();
+                return Some(Seen { method, path, session, body });
+            }
+        }
+        if stream.read_buf(buffer).await.ok()? == 0 {
+            return None;
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! What each method puts on the wire, field by field in the order of the WSDL.
+
+use uuid::Uuid;
+
+use super::fake::{Fake, moref};
+use crate::{
+    Allocation, Backing, CloneSpec, ConfigSpec, DeviceChange, DiskMoveType, EthernetCard, EthernetKind,
+    ManagedBy, MoRef, RelocateSpec,
+};
+
+async fn recorder() -> Fake {
+    Fake::start(|seen| if seen.path.contains("_Task") { moref("Task", "task-1") } else { None }).await
+}
+
+/// Every request after the login, a line for the path and one for the body.
+fn lines(fake: &Fake) -> String {
+    let seen = fake.seen().into_iter().skip(3);
+    let lines = seen.map(|seen| {
+        let path = seen.path.strip_prefix("/sdk/vim25/8.0.3.0").unwrap_or(&seen.path).to_owned();
+        if seen.body.is_empty() { format!("{path}\n") } else { format!("{path}\n    {}\n", seen.body) }
+    });
+    lines.collect()
+}
+
+fn everything() -> ConfigSpec {
+    ConfigSpec {
+        change_version: Some("2026-01-01T00:00:00Z".into()),
+        name: Some("a/b".into()),
+        uuid: Some(Uuid::from_u128(1).to_string()),
+        instance_uuid: Some(Uuid::from_u128(2).to_string()),
+        guest_id: Some("vmwarePhoton64Guest".into()),
+        annotation: Some("notes".into()),
+        num_cpus: Some(2),
+        memory_mib: Some(4096),
+        device_change: vec![DeviceChange::Remove(card(4001, None))],
+        cpu_allocation: Some(Allocation { reservation: Some(1000), expandable: None, limit: Some(-1) }),
+        memory_allocation: Some(Allocation { reservation: Some(4096), ..Allocation::default() }),
+        extra_config: vec![
+            ("guestinfo.metadata".into(), "H4sI".into()),
+            ("guestinfo.vendordata".into(), String::new()),
+        ],
+        v_app_config_removed: Some(true),
+        change_tracking_enabled: Some(false),
+        firmware: Some("efi".into()),
+        managed_by: Some(ManagedBy {
+            extension_key: "com.vmware.vcenter.wcp".into(),
+            kind: "VirtualMachine".into(),
+        }),
+        profiles: vec!["policy-1".into()],
+    }
+}
+
+fn card(key: i32, backing: Option<Backing>) -> EthernetCard {
+    EthernetCard { key, kind: EthernetKind::Vmxnet3, backing, mac: None, external_id: None }
+}
+
+fn linked_clone() -> CloneSpec {
+    let portgroup = Backing::Portgroup { switch_uuid: "50 2f".into(), key: "dvportgroup-12".into() };
+    let segment = Backing::Opaque { id: "seg-1".into(), kind: "nsx.LogicalSwitch".into() };
+    let network =
+        Backing::Network { name: "VM Network".into(), network: Some(MoRef::new("Network", "network-7")) };
+    let named = EthernetCard {
+        mac: Some("00:50:56:12:34:56".into()),
+        external_id: Some("port-1".into()),
+        ..card(4000, Some(portgroup))
+    };
+    CloneSpec {
+        location: RelocateSpec {
+            datastore: Some(MoRef::datastore("datastore-15")),
+            disk_move_type: Some(DiskMoveType::CreateNewChildDiskBacking),
+            pool: Some(MoRef::pool("resgroup-8")),
+            host: Some(MoRef::host("host-20")),
+            device_change: vec![
+                DeviceChange::Edit(named),
+                DeviceChange::Add(card(-1, Some(segment))),
+                DeviceChange::Add(card(-2, Some(network))),
+            ],
+            profiles: vec!["policy-1".into()],
+        },
+        template: false,
+        config: Some(everything()),
+        power_on: true,
+        snapshot: Some(MoRef::new("VirtualMachineSnapshot", "snapshot-7")),
+    }
+}
+
+#[tokio::test]
+async fn machines() {
+    let fake = recorder().await;
+    let client = fake.client().await;
+    let (vm, folder) = (MoRef::vm("vm-1"), MoRef::folder("group-v3"));
+    client.clone_vm(&MoRef::vm("vm-0"), &folder, "100%", linked_clone()).await.unwrap();
+    client.reconfigure_vm(&vm, everything()).await.unwrap();
+    for task in [client.power_on(&vm).await, client.power_off(&vm).await, client.suspend(&vm).await] {
+        assert_eq!(task.unwrap(), MoRef::task("task-1"));
+    }
+    client.reset(&vm).await.unwrap();
+    client.shutdown_guest(&vm).await.unwrap();
+    client.reboot_guest(&vm).await.unwrap();
+    client.create_snapshot(&vm, "golden", "for linked clones").await.unwrap();
+    client.mark_as_template(&vm).await.unwrap();
+    client.destroy(&vm).await.unwrap();
+    insta::assert_snapshot!(lines(&fake));
+}
+
+#[tokio::test]
+async fn folders_pools_and_searches() {
+    let fake = Fake::start(|seen| match seen.call() {
+        "CreateFolder" => moref("Folder", "group-v4"),
+        "CreateResourcePool" => moref("ResourcePool", "resgroup-9"),
+        _ => None,
+    })
+    .await;
+    let client = fake.client().await;
+    let (folder, pool) = (MoRef::folder("group-v3"), MoRef::pool("resgroup-8"));
+    client.create_folder(&folder, "a/b").await.unwrap();
+    let cpu = Allocation { reservation: Some(2000), expandable: Some(false), limit: Some(8000) };
+    client.create_resource_pool(&pool, "test", cpu, Allocation::default()).await.unwrap();
+    client.update_resource_pool(&pool, Allocation::default(), cpu).await.unwrap();
+    assert_eq!(client.find_by_uuid(Uuid::from_u128(1), true).await.unwrap(), None);
+    assert_eq!(client.find_child(&folder, "a/b").await.unwrap(), None);
+    let objects = [MoRef::vm("vm-1"), pool, MoRef::vm("vm-2")];
+    client.retrieve(&objects, &["name"]).await.unwrap();
+    client
+        .retrieve_members(&MoRef::datacenter("datacenter-2"), "datastore", "Datastore", &["name"])
+        .await
+        .unwrap();
+    insta::assert_snapshot!(lines(&fake));
+}
+
+#[tokio::test]
+async fn what_is_read_in_pages_is_read_to_the_end() {
+    let page = |id: &str, token: Option<&str>| {
+        let mut page = serde_json::json!({ "_typeName": "RetrieveResult", "objects": [{
+            "_typeName": "ObjectContent",
+            "obj": { "_typeName": "ManagedObjectReference", "type": "VirtualMachine", "value": id },
+            "propSet": [{ "_typeName": "DynamicProperty", "name": "name", "val": { "_typeName": "string", "_value": id } }],
+        }]});
+        if let Some(token) = token {
+            page["token"] = token.into();
+        }
+        super::fake::json(200, page)
+    };
+    let fake = Fake::start(move |seen| match seen.call() {
+        "RetrievePropertiesEx" => page("vm-1", Some("more")),
+        "ContinueRetrievePropertiesEx" => page("vm-2", None),
+        _ => None,
+    })
+    .await;
+    let found =
+        fake.client().await.retrieve(&[MoRef::vm("vm-1"), MoRef::vm("vm-2")], &["name"]).await.unwrap();
+    let names: Vec<&str> = found.iter().filter_map(|object| object.get("name").as_str()).collect();
+    assert_eq!(names, ["vm-1", "vm-2"]);
+}

@@ -1,0 +1,155 @@
+//! The inventory when its stream breaks.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use serde_json::{Value as Json, json};
+
+use super::fake::{Fake, Reply, Seen, fault, json as reply, moref};
+use crate::inventory::{Options, Presence};
+use crate::{Inventory, MoRef};
+
+fn reference(kind: &str, id: &str) -> Json {
+    json!({ "_typeName": "ManagedObjectReference", "type": kind, "value": id })
+}
+
+fn object(kind: &str, obj: &Json, changes: &[(&str, Json)]) -> Json {
+    let changes: Vec<Json> = changes
+        .iter()
+        .map(|(name, val)| json!({ "_typeName": "PropertyChange", "name": name, "op": "assign", "val": val }))
+        .collect();
+    json!({ "_typeName": "ObjectUpdate", "kind": kind, "obj": obj, "changeSet": changes })
+}
+
+fn vm(id: &str) -> Json {
+    object(
+        "enter",
+        &reference("VirtualMachine", id),
+        &[("name", json!({ "_typeName": "string", "_value": id }))],
+    )
+}
+
+fn task(state: &str) -> Json {
+    let state = json!({ "_typeName": "TaskInfoState", "_value": state });
+    object("enter", &reference("Task", "task-1"), &[("info.state", state)])
+}
+
+fn set(version: &str, truncated: bool, objects: Vec<Json>) -> Option<Reply> {
+    let filters = json!([{ "_typeName": "PropertyFilterUpdate", "filter": reference("PropertyFilter", "f"), "objectSet": objects }]);
+    reply(
+        200,
+        json!({ "_typeName": "UpdateSet", "version": version, "truncated": truncated, "filterSet": filters }),
+    )
+}
+
+/// Answers the polls in order, then not at all; everything else as a server would.
+async fn following(polls: Vec<Option<Reply>>) -> (Fake, Inventory) {
+    let mut polls = VecDeque::from(polls);
+    let fake = Fake::start(move |seen| match seen.call() {
+        "WaitForUpdatesEx" => polls.pop_front().unwrap_or(Some(Reply::Never)),
+        "CreateContainerView" => moref("ContainerView", "session[1]2"),
+        "CreateListView" => moref("ListView", "session[1]3"),
+        "CreateFilter" => moref("PropertyFilter", "session[1]4"),
+        _ => None,
+    })
+    .await;
+    let options = Options { burst: 100, pace: Duration::ZERO, ..Options::default() };
+    let inventory = Inventory::start(fake.client().await, vec![MoRef::folder("group-v3")], options);
+    (fake, inventory)
+}
+
+fn versions(fake: &Fake) -> Vec<String> {
+    let polls = fake.seen().into_iter().filter(|seen| seen.call() == "WaitForUpdatesEx");
+    let version = |seen: Seen| {
+        let body: Json = serde_json::from_str(&seen.body).unwrap();
+        format!("{}/{}", body["version"].as_str().unwrap(), body["options"]["maxWaitSeconds"])
+    };
+    polls.map(version).collect()
+}
+
+fn here(inventory: &Inventory, id: &str) -> bool {
+    matches!(inventory.vm(&MoRef::vm(id)), Presence::Present(_))
+}
+
+#[tokio::test]
+async fn the_cache_is_complete_after_the_last_page_only() {
+    let pages = vec![set("1", true, vec![vm("vm-1")]), set("2", false, vec![vm("vm-2")])];
+    let (fake, inventory) = following(pages).await;
+    assert_eq!(inventory.vm(&MoRef::vm("vm-1")), Presence::Unknown);
+    inventory.completed().await;
+    assert!(here(&inventory, "vm-1") && here(&inventory, "vm-2"));
+    assert_eq!(inventory.vm(&MoRef::vm("vm-3")), Presence::Absent);
+    fake.until("WaitForUpdatesEx", 3).await;
+    assert_eq!(versions(&fake), ["/0", "1/0", "2/240"]);
+}
+
+#[tokio::test]
+async fn an_empty_folder_is_complete_at_once() {
+    let (fake, inventory) = following(vec![reply(204, Json::Null)]).await;
+    inventory.completed().await;
+    fake.until("WaitForUpdatesEx", 2).await;
+    assert_eq!(versions(&fake), ["/0", "/240"]);
+    assert!(inventory.all().is_empty());
+}
+
+#[tokio::test]
+async fn a_lost_answer_is_asked_for_again() {
+    let polls = vec![
+        set("1", false, vec![vm("vm-1")]),
+        Some(Reply::Abort),
+        Some(Reply::Body(503, "<html>".into())),
+        set("2", false, vec![vm("vm-2")]),
+    ];
+    let (fake, inventory) = following(polls).await;
+    fake.until("WaitForUpdatesEx", 5).await;
+    assert_eq!(versions(&fake), ["/0", "1/240", "1/240", "1/240", "2/240"]);
+    assert!(here(&inventory, "vm-1") && here(&inventory, "vm-2"));
+    assert_eq!((inventory.generation(), fake.count("CreateFilter")), (1, 1));
+}
+
+#[tokio::test]
+async fn an_unknown_version_is_told_from_the_beginning() {
+    let polls = vec![
+        set("1", false, vec![vm("vm-1"), vm("vm-2")]),
+        fault("InvalidCollectorVersion"),
+        set("7", false, vec![vm("vm-2")]),
+    ];
+    let (fake, inventory) = following(polls).await;
+    fake.until("WaitForUpdatesEx", 4).await;
+    inventory.completed().await;
+    assert_eq!(versions(&fake), ["/0", "1/240", "/0", "7/240"]);
+    assert!(!here(&inventory, "vm-1") && here(&inventory, "vm-2"));
+    assert_eq!(fake.count("CreateFilter"), 1);
+}
+
+#[tokio::test]
+async fn a_lost_session_rebuilds_everything_and_keeps_who_waits() {
+    for lost in ["NotAuthenticated", "RequestCanceled", "ManagedObjectNotFound"] {
+        let polls = vec![
+            set("1", false, vec![vm("vm-1"), vm("vm-2")]),
+            fault(lost),
+            set("1", false, vec![vm("vm-1"), task("success")]),
+        ];
+        let (fake, inventory) = following(polls).await;
+        let waiting = inventory.clone();
+        let result = tokio::spawn(async move { waiting.task(&MoRef::task("task-1")).await });
+        result.await.unwrap().unwrap();
+        inventory.completed().await;
+        assert!(here(&inventory, "vm-1") && !here(&inventory, "vm-2"), "{lost}");
+        assert_eq!((inventory.generation(), fake.count("CreateFilter")), (2, 2), "{lost}");
+        assert_eq!(fake.count("session"), if lost == "NotAuthenticated" { 2 } else { 1 }, "{lost}");
+    }
+}
+
+#[tokio::test]
+async fn stopping_ends_who_waits() {
+    let (_fake, inventory) = following(vec![reply(204, Json::Null)]).await;
+    let mut changes = inventory.subscribe();
+    inventory.completed().await;
+    let waiting = inventory.clone();
+    let result = tokio::spawn(async move { waiting.task(&MoRef::task("task-1")).await });
+    tokio::task::yield_now().await;
+    inventory.stop().await;
+    assert!(result.await.unwrap().is_err());
+    while changes.next().await.is_some() {}
+}
