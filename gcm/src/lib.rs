@@ -14,6 +14,8 @@ pub mod duration;
 mod program;
 pub mod releases;
 pub mod resolution;
+#[cfg(test)]
+mod testing;
 pub mod version;
 pub mod webhook;
 

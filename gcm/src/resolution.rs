@@ -108,9 +108,9 @@ pub enum Unresolved {
 
 fn unknown(source: Source, text: &str) -> String {
     match source {
-        Source::Full => format!("unable to find a release with full version {text:?}"),
+        Source::Full => format!("unable to find a compatible release with full version {text:?}"),
         Source::Hint => format!("unable to find a compatible full version matching version hint {text:?}"),
-        Source::Reference => format!("unable to find a release named {text:?}"),
+        Source::Reference => format!("unable to find a compatible release named {text:?}"),
     }
 }
 
@@ -128,6 +128,11 @@ impl Unresolved {
 impl<'a> Wish<'a> {
     fn written(text: &str) -> bool {
         !text.trim().is_empty()
+    }
+
+    /// The one version that is named in full, if one is.
+    pub fn exact(&self) -> Option<Version> {
+        [self.full, self.reference].iter().find_map(|text| Version::parse(text).ok())
     }
 
     /// The text that binds most closely, and what it is.
@@ -301,9 +306,9 @@ pub(crate) mod tests {
                     r#"unable to find a compatible full version matching version hint "v1.17.4": v1.17.4+vmware.1-tkg.1.0dba899: {old}"#
                 ),
             ),
-            ("v1.2.3+x", "", "", r#"unable to find a release with full version "v1.2.3+x""#.to_owned()),
-            ("rubbish", "", "", r#"unable to find a release with full version "rubbish""#.to_owned()),
-            ("", "", "v1.30.0---vmware.1-tanzu.1", r#"unable to find a release named "v1.30.0---vmware.1-tanzu.1""#.to_owned()),
+            ("v1.2.3+x", "", "", r#"unable to find a compatible release with full version "v1.2.3+x""#.to_owned()),
+            ("rubbish", "", "", r#"unable to find a compatible release with full version "rubbish""#.to_owned()),
+            ("", "", "v1.30.0---vmware.1-tanzu.1", r#"unable to find a compatible release named "v1.30.0---vmware.1-tanzu.1""#.to_owned()),
             ("", "", "", "no release is named".to_owned()),
             ("", " ", "", "no release is named".to_owned()),
             (

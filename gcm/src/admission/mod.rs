@@ -74,15 +74,14 @@ pub fn warnings(new: &TanzuKubernetesCluster, offers: &[Offer]) -> Vec<String> {
     warnings
 }
 
-/// The name that `field` has in a version of the API: v1alpha1 has other words for some of them.
+/// A text with fields named as a version of the API names them: v1alpha1 has other words for some of them.
 pub fn path_in(version: &str, field: &str) -> String {
     if version != "v1alpha1" {
         return field.to_owned();
     }
-    if field.ends_with(".tkr.reference.name") {
-        return "spec.distribution.fullVersion".to_owned();
-    }
     field
+        .replace("spec.topology.controlPlane.tkr.reference.name", "spec.distribution.fullVersion")
+        .replace("spec.topology.nodePools[0].tkr.reference.name", "spec.distribution.fullVersion")
         .replace("topology.nodePools[0]", "topology.workers")
         .replace(".replicas", ".count")
         .replace(".vmClass", ".class")

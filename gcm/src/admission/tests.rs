@@ -1,1 +1,404 @@
+//! Real manifests, and every rule once.
 
+use api::gcm::TanzuKubernetesCluster;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::defaults::{filled, fillings, patch};
+use super::{path_in, validate, warnings};
+use crate::testing::{OFFERED, cluster, hub, manifest, offers, sound};
+
+/// What admission comes to: the denials as their author reads them, or the release.
+fn admitted(name: &str, change: impl Fn(&mut Value)) -> Result<String, Vec<String>> {
+    let (_, mut written) = manifest(name);
+    change(&mut written);
+    let version = written["apiVersion"].as_str().unwrap().rsplit_once('/').unwrap().1.to_owned();
+    let offers = offers(&OFFERED);
+    let cluster = filled(&hub(&written), None, &offers);
+    let denials = validate(&cluster, None, &offers);
+    if denials.is_empty() {
+        return Ok(super::version::current(&cluster).unwrap().to_string());
+    }
+    Err(denials
+        .into_iter()
+        .map(|denial| {
+            assert!(!denial.field.is_empty() && !denial.reason.is_empty() && !denial.remedy.is_empty());
+            path_in(&version, &denial.to_string())
+        })
+        .collect())
+}
+
+const ALL: [&str; 11] = [
+    "minimal-hint.yaml",
+    "volumes-etcd-containerd.yaml",
+    "upgrade-full-version-null.yaml",
+    "seed-test-cluster.yaml",
+    "tab-before-comment.yaml",
+    "node-pool-service-domain.yaml",
+    "converted-distribution-and-tkr.yaml",
+    "full-proxy-trust.yaml",
+    "windows-line-ends.yaml",
+    "invalid/unknown-settings-security.yaml",
+    "invalid/v1alpha1-fields-under-v1alpha3.yaml",
+];
+
+#[test]
+fn real_manifests_are_accepted_or_refused_with_the_right_words() {
+    let outcomes: Vec<Value> = ALL
+        .iter()
+        .map(|name| match admitted(name, |_| {}) {
+            Ok(release) => json!({ *name: { "accepted": release } }),
+            Err(denials) => json!({ *name: { "refused": denials } }),
+        })
+        .collect();
+    insta::assert_yaml_snapshot!(outcomes);
+}
+
+#[test]
+fn real_manifests_of_old_releases_are_sound_but_for_the_release() {
+    for name in ALL.iter().take(9).filter(|name| **name != "full-proxy-trust.yaml") {
+        let outcome = admitted(name, |written| {
+            written["spec"]["distribution"] = json!({ "version": "v1.33" });
+            for group in ["controlPlane", "nodePools"] {
+                match &mut written["spec"]["topology"][group] {
+                    Value::Array(pools) => {
+                        pools.iter_mut().for_each(|pool| drop(pool.as_object_mut().unwrap().remove("tkr")))
+                    }
+                    Value::Object(group) => drop(group.remove("tkr")),
+                    _ => {}
+                }
+            }
+        });
+        assert_eq!(outcome.as_deref(), Ok("v1.33.1+vmware.1-fips-vkr.2"), "{name}");
+    }
+}
+
+#[test]
+fn the_same_manifest_means_the_same_in_every_version() {
+    let offers = offers(&OFFERED);
+    for name in ALL.into_iter().take(9) {
+        let (hub, _) = manifest(name);
+        let mut value = serde_json::to_value(&hub).unwrap();
+        for version in ["v1alpha2", "v1alpha1", "v1alpha3"] {
+            value = api::gcm::convert(&value, &format!("run.tanzu.vmware.com/{version}")).unwrap();
+        }
+        let back: TanzuKubernetesCluster = serde_json::from_value(value).unwrap();
+        assert_eq!(validate(&back, None, &offers), validate(&hub, None, &offers), "{name}");
+    }
+}
+
+/// The denials of the sound cluster after a change to its document.
+fn denied(change: impl FnOnce(&mut Value)) -> Vec<String> {
+    let mut value = serde_json::to_value(sound()).unwrap();
+    change(&mut value);
+    let offers = offers(&OFFERED);
+    let changed = filled(&serde_json::from_value(value).unwrap(), None, &offers);
+    validate(&changed, None, &offers).iter().map(ToString::to_string).collect()
+}
+
+/// Sets what a pointer leads to; the last step may be new.
+fn set(pointer: &'static str, new: Value) -> impl FnOnce(&mut Value) {
+    move |value| {
+        let mut at = value;
+        for step in pointer.split('/').skip(1) {
+            at = match step.parse::<usize>() {
+                Ok(index) => &mut at[index],
+                Err(_) => &mut at[step],
+            };
+        }
+        *at = new;
+    }
+}
+
+#[test]
+fn a_sound_cluster_is_accepted() {
+    assert!(denied(|_| {}).is_empty());
+    assert!(denied(set("/spec/topology/nodePools", json!([]))).is_empty());
+    assert!(denied(set("/spec/topology/nodePools/0/replicas", json!(0))).is_empty());
+    assert!(denied(set("/spec/settings/network/pods/cidrBlocks", json!(["192.0.2.7/16"]))).is_empty());
+}
+
+#[test]
+fn every_rule_names_field_reason_and_remedy() {
+    let text = "x".repeat(42);
+    let ca = json!([{ "name": "ca", "data": "LS0tLS1C...LS0tCg==" }]);
+    let volume =
+        |mount: &str, size: &str| json!([{"name": "v", "mountPath": mount, "capacity": {"storage": size}}]);
+    let twins = json!([
+        {"name": "a", "vmClass": "s", "storageClass": "g"},
+        {"name": "a", "vmClass": "s", "storageClass": "g"},
+    ]);
+    let outcomes: Vec<(&str, Vec<String>)> = vec![
+        ("long name", denied(set("/metadata/name", json!(text)))),
+        ("name with a digit first", denied(set("/metadata/name", json!("1c")))),
+        ("two control plane nodes", denied(set("/spec/topology/controlPlane/replicas", json!(2)))),
+        ("no class", denied(set("/spec/topology/nodePools/0/vmClass", json!("")))),
+        ("negative replicas", denied(set("/spec/topology/nodePools/0/replicas", json!(-1)))),
+        ("pool name", denied(set("/spec/topology/nodePools/0/name", json!("Pool_1")))),
+        ("reserved pool name", denied(set("/spec/topology/nodePools/0/name", json!("control-plane")))),
+        ("pools of one name", denied(set("/spec/topology/nodePools", twins))),
+        (
+            "pool of another release",
+            denied(set(
+                "/spec/topology/nodePools/0/tkr",
+                json!({"reference": {"name": "v1.32.0---vmware.6-fips-vkr.2"}}),
+            )),
+        ),
+        ("mount path", denied(set("/spec/topology/nodePools/0/volumes", volume("var/lib", "4Gi")))),
+        ("size", denied(set("/spec/topology/nodePools/0/volumes", volume("/var/lib", "much")))),
+        (
+            "no size",
+            denied(set(
+                "/spec/topology/nodePools/0/volumes",
+                json!([{"name": "v", "mountPath": "/v", "capacity": {}}]),
+            )),
+        ),
+        ("drain timeout", denied(set("/spec/topology/controlPlane/nodeDrainTimeout", json!("soon")))),
+        ("label", denied(set("/spec/topology/nodePools/0/labels", json!({"a b": "c"})))),
+        (
+            "label of kubernetes.io",
+            denied(set("/spec/topology/nodePools/0/labels", json!({"foo.kubernetes.io/a": "b"}))),
+        ),
+        ("taint", denied(set("/spec/topology/nodePools/0/taints", json!([{"key": "a", "effect": "Never"}])))),
+        ("no range", denied(set("/spec/settings/network/pods/cidrBlocks", json!(["192.168.0.0"])))),
+        ("overlap", denied(set("/spec/settings/network/services/cidrBlocks", json!(["192.168.128.5/17"])))),
+        (
+            "small services",
+            denied(set("/spec/settings/network/services/cidrBlocks", json!(["10.96.0.0/30"]))),
+        ),
+        ("large services", denied(set("/spec/settings/network/services/cidrBlocks", json!(["10.0.0.0/8"])))),
+        ("small pods", denied(set("/spec/settings/network/pods/cidrBlocks", json!(["192.168.0.0/25"])))),
+        (
+            "two ranges",
+            denied(set(
+                "/spec/settings/network/pods/cidrBlocks",
+                json!(["192.168.0.0/17", "192.169.0.0/17"]),
+            )),
+        ),
+        ("domain", denied(set("/spec/settings/network/serviceDomain", json!("Cluster_Local")))),
+        ("cni", denied(set("/spec/settings/network/cni", json!({"name": "ncp"})))),
+        (
+            "half a proxy",
+            denied(set("/spec/settings/network/proxy", json!({"httpProxy": "http://u:secret@10.0.0.1:80"}))),
+        ),
+        (
+            "proxy without scheme",
+            denied(set(
+                "/spec/settings/network/proxy",
+                json!({"httpProxy": "u:secret@p", "httpsProxy": "ftp://u:secret@p", "noProxy": []}),
+            )),
+        ),
+        (
+            "placeholder authority",
+            denied(set("/spec/settings/network/trust", json!({"additionalTrustedCAs": ca}))),
+        ),
+        (
+            "PEM authority",
+            denied(set(
+                "/spec/settings/network/trust",
+                json!({"additionalTrustedCAs": [{"name": "a/b", "data": "-----BEGIN CERTIFICATE-----"}]}),
+            )),
+        ),
+        (
+            "unknown release",
+            denied(set(
+                "/spec/topology/controlPlane/tkr/reference/name",
+                json!("v1.29.4---vmware.3-fips.1-tkg.1"),
+            )),
+        ),
+    ];
+    for (name, denials) in &outcomes {
+        assert!(!denials.is_empty(), "{name} was accepted");
+        assert!(!denials.concat().contains("secret"), "{name} repeats a password");
+    }
+    let list: Vec<Value> = outcomes.into_iter().map(|(name, denials)| json!({ name: denials })).collect();
+    insta::assert_yaml_snapshot!(list);
+}
+
+#[test]
+fn certificates_and_proxies_that_are_real_are_accepted() {
+    use base64::Engine;
+    let pem = "-----BEGIN CERTIFICATE-----\nMIICyzCCAbOgAwIBAgIBADANBgkqhkiG\n-----END CERTIFICATE-----\n";
+    let data = base64::engine::general_purpose::STANDARD.encode(pem);
+    let network = json!({
+        "trust": {"additionalTrustedCAs": [{"name": "CompanyInternalCA-1", "data": data}]},
+        "proxy": {"httpProxy": "http://user:pw@10.0.0.1:3128", "httpsProxy": "http://10.0.0.1:3128", "noProxy": ["10.0.0.0/8"]},
+    });
+    assert_eq!(denied(set("/spec/settings/network", network)), Vec::<String>::new());
+}
+
+/// The denials of a change from one document to another, after the mutating webhook.
+fn updated(
+    before: &TanzuKubernetesCluster,
+    change: impl FnOnce(&mut Value),
+) -> (TanzuKubernetesCluster, Vec<String>) {
+    let mut value = serde_json::to_value(before).unwrap();
+    change(&mut value);
+    let offers = offers(&OFFERED);
+    let after = filled(&serde_json::from_value(value).unwrap(), Some(before), &offers);
+    let denials = validate(&after, Some(before), &offers).iter().map(ToString::to_string).collect();
+    (after, denials)
+}
+
+fn stored(version: &str) -> TanzuKubernetesCluster {
+    let mut cluster = sound();
+    cluster.spec.topology.control_plane.tkr = Some(api::gcm::parts::Tkr::named(version));
+    filled(&cluster, None, &offers(&OFFERED))
+}
+
+const REFERENCE: &str = "/spec/topology/controlPlane/tkr/reference/name";
+
+#[test]
+fn what_changes_takes_along_what_admission_filled_in() {
+    let before = stored("v1.32.0---vmware.6-fips-vkr.2");
+    let expect = |after: &TanzuKubernetesCluster| {
+        let names: Vec<_> = after
+            .spec
+            .topology
+            .node_pools
+            .iter()
+            .map(|pool| pool.tkr.as_ref().unwrap().name().unwrap())
+            .collect();
+        assert_eq!(names, ["v1.33.1---vmware.1-fips-vkr.2"]);
+        let distribution = after.spec.distribution.as_ref().unwrap();
+        assert_eq!(distribution.full_version.as_deref(), Some("v1.33.1+vmware.1-fips-vkr.2"));
+        assert_eq!(
+            after.spec.topology.control_plane.tkr.as_ref().unwrap().name(),
+            Some("v1.33.1---vmware.1-fips-vkr.2")
+        );
+    };
+    for change in [
+        set(REFERENCE, json!("v1.33.1---vmware.1-fips-vkr.2")),
+        set("/spec/distribution/fullVersion", json!("v1.33.1+vmware.1-fips-vkr.2")),
+        set("/spec/distribution", json!({"version": "v1.33"})),
+    ]
+    .map(|change| Box::new(change) as Box<dyn FnOnce(&mut Value)>)
+    {
+        let (after, denials) = updated(&before, change);
+        assert_eq!(denials, Vec::<String>::new());
+        expect(&after);
+    }
+}
+
+#[test]
+fn upgrades_that_cannot_be_are_refused() {
+    let before = stored("v1.33.1---vmware.1-fips-vkr.2");
+    let outcomes: Vec<Vec<String>> = vec![
+        updated(&before, set(REFERENCE, json!("v1.32.0---vmware.6-fips-vkr.2"))).1,
+        updated(&before, set(REFERENCE, json!("v1.35.1---vmware.1-vkr.1"))).1,
+        updated(&before, set("/spec/distribution/version", json!("v1.34"))).1,
+        updated(&before, set("/spec/distribution", json!({"version": "v1.28"}))).1,
+    ];
+    insta::assert_yaml_snapshot!(outcomes);
+}
+
+#[test]
+fn what_must_not_change_is_refused() {
+    let before = stored("v1.33.1---vmware.1-fips-vkr.2");
+    let mut three = before.clone();
+    three.spec.topology.control_plane.replicas = Some(3);
+    let outcomes: Vec<Vec<String>> = vec![
+        updated(&before, set("/spec/settings/network/pods/cidrBlocks", json!(["192.168.0.0/17"]))).1,
+        updated(&before, set("/spec/settings/network/cni/name", json!("calico"))).1,
+        updated(&before, set("/spec/settings/network/serviceDomain", json!("other.local"))).1,
+        updated(&three, set("/spec/topology/controlPlane/replicas", json!(1))).1,
+    ];
+    insta::assert_yaml_snapshot!(outcomes);
+    assert!(updated(&before, set("/spec/topology/controlPlane/replicas", json!(3))).1.is_empty());
+    assert!(updated(&before, set("/spec/topology/nodePools/0/vmClass", json!("large"))).1.is_empty());
+}
+
+#[test]
+fn a_cluster_whose_release_is_gone_stays_editable() {
+    let before = stored("v1.33.1---vmware.1-fips-vkr.2");
+    let mut after = before.clone();
+    after.spec.topology.node_pools[0].replicas = Some(5);
+    assert!(validate(&after, Some(&before), &offers(&OFFERED[9..])).is_empty());
+    let mut leaving = before.clone();
+    leaving.spec.topology.control_plane.replicas = Some(2);
+    assert!(!validate(&leaving, Some(&before), &offers(&OFFERED)).is_empty());
+    leaving.metadata.deletion_timestamp =
+        Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(jiff::Timestamp::UNIX_EPOCH));
+    assert!(validate(&leaving, Some(&before), &offers(&OFFERED)).is_empty());
+}
+
+#[test]
+fn defaults_are_those_of_the_original_and_a_second_pass_adds_nothing() {
+    let bare = cluster(
+        "
+apiVersion: run.tanzu.vmware.com/v1alpha3
+kind: TanzuKubernetesCluster
+metadata: {name: c, namespace: ns}
+spec:
+  distribution: {version: v1.34}
+  topology:
+    controlPlane: {vmClass: s, storageClass: g}
+    nodePools:
+    - {name: a, vmClass: s, storageClass: g}
+    - {name: b, vmClass: s, storageClass: g, replicas: 2}
+",
+    );
+    let offers = offers(&OFFERED);
+    let full = filled(&bare, None, &offers);
+    insta::assert_yaml_snapshot!(full);
+    assert!(fillings(&full, Some(&full), &offers).is_empty());
+    let document = serde_json::to_value(&bare).unwrap();
+    insta::assert_yaml_snapshot!("patch", patch(&document, &fillings(&bare, None, &offers)));
+}
+
+#[test]
+fn routed_pods_get_no_range() {
+    let mut routed = sound();
+    let network = routed.spec.settings.as_mut().unwrap().network.as_mut().unwrap();
+    network.cni = Some(api::gcm::parts::Cni { name: "antrea-nsx-routed".to_owned() });
+    network.pods = None;
+    let full = filled(&routed, None, &offers(&OFFERED));
+    assert!(full.spec.settings.unwrap().network.unwrap().pods.is_none());
+}
+
+#[test]
+fn warnings_are_worth_their_words() {
+    let mut old = stored("v1.22.9---vmware.1-tkg.1.cc71bc8");
+    let network = old.spec.settings.as_mut().unwrap().network.as_mut().unwrap();
+    network.pods =
+        Some(api::gcm::parts::NetworkRanges { cidr_blocks: Some(vec!["192.0.2.0/24".to_owned()]) });
+    insta::assert_yaml_snapshot!(warnings(&old, &offers(&OFFERED)));
+    assert!(warnings(&stored("v1.33.1---vmware.1-fips-vkr.2"), &offers(&OFFERED)).is_empty());
+}
+
+#[test]
+fn fields_are_named_as_their_author_wrote_them() {
+    for (field, old) in [
+        ("spec.topology.controlPlane.replicas", "spec.topology.controlPlane.count"),
+        ("spec.topology.nodePools[0].vmClass", "spec.topology.workers.class"),
+        ("spec.topology.nodePools[0].volumes[1].name", "spec.topology.workers.volumes[1].name"),
+        ("spec.topology.controlPlane.tkr.reference.name", "spec.distribution.fullVersion"),
+        ("metadata.name", "metadata.name"),
+    ] {
+        assert_eq!(path_in("v1alpha1", field), old);
+        assert_eq!(path_in("v1alpha2", field), field);
+    }
+}
+
+proptest! {
+    /// Whatever a user writes is accepted or refused in words, and never a panic.
+    #[test]
+    fn any_value_at_any_place_gets_an_answer(at in 0_usize..12, text in ".{0,20}", number in any::<i32>()) {
+        let places = [
+            "/metadata/name", "/spec/topology/controlPlane/replicas", "/spec/topology/controlPlane/vmClass",
+            "/spec/topology/nodePools/0/name", "/spec/topology/nodePools/0/replicas", "/spec/topology/nodePools/0/nodeDrainTimeout",
+            "/spec/distribution", "/spec/settings/network/serviceDomain", "/spec/settings/network/pods/cidrBlocks",
+            "/spec/settings/network/cni", "/spec/settings/network/proxy", "/spec/topology/controlPlane/tkr/reference/name",
+        ];
+        let value = match places[at] {
+            place if place.ends_with("replicas") => json!(number),
+            "/spec/distribution" => json!({"version": text}),
+            "/spec/settings/network/pods/cidrBlocks" => json!([text]),
+            "/spec/settings/network/cni" => json!({"name": text}),
+            "/spec/settings/network/proxy" => json!({"httpProxy": text}),
+            _ => json!(text),
+        };
+        let denials = denied(set(places[at], value));
+        prop_assert!(denials.iter().all(|denial| denial.starts_with("spec.") || denial.starts_with("metadata.")));
+    }
+}

@@ -49,8 +49,7 @@ pub fn meant<'a>(new: &'a TanzuKubernetesCluster, old: Option<&'a TanzuKubernete
 
 /// The version the cluster runs according to its spec.
 pub fn current(tkc: &TanzuKubernetesCluster) -> Option<Version> {
-    let Wish { full, reference, .. } = written(tkc);
-    [full, reference].iter().find_map(|text| Version::parse(text).ok())
+    written(tkc).exact()
 }
 
 pub(super) fn denials(
@@ -68,7 +67,7 @@ pub(super) fn denials(
         }
         // What runs already may go on running, whatever became of its release.
         Err(Unresolved::Unknown { .. } | Unresolved::Unfit { .. })
-            if before.is_some() && current(new) == before => {}
+            if before.is_some() && wish.exact() == before => {}
         Err(unresolved) => denials.push(unresolved_denial(&unresolved, wish, offers)),
     }
     denials
