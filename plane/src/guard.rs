@@ -10,9 +10,7 @@ use std::io::Read;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
-use std::time::{Duration, Instant};
-
-use rustix::process::{Pid, Signal, kill_process};
+use std::time::Duration;
 
 use crate::error::{Doing, Result};
 use crate::members;
@@ -70,30 +68,14 @@ pub fn main(args: Vec<OsString>) -> ExitCode {
     };
     // Nothing is ever written to the pipe: what ends this read is the parent's end.
     let _ = std::io::stdin().read_to_end(&mut Vec::new());
-    end_all(&stack);
+    members::end(|mark| mark == stack.as_bytes());
     if let Some(folder) = args.next() {
         remove(Path::new(&folder));
         // A child that the parent was just starting may carry the mark only now.
-        end_all(&stack);
+        members::end(|mark| mark == stack.as_bytes());
         remove(Path::new(&folder));
     }
     ExitCode::SUCCESS
-}
-
-/// Kills the stack's processes until two looks in a row find none.
-fn end_all(stack: &str) {
-    let deadline = Instant::now() + Duration::from_secs(30);
-    let mut quiet_looks = 0;
-    while quiet_looks < 2 && Instant::now() < deadline {
-        let members = members::of(stack);
-        quiet_looks = if members.is_empty() { quiet_looks + 1 } else { 0 };
-        for member in members {
-            if let Some(pid) = Pid::from_raw(member.pid.cast_signed()) {
-                let _ = kill_process(pid, Signal::KILL);
-            }
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }
 
 fn remove(folder: &Path) {

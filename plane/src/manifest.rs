@@ -43,16 +43,9 @@ pub fn with_defaults(text: &str) -> String {
             let (_, default) = inner.split_once(":=").or_else(|| inner.split_once(":-"))?;
             Some((default, &variable[end + 1..]))
         });
-        match parsed {
-            Some((default, after)) => {
-                out.push_str(default);
-                rest = after;
-            }
-            None => {
-                out.push_str("${");
-                rest = &variable[2..];
-            }
-        }
+        let (text, after) = parsed.unwrap_or(("${", &variable[2..]));
+        out.push_str(text);
+        rest = after;
     }
     out.push_str(rest);
     out
@@ -77,7 +70,7 @@ fn drop_descriptions(schema: &mut Value) {
                 parts.values_mut().for_each(drop_descriptions);
             }
             ("allOf" | "anyOf" | "oneOf", Value::Array(parts)) => {
-                parts.iter_mut().for_each(drop_descriptions)
+                parts.iter_mut().for_each(drop_descriptions);
             }
             ("items" | "additionalProperties" | "not", part) => drop_descriptions(part),
             _ => {}
@@ -95,8 +88,17 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
+    /// The documents, with what leads to a Service leading here.
+    pub fn reached(&self, documents: &[Value]) -> Vec<Value> {
+        let mut documents = documents.to_vec();
+        for document in &mut documents {
+            self.reach(document);
+        }
+        documents
+    }
+
     /// Rewrites every client configuration in a webhook configuration or a definition that leads to a Service.
-    pub fn reach(&self, document: &mut Value) {
+    fn reach(&self, document: &mut Value) {
         for webhook in document.get_mut("webhooks").and_then(Value::as_array_mut).into_iter().flatten() {
             self.rewrite(webhook.get_mut("clientConfig"));
         }

@@ -5,6 +5,9 @@
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::stack::{MARK, NAME};
 
@@ -19,6 +22,26 @@ pub struct Member {
 
 /// Every living process of the stack with this id, this one excepted.
 pub fn of(stack: &str) -> Vec<Member> {
+    marked(|mark| mark == stack.as_bytes())
+}
+
+/// Kills the processes whose mark is meant, until two looks in a row find none. Blocks, half a minute at most.
+pub fn end(is_meant: impl Fn(&[u8]) -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    let mut quiet_looks = 0;
+    while quiet_looks < 2 && Instant::now() < deadline {
+        let members = marked(&is_meant);
+        quiet_looks = if members.is_empty() { quiet_looks + 1 } else { 0 };
+        for member in members {
+            if let Some(pid) = Pid::from_raw(member.pid.cast_signed()) {
+                let _ = kill_process(pid, Signal::KILL);
+            }
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn marked(is_meant: impl Fn(&[u8]) -> bool) -> Vec<Member> {
     let own = std::process::id();
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     entries
@@ -27,7 +50,7 @@ pub fn of(stack: &str) -> Vec<Member> {
             // A zombie's environment is empty, another user's unreadable.
             let environment =
                 fs::read(PathBuf::from("/proc").join(entry.file_name()).join("environ")).ok()?;
-            (variable(&environment, MARK)? == stack.as_bytes()).then(|| Member {
+            is_meant(variable(&environment, MARK)?).then(|| Member {
                 pid,
                 name: String::from_utf8_lossy(variable(&environment, NAME).unwrap_or_default()).into_owned(),
             })

@@ -90,7 +90,7 @@ pub async fn served(client: &Client, definitions: &[Value]) -> Result<()> {
             }
         }
     }
-    until("the custom resource definitions are not served", Duration::from_secs(60), async || {
+    until("the custom resource definitions are not served", Duration::from_mins(1), async || {
         let groups: BTreeSet<_> = wanted.iter().map(|(group, _)| group.clone()).collect();
         for group in groups {
             let found = client
@@ -115,7 +115,7 @@ pub async fn aggregated(client: &Client, objects: &[Value]) -> Result<()> {
         let (api, role) = typed(client, object)?;
         let name = role.name_any();
         let what = format!("the ClusterRole {name} has no rules");
-        until(&what, Duration::from_secs(60), async || {
+        until(&what, Duration::from_mins(1), async || {
             let role = api.get(&name).await.map_err(|error| error.to_string())?;
             match role.data["rules"].as_array() {
                 Some(rules) if !rules.is_empty() => Ok(()),

@@ -30,7 +30,7 @@ use crate::{apiserver, config, etcd, manager, memory, objects, ports};
 /// Losing a port to somebody else is rare; losing five in a row is not bad luck.
 const ATTEMPTS: usize = 5;
 /// A busy machine takes many times the usual three seconds.
-const READY: Duration = Duration::from_secs(120);
+const READY: Duration = Duration::from_mins(2);
 
 /// What to start.
 #[derive(Debug, Clone)]
@@ -232,9 +232,9 @@ async fn try_server(
     let client = cluster::client(&text).await?;
 
     let store = Supervised::start(etcd)?;
-    let listening = async || match ports::is_free(ports.etcd) {
-        true => Err("it does not listen".to_owned()),
-        false => Ok(()),
+    let listening = async || {
+        let is_taken = !ports::is_free(ports.etcd);
+        is_taken.then_some(()).ok_or_else(|| "it does not listen".to_owned())
     };
     store.until("etcd is not ready", READY, listening).await?;
     let process = Supervised::start(apiserver)?;
@@ -244,6 +244,10 @@ async fn try_server(
         let answer = client.request_text(request).with_subscriber(NoSubscriber::new()).await;
         answer.map(drop).map_err(|error| error.to_string())
     };
-    process.until("kube-apiserver is not ready", READY, ready).await?;
+    tokio::select! {
+        result = process.until("kube-apiserver is not ready", READY, ready) => result?,
+        // Who listened may have been somebody else.
+        error = store.given_up() => return Err(error),
+    }
     Ok((Cluster { stack, authorities, server, client }, kubeconfig, store, process))
 }

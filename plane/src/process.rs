@@ -48,7 +48,7 @@ impl Command {
     /// What the process sees as the name it was called by.
     #[must_use]
     pub fn arg0(mut self, arg0: impl AsRef<OsStr>) -> Self {
-        self.arg0 = arg0.as_ref().to_owned();
+        arg0.as_ref().clone_into(&mut self.arg0);
         self
     }
 

@@ -4,8 +4,10 @@ use std::fs::{self, DirBuilder, File};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::error::{Doing, Error, Result};
+use crate::members;
 
 /// The environment variable that every process of a stack carries, with the stack's id.
 pub const MARK: &str = "LAYERCAKE_STACK";
@@ -43,7 +45,12 @@ impl Stack {
             .doing(|| format!("make {}", folder.display()))?;
         let folder = fs::canonicalize(folder).doing(|| format!("find {}", folder.display()))?;
         let lock = lock(&folder)?;
-        Ok(Self { id: new_id(), folder, ephemeral: false, _lock: Some(lock) })
+        let kept = kept_id(&folder)?;
+        // Whoever still runs has lost its parent and its guard, and would hold the data.
+        members::end(|mark| mark.starts_with(kept.as_bytes()));
+        // The guard of the run before may still be at work: it must not know the processes of this one.
+        let id = format!("{kept}.{}", new_id());
+        Ok(Self { id, folder, ephemeral: false, _lock: Some(lock) })
     }
 
     /// The value of [`MARK`] in the environment of the stack's processes.
@@ -77,6 +84,19 @@ fn new_id() -> String {
     format!("{:016x}", rand::random::<u64>())
 }
 
+/// What the marks of all runs in a kept folder begin with.
+fn kept_id(folder: &Path) -> Result<String> {
+    let path = folder.join("id");
+    match fs::read_to_string(&path) {
+        Ok(id) if id.len() == 16 => Ok(id),
+        _ => {
+            let id = new_id();
+            write_private(&path, id.as_bytes())?;
+            Ok(id)
+        }
+    }
+}
+
 /// The lock ends with the process that holds it, however that ends.
 fn lock(folder: &Path) -> Result<File> {
     let path = folder.join("lock");
@@ -88,7 +108,14 @@ fn lock(folder: &Path) -> Result<File> {
         .mode(0o600)
         .open(&path)
         .doing(|| format!("open {}", path.display()))?;
-    if file.try_lock().is_err() {
+    // A process that is just being started shares the lock for a moment; so does one that is just ending.
+    let is_free = (0..20).any(|look| {
+        if look > 0 {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        file.try_lock().is_ok()
+    });
+    if !is_free {
         let mut owner = String::new();
         let _ = file.read_to_string(&mut owner);
         return Err(Error::InUse { folder: folder.to_owned(), owner });
@@ -127,6 +154,18 @@ mod tests {
         assert!(refusal.contains(&format!("process {}", std::process::id())), "{refusal}");
         drop(first);
         assert!(!Stack::kept(&inner).unwrap().is_ephemeral());
+    }
+
+    #[tokio::test]
+    async fn a_resumed_folder_is_rid_of_its_old_processes() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = Stack::kept(folder.path()).unwrap();
+        let sleeper = crate::process::Command::new(&first, "sleeper", Path::new("/bin/sleep")).unwrap();
+        let process = sleeper.arg("1000").spawn().unwrap();
+        drop(first);
+        let second = Stack::kept(folder.path()).unwrap();
+        assert!(!process.wait().await.success());
+        drop(second);
     }
 
     #[test]

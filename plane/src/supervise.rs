@@ -1,6 +1,7 @@
 //! Processes that are started again when they end by themselves, as a kubelet does.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -15,7 +16,7 @@ use crate::process::{self, Command, Process};
 const FIRST_DELAY: Duration = Duration::from_millis(100);
 const LONGEST_DELAY: Duration = Duration::from_secs(10);
 /// A process that ran this long starts from the first delay again.
-const STEADY: Duration = Duration::from_secs(60);
+const STEADY: Duration = Duration::from_mins(1);
 /// A process that ends this often before it is ready will not get ready.
 const PATIENCE: u32 = 3;
 
@@ -46,6 +47,8 @@ pub struct Supervised {
     orders: mpsc::UnboundedSender<Order>,
     state: watch::Receiver<State>,
     keeper: Mutex<Option<JoinHandle<()>>>,
+    /// The failures before it was last ready: they are forgiven.
+    forgiven: AtomicU32,
 }
 
 impl Supervised {
@@ -58,7 +61,7 @@ impl Supervised {
         let (name, log) = (command.name().to_owned(), command.log().to_owned());
         let keeper = Keeper { command, orders: received, state, delay: FIRST_DELAY };
         let keeper = Mutex::new(Some(tokio::spawn(keeper.keep(process))));
-        Ok(Self { name, log, orders, state: watched, keeper })
+        Ok(Self { name, log, orders, state: watched, keeper, forgiven: AtomicU32::new(0) })
     }
 
     /// The name of the process in its stack.
@@ -114,14 +117,18 @@ impl Supervised {
         limit: Duration,
         ready: impl AsyncFnMut() -> Result<T, String>,
     ) -> Result<T> {
-        let before = self.state().failures;
         tokio::select! {
-            result = process::until(what, limit, ready) => result,
-            error = self.given_up(before) => Err(error),
+            result = process::until(what, limit, ready) => {
+                self.forgiven.store(self.state().failures, Ordering::Relaxed);
+                result
+            }
+            error = self.given_up() => Err(error),
         }
     }
 
-    async fn given_up(&self, before: u32) -> Error {
+    /// Waits until there is no hope that it gets ready, and says why.
+    pub async fn given_up(&self) -> Error {
+        let before = self.forgiven.load(Ordering::Relaxed);
         let mut state = self.watch();
         loop {
             let now = state.borrow_and_update().clone();

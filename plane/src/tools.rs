@@ -13,6 +13,7 @@ mod progress;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+pub use cache::folder as cache_folder;
 pub use module::{CLUSTER_API, ETCD, GO, KUBERNETES};
 pub use progress::{Progress, progress};
 

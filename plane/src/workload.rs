@@ -18,7 +18,7 @@ use crate::{health, objects, ports};
 
 /// Losing a port to somebody else is rare; losing five in a row is not bad luck.
 const ATTEMPTS: usize = 5;
-const READY: Duration = Duration::from_secs(60);
+const READY: Duration = Duration::from_mins(1);
 
 /// How a program is told where to listen.
 pub(crate) struct Wiring<'a> {
@@ -102,16 +102,12 @@ impl Workload<'_> {
     /// Applies the definitions whose objects this program converts, with the way to it.
     pub(crate) async fn have_conversions_called(&self, cluster: &Cluster, ports: Ports) -> Result<()> {
         let endpoint = cluster.endpoint(ports.webhooks);
-        let mut definitions = self.converted.to_vec();
-        definitions.iter_mut().for_each(|definition| endpoint.reach(definition));
-        objects::apply_all(&cluster.client, &definitions).await
+        objects::apply_all(&cluster.client, &endpoint.reached(self.converted)).await
     }
 
     async fn have_webhooks_called(&self, cluster: &Cluster, ports: Ports) -> Result<()> {
         let endpoint = cluster.endpoint(ports.webhooks);
-        let mut webhooks = self.manifests.webhooks.clone();
-        webhooks.iter_mut().for_each(|configuration| endpoint.reach(configuration));
-        objects::apply_all(&cluster.client, &webhooks).await
+        objects::apply_all(&cluster.client, &endpoint.reached(&self.manifests.webhooks)).await
     }
 
     async fn started(
@@ -121,10 +117,8 @@ impl Workload<'_> {
         kubeconfig: &Path,
         ports: Ports,
     ) -> Result<Supervised> {
-        let certificate = match deployment.serves_webhooks {
-            true => Some(cluster.webhook_certificate(self.name)?),
-            false => None,
-        };
+        let certificate =
+            deployment.serves_webhooks.then(|| cluster.webhook_certificate(self.name)).transpose()?;
         let wiring = Wiring {
             kubeconfig,
             metrics: ports.metrics,

@@ -14,18 +14,23 @@ pub(super) struct Cache {
     root: PathBuf,
 }
 
+/// The user's cache folder: `$LAYERCAKE_CACHE`, else `layercake` in the system's folder for caches.
+pub fn folder() -> Result<PathBuf> {
+    let from_env = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let folder = from_env("LAYERCAKE_CACHE")
+        .or_else(|| Some(from_env("XDG_CACHE_HOME")?.join("layercake")))
+        .or_else(|| Some(from_env("HOME")?.join(".cache/layercake")))
+        .ok_or_else(|| Error::Tool {
+            tool: "the cache of programs".to_owned(),
+            reason: "neither LAYERCAKE_CACHE nor HOME is set; set LAYERCAKE_CACHE to a folder".to_owned(),
+        })?;
+    std::path::absolute(&folder).doing(|| format!("find {}", folder.display()))
+}
+
 impl Cache {
-    /// Opens the folder given, else `$LAYERCAKE_CACHE`, else `layercake` in the user's cache folder.
+    /// Opens the folder given, else the user's.
     pub(super) fn open(given: Option<PathBuf>) -> Result<Self> {
-        let from_env = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-        let root = given
-            .or_else(|| from_env("LAYERCAKE_CACHE"))
-            .or_else(|| Some(from_env("XDG_CACHE_HOME")?.join("layercake")))
-            .or_else(|| Some(from_env("HOME")?.join(".cache/layercake")))
-            .ok_or_else(|| Error::Tool {
-                tool: "the cache of programs".to_owned(),
-                reason: "neither LAYERCAKE_CACHE nor HOME is set; set LAYERCAKE_CACHE to a folder".to_owned(),
-            })?;
+        let root = given.map_or_else(folder, Ok)?;
         let root = std::path::absolute(&root).doing(|| format!("find {}", root.display()))?;
         Ok(Self { root: root.join("tools") })
     }
