@@ -8,11 +8,18 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceConversion, CustomResourceDefinition, CustomResourceDefinitionVersion, JSONSchemaProps,
-    JSONSchemaPropsOrArray, JSONSchemaPropsOrBool, ServiceReference, WebhookClientConfig, WebhookConversion,
+    JSONSchemaPropsOrArray, JSONSchemaPropsOrBool, ServiceReference, ValidationRule, WebhookClientConfig,
+    WebhookConversion,
 };
 use kube::CustomResourceExt;
 
-use crate::{capw, gcm, names::label, net, vmop};
+use crate::{
+    capw, gcm,
+    names::label,
+    net,
+    rules::{self, Rule},
+    vmop,
+};
 
 /// The namespace of gcm and of its webhook's Service.
 pub const CONVERSION_NAMESPACE: &str = "vmware-system-tkg";
@@ -102,9 +109,16 @@ fn labelled(mut crd: CustomResourceDefinition, labels: &[(&str, &str)]) -> Custo
 
 /// The definition with schemas that are fit for an API server.
 fn fit(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
+    let kind = crd.spec.names.kind.clone();
     for version in &mut crd.spec.versions {
         if let Some(schema) = version.schema.as_mut().and_then(|schema| schema.open_api_v3_schema.as_mut()) {
             fit_schema(schema);
+            for rule in rules::all() {
+                let meant = rule.versions.is_empty() || rule.versions.contains(&version.name.as_str());
+                if rule.kind == kind && meant {
+                    put_rule(schema, &rule);
+                }
+            }
         }
     }
     crd
@@ -129,9 +143,70 @@ fn fit_schema(schema: &mut JSONSchemaProps) {
     }
 }
 
+/// Puts a rule where it belongs.
+fn put_rule(schema: &mut JSONSchemaProps, rule: &Rule) {
+    if let Some(place) = place(schema, rule.path) {
+        place.x_kubernetes_validations.get_or_insert_default().push(ValidationRule {
+            rule: rule.expression.clone(),
+            message: Some(rule.message.to_owned()),
+            ..ValidationRule::default()
+        });
+    }
+}
+
+/// The schema at a path: steps divided by dots, `[]` for the items of a list.
+fn place<'a>(schema: &'a mut JSONSchemaProps, path: &str) -> Option<&'a mut JSONSchemaProps> {
+    let mut place = schema;
+    for step in path.split('.').filter(|step| !step.is_empty()) {
+        place = place.properties.as_mut()?.get_mut(step.trim_end_matches("[]"))?;
+        if step.ends_with("[]") {
+            let Some(JSONSchemaPropsOrArray::Schema(items)) = &mut place.items else { return None };
+            place = items;
+        }
+    }
+    Some(place)
+}
+
 /// Takes the line breaks of a doc comment out of a description.
 fn one_line(description: &mut Option<String>) {
     if let Some(text) = description {
         *text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_rule_has_its_place() {
+        let written: usize = all()
+            .iter()
+            .flat_map(|crd| &crd.spec.versions)
+            .map(|version| serde_json::to_string(version).unwrap().matches("\"rule\":").count())
+            .sum();
+        let versions = |rule: &Rule| match (rule.kind, rule.versions.len()) {
+            ("TanzuKubernetesCluster", 0) => 3,
+            (_, 0) => 1,
+            (_, some) => some,
+        };
+        assert_eq!(written, rules::all().iter().map(versions).sum::<usize>());
+    }
+
+    #[test]
+    fn no_default_reaches_the_api_server() {
+        for crd in all() {
+            // An OVF property of an image has a field of this name.
+            let text = serde_json::to_string(&crd).unwrap().replace("\"default\":{\"description\"", "");
+            assert!(!text.contains("\"default\":"), "{}", crd.spec.names.kind);
+        }
+    }
+
+    #[test]
+    fn names_are_those_cluster_api_computes() {
+        let names: Vec<_> = all().into_iter().filter_map(|crd| crd.metadata.name).collect();
+        for plural in ["wcpclusters", "wcpclustertemplates", "wcpmachines", "wcpmachinetemplates"] {
+            assert!(names.contains(&format!("{plural}.{}", capw::GROUP)), "{names:?}");
+        }
     }
 }

@@ -7,6 +7,8 @@
 //! one malformed object must not blind a program to all the others, while the CRDs made by
 //! [`crds`] refuse it at the API server.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
+// Printer columns repeat `type_` and `json_path` by nature.
+#![allow(clippy::duplicated_attributes)]
 #![recursion_limit = "256"]
 
 pub mod capi;
@@ -18,6 +20,7 @@ mod generated;
 pub mod names;
 pub mod net;
 pub mod quantity;
+pub mod rules;
 pub mod vmop;
 
 pub use quantity::Quantity;

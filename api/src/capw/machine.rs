@@ -55,7 +55,7 @@ pub struct WCPMachineSpec {
     pub storage_class: String,
     /// Further disks.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 32))]
+    #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub volumes: Vec<MachineVolume>,
     /// How the virtual machine is turned off: `hard`, `soft` or `trySoft`. Left out: `hard`.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -16,7 +16,7 @@ pub struct Topology {
     /// The nodes that run the cluster's API server and etcd.
     pub control_plane: ControlPlane,
     /// The groups of nodes that run the user's pods. May be empty.
-    #[schemars(length(max = 64))]
+    #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub node_pools: Vec<NodePool>,
 }
 
@@ -27,16 +27,17 @@ pub struct Topology {
 pub struct ControlPlane {
     /// How many nodes: 1 or 3. Left out it is 1.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
     pub replicas: Option<i32>,
     /// The VirtualMachineClass of the nodes; it must be bound to the namespace.
-    #[schemars(length(max = 253))]
+    #[schemars(length(min = 1, max = 253))]
     pub vm_class: String,
     /// The storage class of the root disks; it must be assigned to the namespace.
-    #[schemars(length(max = 253))]
+    #[schemars(length(min = 1, max = 253))]
     pub storage_class: String,
     /// Further disks of each node, mounted before etcd and containerd start.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 32))]
+    #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub volumes: Option<Vec<Volume>>,
     /// The release the nodes run.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -53,7 +54,7 @@ pub struct ControlPlane {
 #[schemars(extend("required" = ["name", "vmClass", "storageClass"]))]
 pub struct NodePool {
     /// The name of the pool, unique in the cluster and part of its nodes' names.
-    #[schemars(length(max = 63))]
+    #[schemars(length(min = 1, max = 63), extend("pattern" = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"))]
     pub name: String,
     /// Labels of the pool's nodes.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -68,16 +69,17 @@ pub struct NodePool {
     pub failure_domain: Option<String>,
     /// How many nodes. Left out, something else (an autoscaler) decides.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
     pub replicas: Option<i32>,
     /// The VirtualMachineClass of the nodes; it must be bound to the namespace.
-    #[schemars(length(max = 253))]
+    #[schemars(length(min = 1, max = 253))]
     pub vm_class: String,
     /// The storage class of the root disks; it must be assigned to the namespace.
-    #[schemars(length(max = 253))]
+    #[schemars(length(min = 1, max = 253))]
     pub storage_class: String,
     /// Further disks of each node, mounted before containerd starts.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 32))]
+    #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub volumes: Option<Vec<Volume>>,
     /// The release the nodes run. Left out it is the control plane's.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -100,6 +102,7 @@ pub struct Volume {
     #[schemars(length(max = 4096))]
     pub mount_path: String,
     /// The size of the disk, under the key `storage`.
+    #[schemars(extend("maxProperties" = 8))]
     pub capacity: BTreeMap<String, Quantity>,
     /// The storage class of the disk. Left out it is the node's.
     #[serde(skip_serializing_if = "Option::is_none")]

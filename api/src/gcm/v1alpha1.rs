@@ -69,6 +69,7 @@ pub struct Topology {
 #[schemars(extend("required" = ["count", "class", "storageClass"]))]
 pub struct Nodes {
     /// How many nodes.
+    #[schemars(range(min = 0))]
     pub count: i32,
     /// The VirtualMachineClass of the nodes; it must be bound to the namespace.
     #[schemars(length(max = 253))]
@@ -78,7 +79,7 @@ pub struct Nodes {
     pub storage_class: String,
     /// Further disks of each node.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 32))]
+    #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub volumes: Option<Vec<Volume>>,
 }
 

@@ -67,6 +67,7 @@ pub struct VirtualMachineSpec {
     pub vm_metadata: Option<VirtualMachineMetadata>,
     /// The storage class of its disks.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
     pub storage_class: Option<String>,
     /// Its network cards, in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -74,9 +75,11 @@ pub struct VirtualMachineSpec {
     pub network_interfaces: Vec<VirtualMachineNetworkInterface>,
     /// The VirtualMachineSetResourcePolicy that says where it lies.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
     pub resource_policy_name: Option<String>,
     /// Disks besides those of the image.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub volumes: Vec<VirtualMachineVolume>,
     /// How to tell that it serves.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -86,11 +89,11 @@ pub struct VirtualMachineSpec {
     pub advanced_options: Option<VirtualMachineAdvancedOptions>,
     /// Its BIOS UUID. Left out, VM Operator draws one before anything exists in vCenter.
     #[serde(rename = "biosUUID", skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 36))]
+    #[schemars(length(max = 36), extend("pattern" = "^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"))]
     pub bios_uuid: Option<String>,
     /// Its instance UUID. Left out, VM Operator draws one before anything exists in vCenter.
     #[serde(rename = "instanceUUID", skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 36))]
+    #[schemars(length(max = 36), extend("pattern" = "^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"))]
     pub instance_uuid: Option<String>,
 }
 

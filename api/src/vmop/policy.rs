@@ -29,6 +29,7 @@ pub struct VirtualMachineSetResourcePolicySpec {
     pub folder: Option<FolderSpec>,
     /// Groups whose members are kept on different hosts.
     #[serde(rename = "clustermodules", skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["groupname"]))]
     pub cluster_modules: Vec<ClusterModuleSpec>,
 }
 
@@ -38,6 +39,7 @@ pub struct VirtualMachineSetResourcePolicySpec {
 pub struct ResourcePoolSpec {
     /// Its name.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
     pub name: Option<String>,
     /// What it reserves. 0: nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -53,6 +55,7 @@ pub struct ResourcePoolSpec {
 pub struct FolderSpec {
     /// Its name.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
     pub name: Option<String>,
 }
 
@@ -63,6 +66,7 @@ pub struct FolderSpec {
 pub struct ClusterModuleSpec {
     /// Its name, as virtual machines give it in their annotation.
     #[serde(rename = "groupname")]
+    #[schemars(length(max = 253))]
     pub group_name: String,
 }
 

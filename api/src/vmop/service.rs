@@ -32,6 +32,7 @@ pub struct VirtualMachineServiceSpec {
     pub type_: String,
     /// The ports it serves.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub ports: Vec<VirtualMachineServicePort>,
     /// The labels of the virtual machines behind it.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
@@ -60,8 +61,10 @@ pub struct VirtualMachineServicePort {
     /// `TCP`, `UDP` or `SCTP`.
     pub protocol: String,
     /// The port.
+    #[schemars(range(min = 1, max = 65535))]
     pub port: i32,
     /// The port of the virtual machines.
+    #[schemars(range(min = 1, max = 65535))]
     pub target_port: i32,
 }
 

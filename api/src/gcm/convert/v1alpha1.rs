@@ -142,7 +142,7 @@ fn merged(
             pool.volumes.clone_from(&workers.volumes);
         }
         (None, Some(workers)) if now.topology.workers != before.topology.workers => {
-            pools.push(workers.clone())
+            pools.push(workers.clone());
         }
         _ => {}
     }

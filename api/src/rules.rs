@@ -1,0 +1,222 @@
+//! What the API server itself refuses, as CEL rules of the CRDs.
+//!
+//! A rule here needs no webhook and cannot be gone round. What needs other objects to decide (classes,
+//! releases, storage classes, overlapping networks) is for admission in `gcm`.
+
+/// One rule at one place of a kind's schema.
+pub struct Rule {
+    /// The kind.
+    pub kind: &'static str,
+    /// The versions it is for; empty for all.
+    pub versions: &'static [&'static str],
+    /// Where it stands: steps divided by dots, `[]` for the items of a list, empty for the top.
+    pub path: &'static str,
+    /// The CEL expression.
+    pub expression: String,
+    /// What the user is told.
+    pub message: &'static str,
+}
+
+const TKC: &str = "TanzuKubernetesCluster";
+const WITH_COUNT: &[&str] = &["v1alpha1"];
+const WITH_REPLICAS: &[&str] = &["v1alpha2", "v1alpha3"];
+
+/// Every rule there is.
+pub fn all() -> Vec<Rule> {
+    let mut rules = tanzu_kubernetes_cluster();
+    rules.extend(wcp());
+    rules.extend(virtual_machine());
+    rules.extend(others());
+    rules
+}
+
+fn rule(kind: &'static str, path: &'static str, expression: &str, message: &'static str) -> Rule {
+    Rule { kind, versions: &[], path, expression: expression.to_owned(), message }
+}
+
+fn only(versions: &'static [&'static str], rule: Rule) -> Rule {
+    Rule { versions, ..rule }
+}
+
+/// The field never changes, and neither comes nor goes.
+fn fixed(field: &str) -> String {
+    format!(
+        "has(self.{field}) == has(oldSelf.{field}) && (!has(self.{field}) || self.{field} == oldSelf.{field})"
+    )
+}
+
+/// The field does not change once it is set.
+fn once_set(field: &str) -> String {
+    format!("!has(oldSelf.{field}) || (has(self.{field}) && self.{field} == oldSelf.{field})")
+}
+
+const NAME: &str =
+    "self.metadata.name.size() <= 41 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')";
+const NAME_MESSAGE: &str = "metadata.name must have at most 41 lower case letters, digits and hyphens and begin \
+                            with a letter: a Service <name>-control-plane-service is made";
+const ONE_OR_THREE: &str = "control plane can only be either 1 or 3 nodes";
+
+fn tanzu_kubernetes_cluster() -> Vec<Rule> {
+    let mut rules = vec![
+        rule(TKC, "", NAME, NAME_MESSAGE),
+        only(WITH_COUNT, rule(TKC, "spec.topology.controlPlane", "self.count in [1, 3]", ONE_OR_THREE)),
+        only(
+            WITH_REPLICAS,
+            rule(
+                TKC,
+                "spec.topology.controlPlane",
+                "!has(self.replicas) || self.replicas in [1, 3]",
+                ONE_OR_THREE,
+            ),
+        ),
+        rule(
+            TKC,
+            "spec.settings.network.cni",
+            "self.name in ['antrea', 'calico', 'antrea-nsx-routed']",
+            "cni must be antrea, calico or antrea-nsx-routed",
+        ),
+    ];
+    let network = [
+        ("cni", "updates to immutable fields are not allowed: settings.network.cni may not be changed"),
+        ("pods", "updates to immutable fields are not allowed: settings.network.pods may not be changed"),
+        (
+            "services",
+            "updates to immutable fields are not allowed: settings.network.services may not be changed",
+        ),
+        (
+            "serviceDomain",
+            "updates to immutable fields are not allowed: settings.network.serviceDomain may not be changed",
+        ),
+    ];
+    for (field, message) in network {
+        rules.push(rule(TKC, "spec.settings.network", &once_set(field), message));
+    }
+    // A transition rule is not asked when its own object goes away, so the way to it is kept too.
+    let kept = "updates to immutable fields are not allowed: settings.network may not be removed";
+    rules.push(rule(
+        TKC,
+        "spec",
+        "!has(oldSelf.settings) || !has(oldSelf.settings.network) || \
+         (has(self.settings) && has(self.settings.network))",
+        kept,
+    ));
+    let nodes = [
+        (WITH_COUNT, "spec.topology.controlPlane.volumes[]"),
+        (WITH_COUNT, "spec.topology.workers.volumes[]"),
+        (WITH_REPLICAS, "spec.topology.controlPlane.volumes[]"),
+        (WITH_REPLICAS, "spec.topology.nodePools[].volumes[]"),
+    ];
+    for (versions, path) in nodes {
+        rules.push(only(
+            versions,
+            rule(TKC, path, "'storage' in self.capacity", "capacity must have the key storage"),
+        ));
+        rules.push(only(
+            versions,
+            rule(TKC, path, "self.mountPath.startsWith('/')", "mountPath must begin with /"),
+        ));
+    }
+    rules
+}
+
+fn wcp() -> Vec<Rule> {
+    let mut rules = vec![
+        rule(
+            "WCPCluster",
+            "spec",
+            "!has(oldSelf.controlPlaneEndpoint) || oldSelf.controlPlaneEndpoint.host == '' || \
+             (has(self.controlPlaneEndpoint) && self.controlPlaneEndpoint == oldSelf.controlPlaneEndpoint)",
+            "controlPlaneEndpoint may not be changed once it is set: every node knows it",
+        ),
+        rule(
+            "WCPMachine",
+            "spec",
+            &once_set("providerID"),
+            "providerID may not be changed once it is set: it is the identity of the virtual machine",
+        ),
+        rule(
+            "WCPClusterTemplate",
+            "spec.template",
+            "self.spec == oldSelf.spec",
+            "spec.template.spec may not be changed: make another template",
+        ),
+        rule(
+            "WCPMachineTemplate",
+            "spec.template",
+            "self.spec == oldSelf.spec",
+            "spec.template.spec may not be changed: make another template",
+        ),
+    ];
+    for field in ["imageName", "className", "storageClass", "minHardwareVersion", "failureDomain", "volumes"]
+    {
+        let message = "imageName, className, storageClass, minHardwareVersion, failureDomain and volumes may not \
+                       be changed: replace the Machine";
+        rules.push(rule("WCPMachine", "spec", &fixed(field), message));
+    }
+    rules
+}
+
+fn virtual_machine() -> Vec<Rule> {
+    const KIND: &str = "VirtualMachine";
+    let mut rules = vec![
+        rule(
+            KIND,
+            "spec.vmMetadata",
+            "!(has(self.configMapName) && has(self.secretName))",
+            "configMapName and secretName may not both be set",
+        ),
+        rule(
+            KIND,
+            "spec.volumes[]",
+            "has(self.persistentVolumeClaim) != has(self.vSphereVolume)",
+            "a volume has exactly one of persistentVolumeClaim and vSphereVolume",
+        ),
+        rule(
+            KIND,
+            "spec.readinessProbe",
+            "has(self.tcpSocket) != has(self.guestHeartbeat)",
+            "a probe has exactly one of tcpSocket and guestHeartbeat",
+        ),
+        rule(
+            KIND,
+            "spec.advancedOptions.defaultVolumeProvisioningOptions",
+            "!(has(self.thinProvisioned) && self.thinProvisioned && has(self.eagerZeroed) && self.eagerZeroed)",
+            "thinProvisioned and eagerZeroed may not both be true",
+        ),
+        rule(
+            KIND,
+            "spec",
+            &once_set("biosUUID"),
+            "biosUUID may not be changed once it is set: it is the identity of the virtual machine",
+        ),
+        rule(
+            KIND,
+            "spec",
+            &once_set("instanceUUID"),
+            "instanceUUID may not be changed once it is set: it is the identity of the virtual machine",
+        ),
+    ];
+    for field in ["imageName", "className", "storageClass", "resourcePolicyName"] {
+        let message = "imageName, className, storageClass and resourcePolicyName may not be changed";
+        rules.push(rule(KIND, "spec", &fixed(field), message));
+    }
+    rules
+}
+
+fn others() -> Vec<Rule> {
+    vec![
+        rule(
+            "VirtualMachineSetResourcePolicy",
+            "spec",
+            "self == oldSelf",
+            "spec may not be changed: make another policy",
+        ),
+        rule("VirtualMachineService", "spec", "self.type == oldSelf.type", "type may not be changed"),
+        rule(
+            "VirtualMachineService",
+            "spec",
+            "self.type != 'ExternalName' || has(self.externalName)",
+            "a Service of type ExternalName needs externalName",
+        ),
+    ]
+}
