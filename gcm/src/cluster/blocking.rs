@@ -47,9 +47,15 @@ fn said(object: String, condition: &Condition) -> Cause {
     Cause {
         object,
         reason: condition.reason.clone(),
-        message: condition.message.trim().to_owned(),
+        message: one_line(&condition.message),
         failing: FAILURES.contains(&condition.reason.as_str()),
     }
+}
+
+/// Cluster API writes lists of causes, one a line, with a star before each.
+fn one_line(text: &str) -> String {
+    let lines = text.lines().map(|line| line.trim().trim_start_matches("* ")).filter(|line| !line.is_empty());
+    lines.collect::<Vec<_>>().join("; ")
 }
 
 /// Of these conditions the one to blame: the first that does not hold and is no summary, else the summary.

@@ -1,1 +1,291 @@
+//! A cluster in any state, for tests: what is planned, and what Cluster API and capw say of it.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use api::capi::{Cluster, KubeadmControlPlane, Machine, MachineDeployment, MachineSet};
+use api::capw::{WCPCluster, WCPMachine};
+use api::gcm::release::{ContainerImage, KubernetesSpec, LocalReference};
+use api::gcm::{TanzuKubernetesCluster, TanzuKubernetesRelease, TanzuKubernetesReleaseSpec};
+use kube::ResourceExt;
+use serde_json::{Value, json};
+
+use super::gather::{Facts, Library};
+use super::plan::{Plan, plan};
+use crate::admission::defaults::filled;
+use crate::releases::catalogue::Catalogue;
+use crate::releases::{NodeImage, Release};
+use crate::testing::OFFERED;
+
+/// A release as the site offers it.
+pub(crate) fn tkr(version: &str) -> TanzuKubernetesRelease {
+    let kubernetes =
+        version.rsplit_once("-tkg").or_else(|| version.rsplit_once("-vkr")).map_or(version, |(k, _)| k);
+    let image = |tag: &str| Some(ContainerImage { image_repository: None, image_tag: Some(tag.to_owned()) });
+    let spec = TanzuKubernetesReleaseSpec {
+        version: version.to_owned(),
+        kubernetes: KubernetesSpec {
+            version: kubernetes.to_owned(),
+            image_repository: Some("localhost:5000/vmware.io".to_owned()),
+            etcd: image("v3.5.11_vmware.4"),
+            coredns: image("v1.11.3_vmware.5"),
+            pause: image("3.9"),
+            kube_vip: None,
+        },
+        os_images: vec![LocalReference { name: "photon".to_owned() }],
+        bootstrap_packages: Vec::new(),
+    };
+    TanzuKubernetesRelease::new(&version.replace('+', "---"), spec)
+}
+
+/// Facts about a cluster of which nothing exists yet.
+pub(crate) fn nothing() -> Facts {
+    let catalogue = Catalogue::default();
+    for version in OFFERED {
+        let release = Release::of(&tkr(version)).unwrap();
+        catalogue.set(&release.name.clone(), Some(release));
+    }
+    let labels = BTreeMap::from([("os-name".to_owned(), "photon".to_owned())]);
+    let images = vec![NodeImage { name: "ob-1-photon-5-amd64".to_owned(), labels }];
+    Facts { offers: catalogue.offers(), library: Library::of(catalogue, images), ..Facts::default() }
+}
+
+/// The cluster as admission stores it.
+pub(crate) fn stored(mut tkc: TanzuKubernetesCluster) -> TanzuKubernetesCluster {
+    tkc.metadata.uid = Some("5e434bbe-7b24-4fbd-81c0-aecc72326002".to_owned());
+    tkc.metadata.generation = Some(1);
+    filled(&tkc, None, &nothing().offers)
+}
+
+/// What a machine has come to.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Came {
+    /// The vmStatus.
+    pub vm: &'static str,
+    /// The reason and message of a WCPMachine that is not ready.
+    pub below: Option<(&'static str, &'static str)>,
+    /// `True`, `False` or `Unknown` of a node that joined.
+    pub node: Option<&'static str>,
+}
+
+/// A machine whose node is ready.
+pub(crate) const READY: Came = Came { vm: "ready", below: None, node: Some("True") };
+/// A machine that was just asked for.
+pub(crate) const ASKED: Came = Came {
+    vm: "pending",
+    below: Some(("WaitingForBootstrapData", "Waiting for bootstrap data")),
+    node: None,
+};
+
+fn condition(type_: &str, status: &str, reason: &str, message: &str) -> Value {
+    json!({
+        "type": type_, "status": status, "reason": reason, "message": message,
+        "lastTransitionTime": "2020-04-16T17:06:53Z",
+    })
+}
+
+/// A cluster that Cluster API works on.
+pub(crate) struct World {
+    /// The cluster.
+    pub tkc: TanzuKubernetesCluster,
+    /// What is planned for it.
+    pub plan: Plan,
+    /// Machines of the control plane, then of each pool.
+    pub groups: Vec<Vec<Came>>,
+    /// Whether the infrastructure is there; else why not.
+    pub infrastructure: Result<(), (&'static str, &'static str)>,
+    /// Whether the first API server answers.
+    pub initialized: bool,
+}
+
+impl World {
+    /// A cluster whose objects were just made.
+    pub(crate) fn new(tkc: TanzuKubernetesCluster) -> Self {
+        let tkc = stored(tkc);
+        let plan = plan(&tkc, &nothing()).unwrap();
+        let groups = vec![Vec::new(); 1 + plan.deployments.len()];
+        Self { tkc, plan, groups, infrastructure: Ok(()), initialized: false }
+    }
+
+    /// A cluster of which everything is ready.
+    pub(crate) fn running(tkc: TanzuKubernetesCluster) -> Self {
+        let mut world = Self::new(tkc);
+        world.initialized = true;
+        world.groups = std::iter::once(world.plan.control_plane.spec.replicas)
+            .chain(world.plan.deployments.iter().map(|deployment| deployment.spec.replicas))
+            .map(|replicas| vec![READY; usize::try_from(replicas.unwrap_or(1)).unwrap()])
+            .collect();
+        world
+    }
+
+    /// The facts about it.
+    pub(crate) fn facts(&self) -> Facts {
+        let mut facts = nothing();
+        facts.cluster = Some(Arc::new(self.cluster()));
+        facts.wcp_cluster = Some(Arc::new(self.wcp_cluster()));
+        facts.control_plane = Some(Arc::new(self.control_plane()));
+        facts.machine_templates = self.plan.machine_templates.iter().cloned().map(Arc::new).collect();
+        facts.config_templates = self.plan.config_templates.iter().cloned().map(Arc::new).collect();
+        facts.checks = self.plan.checks.iter().cloned().map(Arc::new).collect();
+        facts.accounts = self.plan.accounts.iter().cloned().map(Arc::new).collect();
+        for (at, group) in self.groups.iter().enumerate() {
+            if at > 0 {
+                let (deployment, set) = self.deployment(at - 1, group);
+                facts.deployments.push(Arc::new(deployment));
+                facts.sets.push(Arc::new(set));
+            }
+            for (number, came) in group.iter().enumerate() {
+                let (machine, wcp) = self.machine(at, number, *came);
+                facts.machines.push(Arc::new(machine));
+                facts.wcp_machines.push(Arc::new(wcp));
+            }
+        }
+        facts
+    }
+
+    fn cluster(&self) -> Cluster {
+        let mut cluster = self.plan.cluster.clone();
+        let provisioned = self.infrastructure.is_ok();
+        if provisioned {
+            cluster.spec.control_plane_endpoint = Some(from(json!({"host": "127.2.255.1", "port": 6443})));
+        }
+        cluster.status = Some(from(json!({
+            "initialization": {"infrastructureProvisioned": provisioned, "controlPlaneInitialized": self.initialized},
+            "phase": if provisioned { "Provisioned" } else { "Provisioning" },
+        })));
+        cluster
+    }
+
+    fn wcp_cluster(&self) -> WCPCluster {
+        let mut wcp = self.plan.wcp_cluster.clone();
+        let conditions = match self.infrastructure {
+            Ok(()) => json!([condition("Ready", "True", "Ready", "")]),
+            Err((reason, message)) => json!([
+                condition("Ready", "False", reason, message),
+                condition("LoadBalancerReady", "False", reason, message),
+            ]),
+        };
+        wcp.status = Some(from(json!({ "conditions": conditions })));
+        wcp
+    }
+
+    fn control_plane(&self) -> KubeadmControlPlane {
+        let mut kcp = self.plan.control_plane.clone();
+        kcp.metadata.generation = Some(1);
+        let group = &self.groups[0];
+        let available = if self.initialized { "True" } else { "False" };
+        let mut status = counts(group);
+        status["conditions"] =
+            json!([condition("Available", available, "NotAvailable", "Control plane not yet initialized")]);
+        kcp.status = Some(from(status));
+        kcp
+    }
+
+    fn deployment(&self, pool: usize, group: &[Came]) -> (MachineDeployment, MachineSet) {
+        let mut deployment = self.plan.deployments[pool].clone();
+        deployment.metadata.generation = Some(1);
+        deployment.status = Some(from(counts(group)));
+        let set = json!({
+            "metadata": {"name": format!("{}-abcde", deployment.name_any())},
+            "spec": {
+                "clusterName": deployment.spec.cluster_name,
+                "selector": {},
+                "template": serde_json::to_value(&deployment.spec.template).unwrap(),
+            },
+        });
+        (deployment, from(set))
+    }
+
+    fn machine(&self, group: usize, number: usize, came: Came) -> (Machine, WCPMachine) {
+        let cluster = self.tkc.name_any();
+        let (parent, template) = match group {
+            0 => (self.plan.control_plane.name_any(), &self.plan.machine_templates[0]),
+            pool => (
+                format!("{}-abcde", self.plan.deployments[pool - 1].name_any()),
+                &self.plan.machine_templates[pool],
+            ),
+        };
+        let name = format!("{parent}-{number}");
+        let mut labels = json!({"cluster.x-k8s.io/cluster-name": cluster});
+        if group == 0 {
+            labels["cluster.x-k8s.io/control-plane"] = json!("");
+        }
+        let mut status = json!({"conditions": machine_conditions(came)});
+        if came.node.is_some() {
+            status["nodeRef"] = json!({"name": name});
+        }
+        let machine = json!({
+            "metadata": {"name": name, "namespace": "ns", "labels": labels},
+            "spec": {
+                "clusterName": cluster,
+                "bootstrap": {},
+                "infrastructureRef": {"apiGroup": "infrastructure.cluster.vmware.com", "kind": "WCPMachine", "name": name},
+            },
+            "status": status,
+        });
+        let mut below = json!({"vmstatus": came.vm, "conditions": below(came)});
+        if came.vm == "ready" {
+            below["vmIp"] = json!(format!("10.2.{group}.{number}"));
+        }
+        let wcp = json!({
+            "metadata": {
+                "name": name, "namespace": "ns", "labels": labels,
+                "annotations": {"cluster.x-k8s.io/cloned-from-name": template.name_any()},
+            },
+            "spec": template.spec.template.spec,
+            "status": below,
+        });
+        (from(machine), from(wcp))
+    }
+}
+
+fn below(came: Came) -> Value {
+    match came.below {
+        None => json!([condition("Ready", "True", "Ready", "")]),
+        Some((reason, message)) => json!([
+            condition("Ready", "False", reason, message),
+            condition("VMProvisioned", "False", reason, message),
+        ]),
+    }
+}
+
+fn machine_conditions(came: Came) -> Value {
+    let ready = if came.below.is_none() && came.node == Some("True") { "True" } else { "False" };
+    let mut conditions = vec![
+        condition("Ready", ready, "NotReady", "* NodeHealthy: waiting"),
+        condition(
+            "BootstrapConfigReady",
+            "False",
+            "NotReady",
+            "Waiting for the control plane to be initialized",
+        ),
+    ];
+    if let Some(status) = came.node {
+        conditions.push(condition(
+            "NodeReady",
+            status,
+            "KubeletNotReady",
+            "* Node.Ready: container runtime is down",
+        ));
+    }
+    json!(conditions)
+}
+
+fn counts(group: &[Came]) -> Value {
+    let ready = group.iter().filter(|came| came.below.is_none() && came.node == Some("True")).count();
+    json!({
+        "observedGeneration": 1, "replicas": group.len(), "readyReplicas": ready,
+        "availableReplicas": ready, "upToDateReplicas": group.len(),
+    })
+}
+
+/// An object or part of one from its document.
+pub(crate) fn from<T: serde::de::DeserializeOwned>(mut value: Value) -> T {
+    if let Some(object) = value.as_object_mut()
+        && object.contains_key("metadata")
+    {
+        object.insert("apiVersion".to_owned(), json!("test/v1"));
+        object.insert("kind".to_owned(), json!("Test"));
+    }
+    serde_json::from_value(value).unwrap()
+}

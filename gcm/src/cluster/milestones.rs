@@ -109,7 +109,10 @@ fn nodes(old: &TanzuKubernetesClusterStatus, new: &TanzuKubernetesClusterStatus)
     let mut milestones = Vec::new();
     for (name, status) in &new.node_status {
         let before = old.node_status.get(name).map(String::as_str);
-        if status == node_status::READY && before != Some(node_status::READY) {
+        if before == Some(status) {
+            continue;
+        }
+        if status == node_status::READY {
             milestones.push(Milestone::reached("NodeReady", format!("node of Machine {name} is ready")));
         } else if before == Some(node_status::READY) {
             let note = format!("node of Machine {name} is {status}");

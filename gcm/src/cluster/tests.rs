@@ -1,1 +1,372 @@
+//! From a cluster to its objects, and from its objects' state to its own.
 
+use api::capi::Cluster;
+use api::conditions::{READY as READY_CONDITION, find};
+use api::gcm::parts::{phase, vm_status};
+use api::gcm::{TanzuKubernetesCluster, TanzuKubernetesClusterStatus};
+use kube::ResourceExt;
+use proptest::prelude::*;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::fixtures::{ASKED, Came, READY, World, from, nothing, stored};
+use super::milestones;
+use super::plan::{Invalid, Obsolete, Plan, plan};
+use super::status::status;
+use crate::testing::{cluster, hub, manifest, sound};
+
+/// The test-cluster of the seeds, with a hint that can be met.
+fn seed() -> TanzuKubernetesCluster {
+    let (_, mut written) = manifest("seed-test-cluster.yaml");
+    written["spec"]["distribution"]["version"] = json!("v1.33");
+    hub(&written)
+}
+
+fn pools() -> TanzuKubernetesCluster {
+    cluster(
+        "
+apiVersion: run.tanzu.vmware.com/v1alpha3
+kind: TanzuKubernetesCluster
+metadata: {name: many, namespace: ns}
+spec:
+  topology:
+    controlPlane:
+      replicas: 1
+      vmClass: guaranteed-medium
+      storageClass: gold
+      nodeDrainTimeout: 10m
+      volumes: [{name: etcd, mountPath: /var/lib/etcd, capacity: {storage: 4Gi}}]
+      tkr: {reference: {name: v1.34.2---vmware.1-vkr.1}}
+    nodePools:
+    - {name: small, replicas: 2, vmClass: best-effort-small, storageClass: gold}
+    - name: gpu
+      vmClass: guaranteed-large
+      storageClass: gold
+      failureDomain: zone-1
+      labels: {workload: gpu, node-role.kubernetes.io/gpu: ''}
+      taints: [{key: dedicated, value: gpu, effect: NoSchedule}]
+      volumes: [{name: containerd, mountPath: /var/lib/containerd, capacity: {storage: 30Gi}, storageClass: silver}]
+      nodeDrainTimeout: 5m
+    - {name: empty, replicas: 0, vmClass: best-effort-small, storageClass: gold}
+  settings:
+    network:
+      proxy: {httpProxy: 'http://u:p@10.0.0.1:80', httpsProxy: 'http://u:p@10.0.0.1:80', noProxy: [10.0.0.0/8, .local]}
+      trust:
+        additionalTrustedCAs:
+        - {name: corp, data: LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1JSUN5ekNDCi0tLS0tRU5EIENFUlRJRklDQVRFLS0tLS0K}
+",
+    )
+}
+
+fn document<K: Serialize>(object: &K) -> Value {
+    serde_json::to_value(object).unwrap()
+}
+
+fn documents(plan: &Plan) -> Vec<Value> {
+    let Plan {
+        machine_templates,
+        config_templates,
+        wcp_cluster,
+        control_plane,
+        cluster,
+        deployments,
+        checks,
+        accounts,
+        obsolete: _,
+    } = plan;
+    let mut all = vec![document(cluster), document(wcp_cluster), document(control_plane)];
+    all.extend(machine_templates.iter().map(document));
+    all.extend(config_templates.iter().map(document));
+    all.extend(deployments.iter().map(document));
+    all.extend(checks.iter().map(document));
+    all.extend(accounts.iter().map(document));
+    all
+}
+
+#[test]
+fn the_objects_of_the_seeds_test_cluster() {
+    let plan = plan(&stored(seed()), &nothing()).unwrap();
+    insta::assert_yaml_snapshot!(documents(&plan));
+}
+
+#[test]
+fn the_objects_of_a_cluster_with_pools() {
+    let plan = plan(&stored(pools()), &nothing()).unwrap();
+    insta::assert_yaml_snapshot!(documents(&plan));
+}
+
+/// Every field of the documents in `objects` is one that the generated types know: nothing was dropped.
+#[test]
+fn cluster_api_knows_every_field() {
+    use super::objects::{Input, kubeadm, machines};
+    let facts = nothing();
+    let tkc = stored(pools());
+    let offer = crate::resolution::resolve(crate::admission::version::written(&tkc), &facts.offers).unwrap();
+    let (release, images) = (facts.library.release(offer).unwrap(), facts.library.images(&[]));
+    let input = Input { tkc: &tkc, release: &release, image: &images[0] };
+    let kcp = kubeadm::control_plane(&input, "template").unwrap();
+    let spec = document(&kcp)["spec"].clone();
+    for path in [
+        "/version",
+        "/replicas",
+        "/machineTemplate/spec/infrastructureRef/name",
+        "/machineTemplate/spec/deletion/nodeDrainTimeoutSeconds",
+        "/kubeadmConfigSpec/clusterConfiguration/certificatesDir",
+        "/kubeadmConfigSpec/clusterConfiguration/imageRepository",
+        "/kubeadmConfigSpec/clusterConfiguration/etcd/local/imageTag",
+        "/kubeadmConfigSpec/clusterConfiguration/dns/imageTag",
+        "/kubeadmConfigSpec/clusterConfiguration/apiServer/extraArgs/1/value",
+        "/kubeadmConfigSpec/initConfiguration/nodeRegistration/name",
+        "/kubeadmConfigSpec/joinConfiguration/nodeRegistration/kubeletExtraArgs/1/value",
+        "/kubeadmConfigSpec/files/0/permissions",
+        "/kubeadmConfigSpec/preKubeadmCommands/0",
+        "/kubeadmConfigSpec/users/0/lockPassword",
+    ] {
+        assert!(spec.pointer(path).is_some(), "{path}");
+    }
+    let pool = &tkc.spec.topology.node_pools[1];
+    let deployment = document(&machines::deployment(&input, pool, "t", "c").unwrap())["spec"].clone();
+    for path in [
+        "/rollout/strategy/rollingUpdate/maxSurge",
+        "/selector/matchLabels/cluster.x-k8s.io~1deployment-name",
+        "/template/metadata/labels/workload",
+        "/template/spec/bootstrap/configRef/name",
+        "/template/spec/failureDomain",
+        "/template/spec/deletion/nodeDrainTimeoutSeconds",
+    ] {
+        assert!(deployment.pointer(path).is_some(), "{path}");
+    }
+    assert!(deployment.get("replicas").is_none(), "somebody else decides about replicas");
+}
+
+#[test]
+fn a_cluster_is_made_of_the_same_objects_every_time() {
+    let world = World::running(pools());
+    let again = plan(&world.tkc, &world.facts()).unwrap();
+    assert_eq!(documents(&again), documents(&world.plan));
+    assert_eq!(again.obsolete, Obsolete::default());
+}
+
+#[test]
+fn what_changes_gets_new_templates_and_the_old_ones_wait_for_their_machines() {
+    let world = World::running(sound());
+    let mut tkc = world.tkc.clone();
+    tkc.spec.topology.node_pools[0].vm_class = "large".to_owned();
+    let mut facts = world.facts();
+    let next = plan(&tkc, &facts).unwrap();
+    let (before, after) = (world.plan.machine_templates[1].name_any(), next.machine_templates[1].name_any());
+    assert_ne!(before, after);
+    assert_eq!(next.machine_templates[0].name_any(), world.plan.machine_templates[0].name_any());
+    assert_eq!(next.obsolete, Obsolete::default());
+    // The MachineDeployment has moved on; its old MachineSet has not.
+    facts.deployments = next.deployments.iter().cloned().map(std::sync::Arc::new).collect();
+    assert_eq!(plan(&tkc, &facts).unwrap().obsolete, Obsolete::default());
+    facts.sets.clear();
+    assert_eq!(plan(&tkc, &facts).unwrap().obsolete, Obsolete::default(), "a machine still stands on it");
+    facts.wcp_machines.retain(|wcp| wcp.labels().contains_key("cluster.x-k8s.io/control-plane"));
+    assert_eq!(plan(&tkc, &facts).unwrap().obsolete.machine_templates, [before].into());
+}
+
+#[test]
+fn a_pool_that_is_removed_takes_its_deployment_and_check_along() {
+    let world = World::running(pools());
+    let mut tkc = world.tkc.clone();
+    tkc.spec.topology.node_pools.remove(0);
+    let next = plan(&tkc, &world.facts()).unwrap();
+    let gone = world.plan.deployments[0].name_any();
+    assert_eq!(next.obsolete.deployments, [gone.clone()].into());
+    assert_eq!(next.obsolete.checks, [gone].into());
+    assert!(next.obsolete.machine_templates.is_empty(), "its machines are still there");
+}
+
+#[test]
+fn what_cannot_be_planned_says_why() {
+    let mut facts = nothing();
+    let mut unknown = stored(sound());
+    unknown.spec.distribution = None;
+    unknown.spec.topology.control_plane.tkr =
+        Some(api::gcm::parts::Tkr::named("v1.29.4---vmware.3-fips.1-tkg.1"));
+    assert!(matches!(plan(&unknown, &facts), Err(Invalid::Denied(_))));
+    let mut ubuntu = stored(sound());
+    ubuntu
+        .annotations_mut()
+        .insert("run.tanzu.vmware.com/resolve-os-image".to_owned(), "os-name=ubuntu".to_owned());
+    let error = plan(&ubuntu, &facts).unwrap_err();
+    assert!(matches!(error, Invalid::NoImage { .. }), "{error}");
+    assert!(error.to_string().contains("os-name=ubuntu"), "{error}");
+    facts.library = super::gather::Library::default();
+    assert!(matches!(plan(&stored(sound()), &facts), Err(Invalid::NoImage { .. })));
+}
+
+fn shown(world: &World) -> TanzuKubernetesClusterStatus {
+    status(&world.tkc, &world.facts(), None)
+}
+
+fn ready_message(status: &TanzuKubernetesClusterStatus) -> String {
+    let ready = find(&status.conditions, READY_CONDITION).unwrap();
+    format!("{} {}", ready.reason.clone().unwrap_or_default(), ready.message.clone().unwrap_or_default())
+}
+
+const NO_MEMORY: Came = Came {
+    vm: "error",
+    below: Some((
+        "VMCreationFailed",
+        "VirtualMachine c-0: cannot power on: insufficient memory in resource pool c",
+    )),
+    node: None,
+};
+const NO_ADDRESS: Came = Came {
+    vm: "poweredon",
+    below: Some(("WaitingForNetworkAddress", "VirtualMachine c-0: no address yet")),
+    node: None,
+};
+const UNJOINED: Came = Came { vm: "ready", below: None, node: None };
+const ILL: Came = Came { vm: "ready", below: None, node: Some("False") };
+
+#[test]
+fn the_first_cause_is_copied_up() {
+    let mut waiting = World::new(sound());
+    waiting.infrastructure =
+        Err(("WaitingForLoadBalancerIP", "VirtualMachineService c-control-plane-service has no address"));
+    let with =
+        |groups: Vec<Vec<Came>>, initialized: bool| World { groups, initialized, ..World::new(sound()) };
+    let worlds = [
+        ("infrastructure", waiting),
+        ("nothing yet", with(vec![vec![], vec![]], false)),
+        ("asked for", with(vec![vec![ASKED], vec![ASKED]], false)),
+        ("no memory", with(vec![vec![NO_MEMORY], vec![ASKED]], false)),
+        ("no address", with(vec![vec![NO_ADDRESS], vec![ASKED]], false)),
+        ("not joined", with(vec![vec![UNJOINED], vec![ASKED]], false)),
+        ("worker waits", with(vec![vec![READY], vec![ASKED]], true)),
+        ("worker fails", with(vec![vec![READY], vec![NO_MEMORY]], true)),
+        ("worker is ill", with(vec![vec![READY], vec![ILL]], true)),
+        ("running", World::running(sound())),
+    ];
+    let table: Vec<Value> = worlds
+        .iter()
+        .map(|(name, world)| {
+            let status = shown(world);
+            json!({ *name: { "phase": status.phase, "ready": ready_message(&status), "vm": status.vm_status.values().collect::<Vec<_>>(), "node": status.node_status.values().collect::<Vec<_>>() } })
+        })
+        .collect();
+    insta::assert_yaml_snapshot!(table);
+}
+
+#[test]
+fn the_whole_status_of_a_running_cluster() {
+    insta::assert_yaml_snapshot!(shown(&World::running(seed())));
+}
+
+#[test]
+fn phases_follow_what_machines_do() {
+    let mut world = World::running(sound());
+    let at = |world: &World| shown(world).phase.unwrap();
+    assert_eq!(at(&world), phase::RUNNING);
+    world.tkc.status = Some(shown(&world));
+    // The spec was changed, and nothing below knows yet.
+    world.tkc.spec.topology.node_pools[0].replicas = Some(2);
+    assert_eq!(at(&world), phase::UPDATING);
+    world.tkc.spec.topology.node_pools[0].replicas = Some(1);
+    world.groups[1][0] = ILL;
+    assert_eq!(at(&world), phase::UNHEALTHY);
+    world.groups[1].push(ASKED);
+    assert_eq!(at(&world), phase::UPDATING);
+    let before = shown(&world);
+    assert_eq!(before.version.as_deref(), Some("v1.33.1+vmware.1-fips-vkr.2"));
+    world.tkc.metadata.deletion_timestamp =
+        Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(jiff::Timestamp::UNIX_EPOCH));
+    let deleting = shown(&world);
+    assert_eq!(deleting.phase.as_deref(), Some(phase::DELETING));
+    assert!(
+        ready_message(&deleting).starts_with("Deleting Waiting for Machine "),
+        "{}",
+        ready_message(&deleting)
+    );
+}
+
+#[test]
+fn a_cluster_that_is_refused_says_so() {
+    let tkc = stored(sound());
+    let error = super::Error::Invalid(Invalid::NoImage { release: "v1".to_owned(), query: None });
+    let refused = status(&tkc, &nothing(), Some(&error));
+    assert_eq!(refused.phase.as_deref(), Some(phase::FAILED));
+    assert!(ready_message(&refused).starts_with("Invalid TanzuKubernetesRelease v1: no OSImage is there"));
+    let world = World::running(sound());
+    let kept = status(&world.tkc, &world.facts(), Some(&error));
+    assert_ne!(kept.phase.as_deref(), Some(phase::FAILED), "what runs goes on running");
+}
+
+#[test]
+fn milestones_are_told_once_and_in_order() {
+    let mut world = World::new(sound());
+    let mut before = TanzuKubernetesClusterStatus::default();
+    let mut told = Vec::new();
+    let mut step = |world: &World, before: &mut TanzuKubernetesClusterStatus| {
+        let after = shown(world);
+        told.extend(
+            milestones::between(before, &after).into_iter().map(|m| format!("{}: {}", m.reason, m.note)),
+        );
+        assert!(milestones::between(&after, &after).is_empty());
+        *before = after;
+    };
+    world.infrastructure = Err(("WaitingForLoadBalancerIP", ""));
+    step(&world, &mut before);
+    world.infrastructure = Ok(());
+    step(&world, &mut before);
+    for came in [ASKED, Came { vm: vm_status::CREATED, ..ASKED }, NO_ADDRESS, NO_MEMORY, NO_ADDRESS, UNJOINED]
+    {
+        world.groups = vec![vec![came], vec![ASKED]];
+        step(&world, &mut before);
+    }
+    world.initialized = true;
+    world.groups = vec![vec![READY], vec![UNJOINED]];
+    step(&world, &mut before);
+    world.groups = vec![vec![READY], vec![READY]];
+    step(&world, &mut before);
+    world.tkc.status = Some(before.clone());
+    world.groups = vec![vec![READY], vec![ILL]];
+    step(&world, &mut before);
+    insta::assert_yaml_snapshot!(told);
+}
+
+/// Cluster API's older conditions may lack a reason; such a Cluster must still be read.
+#[test]
+fn a_cluster_with_sparse_conditions_is_read() {
+    let cluster: Cluster = from(json!({
+        "metadata": {"name": "c"},
+        "spec": {},
+        "status": {"deprecated": {"v1beta1": {"conditions": [
+            {"type": "Ready", "status": "True", "lastTransitionTime": "2020-04-16T17:06:53Z"},
+        ]}}},
+    }));
+    assert!(cluster.status.is_some());
+}
+
+fn round_trips<K: Serialize + DeserializeOwned>(value: &Value) -> bool {
+    serde_json::from_value::<K>(value.clone()).is_ok_and(|object| document(&object) == *value)
+}
+
+proptest! {
+    #[test]
+    fn a_plan_of_the_planned_state_removes_nothing(
+        replicas in prop::collection::vec(prop::option::of(0..4_i32), 0..4),
+        three in any::<bool>(),
+    ) {
+        let mut tkc = sound();
+        tkc.spec.topology.control_plane.replicas = Some(if three { 3 } else { 1 });
+        let pool = tkc.spec.topology.node_pools[0].clone();
+        tkc.spec.topology.node_pools = replicas
+            .iter()
+            .enumerate()
+            .map(|(at, replicas)| api::gcm::parts::NodePool { name: format!("p{at}"), replicas: *replicas, ..pool.clone() })
+            .collect();
+        let world = World::running(tkc);
+        let again = plan(&world.tkc, &world.facts()).unwrap();
+        prop_assert_eq!(documents(&again), documents(&world.plan));
+        prop_assert_eq!(again.obsolete, Obsolete::default());
+        let status = shown(&world);
+        prop_assert_eq!(status.phase.as_deref(), Some(phase::RUNNING));
+        prop_assert!(round_trips::<TanzuKubernetesClusterStatus>(&document(&status)));
+    }
+}

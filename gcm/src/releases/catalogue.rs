@@ -33,7 +33,7 @@ impl Catalogue {
         catalogue
     }
 
-    fn set(&self, name: &str, release: Option<Release>) {
+    pub(crate) fn set(&self, name: &str, release: Option<Release>) {
         let mut state = self.0.write();
         match release {
             Some(release) => state.releases.insert(name.to_owned(), Arc::new(release)),
