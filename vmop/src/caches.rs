@@ -1,0 +1,121 @@
+//! What is watched, and how an event finds the objects it concerns without a scan.
+
+use std::collections::BTreeSet;
+
+use api::net::VirtualNetwork;
+use api::vmop::{
+    VirtualMachine, VirtualMachineClass, VirtualMachineClassBinding, VirtualMachineImage,
+    VirtualMachineSetResourcePolicy,
+};
+use k8s_openapi::api::core::v1::{Namespace, ResourceQuota};
+use k8s_openapi::api::storage::v1::StorageClass;
+use kit::Started;
+use kit::index::{Index, key};
+use kit::watch::{self, Cache};
+use kube::api::PartialObjectMeta;
+use kube::{Api, ResourceExt};
+
+/// Everything that is watched for machines, with the indexes that lead back to them.
+#[derive(Clone)]
+pub struct Caches {
+    /// The machines.
+    pub machines: Cache<VirtualMachine>,
+    /// Sizes.
+    pub classes: Cache<VirtualMachineClass>,
+    /// Who may use which size.
+    pub bindings: Cache<VirtualMachineClassBinding>,
+    /// Images.
+    pub images: Cache<VirtualMachineImage>,
+    /// Folders and pools.
+    pub policies: Cache<VirtualMachineSetResourcePolicy>,
+    /// Networks of the network provider.
+    pub networks: Cache<VirtualNetwork>,
+    /// Folder and pool of each namespace, in its annotations.
+    pub namespaces: Cache<PartialObjectMeta<Namespace>>,
+    /// Storage classes: which there are.
+    pub storage_classes: Cache<PartialObjectMeta<StorageClass>>,
+    /// Which storage classes a namespace was given.
+    pub quotas: Cache<ResourceQuota>,
+    /// Bindings by `namespace/class`.
+    pub bindings_of: Index<VirtualMachineClassBinding>,
+    /// Quotas by namespace.
+    pub quotas_of: Index<ResourceQuota>,
+    /// Policies by namespace.
+    pub policies_of: Index<VirtualMachineSetResourcePolicy>,
+    /// Machines by class.
+    pub by_class: Index<VirtualMachine>,
+    /// Machines by image.
+    pub by_image: Index<VirtualMachine>,
+    /// Machines by `namespace/policy`.
+    pub by_policy: Index<VirtualMachine>,
+    /// Machines by `namespace/network`.
+    pub by_network: Index<VirtualMachine>,
+    /// Machines by namespace.
+    pub by_namespace: Index<VirtualMachine>,
+    /// Machines by storage class.
+    pub by_storage: Index<VirtualMachine>,
+    /// Machines by each of their labels, as [`label_key`] writes it.
+    pub by_label: Index<VirtualMachine>,
+}
+
+impl Caches {
+    /// Begins to watch.
+    pub fn start(started: &Started) -> Self {
+        let client = || started.client.clone();
+        let machines = watch::pruned(started, Api::<VirtualMachine>::all(client()));
+        let bindings = watch::pruned(started, Api::<VirtualMachineClassBinding>::all(client()));
+        let quotas = watch::pruned(started, Api::<ResourceQuota>::all(client()));
+        let policies = watch::pruned(started, Api::<VirtualMachineSetResourcePolicy>::all(client()));
+        let of = |pick: fn(&VirtualMachine) -> Vec<String>| machines.index(pick);
+        Self {
+            bindings_of: bindings.index(|binding| {
+                vec![key(binding.metadata.namespace.as_deref(), &binding.spec.class_ref.name)]
+            }),
+            quotas_of: quotas.index(|quota| quota.namespace().into_iter().collect()),
+            policies_of: policies.index(|policy| policy.namespace().into_iter().collect()),
+            by_class: of(|vm| vec![vm.spec.class_name.clone()]),
+            by_image: of(|vm| vec![vm.spec.image_name.clone()]),
+            by_policy: of(|vm| named(vm, vm.spec.resource_policy_name.as_deref())),
+            by_network: of(|vm| {
+                let networks = vm.spec.network_interfaces.iter().map(|nic| nic.network_name.as_deref());
+                networks.flat_map(|name| named(vm, name)).collect()
+            }),
+            by_namespace: of(|vm| vm.namespace().into_iter().collect()),
+            by_storage: of(|vm| vm.spec.storage_class.iter().cloned().collect()),
+            by_label: of(|vm| {
+                let namespace = vm.namespace().unwrap_or_default();
+                vm.labels().iter().map(|(name, value)| label_key(&namespace, name, value)).collect()
+            }),
+            classes: watch::pruned(started, Api::all(client())),
+            images: watch::pruned(started, Api::all(client())),
+            networks: watch::pruned(started, Api::all(client())),
+            namespaces: watch::metadata(started, Api::all(client())),
+            storage_classes: watch::metadata(started, Api::all(client())),
+            policies,
+            machines,
+            bindings,
+            quotas,
+        }
+    }
+
+    /// The hard keys of all quotas of a namespace.
+    pub fn quota_keys(&self, namespace: &str) -> BTreeSet<String> {
+        self.quotas_of.objects(namespace).iter().flat_map(|quota| hard_keys(quota)).collect()
+    }
+}
+
+/// The keys of what a quota limits.
+pub fn hard_keys(quota: &ResourceQuota) -> Vec<String> {
+    let hard = quota.spec.as_ref().and_then(|spec| spec.hard.as_ref());
+    hard.map(|hard| hard.keys().cloned().collect()).unwrap_or_default()
+}
+
+/// A label of an object in a namespace, as a key of an index.
+pub fn label_key(namespace: &str, name: &str, value: &str) -> String {
+    format!("{namespace}/{name}={value}")
+}
+
+fn named(vm: &VirtualMachine, name: Option<&str>) -> Vec<String> {
+    let name = name.filter(|name| !name.is_empty());
+    name.map(|name| key(vm.metadata.namespace.as_deref(), name)).into_iter().collect()
+}

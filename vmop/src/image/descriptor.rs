@@ -1,0 +1,195 @@
+//! What an OVF descriptor says of its image.
+
+use std::collections::BTreeMap;
+
+use api::vmop::OvfProperty;
+use quick_xml::XmlVersion;
+use quick_xml::events::{BytesStart, Event};
+use quick_xml::reader::Reader;
+
+/// An image as its descriptor tells of it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Descriptor {
+    /// Product, vendor, short and full version.
+    pub product: [Option<String>; 4],
+    /// What vSphere calls the operating system.
+    pub os_type: Option<String>,
+    /// The operating system's version.
+    pub os_version: Option<String>,
+    /// The virtual hardware version.
+    pub hardware: Option<i32>,
+    /// `bios` or `efi`.
+    pub firmware: Option<String>,
+    /// The properties, by key.
+    pub properties: BTreeMap<String, Property>,
+}
+
+/// A property of the image.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Property {
+    /// What users see of it.
+    pub shown: OvfProperty,
+    /// Whether users may set it.
+    pub configurable: bool,
+}
+
+/// A descriptor that is no OVF.
+#[derive(Debug, thiserror::Error)]
+#[error("the OVF descriptor can't be read: {0}")]
+pub struct NotOvf(String);
+
+const PRODUCT: [&str; 4] = ["Product", "Vendor", "Version", "FullVersion"];
+
+/// Reads the descriptor; only the first product section of an image with several counts for the product.
+pub fn read(xml: &str) -> Result<Descriptor, NotOvf> {
+    let bad = |error: &dyn std::fmt::Display| NotOvf(error.to_string());
+    let mut reader = Reader::from_str(xml);
+    let mut seen = Seen::default();
+    loop {
+        match reader.read_event().map_err(|error| bad(&error))? {
+            Event::Start(start) => {
+                seen.open(&start).map_err(|error| bad(&error))?;
+                seen.path.push(start.local_name().as_ref().to_owned());
+                seen.text.clear();
+            }
+            Event::Empty(start) => seen.open(&start).map_err(|error| bad(&error))?,
+            Event::Text(text) => seen.text.push_str(&text.xml_content(XmlVersion::Implicit1_0)),
+            Event::CData(text) => seen.text.push_str(&text.xml_content(XmlVersion::Implicit1_0)),
+            Event::GeneralRef(entity) => {
+                let resolved = entity.resolve_char_ref().map_err(|error| bad(&error))?.map(String::from);
+                let named = || quick_xml::escape::resolve_predefined_entity(&entity).map(str::to_owned);
+                seen.text.push_str(&resolved.or_else(named).unwrap_or_default());
+            }
+            Event::End(_) => seen.close(),
+            Event::Eof => break,
+            _ => {}
+        }
+    }
+    if !seen.envelope {
+        return Err(NotOvf("it has no Envelope".to_owned()));
+    }
+    Ok(seen.descriptor)
+}
+
+#[derive(Default)]
+struct Seen {
+    descriptor: Descriptor,
+    path: Vec<String>,
+    text: String,
+    envelope: bool,
+    /// The class of the product section at hand, which qualifies its keys.
+    class: String,
+    /// The property at hand.
+    key: String,
+}
+
+impl Seen {
+    fn open(&mut self, start: &BytesStart<'_>) -> quick_xml::Result<()> {
+        let mut attributes = BTreeMap::new();
+        for attribute in start.attributes() {
+            let attribute = attribute?;
+            let value = attribute.normalized_value(XmlVersion::Implicit1_0)?.into_owned();
+            attributes.insert(attribute.key.local_name().as_ref().to_owned(), value);
+        }
+        let mut take = |name: &str| attributes.remove(name).filter(|value| !value.is_empty());
+        match start.local_name().as_ref() {
+            "Envelope" => self.envelope = true,
+            "OperatingSystemSection" => {
+                self.descriptor.os_type = take("osType");
+                self.descriptor.os_version = take("version");
+            }
+            "ProductSection" => self.class = take("class").unwrap_or_default(),
+            "Config" if take("key").as_deref() == Some("firmware") => {
+                self.descriptor.firmware = take("value")
+            }
+            "Property" => {
+                let key = take("key").unwrap_or_default();
+                self.key = if self.class.is_empty() { key } else { format!("{}.{key}", self.class) };
+                let shown = OvfProperty {
+                    key: self.key.clone(),
+                    type_: take("type").unwrap_or_else(|| "string".to_owned()),
+                    default: take("value"),
+                    description: None,
+                    label: None,
+                };
+                let configurable = take("userConfigurable").as_deref() == Some("true");
+                self.descriptor.properties.insert(self.key.clone(), Property { shown, configurable });
+            }
+            "Value" => {
+                let value = take("value");
+                if let Some(property) = self.property() {
+                    property.shown.default = property.shown.default.take().or(value);
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn close(&mut self) {
+        let name = self.path.pop().unwrap_or_default();
+        let text = Some(std::mem::take(&mut self.text).trim().to_owned()).filter(|text| !text.is_empty());
+        let within = self.path.last().map(String::as_str);
+        match (within, name.as_str()) {
+            (Some("ProductSection"), name) => {
+                if let Some(at) = PRODUCT.iter().position(|field| *field == name) {
+                    let field = &mut self.descriptor.product[at];
+                    *field = field.take().or(text);
+                }
+            }
+            (Some("Property"), "Label") => {
+                self.property().into_iter().for_each(|it| it.shown.label.clone_from(&text))
+            }
+            (Some("Property"), "Description") => {
+                self.property().into_iter().for_each(|it| it.shown.description.clone_from(&text));
+            }
+            (_, "VirtualSystemType") => {
+                let version = text.as_deref().and_then(|text| text.split_whitespace().next_back());
+                self.descriptor.hardware = version.and_then(|text| text.strip_prefix("vmx-")?.parse().ok());
+            }
+            _ => {}
+        }
+    }
+
+    fn property(&mut self) -> Option<&mut Property> {
+        self.descriptor.properties.get_mut(&self.key)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OVF: &str = r#"<?xml version="1.0"?>
+<Envelope xmlns="http://schemas.dmtf.org/ovf/envelope/1" xmlns:ovf="http://schemas.dmtf.org/ovf/envelope/1"
+          xmlns:vmw="http://www.vmware.com/schema/ovf" xmlns:vssd="x">
+  <VirtualSystem ovf:id="vm">
+    <OperatingSystemSection ovf:id="36" ovf:version="3" vmw:osType="vmwarePhoton64Guest"><Info>o</Info></OperatingSystemSection>
+    <VirtualHardwareSection>
+      <System><vssd:VirtualSystemType>vmx-13 vmx-17</vssd:VirtualSystemType></System>
+      <vmw:Config ovf:required="false" vmw:key="firmware" vmw:value="efi"/>
+    </VirtualHardwareSection>
+    <ProductSection>
+      <Info>i</Info><Product>Guest &amp; Cluster</Product><Vendor>V</Vendor>
+      <Version>v1.17.4+vmware.1</Version><FullVersion>v1.17.4+vmware.1-tkg.1</FullVersion>
+      <Property ovf:key="vmware-system.tkr" ovf:type="string" ovf:value="{&quot;a&quot;:1}&#10;b"/>
+      <Property ovf:key="user-data" ovf:type="string" ovf:userConfigurable="true" ovf:value="">
+        <Label>User data</Label><Description>For cloud-init</Description><Value ovf:value="none"/>
+      </Property>
+    </ProductSection>
+    <ProductSection ovf:class="net"><Product>other</Product><Property ovf:key="ip" ovf:type="string"/></ProductSection>
+  </VirtualSystem>
+</Envelope>"#;
+
+    #[test]
+    fn a_descriptor_tells_product_system_and_properties() {
+        insta::assert_debug_snapshot!(read(OVF).unwrap());
+    }
+
+    #[test]
+    fn something_else_is_refused() {
+        for text in ["", "<html><body>busy</body></html>", "<Envelope><a></Envelope>"] {
+            assert!(read(text).is_err(), "{text}");
+        }
+    }
+}

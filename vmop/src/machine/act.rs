@@ -1,0 +1,168 @@
+//! Every write for a machine.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::names::{annotation, finalizer};
+use api::vmop::VirtualMachine;
+use kit::index::key;
+use kube::ResourceExt;
+use kube::runtime::reflector::ObjectRef;
+use serde_json::json;
+use uuid::Uuid;
+use vsphere::inventory::PowerState;
+use vsphere::{Kind, MoRef, Vm};
+
+use super::clone::{Identity, Intent};
+use super::plan::{self, Blocked, Claim, Facts, Found, Plan};
+use super::status::Outcome;
+use super::{Context, Error, gather};
+use crate::provider::{Site, mark};
+
+/// How long the stream may take to tell of a machine that vCenter has made.
+const ENTER: Duration = Duration::from_secs(30);
+
+/// The object bears our finalizer and both UUIDs: all that has to be persisted before anything exists outside.
+pub async fn prepared(
+    vm: &Arc<VirtualMachine>,
+    ctx: &Context,
+) -> Result<(Arc<VirtualMachine>, Identity), Error> {
+    let finalized = vm.finalizers().iter().any(|there| there == finalizer::VIRTUAL_MACHINE);
+    let known = plan::identity(vm)?;
+    if let Some(identity) = known.filter(|_| finalized) {
+        return Ok((Arc::clone(vm), identity));
+    }
+    let identity = plan::completed(vm, Uuid::new_v4())?;
+    let mut finalizers = vm.finalizers().to_vec();
+    if !finalized {
+        finalizers.push(finalizer::VIRTUAL_MACHINE.to_owned());
+    }
+    let mut patch = json!({ "metadata": { "finalizers": finalizers } });
+    if known.is_none() {
+        patch["spec"] = json!({
+            "biosUUID": identity.bios.to_string(),
+            "instanceUUID": identity.instance.to_string(),
+        });
+    }
+    Ok((Arc::new(ctx.api.patch(&**vm, patch).await?), identity))
+}
+
+/// The object says, in an annotation that travels with it, that its machine existed once.
+pub async fn remembered(
+    vm: Arc<VirtualMachine>,
+    facts: &Facts,
+    outcome: &Outcome<'_>,
+    ctx: &Context,
+) -> Result<Arc<VirtualMachine>, Error> {
+    let exists = matches!(outcome, Outcome::Done(Some(_))) || matches!(facts.found, Found::Ours(_));
+    if !exists || vm.annotations().contains_key(annotation::FIRST_BOOT_DONE) {
+        return Ok(vm);
+    }
+    let patch = json!({ "metadata": { "annotations": { annotation::FIRST_BOOT_DONE: "true" } } });
+    Ok(Arc::new(ctx.api.patch(&*vm, patch).await?))
+}
+
+/// What the plan says is so; the machine, where it was made or looked at anew.
+pub async fn carry_out(
+    plan: &Plan,
+    vm: &VirtualMachine,
+    facts: &Facts,
+    ctx: &Context,
+) -> Result<Option<Arc<Vm>>, Error> {
+    let site = match plan {
+        Plan::Settled => return Ok(None),
+        Plan::Clone(_) | Plan::Power(..) => ctx.provider.site().map_err(Blocked::Provider)?,
+    };
+    match plan {
+        Plan::Settled => Ok(None),
+        Plan::Clone(intent) => cloned(intent, vm, facts, &site, ctx).await.map(Some),
+        Plan::Power(machine, state) => powered(machine, *state, &site).await.map(|()| None),
+    }
+}
+
+/// The machine exists: cloned now, or adopted if an earlier try got through.
+async fn cloned(
+    intent: &Intent,
+    vm: &VirtualMachine,
+    facts: &Facts,
+    site: &Site,
+    ctx: &Context,
+) -> Result<Arc<Vm>, Error> {
+    tracing::info!(template = %intent.template, folder = %intent.folder, "cloning");
+    let made = async {
+        let spec = intent.spec.clone();
+        let task = site.client.clone_vm(&intent.template, &intent.folder, &intent.name, spec).await?;
+        site.inventory.task(&task).await
+    };
+    let error = match made.await {
+        Ok(done) => match done.moref() {
+            Some(moref) => return Ok(site.inventory.entered(moref, ENTER).await?),
+            None => {
+                return Err(Error::Unsettled("the clone is done, and vCenter tells of no machine yet".into()));
+            }
+        },
+        Err(error) => error,
+    };
+    match error.kind() {
+        Kind::DuplicateName { holder, .. } => adopted(intent, holder.clone(), facts, site).await,
+        Kind::NotFound { .. } => {
+            forget(intent, vm, site, ctx);
+            Err(error.into())
+        }
+        _ => Err(error.into()),
+    }
+}
+
+/// The machine that has the name, if it is ours: then an earlier try got through.
+async fn adopted(
+    intent: &Intent,
+    holder: Option<MoRef>,
+    facts: &Facts,
+    site: &Site,
+) -> Result<Arc<Vm>, Error> {
+    let holder = match holder {
+        Some(holder) => Some(holder),
+        None => site.client.find_child(&intent.folder, &intent.name).await?,
+    };
+    let underway =
+        || Error::Unsettled(format!("vCenter is still at work on a machine called {}", intent.name));
+    let machine = match holder {
+        Some(holder) => site.inventory.entered(&holder, ENTER).await.map_err(|_| underway())?,
+        None => return Err(underway()),
+    };
+    if facts.mark.is_on(&machine) && gather::same(&machine, facts.identity) {
+        tracing::info!(machine = %machine.moref, "an earlier clone got through");
+        return Ok(machine);
+    }
+    let what = format!("the name {} in its folder", intent.name);
+    Err(Blocked::Claimed(Claim { what, holder: mark::described(&machine) }).into())
+}
+
+/// Something that the clone names is gone from vCenter: look it up anew, all of it.
+fn forget(intent: &Intent, vm: &VirtualMachine, site: &Site, ctx: &Context) {
+    site.goldens.forget(&intent.template);
+    let namespace = vm.namespace().unwrap_or_default();
+    if let Some(policy) = &vm.spec.resource_policy_name {
+        site.set_policy(&key(Some(&namespace), policy), None);
+        ctx.policies.wake(ObjectRef::new(policy).within(&namespace));
+    }
+}
+
+/// The machine is on its way into that power state; the stream tells when it is there.
+pub async fn powered(machine: &MoRef, state: PowerState, site: &Site) -> Result<(), Error> {
+    tracing::info!(%machine, ?state, "changing the power state");
+    let started = match state {
+        PowerState::On => site.client.power_on(machine).await,
+        PowerState::Off => site.client.power_off(machine).await,
+        PowerState::Suspended => site.client.suspend(machine).await,
+    };
+    let ended = match started {
+        Ok(task) => site.inventory.task(&task).await.map(drop),
+        Err(error) => Err(error),
+    };
+    match ended {
+        // The task is forgotten, so it is over.
+        Err(error) if error.is_not_found() && error.method() == "WaitForUpdatesEx" => Ok(()),
+        other => Ok(other?),
+    }
+}

@@ -1,0 +1,150 @@
+//! The one call that makes a machine: everything it is to be, in one specification.
+
+use api::vmop::{POWERED_ON, VirtualMachine};
+use kube::ResourceExt;
+use uuid::Uuid;
+use vsphere::{CloneSpec, ConfigSpec, DeviceChange, DiskMoveType, EthernetCard, MoRef, RelocateSpec};
+
+use super::needs::{Bootstrap, Card, GUESTINFO, Size};
+use crate::provider::golden::Template;
+use crate::provider::{Place, mark, mark::Mark};
+
+/// Who a machine is, in vCenter and for its guest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// The BIOS UUID, which the guest sees.
+    pub bios: Uuid,
+    /// The UUID by which vCenter tells machines apart.
+    pub instance: Uuid,
+}
+
+/// A machine to be made.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Intent {
+    /// What it is cloned from.
+    pub template: MoRef,
+    /// The folder: with the name, the lock against a second one.
+    pub folder: MoRef,
+    /// Its name.
+    pub name: String,
+    /// Everything else.
+    pub spec: CloneSpec,
+}
+
+/// What goes into a machine, all of it settled.
+pub struct Parts<'a> {
+    /// Who it is.
+    pub identity: Identity,
+    /// Whose it is.
+    pub mark: &'a Mark,
+    /// Its size.
+    pub size: &'a Size,
+    /// What it is cloned from.
+    pub template: &'a Template,
+    /// Its network cards.
+    pub cards: &'a [Card],
+    /// What the guest is told.
+    pub bootstrap: &'a Bootstrap,
+    /// Where it lies.
+    pub place: &'a Place,
+    /// The datastore; `None` for the template's.
+    pub datastore: Option<&'a MoRef>,
+}
+
+/// The machine of `vm`, made of these parts.
+pub fn intent(vm: &VirtualMachine, parts: &Parts<'_>) -> Intent {
+    let location = RelocateSpec {
+        datastore: parts.datastore.cloned(),
+        disk_move_type: Some(DiskMoveType::CreateNewChildDiskBacking),
+        pool: Some(parts.place.pool.clone()),
+        device_change: cards(&parts.template.cards, parts.cards),
+        ..RelocateSpec::default()
+    };
+    let spec = CloneSpec {
+        location,
+        template: false,
+        config: Some(config(vm, parts)),
+        power_on: wants_power(vm),
+        snapshot: Some(parts.template.snapshot.clone()),
+    };
+    Intent {
+        template: parts.template.moref.clone(),
+        folder: parts.place.folder.clone(),
+        name: vm.name_any(),
+        spec,
+    }
+}
+
+/// Whether the machine is to run.
+pub fn wants_power(vm: &VirtualMachine) -> bool {
+    vm.spec.power_state.as_deref().is_none_or(|state| state.is_empty() || state == POWERED_ON)
+}
+
+fn config(vm: &VirtualMachine, parts: &Parts<'_>) -> ConfigSpec {
+    let name = format!("{}/{}", vm.namespace().unwrap_or_default(), vm.name_any());
+    let fixed = [("disk.enableUUID", "TRUE")].map(|(key, value)| (key.to_owned(), value.to_owned()));
+    let told = &parts.bootstrap.0;
+    let blank = GUESTINFO
+        .iter()
+        .filter(|key| !told.contains_key(**key))
+        .map(|key| ((*key).to_owned(), String::new()));
+    let extra_config = fixed
+        .into_iter()
+        .chain(parts.mark.extra_config())
+        .chain(told.iter().map(|(key, value)| (key.clone(), value.clone())))
+        .chain(blank)
+        .collect();
+    ConfigSpec {
+        uuid: Some(parts.identity.bios.to_string()),
+        instance_uuid: Some(parts.identity.instance.to_string()),
+        annotation: Some(format!("VirtualMachine {name}. Change it there, not here.")),
+        num_cpus: Some(parts.size.cpus),
+        memory_mib: Some(parts.size.memory_mib),
+        cpu_allocation: Some(explicit(parts.size.cpu)),
+        memory_allocation: Some(explicit(parts.size.memory)),
+        extra_config,
+        v_app_config_removed: Some(true),
+        managed_by: Some(mark::managed_by()),
+        ..ConfigSpec::default()
+    }
+}
+
+/// What the class leaves out is nothing and unlimited, whatever the template has.
+fn explicit(allocation: vsphere::Allocation) -> vsphere::Allocation {
+    vsphere::Allocation {
+        reservation: Some(allocation.reservation.unwrap_or(0)),
+        limit: Some(allocation.limit.unwrap_or(-1)),
+        expandable: None,
+    }
+}
+
+/// Turns the template's cards into the wanted ones: re-plugs those that fit, swaps and adds the others.
+///
+/// Without wanted cards the template's stay as they are.
+fn cards(present: &[EthernetCard], wanted: &[Card]) -> Vec<DeviceChange> {
+    if wanted.is_empty() {
+        return Vec::new();
+    }
+    let mut changes = Vec::new();
+    let mut added = 0;
+    for (at, card) in wanted.iter().enumerate() {
+        let here = present.get(at);
+        if let Some(same) = here.filter(|here| here.kind == card.kind) {
+            changes.push(DeviceChange::Edit(plugged(same.key, card)));
+            continue;
+        }
+        changes.extend(here.cloned().map(removed));
+        added -= 1;
+        changes.push(DeviceChange::Add(plugged(added * 100, card)));
+    }
+    changes.extend(present.iter().skip(wanted.len()).cloned().map(removed));
+    changes
+}
+
+fn plugged(key: i32, card: &Card) -> EthernetCard {
+    EthernetCard { key, kind: card.kind, backing: Some(card.backing.clone()), mac: None, external_id: None }
+}
+
+fn removed(card: EthernetCard) -> DeviceChange {
+    DeviceChange::Remove(EthernetCard { backing: None, mac: None, external_id: None, ..card })
+}

@@ -1,0 +1,155 @@
+//! The end of a machine: power off, destroy, let the object go. Only what is ours is touched.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::conditions::{Condition, ERROR, INFO, READY, WARNING, vmop as known};
+use api::names::{annotation, finalizer};
+use api::vmop::{VirtualMachine, vm_phase};
+use kit::Next;
+use kube::ResourceExt;
+use kube::runtime::reflector::ObjectRef;
+use vsphere::Vm;
+use vsphere::inventory::{Location, PowerState, Presence};
+
+use super::plan::{self, Blocked};
+use super::{Context, Error, act, gather};
+use crate::provider::{Site, mark::Mark};
+
+/// How long the stream may take to tell that a machine is off.
+const SEEN: Duration = Duration::from_secs(10);
+
+/// Lets the object go once its machine is gone.
+///
+/// An object that is deleted because it was moved to another cluster keeps its machine: it is the
+/// other cluster's now.
+pub async fn delete(vm: &Arc<VirtualMachine>, ctx: &Context) -> Result<Next, Error> {
+    let moved = vm.annotations().contains_key(annotation::DELETE_FOR_MOVE);
+    let ours = vm.finalizers().iter().any(|there| there == finalizer::VIRTUAL_MACHINE);
+    if moved || !ours {
+        return Ok(Next::OnChange);
+    }
+    let object = ObjectRef::from_obj(&**vm);
+    ctx.prober.aim(&object, None);
+    ctx.appearances.forget(&object);
+    match destroyed(vm, ctx).await {
+        Ok(()) => {
+            ctx.api.remove_finalizer(&**vm, finalizer::VIRTUAL_MACHINE).await?;
+            Ok(Next::OnChange)
+        }
+        Err(error) => {
+            tell(vm, &error, ctx).await?;
+            Err(error)
+        }
+    }
+}
+
+/// Nothing of the machine is left in vCenter.
+async fn destroyed(vm: &VirtualMachine, ctx: &Context) -> Result<(), Error> {
+    let Ok(Some(identity)) = plan::identity(vm) else {
+        // Without an identity nothing was ever made.
+        return Ok(());
+    };
+    let site = ctx.provider.site().map_err(Blocked::Provider)?;
+    let mark = Mark::new(&vm.namespace().unwrap_or_default(), &vm.name_any(), &site.settings.stack);
+    let home = gather::home(&vm.namespace().unwrap_or_default(), &site, &ctx.caches).ok();
+    if let Some(home) = &home {
+        match site.covers(&home.folder).await {
+            Err(error) if !error.is_not_found() => return Err(error.into()),
+            _ => {}
+        }
+    }
+    if let Some(problem) = site.trouble() {
+        return Err(Blocked::Provider(problem).into());
+    }
+    let folder = vm.spec.resource_policy_name.as_ref().and_then(|policy| {
+        site.policy(&kit::index::key(vm.metadata.namespace.as_deref(), policy)).map(|place| place.folder)
+    });
+    let folder = folder.or_else(|| home.map(|home| home.folder));
+    let named = || match &folder {
+        Some(folder) => site.inventory.by_name(folder, &vm.name_any()).present(),
+        None => None,
+    };
+    let machine = match site.inventory.by_uuid(identity.instance) {
+        Presence::Present(machine) => Some(machine),
+        Presence::Absent => match named().filter(|machine| gather::same(machine, identity)) {
+            Some(machine) => Some(machine),
+            None => match site.inventory.locate(identity.instance).await? {
+                Location::Here(machine) | Location::Elsewhere(machine) => Some(machine),
+                Location::Gone => None,
+            },
+        },
+        Presence::Unknown => return Err(Error::Unsettled("the inventory of vCenter is being read".into())),
+    };
+    match machine {
+        Some(machine) if mark.is_on(&machine) => end(&machine, &site).await,
+        Some(machine) => {
+            tracing::info!(machine = %machine.moref, "the machine with our UUID is not ours: it stays");
+            Ok(())
+        }
+        None => Ok(()),
+    }
+}
+
+/// The machine is off and destroyed, with its disks.
+async fn end(machine: &Vm, site: &Site) -> Result<(), Error> {
+    let gone = |error: &Error| matches!(error, Error::Vcenter(error) if error.is_not_found());
+    if machine.power_state.is_some_and(|state| state != PowerState::Off) {
+        match act::powered(&machine.moref, PowerState::Off, site).await {
+            Err(error) if gone(&error) => return Ok(()),
+            // Somebody else was faster, or the stream lags: destroying tells.
+            Err(Error::Vcenter(error)) if matches!(error.kind(), vsphere::Kind::InvalidState) => {}
+            other => other?,
+        }
+    }
+    tracing::info!(machine = %machine.moref, "destroying");
+    let done = async {
+        let task = site.client.destroy(&machine.moref).await?;
+        site.inventory.task(&task).await
+    };
+    match done.await {
+        Err(error) if error.is_not_found() => {
+            // Either the machine or only the memory of the task is gone: the next pass tells which.
+            match tokio::time::timeout(SEEN, left(machine, site)).await {
+                Ok(()) => Ok(()),
+                Err(_elapsed) => Err(Error::Unsettled(format!("{} is being destroyed", machine.name))),
+            }
+        }
+        other => other.map(drop).map_err(Error::from),
+    }
+}
+
+/// Resolves when the machine has left the inventory.
+async fn left(machine: &Vm, site: &Site) {
+    let mut changes = site.inventory.subscribe();
+    while site.inventory.vm(&machine.moref) != Presence::Absent {
+        if changes.next().await.is_none() {
+            return;
+        }
+    }
+}
+
+/// Says why the machine is still there.
+async fn tell(vm: &VirtualMachine, error: &Error, ctx: &Context) -> Result<(), Error> {
+    if !error.concerns_status() {
+        return Ok(());
+    }
+    let mut status = vm.status.clone().unwrap_or_default();
+    let severity = match error {
+        Error::Vcenter(error) if error.retryable() => WARNING,
+        Error::Unsettled(_) => INFO,
+        _ => ERROR,
+    };
+    let told = Condition::is_false(READY, severity, known::DELETION_FAILED, error.advised());
+    let mut conditions = vec![told];
+    conditions.extend(status.conditions.iter().filter(|condition| condition.type_ != READY).cloned());
+    let old = std::mem::take(&mut status.conditions);
+    status.phase = Some(vm_phase::DELETING.to_owned());
+    status.conditions = kit::status::settle(&old, conditions, jiff::Timestamp::now());
+    if ctx.api.patch_status(vm, &status).await? {
+        ctx.events.transitions(vm, &old, &status.conditions, |condition| {
+            condition.severity.as_deref() == Some(ERROR)
+        });
+    }
+    Ok(())
+}

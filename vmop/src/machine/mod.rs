@@ -1,0 +1,212 @@
+//! VirtualMachine: one machine in vCenter, from its object.
+//!
+//! The steps of a pass: prepare (finalizer and identity, persisted before anything exists outside),
+//! gather, plan, act, status.
+
+mod act;
+pub mod clone;
+mod delete;
+pub mod gather;
+pub mod needs;
+pub mod plan;
+mod readiness;
+pub mod status;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::conditions::{self, READY, vmop as known};
+use api::vmop::VirtualMachine;
+use kit::apply::Api;
+use kit::events::Events;
+use kit::retry::SOON;
+use kit::writes::Behind;
+use kit::{Family, Next, Outcome as Families};
+use kube::runtime::reflector::ObjectRef;
+
+use crate::appearance::Appearances;
+use crate::caches::Caches;
+use crate::probe::Prober;
+use crate::provider::Provider;
+use crate::wake::Waker;
+use plan::{Blocked, Facts, Plan};
+use status::Outcome;
+
+/// What is not watched is looked at again after this.
+const UNWATCHED: Duration = Duration::from_secs(30);
+/// A step that takes longer is told of in the status.
+const SLOW: Duration = Duration::from_secs(2);
+
+/// What reconciles of machines work with.
+pub struct Context {
+    /// Writes as this controller.
+    pub api: Api,
+    /// Events of this controller.
+    pub events: Events,
+    /// The vCenter.
+    pub provider: Arc<Provider>,
+    /// What is watched.
+    pub caches: Caches,
+    /// The readiness probes.
+    pub prober: Prober<ObjectRef<VirtualMachine>>,
+    /// Waits for Secrets and ConfigMaps that are not there yet.
+    pub appearances: Appearances,
+    /// Wakes resource policies whose folder or pool has vanished.
+    pub policies: Waker<api::vmop::VirtualMachineSetResourcePolicy>,
+}
+
+/// Why a pass did not come through.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Nothing can be done before something changes.
+    #[error("{0}")]
+    Blocked(#[from] Blocked),
+    /// vCenter did not do it.
+    #[error("{0}")]
+    Vcenter(#[from] vsphere::Error),
+    /// vCenter has not told the end of it yet.
+    #[error("{0}")]
+    Unsettled(String),
+    /// The cache is older than our own last write.
+    #[error(transparent)]
+    Behind(#[from] Behind),
+    /// The API server did not do it.
+    #[error("API server: {0}")]
+    Api(#[from] kube::Error),
+}
+
+impl Error {
+    /// The condition's reason.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Blocked(Blocked::Spec(_)) => "InvalidSpec",
+            Self::Blocked(Blocked::Unmet(unmet)) => unmet.reason,
+            Self::Blocked(Blocked::Provider(_)) => known::PROVIDER_NOT_READY,
+            Self::Blocked(Blocked::Claimed(_)) => known::IDENTITY_CONFLICT,
+            Self::Blocked(Blocked::Lost) => known::VIRTUAL_MACHINE_LOST,
+            Self::Blocked(Blocked::Moved(_)) => "FolderMismatch",
+            Self::Vcenter(error) => error.category(),
+            Self::Unsettled(_) => "WaitingForVCenter",
+            Self::Behind(_) | Self::Api(_) => "ApiServer",
+        }
+    }
+
+    /// What happened, and what to do about it.
+    pub fn advised(&self) -> String {
+        match self {
+            Self::Vcenter(error) => format!("{error}. {}", error.advice()),
+            other => other.to_string(),
+        }
+    }
+
+    /// Whether it is worth a word in the status: what the API server refuses is only tried again.
+    fn concerns_status(&self) -> bool {
+        !matches!(self, Self::Behind(_) | Self::Api(_))
+    }
+}
+
+impl Family for Error {
+    fn outcome(&self) -> Families {
+        match self {
+            Self::Blocked(Blocked::Unmet(unmet)) => Families::Waiting(unmet.unwatched.then_some(UNWATCHED)),
+            Self::Blocked(Blocked::Provider(_)) => Families::Waiting(None),
+            Self::Blocked(_) => Families::Invalid,
+            Self::Unsettled(_) => Families::Waiting(Some(Duration::from_secs(1))),
+            Self::Behind(_) => Families::Waiting(Some(SOON)),
+            Self::Api(error) => Families::of(error),
+            Self::Vcenter(_) => Families::Failed,
+        }
+    }
+
+    fn label(&self) -> &'static str {
+        match self {
+            Self::Blocked(Blocked::Spec(_)) => "Spec",
+            Self::Blocked(Blocked::Unmet(_)) => "Unmet",
+            Self::Blocked(Blocked::Provider(_)) => "Provider",
+            Self::Blocked(Blocked::Claimed(_)) => "Claimed",
+            Self::Blocked(Blocked::Lost) => "Lost",
+            Self::Blocked(Blocked::Moved(_)) => "Moved",
+            Self::Vcenter(_) => "Vcenter",
+            Self::Unsettled(_) => "Unsettled",
+            Self::Behind(_) => "Behind",
+            Self::Api(_) => "Api",
+        }
+    }
+}
+
+/// Brings one machine from what it is to what its object says.
+pub async fn reconcile(vm: Arc<VirtualMachine>, ctx: Arc<Context>) -> Result<Next, Error> {
+    if plan::paused(&*vm) {
+        return Ok(Next::OnChange);
+    }
+    if vm.metadata.deletion_timestamp.is_some() {
+        return delete::delete(&vm, &ctx).await;
+    }
+    let (vm, identity) = match act::prepared(&vm, &ctx).await {
+        Ok(prepared) => prepared,
+        Err(error) => {
+            report(&vm, None, &Outcome::Stopped(&error), &ctx).await?;
+            return Err(error);
+        }
+    };
+    let facts = gather::facts(&vm, identity, &ctx).await?;
+    let (result, told) = match plan::plan(&vm, &facts) {
+        Ok(plan) => carried_out(&vm, &facts, plan, &ctx).await?,
+        Err(blocked) => (Err(blocked.into()), false),
+    };
+    let outcome = match &result {
+        Ok(machine) => Outcome::Done(machine.as_deref()),
+        Err(error) => Outcome::Stopped(error),
+    };
+    let vm = act::remembered(vm, &facts, &outcome, &ctx).await?;
+    report(&vm, Some(&facts), &outcome, &ctx).await?;
+    result?;
+    // What was told meanwhile is not in the object at hand: look once more whether it still holds.
+    Ok(if told { Next::After(SOON) } else { Next::OnChange })
+}
+
+type Carried = (Result<Option<Arc<vsphere::Vm>>, Error>, bool);
+
+/// Carries the plan out; one that takes a while is told of in the status meanwhile.
+async fn carried_out(
+    vm: &VirtualMachine,
+    facts: &Facts,
+    plan: Plan,
+    ctx: &Context,
+) -> Result<Carried, Error> {
+    let act = act::carry_out(&plan, vm, facts, ctx);
+    let mut act = std::pin::pin!(act);
+    if let Ok(result) = tokio::time::timeout(SLOW, &mut act).await {
+        return Ok((result, false));
+    }
+    report(vm, Some(facts), &Outcome::Underway, ctx).await?;
+    Ok((act.await, true))
+}
+
+/// Writes the status, if it is another, and tells of it in an event, if `Ready` is.
+async fn report(
+    vm: &VirtualMachine,
+    facts: Option<&Facts>,
+    outcome: &Outcome<'_>,
+    ctx: &Context,
+) -> Result<(), Error> {
+    if let Outcome::Stopped(error) = outcome
+        && !error.concerns_status()
+    {
+        return Ok(());
+    }
+    let old = vm.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+    let mut status = status::status(vm, facts, outcome);
+    status.conditions = kit::status::settle(old, status.conditions, jiff::Timestamp::now());
+    if ctx.api.patch_status(vm, &status).await? {
+        let told = |condition: &&conditions::Condition| {
+            condition.type_ == READY
+                || (condition.type_ == known::VIRTUAL_MACHINE_CREATED && condition.status == conditions::TRUE)
+        };
+        let new: Vec<_> = status.conditions.iter().filter(told).cloned().collect();
+        ctx.events.transitions(vm, old, &new, |condition| {
+            condition.severity.as_deref().is_some_and(|severity| severity != conditions::INFO)
+        });
+    }
+    Ok(())
+}

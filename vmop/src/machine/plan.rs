@@ -1,0 +1,200 @@
+//! What is to be done for a machine, from what is known. No client, no clock.
+
+use std::sync::Arc;
+
+use api::names::annotation;
+use api::vmop::{SUSPENDED, VirtualMachine};
+use kube::ResourceExt;
+use uuid::Uuid;
+use vsphere::inventory::PowerState;
+use vsphere::{MoRef, Vm};
+
+use super::clone::{Identity, Intent, Parts, intent, wants_power};
+use super::needs::{Needs, Unmet};
+use crate::probe::Verdict;
+use crate::provider::{Problem, mark::Mark};
+
+/// Everything that was read.
+#[derive(Clone, Debug)]
+pub struct Facts {
+    /// Who the machine is.
+    pub identity: Identity,
+    /// Whose it is.
+    pub mark: Mark,
+    /// What vCenter has of it.
+    pub found: Found,
+    /// What the readiness probe says; `None` without a probe.
+    pub probe: Option<Verdict>,
+    /// Name of the host it runs on.
+    pub host: Option<String>,
+}
+
+/// What vCenter has of a machine.
+#[derive(Clone, Debug)]
+pub enum Found {
+    /// Nobody can tell now.
+    Unknown(Problem),
+    /// Nothing, and there never was anything: it can be made, with these.
+    Nothing(Box<Nothing>),
+    /// Nobody knows where to look: the place is unmet.
+    Nowhere(Unmet),
+    /// The machine.
+    Ours(Arc<Vm>),
+    /// The machine, outside our folders.
+    Moved(Arc<Vm>),
+    /// It was there once and is gone.
+    Lost,
+    /// Somebody else's machine has its name or UUID.
+    Anothers(Claim),
+}
+
+/// What a machine that is not there is made of.
+#[derive(Clone, Debug)]
+pub struct Nothing {
+    /// What has to be there first.
+    pub needs: Needs,
+    /// The datastore; `None` for the template's.
+    pub datastore: Option<MoRef>,
+}
+
+/// Somebody else's machine that is in the way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// What it has of ours, such as `BIOS UUID 4237…`.
+    pub what: String,
+    /// Which machine it is, and whose.
+    pub holder: String,
+}
+
+/// What is to be done in vCenter.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Plan {
+    /// Make the machine.
+    Clone(Box<Intent>),
+    /// Bring the machine into that power state.
+    Power(MoRef, PowerState),
+    /// Nothing.
+    Settled,
+}
+
+/// Why nothing can be done.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Blocked {
+    /// The spec can't be carried out; the user must change it.
+    #[error("{0}")]
+    Spec(String),
+    /// Something is missing.
+    #[error("{}", .0.message)]
+    Unmet(Unmet),
+    /// vCenter can't be used now.
+    #[error("{0}")]
+    Provider(Problem),
+    /// Somebody else's machine is in the way.
+    #[error("{} belongs to the machine {}. Give this VirtualMachine another, or remove that machine", .0.what, .0.holder)]
+    Claimed(Claim),
+    /// The machine is gone, and is never made again in silence.
+    #[error(
+        "the machine was destroyed or removed in vCenter, not by this object. Delete this VirtualMachine; its owner makes another"
+    )]
+    Lost,
+    /// The machine is outside our folders.
+    #[error("the machine {0} was moved out of its folder in vCenter. Move it back")]
+    Moved(String),
+}
+
+/// The UUIDs of the spec; `Ok(None)` where they are still to be drawn.
+pub fn identity(vm: &VirtualMachine) -> Result<Option<Identity>, Blocked> {
+    let parsed = |field: &str, text: &Option<String>| match text.as_deref().filter(|text| !text.is_empty()) {
+        None => Ok(None),
+        Some(text) => Uuid::parse_str(text).map(Some).map_err(|_| {
+            Blocked::Spec(format!("spec.{field} {text:?} is not a UUID. Correct it, or leave it out"))
+        }),
+    };
+    let bios = parsed("biosUUID", &vm.spec.bios_uuid)?;
+    let instance = parsed("instanceUUID", &vm.spec.instance_uuid)?;
+    Ok(bios.zip(instance).map(|(bios, instance)| Identity { bios, instance }))
+}
+
+/// The UUIDs to write into the spec: what is there stays, what is missing is like the other, or `drawn`.
+pub fn completed(vm: &VirtualMachine, drawn: Uuid) -> Result<Identity, Blocked> {
+    let mut filled = vm.clone();
+    let given =
+        [&vm.spec.bios_uuid, &vm.spec.instance_uuid].into_iter().flatten().find(|text| !text.is_empty());
+    let text = given.cloned().unwrap_or_else(|| drawn.to_string());
+    for uuid in [&mut filled.spec.bios_uuid, &mut filled.spec.instance_uuid] {
+        if uuid.as_deref().is_none_or(str::is_empty) {
+            *uuid = Some(text.clone());
+        }
+    }
+    let spec = || Blocked::Spec("spec.biosUUID and spec.instanceUUID are missing".to_owned());
+    identity(&filled)?.ok_or_else(spec)
+}
+
+/// Whether the machine existed once: then it is never made again.
+pub fn existed(vm: &VirtualMachine) -> bool {
+    vm.annotations().contains_key(annotation::FIRST_BOOT_DONE)
+        || vm.status.as_ref().is_some_and(|status| status.unique_id.is_some())
+}
+
+/// Whether somebody asked us to leave the object alone.
+pub fn paused<K: kube::Resource>(object: &K) -> bool {
+    [annotation::PAUSED, annotation::VMOP_PAUSE, annotation::VMOP_PAUSED]
+        .iter()
+        .any(|key| object.annotations().contains_key(*key))
+}
+
+/// The power state that the spec asks for.
+pub fn wanted_power(vm: &VirtualMachine) -> PowerState {
+    if wants_power(vm) {
+        PowerState::On
+    } else if vm.spec.power_state.as_deref() == Some(SUSPENDED) {
+        PowerState::Suspended
+    } else {
+        PowerState::Off
+    }
+}
+
+/// What is to be done for `vm`.
+pub fn plan(vm: &VirtualMachine, facts: &Facts) -> Result<Plan, Blocked> {
+    match &facts.found {
+        Found::Unknown(problem) => Err(Blocked::Provider(problem.clone())),
+        Found::Nowhere(unmet) => Err(Blocked::Unmet(unmet.clone())),
+        Found::Anothers(claim) => Err(Blocked::Claimed(claim.clone())),
+        Found::Lost => Err(Blocked::Lost),
+        Found::Moved(machine) => Err(Blocked::Moved(machine.moref.id().to_owned())),
+        Found::Ours(machine) => Ok(power(vm, machine)),
+        Found::Nothing(nothing) => made_of(vm, facts, nothing).map(Box::new).map(Plan::Clone),
+    }
+}
+
+fn power(vm: &VirtualMachine, machine: &Vm) -> Plan {
+    let wanted = wanted_power(vm);
+    match machine.power_state {
+        // A machine that is off can't be suspended: off is as near as it gets.
+        Some(PowerState::Off) if wanted == PowerState::Suspended => Plan::Settled,
+        Some(is) if is != wanted => Plan::Power(machine.moref.clone(), wanted),
+        // A machine that can't be reached can't be told anything either.
+        Some(_) | None => Plan::Settled,
+    }
+}
+
+fn made_of(vm: &VirtualMachine, facts: &Facts, nothing: &Nothing) -> Result<Intent, Blocked> {
+    // No `..`: a need that nobody looks at must not compile.
+    let Needs { class, image, storage, network, bootstrap, place } = &nothing.needs;
+    if let Some(unmet) = nothing.needs.first_unmet() {
+        return Err(Blocked::Unmet(unmet.clone()));
+    }
+    let unmet = |unmet: &Unmet| Blocked::Unmet(unmet.clone());
+    storage.as_ref().map_err(unmet)?;
+    let parts = Parts {
+        identity: facts.identity,
+        mark: &facts.mark,
+        size: class.as_ref().map_err(unmet)?,
+        template: image.as_ref().map_err(unmet)?,
+        cards: network.as_ref().map_err(unmet)?,
+        bootstrap: bootstrap.as_ref().map_err(unmet)?,
+        place: place.as_ref().map_err(unmet)?,
+        datastore: nothing.datastore.as_ref(),
+    };
+    Ok(intent(vm, &parts))
+}

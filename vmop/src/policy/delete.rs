@@ -1,0 +1,93 @@
+//! The end of a policy: its pool and its folder go once nothing is in them.
+//!
+//! vCenter destroys a folder with everything in it. So nobody may be in it: no object of ours that
+//! names the policy, and no machine that vCenter shows there at this moment.
+
+use api::names::{annotation, finalizer};
+use api::vmop::VirtualMachineSetResourcePolicy;
+use kit::Next;
+use kit::index::key;
+use kube::ResourceExt;
+use vsphere::{MoRef, Vm};
+
+use super::act::{folder_name, pool_name};
+use super::{Context, Error};
+use crate::machine::gather;
+use crate::provider::{Site, mark};
+
+/// Lets the object go once its pool and folder are gone, or are somebody else's home too.
+pub async fn delete(policy: &VirtualMachineSetResourcePolicy, ctx: &Context) -> Result<Next, Error> {
+    let moved = policy.annotations().contains_key(annotation::DELETE_FOR_MOVE);
+    let ours = policy.finalizers().iter().any(|there| there == finalizer::RESOURCE_POLICY);
+    if moved || !ours {
+        return Ok(Next::OnChange);
+    }
+    let namespace = policy.namespace().unwrap_or_default();
+    let key = key(Some(&namespace), &policy.name_any());
+    let users = ctx.caches.by_policy.refs(&key).len();
+    if users > 0 {
+        return Err(Error::Occupied(format!(
+            "{users} VirtualMachines still use the policy. Delete them first"
+        )));
+    }
+    let site = ctx.provider.site().map_err(Error::Provider)?;
+    site.set_policy(&key, None);
+    if let Ok(home) = gather::home(&namespace, &site, &ctx.caches) {
+        if let Some(name) = pool_name(policy) {
+            removed(&home.pool, name, "vm", "resourcePool", &namespace, &site).await?;
+        }
+        if let Some(name) = folder_name(policy) {
+            removed(&home.folder, name, "childEntity", "childEntity", &namespace, &site).await?;
+        }
+    }
+    ctx.api.remove_finalizer(policy, finalizer::RESOURCE_POLICY).await?;
+    Ok(Next::OnChange)
+}
+
+/// The child of that name is gone; one that others use stays.
+async fn removed(
+    parent: &MoRef,
+    name: &str,
+    machines: &str,
+    children: &str,
+    namespace: &str,
+    site: &Site,
+) -> Result<(), Error> {
+    let Some(child) = site.client.find_child(parent, name).await? else { return Ok(()) };
+    if !matches!(child.kind(), "Folder" | "ResourcePool") {
+        return Ok(());
+    }
+    let read = match site.client.retrieve(std::slice::from_ref(&child), &[machines, children]).await {
+        Ok(read) => read,
+        Err(error) if error.is_not_found() => return Ok(()),
+        Err(error) => return Err(error.into()),
+    };
+    let inside: Vec<_> = read
+        .iter()
+        .flat_map(|object| object.get(machines).items().iter().chain(object.get(children).items()))
+        .filter_map(|item| item.as_moref().cloned())
+        .collect();
+    if inside.iter().any(|object| ours(object, namespace, site)) {
+        return Err(Error::Occupied(format!("Machines are still in {name} ({child}) in vCenter")));
+    }
+    if !inside.is_empty() {
+        tracing::info!(%child, "others use it: it stays");
+        return Ok(());
+    }
+    let done = async {
+        let task = site.client.destroy(&child).await?;
+        site.inventory.task(&task).await
+    };
+    match done.await {
+        Err(error) if !error.is_not_found() => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
+fn ours(object: &MoRef, namespace: &str, site: &Site) -> bool {
+    let owned = |vm: &Vm| {
+        mark::owner(vm, &site.settings.stack)
+            .is_some_and(|owner| owner.namespace.as_deref() == Some(namespace))
+    };
+    site.inventory.vm(object).present().is_some_and(|vm| owned(&vm))
+}

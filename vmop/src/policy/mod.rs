@@ -1,0 +1,145 @@
+//! VirtualMachineSetResourcePolicy: a folder and a resource pool for a set of machines.
+//!
+//! Both are made below the namespace's own, under the names that the spec gives: a lost answer is
+//! found again by name. Cluster modules are not made yet; their part of the status stays empty.
+
+mod act;
+mod delete;
+pub mod status;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::names::finalizer;
+use api::vmop::{VirtualMachine, VirtualMachineSetResourcePolicy};
+use kit::apply::Api;
+use kit::events::Events;
+use kit::index::key;
+use kit::{Family, Next, Outcome};
+use kube::ResourceExt;
+
+use crate::caches::Caches;
+use crate::machine::needs::Unmet;
+use crate::machine::{gather, plan};
+use crate::provider::{Problem, Provider};
+use crate::wake::Waker;
+
+/// While machines are in the way of a deletion, vCenter is asked again this often.
+const OCCUPIED: Duration = Duration::from_secs(5);
+
+/// What reconciles of policies work with.
+pub struct Context {
+    /// Writes as this controller.
+    pub api: Api,
+    /// Events of this controller.
+    pub events: Events,
+    /// The vCenter.
+    pub provider: Arc<Provider>,
+    /// What is watched.
+    pub caches: Caches,
+    /// Wakes the machines of a policy that was realised.
+    pub machines: Waker<VirtualMachine>,
+}
+
+/// Why a pass did not come through.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// vCenter can't be used now.
+    #[error("{0}")]
+    Provider(Problem),
+    /// Something is missing or wrong, and somebody must act.
+    #[error("{}", .0.message)]
+    Unmet(Unmet),
+    /// Machines are still in it.
+    #[error("{0}")]
+    Occupied(String),
+    /// vCenter did not do it.
+    #[error("{0}")]
+    Vcenter(#[from] vsphere::Error),
+    /// The API server did not do it.
+    #[error("API server: {0}")]
+    Api(#[from] kube::Error),
+}
+
+impl Family for Error {
+    fn outcome(&self) -> Outcome {
+        match self {
+            Self::Provider(_) => Outcome::Waiting(None),
+            Self::Unmet(unmet) => Outcome::Waiting(unmet.unwatched.then_some(OCCUPIED * 6)),
+            Self::Occupied(_) => Outcome::Waiting(Some(OCCUPIED)),
+            Self::Vcenter(_) => Outcome::Failed,
+            Self::Api(error) => Outcome::of(error),
+        }
+    }
+
+    fn label(&self) -> &'static str {
+        match self {
+            Self::Provider(_) => "Provider",
+            Self::Unmet(_) => "Unmet",
+            Self::Occupied(_) => "Occupied",
+            Self::Vcenter(_) => "Vcenter",
+            Self::Api(_) => "Api",
+        }
+    }
+}
+
+/// Brings one policy's folder and pool to what the spec says.
+pub async fn reconcile(
+    policy: Arc<VirtualMachineSetResourcePolicy>,
+    ctx: Arc<Context>,
+) -> Result<Next, Error> {
+    if plan::paused(&*policy) {
+        return Ok(Next::OnChange);
+    }
+    if policy.metadata.deletion_timestamp.is_some() {
+        let result = delete::delete(&policy, &ctx).await;
+        if let Err(error) = &result {
+            report(&policy, None, Some(error), &ctx).await?;
+        }
+        return result;
+    }
+    let policy = match ctx.api.add_finalizer(&*policy, finalizer::RESOURCE_POLICY).await? {
+        Some(policy) => Arc::new(policy),
+        None => policy,
+    };
+    let realised = realised(&policy, &ctx).await;
+    report(&policy, realised.as_ref().ok(), realised.as_ref().err(), &ctx).await?;
+    realised.map(|_| Next::OnChange)
+}
+
+async fn realised(policy: &VirtualMachineSetResourcePolicy, ctx: &Context) -> Result<act::Realised, Error> {
+    let site = ctx.provider.site().map_err(Error::Provider)?;
+    let namespace = policy.namespace().unwrap_or_default();
+    let home = gather::home(&namespace, &site, &ctx.caches).map_err(Error::Unmet)?;
+    let key = key(Some(&namespace), &policy.name_any());
+    let realised = act::realised(policy, &home, site.policy(&key), &site).await?;
+    if site.set_policy(&key, Some(realised.place.clone())) {
+        ctx.caches.by_policy.refs(&key).into_iter().for_each(|vm| ctx.machines.wake(vm));
+    }
+    Ok(realised)
+}
+
+async fn report(
+    policy: &VirtualMachineSetResourcePolicy,
+    realised: Option<&act::Realised>,
+    error: Option<&Error>,
+    ctx: &Context,
+) -> Result<(), Error> {
+    if matches!(error, Some(Error::Api(_))) {
+        return Ok(());
+    }
+    let old = policy.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+    let mut status = status::status(policy, realised, error);
+    status.conditions = kit::status::settle(old, status.conditions, jiff::Timestamp::now());
+    if ctx.api.patch_status(policy, &status).await? {
+        ctx.events.transitions(policy, old, &status.conditions, |condition| {
+            condition.severity.as_deref() == Some(api::conditions::ERROR)
+        });
+        if error.is_some() {
+            // Machines that wait for it say why it does not come.
+            let key = key(policy.metadata.namespace.as_deref(), &policy.name_any());
+            ctx.caches.by_policy.refs(&key).into_iter().for_each(|vm| ctx.machines.wake(vm));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,186 @@
+//! TCP readiness probes, outside the reconciles: a reconcile sets the target and reads the verdict.
+//!
+//! A verdict that changes wakes its object; one that holds costs nothing but the connection. Until a
+//! target has answered once it is asked every second, so that a node is not late by a whole period.
+
+pub mod address;
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use address::AddressMap;
+use parking_lot::Mutex;
+use tokio::net::TcpStream;
+use tokio::sync::{Semaphore, mpsc};
+use tokio::task::JoinHandle;
+
+/// Connections that may be opening at one time.
+const AT_ONCE: usize = 64;
+/// How soon a target that does not answer is asked again, if its period is not shorter.
+const IMPATIENT: Duration = Duration::from_secs(1);
+
+/// What to dial and how often.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// Address as the VM reports it.
+    pub address: IpAddr,
+    /// TCP port.
+    pub port: u16,
+    /// Time between two probes of a target that answers.
+    pub period: Duration,
+    /// Time after which an attempt counts as failed.
+    pub timeout: Duration,
+}
+
+/// What the probe says of its target.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Verdict {
+    /// Not asked yet.
+    #[default]
+    Unknown,
+    /// The port accepts connections.
+    Answers,
+    /// The port does not: why.
+    Silent(String),
+}
+
+/// Probes the targets of every object and tells which verdicts changed.
+pub struct Prober<K> {
+    probes: Mutex<HashMap<K, Probe>>,
+    maps: Vec<AddressMap>,
+    gate: Arc<Semaphore>,
+    changed: mpsc::UnboundedSender<K>,
+}
+
+struct Probe {
+    target: Target,
+    verdict: Arc<Mutex<Verdict>>,
+    task: JoinHandle<()>,
+}
+
+impl Drop for Probe {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl<K: Clone + Eq + Hash + Send + 'static> Prober<K> {
+    /// A prober without targets; the receiver yields every object whose verdict changed.
+    pub fn new(maps: Vec<AddressMap>) -> (Self, mpsc::UnboundedReceiver<K>) {
+        let (changed, receiver) = mpsc::unbounded_channel();
+        let gate = Arc::new(Semaphore::new(AT_ONCE));
+        (Self { probes: Mutex::default(), maps, gate, changed }, receiver)
+    }
+
+    /// The object is probed at `target` from now on, or not at all; returns the verdict so far.
+    pub fn aim(&self, object: &K, target: Option<Target>) -> Verdict {
+        let mut probes = self.probes.lock();
+        let Some(target) = target else {
+            probes.remove(object);
+            return Verdict::Unknown;
+        };
+        if let Some(probe) = probes.get(object).filter(|probe| probe.target == target) {
+            return probe.verdict.lock().clone();
+        }
+        let verdict = Arc::new(Mutex::new(Verdict::Unknown));
+        let address = self.maps.iter().fold(target.address, |address, map| map.dial(address));
+        let watch = watch(
+            SocketAddr::new(address, target.port),
+            target,
+            Arc::clone(&verdict),
+            Arc::clone(&self.gate),
+            self.changed.clone(),
+            object.clone(),
+        );
+        probes.insert(object.clone(), Probe { target, verdict, task: tokio::spawn(watch) });
+        Verdict::Unknown
+    }
+}
+
+async fn watch<K: Clone>(
+    dial: SocketAddr,
+    target: Target,
+    verdict: Arc<Mutex<Verdict>>,
+    gate: Arc<Semaphore>,
+    changed: mpsc::UnboundedSender<K>,
+    object: K,
+) {
+    let mut failures = 0;
+    loop {
+        let result = match gate.acquire().await {
+            Ok(_permit) => attempt(dial, target.timeout).await,
+            Err(_closed) => return,
+        };
+        failures = if result.is_ok() { 0 } else { failures + 1 };
+        let old = verdict.lock().clone();
+        let (new, pause) = judged(&old, result, failures, target.period);
+        if new != old {
+            *verdict.lock() = new;
+            if changed.send(object.clone()).is_err() {
+                return;
+            }
+        }
+        tokio::time::sleep(pause).await;
+    }
+}
+
+async fn attempt(dial: SocketAddr, limit: Duration) -> Result<(), String> {
+    match tokio::time::timeout(limit, TcpStream::connect(dial)).await {
+        Ok(Ok(_stream)) => Ok(()),
+        Ok(Err(error)) => Err(error.kind().to_string()),
+        Err(_elapsed) => Err(format!("no answer within {} s", limit.as_secs())),
+    }
+}
+
+/// The new verdict, and how long to wait before asking again.
+///
+/// A target that answered must fail twice in a row, so that one lost packet takes no node out of service.
+fn judged(old: &Verdict, result: Result<(), String>, failures: u32, period: Duration) -> (Verdict, Duration) {
+    match result {
+        Ok(()) => (Verdict::Answers, period),
+        Err(_) if *old == Verdict::Answers && failures < 2 => (Verdict::Answers, period.min(IMPATIENT)),
+        Err(why) => (Verdict::Silent(why), period.min(IMPATIENT)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PERIOD: Duration = Duration::from_secs(10);
+
+    #[test]
+    fn one_lost_packet_takes_no_node_out() {
+        let silent = Verdict::Silent("connection refused".into());
+        let refused = || Err("connection refused".to_owned());
+        for (old, result, failures, new, pause) in [
+            (Verdict::Unknown, Ok(()), 0, Verdict::Answers, PERIOD),
+            (Verdict::Unknown, refused(), 1, silent.clone(), IMPATIENT),
+            (silent.clone(), Ok(()), 0, Verdict::Answers, PERIOD),
+            (Verdict::Answers, refused(), 1, Verdict::Answers, IMPATIENT),
+            (Verdict::Answers, refused(), 2, silent.clone(), IMPATIENT),
+        ] {
+            assert_eq!(judged(&old, result, failures, PERIOD), (new, pause));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_verdict_wakes_its_object() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let map = "10.0.0.0/8=127.0.0.0/8".parse().unwrap();
+        let (prober, mut changed) = Prober::new(vec![map]);
+        let target = Target {
+            address: "10.0.0.1".parse().unwrap(),
+            port: listener.local_addr().unwrap().port(),
+            period: PERIOD,
+            timeout: PERIOD,
+        };
+        assert_eq!(prober.aim(&"vm", Some(target)), Verdict::Unknown);
+        assert_eq!(changed.recv().await, Some("vm"));
+        assert_eq!(prober.aim(&"vm", Some(target)), Verdict::Answers);
+        assert_eq!(prober.aim(&"vm", None), Verdict::Unknown);
+    }
+}

@@ -1,0 +1,250 @@
+//! What the administrator configured: one ConfigMap and one Secret, named and keyed as vm-operator's.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// The ConfigMap in the operator's own namespace that says which vCenter to use.
+pub const CONFIG_MAP: &str = "vsphere.provider.config.vmoperator.vmware.com";
+
+/// How the vCenter's certificate is judged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Trust {
+    /// By the CA bundle in this file (`CAFilePath`).
+    CaFile(String),
+    /// By its SHA-256 fingerprint (`Thumbprint`).
+    Thumbprint(String),
+    /// Not at all (`InsecureSkipTLSVerify`).
+    Nobody,
+    /// By the CAs of the web.
+    Public,
+}
+
+/// The provider configuration, complete and checked.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// Host name or address of the vCenter (`VcPNID`).
+    pub host: String,
+    /// Port of the vCenter (`VcPort`).
+    pub port: u16,
+    /// MoID of the datacenter (`Datacenter`).
+    pub datacenter: String,
+    /// Name of the datastore VMs are made on (`Datastore`); the image's own where it is empty.
+    pub datastore: Option<String>,
+    /// Port group of a VM that names none, and of NSX networks where there is no NSX (`Network`).
+    pub network: Option<String>,
+    /// UUID of the content library that holds the images (`ContentSource`).
+    pub library: Option<String>,
+    /// MoID of the folder for golden templates (`Folder`); else the namespace's.
+    pub folder: Option<String>,
+    /// MoID of the pool for golden templates (`ResourcePool`); else the namespace's.
+    pub resource_pool: Option<String>,
+    /// Whether a VM without a storage class is refused (`StorageClassRequired`).
+    pub storage_class_required: bool,
+    /// Marks what this stack made (`StackID`), so that two stacks can share a folder.
+    pub stack: String,
+    /// How the certificate is judged.
+    pub trust: Trust,
+    /// User name from the credentials Secret.
+    pub username: String,
+    /// Password from the credentials Secret.
+    pub password: String,
+}
+
+impl fmt::Debug for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Settings({}, datacenter {})", self.address(), self.datacenter)
+    }
+}
+
+/// A configuration that can't be used, with the object and key to mend.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigProblem {
+    /// The ConfigMap is not there.
+    #[error(
+        "ConfigMap {0}/{CONFIG_MAP} does not exist. Create it with VcPNID, Datacenter and VcCredsSecretName"
+    )]
+    NoConfigMap(String),
+    /// A key the operator can't do without is missing or empty.
+    #[error("ConfigMap {0}/{CONFIG_MAP} has no {1}. Add the key")]
+    NoKey(String, &'static str),
+    /// A key has a value that can't be read.
+    #[error("ConfigMap {0}/{CONFIG_MAP}: {1} is {2:?}, which is not {3}")]
+    BadKey(String, &'static str, String, &'static str),
+    /// The Secret with the credentials is not there.
+    #[error(
+        "Secret {0}/{1} (VcCredsSecretName) does not exist. Create it with the keys username and password"
+    )]
+    NoSecret(String, String),
+    /// The Secret lacks a key.
+    #[error("Secret {0}/{1} (VcCredsSecretName) has no {2}. Add the key")]
+    NoCredential(String, String, &'static str),
+}
+
+/// The ConfigMap's own part: everything but the credentials.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Map<'a> {
+    namespace: &'a str,
+    data: &'a BTreeMap<String, String>,
+}
+
+impl<'a> Map<'a> {
+    /// The data of the ConfigMap in `namespace`; `None` where there is no such ConfigMap.
+    pub fn new(
+        namespace: &'a str,
+        data: Option<&'a BTreeMap<String, String>>,
+    ) -> Result<Self, ConfigProblem> {
+        let data = data.ok_or_else(|| ConfigProblem::NoConfigMap(namespace.to_owned()))?;
+        Ok(Self { namespace, data })
+    }
+
+    /// Name of the Secret with user name and password.
+    pub fn credentials_secret(&self) -> Result<&'a str, ConfigProblem> {
+        self.required("VcCredsSecretName")
+    }
+
+    /// The settings, with the credentials out of the Secret; `None` where there is no Secret.
+    pub fn settings(&self, secret: Option<&BTreeMap<String, Vec<u8>>>) -> Result<Settings, ConfigProblem> {
+        let name = self.credentials_secret()?;
+        let secret = secret.ok_or_else(|| ConfigProblem::NoSecret(self.namespace.into(), name.into()))?;
+        let credential = |key: &'static str| {
+            secret
+                .get(key)
+                .and_then(|value| std::str::from_utf8(value).ok())
+                .filter(|value| !value.is_empty())
+                .map(str::to_owned)
+                .ok_or_else(|| ConfigProblem::NoCredential(self.namespace.into(), name.into(), key))
+        };
+        Ok(Settings {
+            host: self.required("VcPNID")?.to_owned(),
+            port: self.port()?,
+            datacenter: self.required("Datacenter")?.to_owned(),
+            datastore: self.optional("Datastore"),
+            network: self.optional("Network"),
+            library: self.optional("ContentSource"),
+            folder: self.optional("Folder"),
+            resource_pool: self.optional("ResourcePool"),
+            storage_class_required: self.flag("StorageClassRequired")?,
+            stack: self.optional("StackID").unwrap_or_default(),
+            trust: self.trust()?,
+            username: credential("username")?,
+            password: credential("password")?,
+        })
+    }
+
+    fn optional(&self, key: &str) -> Option<String> {
+        self.data.get(key).map(|value| value.trim()).filter(|value| !value.is_empty()).map(str::to_owned)
+    }
+
+    fn required(&self, key: &'static str) -> Result<&'a str, ConfigProblem> {
+        self.data
+            .get(key)
+            .map(|value| value.trim())
+            .filter(|value| !value.is_empty())
+            .ok_or_else(|| ConfigProblem::NoKey(self.namespace.to_owned(), key))
+    }
+
+    fn port(&self) -> Result<u16, ConfigProblem> {
+        let Some(port) = self.optional("VcPort") else { return Ok(443) };
+        port.parse()
+            .map_err(|_| ConfigProblem::BadKey(self.namespace.into(), "VcPort", port, "a port number"))
+    }
+
+    fn flag(&self, key: &'static str) -> Result<bool, ConfigProblem> {
+        match self.optional(key).as_deref() {
+            None | Some("false") => Ok(false),
+            Some("true") => Ok(true),
+            Some(other) => {
+                Err(ConfigProblem::BadKey(self.namespace.into(), key, other.into(), "\"true\" or \"false\""))
+            }
+        }
+    }
+
+    fn trust(&self) -> Result<Trust, ConfigProblem> {
+        if let Some(thumbprint) = self.optional("Thumbprint") {
+            return Ok(Trust::Thumbprint(thumbprint));
+        }
+        if self.flag("InsecureSkipTLSVerify")? {
+            return Ok(Trust::Nobody);
+        }
+        Ok(self.optional("CAFilePath").map_or(Trust::Public, Trust::CaFile))
+    }
+}
+
+impl Settings {
+    /// `host:port`, for people.
+    pub fn address(&self) -> String {
+        if self.host.contains(':') && !self.host.starts_with('[') {
+            format!("[{}]:{}", self.host, self.port)
+        } else {
+            format!("{}:{}", self.host, self.port)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn data(extra: &[(&str, &str)]) -> BTreeMap<String, String> {
+        [("VcPNID", "vc.example.com"), ("Datacenter", "datacenter-2"), ("VcCredsSecretName", "creds")]
+            .iter()
+            .chain(extra)
+            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+            .collect()
+    }
+
+    fn secret() -> BTreeMap<String, Vec<u8>> {
+        [("username", "u"), ("password", "p")].map(|(k, v)| (k.to_owned(), v.as_bytes().to_vec())).into()
+    }
+
+    #[test]
+    fn defaults_are_vm_operators() {
+        let data = data(&[]);
+        let settings = Map::new("ns", Some(&data)).unwrap().settings(Some(&secret())).unwrap();
+        assert_eq!(
+            (settings.port, settings.trust, settings.storage_class_required),
+            (443, Trust::Public, false)
+        );
+        assert_eq!(settings.library, None);
+    }
+
+    #[test]
+    fn a_fingerprint_wins_over_skipping() {
+        let data = data(&[("Thumbprint", "aa:bb"), ("InsecureSkipTLSVerify", "true"), ("CAFilePath", "/ca")]);
+        let settings = Map::new("ns", Some(&data)).unwrap().settings(Some(&secret())).unwrap();
+        assert_eq!(settings.trust, Trust::Thumbprint("aa:bb".into()));
+    }
+
+    #[test]
+    fn problems_name_object_key_and_remedy() {
+        let said = |data: Option<&BTreeMap<String, String>>, secret: Option<&BTreeMap<String, Vec<u8>>>| {
+            Map::new("ns", data).and_then(|map| map.settings(secret)).unwrap_err().to_string()
+        };
+        let good = data(&[]);
+        let bad_port = data(&[("VcPort", "x")]);
+        let bad_flag = data(&[("InsecureSkipTLSVerify", "yes")]);
+        let mut keyless = data(&[]);
+        keyless.remove("Datacenter");
+        let empty = BTreeMap::new();
+        insta::assert_snapshot!(
+            [
+                said(None, None),
+                said(Some(&keyless), Some(&secret())),
+                said(Some(&bad_port), Some(&secret())),
+                said(Some(&bad_flag), Some(&secret())),
+                said(Some(&good), None),
+                said(Some(&good), Some(&empty)),
+            ]
+            .join("\n")
+        );
+    }
+
+    #[test]
+    fn the_password_is_not_printed() {
+        let mut secret = secret();
+        secret.insert("password".into(), b"hunter2".to_vec());
+        let data = data(&[]);
+        let settings = Map::new("ns", Some(&data)).unwrap().settings(Some(&secret)).unwrap();
+        assert!(!format!("{settings:?}").contains("hunter2"));
+    }
+}

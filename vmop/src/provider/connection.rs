@@ -1,0 +1,195 @@
+//! Keeps the provider connected: reads the configuration, connects, waits out failures, starts anew.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::stream::BoxStream;
+use futures::{Stream, StreamExt};
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kit::retry::Failures;
+use kube::runtime::{WatchStreamExt, watcher};
+use kube::{Api, Client};
+use tokio::sync::watch;
+use vsphere::{Config, Credentials, Inventory, Metrics};
+
+use super::config::{CONFIG_MAP, ConfigProblem, Map, Settings, Trust};
+use super::{Problem, Provider, Site, State};
+
+/// vCenter locks an account after a few wrong passwords, so refused logins are repeated slowly.
+const REFUSED: (Duration, Duration) = (Duration::from_secs(30), Duration::from_mins(5));
+const UNREACHABLE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(1));
+
+type Known = Option<Result<Settings, ConfigProblem>>;
+
+/// Keeps `provider` connected to the vCenter that the configuration in `namespace` names, until dropped.
+///
+/// Any change of the configuration or the credentials ends the old connection and makes a new one.
+pub async fn keep(
+    provider: Arc<Provider>,
+    client: Client,
+    namespace: String,
+    metrics: Metrics,
+    wake: super::golden::Wake,
+) {
+    let (sender, mut settings) = watch::channel(None);
+    let reading = read(client, namespace, sender);
+    let connecting = async {
+        while settings.changed().await.is_ok() {
+            let known = settings.borrow_and_update().clone();
+            match known {
+                None => {}
+                Some(Err(problem)) => provider.broken(Problem(problem.to_string())),
+                Some(Ok(wanted)) => serve(&provider, &wanted, &metrics, &wake, &mut settings).await,
+            }
+        }
+    };
+    tokio::join!(reading, connecting);
+}
+
+/// Connects and stays connected until the settings change.
+async fn serve(
+    provider: &Provider,
+    wanted: &Settings,
+    metrics: &Metrics,
+    wake: &super::golden::Wake,
+    settings: &mut watch::Receiver<Known>,
+) {
+    let site = tokio::select! {
+        site = connected(provider, wanted, metrics, wake) => site,
+        changed = differs(settings, wanted) => return changed,
+    };
+    tracing::info!(vcenter = %wanted.address(), version = site.client.about().version, "connected");
+    provider.state.send_replace(State::Connected(Arc::clone(&site)));
+    differs(settings, wanted).await;
+    provider.state.send_replace(State::Starting);
+    site.leave().await;
+}
+
+/// Resolves when the settings are other ones; leaves them marked as changed.
+async fn differs(settings: &mut watch::Receiver<Known>, wanted: &Settings) {
+    // The sender lives as long as this does.
+    let _ = settings.wait_for(|now| !matches!(now, Some(Ok(now)) if now == wanted)).await;
+    settings.mark_changed();
+}
+
+async fn connected(
+    provider: &Provider,
+    settings: &Settings,
+    metrics: &Metrics,
+    wake: &super::golden::Wake,
+) -> Arc<Site> {
+    let unreachable = Failures::new(UNREACHABLE.0, UNREACHABLE.1);
+    let refused = Failures::new(REFUSED.0, REFUSED.1);
+    loop {
+        let (problem, slow) = match config(settings, metrics) {
+            Ok(config) => match vsphere::Client::connect(config).await {
+                Ok(client) => {
+                    let inventory =
+                        Inventory::start(client.clone(), Vec::new(), vsphere::inventory::Options::default());
+                    return Site::new(settings.clone(), client, inventory, Arc::clone(wake));
+                }
+                Err(error) => {
+                    let slow = matches!(error.kind(), vsphere::Kind::InvalidLogin);
+                    (Problem::of(&settings.address(), &error), slow)
+                }
+            },
+            Err(problem) => (problem, false),
+        };
+        provider.broken(problem);
+        let delay = if slow { refused.next(()) } else { unreachable.next(()) };
+        tokio::time::sleep(delay).await;
+    }
+}
+
+fn config(settings: &Settings, metrics: &Metrics) -> Result<Config, Problem> {
+    let trust = match &settings.trust {
+        Trust::CaFile(path) => {
+            let pem = std::fs::read_to_string(path)
+                .map_err(|error| Problem(format!("ConfigMap {CONFIG_MAP}: CAFilePath {path}: {error}")))?;
+            vsphere::Trust::CaBundle(pem)
+        }
+        Trust::Thumbprint(text) => vsphere::Trust::Thumbprint(
+            text.parse().map_err(|error| Problem(format!("ConfigMap {CONFIG_MAP}: Thumbprint: {error}")))?,
+        ),
+        Trust::Nobody => vsphere::Trust::Insecure,
+        Trust::Public => vsphere::Trust::System,
+    };
+    let credentials =
+        Credentials { username: settings.username.clone(), password: settings.password.clone().into() };
+    let base = Config::new(settings.host.clone(), "", "");
+    Ok(Config { port: settings.port, credentials, trust, metrics: metrics.clone(), ..base })
+}
+
+/// Follows the ConfigMap and the Secret that it names, and publishes what they come to.
+async fn read(client: Client, namespace: String, known: watch::Sender<Known>) {
+    let mut maps = followed::<ConfigMap>(&client, &namespace, CONFIG_MAP);
+    let mut secrets: Option<(String, BoxStream<'static, Option<Secret>>)> = None;
+    let (mut map, mut secret): (Option<Option<ConfigMap>>, Option<Option<Secret>>) = (None, None);
+    loop {
+        tokio::select! {
+            Some(seen) = maps.next() => map = Some(seen),
+            Some(seen) = next(secrets.as_mut()) => secret = Some(seen),
+            else => return,
+        }
+        let Some(map) = &map else { continue };
+        let parsed = Map::new(&namespace, map.as_ref().and_then(|map| map.data.as_ref()));
+        let name = parsed.as_ref().ok().and_then(|map| map.credentials_secret().ok());
+        if secrets.as_ref().map(|(name, _)| name.as_str()) != name {
+            secret = None;
+            secrets = name.map(|name| (name.to_owned(), followed(&client, &namespace, name)));
+        }
+        let settings = match (parsed, name, &secret) {
+            (Ok(_), Some(_), None) => continue,
+            (Ok(map), _, secret) => map.settings(secret.as_ref().and_then(credentials).as_ref()),
+            (Err(problem), ..) => Err(problem),
+        };
+        known.send_if_modified(|old| {
+            let new = Some(settings);
+            let changed = *old != new;
+            *old = new;
+            changed
+        });
+    }
+}
+
+fn credentials(secret: &Option<Secret>) -> Option<BTreeMap<String, Vec<u8>>> {
+    let data = secret.as_ref()?.data.clone().unwrap_or_default();
+    Some(data.into_iter().map(|(key, value)| (key, value.0)).collect())
+}
+
+async fn next<T>(stream: Option<&mut (String, BoxStream<'static, T>)>) -> Option<T> {
+    match stream {
+        Some((_, stream)) => stream.next().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// One object as it comes, changes and goes. Only this one is watched and kept: it may be a Secret.
+fn followed<K>(client: &Client, namespace: &str, name: &str) -> BoxStream<'static, Option<K>>
+where
+    K: kube::Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
+        + Clone
+        + serde::de::DeserializeOwned
+        + std::fmt::Debug
+        + Send
+        + 'static,
+{
+    let api = Api::<K>::namespaced(client.clone(), namespace);
+    let named = name.to_owned();
+    quiet(watcher::watch_object(api, name).default_backoff(), named).boxed()
+}
+
+fn quiet<K>(
+    stream: impl Stream<Item = watcher::Result<Option<K>>> + Send + 'static,
+    name: String,
+) -> impl Stream<Item = Option<K>> + Send + 'static
+where
+    K: Send + 'static,
+{
+    stream.filter_map(move |item| {
+        let seen =
+            item.inspect_err(|error| tracing::warn!(name, %error, "watch interrupted; trying again")).ok();
+        async move { seen }
+    })
+}

@@ -1,0 +1,251 @@
+//! Golden templates: a library image deployed once, from which every machine is a linked clone.
+//!
+//! A template is made in four steps: deploy, mark, snapshot, mark as template. A crash may come
+//! between any two, and two leaders may be at it for a moment. So the name says what it is made of
+//! (vCenter keeps names in a folder apart), every step looks first whether it is done, and whoever
+//! finds a half-made one finishes it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kit::retry::Failures;
+use parking_lot::Mutex;
+use vsphere::automation::Deploy;
+use vsphere::inventory::Presence;
+use vsphere::{ConfigSpec, EthernetCard, Kind, MoRef, Vm};
+
+use super::{Place, Problem, Site, mark};
+
+/// How long vCenter may copy an image's disks.
+const DEPLOY: Duration = Duration::from_hours(2);
+/// How long the stream may take to tell of a machine that vCenter has made.
+const ENTER: Duration = Duration::from_secs(30);
+const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(5));
+/// vCenter takes no longer names.
+const LONGEST_NAME: usize = 80;
+const SNAPSHOT: &str = "golden";
+
+/// Wakes whoever waits for the image of that name.
+pub type Wake = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// What a template is made of, and where.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Recipe {
+    /// Name of the VirtualMachineImage.
+    pub image: String,
+    /// The library item.
+    pub item: String,
+    /// The version of the item's files.
+    pub content: String,
+    /// Folder and pool.
+    pub place: Place,
+    /// The datastore; `None` leaves the choice to vCenter.
+    pub datastore: Option<MoRef>,
+}
+
+/// A template that is ready to be cloned.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Template {
+    /// The template.
+    pub moref: MoRef,
+    /// The snapshot that linked clones start from.
+    pub snapshot: MoRef,
+    /// Its network cards.
+    pub cards: Vec<EthernetCard>,
+}
+
+/// How far a template is.
+#[derive(Clone, Debug)]
+pub enum Progress {
+    /// It is being made.
+    Making,
+    /// It can't be made; it is tried again.
+    Failing(Problem),
+    /// It is ready.
+    Ready(Arc<Template>),
+}
+
+/// All templates of one vCenter.
+pub struct Goldens {
+    known: Mutex<HashMap<Recipe, Progress>>,
+    wake: Wake,
+}
+
+impl Goldens {
+    /// No template is known yet.
+    pub fn new(wake: Wake) -> Self {
+        Self { known: Mutex::default(), wake }
+    }
+
+    /// How far the template is; the first who asks starts its making.
+    pub fn ask(site: &Arc<Site>, recipe: &Recipe) -> Progress {
+        let mut known = site.goldens.known.lock();
+        match known.get(recipe) {
+            Some(Progress::Ready(template)) if site.inventory.vm(&template.moref) == Presence::Absent => {}
+            Some(progress) => return progress.clone(),
+            None => {}
+        }
+        known.insert(recipe.clone(), Progress::Making);
+        let (site, recipe) = (Arc::clone(site), recipe.clone());
+        tokio::spawn(async move {
+            let gone = site.gone.clone();
+            gone.run_until_cancelled(keep_making(&site, &recipe)).await;
+        });
+        Progress::Making
+    }
+
+    /// The template can't be cloned from: it is looked at anew when it is asked for again.
+    pub fn forget(&self, template: &MoRef) {
+        let mut known = self.known.lock();
+        known.retain(|_, progress| !matches!(progress, Progress::Ready(ready) if ready.moref == *template));
+    }
+
+    fn tell(&self, recipe: &Recipe, progress: Progress) {
+        self.known.lock().insert(recipe.clone(), progress);
+        (self.wake)(&recipe.image);
+    }
+}
+
+async fn keep_making(site: &Arc<Site>, recipe: &Recipe) {
+    let failures = Failures::new(RETRY.0, RETRY.1);
+    loop {
+        match make(site, recipe).await {
+            Ok(template) => {
+                tracing::info!(image = recipe.image, template = %template.moref, "template ready");
+                return site.goldens.tell(recipe, Progress::Ready(Arc::new(template)));
+            }
+            Err(problem) => {
+                tracing::warn!(image = recipe.image, %problem, "template not ready; trying again");
+                site.goldens.tell(recipe, Progress::Failing(problem));
+            }
+        }
+        tokio::time::sleep(failures.next(())).await;
+    }
+}
+
+/// Finds the template, or makes what is missing of it.
+async fn make(site: &Site, recipe: &Recipe) -> Result<Template, Problem> {
+    let fail = |error: vsphere::Error| site.problem(&error);
+    site.covers(&recipe.place.folder).await.map_err(fail)?;
+    let name = name(recipe, &site.settings.stack);
+    let vm = match site.inventory.by_name(&recipe.place.folder, &name) {
+        Presence::Present(vm) => vm,
+        Presence::Unknown => return Err(Problem("The inventory of vCenter is being read".into())),
+        Presence::Absent => deploy(site, recipe, &name).await.map_err(fail)?,
+    };
+    match mark::golden_state(&vm, &recipe.item, &recipe.content) {
+        mark::Golden::Marked => {}
+        mark::Golden::Unmarked => put_mark(site, recipe, &vm).await.map_err(fail)?,
+        mark::Golden::Anothers => {
+            return Err(Problem(format!(
+                "The name of the template of image {} is taken by the machine {}. Rename or remove that machine",
+                recipe.image,
+                mark::described(&vm)
+            )));
+        }
+    }
+    finish(site, &vm.moref).await.map_err(fail)
+}
+
+/// Deploys the image under that name; where somebody else is at it already, takes his.
+async fn deploy(site: &Site, recipe: &Recipe, name: &str) -> Result<Arc<Vm>, vsphere::Error> {
+    let deployment = Deploy {
+        item_id: recipe.item.clone(),
+        name: name.to_owned(),
+        annotation: Some(format!(
+            "Template of the image {}. Machines are linked to its disks.",
+            recipe.image
+        )),
+        pool: recipe.place.pool.clone(),
+        folder: recipe.place.folder.clone(),
+        host: None,
+        datastore: recipe.datastore.clone(),
+        profile: None,
+        provisioning: None,
+        networks: Vec::new(),
+    };
+    tracing::info!(image = recipe.image, name, "deploying");
+    let moref = match site.client.deploy_ovf(&deployment, DEPLOY).await {
+        Ok(moref) => moref,
+        Err(error) if matches!(error.kind(), Kind::DuplicateName { .. }) || error.outcome_unknown() => {
+            site.client.find_child(&recipe.place.folder, name).await?.ok_or(error)?
+        }
+        Err(error) => return Err(error),
+    };
+    site.inventory.entered(&moref, ENTER).await
+}
+
+async fn put_mark(site: &Site, recipe: &Recipe, vm: &Vm) -> Result<(), vsphere::Error> {
+    let spec = ConfigSpec {
+        managed_by: Some(mark::managed_by()),
+        extra_config: mark::golden(&recipe.item, &recipe.content, &site.settings.stack),
+        ..ConfigSpec::default()
+    };
+    let task = site.client.reconfigure_vm(&vm.moref, spec).await?;
+    site.inventory.task(&task).await.map(drop)
+}
+
+/// Takes the snapshot and makes the machine a template, whichever is missing.
+async fn finish(site: &Site, moref: &MoRef) -> Result<Template, vsphere::Error> {
+    const SNAPSHOT_PATH: &str = "snapshot.currentSnapshot";
+    let paths = [SNAPSHOT_PATH, "config.hardware.device", "config.template"];
+    let read = site.client.retrieve(std::slice::from_ref(moref), &paths).await?;
+    let Some(vm) = read.first() else {
+        return Err(
+            vsphere::Error::new("retrieve", Kind::NotFound { missing: Some(moref.clone()) }).on(moref)
+        );
+    };
+    let snapshot = match vm.get(SNAPSHOT_PATH).as_moref() {
+        Some(snapshot) => snapshot.clone(),
+        None => snapshot(site, moref).await?,
+    };
+    if vm.get("config.template").as_bool() != Some(true) {
+        site.client.mark_as_template(moref).await?;
+    }
+    let cards = vm.get("config.hardware.device").items().iter().filter_map(EthernetCard::read).collect();
+    Ok(Template { moref: moref.clone(), snapshot, cards })
+}
+
+async fn snapshot(site: &Site, moref: &MoRef) -> Result<MoRef, vsphere::Error> {
+    let task =
+        site.client.create_snapshot(moref, SNAPSHOT, "Machines are linked to it: do not remove.").await?;
+    let done = site.inventory.task(&task).await?;
+    done.moref().cloned().ok_or_else(|| {
+        let cause = "the task tells of no snapshot".to_owned();
+        vsphere::Error::new("CreateSnapshot_Task", Kind::Unexpected { cause }).on(moref)
+    })
+}
+
+/// The template's name: the image's, and a suffix that stands for all it is made of.
+pub fn name(recipe: &Recipe, stack: &str) -> String {
+    let datastore = recipe.datastore.as_ref().map_or("", MoRef::id);
+    let suffix = api::names::hash([recipe.item.as_str(), &recipe.content, datastore, stack]);
+    let room = LONGEST_NAME - suffix.len() - 1;
+    let mut image = recipe.image.as_str();
+    while image.len() > room {
+        image = &image[..image.floor_char_boundary(room)];
+    }
+    format!("{image}-{suffix}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn recipe(image: &str, content: &str) -> Recipe {
+        let place = Place { folder: MoRef::folder("group-v9"), pool: MoRef::pool("resgroup-9") };
+        Recipe { image: image.into(), item: "item".into(), content: content.into(), place, datastore: None }
+    }
+
+    #[test]
+    fn the_name_stands_for_the_recipe() {
+        let short = name(&recipe("photon-3", "1"), "s");
+        assert!(short.starts_with("photon-3-") && short.len() == "photon-3-".len() + 5);
+        assert_eq!(short, name(&recipe("photon-3", "1"), "s"));
+        assert_ne!(short, name(&recipe("photon-3", "2"), "s"));
+        assert_ne!(short, name(&recipe("photon-3", "1"), "t"));
+        let long = name(&recipe(&"x".repeat(200), "1"), "s");
+        assert_eq!(long.len(), LONGEST_NAME);
+    }
+}

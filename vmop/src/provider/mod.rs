@@ -1,0 +1,79 @@
+//! The one vCenter of this process: how it is reached, and everything it is asked.
+//!
+//! Reconciles ask for the [`Site`] and get it, or the [`Problem`] that keeps them waiting. Connecting,
+//! reconnecting after a change of the configuration, and waiting out a vCenter that does not answer
+//! happen here, once, whatever the number of objects.
+
+pub mod config;
+mod connection;
+pub mod golden;
+pub mod mark;
+mod site;
+
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+pub use connection::keep;
+pub use site::{Place, Site};
+
+/// Why vCenter can't be used now: what, where, and what to do.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Problem(pub String);
+
+impl Problem {
+    /// A failure of the vCenter at this address.
+    pub fn of(address: &str, error: &vsphere::Error) -> Self {
+        Self(format!("vCenter {address}: {error}. {}", error.advice()))
+    }
+}
+
+/// Whether there is a vCenter to work with.
+#[derive(Clone)]
+pub enum State {
+    /// Nothing is known yet.
+    Starting,
+    /// There is none, and why.
+    Broken(Problem),
+    /// There is one.
+    Connected(Arc<Site>),
+}
+
+/// The way to the vCenter.
+pub struct Provider {
+    state: watch::Sender<State>,
+}
+
+impl Provider {
+    /// A way that leads nowhere until [`keep`] connects it.
+    pub fn new() -> Arc<Self> {
+        Arc::new(Self { state: watch::Sender::new(State::Starting) })
+    }
+
+    /// The vCenter, or why there is none.
+    pub fn site(&self) -> Result<Arc<Site>, Problem> {
+        match &*self.state.borrow() {
+            State::Starting => Err(Problem("The provider configuration is being read".to_owned())),
+            State::Broken(problem) => Err(problem.clone()),
+            State::Connected(site) => Ok(Arc::clone(site)),
+        }
+    }
+
+    /// Tells of every change of the state.
+    pub fn changes(&self) -> watch::Receiver<State> {
+        self.state.subscribe()
+    }
+
+    /// Tells of a new problem; the same again is no news.
+    fn broken(&self, problem: Problem) {
+        self.state.send_if_modified(|state| {
+            if matches!(state, State::Broken(old) if *old == problem) {
+                return false;
+            }
+            tracing::warn!(%problem, "no vCenter");
+            *state = State::Broken(problem);
+            true
+        });
+    }
+}

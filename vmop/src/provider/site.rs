@@ -1,0 +1,223 @@
+//! One connected vCenter: its client, its inventory, and what was looked up in it once.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::OnceCell;
+use tokio_util::sync::CancellationToken;
+use vsphere::{Client, Inventory, MoRef, Network, Vm};
+
+use super::Problem;
+use super::config::Settings;
+use super::golden::{Goldens, Wake};
+
+/// How long a reconcile waits for a folder's machines to be read.
+const FOLDER_READ: Duration = Duration::from_secs(20);
+
+/// Where machines lie: a folder and a resource pool.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Place {
+    /// The folder.
+    pub folder: MoRef,
+    /// The resource pool.
+    pub pool: MoRef,
+}
+
+/// A connected vCenter.
+pub struct Site {
+    /// What was configured.
+    pub settings: Settings,
+    /// Its client; every call goes through this one.
+    pub client: Client,
+    /// The cache of all machines in the folders of our namespaces.
+    pub inventory: Inventory,
+    /// The golden templates.
+    pub goldens: Goldens,
+    /// Cancelled when the connection is given up.
+    pub gone: CancellationToken,
+    policies: Mutex<HashMap<String, Place>>,
+    datastore: OnceCell<Option<MoRef>>,
+    networks: tokio::sync::Mutex<Vec<Network>>,
+    clusters: Mutex<HashMap<MoRef, MoRef>>,
+    hosts: Mutex<HashMap<MoRef, Vec<Host>>>,
+    library_trouble: Mutex<Option<String>>,
+}
+
+#[derive(Clone, Debug)]
+struct Host {
+    moref: MoRef,
+    name: String,
+    megahertz: Option<i64>,
+}
+
+impl Site {
+    /// A vCenter of which nothing is known yet; `wake` is told of templates that became ready.
+    pub fn new(settings: Settings, client: Client, inventory: Inventory, wake: Wake) -> Arc<Self> {
+        Arc::new(Self {
+            goldens: Goldens::new(wake),
+            gone: CancellationToken::new(),
+            settings,
+            client,
+            inventory,
+            policies: Mutex::default(),
+            datastore: OnceCell::new(),
+            networks: tokio::sync::Mutex::default(),
+            clusters: Mutex::default(),
+            hosts: Mutex::default(),
+            library_trouble: Mutex::default(),
+        })
+    }
+
+    /// Ends the stream and the session.
+    pub async fn leave(&self) {
+        self.gone.cancel();
+        self.inventory.stop().await;
+        self.client.logout().await;
+    }
+
+    /// A failure of this vCenter, for people.
+    pub fn problem(&self, error: &vsphere::Error) -> Problem {
+        Problem::of(&self.settings.address(), error)
+    }
+
+    /// The inventory holds every machine below `folder` from now on, and may be asked.
+    pub async fn covers(&self, folder: &MoRef) -> Result<(), vsphere::Error> {
+        if self.inventory.roots().contains(folder) {
+            return Ok(());
+        }
+        match tokio::time::timeout(FOLDER_READ, self.inventory.add_root(folder)).await {
+            Ok(result) => result,
+            Err(_elapsed) => Err(self.inventory.trouble().unwrap_or_else(|| {
+                vsphere::Error::new("WaitForUpdatesEx", vsphere::Kind::TimedOut).on(folder)
+            })),
+        }
+    }
+
+    /// Why the inventory can't be asked, if it can't.
+    pub fn trouble(&self) -> Option<Problem> {
+        if self.inventory.complete() {
+            return None;
+        }
+        Some(match self.inventory.trouble() {
+            Some(error) => self.problem(&error),
+            None => Problem(format!("vCenter {}: the inventory is being read", self.settings.address())),
+        })
+    }
+
+    /// Where the machines of a resource policy lie, once the policy is realised.
+    pub fn policy(&self, key: &str) -> Option<Place> {
+        self.policies.lock().get(key).cloned()
+    }
+
+    /// The policy lies there; `None` means that it has to be realised (again). True if that is news.
+    pub fn set_policy(&self, key: &str, place: Option<Place>) -> bool {
+        let mut policies = self.policies.lock();
+        match place {
+            Some(place) => policies.insert(key.to_owned(), place.clone()) != Some(place),
+            None => policies.remove(key).is_some(),
+        }
+    }
+
+    /// The configured datastore; `None` where the image's own shall be used. An unknown name is `NotFound`.
+    pub async fn datastore(&self) -> Result<Option<MoRef>, vsphere::Error> {
+        let Some(name) = &self.settings.datastore else { return Ok(None) };
+        let found = self.datastore.get_or_try_init(|| async {
+            let all = self.client.datastores(&self.datacenter()).await?;
+            let named = all.iter().find(|datastore| datastore.name == *name || datastore.moref.id() == *name);
+            match named {
+                Some(datastore) => Ok(Some(datastore.moref.clone())),
+                None => Err(not_found("datastores", &format!("datastore {name}"))),
+            }
+        });
+        found.await.cloned()
+    }
+
+    /// The network of that name or MoID. An unknown one is `NotFound`.
+    pub async fn network(&self, name: &str) -> Result<Network, vsphere::Error> {
+        let named = |networks: &[Network]| {
+            networks.iter().find(|network| network.name == name || network.moref.id() == name).cloned()
+        };
+        let mut networks = self.networks.lock().await;
+        if let Some(network) = named(&networks) {
+            return Ok(network);
+        }
+        *networks = self.client.networks(&self.datacenter()).await?;
+        named(&networks).ok_or_else(|| not_found("networks", &format!("network {name}")))
+    }
+
+    /// The cluster (or single host) that a resource pool belongs to.
+    pub async fn cluster(&self, pool: &MoRef) -> Result<MoRef, vsphere::Error> {
+        if let Some(cluster) = self.clusters.lock().get(pool) {
+            return Ok(cluster.clone());
+        }
+        let read = self.client.retrieve(std::slice::from_ref(pool), &["owner"]).await?;
+        let owner = read.first().and_then(|pool| pool.get("owner").as_moref().cloned());
+        let cluster = owner.ok_or_else(|| not_found("owner", &pool.to_string()))?;
+        self.clusters.lock().insert(pool.clone(), cluster.clone());
+        Ok(cluster)
+    }
+
+    /// The clock of the slowest host below a resource pool, in MHz: what a reserved core is worth there.
+    pub async fn megahertz(&self, pool: &MoRef) -> Result<i64, vsphere::Error> {
+        let hosts = self.hosts(pool, |hosts| !hosts.is_empty()).await?;
+        let slowest = hosts.iter().filter_map(|host| host.megahertz).min();
+        slowest.ok_or_else(|| not_found("host", &format!("host of {pool}")))
+    }
+
+    /// The name of the host that a machine is on; its MoID where the name can't be had.
+    pub async fn host_name(&self, machine: &Vm) -> Option<String> {
+        let host = machine.host.as_ref()?;
+        let known = |hosts: &[Host]| hosts.iter().any(|known| known.moref == *host);
+        let hosts = match &machine.pool {
+            Some(pool) => self.hosts(pool, known).await.unwrap_or_default(),
+            None => Vec::new(),
+        };
+        let named = hosts.into_iter().find(|known| known.moref == *host);
+        Some(named.map_or_else(|| host.id().to_owned(), |named| named.name))
+    }
+
+    /// The hosts below a resource pool, read again where the ones at hand are not `enough`.
+    async fn hosts(
+        &self,
+        pool: &MoRef,
+        enough: impl Fn(&[Host]) -> bool,
+    ) -> Result<Vec<Host>, vsphere::Error> {
+        let cluster = self.cluster(pool).await?;
+        let known = self.hosts.lock().get(&cluster).filter(|hosts| enough(hosts)).cloned();
+        if let Some(hosts) = known {
+            return Ok(hosts);
+        }
+        let paths = ["name", "summary.hardware.cpuMhz"];
+        let read = self.client.retrieve_members(&cluster, "host", "HostSystem", &paths).await?;
+        let hosts: Vec<_> = read
+            .iter()
+            .map(|host| Host {
+                moref: host.obj.clone(),
+                name: host.get("name").as_str().unwrap_or(host.obj.id()).to_owned(),
+                megahertz: host.get("summary.hardware.cpuMhz").as_i64(),
+            })
+            .collect();
+        self.hosts.lock().insert(cluster, hosts.clone());
+        Ok(hosts)
+    }
+
+    /// What is wrong with the content library, if something is.
+    pub fn library_trouble(&self) -> Option<String> {
+        self.library_trouble.lock().clone()
+    }
+
+    /// The content library is in this trouble, or in none.
+    pub fn set_library_trouble(&self, trouble: Option<String>) {
+        *self.library_trouble.lock() = trouble;
+    }
+
+    fn datacenter(&self) -> MoRef {
+        MoRef::datacenter(self.settings.datacenter.as_str())
+    }
+}
+
+fn not_found(method: &'static str, what: &str) -> vsphere::Error {
+    vsphere::Error::new(method, vsphere::Kind::NotFound { missing: None }).on(what)
+}

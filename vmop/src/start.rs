@@ -1,0 +1,288 @@
+//! Wires watches, controllers and vCenter together.
+
+use std::sync::Arc;
+
+use api::names::annotation;
+use api::vmop::{VirtualMachine, VirtualMachineService, VirtualMachineSetResourcePolicy};
+use k8s_openapi::api::core::v1::{Namespace, Service};
+use kit::events::Events;
+use kit::index::key;
+use kit::run::Fatal;
+use kit::watch::{self, Cache, Change};
+use kit::{Controller, Started, apply};
+use kube::api::PartialObjectMeta;
+use kube::runtime::reflector::ObjectRef;
+use kube::runtime::watcher;
+use kube::{Api, Resource, ResourceExt};
+use tokio::sync::mpsc;
+use vsphere::inventory::Change as Happened;
+
+use crate::appearance::Appearances;
+use crate::caches::{Caches, hard_keys, label_key};
+use crate::image::{self, Images};
+use crate::probe::Prober;
+use crate::provider::{self, Provider, Site, State, mark};
+use crate::wake::{Waker, received};
+use crate::{Flags, machine, policy, service};
+
+/// Runs all controllers of this replica, once it leads.
+pub async fn start(started: Started, flags: Flags) -> Result<(), Fatal> {
+    let mut metrics = vsphere::Metrics::default();
+    started.metrics.register(|registry| metrics = vsphere::Metrics::registered(registry));
+    started.lead().await?;
+    let caches = Caches::start(&started);
+    let provider = Provider::new();
+    let (vms, woken_vms) = Waker::new();
+    let (policies, woken_policies) = Waker::new();
+    let (prober, probed) = Prober::new(flags.probe_address_map.clone());
+
+    let waiting = (caches.by_image.clone(), vms.clone());
+    let template_ready: provider::golden::Wake =
+        Arc::new(move |image: &str| waiting.0.refs(image).into_iter().for_each(|vm| waiting.1.wake(vm)));
+    let connection = tokio::spawn(provider::keep(
+        Arc::clone(&provider),
+        started.client.clone(),
+        started.namespace.clone(),
+        metrics,
+        template_ready,
+    ));
+    let stream = tokio::spawn(relayed(Arc::clone(&provider), caches.clone(), vms.clone(), policies.clone()));
+
+    let machines = machines(&started, &caches, &provider, prober, &vms, &policies, (woken_vms, probed));
+    let resource_policies = resource_policies(&started, &caches, &provider, &vms, woken_policies);
+    let services = services(&started, &caches);
+    let images = image::follow(
+        Images {
+            api: apply::Api::new(&started, "vmop/image"),
+            provider: Arc::clone(&provider),
+            cache: caches.images.clone(),
+            period: flags.image_sync_period(),
+        },
+        started.shutdown.clone(),
+    );
+    tokio::join!(machines, resource_policies, services, images);
+    connection.abort();
+    stream.abort();
+    if let Ok(site) = provider.site() {
+        site.leave().await;
+    }
+    Ok(())
+}
+
+/// The controller of machines, and every event that concerns one.
+fn machines<Woken>(
+    started: &Started,
+    caches: &Caches,
+    provider: &Arc<Provider>,
+    prober: Prober<ObjectRef<VirtualMachine>>,
+    vms: &Waker<VirtualMachine>,
+    policies: &Waker<VirtualMachineSetResourcePolicy>,
+    (woken, probed): (Woken, mpsc::UnboundedReceiver<ObjectRef<VirtualMachine>>),
+) -> impl Future<Output = ()> + use<Woken>
+where
+    Woken: futures::Stream<Item = ObjectRef<VirtualMachine>> + Send + 'static,
+{
+    let ctx = Arc::new(machine::Context {
+        api: apply::Api::new(started, "vmop/machine"),
+        events: Events::new(started, "vmop-machine"),
+        provider: Arc::clone(provider),
+        caches: caches.clone(),
+        prober,
+        appearances: Appearances::new(started.client.clone(), vms.clone()),
+        policies: policies.clone(),
+    });
+    let forgotten = Arc::clone(&ctx);
+    caches.machines.listen(move |change| {
+        if let (Some(old), None) = (&change.old, &change.new) {
+            let gone = ObjectRef::from_obj(&**old);
+            forgotten.prober.aim(&gone, None);
+            forgotten.appearances.forget(&gone);
+        }
+    });
+    let of = |index: &kit::index::Index<VirtualMachine>| index.clone();
+    let (by_class, by_bound) = (of(&caches.by_class), of(&caches.by_class));
+    let (by_image, by_policy, by_network) =
+        (of(&caches.by_image), of(&caches.by_policy), of(&caches.by_network));
+    let (by_namespace, by_quota, by_storage) =
+        (of(&caches.by_namespace), of(&caches.by_namespace), of(&caches.by_storage));
+    Controller::new("virtualmachine", started, &caches.machines)
+        .watches(&caches.classes, move |class| by_class.refs(&class.name_any()))
+        .watches(&caches.bindings, move |binding| {
+            let in_namespace = |vm: &ObjectRef<VirtualMachine>| vm.namespace == binding.namespace();
+            by_bound.refs(&binding.spec.class_ref.name).into_iter().filter(in_namespace).collect()
+        })
+        .watches(&caches.images, move |image| by_image.refs(&image.name_any()))
+        .watches_changes(&caches.policies, move |change| match change {
+            // A policy that is realised wakes its machines itself.
+            Change { old: Some(_), new: Some(_) } => Vec::new(),
+            other => other.sides().flat_map(|policy| by_policy.refs(&name_of(&**policy))).collect(),
+        })
+        .watches(&caches.networks, move |network| by_network.refs(&name_of(network)))
+        .watches_changes(&caches.namespaces, move |change| {
+            let placed = |side: &Option<Arc<_>>| side.as_deref().map(placement);
+            if placed(&change.old) == placed(&change.new) {
+                return Vec::new();
+            }
+            change.new.iter().flat_map(|namespace| by_namespace.refs(&namespace.name_any())).collect()
+        })
+        .watches_changes(&caches.quotas, move |change| {
+            let keys = |side: &Option<Arc<_>>| side.as_deref().map(hard_keys);
+            if keys(&change.old) == keys(&change.new) {
+                return Vec::new();
+            }
+            let namespace = change.sides().find_map(|quota| quota.namespace());
+            by_quota.refs(&namespace.unwrap_or_default())
+        })
+        .watches(&caches.storage_classes, move |class| by_storage.refs(&class.name_any()))
+        .wakes_on(woken)
+        .wakes_on(received(probed))
+        // A clone may queue in vCenter for long, and must not keep others back: vCenter's own gate counts.
+        .concurrency(0)
+        .deadline(std::time::Duration::from_hours(3))
+        .run(ctx, machine::reconcile)
+}
+
+fn resource_policies<Woken>(
+    started: &Started,
+    caches: &Caches,
+    provider: &Arc<Provider>,
+    vms: &Waker<VirtualMachine>,
+    woken: Woken,
+) -> impl Future<Output = ()> + use<Woken>
+where
+    Woken: futures::Stream<Item = ObjectRef<VirtualMachineSetResourcePolicy>> + Send + 'static,
+{
+    let ctx = Arc::new(policy::Context {
+        api: apply::Api::new(started, "vmop/policy"),
+        events: Events::new(started, "vmop-policy"),
+        provider: Arc::clone(provider),
+        caches: caches.clone(),
+        machines: vms.clone(),
+    });
+    let by_namespace = caches.policies_of.clone();
+    Controller::new("virtualmachinesetresourcepolicy", started, &caches.policies)
+        .watches_changes(&caches.machines, |change| match (&change.old, &change.new) {
+            // The last machine that goes lets a policy go that waits for it.
+            (Some(old), None) => {
+                let policy = old.spec.resource_policy_name.as_deref().filter(|name| !name.is_empty());
+                let namespace = old.namespace().unwrap_or_default();
+                policy.map(|name| ObjectRef::new(name).within(&namespace)).into_iter().collect()
+            }
+            _ => Vec::new(),
+        })
+        .watches_changes(&caches.namespaces, move |change| {
+            let placed = |side: &Option<Arc<_>>| side.as_deref().map(placement);
+            if placed(&change.old) == placed(&change.new) {
+                return Vec::new();
+            }
+            change.new.iter().flat_map(|namespace| by_namespace.refs(&namespace.name_any())).collect()
+        })
+        .wakes_on(woken)
+        .run(ctx, policy::reconcile)
+}
+
+fn services(started: &Started, caches: &Caches) -> impl Future<Output = ()> + use<> {
+    let client = || started.client.clone();
+    let ours = watcher::Config::default().labels(&format!(
+        "{}={}",
+        service::plan::MANAGED_BY.0,
+        service::plan::MANAGED_BY.1
+    ));
+    let services: Cache<VirtualMachineService> = watch::pruned(started, Api::all(client()));
+    let live: Cache<Service> = watch::pruned(started, Api::all(client()));
+    let slices = watch::configured(started, Api::all(client()), ours);
+    let by_selector = services.index(|service| service::selecting(service).into_iter().collect());
+    let ctx = Arc::new(service::Context {
+        api: apply::Api::new(started, "vmop/service"),
+        events: Events::new(started, "vmop-service"),
+        services: live.clone(),
+        slices: slices.clone(),
+        by_label: caches.by_label.clone(),
+    });
+    Controller::new("virtualmachineservice", started, &services)
+        // By name, not by owner: a Service that is in the way says so, and its end clears the way.
+        .watches(&live, |live| {
+            vec![ObjectRef::new(&live.name_any()).within(&live.namespace().unwrap_or_default())]
+        })
+        .owns(&slices)
+        .watches_changes(&caches.machines, move |change| {
+            let seen = |side: &Option<Arc<VirtualMachine>>| {
+                side.as_deref().map(|vm| {
+                    let (labels, backend) = service::seen(vm);
+                    (labels.cloned(), backend)
+                })
+            };
+            if seen(&change.old) == seen(&change.new) {
+                return Vec::new();
+            }
+            let keys = change.sides().flat_map(|vm| {
+                let namespace = vm.namespace().unwrap_or_default();
+                let labels = vm.labels().iter();
+                labels.map(|(name, value)| label_key(&namespace, name, value)).collect::<Vec<_>>()
+            });
+            keys.flat_map(|key| by_selector.refs(&key)).collect()
+        })
+        .run(ctx, service::reconcile)
+}
+
+/// Tells objects what happens in vCenter, and everybody when it comes or goes.
+async fn relayed(
+    provider: Arc<Provider>,
+    caches: Caches,
+    vms: Waker<VirtualMachine>,
+    policies: Waker<VirtualMachineSetResourcePolicy>,
+) {
+    caches.machines.complete().await;
+    caches.policies.complete().await;
+    let mut state = provider.changes();
+    loop {
+        let now = state.borrow_and_update().clone();
+        if !matches!(now, State::Starting) {
+            wake_all(&caches.policies, &policies);
+            wake_all(&caches.machines, &vms);
+        }
+        let happening = async {
+            match &now {
+                State::Connected(site) => relay(site, &caches, &vms).await,
+                State::Starting | State::Broken(_) => {}
+            }
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            changed = state.changed() => if changed.is_err() { return },
+            () = happening => {}
+        }
+    }
+}
+
+/// A change of one machine wakes its object; a cache that is complete (again) wakes all.
+async fn relay(site: &Site, caches: &Caches, vms: &Waker<VirtualMachine>) {
+    let mut changes = site.inventory.subscribe();
+    while let Some(happened) = changes.next().await {
+        for change in happened {
+            match change {
+                Happened::Vm { was, now, .. } => {
+                    let sides = [was, now].into_iter().flatten();
+                    let owner = sides.filter_map(|vm| mark::owner(&vm, &site.settings.stack)).last();
+                    owner.into_iter().for_each(|owner| vms.wake(owner));
+                }
+                Happened::Complete => wake_all(&caches.machines, vms),
+                Happened::Incomplete => tracing::warn!("the inventory of vCenter is being read anew"),
+            }
+        }
+    }
+}
+
+fn wake_all<K: watch::Watchable>(cache: &Cache<K>, waker: &Waker<K>) {
+    cache.all().iter().for_each(|object| waker.wake(ObjectRef::from_obj(&**object)));
+}
+
+fn name_of<K: Resource>(object: &K) -> String {
+    key(object.meta().namespace.as_deref(), &object.name_any())
+}
+
+/// What of a namespace matters to machines.
+fn placement(namespace: &PartialObjectMeta<Namespace>) -> (Option<String>, Option<String>) {
+    let annotated = |key: &str| namespace.annotations().get(key).cloned();
+    (annotated(annotation::NAMESPACE_FOLDER), annotated(annotation::NAMESPACE_RESOURCE_POOL))
+}
