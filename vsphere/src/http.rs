@@ -136,26 +136,25 @@ fn certificate_cause(why: &rustls::CertificateError) -> String {
 }
 
 fn tls_error(error: &reqwest::Error) -> Option<&rustls::Error> {
-    let mut source = error.source();
-    while let Some(error) = source {
-        if let Some(tls) = error.downcast_ref::<rustls::Error>() {
-            return Some(tls);
-        }
-        // An I/O error's source is its content's source, not its content.
-        let content = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
-        if let Some(tls) = content.and_then(|content| content.downcast_ref::<rustls::Error>()) {
-            return Some(tls);
-        }
-        source = error.source();
+    causes(error).find_map(|cause| cause.downcast_ref::<rustls::Error>())
+}
+
+type Cause<'a> = &'a (dyn std::error::Error + 'static);
+
+/// Every cause below an error.
+fn causes(error: &reqwest::Error) -> impl Iterator<Item = Cause<'_>> {
+    std::iter::successors(error.source(), |cause| below(*cause))
+}
+
+/// The source of an I/O error is its content's source, so its content is taken first.
+fn below(cause: Cause<'_>) -> Option<Cause<'_>> {
+    match cause.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref) {
+        Some(content) => Some(content),
+        None => cause.source(),
     }
-    None
 }
 
 /// The innermost cause: the outer ones only repeat the URL.
 fn root_cause(error: &reqwest::Error) -> String {
-    let mut cause: &dyn std::error::Error = error;
-    while let Some(inner) = cause.source() {
-        cause = inner;
-    }
-    cause.to_string()
+    causes(error).last().map_or_else(|| error.to_string(), ToString::to_string)
 }

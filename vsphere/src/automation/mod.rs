@@ -175,6 +175,8 @@ fn read(name: &'static str, form: Form, answer: &Answer) -> Result<Json> {
             Err(Error::from_fault(name, Fault { type_name: "NotAuthenticated".into(), ..fault }))
         }
         Some(fault) => Err(Error::from_fault(name, fault)),
+        // The form is known by now, so it is the thing that is missing and not the path.
+        None if answer.status == 404 => Err(Error::new(name, Kind::NotFound { missing: None })),
         None => Err(refused(name, status_refusal(answer.status))),
     }
 }

@@ -50,6 +50,8 @@ pub struct Fake {
     logins: Arc<Mutex<u32>>,
 }
 
+/// As a handler returns it.
+#[allow(clippy::unnecessary_wraps, clippy::needless_pass_by_value)]
 pub fn json(status: u16, body: serde_json::Value) -> Option<Reply> {
     let text = if body.is_null() { String::new() } else { body.to_string() };
     Some(Reply::Body(status, text))

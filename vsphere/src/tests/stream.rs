@@ -34,7 +34,7 @@ fn task(state: &str) -> Json {
     object("enter", &reference("Task", "task-1"), &[("info.state", state)])
 }
 
-fn set(version: &str, truncated: bool, objects: Vec<Json>) -> Option<Reply> {
+fn set(version: &str, truncated: bool, objects: &[Json]) -> Option<Reply> {
     let filters = json!([{ "_typeName": "PropertyFilterUpdate", "filter": reference("PropertyFilter", "f"), "objectSet": objects }]);
     reply(
         200,
@@ -73,7 +73,7 @@ fn here(inventory: &Inventory, id: &str) -> bool {
 
 #[tokio::test]
 async fn the_cache_is_complete_after_the_last_page_only() {
-    let pages = vec![set("1", true, vec![vm("vm-1")]), set("2", false, vec![vm("vm-2")])];
+    let pages = vec![set("1", true, &[vm("vm-1")]), set("2", false, &[vm("vm-2")])];
     let (fake, inventory) = following(pages).await;
     assert_eq!(inventory.vm(&MoRef::vm("vm-1")), Presence::Unknown);
     inventory.completed().await;
@@ -95,10 +95,10 @@ async fn an_empty_folder_is_complete_at_once() {
 #[tokio::test]
 async fn a_lost_answer_is_asked_for_again() {
     let polls = vec![
-        set("1", false, vec![vm("vm-1")]),
+        set("1", false, &[vm("vm-1")]),
         Some(Reply::Abort),
         Some(Reply::Body(503, "<html>".into())),
-        set("2", false, vec![vm("vm-2")]),
+        set("2", false, &[vm("vm-2")]),
     ];
     let (fake, inventory) = following(polls).await;
     fake.until("WaitForUpdatesEx", 5).await;
@@ -110,9 +110,9 @@ async fn a_lost_answer_is_asked_for_again() {
 #[tokio::test]
 async fn an_unknown_version_is_told_from_the_beginning() {
     let polls = vec![
-        set("1", false, vec![vm("vm-1"), vm("vm-2")]),
+        set("1", false, &[vm("vm-1"), vm("vm-2")]),
         fault("InvalidCollectorVersion"),
-        set("7", false, vec![vm("vm-2")]),
+        set("7", false, &[vm("vm-2")]),
     ];
     let (fake, inventory) = following(polls).await;
     fake.until("WaitForUpdatesEx", 4).await;
@@ -126,9 +126,9 @@ async fn an_unknown_version_is_told_from_the_beginning() {
 async fn a_lost_session_rebuilds_everything_and_keeps_who_waits() {
     for lost in ["NotAuthenticated", "RequestCanceled", "ManagedObjectNotFound"] {
         let polls = vec![
-            set("1", false, vec![vm("vm-1"), vm("vm-2")]),
+            set("1", false, &[vm("vm-1"), vm("vm-2")]),
             fault(lost),
-            set("1", false, vec![vm("vm-1"), task("success")]),
+            set("1", false, &[vm("vm-1"), task("success")]),
         ];
         let (fake, inventory) = following(polls).await;
         let waiting = inventory.clone();

@@ -1,0 +1,258 @@
+//! From a library item to running machines and back.
+
+use std::time::Duration;
+
+use futures::future::try_join_all;
+use serde_json::json;
+use uuid::Uuid;
+use vsphere::automation::Deploy;
+use vsphere::inventory::{Change, Location, PowerState, Presence};
+use vsphere::{
+    Allocation, Backing, Client, CloneSpec, ConfigSpec, DeviceChange, DiskMoveType, Inventory, ManagedBy,
+    MoRef, RelocateSpec,
+};
+
+use crate::sim::{Sim, within};
+
+/// A template with a snapshot, ready for linked clones.
+pub struct Golden {
+    pub template: MoRef,
+    pub snapshot: MoRef,
+    cards: Vec<vsphere::EthernetCard>,
+    workload: Backing,
+}
+
+pub async fn golden(sim: &Sim, inventory: &Inventory) -> Golden {
+    let client = inventory.client();
+    let items = client.library_items(sim.library()).await.unwrap();
+    let networks = client.networks(&sim.datacenter()).await.unwrap();
+    let standard = networks.iter().find(|network| network.name == "VM Network").unwrap();
+    let workload = networks.iter().find(|network| network.name == "workload").unwrap();
+    assert!(matches!(workload.backing, Backing::Portgroup { .. }), "{workload:?}");
+    let datastores = client.datastores(&sim.datacenter()).await.unwrap();
+    let datastore = datastores.iter().find(|datastore| datastore.name == "ds1").unwrap();
+    let deploy = Deploy {
+        item_id: items[0].clone(),
+        name: "golden".into(),
+        annotation: None,
+        pool: sim.pool(),
+        folder: sim.folder(),
+        host: None,
+        datastore: Some(datastore.moref.clone()),
+        profile: None,
+        provisioning: None,
+        networks: vec![("nic0".into(), standard.moref.clone())],
+    };
+    let template = client.deploy_ovf(&deploy, Duration::from_mins(1)).await.unwrap();
+    let task = client.create_snapshot(&template, "base", "for linked clones").await.unwrap();
+    let snapshot = within("the snapshot", inventory.task(&task)).await.unwrap().moref().unwrap().clone();
+    client.mark_as_template(&template).await.unwrap();
+    let cards = client.network_cards(&template).await.unwrap();
+    Golden { template, snapshot, cards, workload: workload.backing.clone() }
+}
+
+impl Golden {
+    pub fn clone_spec(&self, sim: &Sim, uuid: Uuid) -> CloneSpec {
+        let cards = self.cards.iter().cloned().map(|mut card| {
+            card.backing = Some(self.workload.clone());
+            DeviceChange::Edit(card)
+        });
+        CloneSpec {
+            location: RelocateSpec {
+                pool: Some(sim.pool()),
+                disk_move_type: Some(DiskMoveType::CreateNewChildDiskBacking),
+                device_change: cards.collect(),
+                ..RelocateSpec::default()
+            },
+            config: Some(ConfigSpec {
+                uuid: Some(uuid.to_string()),
+                instance_uuid: Some(uuid.to_string()),
+                num_cpus: Some(4),
+                memory_mib: Some(8192),
+                memory_allocation: Some(Allocation { reservation: Some(1024), ..Allocation::default() }),
+                managed_by: Some(ManagedBy {
+                    extension_key: "com.vmware.vcenter.wcp".into(),
+                    kind: "VirtualMachine".into(),
+                }),
+                extra_config: vec![
+                    ("vmservice.namespacedName".into(), format!("ns/{uuid}")),
+                    ("guestinfo.userdata".into(), "H4sI".into()),
+                    ("guestinfo.userdata.encoding".into(), "gzip+base64".into()),
+                ],
+                v_app_config_removed: Some(true),
+                ..ConfigSpec::default()
+            }),
+            power_on: true,
+            snapshot: Some(self.snapshot.clone()),
+            ..CloneSpec::default()
+        }
+    }
+
+    pub async fn clone(&self, sim: &Sim, client: &Client, name: &str, uuid: Uuid) -> vsphere::Result<MoRef> {
+        client.clone_vm(&self.template, &sim.folder(), name, self.clone_spec(sim, uuid)).await
+    }
+}
+
+#[tokio::test]
+async fn a_library_is_read_to_the_properties_of_its_items() {
+    let Some(sim) = Sim::start("library") else { return };
+    let client = sim.client().await;
+    assert_eq!(client.about().api_version, "8.0.3.0");
+    let named = client.libraries_named("layercake").await.unwrap();
+    assert_eq!(named.iter().map(|library| library.id.as_str()).collect::<Vec<_>>(), [sim.library()]);
+    let items = client.library_items(sim.library()).await.unwrap();
+    let item = client.library_item(&items[0]).await.unwrap();
+    assert_eq!((item.name.as_str(), item.kind.as_str()), ("node", "ovf"));
+    assert!(item.created.is_some() && !item.content_version.is_empty(), "{item:?}");
+    let descriptor = client.ovf_descriptor(&item.id).await.unwrap();
+    assert!(descriptor.contains("v1.36.3+test.1"));
+    let missing = client.library_item("00000000-0000-0000-0000-000000000000").await.unwrap_err();
+    assert!(missing.is_not_found(), "{missing:?}");
+    client.logout().await;
+}
+
+#[tokio::test]
+async fn twenty_clones_cost_one_call_each_and_a_few_for_all() {
+    let Some(sim) = Sim::start("twenty clones") else { return };
+    let inventory = sim.inventory().await;
+    let client = inventory.client().clone();
+    let golden = golden(&sim, &inventory).await;
+    sim.forget_requests().await;
+
+    let uuids: Vec<Uuid> = (1..=20).map(|number| Uuid::from_u128(number << 64)).collect();
+    let clones = uuids.iter().enumerate().map(|(number, uuid)| {
+        let (sim, golden, client, inventory) = (&sim, &golden, &client, &inventory);
+        async move {
+            let task = golden.clone(sim, client, &format!("node-{number}"), *uuid).await?;
+            let done = inventory.task(&task).await?;
+            Ok::<_, vsphere::Error>(done.moref().unwrap().clone())
+        }
+    });
+    let made = within("twenty clones", try_join_all(clones)).await.unwrap();
+    for (number, (vm, uuid)) in made.iter().zip(&uuids).enumerate() {
+        let entered = inventory.entered(vm, Duration::from_secs(20)).await.unwrap();
+        assert_eq!(entered.name, format!("node-{number}"));
+        assert_eq!(entered.folder, Some(sim.folder()));
+        assert_eq!((entered.instance_uuid, entered.uuid), (Some(*uuid), Some(*uuid)));
+        assert_eq!((entered.num_cpus, entered.memory_mib), (4, 8192));
+        assert_eq!(entered.extra_config["vmservice.namespacedName"], format!("ns/{uuid}"));
+        assert_eq!(inventory.by_uuid(*uuid), Presence::Present(entered.clone()));
+        assert_eq!(inventory.by_name(&sim.folder(), &entered.name), Presence::Present(entered));
+    }
+    let spent = sim.get("/v1/requests").await;
+    println!("twenty clones: {spent}");
+    assert_eq!(sim.calls("CloneVM_Task").await, 20);
+    let others = sim.total().await - 20;
+    assert!(others <= 20, "{others} calls beside the clones: {spent}");
+
+    reported_addresses_arrive(&sim, &inventory, &made).await;
+    destroyed_machines_leave(&sim, &inventory, &made).await;
+    client.logout().await;
+}
+
+async fn reported_addresses_arrive(sim: &Sim, inventory: &Inventory, made: &[MoRef]) {
+    let mut changes = inventory.subscribe();
+    for (number, vm) in made.iter().enumerate() {
+        let ip = format!("10.1.0.{number}");
+        sim.guest(vm, json!({ "ip": ip, "hostName": format!("node-{number}"), "toolsRunning": true })).await;
+    }
+    let mut waiting: Vec<MoRef> = made.to_vec();
+    while !waiting.is_empty() {
+        let news = within("an address", changes.next()).await.unwrap();
+        for change in news {
+            if let Change::Vm { moref, now: Some(now), .. } = change
+                && now.guest.ip.as_deref().is_some_and(|ip| ip.starts_with("10.1.0."))
+                && now.power_state == Some(PowerState::On)
+            {
+                waiting.retain(|other| *other != moref);
+            }
+        }
+    }
+}
+
+async fn destroyed_machines_leave(sim: &Sim, inventory: &Inventory, made: &[MoRef]) {
+    let client = inventory.client();
+    sim.forget_requests().await;
+    let gone = made.iter().map(|vm| async move {
+        let off = client.power_off(vm).await?;
+        inventory.task(&off).await?;
+        let task = client.destroy(vm).await?;
+        inventory.task(&task).await
+    });
+    within("twenty ends", try_join_all(gone)).await.unwrap();
+    let mut changes = inventory.subscribe();
+    for vm in made {
+        while inventory.vm(vm) != Presence::Absent {
+            within("a leave", changes.next()).await.unwrap();
+        }
+    }
+    let spent = sim.get("/v1/requests").await;
+    println!("twenty ends: {spent}");
+    assert!(sim.total().await <= 70, "{spent}");
+    assert_eq!(inventory.locate(Uuid::from_u128(1 << 64)).await.unwrap(), Location::Gone);
+}
+
+#[tokio::test]
+async fn what_a_clone_asks_for_is_applied() {
+    let Some(sim) = Sim::start("clone fidelity") else { return };
+    let inventory = sim.inventory().await;
+    let golden = golden(&sim, &inventory).await;
+    let uuid = Uuid::from_u128(7 << 64);
+    let task = golden.clone(&sim, inventory.client(), "cp-0", uuid).await.unwrap();
+    let vm = within("the clone", inventory.task(&task)).await.unwrap().moref().unwrap().clone();
+    let vm = inventory.entered(&vm, Duration::from_secs(20)).await.unwrap();
+    assert_eq!(vm.power_state, Some(PowerState::On));
+    assert_eq!(vm.memory_allocation.reservation, Some(1024));
+    assert_eq!(vm.managed_by.as_ref().map(|by| by.extension_key.as_str()), Some("com.vmware.vcenter.wcp"));
+    let userdata = vm.guestinfo["guestinfo.userdata"];
+    assert_eq!(userdata, vsphere::inventory::GuestInfo::of("H4sI"));
+    let cards = inventory.client().network_cards(&vm.moref).await.unwrap();
+    assert!(matches!(cards[0].backing, Some(Backing::Portgroup { .. })), "{cards:?}");
+
+    // The guest takes its user data and says so; later somebody removes the key.
+    let reconfigure = |value: &str| ConfigSpec {
+        extra_config: vec![("guestinfo.userdata".into(), value.into())],
+        ..ConfigSpec::default()
+    };
+    let mut changes = inventory.subscribe();
+    for (value, expected) in
+        [("---", vsphere::inventory::GuestInfo::Redacted), ("", vsphere::inventory::GuestInfo::Empty)]
+    {
+        let task = inventory.client().reconfigure_vm(&vm.moref, reconfigure(value)).await.unwrap();
+        within("the change", inventory.task(&task)).await.unwrap();
+        loop {
+            let now = inventory.vm(&vm.moref).present().unwrap();
+            let told = now.guestinfo.get("guestinfo.userdata").copied();
+            if told.unwrap_or(vsphere::inventory::GuestInfo::Empty) == expected {
+                break;
+            }
+            within("the key's change", changes.next()).await.unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn folders_and_pools_are_made_once() {
+    let Some(sim) = Sim::start("folders and pools") else { return };
+    let inventory = sim.inventory().await;
+    let client = inventory.client();
+    let folder = client.create_folder(&sim.folder(), "test-cluster").await.unwrap();
+    assert_eq!(client.find_child(&sim.folder(), "test-cluster").await.unwrap(), Some(folder.clone()));
+    let doubled = client.create_folder(&sim.folder(), "test-cluster").await.unwrap_err();
+    assert_eq!(doubled.category(), "DuplicateName");
+    let memory = Allocation { reservation: Some(4096), expandable: Some(true), limit: Some(65536) };
+    let pool = client
+        .create_resource_pool(&sim.pool(), "test-cluster", Allocation::default(), memory)
+        .await
+        .unwrap();
+    let read = client.retrieve(std::slice::from_ref(&pool), &["config.memoryAllocation"]).await.unwrap();
+    assert_eq!(read[0].get("config.memoryAllocation").get("limit").as_i64(), Some(65536));
+    client.update_resource_pool(&pool, Allocation::default(), Allocation::default()).await.unwrap();
+    for object in [folder, pool.clone()] {
+        let task = client.destroy(&object).await.unwrap();
+        within("the end", inventory.task(&task)).await.unwrap();
+    }
+    let gone =
+        client.update_resource_pool(&pool, Allocation::default(), Allocation::default()).await.unwrap_err();
+    assert!(gone.is_not_found(), "{gone:?}");
+}

@@ -1,0 +1,217 @@
+//! A vcsim process with one content library, and its private door.
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use serde_json::{Value as Json, json};
+use tempfile::TempDir;
+use vsphere::{Client, Config, Inventory, MoRef, Trust, inventory};
+
+const TOKEN: &str = "door-token";
+const PASSWORD: &str = "not-a-secret-but-treated-as-one";
+
+/// A running simulator; it ends with this value.
+pub struct Sim {
+    process: Child,
+    ready: Json,
+    ca: String,
+    door: reqwest::Client,
+    _folder: TempDir,
+}
+
+impl Drop for Sim {
+    fn drop(&mut self) {
+        drop(self.process.kill());
+        drop(self.process.wait());
+    }
+}
+
+/// The simulator's binary: named by a variable, or from the cache of built tools.
+fn binary() -> Option<PathBuf> {
+    if let Some(named) = std::env::var_os("LAYERCAKE_VCSIM") {
+        return Some(named.into());
+    }
+    let cache = std::env::var_os("LAYERCAKE_CACHE").map(PathBuf::from).or_else(|| {
+        let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
+        let user = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).or_else(home)?;
+        Some(user.join("layercake"))
+    })?;
+    let built = std::fs::read_dir(cache.join("tools")).ok()?.flatten();
+    let vcsim = built.filter(|entry| entry.file_name().to_string_lossy().starts_with("vcsim-"));
+    let binaries = vcsim.flat_map(|entry| [entry.path().join("vcsim"), entry.path().join("bin/vcsim")]);
+    binaries
+        .filter(|path| path.is_file())
+        .max_by_key(|path| path.metadata().and_then(|meta| meta.modified()).ok())
+}
+
+impl Sim {
+    /// Starts one; `None`, said loudly, where there is no binary.
+    pub fn start(test: &str) -> Option<Self> {
+        Self::start_at(test, "127.0.0.1:0")
+    }
+
+    pub fn start_at(test: &str, listen: &str) -> Option<Self> {
+        let Some(binary) = binary() else {
+            println!(
+                "skipped: {test}: no vcsim (set LAYERCAKE_VCSIM, or let `layercake up` build the tools)"
+            );
+            return None;
+        };
+        // The door's client builds no TLS of its own.
+        drop(rustls::crypto::ring::default_provider().install_default());
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        let ca = write_certificate(&path("cert.pem"), &path("key.pem"));
+        std::fs::write(path("node.ovf"), include_str!("node.ovf")).unwrap();
+        std::fs::write(path("node-disk1.vmdk"), empty_disk()).unwrap();
+        let files = [path("node.ovf"), path("node-disk1.vmdk")];
+        let spec = json!({
+            "datacenter": "dc0", "cluster": "cluster0", "hosts": 4, "datastores": ["ds0", "ds1"],
+            "resourcePool": "layercake", "folder": "layercake", "portGroups": ["VM Network", "workload"],
+            "apiRelease": "8.0.3.0",
+            "libraries": [{ "name": "layercake", "items": [{ "name": "node", "files": files }] }],
+        });
+        std::fs::write(path("spec.json"), spec.to_string()).unwrap();
+        let credentials = json!({ "username": "user", "password": PASSWORD, "doorToken": TOKEN });
+        write_secret(&path("credentials.json"), &credentials.to_string());
+        let mut process = Command::new(binary)
+            .args(["--listen", listen, "--door", "127.0.0.1:0", "--stdin-exit"])
+            .arg("--credentials")
+            .arg(path("credentials.json"))
+            .arg("--tlscert")
+            .arg(path("cert.pem"))
+            .arg("--tlskey")
+            .arg(path("key.pem"))
+            .arg("--spec")
+            .arg(path("spec.json"))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let ready = serde_json::from_str(&line).unwrap_or_else(|_| panic!("vcsim said {line:?}"));
+        Some(Self { process, ready, ca, door: reqwest::Client::new(), _folder: folder })
+    }
+
+    pub fn address(&self) -> String {
+        let url = self.ready["url"].as_str().unwrap();
+        url.trim_start_matches("https://").trim_end_matches("/sdk").to_owned()
+    }
+
+    pub fn config(&self) -> Config {
+        let address = self.address();
+        let (host, port) = address.rsplit_once(':').unwrap();
+        Config {
+            port: port.parse().unwrap(),
+            trust: Trust::CaBundle(self.ca.clone()),
+            ..Config::new(host, "user", PASSWORD)
+        }
+    }
+
+    pub async fn client(&self) -> Client {
+        Client::connect(self.config()).await.unwrap()
+    }
+
+    pub fn folder(&self) -> MoRef {
+        MoRef::folder(self.ready["folder"].as_str().unwrap())
+    }
+
+    pub fn pool(&self) -> MoRef {
+        MoRef::pool(self.ready["resourcePool"].as_str().unwrap())
+    }
+
+    pub fn datacenter(&self) -> MoRef {
+        MoRef::datacenter(self.ready["datacenter"].as_str().unwrap())
+    }
+
+    pub fn library(&self) -> &str {
+        self.ready["libraries"]["layercake"].as_str().unwrap()
+    }
+
+    /// A client with an inventory of the folder, complete.
+    pub async fn inventory(&self) -> Inventory {
+        let client = self.client().await;
+        let inventory = Inventory::start(client, vec![self.folder()], inventory::Options::default());
+        within("the inventory is complete", inventory.completed()).await;
+        inventory
+    }
+
+    async fn ask(&self, method: reqwest::Method, path: &str, body: Option<Json>) -> Json {
+        let door = self.ready["door"].as_str().unwrap();
+        let request = self.door.request(method, format!("{door}{path}")).bearer_auth(TOKEN);
+        let request = if let Some(body) = body { request.json(&body) } else { request };
+        let response = request.send().await.unwrap();
+        let status = response.status();
+        let text = response.text().await.unwrap();
+        assert!(status.is_success(), "door {path}: {status} {text}");
+        serde_json::from_str(&text).unwrap_or_default()
+    }
+
+    pub async fn get(&self, path: &str) -> Json {
+        self.ask(reqwest::Method::GET, path, None).await
+    }
+
+    pub async fn post(&self, path: &str, body: Json) -> Json {
+        self.ask(reqwest::Method::POST, path, Some(body)).await
+    }
+
+    /// What the guest of a machine reports.
+    pub async fn guest(&self, vm: &MoRef, facts: Json) {
+        self.ask(reqwest::Method::PUT, &format!("/v1/vms/{}/guest", vm.id()), Some(facts)).await;
+    }
+
+    pub async fn forget_requests(&self) {
+        self.ask(reqwest::Method::DELETE, "/v1/requests", None).await;
+    }
+
+    /// How often a method was called over VI/JSON since [`Sim::forget_requests`].
+    pub async fn calls(&self, method: &str) -> u64 {
+        let requests = self.get("/v1/requests").await;
+        requests["byWire"]["vijson"][method].as_u64().unwrap_or(0)
+    }
+
+    pub async fn total(&self) -> u64 {
+        self.get("/v1/requests").await["total"].as_u64().unwrap()
+    }
+}
+
+/// Waits, but not for ever.
+pub async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
+    let deadline = std::time::Duration::from_mins(1);
+    tokio::time::timeout(deadline, future).await.unwrap_or_else(|_| panic!("not within {deadline:?}: {what}"))
+}
+
+fn write_certificate(cert: &Path, key: &Path) -> String {
+    let signed =
+        rcgen::generate_simple_self_signed(["127.0.0.1".to_owned(), "localhost".to_owned()]).unwrap();
+    std::fs::write(cert, signed.cert.pem()).unwrap();
+    write_secret(key, &signed.signing_key.serialize_pem());
+    signed.cert.pem()
+}
+
+fn write_secret(path: &Path, text: &str) {
+    let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).unwrap();
+    file.write_all(text.as_bytes()).unwrap();
+}
+
+/// The smallest disk that the simulator's import reads: a sparse header and a descriptor.
+fn empty_disk() -> Vec<u8> {
+    let mut disk = b"KDMV".to_vec();
+    let words =
+        |disk: &mut Vec<u8>, words: &[u64]| words.iter().for_each(|word| disk.extend(word.to_le_bytes()));
+    disk.extend(3u32.to_le_bytes());
+    disk.extend((3u32 << 16).to_le_bytes());
+    words(&mut disk, &[2048, 128, 1, 1]);
+    disk.extend(512u32.to_le_bytes());
+    words(&mut disk, &[0, 0, 128]);
+    disk.push(0);
+    disk.extend(b"\n \r\n");
+    disk.extend(1u16.to_le_bytes());
+    disk.resize(512, 0);
+    disk.extend(b"# Disk DescriptorFile\nversion=1\ncreateType=\"streamOptimized\"\nRDONLY 2048 SPARSE \"disk.vmdk\"\n");
+    disk.resize(1024, 0);
+    disk
+}
