@@ -9,6 +9,8 @@
 //! One folder per kind; each reconcile gathers, plans, acts, and says how things are.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+#[cfg(test)]
+mod fixtures;
 pub mod template;
 pub mod upstream;
 pub mod wcpcluster;

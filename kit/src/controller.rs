@@ -27,6 +27,8 @@ use tracing::Instrument;
 const DEADLINE: Duration = Duration::from_mins(1);
 /// Every object is looked at again this often, change or not.
 const RESYNC: Duration = Duration::from_hours(8);
+/// A first list that takes longer is worth a line in the log.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// Objects reconciled at the same time.
 const CONCURRENCY: u16 = 16;
 
@@ -90,7 +92,13 @@ impl<K: Watchable> Controller<K> {
     #[must_use]
     pub fn reads<O: Watchable>(mut self, other: &Cache<O>) -> Self {
         let other = other.clone();
-        self.complete.push(async move { other.complete().await }.boxed());
+        let complete = async move {
+            if tokio::time::timeout(PATIENCE, other.complete()).await.is_err() {
+                tracing::warn!(kind = %O::kind(&()), "still waiting for the first list; is the kind installed?");
+                other.complete().await;
+            }
+        };
+        self.complete.push(complete.boxed());
         self
     }
 

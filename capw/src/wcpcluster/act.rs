@@ -47,22 +47,24 @@ impl Made {
     }
 }
 
-/// Carries the plan out, the finalizer first.
+/// Carries the plan out, the finalizer first; `cluster` is then as it was written.
 pub async fn carry_out(
-    cluster: &WCPCluster,
+    cluster: &mut Arc<WCPCluster>,
     plan: Plan,
     facts: &Facts,
     ctx: &Context,
 ) -> Result<Done, Error> {
     let Plan { policy, network, service } = plan;
-    let marked = ctx.api.add_finalizer(cluster, finalizer::WCP_CLUSTER).await;
-    let marked = marked.map_err(failed(cluster, "putting the finalizer on"))?;
+    let marked = ctx.api.add_finalizer(&**cluster, finalizer::WCP_CLUSTER).await;
+    if let Some(marked) = marked.map_err(failed(&**cluster, "putting the finalizer on"))? {
+        *cluster = Arc::new(marked);
+    }
     let (policy, network, service) = tokio::join!(
         applied(&policy, facts.policy.as_ref(), ctx),
         applied(&network, facts.network.as_ref(), ctx),
         applied(&service, facts.service.as_ref(), ctx),
     );
-    let endpoint = persisted(marked.as_ref().unwrap_or(cluster), service.as_deref().ok(), ctx).await;
+    let endpoint = persisted(cluster, service.as_deref().ok(), ctx).await;
     Ok(Done::Made(Box::new(Made { policy, network, service, endpoint })))
 }
 
@@ -76,16 +78,17 @@ where
 
 /// The endpoint is written once, and never again: every kubeconfig and every node holds it.
 async fn persisted(
-    cluster: &WCPCluster,
+    cluster: &mut Arc<WCPCluster>,
     service: Option<&VirtualMachineService>,
     ctx: &Context,
 ) -> Result<Option<ApiEndpoint>, Error> {
     let Some(endpoint) = endpoint(cluster, service) else { return Ok(None) };
     if cluster.spec.control_plane_endpoint.as_ref() != Some(&endpoint) {
         let patch = json!({ "spec": { "controlPlaneEndpoint": endpoint } });
-        ctx.api.patch(cluster, patch).await.map_err(failed(cluster, "persisting the endpoint of"))?;
+        let written = ctx.api.patch(&**cluster, patch).await;
+        *cluster = Arc::new(written.map_err(failed(&**cluster, "persisting the endpoint of"))?);
         let at = format!("the API server answers at {}:{}", endpoint.host, endpoint.port);
-        ctx.events.normal(cluster, "ControlPlaneEndpointKnown", at);
+        ctx.events.normal(&**cluster, "ControlPlaneEndpointKnown", at);
     }
     Ok(Some(endpoint))
 }

@@ -105,7 +105,7 @@ pub async fn controller(started: &Started, caches: &Arc<Caches>) {
 }
 
 /// Brings a cluster's network, place and endpoint about.
-async fn reconcile(cluster: Arc<WCPCluster>, ctx: Arc<Context>) -> Result<Next, Error> {
+async fn reconcile(mut cluster: Arc<WCPCluster>, ctx: Arc<Context>) -> Result<Next, Error> {
     if upstream::is_moving(&*cluster) || upstream::is_externally_managed(&*cluster) {
         return Ok(Next::OnChange);
     }
@@ -120,7 +120,7 @@ async fn reconcile(cluster: Arc<WCPCluster>, ctx: Arc<Context>) -> Result<Next, 
         };
     }
     let outcome = match plan::plan(&cluster, &facts) {
-        Ok(plan) => act::carry_out(&cluster, plan, &facts, &ctx).await,
+        Ok(plan) => act::carry_out(&mut cluster, plan, &facts, &ctx).await,
         Err(stop) => Err(stop.into()),
     };
     report(&cluster, &facts, outcome, &ctx).await

@@ -1,1 +1,63 @@
+use super::*;
+use crate::fixtures::{cluster, wcp_cluster};
+use api::vmop::{LoadBalancerIngress, LoadBalancerStatus, VirtualMachineServiceStatus};
+use std::sync::Arc;
 
+fn facts() -> Facts {
+    Facts {
+        cluster: Some(Arc::new(cluster())),
+        name: "test-cluster".into(),
+        policy: None,
+        network: None,
+        service: None,
+        machines: 0,
+        paused: false,
+    }
+}
+
+fn with_address(ip: Option<&str>) -> VirtualMachineService {
+    let ingress = ip.map(|ip| LoadBalancerIngress { ip: Some(ip.into()), hostname: None });
+    let load_balancer = Some(LoadBalancerStatus { ingress: ingress.into_iter().collect() });
+    let status = VirtualMachineServiceStatus { load_balancer, ..VirtualMachineServiceStatus::default() };
+    VirtualMachineService { status: Some(status), ..VirtualMachineService::default() }
+}
+
+#[test]
+fn a_cluster_needs_what_the_seed_shows() {
+    let Plan { policy, network, service } = plan(&wcp_cluster(), &facts()).unwrap();
+    insta::assert_yaml_snapshot!((policy, network, service));
+}
+
+#[test]
+fn a_plan_of_the_planned_state_is_the_same() {
+    let first = plan(&wcp_cluster(), &facts()).unwrap();
+    let planned = Facts {
+        policy: Some(Arc::new(first.policy.clone())),
+        network: Some(Arc::new(first.network.clone())),
+        service: Some(Arc::new(first.service.clone())),
+        ..facts()
+    };
+    assert_eq!(plan(&wcp_cluster(), &planned).unwrap(), first);
+}
+
+#[test]
+fn nothing_is_made_without_an_owner_or_of_somebody_elses() {
+    let orphan = Facts { cluster: None, ..facts() };
+    assert_eq!(plan(&wcp_cluster(), &orphan), Err(Stop::Waiting(Waiting::Owner)));
+    let mut policy = plan(&wcp_cluster(), &facts()).unwrap().policy;
+    policy.metadata.owner_references.as_mut().unwrap()[0].name = "other".into();
+    let taken = Facts { policy: Some(Arc::new(policy)), ..facts() };
+    let name = "VirtualMachineSetResourcePolicy ben-test/test-cluster";
+    assert_eq!(plan(&wcp_cluster(), &taken), Err(Stop::Invalid(Invalid::NameTaken(name.into()))));
+}
+
+#[test]
+fn the_endpoint_is_the_load_balancers_until_there_is_one_in_the_spec() {
+    let mut cluster = wcp_cluster();
+    assert_eq!(endpoint(&cluster, None), None);
+    assert_eq!(endpoint(&cluster, Some(&with_address(None))), None);
+    let first = endpoint(&cluster, Some(&with_address(Some("192.168.123.3"))));
+    assert_eq!(first, Some(ApiEndpoint { host: "192.168.123.3".into(), port: 6443 }));
+    cluster.spec.control_plane_endpoint.clone_from(&first);
+    assert_eq!(endpoint(&cluster, Some(&with_address(Some("192.168.123.9")))), first);
+}

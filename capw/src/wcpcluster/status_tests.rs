@@ -1,1 +1,131 @@
+use super::*;
+use crate::{
+    fixtures::{cluster, wcp_cluster},
+    wcpcluster::plan::{self, Waiting},
+};
+use api::{capw::ApiEndpoint, conditions::Condition as Graded};
+use std::sync::Arc;
 
+fn facts(paused: bool) -> Facts {
+    Facts {
+        cluster: Some(Arc::new(cluster())),
+        name: "test-cluster".into(),
+        policy: None,
+        network: None,
+        service: None,
+        machines: 0,
+        paused,
+    }
+}
+
+/// All three objects made, the network realised or not, the endpoint known or not.
+fn made(network: Option<Graded>, endpoint: bool) -> Made {
+    let plan = plan::plan(&wcp_cluster(), &facts(false)).unwrap();
+    let mut realised = plan.network;
+    realised.status.get_or_insert_default().conditions = network.into_iter().collect();
+    let endpoint = endpoint.then(|| ApiEndpoint { host: "192.168.123.3".into(), port: 6443 });
+    Made {
+        policy: Ok(Arc::new(plan.policy)),
+        network: Ok(Arc::new(realised)),
+        service: Ok(Arc::new(plan.service)),
+        endpoint: Ok(endpoint),
+    }
+}
+
+fn refused() -> Error {
+    Error::Api { what: "applying it".into(), source: kube::Error::LinesCodecMaxLineLengthExceeded }
+}
+
+fn of(made: Made) -> WCPClusterStatus {
+    let outcome = Ok(Done::Made(Box::new(made)));
+    status(&wcp_cluster(), &facts(false), &outcome, Timestamp::UNIX_EPOCH)
+}
+
+fn ready(status: &WCPClusterStatus) -> (&str, &str) {
+    let ready = find(&status.conditions, "Ready").unwrap();
+    (&ready.reason, &ready.message)
+}
+
+#[test]
+fn a_cluster_that_has_all_is_provisioned_as_in_the_seed() {
+    insta::assert_yaml_snapshot!(of(made(Some(Graded::is_true("Ready")), true)));
+}
+
+#[test]
+fn the_first_thing_that_is_missing_is_told() {
+    let up = || Some(Graded::is_true("Ready"));
+    let failed = Graded::is_false("Ready", "Error", "OutOfAddresses", "no subnet left");
+    let cases = [
+        (
+            made(None, false),
+            "ClusterNetworkProvisionStarted",
+            "VirtualNetwork ben-test/test-cluster-vnet is not realised by the network provider yet",
+        ),
+        (
+            made(Some(failed), true),
+            "ClusterNetworkProvisionFailed",
+            "VirtualNetwork ben-test/test-cluster-vnet: OutOfAddresses: no subnet left",
+        ),
+        (
+            made(up(), false),
+            "WaitingForLoadBalancerIP",
+            "VirtualMachineService ben-test/test-cluster-control-plane-service has no address yet",
+        ),
+        (
+            Made { policy: Err(refused()), ..made(up(), true) },
+            "ResourcePolicyCreationFailed",
+            "applying it: ",
+        ),
+    ];
+    for (made, reason, message) in cases {
+        let status = of(made);
+        assert_eq!((ready(&status).0, status.ready), (reason, Some(false)));
+        assert!(ready(&status).1.starts_with(message), "{}", ready(&status).1);
+    }
+}
+
+#[test]
+fn machines_need_network_and_endpoint_not_a_summary() {
+    let up = Some(Graded::is_true("Ready"));
+    assert!(of(made(up.clone(), false)).initialization.is_none());
+    assert!(of(made(None, true)).initialization.is_none());
+    let unsure = Made { policy: Err(refused()), ..made(up, true) };
+    assert!(of(unsure).initialization.is_some());
+}
+
+#[test]
+fn provisioned_once_is_provisioned_for_good() {
+    let mut cluster = wcp_cluster();
+    cluster.status = Some(of(made(Some(Graded::is_true("Ready")), true)));
+    let outcome = Ok(Done::Made(Box::new(made(None, true))));
+    let status = status(&cluster, &facts(false), &outcome, Timestamp::UNIX_EPOCH);
+    assert_eq!((status.initialization.is_some(), status.ready), (true, Some(false)));
+}
+
+#[test]
+fn on_the_way_out_the_summary_says_what_it_waits_for() {
+    let waiting = Err(Error::Waiting(Waiting::MachinesGone(3)));
+    let status = status(&wcp_cluster(), &facts(false), &waiting, Timestamp::UNIX_EPOCH);
+    let left = "3 machines and virtual machines of the cluster are still there";
+    assert_eq!(ready(&status), ("Deleting", left));
+}
+
+#[test]
+fn pause_keeps_what_was_said() {
+    let mut cluster = wcp_cluster();
+    let before = of(made(Some(Graded::is_true("Ready")), true));
+    cluster.status = Some(before.clone());
+    let paused = status(&cluster, &facts(true), &Ok(Done::Nothing), Timestamp::UNIX_EPOCH);
+    assert_eq!(find(&paused.conditions, "Paused").unwrap().status, "True");
+    assert_eq!(paused.ready, before.ready);
+    assert_eq!(ready(&paused), ready(&before));
+}
+
+#[test]
+fn the_same_facts_later_make_the_same_status() {
+    let mut cluster = wcp_cluster();
+    let outcome = || Ok(Done::Made(Box::new(made(None, false))));
+    let one = status(&cluster, &facts(false), &outcome(), Timestamp::UNIX_EPOCH);
+    cluster.status = Some(one.clone());
+    assert_eq!(status(&cluster, &facts(false), &outcome(), Timestamp::from_second(9).unwrap()), one);
+}

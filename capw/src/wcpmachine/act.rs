@@ -23,16 +23,16 @@ pub enum Done {
     Gone,
 }
 
-/// Carries the plan out, the identity first.
+/// Carries the plan out, the identity first; `machine` is then as it was written.
 pub async fn carry_out(
-    machine: &WCPMachine,
+    machine: &mut Arc<WCPMachine>,
     plan: Plan,
     facts: &Facts,
     ctx: &Context,
 ) -> Result<Done, Error> {
     let Plan { identity, then } = plan;
     if let Some(provider_id) = identity {
-        persist(machine, &provider_id, ctx).await?;
+        *machine = Arc::new(persisted(machine, &provider_id, ctx).await?);
     }
     match then {
         Then::Wait(waiting) => Err(waiting.into()),
@@ -40,7 +40,11 @@ pub async fn carry_out(
         Then::Make(make) => {
             let vm = make_so(*make, facts, ctx).await?;
             if facts.vm.is_none() {
-                ctx.events.normal(machine, "VirtualMachineCreated", format!("{} is asked for", named(&*vm)));
+                ctx.events.normal(
+                    &**machine,
+                    "VirtualMachineCreated",
+                    format!("{} is asked for", named(&*vm)),
+                );
             }
             Ok(Done::Asked(vm))
         }
@@ -48,14 +52,13 @@ pub async fn carry_out(
 }
 
 /// Finalizer and providerID in one write, which only one of two leaders can win.
-async fn persist(machine: &WCPMachine, provider_id: &str, ctx: &Context) -> Result<(), Error> {
+async fn persisted(machine: &WCPMachine, provider_id: &str, ctx: &Context) -> Result<WCPMachine, Error> {
     let mut finalizers = machine.finalizers().to_vec();
     if !finalizers.iter().any(|there| there == finalizer::WCP_MACHINE) {
         finalizers.push(finalizer::WCP_MACHINE.to_owned());
     }
     let patch = json!({ "metadata": { "finalizers": finalizers }, "spec": { "providerID": provider_id } });
-    ctx.api.patch(machine, patch).await.map_err(failed(machine, "persisting the providerID of"))?;
-    Ok(())
+    ctx.api.patch(machine, patch).await.map_err(failed(machine, "persisting the providerID of"))
 }
 
 /// What a virtual machine refers to is there before it is.

@@ -96,7 +96,7 @@ pub async fn controller(started: &Started, caches: &Arc<Caches>) {
 }
 
 /// Brings one VirtualMachine, and what it boots from, to what its Machine needs.
-async fn reconcile(machine: Arc<WCPMachine>, ctx: Arc<Context>) -> Result<Next, Error> {
+async fn reconcile(mut machine: Arc<WCPMachine>, ctx: Arc<Context>) -> Result<Next, Error> {
     if upstream::is_moving(&*machine) {
         return Ok(Next::OnChange);
     }
@@ -112,7 +112,7 @@ async fn reconcile(machine: Arc<WCPMachine>, ctx: Arc<Context>) -> Result<Next, 
         };
     }
     let outcome = match plan::plan(&machine, &facts) {
-        Ok(plan) => act::carry_out(&machine, plan, &facts, &ctx).await,
+        Ok(plan) => act::carry_out(&mut machine, plan, &facts, &ctx).await,
         Err(invalid) => Err(invalid.into()),
     };
     report(&machine, &facts, outcome, &ctx).await

@@ -1,1 +1,205 @@
+use super::*;
+use crate::fixtures::{self, UUID, bootstrap, facts, wcp_machine};
+use api::vmop::{VirtualMachineStatus, vm_phase};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use proptest::prelude::*;
+use std::sync::Arc;
 
+fn made(plan: Plan) -> Make {
+    match plan.then {
+        Then::Make(make) => *make,
+        Then::Wait(waiting) => panic!("waits: {waiting}"),
+        Then::Lost => panic!("lost"),
+    }
+}
+
+fn waits(machine: &WCPMachine, facts: &Facts) -> Waiting {
+    match plan(machine, facts).unwrap().then {
+        Then::Wait(waiting) => waiting,
+        _ => panic!("does not wait"),
+    }
+}
+
+/// The WCPMachine as it is once the plan's identity is persisted.
+fn persisted(mut machine: WCPMachine, plan: &Plan) -> WCPMachine {
+    if let Some(provider_id) = &plan.identity {
+        machine.spec.provider_id = Some(provider_id.clone());
+        machine.metadata.finalizers = Some(vec![finalizer::WCP_MACHINE.into()]);
+    }
+    machine
+}
+
+fn text(data: &BTreeMap<String, ByteString>) -> BTreeMap<String, String> {
+    data.iter().map(|(key, value)| (key.clone(), String::from_utf8(value.0.clone()).unwrap())).collect()
+}
+
+#[test]
+fn a_control_plane_machine_is_asked_for_as_in_the_seed() {
+    let make = made(plan(&wcp_machine(), &facts(true)).unwrap());
+    insta::assert_yaml_snapshot!(make.vm);
+}
+
+#[test]
+fn a_worker_has_no_probe_and_its_own_module() {
+    let mut facts = facts(false);
+    let mut owner = fixtures::owner(false);
+    owner.metadata.labels.as_mut().unwrap().insert(label::DEPLOYMENT_NAME.into(), "pool".into());
+    owner.spec.failure_domain = Some("zone-a".into());
+    facts.machine = Some(Arc::new(owner));
+    let mut machine = wcp_machine();
+    machine.spec.volumes = vec![MachineVolume {
+        name: "containerd".into(),
+        capacity: BTreeMap::from([("storage".into(), "16Gi".into())]),
+        ..MachineVolume::default()
+    }];
+    let make = made(plan(&machine, &facts).unwrap());
+    insta::assert_yaml_snapshot!((make.vm, make.claims));
+}
+
+#[test]
+fn cloud_init_says_who_the_node_is() {
+    for control_plane in [true, false] {
+        let make = made(plan(&wcp_machine(), &facts(control_plane)).unwrap());
+        let secret = make.cloud_init.unwrap();
+        assert_eq!(secret.name_any(), "machine-cloud-init");
+        let decoded = cloudinit::decode(&text(secret.data.as_ref().unwrap())).unwrap();
+        let metadata = decoded.metadata().unwrap();
+        assert_eq!(metadata.instance_id, "test-cluster-control-plane-jwsx7");
+        assert_eq!(metadata.provider_id, Some(format!("vsphere://{UUID}")));
+        let endpoint = control_plane.then(|| "192.168.123.3:6443".to_owned());
+        assert_eq!(metadata.control_plane_endpoint, endpoint);
+        assert_eq!(decoded.userdata.unwrap(), b"## template: jinja\n#cloud-config\n");
+    }
+}
+
+#[test]
+fn bootstrap_data_that_cannot_be_booted_is_refused_with_a_remedy() {
+    let cases = [
+        (bootstrap(Some("ignition"), "{}"), "format ignition can't be booted: set the bootstrap format"),
+        (bootstrap(None, ""), "key value is missing or empty"),
+    ];
+    for (bootstrap, says) in cases {
+        let invalid = plan(&wcp_machine(), &Facts { bootstrap, ..facts(true) }).err().unwrap();
+        let message = invalid.to_string();
+        assert!(message.starts_with("bootstrap data in Secret bootstrap: "), "{message}");
+        assert!(message.contains(says), "{message}");
+        assert_eq!(invalid.reason(), "BootstrapDataInvalid");
+    }
+    assert!(
+        plan(&wcp_machine(), &Facts { bootstrap: bootstrap(None, "#cloud-config\n"), ..facts(true) }).is_ok()
+    );
+}
+
+#[test]
+fn it_waits_for_what_is_not_there_yet() {
+    let machine = wcp_machine();
+    let all = || facts(true);
+    let mut bare = fixtures::cluster();
+    bare.status = None;
+    let mut unbootstrapped = fixtures::owner(true);
+    unbootstrapped.spec.bootstrap.data_secret_name = None;
+    let mut deleted = fixtures::owner(true);
+    deleted.metadata.deletion_timestamp = Some(Time(jiff::Timestamp::UNIX_EPOCH));
+    let cases = [
+        (Facts { machine: None, ..all() }, "WaitingForOwnerMachine"),
+        (Facts { cluster: None, ..all() }, "WaitingForClusterInfrastructureReady"),
+        (Facts { cluster: Some(Arc::new(bare)), ..all() }, "WaitingForClusterInfrastructureReady"),
+        (
+            Facts { machine: Some(Arc::new(unbootstrapped)), bootstrap: Bootstrap::NotRead, ..all() },
+            "WaitingForBootstrapData",
+        ),
+        (Facts { bootstrap: Bootstrap::Missing("bootstrap".into()), ..all() }, "WaitingForBootstrapData"),
+        (Facts { machine: Some(Arc::new(deleted)), ..all() }, "Deleting"),
+    ];
+    for (facts, reason) in cases {
+        assert_eq!(waits(&machine, &facts).reason(), reason);
+    }
+}
+
+#[test]
+fn the_identity_comes_before_anything_else_even_while_waiting() {
+    let mut facts = facts(true);
+    facts.cluster = None;
+    let plan = plan(&wcp_machine(), &facts).unwrap();
+    assert_eq!(plan.identity, Some(format!("vsphere://{UUID}")));
+    assert!(matches!(plan.then, Then::Wait(_)));
+}
+
+#[test]
+fn a_provider_id_of_another_kind_is_refused() {
+    for wrong in ["aws:///i-1", "vsphere://", "vsphere://not-a-uuid", ""] {
+        let mut machine = wcp_machine();
+        machine.spec.provider_id = Some(wrong.into());
+        assert_eq!(plan(&machine, &facts(true)).err(), Some(Invalid::ProviderId(wrong.into())));
+    }
+}
+
+#[test]
+fn a_machine_that_was_there_is_lost_and_not_made_again() {
+    let by_status = {
+        let mut machine = wcp_machine();
+        machine.status.get_or_insert_default().vm_id = Some(UUID.into());
+        (machine, facts(true))
+    };
+    let by_the_machine_after_a_move = {
+        let mut owner = fixtures::owner(true);
+        owner.spec.provider_id = Some(format!("vsphere://{UUID}"));
+        (wcp_machine(), Facts { machine: Some(Arc::new(owner)), ..facts(true) })
+    };
+    for (machine, facts) in [by_status, by_the_machine_after_a_move] {
+        assert!(matches!(plan(&machine, &facts).unwrap().then, Then::Lost));
+    }
+}
+
+#[test]
+fn a_virtual_machine_of_somebody_else_is_left_alone() {
+    let mut vm = made(plan(&wcp_machine(), &facts(true)).unwrap()).vm;
+    vm.metadata.owner_references.as_mut().unwrap()[0].uid = "former".into();
+    let former = Facts { vm: Some(Arc::new(vm.clone())), ..facts(true) };
+    assert_eq!(waits(&wcp_machine(), &former).reason(), "WaitingForFormerObject");
+    vm.metadata.owner_references.as_mut().unwrap()[0].name = "other".into();
+    let taken = Facts { vm: Some(Arc::new(vm)), ..facts(true) };
+    let invalid = plan(&wcp_machine(), &taken).err().unwrap();
+    assert!(
+        invalid.to_string().starts_with("VirtualMachine ben-test/test-cluster-control-plane-jwsx7 belongs")
+    );
+}
+
+proptest! {
+    #[test]
+    fn the_identity_is_drawn_once(first in any::<u128>(), then in any::<u128>()) {
+        let drawn = |bits| Facts { drawn: Uuid::from_u128(bits), ..facts(true) };
+        let one = plan(&wcp_machine(), &drawn(first)).unwrap();
+        let machine = persisted(wcp_machine(), &one);
+        let two = plan(&machine, &drawn(then)).unwrap();
+        prop_assert_eq!(&two.identity, &None);
+        let (one, two) = (made(one), made(two));
+        prop_assert_eq!(one.vm.spec.bios_uuid.clone(), Some(Uuid::from_u128(first).to_string()));
+        prop_assert_eq!(one.vm, two.vm);
+        prop_assert_eq!(one.cloud_init, two.cloud_init);
+    }
+
+    #[test]
+    fn a_plan_of_the_planned_state_is_empty(control_plane: bool, zone in "[a-z]{0,3}", volumes in 0_usize..3) {
+        let mut machine = wcp_machine();
+        machine.spec.failure_domain = Some(zone);
+        machine.spec.volumes = (0..volumes)
+            .map(|at| MachineVolume { name: format!("v{at}"), ..MachineVolume::default() })
+            .collect();
+        let first = plan(&machine, &facts(control_plane)).unwrap();
+        let machine = persisted(machine, &first);
+        let mut live = made(first).vm;
+        live.status = Some(VirtualMachineStatus {
+            phase: Some(vm_phase::CREATED.into()),
+            ..VirtualMachineStatus::default()
+        });
+        let bootstrap = Bootstrap::NotRead;
+        let facts = Facts { vm: Some(Arc::new(live.clone())), bootstrap, ..facts(control_plane) };
+        let second = plan(&machine, &facts).unwrap();
+        prop_assert_eq!(&second.identity, &None);
+        let Make { cloud_init, claims, vm } = made(second);
+        prop_assert!(cloud_init.is_none());
+        prop_assert!(claims.is_empty());
+        prop_assert_eq!(VirtualMachine { status: live.status.clone(), ..vm }, live);
+    }
+}

@@ -1,1 +1,167 @@
+use super::*;
+use crate::{
+    fixtures::{UUID, facts, wcp_machine},
+    wcpmachine::plan::{Invalid, Waiting},
+};
+use api::conditions::Condition as Graded;
+use std::sync::Arc;
 
+fn vm(change: impl FnOnce(&mut VirtualMachineStatus)) -> Arc<VirtualMachine> {
+    let mut vm = VirtualMachine::default();
+    vm.metadata.name = Some("node".into());
+    vm.metadata.namespace = Some("ben-test".into());
+    change(vm.status.get_or_insert_default());
+    Arc::new(vm)
+}
+
+fn running(status: &mut VirtualMachineStatus) {
+    status.phase = Some(vm_phase::CREATED.into());
+    status.power_state = Some(POWERED_ON.into());
+    status.vm_ip = Some("172.26.1.18".into());
+    status.bios_uuid = Some(UUID.into());
+}
+
+fn blocked(status: &mut VirtualMachineStatus, type_: &str, severity: &str, reason: &str) {
+    status.conditions.push(Graded::is_false(type_, severity, reason, "because"));
+}
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(second).unwrap()
+}
+
+fn of(outcome: &Result<Done, Error>) -> WCPMachineStatus {
+    status(&wcp_machine(), &facts(true), outcome, at(0))
+}
+
+fn reason(status: &WCPMachineStatus) -> (&str, &str, &str) {
+    let ready = &status.conditions[0];
+    assert_eq!(ready.type_, "Ready");
+    (status.vm_status.as_deref().unwrap(), &ready.reason, &ready.message)
+}
+
+#[test]
+fn a_virtual_machine_comes_up_step_by_step() {
+    type Step = fn(&mut VirtualMachineStatus);
+    let name = "VirtualMachine ben-test/node";
+    let steps: [(Step, &str, &str, &str); 5] = [
+        (|_| {}, "pending", "Provisioning", "is being made"),
+        (|s| s.phase = Some(vm_phase::CREATED.into()), "created", "PoweringOn", "is not on"),
+        (
+            |s| {
+                running(s);
+                s.vm_ip = None;
+            },
+            "poweredon",
+            "WaitingForNetworkAddress",
+            "has no address yet",
+        ),
+        (
+            |s| {
+                running(s);
+                s.bios_uuid = None;
+            },
+            "poweredon",
+            "WaitingForBIOSUUID",
+            "has no BIOS UUID yet",
+        ),
+        (running, "ready", "Ready", ""),
+    ];
+    for (change, vm_status, why, says) in steps {
+        let status = of(&Ok(Done::Asked(vm(change))));
+        let message = if says.is_empty() { String::new() } else { format!("{name} {says}") };
+        assert_eq!(reason(&status), (vm_status, why, message.as_str()));
+        assert_eq!(status.ready, Some(vm_status == "ready"));
+        assert_eq!(status.initialization.is_some(), vm_status == "ready");
+    }
+}
+
+#[test]
+fn a_running_machine_as_in_the_seed() {
+    insta::assert_yaml_snapshot!(of(&Ok(Done::Asked(vm(running)))));
+}
+
+#[test]
+fn what_blocks_the_virtual_machine_is_told_in_its_own_words() {
+    let missing =
+        vm(|s| blocked(s, vmop::VIRTUAL_MACHINE_PREREQ_READY, "Error", "VirtualMachineClassNotFound"));
+    let status = of(&Ok(Done::Asked(missing)));
+    let told = ("error", "VirtualMachineClassNotFound", "VirtualMachine ben-test/node: because");
+    assert_eq!(reason(&status), told);
+
+    let soon = vm(|s| blocked(s, vmop::VIRTUAL_MACHINE_PREREQ_READY, "Info", "NetworkNotReady"));
+    assert_eq!(reason(&of(&Ok(Done::Asked(soon)))).0, "pending");
+
+    let lost = vm(|s| {
+        running(s);
+        blocked(s, vmop::VIRTUAL_MACHINE_CREATED, "Error", vmop::VIRTUAL_MACHINE_LOST);
+    });
+    assert_eq!(reason(&of(&Ok(Done::Asked(lost)))).0, "notfound");
+}
+
+#[test]
+fn what_does_not_keep_it_from_running_does_not_block() {
+    let status = of(&Ok(Done::Asked(vm(|s| {
+        running(s);
+        blocked(s, vmop::VIRTUAL_MACHINE_TOOLS, "Info", "VirtualMachineToolsNotRunning");
+        blocked(s, vmop::VIRTUAL_MACHINE_PREREQ_READY, "Error", "VirtualMachineImageNotFound");
+    }))));
+    assert_eq!(reason(&status).1, "Ready");
+}
+
+#[test]
+fn without_a_virtual_machine_the_outcome_tells() {
+    let waiting = Err(Error::Waiting(Waiting::ClusterInfrastructure("c".into())));
+    assert_eq!(
+        reason(&of(&waiting)),
+        ("pending", "WaitingForClusterInfrastructureReady", "Cluster c has no infrastructure yet")
+    );
+    let invalid = Err(Error::Invalid(Invalid::ProviderId("x".into())));
+    assert_eq!(reason(&of(&invalid)).1, "ProviderIDInvalid");
+    let lost = of(&Ok(Done::Lost));
+    assert_eq!(reason(&lost).0, "notfound");
+    assert!(reason(&lost).2.contains("delete the Machine to have it replaced"));
+}
+
+#[test]
+fn provisioned_once_is_provisioned_for_good() {
+    let mut machine = wcp_machine();
+    machine.status = Some(of(&Ok(Done::Asked(vm(running)))));
+    let lost = status(&machine, &facts(true), &Ok(Done::Lost), at(9));
+    assert_eq!(lost.initialization, Some(Initialization { provisioned: Some(true) }));
+    assert_eq!(lost.ready, Some(false));
+    assert_eq!(lost.vm_id.as_deref(), Some(UUID));
+}
+
+#[test]
+fn pause_changes_nothing_but_says_so() {
+    let mut machine = wcp_machine();
+    let before = of(&Ok(Done::Asked(vm(running))));
+    machine.status = Some(before.clone());
+    let mut facts = facts(true);
+    facts.paused = true;
+    facts.vm = Some(vm(running));
+    let mut paused = status(&machine, &facts, &Ok(Done::Nothing), at(9));
+    let condition = paused.conditions.iter_mut().find(|c| c.type_ == "Paused").unwrap();
+    assert_eq!((condition.status.as_str(), condition.reason.as_str()), ("True", "Paused"));
+    let was = before.conditions.iter().find(|c| c.type_ == "Paused").unwrap();
+    condition.clone_from(was);
+    assert_eq!(paused, before);
+}
+
+#[test]
+fn the_same_facts_later_make_the_same_status() {
+    let outcomes = || {
+        [
+            Ok(Done::Asked(vm(running))),
+            Ok(Done::Asked(vm(|_| {}))),
+            Ok(Done::Lost),
+            Err(Error::Waiting(Waiting::Owner)),
+        ]
+    };
+    for (first, second) in outcomes().into_iter().zip(outcomes()) {
+        let mut machine = wcp_machine();
+        let one = status(&machine, &facts(true), &first, at(1));
+        machine.status = Some(one.clone());
+        assert_eq!(status(&machine, &facts(true), &second, at(2)), one);
+    }
+}

@@ -1,0 +1,102 @@
+//! Objects of one small cluster, as the API server would hold them.
+
+use crate::wcpmachine::gather::{Bootstrap, Facts};
+use api::{
+    capi::{
+        Cluster, ClusterControlPlaneEndpoint, ClusterInfrastructureRef, ClusterStatus,
+        ClusterStatusInitialization, Machine, MachineBootstrap, MachineInfrastructureRef, MachineSpec,
+    },
+    capw::{WCPCluster, WCPMachine, WCPMachineSpec},
+    names::label,
+};
+use k8s_openapi::{ByteString, api::core::v1::Secret};
+use kit::apply::controlled_by;
+use kube::api::ObjectMeta;
+use std::{collections::BTreeMap, sync::Arc};
+use uuid::Uuid;
+
+pub const UUID: &str = "423697d9-706c-4e92-b514-088978955321";
+
+fn meta(name: &str) -> ObjectMeta {
+    ObjectMeta {
+        name: Some(name.into()),
+        namespace: Some("ben-test".into()),
+        uid: Some(format!("uid-of-{name}")),
+        generation: Some(1),
+        labels: Some(BTreeMap::from([(label::CLUSTER_NAME.into(), "test-cluster".into())])),
+        ..ObjectMeta::default()
+    }
+}
+
+pub fn cluster() -> Cluster {
+    let mut cluster = Cluster { metadata: meta("test-cluster"), ..Cluster::default() };
+    cluster.spec.control_plane_endpoint =
+        Some(ClusterControlPlaneEndpoint { host: Some("192.168.123.3".into()), port: Some(6443) });
+    cluster.spec.infrastructure_ref = Some(ClusterInfrastructureRef {
+        api_group: "infrastructure.cluster.vmware.com".into(),
+        kind: "WCPCluster".into(),
+        name: "test-cluster".into(),
+    });
+    cluster.status = Some(ClusterStatus {
+        initialization: Some(ClusterStatusInitialization {
+            infrastructure_provisioned: Some(true),
+            ..ClusterStatusInitialization::default()
+        }),
+        ..ClusterStatus::default()
+    });
+    cluster
+}
+
+pub fn wcp_cluster() -> WCPCluster {
+    let mut owner = controlled_by(&cluster());
+    owner.controller = None;
+    let metadata = ObjectMeta { owner_references: Some(vec![owner]), ..meta("test-cluster") };
+    WCPCluster { metadata, ..WCPCluster::default() }
+}
+
+pub fn owner(control_plane: bool) -> Machine {
+    let mut metadata = meta("test-cluster-control-plane-jwsx7");
+    if control_plane {
+        metadata.labels.get_or_insert_default().insert(label::CONTROL_PLANE.into(), String::new());
+    }
+    let spec = MachineSpec {
+        bootstrap: MachineBootstrap { data_secret_name: Some("bootstrap".into()), config_ref: None },
+        cluster_name: "test-cluster".into(),
+        infrastructure_ref: MachineInfrastructureRef {
+            api_group: "infrastructure.cluster.vmware.com".into(),
+            kind: "WCPMachine".into(),
+            name: "machine".into(),
+        },
+        ..MachineSpec::default()
+    };
+    Machine { metadata, spec, status: None }
+}
+
+pub fn wcp_machine() -> WCPMachine {
+    let metadata =
+        ObjectMeta { owner_references: Some(vec![controlled_by(&owner(true))]), ..meta("machine") };
+    let spec = WCPMachineSpec {
+        class_name: "best-effort-small".into(),
+        image_name: "photon-3-k8s-v1.17.4---vmware.1-tkg.1.0dba899".into(),
+        storage_class: "gc-storage-profile".into(),
+        ..WCPMachineSpec::default()
+    };
+    WCPMachine { metadata, spec, status: None }
+}
+
+pub fn bootstrap(format: Option<&str>, value: &str) -> Bootstrap {
+    let mut data = BTreeMap::from([("value".to_owned(), ByteString(value.into()))]);
+    data.extend(format.map(|format| ("format".to_owned(), ByteString(format.into()))));
+    Bootstrap::Read(Box::new(Secret { metadata: meta("bootstrap"), data: Some(data), ..Secret::default() }))
+}
+
+pub fn facts(control_plane: bool) -> Facts {
+    Facts {
+        machine: Some(Arc::new(owner(control_plane))),
+        cluster: Some(Arc::new(cluster())),
+        vm: None,
+        bootstrap: bootstrap(Some("cloud-config"), "## template: jinja\n#cloud-config\n"),
+        paused: false,
+        drawn: Uuid::parse_str(UUID).unwrap(),
+    }
+}
