@@ -48,6 +48,7 @@ impl Http {
             reqwest::Client::builder()
                 .tls_backend_preconfigured(tls.clone())
                 .redirect(Policy::none())
+                .no_proxy()
                 .connect_timeout(config.connect_timeout)
                 .tcp_keepalive(Duration::from_secs(30))
                 .pool_idle_timeout(Duration::from_secs(45))

@@ -10,7 +10,7 @@ use crate::session::Live;
 use crate::spec::{filter_spec, object_spec, property_spec, traversal};
 use crate::{Error, Kind, MoRef, Object, ObjectContent, Result, Value};
 
-const TASK_PATHS: &[&str] = &["info.state", "info.error", "info.result"];
+const TASK_PATHS: &[&str] = &["info.descriptionId", "info.state", "info.error", "info.result"];
 /// Sessions may be lost while a folder is added, but not for ever.
 const TRIES: u32 = 4;
 

@@ -22,6 +22,8 @@ pub(super) struct Tasks {
 
 #[derive(Default)]
 struct Pending {
+    /// Such as `VirtualMachine.clone`.
+    what: String,
     state: String,
     error: Value,
     result: Value,
@@ -96,6 +98,7 @@ impl Tasks {
         for (path, value) in changes {
             match path.as_str() {
                 "info.state" => value.as_str().unwrap_or_default().clone_into(&mut pending.state),
+                "info.descriptionId" => value.as_str().unwrap_or_default().clone_into(&mut pending.what),
                 "info.error" => pending.error = value,
                 "info.result" => pending.result = value,
                 _ => {}
@@ -107,7 +110,9 @@ impl Tasks {
                 self.end(&obj, &Ok(TaskResult { result }));
             }
             "error" => {
-                let error = Error::from_fault("Task", Fault::read(&pending.error)).on(&obj);
+                let what =
+                    if pending.what.is_empty() { "Task".into() } else { std::mem::take(&mut pending.what) };
+                let error = Error::from_fault(what, Fault::read(&pending.error)).on(&obj);
                 self.end(&obj, &Err(error));
             }
             _ => {}
@@ -161,11 +166,18 @@ mod tests {
             .with("localizedMessage", "no memory");
         tasks.apply(update(
             UpdateKind::Enter,
-            &[("info.state", "error".into()), ("info.error", fault.into())],
+            &[
+                ("info.descriptionId", "VirtualMachine.clone".into()),
+                ("info.state", "error".into()),
+                ("info.error", fault.into()),
+            ],
         ));
         let error = outcome.try_recv().unwrap().unwrap_err();
         assert_eq!(error.category(), "InsufficientResources");
-        assert_eq!(error.to_string(), "Task on Task:task-1: no memory (InsufficientMemoryResourcesFault)");
+        assert_eq!(
+            error.to_string(),
+            "VirtualMachine.clone on Task:task-1: no memory (InsufficientMemoryResourcesFault)"
+        );
     }
 
     #[test]

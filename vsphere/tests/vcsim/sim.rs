@@ -18,7 +18,8 @@ pub struct Sim {
     ready: Json,
     ca: String,
     door: reqwest::Client,
-    _folder: TempDir,
+    folder: TempDir,
+    binary: PathBuf,
 }
 
 impl Drop for Sim {
@@ -31,7 +32,7 @@ impl Drop for Sim {
 /// The simulator's binary: named by a variable, or from the cache of built tools.
 fn binary() -> Option<PathBuf> {
     if let Some(named) = std::env::var_os("LAYERCAKE_VCSIM") {
-        return Some(named.into());
+        return std::fs::canonicalize(named).ok();
     }
     let cache = std::env::var_os("LAYERCAKE_CACHE").map(PathBuf::from).or_else(|| {
         let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
@@ -49,10 +50,6 @@ fn binary() -> Option<PathBuf> {
 impl Sim {
     /// Starts one; `None`, said loudly, where there is no binary.
     pub fn start(test: &str) -> Option<Self> {
-        Self::start_at(test, "127.0.0.1:0")
-    }
-
-    pub fn start_at(test: &str, listen: &str) -> Option<Self> {
         let Some(binary) = binary() else {
             println!(
                 "skipped: {test}: no vcsim (set LAYERCAKE_VCSIM, or let `layercake up` build the tools)"
@@ -62,38 +59,17 @@ impl Sim {
         // The door's client builds no TLS of its own.
         drop(rustls::crypto::ring::default_provider().install_default());
         let folder = tempfile::tempdir().unwrap();
-        let path = |name: &str| folder.path().join(name);
-        let ca = write_certificate(&path("cert.pem"), &path("key.pem"));
-        std::fs::write(path("node.ovf"), include_str!("node.ovf")).unwrap();
-        std::fs::write(path("node-disk1.vmdk"), empty_disk()).unwrap();
-        let files = [path("node.ovf"), path("node-disk1.vmdk")];
-        let spec = json!({
-            "datacenter": "dc0", "cluster": "cluster0", "hosts": 4, "datastores": ["ds0", "ds1"],
-            "resourcePool": "layercake", "folder": "layercake", "portGroups": ["VM Network", "workload"],
-            "apiRelease": "8.0.3.0",
-            "libraries": [{ "name": "layercake", "items": [{ "name": "node", "files": files }] }],
-        });
-        std::fs::write(path("spec.json"), spec.to_string()).unwrap();
-        let credentials = json!({ "username": "user", "password": PASSWORD, "doorToken": TOKEN });
-        write_secret(&path("credentials.json"), &credentials.to_string());
-        let mut process = Command::new(binary)
-            .args(["--listen", listen, "--door", "127.0.0.1:0", "--stdin-exit"])
-            .arg("--credentials")
-            .arg(path("credentials.json"))
-            .arg("--tlscert")
-            .arg(path("cert.pem"))
-            .arg("--tlskey")
-            .arg(path("key.pem"))
-            .arg("--spec")
-            .arg(path("spec.json"))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let ready = serde_json::from_str(&line).unwrap_or_else(|_| panic!("vcsim said {line:?}"));
-        Some(Self { process, ready, ca, door: reqwest::Client::new(), _folder: folder })
+        let ca = write_inputs(folder.path());
+        let (process, ready) = spawn(&binary, folder.path(), "127.0.0.1:0");
+        Some(Self { process, ready, ca, door: reqwest::Client::new(), folder, binary })
+    }
+
+    /// Ends it and starts it anew at the same address, with nothing in it.
+    pub fn restart(&mut self) {
+        let address = self.address();
+        drop(self.process.kill());
+        drop(self.process.wait());
+        (self.process, self.ready) = spawn(&self.binary, self.folder.path(), &address);
     }
 
     pub fn address(&self) -> String {
@@ -182,6 +158,42 @@ impl Sim {
 pub async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
     let deadline = std::time::Duration::from_mins(1);
     tokio::time::timeout(deadline, future).await.unwrap_or_else(|_| panic!("not within {deadline:?}: {what}"))
+}
+
+/// Everything the process reads; returns the certificate to trust.
+fn write_inputs(folder: &Path) -> String {
+    let path = |name: &str| folder.join(name);
+    let ca = write_certificate(&path("cert.pem"), &path("key.pem"));
+    std::fs::write(path("node.ovf"), include_str!("node.ovf")).unwrap();
+    std::fs::write(path("node-disk1.vmdk"), empty_disk()).unwrap();
+    let files = [path("node.ovf"), path("node-disk1.vmdk")];
+    let spec = json!({
+        "datacenter": "dc0", "cluster": "cluster0", "hosts": 4, "datastores": ["ds0", "ds1"],
+        "resourcePool": "layercake", "folder": "layercake", "portGroups": ["VM Network", "workload"],
+        "apiRelease": "8.0.3.0",
+        "libraries": [{ "name": "layercake", "items": [{ "name": "node", "files": files }] }],
+    });
+    std::fs::write(path("spec.json"), spec.to_string()).unwrap();
+    let credentials = json!({ "username": "user", "password": PASSWORD, "doorToken": TOKEN });
+    write_secret(&path("credentials.json"), &credentials.to_string());
+    ca
+}
+
+/// Starts the process and waits for its one line.
+fn spawn(binary: &Path, folder: &Path, listen: &str) -> (Child, Json) {
+    let mut process = Command::new(binary)
+        .args(["--listen", listen, "--door", "127.0.0.1:0", "--stdin-exit"])
+        .args(["--credentials", "credentials.json", "--tlscert", "cert.pem", "--tlskey", "key.pem"])
+        .args(["--spec", "spec.json"])
+        .current_dir(folder)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let ready = serde_json::from_str(&line).unwrap_or_else(|_| panic!("vcsim said {line:?}"));
+    (process, ready)
 }
 
 fn write_certificate(cert: &Path, key: &Path) -> String {

@@ -183,3 +183,25 @@ async fn at_rest_there_is_the_long_poll_and_nothing_else() {
     assert!(sim.total().await == polls && polls <= 1, "{requests}");
     drop(inventory);
 }
+
+#[tokio::test]
+async fn a_restarted_vcenter_is_read_anew() {
+    let Some(mut sim) = Sim::start("restart") else { return };
+    let inventory = sim.inventory().await;
+    let golden = golden(&sim, &inventory).await;
+    let uuid = Uuid::from_u128(5);
+    let task = golden.clone(&sim, inventory.client(), "cp-0", uuid).await.unwrap();
+    within("the clone", inventory.task(&task)).await.unwrap();
+    let mut changes = inventory.subscribe();
+    sim.restart();
+    while inventory.by_uuid(uuid) != Presence::Absent {
+        within("the machine is gone", changes.next()).await.unwrap();
+    }
+    assert_eq!(inventory.locate(uuid).await.unwrap(), Location::Gone);
+    assert!(inventory.trouble().is_none());
+    let golden = crate::machines::golden(&sim, &inventory).await;
+    within("the folder", inventory.add_root(&sim.folder())).await.unwrap();
+    let task = golden.clone(&sim, inventory.client(), "cp-0", uuid).await.unwrap();
+    let vm = within("the clone", inventory.task(&task)).await.unwrap().moref().unwrap().clone();
+    inventory.entered(&vm, Duration::from_secs(20)).await.unwrap();
+}
