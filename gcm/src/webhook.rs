@@ -3,7 +3,7 @@
 //! The API server shows admission the stored version, whatever version was sent; texts name fields as their author
 //! wrote them. Whatever cannot be read here is let through: the schema, which is looked at later, says it better.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -138,7 +138,7 @@ async fn missing(tkc: &TanzuKubernetesCluster, client: &Client) -> Vec<String> {
             .items
             .into_iter()
             .filter_map(|quota| quota.spec?.hard)
-            .flat_map(|hard| hard.into_keys())
+            .flat_map(BTreeMap::into_keys)
             .filter_map(|key| {
                 key.split_once(".storageclass.storage.k8s.io/").map(|(class, _)| class.to_owned())
             })
@@ -162,3 +162,6 @@ async fn converted(Json(review): Json<Value>) -> Json<Value> {
     response["uid"] = request["uid"].clone();
     Json(json!({ "apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "response": response }))
 }
+
+#[cfg(test)]
+mod tests;

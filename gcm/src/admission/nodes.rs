@@ -188,22 +188,24 @@ fn value_is_valid(value: &str) -> bool {
         && edge(value.chars().next_back())
 }
 
-/// Labels a kubelet may not give its own node; Cluster API puts some of them on nodes itself.
+/// Labels of Kubernetes itself that a kubelet may give its own node.
+const WELL_KNOWN: [&str; 7] = [
+    "kubernetes.io/hostname",
+    "kubernetes.io/arch",
+    "kubernetes.io/os",
+    "node.kubernetes.io/instance-type",
+    "topology.kubernetes.io/zone",
+    "topology.kubernetes.io/region",
+    "failure-domain.beta.kubernetes.io/zone",
+];
+
+/// Whether a kubelet may give its own node this label; Cluster API puts some of the others on nodes itself.
 pub fn kubelet_may_set(key: &str) -> bool {
     let Some((domain, _)) = key.split_once('/') else { return true };
     let within = |parent: &str| domain == parent || domain.ends_with(&format!(".{parent}"));
     if !within("kubernetes.io") && !within("k8s.io") {
         return true;
     }
-    const WELL_KNOWN: [&str; 7] = [
-        "kubernetes.io/hostname",
-        "kubernetes.io/arch",
-        "kubernetes.io/os",
-        "node.kubernetes.io/instance-type",
-        "topology.kubernetes.io/zone",
-        "topology.kubernetes.io/region",
-        "failure-domain.beta.kubernetes.io/zone",
-    ];
     within("kubelet.kubernetes.io") || within("node.kubernetes.io") || WELL_KNOWN.contains(&key)
 }
 

@@ -62,7 +62,9 @@ fn real_manifests_of_old_releases_are_sound_but_for_the_release() {
             for group in ["controlPlane", "nodePools"] {
                 match &mut written["spec"]["topology"][group] {
                     Value::Array(pools) => {
-                        pools.iter_mut().for_each(|pool| drop(pool.as_object_mut().unwrap().remove("tkr")))
+                        for pool in pools {
+                            pool.as_object_mut().unwrap().remove("tkr");
+                        }
                     }
                     Value::Object(group) => drop(group.remove("tkr")),
                     _ => {}

@@ -43,7 +43,7 @@ fn control_plane(facts: &Facts, nodes: &[Node<'_>]) -> Condition {
     let initialization =
         facts.cluster.as_ref().and_then(|cluster| cluster.status.as_ref()?.initialization.as_ref());
     let machines = || blocking::of_machines(nodes.iter().filter(|node| node.is_control_plane()));
-    if !initialization.is_some_and(|done| done.infrastructure_provisioned == Some(true)) {
+    if initialization.is_none_or(|done| done.infrastructure_provisioned != Some(true)) {
         return unmet(
             words::CONTROL_PLANE_READY,
             words::WAITING_FOR_CLUSTER_INFRASTRUCTURE,
@@ -52,7 +52,7 @@ fn control_plane(facts: &Facts, nodes: &[Node<'_>]) -> Condition {
         );
     }
     let cause = machines().or_else(|| blocking::of_control_plane(facts));
-    if !initialization.is_some_and(|done| done.control_plane_initialized == Some(true)) {
+    if initialization.is_none_or(|done| done.control_plane_initialized != Some(true)) {
         return unmet(
             words::CONTROL_PLANE_READY,
             words::WAITING_FOR_CONTROL_PLANE_INITIALIZED,

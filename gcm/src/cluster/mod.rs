@@ -106,7 +106,9 @@ async fn report(
     new.conditions = settle(&old.conditions, new.conditions, Timestamp::now());
     match ctx.api.patch_status(tkc, &new).await {
         Ok(true) => {
-            milestones::between(&old, &new).iter().for_each(|milestone| milestone.publish(&ctx.events, tkc))
+            for milestone in milestones::between(&old, &new) {
+                milestone.publish(&ctx.events, tkc);
+            }
         }
         Ok(false) => {}
         // The finalizer went, and the object with it.
@@ -117,6 +119,6 @@ async fn report(
 }
 
 #[cfg(test)]
-mod fixtures;
+pub(crate) mod fixtures;
 #[cfg(test)]
 mod tests;

@@ -63,7 +63,7 @@ pub enum Invalid {
     Denied(Denial),
     /// The release cannot be told.
     #[error("{0}")]
-    Unresolved(#[from] Unresolved),
+    Unresolved(Box<Unresolved>),
     /// The release is there and its image is not.
     #[error("TanzuKubernetesRelease {release}: no OSImage {}is there. Synchronise the content library, or choose another release", query.as_ref().map(|query| format!("that matches {query:?} ")).unwrap_or_default())]
     NoImage {
@@ -75,6 +75,12 @@ pub enum Invalid {
     /// A document does not have the shape of its kind.
     #[error("cannot write the cluster's objects: {0}")]
     Shape(#[from] serde_json::Error),
+}
+
+impl From<Unresolved> for Invalid {
+    fn from(unresolved: Unresolved) -> Self {
+        Self::Unresolved(Box::new(unresolved))
+    }
 }
 
 /// The plan for one cluster.

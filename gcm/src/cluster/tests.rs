@@ -231,7 +231,7 @@ fn the_first_cause_is_copied_up() {
         Err(("WaitingForLoadBalancerIP", "VirtualMachineService c-control-plane-service has no address"));
     let with =
         |groups: Vec<Vec<Came>>, initialized: bool| World { groups, initialized, ..World::new(sound()) };
-    let worlds = [
+    let worlds = vec![
         ("infrastructure", waiting),
         ("nothing yet", with(vec![vec![], vec![]], false)),
         ("asked for", with(vec![vec![ASKED], vec![ASKED]], false)),

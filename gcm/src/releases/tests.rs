@@ -1,1 +1,192 @@
+//! Images of both shapes become releases; releases say how they are.
 
+use std::collections::BTreeMap;
+use std::io::Write;
+
+use api::gcm::release::LocalReference;
+use api::gcm::{OSImage, TanzuKubernetesRelease};
+use api::names::label;
+use api::vmop::{VirtualMachineImage, VirtualMachineImageSpec};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+
+use super::image::{DISTRIBUTION, OS_IMAGES, RELEASE, carried};
+use super::{NodeImage, Release, choose, plan, status};
+use crate::testing::{OFFERED, offers};
+
+fn image(name: &str, annotations: &[(&str, String)]) -> VirtualMachineImage {
+    let mut image = VirtualMachineImage::new(name, VirtualMachineImageSpec::default());
+    image.metadata.uid = Some("u".to_owned());
+    image.metadata.annotations =
+        Some(annotations.iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect());
+    image
+}
+
+fn distribution() -> String {
+    json!({
+        "distribution": {"version": "v1.23.8+vmware.3-tkg.1"},
+        "kubernetes": {"version": "1.23.8+vmware.3", "imageRepository": "localhost:5000/vmware.io"},
+        "etcd": {"version": "v3.5.4+vmware.7"},
+        "coredns": {"imageRepository": "elsewhere", "imageTag": "v1.8.6_vmware.7"},
+        "compatibility-7.0.0.10100": {"isCompatible": "true"},
+    })
+    .to_string()
+}
+
+fn packed(yaml: &str) -> String {
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    gzip.write_all(yaml.as_bytes()).unwrap();
+    STANDARD.encode(gzip.finish().unwrap())
+}
+
+const TKR: &str = "---
+apiVersion: run.tanzu.vmware.com/v1alpha3
+kind: TanzuKubernetesRelease
+metadata: {name: v1.33.1---vmware.1-fips-vkr.2}
+spec:
+  version: v1.33.1+vmware.1-fips-vkr.2
+  kubernetes:
+    version: v1.33.1+vmware.1-fips
+    imageRepository: localhost:5000/vmware.io
+    etcd: {imageTag: v3.5.21_vmware.4}
+  osImages: [{name: ubuntu-2204-amd64}]
+  bootstrapPackages: [{name: antrea.tanzu.vmware.com.1.0.0}]
+";
+const OSI: &str = "---
+apiVersion: run.tanzu.vmware.com/v1alpha3
+kind: OSImage
+metadata: {name: ubuntu-2204-amd64}
+spec:
+  kubernetesVersion: v1.33.1+vmware.1-fips
+  os: {type: linux, name: ubuntu, version: '22.04', arch: amd64}
+";
+
+fn wrapped() -> Vec<(&'static str, String)> {
+    let release = json!({"name": "x", "type": "inline", "version": "v1.33.1+vmware.1-fips-vkr.2", "value": packed(TKR)});
+    let os_images = json!([{"name": "ubuntu-2204-amd64", "value": packed(OSI)}]);
+    vec![(RELEASE, release.to_string()), (OS_IMAGES, os_images.to_string())]
+}
+
+#[test]
+fn every_shape_of_image_becomes_a_release_and_an_os_image() {
+    let plain =
+        |yaml: &str| serde_saphyr::from_str::<Value>(yaml.trim_start_matches("---")).unwrap().to_string();
+    let images = [
+        image("ob-1-photon-3-k8s-v1.23.8---vmware.3-tkg.1", &[(DISTRIBUTION, distribution())]),
+        image("vmi-packed", &wrapped()),
+        image("vmi-plain", &[(RELEASE, plain(TKR)), (OS_IMAGES, plain(OSI))]),
+    ];
+    let made: Vec<(OSImage, TanzuKubernetesRelease)> = images
+        .iter()
+        .map(|image| {
+            let carried = carried(image).unwrap().unwrap();
+            let name = image.metadata.name.clone().unwrap();
+            (plan::os_image(image, &carried), plan::release(&[(name, carried)]).unwrap())
+        })
+        .collect();
+    insta::assert_yaml_snapshot!(made);
+}
+
+#[test]
+fn other_images_are_none_of_ours_and_broken_ones_say_why() {
+    assert!(carried(&image("windows", &[])).is_none());
+    assert!(carried(&image("empty", &[(RELEASE, " ".to_owned())])).is_none());
+    let texts: Vec<String> = [
+        (DISTRIBUTION, "no json".to_owned()),
+        (DISTRIBUTION, "{}".to_owned()),
+        (DISTRIBUTION, json!({"distribution": {"version": "new"}}).to_string()),
+        (RELEASE, json!({"value": "!"}).to_string()),
+        (RELEASE, json!({"value": STANDARD.encode("not gzip")}).to_string()),
+        (RELEASE, json!({"value": packed("spec: 1")}).to_string()),
+    ]
+    .into_iter()
+    .map(|property| carried(&image("i", &[property])).unwrap().unwrap_err().to_string())
+    .collect();
+    for text in &texts {
+        assert!(text.starts_with("VirtualMachineImage i: property vmware-system."), "{text}");
+    }
+}
+
+#[test]
+fn images_of_one_release_share_it() {
+    let of = |name: &str| (name.to_owned(), carried(&image(name, &wrapped())).unwrap().unwrap());
+    let release = plan::release(&[of("ubuntu"), of("photon")]).unwrap();
+    let names: Vec<_> = release.spec.os_images.iter().map(|image| image.name.as_str()).collect();
+    assert_eq!(names, ["photon", "ubuntu"]);
+    assert!(plan::release(&[]).is_none());
+    assert!(!release.metadata.labels.unwrap().contains_key(label::LEGACY_TKR));
+}
+
+fn tkr(version: &str) -> TanzuKubernetesRelease {
+    let mut object = crate::cluster::fixtures::tkr(version);
+    object.spec.os_images = vec![LocalReference { name: "photon".to_owned() }];
+    object
+}
+
+#[test]
+fn a_release_says_how_it_is() {
+    let offers = offers(&OFFERED);
+    let mut broken = tkr("v1.33.1+vmware.1-fips-vkr.2");
+    broken.spec.version = "new".to_owned();
+    let mut retired = tkr("v1.33.1+vmware.1-fips-vkr.2");
+    retired.metadata.labels = Some(BTreeMap::from([(label::DEACTIVATED.to_owned(), String::new())]));
+    let table: Vec<Value> = [
+        ("sound", tkr("v1.33.1+vmware.1-fips-vkr.2"), true),
+        ("newest", tkr("v1.36.3+vmware.1-vkr.1"), true),
+        ("without image", tkr("v1.33.1+vmware.1-fips-vkr.2"), false),
+        ("old", tkr("v1.17.4+vmware.1-tkg.1.0dba899"), true),
+        ("unreadable", broken, true),
+        ("deactivated", retired, true),
+    ]
+    .iter()
+    .map(|(name, tkr, there)| json!({ *name: status::release(tkr, |_| *there, &offers) }))
+    .collect();
+    insta::assert_yaml_snapshot!(table);
+}
+
+#[test]
+fn labels_take_a_release_out_of_use() {
+    for mark in [label::INCOMPATIBLE, label::DEACTIVATED, label::DELETED, label::INVALID] {
+        let mut tkr = tkr("v1.33.1+vmware.1-fips-vkr.2");
+        assert!(Release::of(&tkr).unwrap().offer.unfit.is_none());
+        tkr.metadata.labels = Some(BTreeMap::from([(mark.to_owned(), String::new())]));
+        assert!(Release::of(&tkr).unwrap().offer.unfit.is_some_and(|why| why.contains(mark)));
+    }
+}
+
+#[test]
+fn an_image_is_chosen_by_query_and_photon_without_one() {
+    let of = |name: &str, os: &str| NodeImage {
+        name: name.to_owned(),
+        labels: BTreeMap::from([
+            ("os-name".to_owned(), os.to_owned()),
+            ("os-arch".to_owned(), "amd64".to_owned()),
+        ]),
+    };
+    let images = [of("u", "ubuntu"), of("p", "photon")];
+    for (query, expected) in [
+        (None, Some("p")),
+        (Some(" "), Some("p")),
+        (Some("os-name=ubuntu"), Some("u")),
+        (Some("os-name==ubuntu, os-arch=amd64"), Some("u")),
+        (Some("os-name!=ubuntu"), Some("p")),
+        (Some("os-name,!gpu"), Some("u")),
+        (Some("os-name=windows"), None),
+        (Some("gpu"), None),
+    ] {
+        assert_eq!(choose(&images, query).map(|image| image.name.as_str()), expected, "{query:?}");
+    }
+    assert_eq!(choose(&images[..1], None).map(|image| image.name.as_str()), Some("u"));
+}
+
+#[test]
+fn an_image_of_another_infrastructure_is_none_for_us() {
+    let carried = carried(&image("vmi-packed", &wrapped())).unwrap().unwrap();
+    let mut object = plan::os_image(&image("vmi-packed", &wrapped()), &carried);
+    assert_eq!(NodeImage::of(&object).unwrap().name, "vmi-packed");
+    assert_eq!(status::os_image(&object).conditions[0].status, "True");
+    object.spec.image.type_ = "ami".to_owned();
+    assert!(NodeImage::of(&object).is_none());
+    assert_eq!(status::os_image(&object).conditions[0].status, "False");
+}

@@ -1,0 +1,116 @@
+//! What the API server sends, and what it gets.
+
+use api::gcm::TanzuKubernetesCluster;
+use serde_json::from_slice;
+
+use super::*;
+use crate::cluster::fixtures::tkr;
+use crate::releases::Release;
+use crate::testing::{OFFERED, manifest, sound};
+
+/// Webhooks that know the site's releases and reach no API server.
+fn webhooks() -> State<Arc<Webhooks>> {
+    let catalogue = Catalogue::default();
+    for version in OFFERED {
+        let release = Release::of(&tkr(version)).unwrap();
+        catalogue.set(&release.name.clone(), Some(release));
+    }
+    let client = Client::try_from(kube::Config::new("http://127.0.0.1:1".parse().unwrap())).unwrap();
+    State(Arc::new(Webhooks { catalogue, client }))
+}
+
+fn review(new: &TanzuKubernetesCluster, version: &str) -> Json<Value> {
+    Json(json!({
+        "apiVersion": "admission.k8s.io/v1",
+        "kind": "AdmissionReview",
+        "request": {
+            "uid": "u-1",
+            "kind": {"group": "run.tanzu.vmware.com", "version": "v1alpha3", "kind": "TanzuKubernetesCluster"},
+            "requestKind": {"group": "run.tanzu.vmware.com", "version": version, "kind": "TanzuKubernetesCluster"},
+            "operation": "CREATE",
+            "object": new,
+            "oldObject": null,
+        },
+    }))
+}
+
+#[tokio::test]
+async fn a_cluster_is_filled_in() {
+    let Json(answer) = mutate(webhooks(), review(&sound(), "v1alpha3")).await;
+    assert_eq!(answer["response"]["uid"], "u-1");
+    assert_eq!(answer["response"]["allowed"], true);
+    let patch = STANDARD.decode(answer["response"]["patch"].as_str().unwrap()).unwrap();
+    let patch: Vec<Value> = from_slice(&patch).unwrap();
+    let full = patch.iter().find(|operation| operation["path"] == "/spec/distribution/fullVersion").unwrap();
+    assert_eq!(full["value"], "v1.33.1+vmware.1-fips-vkr.2");
+}
+
+#[tokio::test]
+async fn a_wrong_cluster_is_refused_in_the_words_of_its_version() {
+    let (cluster, _) = manifest("seed-test-cluster.yaml");
+    let mut wrong = cluster.clone();
+    wrong.spec.topology.control_plane.replicas = Some(2);
+    wrong.spec.topology.node_pools[0].vm_class = String::new();
+    let Json(answer) = validate(webhooks(), review(&wrong, "v1alpha1")).await;
+    assert_eq!(answer["response"]["allowed"], false);
+    assert_eq!(answer["response"]["status"]["code"], 422);
+    let message = answer["response"]["status"]["message"].as_str().unwrap();
+    for words in [
+        "spec.topology.controlPlane.count: control plane can only be either 1 or 3 nodes",
+        "spec.topology.workers.class: it is missing",
+        "spec.distribution.version: unable to find a compatible full version matching version hint \"v1.17.4\"",
+    ] {
+        assert!(message.contains(words), "{words} is not in {message}");
+    }
+}
+
+#[tokio::test]
+async fn a_right_cluster_is_accepted_whether_or_not_its_classes_can_be_seen() {
+    let Json(answer) = validate(webhooks(), review(&sound(), "v1alpha3")).await;
+    assert_eq!(answer["response"]["allowed"], true);
+    assert_eq!(answer["response"]["warnings"], json!([]));
+}
+
+#[tokio::test]
+async fn what_cannot_be_read_is_left_to_the_schema() {
+    let mut odd = review(&sound(), "v1alpha3");
+    odd.0["request"]["object"]["spec"]["topology"] = json!("wide");
+    let Json(answer) = mutate(webhooks(), odd.clone()).await;
+    assert_eq!(answer["response"]["allowed"], true);
+    let Json(answer) = validate(webhooks(), odd).await;
+    assert_eq!(answer["response"]["allowed"], true);
+}
+
+#[tokio::test]
+async fn objects_are_converted_all_or_none() {
+    let (_, written) = manifest("seed-test-cluster.yaml");
+    let ask = |objects: Value| {
+        let request =
+            json!({"uid": "u-2", "desiredAPIVersion": "run.tanzu.vmware.com/v1alpha3", "objects": objects});
+        Json(json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "request": request}))
+    };
+    let Json(answer) = converted(ask(json!([written, written]))).await;
+    let response = &answer["response"];
+    assert_eq!(
+        (response["uid"].as_str(), response["result"]["status"].as_str()),
+        (Some("u-2"), Some("Success"))
+    );
+    assert_eq!(response["convertedObjects"].as_array().unwrap().len(), 2);
+    assert_eq!(response["convertedObjects"][1]["apiVersion"], "run.tanzu.vmware.com/v1alpha3");
+    let Json(answer) = converted(ask(json!([written, {"apiVersion": "v1", "kind": "Pod"}]))).await;
+    assert_eq!(answer["response"]["result"]["status"], "Failure");
+    assert!(!answer["response"]["result"]["message"].as_str().unwrap().is_empty());
+}
+
+#[test]
+fn classes_that_a_namespace_lacks_are_named() {
+    let topology = sound().spec.topology;
+    let none = BTreeSet::new();
+    let some = BTreeSet::from(["large".to_owned()]);
+    insta::assert_yaml_snapshot!([
+        admission::nodes::unbound(&topology, "ns", &none),
+        admission::nodes::unbound(&topology, "ns", &some),
+        admission::nodes::unassigned(&topology, "ns", &some),
+        admission::nodes::unassigned(&topology, "ns", &BTreeSet::from(["gold".to_owned()])),
+    ]);
+}
