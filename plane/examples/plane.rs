@@ -1,6 +1,7 @@
 //! Runs a control plane until standard input ends. It is its own guard.
 //!
-//! `cargo run -p plane --example plane` prints the kubeconfig; Ctrl-D stops it.
+//! `cargo run -p plane --example plane -- [--keep FOLDER] [NAME=EXE]...` prints the kubeconfig and starts our programs
+//! (gcm, capw, vmop) from the executables given. Ctrl-D stops it.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -29,7 +30,9 @@ fn main() -> ExitCode {
 async fn run() -> plane::Result<()> {
     let tools = tools::ensure(&tools::Options::default(), &*tools::progress())?;
     let exe = PathBuf::from("/proc/self/exe");
-    let stack = Arc::new(match std::env::args_os().nth(1) {
+    let mut args: Vec<_> = std::env::args().skip(1).collect();
+    let folder = (args.first().is_some_and(|arg| arg == "--keep")).then(|| args.drain(..2).nth(1)).flatten();
+    let stack = Arc::new(match folder {
         Some(folder) => Stack::kept(folder.as_ref())?,
         None => Stack::ephemeral()?,
     });
@@ -41,8 +44,9 @@ async fn run() -> plane::Result<()> {
         began.elapsed().as_secs_f32(),
         plane.kubeconfig().display()
     );
-    if let Some(program) = std::env::args().nth(2) {
-        plane.run(Program::new(&program, &exe)).await?;
+    for (name, exe) in args.iter().filter_map(|arg| arg.split_once('=')) {
+        let running = plane.run(Program::new(name, exe.as_ref())).await?;
+        println!("{name} is ready after {:.1} s: {}", began.elapsed().as_secs_f32(), running.metrics());
     }
     let _ = tokio::io::stdin().read_to_end(&mut Vec::new()).await;
     println!("{:#?}", plane.memory());

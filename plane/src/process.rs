@@ -4,7 +4,8 @@
 //! from reaching them before they are stopped in order.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, File};
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
@@ -98,6 +99,7 @@ impl Command {
             .mode(0o600)
             .open(&self.log)
             .doing(|| format!("open {}", self.log.display()))?;
+        let log_from = log.metadata().map(|found| found.len()).unwrap_or_default();
         let out = log.try_clone().doing(|| format!("open {}", self.log.display()))?;
         let mut command = tokio::process::Command::new(&self.exe);
         command
@@ -114,7 +116,7 @@ impl Command {
             .process_group(0)
             .kill_on_drop(true);
         let child = command.spawn().doing(|| format!("start {} ({})", self.name, self.exe.display()))?;
-        Ok(Process::watch(self, child))
+        Ok(Process::watch(self, child, log_from))
     }
 }
 
@@ -124,6 +126,7 @@ pub struct Process {
     name: String,
     log: PathBuf,
     pid: u32,
+    log_from: u64,
     signals: mpsc::UnboundedSender<Signal>,
     ended: watch::Receiver<Option<ExitStatus>>,
     stdin: Option<ChildStdin>,
@@ -131,13 +134,22 @@ pub struct Process {
 }
 
 impl Process {
-    fn watch(command: &Command, mut child: Child) -> Self {
+    fn watch(command: &Command, mut child: Child, log_from: u64) -> Self {
         let pid = child.id().unwrap_or_default();
         let (signals, received) = mpsc::unbounded_channel();
         let (end, ended) = watch::channel(None);
         let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
         tokio::spawn(attend(child, received, end));
-        Self { name: command.name.clone(), log: command.log.clone(), pid, signals, ended, stdin, stdout }
+        Self {
+            name: command.name.clone(),
+            log: command.log.clone(),
+            pid,
+            log_from,
+            signals,
+            ended,
+            stdin,
+            stdout,
+        }
     }
 
     /// The name of the process in its stack.
@@ -153,6 +165,11 @@ impl Process {
     /// Where the process logs.
     pub fn log(&self) -> &Path {
         &self.log
+    }
+
+    /// How long the log was when the process was started.
+    pub fn log_from(&self) -> u64 {
+        self.log_from
     }
 
     /// The process's standard input, once, if it was started with pipes.
@@ -207,7 +224,7 @@ impl Process {
     ) -> Result<T> {
         tokio::select! {
             result = until(what, limit, ready) => result,
-            status = self.wait() => Err(ended_early(&self.name, &self.log, &status.to_string())),
+            status = self.wait() => Err(ended_early(&self.name, &self.log, self.log_from, &status.to_string())),
         }
     }
 }
@@ -258,18 +275,26 @@ pub async fn until<T>(
     }
 }
 
-/// The error for a process that ended before it was ready, from its log.
-pub(crate) fn ended_early(name: &str, log: &Path, status: &str) -> Error {
-    let tail = tail(log, 15);
+/// The error for a process that ended before it was ready, from what it logged since it was started.
+pub(crate) fn ended_early(name: &str, log: &Path, from: u64, status: &str) -> Error {
+    let tail = tail(log, from, 15);
     if tail.to_lowercase().contains("address already in use") {
         return Error::PortTaken { name: name.to_owned() };
     }
     Error::Exited { name: name.to_owned(), status: status.to_owned(), log: log.to_owned(), tail }
 }
 
-/// The last lines of a log file.
-pub fn tail(log: &Path, lines: usize) -> String {
-    let text = fs::read(log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
+/// The last lines of a log file, of those after the first `from` bytes.
+pub fn tail(log: &Path, from: u64, lines: usize) -> String {
+    let mut text = Vec::new();
+    let read = File::open(log).and_then(|mut file| {
+        file.seek(SeekFrom::Start(from))?;
+        file.read_to_end(&mut text)
+    });
+    if read.is_err() {
+        return String::new();
+    }
+    let text = String::from_utf8_lossy(&text);
     let all: Vec<_> = text.lines().collect();
     all[all.len().saturating_sub(lines)..].join("\n")
 }
@@ -277,6 +302,7 @@ pub fn tail(log: &Path, lines: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     fn shell(stack: &Stack, script: &str) -> Command {
         Command::new(stack, "sh", Path::new("/bin/sh")).unwrap().args(["-c", script])
@@ -287,7 +313,7 @@ mod tests {
         let stack = Stack::ephemeral().unwrap();
         let process = shell(&stack, "echo $LAYERCAKE_STACK $LAYERCAKE_PROCESS; exit 3").spawn().unwrap();
         assert_eq!(process.wait().await.code(), Some(3));
-        assert_eq!(tail(process.log(), 5), format!("{} sh", stack.id()));
+        assert_eq!(tail(process.log(), 0, 5), format!("{} sh", stack.id()));
         let error = process.until("it", Duration::from_secs(5), async || Err::<(), _>(String::new())).await;
         assert!(error.unwrap_err().to_string().contains("exit status: 3"));
         fs::remove_dir_all(stack.folder()).unwrap();
@@ -301,6 +327,16 @@ mod tests {
         let error = process.until("it", Duration::from_secs(5), async || Err::<(), _>(String::new())).await;
         assert!(matches!(error, Err(Error::PortTaken { .. })), "{error:?}");
         fs::remove_dir_all(stack.folder()).unwrap();
+    }
+
+    #[test]
+    fn a_tail_begins_where_the_process_did() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("x.log");
+        fs::write(&log, "old\n1\n2\n3\n").unwrap();
+        assert_eq!(tail(&log, 0, 2), "2\n3");
+        assert_eq!(tail(&log, 4, 9), "1\n2\n3");
+        assert_eq!(tail(&folder.path().join("none"), 0, 9), "");
     }
 
     #[tokio::test]

@@ -1,7 +1,6 @@
 //! Processes that are started again when they end by themselves, as a kubelet does.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -31,6 +30,8 @@ pub struct State {
     pub failures: u32,
     /// How it ended the last time.
     pub last_end: Option<String>,
+    /// How long the log was when it was last started.
+    pub log_from: u64,
 }
 
 enum Order {
@@ -47,8 +48,6 @@ pub struct Supervised {
     orders: mpsc::UnboundedSender<Order>,
     state: watch::Receiver<State>,
     keeper: Mutex<Option<JoinHandle<()>>>,
-    /// The failures before it was last ready: they are forgiven.
-    forgiven: AtomicU32,
 }
 
 impl Supervised {
@@ -56,12 +55,16 @@ impl Supervised {
     pub fn start(command: Command) -> Result<Self> {
         let process = command.spawn()?;
         let (orders, received) = mpsc::unbounded_channel();
-        let (state, watched) =
-            watch::channel(State { pid: Some(process.pid()), starts: 1, ..State::default() });
+        let (state, watched) = watch::channel(State {
+            pid: Some(process.pid()),
+            starts: 1,
+            log_from: process.log_from(),
+            ..State::default()
+        });
         let (name, log) = (command.name().to_owned(), command.log().to_owned());
         let keeper = Keeper { command, orders: received, state, delay: FIRST_DELAY };
         let keeper = Mutex::new(Some(tokio::spawn(keeper.keep(process))));
-        Ok(Self { name, log, orders, state: watched, keeper, forgiven: AtomicU32::new(0) })
+        Ok(Self { name, log, orders, state: watched, keeper })
     }
 
     /// The name of the process in its stack.
@@ -118,29 +121,28 @@ impl Supervised {
         ready: impl AsyncFnMut() -> Result<T, String>,
     ) -> Result<T> {
         tokio::select! {
-            result = process::until(what, limit, ready) => {
-                self.forgiven.store(self.state().failures, Ordering::Relaxed);
-                result
-            }
+            result = process::until(what, limit, ready) => result,
             error = self.given_up() => Err(error),
         }
     }
 
     /// Waits until there is no hope that it gets ready, and says why.
     pub async fn given_up(&self) -> Error {
-        let before = self.forgiven.load(Ordering::Relaxed);
         let mut state = self.watch();
+        let first = state.borrow().clone();
+        // What it has recovered from is forgiven.
+        let before = if first.pid.is_some() { first.failures } else { first.failures.saturating_sub(1) };
         loop {
             let now = state.borrow_and_update().clone();
             if now.failures > before {
                 let status = now.last_end.unwrap_or_default();
-                let error = process::ended_early(&self.name, &self.log, &status);
+                let error = process::ended_early(&self.name, &self.log, now.log_from, &status);
                 if matches!(error, Error::PortTaken { .. }) || now.failures >= before + PATIENCE {
                     return error;
                 }
             }
             if state.changed().await.is_err() {
-                return process::ended_early(&self.name, &self.log, "stopped");
+                return process::ended_early(&self.name, &self.log, now.log_from, "stopped");
             }
         }
     }
@@ -213,6 +215,7 @@ impl Keeper {
                             self.state.send_modify(|state| {
                                 state.pid = Some(process.pid());
                                 state.starts += 1;
+                                state.log_from = process.log_from();
                             });
                             return Some(process);
                         }
