@@ -77,3 +77,26 @@ impl Metrics {
         self.logins.inc();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_are_shown_by_method_and_outcome() {
+        let mut registry = Registry::default();
+        let metrics = Metrics::registered(&mut registry);
+        metrics.count("CloneVM_Task", "DuplicateName", Duration::from_millis(7));
+        metrics.logged_in();
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+        let lines = [
+            r#"vcenter_calls_total{method="CloneVM_Task",outcome="DuplicateName"} 1"#,
+            r#"vcenter_call_duration_seconds_count{method="CloneVM_Task"} 1"#,
+            "vcenter_logins_total 1",
+        ];
+        for line in lines {
+            assert!(text.contains(line), "{line} is not in {text}");
+        }
+    }
+}

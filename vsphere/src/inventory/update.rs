@@ -62,3 +62,35 @@ fn read_change(change: Value) -> Option<(String, Value)> {
     let gone = matches!(change.get("op").as_str(), Some("remove" | "indirectRemove"));
     Some((name, if gone { Value::Null } else { change.take("val") }))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_update_set_is_read_as_vcenter_sends_it() {
+        let body = r#"{"_typeName":"UpdateSet","version":"3","truncated":true,"filterSet":[{"_typeName":"PropertyFilterUpdate",
+            "filter":{"_typeName":"ManagedObjectReference","type":"PropertyFilter","value":"session[1]2"},"objectSet":[
+            {"kind":"modify","obj":{"type":"Task","value":"task-9","_typeName":"ManagedObjectReference"},"changeSet":[
+              {"_typeName":"PropertyChange","name":"info.state","op":"assign","val":{"_typeName":"TaskInfoState","_value":"success"}},
+              {"_typeName":"PropertyChange","name":"info.result","op":"assign","val":{"_typeName":"ManagedObjectReference","type":"VirtualMachine","value":"vm-7"}},
+              {"_typeName":"PropertyChange","name":"info.error","op":"indirectRemove"},
+              {"_typeName":"PropertyChange","name":"info.progress","op":"assign","val":null}],"_typeName":"ObjectUpdate"},
+            {"_typeName":"ObjectUpdate","kind":"leave","obj":{"_typeName":"ManagedObjectReference","type":"VirtualMachine","value":"vm-1"}}]}]}"#;
+        let set = UpdateSet::read(serde_json::from_str(body).unwrap()).unwrap();
+        assert_eq!((set.version.as_str(), set.truncated), ("3", true));
+        let modified = ObjectUpdate {
+            obj: MoRef::task("task-9"),
+            kind: Kind::Modify,
+            changes: vec![
+                ("info.state".into(), "success".into()),
+                ("info.result".into(), MoRef::vm("vm-7").into()),
+                ("info.error".into(), Value::Null),
+                ("info.progress".into(), Value::Null),
+            ],
+        };
+        let left = ObjectUpdate { obj: MoRef::vm("vm-1"), kind: Kind::Leave, changes: Vec::new() };
+        assert_eq!(set.objects, [modified, left]);
+        assert!(UpdateSet::read(Value::Null).is_none());
+    }
+}
