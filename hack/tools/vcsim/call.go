@@ -39,6 +39,7 @@ type call struct {
 	alias   string        // what it is counted and matched as, if not its name
 	body    types.AnyType // decoded from JSON; nil when the library decodes XML
 	result  soap.HasFault // for JSON, which encodes it itself
+	rule    *rule         // the misfortune that it meets
 	verdict func(*answer) // what becomes of the answer instead of being sent
 }
 
@@ -160,14 +161,30 @@ func (s *Sim) dispatch(ctx *simulator.Context, k *call, body types.AnyType) (res
 	if ctx.Session == nil && !slices.Contains(openMethods, k.name) && !asksOnlySession(body) {
 		return notAuthenticated(k.this)
 	}
-	if override, ok := s.overrides[k.name]; ok {
-		return override(ctx, body)
+	if !inner {
+		k.rule = s.rules.match(k.known(), func() []string { return s.namesOf(k.this, body) })
 	}
-	res = s.invoke(ctx, k.this, k.name, body)
+	if k.rule != nil {
+		if res := s.suffer(ctx, k, body); res != nil {
+			return res
+		}
+	}
+	res = s.carry(ctx, k, body)
 	if endsSessions[k.name] {
 		s.reap()
 	}
 	return res
+}
+
+// override stands in for a method of the library's.
+type override func(ctx *simulator.Context, k *call, body types.AnyType) soap.HasFault
+
+// carry carries a call out.
+func (s *Sim) carry(ctx *simulator.Context, k *call, body types.AnyType) soap.HasFault {
+	if o, ok := s.overrides[k.name]; ok {
+		return o(ctx, k, body)
+	}
+	return s.invoke(ctx, k.this, k.name, body)
 }
 
 var endsSessions = map[string]bool{"Logout": true, "TerminateSession": true}

@@ -26,6 +26,10 @@ func (s *Sim) doorHandler() http.Handler {
 	mux.HandleFunc("PUT /v1/vms/{moid}/guest", doorJSON(s.doorGuest))
 	mux.HandleFunc("POST /v1/vms/{moid}/power", doorJSON(s.doorPower))
 	mux.HandleFunc("GET /v1/inventory", doorJSON(s.doorInventory))
+	mux.HandleFunc("POST /v1/faults", doorJSON(s.doorAddFault))
+	mux.HandleFunc("GET /v1/faults", doorJSON(s.doorFaults))
+	mux.HandleFunc("DELETE /v1/faults", doorJSON(s.doorRemoveFault))
+	mux.HandleFunc("DELETE /v1/faults/{id}", doorJSON(s.doorRemoveFault))
 	mux.HandleFunc("POST /v1/sessions/expire", doorJSON(s.doorExpire))
 
 	want := []byte("Bearer " + s.options.Credentials.DoorToken)

@@ -3,12 +3,10 @@ package main
 import (
 	"fmt"
 	"net/http"
-	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/vmware/govmomi/simulator"
-	"github.com/vmware/govmomi/vim25/soap"
 	"github.com/vmware/govmomi/vim25/types"
 )
 
@@ -122,58 +120,32 @@ func (s *Sim) doorPower(r *http.Request) (any, error) {
 		return nil, err
 	}
 	this := vm.Self
-	var res soap.HasFault
+	var method string
+	var body types.AnyType
 	switch request.Action {
 	case "on":
-		res = s.invoke(ctx, this, "PowerOnVM_Task", &types.PowerOnVM_Task{This: this})
+		method, body = "PowerOnVM_Task", &types.PowerOnVM_Task{This: this}
 	case "off":
-		res = s.invoke(ctx, this, "PowerOffVM_Task", &types.PowerOffVM_Task{This: this})
+		method, body = "PowerOffVM_Task", &types.PowerOffVM_Task{This: this}
 	case "reset":
-		res = s.invoke(ctx, this, "ResetVM_Task", &types.ResetVM_Task{This: this})
+		method, body = "ResetVM_Task", &types.ResetVM_Task{This: this}
 	case "unregister":
 		s.forceOff(this)
-		res = s.invoke(fresh(s.svc), this, "UnregisterVM", &types.UnregisterVM{This: this})
+		method, body = "UnregisterVM", &types.UnregisterVM{This: this}
 	case "destroy":
 		s.forceOff(this)
-		res = s.invoke(fresh(s.svc), this, "Destroy_Task", &types.Destroy_Task{This: this})
+		method, body = "Destroy_Task", &types.Destroy_Task{This: this}
 	default:
 		return nil, refuse(http.StatusBadRequest, "action %q: must be on, off, reset, destroy or unregister", request.Action)
 	}
-	if err := s.finish(ctx, res); err != nil {
-		return nil, refuse(http.StatusConflict, "VM %s: %s: %v", this.Value, request.Action, err)
+	if _, fault := s.follow(s.carry(ctx, &call{name: method, this: this}, body)); fault != nil {
+		return nil, refuse(http.StatusConflict, "VM %s: %s: %s", this.Value, request.Action, faultText(fault))
 	}
 	return nil, nil
 }
 
 func (s *Sim) forceOff(this ref) {
-	ctx := fresh(s.svc)
-	_ = s.finish(ctx, s.invoke(ctx, this, "PowerOffVM_Task", &types.PowerOffVM_Task{This: this}))
-}
-
-// finish waits for the task of an answer, if it has one, and tells its fault.
-func (s *Sim) finish(ctx *simulator.Context, res soap.HasFault) error {
-	if f := res.Fault(); f != nil {
-		return fmt.Errorf("%T", f.VimFault())
-	}
-	value := reflect.ValueOf(res).Elem().FieldByName("Res").Elem().FieldByName("Returnval")
-	if !value.IsValid() {
-		return nil
-	}
-	reference, ok := value.Interface().(ref)
-	if !ok || reference.Type != "Task" {
-		return nil
-	}
-	task, ok := ctx.Map.Get(reference).(*simulator.Task)
-	if !ok {
-		return nil
-	}
-	task.Wait()
-	var failure *types.LocalizedMethodFault
-	fresh(s.svc).WithLock(task, func() { failure = task.Info.Error })
-	if failure != nil {
-		return fmt.Errorf("%T", failure.Fault)
-	}
-	return nil
+	_, _ = s.follow(s.powerOff(fresh(s.svc), nil, &types.PowerOffVM_Task{This: this}))
 }
 
 type inventoryVM struct {
@@ -189,6 +161,8 @@ type inventoryVM struct {
 	CPULimit          int64    `json:"cpuLimit"`
 	MemoryReservation int64    `json:"memoryReservation"`
 	MemoryLimit       int64    `json:"memoryLimit"`
+	StorageProfiles   []string `json:"storageProfiles"`
+	Linked            bool     `json:"linked"`
 	IP                string   `json:"ip"`
 	ExtraConfigKeys   []string `json:"extraConfigKeys"`
 }
@@ -207,7 +181,9 @@ func (s *Sim) doorInventory(*http.Request) (any, error) {
 	vms := make([]inventoryVM, 0, len(rows))
 	for _, row := range rows {
 		if vm, ok := s.vmOf(ctx, row.MoID); ok {
-			vms = append(vms, describe(ctx, vm, row))
+			seen := describe(ctx, vm, row)
+			seen.StorageProfiles = s.machines.profilesOf(vm.Self)
+			vms = append(vms, seen)
 		}
 	}
 	return map[string]any{"vms": vms, "folders": s.nodes(ctx, "Folder"), "pools": s.nodes(ctx, "ResourcePool")}, nil
@@ -229,6 +205,8 @@ func describe(ctx *simulator.Context, vm *simulator.VirtualMachine, row machine)
 		out.NumCPUs, out.MemoryMB = vm.Config.Hardware.NumCPU, vm.Config.Hardware.MemoryMB
 		out.CPUReservation, out.CPULimit = allocation(vm.Config.CpuAllocation)
 		out.MemoryReservation, out.MemoryLimit = allocation(vm.Config.MemoryAllocation)
+		_, bases := filesOf(vm)
+		out.Linked = len(bases) != 0
 		if vm.Guest != nil {
 			out.IP = vm.Guest.IpAddress
 		}

@@ -34,6 +34,12 @@ func (s *Sim) serveSOAP(w http.ResponseWriter, r *http.Request, wire string) {
 	out := newAnswer()
 	s.serveCall(out, r, k)
 	out.header.Set("Content-Type", "text/xml; charset=utf-8")
+	if _, ok := k.result.(*taskAnswer); ok {
+		// The library names the element after the Go type; ours stands for any method's.
+		body := bytes.ReplaceAll(out.body.Bytes(), []byte("taskReturn"), []byte(k.name+"Response"))
+		out.body.Reset()
+		_, _ = out.body.Write(body)
+	}
 	if k.verdict != nil {
 		k.verdict(out)
 	}

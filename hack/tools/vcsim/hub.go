@@ -2,7 +2,9 @@ package main
 
 import (
 	"maps"
+	"slices"
 	"sync"
+	"time"
 
 	"github.com/vmware/govmomi/simulator"
 	"github.com/vmware/govmomi/vim25/mo"
@@ -16,10 +18,13 @@ type ref = types.ManagedObjectReference
 // The library calls it while it holds object locks, so it only ever takes notes: whoever reads a feed locks one
 // object at a time, and no lock is ever waited for under another.
 type hub struct {
-	mu    sync.Mutex
-	feeds map[*feed]struct{}
-	boots map[ref]int
-	born  map[ref]bool // VMs; false: the library is still making it
+	mu     sync.Mutex
+	feeds  map[*feed]struct{}
+	boots  map[ref]int
+	born   map[ref]bool            // VMs; false: not finished, and to be seen by nobody
+	hidden map[string]*ref         // VMs by folder and name that stay unseen until they are shown
+	tasks  map[ref][]chan struct{} // to be closed at the end of the task
+	ended  []endedTask             // oldest first
 }
 
 // feed is one reader's list of changed objects, each named once however often it changed. The hub's lock guards it: a
@@ -31,7 +36,8 @@ type feed struct {
 }
 
 func newHub(registry *simulator.Registry) *hub {
-	h := &hub{feeds: map[*feed]struct{}{}, boots: map[ref]int{}, born: map[ref]bool{}}
+	h := &hub{feeds: map[*feed]struct{}{}, boots: map[ref]int{}, born: map[ref]bool{},
+		hidden: map[string]*ref{}, tasks: map[ref][]chan struct{}{}}
 	registry.AddHandler(h)
 	return h
 }
@@ -93,14 +99,93 @@ func (h *hub) UpdateObject(_ *simulator.Context, o mo.Reference, changes []types
 		if !put || len(changes) != 1 || changes[0].Name != "name" {
 			return
 		}
+		if vm, ok := o.(*mo.VirtualMachine); ok {
+			if unseen, hide := h.hidden[hiddenKey(*vm.Parent, vm.Name)]; hide {
+				*unseen = r
+				return
+			}
+		}
 		h.born[r] = true
 	}
+	h.noteTask(r, changes)
 	for _, c := range changes {
 		if c.Name == "runtime.powerState" && c.Val == types.VirtualMachinePowerStatePoweredOn {
 			h.boots[r]++
 		}
 	}
 	h.note(r, false)
+}
+
+func hiddenKey(folder ref, name string) string { return folder.Value + "/" + name }
+
+// hide keeps the VM that is going to be made unseen until show is called.
+func (h *hub) hide(folder ref, name string) (show func()) {
+	key, unseen := hiddenKey(folder, name), new(ref)
+	h.mu.Lock()
+	h.hidden[key] = unseen
+	h.mu.Unlock()
+	return func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		delete(h.hidden, key)
+		if _, exists := h.born[*unseen]; exists {
+			h.born[*unseen] = true
+			h.note(*unseen, false)
+		}
+	}
+}
+
+// finished gives a channel that is closed when the task ends; forget must be called.
+func (h *hub) finished(task ref) (done chan struct{}, forget func()) {
+	done = make(chan struct{})
+	h.mu.Lock()
+	h.tasks[task] = append(h.tasks[task], done)
+	h.mu.Unlock()
+	return done, func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		left := slices.DeleteFunc(h.tasks[task], func(c chan struct{}) bool { return c == done })
+		if len(left) == 0 {
+			delete(h.tasks, task)
+		} else {
+			h.tasks[task] = left
+		}
+	}
+}
+
+type endedTask struct {
+	self ref
+	at   time.Time
+}
+
+// outdated takes the tasks that ended before the time off the list.
+func (h *hub) outdated(before time.Time) (tasks []ref) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	n := 0
+	for n < len(h.ended) && h.ended[n].at.Before(before) {
+		tasks = append(tasks, h.ended[n].self)
+		n++
+	}
+	h.ended = slices.Delete(h.ended, 0, n)
+	return tasks
+}
+
+func (h *hub) noteTask(r ref, changes []types.PropertyChange) {
+	if r.Type != "Task" {
+		return
+	}
+	waiting := h.tasks[r]
+	for _, c := range changes {
+		if c.Name == "info.state" && (c.Val == types.TaskInfoStateSuccess || c.Val == types.TaskInfoStateError) {
+			for _, done := range waiting {
+				close(done)
+			}
+			delete(h.tasks, r)
+			h.ended = append(h.ended, endedTask{r, time.Now()})
+			return
+		}
+	}
 }
 
 // touch has the object looked at again, for changes that the library makes in silence.

@@ -1,8 +1,8 @@
 package main
 
 import (
-	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -25,21 +25,36 @@ type machine struct {
 	BootCount    int    `json:"bootCount"`
 }
 
-// machines is the table of all VMs, with a revision that grows whenever a row changes.
+// row is what the simulator itself wants to know beyond that.
+type row struct {
+	machine
+	pool, host ref
+	demand     demand
+	disks      []string // files of its own
+	bases      []string // files that its disks rest on
+}
+
+// machines is the table of all VMs, with a revision that grows whenever a machine changes. It is what is read about
+// many VMs at once: the library would read them without their locks.
 type machines struct {
 	svc *simulator.Service
 	hub *hub
 
-	feed     *feed
-	work     sync.Mutex // held while rows are brought up to date
+	feed *feed
+	work sync.Mutex // held while rows are brought up to date
+
 	mu       sync.Mutex
-	rows     map[ref]machine
+	rows     map[ref]row
+	profiles map[ref][]string // storage profiles; the library has no place for them
 	revision int64
 	changed  chan struct{} // closed and replaced at each change
 }
 
 func newMachines(svc *simulator.Service, h *hub, done <-chan struct{}) *machines {
-	m := &machines{svc: svc, hub: h, feed: h.subscribe(), rows: map[ref]machine{}, revision: 1, changed: make(chan struct{})}
+	m := &machines{
+		svc: svc, hub: h, feed: h.subscribe(), rows: map[ref]row{}, profiles: map[ref][]string{},
+		revision: 1, changed: make(chan struct{}),
+	}
 	go func() {
 		for {
 			select {
@@ -68,19 +83,18 @@ func (m *machines) refresh() {
 		if r.Type != "VirtualMachine" {
 			continue
 		}
-		row, ok := machine{}, false
+		now, ok := row{}, false
 		if !gone {
-			row, ok = m.read(r)
+			now, ok = m.read(r)
 		}
 		m.mu.Lock()
 		old, had := m.rows[r]
-		switch {
-		case ok && (!had || old != row):
-			m.rows[r] = row
-			moved = true
-		case !ok && had:
+		moved = moved || ok != had || old.machine != now.machine
+		if ok {
+			m.rows[r] = now
+		} else {
 			delete(m.rows, r)
-			moved = true
+			delete(m.profiles, r)
 		}
 		m.mu.Unlock()
 	}
@@ -93,19 +107,15 @@ func (m *machines) refresh() {
 	}
 }
 
-func (m *machines) read(r ref) (machine, bool) {
+func (m *machines) read(r ref) (row, bool) {
 	ctx := fresh(m.svc)
 	vm, ok := ctx.Map.Get(r).(*simulator.VirtualMachine)
 	if !ok {
-		return machine{}, false
+		return row{}, false
 	}
-	var row machine
+	var now row
 	ctx.WithLock(vm, func() {
-		if vm.Config == nil || vm.Parent == nil {
-			ok = false
-			return
-		}
-		row = machine{
+		now.machine = machine{
 			MoID:         r.Value,
 			Name:         vm.Name,
 			UUID:         vm.Config.Uuid,
@@ -115,8 +125,32 @@ func (m *machines) read(r ref) (machine, bool) {
 			Folder:       vm.Parent.Value,
 			BootCount:    m.hub.bootCount(r),
 		}
+		now.demand = demandOf(vm)
+		if vm.ResourcePool != nil {
+			now.pool = *vm.ResourcePool
+		}
+		if vm.Runtime.Host != nil {
+			now.host = *vm.Runtime.Host
+		}
+		now.disks, now.bases = filesOf(vm)
 	})
-	return row, ok
+	return now, true
+}
+
+func filesOf(vm *simulator.VirtualMachine) (disks, bases []string) {
+	for _, device := range vm.Config.Hardware.Device {
+		disk, ok := device.(*types.VirtualDisk)
+		if !ok {
+			continue
+		}
+		if backing, ok := disk.Backing.(*types.VirtualDiskFlatVer2BackingInfo); ok {
+			disks = append(disks, backing.FileName)
+		}
+		for base := linkedDisk(device); base != nil; base = base.Parent {
+			bases = append(bases, base.FileName)
+		}
+	}
+	return disks, bases
 }
 
 // since waits until the table is newer than the revision, or the context ends, and gives it.
@@ -125,13 +159,12 @@ func (m *machines) since(ctx context.Context, revision int64) (int64, []machine)
 		m.mu.Lock()
 		now, changed := m.revision, m.changed
 		if now > revision || ctx.Err() != nil {
-			rows := make([]machine, 0, len(m.rows))
-			for _, row := range m.rows {
-				rows = append(rows, row)
+			list := make([]machine, 0, len(m.rows))
+			for _, r := range slices.SortedFunc(maps.Keys(m.rows), compareRefs) {
+				list = append(list, m.rows[r].machine)
 			}
 			m.mu.Unlock()
-			slices.SortFunc(rows, func(a, b machine) int { return cmp.Compare(a.MoID, b.MoID) })
-			return now, rows
+			return now, list
 		}
 		m.mu.Unlock()
 		select {
@@ -141,8 +174,8 @@ func (m *machines) since(ctx context.Context, revision int64) (int64, []machine)
 	}
 }
 
-// find gives the VMs that are wanted, in order.
-func (m *machines) find(wanted func(machine) bool) (found []ref) {
+// find gives the VMs that are wanted, in order. The caller must hold no VM's lock.
+func (m *machines) find(wanted func(row) bool) (found []ref) {
 	m.refresh()
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -155,17 +188,30 @@ func (m *machines) find(wanted func(machine) bool) (found []ref) {
 	return found
 }
 
+// setProfiles remembers which storage profiles a VM was asked to have.
+func (m *machines) setProfiles(vm ref, ids []string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.profiles[vm] = ids
+}
+
+func (m *machines) profilesOf(vm ref) []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return append([]string{}, m.profiles[vm]...)
+}
+
 // findByUUID stands in for the library's search, which reads every VM without its lock.
-func (s *Sim) findByUUID(ctx *simulator.Context, body types.AnyType) soap.HasFault {
+func (s *Sim) findByUUID(ctx *simulator.Context, _ *call, body types.AnyType) soap.HasFault {
 	req := body.(*types.FindByUuid)
 	if !req.VmSearch {
 		return s.invoke(ctx, req.This, "FindByUuid", body)
 	}
-	found := s.machines.find(func(row machine) bool {
+	found := s.machines.find(func(r row) bool {
 		if req.InstanceUuid != nil && *req.InstanceUuid {
-			return strings.EqualFold(row.InstanceUUID, req.Uuid)
+			return strings.EqualFold(r.InstanceUUID, req.Uuid)
 		}
-		return strings.EqualFold(row.UUID, req.Uuid)
+		return strings.EqualFold(r.UUID, req.Uuid)
 	})
 	res := &types.FindByUuidResponse{}
 	if len(found) != 0 {
@@ -176,6 +222,6 @@ func (s *Sim) findByUUID(ctx *simulator.Context, body types.AnyType) soap.HasFau
 
 // vmOf is the library's VM object.
 func (s *Sim) vmOf(ctx *simulator.Context, moid string) (*simulator.VirtualMachine, bool) {
-	vm, ok := ctx.Map.Get(types.ManagedObjectReference{Type: "VirtualMachine", Value: moid}).(*simulator.VirtualMachine)
+	vm, ok := ctx.Map.Get(ref{Type: "VirtualMachine", Value: moid}).(*simulator.VirtualMachine)
 	return vm, ok
 }

@@ -84,11 +84,21 @@ func (s *Sim) serveREST(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	r = r.Clone(r.Context())
-	r.Header.Set(tokenHeader, s.sharedSession())
-	r.Header.Del("Cookie")
 	out := newAnswer()
-	s.vapi.ServeHTTP(out, r)
+	var verdict func(*answer)
+	goOn := true
+	if !inner {
+		verdict, goOn = s.strike(out, r)
+	}
+	if goOn {
+		r = r.Clone(r.Context())
+		r.Header.Set(tokenHeader, s.sharedSession())
+		r.Header.Del("Cookie")
+		s.vapi.ServeHTTP(out, r)
+	}
+	if verdict != nil {
+		verdict(out)
+	}
 	out.send(w)
 }
 

@@ -17,7 +17,6 @@ import (
 	"github.com/vmware/govmomi/simulator"
 	vapi "github.com/vmware/govmomi/vapi/simulator"
 	"github.com/vmware/govmomi/vim25"
-	"github.com/vmware/govmomi/vim25/soap"
 	"github.com/vmware/govmomi/vim25/types"
 )
 
@@ -49,8 +48,13 @@ type Sim struct {
 	watchers  watchers
 	waits     atomic.Int64 // in progress
 	first     sync.Mutex   // see target
-	overrides map[string]func(*simulator.Context, types.AnyType) soap.HasFault
-	inner     types.Login // how the library's own handlers log in
+	overrides map[string]override
+	rules     rules
+	claims    claims
+	admission sync.Mutex   // of reservations
+	admitted  map[ref]bool // being powered on; guarded by the lock of machines
+	turn      atomic.Int64 // of hosts
+	inner     types.Login  // how the library's own handlers log in
 	found     Inventory
 
 	done     chan struct{} // closed by Close
@@ -157,8 +161,21 @@ func (s *Sim) endpoints(certificate tls.Certificate) {
 	s.hub = newHub(s.registry)
 	s.machines = newMachines(s.svc, s.hub, s.done)
 	s.connect()
-	s.overrides = map[string]func(*simulator.Context, types.AnyType) soap.HasFault{
-		"FindByUuid": s.findByUUID,
+	s.admitted = map[ref]bool{}
+	s.overrides = map[string]override{
+		"CloneVM_Task":        s.cloneVM,
+		"CreateVM_Task":       s.createVM,
+		"Destroy_Task":        s.destroy,
+		"FindByUuid":          s.findByUUID,
+		"MoveIntoFolder_Task": s.moveIntoFolder,
+		"PowerOffVM_Task":     s.powerOff,
+		"PowerOnVM_Task":      s.powerOn,
+		"RebootGuest":         s.rebootGuest,
+		"ReconfigVM_Task":     s.reconfigVM,
+		"Rename_Task":         s.rename,
+		"ResetVM_Task":        s.reset,
+		"ShutdownGuest":       s.shutdownGuest,
+		"SuspendVM_Task":      s.suspend,
 	}
 	if !s.options.StockCollector {
 		ours := &collector{}

@@ -38,7 +38,7 @@ func (v *containerView) Get() mo.Reference {
 }
 
 // createContainerView stands in for the library's method.
-func (s *Sim) createContainerView(ctx *simulator.Context, body types.AnyType) soap.HasFault {
+func (s *Sim) createContainerView(ctx *simulator.Context, _ *call, body types.AnyType) soap.HasFault {
 	req := body.(*types.CreateContainerView)
 	if ctx.Map.Get(req.Container) == nil {
 		return faultBody("The container does not exist", &types.ManagedObjectNotFound{Obj: req.Container})

@@ -53,7 +53,10 @@ func (s *Sim) reap() {
 	}
 }
 
-// reapEverySecond finds the sessions that expire by themselves.
+// taskLife is how long vCenter keeps a task that has ended.
+const taskLife = 10 * time.Minute
+
+// reapEverySecond finds the sessions that expire by themselves, and drops old tasks.
 func (s *Sim) reapEverySecond() {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -63,6 +66,9 @@ func (s *Sim) reapEverySecond() {
 			return
 		case <-tick.C:
 			s.reap()
+			for _, task := range s.hub.outdated(time.Now().Add(-taskLife)) {
+				s.registry.Remove(fresh(s.svc), task)
+			}
 		}
 	}
 }

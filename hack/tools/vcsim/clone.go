@@ -1,0 +1,312 @@
+package main
+
+import (
+	"slices"
+
+	"github.com/vmware/govmomi/object"
+	"github.com/vmware/govmomi/simulator"
+	"github.com/vmware/govmomi/simulator/esx"
+	"github.com/vmware/govmomi/vim25/methods"
+	"github.com/vmware/govmomi/vim25/mo"
+	"github.com/vmware/govmomi/vim25/soap"
+	"github.com/vmware/govmomi/vim25/types"
+)
+
+// cloning is one CloneVM_Task on its way.
+type cloning struct {
+	sim    *Sim
+	req    *types.CloneVM_Task
+	source ref
+	rule   *rule // the misfortune that it meets
+
+	config    types.VirtualMachineConfigInfo // the source's, copied
+	template  bool
+	snapshots []types.VirtualMachineSnapshotTree
+	pool      ref
+	host      ref
+	datastore string
+}
+
+// cloneVM stands in for the library's method, which drops most of the spec without a word, serialises all clones of a
+// source, and puts them all on its host.
+func (s *Sim) cloneVM(ctx *simulator.Context, k *call, body types.AnyType) soap.HasFault {
+	req := body.(*types.CloneVM_Task)
+	c := &cloning{sim: s, req: req, source: req.This}
+	location := req.Spec.Location
+	for _, r := range []*ref{&req.This, &req.Folder, location.Pool, location.Datastore, location.Host, req.Spec.Snapshot} {
+		if r != nil && ctx.Map.Get(*r) == nil {
+			return faultBody("The object has already been deleted or has not been completely created",
+				&types.ManagedObjectNotFound{Obj: *r})
+		}
+	}
+	if k != nil {
+		c.rule = k.rule
+	}
+	task := s.runTask(req.This, "cloneVm", c.run)
+	return &methods.CloneVM_TaskBody{Res: &types.CloneVM_TaskResponse{Returnval: task}}
+}
+
+func (c *cloning) run() (types.AnyType, types.BaseMethodFault) {
+	ctx := fresh(c.sim.svc)
+	for _, step := range []func(*simulator.Context) types.BaseMethodFault{c.look, c.check, c.place} {
+		if fault := step(ctx); fault != nil {
+			return nil, fault
+		}
+	}
+	release, fault := c.sim.claimName(c.req.Folder, c.req.Name)
+	if fault != nil {
+		return nil, fault
+	}
+	defer release()
+	if c.meets(kindHold) || c.meets(kindDelay) {
+		c.sim.wait(c.rule)
+	}
+	vm, fault := c.make(ctx)
+	if fault != nil {
+		return nil, fault
+	}
+	if c.meets(kindHalfClone) {
+		return nil, c.rule.detail()
+	}
+	if c.req.Spec.PowerOn && !c.req.Spec.Template {
+		on := fresh(c.sim.svc)
+		if _, fault := c.sim.follow(c.sim.powerOn(on, nil, &types.PowerOnVM_Task{This: vm})); fault != nil {
+			return nil, fault
+		}
+	}
+	return vm, nil
+}
+
+func (c *cloning) meets(kind string) bool { return c.rule != nil && c.rule.Kind == kind }
+
+// look copies what is needed of the source.
+func (c *cloning) look(ctx *simulator.Context) types.BaseMethodFault {
+	vm, ok := c.sim.vmOf(ctx, c.source.Value)
+	if !ok {
+		return &types.ManagedObjectNotFound{Obj: c.source}
+	}
+	c.config = vmConfig(ctx, vm)
+	var path object.DatastorePath
+	path.FromString(c.config.Files.VmPathName)
+	c.datastore = path.Datastore
+	ctx.WithLock(vm, func() {
+		c.template = vm.Config.Template
+		if vm.Snapshot != nil {
+			c.snapshots = slices.Clone(vm.Snapshot.RootSnapshotList)
+		}
+		if vm.ResourcePool != nil {
+			c.pool = *vm.ResourcePool
+		}
+	})
+	return nil
+}
+
+// check refuses what cannot be done, or would be dropped.
+func (c *cloning) check(*simulator.Context) types.BaseMethodFault {
+	spec := c.req.Spec
+	location := spec.Location
+	switch {
+	case c.req.Name == "" || len(c.req.Name) > 80:
+		return &types.InvalidName{Name: c.req.Name}
+	case location.Pool == nil && c.template:
+		return &types.InvalidArgument{InvalidProperty: "spec.location.pool"}
+	case spec.Snapshot != nil && !hasSnapshot(c.snapshots, *spec.Snapshot):
+		return &types.InvalidArgument{InvalidProperty: "spec.snapshot"}
+	case location.Service != nil:
+		return notSupported("spec.location.service")
+	case location.CryptoSpec != nil:
+		return notSupported("spec.location.cryptoSpec")
+	case spec.Memory != nil && *spec.Memory:
+		return notSupported("spec.memory")
+	case spec.TpmProvisionPolicy != "":
+		return notSupported("spec.tpmProvisionPolicy")
+	case spec.Customization != nil && spec.Template:
+		return &types.InvalidArgument{InvalidProperty: "spec.customization"}
+	}
+	switch location.DiskMoveType {
+	case "", "moveAllDiskBackingsAndDisallowSharing", "moveAllDiskBackingsAndConsolidate":
+	case "createNewChildDiskBacking":
+		if spec.Snapshot == nil {
+			return &types.InvalidArgument{InvalidProperty: "spec.snapshot"}
+		}
+	default:
+		return notSupported("spec.location.diskMoveType " + location.DiskMoveType)
+	}
+	for _, disk := range location.Disk {
+		if location.Datastore == nil || disk.Datastore != *location.Datastore || disk.DiskMoveType != location.DiskMoveType {
+			return notSupported("spec.location.disk with a datastore or diskMoveType of its own")
+		}
+	}
+	if spec.Config == nil {
+		return nil
+	}
+	return checkConfig("spec.config", spec.Config)
+}
+
+func hasSnapshot(tree []types.VirtualMachineSnapshotTree, wanted ref) bool {
+	return slices.ContainsFunc(tree, func(t types.VirtualMachineSnapshotTree) bool {
+		return t.Snapshot == wanted || hasSnapshot(t.ChildSnapshotList, wanted)
+	})
+}
+
+// place chooses pool, datastore and host.
+func (c *cloning) place(ctx *simulator.Context) types.BaseMethodFault {
+	location := c.req.Spec.Location
+	if location.Pool != nil {
+		c.pool = *location.Pool
+	}
+	if location.Datastore != nil {
+		datastore, ok := ctx.Map.Get(*location.Datastore).(*simulator.Datastore)
+		if !ok {
+			return &types.InvalidArgument{InvalidProperty: "spec.location.datastore"}
+		}
+		c.datastore = datastore.Name
+	}
+	if location.Host != nil {
+		c.host = *location.Host
+		return nil
+	}
+	host, ok := c.sim.chooseHost(ctx, c.pool, c.datastore)
+	if !ok {
+		return &types.NoCompatibleHost{}
+	}
+	c.host = host
+	return nil
+}
+
+// make creates the VM, unseen until it is all that was asked for.
+func (c *cloning) make(ctx *simulator.Context) (ref, types.BaseMethodFault) {
+	s := c.sim
+	wanted := ""
+	if c.req.Spec.Config != nil {
+		wanted = c.req.Spec.Config.InstanceUuid
+	}
+	uuid, release := s.claimInstanceUUID(wanted, ref{})
+	defer release()
+	config := c.spec(uuid)
+
+	show := s.hub.hide(c.req.Folder, escaped(c.req.Name))
+	defer show()
+	folder, ok := ctx.Map.Get(c.req.Folder).(mo.Reference)
+	if !ok {
+		return ref{}, &types.ManagedObjectNotFound{Obj: c.req.Folder}
+	}
+	result, fault := s.follow(s.invoke(ctx, folder.Reference(), "CreateVM_Task",
+		&types.CreateVM_Task{This: c.req.Folder, Config: config, Pool: c.pool, Host: &c.host}))
+	if fault != nil {
+		return ref{}, fault
+	}
+	vm := result.(ref)
+	if fault := c.finish(vm); fault != nil {
+		// vCenter clears up after a clone that fails.
+		_ = s.destroyVM(vm)
+		return ref{}, fault
+	}
+	return vm, nil
+}
+
+// finish does what needs a VM: changes of the copied devices, customization, the mark of a template.
+func (c *cloning) finish(vm ref) types.BaseMethodFault {
+	s, spec := c.sim, c.req.Spec
+	changes := slices.Clone(spec.Location.DeviceChange)
+	profiles := []string{}
+	for _, p := range spec.Location.Profile {
+		if defined, ok := p.(*types.VirtualMachineDefinedProfileSpec); ok {
+			profiles = append(profiles, defined.ProfileId)
+		}
+	}
+	if spec.Config != nil {
+		changes = append(changes, spec.Config.DeviceChange...)
+		profiles = append(profiles, profilesOf(spec.Config)...)
+	}
+	s.machines.setProfiles(vm, profiles)
+	ctx := fresh(s.svc)
+	if len(changes) != 0 {
+		made, _ := s.vmOf(ctx, vm.Value)
+		config := vmConfig(ctx, made)
+		if fault := checkDisks(config.Hardware.Device, changes); fault != nil {
+			return fault
+		}
+		_, fault := s.follow(s.invoke(ctx, vm, "ReconfigVM_Task", &types.ReconfigVM_Task{
+			This: vm, Spec: types.VirtualMachineConfigSpec{DeviceChange: changes},
+		}))
+		if fault != nil {
+			return fault
+		}
+	}
+	if spec.Customization != nil {
+		_, fault := s.follow(s.invoke(ctx, vm, "CustomizeVM_Task", &types.CustomizeVM_Task{This: vm, Spec: *spec.Customization}))
+		if fault != nil {
+			return fault
+		}
+	}
+	if spec.Template {
+		_, fault := s.follow(s.invoke(ctx, vm, "MarkAsTemplate", &types.MarkAsTemplate{This: vm}))
+		return fault
+	}
+	return nil
+}
+
+// spec is the configuration of the new VM: the source's, with what the caller wants on top.
+func (c *cloning) spec(instanceUUID string) types.VirtualMachineConfigSpec {
+	source := c.config.ToConfigSpec()
+	path := object.DatastorePath{Datastore: c.datastore, Path: escaped(c.req.Name)}
+	config := types.VirtualMachineConfigSpec{
+		Name:         c.req.Name,
+		Uuid:         newUUID(),
+		InstanceUuid: instanceUUID,
+		Files:        &types.VirtualMachineFileInfo{VmPathName: path.String()},
+		VAppConfig:   vAppSpec(c.config.VAppConfig),
+		DeviceChange: c.devices(),
+	}
+	copyFields(&config, &source, inherited)
+	options := slices.DeleteFunc(source.ExtraConfig, func(o types.BaseOptionValue) bool {
+		return o.GetOptionValue().Key == "govcsim" // the library adds its own
+	})
+	if wanted := c.req.Spec.Config; wanted != nil {
+		copyFields(&config, wanted, inherited)
+		copyFields(&config, wanted, []string{"Crypto", "ManagedBy", "RepConfig", "TagSpecs", "Uuid"})
+		config.CpuAllocation = mergeAllocation(source.CpuAllocation, wanted.CpuAllocation)
+		config.MemoryAllocation = mergeAllocation(source.MemoryAllocation, wanted.MemoryAllocation)
+		options = mergeOptions(options, wanted.ExtraConfig)
+		if wanted.VAppConfig != nil {
+			config.VAppConfig = wanted.VAppConfig
+		}
+		if wanted.VAppConfigRemoved != nil && *wanted.VAppConfigRemoved {
+			config.VAppConfig = nil
+		}
+	}
+	config.ExtraConfig = options
+	return config
+}
+
+// devices copies the source's, apart from those that every VM gets. A linked clone's disks rest on the source's.
+func (c *cloning) devices() []types.BaseVirtualDeviceConfigSpec {
+	var changes []types.BaseVirtualDeviceConfigSpec
+	all := object.VirtualDeviceList(c.config.Hardware.Device)
+	defaults := object.VirtualDeviceList(esx.VirtualDevice)
+	linked := c.req.Spec.Location.DiskMoveType == "createNewChildDiskBacking"
+	for _, device := range all {
+		if defaults.Find(all.Name(device)) != nil {
+			continue
+		}
+		add := &types.VirtualDeviceConfigSpec{Operation: types.VirtualDeviceConfigSpecOperationAdd, Device: device}
+		switch d := device.(type) {
+		case *types.VirtualDisk:
+			add.FileOperation = types.VirtualDeviceConfigSpecFileOperationCreate
+			if backing, ok := d.Backing.(*types.VirtualDiskFlatVer2BackingInfo); ok {
+				base := *backing
+				backing.FileName, backing.Uuid, backing.Datastore, backing.Parent = "", "", nil, nil
+				if linked {
+					backing.Parent = &base
+				}
+			}
+		case types.BaseVirtualEthernetCard:
+			if card := d.GetVirtualEthernetCard(); card.AddressType != string(types.VirtualEthernetCardMacTypeManual) {
+				card.MacAddress = ""
+			}
+		}
+		changes = append(changes, add)
+	}
+	return changes
+}

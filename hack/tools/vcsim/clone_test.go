@@ -1,0 +1,365 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/vmware/govmomi"
+	"github.com/vmware/govmomi/object"
+	"github.com/vmware/govmomi/task"
+	"github.com/vmware/govmomi/vim25/methods"
+	"github.com/vmware/govmomi/vim25/mo"
+	"github.com/vmware/govmomi/vim25/types"
+)
+
+// linked is the spec of a linked clone, to be edited.
+func (s *site) linked(snapshot ref, edit ...func(*types.VirtualMachineCloneSpec)) types.VirtualMachineCloneSpec {
+	spec := types.VirtualMachineCloneSpec{
+		Snapshot: &snapshot,
+		Location: types.VirtualMachineRelocateSpec{Pool: s.pool(), DiskMoveType: "createNewChildDiskBacking"},
+		Config:   &types.VirtualMachineConfigSpec{},
+	}
+	for _, f := range edit {
+		f(&spec)
+	}
+	return spec
+}
+
+func (s *site) clone(c *govmomi.Client, source *object.VirtualMachine, name string, spec types.VirtualMachineCloneSpec) (ref, error) {
+	s.t.Helper()
+	t, err := source.Clone(s.ctx, s.folder(c), name, spec)
+	if err != nil {
+		return ref{}, err
+	}
+	info, err := t.WaitForResult(s.ctx)
+	if err != nil {
+		return ref{}, err
+	}
+	return info.Result.(ref), nil
+}
+
+func (s *site) props(c *govmomi.Client, vm ref) (props mo.VirtualMachine) {
+	s.t.Helper()
+	must(s.t, c.RetrieveOne(s.ctx, vm, nil, &props))
+	return props
+}
+
+// failsWith checks the fault of a call or of its task.
+func failsWith[T types.BaseMethodFault](t *testing.T, err error) (want T) {
+	t.Helper()
+	if e, ok := err.(task.Error); ok {
+		if got, ok := e.Fault().(T); ok {
+			return got
+		}
+		t.Fatalf("got %T, wanted %T", e.Fault(), want)
+	}
+	isFault[T](t, err)
+	return want
+}
+
+func option(key, value string) types.BaseOptionValue {
+	return &types.OptionValue{Key: key, Value: value}
+}
+
+func extraConfig(vm mo.VirtualMachine) map[string]any {
+	found := map[string]any{}
+	for _, o := range vm.Config.ExtraConfig {
+		found[o.GetOptionValue().Key] = o.GetOptionValue().Value
+	}
+	return found
+}
+
+func TestACloneIsWhatWasAskedFor(t *testing.T) {
+	both(t, func(t *testing.T, json bool) {
+		s := newSite(t)
+		c := s.login(json)
+		golden, snapshot := s.golden(c)
+		must(t, must2(t)(golden.Reconfigure(s.ctx, types.VirtualMachineConfigSpec{
+			ExtraConfig: []types.BaseOptionValue{option("guestinfo.old", "stale"), option("guestinfo.gone", "stale"), option("kept", "yes")},
+			VAppConfig: &types.VmConfigSpec{Property: []types.VAppPropertySpec{{
+				ArrayUpdateSpec: types.ArrayUpdateSpec{Operation: types.ArrayUpdateOperationAdd},
+				Info:            &types.VAppPropertyInfo{Key: 1, Id: "p", Type: "string"},
+			}}},
+		})).Wait(s.ctx))
+		vm, err := s.clone(c, golden, "clone", s.linked(snapshot, func(spec *types.VirtualMachineCloneSpec) {
+			spec.PowerOn = true
+			spec.Location.Datastore = &ref{Type: "Datastore", Value: s.found.Datastores["ds0"]}
+			spec.Location.DeviceChange = []types.BaseVirtualDeviceConfigSpec{&types.VirtualDeviceConfigSpec{
+				Operation: types.VirtualDeviceConfigSpecOperationEdit, Device: s.card(c, golden),
+			}}
+			*spec.Config = types.VirtualMachineConfigSpec{
+				Uuid: "42100000-0000-0000-0000-000000000001", InstanceUuid: "50100000-0000-0000-0000-000000000001",
+				NumCPUs: 4, MemoryMB: 8192, Annotation: "by test",
+				ManagedBy:         &types.ManagedByInfo{ExtensionKey: "vmware.vmoperator", Type: "VirtualMachine"},
+				CpuAllocation:     &types.ResourceAllocationInfo{Reservation: types.NewInt64(1000), Limit: types.NewInt64(4000)},
+				MemoryAllocation:  &types.ResourceAllocationInfo{Reservation: types.NewInt64(8192)},
+				Flags:             &types.VirtualMachineFlagInfo{DiskUuidEnabled: types.NewBool(true)},
+				VmProfile:         []types.BaseVirtualMachineProfileSpec{&types.VirtualMachineDefinedProfileSpec{ProfileId: "gold"}},
+				VAppConfigRemoved: types.NewBool(true),
+				ExtraConfig:       []types.BaseOptionValue{option("guestinfo.new", "1"), option("guestinfo.gone", ""), option("never", "")},
+			}
+		}))
+		must(t, err)
+		got := s.props(c, vm)
+		config := got.Config
+		switch {
+		case config.Uuid != "42100000-0000-0000-0000-000000000001", config.InstanceUuid != "50100000-0000-0000-0000-000000000001",
+			config.Hardware.NumCPU != 4, config.Hardware.MemoryMB != 8192, config.Annotation != "by test",
+			config.ManagedBy == nil || config.ManagedBy.ExtensionKey != "vmware.vmoperator",
+			*config.CpuAllocation.Reservation != 1000, *config.CpuAllocation.Limit != 4000,
+			*config.MemoryAllocation.Reservation != 8192, *config.MemoryAllocation.Limit != -1,
+			config.Flags.DiskUuidEnabled == nil || !*config.Flags.DiskUuidEnabled,
+			config.VAppConfig != nil,
+			got.Runtime.PowerState != types.VirtualMachinePowerStatePoweredOn:
+			t.Errorf("clone: %+v", config)
+		}
+		options := extraConfig(got)
+		for key, want := range map[string]any{"guestinfo.old": "stale", "kept": "yes", "guestinfo.new": "1", "guestinfo.gone": nil, "never": nil} {
+			if have := options[key]; have != want {
+				t.Errorf("%s is %v, wanted %v", key, have, want)
+			}
+		}
+		if _, there := options["never"]; there {
+			t.Error("an empty value was kept")
+		}
+		devices := object.VirtualDeviceList(config.Hardware.Device)
+		if linkedDisk(devices.SelectByType((*types.VirtualDisk)(nil))[0]) == nil {
+			t.Error("the disk rests on nothing")
+		}
+		card := devices.SelectByType((*types.VirtualEthernetCard)(nil))[0].(types.BaseVirtualEthernetCard).GetVirtualEthernetCard()
+		if card.MacAddress != "00:50:56:12:34:56" {
+			t.Errorf("card %+v", card)
+		}
+		if profiles := s.machines.profilesOf(vm); len(profiles) != 1 || profiles[0] != "gold" {
+			t.Errorf("profiles %v", profiles)
+		}
+		// The golden VM's disk must stay as long as the clone's rests on it.
+		_, err = must2(t)(golden.Destroy(s.ctx)).WaitForResult(s.ctx)
+		failsWith[*types.ResourceInUse](t, err)
+	})
+}
+
+// card is the golden VM's card, moved to the port group with an address of its own.
+func (s *site) card(c *govmomi.Client, vm *object.VirtualMachine) types.BaseVirtualDevice {
+	s.t.Helper()
+	devices, err := vm.Device(s.ctx)
+	must(s.t, err)
+	card := devices.SelectByType((*types.VirtualEthernetCard)(nil))[0]
+	group := object.NewDistributedVirtualPortgroup(c.Client, ref{Type: "DistributedVirtualPortgroup", Value: s.found.Networks["workload"]})
+	backing, err := group.EthernetCardBackingInfo(s.ctx)
+	must(s.t, err)
+	ethernet := card.(types.BaseVirtualEthernetCard).GetVirtualEthernetCard()
+	ethernet.Backing = backing
+	ethernet.AddressType = string(types.VirtualEthernetCardMacTypeManual)
+	ethernet.MacAddress = "00:50:56:12:34:56"
+	return card
+}
+
+func TestACloneIsRefused(t *testing.T) {
+	s := newSite(t)
+	c := s.login(false)
+	golden, snapshot := s.golden(c)
+	nowhere := ref{Type: "VirtualMachineSnapshot", Value: "snapshot-999"}
+	other := s.create(c, "other")
+	must(t, must2(t)(other.CreateSnapshot(s.ctx, "s", "", false, false)).Wait(s.ctx))
+	foreign := *s.props(c, other.Reference()).Snapshot.CurrentSnapshot
+
+	_, err := s.clone(c, golden, "x", s.linked(nowhere))
+	failsWith[*types.ManagedObjectNotFound](t, err)
+	_, err = s.clone(c, golden, "x", s.linked(foreign))
+	failsWith[*types.InvalidArgument](t, err)
+	_, err = s.clone(c, golden, "x", s.linked(snapshot, func(spec *types.VirtualMachineCloneSpec) { spec.Snapshot = nil }))
+	failsWith[*types.InvalidArgument](t, err)
+	_, err = s.clone(c, golden, "x", s.linked(snapshot, func(spec *types.VirtualMachineCloneSpec) { spec.Config.SevEnabled = types.NewBool(true) }))
+	failsWith[*types.NotSupported](t, err)
+	_, err = s.clone(c, golden, "x", s.linked(snapshot, func(spec *types.VirtualMachineCloneSpec) {
+		devices, _ := golden.Device(s.ctx)
+		disk := devices.SelectByType((*types.VirtualDisk)(nil))[0].(*types.VirtualDisk)
+		disk.CapacityInBytes, disk.CapacityInKB = 0, disk.CapacityInKB*2
+		spec.Config.DeviceChange = []types.BaseVirtualDeviceConfigSpec{
+			&types.VirtualDeviceConfigSpec{Operation: types.VirtualDeviceConfigSpecOperationEdit, Device: disk},
+		}
+	}))
+	failsWith[*types.InvalidDeviceOperation](t, err)
+	// What failed left nothing, so the name is free.
+	_, err = s.clone(c, golden, "x", s.linked(snapshot))
+	must(t, err)
+	_, err = s.clone(c, golden, "x", s.linked(snapshot))
+	failsWith[*types.DuplicateName](t, err)
+	create, err := s.folder(c).CreateVM(s.ctx, types.VirtualMachineConfigSpec{Name: "x", Files: &types.VirtualMachineFileInfo{VmPathName: "[ds0]"}},
+		object.NewResourcePool(c.Client, *s.pool()), nil)
+	must(t, err)
+	failsWith[*types.DuplicateName](t, create.Wait(s.ctx))
+	_, err = must2(t)(other.Rename(s.ctx, "x")).WaitForResult(s.ctx)
+	failsWith[*types.DuplicateName](t, err)
+}
+
+func TestAnInstanceUUIDIsGivenOnce(t *testing.T) {
+	s := newSite(t)
+	c := s.login(false)
+	golden, snapshot := s.golden(c)
+	const uuid = "50100000-0000-0000-0000-000000000001"
+	same := func(spec *types.VirtualMachineCloneSpec) { spec.Config.InstanceUuid = uuid }
+	a, err := s.clone(c, golden, "a", s.linked(snapshot, same))
+	must(t, err)
+	b, err := s.clone(c, golden, "b", s.linked(snapshot, same))
+	must(t, err)
+	if got := s.props(c, a).Config.InstanceUuid; got != uuid {
+		t.Errorf("first: %s", got)
+	}
+	if got := s.props(c, b).Config.InstanceUuid; got == uuid || got == "" {
+		t.Errorf("second: %s", got)
+	}
+	found, err := object.NewSearchIndex(c.Client).FindByUuid(s.ctx, nil, uuid, true, types.NewBool(true))
+	must(t, err)
+	if found.Reference() != a {
+		t.Errorf("found %v", found)
+	}
+}
+
+func TestReconfiguration(t *testing.T) {
+	s := newSite(t)
+	c := s.login(false)
+	vm := s.create(c, "vm")
+	version := s.props(c, vm.Reference()).Config.ChangeVersion
+	set := func(spec types.VirtualMachineConfigSpec) error {
+		return must2(t)(vm.Reconfigure(s.ctx, spec)).Wait(s.ctx)
+	}
+	must(t, set(types.VirtualMachineConfigSpec{ChangeVersion: version, ExtraConfig: []types.BaseOptionValue{option("k", "v")}}))
+	failsWith[*types.ConcurrentAccess](t, set(types.VirtualMachineConfigSpec{ChangeVersion: version, Annotation: "late"}))
+	must(t, set(types.VirtualMachineConfigSpec{ExtraConfig: []types.BaseOptionValue{option("k", ""), option("absent", "")}}))
+	options := extraConfig(s.props(c, vm.Reference()))
+	for _, key := range []string{"k", "absent"} {
+		if _, there := options[key]; there {
+			t.Errorf("%s is still there", key)
+		}
+	}
+	must(t, must2(t)(vm.PowerOn(s.ctx)).Wait(s.ctx))
+	failsWith[*types.CpuHotPlugNotSupported](t, set(types.VirtualMachineConfigSpec{NumCPUs: 8}))
+	failsWith[*types.NotSupported](t, set(types.VirtualMachineConfigSpec{SwapPlacement: "hostLocal"}))
+}
+
+func TestReservationsAreAdmitted(t *testing.T) {
+	s := newSite(t, func(o *Options) { o.Spec.Hosts, o.Spec.HostMemoryMiB = 2, 8192 })
+	c := s.login(false)
+	golden, snapshot := s.golden(c)
+	reserve := func(mib int64) func(*types.VirtualMachineCloneSpec) {
+		return func(spec *types.VirtualMachineCloneSpec) {
+			spec.PowerOn = true
+			spec.Config.MemoryMB = mib
+			spec.Config.MemoryAllocation = &types.ResourceAllocationInfo{Reservation: &mib}
+		}
+	}
+	for _, name := range []string{"a", "b"} {
+		_, err := s.clone(c, golden, name, s.linked(snapshot, reserve(6144)))
+		must(t, err)
+	}
+	_, err := s.clone(c, golden, "c", s.linked(snapshot, reserve(6144)))
+	fault := failsWith[*types.InsufficientMemoryResourcesFault](t, err)
+	if fault.Requested != 6144<<20 || fault.Unreserved != 2048<<20 {
+		t.Errorf("%+v", fault)
+	}
+	_, err = s.clone(c, golden, "d", s.linked(snapshot, reserve(2048)))
+	must(t, err)
+
+	limit := types.DefaultResourceConfigSpec()
+	limit.MemoryAllocation.Limit = types.NewInt64(1024)
+	pool, err := object.NewResourcePool(c.Client, *s.pool()).Create(s.ctx, "small", limit)
+	must(t, err)
+	small := pool.Reference()
+	_, err = s.clone(c, golden, "e", s.linked(snapshot, reserve(2048), func(spec *types.VirtualMachineCloneSpec) { spec.Location.Pool = &small }))
+	failsWith[*types.InsufficientMemoryResourcesFault](t, err)
+}
+
+// Sixteen clones at a time, on either wire, with a stream open; then they all go.
+func TestManyClonesWithAStreamOpen(t *testing.T) {
+	const many, workers = 64, 16
+	both(t, func(t *testing.T, json bool) {
+		s := newSite(t)
+		c := s.login(json)
+		golden, snapshot := s.golden(c)
+		w := s.watchVMs(s.login(json))
+		w.until("golden", func() bool { return w.named("golden") != nil })
+		tasks := make(chan ref, many)
+		s.inParallel(workers, many, func(i int) {
+			task, err := golden.Clone(s.ctx, s.folder(c), fmt.Sprint("clone-", i), s.linked(snapshot, func(spec *types.VirtualMachineCloneSpec) {
+				spec.PowerOn = true
+				spec.Config.InstanceUuid = fmt.Sprintf("50100000-0000-0000-0000-%012d", i)
+				spec.Config.ExtraConfig = []types.BaseOptionValue{option("guestinfo.userdata", strings.Repeat("x", 8192))}
+			}))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			tasks <- task.Reference()
+		})
+		close(tasks)
+		_, err := methods.ModifyListView(s.ctx, w.c, &types.ModifyListView{This: w.tasks, Add: slice(tasks)})
+		must(t, err)
+		start := time.Now()
+		w.until("all on, all tasks done", func() bool {
+			on, done := 0, 0
+			for _, values := range w.seen {
+				if values["runtime.powerState"] == types.VirtualMachinePowerStatePoweredOn {
+					on++
+				}
+				if values["info.state"] == types.TaskInfoStateSuccess {
+					done++
+				}
+			}
+			return on == many && done == many
+		})
+		t.Logf("seen after %v", time.Since(start))
+		hosts := map[string]int{}
+		s.machines.find(func(r row) bool { hosts[r.host.Value]++; return false })
+		if len(hosts) != 4 {
+			t.Errorf("all on few hosts: %v", hosts)
+		}
+		vms := s.machines.find(func(r row) bool { return r.Name != "golden" })
+		s.inParallel(workers, len(vms), func(i int) {
+			vm := object.NewVirtualMachine(c.Client, vms[i])
+			for _, f := range []func() (*object.Task, error){
+				func() (*object.Task, error) { return vm.PowerOff(s.ctx) },
+				func() (*object.Task, error) { return vm.Destroy(s.ctx) },
+			} {
+				task, err := f()
+				if err == nil {
+					err = task.Wait(s.ctx)
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		})
+		w.until("all gone", func() bool { return len(w.left) == many })
+	})
+}
+
+func (s *site) inParallel(workers, n int, f func(int)) {
+	var wait sync.WaitGroup
+	next := make(chan int)
+	for range workers {
+		wait.Add(1)
+		go func() {
+			defer wait.Done()
+			for i := range next {
+				f(i)
+			}
+		}()
+	}
+	for i := range n {
+		next <- i
+	}
+	close(next)
+	wait.Wait()
+}
+
+func slice(c <-chan ref) (all []ref) {
+	for r := range c {
+		all = append(all, r)
+	}
+	return all
+}

@@ -1,0 +1,280 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/vmware/govmomi/simulator"
+	"github.com/vmware/govmomi/vim25/mo"
+	"github.com/vmware/govmomi/vim25/soap"
+	"github.com/vmware/govmomi/vim25/types"
+)
+
+// The kinds of misfortune that the door can order.
+const (
+	kindFault      = "fault"      // the call answers with a fault; nothing is done
+	kindTaskFault  = "taskFault"  // the task fails; nothing is done
+	kindLostAnswer = "lostAnswer" // everything is done, and the connection cut instead of an answer
+	kindHTTP503    = "http503"    // as a proxy answers while vpxd restarts; nothing is done
+	kindHTML       = "html"       // a proxy's page of HTML; nothing is done
+	kindAbort      = "abort"      // the connection is cut; nothing is done
+	kindDelay      = "delay"      // a task takes longer; any other call waits
+	kindHold       = "hold"       // a task runs on until the rule is deleted; any other call waits for that
+	kindDelayCall  = "delayCall"  // the call waits, even if it starts a task
+	kindHoldCall   = "holdCall"   // the call waits until the rule is deleted, even if it starts a task
+	kindHalfClone  = "halfClone"  // the clone's task fails after the VM was made, and the VM stays
+)
+
+var kinds = []string{
+	kindFault, kindTaskFault, kindLostAnswer, kindHTTP503, kindHTML, kindAbort, kindDelay, kindHold, kindDelayCall,
+	kindHoldCall, kindHalfClone,
+}
+
+// rule says which calls meet which misfortune.
+type rule struct {
+	ID      string `json:"id"`
+	Method  string `json:"method"`
+	Object  string `json:"object,omitempty"`
+	Kind    string `json:"kind"`
+	Fault   string `json:"fault,omitempty"`
+	Message string `json:"message,omitempty"`
+	DelayMs int    `json:"delayMs,omitempty"`
+	Skip    int    `json:"skip"`
+	Count   *int   `json:"count"`
+	Hits    int    `json:"hits"`
+	Held    int    `json:"held"`
+
+	released chan struct{}
+}
+
+// detail is the fault that the rule names.
+func (r *rule) detail() types.BaseMethodFault {
+	name := r.Fault
+	if name == "" {
+		name = "SystemError"
+	}
+	t, _ := typeByName(name)
+	fault := reflect.New(t).Interface().(types.BaseMethodFault)
+	if system, ok := fault.(*types.SystemError); ok {
+		system.Reason = r.text()
+	}
+	fault.GetMethodFault().FaultMessage = []types.LocalizableMessage{{Key: "vcsim.injected", Message: r.text()}}
+	return fault
+}
+
+func (r *rule) text() string {
+	if r.Message != "" {
+		return r.Message
+	}
+	return "injected by the simulator's door"
+}
+
+// rules are those in force, in the order in which they were made.
+type rules struct {
+	mu   sync.Mutex
+	last int
+	list []*rule
+}
+
+func (rs *rules) add(r *rule) error {
+	switch {
+	case r.Method == "":
+		return fmt.Errorf("method is missing; * means any")
+	case !slices.Contains(kinds, r.Kind):
+		return fmt.Errorf("kind %q: must be one of %s", r.Kind, strings.Join(kinds, ", "))
+	case r.Kind == kindHalfClone && r.Method != "CloneVM_Task":
+		return fmt.Errorf("kind halfClone is for CloneVM_Task only")
+	}
+	if t, ok := typeByName(r.Fault); r.Fault != "" && (!ok || !reflect.PointerTo(t).Implements(reflect.TypeFor[types.BaseMethodFault]())) {
+		return fmt.Errorf("fault %q: no such fault", r.Fault)
+	}
+	if r.Count == nil {
+		one := 1
+		r.Count = &one
+	}
+	r.released = make(chan struct{})
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	rs.last++
+	r.ID = fmt.Sprintf("f%d", rs.last)
+	r.Hits, r.Held = 0, 0
+	rs.list = append(rs.list, r)
+	return nil
+}
+
+// remove takes the rule away, or all if the id is empty, and lets go what it holds.
+func (rs *rules) remove(id string) bool {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	before := len(rs.list)
+	rs.list = slices.DeleteFunc(rs.list, func(r *rule) bool {
+		if id != "" && r.ID != id {
+			return false
+		}
+		close(r.released)
+		return true
+	})
+	return id == "" || len(rs.list) < before
+}
+
+func (rs *rules) snapshot() []rule {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	list := make([]rule, 0, len(rs.list))
+	for _, r := range rs.list {
+		list = append(list, *r)
+	}
+	return list
+}
+
+// match finds the rule for a call and counts its use. A count of 0 has no end.
+func (rs *rules) match(method string, names func() []string) *rule {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	for _, r := range rs.list {
+		if r.Method != "*" && r.Method != method || *r.Count > 0 && r.Hits >= *r.Count {
+			continue
+		}
+		if r.Object != "" && !slices.Contains(names(), r.Object) {
+			continue
+		}
+		if r.Skip > 0 {
+			r.Skip--
+			continue
+		}
+		r.Hits++
+		return r
+	}
+	return nil
+}
+
+// wait holds the caller as long as the rule wants.
+func (s *Sim) wait(r *rule) {
+	if r.Kind == kindDelay || r.Kind == kindDelayCall {
+		select {
+		case <-time.After(time.Duration(r.DelayMs) * time.Millisecond):
+		case <-r.released:
+		case <-s.done:
+		}
+		return
+	}
+	s.rules.mu.Lock()
+	r.Held++
+	s.rules.mu.Unlock()
+	select {
+	case <-r.released:
+	case <-s.done:
+	}
+	s.rules.mu.Lock()
+	r.Held--
+	s.rules.mu.Unlock()
+}
+
+// namesOf are the names by which a rule may mean the object of a call: its own, its moref's, and what it will be called.
+func (s *Sim) namesOf(this ref, body types.AnyType) []string {
+	names := []string{this.Value}
+	ctx := fresh(s.svc)
+	if e, ok := ctx.Map.Get(this).(mo.Entity); ok {
+		ctx.WithLock(e, func() { names = append(names, e.Entity().Name) })
+	}
+	if v := reflect.ValueOf(body); v.Kind() == reflect.Pointer {
+		if name := v.Elem().FieldByName("Name"); name.IsValid() && name.Kind() == reflect.String {
+			names = append(names, name.String())
+		}
+	}
+	return names
+}
+
+// suffer lets a VIM call meet the rule; without an answer from here, the call is carried out.
+func (s *Sim) suffer(ctx *simulator.Context, k *call, body types.AnyType) soap.HasFault {
+	r := k.rule
+	isTask := strings.HasSuffix(k.name, "_Task")
+	switch r.Kind {
+	case kindFault:
+		return faultBody(r.text(), r.detail())
+	case kindTaskFault:
+		if isTask {
+			return s.inTask(k, func() (types.AnyType, types.BaseMethodFault) { return nil, r.detail() })
+		}
+		return faultBody(r.text(), r.detail())
+	case kindHTTP503, kindHTML, kindAbort:
+		k.verdict = r.spoil
+		return faultBody(r.text(), &types.SystemError{})
+	case kindLostAnswer:
+		k.verdict = r.spoil
+	case kindDelayCall, kindHoldCall:
+		s.wait(r)
+	case kindDelay, kindHold:
+		if k.name == "CloneVM_Task" {
+			return nil // it waits itself, once the name is taken
+		}
+		if !isTask {
+			s.wait(r)
+			return nil
+		}
+		session := ctx.Session
+		return s.inTask(k, func() (types.AnyType, types.BaseMethodFault) {
+			s.wait(r)
+			later := fresh(s.svc)
+			later.Session = session
+			return s.follow(s.carry(later, k, body))
+		})
+	}
+	return nil
+}
+
+// inTask answers with a task of ours in place of the method's own.
+func (s *Sim) inTask(k *call, do work) soap.HasFault {
+	id := strings.TrimSuffix(k.name, "_Task")
+	return &taskAnswer{Res: &taskReturn{Returnval: s.runTask(k.this, id, do)}}
+}
+
+// taskAnswer is the answer of any method that returns a task.
+type taskAnswer struct {
+	Res    *taskReturn `xml:"urn:vim25 taskReturn,omitempty"`
+	Reason *soap.Fault `xml:"http://schemas.xmlsoap.org/soap/envelope/ Fault,omitempty"`
+}
+
+type taskReturn struct {
+	Returnval ref `xml:"returnval"`
+}
+
+// Fault is the interface by which the library looks at any answer.
+func (a *taskAnswer) Fault() *soap.Fault { return a.Reason }
+
+// spoil does to an answer what the rule says.
+func (r *rule) spoil(out *answer) {
+	switch r.Kind {
+	case kindHTTP503:
+		out.replace(http.StatusServiceUnavailable, "text/plain", "no healthy upstream")
+	case kindHTML:
+		out.replace(http.StatusBadGateway, "text/html", "<html><body><h1>502 Bad Gateway</h1></body></html>")
+	case kindAbort, kindLostAnswer:
+		out.drop = true
+	}
+}
+
+// strike lets a REST call meet its rule. It tells whether the call is still to be carried out.
+func (s *Sim) strike(out *answer, r *http.Request) (verdict func(*answer), goOn bool) {
+	hit := s.rules.match(restName(r), func() []string { return []string{r.URL.Path} })
+	if hit == nil {
+		return nil, true
+	}
+	switch hit.Kind {
+	case kindDelay, kindHold, kindDelayCall, kindHoldCall:
+		s.wait(hit)
+		return nil, true
+	case kindLostAnswer:
+		return hit.spoil, true
+	case kindFault, kindTaskFault, kindHalfClone:
+		out.replace(http.StatusInternalServerError, "application/json",
+			`{"type":"com.vmware.vapi.std.errors.internal_server_error","value":{"messages":[]}}`)
+		return nil, false
+	}
+	return hit.spoil, false
+}

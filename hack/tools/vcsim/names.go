@@ -1,0 +1,98 @@
+package main
+
+import (
+	"strings"
+	"sync"
+
+	"github.com/vmware/govmomi/simulator"
+	"github.com/vmware/govmomi/vim25/mo"
+	"github.com/vmware/govmomi/vim25/types"
+)
+
+// claims are names and UUIDs of VMs that are being made: taken, though no VM has them yet.
+type claims struct {
+	mu    sync.Mutex
+	taken map[string]bool
+}
+
+// claim takes the key unless it is taken; free is asked under the lock.
+func (c *claims) claim(key string, free func() bool) (release func(), ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.taken[key] || !free() {
+		return nil, false
+	}
+	if c.taken == nil {
+		c.taken = map[string]bool{}
+	}
+	c.taken[key] = true
+	return func() {
+		c.mu.Lock()
+		delete(c.taken, key)
+		c.mu.Unlock()
+	}, true
+}
+
+// claimName reserves a VM's name in its folder.
+func (s *Sim) claimName(folder ref, name string) (release func(), fault types.BaseMethodFault) {
+	var holder ref
+	release, ok := s.claims.claim("name/"+folder.Value+"/"+escaped(name), func() bool {
+		var found bool
+		holder, found = s.childNamed(folder, name)
+		return !found
+	})
+	if !ok {
+		if holder.Type == "" {
+			// It is still being made and has no moref yet.
+			holder = ref{Type: "VirtualMachine", Value: "vm-0"}
+		}
+		return nil, &types.DuplicateName{Name: name, Object: holder}
+	}
+	return release, nil
+}
+
+// childNamed finds the VM or folder of that name in the folder. The caller must hold no VM's lock.
+func (s *Sim) childNamed(folder ref, name string) (ref, bool) {
+	name = escaped(name)
+	if found := s.machines.find(func(r row) bool { return r.Folder == folder.Value && r.Name == name }); len(found) != 0 {
+		return found[0], true
+	}
+	ctx := fresh(s.svc)
+	for _, e := range ctx.Map.All("Folder") {
+		if is(ctx, e, folder, name) {
+			return e.Reference(), true
+		}
+	}
+	return ref{}, false
+}
+
+func is(ctx *simulator.Context, e mo.Entity, parent ref, name string) (same bool) {
+	ctx.WithLock(e, func() {
+		p := e.Entity().Parent
+		same = p != nil && *p == parent && e.Entity().Name == name
+	})
+	return same
+}
+
+// escaped is a name as vCenter stores it.
+func escaped(name string) string {
+	return strings.NewReplacer("%", "%25", "/", "%2f", `\`, "%5c").Replace(name)
+}
+
+// claimInstanceUUID gives the wanted UUID if no other VM has it, else a new one, as vCenter does.
+func (s *Sim) claimInstanceUUID(wanted string, self ref) (uuid string, release func()) {
+	for {
+		if wanted == "" {
+			wanted = newUUID()
+		}
+		release, ok := s.claims.claim("uuid/"+strings.ToLower(wanted), func() bool {
+			return len(s.machines.find(func(r row) bool {
+				return r.MoID != self.Value && strings.EqualFold(r.InstanceUUID, wanted)
+			})) == 0
+		})
+		if ok {
+			return wanted, release
+		}
+		wanted = ""
+	}
+}

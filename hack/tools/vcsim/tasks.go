@@ -1,0 +1,164 @@
+package main
+
+import (
+	"fmt"
+	"log"
+	"reflect"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/vmware/govmomi/simulator"
+	"github.com/vmware/govmomi/vim25/mo"
+	"github.com/vmware/govmomi/vim25/soap"
+	"github.com/vmware/govmomi/vim25/types"
+)
+
+// firstTask keeps our tasks' morefs apart from the library's.
+const firstTask = 1_000_000
+
+var lastTask atomic.Int64
+
+// work is what a task does.
+type work func() (types.AnyType, types.BaseMethodFault)
+
+// runTask runs the work as a task of the entity. Unlike the library's tasks, it does not hold the entity's lock: the
+// work locks what it needs, so that sixteen clones of one template run at once and the template stays readable.
+func (s *Sim) runTask(entity ref, id string, do work) ref {
+	ctx := fresh(s.svc)
+	task := s.newTask(ctx, entity, id)
+	go func() {
+		s.setTask(ctx, task, change("info.state", types.TaskInfoStateRunning), change("info.startTime", time.Now()))
+		result, fault := safely(do)
+		s.endTask(ctx, task, result, fault)
+	}()
+	return task.Self
+}
+
+// safely turns a panic of the library into a fault of the task.
+func safely(do work) (result types.AnyType, fault types.BaseMethodFault) {
+	defer func() {
+		if r := recover(); r != nil {
+			log.Printf("task: panic: %v", r)
+			result, fault = nil, &types.SystemError{Reason: "simulator panic"}
+		}
+	}()
+	return do()
+}
+
+func (s *Sim) newTask(ctx *simulator.Context, entity ref, id string) *simulator.Task {
+	target := ctx.Map.Get(entity)
+	if target == nil {
+		target = entity
+	}
+	task := simulator.CreateTask(entity, id, nil)
+	task.Self = ref{Type: "Task", Value: fmt.Sprintf("task-%d", firstTask+lastTask.Add(1))}
+	task.Info.Key, task.Info.Task = task.Self.Value, task.Self
+	// Putting the task writes to the entity's list of recent tasks.
+	ctx.WithLock(target, func() {
+		if e, ok := target.(mo.Entity); ok {
+			task.Info.EntityName = e.Entity().Name
+		}
+		ctx.Map.Put(task)
+	})
+	return task
+}
+
+func (s *Sim) endTask(ctx *simulator.Context, task *simulator.Task, result types.AnyType, fault types.BaseMethodFault) {
+	changes := []types.PropertyChange{
+		change("info.state", types.TaskInfoStateSuccess), change("info.completeTime", time.Now()), change("info.result", result),
+	}
+	if fault != nil {
+		changes = []types.PropertyChange{
+			change("info.state", types.TaskInfoStateError), change("info.completeTime", time.Now()),
+			change("info.error", types.LocalizedMethodFault{Fault: fault, LocalizedMessage: faultText(fault)}),
+		}
+	}
+	s.setTask(ctx, task, changes...)
+}
+
+func (s *Sim) setTask(ctx *simulator.Context, task *simulator.Task, changes ...types.PropertyChange) {
+	ctx.Map.AtomicUpdate(ctx, task, changes)
+}
+
+func change(name string, val types.AnyType) types.PropertyChange {
+	return types.PropertyChange{Name: name, Val: val}
+}
+
+// failedTask is the answer of a method whose task fails before it begins.
+func (s *Sim) failedTask(entity ref, id string, fault types.BaseMethodFault) ref {
+	return s.runTask(entity, id, func() (types.AnyType, types.BaseMethodFault) { return nil, fault })
+}
+
+// await waits for the end of any task.
+func (s *Sim) await(task ref) (types.AnyType, types.BaseMethodFault) {
+	ctx := fresh(s.svc)
+	done, forget := s.hub.finished(task)
+	defer forget()
+	for {
+		o, ok := ctx.Map.Get(task).(*simulator.Task)
+		if !ok {
+			return nil, &types.ManagedObjectNotFound{Obj: task}
+		}
+		var info types.TaskInfo
+		ctx.WithLock(o, func() { info = o.Info })
+		switch info.State {
+		case types.TaskInfoStateSuccess:
+			return info.Result, nil
+		case types.TaskInfoStateError:
+			if info.Error == nil {
+				return nil, &types.SystemError{Reason: "unknown"}
+			}
+			return nil, info.Error.Fault
+		}
+		<-done
+	}
+}
+
+// follow waits for the task of a method's answer, if it has one.
+func (s *Sim) follow(res soap.HasFault) (types.AnyType, types.BaseMethodFault) {
+	if f := res.Fault(); f != nil {
+		fault, _ := f.VimFault().(types.BaseMethodFault)
+		return nil, fault
+	}
+	if task, ok := taskOf(res); ok {
+		return s.await(task)
+	}
+	return nil, nil
+}
+
+// taskOf is the task that a method's answer names.
+func taskOf(res soap.HasFault) (ref, bool) {
+	field := reflect.ValueOf(res).Elem().FieldByName("Res")
+	if res.Fault() != nil || !field.IsValid() || field.IsNil() {
+		return ref{}, false
+	}
+	value := field.Elem().FieldByName("Returnval")
+	if !value.IsValid() {
+		return ref{}, false
+	}
+	task, ok := value.Interface().(ref)
+	return task, ok && task.Type == "Task"
+}
+
+// faultText is the message that a user would see.
+func faultText(fault types.BaseMethodFault) string {
+	switch f := fault.(type) {
+	case *types.DuplicateName:
+		return fmt.Sprintf("The name '%s' already exists.", f.Name)
+	case *types.InvalidArgument:
+		return fmt.Sprintf("A specified parameter was not correct: %s", f.InvalidProperty)
+	case *types.InsufficientMemoryResourcesFault:
+		return fmt.Sprintf("The available Memory resources in the parent resource pool are insufficient for the operation: %d bytes requested, %d unreserved.", f.Requested, f.Unreserved)
+	case *types.InsufficientCpuResourcesFault:
+		return fmt.Sprintf("The available CPU resources in the parent resource pool are insufficient for the operation: %d MHz requested, %d unreserved.", f.Requested, f.Unreserved)
+	case *types.ConcurrentAccess:
+		return "The object has been concurrently modified by another operation."
+	case *types.NotSupported:
+		return "The operation is not supported on the object."
+	}
+	for _, m := range fault.GetMethodFault().FaultMessage {
+		return m.Message
+	}
+	return strings.TrimPrefix(fmt.Sprintf("%T", fault), "*types.")
+}
