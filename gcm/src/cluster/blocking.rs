@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use api::conditions::{FALSE, READY, TRUE, metav1, wcp_cluster, wcp_machine};
+use api::conditions::{READY, TRUE, metav1, wcp_cluster, wcp_machine};
 use api::gcm::parts::{node_status, vm_status};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt;
@@ -34,22 +34,31 @@ impl fmt::Display for Cause {
     }
 }
 
-/// Reasons that somebody has to do something about.
-const FAILURES: [&str; 5] = [
-    wcp_cluster::RESOURCE_POLICY_CREATION_FAILED,
-    wcp_cluster::CLUSTER_NETWORK_PROVISION_FAILED,
-    wcp_cluster::LOAD_BALANCER_CREATION_FAILED,
-    wcp_machine::VM_CREATION_FAILED,
-    wcp_machine::VM_LOST,
+/// What takes its time and comes right by itself; reasons that begin with `WaitingFor` are of this kind too.
+const TAKES_TIME: [&str; 9] = [
+    "Provisioning",
+    "Deleting",
+    "Paused",
+    "NotReady",
+    "Unknown",
+    wcp_cluster::CLUSTER_NETWORK_PROVISION_STARTED,
+    wcp_machine::VM_PROVISION_STARTED,
+    wcp_machine::POWERING_ON,
+    "",
 ];
 
+/// What an object of Cluster API says: it knows no causes, only what it waits for.
 fn said(object: String, condition: &Condition) -> Cause {
-    Cause {
-        object,
-        reason: condition.reason.clone(),
-        message: one_line(&condition.message),
-        failing: FAILURES.contains(&condition.reason.as_str()),
-    }
+    let message = one_line(&condition.message);
+    Cause { object, reason: condition.reason.clone(), message, failing: false }
+}
+
+/// What an object of capw says; any reason that does not just take time is one to act on.
+fn blamed(object: String, conditions: &[Condition]) -> Option<Cause> {
+    let condition = metav1::find(conditions, READY).filter(|condition| condition.status != TRUE)?;
+    let reason = condition.reason.as_str();
+    let failing = !reason.starts_with("WaitingFor") && !TAKES_TIME.contains(&reason);
+    Some(Cause { failing, ..said(object, condition) })
 }
 
 /// Cluster API writes lists of causes, one a line, with a star before each.
@@ -58,18 +67,11 @@ fn one_line(text: &str) -> String {
     lines.collect::<Vec<_>>().join("; ")
 }
 
-/// Of these conditions the one to blame: the first that does not hold and is no summary, else the summary.
-fn blamed(conditions: &[Condition]) -> Option<&Condition> {
-    let failing = |condition: &&Condition| condition.status == FALSE;
-    let specific = conditions.iter().filter(failing).find(|condition| condition.type_ != READY);
-    specific.or_else(|| metav1::find(conditions, READY).filter(|condition| condition.status != TRUE))
-}
-
 /// Why the cluster's infrastructure is not ready.
 pub fn of_infrastructure(facts: &Facts) -> Option<Cause> {
     let wcp = facts.wcp_cluster.as_ref()?;
     let conditions = wcp.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
-    blamed(conditions).map(|condition| said(format!("WCPCluster {}", wcp.name_any()), condition))
+    blamed(format!("WCPCluster {}", wcp.name_any()), conditions)
 }
 
 /// Why a Machine is not ready; nothing if it is.
@@ -84,8 +86,7 @@ pub fn of_machine(node: &Node<'_>) -> Option<Cause> {
     }
     let below = node.wcp.and_then(|wcp| {
         let conditions = wcp.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
-        blamed(conditions)
-            .map(|condition| said(format!("{object}: WCPMachine {}", wcp.name_any()), condition))
+        blamed(format!("{object}: WCPMachine {}", wcp.name_any()), conditions)
     });
     let failing = node.vm_status() == vm_status::ERROR;
     if let Some(mut cause) = below {
@@ -100,10 +101,10 @@ pub fn of_machine(node: &Node<'_>) -> Option<Cause> {
     if node.node().is_none() {
         return Some(unjoined(node, object));
     }
-    let health = ["NodeReady", "NodeHealthy"]
+    let health = ["NodeReady", "NodeHealthy", READY]
         .iter()
         .find_map(|type_| metav1::find(machine, type_).filter(|c| c.status != TRUE));
-    health.or_else(|| blamed(machine)).map(|condition| Cause {
+    health.map(|condition| Cause {
         failing: node.node_status() == node_status::NOT_READY,
         ..said(object, condition)
     })

@@ -94,7 +94,8 @@ fn pools(tkc: &TanzuKubernetesCluster, facts: &Facts, nodes: &[Node<'_>]) -> Con
     }
     let workers = || nodes.iter().filter(|node| !node.is_control_plane());
     let cause = blocking::of_machines(workers()).or_else(|| blocking::of_pools(facts));
-    let failed = workers().any(|node| node.vm_status() == vm_status::ERROR);
+    let failed =
+        workers().any(|node| [vm_status::ERROR, vm_status::NOT_FOUND].contains(&node.vm_status().as_str()));
     let reason = if failed { words::NODE_POOLS_FAILED } else { words::NODE_POOLS_UPDATING };
     unmet(words::NODE_POOLS_READY, reason, &format!("Node pool {}", unsettled.join(", ")), cause.as_ref())
 }

@@ -244,7 +244,8 @@ fn below(came: Came) -> Value {
         None => json!([condition("Ready", "True", "Ready", "")]),
         Some((reason, message)) => json!([
             condition("Ready", "False", reason, message),
-            condition("VMProvisioned", "False", reason, message),
+            condition("VirtualMachineProvisioned", "False", reason, message),
+            condition("Paused", "False", "NotPaused", ""),
         ]),
     }
 }

@@ -83,7 +83,8 @@ pub fn status(
     let nodes = Node::all(facts);
     let mut conditions = conditions::all(tkc, facts);
     let ready = summary(tkc, facts, error, &conditions);
-    let phase = phase(tkc, facts, error, ready.status == TRUE);
+    // A write that was refused once says nothing about the nodes.
+    let phase = phase(tkc, facts, error, conditions::ready(&conditions).status == TRUE);
     conditions.insert(0, ready);
     TanzuKubernetesClusterStatus {
         api_endpoints: endpoints(facts),

@@ -216,6 +216,14 @@ const NO_MEMORY: Came = Came {
     )),
     node: None,
 };
+const NO_CLASS: Came = Came {
+    vm: "pending",
+    below: Some((
+        "VirtualMachineClassNotFound",
+        "VirtualMachine ns/c-0: VirtualMachineClass small is not there",
+    )),
+    node: None,
+};
 const NO_ADDRESS: Came = Came {
     vm: "poweredon",
     below: Some(("WaitingForNetworkAddress", "VirtualMachine c-0: no address yet")),
@@ -237,6 +245,7 @@ fn the_first_cause_is_copied_up() {
         ("asked for", with(vec![vec![ASKED], vec![ASKED]], false)),
         ("no memory", with(vec![vec![NO_MEMORY], vec![ASKED]], false)),
         ("no address", with(vec![vec![NO_ADDRESS], vec![ASKED]], false)),
+        ("no class", with(vec![vec![NO_CLASS], vec![ASKED]], false)),
         ("not joined", with(vec![vec![UNJOINED], vec![ASKED]], false)),
         ("worker waits", with(vec![vec![READY], vec![ASKED]], true)),
         ("worker fails", with(vec![vec![READY], vec![NO_MEMORY]], true)),
