@@ -1,4 +1,7 @@
 //! Cluster API's managers as plain processes: upstream's programs, rights, definitions and webhooks.
+//!
+//! All they serve is on loopback, but for their webhook servers: those listen on every interface, and upstream has no
+//! flag for it. They answer only what they are asked, and hold no secrets.
 
 use std::ffi::OsString;
 use std::fs;

@@ -19,7 +19,8 @@ use crate::stack::{MARK, NAME, Stack};
 /// The name by which a program that can be a guard is called to be one.
 pub const ARG0: &str = "layercake-guard";
 
-/// The guard of one stack, to be started before any of its processes.
+/// The guard of one stack, to be started before any of its processes. It cleans up when this is dropped, too, but
+/// nobody waits for it then.
 #[derive(Debug)]
 pub struct Guard {
     child: Child,

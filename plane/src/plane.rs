@@ -148,6 +148,11 @@ impl Plane {
         &self.tools
     }
 
+    /// The processes of the control plane itself, from the store to Cluster API's managers.
+    pub fn parts(&self) -> impl Iterator<Item = &Supervised> {
+        [&self.store, &self.server, &self.controllers].into_iter().chain(&self.managers)
+    }
+
     /// Memory in MiB of every process of the stack, by name; not only of the control plane's.
     pub fn memory(&self) -> BTreeMap<String, u64> {
         memory::of(self.cluster.stack.id())

@@ -3,6 +3,7 @@
 //! Rendering needs Go's module cache and takes a second: it is done here, once, so that a warm start needs neither.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::fmt::Write as _;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -135,8 +136,15 @@ fn run(mut command: Command, tool: &str, mut said: impl FnMut(&str)) -> Result<(
     if status.success() {
         return Ok(());
     }
-    let reason = Vec::from(tail).join("\n");
-    Err(Error::Build { tool: tool.to_owned(), reason: format!("{status}\n{reason}") })
+    let mut reason = format!("{status}\n{}", Vec::from(tail).join("\n"));
+    if reason.contains("requires go >=") {
+        let _ = write!(
+            reason,
+            "\nInstall Go {} or later, or unset GOTOOLCHAIN so that Go fetches it",
+            module::GO
+        );
+    }
+    Err(Error::Build { tool: tool.to_owned(), reason })
 }
 
 /// Renders each manager's kustomize folder, as `kubectl apply -k` would, into one JSON file.
