@@ -21,6 +21,7 @@ use kube::{
 };
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
+use tokio::sync::watch;
 use std::{
     fmt::Debug,
     sync::{
@@ -64,6 +65,8 @@ struct Shared<K: Watchable> {
     /// The highest resourceVersion that any event of this watch carried.
     seen: AtomicU64,
     listeners: Mutex<Vec<Listener<K>>>,
+    /// Whether the first list is in. The store's own wait wakes only the last of several that wait for it.
+    complete: watch::Sender<bool>,
 }
 
 /// All objects of one kind as the watch last showed them. Clones share one cache.
@@ -109,7 +112,7 @@ impl<K: Watchable> Cache<K> {
     /// A cache that nothing feeds; what [`Cache::follow`] is given fills it. For tests, which have no API server.
     pub fn new(writes: Arc<Writes>) -> (Self, Writer<K>) {
         let (store, feed) = reflector::store();
-        let shared = Shared { store, writes, seen: AtomicU64::new(0), listeners: Mutex::new(Vec::new()) };
+        let shared = Shared { store, writes, seen: AtomicU64::new(0), listeners: Mutex::new(Vec::new()), complete: watch::Sender::new(false) };
         (Self(Arc::new(shared)), feed)
     }
 
@@ -146,8 +149,8 @@ impl<K: Watchable> Cache<K> {
 
     /// Resolves when the cache holds everything that was there when the watch began.
     pub async fn complete(&self) {
-        // The writer lives as long as the watch, which never ends by itself.
-        let _ = self.0.store.wait_until_ready().await;
+        // The sender lives as long as the cache that is asked.
+        let _ = self.0.complete.subscribe().wait_for(|complete| *complete).await;
     }
 
     /// Keeps the objects by the keys that `keys` gives them.
@@ -211,6 +214,7 @@ impl<K: Watchable> Cache<K> {
                 let before = self.all();
                 writer.apply_watcher_event(event);
                 self.relisted(&listeners, before);
+                self.0.complete.send_replace(true);
             }
             Event::Init | Event::InitApply(_) => writer.apply_watcher_event(event),
         }
@@ -369,5 +373,18 @@ mod tests {
         watched.cache.clone().follow(stream::iter(events.map(Ok)), writer).await;
         watched.cache.complete().await;
         assert_eq!(watched.cache.all().len(), 1);
+    }
+    #[tokio::test]
+    async fn everyone_who_waits_for_a_complete_cache_is_told() {
+        let mut watched = Watched::new();
+        let waiting = [watched.cache.clone(), watched.cache.clone(), watched.cache.clone()]
+            .map(|cache| tokio::spawn(async move { cache.complete().await }));
+        tokio::task::yield_now().await;
+        let events = [Event::Init, Event::InitDone];
+        let writer = watched.writer.take().unwrap();
+        watched.cache.clone().follow(stream::iter(events.map(Ok)), writer).await;
+        for waiter in waiting {
+            waiter.await.unwrap();
+        }
     }
 }
