@@ -1,0 +1,176 @@
+//! What a TanzuKubernetesCluster asks for, checked by the rules that admission goes by, and some that
+//! only matter before there is a cluster.
+
+use api::{
+    gcm::{TanzuKubernetesCluster, convert},
+    names,
+};
+use gcm::{
+    admission::{self, Denial},
+    resolution::{self, Offer},
+    version::Version,
+};
+use ipnet::IpNet;
+use serde_json::Value;
+
+use super::{Finding, tree::Node};
+
+const HUB: &str = "run.tanzu.vmware.com/v1alpha3";
+
+/// Everything wrong or noteworthy with a cluster whose fields are all in place, or as far as they are.
+pub fn findings(document: &Node, version: &str) -> Vec<Finding> {
+    let Some(cluster) = hub(document) else { return Vec::new() };
+    let (offers, mut findings) = releases(document, &cluster, version);
+    let of_version = |denial: &Denial| {
+        denial.field.starts_with("spec.distribution")
+            || denial.field.ends_with("controlPlane.tkr.reference.name")
+    };
+    let denials = admission::validate(&cluster, None, &offers);
+    // Without a release to compare with, what admission says of the version is about our empty hands.
+    let denials = denials.iter().filter(|denial| !offers.is_empty() || !of_version(denial));
+    findings.extend(denials.map(|denial| denied(document, version, denial)));
+    let warnings = admission::warnings(&cluster, &offers);
+    findings.extend(warnings.iter().map(|warning| warned(document, version, warning)));
+    findings.extend(host_bits(document, &cluster));
+    findings.extend(long_names(document, version, &cluster));
+    findings
+}
+
+/// The cluster in the stored version, filled with defaults where fields are missing.
+fn hub(document: &Node) -> Option<TanzuKubernetesCluster> {
+    let mut object = document.to_json();
+    // Admission asks only for spec and name; what else may be garbled is found by the schema.
+    let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+    object["metadata"] = serde_json::json!({ "name": name });
+    object.as_object_mut()?.remove("status");
+    serde_json::from_value(convert(&object, HUB).ok()?).ok()
+}
+
+fn denied(document: &Node, version: &str, denial: &Denial) -> Finding {
+    let field = admission::path_in(version, &denial.field);
+    let line = document.find(&field).0;
+    let remedy = admission::path_in(version, &denial.remedy);
+    Finding::error(line, &field, admission::path_in(version, &denial.reason), remedy)
+}
+
+fn warned(document: &Node, version: &str, warning: &str) -> Finding {
+    let warning = admission::path_in(version, warning);
+    match warning.split_once(": ") {
+        Some((field, reason)) if field.starts_with("spec.") => {
+            Finding::warning(document.find(field).0, field, reason, "")
+        }
+        _ => Finding::warning(
+            document.find(version_field(document)).0,
+            version_field(document),
+            warning.as_str(),
+            "",
+        ),
+    }
+}
+
+/// The field that says which version is meant.
+fn version_field(document: &Node) -> &'static str {
+    let fields = [
+        "spec.distribution.fullVersion",
+        "spec.topology.controlPlane.tkr.reference.name",
+        "spec.distribution.version",
+    ];
+    let written = |path: &&&str| {
+        let value = document.to_json();
+        let pointer = format!("/{}", path.replace('.', "/"));
+        value.pointer(&pointer).and_then(Value::as_str).is_some_and(|text| !text.trim().is_empty())
+    };
+    fields.iter().find(written).copied().unwrap_or("spec.distribution.version")
+}
+
+/// What the manifest names, as releases that exist: without a cluster nobody can tell. Texts that can
+/// name none, and versions that Cluster API cannot make, are found here.
+fn releases(document: &Node, cluster: &TanzuKubernetesCluster, version: &str) -> (Vec<Offer>, Vec<Finding>) {
+    let wish = admission::version::written(cluster);
+    let texts = [
+        ("spec.distribution.fullVersion", wish.full),
+        ("spec.topology.controlPlane.tkr.reference.name", wish.reference),
+        ("spec.distribution.version", wish.hint),
+    ];
+    let (mut offers, mut findings) = (Vec::new(), Vec::new());
+    let field = version_field(document);
+    let line = document.find(field).0;
+    for (at, text) in texts.iter().filter(|(_, text)| !text.trim().is_empty()) {
+        let Some(release) = completed(text) else {
+            let at = admission::path_in(version, at);
+            let reason = format!("{text:?} is no version");
+            let remedy = "Write a hint such as v1.33, or a full version such as v1.33.1+vmware.1-fips-vkr.2";
+            findings.push(Finding::error(document.find(&at).0, &at, reason, remedy));
+            continue;
+        };
+        offers.push(Offer { version: release, unfit: None });
+    }
+    if offers.is_empty() && findings.is_empty() {
+        let remedy = format!("Write a hint such as v{}.{}", newest().0, newest().1);
+        findings.push(Finding::error(line, field, "no version of Kubernetes is named", remedy));
+    }
+    if let Some(reason) = offers.first().and_then(|offer| resolution::incompatibility(&offer.version)) {
+        let (oldest, newest) = (resolution::SUPPORTED.start(), newest());
+        let remedy = format!("Use v{}.{} to v{}.{}", oldest.0, oldest.1, newest.0, newest.1);
+        findings.push(Finding::error(line, field, reason, remedy));
+    }
+    if !findings.is_empty() {
+        offers.clear();
+    }
+    (offers, findings)
+}
+
+fn newest() -> (u64, u64) {
+    *resolution::SUPPORTED.end()
+}
+
+/// A version that begins with the text: v1.33 as v1.33.0.
+fn completed(text: &str) -> Option<Version> {
+    let text = text.trim();
+    [text.to_owned(), format!("{text}.0"), format!("{text}.0.0")]
+        .iter()
+        .find_map(|text| Version::parse(text).ok())
+}
+
+/// Ranges are kept as written, and mean more addresses than they seem to.
+fn host_bits(document: &Node, cluster: &TanzuKubernetesCluster) -> Vec<Finding> {
+    let network = cluster.spec.settings.as_ref().and_then(|settings| settings.network.as_ref());
+    let Some(network) = network else { return Vec::new() };
+    let blocks =
+        [("pods", &network.pods), ("services", &network.services)].into_iter().flat_map(|(key, ranges)| {
+            let blocks = ranges.iter().flat_map(|ranges| ranges.cidr_blocks.iter().flatten()).enumerate();
+            blocks.map(move |(at, text)| (format!("spec.settings.network.{key}.cidrBlocks[{at}]"), text))
+        });
+    blocks
+        .filter_map(|(field, text)| {
+            let range: IpNet = text.trim().parse().ok()?;
+            let meant = range.trunc();
+            let reason = format!("{text} has bits beyond its prefix: it means {meant}");
+            (meant != range).then(|| Finding::note(document.find(&field).0, &field, reason))
+        })
+        .collect()
+}
+
+/// Names of machines that do not fit into a host name are cut.
+fn long_names(document: &Node, version: &str, cluster: &TanzuKubernetesCluster) -> Vec<Finding> {
+    let name = cluster.metadata.name.as_deref().unwrap_or_default();
+    if name.len() > gcm::admission::nodes::LONGEST_NAME {
+        return Vec::new();
+    }
+    let pools = cluster.spec.topology.node_pools.iter().enumerate();
+    pools
+        .filter(|(_, pool)| {
+            let whole = format!("{name}-{}-", pool.name);
+            !names::machine_deployment("", name, &pool.name).starts_with(&whole)
+        })
+        .map(|(at, pool)| {
+            let field = admission::path_in(version, &format!("spec.topology.nodePools[{at}].name"));
+            let reason = format!(
+                "{name}-{} with the suffixes of its machines is longer than {} characters: their names will be cut",
+                pool.name,
+                names::MAX_MACHINE_NAME
+            );
+            Finding::warning(document.find(&field).0, &field, reason, "Use a shorter name for the cluster or the pool")
+        })
+        .collect()
+}

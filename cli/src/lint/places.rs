@@ -1,0 +1,225 @@
+//! Where a field that does not exist belongs: under another name, in another place, or in another
+//! version of the API.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray,
+};
+
+/// Every field of every version of one kind.
+pub struct Places {
+    version: String,
+    /// By version, every path: list items without their number, as `spec.topology.nodePools[].name`.
+    fields: BTreeMap<String, Vec<String>>,
+}
+
+/// What to say of a field that does not exist.
+pub struct Advice {
+    /// What is wrong with it.
+    pub reason: String,
+    /// What to do about it.
+    pub remedy: String,
+    /// The key beside it that its value belongs under.
+    pub neighbour: Option<String>,
+}
+
+/// Fields that changed their names after v1alpha1: where, the name in v1alpha1, and the later one.
+const RENAMED: [(&str, &str, &str); 6] = [
+    ("spec.topology.controlPlane", "count", "replicas"),
+    ("spec.topology.controlPlane", "class", "vmClass"),
+    ("spec.topology.nodePools[]", "count", "replicas"),
+    ("spec.topology.nodePools[]", "class", "vmClass"),
+    ("spec.topology.workers", "count", "replicas"),
+    ("spec.topology.workers", "class", "vmClass"),
+];
+
+/// Names too common to say anything about where they belong.
+const COMMON: [&str; 6] = ["name", "version", "type", "kind", "data", "key"];
+
+impl Places {
+    /// The fields of a kind, for a manifest of this version.
+    pub fn of(crd: &CustomResourceDefinition, version: &str) -> Self {
+        let mut fields = BTreeMap::new();
+        for version in &crd.spec.versions {
+            let schema = version.schema.as_ref().and_then(|schema| schema.open_api_v3_schema.as_ref());
+            let spec = schema.and_then(|schema| schema.properties.as_ref()?.get("spec"));
+            let paths = fields.entry(version.name.clone()).or_insert_with(Vec::new);
+            if let Some(spec) = spec {
+                collect(spec, "spec", paths);
+            }
+        }
+        Self { version: version.to_owned(), fields }
+    }
+
+    /// What to say of the key, which `schema` at `path` does not have.
+    pub fn advice(&self, path: &str, key: &str, schema: &JSONSchemaProps) -> Advice {
+        let path = without_numbers(path);
+        let reason = "there is no such field".to_owned();
+        if let Some(advice) = self.of_another_version(&path, key) {
+            return advice;
+        }
+        let siblings = schema.properties.iter().flat_map(BTreeMap::keys).map(String::as_str);
+        if let Some(near) = nearest(key, siblings) {
+            let remedy = format!("Perhaps {near} is meant; if not, remove it");
+            return Advice { reason, remedy, neighbour: Some(near.to_owned()) };
+        }
+        let elsewhere = self.elsewhere(key);
+        let remedy = if elsewhere.is_empty() {
+            "Remove it: an API server that does not refuse it drops it without a word".to_owned()
+        } else {
+            format!("It belongs to {}", elsewhere.join(" or "))
+        };
+        Advice { reason, remedy, neighbour: None }
+    }
+
+    fn of_another_version(&self, path: &str, key: &str) -> Option<Advice> {
+        let old = self.version == "v1alpha1";
+        let renamed = RENAMED.iter().find_map(|(at, before, after)| match (old, *at == path) {
+            (true, true) if *after == key => Some(*before),
+            (false, true) if *before == key => Some(*after),
+            _ => None,
+        });
+        if let Some(right) = renamed.filter(|right| self.has(&self.version, path, right)) {
+            let other = self.versions_with(path, key);
+            return Some(Advice {
+                reason: format!("{key} belongs to {other}"),
+                remedy: format!("In {} it is called {right}", self.version),
+                neighbour: Some(right.to_owned()),
+            });
+        }
+        let remedy = match (old, path, key) {
+            (false, "spec.topology", "workers") => {
+                let remedy = format!(
+                    "In {} it is nodePools, a list: - {{name: workers, replicas: …, vmClass: …, storageClass: …}}",
+                    self.version
+                );
+                return Some(Advice {
+                    reason: "workers belongs to v1alpha1".to_owned(),
+                    remedy,
+                    neighbour: Some("nodePools".to_owned()),
+                });
+            }
+            (true, "spec.topology", "nodePools") => {
+                return Some(Advice {
+                    reason: "nodePools belongs to v1alpha2 and v1alpha3".to_owned(),
+                    remedy: "In v1alpha1 it is workers, one group of nodes; for more of them use v1alpha3"
+                        .to_owned(),
+                    neighbour: Some("workers".to_owned()),
+                });
+            }
+            (true, _, "tkr") => "In v1alpha1 the release is spec.distribution.fullVersion, with + for ---",
+            _ => return None,
+        };
+        Some(Advice {
+            reason: format!("{key} belongs to v1alpha2 and v1alpha3"),
+            remedy: remedy.to_owned(),
+            neighbour: None,
+        })
+    }
+
+    fn has(&self, version: &str, path: &str, key: &str) -> bool {
+        let field = format!("{path}.{key}");
+        self.fields.get(version).is_some_and(|fields| fields.contains(&field))
+    }
+
+    fn versions_with(&self, path: &str, key: &str) -> String {
+        let with: Vec<&str> =
+            self.fields.keys().map(String::as_str).filter(|version| self.has(version, path, key)).collect();
+        if with.is_empty() { "v1alpha1".to_owned() } else { with.join(" and ") }
+    }
+
+    /// Where in this version a field of this name exists, if that is not everywhere.
+    fn elsewhere(&self, key: &str) -> Vec<String> {
+        if COMMON.contains(&key) {
+            return Vec::new();
+        }
+        let end = format!(".{key}");
+        let fields = self.fields.get(&self.version).map(Vec::as_slice).unwrap_or_default();
+        let found: Vec<String> = fields
+            .iter()
+            .filter(|field| field.ends_with(&end))
+            .map(|field| field.replace("[]", "[…]"))
+            .collect();
+        if found.len() > 3 { Vec::new() } else { found }
+    }
+}
+
+fn collect(schema: &JSONSchemaProps, path: &str, paths: &mut Vec<String>) {
+    for (key, field) in schema.properties.iter().flatten() {
+        let path = format!("{path}.{key}");
+        if let Some(JSONSchemaPropsOrArray::Schema(items)) = &field.items {
+            collect(items, &format!("{path}[]"), paths);
+        }
+        collect(field, &path, paths);
+        paths.push(path);
+    }
+}
+
+/// `nodePools[2]` as `nodePools[]`.
+fn without_numbers(path: &str) -> String {
+    let mut inside = false;
+    path.chars()
+        .filter(|c| {
+            inside = match c {
+                '[' => true,
+                ']' => false,
+                _ => inside,
+            };
+            !(inside && c.is_ascii_digit())
+        })
+        .collect()
+}
+
+/// The name that is meant by a misspelt one, if one is near enough.
+pub fn nearest<'a>(written: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let lower = written.to_lowercase();
+    let far = written.len() / 4 + 1;
+    names
+        .map(|name| (distance(&lower, &name.to_lowercase()), name))
+        .filter(|(distance, name)| *distance <= far && *distance < name.len())
+        .min()
+        .map(|(_, name)| name)
+}
+
+/// How many letters must be put in, left out or exchanged to make one text of the other.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, from) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, to) in b.iter().enumerate() {
+            let change = diagonal + usize::from(from != *to);
+            diagonal = row[j + 1];
+            row[j + 1] = change.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn near_is_a_slip_of_the_hand() {
+        let names = ["replicas", "vmClass", "storageClass", "volumes"];
+        for (written, meant) in
+            [("replica", "replicas"), ("VMClass", "vmClass"), ("storageclas", "storageClass")]
+        {
+            assert_eq!(nearest(written, names.into_iter()), Some(meant));
+        }
+        for written in ["count", "security", "x"] {
+            assert_eq!(nearest(written, names.into_iter()), None, "{written}");
+        }
+    }
+
+    #[test]
+    fn numbers_leave_the_path() {
+        assert_eq!(
+            without_numbers("spec.topology.nodePools[12].volumes[0].a1"),
+            "spec.topology.nodePools[].volumes[].a1"
+        );
+    }
+}

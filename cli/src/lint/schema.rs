@@ -1,0 +1,207 @@
+//! A manifest held against the schema of its kind and version: fields that do not exist, that are
+//! missing, or that are of another type.
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
+};
+use serde_json::Value;
+
+use super::{
+    Finding,
+    places::Places,
+    tree::{Entry, Kind, Node},
+};
+
+/// Fields of every object's metadata.
+const METADATA: [&str; 14] = [
+    "annotations",
+    "creationTimestamp",
+    "deletionGracePeriodSeconds",
+    "deletionTimestamp",
+    "finalizers",
+    "generateName",
+    "generation",
+    "labels",
+    "managedFields",
+    "name",
+    "namespace",
+    "ownerReferences",
+    "resourceVersion",
+    "uid",
+];
+
+/// Everything in which `document` is not what `schema` says.
+pub fn findings(document: &Node, schema: &JSONSchemaProps, places: &Places) -> Vec<Finding> {
+    let mut walk = Walk { places, findings: Vec::new() };
+    walk.metadata(document);
+    walk.object(document, schema, "");
+    walk.findings
+}
+
+struct Walk<'a> {
+    places: &'a Places,
+    findings: Vec<Finding>,
+}
+
+impl Walk<'_> {
+    fn value(&mut self, node: &Node, schema: &JSONSchemaProps, path: &str) {
+        if node.is_null() {
+            if schema.nullable != Some(true) {
+                let reason = format!("it is empty, and {} is wanted", wanted(schema));
+                self.error(node.line, path, reason, "Give it a value, or leave it out");
+            }
+            return;
+        }
+        if schema.x_kubernetes_int_or_string == Some(true) {
+            if !matches!(&node.kind, Kind::Scalar(Value::String(_) | Value::Number(_))) {
+                self.wrong_type(node, path, "a quantity such as 4Gi");
+            }
+            return;
+        }
+        match (schema.type_.as_deref(), &node.kind) {
+            (Some("object"), Kind::Map(_)) => self.object(node, schema, path),
+            (Some("array"), Kind::List(items)) => self.list(items, schema, path),
+            (Some("string"), Kind::Scalar(Value::String(text))) => self.text(node, text, schema, path),
+            (Some("integer"), Kind::Scalar(Value::Number(number))) if number.is_i64() || number.is_u64() => {}
+            (Some("number"), Kind::Scalar(Value::Number(_)))
+            | (Some("boolean"), Kind::Scalar(Value::Bool(_)))
+            | (None, _) => {}
+            (Some("string"), Kind::Scalar(_)) => {
+                let reason = format!("it is {}, and a text is wanted", kind_of(node));
+                self.error(node.line, path, reason, "Put it in quotes, with all its digits");
+            }
+            (Some(_), _) => self.wrong_type(node, path, wanted(schema)),
+        }
+    }
+
+    fn wrong_type(&mut self, node: &Node, path: &str, wanted: &str) {
+        let reason = format!("it is {}, and {wanted} is wanted", kind_of(node));
+        self.error(node.line, path, reason, format!("Write {wanted}"));
+    }
+
+    fn text(&mut self, node: &Node, text: &str, schema: &JSONSchemaProps, path: &str) {
+        let choices = schema.enum_.as_deref().unwrap_or_default();
+        let choices: Vec<&str> = choices.iter().filter_map(|choice| choice.0.as_str()).collect();
+        if !choices.is_empty() && !choices.contains(&text) {
+            let remedy = format!("Use one of: {}", choices.join(", "));
+            self.error(node.line, path, format!("{text:?} is not possible here"), remedy);
+        }
+        let longest = schema.max_length.and_then(|longest| usize::try_from(longest).ok());
+        if let Some(longest) = longest.filter(|longest| text.chars().count() > *longest) {
+            let remedy = format!("Use at most {longest} characters");
+            self.error(node.line, path, "it is too long", remedy);
+        }
+    }
+
+    fn list(&mut self, items: &[Node], schema: &JSONSchemaProps, path: &str) {
+        if let Some(JSONSchemaPropsOrArray::Schema(item)) = &schema.items {
+            for (at, node) in items.iter().enumerate() {
+                self.value(node, item, &format!("{path}[{at}]"));
+            }
+        }
+    }
+
+    fn object(&mut self, node: &Node, schema: &JSONSchemaProps, path: &str) {
+        let Kind::Map(entries) = &node.kind else { return };
+        let inner = |key: &str| if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
+        let mut moved = Vec::new();
+        for entry in entries {
+            let known = schema.properties.as_ref().and_then(|properties| properties.get(&entry.key));
+            match (known, &schema.additional_properties) {
+                (Some(known), _) => self.value(&entry.value, known, &inner(&entry.key)),
+                (None, Some(JSONSchemaPropsOrBool::Schema(values))) => {
+                    self.value(&entry.value, values, &inner(&entry.key));
+                }
+                (None, _) if is_open(schema) || (path.is_empty() && is_common(&entry.key)) => {}
+                (None, _) => moved.extend(self.unknown(entry, schema, path)),
+            }
+        }
+        for key in schema.required.iter().flatten() {
+            let there = entries.iter().any(|entry| entry.key == *key);
+            if !there && !moved.contains(key) {
+                let reason = "it is missing";
+                self.error(node.line, &inner(key), reason, format!("Add {key} to {}", name_of(path)));
+            }
+        }
+    }
+
+    /// A field that does not exist, and the key its value belongs under, if that is a neighbour.
+    fn unknown(&mut self, entry: &Entry, schema: &JSONSchemaProps, path: &str) -> Option<String> {
+        let advice = self.places.advice(path, &entry.key, schema);
+        let full = if path.is_empty() { entry.key.clone() } else { format!("{path}.{}", entry.key) };
+        self.error(entry.line, &full, advice.reason, advice.remedy);
+        advice.neighbour
+    }
+
+    fn metadata(&mut self, document: &Node) {
+        let Some(metadata) = document.entry("metadata") else {
+            return self.error(document.line, "metadata", "it is missing", "Add metadata with a name");
+        };
+        let Kind::Map(entries) = &metadata.value.kind else {
+            return self.wrong_type(&metadata.value, "metadata", "a mapping");
+        };
+        for entry in entries.iter().filter(|entry| !METADATA.contains(&entry.key.as_str())) {
+            let path = format!("metadata.{}", entry.key);
+            let near = super::places::nearest(&entry.key, METADATA.iter().copied());
+            let remedy = near.map_or_else(
+                || "Remove it".to_owned(),
+                |near| format!("Perhaps metadata.{near} is meant; if not, remove it"),
+            );
+            self.error(entry.line, &path, "there is no such field", remedy);
+        }
+        if !["name", "generateName"].iter().any(|key| metadata.value.get(key).is_some_and(|n| !n.is_null())) {
+            self.error(metadata.line, "metadata.name", "it is missing", "Give the object a name");
+        }
+        for key in ["labels", "annotations"] {
+            let Some(Node { kind: Kind::Map(entries), .. }) = metadata.value.get(key) else { continue };
+            for entry in entries.iter().filter(|entry| entry.value.text().is_none()) {
+                let path = format!("metadata.{key}.{}", entry.key);
+                let reason = format!("it is {}, and a text is wanted", kind_of(&entry.value));
+                self.error(entry.line, &path, reason, "Put it in quotes");
+            }
+        }
+    }
+
+    fn error(&mut self, line: u64, field: &str, reason: impl Into<String>, remedy: impl Into<String>) {
+        self.findings.push(Finding::error(line, field, reason, remedy));
+    }
+}
+
+fn is_open(schema: &JSONSchemaProps) -> bool {
+    schema.x_kubernetes_preserve_unknown_fields == Some(true)
+        || matches!(schema.additional_properties, Some(JSONSchemaPropsOrBool::Bool(true)))
+}
+
+/// Fields that every object has.
+fn is_common(key: &str) -> bool {
+    matches!(key, "apiVersion" | "kind" | "metadata" | "status")
+}
+
+fn name_of(path: &str) -> &str {
+    if path.is_empty() { "the object" } else { path }
+}
+
+fn wanted(schema: &JSONSchemaProps) -> &'static str {
+    if schema.x_kubernetes_int_or_string == Some(true) {
+        return "a quantity such as 4Gi";
+    }
+    match schema.type_.as_deref() {
+        Some("object") => "a mapping",
+        Some("array") => "a list",
+        Some("integer") => "a whole number",
+        Some("number") => "a number",
+        Some("boolean") => "true or false",
+        _ => "a text",
+    }
+}
+
+fn kind_of(node: &Node) -> &'static str {
+    match &node.kind {
+        Kind::Map(_) => "a mapping",
+        Kind::List(_) => "a list",
+        Kind::Scalar(Value::Number(_)) => "a number",
+        Kind::Scalar(Value::Bool(_)) => "true or false",
+        Kind::Scalar(Value::Null) => "empty",
+        Kind::Scalar(_) => "a text",
+    }
+}

@@ -1,0 +1,207 @@
+//! Real manifests, wrong ones, and real ones made wrong.
+
+use std::{fmt::Write as _, path::PathBuf};
+
+use super::*;
+
+fn manifests() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../api/tests/manifests")
+}
+
+fn manifest(name: &str) -> String {
+    std::fs::read_to_string(manifests().join(name)).unwrap()
+}
+
+/// One finding a line.
+fn findings(text: &str) -> String {
+    lint(text, "f").to_string()
+}
+
+/// A manifest with one text exchanged for another.
+fn changed(name: &str, from: &str, to: &str) -> String {
+    let text = manifest(name);
+    assert!(text.contains(from), "{name} has no {from:?}");
+    text.replacen(from, to, 1)
+}
+
+#[test]
+fn real_manifests() {
+    let mut files: Vec<_> =
+        std::fs::read_dir(manifests()).unwrap().map(|file| file.unwrap().path()).collect();
+    files.extend(std::fs::read_dir(manifests().join("invalid")).unwrap().map(|file| file.unwrap().path()));
+    files.retain(|file| file.extension().is_some_and(|extension| extension == "yaml"));
+    files.sort();
+    let mut all = String::new();
+    for file in files {
+        let name = file.file_name().unwrap().to_string_lossy().into_owned();
+        let _ = writeln!(all, "{}", lint(&std::fs::read_to_string(&file).unwrap(), &name));
+    }
+    insta::assert_snapshot!(all);
+}
+
+#[test]
+fn examples_are_right() {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../examples");
+    for file in std::fs::read_dir(folder).unwrap() {
+        let file = file.unwrap().path();
+        if file.extension().is_none_or(|extension| extension != "yaml") {
+            continue;
+        }
+        let report = lint(&std::fs::read_to_string(&file).unwrap(), &file.display().to_string());
+        assert_eq!(report.count(Severity::Error) + report.count(Severity::Warning), 0, "{report}");
+        assert_eq!(report.checked, 1, "{report}");
+    }
+}
+
+const SEED: &str = "seed-test-cluster.yaml";
+const POOL: &str = "node-pool-service-domain.yaml";
+const FULL: &str = "full-proxy-trust.yaml";
+
+/// Each change of a manifest, from and to, and a piece of what must be said about it.
+const MUTATIONS: &[(&str, &str, &str, &str)] = &[
+    (
+        SEED,
+        "count: 3",
+        "count: 2",
+        "f:11: error: spec.topology.controlPlane.count: control plane can only be",
+    ),
+    (SEED, "count: 3", "count: \"3\"", "spec.topology.controlPlane.count: it is a text, and a whole number"),
+    (
+        SEED,
+        "count: 3",
+        "replicas: 3",
+        "replicas belongs to v1alpha2 and v1alpha3. In v1alpha1 it is called count",
+    ),
+    (SEED, "count: 3\n      class", "class", "spec.topology.controlPlane.count: it is missing"),
+    (SEED, "class:", "vmClass:", "In v1alpha1 it is called class"),
+    (SEED, "workers:", "nodePools:", "In v1alpha1 it is workers"),
+    (SEED, "storageClass:", "storageclass:", "Perhaps storageClass is meant"),
+    (
+        SEED,
+        "version: v1.17.4",
+        "version: 1.2",
+        "spec.distribution.version: it is a number, and a text is wanted",
+    ),
+    (SEED, "version: v1.17.4", "version: v1.17.4", "v1.17 is older than v1.22"),
+    (SEED, "version: v1.17.4", "version: latest", "\"latest\" is no version"),
+    (SEED, "version: v1.17.4", "version: v1.25", "warning: spec.distribution.version: "),
+    (SEED, "version: v1.17.4", "version: \"\"", "no version of Kubernetes is named"),
+    (SEED, "version: v1.17.4", "fullVersion: v1.33.1+a\n    version: v1.34", "does not match version hint"),
+    (
+        SEED,
+        "name: calico",
+        "name: flannel",
+        "spec.settings.network.cni.name: \"flannel\" is no container network",
+    ),
+    (SEED, "192.0.2.0/16", "192.0.2.0", "\"192.0.2.0\" is no address range"),
+    (SEED, "192.0.2.0/16", "198.50.0.0/16", "overlap"),
+    (
+        SEED,
+        "192.0.2.0/16",
+        "192.0.0.0/16",
+        "note: spec.settings.network.services.cidrBlocks[0]: 198.51.100.0/12 has bits",
+    ),
+    (SEED, "name: test-cluster", "name: Test_Cluster", "metadata.name: \"Test_Cluster\" cannot be"),
+    (SEED, "  name: test-cluster", "  nmae: test-cluster", "Perhaps metadata.name is meant"),
+    (
+        SEED,
+        "run.tanzu.vmware.com/v1alpha1",
+        "run.tanzu.vmware.com/v1",
+        "TanzuKubernetesCluster has no such version",
+    ),
+    (
+        SEED,
+        "run.tanzu.vmware.com/v1alpha1",
+        "tanzu.vmware.com/v1alpha1",
+        "Use run.tanzu.vmware.com/ with one of: v1alpha1",
+    ),
+    (SEED, "TanzuKubernetesCluster", "TanzuKubernetsCluster", "Perhaps TanzuKubernetesCluster is meant"),
+    (
+        SEED,
+        "  settings:",
+        "  serviceDomain: x\n  settings:",
+        "It belongs to spec.settings.network.serviceDomain",
+    ),
+    (SEED, "spec:\n", "spec: {\n", "this is no YAML"),
+    (SEED, "count: 3", "count: 3\n      count: 1", "this is no YAML"),
+    (POOL, "replicas: 1", "replicas: null", ""),
+    (POOL, "replicas: 2", "replicas: -2", "spec.topology.nodePools[0].replicas: -2"),
+    (POOL, "replicas: 2", "count: 2", "spec.topology.nodePools[0].count: count belongs to v1alpha1"),
+    (POOL, "nodePools:", "workers:", "In v1alpha2 it is nodePools, a list"),
+    (POOL, "name: worker-nodepool-a1", "name: Worker", "\"Worker\" cannot be part of a host name"),
+    (POOL, "name: worker-nodepool-a1", "name: control-plane", "what the control plane's objects are called"),
+    (POOL, "name: worker-nodepool-a1", "name: worker-nodepool-with-a-long-name", "their names will be cut"),
+    (
+        POOL,
+        "name: v1.22.9---vmware.1-tkg.1.cc71bc8\n      vmClass: best-effort-small\n",
+        "name: v1.33.1---a\n      vmClass: b\n",
+        "asks for",
+    ),
+    (
+        POOL,
+        "vmClass: best-effort-small",
+        "vmClass: best-effort-small\n      labels: {a: b}",
+        "It belongs to spec.topology.nodePools[…].labels",
+    ),
+    (FULL, "storage: 4Gi", "storage: 4GB", "spec.topology.controlPlane.volumes[0].capacity"),
+    (FULL, "storage: 4Gi", "size: 4Gi", "spec.topology.controlPlane.volumes[0].capacity"),
+    (
+        FULL,
+        "mountPath: /var/lib/etcd",
+        "mountPath: var/lib/etcd",
+        "spec.topology.controlPlane.volumes[0].mountPath",
+    ),
+    (FULL, "name: worker-nodepool-a2", "name: worker-nodepool-a1", "another pool is called"),
+    (FULL, "httpsProxy:", "httpsproxy:", "Perhaps httpsProxy is meant"),
+    (FULL, "additionalTrustedCAs:", "additionalTrustedCas:", "Perhaps additionalTrustedCAs is meant"),
+];
+
+#[test]
+fn mutations() {
+    for (name, from, to, said) in MUTATIONS {
+        let found = findings(&changed(name, from, to));
+        assert!(found.contains(said), "{name} with {to:?} must say {said:?}:\n{found}");
+    }
+}
+
+#[test]
+fn a_field_in_the_wrong_place_is_told_once() {
+    let found = findings(&manifest("invalid/v1alpha1-fields-under-v1alpha3.yaml"));
+    assert_eq!(found.matches("vmClass").count(), 2, "{found}");
+    assert!(!found.contains("it is missing"), "{found}");
+}
+
+#[test]
+fn no_password_is_repeated() {
+    for to in [
+        "httpProxy: http://user:s3cret@host",
+        "httpProxy: [http://user:s3cret@host]",
+        "httpProxy: \"http://user:s3cret@",
+    ] {
+        let found =
+            findings(&changed("full-proxy-trust.yaml", "httpProxy: http://<user>:<pwd>@<ip>:<port>", to));
+        assert!(!found.contains("s3cret"), "{found}");
+    }
+}
+
+#[test]
+fn every_document_is_checked_and_other_kinds_are_left_alone() {
+    let good = manifest("seed-test-cluster.yaml").replace("v1.17.4", "v1.33");
+    let bad = good.replace("count: 3", "count: 5");
+    let namespace = "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: x\n";
+    let report = lint(&format!("{namespace}---\n{good}---\n{bad}"), "f");
+    assert_eq!((report.checked, report.count(Severity::Error)), (2, 1), "{report}");
+    let error = report.findings.iter().find(|finding| finding.severity == Severity::Error).unwrap();
+    let lines = namespace.lines().count() + 1 + good.lines().count() + 1;
+    assert_eq!(usize::try_from(error.line).unwrap(), lines + 11, "{report}");
+    let list = "apiVersion: v1\nkind: List\nitems:\n- apiVersion: run.tanzu.vmware.com/v1alpha3\n  kind: OSImage\n  metadata: {name: a}\n  spec: {}\n";
+    assert_eq!(lint(list, "f").count(Severity::Error), 3, "{}", lint(list, "f"));
+}
+
+#[test]
+fn an_empty_file_is_no_error() {
+    for text in ["", "# nothing\n", "---\n---\n"] {
+        let report = lint(text, "f");
+        assert_eq!((report.checked, report.count(Severity::Error)), (0, 0), "{report}");
+    }
+}

@@ -1,0 +1,211 @@
+//! A YAML document that remembers on which line everything stands.
+
+use std::fmt;
+
+use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess};
+use serde_json::{Map, Number, Value};
+use serde_saphyr::Spanned;
+
+/// A value and where it stands.
+#[derive(Clone, Debug)]
+pub struct Node {
+    /// The line it begins on, from 1.
+    pub line: u64,
+    /// The value itself.
+    pub kind: Kind,
+}
+
+/// What a value is.
+#[derive(Clone, Debug)]
+pub enum Kind {
+    /// A text, a number, true, false or nothing.
+    Scalar(Value),
+    /// A list.
+    List(Vec<Node>),
+    /// A mapping, in the order written.
+    Map(Vec<Entry>),
+}
+
+/// A key with its value.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// The key.
+    pub key: String,
+    /// The line the key stands on, from 1.
+    pub line: u64,
+    /// The value.
+    pub value: Node,
+}
+
+/// Why a text is no YAML.
+#[derive(Debug)]
+pub struct NotYaml {
+    /// The line the reader stopped at, from 1; 0 if it cannot tell.
+    pub line: u64,
+    /// What it stumbled over.
+    pub reason: String,
+}
+
+/// The documents of a YAML text; empty ones are left out.
+pub fn documents(text: &str) -> Result<Vec<Node>, NotYaml> {
+    serde_saphyr::from_multiple(text).map_err(|error| NotYaml {
+        line: error.location().map_or(0, |location| location.line()),
+        // Without the excerpt of the text: it may hold a proxy's password.
+        reason: error.without_snippet().to_string(),
+    })
+}
+
+impl Node {
+    /// The value under a key of a mapping.
+    pub fn get(&self, key: &str) -> Option<&Node> {
+        self.entry(key).map(|entry| &entry.value)
+    }
+
+    /// The key and its value in a mapping.
+    pub fn entry(&self, key: &str) -> Option<&Entry> {
+        let Kind::Map(entries) = &self.kind else { return None };
+        entries.iter().find(|entry| entry.key == key)
+    }
+
+    /// The text, if it is one.
+    pub fn text(&self) -> Option<&str> {
+        let Kind::Scalar(Value::String(text)) = &self.kind else { return None };
+        Some(text)
+    }
+
+    /// True for a key that was left without a value, and for `null`.
+    pub fn is_null(&self) -> bool {
+        matches!(self.kind, Kind::Scalar(Value::Null))
+    }
+
+    /// The value without its lines.
+    pub fn to_json(&self) -> Value {
+        match &self.kind {
+            Kind::Scalar(value) => value.clone(),
+            Kind::List(items) => items.iter().map(Node::to_json).collect(),
+            Kind::Map(entries) => Value::Object(
+                entries.iter().map(|entry| (entry.key.clone(), entry.value.to_json())).collect::<Map<_, _>>(),
+            ),
+        }
+    }
+
+    /// What stands at a path such as `spec.topology.nodePools[0].name`: the line of it, or of what of
+    /// the way to it exists, and whether all of it does.
+    pub fn find(&self, path: &str) -> (u64, bool) {
+        let (mut node, mut line) = (self, self.line);
+        for step in steps(path) {
+            let next = match (&node.kind, step.parse::<usize>()) {
+                (Kind::List(items), Ok(at)) => items.get(at).map(|item| (item, item.line)),
+                _ => node.entry(step).map(|entry| (&entry.value, entry.line)),
+            };
+            let Some((next, at)) = next else { return (line, false) };
+            (node, line) = (next, at);
+        }
+        (line, true)
+    }
+}
+
+fn steps(path: &str) -> impl Iterator<Item = &str> {
+    path.split(['.', '[', ']']).filter(|step| !step.is_empty())
+}
+
+impl<'de> Deserialize<'de> for Node {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let spanned = Spanned::<Kind>::deserialize(deserializer)?;
+        Ok(Self { line: spanned.referenced.line(), kind: spanned.value })
+    }
+}
+
+impl<'de> Deserialize<'de> for Kind {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Anything)
+    }
+}
+
+struct Anything;
+
+fn scalar(value: impl Into<Value>) -> Kind {
+    Kind::Scalar(value.into())
+}
+
+impl<'de> de::Visitor<'de> for Anything {
+    type Value = Kind;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a YAML value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Kind, E> {
+        Ok(scalar(Value::Null))
+    }
+
+    fn visit_none<E>(self) -> Result<Kind, E> {
+        Ok(scalar(Value::Null))
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Kind, D::Error> {
+        Kind::deserialize(deserializer)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Kind, E> {
+        Ok(scalar(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Kind, E> {
+        Ok(scalar(value))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Kind, E> {
+        Ok(scalar(value))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Kind, E> {
+        Ok(scalar(Number::from_f64(value).map_or(Value::Null, Value::Number)))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Kind, E> {
+        Ok(scalar(value))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Kind, A::Error> {
+        let mut items = Vec::new();
+        while let Some(item) = list.next_element()? {
+            items.push(item);
+        }
+        Ok(Kind::List(items))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Kind, A::Error> {
+        let mut entries = Vec::new();
+        while let Some((key, value)) = map.next_entry::<Spanned<String>, Node>()? {
+            entries.push(Entry { line: key.referenced.line(), key: key.value, value });
+        }
+        Ok(Kind::Map(entries))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_those_of_the_text() {
+        let text =
+            "# a comment\na: 1\nb:\n- c: x\t # tab\n- d:\n    e: [1,\n      2]\n---\n# nothing\n---\nf: g";
+        let documents = documents(text).unwrap();
+        let first = &documents[0];
+        assert_eq!(first.find("a"), (2, true));
+        assert_eq!(first.find("b[0].c"), (4, true));
+        assert_eq!(first.find("b[1].d.e[1]"), (7, true));
+        assert_eq!(first.find("b[1].d.x.y"), (5, false));
+        assert_eq!(first.get("b").unwrap().to_json()[0]["c"], "x");
+        assert_eq!(documents.last().unwrap().find("f"), (11, true));
+    }
+
+    #[test]
+    fn what_is_no_yaml_is_told_without_quoting_it() {
+        let error = documents("a: 1\nhttpProxy: http://user:secret@host: : [\n").unwrap_err();
+        assert!(error.line >= 2, "{error:?}");
+        assert!(!error.reason.contains("secret"), "{error:?}");
+    }
+}
