@@ -1,9 +1,17 @@
 //! Things that many tests start from.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use api::vmop::VirtualMachine;
 use vsphere::inventory::{Guest, PowerState};
-use vsphere::{Allocation, MoRef, Vm};
+use vsphere::{Allocation, Backing, EthernetCard, EthernetKind, MoRef, Vm};
+
+use crate::machine::clone::Identity;
+use crate::machine::needs::{Bootstrap, Card, Needs, Size};
+use crate::machine::plan::{Facts, Found};
+use crate::provider::golden::Template;
+use crate::provider::{Place, mark::Mark};
 
 /// A running machine that nobody marked.
 pub fn vm(id: &str, name: &str) -> Vm {
@@ -29,4 +37,80 @@ pub fn vm(id: &str, name: &str) -> Vm {
         hardware_version: "vmx-19".to_owned(),
         guest: Guest::default(),
     }
+}
+
+/// A control-plane machine's object, as capw writes it and with everything persisted.
+pub fn object() -> VirtualMachine {
+    serde_json::from_value(serde_json::json!({
+        "metadata": {
+            "name": "cp-0", "namespace": "ns", "generation": 2,
+            "finalizers": ["virtualmachine.vmoperator.vmware.com"],
+        },
+        "spec": {
+            "imageName": "photon", "className": "guaranteed-small", "powerState": "poweredOn",
+            "storageClass": "gold", "resourcePolicyName": "c",
+            "networkInterfaces": [{"networkName": "c-vnet", "networkType": "nsx-t"}],
+            "vmMetadata": {"secretName": "cp-0-cloud-init", "transport": "ExtraConfig"},
+            "readinessProbe": {"tcpSocket": {"port": 6443}},
+            "biosUUID": "42370000-0000-4000-8000-000000000001",
+            "instanceUUID": "42370000-0000-4000-8000-000000000001",
+        },
+    }))
+    .unwrap()
+}
+
+/// Where everything lies.
+pub fn place() -> Place {
+    Place { folder: MoRef::folder("group-v9"), pool: MoRef::pool("resgroup-9") }
+}
+
+/// Everything met.
+pub fn needs() -> Needs {
+    let template = Template {
+        moref: MoRef::vm("vm-7"),
+        snapshot: MoRef::new("VirtualMachineSnapshot", "snapshot-1"),
+        cards: vec![EthernetCard {
+            key: 4000,
+            kind: EthernetKind::Vmxnet3,
+            backing: None,
+            mac: None,
+            external_id: None,
+        }],
+    };
+    let allocation =
+        |reservation| Allocation { reservation: Some(reservation), limit: None, expandable: None };
+    let told = [("guestinfo.metadata", "bWV0YQ=="), ("guestinfo.metadata.encoding", "base64")];
+    Needs {
+        class: Ok(Size { cpus: 2, memory_mib: 4096, cpu: allocation(4588), memory: allocation(4096) }),
+        image: Ok(Arc::new(template)),
+        storage: Ok(()),
+        network: Ok(vec![Card {
+            kind: EthernetKind::Vmxnet3,
+            backing: Backing::Network { name: "VM Network".into(), network: None },
+        }]),
+        bootstrap: Ok(Bootstrap(told.map(|(key, value)| (key.to_owned(), value.to_owned())).into())),
+        place: Ok(place()),
+    }
+}
+
+/// What is known of [`object`] when vCenter has this of it.
+pub fn facts(found: Found) -> Facts {
+    let uuid = uuid::Uuid::parse_str("42370000-0000-4000-8000-000000000001").unwrap();
+    Facts {
+        identity: Identity { bios: uuid, instance: uuid },
+        mark: Mark::new("ns", "cp-0", "s1"),
+        found,
+        probe: None,
+        host: Some("esx-1".into()),
+    }
+}
+
+/// The machine of [`object`], running, with our mark.
+pub fn machine() -> Vm {
+    let facts = facts(Found::Lost);
+    let mut machine = vm("vm-8", "cp-0");
+    machine.uuid = Some(facts.identity.bios);
+    machine.instance_uuid = Some(facts.identity.instance);
+    machine.extra_config.extend(facts.mark.extra_config());
+    machine
 }

@@ -15,7 +15,13 @@ mod policy;
 mod probe;
 mod provider;
 mod service;
+#[cfg(test)]
+#[allow(dead_code)]
+#[path = "../../vsphere/tests/vcsim/sim.rs"]
+mod sim;
 mod start;
+#[cfg(test)]
+mod vcsim;
 mod wake;
 
 use std::ffi::OsString;

@@ -34,7 +34,7 @@ pub async fn start(started: Started, flags: Flags) -> Result<(), Fatal> {
     let provider = Provider::new();
     let (vms, woken_vms) = Waker::new();
     let (policies, woken_policies) = Waker::new();
-    let (prober, probed) = Prober::new(flags.probe_address_map.clone());
+    let (prober, verdicts) = Prober::new(flags.probe_address_map.clone());
 
     let waiting = (caches.by_image.clone(), vms.clone());
     let template_ready: provider::golden::Wake =
@@ -48,7 +48,7 @@ pub async fn start(started: Started, flags: Flags) -> Result<(), Fatal> {
     ));
     let stream = tokio::spawn(relayed(Arc::clone(&provider), caches.clone(), vms.clone(), policies.clone()));
 
-    let machines = machines(&started, &caches, &provider, prober, &vms, &policies, (woken_vms, probed));
+    let machines = machines(&started, &caches, &provider, prober, &vms, &policies, (woken_vms, verdicts));
     let resource_policies = resource_policies(&started, &caches, &provider, &vms, woken_policies);
     let services = services(&started, &caches);
     let images = image::follow(
@@ -77,7 +77,7 @@ fn machines<Woken>(
     prober: Prober<ObjectRef<VirtualMachine>>,
     vms: &Waker<VirtualMachine>,
     policies: &Waker<VirtualMachineSetResourcePolicy>,
-    (woken, probed): (Woken, mpsc::UnboundedReceiver<ObjectRef<VirtualMachine>>),
+    (woken, verdicts): (Woken, mpsc::UnboundedReceiver<ObjectRef<VirtualMachine>>),
 ) -> impl Future<Output = ()> + use<Woken>
 where
     Woken: futures::Stream<Item = ObjectRef<VirtualMachine>> + Send + 'static,
@@ -135,7 +135,7 @@ where
         })
         .watches(&caches.storage_classes, move |class| by_storage.refs(&class.name_any()))
         .wakes_on(woken)
-        .wakes_on(received(probed))
+        .wakes_on(received(verdicts))
         // A clone may queue in vCenter for long, and must not keep others back: vCenter's own gate counts.
         .concurrency(0)
         .deadline(std::time::Duration::from_hours(3))

@@ -100,7 +100,7 @@ impl Seen {
             }
             "ProductSection" => self.class = take("class").unwrap_or_default(),
             "Config" if take("key").as_deref() == Some("firmware") => {
-                self.descriptor.firmware = take("value")
+                self.descriptor.firmware = take("value");
             }
             "Property" => {
                 let key = take("key").unwrap_or_default();
@@ -138,7 +138,7 @@ impl Seen {
                 }
             }
             (Some("Property"), "Label") => {
-                self.property().into_iter().for_each(|it| it.shown.label.clone_from(&text))
+                self.property().into_iter().for_each(|it| it.shown.label.clone_from(&text));
             }
             (Some("Property"), "Description") => {
                 self.property().into_iter().for_each(|it| it.shown.description.clone_from(&text));

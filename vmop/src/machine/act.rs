@@ -10,7 +10,7 @@ use kube::ResourceExt;
 use kube::runtime::reflector::ObjectRef;
 use serde_json::json;
 use uuid::Uuid;
-use vsphere::inventory::PowerState;
+use vsphere::inventory::{PowerState, Presence};
 use vsphere::{Kind, MoRef, Vm};
 
 use super::clone::{Identity, Intent};
@@ -21,6 +21,8 @@ use crate::provider::{Site, mark};
 
 /// How long the stream may take to tell of a machine that vCenter has made.
 const ENTER: Duration = Duration::from_secs(30);
+/// How long it may lag behind a machine that had been there before we asked.
+const SOON: Duration = Duration::from_secs(2);
 
 /// The object bears our finalizer and both UUIDs: all that has to be persisted before anything exists outside.
 pub async fn prepared(
@@ -75,67 +77,78 @@ pub async fn carry_out(
     };
     match plan {
         Plan::Settled => Ok(None),
-        Plan::Clone(intent) => cloned(intent, vm, facts, &site, ctx).await.map(Some),
+        Plan::Clone(intent) => {
+            let made = cloned(intent, facts, &site).await;
+            if let Err(Error::Vcenter(error)) = &made
+                && error.is_not_found()
+            {
+                forget(intent, vm, &site, ctx);
+            }
+            made.map(Some)
+        }
         Plan::Power(machine, state) => powered(machine, *state, &site).await.map(|()| None),
     }
 }
 
 /// The machine exists: cloned now, or adopted if an earlier try got through.
-async fn cloned(
-    intent: &Intent,
-    vm: &VirtualMachine,
-    facts: &Facts,
-    site: &Site,
-    ctx: &Context,
-) -> Result<Arc<Vm>, Error> {
+pub async fn cloned(intent: &Intent, facts: &Facts, site: &Site) -> Result<Arc<Vm>, Error> {
     tracing::info!(template = %intent.template, folder = %intent.folder, "cloning");
     let made = async {
         let spec = intent.spec.clone();
         let task = site.client.clone_vm(&intent.template, &intent.folder, &intent.name, spec).await?;
         site.inventory.task(&task).await
     };
-    let error = match made.await {
+    match made.await {
         Ok(done) => match done.moref() {
-            Some(moref) => return Ok(site.inventory.entered(moref, ENTER).await?),
-            None => {
-                return Err(Error::Unsettled("the clone is done, and vCenter tells of no machine yet".into()));
-            }
+            Some(moref) => Ok(site.inventory.entered(moref, ENTER).await?),
+            None => Err(Error::Unsettled("The clone is done, and vCenter tells of no machine yet".into())),
         },
-        Err(error) => error,
-    };
-    match error.kind() {
-        Kind::DuplicateName { holder, .. } => adopted(intent, holder.clone(), facts, site).await,
-        Kind::NotFound { .. } => {
-            forget(intent, vm, site, ctx);
-            Err(error.into())
-        }
-        _ => Err(error.into()),
+        Err(error) => match error.kind() {
+            Kind::DuplicateName { .. } => adopted(intent, facts, site).await,
+            _ => Err(error.into()),
+        },
     }
 }
 
 /// The machine that has the name, if it is ours: then an earlier try got through.
-async fn adopted(
-    intent: &Intent,
-    holder: Option<MoRef>,
-    facts: &Facts,
-    site: &Site,
-) -> Result<Arc<Vm>, Error> {
-    let holder = match holder {
-        Some(holder) => Some(holder),
-        None => site.client.find_child(&intent.folder, &intent.name).await?,
-    };
-    let underway =
-        || Error::Unsettled(format!("vCenter is still at work on a machine called {}", intent.name));
-    let machine = match holder {
-        Some(holder) => site.inventory.entered(&holder, ENTER).await.map_err(|_| underway())?,
-        None => return Err(underway()),
+///
+/// One that is still being made has no reference yet; the stream tells when it has.
+async fn adopted(intent: &Intent, facts: &Facts, site: &Site) -> Result<Arc<Vm>, Error> {
+    let machine = match tokio::time::timeout(SOON, named(intent, site)).await {
+        Ok(machine) => machine,
+        Err(_elapsed) => match site.client.find_child(&intent.folder, &intent.name).await? {
+            Some(holder) if holder.kind() == "VirtualMachine" => {
+                site.inventory.entered(&holder, ENTER).await?
+            }
+            Some(holder) => {
+                let what = format!("The name {} in its folder", intent.name);
+                return Err(Blocked::Claimed(Claim { what, holder: holder.to_string() }).into());
+            }
+            None => {
+                let message = format!("vCenter is still at work on a machine called {}", intent.name);
+                return Err(Error::Unsettled(message));
+            }
+        },
     };
     if facts.mark.is_on(&machine) && gather::same(&machine, facts.identity) {
         tracing::info!(machine = %machine.moref, "an earlier clone got through");
         return Ok(machine);
     }
-    let what = format!("the name {} in its folder", intent.name);
+    let what = format!("The name {} in its folder", intent.name);
     Err(Blocked::Claimed(Claim { what, holder: mark::described(&machine) }).into())
+}
+
+/// The machine of that name, as soon as the inventory has it.
+async fn named(intent: &Intent, site: &Site) -> Arc<Vm> {
+    let mut changes = site.inventory.subscribe();
+    loop {
+        if let Presence::Present(machine) = site.inventory.by_name(&intent.folder, &intent.name) {
+            return machine;
+        }
+        if changes.next().await.is_none() {
+            return std::future::pending().await;
+        }
+    }
 }
 
 /// Something that the clone names is gone from vCenter: look it up anew, all of it.
@@ -162,7 +175,7 @@ pub async fn powered(machine: &MoRef, state: PowerState, site: &Site) -> Result<
     };
     match ended {
         // The task is forgotten, so it is over.
-        Err(error) if error.is_not_found() && error.method() == "WaitForUpdatesEx" => Ok(()),
+        Err(error) if error.is_not_found() && error.method() == "Task" => Ok(()),
         other => Ok(other?),
     }
 }

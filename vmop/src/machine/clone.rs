@@ -121,7 +121,7 @@ fn explicit(allocation: vsphere::Allocation) -> vsphere::Allocation {
 /// Turns the template's cards into the wanted ones: re-plugs those that fit, swaps and adds the others.
 ///
 /// Without wanted cards the template's stay as they are.
-fn cards(present: &[EthernetCard], wanted: &[Card]) -> Vec<DeviceChange> {
+pub(super) fn cards(present: &[EthernetCard], wanted: &[Card]) -> Vec<DeviceChange> {
     if wanted.is_empty() {
         return Vec::new();
     }
@@ -133,11 +133,11 @@ fn cards(present: &[EthernetCard], wanted: &[Card]) -> Vec<DeviceChange> {
             changes.push(DeviceChange::Edit(plugged(same.key, card)));
             continue;
         }
-        changes.extend(here.cloned().map(removed));
+        changes.extend(here.map(removed));
         added -= 1;
         changes.push(DeviceChange::Add(plugged(added * 100, card)));
     }
-    changes.extend(present.iter().skip(wanted.len()).cloned().map(removed));
+    changes.extend(present.iter().skip(wanted.len()).map(removed));
     changes
 }
 
@@ -145,6 +145,6 @@ fn plugged(key: i32, card: &Card) -> EthernetCard {
     EthernetCard { key, kind: card.kind, backing: Some(card.backing.clone()), mac: None, external_id: None }
 }
 
-fn removed(card: EthernetCard) -> DeviceChange {
-    DeviceChange::Remove(EthernetCard { backing: None, mac: None, external_id: None, ..card })
+fn removed(card: &EthernetCard) -> DeviceChange {
+    DeviceChange::Remove(EthernetCard { backing: None, mac: None, external_id: None, ..card.clone() })
 }

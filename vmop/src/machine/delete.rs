@@ -92,7 +92,7 @@ async fn destroyed(vm: &VirtualMachine, ctx: &Context) -> Result<(), Error> {
 }
 
 /// The machine is off and destroyed, with its disks.
-async fn end(machine: &Vm, site: &Site) -> Result<(), Error> {
+pub async fn end(machine: &Vm, site: &Site) -> Result<(), Error> {
     let gone = |error: &Error| matches!(error, Error::Vcenter(error) if error.is_not_found());
     if machine.power_state.is_some_and(|state| state != PowerState::Off) {
         match act::powered(&machine.moref, PowerState::Off, site).await {

@@ -96,15 +96,15 @@ fn cached(
     place: Option<&Place>,
 ) -> Option<Found> {
     if let Presence::Present(machine) = site.inventory.by_uuid(identity.instance) {
-        return Some(claimed(mark, machine, || format!("instance UUID {}", identity.instance)));
+        return Some(claimed(mark, machine, || format!("Instance UUID {}", identity.instance)));
     }
     let name = vm.name_any();
     match site.inventory.by_name(&place?.folder, &name) {
         Presence::Present(machine) if same(&machine, identity) => {
-            Some(claimed(mark, machine, || format!("the name {name} in its folder")))
+            Some(claimed(mark, machine, || format!("The name {name} in its folder")))
         }
         Presence::Present(machine) => {
-            let what = format!("the name {name} in its folder");
+            let what = format!("The name {name} in its folder");
             Some(Found::Anothers(Claim { what, holder: mark::described(&machine) }))
         }
         Presence::Absent | Presence::Unknown => None,

@@ -3,14 +3,16 @@
 //! The steps of a pass: prepare (finalizer and identity, persisted before anything exists outside),
 //! gather, plan, act, status.
 
-mod act;
+pub mod act;
 pub mod clone;
-mod delete;
+pub mod delete;
 pub mod gather;
 pub mod needs;
 pub mod plan;
 mod readiness;
 pub mod status;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,6 +36,8 @@ use status::Outcome;
 
 /// What is not watched is looked at again after this.
 const UNWATCHED: Duration = Duration::from_secs(30);
+/// What vCenter still works on is asked for again after this, if the stream does not tell before.
+const UNSETTLED: Duration = Duration::from_secs(15);
 /// A step that takes longer is told of in the status.
 const SLOW: Duration = Duration::from_secs(2);
 
@@ -111,7 +115,7 @@ impl Family for Error {
             Self::Blocked(Blocked::Unmet(unmet)) => Families::Waiting(unmet.unwatched.then_some(UNWATCHED)),
             Self::Blocked(Blocked::Provider(_)) => Families::Waiting(None),
             Self::Blocked(_) => Families::Invalid,
-            Self::Unsettled(_) => Families::Waiting(Some(Duration::from_secs(1))),
+            Self::Unsettled(_) => Families::Waiting(Some(UNSETTLED)),
             Self::Behind(_) => Families::Waiting(Some(SOON)),
             Self::Api(error) => Families::of(error),
             Self::Vcenter(_) => Families::Failed,

@@ -98,7 +98,7 @@ pub enum Blocked {
     )]
     Lost,
     /// The machine is outside our folders.
-    #[error("the machine {0} was moved out of its folder in vCenter. Move it back")]
+    #[error("The machine {0} was moved out of its folder in vCenter. Move it back")]
     Moved(String),
 }
 

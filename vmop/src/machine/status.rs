@@ -254,34 +254,38 @@ fn stopped(
     outcome: &Outcome<'_>,
 ) -> Vec<Condition> {
     let Outcome::Stopped(error) = outcome else { return Vec::new() };
-    let lost = matches!(facts.map(|facts| &facts.found), Some(Found::Lost));
-    let alive = [finer::POWER, finer::ADDRESS];
-    let said_anew = [conditions::READY, known::VIRTUAL_MACHINE_CREATED];
-    let mut all: Vec<_> = old
-        .conditions
-        .iter()
-        .filter(|old| {
-            !said_anew.contains(&old.type_.as_str()) && !(lost && alive.contains(&old.type_.as_str()))
-        })
-        .cloned()
-        .collect();
-    if matches!(facts.map(|facts| &facts.found), Some(Found::Unknown(_))) && made(old) {
-        // The machine is as it was, for all we know; only what is asked of it can't be done now.
-        all.push(Condition::is_true(known::VIRTUAL_MACHINE_CREATED));
-        let wanted = power_word(wanted_power(vm));
-        if old.power_state.as_deref() != Some(wanted) {
-            all.retain(|condition| condition.type_ != finer::POWER);
-            let message = format!("The machine can't be brought to {wanted}: {}", error.advised());
-            all.push(Condition::is_false(finer::POWER, WARNING, error.reason(), message));
-        }
-        return all;
+    let found = facts.map(|facts| &facts.found);
+    if matches!(found, Some(Found::Unknown(_))) && made(old) {
+        return unseen(vm, old, error);
     }
+    let lost = matches!(found, Some(Found::Lost));
+    let said_anew = |type_: &str| match type_ {
+        conditions::READY | known::VIRTUAL_MACHINE_CREATED => true,
+        finer::POWER | finer::ADDRESS => lost,
+        _ => false,
+    };
+    let mut all: Vec<_> = old.conditions.iter().filter(|old| !said_anew(&old.type_)).cloned().collect();
     if let Error::Blocked(Blocked::Unmet(unmet)) = error {
         all.retain(|condition| condition.type_ != finer::PLACEMENT);
         all.push(unmet_condition(finer::PLACEMENT, unmet));
     }
     all.push(stopped_by(error));
     all
+}
+
+/// The machine is as it was, for all we know; only what is asked of it can't be done now.
+fn unseen(vm: &VirtualMachine, old: &VirtualMachineStatus, error: &Error) -> Vec<Condition> {
+    let wanted = power_word(wanted_power(vm));
+    let asked = old.power_state.as_deref() != Some(wanted);
+    let kept = old.conditions.iter().filter(|old| old.type_ != conditions::READY).cloned();
+    kept.map(|condition| {
+        if !asked || condition.type_ != finer::POWER {
+            return condition;
+        }
+        let message = format!("The machine can't be brought to {wanted}: {}", error.advised());
+        Condition::is_false(finer::POWER, WARNING, error.reason(), message)
+    })
+    .collect()
 }
 
 /// Whether the machine was there when the status was last written.

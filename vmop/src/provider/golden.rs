@@ -168,10 +168,8 @@ async fn deploy(site: &Site, recipe: &Recipe, name: &str) -> Result<Arc<Vm>, vsp
     tracing::info!(image = recipe.image, name, "deploying");
     let moref = match site.client.deploy_ovf(&deployment, DEPLOY).await {
         Ok(moref) => moref,
-        Err(error) if matches!(error.kind(), Kind::DuplicateName { .. }) || error.outcome_unknown() => {
-            site.client.find_child(&recipe.place.folder, name).await?.ok_or(error)?
-        }
-        Err(error) => return Err(error),
+        // Which fault tells of a taken name depends on the release; one look settles it.
+        Err(error) => site.client.find_child(&recipe.place.folder, name).await?.ok_or(error)?,
     };
     site.inventory.entered(&moref, ENTER).await
 }

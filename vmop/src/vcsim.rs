@@ -1,0 +1,193 @@
+//! The parts that talk to vCenter, against a real simulator process and without Kubernetes.
+
+use std::sync::Arc;
+
+use serde_json::json;
+use vsphere::inventory::Presence;
+
+use crate::fixture;
+use crate::machine::clone::{Intent, Parts, intent};
+use crate::machine::plan::{Blocked, Facts, Found};
+use crate::machine::{Error, act, delete, gather};
+use crate::provider::config::{Settings, Trust};
+use crate::provider::golden::{self, Goldens, Progress, Recipe, Template};
+use crate::provider::{Place, Site};
+use crate::sim::{Sim, within};
+
+fn settings(sim: &Sim) -> Settings {
+    Settings {
+        host: sim.address(),
+        port: 443,
+        datacenter: sim.datacenter().id().to_owned(),
+        datastore: Some("ds1".into()),
+        network: Some("workload".into()),
+        library: Some(sim.library().to_owned()),
+        folder: None,
+        resource_pool: None,
+        storage_class_required: false,
+        stack: "s1".into(),
+        trust: Trust::Nobody,
+        username: String::new(),
+        password: String::new(),
+    }
+}
+
+async fn site(sim: &Sim) -> Arc<Site> {
+    let inventory = sim.inventory().await;
+    Site::new(settings(sim), inventory.client().clone(), inventory, Arc::new(|_: &str| {}))
+}
+
+fn place(sim: &Sim) -> Place {
+    Place { folder: sim.folder(), pool: sim.pool() }
+}
+
+async fn recipe(sim: &Sim, site: &Site) -> Recipe {
+    let ids = site.client.library_items(sim.library()).await.unwrap();
+    let item = site.client.library_item(&ids[0]).await.unwrap();
+    let datastore = site.datastore().await.unwrap();
+    Recipe { image: item.name, item: item.id, content: item.content_version, place: place(sim), datastore }
+}
+
+async fn template(site: &Arc<Site>, recipe: &Recipe) -> Arc<Template> {
+    let ready = async {
+        loop {
+            match Goldens::ask(site, recipe) {
+                Progress::Ready(template) => return template,
+                // Whoever loses the race to deploy looks again.
+                Progress::Failing(_) | Progress::Making => tokio::task::yield_now().await,
+            }
+        }
+    };
+    within("the template is ready", ready).await
+}
+
+/// The machine of [`fixture::object`], to be cloned from `template`.
+async fn wanted(sim: &Sim, site: &Site, template: &Arc<Template>, facts: &Facts) -> Intent {
+    let network = site.network("workload").await.unwrap();
+    let needs = fixture::needs();
+    let datastore = site.datastore().await.unwrap();
+    let cards = needs.network.unwrap().into_iter();
+    let cards: Vec<_> =
+        cards.map(|card| crate::machine::needs::Card { backing: network.backing.clone(), ..card }).collect();
+    let parts = Parts {
+        identity: facts.identity,
+        mark: &facts.mark,
+        size: &needs.class.unwrap(),
+        template,
+        cards: &cards,
+        bootstrap: &needs.bootstrap.unwrap(),
+        place: &place(sim),
+        datastore: datastore.as_ref(),
+    };
+    intent(&fixture::object(), &parts)
+}
+
+fn machines(inventory: &serde_json::Value) -> Vec<String> {
+    let machines = inventory["vms"].as_array().unwrap().iter().filter(|vm| vm["template"] != true);
+    machines.map(|vm| vm["name"].as_str().unwrap().to_owned()).collect()
+}
+
+#[tokio::test]
+async fn a_template_is_made_once_whoever_asks() {
+    let Some(sim) = Sim::start("a_template_is_made_once_whoever_asks") else { return };
+    let (one, two) = (site(&sim).await, site(&sim).await);
+    let recipe = recipe(&sim, &one).await;
+    let (first, second) = tokio::join!(template(&one, &recipe), template(&two, &recipe));
+    assert_eq!(first.moref, second.moref);
+    let inventory = sim.get("/v1/inventory").await;
+    assert_eq!(inventory["vms"].as_array().unwrap().len(), 1, "{inventory}");
+
+    sim.forget_requests().await;
+    let late = site(&sim).await;
+    assert_eq!(template(&late, &recipe).await.snapshot, first.snapshot);
+    let requests = sim.get("/v1/requests").await;
+    assert!(!requests.to_string().contains("deploy"), "{requests}");
+    assert_eq!(sim.calls("CreateSnapshot_Task").await, 0);
+}
+
+#[tokio::test]
+async fn a_half_made_template_is_finished() {
+    let Some(sim) = Sim::start("a_half_made_template_is_finished") else { return };
+    let site = site(&sim).await;
+    let recipe = recipe(&sim, &site).await;
+    let deploy = vsphere::automation::Deploy {
+        item_id: recipe.item.clone(),
+        name: golden::name(&recipe, "s1"),
+        annotation: None,
+        pool: sim.pool(),
+        folder: sim.folder(),
+        host: None,
+        datastore: recipe.datastore.clone(),
+        profile: None,
+        provisioning: None,
+        networks: Vec::new(),
+    };
+    let half = site.client.deploy_ovf(&deploy, std::time::Duration::from_mins(1)).await.unwrap();
+    assert_eq!(template(&site, &recipe).await.moref, half);
+    let Presence::Present(vm) = site.inventory.vm(&half) else { panic!("no template") };
+    assert_eq!(
+        crate::provider::mark::golden_state(&vm, &recipe.item, &recipe.content),
+        crate::provider::mark::Golden::Marked
+    );
+}
+
+#[tokio::test]
+async fn one_call_makes_a_machine_and_a_second_finds_it() {
+    let Some(sim) = Sim::start("one_call_makes_a_machine_and_a_second_finds_it") else { return };
+    let site = site(&sim).await;
+    let template = template(&site, &recipe(&sim, &site).await).await;
+    let facts = fixture::facts(Found::Lost);
+    let intent = wanted(&sim, &site, &template, &facts).await;
+    sim.forget_requests().await;
+    let machine = within("the clone", act::cloned(&intent, &facts, &site)).await.unwrap();
+    assert_eq!(sim.calls("CloneVM_Task").await, 1);
+    assert!(facts.mark.is_on(&machine) && gather::same(&machine, facts.identity));
+    assert_eq!((machine.num_cpus, machine.memory_mib), (2, 4096));
+    let told = sim.get(&format!("/v1/vms/{}/guestinfo", machine.moref.id())).await;
+    assert_eq!(told["guestinfo.metadata"], "bWV0YQ==");
+    assert_eq!(machine.cpu_allocation.reservation, Some(4588));
+
+    // As if the answer had been lost, or another leader had been faster.
+    let again = within("the second clone", act::cloned(&intent, &facts, &site)).await.unwrap();
+    assert_eq!(again.moref, machine.moref);
+    assert_eq!(machines(&sim.get("/v1/inventory").await), ["cp-0"]);
+
+    // Another object's machine of the same name is neither taken nor touched.
+    let mut other = fixture::facts(Found::Lost);
+    other.mark = crate::provider::mark::Mark::new("other", "cp-0", "s1");
+    let refused = act::cloned(&intent, &other, &site).await;
+    assert!(matches!(refused, Err(Error::Blocked(Blocked::Claimed(_)))), "{refused:?}");
+
+    within("its end", delete::end(&machine, &site)).await.unwrap();
+    assert!(machines(&sim.get("/v1/inventory").await).is_empty());
+}
+
+#[tokio::test]
+async fn a_clone_whose_answer_was_lost_is_found_again() {
+    let Some(sim) = Sim::start("a_clone_whose_answer_was_lost_is_found_again") else { return };
+    let site = site(&sim).await;
+    let template = template(&site, &recipe(&sim, &site).await).await;
+    let facts = fixture::facts(Found::Lost);
+    let intent = wanted(&sim, &site, &template, &facts).await;
+    sim.post("/v1/faults", json!({"method": "CloneVM_Task", "kind": "lostAnswer"})).await;
+    let lost = within("the clone", act::cloned(&intent, &facts, &site)).await;
+    assert!(matches!(&lost, Err(Error::Vcenter(error)) if error.outcome_unknown()), "{lost:?}");
+    let found = within("the second clone", act::cloned(&intent, &facts, &site)).await.unwrap();
+    assert!(facts.mark.is_on(&found));
+    assert_eq!(machines(&sim.get("/v1/inventory").await), ["cp-0"]);
+}
+
+#[tokio::test]
+async fn names_are_looked_up_once() {
+    let Some(sim) = Sim::start("names_are_looked_up_once") else { return };
+    let site = site(&sim).await;
+    sim.forget_requests().await;
+    for _ in 0..3 {
+        assert!(site.megahertz(&sim.pool()).await.unwrap() > 0);
+        assert!(site.datastore().await.unwrap().is_some());
+        assert_eq!(site.network("workload").await.unwrap().name, "workload");
+    }
+    let calls = sim.calls("RetrievePropertiesEx").await;
+    assert!(calls <= 6, "{calls} reads");
+    assert!(site.network("nowhere").await.unwrap_err().is_not_found());
+}
