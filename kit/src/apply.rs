@@ -20,7 +20,11 @@ use serde_json::{Map, Value, json};
 use std::{
     hash::{DefaultHasher, Hash, Hasher},
     sync::Arc,
+    time::{Duration, Instant},
 };
+
+/// An intent that was found to be so is sent all the same on the first look after this.
+const CONFIRM_AFTER: Duration = Duration::from_hours(1);
 
 /// Writes as one field manager, `capw/machine` say.
 #[derive(Clone)]
@@ -72,8 +76,7 @@ impl Api {
 
     /// Makes `intent` so: creates the object, or changes those fields that are ours.
     ///
-    /// `live` is the object as the cache holds it. Nothing is sent where this very intent was applied before and
-    /// the live object still bears it.
+    /// `live` is the object as the cache holds it. Nothing is sent where the live object bears the intent already.
     pub async fn apply<K>(&self, intent: &K, live: Option<&Arc<K>>) -> kube::Result<Applied<K>>
     where
         K: Watchable + Serialize,
@@ -81,21 +84,34 @@ impl Api {
         let wanted = typed::<K>(intent)?;
         let hash = hash(&wanted);
         if let Some(live) = live
-            && let Some(before) = self.writes.intent(self.manager, &**live)
-            && before.hash == hash
-            && (version(&**live) == Some(before.version) || bears(&json_of(&**live)?, &wanted))
+            && self.is_so(&**live, &wanted, hash)?
         {
             return Ok(Applied::Unchanged(Arc::clone(live)));
         }
         let params = PatchParams::apply(self.manager).force();
         let request = request_for(intent).patch(&intent.name_any(), &params, &Patch::Apply(&wanted));
         let object: K = self.send(request, "apply").await?;
-        self.writes.applied(
-            self.manager,
-            &object,
-            Intent { hash, version: version(&object).unwrap_or_default() },
-        );
+        let version = version(&object).unwrap_or_default();
+        self.writes.applied(self.manager, &object, Intent { hash, version, confirm: None });
         Ok(Applied::Sent(Arc::new(object)))
+    }
+
+    /// Whether `live` bears what is wanted, and nothing that we wanted before and do not any more.
+    ///
+    /// What a former process wanted is not known. It is taken to be the same, until the slow resync sends the
+    /// intent once: a restart writes nothing.
+    fn is_so<K: Watchable + Serialize>(&self, live: &K, wanted: &Value, hash: u64) -> kube::Result<bool> {
+        let shown = version(live).unwrap_or_default();
+        let Some(before) = self.writes.intent(self.manager, live) else {
+            let so = bears(&json_of(live)?, wanted);
+            if so {
+                let confirm = Some(Instant::now() + CONFIRM_AFTER);
+                self.writes.applied(self.manager, live, Intent { hash, version: shown, confirm });
+            }
+            return Ok(so);
+        };
+        let due = before.confirm.is_some_and(|confirm| confirm <= Instant::now());
+        Ok(!due && before.hash == hash && (before.version == shown || bears(&json_of(live)?, wanted)))
     }
 
     /// Creates the object; an error that `is_already_exists` where there is one of that name.
@@ -289,69 +305,5 @@ where
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    fn merged(old: &Value, patch: &Value) -> Value {
-        let Value::Object(patch) = patch else { return patch.clone() };
-        let mut target = old.as_object().cloned().unwrap_or_default();
-        for (name, change) in patch {
-            if change.is_null() {
-                target.remove(name);
-            } else {
-                let old = target.get(name).cloned().unwrap_or(Value::Null);
-                target.insert(name.clone(), merged(&old, change));
-            }
-        }
-        Value::Object(target)
-    }
-
-    fn document() -> impl Strategy<Value = Value> {
-        let leaf = prop_oneof![any::<bool>().prop_map(Value::from), (0..4_i64).prop_map(Value::from)];
-        let value = leaf.prop_recursive(3, 24, 4, |inner| {
-            prop_oneof![
-                prop::collection::vec(inner.clone(), 0..3).prop_map(Value::from),
-                prop::collection::btree_map("[a-d]", inner, 0..4)
-                    .prop_map(|map| Value::Object(map.into_iter().collect())),
-            ]
-        });
-        prop::collection::btree_map("[a-d]", value, 0..4)
-            .prop_map(|map| Value::Object(map.into_iter().collect()))
-    }
-
-    proptest! {
-        #[test]
-        fn the_difference_leads_from_old_to_new(old in document(), new in document()) {
-            let patch = difference(&old, &new).unwrap_or_else(|| json!({}));
-            prop_assert_eq!(merged(&old, &patch), new);
-        }
-
-        #[test]
-        fn a_document_bears_itself(document in document()) {
-            prop_assert!(bears(&document, &document));
-        }
-    }
-
-    #[test]
-    fn drift_is_seen_and_others_fields_are_not() {
-        let wanted = json!({
-            "apiVersion": "v1",
-            "metadata": { "name": "a", "ownerReferences": [{ "uid": "1" }] },
-            "spec": { "list": [1, 2] },
-        });
-        let live = json!({
-            "metadata": { "name": "a", "uid": "9", "ownerReferences": [{ "uid": "0" }, { "uid": "1" }] },
-            "spec": { "list": [1, 2], "others": true },
-        });
-        assert!(bears(&live, &wanted));
-        for drift in [json!([1]), json!([1, 2, 3]), json!([2, 1])] {
-            let mut drifted = live.clone();
-            drifted["spec"]["list"] = drift;
-            assert!(!bears(&drifted, &wanted));
-        }
-        let mut orphaned = live.clone();
-        orphaned["metadata"]["ownerReferences"] = json!([{ "uid": "0" }]);
-        assert!(!bears(&orphaned, &wanted));
-    }
-}
+#[path = "apply_tests.rs"]
+mod tests;

@@ -12,6 +12,8 @@
 pub mod apply;
 pub mod controller;
 pub mod events;
+#[cfg(test)]
+mod fake;
 pub mod flags;
 pub mod index;
 pub mod lease;

@@ -41,6 +41,8 @@ pub struct Intent {
     pub hash: u64,
     /// resourceVersion of what came of it.
     pub version: u64,
+    /// When to send it even so: it was found to be so, and what a former process sent besides is not known.
+    pub confirm: Option<Instant>,
 }
 
 /// The cache is older than our own last write: wait for it to catch up.
@@ -195,7 +197,7 @@ mod tests {
     #[test]
     fn an_intent_goes_with_its_object() {
         let writes = Writes::default();
-        let intent = Intent { hash: 1, version: 7 };
+        let intent = Intent { hash: 1, version: 7, confirm: None };
         writes.applied("m", &config_map(7), intent);
         assert_eq!(writes.intent("m", &config_map(7)), Some(intent));
         assert_eq!(writes.intent("other", &config_map(7)), None);
