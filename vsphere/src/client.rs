@@ -123,7 +123,7 @@ impl Client {
         self.inner.session.set_credentials(credentials);
     }
 
-    /// Ends the session. Further calls fail.
+    /// Ends the session. Further calls fail, and an inventory on this client stops.
     pub async fn logout(&self) {
         self.inner.session.log_out(&self.line()).await;
     }
@@ -164,6 +164,10 @@ impl Client {
 
     pub(crate) fn epochs(&self) -> watch::Receiver<u64> {
         self.inner.session.epochs()
+    }
+
+    pub(crate) fn closed(&self) -> bool {
+        self.inner.session.closed()
     }
 
     pub(crate) fn config(&self) -> &Config {

@@ -4,7 +4,8 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::{MoRef, Thumbprint, Value};
+use crate::fault::{Fault, kind_of};
+use crate::{MoRef, Thumbprint};
 
 /// A call that did not do what was asked.
 ///
@@ -19,17 +20,6 @@ struct Inner {
     object: Option<String>,
     kind: Kind,
     fault: Option<Fault>,
-}
-
-/// A fault as vCenter tells it.
-#[derive(Clone, PartialEq)]
-pub struct Fault {
-    /// The fault's type, such as `DuplicateName`. Match on this, never on the message.
-    pub type_name: String,
-    /// The localised message; may be empty.
-    pub message: String,
-    /// The fault's own fields.
-    pub detail: Value,
 }
 
 /// The kinds of failure that callers tell apart.
@@ -283,76 +273,6 @@ impl fmt::Debug for Error {
 }
 
 impl std::error::Error for Error {}
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.message.is_empty() {
-            f.write_str(&self.type_name)
-        } else {
-            write!(f, "{} ({})", self.message.trim_end_matches('.'), self.type_name)
-        }
-    }
-}
-
-impl fmt::Debug for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
-impl Fault {
-    /// Reads a fault object, with or without the `LocalizedMethodFault` around it.
-    pub fn read(value: &Value) -> Self {
-        let inner = value.get("fault");
-        let (detail, outer) = if inner.as_object().is_some() { (inner, Some(value)) } else { (value, None) };
-        let message = outer
-            .and_then(|outer| outer.get("localizedMessage").as_str())
-            .or_else(|| detail.get("faultstring").as_str())
-            .or_else(|| {
-                detail.get("faultMessage").items().first().and_then(|first| first.get("message").as_str())
-            })
-            .unwrap_or_default();
-        let type_name = match detail.type_name() {
-            "" => "MethodFault",
-            name => name,
-        };
-        Self { type_name: type_name.to_owned(), message: message.to_owned(), detail: detail.clone() }
-    }
-}
-
-/// Sorts a fault by its type; base types are spelled out because the wire names the leaf only.
-fn kind_of(fault: &Fault) -> Kind {
-    let text = |name: &str| fault.detail.get(name).as_str().unwrap_or_default().to_owned();
-    let moref = |name: &str| fault.detail.get(name).as_moref().cloned();
-    match fault.type_name.as_str() {
-        "NotAuthenticated" => Kind::NotAuthenticated,
-        "InvalidLogin" | "PasswordExpired" | "InvalidLocale" | "NoClientCertificate" => Kind::InvalidLogin,
-        "NoPermission" | "RestrictedByAdministrator" => Kind::NoPermission { privilege: text("privilegeId") },
-        "ManagedObjectNotFound" => Kind::NotFound { missing: moref("obj") },
-        "NotFound" | "FileNotFound" => Kind::NotFound { missing: None },
-        "DuplicateName" | "AlreadyExists" => {
-            Kind::DuplicateName { name: text("name"), holder: moref("object") }
-        }
-        "NoDiskSpace" | "NoCompatibleHost" | "NoCompatibleDatastore" | "NumVirtualCpusExceedsLimit" => {
-            Kind::InsufficientResources
-        }
-        name if name.starts_with("Insufficient") => Kind::InsufficientResources,
-        "InvalidPowerState"
-        | "InvalidState"
-        | "InvalidHostState"
-        | "InvalidDatastoreState"
-        | "InvalidHostConnectionState"
-        | "ToolsUnavailable"
-        | "NotSupported"
-        | "InMaintenanceMode" => Kind::InvalidState,
-        "TaskInProgress" | "ConcurrentAccess" | "ResourceInUse" | "VAppTaskInProgress"
-        | "HostCommunication" | "HostNotReachable" | "HostNotConnected" => Kind::Busy,
-        "RequestCanceled" => Kind::Canceled,
-        "InvalidRequest" | "InvalidArgument" | "InvalidProperty" | "InvalidType" | "MethodNotFound"
-        | "InvalidName" => Kind::InvalidRequest,
-        _ => Kind::Fault,
-    }
-}
 
 #[cfg(test)]
 mod tests {

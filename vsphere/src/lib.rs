@@ -13,6 +13,7 @@ pub mod automation;
 mod client;
 mod config;
 mod error;
+mod fault;
 mod gate;
 mod http;
 pub mod inventory;
@@ -30,7 +31,8 @@ mod wire;
 
 pub use client::{About, Client};
 pub use config::{Config, Credentials, PathStyle, Secret, Trust, WireChoice};
-pub use error::{Error, Fault, Kind, Result};
+pub use error::{Error, Kind, Result};
+pub use fault::Fault;
 pub use inventory::{Inventory, Vm};
 pub use metrics::Metrics;
 pub use network::{Datastore, Network};

@@ -4,6 +4,7 @@
 //! A refused password is not tried again for a while, so that it does not lock the account.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::RwLock;
@@ -25,6 +26,7 @@ pub(crate) struct Session {
     live: RwLock<Option<Live>>,
     renewal: Mutex<Renewal>,
     epoch: watch::Sender<u64>,
+    closed: AtomicBool,
     unified: bool,
     manager: MoRef,
     metrics: Metrics,
@@ -41,7 +43,6 @@ pub(crate) struct Live {
 
 #[derive(Default)]
 struct Renewal {
-    closed: bool,
     failed: Option<Failed>,
 }
 
@@ -68,6 +69,7 @@ impl Session {
             live: RwLock::new(None),
             renewal: Mutex::default(),
             epoch: watch::Sender::new(0),
+            closed: AtomicBool::new(false),
             unified: numbers(release) >= UNIFIED.to_vec(),
             manager,
             metrics,
@@ -81,6 +83,11 @@ impl Session {
     /// The number of the session in use, as it changes.
     pub fn epochs(&self) -> watch::Receiver<u64> {
         self.epoch.subscribe()
+    }
+
+    /// Whether nobody logs in any more.
+    pub fn closed(&self) -> bool {
+        self.closed.load(Ordering::SeqCst)
     }
 
     /// The session in use, or a new one.
@@ -99,7 +106,7 @@ impl Session {
         if let Some(live) = self.live.read().clone().filter(|live| live.epoch != dead) {
             return Ok(live);
         }
-        if renewal.closed {
+        if self.closed() {
             return Err(Error::new("Login", Kind::Canceled));
         }
         let credentials = self.credentials.read().clone();
@@ -184,8 +191,8 @@ impl Session {
 
     /// Ends the session; nobody logs in again.
     pub async fn log_out(&self, via: &Line<'_>) {
-        let mut renewal = self.renewal.lock().await;
-        renewal.closed = true;
+        let _single = self.renewal.lock().await;
+        self.closed.store(true, Ordering::SeqCst);
         let Some(live) = self.live.write().take() else { return };
         if let Some(token) = &live.automation {
             let request = via.http.request(Lane::Calls, Method::DELETE, "/api/session");

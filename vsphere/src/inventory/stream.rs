@@ -34,6 +34,9 @@ pub(super) async fn run(shared: Arc<Shared>) {
             Err(error) => error,
         };
         shared.set_complete(false);
+        if shared.client.closed() {
+            return shared.close();
+        }
         tracing::debug!(%error, "inventory is rebuilt");
         let lost_session = *error.kind() == Kind::NotAuthenticated;
         shared.state.write().trouble = Some(error);

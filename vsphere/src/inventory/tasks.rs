@@ -18,6 +18,7 @@ pub(super) struct Tasks {
     to_add: Vec<MoRef>,
     /// Ended, and still in vCenter's list.
     to_remove: Vec<MoRef>,
+    closed: bool,
 }
 
 #[derive(Default)]
@@ -41,6 +42,10 @@ impl Tasks {
     /// Waits for a task.
     pub fn wait(&mut self, task: &MoRef) -> oneshot::Receiver<Outcome> {
         let (sender, outcome) = oneshot::channel();
+        if self.closed {
+            // The receiver sees that nobody will answer.
+            return outcome;
+        }
         let pending = self.pending.entry(task.clone()).or_insert_with(|| {
             self.to_add.push(task.clone());
             Pending::default()
@@ -83,6 +88,7 @@ impl Tasks {
 
     /// Nobody will ever know.
     pub fn abandon(&mut self) {
+        self.closed = true;
         let tasks: Vec<MoRef> = self.pending.keys().cloned().collect();
         for task in tasks {
             self.end(&task, &Err(Error::new("Task", Kind::Canceled).on(&task)));

@@ -153,3 +153,14 @@ async fn stopping_ends_who_waits() {
     assert!(result.await.unwrap().is_err());
     while changes.next().await.is_some() {}
 }
+
+#[tokio::test]
+async fn logging_out_stops_the_inventory() {
+    let (_fake, inventory) = following(vec![reply(204, Json::Null)]).await;
+    let mut changes = inventory.subscribe();
+    inventory.completed().await;
+    inventory.client().logout().await;
+    while changes.next().await.is_some() {}
+    assert!(!inventory.complete());
+    assert!(inventory.task(&MoRef::task("task-1")).await.is_err());
+}

@@ -111,6 +111,25 @@ async fn a_task_that_fails_says_why() {
 }
 
 #[tokio::test]
+async fn a_clone_that_fails_half_way_leaves_a_machine_that_is_known() {
+    let Some(sim) = Sim::start("half a clone") else { return };
+    let inventory = sim.inventory().await;
+    let golden = golden(&sim, &inventory).await;
+    sim.post("/v1/faults", json!({ "method": "CloneVM_Task", "kind": "halfClone", "count": 1 })).await;
+    let uuid = Uuid::from_u128(5);
+    let task = golden.clone(&sim, inventory.client(), "cp-0", uuid).await.unwrap();
+    within("the failure", inventory.task(&task)).await.unwrap_err();
+    let mut changes = inventory.subscribe();
+    while inventory.by_uuid(uuid) == Presence::Absent {
+        within("the machine appears", changes.next()).await.unwrap();
+    }
+    let vm = inventory.by_uuid(uuid).present().unwrap();
+    assert_eq!(vm.power_state, Some(PowerState::Off));
+    let task = inventory.client().power_on(&vm.moref).await.unwrap();
+    within("power on", inventory.task(&task)).await.unwrap();
+}
+
+#[tokio::test]
 async fn broken_answers_are_survived() {
     let Some(sim) = Sim::start("broken answers") else { return };
     let inventory = sim.inventory().await;
