@@ -2,6 +2,9 @@
 //!
 //! Nothing of the product uses it; stories and the guest agent do.
 
+mod fault;
+mod inventory;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -9,6 +12,9 @@ use reqwest::{Method, StatusCode};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+
+pub use fault::{Fault, FaultKind};
+pub use inventory::{Inventory, InventoryNode, InventoryVm, Requests};
 
 /// What went wrong at the door.
 #[derive(Debug, thiserror::Error)]
@@ -75,7 +81,13 @@ pub struct Vms {
     /// To be given as `since` to the next call.
     pub revision: u64,
     /// Every VM, templates too.
+    #[serde(deserialize_with = "listed")]
     pub vms: Vec<Vm>,
+}
+
+/// Go writes an empty list as null.
+fn listed<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<Vm>, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
 /// What VMware Tools in the guest reports.
@@ -105,170 +117,6 @@ pub enum PowerAction {
     Destroy,
     /// Take it out of the inventory.
     Unregister,
-}
-
-/// Requests that vCenter was sent, by wire and method.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Requests {
-    /// The sum.
-    pub total: u64,
-    /// `vijson`, `soap`, `rest` → method → count.
-    pub by_wire: BTreeMap<String, BTreeMap<String, u64>>,
-}
-
-impl Requests {
-    /// How often a method was called, whatever the wire.
-    pub fn of(&self, method: &str) -> u64 {
-        self.by_wire.values().filter_map(|methods| methods.get(method)).sum()
-    }
-}
-
-/// One VM of the inventory, with all that a test may want to compare.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct InventoryVm {
-    /// Managed object id.
-    pub moid: String,
-    /// Name in its folder.
-    pub name: String,
-    /// Its folder's id.
-    pub folder: String,
-    /// Its resource pool's id.
-    pub pool: String,
-    /// Whether it is a template.
-    pub template: bool,
-    /// BIOS UUID.
-    pub uuid: String,
-    /// Instance UUID.
-    pub instance_uuid: String,
-    /// `poweredOn`, `poweredOff` or `suspended`.
-    pub power_state: String,
-    /// The mark of the extension that manages it.
-    pub managed_by: Option<Value>,
-    /// Virtual CPUs.
-    #[serde(rename = "numCPUs")]
-    pub num_cpus: i64,
-    /// Memory, MiB.
-    #[serde(rename = "memoryMB")]
-    pub memory_mb: i64,
-    /// Reserved CPU, MHz.
-    pub cpu_reservation: Option<i64>,
-    /// Reserved memory, MiB.
-    pub memory_reservation: Option<i64>,
-    /// Everything else the door tells.
-    #[serde(flatten)]
-    pub rest: BTreeMap<String, Value>,
-}
-
-/// A folder or resource pool of the inventory.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct InventoryNode {
-    /// Managed object id.
-    pub moid: String,
-    /// Name.
-    pub name: String,
-    /// Id of what it is in.
-    pub parent: String,
-}
-
-/// What vCenter holds.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(default)]
-pub struct Inventory {
-    /// VMs and templates.
-    pub vms: Vec<InventoryVm>,
-    /// VM folders.
-    pub folders: Vec<InventoryNode>,
-    /// Resource pools.
-    pub pools: Vec<InventoryNode>,
-}
-
-/// How a call is made to fail.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum FaultKind {
-    /// The call answers with a fault.
-    #[serde(rename = "fault")]
-    Fault,
-    /// The task that the call starts ends with a fault.
-    TaskFault,
-    /// The call is carried out, its answer never arrives.
-    LostAnswer,
-    /// 503 without a body.
-    #[serde(rename = "http503")]
-    Http503,
-    /// An HTML page with status 200, as a proxy gives.
-    Html,
-    /// The connection is cut.
-    Abort,
-    /// The answer comes late.
-    Delay,
-    /// The call waits until its fault is removed.
-    Hold,
-    /// A clone that leaves a VM behind and fails.
-    HalfClone,
-}
-
-/// A fault to be planted.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Fault {
-    /// The method: `CloneVM_Task`, or `GET /com/vmware/content/library/item`.
-    pub method: String,
-    /// Only calls that name this object.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub object: Option<String>,
-    /// What happens.
-    pub kind: FaultKind,
-    /// The fault's type, `InsufficientResourcesFault`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub fault: Option<String>,
-    /// The fault's message.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub message: Option<String>,
-    /// For [`FaultKind::Delay`].
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub delay_ms: Option<u64>,
-    /// So many calls pass first.
-    pub skip: u32,
-    /// So many calls are hit.
-    pub count: u32,
-}
-
-impl Fault {
-    /// The next call of `method` fails this way.
-    pub fn once(method: &str, kind: FaultKind) -> Self {
-        Self {
-            method: method.to_owned(),
-            object: None,
-            kind,
-            fault: None,
-            message: None,
-            delay_ms: None,
-            skip: 0,
-            count: 1,
-        }
-    }
-
-    /// With this fault type and message.
-    pub fn with(mut self, fault: &str, message: &str) -> Self {
-        (self.fault, self.message) = (Some(fault.to_owned()), Some(message.to_owned()));
-        self
-    }
-
-    /// Only for calls that name this object.
-    pub fn on(mut self, object: &str) -> Self {
-        self.object = Some(object.to_owned());
-        self
-    }
-
-    /// For so many calls.
-    pub fn times(mut self, count: u32) -> Self {
-        self.count = count;
-        self
-    }
 }
 
 /// A client of the door.

@@ -225,7 +225,9 @@ async fn follow(shared: &Arc<Shared>, played: &mut BTreeMap<String, Played>, vms
     }
     let gone: Vec<_> =
         shared.reports.lock().keys().filter(|moid| !vms.contains_key(*moid)).cloned().collect();
-    gone.iter().for_each(|moid| shared.forget(moid));
+    for moid in &gone {
+        shared.forget(moid);
+    }
     for vm in vms.into_values() {
         shared.rename(&vm);
         if vm.powered_on() && !played.contains_key(&vm.moid) {

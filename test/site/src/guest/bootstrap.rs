@@ -11,7 +11,7 @@ use super::commands::Kubeadm;
 use super::control_plane::{ControlPlane, Kubeconfigs};
 use super::discovery::{Found, discover};
 use super::etcd::Etcd;
-use super::failure::{Failure, Reason};
+use super::failure::{Failure, Reason, told};
 use super::kubeadm::{ClusterConfiguration, Documents, Endpoint, InitConfiguration, JoinConfiguration};
 use super::kubeconfig::{Credential, client, cluster_info, kubeconfig};
 use super::kubelet::Kubelet;
@@ -186,6 +186,7 @@ impl Bootstrap<'_> {
         node.write_manifests(&machine.disk, &members)?;
         self.kubelet.start_pod("etcd")?;
         etcd.promote(&node.peer_url(), machine.deadline()).await?;
+        self.kubelet.etcd_announced(cluster.certificates_dir()).await;
         self.kubelet.etcd_ready(cluster.certificates_dir(), machine.deadline()).await?;
 
         let local = self.start_control_plane(&kubeconfigs).await?;
@@ -280,7 +281,7 @@ fn by_token(doing: &str, error: &kube::Error) -> Failure {
         kube::Error::Api(status) if [401, 403].contains(&status.code) => Reason::BootstrapToken,
         _ => Reason::Registration,
     };
-    Failure::new(reason, format!("{doing} with the bootstrap token: {error}"))
+    Failure::new(reason, format!("{doing} with the bootstrap token: {}", told(error)))
 }
 
 /// What the cluster's first node has published for the others.
@@ -301,7 +302,7 @@ async fn mark_control_plane(client: &kube::Client, registration: &Registration) 
     let nodes: Api<Node> = Api::all(client.clone());
     let patch = Patch::Merge(json!({ "metadata": { "labels": registration.control_plane_labels() } }));
     let marked = nodes.patch(&registration.name, &PatchParams::default(), &patch).await;
-    marked
-        .map(drop)
-        .map_err(|error| Failure::new(Reason::Registration, format!("mark the control plane: {error}")))
+    marked.map(drop).map_err(|error| {
+        Failure::new(Reason::Registration, format!("mark the control plane: {}", told(&error)))
+    })
 }

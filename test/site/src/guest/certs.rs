@@ -92,8 +92,8 @@ impl Authority {
     pub fn read(disk: &Disk, folder: &str, name: &str) -> Result<Self, Failure> {
         let certificate = required(disk, &format!("{folder}/{name}.crt"))?;
         let key = required(disk, &format!("{folder}/{name}.key"))?;
-        let key = private_key(&key).map_err(|failure| within(&format!("{folder}/{name}.key"), failure))?;
-        if public_key(&certificate).map_err(|failure| within(&format!("{folder}/{name}.crt"), failure))?
+        let key = private_key(&key).map_err(|failure| within(&format!("{folder}/{name}.key"), &failure))?;
+        if public_key(&certificate).map_err(|failure| within(&format!("{folder}/{name}.crt"), &failure))?
             != key.subject_public_key_info()
         {
             let message = format!("{folder}/{name}.key is not the key of {name}.crt");
@@ -144,7 +144,7 @@ pub fn request(purpose: &Purpose<'_>) -> Result<(String, String), Failure> {
 pub fn check_service_account_keys(disk: &Disk, folder: &str) -> Result<(), Failure> {
     let (public, private) =
         (required(disk, &format!("{folder}/sa.pub"))?, required(disk, &format!("{folder}/sa.key"))?);
-    let key = private_key(&private).map_err(|failure| within(&format!("{folder}/sa.key"), failure))?;
+    let key = private_key(&private).map_err(|failure| within(&format!("{folder}/sa.key"), &failure))?;
     let (_, public) = decode(&public).ok_or_else(|| unusable("sa.pub", &"no PEM"))?;
     if public == key.subject_public_key_info() {
         return Ok(());
@@ -173,7 +173,7 @@ fn unusable(what: &str, error: &dyn std::fmt::Display) -> Failure {
     Failure::new(Reason::Certificate, format!("{what}: {error}"))
 }
 
-fn within(path: &str, failure: Failure) -> Failure {
+fn within(path: &str, failure: &Failure) -> Failure {
     Failure::new(failure.reason, format!("{path}: {}", failure.message))
 }
 

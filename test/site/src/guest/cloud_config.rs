@@ -34,6 +34,9 @@ const WITHOUT_EFFECT: [&str; 20] = [
     "timezone",
 ];
 
+/// Users and groups of a node image.
+const ACCOUNTS: [&str; 9] = ["root", "daemon", "bin", "sys", "adm", "nobody", "nogroup", "etcd", "users"];
+
 /// What a boot does with its user data, in this order: bootcmd, disks, files, users, runcmd.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -83,6 +86,7 @@ pub struct DiskSetup {
 }
 
 /// A filesystem.
+#[allow(clippy::struct_field_names, reason = "cloud-init's own names")]
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Filesystem {
@@ -185,7 +189,7 @@ impl CloudConfig {
 
     /// Files and users that can't be made, found before anything is written.
     pub fn check(&self) -> Result<(), Failure> {
-        self.write_files.iter().try_for_each(File::check)?;
+        self.write_files.iter().try_for_each(|file| file.check(&self.accounts(file)))?;
         for user in &self.users {
             match user {
                 UserEntry::Named(name) if name != "default" => {
@@ -204,8 +208,22 @@ impl CloudConfig {
     }
 }
 
+impl CloudConfig {
+    /// The users and groups that there are when a file is written: with `defer`, those of the document too.
+    fn accounts(&self, file: &File) -> Vec<&str> {
+        let mut accounts = ACCOUNTS.to_vec();
+        if file.defer == Some(true) {
+            accounts.extend(self.users.iter().map(|entry| match entry {
+                UserEntry::Named(name) => name.as_str(),
+                UserEntry::User(user) => user.name.as_str(),
+            }));
+        }
+        accounts
+    }
+}
+
 impl File {
-    fn check(&self) -> Result<(), Failure> {
+    fn check(&self, accounts: &[&str]) -> Result<(), Failure> {
         if !self.path.starts_with('/') || self.path.split('/').any(|part| part == "..") {
             return Err(self.wrong("path is not absolute"));
         }
@@ -214,6 +232,9 @@ impl File {
         if owner.split(':').count() > 2 || owner.split(':').any(|part| part.is_empty() || part.contains(' '))
         {
             return Err(self.wrong("owner is not user:group"));
+        }
+        if let Some(unknown) = owner.split(':').find(|part| !accounts.contains(part)) {
+            return Err(self.wrong(&format!("the node image has no user or group {unknown:?}")));
         }
         self.bytes().map(drop)
     }
@@ -301,6 +322,11 @@ mod tests {
         assert_eq!(wrong("write_files: [{path: /a, encoding: zip, content: x}]"), Reason::WriteFile);
         assert_eq!(wrong("write_files: [{path: /a, encoding: gz+b64, content: aGk=}]"), Reason::WriteFile);
         assert_eq!(wrong("users: [nobody]"), Reason::CloudConfig);
+        let owned = |defer| {
+            format!("users: [{{name: me}}]\nwrite_files: [{{path: /a, owner: 'me:root', defer: {defer}}}]")
+        };
+        assert_eq!(wrong(&owned(false)), Reason::WriteFile);
+        assert!(CloudConfig::parse(&owned(true)).unwrap().check().is_ok());
     }
 
     #[test]

@@ -8,7 +8,7 @@ use kube::api::Api;
 use kube::config::Kubeconfig;
 
 use super::certs::pin;
-use super::failure::{Failure, Reason};
+use super::failure::{Failure, Reason, told};
 use super::kubeadm::{BootstrapTokenDiscovery, Discovery};
 use super::kubeconfig::{Credential, client, kubeconfig, untrusting_client};
 use super::patience::{Deadline, retried};
@@ -88,8 +88,9 @@ async fn cluster_info(
     let maps: Api<ConfigMap> = Api::namespaced(client.clone(), "kube-public");
     let ask = || async {
         let map = maps.get("cluster-info").await;
-        let map =
-            map.map_err(|error| Failure::new(Reason::Discovery, format!("read cluster-info: {error}")))?;
+        let map = map.map_err(|error| {
+            Failure::new(Reason::Discovery, format!("read cluster-info: {}", told(&error)))
+        })?;
         let data = map.data.unwrap_or_default();
         match (data.get("kubeconfig"), data.get(&format!("jws-kubeconfig-{id}"))) {
             (Some(kubeconfig), Some(signature)) => Ok((kubeconfig.clone(), signature.clone())),

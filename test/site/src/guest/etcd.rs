@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::disk::Disk;
-use super::failure::{Failure, Reason};
+use super::failure::{Failure, Reason, told};
 use super::patience::{Deadline, retried};
 
 const ADVERTISED: &str = "kubeadm.kubernetes.io/etcd.advertise-client-urls";
@@ -52,7 +52,7 @@ impl Etcd {
     pub async fn of_cluster(client: kube::Client, disk: &Disk, certificates: &str) -> Result<Self, Failure> {
         let pods: Api<Pod> = Api::namespaced(client, "kube-system");
         let selector = ListParams::default().labels("component=etcd,tier=control-plane");
-        let pods = pods.list(&selector).await.map_err(|error| failed("list the etcd pods", &error))?;
+        let pods = pods.list(&selector).await.map_err(|error| failed("list the etcd pods", &told(&error)))?;
         let advertised = |pod: &Pod| pod.metadata.annotations.as_ref()?.get(ADVERTISED).cloned();
         let endpoints: Vec<_> = pods.iter().filter_map(advertised).collect();
         if endpoints.is_empty() {

@@ -90,6 +90,14 @@ impl Failure {
     }
 }
 
+/// What the API server says, without the object that it says it of.
+pub(super) fn told(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) => format!("{} ({})", status.message, status.code),
+        other => other.to_string(),
+    }
+}
+
 /// What an error of serde says without quoting the value it stumbled on.
 ///
 /// Field names are no secrets; values of cloud-init are.

@@ -14,11 +14,12 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::control_plane::{COMPONENTS, MANIFESTS};
 use super::etcd::Etcd;
-use super::failure::{Failure, Reason};
+use super::failure::{Failure, Reason, told};
 use super::kubeconfig::client;
 use super::machine::Machine;
 use super::node::{Registration, mirror, pod_status};
 use super::patience::{Deadline, retried};
+use crate::addresses::Address;
 
 const REGISTRATION: &str = "/var/lib/kubelet/registration.json";
 const KUBECONFIG: &str = "/etc/kubernetes/kubelet.conf";
@@ -115,6 +116,20 @@ impl Kubelet {
         retried(deadline, connect).await
     }
 
+    /// Starts etcd once more if it does not serve soon after it was promoted.
+    ///
+    /// A new member announces itself with its first proposal, which is lost when the snapshot that it is sent makes it
+    /// drop its connections. etcd repeats it after 7 seconds, or when it starts.
+    pub(super) async fn etcd_announced(&self, certificates: &str) {
+        let ready = self.etcd_ready(certificates, self.machine.deadline());
+        if tokio::time::timeout(Duration::from_millis(500), ready).await.is_err()
+            && let Some((_, Some(process))) = self.pods.get("etcd")
+        {
+            process.kill().await;
+            process.revive().await;
+        }
+    }
+
     /// Waits until the local etcd member can read with its peers.
     pub(super) async fn etcd_ready(&self, certificates: &str, deadline: Deadline) -> Result<(), Failure> {
         let endpoint = format!("https://{}:2379", self.machine.address.served);
@@ -171,13 +186,13 @@ fn start(command: Command) -> Result<Supervised, Failure> {
 struct Session {
     client: kube::Client,
     registration: Registration,
-    address: crate::addresses::Address,
+    address: Address,
 }
 
 type Watched = Option<tokio::sync::watch::Receiver<plane::supervise::State>>;
 
 fn refused(doing: &str, error: &kube::Error) -> Failure {
-    Failure::new(Reason::Registration, format!("{doing}: {error}"))
+    Failure::new(Reason::Registration, format!("{doing}: {}", told(error)))
 }
 
 impl Session {

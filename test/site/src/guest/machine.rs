@@ -13,7 +13,7 @@ use super::patience::Deadline;
 use crate::addresses::Address;
 
 /// How long a boot waits for others, as kubeadm does.
-pub const PATIENCE: Duration = Duration::from_secs(5 * 60);
+pub const PATIENCE: Duration = Duration::from_mins(5);
 
 /// The programs of a node image.
 #[derive(Clone, Debug)]

@@ -31,6 +31,8 @@ mod render;
 mod validate;
 
 #[cfg(test)]
+mod mutations;
+#[cfg(test)]
 mod sample;
 #[cfg(test)]
 mod story;

@@ -168,9 +168,14 @@ impl Registration {
                 "architecture": "amd64", "bootID": "", "containerRuntimeVersion": "containerd://2.0.0",
                 "kernelVersion": "6.1.0", "kubeProxyVersion": self.kubernetes_version,
                 "kubeletVersion": self.kubernetes_version, "machineID": "", "operatingSystem": "linux",
-                "osImage": "Layercake guest", "systemUUID": "",
+                "osImage": "Layercake guest", "systemUUID": self.uuid(),
             },
         })
+    }
+
+    /// The BIOS UUID, which on vSphere is what the provider ID names.
+    fn uuid(&self) -> &str {
+        self.provider_id.as_deref().and_then(|id| id.split_once("://")).map_or("", |(_, uuid)| uuid)
     }
 
     /// The lease that says that the kubelet is alive.

@@ -11,13 +11,13 @@ use kube::{Client, Resource};
 use serde_json::{Value, json};
 
 use super::control_plane::ADMINS;
-use super::failure::{Failure, Reason};
+use super::failure::{Failure, Reason, told};
 use super::kubeadm::{BootstrapToken, ClusterConfiguration, Documents, token_parts};
 use super::node::minor;
 
 /// The group of the tokens that nodes join with.
 const JOINING: &str = "system:bootstrappers:kubeadm:default-node-token";
-const TOKEN_LIFE: Duration = Duration::from_secs(24 * 60 * 60);
+const TOKEN_LIFE: Duration = Duration::from_hours(24);
 
 fn bind_group(role: &str, group: &str) -> Value {
     json!({
@@ -64,10 +64,9 @@ impl Writer {
         content["kind"] = json!(kind.kind);
         content["metadata"] = json!({ "name": name });
         let apply = PatchParams::apply("kubeadm").force();
-        api.patch(name, &apply, &Patch::Apply(content))
-            .await
-            .map(drop)
-            .map_err(|error| Failure::new(Reason::ApiServer, format!("make {} {name}: {error}", kind.kind)))
+        api.patch(name, &apply, &Patch::Apply(content)).await.map(drop).map_err(|error| {
+            Failure::new(Reason::ApiServer, format!("make {} {name}: {}", kind.kind, told(&error)))
+        })
     }
 
     /// Lets the members of a group read one ConfigMap.
@@ -78,8 +77,8 @@ impl Writer {
         config_map: &str,
         subjects: Value,
     ) -> Result<(), Failure> {
-        let rule = json!({ "verbs": ["get"], "apiGroups": [""], "resources": ["configmaps"], "resourceNames": [config_map] });
-        self.namespaced::<Role>(namespace, role, json!({ "rules": [rule] })).await?;
+        let reading = json!({ "verbs": ["get"], "apiGroups": [""], "resources": ["configmaps"], "resourceNames": [config_map] });
+        self.namespaced::<Role>(namespace, role, json!({ "rules": [reading] })).await?;
         let reference = json!({ "apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": role });
         self.namespaced::<RoleBinding>(namespace, role, json!({ "roleRef": reference, "subjects": subjects }))
             .await

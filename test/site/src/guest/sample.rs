@@ -9,6 +9,7 @@ use rcgen::{
 };
 
 use super::certs::pin;
+use super::node::minor;
 
 pub(super) const TOKEN: &str = "abcdef.0123456789abcdef";
 pub(super) const PKI: &str = "/etc/kubernetes/pki";
@@ -83,6 +84,7 @@ fn authority(name: &str) -> (String, String) {
 pub(super) struct Sample {
     pub(super) pki: Pki,
     pub(super) endpoint: String,
+    /// Up to 1.30 its configuration is v1beta3, which the real kubeadm is not asked about.
     pub(super) version: &'static str,
 }
 
@@ -97,63 +99,79 @@ impl Sample {
         )
     }
 
+    fn is_old(&self) -> bool {
+        minor(self.version) < 31
+    }
+
+    fn header(&self, kind: &str) -> String {
+        format!(
+            "apiVersion: kubeadm.k8s.io/{}\nkind: {kind}\n",
+            if self.is_old() { "v1beta3" } else { "v1beta4" }
+        )
+    }
+
     pub(super) fn init(&self) -> String {
         let config = format!(
-            "---\napiVersion: kubeadm.k8s.io/v1beta4\nkind: ClusterConfiguration\nclusterName: sample\n\
-             apiServer: {{}}\ncontrollerManager: {{}}\nscheduler: {{}}\ndns: {{}}\netcd: {{}}\nproxy: {{}}\n\
+            "---\n{}clusterName: sample\napiServer: {{}}\ncontrollerManager: {{}}\nscheduler: {{}}\ndns: {{}}\netcd: {{}}\n\
              controlPlaneEndpoint: {}\nkubernetesVersion: {}\nnetworking:\n  dnsDomain: cluster.local\n  \
-             podSubnet: 192.0.2.0/16\n  serviceSubnet: 198.51.100.0/12\n---\n\
-             apiVersion: kubeadm.k8s.io/v1beta4\nkind: InitConfiguration\nlocalAPIEndpoint: {{}}\n{}",
+             podSubnet: 192.0.2.0/16\n  serviceSubnet: 198.51.100.0/12\n---\n{}localAPIEndpoint: {{}}\n{}",
+            self.header("ClusterConfiguration"),
             self.endpoint,
             self.version,
-            registration("null")
+            self.header("InitConfiguration"),
+            self.registration("null"),
         );
-        cloud_config(
-            &self.pki.files(),
-            "/run/kubeadm/kubeadm.yaml",
-            &config,
-            "kubeadm init --config /run/kubeadm/kubeadm.yaml ",
-        )
+        let command = "kubeadm init --config /run/kubeadm/kubeadm.yaml ";
+        cloud_config(&self.pki.files(), "/run/kubeadm/kubeadm.yaml", &config, command)
     }
 
     pub(super) fn join_control_plane(&self) -> String {
         let config =
-            format!("{}controlPlane:\n  localAPIEndpoint: {{}}\n{}", self.join(), registration("null"));
-        self.joining(&self.pki.files(), &config)
+            format!("{}controlPlane:\n  localAPIEndpoint: {{}}\n{}", self.join(), self.registration("null"));
+        joining(&self.pki.files(), &config)
     }
 
     pub(super) fn join_worker(&self) -> String {
         let taint = "\n  - effect: NoSchedule\n    key: node.cluster.x-k8s.io/uninitialized";
-        self.joining(&[], &format!("---\n{}{}", self.join(), registration(taint)))
-    }
-
-    fn joining(&self, files: &[(String, String)], config: &str) -> String {
-        let path = "/run/kubeadm/kubeadm-join-config.yaml";
-        cloud_config(files, path, config, &format!("kubeadm join --config {path} "))
+        joining(&[], &format!("---\n{}{}", self.join(), self.registration(taint)))
     }
 
     fn join(&self) -> String {
         format!(
-            "apiVersion: kubeadm.k8s.io/v1beta4\nkind: JoinConfiguration\ndiscovery:\n  bootstrapToken:\n    \
-             apiServerEndpoint: {}\n    caCertHashes:\n    - {}\n    token: {TOKEN}\n",
+            "{}discovery:\n  bootstrapToken:\n    apiServerEndpoint: {}\n    caCertHashes:\n    - {}\n    token: {TOKEN}\n",
+            self.header("JoinConfiguration"),
             self.endpoint,
             pin(&self.pki.ca.0).unwrap()
         )
     }
+
+    fn registration(&self, taints: &str) -> String {
+        let label = format!(
+            "run.tanzu.vmware.com/kubernetesDistributionVersion={}-tkg.1",
+            self.version.replace('+', "_")
+        );
+        let arguments: String = [("provider-id", PROVIDER), ("node-labels", &label)]
+            .map(|(name, value)| {
+                if self.is_old() {
+                    format!("    {name}: '{value}'\n")
+                } else {
+                    format!("  - name: {name}\n    value: '{value}'\n")
+                }
+            })
+            .concat();
+        format!("nodeRegistration:\n  kubeletExtraArgs:\n{arguments}  name: '{NAME}'\n  taints: {taints}\n")
+    }
 }
 
-fn registration(taints: &str) -> String {
-    format!(
-        "nodeRegistration:\n  kubeletExtraArgs:\n  - name: provider-id\n    value: '{PROVIDER}'\n  - name: node-labels\n    \
-         value: run.tanzu.vmware.com/kubernetesDistributionVersion=v1.33.1_vmware.1-tkg.1\n  name: '{NAME}'\n  \
-         taints: {taints}\n"
-    )
+fn joining(files: &[(String, String)], config: &str) -> String {
+    let path = "/run/kubeadm/kubeadm-join-config.yaml";
+    cloud_config(files, path, config, &format!("kubeadm join --config {path} "))
 }
 
 fn cloud_config(files: &[(String, String)], path: &str, config: &str, kubeadm: &str) -> String {
     let mut text = "## template: jinja\n#cloud-config\n\nwrite_files:".to_owned();
     for (path, content) in files {
-        let mode = if path.ends_with(".key") { "0600" } else { "0640" };
+        let mode = if content.contains("PRIVATE KEY") { "0600" } else { "0640" };
         write!(
             text,
             "\n-   path: {path}\n    owner: root:root\n    permissions: '{mode}'\n    content: |\n{}",

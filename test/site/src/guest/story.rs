@@ -1,6 +1,6 @@
 //! Real nodes: the programs run, no vCenter does.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -9,9 +9,11 @@ use kube::api::{Api, ListParams, PostParams};
 use plane::Stack;
 
 use super::boot::{Guest, boot};
+use super::certs::pin;
 use super::datasource::Seed;
 use super::disk::Disk;
 use super::etcd::Etcd;
+use super::failure::Reason;
 use super::kubeadm::BootstrapToken;
 use super::kubeconfig::client;
 use super::machine::{Machine, Programs};
@@ -51,7 +53,7 @@ impl Site {
             programs: Arc::clone(&self.programs),
             stack: Arc::clone(&self.stack),
             kubernetes_version: None,
-            patience: Duration::from_secs(60),
+            patience: Duration::from_mins(1),
         }
     }
 
@@ -69,7 +71,46 @@ impl Site {
         let etcd =
             Etcd::at(vec![format!("https://{}:2379", machine.address.served)], &machine.disk, PKI).unwrap();
         let members = etcd.members().await.unwrap();
-        members.into_iter().map(|member| (member.name, member.is_learner)).collect()
+        let mut members: Vec<_> =
+            members.into_iter().map(|member| (member.name, member.is_learner)).collect();
+        members.sort();
+        members
+    }
+}
+
+/// What only a live cluster can tell to be wrong.
+async fn wrong_joins(site: &Site, sample: &Sample) {
+    let other = Sample { pki: Pki::generate(), endpoint: sample.endpoint.clone(), version: sample.version };
+    let nobody = Sample { pki: Pki::generate(), endpoint: "127.0.0.1:1".to_owned(), version: sample.version };
+    let (worker, control_plane) = (sample.join_worker(), sample.join_control_plane());
+    let own_ca = sample.pki.ca.0.replace('\n', "\n      ");
+    let other_keys =
+        other.join_control_plane().replace(&pin(&other.pki.ca.0).unwrap(), &pin(&sample.pki.ca.0).unwrap());
+    assert!(control_plane.contains(&own_ca));
+    for (name, userdata, reason) in [
+        ("a token of nobody", worker.replace("abcdef.", "fedcba."), Reason::Discovery),
+        (
+            "a token with another secret",
+            worker.replace(".0123456789abcdef", ".fedcba9876543210"),
+            Reason::BootstrapToken,
+        ),
+        ("the pin of another cluster", other.join_worker(), Reason::CaHash),
+        ("an endpoint of nobody", nobody.join_worker(), Reason::Discovery),
+        ("the keys of another cluster", other_keys, Reason::Certificate),
+        (
+            "a field that kubeadm does not know",
+            worker.replace("discovery:", "discoveries:"),
+            Reason::KubeadmConfig,
+        ),
+        ("a token that is none", worker.replace(TOKEN, "abcdef-0123456789abcdef"), Reason::KubeadmConfig),
+    ] {
+        let machine = Machine { patience: Duration::from_millis(300), ..site.machine("wrong") };
+        let failure = boot(machine, Sample::metadata("wrong").as_bytes(), userdata.as_bytes())
+            .await
+            .map(drop)
+            .unwrap_err();
+        assert_eq!(failure.reason, reason, "{name}: {failure}");
+        assert!(!failure.message.contains("0123456789abcdef"), "{name} tells the token");
     }
 }
 
@@ -115,19 +156,20 @@ async fn three_machines_become_a_cluster_that_lives_through_reboots() {
     let (_worker, mut second) = tokio::join!(site.boot("worker", &worker), site.boot("cp-2", &control_plane));
     told("worker and second control plane");
 
-    let nodes = Api::<Node>::all(admin.clone()).list(&ListParams::default()).await.unwrap();
-    let shown: Vec<_> = nodes.iter().map(shown).collect();
     let common = "v1.33.1+vmware.1 node-role.kubernetes.io/control-plane";
-    assert_eq!(
-        shown,
-        [
-            format!("cp-1 vsphere://uuid-of-cp-1 {common}"),
-            format!("cp-2 vsphere://uuid-of-cp-2 {common}"),
-            "worker vsphere://uuid-of-worker v1.33.1+vmware.1 node.cluster.x-k8s.io/uninitialized".to_owned(),
-        ]
-    );
+    let expected = [
+        format!("cp-1 vsphere://uuid-of-cp-1 {common}"),
+        format!("cp-2 vsphere://uuid-of-cp-2 {common}"),
+        "worker vsphere://uuid-of-worker v1.33.1+vmware.1 node.cluster.x-k8s.io/uninitialized".to_owned(),
+    ];
+    // Every new node is tainted as not ready until the controllers have seen that it is.
+    let shown = settled(&admin, &expected).await;
+    assert_eq!(shown, expected);
     let both = [("cp-1".to_owned(), false), ("cp-2".to_owned(), false)];
     assert_eq!(site.members("cp-1").await, both);
+
+    wrong_joins(&site, &sample).await;
+    told("wrong joins refused");
 
     second.power_off().await;
     told("second control plane off");
@@ -138,7 +180,21 @@ async fn three_machines_become_a_cluster_that_lives_through_reboots() {
     assert!(can_write(&admin).await);
     assert_eq!(site.members("cp-2").await, both);
     second.power_off().await;
-    let _ = std::fs::remove_dir_all(site.stack.folder());
+    if std::env::var_os("KEEP").is_none() {
+        let _ = std::fs::remove_dir_all(site.stack.folder());
+    }
+}
+
+async fn settled(client: &kube::Client, expected: &[String]) -> Vec<String> {
+    let nodes = Api::<Node>::all(client.clone());
+    let deadline = Instant::now() + Duration::from_secs(10);
+    loop {
+        let all: Vec<_> = nodes.list(&ListParams::default()).await.unwrap().iter().map(shown).collect();
+        if all == expected || Instant::now() > deadline {
+            return all;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
 }
 
 fn shown(node: &Node) -> String {
@@ -152,6 +208,3 @@ fn shown(node: &Node) -> String {
         taints.join(",")
     )
 }
-
-#[allow(dead_code)]
-fn unused(_: &Path) {}

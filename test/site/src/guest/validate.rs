@@ -7,11 +7,13 @@ use super::kubeadm::Documents;
 use super::machine::Machine;
 
 const COPY: &str = "/tmp/kubeadm-validate.yaml";
+/// A feature gate that Cluster API sets for Kubernetes 1.31 to 1.35 and that kubeadm no longer knows since 1.36.
+const DROPPED_GATE: &str = "ControlPlaneKubeletLocalMode: true";
 
 /// Has kubeadm validate the file's text.
 ///
-/// kubeadm deploys only its own release and the one before, so its copy names its own release; ours is checked for
-/// being a version already.
+/// kubeadm deploys only its own release and the one before, so its copy names its own release and leaves out what
+/// only older ones know; the release named in ours is checked for being a version already.
 pub(super) async fn validate(machine: &Machine, text: &str) -> Result<(), Failure> {
     let own = output(machine, &["version", "--output", "short"]).await?;
     let documents = Documents::parse(text)?;
@@ -23,6 +25,7 @@ pub(super) async fn validate(machine: &Machine, text: &str) -> Result<(), Failur
                     && line.contains(&cluster.kubernetes_version)
             };
             text.lines()
+                .filter(|line| line.trim() != DROPPED_GATE)
                 .map(|line| if is_version(line) { version.clone() } else { line.to_owned() } + "\n")
                 .collect()
         }

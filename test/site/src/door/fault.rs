@@ -1,0 +1,92 @@
+//! Misfortunes that can be ordered.
+
+use serde::{Deserialize, Serialize};
+
+/// How a call is made to fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum FaultKind {
+    /// The call answers with a fault.
+    #[serde(rename = "fault")]
+    Fault,
+    /// The task that the call starts ends with a fault.
+    TaskFault,
+    /// The call is carried out, its answer never arrives.
+    LostAnswer,
+    /// 503 without a body.
+    #[serde(rename = "http503")]
+    Http503,
+    /// An HTML page with status 200, as a proxy gives.
+    Html,
+    /// The connection is cut.
+    Abort,
+    /// The answer comes late.
+    Delay,
+    /// The call waits until its fault is removed.
+    Hold,
+    /// A clone that leaves a VM behind and fails.
+    HalfClone,
+}
+
+/// A fault to be planted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Fault {
+    /// The method: `CloneVM_Task`, or `GET /com/vmware/content/library/item`.
+    pub method: String,
+    /// Only calls that name this object.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub object: Option<String>,
+    /// What happens.
+    pub kind: FaultKind,
+    /// The fault's type, `InsufficientResourcesFault`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fault: Option<String>,
+    /// The fault's message.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// For [`FaultKind::Delay`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delay_ms: Option<u64>,
+    /// So many calls pass first.
+    pub skip: u32,
+    /// So many calls are hit.
+    pub count: u32,
+}
+
+impl Fault {
+    /// The next call of `method` fails this way.
+    pub fn once(method: &str, kind: FaultKind) -> Self {
+        Self {
+            method: method.to_owned(),
+            object: None,
+            kind,
+            fault: None,
+            message: None,
+            delay_ms: None,
+            skip: 0,
+            count: 1,
+        }
+    }
+
+    /// With this fault type and message.
+    #[must_use]
+    pub fn with(mut self, fault: &str, message: &str) -> Self {
+        (self.fault, self.message) = (Some(fault.to_owned()), Some(message.to_owned()));
+        self
+    }
+
+    /// Only for calls that name this object.
+    #[must_use]
+    pub fn on(mut self, object: &str) -> Self {
+        self.object = Some(object.to_owned());
+        self
+    }
+
+    /// For so many calls.
+    #[must_use]
+    pub fn times(mut self, count: u32) -> Self {
+        self.count = count;
+        self
+    }
+}

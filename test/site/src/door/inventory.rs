@@ -1,0 +1,84 @@
+//! What vCenter holds and was asked for, as an administrator would look.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+/// Requests that vCenter was sent, by wire and method.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Requests {
+    /// The sum.
+    pub total: u64,
+    /// `vijson`, `soap`, `rest` → method → count.
+    pub by_wire: BTreeMap<String, BTreeMap<String, u64>>,
+}
+
+impl Requests {
+    /// How often a method was called, whatever the wire.
+    pub fn of(&self, method: &str) -> u64 {
+        self.by_wire.values().filter_map(|methods| methods.get(method)).sum()
+    }
+}
+
+/// One VM of the inventory, with all that a test may want to compare.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct InventoryVm {
+    /// Managed object id.
+    pub moid: String,
+    /// Name in its folder.
+    pub name: String,
+    /// Its folder's id.
+    pub folder: String,
+    /// Its resource pool's id.
+    pub pool: String,
+    /// Whether it is a template.
+    pub template: bool,
+    /// BIOS UUID.
+    pub uuid: String,
+    /// Instance UUID.
+    pub instance_uuid: String,
+    /// `poweredOn`, `poweredOff` or `suspended`.
+    pub power_state: String,
+    /// The mark of the extension that manages it.
+    pub managed_by: Option<Value>,
+    /// Virtual CPUs.
+    #[serde(rename = "numCPUs")]
+    pub num_cpus: i64,
+    /// Memory, MiB.
+    #[serde(rename = "memoryMB")]
+    pub memory_mb: i64,
+    /// Reserved CPU, MHz.
+    pub cpu_reservation: Option<i64>,
+    /// Reserved memory, MiB.
+    pub memory_reservation: Option<i64>,
+    /// Everything else the door tells.
+    #[serde(flatten)]
+    pub rest: BTreeMap<String, Value>,
+}
+
+/// A folder or resource pool of the inventory.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct InventoryNode {
+    /// Managed object id.
+    pub moid: String,
+    /// Name.
+    pub name: String,
+    /// Id of what it is in.
+    pub parent: String,
+}
+
+/// What vCenter holds.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct Inventory {
+    /// VMs and templates.
+    pub vms: Vec<InventoryVm>,
+    /// VM folders.
+    pub folders: Vec<InventoryNode>,
+    /// Resource pools.
+    pub pools: Vec<InventoryNode>,
+}
