@@ -17,11 +17,14 @@ use super::datasource::Seed;
 use super::disk::Disk;
 use super::failure::{Failure, Reason};
 use super::machine::{Machine, PATIENCE, Programs};
+use super::patience::{Deadline, retried};
+use super::pattern::fits;
 use crate::addresses::{Address, Subnet};
 use crate::door::{Door, Error, GuestReport, Vm};
 
 const LONG_POLL: Duration = Duration::from_secs(25);
 const RETRY: Duration = Duration::from_millis(500);
+const DOOR_PATIENCE: Duration = Duration::from_secs(5);
 
 /// What a node image holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -110,14 +113,15 @@ struct Inner {
 
 struct Shared {
     options: Options,
-    reports: Mutex<BTreeMap<String, BootReport>>,
+    reports: watch::Sender<BTreeMap<String, BootReport>>,
     held: watch::Sender<BTreeSet<String>>,
 }
 
 impl Guests {
     /// Starts to play the VMs.
     pub fn start(options: Options) -> Self {
-        let shared = Arc::new(Shared { options, reports: Mutex::default(), held: watch::Sender::default() });
+        let shared =
+            Arc::new(Shared { options, reports: watch::Sender::default(), held: watch::Sender::default() });
         let stop = CancellationToken::new();
         let watching = tokio::spawn(watch_vms(Arc::clone(&shared), stop.clone()));
         Self(Arc::new(Inner { shared, watching: Mutex::new(Some(watching)), stop }))
@@ -139,12 +143,26 @@ impl Guests {
 
     /// All VMs that were ever powered on and are not deleted.
     pub fn boots(&self) -> Vec<BootReport> {
-        self.0.shared.reports.lock().values().cloned().collect()
+        self.0.shared.reports.borrow().values().cloned().collect()
     }
 
     /// The VM of that name.
     pub fn boot_of(&self, name: &str) -> Option<BootReport> {
-        self.0.shared.reports.lock().values().find(|report| report.name == name).cloned()
+        named(&self.0.shared.reports.borrow(), name)
+    }
+
+    /// Waits until the VM of that name has come where `there` says; it may not even exist yet.
+    pub async fn reached(&self, name: &str, there: impl Fn(&Phase) -> bool) -> BootReport {
+        let mut reports = self.0.shared.reports.subscribe();
+        loop {
+            if let Some(report) =
+                named(&reports.borrow_and_update(), name).filter(|report| there(&report.phase))
+            {
+                return report;
+            }
+            // The sender lives as long as this agent.
+            let _ = reports.changed().await;
+        }
     }
 
     /// Why the VM of that name is no node, if its boot has ended.
@@ -224,7 +242,7 @@ async fn follow(shared: &Arc<Shared>, played: &mut BTreeMap<String, Played>, vms
         }
     }
     let gone: Vec<_> =
-        shared.reports.lock().keys().filter(|moid| !vms.contains_key(*moid)).cloned().collect();
+        shared.reports.borrow().keys().filter(|moid| !vms.contains_key(*moid)).cloned().collect();
     for moid in &gone {
         shared.forget(moid);
     }
@@ -241,24 +259,29 @@ async fn follow(shared: &Arc<Shared>, played: &mut BTreeMap<String, Played>, vms
 
 impl Shared {
     fn set(&self, moid: &str, phase: Phase) {
-        if let Some(report) = self.reports.lock().get_mut(moid) {
-            report.phase = phase;
-        }
+        self.reports.send_if_modified(|reports| match reports.get_mut(moid) {
+            Some(report) => std::mem::replace(&mut report.phase, phase.clone()) != phase,
+            None => false,
+        });
     }
 
     fn rename(&self, vm: &Vm) {
-        if let Some(report) = self.reports.lock().get_mut(&vm.moid) {
-            report.name.clone_from(&vm.name);
-        }
+        self.reports.send_if_modified(|reports| match reports.get_mut(&vm.moid) {
+            Some(report) if report.name != vm.name => {
+                report.name.clone_from(&vm.name);
+                true
+            }
+            _ => false,
+        });
     }
 
     /// The VM is gone, and its disk with it.
     fn forget(&self, moid: &str) {
-        self.reports.lock().remove(moid);
         self.options.subnet.release_machine(moid);
         if let Ok(disk) = Disk::at(self.disk_folder(moid)) {
             let _ = disk.erase();
         }
+        self.reports.send_if_modified(|reports| reports.remove(moid).is_some());
     }
 
     fn disk_folder(&self, moid: &str) -> PathBuf {
@@ -282,7 +305,7 @@ async fn play(shared: Arc<Shared>, vm: Vm, power: CancellationToken) {
         address: machine.address,
         phase: Phase::Booting,
     };
-    shared.reports.lock().insert(vm.moid.clone(), report);
+    shared.reports.send_modify(|reports| drop(reports.insert(vm.moid.clone(), report)));
     let mut guest = Guest::new(machine.clone());
     tokio::select! {
         () = power.cancelled() => {}
@@ -325,48 +348,29 @@ async fn boot(shared: &Shared, vm: &Vm, machine: &Machine, guest: &mut Guest) ->
         }
     }
     shared.set(&vm.moid, Phase::Booting);
-    let at_door = |error: Error| Failure::new(Reason::Host, error.to_string());
     let door = &shared.options.door;
-    let guestinfo = door.guestinfo(&vm.moid).await.map_err(at_door)?;
+    let guestinfo = asked(|| door.guestinfo(&vm.moid)).await?;
     let seed = Seed::of(&guestinfo);
     // Tools start with the network, before cloud-init's last stage and whatever becomes of it.
     let host_name = seed.as_ref().ok().and_then(|seed| seed.hostname().ok()).unwrap_or("localhost");
     let ip = Some(machine.address.reported.to_string());
     let report = GuestReport { ip, host_name: Some(host_name.to_owned()), tools_running: true };
-    door.report(&vm.moid, &report).await.map_err(at_door)?;
+    asked(|| door.report(&vm.moid, &report)).await?;
     let seed = seed?;
-    door.set_guestinfo(&vm.moid, &seed.write_back(machine.address.reported)).await.map_err(at_door)?;
+    let writes = seed.write_back(machine.address.reported);
+    asked(|| door.set_guestinfo(&vm.moid, &writes)).await?;
     guest.boot(&seed).await
 }
 
-/// Whether a name fits a pattern in which `*` stands for anything.
-fn fits(pattern: &str, name: &str) -> bool {
-    match pattern.split_once('*') {
-        None => pattern == name,
-        Some((start, rest)) => match name.strip_prefix(start) {
-            None => false,
-            Some(tail) => {
-                tail.char_indices().map(|(at, _)| at).chain([tail.len()]).any(|at| fits(rest, &tail[at..]))
-            }
-        },
-    }
+/// The door's answer; a connection that breaks is no reason to fail a boot.
+async fn asked<T, Call>(call: impl Fn() -> Call) -> Result<T, Failure>
+where
+    Call: Future<Output = Result<T, Error>>,
+{
+    let call = || async { call().await.map_err(|error| Failure::new(Reason::Host, error.to_string())) };
+    retried(Deadline::after(DOOR_PATIENCE), call).await
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn patterns_hold_names() {
-        for (pattern, name, expected) in [
-            ("*", "anything", true),
-            ("c-control-plane-*", "c-control-plane-x1", true),
-            ("c-control-plane-*", "c-workers-x1", false),
-            ("*-plane-*1", "c-control-plane-x1", true),
-            ("exact", "exact", true),
-            ("exact", "exactly", false),
-        ] {
-            assert_eq!(fits(pattern, name), expected, "{pattern} {name}");
-        }
-    }
+fn named(reports: &BTreeMap<String, BootReport>, name: &str) -> Option<BootReport> {
+    reports.values().find(|report| report.name == name).cloned()
 }

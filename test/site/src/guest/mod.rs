@@ -27,9 +27,12 @@ mod machine;
 mod node;
 mod objects;
 mod patience;
+mod pattern;
 mod render;
 mod validate;
 
+#[cfg(test)]
+mod agent_tests;
 #[cfg(test)]
 mod mutations;
 #[cfg(test)]
