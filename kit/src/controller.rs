@@ -5,7 +5,7 @@
 
 use crate::{
     metrics::Metrics,
-    retry::{Failures, Family, Next, Outcome, SOON, jittered},
+    retry::{Failures, Family, Next, Outcome, Pace, SOON, jittered},
     run::Started,
     watch::{Cache, Change, Watchable},
     writes::Writes,
@@ -27,6 +27,10 @@ use tracing::Instrument;
 const DEADLINE: Duration = Duration::from_mins(1);
 /// Every object is looked at again this often, change or not.
 const RESYNC: Duration = Duration::from_hours(8);
+/// Reconciles of one object that may follow each other at once.
+const BURST: u32 = 20;
+/// After a burst, one object is reconciled this often.
+const PACE: Duration = Duration::from_secs(1);
 /// A first list that takes longer is worth a line in the log.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Objects reconciled at the same time.
@@ -167,6 +171,7 @@ impl<K: Watchable> Controller<K> {
             name: self.name,
             deadline: self.deadline,
             failures: self.failures,
+            pace: Pace::new(BURST, PACE),
             metrics: self.metrics,
             writes: self.writes,
             reconcile,
@@ -203,6 +208,7 @@ struct Steps<K: Watchable, F> {
     name: &'static str,
     deadline: Duration,
     failures: Arc<Failures<ObjectRef<K>>>,
+    pace: Pace<ObjectRef<K>>,
     metrics: Arc<Metrics>,
     writes: Arc<Writes>,
     reconcile: F,
@@ -219,6 +225,9 @@ impl<K: Watchable, F> Steps<K, F> {
             return Ok(Action::requeue(jittered(SOON)));
         }
         let reference = ObjectRef::from_obj(&*object);
+        if let Err(wait) = self.pace.admit(reference.clone(), std::time::Instant::now()) {
+            return Ok(Action::requeue(jittered(wait)));
+        }
         let span = tracing::info_span!(
             "reconcile",
             controller = self.name,
@@ -319,3 +328,7 @@ where
 fn send<K: Watchable>(wake: &mpsc::UnboundedSender<ObjectRef<K>>, reference: ObjectRef<K>) {
     let _ = wake.send(reference);
 }
+
+#[cfg(test)]
+#[path = "controller_tests.rs"]
+mod tests;

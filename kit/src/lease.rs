@@ -140,11 +140,8 @@ impl Elections {
             return Ok(false);
         };
         spec.renew_time = Some(MicroTime(Timestamp::now()));
-        match self.api.replace(&self.name, &PostParams::default(), &lease).await {
-            Err(error) if !crate::apply::is_conflict(&error) => Err(error),
-            // After a conflict the next look tells whose it is.
-            _ => Ok(true),
-        }
+        self.api.replace(&self.name, &PostParams::default(), &lease).await?;
+        Ok(true)
     }
 
     /// Resolves when the Lease is no longer as observed, or after `wait`.
@@ -200,6 +197,7 @@ fn decide(spec: Option<&LeaseSpec>, identity: &str, unchanged: Duration, now: Ti
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fake::refusal;
 
     fn held_by(identity: &str) -> LeaseSpec {
         LeaseSpec {
@@ -242,5 +240,55 @@ mod tests {
     fn the_holder_stops_before_anyone_else_may_begin() {
         assert!(RENEW_WITHIN < DURATION);
         assert!(RENEW_EVERY < RENEW_WITHIN);
+    }
+
+    /// An API server that holds one Lease, and replaces it only by a version that knows the last one.
+    fn server() -> Client {
+        let lease = parking_lot::Mutex::new((0_u64, None::<serde_json::Value>));
+        crate::fake::server(move |request| {
+            let (version, stored) = &mut *lease.lock();
+            let known =
+                request.body["metadata"]["resourceVersion"].as_str().unwrap_or("0") == version.to_string();
+            match request.method.as_str() {
+                "GET" => stored.clone().map_or_else(|| refusal(404, "NotFound"), |stored| (200, stored)),
+                "POST" if stored.is_some() => refusal(409, "AlreadyExists"),
+                "PUT" if !known => refusal(409, "Conflict"),
+                _ => {
+                    *version += 1;
+                    let mut written = request.body.clone();
+                    written["metadata"]["resourceVersion"] = version.to_string().into();
+                    *stored = Some(written.clone());
+                    (200, written)
+                }
+            }
+        })
+        .0
+    }
+
+    fn observed() -> Observed {
+        Observed { spec: None, since: Instant::now() }
+    }
+
+    #[tokio::test]
+    async fn of_many_candidates_one_wins_and_hands_over() {
+        let client = server();
+        let candidates: Vec<_> =
+            (0..8).map(|at| Elections::new(client.clone(), "n", "l", &format!("candidate-{at}"))).collect();
+        let attempts = candidates.iter().map(|candidate| async {
+            let attempt = candidate.attempt(&mut observed()).await;
+            matches!(attempt, Ok(None))
+        });
+        let won: Vec<_> = futures::future::join_all(attempts).await;
+        assert_eq!(won.iter().filter(|won| **won).count(), 1, "{won:?}");
+        let (winner, loser) =
+            (won.iter().position(|won| *won).unwrap(), won.iter().position(|won| !*won).unwrap());
+        assert!(candidates[winner].renew().await.unwrap());
+        assert!(!candidates[loser].renew().await.unwrap());
+        assert!(candidates[loser].attempt(&mut observed()).await.unwrap().is_some());
+        candidates[loser].release().await;
+        assert!(candidates[winner].renew().await.unwrap(), "nobody gives up what is another's");
+        candidates[winner].release().await;
+        assert_eq!(candidates[loser].attempt(&mut observed()).await.unwrap(), None);
+        assert!(!candidates[winner].renew().await.unwrap());
     }
 }

@@ -2,7 +2,11 @@
 
 use parking_lot::Mutex;
 use rand::RngExt;
-use std::{collections::HashMap, hash::Hash, time::Duration};
+use std::{
+    collections::HashMap,
+    hash::Hash,
+    time::{Duration, Instant},
+};
 
 /// What a reconcile that came through asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,6 +88,41 @@ impl<Key: Hash + Eq> Default for Failures<Key> {
     }
 }
 
+/// How often one object may be reconciled: a burst at once, then one at a time.
+///
+/// A step that follows another waits for no timer. A loop (two writers of one field, a status that never settles)
+/// is slowed down before it becomes a storm.
+pub struct Pace<Key> {
+    burst: u32,
+    each: Duration,
+    /// When each object will have its whole burst again; who has it is not here for long.
+    full_at: Mutex<HashMap<Key, Instant>>,
+}
+
+impl<Key: Hash + Eq> Pace<Key> {
+    /// `burst` at once, and one more after each `each`.
+    pub fn new(burst: u32, each: Duration) -> Self {
+        Self { burst, each, full_at: Mutex::default() }
+    }
+
+    /// Takes one from the burst, or says how long to wait for one.
+    pub fn admit(&self, key: Key, now: Instant) -> Result<(), Duration> {
+        let mut full_at = self.full_at.lock();
+        if full_at.len() == full_at.capacity() {
+            full_at.retain(|_, full_at| *full_at > now);
+        }
+        let full = full_at.get(&key).copied().unwrap_or(now).max(now);
+        let spent = full - now;
+        let most = self.each * self.burst.saturating_sub(1);
+        let wait = spent.saturating_sub(most);
+        if !wait.is_zero() {
+            return Err(wait);
+        }
+        full_at.insert(key, full + self.each);
+        Ok(())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -104,7 +143,32 @@ mod tests {
         bounds(failures.next("a"), 1.0);
     }
 
+    #[test]
+    fn a_burst_is_free_and_a_loop_is_not() {
+        let pace = Pace::new(3, Duration::from_secs(1));
+        let start = Instant::now();
+        for _ in 0..3 {
+            assert_eq!(pace.admit("a", start), Ok(()));
+        }
+        assert_eq!(pace.admit("a", start), Err(Duration::from_secs(1)));
+        assert_eq!(pace.admit("b", start), Ok(()));
+        let later = start + Duration::from_secs(1);
+        assert_eq!(pace.admit("a", later), Ok(()));
+        assert_eq!(pace.admit("a", later), Err(Duration::from_secs(1)));
+    }
+
     proptest! {
+        #[test]
+        fn no_object_is_faster_than_its_pace(gaps in prop::collection::vec(0_u64..1500, 1..60)) {
+            let pace = Pace::new(5, Duration::from_secs(1));
+            let (start, mut at, mut admitted) = (Instant::now(), Duration::ZERO, 0_u64);
+            for gap in gaps {
+                at += Duration::from_millis(gap);
+                admitted += u64::from(pace.admit((), start + at).is_ok());
+                prop_assert!(admitted <= 5 + at.as_secs());
+            }
+        }
+
         #[test]
         fn no_delay_is_longer_than_the_longest(tries in 0_usize..80) {
             let failures = Failures::new(Duration::from_millis(250), Duration::from_secs(256));

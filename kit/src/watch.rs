@@ -21,7 +21,6 @@ use kube::{
 };
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
-use tokio::sync::watch;
 use std::{
     fmt::Debug,
     sync::{
@@ -29,6 +28,7 @@ use std::{
         atomic::{AtomicU64, Ordering},
     },
 };
+use tokio::sync::watch;
 
 /// A kind that can be watched: every generated kind, and [`PartialObjectMeta`] of one.
 pub trait Watchable:
@@ -112,7 +112,13 @@ impl<K: Watchable> Cache<K> {
     /// A cache that nothing feeds; what [`Cache::follow`] is given fills it. For tests, which have no API server.
     pub fn new(writes: Arc<Writes>) -> (Self, Writer<K>) {
         let (store, feed) = reflector::store();
-        let shared = Shared { store, writes, seen: AtomicU64::new(0), listeners: Mutex::new(Vec::new()), complete: watch::Sender::new(false) };
+        let shared = Shared {
+            store,
+            writes,
+            seen: AtomicU64::new(0),
+            listeners: Mutex::new(Vec::new()),
+            complete: watch::Sender::new(false),
+        };
         (Self(Arc::new(shared)), feed)
     }
 
@@ -191,7 +197,7 @@ impl<K: Watchable> Cache<K> {
         }
     }
 
-    fn take(&self, writer: &mut Writer<K>, event: &Event<K>) {
+    pub(crate) fn take(&self, writer: &mut Writer<K>, event: &Event<K>) {
         // Held across store and listeners, so that a new listener sees each object exactly once.
         let listeners = self.0.listeners.lock();
         if let Event::Apply(object) | Event::Delete(object) | Event::InitApply(object) = event {

@@ -1,0 +1,145 @@
+use super::*;
+use crate::{fake::server, watch::Cache};
+use k8s_openapi::api::{apps::v1::ReplicaSet, core::v1::Pod};
+use kube::runtime::{reflector::store::Writer, watcher::Event};
+use parking_lot::Mutex;
+use std::collections::VecDeque;
+
+/// How long a test waits for what must happen; it is never waited for what must not.
+const SOON_ENOUGH: Duration = Duration::from_secs(10);
+
+#[derive(Debug, thiserror::Error)]
+#[error("{0:?}")]
+struct Refused(Outcome);
+
+impl Family for Refused {
+    fn outcome(&self) -> Outcome {
+        self.0
+    }
+
+    fn label(&self) -> &'static str {
+        "Refused"
+    }
+}
+
+/// What the reconciles are to answer, and who was reconciled.
+struct Ctx {
+    answers: Mutex<VecDeque<Result<Next, Refused>>>,
+    reconciled: mpsc::UnboundedSender<String>,
+}
+
+struct Running {
+    started: Started,
+    sets: (Cache<ReplicaSet>, Writer<ReplicaSet>),
+    pods: (Cache<Pod>, Writer<Pod>),
+    reconciled: mpsc::UnboundedReceiver<String>,
+    controller: tokio::task::JoinHandle<()>,
+}
+
+impl Running {
+    /// A controller of ReplicaSets that own Pods; both caches are complete and empty.
+    fn new(answers: Vec<Result<Next, Refused>>) -> Self {
+        let started = Started::detached(server(|_| (404, serde_json::Value::Null)).0);
+        let mut sets = Cache::new(Arc::clone(&started.writes));
+        let mut pods = Cache::new(Arc::clone(&started.writes));
+        let (sender, reconciled) = mpsc::unbounded_channel();
+        let ctx = Arc::new(Ctx { answers: Mutex::new(answers.into()), reconciled: sender });
+        let controller = Controller::new("test", &started, &sets.0).owns(&pods.0).run(ctx, reconcile);
+        let controller = tokio::spawn(controller);
+        sets.0.take(&mut sets.1, &Event::InitDone);
+        pods.0.take(&mut pods.1, &Event::InitDone);
+        Self { started, sets, pods, reconciled, controller }
+    }
+
+    fn sees_set(&mut self, set: ReplicaSet) {
+        self.sets.0.take(&mut self.sets.1, &Event::Apply(set));
+    }
+
+    async fn next(&mut self) -> String {
+        tokio::time::timeout(SOON_ENOUGH, self.reconciled.recv()).await.expect("a reconcile").unwrap()
+    }
+}
+
+async fn reconcile(set: Arc<ReplicaSet>, ctx: Arc<Ctx>) -> Result<Next, Refused> {
+    let version = set.resource_version().unwrap_or_default();
+    ctx.reconciled.send(format!("{} {version}", set.name_any())).unwrap();
+    ctx.answers.lock().pop_front().unwrap_or(Ok(Next::OnChange))
+}
+
+fn set(name: &str, version: u64, generation: i64) -> ReplicaSet {
+    let mut set = ReplicaSet::default();
+    set.metadata.name = Some(name.into());
+    set.metadata.namespace = Some("n".into());
+    set.metadata.resource_version = Some(version.to_string());
+    set.metadata.generation = Some(generation);
+    set
+}
+
+fn pod_of(owner: &ReplicaSet) -> Pod {
+    let mut pod = Pod::default();
+    pod.metadata.name = Some("pod".into());
+    pod.metadata.namespace = Some("n".into());
+    pod.metadata.owner_references = Some(vec![crate::apply::controlled_by(owner)]);
+    pod
+}
+
+#[tokio::test]
+async fn an_object_is_reconciled_when_it_appears_and_when_its_spec_or_a_child_changes() {
+    let mut running = Running::new(Vec::new());
+    running.sees_set(set("a", 1, 1));
+    assert_eq!(running.next().await, "a 1");
+    running.sees_set(set("a", 2, 1));
+    running.sees_set(set("a", 3, 2));
+    assert_eq!(running.next().await, "a 3", "a change of status alone wakes nobody");
+    let pod = pod_of(&set("a", 3, 2));
+    running.pods.0.take(&mut running.pods.1, &Event::Apply(pod.clone()));
+    assert_eq!(running.next().await, "a 3");
+    running.pods.0.take(&mut running.pods.1, &Event::Delete(pod));
+    assert_eq!(running.next().await, "a 3");
+}
+
+#[tokio::test]
+async fn what_failed_or_asked_for_it_is_tried_again() {
+    let answers = vec![
+        Err(Refused(Outcome::Failed)),
+        Err(Refused(Outcome::Waiting(Some(Duration::from_millis(1))))),
+        Ok(Next::After(Duration::from_millis(1))),
+    ];
+    let mut running = Running::new(answers);
+    running.sees_set(set("a", 1, 1));
+    for _ in 0..4 {
+        assert_eq!(running.next().await, "a 1");
+    }
+    let text = running.started.metrics.text();
+    assert!(text.contains(r#"reconciles_total{controller="test",outcome="Refused"} 2"#), "{text}");
+}
+
+#[tokio::test]
+async fn an_object_older_than_our_write_of_it_is_not_reconciled() {
+    let mut running = Running::new(Vec::new());
+    running.started.writes.wrote(&set("a", 5, 1));
+    running.sees_set(set("a", 4, 1));
+    running.sees_set(set("b", 4, 1));
+    assert_eq!(running.next().await, "b 4");
+    running.sees_set(set("a", 5, 1));
+    assert_eq!(running.next().await, "a 5");
+}
+
+#[tokio::test]
+async fn a_shutdown_ends_it() {
+    let mut running = Running::new(Vec::new());
+    running.sees_set(set("a", 1, 1));
+    running.next().await;
+    running.started.shutdown.cancel();
+    tokio::time::timeout(SOON_ENOUGH, running.controller).await.expect("the end").unwrap();
+}
+
+#[test]
+fn only_a_controller_of_the_right_kind_is_an_owner() {
+    let owner = set("a", 1, 1);
+    let mut pod = pod_of(&owner);
+    assert_eq!(controller_of::<ReplicaSet, _>(&pod), Some(ObjectRef::new("a").within("n")));
+    assert_eq!(controller_of::<Pod, _>(&pod), None);
+    pod.metadata.owner_references.as_mut().unwrap()[0].controller = None;
+    assert_eq!(controller_of::<ReplicaSet, _>(&pod), None);
+}
