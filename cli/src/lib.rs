@@ -1,1 +1,89 @@
-//! To be written.
+//! The `layercake` command, and what it is made of.
+//!
+//! The executable answers to several names. Called `gcm`, `capw` or `vmop` it is that controller, called
+//! `layercake-guard` it is the process that cleans up after a stack: so one file is all there is to install.
+
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
+
+pub mod args;
+pub mod background;
+pub mod describe;
+pub mod lint;
+pub mod session;
+pub mod stack;
+pub mod up;
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::args::{Cli, Command, Describe, Output};
+
+/// Runs the program that the first argument names.
+pub fn main(args: Vec<OsString>) -> ExitCode {
+    let name = args.first().and_then(|name| Path::new(name).file_name()).and_then(|name| name.to_str());
+    match name {
+        Some("gcm") => gcm::main(args),
+        Some("capw") => capw::main(args),
+        Some("vmop") => vmop::main(args),
+        Some("layercake-guard") => plane::guard::main(args),
+        _ => command(Cli::parse_from(args)),
+    }
+}
+
+fn command(cli: Cli) -> ExitCode {
+    if let Command::Lint { manifests } = &cli.command {
+        return lint::main(manifests);
+    }
+    // Another default may be installed already when the command runs inside a test.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    tracing_subscriber::fmt()
+        .with_env_filter(
+            tracing_subscriber::EnvFilter::try_from_default_env()
+                .unwrap_or_else(|_| "warn,kube_client=off".into()),
+        )
+        .with_writer(std::io::stderr)
+        .init();
+    let runtime = match tokio::runtime::Runtime::new() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            eprintln!("error: cannot start: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let code = runtime.block_on(async {
+        match cli.command {
+            Command::Up(args) => up::run(args).await,
+            Command::Down => told(background::stopped().await),
+            Command::Describe { object } => told(described(object).await),
+            Command::Lint { .. } => ExitCode::SUCCESS,
+        }
+    });
+    // A blocked read of a child's output must not hold the user up.
+    runtime.shutdown_background();
+    code
+}
+
+fn told(outcome: anyhow::Result<()>) -> ExitCode {
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn described(object: Describe) -> anyhow::Result<()> {
+    let Describe::Tkc { name, namespace, kubeconfig, context, output } = object;
+    let client = session::client(kubeconfig.as_deref(), context.as_deref()).await?;
+    let namespace = namespace.unwrap_or_else(|| client.default_namespace().to_owned());
+    let description = describe::describe(&client, &namespace, &name).await?;
+    match output {
+        Some(Output::Json) => println!("{}", serde_json::to_string_pretty(&description)?),
+        None => print!("{}", description.text()),
+    }
+    Ok(())
+}

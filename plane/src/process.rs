@@ -39,7 +39,8 @@ impl Command {
             exe: exe.to_owned(),
             arg0: exe.as_os_str().to_owned(),
             args: Vec::new(),
-            env: Vec::new(),
+            // What a killed process leaves there goes with the stack.
+            env: vec![("TMPDIR".into(), stack.subfolder("tmp")?.into())],
             log: stack.subfolder("logs")?.join(format!("{name}.log")),
             stack: stack.id().to_owned(),
             pipes: false,

@@ -9,10 +9,13 @@ pub mod addresses;
 pub mod balancer;
 pub mod door;
 mod error;
+pub mod guest;
 pub mod library;
 pub mod network;
 pub mod releases;
 pub mod simulator;
+mod site;
 pub mod vcenter;
 
 pub use error::Error;
+pub use site::Site;

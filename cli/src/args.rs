@@ -1,0 +1,144 @@
+//! The command line.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Kubernetes clusters made of vSphere virtual machines, from TanzuKubernetesCluster manifests.
+#[derive(Debug, Parser)]
+#[command(name = "layercake", version, about, max_term_width = 110)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Start everything on this machine: control plane, Cluster API, our controllers, a simulated vSphere.
+    Up(Up),
+    /// Stop the stack that `up --detach` left running.
+    Down,
+    /// Show why a cluster is not up: the tree from TanzuKubernetesCluster to vSphere VM, the blocking cause on top.
+    Describe {
+        /// What to describe.
+        #[command(subcommand)]
+        object: Describe,
+    },
+    /// Check manifests without a cluster; exit status 1 if one is wrong.
+    Lint {
+        /// Manifests; `-` is standard input.
+        #[arg(required = true)]
+        manifests: Vec<PathBuf>,
+    },
+}
+
+/// Flags of `up`.
+#[derive(Clone, Debug, Args)]
+pub struct Up {
+    /// Manifests to apply and follow until every cluster in them is Running; `-` is standard input.
+    #[arg(short = 'f', long = "filename", value_name = "MANIFEST")]
+    pub manifests: Vec<PathBuf>,
+    /// Tear everything down then; exit status 0 if all clusters are Running, 1 if not.
+    #[arg(long)]
+    pub once: bool,
+    /// Leave everything running in the background; `layercake down` stops it.
+    #[arg(long, conflicts_with = "once")]
+    pub detach: bool,
+    /// How long to wait for the clusters.
+    #[arg(long, default_value = "15m", value_parser = duration)]
+    pub timeout: Duration,
+    /// What to print on standard output at the end.
+    #[arg(short, long, value_enum)]
+    pub output: Option<Output>,
+    /// A program to use instead of a built one, e.g. `etcd=/usr/bin/etcd`.
+    #[arg(long = "tool", value_name = "NAME=PATH", value_parser = tool)]
+    pub tools: Vec<(String, PathBuf)>,
+    /// Run as the stack that another `up` leaves behind.
+    #[arg(long, hide = true)]
+    pub background: bool,
+}
+
+/// Objects that can be described.
+#[derive(Debug, Subcommand)]
+pub enum Describe {
+    /// A TanzuKubernetesCluster.
+    Tkc {
+        /// Its name.
+        name: String,
+        /// Its namespace; by default that of the current context.
+        #[arg(short, long)]
+        namespace: Option<String>,
+        /// The kubeconfig file; by default KUBECONFIG, then ~/.kube/config.
+        #[arg(long, value_name = "FILE")]
+        kubeconfig: Option<PathBuf>,
+        /// The kubeconfig context.
+        #[arg(long)]
+        context: Option<String>,
+        /// How to print it.
+        #[arg(short, long, value_enum)]
+        output: Option<Output>,
+    },
+}
+
+/// Output formats beside text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Output {
+    /// One JSON document.
+    Json,
+}
+
+/// Reads durations such as `90s`, `15m`, `1h30m`.
+fn duration(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("`{text}` is no duration; write it as 90s, 15m or 1h30m");
+    let mut seconds = 0_u64;
+    let mut number = String::new();
+    for letter in text.chars() {
+        if letter.is_ascii_digit() {
+            number.push(letter);
+            continue;
+        }
+        let unit = match letter {
+            's' => 1,
+            'm' => 60,
+            'h' => 3600,
+            _ => return Err(wrong()),
+        };
+        let count: u64 = number.parse().map_err(|_| wrong())?;
+        seconds = count.checked_mul(unit).and_then(|more| seconds.checked_add(more)).ok_or_else(wrong)?;
+        number.clear();
+    }
+    if text.is_empty() || !number.is_empty() { Err(wrong()) } else { Ok(Duration::from_secs(seconds)) }
+}
+
+/// Reads `NAME=PATH`.
+fn tool(text: &str) -> Result<(String, PathBuf), String> {
+    let (name, path) = text.split_once('=').ok_or_else(|| format!("`{text}` is not NAME=PATH"))?;
+    if plane::tools::NAMES.contains(&name) {
+        Ok((name.to_owned(), PathBuf::from(path)))
+    } else {
+        Err(format!("there is no program `{name}`; there are {}", plane::tools::NAMES.join(", ")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_written_as_in_kubectl() {
+        assert_eq!(duration("1h30m"), Ok(Duration::from_secs(5400)));
+        assert_eq!(duration("90s"), Ok(Duration::from_secs(90)));
+        for wrong in ["", "15", "m", "15x", "1.5h", "99999999999999999999h"] {
+            assert!(duration(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        use clap::CommandFactory;
+        Cli::command().debug_assert();
+    }
+}

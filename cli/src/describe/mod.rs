@@ -1,0 +1,39 @@
+//! `layercake describe tkc`: why is this cluster not up yet?
+
+pub mod gather;
+pub mod print;
+pub mod tree;
+
+use anyhow::{Result, bail};
+use jiff::Timestamp;
+use kube::Client;
+use serde::Serialize;
+
+pub use tree::{Blocking, Node};
+
+/// What `describe` shows: the first blocking cause, and the tree.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Description {
+    /// The first object that everything else waits for; none if the cluster is up.
+    pub blocking: Option<Blocking>,
+    /// The cluster, from the TanzuKubernetesCluster down to the vSphere VMs.
+    pub tree: Node,
+}
+
+/// Describes the cluster `namespace/name`; fails if there is no such TanzuKubernetesCluster.
+pub async fn describe(client: &Client, namespace: &str, name: &str) -> Result<Description> {
+    let objects = gather::objects(client, namespace, name).await?;
+    let Some(tree) = tree::tree(&objects) else {
+        bail!(
+            "TanzuKubernetesCluster {namespace}/{name} not found: list the clusters with `kubectl get tkc -A`"
+        );
+    };
+    Ok(Description { blocking: tree::blocking(namespace, &tree), tree })
+}
+
+impl Description {
+    /// The description as a person reads it.
+    pub fn text(&self) -> String {
+        print::text(self.blocking.as_ref(), &self.tree, Timestamp::now())
+    }
+}

@@ -1,0 +1,115 @@
+//! A running stack as its users see it: where its API server, its vCenter and its files are.
+
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use k8s_openapi::api::core::v1::Secret;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Api, Client, Config};
+use serde::{Deserialize, Serialize};
+use site::door::Door;
+use site::vcenter::VCenter;
+
+use crate::up::prepare::Placement;
+use crate::up::report::Memory;
+
+/// What is needed to use a stack, also from another process than the one that runs it.
+#[derive(Clone, Serialize, Deserialize)]
+pub struct Session {
+    /// The process that runs the stack.
+    pub pid: u32,
+    /// The mark in the environment of every process of the stack.
+    pub stack: String,
+    /// Everything the stack writes.
+    pub folder: PathBuf,
+    /// The admin's kubeconfig.
+    pub kubeconfig: PathBuf,
+    /// The simulated vCenter.
+    pub vcenter: VCenter,
+}
+
+impl Session {
+    /// A client with the admin's rights.
+    pub async fn client(&self) -> Result<Client> {
+        client(Some(&self.kubeconfig), None).await
+    }
+
+    /// The control door of the simulated vCenter.
+    pub fn door(&self) -> Result<Door> {
+        let token = self.vcenter.door_token().context("cannot read the token of the simulator's door")?;
+        Ok(Door::new(&self.vcenter.door, &token))
+    }
+
+    /// Where namespaces put their VMs.
+    pub fn placement(&self) -> Placement {
+        Placement { resource_pool: self.vcenter.resource_pool.clone(), folder: self.vcenter.folder.clone() }
+    }
+
+    /// Lines for a shell to source; the password stays in its file.
+    pub fn exports(&self) -> String {
+        let VCenter { username, password_file, ca_file, .. } = &self.vcenter;
+        format!(
+            "export KUBECONFIG={}\nexport GOVC_URL={} GOVC_USERNAME={username} GOVC_PASSWORD=\"$(cat {})\" GOVC_TLS_CA_CERTS={}",
+            self.kubeconfig.display(),
+            self.vcenter.url(),
+            password_file.display(),
+            ca_file.display(),
+        )
+    }
+
+    /// Resident memory of the stack's processes.
+    pub fn memory(&self) -> Memory {
+        let mut by_name = plane::memory::of(&self.stack);
+        let mut taken = |name: &str| by_name.remove(name).unwrap_or_default();
+        let (gcm, capw, vmop) = (taken("gcm"), taken("capw"), taken("vmop"));
+        Memory { stack: by_name.values().sum(), gcm, capw, vmop }
+    }
+
+    /// Writes a cluster's kubeconfig, if it has one by now, and returns its path.
+    pub async fn kubeconfig_written(
+        &self,
+        client: &Client,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Option<PathBuf>> {
+        let secrets: Api<Secret> = Api::namespaced(client.clone(), namespace);
+        let secret = secrets.get_opt(&format!("{name}-kubeconfig")).await?;
+        let Some(kubeconfig) =
+            secret.and_then(|secret| secret.data).and_then(|mut data| data.remove("value"))
+        else {
+            return Ok(None);
+        };
+        let folder = self.folder.join("kubeconfigs");
+        fs::create_dir_all(&folder)?;
+        let path = folder.join(format!("{namespace}-{name}.kubeconfig"));
+        owner_only(&path, &kubeconfig.0)?;
+        Ok(Some(path))
+    }
+}
+
+/// Writes a file that only its owner can read.
+pub(crate) fn owner_only(path: &Path, content: &[u8]) -> Result<()> {
+    let mut options = fs::OpenOptions::new();
+    let opened = options.write(true).create(true).truncate(true).mode(0o600).open(path);
+    let mut file = opened.with_context(|| format!("cannot write {}", path.display()))?;
+    file.write_all(content).with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// A client for the cluster of a kubeconfig file and context; by default what kubectl would use.
+pub async fn client(kubeconfig: Option<&Path>, context: Option<&str>) -> Result<Client> {
+    let options = KubeConfigOptions { context: context.map(str::to_owned), ..KubeConfigOptions::default() };
+    let config = match kubeconfig {
+        Some(path) => {
+            let file =
+                Kubeconfig::read_from(path).with_context(|| format!("cannot read {}", path.display()))?;
+            Config::from_custom_kubeconfig(file, &options).await?
+        }
+        None => Config::from_kubeconfig(&options)
+            .await
+            .context("no cluster: set KUBECONFIG or give --kubeconfig")?,
+    };
+    Ok(Client::try_from(config)?)
+}

@@ -1,0 +1,195 @@
+//! The whole cake on one machine: tools, control plane, simulated site and our three programs.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow};
+use kube::Client;
+use kube::api::{Api, ListParams};
+use plane::tools::{self, Tools};
+use plane::{Guard, Plane, Program, Running};
+use serde_json::json;
+use site::Site;
+use site::vcenter::VCenter;
+
+use crate::args::Up;
+use crate::session::Session;
+use crate::up::prepare::applied;
+use crate::up::until;
+
+/// Our programs, in the order in which they are listed everywhere.
+pub const PROGRAMS: [&str; 3] = ["gcm", "capw", "vmop"];
+
+const VMOP_NAMESPACE: &str = "vmware-system-vmop";
+const CREDENTIALS: &str = "vcenter-credentials";
+const RELEASES: Duration = Duration::from_secs(60);
+
+/// What a stack is started with.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The executable that is all of our programs and the guard: `layercake`.
+    pub exe: PathBuf,
+    /// Programs that the user named, by their names in [`plane::tools::NAMES`].
+    pub tools: BTreeMap<String, PathBuf>,
+}
+
+impl Options {
+    /// As `up`'s command line says.
+    pub fn of(args: &Up) -> Result<Self> {
+        let exe = std::env::current_exe().context("cannot find the path of this program")?;
+        Ok(Self { exe, tools: args.tools.iter().cloned().collect() })
+    }
+}
+
+/// A running stack. Its guard ends it when this process ends, however that ends.
+pub struct Stack {
+    guard: Guard,
+    plane: Plane,
+    site: Site,
+    programs: BTreeMap<&'static str, Running>,
+}
+
+impl Stack {
+    /// Starts everything and waits until clusters can be applied.
+    pub async fn start(options: &Options) -> Result<Self> {
+        let tools = found(options).await?;
+        let stack = Arc::new(plane::Stack::ephemeral()?);
+        let guard = Guard::start(&options.exe, &stack)?;
+        let (plane, site) = tokio::try_join!(
+            async {
+                Plane::start(plane::Options { stack: stack.clone(), tools: tools.clone() })
+                    .await
+                    .map_err(anyhow::Error::from)
+            },
+            async { Site::start(&stack, &tools).await.map_err(anyhow::Error::from) },
+        )?;
+        site.serve_network(plane.client());
+        vcenter_configured(&plane.client(), site.vcenter(), stack.id()).await?;
+        let run = async |name: &'static str| {
+            let program = Program::new(name, &options.exe);
+            // Whatever dials a guest's address goes to where the site serves it.
+            let program = if name == "vmop" {
+                program.arg("--probe-address-map=10.0.0.0/8=127.0.0.0/8")
+            } else {
+                program
+            };
+            plane
+                .run(program)
+                .await
+                .map(|running| (name, running))
+                .with_context(|| format!("cannot start {name}"))
+        };
+        let programs = futures::future::try_join_all(PROGRAMS.map(run)).await?.into_iter().collect();
+        let stack = Self { guard, plane, site, programs };
+        stack.releases_known().await?;
+        Ok(stack)
+    }
+
+    /// Releases are made from the images of the content library; without them no version can be resolved.
+    async fn releases_known(&self) -> Result<()> {
+        let client = self.plane.client();
+        let wanted = site::releases::NODE_IMAGES.iter().map(site::releases::NodeImage::release);
+        let wanted: std::collections::BTreeSet<_> = wanted.collect();
+        until("Kubernetes releases made from the content library's images", RELEASES, || async {
+            let kind = kube::api::GroupVersionKind::gvk(
+                "run.tanzu.vmware.com",
+                "v1alpha3",
+                "TanzuKubernetesRelease",
+            );
+            let resource = kube::api::ApiResource::from_gvk_with_plural(&kind, "tanzukubernetesreleases");
+            let api: Api<kube::api::DynamicObject> = Api::all_with(client.clone(), &resource);
+            Ok(api.list_metadata(&ListParams::default()).await?.items.len() >= wanted.len())
+        })
+        .await
+    }
+
+    /// What users of the stack need to know.
+    pub fn session(&self) -> Session {
+        Session {
+            pid: std::process::id(),
+            stack: self.plane.stack().id().to_owned(),
+            folder: self.plane.stack().folder().to_owned(),
+            kubeconfig: self.plane.kubeconfig().to_owned(),
+            vcenter: self.site.vcenter().clone(),
+        }
+    }
+
+    /// The programs that the stack runs.
+    pub fn tools(&self) -> &Tools {
+        self.plane.tools()
+    }
+
+    /// The simulated site.
+    pub fn site(&self) -> &Site {
+        &self.site
+    }
+
+    /// The mark and the folder of all its processes.
+    pub fn marked(&self) -> &Arc<plane::Stack> {
+        self.plane.stack()
+    }
+
+    /// One of our programs, by name.
+    pub fn program(&self, name: &str) -> Option<&Running> {
+        self.programs.get(name)
+    }
+
+    /// Waits until something ends that should not have.
+    pub async fn died(&self) -> anyhow::Error {
+        anyhow!(self.site.died().await)
+    }
+
+    /// Stops everything and leaves nothing behind.
+    pub async fn stop(self) {
+        let Self { guard, plane, site, programs } = self;
+        drop(programs);
+        site.leave_network();
+        plane.stop().await;
+        site.stop().await;
+        let folder = plane.stack().folder().to_owned();
+        drop(plane);
+        match tokio::task::spawn_blocking(move || guard.finish()).await {
+            Ok(Ok(())) => {}
+            failed => tracing::error!(?failed, folder = %folder.display(), "the guard could not clean up"),
+        }
+    }
+}
+
+async fn found(options: &Options) -> Result<Tools> {
+    let wanted = tools::Options { given: options.tools.clone(), cache: None, site: true };
+    let ensured =
+        tokio::task::spawn_blocking(move || tools::ensure(&wanted, tools::progress().as_ref())).await?;
+    Ok(ensured?)
+}
+
+/// Gives the VM operator its provider configuration and credentials, as an admin would.
+async fn vcenter_configured(client: &Client, vcenter: &VCenter, stack_id: &str) -> Result<()> {
+    let (host, port) = vcenter.authority.split_once(':').unwrap_or((&vcenter.authority, "443"));
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": VMOP_NAMESPACE}});
+    let secret = json!({
+        "apiVersion": "v1", "kind": "Secret",
+        "metadata": {"name": CREDENTIALS, "namespace": VMOP_NAMESPACE},
+        "stringData": {"username": vcenter.username, "password": vcenter.password()?},
+    });
+    let config = json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": "vsphere.provider.config.vmoperator.vmware.com", "namespace": VMOP_NAMESPACE},
+        "data": {
+            "VcPNID": host,
+            "VcPort": port,
+            "VcCredsSecretName": CREDENTIALS,
+            "Datacenter": vcenter.datacenter,
+            "Datastore": vcenter.datastore,
+            "Network": vcenter.network,
+            "ContentSource": vcenter.library,
+            "CAFilePath": vcenter.ca_file,
+            "StackID": stack_id,
+        },
+    });
+    for object in [&namespace, &secret, &config] {
+        applied(client, object).await?;
+    }
+    Ok(())
+}

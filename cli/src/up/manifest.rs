@@ -1,0 +1,167 @@
+//! Reading manifests, and what the clusters in them take for granted.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use serde::Deserialize;
+use serde_json::Value;
+
+/// The documents of the manifest at `path` (`-` for standard input), in order.
+pub fn read(path: &Path) -> Result<Vec<Value>> {
+    let text = if path == Path::new("-") {
+        std::io::read_to_string(std::io::stdin()).context("cannot read standard input")?
+    } else {
+        std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?
+    };
+    documents(&text).with_context(|| format!("{} is not a Kubernetes manifest", path.display()))
+}
+
+/// The documents of a YAML text; empty ones are left out.
+pub fn documents(text: &str) -> Result<Vec<Value>> {
+    let mut documents = Vec::new();
+    for document in serde_saphyr::from_multiple::<Value>(text)? {
+        if document.is_null() {
+            continue;
+        }
+        if document["apiVersion"].as_str().is_none() || document["kind"].as_str().is_none() {
+            bail!("a document has no apiVersion or kind");
+        }
+        documents.push(document);
+    }
+    Ok(documents)
+}
+
+/// Whether a document is a TanzuKubernetesCluster, of whatever version.
+pub fn is_cluster(document: &Value) -> bool {
+    document["kind"] == "TanzuKubernetesCluster"
+        && document["apiVersion"].as_str().is_some_and(|version| version.starts_with("run.tanzu.vmware.com/"))
+}
+
+/// Namespace and name of a document; no namespace means `default`.
+pub fn key(document: &Value) -> (String, String) {
+    let metadata = &document["metadata"];
+    let text = |field: &str| metadata[field].as_str().filter(|text| !text.is_empty());
+    (text("namespace").unwrap_or("default").to_owned(), text("name").unwrap_or_default().to_owned())
+}
+
+/// What a vSphere admin would have set up for one namespace before its clusters are applied.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Needs {
+    /// Storage classes to be assigned to the namespace.
+    pub storage_classes: BTreeSet<String>,
+    /// Virtual machine classes to be bound to the namespace.
+    pub vm_classes: BTreeSet<String>,
+}
+
+/// What the clusters among `documents` need, by namespace.
+pub fn needs(documents: &[Value]) -> BTreeMap<String, Needs> {
+    let mut needs: BTreeMap<String, Needs> = BTreeMap::new();
+    for cluster in documents.iter().filter(|document| is_cluster(document)) {
+        let spec: Spec = serde_json::from_value(cluster["spec"].clone()).unwrap_or_default();
+        let of_namespace = needs.entry(key(cluster).0).or_default();
+        for part in spec.topology.parts() {
+            of_namespace.vm_classes.extend(part.class.clone());
+            of_namespace.vm_classes.extend(part.vm_class.clone());
+            of_namespace.storage_classes.extend(part.storage_class.clone());
+            of_namespace
+                .storage_classes
+                .extend(part.volumes.iter().filter_map(|volume| volume.storage_class.clone()));
+        }
+        of_namespace.storage_classes.extend(spec.settings.storage.classes);
+        of_namespace.storage_classes.extend(spec.settings.storage.default_class);
+        of_namespace.storage_classes.remove("");
+        of_namespace.vm_classes.remove("");
+    }
+    needs
+}
+
+// The fields of all versions side by side: a manifest is looked at before anyone has validated it.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Spec {
+    topology: Topology,
+    settings: Settings,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Topology {
+    control_plane: Part,
+    workers: Part,
+    node_pools: Vec<Part>,
+}
+
+impl Topology {
+    fn parts(&self) -> impl Iterator<Item = &Part> {
+        [&self.control_plane, &self.workers].into_iter().chain(&self.node_pools)
+    }
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Part {
+    class: Option<String>,
+    vm_class: Option<String>,
+    storage_class: Option<String>,
+    volumes: Vec<Volume>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Volume {
+    storage_class: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Settings {
+    storage: Storage,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Storage {
+    classes: Vec<String>,
+    default_class: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn needs_are_found_in_every_version() {
+        let text = "
+apiVersion: run.tanzu.vmware.com/v1alpha1
+kind: TanzuKubernetesCluster
+metadata: {name: a, namespace: one}
+spec:
+  topology:
+    controlPlane: {count: 1, class: best-effort-small, storageClass: gold}
+    workers: {count: 1, class: guaranteed-small, storageClass: silver}\t# a tab before this comment
+  settings: {storage: {classes: [bronze]}}
+---
+---
+apiVersion: run.tanzu.vmware.com/v1alpha3
+kind: TanzuKubernetesCluster
+metadata: {name: b}
+spec:
+  topology:
+    controlPlane: {replicas: 1, vmClass: big, storageClass: gold}
+    nodePools:
+    - {name: p, vmClass: bigger, storageClass: gold, volumes: [{name: v, storageClass: tin}]}
+";
+        let needs = needs(&documents(text).unwrap());
+        let set = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
+        assert_eq!(needs["one"].storage_classes, set(&["bronze", "gold", "silver"]));
+        assert_eq!(needs["one"].vm_classes, set(&["best-effort-small", "guaranteed-small"]));
+        assert_eq!(needs["default"].storage_classes, set(&["gold", "tin"]));
+        assert_eq!(needs["default"].vm_classes, set(&["big", "bigger"]));
+    }
+
+    #[test]
+    fn a_document_without_a_kind_is_refused() {
+        assert!(documents("metadata: {name: a}").is_err());
+    }
+}

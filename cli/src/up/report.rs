@@ -1,0 +1,97 @@
+//! What `up` says at the end, as text or as one JSON document.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use anyhow::Result;
+use serde::Serialize;
+
+use super::follow::ClusterReport;
+use crate::session::Session;
+
+/// The whole report.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Report {
+    stack: StackReport,
+    clusters: Vec<ClusterReport>,
+    vcenter: VCenterReport,
+    #[serde(rename = "memoryMiB")]
+    memory_mib: Memory,
+}
+
+#[derive(Debug, Serialize)]
+struct StackReport {
+    /// From the command to everything ready.
+    seconds: f64,
+}
+
+/// What the simulated vCenter counted.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct VCenterReport {
+    wire: String,
+    requests: u64,
+    by_method: BTreeMap<String, u64>,
+}
+
+/// Resident memory in MiB, shared pages counted once.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Memory {
+    /// Control plane, Cluster API, simulator and guests: everything but our three programs.
+    pub stack: u64,
+    /// Guest Cluster Manager.
+    pub gcm: u64,
+    /// Infrastructure provider.
+    pub capw: u64,
+    /// VM operator.
+    pub vmop: u64,
+}
+
+impl Report {
+    /// Asks the session for what it has counted.
+    pub async fn made(session: &Session, stack_seconds: f64, clusters: Vec<ClusterReport>) -> Result<Self> {
+        let counted = session.door()?.requests().await?;
+        let mut by_method = BTreeMap::new();
+        let mut wires = Vec::new();
+        for (wire, methods) in &counted.by_wire {
+            if !methods.is_empty() && wire != "rest" {
+                wires.push(wire.clone());
+            }
+            for (method, count) in methods {
+                *by_method.entry(method.clone()).or_default() += count;
+            }
+        }
+        let vcenter = VCenterReport { wire: wires.join("+"), requests: counted.total, by_method };
+        let seconds = (stack_seconds * 10.0).round() / 10.0;
+        Ok(Self { stack: StackReport { seconds }, clusters, vcenter, memory_mib: session.memory() })
+    }
+
+    /// The report as a person reads it.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        for cluster in &self.clusters {
+            let ClusterReport { namespace, name, seconds, control_plane, workers, .. } = cluster;
+            let state = if cluster.is_running() { "Running" } else { "not Running" };
+            let _ = writeln!(
+                text,
+                "{namespace}/{name}: {state} after {seconds:.1} s (control plane {}/{}, workers {}/{})",
+                control_plane.ready, control_plane.wanted, workers.ready, workers.wanted
+            );
+            for milestone in &cluster.milestones {
+                let _ = writeln!(text, "  {:>6.1} s  {}", milestone.seconds, milestone.name);
+            }
+            if let Some(blocking) = &cluster.blocking {
+                let _ = writeln!(
+                    text,
+                    "  blocked by {}: {}: {}",
+                    blocking.object, blocking.reason, blocking.message
+                );
+            }
+        }
+        let Memory { stack, gcm, capw, vmop } = self.memory_mib;
+        let _ = writeln!(text, "vCenter requests: {}", self.vcenter.requests);
+        let _ = writeln!(text, "memory: stack {stack} MiB, gcm {gcm} MiB, capw {capw} MiB, vmop {vmop} MiB");
+        text
+    }
+}

@@ -1,0 +1,223 @@
+//! The life of one cluster, from a v1alpha1 manifest to nothing.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Node;
+use kube::api::{ListParams, Patch, PatchParams};
+use kube::{Api, ResourceExt};
+use serde_json::{Value, json};
+use site::door::PowerAction;
+
+use crate::world::{CLUSTER, SOON, Story, says, story};
+
+const MANIFEST: &str = r#"
+apiVersion: run.tanzu.vmware.com/v1alpha1
+kind: TanzuKubernetesCluster
+metadata: {name: life, namespace: NAMESPACE}
+spec:
+  topology:
+    controlPlane: {count: 1, class: best-effort-small, storageClass: gc-storage-profile}
+    workers: {count: 1, class: best-effort-small, storageClass: gc-storage-profile}
+  distribution: {version: v1.33}
+  settings:
+    network:
+      cni: {name: calico}
+      services: {cidrBlocks: ["198.51.100.0/12"]}
+      pods: {cidrBlocks: ["192.0.2.0/16"]}
+      serviceDomain: tanzukubernetescluster.local
+"#;
+
+#[test]
+fn a_cluster_is_created_read_scaled_rebooted_and_deleted() {
+    story("life", |story| async move {
+        story.applied(MANIFEST).await;
+        let cluster = story.running("life").await;
+        its_status_tells_everything(&cluster);
+        its_events_name_the_milestones(&story).await;
+        it_reads_the_same_in_three_versions(&story).await;
+        its_columns_are_those_of_the_field(&story);
+        its_nodes_are_real(&story).await;
+        it_scales(&story, 2).await;
+        it_scales(&story, 1).await;
+        a_rebooted_node_comes_back(&story).await;
+        nothing_is_left_of_it(&story).await;
+    });
+}
+
+fn its_status_tells_everything(cluster: &Value) {
+    let status = &cluster["status"];
+    let distribution = cluster["spec"]["distribution"]["fullVersion"].as_str().unwrap();
+    assert_eq!(distribution, "v1.33.1+vmware.1-fips-vkr.2");
+    assert!(status["apiEndpoints"][0]["host"].as_str().unwrap().starts_with("127."));
+    let vms = status["vmStatus"].as_object().unwrap();
+    let nodes = status["nodeStatus"].as_object().unwrap();
+    assert_eq!((vms.len(), nodes.len()), (2, 2), "{status}");
+    assert!(vms.values().chain(nodes.values()).all(|state| state == "ready"), "{status}");
+    assert_eq!(status["totalWorkerReplicas"], 1);
+}
+
+async fn its_events_name_the_milestones(story: &Story) {
+    let reasons = story.event_reasons("TanzuKubernetesCluster", "life").await;
+    assert!(reasons.len() >= 3, "events: {reasons:?}");
+}
+
+async fn it_reads_the_same_in_three_versions(story: &Story) {
+    let read = async |version: &str| {
+        let path = format!(
+            "/apis/run.tanzu.vmware.com/{version}/namespaces/{}/tanzukubernetesclusters/life",
+            story.namespace
+        );
+        let request = http::Request::get(path).body(Vec::new()).unwrap();
+        story.client().request::<Value>(request).await.unwrap()
+    };
+    let one = read("v1alpha1").await;
+    assert_eq!(one["spec"]["topology"]["controlPlane"]["count"], 1);
+    assert_eq!(one["spec"]["topology"]["workers"]["class"], "best-effort-small");
+    assert_eq!(one["spec"]["distribution"]["version"], "v1.33");
+    assert_eq!(one["spec"]["settings"]["network"]["pods"]["cidrBlocks"], json!(["192.0.2.0/16"]));
+    assert!(one["status"]["clusterApiStatus"]["apiEndpoints"][0]["port"] == 6443, "{}", one["status"]);
+    for version in ["v1alpha2", "v1alpha3"] {
+        let two = read(version).await;
+        assert_eq!(two["spec"]["topology"]["nodePools"][0]["name"], "workers");
+        assert_eq!(two["spec"]["topology"]["nodePools"][0]["vmClass"], "best-effort-small");
+        assert_eq!(
+            two["spec"]["topology"]["controlPlane"]["tkr"]["reference"]["name"],
+            "v1.33.1---vmware.1-fips-vkr.2"
+        );
+        assert_eq!(two["status"]["phase"], "running");
+        assert_eq!(two["status"]["nodeStatus"], one["status"]["nodeStatus"]);
+    }
+}
+
+fn its_columns_are_those_of_the_field(story: &Story) {
+    let kinds = "tkc,cluster,machine,wcpcluster,wcpmachine,virtualmachine,virtualnetwork";
+    let tools = &story.world.tools;
+    let kubectl = std::process::Command::new(&tools.kubectl)
+        .arg("--kubeconfig")
+        .arg(&story.world.session.kubeconfig)
+        .args(["get", kinds, "-n", &story.namespace])
+        .output()
+        .unwrap();
+    let text = String::from_utf8(kubectl.stdout).unwrap();
+    says(&text, &["CONTROL PLANE", "WORKER", "TKR NAME", "PROVIDERID", "IPADDR", "POWER-STATE", "PHASE"]);
+    says(
+        &text,
+        &[
+            "wcpmachine.infrastructure.cluster.vmware.com/life-control-plane-",
+            "virtualnetwork.vmware.com/life-vnet",
+        ],
+    );
+    let clusterctl = std::process::Command::new(&tools.clusterctl)
+        .env("CLUSTERCTL_DISABLE_VERSIONCHECK", "true")
+        .env("HOME", story.folder())
+        .args(["describe", "cluster", "life", "-n", &story.namespace, "--kubeconfig"])
+        .arg(&story.world.session.kubeconfig)
+        .output()
+        .unwrap();
+    let text = String::from_utf8(clusterctl.stdout).unwrap();
+    says(
+        &text,
+        &[
+            "Cluster/life",
+            "WCPCluster/life",
+            "KubeadmControlPlane/life-control-plane",
+            "MachineDeployment/life-workers-",
+        ],
+    );
+}
+
+async fn its_nodes_are_real(story: &Story) {
+    let nodes: Api<Node> = Api::all(story.guest("life").await);
+    let nodes = nodes.list(&ListParams::default()).await.unwrap().items;
+    assert_eq!(nodes.len(), 2);
+    for node in nodes {
+        let info = node.status.as_ref().unwrap().node_info.as_ref().unwrap();
+        assert_eq!(info.kubelet_version, "v1.33.1+vmware.1-fips", "{}", node.name_any());
+        let spec = node.spec.as_ref().unwrap();
+        assert!(spec.provider_id.as_ref().unwrap().starts_with("vsphere://"));
+        assert_eq!(
+            node.labels().get("run.tanzu.vmware.com/kubernetesDistributionVersion").map(String::as_str),
+            Some("v1.33.1_vmware.1-fips-vkr.2")
+        );
+    }
+}
+
+async fn it_scales(story: &Story, count: usize) {
+    let cluster = story.get("TanzuKubernetesCluster", "life").await.unwrap();
+    let mut pools = cluster["spec"]["topology"]["nodePools"].clone();
+    pools[0]["replicas"] = json!(count);
+    let patch = json!({"spec": {"topology": {"nodePools": pools}}});
+    let api = story.api("TanzuKubernetesCluster");
+    api.patch("life", &PatchParams::default(), &Patch::Merge(&patch)).await.unwrap();
+    let guest = story.guest("life").await;
+    story
+        .until(&format!("{count} workers"), CLUSTER, || async {
+            let cluster = story.get("TanzuKubernetesCluster", "life").await.unwrap();
+            let nodes: Api<Node> = Api::all(guest.clone());
+            let nodes = nodes.list(&ListParams::default()).await.ok()?.items.len();
+            let settled =
+                cluster["status"]["phase"] == "running" && cluster["status"]["totalWorkerReplicas"] == count;
+            (settled && nodes == count + 1 && story.vms().await.len() == count + 1).then_some(())
+        })
+        .await;
+}
+
+async fn a_rebooted_node_comes_back(story: &Story) {
+    let vms = story.vms().await;
+    let worker = vms.iter().find(|vm| vm.name.contains("workers")).unwrap();
+    let door = story.world.door();
+    let boots = async || {
+        let vms = door.vms(None, Duration::ZERO).await.unwrap().vms;
+        vms.into_iter().find(|vm| vm.moid == worker.moid).unwrap().boot_count
+    };
+    let before = boots().await;
+    door.power(&worker.moid, PowerAction::Reset).await.unwrap();
+    story
+        .until("the worker has booted again", SOON, || async { (boots().await > before).then_some(()) })
+        .await;
+    let guest = story.guest("life").await;
+    story
+        .until("the rebooted node is Ready", SOON, || async {
+            let nodes: Api<Node> = Api::all(guest.clone());
+            let node = nodes.get_opt(&worker.name).await.ok()??;
+            let ready = node.status?.conditions?.into_iter().find(|condition| condition.type_ == "Ready")?;
+            (ready.status == "True").then_some(())
+        })
+        .await;
+    assert_eq!(story.vms().await.len(), vms.len());
+}
+
+async fn nothing_is_left_of_it(story: &Story) {
+    story.deleted("TanzuKubernetesCluster", "life", CLUSTER).await;
+    for kind in [
+        "Cluster",
+        "WCPCluster",
+        "KubeadmControlPlane",
+        "MachineDeployment",
+        "MachineSet",
+        "Machine",
+        "WCPMachine",
+        "WCPMachineTemplate",
+        "KubeadmConfig",
+        "KubeadmConfigTemplate",
+        "MachineHealthCheck",
+        "ProviderServiceAccount",
+        "VirtualMachine",
+        "VirtualMachineService",
+        "VirtualMachineSetResourcePolicy",
+        "VirtualNetwork",
+        "Service",
+        "Secret",
+    ] {
+        story
+            .until(&format!("no {kind} is left"), SOON, || async {
+                story.list(kind).await.is_empty().then_some(())
+            })
+            .await;
+    }
+    let inventory = story.world.door().inventory().await.unwrap();
+    let named = |name: &str| name == "life" || name.starts_with("life-");
+    assert!(!inventory.vms.iter().any(|vm| named(&vm.name)), "VMs are left");
+    assert!(!inventory.folders.iter().any(|folder| named(&folder.name)), "folders are left");
+    assert!(!inventory.pools.iter().any(|pool| named(&pool.name)), "pools are left");
+}

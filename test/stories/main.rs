@@ -1,0 +1,18 @@
+//! Stories on the real stack: what a user does, and what the user then sees.
+//!
+//! The first story to run starts the stack; the guard removes it when the test program ends.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+mod admission;
+mod command;
+mod crash;
+mod identity;
+mod life;
+mod missing;
+mod node_image;
+mod outage;
+mod pools;
+mod rest;
+mod vsphere_soap;
+mod world;

@@ -1,0 +1,110 @@
+//! What is missing is named in a condition and an event, and once it is there the VM comes up by itself.
+
+use kube::api::DeleteParams;
+use serde_json::{Value, json};
+
+use crate::world::{PlainVm, SOON, Story, story};
+
+#[test]
+fn a_vm_waits_for_its_class() {
+    story("no-class", |story| async move {
+        story.ready_for_vms("tailored").await;
+        let vm = PlainVm { class: "tailored".to_owned(), ..PlainVm::named("no-class-vm") };
+        let class = json!({
+            "apiVersion": "vmoperator.vmware.com/v1alpha1", "kind": "VirtualMachineClass",
+            "metadata": {"name": "tailored"}, "spec": {"hardware": {"cpus": 4, "memory": "3Gi"}},
+        });
+        waits_then_comes_up(&story, &vm, &["VirtualMachineClass", "tailored"], &[class]).await;
+        assert_eq!(story.vms_named("no-class-vm").await[0].num_cpus, 4);
+        gone(&story, "no-class-vm").await;
+        let classes = story.cluster_api("VirtualMachineClass");
+        classes.delete("tailored", &DeleteParams::default()).await.unwrap();
+    });
+}
+
+#[test]
+fn a_vm_waits_for_its_storage_class() {
+    story("no-storage", |story| async move {
+        story.ready_for_vms("best-effort-xsmall").await;
+        let vm = PlainVm { storage_class: Some("platinum".to_owned()), ..PlainVm::named("no-storage-vm") };
+        let storage = json!({
+            "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "platinum"},
+            "provisioner": "csi.vsphere.vmware.com",
+        });
+        let quota = json!({
+            "apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "storage", "namespace": story.namespace},
+            "spec": {"hard": {"platinum.storageclass.storage.k8s.io/requests.storage": "1Ti"}},
+        });
+        waits_then_comes_up(&story, &vm, &["platinum"], &[storage, quota]).await;
+        gone(&story, "no-storage-vm").await;
+    });
+}
+
+#[test]
+fn a_vm_waits_for_its_network() {
+    story("no-network", |story| async move {
+        story.ready_for_vms("best-effort-xsmall").await;
+        let mut object = PlainVm::named("no-network-vm").object(&story.namespace);
+        object["spec"]["networkInterfaces"] =
+            json!([{"networkName": "nowhere-vnet", "networkType": "nsx-t"}]);
+        story.made(&object).await;
+        story.complains("VirtualMachine", "no-network-vm", &["nowhere-vnet"]).await;
+        let network = json!({
+            "apiVersion": "vmware.com/v1alpha1", "kind": "VirtualNetwork",
+            "metadata": {"name": "nowhere-vnet", "namespace": story.namespace}, "spec": {},
+        });
+        story.made(&network).await;
+        story.powered_on("no-network-vm").await;
+        gone(&story, "no-network-vm").await;
+    });
+}
+
+#[test]
+fn a_vm_whose_image_is_missing_says_so_and_takes_another() {
+    story("no-image", |story| async move {
+        story.ready_for_vms("best-effort-xsmall").await;
+        let vm = PlainVm { image: "no-such-image".to_owned(), ..PlainVm::named("no-image-vm") };
+        story.made(&vm.object(&story.namespace)).await;
+        story.complains("VirtualMachine", "no-image-vm", &["no-such-image"]).await;
+        assert!(!story.event_reasons("VirtualMachine", "no-image-vm").await.is_empty());
+        gone(&story, "no-image-vm").await;
+    });
+}
+
+#[test]
+fn a_cluster_tells_at_the_top_what_is_missing_at_the_bottom() {
+    story("no-binding", |story| async move {
+        let manifest = r"
+apiVersion: run.tanzu.vmware.com/v1alpha3
+kind: TanzuKubernetesCluster
+metadata: {name: no-binding, namespace: NAMESPACE}
+spec:
+  topology:
+    controlPlane: {replicas: 1, vmClass: one-of-a-kind, storageClass: gold, tkr: {reference: {name: v1.34.2---vmware.1-vkr.1}}}
+    nodePools: []
+";
+        story.applied(manifest).await;
+        story.complains("TanzuKubernetesCluster", "no-binding", &["one-of-a-kind", "VirtualMachine"]).await;
+        let described =
+            layercake::describe::describe(&story.client(), &story.namespace, "no-binding").await.unwrap();
+        let blocking = described.blocking.unwrap();
+        assert!(blocking.message.contains("one-of-a-kind"), "{blocking:?}");
+        story.deleted("TanzuKubernetesCluster", "no-binding", crate::world::CLUSTER).await;
+    });
+}
+
+async fn waits_then_comes_up(story: &Story, vm: &PlainVm, words: &[&str], missing: &[Value]) {
+    story.made(&vm.object(&story.namespace)).await;
+    story.complains("VirtualMachine", &vm.name, words).await;
+    assert!(!story.event_reasons("VirtualMachine", &vm.name).await.is_empty(), "no event");
+    assert!(story.vms_named(&vm.name).await.is_empty());
+    for object in missing {
+        story.made(object).await;
+    }
+    story.powered_on(&vm.name).await;
+}
+
+async fn gone(story: &Story, name: &str) {
+    story.deleted("VirtualMachine", name, SOON).await;
+    assert!(story.vms_named(name).await.is_empty(), "the VM of {name} is left");
+}

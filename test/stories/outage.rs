@@ -1,0 +1,68 @@
+//! vCenter can't be reached, or does not let us in: every waiting VM says so, and comes up when it is put right.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+use serde_json::json;
+
+use crate::world::{PlainVm, SOON, Story, disruptive_story};
+
+const NAMESPACE: &str = "vmware-system-vmop";
+const PROVIDER: &str = "vsphere.provider.config.vmoperator.vmware.com";
+
+#[test]
+fn wrong_credentials_are_told_and_recovered_from() {
+    disruptive_story("locked-out", |story| async move {
+        story.ready_for_vms("best-effort-xsmall").await;
+        let secrets: Api<Secret> = Api::namespaced(story.client(), NAMESPACE);
+        let provider = provider(&story).await;
+        let name = &provider["VcCredsSecretName"];
+        let right = secrets.get(name).await.unwrap().data.unwrap()["password"].clone();
+        password(&secrets, name, &ByteString(b"wrong".to_vec())).await;
+        // A session that is open stays so: only a new login shows that the password is wrong.
+        story.world.door().expire_sessions().await.unwrap();
+        story.made(&PlainVm::named("locked-out-vm").object(&story.namespace)).await;
+        let said = story.complains("VirtualMachine", "locked-out-vm", &["ogin"]).await;
+        assert!(!said.contains("wrong"), "the password is told: {said}");
+        password(&secrets, name, &right).await;
+        story.powered_on("locked-out-vm").await;
+        story.deleted("VirtualMachine", "locked-out-vm", SOON).await;
+    });
+}
+
+#[test]
+fn an_unreachable_vcenter_is_told_and_recovered_from() {
+    disruptive_story("cut-off", |story| async move {
+        story.ready_for_vms("best-effort-xsmall").await;
+        let configs: Api<ConfigMap> = Api::namespaced(story.client(), NAMESPACE);
+        let port = provider(&story).await["VcPort"].clone();
+        let nobody = {
+            let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+            listener.local_addr().unwrap().port().to_string()
+        };
+        set_port(&configs, &nobody).await;
+        story.made(&PlainVm::named("cut-off-vm").object(&story.namespace)).await;
+        story.complains("VirtualMachine", "cut-off-vm", &[&nobody]).await;
+        set_port(&configs, &port).await;
+        story.powered_on("cut-off-vm").await;
+        story.deleted("VirtualMachine", "cut-off-vm", SOON).await;
+    });
+}
+
+async fn provider(story: &Story) -> BTreeMap<String, String> {
+    let configs: Api<ConfigMap> = Api::namespaced(story.client(), NAMESPACE);
+    configs.get(PROVIDER).await.unwrap().data.unwrap()
+}
+
+async fn password(secrets: &Api<Secret>, name: &str, value: &ByteString) {
+    let patch = json!({"data": {"password": value}});
+    secrets.patch(name, &PatchParams::default(), &Patch::Merge(&patch)).await.unwrap();
+}
+
+async fn set_port(configs: &Api<ConfigMap>, port: &str) {
+    let patch = json!({"data": {"VcPort": port}});
+    configs.patch(PROVIDER, &PatchParams::default(), &Patch::Merge(&patch)).await.unwrap();
+}
