@@ -162,7 +162,7 @@ func (s *Sim) dispatch(ctx *simulator.Context, k *call, body types.AnyType) (res
 		return notAuthenticated(k.this)
 	}
 	if !inner {
-		k.rule = s.rules.match(k.known(), func() []string { return s.namesOf(k.this, body) })
+		k.rule = s.rules.match([]string{k.known()}, func() []string { return s.namesOf(k.this, body) })
 	}
 	if k.rule != nil {
 		if res := s.suffer(ctx, k, body); res != nil {

@@ -334,9 +334,9 @@ func TestTheEndOfAWait(t *testing.T) {
 	s.eventually("the wait is gone", func() bool { return s.waits.Load() == 0 })
 }
 
-func (s *site) eventually(what string, true_ func() bool) {
+func (s *site) eventually(what string, right func() bool) {
 	s.t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !true_(); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(20 * time.Second); !right(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			s.t.Fatalf("waited in vain: %s", what)
 		}

@@ -132,12 +132,12 @@ func (rs *rules) snapshot() []rule {
 	return list
 }
 
-// match finds the rule for a call and counts its use. A count of 0 has no end.
-func (rs *rules) match(method string, names func() []string) *rule {
+// match finds the rule for a call, which may have several names, and counts its use. A count of 0 has no end.
+func (rs *rules) match(methods []string, names func() []string) *rule {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	for _, r := range rs.list {
-		if r.Method != "*" && r.Method != method || *r.Count > 0 && r.Hits >= *r.Count {
+		if r.Method != "*" && !slices.Contains(methods, r.Method) || *r.Count > 0 && r.Hits >= *r.Count {
 			continue
 		}
 		if r.Object != "" && !slices.Contains(names(), r.Object) {
@@ -260,8 +260,8 @@ func (r *rule) spoil(out *answer) {
 }
 
 // strike lets a REST call meet its rule. It tells whether the call is still to be carried out.
-func (s *Sim) strike(out *answer, r *http.Request) (verdict func(*answer), goOn bool) {
-	hit := s.rules.match(restName(r), func() []string { return []string{r.URL.Path} })
+func (s *Sim) strike(out *answer, r *http.Request, names []string) (verdict func(*answer), goOn bool) {
+	hit := s.rules.match(names, func() []string { return []string{r.URL.Path} })
 	if hit == nil {
 		return nil, true
 	}

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"encoding/json"
+	"fmt"
 	"io"
 	"net/url"
 	"strings"
@@ -69,5 +71,66 @@ func TestRESTNeedsASession(t *testing.T) {
 	}
 	if err := r.Login(s.ctx, url.UserPassword(testCredentials.Username, "wrong")); err == nil {
 		t.Fatal("logged in with a wrong password")
+	}
+}
+
+// The form that vCenter has had since 7.0, which the library lacks.
+func TestLibrariesInTheFormOfAPI(t *testing.T) {
+	s := newSite(t)
+	token := s.token()
+	get := func(method, path, body string, want int, into any) {
+		t.Helper()
+		status, _, text := s.raw(method, path, token, body)
+		if status != want {
+			t.Fatalf("%s %s: %d %s", method, path, status, text)
+		}
+		if into != nil {
+			must(t, json.Unmarshal([]byte(text), into))
+		}
+	}
+	var ids []string
+	var id string
+	var item, file map[string]any
+	get("POST", "/api/content/library?action=find", `{"name":"layercake"}`, 200, &ids)
+	get("POST", "/api/content/library?action=find", `{"name":"nope"}`, 200, &ids)
+	if len(ids) != 0 {
+		t.Errorf("found %v", ids)
+	}
+	get("GET", "/api/content/library/"+s.found.Libraries["layercake"], "", 200, &item)
+	get("GET", "/api/content/library/00000000-0000-0000-0000-000000000000", "", 404, &item)
+	if item["error_type"] != "NOT_FOUND" {
+		t.Errorf("%v", item)
+	}
+	get("GET", "/api/content/library/item?library_id="+s.found.Libraries["layercake"], "", 200, &ids)
+	get("GET", "/api/content/library/item/"+ids[0], "", 200, &item)
+	if item["name"] != "ob-1" {
+		t.Errorf("item %v", item)
+	}
+	get("POST", "/api/content/library/item/download-session", `{"library_item_id":"`+ids[0]+`"}`, 201, &id)
+	get("POST", "/api/content/library/item/download-session/"+id+"/file?action=prepare", `{"file_name":"ob-1.ovf"}`, 200, &file)
+	if file["status"] != "PREPARED" {
+		t.Errorf("file %v", file)
+	}
+	get("DELETE", "/api/content/library/item/download-session/"+id, "", 204, nil)
+
+	deploy := fmt.Sprintf(`{"deployment_spec":{"name":"golden","annotation":"note","accept_all_EULA":true,"storage_profile_id":"gold",
+		"network_mappings":{"nic0":%q},"additional_parameters":[{"type":"ExtraConfigParams","extra_configs":[{"key":"k","value":"v"}]}]},
+		"target":{"resource_pool_id":%q,"folder_id":%q}}`, s.found.Networks["workload"], s.found.ResourcePool, s.found.Folder)
+	var done struct {
+		Succeeded bool
+		Resource  struct{ ID string } `json:"resource_id"`
+		Error     map[string]any
+	}
+	get("POST", "/api/vcenter/ovf/library-item/"+ids[0]+"?action=deploy", deploy, 200, &done)
+	if !done.Succeeded {
+		t.Fatalf("%+v", done)
+	}
+	vm := s.props(s.login(true), ref{Type: "VirtualMachine", Value: done.Resource.ID})
+	if vm.Config.Annotation != "note" || extraConfig(vm)["k"] != "v" || vm.Network[0].Value != s.found.Networks["workload"] {
+		t.Errorf("deployed %+v", vm)
+	}
+	get("POST", "/api/vcenter/ovf/library-item/"+ids[0]+"?action=deploy", deploy, 200, &done)
+	if !strings.Contains(fmt.Sprint(done.Error), "already exists") {
+		t.Errorf("twice: %+v", done)
 	}
 }

@@ -14,12 +14,15 @@ import (
 	"log"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"syscall"
 )
 
 func main() {
 	log.SetFlags(0)
 	log.SetPrefix("vcsim: ")
+	// Small before fast: the simulator runs beside everything else that is under test.
+	debug.SetGCPercent(50)
 	if err := run(os.Args[1:], os.Stdin, os.Stdout); err != nil {
 		log.Fatal(err)
 	}

@@ -31,8 +31,10 @@ func (s *Sim) reconfigVM(ctx *simulator.Context, _ *call, body types.AnyType) so
 		defer release()
 		req.Spec.InstanceUuid = uuid
 	}
-	s.admission.Lock()
-	defer s.admission.Unlock()
+	if req.Spec.CpuAllocation != nil || req.Spec.MemoryAllocation != nil {
+		s.admission.Lock()
+		defer s.admission.Unlock()
+	}
 	if fault := s.admitMore(ctx, vm, &req.Spec); fault != nil {
 		return fail(fault)
 	}
@@ -143,4 +145,16 @@ func (s *Sim) createVM(ctx *simulator.Context, _ *call, body types.AnyType) soap
 		releaseUUID()
 	}()
 	return res
+}
+
+// importVApp refuses a name that the folder has already: an OVF deployment comes to this.
+func (s *Sim) importVApp(ctx *simulator.Context, _ *call, body types.AnyType) soap.HasFault {
+	req := body.(*types.ImportVApp)
+	if spec, ok := req.Spec.(*types.VirtualMachineImportSpec); ok && req.Folder != nil {
+		if holder, taken := s.childNamed(*req.Folder, spec.ConfigSpec.Name); taken {
+			fault := &types.DuplicateName{Name: spec.ConfigSpec.Name, Object: holder}
+			return faultBody(faultText(fault), fault)
+		}
+	}
+	return s.invoke(ctx, req.This, "ImportVApp", body)
 }

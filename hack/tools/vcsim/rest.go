@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
+	"io"
 	"net/http"
 	"regexp"
 	"strings"
@@ -22,84 +24,109 @@ type restSession struct {
 
 func (s *Sim) routeREST(mux *http.ServeMux) {
 	for _, path := range []string{"/api/session", "/rest/com/vmware/cis/session"} {
-		mux.HandleFunc(path, s.serveSession)
+		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
+			s.guarded(w, r, []string{restName(r)}, false, func(out *answer) { s.serveSession(out, r) })
+		})
 	}
 	mux.HandleFunc("/rest/", s.serveREST)
 	mux.HandleFunc("/api/", s.serveREST)
+	s.routeAPI(mux)
 }
 
-// serveSession logs in and out of the one session by which all of vCenter is reached.
-func (s *Sim) serveSession(w http.ResponseWriter, r *http.Request) {
-	s.counters.add(wireREST, restName(r))
-	old := strings.HasPrefix(r.URL.Path, "/rest")
-	switch {
-	case r.Method == http.MethodPost && r.URL.Query().Get("~action") == "":
-		user, password, ok := r.BasicAuth()
-		token := ""
-		if ok {
-			token = s.login(r, user, password)
-		}
-		if token == "" {
-			unauthenticated(w, old)
-			return
-		}
-		if old && !strings.EqualFold(r.Header.Get("vmware-use-header-authn"), "true") {
-			http.SetCookie(w, &http.Cookie{Name: tokenHeader, Value: token, Path: "/rest"})
-		}
-		if old {
-			writeJSON(w, http.StatusOK, map[string]any{"value": token})
-			return
-		}
-		w.Header().Set(tokenHeader, token)
-		writeJSON(w, http.StatusCreated, token)
-	case r.Method == http.MethodDelete:
-		token := tokenOf(r)
-		if !s.alive(r, token) {
-			unauthenticated(w, old)
-			return
-		}
-		s.perform(&call{wire: wireInner, token: token, request: r}, sessionManager, "Logout", &types.Logout{This: sessionManager})
-		w.WriteHeader(http.StatusNoContent)
-	default:
-		if !s.alive(r, tokenOf(r)) {
-			unauthenticated(w, old)
-			return
-		}
-		info := map[string]any{"user": s.options.Credentials.Username}
-		if old {
-			writeJSON(w, http.StatusOK, map[string]any{"value": info})
-			return
-		}
-		writeJSON(w, http.StatusOK, info)
-	}
-}
-
-// serveREST forwards to the library's vAPI handlers, under the shared session, what a live session asks for.
-func (s *Sim) serveREST(w http.ResponseWriter, r *http.Request) {
-	inner := tokenOf(r) != "" && tokenOf(r) == s.shared.current()
-	if !inner {
-		s.counters.add(wireREST, restName(r))
-		if !s.alive(r, tokenOf(r)) {
-			unauthenticated(w, strings.HasPrefix(r.URL.Path, "/rest"))
-			return
-		}
-	}
+// guarded counts a REST call and lets it meet its misfortune before it is served. It is known by the first name, and
+// a rule may mean it by any.
+func (s *Sim) guarded(w http.ResponseWriter, r *http.Request, names []string, session bool, serve func(*answer)) {
+	s.counters.add(wireREST, names[0])
 	out := newAnswer()
-	var verdict func(*answer)
-	goOn := true
-	if !inner {
-		verdict, goOn = s.strike(out, r)
-	}
-	if goOn {
-		r = r.Clone(r.Context())
-		r.Header.Set(tokenHeader, s.sharedSession())
-		r.Header.Del("Cookie")
-		s.vapi.ServeHTTP(out, r)
+	verdict, goOn := s.strike(out, r, names)
+	switch {
+	case !goOn:
+	case session && !s.alive(r, tokenOf(r)):
+		unauthenticated(out, strings.HasPrefix(r.URL.Path, "/rest"))
+	default:
+		serve(out)
 	}
 	if verdict != nil {
 		verdict(out)
 	}
 	out.send(w)
+}
+
+// serveSession logs in and out of the one session by which all of vCenter is reached.
+func (s *Sim) serveSession(out *answer, r *http.Request) {
+	old := strings.HasPrefix(r.URL.Path, "/rest")
+	switch {
+	case r.Method == http.MethodPost && r.URL.Query().Get("~action") == "":
+		s.openSession(out, r, old)
+	case !s.alive(r, tokenOf(r)):
+		unauthenticated(out, old)
+	case r.Method == http.MethodDelete:
+		k := &call{wire: wireInner, token: tokenOf(r), request: r}
+		s.perform(k, sessionManager, "Logout", &types.Logout{This: sessionManager})
+		out.status = http.StatusNoContent
+	default:
+		writeREST(out, http.StatusOK, old, map[string]any{"user": s.options.Credentials.Username})
+	}
+}
+
+func (s *Sim) openSession(out *answer, r *http.Request, old bool) {
+	token := ""
+	if user, password, ok := r.BasicAuth(); ok {
+		token = s.login(r, user, password)
+	}
+	if token == "" {
+		unauthenticated(out, old)
+		return
+	}
+	if old && !strings.EqualFold(r.Header.Get("vmware-use-header-authn"), "true") {
+		http.SetCookie(out, &http.Cookie{Name: tokenHeader, Value: token, Path: "/rest"})
+	}
+	status := http.StatusOK
+	if !old {
+		status = http.StatusCreated
+		out.Header().Set(tokenHeader, token)
+	}
+	writeREST(out, status, old, token)
+}
+
+// writeREST writes a value as the old form or the new one has it.
+func writeREST(w http.ResponseWriter, status int, old bool, value any) {
+	if old {
+		value = map[string]any{"value": value}
+	}
+	writeJSON(w, status, value)
+}
+
+// serveREST serves what the library's vAPI handlers have, in their own form.
+func (s *Sim) serveREST(w http.ResponseWriter, r *http.Request) {
+	if token := tokenOf(r); token != "" && token == s.shared.current() {
+		out := newAnswer()
+		s.forward(out, r)
+		out.send(w)
+		return
+	}
+	s.guarded(w, r, []string{restName(r)}, true, func(out *answer) { s.forward(out, r) })
+}
+
+// forward has the library serve the request, under the shared session.
+func (s *Sim) forward(out *answer, r *http.Request) {
+	r = r.Clone(r.Context())
+	r.Header.Set(tokenHeader, s.sharedSession())
+	r.Header.Del("Cookie")
+	var body []byte
+	deploys := strings.HasPrefix(r.URL.Path, "/rest/com/vmware/vcenter/ovf/library-item/id:") && r.URL.Query().Get("~action") == "deploy"
+	if deploys {
+		body, _ = io.ReadAll(r.Body)
+		r.Body = io.NopCloser(bytes.NewReader(body))
+	}
+	s.vapi.ServeHTTP(out, r)
+	if deploys {
+		s.complete(body, out)
+	}
+	lists := r.Method == http.MethodGet || r.URL.Query().Get("~action") == "find"
+	if lists && strings.TrimSpace(out.body.String()) == `{"value":null}` {
+		out.replace(out.status, "application/json", `{"value":[]}`)
+	}
 }
 
 var sessionManager = types.ManagedObjectReference{Type: "SessionManager", Value: "SessionManager"}

@@ -167,6 +167,7 @@ func (s *Sim) endpoints(certificate tls.Certificate) {
 		"CreateVM_Task":       s.createVM,
 		"Destroy_Task":        s.destroy,
 		"FindByUuid":          s.findByUUID,
+		"ImportVApp":          s.importVApp,
 		"MoveIntoFolder_Task": s.moveIntoFolder,
 		"PowerOffVM_Task":     s.powerOff,
 		"PowerOnVM_Task":      s.powerOn,

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"sync"
 
@@ -21,6 +22,7 @@ type containerView struct {
 
 	mu         sync.Mutex
 	members    map[ref]bool
+	sorted     []ref // the members, until they change
 	generation int
 }
 
@@ -73,27 +75,26 @@ func (v *containerView) DestroyView(ctx *simulator.Context, req *types.DestroyVi
 	return &methods.DestroyViewBody{Res: &types.DestroyViewResponse{}}
 }
 
-// current gives the members, and a number that differs when they do.
+// current gives the members, not to be written to, and a number that differs when they do.
 func (v *containerView) current() ([]ref, int) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	before := v.generation
 	for r, gone := range v.feed.take() {
-		inside := !gone && v.includes(r)
-		if inside != v.members[r] {
+		switch inside := !gone && v.includes(r); {
+		case inside == v.members[r]:
+		case inside:
+			v.members[r] = true
+			v.generation++
+		default:
+			delete(v.members, r)
 			v.generation++
 		}
-		if inside {
-			v.members[r] = true
-		} else {
-			delete(v.members, r)
-		}
 	}
-	members := make([]ref, 0, len(v.members))
-	for r := range v.members {
-		members = append(members, r)
+	if v.generation != before {
+		v.sorted = slices.SortedFunc(maps.Keys(v.members), compareRefs)
 	}
-	slices.SortFunc(members, compareRefs)
-	return members, v.generation
+	return v.sorted, v.generation
 }
 
 // compareRefs orders vm-9 before vm-10, so that answers come in the order in which objects were made.

@@ -36,22 +36,20 @@ func (s *Sim) serveHello(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
-	s.counters.add(wireREST, restName(r))
-	var request struct {
-		Releases []string `json:"api_releases"`
-	}
-	if err := json.NewDecoder(r.Body).Decode(&request); err != nil {
-		writeJSON(w, http.StatusBadRequest, map[string]any{"error_type": "INVALID_ARGUMENT", "messages": []any{}})
-		return
-	}
-	agreed := ""
-	for _, release := range request.Releases {
-		if slices.Contains(s.served(), release) {
-			agreed = release
-			break
+	s.guarded(w, r, []string{restName(r)}, false, func(out *answer) {
+		var request struct {
+			Releases []string `json:"api_releases"`
 		}
-	}
-	writeJSON(w, http.StatusOK, map[string]string{"api_release": agreed})
+		if err := json.NewDecoder(r.Body).Decode(&request); err != nil {
+			apiError(out, http.StatusBadRequest, "INVALID_ARGUMENT", err.Error())
+			return
+		}
+		agreed := ""
+		if i := slices.IndexFunc(request.Releases, func(r string) bool { return slices.Contains(s.served(), r) }); i >= 0 {
+			agreed = request.Releases[i]
+		}
+		writeJSON(out, http.StatusOK, map[string]string{"api_release": agreed})
+	})
 }
 
 // serveMethod calls a method: the body is its parameters.
@@ -183,7 +181,11 @@ func encodeAnswer(out *answer, res soap.HasFault, pick func(any) any) {
 		return
 	}
 	if f := res.Fault(); f != nil {
-		encodeFault(out, f.String, f.Detail.Fault)
+		message := f.String
+		if detail, ok := f.Detail.Fault.(types.BaseMethodFault); ok && message == "" {
+			message = faultText(detail)
+		}
+		encodeFault(out, message, f.Detail.Fault)
 		return
 	}
 	field := reflect.ValueOf(res).Elem().FieldByName("Res").Elem().FieldByName("Returnval")
@@ -236,7 +238,12 @@ func encodeValue(value any) ([]byte, error) {
 	if err := types.NewJSONEncoder(&out).Encode(v.Interface()); err != nil {
 		return nil, err
 	}
-	return bytes.TrimSpace(out.Bytes()), nil
+	data := bytes.TrimSpace(out.Bytes())
+	// vCenter leaves out what is unset. No text can be mistaken for it: its quotes would be escaped.
+	for _, unset := range []string{`,"val":null`, `,"fault":null`} {
+		data = bytes.ReplaceAll(data, []byte(unset), nil)
+	}
+	return data, nil
 }
 
 // encodeFault writes the fault as the body, with its text as one more member.

@@ -1,0 +1,201 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/url"
+	"path"
+	"strings"
+
+	"github.com/vmware/govmomi/vim25/types"
+)
+
+// The library has the content libraries only in the form of /rest. vCenter's own form since 7.0 is /api: bare JSON, ids
+// in the path, maps as objects. These routes are a translation of the one into the other.
+
+// form is one route of /api and how it is said in /rest.
+type form struct {
+	pattern string
+	path    string // {…} are members of the pattern
+	query   string
+	wrap    string // the member of the body in which /rest wants the parameters
+	status  int
+	edit    func(map[string]any)
+}
+
+const content = "/rest/com/vmware/content/library"
+
+var forms = []form{
+	{pattern: "GET /api/content/library", path: content},
+	{pattern: "POST /api/content/library?action=find", path: content, query: "~action=find", wrap: "spec"},
+	{pattern: "GET /api/content/library/{id}", path: content + "/id:{id}"},
+	{pattern: "GET /api/content/library/item", path: content + "/item", query: "library_id"},
+	{pattern: "POST /api/content/library/item?action=find", path: content + "/item", query: "~action=find", wrap: "spec"},
+	{pattern: "GET /api/content/library/item/{id}", path: content + "/item/id:{id}"},
+	{pattern: "POST /api/content/library/item/download-session", path: content + "/item/download-session", wrap: "create_spec", status: http.StatusCreated},
+	{pattern: "GET /api/content/library/item/download-session/{id}", path: content + "/item/download-session/id:{id}"},
+	{pattern: "DELETE /api/content/library/item/download-session/{id}", path: content + "/item/download-session/id:{id}"},
+	{pattern: "GET /api/content/library/item/download-session/{id}/file", path: content + "/item/downloadsession/file", query: "download_session_id={id}"},
+	{pattern: "POST /api/content/library/item/download-session/{id}/file?action=prepare", path: content + "/item/downloadsession/file/id:{id}", query: "~action=prepare"},
+	{pattern: "POST /api/vcenter/ovf/library-item/{id}?action=deploy", path: "/rest/com/vmware/vcenter/ovf/library-item/id:{id}", query: "~action=deploy", edit: listMappings},
+	{pattern: "POST /api/vcenter/ovf/library-item/{id}?action=filter", path: "/rest/com/vmware/vcenter/ovf/library-item/id:{id}", query: "~action=filter"},
+}
+
+// routeAPI registers the routes; those that differ by action only share a handler.
+func (s *Sim) routeAPI(mux *http.ServeMux) {
+	byPath := map[string]map[string]form{}
+	for _, f := range forms {
+		pattern, action, _ := strings.Cut(f.pattern, "?action=")
+		if byPath[pattern] == nil {
+			byPath[pattern] = map[string]form{}
+		}
+		byPath[pattern][action] = f
+	}
+	for pattern, byAction := range byPath {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			f, ok := byAction[r.URL.Query().Get("action")]
+			if !ok {
+				s.serveREST(w, r)
+				return
+			}
+			s.serveForm(w, r, f)
+		})
+	}
+}
+
+func (s *Sim) serveForm(w http.ResponseWriter, r *http.Request, f form) {
+	old, err := f.translate(r)
+	if err != nil {
+		apiError(w, http.StatusBadRequest, "INVALID_ARGUMENT", err.Error())
+		return
+	}
+	s.guarded(w, r, []string{restName(r), restName(old)}, true, func(out *answer) {
+		s.forward(out, old)
+		f.unwrap(out)
+	})
+}
+
+// translate says the request in the form of /rest.
+func (f form) translate(r *http.Request) (*http.Request, error) {
+	fill := func(text string) string { return strings.ReplaceAll(text, "{id}", r.PathValue("id")) }
+	old := r.Clone(r.Context())
+	old.URL = &url.URL{Path: fill(f.path), RawQuery: fill(f.query)}
+	if f.query == "library_id" {
+		old.URL.RawQuery = url.Values{f.query: r.URL.Query()[f.query]}.Encode()
+	}
+	if r.Method != http.MethodPost {
+		return old, nil
+	}
+	var body map[string]any
+	if err := json.NewDecoder(r.Body).Decode(&body); err != nil && err != io.EOF {
+		return nil, err
+	}
+	if f.edit != nil {
+		f.edit(body)
+	}
+	if f.wrap != "" {
+		body = map[string]any{f.wrap: body}
+	}
+	data, err := json.Marshal(body)
+	old.Body = io.NopCloser(bytes.NewReader(data))
+	return old, err
+}
+
+// listMappings turns the map of networks into the list of pairs that /rest has.
+func listMappings(body map[string]any) {
+	spec, _ := body["deployment_spec"].(map[string]any)
+	mappings, ok := spec["network_mappings"].(map[string]any)
+	if !ok {
+		return
+	}
+	list := []any{}
+	for key, value := range mappings {
+		list = append(list, map[string]any{"key": key, "value": value})
+	}
+	spec["network_mappings"] = list
+}
+
+// unwrap turns an answer of /rest into one of /api.
+func (f form) unwrap(out *answer) {
+	if out.status >= http.StatusBadRequest {
+		kinds := map[int]string{http.StatusNotFound: "NOT_FOUND", http.StatusBadRequest: "INVALID_ARGUMENT"}
+		kind, ok := kinds[out.status]
+		if !ok {
+			kind = "INTERNAL_SERVER_ERROR"
+		}
+		var old struct{ Type string }
+		if json.Unmarshal(out.body.Bytes(), &old) == nil && old.Type != "" {
+			kind = strings.ToUpper(path.Ext(old.Type)[1:])
+		}
+		status, text := out.status, out.body.String()
+		*out = *newAnswer()
+		apiError(out, status, kind, text)
+		return
+	}
+	var old struct{ Value json.RawMessage }
+	_ = json.Unmarshal(out.body.Bytes(), &old)
+	if len(old.Value) == 0 {
+		*out = *newAnswer()
+		out.status = http.StatusNoContent
+		return
+	}
+	out.body.Reset()
+	_, _ = out.Write(old.Value)
+	if f.status != 0 {
+		out.status = f.status
+	}
+}
+
+func apiError(w http.ResponseWriter, status int, kind, text string) {
+	messages := []any{}
+	if text = strings.TrimSpace(text); text != "" {
+		messages = append(messages, map[string]any{"id": "vcsim." + strings.ToLower(kind), "default_message": text, "args": []any{}})
+	}
+	writeJSON(w, status, map[string]any{"error_type": kind, "messages": messages})
+}
+
+// deployment is the part of an OVF deployment that the library drops without a word.
+type deployment struct {
+	Spec struct {
+		Annotation string `json:"annotation"`
+		Profile    string `json:"storage_profile_id"`
+		Additional []struct {
+			Type    string `json:"type"`
+			Options []struct {
+				Key   string `json:"key"`
+				Value string `json:"value"`
+			} `json:"extra_configs"`
+		} `json:"additional_parameters"`
+	} `json:"deployment_spec"`
+}
+
+// complete does to a deployed VM what the library has left out.
+func (s *Sim) complete(request []byte, out *answer) {
+	var wanted deployment
+	var done struct {
+		Value struct {
+			Succeeded bool `json:"succeeded"`
+			Resource  struct {
+				ID string `json:"id"`
+			} `json:"resource_id"`
+		}
+	}
+	if json.Unmarshal(request, &wanted) != nil || json.Unmarshal(out.body.Bytes(), &done) != nil || !done.Value.Succeeded {
+		return
+	}
+	vm := ref{Type: "VirtualMachine", Value: done.Value.Resource.ID}
+	spec := types.VirtualMachineConfigSpec{Annotation: wanted.Spec.Annotation}
+	for _, p := range wanted.Spec.Additional {
+		for _, o := range p.Options {
+			spec.ExtraConfig = append(spec.ExtraConfig, &types.OptionValue{Key: o.Key, Value: o.Value})
+		}
+	}
+	if wanted.Spec.Profile != "" {
+		s.machines.setProfiles(vm, []string{wanted.Spec.Profile})
+	}
+	if spec.Annotation != "" || len(spec.ExtraConfig) != 0 {
+		_, _ = s.follow(s.reconfigVM(fresh(s.svc), nil, &types.ReconfigVM_Task{This: vm, Spec: spec}))
+	}
+}
