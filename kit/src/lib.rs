@@ -6,7 +6,7 @@
 //! - nobody acts on a cache that is older than his own last write ([`writes`]);
 //! - what is already so is not written again ([`apply`]);
 //! - an object that fails is retried alone, ever more rarely ([`retry`], [`controller`]);
-//! - one replica acts; it goes when it can't prove that it is the one ([`lease`], [`run`]).
+//! - one replica acts; it goes when it can't prove that it is the one ([`lease`], [`mod@run`]).
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 pub mod apply;

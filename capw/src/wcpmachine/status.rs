@@ -102,8 +102,7 @@ fn verdict(
     old: &WCPMachineStatus,
 ) -> Verdict {
     if machine.meta().deletion_timestamp.is_some() && !matches!(outcome, Ok(Done::Nothing)) {
-        let message = outcome.as_ref().err().map(ToString::to_string).unwrap_or_default();
-        return Verdict::not_yet(vm_status::DELETING, words::DELETING, message);
+        return deleting(vm, outcome);
     }
     let pending = if vm.is_some() { vm_status::CREATED } else { vm_status::PENDING };
     match outcome {
@@ -119,6 +118,19 @@ fn verdict(
         // Nobody acts: it is as it was.
         Ok(Done::Nothing | Done::Gone) | Err(Error::Behind(_)) => as_it_was(old),
     }
+}
+
+/// What the end waits for; why, if the virtual machine can't be destroyed.
+fn deleting(vm: Option<&VirtualMachine>, outcome: &Result<Done, Error>) -> Verdict {
+    let seen =
+        vm.and_then(|vm| vm.status.as_ref()).map(|seen| seen.conditions.as_slice()).unwrap_or_default();
+    let failed = conditions::find(seen, conditions::READY)
+        .filter(|ready| ready.reason.as_deref() == Some(vmop::DELETION_FAILED));
+    if let (Some(cause), Some(vm)) = (failed, vm) {
+        return told_by(vm_status::DELETING, cause, &named(vm));
+    }
+    let message = outcome.as_ref().err().map(ToString::to_string).unwrap_or_default();
+    Verdict::not_yet(vm_status::DELETING, words::DELETING, message)
 }
 
 fn as_it_was(old: &WCPMachineStatus) -> Verdict {
@@ -171,26 +183,45 @@ fn of_vm(vm: &VirtualMachine) -> Verdict {
         (true, false) => vm_status::CREATED,
         (true, true) => vm_status::POWERED_ON,
     };
-    if let Some(cause) = blocking {
-        let grave = !made && cause.severity.as_deref() == Some(conditions::ERROR);
-        return told_by(if grave { vm_status::ERROR } else { stage }, cause, &name);
-    }
-    let (reason, message) = match (made, on, seen.vm_ip.is_some()) {
-        (false, ..) => (words::PROVISIONING, format!("{name} is being made")),
-        (_, false, _) => (reasons::POWERING_ON, format!("{name} is not on")),
-        (.., false) => (reasons::WAITING_FOR_NETWORK_ADDRESS, format!("{name} has no address yet")),
-        _ => (reasons::WAITING_FOR_BIOS_UUID, format!("{name} has no BIOS UUID yet")),
+    let (reason, next) = match (made, on, seen.vm_ip.is_some()) {
+        (false, ..) => (words::PROVISIONING, "is being made"),
+        (_, false, _) => (reasons::POWERING_ON, "is not on"),
+        (.., false) => (reasons::WAITING_FOR_NETWORK_ADDRESS, "has no address yet"),
+        _ => (reasons::WAITING_FOR_BIOS_UUID, "has no BIOS UUID yet"),
     };
-    Verdict::not_yet(stage, reason, message)
+    match blocking {
+        Some(cause) if !made && severity(cause) == conditions::ERROR => {
+            told_by(vm_status::ERROR, cause, &name)
+        }
+        Some(cause) if is_obstacle(cause, made) => told_by(stage, cause, &name),
+        // On its way: Cluster API's word for the stage, and what the layer below says of it.
+        Some(cause) => Verdict { reason: reason.to_owned(), ..told_by(stage, cause, &name) },
+        None => Verdict::not_yet(stage, reason, format!("{name} {next}")),
+    }
 }
 
-/// The first condition that says why there is no running virtual machine. What the guest does comes later.
+/// Whether the cause is more than the next step on the way: an obstacle, or something the machine needs first.
+fn is_obstacle(cause: &conditions::Condition, made: bool) -> bool {
+    severity(cause) != conditions::INFO || (!made && cause.type_ != vmop::VIRTUAL_MACHINE_CREATED)
+}
+
+fn severity(cause: &conditions::Condition) -> &str {
+    cause.severity.as_deref().unwrap_or(conditions::WARNING)
+}
+
+/// The gravest condition that says why there is no running virtual machine, of those the first. What the guest does
+/// comes later.
 fn blocking(seen: &VirtualMachineStatus) -> Option<&conditions::Condition> {
     let of_the_guest = [vmop::GUEST_CUSTOMIZATION, vmop::VIRTUAL_MACHINE_TOOLS, conditions::READY];
     let blocks = |condition: &&conditions::Condition| {
         condition.status == conditions::FALSE && !of_the_guest.contains(&condition.type_.as_str())
     };
-    seen.conditions.iter().find(blocks)
+    let gravity = |condition: &&conditions::Condition| match severity(condition) {
+        conditions::ERROR => 0,
+        conditions::WARNING => 1,
+        _ => 2,
+    };
+    seen.conditions.iter().filter(blocks).min_by_key(gravity)
 }
 
 /// The cause in its own words, with the object it is about.

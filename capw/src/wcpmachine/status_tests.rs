@@ -99,6 +99,39 @@ fn what_blocks_the_virtual_machine_is_told_in_its_own_words() {
 }
 
 #[test]
+fn a_step_on_the_way_keeps_its_word_and_takes_the_message_from_below() {
+    let name = "VirtualMachine ben-test/node: because";
+    let cloning = vm(|s| blocked(s, vmop::VIRTUAL_MACHINE_CREATED, "Info", "Cloning"));
+    assert_eq!(reason(&of(&Ok(Done::Asked(cloning)))), ("pending", "Provisioning", name));
+    let silent = vm(|s| {
+        running(s);
+        s.vm_ip = None;
+        blocked(s, "VirtualMachineAddressKnown", "Info", "WaitingForAddress");
+    });
+    assert_eq!(reason(&of(&Ok(Done::Asked(silent)))), ("poweredon", "WaitingForNetworkAddress", name));
+    let stuck = vm(|s| {
+        s.phase = Some(vm_phase::CREATED.into());
+        blocked(s, "VirtualMachineAddressKnown", "Info", "WaitingForAddress");
+        blocked(s, "VirtualMachinePowerStateSynced", "Error", "InsufficientResources");
+    });
+    assert_eq!(reason(&of(&Ok(Done::Asked(stuck)))), ("created", "InsufficientResources", name));
+}
+
+#[test]
+fn a_machine_on_its_way_out_says_what_holds_it() {
+    let mut machine = wcp_machine();
+    machine.metadata.deletion_timestamp =
+        Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(Timestamp::UNIX_EPOCH));
+    let mut facts = facts(true);
+    let waits = || Err(Error::Waiting(Waiting::VirtualMachineGone("VirtualMachine ben-test/node".into())));
+    let gone = status(&machine, &facts, &waits(), at(0));
+    assert_eq!(reason(&gone), ("deleting", "Deleting", "VirtualMachine ben-test/node is being deleted"));
+    facts.vm = Some(vm(|s| blocked(s, conditions::READY, "Error", vmop::DELETION_FAILED)));
+    let held = status(&machine, &facts, &waits(), at(0));
+    assert_eq!(reason(&held), ("deleting", "DeletionFailed", "VirtualMachine ben-test/node: because"));
+}
+
+#[test]
 fn what_does_not_keep_it_from_running_does_not_block() {
     let status = of(&Ok(Done::Asked(vm(|s| {
         running(s);
