@@ -264,7 +264,9 @@ async fn relay(site: &Site, caches: &Caches, vms: &Waker<VirtualMachine>) {
                 Happened::Vm { was, now, .. } => {
                     let sides = [was, now].into_iter().flatten();
                     let owner = sides.filter_map(|vm| mark::owner(&vm, &site.settings.stack)).last();
-                    owner.into_iter().for_each(|owner| vms.wake(owner));
+                    if let Some(owner) = owner {
+                        vms.wake(owner);
+                    }
                 }
                 Happened::Complete => wake_all(&caches.machines, vms),
                 Happened::Incomplete => tracing::warn!("the inventory of vCenter is being read anew"),

@@ -106,7 +106,10 @@ impl Images {
         for id in ids {
             match self.item(site, &id).await {
                 Ok(name) => offered.extend(name),
-                Err(error) => failed = Some(error),
+                Err(error) => {
+                    site.set_library_trouble(Some(format!("the content library's item {id}: {error}")));
+                    failed = Some(error);
+                }
             }
         }
         if let Some(error) = failed {

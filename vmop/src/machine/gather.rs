@@ -62,7 +62,7 @@ async fn found(
     {
         let problem = site.problem(&error);
         return Ok(if error.is_not_found() {
-            Found::Nowhere(Unmet::in_vcenter(PLACEMENT_NOT_READY, problem.0))
+            Found::Nowhere(Unmet::in_vcenter(PLACEMENT_NOT_READY, problem.to_string()))
         } else {
             Found::Unknown(problem)
         });
@@ -150,11 +150,17 @@ async fn nothing(
         Err(error) => return Ok(Found::Unknown(site.problem(&error))),
     };
     if needs.first_unmet().is_none()
+        && !controlled(vm)
         && let Some(found) = holder(identity, mark, site).await
     {
         return Ok(found);
     }
     Ok(Found::Nothing(Box::new(Nothing { needs, datastore })))
+}
+
+/// Whether a program made the object: then its UUIDs were drawn, and nobody else can have them.
+fn controlled(vm: &VirtualMachine) -> bool {
+    vm.owner_references().iter().any(|owner| owner.controller == Some(true))
 }
 
 /// The machine that has our BIOS UUID anywhere in vCenter, if there is one.
@@ -247,7 +253,7 @@ async fn needs(
     let (storage, datastore) = match site.datastore().await {
         Ok(datastore) => (storage(vm, site, ctx), datastore),
         Err(error) if error.is_not_found() => {
-            (Err(Unmet::in_vcenter(reason::STORAGE_NOT_READY, site.problem(&error).0)), None)
+            (Err(Unmet::in_vcenter(reason::STORAGE_NOT_READY, site.problem(&error).to_string())), None)
         }
         Err(error) => return Err(error),
     };
@@ -318,7 +324,10 @@ async fn cards(vm: &VirtualMachine, site: &Site, ctx: &Context) -> Result<Need<V
         match site.network(name).await {
             Ok(network) => cards.push(Card { kind, backing: network.backing }),
             Err(error) if error.is_not_found() => {
-                return Ok(Err(Unmet::in_vcenter(reason::NETWORK_NOT_READY, site.problem(&error).0)));
+                return Ok(Err(Unmet::in_vcenter(
+                    reason::NETWORK_NOT_READY,
+                    site.problem(&error).to_string(),
+                )));
             }
             Err(error) => return Err(error),
         }
@@ -351,13 +360,11 @@ async fn bootstrap(vm: &VirtualMachine, ctx: &Context) -> Result<Need<Bootstrap>
         }
     };
     let source = format!("{kind:?} {namespace}/{name}");
-    let (seen, need) = match read {
-        Some((version, data)) => (version, needs::bootstrap(&source, data)),
-        None => {
-            let message =
-                format!("{source} (spec.vmMetadata) does not exist. Create it with the guest's data");
-            (None, Err(Unmet::wrong(reason::BOOTSTRAP_NOT_READY, message)))
-        }
+    let (seen, need) = if let Some((version, data)) = read {
+        (version, needs::bootstrap(&source, data))
+    } else {
+        let message = format!("{source} (spec.vmMetadata) does not exist. Create it with the guest's data");
+        (None, Err(Unmet::wrong(reason::BOOTSTRAP_NOT_READY, message)))
     };
     let vm_ref = ObjectRef::from_obj(vm);
     match need {

@@ -103,9 +103,13 @@ impl Error {
         }
     }
 
-    /// Whether it is worth a word in the status: what the API server refuses is only tried again.
+    /// Whether it is worth a word in the status: what is only tried again, or over in a moment, is not.
     fn concerns_status(&self) -> bool {
-        !matches!(self, Self::Behind(_) | Self::Api(_))
+        match self {
+            Self::Behind(_) | Self::Api(_) => false,
+            Self::Blocked(Blocked::Provider(problem)) => !problem.is_passing(),
+            Self::Blocked(_) | Self::Vcenter(_) | Self::Unsettled(_) => true,
+        }
     }
 }
 

@@ -147,7 +147,10 @@ fn conditions(
         (None, Some(Found::Nothing(nothing))) => missing(&nothing.needs, outcome),
         _ => stopped(vm, old, facts, outcome),
     };
-    let last = conditions::find(&old.conditions, conditions::READY).filter(|_| machine.is_none());
+    // A machine out of sight is as it was, and so is one whose probe has not answered since our start.
+    let unasked = probe == Some(&Verdict::Unknown);
+    let last = conditions::find(&old.conditions, conditions::READY)
+        .filter(|last| machine.is_none() || (unasked && probed(last)));
     let ready = ready(&all, machine, last, outcome, probe);
     all.insert(0, ready);
     all
@@ -288,6 +291,11 @@ fn unseen(vm: &VirtualMachine, old: &VirtualMachineStatus, error: &Error) -> Vec
     .collect()
 }
 
+/// Whether `Ready` was what the probe said: everything before it was as it should be.
+fn probed(last: &Condition) -> bool {
+    last.status == conditions::TRUE || last.reason.as_deref() == Some(known::NOT_READY)
+}
+
 /// Whether the machine was there when the status was last written.
 fn made(old: &VirtualMachineStatus) -> bool {
     conditions::holds(&old.conditions, known::VIRTUAL_MACHINE_CREATED)
@@ -296,6 +304,7 @@ fn made(old: &VirtualMachineStatus) -> bool {
 fn stopped_by(error: &Error) -> Condition {
     let severity = match error {
         Error::Blocked(Blocked::Unmet(unmet)) if unmet.underway => INFO,
+        Error::Unsettled(_) => INFO,
         Error::Vcenter(error) if error.retryable() => WARNING,
         _ => ERROR,
     };
@@ -327,14 +336,12 @@ fn ready(
     if let (Some(_), Outcome::Stopped(error)) = (machine, outcome) {
         return Condition::is_false(conditions::READY, WARNING, error.reason(), error.advised());
     }
-    if let Some(last) = last {
-        return last.clone();
-    }
-    let off = machine.is_none_or(|machine| machine.power_state != Some(PowerState::On));
+    let off = machine.is_some_and(|machine| machine.power_state != Some(PowerState::On));
     match probe {
         _ if off => {
             Condition::is_false(conditions::READY, INFO, "PoweredOff", "The machine is off, as was asked for")
         }
+        _ if last.is_some() => last.cloned().unwrap_or_default(),
         None | Some(Verdict::Answers) => Condition::is_true(conditions::READY),
         Some(Verdict::Unknown) => Condition::is_unknown(
             conditions::READY,

@@ -7,8 +7,9 @@ use api::names::annotation;
 use api::vmop::VirtualMachine;
 use proptest::prelude::*;
 use uuid::Uuid;
+use vsphere::EthernetKind::{self, E1000, Vmxnet3};
 use vsphere::inventory::PowerState;
-use vsphere::{EthernetCard, EthernetKind, Vm};
+use vsphere::{EthernetCard, Vm};
 
 use super::needs::{Needs, Unmet};
 use super::plan::{self, Blocked, Claim, Found, Nothing, Plan};
@@ -151,7 +152,7 @@ fn a_machine_that_was_there_is_not_made_again() {
 
 #[test]
 fn while_vcenter_is_away_a_machine_is_what_it_was() {
-    let away = || Found::Unknown(Problem("vCenter vc:443: can't be reached. Check the network".into()));
+    let away = || Found::Unknown(Problem::new("vCenter vc:443: can't be reached. Check the network"));
     let vm = running();
     let facts = fixture::facts(away());
     let error = Error::from(plan::plan(&vm, &facts).unwrap_err());
@@ -239,7 +240,6 @@ fn cards_are_replugged_swapped_added_and_removed() {
         });
         said.collect::<Vec<_>>().join(", ")
     };
-    use EthernetKind::{E1000, Vmxnet3};
     let two = present(&[(4000, Vmxnet3), (4001, E1000)]);
     assert_eq!(changes(&two, &[card(Vmxnet3)]), "edit 4000, remove 4001");
     assert_eq!(changes(&two, &[card(E1000), card(E1000)]), "remove 4000, add -100, edit 4001");

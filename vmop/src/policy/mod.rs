@@ -10,6 +10,7 @@ pub mod status;
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::conditions::{self, READY};
 use api::names::finalizer;
 use api::vmop::{VirtualMachine, VirtualMachineSetResourcePolicy};
 use kit::apply::Api;
@@ -125,10 +126,18 @@ async fn report(
     error: Option<&Error>,
     ctx: &Context,
 ) -> Result<(), Error> {
-    if matches!(error, Some(Error::Api(_))) {
-        return Ok(());
-    }
     let old = policy.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+    match error {
+        Some(Error::Api(_)) => return Ok(()),
+        Some(Error::Provider(problem)) if problem.is_passing() => return Ok(()),
+        // A policy that is realised stays so while nobody can look.
+        Some(Error::Provider(_))
+            if policy.metadata.deletion_timestamp.is_none() && conditions::holds(old, READY) =>
+        {
+            return Ok(());
+        }
+        _ => {}
+    }
     let mut status = status::status(policy, realised, error);
     status.conditions = kit::status::settle(old, status.conditions, jiff::Timestamp::now());
     if ctx.api.patch_status(policy, &status).await? {

@@ -39,7 +39,7 @@ pub async fn keep(
             let known = settings.borrow_and_update().clone();
             match known {
                 None => {}
-                Some(Err(problem)) => provider.broken(Problem(problem.to_string())),
+                Some(Err(problem)) => provider.broken(Problem::new(problem.to_string())),
                 Some(Ok(wanted)) => serve(&provider, &wanted, &metrics, &wake, &mut settings).await,
             }
         }
@@ -105,12 +105,14 @@ async fn connected(
 fn config(settings: &Settings, metrics: &Metrics) -> Result<Config, Problem> {
     let trust = match &settings.trust {
         Trust::CaFile(path) => {
-            let pem = std::fs::read_to_string(path)
-                .map_err(|error| Problem(format!("ConfigMap {CONFIG_MAP}: CAFilePath {path}: {error}")))?;
+            let pem = std::fs::read_to_string(path).map_err(|error| {
+                Problem::new(format!("ConfigMap {CONFIG_MAP}: CAFilePath {path}: {error}"))
+            })?;
             vsphere::Trust::CaBundle(pem)
         }
         Trust::Thumbprint(text) => vsphere::Trust::Thumbprint(
-            text.parse().map_err(|error| Problem(format!("ConfigMap {CONFIG_MAP}: Thumbprint: {error}")))?,
+            text.parse()
+                .map_err(|error| Problem::new(format!("ConfigMap {CONFIG_MAP}: Thumbprint: {error}")))?,
         ),
         Trust::Nobody => vsphere::Trust::Insecure,
         Trust::Public => vsphere::Trust::System,
@@ -141,7 +143,9 @@ async fn read(client: Client, namespace: String, known: watch::Sender<Known>) {
         }
         let settings = match (parsed, name, &secret) {
             (Ok(_), Some(_), None) => continue,
-            (Ok(map), _, secret) => map.settings(secret.as_ref().and_then(credentials).as_ref()),
+            (Ok(map), _, secret) => {
+                map.settings(credentials(secret.as_ref().and_then(Option::as_ref)).as_ref())
+            }
             (Err(problem), ..) => Err(problem),
         };
         known.send_if_modified(|old| {
@@ -153,8 +157,8 @@ async fn read(client: Client, namespace: String, known: watch::Sender<Known>) {
     }
 }
 
-fn credentials(secret: &Option<Secret>) -> Option<BTreeMap<String, Vec<u8>>> {
-    let data = secret.as_ref()?.data.clone().unwrap_or_default();
+fn credentials(secret: Option<&Secret>) -> Option<BTreeMap<String, Vec<u8>>> {
+    let data = secret?.data.clone().unwrap_or_default();
     Some(data.into_iter().map(|(key, value)| (key, value.0)).collect())
 }
 

@@ -131,14 +131,14 @@ async fn make(site: &Site, recipe: &Recipe) -> Result<Template, Problem> {
     let name = name(recipe, &site.settings.stack);
     let vm = match site.inventory.by_name(&recipe.place.folder, &name) {
         Presence::Present(vm) => vm,
-        Presence::Unknown => return Err(Problem("The inventory of vCenter is being read".into())),
+        Presence::Unknown => return Err(Problem::passing("The inventory of vCenter is being read")),
         Presence::Absent => deploy(site, recipe, &name).await.map_err(fail)?,
     };
     match mark::golden_state(&vm, &recipe.item, &recipe.content) {
         mark::Golden::Marked => {}
         mark::Golden::Unmarked => put_mark(site, recipe, &vm).await.map_err(fail)?,
         mark::Golden::Anothers => {
-            return Err(Problem(format!(
+            return Err(Problem::new(format!(
                 "The name of the template of image {} is taken by the machine {}. Rename or remove that machine",
                 recipe.image,
                 mark::described(&vm)

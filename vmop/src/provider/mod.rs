@@ -19,13 +19,31 @@ pub use site::{Place, Site};
 
 /// Why vCenter can't be used now: what, where, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct Problem(pub String);
+#[error("{said}")]
+pub struct Problem {
+    said: String,
+    passing: bool,
+}
 
 impl Problem {
+    /// A problem that somebody should know of.
+    pub fn new(said: impl Into<String>) -> Self {
+        Self { said: said.into(), passing: false }
+    }
+
+    /// A problem that is over in a moment: nobody needs to be told.
+    pub fn passing(said: impl Into<String>) -> Self {
+        Self { said: said.into(), passing: true }
+    }
+
+    /// Whether it is over in a moment.
+    pub fn is_passing(&self) -> bool {
+        self.passing
+    }
+
     /// A failure of the vCenter at this address.
     pub fn of(address: &str, error: &vsphere::Error) -> Self {
-        Self(format!("vCenter {address}: {error}. {}", error.advice()))
+        Self::new(format!("vCenter {address}: {error}. {}", error.advice()))
     }
 }
 
@@ -54,7 +72,7 @@ impl Provider {
     /// The vCenter, or why there is none.
     pub fn site(&self) -> Result<Arc<Site>, Problem> {
         match &*self.state.borrow() {
-            State::Starting => Err(Problem("The provider configuration is being read".to_owned())),
+            State::Starting => Err(Problem::passing("The provider configuration is being read")),
             State::Broken(problem) => Err(problem.clone()),
             State::Connected(site) => Ok(Arc::clone(site)),
         }

@@ -1,6 +1,6 @@
 //! One connected vCenter: its client, its inventory, and what was looked up in it once.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -40,8 +40,9 @@ pub struct Site {
     policies: Mutex<HashMap<String, Place>>,
     datastore: OnceCell<Option<MoRef>>,
     networks: tokio::sync::Mutex<Vec<Network>>,
-    clusters: Mutex<HashMap<MoRef, MoRef>>,
-    hosts: Mutex<HashMap<MoRef, Vec<Host>>>,
+    covered: tokio::sync::Mutex<HashSet<MoRef>>,
+    clusters: tokio::sync::Mutex<HashMap<MoRef, MoRef>>,
+    hosts: tokio::sync::Mutex<HashMap<MoRef, Vec<Host>>>,
     library_trouble: Mutex<Option<String>>,
 }
 
@@ -64,8 +65,9 @@ impl Site {
             policies: Mutex::default(),
             datastore: OnceCell::new(),
             networks: tokio::sync::Mutex::default(),
-            clusters: Mutex::default(),
-            hosts: Mutex::default(),
+            covered: tokio::sync::Mutex::default(),
+            clusters: tokio::sync::Mutex::default(),
+            hosts: tokio::sync::Mutex::default(),
             library_trouble: Mutex::default(),
         })
     }
@@ -84,15 +86,20 @@ impl Site {
 
     /// The inventory holds every machine below `folder` from now on, and may be asked.
     pub async fn covers(&self, folder: &MoRef) -> Result<(), vsphere::Error> {
-        if self.inventory.roots().contains(folder) {
+        // Held while a folder is read: a folder that is only being read may not be asked about.
+        let mut covered = self.covered.lock().await;
+        if covered.contains(folder) {
             return Ok(());
         }
         match tokio::time::timeout(FOLDER_READ, self.inventory.add_root(folder)).await {
-            Ok(result) => result,
-            Err(_elapsed) => Err(self.inventory.trouble().unwrap_or_else(|| {
-                vsphere::Error::new("WaitForUpdatesEx", vsphere::Kind::TimedOut).on(folder)
-            })),
+            Ok(result) => result?,
+            Err(_elapsed) => {
+                let late = || vsphere::Error::new("WaitForUpdatesEx", vsphere::Kind::TimedOut).on(folder);
+                return Err(self.inventory.trouble().unwrap_or_else(late));
+            }
         }
+        covered.insert(folder.clone());
+        Ok(())
     }
 
     /// Why the inventory can't be asked, if it can't.
@@ -102,7 +109,9 @@ impl Site {
         }
         Some(match self.inventory.trouble() {
             Some(error) => self.problem(&error),
-            None => Problem(format!("vCenter {}: the inventory is being read", self.settings.address())),
+            None => {
+                Problem::passing(format!("vCenter {}: the inventory is being read", self.settings.address()))
+            }
         })
     }
 
@@ -149,13 +158,14 @@ impl Site {
 
     /// The cluster (or single host) that a resource pool belongs to.
     pub async fn cluster(&self, pool: &MoRef) -> Result<MoRef, vsphere::Error> {
-        if let Some(cluster) = self.clusters.lock().get(pool) {
+        let mut clusters = self.clusters.lock().await;
+        if let Some(cluster) = clusters.get(pool) {
             return Ok(cluster.clone());
         }
         let read = self.client.retrieve(std::slice::from_ref(pool), &["owner"]).await?;
         let owner = read.first().and_then(|pool| pool.get("owner").as_moref().cloned());
         let cluster = owner.ok_or_else(|| not_found("owner", &pool.to_string()))?;
-        self.clusters.lock().insert(pool.clone(), cluster.clone());
+        clusters.insert(pool.clone(), cluster.clone());
         Ok(cluster)
     }
 
@@ -185,9 +195,10 @@ impl Site {
         enough: impl Fn(&[Host]) -> bool,
     ) -> Result<Vec<Host>, vsphere::Error> {
         let cluster = self.cluster(pool).await?;
-        let known = self.hosts.lock().get(&cluster).filter(|hosts| enough(hosts)).cloned();
-        if let Some(hosts) = known {
-            return Ok(hosts);
+        // Held while they are read: many machines ask at once.
+        let mut known = self.hosts.lock().await;
+        if let Some(hosts) = known.get(&cluster).filter(|hosts| enough(hosts)) {
+            return Ok(hosts.clone());
         }
         let paths = ["name", "summary.hardware.cpuMhz"];
         let read = self.client.retrieve_members(&cluster, "host", "HostSystem", &paths).await?;
@@ -199,7 +210,7 @@ impl Site {
                 megahertz: host.get("summary.hardware.cpuMhz").as_i64(),
             })
             .collect();
-        self.hosts.lock().insert(cluster, hosts.clone());
+        known.insert(cluster, hosts.clone());
         Ok(hosts)
     }
 
