@@ -259,9 +259,10 @@ async fn follow(shared: &Arc<Shared>, played: &mut BTreeMap<String, Played>, vms
 
 impl Shared {
     fn set(&self, moid: &str, phase: Phase) {
-        self.reports.send_if_modified(|reports| match reports.get_mut(moid) {
-            Some(report) => std::mem::replace(&mut report.phase, phase.clone()) != phase,
-            None => false,
+        self.reports.send_modify(|reports| {
+            if let Some(report) = reports.get_mut(moid) {
+                report.phase = phase;
+            }
         });
     }
 

@@ -142,7 +142,7 @@ async fn a_guest_follows_its_vm() {
     vcenter.is_gone();
     let gone = async {
         while guests.boot_of("c-0").is_some() {
-            tokio::task::yield_now().await
+            tokio::task::yield_now().await;
         }
     };
     tokio::time::timeout(Duration::from_secs(10), gone).await.unwrap();

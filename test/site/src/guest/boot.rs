@@ -8,7 +8,7 @@ use super::disk::Installed;
 use super::failure::{Failure, Reason};
 use super::kubelet::Kubelet;
 use super::machine::Machine;
-use super::node::Registration;
+use super::registration::Registration;
 use super::render::cloud_config;
 
 /// A guest: the machine and whatever runs on it.

@@ -16,9 +16,9 @@ use super::kubeadm::{ClusterConfiguration, Documents, Endpoint, InitConfiguratio
 use super::kubeconfig::{Credential, client, cluster_info, kubeconfig};
 use super::kubelet::Kubelet;
 use super::machine::Machine;
-use super::node::{Registration, minor, release_version};
 use super::objects::{Writer, kubelet_config_name};
-use super::patience::retried;
+use super::patience::{Deadline, retried};
+use super::registration::{Registration, minor, release_version};
 use super::validate::validate;
 
 /// The label by which gcm tells a node its release.
@@ -34,9 +34,7 @@ pub(super) async fn run(
     let (Kubeadm::Init(path) | Kubeadm::Join(path)) = kubeadm;
     let text = machine.disk.read(path).ok_or_else(|| missing(path))?;
     let documents = Documents::parse(&text)?;
-    if documents.current {
-        validate(machine, &text).await?;
-    }
+    validate(machine, &text).await?;
     let mut node = Bootstrap { machine, kubelet };
     match (kubeadm, &documents.cluster, &documents.init, &documents.join) {
         (Kubeadm::Init(_), Some((cluster, _)), Some(init), None) => {
@@ -116,7 +114,7 @@ impl Bootstrap<'_> {
         join.node_registration.check()?;
         let machine = self.machine;
         let found = discover(&join.discovery, machine.deadline()).await?;
-        let cluster = cluster_configuration(&found).await?;
+        let cluster = cluster_configuration(&found, machine.deadline()).await?;
         let version = self.joining_version(join, &cluster)?;
         let registration = Registration::of(&join.node_registration, &version, join.control_plane.is_some())?;
         match &join.control_plane {
@@ -277,23 +275,33 @@ impl Bootstrap<'_> {
 }
 
 fn by_token(doing: &str, error: &kube::Error) -> Failure {
-    let reason = match error {
-        kube::Error::Api(status) if [401, 403].contains(&status.code) => Reason::BootstrapToken,
-        _ => Reason::Registration,
-    };
-    Failure::new(reason, format!("{doing} with the bootstrap token: {}", told(error)))
+    let message = format!("{doing} with the bootstrap token: {}", told(error));
+    match error {
+        kube::Error::Api(status) if status.code == 401 => {
+            Failure::new(Reason::BootstrapToken, message).for_good()
+        }
+        kube::Error::Api(status) if status.code == 403 => Failure::new(Reason::BootstrapToken, message),
+        _ => Failure::new(Reason::Registration, message),
+    }
 }
 
-/// What the cluster's first node has published for the others.
-async fn cluster_configuration(found: &Found) -> Result<ClusterConfiguration, Failure> {
+/// What the cluster's first node has published for the others, which it may be about to do.
+async fn cluster_configuration(found: &Found, deadline: Deadline) -> Result<ClusterConfiguration, Failure> {
     let maps: Api<ConfigMap> = Api::namespaced(found.client.clone(), "kube-system");
-    let map = maps.get("kubeadm-config").await.map_err(|error| by_token("read kubeadm-config", &error))?;
-    let text = map.data.unwrap_or_default().remove("ClusterConfiguration").unwrap_or_default();
+    let read = |name: String| {
+        let maps = &maps;
+        let get = move || {
+            let name = name.clone();
+            async move { maps.get(&name).await.map_err(|error| by_token(&format!("read {name}"), &error)) }
+        };
+        retried(deadline, get)
+    };
+    let mut data = read("kubeadm-config".to_owned()).await?.data.unwrap_or_default();
+    let text = data.remove("ClusterConfiguration").unwrap_or_default();
     let (cluster, _) = Documents::parse(&text)?
         .cluster
         .ok_or_else(|| incomplete("kubeadm-config holds no ClusterConfiguration"))?;
-    let kubelet = kubelet_config_name(&cluster.kubernetes_version);
-    maps.get(&kubelet).await.map_err(|error| by_token("read kubelet-config", &error))?;
+    read(kubelet_config_name(&cluster.kubernetes_version)).await?;
     Ok(cluster)
 }
 

@@ -35,6 +35,8 @@ impl Seed {
         let Some(metadata) = value(guestinfo, "metadata")? else {
             return Err(Failure::new(Reason::NoDatasource, "guestinfo.metadata is not set"));
         };
+        // Nothing of a node is in it, but it must be readable.
+        value(guestinfo, "vendordata")?;
         Self::from_parts(&metadata, value(guestinfo, "userdata")?)
     }
 

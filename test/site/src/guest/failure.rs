@@ -76,12 +76,23 @@ pub struct Failure {
     pub reason: Reason,
     /// What is wrong with which item.
     pub message: String,
+    is_final: bool,
 }
 
 impl Failure {
     /// A failure with these words.
     pub fn new(reason: Reason, message: impl Into<String>) -> Self {
-        Self { reason, message: message.into() }
+        Self { reason, message: message.into(), is_final: false }
+    }
+
+    /// A failure that no waiting repairs.
+    #[must_use]
+    pub(super) fn for_good(self) -> Self {
+        Self { is_final: true, ..self }
+    }
+
+    pub(super) fn is_final(&self) -> bool {
+        self.is_final
     }
 
     /// An error of the machine below: a file, a process, a port.

@@ -1,5 +1,7 @@
 //! Kubeconfig files as kubeadm writes them, and clients made of them.
 
+use std::time::Duration;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -72,8 +74,7 @@ pub async fn client(kubeconfig: &str) -> Result<kube::Client, Failure> {
     let mut config = kube::Config::from_custom_kubeconfig(parsed, &KubeConfigOptions::default())
         .await
         .map_err(|error| failed(&error))?;
-    config.proxy_url = None;
-    config.connect_timeout = Some(std::time::Duration::from_secs(5));
+    bounded(&mut config);
     kube::Client::try_from(config).map_err(|error| failed(&error))
 }
 
@@ -83,6 +84,15 @@ pub fn untrusting_client(server: &str) -> Result<kube::Client, Failure> {
     let mut config =
         kube::Config::new(server.parse().map_err(|error: http::uri::InvalidUri| failed(&error))?);
     config.accept_invalid_certs = true;
-    config.connect_timeout = Some(std::time::Duration::from_secs(5));
+    bounded(&mut config);
     kube::Client::try_from(config).map_err(|error| failed(&error))
+}
+
+/// No call hangs: behind a virtual IP there may be nobody, and without quorum an API server only waits.
+fn bounded(config: &mut kube::Config) {
+    config.proxy_url = None;
+    config.connect_timeout = Some(Duration::from_secs(5));
+    config.read_timeout = Some(Duration::from_secs(15));
+    config.write_timeout = Some(Duration::from_secs(15));
+    config.reset_reader_on_write = true;
 }

@@ -17,8 +17,9 @@ use super::etcd::Etcd;
 use super::failure::{Failure, Reason, told};
 use super::kubeconfig::client;
 use super::machine::Machine;
-use super::node::{Registration, mirror, pod_status};
+use super::node::{mirror, pod_status};
 use super::patience::{Deadline, retried};
+use super::registration::Registration;
 use crate::addresses::Address;
 
 const REGISTRATION: &str = "/var/lib/kubelet/registration.json";
@@ -192,7 +193,11 @@ struct Session {
 type Watched = Option<tokio::sync::watch::Receiver<plane::supervise::State>>;
 
 fn refused(doing: &str, error: &kube::Error) -> Failure {
-    Failure::new(Reason::Registration, format!("{doing}: {}", told(error)))
+    let failure = Failure::new(Reason::Registration, format!("{doing}: {}", told(error)));
+    match error {
+        kube::Error::Api(status) if status.code == 422 => failure.for_good(),
+        _ => failure,
+    }
 }
 
 impl Session {

@@ -28,6 +28,7 @@ mod node;
 mod objects;
 mod patience;
 mod pattern;
+mod registration;
 mod render;
 mod validate;
 
@@ -46,5 +47,5 @@ pub use datasource::{REDACTED, Seed};
 pub use disk::Disk;
 pub use failure::{Failure, Reason};
 pub use machine::{Machine, PATIENCE, Programs};
-pub use node::release_version;
+pub use registration::release_version;
 pub use render::cloud_config;

@@ -176,7 +176,8 @@ fn machine(stack: &Arc<Stack>, disk: PathBuf) -> Machine {
             etcd: nothing.clone(),
             kube_apiserver: nothing.clone(),
             kube_controller_manager: nothing.clone(),
-            kubeadm: nothing.clone(),
+            // It takes whatever it is given: what is refused, we have refused.
+            kubeadm: "/bin/true".into(),
             kubelet: nothing,
         }),
         stack: Arc::clone(stack),

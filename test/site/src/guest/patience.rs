@@ -24,7 +24,7 @@ impl Deadline {
     }
 }
 
-/// Tries until it succeeds; after the deadline the last failure is the answer.
+/// Tries until it succeeds or fails for good; after the deadline the last failure is the answer.
 pub(super) async fn retried<T, F, Attempt>(deadline: Deadline, mut attempt: F) -> Result<T, Failure>
 where
     F: FnMut() -> Attempt,
@@ -33,7 +33,7 @@ where
     loop {
         match attempt().await {
             Ok(value) => return Ok(value),
-            Err(failure) if deadline.is_over() => return Err(failure),
+            Err(failure) if failure.is_final() || deadline.is_over() => return Err(failure),
             Err(_) => tokio::time::sleep(PAUSE).await,
         }
     }

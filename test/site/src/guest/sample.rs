@@ -9,7 +9,7 @@ use rcgen::{
 };
 
 use super::certs::pin;
-use super::node::minor;
+use super::registration::minor;
 
 pub(super) const TOKEN: &str = "abcdef.0123456789abcdef";
 pub(super) const PKI: &str = "/etc/kubernetes/pki";
@@ -84,7 +84,7 @@ fn authority(name: &str) -> (String, String) {
 pub(super) struct Sample {
     pub(super) pki: Pki,
     pub(super) endpoint: String,
-    /// Up to 1.30 its configuration is v1beta3, which the real kubeadm is not asked about.
+    /// Up to 1.30 its configuration is v1beta3.
     pub(super) version: &'static str,
 }
 

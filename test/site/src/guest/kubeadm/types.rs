@@ -1,0 +1,230 @@
+//! The fields of kubeadm's documents, those of v1beta3 and v1beta4 in one.
+//!
+//! What is not looked at is kept as it stands, so that an unknown field is told from a field without effect.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::Taint;
+use serde::Deserialize;
+use serde_json::Value;
+
+/// Flags of a component.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(from = "ArgumentsForm")]
+pub struct Arguments(pub Vec<(String, String)>);
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum ArgumentsForm {
+    Map(BTreeMap<String, String>),
+    List(Vec<Argument>),
+    Nothing(()),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Argument {
+    name: String,
+    #[serde(default)]
+    value: String,
+}
+
+impl From<ArgumentsForm> for Arguments {
+    fn from(form: ArgumentsForm) -> Self {
+        Self(match form {
+            ArgumentsForm::Map(map) => map.into_iter().collect(),
+            ArgumentsForm::List(list) => list.into_iter().map(|one| (one.name, one.value)).collect(),
+            ArgumentsForm::Nothing(()) => Vec::new(),
+        })
+    }
+}
+
+impl Arguments {
+    /// The last value of a flag.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.iter().rev().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+}
+
+/// Empty and null both stand for what is not given.
+fn nullable<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: serde::Deserializer<'de>,
+    T: Default + Deserialize<'de>,
+{
+    Ok(Option::<T>::deserialize(deserializer)?.unwrap_or_default())
+}
+
+macro_rules! document {
+    ($(#[$doc:meta])* $name:ident { $($(#[$field_doc:meta])* $field:ident : $kind:ty),* $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+        #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+        #[allow(missing_docs)]
+        pub struct $name { $($(#[$field_doc])* #[serde(deserialize_with = "nullable")] pub $field: $kind),* }
+    };
+}
+
+document! {
+    /// The cluster, as `kubeadm init` makes it.
+    ClusterConfiguration {
+        api_version: String,
+        kind: String,
+        api_server: Component,
+        certificates_dir: String,
+        cluster_name: String,
+        control_plane_endpoint: String,
+        controller_manager: Component,
+        dns: Option<Value>,
+        proxy: Option<Value>,
+        etcd: Etcd,
+        feature_gates: BTreeMap<String, bool>,
+        image_repository: String,
+        kubernetes_version: String,
+        networking: Networking,
+        scheduler: Component,
+        encryption_algorithm: Option<String>,
+        ca_certificate_validity_period: Option<String>,
+        certificate_validity_period: Option<String>,
+    }
+}
+
+document! {
+    /// A component of the control plane.
+    Component {
+        extra_args: Arguments,
+        extra_volumes: Option<Value>,
+        extra_envs: Option<Value>,
+        #[serde(rename = "certSANs")]
+        cert_sans: Vec<String>,
+        timeout_for_control_plane: Option<String>,
+    }
+}
+
+document! {
+    /// Where etcd runs.
+    Etcd {
+        local: Option<LocalEtcd>,
+        external: Option<Value>,
+    }
+}
+
+document! {
+    /// etcd on the control planes themselves.
+    LocalEtcd {
+        data_dir: String,
+        extra_args: Arguments,
+        extra_envs: Option<Value>,
+        image_repository: String,
+        image_tag: String,
+        #[serde(rename = "serverCertSANs")]
+        server_cert_sans: Vec<String>,
+        #[serde(rename = "peerCertSANs")]
+        peer_cert_sans: Vec<String>,
+    }
+}
+
+document! {
+    /// The cluster's address ranges.
+    Networking {
+        dns_domain: String,
+        pod_subnet: String,
+        service_subnet: String,
+    }
+}
+
+document! {
+    /// The first node.
+    InitConfiguration {
+        api_version: String,
+        kind: String,
+        bootstrap_tokens: Vec<BootstrapToken>,
+        certificate_key: Option<String>,
+        dry_run: Option<bool>,
+        #[serde(rename = "localAPIEndpoint")]
+        local_api_endpoint: Endpoint,
+        node_registration: NodeRegistration,
+        patches: Option<Value>,
+        skip_phases: Vec<String>,
+        timeouts: Option<Value>,
+    }
+}
+
+document! {
+    /// A token that nodes may join with.
+    BootstrapToken {
+        token: String,
+        description: Option<String>,
+        ttl: Option<String>,
+        expires: Option<String>,
+        usages: Vec<String>,
+        groups: Vec<String>,
+    }
+}
+
+document! {
+    /// Where this node's API server listens.
+    Endpoint {
+        advertise_address: String,
+        bind_port: u16,
+    }
+}
+
+document! {
+    /// How the node registers itself.
+    NodeRegistration {
+        name: String,
+        cri_socket: Option<String>,
+        ignore_preflight_errors: Vec<String>,
+        image_pull_policy: Option<String>,
+        image_pull_serial: Option<bool>,
+        kubelet_extra_args: Arguments,
+        taints: Option<Vec<Taint>>,
+    }
+}
+
+document! {
+    /// A node that joins.
+    JoinConfiguration {
+        api_version: String,
+        kind: String,
+        ca_cert_path: Option<String>,
+        control_plane: Option<JoinControlPlane>,
+        discovery: Discovery,
+        dry_run: Option<bool>,
+        node_registration: NodeRegistration,
+        patches: Option<Value>,
+        skip_phases: Vec<String>,
+        timeouts: Option<Value>,
+    }
+}
+
+document! {
+    /// That it joins as a control plane.
+    JoinControlPlane {
+        #[serde(rename = "localAPIEndpoint")]
+        local_api_endpoint: Endpoint,
+        certificate_key: Option<String>,
+    }
+}
+
+document! {
+    /// How the cluster is found.
+    Discovery {
+        bootstrap_token: Option<BootstrapTokenDiscovery>,
+        file: Option<Value>,
+        tls_bootstrap_token: String,
+        timeout: Option<String>,
+    }
+}
+
+document! {
+    /// Discovery by a token.
+    BootstrapTokenDiscovery {
+        api_server_endpoint: String,
+        ca_cert_hashes: Vec<String>,
+        token: String,
+        #[serde(rename = "unsafeSkipCAVerification")]
+        unsafe_skip_ca_verification: bool,
+    }
+}
