@@ -42,7 +42,7 @@ func (s *Sim) cloneVM(ctx *simulator.Context, k *call, body types.AnyType) soap.
 	if k != nil {
 		c.rule = k.rule
 	}
-	task := s.runTask(req.This, "cloneVm", c.run)
+	task := s.runTask(req.This, "CloneVM_Task", c.run)
 	return &methods.CloneVM_TaskBody{Res: &types.CloneVM_TaskResponse{Returnval: task}}
 }
 
@@ -191,8 +191,8 @@ func (c *cloning) make(ctx *simulator.Context) (ref, types.BaseMethodFault) {
 	if !ok {
 		return ref{}, &types.ManagedObjectNotFound{Obj: c.req.Folder}
 	}
-	result, fault := s.follow(s.invoke(ctx, folder.Reference(), "CreateVM_Task",
-		&types.CreateVM_Task{This: c.req.Folder, Config: config, Pool: c.pool, Host: &c.host}))
+	result, fault := s.writing(ctx, folder.Reference(), "CreateVM_Task",
+		&types.CreateVM_Task{This: c.req.Folder, Config: config, Pool: c.pool, Host: &c.host})
 	if fault != nil {
 		return ref{}, fault
 	}
@@ -227,9 +227,9 @@ func (c *cloning) finish(vm ref) types.BaseMethodFault {
 		if fault := checkDisks(config.Hardware.Device, changes); fault != nil {
 			return fault
 		}
-		_, fault := s.follow(s.invoke(ctx, vm, "ReconfigVM_Task", &types.ReconfigVM_Task{
+		_, fault := s.reading(ctx, vm, "ReconfigVM_Task", &types.ReconfigVM_Task{
 			This: vm, Spec: types.VirtualMachineConfigSpec{DeviceChange: changes},
-		}))
+		})
 		if fault != nil {
 			return fault
 		}

@@ -230,8 +230,7 @@ func (s *Sim) suffer(ctx *simulator.Context, k *call, body types.AnyType) soap.H
 
 // inTask answers with a task of ours in place of the method's own.
 func (s *Sim) inTask(k *call, do work) soap.HasFault {
-	id := strings.TrimSuffix(k.name, "_Task")
-	return &taskAnswer{Res: &taskReturn{Returnval: s.runTask(k.this, id, do)}}
+	return &taskAnswer{Res: &taskReturn{Returnval: s.runTask(k.this, k.name, do)}}
 }
 
 // taskAnswer is the answer of any method that returns a task.

@@ -122,7 +122,11 @@ func (b *builder) cluster() error {
 	if err != nil {
 		return err
 	}
-	cluster, err := folders.HostFolder.CreateCluster(b.ctx, b.spec.Cluster, types.ClusterConfigSpecEx{})
+	cluster, err := folders.HostFolder.CreateCluster(b.ctx, b.spec.Cluster, types.ClusterConfigSpecEx{
+		DrsConfig: &types.ClusterDrsConfigInfo{
+			Enabled: types.NewBool(true), DefaultVmBehavior: types.DrsBehaviorFullyAutomated,
+		},
+	})
 	if err != nil {
 		return err
 	}

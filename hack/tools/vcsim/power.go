@@ -23,7 +23,7 @@ func (s *Sim) powerOn(ctx *simulator.Context, _ *call, body types.AnyType) soap.
 	defer s.admission.Unlock()
 	host, fault := s.admit(ctx, req.This, demand{})
 	if fault != nil {
-		return answer(s.failedTask(req.This, "powerOn", fault))
+		return answer(s.failedTask(req.This, "PowerOnVM_Task", fault))
 	}
 	s.setAdmitted(req.This, true)
 	s.moveTo(ctx, vm, host)
@@ -104,7 +104,7 @@ func (s *Sim) withoutGuest(ctx *simulator.Context, this ref, method string, body
 // reset boots the guest again. The VM stays on all the while, which the library's does not.
 func (s *Sim) reset(ctx *simulator.Context, _ *call, body types.AnyType) soap.HasFault {
 	req := body.(*types.ResetVM_Task)
-	task := s.runTask(req.This, "reset", func() (types.AnyType, types.BaseMethodFault) {
+	task := s.runTask(req.This, "ResetVM_Task", func() (types.AnyType, types.BaseMethodFault) {
 		return nil, s.bootAgain(req.This)
 	})
 	return &methods.ResetVM_TaskBody{Res: &types.ResetVM_TaskResponse{Returnval: task}}

@@ -15,7 +15,7 @@ func (s *Sim) reconfigVM(ctx *simulator.Context, _ *call, body types.AnyType) so
 		return s.invoke(ctx, req.This, "ReconfigVM_Task", body)
 	}
 	fail := func(fault types.BaseMethodFault) soap.HasFault {
-		task := s.failedTask(req.This, "reconfigVm", fault)
+		task := s.failedTask(req.This, "ReconfigVM_Task", fault)
 		return &methods.ReconfigVM_TaskBody{Res: &types.ReconfigVM_TaskResponse{Returnval: task}}
 	}
 	if fault := checkConfig("spec", &req.Spec); fault != nil {
@@ -31,29 +31,38 @@ func (s *Sim) reconfigVM(ctx *simulator.Context, _ *call, body types.AnyType) so
 		defer release()
 		req.Spec.InstanceUuid = uuid
 	}
+	res, fault := s.reconfigure(ctx, vm, req)
+	if fault != nil {
+		return fail(fault)
+	}
+	return res
+}
+
+// reconfigure carries out what is admitted. It waits for the end: claims of names and numbers hold until then.
+func (s *Sim) reconfigure(ctx *simulator.Context, vm *simulator.VirtualMachine, req *types.ReconfigVM_Task) (res soap.HasFault, fault types.BaseMethodFault) {
 	if req.Spec.CpuAllocation != nil || req.Spec.MemoryAllocation != nil {
 		s.admission.Lock()
 		defer s.admission.Unlock()
 	}
 	if fault := s.admitMore(ctx, vm, &req.Spec); fault != nil {
-		return fail(fault)
+		return nil, fault
 	}
-	var res soap.HasFault
+	s.files.RLock()
+	defer s.files.RUnlock()
 	ctx.WithLock(vm, func() {
 		if fault = checkReconfig(vm, &req.Spec); fault == nil {
 			adjust(ctx, vm, &req.Spec)
-			res = s.invoke(ctx, req.This, "ReconfigVM_Task", body)
+			res = s.invoke(ctx, req.This, "ReconfigVM_Task", req)
 		}
 	})
 	if fault != nil {
-		return fail(fault)
+		return nil, fault
 	}
 	if profiles := profilesOf(&req.Spec); len(profiles) != 0 {
 		s.machines.setProfiles(req.This, profiles)
 	}
-	// The claims hold until the names and numbers are the VM's own.
 	_, _ = s.follow(res)
-	return res
+	return res, nil
 }
 
 func (s *Sim) claimRename(ctx *simulator.Context, vm *simulator.VirtualMachine, req *types.ReconfigVM_Task) (func(), types.BaseMethodFault) {
@@ -130,7 +139,7 @@ func (s *Sim) createVM(ctx *simulator.Context, _ *call, body types.AnyType) soap
 	release, fault := s.claimName(req.This, req.Config.Name)
 	if fault != nil {
 		return &methods.CreateVM_TaskBody{Res: &types.CreateVM_TaskResponse{
-			Returnval: s.failedTask(req.This, "createVm", fault),
+			Returnval: s.failedTask(req.This, "CreateVM_Task", fault),
 		}}
 	}
 	uuid, releaseUUID := s.claimInstanceUUID(req.Config.InstanceUuid, ref{})
@@ -138,13 +147,11 @@ func (s *Sim) createVM(ctx *simulator.Context, _ *call, body types.AnyType) soap
 	if req.Config.Uuid == "" {
 		req.Config.Uuid = newUUID()
 	}
-	res := s.invoke(ctx, req.This, "CreateVM_Task", body)
-	go func() {
-		_, _ = s.follow(res)
-		release()
-		releaseUUID()
-	}()
-	return res
+	return s.inTask(&call{name: "CreateVM_Task", this: req.This}, func() (types.AnyType, types.BaseMethodFault) {
+		defer release()
+		defer releaseUUID()
+		return s.writing(fresh(s.svc), req.This, "CreateVM_Task", body)
+	})
 }
 
 // importVApp refuses a name that the folder has already: an OVF deployment comes to this.

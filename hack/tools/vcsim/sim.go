@@ -52,6 +52,7 @@ type Sim struct {
 	rules     rules
 	claims    claims
 	admission sync.Mutex   // of reservations
+	files     sync.RWMutex // see storage.go
 	admitted  map[ref]bool // being powered on; guarded by the lock of machines
 	turn      atomic.Int64 // of hosts
 	inner     types.Login  // how the library's own handlers log in
@@ -162,10 +163,17 @@ func (s *Sim) endpoints(certificate tls.Certificate) {
 	s.machines = newMachines(s.svc, s.hub, s.done)
 	s.connect()
 	s.admitted = map[ref]bool{}
+	s.takeOver()
+	go s.reapEverySecond()
+}
+
+// takeOver puts ours in place of what the library does otherwise than vCenter.
+func (s *Sim) takeOver() {
 	s.overrides = map[string]override{
 		"CloneVM_Task":        s.cloneVM,
 		"CreateVM_Task":       s.createVM,
 		"Destroy_Task":        s.destroy,
+		"CreateSnapshot_Task": s.createSnapshot,
 		"FindByUuid":          s.findByUUID,
 		"ImportVApp":          s.importVApp,
 		"MoveIntoFolder_Task": s.moveIntoFolder,
@@ -184,7 +192,6 @@ func (s *Sim) endpoints(certificate tls.Certificate) {
 		s.registry.Put(ours)
 		s.overrides["CreateContainerView"] = s.createContainerView
 	}
-	go s.reapEverySecond()
 }
 
 // validLogin compares in constant time; the library's own user is known to nobody outside.

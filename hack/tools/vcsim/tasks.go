@@ -24,9 +24,9 @@ type work func() (types.AnyType, types.BaseMethodFault)
 
 // runTask runs the work as a task of the entity. Unlike the library's tasks, it does not hold the entity's lock: the
 // work locks what it needs, so that sixteen clones of one template run at once and the template stays readable.
-func (s *Sim) runTask(entity ref, id string, do work) ref {
+func (s *Sim) runTask(entity ref, method string, do work) ref {
 	ctx := fresh(s.svc)
-	task := s.newTask(ctx, entity, id)
+	task := s.newTask(ctx, entity, method)
 	go func() {
 		s.setTask(ctx, task, change("info.state", types.TaskInfoStateRunning), change("info.startTime", time.Now()))
 		result, fault := safely(do)
@@ -46,12 +46,15 @@ func safely(do work) (result types.AnyType, fault types.BaseMethodFault) {
 	return do()
 }
 
-func (s *Sim) newTask(ctx *simulator.Context, entity ref, id string) *simulator.Task {
+func (s *Sim) newTask(ctx *simulator.Context, entity ref, method string) *simulator.Task {
 	target := ctx.Map.Get(entity)
 	if target == nil {
 		target = entity
 	}
-	task := simulator.CreateTask(entity, id, nil)
+	task := simulator.CreateTask(entity, method, nil)
+	task.Info.Name = method
+	short := strings.TrimSuffix(strings.TrimSuffix(method, "_Task"), "VM")
+	task.Info.DescriptionId = entity.Type + "." + strings.ToLower(short[:1]) + short[1:]
 	task.Self = ref{Type: "Task", Value: fmt.Sprintf("task-%d", firstTask+lastTask.Add(1))}
 	task.Info.Key, task.Info.Task = task.Self.Value, task.Self
 	// Putting the task writes to the entity's list of recent tasks.
@@ -86,8 +89,8 @@ func change(name string, val types.AnyType) types.PropertyChange {
 }
 
 // failedTask is the answer of a method whose task fails before it begins.
-func (s *Sim) failedTask(entity ref, id string, fault types.BaseMethodFault) ref {
-	return s.runTask(entity, id, func() (types.AnyType, types.BaseMethodFault) { return nil, fault })
+func (s *Sim) failedTask(entity ref, method string, fault types.BaseMethodFault) ref {
+	return s.runTask(entity, method, func() (types.AnyType, types.BaseMethodFault) { return nil, fault })
 }
 
 // await waits for the end of any task.

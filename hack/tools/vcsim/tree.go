@@ -25,7 +25,7 @@ func (s *Sim) rename(ctx *simulator.Context, _ *call, body types.AnyType) soap.H
 	release, fault := s.claimName(parent, req.NewName)
 	if fault != nil {
 		return &methods.Rename_TaskBody{Res: &types.Rename_TaskResponse{
-			Returnval: s.failedTask(req.This, "rename", fault),
+			Returnval: s.failedTask(req.This, "Rename_Task", fault),
 		}}
 	}
 	defer release()
@@ -44,7 +44,7 @@ func (s *Sim) moveIntoFolder(ctx *simulator.Context, _ *call, body types.AnyType
 		}
 		if holder, taken := s.childNamed(req.This, name); taken && holder != child {
 			return &methods.MoveIntoFolder_TaskBody{Res: &types.MoveIntoFolder_TaskResponse{
-				Returnval: s.failedTask(req.This, "moveIntoFolder", &types.DuplicateName{Name: name, Object: holder}),
+				Returnval: s.failedTask(req.This, "MoveIntoFolder_Task", &types.DuplicateName{Name: name, Object: holder}),
 			}}
 		}
 	}
@@ -64,7 +64,7 @@ func (s *Sim) destroy(ctx *simulator.Context, _ *call, body types.AnyType) soap.
 }
 
 func (s *Sim) inDestroyTask(this ref, do func(ref) types.BaseMethodFault) soap.HasFault {
-	task := s.runTask(this, "destroy", func() (types.AnyType, types.BaseMethodFault) { return nil, do(this) })
+	task := s.runTask(this, "Destroy_Task", func() (types.AnyType, types.BaseMethodFault) { return nil, do(this) })
 	return &methods.Destroy_TaskBody{Res: &types.Destroy_TaskResponse{Returnval: task}}
 }
 
@@ -81,7 +81,13 @@ func (s *Sim) destroyVM(this ref) types.BaseMethodFault {
 	var fault types.BaseMethodFault
 	var path object.DatastorePath
 	var freed []*types.VirtualDisk
+	s.files.Lock()
+	defer s.files.Unlock()
 	ctx.WithLock(vm, func() {
+		if ctx.Map.Get(this) == nil {
+			fault = &types.ManagedObjectNotFound{Obj: this}
+			return
+		}
 		path.FromString(vm.Config.Files.VmPathName)
 		for _, device := range vm.Config.Hardware.Device {
 			if disk, ok := device.(*types.VirtualDisk); ok {

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/vmware/govmomi"
+	"github.com/vmware/govmomi/object"
+	"github.com/vmware/govmomi/vim25/types"
+)
+
+// Many hands act on few VMs at once, some by the door; whatever comes of it, nothing hangs, and the stream's picture is
+// the inventory in the end. VCSIM_SEED repeats a run.
+func TestAStormLeavesATruePicture(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	if text := os.Getenv("VCSIM_SEED"); text != "" {
+		var err error
+		seed, err = strconv.ParseUint(text, 10, 64)
+		must(t, err)
+	}
+	t.Logf("VCSIM_SEED=%d", seed)
+	s := newSite(t)
+	c := s.login(true)
+	golden, snapshot := s.golden(c)
+	w := s.watchVMs(s.login(true))
+	w.until("golden", func() bool { return w.named("golden") != nil })
+	calm := make(chan struct{})
+	go func() {
+		defer close(calm)
+		s.inParallel(8, 400, func(i int) { s.act(c, golden, snapshot, rand.New(rand.NewPCG(seed, uint64(i)))) })
+	}()
+	for quiet := false; !quiet; {
+		select {
+		case <-calm:
+			quiet = true
+		default:
+			set, err := w.ask(w.version, 1, 0)
+			must(t, err)
+			if set != nil {
+				w.apply(set)
+			}
+		}
+	}
+	w.until("the picture is true", func() bool { return w.matches() })
+}
+
+// act does one thing to one VM. What is refused is as good as what is done.
+func (s *site) act(c *govmomi.Client, golden *object.VirtualMachine, snapshot ref, r *rand.Rand) {
+	name := fmt.Sprint("vm", r.IntN(12))
+	found := s.vmNamed(name)
+	if len(found) == 0 {
+		_, _ = s.clone(c, golden, name, s.linked(snapshot, func(spec *types.VirtualMachineCloneSpec) { spec.PowerOn = r.IntN(2) == 0 }))
+		return
+	}
+	vm := object.NewVirtualMachine(c.Client, found[0])
+	door := "/v1/vms/" + found[0].Value
+	var task *object.Task
+	switch r.IntN(8) {
+	case 0:
+		task, _ = vm.PowerOn(s.ctx)
+	case 1:
+		task, _ = vm.PowerOff(s.ctx)
+	case 2:
+		task, _ = vm.Destroy(s.ctx)
+	case 3:
+		task, _ = vm.Reset(s.ctx)
+	case 4:
+		task, _ = vm.Rename(s.ctx, fmt.Sprint("vm", r.IntN(12)))
+	case 5:
+		task, _ = vm.Reconfigure(s.ctx, types.VirtualMachineConfigSpec{
+			ExtraConfig: []types.BaseOptionValue{option("guestinfo.x", fmt.Sprint(r.Int()))},
+		})
+	case 6:
+		s.open("PUT", door+"/guest", map[string]any{"ip": fmt.Sprint("10.0.0.", r.IntN(200)), "toolsRunning": true}, nil)
+	case 7:
+		s.open("POST", door+"/power", map[string]any{"action": "destroy"}, nil)
+	}
+	if task != nil {
+		_ = task.Wait(s.ctx)
+	}
+}
+
+// matches compares the stream's picture with the inventory.
+func (w *stream) matches() bool {
+	rows := map[ref]machine{}
+	w.machines.find(func(r row) bool { rows[ref{Type: "VirtualMachine", Value: r.MoID}] = r.machine; return false })
+	if len(rows) != len(w.seen) {
+		return false
+	}
+	for r, row := range rows {
+		seen := w.seen[r]
+		if seen["name"] != row.Name || fmt.Sprint(seen["runtime.powerState"]) != row.PowerState || seen["config.instanceUuid"] != row.InstanceUUID {
+			return false
+		}
+	}
+	return true
+}
