@@ -108,7 +108,7 @@ fn what_real_manifests_look_like_is_taken() {
             let text = ONE.replacen(from, to, 1).replace("NAME,", "wild,");
             let (cluster, _) = dry_run(&story, &text).await;
             let full = cluster["spec"]["distribution"]["fullVersion"].as_str().unwrap();
-            assert_eq!(full, wanted, "{to}");
+            assert_eq!(full.trim_start_matches('v'), wanted.trim_start_matches('v'), "{to}");
         }
         let (_, warning) = dry_run(&story, &ONE.replace("v1.33", "v1.26").replace("NAME,", "old,")).await;
         says(warning, &["1.26", "1.31"]);

@@ -118,10 +118,10 @@ fn its_columns_are_those_of_the_field(story: &Story) {
     says(
         &text,
         &[
-            "Cluster/life",
-            "WCPCluster/life",
-            "KubeadmControlPlane/life-control-plane",
-            "MachineDeployment/life-workers-",
+            "Cluster life/life",
+            "WCPCluster life/life",
+            "KubeadmControlPlane life/life-control-plane",
+            "MachineDeployment life/life-workers-",
         ],
     );
 }

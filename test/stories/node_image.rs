@@ -28,7 +28,7 @@ spec:
       replicas: 1
       vmClass: best-effort-small
       storageClass: gold
-      tkr: {reference: {name: v1.34.2---vmware.1-vkr.1}}
+      tkr: {reference: {name: v1.36.3---vmware.1-vkr.1}}
     nodePools:
     - {name: only, replicas: 1, vmClass: best-effort-small, storageClass: gold}
 ";

@@ -88,25 +88,29 @@ fn unresolved_denial(unresolved: &Unresolved, wish: Wish<'_>, offers: &[Offer]) 
                 "To follow the reference, set spec.distribution: null; to follow the distribution, remove {REFERENCE}"
             )
         }
-        _ => works(wish, offers),
+        _ => works(wish, offers, unresolved.source_of()),
     };
     Denial::new(field, unresolved.to_string(), remedy)
 }
 
-/// The releases that work, those closest to what was written first.
-fn works(wish: Wish<'_>, offers: &[Offer]) -> String {
+/// The releases that work, written as the field wants them: a reference is to an object's name.
+fn works(wish: Wish<'_>, offers: &[Offer], source_of: Source) -> String {
     let fit = resolution::fit(offers);
     if fit.is_empty() {
         return "No release can be used: see whether the content library is synchronised (kubectl get tkr,vmi)".to_owned();
     }
+    let written = |version: &Version| match source_of {
+        Source::Reference => version.object_name(),
+        Source::Full | Source::Hint => version.to_string(),
+    };
     let mut text = "Use one of".to_owned();
     for (count, version) in fit.iter().enumerate() {
-        let _ = write!(text, "{} {version}", if count == 0 { ":" } else { "," });
+        let _ = write!(text, "{} {}", if count == 0 { ":" } else { "," }, written(version));
     }
     let beginning = [wish.hint, wish.full, wish.reference].into_iter().find(|text| !text.is_empty());
     let minor = beginning.and_then(minor_of);
     match fit.iter().find(|version| Some(version.minor()) == minor) {
-        Some(near) => format!("{text}; the closest is {near}"),
+        Some(near) => format!("{text}; the closest is {}", written(near)),
         None => text,
     }
 }
