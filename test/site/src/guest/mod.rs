@@ -41,7 +41,7 @@ mod sample;
 #[cfg(test)]
 mod story;
 
-pub use agent::{BootReport, Guests, Options, Phase, Release};
+pub use agent::{BootReport, Guests, Images, Options, Phase, Release};
 pub use boot::{Guest, boot};
 pub use datasource::{REDACTED, Seed};
 pub use disk::Disk;
