@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn durations_are_written_as_in_kubectl() {
-        assert_eq!(duration("1h30m"), Ok(Duration::from_secs(5400)));
+        assert_eq!(duration("1h30m"), Ok(Duration::from_mins(90)));
         assert_eq!(duration("90s"), Ok(Duration::from_secs(90)));
         for wrong in ["", "15", "m", "15x", "1.5h", "99999999999999999999h"] {
             assert!(duration(wrong).is_err(), "{wrong}");

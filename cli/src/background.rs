@@ -15,7 +15,7 @@ use crate::stack::{self, Stack};
 use crate::up::{interrupted, until};
 
 /// A cold start builds the tools, which takes about ten minutes on two cores.
-const START: Duration = Duration::from_secs(40 * 60);
+const START: Duration = Duration::from_mins(40);
 const STOP: Duration = Duration::from_secs(30);
 
 /// Where the background stack is described.

@@ -3,7 +3,10 @@
 //! The executable answers to several names. Called `gcm`, `capw` or `vmop` it is that controller, called
 //! `layercake-guard` it is the process that cleans up after a stack: so one file is all there is to install.
 
-#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
+#![cfg_attr(
+    test,
+    allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::needless_pass_by_value)
+)]
 
 pub mod args;
 pub mod background;

@@ -24,7 +24,7 @@ pub const PROGRAMS: [&str; 3] = ["gcm", "capw", "vmop"];
 
 const VMOP_NAMESPACE: &str = "vmware-system-vmop";
 const CREDENTIALS: &str = "vcenter-credentials";
-const RELEASES: Duration = Duration::from_secs(60);
+const RELEASES: Duration = Duration::from_mins(1);
 
 /// What a stack is started with.
 #[derive(Clone, Debug)]

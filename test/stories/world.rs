@@ -23,7 +23,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::{OnceCell, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// Time for a cluster of two nodes on two busy cores.
-pub const CLUSTER: Duration = Duration::from_secs(300);
+pub const CLUSTER: Duration = Duration::from_mins(5);
 /// Time for anything that needs no new node.
 pub const SOON: Duration = Duration::from_secs(90);
 
@@ -254,9 +254,8 @@ pub fn resource(kind: &str) -> ApiResource {
         }
         "KubeadmControlPlane" => ("controlplane.cluster.x-k8s.io", "v1beta2"),
         "KubeadmConfig" | "KubeadmConfigTemplate" => ("bootstrap.cluster.x-k8s.io", "v1beta2"),
-        "Secret" | "ConfigMap" | "Service" | "Namespace" => ("", "v1"),
+        "Secret" | "ConfigMap" | "Service" | "Namespace" | "ResourceQuota" => ("", "v1"),
         "StorageClass" => ("storage.k8s.io", "v1"),
-        "ResourceQuota" => ("", "v1"),
         _ => ("vmoperator.vmware.com", "v1alpha1"),
     };
     let plural = match kind.to_lowercase() {

@@ -1,7 +1,8 @@
 //! Following clusters until they run: a live tree on a terminal, plain lines elsewhere.
 
 use std::collections::BTreeMap;
-use std::io::{IsTerminal, Write};
+use std::fmt::Write as _;
+use std::io::{IsTerminal, Write as _};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
@@ -173,13 +174,13 @@ fn drawn_tree(
     let (height, width) = console::Term::stderr().size();
     let mut text = String::new();
     for report in reports.iter().filter(|report| report.is_running()) {
-        text += &format!("{}/{} Running after {:.1} s\n", report.namespace, report.name, report.seconds);
+        let _ = writeln!(text, "{}/{} Running after {:.1} s", report.namespace, report.name, report.seconds);
     }
     for (namespace, tree) in trees {
         let blocking = tree::blocking(namespace, tree);
         text += &describe::print::text(blocking.as_ref(), tree, Timestamp::now());
     }
-    text += &format!("{:.0} s", elapsed.as_secs_f64());
+    let _ = write!(text, "{:.0} s", elapsed.as_secs_f64());
     let lines: Vec<String> = text
         .lines()
         .take(usize::from(height).saturating_sub(1))

@@ -101,17 +101,13 @@ async fn api_of(client: &Client, object: &Value, namespace: &str) -> Result<Api<
     let kind = object["kind"].as_str().unwrap_or_default();
     let (group, version) = version.rsplit_once('/').unwrap_or(("", version));
     let known = known(group, version, kind);
-    let (resource, scope) = match known {
-        Some(known) => known,
-        None => {
-            let (resource, capabilities) =
-                oneshot::pinned_kind(client, &GroupVersionKind::gvk(group, version, kind))
-                    .await
-                    .with_context(|| {
-                        format!("the API server does not know kind {kind} of {group}/{version}")
-                    })?;
-            (resource, capabilities.scope)
-        }
+    let (resource, scope) = if let Some(known) = known {
+        known
+    } else {
+        let found = oneshot::pinned_kind(client, &GroupVersionKind::gvk(group, version, kind)).await;
+        let unknown = || format!("the API server does not know kind {kind} of {group}/{version}");
+        let (resource, capabilities) = found.with_context(unknown)?;
+        (resource, capabilities.scope)
     };
     Ok(match scope {
         Scope::Cluster => Api::all_with(client.clone(), &resource),

@@ -24,8 +24,10 @@ pub struct Milestone {
     pub seconds: f64,
 }
 
+type IsReached = fn(&Objects) -> bool;
+
 /// The milestones in the order in which a cluster reaches them, each with the test that tells.
-const MILESTONES: &[(&str, fn(&Objects) -> bool)] = &[
+const MILESTONES: &[(&str, IsReached)] = &[
     ("Cluster API objects exist", |all| !list(all, "KubeadmControlPlane").is_empty()),
     ("endpoint has an address", |all| {
         any(all, "WCPCluster", |o| o["status"]["initialization"]["provisioned"] == true)

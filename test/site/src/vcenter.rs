@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use sha2::{Digest, Sha256};
 
 use crate::library;
 use crate::releases::NODE_IMAGES;
@@ -191,9 +190,7 @@ fn secret_written(path: &Path, text: &str) -> std::io::Result<()> {
 
 /// 32 hexadecimal digits that nobody can guess.
 fn random_text() -> String {
-    let bytes: [u8; 32] = rand::random();
-    let digest = Sha256::digest(bytes);
-    digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+    format!("{:032x}", rand::random::<u128>())
 }
 
 #[cfg(test)]
