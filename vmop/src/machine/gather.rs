@@ -253,7 +253,8 @@ async fn needs(
     let (storage, datastore) = match site.datastore().await {
         Ok(datastore) => (storage(vm, site, ctx), datastore),
         Err(error) if error.is_not_found() => {
-            (Err(Unmet::in_vcenter(reason::STORAGE_NOT_READY, site.problem(&error).to_string())), None)
+            let name = format!("datastore {}", site.settings.datastore.as_deref().unwrap_or_default());
+            (Err(unknown(reason::STORAGE_NOT_READY, &error, &name, site)), None)
         }
         Err(error) => return Err(error),
     };
@@ -333,6 +334,17 @@ async fn cards(vm: &VirtualMachine, site: &Site, ctx: &Context) -> Result<Need<V
         }
     }
     Ok(Ok(cards))
+}
+
+/// What a name stands for is not in vCenter, or what holds it is not.
+fn unknown(reason: &'static str, error: &vsphere::Error, what: &str, site: &Site) -> Unmet {
+    if !matches!(error.kind(), vsphere::Kind::NotFound { missing: None }) {
+        return Unmet::in_vcenter(reason, site.problem(error).to_string());
+    }
+    let address = site.settings.address();
+    let message =
+        format!("vCenter {address} has no {what} in its datacenter. Create it there, or name another");
+    Unmet::in_vcenter(reason, message)
 }
 
 /// The guest's data, read now; while it is not there or not right, its change wakes the machine.

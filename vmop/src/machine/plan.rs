@@ -94,7 +94,7 @@ pub enum Blocked {
     Claimed(Claim),
     /// The machine is gone, and is never made again in silence.
     #[error(
-        "the machine was destroyed or removed in vCenter, not by this object. Delete this VirtualMachine; its owner makes another"
+        "The machine was destroyed or removed in vCenter, not by this object. Delete this VirtualMachine; its owner makes another"
     )]
     Lost,
     /// The machine is outside our folders.

@@ -56,7 +56,7 @@ pub struct Template {
 }
 
 /// How far a template is.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Progress {
     /// It is being made.
     Making,
@@ -102,8 +102,11 @@ impl Goldens {
     }
 
     fn tell(&self, recipe: &Recipe, progress: Progress) {
-        self.known.lock().insert(recipe.clone(), progress);
-        (self.wake)(&recipe.image);
+        let old = self.known.lock().insert(recipe.clone(), progress.clone());
+        // The same failure again is no news.
+        if old != Some(progress) {
+            (self.wake)(&recipe.image);
+        }
     }
 }
 
