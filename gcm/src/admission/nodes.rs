@@ -218,6 +218,14 @@ pub fn machine_label_reaches_node(key: &str) -> bool {
             .any(|parent| domain == *parent || domain.ends_with(&format!(".{parent}")))
 }
 
+/// Whether programs tell machines and nodes apart by this label: Cluster API takes a worker that is labelled
+/// `cluster.x-k8s.io/control-plane` for a node of the control plane.
+fn is_reserved(key: &str) -> bool {
+    let domain = key.split_once('/').map_or("", |(domain, _)| domain);
+    let within = |parent: &str| domain == parent || domain.ends_with(&format!(".{parent}"));
+    (within("cluster.x-k8s.io") && !machine_label_reaches_node(key)) || within("run.tanzu.vmware.com")
+}
+
 fn label_denial(field: &str, key: &str, value: &str) -> Option<Denial> {
     let field = format!("{field}.labels");
     if !key_is_valid(key) || !value_is_valid(value) {
@@ -227,6 +235,10 @@ fn label_denial(field: &str, key: &str, value: &str) -> Option<Denial> {
             reason,
             "Use letters, digits, '-', '_' and '.', at most 63, with an optional domain/ before the key",
         ));
+    }
+    if is_reserved(key) {
+        let reason = format!("{key} is a label by which programs know machines");
+        return Some(Denial::new(field, reason, "Use a domain of your own"));
     }
     (!kubelet_may_set(key) && !machine_label_reaches_node(key)).then(|| {
         Denial::new(

@@ -56,6 +56,9 @@ fn proxy_url_fault(text: &str) -> Option<String> {
     if text.contains(['<', '>']) {
         return Some("it still holds placeholders in angle brackets".to_owned());
     }
+    if text.trim().contains(|c: char| c.is_whitespace() || c.is_control()) {
+        return Some("it holds a blank or a line break".to_owned());
+    }
     match Url::parse(text.trim()) {
         Err(error) => Some(format!("it is no URL: {error}")),
         Ok(url) if !matches!(url.scheme(), "http" | "https") => {

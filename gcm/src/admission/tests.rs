@@ -115,6 +115,9 @@ fn set(pointer: &'static str, new: Value) -> impl FnOnce(&mut Value) {
 #[test]
 fn a_sound_cluster_is_accepted() {
     assert!(denied(|_| {}).is_empty());
+    let labels =
+        json!({"workload": "gpu", "node.cluster.x-k8s.io/a": "b", "node-role.kubernetes.io/gpu": ""});
+    assert_eq!(denied(set("/spec/topology/nodePools/0/labels", labels)), Vec::<String>::new());
     assert!(denied(set("/spec/topology/nodePools", json!([]))).is_empty());
     assert!(denied(set("/spec/topology/nodePools/0/replicas", json!(0))).is_empty());
     assert!(denied(set("/spec/settings/network/pods/cidrBlocks", json!(["192.0.2.7/16"]))).is_empty());
@@ -161,6 +164,17 @@ fn every_rule_names_field_reason_and_remedy() {
             "label of kubernetes.io",
             denied(set("/spec/topology/nodePools/0/labels", json!({"foo.kubernetes.io/a": "b"}))),
         ),
+        (
+            "label of Cluster API",
+            denied(set("/spec/topology/nodePools/0/labels", json!({"cluster.x-k8s.io/control-plane": ""}))),
+        ),
+        (
+            "label of ours",
+            denied(set(
+                "/spec/topology/nodePools/0/labels",
+                json!({"run.tanzu.vmware.com/kubernetesDistributionVersion": "v1.2.3"}),
+            )),
+        ),
         ("taint", denied(set("/spec/topology/nodePools/0/taints", json!([{"key": "a", "effect": "Never"}])))),
         ("no range", denied(set("/spec/settings/network/pods/cidrBlocks", json!(["192.168.0.0"])))),
         ("overlap", denied(set("/spec/settings/network/services/cidrBlocks", json!(["192.168.128.5/17"])))),
@@ -188,6 +202,13 @@ fn every_rule_names_field_reason_and_remedy() {
             denied(set(
                 "/spec/settings/network/proxy",
                 json!({"httpProxy": "u:secret@p", "httpsProxy": "ftp://u:secret@p", "noProxy": []}),
+            )),
+        ),
+        (
+            "proxy with a line break",
+            denied(set(
+                "/spec/settings/network/proxy",
+                json!({"httpProxy": "http://u:secret@p\nExecStartPre=x", "httpsProxy": "http://p", "noProxy": []}),
             )),
         ),
         (
