@@ -168,12 +168,8 @@ pub fn control_plane(cluster: &str) -> String {
 }
 
 /// The WCPMachineTemplate of a control plane: another content makes another template.
-pub fn control_plane_template<I>(cluster: &str, content: I) -> String
-where
-    I: IntoIterator,
-    I::Item: AsRef<[u8]>,
-{
-    joined(&control_plane(cluster), &format!("-{}", hash(content)), MAX_MACHINE_NAME)
+pub fn control_plane_template(cluster: &str, content: &str) -> String {
+    joined(&control_plane(cluster), &format!("-{}", hash([cluster, content])), MAX_MACHINE_NAME)
 }
 
 /// The MachineDeployment of a node pool. Its machines' names leave room for two suffixes.
@@ -183,13 +179,9 @@ pub fn machine_deployment(namespace: &str, cluster: &str, pool: &str) -> String 
 }
 
 /// A WCPMachineTemplate or KubeadmConfigTemplate of a node pool: another content makes another
-/// template.
-pub fn pool_template<I>(cluster: &str, pool: &str, content: I) -> String
-where
-    I: IntoIterator,
-    I::Item: AsRef<[u8]>,
-{
-    joined(&format!("{cluster}-{pool}"), &format!("-{}", hash(content)), MAX_MACHINE_NAME)
+/// template. Pool `b-c` of cluster `a` and pool `c` of cluster `a-b` never share one.
+pub fn pool_template(cluster: &str, pool: &str, content: &str) -> String {
+    joined(&format!("{cluster}-{pool}"), &format!("-{}", hash([cluster, pool, content])), MAX_MACHINE_NAME)
 }
 
 /// The MachineHealthCheck of a node pool.
@@ -268,9 +260,9 @@ mod tests {
     fn names_of_the_test_cluster() {
         let names = [
             control_plane("test-cluster"),
-            control_plane_template("test-cluster", ["a"]),
+            control_plane_template("test-cluster", "a"),
             machine_deployment("ben-test", "test-cluster", "workers"),
-            pool_template("test-cluster", "workers", ["a"]),
+            pool_template("test-cluster", "workers", "a"),
             pool_health_check("test-cluster", "workers"),
             virtual_network("test-cluster"),
             control_plane_service("test-cluster"),
@@ -284,6 +276,8 @@ mod tests {
     fn parts_do_not_run_into_each_other() {
         assert_ne!(hash(["ab", "c"]), hash(["a", "bc"]));
         assert_ne!(machine_deployment("n", "a", "b-c"), machine_deployment("n", "a-b", "c"));
+        assert_ne!(pool_template("a", "b-c", "same"), pool_template("a-b", "c", "same"));
+        assert_ne!(pool_template("a", "b-control-plane", "same"), control_plane_template("a-b", "same"));
     }
 
     #[test]
@@ -300,7 +294,7 @@ mod tests {
             prop_assert!(machines <= MAX_MACHINE_NAME);
             prop_assert!(control_plane(&cluster).len() + MACHINE_SUFFIX <= MAX_MACHINE_NAME);
             prop_assert!(control_plane_service(&cluster).len() <= MAX_MACHINE_NAME);
-            prop_assert!(pool_template(&cluster, &pool, ["x"]).len() <= MAX_MACHINE_NAME);
+            prop_assert!(pool_template(&cluster, &pool, "x").len() <= MAX_MACHINE_NAME);
         }
 
         #[test]

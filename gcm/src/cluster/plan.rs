@@ -5,14 +5,14 @@ use std::collections::BTreeSet;
 use api::capi::{Cluster, KubeadmConfigTemplate, KubeadmControlPlane, MachineDeployment, MachineHealthCheck};
 use api::capw::{ProviderServiceAccount, WCPCluster, WCPMachineTemplate};
 use api::gcm::TanzuKubernetesCluster;
-use api::names::annotation;
+use api::names::{annotation, label};
 use kube::{Resource, ResourceExt};
 
 use super::gather::Facts;
-use super::objects::{Input, accounts, cluster, kubeadm, machines};
+use super::objects::{Input, accounts, cluster, kubeadm, machines, release_label};
 use crate::admission::{self, Denial, version};
 use crate::releases;
-use crate::resolution::{self, Unresolved};
+use crate::resolution::{self, Offer, Unresolved};
 
 /// The annotation in which Cluster API notes the template a machine was made from.
 const CLONED_FROM: &str = "cluster.x-k8s.io/cloned-from-name";
@@ -92,7 +92,8 @@ pub fn plan(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Result<Plan, Invalid
     {
         return Err(Invalid::Denied(denial));
     }
-    let offer = resolution::resolve(version::written(&tkc), &facts.offers)?;
+    let offer = resolution::resolve(version::written(&tkc), &facts.offers)
+        .or_else(|unresolved| running(&tkc, facts).ok_or(unresolved))?;
     let missing = |query: Option<&String>| Invalid::NoImage {
         release: offer.version.object_name(),
         query: query.cloned(),
@@ -100,11 +101,26 @@ pub fn plan(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Result<Plan, Invalid
     let query = tkc.annotations().get(annotation::RESOLVE_OS_IMAGE);
     let release = facts.library.release(offer).ok_or_else(|| missing(query))?;
     let images = facts.library.images(&release.os_images);
-    let image = releases::choose(&images, query.map(String::as_str)).ok_or_else(|| missing(query))?;
+    let image = releases::choose(&images, query.map(String::as_str), present_image(facts))
+        .ok_or_else(|| missing(query))?;
     let input = Input { tkc: &tkc, release: &release, image };
     let mut plan = objects(&input)?;
     plan.obsolete = obsolete(&plan, facts);
     Ok(plan)
+}
+
+/// The release that the cluster runs already: one that was taken out of use still serves those who have it.
+fn running<'f>(tkc: &TanzuKubernetesCluster, facts: &'f Facts) -> Option<&'f Offer> {
+    let version = version::current(tkc)?;
+    let runs = facts.control_plane.as_ref()?.labels().get(label::TKR)? == &release_label(&version);
+    facts.offers.iter().find(|offer| runs && offer.version == version)
+}
+
+/// The image of the control plane's machines.
+fn present_image(facts: &Facts) -> Option<&str> {
+    let template = &facts.control_plane.as_ref()?.spec.machine_template.spec.infrastructure_ref.name;
+    let template = facts.machine_templates.iter().find(|live| live.name_any() == *template)?;
+    Some(template.spec.template.spec.image_name.as_str())
 }
 
 fn objects(input: &Input<'_>) -> Result<Plan, serde_json::Error> {

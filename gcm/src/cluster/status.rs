@@ -10,6 +10,7 @@ use kube::ResourceExt;
 use super::Error;
 use super::gather::Facts;
 use super::nodes::Node;
+use super::objects::release_label;
 use super::{conditions, delete};
 use crate::admission::version;
 
@@ -150,7 +151,7 @@ fn phase(tkc: &TanzuKubernetesCluster, facts: &Facts, error: Option<&Error>, rea
 fn complete(tkc: &TanzuKubernetesCluster, facts: &Facts) -> bool {
     let topology = &tkc.spec.topology;
     let Some(kcp) = &facts.control_plane else { return false };
-    let release = version::current(tkc).map(|version| version.object_name());
+    let release = version::current(tkc).map(|version| release_label(&version));
     let is_release = |labels: &std::collections::BTreeMap<String, String>| match &release {
         Some(release) => labels.get(label::TKR) == Some(release),
         None => true,

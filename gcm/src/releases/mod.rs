@@ -96,14 +96,20 @@ impl NodeImage {
 }
 
 /// The image a cluster's nodes are made from: the first that `query` matches. Without a query Photon is preferred.
-pub fn choose<'i>(images: &'i [NodeImage], query: Option<&str>) -> Option<&'i NodeImage> {
-    match query.map(str::trim).filter(|query| !query.is_empty()) {
-        Some(query) => images.iter().find(|image| selects(query, &image.labels)),
-        None => images
-            .iter()
-            .find(|image| image.labels.get("os-name").is_some_and(|os| os == "photon"))
-            .or_else(|| images.first()),
-    }
+///
+/// The image of the present nodes stays while it fits: an image that joins a release replaces no nodes.
+pub fn choose<'i>(
+    images: &'i [NodeImage],
+    query: Option<&str>,
+    present: Option<&str>,
+) -> Option<&'i NodeImage> {
+    let query = query.map(str::trim).filter(|query| !query.is_empty());
+    let fits = |image: &&NodeImage| query.is_none_or(|query| selects(query, &image.labels));
+    let photon = |image: &&NodeImage| image.labels.get("os-name").is_some_and(|os| os == "photon");
+    let fitting = || images.iter().filter(fits);
+    let kept = present.and_then(|name| fitting().find(|image| image.name == name));
+    let preferred = || fitting().find(|image| query.is_none() && photon(image));
+    kept.or_else(preferred).or_else(|| fitting().next())
 }
 
 /// Whether labels satisfy a query: `key=value`, `key==value`, `key!=value`, `key`, `!key`, joined by commas.

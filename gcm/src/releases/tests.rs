@@ -175,9 +175,16 @@ fn an_image_is_chosen_by_query_and_photon_without_one() {
         (Some("os-name=windows"), None),
         (Some("gpu"), None),
     ] {
-        assert_eq!(choose(&images, query).map(|image| image.name.as_str()), expected, "{query:?}");
+        assert_eq!(choose(&images, query, None).map(|image| image.name.as_str()), expected, "{query:?}");
     }
-    assert_eq!(choose(&images[..1], None).map(|image| image.name.as_str()), Some("u"));
+    let present = |query, present| choose(&images, query, Some(present)).map(|image| image.name.as_str());
+    assert_eq!(present(None, "u"), Some("u"), "what nodes run is not replaced by what came later");
+    assert_eq!(
+        present(Some("os-name=photon"), "u"),
+        choose(&images, Some("os-name=photon"), None).map(|i| i.name.as_str())
+    );
+    assert_eq!(present(None, "gone"), choose(&images, None, None).map(|i| i.name.as_str()));
+    assert_eq!(choose(&images[..1], None, None).map(|image| image.name.as_str()), Some("u"));
 }
 
 #[test]

@@ -29,7 +29,7 @@ pub fn cluster(input: &Input<'_>) -> Result<Cluster, serde_json::Error> {
         "controlPlaneRef": reference::<api::capi::KubeadmControlPlane>(&names::control_plane(&input.name())),
         "infrastructureRef": reference::<WCPCluster>(&input.name()),
     });
-    object(&input.metadata(&input.name(), &[(label::TKR, &input.release.name)]), &spec)
+    object(&input.metadata(&input.name(), &[(label::TKR, &input.release_label())]), &spec)
 }
 
 /// The WCPCluster; capw fills in the endpoint.

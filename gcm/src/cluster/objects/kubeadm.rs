@@ -26,7 +26,7 @@ pub fn control_plane(input: &Input<'_>, template: &str) -> Result<KubeadmControl
     let ControlPlane { replicas, vm_class: _, storage_class: _, volumes: _, tkr: _, node_drain_timeout } =
         &input.tkc.spec.topology.control_plane;
     let mut metadata =
-        input.metadata(&names::control_plane(&input.name()), &[(label::TKR, &input.release.name)]);
+        input.metadata(&names::control_plane(&input.name()), &[(label::TKR, &input.release_label())]);
     metadata["annotations"] =
         HANDS_OFF.iter().map(|key| ((*key).to_owned(), json!(""))).collect::<Map<_, _>>().into();
     let registration = registration(input, &BTreeMap::new());
@@ -57,7 +57,7 @@ pub fn pool_config(input: &Input<'_>, pool: &NodePool) -> Result<KubeadmConfigTe
     let mut config = common(input);
     config["joinConfiguration"] = json!({ "nodeRegistration": registration });
     let spec = json!({ "template": { "spec": config } });
-    let name = names::pool_template(&input.name(), &pool.name, [spec.to_string()]);
+    let name = names::pool_template(&input.name(), &pool.name, &spec.to_string());
     object(&input.metadata(&name, &[(label::NODE_POOL, &pool.name)]), &spec)
 }
 
@@ -101,8 +101,11 @@ fn arguments(pairs: &[(&str, &str)]) -> Value {
 
 /// How a node introduces itself. What only the machine knows comes from its own metadata, through jinja.
 fn registration(input: &Input<'_>, labels: &BTreeMap<String, String>) -> Value {
-    let mut text =
-        format!("{}={}", label::KUBERNETES_DISTRIBUTION_VERSION, input.release.offer.version.label_value());
+    let mut text = format!(
+        "{}={}",
+        label::KUBERNETES_DISTRIBUTION_VERSION,
+        names::joined(&input.release.offer.version.label_value(), "", names::MAX_MACHINE_NAME)
+    );
     for (key, value) in
         labels.iter().filter(|(key, _)| kubelet_may_set(key) && !machine_label_reaches_node(key))
     {
@@ -167,11 +170,16 @@ fn trusted(trust: &Trust) -> Vec<Value> {
         .collect()
 }
 
+/// A value as systemd reads it back: `%` begins a specifier, and passwords in URLs are full of it.
+fn in_unit(value: &str) -> String {
+    value.trim().replace('\\', "\\\\").replace('"', "\\\"").replace('%', "%%")
+}
+
 /// containerd pulls images; the file carries a password, so only root may read it.
 fn proxy(proxy: &Proxy) -> Option<Value> {
     let Proxy { http_proxy, https_proxy, no_proxy } = proxy;
-    let (http, https) = (http_proxy.as_deref()?, https_proxy.as_deref()?);
-    let without = no_proxy.as_deref().unwrap_or_default().join(",");
+    let (http, https) = (in_unit(http_proxy.as_deref()?), in_unit(https_proxy.as_deref()?));
+    let without = in_unit(&no_proxy.as_deref().unwrap_or_default().join(","));
     let content = format!(
         "[Service]\nEnvironment=\"HTTP_PROXY={http}\"\nEnvironment=\"HTTPS_PROXY={https}\"\nEnvironment=\"NO_PROXY={without}\"\n"
     );

@@ -24,14 +24,14 @@ pub fn control_plane_template(input: &Input<'_>) -> Result<WCPMachineTemplate, s
     let ControlPlane { replicas: _, vm_class, storage_class, volumes, tkr: _, node_drain_timeout: _ } =
         &input.tkc.spec.topology.control_plane;
     let spec = machine(input, vm_class, storage_class, volumes.as_deref());
-    let name = names::control_plane_template(&input.name(), [spec.to_string()]);
+    let name = names::control_plane_template(&input.name(), &spec.to_string());
     object(&input.metadata(&name, &[]), &spec)
 }
 
 /// The template of a pool's machines, named after its content.
 pub fn pool_template(input: &Input<'_>, pool: &NodePool) -> Result<WCPMachineTemplate, serde_json::Error> {
     let spec = machine(input, &pool.vm_class, &pool.storage_class, pool.volumes.as_deref());
-    let name = names::pool_template(&input.name(), &pool.name, [spec.to_string()]);
+    let name = names::pool_template(&input.name(), &pool.name, &spec.to_string());
     object(&input.metadata(&name, &[(label::NODE_POOL, &pool.name)]), &spec)
 }
 
@@ -106,7 +106,7 @@ pub fn deployment(
         spec["replicas"] = json!(replicas);
     }
     object(
-        &input.metadata(&deployment, &[(label::NODE_POOL, name), (label::TKR, &input.release.name)]),
+        &input.metadata(&deployment, &[(label::NODE_POOL, name), (label::TKR, &input.release_label())]),
         &spec,
     )
 }

@@ -11,13 +11,14 @@ pub mod machines;
 use std::collections::BTreeMap;
 
 use api::gcm::TanzuKubernetesCluster;
-use api::names::label;
+use api::names::{self, label};
 use kube::{Resource, ResourceExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::releases::{NodeImage, Release};
+use crate::version::Version;
 
 /// Everything that the objects of one cluster are made from.
 #[derive(Clone, Copy)]
@@ -41,6 +42,11 @@ impl Input<'_> {
         self.tkc.name_any()
     }
 
+    /// The value of its objects' release label.
+    fn release_label(&self) -> String {
+        release_label(&self.release.offer.version)
+    }
+
     /// Metadata of an object of the cluster: its name, what it belongs to, and its controller.
     fn metadata(&self, name: &str, labels: &[(&str, &str)]) -> Value {
         let mut all = BTreeMap::from([(label::CLUSTER_NAME.to_owned(), self.name())]);
@@ -52,6 +58,12 @@ impl Input<'_> {
             "ownerReferences": [kit::apply::controlled_by(self.tkc)],
         })
     }
+}
+
+/// The value of the label that tells which release an object is about; a release written by hand may have a name of
+/// its own, and a version may be longer than a label.
+pub fn release_label(version: &Version) -> String {
+    names::joined(&version.object_name(), "", names::MAX_MACHINE_NAME)
 }
 
 /// An object of a generated type from its metadata and spec.
