@@ -100,7 +100,10 @@ pub async fn cloned(intent: &Intent, facts: &Facts, site: &Site) -> Result<Arc<V
     };
     match made.await {
         Ok(done) => match done.moref() {
-            Some(moref) => Ok(site.inventory.entered(moref, ENTER).await?),
+            Some(moref) => {
+                let machine = site.inventory.entered(moref, ENTER).await?;
+                Ok(if intent.spec.power_on { powered_up(machine, site).await } else { machine })
+            }
             None => Err(Error::Unsettled("The clone is done, and vCenter tells of no machine yet".into())),
         },
         Err(error) => match error.kind() {
@@ -108,6 +111,21 @@ pub async fn cloned(intent: &Intent, facts: &Facts, site: &Site) -> Result<Arc<V
             _ => Err(error.into()),
         },
     }
+}
+
+/// The machine as it is once the stream has told that it runs, which it may do after the task's end.
+async fn powered_up(machine: Arc<Vm>, site: &Site) -> Arc<Vm> {
+    let mut changes = site.inventory.subscribe();
+    let running = async {
+        loop {
+            match site.inventory.vm(&machine.moref) {
+                Presence::Present(machine) if machine.power_state == Some(PowerState::On) => return machine,
+                _ if changes.next().await.is_none() => return std::future::pending().await,
+                _ => {}
+            }
+        }
+    };
+    tokio::time::timeout(SOON, running).await.unwrap_or_else(|_elapsed| Arc::clone(&machine))
 }
 
 /// The machine that has the name, if it is ours: then an earlier try got through.

@@ -157,11 +157,14 @@ pub async fn reconcile(vm: Arc<VirtualMachine>, ctx: Arc<Context>) -> Result<Nex
             return Err(error);
         }
     };
-    let facts = gather::facts(&vm, identity, &ctx).await?;
+    let mut facts = gather::facts(&vm, identity, &ctx).await?;
     let (result, told) = match plan::plan(&vm, &facts) {
         Ok(plan) => carried_out(&vm, &facts, plan, &ctx).await?,
         Err(blocked) => (Err(blocked.into()), false),
     };
+    if let (Ok(Some(made)), Ok(site)) = (&result, ctx.provider.site()) {
+        facts.host = site.host_name(made).await;
+    }
     let outcome = match &result {
         Ok(machine) => Outcome::Done(machine.as_deref()),
         Err(error) => Outcome::Stopped(error),
