@@ -10,7 +10,7 @@ use kit::{
     watch::{Cache, Watchable},
 };
 use kube::{Resource, ResourceExt};
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use crate::words::{NOT_PAUSED, PAUSED};
 
@@ -64,7 +64,7 @@ pub fn beside<K: Watchable>(cache: &Cache<K>, of: &impl Resource, name: &str) ->
 /// Whose a child of ours is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claim {
-    /// Ours, or nobody's: we may write it.
+    /// Ours, or not there: we may write it.
     Free,
     /// A former object's of the same name: it will be collected.
     Former,
@@ -73,14 +73,18 @@ pub enum Claim {
 }
 
 /// Judges whether `owner` may write `child`, which bears the name that a child of his has.
-pub fn claim<O, C>(owner: &O, child: Option<&C>) -> Claim
+///
+/// A child that nobody controls is somebody's own, unless `marked` finds in it what only we put there: it lost its
+/// owner on the way (an orphaning deletion, a restored backup).
+pub fn claim<O, C>(owner: &O, child: Option<&C>, marked: impl FnOnce(&C) -> bool) -> Claim
 where
     O: Resource<DynamicType = ()>,
     C: Resource,
 {
-    let owners = child.and_then(|child| child.meta().owner_references.as_deref()).unwrap_or_default();
+    let Some(child) = child else { return Claim::Free };
+    let owners = child.meta().owner_references.as_deref().unwrap_or_default();
     let Some(controller) = owners.iter().find(|owner| owner.controller == Some(true)) else {
-        return Claim::Free;
+        return if marked(child) { Claim::Free } else { Claim::Taken };
     };
     let namesake = controller.kind == O::kind(&()) && Some(&controller.name) == owner.meta().name.as_ref();
     match namesake {
@@ -89,6 +93,9 @@ where
         false => Claim::Taken,
     }
 }
+
+/// How soon to look again whether the user put right what no watch of ours tells of.
+pub const MENDED: Duration = Duration::from_mins(1);
 
 #[cfg(test)]
 mod tests {
@@ -111,11 +118,13 @@ mod tests {
             vm.metadata.owner_references = Some(vec![controlled_by(owner)]);
             vm
         };
-        assert_eq!(claim::<_, VirtualMachine>(&ours, None), Claim::Free);
-        assert_eq!(claim(&ours, Some(&VirtualMachine::default())), Claim::Free);
-        assert_eq!(claim(&ours, Some(&of(&ours))), Claim::Free);
-        assert_eq!(claim(&ours, Some(&of(&wcp_machine("a", "0")))), Claim::Former);
-        assert_eq!(claim(&ours, Some(&of(&wcp_machine("b", "1")))), Claim::Taken);
+        let claimed = |child: Option<&VirtualMachine>, marked| claim(&ours, child, |_| marked);
+        assert_eq!(claimed(None, false), Claim::Free);
+        assert_eq!(claimed(Some(&of(&ours)), false), Claim::Free);
+        assert_eq!(claimed(Some(&of(&wcp_machine("a", "0"))), true), Claim::Former);
+        assert_eq!(claimed(Some(&of(&wcp_machine("b", "1"))), true), Claim::Taken);
+        assert_eq!(claimed(Some(&VirtualMachine::default()), true), Claim::Free);
+        assert_eq!(claimed(Some(&VirtualMachine::default()), false), Claim::Taken, "a user made it");
     }
 
     #[test]

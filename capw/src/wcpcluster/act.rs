@@ -6,6 +6,7 @@ use super::{
     plan::{Plan, endpoint},
 };
 use api::{
+    capi::Cluster,
     capw::{ApiEndpoint, WCPCluster},
     names::finalizer,
     net::VirtualNetwork,
@@ -64,7 +65,10 @@ pub async fn carry_out(
         applied(&network, facts.network.as_ref(), ctx),
         applied(&service, facts.service.as_ref(), ctx),
     );
-    let endpoint = persisted(cluster, service.as_deref().ok(), ctx).await;
+    let endpoint = persisted(cluster, facts.cluster.as_deref(), service.as_deref().ok(), ctx).await;
+    if endpoint.as_ref().is_err_and(Error::is_overtaken) {
+        return endpoint.map(|_| Done::Nothing);
+    }
     Ok(Done::Made(Box::new(Made { policy, network, service, endpoint })))
 }
 
@@ -79,10 +83,11 @@ where
 /// The endpoint is written once, and never again: every kubeconfig and every node holds it.
 async fn persisted(
     cluster: &mut Arc<WCPCluster>,
+    owner: Option<&Cluster>,
     service: Option<&VirtualMachineService>,
     ctx: &Context,
 ) -> Result<Option<ApiEndpoint>, Error> {
-    let Some(endpoint) = endpoint(cluster, service) else { return Ok(None) };
+    let Some(endpoint) = endpoint(cluster, owner, service) else { return Ok(None) };
     if cluster.spec.control_plane_endpoint.as_ref() != Some(&endpoint) {
         let patch = json!({ "spec": { "controlPlaneEndpoint": endpoint } });
         let written = ctx.api.patch(&**cluster, patch).await;

@@ -4,9 +4,9 @@ use super::{
     Context, Error,
     act::{Done, failed},
     gather::Facts,
-    plan::Waiting,
+    plan::{Waiting, whose},
 };
-use crate::upstream::{Claim, claim};
+use crate::upstream::Claim;
 use api::{capw::WCPCluster, names::finalizer};
 use kit::{events::named, watch::Watchable};
 use kube::ResourceExt;
@@ -17,13 +17,13 @@ pub async fn carry_out(cluster: &WCPCluster, facts: &Facts, ctx: &Context) -> Re
     if !cluster.finalizers().iter().any(|there| there == finalizer::WCP_CLUSTER) {
         return Ok(Done::Gone);
     }
-    if facts.machines > 0 {
-        return Err(Waiting::MachinesGone(facts.machines).into());
+    if !facts.machines.is_empty() {
+        return Err(Waiting::MachinesGone(facts.machines.clone()).into());
     }
     let mut left = Vec::new();
-    left.extend(deleted(cluster, facts.service.as_ref(), ctx).await?);
-    left.extend(deleted(cluster, facts.network.as_ref(), ctx).await?);
-    left.extend(deleted(cluster, facts.policy.as_ref(), ctx).await?);
+    left.extend(deleted(cluster, facts.service.as_ref(), &facts.name, ctx).await?);
+    left.extend(deleted(cluster, facts.network.as_ref(), &facts.name, ctx).await?);
+    left.extend(deleted(cluster, facts.policy.as_ref(), &facts.name, ctx).await?);
     if !left.is_empty() {
         return Err(Waiting::ChildrenGone(left.join(", ")).into());
     }
@@ -36,9 +36,10 @@ pub async fn carry_out(cluster: &WCPCluster, facts: &Facts, ctx: &Context) -> Re
 async fn deleted<K: Watchable>(
     cluster: &WCPCluster,
     child: Option<&Arc<K>>,
+    name: &str,
     ctx: &Context,
 ) -> Result<Option<String>, Error> {
-    let Some(child) = child.filter(|child| claim(cluster, Some(&***child)) == Claim::Free) else {
+    let Some(child) = child.filter(|child| whose(cluster, Some(&***child), name) == Claim::Free) else {
         return Ok(None);
     };
     ctx.api.delete(&**child).await.map_err(failed(&**child, "deleting"))?;

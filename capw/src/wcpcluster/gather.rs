@@ -9,7 +9,7 @@ use api::{
     net::VirtualNetwork,
     vmop::{VirtualMachineService, VirtualMachineSetResourcePolicy},
 };
-use kit::index::key;
+use kit::{events::named, index::key};
 use kube::{Resource, ResourceExt};
 use std::sync::Arc;
 
@@ -25,8 +25,8 @@ pub struct Facts {
     pub network: Option<Arc<VirtualNetwork>>,
     /// What is in front of the API servers.
     pub service: Option<Arc<VirtualMachineService>>,
-    /// How many WCPMachines and virtual machines of the cluster there are still.
-    pub machines: usize,
+    /// The WCPMachines and virtual machines of the cluster that are still there when it is to go.
+    pub machines: Vec<String>,
     /// Nobody may act on the WCPCluster.
     pub paused: bool,
 }
@@ -41,9 +41,14 @@ pub fn facts(wcp_cluster: &WCPCluster, ctx: &Context) -> Result<Facts, Error> {
     let namespace = wcp_cluster.meta().namespace.as_deref();
     let machines = if wcp_cluster.meta().deletion_timestamp.is_some() {
         let of_cluster = key(namespace, &name);
-        ctx.machines.refs(&of_cluster).len() + ctx.vms.refs(&of_cluster).len()
+        let machines = ctx.machines.objects(&of_cluster);
+        let vms = ctx.vms.objects(&of_cluster);
+        let mut names: Vec<_> =
+            machines.iter().map(|it| named(&**it)).chain(vms.iter().map(|it| named(&**it))).collect();
+        names.sort();
+        names
     } else {
-        0
+        Vec::new()
     };
     Ok(Facts {
         paused: upstream::is_paused(wcp_cluster, cluster.as_deref()),

@@ -23,7 +23,7 @@ use kit::{
     events::Events,
     index::{Index, key},
     retry::SOON,
-    watch::Change,
+    watch::{Cache, Change},
     writes::Behind,
 };
 use kube::{Resource, ResourceExt, runtime::reflector::ObjectRef};
@@ -63,10 +63,22 @@ pub enum Error {
     },
 }
 
+impl Error {
+    /// Somebody else was quicker, or the cache is slow: the next look, soon, knows more. Nothing went wrong.
+    pub fn is_overtaken(&self) -> bool {
+        match self {
+            Self::Behind(_) => true,
+            Self::Api { source, .. } => kit::apply::is_conflict(source),
+            Self::Invalid(_) | Self::Waiting(_) => false,
+        }
+    }
+}
+
 impl Family for Error {
     fn outcome(&self) -> Outcome {
         match self {
-            Self::Invalid(_) => Outcome::Invalid,
+            // Whose the object is may change, and no watch tells us of another's.
+            Self::Invalid(Invalid::NameTaken(_)) => Outcome::Waiting(Some(upstream::MENDED)),
             Self::Waiting(_) => Outcome::Waiting(None),
             Self::Behind(_) => Outcome::Waiting(Some(SOON)),
             Self::Api { source, .. } => Outcome::of(source),
@@ -92,13 +104,18 @@ pub async fn controller(started: &Started, caches: &Arc<Caches>) {
         api: Api::new(started, "capw/cluster"),
         events: Events::new(started, "capw-wcpcluster"),
     };
+    let (clusters, also_clusters) = (caches.clusters.clone(), caches.clusters.clone());
     Controller::new("wcpcluster", started, &caches.wcp_clusters)
         .owns(&caches.policies)
         .owns(&caches.networks)
         .owns(&caches.services)
         .watches_changes(&caches.clusters, of_changed_cluster)
-        .watches_changes(&caches.wcp_machines, |change| of_gone(change, label::CLUSTER_NAME))
-        .watches_changes(&caches.vms, |change| of_gone(change, label::CAPW_CLUSTER_NAME))
+        .watches_changes(&caches.wcp_machines, move |change| {
+            of_gone(change, label::CLUSTER_NAME, &clusters).into_iter().collect()
+        })
+        .watches_changes(&caches.vms, move |change| {
+            of_gone(change, label::CAPW_CLUSTER_NAME, &also_clusters).into_iter().collect()
+        })
         .concurrency(16)
         .run(Arc::new(context), reconcile)
         .await;
@@ -133,8 +150,7 @@ async fn report(
     outcome: Result<Done, Error>,
     ctx: &Context,
 ) -> Result<Next, Error> {
-    // The next look, soon, knows more than a cache that is behind.
-    if let Err(Error::Behind(_)) = &outcome {
+    if outcome.as_ref().is_err_and(Error::is_overtaken) {
         return outcome.map(|_| Next::OnChange);
     }
     let status = status::status(cluster, facts, &outcome, Timestamp::now());
@@ -168,9 +184,69 @@ fn of_changed_cluster(change: &Change<Cluster>) -> Vec<ObjectRef<WCPCluster>> {
     vec![ObjectRef::new(&reference.name).within(&cluster.namespace().unwrap_or_default())]
 }
 
-/// The WCPCluster that may be waiting for this object to be gone; it bears its Cluster's name.
-fn of_gone<K: Resource>(change: &Change<K>, label: &str) -> Vec<ObjectRef<WCPCluster>> {
-    let (Some(old), None) = (&change.old, &change.new) else { return Vec::new() };
-    let Some(cluster) = old.labels().get(label) else { return Vec::new() };
-    vec![ObjectRef::new(cluster).within(&old.namespace().unwrap_or_default())]
+/// The WCPCluster that may be waiting for this object to be gone from its Cluster.
+fn of_gone<K: Resource>(
+    change: &Change<K>,
+    label: &str,
+    clusters: &Cache<Cluster>,
+) -> Option<ObjectRef<WCPCluster>> {
+    let of = |side: &Option<Arc<K>>| side.as_ref().and_then(|object| object.labels().get(label).cloned());
+    let cluster = of(&change.old).filter(|old| of(&change.new).as_ref() != Some(old))?;
+    let namespace = change.old.as_ref()?.namespace().unwrap_or_default();
+    let reference = clusters
+        .get(Some(&namespace), &cluster)
+        .and_then(|cluster| Some(cluster.spec.infrastructure_ref.as_ref()?.name.clone()));
+    Some(ObjectRef::new(&reference.unwrap_or(cluster)).within(&namespace))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures;
+    use kube::runtime::{reflector::store::Writer, watcher::Event};
+
+    /// A cache that holds the fixture's Cluster, whose WCPCluster bears another name.
+    fn clusters() -> (Cache<Cluster>, Writer<Cluster>) {
+        let (cache, mut writer) = Cache::new(Arc::default());
+        let mut cluster = fixtures::cluster();
+        cluster.spec.infrastructure_ref.as_mut().unwrap().name = "test-cluster-x7k2p".into();
+        writer.apply_watcher_event(&Event::Apply(cluster));
+        (cache, writer)
+    }
+
+    #[test]
+    fn whoever_waits_for_a_machine_to_go_is_woken_whatever_his_name() {
+        let (clusters, _writer) = clusters();
+        let there = || Some(Arc::new(fixtures::wcp_machine()));
+        let relabelled = {
+            let mut machine = fixtures::wcp_machine();
+            machine.metadata.labels = None;
+            Some(Arc::new(machine))
+        };
+        let woken = |old, new| {
+            let change: Change<WCPMachine> = Change { old, new };
+            of_gone(&change, label::CLUSTER_NAME, &clusters).map(|reference| reference.name)
+        };
+        assert_eq!(woken(there(), None).as_deref(), Some("test-cluster-x7k2p"));
+        assert_eq!(woken(there(), relabelled).as_deref(), Some("test-cluster-x7k2p"));
+        assert_eq!(woken(there(), there()), None);
+        assert_eq!(woken(None, there()), None);
+        let of_a_cluster_that_is_gone = {
+            let mut machine = fixtures::wcp_machine();
+            machine.metadata.labels.as_mut().unwrap().insert(label::CLUSTER_NAME.into(), "gone".into());
+            Some(Arc::new(machine))
+        };
+        assert_eq!(woken(of_a_cluster_that_is_gone, None).as_deref(), Some("gone"));
+    }
+
+    #[test]
+    fn a_lost_race_is_no_failure() {
+        let error = |code, reason: &str| Error::Api {
+            what: "applying it".into(),
+            source: kube::Error::Api(Box::new(kube::core::Status::failure("m", reason).with_code(code))),
+        };
+        assert!(error(409, "Conflict").is_overtaken());
+        assert!(!error(409, "AlreadyExists").is_overtaken());
+        assert!(!error(500, "InternalError").is_overtaken());
+    }
 }

@@ -6,12 +6,14 @@ use crate::{
     words,
 };
 use api::{
+    capi::Cluster,
     capw::{ApiEndpoint, WCPCluster},
     names::{self, annotation, label},
     net::{VirtualNetwork, VirtualNetworkSpec},
     vmop::{
-        ClusterModuleSpec, FolderSpec, ResourcePoolSpec, VirtualMachineService, VirtualMachineServicePort,
-        VirtualMachineServiceSpec, VirtualMachineSetResourcePolicy, VirtualMachineSetResourcePolicySpec,
+        ClusterModuleSpec, FolderSpec, ResourcePoolSpec, ResourceSpec, VirtualMachineService,
+        VirtualMachineServicePort, VirtualMachineServiceSpec, VirtualMachineSetResourcePolicy,
+        VirtualMachineSetResourcePolicySpec,
     },
 };
 use kit::{apply::controlled_by, events::named};
@@ -47,8 +49,8 @@ pub enum Waiting {
     #[error("{0} of a former WCPCluster is still going away")]
     Former(String),
     /// Machines of the cluster are still there.
-    #[error("{0} machines and virtual machines of the cluster are still there")]
-    MachinesGone(usize),
+    #[error("still there of the cluster: {}", listed(.0))]
+    MachinesGone(Vec<String>),
     /// What the machines shared is being deleted.
     #[error("being deleted: {0}")]
     ChildrenGone(String),
@@ -62,6 +64,18 @@ impl Waiting {
             Self::Former(_) => words::WAITING_FOR_FORMER_OBJECT,
             Self::MachinesGone(_) | Self::ChildrenGone(_) => words::DELETING,
         }
+    }
+}
+
+/// How many names a message lists.
+const LISTED: usize = 5;
+
+/// The first of these names, and how many more there are.
+fn listed(names: &[String]) -> String {
+    let first = names.get(..LISTED).unwrap_or(names).join(", ");
+    match names.len().saturating_sub(LISTED) {
+        0 => first,
+        more => format!("{first} and {more} more"),
     }
 }
 
@@ -88,10 +102,10 @@ pub fn plan(cluster: &WCPCluster, facts: &Facts) -> Result<Plan, Stop> {
     if facts.cluster.is_none() {
         return Err(Stop::Waiting(Waiting::Owner));
     }
-    ours(cluster, facts.policy.as_deref())?;
-    ours(cluster, facts.network.as_deref())?;
-    ours(cluster, facts.service.as_deref())?;
     let name = &facts.name;
+    ours(cluster, facts.policy.as_deref(), name)?;
+    ours(cluster, facts.network.as_deref(), name)?;
+    ours(cluster, facts.service.as_deref(), name)?;
     Ok(Plan {
         policy: policy(cluster, name),
         network: network(cluster, name),
@@ -99,21 +113,43 @@ pub fn plan(cluster: &WCPCluster, facts: &Facts) -> Result<Plan, Stop> {
     })
 }
 
-/// The endpoint, as soon as it is known: the one in the spec, else the load balancer's.
-pub fn endpoint(cluster: &WCPCluster, service: Option<&VirtualMachineService>) -> Option<ApiEndpoint> {
-    let given = cluster.spec.control_plane_endpoint.clone().filter(|endpoint| !endpoint.host.is_empty());
-    given.or_else(|| {
-        let ingress = service?.status.as_ref()?.load_balancer.as_ref()?.ingress.first()?;
-        let host = ingress.ip.clone().or_else(|| ingress.hostname.clone()).filter(|host| !host.is_empty())?;
-        Some(ApiEndpoint { host, port: names::API_SERVER_PORT })
-    })
+/// The endpoint, as soon as it is known: the one in the spec, else the Cluster's, else the load balancer's.
+pub fn endpoint(
+    wcp_cluster: &WCPCluster,
+    cluster: Option<&Cluster>,
+    service: Option<&VirtualMachineService>,
+) -> Option<ApiEndpoint> {
+    let given = wcp_cluster.spec.control_plane_endpoint.clone().filter(|endpoint| !endpoint.host.is_empty());
+    let port = names::API_SERVER_PORT;
+    given
+        .or_else(|| {
+            // The user's word: Cluster API keeps it, whatever we find out, and builds every kubeconfig on it.
+            let given = cluster?.spec.control_plane_endpoint.as_ref()?;
+            let host = given.host.clone().filter(|host| !host.is_empty())?;
+            Some(ApiEndpoint { host, port: given.port.filter(|port| *port > 0).unwrap_or(port) })
+        })
+        .or_else(|| Some(ApiEndpoint { host: address(service?)?.to_owned(), port }))
 }
 
-fn ours<C>(cluster: &WCPCluster, child: Option<&C>) -> Result<(), Stop>
+/// The load balancer's address, as soon as it has one.
+pub fn address(service: &VirtualMachineService) -> Option<&str> {
+    let ingress = service.status.as_ref()?.load_balancer.as_ref()?.ingress.first()?;
+    ingress.ip.as_deref().or(ingress.hostname.as_deref()).filter(|host| !host.is_empty())
+}
+
+/// Whose a child is. One without an owner is ours if it says that it belongs to our cluster.
+pub fn whose<C>(cluster: &WCPCluster, child: Option<&C>, name: &str) -> Claim
 where
     C: kube::Resource<DynamicType = ()>,
 {
-    match (claim(cluster, child), child) {
+    claim(cluster, child, |child| child.labels().get(label::CLUSTER_NAME).is_some_and(|of| of == name))
+}
+
+fn ours<C>(cluster: &WCPCluster, child: Option<&C>, name: &str) -> Result<(), Stop>
+where
+    C: kube::Resource<DynamicType = ()>,
+{
+    match (whose(cluster, child, name), child) {
         (Claim::Taken, Some(child)) => Err(Stop::Invalid(Invalid::NameTaken(named(child)))),
         (Claim::Former, Some(child)) => Err(Stop::Waiting(Waiting::Former(named(child)))),
         _ => Ok(()),
@@ -132,13 +168,16 @@ fn child(cluster: &WCPCluster, name: String, of: &str) -> ObjectMeta {
 }
 
 fn policy(cluster: &WCPCluster, name: &str) -> VirtualMachineSetResourcePolicy {
+    // The policy can't be changed once it is made, so it says in full what the original's says: 0 means none.
+    let none = || Some(ResourceSpec { cpu: Some("0".into()), memory: Some("0".into()) });
     let groups = [names::CONTROL_PLANE_GROUP.to_owned(), names::worker_group(name)];
     VirtualMachineSetResourcePolicy {
         metadata: child(cluster, names::resource_policy(name), name),
         spec: VirtualMachineSetResourcePolicySpec {
             resource_pool: Some(ResourcePoolSpec {
                 name: Some(name.to_owned()),
-                ..ResourcePoolSpec::default()
+                reservations: none(),
+                limits: none(),
             }),
             folder: Some(FolderSpec { name: Some(name.to_owned()) }),
             cluster_modules: groups.map(|group_name| ClusterModuleSpec { group_name }).into(),

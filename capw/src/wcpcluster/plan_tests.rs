@@ -10,7 +10,7 @@ fn facts() -> Facts {
         policy: None,
         network: None,
         service: None,
-        machines: 0,
+        machines: Vec::new(),
         paused: false,
     }
 }
@@ -52,12 +52,45 @@ fn nothing_is_made_without_an_owner_or_of_somebody_elses() {
 }
 
 #[test]
+fn what_a_user_made_is_neither_taken_nor_overwritten() {
+    let ours = plan(&wcp_cluster(), &facts()).unwrap().network;
+    let mut users = ours.clone();
+    users.metadata.owner_references = None;
+    users.metadata.labels = None;
+    let taken = Facts { network: Some(Arc::new(users.clone())), ..facts() };
+    let name = "VirtualNetwork ben-test/test-cluster-vnet";
+    assert_eq!(plan(&wcp_cluster(), &taken), Err(Stop::Invalid(Invalid::NameTaken(name.into()))));
+    assert_eq!(whose(&wcp_cluster(), Some(&users), "test-cluster"), Claim::Taken, "nor deleted");
+    let mut left_behind = ours;
+    left_behind.metadata.owner_references = None;
+    let adopted = Facts { network: Some(Arc::new(left_behind)), ..facts() };
+    assert!(plan(&wcp_cluster(), &adopted).is_ok());
+}
+
+#[test]
 fn the_endpoint_is_the_load_balancers_until_there_is_one_in_the_spec() {
     let mut cluster = wcp_cluster();
-    assert_eq!(endpoint(&cluster, None), None);
-    assert_eq!(endpoint(&cluster, Some(&with_address(None))), None);
-    let first = endpoint(&cluster, Some(&with_address(Some("192.168.123.3"))));
+    assert_eq!(endpoint(&cluster, None, None), None);
+    assert_eq!(endpoint(&cluster, None, Some(&with_address(None))), None);
+    let first = endpoint(&cluster, None, Some(&with_address(Some("192.168.123.3"))));
     assert_eq!(first, Some(ApiEndpoint { host: "192.168.123.3".into(), port: 6443 }));
     cluster.spec.control_plane_endpoint.clone_from(&first);
-    assert_eq!(endpoint(&cluster, Some(&with_address(Some("192.168.123.9")))), first);
+    assert_eq!(endpoint(&cluster, None, Some(&with_address(Some("192.168.123.9")))), first);
+}
+
+#[test]
+fn an_endpoint_that_the_user_gave_the_cluster_goes_before_the_load_balancers() {
+    let mut given = crate::fixtures::cluster();
+    let service = with_address(Some("192.168.123.9"));
+    let host = |cluster: &Cluster| endpoint(&wcp_cluster(), Some(cluster), Some(&service)).unwrap().host;
+    assert_eq!(host(&given), "192.168.123.3");
+    given.spec.control_plane_endpoint = None;
+    assert_eq!(host(&given), "192.168.123.9");
+}
+
+#[test]
+fn a_long_list_is_cut() {
+    let names: Vec<_> = (0..7).map(|at| format!("m{at}")).collect();
+    let message = Waiting::MachinesGone(names).to_string();
+    assert_eq!(message, "still there of the cluster: m0, m1, m2, m3, m4 and 2 more");
 }

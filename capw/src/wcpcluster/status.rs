@@ -4,10 +4,11 @@ use super::{
     Error,
     act::{Done, Made},
     gather::Facts,
+    plan::address,
 };
 use crate::{upstream::paused_condition, words};
 use api::{
-    capw::{Initialization, WCPCluster, WCPClusterStatus},
+    capw::{ApiEndpoint, Initialization, WCPCluster, WCPClusterStatus},
     conditions::{self, wcp_cluster as reasons},
     names,
     net::VirtualNetwork,
@@ -163,11 +164,23 @@ fn load_balancer_condition(made: &Made, generation: Option<i64>) -> Condition {
         (Err(error), _) | (_, Err(error)) => {
             told(false, reasons::LOAD_BALANCER_CREATION_FAILED, error.to_string())
         }
-        (Ok(_), Ok(Some(_))) => told(true, words::READY, String::new()),
+        (Ok(service), Ok(Some(endpoint))) => told(true, words::READY, elsewhere(service, endpoint)),
         (Ok(service), Ok(None)) => {
             let waits = format!("{} has no address yet", named(&**service));
             told(false, reasons::WAITING_FOR_LOAD_BALANCER_IP, cause_of(service).unwrap_or(waits))
         }
+    }
+}
+
+/// Says so if the load balancer has another address than the endpoint, which every kubeconfig and node holds.
+///
+/// It steers nothing: a user may have given an endpoint of his own, and ours is never changed.
+fn elsewhere(service: &VirtualMachineService, endpoint: &ApiEndpoint) -> String {
+    match address(service).filter(|address| *address != endpoint.host) {
+        Some(address) => {
+            format!("{} has address {address}; the endpoint stays {}", named(service), endpoint.host)
+        }
+        None => String::new(),
     }
 }
 

@@ -13,7 +13,7 @@ fn facts(paused: bool) -> Facts {
         policy: None,
         network: None,
         service: None,
-        machines: 0,
+        machines: Vec::new(),
         paused,
     }
 }
@@ -104,9 +104,9 @@ fn provisioned_once_is_provisioned_for_good() {
 
 #[test]
 fn on_the_way_out_the_summary_says_what_it_waits_for() {
-    let waiting = Err(Error::Waiting(Waiting::MachinesGone(3)));
+    let waiting = Err(Error::Waiting(Waiting::MachinesGone(vec!["WCPMachine ben-test/node".into()])));
     let status = status(&wcp_cluster(), &facts(false), &waiting, Timestamp::UNIX_EPOCH);
-    let left = "3 machines and virtual machines of the cluster are still there";
+    let left = "still there of the cluster: WCPMachine ben-test/node";
     assert_eq!(ready(&status), ("Deleting", left));
 }
 
@@ -128,4 +128,25 @@ fn the_same_facts_later_make_the_same_status() {
     let one = status(&cluster, &facts(false), &outcome(), Timestamp::UNIX_EPOCH);
     cluster.status = Some(one.clone());
     assert_eq!(status(&cluster, &facts(false), &outcome(), Timestamp::from_second(9).unwrap()), one);
+}
+
+#[test]
+fn a_load_balancer_with_another_address_than_the_endpoint_is_told_of() {
+    let mut made = made(Some(Graded::is_true("Ready")), true);
+    let mut service = VirtualMachineService::clone(made.service.as_ref().unwrap());
+    let ingress = |ip: &str| {
+        let ingress = api::vmop::LoadBalancerIngress { ip: Some(ip.into()), hostname: None };
+        Some(api::vmop::LoadBalancerStatus { ingress: vec![ingress] })
+    };
+    let mut message = |ip: &str| {
+        service.status.get_or_insert_default().load_balancer = ingress(ip);
+        made.service = Ok(Arc::new(service.clone()));
+        let condition = load_balancer_condition(&made, None);
+        assert_eq!(condition.status, "True");
+        condition.message
+    };
+    assert_eq!(message("192.168.123.3"), "");
+    assert!(
+        message("192.168.123.9").ends_with("has address 192.168.123.9; the endpoint stays 192.168.123.3")
+    );
 }

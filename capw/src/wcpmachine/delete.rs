@@ -6,9 +6,9 @@ use super::{
     Context, Error,
     act::{Done, failed},
     gather::Facts,
-    plan::{Waiting, claim_name},
+    plan::{Waiting, claim_name, whose},
 };
-use crate::upstream::{self, Claim, claim};
+use crate::upstream::{self, Claim};
 use api::{
     capw::WCPMachine,
     names::{self, finalizer},
@@ -24,7 +24,7 @@ pub async fn carry_out(machine: &WCPMachine, facts: &Facts, ctx: &Context) -> Re
     }
     // A namesake that is another's is none of our business, now as before.
     if let Some(vm) = facts.vm.as_deref()
-        && claim(machine, Some(vm)) == Claim::Free
+        && whose(machine, Some(vm)) == Claim::Free
     {
         ctx.api.delete(vm).await.map_err(failed(vm, "deleting"))?;
         return Err(Waiting::VirtualMachineGone(named(vm)).into());

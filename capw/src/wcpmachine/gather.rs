@@ -51,9 +51,8 @@ pub async fn facts(machine: &WCPMachine, ctx: &Context) -> Result<Facts, Error> 
         .map(|owner| owner.spec.cluster_name.clone())
         .or_else(|| machine.labels().get(names::label::CLUSTER_NAME).cloned());
     let cluster = cluster_name.and_then(|name| beside(&ctx.caches.clusters, machine, &name));
-    let namespace = machine.meta().namespace.as_deref();
     let vm = match upstream::owner(machine, "Machine") {
-        Some(name) => ctx.caches.vms.current(namespace, name)?,
+        Some(name) => virtual_machine(machine, name, ctx).await?,
         None => None,
     };
     let paused = upstream::is_paused(machine, cluster.as_deref());
@@ -63,6 +62,26 @@ pub async fn facts(machine: &WCPMachine, ctx: &Context) -> Result<Facts, Error> 
         facts.bootstrap = bootstrap(machine, &facts, ctx).await?;
     }
     Ok(facts)
+}
+
+/// The virtual machine of this name, as the cache has it.
+///
+/// On the way out the API server itself is asked before it counts as gone: a write whose answer was lost may be
+/// younger than the cache, and whoever lets the WCPMachine go then leaves a virtual machine behind.
+async fn virtual_machine(
+    machine: &WCPMachine,
+    name: &str,
+    ctx: &Context,
+) -> Result<Option<Arc<VirtualMachine>>, Error> {
+    let namespace = machine.meta().namespace.as_deref();
+    let cached = ctx.caches.vms.current(namespace, name)?;
+    if cached.is_some() || machine.meta().deletion_timestamp.is_none() {
+        return Ok(cached);
+    }
+    let found = apply::get(ctx.api.client(), namespace, name).await;
+    let found =
+        found.map_err(|source| Error::Api { what: format!("reading VirtualMachine {name}"), source })?;
+    Ok(found.map(Arc::new))
 }
 
 /// Whether the cloud-init Secret has still to be there: the cluster is ready for the machine, which is not made yet.

@@ -58,10 +58,23 @@ pub enum Error {
     },
 }
 
+impl Error {
+    /// Somebody else was quicker, or the cache is slow: the next look, soon, knows more. Nothing went wrong.
+    pub fn is_overtaken(&self) -> bool {
+        match self {
+            Self::Behind(_) => true,
+            Self::Api { source, .. } => kit::apply::is_conflict(source),
+            Self::Invalid(_) | Self::Waiting(_) => false,
+        }
+    }
+}
+
 impl Family for Error {
     fn outcome(&self) -> Outcome {
         match self {
-            Self::Invalid(_) => Outcome::Invalid,
+            Self::Invalid(invalid) => {
+                invalid.look_again().map_or(Outcome::Invalid, |again| Outcome::Waiting(Some(again)))
+            }
             Self::Waiting(waiting) => Outcome::Waiting(waiting.look_again()),
             Self::Behind(_) => Outcome::Waiting(Some(SOON)),
             Self::Api { source, .. } => Outcome::of(source),
@@ -125,8 +138,7 @@ async fn report(
     outcome: Result<Done, Error>,
     ctx: &Context,
 ) -> Result<Next, Error> {
-    // The next look, soon, knows more than a cache that is behind.
-    if let Err(Error::Behind(_)) = &outcome {
+    if outcome.as_ref().is_err_and(Error::is_overtaken) {
         return outcome.map(|_| Next::OnChange);
     }
     let status = status::status(machine, facts, &outcome, Timestamp::now());

@@ -2,7 +2,7 @@
 
 use super::gather::{Bootstrap, Facts, is_made};
 use crate::{
-    upstream::{Claim, claim, infrastructure_provisioned, is_control_plane},
+    upstream::{Claim, MENDED, claim, infrastructure_provisioned, is_control_plane},
     words,
 };
 use api::{
@@ -83,6 +83,11 @@ impl Invalid {
             Self::Bootstrap { .. } => words::BOOTSTRAP_DATA_INVALID,
         }
     }
+
+    /// When to look again: no watch tells of a bootstrap Secret or of another's object.
+    pub fn look_again(&self) -> Option<Duration> {
+        (!matches!(self, Self::ProviderId(_))).then_some(MENDED)
+    }
 }
 
 /// What must happen first.
@@ -91,6 +96,9 @@ pub enum Waiting {
     /// Cluster API has not made a Machine the owner yet.
     #[error("no Machine owns this WCPMachine yet")]
     Owner,
+    /// Without the Cluster nobody knows whether work on it is paused.
+    #[error("Cluster {0} is not there")]
+    Cluster(String),
     /// The cluster's network and endpoint are not there yet.
     #[error("Cluster {0} has no infrastructure yet")]
     ClusterInfrastructure(String),
@@ -116,7 +124,9 @@ impl Waiting {
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Owner => reasons::WAITING_FOR_OWNER_MACHINE,
-            Self::ClusterInfrastructure(_) => words::WAITING_FOR_CLUSTER_INFRASTRUCTURE_READY,
+            Self::Cluster(_) | Self::ClusterInfrastructure(_) => {
+                words::WAITING_FOR_CLUSTER_INFRASTRUCTURE_READY
+            }
             Self::BootstrapData(_) | Self::BootstrapSecret(_) => reasons::WAITING_FOR_BOOTSTRAP_DATA,
             Self::Former(_) => words::WAITING_FOR_FORMER_OBJECT,
             Self::MachineDeleted(_) | Self::VirtualMachineGone(_) => words::DELETING,
@@ -131,30 +141,58 @@ impl Waiting {
 
 /// What `machine` needs, given the facts.
 pub fn plan(machine: &WCPMachine, facts: &Facts) -> Result<Plan, Invalid> {
-    let Some(owner) = facts.machine.as_deref() else {
-        return Ok(Plan { identity: None, then: Then::Wait(Waiting::Owner) });
+    let wait = |waiting| Ok(Plan { identity: None, then: Then::Wait(waiting) });
+    let Some(owner) = facts.machine.as_deref() else { return wait(Waiting::Owner) };
+    let Some(cluster) = facts.cluster.as_deref() else {
+        return wait(Waiting::Cluster(owner.spec.cluster_name.clone()));
     };
-    let (uuid, provider_id) = identity(machine, facts.drawn)?;
+    let identity = identity(machine)?.unwrap_or_else(|| Identity::of(facts.drawn));
     let persisted = machine.spec.provider_id.is_some()
         && machine.finalizers().iter().any(|there| there == finalizer::WCP_MACHINE);
-    let then = then(machine, owner, facts, &uuid)?;
-    Ok(Plan { identity: (!persisted).then_some(provider_id), then })
+    let then = then(machine, owner, cluster, facts, &identity)?;
+    Ok(Plan { identity: (!persisted).then_some(identity.provider_id), then })
 }
 
-/// The machine's UUID, its own or the drawn one, and the providerID that says so.
-fn identity(machine: &WCPMachine, drawn: Uuid) -> Result<(String, String), Invalid> {
-    let Some(own) = &machine.spec.provider_id else {
-        let uuid = drawn.hyphenated().to_string();
-        return Ok((uuid.clone(), names::provider_id(&uuid)));
-    };
-    let uuid = names::uuid_of(own).filter(|uuid| Uuid::try_parse(uuid).is_ok());
+/// Who the node is.
+struct Identity {
+    /// As vCenter writes it.
+    uuid: String,
+    /// As the WCPMachine has it: Cluster API wants to read the very same of the Node.
+    provider_id: String,
+}
+
+impl Identity {
+    fn of(uuid: Uuid) -> Self {
+        let uuid = uuid.hyphenated().to_string();
+        Self { provider_id: names::provider_id(&uuid), uuid }
+    }
+}
+
+/// The identity that the machine has, if it has one.
+fn identity(machine: &WCPMachine) -> Result<Option<Identity>, Invalid> {
+    let Some(own) = &machine.spec.provider_id else { return Ok(None) };
+    let uuid = names::uuid_of(own).and_then(|uuid| Uuid::try_parse(uuid).ok());
     let uuid = uuid.ok_or_else(|| Invalid::ProviderId(own.clone()))?;
-    Ok((uuid.to_lowercase(), own.clone()))
+    Ok(Some(Identity { provider_id: own.clone(), ..Identity::of(uuid) }))
 }
 
-fn then(machine: &WCPMachine, owner: &Machine, facts: &Facts, uuid: &str) -> Result<Then, Invalid> {
+/// Whose the virtual machine of the Machine's name is. One without an owner is ours if it has our identity.
+pub fn whose(machine: &WCPMachine, vm: Option<&VirtualMachine>) -> Claim {
+    claim(machine, vm, |vm| {
+        let own = identity(machine).ok().flatten();
+        own.is_some_and(|own| vm.spec.bios_uuid.as_ref() == Some(&own.uuid))
+    })
+}
+
+fn then(
+    machine: &WCPMachine,
+    owner: &Machine,
+    cluster: &Cluster,
+    facts: &Facts,
+    identity: &Identity,
+) -> Result<Then, Invalid> {
     let vm = facts.vm.as_deref();
-    match (claim(machine, vm), vm) {
+    match (whose(machine, vm), vm) {
         (Claim::Taken, Some(vm)) => return Err(Invalid::NameTaken(named(vm))),
         (Claim::Former, Some(vm)) => return Ok(Then::Wait(Waiting::Former(named(vm)))),
         (_, Some(vm)) if vm.meta().deletion_timestamp.is_some() => {
@@ -167,21 +205,20 @@ fn then(machine: &WCPMachine, owner: &Machine, facts: &Facts, uuid: &str) -> Res
         }
         _ => {}
     }
-    let cluster = facts.cluster.as_deref().filter(|cluster| infrastructure_provisioned(cluster));
-    let Some(cluster) = cluster else {
-        return Ok(Then::Wait(Waiting::ClusterInfrastructure(owner.spec.cluster_name.clone())));
-    };
+    if !infrastructure_provisioned(cluster) {
+        return Ok(Then::Wait(Waiting::ClusterInfrastructure(cluster.name_any())));
+    }
     let made = vm.is_some_and(is_made);
     let cloud_init = match &facts.bootstrap {
         _ if made => None,
         Bootstrap::Kept => None,
         Bootstrap::NotRead => return Ok(Then::Wait(Waiting::BootstrapData(owner.name_any()))),
         Bootstrap::Missing(name) => return Ok(Then::Wait(Waiting::BootstrapSecret(name.clone()))),
-        Bootstrap::Read(secret) => Some(cloud_init(machine, owner, cluster, uuid, secret)?),
+        Bootstrap::Read(secret) => Some(cloud_init(machine, owner, cluster, identity, secret)?),
     };
     let volumes: &[MachineVolume] = if made { &[] } else { &machine.spec.volumes };
     let claims = volumes.iter().map(|volume| volume_claim(machine, owner, volume)).collect();
-    let vm = virtual_machine(machine, owner, cluster, uuid);
+    let vm = virtual_machine(machine, owner, cluster, &identity.uuid);
     Ok(Then::Make(Box::new(Make { cloud_init, claims, vm })))
 }
 
@@ -197,7 +234,7 @@ fn cloud_init(
     machine: &WCPMachine,
     owner: &Machine,
     cluster: &Cluster,
-    uuid: &str,
+    identity: &Identity,
     bootstrap: &Secret,
 ) -> Result<Secret, Invalid> {
     let invalid = |what: String| Invalid::Bootstrap { secret: bootstrap.name_any(), what };
@@ -210,7 +247,7 @@ fn cloud_init(
     }
     let userdata = value("value").filter(|value| !value.is_empty());
     let userdata = userdata.ok_or_else(|| invalid("key value is missing or empty".into()))?;
-    let mut metadata = Metadata::of_node(&owner.name_any(), &names::provider_id(uuid));
+    let mut metadata = Metadata::of_node(&owner.name_any(), &identity.provider_id);
     if is_control_plane(owner)
         && let Some(endpoint) = cluster.spec.control_plane_endpoint.as_ref()
         && let Some(host) = endpoint.host.as_deref().filter(|host| !host.is_empty())

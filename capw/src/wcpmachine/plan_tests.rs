@@ -119,7 +119,9 @@ fn it_waits_for_what_is_not_there_yet() {
 #[test]
 fn the_identity_comes_before_anything_else_even_while_waiting() {
     let mut facts = facts(true);
-    facts.cluster = None;
+    let mut bare = fixtures::cluster();
+    bare.status = None;
+    facts.cluster = Some(Arc::new(bare));
     let plan = plan(&wcp_machine(), &facts).unwrap();
     assert_eq!(plan.identity, Some(format!("vsphere://{UUID}")));
     assert!(matches!(plan.then, Then::Wait(_)));
@@ -163,6 +165,44 @@ fn a_virtual_machine_of_somebody_else_is_left_alone() {
     assert!(
         invalid.to_string().starts_with("VirtualMachine ben-test/test-cluster-control-plane-jwsx7 belongs")
     );
+}
+
+#[test]
+fn without_the_cluster_nobody_knows_whether_it_is_paused() {
+    let mut owner = fixtures::owner(true);
+    owner.spec.provider_id = Some(format!("vsphere://{UUID}"));
+    let moved = Facts { machine: Some(Arc::new(owner)), cluster: None, ..facts(true) };
+    let plan = plan(&wcp_machine(), &moved).unwrap();
+    assert_eq!(plan.identity, None);
+    assert!(matches!(plan.then, Then::Wait(Waiting::Cluster(_))), "neither lost nor written");
+}
+
+#[test]
+fn a_virtual_machine_without_an_owner_is_ours_only_if_it_has_our_identity() {
+    let first = plan(&wcp_machine(), &facts(true)).unwrap();
+    let machine = persisted(wcp_machine(), &first);
+    let mut vm = made(first).vm;
+    vm.metadata.owner_references = None;
+    assert_eq!(whose(&machine, Some(&vm)), Claim::Free);
+    assert_eq!(whose(&wcp_machine(), Some(&vm)), Claim::Taken, "nobody drew this identity for it");
+    vm.spec.bios_uuid = None;
+    assert_eq!(whose(&machine, Some(&vm)), Claim::Taken, "not to be deleted either");
+    let users = Facts { vm: Some(Arc::new(vm)), ..facts(true) };
+    let invalid = plan(&machine, &users).err().unwrap();
+    assert!(matches!(invalid, Invalid::NameTaken(_)));
+    assert!(invalid.look_again().is_some(), "nobody tells us when the name is free");
+}
+
+#[test]
+fn a_given_identity_is_spelt_for_vcenter_and_kept_for_the_node() {
+    let given = format!("vsphere://{}", UUID.replace('-', "").to_uppercase());
+    let mut machine = wcp_machine();
+    machine.spec.provider_id = Some(given.clone());
+    let make = made(plan(&machine, &facts(true)).unwrap());
+    assert_eq!(make.vm.spec.bios_uuid.as_deref(), Some(UUID));
+    let secret = make.cloud_init.unwrap();
+    let decoded = cloudinit::decode(&text(secret.data.as_ref().unwrap())).unwrap();
+    assert_eq!(decoded.metadata().unwrap().provider_id, Some(given));
 }
 
 proptest! {
