@@ -268,9 +268,24 @@ async fn relay(site: &Site, caches: &Caches, vms: &Waker<VirtualMachine>) {
                         vms.wake(owner);
                     }
                 }
-                Happened::Complete => wake_all(&caches.machines, vms),
+                Happened::Complete => {
+                    wake_all(&caches.machines, vms);
+                    orphans(site, caches);
+                }
                 Happened::Incomplete => tracing::warn!("the inventory of vCenter is being read anew"),
             }
+        }
+    }
+}
+
+/// Reports machines that bear this stack's mark and whose objects are not in this cluster.
+///
+/// They are left alone: their objects may live in another cluster since a move.
+fn orphans(site: &Site, caches: &Caches) {
+    for vm in site.inventory.all() {
+        let Some(owner) = mark::owner(&vm, &site.settings.stack) else { continue };
+        if caches.machines.get(owner.namespace.as_deref(), &owner.name).is_none() {
+            tracing::warn!(machine = mark::described(&vm), "no object in this cluster owns this machine");
         }
     }
 }

@@ -9,8 +9,8 @@ use api::vmop::{VirtualMachine, vm_phase};
 use kit::Next;
 use kube::ResourceExt;
 use kube::runtime::reflector::ObjectRef;
-use vsphere::Vm;
 use vsphere::inventory::{Location, PowerState, Presence};
+use vsphere::{MoRef, Vm};
 
 use super::plan::{self, Blocked};
 use super::{Context, Error, act, gather};
@@ -87,8 +87,34 @@ async fn destroyed(vm: &VirtualMachine, ctx: &Context) -> Result<(), Error> {
             tracing::info!(machine = %machine.moref, "the machine with our UUID is not ours: it stays");
             Ok(())
         }
-        None => Ok(()),
+        None if plan::existed(vm) || !clone_underway(&site).await => Ok(()),
+        None => {
+            Err(Error::Unsettled("vCenter is at work on clones of ours; one may be this machine".to_owned()))
+        }
     }
+}
+
+/// Whether a clone of one of our templates runs: it may be one that was begun before a crash.
+///
+/// A task does not tell the name of the machine it makes, so any clone is waited for.
+async fn clone_underway(site: &Site) -> bool {
+    let tasks = MoRef::new("TaskManager", "TaskManager");
+    let paths = ["info.state", "info.entity", "info.descriptionId"];
+    let read = match site.client.retrieve_members(&tasks, "recentTask", "Task", &paths).await {
+        Ok(read) => read,
+        Err(error) => {
+            // Whether a clone runs can't be told; a machine it makes is reported as nobody's.
+            tracing::warn!(%error, "recent tasks can't be read");
+            return false;
+        }
+    };
+    read.iter().any(|task| {
+        let text = |path: &str| task.get(path).as_str().unwrap_or_default().to_ascii_lowercase();
+        let runs = matches!(text("info.state").as_str(), "running" | "queued");
+        let source =
+            task.get("info.entity").as_moref().and_then(|source| site.inventory.vm(source).present());
+        runs && text("info.descriptionId").contains("clone") && source.is_some_and(|source| source.template)
+    })
 }
 
 /// The machine is off and destroyed, with its disks.
@@ -140,7 +166,8 @@ async fn tell(vm: &VirtualMachine, error: &Error, ctx: &Context) -> Result<(), E
         Error::Unsettled(_) => INFO,
         _ => ERROR,
     };
-    let told = Condition::is_false(READY, severity, known::DELETION_FAILED, error.advised());
+    let reason = if severity == INFO { known::DELETING } else { known::DELETION_FAILED };
+    let told = Condition::is_false(READY, severity, reason, error.advised());
     let mut conditions = vec![told];
     conditions.extend(status.conditions.iter().filter(|condition| condition.type_ != READY).cloned());
     let old = std::mem::take(&mut status.conditions);
