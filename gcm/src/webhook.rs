@@ -97,7 +97,10 @@ async fn validate(State(webhooks): State<Arc<Webhooks>>, Json(review): Json<Valu
     let question = Question::read(&review);
     let Some(new) = &question.new else { return question.answer(json!({ "allowed": true })) };
     let offers = webhooks.catalogue.offers();
-    let denials = admission::validate(new, question.old.as_ref(), &offers);
+    let mut denials = admission::validate(new, question.old.as_ref(), &offers);
+    if question.version == "v1alpha1" {
+        denials.extend(question.old.as_ref().and_then(|old| admission::unseen_pools(new, old)));
+    }
     if !denials.is_empty() {
         let texts: Vec<String> = denials
             .into_iter()

@@ -12,6 +12,7 @@ pub mod version;
 use std::fmt;
 
 use api::gcm::TanzuKubernetesCluster;
+use api::names::annotation;
 use kube::ResourceExt;
 
 use crate::resolution::Offer;
@@ -61,6 +62,37 @@ pub fn validate(
         denials.extend(nodes::change_denials(&old.spec.topology, &new.spec.topology));
     }
     denials
+}
+
+/// Node pools that a change by v1alpha1 would remove or rename, because what keeps them was not sent along.
+///
+/// v1alpha1 shows one group of workers. The rest travels in an annotation, which `kubectl replace` loses.
+pub fn unseen_pools(new: &TanzuKubernetesCluster, old: &TanzuKubernetesCluster) -> Option<Denial> {
+    if new.metadata.deletion_timestamp.is_some() {
+        return None;
+    }
+    let kept = |name: &String| new.spec.topology.node_pools.iter().any(|pool| pool.name == *name);
+    let lost: Vec<&str> = old
+        .spec
+        .topology
+        .node_pools
+        .iter()
+        .filter(|pool| !kept(&pool.name))
+        .map(|pool| pool.name.as_str())
+        .collect();
+    (!lost.is_empty()).then(|| {
+        Denial::new(
+            "spec.topology.workers",
+            format!(
+                "v1alpha1 cannot show which node pools there are, and this change would delete the nodes of: {}",
+                lost.join(", ")
+            ),
+            format!(
+                "Keep the annotation {} of the cluster as v1alpha1 shows it (kubectl apply and edit do), or write the cluster as v1alpha3",
+                annotation::CONVERSION_DATA
+            ),
+        )
+    })
 }
 
 /// What is allowed and yet worth a word.

@@ -64,6 +64,32 @@ async fn a_wrong_cluster_is_refused_in_the_words_of_its_version() {
     }
 }
 
+/// `kubectl replace` with a manifest of v1alpha1 does not send the annotation that keeps the other pools.
+#[tokio::test]
+async fn v1alpha1_removes_no_pool_that_it_cannot_show() {
+    let mut old = sound();
+    let pool = old.spec.topology.node_pools[0].clone();
+    old.spec.topology.node_pools.push(api::gcm::parts::NodePool { name: "gpu".to_owned(), ..pool });
+    let asked = |keep: bool, version: &'static str| {
+        let hub = serde_json::to_value(&old).unwrap();
+        let mut shown = convert(&hub, "run.tanzu.vmware.com/v1alpha1").unwrap();
+        shown["spec"]["topology"]["workers"]["count"] = json!(4);
+        if !keep {
+            shown["metadata"].as_object_mut().unwrap().remove("annotations");
+        }
+        let mut review = review(&crate::testing::hub(&shown), version);
+        review.0["request"]["oldObject"] = hub;
+        review
+    };
+    let Json(kept) = validate(webhooks(), asked(true, "v1alpha1")).await;
+    assert_eq!(kept["response"]["allowed"], true, "{kept}");
+    let Json(lost) = validate(webhooks(), asked(false, "v1alpha1")).await;
+    let message = lost["response"]["status"]["message"].as_str().unwrap();
+    assert!(message.starts_with("spec.topology.workers: ") && message.contains("gpu"), "{message}");
+    let Json(meant) = validate(webhooks(), asked(false, "v1alpha3")).await;
+    assert_eq!(meant["response"]["allowed"], true, "{meant}");
+}
+
 #[tokio::test]
 async fn a_right_cluster_is_accepted_whether_or_not_its_classes_can_be_seen() {
     let Json(answer) = validate(webhooks(), review(&sound(), "v1alpha3")).await;
