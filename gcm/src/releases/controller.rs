@@ -92,12 +92,16 @@ pub async fn run(
         images: images.clone(),
         os_images: os_images.clone(),
         releases: releases.clone(),
-        carriers,
+        carriers: carriers.clone(),
         catalogue: catalogue.clone(),
     });
     let by_image = Controller::new("image", started, images)
-        .reads(os_images)
-        .reads(releases)
+        .owns(os_images)
+        // What somebody deleted is there again as long as an image carries it.
+        .watches_changes(releases, move |change| match (&change.old, &change.new) {
+            (Some(gone), None) => carriers.refs(&gone.name_any()),
+            _ => Vec::new(),
+        })
         .run(Arc::clone(&ctx), reconcile_image);
     let by_os_image =
         Controller::new("osimage", started, os_images).run(Arc::clone(&ctx), reconcile_os_image);
