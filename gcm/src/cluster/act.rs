@@ -3,19 +3,27 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use api::capi::MachineDeployment;
 use api::gcm::TanzuKubernetesCluster;
 use kit::Next;
 use kit::controller::controller_of;
 use kit::watch::Watchable;
-use kube::ResourceExt;
+use kube::api::{Patch, PatchParams};
+use kube::{Api, ResourceExt};
 use serde::Serialize;
 
 use super::Error;
 use super::gather::{Context, Facts, Kind};
+use super::objects::machines;
 use super::plan::{Obsolete, Plan};
 
+/// Owns the replicas of pools that were left to others.
+const REPLICAS_MANAGER: &str = "gcm/replicas";
+
 /// Makes everything so: what others refer to first, what is obsolete last.
-pub async fn carry_out(plan: Plan, facts: &Facts, ctx: &Context) -> Result<Next, Error> {
+///
+/// `facts` take in what was written, so that no status calls a cluster settled whose objects were just changed.
+pub async fn carry_out(plan: Plan, facts: &mut Facts, ctx: &Context) -> Result<Next, Error> {
     let Plan {
         machine_templates,
         config_templates,
@@ -30,10 +38,14 @@ pub async fn carry_out(plan: Plan, facts: &Facts, ctx: &Context) -> Result<Next,
     let kinds = &ctx.kinds;
     apply_all(&machine_templates, &kinds.machine_templates, ctx).await?;
     apply_all(&config_templates, &kinds.config_templates, ctx).await?;
-    apply(&wcp_cluster, &kinds.wcp_clusters, ctx).await?;
-    apply(&control_plane, &kinds.control_planes, ctx).await?;
-    apply(&cluster, &kinds.clusters, ctx).await?;
-    apply_all(&deployments, &kinds.deployments, ctx).await?;
+    facts.wcp_cluster = Some(apply(&wcp_cluster, &kinds.wcp_clusters, ctx).await?);
+    facts.control_plane = Some(apply(&control_plane, &kinds.control_planes, ctx).await?);
+    facts.cluster = Some(apply(&cluster, &kinds.clusters, ctx).await?);
+    for deployment in &deployments {
+        hand_over(deployment, facts, ctx).await?;
+        let applied = apply(deployment, &kinds.deployments, ctx).await?;
+        facts.took(applied);
+    }
     apply_all(&checks, &kinds.checks, ctx).await?;
     apply_all(&accounts, &kinds.accounts, ctx).await?;
     remove_obsolete(obsolete, facts, ctx).await?;
@@ -51,16 +63,31 @@ async fn apply_all<K: Watchable + Serialize>(
     Ok(())
 }
 
+/// Leaves the replicas of a pool as they are to whoever decides about them from now on.
+///
+/// A field that its only owner gives up is gone, and Cluster API would fill in 1.
+async fn hand_over(intent: &MachineDeployment, facts: &Facts, ctx: &Context) -> Result<(), Error> {
+    let live = facts.deployments.iter().find(|live| live.name_any() == intent.name_any());
+    if let Some(document) = live.and_then(|live| machines::handed_over(intent, live)) {
+        let api = Api::<MachineDeployment>::namespaced(
+            ctx.api.client().clone(),
+            &intent.namespace().unwrap_or_default(),
+        );
+        let params = PatchParams::apply(REPLICAS_MANAGER).force();
+        api.patch(&intent.name_any(), &params, &Patch::Apply(document)).await?;
+    }
+    Ok(())
+}
+
 /// Makes one object so, unless an object of that name belongs to somebody else.
-async fn apply<K: Watchable + Serialize>(intent: &K, kind: &Kind<K>, ctx: &Context) -> Result<(), Error> {
+async fn apply<K: Watchable + Serialize>(intent: &K, kind: &Kind<K>, ctx: &Context) -> Result<Arc<K>, Error> {
     let live = kind.cache.current(intent.namespace().as_deref(), &intent.name_any())?;
     if let Some(live) = &live
         && owner(&**live) != owner(intent)
     {
         return Err(Error::Taken(kit::events::named(&**live)));
     }
-    ctx.api.apply(intent, live.as_ref()).await?;
-    Ok(())
+    Ok(Arc::clone(ctx.api.apply(intent, live.as_ref()).await?.object()))
 }
 
 fn owner<K: Watchable>(object: &K) -> Option<String> {

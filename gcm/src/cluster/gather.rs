@@ -137,6 +137,17 @@ pub struct Facts {
     pub wcp_machines: Vec<Arc<WCPMachine>>,
 }
 
+impl Facts {
+    /// Takes in a node pool as it was just written.
+    pub fn took(&mut self, deployment: Arc<MachineDeployment>) {
+        match self.deployments.iter_mut().find(|known| known.name_any() == deployment.name_any()) {
+            Some(known) => *known = deployment,
+            None => self.deployments.push(deployment),
+        }
+        self.deployments.sort_by_key(|deployment| deployment.name_any());
+    }
+}
+
 /// Releases with their images, as far as a plan may ask for them.
 #[derive(Clone, Default)]
 pub struct Library {

@@ -136,14 +136,21 @@ fn phases(old: &TanzuKubernetesClusterStatus, new: &TanzuKubernetesClusterStatus
     }
 }
 
-/// A first cause that somebody has to do something about, when it appears or changes its reason.
+/// What a message names as the cause; the counts that stand before it come and go.
+fn cause(condition: &Condition) -> Option<&str> {
+    let message = condition.message.as_deref()?;
+    Some(message.split_once(": ").map_or(message, |(_, cause)| cause))
+}
+
+/// A first cause that somebody has to do something about, when it appears or gives way to another.
 fn failures(old: &TanzuKubernetesClusterStatus, new: &TanzuKubernetesClusterStatus) -> Option<Milestone> {
     let condition = find(&new.conditions, READY)?;
     let is_failure = |condition: &Condition| {
         condition.status == FALSE && matches!(condition.severity.as_deref(), Some(ERROR | WARNING))
     };
     let before = find(&old.conditions, READY).filter(|before| before.status != TRUE && is_failure(before));
-    if !is_failure(condition) || before.is_some_and(|before| before.reason == condition.reason) {
+    let same = |before: &Condition| before.reason == condition.reason && cause(before) == cause(condition);
+    if !is_failure(condition) || before.is_some_and(same) {
         return None;
     }
     let note = condition.message.clone().unwrap_or_default();

@@ -67,7 +67,7 @@ impl Family for Error {
 
 /// Brings one cluster from what it is to what its spec says.
 pub async fn reconcile(tkc: Arc<TanzuKubernetesCluster>, ctx: Arc<Context>) -> Result<Next, Error> {
-    let facts = gather::facts(&tkc, &ctx)?; // every read
+    let mut facts = gather::facts(&tkc, &ctx)?; // every read
     if rests(&tkc, &facts) {
         return Ok(Next::OnChange);
     }
@@ -77,8 +77,9 @@ pub async fn reconcile(tkc: Arc<TanzuKubernetesCluster>, ctx: Arc<Context>) -> R
         let tkc =
             ctx.api.add_finalizer(&*tkc, finalizer::TKC).await?.map_or_else(|| Arc::clone(&tkc), Arc::new);
         match plan::plan(&tkc, &facts) {
-            Ok(plan) => act::carry_out(plan, &facts, &ctx).await, // every write
-            Err(invalid) => Err(invalid.into()),                  // the user must act: no retry
+            _ if going(&facts) => Err(Error::Waiting(remade(&tkc))),
+            Ok(plan) => act::carry_out(plan, &mut facts, &ctx).await, // every write
+            Err(invalid) => Err(invalid.into()),                      // the user must act: no retry
         }
     };
     if matches!(outcome, Err(Error::Behind(_))) {
@@ -95,6 +96,18 @@ fn rests(tkc: &TanzuKubernetesCluster, facts: &Facts) -> bool {
     annotations.contains_key(annotation::PAUSED)
         || annotations.contains_key(annotation::DELETE_FOR_MOVE)
         || facts.cluster.as_ref().is_some_and(|cluster| cluster.spec.paused == Some(true))
+}
+
+/// Whether somebody deleted the Cluster: what Cluster API takes down is not put up again meanwhile.
+fn going(facts: &Facts) -> bool {
+    facts.cluster.as_ref().is_some_and(|cluster| cluster.meta().deletion_timestamp.is_some())
+}
+
+fn remade(tkc: &TanzuKubernetesCluster) -> String {
+    let name = tkc.name_any();
+    format!(
+        "Cluster {name} to go, which somebody deleted. Then it is made anew; to be rid of it, delete TanzuKubernetesCluster {name}"
+    )
 }
 
 async fn report(
@@ -118,6 +131,8 @@ async fn report(
     Ok(())
 }
 
+#[cfg(test)]
+mod change_tests;
 #[cfg(test)]
 pub(crate) mod fixtures;
 #[cfg(test)]

@@ -85,7 +85,8 @@ pub fn status(
     let mut conditions = conditions::all(tkc, facts);
     let ready = summary(tkc, facts, error, &conditions);
     // A write that was refused once says nothing about the nodes.
-    let phase = phase(tkc, facts, error, conditions::ready(&conditions).status == TRUE);
+    let serves = conditions::ready(&conditions).status == TRUE && !matches!(error, Some(Error::Waiting(_)));
+    let phase = phase(tkc, facts, error, serves);
     conditions.insert(0, ready);
     TanzuKubernetesClusterStatus {
         api_endpoints: endpoints(facts),
@@ -121,7 +122,10 @@ fn summary(
             let message = error.map(ToString::to_string).unwrap_or_default();
             Condition::is_false(READY, WARNING, "ReconcileFailed", message)
         }
-        Some(Error::Waiting(_) | Error::Behind(_)) | None => conditions::ready(conditions),
+        Some(Error::Waiting(what)) => {
+            Condition::is_false(READY, WARNING, "ClusterDeleted", format!("Waiting for {what}"))
+        }
+        Some(Error::Behind(_)) | None => conditions::ready(conditions),
     }
 }
 

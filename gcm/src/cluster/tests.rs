@@ -63,7 +63,7 @@ fn document<K: Serialize>(object: &K) -> Value {
     serde_json::to_value(object).unwrap()
 }
 
-fn documents(plan: &Plan) -> Vec<Value> {
+pub(super) fn documents(plan: &Plan) -> Vec<Value> {
     let Plan {
         machine_templates,
         config_templates,
@@ -181,59 +181,6 @@ fn a_pool_that_is_removed_takes_its_deployment_and_check_along() {
 }
 
 #[test]
-fn an_image_that_joins_a_release_replaces_no_nodes() {
-    let world = World::running(sound());
-    let mut facts = world.facts();
-    let first =
-        crate::releases::NodeImage { name: "ob-0-photon".to_owned(), ..facts.library.fixed[0].clone() };
-    facts.library.fixed.insert(0, first);
-    assert_eq!(documents(&plan(&world.tkc, &facts).unwrap()), documents(&world.plan));
-}
-
-#[test]
-fn a_release_that_is_taken_out_of_use_still_serves_those_who_run_it() {
-    let world = World::running(sound());
-    let mut tkc = world.tkc.clone();
-    tkc.spec.topology.node_pools[0].replicas = Some(2);
-    let deactivated = |mut facts: super::gather::Facts| {
-        let mut release = super::fixtures::tkr("v1.33.1+vmware.1-fips-vkr.2");
-        release.metadata.labels =
-            Some([("run.tanzu.vmware.com/deactivated".to_owned(), String::new())].into());
-        let catalogue = crate::releases::catalogue::Catalogue::default();
-        catalogue.set("v1.33.1---vmware.1-fips-vkr.2", crate::releases::Release::of(&release).ok());
-        facts.offers = catalogue.offers();
-        facts.library = super::gather::Library::of(catalogue, facts.library.fixed);
-        facts
-    };
-    let scaled = plan(&tkc, &deactivated(world.facts())).unwrap();
-    assert_eq!(scaled.deployments[0].spec.replicas, Some(2));
-    assert!(plan(&tkc, &deactivated(nothing())).is_err(), "a new cluster is refused it");
-}
-
-/// A release made by hand may be called what its author likes, and a version may be longer than a label.
-#[test]
-fn any_name_of_a_release_comes_to_a_running_cluster() {
-    let text = format!("v1.33.1+{}.1", "long".repeat(20));
-    let mut facts = nothing();
-    let catalogue = crate::releases::catalogue::Catalogue::default();
-    catalogue.set("by-hand", crate::releases::Release::of(&super::fixtures::tkr(&text)).ok());
-    facts.offers = catalogue.offers();
-    facts.library = super::gather::Library::of(catalogue, facts.library.fixed);
-    let mut tkc = sound();
-    tkc.spec.topology.control_plane.tkr = None;
-    tkc.spec.distribution =
-        Some(api::gcm::parts::Distribution { full_version: Some(text), ..Default::default() });
-    let tkc = crate::admission::defaults::filled(&tkc, None, &facts.offers);
-    let plan = plan(&tkc, &facts).unwrap();
-    for document in documents(&plan) {
-        let labels = document["metadata"]["labels"].as_object().unwrap();
-        assert!(labels.values().all(|value| value.as_str().unwrap().len() <= 63), "{labels:?}");
-    }
-    let world = World { tkc, plan, ..World::running(sound()) };
-    assert_eq!(shown(&world).phase.as_deref(), Some(phase::RUNNING));
-}
-
-#[test]
 fn what_cannot_be_planned_says_why() {
     let mut facts = nothing();
     let mut unknown = stored(sound());
@@ -252,16 +199,16 @@ fn what_cannot_be_planned_says_why() {
     assert!(matches!(plan(&stored(sound()), &facts), Err(Invalid::NoImage { .. })));
 }
 
-fn shown(world: &World) -> TanzuKubernetesClusterStatus {
+pub(super) fn shown(world: &World) -> TanzuKubernetesClusterStatus {
     status(&world.tkc, &world.facts(), None)
 }
 
-fn ready_message(status: &TanzuKubernetesClusterStatus) -> String {
+pub(super) fn ready_message(status: &TanzuKubernetesClusterStatus) -> String {
     let ready = find(&status.conditions, READY_CONDITION).unwrap();
     format!("{} {}", ready.reason.clone().unwrap_or_default(), ready.message.clone().unwrap_or_default())
 }
 
-const NO_MEMORY: Came = Came {
+pub(super) const NO_MEMORY: Came = Came {
     vm: "error",
     below: Some((
         "VMCreationFailed",
@@ -269,7 +216,7 @@ const NO_MEMORY: Came = Came {
     )),
     node: None,
 };
-const NO_CLASS: Came = Came {
+pub(super) const NO_CLASS: Came = Came {
     vm: "pending",
     below: Some((
         "VirtualMachineClassNotFound",

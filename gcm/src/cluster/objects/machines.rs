@@ -6,12 +6,19 @@ use api::capi::{KubeadmConfigTemplate, MachineDeployment, MachineHealthCheck};
 use api::capw::WCPMachineTemplate;
 use api::gcm::parts::{ControlPlane, NodePool, Volume};
 use api::names::{self, label};
+use kube::{Resource, ResourceExt};
 use serde_json::{Value, json};
 
 use super::cluster::reference;
 use super::kubeadm::drain_seconds;
 use super::{Input, object};
 
+/// The annotation of a MachineDeployment that says who decides about its replicas.
+const REPLICAS_BY: &str = "run.tanzu.vmware.com/replicas-by";
+/// The cluster's spec says how many.
+const REPLICAS_BY_SPEC: &str = "spec";
+/// An autoscaler, say, decides.
+const REPLICAS_BY_OTHERS: &str = "others";
 /// A node that says nothing this long is replaced.
 const SILENT_SECONDS: i32 = 5 * 60;
 /// A node that says it is not ready this long is replaced.
@@ -105,10 +112,23 @@ pub fn deployment(
     if let Some(replicas) = replicas {
         spec["replicas"] = json!(replicas);
     }
-    object(
-        &input.metadata(&deployment, &[(label::NODE_POOL, name), (label::TKR, &input.release_label())]),
-        &spec,
-    )
+    let mut metadata =
+        input.metadata(&deployment, &[(label::NODE_POOL, name), (label::TKR, &input.release_label())]);
+    let by = if replicas.is_some() { REPLICAS_BY_SPEC } else { REPLICAS_BY_OTHERS };
+    metadata["annotations"] = json!({ REPLICAS_BY: by });
+    object(&metadata, &spec)
+}
+
+/// The replicas of a pool that its cluster decided about and leaves to others from now on, as a document to apply.
+pub fn handed_over(intent: &MachineDeployment, live: &MachineDeployment) -> Option<Value> {
+    let was_ours = live.annotations().get(REPLICAS_BY).is_some_and(|by| by == REPLICAS_BY_SPEC);
+    let replicas = live.spec.replicas.filter(|_| was_ours && intent.spec.replicas.is_none())?;
+    Some(json!({
+        "apiVersion": MachineDeployment::api_version(&()),
+        "kind": MachineDeployment::kind(&()),
+        "metadata": { "name": intent.name_any(), "namespace": intent.namespace() },
+        "spec": { "replicas": replicas },
+    }))
 }
 
 /// The health check of the control plane's machines.
