@@ -1,5 +1,6 @@
 //! Objects of one small cluster, as the API server would hold them.
 
+use crate::Caches;
 use crate::wcpmachine::gather::{Bootstrap, Facts};
 use api::{
     capi::{
@@ -10,7 +11,10 @@ use api::{
     names::label,
 };
 use k8s_openapi::{ByteString, api::core::v1::Secret};
-use kit::apply::controlled_by;
+use kit::{
+    apply::controlled_by,
+    watch::{Cache, Watchable},
+};
 use kube::api::ObjectMeta;
 use std::{collections::BTreeMap, sync::Arc};
 use uuid::Uuid;
@@ -99,4 +103,36 @@ pub fn facts(control_plane: bool) -> Facts {
         paused: false,
         drawn: Uuid::parse_str(UUID).unwrap(),
     }
+}
+
+/// Caches that hold nothing.
+pub fn no_caches() -> Caches {
+    fn empty<K: Watchable>() -> Cache<K> {
+        Cache::new(Arc::default()).0
+    }
+    Caches {
+        clusters: empty(),
+        machines: empty(),
+        wcp_clusters: empty(),
+        wcp_machines: empty(),
+        templates: empty(),
+        vms: empty(),
+        policies: empty(),
+        services: empty(),
+        networks: empty(),
+        classes: empty(),
+        images: empty(),
+    }
+}
+
+/// A client of an API server that answers every GET with this document, or with 404.
+pub fn client(found: Option<serde_json::Value>) -> kube::Client {
+    let gone = || serde_json::json!({ "kind": "Status", "reason": "NotFound", "message": "", "code": 404 });
+    let service = tower::service_fn(move |_: http::Request<kube::client::Body>| {
+        let (status, document) = found.clone().map_or_else(|| (404, gone()), |found| (200, found));
+        let body = kube::client::Body::from(document.to_string().into_bytes());
+        let response = http::Response::builder().status(status).body(body);
+        std::future::ready(Ok::<_, std::convert::Infallible>(response.unwrap()))
+    });
+    kube::Client::new(service, "default")
 }

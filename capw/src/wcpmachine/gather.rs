@@ -120,3 +120,32 @@ async fn secret(machine: &WCPMachine, name: &str, ctx: &Context) -> Result<Optio
 fn is_controlled(secret: &Secret, machine: &WCPMachine) -> bool {
     secret.owner_references().iter().any(|owner| Some(&owner.uid) == machine.meta().uid.as_ref())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures::{client, no_caches, wcp_machine};
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+    use kit::{Started, apply::Api, events::Events};
+
+    /// Whether a virtual machine is found that the cache does not show and the API server has, or has not.
+    async fn is_found(deleted: bool, there: bool) -> bool {
+        let vm = VirtualMachine::new("test-cluster-control-plane-jwsx7", Default::default());
+        let started = Started::detached(client(there.then(|| serde_json::to_value(vm).unwrap())));
+        let ctx = Context {
+            caches: Arc::new(no_caches()),
+            api: Api::new(&started, "test"),
+            events: Events::new(&started, "test"),
+        };
+        let mut machine = wcp_machine();
+        machine.metadata.deletion_timestamp = deleted.then_some(Time(jiff::Timestamp::UNIX_EPOCH));
+        facts(&machine, &ctx).await.unwrap().vm.is_some()
+    }
+
+    #[tokio::test]
+    async fn a_virtual_machine_that_the_cache_has_not_seen_holds_up_the_end() {
+        assert!(is_found(true, true).await);
+        assert!(!is_found(true, false).await);
+        assert!(!is_found(false, true).await, "while it lives, the cache will do");
+    }
+}
