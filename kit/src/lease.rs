@@ -21,10 +21,25 @@ use tokio::time::{Instant, sleep, timeout};
 
 /// After so long without a renewal others may take over.
 const DURATION: Duration = Duration::from_secs(15);
-/// After so long without a renewal the holder must have stopped.
-const RENEW_WITHIN: Duration = Duration::from_secs(10);
-/// How often the holder renews, and a candidate retries after an error.
-const RENEW_EVERY: Duration = Duration::from_secs(4);
+/// When the holder does what.
+#[derive(Clone, Copy)]
+struct Timing {
+    /// After so long without a renewal the holder must have stopped.
+    renew_within: Duration,
+    /// How often the holder renews, and a candidate retries after an error.
+    renew_every: Duration,
+    /// How soon the holder tries again after an error.
+    retry_after: Duration,
+    /// A renewal that takes longer is given up: on another connection there is time for one more.
+    attempt: Duration,
+}
+
+const TIMING: Timing = Timing {
+    renew_within: Duration::from_secs(10),
+    renew_every: Duration::from_secs(3),
+    retry_after: Duration::from_millis(500),
+    attempt: Duration::from_secs(4),
+};
 
 /// Our side of one Lease.
 #[derive(Clone)]
@@ -32,6 +47,7 @@ pub struct Elections {
     api: Api<Lease>,
     name: String,
     identity: String,
+    timing: Timing,
 }
 
 /// What a candidate may do about a Lease.
@@ -53,61 +69,74 @@ impl Elections {
     /// Contends for the Lease `namespace/name` as `identity`, which no other living replica has.
     pub fn new(client: Client, namespace: &str, name: &str, identity: &str) -> Self {
         let api = Api::namespaced(client, namespace);
-        Self { api, name: name.to_owned(), identity: identity.to_owned() }
+        Self { api, name: name.to_owned(), identity: identity.to_owned(), timing: TIMING }
     }
 
-    /// Resolves when we hold the lease.
-    pub async fn acquire(&self) {
+    /// Resolves when we hold the lease; with the time from which on we do.
+    pub async fn acquire(&self) -> Instant {
         let mut observed = Observed { spec: None, since: Instant::now() };
         loop {
-            let wait = match timeout(RENEW_WITHIN, self.attempt(&mut observed)).await {
-                Ok(Ok(None)) => return,
+            // The answer may come late: others count from the write, which is no earlier than this.
+            let began = Instant::now();
+            let wait = match timeout(self.timing.renew_within, self.attempt(&mut observed)).await {
+                Ok(Ok(None)) => return began,
                 Ok(Ok(Some(wait))) => wait,
                 Ok(Err(error)) if crate::apply::is_conflict(&error) => continue,
                 Ok(Err(error)) => {
                     tracing::warn!(lease = self.name, %error, "can't read or write the lease; trying again");
-                    RENEW_EVERY
+                    self.timing.renew_every
                 }
-                Err(_) => RENEW_EVERY,
+                Err(_) => self.timing.renew_every,
             };
             self.changed(&observed, wait).await;
         }
     }
 
-    /// Renews until that fails for too long; then we must not act any more.
-    pub async fn keep(&self) {
-        let mut renewed = Instant::now();
-        while renewed.elapsed() < RENEW_WITHIN {
-            sleep(RENEW_EVERY.min(RENEW_WITHIN.saturating_sub(renewed.elapsed()))).await;
+    /// Renews what was last renewed at `renewed`, until that fails for too long; then we must not act any more.
+    pub async fn keep(&self, mut renewed: Instant) {
+        let mut wait = self.timing.renew_every;
+        while renewed.elapsed() < self.timing.renew_within {
+            sleep(wait.min(self.timing.renew_within.saturating_sub(renewed.elapsed()))).await;
             let began = Instant::now();
-            let left = RENEW_WITHIN.saturating_sub(renewed.elapsed());
-            match timeout(left.max(Duration::from_millis(1)), self.renew()).await {
-                Ok(Ok(true)) => renewed = began,
+            let left = self.timing.renew_within.saturating_sub(renewed.elapsed());
+            wait = self.timing.retry_after;
+            match timeout(left.min(self.timing.attempt).max(Duration::from_millis(1)), self.renew()).await {
+                Ok(Ok(true)) => (renewed, wait) = (began, self.timing.renew_every),
                 Ok(Ok(false)) => return,
                 Ok(Err(error)) => {
                     tracing::warn!(lease = self.name, %error, "lease not renewed; trying again");
                 }
-                Err(_) => {}
+                Err(_) => tracing::warn!(lease = self.name, "no answer to a renewal; trying again"),
             }
         }
     }
 
     /// Gives the lease up, so that a successor need not wait for its end.
     pub async fn release(&self) {
-        let released = timeout(RENEW_EVERY, async {
-            let mut lease = self.api.get(&self.name).await?;
-            if holder(lease.spec.as_ref()) == Some(self.identity.as_str()) {
-                let spec = lease.spec.get_or_insert_default();
-                spec.holder_identity = Some(String::new());
-                spec.lease_duration_seconds = Some(1);
-                spec.renew_time = Some(MicroTime(Timestamp::now()));
-                self.api.replace(&self.name, &PostParams::default(), &lease).await?;
+        let released = timeout(self.timing.renew_every, async {
+            loop {
+                match self.given_up().await {
+                    // Our own renewal came in between.
+                    Err(error) if crate::apply::is_conflict(&error) => {}
+                    ended => return ended,
+                }
             }
-            Ok::<_, kube::Error>(())
         });
         if !matches!(released.await, Ok(Ok(()))) {
             tracing::warn!(lease = self.name, "lease not given up; a successor waits for its end");
         }
+    }
+
+    async fn given_up(&self) -> kube::Result<()> {
+        let mut lease = self.api.get(&self.name).await?;
+        if holder(lease.spec.as_ref()) == Some(self.identity.as_str()) {
+            let spec = lease.spec.get_or_insert_default();
+            spec.holder_identity = Some(String::new());
+            spec.lease_duration_seconds = Some(1);
+            spec.renew_time = Some(MicroTime(Timestamp::now()));
+            self.api.replace(&self.name, &PostParams::default(), &lease).await?;
+        }
+        Ok(())
     }
 
     /// One look at the Lease. None when it is ours now, else how long to wait.
@@ -197,7 +226,9 @@ fn decide(spec: Option<&LeaseSpec>, identity: &str, unchanged: Duration, now: Ti
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fake::refusal;
+    use crate::fake::{Request, refusal};
+    use parking_lot::Mutex;
+    use std::sync::Arc;
 
     fn held_by(identity: &str) -> LeaseSpec {
         LeaseSpec {
@@ -238,13 +269,14 @@ mod tests {
 
     #[test]
     fn the_holder_stops_before_anyone_else_may_begin() {
-        assert!(RENEW_WITHIN < DURATION);
-        assert!(RENEW_EVERY < RENEW_WITHIN);
+        let Timing { renew_within, renew_every, retry_after, attempt } = TIMING;
+        assert!(renew_within < DURATION);
+        assert!(renew_every + attempt + retry_after < renew_within, "there is time for a second attempt");
     }
 
     /// An API server that holds one Lease, and replaces it only by a version that knows the last one.
     fn server() -> Client {
-        let lease = parking_lot::Mutex::new((0_u64, None::<serde_json::Value>));
+        let lease = Mutex::new((0_u64, None::<serde_json::Value>));
         crate::fake::server(move |request| {
             let (version, stored) = &mut *lease.lock();
             let known =
@@ -290,5 +322,73 @@ mod tests {
         candidates[winner].release().await;
         assert_eq!(candidates[loser].attempt(&mut observed()).await.unwrap(), None);
         assert!(!candidates[winner].renew().await.unwrap());
+    }
+
+    /// An API server with a lease of `me` that refuses, with this code, every request that `refused` names by its
+    /// method and its number.
+    fn failing(
+        code: u16,
+        timing: Timing,
+        refused: impl Fn(&str, usize) -> bool + Send + Sync + 'static,
+    ) -> (Elections, Arc<Mutex<Vec<Request>>>) {
+        let state = Mutex::new((0, serde_json::json!({ "spec": held_by("me") })));
+        let (client, requests) = crate::fake::server(move |request| {
+            let (number, lease) = &mut *state.lock();
+            *number += 1;
+            if refused(&request.method, *number) {
+                return refusal(code, if code == 409 { "Conflict" } else { "InternalError" });
+            }
+            if request.method == "PUT" {
+                *lease = request.body.clone();
+            }
+            (200, lease.clone())
+        });
+        (Elections { timing, ..Elections::new(client, "n", "l", "me") }, requests)
+    }
+
+    /// What a holder does every second or so, in milliseconds.
+    const QUICK: Timing = Timing {
+        renew_within: Duration::from_secs(20),
+        renew_every: Duration::from_millis(1),
+        retry_after: Duration::from_millis(1),
+        attempt: Duration::from_secs(10),
+    };
+
+    #[tokio::test]
+    async fn errors_for_a_while_are_borne() {
+        let (elections, requests) = failing(500, QUICK, |_, number| number <= 10);
+        let renewed = async {
+            while !requests.lock().iter().any(|request| request.method == "PUT") {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::select! {
+            () = elections.keep(Instant::now()) => panic!("lost"),
+            () = renewed => {}
+        }
+    }
+
+    #[tokio::test]
+    async fn errors_for_long_end_it() {
+        let timing = Timing { renew_within: Duration::from_millis(30), ..QUICK };
+        let (elections, requests) = failing(500, timing, |_, _| true);
+        timeout(Duration::from_secs(20), elections.keep(Instant::now())).await.expect("lost");
+        assert!(!requests.lock().is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_late_answer_does_not_lengthen_the_lease() {
+        let timing = Timing { renew_within: Duration::ZERO, ..QUICK };
+        let (elections, requests) = failing(500, timing, |_, _| false);
+        let began = Instant::now();
+        elections.keep(began).await;
+        assert!(requests.lock().is_empty(), "it is too late to act, and to renew");
+    }
+
+    #[tokio::test]
+    async fn a_renewal_in_between_does_not_keep_the_lease_from_being_given_up() {
+        let (elections, _) = failing(409, TIMING, |method, number| method == "PUT" && number <= 2);
+        elections.release().await;
+        assert!(!elections.renew().await.unwrap());
     }
 }

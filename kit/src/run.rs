@@ -53,15 +53,15 @@ impl Started {
             return Ok(());
         };
         tracing::info!("waiting for the lease");
-        tokio::select! {
-            () = elections.acquire() => {}
+        let since = tokio::select! {
+            since = elections.acquire() => since,
             () = self.shutdown.cancelled() => return Err(NeverLed),
-        }
+        };
         tracing::info!("holding the lease");
         self.metrics.leads(true);
         let lost = self.lost.clone();
         tokio::spawn(async move {
-            elections.keep().await;
+            elections.keep(since).await;
             lost.cancel();
         });
         Ok(())
@@ -116,22 +116,33 @@ where
     listen_for_signals(shutdown.clone())?;
     let started = prepare(name, common, shutdown.clone()).await?;
     let (lost, elections) = (started.lost.clone(), started.elections.clone());
-    let mut work = std::pin::pin!(start(started));
-    let ended = tokio::select! {
-        ended = &mut work => ended,
-        () = lost.cancelled() => return Err("the lease is lost: another replica acts now".into()),
-        () = shutdown.cancelled() => match tokio::time::timeout(GRACE, &mut work).await {
-            Ok(ended) => ended,
-            // Something is still being written: nobody may take over before the lease runs out.
-            Err(_) => return Err("reconciles did not end in time".into()),
-        },
-    };
+    let ended = worked(start(started), &shutdown, GRACE, &lost).await?;
     if let Some(elections) = elections {
         elections.release().await;
     }
     match ended {
         Err(error) if !error.is::<NeverLed>() => Err(error),
         _ => Ok(()),
+    }
+}
+
+/// How the work ended by itself; an error where it was cut short, and the lease must not be given up.
+async fn worked<T>(
+    work: impl Future<Output = T>,
+    shutdown: &CancellationToken,
+    grace: Duration,
+    lost: &CancellationToken,
+) -> Result<T, Fatal> {
+    let out_of_time = async {
+        shutdown.cancelled().await;
+        tokio::time::sleep(grace).await;
+    };
+    tokio::select! {
+        ended = work => Ok(ended),
+        // Also while shutting down: another replica may act from here on.
+        () = lost.cancelled() => Err("the lease is lost: another replica acts now".into()),
+        // Something is still being written: nobody may take over before the lease runs out.
+        () = out_of_time => Err("reconciles did not end in time".into()),
     }
 }
 
@@ -210,4 +221,22 @@ fn failed(name: &str, error: &dyn Error) -> ExitCode {
     }
     eprintln!("{name}: {message}");
     ExitCode::FAILURE
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::future::{pending, ready};
+
+    #[tokio::test]
+    async fn work_ends_by_itself_or_with_the_lease_or_out_of_time() {
+        let (shutdown, lost) = (CancellationToken::new(), CancellationToken::new());
+        assert_eq!(worked(ready(1), &shutdown, GRACE, &lost).await.unwrap(), 1);
+        shutdown.cancel();
+        let late = worked(pending::<()>(), &shutdown, Duration::ZERO, &lost).await.unwrap_err();
+        assert_eq!(late.to_string(), "reconciles did not end in time");
+        lost.cancel();
+        let lost = worked(pending::<()>(), &shutdown, GRACE, &lost).await.unwrap_err();
+        assert!(lost.to_string().starts_with("the lease is lost"), "{lost}");
+    }
 }
