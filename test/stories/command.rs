@@ -1,14 +1,24 @@
 //! The `layercake` command as a newcomer runs it.
 
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
 use crate::world::says;
 
 /// vCenter requests that are not of one cluster: the images' listing and the golden template.
-const LISTING: [&str; 6] =
-    ["/content/", "/ovf/", "CreateSnapshot_Task", "MarkAsTemplate", "ReconfigVM_Task", "downloadsession"];
+const LISTING: [&str; 7] = [
+    "/content/",
+    "/cis/data/",
+    "/ovf/",
+    "CreateSnapshot_Task",
+    "MarkAsTemplate",
+    "ReconfigVM_Task",
+    "downloadsession",
+];
 
 #[test]
 fn up_once_brings_the_seeds_cluster_up_and_leaves_nothing() {
@@ -35,15 +45,69 @@ fn nothing_runs_any_more(said: &str) {
     let folder = said.lines().find_map(|line| line.strip_prefix("Everything is in "));
     let folder = folder.expect("the folder is said");
     assert!(!std::path::Path::new(folder).exists(), "{folder} is left");
-    let mark = format!("LAYERCAKE_STACK={}", folder.rsplit('-').next().unwrap());
-    for process in std::fs::read_dir("/proc").unwrap().flatten() {
-        let environment = std::fs::read(process.path().join("environ")).unwrap_or_default();
-        assert!(
-            !String::from_utf8_lossy(&environment).contains(&mark),
-            "{} is left",
-            process.path().display()
-        );
+    let left = processes_of(Path::new(folder));
+    assert!(left.is_empty(), "{left:?} are left");
+}
+
+/// The processes of the stack whose folder this is, or was.
+fn processes_of(folder: &Path) -> Vec<PathBuf> {
+    let id = folder.to_str().unwrap().rsplit('-').next().unwrap();
+    let mark = format!("LAYERCAKE_STACK={id}");
+    let processes = std::fs::read_dir("/proc").unwrap().flatten().map(|process| process.path());
+    let marked = |process: &PathBuf| {
+        let environment = std::fs::read(process.join("environ")).unwrap_or_default();
+        environment.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes())
+    };
+    processes.filter(marked).collect()
+}
+
+#[test]
+fn a_killed_up_leaves_no_process_and_no_folder() {
+    let mut up = Command::new(env!("CARGO_BIN_EXE_layercake"))
+        .arg("up")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(up.stdout.take().unwrap()).lines();
+    let exports: Vec<_> = lines.take(2).map(Result::unwrap).collect();
+    let kubeconfig = exports[0].strip_prefix("export KUBECONFIG=").unwrap();
+    says(&exports[1], &["export GOVC_URL=https://127.0.0.1:", "GOVC_PASSWORD=\"$(cat "]);
+    let folder = Path::new(kubeconfig).parent().unwrap();
+    assert!(folder.is_dir());
+    assert_ne!(processes_of(folder), Vec::<PathBuf>::new());
+    // SIGKILL: nothing of `up` itself can clean up.
+    up.kill().unwrap();
+    up.wait().unwrap();
+    let killed = Instant::now();
+    while folder.exists() || !processes_of(folder).is_empty() {
+        assert!(killed.elapsed() < Duration::from_secs(20), "{:?} are left", processes_of(folder));
+        std::thread::sleep(Duration::from_millis(50));
     }
+}
+
+#[test]
+fn a_refused_manifest_does_not_stop_the_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("clusters.yaml");
+    let cluster = |name: &str, version: &str| {
+        format!(
+            "apiVersion: run.tanzu.vmware.com/v1alpha3\nkind: TanzuKubernetesCluster\nmetadata: {{name: {name}, namespace: demo}}\nspec:\n  distribution: {{version: {version}}}\n  topology:\n    controlPlane: {{replicas: 1, vmClass: best-effort-small, storageClass: gold}}\n---\n"
+        )
+    };
+    std::fs::write(&path, cluster("refused", "v1.99") + &cluster("late", "v1.35")).unwrap();
+    let run = layercake(&["up", "--once", "-f", path.to_str().unwrap(), "-o", "json", "--timeout", "2s"]);
+    let said = String::from_utf8_lossy(&run.stderr);
+    assert_eq!(run.status.code(), Some(1), "{said}");
+    let report: Value = serde_json::from_slice(&run.stdout).unwrap();
+    let refused = &report["clusters"][0];
+    assert_eq!((&refused["name"], &refused["phase"]), (&"refused".into(), &"refused".into()), "{report}");
+    says(&refused["blocking"]["message"], &["v1.99"]);
+    assert_eq!(report["clusters"][1]["phase"], "creating", "{report}");
+    assert!(report["clusters"][1]["blocking"]["object"].is_string(), "{report}");
+    says(&said, &["applied TanzuKubernetesCluster demo/late"]);
+    nothing_runs_any_more(&said);
 }
 
 #[test]

@@ -23,6 +23,7 @@ pub(super) async fn run(shared: Arc<Shared>) {
     let mut failures = 0;
     loop {
         shared.begin();
+        let epoch = *shared.client.epochs().borrow();
         let error = match build(&shared).await {
             Ok(built) => {
                 let (error, worked) = watch(&shared, built).await;
@@ -31,7 +32,13 @@ pub(super) async fn run(shared: Arc<Shared>) {
                 }
                 error
             }
-            Err(error) => error,
+            Err(error) => {
+                // A session that ended while nothing else was asked of it is found dead only here.
+                if *error.kind() == Kind::NotAuthenticated {
+                    drop(shared.client.renew(epoch).await);
+                }
+                error
+            }
         };
         shared.set_complete(false);
         if shared.client.closed() {

@@ -71,6 +71,22 @@ async fn sessions_that_expire_in_the_middle_cost_one_login_and_lose_nothing() {
 }
 
 #[tokio::test]
+async fn a_session_that_expires_while_nothing_happens_is_renewed_by_the_stream() {
+    let Some(sim) = Sim::start("idle expiry") else { return };
+    let inventory = sim.inventory().await;
+    within("everything is told", inventory.completed()).await;
+    let before = inventory.generation();
+    let mut changes = inventory.subscribe();
+    sim.post("/v1/sessions/expire", json!({})).await;
+    let anew = async {
+        while inventory.generation() == before || !inventory.complete() {
+            changes.next().await;
+        }
+    };
+    within("everything is told anew", anew).await;
+}
+
+#[tokio::test]
 async fn a_clone_whose_answer_is_lost_is_found_by_its_uuid() {
     let Some(sim) = Sim::start("lost answer") else { return };
     let inventory = sim.inventory().await;
