@@ -2,13 +2,14 @@
 
 use api::conditions::{READY as READY_CONDITION, find};
 use api::gcm::parts::phase;
+use kube::ResourceExt;
 use serde_json::json;
 
 use super::fixtures::{Came, READY, World, nothing};
 use super::milestones;
 use super::plan::plan;
 use super::status::status;
-use super::tests::{NO_CLASS, NO_MEMORY, documents, ready_message, shown};
+use super::tests::{NO_CLASS, NO_MEMORY, documents, pools, ready_message, shown};
 use crate::testing::sound;
 
 #[test]
@@ -39,6 +40,34 @@ fn a_release_that_is_taken_out_of_use_still_serves_those_who_run_it() {
     let scaled = plan(&tkc, &deactivated(world.facts())).unwrap();
     assert_eq!(scaled.deployments[0].spec.replicas, Some(2));
     assert!(plan(&tkc, &deactivated(nothing())).is_err(), "a new cluster is refused it");
+}
+
+#[test]
+fn a_cluster_whose_release_is_gone_is_scaled_as_before() {
+    let world = World::running(pools());
+    let gone = |mut facts: super::gather::Facts, catalogue: crate::releases::catalogue::Catalogue| {
+        facts.offers = catalogue.offers();
+        facts.library = super::gather::Library::of(catalogue, Vec::new());
+        facts
+    };
+    let released = || {
+        let catalogue = crate::releases::catalogue::Catalogue::default();
+        let release = crate::releases::Release::of(&super::fixtures::tkr("v1.34.2+vmware.1-vkr.1")).ok();
+        catalogue.set("v1.34.2---vmware.1-vkr.1", release);
+        catalogue
+    };
+    let mut tkc = world.tkc.clone();
+    for catalogue in [crate::releases::catalogue::Catalogue::default(), released()] {
+        let facts = gone(world.facts(), catalogue.clone());
+        assert_eq!(documents(&plan(&world.tkc, &facts).unwrap()), documents(&world.plan));
+        tkc.spec.topology.node_pools[0].replicas = Some(1);
+        assert_eq!(plan(&tkc, &facts).unwrap().deployments[0].spec.replicas, Some(1));
+        assert!(plan(&tkc, &gone(nothing(), catalogue)).is_err(), "nothing says what to make it from");
+    }
+    // A wish that no image meets is not overheard.
+    tkc.annotations_mut()
+        .insert("run.tanzu.vmware.com/resolve-os-image".to_owned(), "os-name=ubuntu".to_owned());
+    assert!(plan(&tkc, &world.facts()).is_err());
 }
 
 /// A release made by hand may be called what its author likes, and a version may be longer than a label.

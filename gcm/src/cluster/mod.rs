@@ -9,6 +9,7 @@ pub mod milestones;
 pub mod nodes;
 pub mod objects;
 pub mod plan;
+pub mod present;
 pub mod status;
 
 use std::sync::Arc;

@@ -10,8 +10,9 @@ use kube::{Resource, ResourceExt};
 
 use super::gather::Facts;
 use super::objects::{Input, accounts, cluster, kubeadm, machines, release_label};
+use super::present;
 use crate::admission::{self, Denial, version};
-use crate::releases;
+use crate::releases::{self, NodeImage, Release};
 use crate::resolution::{self, Offer, Unresolved};
 
 /// The annotation in which Cluster API notes the template a machine was made from.
@@ -69,12 +70,23 @@ pub enum Invalid {
     NoImage {
         /// The release.
         release: String,
-        /// What was asked for.
+        /// What was asked for, where others are there.
         query: Option<String>,
     },
     /// A document does not have the shape of its kind.
     #[error("cannot write the cluster's objects: {0}")]
     Shape(#[from] serde_json::Error),
+}
+
+impl Invalid {
+    /// Whether what is asked for is not there, rather than cannot be.
+    fn is_gone(&self) -> bool {
+        match self {
+            Self::Unresolved(unresolved) => matches!(**unresolved, Unresolved::Unknown { .. }),
+            Self::NoImage { query, .. } => query.is_none(),
+            Self::Denied(_) | Self::Shape(_) => false,
+        }
+    }
 }
 
 impl From<Unresolved> for Invalid {
@@ -92,21 +104,31 @@ pub fn plan(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Result<Plan, Invalid
     {
         return Err(Invalid::Denied(denial));
     }
-    let offer = resolution::resolve(version::written(&tkc), &facts.offers)
-        .or_else(|unresolved| running(&tkc, facts).ok_or(unresolved))?;
-    let missing = |query: Option<&String>| Invalid::NoImage {
-        release: offer.version.object_name(),
-        query: query.cloned(),
+    let (release, image) = match chosen(&tkc, facts) {
+        Ok(chosen) => chosen,
+        Err(invalid) if invalid.is_gone() => present::release(&tkc, facts).ok_or(invalid)?,
+        Err(invalid) => return Err(invalid),
     };
-    let query = tkc.annotations().get(annotation::RESOLVE_OS_IMAGE);
-    let release = facts.library.release(offer).ok_or_else(|| missing(query))?;
-    let images = facts.library.images(&release.os_images);
-    let image = releases::choose(&images, query.map(String::as_str), present_image(facts))
-        .ok_or_else(|| missing(query))?;
-    let input = Input { tkc: &tkc, release: &release, image };
+    let input = Input { tkc: &tkc, release: &release, image: &image };
     let mut plan = objects(&input)?;
     plan.obsolete = obsolete(&plan, facts);
     Ok(plan)
+}
+
+/// The release and the image that the cluster asks for.
+fn chosen(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Result<(Release, NodeImage), Invalid> {
+    let offer = resolution::resolve(version::written(tkc), &facts.offers)
+        .or_else(|unresolved| running(tkc, facts).ok_or(unresolved))?;
+    let query = tkc.annotations().get(annotation::RESOLVE_OS_IMAGE);
+    let missing = |all: bool| Invalid::NoImage {
+        release: offer.version.object_name(),
+        query: query.cloned().filter(|_| !all),
+    };
+    let release = facts.library.release(offer).ok_or_else(|| missing(true))?;
+    let images = facts.library.images(&release.os_images);
+    let image = releases::choose(&images, query.map(String::as_str), present::image(facts))
+        .ok_or_else(|| missing(images.is_empty()))?;
+    Ok(((*release).clone(), image.clone()))
 }
 
 /// The release that the cluster runs already: one that was taken out of use still serves those who have it.
@@ -114,13 +136,6 @@ fn running<'f>(tkc: &TanzuKubernetesCluster, facts: &'f Facts) -> Option<&'f Off
     let version = version::current(tkc)?;
     let runs = facts.control_plane.as_ref()?.labels().get(label::TKR)? == &release_label(&version);
     facts.offers.iter().find(|offer| runs && offer.version == version)
-}
-
-/// The image of the control plane's machines.
-fn present_image(facts: &Facts) -> Option<&str> {
-    let template = &facts.control_plane.as_ref()?.spec.machine_template.spec.infrastructure_ref.name;
-    let template = facts.machine_templates.iter().find(|live| live.name_any() == *template)?;
-    Some(template.spec.template.spec.image_name.as_str())
 }
 
 fn objects(input: &Input<'_>) -> Result<Plan, serde_json::Error> {

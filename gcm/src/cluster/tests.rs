@@ -23,7 +23,7 @@ fn seed() -> TanzuKubernetesCluster {
     hub(&written)
 }
 
-fn pools() -> TanzuKubernetesCluster {
+pub(super) fn pools() -> TanzuKubernetesCluster {
     cluster(
         "
 apiVersion: run.tanzu.vmware.com/v1alpha3

@@ -18,6 +18,8 @@ use crate::duration;
 /// Add-ons are this program's: Cluster API is not to touch those that kubeadm brings.
 const HANDS_OFF: [&str; 2] =
     ["controlplane.cluster.x-k8s.io/skip-coredns", "controlplane.cluster.x-k8s.io/skip-kube-proxy"];
+/// Takes authorities up on Photon.
+pub const REHASH: &str = "rehash_ca_certificates.sh";
 /// The user for those who must get into a node.
 const USER: &str = "vmware-system-user";
 
@@ -149,7 +151,7 @@ fn common(input: &Input<'_>) -> Value {
 /// Photon keeps authorities where OpenSSL looks; Debian's family has a folder of its own for local ones.
 fn trust_command(os: &BTreeMap<String, String>) -> String {
     let photon = os.get("os-name").is_some_and(|name| name == "photon");
-    if photon { "rehash_ca_certificates.sh" } else { "update-ca-certificates" }.to_owned()
+    if photon { REHASH } else { "update-ca-certificates" }.to_owned()
 }
 
 fn trusted(trust: &Trust) -> Vec<Value> {
