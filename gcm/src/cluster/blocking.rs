@@ -1,7 +1,9 @@
 //! The first cause: what, of all that is not ready, everything else waits for.
 
 use std::fmt;
+use std::sync::Arc;
 
+use api::capw::WCPCluster;
 use api::conditions::{READY, TRUE, metav1, wcp_cluster, wcp_machine};
 use api::gcm::parts::{node_status, vm_status};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -79,7 +81,14 @@ pub fn of_machine(node: &Node<'_>) -> Option<Cause> {
     let machine = conditions(node.machine);
     let object = format!("Machine {}", node.name());
     if node.is_deleting() {
-        return metav1::find(machine, "Deleting").map(|condition| said(object, condition));
+        let stuck = node.wcp.filter(|wcp| wcp.metadata.deletion_timestamp.is_some()).and_then(|wcp| {
+            let conditions =
+                wcp.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+            blamed(format!("{object}: WCPMachine {}", wcp.name_any()), conditions)
+        });
+        return stuck
+            .filter(|cause| cause.failing)
+            .or_else(|| metav1::find(machine, "Deleting").map(|condition| said(object, condition)));
     }
     if metav1::holds(machine, READY) {
         return None;
@@ -140,6 +149,16 @@ pub fn of_machines<'n, 'a: 'n>(nodes: impl IntoIterator<Item = &'n Node<'a>>) ->
     let mut causes: Vec<Cause> = nodes.into_iter().filter_map(of_machine).collect();
     causes.sort_by_key(|cause| !cause.failing);
     causes.into_iter().next()
+}
+
+/// Why a cluster that is to go does not go: what failed, not what takes its time.
+pub fn of_deletion(facts: &Facts) -> Option<Cause> {
+    let nodes = Node::all(facts);
+    let going = |wcp: &&Arc<WCPCluster>| wcp.metadata.deletion_timestamp.is_some();
+    let infrastructure = || facts.wcp_cluster.as_ref().filter(going).and_then(|_| of_infrastructure(facts));
+    of_machines(nodes.iter().filter(|node| node.is_deleting()))
+        .filter(|cause| cause.failing)
+        .or_else(|| infrastructure().filter(|cause| cause.failing))
 }
 
 /// Why the control plane has not the machines it should have.

@@ -157,3 +157,33 @@ fn a_cause_that_gives_way_to_another_is_told() {
     assert_eq!(told(&memory, &class).len(), 1);
     assert!(told(&memory, &memory).is_empty());
 }
+
+#[test]
+fn what_keeps_a_cluster_from_going_is_told() {
+    const STUCK: Came = Came {
+        vm: "deleting",
+        below: Some((
+            "DeletionFailed",
+            "VirtualMachine ns/c-0: cannot destroy: vCenter vc.test does not answer. See that it is up",
+        )),
+        node: Some("True"),
+    };
+    let now = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(jiff::Timestamp::UNIX_EPOCH));
+    let mut world = World::running(sound());
+    world.groups[1] = vec![STUCK];
+    world.tkc.metadata.deletion_timestamp.clone_from(&now);
+    let waiting = super::Error::Waiting("it".to_owned());
+    let mut facts = world.facts();
+    let before = status(&world.tkc, &facts, Some(&waiting));
+    assert!(!ready_message(&before).contains("vCenter"), "nobody deletes that machine yet");
+    for machine in &mut facts.machines {
+        std::sync::Arc::make_mut(machine).metadata.deletion_timestamp.clone_from(&now);
+    }
+    for machine in &mut facts.wcp_machines {
+        std::sync::Arc::make_mut(machine).metadata.deletion_timestamp.clone_from(&now);
+    }
+    let after = status(&world.tkc, &facts, Some(&waiting));
+    assert!(ready_message(&after).contains("DeletionFailed: VirtualMachine ns/c-0: cannot destroy: vCenter"));
+    let told: Vec<_> = milestones::between(&before, &after).into_iter().map(|m| m.reason).collect();
+    assert_eq!(told, ["Blocked"]);
+}

@@ -11,7 +11,7 @@ use super::Error;
 use super::gather::Facts;
 use super::nodes::Node;
 use super::objects::release_label;
-use super::{conditions, delete};
+use super::{blocking, conditions, delete};
 use crate::admission::version;
 
 /// The counts of machines that are alike.
@@ -110,11 +110,7 @@ fn summary(
     conditions: &[Condition],
 ) -> Condition {
     if tkc.metadata.deletion_timestamp.is_some() {
-        let message = match error {
-            Some(Error::Waiting(_)) | None => format!("Waiting for {}", delete::remaining(facts)),
-            Some(error) => error.to_string(),
-        };
-        return Condition::is_false(READY, INFO, "Deleting", message);
+        return deleting(facts, error);
     }
     match error {
         Some(Error::Invalid(invalid)) => Condition::is_false(READY, ERROR, "Invalid", invalid.to_string()),
@@ -127,6 +123,19 @@ fn summary(
         }
         Some(Error::Behind(_)) | None => conditions::ready(conditions),
     }
+}
+
+fn deleting(facts: &Facts, error: Option<&Error>) -> Condition {
+    let cause = blocking::of_deletion(facts);
+    let message = match (error, &cause) {
+        (Some(Error::Waiting(_)) | None, None) => format!("Waiting for {}", delete::remaining(facts)),
+        (Some(Error::Waiting(_)) | None, Some(cause)) => {
+            format!("Waiting for {}: {cause}", delete::remaining(facts))
+        }
+        (Some(error), _) => error.to_string(),
+    };
+    let severity = if cause.is_some() { WARNING } else { INFO };
+    Condition::is_false(READY, severity, "Deleting", message)
 }
 
 fn phase(tkc: &TanzuKubernetesCluster, facts: &Facts, error: Option<&Error>, ready: bool) -> &'static str {
