@@ -64,7 +64,7 @@ pub struct Up {
 /// Objects that can be described.
 #[derive(Debug, Subcommand)]
 pub enum Describe {
-    /// A TanzuKubernetesCluster.
+    /// Describe a TanzuKubernetesCluster.
     Tkc {
         /// Its name.
         name: String,

@@ -1,21 +1,23 @@
 //! A stack that outlives the command that started it.
 
-use std::fs;
+use std::fs::{self, File, TryLockError};
+use std::io::{Read as _, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::args::Up;
 use crate::session::{Session, owner_only};
 use crate::stack::{self, Stack};
-use crate::up::{interrupted, until};
+use crate::up::{Interrupts, until};
 
 /// A cold start builds the tools, which takes about ten minutes on two cores.
 const START: Duration = Duration::from_mins(40);
+const LOCK: Duration = Duration::from_secs(2);
 const STOP: Duration = Duration::from_secs(30);
 
 /// Where the background stack is described.
@@ -23,29 +25,73 @@ fn record() -> Result<PathBuf> {
     Ok(plane::tools::cache_folder()?.join("background.json"))
 }
 
-fn recorded() -> Option<Session> {
-    let session: Session = serde_json::from_slice(&fs::read(record().ok()?).ok()?).ok()?;
-    is_alive(session.pid).then_some(session)
+/// Held by the background process for as long as it lives; holds its process id.
+fn lock_file() -> Result<File> {
+    let folder = plane::tools::cache_folder()?;
+    fs::create_dir_all(&folder)?;
+    let path = folder.join("background.lock");
+    let opened = File::options().create(true).truncate(false).read(true).write(true).open(&path);
+    opened.with_context(|| format!("cannot open {}", path.display()))
+}
+
+/// The process that holds the lock, if one does.
+fn holder() -> Result<Option<u32>> {
+    let mut lock = lock_file()?;
+    match lock.try_lock() {
+        Ok(()) => Ok(None),
+        Err(TryLockError::WouldBlock) => {
+            let mut text = String::new();
+            lock.read_to_string(&mut text)?;
+            // Empty for the moment between taking it and writing.
+            Ok(text.trim().parse().ok())
+        }
+        Err(TryLockError::Error(error)) => {
+            Err(error).context("cannot lock the record of the background stack")
+        }
+    }
+}
+
+/// Takes the lock for as long as the file is open.
+async fn locked() -> Result<File> {
+    let mut lock = lock_file()?;
+    // Who looks whether it is held holds it for a moment.
+    let taken = until("another stack runs in the background already: its lock", LOCK, || {
+        let taken = lock.try_lock();
+        async move {
+            match taken {
+                Ok(()) => Ok(true),
+                Err(TryLockError::WouldBlock) => Ok(false),
+                Err(TryLockError::Error(error)) => {
+                    Err(error).context("cannot lock the background stack's record")
+                }
+            }
+        }
+    });
+    taken.await?;
+    lock.set_len(0)?;
+    write!(lock, "{}", std::process::id())?;
+    Ok(lock)
+}
+
+/// The background stack, once it is ready.
+fn recorded() -> Result<Option<Session>> {
+    let Some(holder) = holder()? else { return Ok(None) };
+    let session = fs::read(record()?).ok().and_then(|text| serde_json::from_slice::<Session>(&text).ok());
+    // What an earlier stack left behind is no word of this one.
+    Ok(session.filter(|session| session.pid == holder))
 }
 
 fn pid(raw: u32) -> Option<Pid> {
     i32::try_from(raw).ok().and_then(Pid::from_raw)
 }
 
-fn is_alive(raw: u32) -> bool {
-    pid(raw).is_some_and(|pid| test_kill_process(pid).is_ok())
-}
-
-/// Starts a background stack and returns once it is ready.
-pub async fn started(args: &Up) -> Result<Session> {
-    if let Some(session) = recorded() {
-        bail!("a stack is running already (process {}): stop it with `layercake down`", session.pid);
+/// Starts a background stack and returns once it is ready; `None` if it was given up before.
+pub async fn started(args: &Up, given_up: impl Future<Output = ()>) -> Result<Option<Session>> {
+    if let Some(process) = holder()? {
+        bail!("a stack is running already (process {process}): stop it with `layercake down`");
     }
-    let _ = fs::remove_file(record()?);
-    let folder = plane::tools::cache_folder()?;
-    fs::create_dir_all(&folder)?;
-    let log_path = folder.join("background.log");
-    let log = fs::File::create(&log_path).with_context(|| format!("cannot write {}", log_path.display()))?;
+    let log_path = plane::tools::cache_folder()?.join("background.log");
+    let log = File::create(&log_path).with_context(|| format!("cannot write {}", log_path.display()))?;
     let mut command = Command::new(std::env::current_exe()?);
     command.args(["up", "--background"]).process_group(0);
     command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
@@ -54,43 +100,67 @@ pub async fn started(args: &Up) -> Result<Session> {
     }
     let mut child = command.spawn().context("cannot start the background process")?;
     eprintln!("Starting a stack in the background; its log is {}", log_path.display());
+    let process = child.id();
     let ready = until("the background stack", START, || {
         let exited = child.try_wait();
         async move {
             match exited? {
                 Some(status) => bail!("the background stack ended with {status}; see its log"),
-                None => Ok(recorded().is_some()),
+                None => Ok(recorded()?.is_some()),
             }
         }
     });
-    ready.await?;
-    recorded().context("the background stack ended just after it was ready; see its log")
+    let outcome = tokio::select! {
+        ready = ready => ready.map(Some),
+        () = given_up => Ok(None),
+    };
+    if !matches!(outcome, Ok(Some(()))) {
+        ended(process).await?;
+    }
+    match outcome? {
+        Some(()) => {
+            let session = recorded()?;
+            session.context("the background stack ended just after it was ready; see its log").map(Some)
+        }
+        None => Ok(None),
+    }
 }
 
 /// Is the background stack, until it is told to stop.
-pub async fn serve(args: &Up) -> Result<()> {
-    let stack = Stack::start(&stack::Options::of(args)?).await?;
+pub async fn serve(args: &Up, mut interrupts: Interrupts) -> Result<()> {
+    let _lock = locked().await?;
+    let _ = fs::remove_file(record()?);
+    let Some(stack) = Stack::start_unless(&stack::Options::of(args)?, interrupts.next()).await? else {
+        return Ok(());
+    };
     let session = stack.session();
     owner_only(&record()?, &serde_json::to_vec(&session)?)?;
     let outcome = tokio::select! {
-        () = interrupted() => Ok(()),
+        () = interrupts.next() => Ok(()),
         died = stack.died() => Err(died),
     };
-    stack.stop().await;
     let _ = fs::remove_file(record()?);
+    stack.stop().await;
     outcome
 }
 
-/// Stops the background stack.
+/// Stops the background stack, also one that is still starting.
 pub async fn stopped() -> Result<()> {
-    let Some(session) = recorded() else {
+    let Some(process) = holder()? else {
         eprintln!("No stack is running in the background.");
         return Ok(());
     };
-    let process = pid(session.pid).context("the record of the background stack is damaged")?;
-    kill_process(process, Signal::TERM).with_context(|| format!("cannot stop process {}", session.pid))?;
-    until("stopping the stack", STOP, || async { Ok(!is_alive(session.pid)) }).await?;
-    let _ = fs::remove_file(record()?);
+    ended(process).await?;
     eprintln!("Stopped.");
     Ok(())
+}
+
+/// Asks the background process to end, and waits until it has.
+async fn ended(process: u32) -> Result<()> {
+    let Some(process) = pid(process) else { return Ok(()) };
+    match kill_process(process, Signal::TERM) {
+        Err(rustix::io::Errno::SRCH) => return Ok(()),
+        killed => killed.with_context(|| format!("cannot stop process {}", process.as_raw_nonzero()))?,
+    }
+    until("stopping the stack", STOP, || async { Ok(holder()?.is_none()) }).await
 }

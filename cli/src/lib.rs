@@ -17,23 +17,41 @@ pub mod stack;
 pub mod up;
 
 use std::ffi::OsString;
+use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory as _, FromArgMatches as _};
 
 use crate::args::{Cli, Command, Describe, Output};
 
 /// Runs the program that the first argument names.
 pub fn main(args: Vec<OsString>) -> ExitCode {
     let name = args.first().and_then(|name| Path::new(name).file_name()).and_then(|name| name.to_str());
-    match name {
+    let name = name.map(str::to_owned);
+    match name.as_deref() {
         Some("gcm") => gcm::main(args),
         Some("capw") => capw::main(args),
         Some("vmop") => vmop::main(args),
         Some("layercake-guard") => plane::guard::main(args),
-        _ => command(Cli::parse_from(args)),
+        name => command(parsed(name, args)),
     }
+}
+
+/// The command line; kubectl's users find kubectl's words in the usage text.
+fn parsed(name: Option<&str>, args: Vec<OsString>) -> Cli {
+    let mut command = Cli::command();
+    if let Some(plugin) = name.and_then(|name| name.strip_prefix("kubectl-")) {
+        command = command.bin_name(format!("kubectl {}", plugin.replace('_', "-")));
+    }
+    let found = Cli::from_arg_matches(&command.get_matches_from(args));
+    found.unwrap_or_else(|error| error.exit())
+}
+
+/// Writes to standard output; a reader that has gone away is not a reason to fail.
+fn out(text: &str) {
+    let mut stdout = std::io::stdout().lock();
+    let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
 }
 
 fn command(cli: Cli) -> ExitCode {
@@ -85,8 +103,8 @@ async fn described(object: Describe) -> anyhow::Result<()> {
     let namespace = namespace.unwrap_or_else(|| client.default_namespace().to_owned());
     let description = describe::describe(&client, &namespace, &name).await?;
     match output {
-        Some(Output::Json) => println!("{}", serde_json::to_string_pretty(&description)?),
-        None => print!("{}", description.text()),
+        Some(Output::Json) => out(&format!("{}\n", serde_json::to_string_pretty(&description)?)),
+        None => out(&description.text()),
     }
     Ok(())
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use kube::Client;
-use kube::api::{Api, ListParams};
+use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams};
 use plane::tools::{self, Tools};
 use plane::{Guard, Plane, Program, Running};
 use serde_json::json;
@@ -54,55 +54,34 @@ pub struct Stack {
 impl Stack {
     /// Starts everything and waits until clusters can be applied.
     pub async fn start(options: &Options) -> Result<Self> {
-        let tools = found(options).await?;
-        let stack = Arc::new(plane::Stack::ephemeral()?);
-        let guard = Guard::start(&options.exe, &stack)?;
-        let (plane, site) = tokio::try_join!(
-            async {
-                Plane::start(plane::Options { stack: stack.clone(), tools: tools.clone() })
-                    .await
-                    .map_err(anyhow::Error::from)
-            },
-            async { Site::start(&stack, &tools).await.map_err(anyhow::Error::from) },
-        )?;
-        site.serve_network(plane.client());
-        vcenter_configured(&plane.client(), site.vcenter(), stack.id()).await?;
-        let run = async |name: &'static str| {
-            let program = Program::new(name, &options.exe);
-            // Whatever dials a guest's address goes to where the site serves it.
-            let program = if name == "vmop" {
-                program.arg("--probe-address-map=10.0.0.0/8=127.0.0.0/8")
-            } else {
-                program
-            };
-            plane
-                .run(program)
-                .await
-                .map(|running| (name, running))
-                .with_context(|| format!("cannot start {name}"))
-        };
-        let programs = futures::future::try_join_all(PROGRAMS.map(run)).await?.into_iter().collect();
-        let stack = Self { guard, plane, site, programs };
-        stack.releases_known().await?;
-        Ok(stack)
+        let never = std::future::pending();
+        Self::start_unless(options, never).await?.context("the start was given up")
     }
 
-    /// Releases are made from the images of the content library; without them no version can be resolved.
-    async fn releases_known(&self) -> Result<()> {
-        let client = self.plane.client();
-        let wanted = site::releases::NODE_IMAGES.iter().map(site::releases::NodeImage::release);
-        let wanted: std::collections::BTreeSet<_> = wanted.collect();
-        until("Kubernetes releases made from the content library's images", RELEASES, || async {
-            let kind = kube::api::GroupVersionKind::gvk(
-                "run.tanzu.vmware.com",
-                "v1alpha3",
-                "TanzuKubernetesRelease",
-            );
-            let resource = kube::api::ApiResource::from_gvk_with_plural(&kind, "tanzukubernetesreleases");
-            let api: Api<kube::api::DynamicObject> = Api::all_with(client.clone(), &resource);
-            Ok(api.list_metadata(&ListParams::default()).await?.items.len() >= wanted.len())
-        })
-        .await
+    /// As [`Self::start`], unless it is `given_up` first: then nothing is left of what was started, as after an error.
+    pub async fn start_unless(options: &Options, given_up: impl Future<Output = ()>) -> Result<Option<Self>> {
+        let mut given_up = std::pin::pin!(given_up);
+        let tools = tokio::select! {
+            tools = found(options) => tools?,
+            () = &mut given_up => return Ok(None),
+        };
+        let stack = Arc::new(plane::Stack::ephemeral()?);
+        let guard = Guard::start(&options.exe, &stack)?;
+        let parts = tokio::select! {
+            parts = parts(options, &tools, &stack) => parts.map(Some),
+            () = given_up => Ok(None),
+        };
+        match parts {
+            Ok(Some((plane, site, programs))) => Ok(Some(Self { guard, plane, site, programs })),
+            Ok(None) => {
+                cleaned(guard, stack.folder()).await;
+                Ok(None)
+            }
+            Err(error) => {
+                cleaned(guard, stack.folder()).await;
+                Err(error)
+            }
+        }
     }
 
     /// What users of the stack need to know.
@@ -150,11 +129,57 @@ impl Stack {
         site.stop().await;
         let folder = plane.stack().folder().to_owned();
         drop(plane);
-        match tokio::task::spawn_blocking(move || guard.finish()).await {
-            Ok(Ok(())) => {}
-            failed => tracing::error!(?failed, folder = %folder.display(), "the guard could not clean up"),
-        }
+        cleaned(guard, &folder).await;
     }
+}
+
+type Parts = (Plane, Site, BTreeMap<&'static str, Running>);
+
+/// Starts the parts of a stack, each as soon as what it needs is there.
+async fn parts(options: &Options, tools: &Tools, stack: &Arc<plane::Stack>) -> Result<Parts> {
+    let (plane, site) = tokio::try_join!(
+        async {
+            Plane::start(plane::Options { stack: stack.clone(), tools: tools.clone() })
+                .await
+                .map_err(anyhow::Error::from)
+        },
+        async { Site::start(stack, tools).await.map_err(anyhow::Error::from) },
+    )?;
+    let client = plane.client();
+    site.serve_network(client.clone());
+    vcenter_configured(&client, site.vcenter(), stack.id()).await?;
+    let run = async |name: &'static str| {
+        let program = Program::new(name, &options.exe);
+        // Whatever dials a guest's address goes to where the site serves it.
+        let program =
+            if name == "vmop" { program.arg("--probe-address-map=10.0.0.0/8=127.0.0.0/8") } else { program };
+        let running = plane.run(program).await;
+        running.map(|running| (name, running)).with_context(|| format!("cannot start {name}"))
+    };
+    let programs = futures::future::try_join_all(PROGRAMS.map(run)).await?.into_iter().collect();
+    releases_known(&client).await?;
+    Ok((plane, site, programs))
+}
+
+/// Has the guard end whatever still runs, and waits for it.
+async fn cleaned(guard: Guard, folder: &std::path::Path) {
+    match tokio::task::spawn_blocking(move || guard.finish()).await {
+        Ok(Ok(())) => {}
+        failed => tracing::error!(?failed, folder = %folder.display(), "the guard could not clean up"),
+    }
+}
+
+/// Releases are made from the images of the content library; without them no version can be resolved.
+async fn releases_known(client: &Client) -> Result<()> {
+    let wanted = site::releases::NODE_IMAGES.iter().map(site::releases::NodeImage::release);
+    let wanted: std::collections::BTreeSet<_> = wanted.collect();
+    let kind = GroupVersionKind::gvk("run.tanzu.vmware.com", "v1alpha3", "TanzuKubernetesRelease");
+    let resource = ApiResource::from_gvk_with_plural(&kind, "tanzukubernetesreleases");
+    let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
+    until("Kubernetes releases made from the content library's images", RELEASES, || async {
+        Ok(api.list_metadata(&ListParams::default()).await?.items.len() >= wanted.len())
+    })
+    .await
 }
 
 async fn found(options: &Options) -> Result<Tools> {

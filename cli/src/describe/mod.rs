@@ -1,15 +1,21 @@
 //! `layercake describe tkc`: why is this cluster not up yet?
 
+pub mod cause;
 pub mod gather;
+pub mod next;
 pub mod print;
+#[cfg(test)]
+mod tests;
 pub mod tree;
+pub mod words;
 
 use anyhow::{Result, bail};
 use jiff::Timestamp;
 use kube::Client;
 use serde::Serialize;
 
-pub use tree::{Blocking, Node};
+pub use cause::Blocking;
+pub use tree::Node;
 
 /// What `describe` shows: the first blocking cause, and the tree.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -28,12 +34,12 @@ pub async fn describe(client: &Client, namespace: &str, name: &str) -> Result<De
             "TanzuKubernetesCluster {namespace}/{name} not found: list the clusters with `kubectl get tkc -A`"
         );
     };
-    Ok(Description { blocking: tree::blocking(namespace, &tree), tree })
+    Ok(Description { blocking: cause::blocking(namespace, &tree), tree })
 }
 
 impl Description {
     /// The description as a person reads it.
     pub fn text(&self) -> String {
-        print::text(self.blocking.as_ref(), &self.tree, Timestamp::now())
+        print::text(self.blocking.as_ref(), &self.tree, Timestamp::now(), None)
     }
 }

@@ -2,9 +2,12 @@
 
 use std::fmt::Write as _;
 
-use jiff::{Timestamp, Unit};
+use jiff::Timestamp;
 
-use super::tree::{Blocking, Node};
+use super::cause::Blocking;
+use super::next::next;
+use super::tree::Node;
+use super::words::{age, cut, one_line, phrase};
 
 /// What one line shows.
 struct Line {
@@ -15,12 +18,28 @@ struct Line {
     message: String,
 }
 
-/// The whole text: the blocking cause on top, then the tree as a table.
-pub fn text(blocking: Option<&Blocking>, tree: &Node, now: Timestamp) -> String {
+/// The whole text: the blocking cause and what to do next on top, then the tree as a table.
+///
+/// With a `width` no line is longer, and the names take no more than half of it.
+pub fn text(blocking: Option<&Blocking>, tree: &Node, now: Timestamp, width: Option<usize>) -> String {
     let mut out = String::new();
     if let Some(blocking) = blocking {
-        let _ = writeln!(out, "Blocked by {}: {}: {}\n", blocking.object, blocking.reason, blocking.message);
+        let _ = writeln!(out, "Blocked by {}", cause(blocking));
+        if let Some(command) = next(blocking) {
+            let _ = writeln!(out, "Next: {command}");
+        }
+        out.push('\n');
     }
+    out + &table(tree, now, width)
+}
+
+/// A blocking cause in one line.
+pub fn cause(blocking: &Blocking) -> String {
+    format!("{}: {}", blocking.object, phrase(&blocking.reason, &blocking.message))
+}
+
+/// The tree, an object a line, under its heads.
+pub fn table(tree: &Node, now: Timestamp, width: Option<usize>) -> String {
     let mut lines = vec![Line {
         tree: "NAME".into(),
         ready: "READY".into(),
@@ -29,22 +48,18 @@ pub fn text(blocking: Option<&Blocking>, tree: &Node, now: Timestamp) -> String 
         message: "MESSAGE".into(),
     }];
     add(&mut lines, tree, "", "", now);
-    let width =
+    if let Some(width) = width {
+        for line in &mut lines {
+            line.tree = cut(&line.tree, (width / 2).max(20));
+        }
+    }
+    let widest =
         |field: fn(&Line) -> &str| lines.iter().map(|line| field(line).chars().count()).max().unwrap_or(0);
-    let widths = [width(|l| &l.tree), width(|l| &l.ready), width(|l| &l.reason), width(|l| &l.age)];
-    for line in &lines {
-        let row = format!(
-            "{:<a$}   {:<b$}   {:<c$}   {:<d$}   {}",
-            line.tree,
-            line.ready,
-            line.reason,
-            line.age,
-            line.message,
-            a = widths[0],
-            b = widths[1],
-            c = widths[2],
-            d = widths[3],
-        );
+    let [a, b, c, d] = [widest(|l| &l.tree), widest(|l| &l.ready), widest(|l| &l.reason), widest(|l| &l.age)];
+    let mut out = String::new();
+    for Line { tree, ready, reason, age, message } in &lines {
+        let row = format!("{tree:<a$}   {ready:<b$}   {reason:<c$}   {age:<d$}   {message}");
+        let row = width.map_or_else(|| row.clone(), |width| cut(&row, width));
         let _ = writeln!(out, "{}", row.trim_end());
     }
     out
@@ -52,25 +67,45 @@ pub fn text(blocking: Option<&Blocking>, tree: &Node, now: Timestamp) -> String 
 
 fn add(lines: &mut Vec<Line>, node: &Node, branch: &str, indent: &str, now: Timestamp) {
     let chain = chain(node);
-    let names =
-        chain.iter().map(|part| format!("{}/{}", part.kind, part.name)).collect::<Vec<_>>().join("  ");
-    // Of the objects on one line, the deepest that is not ready knows most.
+    let last = chain[chain.len() - 1];
+    // Of the objects on one line, the deepest that is not ready knows most; if all are, the deepest tells where it is.
     let told = chain.iter().rev().find(|part| part.ready != "True" && !part.message.is_empty());
-    let told = told.copied().unwrap_or(node);
+    let told = told.copied().unwrap_or(if node.ready == "True" { last } else { node });
+    let (reason, message) = match &node.cause {
+        cause if cause.own => (&cause.reason, &cause.message),
+        _ if told.reason.is_empty() => (&node.reason, &told.message),
+        _ => (&told.reason, &told.message),
+    };
     lines.push(Line {
-        tree: format!("{branch}{names}"),
+        tree: format!("{branch}{}", names(&chain)),
         ready: node.ready.clone(),
-        reason: told.reason.clone(),
-        age: told.since.as_deref().map_or_else(String::new, |since| age(since, now)),
-        message: told.message.clone(),
+        reason: reason.clone(),
+        age: node.since.as_deref().map_or_else(String::new, |since| age(since, now)),
+        message: one_line(message),
     });
-    let below = &chain[chain.len() - 1].children;
-    for (at, child) in below.iter().enumerate() {
-        let last = at + 1 == below.len();
+    for (at, child) in last.children.iter().enumerate() {
+        let last = at + 1 == last.children.len();
         let branch = format!("{indent}{}", if last { "└─" } else { "├─" });
         let indent = format!("{indent}{}", if last { "  " } else { "│ " });
         add(lines, child, &branch, &indent, now);
     }
+}
+
+/// `Machine/x (WCPMachine, VirtualMachine, vm-72)`: a name that is the first one's is not repeated.
+fn names(chain: &[&Node]) -> String {
+    let first = chain[0];
+    let others = chain[1..].iter().map(|part| {
+        if part.name == first.name {
+            part.kind.clone()
+        } else if part.kind == "vSphere VM" {
+            part.name.clone()
+        } else {
+            format!("{}/{}", part.kind, part.name)
+        }
+    });
+    let others: Vec<_> = others.collect();
+    let more = if others.is_empty() { String::new() } else { format!(" ({})", others.join(", ")) };
+    format!("{}/{}{more}", first.kind, first.name)
 }
 
 /// A Machine with the WCPMachine, the VirtualMachine and the vSphere VM below it; any other object alone.
@@ -85,65 +120,50 @@ fn chain(node: &Node) -> Vec<&Node> {
     chain
 }
 
-/// A duration as kubectl prints ages: `42s`, `3m5s`, `2h`, `5d`.
-pub fn age(since: &str, now: Timestamp) -> String {
-    let Ok(since) = since.parse::<Timestamp>() else { return String::new() };
-    let seconds = now.since((Unit::Second, since)).map_or(0, |span| span.get_seconds()).max(0);
-    match seconds {
-        0..120 => format!("{seconds}s"),
-        120..600 => format!("{}m{}s", seconds / 60, seconds % 60),
-        600..7200 => format!("{}m", seconds / 60),
-        7200..172_800 => format!("{}h", seconds / 3600),
-        _ => format!("{}d", seconds / 86400),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn node(kind: &str, name: &str, ready: &str, children: Vec<Node>) -> Node {
         let since = Some("2026-01-01T00:00:00Z".to_owned());
-        let message = if ready == "True" { String::new() } else { format!("{name} waits") };
+        let message =
+            if ready == "True" { String::new() } else { format!("* {name} waits:\n  * for a\n  * for b") };
         let reason = if ready == "True" { String::new() } else { "Waiting".to_owned() };
-        Node { kind: kind.into(), name: name.into(), ready: ready.into(), reason, message, since, children }
+        Node {
+            kind: kind.into(),
+            name: name.into(),
+            ready: ready.into(),
+            reason,
+            message,
+            since,
+            children,
+            ..Node::default()
+        }
+    }
+
+    fn tree() -> Node {
+        let mut vm = node("vSphere VM", "vm-7", "True", vec![]);
+        vm.message = "poweredOn 10.1.2.3; last task: clone".to_owned();
+        let machine = |ready: &str| {
+            let virtual_machine = node("VirtualMachine", "c-1", ready, vec![vm.clone()]);
+            node("Machine", "c-1", ready, vec![node("WCPMachine", "c-x", ready, vec![virtual_machine])])
+        };
+        let pool = node("MachineDeployment", "c-p", "True", vec![machine("True")]);
+        let cluster = node("Cluster", "c", "False", vec![machine("False"), pool]);
+        node("TanzuKubernetesCluster", "c", "False", vec![cluster])
     }
 
     #[test]
     fn one_node_is_one_line() {
-        let vm = node("VirtualMachine", "c-1", "False", vec![]);
-        let machine = node("Machine", "c-1", "False", vec![node("WCPMachine", "c-x", "False", vec![vm])]);
-        let tree = node(
-            "TanzuKubernetesCluster",
-            "c",
-            "False",
-            vec![node(
-                "Cluster",
-                "c",
-                "False",
-                vec![machine, node("MachineDeployment", "c-p", "True", vec![])],
-            )],
-        );
         let now = "2026-01-01T00:03:05Z".parse().unwrap();
-        insta::assert_snapshot!(text(None, &tree, now), @r"
-        NAME                                               READY   REASON    AGE    MESSAGE
-        TanzuKubernetesCluster/c                           False   Waiting   3m5s   c waits
-        └─Cluster/c                                        False   Waiting   3m5s   c waits
-          ├─Machine/c-1  WCPMachine/c-x  VirtualMachine/c-1   False   Waiting   3m5s   c-1 waits
-          └─MachineDeployment/c-p                          True              3m5s
-        ");
+        insta::assert_snapshot!(text(None, &tree(), now, None));
     }
 
     #[test]
-    fn ages_read_as_in_kubectl() {
-        let now: Timestamp = "2026-01-03T00:00:00Z".parse().unwrap();
-        let ages = [
-            "2026-01-02T23:59:30Z",
-            "2026-01-02T23:55:00Z",
-            "2026-01-02T23:00:00Z",
-            "2026-01-02T12:00:00Z",
-            "2025-12-01T00:00:00Z",
-        ];
-        assert_eq!(ages.map(|since| age(since, now)), ["30s", "5m0s", "60m", "12h", "33d"]);
+    fn on_a_terminal_no_line_is_too_long() {
+        let now = "2026-01-01T00:03:05Z".parse().unwrap();
+        let text = text(None, &tree(), now, Some(60));
+        assert!(text.lines().all(|line| line.chars().count() <= 60), "{text}");
+        insta::assert_snapshot!(text);
     }
 }

@@ -7,6 +7,8 @@ use kube::core::DynamicObject;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::cause::{self, Cause, condition, conditions, text};
+
 /// One object of the tree.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Node {
@@ -23,19 +25,11 @@ pub struct Node {
     /// When that condition last changed, else when the object was made (RFC 3339).
     #[serde(skip)]
     pub since: Option<String>,
+    /// Why it is not ready, if it is not.
+    #[serde(skip)]
+    pub cause: Cause,
     /// What it is made of, in the order in which a cluster comes up.
     pub children: Vec<Node>,
-}
-
-/// The object that everything else waits for.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Blocking {
-    /// Kind and name, e.g. `VirtualMachine ben-test/test-cluster-control-plane-x7k2p`.
-    pub object: String,
-    /// Reason of its condition.
-    pub reason: String,
-    /// Message of its condition.
-    pub message: String,
 }
 
 /// Every object of one cluster, by kind.
@@ -71,8 +65,11 @@ fn node(kind: &str, object: &DynamicObject, objects: &Objects) -> Node {
         }
     }
     children.extend(vsphere_vm(kind, object));
-    let (ready, reason, message, since) = readiness(object);
-    Node { kind: kind.to_owned(), name: object.name_any(), ready, reason, message, since, children }
+    let Readiness { ready, told, since } = readiness(object);
+    let field = |name| told.map(|condition| text(condition, name)).unwrap_or_default();
+    let (reason, message) = (field("reason"), field("message"));
+    let cause = if ready == "True" { Cause::default() } else { cause::of(kind, object, told) };
+    Node { kind: kind.to_owned(), name: object.name_any(), ready, reason, message, since, cause, children }
 }
 
 fn owned(child: &DynamicObject, kind: &str, parent: &DynamicObject) -> bool {
@@ -87,38 +84,81 @@ fn vsphere_vm(kind: &str, object: &DynamicObject) -> Option<Node> {
     }
     let status = &object.data["status"];
     let id = status["uniqueID"].as_str()?;
-    let facts = ["powerState", "vmIp", "host"].iter().filter_map(|field| status[*field].as_str());
-    let on = status["powerState"] == "poweredOn";
+    let power = status["powerState"].as_str().unwrap_or_default();
+    let facts = ["vmIp", "host"].iter().filter_map(|field| status[*field].as_str());
+    let facts: Vec<_> = std::iter::once(power).chain(facts).filter(|fact| !fact.is_empty()).collect();
+    let (task, reason, since) = last_task(object, power);
     Some(Node {
         kind: "vSphere VM".to_owned(),
         name: id.to_owned(),
-        ready: if on { "True" } else { "False" }.to_owned(),
-        reason: String::new(),
-        message: facts.filter(|fact| !fact.is_empty()).collect::<Vec<_>>().join(" "),
-        since: None,
-        children: Vec::new(),
+        ready: if power == "poweredOn" { "True" } else { "False" }.to_owned(),
+        reason,
+        message: format!("{}; last task: {task}", facts.join(" ")),
+        since,
+        ..Node::default()
     })
 }
 
-/// Ready, reason, message and since when.
-fn readiness(object: &DynamicObject) -> (String, String, String, Option<String>) {
-    let conditions = object.data["status"]["conditions"].as_array().map_or(&[][..], Vec::as_slice);
-    let of_type = |name: &str| conditions.iter().find(|condition| condition["type"] == name);
-    let created = object.creation_timestamp().map(|time| time.0.to_string());
-    let summary = of_type("Ready").or_else(|| of_type("Available"));
+/// What vCenter was last asked to do for a VM, how that went, and when, as the VirtualMachine's conditions tell.
+fn last_task(object: &DynamicObject, power: &str) -> (String, String, Option<String>) {
+    let made = condition(object, "VirtualMachineCreated");
+    let powered = condition(object, "VirtualMachinePowerStateSynced");
+    let time = |condition: Option<&Value>| condition.map(|found| text(found, "lastTransitionTime"));
+    let failed = |condition: Option<&Value>| {
+        condition.filter(|found| found["status"] == "False").map(|found| text(found, "reason"))
+    };
+    if let Some(reason) = failed(made) {
+        return (format!("failed: {}", text(made.unwrap_or(&Value::Null), "message")), reason, time(made));
+    }
+    if let Some(reason) = failed(powered) {
+        let message = text(powered.unwrap_or(&Value::Null), "message");
+        return (format!("power: {message}"), reason, time(powered));
+    }
+    if time(powered) > time(made) {
+        return (format!("power to {power}"), String::new(), time(powered));
+    }
+    ("clone".to_owned(), String::new(), time(made))
+}
+
+/// Conditions that say no when all is well.
+const ABOUT_CHANGE: [&str; 8] = [
+    "Paused",
+    "Deleting",
+    "RollingOut",
+    "Remediating",
+    "ScalingUp",
+    "ScalingDown",
+    "Updating",
+    "UpdatesAvailable",
+];
+
+/// What an object's conditions come to.
+struct Readiness<'a> {
+    ready: String,
+    told: Option<&'a Value>,
+    since: Option<String>,
+}
+
+fn readiness(object: &DynamicObject) -> Readiness<'_> {
+    let summary = condition(object, "Ready").or_else(|| condition(object, "Available"));
+    let bad = || {
+        conditions(object).iter().find(|found| {
+            found["status"] == "False" && !ABOUT_CHANGE.iter().any(|type_| found["type"] == *type_)
+        })
+    };
     let told = match summary {
-        Some(summary) if summary["status"] == "True" => Some(summary),
         // The finer condition knows why; the summary may only know that.
-        Some(summary) if text(summary, "message").is_empty() => {
-            conditions.iter().find(|condition| condition["status"] == "False").or(Some(summary))
+        Some(summary) if summary["status"] != "True" && text(summary, "message").is_empty() => {
+            bad().or(Some(summary))
         }
-        other => other.or_else(|| conditions.iter().find(|condition| condition["status"] == "False")),
+        Some(summary) => Some(summary),
+        None => bad(),
     };
     let status = summary.or(told).map(|condition| text(condition, "status"));
     let ready = status.or_else(|| ready_without_conditions(object)).unwrap_or_else(|| "Unknown".to_owned());
-    let field = |name| told.map(|condition| text(condition, name)).unwrap_or_default();
+    let created = object.creation_timestamp().map(|time| time.0.to_string());
     let since = told.map(|condition| text(condition, "lastTransitionTime")).filter(|time| !time.is_empty());
-    (ready, field("reason"), field("message"), since.or(created))
+    Readiness { ready, told, since: since.or(created) }
 }
 
 /// Some kinds have no conditions: what they are for says whether they are ready.
@@ -130,79 +170,4 @@ fn ready_without_conditions(object: &DynamicObject) -> Option<String> {
         _ => return None,
     };
     Some(if ready { "True" } else { "False" }.to_owned())
-}
-
-fn text(value: &Value, field: &str) -> String {
-    value[field].as_str().unwrap_or_default().to_owned()
-}
-
-/// The first object, in the order in which a cluster comes up, that is not ready while all below it are.
-pub fn blocking(namespace: &str, tree: &Node) -> Option<Blocking> {
-    if tree.ready == "True" {
-        return None;
-    }
-    if let Some(below) = tree.children.iter().find_map(|child| blocking(namespace, child)) {
-        return Some(below);
-    }
-    if tree.kind == "vSphere VM" {
-        return None;
-    }
-    let (reason, message) = (tree.reason.clone(), tree.message.clone());
-    Some(Blocking { object: format!("{} {namespace}/{}", tree.kind, tree.name), reason, message })
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    fn object(kind: &str, name: &str, owner: Option<(&str, &str)>, status: Value) -> DynamicObject {
-        let owners = owner.map_or(
-            json!([]),
-            |(kind, name)| json!([{"apiVersion": "x/v1", "kind": kind, "name": name, "uid": "u"}]),
-        );
-        let metadata = json!({"name": name, "namespace": "ns", "ownerReferences": owners});
-        let object = json!({"apiVersion": "x/v1", "kind": kind, "metadata": metadata, "status": status});
-        serde_json::from_value(object).unwrap()
-    }
-
-    fn condition(status: &str, reason: &str, message: &str) -> Value {
-        json!({"conditions": [{"type": "Ready", "status": status, "reason": reason, "message": message}]})
-    }
-
-    fn cluster(vm: Value) -> Objects {
-        let waiting = || condition("False", "WaitingForControlPlane", "waiting");
-        Objects::from([
-            ("TanzuKubernetesCluster", vec![object("TanzuKubernetesCluster", "c", None, waiting())]),
-            ("Cluster", vec![object("Cluster", "c", Some(("TanzuKubernetesCluster", "c")), waiting())]),
-            (
-                "KubeadmControlPlane",
-                vec![object("KubeadmControlPlane", "c-cp", Some(("Cluster", "c")), waiting())],
-            ),
-            ("Machine", vec![object("Machine", "c-cp-1", Some(("KubeadmControlPlane", "c-cp")), waiting())]),
-            ("WCPMachine", vec![object("WCPMachine", "c-cp-1", Some(("Machine", "c-cp-1")), waiting())]),
-            ("VirtualMachine", vec![object("VirtualMachine", "c-cp-1", Some(("WCPMachine", "c-cp-1")), vm)]),
-        ])
-    }
-
-    #[test]
-    fn the_blocking_cause_is_the_deepest_object_that_is_not_ready() {
-        let tree =
-            tree(&cluster(condition("False", "VirtualMachineClassNotFound", "no class best"))).unwrap();
-        let blocking = blocking("ns", &tree).unwrap();
-        assert_eq!(blocking.object, "VirtualMachine ns/c-cp-1");
-        assert_eq!(blocking.reason, "VirtualMachineClassNotFound");
-    }
-
-    #[test]
-    fn a_ready_vm_hands_the_blame_to_its_machine() {
-        let mut vm = condition("True", "", "");
-        vm["uniqueID"] = json!("vm-7");
-        vm["powerState"] = json!("poweredOn");
-        let tree = tree(&cluster(vm)).unwrap();
-        assert_eq!(blocking("ns", &tree).unwrap().object, "WCPMachine ns/c-cp-1");
-        let machine = &tree.children[0].children[0].children[0];
-        assert_eq!(machine.children[0].children[0].children[0].name, "vm-7");
-    }
 }

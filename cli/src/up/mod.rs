@@ -5,21 +5,37 @@ pub mod manifest;
 pub mod prepare;
 pub mod progress;
 pub mod report;
+mod view;
 
+use std::io::IsTerminal as _;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use kube::Client;
 use serde_json::Value;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use self::follow::ClusterReport;
 
 use crate::args::{Output, Up};
 use crate::background;
+use crate::describe::{self, print};
+use crate::out;
 use crate::session::Session;
 use crate::stack::{self, Stack};
 
 /// Exit status for a command line or a manifest that can't be understood.
 const USAGE: u8 = 2;
+/// Exit status for a run that was interrupted before its end, as shells have it.
+const INTERRUPTED: u8 = 130;
+
+/// How `up` ended.
+enum Ended {
+    AllRun,
+    SomeDoNot,
+    Interrupted,
+}
 
 /// Runs `up` as the command line asks.
 pub async fn run(args: Up) -> ExitCode {
@@ -30,16 +46,18 @@ pub async fn run(args: Up) -> ExitCode {
             return ExitCode::from(USAGE);
         }
     };
-    let outcome = if args.background {
-        background::serve(&args).await.map(|()| true)
-    } else if args.detach {
-        detached(&args, &documents).await
-    } else {
-        attached(&args, &documents).await
+    let ended = match Interrupts::listening() {
+        Err(error) => Err(error),
+        Ok(interrupts) if args.background => {
+            background::serve(&args, interrupts).await.map(|()| Ended::AllRun)
+        }
+        Ok(interrupts) if args.detach => detached(&args, &documents, interrupts).await,
+        Ok(interrupts) => attached(&args, &documents, interrupts).await,
     };
-    match outcome {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
+    match ended {
+        Ok(Ended::AllRun) => ExitCode::SUCCESS,
+        Ok(Ended::SomeDoNot) => ExitCode::FAILURE,
+        Ok(Ended::Interrupted) => ExitCode::from(INTERRUPTED),
         Err(error) => {
             eprintln!("error: {error:#}");
             ExitCode::FAILURE
@@ -52,96 +70,189 @@ fn manifests(args: &Up) -> Result<Vec<Value>> {
     Ok(read.collect::<Result<Vec<_>>>()?.concat())
 }
 
-/// Runs the stack as this process's own; true if every cluster runs.
-async fn attached(args: &Up, documents: &[Value]) -> Result<bool> {
+/// Runs the stack as this process's own.
+async fn attached(args: &Up, documents: &[Value], mut interrupts: Interrupts) -> Result<Ended> {
     let started = Instant::now();
     let options = stack::Options::of(args)?;
-    let stack = tokio::select! {
-        stack = Stack::start(&options) => stack?,
-        () = interrupted() => return Ok(false),
+    let given_up = async {
+        interrupts.next().await;
+        say_stopping();
+    };
+    let Some(stack) = Stack::start_unless(&options, given_up).await? else {
+        return Ok(Ended::Interrupted);
     };
     let session = stack.session();
-    let stack_seconds = started.elapsed().as_secs_f64();
+    let mut run = Run::new(args, session, started.elapsed());
     let outcome = tokio::select! {
-        outcome = brought_up(args, documents, &session, stack_seconds) => outcome,
-        () = interrupted() => Ok(false),
+        outcome = run.brought_up(documents) => outcome.map(|()| run.ended()),
+        () = interrupts.next() => Ok(Ended::Interrupted),
         died = stack.died() => Err(died),
     };
-    if !args.once && matches!(outcome, Ok(true)) {
-        eprintln!("Everything stays up until you press Ctrl-C.");
-        tokio::select! {
-            () = interrupted() => {}
-            died = stack.died() => {
-                stack.stop().await;
-                return Err(died);
+    let outcome = match outcome {
+        Ok(Ended::Interrupted) => Ok(Ended::Interrupted),
+        outcome => told(outcome, run.report().await),
+    };
+    let outcome = match outcome {
+        Ok(ended @ (Ended::AllRun | Ended::SomeDoNot)) if !args.once => {
+            eprintln!("Everything stays up until you press Ctrl-C.");
+            tokio::select! {
+                () = interrupts.next() => {
+                    say_stopping();
+                    Ok(ended)
+                }
+                died = stack.died() => Err(died),
             }
         }
+        outcome => outcome,
+    };
+    if matches!(outcome, Ok(Ended::Interrupted)) {
+        say_stopping();
     }
     stack.stop().await;
     outcome
 }
 
-/// Starts a stack in the background, or says that one runs already; true if every cluster runs.
-async fn detached(args: &Up, documents: &[Value]) -> Result<bool> {
+/// Starts a stack in the background, or says that one runs already.
+async fn detached(args: &Up, documents: &[Value], mut interrupts: Interrupts) -> Result<Ended> {
     let started = Instant::now();
-    let session = background::started(args).await?;
-    brought_up(args, documents, &session, started.elapsed().as_secs_f64()).await
-}
-
-/// Applies the manifests on a running stack, follows their clusters and reports.
-async fn brought_up(args: &Up, documents: &[Value], session: &Session, stack_seconds: f64) -> Result<bool> {
-    let json = args.output == Some(Output::Json);
-    if !json {
-        println!("{}", session.exports());
-    }
-    eprintln!("The stack is ready after {stack_seconds:.1} s.");
-    eprintln!("Everything is in {}", session.folder.display());
-    let client = session.client().await?;
-    let clusters = applied(&client, documents, session).await?;
-    let reports = follow::followed(&client, &clusters, args.timeout).await?;
-    for cluster in &reports {
-        if let Some(path) = session.kubeconfig_written(&client, &cluster.namespace, &cluster.name).await? {
-            eprintln!("kubeconfig of {}/{}: {}", cluster.namespace, cluster.name, path.display());
-        }
-    }
-    let all_run = reports.iter().all(follow::ClusterReport::is_running);
-    let report = report::Report::made(session, stack_seconds, reports).await?;
-    if json {
-        println!("{}", serde_json::to_string_pretty(&report)?);
-    } else {
-        eprint!("{}", report.text());
-    }
-    Ok(all_run)
-}
-
-/// Sets up what the clusters take for granted, applies every document, and names the clusters.
-async fn applied(client: &Client, documents: &[Value], session: &Session) -> Result<Vec<(String, String)>> {
-    if documents.is_empty() {
-        return Ok(Vec::new());
-    }
-    for made in prepare::prepared(client, documents, &session.placement()).await? {
-        eprintln!("prepared {made}");
-    }
-    for document in documents {
-        prepare::applied(client, document).await?;
-        let (namespace, name) = manifest::key(document);
-        eprintln!("applied {} {namespace}/{name}", document["kind"].as_str().unwrap_or_default());
-    }
-    Ok(documents.iter().filter(|document| manifest::is_cluster(document)).map(manifest::key).collect())
-}
-
-/// Comes back when the user or the system asks us to end.
-pub async fn interrupted() {
-    use tokio::signal::unix::{SignalKind, signal};
-    let (Ok(mut interrupt), Ok(mut terminate)) =
-        (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
-    else {
-        // Without signals there is nothing to wait for; the guard still ends what is left behind.
-        return std::future::pending().await;
+    let Some(session) = background::started(args, interrupts.next()).await? else {
+        return Ok(Ended::Interrupted);
     };
-    tokio::select! {
-        _ = interrupt.recv() => {}
-        _ = terminate.recv() => {}
+    let mut run = Run::new(args, session, started.elapsed());
+    let outcome = tokio::select! {
+        outcome = run.brought_up(documents) => outcome.map(|()| run.ended()),
+        () = interrupts.next() => Ok(Ended::Interrupted),
+    };
+    let outcome = match outcome {
+        Ok(Ended::Interrupted) => Ok(Ended::Interrupted),
+        outcome => told(outcome, run.report().await),
+    };
+    eprintln!("The stack stays up until `layercake down`.");
+    outcome
+}
+
+/// Where the terminal has written ^C.
+fn say_stopping() {
+    let over = if std::io::stderr().is_terminal() { "\r\x1b[K" } else { "" };
+    eprintln!("{over}Stopping.");
+}
+
+/// What went wrong first counts.
+fn told(outcome: Result<Ended>, report: Result<()>) -> Result<Ended> {
+    outcome.and_then(|ended| report.map(|()| ended))
+}
+
+/// One use of a running stack: the clusters that were asked for, and what became of them.
+struct Run<'a> {
+    args: &'a Up,
+    session: Session,
+    stack_seconds: f64,
+    clusters: Vec<ClusterReport>,
+    refused: bool,
+}
+
+impl<'a> Run<'a> {
+    fn new(args: &'a Up, session: Session, stack: Duration) -> Self {
+        Self { args, session, stack_seconds: stack.as_secs_f64(), clusters: Vec::new(), refused: false }
+    }
+
+    fn is_json(&self) -> bool {
+        self.args.output == Some(Output::Json)
+    }
+
+    fn ended(&self) -> Ended {
+        let all_run = !self.refused && self.clusters.iter().all(ClusterReport::is_running);
+        if all_run { Ended::AllRun } else { Ended::SomeDoNot }
+    }
+
+    /// Applies the manifests and follows their clusters.
+    async fn brought_up(&mut self, documents: &[Value]) -> Result<()> {
+        if !self.is_json() {
+            out(&format!("{}\n", self.session.exports()));
+        }
+        eprintln!("The stack is ready after {:.1} s.", self.stack_seconds);
+        eprintln!("Everything is in {}", self.session.folder.display());
+        if documents.is_empty() {
+            return Ok(());
+        }
+        let client = self.session.client().await?;
+        self.applied(&client, documents).await?;
+        follow::followed(&client, &mut self.clusters, self.args.timeout).await?;
+        for cluster in &self.clusters {
+            let ClusterReport { namespace, name, .. } = cluster;
+            if let Some(path) = self.session.kubeconfig_written(&client, namespace, name).await? {
+                eprintln!("kubeconfig of {namespace}/{name}: {}", path.display());
+            }
+            if !cluster.is_running()
+                && let Ok(description) = describe::describe(&client, namespace, name).await
+            {
+                eprint!("{}", print::table(&description.tree, jiff::Timestamp::now(), None));
+            }
+        }
+        Ok(())
+    }
+
+    /// Sets up what the clusters take for granted and applies every document; one that is refused does not stop
+    /// the others.
+    async fn applied(&mut self, client: &Client, documents: &[Value]) -> Result<()> {
+        for made in prepare::prepared(client, documents, &self.session.placement()).await? {
+            eprintln!("prepared {made}");
+        }
+        for document in documents {
+            let (namespace, name) = manifest::key(document);
+            let applied = prepare::applied(client, document).await;
+            match &applied {
+                Ok(()) => {
+                    eprintln!("applied {} {namespace}/{name}", document["kind"].as_str().unwrap_or_default());
+                }
+                Err(error) => {
+                    eprintln!("error: {error:#}");
+                    self.refused = true;
+                }
+            }
+            if manifest::is_cluster(document) {
+                self.clusters.push(match applied {
+                    Ok(()) => ClusterReport::new(&namespace, &name),
+                    Err(error) => ClusterReport::refused(&namespace, &name, &error),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Says what became of it all.
+    async fn report(&mut self) -> Result<()> {
+        let clusters = std::mem::take(&mut self.clusters);
+        let report = report::Report::made(&self.session, self.stack_seconds, clusters).await;
+        if self.is_json() {
+            out(&format!("{}\n", serde_json::to_string_pretty(&report)?));
+        } else {
+            eprint!("{}", report.text());
+        }
+        Ok(())
+    }
+}
+
+/// The user's and the system's wishes that we end; none is lost while we look elsewhere.
+pub struct Interrupts {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Interrupts {
+    /// From now on the signals don't kill this process.
+    pub fn listening() -> Result<Self> {
+        let interrupt = signal(SignalKind::interrupt()).context("cannot listen to signals")?;
+        let terminate = signal(SignalKind::terminate()).context("cannot listen to signals")?;
+        Ok(Self { interrupt, terminate })
+    }
+
+    /// Comes back at the next one.
+    pub async fn next(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
     }
 }
 

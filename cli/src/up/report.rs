@@ -2,12 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::time::Duration;
 
-use anyhow::Result;
 use serde::Serialize;
 
 use super::follow::ClusterReport;
+use crate::describe::next::next;
+use crate::describe::print;
 use crate::session::Session;
+
+/// A simulator that does not answer in this time has gone.
+const COUNTING: Duration = Duration::from_secs(5);
 
 /// The whole report.
 #[derive(Debug, Serialize)]
@@ -49,9 +54,11 @@ pub struct Memory {
 }
 
 impl Report {
-    /// Asks the session for what it has counted.
-    pub async fn made(session: &Session, stack_seconds: f64, clusters: Vec<ClusterReport>) -> Result<Self> {
-        let counted = session.door()?.requests().await?;
+    /// Asks the session for what it has counted; a stack that is gone has counted nothing.
+    pub async fn made(session: &Session, stack_seconds: f64, clusters: Vec<ClusterReport>) -> Self {
+        let counted = async { Ok::<_, anyhow::Error>(session.door()?.requests().await?) };
+        let counted = tokio::time::timeout(COUNTING, counted).await;
+        let counted = counted.ok().and_then(Result::ok).unwrap_or_default();
         let mut by_method = BTreeMap::new();
         let mut wires = Vec::new();
         for (wire, methods) in &counted.by_wire {
@@ -64,7 +71,7 @@ impl Report {
         }
         let vcenter = VCenterReport { wire: wires.join("+"), requests: counted.total, by_method };
         let seconds = (stack_seconds * 10.0).round() / 10.0;
-        Ok(Self { stack: StackReport { seconds }, clusters, vcenter, memory_mib: session.memory() })
+        Self { stack: StackReport { seconds }, clusters, vcenter, memory_mib: session.memory() }
     }
 
     /// The report as a person reads it.
@@ -72,7 +79,11 @@ impl Report {
         let mut text = String::new();
         for cluster in &self.clusters {
             let ClusterReport { namespace, name, seconds, control_plane, workers, .. } = cluster;
-            let state = if cluster.is_running() { "Running" } else { "not Running" };
+            let state = match cluster.phase.as_str() {
+                "running" => "Running",
+                "refused" => "refused",
+                _ => "not Running",
+            };
             let _ = writeln!(
                 text,
                 "{namespace}/{name}: {state} after {seconds:.1} s (control plane {}/{}, workers {}/{})",
@@ -82,11 +93,10 @@ impl Report {
                 let _ = writeln!(text, "  {:>6.1} s  {}", milestone.seconds, milestone.name);
             }
             if let Some(blocking) = &cluster.blocking {
-                let _ = writeln!(
-                    text,
-                    "  blocked by {}: {}: {}",
-                    blocking.object, blocking.reason, blocking.message
-                );
+                let _ = writeln!(text, "  Blocked by {}", print::cause(blocking));
+                if let Some(command) = next(blocking) {
+                    let _ = writeln!(text, "  Next: {command}");
+                }
             }
         }
         let Memory { stack, gcm, capw, vmop } = self.memory_mib;

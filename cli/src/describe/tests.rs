@@ -1,0 +1,156 @@
+//! The description of clusters as they were seen while they came up, and of what was made to go wrong with them.
+
+use jiff::Timestamp;
+use kube::ResourceExt;
+use kube::core::DynamicObject;
+use serde_json::{Value, json};
+
+use super::Blocking;
+use super::cause::blocking;
+use super::tree::{Objects, tree};
+
+const KINDS: [&str; 12] = [
+    "TanzuKubernetesCluster",
+    "Cluster",
+    "WCPCluster",
+    "VirtualMachineSetResourcePolicy",
+    "VirtualNetwork",
+    "VirtualMachineService",
+    "KubeadmControlPlane",
+    "MachineDeployment",
+    "MachineSet",
+    "Machine",
+    "WCPMachine",
+    "VirtualMachine",
+];
+const CONTROL_PLANE: &str = "small-v3-control-plane-7gxxr";
+
+/// The virtual machine of the first node runs, and its API server is not up yet.
+const NODE_BOOTS: &str = include_str!("fixtures/node-boots.json");
+const RUNNING: &str = include_str!("fixtures/running.json");
+
+fn seen(text: &str) -> Objects {
+    let all: Vec<DynamicObject> = serde_json::from_str(text).unwrap();
+    let of_kind = |kind: &str| {
+        all.iter().filter(|object| object.types.as_ref().unwrap().kind == kind).cloned().collect()
+    };
+    KINDS.iter().map(|kind| (*kind, of_kind(kind))).collect()
+}
+
+fn conditions(objects: &mut Objects, kind: &'static str, name: &str, conditions: Value) {
+    let found = objects.get_mut(kind).unwrap().iter_mut().find(|object| object.name_any() == name).unwrap();
+    found.data["status"]["conditions"] = conditions;
+}
+
+fn cause(objects: &Objects) -> Blocking {
+    blocking("demo", &tree(objects).unwrap()).unwrap()
+}
+
+#[test]
+fn a_node_that_has_not_joined_is_its_machines_matter() {
+    let booting = cause(&seen(NODE_BOOTS));
+    assert_eq!(booting.object, format!("Machine demo/{CONTROL_PLANE}"));
+    assert_eq!(booting.reason, "WaitingForNode");
+    assert!(booting.message.contains("cloud-init-output.log"), "{}", booting.message);
+}
+
+#[test]
+fn nothing_blocks_a_running_cluster() {
+    assert_eq!(blocking("demo", &tree(&seen(RUNNING)).unwrap()), None);
+}
+
+#[test]
+fn what_failed_comes_before_what_takes_its_time() {
+    let mut objects = seen(NODE_BOOTS);
+    let missing = json!([{"type": "Ready", "status": "False", "severity": "Error",
+        "reason": "VirtualMachineClassBindingNotFound", "message": "class large is not bound to namespace demo"}]);
+    conditions(&mut objects, "VirtualMachine", CONTROL_PLANE, missing);
+    let ready = json!([{"type": "InfrastructureReady", "status": "False", "reason": "x", "message": "y"}]);
+    conditions(&mut objects, "Machine", CONTROL_PLANE, ready);
+    let blocking = cause(&objects);
+    assert_eq!(blocking.object, format!("VirtualMachine demo/{CONTROL_PLANE}"));
+    assert_eq!(blocking.reason, "VirtualMachineClassBindingNotFound");
+}
+
+#[test]
+fn the_network_comes_before_the_nodes() {
+    let mut objects = seen(NODE_BOOTS);
+    let waiting =
+        |reason: &str| json!([{"type": "Ready", "status": "False", "reason": reason, "message": ""}]);
+    objects.get_mut("VirtualMachineService").unwrap()[0].data["status"] = json!({});
+    conditions(&mut objects, "WCPCluster", "small-v3", waiting("WaitingForLoadBalancerIP"));
+    conditions(&mut objects, "VirtualNetwork", "small-v3-vnet", waiting("ClusterNetworkProvisionStarted"));
+    assert_eq!(cause(&objects).object, "VirtualNetwork demo/small-v3-vnet");
+}
+
+#[test]
+fn what_the_cluster_itself_says_counts_if_it_is_its_own() {
+    let mut objects = seen(NODE_BOOTS);
+    let invalid = json!([{"type": "Ready", "status": "False", "severity": "Error", "reason": "Invalid", "message": "no"}]);
+    conditions(&mut objects, "TanzuKubernetesCluster", "small-v3", invalid);
+    assert_eq!(cause(&objects).object, "TanzuKubernetesCluster demo/small-v3");
+}
+
+#[test]
+fn machines_that_cannot_be_made_are_their_owners_matter() {
+    let mut objects = seen(NODE_BOOTS);
+    for kind in ["Machine", "WCPMachine", "VirtualMachine"] {
+        objects.get_mut(kind).unwrap().clear();
+    }
+    let blocked = "Scaling up from 0 to 1 replicas is blocked because:\n* WCPMachineTemplate does not exist";
+    let scaling = json!([
+        {"type": "Available", "status": "False", "reason": "NotAvailable", "message": "not initialized"},
+        {"type": "ScalingUp", "status": "True", "reason": "ScalingUp", "message": blocked},
+    ]);
+    conditions(&mut objects, "KubeadmControlPlane", "small-v3-control-plane", scaling);
+    let cause = cause(&objects);
+    assert_eq!(cause.object, "KubeadmControlPlane demo/small-v3-control-plane");
+    assert_eq!(cause.message, blocked, "what is handed on is as it was said");
+}
+
+#[test]
+fn a_condition_about_change_is_no_cause() {
+    let mut objects = seen(NODE_BOOTS);
+    objects.retain(|kind, _| ["TanzuKubernetesCluster", "Cluster"].contains(kind));
+    let fresh = json!([{"type": "Paused", "status": "False", "reason": "NotPaused"}]);
+    conditions(&mut objects, "Cluster", "small-v3", fresh);
+    assert_eq!(cause(&objects).reason, "NotReported");
+}
+
+#[test]
+fn a_worker_that_never_joins_is_its_machines_matter_too() {
+    let mut objects = seen(RUNNING);
+    let worker = "small-v3-batch-lq8j5-6b6mn-qhh7j";
+    let machines = objects.get_mut("Machine").unwrap();
+    let machine = machines.iter_mut().find(|object| object.name_any() == worker).unwrap();
+    machine.data["status"]["nodeRef"] = Value::Null;
+    let up = json!([
+        {"type": "Ready", "status": "Unknown", "reason": "ReadyUnknown", "message": "* NodeHealthy: no node"},
+        {"type": "InfrastructureReady", "status": "True", "reason": "Ready"},
+    ]);
+    conditions(&mut objects, "Machine", worker, up);
+    let late = json!([{"type": "Ready", "status": "False", "severity": "Warning", "reason": "WaitingForNodesHealthy", "message": ""}]);
+    conditions(&mut objects, "TanzuKubernetesCluster", "small-v3", late);
+    let cause = cause(&objects);
+    assert_eq!(cause.object, format!("Machine demo/{worker}"));
+    assert!(cause.message.contains("10.219.1.2"), "{}", cause.message);
+}
+
+#[test]
+fn a_booting_cluster_is_described() {
+    let now: Timestamp = "2026-11-21T11:26:00Z".parse().unwrap();
+    let tree = tree(&seen(NODE_BOOTS)).unwrap();
+    let blocking = blocking("demo", &tree);
+    insta::assert_snapshot!(super::print::text(blocking.as_ref(), &tree, now, None));
+}
+
+#[test]
+fn a_running_cluster_is_described() {
+    let now: Timestamp = "2026-11-21T11:26:00Z".parse().unwrap();
+    let tree = tree(&seen(RUNNING)).unwrap();
+    insta::assert_snapshot!(super::print::text(None, &tree, now, None));
+    let json = serde_json::to_value(&tree).unwrap();
+    let fields: Vec<_> = json.as_object().unwrap().keys().cloned().collect();
+    assert_eq!(fields, ["children", "kind", "message", "name", "ready", "reason"]);
+    assert_eq!(json["children"][0]["kind"], "Cluster");
+}
