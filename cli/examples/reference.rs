@@ -1,0 +1,121 @@
+//! Writes the reference of the command line, made from its own description, to standard output: docs/cli.md.
+
+use std::fmt::Write as _;
+
+use clap::{Arg, Command, CommandFactory as _};
+use layercake::args::Cli;
+
+fn main() {
+    let mut command = Cli::command();
+    command.build();
+    let mut text = String::from(
+        "<!-- Written by hack/generate from cli/src/args.rs. Do not edit. -->\n# The `layercake` command\n\n",
+    );
+    let _ = writeln!(text, "{}\n", about(&command));
+    let _ = writeln!(
+        text,
+        "Installed as `kubectl-layercake` on the PATH it is a plugin: `kubectl layercake describe tkc NAME`.\n"
+    );
+    section(&mut text, &command, "layercake");
+    text += "## Exit status\n\n| status | meaning |\n|---|---|\n";
+    for (status, meaning) in [
+        ("0", "done; with `up -f`: every cluster is Running"),
+        (
+            "1",
+            "an error; with `up -f`: a cluster was refused or is not Running in time; with `lint`: a manifest is wrong",
+        ),
+        ("2", "the command line or a manifest can't be understood"),
+        ("130", "interrupted before the end"),
+    ] {
+        let _ = writeln!(text, "| {status} | {meaning} |");
+    }
+    text += "\n## Environment\n\n| variable | meaning |\n|---|---|\n";
+    for (variable, meaning) in [
+        ("`KUBECONFIG`", "the cluster that `describe` asks, as for kubectl"),
+        (
+            "`LAYERCAKE_CACHE`",
+            "where built tools are kept; by default `layercake` in the user's cache folder",
+        ),
+        (
+            "`KUBEBUILDER_ASSETS`, `PATH`",
+            "where programs of the right version are looked for before they are built",
+        ),
+        ("`RUST_LOG`", "what `layercake` itself logs on standard error"),
+    ] {
+        let _ = writeln!(text, "| {variable} | {meaning} |");
+    }
+    print!("{text}");
+}
+
+/// A command and all below it.
+fn section(text: &mut String, command: &Command, path: &str) {
+    let shown: Vec<_> = command.get_subcommands().filter(|below| below.get_name() != "help").collect();
+    if path != "layercake" {
+        let _ = writeln!(text, "## {path}\n\n{}\n", about(command));
+    }
+    if shown.is_empty() {
+        let mut usage = command.clone();
+        let _ = writeln!(text, "    {}\n", usage.render_usage().to_string().trim_start_matches("Usage: "));
+        options(text, command);
+    } else {
+        text.push_str("| command | what it does |\n|---|---|\n");
+        for below in &shown {
+            let _ = writeln!(text, "| `{path} {}` | {} |", below.get_name(), about(below));
+        }
+        text.push('\n');
+    }
+    for below in shown {
+        section(text, below, &format!("{path} {}", below.get_name()));
+    }
+}
+
+fn options(text: &mut String, command: &Command) {
+    let shown = |arg: &&Arg| !arg.is_hide_set() && arg.get_id() != "help" && arg.get_id() != "version";
+    let all: Vec<_> = command.get_arguments().filter(shown).collect();
+    if all.is_empty() {
+        return;
+    }
+    text.push_str("| argument | meaning |\n|---|---|\n");
+    for arg in all {
+        let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
+        let default: Vec<_> = arg.get_default_values().iter().map(|value| value.to_string_lossy()).collect();
+        let flag = arg.get_action().takes_values();
+        let default = if flag && !default.is_empty() {
+            format!(" (default: `{}`)", default.join(", "))
+        } else {
+            String::new()
+        };
+        let _ = writeln!(text, "| `{}` | {help}{default} |", name(arg).replace('|', "\\|"));
+    }
+    text.push('\n');
+}
+
+/// `-f, --filename <MANIFEST>`
+fn name(arg: &Arg) -> String {
+    let values: Vec<_> = arg.get_possible_values().iter().map(|value| value.get_name().to_owned()).collect();
+    let placeholder = arg
+        .get_value_names()
+        .map(|names| names.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "));
+    let value = if values.is_empty() || !arg.get_action().takes_values() {
+        placeholder.map(|name| format!("<{name}>")).unwrap_or_default()
+    } else {
+        values.join("|")
+    };
+    let value = if arg.get_action().takes_values() { value } else { String::new() };
+    let flags: Vec<_> = arg
+        .get_short()
+        .map(|short| format!("-{short}"))
+        .into_iter()
+        .chain(arg.get_long().map(|long| format!("--{long}")))
+        .collect();
+    let more = if arg.is_positional() && arg.get_num_args().is_some_and(|count| count.max_values() > 1) {
+        "..."
+    } else {
+        ""
+    };
+    format!("{} {value}{more}", flags.join(", ")).trim().to_owned()
+}
+
+fn about(command: &Command) -> String {
+    command.get_about().map(ToString::to_string).unwrap_or_default()
+}
