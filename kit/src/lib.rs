@@ -15,6 +15,7 @@ pub mod events;
 #[cfg(test)]
 mod fake;
 pub mod flags;
+mod guarded;
 pub mod index;
 pub mod lease;
 pub mod metrics;

@@ -5,6 +5,7 @@
 //! and listeners are told of every change with the object as it was and as it is, so nobody has to scan.
 
 use crate::{
+    guarded::{admitted, guarded},
     index::Index,
     run::Started,
     writes::{Behind, Writes, behind, version},
@@ -93,8 +94,12 @@ where
 
 /// Watches as `config` says (a label selector, say), without managed fields.
 pub fn configured<K: Watchable>(started: &Started, api: Api<K>, config: watcher::Config) -> Cache<K> {
-    let events = watcher(api, config).default_backoff().modify(prune);
     let (cache, writer) = Cache::new(Arc::clone(&started.writes));
+    let store = cache.store();
+    let events = watcher(guarded(api), config)
+        .default_backoff()
+        .filter_map(move |event| std::future::ready(event.map(|event| admitted(&store, event)).transpose()));
+    let events = events.modify(prune);
     tokio::spawn(cache.clone().follow(events, writer));
     cache
 }

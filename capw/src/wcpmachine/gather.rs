@@ -125,12 +125,13 @@ fn is_controlled(secret: &Secret, machine: &WCPMachine) -> bool {
 mod tests {
     use super::*;
     use crate::fixtures::{client, no_caches, wcp_machine};
+    use api::vmop::VirtualMachineSpec;
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
     use kit::{Started, apply::Api, events::Events};
 
     /// Whether a virtual machine is found that the cache does not show and the API server has, or has not.
     async fn is_found(deleted: bool, there: bool) -> bool {
-        let vm = VirtualMachine::new("test-cluster-control-plane-jwsx7", Default::default());
+        let vm = VirtualMachine::new("test-cluster-control-plane-jwsx7", VirtualMachineSpec::default());
         let started = Started::detached(client(there.then(|| serde_json::to_value(vm).unwrap())));
         let ctx = Context {
             caches: Arc::new(no_caches()),
