@@ -187,3 +187,18 @@ fn what_keeps_a_cluster_from_going_is_told() {
     let told: Vec<_> = milestones::between(&before, &after).into_iter().map(|m| m.reason).collect();
     assert_eq!(told, ["Blocked"]);
 }
+
+#[test]
+fn nodes_that_are_to_go_are_not_counted() {
+    let mut world = World::running(pools());
+    world.groups[1] = vec![READY, NO_CLASS];
+    let mut facts = world.facts();
+    let message = |facts: &super::gather::Facts| {
+        let status = status(&world.tkc, facts, None);
+        find(&status.conditions, "NodesHealthy").unwrap().message.clone().unwrap_or_default()
+    };
+    assert!(message(&facts).starts_with("3 of 4 nodes are ready"), "{}", message(&facts));
+    std::sync::Arc::make_mut(&mut facts.machines[0]).metadata.deletion_timestamp =
+        Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(jiff::Timestamp::UNIX_EPOCH));
+    assert!(message(&facts).starts_with("2 of 3 nodes are ready"), "{}", message(&facts));
+}

@@ -101,12 +101,13 @@ fn pools(tkc: &TanzuKubernetesCluster, facts: &Facts, nodes: &[Node<'_>]) -> Con
 }
 
 fn nodes_healthy(nodes: &[Node<'_>]) -> Condition {
-    let ill: Vec<&Node<'_>> =
-        nodes.iter().filter(|node| !node.is_deleting() && node.node_status() != node_status::READY).collect();
-    if ill.is_empty() && !nodes.is_empty() {
+    let staying = || nodes.iter().filter(|node| !node.is_deleting());
+    let ill: Vec<&Node<'_>> = staying().filter(|node| node.node_status() != node_status::READY).collect();
+    let all = staying().count();
+    if ill.is_empty() && all > 0 {
         return Condition::is_true(words::NODES_HEALTHY);
     }
-    let text = format!("{} of {} nodes are ready", nodes.len() - ill.len(), nodes.len());
+    let text = format!("{} of {all} nodes are ready", all - ill.len());
     let cause = blocking::of_machines(ill.iter().copied());
     unmet(words::NODES_HEALTHY, words::WAITING_FOR_NODES_HEALTHY, &text, cause.as_ref())
 }
