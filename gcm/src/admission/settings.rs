@@ -69,6 +69,11 @@ fn proxy_url_fault(text: &str) -> Option<String> {
     }
 }
 
+/// What an authority's files are called before their endings: `corp` and `corp.crt` are one.
+pub fn stem(name: &str) -> &str {
+    name.trim_end_matches(".crt")
+}
+
 fn trust_denials(trust: &Trust) -> Vec<Denial> {
     let authorities = trust.additional_trusted_cas.as_deref().unwrap_or_default();
     let mut denials = Vec::new();
@@ -81,10 +86,10 @@ fn trust_denials(trust: &Trust) -> Vec<Denial> {
                 format!("{name:?} cannot be the name of a file"),
                 "Use letters, digits, '-', '_' and '.'",
             ));
-        } else if authorities[..at].iter().any(|other| other.name == *name) {
+        } else if authorities[..at].iter().any(|other| stem(&other.name) == stem(name)) {
             denials.push(Denial::new(
                 format!("{field}.name"),
-                format!("another authority is called {name:?}"),
+                format!("another authority is called {:?}", stem(name)),
                 "Give each a name of its own",
             ));
         }

@@ -220,6 +220,10 @@ fn every_rule_names_field_reason_and_remedy() {
     insta::assert_yaml_snapshot!(list);
 }
 
+/// The base64 of a PEM block.
+const AUTHORITY: &str =
+    "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1JSUN5ekNDCi0tLS0tRU5EIENFUlRJRklDQVRFLS0tLS0K";
+
 #[test]
 fn what_would_mislead_programs_is_refused() {
     let outcomes: Vec<(&str, Vec<String>)> = vec![
@@ -239,6 +243,13 @@ fn what_would_mislead_programs_is_refused() {
             denied(set(
                 "/spec/settings/network/proxy",
                 json!({"httpProxy": "http://u:secret@p\nExecStartPre=x", "httpsProxy": "http://p", "noProxy": []}),
+            )),
+        ),
+        (
+            "authorities of one file",
+            denied(set(
+                "/spec/settings/network/trust",
+                json!({"additionalTrustedCAs": [{"name": "corp", "data": AUTHORITY}, {"name": "corp.crt", "data": AUTHORITY}]}),
             )),
         ),
     ];

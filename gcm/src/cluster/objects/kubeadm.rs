@@ -157,9 +157,7 @@ fn trust_command(os: &BTreeMap<String, String>) -> String {
 fn trusted(trust: &Trust) -> Vec<Value> {
     let authorities = trust.additional_trusted_cas.iter().flatten();
     authorities
-        .filter_map(|authority| {
-            Some((authority.name.trim_end_matches(".crt"), settings::pem(&authority.data)?))
-        })
+        .filter_map(|authority| Some((settings::stem(&authority.name), settings::pem(&authority.data)?)))
         .flat_map(|(name, pem)| {
             let folders = [
                 format!("/etc/ssl/certs/{name}.pem"),
