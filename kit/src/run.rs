@@ -59,10 +59,11 @@ impl Started {
         };
         tracing::info!("holding the lease");
         self.metrics.leads(true);
-        let lost = self.lost.clone();
+        // A guard, so that a panic on the way ends the program too, and not only the renewals.
+        let lost = self.lost.clone().drop_guard();
         tokio::spawn(async move {
             elections.keep(since).await;
-            lost.cancel();
+            drop(lost);
         });
         Ok(())
     }

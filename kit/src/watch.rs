@@ -100,7 +100,13 @@ pub fn configured<K: Watchable>(started: &Started, api: Api<K>, config: watcher:
         .default_backoff()
         .filter_map(move |event| std::future::ready(event.map(|event| admitted(&store, event)).transpose()));
     let events = events.modify(prune);
-    tokio::spawn(cache.clone().follow(events, writer));
+    // A watch ends with its program, and a program with its watch: a cache that nobody feeds looks like peace.
+    let end = started.shutdown.clone().drop_guard();
+    let followed = cache.clone().follow(events, writer);
+    tokio::spawn(async move {
+        followed.await;
+        drop(end);
+    });
     cache
 }
 
@@ -374,6 +380,18 @@ mod tests {
         object.metadata.managed_fields = Some(Vec::new());
         prune(&mut object);
         assert!(object.metadata.managed_fields.is_none());
+    }
+
+    #[tokio::test]
+    async fn a_watch_that_breaks_down_ends_the_program() {
+        let list = serde_json::json!({
+            "apiVersion": "v1", "kind": "ConfigMapList", "metadata": { "resourceVersion": "5" },
+            "items": [{ "metadata": { "name": "a", "namespace": "n", "resourceVersion": "1" } }],
+        });
+        let started = Started::detached(crate::fake::server(move |_| (200, list.clone())).0);
+        let cache = pruned(&started, Api::<ConfigMap>::all(started.client.clone()));
+        cache.listen(|_| panic!("a listener's mistake"));
+        started.shutdown.cancelled().await;
     }
 
     #[tokio::test]
