@@ -93,7 +93,7 @@ fn a_refused_manifest_does_not_stop_the_others() {
     let path = folder.path().join("clusters.yaml");
     let cluster = |name: &str, version: &str| {
         format!(
-            "apiVersion: run.tanzu.vmware.com/v1alpha3\nkind: TanzuKubernetesCluster\nmetadata: {{name: {name}, namespace: demo}}\nspec:\n  distribution: {{version: {version}}}\n  topology:\n    controlPlane: {{replicas: 1, vmClass: best-effort-small, storageClass: gold}}\n---\n"
+            "apiVersion: run.tanzu.vmware.com/v1alpha3\nkind: TanzuKubernetesCluster\nmetadata: {{name: {name}, namespace: demo}}\nspec:\n  distribution: {{version: {version}}}\n  topology:\n    controlPlane: {{replicas: 1, vmClass: best-effort-small, storageClass: gold}}\n    nodePools: [{{name: p, replicas: 1, vmClass: best-effort-small, storageClass: gold}}]\n---\n"
         )
     };
     std::fs::write(&path, cluster("refused", "v1.99") + &cluster("late", "v1.35")).unwrap();

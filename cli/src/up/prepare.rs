@@ -93,7 +93,20 @@ pub async fn applied(client: &Client, object: &Value) -> Result<()> {
     let mut params = PatchParams::apply(MANAGER).force();
     params.field_validation = Some(ValidationDirective::Strict);
     let patched = api.patch(&name, &params, &Patch::Apply(object)).await;
-    patched.with_context(|| format!("cannot apply {kind} {namespace}/{name}")).map(drop)
+    patched.map_err(refusal).with_context(|| format!("cannot apply {kind} {namespace}/{name}")).map(drop)
+}
+
+/// The API server adds this to other errors; it tells an author nothing.
+const UNCHECKED: &str = ", <nil>: Invalid value: null: some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";
+
+/// The API server's own words, and nothing around them.
+fn refusal(error: kube::Error) -> anyhow::Error {
+    match error {
+        kube::Error::Api(status) if !status.message.is_empty() => {
+            anyhow::Error::msg(status.message.replace(UNCHECKED, ""))
+        }
+        error => error.into(),
+    }
 }
 
 async fn api_of(client: &Client, object: &Value, namespace: &str) -> Result<Api<DynamicObject>> {
