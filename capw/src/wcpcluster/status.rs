@@ -53,12 +53,18 @@ pub fn status(
     status
 }
 
-/// Publishes what changed; `Ready` only sums up.
-pub fn tell(events: &Events, cluster: &WCPCluster, old: &[Condition], new: &[Condition]) {
-    let aspects = |conditions: &[Condition]| -> Vec<Condition> {
-        let summary = [words::READY, words::PAUSED];
-        conditions.iter().filter(|c| !summary.contains(&c.type_.as_str())).cloned().collect()
+/// The conditions whose changes are events: `Ready` only sums up, but it alone tells of a name that is taken.
+fn notable(conditions: &[Condition]) -> Vec<Condition> {
+    let tells = |c: &&Condition| match c.type_.as_str() {
+        words::PAUSED => false,
+        words::READY => c.reason == words::NAME_TAKEN,
+        _ => true,
     };
+    conditions.iter().filter(tells).cloned().collect()
+}
+
+/// Publishes what changed.
+pub fn tell(events: &Events, cluster: &WCPCluster, old: &[Condition], new: &[Condition]) {
     let expected = [
         words::READY,
         words::DELETING,
@@ -66,7 +72,7 @@ pub fn tell(events: &Events, cluster: &WCPCluster, old: &[Condition], new: &[Con
         reasons::WAITING_FOR_LOAD_BALANCER_IP,
         reasons::WAITING_FOR_RESOURCE_POLICY,
     ];
-    events.transitions(cluster, &aspects(old), &aspects(new), |c| !expected.contains(&c.reason.as_str()));
+    events.transitions(cluster, &notable(old), &notable(new), |c| !expected.contains(&c.reason.as_str()));
 }
 
 /// Machines can be made: they have a network, and an endpoint to put into their cloud-init.

@@ -150,3 +150,12 @@ fn a_load_balancer_with_another_address_than_the_endpoint_is_told_of() {
         message("192.168.123.9").ends_with("has address 192.168.123.9; the endpoint stays 192.168.123.3")
     );
 }
+
+#[test]
+fn a_name_that_is_taken_is_worth_an_event_and_a_summary_is_not() {
+    let of = |outcome| status(&wcp_cluster(), &facts(false), &outcome, Timestamp::UNIX_EPOCH).conditions;
+    let taken = notable(&of(Err(Error::Invalid(plan::Invalid::NameTaken("VirtualNetwork n/a".into())))));
+    assert_eq!(taken.iter().map(|c| c.reason.as_str()).collect::<Vec<_>>(), ["NameTaken"]);
+    let made = notable(&of(Ok(Done::Made(Box::new(made(None, false))))));
+    assert_eq!(made.iter().find(|c| c.type_ == "Ready" || c.type_ == "Paused"), None);
+}
