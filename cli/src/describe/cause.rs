@@ -3,7 +3,6 @@
 //! The deepest object knows best, and of those the one that failed comes before one that is at it, and that before
 //! one that waits for others; among equals, the first in the order in which a cluster comes up.
 
-use kube::ResourceExt;
 use kube::core::DynamicObject;
 use serde::Serialize;
 use serde_json::Value;
@@ -170,8 +169,7 @@ fn unjoined(machine: &DynamicObject) -> Cause {
     let place = internal.and_then(|address| address["address"].as_str());
     let place = place.map_or_else(String::new, |address| format!(" at {address}"));
     let message = format!(
-        "the virtual machine {} runs{place} and its node has not joined yet. If that lasts, read /var/log/cloud-init-output.log there",
-        machine.name_any()
+        "the virtual machine runs{place} and its node has not joined yet. If that lasts, read /var/log/cloud-init-output.log there"
     );
     Cause { grade: Grade::Underway, reason: "WaitingForNode".to_owned(), message, own: true }
 }

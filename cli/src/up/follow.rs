@@ -64,7 +64,12 @@ impl ClusterReport {
 
     /// Whether there is anything to wait for.
     fn is_awaited(&self) -> bool {
-        !self.is_running() && self.phase != REFUSED.to_lowercase()
+        !self.is_running() && !self.is_refused()
+    }
+
+    /// Whether the API server did not take it.
+    pub fn is_refused(&self) -> bool {
+        self.phase == REFUSED.to_lowercase()
     }
 
     /// Whether the cluster runs.

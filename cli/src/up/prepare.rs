@@ -103,7 +103,10 @@ const UNCHECKED: &str = ", <nil>: Invalid value: null: some validation rules wer
 fn refusal(error: kube::Error) -> anyhow::Error {
     match error {
         kube::Error::Api(status) if !status.message.is_empty() => {
-            anyhow::Error::msg(status.message.replace(UNCHECKED, ""))
+            let message = status.message.replace(UNCHECKED, "");
+            // Which webhook it was is of no use to who wrote the object.
+            let own = message.split_once(" denied the request: ").map(|(_, own)| own.to_owned());
+            anyhow::Error::msg(own.unwrap_or(message))
         }
         error => error.into(),
     }

@@ -79,11 +79,12 @@ impl Report {
         let mut text = String::new();
         for cluster in &self.clusters {
             let ClusterReport { namespace, name, seconds, control_plane, workers, .. } = cluster;
-            let state = match cluster.phase.as_str() {
-                "running" => "Running",
-                "refused" => "refused",
-                _ => "not Running",
-            };
+            let state = if cluster.is_running() { "Running" } else { "not Running" };
+            if cluster.is_refused() {
+                let message = cluster.blocking.as_ref().map_or("", |blocking| &blocking.message);
+                let _ = writeln!(text, "{namespace}/{name}: refused: {message}");
+                continue;
+            }
             let _ = writeln!(
                 text,
                 "{namespace}/{name}: {state} after {seconds:.1} s (control plane {}/{}, workers {}/{})",
