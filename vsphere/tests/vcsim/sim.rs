@@ -186,6 +186,7 @@ fn spawn(binary: &Path, folder: &Path, listen: &str) -> (Child, Json) {
         .args(["--credentials", "credentials.json", "--tlscert", "cert.pem", "--tlskey", "key.pem"])
         .args(["--spec", "spec.json"])
         .current_dir(folder)
+        .env("TMPDIR", folder)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
