@@ -69,7 +69,7 @@ const REFUSALS: &[(&str, &str, &str, &[&str])] = &[
     (
         THREE,
         "replicas: 1, vmClass: best-effort-small, storageClass: gold, tkr",
-        "count: 1, class: best-effort-small, storageClass: gold, tkr",
+        "count: 1, vmClass: best-effort-small, storageClass: gold, tkr",
         &["count"],
     ),
     (THREE, "name: b,", "name: a,", &["nodePools", "a"]),

@@ -1,6 +1,6 @@
 //! What is missing is named in a condition and an event, and once it is there the VM comes up by itself.
 
-use kube::api::DeleteParams;
+use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
 use crate::world::{PlainVm, SOON, Story, story};
@@ -60,14 +60,24 @@ fn a_vm_waits_for_its_network() {
 }
 
 #[test]
-fn a_vm_whose_image_is_missing_says_so_and_takes_another() {
+fn a_vm_waits_for_its_image() {
     story("no-image", |story| async move {
         story.ready_for_vms("best-effort-xsmall").await;
-        let vm = PlainVm { image: "no-such-image".to_owned(), ..PlainVm::named("no-image-vm") };
+        let there = PlainVm::named("no-image-vm");
+        let vm = PlainVm { image: "no-such-image".to_owned(), ..there.clone() };
+        // The image comes as it would from a library: an object that names an item, with its status.
+        let images = story.cluster_api("VirtualMachineImage");
+        let mut image = serde_json::to_value(images.get(&there.image).await.unwrap()).unwrap();
+        image["metadata"] = json!({"name": "no-such-image"});
         story.made(&vm.object(&story.namespace)).await;
         story.complains("VirtualMachine", "no-image-vm", &["no-such-image"]).await;
         assert!(!story.event_reasons("VirtualMachine", "no-image-vm").await.is_empty());
+        story.made(&image).await;
+        let status = json!({"status": image["status"]});
+        images.patch_status("no-such-image", &PatchParams::default(), &Patch::Merge(&status)).await.unwrap();
+        story.powered_on("no-image-vm").await;
         gone(&story, "no-image-vm").await;
+        images.delete("no-such-image", &DeleteParams::default()).await.unwrap();
     });
 }
 
