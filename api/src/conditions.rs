@@ -224,13 +224,45 @@ pub mod release {
     }
 }
 
+/// The words of Cluster API's v1beta2 contract, and what goes with them, that both WCP kinds share.
+pub mod contract {
+    words! {
+        /// Of a WCPCluster: the network of the nodes is realised.
+        NETWORK_READY = "NetworkReady";
+        /// Of a WCPMachine: the virtual machine runs and has an address.
+        VIRTUAL_MACHINE_PROVISIONED = "VirtualMachineProvisioned";
+        /// Nobody acts on the object.
+        PAUSED = "Paused";
+        /// All is as it should be.
+        READY = "Ready";
+        /// The virtual machine runs and has an address.
+        PROVISIONED = "Provisioned";
+        /// The virtual machine is being made.
+        PROVISIONING = "Provisioning";
+        /// The object is acted on.
+        NOT_PAUSED = "NotPaused";
+        /// The object is going away.
+        DELETING = "Deleting";
+        /// The cluster's network and endpoint are not there yet.
+        WAITING_FOR_CLUSTER_INFRASTRUCTURE_READY = "WaitingForClusterInfrastructureReady";
+        /// The bootstrap data is not what a node can boot from.
+        BOOTSTRAP_DATA_INVALID = "BootstrapDataInvalid";
+        /// The providerID is not one of ours.
+        PROVIDER_ID_INVALID = "ProviderIDInvalid";
+        /// An object of this name belongs to somebody else.
+        NAME_TAKEN = "NameTaken";
+        /// A former object of this name is still going away.
+        WAITING_FOR_FORMER_OBJECT = "WaitingForFormerObject";
+        /// Cluster API has not made the Cluster the owner yet.
+        WAITING_FOR_OWNER_CLUSTER = "WaitingForOwnerCluster";
+    }
+}
+
 /// What a WCPCluster says of itself.
 pub mod wcp_cluster {
     words! {
         /// Folder, resource pool and cluster modules are there.
         RESOURCE_POLICY_READY = "ResourcePolicyReady";
-        /// The network of the nodes is realised.
-        CLUSTER_NETWORK_READY = "ClusterNetworkReady";
         /// The API server's virtual address is known.
         LOAD_BALANCER_READY = "LoadBalancerReady";
         /// The accounts of the guest's cloud provider and storage driver exist.
@@ -260,9 +292,6 @@ pub mod wcp_cluster {
 /// What a WCPMachine says of itself.
 pub mod wcp_machine {
     words! {
-        /// The virtual machine runs and has an address.
-        VM_PROVISIONED = "VMProvisioned";
-
         /// The cluster's network and endpoint are not there yet.
         WAITING_FOR_CLUSTER_INFRASTRUCTURE = "WaitingForClusterInfrastructure";
         /// The first control plane node is not up yet.

@@ -15,7 +15,6 @@ pub mod template;
 pub mod upstream;
 pub mod wcpcluster;
 pub mod wcpmachine;
-pub mod words;
 
 use api::{
     capi::{Cluster, Machine},

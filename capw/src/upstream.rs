@@ -2,6 +2,7 @@
 
 use api::{
     capi,
+    conditions::contract::{NOT_PAUSED, PAUSED},
     names::{annotation, label},
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -11,8 +12,6 @@ use kit::{
 };
 use kube::{Resource, ResourceExt};
 use std::{sync::Arc, time::Duration};
-
-use crate::words::{NOT_PAUSED, PAUSED};
 
 /// Name of the owner of this Cluster API kind (`Cluster`, `Machine`), if there is one.
 pub fn owner<'a, K: Resource>(object: &'a K, kind: &str) -> Option<&'a str> {

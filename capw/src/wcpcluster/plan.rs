@@ -1,13 +1,11 @@
 //! What a WCPCluster needs: a resource policy, a network, a load balancer, and to know its endpoint. Pure.
 
 use super::{Error, gather::Facts};
-use crate::{
-    upstream::{Claim, claim},
-    words,
-};
+use crate::upstream::{Claim, claim};
 use api::{
     capi::Cluster,
     capw::{ApiEndpoint, WCPCluster},
+    conditions::contract,
     names::{self, annotation, label},
     net::{VirtualNetwork, VirtualNetworkSpec},
     vmop::{
@@ -60,9 +58,9 @@ impl Waiting {
     /// The condition's reason.
     pub fn reason(&self) -> &'static str {
         match self {
-            Self::Owner => words::WAITING_FOR_OWNER_CLUSTER,
-            Self::Former(_) => words::WAITING_FOR_FORMER_OBJECT,
-            Self::MachinesGone(_) | Self::ChildrenGone(_) => words::DELETING,
+            Self::Owner => contract::WAITING_FOR_OWNER_CLUSTER,
+            Self::Former(_) => contract::WAITING_FOR_FORMER_OBJECT,
+            Self::MachinesGone(_) | Self::ChildrenGone(_) => contract::DELETING,
         }
     }
 }

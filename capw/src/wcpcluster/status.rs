@@ -6,10 +6,10 @@ use super::{
     gather::Facts,
     plan::address,
 };
-use crate::{upstream::paused_condition, words};
+use crate::upstream::paused_condition;
 use api::{
     capw::{ApiEndpoint, Initialization, WCPCluster, WCPClusterStatus},
-    conditions::{self, wcp_cluster as reasons},
+    conditions::{self, contract, wcp_cluster as reasons},
     names,
     net::VirtualNetwork,
     vmop::{VirtualMachineService, VirtualMachineSetResourcePolicy},
@@ -47,7 +47,7 @@ pub fn status(
     if usable(&new) && !status.api_endpoints.is_empty() {
         status.initialization = Some(Initialization { provisioned: Some(true) });
     }
-    status.ready = Some(find(&new, words::READY).is_some_and(|ready| ready.status == conditions::TRUE));
+    status.ready = Some(find(&new, contract::READY).is_some_and(|ready| ready.status == conditions::TRUE));
     new.push(paused_condition(facts.paused, generation));
     status.conditions = settle(&old.conditions, new, now);
     status
@@ -56,8 +56,8 @@ pub fn status(
 /// The conditions whose changes are events: `Ready` only sums up, but it alone tells of a name that is taken.
 fn notable(conditions: &[Condition]) -> Vec<Condition> {
     let tells = |c: &&Condition| match c.type_.as_str() {
-        words::PAUSED => false,
-        words::READY => c.reason == words::NAME_TAKEN,
+        contract::PAUSED => false,
+        contract::READY => c.reason == contract::NAME_TAKEN,
         _ => true,
     };
     conditions.iter().filter(tells).cloned().collect()
@@ -66,8 +66,8 @@ fn notable(conditions: &[Condition]) -> Vec<Condition> {
 /// Publishes what changed.
 pub fn tell(events: &Events, cluster: &WCPCluster, old: &[Condition], new: &[Condition]) {
     let expected = [
-        words::READY,
-        words::DELETING,
+        contract::READY,
+        contract::DELETING,
         reasons::CLUSTER_NETWORK_PROVISION_STARTED,
         reasons::WAITING_FOR_LOAD_BALANCER_IP,
         reasons::WAITING_FOR_RESOURCE_POLICY,
@@ -78,12 +78,12 @@ pub fn tell(events: &Events, cluster: &WCPCluster, old: &[Condition], new: &[Con
 /// Machines can be made: they have a network, and an endpoint to put into their cloud-init.
 fn usable(conditions: &[Condition]) -> bool {
     let holds = |type_| find(conditions, type_).is_some_and(|c| c.status == conditions::TRUE);
-    holds(words::NETWORK_READY) && holds(reasons::LOAD_BALANCER_READY)
+    holds(contract::NETWORK_READY) && holds(reasons::LOAD_BALANCER_READY)
 }
 
 fn kept(old: &[Condition]) -> Vec<Condition> {
-    let kept: Vec<_> = old.iter().filter(|condition| condition.type_ != words::PAUSED).cloned().collect();
-    if kept.is_empty() { vec![condition(words::READY, false, words::PAUSED, "", None)] } else { kept }
+    let kept: Vec<_> = old.iter().filter(|condition| condition.type_ != contract::PAUSED).cloned().collect();
+    if kept.is_empty() { vec![condition(contract::READY, false, contract::PAUSED, "", None)] } else { kept }
 }
 
 /// The aspects as they were, under a summary that tells the error; all of it on the way out.
@@ -91,12 +91,13 @@ fn of_error(cluster: &WCPCluster, error: &Error, old: &[Condition]) -> Vec<Condi
     let generation = cluster.meta().generation;
     let reason = match error {
         Error::Waiting(waiting) => waiting.reason(),
-        _ if cluster.meta().deletion_timestamp.is_some() => words::DELETING,
-        Error::Invalid(_) => words::NAME_TAKEN,
+        _ if cluster.meta().deletion_timestamp.is_some() => contract::DELETING,
+        Error::Invalid(_) => contract::NAME_TAKEN,
         Error::Api { .. } | Error::Behind(_) => "InternalError",
     };
-    let mut new: Vec<_> = kept(old).into_iter().filter(|condition| condition.type_ != words::READY).collect();
-    new.insert(0, condition(words::READY, false, reason, error.to_string(), generation));
+    let mut new: Vec<_> =
+        kept(old).into_iter().filter(|condition| condition.type_ != contract::READY).collect();
+    new.insert(0, condition(contract::READY, false, reason, error.to_string(), generation));
     new
 }
 
@@ -108,8 +109,8 @@ fn of_steps(made: &Made, generation: Option<i64>) -> Vec<Condition> {
     ];
     let first = aspects.iter().find(|aspect| aspect.status != conditions::TRUE);
     let ready = match first {
-        None => condition(words::READY, true, words::READY, "", generation),
-        Some(first) => condition(words::READY, false, &first.reason, first.message.clone(), generation),
+        None => condition(contract::READY, true, contract::READY, "", generation),
+        Some(first) => condition(contract::READY, false, &first.reason, first.message.clone(), generation),
     };
     std::iter::once(ready).chain(aspects).collect()
 }
@@ -132,7 +133,7 @@ fn policy_condition(
             let reason = cause.reason.as_deref().unwrap_or(reasons::WAITING_FOR_RESOURCE_POLICY);
             told(false, reason, in_its_words(&named(policy), cause))
         }
-        None => told(true, words::READY, String::new()),
+        None => told(true, contract::READY, String::new()),
     }
 }
 
@@ -141,7 +142,7 @@ fn network_condition(
     generation: Option<i64>,
 ) -> Condition {
     let told = |ready: bool, reason: &str, message: String| {
-        condition(words::NETWORK_READY, ready, reason, message, generation)
+        condition(contract::NETWORK_READY, ready, reason, message, generation)
     };
     let network = match network {
         Ok(network) => network.as_ref(),
@@ -150,7 +151,7 @@ fn network_condition(
     let name = named(network);
     let of_network = network.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
     match conditions::find(of_network, api::net::READY) {
-        Some(ready) if ready.status == conditions::TRUE => told(true, words::READY, String::new()),
+        Some(ready) if ready.status == conditions::TRUE => told(true, contract::READY, String::new()),
         Some(cause) if cause.status == conditions::FALSE && cause.reason.is_some() => {
             told(false, reasons::CLUSTER_NETWORK_PROVISION_FAILED, in_its_words(&name, cause))
         }
@@ -170,7 +171,7 @@ fn load_balancer_condition(made: &Made, generation: Option<i64>) -> Condition {
         (Err(error), _) | (_, Err(error)) => {
             told(false, reasons::LOAD_BALANCER_CREATION_FAILED, error.to_string())
         }
-        (Ok(service), Ok(Some(endpoint))) => told(true, words::READY, elsewhere(service, endpoint)),
+        (Ok(service), Ok(Some(endpoint))) => told(true, contract::READY, elsewhere(service, endpoint)),
         (Ok(service), Ok(None)) => {
             let waits = format!("{} has no address yet", named(&**service));
             told(false, reasons::WAITING_FOR_LOAD_BALANCER_IP, cause_of(service).unwrap_or(waits))

@@ -1,14 +1,11 @@
 //! What a WCPMachine needs: an identity, then what to boot from, then a VirtualMachine. Pure.
 
 use super::gather::{Bootstrap, Facts, is_made};
-use crate::{
-    upstream::{Claim, MENDED, claim, infrastructure_provisioned, is_control_plane},
-    words,
-};
+use crate::upstream::{Claim, MENDED, claim, infrastructure_provisioned, is_control_plane};
 use api::{
     capi::{Cluster, Machine},
     capw::{MachineVolume, WCPMachine},
-    conditions::wcp_machine as reasons,
+    conditions::{contract, wcp_machine as reasons},
     names::{self, annotation, finalizer, label},
     vmop::{
         NETWORK_TYPE_NSX_T, POWERED_ON, PersistentVolumeClaimVolume, Probe, TRANSPORT_EXTRA_CONFIG,
@@ -78,9 +75,9 @@ impl Invalid {
     /// The condition's reason.
     pub fn reason(&self) -> &'static str {
         match self {
-            Self::NameTaken(_) => words::NAME_TAKEN,
-            Self::ProviderId(_) => words::PROVIDER_ID_INVALID,
-            Self::Bootstrap { .. } => words::BOOTSTRAP_DATA_INVALID,
+            Self::NameTaken(_) => contract::NAME_TAKEN,
+            Self::ProviderId(_) => contract::PROVIDER_ID_INVALID,
+            Self::Bootstrap { .. } => contract::BOOTSTRAP_DATA_INVALID,
         }
     }
 
@@ -125,11 +122,11 @@ impl Waiting {
         match self {
             Self::Owner => reasons::WAITING_FOR_OWNER_MACHINE,
             Self::Cluster(_) | Self::ClusterInfrastructure(_) => {
-                words::WAITING_FOR_CLUSTER_INFRASTRUCTURE_READY
+                contract::WAITING_FOR_CLUSTER_INFRASTRUCTURE_READY
             }
             Self::BootstrapData(_) | Self::BootstrapSecret(_) => reasons::WAITING_FOR_BOOTSTRAP_DATA,
-            Self::Former(_) => words::WAITING_FOR_FORMER_OBJECT,
-            Self::MachineDeleted(_) | Self::VirtualMachineGone(_) => words::DELETING,
+            Self::Former(_) => contract::WAITING_FOR_FORMER_OBJECT,
+            Self::MachineDeleted(_) | Self::VirtualMachineGone(_) => contract::DELETING,
         }
     }
 

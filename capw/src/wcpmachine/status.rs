@@ -4,10 +4,10 @@
 //! to the VirtualMachine to learn it.
 
 use super::{Error, act::Done, gather::Facts, plan::failure_domain};
-use crate::{upstream::paused_condition, words};
+use crate::upstream::paused_condition;
 use api::{
     capw::{Initialization, MachineAddress, WCPMachine, WCPMachineStatus},
-    conditions::{self, vmop, wcp_machine as reasons},
+    conditions::{self, contract, vmop, wcp_machine as reasons},
     gcm::parts::vm_status,
     vmop::{POWERED_ON, VirtualMachine, VirtualMachineStatus, vm_phase},
 };
@@ -68,13 +68,13 @@ pub fn status(
 /// Publishes what changed about the virtual machine; `Ready` says the same once more.
 pub fn tell(events: &Events, machine: &WCPMachine, old: &[Condition], new: &[Condition]) {
     let of_vm = |conditions: &[Condition]| -> Vec<Condition> {
-        conditions.iter().filter(|c| c.type_ == words::VIRTUAL_MACHINE_PROVISIONED).cloned().collect()
+        conditions.iter().filter(|c| c.type_ == contract::VIRTUAL_MACHINE_PROVISIONED).cloned().collect()
     };
     let expected = [
-        words::PROVISIONED,
-        words::PROVISIONING,
-        words::DELETING,
-        words::WAITING_FOR_CLUSTER_INFRASTRUCTURE_READY,
+        contract::PROVISIONED,
+        contract::PROVISIONING,
+        contract::DELETING,
+        contract::WAITING_FOR_CLUSTER_INFRASTRUCTURE_READY,
         reasons::WAITING_FOR_OWNER_MACHINE,
         reasons::WAITING_FOR_BOOTSTRAP_DATA,
         reasons::POWERING_ON,
@@ -87,10 +87,10 @@ pub fn tell(events: &Events, machine: &WCPMachine, old: &[Condition], new: &[Con
 fn conditions(machine: &WCPMachine, facts: &Facts, verdict: &Verdict) -> Vec<Condition> {
     let generation = machine.meta().generation;
     let Verdict { vm_status: _, provisioned, reason, message } = verdict;
-    let ready = if *provisioned { words::READY } else { reason };
+    let ready = if *provisioned { contract::READY } else { reason };
     vec![
-        condition(words::READY, *provisioned, ready, message, generation),
-        condition(words::VIRTUAL_MACHINE_PROVISIONED, *provisioned, reason, message, generation),
+        condition(contract::READY, *provisioned, ready, message, generation),
+        condition(contract::VIRTUAL_MACHINE_PROVISIONED, *provisioned, reason, message, generation),
         paused_condition(facts.paused, generation),
     ]
 }
@@ -130,11 +130,11 @@ fn deleting(vm: Option<&VirtualMachine>, outcome: &Result<Done, Error>) -> Verdi
         return told_by(vm_status::DELETING, cause, &named(vm));
     }
     let message = outcome.as_ref().err().map(ToString::to_string).unwrap_or_default();
-    Verdict::not_yet(vm_status::DELETING, words::DELETING, message)
+    Verdict::not_yet(vm_status::DELETING, contract::DELETING, message)
 }
 
 fn as_it_was(old: &WCPMachineStatus) -> Verdict {
-    let before = kit::status::find(&old.conditions, words::VIRTUAL_MACHINE_PROVISIONED);
+    let before = kit::status::find(&old.conditions, contract::VIRTUAL_MACHINE_PROVISIONED);
     let word = |of: &str| {
         let all = [
             vm_status::NOT_FOUND,
@@ -149,7 +149,7 @@ fn as_it_was(old: &WCPMachineStatus) -> Verdict {
     Verdict {
         vm_status: old.vm_status.as_deref().and_then(word).unwrap_or(vm_status::PENDING),
         provisioned: before.is_some_and(|before| before.status == conditions::TRUE),
-        reason: before.map_or(words::PAUSED.to_owned(), |before| before.reason.clone()),
+        reason: before.map_or(contract::PAUSED.to_owned(), |before| before.reason.clone()),
         message: before.map(|before| before.message.clone()).unwrap_or_default(),
     }
 }
@@ -175,7 +175,7 @@ fn of_vm(vm: &VirtualMachine) -> Verdict {
         return told_by(vm_status::NOT_FOUND, lost, &name);
     }
     if made && on && seen.vm_ip.is_some() && seen.bios_uuid.is_some() {
-        let (reason, message) = (words::PROVISIONED.to_owned(), String::new());
+        let (reason, message) = (contract::PROVISIONED.to_owned(), String::new());
         return Verdict { vm_status: vm_status::READY, provisioned: true, reason, message };
     }
     let stage = match (made, on) {
@@ -184,7 +184,7 @@ fn of_vm(vm: &VirtualMachine) -> Verdict {
         (true, true) => vm_status::POWERED_ON,
     };
     let (reason, next) = match (made, on, seen.vm_ip.is_some()) {
-        (false, ..) => (words::PROVISIONING, "is being made"),
+        (false, ..) => (contract::PROVISIONING, "is being made"),
         (_, false, _) => (reasons::POWERING_ON, "is not on"),
         (.., false) => (reasons::WAITING_FOR_NETWORK_ADDRESS, "has no address yet"),
         _ => (reasons::WAITING_FOR_BIOS_UUID, "has no BIOS UUID yet"),
