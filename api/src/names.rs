@@ -184,11 +184,6 @@ pub fn pool_template(cluster: &str, pool: &str, content: &str) -> String {
     joined(&format!("{cluster}-{pool}"), &format!("-{}", hash([cluster, pool, content])), MAX_MACHINE_NAME)
 }
 
-/// The MachineHealthCheck of a node pool.
-pub fn pool_health_check(cluster: &str, pool: &str) -> String {
-    joined(&format!("{cluster}-{pool}"), "", MAX_MACHINE_NAME)
-}
-
 /// The ProviderServiceAccount of the guest's cloud provider.
 pub fn cloud_provider_account(cluster: &str) -> String {
     joined(cluster, "-ccm", MAX_MACHINE_NAME)
@@ -263,7 +258,6 @@ mod tests {
             control_plane_template("test-cluster", "a"),
             machine_deployment("ben-test", "test-cluster", "workers"),
             pool_template("test-cluster", "workers", "a"),
-            pool_health_check("test-cluster", "workers"),
             virtual_network("test-cluster"),
             control_plane_service("test-cluster"),
             worker_group("test-cluster"),
