@@ -16,6 +16,7 @@ mod probe;
 mod provider;
 mod service;
 #[cfg(test)]
+// Shared with the client's own tests, which use more of it.
 #[allow(dead_code)]
 #[path = "../../vsphere/tests/vcsim/sim.rs"]
 mod sim;
