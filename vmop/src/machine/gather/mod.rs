@@ -1,0 +1,39 @@
+//! Every read that a machine's plan rests on.
+
+mod bootstrap;
+mod cards;
+mod found;
+mod needs;
+mod place;
+
+use api::vmop::VirtualMachine;
+use kube::ResourceExt;
+
+use super::clone::Identity;
+use super::plan::{Facts, Found};
+use super::{Context, Error, readiness};
+use crate::provider::mark::Mark;
+
+pub use found::same;
+pub use place::home;
+
+/// Everything that is to be known of `vm`.
+pub async fn facts(vm: &VirtualMachine, identity: Identity, ctx: &Context) -> Result<Facts, Error> {
+    let (namespace, name) = (vm.namespace().unwrap_or_default(), vm.name_any());
+    let site = match ctx.provider.site() {
+        Ok(site) => site,
+        Err(problem) => {
+            let mark = Mark::new(&namespace, &name, "");
+            return Ok(Facts { identity, mark, found: Found::Unknown(problem), probe: None, host: None });
+        }
+    };
+    let mark = Mark::new(&namespace, &name, &site.settings.stack);
+    let found = found::found(vm, identity, &mark, &site, ctx).await?;
+    let (probe, host) = match &found {
+        Found::Ours(machine) | Found::Moved(machine) => {
+            (readiness::probed(vm, machine, &ctx.prober), site.host_name(machine).await)
+        }
+        _ => (None, None),
+    };
+    Ok(Facts { identity, mark, found, probe, host })
+}

@@ -1,0 +1,110 @@
+//! The class of a machine, and the size that it stands for.
+
+use api::conditions::vmop as reason;
+use api::vmop::{ResourceSpec, VirtualMachine, VirtualMachineClass};
+use kube::ResourceExt;
+use vsphere::Allocation;
+
+use super::{Need, Unmet};
+
+/// The size of a machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Size {
+    /// Virtual CPUs.
+    pub cpus: u32,
+    /// Memory.
+    pub memory_mib: i64,
+    /// CPU guaranteed and allowed, in MHz.
+    pub cpu: Allocation,
+    /// Memory guaranteed and allowed, in MiB.
+    pub memory: Allocation,
+}
+
+/// The class exists and is bound to the namespace.
+pub fn class<'a>(
+    vm: &VirtualMachine,
+    class: Option<&'a VirtualMachineClass>,
+    bound: bool,
+) -> Need<&'a VirtualMachineClass> {
+    let name = &vm.spec.class_name;
+    let Some(class) = class else {
+        let message = format!("VirtualMachineClass {name} does not exist. Create it, or name another class");
+        return Err(Unmet::wrong(reason::VIRTUAL_MACHINE_CLASS_NOT_FOUND, message));
+    };
+    if !bound {
+        let namespace = vm.namespace().unwrap_or_default();
+        let message = format!(
+            "VirtualMachineClass {name} is not bound to namespace {namespace}. Create a VirtualMachineClassBinding there"
+        );
+        return Err(Unmet::wrong(reason::VIRTUAL_MACHINE_CLASS_BINDING_NOT_FOUND, message));
+    }
+    Ok(class)
+}
+
+/// Whether the class reserves or limits CPU by cores, which only the hosts' clock turns into MHz.
+pub fn counts_cores(class: &VirtualMachineClass) -> bool {
+    let resources = class.spec.policies.as_ref().and_then(|policies| policies.resources.as_ref());
+    resources
+        .is_some_and(|resources| [&resources.requests, &resources.limits].into_iter().flatten().any(in_cores))
+}
+
+/// Whether an amount of CPU is given in cores.
+pub fn in_cores(spec: &ResourceSpec) -> bool {
+    let millis = spec.cpu.as_ref().and_then(|cpu| cpu.millis().ok());
+    millis.is_some_and(|millis| millis > 0 && millis < HERTZ_FROM)
+}
+
+/// From here on a CPU quantity means hertz, below it cores (in thousandths).
+const HERTZ_FROM: i128 = 1_000_000;
+
+/// The size that a class stands for, on hosts of that clock.
+pub fn size(class: &VirtualMachineClass, megahertz: i64) -> Need<Size> {
+    let bad = |what: String| {
+        let message = format!("VirtualMachineClass {}: {what}. Mend the class", class.name_any());
+        Unmet::wrong(reason::VIRTUAL_MACHINE_CLASS_NOT_FOUND, message)
+    };
+    let hardware = class.spec.hardware.as_ref().ok_or_else(|| bad("spec.hardware is missing".into()))?;
+    let cpus = hardware.cpus.and_then(|cpus| u32::try_from(cpus).ok()).filter(|cpus| *cpus > 0);
+    let memory = hardware.memory.as_ref().ok_or_else(|| bad("spec.hardware.memory is missing".into()))?;
+    let memory_mib = memory.mib().map_err(|error| bad(format!("spec.hardware.memory: {error}")))?;
+    if memory_mib <= 0 {
+        return Err(bad("spec.hardware.memory is not positive".into()));
+    }
+    let resources = class.spec.policies.as_ref().and_then(|policies| policies.resources.as_ref());
+    let (cpu, memory) = allocations(
+        resources.and_then(|resources| resources.requests.as_ref()),
+        resources.and_then(|resources| resources.limits.as_ref()),
+        megahertz,
+    )
+    .map_err(|error| bad(format!("spec.policies.resources: {error}")))?;
+    Ok(Size {
+        cpus: cpus.ok_or_else(|| bad("spec.hardware.cpus is not positive".into()))?,
+        memory_mib,
+        cpu,
+        memory,
+    })
+}
+
+/// Guarantees and limits in MHz and MiB; 0 means none.
+pub fn allocations(
+    requests: Option<&ResourceSpec>,
+    limits: Option<&ResourceSpec>,
+    megahertz: i64,
+) -> Result<(Allocation, Allocation), api::quantity::NotAQuantity> {
+    let cpu = |spec: Option<&ResourceSpec>| -> Result<Option<i64>, api::quantity::NotAQuantity> {
+        let Some(quantity) = spec.and_then(|spec| spec.cpu.as_ref()) else { return Ok(None) };
+        let millis = quantity.millis()?;
+        // A core's worth, or hertz as vSphere counts them; rounded up, a guarantee must hold.
+        let scaled = if millis < HERTZ_FROM { millis * i128::from(megahertz) } else { millis / 1_000_000 };
+        let mhz = scaled.div_euclid(1000) + i128::from(scaled.rem_euclid(1000) != 0);
+        Ok(i64::try_from(mhz).ok().filter(|mhz| *mhz > 0))
+    };
+    let memory = |spec: Option<&ResourceSpec>| -> Result<Option<i64>, api::quantity::NotAQuantity> {
+        let Some(quantity) = spec.and_then(|spec| spec.memory.as_ref()) else { return Ok(None) };
+        Ok(Some(quantity.mib()?).filter(|mib| *mib > 0))
+    };
+    Ok((
+        Allocation { reservation: cpu(requests)?, limit: cpu(limits)?, expandable: None },
+        Allocation { reservation: memory(requests)?, limit: memory(limits)?, expandable: None },
+    ))
+}
