@@ -12,6 +12,7 @@
 pub mod automation;
 mod client;
 mod config;
+mod devices;
 mod error;
 mod fault;
 mod gate;
@@ -31,6 +32,7 @@ mod wire;
 
 pub use client::{About, Client};
 pub use config::{Config, Credentials, PathStyle, Secret, Trust, WireChoice};
+pub use devices::Devices;
 pub use error::{Error, Kind, Result};
 pub use fault::Fault;
 pub use inventory::{Inventory, Vm};
@@ -38,8 +40,8 @@ pub use metrics::Metrics;
 pub use network::{Datastore, Network};
 pub use properties::ObjectContent;
 pub use spec::{
-    Allocation, Backing, CloneSpec, ConfigSpec, DeviceChange, DiskMoveType, EthernetCard, EthernetKind,
-    ManagedBy, RelocateSpec,
+    Allocation, Backing, CloneSpec, ConfigSpec, Controller, DeviceChange, Disk, DiskChange, DiskLocator,
+    DiskMoveType, EthernetCard, EthernetKind, ManagedBy, Provisioning, RelocateSpec,
 };
 pub use tls::{Thumbprint, ThumbprintError};
 pub use value::{MoRef, Object, Value};

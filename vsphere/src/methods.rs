@@ -1,6 +1,6 @@
 //! The calls that Layercake makes, each with its arguments in the order of the WSDL.
 
-use crate::spec::{Allocation, CloneSpec, ConfigSpec, EthernetCard};
+use crate::spec::{Allocation, CloneSpec, ConfigSpec};
 use crate::{Client, Error, Kind, MoRef, Object, Result, Value};
 
 impl Client {
@@ -130,14 +130,6 @@ impl Client {
         let answer =
             self.call(&MoRef::new("ServiceInstance", "ServiceInstance"), "CurrentTime", None).await?;
         answer.as_str().and_then(|text| text.parse().ok()).ok_or_else(|| unexpected("CurrentTime", "no time"))
-    }
-
-    /// The network cards of a machine or a template, in their order.
-    pub async fn network_cards(&self, vm: &MoRef) -> Result<Vec<EthernetCard>> {
-        let content = self.retrieve(std::slice::from_ref(vm), &["config.hardware.device"]).await?;
-        let devices =
-            content.first().map(|object| object.get("config.hardware.device").items()).unwrap_or_default();
-        Ok(devices.iter().filter_map(EthernetCard::read).collect())
     }
 
     async fn task_of(&self, object: &MoRef, method: &'static str, args: Option<Object>) -> Result<MoRef> {

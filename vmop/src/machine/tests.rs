@@ -236,6 +236,7 @@ fn cards_are_replugged_swapped_added_and_removed() {
             vsphere::DeviceChange::Edit(card) => format!("edit {}", card.key),
             vsphere::DeviceChange::Add(card) => format!("add {}", card.key),
             vsphere::DeviceChange::Remove(card) => format!("remove {}", card.key),
+            vsphere::DeviceChange::Disk(_) => "disk".to_owned(),
             vsphere::DeviceChange::Other { .. } => "other".to_owned(),
         });
         said.collect::<Vec<_>>().join(", ")

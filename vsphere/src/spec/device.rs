@@ -1,5 +1,7 @@
 //! Network cards, as they are added, changed and removed.
 
+use super::disk::{Change, DiskChange};
+use super::vm::profiles;
 use crate::{MoRef, Object, Value};
 
 /// One change of the virtual hardware.
@@ -11,6 +13,8 @@ pub enum DeviceChange {
     Edit(EthernetCard),
     /// The network card with this key goes.
     Remove(EthernetCard),
+    /// A disk or its controller comes, grows or goes.
+    Disk(DiskChange),
     /// Any other device, with the operation (`add`, `edit`, `remove`) and, where files are meant, `create` or `destroy`.
     Other {
         /// `add`, `edit` or `remove`.
@@ -24,19 +28,24 @@ pub enum DeviceChange {
 
 impl From<DeviceChange> for Value {
     fn from(change: DeviceChange) -> Self {
-        let (operation, file_operation, device) = match change {
-            DeviceChange::Add(card) => ("add", None, card.into()),
-            DeviceChange::Edit(card) => ("edit", None, card.into()),
-            DeviceChange::Remove(card) => ("remove", None, card.into()),
+        let card = |operation, card: EthernetCard| (operation, None, Self::from(card), Vec::new());
+        let (operation, file_operation, device, policies) = match change {
+            DeviceChange::Add(added) => card("add", added),
+            DeviceChange::Edit(edited) => card("edit", edited),
+            DeviceChange::Remove(removed) => card("remove", removed),
+            DeviceChange::Disk(change) => {
+                let Change { operation, file_operation, device, profiles } = change.into();
+                (operation, file_operation, device.into(), profiles)
+            }
             DeviceChange::Other { operation, file_operation, device } => {
-                (operation, file_operation, device.into())
+                (operation, file_operation, device.into(), Vec::new())
             }
         };
-        let device: Value = device;
         Object::new("VirtualDeviceConfigSpec")
             .with("operation", operation)
             .with_some("fileOperation", file_operation)
             .with("device", device)
+            .with_list("profile", profiles(policies))
             .into()
     }
 }

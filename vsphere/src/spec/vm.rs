@@ -1,6 +1,6 @@
 //! A virtual machine as it shall be.
 
-use super::DeviceChange;
+use super::{DeviceChange, DiskLocator};
 use crate::{MoRef, Object, Value};
 
 /// Settings of a virtual machine; what is `None` or empty stays as it is.
@@ -81,7 +81,7 @@ impl From<ManagedBy> for Value {
     }
 }
 
-fn profiles(ids: Vec<String>) -> Vec<Object> {
+pub(super) fn profiles(ids: Vec<String>) -> Vec<Object> {
     ids.into_iter().map(|id| Object::new("VirtualMachineDefinedProfileSpec").with("profileId", id)).collect()
 }
 
@@ -128,7 +128,7 @@ pub enum DiskMoveType {
 }
 
 impl DiskMoveType {
-    fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Self::CreateNewChildDiskBacking => "createNewChildDiskBacking",
             Self::MoveAllDiskBackingsAndAllowSharing => "moveAllDiskBackingsAndAllowSharing",
@@ -148,6 +148,8 @@ pub struct RelocateSpec {
     pub pool: Option<MoRef>,
     /// The host; only a cluster without DRS needs one.
     pub host: Option<MoRef>,
+    /// Disks of the source that come about otherwise than the rest.
+    pub disks: Vec<DiskLocator>,
     /// Changes of the source's devices.
     pub device_change: Vec<DeviceChange>,
     /// Storage policies, by id.
@@ -161,6 +163,7 @@ impl From<RelocateSpec> for Value {
             .with_some("diskMoveType", spec.disk_move_type.map(DiskMoveType::name))
             .with_some("pool", spec.pool)
             .with_some("host", spec.host)
+            .with_list("disk", spec.disks)
             .with_list("deviceChange", spec.device_change)
             .with_list("profile", profiles(spec.profiles))
             .into()

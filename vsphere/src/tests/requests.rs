@@ -4,8 +4,8 @@ use uuid::Uuid;
 
 use super::fake::{Fake, moref};
 use crate::{
-    Allocation, Backing, CloneSpec, ConfigSpec, DeviceChange, DiskMoveType, EthernetCard, EthernetKind,
-    ManagedBy, MoRef, RelocateSpec,
+    Allocation, Backing, CloneSpec, ConfigSpec, DeviceChange, Disk, DiskChange, DiskLocator, DiskMoveType,
+    EthernetCard, EthernetKind, ManagedBy, MoRef, Provisioning, RelocateSpec,
 };
 
 async fn recorder() -> Fake {
@@ -32,7 +32,7 @@ fn everything() -> ConfigSpec {
         annotation: Some("notes".into()),
         num_cpus: Some(2),
         memory_mib: Some(4096),
-        device_change: vec![DeviceChange::Remove(card(4001, None))],
+        device_change: [DeviceChange::Remove(card(4001, None))].into_iter().chain(disks()).collect(),
         cpu_allocation: Some(Allocation { reservation: Some(1000), expandable: None, limit: Some(-1) }),
         memory_allocation: Some(Allocation { reservation: Some(4096), ..Allocation::default() }),
         extra_config: vec![
@@ -48,6 +48,35 @@ fn everything() -> ConfigSpec {
         }),
         profiles: vec!["policy-1".into()],
     }
+}
+
+fn disks() -> impl Iterator<Item = DeviceChange> {
+    let disk = Disk {
+        key: 2001,
+        controller: Some(1000),
+        unit: Some(1),
+        capacity: 1 << 30,
+        file: Some("[ds0] cp-0/cp-0_1.vmdk".into()),
+        mode: "persistent".into(),
+        ..Disk::default()
+    };
+    let create = DiskChange::Create {
+        key: -2,
+        controller: -1,
+        unit: 0,
+        capacity: 2 << 30,
+        provisioning: Provisioning::Thin,
+        datastore: Some("ds1".into()),
+        profiles: vec!["policy-1".into()],
+    };
+    let changes = [
+        DiskChange::AddController { key: -1, bus: 1 },
+        create,
+        DiskChange::Grow(disk.clone(), 2 << 30),
+        DiskChange::Detach(disk.clone()),
+        DiskChange::Destroy(disk),
+    ];
+    changes.into_iter().map(DeviceChange::Disk)
 }
 
 fn card(key: i32, backing: Option<Backing>) -> EthernetCard {
@@ -75,6 +104,13 @@ fn linked_clone() -> CloneSpec {
                 DeviceChange::Add(card(-1, Some(segment))),
                 DeviceChange::Add(card(-2, Some(network))),
             ],
+            disks: vec![DiskLocator {
+                key: 2000,
+                datastore: MoRef::datastore("datastore-15"),
+                move_type: Some(DiskMoveType::MoveAllDiskBackingsAndDisallowSharing),
+                provisioning: Provisioning::EagerZeroed,
+                profiles: vec!["policy-2".into()],
+            }],
             profiles: vec!["policy-1".into()],
         },
         template: false,

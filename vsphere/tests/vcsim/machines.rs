@@ -8,8 +8,8 @@ use uuid::Uuid;
 use vsphere::automation::Deploy;
 use vsphere::inventory::{Change, Location, PowerState, Presence};
 use vsphere::{
-    Allocation, Backing, Client, CloneSpec, ConfigSpec, DeviceChange, DiskMoveType, Inventory, ManagedBy,
-    MoRef, RelocateSpec,
+    Allocation, Backing, Client, CloneSpec, ConfigSpec, DeviceChange, DiskChange, DiskMoveType, Inventory,
+    ManagedBy, MoRef, Provisioning, RelocateSpec,
 };
 
 use crate::sim::{Sim, within};
@@ -255,4 +255,44 @@ async fn folders_and_pools_are_made_once() {
     let gone =
         client.update_resource_pool(&pool, Allocation::default(), Allocation::default()).await.unwrap_err();
     assert!(gone.is_not_found(), "{gone:?}");
+}
+
+#[tokio::test]
+async fn disks_are_read_added_grown_and_taken_away() {
+    let Some(sim) = Sim::start("disks") else { return };
+    let inventory = sim.inventory().await;
+    let client = inventory.client().clone();
+    let golden = golden(&sim, &inventory).await;
+    let task = golden.clone(&sim, &client, "disks", Uuid::new_v4()).await.unwrap();
+    let vm = within("the clone", inventory.task(&task)).await.unwrap().moref().unwrap().clone();
+    let base = client.devices(&golden.template).await.unwrap();
+    let devices = client.devices(&vm).await.unwrap();
+    assert_eq!(devices.disks[0].parents, [base.disks[0].file.clone().unwrap()]);
+    assert!(base.disks[0].parents.is_empty() && !devices.change_version.is_empty());
+
+    let (controller, unit) = devices.free_place(&[]).unwrap();
+    let create = DiskChange::Create {
+        key: -1,
+        controller,
+        unit,
+        capacity: 1 << 30,
+        provisioning: Provisioning::Thin,
+        datastore: None,
+        profiles: Vec::new(),
+    };
+    let change = async |change| {
+        let device_change = vec![DeviceChange::Disk(change)];
+        let spec = ConfigSpec { device_change, ..ConfigSpec::default() };
+        let task = client.reconfigure_vm(&vm, spec).await.unwrap();
+        within("the change", inventory.task(&task)).await.unwrap();
+        client.devices(&vm).await.unwrap().disks
+    };
+    let disks = change(create).await;
+    assert_eq!((disks.len(), disks[1].capacity, disks[1].unit), (2, 1 << 30, Some(unit)));
+    assert!(disks[1].uuid.is_some() && disks[1].file.is_some(), "{disks:?}");
+    let disks = change(DiskChange::Grow(disks[1].clone(), 2 << 30)).await;
+    assert_eq!(disks[1].capacity, 2 << 30);
+    let disks = change(DiskChange::Detach(disks[1].clone())).await;
+    assert_eq!(disks.len(), 1);
+    client.logout().await;
 }

@@ -1,0 +1,90 @@
+//! The virtual hardware of one machine. It is not in the stream: it is long, and seldom asked for.
+
+use crate::spec::{Controller, Disk, EthernetCard};
+use crate::{Client, Error, Kind, MoRef, Result, Value};
+
+const DEVICES: &str = "config.hardware.device";
+const VERSION: &str = "config.changeVersion";
+
+/// What a machine is made of, as of one version of its settings.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Devices {
+    /// The settings' version: while it stays, so do the devices.
+    pub change_version: String,
+    /// The disks, in their order.
+    pub disks: Vec<Disk>,
+    /// The network cards, in their order.
+    pub cards: Vec<EthernetCard>,
+    /// What disks hang on.
+    pub controllers: Vec<Controller>,
+}
+
+impl Devices {
+    /// Reads the list of a machine's devices.
+    pub fn read(change_version: &str, devices: &Value) -> Self {
+        let devices = devices.items();
+        Self {
+            change_version: change_version.to_owned(),
+            disks: devices.iter().filter_map(Disk::read).collect(),
+            cards: devices.iter().filter_map(EthernetCard::read).collect(),
+            controllers: devices.iter().filter_map(Controller::read).collect(),
+        }
+    }
+
+    /// A free place on a SCSI controller: its key and the place; `None` where all are taken.
+    ///
+    /// `taken` are places that are promised to others already.
+    pub fn free_place(&self, taken: &[(i32, i32)]) -> Option<(i32, i32)> {
+        self.controllers.iter().filter(|controller| controller.is_scsi()).find_map(|controller| {
+            let used = |unit: i32| {
+                controller.reserved_unit == Some(unit)
+                    || taken.contains(&(controller.key, unit))
+                    || self
+                        .disks
+                        .iter()
+                        .any(|disk| disk.controller == Some(controller.key) && disk.unit == Some(unit))
+            };
+            (0..controller.places()).find(|unit| !used(*unit)).map(|unit| (controller.key, unit))
+        })
+    }
+}
+
+impl Client {
+    /// The virtual hardware of a machine or a template. One call.
+    pub async fn devices(&self, vm: &MoRef) -> Result<Devices> {
+        let read = self.retrieve(std::slice::from_ref(vm), &[DEVICES, VERSION]).await?;
+        let Some(read) = read.first() else {
+            let missing = Kind::NotFound { missing: Some(vm.clone()) };
+            return Err(Error::new("RetrievePropertiesEx", missing).on(vm));
+        };
+        Ok(Devices::read(read.get(VERSION).as_str().unwrap_or_default(), read.get(DEVICES)))
+    }
+
+    /// The network cards of a machine or a template, in their order.
+    pub async fn network_cards(&self, vm: &MoRef) -> Result<Vec<EthernetCard>> {
+        Ok(self.devices(vm).await?.cards)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_go_round_what_is_taken_and_the_controller_itself() {
+        let controller = Controller {
+            key: 1000,
+            kind: "ParaVirtualSCSIController".into(),
+            bus: 0,
+            reserved_unit: Some(7),
+        };
+        let disk = |unit| Disk { controller: Some(1000), unit: Some(unit), ..Disk::default() };
+        let mut devices = Devices { controllers: vec![controller], ..Devices::default() };
+        assert_eq!(devices.free_place(&[]), Some((1000, 0)));
+        devices.disks = (0..6).map(disk).collect();
+        assert_eq!(devices.free_place(&[(1000, 6)]), Some((1000, 8)));
+        devices.disks = (0..16).map(disk).collect();
+        assert_eq!(devices.free_place(&[]), None);
+        assert_eq!(Devices::default().free_place(&[]), None);
+    }
+}
