@@ -14,11 +14,11 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 use kube::CustomResourceExt;
 
 use crate::{
-    capw, gcm,
+    capw, cns, gcm,
     names::label,
     net,
     rules::{self, Rule},
-    vmop,
+    topology, vmop,
 };
 
 /// The namespace of gcm and of its webhook's Service.
@@ -43,6 +43,8 @@ pub fn all() -> Vec<CustomResourceDefinition> {
         vmop::VirtualMachine::crd(),
         vmop::VirtualMachineService::crd(),
         vmop::VirtualMachineSetResourcePolicy::crd(),
+        vmop::VirtualMachinePublishRequest::crd(),
+        vmop::WebConsoleRequest::crd(),
         net::VirtualNetwork::crd(),
         net::VirtualNetworkInterface::crd(),
     ];
@@ -52,6 +54,9 @@ pub fn all() -> Vec<CustomResourceDefinition> {
         vmop::VirtualMachineClass::crd(),
         vmop::VirtualMachineClassBinding::crd(),
         vmop::VirtualMachineImage::crd(),
+        vmop::ContentLibraryProvider::crd(),
+        vmop::ContentSource::crd(),
+        vmop::ContentSourceBinding::crd(),
     ];
     let mut crds = vec![labelled(tanzu_kubernetes_cluster(), &[(label::CLUSTERCTL_MOVE_HIERARCHY, "")])];
     crds.extend(wcp.into_iter().map(|crd| {
@@ -61,6 +66,21 @@ pub fn all() -> Vec<CustomResourceDefinition> {
     crds.extend(owned.into_iter().map(|crd| labelled(crd, &[])));
     crds.extend(shared.into_iter().map(|crd| labelled(crd, &[(label::CLUSTERCTL_MOVE, "")])));
     crds.into_iter().map(fit).collect()
+}
+
+/// The definitions of others' kinds that we read, for where nobody else brings them: a simulated site.
+///
+/// They have the fields that are read, and what others may not be refused for stays unchecked.
+pub fn external() -> Vec<CustomResourceDefinition> {
+    [
+        net::netoperator::NetworkInterface::crd(),
+        cns::CnsNodeVmAttachment::crd(),
+        topology::AvailabilityZone::crd(),
+        topology::Zone::crd(),
+    ]
+    .into_iter()
+    .map(fit)
+    .collect()
 }
 
 /// The three versions of TanzuKubernetesCluster in one definition, converted by gcm's webhook.

@@ -13,6 +13,7 @@
 
 pub mod capi;
 pub mod capw;
+pub mod cns;
 pub mod conditions;
 pub mod crds;
 pub mod gcm;
@@ -21,6 +22,7 @@ pub mod names;
 pub mod net;
 pub mod quantity;
 pub mod rules;
+pub mod topology;
 pub mod vmop;
 
 pub use quantity::Quantity;

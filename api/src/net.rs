@@ -1,5 +1,8 @@
 //! The handshake with the network provider, group `vmware.com`: capw asks for a VirtualNetwork, the
-//! provider (NSX, or whatever plays it) realises it and addresses the interfaces on it.
+//! provider (NSX, or whatever plays it) realises it and addresses the interfaces on it. That with port groups is
+//! in [`netoperator`].
+
+pub mod netoperator;
 
 use kube::CustomResource;
 use schemars::JsonSchema;

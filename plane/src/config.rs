@@ -11,8 +11,17 @@ static CONFIG: Dir = include_dir!("$CARGO_MANIFEST_DIR/../config");
 
 /// The definitions of our kinds.
 pub fn definitions() -> Result<Vec<Value>> {
-    match CONFIG.get_dir("crd") {
-        Some(folder) => Ok(Manifests::sorted("config/crd", documents(folder)?)?.definitions),
+    definitions_in("crd")
+}
+
+/// The definitions of others' kinds that our programs read, for a simulated site: a real one brings its own.
+pub fn external_definitions() -> Result<Vec<Value>> {
+    definitions_in("crd-external")
+}
+
+fn definitions_in(name: &str) -> Result<Vec<Value>> {
+    match CONFIG.get_dir(name) {
+        Some(folder) => Ok(Manifests::sorted(&format!("config/{name}"), documents(folder)?)?.definitions),
         None => Ok(Vec::new()),
     }
 }

@@ -69,7 +69,11 @@ impl Plane {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let Options { stack, tools } = options;
         let began = Instant::now();
-        let definitions = config::definitions()?;
+        let mut definitions = config::definitions()?;
+        // What is kept is real, and so are the providers of networks and storage.
+        if stack.is_ephemeral() {
+            definitions.extend(config::external_definitions()?);
+        }
         let prepared = capi::prepare(&tools)?;
         let (cluster, kubeconfig, store, server) = start_server(stack, &tools).await?;
         tracing::info!(seconds = began.elapsed().as_secs_f32(), "the API server is ready");

@@ -19,6 +19,18 @@ use crate::Quantity;
     doc = "A size of virtual machines.",
     printcolumn(name = "CPU", type_ = "string", json_path = ".spec.hardware.cpus"),
     printcolumn(name = "Memory", type_ = "string", json_path = ".spec.hardware.memory"),
+    printcolumn(
+        name = "VGPU-Devices-Profile-Names",
+        type_ = "string",
+        json_path = ".spec.hardware.devices.vgpuDevices[*].profileName",
+        priority = 1
+    ),
+    printcolumn(
+        name = "Passthrough-DeviceIDs",
+        type_ = "string",
+        json_path = ".spec.hardware.devices.dynamicDirectPathIODevices[*].deviceID",
+        priority = 1
+    ),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase", default)]
@@ -177,7 +189,6 @@ pub struct VirtualMachineClassStatus {}
     derive = "Default",
     derive = "PartialEq",
     doc = "Lets a namespace use a class.",
-    printcolumn(name = "Class", type_ = "string", json_path = ".classRef.name", priority = 1),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]

@@ -1,15 +1,21 @@
 //! The kinds of VM Operator, group `vmoperator.vmware.com/v1alpha1`.
 
 mod class;
+mod console;
+mod content;
 mod image;
 mod machine;
 mod policy;
+mod publish;
 mod service;
 
 pub use class::*;
+pub use console::*;
+pub use content::*;
 pub use image::*;
 pub use machine::*;
 pub use policy::*;
+pub use publish::*;
 pub use service::*;
 
 /// The API group of VM Operator's kinds.

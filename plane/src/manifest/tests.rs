@@ -112,7 +112,8 @@ fn a_bad_manifest_is_named() {
 
 #[test]
 fn what_config_declares_can_be_read() {
-    crate::config::definitions().unwrap();
+    assert!(!crate::config::definitions().unwrap().is_empty());
+    assert!(!crate::config::external_definitions().unwrap().is_empty());
     for program in ["gcm", "capw", "vmop"] {
         if let Ok(manifests) = crate::config::manifests(program) {
             let deployment = manifests.deployment.expect(program);
