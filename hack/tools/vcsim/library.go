@@ -38,33 +38,34 @@ func (s *Sim) importLibrary(library Library) (string, error) {
 		return "", err
 	}
 	for _, item := range library.Items {
-		if err := s.importItem(id, item); err != nil {
+		if _, err := s.importItem(id, item); err != nil {
 			return "", fmt.Errorf("item %s: %w", item.Name, err)
 		}
 	}
 	return id, nil
 }
 
-func (s *Sim) importItem(library string, item LibraryItem) error {
-	var id, session string
-	err := s.vapiCall("/com/vmware/content/library/item", map[string]any{"create_spec": map[string]any{
-		"name": item.Name, "type": "ovf", "library_id": library,
+// importItem makes an item and gives its id.
+func (s *Sim) importItem(library string, item LibraryItem) (id string, err error) {
+	var session string
+	err = s.vapiCall("/com/vmware/content/library/item", map[string]any{"create_spec": map[string]any{
+		"name": item.Name, "description": item.Description, "type": "ovf", "library_id": library,
 	}}, &id)
 	if err != nil {
-		return err
+		return "", err
 	}
 	err = s.vapiCall("/com/vmware/content/library/item/update-session", map[string]any{"create_spec": map[string]any{
 		"library_item_id": id,
 	}}, &session)
 	if err != nil {
-		return err
+		return "", err
 	}
 	for _, file := range item.Files {
 		if err := s.importFile(session, file); err != nil {
-			return err
+			return "", err
 		}
 	}
-	return s.vapiCall("/com/vmware/content/library/item/update-session/id:"+session+"?~action=complete", nil, nil)
+	return id, s.vapiCall("/com/vmware/content/library/item/update-session/id:"+session+"?~action=complete", nil, nil)
 }
 
 func (s *Sim) importFile(session, file string) error {

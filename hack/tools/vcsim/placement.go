@@ -89,6 +89,7 @@ func (s *Sim) admit(ctx *simulator.Context, self ref, extra demand) (ref, types.
 	if fault := s.admitToPool(ctx, self, me.pool, wanted); fault != nil {
 		return ref{}, fault
 	}
+	avoided := s.avoided(self)
 	var best demand
 	for _, host := range s.hostsOf(ctx, me.pool) {
 		var capacity demand
@@ -97,16 +98,19 @@ func (s *Sim) admit(ctx *simulator.Context, self ref, extra demand) (ref, types.
 			capacity = demand{h.MemorySize >> 20, int64(h.CpuMhz) * int64(h.NumCpuCores)}
 		})
 		free := capacity.minus(s.used(func(r row) bool { return r.host == host.Self && r.MoID != self.Value }))
-		if free.memory >= wanted.memory && free.cpu >= wanted.cpu && host.Self == me.host {
+		if free.memory >= wanted.memory && free.cpu >= wanted.cpu && host.Self == me.host && !avoided[me.host] {
 			return me.host, nil
 		}
 		best = demand{max(best.memory, free.memory), max(best.cpu, free.cpu)}
 	}
-	return s.otherHost(ctx, self, me, wanted, best)
+	return s.otherHost(ctx, self, me, wanted, best, avoided)
 }
 
-// otherHost moves the VM where there is room.
-func (s *Sim) otherHost(ctx *simulator.Context, self ref, me row, wanted, best demand) (ref, types.BaseMethodFault) {
+// otherHost moves the VM where there is room, and if possible none of those that it is kept apart from.
+func (s *Sim) otherHost(
+	ctx *simulator.Context, self ref, me row, wanted, best demand, avoided map[ref]bool,
+) (ref, types.BaseMethodFault) {
+	var fallback *ref
 	for _, host := range s.hostsOf(ctx, me.pool) {
 		var capacity demand
 		ctx.WithLock(host, func() {
@@ -115,8 +119,16 @@ func (s *Sim) otherHost(ctx *simulator.Context, self ref, me row, wanted, best d
 		})
 		free := capacity.minus(s.used(func(r row) bool { return r.host == host.Self && r.MoID != self.Value }))
 		if free.memory >= wanted.memory && free.cpu >= wanted.cpu {
-			return host.Self, nil
+			if !avoided[host.Self] {
+				return host.Self, nil
+			}
+			if fallback == nil || host.Self == me.host {
+				fallback = &host.Self
+			}
 		}
+	}
+	if fallback != nil {
+		return *fallback, nil
 	}
 	return ref{}, insufficient(wanted, best)
 }

@@ -31,6 +31,8 @@ func (s *Sim) routeREST(mux *http.ServeMux) {
 	mux.HandleFunc("/rest/", s.serveREST)
 	mux.HandleFunc("/api/", s.serveREST)
 	s.routeAPI(mux)
+	s.routeModules(mux)
+	s.routeCapture(mux)
 }
 
 // guarded counts a REST call and lets it meet its misfortune before it is served. It is known by the first name, and

@@ -51,6 +51,8 @@ type Sim struct {
 	overrides map[string]override
 	rules     rules
 	claims    claims
+	modules   modules
+	captures  captures
 	admission sync.Mutex   // of reservations
 	files     sync.RWMutex // see storage.go
 	admitted  map[ref]bool // being powered on; guarded by the lock of machines
@@ -81,6 +83,8 @@ func Start(o Options) (*Sim, error) {
 		return nil, fmt.Errorf("server certificate: %w", err)
 	}
 	s := &Sim{options: o, inner: types.Login{UserName: "vcsim-inner", Password: rand.Text()}, done: make(chan struct{})}
+	s.modules.byID = map[string]*module{}
+	s.captures.items = map[string]string{}
 	if err := s.start(certificate); err != nil {
 		s.Close()
 		return nil, err
@@ -170,6 +174,7 @@ func (s *Sim) endpoints(certificate tls.Certificate) {
 // takeOver puts ours in place of what the library does otherwise than vCenter.
 func (s *Sim) takeOver() {
 	s.overrides = map[string]override{
+		"AcquireTicket":       s.acquireTicket,
 		"CloneVM_Task":        s.cloneVM,
 		"CreateVM_Task":       s.createVM,
 		"Destroy_Task":        s.destroy,

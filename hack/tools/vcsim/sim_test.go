@@ -9,7 +9,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"encoding/binary"
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
@@ -85,7 +84,7 @@ func writeImage(t *testing.T, dir, name string) LibraryItem {
 	t.Helper()
 	ovf, disk := filepath.Join(dir, name+".ovf"), filepath.Join(dir, name+"-disk1.vmdk")
 	must(t, os.WriteFile(ovf, []byte(strings.ReplaceAll(testOVF, "NAME", name)), 0o600))
-	must(t, os.WriteFile(disk, emptyDisk(), 0o600))
+	must(t, os.WriteFile(disk, smallestDisk(), 0o600))
 	return LibraryItem{Name: name, Files: []string{ovf, disk}}
 }
 
@@ -110,23 +109,6 @@ const testOVF = `<?xml version="1.0"?>
 </VirtualHardwareSection>
 <ProductSection><Info/><Property ovf:key="image.version" ovf:type="string" ovf:value="v1.36.3+NAME"/></ProductSection>
 </VirtualSystem></Envelope>`
-
-// emptyDisk is the smallest streamOptimized VMDK that the library reads: a header and a descriptor of a sector each.
-func emptyDisk() []byte {
-	var header bytes.Buffer
-	header.WriteString("KDMV")
-	for _, v := range []any{
-		uint32(3), uint32(3 << 16), uint64(2048), uint64(128), uint64(1), uint64(1), uint32(512),
-		uint64(0), uint64(0), uint64(128), uint8(0), []byte("\n \r\n"), uint16(1),
-	} {
-		_ = binary.Write(&header, binary.LittleEndian, v)
-	}
-	descriptor := "# Disk DescriptorFile\nversion=1\ncreateType=\"streamOptimized\"\nRDONLY 2048 SPARSE \"disk.vmdk\"\n"
-	disk := make([]byte, 1024)
-	copy(disk, header.Bytes())
-	copy(disk[512:], descriptor)
-	return disk
-}
 
 func must(t *testing.T, err error) {
 	t.Helper()

@@ -37,8 +37,9 @@ type Library struct {
 
 // LibraryItem is one OVF image: the paths of its descriptor and its disks.
 type LibraryItem struct {
-	Name  string   `json:"name"`
-	Files []string `json:"files"`
+	Name        string   `json:"name"`
+	Description string   `json:"description"`
+	Files       []string `json:"files"`
 }
 
 // readSpec reads the file, or gives the defaults when there is none.
