@@ -157,6 +157,9 @@ func (s *Sim) dispatch(ctx *simulator.Context, k *call, body types.AnyType) (res
 	inner := k.wire == wireInner || ctx.Session != nil && ctx.Session.UserName == s.inner.UserName
 	if !inner {
 		s.counters.add(k.wire, k.known())
+		if changes(k.known()) {
+			s.journal.add(entry{k.wire, k.known(), telling(s.namesOf(k.this, body))})
+		}
 	}
 	if ctx.Session == nil && !slices.Contains(openMethods, k.name) && !asksOnlySession(body) {
 		return notAuthenticated(k.this)

@@ -28,11 +28,13 @@ const (
 	kindDelayCall  = "delayCall"  // the call waits, even if it starts a task
 	kindHoldCall   = "holdCall"   // the call waits until the rule is deleted, even if it starts a task
 	kindHalfClone  = "halfClone"  // the clone's task fails after the VM was made, and the VM stays
+	kindParkCall   = "parkCall"   // the call waits until the rule is deleted, and is then cut off; nothing is done
+	kindParkAnswer = "parkAnswer" // everything is done; its answer waits until the rule is deleted, and is then cut off
 )
 
 var kinds = []string{
 	kindFault, kindTaskFault, kindLostAnswer, kindHTTP503, kindHTML, kindAbort, kindDelay, kindHold, kindDelayCall,
-	kindHoldCall, kindHalfClone,
+	kindHoldCall, kindHalfClone, kindParkCall, kindParkAnswer,
 }
 
 // rule says which calls meet which misfortune.
@@ -207,6 +209,12 @@ func (s *Sim) suffer(ctx *simulator.Context, k *call, body types.AnyType) soap.H
 		return faultBody(r.text(), &types.SystemError{})
 	case kindLostAnswer:
 		k.verdict = r.spoil
+	case kindParkCall:
+		s.wait(r)
+		k.verdict = r.spoil
+		return faultBody(r.text(), &types.SystemError{})
+	case kindParkAnswer:
+		k.verdict = s.parked(r)
 	case kindDelayCall, kindHoldCall:
 		s.wait(r)
 	case kindDelay, kindHold:
@@ -253,8 +261,16 @@ func (r *rule) spoil(out *answer) {
 		out.replace(http.StatusServiceUnavailable, "text/plain", "no healthy upstream")
 	case kindHTML:
 		out.replace(http.StatusBadGateway, "text/html", "<html><body><h1>502 Bad Gateway</h1></body></html>")
-	case kindAbort, kindLostAnswer:
+	case kindAbort, kindLostAnswer, kindParkCall, kindParkAnswer:
 		out.drop = true
+	}
+}
+
+// parked keeps an answer back as long as the rule wants.
+func (s *Sim) parked(r *rule) func(*answer) {
+	return func(out *answer) {
+		s.wait(r)
+		r.spoil(out)
 	}
 }
 
@@ -270,6 +286,11 @@ func (s *Sim) strike(out *answer, r *http.Request, names []string) (verdict func
 		return nil, true
 	case kindLostAnswer:
 		return hit.spoil, true
+	case kindParkCall:
+		s.wait(hit)
+		return hit.spoil, false
+	case kindParkAnswer:
+		return s.parked(hit), true
 	case kindFault, kindTaskFault, kindHalfClone:
 		out.replace(http.StatusInternalServerError, "application/json",
 			`{"type":"com.vmware.vapi.std.errors.internal_server_error","value":{"messages":[]}}`)

@@ -39,6 +39,9 @@ func (s *Sim) routeREST(mux *http.ServeMux) {
 // a rule may mean it by any.
 func (s *Sim) guarded(w http.ResponseWriter, r *http.Request, names []string, session bool, serve func(*answer)) {
 	s.counters.add(wireREST, names[0])
+	if changesREST(names[0]) {
+		s.journal.add(entry{wireREST, names[0], r.URL.Path})
+	}
 	out := newAnswer()
 	verdict, goOn := s.strike(out, r, names)
 	switch {

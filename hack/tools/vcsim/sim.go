@@ -42,6 +42,7 @@ type Sim struct {
 
 	calls     calls
 	counters  counters
+	journal   journal
 	hub       *hub
 	machines  *machines
 	shared    restSession
@@ -64,6 +65,10 @@ type Sim struct {
 	listener net.Listener
 	door     net.Listener
 	servers  []*http.Server
+
+	frontLock   sync.Mutex // see doorCut
+	frontServer *http.Server
+	frontTLS    *tls.Config
 }
 
 // Ready is the one line that tells a parent where everything is.
@@ -217,13 +222,25 @@ func (s *Sim) serve(certificate tls.Certificate) {
 		NextProtos:   []string{"http/1.1"},
 		MinVersion:   tls.VersionTLS12,
 	}
-	start := func(l net.Listener, h http.Handler) {
-		server := &http.Server{Handler: h, ReadHeaderTimeout: 30 * time.Second, ErrorLog: quiet()}
-		s.servers = append(s.servers, server)
-		go func() { _ = server.Serve(l) }()
+	s.frontTLS = config
+	s.frontServer = s.started(tls.NewListener(s.listener, config), s.front())
+	s.servers = append(s.servers, s.started(s.door, s.doorHandler()))
+}
+
+func (s *Sim) started(l net.Listener, h http.Handler) *http.Server {
+	server := &http.Server{Handler: h, ReadHeaderTimeout: 30 * time.Second, ErrorLog: quiet()}
+	go func() { _ = server.Serve(l) }()
+	return server
+}
+
+// openFront listens again where the endpoint was before it was cut off.
+func (s *Sim) openFront() error {
+	l, err := net.Listen("tcp", s.listener.Addr().String())
+	if err != nil {
+		return err
 	}
-	start(tls.NewListener(s.listener, config), s.front())
-	start(s.door, s.doorHandler())
+	s.frontServer = s.started(tls.NewListener(l, s.frontTLS), s.frontServer.Handler)
+	return nil
 }
 
 // Ready tells where the simulator listens and what its inventory is.
@@ -239,8 +256,12 @@ func (s *Sim) Close() {
 			_ = l.Close()
 		}
 	}
-	for _, server := range s.servers {
-		_ = server.Close()
+	s.frontLock.Lock()
+	defer s.frontLock.Unlock()
+	for _, server := range append(s.servers, s.frontServer) {
+		if server != nil {
+			_ = server.Close()
+		}
 	}
 	if s.model != nil && s.model.Service != nil {
 		s.model.Remove()

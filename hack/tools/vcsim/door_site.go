@@ -1,0 +1,133 @@
+package main
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/vmware/govmomi/object"
+	"github.com/vmware/govmomi/simulator"
+	"github.com/vmware/govmomi/vim25/types"
+)
+
+// doorCut closes every connection of vCenter's endpoint, refuses new ones for a while, and may lose all sessions, as a
+// restart of vpxd does: VMs stay as they are.
+func (s *Sim) doorCut(r *http.Request) (any, error) {
+	var order struct {
+		DownMs   int  `json:"downMs"`
+		Sessions bool `json:"sessions"`
+	}
+	if err := decodeStrict(r, &order); err != nil {
+		return nil, err
+	}
+	s.frontLock.Lock()
+	defer s.frontLock.Unlock()
+	_ = s.frontServer.Close()
+	if order.Sessions {
+		if _, err := s.doorExpire(r); err != nil {
+			return nil, err
+		}
+	}
+	select {
+	case <-time.After(time.Duration(order.DownMs) * time.Millisecond):
+	case <-s.done:
+		return nil, nil
+	}
+	return nil, s.openFront()
+}
+
+// doorRename gives a VM another name behind the client's back.
+func (s *Sim) doorRename(r *http.Request) (any, error) {
+	var order struct {
+		Name string `json:"name"`
+	}
+	_, vm, err := s.doorVM(r)
+	if err == nil {
+		err = decodeStrict(r, &order)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return nil, s.behind(vm.Self, "Rename_Task", &types.Rename_Task{This: vm.Self, NewName: order.Name})
+}
+
+// doorMove puts a VM into another folder behind the client's back.
+func (s *Sim) doorMove(r *http.Request) (any, error) {
+	var order struct {
+		Folder string `json:"folder"`
+	}
+	_, vm, err := s.doorVM(r)
+	if err == nil {
+		err = decodeStrict(r, &order)
+	}
+	if err != nil {
+		return nil, err
+	}
+	folder := ref{Type: "Folder", Value: order.Folder}
+	return nil, s.behind(folder, "MoveIntoFolder_Task", &types.MoveIntoFolder_Task{This: folder, List: []ref{vm.Self}})
+}
+
+// behind carries out a method as an administrator would who sits at another client.
+func (s *Sim) behind(this ref, method string, body types.AnyType) error {
+	if _, fault := s.follow(s.carry(fresh(s.svc), &call{name: method, this: this}, body)); fault != nil {
+		return refuse(http.StatusConflict, "%s on %s: %s", method, this.Value, faultText(fault))
+	}
+	return nil
+}
+
+// doorStray lists what nobody would miss: folders of the datastores that belong to no VM, and tasks that still run.
+func (s *Sim) doorStray(*http.Request) (any, error) {
+	ctx := fresh(s.svc)
+	used := map[string]bool{}
+	use := func(name string) {
+		var path object.DatastorePath
+		if path.FromString(name) {
+			used[filepath.Join(path.Datastore, strings.Split(path.Path, "/")[0])] = true
+		}
+	}
+	for _, e := range ctx.Map.All("VirtualMachine") {
+		vm := e.(*simulator.VirtualMachine)
+		ctx.WithLock(vm, func() {
+			use(vm.Config.Files.VmPathName)
+			disks, bases := filesOf(vm)
+			for _, file := range append(disks, bases...) {
+				use(file)
+			}
+		})
+	}
+	stray := []string{}
+	for _, name := range s.options.Spec.Datastores {
+		found, err := os.ReadDir(filepath.Join(s.dir, "datastore-"+name))
+		if err != nil {
+			return nil, err
+		}
+		for _, file := range found {
+			// The library's own files stand in folders of their own.
+			if path := filepath.Join(name, file.Name()); !used[path] && !strings.HasPrefix(file.Name(), "contentlib-") {
+				stray = append(stray, path)
+			}
+		}
+	}
+	slices.Sort(stray)
+	return map[string]any{"files": stray, "tasks": s.runningTasks(ctx)}, nil
+}
+
+func (s *Sim) runningTasks(ctx *simulator.Context) []string {
+	running := []string{}
+	for _, o := range ctx.Map.AllReference("Task") {
+		task, ok := o.(*simulator.Task)
+		if !ok {
+			continue
+		}
+		ctx.WithLock(task, func() {
+			if state := task.Info.State; state == types.TaskInfoStateRunning || state == types.TaskInfoStateQueued {
+				running = append(running, task.Info.DescriptionId+" on "+task.Info.EntityName)
+			}
+		})
+	}
+	slices.Sort(running)
+	return running
+}

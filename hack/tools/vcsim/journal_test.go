@@ -1,0 +1,92 @@
+package main
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+)
+
+func (s *site) journaled() []string {
+	s.t.Helper()
+	var answer struct{ Calls []entry }
+	s.open("DELETE", "/v1/journal", nil, &answer)
+	calls := []string{}
+	for _, c := range answer.Calls {
+		calls = append(calls, c.Method+" "+c.Object)
+	}
+	return calls
+}
+
+// A parked call is journaled, and cut off before or after it was carried out.
+func TestCallsAreJournaledAndParked(t *testing.T) {
+	both(t, func(t *testing.T, json bool) {
+		s := newSite(t)
+		c := s.login(json)
+		golden, snapshot := s.golden(c)
+		if calls := s.journaled(); !slices.Equal(calls, []string{"CreateVM_Task layercake", "CreateSnapshot_Task base"}) {
+			t.Errorf("journal %q", calls)
+		}
+		for kind, left := range map[string]int{"parkCall": 0, "parkAnswer": 1} {
+			id := s.order(map[string]any{"method": "CloneVM_Task", "kind": kind, "object": kind})
+			failed := make(chan error, 1)
+			go func() {
+				_, err := golden.Clone(s.ctx, s.folder(c), kind, s.linked(snapshot))
+				failed <- err
+			}()
+			s.eventually("the call is parked", func() bool {
+				var now faultsAnswer
+				s.open("GET", "/v1/faults", nil, &now)
+				return len(now.Faults) == 1 && now.Faults[0].Held == 1
+			})
+			s.eventually("what it did", func() bool { return len(s.vmNamed(kind)) == left })
+			s.open("DELETE", "/v1/faults/"+id, nil, nil)
+			if err := <-failed; err == nil {
+				t.Errorf("%s: answered", kind)
+			}
+			if len(s.vmNamed(kind)) != left {
+				t.Errorf("%s: %d VMs", kind, len(s.vmNamed(kind)))
+			}
+		}
+	})
+}
+
+// A restart of vpxd loses connections and sessions, and no VM.
+func TestTheFrontIsCutAndOpensAgain(t *testing.T) {
+	s := newSite(t)
+	c := s.login(true)
+	vm := s.create(c, "a")
+	if status := s.open("POST", "/v1/front/cut", map[string]any{"downMs": 10, "sessions": true}, nil); status != http.StatusNoContent {
+		t.Fatalf("cut: %d", status)
+	}
+	if _, err := vm.PowerState(s.ctx); err == nil {
+		t.Error("the session lives")
+	}
+	if !s.login(true).Valid() {
+		t.Error("nobody can log in")
+	}
+	if len(s.vmNamed("a")) != 1 {
+		t.Error("the VM is gone")
+	}
+}
+
+func TestStrayFilesAndRenamesThroughTheDoor(t *testing.T) {
+	s := newSite(t)
+	vm := s.create(s.login(true), "a").Reference()
+	must(t, os.Mkdir(filepath.Join(s.dir, "datastore-ds0", "nobodys"), 0o700))
+	var left struct{ Files, Tasks []string }
+	s.open("GET", "/v1/stray", nil, &left)
+	if !slices.Equal(left.Files, []string{"ds0/nobodys"}) || len(left.Tasks) != 0 {
+		t.Errorf("stray: %+v", left)
+	}
+	if status := s.open("POST", "/v1/vms/"+vm.Value+"/rename", map[string]any{"name": "b"}, nil); status != http.StatusNoContent {
+		t.Errorf("rename: %d", status)
+	}
+	if status := s.open("POST", "/v1/vms/"+vm.Value+"/move", map[string]any{"folder": "group-none"}, nil); status != http.StatusConflict {
+		t.Errorf("move: %d", status)
+	}
+	if len(s.vmNamed("b")) != 1 {
+		t.Error("no VM of the new name")
+	}
+}
