@@ -21,6 +21,7 @@ pub mod inventory;
 mod methods;
 mod metrics;
 mod network;
+mod pbm;
 mod properties;
 mod session;
 pub mod spec;
@@ -38,6 +39,7 @@ pub use fault::Fault;
 pub use inventory::{Inventory, Vm};
 pub use metrics::Metrics;
 pub use network::{Datastore, Network};
+pub use pbm::StoragePolicy;
 pub use properties::ObjectContent;
 pub use spec::{
     Allocation, Backing, CloneSpec, ConfigSpec, Controller, DeviceChange, Disk, DiskChange, DiskLocator,

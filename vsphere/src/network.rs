@@ -27,6 +27,8 @@ pub struct Datastore {
     pub free: u64,
     /// Whether hosts can reach it.
     pub accessible: bool,
+    /// Whether it may take new machines: it is not in maintenance.
+    pub normal: bool,
 }
 
 impl Client {
@@ -62,7 +64,7 @@ impl Client {
 
     /// The datastores of a datacenter. One call.
     pub async fn datastores(&self, datacenter: &MoRef) -> Result<Vec<Datastore>> {
-        let paths = ["name", "summary.freeSpace", "summary.accessible"];
+        let paths = ["name", "summary.freeSpace", "summary.accessible", "summary.maintenanceMode"];
         let found = self.retrieve_members(datacenter, "datastore", "Datastore", &paths).await?;
         Ok(found
             .into_iter()
@@ -74,6 +76,7 @@ impl Client {
                     .and_then(|free| free.try_into().ok())
                     .unwrap_or(0),
                 accessible: datastore.get("summary.accessible").as_bool().unwrap_or(false),
+                normal: datastore.get("summary.maintenanceMode").as_str().is_none_or(|mode| mode == "normal"),
                 moref: datastore.obj,
             })
             .collect())

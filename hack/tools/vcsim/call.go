@@ -117,7 +117,9 @@ func (s *Sim) connect() {
 		if k == nil {
 			return nil, nil
 		}
-		k.name, k.this = m.Name, m.This
+		if k.name == "" {
+			k.name, k.this = m.Name, m.This
+		}
 		if k.body != nil {
 			m.Body = k.body
 		}
@@ -143,7 +145,7 @@ func (d *desk) List(ctx *simulator.Context, body types.AnyType) soap.HasFault {
 // openMethods need no session.
 var openMethods = []string{
 	"Login", "LoginByToken", "LoginExtensionByCertificate", "CloneSession",
-	"RetrieveServiceContent", "RetrieveInternalContent",
+	"RetrieveServiceContent", "RetrieveInternalContent", "PbmRetrieveServiceContent",
 }
 
 // dispatch does what the library's own dispatcher does, with our rules and overrides.
@@ -186,6 +188,9 @@ type override func(ctx *simulator.Context, k *call, body types.AnyType) soap.Has
 func (s *Sim) carry(ctx *simulator.Context, k *call, body types.AnyType) soap.HasFault {
 	if o, ok := s.overrides[k.name]; ok {
 		return o(ctx, k, body)
+	}
+	if ofPolicies(k.this) {
+		return s.invokePolicies(ctx, k.this, k.name, body)
 	}
 	return s.invoke(ctx, k.this, k.name, body)
 }

@@ -56,6 +56,11 @@ func (s *Sim) serveCall(out *answer, r *http.Request, k *call) {
 
 // perform runs a method that did not come as XML: the library gets a minimal envelope, the body goes beside it.
 func (s *Sim) perform(k *call, this types.ManagedObjectReference, name string, body types.AnyType) *answer {
+	if ofPolicies(this) {
+		// Methods of another service: the envelope names one that the library can read here.
+		k.name, k.this = name, this
+		name = "CurrentTime"
+	}
 	var value bytes.Buffer
 	_ = xml.EscapeText(&value, []byte(this.Value))
 	envelope := fmt.Sprintf(`<Envelope xmlns="http://schemas.xmlsoap.org/soap/envelope/"><Body>`+

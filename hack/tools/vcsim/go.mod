@@ -7,4 +7,7 @@ require (
 	github.com/vmware/govmomi v0.56.0
 )
 
-require gopkg.in/yaml.v3 v3.0.1 // indirect
+require (
+	golang.org/x/text v0.41.0 // indirect
+	gopkg.in/yaml.v3 v3.0.1 // indirect
+)

@@ -25,6 +25,8 @@ type Inventory struct {
 	Datastores   map[string]string `json:"datastores"`
 	Networks     map[string]string `json:"networks"`
 	Libraries    map[string]string `json:"libraries"`
+
+	StoragePolicies map[string]string `json:"storagePolicies"`
 }
 
 // builder makes the inventory through the library's own in-process client, before anybody else can connect.

@@ -60,6 +60,8 @@ type Sim struct {
 	turn      atomic.Int64 // of hosts
 	inner     types.Login  // how the library's own handlers log in
 	found     Inventory
+	policies  *simulator.Registry // storage policies' own
+	fitting   map[string][]string // datastores that satisfy a policy, by its id
 
 	done     chan struct{} // closed by Close
 	listener net.Listener
@@ -116,6 +118,9 @@ func (s *Sim) start(certificate tls.Certificate) error {
 		return err
 	}
 	s.endpoints(certificate)
+	if err := s.connectPolicies(); err != nil {
+		return err
+	}
 	s.serve(certificate)
 	return s.importLibraries(ctx)
 }

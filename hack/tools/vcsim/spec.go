@@ -27,6 +27,14 @@ type Spec struct {
 	PortGroups    []string  `json:"portGroups"`
 	APIRelease    string    `json:"apiRelease"`
 	Libraries     []Library `json:"libraries"`
+
+	StoragePolicies []StoragePolicy `json:"storagePolicies"`
+}
+
+// StoragePolicy is a policy beside the usual ones, and the datastores that satisfy it. The usual ones suit all.
+type StoragePolicy struct {
+	Name       string   `json:"name"`
+	Datastores []string `json:"datastores"`
 }
 
 // Library is a content library; its items are imported before the simulator is ready.

@@ -184,7 +184,7 @@ func membersOf(t reflect.Type) map[string]member {
 		field := t.Field(i)
 		name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
 		switch {
-		case name == "-":
+		case name == "-", name == "_this": // where the call goes is in its path
 		case field.Anonymous && field.Type.Kind() == reflect.Struct:
 			for k, v := range membersOf(field.Type) {
 				members[k] = v

@@ -26,6 +26,7 @@ func (s *Sim) served() []string {
 
 func (s *Sim) routeVIJSON(mux *http.ServeMux) {
 	mux.HandleFunc("POST /sdk/vim25/{release}/{type}/{moid}/{name}", s.serveMethod)
+	mux.HandleFunc("POST /sdk/vim25/{release}/pbm/{type}/{moid}/{name}", s.serveMethod)
 	mux.HandleFunc("GET /sdk/vim25/{release}/{type}/{moid}/{name}", s.serveProperty)
 	mux.HandleFunc("POST /api/vcenter/system", s.serveHello)
 }

@@ -20,6 +20,22 @@ pub enum WireKind {
     Soap,
 }
 
+/// The services of a vCenter that share one session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Service {
+    /// The VIM API itself.
+    Vim,
+    /// Storage policies.
+    Pbm,
+}
+
+impl Service {
+    /// The service that an object belongs to, which its type's name tells.
+    pub fn of(target: &MoRef) -> Self {
+        if target.kind().starts_with("Pbm") { Self::Pbm } else { Self::Vim }
+    }
+}
+
 /// One call as an HTTP POST.
 #[derive(Debug)]
 pub(crate) struct Outgoing {

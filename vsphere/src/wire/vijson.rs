@@ -3,7 +3,7 @@
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::encode::JsonObject;
-use super::{Codec, Outgoing, Refusal, WireKind};
+use super::{Codec, Outgoing, Refusal, Service, WireKind};
 use crate::{Fault, MoRef, Object, Value};
 
 /// What may stand unescaped in a path segment; ids of views hold brackets, which may not.
@@ -21,7 +21,11 @@ impl Codec for ViJson {
 
     fn encode(&self, target: &MoRef, method: &str, args: Option<&Object>) -> Outgoing {
         let id = utf8_percent_encode(target.id(), SEGMENT);
-        let path = format!("/sdk/vim25/{}/{}/{id}/{method}", self.release, target.kind());
+        let service = match Service::of(target) {
+            Service::Vim => "",
+            Service::Pbm => "pbm/",
+        };
+        let path = format!("/sdk/vim25/{}/{service}{}/{id}/{method}", self.release, target.kind());
         // A tree of strings and numbers can't fail to serialise.
         let body = args.and_then(|args| serde_json::to_vec(&JsonObject(args)).ok()).unwrap_or_default();
         Outgoing { path, content_type: "application/json", body }

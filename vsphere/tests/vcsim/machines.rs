@@ -296,3 +296,20 @@ async fn disks_are_read_added_grown_and_taken_away() {
     assert_eq!(disks.len(), 1);
     client.logout().await;
 }
+
+#[tokio::test]
+async fn policies_are_listed_and_tell_which_datastores_satisfy_them() {
+    let Some(sim) = Sim::start("policies") else { return };
+    let client = sim.client().await;
+    let policies = client.storage_policies().await.unwrap();
+    let gold = policies.iter().find(|policy| policy.name == "Gold").unwrap();
+    assert!(policies.iter().any(|policy| policy.encrypts) && !gold.encrypts, "{policies:?}");
+    let datastores = client.datastores(&sim.datacenter()).await.unwrap();
+    let ds1 = datastores.iter().find(|datastore| datastore.name == "ds1").unwrap();
+    assert!(ds1.normal && ds1.accessible && ds1.free > 0, "{ds1:?}");
+    let fitting = client.compatible_datastores(&gold.id).await.unwrap();
+    assert_eq!(fitting.into_iter().collect::<Vec<_>>(), [ds1.moref.clone()]);
+    let unknown = client.compatible_datastores("00000000-0000-0000-0000-000000000000").await;
+    assert!(unknown.is_err(), "{unknown:?}");
+    client.logout().await;
+}

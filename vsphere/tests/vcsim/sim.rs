@@ -170,6 +170,7 @@ fn write_inputs(folder: &Path) -> String {
     let spec = json!({
         "datacenter": "dc0", "cluster": "cluster0", "hosts": 4, "datastores": ["ds0", "ds1"],
         "resourcePool": "layercake", "folder": "layercake", "portGroups": ["VM Network", "workload"],
+        "storagePolicies": [{ "name": "Gold", "datastores": ["ds1"] }],
         "apiRelease": "8.0.3.0",
         "libraries": [{ "name": "layercake", "items": [{ "name": "node", "files": files }] }],
     });

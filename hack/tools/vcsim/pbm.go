@@ -1,0 +1,129 @@
+package main
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	pbmmethods "github.com/vmware/govmomi/pbm/methods"
+	pbmsim "github.com/vmware/govmomi/pbm/simulator"
+	pbmtypes "github.com/vmware/govmomi/pbm/types"
+	"github.com/vmware/govmomi/simulator"
+	"github.com/vmware/govmomi/vim25"
+	"github.com/vmware/govmomi/vim25/mo"
+	"github.com/vmware/govmomi/vim25/soap"
+	"github.com/vmware/govmomi/vim25/types"
+)
+
+// Storage policies are a service of their own: /pbm over SOAP, a prefix of the path over VI/JSON.
+
+// pbmNames are the types that come over VI/JSON, where they have no namespace.
+var pbmNames = []reflect.Type{
+	reflect.TypeFor[pbmtypes.PbmRetrieveServiceContent](),
+	reflect.TypeFor[pbmtypes.PbmQueryProfile](),
+	reflect.TypeFor[pbmtypes.PbmRetrieveContent](),
+	reflect.TypeFor[pbmtypes.PbmCheckRequirements](),
+	reflect.TypeFor[pbmtypes.PbmPlacementCapabilityProfileRequirement](),
+}
+
+func init() {
+	for _, t := range pbmNames {
+		types.Add(t.Name(), t)
+	}
+}
+
+// solver knows which datastores satisfy which policy; the library's says all do.
+type solver struct {
+	types.ManagedObjectReference
+	sim     *Sim
+	profile *pbmsim.ProfileManager
+}
+
+// connectPolicies makes the policies of the spec and serves them on both wires.
+func (s *Sim) connectPolicies() error {
+	s.policies = pbmsim.New()
+	profiles := s.policies.Get(ref{Type: "PbmProfileProfileManager", Value: "ProfileManager"}).(*pbmsim.ProfileManager)
+	s.found.StoragePolicies = map[string]string{}
+	s.fitting = map[string][]string{}
+	ctx := fresh(s.svc)
+	ctx.Session = &simulator.Session{UserSession: types.UserSession{UserName: s.inner.UserName}}
+	for _, policy := range s.options.Spec.StoragePolicies {
+		made := profiles.PbmCreate(ctx, &pbmtypes.PbmCreate{CreateSpec: pbmtypes.PbmCapabilityProfileCreateSpec{
+			Name: policy.Name, Category: "REQUIREMENT", ResourceType: pbmtypes.PbmProfileResourceType{ResourceType: "STORAGE"},
+			Constraints: &pbmtypes.PbmCapabilitySubProfileConstraints{SubProfiles: []pbmtypes.PbmCapabilitySubProfile{}},
+		}})
+		id := made.(*pbmmethods.PbmCreateBody).Res.Returnval.UniqueId
+		s.found.StoragePolicies[policy.Name] = id
+		s.fitting[id] = []string{}
+		for _, name := range policy.Datastores {
+			datastore, ok := s.found.Datastores[name]
+			if !ok {
+				return fmt.Errorf("storage policy %s: no datastore %s", policy.Name, name)
+			}
+			s.fitting[id] = append(s.fitting[id], datastore)
+		}
+	}
+	place := ref{Type: "PbmPlacementSolver", Value: "placementSolver"}
+	s.policies.Put(&solver{ManagedObjectReference: place, sim: s, profile: profiles})
+	s.policies.Handler = func(_ *simulator.Context, m *simulator.Method) (mo.Reference, types.BaseMethodFault) {
+		s.counters.add(wireSOAP, m.Name)
+		return nil, nil
+	}
+	s.svc.RegisterSDK(s.policies)
+	return nil
+}
+
+// PbmCheckRequirements tells of every datastore, with what is wrong with those that do not satisfy the policies.
+func (p *solver) PbmCheckRequirements(ctx *simulator.Context, req *pbmtypes.PbmCheckRequirements) soap.HasFault {
+	wanted := []string{}
+	for _, requirement := range req.PlacementSubjectRequirement {
+		if r, ok := requirement.(*pbmtypes.PbmPlacementCapabilityProfileRequirement); ok {
+			wanted = append(wanted, r.ProfileId.UniqueId)
+		}
+	}
+	for _, id := range wanted {
+		content := p.profile.PbmRetrieveContent(&pbmtypes.PbmRetrieveContent{ProfileIds: []pbmtypes.PbmProfileId{{UniqueId: id}}})
+		if content.Fault() != nil {
+			return content
+		}
+	}
+	res := &pbmtypes.PbmCheckRequirementsResponse{}
+	for _, e := range ctx.For(vim25.Path).Map.All("Datastore") {
+		self := e.Reference()
+		result := pbmtypes.PbmPlacementCompatibilityResult{
+			Hub: pbmtypes.PbmPlacementHub{HubType: self.Type, HubId: self.Value},
+		}
+		for _, id := range wanted {
+			if fitting, ours := p.sim.fitting[id]; ours && !slices.Contains(fitting, self.Value) {
+				result.Error = append(result.Error, types.LocalizedMethodFault{
+					Fault:            &pbmtypes.PbmCompatibilityCheckFault{Hub: result.Hub},
+					LocalizedMessage: "The datastore does not satisfy the policy.",
+				})
+			}
+		}
+		res.Returnval = append(res.Returnval, result)
+	}
+	return &pbmmethods.PbmCheckRequirementsBody{Res: res}
+}
+
+// ofPolicies tells whether the object is one of the policies' service.
+func ofPolicies(this ref) bool { return strings.HasPrefix(this.Type, "Pbm") }
+
+// invokePolicies calls a method of the policies' service that came over VI/JSON.
+func (s *Sim) invokePolicies(ctx *simulator.Context, this ref, name string, body types.AnyType) soap.HasFault {
+	target := s.policies.Get(this)
+	if target == nil {
+		return faultBody("The object has already been deleted or has not been completely created",
+			&types.ManagedObjectNotFound{Obj: this})
+	}
+	method := reflect.ValueOf(target).MethodByName(name)
+	if !method.IsValid() {
+		return faultBody("The method is not implemented", &types.MethodNotFound{Receiver: this, Method: name})
+	}
+	args := []reflect.Value{reflect.ValueOf(body)}
+	if method.Type().NumIn() == 2 {
+		args = append([]reflect.Value{reflect.ValueOf(ctx)}, args...)
+	}
+	return method.Call(args)[0].Interface().(soap.HasFault)
+}

@@ -1,0 +1,113 @@
+//! Storage policies (SPBM): which there are, and which datastores satisfy one.
+//!
+//! A service of its own beside the VIM API, with the same session. Every answer holds for long, so
+//! callers keep it; nothing here is asked for a single machine.
+
+use std::collections::HashSet;
+
+use crate::{Client, Error, Kind, MoRef, Object, Result, Value};
+
+/// A storage policy of the vCenter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoragePolicy {
+    /// Its id, a UUID.
+    pub id: String,
+    /// Its name.
+    pub name: String,
+    /// Its name as a StorageClass, where vCenter knows one.
+    pub k8s_name: Option<String>,
+    /// Whether it asks for encryption by an I/O filter.
+    pub encrypts: bool,
+}
+
+impl Client {
+    /// All storage policies. Three calls.
+    pub async fn storage_policies(&self) -> Result<Vec<StoragePolicy>> {
+        let manager = self.storage_service("profileManager").await?;
+        let storage = Object::new("PbmProfileResourceType").with("resourceType", "STORAGE");
+        let args = Object::new("PbmQueryProfileRequestType")
+            .with("resourceType", storage)
+            .with("profileCategory", "REQUIREMENT");
+        let ids = self.call(&manager, "PbmQueryProfile", Some(args)).await?.into_items();
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        let ids: Vec<Object> = ids.iter().filter_map(|id| Some(profile_id(unique_id(id)?))).collect();
+        let args = Object::new("PbmRetrieveContentRequestType").with("profileIds", ids);
+        let found = self.call(&manager, "PbmRetrieveContent", Some(args)).await?;
+        Ok(found.items().iter().filter_map(read).collect())
+    }
+
+    /// The datastores of the vCenter that satisfy a policy. Two calls.
+    pub async fn compatible_datastores(&self, policy: &str) -> Result<HashSet<MoRef>> {
+        let solver = self.storage_service("placementSolver").await?;
+        let requirement =
+            Object::new("PbmPlacementCapabilityProfileRequirement").with("profileId", profile_id(policy));
+        let args = Object::new("PbmCheckRequirementsRequestType")
+            .with("placementSubjectRequirement", vec![requirement]);
+        let found = self.call(&solver, "PbmCheckRequirements", Some(args)).await;
+        let found = found.map_err(|error| error.on(format!("storage policy {policy}")))?;
+        Ok(found.items().iter().filter_map(compatible).collect())
+    }
+
+    /// One of the service's singletons, as its content names it.
+    async fn storage_service(&self, name: &'static str) -> Result<MoRef> {
+        const METHOD: &str = "PbmRetrieveServiceContent";
+        let instance = MoRef::new("PbmServiceInstance", "ServiceInstance");
+        let content = self.call(&instance, METHOD, None).await?;
+        content.get(name).as_moref().cloned().ok_or_else(|| {
+            let what = format!("the server has no {name} for storage policies");
+            Error::new(METHOD, Kind::Unsupported { what })
+        })
+    }
+}
+
+fn profile_id(id: &str) -> Object {
+    Object::new("PbmProfileId").with("uniqueId", id)
+}
+
+fn unique_id(id: &Value) -> Option<&str> {
+    id.get("uniqueId").as_str()
+}
+
+/// The namespace of capabilities that I/O filters give, of which encryption is vCenter's own.
+const ENCRYPTION: &str = "vmwarevmcrypt";
+/// The capability of the sample policy for encryption, which names no filter.
+const SAMPLE_ENCRYPTION: &str = "ad5a249d-cbc2-43af-9366-694d7664fa52";
+
+fn read(profile: &Value) -> Option<StoragePolicy> {
+    let text = |name: &str| profile.get(name).as_str().filter(|text| !text.is_empty()).map(str::to_owned);
+    let rules = profile.get("constraints").get("subProfiles").items();
+    let mut capabilities = rules.iter().flat_map(|rule| rule.get("capability").items());
+    let encrypts = capabilities.any(|capability| {
+        let id = |name: &str| capability.get("id").get(name).as_str().unwrap_or_default();
+        id("namespace").eq_ignore_ascii_case(ENCRYPTION) || id("id") == SAMPLE_ENCRYPTION
+    });
+    Some(StoragePolicy {
+        id: unique_id(profile.get("profileId"))?.to_owned(),
+        name: text("name")?,
+        k8s_name: text("k8sCompliantName"),
+        encrypts,
+    })
+}
+
+fn compatible(result: &Value) -> Option<MoRef> {
+    let hub = result.get("hub");
+    let fits = result.get("error").items().is_empty() && hub.get("hubType").as_str() == Some("Datastore");
+    hub.get("hubId").as_str().filter(|_| fits).map(MoRef::datastore)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_datastores_without_a_complaint_are_compatible() {
+        let hub = |kind: &str| Object::new("PbmPlacementHub").with("hubType", kind).with("hubId", "ds-1");
+        let result = |kind| Object::new("PbmPlacementCompatibilityResult").with("hub", hub(kind));
+        assert_eq!(compatible(&result("Datastore").into()), Some(MoRef::datastore("ds-1")));
+        assert_eq!(compatible(&result("StoragePod").into()), None);
+        let complaint = Object::new("LocalizedMethodFault").with("localizedMessage", "no capability");
+        assert_eq!(compatible(&result("Datastore").with("error", vec![complaint]).into()), None);
+    }
+}
