@@ -1,6 +1,6 @@
 //! The calls that Layercake makes, each with its arguments in the order of the WSDL.
 
-use crate::spec::{Allocation, CloneSpec, ConfigSpec};
+use crate::spec::{Allocation, CloneSpec, ConfigSpec, CustomizationSpec};
 use crate::{Client, Error, Kind, MoRef, Object, Result, Value};
 
 impl Client {
@@ -23,6 +23,12 @@ impl Client {
     pub async fn reconfigure_vm(&self, vm: &MoRef, spec: ConfigSpec) -> Result<MoRef> {
         let args = Object::new("ReconfigVMRequestType").with("spec", spec);
         self.task_of(vm, "ReconfigVM_Task", Some(args)).await
+    }
+
+    /// Has a machine that is off set up its guest at the next power-on.
+    pub async fn customize_vm(&self, vm: &MoRef, spec: CustomizationSpec) -> Result<MoRef> {
+        let args = Object::new("CustomizeVMRequestType").with("spec", spec);
+        self.task_of(vm, "CustomizeVM_Task", Some(args)).await
     }
 
     /// Starts to power a machine on.

@@ -12,6 +12,8 @@ pub struct Network {
     pub moref: MoRef,
     /// Its name.
     pub name: String,
+    /// The NSX segment (logical switch) that it is, by its UUID.
+    pub segment: Option<String>,
     /// How a network card is plugged into it.
     pub backing: Backing,
 }
@@ -36,7 +38,7 @@ impl Client {
     pub async fn networks(&self, datacenter: &MoRef) -> Result<Vec<Network>> {
         let properties = vec![
             property_spec("Network", &["name"]),
-            property_spec("DistributedVirtualPortgroup", &["name", "key", "config.distributedVirtualSwitch"]),
+            property_spec("DistributedVirtualPortgroup", &["name", "key", SWITCH, SEGMENT]),
             property_spec("OpaqueNetwork", &["name", "summary"]),
         ];
         let select = vec![traversal("Datacenter", "network", Vec::new())];
@@ -84,6 +86,7 @@ impl Client {
 }
 
 const SWITCH: &str = "config.distributedVirtualSwitch";
+const SEGMENT: &str = "config.logicalSwitchUuid";
 
 fn text(value: &Value) -> Option<String> {
     value.as_str().map(str::to_owned)
@@ -105,5 +108,9 @@ fn read_network(network: &ObjectContent, switches: &HashMap<MoRef, String>) -> O
         }
         _ => Backing::Network { name: name.clone(), network: Some(network.obj.clone()) },
     };
-    Some(Network { moref: network.obj.clone(), name, backing })
+    let segment = match &backing {
+        Backing::Opaque { id, .. } => Some(id.clone()),
+        _ => text(network.get(SEGMENT)).filter(|segment| !segment.is_empty()),
+    };
+    Some(Network { moref: network.obj.clone(), name, segment, backing })
 }

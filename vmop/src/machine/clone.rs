@@ -64,6 +64,7 @@ pub fn intent(vm: &VirtualMachine, parts: &Parts<'_>) -> Intent {
         location,
         template: false,
         config: Some(config(vm, parts)),
+        customization: None,
         power_on: wants_power(vm),
         snapshot: Some(parts.template.snapshot.clone()),
     };

@@ -1,13 +1,17 @@
 //! What callers ask for, as types; each turns into a [`crate::Value`] with the fields in the order of the WSDL,
 //! because vCenter's SOAP reader insists on it.
 
+mod customization;
 mod device;
 mod disk;
 mod filter;
+mod vapp;
 mod vm;
 
+pub use customization::{CustomizationAdapter, CustomizationIdentity, CustomizationSpec, FixedIpv4};
 pub use device::{Backing, DeviceChange, EthernetCard, EthernetKind};
 pub use disk::{Controller, Disk, DiskChange, DiskLocator, Provisioning};
 pub(crate) use filter::{filter_spec, object_spec, property_spec, traversal};
+pub use vapp::{OVF_TRANSPORT_GUEST_INFO, VAppConfigSpec, VAppProperty};
 pub use vm::{Allocation, CloneSpec, ConfigSpec, DiskMoveType, ManagedBy, RelocateSpec};
 pub(crate) use vm::{escape_name, unescape_name};

@@ -1,6 +1,6 @@
 //! A virtual machine as it shall be.
 
-use super::{DeviceChange, DiskLocator};
+use super::{CustomizationSpec, DeviceChange, DiskLocator, VAppConfigSpec};
 use crate::{MoRef, Object, Value};
 
 /// Settings of a virtual machine; what is `None` or empty stays as it is.
@@ -30,6 +30,8 @@ pub struct ConfigSpec {
     pub memory_allocation: Option<Allocation>,
     /// ExtraConfig; an empty value removes the key.
     pub extra_config: Vec<(String, String)>,
+    /// OVF properties.
+    pub v_app_config: Option<VAppConfigSpec>,
     /// Drops the OVF environment, so that cloud-init does not prefer it to guestinfo.
     pub v_app_config_removed: Option<bool>,
     /// Changed block tracking.
@@ -107,6 +109,7 @@ impl From<ConfigSpec> for Value {
             .with_some("cpuAllocation", spec.cpu_allocation)
             .with_some("memoryAllocation", spec.memory_allocation)
             .with_list("extraConfig", options)
+            .with_some("vAppConfig", spec.v_app_config)
             .with_some("vAppConfigRemoved", spec.v_app_config_removed)
             .with_some("changeTrackingEnabled", spec.change_tracking_enabled)
             .with_some("firmware", spec.firmware)
@@ -179,6 +182,8 @@ pub struct CloneSpec {
     pub template: bool,
     /// What differs from the source.
     pub config: Option<ConfigSpec>,
+    /// What the guest is given at its first power-on.
+    pub customization: Option<CustomizationSpec>,
     /// Whether it is powered on in the same task.
     pub power_on: bool,
     /// The snapshot it starts from; a linked clone needs one.
@@ -191,6 +196,7 @@ impl From<CloneSpec> for Value {
             .with("location", spec.location)
             .with("template", spec.template)
             .with_some("config", spec.config)
+            .with_some("customization", spec.customization)
             .with("powerOn", spec.power_on)
             .with_some("snapshot", spec.snapshot)
             .into()

@@ -4,8 +4,10 @@ use uuid::Uuid;
 
 use super::fake::{Fake, moref};
 use crate::{
-    Allocation, Backing, CloneSpec, ConfigSpec, DeviceChange, Disk, DiskChange, DiskLocator, DiskMoveType,
-    EthernetCard, EthernetKind, ManagedBy, MoRef, Provisioning, RelocateSpec,
+    Allocation, Backing, CloneSpec, ConfigSpec, CustomizationAdapter, CustomizationIdentity,
+    CustomizationSpec, DeviceChange, Disk, DiskChange, DiskLocator, DiskMoveType, EthernetCard, EthernetKind,
+    FixedIpv4, ManagedBy, MoRef, OVF_TRANSPORT_GUEST_INFO, Provisioning, RelocateSpec, VAppConfigSpec,
+    VAppProperty,
 };
 
 async fn recorder() -> Fake {
@@ -39,6 +41,10 @@ fn everything() -> ConfigSpec {
             ("guestinfo.metadata".into(), "H4sI".into()),
             ("guestinfo.vendordata".into(), String::new()),
         ],
+        v_app_config: Some(VAppConfigSpec {
+            properties: vec![property()],
+            transports: vec![OVF_TRANSPORT_GUEST_INFO.into()],
+        }),
         v_app_config_removed: Some(true),
         change_tracking_enabled: Some(false),
         firmware: Some("efi".into()),
@@ -48,6 +54,46 @@ fn everything() -> ConfigSpec {
         }),
         profiles: vec!["policy-1".into()],
     }
+}
+
+fn property() -> VAppProperty {
+    let text = |text: &str| Some(text.to_owned());
+    VAppProperty {
+        key: 3,
+        class_id: text("class"),
+        instance_id: text("instance"),
+        id: "ip0".into(),
+        category: text("Network"),
+        label: text("Address"),
+        kind: text("string"),
+        user_configurable: true,
+        default_value: text("dhcp"),
+        value: text("10.0.0.5"),
+        description: text("The address."),
+    }
+}
+
+fn customization(identity: CustomizationIdentity, adapters: Vec<CustomizationAdapter>) -> CustomizationSpec {
+    let dns_servers = vec!["10.0.0.53".to_owned()];
+    CustomizationSpec { identity, dns_suffixes: vec!["lab".into()], dns_servers, adapters }
+}
+
+fn linux() -> CustomizationSpec {
+    let fixed = FixedIpv4 {
+        address: "10.0.0.5".into(),
+        mask: "255.255.255.0".into(),
+        gateways: vec!["10.0.0.1".into()],
+    };
+    let both = CustomizationAdapter {
+        mac: Some("00:50:56:12:34:56".into()),
+        ipv4: Some(fixed),
+        ipv6: vec![("2001:db8::5".into(), 64)],
+        gateways6: vec!["2001:db8::1".into()],
+        dns_servers: vec!["10.0.0.53".into()],
+    };
+    let host_name = "cp-0".to_owned();
+    let identity = CustomizationIdentity::LinuxPrep { host_name, domain: String::new() };
+    customization(identity, vec![both, CustomizationAdapter::default()])
 }
 
 fn disks() -> impl Iterator<Item = DeviceChange> {
@@ -115,6 +161,7 @@ fn linked_clone() -> CloneSpec {
         },
         template: false,
         config: Some(everything()),
+        customization: Some(linux()),
         power_on: true,
         snapshot: Some(MoRef::new("VirtualMachineSnapshot", "snapshot-7")),
     }
@@ -127,6 +174,14 @@ async fn machines() {
     let (vm, folder) = (MoRef::vm("vm-1"), MoRef::folder("group-v3"));
     client.clone_vm(&MoRef::vm("vm-0"), &folder, "100%", linked_clone()).await.unwrap();
     client.reconfigure_vm(&vm, everything()).await.unwrap();
+    let metadata = "instance-id: i".to_owned();
+    let userdata = Some("#cloud-config".to_owned());
+    for identity in [
+        CustomizationIdentity::SysprepText("<unattend/>".into()),
+        CustomizationIdentity::CloudinitPrep { metadata, userdata },
+    ] {
+        client.customize_vm(&vm, customization(identity, Vec::new())).await.unwrap();
+    }
     for task in [client.power_on(&vm).await, client.power_off(&vm).await, client.suspend(&vm).await] {
         assert_eq!(task.unwrap(), MoRef::task("task-1"));
     }
