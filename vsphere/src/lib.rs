@@ -12,6 +12,7 @@
 pub mod automation;
 mod client;
 mod config;
+mod console;
 mod devices;
 mod error;
 mod fault;

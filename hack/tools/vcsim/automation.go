@@ -25,7 +25,10 @@ type form struct {
 	edit    func(map[string]any)
 }
 
-const content = "/rest/com/vmware/content/library"
+const (
+	content = "/rest/com/vmware/content/library"
+	tagging = "/rest/com/vmware/cis/tagging"
+)
 
 var forms = []form{
 	{pattern: "GET /api/content/library", path: content},
@@ -41,6 +44,15 @@ var forms = []form{
 	{pattern: "POST /api/content/library/item/download-session/{id}/file?action=prepare", path: content + "/item/downloadsession/file/id:{id}", query: "~action=prepare"},
 	{pattern: "POST /api/vcenter/ovf/library-item/{id}?action=deploy", path: "/rest/com/vmware/vcenter/ovf/library-item/id:{id}", query: "~action=deploy", edit: listMappings},
 	{pattern: "POST /api/vcenter/ovf/library-item/{id}?action=filter", path: "/rest/com/vmware/vcenter/ovf/library-item/id:{id}", query: "~action=filter"},
+	{pattern: "GET /api/cis/tagging/category", path: tagging + "/category"},
+	{pattern: "POST /api/cis/tagging/category", path: tagging + "/category", wrap: "create_spec", status: http.StatusCreated},
+	{pattern: "GET /api/cis/tagging/category/{id}", path: tagging + "/category/id:{id}"},
+	{pattern: "POST /api/cis/tagging/tag", path: tagging + "/tag", wrap: "create_spec", status: http.StatusCreated},
+	{pattern: "POST /api/cis/tagging/tag?action=list-tags-for-category", path: tagging + "/tag/id:{category_id}", query: "~action=list-tags-for-category"},
+	{pattern: "GET /api/cis/tagging/tag/{id}", path: tagging + "/tag/id:{id}"},
+	{pattern: "POST /api/cis/tagging/tag-association?action=list-attached-tags", path: tagging + "/tag-association", query: "~action=list-attached-tags"},
+	{pattern: "POST /api/cis/tagging/tag-association/{id}?action=attach", path: tagging + "/tag-association/id:{id}", query: "~action=attach"},
+	{pattern: "POST /api/cis/tagging/tag-association/{id}?action=detach", path: tagging + "/tag-association/id:{id}", query: "~action=detach"},
 }
 
 // routeAPI registers the routes; those that differ by action only share a handler.
@@ -91,6 +103,9 @@ func (f form) translate(r *http.Request) (*http.Request, error) {
 	var body map[string]any
 	if err := json.NewDecoder(r.Body).Decode(&body); err != nil && err != io.EOF {
 		return nil, err
+	}
+	if category, ok := body["category_id"].(string); ok {
+		old.URL.Path = strings.ReplaceAll(old.URL.Path, "{category_id}", category)
 	}
 	if f.edit != nil {
 		f.edit(body)

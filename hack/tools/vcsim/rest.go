@@ -128,7 +128,8 @@ func (s *Sim) forward(out *answer, r *http.Request) {
 	if deploys {
 		s.complete(body, out)
 	}
-	lists := r.Method == http.MethodGet || r.URL.Query().Get("~action") == "find"
+	action := r.URL.Query().Get("~action")
+	lists := r.Method == http.MethodGet || action == "find" || strings.HasPrefix(action, "list-")
 	if lists && strings.TrimSpace(out.body.String()) == `{"value":null}` {
 		out.replace(out.status, "application/json", `{"value":[]}`)
 	}

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{Call, Form, Manner};
+use super::{Call, Form};
 use crate::{Client, Error, Kind, Result};
 
 /// A content library.
@@ -114,6 +114,20 @@ impl Client {
         .map_err(|error: Error| error.on(library_id))
     }
 
+    /// The ids of a library's items of that name; vCenter gives a name once.
+    pub async fn library_items_named(&self, library_id: &str, name: &str) -> Result<Vec<String>> {
+        let spec = json!({ "library_id": library_id, "name": name });
+        self.automation("library item find", self.reading(), |form| match form {
+            Form::Api => Call::post("/api/content/library/item?action=find".into(), spec.clone()),
+            Form::Rest => Call::post(
+                "/rest/com/vmware/content/library/item?~action=find".into(),
+                json!({ "spec": spec }),
+            ),
+        })
+        .await
+        .map_err(|error: Error| error.on(name))
+    }
+
     /// An item.
     pub async fn library_item(&self, id: &str) -> Result<LibraryItem> {
         self.automation("library item", self.reading(), |form| {
@@ -206,9 +220,8 @@ impl Client {
 
     /// An open session only holds a lock for some minutes, so its end is not worth an error.
     async fn close_download(&self, session: &str) {
-        let manner = Manner { timeout: self.config().call_timeout, repeatable: false };
         let closed: Result<serde_json::Value> = self
-            .automation("download close", manner, |form| {
+            .automation("download close", self.once_only(), |form| {
                 Call::delete(match form {
                     Form::Api => format!("/api/content/library/item/download-session/{session}"),
                     Form::Rest => {

@@ -1,15 +1,21 @@
-//! The Automation API: content libraries and the deployment of their OVF items.
+//! The Automation API: content libraries and the OVF items in them, cluster modules, tags.
 //!
 //! The same calls have two forms. `/api` (7.0 and later) speaks plain JSON; `/rest` wraps answers in
 //! `value` and writes ids and actions differently. The first call finds out which one the server has.
 
+mod capture;
 mod library;
+mod modules;
 mod ovf;
 mod style;
+mod tags;
 
+pub use capture::Capture;
 pub use library::{Library, LibraryItem};
+pub use modules::ClusterModule;
 pub use ovf::{Deploy, Provisioning};
 pub(crate) use style::{Form, Style};
+pub use tags::{Category, Tag};
 
 use std::time::{Duration, Instant};
 
@@ -60,8 +66,19 @@ impl Client {
         manner: Manner,
         call: impl Fn(Form) -> Call,
     ) -> Result<T> {
+        self.automation_in(None, name, manner, call).await
+    }
+
+    /// Makes a call that has one form only, whatever the server's others have.
+    pub(crate) async fn automation_in<T: DeserializeOwned>(
+        &self,
+        only: Option<Form>,
+        name: &'static str,
+        manner: Manner,
+        call: impl Fn(Form) -> Call,
+    ) -> Result<T> {
         let span = tracing::debug_span!("vcenter", method = name);
-        let body = self.automate(name, manner, call).instrument(span).await?;
+        let body = self.automate(only, name, manner, call).instrument(span).await?;
         serde_json::from_value(body).map_err(|error| {
             Error::new(name, Kind::Unexpected { cause: format!("unreadable JSON: {error}") })
         })
@@ -71,8 +88,13 @@ impl Client {
         Manner { timeout: self.config().call_timeout, repeatable: true }
     }
 
+    pub(crate) fn once_only(&self) -> Manner {
+        Manner { timeout: self.config().call_timeout, repeatable: false }
+    }
+
     async fn automate(
         &self,
+        only: Option<Form>,
         name: &'static str,
         manner: Manner,
         call: impl Fn(Form) -> Call,
@@ -83,7 +105,7 @@ impl Client {
             let live = self.live().await?;
             let live = self.inner.session.with_automation(&self.line(), live).await?;
             let token = live.automation.clone().unwrap_or_else(|| live.token.clone());
-            let form = self.inner.style.form();
+            let form = only.unwrap_or_else(|| self.inner.style.form());
             let permit = self.inner.gate.enter().await;
             let answer = self.automate_once(name, manner, call(form), &token).await;
             if let Ok(answer) = &answer

@@ -70,7 +70,7 @@ struct ResourceId {
 }
 
 #[derive(Deserialize)]
-struct DeploymentError {
+pub(super) struct DeploymentError {
     #[serde(default)]
     errors: Vec<OvfError>,
 }
@@ -153,7 +153,7 @@ fn body(deploy: &Deploy, form: Form) -> Json {
     json!({ "deployment_spec": spec, "target": target })
 }
 
-fn why(error: Option<DeploymentError>) -> Fault {
+pub(super) fn why(error: Option<DeploymentError>) -> Fault {
     let first = error.and_then(|error| error.errors.into_iter().next());
     let Some(OvfError { category, message, error }) = first else {
         return Fault { type_name: "OvfDeployFault".into(), message: String::new(), detail: Value::Null };

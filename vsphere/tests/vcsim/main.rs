@@ -4,6 +4,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod automation;
 mod machines;
 mod sim;
 mod trouble;

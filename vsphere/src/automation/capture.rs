@@ -1,0 +1,93 @@
+//! A machine becomes an OVF item of a content library.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::{Value as Json, json};
+
+use super::ovf::{DeploymentError, why};
+use super::{Call, Form, Manner};
+use crate::{Client, Error, MoRef, Result};
+
+/// An item to be made of a machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Capture {
+    /// The machine.
+    pub machine: MoRef,
+    /// The library's id; it must be a local one.
+    pub library_id: String,
+    /// The item's name.
+    pub name: String,
+    /// The item's description.
+    pub description: String,
+    /// Stands for this wish: vCenter carries out two calls with the same token once.
+    pub token: String,
+}
+
+#[derive(Deserialize)]
+struct Captured {
+    #[serde(default)]
+    succeeded: bool,
+    ovf_library_item_id: Option<String>,
+    error: Option<DeploymentError>,
+}
+
+impl Client {
+    /// Makes an OVF item of a machine, waits for it, and gives the item's id.
+    ///
+    /// vCenter answers only when the disks are copied, so this may take long; the deadline is the caller's.
+    /// Never sent twice: after a lost answer look for the name in the library. A name that is taken is
+    /// `DuplicateName`.
+    pub async fn capture_ovf(&self, capture: &Capture, deadline: Duration) -> Result<String> {
+        let manner = Manner { timeout: deadline, repeatable: false };
+        let captured: Captured = self
+            .automation("capture", manner, |form| call(capture, form))
+            .await
+            .map_err(|error: Error| error.on(&capture.name))?;
+        match captured.ovf_library_item_id {
+            Some(item) if captured.succeeded => Ok(item),
+            _ => Err(Error::from_fault("capture", why(captured.error)).on(&capture.name)),
+        }
+    }
+}
+
+/// The token is a parameter of the query in the one form and a member of the body in the other.
+fn call(capture: &Capture, form: Form) -> Call {
+    let mut body = json!({
+        "source": { "type": capture.machine.kind(), "id": capture.machine.id() },
+        "target": { "library_id": capture.library_id },
+        "create_spec": { "name": capture.name, "description": capture.description },
+    });
+    match form {
+        Form::Api => {
+            let token =
+                percent_encoding::utf8_percent_encode(&capture.token, percent_encoding::NON_ALPHANUMERIC);
+            Call::post(format!("/api/vcenter/ovf/library-item?client_token={token}"), body)
+        }
+        Form::Rest => {
+            body["client_token"] = Json::String(capture.token.clone());
+            Call::post("/rest/com/vmware/vcenter/ovf/library-item".into(), body)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_forms_of_a_capture() {
+        let capture = Capture {
+            machine: MoRef::vm("vm-7"),
+            library_id: "lib-1".into(),
+            name: "node-image".into(),
+            description: "made of node".into(),
+            token: "t/1".into(),
+        };
+        let said = [Form::Api, Form::Rest].map(|form| {
+            let Call { path, body, .. } = call(&capture, form);
+            json!({ "path": path, "body": body })
+        });
+        insta::assert_json_snapshot!(said);
+    }
+}

@@ -1,0 +1,42 @@
+//! The way to a machine's console.
+
+use crate::methods::unexpected;
+use crate::{Client, MoRef, Object, Result, Secret, Value};
+
+const METHOD: &str = "AcquireTicket";
+
+impl Client {
+    /// The URL of a machine's console, good for one visit: whoever has it is let in, so it is never printed.
+    ///
+    /// The machine must run.
+    pub async fn console_url(&self, vm: &MoRef) -> Result<Secret> {
+        let args = Object::new("AcquireTicketRequestType").with("ticketType", "webmks");
+        let ticket = self.call(vm, METHOD, Some(args)).await?;
+        url(&ticket).ok_or_else(|| unexpected(METHOD, "neither a URL nor a ticket").on(vm))
+    }
+}
+
+/// Before 7.0 U3 a ticket has no URL of its own.
+fn url(ticket: &Value) -> Option<Secret> {
+    let text = |name: &str| ticket.get(name).as_str().filter(|text| !text.is_empty());
+    if let Some(url) = text("url") {
+        return Some(url.into());
+    }
+    let port = ticket.get("port").as_i64().unwrap_or(443);
+    Some(format!("wss://{}:{port}/ticket/{}", text("host")?, text("ticket")?).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ticket_is_a_url() {
+        let old =
+            Object::new("VirtualMachineTicket").with("ticket", "abc").with("host", "esx-1").with("port", 902);
+        assert_eq!(url(&old.clone().into()).unwrap().expose(), "wss://esx-1:902/ticket/abc");
+        let new = old.with("url", "wss://esx-1:443/ticket/abc");
+        assert_eq!(url(&new.into()).unwrap().expose(), "wss://esx-1:443/ticket/abc");
+        assert!(url(&Object::new("VirtualMachineTicket").into()).is_none());
+    }
+}

@@ -1,0 +1,119 @@
+//! Cluster modules, tags, consoles, and items made of machines, in both forms of the Automation API.
+
+use std::time::Duration;
+
+use uuid::Uuid;
+use vsphere::automation::Capture;
+use vsphere::{Client, CloneSpec, Config, Inventory, MoRef, PathStyle};
+
+use crate::machines::{Golden, golden};
+use crate::sim::{Sim, within};
+
+async fn styled(sim: &Sim, automation: PathStyle) -> Client {
+    Client::connect(Config { automation, ..sim.config() }).await.unwrap()
+}
+
+/// A machine that is off.
+async fn made(sim: &Sim, inventory: &Inventory, golden: &Golden, name: &str) -> MoRef {
+    let spec = CloneSpec { power_on: false, ..golden.clone_spec(sim, Uuid::new_v4()) };
+    let task = inventory.client().clone_vm(&golden.template, &sim.folder(), name, spec).await.unwrap();
+    let done = within("the clone", inventory.task(&task)).await.unwrap();
+    done.moref().unwrap().clone()
+}
+
+const STYLES: [PathStyle; 2] = [PathStyle::Api, PathStyle::Rest];
+
+async fn cluster(client: &Client, pool: &MoRef) -> MoRef {
+    let read = client.retrieve(std::slice::from_ref(pool), &["owner"]).await.unwrap();
+    read[0].get("owner").as_moref().unwrap().clone()
+}
+
+#[tokio::test]
+async fn a_module_holds_machines() {
+    let Some(sim) = Sim::start("a_module_holds_machines") else { return };
+    let inventory = sim.inventory().await;
+    let golden = golden(&sim, &inventory).await;
+    let client = inventory.client();
+    let cluster = cluster(client, &sim.pool()).await;
+    let module = client.create_cluster_module(&cluster).await.unwrap();
+    let all = client.cluster_modules().await.unwrap();
+    assert_eq!((all[0].id.as_str(), all[0].cluster.as_str()), (module.as_str(), cluster.id()));
+
+    let mut vms = Vec::new();
+    for name in ["a", "b"] {
+        vms.push(made(&sim, &inventory, &golden, name).await);
+    }
+    assert!(client.add_to_cluster_module(&module, &vms[..1]).await.unwrap());
+    assert!(!client.add_to_cluster_module(&module, &vms).await.unwrap(), "one was there before");
+    assert_eq!(client.cluster_module_members(&module).await.unwrap().len(), 2);
+    assert!(client.remove_from_cluster_module(&module, &vms).await.unwrap());
+    client.delete_cluster_module(&module).await.unwrap();
+    assert!(client.delete_cluster_module(&module).await.unwrap_err().is_not_found());
+    assert!(client.cluster_module_members(&module).await.unwrap_err().is_not_found());
+}
+
+#[tokio::test]
+async fn an_object_bears_tags() {
+    let Some(sim) = Sim::start("an_object_bears_tags") else { return };
+    for style in STYLES {
+        let client = styled(&sim, style).await;
+        let name = format!("{style:?}");
+        let category = client.create_tag_category(&name, "").await.unwrap();
+        assert!(client.tag_categories().await.unwrap().contains(&category));
+        assert_eq!(client.tag_category(&category).await.unwrap().name, name);
+        assert!(client.tags_of_category(&category).await.unwrap().is_empty());
+        let tag = client.create_tag(&category, &name, "").await.unwrap();
+        assert_eq!(client.tags_of_category(&category).await.unwrap(), [tag.clone()]);
+        assert_eq!(client.tag(&tag).await.unwrap().category_id, category);
+        for _ in 0..2 {
+            client.attach_tag(&tag, &sim.folder()).await.unwrap();
+        }
+        assert_eq!(client.attached_tags(&sim.folder()).await.unwrap(), [tag.clone()]);
+        client.detach_tag(&tag, &sim.folder()).await.unwrap();
+        assert!(client.attached_tags(&sim.folder()).await.unwrap().is_empty());
+    }
+}
+
+#[tokio::test]
+async fn a_machine_becomes_an_item_once() {
+    let Some(sim) = Sim::start("a_machine_becomes_an_item_once") else { return };
+    let inventory = sim.inventory().await;
+    let golden = golden(&sim, &inventory).await;
+    for style in STYLES {
+        let client = styled(&sim, style).await;
+        let name = format!("made-{style:?}");
+        let capture = Capture {
+            machine: golden.template.clone(),
+            library_id: sim.library().to_owned(),
+            name: name.clone(),
+            description: "of golden".into(),
+            token: name.clone(),
+        };
+        let item = client.capture_ovf(&capture, Duration::from_mins(1)).await.unwrap();
+        let again = client.capture_ovf(&capture, Duration::from_mins(1)).await.unwrap();
+        assert_eq!(item, again, "the token stands for one wish");
+        assert_eq!(client.library_items_named(sim.library(), &name).await.unwrap(), [item.clone()]);
+        let read = client.library_item(&item).await.unwrap();
+        assert_eq!((read.description.as_str(), read.kind.as_str()), ("of golden", "ovf"));
+        let other = Capture { token: String::new(), ..capture };
+        let refused = client.capture_ovf(&other, Duration::from_mins(1)).await.unwrap_err();
+        assert!(matches!(refused.kind(), vsphere::Kind::DuplicateName { .. }), "{refused:?}");
+        let missing = Capture { machine: MoRef::vm("vm-0"), name: "x".into(), ..other };
+        assert!(client.capture_ovf(&missing, Duration::from_mins(1)).await.is_err());
+    }
+}
+
+#[tokio::test]
+async fn a_console_is_reached_by_a_ticket() {
+    let Some(sim) = Sim::start("a_console_is_reached_by_a_ticket") else { return };
+    let inventory = sim.inventory().await;
+    let golden = golden(&sim, &inventory).await;
+    let client = inventory.client();
+    let vm = made(&sim, &inventory, &golden, "vm").await;
+    assert!(client.console_url(&vm).await.is_err(), "the machine is off");
+    let task = client.power_on(&vm).await.unwrap();
+    within("it runs", inventory.task(&task)).await.unwrap();
+    let url = client.console_url(&vm).await.unwrap();
+    assert!(url.expose().starts_with("wss://"), "{}", url.expose());
+    assert_eq!(format!("{url:?}"), "<redacted>");
+}
