@@ -96,13 +96,10 @@ pub fn needs() -> Needs {
 /// What is known of [`object`] when vCenter has this of it.
 pub fn facts(found: Found) -> Facts {
     let uuid = uuid::Uuid::parse_str("42370000-0000-4000-8000-000000000001").unwrap();
-    Facts {
-        identity: Identity { bios: uuid, instance: uuid },
-        mark: Mark::new("ns", "cp-0", "s1"),
-        found,
-        probe: None,
-        host: Some("esx-1".into()),
-    }
+    let identity = Identity { bios: uuid, instance: uuid };
+    let now = "2026-11-21T13:00:00Z".parse().unwrap();
+    let facts = Facts::new(identity, Mark::new("ns", "cp-0", "s1"), found, now);
+    Facts { host: Some("esx-1".into()), ..facts }
 }
 
 /// The machine of [`object`], running, with our mark.

@@ -25,6 +25,12 @@ impl Client {
         self.task_of(vm, "ReconfigVM_Task", Some(args)).await
     }
 
+    /// Starts to raise a machine's virtual hardware to that version; it must be off.
+    pub async fn upgrade_hardware(&self, vm: &MoRef, version: u32) -> Result<MoRef> {
+        let args = Object::new("UpgradeVMRequestType").with("version", format!("vmx-{version}"));
+        self.task_of(vm, "UpgradeVM_Task", Some(args)).await
+    }
+
     /// Has a machine that is off set up its guest at the next power-on.
     pub async fn customize_vm(&self, vm: &MoRef, spec: CustomizationSpec) -> Result<MoRef> {
         let args = Object::new("CustomizeVMRequestType").with("spec", spec);

@@ -11,6 +11,7 @@ pub mod needs;
 pub mod plan;
 mod readiness;
 pub mod status;
+pub mod step;
 #[cfg(test)]
 mod tests;
 

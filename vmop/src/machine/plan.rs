@@ -11,6 +11,7 @@ use vsphere::{MoRef, Vm};
 
 use super::clone::{Identity, Intent, Parts, intent, wants_power};
 use super::needs::{Needs, Unmet};
+use super::step::{Mode, Step};
 use crate::probe::Verdict;
 use crate::provider::{Problem, mark::Mark};
 
@@ -27,6 +28,17 @@ pub struct Facts {
     pub probe: Option<Verdict>,
     /// Name of the host it runs on.
     pub host: Option<String>,
+    /// The cluster module that the machine must be a member of before it runs.
+    pub module: Option<String>,
+    /// The clock.
+    pub now: jiff::Timestamp,
+}
+
+impl Facts {
+    /// What vCenter has of the machine, and nothing else.
+    pub fn new(identity: Identity, mark: Mark, found: Found, now: jiff::Timestamp) -> Self {
+        Self { identity, mark, found, probe: None, host: None, module: None, now }
+    }
 }
 
 /// What vCenter has of a machine.
@@ -70,9 +82,19 @@ pub struct Claim {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Plan {
     /// Make the machine.
-    Clone(Box<Intent>),
-    /// Bring the machine into that power state.
-    Power(MoRef, PowerState),
+    Make {
+        /// By this one call, which powers it on where nothing else has to be done before.
+        clone: Box<Intent>,
+        /// What the clone can't do by itself.
+        then: Vec<Step>,
+    },
+    /// Change the machine that is there.
+    Change {
+        /// The machine.
+        machine: Arc<Vm>,
+        /// In this order.
+        steps: Vec<Step>,
+    },
     /// Nothing.
     Settled,
 }
@@ -162,20 +184,49 @@ pub fn plan(vm: &VirtualMachine, facts: &Facts) -> Result<Plan, Blocked> {
         Found::Anothers(claim) => Err(Blocked::Claimed(claim.clone())),
         Found::Lost => Err(Blocked::Lost),
         Found::Moved(machine) => Err(Blocked::Moved(machine.moref.id().to_owned())),
-        Found::Ours(machine) => Ok(power(vm, machine)),
-        Found::Nothing(nothing) => made_of(vm, facts, nothing).map(Box::new).map(Plan::Clone),
+        Found::Ours(machine) => Ok(changed(vm, facts, machine)),
+        Found::Nothing(nothing) => made(vm, facts, nothing),
     }
 }
 
-fn power(vm: &VirtualMachine, machine: &Vm) -> Plan {
+/// Makes the machine. Where something has to be done before it may run, the clone stays off.
+fn made(vm: &VirtualMachine, facts: &Facts, nothing: &Nothing) -> Result<Plan, Blocked> {
+    let mut clone = made_of(vm, facts, nothing)?;
+    let mut then = before_power_on(facts);
+    if clone.spec.power_on && !then.is_empty() {
+        clone.spec.power_on = false;
+        then.push(Step::Power(PowerState::On, Mode::Hard));
+    }
+    Ok(Plan::Make { clone: Box::new(clone), then })
+}
+
+/// The steps from what the machine is to what its spec says.
+fn changed(vm: &VirtualMachine, facts: &Facts, machine: &Arc<Vm>) -> Plan {
+    let mut steps = power(vm, facts, machine);
+    steps.retain(|step| !step.is_so(machine));
+    if steps.is_empty() { Plan::Settled } else { Plan::Change { machine: Arc::clone(machine), steps } }
+}
+
+fn power(vm: &VirtualMachine, facts: &Facts, machine: &Vm) -> Vec<Step> {
     let wanted = wanted_power(vm);
+    let step = Step::Power(wanted, Mode::into_state(vm, wanted));
     match machine.power_state {
         // A machine that is off can't be suspended: off is as near as it gets.
-        Some(PowerState::Off) if wanted == PowerState::Suspended => Plan::Settled,
-        Some(is) if is != wanted => Plan::Power(machine.moref.clone(), wanted),
+        Some(PowerState::Off) if wanted == PowerState::Suspended => Vec::new(),
+        Some(PowerState::Off) if wanted == PowerState::On => {
+            let mut steps = before_power_on(facts);
+            steps.push(step);
+            steps
+        }
+        Some(is) if is != wanted => vec![step],
         // A machine that can't be reached can't be told anything either.
-        Some(_) | None => Plan::Settled,
+        Some(_) | None => Vec::new(),
     }
+}
+
+/// What has to be done to a machine that is off before it may run.
+fn before_power_on(facts: &Facts) -> Vec<Step> {
+    facts.module.iter().cloned().map(Step::Join).collect()
 }
 
 fn made_of(vm: &VirtualMachine, facts: &Facts, nothing: &Nothing) -> Result<Intent, Blocked> {

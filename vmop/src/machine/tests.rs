@@ -14,6 +14,7 @@ use vsphere::{EthernetCard, Vm};
 use super::needs::{Needs, Unmet};
 use super::plan::{self, Blocked, Claim, Found, Nothing, Plan};
 use super::status::{Outcome, status};
+use super::step::{Mode, Step};
 use super::{Error, clone, needs};
 use crate::fixture;
 use crate::probe::Verdict;
@@ -180,8 +181,12 @@ fn power_is_brought_to_what_the_spec_says() {
         vm.spec.power_state = wanted.map(str::to_owned);
         let mut machine = fixture::machine();
         machine.power_state = is;
-        let expected = plan.map_or(Plan::Settled, |state| Plan::Power(machine.moref.clone(), state));
-        assert_eq!(told(&vm, Found::Ours(Arc::new(machine)), None).0, Ok(expected), "{wanted:?} {is:?}");
+        let machine = Arc::new(machine);
+        let expected = plan.map_or(Plan::Settled, |state| Plan::Change {
+            machine: Arc::clone(&machine),
+            steps: vec![Step::Power(state, Mode::Hard)],
+        });
+        assert_eq!(told(&vm, Found::Ours(machine), None).0, Ok(expected), "{wanted:?} {is:?}");
     }
 }
 
@@ -315,11 +320,12 @@ proptest! {
         let mut vm = fixture::object();
         vm.spec.power_state = Some(if on { "poweredOn" } else { "poweredOff" }.into());
         let mut facts = fixture::facts(nothing(fixture::needs()));
-        let Ok(Plan::Clone(intent)) = plan::plan(&vm, &facts) else { panic!("no clone") };
-        let mut machine = fixture::vm("vm-8", &intent.name);
-        let config = intent.spec.config.unwrap();
+        let Ok(Plan::Make { clone, then }) = plan::plan(&vm, &facts) else { panic!("no clone") };
+        prop_assert!(then.is_empty());
+        let mut machine = fixture::vm("vm-8", &clone.name);
+        let config = clone.spec.config.unwrap();
         machine.extra_config.extend(config.extra_config);
-        machine.power_state = Some(if intent.spec.power_on { PowerState::On } else { PowerState::Off });
+        machine.power_state = Some(if clone.spec.power_on { PowerState::On } else { PowerState::Off });
         machine.guest.ip = ip.then(|| "10.1.2.3".to_owned());
         prop_assert!(facts.mark.is_on(&machine));
         facts.found = Found::Ours(Arc::new(machine));

@@ -20,20 +20,20 @@ pub use place::home;
 /// Everything that is to be known of `vm`.
 pub async fn facts(vm: &VirtualMachine, identity: Identity, ctx: &Context) -> Result<Facts, Error> {
     let (namespace, name) = (vm.namespace().unwrap_or_default(), vm.name_any());
+    let now = jiff::Timestamp::now();
     let site = match ctx.provider.site() {
         Ok(site) => site,
         Err(problem) => {
             let mark = Mark::new(&namespace, &name, "");
-            return Ok(Facts { identity, mark, found: Found::Unknown(problem), probe: None, host: None });
+            return Ok(Facts::new(identity, mark, Found::Unknown(problem), now));
         }
     };
     let mark = Mark::new(&namespace, &name, &site.settings.stack);
     let found = found::found(vm, identity, &mark, &site, ctx).await?;
-    let (probe, host) = match &found {
-        Found::Ours(machine) | Found::Moved(machine) => {
-            (readiness::probed(vm, machine, &ctx.prober), site.host_name(machine).await)
-        }
-        _ => (None, None),
-    };
-    Ok(Facts { identity, mark, found, probe, host })
+    let mut facts = Facts::new(identity, mark, found, now);
+    if let Found::Ours(machine) | Found::Moved(machine) = &facts.found {
+        facts.probe = readiness::probed(vm, machine, &ctx.prober);
+        facts.host = site.host_name(machine).await;
+    }
+    Ok(facts)
 }

@@ -1,0 +1,96 @@
+//! The steps of a plan, carried out one after another.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use vsphere::inventory::{PowerState, Presence};
+use vsphere::{ConfigSpec, Kind, MoRef, Vm};
+
+use crate::machine::Error;
+use crate::machine::step::{Mode, Step, restarted};
+use crate::provider::Site;
+
+/// How long a pass waits for the stream to tell what a step has come to.
+const SEEN: Duration = Duration::from_secs(2);
+
+/// The steps are carried out; the machine as it is then, for all that the stream has told.
+pub async fn taken(mut machine: Arc<Vm>, steps: &[Step], site: &Site) -> Result<Arc<Vm>, Error> {
+    for step in steps {
+        // The stream goes on while a step is carried out.
+        if let Presence::Present(now) = site.inventory.vm(&machine.moref) {
+            machine = now;
+        }
+        if step.is_so(&machine) {
+            continue;
+        }
+        carried_out(&machine.moref, step, site).await?;
+        machine = match step {
+            Step::Customize(_) | Step::Join(_) => machine,
+            step => seen(machine, site, |machine| step.is_so(machine)).await,
+        };
+    }
+    Ok(machine)
+}
+
+async fn carried_out(machine: &MoRef, step: &Step, site: &Site) -> Result<(), Error> {
+    tracing::info!(%machine, step = step.word(), "changing the machine");
+    match step {
+        Step::Reconfigure(spec) => {
+            ended(site.client.reconfigure_vm(machine, (**spec).clone()).await, site).await
+        }
+        Step::Upgrade(version) => ended(site.client.upgrade_hardware(machine, *version).await, site).await,
+        Step::Customize(spec) => ended(site.client.customize_vm(machine, (**spec).clone()).await, site).await,
+        Step::Join(_) => {
+            let kind = Kind::Unsupported { what: "membership in cluster modules".to_owned() };
+            Err(vsphere::Error::new("AddModuleMembers", kind).on(machine).into())
+        }
+        Step::Power(state, _) => powered(machine, *state, site).await,
+        Step::Restart(mode, at) => {
+            // Noted after the deed: a crash between the two restarts a booting guest once more, but loses no restart.
+            match mode {
+                Mode::Hard => ended(site.client.reset(machine).await, site).await?,
+                Mode::Soft | Mode::TrySoft => site.client.reboot_guest(machine).await?,
+            }
+            let note = ConfigSpec { extra_config: vec![restarted(*at)], ..ConfigSpec::default() };
+            ended(site.client.reconfigure_vm(machine, note).await, site).await
+        }
+    }
+}
+
+/// The machine is in that power state, or vCenter says why not.
+pub async fn powered(machine: &MoRef, state: PowerState, site: &Site) -> Result<(), Error> {
+    let started = match state {
+        PowerState::On => site.client.power_on(machine).await,
+        PowerState::Off => site.client.power_off(machine).await,
+        PowerState::Suspended => site.client.suspend(machine).await,
+    };
+    ended(started, site).await
+}
+
+/// The task has come through.
+async fn ended(started: vsphere::Result<MoRef>, site: &Site) -> Result<(), Error> {
+    let ended = match started {
+        Ok(task) => site.inventory.task(&task).await.map(drop),
+        Err(error) => Err(error),
+    };
+    match ended {
+        // The task is forgotten, so it is over.
+        Err(error) if error.is_not_found() && error.method() == "Task" => Ok(()),
+        other => Ok(other?),
+    }
+}
+
+/// The machine as it is once the stream has told that it is so, or after a while as it was.
+pub async fn seen(machine: Arc<Vm>, site: &Site, so: impl Fn(&Vm) -> bool) -> Arc<Vm> {
+    let mut changes = site.inventory.subscribe();
+    let told = async {
+        loop {
+            match site.inventory.vm(&machine.moref) {
+                Presence::Present(machine) if so(&machine) => return machine,
+                _ if changes.next().await.is_none() => return std::future::pending().await,
+                _ => {}
+            }
+        }
+    };
+    tokio::time::timeout(SEEN, told).await.unwrap_or_else(|_elapsed| Arc::clone(&machine))
+}

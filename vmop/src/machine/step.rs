@@ -1,0 +1,163 @@
+//! What is done to a machine that is there: one call per step, and whether a step is so already.
+
+use api::vmop::VirtualMachine;
+use jiff::Timestamp;
+use vsphere::inventory::PowerState;
+use vsphere::{ConfigSpec, CustomizationSpec, Vm};
+
+/// ExtraConfig: when a machine was last restarted on request, in nanoseconds since 1970, as vm-operator writes it.
+const LAST_RESTART: &str = "vmservice.lastRestartTime";
+
+/// One call to vCenter. Steps are carried out in their order in one pass; one that is so already is skipped.
+///
+/// A pass that ends between two of them does no harm: the next one plans the rest from what vCenter shows.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Step {
+    /// The settings become these.
+    Reconfigure(Box<ConfigSpec>),
+    /// The virtual hardware has at least this version.
+    Upgrade(u32),
+    /// The guest is customised at its next start.
+    Customize(Box<CustomizationSpec>),
+    /// The machine is a member of the cluster module with this UUID; membership precedes power-on.
+    Join(String),
+    /// The machine is in this power state.
+    Power(PowerState, Mode),
+    /// The machine is restarted, as was asked for at this time.
+    Restart(Mode, Timestamp),
+}
+
+/// How a machine is turned off, suspended or restarted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// By vCenter, whatever the guest does.
+    #[default]
+    Hard,
+    /// By the guest, however long that takes.
+    Soft,
+    /// By the guest, and by vCenter if the guest does not do it in time.
+    TrySoft,
+}
+
+impl Mode {
+    /// The mode that a field of the spec names.
+    pub fn of(field: Option<&str>) -> Self {
+        match field {
+            Some("soft") => Self::Soft,
+            Some("trySoft") => Self::TrySoft,
+            _ => Self::Hard,
+        }
+    }
+
+    /// How the spec wants the machine to get into `state`.
+    pub fn into_state(vm: &VirtualMachine, state: PowerState) -> Self {
+        match state {
+            PowerState::On => Self::Hard,
+            PowerState::Off => Self::of(vm.spec.power_off_mode.as_deref()),
+            PowerState::Suspended => Self::of(vm.spec.suspend_mode.as_deref()),
+        }
+    }
+}
+
+impl Step {
+    /// The step in a word, for logs: settings may hold secrets.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Reconfigure(_) => "reconfigure",
+            Self::Upgrade(_) => "upgrade",
+            Self::Customize(_) => "customize",
+            Self::Join(_) => "join",
+            Self::Power(PowerState::On, _) => "power on",
+            Self::Power(PowerState::Off, _) => "power off",
+            Self::Power(PowerState::Suspended, _) => "suspend",
+            Self::Restart(..) => "restart",
+        }
+    }
+
+    /// Whether `machine` is so already. What vCenter's stream does not show is never taken for granted.
+    pub fn is_so(&self, machine: &Vm) -> bool {
+        match self {
+            Self::Reconfigure(spec) => bears(machine, spec),
+            Self::Upgrade(version) => hardware_version(machine).is_some_and(|is| is >= *version),
+            Self::Customize(_) | Self::Join(_) => false,
+            Self::Power(state, _) => machine.power_state == Some(*state),
+            Self::Restart(_, asked) => last_restart(machine).is_some_and(|last| last >= *asked),
+        }
+    }
+}
+
+/// The number in a hardware version such as `vmx-19`.
+pub fn hardware_version(machine: &Vm) -> Option<u32> {
+    machine.hardware_version.strip_prefix("vmx-")?.parse().ok()
+}
+
+/// When the machine was last restarted on request.
+pub fn last_restart(machine: &Vm) -> Option<Timestamp> {
+    let nanoseconds = machine.extra_config.get(LAST_RESTART)?.parse().ok()?;
+    Timestamp::from_nanosecond(nanoseconds).ok()
+}
+
+/// The note that the machine was restarted at that time.
+pub fn restarted(at: Timestamp) -> (String, String) {
+    (LAST_RESTART.to_owned(), at.as_nanosecond().to_string())
+}
+
+/// Whether every setting of `spec` that the stream shows is the machine's; one that it does not show counts as missing.
+fn bears(machine: &Vm, spec: &ConfigSpec) -> bool {
+    let shown = ConfigSpec {
+        num_cpus: spec.num_cpus.filter(|cpus| *cpus != machine.num_cpus),
+        memory_mib: spec.memory_mib.filter(|mib| u64::try_from(*mib) != Ok(machine.memory_mib)),
+        cpu_allocation: spec.cpu_allocation.filter(|wanted| !allocated(machine.cpu_allocation, *wanted)),
+        memory_allocation: spec
+            .memory_allocation
+            .filter(|wanted| !allocated(machine.memory_allocation, *wanted)),
+        extra_config: spec
+            .extra_config
+            .iter()
+            .filter(|(key, value)| machine.extra_config.get(key).map_or("", String::as_str) != value)
+            .cloned()
+            .collect(),
+        ..spec.clone()
+    };
+    shown == ConfigSpec::default()
+}
+
+/// Whether a machine's guarantee and limit are the wanted ones; what is not given is nothing and unlimited.
+pub fn allocated(is: vsphere::Allocation, wanted: vsphere::Allocation) -> bool {
+    let whole = |allocation: vsphere::Allocation| {
+        (allocation.reservation.unwrap_or(0), allocation.limit.unwrap_or(-1))
+    };
+    whole(is) == whole(wanted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+
+    #[test]
+    fn settings_that_are_so_need_no_call() {
+        let machine = fixture::machine();
+        let size = ConfigSpec { num_cpus: Some(2), memory_mib: Some(4096), ..ConfigSpec::default() };
+        assert!(Step::Reconfigure(Box::new(size.clone())).is_so(&machine));
+        for other in [
+            ConfigSpec { num_cpus: Some(4), ..size.clone() },
+            ConfigSpec { extra_config: vec![("vmservice.x".into(), "1".into())], ..size.clone() },
+            ConfigSpec { firmware: Some("efi".into()), ..size },
+        ] {
+            assert!(!Step::Reconfigure(Box::new(other)).is_so(&machine));
+        }
+    }
+
+    #[test]
+    fn versions_and_restarts_are_told_from_what_is_noted() {
+        let mut machine = fixture::machine();
+        assert!(Step::Upgrade(19).is_so(&machine) && !Step::Upgrade(20).is_so(&machine));
+        let asked: Timestamp = "2026-11-21T13:00:00.5Z".parse().unwrap();
+        let step = Step::Restart(Mode::Hard, asked);
+        assert!(!step.is_so(&machine));
+        machine.extra_config.extend([restarted(asked)]);
+        assert_eq!(last_restart(&machine), Some(asked));
+        assert!(step.is_so(&machine));
+    }
+}
