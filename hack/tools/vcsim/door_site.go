@@ -10,6 +10,7 @@ import (
 
 	"github.com/vmware/govmomi/object"
 	"github.com/vmware/govmomi/simulator"
+	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/types"
 )
 
@@ -130,4 +131,69 @@ func (s *Sim) runningTasks(ctx *simulator.Context) []string {
 	}
 	slices.Sort(running)
 	return running
+}
+
+// doorMakeFolder makes a folder of VMs.
+func (s *Sim) doorMakeFolder(r *http.Request) (any, error) {
+	var order struct {
+		Parent string `json:"parent"`
+		Name   string `json:"name"`
+	}
+	if err := decodeStrict(r, &order); err != nil {
+		return nil, err
+	}
+	parent := ref{Type: "Folder", Value: order.Parent}
+	res := s.carry(fresh(s.svc), &call{name: "CreateFolder", this: parent}, &types.CreateFolder{This: parent, Name: order.Name})
+	body, ok := res.(*methods.CreateFolderBody)
+	if !ok || body.Res == nil {
+		return nil, refuse(http.StatusConflict, "folder %s was not made", order.Name)
+	}
+	return map[string]string{"moid": body.Res.Returnval.Value}, nil
+}
+
+// doorClear destroys a folder or a pool with all that is in it.
+func (s *Sim) doorClear(r *http.Request, kind string) (any, error) {
+	this := ref{Type: kind, Value: r.PathValue("moid")}
+	ctx := fresh(s.svc)
+	if ctx.Map.Get(this) == nil {
+		return nil, refuse(http.StatusNotFound, "%s %s does not exist", kind, this.Value)
+	}
+	if kind == "Folder" {
+		s.clearBelow(this)
+	}
+	return nil, s.behind(this, "Destroy_Task", &types.Destroy_Task{This: this})
+}
+
+// clearBelow destroys all VMs below a folder: templates last, for clones rest on their disks.
+func (s *Sim) clearBelow(folder ref) {
+	vms := s.vmsBelow(folder)
+	for range vms {
+		left := vms[:0:0]
+		for _, vm := range vms {
+			s.forceOff(vm)
+			if s.destroyVM(vm) != nil {
+				left = append(left, vm)
+			}
+		}
+		vms = left
+	}
+}
+
+func (s *Sim) vmsBelow(folder ref) (vms []ref) {
+	ctx := fresh(s.svc)
+	f, ok := ctx.Map.Get(folder).(*simulator.Folder)
+	if !ok {
+		return nil
+	}
+	var children []ref
+	ctx.WithLock(f, func() { children = slices.Clone(f.ChildEntity) })
+	for _, child := range children {
+		switch child.Type {
+		case "VirtualMachine":
+			vms = append(vms, child)
+		case "Folder":
+			vms = append(vms, s.vmsBelow(child)...)
+		}
+	}
+	return vms
 }

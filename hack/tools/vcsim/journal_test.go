@@ -89,4 +89,11 @@ func TestStrayFilesAndRenamesThroughTheDoor(t *testing.T) {
 	if len(s.vmNamed("b")) != 1 {
 		t.Error("no VM of the new name")
 	}
+	var made struct{ MoID string }
+	s.open("POST", "/v1/folders", map[string]any{"parent": s.found.Folder, "name": "run"}, &made)
+	s.open("POST", "/v1/vms/"+vm.Value+"/move", map[string]any{"folder": made.MoID}, nil)
+	s.open("POST", "/v1/vms/"+vm.Value+"/power", map[string]any{"action": "on"}, nil)
+	if status := s.open("DELETE", "/v1/folders/"+made.MoID, nil, nil); status != http.StatusNoContent || len(s.vmNamed("b")) != 0 {
+		t.Errorf("clearing: %d, %v", status, s.vmNamed("b"))
+	}
 }

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 pub use fault::{Fault, FaultKind};
-pub use inventory::{Inventory, InventoryNode, InventoryVm, Requests};
+pub use inventory::{Call, Inventory, InventoryNode, InventoryVm, Requests, Stray};
 
 /// What went wrong at the door.
 #[derive(Debug, thiserror::Error)]
@@ -213,6 +213,66 @@ impl Door {
     /// Ends every session but the door's.
     pub async fn expire_sessions(&self) -> Result<(), Error> {
         self.send(Method::POST, "/v1/sessions/expire", None).await
+    }
+
+    /// Closes every connection and refuses new ones for `down`; then also the sessions may be gone. Returns when
+    /// vCenter serves again.
+    pub async fn cut(&self, down: Duration, sessions: bool) -> Result<(), Error> {
+        let order = json!({"downMs": down.as_millis(), "sessions": sessions});
+        self.send(Method::POST, "/v1/front/cut", Some(order)).await
+    }
+
+    /// The calls that can change something, so far.
+    pub async fn journal(&self) -> Result<Vec<Call>, Error> {
+        self.journaled(Method::GET).await
+    }
+
+    /// The calls that can change something, which are forgotten by this.
+    pub async fn take_journal(&self) -> Result<Vec<Call>, Error> {
+        self.journaled(Method::DELETE).await
+    }
+
+    async fn journaled(&self, method: Method) -> Result<Vec<Call>, Error> {
+        #[derive(Deserialize)]
+        struct Journal {
+            calls: Vec<Call>,
+        }
+        Ok(self.call::<Journal>(method, "/v1/journal", None).await?.calls)
+    }
+
+    /// What belongs to nothing.
+    pub async fn stray(&self) -> Result<Stray, Error> {
+        self.call(Method::GET, "/v1/stray", None).await
+    }
+
+    /// Gives a VM another name behind our back.
+    pub async fn rename(&self, moid: &str, name: &str) -> Result<(), Error> {
+        self.send(Method::POST, &format!("/v1/vms/{moid}/rename"), Some(json!({ "name": name }))).await
+    }
+
+    /// Puts a VM into another folder behind our back.
+    pub async fn relocate(&self, moid: &str, folder: &str) -> Result<(), Error> {
+        self.send(Method::POST, &format!("/v1/vms/{moid}/move"), Some(json!({ "folder": folder }))).await
+    }
+
+    /// Makes a folder of VMs; answers its id.
+    pub async fn make_folder(&self, parent: &str, name: &str) -> Result<String, Error> {
+        #[derive(Deserialize)]
+        struct Made {
+            moid: String,
+        }
+        let order = json!({"parent": parent, "name": name});
+        Ok(self.call::<Made>(Method::POST, "/v1/folders", Some(order)).await?.moid)
+    }
+
+    /// Destroys a folder with all VMs and folders in it.
+    pub async fn clear_folder(&self, moid: &str) -> Result<(), Error> {
+        self.send(Method::DELETE, &format!("/v1/folders/{moid}"), None).await
+    }
+
+    /// Destroys a resource pool.
+    pub async fn clear_pool(&self, moid: &str) -> Result<(), Error> {
+        self.send(Method::DELETE, &format!("/v1/pools/{moid}"), None).await
     }
 
     async fn call<T: DeserializeOwned>(

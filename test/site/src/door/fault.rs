@@ -26,6 +26,10 @@ pub enum FaultKind {
     Hold,
     /// A clone that leaves a VM behind and fails.
     HalfClone,
+    /// The call waits until its fault is removed, and is then cut off; nothing is done.
+    ParkCall,
+    /// Everything is done; the answer waits until the fault is removed, and is then cut off.
+    ParkAnswer,
 }
 
 /// A fault to be planted.
@@ -80,6 +84,20 @@ impl Fault {
     #[must_use]
     pub fn on(mut self, object: &str) -> Self {
         self.object = Some(object.to_owned());
+        self
+    }
+
+    /// Such calls pass first, so many of them.
+    #[must_use]
+    pub fn after(mut self, skip: u32) -> Self {
+        self.skip = skip;
+        self
+    }
+
+    /// Lasting or late by so much.
+    #[must_use]
+    pub fn lasting(mut self, delay_ms: u64) -> Self {
+        self.delay_ms = Some(delay_ms);
         self
     }
 

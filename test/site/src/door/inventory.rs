@@ -22,6 +22,28 @@ impl Requests {
     }
 }
 
+/// A call that can change something, as a client made it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Call {
+    /// `vijson`, `soap` or `rest`.
+    pub wire: String,
+    /// The method: `CloneVM_Task`.
+    pub method: String,
+    /// The most telling name of its object: what it makes, else what it is called on.
+    pub object: String,
+}
+
+/// What belongs to nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Stray {
+    /// Folders of datastores that no VM has a file in.
+    pub files: Vec<String>,
+    /// Tasks that still run.
+    pub tasks: Vec<String>,
+}
+
 /// One VM of the inventory, with all that a test may want to compare.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
