@@ -32,8 +32,8 @@ pub struct Caches {
     pub networks: Cache<VirtualNetwork>,
     /// Folder and pool of each namespace, in its annotations.
     pub namespaces: Cache<PartialObjectMeta<Namespace>>,
-    /// Storage classes: which there are.
-    pub storage_classes: Cache<PartialObjectMeta<StorageClass>>,
+    /// Storage classes, with the storage policies that they stand for.
+    pub storage_classes: Cache<StorageClass>,
     /// Which storage classes a namespace was given.
     pub quotas: Cache<ResourceQuota>,
     /// Bindings by `namespace/class`.
@@ -90,7 +90,7 @@ impl Caches {
             images: watch::pruned(started, Api::all(client())),
             networks: watch::pruned(started, Api::all(client())),
             namespaces: watch::metadata(started, Api::all(client())),
-            storage_classes: watch::metadata(started, Api::all(client())),
+            storage_classes: watch::pruned(started, Api::all(client())),
             policies,
             machines,
             bindings,

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use api::vmop::VirtualMachine;
 use vsphere::inventory::{Guest, PowerState};
-use vsphere::{Allocation, Backing, EthernetCard, EthernetKind, MoRef, Vm};
+use vsphere::{Allocation, Backing, Controller, Devices, Disk, EthernetCard, EthernetKind, MoRef, Vm};
 
 use crate::machine::clone::Identity;
-use crate::machine::needs::{Bootstrap, Card, Needs, Size};
+use crate::machine::needs::{Bootstrap, Card, Needs, Size, Storage};
 use crate::machine::plan::{Facts, Found};
 use crate::provider::golden::Template;
 use crate::provider::{Place, mark::Mark};
@@ -29,6 +29,7 @@ pub fn vm(id: &str, name: &str) -> Vm {
         managed_by: None,
         extra_config: BTreeMap::new(),
         guestinfo: BTreeMap::new(),
+        disks: None,
         num_cpus: 2,
         memory_mib: 4096,
         cpu_allocation: Allocation::default(),
@@ -64,18 +65,40 @@ pub fn place() -> Place {
     Place { folder: MoRef::folder("group-v9"), pool: MoRef::pool("resgroup-9") }
 }
 
+/// What a template of one disk and one card is made of.
+pub fn devices() -> Devices {
+    let card =
+        EthernetCard { key: 4000, kind: EthernetKind::Vmxnet3, backing: None, mac: None, external_id: None };
+    let controller = Controller {
+        key: 1000,
+        kind: "ParaVirtualSCSIController".to_owned(),
+        bus: 0,
+        reserved_unit: Some(7),
+    };
+    let disk = Disk {
+        key: 2000,
+        controller: Some(1000),
+        unit: Some(0),
+        capacity: 20 << 30,
+        file: Some("[ds0] photon-x/photon-x.vmdk".to_owned()),
+        datastore: Some(MoRef::datastore("datastore-1")),
+        ..Disk::default()
+    };
+    Devices {
+        change_version: "1".to_owned(),
+        disks: vec![disk],
+        cards: vec![card],
+        controllers: vec![controller],
+    }
+}
+
 /// Everything met.
 pub fn needs() -> Needs {
     let template = Template {
         moref: MoRef::vm("vm-7"),
         snapshot: MoRef::new("VirtualMachineSnapshot", "snapshot-1"),
-        cards: vec![EthernetCard {
-            key: 4000,
-            kind: EthernetKind::Vmxnet3,
-            backing: None,
-            mac: None,
-            external_id: None,
-        }],
+        name: "photon-x".to_owned(),
+        devices: devices(),
     };
     let allocation =
         |reservation| Allocation { reservation: Some(reservation), limit: None, expandable: None };
@@ -83,7 +106,7 @@ pub fn needs() -> Needs {
     Needs {
         class: Ok(Size { cpus: 2, memory_mib: 4096, cpu: allocation(4588), memory: allocation(4096) }),
         image: Ok(Arc::new(template)),
-        storage: Ok(()),
+        storage: Ok(Storage { policy: None, datastore: Some(MoRef::datastore("datastore-1")) }),
         network: Ok(vec![Card {
             kind: EthernetKind::Vmxnet3,
             backing: Backing::Network { name: "VM Network".into(), network: None },
@@ -110,4 +133,12 @@ pub fn machine() -> Vm {
     machine.instance_uuid = Some(facts.identity.instance);
     machine.extra_config.extend(facts.mark.extra_config());
     machine
+}
+
+/// A volume that is a disk of the machine's own.
+pub fn volume(name: &str, size: &str, key: Option<i32>) -> api::vmop::VirtualMachineVolume {
+    serde_json::from_value(serde_json::json!({
+        "name": name, "vSphereVolume": { "capacity": { "ephemeral-storage": size }, "deviceKey": key },
+    }))
+    .unwrap()
 }

@@ -7,8 +7,9 @@ use vsphere::inventory::Presence;
 
 use crate::fixture;
 use crate::machine::clone::{Intent, Parts, intent};
+use crate::machine::needs::Storage;
 use crate::machine::plan::{Blocked, Facts, Found};
-use crate::machine::{Error, act, delete, gather};
+use crate::machine::{Error, act, delete, disks, gather};
 use crate::provider::config::{Settings, Trust};
 use crate::provider::golden::{self, Goldens, Progress, Recipe, Template};
 use crate::provider::{Place, Site};
@@ -25,6 +26,7 @@ fn settings(sim: &Sim) -> Settings {
         folder: None,
         resource_pool: None,
         storage_class_required: false,
+        direct: false,
         stack: "s1".into(),
         trust: Trust::Nobody,
         username: String::new(),
@@ -45,7 +47,14 @@ async fn recipe(sim: &Sim, site: &Site) -> Recipe {
     let ids = site.client.library_items(sim.library()).await.unwrap();
     let item = site.client.library_item(&ids[0]).await.unwrap();
     let datastore = site.datastore().await.unwrap();
-    Recipe { image: item.name, item: item.id, content: item.content_version, place: place(sim), datastore }
+    Recipe {
+        image: item.name,
+        item: item.id,
+        content: item.content_version,
+        place: place(sim),
+        datastore,
+        policy: None,
+    }
 }
 
 async fn template(site: &Arc<Site>, recipe: &Recipe) -> Arc<Template> {
@@ -66,6 +75,7 @@ async fn wanted(sim: &Sim, site: &Site, template: &Arc<Template>, facts: &Facts)
     let network = site.network("workload").await.unwrap();
     let needs = fixture::needs();
     let datastore = site.datastore().await.unwrap();
+    let storage = Storage { policy: None, datastore };
     let cards = needs.network.unwrap().into_iter();
     let cards: Vec<_> =
         cards.map(|card| crate::machine::needs::Card { backing: network.backing.clone(), ..card }).collect();
@@ -77,7 +87,8 @@ async fn wanted(sim: &Sim, site: &Site, template: &Arc<Template>, facts: &Facts)
         cards: &cards,
         bootstrap: &needs.bootstrap.unwrap(),
         place: &place(sim),
-        datastore: datastore.as_ref(),
+        storage: &storage,
+        disks: disks::layout(&fixture::object(), &template.devices, &storage, false).unwrap(),
     };
     intent(&fixture::object(), &parts)
 }
@@ -190,4 +201,84 @@ async fn names_are_looked_up_once() {
     let calls = sim.calls("RetrievePropertiesEx").await;
     assert!(calls <= 6, "{calls} reads");
     assert!(site.network("nowhere").await.unwrap_err().is_not_found());
+}
+
+#[tokio::test]
+async fn volumes_are_in_the_clone_and_come_later_and_only_ours_are_destroyed() {
+    let Some(sim) = Sim::start("volumes_are_in_the_clone_and_come_later_and_only_ours_are_destroyed") else {
+        return;
+    };
+    let site = site(&sim).await;
+    let template = template(&site, &recipe(&sim, &site).await).await;
+    let facts = fixture::facts(Found::Lost);
+    let mut object = fixture::object();
+    object.spec.volumes = vec![fixture::volume("data", "1Gi", None)];
+    let mut intent = wanted(&sim, &site, &template, &facts).await;
+    let storage = Storage::default();
+    let layout = disks::layout(&object, &template.devices, &storage, false).unwrap();
+    intent.spec.location.device_change.extend(layout.changes);
+    let config = intent.spec.config.as_mut().unwrap();
+    config.extra_config.retain(|(key, _)| key != disks::DISKS);
+    config.extra_config.push((disks::DISKS.to_owned(), layout.mark));
+    sim.forget_requests().await;
+    let machine = within("the clone", act::cloned(&intent, &facts, &site)).await.unwrap();
+    assert_eq!((sim.calls("CloneVM_Task").await, sim.calls("ReconfigVM_Task").await), (1, 0));
+    assert!(!disks::may_have_foreign(&machine) && !disks::lacks_volumes(&object, &machine), "{machine:?}");
+    let devices = site.devices(&machine).await.unwrap();
+    let told = disks::status(&object, &machine, &devices);
+    assert!(told[0].attached && !told[0].disk_uuid.is_empty(), "{told:?}");
+    assert_eq!(devices.disks[0].parents.len(), 1, "a linked clone");
+
+    object.spec.volumes.push(fixture::volume("logs", "2Gi", None));
+    object.spec.volumes[0] = fixture::volume("data", "3Gi", None);
+    assert!(disks::lacks_volumes(&object, &machine));
+    let change = disks::changes(&object, &machine, &devices, &storage).unwrap().unwrap();
+    let task = site.client.reconfigure_vm(&machine.moref, change).await.unwrap();
+    within("the change", site.inventory.task(&task)).await.unwrap();
+    let seen = async {
+        loop {
+            if let Presence::Present(now) = site.inventory.vm(&machine.moref)
+                && now.change_version != machine.change_version
+                && now.disks == Some(3)
+            {
+                return now;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    let machine = within("the stream tells", seen).await;
+    let devices = site.devices(&machine).await.unwrap();
+    assert_eq!(disks::changes(&object, &machine, &devices, &storage).unwrap(), None);
+    assert_eq!(devices.disks.iter().map(|disk| disk.capacity >> 30).skip(1).collect::<Vec<_>>(), [3, 2]);
+
+    // Somebody attaches a disk of his own: it outlives the machine.
+    let (controller, unit) = devices.free_place(&[]).unwrap();
+    let create = vsphere::DiskChange::Create {
+        key: -1,
+        controller,
+        unit,
+        capacity: 1 << 30,
+        provisioning: vsphere::Provisioning::Default,
+        datastore: None,
+        profiles: Vec::new(),
+    };
+    let device_change = vec![vsphere::DeviceChange::Disk(create)];
+    let spec = vsphere::ConfigSpec { device_change, ..vsphere::ConfigSpec::default() };
+    let task = site.client.reconfigure_vm(&machine.moref, spec).await.unwrap();
+    within("the change", site.inventory.task(&task)).await.unwrap();
+    let devices = site.client.devices(&machine.moref).await.unwrap();
+    let foreign = disks::foreign(&machine, &devices);
+    assert_eq!(foreign.len(), 1, "{foreign:?}");
+    let seen = async {
+        loop {
+            match site.inventory.vm(&machine.moref) {
+                Presence::Present(now) if now.disks == Some(4) => return now,
+                _ => tokio::task::yield_now().await,
+            }
+        }
+    };
+    let machine = within("the stream tells", seen).await;
+    sim.forget_requests().await;
+    within("its end", delete::end(&machine, &site)).await.unwrap();
+    assert_eq!(sim.calls("ReconfigVM_Task").await, 1);
 }

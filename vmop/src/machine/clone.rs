@@ -3,9 +3,10 @@
 use api::vmop::{POWERED_ON, VirtualMachine};
 use kube::ResourceExt;
 use uuid::Uuid;
-use vsphere::{CloneSpec, ConfigSpec, DeviceChange, DiskMoveType, EthernetCard, MoRef, RelocateSpec};
+use vsphere::{CloneSpec, ConfigSpec, DeviceChange, EthernetCard, MoRef, RelocateSpec};
 
-use super::needs::{Bootstrap, Card, GUESTINFO, Size};
+use super::disks::{DISKS, Layout};
+use super::needs::{Bootstrap, Card, GUESTINFO, Size, Storage};
 use crate::provider::golden::Template;
 use crate::provider::{Place, mark, mark::Mark};
 
@@ -47,17 +48,24 @@ pub struct Parts<'a> {
     pub bootstrap: &'a Bootstrap,
     /// Where it lies.
     pub place: &'a Place,
-    /// The datastore; `None` for the template's.
-    pub datastore: Option<&'a MoRef>,
+    /// What its disks lie on.
+    pub storage: &'a Storage,
+    /// How its disks come about.
+    pub disks: Layout,
 }
 
 /// The machine of `vm`, made of these parts.
 pub fn intent(vm: &VirtualMachine, parts: &Parts<'_>) -> Intent {
     let location = RelocateSpec {
-        datastore: parts.datastore.cloned(),
-        disk_move_type: Some(DiskMoveType::CreateNewChildDiskBacking),
+        datastore: parts.storage.datastore.clone(),
+        disk_move_type: Some(parts.disks.move_type),
         pool: Some(parts.place.pool.clone()),
-        device_change: cards(&parts.template.cards, parts.cards),
+        disks: parts.disks.locators.clone(),
+        device_change: cards(&parts.template.devices.cards, parts.cards)
+            .into_iter()
+            .chain(parts.disks.changes.clone())
+            .collect(),
+        profiles: policies(parts.storage),
         ..RelocateSpec::default()
     };
     let spec = CloneSpec {
@@ -81,6 +89,11 @@ pub fn wants_power(vm: &VirtualMachine) -> bool {
     vm.spec.power_state.as_deref().is_none_or(|state| state.is_empty() || state == POWERED_ON)
 }
 
+/// The policy of the machine's home and disks.
+fn policies(storage: &Storage) -> Vec<String> {
+    storage.policy.iter().map(|policy| policy.id.clone()).collect()
+}
+
 fn config(vm: &VirtualMachine, parts: &Parts<'_>) -> ConfigSpec {
     let name = format!("{}/{}", vm.namespace().unwrap_or_default(), vm.name_any());
     let fixed = [("disk.enableUUID", "TRUE")].map(|(key, value)| (key.to_owned(), value.to_owned()));
@@ -92,6 +105,7 @@ fn config(vm: &VirtualMachine, parts: &Parts<'_>) -> ConfigSpec {
     let extra_config = fixed
         .into_iter()
         .chain(parts.mark.extra_config())
+        .chain([(mark::BASE, &parts.template.name), (DISKS, &parts.disks.mark)].map(owned))
         .chain(told.iter().map(|(key, value)| (key.clone(), value.clone())))
         .chain(blank)
         .collect();
@@ -106,8 +120,13 @@ fn config(vm: &VirtualMachine, parts: &Parts<'_>) -> ConfigSpec {
         extra_config,
         v_app_config_removed: Some(true),
         managed_by: Some(mark::managed_by()),
+        profiles: policies(parts.storage),
         ..ConfigSpec::default()
     }
+}
+
+fn owned((key, value): (&str, &String)) -> (String, String) {
+    (key.to_owned(), value.clone())
 }
 
 /// What the class leaves out is nothing and unlimited, whatever the template has.

@@ -10,10 +10,10 @@ use kit::Next;
 use kube::ResourceExt;
 use kube::runtime::reflector::ObjectRef;
 use vsphere::inventory::{Location, PowerState, Presence};
-use vsphere::{MoRef, Vm};
+use vsphere::{ConfigSpec, DeviceChange, DiskChange, MoRef, Vm};
 
 use super::plan::{self, Blocked};
-use super::{Context, Error, act, gather};
+use super::{Context, Error, act, disks, gather};
 use crate::provider::{Site, mark::Mark};
 
 /// How long the stream may take to tell that a machine is off.
@@ -128,6 +128,10 @@ pub async fn end(machine: &Vm, site: &Site) -> Result<(), Error> {
             other => other?,
         }
     }
+    match spared(machine, site).await {
+        Err(error) if gone(&error) => return Ok(()),
+        other => other?,
+    }
     tracing::info!(machine = %machine.moref, "destroying");
     let done = async {
         let task = site.client.destroy(&machine.moref).await?;
@@ -143,6 +147,24 @@ pub async fn end(machine: &Vm, site: &Site) -> Result<(), Error> {
         }
         other => other.map(drop).map_err(Error::from),
     }
+}
+
+/// Disks that we did not make are detached: what destroys a machine destroys all that hangs on it.
+async fn spared(machine: &Vm, site: &Site) -> Result<(), Error> {
+    if !disks::may_have_foreign(machine) {
+        return Ok(());
+    }
+    let devices = site.devices(machine).await?;
+    let foreign = disks::foreign(machine, &devices);
+    if foreign.is_empty() {
+        return Ok(());
+    }
+    tracing::info!(machine = %machine.moref, disks = foreign.len(), "detaching disks that are not the machine's own");
+    let changes = foreign.into_iter().map(|disk| DeviceChange::Disk(DiskChange::Detach(disk)));
+    let spec = ConfigSpec { device_change: changes.collect(), ..ConfigSpec::default() };
+    let task = site.client.reconfigure_vm(&machine.moref, spec).await?;
+    site.inventory.task(&task).await?;
+    Ok(())
 }
 
 /// Resolves when the machine has left the inventory.

@@ -6,6 +6,7 @@
 pub mod act;
 pub mod clone;
 pub mod delete;
+pub mod disks;
 pub mod gather;
 pub mod needs;
 pub mod plan;

@@ -7,10 +7,11 @@ use api::vmop::{SUSPENDED, VirtualMachine};
 use kube::ResourceExt;
 use uuid::Uuid;
 use vsphere::inventory::PowerState;
-use vsphere::{MoRef, Vm};
+use vsphere::{Devices, Vm};
 
 use super::clone::{Identity, Intent, Parts, intent, wants_power};
-use super::needs::{Needs, Unmet};
+use super::disks;
+use super::needs::{Need, Needs, Storage, Unmet};
 use super::step::{Mode, Step};
 use crate::probe::Verdict;
 use crate::provider::{Problem, mark::Mark};
@@ -30,6 +31,8 @@ pub struct Facts {
     pub host: Option<String>,
     /// The cluster module that the machine must be a member of before it runs.
     pub module: Option<String>,
+    /// Its disks, where the spec says something about them.
+    pub hardware: Option<Hardware>,
     /// The clock.
     pub now: jiff::Timestamp,
 }
@@ -37,8 +40,17 @@ pub struct Facts {
 impl Facts {
     /// What vCenter has of the machine, and nothing else.
     pub fn new(identity: Identity, mark: Mark, found: Found, now: jiff::Timestamp) -> Self {
-        Self { identity, mark, found, probe: None, host: None, module: None, now }
+        Self { identity, mark, found, probe: None, host: None, module: None, hardware: None, now }
     }
+}
+
+/// What is known of the disks of a machine that is there.
+#[derive(Clone, Debug)]
+pub struct Hardware {
+    /// Its devices.
+    pub devices: Arc<Devices>,
+    /// What further disks of it lie on.
+    pub storage: Need<Storage>,
 }
 
 /// What vCenter has of a machine.
@@ -65,8 +77,8 @@ pub enum Found {
 pub struct Nothing {
     /// What has to be there first.
     pub needs: Needs,
-    /// The datastore; `None` for the template's.
-    pub datastore: Option<MoRef>,
+    /// Whether disks are copied where nobody asks for links.
+    pub direct: bool,
 }
 
 /// Somebody else's machine that is in the way.
@@ -184,7 +196,7 @@ pub fn plan(vm: &VirtualMachine, facts: &Facts) -> Result<Plan, Blocked> {
         Found::Anothers(claim) => Err(Blocked::Claimed(claim.clone())),
         Found::Lost => Err(Blocked::Lost),
         Found::Moved(machine) => Err(Blocked::Moved(machine.moref.id().to_owned())),
-        Found::Ours(machine) => Ok(changed(vm, facts, machine)),
+        Found::Ours(machine) => changed(vm, facts, machine),
         Found::Nothing(nothing) => made(vm, facts, nothing),
     }
 }
@@ -201,10 +213,24 @@ fn made(vm: &VirtualMachine, facts: &Facts, nothing: &Nothing) -> Result<Plan, B
 }
 
 /// The steps from what the machine is to what its spec says.
-fn changed(vm: &VirtualMachine, facts: &Facts, machine: &Arc<Vm>) -> Plan {
-    let mut steps = power(vm, facts, machine);
+fn changed(vm: &VirtualMachine, facts: &Facts, machine: &Arc<Vm>) -> Result<Plan, Blocked> {
+    let mut steps = disks(vm, facts, machine)?;
+    steps.extend(power(vm, facts, machine));
     steps.retain(|step| !step.is_so(machine));
-    if steps.is_empty() { Plan::Settled } else { Plan::Change { machine: Arc::clone(machine), steps } }
+    let machine = Arc::clone(machine);
+    Ok(if steps.is_empty() { Plan::Settled } else { Plan::Change { machine, steps } })
+}
+
+/// Disks that the spec asks for and the machine lacks.
+fn disks(vm: &VirtualMachine, facts: &Facts, machine: &Vm) -> Result<Vec<Step>, Blocked> {
+    let Some(hardware) = &facts.hardware else { return Ok(Vec::new()) };
+    let storage = match &hardware.storage {
+        Ok(storage) => storage,
+        Err(unmet) if disks::lacks_volumes(vm, machine) => return Err(Blocked::Unmet(unmet.clone())),
+        Err(_) => &Storage::default(),
+    };
+    let change = disks::changes(vm, machine, &hardware.devices, storage).map_err(Blocked::Spec)?;
+    Ok(change.map(|spec| Step::Reconfigure(Box::new(spec))).into_iter().collect())
 }
 
 fn power(vm: &VirtualMachine, facts: &Facts, machine: &Vm) -> Vec<Step> {
@@ -236,16 +262,17 @@ fn made_of(vm: &VirtualMachine, facts: &Facts, nothing: &Nothing) -> Result<Inte
         return Err(Blocked::Unmet(unmet.clone()));
     }
     let unmet = |unmet: &Unmet| Blocked::Unmet(unmet.clone());
-    storage.as_ref().map_err(unmet)?;
+    let (storage, template) = (storage.as_ref().map_err(unmet)?, image.as_ref().map_err(unmet)?);
     let parts = Parts {
         identity: facts.identity,
         mark: &facts.mark,
         size: class.as_ref().map_err(unmet)?,
-        template: image.as_ref().map_err(unmet)?,
+        template,
         cards: network.as_ref().map_err(unmet)?,
         bootstrap: bootstrap.as_ref().map_err(unmet)?,
         place: place.as_ref().map_err(unmet)?,
-        datastore: nothing.datastore.as_ref(),
+        storage,
+        disks: disks::layout(vm, &template.devices, storage, nothing.direct).map_err(Blocked::Spec)?,
     };
     Ok(intent(vm, &parts))
 }

@@ -9,6 +9,7 @@ use vsphere::Vm;
 use vsphere::inventory::PowerState;
 
 use super::Error;
+use super::disks;
 use super::needs::{Needs, Unmet};
 use super::plan::{Blocked, Facts, Found, wanted_power};
 use crate::probe::Verdict;
@@ -56,6 +57,9 @@ pub fn status(vm: &VirtualMachine, facts: Option<&Facts>, outcome: &Outcome<'_>)
         Some(machine) => present(vm, machine, facts.and_then(|facts| facts.host.clone())),
         None => absent(&old, facts),
     };
+    if let (Some(machine), Some(hardware)) = (machine, facts.and_then(|facts| facts.hardware.as_ref())) {
+        status.volumes = disks::status(vm, machine, &hardware.devices);
+    }
     status.observed_generation = vm.metadata.generation;
     status.conditions = conditions(vm, &old, machine, facts, outcome, probe);
     status

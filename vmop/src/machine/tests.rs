@@ -21,7 +21,7 @@ use crate::probe::Verdict;
 use crate::provider::Problem;
 
 fn nothing(needs: Needs) -> Found {
-    Found::Nothing(Box::new(Nothing { needs, datastore: Some(vsphere::MoRef::datastore("datastore-1")) }))
+    Found::Nothing(Box::new(Nothing { needs, direct: false }))
 }
 
 /// What is planned and said of `vm` when vCenter has this of it: one line per condition.

@@ -38,6 +38,8 @@ pub struct Settings {
     pub folder: Option<String>,
     /// MoID of the pool for golden templates (`ResourcePool`); else the namespace's.
     pub resource_pool: Option<String>,
+    /// Whether disks are copied from the template rather than linked to it (`FastDeployMode`: `linked`, `direct`).
+    pub direct: bool,
     /// Whether a VM without a storage class is refused (`StorageClassRequired`).
     pub storage_class_required: bool,
     /// Marks what this stack made (`StackID`), so that two stacks can share a folder.
@@ -123,6 +125,7 @@ impl<'a> Map<'a> {
             library: self.optional("ContentSource"),
             folder: self.optional("Folder"),
             resource_pool: self.optional("ResourcePool"),
+            direct: self.direct()?,
             storage_class_required: self.flag("StorageClassRequired")?,
             stack: self.optional("StackID").unwrap_or_default(),
             trust: self.trust()?,
@@ -141,6 +144,16 @@ impl<'a> Map<'a> {
             .map(|value| value.trim())
             .filter(|value| !value.is_empty())
             .ok_or_else(|| ConfigProblem::NoKey(self.namespace.to_owned(), key))
+    }
+
+    fn direct(&self) -> Result<bool, ConfigProblem> {
+        const KEY: &str = "FastDeployMode";
+        match self.optional(KEY) {
+            None => Ok(false),
+            Some(mode) if mode == "linked" => Ok(false),
+            Some(mode) if mode == "direct" => Ok(true),
+            Some(mode) => Err(ConfigProblem::BadKey(self.namespace.into(), KEY, mode, "linked or direct")),
+        }
     }
 
     fn port(&self) -> Result<u16, ConfigProblem> {

@@ -13,7 +13,7 @@ use kit::retry::Failures;
 use parking_lot::Mutex;
 use vsphere::automation::Deploy;
 use vsphere::inventory::Presence;
-use vsphere::{ConfigSpec, EthernetCard, Kind, MoRef, Vm};
+use vsphere::{ConfigSpec, Devices, Kind, MoRef, Vm};
 
 use super::{Place, Problem, Site, mark};
 
@@ -42,6 +42,8 @@ pub struct Recipe {
     pub place: Place,
     /// The datastore; `None` leaves the choice to vCenter.
     pub datastore: Option<MoRef>,
+    /// The storage policy of its disks, by id.
+    pub policy: Option<String>,
 }
 
 /// A template that is ready to be cloned.
@@ -49,10 +51,12 @@ pub struct Recipe {
 pub struct Template {
     /// The template.
     pub moref: MoRef,
+    /// Its name.
+    pub name: String,
     /// The snapshot that linked clones start from.
     pub snapshot: MoRef,
-    /// Its network cards.
-    pub cards: Vec<EthernetCard>,
+    /// Its disks, controllers and network cards.
+    pub devices: Devices,
 }
 
 /// How far a template is.
@@ -148,7 +152,7 @@ async fn make(site: &Site, recipe: &Recipe) -> Result<Template, Problem> {
             )));
         }
     }
-    finish(site, &vm.moref).await.map_err(fail)
+    finish(site, &vm.moref, name).await.map_err(fail)
 }
 
 /// Deploys the image under that name; where somebody else is at it already, takes his.
@@ -164,7 +168,7 @@ async fn deploy(site: &Site, recipe: &Recipe, name: &str) -> Result<Arc<Vm>, vsp
         folder: recipe.place.folder.clone(),
         host: None,
         datastore: recipe.datastore.clone(),
-        profile: None,
+        profile: recipe.policy.clone(),
         provisioning: None,
         networks: Vec::new(),
     };
@@ -188,9 +192,9 @@ async fn put_mark(site: &Site, recipe: &Recipe, vm: &Vm) -> Result<(), vsphere::
 }
 
 /// Takes the snapshot and makes the machine a template, whichever is missing.
-async fn finish(site: &Site, moref: &MoRef) -> Result<Template, vsphere::Error> {
+async fn finish(site: &Site, moref: &MoRef, name: String) -> Result<Template, vsphere::Error> {
     const SNAPSHOT_PATH: &str = "snapshot.currentSnapshot";
-    let paths = [SNAPSHOT_PATH, "config.hardware.device", "config.template"];
+    let paths = [SNAPSHOT_PATH, "config.hardware.device", "config.template", "config.changeVersion"];
     let read = site.client.retrieve(std::slice::from_ref(moref), &paths).await?;
     let Some(vm) = read.first() else {
         return Err(
@@ -204,8 +208,9 @@ async fn finish(site: &Site, moref: &MoRef) -> Result<Template, vsphere::Error> 
     if vm.get("config.template").as_bool() != Some(true) {
         site.client.mark_as_template(moref).await?;
     }
-    let cards = vm.get("config.hardware.device").items().iter().filter_map(EthernetCard::read).collect();
-    Ok(Template { moref: moref.clone(), snapshot, cards })
+    let version = vm.get("config.changeVersion").as_str().unwrap_or_default();
+    let devices = Devices::read(version, vm.get("config.hardware.device"));
+    Ok(Template { moref: moref.clone(), name, snapshot, devices })
 }
 
 async fn snapshot(site: &Site, moref: &MoRef) -> Result<MoRef, vsphere::Error> {
@@ -221,7 +226,9 @@ async fn snapshot(site: &Site, moref: &MoRef) -> Result<MoRef, vsphere::Error> {
 /// The template's name: the image's, and a suffix that stands for all it is made of.
 pub fn name(recipe: &Recipe, stack: &str) -> String {
     let datastore = recipe.datastore.as_ref().map_or("", MoRef::id);
-    let suffix = api::names::hash([recipe.item.as_str(), &recipe.content, datastore, stack]);
+    let policy = recipe.policy.as_deref();
+    let made_of = [recipe.item.as_str(), &recipe.content, datastore, stack];
+    let suffix = api::names::hash(made_of.into_iter().chain(policy));
     let room = LONGEST_NAME - suffix.len() - 1;
     let mut image = recipe.image.as_str();
     while image.len() > room {
@@ -236,7 +243,14 @@ mod tests {
 
     fn recipe(image: &str, content: &str) -> Recipe {
         let place = Place { folder: MoRef::folder("group-v9"), pool: MoRef::pool("resgroup-9") };
-        Recipe { image: image.into(), item: "item".into(), content: content.into(), place, datastore: None }
+        Recipe {
+            image: image.into(),
+            item: "item".into(),
+            content: content.into(),
+            place,
+            datastore: None,
+            policy: None,
+        }
     }
 
     #[test]

@@ -15,6 +15,8 @@ const KIND: &str = "VirtualMachine";
 const OWNER: &str = "vmservice.namespacedName";
 /// ExtraConfig: the stack that made a machine; travels in the provider configuration.
 const STACK: &str = "vmservice.stackID";
+/// ExtraConfig of a machine: the name of the golden template that its disks may rest on.
+pub const BASE: &str = "layercake.base";
 /// ExtraConfig of a golden template: the library item and the content version it was made of.
 const GOLDEN: &str = "layercake.template";
 

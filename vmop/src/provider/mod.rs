@@ -7,8 +7,10 @@
 pub mod config;
 mod connection;
 pub mod golden;
+mod hardware;
 pub mod mark;
 mod site;
+pub mod storage;
 
 use std::sync::Arc;
 

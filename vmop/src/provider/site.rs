@@ -44,6 +44,8 @@ pub struct Site {
     clusters: tokio::sync::Mutex<HashMap<MoRef, MoRef>>,
     hosts: tokio::sync::Mutex<HashMap<MoRef, Vec<Host>>>,
     library_trouble: Mutex<Option<String>>,
+    pub(super) storage: super::storage::Known,
+    pub(super) hardware: super::hardware::Remembered,
 }
 
 #[derive(Clone, Debug)]
@@ -69,6 +71,8 @@ impl Site {
             clusters: tokio::sync::Mutex::default(),
             hosts: tokio::sync::Mutex::default(),
             library_trouble: Mutex::default(),
+            storage: super::storage::Known::default(),
+            hardware: super::hardware::Remembered::default(),
         })
     }
 

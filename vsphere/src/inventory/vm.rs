@@ -37,6 +37,8 @@ pub struct Vm {
     pub extra_config: BTreeMap<String, String>,
     /// What is known of the bootstrap keys (`guestinfo.metadata`, `guestinfo.userdata`, `guestinfo.vendordata`), by key.
     pub guestinfo: BTreeMap<String, GuestInfo>,
+    /// How many disks it has, where vCenter has said so.
+    pub disks: Option<u32>,
     /// Virtual CPUs.
     pub num_cpus: u32,
     /// Memory.
@@ -129,6 +131,7 @@ pub(super) const PATHS: &[&str] = &[
     "config.instanceUuid",
     "config.managedBy",
     "config.extraConfig",
+    "summary.config.numVirtualDisks",
     "config.hardware.numCPU",
     "config.hardware.memoryMB",
     "config.cpuAllocation",
@@ -163,6 +166,7 @@ impl Vm {
             managed_by: None,
             extra_config: BTreeMap::new(),
             guestinfo: BTreeMap::new(),
+            disks: None,
             num_cpus: 0,
             memory_mib: 0,
             cpu_allocation: Allocation::default(),
@@ -189,6 +193,9 @@ impl Vm {
             "config.instanceUuid" => self.instance_uuid = uuid(),
             "config.managedBy" => self.managed_by = managed_by(value),
             "config.extraConfig" => self.set_extra_config(value, keep),
+            "summary.config.numVirtualDisks" => {
+                self.disks = value.as_i64().and_then(|disks| disks.try_into().ok());
+            }
             "config.hardware.numCPU" => self.num_cpus = number(value),
             "config.hardware.memoryMB" => self.memory_mib = number(value),
             "config.cpuAllocation" => self.cpu_allocation = allocation(value),

@@ -33,7 +33,7 @@ pub async fn made(
     if let Err(Error::Vcenter(error)) = &made
         && error.is_not_found()
     {
-        forget(intent, vm, site, ctx);
+        forget(intent, vm, site, ctx).await;
     }
     made
 }
@@ -105,8 +105,9 @@ async fn named(intent: &Intent, site: &Site) -> Arc<Vm> {
 }
 
 /// Something that the clone names is gone from vCenter: look it up anew, all of it.
-fn forget(intent: &Intent, vm: &VirtualMachine, site: &Site, ctx: &Context) {
+async fn forget(intent: &Intent, vm: &VirtualMachine, site: &Site, ctx: &Context) {
     site.goldens.forget(&intent.template);
+    site.forget_storage().await;
     let namespace = vm.namespace().unwrap_or_default();
     if let Some(policy) = &vm.spec.resource_policy_name {
         site.set_policy(&key(Some(&namespace), policy), None);

@@ -117,7 +117,7 @@ async fn nothing(
     ctx: &Context,
 ) -> Result<Found, Error> {
     let bootstrap = bootstrap(vm, ctx).await?;
-    let (needs, datastore) = match needs(vm, home, place, bootstrap, site, ctx).await {
+    let needs = match needs(vm, home, place, bootstrap, site, ctx).await {
         Ok(needs) => needs,
         Err(error) => return Ok(Found::Unknown(site.problem(&error))),
     };
@@ -127,7 +127,7 @@ async fn nothing(
     {
         return Ok(found);
     }
-    Ok(Found::Nothing(Box::new(Nothing { needs, datastore })))
+    Ok(Found::Nothing(Box::new(Nothing { needs, direct: site.settings.direct })))
 }
 
 /// Whether a program made the object: then its UUIDs were drawn, and nobody else can have them.

@@ -35,5 +35,13 @@ pub async fn facts(vm: &VirtualMachine, identity: Identity, ctx: &Context) -> Re
         facts.probe = readiness::probed(vm, machine, &ctx.prober);
         facts.host = site.host_name(machine).await;
     }
+    if let Found::Ours(machine) = &facts.found
+        && vm.spec.volumes.iter().any(|volume| volume.v_sphere_volume.is_some())
+    {
+        match needs::hardware(vm, machine, &site, ctx).await {
+            Ok(hardware) => facts.hardware = Some(hardware),
+            Err(error) => facts.found = Found::Unknown(site.problem(&error)),
+        }
+    }
     Ok(facts)
 }

@@ -6,15 +6,17 @@ use api::conditions::vmop as reason;
 use api::vmop::VirtualMachine;
 use kit::index::key;
 use kube::ResourceExt;
-use vsphere::MoRef;
+use vsphere::{MoRef, Vm};
 
 use super::cards::cards;
 use crate::machine::Context;
-use crate::machine::needs::{self, Bootstrap, Need, Needs, Unmet};
+use crate::machine::needs::{self, Bootstrap, Need, Needs, Storage, Unmet};
+use crate::machine::plan::Hardware;
 use crate::provider::golden::{Goldens, Progress, Recipe, Template};
+use crate::provider::storage::Choice;
 use crate::provider::{Place, Site};
 
-/// Everything a machine needs, each by itself, and the datastore.
+/// Everything a machine needs, each by itself.
 pub(super) async fn needs(
     vm: &VirtualMachine,
     home: &Place,
@@ -22,7 +24,7 @@ pub(super) async fn needs(
     bootstrap: Need<Bootstrap>,
     site: &Arc<Site>,
     ctx: &Context,
-) -> Result<(Needs, Option<MoRef>), vsphere::Error> {
+) -> Result<Needs, vsphere::Error> {
     let namespace = vm.namespace().unwrap_or_default();
     let caches = &ctx.caches;
     let bound = !caches.bindings_of.refs(&key(Some(&namespace), &vm.spec.class_name)).is_empty();
@@ -32,30 +34,43 @@ pub(super) async fn needs(
         Ok(class) => needs::size(class, 0),
         Err(unmet) => Err(unmet),
     };
-    let (storage, datastore) = match site.datastore().await {
-        Ok(datastore) => (storage(vm, site, ctx), datastore),
-        Err(error) if error.is_not_found() => {
-            let name = format!("datastore {}", site.settings.datastore.as_deref().unwrap_or_default());
-            (Err(unknown(reason::STORAGE_NOT_READY, &error, &name, site)), None)
-        }
-        Err(error) => return Err(error),
-    };
-    let image = template(vm, home, datastore.clone(), site, ctx);
+    let storage = storage(vm, place.as_ref().unwrap_or(home), site, ctx).await?;
+    let image = template(vm, home, storage.as_ref().ok(), site, ctx);
     let network = cards(vm, site, ctx).await?;
-    Ok((Needs { class, image, storage, network, bootstrap, place }, datastore))
+    Ok(Needs { class, image, storage, network, bootstrap, place })
 }
 
-fn storage(vm: &VirtualMachine, site: &Site, ctx: &Context) -> Need<()> {
-    let name = vm.spec.storage_class.as_deref().unwrap_or_default();
-    let exists = ctx.caches.storage_classes.get(None, name).is_some();
-    let quotas = ctx.caches.quota_keys(&vm.namespace().unwrap_or_default());
-    needs::storage(vm, site.settings.storage_class_required, exists, &quotas)
+/// The storage class's policy, and a datastore that satisfies it.
+async fn storage(
+    vm: &VirtualMachine,
+    place: &Place,
+    site: &Site,
+    ctx: &Context,
+) -> Result<Need<Storage>, vsphere::Error> {
+    let namespace = vm.namespace().unwrap_or_default();
+    let class = ctx.caches.storage_classes.get(None, vm.spec.storage_class.as_deref().unwrap_or_default());
+    let quotas = ctx.caches.quota_keys(&namespace);
+    let required = site.settings.storage_class_required;
+    let policy = match needs::storage(vm, required, class.as_deref(), &quotas) {
+        Ok(None) => None,
+        Ok(Some(name)) => match site.storage_policy(name).await? {
+            Some(policy) => Some(policy),
+            None => return Ok(Err(needs::no_policy(vm, name, &site.settings.address()))),
+        },
+        Err(unmet) => return Ok(Err(unmet)),
+    };
+    let machine = key(Some(&namespace), &vm.name_any());
+    Ok(match site.datastore_for(&machine, &place.pool, policy.as_ref()).await? {
+        Choice::Anywhere => Ok(Storage { policy, datastore: None }),
+        Choice::On(datastore) => Ok(Storage { policy, datastore: Some(datastore) }),
+        Choice::Nowhere(message) => Err(Unmet::in_vcenter(reason::DATASTORE_NOT_FOUND, message)),
+    })
 }
 
 fn template(
     vm: &VirtualMachine,
     home: &Place,
-    datastore: Option<MoRef>,
+    storage: Option<&Storage>,
     site: &Arc<Site>,
     ctx: &Context,
 ) -> Need<Arc<Template>> {
@@ -68,7 +83,15 @@ fn template(
         pool: settings.resource_pool.as_deref().map_or_else(|| home.pool.clone(), MoRef::pool),
     };
     let (name, item) = (image.name_any(), image.spec.image_id.clone());
-    let recipe = Recipe { image: name.clone(), item, content, place, datastore };
+    let Some(storage) = storage else {
+        // Where a template has to be is not known yet.
+        let message = format!("VirtualMachineImage {name} waits for its datastore to be known");
+        return Err(Unmet::underway(reason::VIRTUAL_MACHINE_IMAGE_NOT_READY, message));
+    };
+    // What encrypts is encrypted when it is copied: the template serves all.
+    let policy = storage.policy.as_ref().filter(|policy| !policy.encrypts).map(|policy| policy.id.clone());
+    let recipe =
+        Recipe { image: name.clone(), item, content, place, datastore: storage.datastore.clone(), policy };
     match Goldens::ask(site, &recipe) {
         Progress::Ready(template) => Ok(template),
         Progress::Failing(problem) => Err(Unmet::wrong(
@@ -82,13 +105,18 @@ fn template(
     }
 }
 
-/// What a name stands for is not in vCenter, or what holds it is not.
-fn unknown(reason: &'static str, error: &vsphere::Error, what: &str, site: &Site) -> Unmet {
-    if !matches!(error.kind(), vsphere::Kind::NotFound { missing: None }) {
-        return Unmet::in_vcenter(reason, site.problem(error).to_string());
-    }
-    let address = site.settings.address();
-    let message =
-        format!("vCenter {address} has no {what} in its datacenter. Create it there, or name another");
-    Unmet::in_vcenter(reason, message)
+/// The machine's disks, and what further ones would lie on.
+pub(super) async fn hardware(
+    vm: &VirtualMachine,
+    machine: &Vm,
+    site: &Site,
+    ctx: &Context,
+) -> Result<Hardware, vsphere::Error> {
+    let devices = site.devices(machine).await?;
+    let home = super::home(&vm.namespace().unwrap_or_default(), site, &ctx.caches);
+    let storage = match home {
+        Ok(home) => storage(vm, &home, site, ctx).await?,
+        Err(unmet) => Err(unmet),
+    };
+    Ok(Hardware { devices, storage })
 }

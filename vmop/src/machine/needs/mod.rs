@@ -19,7 +19,7 @@ pub use class::{Size, allocations, class, counts_cores, in_cores, size};
 pub use image::image;
 pub use network::{Card, card_kind, network_name};
 pub use place::{PLACEMENT_NOT_READY, home};
-pub use storage::storage;
+pub use storage::{Storage, no_policy, storage};
 
 /// Something that is missing, and what to do about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,8 +61,8 @@ pub struct Needs {
     pub class: Need<Size>,
     /// The template to clone.
     pub image: Need<Arc<Template>>,
-    /// The storage class may be used.
-    pub storage: Need<()>,
+    /// What the disks lie on.
+    pub storage: Need<Storage>,
     /// What each network card is plugged into.
     pub network: Need<Vec<Card>>,
     /// What the guest is told.
