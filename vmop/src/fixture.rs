@@ -104,7 +104,13 @@ pub fn needs() -> Needs {
         |reservation| Allocation { reservation: Some(reservation), limit: None, expandable: None };
     let told = [("guestinfo.metadata", "bWV0YQ=="), ("guestinfo.metadata.encoding", "base64")];
     Needs {
-        class: Ok(Size { cpus: 2, memory_mib: 4096, cpu: allocation(4588), memory: allocation(4096) }),
+        class: Ok(Size {
+            cpus: 2,
+            memory_mib: 4096,
+            cpu: allocation(4588),
+            memory: allocation(4096),
+            config: None,
+        }),
         image: Ok(Arc::new(template)),
         storage: Ok(Storage { policy: None, datastore: Some(MoRef::datastore("datastore-1")) }),
         network: Ok(vec![Card {

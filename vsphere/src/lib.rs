@@ -43,9 +43,10 @@ pub use network::{Datastore, Network};
 pub use pbm::StoragePolicy;
 pub use properties::ObjectContent;
 pub use spec::{
-    Allocation, Backing, CloneSpec, ConfigSpec, Controller, CustomizationAdapter, CustomizationIdentity,
-    CustomizationSpec, DeviceChange, Disk, DiskChange, DiskLocator, DiskMoveType, EthernetCard, EthernetKind,
-    FixedIpv4, ManagedBy, OVF_TRANSPORT_GUEST_INFO, Provisioning, RelocateSpec, VAppConfigSpec, VAppProperty,
+    Allocation, Backing, BaseConfig, CloneSpec, ConfigSpec, Controller, CustomizationAdapter,
+    CustomizationIdentity, CustomizationSpec, DeviceChange, Disk, DiskChange, DiskLocator, DiskMoveType,
+    EthernetCard, EthernetKind, FixedIpv4, ManagedBy, OVF_TRANSPORT_GUEST_INFO, Provisioning, RelocateSpec,
+    VAppConfigSpec, VAppProperty,
 };
 pub use tls::{Thumbprint, ThumbprintError};
 pub use value::{MoRef, Object, Value};

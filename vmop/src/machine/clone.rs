@@ -121,6 +121,7 @@ fn config(vm: &VirtualMachine, parts: &Parts<'_>) -> ConfigSpec {
         v_app_config_removed: Some(true),
         managed_by: Some(mark::managed_by()),
         profiles: policies(parts.storage),
+        base: parts.size.config.clone(),
         ..ConfigSpec::default()
     }
 }

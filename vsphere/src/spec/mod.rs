@@ -5,6 +5,8 @@ mod customization;
 mod device;
 mod disk;
 mod filter;
+mod order;
+mod raw;
 mod vapp;
 mod vm;
 
@@ -12,6 +14,7 @@ pub use customization::{CustomizationAdapter, CustomizationIdentity, Customizati
 pub use device::{Backing, DeviceChange, EthernetCard, EthernetKind};
 pub use disk::{Controller, Disk, DiskChange, DiskLocator, Provisioning};
 pub(crate) use filter::{filter_spec, object_spec, property_spec, traversal};
+pub use raw::BaseConfig;
 pub use vapp::{OVF_TRANSPORT_GUEST_INFO, VAppConfigSpec, VAppProperty};
 pub use vm::{Allocation, CloneSpec, ConfigSpec, DiskMoveType, ManagedBy, RelocateSpec};
 pub(crate) use vm::{escape_name, unescape_name};

@@ -1,6 +1,6 @@
 //! A virtual machine as it shall be.
 
-use super::{CustomizationSpec, DeviceChange, DiskLocator, VAppConfigSpec};
+use super::{BaseConfig, CustomizationSpec, DeviceChange, DiskLocator, VAppConfigSpec};
 use crate::{MoRef, Object, Value};
 
 /// Settings of a virtual machine; what is `None` or empty stays as it is.
@@ -42,6 +42,8 @@ pub struct ConfigSpec {
     pub managed_by: Option<ManagedBy>,
     /// Storage policies, by id.
     pub profiles: Vec<String>,
+    /// Settings below all these, which hold where nothing here is given.
+    pub base: Option<BaseConfig>,
 }
 
 /// Who manages a machine, as vCenter shows it.
@@ -96,7 +98,7 @@ impl From<ConfigSpec> for Value {
                 Object::new("OptionValue").with("key", key).with("value", Value::any_string(value))
             })
             .collect();
-        Object::new("VirtualMachineConfigSpec")
+        let own = Object::new("VirtualMachineConfigSpec")
             .with_some("changeVersion", spec.change_version)
             .with_some("name", spec.name.as_deref().map(escape_name))
             .with_some("uuid", spec.uuid)
@@ -114,8 +116,11 @@ impl From<ConfigSpec> for Value {
             .with_some("changeTrackingEnabled", spec.change_tracking_enabled)
             .with_some("firmware", spec.firmware)
             .with_some("managedBy", spec.managed_by)
-            .with_list("vmProfile", profiles(spec.profiles))
-            .into()
+            .with_list("vmProfile", profiles(spec.profiles));
+        match spec.base {
+            Some(base) => base.below(own).into(),
+            None => own.into(),
+        }
     }
 }
 

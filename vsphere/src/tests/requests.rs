@@ -53,6 +53,7 @@ fn everything() -> ConfigSpec {
             kind: "VirtualMachine".into(),
         }),
         profiles: vec!["policy-1".into()],
+        base: None,
     }
 }
 

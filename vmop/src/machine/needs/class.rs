@@ -3,12 +3,12 @@
 use api::conditions::vmop as reason;
 use api::vmop::{ResourceSpec, VirtualMachine, VirtualMachineClass};
 use kube::ResourceExt;
-use vsphere::Allocation;
+use vsphere::{Allocation, BaseConfig, Object};
 
 use super::{Need, Unmet};
 
 /// The size of a machine.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Size {
     /// Virtual CPUs.
     pub cpus: u32,
@@ -18,6 +18,8 @@ pub struct Size {
     pub cpu: Allocation,
     /// Memory guaranteed and allowed, in MiB.
     pub memory: Allocation,
+    /// What else the class says, in vSphere's words, and the devices that are passed through.
+    pub config: Option<BaseConfig>,
 }
 
 /// The class exists and is bound to the namespace.
@@ -82,7 +84,38 @@ pub fn size(class: &VirtualMachineClass, megahertz: i64) -> Need<Size> {
         memory_mib,
         cpu,
         memory,
+        config: config(class).map_err(bad)?,
     })
+}
+
+/// The keys of devices that are passed through go down from here.
+const NEW_DEVICE: i32 = -200;
+
+/// What the class says beyond sizes: settings as they are, and devices that are passed through.
+fn config(class: &VirtualMachineClass) -> Result<Option<BaseConfig>, String> {
+    let given = class.spec.config_spec.as_ref().filter(|given| !given.is_null());
+    let read = given.map(BaseConfig::read).transpose().map_err(|why| format!("spec.configSpec: {why}"))?;
+    let devices = class.spec.hardware.as_ref().and_then(|hardware| hardware.devices.as_ref());
+    let Some(devices) = devices else { return Ok(read) };
+    let shares = devices.vgpu_devices.iter().map(|share| {
+        Object::new("VirtualPCIPassthroughVmiopBackingInfo").with("vgpu", share.profile_name.as_str())
+    });
+    let whole = devices.dynamic_direct_path_io_devices.iter().map(|device| {
+        let number = |id: i64| i32::try_from(id).unwrap_or(-1);
+        let allowed = Object::new("VirtualPCIPassthroughAllowedDevice")
+            .with("vendorId", number(device.vendor_id))
+            .with("deviceId", number(device.device_id));
+        Object::new("VirtualPCIPassthroughDynamicBackingInfo")
+            .with("deviceName", "")
+            .with("allowedDevice", vec![allowed])
+            .with_some("customLabel", device.custom_label.as_deref())
+    });
+    let backings = shares.chain(whole).zip(0i32..);
+    Ok(backings.fold(read, |config, (backing, at)| {
+        let device =
+            Object::new("VirtualPCIPassthrough").with("key", NEW_DEVICE - at).with("backing", backing);
+        Some(config.unwrap_or_else(BaseConfig::empty).with_passthrough(device))
+    }))
 }
 
 /// Guarantees and limits in MHz and MiB; 0 means none.
@@ -107,4 +140,38 @@ pub fn allocations(
         Allocation { reservation: cpu(requests)?, limit: cpu(limits)?, expandable: None },
         Allocation { reservation: memory(requests)?, limit: memory(limits)?, expandable: None },
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn class(spec: serde_json::Value) -> VirtualMachineClass {
+        let class = serde_json::json!({ "metadata": { "name": "gpu" }, "spec": spec });
+        serde_json::from_value(class).unwrap()
+    }
+
+    #[test]
+    fn devices_and_settings_of_a_class_go_below_the_machine_s_own() {
+        let spec = serde_json::json!({
+            "hardware": { "cpus": 2, "memory": "4Gi", "devices": {
+                "vgpuDevices": [{ "profileName": "grid_v100-4q" }],
+                "dynamicDirectPathIODevices": [{ "vendorID": 4318, "deviceID": 7864, "customLabel": "ai" }],
+            } },
+            "configSpec": { "_typeName": "VirtualMachineConfigSpec", "numCoresPerSocket": 2 },
+        });
+        insta::assert_debug_snapshot!(size(&class(spec), 0).unwrap().config.unwrap());
+    }
+
+    #[test]
+    fn a_class_that_can_not_be_used_says_why() {
+        let spec = serde_json::json!({
+            "hardware": { "cpus": 2, "memory": "4Gi" }, "configSpec": { "numCpus": 2 },
+        });
+        let unmet = size(&class(spec), 0).unwrap_err();
+        assert_eq!(
+            unmet.message,
+            "VirtualMachineClass gpu: spec.configSpec: VirtualMachineConfigSpec has no numCpus. Mend the class"
+        );
+    }
 }
