@@ -15,7 +15,7 @@ use crate::provider::golden::{self, Goldens, Progress, Recipe, Template};
 use crate::provider::{Place, Site};
 use crate::sim::{Sim, within};
 
-fn settings(sim: &Sim) -> Settings {
+pub fn settings(sim: &Sim) -> Settings {
     Settings {
         host: sim.address(),
         port: 443,
@@ -34,16 +34,16 @@ fn settings(sim: &Sim) -> Settings {
     }
 }
 
-async fn site(sim: &Sim) -> Arc<Site> {
+pub async fn site(sim: &Sim) -> Arc<Site> {
     let inventory = sim.inventory().await;
     Site::new(settings(sim), inventory.client().clone(), inventory, Arc::new(|_: &str| {}))
 }
 
-fn place(sim: &Sim) -> Place {
+pub fn place(sim: &Sim) -> Place {
     Place { folder: sim.folder(), pool: sim.pool() }
 }
 
-async fn recipe(sim: &Sim, site: &Site) -> Recipe {
+pub async fn recipe(sim: &Sim, site: &Site) -> Recipe {
     let ids = site.client.library_items(sim.library()).await.unwrap();
     let item = site.client.library_item(&ids[0]).await.unwrap();
     let datastore = site.datastore().await.unwrap();
@@ -57,7 +57,7 @@ async fn recipe(sim: &Sim, site: &Site) -> Recipe {
     }
 }
 
-async fn template(site: &Arc<Site>, recipe: &Recipe) -> Arc<Template> {
+pub async fn template(site: &Arc<Site>, recipe: &Recipe) -> Arc<Template> {
     let ready = async {
         loop {
             match Goldens::ask(site, recipe) {
@@ -71,7 +71,7 @@ async fn template(site: &Arc<Site>, recipe: &Recipe) -> Arc<Template> {
 }
 
 /// The machine of [`fixture::object`], to be cloned from `template`.
-async fn wanted(sim: &Sim, site: &Site, template: &Arc<Template>, facts: &Facts) -> Intent {
+pub async fn wanted(sim: &Sim, site: &Site, template: &Arc<Template>, facts: &Facts) -> Intent {
     let network = site.network("workload").await.unwrap();
     let needs = fixture::needs();
     let datastore = site.datastore().await.unwrap();

@@ -63,7 +63,8 @@ async fn destroyed(vm: &VirtualMachine, ctx: &Context) -> Result<(), Error> {
         return Err(Blocked::Provider(problem).into());
     }
     let folder = vm.spec.resource_policy_name.as_ref().and_then(|policy| {
-        site.policy(&kit::index::key(vm.metadata.namespace.as_deref(), policy)).map(|place| place.folder)
+        let key = kit::index::key(vm.metadata.namespace.as_deref(), policy);
+        site.realms.at(&key, home.as_ref()?).map(|realm| realm.place.folder)
     });
     let folder = folder.or_else(|| home.map(|home| home.folder));
     let named = || match &folder {

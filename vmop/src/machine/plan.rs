@@ -29,8 +29,8 @@ pub struct Facts {
     pub probe: Option<Verdict>,
     /// Name of the host it runs on.
     pub host: Option<String>,
-    /// The cluster module that the machine must be a member of before it runs.
-    pub module: Option<String>,
+    /// The cluster module that the machine is still to become a member of, before it runs.
+    pub module: Need<Option<String>>,
     /// Its disks, where the spec says something about them.
     pub hardware: Option<Hardware>,
     /// The clock.
@@ -40,7 +40,7 @@ pub struct Facts {
 impl Facts {
     /// What vCenter has of the machine, and nothing else.
     pub fn new(identity: Identity, mark: Mark, found: Found, now: jiff::Timestamp) -> Self {
-        Self { identity, mark, found, probe: None, host: None, module: None, hardware: None, now }
+        Self { identity, mark, found, probe: None, host: None, module: Ok(None), hardware: None, now }
     }
 }
 
@@ -204,7 +204,7 @@ pub fn plan(vm: &VirtualMachine, facts: &Facts) -> Result<Plan, Blocked> {
 /// Makes the machine. Where something has to be done before it may run, the clone stays off.
 fn made(vm: &VirtualMachine, facts: &Facts, nothing: &Nothing) -> Result<Plan, Blocked> {
     let mut clone = made_of(vm, facts, nothing)?;
-    let mut then = before_power_on(facts);
+    let mut then = before_power_on(facts)?;
     if clone.spec.power_on && !then.is_empty() {
         clone.spec.power_on = false;
         then.push(Step::Power(PowerState::On, Mode::Hard));
@@ -215,7 +215,7 @@ fn made(vm: &VirtualMachine, facts: &Facts, nothing: &Nothing) -> Result<Plan, B
 /// The steps from what the machine is to what its spec says.
 fn changed(vm: &VirtualMachine, facts: &Facts, machine: &Arc<Vm>) -> Result<Plan, Blocked> {
     let mut steps = disks(vm, facts, machine)?;
-    steps.extend(power(vm, facts, machine));
+    steps.extend(power(vm, facts, machine)?);
     steps.retain(|step| !step.is_so(machine));
     let machine = Arc::clone(machine);
     Ok(if steps.is_empty() { Plan::Settled } else { Plan::Change { machine, steps } })
@@ -233,26 +233,29 @@ fn disks(vm: &VirtualMachine, facts: &Facts, machine: &Vm) -> Result<Vec<Step>, 
     Ok(change.map(|spec| Step::Reconfigure(Box::new(spec))).into_iter().collect())
 }
 
-fn power(vm: &VirtualMachine, facts: &Facts, machine: &Vm) -> Vec<Step> {
+fn power(vm: &VirtualMachine, facts: &Facts, machine: &Vm) -> Result<Vec<Step>, Blocked> {
     let wanted = wanted_power(vm);
     let step = Step::Power(wanted, Mode::into_state(vm, wanted));
-    match machine.power_state {
+    Ok(match machine.power_state {
         // A machine that is off can't be suspended: off is as near as it gets.
         Some(PowerState::Off) if wanted == PowerState::Suspended => Vec::new(),
         Some(PowerState::Off) if wanted == PowerState::On => {
-            let mut steps = before_power_on(facts);
+            let mut steps = before_power_on(facts)?;
             steps.push(step);
             steps
         }
         Some(is) if is != wanted => vec![step],
+        // It may have got its group while it ran.
+        Some(PowerState::On) => before_power_on(facts).unwrap_or_default(),
         // A machine that can't be reached can't be told anything either.
         Some(_) | None => Vec::new(),
-    }
+    })
 }
 
 /// What has to be done to a machine that is off before it may run.
-fn before_power_on(facts: &Facts) -> Vec<Step> {
-    facts.module.iter().cloned().map(Step::Join).collect()
+fn before_power_on(facts: &Facts) -> Result<Vec<Step>, Blocked> {
+    let module = facts.module.as_ref().map_err(|unmet| Blocked::Unmet(unmet.clone()))?;
+    Ok(module.iter().cloned().map(Step::Join).collect())
 }
 
 fn made_of(vm: &VirtualMachine, facts: &Facts, nothing: &Nothing) -> Result<Intent, Blocked> {

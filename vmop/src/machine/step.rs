@@ -60,6 +60,14 @@ impl Mode {
 }
 
 impl Step {
+    /// The cluster module that the step is about.
+    pub fn module(&self) -> Option<&str> {
+        match self {
+            Self::Join(module) => Some(module),
+            _ => None,
+        }
+    }
+
     /// The step in a word, for logs: settings may hold secrets.
     pub fn word(&self) -> &'static str {
         match self {

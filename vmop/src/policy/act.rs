@@ -1,45 +1,54 @@
 //! Makes a policy's folder and pool in vCenter, or finds them by their names.
 
+use std::collections::BTreeSet;
+
 use api::vmop::VirtualMachineSetResourcePolicy;
-use vsphere::{Allocation, Kind, MoRef};
+use vsphere::{Kind, MoRef};
 
-use super::Error;
-use crate::machine::needs::{self, Unmet};
-use crate::provider::{Place, Site};
+use super::ledger::Ledger;
+use super::pool::{allocations, kept};
+use super::{Context, Error, modules};
+use crate::machine::needs::Unmet;
+use crate::provider::{Place, Realm, Site};
 
-/// What a policy is in vCenter.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Realised {
-    /// Folder and pool.
-    pub place: Place,
-    /// The vSphere cluster of the pool.
-    pub cluster: MoRef,
-}
-
-/// The policy's folder and pool exist below `home`; `known` are those that are known to.
+/// The policy's folders, pools and cluster modules exist, below each of its namespace's `homes`.
+///
+/// What this process has realised for the spec as it is costs no call.
 pub async fn realised(
     policy: &VirtualMachineSetResourcePolicy,
-    home: &Place,
-    known: Option<Place>,
+    homes: &[Place],
+    known: Option<Vec<Realm>>,
     site: &Site,
-) -> Result<Realised, Error> {
+    ctx: &Context,
+) -> Result<Vec<Realm>, Error> {
     let observed = policy.status.as_ref().and_then(|status| status.observed_generation);
     let current = observed == policy.metadata.generation;
-    let place = match known.filter(|_| current) {
-        Some(place) => place,
-        None => Place {
-            folder: folder(policy, home, site).await?,
-            pool: pool(policy, home, current, site).await?,
-        },
-    };
-    let cluster = site.cluster(&home.pool).await?;
-    Ok(Realised { place, cluster })
+    let same = |known: &Vec<Realm>| known.iter().map(|realm| &realm.home).eq(homes);
+    if let Some(known) = known.filter(|known| current && same(known)) {
+        return Ok(known);
+    }
+    let mut realms = Vec::new();
+    for home in homes {
+        let place =
+            Place { folder: folder(policy, home, site).await?, pool: pool(policy, home, site).await? };
+        let cluster = site.cluster(&home.pool).await?;
+        realms.push(Realm { home: home.clone(), place, cluster, modules: [].into() });
+    }
+    let clusters: BTreeSet<_> = realms.iter().map(|realm| realm.cluster.clone()).collect();
+    let wanted = modules::wanted(policy, &clusters);
+    let mut book = modules::Annotation::new(policy, ctx);
+    let mut made = modules::made(&wanted, Ledger::read(policy), &mut book, site).await?;
+    for realm in &mut realms {
+        realm.modules = made.remove(realm.cluster.id()).unwrap_or_default();
+    }
+    Ok(realms)
 }
 
 async fn folder(policy: &VirtualMachineSetResourcePolicy, home: &Place, site: &Site) -> Result<MoRef, Error> {
     let Some(name) = folder_name(policy) else { return Ok(home.folder.clone()) };
-    let made = made_once(policy);
-    if made && let Some(found) = site.client.find_child(&home.folder, name).await? {
+    if made_once(policy)
+        && let Some(found) = site.client.find_child(&home.folder, name).await?
+    {
         return of_kind(found, "Folder", name);
     }
     match site.client.create_folder(&home.folder, name).await {
@@ -48,12 +57,7 @@ async fn folder(policy: &VirtualMachineSetResourcePolicy, home: &Place, site: &S
     }
 }
 
-async fn pool(
-    policy: &VirtualMachineSetResourcePolicy,
-    home: &Place,
-    current: bool,
-    site: &Site,
-) -> Result<MoRef, Error> {
+async fn pool(policy: &VirtualMachineSetResourcePolicy, home: &Place, site: &Site) -> Result<MoRef, Error> {
     let Some(name) = pool_name(policy) else { return Ok(home.pool.clone()) };
     let (cpu, memory) = allocations(policy, home, site).await?;
     let found = if made_once(policy) { site.client.find_child(&home.pool, name).await? } else { None };
@@ -65,9 +69,7 @@ async fn pool(
         },
     };
     let found = of_kind(found, "ResourcePool", name)?;
-    if !current {
-        site.client.update_resource_pool(&found, cpu, memory).await?;
-    }
+    kept(&found, cpu, memory, site).await?;
     Ok(found)
 }
 
@@ -92,23 +94,6 @@ fn of_kind(found: MoRef, kind: &str, name: &str) -> Result<MoRef, Error> {
         found.id()
     );
     Err(Error::Unmet(Unmet::in_vcenter("NameTaken", message)))
-}
-
-async fn allocations(
-    policy: &VirtualMachineSetResourcePolicy,
-    home: &Place,
-    site: &Site,
-) -> Result<(Allocation, Allocation), Error> {
-    let pool = policy.spec.resource_pool.as_ref();
-    let requests = pool.and_then(|pool| pool.reservations.as_ref());
-    let limits = pool.and_then(|pool| pool.limits.as_ref());
-    let megahertz = if [requests, limits].into_iter().flatten().any(needs::in_cores) {
-        site.megahertz(&home.pool).await?
-    } else {
-        0
-    };
-    needs::allocations(requests, limits, megahertz)
-        .map_err(|error| Error::Unmet(Unmet::wrong("InvalidSpec", format!("spec.resourcepool: {error}"))))
 }
 
 /// Whether the policy was realised once, so that a look is likelier to succeed than a second making.

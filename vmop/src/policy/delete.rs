@@ -1,7 +1,9 @@
-//! The end of a policy: its pool and its folder go once nothing is in them.
+//! The end of a policy: its modules, its pool and its folder go once nothing is in them.
 //!
 //! vCenter destroys a folder with everything in it. So nobody may be in it: no object of ours that
 //! names the policy, and no machine that vCenter shows there at this moment.
+
+use std::collections::BTreeSet;
 
 use api::names::{annotation, finalizer};
 use api::vmop::VirtualMachineSetResourcePolicy;
@@ -11,8 +13,8 @@ use kube::ResourceExt;
 use vsphere::{MoRef, Vm};
 
 use super::act::{folder_name, pool_name};
-use super::{Context, Error};
-use crate::machine::gather;
+use super::ledger::Ledger;
+use super::{Context, Error, modules};
 use crate::provider::{Site, mark};
 
 /// Lets the object go once its pool and folder are gone, or are somebody else's home too.
@@ -31,8 +33,20 @@ pub async fn delete(policy: &VirtualMachineSetResourcePolicy, ctx: &Context) -> 
         )));
     }
     let site = ctx.provider.site().map_err(Error::Provider)?;
-    site.set_policy(&key, None);
-    if let Ok(home) = gather::home(&namespace, &site, &ctx.caches) {
+    site.realms.forget(&key);
+    let homes = super::homes(&namespace, &site, ctx).unwrap_or_default();
+    let mut clusters = BTreeSet::new();
+    for home in &homes {
+        match site.cluster(&home.pool).await {
+            Ok(cluster) => drop(clusters.insert(cluster)),
+            Err(error) if error.is_not_found() => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let wanted = modules::wanted(policy, &clusters);
+    let book = modules::Annotation::new(policy, ctx);
+    modules::removed(&wanted, Ledger::read(policy), &book, &site).await?;
+    for home in &homes {
         if let Some(name) = pool_name(policy) {
             removed(&home.pool, name, "vm", "resourcePool", &namespace, &site).await?;
         }

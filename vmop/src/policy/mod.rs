@@ -1,11 +1,16 @@
-//! VirtualMachineSetResourcePolicy: a folder and a resource pool for a set of machines.
+//! VirtualMachineSetResourcePolicy: a folder, a resource pool and cluster modules for a set of machines.
 //!
-//! Both are made below the namespace's own, under the names that the spec gives: a lost answer is
-//! found again by name. Cluster modules are not made yet; their part of the status stays empty.
+//! Folder and pool are made below the namespace's own, under the names that the spec gives: a lost
+//! answer is found again by name. Cluster modules have no names; [`ledger`] says how they are found.
 
 mod act;
 mod delete;
+pub mod ledger;
+pub mod modules;
+mod pool;
 pub mod status;
+#[cfg(test)]
+mod vcsim_tests;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,9 +25,9 @@ use kit::{Family, Next, Outcome};
 use kube::ResourceExt;
 
 use crate::caches::Caches;
-use crate::machine::needs::Unmet;
+use crate::machine::needs::{Need, Unmet};
 use crate::machine::{gather, plan};
-use crate::provider::{Problem, Provider};
+use crate::provider::{Place, Problem, Provider, Realm, Site};
 use crate::wake::Waker;
 
 /// While machines are in the way of a deletion, vCenter is asked again this often.
@@ -84,7 +89,7 @@ impl Family for Error {
     }
 }
 
-/// Brings one policy's folder and pool to what the spec says.
+/// Brings one policy's folder, pool and cluster modules to what the spec says.
 pub async fn reconcile(
     policy: Arc<VirtualMachineSetResourcePolicy>,
     ctx: Arc<Context>,
@@ -104,25 +109,30 @@ pub async fn reconcile(
         None => policy,
     };
     let realised = realised(&policy, &ctx).await;
-    report(&policy, realised.as_ref().ok(), realised.as_ref().err(), &ctx).await?;
+    report(&policy, realised.as_deref().ok(), realised.as_ref().err(), &ctx).await?;
     realised.map(|_| Next::OnChange)
 }
 
-async fn realised(policy: &VirtualMachineSetResourcePolicy, ctx: &Context) -> Result<act::Realised, Error> {
+async fn realised(policy: &VirtualMachineSetResourcePolicy, ctx: &Context) -> Result<Vec<Realm>, Error> {
     let site = ctx.provider.site().map_err(Error::Provider)?;
     let namespace = policy.namespace().unwrap_or_default();
-    let home = gather::home(&namespace, &site, &ctx.caches).map_err(Error::Unmet)?;
+    let homes = homes(&namespace, &site, ctx).map_err(Error::Unmet)?;
     let key = key(Some(&namespace), &policy.name_any());
-    let realised = act::realised(policy, &home, site.policy(&key), &site).await?;
-    if site.set_policy(&key, Some(realised.place.clone())) {
+    let realised = act::realised(policy, &homes, site.realms.of(&key), &site, ctx).await?;
+    if site.realms.set(&key, realised.clone()) {
         ctx.caches.by_policy.refs(&key).into_iter().for_each(|vm| ctx.machines.wake(vm));
     }
     Ok(realised)
 }
 
+/// The namespace's own folders and pools: one for each of its zones.
+fn homes(namespace: &str, site: &Site, ctx: &Context) -> Need<Vec<Place>> {
+    Ok(vec![gather::home(namespace, site, &ctx.caches)?])
+}
+
 async fn report(
     policy: &VirtualMachineSetResourcePolicy,
-    realised: Option<&act::Realised>,
+    realised: Option<&[Realm]>,
     error: Option<&Error>,
     ctx: &Context,
 ) -> Result<(), Error> {

@@ -1,24 +1,29 @@
 //! What a policy says of itself.
 
 use api::conditions::{Condition, ERROR, INFO, READY, WARNING, vmop as known};
-use api::vmop::{ResourcePoolStatus, VirtualMachineSetResourcePolicy, VirtualMachineSetResourcePolicyStatus};
+use api::vmop::{
+    ClusterModuleStatus, ResourcePoolStatus, VirtualMachineSetResourcePolicy,
+    VirtualMachineSetResourcePolicyStatus,
+};
 
 use super::Error;
-use super::act::Realised;
+use crate::provider::Realm;
 
 /// The status of `policy`, its condition without a time.
 pub fn status(
     policy: &VirtualMachineSetResourcePolicy,
-    realised: Option<&Realised>,
+    realised: Option<&[Realm]>,
     error: Option<&Error>,
 ) -> VirtualMachineSetResourcePolicyStatus {
     let mut status = policy.status.clone().unwrap_or_default();
     if let Some(realised) = realised {
-        status.folder_mo_id = Some(realised.place.folder.id().to_owned());
-        status.resource_pools = vec![ResourcePoolStatus {
-            cluster_mo_id: realised.cluster.id().to_owned(),
-            child_resource_pool_mo_id: realised.place.pool.id().to_owned(),
-        }];
+        status.folder_mo_id = realised.first().map(|realm| realm.place.folder.id().to_owned());
+        let pools = realised.iter().map(|realm| ResourcePoolStatus {
+            cluster_mo_id: realm.cluster.id().to_owned(),
+            child_resource_pool_mo_id: realm.place.pool.id().to_owned(),
+        });
+        status.resource_pools = pools.collect();
+        status.cluster_modules = realised.iter().flat_map(modules).collect();
         // Only what was realised was observed: guarantees are brought up to date by it.
         status.observed_generation = policy.metadata.generation;
     }
@@ -27,6 +32,14 @@ pub fn status(
         Some(error) => not_ready(error, policy.metadata.deletion_timestamp.is_some()),
     }];
     status
+}
+
+fn modules(realm: &Realm) -> impl Iterator<Item = ClusterModuleStatus> {
+    realm.modules.iter().map(|(group, id)| ClusterModuleStatus {
+        group_name: group.clone(),
+        module_uuid: id.clone(),
+        cluster_mo_id: realm.cluster.id().to_owned(),
+    })
 }
 
 fn not_ready(error: &Error, deleting: bool) -> Condition {

@@ -9,6 +9,8 @@ mod connection;
 pub mod golden;
 mod hardware;
 pub mod mark;
+mod membership;
+mod realm;
 mod site;
 pub mod storage;
 
@@ -17,6 +19,8 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 pub use connection::keep;
+pub use membership::MEMBERSHIP;
+pub use realm::Realm;
 pub use site::{Place, Site};
 
 /// Why vCenter can't be used now: what, where, and what to do.

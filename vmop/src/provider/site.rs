@@ -12,6 +12,8 @@ use vsphere::{Client, Inventory, MoRef, Network, Vm};
 use super::Problem;
 use super::config::Settings;
 use super::golden::{Goldens, Wake};
+use super::membership::Memberships;
+use super::realm::Realms;
 
 /// How long a reconcile waits for a folder's machines to be read.
 const FOLDER_READ: Duration = Duration::from_secs(20);
@@ -35,9 +37,16 @@ pub struct Site {
     pub inventory: Inventory,
     /// The golden templates.
     pub goldens: Goldens,
+    /// What resource policies have come to.
+    pub realms: Realms,
+    /// Who is in which cluster module.
+    pub memberships: Memberships,
+    /// Held while cluster modules are made.
+    pub making_modules: tokio::sync::Mutex<()>,
+    /// The cluster modules that this process knows to be a policy's.
+    pub claimed_modules: Mutex<HashSet<String>>,
     /// Cancelled when the connection is given up.
     pub gone: CancellationToken,
-    policies: Mutex<HashMap<String, Place>>,
     datastore: OnceCell<Option<MoRef>>,
     networks: tokio::sync::Mutex<Vec<Network>>,
     covered: tokio::sync::Mutex<HashSet<MoRef>>,
@@ -64,7 +73,10 @@ impl Site {
             settings,
             client,
             inventory,
-            policies: Mutex::default(),
+            realms: Realms::default(),
+            memberships: Memberships::default(),
+            making_modules: tokio::sync::Mutex::default(),
+            claimed_modules: Mutex::default(),
             datastore: OnceCell::new(),
             networks: tokio::sync::Mutex::default(),
             covered: tokio::sync::Mutex::default(),
@@ -117,20 +129,6 @@ impl Site {
                 Problem::passing(format!("vCenter {}: the inventory is being read", self.settings.address()))
             }
         })
-    }
-
-    /// Where the machines of a resource policy lie, once the policy is realised.
-    pub fn policy(&self, key: &str) -> Option<Place> {
-        self.policies.lock().get(key).cloned()
-    }
-
-    /// The policy lies there; `None` means that it has to be realised (again). True if that is news.
-    pub fn set_policy(&self, key: &str, place: Option<Place>) -> bool {
-        let mut policies = self.policies.lock();
-        match place {
-            Some(place) => policies.insert(key.to_owned(), place.clone()) != Some(place),
-            None => policies.remove(key).is_some(),
-        }
     }
 
     /// The configured datastore; `None` where the image's own shall be used. An unknown name is `NotFound`.

@@ -110,7 +110,7 @@ async fn forget(intent: &Intent, vm: &VirtualMachine, site: &Site, ctx: &Context
     site.forget_storage().await;
     let namespace = vm.namespace().unwrap_or_default();
     if let Some(policy) = &vm.spec.resource_policy_name {
-        site.set_policy(&key(Some(&namespace), policy), None);
+        site.realms.forget(&key(Some(&namespace), policy));
         ctx.policies.wake(ObjectRef::new(policy).within(&namespace));
     }
 }

@@ -15,7 +15,9 @@ use vsphere::Vm;
 use super::clone::Identity;
 use super::plan::{self, Blocked, Facts, Found, Plan};
 use super::status::Outcome;
-use super::{Context, Error};
+use super::step::Step;
+use super::{Context, Error, gather};
+use crate::provider::{MEMBERSHIP, Site};
 
 #[cfg(test)]
 pub use make::cloned;
@@ -74,10 +76,29 @@ pub async fn carry_out(
         Plan::Make { clone, then } => {
             let site = site()?;
             let machine = make::made(clone, vm, facts, &site, ctx).await?;
-            steps::taken(machine, then, &site).await.map(Some)
+            taken(vm, machine, then, &site, ctx).await.map(Some)
         }
         Plan::Change { machine, steps } => {
-            steps::taken(Arc::clone(machine), steps, &*site()?).await.map(Some)
+            taken(vm, Arc::clone(machine), steps, &*site()?, ctx).await.map(Some)
         }
     }
+}
+
+/// The steps are carried out; a cluster module that turns out to be gone is made again.
+async fn taken(
+    vm: &VirtualMachine,
+    machine: Arc<Vm>,
+    steps: &[Step],
+    site: &Site,
+    ctx: &Context,
+) -> Result<Arc<Vm>, Error> {
+    let taken = steps::taken(machine, steps, site).await;
+    if let Err(Error::Vcenter(error)) = &taken
+        && error.is_not_found()
+        && error.method() == MEMBERSHIP
+        && let Some(module) = steps.iter().find_map(Step::module)
+    {
+        gather::modules_gone(vm, module, site, ctx);
+    }
+    taken
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use vsphere::inventory::{PowerState, Presence};
-use vsphere::{ConfigSpec, Kind, MoRef, Vm};
+use vsphere::{ConfigSpec, MoRef, Vm};
 
 use crate::machine::Error;
 use crate::machine::step::{Mode, Step, restarted};
@@ -40,10 +40,7 @@ async fn carried_out(machine: &MoRef, step: &Step, site: &Site) -> Result<(), Er
         }
         Step::Upgrade(version) => ended(site.client.upgrade_hardware(machine, *version).await, site).await,
         Step::Customize(spec) => ended(site.client.customize_vm(machine, (**spec).clone()).await, site).await,
-        Step::Join(_) => {
-            let kind = Kind::Unsupported { what: "membership in cluster modules".to_owned() };
-            Err(vsphere::Error::new("AddModuleMembers", kind).on(machine).into())
-        }
+        Step::Join(module) => Ok(site.memberships.join(&site.client, module, machine).await?),
         Step::Power(state, _) => powered(machine, *state, site).await,
         Step::Restart(mode, at) => {
             // Noted after the deed: a crash between the two restarts a booting guest once more, but loses no restart.

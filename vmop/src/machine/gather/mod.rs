@@ -7,11 +7,16 @@ mod needs;
 mod place;
 
 use api::vmop::VirtualMachine;
+use kit::index::key;
 use kube::ResourceExt;
+use kube::runtime::reflector::ObjectRef;
+use vsphere::inventory::PowerState;
 
 use super::clone::Identity;
+use super::needs::Need;
 use super::plan::{Facts, Found};
 use super::{Context, Error, readiness};
+use crate::provider::Site;
 use crate::provider::mark::Mark;
 
 pub use found::same;
@@ -31,6 +36,7 @@ pub async fn facts(vm: &VirtualMachine, identity: Identity, ctx: &Context) -> Re
     let mark = Mark::new(&namespace, &name, &site.settings.stack);
     let found = found::found(vm, identity, &mark, &site, ctx).await?;
     let mut facts = Facts::new(identity, mark, found, now);
+    facts.module = module(vm, &facts.found, &site, ctx).await;
     if let Found::Ours(machine) | Found::Moved(machine) = &facts.found {
         facts.probe = readiness::probed(vm, machine, &ctx.prober);
         facts.host = site.host_name(machine).await;
@@ -44,4 +50,40 @@ pub async fn facts(vm: &VirtualMachine, identity: Identity, ctx: &Context) -> Re
         }
     }
     Ok(facts)
+}
+
+/// The cluster module that the machine is still to become a member of.
+async fn module(vm: &VirtualMachine, found: &Found, site: &Site, ctx: &Context) -> Need<Option<String>> {
+    let (pool, running) = match found {
+        Found::Ours(machine) => {
+            let running = (machine.power_state == Some(PowerState::On)).then_some(&machine.moref);
+            (machine.pool.as_ref(), running)
+        }
+        Found::Nothing(nothing) => (nothing.needs.place.as_ref().ok().map(|place| &place.pool), None),
+        _ => return Ok(None),
+    };
+    let Some(module) = place::module(vm, pool, site)? else { return Ok(None) };
+    // A machine that is off is put in when it is powered on; one that runs may have got its group later.
+    let Some(machine) = running else { return Ok(Some(module)) };
+    match site.memberships.holds(&site.client, &module, machine).await {
+        Ok(holds) => Ok(Some(module).filter(|_| !holds)),
+        Err(error) => {
+            if error.is_not_found() {
+                modules_gone(vm, &module, site, ctx);
+            }
+            // A machine that runs goes on without.
+            tracing::warn!(module, %error, "a cluster module can't be read");
+            Ok(None)
+        }
+    }
+}
+
+/// Somebody removed the module: its policy makes another.
+pub fn modules_gone(vm: &VirtualMachine, module: &str, site: &Site, ctx: &Context) {
+    site.memberships.forget(module);
+    let namespace = vm.namespace().unwrap_or_default();
+    if let Some(policy) = &vm.spec.resource_policy_name {
+        site.realms.forget(&key(Some(&namespace), policy));
+        ctx.policies.wake(ObjectRef::new(policy).within(&namespace));
+    }
 }

@@ -1,9 +1,11 @@
 //! Where a machine lies: in its policy's folder and pool, or its namespace's.
 
 use api::conditions::vmop as reason;
+use api::names::annotation;
 use api::vmop::VirtualMachine;
 use kit::index::key;
 use kube::ResourceExt;
+use vsphere::MoRef;
 
 use crate::caches::Caches;
 use crate::machine::Context;
@@ -28,8 +30,8 @@ pub(super) fn place(vm: &VirtualMachine, home: &Place, site: &Site, ctx: &Contex
         let message = format!("{named} does not exist. Create it, or name another");
         return Err(Unmet::wrong(reason::RESOURCE_POLICY_NOT_FOUND, message));
     };
-    if let Some(place) = site.policy(&key(Some(&namespace), name)) {
-        return Ok(place);
+    if let Some(realm) = site.realms.at(&key(Some(&namespace), name), home) {
+        return Ok(realm.place);
     }
     let conditions = policy.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
     let ready = api::conditions::find(conditions, api::conditions::READY);
@@ -45,4 +47,29 @@ pub(super) fn place(vm: &VirtualMachine, home: &Place, site: &Site, ctx: &Contex
             ),
         },
     )
+}
+
+/// The cluster module of the machine's group, if it has one; of the cluster that `pool` is in.
+pub(super) fn module(vm: &VirtualMachine, pool: Option<&MoRef>, site: &Site) -> Need<Option<String>> {
+    let policy = vm.spec.resource_policy_name.as_deref().filter(|name| !name.is_empty());
+    let group = vm.annotations().get(annotation::CLUSTER_MODULE_GROUP).filter(|group| !group.is_empty());
+    let (Some(policy), Some(group)) = (policy, group) else { return Ok(None) };
+    let namespace = vm.namespace().unwrap_or_default();
+    let named = format!("VirtualMachineSetResourcePolicy {namespace}/{policy}");
+    let Some(realms) = site.realms.of(&key(Some(&namespace), policy)) else {
+        let message = format!("{named} is being realised in vCenter");
+        return Err(Unmet::underway(reason::RESOURCE_POLICY_NOT_READY, message));
+    };
+    let here = realms.iter().find(|realm| Some(&realm.place.pool) == pool).or(realms.first());
+    let Some(realm) = here.filter(|realm| realm.has_modules()) else { return Ok(None) };
+    match realm.modules.get(group) {
+        Some(module) => Ok(Some(module.clone())),
+        None => {
+            let message = format!(
+                "{named} has no group {group} in spec.clustermodules. Correct the annotation {}, or name another policy",
+                annotation::CLUSTER_MODULE_GROUP
+            );
+            Err(Unmet::wrong("ClusterModuleNotFound", message))
+        }
+    }
 }

@@ -1,0 +1,77 @@
+//! The guarantees and limits of a policy's pool.
+//!
+//! What the spec gives holds: a pool that was changed in vCenter is brought back when the policy is
+//! realised again, which it is at every start and at every change of the spec. What the spec leaves
+//! out is the vSphere admin's to set.
+
+use api::vmop::VirtualMachineSetResourcePolicy;
+use vsphere::{Allocation, MoRef, Value};
+
+use super::Error;
+use crate::machine::needs::{self, Unmet};
+use crate::provider::{Place, Site};
+
+/// Guarantees and limits of CPU (MHz) and memory (MiB), as the spec gives them.
+pub async fn allocations(
+    policy: &VirtualMachineSetResourcePolicy,
+    home: &Place,
+    site: &Site,
+) -> Result<(Allocation, Allocation), Error> {
+    let pool = policy.spec.resource_pool.as_ref();
+    let requests = pool.and_then(|pool| pool.reservations.as_ref());
+    let limits = pool.and_then(|pool| pool.limits.as_ref());
+    let megahertz = if [requests, limits].into_iter().flatten().any(needs::in_cores) {
+        site.megahertz(&home.pool).await?
+    } else {
+        0
+    };
+    needs::allocations(requests, limits, megahertz)
+        .map_err(|error| Error::Unmet(Unmet::wrong("InvalidSpec", format!("spec.resourcepool: {error}"))))
+}
+
+/// The pool has these guarantees and limits.
+pub async fn kept(pool: &MoRef, cpu: Allocation, memory: Allocation, site: &Site) -> Result<(), Error> {
+    if cpu == Allocation::default() && memory == Allocation::default() {
+        return Ok(());
+    }
+    let paths = ["config.cpuAllocation", "config.memoryAllocation"];
+    let read = site.client.retrieve(std::slice::from_ref(pool), &paths).await?;
+    let is = |path: &str| read.first().map(|pool| allocation(pool.get(path))).unwrap_or_default();
+    let wanted = (merged(is(paths[0]), cpu), merged(is(paths[1]), memory));
+    if wanted != (is(paths[0]), is(paths[1])) {
+        tracing::info!(%pool, "the pool's guarantees and limits are brought to what its policy says");
+        site.client.update_resource_pool(pool, wanted.0, wanted.1).await?;
+    }
+    Ok(())
+}
+
+fn allocation(read: &Value) -> Allocation {
+    Allocation {
+        reservation: read.get("reservation").as_i64(),
+        expandable: read.get("expandableReservation").as_bool(),
+        limit: read.get("limit").as_i64(),
+    }
+}
+
+/// What is, with what the spec gives in its place.
+fn merged(is: Allocation, given: Allocation) -> Allocation {
+    Allocation {
+        reservation: given.reservation.or(is.reservation),
+        expandable: given.expandable.or(is.expandable),
+        limit: given.limit.or(is.limit),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_spec_leaves_out_stays() {
+        let is = Allocation { reservation: Some(100), expandable: Some(true), limit: Some(-1) };
+        let given = Allocation { limit: Some(500), ..Allocation::default() };
+        assert_eq!(merged(is, given), Allocation { limit: Some(500), ..is });
+        assert_eq!(merged(is, Allocation::default()), is);
+        assert_eq!(merged(Allocation::default(), given), given);
+    }
+}
