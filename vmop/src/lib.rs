@@ -21,6 +21,7 @@ mod service;
 #[path = "../../vsphere/tests/vcsim/sim.rs"]
 mod sim;
 mod start;
+mod template;
 #[cfg(test)]
 mod vcsim;
 mod wake;
