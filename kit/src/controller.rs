@@ -5,6 +5,7 @@
 
 use crate::{
     metrics::Metrics,
+    optional::Optional,
     retry::{Failures, Family, Next, Outcome, Pace, SOON, jittered},
     run::Started,
     watch::{Cache, Change, Watchable},
@@ -139,6 +140,21 @@ impl<K: Watchable> Controller<K> {
         let wake = self.wake.clone();
         others.listen(move |change| to(change).into_iter().for_each(|reference| send(&wake, reference)));
         self.reads(others)
+    }
+
+    /// As [`Self::watches`], of a kind that may not be served: then it is not waited for.
+    #[must_use]
+    pub fn watches_optional<O, F>(mut self, others: &Optional<O>, to: F) -> Self
+    where
+        O: Watchable,
+        F: Fn(&O) -> Vec<ObjectRef<K>> + Send + 'static,
+    {
+        let (wake, settled) = (self.wake.clone(), others.clone());
+        others.cache().listen(move |change| {
+            change.sides().flat_map(|side| to(side)).for_each(|reference| send(&wake, reference));
+        });
+        self.complete.push(async move { settled.settled().await }.boxed());
+        self
     }
 
     /// Reconciles the objects that `stream` names; for causes outside the API server, vCenter say.

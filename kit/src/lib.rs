@@ -19,6 +19,7 @@ mod guarded;
 pub mod index;
 pub mod lease;
 pub mod metrics;
+pub mod optional;
 pub mod retry;
 pub mod run;
 pub mod serve;

@@ -95,6 +95,18 @@ where
 /// Watches as `config` says (a label selector, say), without managed fields.
 pub fn configured<K: Watchable>(started: &Started, api: Api<K>, config: watcher::Config) -> Cache<K> {
     let (cache, writer) = Cache::new(Arc::clone(&started.writes));
+    tokio::spawn(fed(started, api, config, cache.clone(), writer));
+    cache
+}
+
+/// Feeds `cache` with what the API server has, as long as the program runs.
+pub(crate) fn fed<K: Watchable>(
+    started: &Started,
+    api: Api<K>,
+    config: watcher::Config,
+    cache: Cache<K>,
+    writer: Writer<K>,
+) -> impl Future<Output = ()> + Send + use<K> {
     let store = cache.store();
     let events = watcher(guarded(api), config)
         .default_backoff()
@@ -102,12 +114,11 @@ pub fn configured<K: Watchable>(started: &Started, api: Api<K>, config: watcher:
     let events = events.modify(prune);
     // A watch ends with its program, and a program with its watch: a cache that nobody feeds looks like peace.
     let end = started.shutdown.clone().drop_guard();
-    let followed = cache.clone().follow(events, writer);
-    tokio::spawn(async move {
+    let followed = cache.follow(events, writer);
+    async move {
         followed.await;
         drop(end);
-    });
-    cache
+    }
 }
 
 /// Drops what no controller reads.
