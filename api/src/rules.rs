@@ -1,7 +1,11 @@
 //! What the API server itself refuses, as CEL rules of the CRDs.
 //!
 //! A rule here needs no webhook and cannot be gone round. What needs other objects to decide (classes,
-//! releases, storage classes, overlapping networks) is for admission in `gcm`.
+//! releases, storage classes, overlapping networks), who asks, or whether an object is new, is for admission in
+//! `gcm` and `vmop`.
+
+mod machine;
+mod vmop;
 
 /// One rule at one place of a kind's schema.
 pub struct Rule {
@@ -25,8 +29,8 @@ const WITH_REPLICAS: &[&str] = &["v1alpha2", "v1alpha3"];
 pub fn all() -> Vec<Rule> {
     let mut rules = tanzu_kubernetes_cluster();
     rules.extend(wcp());
-    rules.extend(virtual_machine());
-    rules.extend(others());
+    rules.extend(machine::all());
+    rules.extend(vmop::all());
     rules
 }
 
@@ -154,69 +158,4 @@ fn wcp() -> Vec<Rule> {
         rules.push(rule("WCPMachine", "spec", &fixed(field), message));
     }
     rules
-}
-
-fn virtual_machine() -> Vec<Rule> {
-    const KIND: &str = "VirtualMachine";
-    let mut rules = vec![
-        rule(
-            KIND,
-            "spec.vmMetadata",
-            "!(has(self.configMapName) && has(self.secretName))",
-            "configMapName and secretName may not both be set",
-        ),
-        rule(
-            KIND,
-            "spec.volumes[]",
-            "has(self.persistentVolumeClaim) != has(self.vSphereVolume)",
-            "a volume has exactly one of persistentVolumeClaim and vSphereVolume",
-        ),
-        rule(
-            KIND,
-            "spec.readinessProbe",
-            "has(self.tcpSocket) != has(self.guestHeartbeat)",
-            "a probe has exactly one of tcpSocket and guestHeartbeat",
-        ),
-        rule(
-            KIND,
-            "spec.advancedOptions.defaultVolumeProvisioningOptions",
-            "!(has(self.thinProvisioned) && self.thinProvisioned && has(self.eagerZeroed) && self.eagerZeroed)",
-            "thinProvisioned and eagerZeroed may not both be true",
-        ),
-        rule(
-            KIND,
-            "spec",
-            &once_set("biosUUID"),
-            "biosUUID may not be changed once it is set: it is the identity of the virtual machine",
-        ),
-        rule(
-            KIND,
-            "spec",
-            &once_set("instanceUUID"),
-            "instanceUUID may not be changed once it is set: it is the identity of the virtual machine",
-        ),
-    ];
-    for field in ["imageName", "className", "storageClass", "resourcePolicyName"] {
-        let message = "imageName, className, storageClass and resourcePolicyName may not be changed";
-        rules.push(rule(KIND, "spec", &fixed(field), message));
-    }
-    rules
-}
-
-fn others() -> Vec<Rule> {
-    vec![
-        rule(
-            "VirtualMachineSetResourcePolicy",
-            "spec",
-            "self == oldSelf",
-            "spec may not be changed: make another policy",
-        ),
-        rule("VirtualMachineService", "spec", "self.type == oldSelf.type", "type may not be changed"),
-        rule(
-            "VirtualMachineService",
-            "spec",
-            "self.type != 'ExternalName' || has(self.externalName)",
-            "a Service of type ExternalName needs externalName",
-        ),
-    ]
 }

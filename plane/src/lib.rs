@@ -35,6 +35,7 @@ mod workload;
 pub use certs::{Authority, Pair};
 pub use error::{Error, Result};
 pub use guard::Guard;
+pub use objects::apply;
 pub use plane::{Options, Plane};
 pub use program::{Program, Running};
 pub use stack::Stack;

@@ -49,7 +49,7 @@ pub struct Plane {
     definitions: Vec<Value>,
     store: Supervised,
     server: Supervised,
-    controllers: Supervised,
+    /// Kubernetes' controllers and Cluster API's managers; none of a plane that is [bare](Plane::bare).
     managers: Vec<Supervised>,
     programs: Mutex<Vec<Arc<Supervised>>>,
 }
@@ -66,6 +66,25 @@ impl Plane {
     /// Starts etcd, the API server, Kubernetes' controllers and Cluster API, defines our kinds, and returns when
     /// all of it is ready.
     pub async fn start(options: Options) -> Result<Self> {
+        let began = Instant::now();
+        let prepared = capi::prepare(&options.tools)?;
+        let mut plane = Self::served(options, &prepared).await?;
+        let (cluster, tools) = (&plane.cluster, &plane.tools);
+        // Not before: its garbage collector would learn of the kinds only half a minute later.
+        let controllers = Supervised::start(manager::command(cluster, &tools.kube_controller_manager)?)?;
+        let managers = try_join_all(prepared.iter().map(|one| one.start(cluster, tools))).await?;
+        tracing::info!(seconds = began.elapsed().as_secs_f32(), "Cluster API is ready");
+        plane.managers = managers.into_iter().map(|started| started.process).chain([controllers]).collect();
+        Ok(plane)
+    }
+
+    /// Starts etcd and the API server alone and defines our kinds: no controller but those that are [run](Self::run)
+    /// later does anything, so that what they cost can be told.
+    pub async fn bare(options: Options) -> Result<Self> {
+        Self::served(options, &[]).await
+    }
+
+    async fn served(options: Options, prepared: &[Prepared]) -> Result<Self> {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let Options { stack, tools } = options;
         let began = Instant::now();
@@ -74,15 +93,10 @@ impl Plane {
         if stack.is_ephemeral() {
             definitions.extend(config::external_definitions()?);
         }
-        let prepared = capi::prepare(&tools)?;
         let (cluster, kubeconfig, store, server) = start_server(stack, &tools).await?;
         tracing::info!(seconds = began.elapsed().as_secs_f32(), "the API server is ready");
-        define(&cluster, &tools, &prepared, &definitions).await?;
+        define(&cluster, &tools, prepared, &definitions).await?;
         tracing::info!(seconds = began.elapsed().as_secs_f32(), "all kinds are served");
-        // Not before: its garbage collector would learn of the kinds only half a minute later.
-        let controllers = Supervised::start(manager::command(&cluster, &tools.kube_controller_manager)?)?;
-        let managers = try_join_all(prepared.iter().map(|one| one.start(&cluster, &tools))).await?;
-        tracing::info!(seconds = began.elapsed().as_secs_f32(), "Cluster API is ready");
         Ok(Self {
             cluster: Arc::new(cluster),
             tools,
@@ -90,8 +104,7 @@ impl Plane {
             definitions,
             store,
             server,
-            controllers,
-            managers: managers.into_iter().map(|started| started.process).collect(),
+            managers: Vec::new(),
             programs: Mutex::default(),
         })
     }
@@ -154,7 +167,7 @@ impl Plane {
 
     /// The processes of the control plane itself, from the store to Cluster API's managers.
     pub fn parts(&self) -> impl Iterator<Item = &Supervised> {
-        [&self.store, &self.server, &self.controllers].into_iter().chain(&self.managers)
+        [&self.store, &self.server].into_iter().chain(&self.managers)
     }
 
     /// Memory in MiB of every process of the stack, by name; not only of the control plane's.
@@ -167,7 +180,6 @@ impl Plane {
         let programs: Vec<_> = std::mem::take(&mut *self.programs.lock());
         join_all(programs.iter().map(|program| program.stop(GRACE))).await;
         join_all(self.managers.iter().map(|manager| manager.stop(Duration::ZERO))).await;
-        self.controllers.stop(Duration::ZERO).await;
         // Asked nicely, an API server with one open watch takes a minute.
         self.server.stop(Duration::ZERO).await;
         let grace = if self.cluster.stack.is_ephemeral() { Duration::ZERO } else { GRACE };

@@ -61,6 +61,7 @@ pub struct VirtualMachineSpec {
     pub min_hardware_version: Option<i32>,
     /// Ports it serves, for information.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64))]
     pub ports: Vec<VirtualMachinePort>,
     /// What the guest is told, and by which way.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -105,11 +106,14 @@ pub struct VirtualMachinePort {
     /// The port.
     pub port: i32,
     /// The address.
+    #[schemars(length(max = 253))]
     pub ip: String,
     /// The name.
+    #[schemars(length(max = 63))]
     pub name: String,
     /// `TCP` or `UDP`. Left out: `TCP`.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 16))]
     pub protocol: Option<String>,
 }
 
@@ -119,9 +123,11 @@ pub struct VirtualMachinePort {
 pub struct VirtualMachineMetadata {
     /// The ConfigMap that holds it.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
     pub config_map_name: Option<String>,
     /// The Secret that holds it.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
     pub secret_name: Option<String>,
     /// `ExtraConfig`, `OvfEnv`, `vAppConfig`, `CloudInit` or `Sysprep`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -148,15 +154,18 @@ pub const SUSPENDED: &str = "suspended";
 pub struct VirtualMachineNetworkInterface {
     /// `nsx-t`, `vsphere-distributed`, or empty for a network of vCenter by its name.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
     pub network_type: Option<String>,
     /// The network. Left out: the default one.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
     pub network_name: Option<String>,
     /// An object of the network provider that stands for this card.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub provider_ref: Option<NetworkInterfaceProviderReference>,
     /// `vmxnet3`, `e1000` … Left out: `vmxnet3`.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 16))]
     pub ethernet_card_type: Option<String>,
 }
 
@@ -166,13 +175,17 @@ pub struct VirtualMachineNetworkInterface {
 #[schemars(extend("required" = ["apiGroup", "kind", "name"]))]
 pub struct NetworkInterfaceProviderReference {
     /// Its API group.
+    #[schemars(length(max = 253))]
     pub api_group: String,
     /// Its API version.
     #[serde(rename = "apiVersion", skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
     pub api_version: Option<String>,
     /// Its kind.
+    #[schemars(length(max = 63))]
     pub kind: String,
     /// Its name.
+    #[schemars(length(max = 253))]
     pub name: String,
 }
 
@@ -182,6 +195,7 @@ pub struct NetworkInterfaceProviderReference {
 #[schemars(extend("required" = ["name"]))]
 pub struct VirtualMachineVolume {
     /// The name, unique in the virtual machine.
+    #[schemars(length(min = 1, max = 253))]
     pub name: String,
     /// The claim the disk belongs to.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -197,6 +211,7 @@ pub struct VirtualMachineVolume {
 #[schemars(extend("required" = ["claimName"]))]
 pub struct PersistentVolumeClaimVolume {
     /// The PersistentVolumeClaim.
+    #[schemars(length(min = 1, max = 253))]
     pub claim_name: String,
     /// The disk is attached for reading only.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -212,6 +227,7 @@ pub struct PersistentVolumeClaimVolume {
 #[schemars(extend("required" = ["storageClass", "size"]))]
 pub struct InstanceVolumeClaim {
     /// The storage class.
+    #[schemars(length(max = 253))]
     pub storage_class: String,
     /// The size.
     pub size: Quantity,
@@ -223,6 +239,7 @@ pub struct InstanceVolumeClaim {
 pub struct VSphereVolume {
     /// The size, under the key `ephemeral-storage`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("maxProperties" = 4))]
     pub capacity: BTreeMap<String, Quantity>,
     /// The disk, by vSphere's device key.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -38,12 +38,15 @@ pub struct VirtualMachinePublishRequestSpec {
 pub struct PublishSource {
     /// Its name. Left out: the request's own.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
     pub name: Option<String>,
     /// `vmoperator.vmware.com/v1alpha1`.
     #[serde(rename = "apiVersion", skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
     pub api_version: Option<String>,
     /// `VirtualMachine`.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
     pub kind: Option<String>,
 }
 
@@ -63,9 +66,11 @@ pub struct PublishTarget {
 pub struct PublishTargetItem {
     /// Its name. Left out: the source's, with `-image` behind it.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
     pub name: Option<String>,
     /// Its description.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 2048))]
     pub description: Option<String>,
 }
 
@@ -75,12 +80,15 @@ pub struct PublishTargetItem {
 pub struct PublishTargetLocation {
     /// Its name.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
     pub name: Option<String>,
     /// `imageregistry.vmware.com/v1alpha1`, or `vmoperator.vmware.com/v1alpha1`.
     #[serde(rename = "apiVersion", skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
     pub api_version: Option<String>,
     /// `ContentLibrary`, or `ContentLibraryProvider` or `ContentSource` of `vmoperator.vmware.com`.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
     pub kind: Option<String>,
 }
 

@@ -39,15 +39,19 @@ pub struct VirtualMachineServiceSpec {
     pub selector: BTreeMap<String, String>,
     /// The address to be used, where the provider lets one choose.
     #[serde(rename = "loadBalancerIP", skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
     pub load_balancer_ip: Option<String>,
     /// Who may reach it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64), inner(length(max = 64)))]
     pub load_balancer_source_ranges: Vec<String>,
     /// The address inside the cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
     pub cluster_ip: Option<String>,
     /// The name it stands for, of type ExternalName.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 254))]
     pub external_name: Option<String>,
 }
 
@@ -57,8 +61,10 @@ pub struct VirtualMachineServiceSpec {
 #[schemars(extend("required" = ["name", "protocol", "port", "targetPort"]))]
 pub struct VirtualMachineServicePort {
     /// Its name.
+    #[schemars(length(min = 1, max = 63))]
     pub name: String,
     /// `TCP`, `UDP` or `SCTP`.
+    #[schemars(length(max = 16))]
     pub protocol: String,
     /// The port.
     #[schemars(range(min = 1, max = 65535))]

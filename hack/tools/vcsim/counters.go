@@ -1,7 +1,10 @@
 package main
 
 import (
+	"io"
 	"maps"
+	"net/http"
+	"strings"
 	"sync"
 )
 
@@ -9,6 +12,7 @@ import (
 type counters struct {
 	mu     sync.Mutex
 	total  int
+	bytes  traffic
 	byWire map[string]map[string]int
 }
 
@@ -25,10 +29,23 @@ func (c *counters) add(wire, method string) {
 	c.total++
 }
 
+// traffic is what the bodies of requests and answers come to, in bytes.
+type traffic struct {
+	Received int64 `json:"received"`
+	Sent     int64 `json:"sent"`
+}
+
+func (c *counters) transferred(received, sent int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.bytes.Received += received
+	c.bytes.Sent += sent
+}
+
 func (c *counters) reset() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.total, c.byWire = 0, nil
+	c.total, c.bytes, c.byWire = 0, traffic{}, nil
 }
 
 // snapshot has a member per wire, even where nothing came.
@@ -40,5 +57,47 @@ func (c *counters) snapshot() map[string]any {
 		byWire[wire] = map[string]int{}
 		maps.Copy(byWire[wire], c.byWire[wire])
 	}
-	return map[string]any{"total": c.total, "byWire": byWire}
+	return map[string]any{"total": c.total, "bytes": c.bytes, "byWire": byWire}
 }
+
+// metered counts the bytes of the requests of clients.
+func (c *counters) metered(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, innerPath) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		in, out := &meteredBody{ReadCloser: r.Body}, &meteredAnswer{ResponseWriter: w}
+		r.Body = in
+		// Deferred: a connection that is cut on purpose ends in a panic.
+		defer func() { c.transferred(in.n, out.n) }()
+		next.ServeHTTP(out, r)
+	})
+}
+
+type meteredBody struct {
+	io.ReadCloser
+	n int64
+}
+
+// Read is part of io.Reader.
+func (b *meteredBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	b.n += int64(n)
+	return n, err
+}
+
+type meteredAnswer struct {
+	http.ResponseWriter
+	n int64
+}
+
+// Write is part of io.Writer.
+func (a *meteredAnswer) Write(p []byte) (int, error) {
+	n, err := a.ResponseWriter.Write(p)
+	a.n += int64(n)
+	return n, err
+}
+
+// Unwrap is for http.ResponseController.
+func (a *meteredAnswer) Unwrap() http.ResponseWriter { return a.ResponseWriter }

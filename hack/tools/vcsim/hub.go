@@ -25,6 +25,7 @@ type hub struct {
 	hidden map[string]*ref         // VMs by folder and name that stay unseen until they are shown
 	tasks  map[ref][]chan struct{} // to be closed at the end of the task
 	ended  []endedTask             // oldest first
+	onBoot func(ref)               // hears of every start of a guest; must not block
 }
 
 // feed is one reader's list of changed objects, each named once however often it changed. The hub's lock guards it: a
@@ -110,10 +111,17 @@ func (h *hub) UpdateObject(_ *simulator.Context, o mo.Reference, changes []types
 	h.noteTask(r, changes)
 	for _, c := range changes {
 		if c.Name == "runtime.powerState" && c.Val == types.VirtualMachinePowerStatePoweredOn {
-			h.boots[r]++
+			h.boot(r)
 		}
 	}
 	h.note(r, false)
+}
+
+func (h *hub) boot(r ref) {
+	h.boots[r]++
+	if h.onBoot != nil {
+		h.onBoot(r)
+	}
 }
 
 func hiddenKey(folder ref, name string) string { return folder.Value + "/" + name }
@@ -201,7 +209,7 @@ func (h *hub) touch(r ref) {
 func (h *hub) booted(r ref) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.boots[r]++
+	h.boot(r)
 	h.note(r, false)
 }
 

@@ -23,7 +23,11 @@ func main() {
 	log.SetPrefix("vcsim: ")
 	// Small before fast: the simulator runs beside everything else that is under test.
 	debug.SetGCPercent(50)
-	if err := run(os.Args[1:], os.Stdin, os.Stdout); err != nil {
+	serve := run
+	if len(os.Args) > 1 && os.Args[1] == "floor" {
+		os.Args, serve = os.Args[1:], floor
+	}
+	if err := serve(os.Args[1:], os.Stdin, os.Stdout); err != nil {
 		log.Fatal(err)
 	}
 }
@@ -68,6 +72,7 @@ func parse(args []string) (Options, bool, error) {
 	flags.StringVar(&o.DoorListen, "door", "127.0.0.1:0", "address of the control door (HTTP)")
 	flags.StringVar(&o.CertFile, "tlscert", "", "PEM `file` of the server certificate")
 	flags.StringVar(&o.KeyFile, "tlskey", "", "PEM `file` of its key")
+	flags.Var(&o.GuestDelay, "guests-report-after", "guests report an address by themselves, so `long` after power-on; without it only the door reports")
 	collector := flags.String("collector", "ours", "PropertyCollector: ours or upstream")
 	credentials := flags.String("credentials", "", "JSON `file` with username, password and doorToken, mode 0600")
 	spec := flags.String("spec", "", "JSON `file` that describes the inventory; without it a small default")

@@ -29,6 +29,7 @@ type Options struct {
 	Credentials    Credentials
 	Spec           Spec
 	StockCollector bool
+	GuestDelay     delay
 }
 
 // Sim is one simulated vCenter with its listeners.
@@ -179,6 +180,9 @@ func (s *Sim) endpoints(certificate tls.Certificate) {
 	s.admitted = map[ref]bool{}
 	s.takeOver()
 	go s.reapEverySecond()
+	if s.options.GuestDelay.set {
+		s.hub.onBoot = s.bootGuest
+	}
 }
 
 // takeOver puts ours in place of what the library does otherwise than vCenter.

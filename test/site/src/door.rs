@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 pub use fault::{Fault, FaultKind};
-pub use inventory::{Call, Inventory, InventoryNode, InventoryVm, Requests, Stray};
+pub use inventory::{Call, Inventory, InventoryNode, InventoryVm, Requests, Stray, Traffic};
 
 /// What went wrong at the door.
 #[derive(Debug, thiserror::Error)]

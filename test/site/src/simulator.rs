@@ -22,6 +22,11 @@ pub struct Simulator {
 impl Simulator {
     /// Starts it, with all its files in the stack's folder, and waits until it serves.
     pub async fn start(stack: &Stack, tools: &Tools) -> Result<Self, Error> {
+        Self::with(stack, tools, &[]).await
+    }
+
+    /// As [`Self::start`], with further arguments.
+    pub async fn with(stack: &Stack, tools: &Tools, arguments: &[String]) -> Result<Self, Error> {
         let files = Files::written(&stack.subfolder("vcenter")?)?;
         let command = Command::new(stack, "vcsim", &tools.vcsim)?.piped();
         let mut process = command
@@ -34,6 +39,7 @@ impl Simulator {
             .arg(&files.key)
             .arg("--spec")
             .arg(&files.spec)
+            .args(arguments)
             .spawn()?;
         let log = process.log().to_owned();
         let not_ready = |why: &str| Error::Simulator { why: why.to_owned(), log: log.clone() };
@@ -51,6 +57,11 @@ impl Simulator {
     /// What an admin knows of it.
     pub fn vcenter(&self) -> &VCenter {
         &self.vcenter
+    }
+
+    /// The process id.
+    pub fn pid(&self) -> u32 {
+        self.process.pid()
     }
 
     /// Waits for the end of its process.

@@ -11,8 +11,20 @@ use serde_json::Value;
 pub struct Requests {
     /// The sum.
     pub total: u64,
+    /// What their bodies and those of the answers came to.
+    pub bytes: Traffic,
     /// `vijson`, `soap`, `rest` → method → count.
     pub by_wire: BTreeMap<String, BTreeMap<String, u64>>,
+}
+
+/// Bytes as the simulator saw them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Traffic {
+    /// Of requests.
+    pub received: u64,
+    /// Of answers.
+    pub sent: u64,
 }
 
 impl Requests {

@@ -1,0 +1,212 @@
+//! What a VirtualMachine may say, and what of it may change.
+
+use super::{Rule, fixed, once_set, rule};
+
+const KIND: &str = "VirtualMachine";
+
+pub(super) fn all() -> Vec<Rule> {
+    let mut rules = bootstrap_and_probe();
+    rules.extend(networks());
+    rules.extend(volumes());
+    rules.extend(immutable());
+    rules.extend(while_off());
+    rules.extend(while_on());
+    rules.extend(power());
+    rules
+}
+
+fn bootstrap_and_probe() -> Vec<Rule> {
+    vec![
+        rule(
+            KIND,
+            "spec.vmMetadata",
+            "!(has(self.configMapName) && self.configMapName != '' && has(self.secretName) && self.secretName != '')",
+            "configMapName and secretName cannot be specified simultaneously",
+        ),
+        rule(
+            KIND,
+            "spec.readinessProbe",
+            "has(self.tcpSocket) || has(self.guestHeartbeat)",
+            "must specify an action: tcpSocket or guestHeartbeat",
+        ),
+        rule(
+            KIND,
+            "spec.readinessProbe",
+            "!(has(self.tcpSocket) && has(self.guestHeartbeat))",
+            "only one action can be specified: tcpSocket or guestHeartbeat",
+        ),
+    ]
+}
+
+fn networks() -> Vec<Rule> {
+    let name = |of: &str| format!("(has({of}.networkName) ? {of}.networkName : '')");
+    vec![
+        rule(
+            KIND,
+            "spec.networkInterfaces",
+            &format!("self.all(a, self.exists_one(b, {} == {}))", name("a"), name("b")),
+            "networkName must be unique: a network can have one interface of a virtual machine, and one interface \
+             can be on the default network",
+        ),
+        rule(
+            KIND,
+            "spec.networkInterfaces[]",
+            "!has(self.networkType) || self.networkType in ['', 'nsx-t', 'vsphere-distributed']",
+            "networkType has the supported values nsx-t and vsphere-distributed, or is empty for a network of vCenter \
+             by its name",
+        ),
+        rule(
+            KIND,
+            "spec.networkInterfaces[]",
+            "!has(self.ethernetCardType) || \
+             self.ethernetCardType in ['', 'pcnet32', 'e1000', 'e1000e', 'vmxnet2', 'vmxnet3']",
+            "ethernetCardType has the supported values pcnet32, e1000, e1000e, vmxnet2 and vmxnet3",
+        ),
+        rule(
+            KIND,
+            "spec.networkInterfaces[].providerRef",
+            "self.apiGroup == 'netoperator.vmware.com' && self.kind == 'NetworkInterface'",
+            "providerRef can only be a NetworkInterface of netoperator.vmware.com",
+        ),
+    ]
+}
+
+fn volumes() -> Vec<Rule> {
+    vec![
+        rule(
+            KIND,
+            "spec.volumes[]",
+            "has(self.persistentVolumeClaim) != has(self.vSphereVolume)",
+            "only one of persistentVolumeClaim or vSphereVolume must be specified",
+        ),
+        rule(
+            KIND,
+            "spec.volumes[].persistentVolumeClaim",
+            "!has(self.readOnly) || !self.readOnly",
+            "readOnly is not supported: supported values: false",
+        ),
+        rule(
+            KIND,
+            "spec.advancedOptions.defaultVolumeProvisioningOptions",
+            "!(has(self.thinProvisioned) && self.thinProvisioned && has(self.eagerZeroed) && self.eagerZeroed)",
+            "Volume provisioning cannot have EagerZeroed and ThinProvisioning set. Eager zeroing requires thick \
+             provisioning",
+        ),
+    ]
+}
+
+fn immutable() -> Vec<Rule> {
+    vec![
+        rule(KIND, "spec", &fixed("imageName"), "imageName: field is immutable"),
+        rule(KIND, "spec", &fixed("storageClass"), "storageClass: field is immutable"),
+        rule(KIND, "spec", &fixed("resourcePolicyName"), "resourcePolicyName: field is immutable"),
+        rule(
+            KIND,
+            "spec",
+            &once_set("biosUUID"),
+            "biosUUID may not be changed once it is set: it is the identity of the virtual machine",
+        ),
+        rule(
+            KIND,
+            "spec",
+            &once_set("instanceUUID"),
+            "instanceUUID may not be changed once it is set: it is the identity of the virtual machine",
+        ),
+    ]
+}
+
+/// The virtual machine shall be off, and is, as far as anybody knows.
+const OFF: &str = "(has(self.spec.powerState) && self.spec.powerState == 'poweredOff' && \
+                   (!has(self.status) || !has(self.status.powerState) || self.status.powerState == 'poweredOff'))";
+
+/// What needs a virtual machine that is off, by the object's top, where the status can be seen.
+fn while_off() -> Vec<Rule> {
+    let version = "spec.minHardwareVersion";
+    vec![
+        rule(
+            KIND,
+            "",
+            &format!("self.spec.className == oldSelf.spec.className || {OFF}"),
+            "spec.className: field is immutable unless the virtual machine is powered off: set powerState to poweredOff, \
+             and change the class once status.powerState is poweredOff",
+        ),
+        rule(
+            KIND,
+            "spec",
+            "!has(oldSelf.minHardwareVersion) || \
+             (has(self.minHardwareVersion) && self.minHardwareVersion >= oldSelf.minHardwareVersion)",
+            "minHardwareVersion: cannot downgrade hardware version",
+        ),
+        rule(
+            KIND,
+            "",
+            &format!("({}) || {OFF}", fixed(version)),
+            "spec.minHardwareVersion: cannot upgrade hardware version unless powered off: set powerState to poweredOff, \
+             and change it once status.powerState is poweredOff",
+        ),
+    ]
+}
+
+/// What may not change of a virtual machine that is on and stays on.
+fn while_on() -> Vec<Rule> {
+    let on = |of: &str| format!("(!has({of}.powerState) || {of}.powerState == 'poweredOn')");
+    let frozen = |same: &str| format!("!({} && {}) || ({same})", on("oldSelf"), on("self"));
+    let disks = |of: &str| format!("(has({of}.volumes) ? {of}.volumes.filter(v, has(v.vSphereVolume)) : [])");
+    let options = "advancedOptions.defaultVolumeProvisioningOptions";
+    let has_options = |of: &str| format!("(has({of}.advancedOptions) && has({of}.{options}))");
+    let same_options = format!(
+        "{new} == {old} && (!{new} || !{old} || self.{options} == oldSelf.{options})",
+        new = has_options("self"),
+        old = has_options("oldSelf"),
+    );
+    vec![
+        rule(
+            KIND,
+            "spec",
+            &frozen(&fixed("ports")),
+            "ports: updates to this field is not allowed when VM power is on",
+        ),
+        rule(
+            KIND,
+            "spec",
+            &frozen(&fixed("vmMetadata")),
+            "vmMetadata: updates to this field is not allowed when VM power is on",
+        ),
+        rule(
+            KIND,
+            "spec",
+            &frozen(&fixed("networkInterfaces")),
+            "networkInterfaces: updates to this field is not allowed when VM power is on",
+        ),
+        rule(
+            KIND,
+            "spec",
+            &frozen(&format!("{} == {}", disks("self"), disks("oldSelf"))),
+            "volumes[vSphereVolume]: updates to this field is not allowed when VM power is on",
+        ),
+        rule(
+            KIND,
+            "spec",
+            &frozen(&same_options),
+            "advancedOptions.defaultVolumeProvisioningOptions: updates to this field is not allowed when VM power is on",
+        ),
+    ]
+}
+
+fn power() -> Vec<Rule> {
+    vec![
+        rule(
+            KIND,
+            "spec",
+            "!has(oldSelf.powerState) || has(self.powerState)",
+            "powerState: cannot set power state to empty string",
+        ),
+        rule(
+            KIND,
+            "spec",
+            "!(has(self.powerState) && self.powerState == 'suspended' && \
+             has(oldSelf.powerState) && oldSelf.powerState == 'poweredOff')",
+            "powerState: cannot suspend a VM that is powered off",
+        ),
+    ]
+}

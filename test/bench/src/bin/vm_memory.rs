@@ -1,0 +1,12 @@
+//! What the VM operator takes to know N virtual machines that are there already.
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    bench::entry::main(|args| bench::memory::run(bench::memory::Flags::parse_from(args)))
+}

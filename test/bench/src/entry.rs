@@ -1,0 +1,54 @@
+//! The one executable that each program is: the program itself, the VM operator it measures, and the guard.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+
+/// Runs what the first argument names: the guard, the VM operator, else `run`, whose report is printed as JSON.
+pub fn main<Report, Run>(run: impl FnOnce(Vec<OsString>) -> Run) -> ExitCode
+where
+    Report: Serialize,
+    Run: Future<Output = Result<Report>>,
+{
+    let args: Vec<OsString> = std::env::args_os().collect();
+    let name = args.first().and_then(|name| Path::new(name).file_name()).and_then(|name| name.to_str());
+    match name {
+        Some(plane::guard::ARG0) => plane::guard::main(args),
+        Some("vmop") => vmop::main(args),
+        _ => told(reported(run(args))),
+    }
+}
+
+fn told(printed: Result<()>) -> ExitCode {
+    match printed {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn reported<Report: Serialize>(run: impl Future<Output = Result<Report>>) -> Result<()> {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    tracing_subscriber::fmt()
+        .with_env_filter(
+            tracing_subscriber::EnvFilter::try_from_default_env()
+                .unwrap_or_else(|_| "warn,bench=info,kube_client=off".into()),
+        )
+        .with_writer(std::io::stderr)
+        .init();
+    let runtime = tokio::runtime::Runtime::new().context("cannot start")?;
+    let report = runtime.block_on(async {
+        tokio::select! {
+            report = run => report,
+            _ = tokio::signal::ctrl_c() => anyhow::bail!("interrupted"),
+        }
+    });
+    runtime.shutdown_background();
+    println!("{}", serde_json::to_string(&report?)?);
+    Ok(())
+}

@@ -1,0 +1,54 @@
+//! What a process has used, as the kernel counts it.
+
+use std::fs;
+use std::time::Duration;
+
+/// Ticks a second of the times in `/proc/PID/stat`; every Linux says 100.
+const TICKS: u64 = 100;
+
+/// Processor time of the process so far; zero if it is gone.
+pub fn cpu(pid: u32) -> Duration {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // The name may hold anything, so that fields are counted from its closing bracket.
+    let fields: Vec<_> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+    let ticks = |index: usize| fields.get(index).and_then(|field| field.parse::<u64>().ok()).unwrap_or(0);
+    Duration::from_millis((ticks(11) + ticks(12)) * 1000 / TICKS)
+}
+
+/// Resident memory of the process now, MiB.
+pub fn resident(pid: u32) -> f64 {
+    status(pid, "VmRSS:")
+}
+
+/// Resident memory of the process at its peak, MiB.
+pub fn peak(pid: u32) -> f64 {
+    status(pid, "VmHWM:")
+}
+
+/// Starts the peak of the process anew.
+pub fn forget_peak(pid: u32) {
+    let _ = fs::write(format!("/proc/{pid}/clear_refs"), "5");
+}
+
+fn status(pid: u32, field: &str) -> f64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let kib = status.lines().find_map(|line| line.strip_prefix(field)?.trim().strip_suffix("kB"));
+    let kib: u32 = kib.and_then(|kib| kib.trim().parse().ok()).unwrap_or_default();
+    f64::from(kib) / 1024.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_has_used_something() {
+        let me = std::process::id();
+        assert!(resident(me) > 1.0 && peak(me) >= resident(me));
+        let began = std::time::Instant::now();
+        while cpu(me).is_zero() {
+            assert!(began.elapsed() < Duration::from_secs(30));
+        }
+        assert_eq!((cpu(u32::MAX), peak(u32::MAX)), (Duration::ZERO, 0.0));
+    }
+}

@@ -1,0 +1,176 @@
+//! How far the machines are, as one watch tells it.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use futures::{StreamExt, TryStreamExt};
+use kube::Client;
+use kube::api::{Api, ApiResource, GroupVersionKind, NotUsed, Object, ResourceExt};
+use kube::runtime::watcher::{self, Event};
+use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use crate::world::NAMESPACE;
+
+/// The part of a status that is looked at.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Status {
+    power_state: Option<String>,
+    vm_ip: Option<String>,
+    conditions: Vec<Condition>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(default)]
+struct Condition {
+    #[serde(rename = "type")]
+    kind: String,
+    status: String,
+    message: Option<String>,
+}
+
+/// One machine, as seen last.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Seen {
+    on: bool,
+    ip: bool,
+    ready: bool,
+}
+
+/// How many machines are how far.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Count {
+    /// Whether the first list is in.
+    pub known: bool,
+    /// Objects that are there.
+    pub there: usize,
+    /// Machines that are powered on.
+    pub on: usize,
+    /// Machines with an address.
+    pub ip: usize,
+    /// Machines that are Ready.
+    pub ready: usize,
+    /// Why one of the others is not.
+    pub complaint: Option<String>,
+}
+
+/// A watch of all machines of the namespace.
+pub struct Progress {
+    counts: watch::Receiver<Count>,
+    task: JoinHandle<()>,
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Progress {
+    /// Begins to watch, and knows what is there already.
+    pub async fn start(client: Client) -> Result<Self> {
+        let (sender, counts) = watch::channel(Count::default());
+        let task = tokio::spawn(async move {
+            let kind = GroupVersionKind::gvk("vmoperator.vmware.com", "v1alpha1", "VirtualMachine");
+            let api: Api<Object<NotUsed, Status>> =
+                Api::namespaced_with(client, NAMESPACE, &ApiResource::from_gvk(&kind));
+            let mut events = watcher::watcher(api, watcher::Config::default()).boxed();
+            let mut machines = HashMap::new();
+            loop {
+                match events.try_next().await {
+                    Ok(Some(event)) => sender.send_modify(|count| note(event, &mut machines, count)),
+                    Ok(None) => return,
+                    Err(error) => tracing::warn!(%error, "the watch of the machines is interrupted"),
+                }
+            }
+        });
+        let mut progress = Self { counts, task };
+        progress.until("a list of the machines", Duration::from_mins(1), |count| count.known).await?;
+        Ok(progress)
+    }
+
+    /// Waits until the machines are that far, and tells when that was.
+    pub async fn until(
+        &mut self,
+        what: &str,
+        limit: Duration,
+        reached: impl FnMut(&Count) -> bool,
+    ) -> Result<Instant> {
+        let waited =
+            tokio::time::timeout(limit, self.counts.wait_for(reached)).await.map(|seen| seen.map(drop));
+        match waited {
+            Ok(Ok(())) => Ok(Instant::now()),
+            Ok(Err(_)) => bail!("the watch of the machines has ended"),
+            Err(_) => bail!("no {what} within {limit:?}: {:?}", *self.counts.borrow()),
+        }
+    }
+}
+
+fn note(event: Event<Object<NotUsed, Status>>, machines: &mut HashMap<String, Seen>, count: &mut Count) {
+    let name = match &event {
+        Event::Init => return,
+        Event::InitDone => {
+            count.known = true;
+            return;
+        }
+        Event::Apply(object) | Event::InitApply(object) | Event::Delete(object) => object.name_any(),
+    };
+    let now = match event {
+        Event::Apply(object) | Event::InitApply(object) => Some(seen(object.status, count)),
+        _ => None,
+    };
+    let was = match now {
+        Some(now) => machines.insert(name, now),
+        None => machines.remove(&name),
+    };
+    let tally = |all: &mut usize, holds: fn(Seen) -> bool| {
+        *all += usize::from(now.is_some_and(holds));
+        *all -= usize::from(was.is_some_and(holds));
+    };
+    tally(&mut count.there, |_| true);
+    tally(&mut count.on, |seen| seen.on);
+    tally(&mut count.ip, |seen| seen.ip);
+    tally(&mut count.ready, |seen| seen.ready);
+}
+
+fn seen(status: Option<Status>, count: &mut Count) -> Seen {
+    let status = status.unwrap_or_default();
+    let ready = status.conditions.iter().find(|condition| condition.kind == "Ready");
+    if let Some(why) = ready.filter(|ready| ready.status != "True").and_then(|ready| ready.message.clone()) {
+        count.complaint = Some(why);
+    }
+    Seen {
+        on: status.power_state.as_deref() == Some("poweredOn"),
+        ip: status.vm_ip.is_some_and(|ip| !ip.is_empty()),
+        ready: ready.is_some_and(|ready| ready.status == "True"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn machines_are_counted_once_however_often_they_are_told_of() {
+        let object = |status: serde_json::Value| -> Object<NotUsed, Status> {
+            serde_json::from_value(serde_json::json!({
+                "apiVersion": "vmoperator.vmware.com/v1alpha1", "kind": "VirtualMachine",
+                "metadata": {"name": "a"}, "status": status,
+            }))
+            .unwrap()
+        };
+        let (mut machines, mut count) = (HashMap::new(), Count::default());
+        let on = serde_json::json!({"powerState": "poweredOn", "vmIp": "10.0.0.1"});
+        note(Event::InitApply(object(serde_json::json!({}))), &mut machines, &mut count);
+        note(Event::InitDone, &mut machines, &mut count);
+        note(Event::Apply(object(on.clone())), &mut machines, &mut count);
+        note(Event::Apply(object(on.clone())), &mut machines, &mut count);
+        assert_eq!((count.known, count.there, count.on, count.ip, count.ready), (true, 1, 1, 1, 0));
+        note(Event::Delete(object(on)), &mut machines, &mut count);
+        assert_eq!((count.there, count.on), (0, 0));
+    }
+}

@@ -1,0 +1,179 @@
+//! A control plane and a vCenter of its own, and the VM operator between them.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use kube::Client;
+use plane::tools::{self, Tools};
+use plane::{Guard, Options, Plane, Program, Running, Stack};
+use serde_json::{Value, json};
+use site::door::Door;
+use site::simulator::Simulator;
+use site::vcenter::VCenter;
+
+/// The namespace of the machines.
+pub const NAMESPACE: &str = "bench";
+/// The class of the machines.
+pub const CLASS: &str = "best-effort-small";
+const OPERATOR: &str = "vmware-system-vmop";
+const CREDENTIALS: &str = "vcenter-credentials";
+
+/// The wire on which the VM operator and the floor speak with vCenter.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Wire {
+    /// JSON over HTTP, vCenter 8.0 U1 and later.
+    #[default]
+    Vijson,
+    /// SOAP, every vCenter.
+    Soap,
+}
+
+impl Wire {
+    /// As flags and the provider configuration name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Vijson => "vijson",
+            Self::Soap => "soap",
+        }
+    }
+}
+
+/// A running world. Nothing is left of it when it is dropped.
+pub struct World {
+    guard: Option<Guard>,
+    plane: Plane,
+    simulator: Simulator,
+    door: Door,
+    exe: PathBuf,
+}
+
+impl World {
+    /// Starts an API server with our kinds, and a vCenter; `site` are further arguments of the simulator.
+    pub async fn start(site: &[String]) -> Result<Self> {
+        let exe = std::env::current_exe().context("cannot find the path of this program")?;
+        let tools = found().await?;
+        let stack = Arc::new(Stack::ephemeral()?);
+        let guard = Guard::start(&exe, &stack)?;
+        let (plane, simulator) = tokio::try_join!(
+            async {
+                Plane::bare(Options { stack: stack.clone(), tools: tools.clone() })
+                    .await
+                    .map_err(anyhow::Error::from)
+            },
+            async { Simulator::with(&stack, &tools, site).await.map_err(anyhow::Error::from) },
+        )?;
+        let vcenter = simulator.vcenter();
+        let door = Door::new(&vcenter.door, &vcenter.door_token()?);
+        let world = Self { guard: Some(guard), plane, simulator, door, exe };
+        world.furnish().await?;
+        Ok(world)
+    }
+
+    /// The namespace is bound to its folder, its pool and its class.
+    async fn furnish(&self) -> Result<()> {
+        let vcenter = self.vcenter();
+        let annotations = json!({
+            "vmware-system-resource-pool": vcenter.resource_pool,
+            "vmware-system-vm-folder": vcenter.folder,
+        });
+        let namespace = |name: &str, annotations: &Value| {
+            json!({"apiVersion": "v1", "kind": "Namespace",
+                "metadata": {"name": name, "annotations": annotations}})
+        };
+        self.apply(&namespace(NAMESPACE, &annotations)).await?;
+        self.apply(&namespace(OPERATOR, &json!({}))).await?;
+        self.apply(&json!({
+            "apiVersion": "vmoperator.vmware.com/v1alpha1", "kind": "VirtualMachineClassBinding",
+            "metadata": {"name": CLASS, "namespace": NAMESPACE},
+            "classRef": {"apiVersion": "vmoperator.vmware.com/v1alpha1", "kind": "VirtualMachineClass", "name": CLASS},
+        }))
+        .await
+    }
+
+    /// Gives the VM operator its provider configuration and starts it; returns when it is ready.
+    pub async fn vmop(&self, wire: Wire, arguments: &[String]) -> Result<Running> {
+        self.configure(wire).await?;
+        let program = Program::new("vmop", &self.exe);
+        let program = arguments.iter().fold(program, Program::arg);
+        self.plane.run(program).await.context("cannot start vmop")
+    }
+
+    async fn configure(&self, wire: Wire) -> Result<()> {
+        let vcenter = self.vcenter();
+        let (host, port) = vcenter.authority.split_once(':').unwrap_or((&vcenter.authority, "443"));
+        self.apply(&json!({
+            "apiVersion": "v1", "kind": "Secret",
+            "metadata": {"name": CREDENTIALS, "namespace": OPERATOR},
+            "stringData": {"username": vcenter.username, "password": vcenter.password()?},
+        }))
+        .await?;
+        self.apply(&json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": "vsphere.provider.config.vmoperator.vmware.com", "namespace": OPERATOR},
+            "data": {
+                "VcPNID": host,
+                "VcPort": port,
+                "VcCredsSecretName": CREDENTIALS,
+                "Datacenter": vcenter.datacenter,
+                "Datastore": vcenter.datastore,
+                "Network": vcenter.network,
+                "ContentSource": vcenter.library,
+                "CAFilePath": vcenter.ca_file,
+                "StackID": "bench",
+                "Wire": wire.name(),
+            },
+        }))
+        .await
+    }
+
+    /// Brings an object to what it says.
+    pub async fn apply(&self, object: &Value) -> Result<()> {
+        plane::apply(&self.client(), object).await.map_err(anyhow::Error::from)
+    }
+
+    /// A client with all rights.
+    pub fn client(&self) -> Client {
+        self.plane.client()
+    }
+
+    /// The control plane.
+    pub fn plane(&self) -> &Plane {
+        &self.plane
+    }
+
+    /// The simulated vCenter's process.
+    pub fn simulator(&self) -> &Simulator {
+        &self.simulator
+    }
+
+    /// What an admin knows of the simulated vCenter.
+    pub fn vcenter(&self) -> &VCenter {
+        self.simulator.vcenter()
+    }
+
+    /// The control door of the simulated vCenter.
+    pub fn door(&self) -> &Door {
+        &self.door
+    }
+
+    /// What a process of this world has logged.
+    pub fn log(&self, name: &str) -> Option<String> {
+        std::fs::read_to_string(self.plane.stack().folder().join("logs").join(format!("{name}.log"))).ok()
+    }
+
+    /// Stops everything and waits until nothing is left.
+    pub async fn stop(mut self) -> Result<()> {
+        self.plane.stop().await;
+        self.simulator.stop().await;
+        if let Some(guard) = self.guard.take() {
+            tokio::task::spawn_blocking(move || guard.finish()).await??;
+        }
+        Ok(())
+    }
+}
+
+async fn found() -> Result<Tools> {
+    let wanted = tools::Options { site: true, ..tools::Options::default() };
+    Ok(tokio::task::spawn_blocking(move || tools::ensure(&wanted, tools::progress().as_ref())).await??)
+}
