@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use api::names::annotation;
-use api::vmop::{VirtualMachine, VirtualMachineService, VirtualMachineSetResourcePolicy};
+use api::vmop::{
+    VirtualMachine, VirtualMachineImage, VirtualMachineService, VirtualMachineSetResourcePolicy,
+};
 use k8s_openapi::api::core::v1::{Namespace, Service};
 use kit::events::Events;
 use kit::index::key;
@@ -14,14 +16,14 @@ use kube::api::PartialObjectMeta;
 use kube::runtime::reflector::ObjectRef;
 use kube::runtime::watcher;
 use kube::{Api, Resource, ResourceExt};
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use vsphere::inventory::Change as Happened;
 
 use crate::appearance::Appearances;
 use crate::caches::{Caches, hard_keys, label_key};
 use crate::image::{self, Images};
 use crate::probe::Prober;
-use crate::provider::{self, Provider, Site, State, mark};
+use crate::provider::{self, Provider, Site, State, collect, mark};
 use crate::wake::{Waker, received};
 use crate::{Flags, machine, policy, service};
 
@@ -46,11 +48,19 @@ pub async fn start(started: Started, flags: Flags) -> Result<(), Fatal> {
         metrics,
         template_ready,
     ));
-    let stream = tokio::spawn(relayed(Arc::clone(&provider), caches.clone(), vms.clone(), policies.clone()));
+    let idle = Arc::<Notify>::default();
+    let stream = tokio::spawn(relayed(
+        Arc::clone(&provider),
+        caches.clone(),
+        vms.clone(),
+        policies.clone(),
+        Arc::clone(&idle),
+    ));
 
     let machines = machines(&started, &caches, &provider, prober, &vms, &policies, (woken_vms, verdicts));
     let resource_policies = resource_policies(&started, &caches, &provider, &vms, woken_policies);
     let services = services(&started, &caches);
+    let collecting = tokio::spawn(collecting(Arc::clone(&provider), caches.clone(), idle));
     let images = image::follow(
         Images {
             api: apply::Api::new(&started, "vmop/image"),
@@ -63,6 +73,7 @@ pub async fn start(started: Started, flags: Flags) -> Result<(), Fatal> {
     tokio::join!(machines, resource_policies, services, images);
     connection.abort();
     stream.abort();
+    collecting.abort();
     if let Ok(site) = provider.site() {
         site.leave().await;
     }
@@ -225,12 +236,49 @@ fn services(started: &Started, caches: &Caches) -> impl Future<Output = ()> + us
         .run(ctx, service::reconcile)
 }
 
+/// Lets golden templates go that nothing needs, some time after something happened that may have made one needless.
+async fn collecting(provider: Arc<Provider>, caches: Caches, idle: Arc<Notify>) {
+    let told = Arc::clone(&idle);
+    caches.images.listen(move |change| {
+        let content = |image: &Arc<VirtualMachineImage>| {
+            let status = image.status.as_ref()?;
+            Some((image.spec.image_id.clone(), status.content_version.clone()?))
+        };
+        if change.old.as_ref().and_then(content) != change.new.as_ref().and_then(content) {
+            told.notify_one();
+        }
+    });
+    caches.images.complete().await;
+    loop {
+        idle.notified().await;
+        tokio::time::sleep(collect::GRACE).await;
+        let Ok(site) = provider.site() else { continue };
+        if site.trouble().is_some() || site.library_trouble().is_some() {
+            // Who does not know what there is must not say what is needless.
+            idle.notify_one();
+            continue;
+        }
+        let images = caches.images.all();
+        let needed = |item: &str, content: &str| {
+            images.iter().any(|image| {
+                let version = image.status.as_ref().and_then(|status| status.content_version.as_deref());
+                image.spec.image_id == item && version.is_none_or(|version| version == content)
+            })
+        };
+        if let Err(error) = collect::collect(&site, needed).await {
+            tracing::warn!(%error, "templates that nothing needs could not be let go; trying again");
+            idle.notify_one();
+        }
+    }
+}
+
 /// Tells objects what happens in vCenter, and everybody when it comes or goes.
 async fn relayed(
     provider: Arc<Provider>,
     caches: Caches,
     vms: Waker<VirtualMachine>,
     policies: Waker<VirtualMachineSetResourcePolicy>,
+    idle: Arc<Notify>,
 ) {
     caches.machines.complete().await;
     caches.policies.complete().await;
@@ -243,7 +291,7 @@ async fn relayed(
         }
         let happening = async {
             match &now {
-                State::Connected(site) => relay(site, &caches, &vms).await,
+                State::Connected(site) => relay(site, &caches, &vms, &idle).await,
                 State::Starting | State::Broken(_) => {}
             }
             std::future::pending::<()>().await;
@@ -256,12 +304,15 @@ async fn relayed(
 }
 
 /// A change of one machine wakes its object; a cache that is complete (again) wakes all.
-async fn relay(site: &Site, caches: &Caches, vms: &Waker<VirtualMachine>) {
+async fn relay(site: &Site, caches: &Caches, vms: &Waker<VirtualMachine>, idle: &Notify) {
     let mut changes = site.inventory.subscribe();
     while let Some(happened) = changes.next().await {
         for change in happened {
             match change {
                 Happened::Vm { was, now, .. } => {
+                    if now.is_none() && was.as_ref().is_some_and(|vm| mark::base(vm).is_some()) {
+                        idle.notify_one();
+                    }
                     let sides = [was, now].into_iter().flatten();
                     let owner = sides.filter_map(|vm| mark::owner(&vm, &site.settings.stack)).last();
                     if let Some(owner) = owner {
@@ -271,6 +322,7 @@ async fn relay(site: &Site, caches: &Caches, vms: &Waker<VirtualMachine>) {
                 Happened::Complete => {
                     wake_all(&caches.machines, vms);
                     orphans(site, caches);
+                    idle.notify_one();
                 }
                 Happened::Incomplete => tracing::warn!("the inventory of vCenter is being read anew"),
             }

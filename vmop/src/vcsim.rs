@@ -12,7 +12,7 @@ use crate::machine::plan::{Blocked, Facts, Found};
 use crate::machine::{Error, act, delete, disks, gather};
 use crate::provider::config::{Settings, Trust};
 use crate::provider::golden::{self, Goldens, Progress, Recipe, Template};
-use crate::provider::{Place, Site};
+use crate::provider::{Place, Site, collect};
 use crate::sim::{Sim, within};
 
 pub fn settings(sim: &Sim) -> Settings {
@@ -281,4 +281,46 @@ async fn volumes_are_in_the_clone_and_come_later_and_only_ours_are_destroyed() {
     sim.forget_requests().await;
     within("its end", delete::end(&machine, &site)).await.unwrap();
     assert_eq!(sim.calls("ReconfigVM_Task").await, 1);
+}
+
+#[tokio::test]
+async fn a_template_goes_when_nothing_needs_it_and_no_disk_rests_on_it() {
+    let Some(sim) = Sim::start("a_template_goes_when_nothing_needs_it_and_no_disk_rests_on_it") else {
+        return;
+    };
+    let site = site(&sim).await;
+    let recipe = recipe(&sim, &site).await;
+    let template = template(&site, &recipe).await;
+    let facts = fixture::facts(Found::Lost);
+    let intent = wanted(&sim, &site, &template, &facts).await;
+    let machine = within("the clone", act::cloned(&intent, &facts, &site)).await.unwrap();
+    let is_needed = |item: &str, content: &str| item == recipe.item && content == recipe.content;
+    let nothing: [String; 0] = [];
+
+    sim.forget_requests().await;
+    assert_eq!(collect::collect(&site, is_needed).await.unwrap(), nothing);
+    assert_eq!(collect::collect(&site, |_, _| false).await.unwrap(), nothing, "its machine says so");
+    assert_eq!(sim.calls("RetrievePropertiesEx").await, 0, "neither costs a call");
+
+    // A machine that says nothing of it still rests on it.
+    let extra_config = vec![(crate::provider::mark::BASE.to_owned(), String::new())];
+    let spec = vsphere::ConfigSpec { extra_config, ..vsphere::ConfigSpec::default() };
+    let task = site.client.reconfigure_vm(&machine.moref, spec).await.unwrap();
+    within("the change", site.inventory.task(&task)).await.unwrap();
+    let silent = async {
+        loop {
+            match site.inventory.vm(&machine.moref) {
+                Presence::Present(now) if crate::provider::mark::base(&now).is_none() => return,
+                _ => tokio::task::yield_now().await,
+            }
+        }
+    };
+    within("the stream tells", silent).await;
+    assert_eq!(collect::collect(&site, |_, _| false).await.unwrap(), nothing, "its disks say so");
+
+    within("its end", delete::end(&machine, &site)).await.unwrap();
+    assert_eq!(collect::collect(&site, is_needed).await.unwrap(), nothing);
+    let gone = within("the template's end", collect::collect(&site, |_, _| false)).await.unwrap();
+    assert_eq!(gone, [golden::name(&recipe, "s1")]);
+    assert_eq!(sim.get("/v1/inventory").await["vms"].as_array().unwrap().len(), 0);
 }

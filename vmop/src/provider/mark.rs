@@ -83,6 +83,17 @@ pub fn golden_state(vm: &Vm, item: &str, content: &str) -> Golden {
     }
 }
 
+/// The library item and the content version of which `vm` is a golden template, if this stack made it.
+pub fn golden_content<'a>(vm: &'a Vm, stack: &str) -> Option<(&'a str, &'a str)> {
+    let ours = entry(vm, STACK) == stack && entry(vm, OWNER).is_empty() && not_anothers(vm);
+    entry(vm, GOLDEN).rsplit_once('@').filter(|_| ours)
+}
+
+/// The golden template that a machine was made from, by its own word.
+pub fn base(vm: &Vm) -> Option<&str> {
+    Some(entry(vm, BASE)).filter(|base| !base.is_empty())
+}
+
 /// How a machine of a golden template's name relates to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Golden {

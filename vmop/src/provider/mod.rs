@@ -4,6 +4,7 @@
 //! reconnecting after a change of the configuration, and waiting out a vCenter that does not answer
 //! happen here, once, whatever the number of objects.
 
+pub mod collect;
 pub mod config;
 mod connection;
 pub mod golden;
