@@ -34,6 +34,7 @@ func (s *Sim) doorHandler() http.Handler {
 	mux.HandleFunc("PATCH /v1/vms/{moid}/guestinfo", doorJSON(s.doorSetGuestInfo))
 	mux.HandleFunc("PUT /v1/vms/{moid}/guest", doorJSON(s.doorGuest))
 	mux.HandleFunc("POST /v1/vms/{moid}/power", doorJSON(s.doorPower))
+	mux.HandleFunc("POST /v1/vms/{moid}/copies", doorJSON(s.doorCopies))
 	mux.HandleFunc("GET /v1/inventory", doorJSON(s.doorInventory))
 	mux.HandleFunc("POST /v1/faults", doorJSON(s.doorAddFault))
 	mux.HandleFunc("GET /v1/faults", doorJSON(s.doorFaults))

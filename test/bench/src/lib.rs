@@ -11,6 +11,7 @@ pub mod machines;
 pub mod memory;
 pub mod process;
 pub mod progress;
+pub mod rest;
 pub mod scale;
 pub mod world;
 pub mod writes;

@@ -82,7 +82,7 @@ pub async fn create(client: &Client, prefix: &str, count: usize, recipe: &Recipe
     stream::iter(0..count).map(create).buffer_unordered(PARALLEL).try_collect().await
 }
 
-async fn created(api: &Api<DynamicObject>, object: Value) -> Result<()> {
+pub(crate) async fn created(api: &Api<DynamicObject>, object: Value) -> Result<()> {
     let object: DynamicObject = serde_json::from_value(object)?;
     api.create(&PostParams::default(), &object).await.context("cannot create an object")?;
     Ok(())

@@ -1,8 +1,48 @@
 //! `vm-memory`: what the VM operator takes to know N virtual machines that are there already.
+//!
+//! One machine is made in earnest. Copies of it fill the simulated vCenter, and copies of its object, status and all,
+//! the API server; then the VM operator starts anew.
 
-use anyhow::{Result, bail};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
 use clap::Parser;
+use futures::{StreamExt, TryStreamExt, stream};
+use kube::api::{DynamicObject, Patch, PatchParams};
+use plane::Running;
 use serde::Serialize;
+use serde_json::{Value, json};
+use site::door::VmCopy;
+use tokio::time::Instant;
+
+use crate::machines::{self, PARALLEL, Recipe};
+use crate::progress::Progress;
+use crate::scale::image;
+use crate::world::{Wire, World};
+use crate::writes::{self, Writes};
+use crate::{calls, process};
+
+const ORIGINAL: &str = "original";
+const COPY: &str = "copy";
+const LIMIT: Duration = Duration::from_mins(10);
+/// How often the VM operator is asked whom it knows.
+const LOOK: Duration = Duration::from_millis(100);
+/// So long without work, and memory is settled.
+const SETTLED: Duration = Duration::from_secs(15);
+
+/// What is written by whoever starts the VM operator in a cluster, not by itself.
+const FURNITURE: [&str; 9] = [
+    "clusterrolebindings",
+    "clusterroles",
+    "configmaps",
+    "namespaces",
+    "rolebindings",
+    "roles",
+    "secrets",
+    "serviceaccounts",
+    "virtualmachineclasses",
+];
 
 /// Starts the VM operator on machines that exist already, and measures its memory.
 #[derive(Clone, Debug, Parser)]
@@ -11,6 +51,14 @@ pub struct Flags {
     /// How many machines.
     #[arg(long, default_value_t = 10_000)]
     pub count: usize,
+
+    /// How the VM operator speaks with vCenter.
+    #[arg(long, value_enum, default_value_t)]
+    pub wire: Wire,
+
+    /// For how many seconds the idle VM operator is watched.
+    #[arg(long, default_value_t = 30)]
+    pub rest: u64,
 }
 
 /// What was measured.
@@ -19,9 +67,193 @@ pub struct Flags {
 pub struct Report {
     /// How many machines.
     pub count: usize,
+    /// The wire.
+    pub wire: &'static str,
+    /// From its start until the VM operator has read every machine and looked at every object.
+    pub seconds_to_know_all: f64,
+    /// Processor time of that.
+    pub cpu_seconds: f64,
+    /// Resident memory when nothing happens any more.
+    pub rss_settled_mi_b: f64,
+    /// Resident memory at its peak.
+    pub rss_peak_mi_b: f64,
+    /// Requests to vCenter that it took.
+    pub calls: u64,
+    /// The same by method.
+    pub by_method: BTreeMap<String, u64>,
+    /// Bytes of these requests and their answers.
+    pub bytes: u64,
+    /// Writes to the API server that it took, events and leases aside.
+    pub api_writes: BTreeMap<String, u64>,
+    /// When there is nothing to do.
+    pub rest: crate::rest::Rest,
 }
 
 /// Measures.
 pub async fn run(flags: Flags) -> Result<Report> {
-    bail!("{} machines: not measured yet", flags.count)
+    let world = World::start(&["--guests-report-after=0s".to_owned()]).await?;
+    let original = original(&world, flags.wire).await?;
+    let moid =
+        original.data["status"]["uniqueID"].as_str().context("the machine has no uniqueID")?.to_owned();
+    let copies = world.door().copies(&moid, flags.count, COPY).await?;
+    eprintln!("{} machines are there", copies.len());
+    objects(&world, &original, &copies).await?;
+    eprintln!("{} objects are there", copies.len());
+    writes::quiet(&world.client()).await?;
+    let report = started(&world, &flags).await?;
+    world.stop().await?;
+    Ok(report)
+}
+
+/// One machine is made in earnest, and its maker is gone.
+async fn original(world: &World, wire: Wire) -> Result<DynamicObject> {
+    let client = world.client();
+    machines::secrets(&client, ORIGINAL, 1).await?;
+    let vmop = world.vmop(wire, &[]).await?;
+    let mut progress = Progress::start(client.clone()).await?;
+    let recipe = Recipe { image: image(), module_group: false };
+    machines::create(&client, ORIGINAL, 1, &recipe).await?;
+    progress.until("machine", LIMIT, |count| count.ready == 1 && count.ip == 1).await?;
+    writes::quiet(&client).await?;
+    vmop.stop().await;
+    Ok(machines::virtual_machines(&client).get(&machines::name(ORIGINAL, 0)).await?)
+}
+
+/// Every copy has an object that says of it what the original's says of the original.
+async fn objects(world: &World, original: &DynamicObject, copies: &[VmCopy]) -> Result<()> {
+    let api = machines::virtual_machines(&world.client());
+    let create = |copy| {
+        let api = &api;
+        async move {
+            let (object, status) = object(original, copy)?;
+            machines::created(api, object).await?;
+            let patch = Patch::Merge(json!({ "status": status }));
+            api.patch_status(&copy.name, &PatchParams::default(), &patch).await?;
+            Ok::<_, anyhow::Error>(())
+        }
+    };
+    stream::iter(copies).map(create).buffer_unordered(PARALLEL).try_collect().await
+}
+
+fn object(original: &DynamicObject, copy: &VmCopy) -> Result<(Value, Value)> {
+    let mut whole = serde_json::to_value(original)?;
+    let status = whole["status"].take();
+    let text = |pointer: &str| status.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let own = [
+        (text("/uniqueID"), &copy.moid),
+        (text("/instanceUUID"), &copy.uuid),
+        (text("/biosUUID"), &copy.uuid),
+    ];
+    let renamed = |value: &Value| -> Result<Value> {
+        let mut json = serde_json::to_string(value)?;
+        for (old, new) in &own {
+            json = json.replace(&format!("\"{old}\""), &format!("\"{new}\""));
+        }
+        Ok(serde_json::from_str(&json)?)
+    };
+    let meta = &whole["metadata"];
+    let object = json!({
+        "apiVersion": whole["apiVersion"], "kind": whole["kind"],
+        "metadata": {
+            "name": copy.name, "labels": meta["labels"], "annotations": meta["annotations"],
+            "finalizers": meta["finalizers"], "ownerReferences": meta["ownerReferences"],
+        },
+        "spec": renamed(&whole["spec"])?,
+    });
+    Ok((object, renamed(&status)?))
+}
+
+async fn started(world: &World, flags: &Flags) -> Result<Report> {
+    let (client, door) = (world.client(), world.door());
+    let before = Writes::read(&client).await?;
+    door.forget_requests().await?;
+    let began = Instant::now();
+    let vmop = world.vmop(flags.wire, &[]).await?;
+    let pid = vmop.pid().context("vmop does not run")?;
+    known(&vmop, flags.count + 1).await?;
+    let seconds_to_know_all = began.elapsed().as_secs_f64();
+    let cpu = process::cpu(pid);
+    tokio::time::sleep(SETTLED).await;
+    writes::quiet(&client).await?;
+    let requests = door.requests().await?;
+    let rest = crate::rest::watched(world, pid, flags.rest).await?;
+    Ok(Report {
+        count: flags.count,
+        wire: flags.wire.name(),
+        seconds_to_know_all,
+        cpu_seconds: cpu.as_secs_f64(),
+        rss_settled_mi_b: process::resident(pid),
+        rss_peak_mi_b: process::peak(pid),
+        calls: requests.total,
+        by_method: calls::by_method(&requests),
+        bytes: requests.bytes.received + requests.bytes.sent,
+        api_writes: Writes::read(&client).await?.since(&before).only(|what| !FURNITURE.contains(&what)).0,
+        rest,
+    })
+}
+
+/// The VM operator has every machine in its cache and has reconciled every object.
+async fn known(vmop: &Running, count: usize) -> Result<()> {
+    let wanted = crate::per(count);
+    let deadline = Instant::now() + LIMIT;
+    loop {
+        let metrics = vmop_metrics(vmop).await.unwrap_or_default();
+        let machines = sum(&metrics, "vcenter_inventory_machines", "");
+        let done = sum(&metrics, "reconciles_total", "controller=\"virtualmachine\",outcome=\"Done\"");
+        if machines >= wanted && done >= wanted {
+            return Ok(());
+        }
+        if Instant::now() > deadline {
+            bail!("vmop knows {machines} machines and has looked at {done} objects of {wanted}");
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+async fn vmop_metrics(vmop: &Running) -> Result<String> {
+    Ok(reqwest::get(vmop.metrics()).await?.text().await?)
+}
+
+/// The sum of a family's samples that bear these labels.
+fn sum(metrics: &str, family: &str, labels: &str) -> f64 {
+    let of_family = |line: &&str| {
+        let rest = line.split_once(family).map(|(_, rest)| rest);
+        rest.is_some_and(|rest| rest.starts_with(['{', ' ']) && rest.contains(labels))
+    };
+    let lines = metrics.lines().filter(|line| !line.starts_with('#')).filter(of_family);
+    lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_says_of_itself_what_the_original_says() {
+        let original: DynamicObject = serde_json::from_value(json!({
+            "apiVersion": "v", "kind": "K",
+            "metadata": {"name": "a", "uid": "u", "finalizers": ["f"]},
+            "spec": {"biosUUID": "1-1", "imageName": "vm-1"},
+            "status": {"biosUUID": "1-1", "instanceUUID": "1-1", "uniqueID": "vm-1", "phase": "Created"},
+        }))
+        .unwrap();
+        let copy = VmCopy { name: "b".into(), moid: "vm-7".into(), uuid: "2-2".into() };
+        let (object, status) = object(&original, &copy).unwrap();
+        assert_eq!(object["metadata"]["name"], "b");
+        assert_eq!(object["spec"]["biosUUID"], "2-2");
+        assert_eq!(
+            status,
+            json!({"biosUUID": "2-2", "instanceUUID": "2-2", "uniqueID": "vm-7", "phase": "Created"})
+        );
+    }
+
+    #[test]
+    fn samples_are_summed() {
+        let metrics = "# TYPE vcenter_inventory_machines gauge\nvcenter_inventory_machines 7\n\
+            reconciles_total{controller=\"virtualmachine\",outcome=\"Done\"} 3\n\
+            reconciles_total{controller=\"virtualmachine\",outcome=\"Unmet\"} 4\n";
+        assert!((sum(metrics, "vcenter_inventory_machines", "") - 7.0).abs() < f64::EPSILON);
+        let done = "controller=\"virtualmachine\",outcome=\"Done\"";
+        assert!((sum(metrics, "reconciles_total", done) - 3.0).abs() < f64::EPSILON);
+    }
 }

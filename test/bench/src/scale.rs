@@ -12,6 +12,7 @@ use tokio::time::Instant;
 use crate::floor::{self, Floor};
 use crate::machines::{self, Recipe};
 use crate::progress::Progress;
+use crate::rest::{self, Rest};
 use crate::world::{Wire, World};
 use crate::writes::{self, Writes};
 use crate::{calls, per, process};
@@ -106,22 +107,6 @@ pub struct Cost {
     pub cpu_ms_per_vm: f64,
 }
 
-/// What the VM operator does when there is nothing to do.
-#[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Rest {
-    /// For so long.
-    pub seconds: u64,
-    /// Requests to vCenter.
-    pub vcenter_calls: u64,
-    /// Those that change something.
-    pub vcenter_mutating: u64,
-    /// Writes to the API server, leases aside.
-    pub api_writes: u64,
-    /// Processor time, in per cent of one core.
-    pub cpu_percent: f64,
-}
-
 /// What the end of machines costs.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -193,7 +178,7 @@ impl<'a> Measured<'a> {
             alone = self.one(ahead, number + 1).await?;
         }
         let cost = self.many().await.context("while machines were made")?;
-        let rest = self.rest().await?;
+        let rest = rest::watched(self.world, self.pid()?, self.flags.rest).await?;
         let delete = self.delete().await.context("while machines were deleted")?;
         Ok((cost, alone, rest, delete))
     }
@@ -253,23 +238,6 @@ impl<'a> Measured<'a> {
             api_writes: writes.0,
             rss_peak_mi_b: process::peak(pid),
             cpu_ms_per_vm: cpu.as_secs_f64() * 1000.0 / per(count),
-        })
-    }
-
-    async fn rest(&self) -> Result<Rest> {
-        let (client, door, pid) = (self.world.client(), self.world.door(), self.pid()?);
-        let seconds = self.flags.rest;
-        let (writes, cpu) = (Writes::read(&client).await?, process::cpu(pid));
-        door.forget_requests().await?;
-        tokio::time::sleep(Duration::from_secs(seconds)).await;
-        let requests = door.requests().await?;
-        Ok(Rest {
-            seconds,
-            vcenter_calls: requests.total,
-            vcenter_mutating: calls::mutating(&requests),
-            api_writes: Writes::read(&client).await?.since(&writes).total(),
-            cpu_percent: process::cpu(pid).saturating_sub(cpu).as_secs_f64() * 100.0
-                / Duration::from_secs(seconds.max(1)).as_secs_f64(),
         })
     }
 

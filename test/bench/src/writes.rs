@@ -79,6 +79,13 @@ impl Writes {
         self
     }
 
+    /// Those of resources that `wanted` lets through.
+    #[must_use]
+    pub fn only(mut self, wanted: impl Fn(&str) -> bool) -> Self {
+        self.0.retain(|what, _| wanted(what.split_once(' ').map_or(what, |(_, resource)| resource)));
+        self
+    }
+
     /// The sum.
     pub fn total(&self) -> u64 {
         self.0.values().sum()

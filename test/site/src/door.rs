@@ -90,6 +90,17 @@ fn listed<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<Vm>, 
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
+/// A VM that came to be as a copy of another.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct VmCopy {
+    /// Name in its folder.
+    pub name: String,
+    /// Managed object id.
+    pub moid: String,
+    /// BIOS and instance UUID.
+    pub uuid: String,
+}
+
 /// What VMware Tools in the guest reports.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -173,6 +184,12 @@ impl Door {
     /// Does something to a VM behind our back.
     pub async fn power(&self, moid: &str, action: PowerAction) -> Result<(), Error> {
         self.send(Method::POST, &format!("/v1/vms/{moid}/power"), Some(json!({ "action": action }))).await
+    }
+
+    /// So many copies of a VM come to be beside it, to be read and not to be changed.
+    pub async fn copies(&self, moid: &str, count: usize, prefix: &str) -> Result<Vec<VmCopy>, Error> {
+        let body = json!({"count": count, "prefix": prefix});
+        self.call(Method::POST, &format!("/v1/vms/{moid}/copies"), Some(body)).await
     }
 
     /// Requests so far.

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vmware/govmomi/vim25/mo"
+)
+
+func TestTheFloorIsOneCloneAMachine(t *testing.T) {
+	for _, wire := range []string{wireJSON, wireSOAP} {
+		t.Run(wire, func(t *testing.T) {
+			s := newSite(t, func(o *Options) { must(t, o.GuestDelay.Set("1ms")) })
+			credentials := filepath.Join(t.TempDir(), "credentials.json")
+			content, err := json.Marshal(testCredentials)
+			must(t, err)
+			must(t, os.WriteFile(credentials, content, 0o600))
+			begin, out := strings.NewReader("go\n"), &bytes.Buffer{}
+			must(t, floor([]string{
+				"--url", s.Ready().URL, "--credentials", credentials, "--wire", wire, "--count", "9", "--parallel", "3",
+				"--folder", s.found.Folder, "--pool", s.found.ResourcePool, "--library", s.found.Libraries["layercake"],
+				"--item", "ob-1", "--network", "workload",
+			}, io.Reader(begin), out))
+			ready, told, _ := strings.Cut(out.String(), "\n")
+			if ready != "ready" || !strings.Contains(told, `"seconds"`) {
+				t.Fatalf("%q", out)
+			}
+			var requests struct {
+				Bytes  traffic
+				ByWire map[string]map[string]int
+			}
+			s.open("GET", "/v1/requests", nil, &requests)
+			if n := requests.ByWire[wire]["CloneVM_Task"]; n != 9 {
+				t.Errorf("%d clones: %v", n, requests.ByWire)
+			}
+			if requests.Bytes.Received < 9*userdataBytes || requests.Bytes.Sent == 0 {
+				t.Errorf("%+v", requests.Bytes)
+			}
+		})
+	}
+}
+
+func TestGuestsReportByThemselves(t *testing.T) {
+	s := newSite(t, func(o *Options) { must(t, o.GuestDelay.Set("1ms")) })
+	c := s.login(false)
+	vm := s.create(c, "a")
+	on := func() string {
+		_, err := vm.PowerOn(s.ctx)
+		must(t, err)
+		for {
+			if ip := s.props(c, vm.Reference()).Guest.IpAddress; ip != "" {
+				return ip
+			}
+			if s.ctx.Err() != nil {
+				t.Fatal("no address")
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}
+	first := on()
+	task, err := vm.PowerOff(s.ctx)
+	must(t, err)
+	must(t, task.Wait(s.ctx))
+	if ip := s.props(c, vm.Reference()).Guest.IpAddress; ip != "" {
+		t.Errorf("a machine that is off has %s", ip)
+	}
+	if again := on(); again != first {
+		t.Errorf("%s became %s", first, again)
+	}
+}
+
+func TestCopiesAreThereToBeRead(t *testing.T) {
+	s := newSite(t)
+	c := s.login(true)
+	vm := s.create(c, "original")
+	uuid := s.props(c, vm.Reference()).Config.InstanceUuid
+	var made []vmCopy
+	path := "/v1/vms/" + vm.Reference().Value + "/copies"
+	if status := s.open("POST", path, map[string]any{"count": 300, "prefix": "copy"}, &made); status != 200 {
+		t.Fatal(status)
+	}
+	var seen []mo.VirtualMachine
+	var all []ref
+	for _, one := range made {
+		all = append(all, ref{Type: "VirtualMachine", Value: one.MoID})
+	}
+	must(t, c.Retrieve(s.ctx, all, []string{"name", "config.instanceUuid", "parent"}, &seen))
+	if len(seen) != 300 {
+		t.Fatal(len(seen))
+	}
+	for i, one := range seen {
+		if one.Name != made[i].Name || one.Config.InstanceUuid != made[i].UUID || one.Config.InstanceUuid == uuid {
+			t.Fatalf("%+v, wanted %+v", one, made[i])
+		}
+	}
+	if status := s.open("POST", path, map[string]any{"count": 0, "prefix": "copy"}, nil); status != 400 {
+		t.Error(status)
+	}
+}
