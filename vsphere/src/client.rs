@@ -3,19 +3,16 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use reqwest::Method;
 use tokio::sync::watch;
 use tracing::Instrument;
 
-use crate::config::{Config, Credentials, WireChoice};
+use crate::config::{Config, Credentials};
 use crate::gate::Gate;
-use crate::http::{Http, Lane, SESSION_HEADER};
+use crate::http::{Http, Lane};
 use crate::session::{Line, Live, Session, refused};
-use crate::wire::{Codec, Refusal, ViJson};
+use crate::wire::Codec;
 use crate::{Error, Kind, MoRef, Object, Result, Value, WireKind, automation};
 
-/// The releases of VI/JSON that this client knows, newest first.
-const RELEASES: &[&str] = &["9.1.0.0", "9.0.0.0", "8.0.3.0", "8.0.2.0", "8.0.1.0"];
 /// Attempts of a call that may be repeated.
 const ATTEMPTS: u32 = 5;
 
@@ -72,18 +69,8 @@ impl Client {
     }
 
     pub(crate) async fn over(http: Http, config: Config) -> Result<Self> {
-        let unsupported = |what: &str| {
-            Error::new("connect", Kind::Unsupported { what: what.to_owned() }).on(config.base_url())
-        };
-        if config.wire == WireChoice::Soap {
-            return Err(unsupported("the SOAP wire"));
-        }
-        let release = release(&http, &config)
-            .await
-            .map_err(|error| error.on(config.base_url()))?
-            .ok_or_else(|| unsupported("a vCenter older than 8.0 U1, which has no VI/JSON"))?;
-        let codec = ViJson { release: release.clone() };
-        let content = service_content(&http, &codec, config.call_timeout).await?;
+        let found = crate::wire::choose(&http, &config).await;
+        let (codec, content) = found.map_err(|error| error.on(config.base_url()))?;
         let about = About::read(content.get("about"));
         let session_manager = content.get("sessionManager").as_moref().cloned();
         let session_manager =
@@ -91,14 +78,9 @@ impl Client {
         let inner = Inner {
             http,
             gate: Gate::new(config.width, config.metrics.clone()),
-            session: Session::new(
-                config.credentials.clone(),
-                &release,
-                session_manager,
-                config.metrics.clone(),
-            ),
+            session: Session::new(config.credentials.clone(), &*codec, session_manager),
             style: automation::Style::new(config.automation),
-            codec: Box::new(codec),
+            codec,
             about,
             content,
             config,
@@ -118,9 +100,21 @@ impl Client {
         self.inner.codec.kind()
     }
 
-    /// Takes other credentials from the next login on; the session in use goes on.
-    pub fn set_credentials(&self, credentials: Credentials) {
-        self.inner.session.set_credentials(credentials);
+    /// Logs in with other credentials and goes on with them; the old session ends when its last call has.
+    ///
+    /// If they are refused or vCenter can't be reached, everything goes on as before, and the error says why.
+    pub async fn set_credentials(&self, credentials: Credentials) -> Result<()> {
+        let Some(mut replaced) = self.inner.session.rotate(&self.line(), credentials).await? else {
+            return Ok(());
+        };
+        let client = self.clone();
+        tokio::spawn(async move {
+            let longest = client.config().call_timeout * 2;
+            // What still runs by then hangs.
+            drop(tokio::time::timeout(longest, &mut replaced.unused).await);
+            client.inner.session.retire(&client.line(), replaced).await;
+        });
+        Ok(())
     }
 
     /// Ends the session. Further calls fail, and an inventory on this client stops.
@@ -150,8 +144,9 @@ impl Client {
         args: Option<Object>,
         timeout: Duration,
     ) -> Result<Value> {
+        let span = tracing::debug_span!("vcenter", method, object = %target);
         let request = Request { target, method, args: args.as_ref(), lane };
-        self.once(live, request, timeout).await.map_err(|error| error.on(target))
+        self.once(live, request, timeout).instrument(span).await.map_err(|error| error.on(target))
     }
 
     pub(crate) async fn live(&self) -> Result<Live> {
@@ -175,7 +170,8 @@ impl Client {
     }
 
     pub(crate) fn line(&self) -> Line<'_> {
-        Line { http: &self.inner.http, codec: &*self.inner.codec, timeout: self.inner.config.call_timeout }
+        let Inner { http, codec, config, .. } = &*self.inner;
+        Line { http, codec: &**codec, timeout: config.call_timeout, metrics: &config.metrics }
     }
 
     pub(crate) fn service(&self, name: &'static str) -> Result<MoRef> {
@@ -224,17 +220,8 @@ impl Client {
     async fn once(&self, live: &Live, request: Request<'_>, timeout: Duration) -> Result<Value> {
         let started = Instant::now();
         let Request { target, method, args, lane } = request;
-        let out = self.inner.codec.encode(target, method, args);
-        let post = self
-            .inner
-            .http
-            .request(lane, Method::POST, &out.path)
-            .header(SESSION_HEADER, live.token.as_ref());
-        let post = if out.body.is_empty() {
-            post
-        } else {
-            post.header("content-type", out.content_type).body(out.body)
-        };
+        let out = self.inner.codec.encode(target, method, args, Some(&live.ticket.session));
+        let post = self.inner.http.outgoing(lane, out);
         let result = self.inner.http.send(method, post, timeout).await.and_then(|answer| {
             self.inner.codec.decode(answer.status, &answer.body).map_err(|refusal| refused(method, refusal))
         });
@@ -284,45 +271,6 @@ pub(crate) fn again(error: &Error, repeatable: bool) -> bool {
 pub(crate) fn pause(attempt: u32) -> Duration {
     let full = Duration::from_millis(200).saturating_mul(1 << attempt.min(4).saturating_sub(1));
     full.mul_f64(rand::random_range(0.5..=1.0))
-}
-
-/// The newest release of VI/JSON that both sides know; `None` if the server has none.
-async fn release(http: &Http, config: &Config) -> Result<Option<String>> {
-    let request = http
-        .request(Lane::Calls, Method::POST, "/api/vcenter/system?action=hello")
-        .json(&serde_json::json!({ "api_releases": RELEASES }));
-    let answer = http.send("hello", request, config.call_timeout).await?;
-    match answer.status {
-        200 => {
-            let body: serde_json::Value = serde_json::from_slice(&answer.body).unwrap_or_default();
-            let release = body["api_release"].as_str().unwrap_or_default();
-            Ok((!release.is_empty()).then(|| release.to_owned()))
-        }
-        // `hello` came with 8.0 U2, VI/JSON with U1.
-        400 | 404 => {
-            let oldest = ViJson { release: "8.0.1.0".into() };
-            match service_content(http, &oldest, config.call_timeout).await {
-                Ok(_) => Ok(Some(oldest.release)),
-                Err(error) if matches!(error.kind(), Kind::Unsupported { .. }) => Ok(None),
-                Err(error) => Err(error),
-            }
-        }
-        status => Err(refused("hello", crate::wire::status_refusal(status))),
-    }
-}
-
-/// Needs no login.
-async fn service_content(http: &Http, codec: &ViJson, timeout: Duration) -> Result<Value> {
-    let path = format!("/sdk/vim25/{}/ServiceInstance/ServiceInstance/content", codec.release);
-    let answer = http.send("ServiceContent", http.request(Lane::Calls, Method::GET, &path), timeout).await?;
-    let content = codec
-        .decode(answer.status, &answer.body)
-        .map_err(|refusal: Refusal| refused("ServiceContent", refusal))?;
-    if content.get("about").as_object().is_some() {
-        Ok(content)
-    } else {
-        Err(crate::methods::unexpected("ServiceContent", "no service content"))
-    }
 }
 
 #[cfg(test)]

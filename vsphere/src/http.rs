@@ -4,11 +4,13 @@ use std::error::Error as _;
 use std::time::Duration;
 
 use bytes::Bytes;
+use reqwest::header::HeaderMap;
 use reqwest::redirect::Policy;
 use reqwest::{Method, RequestBuilder};
 
 use crate::config::Config;
 use crate::tls::{self, Shown};
+use crate::wire::Outgoing;
 use crate::{Error, Kind, Result};
 
 /// The token of a session travels in this header, both ways.
@@ -34,7 +36,7 @@ pub(crate) struct Http {
 /// An answer, whatever its status.
 pub(crate) struct Answer {
     pub status: u16,
-    pub session: Option<String>,
+    pub headers: HeaderMap,
     pub body: Bytes,
 }
 
@@ -84,6 +86,14 @@ impl Http {
         }
     }
 
+    /// A request as a codec made it.
+    pub fn outgoing(&self, lane: Lane, out: Outgoing) -> RequestBuilder {
+        let Outgoing { method, path, headers, body } = out;
+        let request = self.request(lane, method, &path);
+        let request = headers.into_iter().fold(request, |request, (name, value)| request.header(name, value));
+        if body.is_empty() { request } else { request.body(body) }
+    }
+
     /// Sends it and reads the whole answer. `name` is the call's name in errors.
     pub async fn send(
         &self,
@@ -92,12 +102,11 @@ impl Http {
         timeout: Duration,
     ) -> Result<Answer> {
         let lost = |error: &reqwest::Error| Error::new(name, self.became(error));
-        let response = request.timeout(timeout).send().await.map_err(|error| lost(&error))?;
+        let mut response = request.timeout(timeout).send().await.map_err(|error| lost(&error))?;
         let status = response.status().as_u16();
-        let session =
-            response.headers().get(SESSION_HEADER).and_then(|value| value.to_str().ok()).map(str::to_owned);
+        let headers = std::mem::take(response.headers_mut());
         let body = response.bytes().await.map_err(|error| lost(&error))?;
-        Ok(Answer { status, session, body })
+        Ok(Answer { status, headers, body })
     }
 
     /// Tells a request that never left from one whose answer was lost.

@@ -36,6 +36,43 @@ const KNOWN: &[&str] = &[
     "PropertyFilter",
 ];
 
+/// The names that make up most of what vCenter tells, which are worth no allocation.
+const COMMON: &[&str] = &[
+    "val",
+    "key",
+    "op",
+    "obj",
+    "name",
+    "type",
+    "kind",
+    "value",
+    "filter",
+    "propSet",
+    "objects",
+    "version",
+    "changeSet",
+    "filterSet",
+    "objectSet",
+    "truncated",
+    "_value",
+    "_typeName",
+    "returnval",
+    "OptionValue",
+    "ObjectUpdate",
+    "ObjectContent",
+    "PropertyChange",
+    "DynamicProperty",
+    "PropertyFilterUpdate",
+];
+
+/// The name of a field or a type, without an allocation where it is a common one.
+pub(crate) fn known_name(name: &str) -> Cow<'static, str> {
+    match COMMON.iter().find(|common| **common == name) {
+        Some(common) => Cow::Borrowed(common),
+        None => Cow::Owned(name.to_owned()),
+    }
+}
+
 macro_rules! of_kind {
     ($($(#[$doc:meta])* $name:ident => $kind:literal;)*) => {
         $($(#[$doc])* pub fn $name(id: impl Into<Arc<str>>) -> Self {
@@ -146,6 +183,18 @@ impl Object {
     /// The field of that name, [`Value::Null`] if there is none.
     pub fn get(&self, name: &str) -> &Value {
         self.fields.iter().find(|(field, _)| field == name).map_or(&Value::Null, |(_, value)| value)
+    }
+
+    pub(crate) fn of(type_name: Cow<'static, str>, fields: Vec<(Cow<'static, str>, Value)>) -> Self {
+        Self { type_name, fields }
+    }
+
+    pub(crate) fn renamed(self, type_name: Cow<'static, str>) -> Self {
+        Self { type_name, ..self }
+    }
+
+    pub(crate) fn into_first(self) -> Option<(Cow<'static, str>, Value)> {
+        self.fields.into_iter().next()
     }
 
     pub(crate) fn take(self, name: &str) -> Value {

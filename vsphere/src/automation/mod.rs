@@ -104,18 +104,22 @@ impl Client {
         loop {
             let live = self.live().await?;
             let live = self.inner.session.with_automation(&self.line(), live).await?;
-            let token = live.automation.clone().unwrap_or_else(|| live.token.clone());
+            let token = live.ticket.automation.clone().unwrap_or_else(|| live.ticket.session.clone());
             let form = only.unwrap_or_else(|| self.inner.style.form());
             let permit = self.inner.gate.enter().await;
+            let started = Instant::now();
             let answer = self.automate_once(name, manner, call(form), &token).await;
             if let Ok(answer) = &answer
                 && self.inner.style.learn(form, answer)
             {
                 continue;
             }
-            let error = match answer.and_then(|answer| read(name, form, &answer)) {
+            let result = answer.and_then(|answer| read(name, form, &answer));
+            self.counted(name, started, &result);
+            let error = match result {
                 Ok(body) => {
                     permit.borne();
+                    self.inner.session.automation_works();
                     return Ok(body);
                 }
                 Err(error) if *error.kind() == Kind::Overloaded => {
@@ -149,34 +153,33 @@ impl Client {
         call: Call,
         token: &str,
     ) -> Result<Answer> {
-        let started = Instant::now();
         let request =
             self.inner.http.request(Lane::Calls, call.method, &call.path).header(SESSION_HEADER, token);
         let request = match &call.body {
             Some(body) => request.json(body),
             None => request,
         };
-        let answer = self.inner.http.send(name, request, manner.timeout).await;
-        let outcome = match &answer {
-            Ok(answer) if answer.status < 400 => "ok",
-            Ok(_) => "Fault",
-            Err(error) => error.category(),
-        };
+        self.inner.http.send(name, request, manner.timeout).await
+    }
+
+    fn counted<T>(&self, name: &'static str, started: Instant, result: &Result<T>) {
+        let outcome = result.as_ref().map_or_else(Error::category, |_| "ok");
         self.config().metrics.count(name, outcome, started.elapsed());
-        answer
     }
 
     /// Fetches a file that a download session has prepared.
     pub(crate) async fn fetch(&self, url: &str) -> Result<Vec<u8>> {
         let live = self.live().await?;
         let live = self.inner.session.with_automation(&self.line(), live).await?;
-        let token = live.automation.unwrap_or(live.token);
-        let answer = self.automate_once("fetch", self.reading(), Call::get(url.to_owned()), &token).await?;
-        if answer.status == 200 {
-            Ok(answer.body.to_vec())
-        } else {
-            Err(refused("fetch", status_refusal(answer.status)))
-        }
+        let token = live.ticket.automation.unwrap_or(live.ticket.session);
+        let started = Instant::now();
+        let answer = self.automate_once("fetch", self.reading(), Call::get(url.to_owned()), &token).await;
+        let result = answer.and_then(|answer| match answer.status {
+            200 => Ok(answer.body.to_vec()),
+            status => Err(refused("fetch", status_refusal(status))),
+        });
+        self.counted("fetch", started, &result);
+        result
     }
 }
 
@@ -233,7 +236,11 @@ mod tests {
         let rest =
             json!({ "type": "com.vmware.vapi.std.errors.not_found", "value": { "messages": message } });
         for body in [api, rest] {
-            let answer = Answer { status: 404, session: None, body: body.to_string().into() };
+            let answer = Answer {
+                status: 404,
+                headers: reqwest::header::HeaderMap::new(),
+                body: body.to_string().into(),
+            };
             let error = read("item", Form::Api, &answer).unwrap_err();
             assert_eq!(error.to_string(), "item: no such item (NotFound)");
             assert!(error.is_not_found());

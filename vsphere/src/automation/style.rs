@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     fn answer(status: u16, body: &'static str) -> Answer {
-        Answer { status, session: None, body: body.into() }
+        Answer { status, headers: reqwest::header::HeaderMap::new(), body: body.into() }
     }
 
     #[test]

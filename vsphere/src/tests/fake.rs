@@ -1,4 +1,6 @@
-//! A server that answers as it is told and remembers what it was asked.
+//! A server that answers as it is told and remembers what it was asked, over either wire.
+//!
+//! Tests speak VI/JSON to it; on SOAP it translates requests before they are seen and answers before they are sent.
 
 use std::sync::Arc;
 
@@ -7,14 +9,17 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
+use super::soap;
 use crate::http::Http;
-use crate::{Client, Config};
+use crate::{Client, Config, WireChoice, WireKind};
 
 /// What the server does with a request.
 #[derive(Clone, Debug)]
 pub enum Reply {
     /// A status and a body.
     Body(u16, String),
+    /// A login with this session.
+    Session(String),
     /// The connection is closed without an answer.
     Abort,
     /// No answer comes.
@@ -27,15 +32,32 @@ pub struct Seen {
     pub method: String,
     pub path: String,
     pub session: String,
+    call: String,
+    /// JSON, whatever came.
     pub body: String,
+    /// As it came.
+    pub raw: String,
 }
 
 impl Seen {
-    /// The last segment of the path without the query: the method of the VIM API.
+    /// The last segment of the path without the query, or the method in the envelope.
     pub fn call(&self) -> &str {
-        let path = self.path.split('?').next().unwrap_or_default();
-        path.rsplit('/').next().unwrap_or_default()
+        &self.call
     }
+
+    fn named(mut self) -> Self {
+        if self.path == "/sdk" {
+            (self.call, self.body) = soap::question(&self.body);
+        } else {
+            let path = self.path.split('?').next().unwrap_or_default();
+            path.rsplit('/').next().unwrap_or_default().clone_into(&mut self.call);
+        }
+        self
+    }
+}
+
+fn response(status: u16, headers: &str, body: &str) -> String {
+    format!("HTTP/1.1 {status} X\r\n{headers}content-length: {}\r\n\r\n{body}", body.len())
 }
 
 type Answer = dyn FnMut(&Seen) -> Option<Reply> + Send;
@@ -48,6 +70,7 @@ pub struct Fake {
     changed: Arc<watch::Sender<usize>>,
     answer: Arc<Mutex<Box<Answer>>>,
     logins: Arc<Mutex<u32>>,
+    wire: WireKind,
 }
 
 /// As a handler returns it.
@@ -66,7 +89,8 @@ pub fn moref(kind: &str, id: &str) -> Option<Reply> {
 }
 
 impl Fake {
-    pub async fn start(answer: impl FnMut(&Seen) -> Option<Reply> + Send + 'static) -> Self {
+    /// Speaks the protocol that the test is about.
+    pub async fn start(wire: WireKind, answer: impl FnMut(&Seen) -> Option<Reply> + Send + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let fake = Self {
             base: format!("http://{}", listener.local_addr().unwrap()),
@@ -74,6 +98,7 @@ impl Fake {
             changed: Arc::new(watch::Sender::new(0)),
             answer: Arc::new(Mutex::new(Box::new(answer))),
             logins: Arc::default(),
+            wire,
         };
         let server = fake.clone();
         tokio::spawn(async move {
@@ -86,11 +111,20 @@ impl Fake {
     }
 
     pub async fn client(&self) -> Client {
-        Client::over(Http::plain(self.base.clone()), Config::new("fake", "user", "hunter2")).await.unwrap()
+        self.connect(self.config()).await.unwrap()
     }
 
-    pub fn base(&self) -> &str {
-        &self.base
+    /// The server's own wire, whatever it could agree on by asking.
+    pub fn config(&self) -> Config {
+        let wire = match self.wire {
+            WireKind::ViJson => WireChoice::ViJson,
+            WireKind::Soap => WireChoice::Soap,
+        };
+        Config { wire, ..Config::new("fake", "user", "hunter2") }
+    }
+
+    pub async fn connect(&self, config: Config) -> crate::Result<Client> {
+        Client::over(Http::plain(self.base.clone()), config).await
     }
 
     /// What was asked since the client connected.
@@ -118,15 +152,24 @@ impl Fake {
             let told = (self.answer.lock())(&seen);
             let reply = told.unwrap_or_else(|| self.usual(&seen));
             self.changed.send_modify(|count| *count += 1);
-            match reply {
-                Reply::Body(status, body) => {
-                    let head = format!("HTTP/1.1 {status} X\r\ncontent-length: {}\r\n\r\n", body.len());
-                    if stream.write_all((head + &body).as_bytes()).await.is_err() {
-                        return;
-                    }
+            let answer = match (reply, self.wire) {
+                (Reply::Abort, _) => return,
+                (Reply::Never, _) => std::future::pending().await,
+                (Reply::Body(status, body), WireKind::Soap) if seen.path == "/sdk" => {
+                    let status = if status == 204 { 200 } else { status };
+                    response(status, "", &soap::answer(seen.call(), &body))
                 }
-                Reply::Abort => return,
-                Reply::Never => std::future::pending().await,
+                (Reply::Body(status, body), _) => response(status, "", &body),
+                (Reply::Session(token), WireKind::ViJson) => {
+                    response(200, &format!("vmware-api-session-id: {token}\r\n"), "")
+                }
+                (Reply::Session(token), WireKind::Soap) => {
+                    let cookie = format!("set-cookie: vmware_soap_session=\"{token}\"; Path=/; Secure\r\n");
+                    response(200, &cookie, &soap::answer("Login", ""))
+                }
+            };
+            if stream.write_all(answer.as_bytes()).await.is_err() {
+                return;
             }
         }
     }
@@ -134,7 +177,8 @@ impl Fake {
     fn usual(&self, seen: &Seen) -> Reply {
         let reply = match seen.call() {
             "system" => json(200, serde_json::json!({ "api_release": "8.0.3.0" })),
-            "content" => {
+            "vimServiceVersions.xml" => Some(Reply::Body(200, soap::versions("8.0.3.0"))),
+            "content" | "RetrieveServiceContent" => {
                 let service = |name: &str| serde_json::json!({ "_typeName": "ManagedObjectReference", "type": name, "value": name });
                 let content = serde_json::json!({
                     "_typeName": "ServiceContent",
@@ -146,10 +190,10 @@ impl Fake {
                 });
                 json(200, content)
             }
-            "session" if seen.method == "POST" => {
+            "Login" => {
                 let mut logins = self.logins.lock();
                 *logins += 1;
-                json(201, serde_json::json!(format!("token-{logins}")))
+                Some(Reply::Session(format!("token-{logins}")))
             }
             _ => json(204, serde_json::Value::Null),
         };
@@ -174,8 +218,16 @@ async fn read(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> Option<Seen> {
                 let mut words = head.split(' ');
                 let method = words.next()?.to_owned();
                 let path = words.next()?.to_owned();
-                let session = header("vmware-api-session-id").unwrap_or_default();
-                return Some(Seen { method, path, session, body });
+                let session = header("vmware-api-session-id").or_else(|| header("cookie").map(soap::session));
+                let seen = Seen {
+                    method,
+                    path,
+                    session: session.unwrap_or_default(),
+                    call: String::new(),
+                    raw: body.clone(),
+                    body,
+                };
+                return Some(seen.named());
             }
         }
         if stream.read_buf(buffer).await.ok()? == 0 {

@@ -7,17 +7,28 @@ use crate::{
     Allocation, Backing, CloneSpec, ConfigSpec, CustomizationAdapter, CustomizationIdentity,
     CustomizationSpec, DeviceChange, Disk, DiskChange, DiskLocator, DiskMoveType, EthernetCard, EthernetKind,
     FixedIpv4, ManagedBy, MoRef, OVF_TRANSPORT_GUEST_INFO, Provisioning, RelocateSpec, VAppConfigSpec,
-    VAppProperty,
+    VAppProperty, WireKind,
 };
 
-async fn recorder() -> Fake {
-    Fake::start(|seen| if seen.path.contains("_Task") { moref("Task", "task-1") } else { None }).await
+async fn recorder(wire: WireKind) -> Fake {
+    Fake::start(wire, |seen| if seen.call().contains("_Task") { moref("Task", "task-1") } else { None }).await
+}
+
+/// The snapshots of SOAP have a name of their own.
+fn named(name: &str, wire: WireKind) -> String {
+    match wire {
+        WireKind::ViJson => name.to_owned(),
+        WireKind::Soap => format!("{name}_soap"),
+    }
 }
 
 /// Every request after the login, a line for the path and one for the body.
 fn lines(fake: &Fake) -> String {
     let seen = fake.seen().into_iter().skip(3);
     let lines = seen.map(|seen| {
+        if let Some((_, body)) = seen.raw.split_once("<soapenv:Body>") {
+            return format!("{}\n", body.trim_end_matches("</soapenv:Body></soapenv:Envelope>"));
+        }
         let path = seen.path.strip_prefix("/sdk/vim25/8.0.3.0").unwrap_or(&seen.path).to_owned();
         if seen.body.is_empty() { format!("{path}\n") } else { format!("{path}\n    {}\n", seen.body) }
     });
@@ -168,9 +179,8 @@ fn linked_clone() -> CloneSpec {
     }
 }
 
-#[tokio::test]
-async fn machines() {
-    let fake = recorder().await;
+async fn machines(wire: WireKind) {
+    let fake = recorder(wire).await;
     let client = fake.client().await;
     let (vm, folder) = (MoRef::vm("vm-1"), MoRef::folder("group-v3"));
     client.clone_vm(&MoRef::vm("vm-0"), &folder, "100%", linked_clone()).await.unwrap();
@@ -192,12 +202,11 @@ async fn machines() {
     client.create_snapshot(&vm, "golden", "for linked clones").await.unwrap();
     client.mark_as_template(&vm).await.unwrap();
     client.destroy(&vm).await.unwrap();
-    insta::assert_snapshot!(lines(&fake));
+    insta::assert_snapshot!(named("machines", wire), lines(&fake));
 }
 
-#[tokio::test]
-async fn folders_pools_and_searches() {
-    let fake = Fake::start(|seen| match seen.call() {
+async fn folders_pools_and_searches(wire: WireKind) {
+    let fake = Fake::start(wire, |seen| match seen.call() {
         "CreateFolder" => moref("Folder", "group-v4"),
         "CreateResourcePool" => moref("ResourcePool", "resgroup-9"),
         _ => None,
@@ -217,11 +226,10 @@ async fn folders_pools_and_searches() {
         .retrieve_members(&MoRef::datacenter("datacenter-2"), "datastore", "Datastore", &["name"])
         .await
         .unwrap();
-    insta::assert_snapshot!(lines(&fake));
+    insta::assert_snapshot!(named("folders_pools_and_searches", wire), lines(&fake));
 }
 
-#[tokio::test]
-async fn what_is_read_in_pages_is_read_to_the_end() {
+async fn what_is_read_in_pages_is_read_to_the_end(wire: WireKind) {
     let page = |id: &str, token: Option<&str>| {
         let mut page = serde_json::json!({ "_typeName": "RetrieveResult", "objects": [{
             "_typeName": "ObjectContent",
@@ -233,7 +241,7 @@ async fn what_is_read_in_pages_is_read_to_the_end() {
         }
         super::fake::json(200, page)
     };
-    let fake = Fake::start(move |seen| match seen.call() {
+    let fake = Fake::start(wire, move |seen| match seen.call() {
         "RetrievePropertiesEx" => page("vm-1", Some("more")),
         "ContinueRetrievePropertiesEx" => page("vm-2", None),
         _ => None,
@@ -244,3 +252,5 @@ async fn what_is_read_in_pages_is_read_to_the_end() {
     let names: Vec<&str> = found.iter().filter_map(|object| object.get("name").as_str()).collect();
     assert_eq!(names, ["vm-1", "vm-2"]);
 }
+
+on_both_wires!(machines, folders_pools_and_searches, what_is_read_in_pages_is_read_to_the_end,);

@@ -7,7 +7,7 @@ use serde_json::{Value as Json, json};
 
 use super::fake::{Fake, Reply, Seen, fault, json as reply, moref};
 use crate::inventory::{Options, Presence};
-use crate::{Inventory, MoRef};
+use crate::{Inventory, MoRef, WireKind};
 
 fn reference(kind: &str, id: &str) -> Json {
     json!({ "_typeName": "ManagedObjectReference", "type": kind, "value": id })
@@ -43,9 +43,9 @@ fn set(version: &str, truncated: bool, objects: &[Json]) -> Option<Reply> {
 }
 
 /// Answers the polls in order, then not at all; everything else as a server would.
-async fn following(polls: Vec<Option<Reply>>) -> (Fake, Inventory) {
+async fn following(wire: WireKind, polls: Vec<Option<Reply>>) -> (Fake, Inventory) {
     let mut polls = VecDeque::from(polls);
-    let fake = Fake::start(move |seen| match seen.call() {
+    let fake = Fake::start(wire, move |seen| match seen.call() {
         "WaitForUpdatesEx" => polls.pop_front().unwrap_or(Some(Reply::Never)),
         "CreateContainerView" => moref("ContainerView", "session[1]2"),
         "CreateListView" => moref("ListView", "session[1]3"),
@@ -62,7 +62,8 @@ fn versions(fake: &Fake) -> Vec<String> {
     let polls = fake.seen().into_iter().filter(|seen| seen.call() == "WaitForUpdatesEx");
     let version = |seen: Seen| {
         let body: Json = serde_json::from_str(&seen.body).unwrap();
-        format!("{}/{}", body["version"].as_str().unwrap(), body["options"]["maxWaitSeconds"])
+        let seconds = body["options"]["maxWaitSeconds"].to_string();
+        format!("{}/{}", body["version"].as_str().unwrap(), seconds.trim_matches('"'))
     };
     polls.map(version).collect()
 }
@@ -71,10 +72,9 @@ fn here(inventory: &Inventory, id: &str) -> bool {
     matches!(inventory.vm(&MoRef::vm(id)), Presence::Present(_))
 }
 
-#[tokio::test]
-async fn the_cache_is_complete_after_the_last_page_only() {
+async fn the_cache_is_complete_after_the_last_page_only(wire: WireKind) {
     let pages = vec![set("1", true, &[vm("vm-1")]), set("2", false, &[vm("vm-2")])];
-    let (fake, inventory) = following(pages).await;
+    let (fake, inventory) = following(wire, pages).await;
     assert_eq!(inventory.vm(&MoRef::vm("vm-1")), Presence::Unknown);
     inventory.completed().await;
     assert!(here(&inventory, "vm-1") && here(&inventory, "vm-2"));
@@ -83,38 +83,35 @@ async fn the_cache_is_complete_after_the_last_page_only() {
     assert_eq!(versions(&fake), ["/0", "1/0", "2/240"]);
 }
 
-#[tokio::test]
-async fn an_empty_folder_is_complete_at_once() {
-    let (fake, inventory) = following(vec![reply(204, Json::Null)]).await;
+async fn an_empty_folder_is_complete_at_once(wire: WireKind) {
+    let (fake, inventory) = following(wire, vec![reply(204, Json::Null)]).await;
     inventory.completed().await;
     fake.until("WaitForUpdatesEx", 2).await;
     assert_eq!(versions(&fake), ["/0", "/240"]);
     assert!(inventory.all().is_empty());
 }
 
-#[tokio::test]
-async fn a_lost_answer_is_asked_for_again() {
+async fn a_lost_answer_is_asked_for_again(wire: WireKind) {
     let polls = vec![
         set("1", false, &[vm("vm-1")]),
         Some(Reply::Abort),
         Some(Reply::Body(503, "<html>".into())),
         set("2", false, &[vm("vm-2")]),
     ];
-    let (fake, inventory) = following(polls).await;
+    let (fake, inventory) = following(wire, polls).await;
     fake.until("WaitForUpdatesEx", 5).await;
     assert_eq!(versions(&fake), ["/0", "1/240", "1/240", "1/240", "2/240"]);
     assert!(here(&inventory, "vm-1") && here(&inventory, "vm-2"));
     assert_eq!((inventory.generation(), fake.count("CreateFilter")), (1, 1));
 }
 
-#[tokio::test]
-async fn an_unknown_version_is_told_from_the_beginning() {
+async fn an_unknown_version_is_told_from_the_beginning(wire: WireKind) {
     let polls = vec![
         set("1", false, &[vm("vm-1"), vm("vm-2")]),
         fault("InvalidCollectorVersion"),
         set("7", false, &[vm("vm-2")]),
     ];
-    let (fake, inventory) = following(polls).await;
+    let (fake, inventory) = following(wire, polls).await;
     fake.until("WaitForUpdatesEx", 4).await;
     inventory.completed().await;
     assert_eq!(versions(&fake), ["/0", "1/240", "/0", "7/240"]);
@@ -122,28 +119,26 @@ async fn an_unknown_version_is_told_from_the_beginning() {
     assert_eq!(fake.count("CreateFilter"), 1);
 }
 
-#[tokio::test]
-async fn a_lost_session_rebuilds_everything_and_keeps_who_waits() {
+async fn a_lost_session_rebuilds_everything_and_keeps_who_waits(wire: WireKind) {
     for lost in ["NotAuthenticated", "RequestCanceled", "ManagedObjectNotFound"] {
         let polls = vec![
             set("1", false, &[vm("vm-1"), vm("vm-2")]),
             fault(lost),
             set("1", false, &[vm("vm-1"), task("success")]),
         ];
-        let (fake, inventory) = following(polls).await;
+        let (fake, inventory) = following(wire, polls).await;
         let waiting = inventory.clone();
         let result = tokio::spawn(async move { waiting.task(&MoRef::task("task-1")).await });
         result.await.unwrap().unwrap();
         inventory.completed().await;
         assert!(here(&inventory, "vm-1") && !here(&inventory, "vm-2"), "{lost}");
         assert_eq!((inventory.generation(), fake.count("CreateFilter")), (2, 2), "{lost}");
-        assert_eq!(fake.count("session"), if lost == "NotAuthenticated" { 2 } else { 1 }, "{lost}");
+        assert_eq!(fake.count("Login"), if lost == "NotAuthenticated" { 2 } else { 1 }, "{lost}");
     }
 }
 
-#[tokio::test]
-async fn stopping_ends_who_waits() {
-    let (_fake, inventory) = following(vec![reply(204, Json::Null)]).await;
+async fn stopping_ends_who_waits(wire: WireKind) {
+    let (_fake, inventory) = following(wire, vec![reply(204, Json::Null)]).await;
     let mut changes = inventory.subscribe();
     inventory.completed().await;
     let waiting = inventory.clone();
@@ -154,9 +149,8 @@ async fn stopping_ends_who_waits() {
     while changes.next().await.is_some() {}
 }
 
-#[tokio::test]
-async fn logging_out_stops_the_inventory() {
-    let (_fake, inventory) = following(vec![reply(204, Json::Null)]).await;
+async fn logging_out_stops_the_inventory(wire: WireKind) {
+    let (_fake, inventory) = following(wire, vec![reply(204, Json::Null)]).await;
     let mut changes = inventory.subscribe();
     inventory.completed().await;
     inventory.client().logout().await;
@@ -164,3 +158,13 @@ async fn logging_out_stops_the_inventory() {
     assert!(!inventory.complete());
     assert!(inventory.task(&MoRef::task("task-1")).await.is_err());
 }
+
+on_both_wires!(
+    the_cache_is_complete_after_the_last_page_only,
+    an_empty_folder_is_complete_at_once,
+    a_lost_answer_is_asked_for_again,
+    an_unknown_version_is_told_from_the_beginning,
+    a_lost_session_rebuilds_everything_and_keeps_who_waits,
+    stopping_ends_who_waits,
+    logging_out_stops_the_inventory,
+);

@@ -7,11 +7,33 @@ use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 
+use crate::value::known_name;
 use crate::{MoRef, Object, Value};
 
 impl<'de> Deserialize<'de> for Value {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         from.deserialize_any(AnyValue)
+    }
+}
+
+/// The name of a field or a type; the common ones are not copied.
+struct Name(Cow<'static, str>);
+
+impl<'de> Deserialize<'de> for Name {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Text;
+        impl Visitor<'_> for Text {
+            type Value = Name;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a name")
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<Name, E> {
+                Ok(Name(known_name(text)))
+            }
+        }
+        from.deserialize_str(Text)
     }
 }
 
@@ -62,26 +84,20 @@ impl<'de> Visitor<'de> for AnyValue {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
-        let mut type_name = String::new();
+        let mut type_name = Cow::Borrowed("");
         let mut boxed = None;
-        let mut fields: Vec<(String, Value)> = Vec::new();
-        while let Some(name) = map.next_key::<Cow<'de, str>>()? {
+        let mut fields: Vec<(Cow<'static, str>, Value)> = Vec::new();
+        while let Some(Name(name)) = map.next_key()? {
             match name.as_ref() {
-                "_typeName" => type_name = map.next_value()?,
+                "_typeName" => type_name = map.next_value::<Name>()?.0,
                 "_value" => boxed = Some(map.next_value()?),
-                _ => fields.push((name.into_owned(), map.next_value()?)),
+                _ => fields.push((name, map.next_value()?)),
             }
         }
         if let Some(inner) = boxed {
             return Ok(unbox(&type_name, inner));
         }
-        Ok(moref(&type_name, &fields).unwrap_or_else(|| {
-            let mut object = Object::new(type_name);
-            for (name, value) in fields {
-                object.push(name, value);
-            }
-            Value::Object(object)
-        }))
+        Ok(moref(&type_name, &fields).unwrap_or_else(|| Value::Object(Object::of(type_name, fields))))
     }
 }
 
@@ -96,7 +112,7 @@ fn unbox(type_name: &str, inner: Value) -> Value {
     inner
 }
 
-fn moref(type_name: &str, fields: &[(String, Value)]) -> Option<Value> {
+fn moref(type_name: &str, fields: &[(Cow<'static, str>, Value)]) -> Option<Value> {
     let text =
         |name: &str| fields.iter().find(|(field, _)| field == name).and_then(|(_, value)| value.as_str());
     let (kind, id) = (text("type")?, text("value")?);

@@ -5,7 +5,7 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 use crate::{Object, Value};
 
 /// `_typeName` goes on every object: vCenter needs it wherever the declared type is a base type.
-pub(super) struct Json<'a>(pub &'a Value);
+pub(crate) struct Json<'a>(pub &'a Value);
 
 pub(super) struct JsonObject<'a>(pub &'a Object);
 

@@ -3,11 +3,24 @@
 //! A codec turns one call into an HTTP request and an HTTP answer into a [`Value`]. It does no I/O,
 //! so the session, the gate, the retries and the tests are the same for every protocol.
 
+mod choice;
 mod decode;
 mod encode;
+mod soap;
 mod vijson;
 
-pub(crate) use vijson::ViJson;
+pub(crate) use choice::{choose, numbers};
+#[cfg(test)]
+pub(crate) use encode::Json;
+use soap::Soap;
+#[cfg(test)]
+pub(crate) use soap::{reader::Reader, writer::element as write_element};
+use vijson::ViJson;
+
+use std::sync::Arc;
+
+use reqwest::Method;
+use reqwest::header::{HeaderMap, HeaderName};
 
 use crate::{Fault, MoRef, Object, Value};
 
@@ -36,12 +49,13 @@ impl Service {
     }
 }
 
-/// One call as an HTTP POST.
+/// One call as an HTTP request.
 #[derive(Debug)]
 pub(crate) struct Outgoing {
+    pub method: Method,
     /// Path, escaped.
     pub path: String,
-    pub content_type: &'static str,
+    pub headers: Vec<(HeaderName, String)>,
     pub body: Vec<u8>,
 }
 
@@ -63,8 +77,17 @@ pub(crate) enum Refusal {
 /// Turns calls into bytes and answers into values.
 pub(crate) trait Codec: Send + Sync {
     fn kind(&self) -> WireKind;
-    fn encode(&self, target: &MoRef, method: &str, args: Option<&Object>) -> Outgoing;
+    /// The release of the API that is spoken, such as `8.0.3.0`.
+    fn release(&self) -> &str;
+    /// One call in a session, or before there is one.
+    fn encode(&self, target: &MoRef, method: &str, args: Option<&Object>, session: Option<&str>) -> Outgoing;
+    /// Asks for the `ServiceContent`, which needs no session.
+    fn service_content(&self) -> Outgoing;
     fn decode(&self, status: u16, body: &[u8]) -> Result<Value, Refusal>;
+    /// The session that the answer of a `Login` opened, as `encode` wants it.
+    fn opened(&self, headers: &HeaderMap) -> Option<Arc<str>>;
+    /// The same session as the Automation API takes it, where one token opens both (8.0 U3 and later).
+    fn token(&self, session: &Arc<str>) -> Arc<str>;
 }
 
 /// What a status without a readable fault means.

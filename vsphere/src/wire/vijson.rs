@@ -1,9 +1,14 @@
 //! VI/JSON: `POST /sdk/vim25/{release}/{type}/{moId}/{method}`.
 
+use std::sync::Arc;
+
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use reqwest::Method;
+use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName};
 
 use super::encode::JsonObject;
 use super::{Codec, Outgoing, Refusal, Service, WireKind};
+use crate::http::SESSION_HEADER;
 use crate::{Fault, MoRef, Object, Value};
 
 /// What may stand unescaped in a path segment; ids of views hold brackets, which may not.
@@ -19,7 +24,11 @@ impl Codec for ViJson {
         WireKind::ViJson
     }
 
-    fn encode(&self, target: &MoRef, method: &str, args: Option<&Object>) -> Outgoing {
+    fn release(&self) -> &str {
+        &self.release
+    }
+
+    fn encode(&self, target: &MoRef, method: &str, args: Option<&Object>, session: Option<&str>) -> Outgoing {
         let id = utf8_percent_encode(target.id(), SEGMENT);
         let service = match Service::of(target) {
             Service::Vim => "",
@@ -28,11 +37,31 @@ impl Codec for ViJson {
         let path = format!("/sdk/vim25/{}/{service}{}/{id}/{method}", self.release, target.kind());
         // A tree of strings and numbers can't fail to serialise.
         let body = args.and_then(|args| serde_json::to_vec(&JsonObject(args)).ok()).unwrap_or_default();
-        Outgoing { path, content_type: "application/json", body }
+        let mut headers = Vec::with_capacity(2);
+        if !body.is_empty() {
+            headers.push((CONTENT_TYPE, "application/json".to_owned()));
+        }
+        if let Some(token) = session {
+            headers.push((HeaderName::from_static(SESSION_HEADER), token.to_owned()));
+        }
+        Outgoing { method: Method::POST, path, headers, body }
+    }
+
+    fn service_content(&self) -> Outgoing {
+        let path = format!("/sdk/vim25/{}/ServiceInstance/ServiceInstance/content", self.release);
+        Outgoing { method: Method::GET, path, headers: Vec::new(), body: Vec::new() }
     }
 
     fn decode(&self, status: u16, body: &[u8]) -> Result<Value, Refusal> {
         decode(status, body)
+    }
+
+    fn opened(&self, headers: &HeaderMap) -> Option<Arc<str>> {
+        headers.get(SESSION_HEADER).and_then(|token| token.to_str().ok()).map(Arc::from)
+    }
+
+    fn token(&self, session: &Arc<str>) -> Arc<str> {
+        session.clone()
     }
 }
 
@@ -68,9 +97,16 @@ mod tests {
     #[test]
     fn ids_of_views_are_escaped_and_bodies_left_out() {
         let codec = ViJson { release: "8.0.3.0".into() };
-        let out = codec.encode(&MoRef::new("ListView", "session[52aa]52bb"), "DestroyView", None);
+        let out = codec.encode(&MoRef::new("ListView", "session[52aa]52bb"), "DestroyView", None, None);
         assert_eq!(out.path, "/sdk/vim25/8.0.3.0/ListView/session%5B52aa%5D52bb/DestroyView");
-        assert!(out.body.is_empty());
+        assert!(out.body.is_empty() && out.headers.is_empty());
+        let profiles = MoRef::new("PbmProfileProfileManager", "ProfileManager");
+        let out = codec.encode(&profiles, "PbmQueryProfile", None, Some("token-1"));
+        assert_eq!(
+            out.path,
+            "/sdk/vim25/8.0.3.0/pbm/PbmProfileProfileManager/ProfileManager/PbmQueryProfile"
+        );
+        assert_eq!(out.headers, [(HeaderName::from_static(SESSION_HEADER), "token-1".to_owned())]);
     }
 
     #[test]

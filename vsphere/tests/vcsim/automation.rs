@@ -28,9 +28,7 @@ async fn cluster(client: &Client, pool: &MoRef) -> MoRef {
     read[0].get("owner").as_moref().unwrap().clone()
 }
 
-#[tokio::test]
-async fn a_module_holds_machines() {
-    let Some(sim) = Sim::start("a_module_holds_machines") else { return };
+async fn a_module_holds_machines(sim: Sim) {
     let inventory = sim.inventory().await;
     let golden = golden(&sim, &inventory).await;
     let client = inventory.client();
@@ -52,9 +50,7 @@ async fn a_module_holds_machines() {
     assert!(client.cluster_module_members(&module).await.unwrap_err().is_not_found());
 }
 
-#[tokio::test]
-async fn an_object_bears_tags() {
-    let Some(sim) = Sim::start("an_object_bears_tags") else { return };
+async fn an_object_bears_tags(sim: Sim) {
     for style in STYLES {
         let client = styled(&sim, style).await;
         let name = format!("{style:?}");
@@ -74,9 +70,7 @@ async fn an_object_bears_tags() {
     }
 }
 
-#[tokio::test]
-async fn a_machine_becomes_an_item_once() {
-    let Some(sim) = Sim::start("a_machine_becomes_an_item_once") else { return };
+async fn a_machine_becomes_an_item_once(sim: Sim) {
     let inventory = sim.inventory().await;
     let golden = golden(&sim, &inventory).await;
     for style in STYLES {
@@ -103,9 +97,7 @@ async fn a_machine_becomes_an_item_once() {
     }
 }
 
-#[tokio::test]
-async fn a_console_is_reached_by_a_ticket() {
-    let Some(sim) = Sim::start("a_console_is_reached_by_a_ticket") else { return };
+async fn a_console_is_reached_by_a_ticket(sim: Sim) {
     let inventory = sim.inventory().await;
     let golden = golden(&sim, &inventory).await;
     let client = inventory.client();
@@ -117,3 +109,10 @@ async fn a_console_is_reached_by_a_ticket() {
     assert!(url.expose().starts_with("wss://"), "{}", url.expose());
     assert_eq!(format!("{url:?}"), "<redacted>");
 }
+
+on_both_wires!(
+    a_module_holds_machines,
+    an_object_bears_tags,
+    a_machine_becomes_an_item_once,
+    a_console_is_reached_by_a_ticket,
+);

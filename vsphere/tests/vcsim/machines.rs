@@ -93,9 +93,7 @@ impl Golden {
     }
 }
 
-#[tokio::test]
-async fn a_library_is_read_to_the_properties_of_its_items() {
-    let Some(sim) = Sim::start("library") else { return };
+async fn a_library_is_read_to_the_properties_of_its_items(sim: Sim) {
     let client = sim.client().await;
     assert_eq!(client.about().api_version, "8.0.3.0");
     let named = client.libraries_named("layercake").await.unwrap();
@@ -111,9 +109,7 @@ async fn a_library_is_read_to_the_properties_of_its_items() {
     client.logout().await;
 }
 
-#[tokio::test]
-async fn twenty_clones_cost_one_call_each_and_a_few_for_all() {
-    let Some(sim) = Sim::start("twenty clones") else { return };
+async fn twenty_clones_cost_one_call_each_and_a_few_for_all(sim: Sim) {
     let inventory = sim.inventory().await;
     let client = inventory.client().clone();
     let golden = golden(&sim, &inventory).await;
@@ -192,9 +188,7 @@ async fn destroyed_machines_leave(sim: &Sim, inventory: &Inventory, made: &[MoRe
     assert_eq!(inventory.locate(Uuid::from_u128(1 << 64)).await.unwrap(), Location::Gone);
 }
 
-#[tokio::test]
-async fn what_a_clone_asks_for_is_applied() {
-    let Some(sim) = Sim::start("clone fidelity") else { return };
+async fn what_a_clone_asks_for_is_applied(sim: Sim) {
     let inventory = sim.inventory().await;
     let golden = golden(&sim, &inventory).await;
     let uuid = Uuid::from_u128(7 << 64);
@@ -231,9 +225,7 @@ async fn what_a_clone_asks_for_is_applied() {
     }
 }
 
-#[tokio::test]
-async fn folders_and_pools_are_made_once() {
-    let Some(sim) = Sim::start("folders and pools") else { return };
+async fn folders_and_pools_are_made_once(sim: Sim) {
     let inventory = sim.inventory().await;
     let client = inventory.client();
     let folder = client.create_folder(&sim.folder(), "test-cluster").await.unwrap();
@@ -257,9 +249,7 @@ async fn folders_and_pools_are_made_once() {
     assert!(gone.is_not_found(), "{gone:?}");
 }
 
-#[tokio::test]
-async fn disks_are_read_added_grown_and_taken_away() {
-    let Some(sim) = Sim::start("disks") else { return };
+async fn disks_are_read_added_grown_and_taken_away(sim: Sim) {
     let inventory = sim.inventory().await;
     let client = inventory.client().clone();
     let golden = golden(&sim, &inventory).await;
@@ -297,9 +287,7 @@ async fn disks_are_read_added_grown_and_taken_away() {
     client.logout().await;
 }
 
-#[tokio::test]
-async fn policies_are_listed_and_tell_which_datastores_satisfy_them() {
-    let Some(sim) = Sim::start("policies") else { return };
+async fn policies_are_listed_and_tell_which_datastores_satisfy_them(sim: Sim) {
     let client = sim.client().await;
     let policies = client.storage_policies().await.unwrap();
     let gold = policies.iter().find(|policy| policy.name == "Gold").unwrap();
@@ -313,3 +301,12 @@ async fn policies_are_listed_and_tell_which_datastores_satisfy_them() {
     assert!(unknown.is_err(), "{unknown:?}");
     client.logout().await;
 }
+
+on_both_wires!(
+    a_library_is_read_to_the_properties_of_its_items,
+    twenty_clones_cost_one_call_each_and_a_few_for_all,
+    what_a_clone_asks_for_is_applied,
+    folders_and_pools_are_made_once,
+    disks_are_read_added_grown_and_taken_away,
+    policies_are_listed_and_tell_which_datastores_satisfy_them,
+);

@@ -4,6 +4,29 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+/// Runs every test of the list on each wire, with a simulator of its own.
+macro_rules! on_both_wires {
+    ($($test:ident),* $(,)?) => { $(
+        mod $test {
+            use vsphere::WireKind;
+
+            use crate::sim::Sim;
+
+            #[tokio::test]
+            async fn vijson() {
+                let Some(sim) = Sim::start(stringify!($test)) else { return };
+                super::$test(sim).await;
+            }
+
+            #[tokio::test]
+            async fn soap() {
+                let Some(sim) = Sim::over(WireKind::Soap, stringify!($test), &[]) else { return };
+                super::$test(sim).await;
+            }
+        }
+    )* };
+}
+
 mod automation;
 mod machines;
 mod sim;

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value as Json, json};
 use tempfile::TempDir;
-use vsphere::{Client, Config, Inventory, MoRef, Trust, inventory};
+use vsphere::{Client, Config, Inventory, MoRef, Trust, WireChoice, WireKind, inventory};
 
 const TOKEN: &str = "door-token";
 const PASSWORD: &str = "not-a-secret-but-treated-as-one";
@@ -20,6 +20,9 @@ pub struct Sim {
     door: reqwest::Client,
     folder: TempDir,
     binary: PathBuf,
+    wire: WireKind,
+    /// Arguments beside the usual ones.
+    more: &'static [&'static str],
 }
 
 impl Drop for Sim {
@@ -48,8 +51,13 @@ fn binary() -> Option<PathBuf> {
 }
 
 impl Sim {
-    /// Starts one; `None`, said loudly, where there is no binary.
+    /// Starts one, to be reached over VI/JSON; `None`, said loudly, where there is no binary.
     pub fn start(test: &str) -> Option<Self> {
+        Self::over(WireKind::ViJson, test, &[])
+    }
+
+    /// Starts one with more arguments, to be reached over that wire.
+    pub fn over(wire: WireKind, test: &str, more: &'static [&'static str]) -> Option<Self> {
         let Some(binary) = binary() else {
             let why = "no vcsim (set LAYERCAKE_VCSIM, or let `layercake up` build the tools)";
             // Not by println!, which is not shown for tests that pass.
@@ -60,8 +68,8 @@ impl Sim {
         drop(rustls::crypto::ring::default_provider().install_default());
         let folder = tempfile::tempdir().unwrap();
         let ca = write_inputs(folder.path());
-        let (process, ready) = spawn(&binary, folder.path(), "127.0.0.1:0");
-        Some(Self { process, ready, ca, door: reqwest::Client::new(), folder, binary })
+        let (process, ready) = spawn(&binary, folder.path(), "127.0.0.1:0", more);
+        Some(Self { process, ready, ca, door: reqwest::Client::new(), folder, binary, wire, more })
     }
 
     /// Ends it and starts it anew at the same address, with nothing in it.
@@ -69,7 +77,7 @@ impl Sim {
         let address = self.address();
         drop(self.process.kill());
         drop(self.process.wait());
-        (self.process, self.ready) = spawn(&self.binary, self.folder.path(), &address);
+        (self.process, self.ready) = spawn(&self.binary, self.folder.path(), &address, self.more);
     }
 
     pub fn address(&self) -> String {
@@ -83,6 +91,10 @@ impl Sim {
         Config {
             port: port.parse().unwrap(),
             trust: Trust::CaBundle(self.ca.clone()),
+            wire: match self.wire {
+                WireKind::ViJson => WireChoice::ViJson,
+                WireKind::Soap => WireChoice::Soap,
+            },
             ..Config::new(host, "user", PASSWORD)
         }
     }
@@ -143,10 +155,14 @@ impl Sim {
         self.ask(reqwest::Method::DELETE, "/v1/requests", None).await;
     }
 
-    /// How often a method was called over VI/JSON since [`Sim::forget_requests`].
+    /// How often a method was called over the wire in use since [`Sim::forget_requests`].
     pub async fn calls(&self, method: &str) -> u64 {
         let requests = self.get("/v1/requests").await;
-        requests["byWire"]["vijson"][method].as_u64().unwrap_or(0)
+        let wire = match self.wire {
+            WireKind::ViJson => "vijson",
+            WireKind::Soap => "soap",
+        };
+        requests["byWire"][wire][method].as_u64().unwrap_or(0)
     }
 
     pub async fn total(&self) -> u64 {
@@ -181,11 +197,12 @@ fn write_inputs(folder: &Path) -> String {
 }
 
 /// Starts the process and waits for its one line.
-fn spawn(binary: &Path, folder: &Path, listen: &str) -> (Child, Json) {
+fn spawn(binary: &Path, folder: &Path, listen: &str, more: &[&str]) -> (Child, Json) {
     let mut process = Command::new(binary)
         .args(["--listen", listen, "--door", "127.0.0.1:0", "--stdin-exit"])
         .args(["--credentials", "credentials.json", "--tlscert", "cert.pem", "--tlskey", "key.pem"])
         .args(["--spec", "spec.json"])
+        .args(more)
         .current_dir(folder)
         .env("TMPDIR", folder)
         .stdin(Stdio::piped())

@@ -10,9 +10,7 @@ use vsphere::{Client, Config, Inventory, Kind, Trust};
 use crate::machines::golden;
 use crate::sim::{Sim, within};
 
-#[tokio::test]
-async fn a_refused_certificate_shows_its_thumbprint_and_the_thumbprint_opens() {
-    let Some(sim) = Sim::start("certificates") else { return };
+async fn a_refused_certificate_shows_its_thumbprint_and_the_thumbprint_opens(sim: Sim) {
     let strange = Config { trust: Trust::System, ..sim.config() };
     let refused = Client::connect(strange).await.err().unwrap();
     let Kind::Tls { shown: Some(shown), .. } = refused.kind() else { panic!("{refused:?}") };
@@ -27,9 +25,7 @@ async fn a_refused_certificate_shows_its_thumbprint_and_the_thumbprint_opens() {
     assert!(!refused.retryable());
 }
 
-#[tokio::test]
-async fn a_wrong_password_and_a_closed_port_are_told_apart() {
-    let Some(sim) = Sim::start("passwords") else { return };
+async fn a_wrong_password_and_a_closed_port_are_told_apart(sim: Sim) {
     let mut config = sim.config();
     config.credentials.password = "wrong".into();
     let refused = Client::connect(config).await.err().unwrap();
@@ -42,9 +38,7 @@ async fn a_wrong_password_and_a_closed_port_are_told_apart() {
     assert!(matches!(refused.kind(), Kind::Unreachable { .. }), "{refused:?}");
 }
 
-#[tokio::test]
-async fn sessions_that_expire_in_the_middle_cost_one_login_and_lose_nothing() {
-    let Some(sim) = Sim::start("expiry") else { return };
+async fn sessions_that_expire_in_the_middle_cost_one_login_and_lose_nothing(sim: Sim) {
     let inventory = sim.inventory().await;
     let golden = golden(&sim, &inventory).await;
     let before = inventory.generation();
@@ -62,17 +56,14 @@ async fn sessions_that_expire_in_the_middle_cost_one_login_and_lose_nothing() {
         within("a task from after", inventory.task(&task)).await.unwrap();
     }
     assert!(inventory.generation() > before);
-    let requests = sim.get("/v1/requests").await;
-    assert_eq!(requests["byWire"]["rest"]["POST /api/session"].as_u64(), Some(1), "{requests}");
+    assert_eq!(sim.calls("Login").await, 1);
     within("everything is told anew", inventory.completed()).await;
     for uuid in (100..108).map(Uuid::from_u128) {
         assert!(matches!(inventory.by_uuid(uuid), Presence::Present(_)));
     }
 }
 
-#[tokio::test]
-async fn a_session_that_expires_while_nothing_happens_is_renewed_by_the_stream() {
-    let Some(sim) = Sim::start("idle expiry") else { return };
+async fn a_session_that_expires_while_nothing_happens_is_renewed_by_the_stream(sim: Sim) {
     let inventory = sim.inventory().await;
     within("everything is told", inventory.completed()).await;
     let before = inventory.generation();
@@ -86,9 +77,7 @@ async fn a_session_that_expires_while_nothing_happens_is_renewed_by_the_stream()
     within("everything is told anew", anew).await;
 }
 
-#[tokio::test]
-async fn a_clone_whose_answer_is_lost_is_found_by_its_uuid() {
-    let Some(sim) = Sim::start("lost answer") else { return };
+async fn a_clone_whose_answer_is_lost_is_found_by_its_uuid(sim: Sim) {
     let inventory = sim.inventory().await;
     let golden = golden(&sim, &inventory).await;
     sim.forget_requests().await;
@@ -109,9 +98,7 @@ async fn a_clone_whose_answer_is_lost_is_found_by_its_uuid() {
     assert_eq!(error.category(), "DuplicateName", "{error:?}");
 }
 
-#[tokio::test]
-async fn a_task_that_fails_says_why() {
-    let Some(sim) = Sim::start("failed task") else { return };
+async fn a_task_that_fails_says_why(sim: Sim) {
     let inventory = sim.inventory().await;
     let golden = golden(&sim, &inventory).await;
     let fault = "InsufficientMemoryResourcesFault";
@@ -126,9 +113,7 @@ async fn a_task_that_fails_says_why() {
     assert!(error.to_string().contains("no memory"), "{error}");
 }
 
-#[tokio::test]
-async fn a_clone_that_fails_half_way_leaves_a_machine_that_is_known() {
-    let Some(sim) = Sim::start("half a clone") else { return };
+async fn a_clone_that_fails_half_way_leaves_a_machine_that_is_known(sim: Sim) {
     let inventory = sim.inventory().await;
     let golden = golden(&sim, &inventory).await;
     sim.post("/v1/faults", json!({ "method": "CloneVM_Task", "kind": "halfClone", "count": 1 })).await;
@@ -145,9 +130,7 @@ async fn a_clone_that_fails_half_way_leaves_a_machine_that_is_known() {
     within("power on", inventory.task(&task)).await.unwrap();
 }
 
-#[tokio::test]
-async fn broken_answers_are_survived() {
-    let Some(sim) = Sim::start("broken answers") else { return };
+async fn broken_answers_are_survived(sim: Sim) {
     let inventory = sim.inventory().await;
     for kind in ["http503", "html", "abort"] {
         sim.post("/v1/faults", json!({ "method": "FindByUuid", "kind": kind, "count": 2 })).await;
@@ -160,9 +143,7 @@ async fn broken_answers_are_survived() {
     within("the clone", inventory.task(&task)).await.unwrap();
 }
 
-#[tokio::test]
-async fn other_hands_are_seen() {
-    let Some(sim) = Sim::start("other hands") else { return };
+async fn other_hands_are_seen(sim: Sim) {
     let inventory = sim.inventory().await;
     let golden = golden(&sim, &inventory).await;
     let uuid = Uuid::from_u128(5);
@@ -182,9 +163,7 @@ async fn other_hands_are_seen() {
     assert_eq!(inventory.locate(uuid).await.unwrap(), Location::Gone);
 }
 
-#[tokio::test]
-async fn a_folder_is_added_later_and_its_machines_are_known_at_once() {
-    let Some(sim) = Sim::start("late folder") else { return };
+async fn a_folder_is_added_later_and_its_machines_are_known_at_once(sim: Sim) {
     let client = sim.client().await;
     let inventory = Inventory::start(client.clone(), Vec::new(), Options::default());
     within("nothing is complete, too", inventory.completed()).await;
@@ -206,9 +185,7 @@ async fn a_folder_is_added_later_and_its_machines_are_known_at_once() {
     inventory.entered(&vm, Duration::from_secs(20)).await.unwrap();
 }
 
-#[tokio::test]
-async fn at_rest_there_is_the_long_poll_and_nothing_else() {
-    let Some(sim) = Sim::start("rest") else { return };
+async fn at_rest_there_is_the_long_poll_and_nothing_else(sim: Sim) {
     let inventory = sim.inventory().await;
     sim.forget_requests().await;
     // The one place where time is what is tested.
@@ -219,9 +196,7 @@ async fn at_rest_there_is_the_long_poll_and_nothing_else() {
     drop(inventory);
 }
 
-#[tokio::test]
-async fn a_restarted_vcenter_is_read_anew() {
-    let Some(mut sim) = Sim::start("restart") else { return };
+async fn a_restarted_vcenter_is_read_anew(mut sim: Sim) {
     let inventory = sim.inventory().await;
     let golden = golden(&sim, &inventory).await;
     let uuid = Uuid::from_u128(5);
@@ -240,3 +215,18 @@ async fn a_restarted_vcenter_is_read_anew() {
     let vm = within("the clone", inventory.task(&task)).await.unwrap().moref().unwrap().clone();
     inventory.entered(&vm, Duration::from_secs(20)).await.unwrap();
 }
+
+on_both_wires!(
+    a_refused_certificate_shows_its_thumbprint_and_the_thumbprint_opens,
+    a_wrong_password_and_a_closed_port_are_told_apart,
+    sessions_that_expire_in_the_middle_cost_one_login_and_lose_nothing,
+    a_session_that_expires_while_nothing_happens_is_renewed_by_the_stream,
+    a_clone_whose_answer_is_lost_is_found_by_its_uuid,
+    a_task_that_fails_says_why,
+    a_clone_that_fails_half_way_leaves_a_machine_that_is_known,
+    broken_answers_are_survived,
+    other_hands_are_seen,
+    a_folder_is_added_later_and_its_machines_are_known_at_once,
+    at_rest_there_is_the_long_poll_and_nothing_else,
+    a_restarted_vcenter_is_read_anew,
+);

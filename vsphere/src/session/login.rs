@@ -1,0 +1,113 @@
+//! Logging in and out, as calls.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use reqwest::Method;
+use tracing::Instrument;
+
+use super::Ticket;
+use crate::config::Credentials;
+use crate::http::{Answer, Http, Lane, SESSION_HEADER};
+use crate::wire::{Codec, Refusal, status_refusal};
+use crate::{Error, Fault, Kind, Metrics, MoRef, Object, Result};
+
+/// What a login goes through.
+pub(crate) struct Line<'a> {
+    pub http: &'a Http,
+    pub codec: &'a dyn Codec,
+    pub timeout: Duration,
+    pub metrics: &'a Metrics,
+}
+
+impl Line<'_> {
+    /// Opens a session of the VIM API.
+    pub(super) async fn log_in(&self, manager: &MoRef, credentials: &Credentials) -> Result<Arc<str>> {
+        let opened = async {
+            let args = Object::new("LoginRequestType")
+                .with("userName", &credentials.username)
+                .with("password", credentials.password.expose());
+            let out = self.codec.encode(manager, "Login", Some(&args), None);
+            let answer = self.http.send("Login", self.http.outgoing(Lane::Calls, out), self.timeout).await?;
+            let said = self.codec.decode(answer.status, &answer.body);
+            said.map_err(|refusal| refused("Login", refusal))?;
+            let opened = self.codec.opened(&answer.headers);
+            opened.ok_or_else(|| crate::methods::unexpected("Login", "no session in the answer"))
+        };
+        self.counted("Login", opened).await.map_err(|error| error.on(&credentials.username))
+    }
+
+    /// Opens a session of the Automation API: `POST /api/session`; on servers before 7.0 the same under `/rest`.
+    pub(super) async fn log_in_to_automation(&self, credentials: &Credentials) -> Result<Arc<str>> {
+        let attempt = async |path: &'static str| {
+            let request = self.http.request(Lane::Calls, Method::POST, path);
+            let request = request.basic_auth(&credentials.username, Some(credentials.password.expose()));
+            self.http.send("session create", request, self.timeout).await
+        };
+        let opened = async {
+            let answer = attempt("/api/session").await?;
+            if answer.status == 404 {
+                return read_token(&attempt("/rest/com/vmware/cis/session").await?, "value");
+            }
+            read_token(&answer, "")
+        };
+        self.counted("session create", opened).await.map_err(|error| error.on(&credentials.username))
+    }
+
+    /// Ends a session. What fails is left to expire.
+    pub(super) async fn log_out(&self, manager: &MoRef, ticket: Ticket) {
+        if ticket.apart
+            && let Some(token) = &ticket.automation
+        {
+            let request = self.http.request(Lane::Calls, Method::DELETE, "/api/session");
+            let request = request.header(SESSION_HEADER, token.as_ref());
+            let ended = self.http.send("session delete", request, self.timeout);
+            drop(self.counted("session delete", ended).await);
+        }
+        let out = self.codec.encode(manager, "Logout", None, Some(&ticket.session));
+        let ended = self.http.send("Logout", self.http.outgoing(Lane::Calls, out), self.timeout);
+        drop(self.counted("Logout", ended).await);
+    }
+
+    async fn counted<T>(&self, method: &'static str, call: impl Future<Output = Result<T>>) -> Result<T> {
+        let started = Instant::now();
+        let result = call.instrument(tracing::debug_span!("vcenter", method)).await;
+        let outcome = result.as_ref().map_or_else(Error::category, |_| "ok");
+        self.metrics.count(method, outcome, started.elapsed());
+        result
+    }
+}
+
+fn read_token(answer: &Answer, field: &str) -> Result<Arc<str>> {
+    match answer.status {
+        200 | 201 => {
+            let body: serde_json::Value = serde_json::from_slice(&answer.body).unwrap_or_default();
+            let token = if field.is_empty() { &body } else { &body[field] };
+            token
+                .as_str()
+                .map(Arc::from)
+                .ok_or_else(|| crate::methods::unexpected("Login", "no token in the answer"))
+        }
+        401 => Err(Error::new("Login", Kind::InvalidLogin)),
+        status => Err(refused("Login", status_refusal(status))),
+    }
+}
+
+pub(crate) fn refused(method: &'static str, refusal: Refusal) -> Error {
+    match refusal {
+        Refusal::Fault(fault) => Error::from_fault(method, fault),
+        Refusal::NotAuthenticated => {
+            let fault = Fault {
+                type_name: "NotAuthenticated".into(),
+                message: String::new(),
+                detail: crate::Value::Null,
+            };
+            Error::from_fault(method, fault)
+        }
+        Refusal::Overloaded => Error::new(method, Kind::Overloaded),
+        Refusal::NoSuchPath => {
+            Error::new(method, Kind::Unsupported { what: "the server has no such call".into() })
+        }
+        Refusal::Unexpected(cause) => Error::new(method, Kind::Unexpected { cause }),
+    }
+}

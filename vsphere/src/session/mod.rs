@@ -1,0 +1,310 @@
+//! One login for everybody.
+//!
+//! Whoever finds the session gone asks for a new one; the first logs in and the others wait for it.
+//! A refused password is not tried again for a while, so that it does not lock the account. Other
+//! credentials open a session of their own before the old one ends, and if they are refused, it stays.
+
+mod login;
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::{Mutex as PlainMutex, RwLock};
+use tokio::sync::{Mutex, oneshot, watch};
+
+pub(crate) use login::{Line, refused};
+
+use crate::config::Credentials;
+use crate::wire::{Codec, numbers};
+use crate::{Error, Kind, MoRef, Result};
+
+/// From this release on one token opens VIM and the Automation API.
+const UNIFIED: [u32; 3] = [8, 0, 3];
+const REFUSED_FIRST: Duration = Duration::from_secs(5);
+const REFUSED_LONGEST: Duration = Duration::from_mins(5);
+
+pub(crate) struct Session {
+    credentials: RwLock<Credentials>,
+    live: RwLock<Option<Live>>,
+    renewal: Mutex<Renewal>,
+    epoch: watch::Sender<u64>,
+    closed: AtomicBool,
+    /// Whether the Automation API takes VIM's token.
+    sharing: RwLock<Sharing>,
+    /// Replaced by others and not ended yet.
+    replaced: PlainMutex<Vec<(u64, Ticket)>>,
+    manager: MoRef,
+}
+
+/// A session that vCenter knew when it was last used.
+#[derive(Clone)]
+pub(crate) struct Live {
+    pub epoch: u64,
+    pub ticket: Ticket,
+    /// Dropped by the last one who uses the session.
+    _in_use: Arc<oneshot::Sender<Infallible>>,
+}
+
+/// What opens vCenter.
+#[derive(Clone)]
+pub(crate) struct Ticket {
+    /// The session of the VIM API, as the codec sends it.
+    pub session: Arc<str>,
+    /// The token of the Automation API; where it is another, it is fetched when first needed.
+    pub automation: Option<Arc<str>>,
+    /// Whether the Automation API has a session of its own.
+    pub apart: bool,
+}
+
+/// A session that has been replaced; it may end when nobody uses it any more.
+pub(crate) struct Replaced {
+    epoch: u64,
+    pub unused: oneshot::Receiver<Infallible>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sharing {
+    Untried,
+    Works,
+    Not,
+}
+
+#[derive(Default)]
+struct Renewal {
+    failed: Option<Failed>,
+    /// Tells when nobody uses the session in use any more.
+    unused: Option<oneshot::Receiver<Infallible>>,
+}
+
+struct Failed {
+    at: Instant,
+    error: Error,
+    credentials: Credentials,
+    /// Until when the same credentials are not tried again.
+    until: Instant,
+    pause: Duration,
+}
+
+impl Session {
+    pub fn new(credentials: Credentials, codec: &dyn Codec, manager: MoRef) -> Self {
+        let unified = numbers(codec.release()).as_slice() >= UNIFIED.as_slice();
+        Self {
+            credentials: RwLock::new(credentials),
+            live: RwLock::new(None),
+            renewal: Mutex::default(),
+            epoch: watch::Sender::new(0),
+            closed: AtomicBool::new(false),
+            sharing: RwLock::new(if unified { Sharing::Untried } else { Sharing::Not }),
+            replaced: PlainMutex::default(),
+            manager,
+        }
+    }
+
+    /// The number of the session in use, as it changes.
+    pub fn epochs(&self) -> watch::Receiver<u64> {
+        self.epoch.subscribe()
+    }
+
+    /// Whether nobody logs in any more.
+    pub fn closed(&self) -> bool {
+        self.closed.load(Ordering::SeqCst)
+    }
+
+    /// The session in use, or a new one.
+    pub async fn live(&self, via: &Line<'_>) -> Result<Live> {
+        let live = self.live.read().clone();
+        match live {
+            Some(live) => Ok(live),
+            None => self.renew(via, 0).await,
+        }
+    }
+
+    /// A session other than the one with number `dead`.
+    pub async fn renew(&self, via: &Line<'_>, dead: u64) -> Result<Live> {
+        let asked = Instant::now();
+        let mut renewal = self.renewal.lock().await;
+        if let Some(live) = self.live.read().clone().filter(|live| live.epoch != dead) {
+            return Ok(live);
+        }
+        let credentials = self.credentials.read().clone();
+        self.may_log_in(&renewal, &credentials, asked)?;
+        *self.live.write() = None;
+        let session = self.log_in(via, &mut renewal, &credentials).await?;
+        Ok(self.install(via, &mut renewal, session))
+    }
+
+    /// Goes on with other credentials. Until they have opened a session, the old one stays in use.
+    pub async fn rotate(&self, via: &Line<'_>, credentials: Credentials) -> Result<Option<Replaced>> {
+        let asked = Instant::now();
+        let mut renewal = self.renewal.lock().await;
+        if *self.credentials.read() == credentials {
+            return Ok(None);
+        }
+        self.may_log_in(&renewal, &credentials, asked)?;
+        let session = self.log_in(via, &mut renewal, &credentials).await?;
+        *self.credentials.write() = credentials;
+        let old = self.live.read().as_ref().map(|old| (old.epoch, old.ticket.clone()));
+        let unused = renewal.unused.take();
+        self.install(via, &mut renewal, session);
+        let (Some((epoch, ticket)), Some(unused)) = (old, unused) else { return Ok(None) };
+        self.replaced.lock().push((epoch, ticket));
+        Ok(Some(Replaced { epoch, unused }))
+    }
+
+    /// Ends a session that has been replaced.
+    pub async fn retire(&self, via: &Line<'_>, replaced: Replaced) {
+        let ticket = {
+            let mut all = self.replaced.lock();
+            let at = all.iter().position(|(epoch, _)| *epoch == replaced.epoch);
+            at.map(|at| all.swap_remove(at).1)
+        };
+        if let Some(ticket) = ticket {
+            via.log_out(&self.manager, ticket).await;
+        }
+    }
+
+    fn may_log_in(&self, renewal: &Renewal, credentials: &Credentials, asked: Instant) -> Result<()> {
+        if self.closed() {
+            return Err(Error::new("Login", Kind::Canceled));
+        }
+        match &renewal.failed {
+            // Who waited for a login that failed does not try at once for himself.
+            Some(failed)
+                if failed.credentials == *credentials
+                    && (failed.at >= asked || Instant::now() < failed.until) =>
+            {
+                Err(failed.error.clone())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    async fn log_in(
+        &self,
+        via: &Line<'_>,
+        renewal: &mut Renewal,
+        credentials: &Credentials,
+    ) -> Result<Arc<str>> {
+        let opened = via.log_in(&self.manager, credentials).await;
+        match &opened {
+            Ok(_) => renewal.failed = None,
+            Err(error) => renewal.note(error.clone(), credentials.clone()),
+        }
+        opened
+    }
+
+    /// Everybody uses this session from here on.
+    fn install(&self, via: &Line<'_>, renewal: &mut Renewal, session: Arc<str>) -> Live {
+        let epoch = self.epoch.borrow().wrapping_add(1).max(1);
+        let shares = *self.sharing.read() != Sharing::Not;
+        let automation = shares.then(|| via.codec.token(&session));
+        let (in_use, unused) = oneshot::channel();
+        renewal.unused = Some(unused);
+        let ticket = Ticket { session, automation, apart: !shares };
+        let live = Live { epoch, ticket, _in_use: Arc::new(in_use) };
+        *self.live.write() = Some(live.clone());
+        self.epoch.send_replace(epoch);
+        via.metrics.logged_in();
+        live
+    }
+
+    /// The session with a token for the Automation API, which may need a login of its own.
+    pub async fn with_automation(&self, via: &Line<'_>, live: Live) -> Result<Live> {
+        if live.ticket.automation.is_some() {
+            return Ok(live);
+        }
+        let _single = self.renewal.lock().await;
+        let mut current = self.live.read().clone().unwrap_or(live);
+        if current.ticket.automation.is_none() {
+            let credentials = self.credentials.read().clone();
+            current.ticket.automation = Some(via.log_in_to_automation(&credentials).await?);
+            current.ticket.apart = true;
+            *self.live.write() = Some(current.clone());
+        }
+        Ok(current)
+    }
+
+    /// The Automation API has taken the token.
+    pub fn automation_works(&self) {
+        if *self.sharing.read() == Sharing::Untried {
+            *self.sharing.write() = Sharing::Works;
+        }
+    }
+
+    /// The Automation API refuses the token. Whether its own session is to blame, and another login to it helps.
+    pub fn forget_automation(&self, token: &Arc<str>) -> bool {
+        let mut live = self.live.write();
+        let Some(live) = live.as_mut() else { return true };
+        if live.ticket.automation.as_ref() != Some(token) {
+            return true;
+        }
+        if !live.ticket.apart {
+            let mut sharing = self.sharing.write();
+            if *sharing == Sharing::Works {
+                return false;
+            }
+            *sharing = Sharing::Not;
+        }
+        live.ticket.automation = None;
+        true
+    }
+
+    /// Ends the session; nobody logs in again.
+    pub async fn log_out(&self, via: &Line<'_>) {
+        let _single = self.renewal.lock().await;
+        self.closed.store(true, Ordering::SeqCst);
+        let live = self.live.write().take();
+        let replaced = std::mem::take(&mut *self.replaced.lock());
+        let tickets = replaced.into_iter().map(|(_, ticket)| ticket);
+        for ticket in tickets.chain(live.map(|live| live.ticket)) {
+            via.log_out(&self.manager, ticket).await;
+        }
+        self.epoch.send_modify(|epoch| *epoch = epoch.wrapping_add(1));
+    }
+}
+
+impl Renewal {
+    fn note(&mut self, error: Error, credentials: Credentials) {
+        let at = Instant::now();
+        let pause = match (&self.failed, error.kind()) {
+            (Some(last), Kind::InvalidLogin) if last.credentials == credentials && !last.pause.is_zero() => {
+                (last.pause * 2).min(REFUSED_LONGEST)
+            }
+            (_, Kind::InvalidLogin) => REFUSED_FIRST,
+            _ => Duration::ZERO,
+        };
+        self.failed = Some(Failed { at, error, credentials, until: at + pause, pause });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn releases_are_compared_by_number() {
+        let unified = |release: &str| numbers(release).as_slice() >= UNIFIED.as_slice();
+        for (release, expected) in
+            [("8.0.1.0", false), ("8.0.2.0", false), ("8.0.3.0", true), ("9.0.0.0", true), ("10.0.0.0", true)]
+        {
+            assert_eq!(unified(release), expected, "{release}");
+        }
+    }
+
+    #[test]
+    fn a_refused_password_is_left_alone_for_longer_each_time() {
+        let mut renewal = Renewal::default();
+        let credentials = Credentials { username: "u".into(), password: "p".into() };
+        let pauses: Vec<u64> = (0..8)
+            .map(|_| {
+                renewal.note(Error::new("Login", Kind::InvalidLogin), credentials.clone());
+                renewal.failed.as_ref().unwrap().pause.as_secs()
+            })
+            .collect();
+        assert_eq!(pauses, [5, 10, 20, 40, 80, 160, 300, 300]);
+        renewal.note(Error::new("Login", Kind::Overloaded), credentials);
+        assert!(renewal.failed.unwrap().pause.is_zero());
+    }
+}

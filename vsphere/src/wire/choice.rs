@@ -1,0 +1,174 @@
+//! Which protocol the server has, found by asking it.
+
+use std::time::Duration;
+
+use reqwest::Method;
+
+use super::soap::reader::Reader;
+use super::{Codec, Soap, ViJson, status_refusal};
+use crate::config::{Config, WireChoice};
+use crate::http::{Http, Lane};
+use crate::session::refused;
+use crate::{Error, Kind, Result, Value};
+
+/// The releases of VI/JSON that this client knows, newest first.
+const RELEASES: &[&str] = &["9.1.0.0", "9.0.0.0", "8.0.3.0", "8.0.2.0", "8.0.1.0"];
+/// The versions of the SOAP API between which this client knows them all.
+const OLDEST: [u32; 2] = [6, 5];
+const NEWEST: [u32; 4] = [9, 1, 0, 0];
+/// VI/JSON came with 8.0 U1.
+const FIRST_WITH_JSON: [u32; 3] = [8, 0, 1];
+
+/// The protocol that the configuration asks for, or the best one that the server has; and the `ServiceContent`.
+pub(crate) async fn choose(http: &Http, config: &Config) -> Result<(Box<dyn Codec>, Value)> {
+    let timeout = config.call_timeout;
+    let codec: Box<dyn Codec> = match config.wire {
+        WireChoice::Soap => Box::new(Soap { version: version(http, timeout).await? }),
+        WireChoice::ViJson => {
+            Box::new(ViJson { release: release(http, timeout).await?.ok_or_else(no_json)? })
+        }
+        WireChoice::Auto => best(http, timeout).await?,
+    };
+    let content = service_content(http, &*codec, timeout).await?;
+    Ok((codec, content))
+}
+
+async fn best(http: &Http, timeout: Duration) -> Result<Box<dyn Codec>> {
+    let asked = release(http, timeout).await;
+    match asked {
+        Ok(Some(release)) => Ok(Box::new(ViJson { release })),
+        Ok(None) => Ok(Box::new(Soap { version: version(http, timeout).await? })),
+        // An old server answers what it does not know in many ways, a new one that is starting in just the same.
+        Err(error) if answered(&error) => match version(http, timeout).await {
+            Ok(version) if numbers(&version).as_slice() < FIRST_WITH_JSON.as_slice() => {
+                Ok(Box::new(Soap { version }))
+            }
+            _ => Err(error),
+        },
+        Err(error) => Err(error),
+    }
+}
+
+fn answered(error: &Error) -> bool {
+    matches!(error.kind(), Kind::Overloaded | Kind::Unexpected { .. } | Kind::Fault | Kind::InvalidRequest)
+}
+
+fn no_json() -> Error {
+    let what = "a vCenter older than 8.0 U1, which has no VI/JSON; use SOAP".to_owned();
+    Error::new("connect", Kind::Unsupported { what })
+}
+
+/// The newest release of VI/JSON that both sides know; `None` if the server has none.
+async fn release(http: &Http, timeout: Duration) -> Result<Option<String>> {
+    let request = http
+        .request(Lane::Calls, Method::POST, "/api/vcenter/system?action=hello")
+        .json(&serde_json::json!({ "api_releases": RELEASES }));
+    let answer = http.send("hello", request, timeout).await?;
+    match answer.status {
+        200 => {
+            let body: serde_json::Value = serde_json::from_slice(&answer.body).unwrap_or_default();
+            let release = body["api_release"].as_str().unwrap_or_default();
+            Ok((!release.is_empty()).then(|| release.to_owned()))
+        }
+        // `hello` came with 8.0 U2, VI/JSON with U1; before, some servers want a login first.
+        400..=407 | 501 => {
+            let oldest = ViJson { release: "8.0.1.0".into() };
+            match service_content(http, &oldest, timeout).await {
+                Ok(_) => Ok(Some(oldest.release)),
+                Err(error) if matches!(error.kind(), Kind::Unsupported { .. }) => Ok(None),
+                Err(error) => Err(error),
+            }
+        }
+        status => Err(refused("hello", status_refusal(status))),
+    }
+}
+
+/// The newest version of the SOAP API that both sides know.
+async fn version(http: &Http, timeout: Duration) -> Result<String> {
+    let request = http.request(Lane::Calls, Method::GET, "/sdk/vimServiceVersions.xml");
+    let answer = http.send("vimServiceVersions", request, timeout).await?;
+    if answer.status != 200 {
+        return Err(refused("vimServiceVersions", status_refusal(answer.status)));
+    }
+    let read = str::from_utf8(&answer.body).ok().and_then(offered);
+    let offered = read.ok_or_else(|| Error::new("vimServiceVersions", Kind::Overloaded))?;
+    newest(&offered).ok_or_else(|| {
+        let what = format!("a server that speaks only the versions {} of the VIM API", offered.join(", "));
+        Error::new("connect", Kind::Unsupported { what })
+    })
+}
+
+/// The versions of `urn:vim25` that the server offers; `None` if the text is something else.
+fn offered(text: &str) -> Option<Vec<String>> {
+    let mut reader = Reader::new(text);
+    let root = reader.child().ok()??;
+    if root.local_name().into_inner() != "namespaces" {
+        return None;
+    }
+    let namespaces = reader.value(&root).ok()?;
+    let mut spaces = namespaces.get("namespace").items().iter();
+    let vim = spaces.find(|space| space.get("name").as_str().map(str::trim) == Some("urn:vim25"))?;
+    let prior = vim.get("priorVersions").get("version").items();
+    let versions = std::iter::once(vim.get("version")).chain(prior);
+    Some(versions.filter_map(Value::as_str).map(|version| version.trim().to_owned()).collect())
+}
+
+fn newest(offered: &[String]) -> Option<String> {
+    let known = |version: &&String| {
+        let version = numbers(version);
+        version.as_slice() >= OLDEST.as_slice() && version.as_slice() <= NEWEST.as_slice()
+    };
+    offered.iter().filter(known).max_by_key(|version| numbers(version)).cloned()
+}
+
+/// Releases are compared by number.
+pub(crate) fn numbers(release: &str) -> Vec<u32> {
+    release.split('.').map(|part| part.parse().unwrap_or(0)).collect()
+}
+
+/// Needs no login.
+async fn service_content(http: &Http, codec: &dyn Codec, timeout: Duration) -> Result<Value> {
+    let request = http.outgoing(Lane::Calls, codec.service_content());
+    let answer = http.send("ServiceContent", request, timeout).await?;
+    let content =
+        codec.decode(answer.status, &answer.body).map_err(|refusal| refused("ServiceContent", refusal))?;
+    if content.get("about").as_object().is_some() {
+        Ok(content)
+    } else {
+        Err(crate::methods::unexpected("ServiceContent", "no service content"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn versions(newest: &str, prior: &[&str]) -> String {
+        let prior: String = prior.iter().map(|version| format!("<version>{version}</version>\n")).collect();
+        format!(
+            r#"<?xml version="1.0" encoding="UTF-8" ?>
+            <namespaces version="1.0">
+              <namespace><name>urn:internalvim25</name><version>99.0</version></namespace>
+              <namespace><name>urn:vim25</name><version>{newest}</version><priorVersions>{prior}</priorVersions></namespace>
+            </namespaces>"#
+        )
+    }
+
+    #[test]
+    fn the_newest_version_that_both_know_is_spoken() {
+        let cases = [
+            (versions("8.0.3.0", &["8.0.2.0", "7.0.3.0", "6.7"]), Some("8.0.3.0")),
+            (versions("7.0.3.2", &["7.0.3.0", "6.7.3", "2.5"]), Some("7.0.3.2")),
+            (versions("9.2.0.0", &["9.1.0.1", "9.1.0.0", "9.0.0.0"]), Some("9.1.0.0")),
+            (versions("10.0", &["9.0.0.0", "8.0.3.0"]), Some("9.0.0.0")),
+            (versions("6.7", &[]), Some("6.7")),
+            (versions("6.0", &["5.5"]), None),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(newest(&offered(&text).unwrap()).as_deref(), expected, "{text}");
+        }
+        for text in ["<html>hello</html>", "404 page not found", "", "<namespaces>"] {
+            assert_eq!(offered(text), None, "{text}");
+        }
+    }
+}
