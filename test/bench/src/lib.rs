@@ -6,12 +6,14 @@
 
 pub mod calls;
 pub mod entry;
+pub mod faults;
 pub mod floor;
 pub mod machines;
 pub mod memory;
 pub mod process;
 pub mod progress;
 pub mod rest;
+pub mod proxy;
 pub mod scale;
 pub mod world;
 pub mod writes;

@@ -1,0 +1,80 @@
+//! What must never be, whatever happened: machines lost, doubled or left to nobody.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use serde_json::Value;
+use site::door::InventoryVm;
+
+/// What is wrong, a line each.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Findings {
+    /// Objects that say they have a machine, and have none.
+    pub lost: Vec<String>,
+    /// Machines that are there twice.
+    pub duplicated: Vec<String>,
+    /// What belongs to nothing.
+    pub orphaned: Vec<String>,
+}
+
+impl Findings {
+    /// Whether nothing is wrong.
+    pub fn none(&self) -> bool {
+        self.lost.is_empty() && self.duplicated.is_empty() && self.orphaned.is_empty()
+    }
+
+    /// Everything that is wrong.
+    pub fn all(&self) -> impl Iterator<Item = &String> {
+        self.lost.iter().chain(&self.duplicated).chain(&self.orphaned)
+    }
+
+    /// Judges an object by the machine that it names.
+    pub fn judge_object(
+        &mut self,
+        kind: &str,
+        name: &str,
+        object: &Value,
+        by_id: &HashMap<String, &InventoryVm>,
+    ) {
+        let Some(id) = object["status"]["uniqueID"].as_str().filter(|_| kind == "VirtualMachine") else {
+            return;
+        };
+        let spec = object["spec"]["instanceUUID"].as_str().unwrap_or_default();
+        match by_id.get(id) {
+            None => self.lost.push(format!("{kind} {name} has lost its machine {id}")),
+            Some(vm) if !vm.instance_uuid.eq_ignore_ascii_case(spec) => {
+                self.lost.push(format!("{kind} {name} names {id}, which is another machine ({})", vm.name));
+            }
+            Some(_) => {}
+        }
+    }
+
+    /// Judges the machines of a room by the objects there; templates are looked at by whoever compares.
+    pub fn judge_machines(
+        &mut self,
+        vms: &[InventoryVm],
+        owners: &BTreeSet<&str>,
+        paths: &HashMap<String, String>,
+    ) {
+        let mut seen: BTreeMap<&str, &str> = BTreeMap::new();
+        for vm in vms {
+            if let Some(other) = seen.insert(&vm.instance_uuid, &vm.moid) {
+                self.duplicated.push(format!("{other} and {} have the same UUID", vm.moid));
+            }
+            if !paths.contains_key(&vm.folder) {
+                self.orphaned.push(format!("{} ({}) lies outside", vm.name, vm.moid));
+            } else if !vm.template && !owners.contains(vm.name.as_str()) && !is_template_to_be(vm) {
+                self.orphaned.push(format!("{} ({}) belongs to no object", vm.name, vm.moid));
+            }
+        }
+    }
+
+    /// Judges what nobody would miss.
+    pub fn judge_stray(&mut self, stray: &BTreeSet<String>) {
+        self.orphaned.extend(stray.iter().map(|one| format!("{one} belongs to nothing")));
+    }
+}
+
+/// A template that is being made has no mark yet.
+fn is_template_to_be(vm: &InventoryVm) -> bool {
+    vm.name.starts_with(&super::arena::image())
+}

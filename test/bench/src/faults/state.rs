@@ -1,0 +1,201 @@
+//! What is there, without what differs from run to run: times, ids, addresses, the choice of a host.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
+use anyhow::Result;
+use serde_json::{Map, Value, json};
+use site::door::{Inventory, InventoryVm};
+
+use super::arena::{Arena, KINDS, Room, objects};
+use super::findings::Findings;
+
+/// The canonical form of a room and of what was left outside.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct State {
+    /// Objects of the API server by kind and name.
+    pub objects: BTreeMap<String, Value>,
+    /// VMs by their path of folders and name.
+    pub vms: BTreeMap<String, Value>,
+    /// Folders and pools by their path.
+    pub places: BTreeSet<String>,
+    /// Files and tasks that belong to nothing.
+    pub stray: BTreeSet<String>,
+    /// What is wrong whatever the clean run was.
+    pub findings: Findings,
+}
+
+impl State {
+    /// Reads a room.
+    pub async fn read(arena: &Arena, room: &Room) -> Result<Self> {
+        let door = arena.world.door();
+        let inventory = door.inventory().await?;
+        let stray = door.stray().await?;
+        let mut state =
+            Self { stray: stray.files.into_iter().chain(stray.tasks).collect(), ..Self::default() };
+        let paths = paths(&inventory, &arena.world.vcenter().folder, &room.namespace);
+        let pools = pools(&inventory, &arena.world.vcenter().resource_pool);
+        state.places = paths.values().chain(pools.values()).cloned().collect();
+        let mut by_id = HashMap::new();
+        for vm in &inventory.vms {
+            let path = paths.get(&vm.folder).cloned().unwrap_or_else(|| "elsewhere".to_owned());
+            let told = door.guestinfo(&vm.moid).await.unwrap_or_default();
+            let seen = canonical_vm(vm, pools.get(&vm.pool).map_or("elsewhere", String::as_str), &told);
+            state.vms.insert(format!("{path}/{}", vm.name), seen);
+            by_id.insert(vm.moid.clone(), vm);
+        }
+        for kind in KINDS {
+            for (name, object) in objects(&arena.world.client(), kind, &room.namespace).await? {
+                state.findings.judge_object(kind, &name, &object, &by_id);
+                state.objects.insert(format!("{kind}/{name}"), canonical(object));
+            }
+        }
+        let owners: BTreeSet<_> =
+            state.objects.keys().filter_map(|key| key.strip_prefix("VirtualMachine/")).collect();
+        let findings = &mut state.findings;
+        findings.judge_machines(&inventory.vms, &owners, &paths);
+        findings.judge_stray(&state.stray);
+        Ok(state)
+    }
+
+    /// Where this state and another differ, a line each.
+    pub fn differences(&self, other: &Self) -> Vec<String> {
+        let mut all = Vec::new();
+        compared(&mut all, &self.objects, &other.objects);
+        compared(&mut all, &self.vms, &other.vms);
+        for (what, here, there) in
+            [("place", &self.places, &other.places), ("stray", &self.stray, &other.stray)]
+        {
+            all.extend(here.difference(there).map(|one| format!("{what} {one} is missing")));
+            all.extend(there.difference(here).map(|one| format!("{what} {one} is too many")));
+        }
+        all
+    }
+}
+
+fn compared(all: &mut Vec<String>, wanted: &BTreeMap<String, Value>, found: &BTreeMap<String, Value>) {
+    for (name, value) in wanted {
+        match found.get(name) {
+            None => all.push(format!("{name} is missing")),
+            Some(other) => unlike(all, name, value, other),
+        }
+    }
+    all.extend(
+        found.keys().filter(|name| !wanted.contains_key(*name)).map(|name| format!("{name} is too many")),
+    );
+}
+
+fn unlike(all: &mut Vec<String>, path: &str, wanted: &Value, found: &Value) {
+    match (wanted, found) {
+        (Value::Object(wanted), Value::Object(found)) => {
+            let names: BTreeSet<_> = wanted.keys().chain(found.keys()).collect();
+            for name in names {
+                let of = |object: &Map<String, Value>| object.get(name).cloned().unwrap_or_default();
+                unlike(all, &format!("{path}.{name}"), &of(wanted), &of(found));
+            }
+        }
+        (wanted, found) if wanted != found => all.push(format!("{path} is {found} instead of {wanted}")),
+        _ => {}
+    }
+}
+
+/// Paths of the room's folders by id; the room itself is `~`.
+fn paths(inventory: &Inventory, top: &str, room: &str) -> HashMap<String, String> {
+    let of_room = inventory.folders.iter().find(|folder| folder.parent == top && folder.name == room);
+    let mut paths: HashMap<_, _> =
+        of_room.map(|folder| (folder.moid.clone(), "~".to_owned())).into_iter().collect();
+    // Parents come in any order; no path of ours is deeper.
+    for _ in 0..4 {
+        for folder in &inventory.folders {
+            if let Some(parent) = paths.get(&folder.parent).cloned() {
+                paths.insert(folder.moid.clone(), format!("{parent}/{}", folder.name));
+            }
+        }
+    }
+    paths
+}
+
+fn pools(inventory: &Inventory, root: &str) -> HashMap<String, String> {
+    let mut pools = HashMap::from([(root.to_owned(), "pool".to_owned())]);
+    for pool in inventory.pools.iter().filter(|pool| pool.parent == root) {
+        pools.insert(pool.moid.clone(), format!("pool/{}", pool.name));
+    }
+    pools
+}
+
+fn canonical_vm(vm: &InventoryVm, pool: &str, told: &BTreeMap<String, String>) -> Value {
+    let mut hasher = DefaultHasher::new();
+    told.hash(&mut hasher);
+    let rest = |name: &str| vm.rest.get(name).cloned().unwrap_or_default();
+    json!({
+        "pool": pool, "template": vm.template, "power": vm.power_state, "cpus": vm.num_cpus, "memory": vm.memory_mb,
+        "cpuReservation": vm.cpu_reservation, "memoryReservation": vm.memory_reservation,
+        "managedBy": vm.managed_by, "linked": rest("linked"), "keys": rest("extraConfigKeys"),
+        "guestinfo": hasher.finish(), "limits": [rest("cpuLimit"), rest("memoryLimit")],
+    })
+}
+
+/// Takes out of an object what differs from run to run.
+fn canonical(mut object: Value) -> Value {
+    let strip = |value: &mut Value, names: &[&str]| {
+        if let Some(map) = value.as_object_mut() {
+            map.retain(|name, _| !names.contains(&name.as_str()));
+        }
+    };
+    strip(
+        &mut object["metadata"],
+        &[
+            "uid",
+            "resourceVersion",
+            "creationTimestamp",
+            "managedFields",
+            "namespace",
+            "generation",
+            "deletionTimestamp",
+        ],
+    );
+    strip(&mut object["spec"], &["biosUUID", "instanceUUID"]);
+    let status = &mut object["status"];
+    strip(
+        status,
+        &[
+            "host",
+            "uniqueID",
+            "biosUUID",
+            "instanceUUID",
+            "observedGeneration",
+            "vmIp",
+            "networkInterfaces",
+            "folderMoID",
+            "resourcepools",
+            "resourcePools",
+        ],
+    );
+    for condition in status["conditions"].as_array_mut().into_iter().flatten() {
+        strip(condition, &["lastTransitionTime", "message"]);
+    }
+    if let Some(conditions) = status["conditions"].as_array_mut() {
+        conditions.sort_by_key(|condition| condition["type"].to_string());
+    }
+    object
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_differs_from_run_to_run_is_left_out() {
+        let object = |uid: &str, reason: &str| {
+            canonical(json!({
+                "metadata": {"name": "a", "uid": uid, "finalizers": ["x"]},
+                "status": {"uniqueID": uid, "conditions": [{"type": "Ready", "message": uid, "reason": reason}]},
+            }))
+        };
+        let state = |object: Value| State { objects: [("a".to_owned(), object)].into(), ..State::default() };
+        assert!(state(object("1", "Good")).differences(&state(object("2", "Good"))).is_empty());
+        let differences = state(object("1", "Good")).differences(&state(object("2", "Bad")));
+        assert_eq!(differences.len(), 1);
+        assert!(differences[0].contains("Bad"), "{differences:?}");
+    }
+}

@@ -1,0 +1,134 @@
+//! What one request to the API server asks for.
+
+use std::fmt;
+
+use http::Method;
+use http::request::Parts;
+use serde_json::Value;
+
+/// Telling is no state: events say what happened, leases who leads, reviews and tokens who may.
+const ASIDE: [&str; 4] = ["events", "leases", "tokenreviews", "subjectaccessreviews"];
+
+/// A request, as far as misfortune minds it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// What is done.
+    pub verb: Verb,
+    /// The plural, with the subresource: `virtualmachines/status`.
+    pub resource: String,
+    /// The object's name; empty for collections.
+    pub name: String,
+}
+
+/// What is done to objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verb {
+    /// One object is read.
+    Get,
+    /// Objects are read.
+    List,
+    /// Changes of objects are read.
+    Watch,
+    /// Something is written.
+    Write(&'static str),
+    /// It concerns no object, or none that counts.
+    Other,
+}
+
+impl Call {
+    /// Reads method, path and query; the body tells the name of an object that is created.
+    pub fn of(parts: &Parts, body: &[u8]) -> Self {
+        let (resource, name) = target(parts.uri.path());
+        let query = parts.uri.query().unwrap_or_default();
+        let aside = resource.is_empty() || ASIDE.iter().any(|aside| resource.starts_with(aside));
+        let verb = match parts.method {
+            _ if aside => Verb::Other,
+            Method::GET if query.contains("watch=true") || query.contains("watch=1") => Verb::Watch,
+            Method::GET if name.is_empty() => Verb::List,
+            Method::GET => Verb::Get,
+            Method::POST => Verb::Write("POST"),
+            Method::PUT => Verb::Write("PUT"),
+            Method::PATCH => Verb::Write("PATCH"),
+            Method::DELETE => Verb::Write("DELETE"),
+            _ => Verb::Other,
+        };
+        let name = if name.is_empty() && parts.method == Method::POST { created(body) } else { name };
+        Self { verb, resource, name }
+    }
+
+    /// Whether something is written that counts.
+    pub fn writes(&self) -> bool {
+        matches!(self.verb, Verb::Write(_))
+    }
+}
+
+impl fmt::Display for Verb {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Get => "GET",
+            Self::List => "LIST",
+            Self::Watch => "WATCH",
+            Self::Write(method) => method,
+            Self::Other => "OTHER",
+        })
+    }
+}
+
+/// Resource with subresource, and name, out of `/api/v1/…` or `/apis/GROUP/VERSION/…`.
+fn target(path: &str) -> (String, String) {
+    let mut parts = path.trim_matches('/').split('/');
+    let versioned = match parts.next() {
+        Some("api") => parts.next().is_some(),
+        Some("apis") => parts.next().is_some() && parts.next().is_some(),
+        _ => false,
+    };
+    let rest: Vec<_> = if versioned { parts.collect() } else { Vec::new() };
+    let rest = match rest.as_slice() {
+        ["namespaces", _, inside @ ..] if !inside.is_empty() => inside,
+        all => all,
+    };
+    match rest {
+        [resource, name, subresource, ..] => (format!("{resource}/{subresource}"), (*name).to_owned()),
+        [resource, name] => ((*resource).to_owned(), (*name).to_owned()),
+        [resource] => ((*resource).to_owned(), String::new()),
+        [] => (String::new(), String::new()),
+    }
+}
+
+fn created(body: &[u8]) -> String {
+    let object: Value = serde_json::from_slice(body).unwrap_or_default();
+    object["metadata"]["name"].as_str().unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(method: &str, uri: &str, body: &str) -> String {
+        let (parts, ()) = http::Request::builder().method(method).uri(uri).body(()).unwrap().into_parts();
+        let Call { verb, resource, name } = Call::of(&parts, body.as_bytes());
+        format!("{verb} {resource} {name}")
+    }
+
+    #[test]
+    fn paths_tell_verb_resource_and_name() {
+        let vms = "/apis/vmoperator.vmware.com/v1alpha1/namespaces/n/virtualmachines";
+        assert_eq!(
+            call("PATCH", &format!("{vms}/a/status?fieldManager=x"), ""),
+            "PATCH virtualmachines/status a"
+        );
+        assert_eq!(call("POST", vms, r#"{"metadata":{"name":"b"}}"#), "POST virtualmachines b");
+        assert_eq!(
+            call("GET", "/apis/vmoperator.vmware.com/v1alpha1/virtualmachines?limit=500", ""),
+            "LIST virtualmachines "
+        );
+        assert_eq!(call("GET", "/api/v1/secrets?watch=true", ""), "WATCH secrets ");
+        assert_eq!(call("GET", "/api/v1/namespaces/n", ""), "GET namespaces n");
+        assert_eq!(call("GET", "/api/v1/namespaces", ""), "LIST namespaces ");
+        assert_eq!(
+            call("PUT", "/apis/coordination.k8s.io/v1/namespaces/n/leases/vmop", ""),
+            "OTHER leases vmop"
+        );
+        assert_eq!(call("GET", "/version", ""), "OTHER  ");
+    }
+}

@@ -1,0 +1,148 @@
+//! One request on its way through the proxy.
+
+use std::sync::Arc;
+
+use axum::body::{Body, Bytes};
+use http::header::{HOST, HeaderName, RETRY_AFTER};
+use http::request::Parts;
+use http::{HeaderValue, Request, Response, StatusCode, Uri};
+use hyper::body::Incoming;
+use serde_json::json;
+
+use super::Shared;
+use super::call::{Call, Verb};
+use super::chaos::Strike;
+use super::events::{Cut, relayed};
+use super::orders::{Key, Moment, Side};
+
+/// No body of ours is larger.
+const LARGEST: usize = 64 << 20;
+
+/// Answers a request, or cuts its connection.
+pub async fn serve(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Response<Body>, Cut> {
+    let (parts, body) = request.into_parts();
+    let body = axum::body::to_bytes(Body::new(body), LARGEST).await.map_err(|_| Cut)?;
+    let call = Call::of(&parts, &body);
+    match call.verb {
+        Verb::Watch => watch(shared, parts, &call).await,
+        Verb::Other => forward(&shared, parts, body).await,
+        _ => {
+            let busy = shared.busy();
+            let answer = carried(&shared, parts, body, &call).await;
+            drop(busy);
+            answer
+        }
+    }
+}
+
+/// Carries a call out that is no watch, as far as it is let.
+async fn carried(shared: &Shared, parts: Parts, body: Bytes, call: &Call) -> Result<Response<Body>, Cut> {
+    let (key, strike) = {
+        let mut orders = shared.orders.lock();
+        let key = call.writes().then(|| {
+            orders.writes.note(Side::Api, format!("{} {}", call.verb, call.resource), call.name.clone())
+        });
+        let strike = orders.chaos.as_mut().and_then(|chaos| chaos.strike(call));
+        match strike {
+            Some(Strike::Refused(kind, ..)) => orders.struck(kind),
+            Some(Strike::Late(_)) => orders.struck("apiTimeout"),
+            Some(Strike::Lost) => orders.struck("apiLostAnswer"),
+            Some(Strike::Cut) => orders.struck("apiCut"),
+            None => {}
+        }
+        (key, strike)
+    };
+    parked(shared, key.as_ref(), Moment::Before).await;
+    match strike {
+        Some(Strike::Refused(_, status, reason)) => return Ok(refusal(status, reason)),
+        Some(Strike::Cut) => return Err(Cut),
+        Some(Strike::Late(late)) => {
+            tokio::time::sleep(late).await;
+            return Ok(refusal(504, "Timeout"));
+        }
+        Some(Strike::Lost) | None => {}
+    }
+    let parts = if call.verb == Verb::List { travelled(shared, parts) } else { parts };
+    let answer = forward(shared, parts, body).await?;
+    parked(shared, key.as_ref(), Moment::After).await;
+    if strike == Some(Strike::Lost) { Err(Cut) } else { Ok(answer) }
+}
+
+/// Stops here for good if that is ordered: whoever waits is killed meanwhile.
+async fn parked(shared: &Shared, key: Option<&Key>, moment: Moment) {
+    let reached = {
+        let orders = shared.orders.lock();
+        let park = orders.park.as_ref().filter(|park| Some(&park.key) == key && park.moment == moment);
+        park.map(|park| park.reached.clone())
+    };
+    if let Some(reached) = reached {
+        reached.send_replace(true);
+        std::future::pending::<()>().await;
+    }
+}
+
+/// Asks for the collection as it was, if the caller is to see an old view.
+fn travelled(shared: &Shared, mut parts: Parts) -> Parts {
+    let Some((version, _)) = shared.orders.lock().travel.clone() else { return parts };
+    let query = parts.uri.query().unwrap_or_default();
+    if query.contains("continue=") {
+        return parts;
+    }
+    let kept = query.split('&').filter(|one| !one.is_empty() && !one.starts_with("resourceVersion"));
+    let mut query: Vec<_> = kept.map(str::to_owned).collect();
+    query.extend([format!("resourceVersion={version}"), "resourceVersionMatch=Exact".to_owned()]);
+    let uri = format!("{}?{}", parts.uri.path(), query.join("&"));
+    if let Ok(uri) = uri.parse() {
+        parts.uri = uri;
+    }
+    parts
+}
+
+async fn watch(shared: Arc<Shared>, parts: Parts, call: &Call) -> Result<Response<Body>, Cut> {
+    let travel = shared.orders.lock().travel.clone();
+    if let Some((_, mut released)) = travel {
+        // A sender that is gone releases, too.
+        let _ = released.wait_for(|released| *released).await;
+    }
+    let answer = forward(&shared, parts, Bytes::new()).await?;
+    shared.orders.lock().watched.insert(call.resource.clone());
+    let (head, body) = answer.into_parts();
+    Ok(Response::from_parts(head, relayed(shared, &call.resource, body)))
+}
+
+/// Hands the request to the API server, in the name of the account.
+async fn forward(shared: &Shared, parts: Parts, body: Bytes) -> Result<Response<Body>, Cut> {
+    let path = parts.uri.path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
+    let mut request = Request::new(kube::client::Body::from(body.to_vec()));
+    *request.method_mut() = parts.method;
+    *request.uri_mut() = path.parse::<Uri>().map_err(|_| Cut)?;
+    let dropped = |name: &HeaderName| {
+        *name == HOST
+            || matches!(name.as_str(), "authorization" | "connection" | "content-length" | "accept-encoding")
+    };
+    let kept = parts.headers.iter().filter(|(name, _)| !dropped(name));
+    request.headers_mut().extend(kept.map(|(name, value)| (name.clone(), value.clone())));
+    let account = HeaderValue::from_str(&shared.account).map_err(|_| Cut)?;
+    request.headers_mut().insert("impersonate-user", account);
+    let answer = shared.upstream.send(request).await.map_err(|_| Cut)?;
+    let (mut head, body) = answer.into_parts();
+    head.headers.remove("transfer-encoding");
+    head.headers.remove("content-length");
+    head.version = http::Version::HTTP_11;
+    Ok(Response::from_parts(head, Body::new(body)))
+}
+
+/// A refusal as the API server words it.
+fn refusal(code: u16, reason: &str) -> Response<Body> {
+    let status = json!({
+        "apiVersion": "v1", "kind": "Status", "status": "Failure", "code": code, "reason": reason,
+        "message": format!("{reason}, by order"),
+    });
+    let mut answer = Response::new(Body::from(status.to_string()));
+    *answer.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    answer.headers_mut().insert("content-type", HeaderValue::from_static("application/json"));
+    if code == 429 {
+        answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    }
+    answer
+}
