@@ -48,6 +48,8 @@ pub mod label {
     pub const ZONE: &str = "topology.kubernetes.io/zone";
     /// On a CRD: which of its versions keep Cluster API's contract v1beta2.
     pub const CONTRACT_V1BETA2: &str = "cluster.x-k8s.io/v1beta2";
+    /// On a virtual machine that VM Operator leaves alone: who asked for it, `devops`, `admin` or `both`.
+    pub const VMOP_PAUSED: &str = "vmoperator.vmware.com/paused";
     /// The provider an object of the installation belongs to.
     pub const PROVIDER: &str = "cluster.x-k8s.io/provider";
     /// Whose objects `clusterctl` looks at.
@@ -80,6 +82,18 @@ pub mod annotation {
     pub const VMOP_PAUSE: &str = "vmoperator.vmware.com/pause-reconcile";
     /// As [`VMOP_PAUSE`], under its later name.
     pub const VMOP_PAUSED: &str = "vmoperator.vmware.com/paused";
+    /// The class that the virtual machine was last sized by: `{"name":…}`.
+    pub const LAST_RESIZED_CLASS: &str = "vmoperator.vmware.com/last-resized-vm-class";
+    /// The virtual machine follows changes of its class, not only to another class.
+    pub const SAME_CLASS_RESIZE: &str = "vmoperator.vmware.com/same-vm-class-resize";
+    /// The guest was asked to shut down or to stand by: the power state, and since when.
+    pub const SOFT_POWER: &str = "virtualmachine.vmoperator.vmware.com/soft-power";
+    /// What stands before the names of checks that hold a virtual machine's power-on back.
+    pub const POWER_ON_CHECK: &str = "poweron.check.vmoperator.vmware.com/";
+    /// What stands before the names of checks that hold a virtual machine's deletion back.
+    pub const DELETE_CHECK: &str = "delete.check.vmoperator.vmware.com/";
+    /// What stands before the types of conditions that an admin adds: `Type;status;reason;message`.
+    pub const PROTECTED_CONDITION: &str = "condition.vmoperator.vmware.com.protected/";
     /// The resource pool of a namespace, by vCenter's identity of it.
     pub const NAMESPACE_RESOURCE_POOL: &str = "vmware-system-resource-pool";
     /// The folder of a namespace, by vCenter's identity of it.

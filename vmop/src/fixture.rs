@@ -35,6 +35,7 @@ pub fn vm(id: &str, name: &str) -> Vm {
         cpu_allocation: Allocation::default(),
         memory_allocation: Allocation::default(),
         change_version: String::new(),
+        change_tracking: None,
         hardware_version: "vmx-19".to_owned(),
         guest: Guest::default(),
     }
@@ -133,7 +134,7 @@ pub fn facts(found: Found) -> Facts {
 
 /// The machine of [`object`], running, with our mark.
 pub fn machine() -> Vm {
-    let facts = facts(Found::Lost);
+    let facts = facts(Found::Lost(None));
     let mut machine = vm("vm-8", "cp-0");
     machine.uuid = Some(facts.identity.bios);
     machine.instance_uuid = Some(facts.identity.instance);

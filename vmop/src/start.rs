@@ -100,6 +100,8 @@ where
         caches: caches.clone(),
         prober,
         appearances: Appearances::new(started.client.clone(), vms.clone()),
+        asked: machine::act::Asked::default(),
+        told: parking_lot::Mutex::default(),
         policies: policies.clone(),
     });
     let forgotten = Arc::clone(&ctx);
@@ -108,6 +110,7 @@ where
             let gone = ObjectRef::from_obj(&**old);
             forgotten.prober.aim(&gone, None);
             forgotten.appearances.forget(&gone);
+            forgotten.asked.forget(&gone);
         }
     });
     let of = |index: &kit::index::Index<VirtualMachine>| index.clone();

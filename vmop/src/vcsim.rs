@@ -147,7 +147,7 @@ async fn one_call_makes_a_machine_and_a_second_finds_it() {
     let Some(sim) = Sim::start("one_call_makes_a_machine_and_a_second_finds_it") else { return };
     let site = site(&sim).await;
     let template = template(&site, &recipe(&sim, &site).await).await;
-    let facts = fixture::facts(Found::Lost);
+    let facts = fixture::facts(Found::Lost(None));
     let intent = wanted(&sim, &site, &template, &facts).await;
     sim.forget_requests().await;
     let machine = within("the clone", act::cloned(&intent, &facts, &site)).await.unwrap();
@@ -164,7 +164,7 @@ async fn one_call_makes_a_machine_and_a_second_finds_it() {
     assert_eq!(machines(&sim.get("/v1/inventory").await), ["cp-0"]);
 
     // Another object's machine of the same name is neither taken nor touched.
-    let mut other = fixture::facts(Found::Lost);
+    let mut other = fixture::facts(Found::Lost(None));
     other.mark = crate::provider::mark::Mark::new("other", "cp-0", "s1");
     let refused = act::cloned(&intent, &other, &site).await;
     assert!(matches!(refused, Err(Error::Blocked(Blocked::Claimed(_)))), "{refused:?}");
@@ -178,7 +178,7 @@ async fn a_clone_whose_answer_was_lost_is_found_again() {
     let Some(sim) = Sim::start("a_clone_whose_answer_was_lost_is_found_again") else { return };
     let site = site(&sim).await;
     let template = template(&site, &recipe(&sim, &site).await).await;
-    let facts = fixture::facts(Found::Lost);
+    let facts = fixture::facts(Found::Lost(None));
     let intent = wanted(&sim, &site, &template, &facts).await;
     sim.post("/v1/faults", json!({"method": "CloneVM_Task", "kind": "lostAnswer"})).await;
     let lost = within("the clone", act::cloned(&intent, &facts, &site)).await;
@@ -210,7 +210,7 @@ async fn volumes_are_in_the_clone_and_come_later_and_only_ours_are_destroyed() {
     };
     let site = site(&sim).await;
     let template = template(&site, &recipe(&sim, &site).await).await;
-    let facts = fixture::facts(Found::Lost);
+    let facts = fixture::facts(Found::Lost(None));
     let mut object = fixture::object();
     object.spec.volumes = vec![fixture::volume("data", "1Gi", None)];
     let mut intent = wanted(&sim, &site, &template, &facts).await;
@@ -291,7 +291,7 @@ async fn a_template_goes_when_nothing_needs_it_and_no_disk_rests_on_it() {
     let site = site(&sim).await;
     let recipe = recipe(&sim, &site).await;
     let template = template(&site, &recipe).await;
-    let facts = fixture::facts(Found::Lost);
+    let facts = fixture::facts(Found::Lost(None));
     let intent = wanted(&sim, &site, &template, &facts).await;
     let machine = within("the clone", act::cloned(&intent, &facts, &site)).await.unwrap();
     let is_needed = |item: &str, content: &str| item == recipe.item && content == recipe.content;

@@ -62,6 +62,11 @@ impl Client {
         self.call(vm, "ShutdownGuest", None).await.map(drop)
     }
 
+    /// Asks the guest to stand by; watch the power state.
+    pub async fn standby_guest(&self, vm: &MoRef) -> Result<()> {
+        self.call(vm, "StandbyGuest", None).await.map(drop)
+    }
+
     /// Asks the guest to reboot.
     pub async fn reboot_guest(&self, vm: &MoRef) -> Result<()> {
         self.call(vm, "RebootGuest", None).await.map(drop)

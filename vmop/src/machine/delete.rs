@@ -6,6 +6,7 @@ use std::time::Duration;
 use api::conditions::{Condition, ERROR, INFO, READY, WARNING, vmop as known};
 use api::names::{annotation, finalizer};
 use api::vmop::{VirtualMachine, vm_phase};
+use jiff::Timestamp;
 use kit::Next;
 use kube::ResourceExt;
 use kube::runtime::reflector::ObjectRef;
@@ -13,7 +14,9 @@ use vsphere::inventory::{Location, PowerState, Presence};
 use vsphere::{ConfigSpec, DeviceChange, DiskChange, MoRef, Vm};
 
 use super::plan::{self, Blocked};
-use super::{Context, Error, act, disks, gather};
+use super::power::{self, Way};
+use super::step::Mode;
+use super::{Context, Error, act, disks, gather, pause};
 use crate::provider::{Site, mark::Mark};
 
 /// How long the stream may take to tell that a machine is off.
@@ -35,6 +38,7 @@ pub async fn delete(vm: &Arc<VirtualMachine>, ctx: &Context) -> Result<Next, Err
     match destroyed(vm, ctx).await {
         Ok(()) => {
             ctx.api.remove_finalizer(&**vm, finalizer::VIRTUAL_MACHINE).await?;
+            ctx.asked.forget(&object);
             Ok(Next::OnChange)
         }
         Err(error) => {
@@ -46,6 +50,14 @@ pub async fn delete(vm: &Arc<VirtualMachine>, ctx: &Context) -> Result<Next, Err
 
 /// Nothing of the machine is left in vCenter.
 async fn destroyed(vm: &VirtualMachine, ctx: &Context) -> Result<(), Error> {
+    let checks = power::checks(vm, annotation::DELETE_CHECK);
+    if !checks.is_empty() {
+        let message = format!(
+            "The machine is not destroyed while the object has the annotation {}. Who set it takes it off",
+            checks.join(", ")
+        );
+        return Err(Blocked::Held(message).into());
+    }
     let Ok(Some(identity)) = plan::identity(vm) else {
         // Without an identity nothing was ever made.
         return Ok(());
@@ -83,7 +95,7 @@ async fn destroyed(vm: &VirtualMachine, ctx: &Context) -> Result<(), Error> {
         Presence::Unknown => return Err(Error::Unsettled("the inventory of vCenter is being read".into())),
     };
     match machine {
-        Some(machine) if mark.is_on(&machine) => end(&machine, &site).await,
+        Some(machine) if mark.is_on(&machine) => ours_ended(vm, &machine, &site, ctx).await,
         Some(machine) => {
             tracing::info!(machine = %machine.moref, "the machine with our UUID is not ours: it stays");
             Ok(())
@@ -93,6 +105,32 @@ async fn destroyed(vm: &VirtualMachine, ctx: &Context) -> Result<(), Error> {
             Err(Error::Unsettled("vCenter is at work on clones of ours; one may be this machine".to_owned()))
         }
     }
+}
+
+/// Our machine is ended as its object says, unless somebody holds it back.
+async fn ours_ended(vm: &VirtualMachine, machine: &Vm, site: &Site, ctx: &Context) -> Result<(), Error> {
+    if pause::by_admin(machine) {
+        let message = "The machine is not destroyed while its ExtraConfig in vCenter has it left alone (vmservice.virtualmachine.pause). Take the key off";
+        return Err(Blocked::Held(message.to_owned()).into());
+    }
+    let now = Timestamp::now();
+    let mode = Mode::of(vm.spec.power_off_mode.as_deref());
+    match power::way(vm, machine, PowerState::Off, mode, now) {
+        Way::Hard => {}
+        Way::Deaf => {
+            let message = "The guest is to be asked to shut down before its machine is destroyed (powerOffMode soft), and VMware Tools don't run in it. Start them, or choose trySoft or hard";
+            return Err(Blocked::Held(message.to_owned()).into());
+        }
+        Way::Ask(until) => {
+            act::asked(vm, machine, PowerState::Off, until, site, ctx).await?;
+            let wait = until.and_then(|until| Duration::try_from(until.duration_since(now)).ok());
+            return Err(Error::Guest(
+                "The guest is asked to shut down before its machine is destroyed".into(),
+                wait,
+            ));
+        }
+    }
+    end(machine, site).await
 }
 
 /// Whether a clone of one of our templates runs: it may be one that was begun before a crash.
@@ -118,19 +156,26 @@ async fn clone_underway(site: &Site) -> bool {
     })
 }
 
+/// The machine is off; false if it is gone.
+async fn off(machine: &Vm, site: &Site) -> Result<bool, Error> {
+    if machine.power_state.is_none_or(|state| state == PowerState::Off) {
+        return Ok(true);
+    }
+    match act::powered(&machine.moref, PowerState::Off, site).await {
+        Err(Error::Vcenter(error)) if error.is_not_found() => Ok(false),
+        // The stream lags: destroying tells.
+        Err(Error::Vcenter(error)) if matches!(error.kind(), vsphere::Kind::InvalidState) => Ok(true),
+        other => other.map(|()| true),
+    }
+}
+
 /// The machine is off and destroyed, with its disks.
 pub async fn end(machine: &Vm, site: &Site) -> Result<(), Error> {
-    let gone = |error: &Error| matches!(error, Error::Vcenter(error) if error.is_not_found());
-    if machine.power_state.is_some_and(|state| state != PowerState::Off) {
-        match act::powered(&machine.moref, PowerState::Off, site).await {
-            Err(error) if gone(&error) => return Ok(()),
-            // Somebody else was faster, or the stream lags: destroying tells.
-            Err(Error::Vcenter(error)) if matches!(error.kind(), vsphere::Kind::InvalidState) => {}
-            other => other?,
-        }
+    if !off(machine, site).await? {
+        return Ok(());
     }
     match spared(machine, site).await {
-        Err(error) if gone(&error) => return Ok(()),
+        Err(Error::Vcenter(error)) if error.is_not_found() => return Ok(()),
         other => other?,
     }
     tracing::info!(machine = %machine.moref, "destroying");
@@ -186,7 +231,7 @@ async fn tell(vm: &VirtualMachine, error: &Error, ctx: &Context) -> Result<(), E
     let mut status = vm.status.clone().unwrap_or_default();
     let severity = match error {
         Error::Vcenter(error) if error.retryable() => WARNING,
-        Error::Unsettled(_) => INFO,
+        Error::Unsettled(_) | Error::Guest(..) => INFO,
         _ => ERROR,
     };
     let reason = if severity == INFO { known::DELETING } else { known::DELETION_FAILED };

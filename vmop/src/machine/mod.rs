@@ -9,15 +9,19 @@ pub mod delete;
 pub mod disks;
 pub mod gather;
 pub mod needs;
+mod patience;
+pub mod pause;
 pub mod plan;
+mod power;
 mod readiness;
+mod resize;
 pub mod status;
 pub mod step;
 #[cfg(test)]
 mod tests;
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use api::conditions::{self, READY, vmop as known};
 use api::vmop::VirtualMachine;
@@ -27,6 +31,7 @@ use kit::retry::SOON;
 use kit::writes::Behind;
 use kit::{Family, Next, Outcome as Families};
 use kube::runtime::reflector::ObjectRef;
+use parking_lot::Mutex;
 
 use crate::appearance::Appearances;
 use crate::caches::Caches;
@@ -40,8 +45,6 @@ use status::Outcome;
 const UNWATCHED: Duration = Duration::from_secs(30);
 /// What vCenter still works on is asked for again after this, if the stream does not tell before.
 const UNSETTLED: Duration = Duration::from_secs(15);
-/// A step that takes longer is told of in the status.
-const SLOW: Duration = Duration::from_secs(2);
 
 /// What reconciles of machines work with.
 pub struct Context {
@@ -57,6 +60,10 @@ pub struct Context {
     pub prober: Prober<ObjectRef<VirtualMachine>>,
     /// Waits for Secrets and ConfigMaps that are not there yet.
     pub appearances: Appearances,
+    /// The guests that were asked to shut down or to stand by.
+    pub asked: act::Asked,
+    /// When a step that takes long was last told of early.
+    pub told: Mutex<Option<Instant>>,
     /// Wakes resource policies whose folder or pool has vanished.
     pub policies: Waker<api::vmop::VirtualMachineSetResourcePolicy>,
 }
@@ -73,6 +80,9 @@ pub enum Error {
     /// vCenter has not told the end of it yet.
     #[error("{0}")]
     Unsettled(String),
+    /// The guest is asked, and takes its time; after that long it is looked at again.
+    #[error("{0}")]
+    Guest(String, Option<Duration>),
     /// The cache is older than our own last write.
     #[error(transparent)]
     Behind(#[from] Behind),
@@ -89,8 +99,10 @@ impl Error {
             Self::Blocked(Blocked::Unmet(unmet)) => unmet.reason,
             Self::Blocked(Blocked::Provider(_)) => known::PROVIDER_NOT_READY,
             Self::Blocked(Blocked::Claimed(_)) => known::IDENTITY_CONFLICT,
-            Self::Blocked(Blocked::Lost) => known::VIRTUAL_MACHINE_LOST,
+            Self::Blocked(Blocked::Lost(_)) => known::VIRTUAL_MACHINE_LOST,
             Self::Blocked(Blocked::Moved(_)) => "FolderMismatch",
+            Self::Blocked(Blocked::Held(_)) => "HeldBack",
+            Self::Guest(..) => "WaitingForGuest",
             Self::Vcenter(error) => error.category(),
             Self::Unsettled(_) => "WaitingForVCenter",
             Self::Behind(_) | Self::Api(_) => "ApiServer",
@@ -110,7 +122,7 @@ impl Error {
         match self {
             Self::Behind(_) | Self::Api(_) => false,
             Self::Blocked(Blocked::Provider(problem)) => !problem.is_passing(),
-            Self::Blocked(_) | Self::Vcenter(_) | Self::Unsettled(_) => true,
+            Self::Blocked(_) | Self::Vcenter(_) | Self::Unsettled(_) | Self::Guest(..) => true,
         }
     }
 }
@@ -122,6 +134,7 @@ impl Family for Error {
             Self::Blocked(Blocked::Provider(_)) => Families::Waiting(None),
             Self::Blocked(_) => Families::Invalid,
             Self::Unsettled(_) => Families::Waiting(Some(UNSETTLED)),
+            Self::Guest(_, until) => Families::Waiting(*until),
             Self::Behind(_) => Families::Waiting(Some(SOON)),
             Self::Api(error) => Families::of(error),
             Self::Vcenter(_) => Families::Failed,
@@ -134,8 +147,10 @@ impl Family for Error {
             Self::Blocked(Blocked::Unmet(_)) => "Unmet",
             Self::Blocked(Blocked::Provider(_)) => "Provider",
             Self::Blocked(Blocked::Claimed(_)) => "Claimed",
-            Self::Blocked(Blocked::Lost) => "Lost",
+            Self::Blocked(Blocked::Lost(_)) => "Lost",
             Self::Blocked(Blocked::Moved(_)) => "Moved",
+            Self::Blocked(Blocked::Held(_)) => "Held",
+            Self::Guest(..) => "Guest",
             Self::Vcenter(_) => "Vcenter",
             Self::Unsettled(_) => "Unsettled",
             Self::Behind(_) => "Behind",
@@ -146,8 +161,8 @@ impl Family for Error {
 
 /// Brings one machine from what it is to what its object says.
 pub async fn reconcile(vm: Arc<VirtualMachine>, ctx: Arc<Context>) -> Result<Next, Error> {
-    if plan::paused(&*vm) {
-        return Ok(Next::OnChange);
+    if pause::paused(&*vm) {
+        return paused(&vm, &ctx).await;
     }
     if vm.metadata.deletion_timestamp.is_some() {
         return delete::delete(&vm, &ctx).await;
@@ -172,10 +187,28 @@ pub async fn reconcile(vm: Arc<VirtualMachine>, ctx: Arc<Context>) -> Result<Nex
         Err(error) => Outcome::Stopped(error),
     };
     let vm = act::remembered(vm, &facts, &outcome, &ctx).await?;
+    if let Err(error) = &result
+        && let Some(wait) = patience::silent(&vm, error, facts.now)
+        && !patience::early(&ctx.told, Instant::now())
+    {
+        return Ok(Next::After(wait.min(UNSETTLED)));
+    }
     report(&vm, Some(&facts), &outcome, &ctx).await?;
-    result?;
+    let machine = result?;
     // What was told meanwhile is not in the object at hand: look once more whether it still holds.
-    Ok(if told { Next::After(SOON) } else { Next::OnChange })
+    Ok(if told { Next::After(SOON) } else { patience::next(&vm, machine.as_deref(), &facts) })
+}
+
+/// An object that is left alone says so, where it was a user of ours who asked and not Cluster API.
+async fn paused(vm: &VirtualMachine, ctx: &Context) -> Result<Next, Error> {
+    if pause::by_devops(vm) && vm.metadata.deletion_timestamp.is_none() {
+        act::left_alone(vm, ctx).await?;
+        let mut status = status::left_alone(vm);
+        let old = vm.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+        status.conditions = kit::status::settle(old, status.conditions, jiff::Timestamp::now());
+        ctx.api.patch_status(vm, &status).await?;
+    }
+    Ok(Next::OnChange)
 }
 
 type Carried = (Result<Option<Arc<vsphere::Vm>>, Error>, bool);
@@ -189,8 +222,13 @@ async fn carried_out(
 ) -> Result<Carried, Error> {
     let act = act::carry_out(&plan, vm, facts, ctx);
     let mut act = std::pin::pin!(act);
-    if let Ok(result) = tokio::time::timeout(SLOW, &mut act).await {
-        return Ok((result, false));
+    for (wait, all) in patience::WAITS {
+        if let Ok(result) = tokio::time::timeout(wait, &mut act).await {
+            return Ok((result, false));
+        }
+        if all || patience::early(&ctx.told, Instant::now()) {
+            break;
+        }
     }
     report(vm, Some(facts), &Outcome::Underway, ctx).await?;
     Ok((act.await, true))

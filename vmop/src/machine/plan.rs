@@ -3,18 +3,18 @@
 use std::sync::Arc;
 
 use api::names::annotation;
-use api::vmop::{SUSPENDED, VirtualMachine};
+use api::vmop::VirtualMachine;
 use kube::ResourceExt;
 use uuid::Uuid;
 use vsphere::inventory::PowerState;
-use vsphere::{Devices, Vm};
+use vsphere::{ConfigSpec, Devices, Vm};
 
-use super::clone::{Identity, Intent, Parts, intent, wants_power};
-use super::disks;
-use super::needs::{Need, Needs, Storage, Unmet};
-use super::step::{Mode, Step};
+use super::clone::{Identity, Intent, Parts, intent};
+use super::needs::{Need, Needs, Size, Storage, Unmet};
+use super::step::{self, Mode, Step};
+use super::{disks, pause, power, resize};
 use crate::probe::Verdict;
-use crate::provider::{Problem, mark::Mark};
+use crate::provider::{Place, Problem, mark::Mark};
 
 /// Everything that was read.
 #[derive(Clone, Debug)]
@@ -33,6 +33,10 @@ pub struct Facts {
     pub module: Need<Option<String>>,
     /// Its disks, where the spec says something about them.
     pub hardware: Option<Hardware>,
+    /// The size that the class of an existing machine stands for, where it is known.
+    pub size: Option<Size>,
+    /// Where the machine should lie, where that is known.
+    pub place: Option<Place>,
     /// The clock.
     pub now: jiff::Timestamp,
 }
@@ -40,7 +44,18 @@ pub struct Facts {
 impl Facts {
     /// What vCenter has of the machine, and nothing else.
     pub fn new(identity: Identity, mark: Mark, found: Found, now: jiff::Timestamp) -> Self {
-        Self { identity, mark, found, probe: None, host: None, module: Ok(None), hardware: None, now }
+        Self {
+            identity,
+            mark,
+            found,
+            probe: None,
+            host: None,
+            module: Ok(None),
+            hardware: None,
+            size: None,
+            place: None,
+            now,
+        }
     }
 }
 
@@ -66,8 +81,8 @@ pub enum Found {
     Ours(Arc<Vm>),
     /// The machine, outside our folders.
     Moved(Arc<Vm>),
-    /// It was there once and is gone.
-    Lost,
+    /// It was there once and is gone; since when and by whose doing, where vCenter tells.
+    Lost(Option<String>),
     /// Somebody else's machine has its name or UUID.
     Anothers(Claim),
 }
@@ -128,12 +143,27 @@ pub enum Blocked {
     Claimed(Claim),
     /// The machine is gone, and is never made again in silence.
     #[error(
-        "The machine was destroyed or removed in vCenter, not by this object. Delete this VirtualMachine; its owner makes another"
+        "{GONE}{}, not by this object. Delete this VirtualMachine; its owner makes another",
+        .0.as_ref().map_or_else(String::new, |how| format!(" ({how})"))
     )]
-    Lost,
+    Lost(Option<String>),
+    /// Somebody holds it back; the user must act.
+    #[error("{0}")]
+    Held(String),
     /// The machine is outside our folders.
     #[error("The machine {0} was moved out of its folder in vCenter. Move it back")]
     Moved(String),
+}
+
+/// How the message of a lost machine begins.
+const GONE: &str = "The machine was destroyed or removed in vCenter";
+
+impl Blocked {
+    /// Since when and by whose doing a machine is lost, out of the message of [`Blocked::Lost`].
+    pub fn how_lost(message: &str) -> Option<String> {
+        let (how, _) = message.strip_prefix(GONE)?.strip_prefix(" (")?.split_once("), not by this object")?;
+        Some(how.to_owned())
+    }
 }
 
 /// The UUIDs of the spec; `Ok(None)` where they are still to be drawn.
@@ -170,31 +200,13 @@ pub fn existed(vm: &VirtualMachine) -> bool {
         || vm.status.as_ref().is_some_and(|status| status.unique_id.is_some())
 }
 
-/// Whether somebody asked us to leave the object alone.
-pub fn paused<K: kube::Resource>(object: &K) -> bool {
-    [annotation::PAUSED, annotation::VMOP_PAUSE, annotation::VMOP_PAUSED]
-        .iter()
-        .any(|key| object.annotations().contains_key(*key))
-}
-
-/// The power state that the spec asks for.
-pub fn wanted_power(vm: &VirtualMachine) -> PowerState {
-    if wants_power(vm) {
-        PowerState::On
-    } else if vm.spec.power_state.as_deref() == Some(SUSPENDED) {
-        PowerState::Suspended
-    } else {
-        PowerState::Off
-    }
-}
-
 /// What is to be done for `vm`.
 pub fn plan(vm: &VirtualMachine, facts: &Facts) -> Result<Plan, Blocked> {
     match &facts.found {
         Found::Unknown(problem) => Err(Blocked::Provider(problem.clone())),
         Found::Nowhere(unmet) => Err(Blocked::Unmet(unmet.clone())),
         Found::Anothers(claim) => Err(Blocked::Claimed(claim.clone())),
-        Found::Lost => Err(Blocked::Lost),
+        Found::Lost(how) => Err(Blocked::Lost(how.clone())),
         Found::Moved(machine) => Err(Blocked::Moved(machine.moref.id().to_owned())),
         Found::Ours(machine) => changed(vm, facts, machine),
         Found::Nothing(nothing) => made(vm, facts, nothing),
@@ -204,18 +216,29 @@ pub fn plan(vm: &VirtualMachine, facts: &Facts) -> Result<Plan, Blocked> {
 /// Makes the machine. Where something has to be done before it may run, the clone stays off.
 fn made(vm: &VirtualMachine, facts: &Facts, nothing: &Nothing) -> Result<Plan, Blocked> {
     let mut clone = made_of(vm, facts, nothing)?;
-    let mut then = before_power_on(facts)?;
-    if clone.spec.power_on && !then.is_empty() {
+    let least = vm.spec.min_hardware_version.and_then(|version| u32::try_from(version).ok());
+    let mut then: Vec<_> = least.map(Step::Upgrade).into_iter().chain(before_power_on(facts)?).collect();
+    if clone.spec.power_on && held_back(vm) {
+        clone.spec.power_on = false;
+    } else if clone.spec.power_on && !then.is_empty() {
         clone.spec.power_on = false;
         then.push(Step::Power(PowerState::On, Mode::Hard));
+    }
+    if let Some(config) = &mut clone.spec.config {
+        // A restart that was asked for before there was anything to restart is no more to be done.
+        let asked = vm.spec.next_restart_time.as_deref().and_then(|time| time.parse().ok());
+        config.extra_config.extend(asked.filter(|asked| *asked <= facts.now).map(step::restarted));
     }
     Ok(Plan::Make { clone: Box::new(clone), then })
 }
 
 /// The steps from what the machine is to what its spec says.
 fn changed(vm: &VirtualMachine, facts: &Facts, machine: &Arc<Vm>) -> Result<Plan, Blocked> {
+    if pause::by_admin(machine) {
+        return Ok(Plan::Settled);
+    }
     let mut steps = disks(vm, facts, machine)?;
-    steps.extend(power(vm, facts, machine)?);
+    steps.extend(towards(vm, facts, machine)?);
     steps.retain(|step| !step.is_so(machine));
     let machine = Arc::clone(machine);
     Ok(if steps.is_empty() { Plan::Settled } else { Plan::Change { machine, steps } })
@@ -233,23 +256,46 @@ fn disks(vm: &VirtualMachine, facts: &Facts, machine: &Vm) -> Result<Vec<Step>, 
     Ok(change.map(|spec| Step::Reconfigure(Box::new(spec))).into_iter().collect())
 }
 
-fn power(vm: &VirtualMachine, facts: &Facts, machine: &Vm) -> Result<Vec<Step>, Blocked> {
-    let wanted = wanted_power(vm);
-    let step = Step::Power(wanted, Mode::into_state(vm, wanted));
-    Ok(match machine.power_state {
-        // A machine that is off can't be suspended: off is as near as it gets.
-        Some(PowerState::Off) if wanted == PowerState::Suspended => Vec::new(),
-        Some(PowerState::Off) if wanted == PowerState::On => {
-            let mut steps = before_power_on(facts)?;
-            steps.push(step);
-            steps
+/// What is done only to a machine that is off comes before its power-on, or after its end.
+fn towards(vm: &VirtualMachine, facts: &Facts, machine: &Vm) -> Result<Vec<Step>, Blocked> {
+    use PowerState::{Off, On, Suspended};
+    let wanted = power::wanted(vm);
+    let turned = || Step::Power(wanted, Mode::into_state(vm, wanted));
+    let offline = || resize::offline(vm, machine, facts.size.as_ref());
+    Ok(match (machine.power_state, wanted) {
+        (Some(Off), On) if held_back(vm) => offline(),
+        (Some(Off), On) => {
+            let fresh = power::restart_due(vm, machine, facts.now).map(|at| noted(vec![step::restarted(at)]));
+            let before = fresh.into_iter().chain(before_power_on(facts)?);
+            offline().into_iter().chain(before).chain([turned()]).collect()
         }
-        Some(is) if is != wanted => vec![step],
-        // It may have got its group while it ran.
-        Some(PowerState::On) => before_power_on(facts).unwrap_or_default(),
+        // A machine that is off can't be suspended: off is as near as it gets.
+        (Some(Off), Off | Suspended) => offline(),
+        (Some(On), On) => running(vm, facts, machine),
+        (Some(On | Suspended), Off) => [turned()].into_iter().chain(offline()).collect(),
+        (Some(Suspended), On) if held_back(vm) => Vec::new(),
+        (Some(On), Suspended) | (Some(Suspended), On) => vec![turned()],
         // A machine that can't be reached can't be told anything either.
-        Some(_) | None => Vec::new(),
+        (Some(Suspended), Suspended) | (None, _) => Vec::new(),
     })
+}
+
+/// What can be done to a machine that runs and shall run.
+fn running(vm: &VirtualMachine, facts: &Facts, machine: &Vm) -> Vec<Step> {
+    let settings = resize::online(vm, machine);
+    let settings = (settings != ConfigSpec::default()).then(|| Step::Reconfigure(Box::new(settings)));
+    // It may have got its group while it ran.
+    let joined = before_power_on(facts).unwrap_or_default();
+    joined.into_iter().chain(settings).chain(power::restart(vm, machine, facts.now)).collect()
+}
+
+fn noted(extra_config: Vec<(String, String)>) -> Step {
+    Step::Reconfigure(Box::new(ConfigSpec { extra_config, ..ConfigSpec::default() }))
+}
+
+/// Whether a check holds the machine's power-on back.
+fn held_back(vm: &VirtualMachine) -> bool {
+    !power::checks(vm, annotation::POWER_ON_CHECK).is_empty()
 }
 
 /// What has to be done to a machine that is off before it may run.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use api::vmop::VirtualMachine;
+use api::vmop::{GuestHeartbeatAction, VirtualMachine};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::runtime::reflector::ObjectRef;
 use vsphere::Vm;
@@ -17,7 +17,27 @@ pub fn probed(
     prober: &Prober<ObjectRef<VirtualMachine>>,
 ) -> Option<Verdict> {
     let verdict = prober.aim(&ObjectRef::from_obj(vm), target(vm, machine));
-    vm.spec.readiness_probe.as_ref()?.tcp_socket.as_ref().map(|_| verdict)
+    let probe = vm.spec.readiness_probe.as_ref()?;
+    match (&probe.tcp_socket, &probe.guest_heartbeat) {
+        (Some(_), _) => Some(verdict),
+        (None, Some(heartbeat)) => Some(beats(machine, heartbeat)),
+        (None, None) => None,
+    }
+}
+
+/// Whether the guest's heart beats as it should: the stream tells, so nobody is asked.
+fn beats(machine: &Vm, wanted: &GuestHeartbeatAction) -> Verdict {
+    let enough = match wanted.threshold_status.as_deref() {
+        Some("yellow") => ["green", "yellow"].as_slice(),
+        _ => ["green"].as_slice(),
+    };
+    match machine.guest.heartbeat.as_deref() {
+        Some(colour) if enough.contains(&colour) => Verdict::Answers,
+        Some("gray") | None => Verdict::Silent(
+            "there is no heartbeat of VMware Tools. Check that they run in the guest".to_owned(),
+        ),
+        Some(colour) => Verdict::Silent(format!("the heartbeat of VMware Tools is {colour}")),
+    }
 }
 
 fn target(vm: &VirtualMachine, machine: &Vm) -> Option<Target> {
@@ -50,6 +70,21 @@ fn seconds(given: Option<i32>) -> Duration {
 mod tests {
     use super::*;
     use crate::fixture;
+
+    #[test]
+    fn a_heartbeat_is_as_good_as_its_colour() {
+        let wanted = |threshold: &str| GuestHeartbeatAction { threshold_status: Some(threshold.into()) };
+        let mut machine = fixture::vm("vm-1", "cp-0");
+        let mut answers = |colour: Option<&str>| {
+            machine.guest.heartbeat = colour.map(str::to_owned);
+            ["green", "yellow"].map(|threshold| beats(&machine, &wanted(threshold)) == Verdict::Answers)
+        };
+        assert_eq!(answers(Some("green")), [true, true]);
+        assert_eq!(answers(Some("yellow")), [false, true]);
+        for dead in [Some("red"), Some("gray"), None] {
+            assert_eq!(answers(dead), [false, false]);
+        }
+    }
 
     #[test]
     fn the_probe_is_aimed_at_the_reported_address() {

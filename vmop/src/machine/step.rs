@@ -119,6 +119,9 @@ fn bears(machine: &Vm, spec: &ConfigSpec) -> bool {
         memory_allocation: spec
             .memory_allocation
             .filter(|wanted| !allocated(machine.memory_allocation, *wanted)),
+        change_tracking_enabled: spec
+            .change_tracking_enabled
+            .filter(|wanted| machine.change_tracking.unwrap_or(false) != *wanted),
         extra_config: spec
             .extra_config
             .iter()

@@ -140,8 +140,8 @@ fn readiness_follows_power_address_and_probe() {
 #[test]
 fn a_machine_that_was_there_is_not_made_again() {
     let mut vm = running();
-    let (plan, said) = told(&vm, Found::Lost, None);
-    assert_eq!(plan, Err(Blocked::Lost));
+    let (plan, said) = told(&vm, Found::Lost(None), None);
+    assert_eq!(plan, Err(Blocked::Lost(None)));
     insta::assert_snapshot!(said.join("\n"));
     assert!(plan::existed(&vm));
     vm.status = None;

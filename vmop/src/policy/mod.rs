@@ -26,7 +26,7 @@ use kube::ResourceExt;
 
 use crate::caches::Caches;
 use crate::machine::needs::{Need, Unmet};
-use crate::machine::{gather, plan};
+use crate::machine::{gather, pause};
 use crate::provider::{Place, Problem, Provider, Realm, Site};
 use crate::wake::Waker;
 
@@ -94,7 +94,7 @@ pub async fn reconcile(
     policy: Arc<VirtualMachineSetResourcePolicy>,
     ctx: Arc<Context>,
 ) -> Result<Next, Error> {
-    if plan::paused(&*policy) {
+    if pause::paused(&*policy) {
         return Ok(Next::OnChange);
     }
     if policy.metadata.deletion_timestamp.is_some() {

@@ -119,7 +119,7 @@ async fn machines_share_the_call_that_makes_them_members() {
     let Some(sim) = Sim::start("machines_share_the_call_that_makes_them_members") else { return };
     let site = site(&sim).await;
     let template = template(&site, &recipe(&sim, &site).await).await;
-    let facts = fixture::facts(Found::Lost);
+    let facts = fixture::facts(Found::Lost(None));
     let intent = wanted(&sim, &site, &template, &facts).await;
     let mut machines = Vec::new();
     for name in 0..12 {

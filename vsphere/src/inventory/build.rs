@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::shared::{Built, Shared};
 use super::update::{Kind as UpdateKind, ObjectUpdate};
-use super::vm::PATHS;
+use super::vm::paths;
 use crate::http::Lane;
 use crate::session::Live;
 use crate::spec::{filter_spec, object_spec, property_spec, traversal};
@@ -38,18 +38,18 @@ pub(super) async fn build(shared: &Shared) -> Result<Built> {
     let containers = list_view(shared, &live, views).await?;
     let task_list = list_view(shared, &live, Vec::new()).await?;
     let args = Object::new("CreateFilterRequestType")
-        .with("spec", stream_spec(&containers, &task_list))
+        .with("spec", stream_spec(&containers, &task_list, paths(&shared.client.about().api_version)))
         .with("partialUpdates", false);
     call(shared, &live, &collector, "CreateFilter", args).await?;
     Ok(Built { live, collector, containers, task_list, roots: parking_lot::Mutex::new(seen) })
 }
 
 /// All machines in all containers, and all tasks in the list.
-fn stream_spec(containers: &MoRef, task_list: &MoRef) -> Value {
+fn stream_spec(containers: &MoRef, task_list: &MoRef, paths: &[&str]) -> Value {
     let machines = traversal("ContainerView", "view", Vec::new());
     let containers = object_spec(containers, true, vec![traversal("ListView", "view", vec![machines])]);
     let tasks = object_spec(task_list, true, vec![traversal("ListView", "view", Vec::new())]);
-    let properties = vec![property_spec("VirtualMachine", PATHS), property_spec("Task", TASK_PATHS)];
+    let properties = vec![property_spec("VirtualMachine", paths), property_spec("Task", TASK_PATHS)];
     filter_spec(properties, vec![containers, tasks], false)
 }
 
@@ -149,7 +149,11 @@ async fn extend(shared: &Shared, built: &Built, folder: &MoRef) -> Result<()> {
     let args = Object::new("ModifyListViewRequestType").with("add", vec![view.clone()]);
     call(shared, &built.live, &built.containers, "ModifyListView", args).await?;
     let machines = object_spec(&view, true, vec![traversal("ContainerView", "view", Vec::new())]);
-    let spec = filter_spec(vec![property_spec("VirtualMachine", PATHS)], vec![machines], false);
+    let spec = filter_spec(
+        vec![property_spec("VirtualMachine", paths(&shared.client.about().api_version))],
+        vec![machines],
+        false,
+    );
     let found = shared.client.retrieve_spec(spec).await?;
     let updates = found.into_iter().map(as_enter).collect();
     let deltas = shared.state.write().cache.read(updates);

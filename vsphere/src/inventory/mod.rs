@@ -23,7 +23,7 @@ use uuid::Uuid;
 
 pub use changes::Changes;
 use shared::Shared;
-pub use vm::{Guest, GuestInfo, GuestNic, PowerState, ToolsState, Vm};
+pub use vm::{Customized, Guest, GuestInfo, GuestNic, PowerState, ToolsState, Vm};
 
 use crate::{Client, Error, Kind, MoRef, Result, Value};
 
@@ -217,7 +217,7 @@ impl Inventory {
         if let Presence::Present(vm) = self.vm(&moref) {
             return Ok(Location::Here(vm));
         }
-        match client.retrieve(std::slice::from_ref(&moref), vm::PATHS).await {
+        match client.retrieve(std::slice::from_ref(&moref), vm::paths(&client.about().api_version)).await {
             Ok(found) => {
                 let mut vm = Vm::new(moref);
                 for (path, value) in found.into_iter().flat_map(crate::ObjectContent::into_properties) {

@@ -49,6 +49,8 @@ pub struct Vm {
     pub memory_allocation: Allocation,
     /// Changes with every change of the settings.
     pub change_version: String,
+    /// Whether changed blocks are tracked; `None` where vCenter does not tell.
+    pub change_tracking: Option<bool>,
     /// The virtual hardware, such as `vmx-19`.
     pub hardware_version: String,
     /// What the guest reports through VMware Tools.
@@ -66,8 +68,19 @@ pub struct Guest {
     pub tools: Option<ToolsState>,
     /// `gray`, `red`, `yellow` or `green`.
     pub heartbeat: Option<String>,
+    /// How its customisation goes, where there is one.
+    pub customization: Option<Customized>,
     /// The virtual network cards; interfaces that exist only inside the guest are left out.
     pub nics: Vec<GuestNic>,
+}
+
+/// How a guest's customisation goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Customized {
+    /// Such as `TOOLSDEPLOYPKG_RUNNING`.
+    pub status: String,
+    /// Why it failed.
+    pub error: Option<String>,
 }
 
 /// A network card as the guest sees it.
@@ -137,13 +150,23 @@ pub(super) const PATHS: &[&str] = &[
     "config.cpuAllocation",
     "config.memoryAllocation",
     "config.changeVersion",
+    "config.changeTrackingEnabled",
     "config.version",
     "guest.ipAddress",
     "guest.hostName",
     "guest.toolsRunningStatus",
     "guest.net",
     "guestHeartbeatStatus",
+    // The last one: see `paths`.
+    "guest.customizationInfo",
 ];
+
+/// The paths that a vCenter of that API version knows: `guest.customizationInfo` came with 7.0.2.
+pub(super) fn paths(api_version: &str) -> &'static [&'static str] {
+    let mut numbers = api_version.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
+    let version = [0; 3].map(|_: u32| numbers.next().unwrap_or(0));
+    if version < [7, 0, 2] { PATHS.split_last().map_or(PATHS, |(_, older)| older) } else { PATHS }
+}
 
 /// Of guestinfo only what the guest itself reports is kept with its value.
 const REPORTED: [&str; 2] = ["guestinfo.local-", "guestinfo.vmservice."];
@@ -172,6 +195,7 @@ impl Vm {
             cpu_allocation: Allocation::default(),
             memory_allocation: Allocation::default(),
             change_version: String::new(),
+            change_tracking: None,
             hardware_version: String::new(),
             guest: Guest::default(),
         }
@@ -201,12 +225,14 @@ impl Vm {
             "config.cpuAllocation" => self.cpu_allocation = allocation(value),
             "config.memoryAllocation" => self.memory_allocation = allocation(value),
             "config.changeVersion" => self.change_version = text().unwrap_or_default(),
+            "config.changeTrackingEnabled" => self.change_tracking = value.as_bool(),
             "config.version" => self.hardware_version = text().unwrap_or_default(),
             "guest.ipAddress" => self.guest.ip = text(),
             "guest.hostName" => self.guest.host_name = text(),
             "guest.toolsRunningStatus" => self.guest.tools = tools(value),
             "guest.net" => self.guest.nics = value.items().iter().filter_map(nic).collect(),
             "guestHeartbeatStatus" => self.guest.heartbeat = text(),
+            "guest.customizationInfo" => self.guest.customization = customized(value),
             _ => {}
         }
     }
@@ -269,6 +295,11 @@ fn tools(value: &Value) -> Option<ToolsState> {
         "guestToolsExecutingScripts" => Some(ToolsState::ExecutingScripts),
         _ => None,
     }
+}
+
+fn customized(value: &Value) -> Option<Customized> {
+    let text = |name: &str| value.get(name).as_str().filter(|text| !text.is_empty()).map(str::to_owned);
+    Some(Customized { status: text("customizationStatus")?, error: text("errorMsg") })
 }
 
 fn managed_by(value: &Value) -> Option<ManagedBy> {

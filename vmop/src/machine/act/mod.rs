@@ -1,14 +1,16 @@
 //! Every write for a machine.
 
+mod guest;
 mod make;
 mod steps;
 
 use std::sync::Arc;
 
-use api::names::{annotation, finalizer};
+use api::names::{annotation, finalizer, label};
 use api::vmop::VirtualMachine;
 use kube::ResourceExt;
-use serde_json::json;
+use kube::runtime::reflector::ObjectRef;
+use serde_json::{Map, Value, json};
 use uuid::Uuid;
 use vsphere::Vm;
 
@@ -16,9 +18,10 @@ use super::clone::Identity;
 use super::plan::{self, Blocked, Facts, Found, Plan};
 use super::status::Outcome;
 use super::step::Step;
-use super::{Context, Error, gather};
+use super::{Context, Error, gather, pause, power, resize};
 use crate::provider::{MEMBERSHIP, Site};
 
+pub use guest::{Asked, asked};
 #[cfg(test)]
 pub use make::cloned;
 pub use steps::powered;
@@ -30,7 +33,8 @@ pub async fn prepared(
 ) -> Result<(Arc<VirtualMachine>, Identity), Error> {
     let finalized = vm.finalizers().iter().any(|there| there == finalizer::VIRTUAL_MACHINE);
     let known = plan::identity(vm)?;
-    if let Some(identity) = known.filter(|_| finalized) {
+    let now = vm.spec.next_restart_time.as_deref() == Some("now");
+    if let Some(identity) = known.filter(|_| finalized && !now) {
         return Ok((Arc::clone(vm), identity));
     }
     let identity = plan::completed(vm, Uuid::new_v4())?;
@@ -45,22 +49,75 @@ pub async fn prepared(
             "instanceUUID": identity.instance.to_string(),
         });
     }
+    if now {
+        // Which now it was must not be asked twice.
+        patch["spec"]["nextRestartTime"] = jiff::Timestamp::now().to_string().into();
+    }
     Ok((Arc::new(ctx.api.patch(&**vm, patch).await?), identity))
 }
 
-/// The object says, in an annotation that travels with it, that its machine existed once.
+/// The object bears what has to travel with it: that its machine existed once, and by which class it was sized.
+///
+/// A request to the guest that has been heard is taken off, and who had the machine left alone is said.
 pub async fn remembered(
     vm: Arc<VirtualMachine>,
     facts: &Facts,
     outcome: &Outcome<'_>,
     ctx: &Context,
 ) -> Result<Arc<VirtualMachine>, Error> {
-    let exists = matches!(outcome, Outcome::Done(Some(_))) || matches!(facts.found, Found::Ours(_));
-    if !exists || vm.annotations().contains_key(annotation::FIRST_BOOT_DONE) {
+    let machine = match (outcome, &facts.found) {
+        (Outcome::Done(Some(machine)), _) => *machine,
+        (_, Found::Ours(machine)) => &**machine,
+        _ => return Ok(vm),
+    };
+    let arrived = machine.power_state == Some(power::wanted(&vm));
+    if arrived {
+        ctx.asked.forget(&ObjectRef::from_obj(&*vm));
+    }
+    let patch = to_remember(&vm, machine, facts, arrived);
+    if patch.is_null() {
         return Ok(vm);
     }
-    let patch = json!({ "metadata": { "annotations": { annotation::FIRST_BOOT_DONE: "true" } } });
-    Ok(Arc::new(ctx.api.patch(&*vm, patch).await?))
+    Ok(Arc::new(ctx.api.patch(&*vm, json!({ "metadata": patch })).await?))
+}
+
+/// What of the object's metadata has to be another; null where nothing has.
+fn to_remember(vm: &VirtualMachine, machine: &Vm, facts: &Facts, arrived: bool) -> Value {
+    let mut annotations = Map::new();
+    let first = !vm.annotations().contains_key(annotation::FIRST_BOOT_DONE);
+    if first {
+        annotations.insert(annotation::FIRST_BOOT_DONE.into(), "true".into());
+    }
+    let sized = vm.annotations().contains_key(annotation::LAST_RESIZED_CLASS);
+    if (first && !sized) || resize::unnoted(vm, machine, facts.size.as_ref()) {
+        annotations.insert(annotation::LAST_RESIZED_CLASS.into(), resize::noted(vm).into());
+    }
+    if arrived && vm.annotations().contains_key(annotation::SOFT_POWER) {
+        annotations.insert(annotation::SOFT_POWER.into(), Value::Null);
+    }
+    let mut patch = Map::new();
+    if !annotations.is_empty() {
+        patch.insert("annotations".into(), annotations.into());
+    }
+    let paused = pause::label(vm, Some(machine));
+    if vm.labels().get(label::VMOP_PAUSED).map(String::as_str) != paused {
+        patch.insert("labels".into(), json!({ label::VMOP_PAUSED: paused }));
+    }
+    if patch.is_empty() { Value::Null } else { patch.into() }
+}
+
+/// The object says who had its machine left alone.
+pub async fn left_alone(vm: &VirtualMachine, ctx: &Context) -> Result<(), Error> {
+    let machine = plan::identity(vm)
+        .ok()
+        .flatten()
+        .and_then(|identity| ctx.provider.site().ok()?.inventory.by_uuid(identity.instance).present());
+    let paused = pause::label(vm, machine.as_deref());
+    if vm.labels().get(label::VMOP_PAUSED).map(String::as_str) != paused {
+        let patch = json!({ "metadata": { "labels": { label::VMOP_PAUSED: paused } } });
+        ctx.api.patch(vm, patch).await?;
+    }
+    Ok(())
 }
 
 /// What the plan says is so; the machine, where it was made or changed.
@@ -92,7 +149,7 @@ async fn taken(
     site: &Site,
     ctx: &Context,
 ) -> Result<Arc<Vm>, Error> {
-    let taken = steps::taken(machine, steps, site).await;
+    let taken = steps::taken(machine, steps, vm, site, ctx).await;
     if let Err(Error::Vcenter(error)) = &taken
         && error.is_not_found()
         && error.method() == MEMBERSHIP

@@ -3,18 +3,30 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::vmop::VirtualMachine;
+use jiff::Timestamp;
 use vsphere::inventory::{PowerState, Presence};
-use vsphere::{ConfigSpec, MoRef, Vm};
+use vsphere::{ConfigSpec, Kind, MoRef, Vm};
 
-use crate::machine::Error;
+use super::guest;
+use crate::machine::power::{self, Way};
 use crate::machine::step::{Mode, Step, restarted};
+use crate::machine::{Context, Error};
 use crate::provider::Site;
 
 /// How long a pass waits for the stream to tell what a step has come to.
 const SEEN: Duration = Duration::from_secs(2);
 
 /// The steps are carried out; the machine as it is then, for all that the stream has told.
-pub async fn taken(mut machine: Arc<Vm>, steps: &[Step], site: &Site) -> Result<Arc<Vm>, Error> {
+///
+/// Where the guest has to do one, it is asked, and the steps after it are for the pass that finds it done.
+pub async fn taken(
+    mut machine: Arc<Vm>,
+    steps: &[Step],
+    vm: &VirtualMachine,
+    site: &Site,
+    ctx: &Context,
+) -> Result<Arc<Vm>, Error> {
     for step in steps {
         // The stream goes on while a step is carried out.
         if let Presence::Present(now) = site.inventory.vm(&machine.moref) {
@@ -22,6 +34,16 @@ pub async fn taken(mut machine: Arc<Vm>, steps: &[Step], site: &Site) -> Result<
         }
         if step.is_so(&machine) {
             continue;
+        }
+        if let Step::Power(state, mode) = step {
+            match power::way(vm, &machine, *state, *mode, Timestamp::now()) {
+                Way::Hard => {}
+                Way::Deaf => return Ok(machine),
+                Way::Ask(until) => {
+                    guest::asked(vm, &machine, *state, until, site, ctx).await?;
+                    return Ok(seen(machine, site, |machine| step.is_so(machine)).await);
+                }
+            }
         }
         carried_out(&machine.moref, step, site).await?;
         machine = match step {
@@ -61,7 +83,17 @@ pub async fn powered(machine: &MoRef, state: PowerState, site: &Site) -> Result<
         PowerState::Off => site.client.power_off(machine).await,
         PowerState::Suspended => site.client.suspend(machine).await,
     };
-    ended(started, site).await
+    match ended(started, site).await {
+        // Somebody else was faster, or the stream lags.
+        Err(Error::Vcenter(error)) if is_in(&error, state) => Ok(()),
+        other => other,
+    }
+}
+
+/// Whether vCenter refuses because the machine is in that power state already.
+fn is_in(error: &vsphere::Error, state: PowerState) -> bool {
+    let existing = error.fault().map(|fault| fault.detail.get("existingState").as_str().unwrap_or_default());
+    matches!(error.kind(), Kind::InvalidState) && existing == Some(power::word(state))
 }
 
 /// The task has come through.

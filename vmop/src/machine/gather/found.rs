@@ -9,6 +9,7 @@ use vsphere::Vm;
 use vsphere::inventory::{Location, Presence};
 
 use super::bootstrap::bootstrap;
+use super::lost;
 use super::needs::needs;
 use super::place::{home, place};
 use crate::machine::clone::Identity;
@@ -50,7 +51,7 @@ pub(super) async fn found(
         return Ok(found);
     }
     if existed(vm) {
-        return Ok(elsewhere(identity, mark, site).await);
+        return Ok(elsewhere(vm, identity, mark, site).await);
     }
     let home = match home {
         Ok(home) => home,
@@ -97,11 +98,11 @@ pub fn same(machine: &Vm, identity: Identity) -> bool {
 }
 
 /// A machine that was there and is not in the cache: moved away, or gone.
-async fn elsewhere(identity: Identity, mark: &Mark, site: &Site) -> Found {
+async fn elsewhere(vm: &VirtualMachine, identity: Identity, mark: &Mark, site: &Site) -> Found {
     match site.inventory.locate(identity.instance).await {
         Ok(Location::Here(machine)) if mark.is_on(&machine) => Found::Ours(machine),
         Ok(Location::Elsewhere(machine)) if mark.is_on(&machine) => Found::Moved(machine),
-        Ok(_) => Found::Lost,
+        Ok(_) => Found::Lost(lost::how(vm, site).await),
         Err(error) => Found::Unknown(site.problem(&error)),
     }
 }

@@ -3,6 +3,7 @@
 mod bootstrap;
 mod cards;
 mod found;
+mod lost;
 mod needs;
 mod place;
 
@@ -40,6 +41,9 @@ pub async fn facts(vm: &VirtualMachine, identity: Identity, ctx: &Context) -> Re
     if let Found::Ours(machine) | Found::Moved(machine) = &facts.found {
         facts.probe = readiness::probed(vm, machine, &ctx.prober);
         facts.host = site.host_name(machine).await;
+        let home = home(&namespace, &site, &ctx.caches).ok();
+        facts.place = home.as_ref().and_then(|home| place::place(vm, home, &site, ctx).ok());
+        facts.size = needs::class_size(vm, home.as_ref(), &site, ctx).await;
     }
     if let Found::Ours(machine) = &facts.found
         && vm.spec.volumes.iter().any(|volume| volume.v_sphere_volume.is_some())

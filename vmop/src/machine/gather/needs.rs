@@ -10,7 +10,7 @@ use vsphere::{MoRef, Vm};
 
 use super::cards::cards;
 use crate::machine::Context;
-use crate::machine::needs::{self, Bootstrap, Need, Needs, Storage, Unmet};
+use crate::machine::needs::{self, Bootstrap, Need, Needs, Size, Storage, Unmet};
 use crate::machine::plan::Hardware;
 use crate::provider::golden::{Goldens, Progress, Recipe, Template};
 use crate::provider::storage::Choice;
@@ -38,6 +38,18 @@ pub(super) async fn needs(
     let image = template(vm, home, storage.as_ref().ok(), site, ctx);
     let network = cards(vm, site, ctx).await?;
     Ok(Needs { class, image, storage, network, bootstrap, place })
+}
+
+/// The size that the class of a machine that is there stands for, if it can be told.
+pub(super) async fn class_size(
+    vm: &VirtualMachine,
+    home: Option<&Place>,
+    site: &Site,
+    ctx: &Context,
+) -> Option<Size> {
+    let class = ctx.caches.classes.get(None, &vm.spec.class_name)?;
+    let megahertz = if needs::counts_cores(&class) { site.megahertz(&home?.pool).await.ok()? } else { 0 };
+    needs::size(&class, megahertz).ok()
 }
 
 /// The storage class's policy, and a datastore that satisfies it.

@@ -1,17 +1,18 @@
-//! What a VirtualMachine says of itself: every field and every condition, in one pure function.
+//! What is as it should be, need by need, and the sum of it.
 
 use api::conditions::{self, Condition, ERROR, INFO, WARNING, vmop as known};
-use api::vmop::{
-    NetworkInterfaceStatus, POWERED_OFF, POWERED_ON, SUSPENDED, VirtualMachine, VirtualMachineStatus,
-    vm_phase,
-};
+use api::names::annotation;
+use api::vmop::{VirtualMachine, VirtualMachineStatus};
+use jiff::Timestamp;
 use vsphere::Vm;
 use vsphere::inventory::PowerState;
 
-use super::Error;
-use super::disks;
-use super::needs::{Needs, Unmet};
-use super::plan::{Blocked, Facts, Found, wanted_power};
+use super::{Outcome, address, aside};
+use crate::machine::Error;
+use crate::machine::needs::{Needs, Unmet};
+use crate::machine::plan::{Blocked, Facts, Found};
+use crate::machine::power::{self, Way};
+use crate::machine::step::Mode;
 use crate::probe::Verdict;
 
 /// Condition types that vm-operator added after v1alpha1 and that say more finely what is missing.
@@ -28,117 +29,26 @@ pub mod finer {
     pub const BOOTSTRAP: &str = "VirtualMachineBootstrapReady";
     /// Folder and pool are known.
     pub const PLACEMENT: &str = "VirtualMachineConditionPlacementReady";
+    /// The machine has its class's size.
+    pub const CLASS_SYNCED: &str = "VirtualMachineClassConfigurationSynced";
+    /// The machine has the virtual hardware that was asked for.
+    pub const COMPUTE_SYNCED: &str = "VirtualMachineComputeConfigSynced";
+    /// The machine lies where it should.
+    pub const LOCATION: &str = "VirtualMachineLocationValid";
+    /// The machine is not left alone.
+    pub const RECONCILE: &str = "VirtualMachineReconcileReady";
+    /// What the guest says of its own bootstrap.
+    pub const GUEST_BOOTSTRAP: &str = "GuestBootstrap";
+    /// The restart that was asked for is done.
+    pub const RESTART: &str = "VirtualMachineRestarted";
     /// The machine is in the power state that was asked for.
     pub const POWER: &str = "VirtualMachinePowerStateSynced";
     /// The guest has an address.
     pub const ADDRESS: &str = "VirtualMachineAddressReady";
 }
 
-/// What a pass came to.
-pub enum Outcome<'a> {
-    /// It came through; the machine as it is now.
-    Done(Option<&'a Vm>),
-    /// It is at it, and it takes a while.
-    Underway,
-    /// It did not come through.
-    Stopped(&'a Error),
-}
-
-/// The status of `vm`, its conditions without times.
-pub fn status(vm: &VirtualMachine, facts: Option<&Facts>, outcome: &Outcome<'_>) -> VirtualMachineStatus {
-    let old = vm.status.clone().unwrap_or_default();
-    let machine = match (outcome, facts.map(|facts| &facts.found)) {
-        (Outcome::Done(Some(machine)), _) => Some(*machine),
-        (_, Some(Found::Ours(machine) | Found::Moved(machine))) => Some(&**machine),
-        _ => None,
-    };
-    let probe = facts.and_then(|facts| facts.probe.as_ref());
-    let mut status = match machine {
-        Some(machine) => present(vm, machine, facts.and_then(|facts| facts.host.clone())),
-        None => absent(&old, facts),
-    };
-    if let (Some(machine), Some(hardware)) = (machine, facts.and_then(|facts| facts.hardware.as_ref())) {
-        status.volumes = disks::status(vm, machine, &hardware.devices);
-    }
-    status.observed_generation = vm.metadata.generation;
-    status.conditions = conditions(vm, &old, machine, facts, outcome, probe);
-    status
-}
-
-fn present(vm: &VirtualMachine, machine: &Vm, host: Option<String>) -> VirtualMachineStatus {
-    let deleting = vm.metadata.deletion_timestamp.is_some();
-    VirtualMachineStatus {
-        host: host.or_else(|| machine.host.as_ref().map(|host| host.id().to_owned())),
-        host_name: machine.guest.host_name.clone(),
-        power_state: machine.power_state.map(|state| power_word(state).to_owned()),
-        phase: Some(if deleting { vm_phase::DELETING } else { vm_phase::CREATED }.to_owned()),
-        conditions: Vec::new(),
-        vm_ip: address(machine).map(str::to_owned),
-        unique_id: Some(machine.moref.id().to_owned()),
-        bios_uuid: machine.uuid.map(|uuid| uuid.to_string()),
-        instance_uuid: machine.instance_uuid.map(|uuid| uuid.to_string()),
-        volumes: Vec::new(),
-        change_block_tracking: None,
-        network_interfaces: machine.guest.nics.iter().map(interface).collect(),
-        zone: None,
-        last_restart_time: None,
-        hardware_version: machine.hardware_version.strip_prefix("vmx-").and_then(|text| text.parse().ok()),
-        observed_generation: None,
-    }
-}
-
-/// Without a machine at hand what was said of it stands, unless it is known to be gone.
-fn absent(old: &VirtualMachineStatus, facts: Option<&Facts>) -> VirtualMachineStatus {
-    match facts.map(|facts| &facts.found) {
-        Some(Found::Nothing(_) | Found::Anothers(_)) => VirtualMachineStatus {
-            phase: Some(vm_phase::CREATING.to_owned()),
-            ..VirtualMachineStatus::default()
-        },
-        Some(Found::Lost) => VirtualMachineStatus {
-            power_state: None,
-            vm_ip: None,
-            host: None,
-            network_interfaces: Vec::new(),
-            phase: Some(vm_phase::UNKNOWN.to_owned()),
-            ..old.clone()
-        },
-        _ => {
-            let phase = old.phase.clone().unwrap_or_else(|| vm_phase::CREATING.to_owned());
-            VirtualMachineStatus { phase: Some(phase), ..old.clone() }
-        }
-    }
-}
-
-/// The address that the guest reports, unless it is one that only the guest itself can use.
-pub fn address(machine: &Vm) -> Option<&str> {
-    if machine.power_state != Some(PowerState::On) {
-        return None;
-    }
-    let ip = machine.guest.ip.as_deref()?;
-    let usable = match ip.parse::<std::net::IpAddr>().ok()? {
-        std::net::IpAddr::V4(v4) => !v4.is_loopback() && !v4.is_link_local() && !v4.is_unspecified(),
-        std::net::IpAddr::V6(v6) => !v6.is_loopback() && !v6.is_unicast_link_local() && !v6.is_unspecified(),
-    };
-    usable.then_some(ip)
-}
-
-fn interface(nic: &vsphere::inventory::GuestNic) -> NetworkInterfaceStatus {
-    NetworkInterfaceStatus {
-        connected: nic.connected,
-        mac_address: Some(nic.mac.clone()).filter(|mac| !mac.is_empty()),
-        ip_addresses: nic.addresses.clone(),
-    }
-}
-
-fn power_word(state: PowerState) -> &'static str {
-    match state {
-        PowerState::On => POWERED_ON,
-        PowerState::Off => POWERED_OFF,
-        PowerState::Suspended => SUSPENDED,
-    }
-}
-
-fn conditions(
+/// Every condition, without times; `Ready` first.
+pub(super) fn conditions(
     vm: &VirtualMachine,
     old: &VirtualMachineStatus,
     machine: Option<&Vm>,
@@ -147,7 +57,7 @@ fn conditions(
     probe: Option<&Verdict>,
 ) -> Vec<Condition> {
     let mut all = match (machine, facts.map(|facts| &facts.found)) {
-        (Some(machine), _) => existing(vm, machine, outcome),
+        (Some(machine), _) => existing(vm, machine, facts, outcome),
         (None, Some(Found::Nothing(nothing))) => missing(&nothing.needs, outcome),
         _ => stopped(vm, old, facts, outcome),
     };
@@ -155,13 +65,23 @@ fn conditions(
     let unasked = probe == Some(&Verdict::Unknown);
     let last = conditions::find(&old.conditions, conditions::READY)
         .filter(|last| machine.is_none() || (unasked && probed(last)));
-    let ready = ready(&all, machine, last, outcome, probe);
+    let summed: Vec<_> = all.iter().filter(|condition| !aside::is_aside(vm, &condition.type_)).collect();
+    let ready = ready(&summed, machine, last, outcome, probe);
     all.insert(0, ready);
+    if let Some(machine) = machine {
+        all.extend(aside::conditions(vm, machine, facts));
+    }
+    aside::protected(vm, &mut all);
     all
 }
 
 /// Everything that had to be there is: the machine was made of it.
-fn existing(vm: &VirtualMachine, machine: &Vm, outcome: &Outcome<'_>) -> Vec<Condition> {
+fn existing(
+    vm: &VirtualMachine,
+    machine: &Vm,
+    facts: Option<&Facts>,
+    outcome: &Outcome<'_>,
+) -> Vec<Condition> {
     let met = [
         known::VIRTUAL_MACHINE_PREREQ_READY,
         finer::CLASS,
@@ -173,25 +93,34 @@ fn existing(vm: &VirtualMachine, machine: &Vm, outcome: &Outcome<'_>) -> Vec<Con
         known::VIRTUAL_MACHINE_CREATED,
     ];
     let mut all: Vec<_> = met.into_iter().map(Condition::is_true).collect();
-    all.push(power(vm, machine, outcome));
-    if wanted_power(vm) == PowerState::On {
+    all.push(power_synced(vm, machine, facts, outcome));
+    if power::wanted(vm) == PowerState::On {
         all.push(match address(machine) {
             Some(_) => Condition::is_true(finer::ADDRESS),
-            None => Condition::is_false(
-                finer::ADDRESS,
-                INFO,
-                "WaitingForAddress",
-                "The guest has not reported an address yet. If this lasts, check that the network has DHCP and that the image has VMware Tools",
-            ),
+            None => Condition::is_false(finer::ADDRESS, INFO, "WaitingForAddress", unaddressed(machine)),
         });
     }
     all
 }
 
-fn power(vm: &VirtualMachine, machine: &Vm, outcome: &Outcome<'_>) -> Condition {
-    let wanted = power_word(wanted_power(vm));
+/// Why there may be no address; since when there is none, the condition's time tells.
+fn unaddressed(machine: &Vm) -> &'static str {
+    if power::hears(machine) {
+        "VMware Tools run, and the guest has no address that others can use. If this lasts, check that the network has DHCP or the guest a static address"
+    } else {
+        "The guest has not reported an address yet. If this lasts, check that the network has DHCP and that the image has VMware Tools"
+    }
+}
+
+fn power_synced(
+    vm: &VirtualMachine,
+    machine: &Vm,
+    facts: Option<&Facts>,
+    outcome: &Outcome<'_>,
+) -> Condition {
+    let wanted = power::word(power::wanted(vm));
     match (outcome, machine.power_state) {
-        (Outcome::Stopped(error), _) if machine.power_state != Some(wanted_power(vm)) => {
+        (Outcome::Stopped(error), _) if machine.power_state != Some(power::wanted(vm)) => {
             let message = format!("The machine can't be brought to {wanted}: {}", error.advised());
             Condition::is_false(finer::POWER, ERROR, error.reason(), message)
         }
@@ -200,12 +129,50 @@ fn power(vm: &VirtualMachine, machine: &Vm, outcome: &Outcome<'_>) -> Condition 
                 format!("vCenter says that the machine is {}. Check its host", machine.connection_state);
             Condition::is_unknown(finer::POWER, "Unreachable", message)
         }
-        (_, Some(is)) if is == wanted_power(vm) => Condition::is_true(finer::POWER),
-        (_, Some(is)) => Condition::is_false(
+        (_, Some(is)) if is == power::wanted(vm) => Condition::is_true(finer::POWER),
+        (_, Some(is)) => power_pending(vm, machine, is, facts.map_or(Timestamp::MIN, |facts| facts.now)),
+    }
+}
+
+/// Why the machine is not yet in the power state that is wanted.
+fn power_pending(vm: &VirtualMachine, machine: &Vm, is: PowerState, now: Timestamp) -> Condition {
+    let (wanted, is_word) = (power::wanted(vm), power::word(is));
+    let word = power::word(wanted);
+    let checks = power::checks(vm, annotation::POWER_ON_CHECK);
+    if wanted == PowerState::On && !checks.is_empty() {
+        let message = format!(
+            "The machine is {is_word}, and is not powered on while the object has the annotation {}. Who set it takes it off",
+            checks.join(", ")
+        );
+        return Condition::is_false(finer::POWER, INFO, "PowerOnHeldBack", message);
+    }
+    if is == PowerState::Off && wanted == PowerState::Suspended {
+        let message = "The machine is off, and only a running machine can be suspended. Power it on first";
+        return Condition::is_false(finer::POWER, INFO, "PoweredOff", message);
+    }
+    match power::way(vm, machine, wanted, Mode::into_state(vm, wanted), now) {
+        Way::Deaf => {
+            let message = format!(
+                "The machine is {is_word}: its guest is to be asked, as the spec says (soft), and VMware Tools don't run in it. Start them, or choose trySoft or hard"
+            );
+            Condition::is_false(finer::POWER, WARNING, known::VIRTUAL_MACHINE_TOOLS_NOT_RUNNING, message)
+        }
+        Way::Ask(until) => {
+            let then = match until {
+                Some(_) => format!(
+                    "; vCenter does it if the guest has not within {} minutes",
+                    power::PATIENCE.as_mins()
+                ),
+                None => ". If this lasts, look at the guest, or choose trySoft or hard".to_owned(),
+            };
+            let message = format!("The guest is asked to bring the machine to {word}{then}");
+            Condition::is_false(finer::POWER, INFO, "WaitingForGuest", message)
+        }
+        Way::Hard => Condition::is_false(
             finer::POWER,
             INFO,
             "PowerStateChanging",
-            format!("The machine is {}, and is being brought to {wanted}", power_word(is)),
+            format!("The machine is {is_word}, and is being brought to {word}"),
         ),
     }
 }
@@ -265,11 +232,11 @@ fn stopped(
     if matches!(found, Some(Found::Unknown(_))) && made(old) {
         return unseen(vm, old, error);
     }
-    let lost = matches!(found, Some(Found::Lost));
+    let lost = matches!(found, Some(Found::Lost(_)));
     let said_anew = |type_: &str| match type_ {
         conditions::READY | known::VIRTUAL_MACHINE_CREATED => true,
         finer::POWER | finer::ADDRESS => lost,
-        _ => false,
+        type_ => lost && aside::is_aside(vm, type_),
     };
     let mut all: Vec<_> = old.conditions.iter().filter(|old| !said_anew(&old.type_)).cloned().collect();
     if let Error::Blocked(Blocked::Unmet(unmet)) = error {
@@ -282,7 +249,7 @@ fn stopped(
 
 /// The machine is as it was, for all we know; only what is asked of it can't be done now.
 fn unseen(vm: &VirtualMachine, old: &VirtualMachineStatus, error: &Error) -> Vec<Condition> {
-    let wanted = power_word(wanted_power(vm));
+    let wanted = power::word(power::wanted(vm));
     let asked = old.power_state.as_deref() != Some(wanted);
     let kept = old.conditions.iter().filter(|old| old.type_ != conditions::READY).cloned();
     kept.map(|condition| {
@@ -319,7 +286,7 @@ fn stopped_by(error: &Error) -> Condition {
 ///
 /// `last` is what it was, where nobody can look at the machine now.
 fn ready(
-    all: &[Condition],
+    all: &[&Condition],
     machine: Option<&Vm>,
     last: Option<&Condition>,
     outcome: &Outcome<'_>,
@@ -332,7 +299,7 @@ fn ready(
         })
     };
     if let Some(cause) = bad(Some(ERROR)).or_else(|| bad(Some(WARNING))).or_else(|| bad(None)) {
-        let mut sum = cause.clone();
+        let mut sum = (*cause).clone();
         conditions::READY.clone_into(&mut sum.type_);
         sum.last_transition_time = None;
         return sum;

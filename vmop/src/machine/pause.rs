@@ -1,0 +1,35 @@
+//! Who asked that a machine be left alone.
+
+use api::names::annotation;
+use kube::{Resource, ResourceExt};
+use vsphere::Vm;
+
+/// ExtraConfig by which a vSphere admin has a machine left alone, as vm-operator reads it.
+const BY_ADMIN: &str = "vmservice.virtualmachine.pause";
+
+/// Whether somebody asked on the object that it be left alone: a user, or Cluster API.
+pub fn paused<K: Resource>(object: &K) -> bool {
+    object.annotations().contains_key(annotation::PAUSED) || by_devops(object)
+}
+
+/// Whether a user asked on the object that it be left alone.
+pub fn by_devops<K: Resource>(object: &K) -> bool {
+    [annotation::VMOP_PAUSE, annotation::VMOP_PAUSED]
+        .iter()
+        .any(|key| object.annotations().contains_key(*key))
+}
+
+/// Whether an admin asked in vCenter that the machine be left alone.
+pub fn by_admin(machine: &Vm) -> bool {
+    machine.extra_config.get(BY_ADMIN).is_some_and(|value| value.eq_ignore_ascii_case("true"))
+}
+
+/// The label's value: who asked, if somebody did.
+pub fn label<K: Resource>(object: &K, machine: Option<&Vm>) -> Option<&'static str> {
+    match (by_devops(object), machine.is_some_and(by_admin)) {
+        (true, true) => Some("both"),
+        (true, false) => Some("devops"),
+        (false, true) => Some("admin"),
+        (false, false) => None,
+    }
+}
