@@ -10,6 +10,7 @@ mod crash;
 mod identity;
 mod life;
 mod missing;
+mod moved;
 mod node_image;
 mod outage;
 mod pools;
