@@ -46,9 +46,8 @@ pub async fn realised(
 
 async fn folder(policy: &VirtualMachineSetResourcePolicy, home: &Place, site: &Site) -> Result<MoRef, Error> {
     let Some(name) = folder_name(policy) else { return Ok(home.folder.clone()) };
-    if made_once(policy)
-        && let Some(found) = site.client.find_child(&home.folder, name).await?
-    {
+    // A look comes first: one that was carried here from another cluster has been made, and nothing here says so.
+    if let Some(found) = site.client.find_child(&home.folder, name).await? {
         return of_kind(found, "Folder", name);
     }
     match site.client.create_folder(&home.folder, name).await {
@@ -60,8 +59,7 @@ async fn folder(policy: &VirtualMachineSetResourcePolicy, home: &Place, site: &S
 async fn pool(policy: &VirtualMachineSetResourcePolicy, home: &Place, site: &Site) -> Result<MoRef, Error> {
     let Some(name) = pool_name(policy) else { return Ok(home.pool.clone()) };
     let (cpu, memory) = allocations(policy, home, site).await?;
-    let found = if made_once(policy) { site.client.find_child(&home.pool, name).await? } else { None };
-    let found = match found {
+    let found = match site.client.find_child(&home.pool, name).await? {
         Some(found) => found,
         None => match site.client.create_resource_pool(&home.pool, name, cpu, memory).await {
             Ok(pool) => return Ok(pool),
@@ -94,11 +92,6 @@ fn of_kind(found: MoRef, kind: &str, name: &str) -> Result<MoRef, Error> {
         found.id()
     );
     Err(Error::Unmet(Unmet::in_vcenter("NameTaken", message)))
-}
-
-/// Whether the policy was realised once, so that a look is likelier to succeed than a second making.
-fn made_once(policy: &VirtualMachineSetResourcePolicy) -> bool {
-    policy.status.as_ref().is_some_and(|status| status.folder_mo_id.is_some())
 }
 
 /// The folder's name; `None` where machines lie in the namespace's own.
