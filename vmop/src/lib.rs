@@ -7,13 +7,16 @@
 
 mod appearance;
 mod caches;
+mod console;
 #[cfg(test)]
 mod fixture;
 mod image;
 mod machine;
+mod orphans;
 mod policy;
 mod probe;
 mod provider;
+mod publish;
 mod service;
 #[cfg(test)]
 // Shared with the client's own tests, which use more of it.

@@ -22,10 +22,11 @@ use vsphere::inventory::Change as Happened;
 use crate::appearance::Appearances;
 use crate::caches::{Caches, hard_keys, label_key};
 use crate::image::{self, Images};
+use crate::orphans::Orphans;
 use crate::probe::Prober;
 use crate::provider::{self, Provider, Site, State, collect, mark};
 use crate::wake::{Waker, received};
-use crate::{Flags, machine, policy, service};
+use crate::{Flags, console, machine, policy, publish, service};
 
 /// Runs all controllers of this replica, once it leads.
 pub async fn start(started: Started, flags: Flags) -> Result<(), Fatal> {
@@ -55,22 +56,27 @@ pub async fn start(started: Started, flags: Flags) -> Result<(), Fatal> {
         vms.clone(),
         policies.clone(),
         Arc::clone(&idle),
+        Orphans::new(&started, &caches.machines, &provider),
     ));
 
     let machines = machines(&started, &caches, &provider, prober, &vms, &policies, (woken_vms, verdicts));
     let resource_policies = resource_policies(&started, &caches, &provider, &vms, woken_policies);
     let services = services(&started, &caches);
     let collecting = tokio::spawn(collecting(Arc::clone(&provider), caches.clone(), idle));
+    let look = Arc::new(Notify::new());
+    let consoles = console::run(&started, &caches, &provider);
+    let publications = publish::run(&started, &caches, &provider, Arc::clone(&look));
     let images = image::follow(
         Images {
             api: apply::Api::new(&started, "vmop/image"),
             provider: Arc::clone(&provider),
             cache: caches.images.clone(),
             period: flags.image_sync_period(),
+            look,
         },
         started.shutdown.clone(),
     );
-    tokio::join!(machines, resource_policies, services, images);
+    tokio::join!(machines, resource_policies, services, consoles, publications, images);
     connection.abort();
     stream.abort();
     collecting.abort();
@@ -282,6 +288,7 @@ async fn relayed(
     vms: Waker<VirtualMachine>,
     policies: Waker<VirtualMachineSetResourcePolicy>,
     idle: Arc<Notify>,
+    orphans: Orphans,
 ) {
     caches.machines.complete().await;
     caches.policies.complete().await;
@@ -294,7 +301,9 @@ async fn relayed(
         }
         let happening = async {
             match &now {
-                State::Connected(site) => relay(site, &caches, &vms, &idle).await,
+                State::Connected(site) => {
+                    tokio::join!(relay(site, &caches, &vms, &idle, &orphans), orphans.report(site));
+                }
                 State::Starting | State::Broken(_) => {}
             }
             std::future::pending::<()>().await;
@@ -307,7 +316,7 @@ async fn relayed(
 }
 
 /// A change of one machine wakes its object; a cache that is complete (again) wakes all.
-async fn relay(site: &Site, caches: &Caches, vms: &Waker<VirtualMachine>, idle: &Notify) {
+async fn relay(site: &Site, caches: &Caches, vms: &Waker<VirtualMachine>, idle: &Notify, orphans: &Orphans) {
     let mut changes = site.inventory.subscribe();
     while let Some(happened) = changes.next().await {
         for change in happened {
@@ -315,6 +324,9 @@ async fn relay(site: &Site, caches: &Caches, vms: &Waker<VirtualMachine>, idle: 
                 Happened::Vm { was, now, .. } => {
                     if now.is_none() && was.as_ref().is_some_and(|vm| mark::base(vm).is_some()) {
                         idle.notify_one();
+                    }
+                    if let Some(now) = &now {
+                        orphans.saw(now, site);
                     }
                     let sides = [was, now].into_iter().flatten();
                     let owner = sides.filter_map(|vm| mark::owner(&vm, &site.settings.stack)).last();
@@ -324,23 +336,11 @@ async fn relay(site: &Site, caches: &Caches, vms: &Waker<VirtualMachine>, idle: 
                 }
                 Happened::Complete => {
                     wake_all(&caches.machines, vms);
-                    orphans(site, caches);
                     idle.notify_one();
+                    orphans.complete();
                 }
                 Happened::Incomplete => tracing::warn!("the inventory of vCenter is being read anew"),
             }
-        }
-    }
-}
-
-/// Reports machines that bear this stack's mark and whose objects are not in this cluster.
-///
-/// They are left alone: their objects may live in another cluster since a move.
-fn orphans(site: &Site, caches: &Caches) {
-    for vm in site.inventory.all() {
-        let Some(owner) = mark::owner(&vm, &site.settings.stack) else { continue };
-        if caches.machines.get(owner.namespace.as_deref(), &owner.name).is_none() {
-            tracing::warn!(machine = mark::described(&vm), "no object in this cluster owns this machine");
         }
     }
 }

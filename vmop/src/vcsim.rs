@@ -26,6 +26,7 @@ pub fn settings(sim: &Sim) -> Settings {
         folder: None,
         resource_pool: None,
         storage_class_required: false,
+        console_proxy: None,
         direct: false,
         stack: "s1".into(),
         trust: Trust::Nobody,

@@ -33,6 +33,8 @@ pub struct Images {
     pub cache: Cache<VirtualMachineImage>,
     /// How often the library is looked at when nothing tells of a change.
     pub period: Duration,
+    /// Told when the library has changed.
+    pub look: Arc<Notify>,
 }
 
 /// Why a pass did not come through.
@@ -46,7 +48,7 @@ enum Error {
 
 /// Keeps the images in step with the library until the program ends.
 pub async fn follow(images: Images, shutdown: CancellationToken) {
-    let lost = Arc::new(Notify::new());
+    let lost = Arc::clone(&images.look);
     let told = Arc::clone(&lost);
     images.cache.listen(move |change| {
         if change.old.as_ref().is_some_and(|old| change.new.is_none() && ours(old)) {

@@ -34,6 +34,8 @@ pub struct Settings {
     pub network: Option<String>,
     /// UUID of the content library that holds the images (`ContentSource`).
     pub library: Option<String>,
+    /// Address of the proxy to the machines' consoles (`WebConsoleProxy`).
+    pub console_proxy: Option<String>,
     /// MoID of the folder for golden templates (`Folder`); else the namespace's.
     pub folder: Option<String>,
     /// MoID of the pool for golden templates (`ResourcePool`); else the namespace's.
@@ -123,6 +125,7 @@ impl<'a> Map<'a> {
             datastore: self.optional("Datastore"),
             network: self.optional("Network"),
             library: self.optional("ContentSource"),
+            console_proxy: self.optional("WebConsoleProxy"),
             folder: self.optional("Folder"),
             resource_pool: self.optional("ResourcePool"),
             direct: self.direct()?,

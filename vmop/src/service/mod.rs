@@ -5,6 +5,8 @@
 
 pub mod plan;
 
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use api::vmop::{VirtualMachine, VirtualMachineService};
@@ -104,9 +106,18 @@ async fn applied(service: &VirtualMachineService, ctx: &Context) -> Result<Arc<S
     }
     let applied = ctx.api.apply(&plan::service(service), live.as_ref()).await?;
     if !service.spec.selector.is_empty() {
-        let slice = plan::slice(service, &machines(service, ctx));
-        let live = ctx.slices.current(namespace.as_deref(), &name)?;
-        ctx.api.apply(&slice, live.as_ref()).await?;
+        let machines = machines(service, ctx);
+        for family in [plan::Ip::V4, plan::Ip::V6] {
+            let live = ctx.slices.current(namespace.as_deref(), &plan::slice_name(service, family))?;
+            let slice = plan::slice(service, &machines, family);
+            // Where no machine ever had an address of the second family, there is no slice of it.
+            if family == plan::Ip::V4
+                || live.is_some()
+                || slice.endpoints.as_ref().is_some_and(|all| !all.is_empty())
+            {
+                ctx.api.apply(&slice, live.as_ref()).await?;
+            }
+        }
     }
     Ok(Arc::clone(applied.object()))
 }
@@ -129,8 +140,9 @@ pub fn selecting(service: &VirtualMachineService) -> Option<String> {
 }
 
 /// What of a machine matters to services; while it stays, no service is woken.
-pub fn seen(
-    vm: &VirtualMachine,
-) -> (Option<&std::collections::BTreeMap<String, String>>, Option<std::net::Ipv4Addr>) {
-    (vm.metadata.labels.as_ref(), plan::backend(vm))
+pub fn seen(vm: &VirtualMachine) -> Seen<'_> {
+    (vm.metadata.labels.as_ref(), plan::backends(vm))
 }
+
+/// Labels and addresses.
+pub type Seen<'a> = (Option<&'a BTreeMap<String, String>>, (Option<Ipv4Addr>, Option<Ipv6Addr>));

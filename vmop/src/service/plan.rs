@@ -1,7 +1,7 @@
 //! The Service and the EndpointSlice that a VirtualMachineService becomes, and what it says of itself.
 
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use api::conditions::{Condition, ERROR, INFO, READY, vmop as known};
@@ -20,6 +20,16 @@ use kube::api::ObjectMeta;
 pub const MANAGED_BY: (&str, &str) = ("endpointslice.kubernetes.io/managed-by", "vmoperator.vmware.com");
 /// Label of a slice: the Service it belongs to.
 const SERVICE_NAME: &str = "kubernetes.io/service-name";
+/// Annotation: how the load balancer treats the sender's address; `Local` keeps it.
+const TRAFFIC_POLICY: &str = "virtualmachineservice.vmoperator.vmware.com/service.externalTrafficPolicy";
+/// Annotation: the port of the machines that says whether they serve.
+const HEALTH_CHECK_PORT: &str = "virtualmachineservice.vmoperator.vmware.com/service.healthCheckNodePort";
+/// The same, for the load balancer of NSX.
+const NSX_HEALTH_CHECK_PORT: &str = "ncp/healthCheckNodePort";
+/// Label of a Service that kube-proxy leaves to somebody else, and who that is.
+const SERVICE_PROXY: (&str, &str) = ("service.kubernetes.io/service-proxy-name", "nsx-t");
+/// kubectl's own note on the VirtualMachineService: of no use on the Service.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 const LOAD_BALANCER: &str = "LoadBalancer";
 const EXTERNAL_NAME: &str = "ExternalName";
 
@@ -36,13 +46,19 @@ pub fn service(service: &VirtualMachineService) -> Service {
     });
     let some = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
     let filled = |list: &[String]| Some(list.to_vec()).filter(|list| !list.is_empty());
+    let policy = service
+        .annotations()
+        .get(TRAFFIC_POLICY)
+        .filter(|policy| matches!(policy.as_str(), "Local" | "Cluster"));
+    let (labels, annotations) = for_load_balancer(service);
     Service {
-        metadata: metadata(service, service.labels().clone(), service.annotations().clone()),
+        metadata: metadata(service.name_any(), service, labels, annotations),
         spec: Some(ServiceSpec {
             type_: Some(spec.type_.clone()),
-            ports: Some(ports.collect()),
-            cluster_ip: some(&spec.cluster_ip),
+            ports: Some(ports.collect::<Vec<_>>()).filter(|ports| !ports.is_empty()),
+            cluster_ip: some(&spec.cluster_ip).filter(|_| spec.type_ != EXTERNAL_NAME),
             external_name: some(&spec.external_name).filter(|_| spec.type_ == EXTERNAL_NAME),
+            external_traffic_policy: policy.filter(|_| balanced).cloned(),
             load_balancer_ip: some(&spec.load_balancer_ip),
             load_balancer_source_ranges: filled(&spec.load_balancer_source_ranges),
             // Machines are reached directly: ports of the cluster's own nodes would only be used up.
@@ -53,34 +69,94 @@ pub fn service(service: &VirtualMachineService) -> Service {
     }
 }
 
-/// The addresses of those `machines` that are ready.
-pub fn slice(service: &VirtualMachineService, machines: &[Arc<VirtualMachine>]) -> EndpointSlice {
+/// Labels and annotations of the Service: the object's own, and what they say to the load balancer of NSX.
+///
+/// Where there is no NSX nobody looks at the latter.
+fn for_load_balancer(
+    service: &VirtualMachineService,
+) -> (BTreeMap<String, String>, BTreeMap<String, String>) {
+    let (mut labels, mut annotations) = (service.labels().clone(), service.annotations().clone());
+    annotations.remove(LAST_APPLIED);
+    if annotations.get(TRAFFIC_POLICY).is_some_and(|policy| policy == "Local") {
+        labels.insert(SERVICE_PROXY.0.to_owned(), SERVICE_PROXY.1.to_owned());
+    }
+    if let Some(port) = annotations.get(HEALTH_CHECK_PORT).cloned() {
+        annotations.insert(NSX_HEALTH_CHECK_PORT.to_owned(), port);
+    }
+    (labels, annotations)
+}
+
+/// A family of addresses: each has an EndpointSlice of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ip {
+    /// The one of the Service's name.
+    V4,
+    /// Only where a machine has such an address.
+    V6,
+}
+
+/// The name of a service's EndpointSlice of that family.
+pub fn slice_name(service: &VirtualMachineService, family: Ip) -> String {
+    match family {
+        Ip::V4 => service.name_any(),
+        Ip::V6 => format!("{}-ipv6", service.name_any()),
+    }
+}
+
+/// The addresses of that family of those `machines` that are ready.
+pub fn slice(service: &VirtualMachineService, machines: &[Arc<VirtualMachine>], family: Ip) -> EndpointSlice {
     let ports = service.spec.ports.iter().map(|port| EndpointPort {
         name: Some(port.name.clone()),
         protocol: Some(port.protocol.clone()),
         port: Some(port.target_port),
         app_protocol: None,
     });
-    let endpoints = machines.iter().filter_map(|vm| Some(endpoint(vm, backend(vm)?)));
+    let endpoints = machines.iter().filter_map(|vm| {
+        let (four, six) = backends(vm);
+        let address = match family {
+            Ip::V4 => four.map(IpAddr::V4),
+            Ip::V6 => six.map(IpAddr::V6),
+        };
+        Some(endpoint(vm, address?))
+    });
     let labels = [MANAGED_BY, (SERVICE_NAME, &service.name_any())]
         .map(|(key, value)| (key.to_owned(), value.to_owned()));
     EndpointSlice {
-        metadata: metadata(service, labels.into(), BTreeMap::new()),
-        address_type: "IPv4".to_owned(),
+        metadata: metadata(slice_name(service, family), service, labels.into(), BTreeMap::new()),
+        address_type: match family {
+            Ip::V4 => "IPv4".to_owned(),
+            Ip::V6 => "IPv6".to_owned(),
+        },
         endpoints: Some(endpoints.collect()),
         ports: Some(ports.collect()),
     }
 }
 
-/// The address under which a machine serves, if it is ready and not on its way out.
-pub fn backend(vm: &VirtualMachine) -> Option<Ipv4Addr> {
-    let status = vm.status.as_ref()?;
-    let serves =
-        vm.metadata.deletion_timestamp.is_none() && api::conditions::holds(&status.conditions, READY);
-    status.vm_ip.as_deref().filter(|_| serves)?.parse().ok()
+/// The addresses under which a machine serves, if it is ready and not on its way out: its first of each family.
+pub fn backends(vm: &VirtualMachine) -> (Option<Ipv4Addr>, Option<Ipv6Addr>) {
+    let ready = |status: &&api::vmop::VirtualMachineStatus| {
+        vm.metadata.deletion_timestamp.is_none() && api::conditions::holds(&status.conditions, READY)
+    };
+    let Some(status) = vm.status.as_ref().filter(ready) else { return (None, None) };
+    let cards = status.network_interfaces.iter().flat_map(|card| &card.ip_addresses);
+    let plain = |text: &str| text.split('/').next().and_then(|ip| ip.parse::<IpAddr>().ok());
+    let all: Vec<_> = status.vm_ip.iter().chain(cards).filter_map(|text| plain(text)).collect();
+    let four = all.iter().find_map(|ip| match ip {
+        IpAddr::V4(ip) if !ip.is_link_local() => Some(*ip),
+        _ => None,
+    });
+    let six = all.iter().find_map(|ip| match ip {
+        IpAddr::V6(ip) if !ip.is_unicast_link_local() => Some(*ip),
+        _ => None,
+    });
+    // The address that the machine reports as its own says which network it serves in.
+    match status.vm_ip.as_deref().and_then(plain) {
+        Some(_) => (four, six),
+        None => (None, None),
+    }
 }
 
-fn endpoint(vm: &VirtualMachine, address: Ipv4Addr) -> Endpoint {
+fn endpoint(vm: &VirtualMachine, address: IpAddr) -> Endpoint {
     Endpoint {
         addresses: vec![address.to_string()],
         conditions: Some(EndpointConditions {
@@ -100,12 +176,13 @@ fn endpoint(vm: &VirtualMachine, address: Ipv4Addr) -> Endpoint {
 }
 
 fn metadata(
+    name: String,
     service: &VirtualMachineService,
     labels: BTreeMap<String, String>,
     annotations: BTreeMap<String, String>,
 ) -> ObjectMeta {
     ObjectMeta {
-        name: Some(service.name_any()),
+        name: Some(name),
         namespace: service.namespace(),
         labels: Some(labels).filter(|labels| !labels.is_empty()),
         annotations: Some(annotations).filter(|annotations| !annotations.is_empty()),
@@ -179,8 +256,64 @@ mod tests {
             machine("c", "True", None),
             machine("d", "True", Some("fd00::1")),
         ];
-        let made = (service(&vmservice()), slice(&vmservice(), &machines));
+        let made = (
+            service(&vmservice()),
+            slice(&vmservice(), &machines, Ip::V4),
+            slice(&vmservice(), &machines, Ip::V6),
+        );
         insta::assert_yaml_snapshot!(made);
+    }
+
+    #[test]
+    fn every_type_and_the_annotations_of_a_load_balancer() {
+        let made = |spec: serde_json::Value, annotations: serde_json::Value| {
+            let object = serde_json::json!({
+                "metadata": {"name": "s", "namespace": "ns", "uid": "u-1", "annotations": annotations}, "spec": spec,
+            });
+            service(&serde_json::from_value(object).unwrap())
+        };
+        let port = serde_json::json!([{"name": "p", "protocol": "TCP", "port": 80, "targetPort": 8080}]);
+        let all = [
+            made(
+                serde_json::json!({"type": "ClusterIP", "ports": port, "clusterIp": "None"}),
+                serde_json::json!({}),
+            ),
+            made(
+                serde_json::json!({"type": "ExternalName", "externalName": "db.example.com"}),
+                serde_json::json!({}),
+            ),
+            made(
+                serde_json::json!({
+                    "type": "LoadBalancer", "ports": port, "loadBalancerIP": "192.0.2.1",
+                    "loadBalancerSourceRanges": ["198.51.100.0/24"],
+                }),
+                serde_json::json!({
+                    TRAFFIC_POLICY: "Local", HEALTH_CHECK_PORT: "30012", LAST_APPLIED: "{}",
+                }),
+            ),
+        ];
+        insta::assert_yaml_snapshot!(all);
+    }
+
+    #[test]
+    fn a_machine_serves_under_its_first_address_of_each_family() {
+        let with = |ip: Option<&str>, cards: &[&str]| {
+            let vm: VirtualMachine = serde_json::from_value(serde_json::json!({
+                "metadata": {"name": "m"}, "spec": {"imageName": "i", "className": "c"},
+                "status": {
+                    "vmIp": ip, "conditions": [{"type": "Ready", "status": "True"}],
+                    "networkInterfaces": [{"connected": true, "ipAddresses": cards}],
+                },
+            }))
+            .unwrap();
+            let (four, six) = backends(&vm);
+            (four.map(|ip| ip.to_string()), six.map(|ip| ip.to_string()))
+        };
+        let both = (Some("10.0.0.1".to_owned()), Some("fd00::1".to_owned()));
+        assert_eq!(with(Some("10.0.0.1"), &["10.0.0.9/24", "fe80::1/64", "fd00::1/64"]), both);
+        assert_eq!(with(Some("fd00::1"), &["169.254.0.1/16", "10.0.0.1/24"]), both);
+        assert_eq!(with(Some("10.0.0.1"), &[]), (Some("10.0.0.1".to_owned()), None));
+        assert_eq!(with(None, &["10.0.0.9/24"]), (None, None));
     }
 
     #[test]

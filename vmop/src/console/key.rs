@@ -1,0 +1,200 @@
+//! Encryption for the holder of an RSA key: what the ticket of a console travels in.
+//!
+//! RSA-OAEP with SHA-512 (RFC 8017, 7.1.1), as vm-operator answers. Only the public side is here, so
+//! there is no secret key whose use could leak by its timing.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use num_bigint::BigUint;
+use sha2::{Digest, Sha512};
+
+/// Bytes of a SHA-512 digest.
+const HASH: usize = 64;
+/// Shorter keys are broken, and have no room for a ticket.
+const SHORTEST_BITS: u64 = 2048;
+/// Longer ones only keep the processor busy.
+const LONGEST_BITS: u64 = 16384;
+
+/// Why something can't be encrypted with a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadKey {
+    /// It is no PEM block of a public key.
+    #[error("it is not a PEM block \"PUBLIC KEY\"")]
+    NotPem,
+    /// It is no RSA key.
+    #[error("it is not an RSA public key")]
+    NotRsa,
+    /// It has too few bits, or too many.
+    #[error("it has {0} bits, and must have 2048 to 16384")]
+    Bits(u64),
+    /// The text is longer than the key has room for.
+    #[error("it has no room for {0} bytes; use a longer one")]
+    NoRoom(usize),
+}
+
+/// An RSA public key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PublicKey {
+    modulus: BigUint,
+    exponent: BigUint,
+}
+
+impl PublicKey {
+    /// Reads a PEM block `PUBLIC KEY` (or `RSA PUBLIC KEY`) with the key itself in it, or the key with its algorithm.
+    pub fn from_pem(pem: &str) -> Result<Self, BadKey> {
+        let der = [("PUBLIC KEY"), ("RSA PUBLIC KEY")].iter().find_map(|label| block(pem, label));
+        let der = der.ok_or(BadKey::NotPem)?;
+        let key = bare(&der).or_else(|| wrapped(&der)).ok_or(BadKey::NotRsa)?;
+        let bits = key.modulus.bits();
+        if (SHORTEST_BITS..=LONGEST_BITS).contains(&bits) { Ok(key) } else { Err(BadKey::Bits(bits)) }
+    }
+
+    /// The text for the holder of the key alone, in base64.
+    pub fn encrypt(&self, text: &str) -> Result<String, BadKey> {
+        self.encrypt_with(text.as_bytes(), &rand::random())
+    }
+
+    fn encrypt_with(&self, text: &[u8], seed: &[u8; HASH]) -> Result<String, BadKey> {
+        let length = usize::try_from(self.modulus.bits().div_ceil(8)).unwrap_or(usize::MAX);
+        let padding = length.checked_sub(text.len() + 2 * HASH + 2).ok_or(BadKey::NoRoom(text.len()))?;
+        let mut block = Sha512::digest(b"").to_vec();
+        block.resize(HASH + padding, 0);
+        block.push(1);
+        block.extend_from_slice(text);
+        mask(&mut block, seed);
+        let mut masked_seed = *seed;
+        mask(&mut masked_seed, &block);
+        let message = BigUint::from_bytes_be(&[&[0], masked_seed.as_slice(), &block].concat());
+        let cipher = message.modpow(&self.exponent, &self.modulus).to_bytes_be();
+        let mut whole = vec![0; length - cipher.len()];
+        whole.extend(cipher);
+        Ok(STANDARD.encode(whole))
+    }
+}
+
+/// Exclusive-or with MGF1 of `seed` (RFC 8017, B.2.1).
+fn mask(data: &mut [u8], seed: &[u8]) {
+    for (counter, chunk) in (0u32..).zip(data.chunks_mut(HASH)) {
+        let digest = Sha512::new().chain_update(seed).chain_update(counter.to_be_bytes()).finalize();
+        chunk.iter_mut().zip(digest).for_each(|(byte, mask)| *byte ^= mask);
+    }
+}
+
+/// The content of the PEM block of that label.
+fn block(pem: &str, label: &str) -> Option<Vec<u8>> {
+    let (_, rest) = pem.split_once(&format!("-----BEGIN {label}-----"))?;
+    let (text, _) = rest.split_once(&format!("-----END {label}-----"))?;
+    STANDARD.decode(text.split_ascii_whitespace().collect::<String>()).ok()
+}
+
+const INTEGER: u8 = 0x02;
+const BIT_STRING: u8 = 0x03;
+const SEQUENCE: u8 = 0x30;
+/// `AlgorithmIdentifier` of `rsaEncryption`, without its tag and length.
+const RSA: [u8; 13] = [0x06, 0x09, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01, 0x05, 0x00];
+
+/// A `RSAPublicKey` (PKCS #1).
+fn bare(der: &[u8]) -> Option<PublicKey> {
+    let (fields, rest) = element(der, SEQUENCE)?;
+    let (modulus, fields) = element(fields, INTEGER)?;
+    let (exponent, fields) = element(fields, INTEGER)?;
+    let key =
+        PublicKey { modulus: BigUint::from_bytes_be(modulus), exponent: BigUint::from_bytes_be(exponent) };
+    // An even modulus or a zero exponent is no key, and would not encrypt anything.
+    let sound = key.modulus.bit(0) && key.exponent.bit(0) && modulus.first().is_some_and(|byte| *byte < 0x80);
+    (rest.is_empty() && fields.is_empty() && sound).then_some(key)
+}
+
+/// A `SubjectPublicKeyInfo`.
+fn wrapped(der: &[u8]) -> Option<PublicKey> {
+    let (fields, _) = element(der, SEQUENCE)?;
+    let (algorithm, fields) = element(fields, SEQUENCE)?;
+    let (bits, _) = element(fields, BIT_STRING)?;
+    let (unused, key) = bits.split_first()?;
+    (algorithm == RSA && *unused == 0).then(|| bare(key)).flatten()
+}
+
+/// The content of the DER element that `der` begins with, if it has that tag, and what follows it.
+fn element(der: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
+    let (first, rest) = der.split_first()?;
+    let (short, rest) = rest.split_first()?;
+    let (length, rest) = if *short < 0x80 {
+        (usize::from(*short), rest)
+    } else {
+        let (bytes, rest) = rest.split_at_checked(usize::from(short & 0x7f))?;
+        let long = bytes.len() <= 4;
+        (long.then(|| bytes.iter().fold(0, |length, byte| length << 8 | usize::from(*byte)))?, rest)
+    };
+    (*first == tag).then(|| rest.split_at_checked(length)).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A key of no use but this: made with `openssl genrsa 2048`.
+    const PRIVATE: &str = include_str!("test-key.txt");
+
+    fn line(name: &str) -> BigUint {
+        let text = PRIVATE.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+        BigUint::parse_bytes(text.trim_start_matches('=').as_bytes(), 16).unwrap()
+    }
+
+    fn test_key() -> PublicKey {
+        PublicKey { modulus: line("modulus"), exponent: BigUint::from(65537u32) }
+    }
+
+    /// The inverse, by the book.
+    fn decrypted(cipher: &str) -> String {
+        let cipher = BigUint::from_bytes_be(&STANDARD.decode(cipher).unwrap());
+        let message = cipher.modpow(&line("private"), &line("modulus")).to_bytes_be();
+        let mut whole = vec![0; 256 - message.len()];
+        whole.extend(message);
+        let (mut seed, mut data) = (whole[1..=HASH].to_vec(), whole[HASH + 1..].to_vec());
+        mask(&mut seed, &data);
+        mask(&mut data, &seed);
+        assert_eq!((whole[0], &data[..HASH]), (0, Sha512::digest(b"").as_slice()));
+        let text = data[HASH..].iter().skip_while(|byte| **byte == 0).skip(1).copied().collect();
+        String::from_utf8(text).unwrap()
+    }
+
+    fn pem(label: &str) -> String {
+        let (_, rest) = PRIVATE.split_once(&format!("[{label}]\n")).unwrap();
+        rest.split_inclusive('\n').take_while(|line| !line.starts_with('[')).collect()
+    }
+
+    #[test]
+    fn the_holder_of_the_key_reads_it() {
+        let url = "wss://esx-1.example.com:443/ticket/0123456789abcdef";
+        let key = test_key();
+        let cipher = key.encrypt(url).unwrap();
+        assert_eq!(decrypted(&cipher), url);
+        assert_ne!(cipher, key.encrypt(url).unwrap(), "the same text is never the same twice");
+        assert_eq!(key.encrypt(&"x".repeat(127)), Err(BadKey::NoRoom(127)));
+        assert_eq!(decrypted(&key.encrypt(&"x".repeat(126)).unwrap()).len(), 126);
+    }
+
+    #[test]
+    fn a_key_comes_bare_or_with_its_algorithm() {
+        for label in ["bare", "wrapped", "named"] {
+            assert_eq!(PublicKey::from_pem(&pem(label)), Ok(test_key()), "{label}");
+        }
+        assert_eq!(PublicKey::from_pem(&pem("short")), Err(BadKey::Bits(1024)));
+        assert_eq!(PublicKey::from_pem(&pem("elliptic")), Err(BadKey::NotRsa));
+        assert_eq!(PublicKey::from_pem("ssh-rsa AAAA"), Err(BadKey::NotPem));
+        assert_eq!(
+            PublicKey::from_pem("-----BEGIN PUBLIC KEY-----\n?\n-----END PUBLIC KEY-----"),
+            Err(BadKey::NotPem)
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_are_read_beyond_their_end(bytes in proptest::collection::vec(any::<u8>(), 0..64), tag in any::<u8>()) {
+            let _ = element(&bytes, tag);
+            let _ = (bare(&bytes), wrapped(&bytes));
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! What is to be done for a request for a console, from what is known. No client, no clock.
+
+use std::time::Duration;
+
+use api::vmop::{VirtualMachine, WebConsoleRequest, WebConsoleRequestStatus};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::ResourceExt;
+use vsphere::MoRef;
+
+use super::key::PublicKey;
+
+/// How long a ticket is good for, as vm-operator says it.
+const GOOD_FOR: Duration = Duration::from_secs(120);
+/// Label with the request's own UID, by which the console's proxy knows it.
+pub const UUID_LABEL: &str = "vmoperator.vmware.com/webconsolerequest-uuid";
+
+/// What is to be done.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Plan {
+    /// A ticket is fetched and answered with.
+    Answer {
+        /// The machine.
+        machine: MoRef,
+        /// What the answer is encrypted with.
+        key: PublicKey,
+    },
+    /// The answer is there and good for this long.
+    Keep(Duration),
+    /// The answer is good for nothing any more: the request goes.
+    Remove,
+}
+
+/// Why there is no answer: an event's reason, and what to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// In one word.
+    pub reason: &'static str,
+    /// For people.
+    pub message: String,
+}
+
+/// What is to be done for `request`; `vm` is the object that it names.
+pub fn plan(
+    request: &WebConsoleRequest,
+    vm: Option<&VirtualMachine>,
+    now: Timestamp,
+) -> Result<Plan, Refusal> {
+    if let Some(Time(expiry)) = request.status.as_ref().and_then(|status| status.expiry_time.clone()) {
+        let left = expiry.duration_since(now);
+        return Ok(Duration::try_from(left)
+            .map_or(Plan::Remove, |left| if left.is_zero() { Plan::Remove } else { Plan::Keep(left) }));
+    }
+    let key = PublicKey::from_pem(&request.spec.public_key).map_err(|error| Refusal {
+        reason: "InvalidPublicKey",
+        message: format!(
+            "spec.publicKey can't be used: {error}. Make another request, with an RSA key in PEM"
+        ),
+    })?;
+    let name = &request.spec.virtual_machine_name;
+    let Some(vm) = vm else {
+        let message =
+            format!("VirtualMachine {name} does not exist. Create it, or name another in another request");
+        return Err(Refusal { reason: "VirtualMachineNotFound", message });
+    };
+    let status = vm.status.as_ref();
+    let Some(machine) = status.and_then(|status| status.unique_id.as_deref()) else {
+        let message = format!("VirtualMachine {name} is not in vCenter yet; its own conditions say why");
+        return Err(Refusal { reason: "VirtualMachineNotCreated", message });
+    };
+    if status.and_then(|status| status.power_state.as_deref()) != Some(api::vmop::POWERED_ON) {
+        let message = format!("VirtualMachine {name} does not run. Power it on");
+        return Err(Refusal { reason: "VirtualMachineNotPoweredOn", message });
+    }
+    Ok(Plan::Answer { machine: MoRef::vm(machine), key })
+}
+
+/// The status with the answer.
+pub fn answered(response: String, proxy: Option<&str>, now: Timestamp) -> WebConsoleRequestStatus {
+    // Whole seconds: the API server keeps no more.
+    let expiry = Timestamp::from_second((now + GOOD_FOR).as_second()).unwrap_or(now);
+    WebConsoleRequestStatus {
+        response: Some(response),
+        expiry_time: Some(Time(expiry)),
+        proxy_addr: proxy.map(str::to_owned),
+    }
+}
+
+/// What the request's metadata lacks: the label with its UID, and its machine as owner.
+pub fn adopted(request: &WebConsoleRequest, vm: &VirtualMachine) -> Option<serde_json::Value> {
+    let uid = request.uid()?;
+    let owner = kit::apply::controlled_by(vm);
+    let labelled = request.labels().get(UUID_LABEL) == Some(&uid);
+    let owned = request.owner_references().iter().any(|there| there.uid == owner.uid);
+    if labelled && owned {
+        return None;
+    }
+    let mut owners = request.owner_references().to_vec();
+    if !owned {
+        owners.push(owner);
+    }
+    Some(serde_json::json!({
+        "metadata": { "labels": { UUID_LABEL: uid }, "ownerReferences": owners },
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn request(key: &str) -> WebConsoleRequest {
+        serde_json::from_value(json!({
+            "metadata": {"name": "r", "namespace": "ns", "uid": "u-1"},
+            "spec": {"virtualMachineName": "vm", "publicKey": key},
+        }))
+        .unwrap()
+    }
+
+    fn vm(status: serde_json::Value) -> VirtualMachine {
+        serde_json::from_value(json!({
+            "metadata": {"name": "vm", "namespace": "ns", "uid": "u-2"},
+            "spec": {"imageName": "i", "className": "c"}, "status": status,
+        }))
+        .unwrap()
+    }
+
+    fn pem() -> String {
+        let (_, rest) = include_str!("test-key.txt").split_once("[wrapped]\n").unwrap();
+        rest.split_inclusive('\n').take_while(|line| !line.starts_with('[')).collect()
+    }
+
+    #[test]
+    fn a_machine_that_runs_gets_a_ticket_and_others_are_told_why_not() {
+        let now = Timestamp::UNIX_EPOCH;
+        let running = vm(json!({"uniqueID": "vm-7", "powerState": "poweredOn"}));
+        let Ok(Plan::Answer { machine, .. }) = plan(&request(&pem()), Some(&running), now) else { panic!() };
+        assert_eq!(machine, MoRef::vm("vm-7"));
+        let refused =
+            |key: &str, vm: Option<&VirtualMachine>| plan(&request(key), vm, now).unwrap_err().reason;
+        assert_eq!(refused("nonsense", Some(&running)), "InvalidPublicKey");
+        assert_eq!(refused(&pem(), None), "VirtualMachineNotFound");
+        assert_eq!(refused(&pem(), Some(&vm(json!({})))), "VirtualMachineNotCreated");
+        let off = vm(json!({"uniqueID": "vm-7", "powerState": "poweredOff"}));
+        assert_eq!(refused(&pem(), Some(&off)), "VirtualMachineNotPoweredOn");
+    }
+
+    #[test]
+    fn an_answer_is_kept_until_it_expires() {
+        let now = Timestamp::from_second(1000).unwrap();
+        let mut answered_one = request("whatever");
+        answered_one.status = Some(answered("cipher".into(), Some("10.0.0.1"), now));
+        let at = |second| plan(&answered_one, None, Timestamp::from_second(second).unwrap()).unwrap();
+        assert_eq!(at(1000), Plan::Keep(GOOD_FOR));
+        assert_eq!(at(1119), Plan::Keep(Duration::from_secs(1)));
+        assert_eq!((at(1120), at(2000)), (Plan::Remove, Plan::Remove));
+    }
+
+    #[test]
+    fn a_request_goes_with_its_machine() {
+        let (mut request, vm) = (request("k"), vm(json!({})));
+        let patch = adopted(&request, &vm).unwrap();
+        assert_eq!(patch["metadata"]["labels"][UUID_LABEL], "u-1");
+        request.metadata = serde_json::from_value(json!({
+            "name": "r", "uid": "u-1", "labels": patch["metadata"]["labels"],
+            "ownerReferences": patch["metadata"]["ownerReferences"],
+        }))
+        .unwrap();
+        assert_eq!(adopted(&request, &vm), None);
+    }
+}

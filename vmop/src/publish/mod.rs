@@ -1,0 +1,265 @@
+//! VirtualMachinePublishRequest: a machine becomes an item of a content library, and that an image.
+//!
+//! The item's description names the request that made it. So an upload whose answer was lost, or that
+//! a crash cut short, is found again and not made twice; vCenter is told the same token each time, too.
+
+mod plan;
+mod target;
+#[cfg(test)]
+mod vcsim_tests;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::conditions::vmop::publish as known;
+use api::vmop::{VirtualMachine, VirtualMachineImage, VirtualMachinePublishRequest};
+use kit::apply::Api;
+use kit::events::Events;
+use kit::index::{Index, key};
+use kit::watch::{self, Cache};
+use kit::{Controller, Family, Next, Outcome, Started};
+use kube::ResourceExt;
+use kube::runtime::reflector::ObjectRef;
+use tokio::sync::Notify;
+use vsphere::{MoRef, Result as Vcenter};
+
+use crate::caches::Caches;
+use crate::provider::{Problem, Provider, Site, mark};
+use plan::{Facts, Item, Step};
+
+/// How long vCenter may copy a machine's disks.
+const UPLOAD: Duration = Duration::from_hours(2);
+/// What nothing tells of, such as the end of an upload that another process began, is looked at again after this.
+const UNWATCHED: Duration = Duration::from_secs(15);
+
+/// What reconciles of requests work with.
+pub struct Context {
+    api: Api,
+    events: Events,
+    provider: Arc<Provider>,
+    machines: Cache<VirtualMachine>,
+    images: Index<VirtualMachineImage>,
+    look_at_library: Arc<Notify>,
+}
+
+/// Why a source or a target can't be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unfit {
+    /// The condition's reason.
+    pub reason: &'static str,
+    /// Which object, why, what to do.
+    pub message: String,
+}
+
+/// Why a pass did not come through.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// vCenter can't be used now.
+    #[error("{0}")]
+    Provider(Problem),
+    /// vCenter did not do it.
+    #[error("{0}")]
+    Vcenter(#[from] vsphere::Error),
+    /// The API server did not do it.
+    #[error("API server: {0}")]
+    Api(#[from] kube::Error),
+}
+
+impl Family for Error {
+    fn outcome(&self) -> Outcome {
+        match self {
+            Self::Provider(_) => Outcome::Waiting(Some(UNWATCHED)),
+            Self::Vcenter(_) => Outcome::Failed,
+            Self::Api(error) => Outcome::of(error),
+        }
+    }
+
+    fn label(&self) -> &'static str {
+        match self {
+            Self::Provider(_) => "Provider",
+            Self::Vcenter(_) => "Vcenter",
+            Self::Api(_) => "Api",
+        }
+    }
+}
+
+/// Publishes until the program ends; `look_at_library` is told of items that are to become images.
+pub fn run(
+    started: &Started,
+    caches: &Caches,
+    provider: &Arc<Provider>,
+    look_at_library: Arc<Notify>,
+) -> impl Future<Output = ()> + use<> {
+    let requests: Cache<VirtualMachinePublishRequest> =
+        watch::pruned(started, kube::Api::all(started.client.clone()));
+    let by_source = requests.index(|request| {
+        vec![key(request.metadata.namespace.as_deref(), &plan::source(request).name.unwrap_or_default())]
+    });
+    let by_item = requests.index(|request| vec![plan::item_name(request)]);
+    let ctx = Arc::new(Context {
+        api: Api::new(started, "vmop/publish"),
+        events: Events::new(started, "vmop-publish"),
+        provider: Arc::clone(provider),
+        machines: caches.machines.clone(),
+        images: caches.images.index(|image| vec![image.spec.image_id.clone()]),
+        look_at_library,
+    });
+    Controller::new("virtualmachinepublishrequest", started, &requests)
+        .watches_changes(&caches.machines, move |change| {
+            // Only whether it is there matters, and not what it does.
+            let id = |side: &Option<Arc<VirtualMachine>>| side.as_deref().and_then(machine_id);
+            if id(&change.old) == id(&change.new) {
+                return Vec::new();
+            }
+            change
+                .sides()
+                .flat_map(|vm| by_source.refs(&key(vm.metadata.namespace.as_deref(), &vm.name_any())))
+                .collect()
+        })
+        .watches(&caches.images, move |image| {
+            let status = image.status.as_ref();
+            status
+                .and_then(|status| status.image_name.as_deref())
+                .map(|item| by_item.refs(item))
+                .unwrap_or_default()
+        })
+        // An upload takes what it takes, and must not keep others back.
+        .concurrency(0)
+        .deadline(UPLOAD + Duration::from_mins(10))
+        .run(ctx, reconcile)
+}
+
+fn machine_id(vm: &VirtualMachine) -> Option<String> {
+    vm.status.as_ref()?.unique_id.clone()
+}
+
+/// Brings one publication as far as it can be.
+async fn reconcile(request: Arc<VirtualMachinePublishRequest>, ctx: Arc<Context>) -> Result<Next, Error> {
+    if crate::machine::pause::paused(&*request) || request.metadata.deletion_timestamp.is_some() {
+        return Ok(Next::OnChange);
+    }
+    if request.status.as_ref().and_then(|status| status.ready) == Some(true) {
+        return finished(&request, &ctx).await;
+    }
+    let site = ctx.provider.site().map_err(Error::Provider)?;
+    let facts = facts(&request, &site, &ctx).await?;
+    let step = plan::step(&request, &facts);
+    report(&request, &facts, &step, None, &ctx).await?;
+    match step {
+        Step::Blocked => Ok(Next::After(UNWATCHED * 4)),
+        Step::Uploading => Ok(Next::After(UNWATCHED)),
+        Step::AwaitImage => {
+            ctx.look_at_library.notify_one();
+            Ok(Next::After(UNWATCHED * 4))
+        }
+        Step::Done => Ok(Next::After(Duration::ZERO)),
+        Step::Upload(capture) => {
+            tracing::info!(machine = %capture.machine, item = capture.name, "publishing");
+            if let Err(error) = site.client.capture_ovf(&capture, UPLOAD).await {
+                report(&request, &facts, &Step::Upload(capture), Some(&error), &ctx).await?;
+                return Err(error.into());
+            }
+            Ok(Next::After(Duration::ZERO))
+        }
+    }
+}
+
+/// One that is done stays, or goes when its time has come.
+async fn finished(request: &VirtualMachinePublishRequest, ctx: &Context) -> Result<Next, Error> {
+    let Some(expiry) = plan::expiry(request) else { return Ok(Next::OnChange) };
+    match Duration::try_from(expiry.duration_since(jiff::Timestamp::now())) {
+        Ok(left) if !left.is_zero() => Ok(Next::After(left)),
+        _ => {
+            ctx.api.delete(request).await?;
+            Ok(Next::OnChange)
+        }
+    }
+}
+
+async fn report(
+    request: &VirtualMachinePublishRequest,
+    facts: &Facts,
+    step: &Step,
+    failed: plan::Uploaded<'_>,
+    ctx: &Context,
+) -> Result<(), Error> {
+    let now = jiff::Timestamp::now();
+    let old = request.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+    let mut status = plan::status(request, facts, step, failed, now);
+    if failed.is_some() {
+        // It was begun in this pass, which the object at hand does not show yet.
+        let begun = plan::status(request, facts, step, None, now);
+        (status.attempts, status.last_attempt_time) = (begun.attempts, begun.last_attempt_time);
+    }
+    status.conditions = kit::status::settle(old, status.conditions, now);
+    if ctx.api.patch_status(request, &status).await? {
+        let told: Vec<_> = status
+            .conditions
+            .iter()
+            .filter(|condition| condition.type_ == known::COMPLETE)
+            .cloned()
+            .collect();
+        ctx.events.transitions(request, old, &told, |condition| {
+            condition.severity.as_deref() == Some(api::conditions::ERROR)
+        });
+    }
+    Ok(())
+}
+
+async fn facts(request: &VirtualMachinePublishRequest, site: &Site, ctx: &Context) -> Result<Facts, Error> {
+    let namespace = request.namespace().unwrap_or_default();
+    let source = source(request, &namespace, site, ctx);
+    let location = &request.spec.target.location;
+    let target = target::library(&namespace, location, ctx.api.client(), site).await?;
+    let item = match &target {
+        Ok(library) => item(request, library, site).await?,
+        Err(_) => None,
+    };
+    let image =
+        item.as_ref().and_then(|item| ctx.images.objects(&item.id).first().map(|image| image.name_any()));
+    Ok(Facts { source, target, item, image })
+}
+
+/// The machine that is to be published, if it is the object's own.
+fn source(
+    request: &VirtualMachinePublishRequest,
+    namespace: &str,
+    site: &Site,
+    ctx: &Context,
+) -> Result<MoRef, Unfit> {
+    let name = plan::source(request).name.unwrap_or_default();
+    let unfit = |reason, message: String| Err(Unfit { reason, message });
+    let Some(vm) = ctx.machines.get(Some(namespace), &name) else {
+        let message = format!(
+            "VirtualMachine {namespace}/{name} does not exist. Create it, or name another in another request"
+        );
+        return unfit(known::SOURCE_VIRTUAL_MACHINE_NOT_EXIST, message);
+    };
+    let machine = machine_id(&vm).map(MoRef::vm);
+    let ours = |machine: &MoRef| {
+        let owner =
+            site.inventory.vm(machine).present().and_then(|vm| mark::owner(&vm, &site.settings.stack));
+        owner.as_ref() == Some(&ObjectRef::from_obj(&*vm))
+    };
+    match machine.filter(ours) {
+        Some(machine) => Ok(machine),
+        None => unfit(
+            known::SOURCE_VIRTUAL_MACHINE_NOT_CREATED,
+            format!("VirtualMachine {namespace}/{name} is not in vCenter yet; its own conditions say why"),
+        ),
+    }
+}
+
+/// The item of the wanted name, if the library has one.
+async fn item(request: &VirtualMachinePublishRequest, library: &str, site: &Site) -> Vcenter<Option<Item>> {
+    let ids = site.client.library_items_named(library, &plan::item_name(request)).await?;
+    let Some(id) = ids.into_iter().next() else { return Ok(None) };
+    match site.client.library_item(&id).await {
+        Ok(item) => {
+            let (ours, complete) = (plan::made_by(request, &item.description), item.cached || item.size > 0);
+            Ok(Some(Item { id, ours, complete }))
+        }
+        Err(error) if error.is_not_found() => Ok(None),
+        Err(error) => Err(error),
+    }
+}

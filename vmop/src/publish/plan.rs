@@ -1,0 +1,331 @@
+//! What is to be done to publish a machine, and what the request says of itself. No client, no clock.
+
+use api::conditions::{Condition, ERROR, INFO, READY, vmop::publish as known};
+use api::vmop::{
+    PublishSource, PublishTarget, VirtualMachinePublishRequest, VirtualMachinePublishRequestStatus,
+};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::ResourceExt;
+use vsphere::MoRef;
+use vsphere::automation::Capture;
+
+use super::Unfit;
+
+const VMOP: &str = "vmoperator.vmware.com/v1alpha1";
+const REGISTRY: &str = "imageregistry.vmware.com/v1alpha1";
+/// The first line of an item's description, as vm-operator writes it: whose request made the item.
+const MADE_BY: &str = "virtualmachinepublishrequest.vmoperator.vmware.com: ";
+
+/// Everything that was read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Facts {
+    /// The machine.
+    pub source: Result<MoRef, Unfit>,
+    /// The library, by its id.
+    pub target: Result<String, Unfit>,
+    /// The item in the library that has the name, if there is one.
+    pub item: Option<Item>,
+    /// The VirtualMachineImage that the item has become.
+    pub image: Option<String>,
+}
+
+/// An item of the library.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Item {
+    /// Its id.
+    pub id: String,
+    /// This request made it.
+    pub ours: bool,
+    /// Its files are there.
+    pub complete: bool,
+}
+
+/// What is to be done.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Step {
+    /// Something is in the way.
+    Blocked,
+    /// vCenter makes the item.
+    Upload(Capture),
+    /// vCenter is at work on the item.
+    Uploading,
+    /// The item is there and no image yet.
+    AwaitImage,
+    /// All is done.
+    Done,
+}
+
+/// How an upload ended.
+pub type Uploaded<'a> = Option<&'a vsphere::Error>;
+
+/// The source, with everything that was left out.
+pub fn source(request: &VirtualMachinePublishRequest) -> PublishSource {
+    let given = &request.spec.source;
+    let name = given.name.clone().filter(|name| !name.is_empty());
+    PublishSource {
+        name: Some(name.unwrap_or_else(|| request.name_any())),
+        api_version: Some(given.api_version.clone().unwrap_or_else(|| VMOP.to_owned())),
+        kind: Some(given.kind.clone().unwrap_or_else(|| "VirtualMachine".to_owned())),
+    }
+}
+
+/// The target, with everything that was left out.
+pub fn target(request: &VirtualMachinePublishRequest) -> PublishTarget {
+    let mut target = request.spec.target.clone();
+    let name = target.item.name.filter(|name| !name.is_empty());
+    let made_up = || format!("{}-image", source(request).name.unwrap_or_default());
+    target.item.name = Some(name.unwrap_or_else(made_up));
+    let location = &mut target.location;
+    location.kind.get_or_insert_with(|| "ContentLibrary".to_owned());
+    let group = if location.kind.as_deref() == Some("ContentLibrary") { REGISTRY } else { VMOP };
+    location.api_version.get_or_insert_with(|| group.to_owned());
+    target
+}
+
+/// The item's name.
+pub fn item_name(request: &VirtualMachinePublishRequest) -> String {
+    target(request).item.name.unwrap_or_default()
+}
+
+/// Whether an item with this description was made by this request.
+pub fn made_by(request: &VirtualMachinePublishRequest, description: &str) -> bool {
+    let first = description.lines().next().unwrap_or_default();
+    first.strip_prefix(MADE_BY).is_some_and(|uid| Some(uid.trim()) == request.uid().as_deref())
+}
+
+/// What is to be done.
+pub fn step(request: &VirtualMachinePublishRequest, facts: &Facts) -> Step {
+    let Facts { source, target, item, image } = facts;
+    match (source, target, item) {
+        // Whatever has become of the machine since, the item is there.
+        (_, _, Some(Item { ours: true, complete: true, .. })) => {
+            if image.is_some() {
+                Step::Done
+            } else {
+                Step::AwaitImage
+            }
+        }
+        (_, _, Some(Item { ours: true, complete: false, .. })) => Step::Uploading,
+        (Ok(machine), Ok(library), None) => Step::Upload(Capture {
+            machine: machine.clone(),
+            library_id: library.clone(),
+            name: item_name(request),
+            description: description(request),
+            token: request.uid().unwrap_or_default(),
+        }),
+        _ => Step::Blocked,
+    }
+}
+
+fn description(request: &VirtualMachinePublishRequest) -> String {
+    let given = request.spec.target.item.description.as_deref().unwrap_or_default();
+    format!("{MADE_BY}{}\n{given}", request.uid().unwrap_or_default())
+}
+
+/// When the request goes, if it is done and is to go.
+pub fn expiry(request: &VirtualMachinePublishRequest) -> Option<Timestamp> {
+    let done = request.status.as_ref()?.completion_time.as_ref()?;
+    let ttl = request.spec.ttl_seconds_after_finished?;
+    done.0.checked_add(jiff::SignedDuration::from_secs(ttl)).ok()
+}
+
+/// What the request says of itself: its conditions without times.
+pub fn status(
+    request: &VirtualMachinePublishRequest,
+    facts: &Facts,
+    step: &Step,
+    failed: Uploaded<'_>,
+    now: Timestamp,
+) -> VirtualMachinePublishRequestStatus {
+    let old = request.status.clone().unwrap_or_default();
+    let now = Time(Timestamp::from_second(now.as_second()).unwrap_or(now));
+    let done = *step == Step::Done;
+    let begins = matches!(step, Step::Upload(_)) && failed.is_none();
+    VirtualMachinePublishRequestStatus {
+        source_ref: Some(source(request)),
+        target_ref: Some(target(request)),
+        start_time: old.start_time.or_else(|| Some(now.clone())),
+        completion_time: old.completion_time.or_else(|| done.then(|| now.clone())),
+        attempts: if begins { Some(old.attempts.unwrap_or(0) + 1) } else { old.attempts },
+        last_attempt_time: if begins { Some(now) } else { old.last_attempt_time },
+        image_name: facts.image.clone().filter(|_| done).or(old.image_name),
+        ready: Some(done),
+        conditions: conditions(request, facts, step, failed),
+        observed_generation: request.metadata.generation,
+    }
+}
+
+fn conditions(
+    request: &VirtualMachinePublishRequest,
+    facts: &Facts,
+    step: &Step,
+    failed: Uploaded<'_>,
+) -> Vec<Condition> {
+    let name = item_name(request);
+    let uploaded = matches!(step, Step::AwaitImage | Step::Done);
+    let unfit =
+        |type_: &str, unfit: &Unfit| Condition::is_false(type_, ERROR, unfit.reason, unfit.message.clone());
+    let source = match &facts.source {
+        Err(why) if !uploaded => unfit(known::SOURCE_VALID, why),
+        _ => Condition::is_true(known::SOURCE_VALID),
+    };
+    let target = match (&facts.target, &facts.item) {
+        (Err(why), _) if !uploaded => unfit(known::TARGET_VALID, why),
+        (_, Some(Item { ours: false, .. })) => {
+            let message = format!(
+                "The library has an item {name} that this request did not make. Name another, or remove that item"
+            );
+            Condition::is_false(known::TARGET_VALID, ERROR, known::TARGET_ITEM_ALREADY_EXISTS, message)
+        }
+        _ => Condition::is_true(known::TARGET_VALID),
+    };
+    let upload = match (step, failed) {
+        (Step::AwaitImage | Step::Done, _) => Condition::is_true(known::UPLOADED),
+        (_, Some(error)) => {
+            let message = format!("{error}. {} It is tried again", error.advice());
+            Condition::is_false(known::UPLOADED, ERROR, known::UPLOAD_FAILURE, message)
+        }
+        (Step::Upload(_) | Step::Uploading, None) => {
+            let message = format!("vCenter makes the item {name}");
+            Condition::is_false(known::UPLOADED, INFO, known::UPLOADING, message)
+        }
+        (Step::Blocked, None) => {
+            let message = "Source and target must be valid first";
+            Condition::is_false(known::UPLOADED, INFO, known::NOT_STARTED, message)
+        }
+    };
+    let image = match step {
+        Step::Done => Condition::is_true(known::IMAGE_AVAILABLE),
+        Step::AwaitImage => {
+            let message = format!("The item {name} has not become a VirtualMachineImage yet");
+            Condition::is_false(known::IMAGE_AVAILABLE, INFO, known::IMAGE_UNAVAILABLE, message)
+        }
+        _ => Condition::is_false(
+            known::IMAGE_AVAILABLE,
+            INFO,
+            known::HAS_NOT_BEEN_UPLOADED,
+            "The item is not in the library yet",
+        ),
+    };
+    let first = [&source, &target, &upload, &image]
+        .into_iter()
+        .find(|condition| condition.status != api::conditions::TRUE);
+    let complete = first.map_or_else(
+        || Condition::is_true(known::COMPLETE),
+        |first| Condition { type_: known::COMPLETE.to_owned(), ..first.clone() },
+    );
+    let ready = Condition { type_: READY.to_owned(), ..complete.clone() };
+    vec![ready, source, target, upload, image, complete]
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn request() -> VirtualMachinePublishRequest {
+        serde_json::from_value(json!({
+            "metadata": {"name": "pub", "namespace": "ns", "uid": "u-1", "generation": 1},
+            "spec": {
+                "source": {"name": "vm"}, "target": {"item": {"description": "nightly"}, "location": {"name": "lib"}},
+                "ttlSecondsAfterFinished": 60,
+            },
+        }))
+        .unwrap()
+    }
+
+    fn facts() -> Facts {
+        Facts { source: Ok(MoRef::vm("vm-7")), target: Ok("lib-1".into()), item: None, image: None }
+    }
+
+    fn unfit(reason: &'static str) -> Unfit {
+        Unfit { reason, message: "as told".into() }
+    }
+
+    fn item(ours: bool, complete: bool) -> Option<Item> {
+        Some(Item { id: "item-1".into(), ours, complete })
+    }
+
+    /// Type and reason of every condition.
+    fn told(facts: &Facts, failed: Uploaded<'_>) -> Vec<String> {
+        let (request, now) = (request(), Timestamp::UNIX_EPOCH);
+        let status = status(&request, facts, &step(&request, facts), failed, now);
+        let word = |condition: &Condition| {
+            let reason = condition.reason.clone().unwrap_or_else(|| condition.status.clone());
+            format!("{}={reason}", condition.type_)
+        };
+        status.conditions.iter().map(word).collect()
+    }
+
+    #[test]
+    fn every_state_says_what_it_is() {
+        let failure = vsphere::Error::new("capture", vsphere::Kind::InsufficientResources);
+        let states = [
+            (
+                "nothing is there",
+                told(&Facts { source: Err(unfit(known::SOURCE_VIRTUAL_MACHINE_NOT_EXIST)), ..facts() }, None),
+            ),
+            (
+                "no library",
+                told(
+                    &Facts { target: Err(unfit(known::TARGET_CONTENT_LIBRARY_NOT_WRITABLE)), ..facts() },
+                    None,
+                ),
+            ),
+            ("the name is taken", told(&Facts { item: item(false, true), ..facts() }, None)),
+            ("begins", told(&facts(), None)),
+            ("failed", told(&facts(), Some(&failure))),
+            ("underway", told(&Facts { item: item(true, false), ..facts() }, None)),
+            ("no image yet", told(&Facts { item: item(true, true), ..facts() }, None)),
+            ("done", told(&Facts { item: item(true, true), image: Some("i".into()), ..facts() }, None)),
+        ];
+        insta::assert_yaml_snapshot!(states);
+    }
+
+    #[test]
+    fn the_item_says_whose_request_made_it() {
+        let request = request();
+        let Step::Upload(capture) = step(&request, &facts()) else { panic!() };
+        assert_eq!((capture.name.as_str(), capture.token.as_str()), ("vm-image", "u-1"));
+        assert!(capture.description.ends_with("\nnightly"));
+        assert!(made_by(&request, &capture.description));
+        assert!(!made_by(&request, "nightly") && !made_by(&request, &format!("{MADE_BY}u-2")));
+        // What is there stays there, whatever becomes of the machine.
+        let gone = Facts { source: Err(unfit("x")), item: item(true, true), ..facts() };
+        assert_eq!(step(&request, &gone), Step::AwaitImage);
+    }
+
+    #[test]
+    fn attempts_are_counted_and_the_end_is_told_once() {
+        let mut request = request();
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let failure = vsphere::Error::new("capture", vsphere::Kind::Fault);
+        let begun = status(&request, &facts(), &step(&request, &facts()), None, at(10));
+        assert_eq!((begun.attempts, begun.ready), (Some(1), Some(false)));
+        request.status = Some(begun);
+        let failed = status(&request, &facts(), &step(&request, &facts()), Some(&failure), at(20));
+        assert_eq!((failed.attempts, failed.start_time.clone()), (Some(1), Some(Time(at(10)))));
+        request.status = Some(failed);
+        assert_eq!(expiry(&request), None);
+        let facts = Facts { item: item(true, true), image: Some("i".into()), ..facts() };
+        for now in [30, 40] {
+            request.status = Some(status(&request, &facts, &Step::Done, None, at(now)));
+        }
+        let done = request.status.as_ref().unwrap();
+        assert_eq!(
+            (done.completion_time.clone(), done.image_name.as_deref()),
+            (Some(Time(at(30))), Some("i"))
+        );
+        assert_eq!(expiry(&request), Some(at(90)));
+    }
+
+    #[test]
+    fn what_is_left_out_is_filled_in() {
+        let mut request = request();
+        request.spec.source = PublishSource::default();
+        request.spec.target.location.kind = Some("ContentLibraryProvider".into());
+        insta::assert_yaml_snapshot!((source(&request), target(&request)));
+    }
+}

@@ -1,0 +1,47 @@
+//! Publishing against a real simulator process.
+
+use serde_json::json;
+use vsphere::Kind;
+
+use super::plan::{Facts, Step, step};
+use super::{VirtualMachinePublishRequest, item};
+use crate::sim::Sim;
+use crate::vcsim::{recipe, site, template};
+
+fn request(uid: &str) -> VirtualMachinePublishRequest {
+    serde_json::from_value(json!({
+        "metadata": {"name": "pub", "namespace": "ns", "uid": uid},
+        "spec": {"source": {"name": "vm"}, "target": {"item": {"name": "nightly"}, "location": {"name": "layercake"}}},
+    }))
+    .unwrap()
+}
+
+#[tokio::test]
+async fn a_publication_whose_answer_was_lost_is_found_again() {
+    let Some(sim) = Sim::start("a_publication_whose_answer_was_lost_is_found_again") else { return };
+    let site = site(&sim).await;
+    let machine = template(&site, &recipe(&sim, &site).await).await.moref.clone();
+    let facts = async |request: &VirtualMachinePublishRequest| Facts {
+        source: Ok(machine.clone()),
+        target: Ok(sim.library().to_owned()),
+        item: item(request, sim.library(), &site).await.unwrap(),
+        image: None,
+    };
+    let first = request("u-1");
+    // The client learns the form of the API before the answer that is lost.
+    site.client.library(sim.library()).await.unwrap();
+    sim.post("/v1/faults", json!({ "method": "POST /api/vcenter/ovf/library-item", "kind": "lostAnswer" }))
+        .await;
+    let Step::Upload(capture) = step(&first, &facts(&first).await) else { panic!("nothing to upload") };
+    let lost = site.client.capture_ovf(&capture, super::UPLOAD).await.unwrap_err();
+    assert!(matches!(lost.kind(), Kind::AnswerLost { .. }), "{lost:?}");
+    assert_eq!(
+        step(&first, &facts(&first).await),
+        Step::AwaitImage,
+        "the item is found, and is not made twice"
+    );
+    // Another request does not take it for its own.
+    let second = request("u-2");
+    assert_eq!(step(&second, &facts(&second).await), Step::Blocked);
+    assert_eq!(site.client.library_items(sim.library()).await.unwrap().len(), 2);
+}
