@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use api::names::annotation;
 use api::net::VirtualNetwork;
 use api::vmop::{
     VirtualMachine, VirtualMachineClass, VirtualMachineClassBinding, VirtualMachineImage,
@@ -14,6 +15,7 @@ use kit::index::{Index, key};
 use kit::watch::{self, Cache};
 use kube::api::PartialObjectMeta;
 use kube::{Api, ResourceExt};
+use vsphere::MoRef;
 
 /// Everything that is watched for machines, with the indexes that lead back to them.
 #[derive(Clone)]
@@ -96,6 +98,21 @@ impl Caches {
             bindings,
             quotas,
         }
+    }
+
+    /// The folders of all namespaces that have machines. A scan: for the start of a connection.
+    pub fn folders(&self) -> Vec<MoRef> {
+        let machines = self.machines.all();
+        let namespaces: BTreeSet<_> =
+            machines.iter().filter_map(|vm| vm.metadata.namespace.as_deref()).collect();
+        let folder = |namespace| {
+            let object = self.namespaces.get(None, namespace)?;
+            object
+                .annotations()
+                .get(annotation::NAMESPACE_FOLDER)
+                .map(|folder| MoRef::folder(folder.as_str()))
+        };
+        namespaces.into_iter().filter_map(folder).collect()
     }
 
     /// The hard keys of all quotas of a namespace.

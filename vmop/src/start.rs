@@ -42,13 +42,7 @@ pub async fn start(started: Started, flags: Flags) -> Result<(), Fatal> {
     let waiting = (caches.by_image.clone(), vms.clone());
     let template_ready: provider::golden::Wake =
         Arc::new(move |image: &str| waiting.0.refs(image).into_iter().for_each(|vm| waiting.1.wake(vm)));
-    let connection = tokio::spawn(provider::keep(
-        Arc::clone(&provider),
-        started.client.clone(),
-        started.namespace.clone(),
-        metrics,
-        template_ready,
-    ));
+    let connection = tokio::spawn(connected(&started, &provider, &caches, metrics, template_ready));
     let idle = Arc::<Notify>::default();
     let stream = tokio::spawn(relayed(
         Arc::clone(&provider),
@@ -84,6 +78,25 @@ pub async fn start(started: Started, flags: Flags) -> Result<(), Fatal> {
         site.leave().await;
     }
     Ok(())
+}
+
+/// Keeps the provider connected, once it is known which folders matter.
+fn connected(
+    started: &Started,
+    provider: &Arc<Provider>,
+    caches: &Caches,
+    metrics: vsphere::Metrics,
+    template_ready: provider::golden::Wake,
+) -> impl Future<Output = ()> + use<> {
+    let (provider, client, namespace) =
+        (Arc::clone(provider), started.client.clone(), started.namespace.clone());
+    let caches = caches.clone();
+    async move {
+        caches.namespaces.complete().await;
+        caches.machines.complete().await;
+        let folders: provider::Folders = Arc::new(move || caches.folders());
+        provider::keep(provider, client, namespace, metrics, template_ready, folders).await;
+    }
 }
 
 /// The controller of machines, and every event that concerns one.

@@ -64,16 +64,26 @@ impl Client {
     }
 
     pub(crate) async fn retrieve_spec(&self, spec: Value) -> Result<Vec<ObjectContent>> {
+        let mut found = Vec::new();
+        self.retrieve_pages(spec, |page| found.extend(page)).await?;
+        Ok(found)
+    }
+
+    /// Hands over one page after the other, so that no more than one is in memory.
+    pub(crate) async fn retrieve_pages(
+        &self,
+        spec: Value,
+        mut read: impl FnMut(Vec<ObjectContent>),
+    ) -> Result<()> {
         let collector = self.service("propertyCollector")?;
         let args = Object::new("RetrievePropertiesExRequestType")
             .with("specSet", vec![spec])
             .with("options", Object::new("RetrieveOptions").with("maxObjects", 200));
         let mut page = self.call(&collector, "RetrievePropertiesEx", Some(args)).await?;
-        let mut found = Vec::new();
         loop {
             let token = page.get("token").as_str().filter(|token| !token.is_empty()).map(str::to_owned);
-            found.extend(page.take("objects").into_items().into_iter().filter_map(ObjectContent::read));
-            let Some(token) = token else { return Ok(found) };
+            read(page.take("objects").into_items().into_iter().filter_map(ObjectContent::read).collect());
+            let Some(token) = token else { return Ok(()) };
             let args = Object::new("ContinueRetrievePropertiesExRequestType").with("token", token);
             page = self.call(&collector, "ContinueRetrievePropertiesEx", Some(args)).await?;
         }

@@ -11,7 +11,7 @@ use kit::retry::Failures;
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client};
 use tokio::sync::watch;
-use vsphere::{Config, Credentials, Inventory, Metrics};
+use vsphere::{Config, Credentials, Inventory, Metrics, MoRef};
 
 use super::config::{CONFIG_MAP, ConfigProblem, Map, Settings, Trust};
 use super::{Problem, Provider, Site, State};
@@ -19,6 +19,9 @@ use super::{Problem, Provider, Site, State};
 /// vCenter locks an account after a few wrong passwords, so refused logins are repeated slowly.
 const REFUSED: (Duration, Duration) = (Duration::from_secs(30), Duration::from_mins(5));
 const UNREACHABLE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(1));
+
+/// The folders whose machines are sure to be asked about; the stream tells of them from the beginning.
+pub type Folders = Arc<dyn Fn() -> Vec<MoRef> + Send + Sync>;
 
 type Known = Option<Result<Settings, ConfigProblem>>;
 
@@ -31,6 +34,7 @@ pub async fn keep(
     namespace: String,
     metrics: Metrics,
     wake: super::golden::Wake,
+    folders: Folders,
 ) {
     let (sender, mut settings) = watch::channel(None);
     let reading = read(client, namespace, sender);
@@ -40,7 +44,9 @@ pub async fn keep(
             match known {
                 None => {}
                 Some(Err(problem)) => provider.broken(Problem::new(problem.to_string())),
-                Some(Ok(wanted)) => serve(&provider, &wanted, &metrics, &wake, &mut settings).await,
+                Some(Ok(wanted)) => {
+                    serve(&provider, &wanted, &metrics, (&wake, &folders), &mut settings).await;
+                }
             }
         }
     };
@@ -52,11 +58,11 @@ async fn serve(
     provider: &Provider,
     wanted: &Settings,
     metrics: &Metrics,
-    wake: &super::golden::Wake,
+    told: (&super::golden::Wake, &Folders),
     settings: &mut watch::Receiver<Known>,
 ) {
     let site = tokio::select! {
-        site = connected(provider, wanted, metrics, wake) => site,
+        site = connected(provider, wanted, metrics, told) => site,
         changed = differs(settings, wanted) => return changed,
     };
     tracing::info!(vcenter = %wanted.address(), version = site.client.about().version, "connected");
@@ -77,7 +83,7 @@ async fn connected(
     provider: &Provider,
     settings: &Settings,
     metrics: &Metrics,
-    wake: &super::golden::Wake,
+    (wake, folders): (&super::golden::Wake, &Folders),
 ) -> Arc<Site> {
     let unreachable = Failures::new(UNREACHABLE.0, UNREACHABLE.1);
     let refused = Failures::new(REFUSED.0, REFUSED.1);
@@ -85,8 +91,8 @@ async fn connected(
         let (problem, slow) = match config(settings, metrics) {
             Ok(config) => match vsphere::Client::connect(config).await {
                 Ok(client) => {
-                    let inventory =
-                        Inventory::start(client.clone(), Vec::new(), vsphere::inventory::Options::default());
+                    let options = vsphere::inventory::Options::default();
+                    let inventory = Inventory::start(client.clone(), folders(), options);
                     return Site::new(settings.clone(), client, inventory, Arc::clone(wake));
                 }
                 Err(error) => {

@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
-pub use connection::keep;
+pub use connection::{Folders, keep};
 pub use membership::MEMBERSHIP;
 pub use realm::Realm;
 pub use site::{Place, Site};

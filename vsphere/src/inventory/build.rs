@@ -154,11 +154,15 @@ async fn extend(shared: &Shared, built: &Built, folder: &MoRef) -> Result<()> {
         vec![machines],
         false,
     );
-    let found = shared.client.retrieve_spec(spec).await?;
-    let updates = found.into_iter().map(as_enter).collect();
-    let deltas = shared.state.write().cache.read(updates);
-    shared.publish(&deltas);
-    Ok(())
+    let outcome = shared
+        .client
+        .retrieve_pages(spec, |page| {
+            let deltas = shared.state.write().cache.read(page.into_iter().map(as_enter));
+            shared.publish(&deltas);
+        })
+        .await;
+    shared.state.write().cache.has_read();
+    outcome
 }
 
 fn as_enter(content: ObjectContent) -> ObjectUpdate {

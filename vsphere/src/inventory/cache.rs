@@ -180,16 +180,21 @@ impl Cache {
         self.left = Some(HashSet::new());
     }
 
-    /// What the reading found. The stream knows better wherever it has spoken.
-    pub fn read(&mut self, found: Vec<ObjectUpdate>) -> Vec<Delta> {
-        let left = self.left.take().unwrap_or_default();
+    /// What a page of the reading found. The stream knows better wherever it has spoken.
+    pub fn read(&mut self, found: impl IntoIterator<Item = ObjectUpdate>) -> Vec<Delta> {
+        let unknown = |cache: &Self, obj: &MoRef| {
+            let left = cache.left.as_ref().is_some_and(|left| left.contains(obj));
+            !left && !cache.machines.contains_key(obj)
+        };
         found
             .into_iter()
-            .filter_map(|update| {
-                let known = self.machines.contains_key(&update.obj) || left.contains(&update.obj);
-                if known { None } else { self.apply(update) }
-            })
+            .filter_map(|update| if unknown(self, &update.obj) { self.apply(update) } else { None })
             .collect()
+    }
+
+    /// The root has been read.
+    pub fn has_read(&mut self) {
+        self.left = None;
     }
 }
 
@@ -318,7 +323,7 @@ mod tests {
         cache.reading();
         cache.apply(update(Kind::Leave, "vm-2", &[]));
         let found = ["vm-1", "vm-2", "vm-3"].map(|id| enter(id, "old", Uuid::nil()));
-        let deltas = cache.read(found.into());
+        let deltas = cache.read(found);
         assert_eq!(deltas.len(), 1);
         assert_eq!(cache.get(&MoRef::vm("vm-1")).unwrap().name, "new");
         assert!(cache.get(&MoRef::vm("vm-2")).is_none() && cache.get(&MoRef::vm("vm-3")).is_some());
