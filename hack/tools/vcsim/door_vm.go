@@ -95,6 +95,8 @@ func (s *Sim) doorGuest(r *http.Request) (any, error) {
 				facts.ip = text
 			case key == "hostName" && (isText || value == nil):
 				facts.host = text
+			case key == "heartbeat" && slices.Contains([]string{"gray", "red", "yellow", "green"}, text):
+				facts.heartbeat = text
 			case key == "toolsRunning" && isBool:
 				facts.tools = running
 			default:

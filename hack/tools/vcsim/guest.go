@@ -12,8 +12,9 @@ import (
 
 // guestFacts are what VMware Tools report of a guest.
 type guestFacts struct {
-	ip, host string
-	tools    bool
+	ip, host  string
+	tools     bool
+	heartbeat string // gray, red, yellow or green; empty goes with the tools
 }
 
 func toolsRunning(vm *simulator.VirtualMachine) bool {
@@ -31,6 +32,9 @@ func (f guestFacts) changes(ctx *simulator.Context, vm *simulator.VirtualMachine
 		status = types.VirtualMachineToolsStatusToolsOk
 		state = types.VirtualMachineGuestStateRunning
 		heartbeat = types.ManagedEntityStatusGreen
+	}
+	if f.heartbeat != "" {
+		heartbeat = types.ManagedEntityStatus(f.heartbeat)
 	}
 	return []types.PropertyChange{
 		{Name: "guest.ipAddress", Val: f.ip},

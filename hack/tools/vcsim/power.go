@@ -87,6 +87,15 @@ func (s *Sim) shutdownGuest(ctx *simulator.Context, _ *call, body types.AnyType)
 	return s.withoutGuest(ctx, req.This, "ShutdownGuest", body)
 }
 
+// standbyGuest needs Tools, too.
+func (s *Sim) standbyGuest(ctx *simulator.Context, _ *call, body types.AnyType) soap.HasFault {
+	req := body.(*types.StandbyGuest)
+	if fault := s.needsTools(ctx, req.This); fault != nil {
+		return faultBody("", fault)
+	}
+	return s.withoutGuest(ctx, req.This, "StandbyGuest", body)
+}
+
 func (s *Sim) withoutGuest(ctx *simulator.Context, this ref, method string, body types.AnyType) (res soap.HasFault) {
 	vm, ok := s.vmOf(ctx, this.Value)
 	if !ok {

@@ -204,6 +204,7 @@ func (s *Sim) takeOver() {
 		"ResetVM_Task":        s.reset,
 		"ShutdownGuest":       s.shutdownGuest,
 		"SuspendVM_Task":      s.suspend,
+		"StandbyGuest":        s.standbyGuest,
 	}
 	if !s.options.StockCollector {
 		ours := &collector{}

@@ -8,6 +8,8 @@ pub mod clone;
 pub mod delete;
 pub mod disks;
 pub mod gather;
+#[cfg(test)]
+mod life_tests;
 pub mod needs;
 mod patience;
 pub mod pause;

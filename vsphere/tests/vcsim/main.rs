@@ -28,6 +28,7 @@ macro_rules! on_both_wires {
 }
 
 mod automation;
+mod life;
 mod machines;
 mod sim;
 mod trouble;
