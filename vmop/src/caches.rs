@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use api::names::annotation;
 use api::net::VirtualNetwork;
+use api::topology::{AvailabilityZone, Zone};
 use api::vmop::{
     VirtualMachine, VirtualMachineClass, VirtualMachineClassBinding, VirtualMachineImage,
     VirtualMachineSetResourcePolicy,
@@ -12,6 +13,7 @@ use k8s_openapi::api::core::v1::{Namespace, ResourceQuota};
 use k8s_openapi::api::storage::v1::StorageClass;
 use kit::Started;
 use kit::index::{Index, key};
+use kit::optional::{Optional, optional};
 use kit::watch::{self, Cache};
 use kube::api::PartialObjectMeta;
 use kube::{Api, ResourceExt};
@@ -38,6 +40,14 @@ pub struct Caches {
     pub storage_classes: Cache<StorageClass>,
     /// Which storage classes a namespace was given.
     pub quotas: Cache<ResourceQuota>,
+    /// Zones that namespaces may use, where there are any.
+    pub zones: Optional<Zone>,
+    /// Zones with what each namespace has there, where there are any.
+    pub wide_zones: Optional<AvailabilityZone>,
+    /// Zones by namespace.
+    pub zones_of: Index<Zone>,
+    /// Zones with what each namespace has there, by namespace.
+    pub wide_zones_of: Index<AvailabilityZone>,
     /// Bindings by `namespace/class`.
     pub bindings_of: Index<VirtualMachineClassBinding>,
     /// Quotas by namespace.
@@ -68,8 +78,14 @@ impl Caches {
         let bindings = watch::pruned(started, Api::<VirtualMachineClassBinding>::all(client()));
         let quotas = watch::pruned(started, Api::<ResourceQuota>::all(client()));
         let policies = watch::pruned(started, Api::<VirtualMachineSetResourcePolicy>::all(client()));
+        let zones = optional::<Zone>(started, Api::all(client()));
+        let wide_zones = optional::<AvailabilityZone>(started, Api::all(client()));
         let of = |pick: fn(&VirtualMachine) -> Vec<String>| machines.index(pick);
         Self {
+            zones_of: zones.cache().index(|zone| zone.namespace().into_iter().collect()),
+            wide_zones_of: wide_zones.cache().index(|zone| zone.spec.namespaces.keys().cloned().collect()),
+            zones,
+            wide_zones,
             bindings_of: bindings.index(|binding| {
                 vec![key(binding.metadata.namespace.as_deref(), &binding.spec.class_ref.name)]
             }),

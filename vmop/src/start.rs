@@ -136,6 +136,7 @@ where
     let (by_class, by_bound) = (of(&caches.by_class), of(&caches.by_class));
     let (by_image, by_policy, by_network) =
         (of(&caches.by_image), of(&caches.by_policy), of(&caches.by_network));
+    let (by_zone, by_wide_zone) = (of(&caches.by_namespace), of(&caches.by_namespace));
     let (by_namespace, by_quota, by_storage) =
         (of(&caches.by_namespace), of(&caches.by_namespace), of(&caches.by_storage));
     Controller::new("virtualmachine", started, &caches.machines)
@@ -166,6 +167,10 @@ where
             let namespace = change.sides().find_map(|quota| quota.namespace());
             by_quota.refs(&namespace.unwrap_or_default())
         })
+        .watches_optional(&caches.zones, move |zone| by_zone.refs(&zone.namespace().unwrap_or_default()))
+        .watches_optional(&caches.wide_zones, move |zone| {
+            zone.spec.namespaces.keys().flat_map(|namespace| by_wide_zone.refs(namespace)).collect()
+        })
         .watches(&caches.storage_classes, move |class| by_storage.refs(&class.name_any()))
         .wakes_on(woken)
         .wakes_on(received(verdicts))
@@ -193,7 +198,12 @@ where
         machines: vms.clone(),
     });
     let by_namespace = caches.policies_of.clone();
+    let (by_zone, by_wide_zone) = (caches.policies_of.clone(), caches.policies_of.clone());
     Controller::new("virtualmachinesetresourcepolicy", started, &caches.policies)
+        .watches_optional(&caches.zones, move |zone| by_zone.refs(&zone.namespace().unwrap_or_default()))
+        .watches_optional(&caches.wide_zones, move |zone| {
+            zone.spec.namespaces.keys().flat_map(|namespace| by_wide_zone.refs(namespace)).collect()
+        })
         .watches_changes(&caches.machines, |change| match (&change.old, &change.new) {
             // The last machine that goes lets a policy go that waits for it.
             (Some(old), None) => {

@@ -64,7 +64,7 @@ async fn destroyed(vm: &VirtualMachine, ctx: &Context) -> Result<(), Error> {
     };
     let site = ctx.provider.site().map_err(Blocked::Provider)?;
     let mark = Mark::new(&vm.namespace().unwrap_or_default(), &vm.name_any(), &site.settings.stack);
-    let home = gather::home(&vm.namespace().unwrap_or_default(), &site, &ctx.caches).ok();
+    let home = gather::home(vm, &site, &ctx.caches).ok();
     if let Some(home) = &home {
         match site.covers(&home.folder).await {
             Err(error) if !error.is_not_found() => return Err(error.into()),

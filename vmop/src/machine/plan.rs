@@ -29,6 +29,8 @@ pub struct Facts {
     pub probe: Option<Verdict>,
     /// Name of the host it runs on.
     pub host: Option<String>,
+    /// The zone it lies in.
+    pub zone: Option<String>,
     /// The cluster module that the machine is still to become a member of, before it runs.
     pub module: Need<Option<String>>,
     /// Its disks, where the spec says something about them.
@@ -50,6 +52,7 @@ impl Facts {
             found,
             probe: None,
             host: None,
+            zone: None,
             module: Ok(None),
             hardware: None,
             size: None,

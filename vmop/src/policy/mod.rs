@@ -127,7 +127,7 @@ async fn realised(policy: &VirtualMachineSetResourcePolicy, ctx: &Context) -> Re
 
 /// The namespace's own folders and pools: one for each of its zones.
 fn homes(namespace: &str, site: &Site, ctx: &Context) -> Need<Vec<Place>> {
-    Ok(vec![gather::home(namespace, site, &ctx.caches)?])
+    gather::homes(namespace, site, &ctx.caches)
 }
 
 async fn report(

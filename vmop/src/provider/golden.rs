@@ -13,7 +13,7 @@ use kit::retry::Failures;
 use parking_lot::Mutex;
 use vsphere::automation::Deploy;
 use vsphere::inventory::Presence;
-use vsphere::{ConfigSpec, Devices, Kind, MoRef, Vm};
+use vsphere::{ConfigSpec, Devices, Kind, MoRef, ObjectContent, Value, Vm};
 
 use super::{Place, Problem, Site, mark};
 
@@ -193,16 +193,15 @@ async fn put_mark(site: &Site, recipe: &Recipe, vm: &Vm) -> Result<(), vsphere::
 
 /// Takes the snapshot and makes the machine a template, whichever is missing.
 async fn finish(site: &Site, moref: &MoRef, name: String) -> Result<Template, vsphere::Error> {
-    const SNAPSHOT_PATH: &str = "snapshot.currentSnapshot";
-    let paths = [SNAPSHOT_PATH, "config.hardware.device", "config.template", "config.changeVersion"];
+    let paths = [SNAPSHOTS, "config.hardware.device", "config.template", "config.changeVersion"];
     let read = site.client.retrieve(std::slice::from_ref(moref), &paths).await?;
     let Some(vm) = read.first() else {
         return Err(
             vsphere::Error::new("retrieve", Kind::NotFound { missing: Some(moref.clone()) }).on(moref)
         );
     };
-    let snapshot = match vm.get(SNAPSHOT_PATH).as_moref() {
-        Some(snapshot) => snapshot.clone(),
+    let snapshot = match first_snapshot(vm) {
+        Some(snapshot) => snapshot,
         None => snapshot(site, moref).await?,
     };
     if vm.get("config.template").as_bool() != Some(true) {
@@ -213,12 +212,20 @@ async fn finish(site: &Site, moref: &MoRef, name: String) -> Result<Template, vs
     Ok(Template { moref: moref.clone(), name, snapshot, devices })
 }
 
+const SNAPSHOTS: &str = "rootSnapshot";
+
+/// The oldest snapshot: where two were at it, both take the same one.
+fn first_snapshot(vm: &ObjectContent) -> Option<MoRef> {
+    vm.get(SNAPSHOTS).items().first().and_then(Value::as_moref).cloned()
+}
+
 async fn snapshot(site: &Site, moref: &MoRef) -> Result<MoRef, vsphere::Error> {
     let task =
         site.client.create_snapshot(moref, SNAPSHOT, "Machines are linked to it: do not remove.").await?;
-    let done = site.inventory.task(&task).await?;
-    done.moref().cloned().ok_or_else(|| {
-        let cause = "the task tells of no snapshot".to_owned();
+    site.inventory.task(&task).await?;
+    let read = site.client.retrieve(std::slice::from_ref(moref), &[SNAPSHOTS]).await?;
+    read.first().and_then(first_snapshot).ok_or_else(|| {
+        let cause = "the machine has no snapshot after one was taken".to_owned();
         vsphere::Error::new("CreateSnapshot_Task", Kind::Unexpected { cause }).on(moref)
     })
 }

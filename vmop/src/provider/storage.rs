@@ -107,46 +107,53 @@ impl Site {
 
     /// The datastore of a machine with that `policy`, in the cluster of `pool`.
     ///
-    /// The configured one where there is one; else, for a policy, one of those that satisfy it:
+    /// The configured one where there is one; else, for a policy, one of those that satisfy it, and
+    /// where there are zones one of the cluster's own:
     /// always the same for the same `machine`, and the more often the more room it has.
     pub async fn datastore_for(
         &self,
         machine: &str,
         pool: &MoRef,
         policy: Option<&StoragePolicy>,
+        zoned: bool,
     ) -> Result<Choice, Error> {
         let configured = match self.datastore().await {
             Ok(configured) => configured,
             Err(error) if error.is_not_found() => return Ok(Choice::Nowhere(self.no_such_datastore())),
             Err(error) => return Err(error),
         };
-        let Some(policy) = policy else {
-            return Ok(configured.map_or(Choice::Anywhere, Choice::On));
+        let fitting = match policy {
+            Some(policy) => {
+                let read = self.client.compatible_datastores(&policy.id);
+                let known = self.storage.fitting.get(policy.id.clone(), |known| !known.is_empty(), read);
+                Some(known.await?)
+            }
+            None => None,
         };
-        let read = self.client.compatible_datastores(&policy.id);
-        let fitting =
-            self.storage.fitting.get(policy.id.clone(), |fitting| !fitting.is_empty(), read).await?;
-        if let Some(configured) = configured {
-            return Ok(if fitting.contains(&configured) {
-                Choice::On(configured)
-            } else {
-                Choice::Nowhere(format!(
+        match (configured, policy, &fitting) {
+            (Some(configured), Some(policy), Some(fitting)) if !fitting.contains(&configured) => {
+                return Ok(Choice::Nowhere(format!(
                     "The configured datastore {} does not satisfy storage policy {:?}. Use another storage class, or another datastore in the provider configuration",
                     self.settings.datastore.as_deref().unwrap_or_default(),
                     policy.name
-                ))
-            });
+                )));
+            }
+            (Some(configured), ..) => return Ok(Choice::On(configured)),
+            // In one cluster the template's datastore does; in several each needs one of its own.
+            (None, None, _) if !zoned => return Ok(Choice::Anywhere),
+            _ => {}
         }
+        let fitting = fitting.as_deref();
         let cluster = self.cluster(pool).await?;
-        let usable = |datastores: &Vec<Datastore>| chosen(machine, datastores, &fitting).is_some();
+        let usable = |datastores: &Vec<Datastore>| chosen(machine, datastores, fitting).is_some();
         let read = self.client.datastores(&cluster);
         let datastores = self.storage.datastores.get(cluster.clone(), usable, read).await?;
-        Ok(chosen(machine, &datastores, &fitting).cloned().map_or_else(
+        Ok(chosen(machine, &datastores, fitting).cloned().map_or_else(
             || {
                 Choice::Nowhere(format!(
-                    "No datastore of cluster {} is accessible and satisfies storage policy {:?}. Give the cluster one, or use another storage class",
+                    "No datastore of cluster {} is accessible{}. Give the cluster one, or use another storage class",
                     cluster.id(),
-                    policy.name
+                    policy.map_or_else(String::new, |policy| format!(" and satisfies storage policy {:?}", policy.name))
                 ))
             },
             Choice::On,
@@ -172,10 +179,17 @@ impl Site {
 ///
 /// Rendezvous hashing: a burst of machines spreads, nobody counts, and a machine's choice changes
 /// only when a datastore comes, goes, or has half or twice the room.
-fn chosen<'a>(machine: &str, datastores: &'a [Datastore], fitting: &HashSet<MoRef>) -> Option<&'a MoRef> {
-    let usable = datastores
-        .iter()
-        .filter(|store| store.accessible && store.normal && store.free > 0 && fitting.contains(&store.moref));
+fn chosen<'a>(
+    machine: &str,
+    datastores: &'a [Datastore],
+    fitting: Option<&HashSet<MoRef>>,
+) -> Option<&'a MoRef> {
+    let usable = datastores.iter().filter(|store| {
+        store.accessible
+            && store.normal
+            && store.free > 0
+            && fitting.is_none_or(|fitting| fitting.contains(&store.moref))
+    });
     let far = |store: &Datastore| draw(machine, store.moref.id()) / 2f64.powi(room(store));
     usable.min_by(|a, b| far(a).total_cmp(&far(b))).map(|store| &store.moref)
 }
@@ -210,7 +224,9 @@ mod tests {
     fn share(datastores: &[Datastore], id: &str) -> usize {
         let fitting = datastores.iter().map(|store| store.moref.clone()).collect();
         let names = (0..1000).map(|n| format!("ns/vm-{n}"));
-        names.filter(|name| chosen(name, datastores, &fitting).is_some_and(|one| one.id() == id)).count()
+        names
+            .filter(|name| chosen(name, datastores, Some(&fitting)).is_some_and(|one| one.id() == id))
+            .count()
     }
 
     #[test]
@@ -226,10 +242,10 @@ mod tests {
         let fitting: HashSet<_> = all.iter().map(|store| store.moref.clone()).collect();
         for n in 0..100 {
             let name = format!("ns/vm-{n}");
-            let first = chosen(&name, &all, &fitting).unwrap();
+            let first = chosen(&name, &all, Some(&fitting)).unwrap();
             let left: Vec<_> = all.iter().filter(|store| store.moref.id() != "c").cloned().collect();
             if first.id() != "c" {
-                assert_eq!(chosen(&name, &left, &fitting), Some(first));
+                assert_eq!(chosen(&name, &left, Some(&fitting)), Some(first));
             }
         }
     }
@@ -240,7 +256,7 @@ mod tests {
         stores[0].accessible = false;
         stores[1].normal = false;
         let fitting = HashSet::from(["a", "b", "d"].map(MoRef::datastore));
-        assert_eq!(chosen("ns/vm", &stores, &fitting), Some(&MoRef::datastore("d")));
-        assert_eq!(chosen("ns/vm", &stores, &HashSet::new()), None);
+        assert_eq!(chosen("ns/vm", &stores, Some(&fitting)), Some(&MoRef::datastore("d")));
+        assert_eq!(chosen("ns/vm", &stores, Some(&HashSet::new())), None);
     }
 }

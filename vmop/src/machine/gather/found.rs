@@ -11,7 +11,7 @@ use vsphere::inventory::{Location, Presence};
 use super::bootstrap::bootstrap;
 use super::lost;
 use super::needs::needs;
-use super::place::{home, place};
+use super::place::{home, homes, place};
 use crate::machine::clone::Identity;
 use crate::machine::needs::{Need, PLACEMENT_NOT_READY, Unmet};
 use crate::machine::plan::{Claim, Found, Nothing, existed};
@@ -29,10 +29,14 @@ pub(super) async fn found(
     site: &Arc<Site>,
     ctx: &Context,
 ) -> Result<Found, Error> {
-    let home = home(&vm.namespace().unwrap_or_default(), site, &ctx.caches);
-    if let Ok(home) = &home
-        && let Err(error) = site.covers(&home.folder).await
-    {
+    let home = home(vm, site, &ctx.caches);
+    // Of all zones: a machine whose zone is drawn anew must be seen where it is.
+    let homes = homes(&vm.namespace().unwrap_or_default(), site, &ctx.caches).unwrap_or_default();
+    let mut folders: Vec<_> = homes.iter().chain(&home).map(|place| &place.folder).collect();
+    folders.sort_unstable();
+    folders.dedup();
+    for folder in folders {
+        let Err(error) = site.covers(folder).await else { continue };
         let problem = site.problem(&error);
         return Ok(if error.is_not_found() {
             Found::Nowhere(Unmet::in_vcenter(PLACEMENT_NOT_READY, problem.to_string()))

@@ -21,7 +21,7 @@ use crate::provider::Site;
 use crate::provider::mark::Mark;
 
 pub use found::same;
-pub use place::home;
+pub use place::{home, homes};
 
 /// Everything that is to be known of `vm`.
 pub async fn facts(vm: &VirtualMachine, identity: Identity, ctx: &Context) -> Result<Facts, Error> {
@@ -41,9 +41,10 @@ pub async fn facts(vm: &VirtualMachine, identity: Identity, ctx: &Context) -> Re
     if let Found::Ours(machine) | Found::Moved(machine) = &facts.found {
         facts.probe = readiness::probed(vm, machine, &ctx.prober);
         facts.host = site.host_name(machine).await;
-        let home = home(&namespace, &site, &ctx.caches).ok();
+        let home = home(vm, &site, &ctx.caches).ok();
         facts.place = home.as_ref().and_then(|home| place::place(vm, home, &site, ctx).ok());
         facts.size = needs::class_size(vm, home.as_ref(), &site, ctx).await;
+        facts.zone = place::zone(vm, machine, &ctx.caches);
     }
     if let Found::Ours(machine) = &facts.found
         && vm.spec.volumes.iter().any(|volume| volume.v_sphere_volume.is_some())

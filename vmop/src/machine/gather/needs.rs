@@ -72,7 +72,8 @@ async fn storage(
         Err(unmet) => return Ok(Err(unmet)),
     };
     let machine = key(Some(&namespace), &vm.name_any());
-    Ok(match site.datastore_for(&machine, &place.pool, policy.as_ref()).await? {
+    let zoned = !super::place::zones(&namespace, &ctx.caches).is_empty();
+    Ok(match site.datastore_for(&machine, &place.pool, policy.as_ref(), zoned).await? {
         Choice::Anywhere => Ok(Storage { policy, datastore: None }),
         Choice::On(datastore) => Ok(Storage { policy, datastore: Some(datastore) }),
         Choice::Nowhere(message) => Err(Unmet::in_vcenter(reason::DATASTORE_NOT_FOUND, message)),
@@ -125,7 +126,7 @@ pub(super) async fn hardware(
     ctx: &Context,
 ) -> Result<Hardware, vsphere::Error> {
     let devices = site.devices(machine).await?;
-    let home = super::home(&vm.namespace().unwrap_or_default(), site, &ctx.caches);
+    let home = super::home(vm, site, &ctx.caches);
     let storage = match home {
         Ok(home) => storage(vm, &home, site, ctx).await?,
         Err(unmet) => Err(unmet),

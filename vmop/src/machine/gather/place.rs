@@ -1,22 +1,59 @@
 //! Where a machine lies: in its policy's folder and pool, or its namespace's.
 
 use api::conditions::vmop as reason;
-use api::names::annotation;
+use api::names::{annotation, label};
 use api::vmop::VirtualMachine;
 use kit::index::key;
 use kube::ResourceExt;
-use vsphere::MoRef;
+use vsphere::{MoRef, Vm};
 
 use crate::caches::Caches;
 use crate::machine::Context;
-use crate::machine::needs::{self, Need, Unmet};
+use crate::machine::needs::{self, Need, Unmet, ZonePlaces};
 use crate::provider::{Place, Site};
 
-/// Folder and pool of the namespace.
-pub fn home(namespace: &str, site: &Site, caches: &Caches) -> Need<Place> {
+/// The zones of a namespace; none where there are no zones at all.
+pub fn zones(namespace: &str, caches: &Caches) -> Vec<ZonePlaces> {
+    needs::zones(namespace, &caches.zones_of.objects(namespace), &caches.wide_zones_of.objects(namespace))
+}
+
+/// All folders and pools of a namespace: those of its zones, or the one of its annotations.
+pub fn homes(namespace: &str, site: &Site, caches: &Caches) -> Need<Vec<Place>> {
+    let zones = zones(namespace, caches);
+    if zones.is_empty() {
+        return Ok(vec![annotated(namespace, site, caches)?]);
+    }
+    Ok(zones.into_iter().flat_map(|zone| zone.places).collect())
+}
+
+/// Folder and pool of the namespace for this machine: in its zone, or where the annotations say.
+pub fn home(vm: &VirtualMachine, site: &Site, caches: &Caches) -> Need<Place> {
+    let namespace = vm.namespace().unwrap_or_default();
+    let zones = zones(&namespace, caches);
+    match needs::zoned(vm, &zones)? {
+        Some((_, place)) => Ok(place.clone()),
+        None => annotated(&namespace, site, caches),
+    }
+}
+
+fn annotated(namespace: &str, site: &Site, caches: &Caches) -> Need<Place> {
     let object = caches.namespaces.get(None, namespace);
     let annotated = |key: &str| object.as_ref().and_then(|object| object.annotations().get(key).cloned());
     needs::home(namespace, annotated, &site.settings)
+}
+
+/// The zone that a machine lies in: by its label, its pool, what was told of it, or where it would be made.
+pub(super) fn zone(vm: &VirtualMachine, machine: &Vm, caches: &Caches) -> Option<String> {
+    let asked = vm.labels().get(label::ZONE).filter(|zone| !zone.is_empty()).cloned();
+    let zones = zones(&vm.namespace().unwrap_or_default(), caches);
+    let by_pool = || {
+        let pool = machine.pool.as_ref()?;
+        let here = |zone: &&ZonePlaces| zone.places.iter().any(|place| place.pool == *pool);
+        zones.iter().find(here).map(|zone| zone.name.clone())
+    };
+    let told = || vm.status.as_ref()?.zone.clone();
+    let drawn = || needs::zoned(vm, &zones).ok().flatten().map(|(zone, _)| zone.to_owned());
+    asked.or_else(by_pool).or_else(told).or_else(drawn)
 }
 
 /// Where the machine itself lies: in its policy's folder and pool, or its namespace's.

@@ -18,7 +18,7 @@ pub use bootstrap::{Bootstrap, GUESTINFO, Source, bootstrap, source};
 pub use class::{Size, allocations, class, counts_cores, in_cores, size};
 pub use image::image;
 pub use network::{Card, card_kind, network_name};
-pub use place::{PLACEMENT_NOT_READY, home};
+pub use place::{PLACEMENT_NOT_READY, ZonePlaces, home, zoned, zones};
 pub use storage::{Storage, no_policy, storage};
 
 /// Something that is missing, and what to do about it.

@@ -32,7 +32,10 @@ pub fn status(vm: &VirtualMachine, facts: Option<&Facts>, outcome: &Outcome<'_>)
     };
     let probe = facts.and_then(|facts| facts.probe.as_ref());
     let mut status = match machine {
-        Some(machine) => present(vm, machine, facts.and_then(|facts| facts.host.clone())),
+        Some(machine) => VirtualMachineStatus {
+            zone: facts.and_then(|facts| facts.zone.clone()).or(old.zone.clone()),
+            ..present(vm, machine, facts.and_then(|facts| facts.host.clone()))
+        },
         None => absent(&old, facts),
     };
     if let (Some(machine), Some(hardware)) = (machine, facts.and_then(|facts| facts.hardware.as_ref())) {
