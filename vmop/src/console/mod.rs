@@ -135,5 +135,5 @@ async fn answer(
     })?;
     let status = plan::answered(response, site.settings.console_proxy.as_deref(), jiff::Timestamp::now());
     ctx.api.patch_status(request, &status).await?;
-    Ok(Next::After(std::time::Duration::from_secs(120)))
+    Ok(Next::After(std::time::Duration::from_mins(2)))
 }

@@ -11,7 +11,7 @@ use vsphere::MoRef;
 use super::key::PublicKey;
 
 /// How long a ticket is good for, as vm-operator says it.
-const GOOD_FOR: Duration = Duration::from_secs(120);
+const GOOD_FOR: Duration = Duration::from_mins(2);
 /// Label with the request's own UID, by which the console's proxy knows it.
 pub const UUID_LABEL: &str = "vmoperator.vmware.com/webconsolerequest-uuid";
 
@@ -91,12 +91,12 @@ pub fn adopted(request: &WebConsoleRequest, vm: &VirtualMachine) -> Option<serde
     let uid = request.uid()?;
     let owner = kit::apply::controlled_by(vm);
     let labelled = request.labels().get(UUID_LABEL) == Some(&uid);
-    let owned = request.owner_references().iter().any(|there| there.uid == owner.uid);
-    if labelled && owned {
+    let has_owner = request.owner_references().iter().any(|there| there.uid == owner.uid);
+    if labelled && has_owner {
         return None;
     }
     let mut owners = request.owner_references().to_vec();
-    if !owned {
+    if !has_owner {
         owners.push(owner);
     }
     Some(serde_json::json!({
@@ -118,7 +118,7 @@ mod tests {
         .unwrap()
     }
 
-    fn vm(status: serde_json::Value) -> VirtualMachine {
+    fn vm(status: &serde_json::Value) -> VirtualMachine {
         serde_json::from_value(json!({
             "metadata": {"name": "vm", "namespace": "ns", "uid": "u-2"},
             "spec": {"imageName": "i", "className": "c"}, "status": status,
@@ -134,15 +134,15 @@ mod tests {
     #[test]
     fn a_machine_that_runs_gets_a_ticket_and_others_are_told_why_not() {
         let now = Timestamp::UNIX_EPOCH;
-        let running = vm(json!({"uniqueID": "vm-7", "powerState": "poweredOn"}));
+        let running = vm(&json!({"uniqueID": "vm-7", "powerState": "poweredOn"}));
         let Ok(Plan::Answer { machine, .. }) = plan(&request(&pem()), Some(&running), now) else { panic!() };
         assert_eq!(machine, MoRef::vm("vm-7"));
         let refused =
             |key: &str, vm: Option<&VirtualMachine>| plan(&request(key), vm, now).unwrap_err().reason;
         assert_eq!(refused("nonsense", Some(&running)), "InvalidPublicKey");
         assert_eq!(refused(&pem(), None), "VirtualMachineNotFound");
-        assert_eq!(refused(&pem(), Some(&vm(json!({})))), "VirtualMachineNotCreated");
-        let off = vm(json!({"uniqueID": "vm-7", "powerState": "poweredOff"}));
+        assert_eq!(refused(&pem(), Some(&vm(&json!({})))), "VirtualMachineNotCreated");
+        let off = vm(&json!({"uniqueID": "vm-7", "powerState": "poweredOff"}));
         assert_eq!(refused(&pem(), Some(&off)), "VirtualMachineNotPoweredOn");
     }
 
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn a_request_goes_with_its_machine() {
-        let (mut request, vm) = (request("k"), vm(json!({})));
+        let (mut request, vm) = (request("k"), vm(&json!({})));
         let patch = adopted(&request, &vm).unwrap();
         assert_eq!(patch["metadata"]["labels"][UUID_LABEL], "u-1");
         request.metadata = serde_json::from_value(json!({

@@ -244,6 +244,7 @@ mod tests {
         Unfit { reason, message: "as told".into() }
     }
 
+    #[allow(clippy::unnecessary_wraps)]
     fn item(ours: bool, complete: bool) -> Option<Item> {
         Some(Item { id: "item-1".into(), ours, complete })
     }
