@@ -53,12 +53,39 @@ pub struct Up {
     /// What to print on standard output at the end.
     #[arg(short, long, value_enum)]
     pub output: Option<Output>,
+    /// How the VM operator speaks with vCenter.
+    #[arg(long, value_enum, default_value_t)]
+    pub wire: Wire,
     /// A program to use instead of a built one, e.g. `etcd=/usr/bin/etcd`.
     #[arg(long = "tool", value_name = "NAME=PATH", value_parser = tool)]
     pub tools: Vec<(String, PathBuf)>,
     /// Run as the stack that another `up` leaves behind.
     #[arg(long, hide = true)]
     pub background: bool,
+}
+
+/// Protocols of vCenter's VIM API.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Wire {
+    /// The best one that vCenter has.
+    #[default]
+    Auto,
+    /// JSON, from vCenter 8.0 U1 on.
+    #[value(name = "vijson")]
+    ViJson,
+    /// SOAP, which every vCenter has.
+    Soap,
+}
+
+impl Wire {
+    /// As the provider configuration of the VM operator calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::ViJson => "vijson",
+            Self::Soap => "soap",
+        }
+    }
 }
 
 /// Objects that can be described.

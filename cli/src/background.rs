@@ -95,6 +95,7 @@ pub async fn started(args: &Up, given_up: impl Future<Output = ()>) -> Result<Op
     let mut command = Command::new(std::env::current_exe()?);
     command.args(["up", "--background"]).process_group(0);
     command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+    command.arg(format!("--wire={}", args.wire.name()));
     for (name, path) in &args.tools {
         command.arg(format!("--tool={name}={}", path.display()));
     }

@@ -14,7 +14,7 @@ use serde_json::json;
 use site::Site;
 use site::vcenter::VCenter;
 
-use crate::args::Up;
+use crate::args::{Up, Wire};
 use crate::session::Session;
 use crate::up::prepare::applied;
 use crate::up::until;
@@ -33,13 +33,15 @@ pub struct Options {
     pub exe: PathBuf,
     /// Programs that the user named, by their names in [`plane::tools::NAMES`].
     pub tools: BTreeMap<String, PathBuf>,
+    /// How the VM operator speaks with vCenter.
+    pub wire: Wire,
 }
 
 impl Options {
     /// As `up`'s command line says.
     pub fn of(args: &Up) -> Result<Self> {
         let exe = std::env::current_exe().context("cannot find the path of this program")?;
-        Ok(Self { exe, tools: args.tools.iter().cloned().collect() })
+        Ok(Self { exe, tools: args.tools.iter().cloned().collect(), wire: args.wire })
     }
 }
 
@@ -147,7 +149,7 @@ async fn parts(options: &Options, tools: &Tools, stack: &Arc<plane::Stack>) -> R
     )?;
     let client = plane.client();
     site.serve_network(client.clone());
-    vcenter_configured(&client, site.vcenter(), stack.id()).await?;
+    vcenter_configured(&client, site.vcenter(), stack.id(), options.wire).await?;
     let run = async |name: &'static str| {
         let program = Program::new(name, &options.exe);
         // Whatever dials a guest's address goes to where the site serves it.
@@ -190,7 +192,7 @@ async fn found(options: &Options) -> Result<Tools> {
 }
 
 /// Gives the VM operator its provider configuration and credentials, as an admin would.
-async fn vcenter_configured(client: &Client, vcenter: &VCenter, stack_id: &str) -> Result<()> {
+async fn vcenter_configured(client: &Client, vcenter: &VCenter, stack_id: &str, wire: Wire) -> Result<()> {
     let (host, port) = vcenter.authority.split_once(':').unwrap_or((&vcenter.authority, "443"));
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": VMOP_NAMESPACE}});
     let secret = json!({
@@ -211,6 +213,7 @@ async fn vcenter_configured(client: &Client, vcenter: &VCenter, stack_id: &str) 
             "ContentSource": vcenter.library,
             "CAFilePath": vcenter.ca_file,
             "StackID": stack_id,
+            "Wire": wire.name(),
         },
     });
     for object in [&namespace, &secret, &config] {

@@ -9,11 +9,13 @@ use std::path::PathBuf;
 use std::sync::{Arc, LazyLock, OnceLock};
 use std::time::{Duration, Instant};
 
+use clap::ValueEnum as _;
 use futures::FutureExt;
 use k8s_openapi::api::core::v1::{Event, Secret};
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config, ResourceExt};
+use layercake::args::Wire;
 use layercake::describe;
 use layercake::stack::{Options, Stack};
 use layercake::up::{manifest, prepare};
@@ -45,7 +47,8 @@ pub struct World {
 impl World {
     async fn begun() -> Result<Self, String> {
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let options = Options { exe: env!("CARGO_BIN_EXE_layercake").into(), tools: BTreeMap::new() };
+        let exe = env!("CARGO_BIN_EXE_layercake").into();
+        let options = Options { exe, tools: BTreeMap::new(), wire: wire()? };
         let stack = Stack::start(&options).await.map_err(|error| format!("{error:#}"))?;
         let session = stack.session();
         let client = session.client().await.map_err(|error| format!("{error:#}"))?;
@@ -57,6 +60,14 @@ impl World {
     /// The control door of the simulated vCenter.
     pub fn door(&self) -> site::door::Door {
         self.session.door().expect("the simulator's door")
+    }
+}
+
+/// How the VM operator speaks with vCenter in all stories: as `LAYERCAKE_WIRE` says, as `up --wire` does.
+fn wire() -> Result<Wire, String> {
+    match std::env::var("LAYERCAKE_WIRE") {
+        Ok(named) => Wire::from_str(&named, true).map_err(|error| format!("LAYERCAKE_WIRE: {error}")),
+        Err(_) => Ok(Wire::default()),
     }
 }
 

@@ -29,6 +29,7 @@ pub fn settings(sim: &Sim) -> Settings {
         console_proxy: None,
         direct: false,
         stack: "s1".into(),
+        wire: sim.config().wire,
         trust: Trust::Nobody,
         username: String::new(),
         password: String::new(),

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use vsphere::WireChoice;
+
 /// The ConfigMap in the operator's own namespace that says which vCenter to use.
 pub const CONFIG_MAP: &str = "vsphere.provider.config.vmoperator.vmware.com";
 
@@ -48,6 +50,8 @@ pub struct Settings {
     pub stack: String,
     /// How the certificate is judged.
     pub trust: Trust,
+    /// Which protocol is spoken (`Wire`).
+    pub wire: WireChoice,
     /// User name from the credentials Secret.
     pub username: String,
     /// Password from the credentials Secret.
@@ -132,6 +136,7 @@ impl<'a> Map<'a> {
             storage_class_required: self.flag("StorageClassRequired")?,
             stack: self.optional("StackID").unwrap_or_default(),
             trust: self.trust()?,
+            wire: self.wire()?,
             username: credential("username")?,
             password: credential("password")?,
         })
@@ -175,6 +180,20 @@ impl<'a> Map<'a> {
         }
     }
 
+    fn wire(&self) -> Result<WireChoice, ConfigProblem> {
+        match self.optional("Wire").as_deref() {
+            None | Some("auto") => Ok(WireChoice::Auto),
+            Some("vijson") => Ok(WireChoice::ViJson),
+            Some("soap") => Ok(WireChoice::Soap),
+            Some(other) => Err(ConfigProblem::BadKey(
+                self.namespace.into(),
+                "Wire",
+                other.into(),
+                "\"auto\", \"vijson\" or \"soap\"",
+            )),
+        }
+    }
+
     fn trust(&self) -> Result<Trust, ConfigProblem> {
         if let Some(thumbprint) = self.optional("Thumbprint") {
             return Ok(Trust::Thumbprint(thumbprint));
@@ -187,6 +206,13 @@ impl<'a> Map<'a> {
 }
 
 impl Settings {
+    /// Whether the other ones name the same vCenter and all else alike, and only someone else logs in.
+    pub fn differ_in_credentials_only(&self, other: &Self) -> bool {
+        let Self { username, password, .. } = other;
+        let same = Self { username: username.clone(), password: password.clone(), ..self.clone() };
+        self != other && same == *other
+    }
+
     /// `host:port`, for people.
     pub fn address(&self) -> String {
         if self.host.contains(':') && !self.host.starts_with('[') {
@@ -225,6 +251,19 @@ mod tests {
     }
 
     #[test]
+    fn only_credentials_are_exchanged_without_a_new_connection() {
+        let settings = |extra: &[(&str, &str)], password: &str| {
+            let (data, mut secret) = (data(extra), secret());
+            secret.insert("password".into(), password.into());
+            Map::new("ns", Some(&data)).unwrap().settings(Some(&secret)).unwrap()
+        };
+        let now = settings(&[], "p");
+        assert!(now.differ_in_credentials_only(&settings(&[], "q")));
+        assert!(!now.differ_in_credentials_only(&settings(&[], "p")));
+        assert!(!now.differ_in_credentials_only(&settings(&[("Wire", "soap")], "q")));
+    }
+
+    #[test]
     fn a_fingerprint_wins_over_skipping() {
         let data = data(&[("Thumbprint", "aa:bb"), ("InsecureSkipTLSVerify", "true"), ("CAFilePath", "/ca")]);
         let settings = Map::new("ns", Some(&data)).unwrap().settings(Some(&secret())).unwrap();
@@ -239,6 +278,7 @@ mod tests {
         let good = data(&[]);
         let bad_port = data(&[("VcPort", "x")]);
         let bad_flag = data(&[("InsecureSkipTLSVerify", "yes")]);
+        let bad_wire = data(&[("Wire", "rest")]);
         let mut keyless = data(&[]);
         keyless.remove("Datacenter");
         let empty = BTreeMap::new();
@@ -248,6 +288,7 @@ mod tests {
                 said(Some(&keyless), Some(&secret())),
                 said(Some(&bad_port), Some(&secret())),
                 said(Some(&bad_flag), Some(&secret())),
+                said(Some(&bad_wire), Some(&secret())),
                 said(Some(&good), None),
                 said(Some(&good), Some(&empty)),
             ]

@@ -27,7 +27,7 @@ type Known = Option<Result<Settings, ConfigProblem>>;
 
 /// Keeps `provider` connected to the vCenter that the configuration in `namespace` names, until dropped.
 ///
-/// Any change of the configuration or the credentials ends the old connection and makes a new one.
+/// A change of the configuration ends the old connection and makes a new one; other credentials only log in anew.
 pub async fn keep(
     provider: Arc<Provider>,
     client: Client,
@@ -67,9 +67,46 @@ async fn serve(
     };
     tracing::info!(vcenter = %wanted.address(), version = site.client.about().version, "connected");
     provider.state.send_replace(State::Connected(Arc::clone(&site)));
-    differs(settings, wanted).await;
+    let mut used = wanted.clone();
+    loop {
+        differs(settings, &used).await;
+        let known = settings.borrow().clone();
+        match known {
+            Some(Ok(other)) if used.differ_in_credentials_only(&other) => {
+                if taken_over(&site, &other, settings).await {
+                    used = other;
+                }
+            }
+            _ => break,
+        }
+    }
     provider.state.send_replace(State::Starting);
     site.leave().await;
+}
+
+/// Whether the session is the new user's; the old one's stays in use until then, and if the settings change again.
+async fn taken_over(site: &Site, other: &Settings, settings: &mut watch::Receiver<Known>) -> bool {
+    let unreachable = Failures::new(UNREACHABLE.0, UNREACHABLE.1);
+    let refused = Failures::new(REFUSED.0, REFUSED.1);
+    let vcenter = other.address();
+    loop {
+        let Err(error) = site.client.set_credentials(credentials_of(other)).await else {
+            tracing::info!(vcenter, "other credentials are in use");
+            return true;
+        };
+        let slow = matches!(error.kind(), vsphere::Kind::InvalidLogin);
+        let advice = error.advice();
+        tracing::warn!(vcenter, %error, %advice, "other credentials are not accepted; the ones before stay in use");
+        let delay = if slow { refused.next(()) } else { unreachable.next(()) };
+        tokio::select! {
+            () = tokio::time::sleep(delay) => {}
+            () = differs(settings, other) => return false,
+        }
+    }
+}
+
+fn credentials_of(settings: &Settings) -> Credentials {
+    Credentials { username: settings.username.clone(), password: settings.password.clone().into() }
 }
 
 /// Resolves when the settings are other ones; leaves them marked as changed.
@@ -123,10 +160,10 @@ fn config(settings: &Settings, metrics: &Metrics) -> Result<Config, Problem> {
         Trust::Nobody => vsphere::Trust::Insecure,
         Trust::Public => vsphere::Trust::System,
     };
-    let credentials =
-        Credentials { username: settings.username.clone(), password: settings.password.clone().into() };
+    let credentials = credentials_of(settings);
     let base = Config::new(settings.host.clone(), "", "");
-    Ok(Config { port: settings.port, credentials, trust, metrics: metrics.clone(), ..base })
+    let (port, wire) = (settings.port, settings.wire);
+    Ok(Config { port, credentials, trust, wire, metrics: metrics.clone(), ..base })
 }
 
 /// Follows the ConfigMap and the Secret that it names, and publishes what they come to.

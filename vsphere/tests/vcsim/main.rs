@@ -14,7 +14,7 @@ macro_rules! on_both_wires {
 
             #[tokio::test]
             async fn vijson() {
-                let Some(sim) = Sim::start(stringify!($test)) else { return };
+                let Some(sim) = Sim::over(WireKind::ViJson, stringify!($test), &[]) else { return };
                 super::$test(sim).await;
             }
 

@@ -51,12 +51,14 @@ fn binary() -> Option<PathBuf> {
 }
 
 impl Sim {
-    /// Starts one, to be reached over VI/JSON; `None`, said loudly, where there is no binary.
+    /// Starts one, to be reached as `LAYERCAKE_WIRE` says (`soap`, else VI/JSON).
+    #[allow(dead_code)] // for the tests of other crates
     pub fn start(test: &str) -> Option<Self> {
-        Self::over(WireKind::ViJson, test, &[])
+        let soap = std::env::var("LAYERCAKE_WIRE").is_ok_and(|wire| wire == "soap");
+        Self::over(if soap { WireKind::Soap } else { WireKind::ViJson }, test, &[])
     }
 
-    /// Starts one with more arguments, to be reached over that wire.
+    /// Starts one with more arguments, to be reached over that wire; `None`, said loudly, where there is no binary.
     pub fn over(wire: WireKind, test: &str, more: &'static [&'static str]) -> Option<Self> {
         let Some(binary) = binary() else {
             let why = "no vcsim (set LAYERCAKE_VCSIM, or let `layercake up` build the tools)";
