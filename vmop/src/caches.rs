@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use api::cns::CnsNodeVmAttachment;
 use api::names::annotation;
 use api::net::VirtualNetwork;
 use api::topology::{AvailabilityZone, Zone};
@@ -18,6 +19,8 @@ use kit::watch::{self, Cache};
 use kube::api::PartialObjectMeta;
 use kube::{Api, ResourceExt};
 use vsphere::MoRef;
+
+use crate::machine::volumes;
 
 /// Everything that is watched for machines, with the indexes that lead back to them.
 #[derive(Clone)]
@@ -44,6 +47,10 @@ pub struct Caches {
     pub zones: Optional<Zone>,
     /// Zones with what each namespace has there, where there are any.
     pub wide_zones: Optional<AvailabilityZone>,
+    /// Volumes that are attached to machines, where anybody attaches them.
+    pub attachments: Optional<CnsNodeVmAttachment>,
+    /// Attachments by `namespace/machine`.
+    pub attachments_of: Index<CnsNodeVmAttachment>,
     /// Zones by namespace.
     pub zones_of: Index<Zone>,
     /// Zones with what each namespace has there, by namespace.
@@ -81,7 +88,10 @@ impl Caches {
         let zones = optional::<Zone>(started, Api::all(client()));
         let wide_zones = optional::<AvailabilityZone>(started, Api::all(client()));
         let of = |pick: fn(&VirtualMachine) -> Vec<String>| machines.index(pick);
+        let attachments = optional::<CnsNodeVmAttachment>(started, Api::all(client()));
         Self {
+            attachments_of: attachments.cache().index(|there| volumes::owner(there).into_iter().collect()),
+            attachments,
             zones_of: zones.cache().index(|zone| zone.namespace().into_iter().collect()),
             wide_zones_of: wide_zones.cache().index(|zone| zone.spec.namespaces.keys().cloned().collect()),
             zones,

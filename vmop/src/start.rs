@@ -167,6 +167,11 @@ where
             let namespace = change.sides().find_map(|quota| quota.namespace());
             by_quota.refs(&namespace.unwrap_or_default())
         })
+        .watches_optional(&caches.attachments, |there| {
+            let owner = machine::volumes::owner(there);
+            let name = owner.as_deref().and_then(|owner| owner.split_once('/'));
+            name.map(|(namespace, name)| ObjectRef::new(name).within(namespace)).into_iter().collect()
+        })
         .watches_optional(&caches.zones, move |zone| by_zone.refs(&zone.namespace().unwrap_or_default()))
         .watches_optional(&caches.wide_zones, move |zone| {
             zone.spec.namespaces.keys().flat_map(|namespace| by_wide_zone.refs(namespace)).collect()

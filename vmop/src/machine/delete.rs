@@ -16,6 +16,7 @@ use vsphere::{ConfigSpec, DeviceChange, DiskChange, MoRef, Vm};
 use super::plan::{self, Blocked};
 use super::power::{self, Way};
 use super::step::Mode;
+use super::volumes::{self, Volumes};
 use super::{Context, Error, act, disks, gather, pause};
 use crate::provider::{Site, mark::Mark};
 
@@ -129,6 +130,12 @@ async fn ours_ended(vm: &VirtualMachine, machine: &Vm, site: &Site, ctx: &Contex
                 wait,
             ));
         }
+    }
+    if volumes::has_claims(vm) || !Volumes::of(vm, &ctx.caches).there.is_empty() {
+        if !off(machine, site).await? {
+            return Ok(());
+        }
+        volumes::released(vm, ctx).await?;
     }
     end(machine, site).await
 }

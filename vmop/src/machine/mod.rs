@@ -21,6 +21,7 @@ pub mod status;
 pub mod step;
 #[cfg(test)]
 mod tests;
+pub mod volumes;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -40,7 +41,9 @@ use crate::caches::Caches;
 use crate::probe::Prober;
 use crate::provider::Provider;
 use crate::wake::Waker;
-use plan::{Blocked, Facts, Plan};
+use vsphere::inventory::PowerState;
+
+use plan::{Blocked, Facts, Found, Plan};
 use status::Outcome;
 
 /// What is not watched is looked at again after this.
@@ -177,6 +180,12 @@ pub async fn reconcile(vm: Arc<VirtualMachine>, ctx: Arc<Context>) -> Result<Nex
         }
     };
     let mut facts = gather::facts(&vm, identity, &ctx).await?;
+    if let (Found::Ours(machine), Some(volumes)) = (&facts.found, &facts.volumes)
+        && !pause::by_admin(machine)
+    {
+        let off = machine.power_state == Some(PowerState::Off);
+        volumes::kept(&vm, volumes, machine.uuid.unwrap_or(identity.bios), off, &ctx).await?;
+    }
     let (result, told) = match plan::plan(&vm, &facts) {
         Ok(plan) => carried_out(&vm, &facts, plan, &ctx).await?,
         Err(blocked) => (Err(blocked.into()), false),

@@ -12,6 +12,7 @@ use vsphere::{ConfigSpec, Devices, Vm};
 use super::clone::{Identity, Intent, Parts, intent};
 use super::needs::{Need, Needs, Size, Storage, Unmet};
 use super::step::{self, Mode, Step};
+use super::volumes::{self, Volumes};
 use super::{disks, pause, power, resize};
 use crate::probe::Verdict;
 use crate::provider::{Place, Problem, mark::Mark};
@@ -29,6 +30,8 @@ pub struct Facts {
     pub probe: Option<Verdict>,
     /// Name of the host it runs on.
     pub host: Option<String>,
+    /// Its persistent volumes, where it has or had some.
+    pub volumes: Option<Volumes>,
     /// The zone it lies in.
     pub zone: Option<String>,
     /// The cluster module that the machine is still to become a member of, before it runs.
@@ -52,6 +55,7 @@ impl Facts {
             found,
             probe: None,
             host: None,
+            volumes: None,
             zone: None,
             module: Ok(None),
             hardware: None,
@@ -221,7 +225,7 @@ fn made(vm: &VirtualMachine, facts: &Facts, nothing: &Nothing) -> Result<Plan, B
     let mut clone = made_of(vm, facts, nothing)?;
     let least = vm.spec.min_hardware_version.and_then(|version| u32::try_from(version).ok());
     let mut then: Vec<_> = least.map(Step::Upgrade).into_iter().chain(before_power_on(facts)?).collect();
-    if clone.spec.power_on && held_back(vm) {
+    if clone.spec.power_on && (held_back(vm) || volumes::has_claims(vm)) {
         clone.spec.power_on = false;
     } else if clone.spec.power_on && !then.is_empty() {
         clone.spec.power_on = false;
@@ -268,6 +272,9 @@ fn towards(vm: &VirtualMachine, facts: &Facts, machine: &Vm) -> Result<Vec<Step>
     Ok(match (machine.power_state, wanted) {
         (Some(Off), On) if held_back(vm) => offline(),
         (Some(Off), On) => {
+            if let Some(unmet) = facts.volumes.as_ref().and_then(|volumes| volumes.unmet(vm)) {
+                return Err(Blocked::Unmet(unmet));
+            }
             let fresh = power::restart_due(vm, machine, facts.now).map(|at| noted(vec![step::restarted(at)]));
             let before = fresh.into_iter().chain(before_power_on(facts)?);
             offline().into_iter().chain(before).chain([turned()]).collect()

@@ -16,6 +16,7 @@ use vsphere::inventory::PowerState;
 use super::clone::Identity;
 use super::needs::Need;
 use super::plan::{Facts, Found};
+use super::volumes::{self, Volumes};
 use super::{Context, Error, readiness};
 use crate::provider::Site;
 use crate::provider::mark::Mark;
@@ -44,6 +45,8 @@ pub async fn facts(vm: &VirtualMachine, identity: Identity, ctx: &Context) -> Re
         let home = home(vm, &site, &ctx.caches).ok();
         facts.place = home.as_ref().and_then(|home| place::place(vm, home, &site, ctx).ok());
         facts.size = needs::class_size(vm, home.as_ref(), &site, ctx).await;
+        let volumes = Volumes::of(vm, &ctx.caches);
+        facts.volumes = (volumes::has_claims(vm) || !volumes.there.is_empty()).then_some(volumes);
         facts.zone = place::zone(vm, machine, &ctx.caches);
     }
     if let Found::Ours(machine) = &facts.found

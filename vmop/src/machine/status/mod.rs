@@ -41,6 +41,9 @@ pub fn status(vm: &VirtualMachine, facts: Option<&Facts>, outcome: &Outcome<'_>)
     if let (Some(machine), Some(hardware)) = (machine, facts.and_then(|facts| facts.hardware.as_ref())) {
         status.volumes = disks::status(vm, machine, &hardware.devices);
     }
+    if let (Some(_), Some(volumes)) = (machine, facts.and_then(|facts| facts.volumes.as_ref())) {
+        status.volumes.extend(volumes.status(vm));
+    }
     status.observed_generation = vm.metadata.generation;
     status.conditions = conditions::conditions(vm, &old, machine, facts, outcome, probe);
     status
