@@ -120,6 +120,7 @@ where
         prober,
         appearances: Appearances::new(started.client.clone(), vms.clone()),
         asked: machine::act::Asked::default(),
+        ended: parking_lot::Mutex::default(),
         told: parking_lot::Mutex::default(),
         policies: policies.clone(),
     });
@@ -130,6 +131,7 @@ where
             forgotten.prober.aim(&gone, None);
             forgotten.appearances.forget(&gone);
             forgotten.asked.forget(&gone);
+            forgotten.ended.lock().remove(&old.uid().unwrap_or_default());
         }
     });
     let of = |index: &kit::index::Index<VirtualMachine>| index.clone();

@@ -30,7 +30,9 @@ const SEEN: Duration = Duration::from_secs(10);
 pub async fn delete(vm: &Arc<VirtualMachine>, ctx: &Context) -> Result<Next, Error> {
     let moved = vm.annotations().contains_key(annotation::DELETE_FOR_MOVE);
     let ours = vm.finalizers().iter().any(|there| there == finalizer::VIRTUAL_MACHINE);
-    if moved || !ours {
+    let uid = vm.uid().unwrap_or_default();
+    // The leave of its machine wakes an object that the cache still shows after we let it go.
+    if moved || !ours || ctx.ended.lock().contains(&uid) {
         return Ok(Next::OnChange);
     }
     let object = ObjectRef::from_obj(&**vm);
@@ -38,7 +40,12 @@ pub async fn delete(vm: &Arc<VirtualMachine>, ctx: &Context) -> Result<Next, Err
     ctx.appearances.forget(&object);
     match destroyed(vm, ctx).await {
         Ok(()) => {
-            ctx.api.remove_finalizer(&**vm, finalizer::VIRTUAL_MACHINE).await?;
+            // Before the object is gone, so that its going takes the note along.
+            ctx.ended.lock().insert(uid.clone());
+            if let Err(error) = ctx.api.remove_finalizer(&**vm, finalizer::VIRTUAL_MACHINE).await {
+                ctx.ended.lock().remove(&uid);
+                return Err(error.into());
+            }
             ctx.asked.forget(&object);
             Ok(Next::OnChange)
         }

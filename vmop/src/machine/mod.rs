@@ -23,6 +23,7 @@ pub mod step;
 mod tests;
 pub mod volumes;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -67,6 +68,8 @@ pub struct Context {
     pub appearances: Appearances,
     /// The guests that were asked to shut down or to stand by.
     pub asked: act::Asked,
+    /// Objects that were let go and are still in the cache, by UID.
+    pub ended: Mutex<HashSet<String>>,
     /// When a step that takes long was last told of early.
     pub told: Mutex<Option<Instant>>,
     /// Wakes resource policies whose folder or pool has vanished.
