@@ -87,16 +87,11 @@ impl Volumes {
         }
         let there = self.find(&format!("{}-{volume}", vm.name_any()));
         let error = there.and_then(|there| there.status.as_ref()?.error.as_deref());
-        Some(match error.filter(|error| !error.is_empty()) {
-            Some(error) => {
-                let message =
-                    format!("Volume {volume} (claim {}) can't be attached: {error}", claim.claim_name);
-                Unmet::wrong(VOLUMES_NOT_ATTACHED, message)
-            }
-            None => {
-                let message = format!("Volume {volume} (claim {}) is being attached", claim.claim_name);
-                Unmet::underway(VOLUMES_NOT_ATTACHED, message)
-            }
+        let which = format!("Volume {volume} (claim {})", claim.claim_name);
+        Some(if let Some(error) = error.filter(|error| !error.is_empty()) {
+            Unmet::wrong(VOLUMES_NOT_ATTACHED, format!("{which} can't be attached: {error}"))
+        } else {
+            Unmet::underway(VOLUMES_NOT_ATTACHED, format!("{which} is being attached"))
         })
     }
 

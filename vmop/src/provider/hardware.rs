@@ -25,7 +25,7 @@ impl Site {
         let devices = Arc::new(self.client.devices(&machine.moref).await?);
         let mut all = self.hardware.0.lock();
         all.insert(machine.moref.clone(), Arc::clone(&devices));
-        if all.len() % SWEEP == 0 {
+        if all.len().is_multiple_of(SWEEP) {
             all.retain(|machine, _| self.inventory.vm(machine) != Presence::Absent);
         }
         Ok(devices)

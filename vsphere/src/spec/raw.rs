@@ -46,17 +46,17 @@ impl BaseConfig {
         let add = Object::new("VirtualDeviceConfigSpec").with("operation", "add").with("device", device);
         let more =
             Object::new(SPEC).with("deviceChange", vec![add]).with("memoryReservationLockedToMax", true);
-        Self(merged(more, &self.0))
+        Self(merged(&more, &self.0))
     }
 
     /// `own` with these settings below it.
-    pub(super) fn below(&self, own: Object) -> Object {
+    pub(super) fn below(&self, own: &Object) -> Object {
         merged(own, &self.0)
     }
 }
 
 /// Every field of `own`, and what `base` has beyond it, in the WSDL's order.
-fn merged(own: Object, base: &Object) -> Object {
+fn merged(own: &Object, base: &Object) -> Object {
     let mut whole = Object::new(SPEC);
     for name in CONFIG_SPEC {
         let (ours, theirs) = (own.get(name), base.get(name));

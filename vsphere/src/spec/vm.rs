@@ -118,7 +118,7 @@ impl From<ConfigSpec> for Value {
             .with_some("managedBy", spec.managed_by)
             .with_list("vmProfile", profiles(spec.profiles));
         match spec.base {
-            Some(base) => base.below(own).into(),
+            Some(base) => base.below(&own).into(),
             None => own.into(),
         }
     }

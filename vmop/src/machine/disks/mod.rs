@@ -116,8 +116,11 @@ fn provisioning(vm: &VirtualMachine) -> Result<Provisioning, String> {
     }
 }
 
-/// The volumes that are disks of the machine's own: volume, bytes, and the key of the image's disk that is meant.
-fn sized_volumes(vm: &VirtualMachine) -> Result<Vec<(&VirtualMachineVolume, u64, Option<i32>)>, String> {
+/// A volume, its bytes, and the key of the image's disk that is meant.
+type SizedVolume<'a> = (&'a VirtualMachineVolume, u64, Option<i32>);
+
+/// The volumes that are disks of the machine's own.
+fn sized_volumes(vm: &VirtualMachine) -> Result<Vec<SizedVolume<'_>>, String> {
     let mut sized = Vec::new();
     for volume in &vm.spec.volumes {
         let Some(own) = &volume.v_sphere_volume else { continue };

@@ -146,7 +146,7 @@ pub fn allocations(
 mod tests {
     use super::*;
 
-    fn class(spec: serde_json::Value) -> VirtualMachineClass {
+    fn class(spec: &serde_json::Value) -> VirtualMachineClass {
         let class = serde_json::json!({ "metadata": { "name": "gpu" }, "spec": spec });
         serde_json::from_value(class).unwrap()
     }
@@ -160,7 +160,7 @@ mod tests {
             } },
             "configSpec": { "_typeName": "VirtualMachineConfigSpec", "numCoresPerSocket": 2 },
         });
-        insta::assert_debug_snapshot!(size(&class(spec), 0).unwrap().config.unwrap());
+        insta::assert_debug_snapshot!(size(&class(&spec), 0).unwrap().config.unwrap());
     }
 
     #[test]
@@ -168,7 +168,7 @@ mod tests {
         let spec = serde_json::json!({
             "hardware": { "cpus": 2, "memory": "4Gi" }, "configSpec": { "numCpus": 2 },
         });
-        let unmet = size(&class(spec), 0).unwrap_err();
+        let unmet = size(&class(&spec), 0).unwrap_err();
         assert_eq!(
             unmet.message,
             "VirtualMachineClass gpu: spec.configSpec: VirtualMachineConfigSpec has no numCpus. Mend the class"

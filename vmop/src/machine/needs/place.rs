@@ -117,7 +117,7 @@ mod tests {
 
     use super::*;
 
-    fn zone(name: &str, place: serde_json::Value) -> Arc<Zone> {
+    fn zone(name: &str, place: &serde_json::Value) -> Arc<Zone> {
         let spec = json!({
             "availabilityZoneReference": { "apiVersion": "x/v1", "name": name }, "managedVMs": place,
         });
@@ -125,19 +125,19 @@ mod tests {
         Arc::new(serde_json::from_value(zone).unwrap())
     }
 
-    fn wide(name: &str, info: serde_json::Value) -> Arc<AvailabilityZone> {
+    fn wide(name: &str, info: &serde_json::Value) -> Arc<AvailabilityZone> {
         let spec = json!({ "namespaces": { "ns": info } });
         Arc::new(serde_json::from_value(json!({ "metadata": { "name": name }, "spec": spec })).unwrap())
     }
 
     fn three() -> Vec<ZonePlaces> {
         let own = [
-            zone("a", json!({ "folderMoID": "group-v1", "poolMoIDs": ["resgroup-1", "resgroup-2"] })),
-            zone("empty", json!({ "folderMoID": "group-v1" })),
+            zone("a", &json!({ "folderMoID": "group-v1", "poolMoIDs": ["resgroup-1", "resgroup-2"] })),
+            zone("empty", &json!({ "folderMoID": "group-v1" })),
         ];
         let wide = [
-            wide("b", json!({ "folderMoId": "group-v2", "poolMoId": "resgroup-3" })),
-            wide("a", json!({ "folderMoId": "group-v9", "poolMoIDs": ["resgroup-9"] })),
+            wide("b", &json!({ "folderMoId": "group-v2", "poolMoId": "resgroup-3" })),
+            wide("a", &json!({ "folderMoId": "group-v9", "poolMoIDs": ["resgroup-9"] })),
         ];
         zones("ns", &own, &wide)
     }
@@ -152,7 +152,7 @@ mod tests {
     }
 
     fn zones_of_another() -> Vec<ZonePlaces> {
-        zones("other", &[], &[wide("a", json!({ "folderMoId": "group-v9", "poolMoIDs": ["resgroup-9"] }))])
+        zones("other", &[], &[wide("a", &json!({ "folderMoId": "group-v9", "poolMoIDs": ["resgroup-9"] }))])
     }
 
     #[test]
