@@ -27,6 +27,9 @@ func (s *Sim) front() http.Handler {
 
 // serveSOAP lets the library decode and encode, with the cookie replaced by the number of the call.
 func (s *Sim) serveSOAP(w http.ResponseWriter, r *http.Request, wire string) {
+	if wire == wireSOAP && !s.options.LenientSOAP && s.refusedSOAP(w, r) {
+		return
+	}
 	k := &call{wire: wire, request: r}
 	if cookie, err := r.Cookie(soap.SessionCookieName); err == nil {
 		k.token = cookie.Value

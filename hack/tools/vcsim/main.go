@@ -74,6 +74,7 @@ func parse(args []string) (Options, bool, error) {
 	flags.StringVar(&o.KeyFile, "tlskey", "", "PEM `file` of its key")
 	flags.Var(&o.GuestDelay, "guests-report-after", "guests report an address by themselves, so `long` after power-on; without it only the door reports")
 	collector := flags.String("collector", "ours", "PropertyCollector: ours or upstream")
+	reads := flags.String("soap", "strict", "requests over SOAP: strict, as vCenter reads them, or lenient, as the library does")
 	credentials := flags.String("credentials", "", "JSON `file` with username, password and doorToken, mode 0600")
 	spec := flags.String("spec", "", "JSON `file` that describes the inventory; without it a small default")
 	stdinExit := flags.Bool("stdin-exit", false, "exit when stdin is closed")
@@ -86,6 +87,13 @@ func parse(args []string) (Options, bool, error) {
 		o.StockCollector = true
 	default:
 		return o, false, fmt.Errorf("--collector %q: must be ours or upstream", *collector)
+	}
+	switch *reads {
+	case "strict":
+	case "lenient":
+		o.LenientSOAP = true
+	default:
+		return o, false, fmt.Errorf("--soap %q: must be strict or lenient", *reads)
 	}
 	if o.CertFile == "" || o.KeyFile == "" {
 		return o, false, fmt.Errorf("--tlscert and --tlskey are required")

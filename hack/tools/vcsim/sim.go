@@ -29,6 +29,7 @@ type Options struct {
 	Credentials    Credentials
 	Spec           Spec
 	StockCollector bool
+	LenientSOAP    bool
 	GuestDelay     delay
 }
 
