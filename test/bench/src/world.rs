@@ -99,6 +99,13 @@ impl World {
         self.plane.run(program).await.context("cannot start vmop")
     }
 
+    /// Starts a second VM operator, which acts without a lease; it needs what [`Self::vmop`] configures.
+    pub async fn rival(&self, arguments: &[String]) -> Result<Running> {
+        let program = Program::new("vmop", &self.exe).replica(1).arg("--leader-elect=false");
+        let program = arguments.iter().fold(program, Program::arg);
+        self.plane.run(program).await.context("cannot start a second vmop")
+    }
+
     async fn configure(&self, wire: Wire) -> Result<()> {
         let vcenter = self.vcenter();
         let (host, port) = vcenter.authority.split_once(':').unwrap_or((&vcenter.authority, "443"));

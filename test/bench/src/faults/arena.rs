@@ -29,6 +29,8 @@ pub struct Arena {
     pub proxy: Proxy,
     /// The VM operator.
     pub vmop: Running,
+    /// A second one, which asks for no lease.
+    pub rival: Running,
     guests: Guests,
 }
 
@@ -63,8 +65,10 @@ impl Arena {
         ];
         let vmop = world.vmop(wire, &arguments).await?;
         vmop.kill().await;
+        let rival = world.rival(&arguments).await?;
+        rival.kill().await;
         let guests = Guests(tokio::spawn(guests(world.door().clone())));
-        Ok(Self { world, proxy, vmop, guests })
+        Ok(Self { world, proxy, vmop, rival, guests })
     }
 
     /// Objects of a kind of ours in a namespace.
@@ -158,6 +162,7 @@ impl Arena {
     pub async fn stop(self) -> Result<()> {
         drop(self.guests);
         self.vmop.kill().await;
+        self.rival.kill().await;
         self.world.stop().await
     }
 }

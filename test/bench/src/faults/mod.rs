@@ -5,19 +5,25 @@ mod exhaustive;
 mod findings;
 mod report;
 mod run;
+mod schedule;
 mod state;
+mod trial;
 mod workload;
 
+use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use anyhow::Result;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD_NO_PAD;
 use clap::Parser;
 
 use crate::world::Wire;
 use arena::{Arena, MARKER};
 use exhaustive::{Choice, exhaustive};
 pub use report::Report;
+use trial::seeded;
 
 /// Kills, refuses and deceives the VM operator, and tells what it did not survive.
 #[derive(Clone, Debug, Parser)]
@@ -39,6 +45,18 @@ pub struct Flags {
     #[arg(long, value_name = "COUNT", requires = "exhaustive")]
     pub sample: Option<usize>,
 
+    /// The first trial's seed; each further trial has the next.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+
+    /// How many trials.
+    #[arg(long, default_value_t = 1)]
+    pub trials: u64,
+
+    /// API servers and vCenters that share the work: most of a run's time is spent in waiting.
+    #[arg(long, default_value_t = 3)]
+    pub arenas: usize,
+
     /// Log level of the VM operator.
     #[arg(long, default_value = "info")]
     pub log_level: String,
@@ -54,20 +72,38 @@ pub fn failed() -> bool {
 /// Runs what the flags ask for.
 pub async fn run(flags: Flags) -> Result<Report> {
     let began = Instant::now();
-    let arena = Arena::start(flags.wire, &flags.log_level).await?;
-    let mut report = Report { mode: "exhaustive", wire: flags.wire.name(), ..Report::default() };
+    let starts = (0..flags.arenas.max(1)).map(|_| Arena::start(flags.wire, &flags.log_level));
+    let arenas = futures::future::try_join_all(starts).await?;
+    let mode = if flags.exhaustive { "exhaustive" } else { "seeded" };
+    let report = RefCell::new(Report { mode, wire: flags.wire.name(), ..Report::default() });
     let choice = Choice { write: flags.write, sample: flags.sample };
-    let outcome = exhaustive(&arena, &choice, &mut report).await;
-    let log = report::since(arena.vmop.log(), 0);
-    let vcenter = arena.world.vcenter();
-    let secrets = [MARKER.to_owned(), vcenter.password()?, vcenter.door_token()?];
-    report.leaks = report::leaks(&log, &secrets);
-    if let Err(error) = &outcome {
-        tracing::error!(%error, log = %report::kept(arena.vmop.log(), 0, "all").display(), "not finished");
+    let outcome = if flags.exhaustive {
+        exhaustive(&arenas, &choice, &report).await
+    } else {
+        seeded(&arenas, flags.seed, flags.trials, &report).await
+    };
+    let mut report = report.into_inner();
+    for (number, arena) in arenas.into_iter().enumerate() {
+        let log = arena.vmop.log();
+        for log in [log, arena.rival.log()] {
+            report.leaks += report::leaks(&report::since(log, 0), &secrets(&arena)?);
+        }
+        if outcome.is_err() || report.leaks > 0 {
+            let kept = report::kept(log, 0, &format!("all-{number}"));
+            tracing::error!(log = %kept.display(), "the log is kept");
+        }
+        arena.stop().await?;
     }
-    arena.stop().await?;
     outcome?;
     report.seconds = began.elapsed().as_secs_f64();
     FAILED.store(!report.good(), Ordering::Relaxed);
     Ok(report)
+}
+
+/// What must not be in any log, as it is and as it travels.
+fn secrets(arena: &Arena) -> Result<Vec<String>> {
+    let vcenter = arena.world.vcenter();
+    let plain = [MARKER.to_owned(), vcenter.password()?];
+    let encoded = plain.iter().map(|secret| STANDARD_NO_PAD.encode(secret)).collect::<Vec<_>>();
+    Ok(plain.into_iter().chain(encoded).chain([vcenter.door_token()?]).collect())
 }
