@@ -74,6 +74,19 @@ impl Api {
         &self.client
     }
 
+    /// The object as the API server itself has it; `None` if it is gone, or another one has its name.
+    ///
+    /// For whoever is about to do what can't be undone: a watch may show what was true long ago.
+    pub async fn live<K: Watchable>(&self, seen: &K) -> kube::Result<Option<K>> {
+        let params = kube::api::GetParams::default();
+        let request = request_for(seen).get(&seen.name_any(), &params).map_err(kube::Error::BuildRequest)?;
+        match self.client.request::<K>(request).await {
+            Ok(live) => Ok(Some(live).filter(|live| live.uid() == seen.uid())),
+            Err(error) if is_gone(&error) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Makes `intent` so: creates the object, or changes those fields that are ours.
     ///
     /// `live` is the object as the cache holds it. Nothing is sent where the live object bears the intent already.

@@ -121,6 +121,25 @@ mod sent {
     }
 
     #[tokio::test]
+    async fn only_the_very_object_that_was_seen_is_live() {
+        let (api, requests) = api(|request| match request.path.as_str() {
+            "/api/v1/namespaces/n/configmaps/a?" | "/api/v1/namespaces/n/configmaps/a" => (
+                200,
+                json!({ "metadata": { "name": "a", "namespace": "n", "uid": "u", "resourceVersion": "20" } }),
+            ),
+            _ => refusal(404, "NotFound"),
+        });
+        let live = api.live(&*stored("1", 9)).await.unwrap().unwrap();
+        assert_eq!(live.resource_version().as_deref(), Some("20"));
+        let mut namesake = (*stored("1", 9)).clone();
+        namesake.metadata.uid = Some("another".into());
+        assert!(api.live(&namesake).await.unwrap().is_none());
+        namesake.metadata.name = Some("gone".into());
+        assert!(api.live(&namesake).await.unwrap().is_none());
+        assert_eq!(requests.lock()[0].method, "GET");
+    }
+
+    #[tokio::test]
     async fn a_restarted_process_writes_nothing_that_is_so() {
         let (api, requests) = api(echo);
         assert!(!api.apply(&intent("1"), Some(&stored("1", 9))).await.unwrap().is_sent());

@@ -45,11 +45,11 @@ pub struct Intent {
     pub confirm: Option<Instant>,
 }
 
-/// The cache is older than our own last write: wait for it to catch up.
+/// The cache is older than what is known to have been written: wait for it to catch up.
 #[derive(Clone, Debug, thiserror::Error)]
-#[error("the cache has not seen our last write of {kind} {name} yet")]
+#[error("the cache shows {kind} {name} older than the API server has it")]
 pub struct Behind {
-    /// Kind of the object that was written.
+    /// Kind of the object.
     pub kind: String,
     /// Its name, with the namespace.
     pub name: String,
@@ -170,7 +170,7 @@ mod tests {
         assert!(writes.behind(&config_map(5)).is_ok());
         writes.wrote(&config_map(7));
         let behind = writes.behind(&config_map(6)).unwrap_err();
-        assert_eq!(behind.to_string(), "the cache has not seen our last write of ConfigMap n/a yet");
+        assert_eq!(behind.to_string(), "the cache shows ConfigMap n/a older than the API server has it");
         assert!(writes.behind(&config_map(7)).is_ok());
         assert!(writes.behind(&config_map(6)).is_ok(), "once seen, the write is forgotten");
     }

@@ -103,7 +103,10 @@ async fn destroyed(vm: &VirtualMachine, ctx: &Context) -> Result<(), Error> {
         Presence::Unknown => return Err(Error::Unsettled("the inventory of vCenter is being read".into())),
     };
     match machine {
-        Some(machine) if mark.is_on(&machine) => ours_ended(vm, &machine, &site, ctx).await,
+        Some(machine) if mark.is_on(&machine) => {
+            act::current(vm, ctx).await?;
+            ours_ended(vm, &machine, &site, ctx).await
+        }
         Some(machine) => {
             tracing::info!(machine = %machine.moref, "the machine with our UUID is not ours: it stays");
             Ok(())

@@ -175,6 +175,7 @@ pub async fn reconcile(vm: Arc<VirtualMachine>, ctx: Arc<Context>) -> Result<Nex
     if vm.metadata.deletion_timestamp.is_some() {
         return delete::delete(&vm, &ctx).await;
     }
+    let cached = Arc::clone(&vm);
     let (vm, identity) = match act::prepared(&vm, &ctx).await {
         Ok(prepared) => prepared,
         Err(error) => {
@@ -189,9 +190,16 @@ pub async fn reconcile(vm: Arc<VirtualMachine>, ctx: Arc<Context>) -> Result<Nex
         let off = machine.power_state == Some(PowerState::Off);
         volumes::kept(&vm, volumes, machine.uuid.unwrap_or(identity.bios), off, &ctx).await?;
     }
-    let (result, told) = match plan::plan(&vm, &facts) {
+    let planned = match plan::plan(&vm, &facts).map_err(Error::from) {
+        // What was written just now was written on condition that it was current.
+        Ok(plan @ Plan::Make { .. }) if Arc::ptr_eq(&cached, &vm) => {
+            act::current(&vm, &ctx).await.map(|()| plan)
+        }
+        planned => planned,
+    };
+    let (result, told) = match planned {
         Ok(plan) => carried_out(&vm, &facts, plan, &ctx).await?,
-        Err(blocked) => (Err(blocked.into()), false),
+        Err(error) => (Err(error), false),
     };
     if let (Ok(Some(made)), Ok(site)) = (&result, ctx.provider.site()) {
         facts.host = site.host_name(made).await;

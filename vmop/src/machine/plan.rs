@@ -207,6 +207,11 @@ pub fn existed(vm: &VirtualMachine) -> bool {
         || vm.status.as_ref().is_some_and(|status| status.unique_id.is_some())
 }
 
+/// What of an object decides whether its machine is made or ended.
+pub fn decides(vm: &VirtualMachine) -> (Option<&str>, bool, bool) {
+    (vm.spec.instance_uuid.as_deref(), vm.metadata.deletion_timestamp.is_some(), existed(vm))
+}
+
 /// What is to be done for `vm`.
 pub fn plan(vm: &VirtualMachine, facts: &Facts) -> Result<Plan, Blocked> {
     match &facts.found {

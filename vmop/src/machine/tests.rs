@@ -5,6 +5,7 @@ use std::sync::Arc;
 use api::conditions::{self, Condition};
 use api::names::annotation;
 use api::vmop::VirtualMachine;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use proptest::prelude::*;
 use uuid::Uuid;
 use vsphere::EthernetKind::{self, E1000, Vmxnet3};
@@ -149,6 +150,20 @@ fn a_machine_that_was_there_is_not_made_again() {
     // Status is lost in a move; the annotation travels.
     vm.metadata.annotations = Some([(annotation::FIRST_BOOT_DONE.to_owned(), "true".to_owned())].into());
     assert!(plan::existed(&vm));
+}
+
+#[test]
+fn an_old_view_of_a_machine_decides_otherwise() {
+    let seen = running();
+    let decides = |change: fn(&mut VirtualMachine)| {
+        let mut live = running();
+        change(&mut live);
+        plan::decides(&live) == plan::decides(&seen)
+    };
+    assert!(decides(|vm| vm.spec.class_name = "other".to_owned()));
+    assert!(!decides(|vm| vm.metadata.deletion_timestamp = Some(Time(jiff::Timestamp::UNIX_EPOCH))));
+    assert!(!decides(|vm| (vm.status, vm.metadata.annotations) = (None, None)));
+    assert!(!decides(|vm| vm.spec.instance_uuid = Some(Uuid::nil().to_string())));
 }
 
 #[test]

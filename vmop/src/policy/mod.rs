@@ -21,6 +21,8 @@ use api::vmop::{VirtualMachine, VirtualMachineSetResourcePolicy};
 use kit::apply::Api;
 use kit::events::Events;
 use kit::index::key;
+use kit::retry::SOON;
+use kit::writes::{Behind, behind};
 use kit::{Family, Next, Outcome};
 use kube::ResourceExt;
 
@@ -62,6 +64,9 @@ pub enum Error {
     /// vCenter did not do it.
     #[error("{0}")]
     Vcenter(#[from] vsphere::Error),
+    /// The cache is older than what the API server has.
+    #[error(transparent)]
+    Behind(Behind),
     /// The API server did not do it.
     #[error("API server: {0}")]
     Api(#[from] kube::Error),
@@ -74,6 +79,7 @@ impl Family for Error {
             Self::Unmet(unmet) => Outcome::Waiting(unmet.unwatched.then_some(OCCUPIED * 6)),
             Self::Occupied(_) => Outcome::Waiting(Some(OCCUPIED)),
             Self::Vcenter(_) => Outcome::Failed,
+            Self::Behind(_) => Outcome::Waiting(Some(SOON)),
             Self::Api(error) => Outcome::of(error),
         }
     }
@@ -84,6 +90,7 @@ impl Family for Error {
             Self::Unmet(_) => "Unmet",
             Self::Occupied(_) => "Occupied",
             Self::Vcenter(_) => "Vcenter",
+            Self::Behind(_) => "Behind",
             Self::Api(_) => "Api",
         }
     }
@@ -96,6 +103,12 @@ pub async fn reconcile(
 ) -> Result<Next, Error> {
     if pause::paused(&*policy) {
         return Ok(Next::OnChange);
+    }
+    if !is_current(&policy, &ctx).await? {
+        return Err(Error::Behind(behind::<VirtualMachineSetResourcePolicy>(
+            policy.metadata.namespace.as_deref(),
+            &policy.name_any(),
+        )));
     }
     if policy.metadata.deletion_timestamp.is_some() {
         let result = delete::delete(&policy, &ctx).await;
@@ -111,6 +124,19 @@ pub async fn reconcile(
     let realised = realised(&policy, &ctx).await;
     report(&policy, realised.as_deref().ok(), realised.as_ref().err(), &ctx).await?;
     realised.map(|_| Next::OnChange)
+}
+
+/// Whether the API server itself has the policy, and its deletion, as the cache shows it; asked before anything is
+/// made or destroyed, not while it is known to be realised.
+async fn is_current(policy: &VirtualMachineSetResourcePolicy, ctx: &Context) -> Result<bool, Error> {
+    let deleted = policy.metadata.deletion_timestamp.is_some();
+    let key = key(policy.metadata.namespace.as_deref(), &policy.name_any());
+    let known = ctx.provider.site().is_ok_and(|site| site.realms.of(&key).is_some());
+    if known && !deleted {
+        return Ok(true);
+    }
+    let live = ctx.api.live(policy).await?;
+    Ok(live.is_some_and(|live| live.metadata.deletion_timestamp.is_some() == deleted))
 }
 
 async fn realised(policy: &VirtualMachineSetResourcePolicy, ctx: &Context) -> Result<Vec<Realm>, Error> {
@@ -138,7 +164,7 @@ async fn report(
 ) -> Result<(), Error> {
     let old = policy.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
     match error {
-        Some(Error::Api(_)) => return Ok(()),
+        Some(Error::Behind(_) | Error::Api(_)) => return Ok(()),
         Some(Error::Provider(problem)) if problem.is_passing() => return Ok(()),
         // A policy that is realised stays so while nobody can look.
         Some(Error::Provider(_))

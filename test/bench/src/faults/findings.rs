@@ -48,21 +48,24 @@ impl Findings {
         }
     }
 
-    /// Judges the machines of a room by the objects there; templates are looked at by whoever compares.
+    /// Judges the machines of a room by the instance UUIDs of the objects there; templates are looked at by whoever compares.
     pub fn judge_machines(
         &mut self,
         vms: &[InventoryVm],
-        owners: &BTreeSet<&str>,
+        owners: &BTreeSet<String>,
         paths: &HashMap<String, String>,
     ) {
         let mut seen: BTreeMap<&str, &str> = BTreeMap::new();
         for vm in vms {
-            if let Some(other) = seen.insert(&vm.instance_uuid, &vm.moid) {
-                self.duplicated.push(format!("{other} and {} have the same UUID", vm.moid));
+            if let Some(other) = seen.insert(&vm.uuid, &vm.moid) {
+                self.duplicated.push(format!("{other} and {} have one BIOS UUID", vm.moid));
             }
             if !paths.contains_key(&vm.folder) {
                 self.orphaned.push(format!("{} ({}) lies outside", vm.name, vm.moid));
-            } else if !vm.template && !owners.contains(vm.name.as_str()) && !is_template_to_be(vm) {
+            } else if !vm.template
+                && !owners.contains(&vm.instance_uuid.to_lowercase())
+                && !is_template_to_be(vm)
+            {
                 self.orphaned.push(format!("{} ({}) belongs to no object", vm.name, vm.moid));
             }
         }

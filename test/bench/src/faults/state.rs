@@ -44,14 +44,14 @@ impl State {
             state.vms.insert(format!("{path}/{}", vm.name), seen);
             by_id.insert(vm.moid.clone(), vm);
         }
+        let mut owners = BTreeSet::new();
         for kind in KINDS {
             for (name, object) in objects(&arena.world.client(), kind, &room.namespace).await? {
+                owners.extend(object["spec"]["instanceUUID"].as_str().map(str::to_lowercase));
                 state.findings.judge_object(kind, &name, &object, &by_id);
                 state.objects.insert(format!("{kind}/{name}"), canonical(object));
             }
         }
-        let owners: BTreeSet<_> =
-            state.objects.keys().filter_map(|key| key.strip_prefix("VirtualMachine/")).collect();
         let findings = &mut state.findings;
         findings.judge_machines(&inventory.vms, &owners, &paths);
         findings.judge_stray(&state.stray);

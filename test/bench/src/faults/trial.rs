@@ -133,21 +133,17 @@ impl Trial<'_> {
     /// Lets it happen, now or as soon as there is a machine that it can happen to.
     async fn met(&self, happening: Happening) -> Result<()> {
         let came = self.happens(&happening).await?;
-        tracing::debug!(room = self.room.namespace, ?happening, came, "happens");
-        if came {
-            self.report.borrow_mut().struck(happening.name(), 1);
-        } else if let Happening::Destroyed(number)
-        | Happening::PoweredOff(number)
-        | Happening::Renamed(number) = happening
-            && !self.fates.borrow()[number].deleted
-        {
-            self.pending.borrow_mut().push(happening);
+        tracing::debug!(room = self.room.namespace, ?happening, ?came, "happens");
+        match came {
+            Some(true) => self.report.borrow_mut().struck(happening.name(), 1),
+            Some(false) => {}
+            None => self.pending.borrow_mut().push(happening),
         }
         Ok(())
     }
 
-    /// Lets it happen; false if there was nothing that it could happen to.
-    async fn happens(&self, happening: &Happening) -> Result<bool> {
+    /// Lets it happen; false if it can't, and nothing if there is no machine yet.
+    async fn happens(&self, happening: &Happening) -> Result<Option<bool>> {
         let door = self.arena.world.door();
         match happening {
             Happening::Kill => {
@@ -164,7 +160,7 @@ impl Trial<'_> {
             Happening::Plant(fault) => drop(door.plant(fault).await?),
             Happening::Power(number, on) => {
                 if self.fates.borrow()[*number].deleted {
-                    return Ok(false);
+                    return Ok(Some(false));
                 }
                 self.fates.borrow_mut()[*number].on = *on;
                 let state = if *on { "poweredOn" } else { "poweredOff" };
@@ -179,11 +175,16 @@ impl Trial<'_> {
             Happening::Destroyed(number) => return self.behind(*number, PowerAction::Destroy).await,
             Happening::PoweredOff(number) => return self.behind(*number, PowerAction::Off).await,
             Happening::Renamed(number) => {
-                let Some(id) = self.known(*number).await? else { return Ok(false) };
-                return Ok(door.rename(&id, &format!("renamed-{number}")).await.is_ok());
+                let Some(id) = self.known(*number).await? else { return Ok(self.later(*number)) };
+                return Ok(Some(door.rename(&id, &format!("renamed-{number}")).await.is_ok()));
             }
         }
-        Ok(true)
+        Ok(Some(true))
+    }
+
+    /// A machine that is not there may come, unless nobody wants it any more.
+    fn later(&self, number: usize) -> Option<bool> {
+        self.fates.borrow()[number].deleted.then_some(false)
     }
 
     async fn change(&self, number: usize, patch: &Value) -> Result<()> {
@@ -200,13 +201,13 @@ impl Trial<'_> {
         Ok(object.and_then(|object| object.data["status"]["uniqueID"].as_str().map(str::to_owned)))
     }
 
-    async fn behind(&self, number: usize, action: PowerAction) -> Result<bool> {
-        let Some(id) = self.known(number).await? else { return Ok(false) };
+    async fn behind(&self, number: usize, action: PowerAction) -> Result<Option<bool>> {
+        let Some(id) = self.known(number).await? else { return Ok(self.later(number)) };
         let done = self.arena.world.door().power(&id, action).await.is_ok();
         if done && action == PowerAction::Destroy {
             self.fates.borrow_mut()[number].destroyed = true;
         }
-        Ok(done)
+        Ok(Some(done))
     }
 
     /// Waits until everything is as it should be; else says what is not.
@@ -216,8 +217,8 @@ impl Trial<'_> {
             for happening in self.pending.take() {
                 self.met(happening).await?;
             }
-            let state = State::read(self.arena, &self.room).await?;
-            let wrong = self.wrong(&state).await?;
+            let mut state = State::read(self.arena, &self.room).await?;
+            let wrong = self.wrong(&mut state).await?;
             let over = wrong.is_empty() && self.pending.borrow().is_empty();
             if over || Instant::now() >= deadline {
                 return Ok((wrong, state));
@@ -226,15 +227,14 @@ impl Trial<'_> {
         }
     }
 
-    async fn wrong(&self, state: &State) -> Result<Vec<String>> {
+    async fn wrong(&self, state: &mut State) -> Result<Vec<String>> {
         let live = objects(&self.arena.world.client(), VM, &self.room.namespace).await?;
         let fates = self.fates.borrow().clone();
+        // What was destroyed behind everybody's back is lost, and says so.
         let destroyed: BTreeSet<_> =
             (0..MACHINES).filter(|number| fates[*number].destroyed).map(name).collect();
-        let expected_lost =
-            |finding: &String| destroyed.iter().any(|name| finding.contains(&format!(" {name} ")));
-        let mut wrong: Vec<_> =
-            state.findings.all().filter(|finding| !expected_lost(finding)).cloned().collect();
+        state.findings.lost.retain(|lost| !destroyed.iter().any(|name| lost.contains(&format!(" {name} "))));
+        let mut wrong: Vec<_> = state.findings.all().cloned().collect();
         for (number, fate) in fates.iter().enumerate() {
             let name = name(number);
             let object = live.get(&name).unwrap_or(&Value::Null);

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use api::names::{annotation, finalizer, label};
 use api::vmop::VirtualMachine;
+use kit::writes::behind;
 use kube::ResourceExt;
 use kube::runtime::reflector::ObjectRef;
 use serde_json::{Map, Value, json};
@@ -54,6 +55,18 @@ pub async fn prepared(
         patch["spec"]["nextRestartTime"] = jiff::Timestamp::now().to_string().into();
     }
     Ok((Arc::new(ctx.api.patch(&**vm, patch).await?), identity))
+}
+
+/// The API server itself has the object as the cache shows it, in all that decides whether a machine is made or ended:
+/// its identity, its deletion, and that its machine existed.
+///
+/// After a restart the cache may come from an API server that lags behind: it shows objects that are gone since.
+pub async fn current(vm: &VirtualMachine, ctx: &Context) -> Result<(), Error> {
+    let live = ctx.api.live(vm).await?;
+    if live.is_some_and(|live| plan::decides(&live) == plan::decides(vm)) {
+        return Ok(());
+    }
+    Err(behind::<VirtualMachine>(vm.metadata.namespace.as_deref(), &vm.name_any()).into())
 }
 
 /// The object bears what has to travel with it: that its machine existed once, and by which class it was sized.

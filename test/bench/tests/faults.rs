@@ -1,0 +1,30 @@
+//! A short run of both modes of vm-faults: a few writes of all, and two storms.
+
+use std::process::Command;
+
+/// Runs the program; its report must tell of nothing wrong.
+fn survives(args: &[&str]) -> serde_json::Value {
+    let output = Command::new(env!("CARGO_BIN_EXE_vm-faults")).args(args).output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{args:?}: {}\n{told}", String::from_utf8_lossy(&output.stdout));
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    for count in ["lost", "duplicated", "orphaned", "stuck", "leaks"] {
+        assert_eq!(report[count], 0, "{count} in {report}");
+    }
+    report
+}
+
+#[test]
+fn what_is_killed_at_a_write_comes_to_the_same_end() {
+    let report = survives(&["--exhaustive", "--sample", "8", "--arenas", "1"]);
+    assert!(report["trials"].as_u64() >= Some(8), "{report}");
+    assert!(report["faults"]["killAfter"].as_u64() >= Some(1), "{report}");
+}
+
+#[test]
+fn storms_are_survived_on_either_wire() {
+    for wire in ["vijson", "soap"] {
+        let report = survives(&["--seed", "1", "--trials", "1", "--arenas", "1", "--wire", wire]);
+        assert!(report["faults"]["kill"].as_u64() >= Some(1), "{report}");
+    }
+}
