@@ -87,6 +87,26 @@ fn value(keys: &BTreeMap<String, String>, key: &'static str) -> Result<Option<Ve
     Ok(Some(bytes))
 }
 
+/// A value in plain, from what people keep: plain, gzip, base64, or gzip in base64. The error quotes nothing.
+pub fn unpacked(value: &[u8]) -> Result<Vec<u8>, String> {
+    let trimmed: Vec<u8> = value.iter().copied().filter(|byte| !byte.is_ascii_whitespace()).collect();
+    // What is not base64 from end to end is meant as it is.
+    let bytes = if trimmed.is_empty() { None } else { BASE64.decode(&trimmed).ok() };
+    let bytes = bytes.unwrap_or_else(|| value.to_vec());
+    if !bytes.starts_with(&[0x1f, 0x8b]) {
+        return Ok(bytes);
+    }
+    let mut plain = Vec::new();
+    MultiGzDecoder::new(bytes.as_slice())
+        .take(DECODED_LIMIT as u64 + 1)
+        .read_to_end(&mut plain)
+        .map_err(|error| format!("can't be unpacked: {error}"))?;
+    if plain.len() > DECODED_LIMIT {
+        return Err(format!("unpacks to more than {DECODED_LIMIT} bytes"));
+    }
+    Ok(plain)
+}
+
 fn encoding_of<'a>(keys: &'a BTreeMap<String, String>, key: &str) -> &'a str {
     keys.get(&format!("{key}{ENCODING}")).map_or("", |encoding| encoding.trim())
 }

@@ -11,9 +11,9 @@ mod metadata;
 
 use std::fmt;
 
-pub use decode::{Decoded, decode, redacted};
+pub use decode::{Decoded, decode, redacted, unpacked};
 pub use encode::encode;
-pub use metadata::{Metadata, WaitOnNetwork};
+pub use metadata::{Metadata, WaitOnNetwork, mapping};
 
 /// The metadata: who the node is.
 pub const METADATA: &str = "guestinfo.metadata";

@@ -93,3 +93,11 @@ impl Metadata {
         })
     }
 }
+
+/// A mapping out of YAML or JSON, such as metadata or a network configuration. The error quotes nothing.
+pub fn mapping(yaml: &str) -> Result<serde_json::Map<String, Value>, String> {
+    serde_saphyr::from_str(yaml).map_err(|error| {
+        let why = error.to_string();
+        format!("is no mapping in YAML: {}", why.lines().next().unwrap_or_default())
+    })
+}

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use api::cns::CnsNodeVmAttachment;
 use api::names::annotation;
-use api::net::VirtualNetwork;
+use api::net::netoperator::NetworkInterface;
+use api::net::{VirtualNetwork, VirtualNetworkInterface};
 use api::topology::{AvailabilityZone, Zone};
 use api::vmop::{
     VirtualMachine, VirtualMachineClass, VirtualMachineClassBinding, VirtualMachineImage,
@@ -36,7 +37,11 @@ pub struct Caches {
     /// Folders and pools.
     pub policies: Cache<VirtualMachineSetResourcePolicy>,
     /// Networks of the network provider.
-    pub networks: Cache<VirtualNetwork>,
+    pub networks: Optional<VirtualNetwork>,
+    /// Cards as NSX realises them.
+    pub nsx_interfaces: Optional<VirtualNetworkInterface>,
+    /// Cards as net-operator realises them.
+    pub interfaces: Optional<NetworkInterface>,
     /// Folder and pool of each namespace, in its annotations.
     pub namespaces: Cache<PartialObjectMeta<Namespace>>,
     /// Storage classes, with the storage policies that they stand for.
@@ -69,6 +74,8 @@ pub struct Caches {
     pub by_policy: Index<VirtualMachine>,
     /// Machines by `namespace/network`.
     pub by_network: Index<VirtualMachine>,
+    /// Machines by `namespace/name` of the interface objects that they name.
+    pub by_interface: Index<VirtualMachine>,
     /// Machines by namespace.
     pub by_namespace: Index<VirtualMachine>,
     /// Machines by storage class.
@@ -108,6 +115,10 @@ impl Caches {
                 let networks = vm.spec.network_interfaces.iter().map(|nic| nic.network_name.as_deref());
                 networks.flat_map(|name| named(vm, name)).collect()
             }),
+            by_interface: of(|vm| {
+                let given = vm.spec.network_interfaces.iter().filter_map(|nic| nic.provider_ref.as_ref());
+                given.flat_map(|given| named(vm, Some(&given.name))).collect()
+            }),
             by_namespace: of(|vm| vm.namespace().into_iter().collect()),
             by_storage: of(|vm| vm.spec.storage_class.iter().cloned().collect()),
             by_label: of(|vm| {
@@ -116,7 +127,9 @@ impl Caches {
             }),
             classes: watch::pruned(started, Api::all(client())),
             images: watch::pruned(started, Api::all(client())),
-            networks: watch::pruned(started, Api::all(client())),
+            networks: optional(started, Api::all(client())),
+            nsx_interfaces: optional(started, Api::all(client())),
+            interfaces: optional(started, Api::all(client())),
             namespaces: watch::metadata(started, Api::all(client())),
             storage_classes: watch::pruned(started, Api::all(client())),
             policies,

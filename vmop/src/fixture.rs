@@ -7,8 +7,9 @@ use api::vmop::VirtualMachine;
 use vsphere::inventory::{Guest, PowerState};
 use vsphere::{Allocation, Backing, Controller, Devices, Disk, EthernetCard, EthernetKind, MoRef, Vm};
 
+use crate::machine::bootstrap::{Bootstrap, VApp};
 use crate::machine::clone::Identity;
-use crate::machine::needs::{Bootstrap, Card, Needs, Size, Storage};
+use crate::machine::needs::{Card, Needs, Size, Storage};
 use crate::machine::plan::{Facts, Found};
 use crate::provider::golden::Template;
 use crate::provider::{Place, mark::Mark};
@@ -100,6 +101,8 @@ pub fn needs() -> Needs {
         snapshot: MoRef::new("VirtualMachineSnapshot", "snapshot-1"),
         name: "photon-x".to_owned(),
         devices: devices(),
+        properties: Vec::new(),
+        defers: false,
     };
     let allocation =
         |reservation| Allocation { reservation: Some(reservation), limit: None, expandable: None };
@@ -114,11 +117,15 @@ pub fn needs() -> Needs {
         }),
         image: Ok(Arc::new(template)),
         storage: Ok(Storage { policy: None, datastore: Some(MoRef::datastore("datastore-1")) }),
-        network: Ok(vec![Card {
-            kind: EthernetKind::Vmxnet3,
-            backing: Backing::Network { name: "VM Network".into(), network: None },
-        }]),
-        bootstrap: Ok(Bootstrap(told.map(|(key, value)| (key.to_owned(), value.to_owned())).into())),
+        network: Ok(vec![Card::plain(
+            EthernetKind::Vmxnet3,
+            Backing::Network { name: "VM Network".into(), network: None },
+        )]),
+        bootstrap: Ok(Bootstrap {
+            extra_config: told.map(|(key, value)| (key.to_owned(), value.to_owned())).into(),
+            v_app: VApp::Removed,
+            customization: None,
+        }),
         place: Ok(place()),
     }
 }

@@ -8,7 +8,7 @@ use api::vmop::{
 };
 use k8s_openapi::api::core::v1::{Namespace, Service};
 use kit::events::Events;
-use kit::index::key;
+use kit::index::{Index, key};
 use kit::run::Fatal;
 use kit::watch::{self, Cache, Change};
 use kit::{Controller, Started, apply};
@@ -139,6 +139,7 @@ where
     let (by_image, by_policy, by_network) =
         (of(&caches.by_image), of(&caches.by_policy), of(&caches.by_network));
     let (by_zone, by_wide_zone) = (of(&caches.by_namespace), of(&caches.by_namespace));
+    let (by_interface, by_nsx_interface) = (of(&caches.by_interface), of(&caches.by_interface));
     let (by_namespace, by_quota, by_storage) =
         (of(&caches.by_namespace), of(&caches.by_namespace), of(&caches.by_storage));
     Controller::new("virtualmachine", started, &caches.machines)
@@ -153,7 +154,9 @@ where
             Change { old: Some(_), new: Some(_) } => Vec::new(),
             other => other.sides().flat_map(|policy| by_policy.refs(&name_of(&**policy))).collect(),
         })
-        .watches(&caches.networks, move |network| by_network.refs(&name_of(network)))
+        .watches_optional(&caches.networks, move |network| by_network.refs(&name_of(network)))
+        .watches_optional(&caches.interfaces, move |interface| machines_of(interface, &by_interface))
+        .watches_optional(&caches.nsx_interfaces, move |interface| machines_of(interface, &by_nsx_interface))
         .watches_changes(&caches.namespaces, move |change| {
             let placed = |side: &Option<Arc<_>>| side.as_deref().map(placement);
             if placed(&change.old) == placed(&change.new) {
@@ -377,6 +380,14 @@ async fn relay(site: &Site, caches: &Caches, vms: &Waker<VirtualMachine>, idle: 
 
 fn wake_all<K: watch::Watchable>(cache: &Cache<K>, waker: &Waker<K>) {
     cache.all().iter().for_each(|object| waker.wake(ObjectRef::from_obj(&**object)));
+}
+
+/// The machines that an interface of a network provider is for: its owners, and those that name it.
+fn machines_of<K: Resource>(interface: &K, named: &Index<VirtualMachine>) -> Vec<ObjectRef<VirtualMachine>> {
+    let namespace = interface.meta().namespace.clone().unwrap_or_default();
+    let owners = interface.owner_references().iter().filter(|owner| owner.kind == "VirtualMachine");
+    let owners = owners.map(|owner| ObjectRef::new(&owner.name).within(&namespace));
+    owners.chain(named.refs(&name_of(interface))).collect()
 }
 
 fn name_of<K: Resource>(object: &K) -> String {

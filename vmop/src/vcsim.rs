@@ -22,6 +22,7 @@ pub fn settings(sim: &Sim) -> Settings {
         datacenter: sim.datacenter().id().to_owned(),
         datastore: Some("ds1".into()),
         network: Some("workload".into()),
+        network_provider: None,
         library: Some(sim.library().to_owned()),
         folder: None,
         resource_pool: None,

@@ -20,6 +20,7 @@ type cloning struct {
 	rule   *rule // the misfortune that it meets
 
 	config    types.VirtualMachineConfigInfo // the source's, copied
+	vApp      types.BaseVmConfigSpec         // the source's, changed
 	template  bool
 	snapshots []types.VirtualMachineSnapshotTree
 	pool      ref
@@ -137,10 +138,16 @@ func (c *cloning) check(*simulator.Context) types.BaseMethodFault {
 			return notSupported("spec.location.disk with a datastore or diskMoveType of its own")
 		}
 	}
+	c.vApp = vAppSpec(c.config.VAppConfig)
 	if spec.Config == nil {
 		return nil
 	}
-	return checkConfig("spec.config", spec.Config)
+	if fault := checkConfig("spec.config", spec.Config); fault != nil {
+		return fault
+	}
+	var fault types.BaseMethodFault
+	c.vApp, fault = mergeVApp(c.vApp, spec.Config.VAppConfig)
+	return fault
 }
 
 func hasSnapshot(tree []types.VirtualMachineSnapshotTree, wanted ref) bool {
@@ -220,6 +227,9 @@ func (c *cloning) finish(vm ref) types.BaseMethodFault {
 		profiles = append(profiles, profilesOf(spec.Config)...)
 	}
 	s.machines.setProfiles(vm, profiles)
+	if spec.Config == nil || spec.Config.VAppConfigRemoved == nil || !*spec.Config.VAppConfigRemoved {
+		s.setOvfTransport(vm, c.vApp)
+	}
 	ctx := fresh(s.svc)
 	if len(changes) != 0 {
 		made, _ := s.vmOf(ctx, vm.Value)
@@ -256,7 +266,7 @@ func (c *cloning) spec(instanceUUID string) types.VirtualMachineConfigSpec {
 		Uuid:         newUUID(),
 		InstanceUuid: instanceUUID,
 		Files:        &types.VirtualMachineFileInfo{VmPathName: path.String()},
-		VAppConfig:   vAppSpec(c.config.VAppConfig),
+		VAppConfig:   c.vApp,
 		DeviceChange: c.devices(),
 	}
 	copyFields(&config, &source, inherited)
@@ -269,9 +279,7 @@ func (c *cloning) spec(instanceUUID string) types.VirtualMachineConfigSpec {
 		config.CpuAllocation = mergeAllocation(source.CpuAllocation, wanted.CpuAllocation)
 		config.MemoryAllocation = mergeAllocation(source.MemoryAllocation, wanted.MemoryAllocation)
 		options = mergeOptions(options, wanted.ExtraConfig)
-		if wanted.VAppConfig != nil {
-			config.VAppConfig = wanted.VAppConfig
-		}
+		config.VAppConfig = c.vApp
 		if wanted.VAppConfigRemoved != nil && *wanted.VAppConfigRemoved {
 			config.VAppConfig = nil
 		}

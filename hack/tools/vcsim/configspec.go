@@ -134,7 +134,7 @@ func vAppSpec(info types.BaseVmConfigInfo) types.BaseVmConfigSpec {
 		return nil
 	}
 	add := types.ArrayUpdateSpec{Operation: types.ArrayUpdateOperationAdd}
-	spec := &types.VmConfigSpec{}
+	spec := &types.VmConfigSpec{OvfEnvironmentTransport: info.GetVmConfigInfo().OvfEnvironmentTransport}
 	for _, p := range info.GetVmConfigInfo().Property {
 		spec.Property = append(spec.Property, types.VAppPropertySpec{ArrayUpdateSpec: add, Info: &p})
 	}

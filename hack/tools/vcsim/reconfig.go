@@ -62,6 +62,7 @@ func (s *Sim) reconfigure(ctx *simulator.Context, vm *simulator.VirtualMachine, 
 		s.machines.setProfiles(req.This, profiles)
 	}
 	_, _ = s.follow(res)
+	s.setOvfTransport(req.This, req.Spec.VAppConfig)
 	return res, nil
 }
 

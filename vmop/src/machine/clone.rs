@@ -1,12 +1,14 @@
 //! The one call that makes a machine: everything it is to be, in one specification.
 
+use api::names::annotation;
 use api::vmop::{POWERED_ON, VirtualMachine};
 use kube::ResourceExt;
 use uuid::Uuid;
 use vsphere::{CloneSpec, ConfigSpec, DeviceChange, EthernetCard, MoRef, RelocateSpec};
 
+use super::bootstrap::Bootstrap;
 use super::disks::{DISKS, Layout};
-use super::needs::{Bootstrap, Card, GUESTINFO, Size, Storage};
+use super::needs::{Card, Size, Storage};
 use crate::provider::golden::Template;
 use crate::provider::{Place, mark, mark::Mark};
 
@@ -61,7 +63,7 @@ pub fn intent(vm: &VirtualMachine, parts: &Parts<'_>) -> Intent {
         disk_move_type: Some(parts.disks.move_type),
         pool: Some(parts.place.pool.clone()),
         disks: parts.disks.locators.clone(),
-        device_change: cards(&parts.template.devices.cards, parts.cards)
+        device_change: cards(&parts.template.devices.cards, parts.cards, without_cards(vm))
             .into_iter()
             .chain(parts.disks.changes.clone())
             .collect(),
@@ -72,7 +74,7 @@ pub fn intent(vm: &VirtualMachine, parts: &Parts<'_>) -> Intent {
         location,
         template: false,
         config: Some(config(vm, parts)),
-        customization: None,
+        customization: parts.bootstrap.customization.clone(),
         power_on: wants_power(vm),
         snapshot: Some(parts.template.snapshot.clone()),
     };
@@ -89,6 +91,11 @@ pub fn wants_power(vm: &VirtualMachine) -> bool {
     vm.spec.power_state.as_deref().is_none_or(|state| state.is_empty() || state == POWERED_ON)
 }
 
+/// Whether the machine shall have no network card, whatever its template has.
+fn without_cards(vm: &VirtualMachine) -> bool {
+    vm.spec.network_interfaces.is_empty() && vm.annotations().contains_key(annotation::NO_DEFAULT_NIC)
+}
+
 /// The policy of the machine's home and disks.
 fn policies(storage: &Storage) -> Vec<String> {
     storage.policy.iter().map(|policy| policy.id.clone()).collect()
@@ -97,17 +104,12 @@ fn policies(storage: &Storage) -> Vec<String> {
 fn config(vm: &VirtualMachine, parts: &Parts<'_>) -> ConfigSpec {
     let name = format!("{}/{}", vm.namespace().unwrap_or_default(), vm.name_any());
     let fixed = [("disk.enableUUID", "TRUE")].map(|(key, value)| (key.to_owned(), value.to_owned()));
-    let told = &parts.bootstrap.0;
-    let blank = GUESTINFO
-        .iter()
-        .filter(|key| !told.contains_key(**key))
-        .map(|key| ((*key).to_owned(), String::new()));
+    let (v_app_config, v_app_config_removed) = parts.bootstrap.v_app_config();
     let extra_config = fixed
         .into_iter()
         .chain(parts.mark.extra_config())
         .chain([(mark::BASE, &parts.template.name), (DISKS, &parts.disks.mark)].map(owned))
-        .chain(told.iter().map(|(key, value)| (key.clone(), value.clone())))
-        .chain(blank)
+        .chain(parts.bootstrap.entries())
         .collect();
     ConfigSpec {
         uuid: Some(parts.identity.bios.to_string()),
@@ -118,7 +120,8 @@ fn config(vm: &VirtualMachine, parts: &Parts<'_>) -> ConfigSpec {
         cpu_allocation: Some(explicit(parts.size.cpu)),
         memory_allocation: Some(explicit(parts.size.memory)),
         extra_config,
-        v_app_config_removed: Some(true),
+        v_app_config,
+        v_app_config_removed,
         managed_by: Some(mark::managed_by()),
         profiles: policies(parts.storage),
         base: parts.size.config.clone(),
@@ -141,9 +144,9 @@ fn explicit(allocation: vsphere::Allocation) -> vsphere::Allocation {
 
 /// Turns the template's cards into the wanted ones: re-plugs those that fit, swaps and adds the others.
 ///
-/// Without wanted cards the template's stay as they are.
-pub(super) fn cards(present: &[EthernetCard], wanted: &[Card]) -> Vec<DeviceChange> {
-    if wanted.is_empty() {
+/// Without wanted cards the template's stay as they are, unless there shall be `none`.
+pub(super) fn cards(present: &[EthernetCard], wanted: &[Card], none: bool) -> Vec<DeviceChange> {
+    if wanted.is_empty() && !none {
         return Vec::new();
     }
     let mut changes = Vec::new();
@@ -163,7 +166,13 @@ pub(super) fn cards(present: &[EthernetCard], wanted: &[Card]) -> Vec<DeviceChan
 }
 
 fn plugged(key: i32, card: &Card) -> EthernetCard {
-    EthernetCard { key, kind: card.kind, backing: Some(card.backing.clone()), mac: None, external_id: None }
+    EthernetCard {
+        key,
+        kind: card.kind,
+        backing: Some(card.backing.clone()),
+        mac: card.mac.clone(),
+        external_id: card.external_id.clone(),
+    }
 }
 
 fn removed(card: &EthernetCard) -> DeviceChange {

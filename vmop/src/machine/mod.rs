@@ -4,6 +4,7 @@
 //! gather, plan, act, status.
 
 pub mod act;
+pub mod bootstrap;
 pub mod clone;
 pub mod delete;
 pub mod disks;
@@ -189,6 +190,9 @@ pub async fn reconcile(vm: Arc<VirtualMachine>, ctx: Arc<Context>) -> Result<Nex
     {
         let off = machine.power_state == Some(PowerState::Off);
         volumes::kept(&vm, volumes, machine.uuid.unwrap_or(identity.bios), off, &ctx).await?;
+    }
+    if let Found::Nothing(nothing) = &facts.found {
+        act::interfaces::asked(&nothing.asks, &ctx).await?;
     }
     let planned = match plan::plan(&vm, &facts).map_err(Error::from) {
         // What was written just now was written on condition that it was current.

@@ -9,8 +9,9 @@ use uuid::Uuid;
 use vsphere::inventory::PowerState;
 use vsphere::{ConfigSpec, Devices, Vm};
 
+use super::bootstrap::Bootstrap;
 use super::clone::{Identity, Intent, Parts, intent};
-use super::needs::{Need, Needs, Size, Storage, Unmet};
+use super::needs::{Ask, Need, Needs, Size, Storage, Unmet};
 use super::step::{self, Mode, Step};
 use super::volumes::{self, Volumes};
 use super::{disks, pause, power, resize};
@@ -42,6 +43,8 @@ pub struct Facts {
     pub size: Option<Size>,
     /// Where the machine should lie, where that is known.
     pub place: Option<Place>,
+    /// What a machine that is off is told anew before it runs.
+    pub retold: Need<Option<Bootstrap>>,
     /// The clock.
     pub now: jiff::Timestamp,
 }
@@ -61,6 +64,7 @@ impl Facts {
             hardware: None,
             size: None,
             place: None,
+            retold: Ok(None),
             now,
         }
     }
@@ -99,6 +103,8 @@ pub enum Found {
 pub struct Nothing {
     /// What has to be there first.
     pub needs: Needs,
+    /// What has to be asked of the network provider.
+    pub asks: Vec<Ask>,
     /// Whether disks are copied where nobody asks for links.
     pub direct: bool,
 }
@@ -280,9 +286,11 @@ fn towards(vm: &VirtualMachine, facts: &Facts, machine: &Vm) -> Result<Vec<Step>
             if let Some(unmet) = facts.volumes.as_ref().and_then(|volumes| volumes.unmet(vm)) {
                 return Err(Blocked::Unmet(unmet));
             }
+            let retold = facts.retold.as_ref().map_err(|unmet| Blocked::Unmet(unmet.clone()))?;
+            let retold = retold.iter().flat_map(Bootstrap::steps);
             let fresh = power::restart_due(vm, machine, facts.now).map(|at| noted(vec![step::restarted(at)]));
             let before = fresh.into_iter().chain(before_power_on(facts)?);
-            offline().into_iter().chain(before).chain([turned()]).collect()
+            offline().into_iter().chain(retold).chain(before).chain([turned()]).collect()
         }
         // A machine that is off can't be suspended: off is as near as it gets.
         (Some(Off), Off | Suspended) => offline(),

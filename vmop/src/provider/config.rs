@@ -21,6 +21,24 @@ pub enum Trust {
     Public,
 }
 
+/// Who says what the cards of machines are plugged into (`NetworkProvider`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NetworkProvider {
+    /// Nobody: networks are named (`NAMED`).
+    Named,
+    /// net-operator (`VSPHERE_NETWORK`).
+    Distributed,
+    /// NSX (`NSXT`).
+    Nsx,
+}
+
+impl NetworkProvider {
+    /// Whether an object is asked for each card.
+    pub fn asks(self) -> bool {
+        self != Self::Named
+    }
+}
+
 /// The provider configuration, complete and checked.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Settings {
@@ -34,6 +52,8 @@ pub struct Settings {
     pub datastore: Option<String>,
     /// Port group of a VM that names none, and of NSX networks where there is no NSX (`Network`).
     pub network: Option<String>,
+    /// Who says what cards are plugged into (`NetworkProvider`); where it is left out, whoever is there.
+    pub network_provider: Option<NetworkProvider>,
     /// UUID of the content library that holds the images (`ContentSource`).
     pub library: Option<String>,
     /// Address of the proxy to the machines' consoles (`WebConsoleProxy`).
@@ -128,6 +148,7 @@ impl<'a> Map<'a> {
             datacenter: self.required("Datacenter")?.to_owned(),
             datastore: self.optional("Datastore"),
             network: self.optional("Network"),
+            network_provider: self.network_provider()?,
             library: self.optional("ContentSource"),
             console_proxy: self.optional("WebConsoleProxy"),
             folder: self.optional("Folder"),
@@ -192,6 +213,20 @@ impl<'a> Map<'a> {
                 "\"auto\", \"vijson\" or \"soap\"",
             )),
         }
+    }
+
+    fn network_provider(&self) -> Result<Option<NetworkProvider>, ConfigProblem> {
+        const KEY: &str = "NetworkProvider";
+        const KNOWN: &str = "NAMED, VSPHERE_NETWORK or NSXT";
+        Ok(Some(match self.optional(KEY).as_deref() {
+            None => return Ok(None),
+            Some("NAMED") => NetworkProvider::Named,
+            Some("VSPHERE_NETWORK") => NetworkProvider::Distributed,
+            Some("NSXT") => NetworkProvider::Nsx,
+            Some(other) => {
+                return Err(ConfigProblem::BadKey(self.namespace.into(), KEY, other.into(), KNOWN));
+            }
+        }))
     }
 
     fn trust(&self) -> Result<Trust, ConfigProblem> {

@@ -14,6 +14,7 @@ use tokio::sync::watch;
 use vsphere::{Config, Credentials, Inventory, Metrics, MoRef};
 
 use super::config::{CONFIG_MAP, ConfigProblem, Map, Settings, Trust};
+use super::guest_network::{GuestNetwork, NETWORK_CONFIG_MAP};
 use super::{Problem, Provider, Site, State};
 
 /// vCenter locks an account after a few wrong passwords, so refused logins are repeated slowly.
@@ -37,8 +38,12 @@ pub async fn keep(
     folders: Folders,
 ) {
     let (sender, mut settings) = watch::channel(None);
+    let networking = follow_network(client.clone(), namespace.clone(), &provider);
     let reading = read(client, namespace, sender);
     let connecting = async {
+        // No guest is told of a network that is not known yet.
+        let mut known = provider.guest_network.subscribe();
+        let _ = known.wait_for(Option::is_some).await;
         while settings.changed().await.is_ok() {
             let known = settings.borrow_and_update().clone();
             match known {
@@ -50,7 +55,16 @@ pub async fn keep(
             }
         }
     };
-    tokio::join!(reading, connecting);
+    tokio::join!(networking, reading, connecting);
+}
+
+/// Keeps `provider` knowing what all guests are told of the network.
+async fn follow_network(client: Client, namespace: String, provider: &Provider) {
+    let mut maps = followed::<ConfigMap>(&client, &namespace, NETWORK_CONFIG_MAP);
+    while let Some(map) = maps.next().await {
+        let network = GuestNetwork::of(map.as_ref().and_then(|map| map.data.as_ref()));
+        provider.guest_network.send_replace(Some(Arc::new(network)));
+    }
 }
 
 /// Connects and stays connected until the settings change.

@@ -13,9 +13,10 @@ use kit::retry::Failures;
 use parking_lot::Mutex;
 use vsphere::automation::Deploy;
 use vsphere::inventory::Presence;
-use vsphere::{ConfigSpec, Devices, Kind, MoRef, ObjectContent, Value, Vm};
+use vsphere::{ConfigSpec, Devices, Kind, MoRef, ObjectContent, VAppProperty, Value, Vm};
 
 use super::{Place, Problem, Site, mark};
+use crate::machine::bootstrap::DEFER;
 
 /// How long vCenter may copy an image's disks.
 const DEPLOY: Duration = Duration::from_hours(2);
@@ -57,6 +58,10 @@ pub struct Template {
     pub snapshot: MoRef,
     /// Its disks, controllers and network cards.
     pub devices: Devices,
+    /// Its OVF properties.
+    pub properties: Vec<VAppProperty>,
+    /// Its cloud-init waits for VMware Tools, if it is told to.
+    pub defers: bool,
 }
 
 /// How far a template is.
@@ -193,8 +198,15 @@ async fn put_mark(site: &Site, recipe: &Recipe, vm: &Vm) -> Result<(), vsphere::
 
 /// Takes the snapshot and makes the machine a template, whichever is missing.
 async fn finish(site: &Site, moref: &MoRef, name: String) -> Result<Template, vsphere::Error> {
-    let paths = [SNAPSHOTS, "config.hardware.device", "config.template", "config.changeVersion"];
-    let read = site.client.retrieve(std::slice::from_ref(moref), &paths).await?;
+    const PATHS: [&str; 6] = [
+        SNAPSHOTS,
+        "config.hardware.device",
+        "config.template",
+        "config.changeVersion",
+        "config.vAppConfig",
+        "config.extraConfig",
+    ];
+    let read = site.client.retrieve(std::slice::from_ref(moref), &PATHS).await?;
     let Some(vm) = read.first() else {
         return Err(
             vsphere::Error::new("retrieve", Kind::NotFound { missing: Some(moref.clone()) }).on(moref)
@@ -209,7 +221,12 @@ async fn finish(site: &Site, moref: &MoRef, name: String) -> Result<Template, vs
     }
     let version = vm.get("config.changeVersion").as_str().unwrap_or_default();
     let devices = Devices::read(version, vm.get("config.hardware.device"));
-    Ok(Template { moref: moref.clone(), name, snapshot, devices })
+    let properties = vm.get("config.vAppConfig").get("property").items();
+    let properties = properties.iter().filter_map(VAppProperty::read).collect();
+    let defers = vm.get("config.extraConfig").items().iter().any(|option| {
+        option.get("key").as_str() == Some(DEFER) && option.get("value").as_str() == Some("ready")
+    });
+    Ok(Template { moref: moref.clone(), name, snapshot, devices, properties, defers })
 }
 
 const SNAPSHOTS: &str = "rootSnapshot";

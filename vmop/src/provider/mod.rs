@@ -8,6 +8,7 @@ pub mod collect;
 pub mod config;
 mod connection;
 pub mod golden;
+mod guest_network;
 mod hardware;
 pub mod mark;
 mod membership;
@@ -20,6 +21,7 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 pub use connection::{Folders, keep};
+pub use guest_network::GuestNetwork;
 pub use membership::MEMBERSHIP;
 pub use realm::Realm;
 pub use site::{Place, Site};
@@ -68,12 +70,14 @@ pub enum State {
 /// The way to the vCenter.
 pub struct Provider {
     state: watch::Sender<State>,
+    /// `None` until it is known.
+    guest_network: watch::Sender<Option<Arc<GuestNetwork>>>,
 }
 
 impl Provider {
     /// A way that leads nowhere until [`keep`] connects it.
     pub fn new() -> Arc<Self> {
-        Arc::new(Self { state: watch::Sender::new(State::Starting) })
+        Arc::new(Self { state: watch::Sender::new(State::Starting), guest_network: watch::Sender::new(None) })
     }
 
     /// The vCenter, or why there is none.
@@ -83,6 +87,11 @@ impl Provider {
             State::Broken(problem) => Err(problem.clone()),
             State::Connected(site) => Ok(Arc::clone(site)),
         }
+    }
+
+    /// What all guests are told of the network. It is known before there is a site.
+    pub fn guest_network(&self) -> Arc<GuestNetwork> {
+        self.guest_network.borrow().clone().unwrap_or_default()
     }
 
     /// Tells of every change of the state.

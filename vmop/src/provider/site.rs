@@ -158,6 +158,27 @@ impl Site {
         named(&networks).ok_or_else(|| not_found("networks", &format!("network {name}")))
     }
 
+    /// The network of an NSX segment; where each switch has one, that of the pool's cluster.
+    pub async fn segment(&self, id: &str, pool: Option<&MoRef>) -> Result<Network, vsphere::Error> {
+        let of_segment = |networks: &[Network]| -> Vec<Network> {
+            networks.iter().filter(|network| network.segment.as_deref() == Some(id)).cloned().collect()
+        };
+        let mut networks = self.networks.lock().await;
+        let mut found = of_segment(&networks);
+        if found.is_empty() {
+            *networks = self.client.networks(&self.datacenter()).await?;
+            found = of_segment(&networks);
+        }
+        drop(networks);
+        if let (2.., Some(pool)) = (found.len(), pool) {
+            let cluster = self.cluster(pool).await?;
+            let read = self.client.retrieve(std::slice::from_ref(&cluster), &["network"]).await?;
+            let near = read.first().map(|cluster| cluster.get("network").items()).unwrap_or_default();
+            found.retain(|network| near.iter().any(|near| near.as_moref() == Some(&network.moref)));
+        }
+        found.into_iter().next().ok_or_else(|| not_found("networks", &format!("network of NSX segment {id}")))
+    }
+
     /// The cluster (or single host) that a resource pool belongs to.
     pub async fn cluster(&self, pool: &MoRef) -> Result<MoRef, vsphere::Error> {
         let mut clusters = self.clusters.lock().await;

@@ -1,6 +1,7 @@
 //! Every write for a machine.
 
 mod guest;
+pub mod interfaces;
 mod make;
 mod steps;
 

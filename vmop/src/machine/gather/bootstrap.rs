@@ -1,51 +1,153 @@
 //! What the guest of a machine is told, read from its Secret or ConfigMap.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use api::conditions::vmop as reason;
 use api::vmop::VirtualMachine;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kit::apply;
 use kube::ResourceExt;
 use kube::runtime::reflector::ObjectRef;
+use vsphere::inventory::PowerState;
+use vsphere::{VAppProperty, Vm};
 
 use crate::appearance::Kind;
-use crate::machine::needs::{self, Bootstrap, Need, Source, Unmet};
+use crate::machine::bootstrap::{self, Bootstrap, HASH, Source, Surroundings, Told, bootstrap, told};
+use crate::machine::clone::{Identity, wants_power};
+use crate::machine::needs::{Card, Need, Unmet};
 use crate::machine::{Context, Error};
+use crate::provider::Site;
+use crate::provider::golden::Template;
 
-/// The guest's data, read now; while it is not there or not right, its change wakes the machine.
-pub(super) async fn bootstrap(vm: &VirtualMachine, ctx: &Context) -> Result<Need<Bootstrap>, Error> {
+/// What the user wants the guest to be told, and where that was read.
+pub(super) struct Read<'a> {
+    pub told: Need<Told>,
+    at: Option<(Kind, &'a str, Option<String>)>,
+}
+
+type Data = (Option<String>, BTreeMap<String, Vec<u8>>);
+
+/// Reads the guest's data now.
+pub(super) async fn read<'a>(vm: &'a VirtualMachine, ctx: &Context) -> Result<Read<'a>, Error> {
     let namespace = vm.namespace().unwrap_or_default();
-    let (kind, name, read) = match needs::source(vm) {
-        Err(unmet) => return Ok(Err(unmet)),
-        Ok(Source::None) => return Ok(Ok(Bootstrap::default())),
+    let (kind, name, read) = match bootstrap::source(vm) {
+        Err(unmet) => return Ok(Read { told: Err(unmet), at: None }),
+        Ok(Source::None) => {
+            return Ok(Read { told: told(vm, String::new(), BTreeMap::new()), at: None });
+        }
         Ok(Source::Secret(name)) => {
-            let secret: Option<Secret> = apply::get(ctx.api.client(), Some(&namespace), name).await?;
-            let read = secret.map(|secret| {
-                let data = secret.data.unwrap_or_default().into_iter().map(|(key, value)| (key, value.0));
-                (secret.metadata.resource_version, data.collect::<Vec<_>>())
-            });
-            (Kind::Secret, name, read)
+            let secret = apply::get(ctx.api.client(), Some(&namespace), name).await?;
+            (Kind::Secret, name, secret.map(secret_data))
         }
         Ok(Source::ConfigMap(name)) => {
-            let map: Option<ConfigMap> = apply::get(ctx.api.client(), Some(&namespace), name).await?;
-            let read = map.map(|map| {
-                let data =
-                    map.data.unwrap_or_default().into_iter().map(|(key, value)| (key, value.into_bytes()));
-                (map.metadata.resource_version, data.collect())
-            });
-            (Kind::ConfigMap, name, read)
+            let map = apply::get(ctx.api.client(), Some(&namespace), name).await?;
+            (Kind::ConfigMap, name, map.map(map_data))
         }
     };
     let source = format!("{kind:?} {namespace}/{name}");
-    let (seen, need) = if let Some((version, data)) = read {
-        (version, needs::bootstrap(&source, data))
+    let (seen, told) = if let Some((version, data)) = read {
+        (version, told(vm, source, data))
     } else {
         let message = format!("{source} (spec.vmMetadata) does not exist. Create it with the guest's data");
         (None, Err(Unmet::wrong(reason::BOOTSTRAP_NOT_READY, message)))
     };
-    let vm_ref = ObjectRef::from_obj(vm);
-    match need {
-        Ok(_) => ctx.appearances.forget(&vm_ref),
-        Err(_) => ctx.appearances.await_change(&vm_ref, kind, name, seen),
+    Ok(Read { told, at: Some((kind, name, seen)) })
+}
+
+fn secret_data(secret: Secret) -> Data {
+    let data = secret.data.unwrap_or_default().into_iter().map(|(key, value)| (key, value.0));
+    (secret.metadata.resource_version, data.collect())
+}
+
+fn map_data(map: ConfigMap) -> Data {
+    let binary = map.binary_data.unwrap_or_default().into_iter().map(|(key, value)| (key, value.0));
+    let text = map.data.unwrap_or_default().into_iter().map(|(key, value)| (key, value.into_bytes()));
+    (map.metadata.resource_version, binary.chain(text).collect())
+}
+
+impl Read<'_> {
+    /// What a machine that is to be made is told; while that is not right, a change of the data wakes the machine.
+    pub(super) fn composed(
+        &self,
+        vm: &VirtualMachine,
+        identity: Identity,
+        cards: Option<&[Card]>,
+        template: Option<&Template>,
+        ctx: &Context,
+    ) -> Need<Bootstrap> {
+        let need = self.told.clone().and_then(|told| {
+            // Without these nothing is made, and what the guest is told would be told of them.
+            let (Some(cards), Some(template)) = (cards, template) else { return Ok(Bootstrap::default()) };
+            let around = Surroundings {
+                identity,
+                cards,
+                present: template.devices.cards.len(),
+                properties: &template.properties,
+                defers: template.defers,
+                network: &ctx.provider.guest_network(),
+            };
+            bootstrap(vm, &told, &around)
+        });
+        self.awaited(vm, need.is_ok(), ctx);
+        need
     }
-    Ok(need)
+
+    fn awaited(&self, vm: &VirtualMachine, good: bool, ctx: &Context) {
+        let vm_ref = ObjectRef::from_obj(vm);
+        match &self.at {
+            Some((kind, name, seen)) if !good => {
+                ctx.appearances.await_change(&vm_ref, *kind, name, seen.clone());
+            }
+            _ => ctx.appearances.forget(&vm_ref),
+        }
+    }
+}
+
+/// What a machine that is there, off and to be powered on is told anew: nothing, unless its user changed it.
+///
+/// What the guest has taken out of guestinfo since is no change.
+pub(super) async fn retold(
+    vm: &VirtualMachine,
+    machine: &Arc<Vm>,
+    identity: Identity,
+    site: &Site,
+    ctx: &Context,
+) -> Result<Need<Option<Bootstrap>>, Error> {
+    let Some(hash) = machine.extra_config.get(HASH).filter(|hash| !hash.is_empty()) else {
+        return Ok(Ok(None));
+    };
+    if machine.power_state != Some(PowerState::Off) || !wants_power(vm) {
+        return Ok(Ok(None));
+    }
+    let read = read(vm, ctx).await?;
+    let told = match &read.told {
+        Ok(told) if told.hash(identity.bios) != *hash => told,
+        // Bootstrap data may go once the machine has booted.
+        Ok(_) | Err(_) => return Ok(Ok(None)),
+    };
+    let cards = match super::cards::cards(vm, machine.pool.as_ref(), site, ctx).await?.cards {
+        Ok(cards) => cards,
+        Err(unmet) => return Ok(Err(unmet)),
+    };
+    let (properties, present) = appliance(machine, site).await?;
+    let around = Surroundings {
+        identity,
+        cards: &cards,
+        present,
+        properties: &properties,
+        defers: false,
+        network: &ctx.provider.guest_network(),
+    };
+    let need = bootstrap(vm, told, &around);
+    read.awaited(vm, need.is_ok(), ctx);
+    Ok(need.map(Some))
+}
+
+/// The OVF properties of a machine, and how many cards it has.
+async fn appliance(machine: &Vm, site: &Site) -> Result<(Vec<VAppProperty>, usize), vsphere::Error> {
+    let read = site.client.retrieve(std::slice::from_ref(&machine.moref), &["config.vAppConfig"]).await?;
+    let properties = read.first().map(|vm| vm.get("config.vAppConfig").get("property").items());
+    let properties = properties.unwrap_or_default().iter().filter_map(VAppProperty::read).collect();
+    Ok((properties, site.devices(machine).await?.cards.len()))
 }

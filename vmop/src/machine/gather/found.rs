@@ -8,7 +8,8 @@ use kube::ResourceExt;
 use vsphere::Vm;
 use vsphere::inventory::{Location, Presence};
 
-use super::bootstrap::bootstrap;
+use super::bootstrap::read;
+use super::cards::cards;
 use super::lost;
 use super::needs::needs;
 use super::place::{home, homes, place};
@@ -121,8 +122,15 @@ async fn nothing(
     site: &Arc<Site>,
     ctx: &Context,
 ) -> Result<Found, Error> {
-    let bootstrap = bootstrap(vm, ctx).await?;
-    let needs = match needs(vm, home, place, bootstrap, site, ctx).await {
+    let told = read(vm, ctx).await?;
+    let pool = place.as_ref().ok().map(|place| &place.pool);
+    let plugged = match cards(vm, pool, site, ctx).await {
+        Ok(plugged) => plugged,
+        Err(Error::Vcenter(error)) => return Ok(Found::Unknown(site.problem(&error))),
+        Err(error) => return Err(error),
+    };
+    let about = (identity, &told, plugged.cards);
+    let needs = match needs(vm, home, place, about, site, ctx).await {
         Ok(needs) => needs,
         Err(error) => return Ok(Found::Unknown(site.problem(&error))),
     };
@@ -132,7 +140,7 @@ async fn nothing(
     {
         return Ok(found);
     }
-    Ok(Found::Nothing(Box::new(Nothing { needs, direct: site.settings.direct })))
+    Ok(Found::Nothing(Box::new(Nothing { needs, asks: plugged.asks, direct: site.settings.direct })))
 }
 
 /// Whether a program made the object: then its UUIDs were drawn, and nobody else can have them.

@@ -49,6 +49,13 @@ pub async fn facts(vm: &VirtualMachine, identity: Identity, ctx: &Context) -> Re
         facts.volumes = (volumes::has_claims(vm) || !volumes.there.is_empty()).then_some(volumes);
         facts.zone = place::zone(vm, machine, &ctx.caches);
     }
+    if let Found::Ours(machine) = &facts.found {
+        match bootstrap::retold(vm, machine, identity, &site, ctx).await {
+            Ok(retold) => facts.retold = retold,
+            Err(Error::Vcenter(error)) => facts.found = Found::Unknown(site.problem(&error)),
+            Err(error) => return Err(error),
+        }
+    }
     if let Found::Ours(machine) = &facts.found
         && vm.spec.volumes.iter().any(|volume| volume.v_sphere_volume.is_some())
     {

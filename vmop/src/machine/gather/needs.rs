@@ -8,9 +8,10 @@ use kit::index::key;
 use kube::ResourceExt;
 use vsphere::{MoRef, Vm};
 
-use super::cards::cards;
+use super::bootstrap::Read;
 use crate::machine::Context;
-use crate::machine::needs::{self, Bootstrap, Need, Needs, Size, Storage, Unmet};
+use crate::machine::clone::Identity;
+use crate::machine::needs::{self, Card, Need, Needs, Size, Storage, Unmet};
 use crate::machine::plan::Hardware;
 use crate::provider::golden::{Goldens, Progress, Recipe, Template};
 use crate::provider::storage::Choice;
@@ -21,7 +22,7 @@ pub(super) async fn needs(
     vm: &VirtualMachine,
     home: &Place,
     place: Need<Place>,
-    bootstrap: Need<Bootstrap>,
+    (identity, told, network): (Identity, &Read<'_>, Need<Vec<Card>>),
     site: &Arc<Site>,
     ctx: &Context,
 ) -> Result<Needs, vsphere::Error> {
@@ -36,7 +37,8 @@ pub(super) async fn needs(
     };
     let storage = storage(vm, place.as_ref().unwrap_or(home), site, ctx).await?;
     let image = template(vm, home, storage.as_ref().ok(), site, ctx);
-    let network = cards(vm, site, ctx).await?;
+    let (cards, template) = (network.as_deref().ok(), image.as_deref().ok());
+    let bootstrap = told.composed(vm, identity, cards, template, ctx);
     Ok(Needs { class, image, storage, network, bootstrap, place })
 }
 

@@ -3,21 +3,24 @@
 //! All of them are judged in every pass, so that a user sees everything that is missing at once and
 //! not one thing per repair.
 
-mod bootstrap;
 mod class;
 mod image;
+mod interface;
 mod network;
 mod place;
 mod storage;
 
 use std::sync::Arc;
 
+use super::bootstrap::Bootstrap;
 use crate::provider::{Place, golden::Template};
 
-pub use bootstrap::{Bootstrap, GUESTINFO, Source, bootstrap, source};
 pub use class::{Size, allocations, class, counts_cores, in_cores, size};
 pub use image::image;
-pub use network::{Card, card_kind, network_name};
+pub use interface::{
+    Ask, Handshake, NetworkId, Plug, Providers, Realised, ask, of_net_operator, of_nsx, plug, waits,
+};
+pub use network::{Address, Addressing, Card, card_kind, realised};
 pub use place::{PLACEMENT_NOT_READY, ZonePlaces, home, zoned, zones};
 pub use storage::{Storage, no_policy, storage};
 

@@ -1,10 +1,10 @@
 //! What the cards of a machine are plugged into.
 
-use std::sync::Arc;
+use std::net::IpAddr;
 
 use api::conditions::vmop as reason;
 use api::net::VirtualNetwork;
-use api::vmop::{NETWORK_TYPE_DISTRIBUTED, NETWORK_TYPE_NSX_T, VirtualMachineNetworkInterface};
+use api::vmop::VirtualMachineNetworkInterface;
 use vsphere::{Backing, EthernetKind};
 
 use super::{Need, Unmet};
@@ -16,43 +16,70 @@ pub struct Card {
     pub kind: EthernetKind,
     /// What it is plugged into.
     pub backing: Backing,
+    /// Its MAC, where the network provider chose it; else vCenter does.
+    pub mac: Option<String>,
+    /// What the network provider calls the port.
+    pub external_id: Option<String>,
+    /// How the guest gets its addresses.
+    pub addressing: Addressing,
 }
 
-/// The network that a card is plugged into, by its name in vCenter; `None` is the configured one.
-pub fn network_name<'a>(
-    namespace: &str,
-    interface: &'a VirtualMachineNetworkInterface,
-    realised: impl Fn(&str) -> Option<Arc<VirtualNetwork>>,
-) -> Need<Option<&'a str>> {
-    let name = interface.network_name.as_deref().filter(|name| !name.is_empty());
-    match interface.network_type.as_deref().unwrap_or_default() {
-        "" | NETWORK_TYPE_DISTRIBUTED => Ok(name),
-        NETWORK_TYPE_NSX_T => {
-            let name = name.unwrap_or_default();
-            let found = realised(name);
-            let ready = found
-                .as_ref()
-                .and_then(|network| network.status.as_ref())
-                .is_some_and(|status| api::conditions::holds(&status.conditions, api::net::READY));
-            match (found, ready) {
-                (_, true) => Ok(None),
-                (Some(_), false) => Err(Unmet::underway(
-                    reason::NETWORK_NOT_READY,
-                    format!("VirtualNetwork {namespace}/{name} is not Ready: the network provider is at it"),
-                )),
-                (None, false) => Err(Unmet::wrong(
-                    reason::NETWORK_NOT_READY,
-                    format!(
-                        "VirtualNetwork {namespace}/{name} does not exist. Create it, or name another network"
-                    ),
-                )),
-            }
-        }
-        other => Err(Unmet::wrong(
-            reason::NETWORK_NOT_READY,
-            format!("networkType {other:?} is not supported. Use nsx-t, vsphere-distributed, or none"),
-        )),
+impl Card {
+    /// A card of which no network provider says anything.
+    pub fn plain(kind: EthernetKind, backing: Backing) -> Self {
+        Self { kind, backing, mac: None, external_id: None, addressing: Addressing::Dhcp }
     }
+}
+
+/// How the guest gets the addresses of a card.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Addressing {
+    /// By DHCP.
+    #[default]
+    Dhcp,
+    /// These.
+    Static(Vec<Address>),
+    /// Not at all.
+    Unaddressed,
+}
+
+impl Addressing {
+    /// Whether there is a static IPv4 address.
+    pub fn has_ipv4(&self) -> bool {
+        matches!(self, Self::Static(addresses) if addresses.iter().any(|address| address.ip.is_ipv4()))
+    }
+}
+
+/// A static address of a card.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Address {
+    /// The address.
+    pub ip: IpAddr,
+    /// The length of the subnet's prefix.
+    pub prefix: u8,
+    /// The router.
+    pub gateway: Option<IpAddr>,
+}
+
+impl std::fmt::Display for Address {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", self.ip, self.prefix)
+    }
+}
+
+/// The VirtualNetwork of that name is realised.
+pub fn realised(namespace: &str, name: &str, network: Option<&VirtualNetwork>) -> Need<()> {
+    let Some(network) = network else {
+        let message =
+            format!("VirtualNetwork {namespace}/{name} does not exist. Create it, or name another network");
+        return Err(Unmet::wrong(reason::NETWORK_NOT_READY, message));
+    };
+    let conditions = network.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+    if api::conditions::holds(conditions, api::net::READY) {
+        return Ok(());
+    }
+    let message = format!("VirtualNetwork {namespace}/{name} is not Ready: the network provider is at it");
+    Err(Unmet::underway(reason::NETWORK_NOT_READY, message))
 }
 
 /// The kind of card that an interface asks for.

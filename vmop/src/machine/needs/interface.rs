@@ -1,0 +1,270 @@
+//! The handshake with a network provider: an object is asked for, and the provider says in its status what
+//! the card is plugged into, and which MAC and addresses it has.
+
+use std::net::IpAddr;
+
+use api::conditions::{self, Condition, vmop as reason};
+use api::net::netoperator::{self, NetworkInterface, NetworkInterfaceSpec};
+use api::net::{self, VirtualNetworkInterface, VirtualNetworkInterfaceSpec};
+use api::vmop::{
+    NETWORK_TYPE_DISTRIBUTED, NETWORK_TYPE_NSX_T, VirtualMachine, VirtualMachineNetworkInterface,
+};
+use kube::api::ObjectMeta;
+use kube::{Resource, ResourceExt};
+
+use super::{Address, Addressing, Need, Unmet};
+use crate::machine::bootstrap::prefix_of;
+use crate::provider::config::NetworkProvider;
+
+/// Who says what a card is plugged into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Handshake {
+    /// net-operator, by a NetworkInterface.
+    NetOperator,
+    /// NSX, by a VirtualNetworkInterface.
+    Nsx,
+}
+
+/// How it is found out what a card is plugged into.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Plug<'a> {
+    /// By the network's name in vCenter, else the configured one.
+    Named(Option<&'a str>),
+    /// By the configured network, once the VirtualNetwork of that name is realised.
+    Realised(&'a str),
+    /// By an object of that name that the user made.
+    Given(Handshake, &'a str),
+    /// By an object of that name that we ask for.
+    Asked(Handshake, String),
+}
+
+/// What is known of the network providers.
+#[derive(Clone, Copy, Debug)]
+pub struct Providers {
+    /// The configured one.
+    pub configured: Option<NetworkProvider>,
+    /// Whether a network is configured for cards that name none.
+    pub default_network: bool,
+    /// Whether NetworkInterfaces are served.
+    pub net_operator: bool,
+    /// Whether VirtualNetworkInterfaces are served.
+    pub nsx: bool,
+}
+
+/// How it is found out what a card of `vm` is plugged into.
+pub fn plug<'a>(
+    vm: &VirtualMachine,
+    interface: &'a VirtualMachineNetworkInterface,
+    providers: Providers,
+) -> Need<Plug<'a>> {
+    if let Some(given) = &interface.provider_ref {
+        return match (given.api_group.as_str(), given.kind.as_str()) {
+            (netoperator::GROUP, "NetworkInterface") => {
+                Ok(Plug::Given(served(Handshake::NetOperator, providers)?, &given.name))
+            }
+            (net::GROUP, "VirtualNetworkInterface") => {
+                Ok(Plug::Given(served(Handshake::Nsx, providers)?, &given.name))
+            }
+            (group, kind) => Err(wrong(format!(
+                "providerRef names a {kind} of {group}. Name a NetworkInterface of {}",
+                netoperator::GROUP
+            ))),
+        };
+    }
+    let name = interface.network_name.as_deref().filter(|name| !name.is_empty());
+    let asked = |handshake| Ok(Plug::Asked(served(handshake, providers)?, asked_name(vm, handshake, name)));
+    let kind = match (interface.network_type.as_deref().unwrap_or_default(), providers.configured) {
+        ("", Some(NetworkProvider::Distributed)) => NETWORK_TYPE_DISTRIBUTED,
+        ("", Some(NetworkProvider::Nsx)) => NETWORK_TYPE_NSX_T,
+        (kind, _) => kind,
+    };
+    match (kind, providers.configured) {
+        ("", _) => Ok(Plug::Named(name)),
+        (NETWORK_TYPE_DISTRIBUTED, Some(NetworkProvider::Distributed)) => asked(Handshake::NetOperator),
+        (NETWORK_TYPE_DISTRIBUTED, None) if providers.net_operator => asked(Handshake::NetOperator),
+        (NETWORK_TYPE_DISTRIBUTED, _) => Ok(Plug::Named(name)),
+        (NETWORK_TYPE_NSX_T, Some(NetworkProvider::Nsx)) => asked(Handshake::Nsx),
+        (NETWORK_TYPE_NSX_T, None) if providers.nsx && !providers.default_network => asked(Handshake::Nsx),
+        (NETWORK_TYPE_NSX_T, _) => Ok(Plug::Realised(name.unwrap_or_default())),
+        (other, _) => Err(wrong(format!(
+            "networkType {other:?} is not supported. Use nsx-t, vsphere-distributed, or none"
+        ))),
+    }
+}
+
+fn served(handshake: Handshake, providers: Providers) -> Need<Handshake> {
+    let (there, kind, who) = match handshake {
+        Handshake::NetOperator => (providers.net_operator, "NetworkInterface", "net-operator"),
+        Handshake::Nsx => (providers.nsx, "VirtualNetworkInterface", "NSX's container plug-in"),
+    };
+    if there {
+        return Ok(handshake);
+    }
+    let message = format!(
+        "The kind {kind} is not served. Install {who}, or set NetworkProvider to NAMED in the provider configuration"
+    );
+    Err(Unmet::in_vcenter(reason::NETWORK_NOT_READY, message))
+}
+
+/// The name of the object, as vm-operator gives it.
+fn asked_name(vm: &VirtualMachine, handshake: Handshake, network: Option<&str>) -> String {
+    let machine = vm.name_any();
+    let name = network.map_or_else(|| machine.clone(), |network| format!("{network}-{machine}"));
+    match handshake {
+        Handshake::NetOperator => name,
+        Handshake::Nsx => format!("{name}-lsp"),
+    }
+}
+
+/// An object that is asked of a network provider.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Ask {
+    /// Of net-operator.
+    NetOperator(Box<NetworkInterface>),
+    /// Of NSX.
+    Nsx(Box<VirtualNetworkInterface>),
+}
+
+/// The object by which a network provider is asked for a card of `vm`. It goes with the machine's object.
+pub fn ask(vm: &VirtualMachine, handshake: Handshake, name: &str, network: Option<&str>) -> Ask {
+    let metadata = ObjectMeta {
+        name: Some(name.to_owned()),
+        namespace: vm.namespace(),
+        owner_references: vm.owner_ref(&()).map(|owner| vec![owner]),
+        ..ObjectMeta::default()
+    };
+    let network = network.filter(|network| !network.is_empty()).map(str::to_owned);
+    match handshake {
+        Handshake::NetOperator => {
+            let type_ = Some(netoperator::VMXNET3.to_owned());
+            let spec = NetworkInterfaceSpec { network_name: network, type_, ..Default::default() };
+            Ask::NetOperator(Box::new(NetworkInterface { metadata, spec, status: None }))
+        }
+        Handshake::Nsx => {
+            let spec = VirtualNetworkInterfaceSpec { virtual_network: network, ..Default::default() };
+            Ask::Nsx(Box::new(VirtualNetworkInterface { metadata, spec, status: None }))
+        }
+    }
+}
+
+/// A network by the provider's name of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NetworkId {
+    /// A port group, such as `dvportgroup-17`.
+    Portgroup(String),
+    /// An NSX segment, by its UUID.
+    Segment(String),
+}
+
+/// What a network provider says of a card.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Realised {
+    /// What the card is plugged into.
+    pub network: NetworkId,
+    /// Its MAC; `None` leaves it to vCenter.
+    pub mac: Option<String>,
+    /// What the provider calls the port.
+    pub external_id: Option<String>,
+    /// How the guest gets its addresses.
+    pub addressing: Addressing,
+}
+
+/// What net-operator says; `segments` where the network lies in NSX.
+pub fn of_net_operator(interface: &NetworkInterface, segments: bool) -> Need<Realised> {
+    let named = named(interface);
+    let status = interface.status.clone().unwrap_or_default();
+    ready(&named, &status.conditions)?;
+    let id = filled(status.network_id).ok_or_else(|| lacks(&named, "networkID"))?;
+    let addresses = status.ip_configs.iter().filter(|config| !config.ip.is_empty());
+    let addresses = addresses.map(|config| {
+        let prefix = config.prefix.and_then(|prefix| u8::try_from(prefix).ok());
+        address(&named, &config.ip, prefix, &config.subnet_mask, &config.gateway)
+    });
+    let addresses = addresses.collect::<Need<Vec<_>>>()?;
+    let addressing = match status.ip_assignment_mode.as_deref() {
+        Some("none") => Addressing::Unaddressed,
+        Some("dhcp") => Addressing::Dhcp,
+        _ if addresses.is_empty() => Addressing::Dhcp,
+        _ => Addressing::Static(addresses),
+    };
+    Ok(Realised {
+        network: if segments { NetworkId::Segment(id) } else { NetworkId::Portgroup(id) },
+        mac: mac(status.mac_address),
+        external_id: filled(status.external_id),
+        addressing,
+    })
+}
+
+/// What NSX says.
+pub fn of_nsx(interface: &VirtualNetworkInterface) -> Need<Realised> {
+    let named = named(interface);
+    let status = interface.status.clone().unwrap_or_default();
+    ready(&named, &status.conditions)?;
+    let segment = status.provider_status.and_then(|provider| filled(provider.nsx_logical_switch_id));
+    let segment = segment.ok_or_else(|| lacks(&named, "providerStatus.nsxLogicalSwitchID"))?;
+    let addresses = status.ip_addresses.iter().filter(|address| !address.ip.is_empty());
+    let addresses =
+        addresses.map(|given| address(&named, &given.ip, None, &given.subnet_mask, &given.gateway));
+    let addresses = addresses.collect::<Need<Vec<_>>>()?;
+    Ok(Realised {
+        network: NetworkId::Segment(segment),
+        mac: mac(status.mac_address),
+        external_id: filled(status.interface_id),
+        addressing: if addresses.is_empty() { Addressing::Dhcp } else { Addressing::Static(addresses) },
+    })
+}
+
+fn filled(text: Option<String>) -> Option<String> {
+    text.filter(|text| !text.is_empty())
+}
+
+/// A MAC as vCenter and guests write it.
+fn mac(given: Option<String>) -> Option<String> {
+    filled(given).map(|mac| mac.replace('-', ":").to_ascii_lowercase())
+}
+
+fn named<K: Resource<DynamicType = ()>>(object: &K) -> String {
+    let namespace = object.meta().namespace.clone().unwrap_or_default();
+    format!("{} {namespace}/{}", K::kind(&()), object.name_any())
+}
+
+fn ready(named: &str, conditions: &[Condition]) -> Need<()> {
+    if conditions::holds(conditions, net::READY) {
+        return Ok(());
+    }
+    let failed = conditions::find(conditions, netoperator::FAILURE)
+        .filter(|failure| failure.status == conditions::TRUE)
+        .or_else(|| conditions::find(conditions, net::READY));
+    match failed.and_then(|failed| failed.message.clone().or(failed.reason.clone())) {
+        Some(why) if !why.is_empty() => Err(wrong(format!("{named}: {why}"))),
+        _ => Err(waits(named)),
+    }
+}
+
+/// The network provider has not answered yet.
+pub fn waits(named: &str) -> Unmet {
+    let message = format!("{named} is not Ready: the network provider is at it");
+    Unmet::underway(reason::NETWORK_NOT_READY, message)
+}
+
+fn lacks(named: &str, field: &str) -> Unmet {
+    wrong(format!("{named} is Ready and has no status.{field}. Ask whoever runs the network provider"))
+}
+
+fn address(named: &str, ip: &str, prefix: Option<u8>, mask: &str, gateway: &str) -> Need<Address> {
+    let parsed: Option<IpAddr> = ip.parse().ok();
+    let prefix = prefix.or_else(|| prefix_of(mask));
+    let gateway = Some(gateway).filter(|gateway| !gateway.is_empty()).map(str::parse::<IpAddr>).transpose();
+    match (parsed, prefix, gateway) {
+        (Some(ip), Some(prefix), Ok(gateway)) if prefix <= if ip.is_ipv4() { 32 } else { 128 } => {
+            Ok(Address { ip, prefix, gateway })
+        }
+        _ => Err(wrong(format!(
+            "{named} has an address that can't be read ({ip} {mask}). Ask whoever runs the network provider"
+        ))),
+    }
+}
+
+fn wrong(message: String) -> Unmet {
+    Unmet::wrong(reason::NETWORK_NOT_READY, message)
+}
