@@ -218,7 +218,8 @@ async fn read(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> Option<Seen> {
                 let mut words = head.split(' ');
                 let method = words.next()?.to_owned();
                 let path = words.next()?.to_owned();
-                let session = header("vmware-api-session-id").or_else(|| header("cookie").map(soap::session));
+                let session = header("vmware-api-session-id")
+                    .or_else(|| header("cookie").map(|cookie| soap::session(&cookie)));
                 let seen = Seen {
                     method,
                     path,

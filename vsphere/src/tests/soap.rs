@@ -12,7 +12,7 @@ pub fn versions(newest: &str) -> String {
 }
 
 /// The session out of the cookie.
-pub fn session(cookie: String) -> String {
+pub fn session(cookie: &str) -> String {
     cookie.trim_start_matches("vmware_soap_session=").trim_matches('"').to_owned()
 }
 
@@ -41,20 +41,17 @@ pub fn answer(method: &str, body: &str) -> String {
             Err(_) => return text.to_owned(),
         },
     };
-    let inside = match value.get("faultstring").as_str() {
-        Some(text) => {
-            let mut detail = String::new();
-            write_element(&mut detail, "Fault", &value);
-            format!(
-                "<S:Fault><faultcode>ServerFaultCode</faultcode><faultstring>{text}</faultstring><detail>{detail}</detail></S:Fault>"
-            )
-        }
-        None => {
-            let mut answer = String::new();
-            let returned = Object::new("").with("returnval", value);
-            write_element(&mut answer, &format!("{method}Response"), &returned.into());
-            answer
-        }
+    let inside = if let Some(text) = value.get("faultstring").as_str() {
+        let mut detail = String::new();
+        write_element(&mut detail, "Fault", &value);
+        format!(
+            "<S:Fault><faultcode>ServerFaultCode</faultcode><faultstring>{text}</faultstring><detail>{detail}</detail></S:Fault>"
+        )
+    } else {
+        let mut answer = String::new();
+        let returned = Object::new("").with("returnval", value);
+        write_element(&mut answer, &format!("{method}Response"), &returned.into());
+        answer
     };
     format!(
         r#"<?xml version="1.0"?><S:Envelope xmlns:S="http://schemas.xmlsoap.org/soap/envelope/" xmlns:xsd="http://www.w3.org/2001/XMLSchema" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"><S:Body>{inside}</S:Body></S:Envelope>"#

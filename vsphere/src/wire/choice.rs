@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     fn versions(newest: &str, prior: &[&str]) -> String {
-        let prior: String = prior.iter().map(|version| format!("<version>{version}</version>\n")).collect();
+        let prior = format!("<version>{}</version>", prior.join("</version>\n<version>"));
         format!(
             r#"<?xml version="1.0" encoding="UTF-8" ?>
             <namespaces version="1.0">

@@ -296,7 +296,7 @@ async fn policies_are_listed_and_tell_which_datastores_satisfy_them(sim: Sim) {
     let ds1 = datastores.iter().find(|datastore| datastore.name == "ds1").unwrap();
     assert!(ds1.normal && ds1.accessible && ds1.free > 0, "{ds1:?}");
     let fitting = client.compatible_datastores(&gold.id).await.unwrap();
-    assert_eq!(fitting.into_iter().collect::<Vec<_>>(), [ds1.moref.clone()]);
+    assert_eq!(fitting.into_iter().collect::<Vec<_>>(), std::slice::from_ref(&ds1.moref));
     let unknown = client.compatible_datastores("00000000-0000-0000-0000-000000000000").await;
     assert!(unknown.is_err(), "{unknown:?}");
     client.logout().await;

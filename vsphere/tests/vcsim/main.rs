@@ -32,3 +32,4 @@ mod life;
 mod machines;
 mod sim;
 mod trouble;
+mod upstream;

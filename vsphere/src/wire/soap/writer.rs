@@ -44,7 +44,11 @@ pub(super) fn envelope(
 pub(crate) fn element(out: &mut String, name: &str, value: &Value) {
     match value {
         Value::Null => {}
-        Value::List(items) => items.iter().for_each(|item| element(out, name, item)),
+        Value::List(items) => {
+            for item in items {
+                element(out, name, item);
+            }
+        }
         Value::Ref(moref) => reference(out, name, "", moref),
         Value::Object(object) => {
             open(out, name, object.type_name());
@@ -69,7 +73,9 @@ fn any(out: &mut String, name: &str, type_name: &str, value: &Value) {
         Value::List(items) => {
             open(out, name, type_name);
             let member = member_of(type_name);
-            items.iter().for_each(|item| element(out, &member, item));
+            for item in items {
+                element(out, &member, item);
+            }
             close(out, name);
         }
         Value::Object(_) | Value::Any(..) => element(out, name, value),
