@@ -59,6 +59,8 @@ impl Writes {
     /// Remembers that `object`, as the API server returned it, was written by us.
     pub fn wrote<K: Resource<DynamicType = ()>>(&self, object: &K) {
         if let Some(version) = version(object) {
+            // Whoever takes the last finalizer off is answered with the object as it was: its end comes after.
+            let version = version + u64::from(is_ended(object));
             let unseen = Unseen { version, at: Instant::now() };
             self.state.lock().unseen.insert(key_of(object), unseen);
         }
@@ -135,6 +137,11 @@ pub fn version<K: Resource>(object: &K) -> Option<u64> {
     object.meta().resource_version.as_deref()?.parse().ok()
 }
 
+/// Whether the object went with the write that returned it.
+fn is_ended<K: Resource>(object: &K) -> bool {
+    object.meta().deletion_timestamp.is_some() && object.finalizers().is_empty()
+}
+
 fn key_of<K: Resource<DynamicType = ()>>(object: &K) -> u64 {
     key::<K>(object.meta().namespace.as_deref(), object.meta().name.as_deref().unwrap_or_default())
 }
@@ -173,6 +180,21 @@ mod tests {
         assert_eq!(behind.to_string(), "the cache shows ConfigMap n/a older than the API server has it");
         assert!(writes.behind(&config_map(7)).is_ok());
         assert!(writes.behind(&config_map(6)).is_ok(), "once seen, the write is forgotten");
+    }
+
+    #[test]
+    fn an_object_that_went_with_our_write_is_not_acted_on_again() {
+        let mut ended = config_map(7);
+        ended.metadata.deletion_timestamp = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(
+            k8s_openapi::jiff::Timestamp::UNIX_EPOCH,
+        ));
+        let writes = Writes::default();
+        writes.wrote(&ended);
+        assert!(writes.behind(&ended).is_err());
+        assert!(writes.behind(&config_map(8)).is_ok(), "a namesake is another");
+        writes.wrote(&ended);
+        writes.forget(&config_map(8));
+        assert!(writes.behind(&ended).is_ok(), "nothing is kept of what is gone");
     }
 
     #[test]
