@@ -3,6 +3,7 @@
 //! A bare client of vCenter makes the clones while as many objects are created in the API server and get one status
 //! each: whoever turns the one into the other does at least that.
 
+use std::collections::BTreeMap;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use tokio::process::{Child, ChildStdout, Command};
 use tokio::time::Instant;
 
 use crate::machines::{self, PARALLEL, Recipe};
+use crate::scale::each_since;
 use crate::world::{Wire, World};
 use crate::writes;
 
@@ -34,6 +36,8 @@ pub struct Floor {
     pub requests: u64,
     /// Processor time of the vCenter client for each machine.
     pub cpu_ms_per_vm: f64,
+    /// Processor time for each machine of what it works with.
+    pub cpu_ms_per_vm_elsewhere: BTreeMap<String, f64>,
 }
 
 /// What the vCenter client tells of itself.
@@ -53,6 +57,7 @@ pub async fn measure(count: usize, wire: Wire, site: &[String], recipe: &Recipe)
     machines::status(&world.client(), "ahead", 2, &status()).await?;
     writes::quiet(&world.client()).await?;
     world.door().forget_requests().await?;
+    let elsewhere = world.cpu();
     let began = Instant::now();
     let (told, seconds_of_api_server) = tokio::try_join!(client.run(), async {
         machines::create(&world.client(), PREFIX, count, recipe).await?;
@@ -61,6 +66,7 @@ pub async fn measure(count: usize, wire: Wire, site: &[String], recipe: &Recipe)
     })?;
     let seconds = began.elapsed().as_secs_f64();
     let requests = world.door().requests().await?.total;
+    let cpu_ms_per_vm_elsewhere = each_since(&world.cpu(), &elsewhere, count);
     world.stop().await?;
     Ok(Floor {
         seconds,
@@ -68,6 +74,7 @@ pub async fn measure(count: usize, wire: Wire, site: &[String], recipe: &Recipe)
         seconds_of_api_server,
         requests,
         cpu_ms_per_vm: told.cpu_ms / crate::per(count),
+        cpu_ms_per_vm_elsewhere,
     })
 }
 

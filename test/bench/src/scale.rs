@@ -105,6 +105,8 @@ pub struct Cost {
     pub rss_peak_mi_b: f64,
     /// Processor time for each machine.
     pub cpu_ms_per_vm: f64,
+    /// Processor time for each machine of what it works with: who sets the limit.
+    pub cpu_ms_per_vm_elsewhere: BTreeMap<String, f64>,
 }
 
 /// What the end of machines costs.
@@ -209,7 +211,7 @@ impl<'a> Measured<'a> {
     async fn many(&mut self) -> Result<Cost> {
         let (client, door, pid) = (self.world.client(), self.world.door(), self.pid()?);
         let (count, all, limit) = (self.flags.count, self.flags.count + AHEAD.len(), self.limit());
-        let (writes, cpu) = (Writes::read(&client).await?, process::cpu(pid));
+        let (writes, cpu, elsewhere) = (Writes::read(&client).await?, process::cpu(pid), self.world.cpu());
         door.forget_requests().await?;
         let began = Instant::now();
         let making = machines::create(&client, MANY, count, &self.recipe);
@@ -238,6 +240,7 @@ impl<'a> Measured<'a> {
             api_writes: writes.0,
             rss_peak_mi_b: process::peak(pid),
             cpu_ms_per_vm: cpu.as_secs_f64() * 1000.0 / per(count),
+            cpu_ms_per_vm_elsewhere: each_since(&self.world.cpu(), &elsewhere, count),
         })
     }
 
@@ -261,6 +264,19 @@ impl<'a> Measured<'a> {
             api_writes_per_vm: each(writes.total(), count),
         })
     }
+}
+
+/// Milliseconds for each machine since `earlier`.
+pub(crate) fn each_since(
+    now: &BTreeMap<String, Duration>,
+    earlier: &BTreeMap<String, Duration>,
+    count: usize,
+) -> BTreeMap<String, f64> {
+    let since = |name: &String, now: &Duration| {
+        let used = now.saturating_sub(earlier.get(name).copied().unwrap_or_default());
+        (name.clone(), used.as_secs_f64() * 1000.0 / per(count))
+    };
+    now.iter().map(|(name, now)| since(name, now)).collect()
 }
 
 fn each(sum: u64, count: usize) -> f64 {

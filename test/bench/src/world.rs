@@ -1,7 +1,9 @@
 //! A control plane and a vCenter of its own, and the VM operator between them.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use kube::Client;
@@ -11,6 +13,8 @@ use serde_json::{Value, json};
 use site::door::Door;
 use site::simulator::Simulator;
 use site::vcenter::VCenter;
+
+use crate::process;
 
 /// The namespace of the machines.
 pub const NAMESPACE: &str = "bench";
@@ -162,6 +166,13 @@ impl World {
     /// The control door of the simulated vCenter.
     pub fn door(&self) -> &Door {
         &self.door
+    }
+
+    /// Processor time so far of the API server, its store, vCenter, and this program.
+    pub fn cpu(&self) -> BTreeMap<String, Duration> {
+        let parts = self.plane.parts().filter_map(|part| Some((part.name().to_owned(), part.pid()?)));
+        let others = [("vcsim".to_owned(), self.simulator.pid()), ("bench".to_owned(), std::process::id())];
+        parts.chain(others).map(|(name, pid)| (name, process::cpu(pid))).collect()
     }
 
     /// What a process of this world has logged.

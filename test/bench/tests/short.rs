@@ -1,0 +1,43 @@
+//! A few machines by the program that measures many: what it costs does not depend on how many there are.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::process::Command;
+
+use serde_json::Value;
+
+const COUNT: u32 = 10;
+
+fn measured(wire: &str) -> Value {
+    let output = Command::new(env!("CARGO_BIN_EXE_vm-scale"))
+        .args(["--count", &COUNT.to_string(), "--wire", wire, "--rest", "3", "--no-floor"])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {said}"))
+}
+
+fn checked(wire: &str) {
+    let report = measured(wire);
+    let number = |pointer: &str| report.pointer(pointer).and_then(Value::as_f64).expect(pointer);
+    let exactly = |pointer: &str, wanted: f64| {
+        assert!((number(pointer) - wanted).abs() < f64::EPSILON, "{pointer}, wanted {wanted}: {report}");
+    };
+    exactly("/vmop/mutatingPerVm", 1.0);
+    exactly("/rest/vcenterMutating", 0.0);
+    exactly("/rest/apiWrites", 0.0);
+    // Power-off and destruction; whatever reads the stream is shared by few machines here.
+    let ended = report.pointer("/delete/byMethod").unwrap();
+    assert_eq!((&ended["PowerOffVM_Task"], &ended["Destroy_Task"]), (&COUNT.into(), &COUNT.into()), "{report}");
+    assert!(number("/vmop/apiWritesPerVm") <= 4.0, "{report}");
+}
+
+#[test]
+fn a_machine_costs_one_call_on_vijson() {
+    checked("vijson");
+}
+
+#[test]
+fn a_machine_costs_one_call_on_soap() {
+    checked("soap");
+}
