@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 mod admission;
+mod beside;
 mod command;
 mod crash;
 mod identity;

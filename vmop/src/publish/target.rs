@@ -55,10 +55,14 @@ async fn registered(namespace: &str, name: &str, client: &Client) -> Result<Opti
     let request = request.get(name, &kube::api::GetParams::default()).map_err(kube::Error::BuildRequest)?;
     match client.request(request).await {
         Ok(library) => Ok(Some(library)),
-        // Neither the object nor its API need be there.
-        Err(error) if kit::apply::is_gone(&error) => Ok(None),
+        Err(error) if absent(&error) => Ok(None),
         Err(error) => Err(error.into()),
     }
+}
+
+/// Neither an object nor its API need be there; an API that is not is said in plain text, without a reason.
+fn absent(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 404)
 }
 
 /// What a ContentLibrary object says of itself.
@@ -92,7 +96,7 @@ async fn provided(namespace: &str, name: &str, kind: &str, client: &Client) -> R
     let bindings = Api::<ContentSourceBinding>::namespaced(client.clone(), namespace);
     let bound = match bindings.list(&kube::api::ListParams::default()).await {
         Ok(bound) => bound,
-        Err(error) if kit::apply::is_gone(&error) => return Ok(None),
+        Err(error) if absent(&error) => return Ok(None),
         Err(error) => return Err(error.into()),
     };
     for binding in bound {
@@ -150,6 +154,18 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn an_api_that_is_not_served_has_no_object() {
+        for (text, reason) in
+            [("404 page not found", "Failed to parse error data"), ("not found", "NotFound")]
+        {
+            let status = kube::core::Status::failure(text, reason).with_code(404);
+            assert!(absent(&kube::Error::Api(status.boxed())));
+        }
+        let refused = kube::core::Status::failure("no", "Forbidden").with_code(403);
+        assert!(!absent(&kube::Error::Api(refused.boxed())));
+    }
 
     #[test]
     fn a_content_library_says_whether_it_can_be_written_to() {

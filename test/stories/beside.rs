@@ -1,0 +1,107 @@
+//! The kinds beside machines: a group that is kept apart, a service, a published image, a console.
+
+use serde_json::{Value, json};
+
+use crate::world::{PlainVm, SOON, Story, story};
+
+const NAMES: [&str; 2] = ["beside-a", "beside-b"];
+
+#[test]
+fn machines_are_kept_apart_served_published_and_looked_at() {
+    story("beside", |story| async move {
+        story.ready_for_vms("best-effort-xsmall").await;
+        story
+            .made(&object(
+                &story,
+                "VirtualMachineSetResourcePolicy",
+                json!({
+                    "folder": {"name": "beside"}, "resourcepool": {"name": "beside"},
+                    "clustermodules": [{"groupname": "apart"}],
+                }),
+            ))
+            .await;
+        for name in NAMES {
+            let mut vm = PlainVm::named(name).object(&story.namespace);
+            vm["spec"]["resourcePolicyName"] = "beside".into();
+            vm["metadata"]["annotations"] = json!({"vsphere-cluster-module-group": "apart"});
+            vm["metadata"]["labels"] = json!({"app": "beside"});
+            story.made(&vm).await;
+        }
+        kept_apart(&story).await;
+        served(&story).await;
+        published(&story).await;
+        looked_at(&story).await;
+        for name in NAMES {
+            story.deleted("VirtualMachine", name, SOON).await;
+        }
+        story.deleted("VirtualMachineSetResourcePolicy", "beside", SOON).await;
+    });
+}
+
+fn object(story: &Story, kind: &str, spec: Value) -> Value {
+    json!({
+        "apiVersion": "vmoperator.vmware.com/v1alpha1", "kind": kind,
+        "metadata": {"name": "beside", "namespace": story.namespace}, "spec": spec,
+    })
+}
+
+/// Waits for what `seen` finds in the object called `beside`.
+async fn told(story: &Story, kind: &str, what: &str, seen: impl Fn(&Value) -> Option<Value>) -> Value {
+    story.until(what, SOON, || async { seen(&story.get(kind, "beside").await?) }).await
+}
+
+async fn kept_apart(story: &Story) {
+    let modules = told(story, "VirtualMachineSetResourcePolicy", "the module is made", |policy| {
+        policy["status"]["clustermodules"].as_array().filter(|all| all.len() == 1).map(|all| all[0].clone())
+    })
+    .await;
+    assert_eq!(modules["groupname"], "apart");
+    let mut hosts = std::collections::BTreeSet::new();
+    for name in NAMES {
+        let vm = story.powered_on(name).await;
+        hosts.insert(vm["status"]["host"].to_string());
+    }
+    assert_eq!(hosts.len(), NAMES.len(), "on different hosts: {hosts:?}");
+}
+
+async fn served(story: &Story) {
+    let port = json!({"name": "http", "protocol": "TCP", "port": 80, "targetPort": 8080});
+    let spec = json!({"type": "ClusterIP", "ports": [port], "selector": {"app": "beside"}});
+    story.made(&object(story, "VirtualMachineService", spec)).await;
+    let address = told(story, "Service", "the service has an address", |service| {
+        service["spec"]["clusterIP"].as_str().map(Value::from)
+    })
+    .await;
+    assert_ne!(address, "None");
+}
+
+async fn published(story: &Story) {
+    let spec = json!({"source": {"name": NAMES[0]}, "target": {"item": {"name": "beside-image"}, "location": {"name": "layercake"}}});
+    story.made(&object(story, "VirtualMachinePublishRequest", spec)).await;
+    let done = told(story, "VirtualMachinePublishRequest", "the machine is published", |request| {
+        (request["status"]["ready"] == true).then(|| request["status"].clone())
+    })
+    .await;
+    assert_eq!(done["attempts"], 1);
+    let image = done["imageName"].as_str().unwrap();
+    let image = story.cluster_api("VirtualMachineImage").get(image).await.unwrap();
+    assert_eq!(image.data["status"]["imageName"], "beside-image");
+}
+
+async fn looked_at(story: &Story) {
+    let keys = include_str!("../../vmop/src/console/test-key.txt");
+    let (_, rest) = keys.split_once("[wrapped]\n").unwrap();
+    let key: String = rest.split_inclusive('\n').take_while(|line| !line.starts_with('[')).collect();
+    let spec = json!({"virtualMachineName": NAMES[0], "publicKey": key});
+    story.made(&object(story, "WebConsoleRequest", spec)).await;
+    let answered = told(story, "WebConsoleRequest", "the request is answered", |request| {
+        request["status"]["response"].as_str()?;
+        Some(request.clone())
+    })
+    .await;
+    // 256 bytes in base64.
+    assert_eq!(answered["status"]["response"].as_str().unwrap().len(), 344);
+    assert!(answered["status"]["expiryTime"].is_string());
+    let label = &answered["metadata"]["labels"]["vmoperator.vmware.com/webconsolerequest-uuid"];
+    assert_eq!(*label, answered["metadata"]["uid"]);
+}
