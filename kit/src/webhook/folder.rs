@@ -1,0 +1,133 @@
+//! A mounted certificate: two files in a folder, which whoever mounts them changes under a running program.
+//!
+//! They are read again on the handshake that finds them changed, so nothing polls.
+
+use parking_lot::Mutex;
+use rustls::{
+    crypto::ring::sign::any_supported_type,
+    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
+    server::{ClientHello, ResolvesServerCert},
+    sign::CertifiedKey,
+};
+use std::{
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{Duration, Instant, SystemTime},
+};
+
+/// The files are looked at no more often than this.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// The certificate in a folder, as last read.
+#[derive(Debug)]
+pub(super) struct Certificate {
+    folder: PathBuf,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    key: Arc<CertifiedKey>,
+    modified: Option<SystemTime>,
+    looked: Instant,
+}
+
+impl Certificate {
+    pub(super) fn read(folder: &Path) -> io::Result<Self> {
+        let (modified, key) = (modified(folder), certified(folder)?);
+        let state = Mutex::new(State { key: Arc::new(key), modified, looked: Instant::now() });
+        Ok(Self { folder: folder.to_owned(), state })
+    }
+
+    /// The key to present, read again if its files changed and are in order.
+    fn current(&self, look_every: Duration) -> Arc<CertifiedKey> {
+        let mut state = self.state.lock();
+        if state.looked.elapsed() >= look_every {
+            state.looked = Instant::now();
+            let now = modified(&self.folder);
+            if now != state.modified {
+                match certified(&self.folder) {
+                    Ok(key) => {
+                        state.key = Arc::new(key);
+                        state.modified = now;
+                        tracing::info!("webhook certificate renewed");
+                    }
+                    Err(error) => tracing::warn!(%error, "webhook certificate changed but can't be used"),
+                }
+            }
+        }
+        Arc::clone(&state.key)
+    }
+}
+
+impl ResolvesServerCert for Certificate {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(self.current(LOOK_EVERY))
+    }
+}
+
+fn modified(folder: &Path) -> Option<SystemTime> {
+    let of = |name: &str| std::fs::metadata(folder.join(name)).and_then(|file| file.modified()).ok();
+    of("tls.crt").max(of("tls.key"))
+}
+
+fn certified(folder: &Path) -> io::Result<CertifiedKey> {
+    let read = |name: &str| {
+        let path = folder.join(name);
+        let named =
+            |error: io::Error| io::Error::other(format!("webhook certificate {}: {error}", path.display()));
+        std::fs::read(&path).map_err(named)
+    };
+    certified_pem(&read("tls.crt")?, &read("tls.key")?)
+        .map_err(|error| io::Error::other(format!("webhook certificate {}: {error}", folder.display())))
+}
+
+/// A chain and a key, PEM, that belong together.
+pub(super) fn certified_pem(chain: &[u8], key: &[u8]) -> io::Result<CertifiedKey> {
+    let chain = CertificateDer::pem_slice_iter(chain)
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(|error| io::Error::other(format!("tls.crt: {error}")))?;
+    let wrong_key = |error: &dyn std::fmt::Display| io::Error::other(format!("tls.key: {error}"));
+    let private = PrivateKeyDer::from_pem_slice(key).map_err(|error| wrong_key(&error))?;
+    let signing = any_supported_type(&private).map_err(|error| wrong_key(&error))?;
+    let certified = CertifiedKey::new(chain, signing);
+    certified.keys_match().map_err(|error| io::Error::other(format!("tls.crt: {error}")))?;
+    Ok(certified)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(folder: &Path, name: &str) -> Vec<u8> {
+        let made = rcgen::generate_simple_self_signed(vec![name.to_owned()]).unwrap();
+        std::fs::write(folder.join("tls.crt"), made.cert.pem()).unwrap();
+        std::fs::write(folder.join("tls.key"), made.signing_key.serialize_pem()).unwrap();
+        made.cert.der().to_vec()
+    }
+
+    #[test]
+    fn a_renewed_certificate_is_used_and_a_broken_one_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = write(folder.path(), "first");
+        let certificate = Certificate::read(folder.path()).unwrap();
+        let shown = || certificate.current(Duration::ZERO).cert[0].to_vec();
+        assert_eq!(shown(), first);
+
+        let second = write(folder.path(), "second");
+        certificate.state.lock().modified = None;
+        assert_eq!(shown(), second);
+
+        std::fs::write(folder.path().join("tls.crt"), "no certificate").unwrap();
+        certificate.state.lock().modified = None;
+        assert_eq!(shown(), second);
+    }
+
+    #[test]
+    fn a_missing_certificate_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let error = Certificate::read(folder.path()).unwrap_err().to_string();
+        assert!(error.contains("tls.crt"), "{error}");
+    }
+}

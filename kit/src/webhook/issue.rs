@@ -1,0 +1,238 @@
+//! The certificates that a program makes for its own webhooks: an authority, and what it signs. Pure but for chance.
+//!
+//! The authority outlives many serving certificates, so a renewal seldom concerns the API server. When the authority
+//! is renewed, the old one stays in the bundle: replicas change over one after the other.
+
+use super::folder::certified_pem;
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose, SanType,
+};
+use rustls::sign::CertifiedKey;
+use std::{collections::BTreeMap, io};
+use time::{Duration, OffsetDateTime};
+use x509_parser::{parse_x509_certificate, pem::Pem};
+
+const AUTHORITY: Life = Life { days: 3650, renewed_before: 730 };
+const SERVING: Life = Life { days: 365, renewed_before: 120 };
+
+/// How long a certificate lives, and for how long it must still live so that it is not renewed, in days.
+struct Life {
+    days: i64,
+    renewed_before: i64,
+}
+
+/// The content of the Secret, by its keys.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct Material {
+    /// `ca.crt`: the authorities that are trusted, the current one first; PEM.
+    pub authorities: String,
+    /// `ca.key`: the key of the current authority; PEM.
+    pub authority_key: String,
+    /// `tls.crt`: the serving certificate; PEM.
+    pub certificate: String,
+    /// `tls.key`: its key; PEM.
+    pub key: String,
+}
+
+impl Material {
+    /// An authority and a certificate for these names.
+    pub fn made(names: &[String], now: OffsetDateTime) -> io::Result<Self> {
+        let (authority, key) = authority(now).map_err(io::Error::other)?;
+        Self::signed(authority, &key, names, now).map_err(io::Error::other)
+    }
+
+    /// What a Secret holds, if it is whole.
+    pub fn read(data: &BTreeMap<String, Vec<u8>>) -> Option<Self> {
+        let text = |key: &str| String::from_utf8(data.get(key)?.clone()).ok();
+        Some(Self {
+            authorities: text("ca.crt")?,
+            authority_key: text("ca.key")?,
+            certificate: text("tls.crt")?,
+            key: text("tls.key")?,
+        })
+    }
+
+    /// As a Secret's data.
+    pub fn data(&self) -> BTreeMap<&'static str, &str> {
+        BTreeMap::from([
+            ("ca.crt", self.authorities.as_str()),
+            ("ca.key", self.authority_key.as_str()),
+            ("tls.crt", self.certificate.as_str()),
+            ("tls.key", self.key.as_str()),
+        ])
+    }
+
+    /// The certificate to be presented.
+    pub fn certified(&self) -> io::Result<CertifiedKey> {
+        certified_pem(self.certificate.as_bytes(), self.key.as_bytes())
+    }
+
+    /// When it must be renewed: whichever of its certificates is first; the past, if one can't be read.
+    pub fn due(&self) -> OffsetDateTime {
+        let due = |pem: &str, life: &Life| {
+            ends(pem).map_or(OffsetDateTime::UNIX_EPOCH, |end| end - Duration::days(life.renewed_before))
+        };
+        due(&self.authorities, &AUTHORITY).min(due(&self.certificate, &SERVING))
+    }
+
+    /// The same authority, unless it is old itself, and a new certificate.
+    pub fn renewed(&self, names: &[String], now: OffsetDateTime) -> io::Result<Self> {
+        let young =
+            ends(&self.authorities).is_some_and(|end| end - Duration::days(AUTHORITY.renewed_before) > now);
+        if let Ok(key) = KeyPair::from_pem(&self.authority_key)
+            && young
+        {
+            return Self::signed(self.authorities.clone(), &key, names, now).map_err(io::Error::other);
+        }
+        let (new, key) = authority(now).map_err(io::Error::other)?;
+        let old = first(&self.authorities).unwrap_or_default();
+        Self::signed(format!("{new}{old}"), &key, names, now).map_err(io::Error::other)
+    }
+
+    fn signed(
+        authorities: String,
+        authority_key: &KeyPair,
+        names: &[String],
+        now: OffsetDateTime,
+    ) -> Result<Self, rcgen::Error> {
+        let issuer = Issuer::from_ca_cert_pem(&authorities, authority_key)?;
+        let mut params = params(names.first().map_or("webhook", String::as_str), &SERVING, now);
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        for name in names {
+            params
+                .subject_alt_names
+                .push(SanType::DnsName(rcgen::string::Ia5String::try_from(name.as_str())?));
+        }
+        let key = KeyPair::generate()?;
+        let certificate = params.signed_by(&key, &issuer)?.pem();
+        Ok(Self {
+            authorities,
+            authority_key: authority_key.serialize_pem(),
+            certificate,
+            key: key.serialize_pem(),
+        })
+    }
+}
+
+fn authority(now: OffsetDateTime) -> Result<(String, KeyPair), rcgen::Error> {
+    let key = KeyPair::generate()?;
+    let mut params = params("webhook authority", &AUTHORITY, now);
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
+    let certificate = params.self_signed(&key)?.pem();
+    Ok((certificate, key))
+}
+
+fn params(name: &str, life: &Life, now: OffsetDateTime) -> CertificateParams {
+    let mut params = CertificateParams::default();
+    params.distinguished_name = rcgen::DistinguishedName::new();
+    // A common name has at most 64 characters; who checks the certificate reads its other names.
+    params.distinguished_name.push(DnType::CommonName, name.get(..64).unwrap_or(name));
+    // The API server's clock may be a little behind.
+    params.not_before = now - Duration::hours(1);
+    params.not_after = now + Duration::days(life.days);
+    params.use_authority_key_identifier_extension = true;
+    params
+}
+
+/// When the first certificate of some PEM ends.
+fn ends(pem: &str) -> Option<OffsetDateTime> {
+    let block = Pem::iter_from_buffer(pem.as_bytes()).next()?.ok()?;
+    let (_, certificate) = parse_x509_certificate(&block.contents).ok()?;
+    Some(certificate.validity().not_after.to_datetime())
+}
+
+/// The first certificate of some PEM.
+fn first(pem: &str) -> Option<&str> {
+    const END: &str = "-----END CERTIFICATE-----";
+    let end = pem.find(END)? + END.len();
+    pem.get(..end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustls::pki_types::{CertificateDer, ServerName, UnixTime, pem::PemObject};
+
+    fn names() -> Vec<String> {
+        vec!["hook.ns.svc".to_owned(), "hook.ns.svc.cluster.local".to_owned()]
+    }
+
+    fn at(days: i64) -> OffsetDateTime {
+        OffsetDateTime::from_unix_timestamp(1_800_000_000).unwrap() + Duration::days(days)
+    }
+
+    /// Whether a client that trusts `authorities` accepts the certificate at that time.
+    fn accepted(material: &Material, authorities: &str, when: OffsetDateTime) -> bool {
+        let mut roots = rustls::RootCertStore::empty();
+        for root in CertificateDer::pem_slice_iter(authorities.as_bytes()) {
+            roots.add(root.unwrap()).unwrap();
+        }
+        let verifier = rustls::client::WebPkiServerVerifier::builder_with_provider(
+            std::sync::Arc::new(roots),
+            std::sync::Arc::new(rustls::crypto::ring::default_provider()),
+        )
+        .build()
+        .unwrap();
+        let shown = CertificateDer::from_pem_slice(material.certificate.as_bytes()).unwrap();
+        let when = UnixTime::since_unix_epoch(std::time::Duration::from_secs(
+            when.unix_timestamp().try_into().unwrap(),
+        ));
+        rustls::client::danger::ServerCertVerifier::verify_server_cert(
+            &*verifier,
+            &shown,
+            &[],
+            &ServerName::try_from("hook.ns.svc").unwrap(),
+            &[],
+            when,
+        )
+        .is_ok()
+    }
+
+    #[test]
+    fn a_certificate_is_accepted_by_who_trusts_its_authority_until_it_ends() {
+        let made = Material::made(&names(), at(0)).unwrap();
+        assert!(made.certified().is_ok());
+        assert!(accepted(&made, &made.authorities, at(364)));
+        assert!(!accepted(&made, &made.authorities, at(366)));
+        let other = Material::made(&names(), at(0)).unwrap();
+        assert!(!accepted(&made, &other.authorities, at(1)));
+    }
+
+    #[test]
+    fn it_is_renewed_well_before_it_ends_and_the_authority_stays() {
+        let made = Material::made(&names(), at(0)).unwrap();
+        assert_eq!(made.due(), at(245));
+        let renewed = made.renewed(&names(), at(245)).unwrap();
+        assert_eq!(renewed.authorities, made.authorities);
+        assert_eq!(renewed.due(), at(490));
+        assert!(accepted(&renewed, &made.authorities, at(400)));
+    }
+
+    #[test]
+    fn replicas_trust_each_other_while_the_authority_changes() {
+        let old = Material::made(&names(), at(0)).unwrap().renewed(&names(), at(2900)).unwrap();
+        let new = old.renewed(&names(), at(2921)).unwrap();
+        assert_ne!(new.authorities, old.authorities);
+        assert!(accepted(&old, &new.authorities, at(2922)), "one that still presents the old certificate");
+        assert!(accepted(&new, &new.authorities, at(2922)));
+        // Only one predecessor is kept.
+        let next = new.renewed(&names(), at(6000)).unwrap();
+        assert_eq!(next.authorities.matches("BEGIN").count(), 2);
+    }
+
+    #[test]
+    fn it_is_read_back_and_what_is_broken_is_due() {
+        let made = Material::made(&names(), at(0)).unwrap();
+        let data = made.data().into_iter().map(|(key, text)| (key.to_owned(), text.as_bytes().to_vec()));
+        let mut data: BTreeMap<String, Vec<u8>> = data.collect();
+        assert!(Material::read(&data).unwrap() == made);
+        data.insert("tls.crt".to_owned(), b"nonsense".to_vec());
+        let broken = Material::read(&data).unwrap();
+        assert!(broken.due() < at(0) && broken.certified().is_err());
+        assert!(accepted(&broken.renewed(&names(), at(1)).unwrap(), &made.authorities, at(2)));
+        data.remove("ca.key");
+        assert!(Material::read(&data).is_none());
+    }
+}
