@@ -46,6 +46,10 @@ pub mod label {
     pub const LEGACY_TKR: &str = "run.tanzu.vmware.com/legacy-tkr";
     /// The zone a virtual machine or node lies in.
     pub const ZONE: &str = "topology.kubernetes.io/zone";
+    /// By which the validator of web consoles knows a request.
+    pub const UUID: &str = "vmoperator.vmware.com/webconsolerequest-uuid";
+    /// On claims that VM Operator made of a host's own storage.
+    pub const INSTANCE_STORAGE: &str = "vmoperator.vmware.com/instance-storage-resource";
     /// On a CRD: which of its versions keep Cluster API's contract v1beta2.
     pub const CONTRACT_V1BETA2: &str = "cluster.x-k8s.io/v1beta2";
     /// On a virtual machine that VM Operator leaves alone: who asked for it, `devops`, `admin` or `both`.
@@ -76,6 +80,16 @@ pub mod annotation {
     pub const CLUSTER_MODULE_GROUP: &str = "vsphere-cluster-module-group";
     /// The vSphere tag a virtual machine carries.
     pub const VSPHERE_TAG: &str = "vsphere-tag";
+    /// A new virtual machine that names no network interface gets none.
+    pub const NO_DEFAULT_NIC: &str = "vmoperator.vmware.com/no-default-nic";
+    /// The instance-id that cloud-init is told.
+    pub const CLOUD_INIT_INSTANCE_ID: &str = "vmoperator.vmware.com/cloud-init-instance-id";
+    /// What annotations begin with that only administrators may set: conditions of theirs, and gates.
+    pub const PROTECTED_PREFIXES: &[&str] = &[
+        "condition.vmoperator.vmware.com.protected/",
+        "poweron.check.vmoperator.vmware.com/",
+        "delete.check.vmoperator.vmware.com/",
+    ];
     /// The virtual machine existed once: it is never made again.
     pub const FIRST_BOOT_DONE: &str = "virtualmachine.vmoperator.vmware.com/first-boot-done";
     /// VM Operator leaves the virtual machine alone.

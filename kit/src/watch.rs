@@ -170,6 +170,16 @@ impl<K: Watchable> Cache<K> {
         self.0.store.state()
     }
 
+    /// Whether the cache holds nothing. Costs nothing.
+    pub fn is_empty(&self) -> bool {
+        self.0.store.is_empty()
+    }
+
+    /// Whether the cache holds everything that was there when the watch began.
+    pub fn is_complete(&self) -> bool {
+        *self.0.complete.borrow()
+    }
+
     /// The store that kube's own controller reads.
     pub(crate) fn store(&self) -> Store<K> {
         self.0.store.clone()

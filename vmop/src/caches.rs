@@ -21,6 +21,7 @@ use kube::api::PartialObjectMeta;
 use kube::{Api, ResourceExt};
 use vsphere::MoRef;
 
+use crate::admission::Known;
 use crate::machine::volumes;
 
 /// Everything that is watched for machines, with the indexes that lead back to them.
@@ -85,12 +86,11 @@ pub struct Caches {
 }
 
 impl Caches {
-    /// Begins to watch.
-    pub fn start(started: &Started) -> Self {
+    /// Begins to watch what is not `known` already.
+    pub fn start(started: &Started, known: &Known) -> Self {
         let client = || started.client.clone();
         let machines = watch::pruned(started, Api::<VirtualMachine>::all(client()));
         let bindings = watch::pruned(started, Api::<VirtualMachineClassBinding>::all(client()));
-        let quotas = watch::pruned(started, Api::<ResourceQuota>::all(client()));
         let policies = watch::pruned(started, Api::<VirtualMachineSetResourcePolicy>::all(client()));
         let zones = optional::<Zone>(started, Api::all(client()));
         let wide_zones = optional::<AvailabilityZone>(started, Api::all(client()));
@@ -106,7 +106,7 @@ impl Caches {
             bindings_of: bindings.index(|binding| {
                 vec![key(binding.metadata.namespace.as_deref(), &binding.spec.class_ref.name)]
             }),
-            quotas_of: quotas.index(|quota| quota.namespace().into_iter().collect()),
+            quotas_of: known.quotas_of.clone(),
             policies_of: policies.index(|policy| policy.namespace().into_iter().collect()),
             by_class: of(|vm| vec![vm.spec.class_name.clone()]),
             by_image: of(|vm| vec![vm.spec.image_name.clone()]),
@@ -131,11 +131,11 @@ impl Caches {
             nsx_interfaces: optional(started, Api::all(client())),
             interfaces: optional(started, Api::all(client())),
             namespaces: watch::metadata(started, Api::all(client())),
-            storage_classes: watch::pruned(started, Api::all(client())),
+            storage_classes: known.storage_classes.clone(),
             policies,
             machines,
             bindings,
-            quotas,
+            quotas: known.quotas.clone(),
         }
     }
 

@@ -5,6 +5,7 @@
 //! runs on any cluster that has its CRDs, configured as vm-operator is.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+mod admission;
 mod appearance;
 mod caches;
 mod console;
@@ -42,6 +43,9 @@ use probe::address::AddressMap;
 pub struct Flags {
     #[command(flatten)]
     common: kit::flags::Common,
+
+    #[command(flatten)]
+    webhook: kit::flags::Webhook,
 
     /// Probe addresses of one network in another instead; may be given several times.
     #[arg(long, value_name = "NETWORK=NETWORK")]

@@ -19,6 +19,7 @@ use kube::{Api, Resource, ResourceExt};
 use tokio::sync::{Notify, mpsc};
 use vsphere::inventory::Change as Happened;
 
+use crate::admission::{self, Known};
 use crate::appearance::Appearances;
 use crate::caches::{Caches, hard_keys, label_key};
 use crate::image::{self, Images};
@@ -32,8 +33,11 @@ use crate::{Flags, console, machine, policy, publish, service};
 pub async fn start(started: Started, flags: Flags) -> Result<(), Fatal> {
     let mut metrics = vsphere::Metrics::default();
     started.metrics.register(|registry| metrics = vsphere::Metrics::registered(registry));
+    let known = Known::start(&started);
+    let hooks = admission::router(known.clone());
+    kit::webhook::serve_or_own(&started, &flags.webhook, hooks, admission::OWN).await?;
     started.lead().await?;
-    let caches = Caches::start(&started);
+    let caches = Caches::start(&started, &known);
     let provider = Provider::new();
     let (vms, woken_vms) = Waker::new();
     let (policies, woken_policies) = Waker::new();

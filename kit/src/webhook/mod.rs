@@ -6,6 +6,7 @@
 mod folder;
 mod issue;
 pub mod own;
+pub mod review;
 
 use crate::{flags, run::Started};
 use axum::{Router, serve::Listener};

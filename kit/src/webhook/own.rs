@@ -66,6 +66,7 @@ pub(super) fn keep(started: &Started, own: Own) -> Arc<Held> {
         own,
         held: Arc::clone(&held),
         requirement: Some(requirement),
+        looked: false,
         secret: None,
         configurations: Vec::new(),
     };
@@ -81,7 +82,7 @@ pub(super) fn keep(started: &Started, own: Own) -> Arc<Held> {
 
 /// What was seen of one of the objects that matter.
 enum Seen {
-    Secret(Option<Secret>),
+    Secret(Box<Option<Secret>>),
     Configuration(Configuration),
 }
 
@@ -123,8 +124,9 @@ struct Keeper {
     own: Own,
     held: Arc<Held>,
     requirement: Option<crate::serve::Requirement>,
-    /// The Secret as last seen; `None` before the first look.
-    secret: Option<Option<Secret>>,
+    /// The Secret was looked for.
+    looked: bool,
+    secret: Option<Secret>,
     configurations: Vec<Configuration>,
 }
 
@@ -136,7 +138,10 @@ impl Keeper {
         loop {
             tokio::select! {
                 event = seen.next() => match event {
-                    Some(Seen::Secret(secret)) => self.secret = Some(secret),
+                    Some(Seen::Secret(secret)) => {
+                        self.secret = *secret;
+                        self.looked = true;
+                    }
                     Some(Seen::Configuration(new)) => {
                         self.configurations.retain(|old| old.mutating != new.mutating);
                         self.configurations.push(new);
@@ -164,14 +169,16 @@ impl Keeper {
 
     /// One step nearer to a certificate that is presented and trusted; how long nothing is to be done then.
     async fn settle(&mut self) -> Result<Duration, Failed> {
-        let Some(secret) = &self.secret else { return Ok(DAY) };
+        if !self.looked {
+            return Ok(DAY);
+        }
         let now = OffsetDateTime::now_utc();
-        let material = secret.as_ref().and_then(material);
+        let material = self.secret.as_ref().and_then(material);
         let names = self.names();
         let Some(material) = material.filter(|material| material.due() > now && material.certified().is_ok())
         else {
             // The watch shows what came of it, whoever was first.
-            return self.written(secret.as_ref(), &names, now).await.map(|()| DAY);
+            return self.written(self.secret.as_ref(), &names, now).await.map(|()| DAY);
         };
         *self.held.0.lock() = Some(Arc::new(material.certified()?));
         if let Some(requirement) = self.requirement.take() {
@@ -252,7 +259,8 @@ impl Keeper {
 
     fn watches(&self) -> BoxStream<'static, Seen> {
         let client = || self.client.clone();
-        let secrets = followed(Api::namespaced(client(), &self.namespace), self.own.secret).map(Seen::Secret);
+        let secrets = followed(Api::namespaced(client(), &self.namespace), self.own.secret)
+            .map(|secret| Seen::Secret(Box::new(secret)));
         let mutating = followed(Api::<MutatingWebhookConfiguration>::all(client()), self.own.mutating);
         let validating = followed(Api::<ValidatingWebhookConfiguration>::all(client()), self.own.validating);
         let mutating = mutating.map(|seen| {

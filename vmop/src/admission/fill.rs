@@ -1,0 +1,90 @@
+//! What is filled in: pure, as operations of a JSON patch.
+//!
+//! A machine that comes through here needs no write of ours before it can be made. One that does not (the webhook
+//! failed, and was ignored) is completed by its first reconcile.
+
+use api::names::{annotation, finalizer};
+use api::vmop::{
+    NETWORK_TYPE_DISTRIBUTED, NETWORK_TYPE_NSX_T, POWERED_ON, VirtualMachine, VirtualMachineNetworkInterface,
+};
+use jiff::Timestamp;
+use kube::ResourceExt;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::known::{NetworkProvider, Settings};
+use crate::machine::plan;
+
+/// What a new machine lacks: our finalizer, both UUIDs, a power state, one interface.
+pub fn created(vm: &VirtualMachine, settings: &Settings, drawn: Uuid) -> Vec<Value> {
+    let mut operations = Vec::new();
+    let set = |path: &str, value: Value| json!({ "op": "add", "path": path, "value": value });
+    if vm.finalizers().is_empty() {
+        operations.push(set("/metadata/finalizers", json!([finalizer::VIRTUAL_MACHINE])));
+    } else if !vm.finalizers().iter().any(|there| there == finalizer::VIRTUAL_MACHINE) {
+        operations.push(set("/metadata/finalizers/-", json!(finalizer::VIRTUAL_MACHINE)));
+    }
+    // UUIDs that make no sense are for the definition to refuse.
+    if let Ok(identity) = plan::completed(vm, drawn) {
+        let missing = |uuid: &Option<String>| uuid.as_deref().is_none_or(str::is_empty);
+        if missing(&vm.spec.bios_uuid) {
+            operations.push(set("/spec/biosUUID", json!(identity.bios.to_string())));
+        }
+        if missing(&vm.spec.instance_uuid) {
+            operations.push(set("/spec/instanceUUID", json!(identity.instance.to_string())));
+        }
+    }
+    if vm.spec.power_state.as_deref().is_none_or(str::is_empty) {
+        operations.push(set("/spec/powerState", json!(POWERED_ON)));
+    }
+    let wanted = !vm.annotations().contains_key(annotation::NO_DEFAULT_NIC);
+    if let Some(nic) = default_interface(settings).filter(|_| wanted && vm.spec.network_interfaces.is_empty())
+    {
+        operations.push(set("/spec/networkInterfaces", json!([nic])));
+    }
+    operations
+}
+
+/// The interface of a machine that names none: on the provider's default network.
+fn default_interface(settings: &Settings) -> Option<VirtualMachineNetworkInterface> {
+    let of = |kind: Option<&str>, name: Option<&str>| VirtualMachineNetworkInterface {
+        network_type: kind.map(str::to_owned),
+        network_name: name.map(str::to_owned),
+        ..VirtualMachineNetworkInterface::default()
+    };
+    match (settings.network_provider, settings.network.as_deref()) {
+        (NetworkProvider::NsxT, _) => Some(of(Some(NETWORK_TYPE_NSX_T), None)),
+        (NetworkProvider::Distributed, _) => Some(of(Some(NETWORK_TYPE_DISTRIBUTED), None)),
+        (NetworkProvider::Named, name) => Some(of(None, Some(name.unwrap_or("VM Network")))),
+        (NetworkProvider::Unsaid, name) => name.map(|name| of(None, Some(name))),
+    }
+}
+
+/// What a change leaves open or would lose: the time of a restart, and the Secret of the bootstrap data.
+pub fn updated(vm: &VirtualMachine, old: &VirtualMachine, now: Timestamp) -> Vec<Value> {
+    let mut operations = Vec::new();
+    let set = |path: &str, value: &str| json!({ "op": "add", "path": path, "value": value });
+    let (time, before) = (vm.spec.next_restart_time.as_deref(), old.spec.next_restart_time.as_deref());
+    match time.filter(|time| !time.is_empty()) {
+        None => operations.extend(
+            before.filter(|before| !before.is_empty()).map(|before| set("/spec/nextRestartTime", before)),
+        ),
+        // One that is off is refused it.
+        Some(time) if time.eq_ignore_ascii_case("now") && is_on(old) => {
+            operations.push(set("/spec/nextRestartTime", &now.to_string()));
+        }
+        Some(_) => {}
+    }
+    let secret = |vm: &VirtualMachine| vm.spec.vm_metadata.as_ref().and_then(|data| data.secret_name.clone());
+    if vm.spec.vm_metadata.is_some()
+        && secret(vm).is_none_or(|name| name.is_empty())
+        && let Some(name) = secret(old).filter(|name| !name.is_empty())
+    {
+        operations.push(set("/spec/vmMetadata/secretName", &name));
+    }
+    operations
+}
+
+fn is_on(vm: &VirtualMachine) -> bool {
+    vm.spec.power_state.as_deref().unwrap_or(POWERED_ON) == POWERED_ON
+}

@@ -1,0 +1,192 @@
+//! What admission knows of other objects: from caches that every replica has.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use api::names::label;
+use api::topology::{self, AvailabilityZone};
+use api::vmop::VirtualMachine;
+use futures::StreamExt;
+use k8s_openapi::api::core::v1::{ConfigMap, ResourceQuota};
+use k8s_openapi::api::storage::v1::StorageClass;
+use kit::Started;
+use kit::index::Index;
+use kit::optional::{self, Optional};
+use kit::watch::{self, Cache};
+use kube::runtime::{WatchStreamExt, watcher};
+use kube::{Api, ResourceExt};
+use parking_lot::RwLock;
+
+use crate::caches::hard_keys;
+use crate::provider::config::CONFIG_MAP;
+
+/// Everything that rules need to know of others, looked up for one machine.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Facts {
+    /// Whether its storage class is there and its namespace was given it; `None` where nobody can tell yet.
+    pub storage_class_assigned: Option<bool>,
+    /// How its zone is.
+    pub zone: Zone,
+    /// Networks of vCenter may be given by their names.
+    pub named_networks: bool,
+    /// Machines can be reached at few ports.
+    pub restricted_network: bool,
+}
+
+/// How a zone is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Zone {
+    /// Nobody can tell: there are no zones here.
+    #[default]
+    Unknown,
+    /// It is there.
+    There,
+    /// It is going away.
+    Going,
+    /// It is not there.
+    Missing,
+}
+
+/// Who gives machines their networks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NetworkProvider {
+    /// The configuration does not say.
+    #[default]
+    Unsaid,
+    /// vCenter, by the names of its networks.
+    Named,
+    /// net-operator, with port groups of distributed switches.
+    Distributed,
+    /// NSX.
+    NsxT,
+}
+
+/// What of the provider configuration matters here.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// `NetworkProvider`: `NAMED`, `VSPHERE_NETWORK` or `NSXT`.
+    pub network_provider: NetworkProvider,
+    /// `Network`.
+    pub network: Option<String>,
+    /// `IsRestrictedNetwork`.
+    pub restricted_network: bool,
+    /// `PrivilegedUsers`, divided by commas.
+    pub privileged: Vec<String>,
+}
+
+impl Settings {
+    /// Reads the data of the provider's ConfigMap.
+    pub fn read(data: &BTreeMap<String, String>) -> Self {
+        let text = |key: &str| data.get(key).map(|value| value.trim()).filter(|value| !value.is_empty());
+        Self {
+            network_provider: match text("NetworkProvider") {
+                Some("NAMED") => NetworkProvider::Named,
+                Some("VSPHERE_NETWORK") => NetworkProvider::Distributed,
+                Some("NSXT") => NetworkProvider::NsxT,
+                _ => NetworkProvider::Unsaid,
+            },
+            network: text("Network").map(str::to_owned),
+            restricted_network: text("IsRestrictedNetwork") == Some("true"),
+            privileged: text("PrivilegedUsers")
+                .map(|names| names.split(',').map(|name| name.trim().to_owned()).collect())
+                .unwrap_or_default(),
+        }
+    }
+
+    fn named_networks(&self) -> bool {
+        matches!(self.network_provider, NetworkProvider::Unsaid | NetworkProvider::Named)
+    }
+}
+
+/// What is watched on every replica.
+#[derive(Clone)]
+pub struct Known {
+    /// Storage classes, with the storage policies that they stand for.
+    pub storage_classes: Cache<StorageClass>,
+    /// Which storage classes a namespace was given.
+    pub quotas: Cache<ResourceQuota>,
+    /// Quotas by namespace.
+    pub quotas_of: Index<ResourceQuota>,
+    zones: Optional<topology::Zone>,
+    availability_zones: Optional<AvailabilityZone>,
+    settings: Arc<RwLock<Arc<Settings>>>,
+}
+
+impl Known {
+    /// Begins to watch.
+    pub fn start(started: &Started) -> Self {
+        let client = || started.client.clone();
+        let quotas = watch::pruned(started, Api::<ResourceQuota>::all(client()));
+        let settings = Arc::default();
+        tokio::spawn(followed(started.clone(), Arc::clone(&settings)));
+        Self {
+            storage_classes: watch::pruned(started, Api::all(client())),
+            quotas_of: quotas.index(|quota| quota.namespace().into_iter().collect()),
+            quotas,
+            zones: optional::optional(started, Api::all(client())),
+            availability_zones: optional::optional(started, Api::all(client())),
+            settings,
+        }
+    }
+
+    /// The provider configuration as it is now.
+    pub fn settings(&self) -> Arc<Settings> {
+        Arc::clone(&self.settings.read())
+    }
+
+    /// What is known for one machine.
+    pub fn facts(&self, vm: &VirtualMachine) -> Facts {
+        let settings = self.settings();
+        let namespace = vm.namespace().unwrap_or_default();
+        Facts {
+            storage_class_assigned: vm
+                .spec
+                .storage_class
+                .as_deref()
+                .and_then(|class| self.assigned(&namespace, class)),
+            zone: vm.labels().get(label::ZONE).map(|zone| self.zone(&namespace, zone)).unwrap_or_default(),
+            named_networks: settings.named_networks(),
+            restricted_network: settings.restricted_network,
+        }
+    }
+
+    fn assigned(&self, namespace: &str, class: &str) -> Option<bool> {
+        if !self.storage_classes.is_complete() || !self.quotas.is_complete() {
+            return None;
+        }
+        let prefix = format!("{class}.storageclass.storage.k8s.io/");
+        let given = |quota: &Arc<ResourceQuota>| hard_keys(quota).iter().any(|key| key.starts_with(&prefix));
+        let there = self.storage_classes.get(None, class).is_some();
+        Some(there && self.quotas_of.objects(namespace).iter().any(given))
+    }
+
+    /// A zone of the namespace's own, or of all; where there are none, nobody can tell.
+    fn zone(&self, namespace: &str, name: &str) -> Zone {
+        let (own, all) = (self.zones.cache(), self.availability_zones.cache());
+        if let Some(zone) = own.get(Some(namespace), name) {
+            return if zone.metadata.deletion_timestamp.is_some() { Zone::Going } else { Zone::There };
+        }
+        if all.get(None, name).is_some() {
+            return Zone::There;
+        }
+        let reading = |served: bool, complete: bool| served && !complete;
+        let unread = reading(self.zones.is_served(), own.is_complete())
+            || reading(self.availability_zones.is_served(), all.is_complete());
+        if unread || (own.is_empty() && all.is_empty()) { Zone::Unknown } else { Zone::Missing }
+    }
+}
+
+/// Follows the provider's ConfigMap.
+async fn followed(started: Started, settings: Arc<RwLock<Arc<Settings>>>) {
+    let api = Api::<ConfigMap>::namespaced(started.client.clone(), &started.namespace);
+    let mut seen = std::pin::pin!(watcher::watch_object(api, CONFIG_MAP).default_backoff());
+    while let Some(event) = seen.next().await {
+        match event {
+            Ok(map) => {
+                let data = map.and_then(|map| map.data).unwrap_or_default();
+                *settings.write() = Arc::new(Settings::read(&data));
+            }
+            Err(error) => tracing::warn!(name = CONFIG_MAP, %error, "watch interrupted; trying again"),
+        }
+    }
+}

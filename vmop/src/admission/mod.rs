@@ -1,0 +1,100 @@
+//! Admission: what a VirtualMachine may be, where its definition can't say it, and what is filled in when it is new.
+//!
+//! Every replica answers, from its caches alone. Whoever is a program (a ServiceAccount) is not refused for what other
+//! objects lack: those may still come, the conditions tell meanwhile, and nobody has to try again.
+
+mod fill;
+mod known;
+mod rules;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use api::names::label;
+use api::vmop::{VirtualMachine, WebConsoleRequest};
+use axum::extract::State;
+use axum::routing::post;
+use axum::{Json, Router};
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use kit::webhook::own::Own;
+use kit::webhook::review::Review;
+use kube::ResourceExt;
+use serde_json::Value;
+use uuid::Uuid;
+
+pub use known::Known;
+pub use rules::{Asker, Denial};
+
+/// Where VirtualMachines are completed.
+const MUTATE: &str = "/default-mutate-vmoperator-vmware-com-v1alpha1-virtualmachine";
+/// Where VirtualMachines are checked.
+const VALIDATE: &str = "/default-validate-vmoperator-vmware-com-v1alpha1-virtualmachine";
+/// Where WebConsoleRequests are checked.
+const VALIDATE_CONSOLE: &str = "/default-validate-vmoperator-vmware-com-v1alpha1-webconsolerequest";
+/// Where claims of instance storage are checked.
+const VALIDATE_CLAIM: &str = "/default-validate--v1-persistentvolumeclaim";
+
+/// The names in config/vmop under which the webhooks are known.
+pub const OWN: Own = Own {
+    secret: "vmware-system-vmop-webhook-own-cert",
+    service: "vmware-system-vmop-webhook-service",
+    mutating: "vmware-system-vmop-mutating-webhook",
+    validating: "vmware-system-vmop-validating-webhook",
+};
+
+/// The routes of the webhooks.
+pub fn router(known: Known) -> Router {
+    Router::new()
+        .route(MUTATE, post(mutate))
+        .route(VALIDATE, post(validate))
+        .route(VALIDATE_CONSOLE, post(validate_console))
+        .route(VALIDATE_CLAIM, post(validate_claim))
+        .with_state(Arc::new(known))
+}
+
+async fn mutate(State(known): State<Arc<Known>>, Json(review): Json<Value>) -> Json<Value> {
+    let review = Review::read(review);
+    let (Some(new), old) = review.objects::<VirtualMachine>() else { return review.allowed(&[]) };
+    let operations = match old {
+        None => fill::created(&new, &known.settings(), Uuid::new_v4()),
+        Some(old) => fill::updated(&new, &old, jiff::Timestamp::now()),
+    };
+    review.patched(&operations)
+}
+
+async fn validate(State(known): State<Arc<Known>>, Json(review): Json<Value>) -> Json<Value> {
+    let review = Review::read(review);
+    // Whatever cannot be read is for the schema, which says it better.
+    let (Some(new), old) = review.objects::<VirtualMachine>() else { return review.allowed(&[]) };
+    let facts = known.facts(&new);
+    let asker = Asker::new(&review.user, &review.groups, &known.settings().privileged);
+    answered(review, &asker, rules::denials(&new, old.as_ref(), &facts, &asker))
+}
+
+async fn validate_console(Json(review): Json<Value>) -> Json<Value> {
+    let review = Review::read(review);
+    let (Some(new), Some(old)) = review.objects::<WebConsoleRequest>() else { return review.allowed(&[]) };
+    if new.labels().get(label::UUID) == old.labels().get(label::UUID) {
+        return review.allowed(&[]);
+    }
+    review.denied(&format!("metadata.labels[{}]: field is immutable", label::UUID))
+}
+
+async fn validate_claim(State(known): State<Arc<Known>>, Json(review): Json<Value>) -> Json<Value> {
+    let review = Review::read(review);
+    let (Some(new), old) = review.objects::<PersistentVolumeClaim>() else { return review.allowed(&[]) };
+    let asker = Asker::new(&review.user, &review.groups, &known.settings().privileged);
+    let denials = rules::claim_denials(new.labels(), old.as_ref().map(ResourceExt::labels), &asker);
+    answered(review, &asker, denials)
+}
+
+/// Refused, or passed with a warning of what a program is not refused for.
+fn answered(review: Review, asker: &Asker, denials: Vec<Denial>) -> Json<Value> {
+    let (refused, told): (Vec<_>, Vec<_>) = denials.into_iter().partition(|denial| denial.stops(asker));
+    let texts = |denials: Vec<Denial>| denials.iter().map(Denial::to_string).collect::<Vec<_>>();
+    if refused.is_empty() {
+        return review.allowed(&texts(told));
+    }
+    review.denied(&texts(refused).join("; "))
+}

@@ -1,0 +1,358 @@
+//! One test per rule. A rule that the definition itself says is tested where a real API server reads it, in the story
+//! `what_a_virtual_machine_may_not_be_is_refused`.
+
+use std::collections::BTreeMap;
+
+use api::names::{annotation, finalizer, label};
+use api::vmop::VirtualMachine;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::known::{Facts, NetworkProvider, Settings, Zone};
+use super::rules::{Asker, Denial, claim_denials, denials};
+use super::{answered, fill};
+use kit::webhook::review::Review;
+
+const USER: Asker = Asker { privileged: false, program: false };
+const ADMIN: Asker = Asker { privileged: true, program: false };
+const PROGRAM: Asker = Asker { privileged: false, program: true };
+
+/// A machine with these members of its spec.
+fn vm(spec: Value) -> VirtualMachine {
+    object(json!({}), spec)
+}
+
+fn object(metadata: Value, spec: Value) -> VirtualMachine {
+    let mut object = json!({
+        "apiVersion": "vmoperator.vmware.com/v1alpha1", "kind": "VirtualMachine",
+        "metadata": { "name": "x", "namespace": "ns" },
+        "spec": { "imageName": "image", "className": "class" },
+    });
+    for (part, members) in [("metadata", metadata), ("spec", spec)] {
+        for (key, value) in members.as_object().unwrap() {
+            object[part][key] = value.clone();
+        }
+    }
+    serde_json::from_value(object).unwrap()
+}
+
+fn facts() -> Facts {
+    Facts {
+        storage_class_assigned: Some(true),
+        zone: Zone::There,
+        named_networks: true,
+        restricted_network: false,
+    }
+}
+
+fn said(new: &VirtualMachine, old: Option<&VirtualMachine>, facts: &Facts, asker: &Asker) -> Vec<String> {
+    denials(new, old, facts, asker).iter().map(Denial::to_string).collect()
+}
+
+/// Refused with exactly one reason, which has these words.
+fn refused(reasons: &[String], words: &[&str]) {
+    assert_eq!(reasons.len(), 1, "{reasons:?}");
+    for word in words {
+        assert!(reasons[0].contains(word), "{word} is not in {}", reasons[0]);
+    }
+}
+
+#[test]
+fn a_plain_machine_is_accepted() {
+    let vm = vm(json!({ "storageClass": "gold", "networkInterfaces": [{ "networkName": "a" }] }));
+    assert!(said(&vm, None, &facts(), &USER).is_empty());
+}
+
+#[test]
+fn rule_3_storage_class_is_there_and_in_a_quota() {
+    let vm = vm(json!({ "storageClass": "gold" }));
+    let unassigned = Facts { storage_class_assigned: Some(false), ..facts() };
+    let words = ["spec.storageClass", "\"gold\"", "Storage policy is not associated with the namespace ns"];
+    refused(&said(&vm, None, &unassigned, &USER), &words);
+    let unknown = Facts { storage_class_assigned: None, ..facts() };
+    assert!(said(&vm, None, &unknown, &USER).is_empty(), "nobody can tell yet");
+    assert!(said(&self::vm(json!({})), None, &unassigned, &USER).is_empty(), "it names none");
+}
+
+#[test]
+fn rule_3_a_program_is_told_and_not_refused() {
+    let unassigned = Facts { storage_class_assigned: Some(false), ..facts() };
+    let denials = denials(&vm(json!({ "storageClass": "gold" })), None, &unassigned, &PROGRAM);
+    assert!(
+        denials.iter().all(|denial| !denial.stops(&PROGRAM) && denial.stops(&USER)) && denials.len() == 1
+    );
+    let review = Review::read(json!({ "request": { "uid": "7" } }));
+    let answer = answered(review.clone(), &PROGRAM, denials.clone()).0;
+    assert_eq!(answer["response"]["allowed"], true);
+    assert!(answer["response"]["warnings"][0].as_str().unwrap().contains("Storage policy"));
+    let answer = answered(review, &USER, denials).0;
+    assert_eq!((&answer["response"]["allowed"], &answer["response"]["uid"]), (&json!(false), &json!("7")));
+}
+
+#[test]
+fn rule_4_a_network_without_type_needs_the_provider_of_names() {
+    let nameless = vm(json!({ "networkInterfaces": [{ "networkType": "nsx-t" }, { "networkName": "a" }] }));
+    let nsx = Facts { named_networks: false, ..facts() };
+    refused(
+        &said(&nameless, None, &nsx, &USER),
+        &["spec.networkInterfaces[1].networkType", "not supported in production"],
+    );
+    assert!(said(&nameless, None, &facts(), &USER).is_empty());
+    let mut later = nameless.clone();
+    later.spec.power_off_mode = Some("soft".to_owned());
+    assert!(said(&later, Some(&nameless), &nsx, &USER).is_empty(), "what is there already stays");
+}
+
+#[test]
+fn rule_5_the_name_of_an_attachment_is_a_dns_subdomain() {
+    let of = |name: &str| {
+        vm(json!({ "volumes": [{ "name": name, "persistentVolumeClaim": { "claimName": "c" } }] }))
+    };
+    for name in ["UPPER", "a_b", "a-", "a..b", &"a".repeat(252)] {
+        refused(&said(&of(name), None, &facts(), &USER), &["spec.volumes[0].name", "DNS subdomain"]);
+    }
+    for name in ["a", "etcd.data", &"a".repeat(251)] {
+        assert!(said(&of(name), None, &facts(), &USER).is_empty(), "{name}");
+    }
+}
+
+#[test]
+fn rule_5_the_size_of_a_disk_is_whole_mib() {
+    let of = |size: Value| {
+        vm(
+            json!({ "volumes": [{ "name": "a", "vSphereVolume": { "capacity": { "ephemeral-storage": size } } }] }),
+        )
+    };
+    for size in [json!("1"), json!("1G"), json!("1.5Mi"), json!(0), json!("nonsense"), json!("-1Mi")] {
+        refused(
+            &said(&of(size), None, &facts(), &USER),
+            &["spec.volumes[0].vSphereVolume.capacity.ephemeral-storage", "multiple of MB"],
+        );
+    }
+    for size in [json!("1Gi"), json!("1Mi"), json!(1_048_576), json!("0.5Gi")] {
+        assert!(said(&of(size), None, &facts(), &USER).is_empty());
+    }
+}
+
+#[test]
+fn rule_7_a_restricted_network_has_one_port_to_probe() {
+    let of = |port: Value| vm(json!({ "readinessProbe": { "tcpSocket": { "port": port } } }));
+    let restricted = Facts { restricted_network: true, ..facts() };
+    for port in [json!(22), json!("ssh")] {
+        let reasons = said(&of(port), None, &restricted, &USER);
+        refused(&reasons, &["spec.readinessProbe.tcpSocket.port", "supported values: \"6443\""]);
+    }
+    assert!(said(&of(json!(6443)), None, &restricted, &USER).is_empty());
+    assert!(said(&of(json!(22)), None, &facts(), &USER).is_empty());
+}
+
+#[test]
+fn rule_8_instance_storage_is_for_privileged_accounts() {
+    let claim = |size: &str| {
+        json!([{ "name": "a", "persistentVolumeClaim": {
+            "claimName": "c", "instanceVolumeClaim": { "storageClass": "local", "size": size },
+        } }])
+    };
+    let with = vm(json!({ "volumes": claim("1Gi") }));
+    let words = ["spec.volumes", "adding or modifying instance storage volume claim(s) is not allowed"];
+    refused(&said(&with, None, &facts(), &USER), &words);
+    refused(&said(&vm(json!({})), Some(&with), &facts(), &USER), &words);
+    refused(&said(&vm(json!({ "volumes": claim("2Gi") })), Some(&with), &facts(), &USER), &words);
+    assert!(said(&with, None, &facts(), &ADMIN).is_empty());
+    let mut same = with.clone();
+    same.spec.power_off_mode = Some("soft".to_owned());
+    assert!(said(&same, Some(&with), &facts(), &USER).is_empty());
+}
+
+#[test]
+fn rule_9_the_zone_is_there_and_stays() {
+    let of = |zone: &str| object(json!({ "labels": { label::ZONE: zone } }), json!({}));
+    let how = |zone: Zone| Facts { zone, ..facts() };
+    let missing = said(&of("z"), None, &how(Zone::Missing), &USER);
+    refused(&missing, &["metadata.labels[topology.kubernetes.io/zone]", "\"z\"", "ns has no zone"]);
+    let going = said(&of("z"), None, &how(Zone::Going), &USER);
+    refused(&going, &["cannot use zone that is being deleted"]);
+    for zone in [Zone::There, Zone::Unknown] {
+        assert!(said(&of("z"), None, &how(zone), &USER).is_empty());
+    }
+    for new in [of("y"), vm(json!({}))] {
+        refused(&said(&new, Some(&of("z")), &facts(), &USER), &["field is immutable"]);
+    }
+    assert!(said(&of("z"), Some(&vm(json!({}))), &facts(), &USER).is_empty(), "it may come later");
+    assert!(said(&of("z"), Some(&of("z")), &how(Zone::Missing), &USER).is_empty(), "it may go");
+}
+
+#[test]
+fn rule_power_state_of_a_new_machine_is_not_suspended() {
+    let suspended = vm(json!({ "powerState": "suspended" }));
+    refused(
+        &said(&suspended, None, &facts(), &USER),
+        &["spec.powerState", "cannot set a new VM's power state to suspended"],
+    );
+    let on = vm(json!({ "powerState": "poweredOn" }));
+    assert!(said(&suspended, Some(&on), &facts(), &USER).is_empty());
+}
+
+#[test]
+fn rule_next_restart_time() {
+    let field = "spec.nextRestartTime";
+    let at = |power: &str, time: &str| vm(json!({ "powerState": power, "nextRestartTime": time }));
+    let (on, off) = (vm(json!({ "powerState": "poweredOn" })), vm(json!({ "powerState": "poweredOff" })));
+    let now = at("poweredOn", "now");
+    refused(&said(&now, None, &facts(), &USER), &[field, "cannot restart VM on create"]);
+    let unmutated = said(&now, Some(&on), &facts(), &USER);
+    refused(&unmutated, &[field, "mutation webhooks are required to restart VM"]);
+    refused(&said(&at("poweredOn", "noon"), Some(&on), &facts(), &USER), &["formatted as RFC3339Nano"]);
+    refused(
+        &said(&at("poweredOff", "now"), Some(&off), &facts(), &USER),
+        &["can only restart powered on vm"],
+    );
+    let time = at("poweredOn", "2026-01-02T03:04:05.678Z");
+    assert!(said(&time, Some(&on), &facts(), &USER).is_empty());
+    let mut same = time.clone();
+    same.spec.power_state = Some("poweredOff".to_owned());
+    assert!(said(&same, Some(&time), &facts(), &USER).is_empty(), "an old time is no order");
+}
+
+#[test]
+fn rule_protected_annotations() {
+    let of = |key: &str| object(json!({ "annotations": { key: "x" } }), json!({}));
+    for key in [
+        annotation::FIRST_BOOT_DONE,
+        annotation::CLOUD_INIT_INSTANCE_ID,
+        "condition.vmoperator.vmware.com.protected/Backup",
+        "poweron.check.vmoperator.vmware.com/licence",
+        "delete.check.vmoperator.vmware.com/backup",
+    ] {
+        let words = [key, "modifying this annotation is not allowed for non-admin users", "PrivilegedUsers"];
+        refused(&said(&of(key), None, &facts(), &USER), &words);
+        refused(&said(&vm(json!({})), Some(&of(key)), &facts(), &USER), &words);
+        assert!(said(&of(key), Some(&of(key)), &facts(), &USER).is_empty());
+        assert!(said(&of(key), None, &facts(), &ADMIN).is_empty());
+    }
+    assert!(said(&of("vmoperator.vmware.com/paused"), None, &facts(), &USER).is_empty());
+}
+
+#[test]
+fn rule_a_module_group_needs_a_policy() {
+    let of =
+        |spec: Value| object(json!({ "annotations": { annotation::CLUSTER_MODULE_GROUP: "group" } }), spec);
+    let words = ["metadata.annotations[vsphere-cluster-module-group]", "spec.resourcePolicyName"];
+    refused(&said(&of(json!({})), None, &facts(), &USER), &words);
+    assert!(said(&of(json!({ "resourcePolicyName": "p" })), None, &facts(), &USER).is_empty());
+}
+
+#[test]
+fn rule_instance_storage_label_of_a_claim() {
+    let labels = |value: Option<&str>| -> BTreeMap<String, String> {
+        value.map(|value| (label::INSTANCE_STORAGE.to_owned(), value.to_owned())).into_iter().collect()
+    };
+    let (with, without) = (labels(Some("true")), labels(None));
+    assert_eq!(claim_denials(&with, None, &USER).len(), 1);
+    assert_eq!(claim_denials(&without, Some(&with), &USER).len(), 1);
+    assert!(claim_denials(&with, Some(&with), &USER).is_empty());
+    assert!(claim_denials(&with, None, &ADMIN).is_empty());
+}
+
+#[test]
+fn a_machine_that_goes_away_is_never_refused() {
+    let metadata = json!({ "deletionTimestamp": "2026-01-01T00:00:00Z", "labels": { label::ZONE: "y" } });
+    let old = object(json!({ "labels": { label::ZONE: "z" } }), json!({}));
+    assert!(said(&object(metadata, json!({})), Some(&old), &facts(), &USER).is_empty());
+}
+
+#[test]
+fn who_is_privileged_and_who_is_a_program() {
+    let asker = |user: &str, groups: &[&str]| {
+        let groups: Vec<String> = groups.iter().map(|group| (*group).to_owned()).collect();
+        Asker::new(user, &groups, &["system:serviceaccount:velero:velero".to_owned()])
+    };
+    assert_eq!(asker("jane", &["devs", "system:authenticated"]), USER);
+    assert_eq!(asker("x", &["system:masters"]), ADMIN);
+    assert_eq!(asker("x", &["kubeadm:cluster-admins"]), ADMIN);
+    assert_eq!(asker("kubernetes-admin", &[]), ADMIN);
+    assert_eq!(asker("system:serviceaccount:capw:manager", &["system:serviceaccounts"]), PROGRAM);
+    assert!(asker("system:serviceaccount:velero:velero", &[]).privileged);
+}
+
+/// The object with the operations carried out; they only set members, or append.
+fn patched(vm: &VirtualMachine, operations: &[Value]) -> VirtualMachine {
+    let mut object = serde_json::to_value(vm).unwrap();
+    for operation in operations {
+        let path = operation["path"].as_str().unwrap();
+        let (parent, key) = path.rsplit_once('/').unwrap();
+        let parent = object.pointer_mut(parent).unwrap();
+        match parent {
+            Value::Array(list) => list.push(operation["value"].clone()),
+            other => other[key] = operation["value"].clone(),
+        }
+    }
+    serde_json::from_value(object).unwrap()
+}
+
+#[test]
+fn what_a_new_machine_lacks_is_filled_in_once() {
+    let settings = Settings { network: Some("VM Network".to_owned()), ..Settings::default() };
+    let drawn = Uuid::from_u128(7);
+    let new = vm(json!({}));
+    let filled = patched(&new, &fill::created(&new, &settings, drawn));
+    assert_eq!(filled.metadata.finalizers.as_deref(), Some(&[finalizer::VIRTUAL_MACHINE.to_owned()][..]));
+    let spec = serde_json::to_value(&filled.spec).unwrap();
+    let wanted = json!({
+        "imageName": "image", "className": "class", "powerState": "poweredOn",
+        "networkInterfaces": [{ "networkName": "VM Network" }],
+        "biosUUID": drawn.to_string(), "instanceUUID": drawn.to_string(),
+    });
+    assert_eq!(spec, wanted);
+    assert!(fill::created(&filled, &settings, Uuid::from_u128(8)).is_empty(), "twice is once");
+    let mut given =
+        object(json!({ "finalizers": ["another"] }), json!({ "biosUUID": Uuid::from_u128(9).to_string() }));
+    given.spec.power_state = Some("poweredOff".to_owned());
+    let filled = patched(&given, &fill::created(&given, &Settings::default(), drawn));
+    assert_eq!(filled.metadata.finalizers.unwrap(), ["another", finalizer::VIRTUAL_MACHINE]);
+    assert_eq!(filled.spec.instance_uuid, filled.spec.bios_uuid);
+    assert_eq!(filled.spec.power_state.as_deref(), Some("poweredOff"));
+    assert!(filled.spec.network_interfaces.is_empty(), "nobody says which network");
+}
+
+#[test]
+fn the_default_interface_is_the_network_providers() {
+    let nic = |provider: &str, network: Option<&str>, annotations: Value| {
+        let mut data = BTreeMap::from([("NetworkProvider".to_owned(), provider.to_owned())]);
+        data.extend(network.map(|name| ("Network".to_owned(), name.to_owned())));
+        let new = object(json!({ "annotations": annotations }), json!({}));
+        let filled = patched(&new, &fill::created(&new, &Settings::read(&data), Uuid::nil()));
+        let nics = filled.spec.network_interfaces;
+        nics.first().map(|nic| {
+            (nic.network_type.clone().unwrap_or_default(), nic.network_name.clone().unwrap_or_default())
+        })
+    };
+    let is = |kind: &str, name: &str| Some((kind.to_owned(), name.to_owned()));
+    assert_eq!(nic("NSXT", Some("x"), json!({})), is("nsx-t", ""));
+    assert_eq!(nic("VSPHERE_NETWORK", None, json!({})), is("vsphere-distributed", ""));
+    assert_eq!(nic("NAMED", Some("x"), json!({})), is("", "x"));
+    assert_eq!(nic("NAMED", None, json!({})), is("", "VM Network"));
+    assert_eq!(nic("", Some("x"), json!({})), is("", "x"));
+    assert_eq!(nic("", None, json!({})), None);
+    assert_eq!(nic("NSXT", None, json!({ annotation::NO_DEFAULT_NIC: "" })), None);
+}
+
+#[test]
+fn now_becomes_a_time_and_a_blanked_secret_stays() {
+    let now: jiff::Timestamp = "2026-01-02T03:04:05.678Z".parse().unwrap();
+    let on = vm(json!({ "powerState": "poweredOn", "vmMetadata": { "secretName": "s" } }));
+    let mut asked = on.clone();
+    asked.spec.next_restart_time = Some("Now".to_owned());
+    let filled = patched(&asked, &fill::updated(&asked, &on, now));
+    assert_eq!(filled.spec.next_restart_time.as_deref(), Some("2026-01-02T03:04:05.678Z"));
+    assert!(said(&filled, Some(&on), &facts(), &USER).is_empty());
+    let mut blank = filled.clone();
+    blank.spec.next_restart_time = None;
+    blank.spec.vm_metadata.as_mut().unwrap().secret_name = Some(String::new());
+    assert_eq!(patched(&blank, &fill::updated(&blank, &filled, now)), filled);
+    let mut off = on.clone();
+    off.spec.power_state = Some("poweredOff".to_owned());
+    asked.spec.power_state = Some("poweredOff".to_owned());
+    assert!(fill::updated(&asked, &off, now).is_empty(), "one that is off is refused it");
+    assert_eq!(Settings::read(&BTreeMap::new()).network_provider, NetworkProvider::Unsaid);
+}
