@@ -10,6 +10,7 @@ mod command;
 mod crash;
 mod identity;
 mod life;
+mod machine_rules;
 mod missing;
 mod moved;
 mod node_image;

@@ -1,9 +1,10 @@
 //! What is missing is named in a condition and an event, and once it is there the VM comes up by itself.
 
 use kube::api::{DeleteParams, Patch, PatchParams};
+use layercake::up::prepare;
 use serde_json::{Value, json};
 
-use crate::world::{PlainVm, SOON, Story, story};
+use crate::world::{PlainVm, SOON, Story, says, story};
 
 #[test]
 fn a_vm_waits_for_its_class() {
@@ -35,6 +36,10 @@ fn a_vm_waits_for_its_storage_class() {
             "apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "storage", "namespace": story.namespace},
             "spec": {"hard": {"platinum.storageclass.storage.k8s.io/requests.storage": "1Ti"}},
         });
+        let object = vm.object(&story.namespace);
+        let refusal = prepare::applied(&story.client(), &object).await.expect_err("accepted");
+        says(format!("{refusal:#}"), &["platinum", "Storage policy is not associated with the namespace"]);
+        story.made_by_program(&object).await;
         waits_then_comes_up(&story, &vm, &["platinum"], &[storage, quota]).await;
         gone(&story, "no-storage-vm").await;
     });
@@ -104,7 +109,9 @@ spec:
 }
 
 async fn waits_then_comes_up(story: &Story, vm: &PlainVm, words: &[&str], missing: &[Value]) {
-    story.made(&vm.object(&story.namespace)).await;
+    if story.get("VirtualMachine", &vm.name).await.is_none() {
+        story.made(&vm.object(&story.namespace)).await;
+    }
     story.complains("VirtualMachine", &vm.name, words).await;
     assert!(!story.event_reasons("VirtualMachine", &vm.name).await.is_empty(), "no event");
     assert!(story.vms_named(&vm.name).await.is_empty());

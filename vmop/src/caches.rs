@@ -15,7 +15,7 @@ use k8s_openapi::api::core::v1::{Namespace, ResourceQuota};
 use k8s_openapi::api::storage::v1::StorageClass;
 use kit::Started;
 use kit::index::{Index, key};
-use kit::optional::{Optional, optional};
+use kit::optional::Optional;
 use kit::watch::{self, Cache};
 use kube::api::PartialObjectMeta;
 use kube::{Api, ResourceExt};
@@ -92,8 +92,7 @@ impl Caches {
         let machines = watch::pruned(started, Api::<VirtualMachine>::all(client()));
         let bindings = watch::pruned(started, Api::<VirtualMachineClassBinding>::all(client()));
         let policies = watch::pruned(started, Api::<VirtualMachineSetResourcePolicy>::all(client()));
-        let zones = optional::<Zone>(started, Api::all(client()));
-        let wide_zones = optional::<AvailabilityZone>(started, Api::all(client()));
+        let (zones, wide_zones) = (known.zones.clone(), known.wide_zones.clone());
         let of = |pick: fn(&VirtualMachine) -> Vec<String>| machines.index(pick);
         let attachments = optional::<CnsNodeVmAttachment>(started, Api::all(client()));
         Self {

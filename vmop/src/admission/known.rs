@@ -107,8 +107,10 @@ pub struct Known {
     pub quotas: Cache<ResourceQuota>,
     /// Quotas by namespace.
     pub quotas_of: Index<ResourceQuota>,
-    zones: Optional<topology::Zone>,
-    availability_zones: Optional<AvailabilityZone>,
+    /// The zones of namespaces.
+    pub zones: Optional<topology::Zone>,
+    /// The zones of all.
+    pub wide_zones: Optional<AvailabilityZone>,
     settings: Arc<RwLock<Arc<Settings>>>,
 }
 
@@ -124,7 +126,7 @@ impl Known {
             quotas_of: quotas.index(|quota| quota.namespace().into_iter().collect()),
             quotas,
             zones: optional::optional(started, Api::all(client())),
-            availability_zones: optional::optional(started, Api::all(client())),
+            wide_zones: optional::optional(started, Api::all(client())),
             settings,
         }
     }
@@ -162,7 +164,7 @@ impl Known {
 
     /// A zone of the namespace's own, or of all; where there are none, nobody can tell.
     fn zone(&self, namespace: &str, name: &str) -> Zone {
-        let (own, all) = (self.zones.cache(), self.availability_zones.cache());
+        let (own, all) = (self.zones.cache(), self.wide_zones.cache());
         if let Some(zone) = own.get(Some(namespace), name) {
             return if zone.metadata.deletion_timestamp.is_some() { Zone::Going } else { Zone::There };
         }
@@ -171,7 +173,7 @@ impl Known {
         }
         let reading = |served: bool, complete: bool| served && !complete;
         let unread = reading(self.zones.is_served(), own.is_complete())
-            || reading(self.availability_zones.is_served(), all.is_complete());
+            || reading(self.wide_zones.is_served(), all.is_complete());
         if unread || (own.is_empty() && all.is_empty()) { Zone::Unknown } else { Zone::Missing }
     }
 }

@@ -83,6 +83,10 @@ pub fn denials(
     }
     let was = old.map(|old| &old.spec);
     let mut denials = annotations(new, old, asker);
+    // Its machine was there before its object came here: moved or restored, it is taken as it is.
+    if old.is_none() && new.annotations().contains_key(annotation::FIRST_BOOT_DONE) {
+        return denials;
+    }
     denials.extend(zone(new, old, facts));
     // What was accepted once is not refused later for what the rest of the world has become.
     if was != Some(&new.spec) {

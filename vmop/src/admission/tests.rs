@@ -262,6 +262,16 @@ fn a_machine_that_goes_away_is_never_refused() {
 }
 
 #[test]
+fn a_machine_that_is_moved_is_taken_as_it_is() {
+    let metadata = json!({
+        "annotations": { annotation::FIRST_BOOT_DONE: "true" }, "labels": { label::ZONE: "z" },
+    });
+    let spec = json!({ "storageClass": "gold", "powerState": "suspended", "nextRestartTime": "2026-01-02T03:04:05Z" });
+    let elsewhere = Facts { storage_class_assigned: Some(false), zone: Zone::Missing, ..facts() };
+    assert!(said(&object(metadata, spec), None, &elsewhere, &ADMIN).is_empty());
+}
+
+#[test]
 fn who_is_privileged_and_who_is_a_program() {
     let asker = |user: &str, groups: &[&str]| {
         let groups: Vec<String> = groups.iter().map(|group| (*group).to_owned()).collect();
@@ -355,4 +365,23 @@ fn now_becomes_a_time_and_a_blanked_secret_stays() {
     asked.spec.power_state = Some("poweredOff".to_owned());
     assert!(fill::updated(&asked, &off, now).is_empty(), "one that is off is refused it");
     assert_eq!(Settings::read(&BTreeMap::new()).network_provider, NetworkProvider::Unsaid);
+}
+
+#[tokio::test]
+async fn rule_the_uuid_label_of_a_console_request_stays() {
+    let request = |uuid: &str| {
+        json!({
+            "apiVersion": "vmoperator.vmware.com/v1alpha1", "kind": "WebConsoleRequest",
+            "metadata": { "name": "x", "labels": { label::UUID: uuid } },
+            "spec": { "virtualMachineName": "x", "publicKey": "key" },
+        })
+    };
+    let asked = async |old: &str, new: &str| {
+        let review = json!({ "request": { "uid": "1", "object": request(new), "oldObject": request(old) } });
+        super::validate_console(axum::Json(review)).await.0["response"].clone()
+    };
+    assert_eq!(asked("a", "a").await["allowed"], true);
+    let refused = asked("a", "b").await;
+    assert_eq!(refused["allowed"], false);
+    assert!(refused["status"]["message"].as_str().unwrap().contains("field is immutable"));
 }
