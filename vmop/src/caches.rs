@@ -15,7 +15,7 @@ use k8s_openapi::api::core::v1::{Namespace, ResourceQuota};
 use k8s_openapi::api::storage::v1::StorageClass;
 use kit::Started;
 use kit::index::{Index, key};
-use kit::optional::Optional;
+use kit::optional::{Optional, optional};
 use kit::watch::{self, Cache};
 use kube::api::PartialObjectMeta;
 use kube::{Api, ResourceExt};
