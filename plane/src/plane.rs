@@ -112,7 +112,10 @@ impl Plane {
     /// Runs one of our programs with the rights, arguments and webhooks that config/ gives it, and returns when it
     /// is ready.
     pub async fn run(&self, program: Program) -> Result<Running> {
-        let manifests = config::manifests(&program.name)?;
+        let mut manifests = config::manifests(&program.name)?;
+        if !program.asked || program.replica > 0 {
+            manifests.webhooks.clear();
+        }
         let namespace = manifests.deployment.as_ref().map(|deployment| deployment.namespace.clone());
         let converted: Vec<_> = self
             .definitions

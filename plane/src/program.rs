@@ -17,6 +17,7 @@ pub struct Program {
     pub(crate) name: String,
     pub(crate) exe: PathBuf,
     pub(crate) replica: u32,
+    pub(crate) asked: bool,
     pub(crate) args: Vec<OsString>,
     pub(crate) env: Vec<(OsString, OsString)>,
 }
@@ -24,10 +25,25 @@ pub struct Program {
 impl Program {
     /// The program of config/`name`, in an executable that is this program when it is called so.
     pub fn new(name: &str, exe: &Path) -> Self {
-        Self { name: name.to_owned(), exe: exe.to_owned(), replica: 0, args: Vec::new(), env: Vec::new() }
+        Self {
+            name: name.to_owned(),
+            exe: exe.to_owned(),
+            replica: 0,
+            asked: true,
+            args: Vec::new(),
+            env: Vec::new(),
+        }
     }
 
-    /// A further replica of the program: it has another Pod's name, and so waits for the first one's lease.
+    /// Leaves its webhooks out, so that writes pass while it is dead.
+    #[must_use]
+    pub fn without_webhooks(mut self) -> Self {
+        self.asked = false;
+        self
+    }
+
+    /// A further replica of the program: it has another Pod's name, and so waits for the first one's lease. Its
+    /// webhooks are not called: there is no Service that would lead to whichever replica lives.
     #[must_use]
     pub fn replica(mut self, replica: u32) -> Self {
         self.replica = replica;

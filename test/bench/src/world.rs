@@ -98,7 +98,8 @@ impl World {
     /// Gives the VM operator its provider configuration and starts it; returns when it is ready.
     pub async fn vmop(&self, wire: Wire, arguments: &[String]) -> Result<Running> {
         self.configure(wire).await?;
-        let program = Program::new("vmop", &self.exe);
+        // Objects are made and changed here also while it is dead.
+        let program = Program::new("vmop", &self.exe).without_webhooks();
         let program = arguments.iter().fold(program, Program::arg);
         self.plane.run(program).await.context("cannot start vmop")
     }
