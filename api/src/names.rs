@@ -80,16 +80,8 @@ pub mod annotation {
     pub const CLUSTER_MODULE_GROUP: &str = "vsphere-cluster-module-group";
     /// The vSphere tag a virtual machine carries.
     pub const VSPHERE_TAG: &str = "vsphere-tag";
-    /// A new virtual machine that names no network interface gets none.
-    pub const NO_DEFAULT_NIC: &str = "vmoperator.vmware.com/no-default-nic";
-    /// The instance-id that cloud-init is told.
-    pub const CLOUD_INIT_INSTANCE_ID: &str = "vmoperator.vmware.com/cloud-init-instance-id";
     /// What annotations begin with that only administrators may set: conditions of theirs, and gates.
-    pub const PROTECTED_PREFIXES: &[&str] = &[
-        "condition.vmoperator.vmware.com.protected/",
-        "poweron.check.vmoperator.vmware.com/",
-        "delete.check.vmoperator.vmware.com/",
-    ];
+    pub const PROTECTED_PREFIXES: &[&str] = &[PROTECTED_CONDITION, POWER_ON_CHECK, DELETE_CHECK];
     /// The virtual machine existed once: it is never made again.
     pub const FIRST_BOOT_DONE: &str = "virtualmachine.vmoperator.vmware.com/first-boot-done";
     /// VM Operator leaves the virtual machine alone.

@@ -12,8 +12,9 @@ use kube::ResourceExt;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::known::{NetworkProvider, Settings};
+use super::known::Settings;
 use crate::machine::plan;
+use crate::provider::config::NetworkProvider;
 
 /// What a new machine lacks: our finalizer, both UUIDs, a power state, one interface.
 pub fn created(vm: &VirtualMachine, settings: &Settings, drawn: Uuid) -> Vec<Value> {
@@ -53,10 +54,10 @@ fn default_interface(settings: &Settings) -> Option<VirtualMachineNetworkInterfa
         ..VirtualMachineNetworkInterface::default()
     };
     match (settings.network_provider, settings.network.as_deref()) {
-        (NetworkProvider::NsxT, _) => Some(of(Some(NETWORK_TYPE_NSX_T), None)),
-        (NetworkProvider::Distributed, _) => Some(of(Some(NETWORK_TYPE_DISTRIBUTED), None)),
-        (NetworkProvider::Named, name) => Some(of(None, Some(name.unwrap_or("VM Network")))),
-        (NetworkProvider::Unsaid, name) => name.map(|name| of(None, Some(name))),
+        (Some(NetworkProvider::Nsx), _) => Some(of(Some(NETWORK_TYPE_NSX_T), None)),
+        (Some(NetworkProvider::Distributed), _) => Some(of(Some(NETWORK_TYPE_DISTRIBUTED), None)),
+        (Some(NetworkProvider::Named), name) => Some(of(None, Some(name.unwrap_or("VM Network")))),
+        (None, name) => name.map(|name| of(None, Some(name))),
     }
 }
 

@@ -18,7 +18,7 @@ use kube::{Api, ResourceExt};
 use parking_lot::RwLock;
 
 use crate::caches::hard_keys;
-use crate::provider::config::CONFIG_MAP;
+use crate::provider::config::{CONFIG_MAP, NetworkProvider};
 
 /// Everything that rules need to know of others, looked up for one machine.
 #[derive(Clone, Copy, Debug, Default)]
@@ -47,25 +47,11 @@ pub enum Zone {
     Missing,
 }
 
-/// Who gives machines their networks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum NetworkProvider {
-    /// The configuration does not say.
-    #[default]
-    Unsaid,
-    /// vCenter, by the names of its networks.
-    Named,
-    /// net-operator, with port groups of distributed switches.
-    Distributed,
-    /// NSX.
-    NsxT,
-}
-
 /// What of the provider configuration matters here.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
     /// `NetworkProvider`: `NAMED`, `VSPHERE_NETWORK` or `NSXT`.
-    pub network_provider: NetworkProvider,
+    pub network_provider: Option<NetworkProvider>,
     /// `Network`.
     pub network: Option<String>,
     /// `IsRestrictedNetwork`.
@@ -80,10 +66,10 @@ impl Settings {
         let text = |key: &str| data.get(key).map(|value| value.trim()).filter(|value| !value.is_empty());
         Self {
             network_provider: match text("NetworkProvider") {
-                Some("NAMED") => NetworkProvider::Named,
-                Some("VSPHERE_NETWORK") => NetworkProvider::Distributed,
-                Some("NSXT") => NetworkProvider::NsxT,
-                _ => NetworkProvider::Unsaid,
+                Some("NAMED") => Some(NetworkProvider::Named),
+                Some("VSPHERE_NETWORK") => Some(NetworkProvider::Distributed),
+                Some("NSXT") => Some(NetworkProvider::Nsx),
+                _ => None,
             },
             network: text("Network").map(str::to_owned),
             restricted_network: text("IsRestrictedNetwork") == Some("true"),
@@ -94,7 +80,7 @@ impl Settings {
     }
 
     fn named_networks(&self) -> bool {
-        matches!(self.network_provider, NetworkProvider::Unsaid | NetworkProvider::Named)
+        matches!(self.network_provider, None | Some(NetworkProvider::Named))
     }
 }
 

@@ -8,7 +8,7 @@ use api::vmop::VirtualMachine;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::known::{Facts, NetworkProvider, Settings, Zone};
+use super::known::{Facts, Settings, Zone};
 use super::rules::{Asker, Denial, claim_denials, denials};
 use super::{answered, fill};
 use kit::webhook::review::Review;
@@ -364,7 +364,6 @@ fn now_becomes_a_time_and_a_blanked_secret_stays() {
     off.spec.power_state = Some("poweredOff".to_owned());
     asked.spec.power_state = Some("poweredOff".to_owned());
     assert!(fill::updated(&asked, &off, now).is_empty(), "one that is off is refused it");
-    assert_eq!(Settings::read(&BTreeMap::new()).network_provider, NetworkProvider::Unsaid);
 }
 
 #[tokio::test]
