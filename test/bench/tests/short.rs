@@ -28,7 +28,11 @@ fn checked(wire: &str) {
     exactly("/rest/apiWrites", 0.0);
     // Power-off and destruction; whatever reads the stream is shared by few machines here.
     let ended = report.pointer("/delete/byMethod").unwrap();
-    assert_eq!((&ended["PowerOffVM_Task"], &ended["Destroy_Task"]), (&COUNT.into(), &COUNT.into()), "{report}");
+    assert_eq!(
+        (&ended["PowerOffVM_Task"], &ended["Destroy_Task"]),
+        (&COUNT.into(), &COUNT.into()),
+        "{report}"
+    );
     assert!(number("/vmop/apiWritesPerVm") <= 4.0, "{report}");
 }
 

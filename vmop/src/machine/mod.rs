@@ -196,7 +196,7 @@ pub async fn reconcile(vm: Arc<VirtualMachine>, ctx: Arc<Context>) -> Result<Nex
     }
     let planned = match plan::plan(&vm, &facts).map_err(Error::from) {
         // What was written just now was written on condition that it was current.
-        Ok(plan @ Plan::Make { .. }) if Arc::ptr_eq(&cached, &vm) => {
+        Ok(plan @ (Plan::Make { .. } | Plan::Change { .. })) if Arc::ptr_eq(&cached, &vm) => {
             act::current(&vm, &ctx).await.map(|()| plan)
         }
         planned => planned,

@@ -213,9 +213,10 @@ pub fn existed(vm: &VirtualMachine) -> bool {
         || vm.status.as_ref().is_some_and(|status| status.unique_id.is_some())
 }
 
-/// What of an object decides whether its machine is made or ended.
-pub fn decides(vm: &VirtualMachine) -> (Option<&str>, bool, bool) {
-    (vm.spec.instance_uuid.as_deref(), vm.metadata.deletion_timestamp.is_some(), existed(vm))
+/// What of an object decides what is done to its machine: the version of its spec, its deletion, and that its machine
+/// existed.
+pub fn decides(vm: &VirtualMachine) -> (Option<i64>, bool, bool) {
+    (vm.metadata.generation, vm.metadata.deletion_timestamp.is_some(), existed(vm))
 }
 
 /// What is to be done for `vm`.

@@ -160,10 +160,10 @@ fn an_old_view_of_a_machine_decides_otherwise() {
         change(&mut live);
         plan::decides(&live) == plan::decides(&seen)
     };
-    assert!(decides(|vm| vm.spec.class_name = "other".to_owned()));
+    assert!(decides(|vm| vm.metadata.resource_version = Some("99".to_owned())));
+    assert!(!decides(|vm| vm.metadata.generation = Some(99)));
     assert!(!decides(|vm| vm.metadata.deletion_timestamp = Some(Time(jiff::Timestamp::UNIX_EPOCH))));
     assert!(!decides(|vm| (vm.status, vm.metadata.annotations) = (None, None)));
-    assert!(!decides(|vm| vm.spec.instance_uuid = Some(Uuid::nil().to_string())));
 }
 
 #[test]

@@ -58,8 +58,7 @@ pub async fn prepared(
     Ok((Arc::new(ctx.api.patch(&**vm, patch).await?), identity))
 }
 
-/// The API server itself has the object as the cache shows it, in all that decides whether a machine is made or ended:
-/// its identity, its deletion, and that its machine existed.
+/// The API server itself has the object as the cache shows it, in all that decides what is done to its machine.
 ///
 /// After a restart the cache may come from an API server that lags behind: it shows objects that are gone since.
 pub async fn current(vm: &VirtualMachine, ctx: &Context) -> Result<(), Error> {
