@@ -1,6 +1,6 @@
 //! The HTTPS side of a controller that serves webhooks. Every replica serves, leader or not.
 //!
-//! The certificate is either mounted ([`folder`]), and read again when it changes, or the program's own ([`own`]), made
+//! The certificate is either mounted (`folder`), and read again when it changes, or the program's own ([`own`]), made
 //! and renewed where nobody mounts one.
 
 mod folder;

@@ -159,7 +159,7 @@ mod tests {
         let object = |status: serde_json::Value| -> Object<NotUsed, Status> {
             serde_json::from_value(serde_json::json!({
                 "apiVersion": "vmoperator.vmware.com/v1alpha1", "kind": "VirtualMachine",
-                "metadata": {"name": "a"}, "status": status,
+                "metadata": {"name": "a"}, "spec": {}, "status": status,
             }))
             .unwrap()
         };

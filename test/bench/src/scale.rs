@@ -127,9 +127,10 @@ pub struct Deletion {
 pub async fn run(flags: Flags) -> Result<Report> {
     let recipe = Recipe { image: image(), module_group: flags.module_group };
     let site = [format!("--guests-report-after={}ms", flags.ip_delay.as_millis())];
-    let floor = match flags.no_floor {
-        true => None,
-        false => Some(floor::measure(flags.count, flags.wire, &site, &recipe).await?),
+    let floor = if flags.no_floor {
+        None
+    } else {
+        Some(floor::measure(flags.count, flags.wire, &site, &recipe).await?)
     };
     let world = World::start(&site).await?;
     let measured = Measured::start(&world, &flags, recipe).await?.finished().await;

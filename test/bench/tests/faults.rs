@@ -1,4 +1,5 @@
 //! A short run of both modes of vm-faults: a few writes of all, and two storms.
+#![allow(clippy::unwrap_used)]
 
 use std::process::Command;
 

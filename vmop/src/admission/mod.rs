@@ -69,7 +69,7 @@ async fn validate(State(known): State<Arc<Known>>, Json(review): Json<Value>) ->
     let (Some(new), old) = review.objects::<VirtualMachine>() else { return review.allowed(&[]) };
     let facts = known.facts(&new);
     let asker = Asker::new(&review.user, &review.groups, &known.settings().privileged);
-    answered(review, &asker, rules::denials(&new, old.as_ref(), &facts, &asker))
+    answered(review, asker, rules::denials(&new, old.as_ref(), facts, asker))
 }
 
 async fn validate_console(Json(review): Json<Value>) -> Json<Value> {
@@ -85,12 +85,12 @@ async fn validate_claim(State(known): State<Arc<Known>>, Json(review): Json<Valu
     let review = Review::read(review);
     let (Some(new), old) = review.objects::<PersistentVolumeClaim>() else { return review.allowed(&[]) };
     let asker = Asker::new(&review.user, &review.groups, &known.settings().privileged);
-    let denials = rules::claim_denials(new.labels(), old.as_ref().map(ResourceExt::labels), &asker);
-    answered(review, &asker, denials)
+    let denials = rules::claim_denials(new.labels(), old.as_ref().map(ResourceExt::labels), asker);
+    answered(review, asker, denials)
 }
 
 /// Refused, or passed with a warning of what a program is not refused for.
-fn answered(review: Review, asker: &Asker, denials: Vec<Denial>) -> Json<Value> {
+fn answered(review: Review, asker: Asker, denials: Vec<Denial>) -> Json<Value> {
     let (refused, told): (Vec<_>, Vec<_>) = denials.into_iter().partition(|denial| denial.stops(asker));
     let texts = |denials: Vec<Denial>| denials.iter().map(Denial::to_string).collect::<Vec<_>>();
     if refused.is_empty() {

@@ -35,7 +35,7 @@ impl Denial {
     }
 
     /// Whether it stops this one: a program is only told of what other objects lack.
-    pub fn stops(&self, asker: &Asker) -> bool {
+    pub fn stops(&self, asker: Asker) -> bool {
         !(self.elsewhere && asker.program)
     }
 }
@@ -75,8 +75,8 @@ impl Asker {
 pub fn denials(
     new: &VirtualMachine,
     old: Option<&VirtualMachine>,
-    facts: &Facts,
-    asker: &Asker,
+    facts: Facts,
+    asker: Asker,
 ) -> Vec<Denial> {
     if new.metadata.deletion_timestamp.is_some() {
         return Vec::new();
@@ -101,7 +101,7 @@ pub fn denials(
 }
 
 /// Rule 3: the storage class is there, and the namespace was given it.
-fn storage(new: &VirtualMachine, old: Option<&VirtualMachine>, facts: &Facts) -> Option<Denial> {
+fn storage(new: &VirtualMachine, old: Option<&VirtualMachine>, facts: Facts) -> Option<Denial> {
     let class = new.spec.storage_class.as_deref().filter(|class| !class.is_empty())?;
     if old.is_some() || facts.storage_class_assigned != Some(false) {
         return None;
@@ -112,7 +112,7 @@ fn storage(new: &VirtualMachine, old: Option<&VirtualMachine>, facts: &Facts) ->
 }
 
 /// Rule 4, as far as it depends on the network provider.
-fn networks(spec: &VirtualMachineSpec, old: Option<&VirtualMachineSpec>, facts: &Facts) -> Vec<Denial> {
+fn networks(spec: &VirtualMachineSpec, old: Option<&VirtualMachineSpec>, facts: Facts) -> Vec<Denial> {
     if old.is_some_and(|old| old.network_interfaces == spec.network_interfaces) || facts.named_networks {
         return Vec::new();
     }
@@ -174,7 +174,7 @@ fn is_dns_subdomain(name: &str) -> bool {
 }
 
 /// Rule 7, as far as it depends on the provider configuration.
-fn probe(spec: &VirtualMachineSpec, facts: &Facts) -> Option<Denial> {
+fn probe(spec: &VirtualMachineSpec, facts: Facts) -> Option<Denial> {
     let port = &spec.readiness_probe.as_ref()?.tcp_socket.as_ref()?.port;
     let allowed = *port == IntOrString::Int(RESTRICTED_PORT);
     (facts.restricted_network && !allowed).then(|| {
@@ -194,7 +194,7 @@ fn shown(port: &IntOrString) -> String {
 fn instance_storage(
     spec: &VirtualMachineSpec,
     old: Option<&VirtualMachineSpec>,
-    asker: &Asker,
+    asker: Asker,
 ) -> Option<Denial> {
     let claims = |spec: &VirtualMachineSpec| -> Vec<VirtualMachineVolume> {
         let claimed = |volume: &&VirtualMachineVolume| {
@@ -210,7 +210,7 @@ fn instance_storage(
 }
 
 /// Rule 9: the zone is there, and stays what it is.
-fn zone(new: &VirtualMachine, old: Option<&VirtualMachine>, facts: &Facts) -> Option<Denial> {
+fn zone(new: &VirtualMachine, old: Option<&VirtualMachine>, facts: Facts) -> Option<Denial> {
     let field = format!("metadata.labels[{}]", label::ZONE);
     let of = |vm: &VirtualMachine| vm.labels().get(label::ZONE).filter(|zone| !zone.is_empty()).cloned();
     let zone = of(new);
@@ -268,7 +268,7 @@ fn power(spec: &VirtualMachineSpec, old: Option<&VirtualMachineSpec>) -> Vec<Den
 }
 
 /// Annotations that only administrators and programs of the platform may set, and one that needs a policy.
-fn annotations(new: &VirtualMachine, old: Option<&VirtualMachine>, asker: &Asker) -> Vec<Denial> {
+fn annotations(new: &VirtualMachine, old: Option<&VirtualMachine>, asker: Asker) -> Vec<Denial> {
     let before = old.map(ResourceExt::annotations);
     let mut denials = Vec::new();
     if !asker.privileged {
@@ -309,7 +309,7 @@ fn is_protected(key: &str) -> bool {
 pub fn claim_denials(
     new: &BTreeMap<String, String>,
     old: Option<&BTreeMap<String, String>>,
-    asker: &Asker,
+    asker: Asker,
 ) -> Vec<Denial> {
     let key = label::INSTANCE_STORAGE;
     let same = new.get(key) == old.and_then(|old| old.get(key));

@@ -168,12 +168,13 @@ fn printf(format: &str, args: &[Value]) -> Called {
             }
             'x' | 'X' | 'o' | 'b' => {
                 let number = value.as_i64().ok_or_else(|| format!("%{verb} needs a whole number"))?;
-                text.push_str(&match verb {
-                    'x' => format!("{number:x}"),
-                    'X' => format!("{number:X}"),
-                    'o' => format!("{number:o}"),
-                    _ => format!("{number:b}"),
-                });
+                // Writing to a String does not fail.
+                let _ = match verb {
+                    'x' => write!(text, "{number:x}"),
+                    'X' => write!(text, "{number:X}"),
+                    'o' => write!(text, "{number:o}"),
+                    _ => write!(text, "{number:b}"),
+                };
             }
             other => return Err(format!("%{other} is not supported")),
         }

@@ -16,7 +16,7 @@ pub(super) fn parse(pieces: Vec<Piece>) -> Result<Vec<Node>, Fault> {
     let (nodes, end) = parser.list()?;
     match end {
         End::Text => Ok(nodes),
-        End::End(at) => Err(Fault::new(at, "end without if, range or with")),
+        End::Close(at) => Err(Fault::new(at, "end without if, range or with")),
         End::Else(at, _) => Err(Fault::new(at, "else without if, range or with")),
     }
 }
@@ -29,7 +29,7 @@ struct Parser {
 /// What ends a list of nodes.
 enum End {
     Text,
-    End(usize),
+    Close(usize),
     Else(usize, Tokens),
 }
 
@@ -44,9 +44,9 @@ impl Parser {
                 }
                 Piece::Action(at, tokens) => (at, tokens),
             };
-            let mut tokens = Tokens { open: at, tokens: tokens.into(), depth: 0 };
+            let mut tokens = Tokens { open: at, left: tokens.into(), depth: 0 };
             match tokens.keyword().as_deref() {
-                Some("end") => return tokens.done().map(|()| (nodes, End::End(at))),
+                Some("end") => return tokens.done().map(|()| (nodes, End::Close(at))),
                 Some("else") => return Ok((nodes, End::Else(at, tokens))),
                 Some("if") => nodes.push(self.nested(at, |parser| parser.branches(at, tokens))?),
                 Some("range") => nodes.push(self.nested(at, |parser| parser.range(at, tokens))?),
@@ -80,7 +80,7 @@ impl Parser {
             branches.push((condition, body));
             let otherwise = match end {
                 End::Text => return Err(unclosed(at, "if")),
-                End::End(_) => Vec::new(),
+                End::Close(_) => Vec::new(),
                 End::Else(_, mut more) => match more.keyword().as_deref() {
                     Some("if") => {
                         tokens = more;
@@ -110,7 +110,7 @@ impl Parser {
     fn body(&mut self, at: usize, what: &str) -> Result<(Vec<Node>, Vec<Node>), Fault> {
         match self.list()? {
             (_, End::Text) => Err(unclosed(at, what)),
-            (body, End::End(_)) => Ok((body, Vec::new())),
+            (body, End::Close(_)) => Ok((body, Vec::new())),
             (body, End::Else(_, more)) => Ok((body, self.last(at, what, &more)?)),
         }
     }
@@ -119,7 +119,7 @@ impl Parser {
     fn last(&mut self, at: usize, what: &str, rest: &Tokens) -> Result<Vec<Node>, Fault> {
         rest.done()?;
         match self.list()? {
-            (nodes, End::End(_)) => Ok(nodes),
+            (nodes, End::Close(_)) => Ok(nodes),
             (_, End::Else(at, _)) => Err(Fault::new(at, "a second else")),
             (_, End::Text) => Err(unclosed(at, what)),
         }
@@ -133,7 +133,7 @@ fn unclosed(at: usize, what: &str) -> Fault {
 /// The tokens of one action.
 struct Tokens {
     open: usize,
-    tokens: VecDeque<Token>,
+    left: VecDeque<Token>,
     depth: usize,
 }
 
@@ -142,22 +142,22 @@ const KEYWORDS: [&str; 10] =
 
 impl Tokens {
     fn at(&self) -> usize {
-        self.tokens.front().map_or(self.open, |token| token.at)
+        self.left.front().map_or(self.open, |token| token.at)
     }
 
     fn keyword(&mut self) -> Option<String> {
-        let Kind::Word(word) = &self.tokens.front()?.kind else { return None };
+        let Kind::Word(word) = &self.left.front()?.kind else { return None };
         let word = word.clone();
-        KEYWORDS.contains(&word.as_str()).then(|| self.tokens.pop_front())?;
+        KEYWORDS.contains(&word.as_str()).then(|| self.left.pop_front())?;
         Some(word)
     }
 
     fn done(&self) -> Result<(), Fault> {
-        if self.tokens.is_empty() { Ok(()) } else { Err(Fault::new(self.at(), "nothing may follow here")) }
+        if self.left.is_empty() { Ok(()) } else { Err(Fault::new(self.at(), "nothing may follow here")) }
     }
 
     fn statement(&mut self) -> Result<Node, Fault> {
-        let name = match (self.tokens.front(), self.tokens.get(1)) {
+        let name = match (self.left.front(), self.left.get(1)) {
             (Some(Token { kind: Kind::Variable(name), .. }), Some(Token { kind, .. })) => match kind {
                 Kind::Declare => Some((true, name.clone())),
                 Kind::Assign => Some((false, name.clone())),
@@ -166,16 +166,16 @@ impl Tokens {
             _ => None,
         };
         let Some((declares, name)) = name else { return self.whole().map(Node::Emit) };
-        self.tokens.drain(..2);
+        self.left.drain(..2);
         Ok(Node::Set { declares, name, value: self.whole()? })
     }
 
     /// The variables before `:=` of range and with.
     fn declared(&mut self) -> Result<Vec<String>, Fault> {
-        let Some(end) = self.tokens.iter().position(|token| token.kind == Kind::Declare) else {
+        let Some(end) = self.left.iter().position(|token| token.kind == Kind::Declare) else {
             return Ok(Vec::new());
         };
-        let names: Vec<_> = self.tokens.drain(..=end).collect();
+        let names: Vec<_> = self.left.drain(..=end).collect();
         let mut declared = Vec::new();
         for token in names {
             match token.kind {
@@ -197,11 +197,11 @@ impl Tokens {
     fn pipeline(&mut self) -> Result<Pipeline, Fault> {
         let at = self.at();
         let mut commands = vec![Vec::new()];
-        while let Some(token) = self.tokens.front() {
+        while let Some(token) = self.left.front() {
             match token.kind {
                 Kind::Mark(')') => break,
                 Kind::Mark('|') => {
-                    self.tokens.pop_front();
+                    self.left.pop_front();
                     commands.push(Vec::new());
                 }
                 _ => {
@@ -219,7 +219,7 @@ impl Tokens {
     }
 
     fn term(&mut self) -> Result<Term, Fault> {
-        let Some(Token { at, kind, .. }) = self.tokens.pop_front() else {
+        let Some(Token { at, kind, .. }) = self.left.pop_front() else {
             return Err(Fault::new(self.open, "a value is missing"));
         };
         let mut fields = Vec::new();
@@ -242,9 +242,9 @@ impl Tokens {
                 return Err(Fault::new(at, "a value is expected here"));
             }
         };
-        while let Some(Token { spaced: false, kind: Kind::Field(name), .. }) = self.tokens.front() {
+        while let Some(Token { spaced: false, kind: Kind::Field(name), .. }) = self.left.front() {
             fields.push(name.clone());
-            self.tokens.pop_front();
+            self.left.pop_front();
         }
         Ok(Term { at, root, fields })
     }
@@ -256,7 +256,7 @@ impl Tokens {
         }
         let inner = self.pipeline()?;
         self.depth -= 1;
-        match self.tokens.pop_front() {
+        match self.left.pop_front() {
             Some(Token { kind: Kind::Mark(')'), .. }) => Ok(inner),
             _ => Err(Fault::new(at, "the parenthesis is not closed")),
         }

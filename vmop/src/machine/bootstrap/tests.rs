@@ -270,11 +270,11 @@ fn what_is_wrong_is_told_with_the_key_and_never_with_its_value() {
     let secret = "SECRET".repeat(20_000);
     // Nothing that can be packed.
     let mut state = 1_u64;
-    let mut noisy = || {
+    let mut sign = || {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         char::from(b'#' + u8::try_from((state >> 33) % 90).unwrap())
     };
-    let noise: String = (0..70_000).map(|_| noisy()).collect();
+    let noise: String = (0..70_000).map(|_| sign()).collect();
     let said = |transport: &str, data: &[(&str, &str)]| {
         with(&machine(transport), data).map_or_else(|unmet| unmet.message, |told| format!("{told:?}"))
     };

@@ -49,7 +49,8 @@ pub(super) async fn cards(
 fn without_default(vm: &VirtualMachine, site: &Site) -> bool {
     let settings = &site.settings;
     vm.annotations().contains_key(annotation::NO_DEFAULT_NIC)
-        || (settings.network.is_none() && !settings.network_provider.is_some_and(|known| known.asks()))
+        || (settings.network.is_none()
+            && !settings.network_provider.is_some_and(crate::provider::config::NetworkProvider::asks))
 }
 
 async fn card(

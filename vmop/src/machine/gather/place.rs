@@ -99,14 +99,12 @@ pub(super) fn module(vm: &VirtualMachine, pool: Option<&MoRef>, site: &Site) -> 
     };
     let here = realms.iter().find(|realm| Some(&realm.place.pool) == pool).or(realms.first());
     let Some(realm) = here.filter(|realm| realm.has_modules()) else { return Ok(None) };
-    match realm.modules.get(group) {
-        Some(module) => Ok(Some(module.clone())),
-        None => {
-            let message = format!(
-                "{named} has no group {group} in spec.clustermodules. Correct the annotation {}, or name another policy",
-                annotation::CLUSTER_MODULE_GROUP
-            );
-            Err(Unmet::wrong("ClusterModuleNotFound", message))
-        }
+    if let Some(module) = realm.modules.get(group) {
+        return Ok(Some(module.clone()));
     }
+    let message = format!(
+        "{named} has no group {group} in spec.clustermodules. Correct the annotation {}, or name another policy",
+        annotation::CLUSTER_MODULE_GROUP
+    );
+    Err(Unmet::wrong("ClusterModuleNotFound", message))
 }
