@@ -14,7 +14,7 @@ fn machines_are_kept_apart_served_published_and_looked_at() {
             .made(&object(
                 &story,
                 "VirtualMachineSetResourcePolicy",
-                json!({
+                &json!({
                     "folder": {"name": "beside"}, "resourcepool": {"name": "beside"},
                     "clustermodules": [{"groupname": "apart"}],
                 }),
@@ -38,7 +38,7 @@ fn machines_are_kept_apart_served_published_and_looked_at() {
     });
 }
 
-fn object(story: &Story, kind: &str, spec: Value) -> Value {
+fn object(story: &Story, kind: &str, spec: &Value) -> Value {
     json!({
         "apiVersion": "vmoperator.vmware.com/v1alpha1", "kind": kind,
         "metadata": {"name": "beside", "namespace": story.namespace}, "spec": spec,
@@ -67,7 +67,7 @@ async fn kept_apart(story: &Story) {
 async fn served(story: &Story) {
     let port = json!({"name": "http", "protocol": "TCP", "port": 80, "targetPort": 8080});
     let spec = json!({"type": "ClusterIP", "ports": [port], "selector": {"app": "beside"}});
-    story.made(&object(story, "VirtualMachineService", spec)).await;
+    story.made(&object(story, "VirtualMachineService", &spec)).await;
     let address = told(story, "Service", "the service has an address", |service| {
         service["spec"]["clusterIP"].as_str().map(Value::from)
     })
@@ -77,7 +77,7 @@ async fn served(story: &Story) {
 
 async fn published(story: &Story) {
     let spec = json!({"source": {"name": NAMES[0]}, "target": {"item": {"name": "beside-image"}, "location": {"name": "layercake"}}});
-    story.made(&object(story, "VirtualMachinePublishRequest", spec)).await;
+    story.made(&object(story, "VirtualMachinePublishRequest", &spec)).await;
     let done = told(story, "VirtualMachinePublishRequest", "the machine is published", |request| {
         (request["status"]["ready"] == true).then(|| request["status"].clone())
     })
@@ -93,7 +93,7 @@ async fn looked_at(story: &Story) {
     let (_, rest) = keys.split_once("[wrapped]\n").unwrap();
     let key: String = rest.split_inclusive('\n').take_while(|line| !line.starts_with('[')).collect();
     let spec = json!({"virtualMachineName": NAMES[0], "publicKey": key});
-    story.made(&object(story, "WebConsoleRequest", spec)).await;
+    story.made(&object(story, "WebConsoleRequest", &spec)).await;
     let answered = told(story, "WebConsoleRequest", "the request is answered", |request| {
         request["status"]["response"].as_str()?;
         Some(request.clone())

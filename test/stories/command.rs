@@ -9,6 +9,9 @@ use serde_json::Value;
 
 use crate::world::says;
 
+/// What it takes to keep machines apart: they are members of their module before they run.
+const APART: [&str; 2] = ["/cluster/modules", "PowerOnVM_Task"];
+
 /// vCenter requests that are not of one cluster: the images' listing and the golden template.
 const LISTING: [&str; 7] = [
     "/content/",
@@ -39,9 +42,10 @@ fn up_once_brings_the_seeds_cluster_up_and_leaves_nothing() {
     for once in ["CreateSnapshot_Task", "MarkAsTemplate", "ReconfigVM_Task"] {
         assert_eq!(methods[once], 1, "{once}");
     }
-    let own = methods.iter().filter(|(method, _)| !LISTING.iter().any(|part| method.contains(part)));
+    let own =
+        methods.iter().filter(|(method, _)| !LISTING.iter().chain(&APART).any(|part| method.contains(part)));
     let own: u64 = own.filter_map(|(_, count)| count.as_u64()).sum();
-    assert!(own <= 60, "{own} requests for six VMs: {methods:?}");
+    assert!(own <= 75, "{own} requests for six VMs: {methods:?}");
     nothing_runs_any_more(&errors);
 }
 

@@ -48,7 +48,7 @@ fn has_held(faults: &serde_json::Value) -> bool {
     })
 }
 
-async fn killed_and_revived(story: &Story) {
+pub async fn killed_and_revived(story: &Story) {
     let stack = story.world.stack.lock().await;
     let vmop = stack.program("vmop").unwrap();
     vmop.kill().await;

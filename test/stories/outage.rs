@@ -8,6 +8,7 @@ use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
+use crate::crash::killed_and_revived;
 use crate::world::{PlainVm, SOON, Story, disruptive_story};
 
 const NAMESPACE: &str = "vmware-system-vmop";
@@ -22,8 +23,9 @@ fn wrong_credentials_are_told_and_recovered_from() {
         let name = &provider["VcCredsSecretName"];
         let right = secrets.get(name).await.unwrap().data.unwrap()["password"].clone();
         password(&secrets, name, &ByteString(b"wrong".to_vec())).await;
-        // A session that is open stays so: only a new login shows that the password is wrong.
-        story.world.door().expire_sessions().await.unwrap();
+        // One that runs goes on with what let it in: only a start shows that the password is wrong.
+        killed_and_revived(&story).await;
+        story.world.stack.lock().await.program("vmop").unwrap().ready(SOON).await.unwrap();
         story.made(&PlainVm::named("locked-out-vm").object(&story.namespace)).await;
         let said = story.complains("VirtualMachine", "locked-out-vm", &["ogin"]).await;
         assert!(!said.contains("wrong"), "the password is told: {said}");
