@@ -23,7 +23,6 @@ use crate::up::until;
 pub const PROGRAMS: [&str; 3] = ["gcm", "capw", "vmop"];
 
 const VMOP_NAMESPACE: &str = "vmware-system-vmop";
-const CREDENTIALS: &str = "vcenter-credentials";
 const RELEASES: Duration = Duration::from_mins(1);
 
 /// What a stack is started with.
@@ -193,30 +192,9 @@ async fn found(options: &Options) -> Result<Tools> {
 
 /// Gives the VM operator its provider configuration and credentials, as an admin would.
 async fn vcenter_configured(client: &Client, vcenter: &VCenter, stack_id: &str, wire: Wire) -> Result<()> {
-    let (host, port) = vcenter.authority.split_once(':').unwrap_or((&vcenter.authority, "443"));
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": VMOP_NAMESPACE}});
-    let secret = json!({
-        "apiVersion": "v1", "kind": "Secret",
-        "metadata": {"name": CREDENTIALS, "namespace": VMOP_NAMESPACE},
-        "stringData": {"username": vcenter.username, "password": vcenter.password()?},
-    });
-    let config = json!({
-        "apiVersion": "v1", "kind": "ConfigMap",
-        "metadata": {"name": "vsphere.provider.config.vmoperator.vmware.com", "namespace": VMOP_NAMESPACE},
-        "data": {
-            "VcPNID": host,
-            "VcPort": port,
-            "VcCredsSecretName": CREDENTIALS,
-            "Datacenter": vcenter.datacenter,
-            "Datastore": vcenter.datastore,
-            "Network": vcenter.network,
-            "ContentSource": vcenter.library,
-            "CAFilePath": vcenter.ca_file,
-            "StackID": stack_id,
-            "Wire": wire.name(),
-        },
-    });
-    for object in [&namespace, &secret, &config] {
+    let [credentials, configuration] = vcenter.provider(VMOP_NAMESPACE, stack_id, wire.name())?;
+    for object in [&namespace, &credentials, &configuration] {
         applied(client, object).await?;
     }
     Ok(())

@@ -76,7 +76,7 @@ fn a_vm_waits_for_its_image() {
         image["metadata"] = json!({"name": "no-such-image"});
         story.made(&vm.object(&story.namespace)).await;
         story.complains("VirtualMachine", "no-image-vm", &["no-such-image"]).await;
-        assert!(!story.event_reasons("VirtualMachine", "no-image-vm").await.is_empty());
+        story.told_of("VirtualMachine", "no-image-vm", &[]).await;
         story.made(&image).await;
         let status = json!({"status": image["status"]});
         images.patch_status("no-such-image", &PatchParams::default(), &Patch::Merge(&status)).await.unwrap();
@@ -113,7 +113,7 @@ async fn waits_then_comes_up(story: &Story, vm: &PlainVm, words: &[&str], missin
         story.made(&vm.object(&story.namespace)).await;
     }
     story.complains("VirtualMachine", &vm.name, words).await;
-    assert!(!story.event_reasons("VirtualMachine", &vm.name).await.is_empty(), "no event");
+    story.told_of("VirtualMachine", &vm.name, &[]).await;
     assert!(story.vms_named(&vm.name).await.is_empty());
     for object in missing {
         story.made(object).await;

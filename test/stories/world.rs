@@ -200,15 +200,20 @@ impl Story {
         Client::try_from(config.expect("a configuration")).expect("a client")
     }
 
-    /// The reasons of the events about one object.
-    pub async fn event_reasons(&self, kind: &str, name: &str) -> BTreeSet<String> {
+    /// Waits until events about an object gave all these reasons, or any: events come after the status they go with.
+    pub async fn told_of(&self, kind: &str, name: &str, reasons: &[&str]) {
         let events: Api<Event> = Api::namespaced(self.client(), &self.namespace);
-        let events = events.list(&ListParams::default()).await.expect("events").items;
-        let about = |event: &&Event| {
-            event.involved_object.kind.as_deref() == Some(kind)
-                && event.involved_object.name.as_deref() == Some(name)
-        };
-        events.iter().filter(about).filter_map(|event| event.reason.clone()).collect()
+        self.until(&format!("events {reasons:?} tell of {kind} {name}"), SOON, || async {
+            let events = events.list(&ListParams::default()).await.expect("events").items;
+            let about = |event: &&Event| {
+                event.involved_object.kind.as_deref() == Some(kind)
+                    && event.involved_object.name.as_deref() == Some(name)
+            };
+            let told: BTreeSet<_> =
+                events.iter().filter(about).filter_map(|event| event.reason.as_deref()).collect();
+            (!told.is_empty() && reasons.iter().all(|reason| told.contains(reason))).then_some(())
+        })
+        .await;
     }
 
     /// The VMs of the story's namespace in the simulated vCenter, by name.

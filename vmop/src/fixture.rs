@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use api::conditions::Condition;
 use api::vmop::VirtualMachine;
 use vsphere::inventory::{Guest, PowerState};
 use vsphere::{Allocation, Backing, Controller, Devices, Disk, EthernetCard, EthernetKind, MoRef, Vm};
@@ -13,6 +14,14 @@ use crate::machine::needs::{Card, Needs, Size, Storage};
 use crate::machine::plan::{Facts, Found};
 use crate::provider::golden::Template;
 use crate::provider::{Place, mark::Mark};
+
+/// A condition in one line: type, status, severity, reason and message, without those it does not have.
+pub fn line(condition: &Condition) -> String {
+    let parts = [Some(&condition.type_), Some(&condition.status)];
+    let words = [&condition.severity, &condition.reason, &condition.message].map(Option::as_ref);
+    let parts = parts.into_iter().chain(words).flatten().filter(|part| !part.is_empty());
+    parts.map(String::as_str).collect::<Vec<_>>().join(" | ")
+}
 
 /// A running machine that nobody marked.
 pub fn vm(id: &str, name: &str) -> Vm {

@@ -306,7 +306,7 @@ async fn a_template_goes_when_nothing_needs_it_and_no_disk_rests_on_it() {
     assert_eq!(sim.calls("RetrievePropertiesEx").await, 0, "neither costs a call");
 
     // A machine that says nothing of it still rests on it.
-    let extra_config = vec![(crate::provider::mark::BASE.to_owned(), String::new())];
+    let extra_config = vec![(crate::provider::mark::BASE.to_owned(), String::new())].into();
     let spec = vsphere::ConfigSpec { extra_config, ..vsphere::ConfigSpec::default() };
     let task = site.client.reconfigure_vm(&machine.moref, spec).await.unwrap();
     within("the change", site.inventory.task(&task)).await.unwrap();

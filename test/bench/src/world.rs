@@ -21,7 +21,6 @@ pub const NAMESPACE: &str = "bench";
 /// The class of the machines.
 pub const CLASS: &str = "best-effort-small";
 const OPERATOR: &str = "vmware-system-vmop";
-const CREDENTIALS: &str = "vcenter-credentials";
 
 /// The wire on which the VM operator and the floor speak with vCenter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -112,31 +111,10 @@ impl World {
     }
 
     async fn configure(&self, wire: Wire) -> Result<()> {
-        let vcenter = self.vcenter();
-        let (host, port) = vcenter.authority.split_once(':').unwrap_or((&vcenter.authority, "443"));
-        self.apply(&json!({
-            "apiVersion": "v1", "kind": "Secret",
-            "metadata": {"name": CREDENTIALS, "namespace": OPERATOR},
-            "stringData": {"username": vcenter.username, "password": vcenter.password()?},
-        }))
-        .await?;
-        self.apply(&json!({
-            "apiVersion": "v1", "kind": "ConfigMap",
-            "metadata": {"name": "vsphere.provider.config.vmoperator.vmware.com", "namespace": OPERATOR},
-            "data": {
-                "VcPNID": host,
-                "VcPort": port,
-                "VcCredsSecretName": CREDENTIALS,
-                "Datacenter": vcenter.datacenter,
-                "Datastore": vcenter.datastore,
-                "Network": vcenter.network,
-                "ContentSource": vcenter.library,
-                "CAFilePath": vcenter.ca_file,
-                "StackID": "bench",
-                "Wire": wire.name(),
-            },
-        }))
-        .await
+        for object in self.vcenter().provider(OPERATOR, "bench", wire.name())? {
+            self.apply(&object).await?;
+        }
+        Ok(())
     }
 
     /// Brings an object to what it says.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::library;
 use crate::releases::NODE_IMAGES;
@@ -17,6 +17,8 @@ use crate::releases::NODE_IMAGES;
 const OWN: &str = "layercake";
 const DATASTORE: &str = "sharedVmfs-0";
 const PORT_GROUP: &str = "workload-network";
+const PROVIDER_CREDENTIALS: &str = "vcenter-credentials";
+const PROVIDER_CONFIGURATION: &str = "vsphere.provider.config.vmoperator.vmware.com";
 
 /// What an admin knows of the simulated vCenter.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -57,6 +59,35 @@ impl VCenter {
     /// The password.
     pub fn password(&self) -> std::io::Result<String> {
         fs::read_to_string(&self.password_file)
+    }
+
+    /// What tells the VM operator of this vCenter: the provider configuration and the credentials it names.
+    ///
+    /// `wire` is a value of its key `Wire`, `stack` one of `StackID`. Fails where the password can't be read.
+    pub fn provider(&self, namespace: &str, stack: &str, wire: &str) -> std::io::Result<[Value; 2]> {
+        let (host, port) = self.authority.split_once(':').unwrap_or((&self.authority, "443"));
+        let credentials = json!({
+            "apiVersion": "v1", "kind": "Secret",
+            "metadata": {"name": PROVIDER_CREDENTIALS, "namespace": namespace},
+            "stringData": {"username": self.username, "password": self.password()?},
+        });
+        let configuration = json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": PROVIDER_CONFIGURATION, "namespace": namespace},
+            "data": {
+                "VcPNID": host,
+                "VcPort": port,
+                "VcCredsSecretName": PROVIDER_CREDENTIALS,
+                "Datacenter": self.datacenter,
+                "Datastore": self.datastore,
+                "Network": self.network,
+                "ContentSource": self.library,
+                "CAFilePath": self.ca_file,
+                "StackID": stack,
+                "Wire": wire,
+            },
+        });
+        Ok([credentials, configuration])
     }
 
     /// The token of the control door.

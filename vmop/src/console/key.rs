@@ -176,6 +176,18 @@ mod tests {
         assert_eq!(decrypted(&key.encrypt(&"x".repeat(126)).unwrap()).len(), 126);
     }
 
+    /// Made with `openssl pkeyutl -encrypt -pkeyopt rsa_padding_mode:oaep` and SHA-512 for both of its digests.
+    const BY_OPENSSL: &str = "\
+        CEw8zYwOaCj/Psih3HeaQuMI/GMemWwz9EGYh7ePVjSx1Br9UsSY2ZHrSVUmP3CQmJ+7nneb6EwlUE7Br5N+CWBS\
+        cd6DO20yz4EX9NSbDbIgmk8r2JAprm6rM7O9NqItLfci9ebQejsH6RSn/Ml/VB2JpVKZPnD6qdu3ESdFlDSLZzS0\
+        CXB5LTtKIozPqji+gQTpoQmduxU5SK68JiKdUEuXqtbZZCX03s6CvmLZ8AQCDM4gSqz0Sb6SIv2YryC+0UjM+ia6\
+        92cwYQXpQ2bOLINhNvzlxpYsds1O6Q+hjVTSlXQURBWsbJI7CycFynLavON3cRVAv4YH/90UAHrYpA==";
+
+    #[test]
+    fn openssl_pads_as_is_read_here() {
+        assert_eq!(decrypted(BY_OPENSSL), "wss://esx-1.example.com:443/ticket/0123456789abcdef");
+    }
+
     #[test]
     fn a_key_comes_bare_or_with_its_algorithm() {
         for label in ["bare", "wrapped", "named"] {

@@ -50,19 +50,8 @@ fn annotate(vm: &mut VirtualMachine, key: &str, value: &str) {
 fn said(vm: &VirtualMachine, machine: &Vm, facts: &Facts, types: &[&str]) -> String {
     let facts = Facts { found: Found::Ours(Arc::new(machine.clone())), ..facts.clone() };
     let status = status(vm, Some(&facts), &Outcome::Done(None));
-    let line = |condition: &Condition| {
-        let word = |text: &Option<String>| text.clone().unwrap_or_default();
-        let parts = [
-            condition.type_.clone(),
-            condition.status.clone(),
-            word(&condition.severity),
-            word(&condition.reason),
-            word(&condition.message),
-        ];
-        parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" | ")
-    };
     let wanted = |condition: &&Condition| types.contains(&condition.type_.as_str());
-    status.conditions.iter().filter(wanted).map(line).collect::<Vec<_>>().join("\n")
+    status.conditions.iter().filter(wanted).map(fixture::line).collect::<Vec<_>>().join("\n")
 }
 
 #[test]

@@ -314,7 +314,7 @@ fn running(vm: &VirtualMachine, facts: &Facts, machine: &Vm) -> Vec<Step> {
 }
 
 fn noted(extra_config: Vec<(String, String)>) -> Step {
-    Step::Reconfigure(Box::new(ConfigSpec { extra_config, ..ConfigSpec::default() }))
+    Step::Reconfigure(Box::new(ConfigSpec { extra_config: extra_config.into(), ..ConfigSpec::default() }))
 }
 
 /// Whether a check holds the machine's power-on back.

@@ -153,7 +153,7 @@ mod tests {
         assert!(Step::Reconfigure(Box::new(size.clone())).is_so(&machine));
         for other in [
             ConfigSpec { num_cpus: Some(4), ..size.clone() },
-            ConfigSpec { extra_config: vec![("vmservice.x".into(), "1".into())], ..size.clone() },
+            ConfigSpec { extra_config: vec![("vmservice.x".into(), "1".into())].into(), ..size.clone() },
             ConfigSpec { firmware: Some("efi".into()), ..size },
         ] {
             assert!(!Step::Reconfigure(Box::new(other)).is_so(&machine));

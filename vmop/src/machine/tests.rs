@@ -37,18 +37,7 @@ fn told(vm: &VirtualMachine, found: Found, probe: Option<Verdict>) -> (Result<Pl
 }
 
 fn lines(conditions: &[Condition]) -> Vec<String> {
-    let line = |condition: &Condition| {
-        let word = |text: &Option<String>| text.clone().unwrap_or_default();
-        let parts = [
-            condition.type_.clone(),
-            condition.status.clone(),
-            word(&condition.severity),
-            word(&condition.reason),
-            word(&condition.message),
-        ];
-        parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" | ")
-    };
-    conditions.iter().map(line).collect()
+    conditions.iter().map(fixture::line).collect()
 }
 
 #[test]

@@ -189,7 +189,7 @@ async fn deploy(site: &Site, recipe: &Recipe, name: &str) -> Result<Arc<Vm>, vsp
 async fn put_mark(site: &Site, recipe: &Recipe, vm: &Vm) -> Result<(), vsphere::Error> {
     let spec = ConfigSpec {
         managed_by: Some(mark::managed_by()),
-        extra_config: mark::golden(&recipe.item, &recipe.content, &site.settings.stack),
+        extra_config: mark::golden(&recipe.item, &recipe.content, &site.settings.stack).into(),
         ..ConfigSpec::default()
     };
     let task = site.client.reconfigure_vm(&vm.moref, spec).await?;

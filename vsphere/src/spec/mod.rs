@@ -4,6 +4,7 @@
 mod customization;
 mod device;
 mod disk;
+mod extra_config;
 mod filter;
 mod order;
 mod raw;
@@ -13,6 +14,7 @@ mod vm;
 pub use customization::{CustomizationAdapter, CustomizationIdentity, CustomizationSpec, FixedIpv4};
 pub use device::{Backing, DeviceChange, EthernetCard, EthernetKind};
 pub use disk::{Controller, Disk, DiskChange, DiskLocator, Provisioning};
+pub use extra_config::ExtraConfig;
 pub(crate) use filter::{filter_spec, object_spec, property_spec, traversal};
 pub use raw::BaseConfig;
 pub use vapp::{OVF_TRANSPORT_GUEST_INFO, VAppConfigSpec, VAppProperty};

@@ -179,7 +179,7 @@ mod tests {
             ),
             num_cpus: Some(2),
             memory_allocation: Some(Allocation { reservation: Some(0), limit: Some(-1), expandable: None }),
-            extra_config: vec![("a".into(), "ours".into())],
+            extra_config: vec![("a".into(), "ours".into())].into(),
             ..ConfigSpec::default()
         };
         insta::assert_debug_snapshot!(Value::from(spec));

@@ -1,6 +1,6 @@
 //! A virtual machine as it shall be.
 
-use super::{BaseConfig, CustomizationSpec, DeviceChange, DiskLocator, VAppConfigSpec};
+use super::{BaseConfig, CustomizationSpec, DeviceChange, DiskLocator, ExtraConfig, VAppConfigSpec};
 use crate::{MoRef, Object, Value};
 
 /// Settings of a virtual machine; what is `None` or empty stays as it is.
@@ -29,7 +29,7 @@ pub struct ConfigSpec {
     /// Memory in MiB.
     pub memory_allocation: Option<Allocation>,
     /// ExtraConfig; an empty value removes the key.
-    pub extra_config: Vec<(String, String)>,
+    pub extra_config: ExtraConfig,
     /// OVF properties.
     pub v_app_config: Option<VAppConfigSpec>,
     /// Drops the OVF environment, so that cloud-init does not prefer it to guestinfo.
@@ -93,9 +93,11 @@ impl From<ConfigSpec> for Value {
     fn from(spec: ConfigSpec) -> Self {
         let options: Vec<Object> = spec
             .extra_config
-            .into_iter()
+            .iter()
             .map(|(key, value)| {
-                Object::new("OptionValue").with("key", key).with("value", Value::any_string(value))
+                Object::new("OptionValue")
+                    .with("key", key.as_str())
+                    .with("value", Value::any_string(value.as_str()))
             })
             .collect();
         let own = Object::new("VirtualMachineConfigSpec")

@@ -51,7 +51,8 @@ fn everything() -> ConfigSpec {
         extra_config: vec![
             ("guestinfo.metadata".into(), "H4sI".into()),
             ("guestinfo.vendordata".into(), String::new()),
-        ],
+        ]
+        .into(),
         v_app_config: Some(VAppConfigSpec {
             properties: vec![property()],
             transports: vec![OVF_TRANSPORT_GUEST_INFO.into()],

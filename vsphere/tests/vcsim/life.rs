@@ -54,7 +54,7 @@ async fn a_machine_is_changed_and_its_guest_is_asked(sim: Sim) {
         num_cpus: Some(8),
         memory_mib: Some(1024),
         change_tracking_enabled: Some(true),
-        extra_config: vec![("vmservice.lastRestartTime".into(), "7".into())],
+        extra_config: vec![("vmservice.lastRestartTime".into(), "7".into())].into(),
         ..ConfigSpec::default()
     };
     let task = client.reconfigure_vm(&vm, spec).await.unwrap();

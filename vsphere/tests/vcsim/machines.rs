@@ -78,7 +78,8 @@ impl Golden {
                     ("vmservice.namespacedName".into(), format!("ns/{uuid}")),
                     ("guestinfo.userdata".into(), "H4sI".into()),
                     ("guestinfo.userdata.encoding".into(), "gzip+base64".into()),
-                ],
+                ]
+                .into(),
                 v_app_config_removed: Some(true),
                 ..ConfigSpec::default()
             }),
@@ -205,7 +206,7 @@ async fn what_a_clone_asks_for_is_applied(sim: Sim) {
 
     // The guest takes its user data and says so; later somebody removes the key.
     let reconfigure = |value: &str| ConfigSpec {
-        extra_config: vec![("guestinfo.userdata".into(), value.into())],
+        extra_config: vec![("guestinfo.userdata".into(), value.into())].into(),
         ..ConfigSpec::default()
     };
     let mut changes = inventory.subscribe();

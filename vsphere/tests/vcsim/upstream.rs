@@ -26,7 +26,7 @@ async fn a_machine_lives_and_dies() {
     // Its guest reports an address as the simulator's own clients have it report one.
     let mut changes = inventory.subscribe();
     let report = ConfigSpec {
-        extra_config: vec![("SET.guest.ipAddress".into(), "10.0.0.5".into())],
+        extra_config: vec![("SET.guest.ipAddress".into(), "10.0.0.5".into())].into(),
         ..ConfigSpec::default()
     };
     let task = client.reconfigure_vm(&vm, report).await.unwrap();

@@ -70,7 +70,7 @@ async fn carried_out(machine: &MoRef, step: &Step, site: &Site) -> Result<(), Er
                 Mode::Hard => ended(site.client.reset(machine).await, site).await?,
                 Mode::Soft | Mode::TrySoft => site.client.reboot_guest(machine).await?,
             }
-            let note = ConfigSpec { extra_config: vec![restarted(*at)], ..ConfigSpec::default() };
+            let note = ConfigSpec { extra_config: vec![restarted(*at)].into(), ..ConfigSpec::default() };
             ended(site.client.reconfigure_vm(machine, note).await, site).await
         }
     }

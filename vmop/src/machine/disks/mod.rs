@@ -306,7 +306,7 @@ pub fn changes(
         // Places were chosen for these devices: refused if they are others by now.
         change_version: Some(devices.change_version.clone()),
         device_change,
-        extra_config: vec![(DISKS.to_owned(), mark)],
+        extra_config: vec![(DISKS.to_owned(), mark)].into(),
         ..ConfigSpec::default()
     }))
 }
