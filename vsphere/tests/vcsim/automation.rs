@@ -113,7 +113,7 @@ async fn a_console_is_reached_by_a_ticket(sim: Sim) {
     assert_eq!(format!("{url:?}"), "<redacted>");
 }
 
-on_both_wires!(
+everywhere!(
     a_module_holds_machines,
     an_object_bears_tags,
     a_machine_becomes_an_item_once,

@@ -8,7 +8,7 @@ use vsphere::{ConfigSpec, Inventory, MoRef, Vm};
 use crate::machines::golden;
 use crate::sim::{Sim, within};
 
-on_both_wires!(a_machine_is_changed_and_its_guest_is_asked, a_removal_is_told_with_who_and_when);
+everywhere!(a_machine_is_changed_and_its_guest_is_asked, a_removal_is_told_with_who_and_when);
 
 async fn machine(sim: &Sim, inventory: &Inventory, name: &str) -> MoRef {
     let golden = golden(sim, inventory).await;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use futures::future::try_join_all;
+use futures::{StreamExt, TryStreamExt, stream};
 use serde_json::json;
 use uuid::Uuid;
 use vsphere::automation::Deploy;
@@ -110,23 +111,27 @@ async fn a_library_is_read_to_the_properties_of_its_items(sim: Sim) {
     client.logout().await;
 }
 
-async fn twenty_clones_cost_one_call_each_and_a_few_for_all(sim: Sim) {
-    let inventory = sim.inventory().await;
-    let client = inventory.client().clone();
-    let golden = golden(&sim, &inventory).await;
+/// Twenty machines that run, and who they are.
+async fn twenty(sim: &Sim, inventory: &Inventory) -> Vec<(MoRef, Uuid)> {
+    let golden = golden(sim, inventory).await;
     sim.forget_requests().await;
-
     let uuids: Vec<Uuid> = (1..=20).map(|number| Uuid::from_u128(number << 64)).collect();
     let clones = uuids.iter().enumerate().map(|(number, uuid)| {
-        let (sim, golden, client, inventory) = (&sim, &golden, &client, &inventory);
+        let golden = &golden;
         async move {
-            let task = golden.clone(sim, client, &format!("node-{number}"), *uuid).await?;
+            let task = golden.clone(sim, inventory.client(), &format!("node-{number}"), *uuid).await?;
             let done = inventory.task(&task).await?;
-            Ok::<_, vsphere::Error>(done.moref().unwrap().clone())
+            Ok::<_, vsphere::Error>((done.moref().unwrap().clone(), *uuid))
         }
     });
-    let made = within("twenty clones", try_join_all(clones)).await.unwrap();
-    for (number, (vm, uuid)) in made.iter().zip(&uuids).enumerate() {
+    let made = stream::iter(clones).buffered(sim.at_once()).try_collect();
+    within("twenty clones", made).await.unwrap()
+}
+
+async fn twenty_clones_cost_one_call_each_and_a_few_for_all(sim: Sim) {
+    let inventory = sim.inventory().await;
+    let made = twenty(&sim, &inventory).await;
+    for (number, (vm, uuid)) in made.iter().enumerate() {
         let entered = inventory.entered(vm, Duration::from_secs(20)).await.unwrap();
         assert_eq!(entered.name, format!("node-{number}"));
         assert_eq!(entered.folder, Some(sim.folder()));
@@ -140,20 +145,21 @@ async fn twenty_clones_cost_one_call_each_and_a_few_for_all(sim: Sim) {
     println!("twenty clones: {spent}");
     assert_eq!(sim.calls("CloneVM_Task").await, 20);
     let others = sim.total().await - 20;
-    assert!(others <= 20, "{others} calls beside the clones: {spent}");
+    // One after another, each is listed and told by itself.
+    let few = if sim.at_once() == 1 { 3 * 20 } else { 20 };
+    assert!(others <= few, "{others} calls beside the clones: {spent}");
 
     reported_addresses_arrive(&sim, &inventory, &made).await;
-    destroyed_machines_leave(&sim, &inventory, &made).await;
-    client.logout().await;
+    inventory.client().logout().await;
 }
 
-async fn reported_addresses_arrive(sim: &Sim, inventory: &Inventory, made: &[MoRef]) {
+async fn reported_addresses_arrive(sim: &Sim, inventory: &Inventory, made: &[(MoRef, Uuid)]) {
     let mut changes = inventory.subscribe();
-    for (number, vm) in made.iter().enumerate() {
+    for (number, (vm, _)) in made.iter().enumerate() {
         let ip = format!("10.1.0.{number}");
         sim.guest(vm, json!({ "ip": ip, "hostName": format!("node-{number}"), "toolsRunning": true })).await;
     }
-    let mut waiting: Vec<MoRef> = made.to_vec();
+    let mut waiting: Vec<MoRef> = made.iter().map(|(vm, _)| vm.clone()).collect();
     while !waiting.is_empty() {
         let news = within("an address", changes.next()).await.unwrap();
         for change in news {
@@ -167,10 +173,12 @@ async fn reported_addresses_arrive(sim: &Sim, inventory: &Inventory, made: &[MoR
     }
 }
 
-async fn destroyed_machines_leave(sim: &Sim, inventory: &Inventory, made: &[MoRef]) {
+async fn twenty_ends_cost_two_calls_each_and_a_few_for_all(sim: Sim) {
+    let inventory = sim.inventory().await;
+    let made = twenty(&sim, &inventory).await;
     let client = inventory.client();
     sim.forget_requests().await;
-    let gone = made.iter().map(|vm| async move {
+    let gone = made.iter().map(|(vm, _)| async {
         let off = client.power_off(vm).await?;
         inventory.task(&off).await?;
         let task = client.destroy(vm).await?;
@@ -178,7 +186,7 @@ async fn destroyed_machines_leave(sim: &Sim, inventory: &Inventory, made: &[MoRe
     });
     within("twenty ends", try_join_all(gone)).await.unwrap();
     let mut changes = inventory.subscribe();
-    for vm in made {
+    for (vm, _) in &made {
         while inventory.vm(vm) != Presence::Absent {
             within("a leave", changes.next()).await.unwrap();
         }
@@ -186,7 +194,8 @@ async fn destroyed_machines_leave(sim: &Sim, inventory: &Inventory, made: &[MoRe
     let spent = sim.get("/v1/requests").await;
     println!("twenty ends: {spent}");
     assert!(sim.total().await <= 70, "{spent}");
-    assert_eq!(inventory.locate(Uuid::from_u128(1 << 64)).await.unwrap(), Location::Gone);
+    assert_eq!(inventory.locate(made[0].1).await.unwrap(), Location::Gone);
+    client.logout().await;
 }
 
 async fn what_a_clone_asks_for_is_applied(sim: Sim) {
@@ -303,7 +312,7 @@ async fn policies_are_listed_and_tell_which_datastores_satisfy_them(sim: Sim) {
     client.logout().await;
 }
 
-on_both_wires!(
+everywhere!(
     a_library_is_read_to_the_properties_of_its_items,
     twenty_clones_cost_one_call_each_and_a_few_for_all,
     what_a_clone_asks_for_is_applied,
@@ -311,3 +320,6 @@ on_both_wires!(
     disks_are_read_added_grown_and_taken_away,
     policies_are_listed_and_tell_which_datastores_satisfy_them,
 );
+
+// Not with the upstream collector: it loses a leave that falls together with a change of the list of tasks.
+on_both_wires!(twenty_ends_cost_two_calls_each_and_a_few_for_all);

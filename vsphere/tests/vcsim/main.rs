@@ -27,9 +27,23 @@ macro_rules! on_both_wires {
     )* };
 }
 
+/// Runs every test of the list on each wire, and over SOAP against the simulator's upstream PropertyCollector.
+macro_rules! everywhere {
+    ($($test:ident),* $(,)?) => {
+        on_both_wires!($($test),*);
+
+        mod upstream_collector { $(
+            #[tokio::test]
+            async fn $test() {
+                let Some(sim) = crate::sim::Sim::upstream(stringify!($test)) else { return };
+                super::$test(sim).await;
+            }
+        )* }
+    };
+}
+
 mod automation;
 mod life;
 mod machines;
 mod sim;
 mod trouble;
-mod upstream;

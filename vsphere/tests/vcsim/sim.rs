@@ -74,6 +74,20 @@ impl Sim {
         Some(Self { process, ready, ca, door: reqwest::Client::new(), folder, binary, wire, more })
     }
 
+    /// Starts one with the upstream PropertyCollector, to be reached over SOAP.
+    ///
+    /// That collector deadlocks with more than one mutating call in flight; see [`Sim::at_once`].
+    #[allow(dead_code)] // for the tests of other crates
+    pub fn upstream(test: &str) -> Option<Self> {
+        Self::over(WireKind::Soap, test, &["--collector", "upstream"])
+    }
+
+    /// How many mutating calls it bears at the same time.
+    #[allow(dead_code)] // for the tests of other crates
+    pub fn at_once(&self) -> usize {
+        if self.more.contains(&"upstream") { 1 } else { 20 }
+    }
+
     /// Ends it and starts it anew at the same address, with nothing in it.
     pub fn restart(&mut self) {
         let address = self.address();
