@@ -106,6 +106,8 @@ pub mod annotation {
     pub const CLOUDINIT_TYPE: &str = "vmoperator.vmware.com/cloudinit-type";
     /// `disable` keeps vCenter's guest customization away from the guest.
     pub const VSPHERE_CUSTOMIZATION: &str = "vmoperator.vmware.com/vsphere-customization";
+    /// The virtual machine that an attachment of a volume was made for.
+    pub const VIRTUAL_MACHINE: &str = "vmoperator.vmware.com/virtualmachine";
     /// A machine that names no network card gets none.
     pub const NO_DEFAULT_NIC: &str = "vmoperator.vmware.com/no-default-nic";
     /// The resource pool of a namespace, by vCenter's identity of it.

@@ -125,7 +125,7 @@ impl Stack {
     pub async fn stop(self) {
         let Self { guard, plane, site, programs } = self;
         drop(programs);
-        site.leave_network();
+        site.leave();
         plane.stop().await;
         site.stop().await;
         let folder = plane.stack().folder().to_owned();
@@ -147,7 +147,7 @@ async fn parts(options: &Options, tools: &Tools, stack: &Arc<plane::Stack>) -> R
         async { Site::start(stack, tools).await.map_err(anyhow::Error::from) },
     )?;
     let client = plane.client();
-    site.serve_network(client.clone());
+    site.serve(&client);
     vcenter_configured(&client, site.vcenter(), stack.id(), options.wire).await?;
     let run = async |name: &'static str| {
         let program = Program::new(name, &options.exe);

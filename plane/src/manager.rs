@@ -8,13 +8,16 @@ use crate::process::Command;
 use crate::stack::write_private;
 
 /// What each is for: owners' deletion, namespaces' deletion, `default` accounts, the CA that guests' programs read,
-/// and the rights that infrastructure providers lend to Cluster API's managers.
-const CONTROLLERS: [&str; 5] = [
+/// the rights that infrastructure providers lend to Cluster API's managers, and claims that get and leave their volumes.
+const CONTROLLERS: [&str; 8] = [
     "garbage-collector-controller",
     "namespace-controller",
     "serviceaccount-controller",
     "root-ca-certificate-publisher-controller",
     "clusterrole-aggregation-controller",
+    "persistentvolume-binder-controller",
+    "persistentvolumeclaim-protection-controller",
+    "persistentvolume-protection-controller",
 ];
 
 const USER: &str = "system:kube-controller-manager";

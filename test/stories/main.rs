@@ -17,5 +17,6 @@ mod node_image;
 mod outage;
 mod pools;
 mod rest;
+mod volumes;
 mod vsphere_soap;
 mod world;

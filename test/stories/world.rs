@@ -264,13 +264,21 @@ pub fn resource(kind: &str) -> ApiResource {
         "WCPCluster" | "WCPMachine" | "WCPMachineTemplate" | "ProviderServiceAccount" => {
             ("infrastructure.cluster.vmware.com", "v1beta2")
         }
-        "VirtualNetwork" => ("vmware.com", "v1alpha1"),
+        "VirtualNetwork" | "VirtualNetworkInterface" => ("vmware.com", "v1alpha1"),
+        "NetworkInterface" => ("netoperator.vmware.com", "v1alpha1"),
+        "CnsNodeVmAttachment" => ("cns.vmware.com", "v1alpha1"),
         "Cluster" | "Machine" | "MachineSet" | "MachineDeployment" | "MachineHealthCheck" => {
             ("cluster.x-k8s.io", "v1beta2")
         }
         "KubeadmControlPlane" => ("controlplane.cluster.x-k8s.io", "v1beta2"),
         "KubeadmConfig" | "KubeadmConfigTemplate" => ("bootstrap.cluster.x-k8s.io", "v1beta2"),
-        "Secret" | "ConfigMap" | "Service" | "Namespace" | "ResourceQuota" => ("", "v1"),
+        "Secret"
+        | "ConfigMap"
+        | "Service"
+        | "Namespace"
+        | "ResourceQuota"
+        | "PersistentVolume"
+        | "PersistentVolumeClaim" => ("", "v1"),
         "StorageClass" => ("storage.k8s.io", "v1"),
         _ => ("vmoperator.vmware.com", "v1alpha1"),
     };
@@ -345,6 +353,21 @@ impl Story {
             "classRef": {"apiVersion": "vmoperator.vmware.com/v1alpha1", "kind": "VirtualMachineClass", "name": class},
         });
         self.made(&binding).await;
+    }
+
+    /// Gives the namespace a storage class of that name, whose claims vSphere CSI serves.
+    pub async fn ready_for_volumes(&self, class: &str) {
+        let storage = serde_json::json!({
+            "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": class},
+            "provisioner": "csi.vsphere.vmware.com",
+        });
+        let hard = format!("{class}.storageclass.storage.k8s.io/requests.storage");
+        let quota = serde_json::json!({
+            "apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": class, "namespace": self.namespace},
+            "spec": {"hard": {hard: "1Ti"}},
+        });
+        self.made(&storage).await;
+        self.made(&quota).await;
     }
 
     /// Applies one object.

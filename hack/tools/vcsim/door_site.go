@@ -106,8 +106,9 @@ func (s *Sim) doorStray(*http.Request) (any, error) {
 			return nil, err
 		}
 		for _, file := range found {
-			// The library's own files stand in folders of their own.
-			if path := filepath.Join(name, file.Name()); !used[path] && !strings.HasPrefix(file.Name(), "contentlib-") {
+			// The library's own files stand in folders of their own, and first class disks are nobody's VM.
+			own := strings.HasPrefix(file.Name(), "contentlib-") || file.Name() == fcdFolder
+			if path := filepath.Join(name, file.Name()); !used[path] && !own {
 				stray = append(stray, path)
 			}
 		}

@@ -24,6 +24,7 @@ type Inventory struct {
 	Folder       string            `json:"folder"`
 	Datastores   map[string]string `json:"datastores"`
 	Networks     map[string]string `json:"networks"`
+	Segments     map[string]string `json:"segments"` // NSX's UUIDs of networks that are its segments
 	Libraries    map[string]string `json:"libraries"`
 
 	StoragePolicies map[string]string `json:"storagePolicies"`
@@ -48,7 +49,7 @@ func build(ctx context.Context, svc *simulator.Service, spec Spec, dir string) (
 		return Inventory{}, err
 	}
 	b := &builder{ctx: ctx, spec: spec, dir: dir, svc: svc, client: client}
-	b.found = Inventory{Datastores: map[string]string{}, Networks: map[string]string{}, Libraries: map[string]string{}}
+	b.found = Inventory{Datastores: map[string]string{}, Networks: map[string]string{}, Segments: map[string]string{}, Libraries: map[string]string{}}
 	for _, step := range []func() error{b.datacenter, b.networks, b.cluster, b.datastores} {
 		if err := step(); err != nil {
 			return Inventory{}, fmt.Errorf("inventory: %w", err)
@@ -76,7 +77,8 @@ func (b *builder) datacenter() error {
 	return nil
 }
 
-// networks makes one distributed switch with a port group per name; the stock network is there already.
+// networks makes one distributed switch with a port group per name; the stock network is there already. One whose name
+// begins with NSX- the library makes a segment of NSX.
 func (b *builder) networks() error {
 	folders, err := b.dc.Folders(b.ctx)
 	if err != nil {
@@ -115,6 +117,9 @@ func (b *builder) networks() error {
 			return fmt.Errorf("network %s: not found", name)
 		}
 		b.found.Networks[name] = entity.Reference().Value
+		if group, ok := entity.(*simulator.DistributedVirtualPortgroup); ok && group.Config.LogicalSwitchUuid != "" {
+			b.found.Segments[name] = group.Config.LogicalSwitchUuid
+		}
 	}
 	return nil
 }

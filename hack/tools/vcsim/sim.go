@@ -190,10 +190,12 @@ func (s *Sim) endpoints(certificate tls.Certificate) {
 func (s *Sim) takeOver() {
 	s.overrides = map[string]override{
 		"AcquireTicket":       s.acquireTicket,
+		"AttachDisk_Task":     s.attachDisk,
 		"CloneVM_Task":        s.cloneVM,
 		"CreateVM_Task":       s.createVM,
 		"Destroy_Task":        s.destroy,
 		"CreateSnapshot_Task": s.createSnapshot,
+		"DetachDisk_Task":     s.detachDisk,
 		"FindByUuid":          s.findByUUID,
 		"ImportVApp":          s.importVApp,
 		"MoveIntoFolder_Task": s.moveIntoFolder,

@@ -106,6 +106,9 @@ func (s *Sim) destroyVM(this ref) types.BaseMethodFault {
 	}
 	for _, disk := range freed {
 		giveBack(ctx, disk)
+		if backing, ok := disk.Backing.(*types.VirtualDiskFlatVer2BackingInfo); ok {
+			s.erase(backing.FileName)
+		}
 	}
 	return nil
 }

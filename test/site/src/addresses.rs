@@ -45,6 +45,11 @@ impl Address {
     pub fn served_on(served: Ipv4Addr) -> Self {
         Self { reported: reported(served), served }
     }
+
+    /// The pair for an address that a guest was given.
+    pub fn reported_as(reported: Ipv4Addr) -> Self {
+        Self { reported, served: served(reported) }
+    }
 }
 
 /// No slice or no address of it is free.

@@ -2,6 +2,7 @@
 //!
 //! Nothing of the product uses it; stories and the guest agent do.
 
+mod disks;
 mod fault;
 mod inventory;
 
@@ -13,6 +14,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+pub use disks::FirstClassDisk;
 pub use fault::{Fault, FaultKind};
 pub use inventory::{Call, Inventory, InventoryNode, InventoryVm, Requests, Stray, Traffic};
 

@@ -1,7 +1,7 @@
-//! The simulated vSphere site: a vCenter, guests that really boot, and a network provider.
+//! The simulated vSphere site: a vCenter, guests that really boot, and providers of networks and storage.
 //!
 //! Nothing in it knows our controllers. They meet it where they would meet the real thing: at vCenter's API, at the
-//! objects of the network provider, and at the API servers that the guests become.
+//! objects of the providers, and at the API servers that the guests become.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
@@ -10,11 +10,14 @@ pub mod balancer;
 pub mod door;
 mod error;
 pub mod guest;
+pub mod interface;
 pub mod library;
 pub mod network;
+pub mod providers;
 pub mod releases;
 pub mod simulator;
 mod site;
+pub mod storage;
 pub mod vcenter;
 
 pub use error::Error;

@@ -11,7 +11,7 @@ use crate::Error;
 use crate::addresses::Subnet;
 use crate::door::Door;
 use crate::guest::{Guests, Options, Programs};
-use crate::network::Network;
+use crate::providers::Providers;
 use crate::simulator::Simulator;
 use crate::vcenter::VCenter;
 
@@ -20,7 +20,8 @@ pub struct Site {
     simulator: Simulator,
     guests: Guests,
     subnet: Subnet,
-    network: Mutex<Option<Network>>,
+    door: Door,
+    providers: Mutex<Option<Providers>>,
 }
 
 impl Site {
@@ -31,18 +32,24 @@ impl Site {
         let vcenter = simulator.vcenter();
         let token = vcenter.door_token().map_err(crate::vcenter::Error::Io)?;
         let door = Door::new(&vcenter.door, &token);
-        let guests = Guests::start(Options::new(door, subnet.clone(), Programs::from(tools), stack.clone()));
-        Ok(Self { simulator, guests, subnet, network: Mutex::default() })
+        let guests =
+            Guests::start(Options::new(door.clone(), subnet.clone(), Programs::from(tools), stack.clone()));
+        Ok(Self { simulator, guests, subnet, door, providers: Mutex::default() })
     }
 
-    /// Serves the control plane behind `client` as its network provider.
-    pub fn serve_network(&self, client: Client) {
-        *self.network.lock() = Some(Network::serving(client, self.subnet.clone()));
+    /// Serves the control plane behind `client` as the provider of its networks and storage.
+    pub fn serve(&self, client: &Client) {
+        *self.providers.lock() = Some(self.providers(client));
     }
 
     /// Leaves the control plane alone, before it goes.
-    pub fn leave_network(&self) {
-        *self.network.lock() = None;
+    pub fn leave(&self) {
+        *self.providers.lock() = None;
+    }
+
+    /// The providers of one more control plane, for as long as they are kept.
+    pub fn providers(&self, client: &Client) -> Providers {
+        Providers::serving(client, &self.subnet, self.vcenter(), &self.door)
     }
 
     /// What an admin knows of the simulated vCenter.

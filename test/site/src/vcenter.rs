@@ -17,6 +17,8 @@ use crate::releases::NODE_IMAGES;
 const OWN: &str = "layercake";
 const DATASTORE: &str = "sharedVmfs-0";
 const PORT_GROUP: &str = "workload-network";
+/// The simulator makes a segment of NSX of a port group with such a name.
+const SEGMENT: &str = "NSX-workload";
 const PROVIDER_CREDENTIALS: &str = "vcenter-credentials";
 const PROVIDER_CONFIGURATION: &str = "vsphere.provider.config.vmoperator.vmware.com";
 
@@ -46,6 +48,10 @@ pub struct VCenter {
     pub datastore: String,
     /// Name of the port group of the nodes.
     pub network: String,
+    /// MoIDs of all networks, by name.
+    pub networks: BTreeMap<String, String>,
+    /// NSX's UUIDs of those that are its segments, by name.
+    pub segments: BTreeMap<String, String>,
     /// Id of the content library.
     pub library: String,
 }
@@ -140,7 +146,7 @@ impl Files {
             "hostCpuMhz": 96_000, "hostMemoryMiB": 1_048_576,
             "datastores": [DATASTORE, "sharedVmfs-1"],
             "resourcePool": OWN, "folder": OWN,
-            "portGroups": ["VM Network", PORT_GROUP],
+            "portGroups": ["VM Network", PORT_GROUP, SEGMENT],
             "apiRelease": "8.0.3.0",
             "libraries": [{"name": OWN, "items": items}],
         });
@@ -183,6 +189,8 @@ impl Files {
             folder: ready.folder,
             datastore: DATASTORE.to_owned(),
             network: PORT_GROUP.to_owned(),
+            networks: ready.networks,
+            segments: ready.segments,
             library: library.ok_or_else(|| Error::Ready("the content library is missing".to_owned()))?,
         })
     }
@@ -196,6 +204,10 @@ struct Ready {
     datacenter: String,
     resource_pool: String,
     folder: String,
+    #[serde(default)]
+    networks: BTreeMap<String, String>,
+    #[serde(default)]
+    segments: BTreeMap<String, String>,
     #[serde(default)]
     libraries: BTreeMap<String, String>,
 }

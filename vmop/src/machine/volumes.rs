@@ -2,14 +2,17 @@
 //!
 //! The machine's part is to ask in the order of its spec, to wait before it is powered on, and to ask
 //! for them to be taken off before it is destroyed: they are never its own.
+//!
+//! An attachment names its machine in an annotation and has no owner reference: an object that was moved to
+//! another cluster leaves a machine behind that runs, and garbage collection would take its disks off.
 
 use std::sync::Arc;
 
 use api::cns::{CnsNodeVmAttachment, CnsNodeVmAttachmentSpec, DISK_UUID};
+use api::names::annotation;
 use api::vmop::{
     PersistentVolumeClaimVolume, VirtualMachine, VirtualMachineVolume, VirtualMachineVolumeStatus,
 };
-use kit::apply::controlled_by;
 use kit::index::key;
 use kube::ResourceExt;
 use kube::api::ObjectMeta;
@@ -42,8 +45,8 @@ fn name(vm: &VirtualMachine, volume: &VirtualMachineVolume) -> String {
 
 /// The machine that an attachment was made for.
 pub fn owner(attachment: &CnsNodeVmAttachment) -> Option<String> {
-    let owner = attachment.owner_references().iter().find(|owner| owner.kind == "VirtualMachine")?;
-    Some(key(attachment.metadata.namespace.as_deref(), &owner.name))
+    let machine = attachment.annotations().get(annotation::VIRTUAL_MACHINE)?;
+    Some(key(attachment.metadata.namespace.as_deref(), machine))
 }
 
 /// What is known of a machine's volumes.
@@ -154,7 +157,7 @@ fn attachment(
         metadata: ObjectMeta {
             name: Some(name(vm, volume)),
             namespace: vm.metadata.namespace.clone(),
-            owner_references: Some(vec![controlled_by(vm)]),
+            annotations: Some([(annotation::VIRTUAL_MACHINE.to_owned(), vm.name_any())].into()),
             ..ObjectMeta::default()
         },
         spec: CnsNodeVmAttachmentSpec { node_uuid: bios.to_string(), volume_name: claim.claim_name.clone() },
@@ -281,6 +284,8 @@ mod tests {
     #[test]
     fn an_attachment_leads_back_to_its_machine() {
         let vm = vm(&["a"]);
-        assert_eq!(owner(&there(&vm, 0, false)).as_deref(), Some("ns/cp-0"));
+        let there = there(&vm, 0, false);
+        assert_eq!(owner(&there).as_deref(), Some("ns/cp-0"));
+        assert_eq!(there.metadata.owner_references, None, "it stays when its machine's object is moved away");
     }
 }

@@ -266,6 +266,16 @@ impl Shared {
         });
     }
 
+    fn readdress(&self, moid: &str, address: Address) {
+        self.reports.send_if_modified(|reports| match reports.get_mut(moid) {
+            Some(report) if report.address != address => {
+                report.address = address;
+                true
+            }
+            _ => false,
+        });
+    }
+
     fn rename(&self, vm: &Vm) {
         self.reports.send_if_modified(|reports| match reports.get_mut(&vm.moid) {
             Some(report) if report.name != vm.name => {
@@ -310,7 +320,7 @@ async fn play(shared: Arc<Shared>, vm: Vm, power: CancellationToken) {
     let mut guest = Guest::new(machine.clone());
     tokio::select! {
         () = power.cancelled() => {}
-        result = boot(&shared, &vm, &machine, &mut guest) => {
+        result = boot(&shared, &vm, machine, &mut guest) => {
             match result {
                 Ok(()) => shared.set(&vm.moid, Phase::Node),
                 Err(failure) if failure.reason.is_plain_vm() => shared.set(&vm.moid, Phase::Plain(failure)),
@@ -340,7 +350,7 @@ fn machine(shared: &Shared, vm: &Vm) -> Result<Machine, Failure> {
     })
 }
 
-async fn boot(shared: &Shared, vm: &Vm, machine: &Machine, guest: &mut Guest) -> Result<(), Failure> {
+async fn boot(shared: &Shared, vm: &Vm, machine: Machine, guest: &mut Guest) -> Result<(), Failure> {
     let mut held = shared.held.subscribe();
     while shared.is_held(&vm.name) {
         shared.set(&vm.moid, Phase::Held);
@@ -352,13 +362,19 @@ async fn boot(shared: &Shared, vm: &Vm, machine: &Machine, guest: &mut Guest) ->
     let door = &shared.options.door;
     let guestinfo = asked(|| door.guestinfo(&vm.moid)).await?;
     let seed = Seed::of(&guestinfo);
+    let leased = machine.address;
+    let given = seed.as_ref().map_or(Ok(None), Seed::address);
+    let address = given.as_ref().ok().copied().flatten().map_or(leased, Address::reported_as);
+    shared.readdress(&vm.moid, address);
     // Tools start with the network, before cloud-init's last stage and whatever becomes of it.
     let host_name = seed.as_ref().ok().and_then(|seed| seed.hostname().ok()).unwrap_or("localhost");
-    let ip = Some(machine.address.reported.to_string());
+    let ip = Some(address.reported.to_string());
     let report = GuestReport { ip, host_name: Some(host_name.to_owned()), tools_running: true };
     asked(|| door.report(&vm.moid, &report)).await?;
     let seed = seed?;
-    let writes = seed.write_back(machine.address.reported);
+    given?;
+    *guest = Guest::new(Machine { address, ..machine });
+    let writes = seed.write_back(address.reported);
     asked(|| door.set_guestinfo(&vm.moid, &writes)).await?;
     guest.boot(&seed).await
 }

@@ -1,0 +1,211 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/vmware/govmomi/object"
+	"github.com/vmware/govmomi/simulator"
+	"github.com/vmware/govmomi/vim25/methods"
+	"github.com/vmware/govmomi/vim25/soap"
+	"github.com/vmware/govmomi/vim25/types"
+)
+
+// First class disks are volumes that are nobody's VM: what a storage provider makes of a claim. The library keeps a
+// catalog of them and forgets the device when one is attached.
+
+// fcdFolder is where the library puts them on a datastore.
+const fcdFolder = "fcd"
+
+// attachDisk plugs a first class disk into a VM. One that hangs on the VM already stays as it is.
+func (s *Sim) attachDisk(_ *simulator.Context, _ *call, body types.AnyType) soap.HasFault {
+	req := body.(*types.AttachDisk_Task)
+	task := s.runTask(req.This, "AttachDisk_Task", func() (types.AnyType, types.BaseMethodFault) {
+		return nil, s.attached(req)
+	})
+	return &methods.AttachDisk_TaskBody{Res: &types.AttachDisk_TaskResponse{Returnval: task}}
+}
+
+// detachDisk takes a first class disk off a VM. One that does not hang on it is free as well then.
+func (s *Sim) detachDisk(_ *simulator.Context, _ *call, body types.AnyType) soap.HasFault {
+	req := body.(*types.DetachDisk_Task)
+	task := s.runTask(req.This, "DetachDisk_Task", func() (types.AnyType, types.BaseMethodFault) {
+		return nil, s.detached(req.This, req.DiskId.Id)
+	})
+	return &methods.DetachDisk_TaskBody{Res: &types.DetachDisk_TaskResponse{Returnval: task}}
+}
+
+func (s *Sim) attached(req *types.AttachDisk_Task) types.BaseMethodFault {
+	ctx := fresh(s.svc)
+	vm, ok := s.vmOf(ctx, req.This.Value)
+	if !ok {
+		return &types.ManagedObjectNotFound{Obj: req.This}
+	}
+	disk, ok := s.firstClass(ctx, req.DiskId.Id)
+	switch {
+	case !ok:
+		return &types.NotFound{}
+	case disk.VM == req.This.Value:
+		return nil
+	case disk.VM != "":
+		return &types.InvalidState{}
+	}
+	var spec types.VirtualMachineConfigSpec
+	var uuid string
+	ctx.WithLock(vm, func() { spec, uuid = plugged(vm, disk), vm.Config.Uuid })
+	if fault := s.reconfigured(req.This, spec); fault != nil {
+		return fault
+	}
+	s.consumed(ctx, disk.ID, []types.ID{{Id: uuid}})
+	return nil
+}
+
+func (s *Sim) detached(this ref, id string) types.BaseMethodFault {
+	ctx := fresh(s.svc)
+	vm, ok := s.vmOf(ctx, this.Value)
+	if !ok {
+		return &types.ManagedObjectNotFound{Obj: this}
+	}
+	var device *types.VirtualDisk
+	ctx.WithLock(vm, func() { device = deviceOf(vm, id) })
+	if device != nil {
+		spec := types.VirtualMachineConfigSpec{DeviceChange: []types.BaseVirtualDeviceConfigSpec{
+			&types.VirtualDeviceConfigSpec{Operation: types.VirtualDeviceConfigSpecOperationRemove, Device: device},
+		}}
+		if fault := s.reconfigured(this, spec); fault != nil {
+			return fault
+		}
+	}
+	s.consumed(ctx, id, nil)
+	return nil
+}
+
+func (s *Sim) reconfigured(this ref, spec types.VirtualMachineConfigSpec) types.BaseMethodFault {
+	body := &types.ReconfigVM_Task{This: this, Spec: spec}
+	_, fault := s.follow(s.carry(fresh(s.svc), &call{name: "ReconfigVM_Task", this: this}, body))
+	return fault
+}
+
+// plugged is the change that plugs a disk into the VM, whose lock is held.
+func plugged(vm *simulator.VirtualMachine, disk firstClass) types.VirtualMachineConfigSpec {
+	devices := object.VirtualDeviceList(vm.Config.Hardware.Device)
+	device := &types.VirtualDisk{
+		VirtualDevice: types.VirtualDevice{
+			Key: -1,
+			Backing: &types.VirtualDiskFlatVer2BackingInfo{
+				VirtualDeviceFileBackingInfo: types.VirtualDeviceFileBackingInfo{FileName: disk.file},
+				DiskMode:                     string(types.VirtualDiskModeIndependent_persistent),
+			},
+		},
+		CapacityInBytes: disk.CapacityMiB << 20,
+		CapacityInKB:    disk.CapacityMiB << 10,
+		VDiskId:         &types.ID{Id: disk.ID},
+	}
+	if controller, err := devices.FindDiskController("scsi"); err == nil {
+		devices.AssignController(device, controller)
+	}
+	return types.VirtualMachineConfigSpec{DeviceChange: []types.BaseVirtualDeviceConfigSpec{
+		&types.VirtualDeviceConfigSpec{Operation: types.VirtualDeviceConfigSpecOperationAdd, Device: device},
+	}}
+}
+
+// deviceOf is a first class disk as it hangs on a VM, whose lock is held.
+func deviceOf(vm *simulator.VirtualMachine, id string) *types.VirtualDisk {
+	for _, device := range vm.Config.Hardware.Device {
+		if disk, ok := device.(*types.VirtualDisk); ok && disk.VDiskId != nil && disk.VDiskId.Id == id {
+			return disk
+		}
+	}
+	return nil
+}
+
+// firstClass is a first class disk as the door tells of it.
+type firstClass struct {
+	ID          string `json:"id"`
+	Name        string `json:"name"`
+	CapacityMiB int64  `json:"capacityMiB"`
+	Exists      bool   `json:"exists"`   // whether its file is still there
+	VM          string `json:"vm"`       // the VM it hangs on; empty while it hangs on none
+	DiskUUID    string `json:"diskUUID"` // by which that VM's guest knows it
+	file        string
+	datastore   ref
+}
+
+// firstClassDisks lists all of them.
+func (s *Sim) firstClassDisks(ctx *simulator.Context) []firstClass {
+	disks := []firstClass{}
+	manager := ctx.Map.VStorageObjectManager()
+	ctx.WithLock(manager, func() {
+		for datastore, objects := range manager.Catalog() {
+			for id, o := range objects {
+				backing := o.Config.Backing.(*types.BaseConfigInfoDiskFileBackingInfo)
+				disks = append(disks, firstClass{
+					ID: id.Id, Name: o.Config.Name, CapacityMiB: o.Config.CapacityInMB,
+					file: backing.FilePath, datastore: datastore,
+				})
+			}
+		}
+	})
+	for i := range disks {
+		_, err := os.Stat(s.pathOf(disks[i].file))
+		disks[i].Exists = err == nil
+		s.whereHangs(ctx, &disks[i])
+	}
+	return disks
+}
+
+// whereHangs looks at the VMs: who destroys or reconfigures one does not tell the catalog.
+func (s *Sim) whereHangs(ctx *simulator.Context, disk *firstClass) {
+	for _, e := range ctx.Map.All("VirtualMachine") {
+		vm := e.(*simulator.VirtualMachine)
+		ctx.WithLock(vm, func() {
+			device := deviceOf(vm, disk.ID)
+			if device == nil {
+				return
+			}
+			disk.VM = vm.Self.Value
+			if backing, ok := device.Backing.(*types.VirtualDiskFlatVer2BackingInfo); ok {
+				disk.DiskUUID = backing.Uuid
+			}
+		})
+	}
+}
+
+func (s *Sim) firstClass(ctx *simulator.Context, id string) (firstClass, bool) {
+	for _, disk := range s.firstClassDisks(ctx) {
+		if disk.ID == id {
+			return disk, true
+		}
+	}
+	return firstClass{}, false
+}
+
+// consumed tells the catalog whose a disk is.
+func (s *Sim) consumed(ctx *simulator.Context, id string, by []types.ID) {
+	manager := ctx.Map.VStorageObjectManager()
+	ctx.WithLock(manager, func() {
+		for _, objects := range manager.Catalog() {
+			if o := objects[types.ID{Id: id}]; o != nil {
+				o.Config.ConsumerId = by
+			}
+		}
+	})
+}
+
+// pathOf is a file of a datastore on this machine.
+func (s *Sim) pathOf(file string) string {
+	var path object.DatastorePath
+	if !path.FromString(file) || !filepath.IsLocal(path.Path) {
+		return ""
+	}
+	return filepath.Join(s.dir, "datastore-"+path.Datastore, path.Path)
+}
+
+// erase deletes a disk's files, those that lie outside its VM's folder too.
+func (s *Sim) erase(file string) {
+	if path := s.pathOf(file); path != "" {
+		_ = os.Remove(path)
+		_ = os.Remove(strings.TrimSuffix(path, ".vmdk") + "-flat.vmdk")
+	}
+}

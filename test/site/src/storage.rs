@@ -1,0 +1,359 @@
+//! The storage provider of the site: vSphere CSI's part in a Supervisor.
+//!
+//! A claim becomes a first class disk and a PersistentVolume; a CnsNodeVmAttachment hangs it on a virtual machine, which
+//! is known by its BIOS UUID, and takes it off when it is deleted.
+
+use std::collections::BTreeMap;
+use std::pin::pin;
+use std::time::Duration;
+
+use futures::{StreamExt, stream};
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
+use k8s_openapi::api::storage::v1::StorageClass;
+use kube::api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams};
+use kube::runtime::reflector::store::Writer;
+use kube::runtime::reflector::{Store, store};
+use kube::runtime::{WatchStreamExt, reflector, watcher};
+use kube::{Api, Client, ResourceExt};
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+use tracing::{info, warn};
+
+use crate::door::{Door, Error};
+use crate::providers::key;
+
+const DRIVER: &str = "csi.vsphere.vmware.com";
+const PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";
+const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
+/// Keeps an attachment until its disk is taken off.
+const FINALIZER: &str = "cns.vmware.com";
+const VOLUME_ID: &str = "cnsVolumeID";
+/// What failed is tried again after this.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// The provider at work; dropping it ends it.
+#[derive(Debug)]
+pub struct Storage {
+    working: JoinHandle<()>,
+}
+
+impl Storage {
+    /// Starts serving the cluster behind `client` with disks of the vCenter behind `door`.
+    pub fn serving(client: Client, door: Door) -> Self {
+        Self { working: tokio::spawn(work(client, door)) }
+    }
+}
+
+impl Drop for Storage {
+    fn drop(&mut self) {
+        self.working.abort();
+    }
+}
+
+async fn work(client: Client, door: Door) {
+    let kind = GroupVersionKind::gvk("cns.vmware.com", "v1alpha1", "CnsNodeVmAttachment");
+    let resource = ApiResource::from_gvk_with_plural(&kind, "cnsnodevmattachments");
+    let attachment_writer = Writer::new(resource.clone());
+    let (claims, claim_writer) = store::<PersistentVolumeClaim>();
+    let (volumes, volume_writer) = store::<PersistentVolume>();
+    let attachments_api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
+    let config = watcher::Config::default;
+    let provider =
+        Provider { attachments: attachment_writer.as_reader(), client, door, resource, claims, volumes };
+    let all = |client: &Client| (Api::all(client.clone()), Api::all(client.clone()));
+    let (claims_api, volumes_api) = all(&provider.client);
+    let events = stream::select_all([
+        reflector(attachment_writer, watcher(attachments_api, config()).default_backoff())
+            .map(|event| event.map(drop))
+            .boxed(),
+        reflector(claim_writer, watcher(claims_api, config()).default_backoff())
+            .map(|event| event.map(drop))
+            .boxed(),
+        reflector(volume_writer, watcher(volumes_api, config()).default_backoff())
+            .map(|event| event.map(drop))
+            .boxed(),
+    ]);
+    let mut events = pin!(events);
+    let mut settled = true;
+    loop {
+        let event = if settled {
+            events.next().await
+        } else {
+            // Time is as good a reason to look again as an event.
+            tokio::time::timeout(AGAIN, events.next()).await.unwrap_or(Some(Ok(())))
+        };
+        match event {
+            Some(Ok(())) => settled = provider.settle().await,
+            Some(Err(error)) => warn!(%error, "a watch of the storage provider was interrupted"),
+            None => return,
+        }
+    }
+}
+
+struct Provider {
+    client: Client,
+    door: Door,
+    resource: ApiResource,
+    claims: Store<PersistentVolumeClaim>,
+    volumes: Store<PersistentVolume>,
+    attachments: Store<DynamicObject>,
+}
+
+/// Why something is not so yet.
+#[derive(Debug)]
+struct Trouble(String);
+
+impl<E: std::error::Error> From<E> for Trouble {
+    fn from(error: E) -> Self {
+        Self(error.to_string())
+    }
+}
+
+impl Trouble {
+    fn because(why: impl Into<String>) -> Self {
+        Self(why.into())
+    }
+}
+
+type Outcome = Result<(), Trouble>;
+
+impl Provider {
+    /// Brings everything to what the objects ask for; false if something has to be tried again.
+    async fn settle(&self) -> bool {
+        let mut settled = true;
+        let mut note = |what: String, outcome: Outcome| {
+            if let Err(Trouble(why)) = outcome {
+                info!(what, why, "not yet");
+                settled = false;
+            }
+        };
+        for claim in self.claims.state() {
+            note(format!("claim {}", claim.name_any()), self.provision(&claim).await);
+        }
+        for volume in self.volumes.state() {
+            note(format!("volume {}", volume.name_any()), self.reclaim(&volume).await);
+        }
+        for attachment in self.attachments.state() {
+            let outcome = if attachment.metadata.deletion_timestamp.is_some() {
+                self.detach(&attachment).await
+            } else {
+                self.attach(&attachment).await
+            };
+            note(format!("attachment {}", key(&attachment)), outcome);
+        }
+        settled
+    }
+
+    /// A claim on one of our classes has a volume, once it is time.
+    async fn provision(&self, claim: &PersistentVolumeClaim) -> Outcome {
+        let Some(spec) = &claim.spec else { return Ok(()) };
+        let name = format!("pvc-{}", claim.uid().unwrap_or_default());
+        let there = self.volumes.state().iter().any(|volume| volume.name_any() == name);
+        if there || spec.volume_name.is_some() || claim.metadata.deletion_timestamp.is_some() {
+            return Ok(());
+        }
+        let class = spec.storage_class_name.as_deref().unwrap_or_default();
+        let class = Api::<StorageClass>::all(self.client.clone()).get_opt(class).await?;
+        let Some(class) = class.filter(|class| class.provisioner == DRIVER) else { return Ok(()) };
+        let late = class.volume_binding_mode.as_deref() == Some("WaitForFirstConsumer");
+        if late && !claim.annotations().contains_key(SELECTED_NODE) {
+            return Ok(());
+        }
+        let requests = spec.resources.as_ref().and_then(|resources| resources.requests.as_ref());
+        let size = requests.and_then(|requests| requests.get("storage")).and_then(|size| mebibytes(&size.0));
+        let size = size.ok_or_else(|| Trouble::because("its size can't be read"))?;
+        let known = self.door.disks().await?.into_iter().find(|disk| disk.name == name);
+        let disk = match known {
+            Some(disk) => disk.id,
+            None => self.door.make_disk(&name, size).await?,
+        };
+        let volume = volume(claim, &class, &name, &disk);
+        let volume = serde_json::from_value(volume)?;
+        match Api::<PersistentVolume>::all(self.client.clone()).create(&PostParams::default(), &volume).await
+        {
+            Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
+            made => Ok(made.map(drop)?),
+        }
+    }
+
+    /// A volume that its claim has left goes with its disk, where its policy says so.
+    async fn reclaim(&self, volume: &PersistentVolume) -> Outcome {
+        let phase = volume.status.as_ref().and_then(|status| status.phase.as_deref());
+        let spec = volume.spec.as_ref();
+        let policy = spec.and_then(|spec| spec.persistent_volume_reclaim_policy.as_deref());
+        let ours = volume.annotations().get(PROVISIONED_BY).is_some_and(|by| by == DRIVER);
+        let gone = volume.metadata.deletion_timestamp.is_some();
+        if phase != Some("Released") || policy != Some("Delete") || !ours || gone {
+            return Ok(());
+        }
+        match self.door.delete_disk(handle(volume)).await {
+            Ok(()) | Err(Error::NotFound { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let api = Api::<PersistentVolume>::all(self.client.clone());
+        Ok(api.delete(&volume.name_any(), &DeleteParams::default()).await.map(drop)?)
+    }
+
+    async fn attach(&self, attachment: &DynamicObject) -> Outcome {
+        if attachment.data["status"]["attached"] == true {
+            return Ok(());
+        }
+        if !attachment.finalizers().iter().any(|there| there == FINALIZER) {
+            let finalizers = json!({"metadata": {"finalizers": [FINALIZER]}});
+            self.patched(attachment, &finalizers).await?;
+        }
+        let attached = self.hung(attachment).await;
+        let status = match &attached {
+            Ok((volume, disk)) => {
+                json!({"attached": true, "metadata": {VOLUME_ID: volume, "diskUUID": disk}, "error": null})
+            }
+            Err(Trouble(why)) if attachment.data["status"]["error"] == why.as_str() => {
+                return Err(Trouble::because(why));
+            }
+            Err(Trouble(why)) => json!({"attached": false, "error": why}),
+        };
+        let patch = Patch::Merge(json!({ "status": status }));
+        let api = self.api(attachment);
+        gone(api.patch_status(&attachment.name_any(), &PatchParams::default(), &patch).await)?;
+        attached.map(|(volume, _)| info!(attachment = key(attachment), volume, "attached"))
+    }
+
+    /// The disk hangs on its machine; the identities of both it and of what the guest sees.
+    async fn hung(&self, attachment: &DynamicObject) -> Result<(String, String), Trouble> {
+        let namespace = attachment.namespace().unwrap_or_default();
+        let claim = attachment.data["spec"]["volumename"].as_str().unwrap_or_default();
+        let volume = self.bound(&namespace, claim)?;
+        let uuid = attachment.data["spec"]["nodeuuid"].as_str().unwrap_or_default();
+        let machine = self.machine(uuid).await?;
+        let machine = machine.ok_or_else(|| Trouble(format!("failed to find the VM with UUID: {uuid:?}")))?;
+        let disk = self.door.attach_disk(&machine, &volume).await?;
+        Ok((volume, disk))
+    }
+
+    /// The disk of a claim's volume.
+    fn bound(&self, namespace: &str, name: &str) -> Result<String, Trouble> {
+        let claims = self.claims.state();
+        let claim = claims
+            .iter()
+            .find(|claim| claim.namespace().as_deref() == Some(namespace) && claim.name_any() == name)
+            .ok_or_else(|| {
+                Trouble(format!("persistentvolumeclaims {name:?} not found in namespace {namespace}"))
+            })?;
+        let bound = claim.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Bound");
+        let volume = claim.spec.as_ref().and_then(|spec| spec.volume_name.as_ref()).filter(|_| bound);
+        let volume =
+            volume.ok_or_else(|| Trouble(format!("PVC {name:?} in namespace {namespace} is not bound")))?;
+        let volumes = self.volumes.state();
+        let volume = volumes.iter().find(|there| there.name_any() == *volume);
+        volume
+            .map(|volume| handle(volume).to_owned())
+            .ok_or_else(|| Trouble(format!("the volume of {name:?} is gone")))
+    }
+
+    async fn detach(&self, attachment: &DynamicObject) -> Outcome {
+        if !attachment.finalizers().iter().any(|there| there == FINALIZER) {
+            return Ok(());
+        }
+        let uuid = attachment.data["spec"]["nodeuuid"].as_str().unwrap_or_default();
+        let volume = attachment.data["status"]["metadata"][VOLUME_ID].as_str();
+        // A machine that is gone has nothing hanging on it.
+        if let (Some(volume), Some(machine)) = (volume, self.machine(uuid).await?) {
+            match self.door.detach_disk(&machine, volume).await {
+                Ok(()) | Err(Error::NotFound { .. }) => {
+                    info!(attachment = key(attachment), volume, "detached");
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let left: Vec<_> = attachment.finalizers().iter().filter(|there| *there != FINALIZER).collect();
+        self.patched(attachment, &json!({"metadata": {"finalizers": left}})).await
+    }
+
+    /// The VM with that BIOS UUID.
+    async fn machine(&self, uuid: &str) -> Result<Option<String>, Trouble> {
+        let vms = self.door.vms(None, Duration::ZERO).await?.vms;
+        let found = vms.into_iter().find(|vm| vm.uuid.eq_ignore_ascii_case(uuid) && !vm.template);
+        Ok(found.map(|vm| vm.moid))
+    }
+
+    async fn patched(&self, attachment: &DynamicObject, patch: &Value) -> Outcome {
+        let api = self.api(attachment);
+        gone(api.patch(&attachment.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await)
+    }
+
+    fn api(&self, attachment: &DynamicObject) -> Api<DynamicObject> {
+        let namespace = attachment.namespace().unwrap_or_default();
+        Api::namespaced_with(self.client.clone(), &namespace, &self.resource)
+    }
+}
+
+/// An object that went meanwhile needs nothing more.
+fn gone(patched: kube::Result<DynamicObject>) -> Outcome {
+    match patched {
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+        other => Ok(other.map(drop)?),
+    }
+}
+
+fn handle(volume: &PersistentVolume) -> &str {
+    let csi = volume.spec.as_ref().and_then(|spec| spec.csi.as_ref());
+    csi.map(|csi| csi.volume_handle.as_str()).unwrap_or_default()
+}
+
+fn volume(claim: &PersistentVolumeClaim, class: &StorageClass, name: &str, disk: &str) -> Value {
+    let spec = claim.spec.clone().unwrap_or_default();
+    let capacity: BTreeMap<_, _> =
+        spec.resources.and_then(|resources| resources.requests).unwrap_or_default();
+    json!({
+        "apiVersion": "v1", "kind": "PersistentVolume",
+        "metadata": {"name": name, "annotations": {PROVISIONED_BY: DRIVER}},
+        "spec": {
+            "capacity": capacity,
+            "accessModes": spec.access_modes,
+            "claimRef": {
+                "apiVersion": "v1", "kind": "PersistentVolumeClaim", "uid": claim.uid(),
+                "namespace": claim.namespace(), "name": claim.name_any(),
+            },
+            "csi": {
+                "driver": DRIVER, "volumeHandle": disk, "fsType": "ext4",
+                "volumeAttributes": {"type": "vSphere CNS Block Volume"},
+            },
+            "persistentVolumeReclaimPolicy": class.reclaim_policy.as_deref().unwrap_or("Delete"),
+            "storageClassName": class.name_any(),
+            "volumeMode": spec.volume_mode.as_deref().unwrap_or("Filesystem"),
+        },
+    })
+}
+
+/// A size such as `10Gi` in whole mebibytes, rounded up.
+fn mebibytes(size: &str) -> Option<i64> {
+    let digits = size.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(size.len());
+    let (number, unit) = size.split_at(digits);
+    let bytes: i64 = match unit {
+        "" => 1,
+        "Ki" => 1 << 10,
+        "Mi" => 1 << 20,
+        "Gi" => 1 << 30,
+        "Ti" => 1 << 40,
+        "k" => 1_000,
+        "M" => 1_000_000,
+        "G" => 1_000_000_000,
+        "T" => 1_000_000_000_000,
+        _ => return None,
+    };
+    let bytes = number.parse::<i64>().ok()?.checked_mul(bytes)?;
+    Some((bytes + (1 << 20) - 1) >> 20).filter(|size| *size > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_whole_mebibytes() {
+        for (size, whole) in [("10Gi", 10240), ("1", 1), ("1G", 954), ("512Mi", 512), ("1025Ki", 2)] {
+            assert_eq!(mebibytes(size), Some(whole), "{size}");
+        }
+        assert_eq!((mebibytes("0"), mebibytes("1.5Gi"), mebibytes("big")), (None, None, None));
+    }
+}

@@ -1,0 +1,181 @@
+//! Claims that hang on machines: attached in order before a machine runs, taken off before it goes, and never lost.
+
+use kube::api::{DeleteParams, Patch, PatchParams};
+use serde_json::{Value, json};
+use site::door::FirstClassDisk;
+
+use crate::world::{PlainVm, SOON, Story, says, story};
+
+const CLASS: &str = "volumes";
+
+#[test]
+fn claims_are_attached_in_order_and_outlive_their_machine() {
+    story("volumes", |story| async move {
+        story.ready_for_vms("best-effort-xsmall").await;
+        story.ready_for_volumes(CLASS).await;
+        claimed(&story, "data").await;
+        story.made(&with_claims(&story, "bearer", &["data", "logs"])).await;
+
+        // The second claim does not exist: the first is attached, and the machine waits, off.
+        let why = story.complains("VirtualMachine", "bearer", &["Volume logs", "can't be attached"]).await;
+        says(&why, &["VolumesNotAttached", "persistentvolumeclaims", "not found"]);
+        let vm = story.get("VirtualMachine", "bearer").await.unwrap();
+        assert_eq!(vm["status"]["powerState"], "poweredOff");
+        let (data, machine) = (disk_of(&story, "data").await, vm["status"]["uniqueID"].clone());
+        assert_eq!(data.vm, machine);
+        let told = &vm["status"]["volumes"];
+        assert_eq!(
+            told[0],
+            json!({"name": "data", "attached": true, "diskUUID": data.disk_uuid, "error": ""})
+        );
+        assert_eq!((&told[1]["name"], &told[1]["attached"]), (&json!("logs"), &json!(false)));
+        says(&told[1]["error"], &["not found"]);
+
+        claimed(&story, "logs").await;
+        let vm = story.powered_on("bearer").await;
+        let logs = disk_of(&story, "logs").await;
+        assert_eq!(vm["status"]["volumes"][1]["diskUUID"], logs.disk_uuid.as_str());
+        assert_eq!((logs.vm.as_str(), logs.capacity_mib), (data.vm.as_str(), 64));
+
+        // What leaves the spec is taken off while the machine runs.
+        let volumes = with_claims(&story, "bearer", &["data"])["spec"]["volumes"].clone();
+        let patch = Patch::Merge(json!({"spec": {"volumes": volumes}}));
+        story.api("VirtualMachine").patch("bearer", &PatchParams::default(), &patch).await.unwrap();
+        free(&story, "logs").await;
+        assert_eq!(disk_of(&story, "data").await.vm, data.vm);
+        assert_eq!(story.powered_on("bearer").await["status"]["uniqueID"], machine);
+
+        story.deleted("VirtualMachine", "bearer", SOON).await;
+        assert!(story.vms_named("bearer").await.is_empty());
+        assert!(story.list("CnsNodeVmAttachment").await.is_empty());
+        for claim in ["data", "logs"] {
+            free(&story, claim).await;
+            let disk = disk_of(&story, claim).await;
+            assert!(disk.exists, "{claim} was destroyed with the machine");
+            gone(&story, claim, &disk.id).await;
+        }
+    });
+}
+
+#[test]
+fn a_machine_whose_object_moves_away_and_back_keeps_its_volumes() {
+    story("moved-volumes", |story| async move {
+        story.ready_for_vms("best-effort-xsmall").await;
+        story.ready_for_volumes(CLASS).await;
+        claimed(&story, "kept").await;
+        story.made(&with_claims(&story, "mover", &["kept"])).await;
+        let vm = story.powered_on("mover").await;
+        let (disk, attachment) = (disk_of(&story, "kept").await, attachment(&story, "mover-kept").await);
+        assert_eq!(vm["status"]["uniqueID"], disk.vm.as_str());
+
+        moved_away(&story, &vm).await;
+        assert_eq!(self::attachment(&story, "mover-kept").await, attachment);
+        assert_eq!(disk_of(&story, "kept").await, disk);
+
+        // The object comes back as it went: without a status, and as another one to the API server.
+        let mut back = with_claims(&story, "mover", &["kept"]);
+        back["metadata"]["annotations"] =
+            json!({"virtualmachine.vmoperator.vmware.com/first-boot-done": "true"});
+        for uuid in ["biosUUID", "instanceUUID"] {
+            back["spec"][uuid] = vm["spec"][uuid].clone();
+        }
+        story.made(&back).await;
+        let vm = story.powered_on("mover").await;
+        assert_eq!(vm["status"]["uniqueID"], disk.vm.as_str());
+        assert_eq!(vm["status"]["volumes"][0]["attached"], true, "{}", vm["status"]);
+        assert_eq!(self::attachment(&story, "mover-kept").await, attachment);
+        assert_eq!(disk_of(&story, "kept").await, disk);
+
+        story.deleted("VirtualMachine", "mover", SOON).await;
+        free(&story, "kept").await;
+        gone(&story, "kept", &disk.id).await;
+    });
+}
+
+/// A machine with a volume for each claim.
+fn with_claims(story: &Story, name: &str, claims: &[&str]) -> Value {
+    let volume = |claim: &&str| json!({"name": claim, "persistentVolumeClaim": {"claimName": claim}});
+    let mut vm = PlainVm::named(name).object(&story.namespace);
+    vm["spec"]["volumes"] = claims.iter().map(volume).collect();
+    vm
+}
+
+async fn claimed(story: &Story, name: &str) {
+    let claim = json!({
+        "apiVersion": "v1", "kind": "PersistentVolumeClaim",
+        "metadata": {"name": name, "namespace": story.namespace},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"], "storageClassName": CLASS,
+            "resources": {"requests": {"storage": "64Mi"}},
+        },
+    });
+    story.made(&claim).await;
+}
+
+/// The disk that a claim became.
+async fn disk_of(story: &Story, claim: &str) -> FirstClassDisk {
+    story
+        .until(&format!("claim {claim} is bound to a disk"), SOON, || async {
+            let claim = story.get("PersistentVolumeClaim", claim).await?;
+            let volume =
+                claim["spec"]["volumeName"].as_str().filter(|_| claim["status"]["phase"] == "Bound")?;
+            let disks = story.world.door().disks().await.expect("disks");
+            disks.into_iter().find(|disk| disk.name == volume)
+        })
+        .await
+}
+
+/// Waits until a claim's disk hangs on no machine.
+async fn free(story: &Story, claim: &str) {
+    story
+        .until(&format!("claim {claim} is detached"), SOON, || async {
+            disk_of(story, claim).await.vm.is_empty().then_some(())
+        })
+        .await;
+}
+
+/// Deletes a claim; its disk goes with it, as the storage class says.
+async fn gone(story: &Story, claim: &str, disk: &str) {
+    story.deleted("PersistentVolumeClaim", claim, SOON).await;
+    story
+        .until(&format!("the disk of {claim} is deleted"), SOON, || async {
+            let disks = story.world.door().disks().await.expect("disks");
+            (!disks.iter().any(|there| there.id == disk)).then_some(())
+        })
+        .await;
+}
+
+/// Who an attachment is, and whether it stays.
+async fn attachment(story: &Story, name: &str) -> (Value, Value, Value) {
+    let there = story.get("CnsNodeVmAttachment", name).await.expect("an attachment");
+    let metadata = &there["metadata"];
+    (metadata["uid"].clone(), metadata["deletionTimestamp"].clone(), there["status"].clone())
+}
+
+/// The object goes as a moved one does, and garbage collection has taken what belonged to it.
+async fn moved_away(story: &Story, vm: &Value) {
+    let owner = json!({
+        "apiVersion": vm["apiVersion"], "kind": vm["kind"],
+        "name": vm["metadata"]["name"], "uid": vm["metadata"]["uid"],
+    });
+    let collected = json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": "owned", "namespace": story.namespace, "ownerReferences": [owner]},
+    });
+    story.made(&collected).await;
+    let (api, params) = (story.api("VirtualMachine"), PatchParams::default());
+    let annotations = json!({
+        "cluster.x-k8s.io/paused": "", "clusterctl.cluster.x-k8s.io/delete-for-move": "",
+    });
+    api.patch("mover", &params, &Patch::Merge(json!({"metadata": {"annotations": annotations}})))
+        .await
+        .unwrap();
+    api.patch("mover", &params, &Patch::Merge(json!({"metadata": {"finalizers": null}}))).await.unwrap();
+    api.delete("mover", &DeleteParams::default()).await.unwrap();
+    story
+        .until("what the object owned is collected", SOON, || async {
+            story.get("ConfigMap", "owned").await.is_none().then_some(())
+        })
+        .await;
+    assert_eq!(story.vms_named("mover").await.len(), 1);
+}
