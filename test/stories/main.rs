@@ -9,6 +9,7 @@ mod beside;
 mod command;
 mod crash;
 mod identity;
+mod images;
 mod life;
 mod machine_rules;
 mod missing;

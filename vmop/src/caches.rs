@@ -8,8 +8,8 @@ use api::net::netoperator::NetworkInterface;
 use api::net::{VirtualNetwork, VirtualNetworkInterface};
 use api::topology::{AvailabilityZone, Zone};
 use api::vmop::{
-    VirtualMachine, VirtualMachineClass, VirtualMachineClassBinding, VirtualMachineImage,
-    VirtualMachineSetResourcePolicy,
+    ContentLibraryProvider, ContentSource, ContentSourceBinding, VirtualMachine, VirtualMachineClass,
+    VirtualMachineClassBinding, VirtualMachineImage, VirtualMachineSetResourcePolicy,
 };
 use k8s_openapi::api::core::v1::{Namespace, ResourceQuota};
 use k8s_openapi::api::storage::v1::StorageClass;
@@ -22,6 +22,7 @@ use kube::{Api, ResourceExt};
 use vsphere::MoRef;
 
 use crate::admission::Known;
+use crate::image::libraries;
 use crate::machine::volumes;
 
 /// Everything that is watched for machines, with the indexes that lead back to them.
@@ -35,6 +36,16 @@ pub struct Caches {
     pub bindings: Cache<VirtualMachineClassBinding>,
     /// Images.
     pub images: Cache<VirtualMachineImage>,
+    /// Sources of images, beside the configured library.
+    pub sources: Optional<ContentSource>,
+    /// The libraries that sources stand for.
+    pub providers: Optional<ContentLibraryProvider>,
+    /// Who may use which source.
+    pub source_bindings: Optional<ContentSourceBinding>,
+    /// Sources by the library that they stand for.
+    pub sources_of: Index<ContentSource>,
+    /// Bindings by source.
+    pub bound_to: Index<ContentSourceBinding>,
     /// Folders and pools.
     pub policies: Cache<VirtualMachineSetResourcePolicy>,
     /// Networks of the network provider.
@@ -95,7 +106,18 @@ impl Caches {
         let (zones, wide_zones) = (known.zones.clone(), known.wide_zones.clone());
         let of = |pick: fn(&VirtualMachine) -> Vec<String>| machines.index(pick);
         let attachments = optional::<CnsNodeVmAttachment>(started, Api::all(client()));
+        let sources = optional::<ContentSource>(started, Api::all(client()));
+        let source_bindings = optional::<ContentSourceBinding>(started, Api::all(client()));
         Self {
+            sources_of: sources
+                .cache()
+                .index(|source| libraries::provider_of(source).map(str::to_owned).into_iter().collect()),
+            bound_to: source_bindings
+                .cache()
+                .index(|binding| vec![binding.spec.content_source_ref.name.clone()]),
+            sources,
+            source_bindings,
+            providers: optional(started, Api::all(client())),
             attachments_of: attachments.cache().index(|there| volumes::owner(there).into_iter().collect()),
             attachments,
             zones_of: zones.cache().index(|zone| zone.namespace().into_iter().collect()),
@@ -151,6 +173,11 @@ impl Caches {
                 .map(|folder| MoRef::folder(folder.as_str()))
         };
         namespaces.into_iter().filter_map(folder).collect()
+    }
+
+    /// The namespaces that may use a source.
+    pub fn namespaces_of(&self, source: &str) -> Vec<String> {
+        self.bound_to.refs(source).into_iter().filter_map(|binding| binding.namespace).collect()
     }
 
     /// The hard keys of all quotas of a namespace.

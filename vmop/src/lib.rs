@@ -6,9 +6,16 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod admission;
+#[cfg(test)]
+// Shared with the tests of what is sent to it.
+#[allow(dead_code)]
+#[path = "../../kit/src/fake.rs"]
+mod api_server;
 mod appearance;
 mod caches;
 mod console;
+#[cfg(test)]
+mod documented;
 #[cfg(test)]
 mod fixture;
 mod image;

@@ -27,6 +27,7 @@ pub struct Orphans {
     machines: Cache<VirtualMachine>,
     suspected: Arc<Notify>,
     count: Gauge,
+    grace: Duration,
 }
 
 impl Orphans {
@@ -38,7 +39,7 @@ impl Orphans {
             let help = "Machines in vCenter that bear our mark and that no object in this cluster owns";
             registry.register("vmop_orphaned_machines", help, told);
         });
-        let orphans = Self { machines: machines.clone(), suspected: Arc::default(), count };
+        let orphans = Self { machines: machines.clone(), suspected: Arc::default(), count, grace: GRACE };
         let (suspected, provider) = (Arc::clone(&orphans.suspected), Arc::clone(provider));
         machines.listen(move |change| {
             let (Some(old), None) = (&change.old, &change.new) else { return };
@@ -69,9 +70,9 @@ impl Orphans {
         let mut known = BTreeSet::new();
         loop {
             // One that goes raises no suspicion: while there are some, they are looked at again, slowly.
-            let again = if known.is_empty() { Duration::MAX } else { GRACE * 20 };
+            let again = if known.is_empty() { Duration::MAX } else { self.grace * 20 };
             let _ = tokio::time::timeout(again, self.suspected.notified()).await;
-            tokio::time::sleep(GRACE).await;
+            tokio::time::sleep(self.grace).await;
             if !site.inventory.complete() {
                 continue;
             }
@@ -99,5 +100,94 @@ impl Orphans {
     fn orphaned(&self, machine: &Vm, site: &Site) -> bool {
         mark::owner(machine, &site.settings.stack)
             .is_some_and(|owner| self.machines.get(owner.namespace.as_deref(), &owner.name).is_none())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::channel::mpsc;
+    use kube::runtime::watcher::Event;
+
+    use super::*;
+    use crate::fixture;
+    use crate::machine::act;
+    use crate::machine::plan::Found;
+    use crate::sim::{Sim, within};
+    use crate::vcsim::{recipe, site, template, wanted};
+
+    type Events = mpsc::UnboundedSender<kube::runtime::watcher::Result<Event<VirtualMachine>>>;
+
+    /// A cache that follows what it is told, and that has told once.
+    async fn objects(started: &Started) -> (Cache<VirtualMachine>, Events) {
+        let (cache, writer) = Cache::new(Arc::clone(&started.writes));
+        let (tell, told) = mpsc::unbounded();
+        tokio::spawn(cache.clone().follow(told, writer));
+        for event in [Event::Init, Event::InitApply(fixture::object()), Event::InitDone] {
+            tell.unbounded_send(Ok(event)).unwrap();
+        }
+        cache.complete().await;
+        (cache, tell)
+    }
+
+    async fn counted(orphans: &Orphans, number: i64) {
+        let so = async {
+            while orphans.count.get() != number {
+                tokio::task::yield_now().await;
+            }
+        };
+        within(&format!("{number} orphans"), so).await;
+    }
+
+    #[tokio::test]
+    async fn a_machine_whose_object_is_gone_is_counted_until_it_has_one_again_or_goes() {
+        let name = "a_machine_whose_object_is_gone_is_counted_until_it_has_one_again_or_goes";
+        let Some(sim) = Sim::start(name) else { return };
+        let site = site(&sim).await;
+        let template = template(&site, &recipe(&sim, &site).await).await;
+        let facts = fixture::facts(Found::Lost(None));
+        let intent = wanted(&sim, &site, &template, &facts).await;
+        let machine = within("the clone", act::cloned(&intent, &facts, &site)).await.unwrap();
+
+        let (client, _) = crate::api_server::server(|_| crate::api_server::refusal(404, "NotFound"));
+        let started = Started::detached(client);
+        let (cache, tell) = objects(&started).await;
+        let mut orphans = Orphans::new(&started, &cache, &Provider::to(&site));
+        orphans.grace = Duration::from_millis(5);
+        assert!(orphans.found(&site).is_empty(), "its object owns it, and a template is nobody's");
+
+        let (watched, looked) = (orphans.clone(), Arc::clone(&site));
+        let reporting = tokio::spawn(async move { watched.report(&looked).await });
+        tell.unbounded_send(Ok(Event::Delete(fixture::object()))).unwrap();
+        counted(&orphans, 1).await;
+        // A move brings the object back, or another cluster's stack has the machine.
+        tell.unbounded_send(Ok(Event::Apply(fixture::object()))).unwrap();
+        counted(&orphans, 0).await;
+        tell.unbounded_send(Ok(Event::Delete(fixture::object()))).unwrap();
+        counted(&orphans, 1).await;
+        within("its end", crate::machine::delete::end(&machine, &site)).await.unwrap();
+        counted(&orphans, 0).await;
+        reporting.abort();
+    }
+
+    #[tokio::test]
+    async fn only_machines_with_our_mark_are_suspected() {
+        let Some(sim) = Sim::start("only_machines_with_our_mark_are_suspected") else { return };
+        let site = site(&sim).await;
+        let (client, _) = crate::api_server::server(|_| crate::api_server::refusal(404, "NotFound"));
+        let started = Started::detached(client);
+        let (cache, _tell) = objects(&started).await;
+        let orphans = Orphans::new(&started, &cache, &Provider::to(&site));
+        let suspected = |machine: &Vm| {
+            orphans.saw(machine, &site);
+            futures::FutureExt::now_or_never(orphans.suspected.notified()).is_some()
+        };
+        let mut machine = fixture::machine();
+        assert!(!suspected(&machine), "its object is there");
+        assert!(!suspected(&fixture::vm("vm-9", "stray")), "nobody's mark");
+        let other = mark::Mark::new("ns", "gone", "another-stack");
+        machine.extra_config.extend(other.extra_config());
+        assert!(!suspected(&machine), "another stack's");
+        machine.extra_config.extend(mark::Mark::new("ns", "gone", "s1").extra_config());
+        assert!(suspected(&machine));
     }
 }

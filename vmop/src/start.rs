@@ -22,7 +22,7 @@ use vsphere::inventory::Change as Happened;
 use crate::admission::{self, Known};
 use crate::appearance::Appearances;
 use crate::caches::{Caches, hard_keys, label_key};
-use crate::image::{self, Images};
+use crate::image::{self, Images, Looks};
 use crate::orphans::Orphans;
 use crate::probe::Prober;
 use crate::provider::{self, Provider, Site, State, collect, mark};
@@ -57,20 +57,23 @@ pub async fn start(started: Started, flags: Flags) -> Result<(), Fatal> {
         Orphans::new(&started, &caches.machines, &provider),
     ));
 
-    let machines = machines(&started, &caches, &provider, prober, &vms, &policies, (woken_vms, verdicts));
+    let looks = Arc::<Looks>::default();
+    let machines =
+        machines(&started, &caches, &provider, (prober, &looks), &vms, &policies, (woken_vms, verdicts));
     let resource_policies = resource_policies(&started, &caches, &provider, &vms, woken_policies);
     let services = services(&started, &caches);
     let collecting = tokio::spawn(collecting(Arc::clone(&provider), caches.clone(), idle));
-    let look = Arc::new(Notify::new());
     let consoles = console::run(&started, &caches, &provider);
-    let publications = publish::run(&started, &caches, &provider, Arc::clone(&look));
+    let publications = publish::run(&started, &caches, &provider, Arc::clone(&looks));
     let images = image::follow(
         Images {
             api: apply::Api::new(&started, "vmop/image"),
             provider: Arc::clone(&provider),
             cache: caches.images.clone(),
+            sources: caches.sources.clone(),
+            providers: caches.providers.clone(),
             period: flags.image_sync_period(),
-            look,
+            looks,
         },
         started.shutdown.clone(),
     );
@@ -108,7 +111,7 @@ fn machines<Woken>(
     started: &Started,
     caches: &Caches,
     provider: &Arc<Provider>,
-    prober: Prober<ObjectRef<VirtualMachine>>,
+    (prober, looks): (Prober<ObjectRef<VirtualMachine>>, &Arc<Looks>),
     vms: &Waker<VirtualMachine>,
     policies: &Waker<VirtualMachineSetResourcePolicy>,
     (woken, verdicts): (Woken, mpsc::UnboundedReceiver<ObjectRef<VirtualMachine>>),
@@ -127,6 +130,7 @@ where
         ended: parking_lot::Mutex::default(),
         told: parking_lot::Mutex::default(),
         policies: policies.clone(),
+        looks: Arc::clone(looks),
     });
     let forgotten = Arc::clone(&ctx);
     caches.machines.listen(move |change| {
@@ -143,6 +147,8 @@ where
     let (by_image, by_policy, by_network) =
         (of(&caches.by_image), of(&caches.by_policy), of(&caches.by_network));
     let (by_zone, by_wide_zone) = (of(&caches.by_namespace), of(&caches.by_namespace));
+    let (by_source_binding, by_source, bound) =
+        (of(&caches.by_namespace), of(&caches.by_namespace), caches.clone());
     let (by_interface, by_nsx_interface) = (of(&caches.by_interface), of(&caches.by_interface));
     let (by_namespace, by_quota, by_storage) =
         (of(&caches.by_namespace), of(&caches.by_namespace), of(&caches.by_storage));
@@ -153,6 +159,13 @@ where
             by_bound.refs(&binding.spec.class_ref.name).into_iter().filter(in_namespace).collect()
         })
         .watches(&caches.images, move |image| by_image.refs(&image.name_any()))
+        .watches_optional(&caches.source_bindings, move |binding| {
+            by_source_binding.refs(&binding.namespace().unwrap_or_default())
+        })
+        .watches_optional(&caches.sources, move |source| {
+            let namespaces = bound.namespaces_of(&source.name_any());
+            namespaces.iter().flat_map(|namespace| by_source.refs(namespace)).collect()
+        })
         .watches_changes(&caches.policies, move |change| match change {
             // A policy that is realised wakes its machines itself.
             Change { old: Some(_), new: Some(_) } => Vec::new(),

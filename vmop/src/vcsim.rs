@@ -47,7 +47,11 @@ pub fn place(sim: &Sim) -> Place {
 }
 
 pub async fn recipe(sim: &Sim, site: &Site) -> Recipe {
-    let ids = site.client.library_items(sim.library()).await.unwrap();
+    recipe_of(sim.library(), sim, site).await
+}
+
+async fn recipe_of(library: &str, sim: &Sim, site: &Site) -> Recipe {
+    let ids = site.client.library_items(library).await.unwrap();
     let item = site.client.library_item(&ids[0]).await.unwrap();
     let datastore = site.datastore().await.unwrap();
     Recipe {
@@ -143,6 +147,23 @@ async fn a_half_made_template_is_finished() {
         crate::provider::mark::golden_state(&vm, &recipe.item, &recipe.content),
         crate::provider::mark::Golden::Marked
     );
+}
+
+#[tokio::test]
+async fn a_subscribed_image_is_fetched_before_its_template_is_made() {
+    let Some(sim) = Sim::with_subscription("a_subscribed_image_is_fetched_before_its_template_is_made")
+    else {
+        return;
+    };
+    let site = site(&sim).await;
+    let recipe = recipe_of(sim.library_named("subscribed"), &sim, &site).await;
+    let cached = async || site.client.library_item(&recipe.item).await.unwrap().cached;
+    assert!(!cached().await);
+    // What an image says of itself is here, whether its disks are or not.
+    let descriptor = site.client.ovf_descriptor(&recipe.item).await.unwrap();
+    assert!(descriptor.contains("Envelope"));
+    template(&site, &recipe).await;
+    assert!(cached().await);
 }
 
 #[tokio::test]

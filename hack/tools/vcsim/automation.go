@@ -42,6 +42,7 @@ var forms = []form{
 	{pattern: "DELETE /api/content/library/item/download-session/{id}", path: content + "/item/download-session/id:{id}"},
 	{pattern: "GET /api/content/library/item/download-session/{id}/file", path: content + "/item/downloadsession/file", query: "download_session_id={id}"},
 	{pattern: "POST /api/content/library/item/download-session/{id}/file?action=prepare", path: content + "/item/downloadsession/file/id:{id}", query: "~action=prepare"},
+	{pattern: "POST /api/content/library/subscribed-item/{id}?action=sync", path: content + "/subscribed-item/id:{id}", query: "~action=sync", status: http.StatusNoContent},
 	{pattern: "POST /api/vcenter/ovf/library-item/{id}?action=deploy", path: "/rest/com/vmware/vcenter/ovf/library-item/id:{id}", query: "~action=deploy", edit: listMappings},
 	{pattern: "POST /api/vcenter/ovf/library-item/{id}?action=filter", path: "/rest/com/vmware/vcenter/ovf/library-item/id:{id}", query: "~action=filter"},
 	{pattern: "GET /api/cis/tagging/category", path: tagging + "/category"},

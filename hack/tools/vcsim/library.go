@@ -27,14 +27,23 @@ func (s *Sim) importLibraries(context.Context) error {
 func (s *Sim) importLibrary(library Library) (string, error) {
 	var id string
 	datastore := s.found.Datastores[s.options.Spec.Datastores[0]]
-	err := s.vapiCall("/com/vmware/content/local-library", map[string]any{"create_spec": map[string]any{
+	spec := map[string]any{
 		"name": library.Name,
 		"type": "LOCAL",
 		"storage_backings": []any{
 			map[string]any{"datastore_id": datastore, "type": "DATASTORE"},
 		},
-	}}, &id)
-	if err != nil {
+	}
+	path := "/com/vmware/content/local-library"
+	if library.Subscribes != "" {
+		path = "/com/vmware/content/subscribed-library"
+		spec["type"] = "SUBSCRIBED"
+		spec["subscription_info"] = map[string]any{
+			"subscription_url": "https://localhost/cls/vcsp/lib/" + s.found.Libraries[library.Subscribes],
+			"on_demand":        true, "automatic_sync_enabled": false, "authentication_method": "NONE",
+		}
+	}
+	if err := s.vapiCall(path, map[string]any{"create_spec": spec}, &id); err != nil {
 		return "", err
 	}
 	for _, item := range library.Items {

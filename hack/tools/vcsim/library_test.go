@@ -134,3 +134,37 @@ func TestLibrariesInTheFormOfAPI(t *testing.T) {
 		t.Errorf("twice: %+v", done)
 	}
 }
+
+func TestASubscribedItemIsFetchedWhenAsked(t *testing.T) {
+	s := newSite(t, func(o *Options) {
+		o.Spec.Libraries = append(o.Spec.Libraries, Library{Name: "subscribed", Subscribes: "layercake"})
+	})
+	token := s.token()
+	call := func(method, path, body string, want int, into any) {
+		t.Helper()
+		status, _, text := s.raw(method, path, token, body)
+		if status != want {
+			t.Fatalf("%s %s: %d %s", method, path, status, text)
+		}
+		if into != nil {
+			must(t, json.Unmarshal([]byte(text), into))
+		}
+	}
+	var ids []string
+	call("GET", "/api/content/library/item?library_id="+s.found.Libraries["subscribed"], "", 200, &ids)
+	if len(ids) != 1 {
+		t.Fatalf("items: %v", ids)
+	}
+	cached := func() bool {
+		var item library.Item
+		call("GET", "/api/content/library/item/"+ids[0], "", 200, &item)
+		return item.Cached
+	}
+	if cached() {
+		t.Fatal("the item's disks are here before anybody asked")
+	}
+	call("POST", "/api/content/library/subscribed-item/"+ids[0]+"?action=sync", `{"force_sync_content":true}`, 204, nil)
+	if !cached() {
+		t.Fatal("the item's disks are not here")
+	}
+}

@@ -37,10 +37,12 @@ type StoragePolicy struct {
 	Datastores []string `json:"datastores"`
 }
 
-// Library is a content library; its items are imported before the simulator is ready.
+// Library is a content library; its items are imported before the simulator is ready. One that subscribes to another
+// has that one's items, and fetches their disks when it is asked to.
 type Library struct {
-	Name  string        `json:"name"`
-	Items []LibraryItem `json:"items"`
+	Name       string        `json:"name"`
+	Items      []LibraryItem `json:"items"`
+	Subscribes string        `json:"subscribes"` // the name of a library before it
 }
 
 // LibraryItem is one OVF image: the paths of its descriptor and its disks.

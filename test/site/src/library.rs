@@ -1,10 +1,10 @@
-//! The files of the site's content library: one OVF descriptor and one disk a node image.
+//! The files of the site's content libraries: one OVF descriptor and one disk an image.
 
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::releases::NodeImage;
+use crate::releases::{NODE_IMAGES, NodeImage};
 
 /// An item of the library with the files it is made of, as the simulator imports it.
 #[derive(Debug, serde::Serialize)]
@@ -15,20 +15,30 @@ pub struct Item {
     pub files: Vec<PathBuf>,
 }
 
+/// The image that is no node of Kubernetes: it has no release data.
+pub const PLAIN: &str = "photon-5-plain";
+
 /// Writes the files of `images` below `folder` and returns the items.
 pub fn written(folder: &Path, images: &[NodeImage]) -> std::io::Result<Vec<Item>> {
     fs::create_dir_all(folder)?;
     let disk = disk();
-    images
-        .iter()
-        .map(|image| {
-            let descriptor = folder.join(format!("{}.ovf", image.item));
-            let disk_file = folder.join(format!("{}-disk1.vmdk", image.item));
-            fs::write(&descriptor, ovf(image, disk.len()))?;
-            fs::write(&disk_file, &disk)?;
-            Ok(Item { name: image.item.to_owned(), files: vec![descriptor, disk_file] })
-        })
-        .collect()
+    images.iter().map(|image| item(folder, image.item, &ovf(image, disk.len()), &disk)).collect()
+}
+
+/// Writes the files of [`PLAIN`] below `folder`, which is there, and returns the item.
+pub fn plain(folder: &Path) -> std::io::Result<Item> {
+    let disk = disk();
+    let node = NodeImage { item: PLAIN, ..NODE_IMAGES[0] };
+    let released = ovf(&node, disk.len());
+    let lines = released.lines().filter(|line| !line.trim_start().starts_with("<Property "));
+    item(folder, PLAIN, &lines.collect::<Vec<_>>().join("\n"), &disk)
+}
+
+fn item(folder: &Path, name: &str, ovf: &str, disk: &[u8]) -> std::io::Result<Item> {
+    let files = vec![folder.join(format!("{name}.ovf")), folder.join(format!("{name}-disk1.vmdk"))];
+    fs::write(&files[0], ovf)?;
+    fs::write(&files[1], disk)?;
+    Ok(Item { name: name.to_owned(), files })
 }
 
 /// The OVF 1.1 descriptor of a node image, its release data as properties.
@@ -156,7 +166,6 @@ fn disk() -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::releases::NODE_IMAGES;
 
     #[test]
     fn the_descriptor_carries_every_property_escaped() {

@@ -15,6 +15,9 @@ use crate::releases::NODE_IMAGES;
 
 /// The resource pool, the folder, the library and the datastore that the site's namespaces use.
 const OWN: &str = "layercake";
+/// The library whose files are elsewhere until somebody asks for them, and where they are.
+const SUBSCRIBED: &str = "subscribed";
+const PUBLIC: &str = "public";
 const DATASTORE: &str = "sharedVmfs-0";
 const PORT_GROUP: &str = "workload-network";
 /// The simulator makes a segment of NSX of a port group with such a name.
@@ -54,6 +57,9 @@ pub struct VCenter {
     pub segments: BTreeMap<String, String>,
     /// Id of the content library.
     pub library: String,
+    /// Id of a library with one plain image, whose files are elsewhere until somebody asks for them.
+    #[serde(default)]
+    pub subscribed_library: String,
 }
 
 impl VCenter {
@@ -141,6 +147,7 @@ impl Files {
         secret_written(&files.door_token, &token)?;
         files.certificate_written()?;
         let items = library::written(&folder.join("library"), NODE_IMAGES)?;
+        let plain = library::plain(&folder.join("library"))?;
         let spec = json!({
             "datacenter": "dc0", "cluster": "cluster0", "hosts": 4,
             "hostCpuMhz": 96_000, "hostMemoryMiB": 1_048_576,
@@ -148,7 +155,11 @@ impl Files {
             "resourcePool": OWN, "folder": OWN,
             "portGroups": ["VM Network", PORT_GROUP, SEGMENT],
             "apiRelease": "8.0.3.0",
-            "libraries": [{"name": OWN, "items": items}],
+            "libraries": [
+                {"name": OWN, "items": items},
+                {"name": PUBLIC, "items": [plain]},
+                {"name": SUBSCRIBED, "subscribes": PUBLIC},
+            ],
         });
         fs::write(&files.spec, spec.to_string())?;
         Ok(files)
@@ -176,7 +187,8 @@ impl Files {
         let authority = ready.url.strip_prefix("https://").and_then(|rest| rest.strip_suffix("/sdk"));
         let authority =
             authority.ok_or_else(|| Error::Ready(format!("unexpected url {}", ready.url)))?.to_owned();
-        let library = ready.libraries.get(OWN).cloned();
+        let library = |name: &str| ready.libraries.get(name).cloned();
+        let missing = || Error::Ready("a content library is missing".to_owned());
         Ok(VCenter {
             authority,
             username: self.username.clone(),
@@ -191,7 +203,8 @@ impl Files {
             network: PORT_GROUP.to_owned(),
             networks: ready.networks,
             segments: ready.segments,
-            library: library.ok_or_else(|| Error::Ready("the content library is missing".to_owned()))?,
+            library: library(OWN).ok_or_else(missing)?,
+            subscribed_library: library(SUBSCRIBED).ok_or_else(missing)?,
         })
     }
 }
@@ -257,7 +270,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let files = Files::written(folder.path()).unwrap();
         let ready = r#"{"url":"https://127.0.0.1:1234/sdk","door":"http://127.0.0.1:4321","datacenter":"datacenter-2",
-            "resourcePool":"resgroup-9","folder":"group-v4","libraries":{"layercake":"id"}}"#;
+            "resourcePool":"resgroup-9","folder":"group-v4","libraries":{"layercake":"id","subscribed":"other"}}"#;
         let vcenter = files.vcenter(ready).unwrap();
         assert_eq!(vcenter.url(), "https://127.0.0.1:1234/sdk");
         assert_eq!(vcenter.library, "id");

@@ -7,6 +7,8 @@ use quick_xml::XmlVersion;
 use quick_xml::events::{BytesStart, Event};
 use quick_xml::reader::Reader;
 
+use crate::machine::bootstrap::DEFER;
+
 /// An image as its descriptor tells of it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Descriptor {
@@ -20,6 +22,8 @@ pub struct Descriptor {
     pub hardware: Option<i32>,
     /// `bios` or `efi`.
     pub firmware: Option<String>,
+    /// Its cloud-init waits for VMware Tools, if it is told to.
+    pub defers: bool,
     /// The properties, by key.
     pub properties: BTreeMap<String, Property>,
 }
@@ -101,6 +105,9 @@ impl Seen {
             "ProductSection" => self.class = take("class").unwrap_or_default(),
             "Config" if take("key").as_deref() == Some("firmware") => {
                 self.descriptor.firmware = take("value");
+            }
+            "ExtraConfig" if take("key").as_deref() == Some(DEFER) => {
+                self.descriptor.defers = take("value").as_deref() == Some("ready");
             }
             "Property" => {
                 let key = take("key").unwrap_or_default();

@@ -1,27 +1,36 @@
-//! VirtualMachineImage: what the content library offers, kept in step.
+//! VirtualMachineImage: what the content libraries offer, kept in step.
 //!
-//! Images are no object's wish: they follow the library. So there is no reconcile per object, but one
-//! pass over the library at the start, when the connection or an image changes, and slowly after.
+//! Images are no object's wish: they follow the libraries. So there is no reconcile per object, but one
+//! pass over the libraries at the start, when the connection, a source or an image changes, when a
+//! machine misses an image, and slowly after. An unchanged item costs one small read, and none of its files.
 
 pub mod descriptor;
+pub mod libraries;
+mod looks;
 pub mod plan;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::vmop::VirtualMachineImage;
+use api::vmop::{ContentLibraryProvider, ContentSource, VirtualMachineImage, VirtualMachineImageStatus};
 use kit::apply::Api;
+use kit::optional::Optional;
 use kit::retry::{Failures, jittered};
 use kit::watch::Cache;
-use kube::ResourceExt;
-use tokio::sync::{Notify, watch};
+use kube::{Resource, ResourceExt};
+use serde_json::json;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use vsphere::automation::LibraryItem;
 
 use crate::provider::{Provider, Site, State};
+use libraries::Library;
+pub use looks::Looks;
 
 const RETRY: (Duration, Duration) = (Duration::from_secs(5), Duration::from_mins(5));
+/// However many ask for a look, there is none sooner than this after the last.
+const APART: Duration = Duration::from_secs(5);
 
 /// What keeps the images in step.
 pub struct Images {
@@ -31,10 +40,14 @@ pub struct Images {
     pub provider: Arc<Provider>,
     /// The images there are.
     pub cache: Cache<VirtualMachineImage>,
-    /// How often the library is looked at when nothing tells of a change.
+    /// The sources of images beside the configured library.
+    pub sources: Optional<ContentSource>,
+    /// The libraries that sources stand for.
+    pub providers: Optional<ContentLibraryProvider>,
+    /// How often the libraries are looked at when nothing tells of a change.
     pub period: Duration,
-    /// Told when the library has changed.
-    pub look: Arc<Notify>,
+    /// Told when a look before that is worth it.
+    pub looks: Arc<Looks>,
 }
 
 /// Why a pass did not come through.
@@ -46,26 +59,74 @@ enum Error {
     Api(#[from] kube::Error),
 }
 
-/// Keeps the images in step with the library until the program ends.
+/// Keeps the images in step with the libraries until the program ends.
 pub async fn follow(images: Images, shutdown: CancellationToken) {
-    let lost = Arc::clone(&images.look);
-    let told = Arc::clone(&lost);
+    tokio::join!(images.cache.complete(), images.sources.settled(), images.providers.settled());
+    let lost = Arc::clone(&images.looks);
     images.cache.listen(move |change| {
         if change.old.as_ref().is_some_and(|old| change.new.is_none() && ours(old)) {
-            told.notify_one();
+            lost.soon();
         }
     });
-    images.cache.complete().await;
+    told_of(images.sources.cache(), &images.looks, |source| source.spec.clone());
+    told_of(images.providers.cache(), &images.looks, |provider| (provider.spec.clone(), provider.uid()));
     let mut state = images.provider.changes();
-    shutdown.run_until_cancelled(images.keep(&mut state, &lost)).await;
+    shutdown.run_until_cancelled(images.keep(&mut state)).await;
+}
+
+/// A change of what `matters` of an object is worth a look.
+fn told_of<K, M>(cache: &Cache<K>, looks: &Arc<Looks>, matters: impl Fn(&K) -> M + Send + 'static)
+where
+    K: kit::watch::Watchable,
+    M: PartialEq,
+{
+    let looks = Arc::clone(looks);
+    cache.listen(move |change| {
+        let of = |side: &Option<Arc<K>>| side.as_deref().map(&matters);
+        if of(&change.old) != of(&change.new) {
+            looks.soon();
+        }
+    });
 }
 
 fn ours(image: &VirtualMachineImage) -> bool {
     image.labels().contains_key(plan::LIBRARY_LABEL)
 }
 
+fn is_of(image: &VirtualMachineImage, library: &str) -> bool {
+    image.labels().get(plan::LIBRARY_LABEL).is_some_and(|label| label == library)
+}
+
+/// What one pass has found in the libraries.
+#[derive(Default)]
+struct Pass {
+    /// The items of the libraries that could be listed.
+    items: HashSet<String>,
+    /// The libraries that could not be read wholly, by id: their images stay.
+    unread: HashSet<String>,
+    /// Which item has which name.
+    names: HashMap<String, String>,
+    /// What is wrong, for people.
+    wrong: Vec<String>,
+    /// Why the pass is to be repeated.
+    failed: Option<Error>,
+}
+
+impl Pass {
+    fn fail(&mut self, library: &Library, what: String, error: Error) {
+        self.wrong.push(what);
+        self.unread.insert(library.id.clone());
+        self.failed = Some(error);
+    }
+
+    /// Whether the image stands for something that a library still offers, as far as is known.
+    fn offers(&self, image: &VirtualMachineImage) -> bool {
+        self.items.contains(&image.spec.image_id) || self.unread.iter().any(|library| is_of(image, library))
+    }
+}
+
 impl Images {
-    async fn keep(&self, state: &mut watch::Receiver<State>, lost: &Notify) {
+    async fn keep(&self, state: &mut watch::Receiver<State>) {
         let failures = Failures::new(RETRY.0, RETRY.1);
         loop {
             let site = match &*state.borrow_and_update() {
@@ -74,90 +135,165 @@ impl Images {
             };
             let pause = match &site {
                 None => Duration::MAX,
-                Some(site) => match self.pass(site).await {
-                    Ok(()) => {
-                        failures.reset(&());
-                        jittered(self.period)
+                Some(site) => {
+                    self.looks.begin();
+                    match self.pass(site).await {
+                        Ok(()) => {
+                            failures.reset(&());
+                            jittered(self.period)
+                        }
+                        Err(error) => {
+                            tracing::warn!(%error, "the content libraries can't be read; trying again");
+                            failures.next(())
+                        }
                     }
-                    Err(error) => {
-                        tracing::warn!(%error, "the content library can't be read; trying again");
-                        failures.next(())
-                    }
-                },
+                }
+            };
+            let asked = async {
+                tokio::time::sleep(APART).await;
+                self.looks.asked().await;
             };
             tokio::select! {
                 changed = state.changed() => if changed.is_err() { return },
-                () = lost.notified() => {}
-                () = tokio::time::sleep(pause) => {}
+                () = asked => {}
+                () = tokio::time::sleep(pause) => self.looks.forget(),
             }
         }
     }
 
-    /// The images are those of the library. One item's failure does not keep the others back.
+    /// The images are those of the libraries. One item's or library's failure does not keep the others back.
     async fn pass(&self, site: &Site) -> Result<(), Error> {
-        let Some(library) = &site.settings.library else {
-            site.set_library_trouble(Some("the provider configuration has no ContentSource".to_owned()));
+        let configured = site.settings.library.as_deref();
+        let sources = self.sources.cache().all();
+        let provider = |name: &str| self.providers.cache().get(None, name);
+        let (libraries, wrong) = libraries::libraries(configured, &sources, provider);
+        let mut pass = Pass { wrong, ..Pass::default() };
+        if libraries.is_empty() {
+            pass.wrong.push("the provider configuration has no ContentSource, and no ContentSource object names a library".to_owned());
+            site.set_library_trouble(Some(pass.wrong.join("; ")));
             return Ok(());
-        };
-        let ids = site.client.library_items(library).await.inspect_err(|error| {
-            site.set_library_trouble(Some(format!("content library {library}: {error}. {}", error.advice())));
-        })?;
-        site.set_library_trouble(None);
-        let mut offered = HashSet::new();
-        let mut failed = None;
-        for id in ids {
-            match self.item(site, &id).await {
-                Ok(name) => offered.extend(name),
-                Err(error) => {
-                    site.set_library_trouble(Some(format!("the content library's item {id}: {error}")));
-                    failed = Some(error);
+        }
+        if let Err(error) = self.own_providers(&sources).await {
+            pass.failed = Some(error);
+        }
+        let mut listed = Vec::new();
+        for library in &libraries {
+            listed.push((library, self.list(site, library, &mut pass).await));
+        }
+        for (library, ids) in listed {
+            for id in ids {
+                if let Err(error) = self.item(site, library, &id, &mut pass).await {
+                    pass.fail(library, format!("the content library's item {id}: {error}"), error);
                 }
             }
         }
-        if let Some(error) = failed {
-            return Err(error);
+        let told = Some(pass.wrong.join("; ")).filter(|wrong| !wrong.is_empty());
+        site.set_library_trouble(told);
+        self.clear(&pass).await?;
+        pass.failed.map_or(Ok(()), Err)
+    }
+
+    /// The items of a library; where it can't be listed its images stay, and say so if it is gone.
+    async fn list(&self, site: &Site, library: &Library, pass: &mut Pass) -> Vec<String> {
+        let error = match site.client.library_items(&library.id).await {
+            Ok(ids) => {
+                pass.items.extend(ids.iter().cloned());
+                return ids;
+            }
+            Err(error) => error,
+        };
+        let why = format!("content library {}: {error}. {}", library.id, error.advice());
+        if error.is_not_found() {
+            for image in self.cache.all().iter().filter(|image| is_of(image, &library.id)) {
+                let old = image.status.clone().unwrap_or_default();
+                let status = settled(&old, plan::without_library(&old, &why));
+                if let Err(error) = self.api.patch_status(&**image, &status).await {
+                    pass.failed = Some(error.into());
+                }
+            }
         }
-        for image in
-            self.cache.all().iter().filter(|image| ours(image) && !offered.contains(&image.name_any()))
-        {
-            tracing::info!(image = image.name_any(), "gone from the content library");
-            self.api.delete(&**image).await?;
+        pass.fail(library, why, error.into());
+        Vec::new()
+    }
+
+    /// A provider is owned by the sources that name it, so it goes with the last of them.
+    async fn own_providers(&self, sources: &[Arc<ContentSource>]) -> Result<(), Error> {
+        for source in sources {
+            let named = libraries::provider_of(source).unwrap_or_default();
+            let (Some(provider), Some(owner)) =
+                (self.providers.cache().get(None, named), source.owner_ref(&()))
+            else {
+                continue;
+            };
+            let mut owners = provider.owner_references().to_vec();
+            if owners.iter().any(|there| there.uid == owner.uid) {
+                continue;
+            }
+            owners.push(owner);
+            let patch = json!({ "metadata": { "ownerReferences": owners } });
+            self.api.patch(&*provider, patch).await?;
         }
         Ok(())
     }
 
-    /// The item's image is in step; its name, if the item is one to make machines of.
-    async fn item(&self, site: &Site, id: &str) -> Result<Option<String>, Error> {
+    /// Images that no library offers any more go.
+    async fn clear(&self, pass: &Pass) -> Result<(), Error> {
+        for image in self.cache.all().iter().filter(|image| ours(image)) {
+            let named = pass.names.contains_key(&image.name_any());
+            let unread = pass.unread.iter().any(|library| is_of(image, library));
+            if !named && !unread {
+                tracing::info!(image = image.name_any(), "gone from the content library");
+                self.api.delete(&**image).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The item's image is in step, if the item is one to make machines of.
+    async fn item(&self, site: &Site, library: &Library, id: &str, pass: &mut Pass) -> Result<(), Error> {
         let item = match site.client.library_item(id).await {
             Ok(item) => item,
-            Err(error) if error.is_not_found() => return Ok(None),
+            Err(error) if error.is_not_found() => return Ok(()),
             Err(error) => return Err(error.into()),
         };
-        let Some(name) = plan::name(&item).filter(|_| item.kind.eq_ignore_ascii_case("ovf")) else {
-            return Ok(None);
-        };
+        if !item.kind.eq_ignore_ascii_case("ovf") {
+            return Ok(());
+        }
+        let Some(name) = plan::name(&item) else { return Ok(()) };
+        let name = self.free_name(name, &item, pass);
+        pass.names.insert(name.clone(), item.id.clone());
         let live = self.cache.get(None, &name);
         match live {
             Some(image) if !ours(&image) => {
                 tracing::warn!(name, "an image of this name was made by somebody else: it stays as it is");
             }
-            Some(image) if plan::current(&image, &item) => {}
-            live => self.read(site, &name, &item, live).await?,
+            Some(image) if plan::current(&image, library, &item) => {}
+            live => self.read(site, &name, library, &item, live).await?,
         }
-        Ok(Some(name))
+        Ok(())
+    }
+
+    /// The item's own name, or a second one where another item, that is still there, has it.
+    fn free_name(&self, name: String, item: &LibraryItem, pass: &Pass) -> String {
+        let holder = self.cache.get(None, &name);
+        let held =
+            holder.is_some_and(|image| ours(&image) && image.spec.image_id != item.id && pass.offers(&image));
+        let taken = pass.names.get(&name).is_some_and(|id| *id != item.id);
+        if held || taken { plan::second_name(&name, item) } else { name }
     }
 
     async fn read(
         &self,
         site: &Site,
         name: &str,
+        library: &Library,
         item: &LibraryItem,
         live: Option<Arc<VirtualMachineImage>>,
     ) -> Result<(), Error> {
         let xml = site.client.ovf_descriptor(&item.id).await?;
         let read = descriptor::read(&xml);
         let empty = descriptor::Descriptor::default();
-        let wanted = plan::image(name, item, read.as_ref().unwrap_or(&empty));
+        let wanted = plan::image(name, library, item, read.as_ref().unwrap_or(&empty));
         let image = match live {
             // What an unreadable item said before still helps people to know it.
             Some(image) if read.is_err() => image,
@@ -165,10 +301,19 @@ impl Images {
         };
         let old = image.status.clone().unwrap_or_default();
         let why = read.as_ref().map_err(ToString::to_string);
-        let mut status = plan::status(item, why.as_ref().map(|it| *it).map_err(String::as_str), &old);
-        status.conditions = kit::status::settle(&old.conditions, status.conditions, jiff::Timestamp::now());
+        let why = why.as_ref().map(|it| *it).map_err(String::as_str);
+        let status = settled(&old, plan::status(library, item, why, &old));
         self.api.patch_status(&*image, &status).await?;
         tracing::info!(image = name, content = item.content_version, "image read");
         Ok(())
     }
+}
+
+/// The status with the times at which its conditions came to be so.
+fn settled(
+    old: &VirtualMachineImageStatus,
+    mut status: VirtualMachineImageStatus,
+) -> VirtualMachineImageStatus {
+    status.conditions = kit::status::settle(&old.conditions, status.conditions, jiff::Timestamp::now());
+    status
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use api::conditions::{Condition, ERROR, vmop as known};
+use api::conditions::{Condition, ERROR, WARNING, vmop as known};
 use api::vmop::{
     ContentLibraryReference, ContentProviderReference, VirtualMachineImage, VirtualMachineImageOSInfo,
     VirtualMachineImageProductInfo, VirtualMachineImageSpec, VirtualMachineImageStatus,
@@ -11,18 +11,28 @@ use kube::api::ObjectMeta;
 use vsphere::automation::LibraryItem;
 
 use super::descriptor::Descriptor;
+use super::libraries::{Library, PROVIDER_KIND};
 
 /// Label of the images that we made: the library they come from.
 pub const LIBRARY_LABEL: &str = "vmoperator.vmware.com/content-library";
-/// Kind of the reference to the library, as vm-operator names it.
-const PROVIDER_KIND: &str = "ContentLibraryProvider";
 /// OVF properties with this prefix are the release's own data; they become annotations.
 const SYSTEM_PREFIX: &str = "vmware-system.";
+/// An image with release data of this prefix is a node of a Kubernetes cluster.
+const NODE_PREFIX: &str = "vmware-system.guest.kubernetes";
+/// Guests that neither run cloud-init nor are customised by vCenter, as their names in vSphere begin.
+const UNKNOWN_GUESTS: [&str; 6] = ["darwin", "dos", "netware", "os2", "solaris", "win3"];
+/// The API server takes no longer names.
+const LONGEST_NAME: usize = 253;
 /// The API server takes at most 256 KiB of annotations; the rest of the object needs room too.
 const ANNOTATIONS: usize = 200 * 1024;
 
 /// The image's object, without status.
-pub fn image(name: &str, item: &LibraryItem, descriptor: &Descriptor) -> VirtualMachineImage {
+pub fn image(
+    name: &str,
+    library: &Library,
+    item: &LibraryItem,
+    descriptor: &Descriptor,
+) -> VirtualMachineImage {
     let [product, vendor, version, full_version] = descriptor.product.clone();
     let configurable = descriptor.properties.iter().filter(|(_, property)| property.configurable);
     let spec = VirtualMachineImageSpec {
@@ -32,7 +42,7 @@ pub fn image(name: &str, item: &LibraryItem, descriptor: &Descriptor) -> Virtual
         provider_ref: ContentProviderReference {
             api_version: Some("vmoperator.vmware.com/v1alpha1".to_owned()),
             kind: PROVIDER_KIND.to_owned(),
-            name: item.library_id.clone(),
+            name: library.name().to_owned(),
             namespace: None,
         },
         product_info: Some(VirtualMachineImageProductInfo { product, vendor, version, full_version }),
@@ -45,8 +55,9 @@ pub fn image(name: &str, item: &LibraryItem, descriptor: &Descriptor) -> Virtual
     };
     let metadata = ObjectMeta {
         name: Some(name.to_owned()),
-        labels: Some(BTreeMap::from([(LIBRARY_LABEL.to_owned(), item.library_id.clone())])),
+        labels: Some(BTreeMap::from([(LIBRARY_LABEL.to_owned(), library.id.clone())])),
         annotations: Some(annotations(descriptor)),
+        owner_references: library.provider.clone().map(|provider| vec![provider]),
         ..ObjectMeta::default()
     };
     VirtualMachineImage { metadata, spec, status: None }
@@ -69,6 +80,7 @@ fn annotations(descriptor: &Descriptor) -> BTreeMap<String, String> {
 
 /// The image's status: read well, or why not.
 pub fn status(
+    library: &Library,
     item: &LibraryItem,
     descriptor: Result<&Descriptor, &str>,
     old: &VirtualMachineImageStatus,
@@ -78,6 +90,7 @@ pub fn status(
         Ok(descriptor) => {
             conditions.push(Condition::is_true(known::VIRTUAL_MACHINE_IMAGE_SYNCED));
             conditions.push(os_supported(descriptor));
+            conditions.push(compatible(descriptor));
         }
         Err(why) => conditions.push(Condition::is_false(
             known::VIRTUAL_MACHINE_IMAGE_SYNCED,
@@ -97,7 +110,7 @@ pub fn status(
         content_library_ref: Some(ContentLibraryReference {
             api_group: Some("vmoperator.vmware.com".to_owned()),
             kind: PROVIDER_KIND.to_owned(),
-            name: item.library_id.clone(),
+            name: library.name().to_owned(),
         }),
         // What could not be read is read again next time, version or not.
         content_version: descriptor
@@ -107,24 +120,63 @@ pub fn status(
 }
 
 fn os_supported(descriptor: &Descriptor) -> Condition {
-    let windows = descriptor.os_type.as_deref().is_some_and(|os| os.to_ascii_lowercase().starts_with("win"));
-    if windows {
+    let os = descriptor.os_type.as_deref().unwrap_or_default();
+    if UNKNOWN_GUESTS.iter().any(|family| os.to_ascii_lowercase().starts_with(family)) {
         return Condition::is_false(
             known::VIRTUAL_MACHINE_IMAGE_OS_TYPE_SUPPORTED,
             ERROR,
             known::VIRTUAL_MACHINE_IMAGE_OS_TYPE_NOT_SUPPORTED,
-            "Windows guests are not supported. Use a Linux image",
+            format!(
+                "The image's operating system {os} takes neither cloud-init nor vCenter's customization. Use a Linux or Windows image"
+            ),
         );
     }
     Condition::is_true(known::VIRTUAL_MACHINE_IMAGE_OS_TYPE_SUPPORTED)
 }
 
-/// Whether the image shows this content of the item already.
-pub fn current(image: &VirtualMachineImage, item: &LibraryItem) -> bool {
+/// A node image is made for us; another one is, if its cloud-init waits until it is told to begin.
+fn compatible(descriptor: &Descriptor) -> Condition {
+    let node = descriptor.properties.keys().any(|key| key.starts_with(NODE_PREFIX));
+    if node || descriptor.defers {
+        return Condition::is_true(known::VIRTUAL_MACHINE_IMAGE_V1ALPHA1_COMPATIBLE);
+    }
+    Condition::is_false(
+        known::VIRTUAL_MACHINE_IMAGE_V1ALPHA1_COMPATIBLE,
+        WARNING,
+        known::VIRTUAL_MACHINE_IMAGE_V1ALPHA1_NOT_COMPATIBLE,
+        "VirtualMachineImage is either not a TKG image or is not compatible with VMService v1alpha1: its cloud-init does not wait for VMware Tools. Use transport CloudInit, or another image",
+    )
+}
+
+/// The status of an image whose library can't be used, for this reason.
+pub fn without_library(old: &VirtualMachineImageStatus, why: &str) -> VirtualMachineImageStatus {
+    let type_ = known::VIRTUAL_MACHINE_IMAGE_PROVIDER_READY;
+    let gone = Condition::is_false(type_, ERROR, known::VIRTUAL_MACHINE_IMAGE_PROVIDER_NOT_READY, why);
+    let others = old.conditions.iter().filter(|condition| condition.type_ != type_).cloned();
+    let conditions = [gone].into_iter().chain(others).collect();
+    VirtualMachineImageStatus { conditions, image_supported: Some(false), ..old.clone() }
+}
+
+/// Whether the image shows this content of the item already, and the library that it is of.
+pub fn current(image: &VirtualMachineImage, library: &Library, item: &LibraryItem) -> bool {
     let status = image.status.clone().unwrap_or_default();
+    let holds = |type_| api::conditions::holds(&status.conditions, type_);
+    let owned = library.provider.as_ref().is_none_or(|provider| {
+        image.metadata.owner_references.iter().flatten().any(|owner| owner.uid == provider.uid)
+    });
     image.spec.image_id == item.id
+        && image.spec.provider_ref.name == library.name()
+        && owned
         && status.content_version.as_deref() == Some(item.content_version.as_str())
-        && api::conditions::holds(&status.conditions, known::VIRTUAL_MACHINE_IMAGE_SYNCED)
+        && holds(known::VIRTUAL_MACHINE_IMAGE_SYNCED)
+        && holds(known::VIRTUAL_MACHINE_IMAGE_PROVIDER_READY)
+        // What an older release read is read again once.
+        && status.conditions.iter().any(|it| it.type_ == known::VIRTUAL_MACHINE_IMAGE_V1ALPHA1_COMPATIBLE)
+}
+
+/// The name of an item whose own is taken by an item that is still there.
+pub fn second_name(name: &str, item: &LibraryItem) -> String {
+    api::names::joined(name, &format!("-{}", api::names::hash([item.id.as_str()])), LONGEST_NAME)
 }
 
 /// The object's name: the item's, as far as the API server takes it.
@@ -133,7 +185,7 @@ pub fn name(item: &LibraryItem) -> Option<String> {
     let safe: String = lower
         .chars()
         .map(|c| if c.is_ascii_alphanumeric() || matches!(c, '-' | '.') { c } else { '-' })
-        .take(253)
+        .take(LONGEST_NAME)
         .collect();
     let ends = |c: char| !c.is_ascii_alphanumeric();
     let labels: Vec<_> =
@@ -160,6 +212,10 @@ mod tests {
         }
     }
 
+    fn library() -> Library {
+        Library { id: "lib-1".into(), provider: None }
+    }
+
     #[test]
     fn names_are_those_of_the_items() {
         for (given, made) in [
@@ -173,19 +229,83 @@ mod tests {
         ] {
             assert_eq!(name(&item(given)).as_deref(), made, "{given}");
         }
+        let second = second_name(&"x".repeat(253), &item("x"));
+        assert!(second.len() <= 253 && second == second_name(&"x".repeat(253), &item("x")), "{second}");
+        assert!(second_name("photon", &item("x")).starts_with("photon-"));
     }
 
     #[test]
     fn an_item_that_was_read_is_current_until_its_content_changes() {
         let descriptor = Descriptor::default();
-        let mut image = image("a", &item("a"), &descriptor);
+        let mut image = image("a", &library(), &item("a"), &descriptor);
+        let current = |image: &_, item: &_| current(image, &library(), item);
         assert!(!current(&image, &item("a")));
-        image.status = Some(status(&item("a"), Ok(&descriptor), &VirtualMachineImageStatus::default()));
+        let old = VirtualMachineImageStatus::default();
+        image.status = Some(status(&library(), &item("a"), Ok(&descriptor), &old));
         assert!(current(&image, &item("a")));
         let newer = LibraryItem { content_version: "3".into(), ..item("a") };
         assert!(!current(&image, &newer));
-        image.status = Some(status(&newer, Err("it is broken"), &image.status.clone().unwrap()));
+        let read = image.status.clone().unwrap();
+        image.status = Some(status(&library(), &newer, Err("it is broken"), &read));
         assert!(!current(&image, &newer), "a broken item is read again");
+        image.status = Some(without_library(&read, "it is gone"));
+        assert!(!current(&image, &item("a")), "a library that is back is read again");
+    }
+
+    #[test]
+    fn an_image_is_its_provider_s() {
+        let provider = api_reference("team", "u-1");
+        let of_team = Library { provider: Some(provider.clone()), ..library() };
+        let descriptor = Descriptor::default();
+        let mut image = image("a", &of_team, &item("a"), &descriptor);
+        assert_eq!(image.metadata.owner_references, Some(vec![provider]));
+        assert_eq!(
+            (image.spec.provider_ref.kind.as_str(), image.spec.provider_ref.name.as_str()),
+            (PROVIDER_KIND, "team")
+        );
+        image.status =
+            Some(status(&of_team, &item("a"), Ok(&descriptor), &VirtualMachineImageStatus::default()));
+        assert!(current(&image, &of_team, &item("a")));
+        assert!(!current(&image, &library(), &item("a")));
+        let made_anew = Library { provider: Some(api_reference("team", "u-2")), ..library() };
+        assert!(!current(&image, &made_anew, &item("a")));
+    }
+
+    fn api_reference(
+        name: &str,
+        uid: &str,
+    ) -> k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference {
+        k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference {
+            api_version: "vmoperator.vmware.com/v1alpha1".into(),
+            kind: PROVIDER_KIND.into(),
+            name: name.into(),
+            uid: uid.into(),
+            ..Default::default()
+        }
+    }
+
+    #[test]
+    fn an_image_says_what_it_is_good_for() {
+        let told = |xml: &str| {
+            let read = super::super::descriptor::read(xml);
+            let why = read.as_ref().map_err(ToString::to_string);
+            let why = why.as_ref().map(|read| *read).map_err(String::as_str);
+            let status = status(&library(), &item("a"), why, &VirtualMachineImageStatus::default());
+            let lines: Vec<_> = status.conditions.iter().map(crate::fixture::line).collect();
+            format!("{:?}\n{}", status.image_supported, lines.join("\n"))
+        };
+        let node = r#"<Envelope><OperatingSystemSection osType="vmwarePhoton64Guest"/><ProductSection>
+            <Property key="vmware-system.guest.kubernetes.distribution.image.version" value="v"/></ProductSection></Envelope>"#;
+        let waits = r#"<Envelope><OperatingSystemSection osType="ubuntu64Guest"/><VirtualHardwareSection>
+            <ExtraConfig key="guestinfo.vmservice.defer-cloud-init" value="ready"/></VirtualHardwareSection></Envelope>"#;
+        let plain = r#"<Envelope><OperatingSystemSection osType="windows9Server64Guest"/></Envelope>"#;
+        let strange = r#"<Envelope><OperatingSystemSection osType="darwin20_64Guest"/></Envelope>"#;
+        insta::assert_snapshot!([node, waits, plain, strange, "<x/>"].map(told).join("\n\n"));
+        let lost = without_library(&VirtualMachineImageStatus::default(), "content library lib-1 is gone");
+        assert_eq!(
+            crate::fixture::line(&lost.conditions[0]),
+            "VirtualMachineImageProviderReady | False | Error | VirtualMachineImageProviderNotReady | content library lib-1 is gone"
+        );
     }
 
     #[test]
@@ -193,7 +313,7 @@ mod tests {
         let xml = r#"<Envelope><ProductSection>
             <Property key="vmware-system.tkr" value="x"/><Property key="secret" value="y"/>
             <Property key="dns" value="z" userConfigurable="true"/></ProductSection></Envelope>"#;
-        let image = image("a", &item("a"), &super::super::descriptor::read(xml).unwrap());
+        let image = image("a", &library(), &item("a"), &super::super::descriptor::read(xml).unwrap());
         let annotations = image.metadata.annotations.unwrap();
         assert_eq!(annotations.into_iter().collect::<Vec<_>>(), [("vmware-system.tkr".into(), "x".into())]);
         assert_eq!(image.spec.ovf_env.keys().collect::<Vec<_>>(), ["dns"]);

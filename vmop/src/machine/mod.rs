@@ -40,6 +40,7 @@ use parking_lot::Mutex;
 
 use crate::appearance::Appearances;
 use crate::caches::Caches;
+use crate::image::Looks;
 use crate::probe::Prober;
 use crate::provider::Provider;
 use crate::wake::Waker;
@@ -75,6 +76,8 @@ pub struct Context {
     pub told: Mutex<Option<Instant>>,
     /// Wakes resource policies whose folder or pool has vanished.
     pub policies: Waker<api::vmop::VirtualMachineSetResourcePolicy>,
+    /// Looks for images that are missing.
+    pub looks: Arc<Looks>,
 }
 
 /// Why a pass did not come through.

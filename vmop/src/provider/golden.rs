@@ -20,6 +20,8 @@ use crate::machine::bootstrap::DEFER;
 
 /// How long vCenter may copy an image's disks.
 const DEPLOY: Duration = Duration::from_hours(2);
+/// How often it is asked whether the files of an item are here: nothing tells.
+const FETCHING: Duration = Duration::from_secs(2);
 /// How long the stream may take to tell of a machine that vCenter has made.
 const ENTER: Duration = Duration::from_secs(30);
 const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(5));
@@ -177,6 +179,7 @@ async fn deploy(site: &Site, recipe: &Recipe, name: &str) -> Result<Arc<Vm>, vsp
         provisioning: None,
         networks: Vec::new(),
     };
+    fetched(site, recipe).await?;
     tracing::info!(image = recipe.image, name, "deploying");
     let moref = match site.client.deploy_ovf(&deployment, DEPLOY).await {
         Ok(moref) => moref,
@@ -184,6 +187,24 @@ async fn deploy(site: &Site, recipe: &Recipe, name: &str) -> Result<Arc<Vm>, vsp
         Err(error) => site.client.find_child(&recipe.place.folder, name).await?.ok_or(error)?,
     };
     site.inventory.entered(&moref, ENTER).await
+}
+
+/// The item's files are here; a subscribed library may have left them where they come from.
+async fn fetched(site: &Site, recipe: &Recipe) -> Result<(), vsphere::Error> {
+    let cached = async || site.client.library_item(&recipe.item).await.map(|item| item.cached);
+    if cached().await? {
+        return Ok(());
+    }
+    tracing::info!(image = recipe.image, "fetching the files of a subscribed library");
+    site.client.sync_subscribed_item(&recipe.item).await?;
+    let all = async {
+        while !cached().await? {
+            tokio::time::sleep(FETCHING).await;
+        }
+        Ok(())
+    };
+    let late = || vsphere::Error::new("library item sync", Kind::TimedOut).on(&recipe.image);
+    tokio::time::timeout(DEPLOY, all).await.unwrap_or_else(|_elapsed| Err(late()))
 }
 
 async fn put_mark(site: &Site, recipe: &Recipe, vm: &Vm) -> Result<(), vsphere::Error> {

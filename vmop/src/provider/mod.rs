@@ -80,6 +80,14 @@ impl Provider {
         Arc::new(Self { state: watch::Sender::new(State::Starting), guest_network: watch::Sender::new(None) })
     }
 
+    /// A way to a vCenter that is connected already.
+    #[cfg(test)]
+    pub fn to(site: &Arc<Site>) -> Arc<Self> {
+        let provider = Self::new();
+        provider.state.send_replace(State::Connected(Arc::clone(site)));
+        provider
+    }
+
     /// The vCenter, or why there is none.
     pub fn site(&self) -> Result<Arc<Site>, Problem> {
         match &*self.state.borrow() {

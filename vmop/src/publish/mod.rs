@@ -20,10 +20,10 @@ use kit::watch::{self, Cache};
 use kit::{Controller, Family, Next, Outcome, Started};
 use kube::ResourceExt;
 use kube::runtime::reflector::ObjectRef;
-use tokio::sync::Notify;
 use vsphere::{MoRef, Result as Vcenter};
 
 use crate::caches::Caches;
+use crate::image::Looks;
 use crate::provider::{Problem, Provider, Site, mark};
 use plan::{Facts, Item, Step};
 
@@ -39,7 +39,7 @@ pub struct Context {
     provider: Arc<Provider>,
     machines: Cache<VirtualMachine>,
     images: Index<VirtualMachineImage>,
-    look_at_library: Arc<Notify>,
+    look_at_library: Arc<Looks>,
 }
 
 /// Why a source or a target can't be used.
@@ -88,7 +88,7 @@ pub fn run(
     started: &Started,
     caches: &Caches,
     provider: &Arc<Provider>,
-    look_at_library: Arc<Notify>,
+    look_at_library: Arc<Looks>,
 ) -> impl Future<Output = ()> + use<> {
     let requests: Cache<VirtualMachinePublishRequest> =
         watch::pruned(started, kube::Api::all(started.client.clone()));
@@ -149,7 +149,7 @@ async fn reconcile(request: Arc<VirtualMachinePublishRequest>, ctx: Arc<Context>
         Step::Blocked => Ok(Next::After(UNWATCHED * 4)),
         Step::Uploading => Ok(Next::After(UNWATCHED)),
         Step::AwaitImage => {
-            ctx.look_at_library.notify_one();
+            ctx.look_at_library.soon();
             Ok(Next::After(UNWATCHED * 4))
         }
         Step::Done => Ok(Next::After(Duration::ZERO)),

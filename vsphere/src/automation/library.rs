@@ -140,6 +140,26 @@ impl Client {
         .map_err(|error: Error| error.on(id))
     }
 
+    /// vCenter begins to fetch the files of an item of a subscribed library; [`LibraryItem::cached`] tells when it has.
+    ///
+    /// Once begun, a second request does no harm.
+    pub async fn sync_subscribed_item(&self, id: &str) -> Result<()> {
+        let spec = json!({ "force_sync_content": true });
+        let _: serde_json::Value = self
+            .automation("library item sync", self.reading(), |form| {
+                let path = match form {
+                    Form::Api => format!("/api/content/library/subscribed-item/{id}?action=sync"),
+                    Form::Rest => {
+                        format!("/rest/com/vmware/content/library/subscribed-item/id:{id}?~action=sync")
+                    }
+                };
+                Call::post(path, spec.clone())
+            })
+            .await
+            .map_err(|error: Error| error.on(id))?;
+        Ok(())
+    }
+
     /// The text of an OVF item's descriptor, by a download session.
     pub async fn ovf_descriptor(&self, item_id: &str) -> Result<String> {
         let session = self.open_download(item_id).await?;

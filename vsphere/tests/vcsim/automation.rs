@@ -70,6 +70,21 @@ async fn an_object_bears_tags(sim: Sim) {
     }
 }
 
+#[tokio::test]
+async fn a_subscribed_item_is_fetched_when_asked() {
+    for style in STYLES {
+        let Some(sim) = Sim::with_subscription("a_subscribed_item_is_fetched_when_asked") else { return };
+        let client = styled(&sim, style).await;
+        let items = client.library_items(sim.library_named("subscribed")).await.unwrap();
+        let item = items.first().unwrap();
+        assert!(!client.library_item(item).await.unwrap().cached);
+        for _ in 0..2 {
+            client.sync_subscribed_item(item).await.unwrap();
+        }
+        assert!(client.library_item(item).await.unwrap().cached);
+    }
+}
+
 async fn a_machine_becomes_an_item_once(sim: Sim) {
     let inventory = sim.inventory().await;
     let golden = golden(&sim, &inventory).await;

@@ -44,10 +44,28 @@ fn binary() -> Option<PathBuf> {
     })?;
     let built = std::fs::read_dir(cache.join("tools")).ok()?.flatten();
     let vcsim = built.filter(|entry| entry.file_name().to_string_lossy().starts_with("vcsim-"));
-    let binaries = vcsim.flat_map(|entry| [entry.path().join("vcsim"), entry.path().join("bin/vcsim")]);
-    binaries
-        .filter(|path| path.is_file())
-        .max_by_key(|path| path.metadata().and_then(|meta| meta.modified()).ok())
+    let built = vcsim.filter(|entry| entry.path().join("vcsim").is_file());
+    let made = |path: &Path| path.metadata().and_then(|meta| meta.modified()).ok();
+    // Other trees may have built later ones.
+    let best = built.max_by_key(|entry| {
+        let (sources, binary) = (entry.path().join("src"), entry.path().join("vcsim"));
+        (is_of_this_tree(&sources), made(&binary))
+    })?;
+    Some(best.path().join("vcsim"))
+}
+
+/// Whether these are the simulator's sources as this tree has them.
+fn is_of_this_tree(sources: &Path) -> bool {
+    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../hack/tools/vcsim");
+    let Ok(files) = std::fs::read_dir(own) else { return false };
+    files.flatten().filter(|file| is_source(&file.file_name().to_string_lossy())).all(|file| {
+        let built = std::fs::read(sources.join(file.file_name())).ok();
+        built.is_some() && built == std::fs::read(file.path()).ok()
+    })
+}
+
+fn is_source(name: &str) -> bool {
+    name.ends_with(".go") && !name.ends_with("_test.go")
 }
 
 impl Sim {
@@ -60,6 +78,22 @@ impl Sim {
 
     /// Starts one with more arguments, to be reached over that wire; `None`, said loudly, where there is no binary.
     pub fn over(wire: WireKind, test: &str, more: &'static [&'static str]) -> Option<Self> {
+        Self::offering(&[], wire, test, more)
+    }
+
+    /// Starts one with a library `subscribed`, which fetches what it is asked for from the other one.
+    #[allow(dead_code)] // each crate has tests of one of the two
+    pub fn with_subscription(test: &str) -> Option<Self> {
+        let subscribed = json!({ "name": "subscribed", "subscribes": "layercake" });
+        Self::offering(&[subscribed], WireKind::ViJson, test, &[])
+    }
+
+    fn offering(
+        libraries: &[Json],
+        wire: WireKind,
+        test: &str,
+        more: &'static [&'static str],
+    ) -> Option<Self> {
         let Some(binary) = binary() else {
             let why = "no vcsim (set LAYERCAKE_VCSIM, or let `layercake up` build the tools)";
             // Not by println!, which is not shown for tests that pass.
@@ -69,7 +103,7 @@ impl Sim {
         // The door's client builds no TLS of its own.
         drop(rustls::crypto::ring::default_provider().install_default());
         let folder = tempfile::tempdir().unwrap();
-        let ca = write_inputs(folder.path());
+        let ca = write_inputs(folder.path(), libraries);
         let (process, ready) = spawn(&binary, folder.path(), "127.0.0.1:0", more);
         Some(Self { process, ready, ca, door: reqwest::Client::new(), folder, binary, wire, more })
     }
@@ -132,7 +166,11 @@ impl Sim {
     }
 
     pub fn library(&self) -> &str {
-        self.ready["libraries"]["layercake"].as_str().unwrap()
+        self.library_named("layercake")
+    }
+
+    pub fn library_named(&self, name: &str) -> &str {
+        self.ready["libraries"][name].as_str().unwrap()
     }
 
     /// A client with an inventory of the folder, complete.
@@ -192,19 +230,21 @@ pub async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
     tokio::time::timeout(deadline, future).await.unwrap_or_else(|_| panic!("not within {deadline:?}: {what}"))
 }
 
-/// Everything the process reads; returns the certificate to trust.
-fn write_inputs(folder: &Path) -> String {
+/// Everything the process reads, with more libraries; returns the certificate to trust.
+fn write_inputs(folder: &Path, libraries: &[Json]) -> String {
     let path = |name: &str| folder.join(name);
     let ca = write_certificate(&path("cert.pem"), &path("key.pem"));
     std::fs::write(path("node.ovf"), include_str!("node.ovf")).unwrap();
     std::fs::write(path("node-disk1.vmdk"), empty_disk()).unwrap();
     let files = [path("node.ovf"), path("node-disk1.vmdk")];
+    let own = json!({ "name": "layercake", "items": [{ "name": "node", "files": files }] });
+    let libraries: Vec<_> = [&own].into_iter().chain(libraries).collect();
     let spec = json!({
         "datacenter": "dc0", "cluster": "cluster0", "hosts": 4, "datastores": ["ds0", "ds1"],
         "resourcePool": "layercake", "folder": "layercake", "portGroups": ["VM Network", "workload"],
         "storagePolicies": [{ "name": "Gold", "datastores": ["ds1"] }],
         "apiRelease": "8.0.3.0",
-        "libraries": [{ "name": "layercake", "items": [{ "name": "node", "files": files }] }],
+        "libraries": libraries,
     });
     std::fs::write(path("spec.json"), spec.to_string()).unwrap();
     let credentials = json!({ "username": "user", "password": PASSWORD, "doorToken": TOKEN });

@@ -151,3 +151,7 @@ async fn appliance(machine: &Vm, site: &Site) -> Result<(Vec<VAppProperty>, usiz
     let properties = properties.unwrap_or_default().iter().filter_map(VAppProperty::read).collect();
     Ok((properties, site.devices(machine).await?.cards.len()))
 }
+
+#[cfg(test)]
+#[path = "bootstrap_tests.rs"]
+mod tests;

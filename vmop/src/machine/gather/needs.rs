@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use api::conditions::vmop as reason;
-use api::vmop::VirtualMachine;
+use api::vmop::{VirtualMachine, VirtualMachineImage};
 use kit::index::key;
 use kube::ResourceExt;
 use vsphere::{MoRef, Vm};
 
 use super::bootstrap::Read;
+use crate::caches::Caches;
+use crate::image::libraries::{self, Chain};
 use crate::machine::Context;
 use crate::machine::clone::Identity;
 use crate::machine::needs::{self, Card, Need, Needs, Size, Storage, Unmet};
@@ -90,7 +92,11 @@ fn template(
     ctx: &Context,
 ) -> Need<Arc<Template>> {
     let image = ctx.caches.images.get(None, &vm.spec.image_name);
+    if image.is_none() {
+        ctx.looks.missing(&vm.uid().unwrap_or_default(), &vm.spec.image_name);
+    }
     let image = needs::image(vm, image.as_deref(), site.library_trouble().as_deref())?;
+    admitted(vm, image, site, &ctx.caches)?;
     let content = image.status.as_ref().and_then(|status| status.content_version.clone()).unwrap_or_default();
     let settings = &site.settings;
     let place = Place {
@@ -118,6 +124,18 @@ fn template(
             format!("VirtualMachineImage {name} is being deployed as a template"),
         )),
     }
+}
+
+/// The namespace may use the image.
+fn admitted(vm: &VirtualMachine, image: &VirtualMachineImage, site: &Site, caches: &Caches) -> Need<()> {
+    let namespace = vm.namespace().unwrap_or_default();
+    let named = &image.spec.provider_ref.name;
+    let provider = caches.providers.cache().get(None, named);
+    let mut sources: Vec<_> = caches.sources_of.refs(named).into_iter().map(|source| source.name).collect();
+    sources.sort_unstable();
+    let bound = sources.iter().any(|source| caches.namespaces_of(source).contains(&namespace));
+    let chain = Chain { provider: provider.as_deref(), sources: &sources, bound };
+    libraries::admitted(&namespace, image, site.settings.library.as_deref(), &chain)
 }
 
 /// The machine's disks, and what further ones would lie on.

@@ -1,0 +1,191 @@
+//! Which content libraries images are read from, and who may use them.
+//!
+//! An administrator names a library by a ContentLibraryProvider, stands a ContentSource before it, and
+//! lets a namespace use it by a ContentSourceBinding. The library of the provider configuration needs
+//! none of these: every namespace may use it.
+
+use std::sync::Arc;
+
+use api::conditions::vmop as reason;
+use api::vmop::{ContentLibraryProvider, ContentSource, VirtualMachineImage};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::{Resource, ResourceExt};
+
+use crate::machine::needs::{Need, Unmet};
+
+/// Kind of the reference to a library, as vm-operator names it.
+pub const PROVIDER_KIND: &str = "ContentLibraryProvider";
+
+/// A content library that images are read from.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Library {
+    /// Its UUID in vCenter.
+    pub id: String,
+    /// The ContentLibraryProvider that names it, which owns its images; the configured library needs none.
+    pub provider: Option<OwnerReference>,
+}
+
+impl Library {
+    /// The name by which its images refer to it.
+    pub fn name(&self) -> &str {
+        self.provider.as_ref().map_or(&self.id, |provider| &provider.name)
+    }
+}
+
+/// The libraries to read, each once: the `configured` one first, then those of the sources by name.
+///
+/// Also what is wrong with a source, for people.
+pub fn libraries(
+    configured: Option<&str>,
+    sources: &[Arc<ContentSource>],
+    provider: impl Fn(&str) -> Option<Arc<ContentLibraryProvider>>,
+) -> (Vec<Library>, Vec<String>) {
+    let mut sources: Vec<_> = sources.iter().collect();
+    sources.sort_by_key(|source| source.name_any());
+    let (mut libraries, mut wrong) = (Vec::<Library>::new(), Vec::new());
+    libraries.extend(configured.map(|id| Library { id: id.to_owned(), provider: None }));
+    for source in sources {
+        let named = provider_of(source).unwrap_or_default();
+        let Some(provider) = provider(named) else {
+            wrong.push(format!(
+                "ContentSource {} names the {PROVIDER_KIND} {named}, which does not exist. Create it",
+                source.name_any()
+            ));
+            continue;
+        };
+        let owner = provider.owner_ref(&());
+        match libraries.iter_mut().find(|known| known.id == library_of(&provider)) {
+            Some(known) => known.provider = known.provider.take().or(owner),
+            None => libraries.push(Library { id: library_of(&provider).to_owned(), provider: owner }),
+        }
+    }
+    (libraries, wrong)
+}
+
+/// The name of the ContentLibraryProvider behind a source.
+pub fn provider_of(source: &ContentSource) -> Option<&str> {
+    let provider = source.spec.provider_ref.as_ref();
+    provider.filter(|provider| provider.kind == PROVIDER_KIND).map(|provider| provider.name.as_str())
+}
+
+/// The UUID of the library that a provider names: what its spec says, else its own name.
+fn library_of(provider: &ContentLibraryProvider) -> &str {
+    let given = provider.spec.uuid.as_deref().filter(|uuid| !uuid.is_empty());
+    given.or(provider.metadata.name.as_deref()).unwrap_or_default()
+}
+
+/// What is known of the library of an image, and of the namespace that wants to use it.
+pub struct Chain<'a> {
+    /// The provider that the image names, if it is there.
+    pub provider: Option<&'a ContentLibraryProvider>,
+    /// The names of the sources that stand before the provider.
+    pub sources: &'a [String],
+    /// Whether one of them is bound to the namespace.
+    pub bound: bool,
+}
+
+/// The namespace may use the image: its source is bound there, or it is of the `configured` library.
+pub fn admitted(
+    namespace: &str,
+    image: &VirtualMachineImage,
+    configured: Option<&str>,
+    chain: &Chain<'_>,
+) -> Need<()> {
+    let named = &image.spec.provider_ref;
+    let of_configured = |id: &str| configured == Some(id);
+    // An image that refers to no library was given by hand, for all.
+    if named.kind != PROVIDER_KIND || of_configured(&named.name) {
+        return Ok(());
+    }
+    let image = image.name_any();
+    let Some(provider) = chain.provider else {
+        let message = format!(
+            "VirtualMachineImage {image} is of the {PROVIDER_KIND} {}, which does not exist. Create it with the library's UUID, or name another image",
+            named.name
+        );
+        return Err(Unmet::wrong(reason::CONTENT_LIBRARY_PROVIDER_NOT_FOUND, message));
+    };
+    if chain.bound || of_configured(library_of(provider)) {
+        return Ok(());
+    }
+    let message = match chain.sources {
+        [] => format!(
+            "VirtualMachineImage {image} is of the {PROVIDER_KIND} {}, and no ContentSource names it. Create one, and a ContentSourceBinding in namespace {namespace}",
+            named.name
+        ),
+        sources => format!(
+            "Namespace {namespace} has no access to ContentSource {}, which VirtualMachineImage {image} is of. Create a ContentSourceBinding there, or name another image",
+            sources.join(" or ")
+        ),
+    };
+    Err(Unmet::wrong(reason::CONTENT_SOURCE_BINDING_NOT_FOUND, message))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn provider(name: &str, uuid: &str) -> Arc<ContentLibraryProvider> {
+        let provider = json!({ "metadata": { "name": name, "uid": "u" }, "spec": { "uuid": uuid } });
+        Arc::new(serde_json::from_value(provider).unwrap())
+    }
+
+    fn source(name: &str, provider: &str) -> Arc<ContentSource> {
+        let provider = json!({ "kind": PROVIDER_KIND, "name": provider });
+        let source = json!({ "metadata": { "name": name }, "spec": { "providerRef": provider } });
+        Arc::new(serde_json::from_value(source).unwrap())
+    }
+
+    fn image(provider: &str) -> VirtualMachineImage {
+        let mut image = VirtualMachineImage::default();
+        image.metadata.name = Some("photon".into());
+        image.spec.provider_ref.kind = PROVIDER_KIND.into();
+        image.spec.provider_ref.name = provider.into();
+        image
+    }
+
+    #[test]
+    fn libraries_are_the_configured_one_and_those_of_the_sources_each_once() {
+        let sources = [source("z", "b"), source("a", "a"), source("again", "a"), source("lost", "nowhere")];
+        let there = [provider("a", "lib-a"), provider("b", "lib-b")];
+        let named = |name: &str| there.iter().find(|provider| provider.name_any() == name).cloned();
+        let (libraries, wrong) = super::libraries(Some("lib-b"), &sources, named);
+        let told: Vec<_> = libraries.iter().map(|library| (library.id.as_str(), library.name())).collect();
+        assert_eq!(told, [("lib-b", "b"), ("lib-a", "a")]);
+        assert_eq!(wrong.len(), 1);
+        assert!(wrong[0].contains("ContentSource lost") && wrong[0].contains("nowhere"), "{wrong:?}");
+        let (alone, _) = super::libraries(Some("lib-c"), &[], named);
+        assert_eq!((alone[0].name(), &alone[0].provider), ("lib-c", &None));
+    }
+
+    #[test]
+    fn a_namespace_uses_the_images_of_the_sources_that_are_bound_there() {
+        let provider = provider("team", "lib-a");
+        let sources = ["team-source".to_owned()];
+        let chain = |sources, bound| Chain { provider: Some(&provider), sources, bound };
+        let refused = |chain: &Chain<'_>| admitted("ns", &image("team"), Some("lib-b"), chain).unwrap_err();
+        let nobody = Chain { provider: None, sources: &[], bound: false };
+        for (chain, reason, words) in [
+            (&nobody, reason::CONTENT_LIBRARY_PROVIDER_NOT_FOUND, "ContentLibraryProvider team"),
+            (&chain(&[], false), reason::CONTENT_SOURCE_BINDING_NOT_FOUND, "no ContentSource names it"),
+            (
+                &chain(&sources, false),
+                reason::CONTENT_SOURCE_BINDING_NOT_FOUND,
+                "Namespace ns has no access to ContentSource team-source",
+            ),
+        ] {
+            let unmet = refused(chain);
+            assert_eq!(unmet.reason, reason);
+            assert!(unmet.message.contains(words), "{}", unmet.message);
+        }
+        admitted("ns", &image("team"), Some("lib-b"), &chain(&sources, true)).unwrap();
+        // The configured library is everybody's, by whatever name.
+        admitted("ns", &image("lib-b"), Some("lib-b"), &nobody).unwrap();
+        admitted("ns", &image("team"), Some("lib-a"), &chain(&sources, false)).unwrap();
+        let mut by_hand = image("x");
+        by_hand.spec.provider_ref.kind = "Somebody".into();
+        admitted("ns", &by_hand, None, &nobody).unwrap();
+    }
+}
