@@ -1,17 +1,12 @@
 //! Machines that go to another management cluster, as `clusterctl move` carries objects: nothing happens to them.
 
-use std::sync::Arc;
-
+use kube::Api;
 use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams};
-use kube::{Api, Client, ResourceExt};
-use layercake::up::prepare;
-use plane::{Guard, Plane, Program};
 use serde_json::{Value, json};
 
-use crate::world::{PlainVm, SOON, Story, disruptive_story, resource};
+use crate::second::{Second, copied};
+use crate::world::{PlainVm, SOON, Story, disruptive_story};
 
-const OPERATOR: &str = "vmware-system-vmop";
-const CONFIG: &str = "vsphere.provider.config.vmoperator.vmware.com";
 const PAUSED: &str = "cluster.x-k8s.io/paused";
 const NAMES: [&str; 3] = ["moved-a", "moved-b", "moved-c"];
 
@@ -35,7 +30,7 @@ fn machines_move_to_another_api_server_and_nothing_happens_to_them() {
         for name in NAMES {
             story.powered_on(name).await;
         }
-        let second = Second::started(&story).await;
+        let second = Second::started(&story, &[]).await;
         let before = machines(&story).await;
         assert_eq!(before.len(), NAMES.len());
         story.world.door().take_journal().await.unwrap();
@@ -102,49 +97,7 @@ async fn left(story: &Story, kind: &str, name: &str) {
         .await;
 }
 
-/// The other management cluster: an API server of its own, and a VM operator on the same vCenter.
-struct Second {
-    guard: Guard,
-    plane: Plane,
-}
-
 impl Second {
-    async fn started(story: &Story) -> Self {
-        let exe = env!("CARGO_BIN_EXE_layercake").as_ref();
-        let stack = Arc::new(plane::Stack::ephemeral().unwrap());
-        let guard = Guard::start(exe, &stack).unwrap();
-        let tools = story.world.tools.clone();
-        let plane = Plane::bare(plane::Options { stack, tools }).await.unwrap();
-        let second = Self { guard, plane };
-        second.configured(story).await;
-        let vmop = Program::new("vmop", exe).arg("--probe-address-map=10.0.0.0/8=127.0.0.0/8");
-        second.plane.run(vmop).await.unwrap();
-        second
-    }
-
-    /// What the first one's admin gave it, and what the namespace may use.
-    async fn configured(&self, story: &Story) {
-        let (from, to) = (story.client(), self.plane.client());
-        let namespaces = [("Namespace", OPERATOR), ("Namespace", story.namespace.as_str())];
-        for (kind, name) in namespaces {
-            copied(&Api::all_with(from.clone(), &resource(kind)), name, &to).await;
-        }
-        let operator = |kind| Api::namespaced_with(from.clone(), OPERATOR, &resource(kind));
-        let config = copied(&operator("ConfigMap"), CONFIG, &to).await;
-        let credentials = config["data"]["VcCredsSecretName"].as_str().unwrap();
-        copied(&operator("Secret"), credentials, &to).await;
-        copied(&story.cluster_api("VirtualMachineClass"), "best-effort-xsmall", &to).await;
-        copied(&story.api("VirtualMachineClassBinding"), "best-effort-xsmall", &to).await;
-    }
-
-    fn client(&self) -> Client {
-        self.plane.client()
-    }
-
-    fn api(&self, kind: &str, namespace: &str) -> Api<DynamicObject> {
-        Api::namespaced_with(self.client(), namespace, &resource(kind))
-    }
-
     /// The object is here too, without its status.
     async fn took(&self, story: &Story, kind: &str, name: &str) {
         copied(&story.api(kind), name, &self.client()).await;
@@ -176,26 +129,4 @@ impl Second {
                 .await;
         }
     }
-
-    async fn stopped(self) {
-        self.plane.stop().await;
-        tokio::task::spawn_blocking(move || self.guard.finish()).await.unwrap().unwrap();
-    }
-}
-
-/// The object as it is written down: what it says of itself and what its server gave it stay behind.
-async fn copied(from: &Api<DynamicObject>, name: &str, to: &Client) -> Value {
-    let object = from.get(name).await.unwrap_or_else(|error| panic!("{name}: {error}"));
-    let finalizers = object.finalizers().to_vec();
-    let mut copy = serde_json::to_value(object).unwrap();
-    copy.as_object_mut().unwrap().remove("status");
-    let metadata = copy["metadata"].as_object_mut().unwrap();
-    for given in
-        ["uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "ownerReferences"]
-    {
-        metadata.remove(given);
-    }
-    metadata.insert("finalizers".to_owned(), json!(finalizers));
-    prepare::applied(to, &copy).await.unwrap_or_else(|error| panic!("{name}: {error:#}"));
-    copy
 }

@@ -85,7 +85,7 @@ async fn its_cloud_init_is_what_cluster_api_wrote(story: &Story, vm: &site::door
     serde_saphyr::from_slice(&decoded(&keys, "guestinfo.metadata")).unwrap()
 }
 
-fn decoded(keys: &BTreeMap<String, String>, key: &str) -> Vec<u8> {
+pub fn decoded(keys: &BTreeMap<String, String>, key: &str) -> Vec<u8> {
     assert_eq!(keys[&format!("{key}.encoding")], "gzip+base64");
     let packed = BASE64_STANDARD.decode(&keys[key]).unwrap();
     let mut data = Vec::new();

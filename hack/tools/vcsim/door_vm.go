@@ -166,6 +166,7 @@ type inventoryVM struct {
 	StorageProfiles   []string `json:"storageProfiles"`
 	Linked            bool     `json:"linked"`
 	IP                string   `json:"ip"`
+	Networks          []string `json:"networks"` // of its cards
 	ExtraConfigKeys   []string `json:"extraConfigKeys"`
 }
 
@@ -192,7 +193,7 @@ func (s *Sim) doorInventory(*http.Request) (any, error) {
 }
 
 func describe(ctx *simulator.Context, vm *simulator.VirtualMachine, row machine) inventoryVM {
-	out := inventoryVM{machine: row, ExtraConfigKeys: []string{}}
+	out := inventoryVM{machine: row, Networks: []string{}, ExtraConfigKeys: []string{}}
 	ctx.WithLock(vm, func() {
 		if vm.ResourcePool != nil {
 			out.Pool = vm.ResourcePool.Value
@@ -211,6 +212,11 @@ func describe(ctx *simulator.Context, vm *simulator.VirtualMachine, row machine)
 		out.Linked = len(bases) != 0
 		if vm.Guest != nil {
 			out.IP = vm.Guest.IpAddress
+		}
+		for _, device := range vm.Config.Hardware.Device {
+			if card, ok := device.(types.BaseVirtualEthernetCard); ok {
+				out.Networks = append(out.Networks, networkName(ctx, card.GetVirtualEthernetCard()))
+			}
 		}
 		for _, o := range vm.Config.ExtraConfig {
 			out.ExtraConfigKeys = append(out.ExtraConfigKeys, o.GetOptionValue().Key)

@@ -88,6 +88,8 @@ pub struct InventoryVm {
     pub cpu_reservation: Option<i64>,
     /// Reserved memory, MiB.
     pub memory_reservation: Option<i64>,
+    /// What its cards are plugged into, by name.
+    pub networks: Vec<String>,
     /// Everything else the door tells.
     #[serde(flatten)]
     pub rest: BTreeMap<String, Value>,
