@@ -193,7 +193,10 @@ async fn found(options: &Options) -> Result<Tools> {
 /// Gives the VM operator its provider configuration and credentials, as an admin would.
 async fn vcenter_configured(client: &Client, vcenter: &VCenter, stack_id: &str, wire: Wire) -> Result<()> {
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": VMOP_NAMESPACE}});
-    let [credentials, configuration] = vcenter.provider(VMOP_NAMESPACE, stack_id, wire.name())?;
+    let [credentials, mut configuration] = vcenter.provider(VMOP_NAMESPACE, stack_id, wire.name())?;
+    // Machines of namespaces that say nothing lie there too.
+    configuration["data"]["Folder"] = json!(vcenter.folder);
+    configuration["data"]["ResourcePool"] = json!(vcenter.resource_pool);
     for object in [&namespace, &credentials, &configuration] {
         applied(client, object).await?;
     }

@@ -6,6 +6,7 @@
 
 mod admission;
 mod beside;
+mod by_hand;
 mod command;
 mod crash;
 mod identity;
@@ -17,6 +18,7 @@ mod moved;
 mod networks;
 mod node_image;
 mod outage;
+mod page;
 mod pools;
 mod rest;
 mod second;
