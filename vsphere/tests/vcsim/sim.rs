@@ -58,14 +58,15 @@ fn binary() -> Option<PathBuf> {
 fn is_of_this_tree(sources: &Path) -> bool {
     let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../hack/tools/vcsim");
     let Ok(files) = std::fs::read_dir(own) else { return false };
-    files.flatten().filter(|file| is_source(&file.file_name().to_string_lossy())).all(|file| {
+    files.flatten().filter(|file| is_source(&file.path())).all(|file| {
         let built = std::fs::read(sources.join(file.file_name())).ok();
         built.is_some() && built == std::fs::read(file.path()).ok()
     })
 }
 
-fn is_source(name: &str) -> bool {
-    name.ends_with(".go") && !name.ends_with("_test.go")
+fn is_source(file: &Path) -> bool {
+    let test = file.file_stem().is_some_and(|name| name.to_string_lossy().ends_with("_test"));
+    file.extension().is_some_and(|extension| extension == "go") && !test
 }
 
 impl Sim {
