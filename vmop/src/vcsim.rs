@@ -10,7 +10,7 @@ use crate::machine::clone::{Intent, Parts, intent};
 use crate::machine::needs::Storage;
 use crate::machine::plan::{Blocked, Facts, Found};
 use crate::machine::{Error, act, delete, disks, gather};
-use crate::provider::config::{Settings, Trust};
+use crate::provider::config::{CredentialsSecret, Settings, Trust};
 use crate::provider::golden::{self, Goldens, Progress, Recipe, Template};
 use crate::provider::{Place, Site, collect};
 use crate::sim::{Sim, within};
@@ -32,6 +32,7 @@ pub fn settings(sim: &Sim) -> Settings {
         stack: "s1".into(),
         wire: sim.config().wire,
         trust: Trust::Nobody,
+        secret: CredentialsSecret::default(),
         username: String::new(),
         password: String::new(),
     }
@@ -105,9 +106,7 @@ fn machines(inventory: &serde_json::Value) -> Vec<String> {
     machines.map(|vm| vm["name"].as_str().unwrap().to_owned()).collect()
 }
 
-#[tokio::test]
-async fn a_template_is_made_once_whoever_asks() {
-    let Some(sim) = Sim::start("a_template_is_made_once_whoever_asks") else { return };
+async fn a_template_is_made_once_whoever_asks(sim: Sim) {
     let (one, two) = (site(&sim).await, site(&sim).await);
     let recipe = recipe(&sim, &one).await;
     let (first, second) = tokio::join!(template(&one, &recipe), template(&two, &recipe));
@@ -123,9 +122,7 @@ async fn a_template_is_made_once_whoever_asks() {
     assert_eq!(sim.calls("CreateSnapshot_Task").await, 0);
 }
 
-#[tokio::test]
-async fn a_half_made_template_is_finished() {
-    let Some(sim) = Sim::start("a_half_made_template_is_finished") else { return };
+async fn a_half_made_template_is_finished(sim: Sim) {
     let site = site(&sim).await;
     let recipe = recipe(&sim, &site).await;
     let deploy = vsphere::automation::Deploy {
@@ -166,9 +163,7 @@ async fn a_subscribed_image_is_fetched_before_its_template_is_made() {
     assert!(cached().await);
 }
 
-#[tokio::test]
-async fn one_call_makes_a_machine_and_a_second_finds_it() {
-    let Some(sim) = Sim::start("one_call_makes_a_machine_and_a_second_finds_it") else { return };
+async fn one_call_makes_a_machine_and_a_second_finds_it(sim: Sim) {
     let site = site(&sim).await;
     let template = template(&site, &recipe(&sim, &site).await).await;
     let facts = fixture::facts(Found::Lost(None));
@@ -197,9 +192,7 @@ async fn one_call_makes_a_machine_and_a_second_finds_it() {
     assert!(machines(&sim.get("/v1/inventory").await).is_empty());
 }
 
-#[tokio::test]
-async fn a_clone_whose_answer_was_lost_is_found_again() {
-    let Some(sim) = Sim::start("a_clone_whose_answer_was_lost_is_found_again") else { return };
+async fn a_clone_whose_answer_was_lost_is_found_again(sim: Sim) {
     let site = site(&sim).await;
     let template = template(&site, &recipe(&sim, &site).await).await;
     let facts = fixture::facts(Found::Lost(None));
@@ -212,9 +205,7 @@ async fn a_clone_whose_answer_was_lost_is_found_again() {
     assert_eq!(machines(&sim.get("/v1/inventory").await), ["cp-0"]);
 }
 
-#[tokio::test]
-async fn names_are_looked_up_once() {
-    let Some(sim) = Sim::start("names_are_looked_up_once") else { return };
+async fn names_are_looked_up_once(sim: Sim) {
     let site = site(&sim).await;
     sim.forget_requests().await;
     for _ in 0..3 {
@@ -227,11 +218,7 @@ async fn names_are_looked_up_once() {
     assert!(site.network("nowhere").await.unwrap_err().is_not_found());
 }
 
-#[tokio::test]
-async fn volumes_are_in_the_clone_and_come_later_and_only_ours_are_destroyed() {
-    let Some(sim) = Sim::start("volumes_are_in_the_clone_and_come_later_and_only_ours_are_destroyed") else {
-        return;
-    };
+async fn volumes_are_in_the_clone_and_come_later_and_only_ours_are_destroyed(sim: Sim) {
     let site = site(&sim).await;
     let template = template(&site, &recipe(&sim, &site).await).await;
     let facts = fixture::facts(Found::Lost(None));
@@ -307,11 +294,7 @@ async fn volumes_are_in_the_clone_and_come_later_and_only_ours_are_destroyed() {
     assert_eq!(sim.calls("ReconfigVM_Task").await, 1);
 }
 
-#[tokio::test]
-async fn a_template_goes_when_nothing_needs_it_and_no_disk_rests_on_it() {
-    let Some(sim) = Sim::start("a_template_goes_when_nothing_needs_it_and_no_disk_rests_on_it") else {
-        return;
-    };
+async fn a_template_goes_when_nothing_needs_it_and_no_disk_rests_on_it(sim: Sim) {
     let site = site(&sim).await;
     let recipe = recipe(&sim, &site).await;
     let template = template(&site, &recipe).await;
@@ -348,3 +331,13 @@ async fn a_template_goes_when_nothing_needs_it_and_no_disk_rests_on_it() {
     assert_eq!(gone, [golden::name(&recipe, "s1")]);
     assert_eq!(sim.get("/v1/inventory").await["vms"].as_array().unwrap().len(), 0);
 }
+
+on_both_wires!(
+    a_template_is_made_once_whoever_asks,
+    a_half_made_template_is_finished,
+    one_call_makes_a_machine_and_a_second_finds_it,
+    a_clone_whose_answer_was_lost_is_found_again,
+    names_are_looked_up_once,
+    volumes_are_in_the_clone_and_come_later_and_only_ours_are_destroyed,
+    a_template_goes_when_nothing_needs_it_and_no_disk_rests_on_it,
+);

@@ -52,9 +52,7 @@ async fn count(site: &Site) -> usize {
     site.client.cluster_modules().await.unwrap().len()
 }
 
-#[tokio::test]
-async fn a_module_is_made_once_whatever_write_is_lost() {
-    let Some(sim) = Sim::start("a_module_is_made_once_whatever_write_is_lost") else { return };
+async fn a_module_is_made_once_whatever_write_is_lost(sim: Sim) {
     let site = site(&sim).await;
     let wanted = slots(&sim, &site, &["control-plane", "workers"]).await;
     for fails_at in [None, Some((1, 500)), Some((2, 500))] {
@@ -74,9 +72,7 @@ async fn a_module_is_made_once_whatever_write_is_lost() {
     }
 }
 
-#[tokio::test]
-async fn a_module_whose_answer_was_lost_is_found_again() {
-    let Some(sim) = Sim::start("a_module_whose_answer_was_lost_is_found_again") else { return };
+async fn a_module_whose_answer_was_lost_is_found_again(sim: Sim) {
     let site = site(&sim).await;
     let wanted = slots(&sim, &site, &["workers"]).await;
     let fault = serde_json::json!({ "method": "POST /vcenter/cluster/modules", "kind": "lostAnswer" });
@@ -88,9 +84,7 @@ async fn a_module_whose_answer_was_lost_is_found_again() {
     assert_eq!((count(&site).await, book.written.modules.len()), (1, 1));
 }
 
-#[tokio::test]
-async fn a_second_leader_takes_back_what_it_made() {
-    let Some(sim) = Sim::start("a_second_leader_takes_back_what_it_made") else { return };
+async fn a_second_leader_takes_back_what_it_made(sim: Sim) {
     let site = site(&sim).await;
     let wanted = slots(&sim, &site, &["workers"]).await;
     let mut book = Notes { fails_at: Some((2, 409)), ..Notes::default() };
@@ -98,9 +92,7 @@ async fn a_second_leader_takes_back_what_it_made() {
     assert_eq!(count(&site).await, 0);
 }
 
-#[tokio::test]
-async fn modules_of_others_are_left_alone() {
-    let Some(sim) = Sim::start("modules_of_others_are_left_alone") else { return };
+async fn modules_of_others_are_left_alone(sim: Sim) {
     let site = site(&sim).await;
     let wanted = slots(&sim, &site, &["workers"]).await;
     let cluster = site.cluster(&sim.pool()).await.unwrap();
@@ -114,9 +106,7 @@ async fn modules_of_others_are_left_alone() {
     assert_eq!(site.client.cluster_modules().await.unwrap()[0].id, claimed);
 }
 
-#[tokio::test]
-async fn machines_share_the_call_that_makes_them_members() {
-    let Some(sim) = Sim::start("machines_share_the_call_that_makes_them_members") else { return };
+async fn machines_share_the_call_that_makes_them_members(sim: Sim) {
     let site = site(&sim).await;
     let template = template(&site, &recipe(&sim, &site).await).await;
     let facts = fixture::facts(Found::Lost(None));
@@ -155,9 +145,7 @@ async fn machines_share_the_call_that_makes_them_members() {
     assert!(gone.is_not_found() && gone.method() == crate::provider::MEMBERSHIP, "{gone:?}");
 }
 
-#[tokio::test]
-async fn a_pool_is_brought_back_to_what_its_policy_says() {
-    let Some(sim) = Sim::start("a_pool_is_brought_back_to_what_its_policy_says") else { return };
+async fn a_pool_is_brought_back_to_what_its_policy_says(sim: Sim) {
     let site = site(&sim).await;
     let given = |reservation, limit| Allocation { reservation, limit, expandable: None };
     let (cpu, memory) = (given(Some(1000), None), given(Some(512), Some(4096)));
@@ -172,3 +160,12 @@ async fn a_pool_is_brought_back_to_what_its_policy_says() {
     // What the policy does not say stays as the admin has set it.
     assert_eq!((cpu.get("reservation").as_i64(), cpu.get("limit").as_i64()), (Some(1000), Some(700)));
 }
+
+on_both_wires!(
+    a_module_is_made_once_whatever_write_is_lost,
+    a_module_whose_answer_was_lost_is_found_again,
+    a_second_leader_takes_back_what_it_made,
+    modules_of_others_are_left_alone,
+    machines_share_the_call_that_makes_them_members,
+    a_pool_is_brought_back_to_what_its_policy_says,
+);

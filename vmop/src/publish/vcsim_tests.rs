@@ -16,9 +16,7 @@ fn request(uid: &str) -> VirtualMachinePublishRequest {
     .unwrap()
 }
 
-#[tokio::test]
-async fn a_publication_whose_answer_was_lost_is_found_again() {
-    let Some(sim) = Sim::start("a_publication_whose_answer_was_lost_is_found_again") else { return };
+async fn a_publication_whose_answer_was_lost_is_found_again(sim: Sim) {
     let site = site(&sim).await;
     let machine = template(&site, &recipe(&sim, &site).await).await.moref.clone();
     let facts = async |request: &VirtualMachinePublishRequest| Facts {
@@ -45,3 +43,5 @@ async fn a_publication_whose_answer_was_lost_is_found_again() {
     assert_eq!(step(&second, &facts(&second).await), Step::Blocked);
     assert_eq!(site.client.library_items(sim.library()).await.unwrap().len(), 2);
 }
+
+on_both_wires!(a_publication_whose_answer_was_lost_is_found_again,);
