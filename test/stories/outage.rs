@@ -23,7 +23,8 @@ fn wrong_credentials_are_told_and_recovered_from() {
         let name = &provider["VcCredsSecretName"];
         let right = secrets.get(name).await.unwrap().data.unwrap()["password"].clone();
         password(&secrets, name, &ByteString(b"wrong".to_vec())).await;
-        // One that runs goes on with what let it in: only a start shows that the password is wrong.
+        // One that runs goes on with what let it in, and the Secret says so: only a start shows more of it.
+        story.told_in(NAMESPACE, "Secret", name, &["CredentialsRefused"]).await;
         killed_and_revived(&story).await;
         story.world.stack.lock().await.program("vmop").unwrap().ready(SOON).await.unwrap();
         story.made(&PlainVm::named("locked-out-vm").object(&story.namespace)).await;

@@ -95,14 +95,20 @@ fn connected(
     metrics: vsphere::Metrics,
     template_ready: provider::golden::Wake,
 ) -> impl Future<Output = ()> + use<> {
-    let (provider, client, namespace) =
-        (Arc::clone(provider), started.client.clone(), started.namespace.clone());
-    let caches = caches.clone();
+    let (provider, caches) = (Arc::clone(provider), caches.clone());
+    let folders_of = caches.clone();
+    let program = provider::Program {
+        client: started.client.clone(),
+        namespace: started.namespace.clone(),
+        metrics,
+        events: Events::new(started, "vmop-provider"),
+        wake: template_ready,
+        folders: Arc::new(move || folders_of.folders()),
+    };
     async move {
         caches.namespaces.complete().await;
         caches.machines.complete().await;
-        let folders: provider::Folders = Arc::new(move || caches.folders());
-        provider::keep(provider, client, namespace, metrics, template_ready, folders).await;
+        provider::keep(provider, program).await;
     }
 }
 

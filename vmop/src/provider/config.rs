@@ -39,6 +39,15 @@ impl NetworkProvider {
     }
 }
 
+/// The Secret with user name and password.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CredentialsSecret {
+    /// Its name (`VcCredsSecretName`).
+    pub name: String,
+    /// Its UID, by which events about it are found.
+    pub uid: String,
+}
+
 /// The provider configuration, complete and checked.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Settings {
@@ -72,6 +81,8 @@ pub struct Settings {
     pub trust: Trust,
     /// Which protocol is spoken (`Wire`).
     pub wire: WireChoice,
+    /// The credentials Secret.
+    pub secret: CredentialsSecret,
     /// User name from the credentials Secret.
     pub username: String,
     /// Password from the credentials Secret.
@@ -158,6 +169,7 @@ impl<'a> Map<'a> {
             stack: self.optional("StackID").unwrap_or_default(),
             trust: self.trust()?,
             wire: self.wire()?,
+            secret: CredentialsSecret { name: name.into(), uid: String::new() },
             username: credential("username")?,
             password: credential("password")?,
         })
@@ -243,8 +255,8 @@ impl<'a> Map<'a> {
 impl Settings {
     /// Whether the other ones name the same vCenter and all else alike, and only someone else logs in.
     pub fn differ_in_credentials_only(&self, other: &Self) -> bool {
-        let Self { username, password, .. } = other;
-        let same = Self { username: username.clone(), password: password.clone(), ..self.clone() };
+        let Self { secret, username, password, .. } = other.clone();
+        let same = Self { secret, username, password, ..self.clone() };
         self != other && same == *other
     }
 
@@ -295,6 +307,7 @@ mod tests {
         let now = settings(&[], "p");
         assert!(now.differ_in_credentials_only(&settings(&[], "q")));
         assert!(!now.differ_in_credentials_only(&settings(&[], "p")));
+        assert!(now.differ_in_credentials_only(&settings(&[("VcCredsSecretName", "others")], "q")));
         assert!(!now.differ_in_credentials_only(&settings(&[("Wire", "soap")], "q")));
     }
 

@@ -7,13 +7,15 @@ use std::time::Duration;
 use futures::stream::BoxStream;
 use futures::{Stream, StreamExt};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kit::events::Events;
 use kit::retry::Failures;
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client};
 use tokio::sync::watch;
 use vsphere::{Config, Credentials, Inventory, Metrics, MoRef};
 
-use super::config::{CONFIG_MAP, ConfigProblem, Map, Settings, Trust};
+use super::config::{CONFIG_MAP, ConfigProblem, CredentialsSecret, Map, Settings, Trust};
 use super::guest_network::{GuestNetwork, NETWORK_CONFIG_MAP};
 use super::{Problem, Provider, Site, State};
 
@@ -26,18 +28,42 @@ pub type Folders = Arc<dyn Fn() -> Vec<MoRef> + Send + Sync>;
 
 type Known = Option<Result<Settings, ConfigProblem>>;
 
-/// Keeps `provider` connected to the vCenter that the configuration in `namespace` names, until dropped.
+/// Reason of the event of a Secret whose credentials vCenter refuses.
+const CREDENTIALS_REFUSED: &str = "CredentialsRefused";
+
+/// The program that a connection is kept for.
+pub struct Program {
+    /// The API server, where the configuration is.
+    pub client: Client,
+    /// The program's own namespace, with the configuration.
+    pub namespace: String,
+    /// Where vCenter's calls are counted.
+    pub metrics: Metrics,
+    /// What is to be told of the configuration.
+    pub events: Events,
+    /// Told of templates that became ready.
+    pub wake: super::golden::Wake,
+    /// The folders to follow from the beginning.
+    pub folders: Folders,
+}
+
+impl Program {
+    /// The Secret with the credentials says that vCenter refuses them.
+    fn refused(&self, settings: &Settings, problem: &Problem, and: &str) {
+        let CredentialsSecret { name, uid } = settings.secret.clone();
+        let (name, uid, namespace) = (Some(name), Some(uid), Some(self.namespace.clone()));
+        let metadata = ObjectMeta { name, namespace, uid, ..ObjectMeta::default() };
+        let secret = Secret { metadata, ..Secret::default() };
+        self.events.warning(&secret, CREDENTIALS_REFUSED, format!("{problem} {and}"));
+    }
+}
+
+/// Keeps `provider` connected to the vCenter that the program's configuration names, until dropped.
 ///
 /// A change of the configuration ends the old connection and makes a new one; other credentials only log in anew.
-pub async fn keep(
-    provider: Arc<Provider>,
-    client: Client,
-    namespace: String,
-    metrics: Metrics,
-    wake: super::golden::Wake,
-    folders: Folders,
-) {
+pub async fn keep(provider: Arc<Provider>, program: Program) {
     let (sender, mut settings) = watch::channel(None);
+    let (client, namespace) = (program.client.clone(), program.namespace.clone());
     let networking = follow_network(client.clone(), namespace.clone(), &provider);
     let reading = read(client, namespace, sender);
     let connecting = async {
@@ -49,9 +75,7 @@ pub async fn keep(
             match known {
                 None => {}
                 Some(Err(problem)) => provider.broken(Problem::new(problem.to_string())),
-                Some(Ok(wanted)) => {
-                    serve(&provider, &wanted, &metrics, (&wake, &folders), &mut settings).await;
-                }
+                Some(Ok(wanted)) => serve(&provider, &wanted, &program, &mut settings).await,
             }
         }
     };
@@ -71,12 +95,11 @@ async fn follow_network(client: Client, namespace: String, provider: &Provider) 
 async fn serve(
     provider: &Provider,
     wanted: &Settings,
-    metrics: &Metrics,
-    told: (&super::golden::Wake, &Folders),
+    program: &Program,
     settings: &mut watch::Receiver<Known>,
 ) {
     let site = tokio::select! {
-        site = connected(provider, wanted, metrics, told) => site,
+        site = connected(provider, wanted, program) => site,
         changed = differs(settings, wanted) => return changed,
     };
     tracing::info!(vcenter = %wanted.address(), version = site.client.about().version, "connected");
@@ -87,7 +110,7 @@ async fn serve(
         let known = settings.borrow().clone();
         match known {
             Some(Ok(other)) if used.differ_in_credentials_only(&other) => {
-                if taken_over(&site, &other, settings).await {
+                if taken_over(&site, &other, program, settings).await {
                     used = other;
                 }
             }
@@ -99,24 +122,38 @@ async fn serve(
 }
 
 /// Whether the session is the new user's; the old one's stays in use until then, and if the settings change again.
-async fn taken_over(site: &Site, other: &Settings, settings: &mut watch::Receiver<Known>) -> bool {
+async fn taken_over(
+    site: &Site,
+    other: &Settings,
+    program: &Program,
+    settings: &mut watch::Receiver<Known>,
+) -> bool {
     let unreachable = Failures::new(UNREACHABLE.0, UNREACHABLE.1);
     let refused = Failures::new(REFUSED.0, REFUSED.1);
     let vcenter = other.address();
+    let mut told = false;
     loop {
         let Err(error) = site.client.set_credentials(credentials_of(other)).await else {
             tracing::info!(vcenter, "other credentials are in use");
             return true;
         };
-        let slow = matches!(error.kind(), vsphere::Kind::InvalidLogin);
-        let advice = error.advice();
-        tracing::warn!(vcenter, %error, %advice, "other credentials are not accepted; the ones before stay in use");
+        let slow = is_refused(&error);
+        let problem = Problem::of(&vcenter, &error);
+        tracing::warn!(%problem, "other credentials are not accepted; the ones before stay in use");
+        if slow && !std::mem::replace(&mut told, true) {
+            program.refused(other, &problem, "The ones before stay in use.");
+        }
         let delay = if slow { refused.next(()) } else { unreachable.next(()) };
         tokio::select! {
             () = tokio::time::sleep(delay) => {}
             () = differs(settings, other) => return false,
         }
     }
+}
+
+/// Whether vCenter knows better than to let these credentials in.
+fn is_refused(error: &vsphere::Error) -> bool {
+    matches!(error.kind(), vsphere::Kind::InvalidLogin)
 }
 
 fn credentials_of(settings: &Settings) -> Credentials {
@@ -130,29 +167,25 @@ async fn differs(settings: &mut watch::Receiver<Known>, wanted: &Settings) {
     settings.mark_changed();
 }
 
-async fn connected(
-    provider: &Provider,
-    settings: &Settings,
-    metrics: &Metrics,
-    (wake, folders): (&super::golden::Wake, &Folders),
-) -> Arc<Site> {
+async fn connected(provider: &Provider, settings: &Settings, program: &Program) -> Arc<Site> {
     let unreachable = Failures::new(UNREACHABLE.0, UNREACHABLE.1);
     let refused = Failures::new(REFUSED.0, REFUSED.1);
+    let mut told = false;
     loop {
-        let (problem, slow) = match config(settings, metrics) {
+        let (problem, slow) = match config(settings, &program.metrics) {
             Ok(config) => match vsphere::Client::connect(config).await {
                 Ok(client) => {
                     let options = vsphere::inventory::Options::default();
-                    let inventory = Inventory::start(client.clone(), folders(), options);
-                    return Site::new(settings.clone(), client, inventory, Arc::clone(wake));
+                    let inventory = Inventory::start(client.clone(), (program.folders)(), options);
+                    return Site::new(settings.clone(), client, inventory, Arc::clone(&program.wake));
                 }
-                Err(error) => {
-                    let slow = matches!(error.kind(), vsphere::Kind::InvalidLogin);
-                    (Problem::of(&settings.address(), &error), slow)
-                }
+                Err(error) => (Problem::of(&settings.address(), &error), is_refused(&error)),
             },
             Err(problem) => (problem, false),
         };
+        if slow && !std::mem::replace(&mut told, true) {
+            program.refused(settings, &problem, "Nothing can be done in vCenter until then.");
+        }
         provider.broken(problem);
         let delay = if slow { refused.next(()) } else { unreachable.next(()) };
         tokio::time::sleep(delay).await;
@@ -200,9 +233,7 @@ async fn read(client: Client, namespace: String, known: watch::Sender<Known>) {
         }
         let settings = match (parsed, name, &secret) {
             (Ok(_), Some(_), None) => continue,
-            (Ok(map), _, secret) => {
-                map.settings(credentials(secret.as_ref().and_then(Option::as_ref)).as_ref())
-            }
+            (Ok(map), _, secret) => settings(&map, secret.as_ref().and_then(Option::as_ref)),
             (Err(problem), ..) => Err(problem),
         };
         known.send_if_modified(|old| {
@@ -212,6 +243,12 @@ async fn read(client: Client, namespace: String, known: watch::Sender<Known>) {
             changed
         });
     }
+}
+
+fn settings(map: &Map<'_>, secret: Option<&Secret>) -> Result<Settings, ConfigProblem> {
+    let mut settings = map.settings(credentials(secret).as_ref())?;
+    settings.secret.uid = secret.and_then(|secret| secret.metadata.uid.clone()).unwrap_or_default();
+    Ok(settings)
 }
 
 fn credentials(secret: Option<&Secret>) -> Option<BTreeMap<String, Vec<u8>>> {

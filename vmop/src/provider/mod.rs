@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
-pub use connection::{Folders, keep};
+pub use connection::{Program, keep};
 pub use guest_network::GuestNetwork;
 pub use membership::MEMBERSHIP;
 pub use realm::Realm;
