@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::world::says;
+use crate::world::{other_wire, says};
 
 /// What it takes to keep machines apart: they are members of their module before they run.
 const APART: [&str; 2] = ["/cluster/modules", "PowerOnVM_Task"];
@@ -28,7 +28,8 @@ const LISTING: [&str; 7] = [
 #[test]
 fn up_once_brings_the_seeds_cluster_up_and_leaves_nothing() {
     let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/test-cluster.yaml");
-    let run = layercake(&["up", "--once", "-f", manifest, "-o", "json", "--timeout", "12m"]);
+    let wire = other_wire().name();
+    let run = layercake(&["up", "--once", "--wire", wire, "-f", manifest, "-o", "json", "--timeout", "12m"]);
     let errors = String::from_utf8_lossy(&run.stderr);
     assert!(run.status.success(), "{errors}");
     let report: Value = serde_json::from_slice(&run.stdout).unwrap();

@@ -63,11 +63,19 @@ impl World {
     }
 }
 
-/// How the VM operator speaks with vCenter in all stories: as `LAYERCAKE_WIRE` says, as `up --wire` does.
+/// How the VM operator speaks with vCenter in the shared stack: as `LAYERCAKE_WIRE` says, as `up --wire` does.
 fn wire() -> Result<Wire, String> {
     match std::env::var("LAYERCAKE_WIRE") {
         Ok(named) => Wire::from_str(&named, true).map_err(|error| format!("LAYERCAKE_WIRE: {error}")),
         Err(_) => Ok(Wire::default()),
+    }
+}
+
+/// The wire that the shared stack does not speak: stories with a stack of their own take it, so that one run has both.
+pub fn other_wire() -> Wire {
+    match wire().expect("a wire") {
+        Wire::Soap => Wire::ViJson,
+        Wire::Auto | Wire::ViJson => Wire::Soap,
     }
 }
 
@@ -202,7 +210,12 @@ impl Story {
 
     /// Waits until events about an object gave all these reasons, or any: events come after the status they go with.
     pub async fn told_of(&self, kind: &str, name: &str, reasons: &[&str]) {
-        let events: Api<Event> = Api::namespaced(self.client(), &self.namespace);
+        self.told_in(&self.namespace, kind, name, reasons).await;
+    }
+
+    /// The same of an object in another namespace.
+    pub async fn told_in(&self, namespace: &str, kind: &str, name: &str, reasons: &[&str]) {
+        let events: Api<Event> = Api::namespaced(self.client(), namespace);
         self.until(&format!("events {reasons:?} tell of {kind} {name}"), SOON, || async {
             let events = events.list(&ListParams::default()).await.expect("events").items;
             let about = |event: &&Event| {
