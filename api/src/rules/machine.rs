@@ -97,7 +97,7 @@ fn volumes() -> Vec<Rule> {
 
 fn immutable() -> Vec<Rule> {
     vec![
-        rule(KIND, "spec", &fixed("imageName"), "imageName: field is immutable"),
+        rule(KIND, "spec.imageName", "self == oldSelf", "imageName: field is immutable"),
         rule(KIND, "spec", &fixed("storageClass"), "storageClass: field is immutable"),
         rule(KIND, "spec", &fixed("resourcePolicyName"), "resourcePolicyName: field is immutable"),
         rule(
@@ -140,7 +140,7 @@ fn while_off() -> Vec<Rule> {
         rule(
             KIND,
             "",
-            &format!("({}) || {OFF}", fixed(version)),
+            &format!("{} || {OFF}", fixed(version)),
             "spec.minHardwareVersion: cannot upgrade hardware version unless powered off: set powerState to poweredOff, \
              and change it once status.powerState is poweredOff",
         ),
@@ -150,12 +150,13 @@ fn while_off() -> Vec<Rule> {
 /// What may not change of a virtual machine that is on and stays on.
 fn while_on() -> Vec<Rule> {
     let on = |of: &str| format!("(!has({of}.powerState) || {of}.powerState == 'poweredOn')");
-    let frozen = |same: &str| format!("!({} && {}) || ({same})", on("oldSelf"), on("self"));
+    let frozen = |same: &str| format!("{same} || !({} && {})", on("oldSelf"), on("self"));
     let disks = |of: &str| format!("(has({of}.volumes) ? {of}.volumes.filter(v, has(v.vSphereVolume)) : [])");
     let options = "advancedOptions.defaultVolumeProvisioningOptions";
     let has_options = |of: &str| format!("(has({of}.advancedOptions) && has({of}.{options}))");
     let same_options = format!(
-        "{new} == {old} && (!{new} || !{old} || self.{options} == oldSelf.{options})",
+        "{} || ({new} == {old} && (!{new} || !{old} || self.{options} == oldSelf.{options}))",
+        fixed("advancedOptions"),
         new = has_options("self"),
         old = has_options("oldSelf"),
     );
@@ -181,7 +182,7 @@ fn while_on() -> Vec<Rule> {
         rule(
             KIND,
             "spec",
-            &frozen(&format!("{} == {}", disks("self"), disks("oldSelf"))),
+            &frozen(&format!("{} || {} == {}", fixed("volumes"), disks("self"), disks("oldSelf"))),
             "volumes[vSphereVolume]: updates to this field is not allowed when VM power is on",
         ),
         rule(

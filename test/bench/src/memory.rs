@@ -19,7 +19,7 @@ use tokio::time::Instant;
 use crate::machines::{self, PARALLEL, Recipe};
 use crate::progress::Progress;
 use crate::scale::image;
-use crate::world::{Wire, World};
+use crate::world::{Webhooks, Wire, World};
 use crate::writes::{self, Writes};
 use crate::{calls, process};
 
@@ -109,7 +109,7 @@ pub async fn run(flags: Flags) -> Result<Report> {
 async fn original(world: &World, wire: Wire) -> Result<DynamicObject> {
     let client = world.client();
     machines::secrets(&client, ORIGINAL, 1).await?;
-    let vmop = world.vmop(wire, &[]).await?;
+    let vmop = world.vmop(wire, Webhooks::Uncalled, &[]).await?;
     let mut progress = Progress::start(client.clone()).await?;
     let recipe = Recipe { image: image(), module_group: false };
     machines::create(&client, ORIGINAL, 1, &recipe).await?;
@@ -168,7 +168,7 @@ async fn started(world: &World, flags: &Flags) -> Result<Report> {
     let before = Writes::read(&client).await?;
     door.forget_requests().await?;
     let began = Instant::now();
-    let vmop = world.vmop(flags.wire, &[]).await?;
+    let vmop = world.vmop(flags.wire, Webhooks::Uncalled, &[]).await?;
     let pid = vmop.pid().context("vmop does not run")?;
     known(&vmop, flags.count + 1).await?;
     let seconds_to_know_all = began.elapsed().as_secs_f64();

@@ -13,7 +13,7 @@ use crate::floor::{self, Floor};
 use crate::machines::{self, Recipe};
 use crate::progress::Progress;
 use crate::rest::{self, Rest};
-use crate::world::{Wire, World};
+use crate::world::{Webhooks, Wire, World};
 use crate::writes::{self, Writes};
 use crate::{calls, per, process};
 
@@ -101,6 +101,8 @@ pub struct Cost {
     pub api_writes_per_vm: f64,
     /// The same by verb and resource.
     pub api_writes: BTreeMap<String, u64>,
+    /// All else that the API server was asked for, by verb and resource.
+    pub api_others: BTreeMap<String, u64>,
     /// Resident memory at its peak.
     pub rss_peak_mi_b: f64,
     /// Processor time for each machine.
@@ -170,7 +172,7 @@ impl<'a> Measured<'a> {
             world.apply(&machines::policy()).await?;
         }
         let log = flags.log.iter().map(|level| format!("--log-level={level}")).collect::<Vec<_>>();
-        let vmop = world.vmop(flags.wire, &log).await?;
+        let vmop = world.vmop(flags.wire, Webhooks::Called, &log).await?;
         let progress = Progress::start(client).await?;
         Ok(Self { world, flags, recipe, vmop, progress })
     }
@@ -212,7 +214,8 @@ impl<'a> Measured<'a> {
     async fn many(&mut self) -> Result<Cost> {
         let (client, door, pid) = (self.world.client(), self.world.door(), self.pid()?);
         let (count, all, limit) = (self.flags.count, self.flags.count + AHEAD.len(), self.limit());
-        let (writes, cpu, elsewhere) = (Writes::read(&client).await?, process::cpu(pid), self.world.cpu());
+        let (writes, others) = (Writes::read(&client).await?, Writes::others(&client).await?);
+        let (cpu, elsewhere) = (process::cpu(pid), self.world.cpu());
         door.forget_requests().await?;
         let began = Instant::now();
         let making = machines::create(&client, MANY, count, &self.recipe);
@@ -226,6 +229,7 @@ impl<'a> Measured<'a> {
         self.progress.until("machines that are Ready", limit, |count| count.ready >= all).await?;
         writes::quiet(&self.world.client()).await?;
         let cpu = process::cpu(pid).saturating_sub(cpu);
+        let cpu_ms_per_vm_elsewhere = each_since(&self.world.cpu(), &elsewhere, count);
         let requests = door.requests().await?;
         let made = u64::try_from(count)?;
         let writes = Writes::read(&client).await?.since(&writes).without("POST virtualmachines", made);
@@ -239,9 +243,10 @@ impl<'a> Measured<'a> {
             bytes: requests.bytes.received + requests.bytes.sent,
             api_writes_per_vm: each(writes.total(), count),
             api_writes: writes.0,
+            api_others: Writes::others(&client).await?.since(&others).0,
             rss_peak_mi_b: process::peak(pid),
             cpu_ms_per_vm: cpu.as_secs_f64() * 1000.0 / per(count),
-            cpu_ms_per_vm_elsewhere: each_since(&self.world.cpu(), &elsewhere, count),
+            cpu_ms_per_vm_elsewhere,
         })
     }
 

@@ -42,6 +42,15 @@ impl Wire {
     }
 }
 
+/// Whether the API server asks the VM operator about each machine that is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Webhooks {
+    /// As a user has it.
+    Called,
+    /// Where machines are written also while the VM operator is dead.
+    Uncalled,
+}
+
 /// A running world. Nothing is left of it when it is dropped.
 pub struct World {
     guard: Option<Guard>,
@@ -95,10 +104,12 @@ impl World {
     }
 
     /// Gives the VM operator its provider configuration and starts it; returns when it is ready.
-    pub async fn vmop(&self, wire: Wire, arguments: &[String]) -> Result<Running> {
+    pub async fn vmop(&self, wire: Wire, webhooks: Webhooks, arguments: &[String]) -> Result<Running> {
         self.configure(wire).await?;
-        // Objects are made and changed here also while it is dead.
-        let program = Program::new("vmop", &self.exe).without_webhooks();
+        let program = match webhooks {
+            Webhooks::Called => Program::new("vmop", &self.exe),
+            Webhooks::Uncalled => Program::new("vmop", &self.exe).without_webhooks(),
+        };
         let program = arguments.iter().fold(program, Program::arg);
         self.plane.run(program).await.context("cannot start vmop")
     }

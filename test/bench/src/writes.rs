@@ -29,12 +29,19 @@ pub struct Writes(pub BTreeMap<String, u64>);
 impl Writes {
     /// All of them since the API server started.
     pub async fn read(client: &Client) -> Result<Self> {
-        let request = http::Request::get("/metrics").body(Vec::new())?;
-        let text = client.request_text(request).await.context("cannot read the API server's metrics")?;
-        Ok(Self::parsed(&text))
+        Ok(Self::parsed(&metrics(client).await?))
+    }
+
+    /// All others since the API server started: reads, and writes that stand aside.
+    pub async fn others(client: &Client) -> Result<Self> {
+        Ok(Self::sorted(&metrics(client).await?, |verb, resource| !counts(verb, resource)))
     }
 
     fn parsed(metrics: &str) -> Self {
+        Self::sorted(metrics, counts)
+    }
+
+    fn sorted(metrics: &str, wanted: impl Fn(&str, &str) -> bool) -> Self {
         let mut writes = BTreeMap::new();
         for line in metrics.lines() {
             let Some((labels, count)) =
@@ -47,7 +54,7 @@ impl Writes {
                 labels[start..].split('"').next()
             };
             let (verb, resource) = (label("verb").unwrap_or_default(), label("resource").unwrap_or_default());
-            if !WRITING.contains(&verb) || ASIDE.contains(&resource) || resource.is_empty() {
+            if resource.is_empty() || !wanted(verb, resource) {
                 continue;
             }
             let part = label("subresource").filter(|part| !part.is_empty() && *part != "token");
@@ -90,6 +97,16 @@ impl Writes {
     pub fn total(&self) -> u64 {
         self.0.values().sum()
     }
+}
+
+async fn metrics(client: &Client) -> Result<String> {
+    let request = http::Request::get("/metrics").body(Vec::new())?;
+    client.request_text(request).await.context("cannot read the API server's metrics")
+}
+
+/// Whether a request is a write that counts.
+fn counts(verb: &str, resource: &str) -> bool {
+    WRITING.contains(&verb) && !ASIDE.contains(&resource)
 }
 
 /// Waits until no more is written.

@@ -211,16 +211,18 @@ pub async fn reconcile(vm: Arc<VirtualMachine>, ctx: Arc<Context>) -> Result<Nex
     if let (Ok(Some(made)), Ok(site)) = (&result, ctx.provider.site()) {
         facts.host = site.host_name(made).await;
     }
-    let outcome = match &result {
-        Ok(machine) => Outcome::Done(machine.as_deref()),
-        Err(error) => Outcome::Stopped(error),
+    let vm = act::remembered(vm, &facts, &outcome(&result), &ctx).await?;
+    // The stream goes on while the object is written: the status tells of the machine as it is now, not once more.
+    let result = result.map(|machine| machine.map(|machine| ctx.provider.latest(machine)));
+    let outcome = outcome(&result);
+    let silent = match &result {
+        Err(error) => patience::silent(&vm, error, facts.now).map(|wait| wait.min(UNSETTLED)),
+        Ok(machine) => patience::booting(&vm, machine.as_deref(), &facts).filter(|_| !told),
     };
-    let vm = act::remembered(vm, &facts, &outcome, &ctx).await?;
-    if let Err(error) = &result
-        && let Some(wait) = patience::silent(&vm, error, facts.now)
+    if let Some(wait) = silent
         && !patience::early(&ctx.told, Instant::now())
     {
-        return Ok(Next::After(wait.min(UNSETTLED)));
+        return Ok(Next::After(wait));
     }
     report(&vm, Some(&facts), &outcome, &ctx).await?;
     let machine = result?;
@@ -238,6 +240,13 @@ async fn paused(vm: &VirtualMachine, ctx: &Context) -> Result<Next, Error> {
         ctx.api.patch_status(vm, &status).await?;
     }
     Ok(Next::OnChange)
+}
+
+fn outcome(result: &Result<Option<Arc<vsphere::Vm>>, Error>) -> Outcome<'_> {
+    match result {
+        Ok(machine) => Outcome::Done(machine.as_deref()),
+        Err(error) => Outcome::Stopped(error),
+    }
 }
 
 type Carried = (Result<Option<Arc<vsphere::Vm>>, Error>, bool);
@@ -279,9 +288,11 @@ async fn report(
     let mut status = status::status(vm, facts, outcome);
     status.conditions = kit::status::settle(old, status.conditions, jiff::Timestamp::now());
     if ctx.api.patch_status(vm, &status).await? {
+        // Who is told that it is ready knows that it was created.
+        let ready = conditions::holds(&status.conditions, READY);
         let told = |condition: &&conditions::Condition| {
-            condition.type_ == READY
-                || (condition.type_ == known::VIRTUAL_MACHINE_CREATED && condition.status == conditions::TRUE)
+            let created = condition.type_ == known::VIRTUAL_MACHINE_CREATED;
+            condition.type_ == READY || (created && condition.status == conditions::TRUE && !ready)
         };
         let new: Vec<_> = status.conditions.iter().filter(told).cloned().collect();
         ctx.events.transitions(vm, old, &new, |condition| {

@@ -10,9 +10,10 @@ use jiff::Timestamp;
 use kit::Next;
 use parking_lot::Mutex;
 use vsphere::Vm;
+use vsphere::inventory::PowerState;
 
 use super::plan::{Blocked, Facts, Found};
-use super::{Error, power};
+use super::{Error, power, status};
 
 /// What takes longer is told of, if nothing like it was a while ago.
 const SLOW: Duration = Duration::from_secs(2);
@@ -47,6 +48,13 @@ pub fn silent(vm: &VirtualMachine, error: &Error, now: Timestamp) -> Option<Dura
     (passing && untold && age < LONG).then(|| LONG.saturating_sub(age))
 }
 
+/// How long nothing is said of a machine that was just made and has no address yet: it may have one in a moment.
+pub fn booting(vm: &VirtualMachine, made: Option<&Vm>, facts: &Facts) -> Option<Duration> {
+    let new = matches!(facts.found, Found::Nothing(_)) && vm.status.is_none();
+    let boots = made?.power_state == Some(PowerState::On) && status::address(made?).is_none();
+    (new && boots).then_some(SLOW)
+}
+
 /// When to look at the machine again, if nothing happens before.
 pub fn next(vm: &VirtualMachine, changed: Option<&Vm>, facts: &Facts) -> Next {
     let machine = match (changed, &facts.found) {
@@ -67,6 +75,7 @@ mod tests {
     use super::*;
     use crate::fixture;
     use crate::machine::needs::Unmet;
+    use crate::machine::plan::Nothing;
 
     #[test]
     fn one_in_a_while_is_told_of_early() {
@@ -97,5 +106,25 @@ mod tests {
             ..api::vmop::VirtualMachineStatus::default()
         });
         assert_eq!(silent(&vm, &passing, now), None);
+    }
+
+    #[test]
+    fn a_machine_that_was_just_made_has_a_moment_to_get_its_address() {
+        let (mut vm, mut made) = (fixture::object(), fixture::vm("vm-1", "cp-0"));
+        let nothing = Nothing { needs: fixture::needs(), asks: Vec::new(), direct: false };
+        let mut facts = fixture::facts(Found::Nothing(Box::new(nothing)));
+        made.power_state = Some(PowerState::On);
+        assert_eq!(booting(&vm, Some(&made), &facts), Some(SLOW));
+        made.guest.ip = Some("10.0.0.1".into());
+        assert_eq!(booting(&vm, Some(&made), &facts), None);
+        made.guest.ip = None;
+        made.power_state = Some(PowerState::Off);
+        assert_eq!(booting(&vm, Some(&made), &facts), None);
+        made.power_state = Some(PowerState::On);
+        vm.status = Some(api::vmop::VirtualMachineStatus::default());
+        assert_eq!(booting(&vm, Some(&made), &facts), None);
+        vm.status = None;
+        facts.found = Found::Ours(std::sync::Arc::new(made.clone()));
+        assert_eq!(booting(&vm, Some(&made), &facts), None);
     }
 }

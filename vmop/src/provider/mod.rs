@@ -97,6 +97,12 @@ impl Provider {
         }
     }
 
+    /// The machine as the inventory has it now, where it has it.
+    pub fn latest(&self, machine: Arc<vsphere::Vm>) -> Arc<vsphere::Vm> {
+        let now = self.site().ok().and_then(|site| site.inventory.vm(&machine.moref).present());
+        now.unwrap_or(machine)
+    }
+
     /// What all guests are told of the network. It is known before there is a site.
     pub fn guest_network(&self) -> Arc<GuestNetwork> {
         self.guest_network.borrow().clone().unwrap_or_default()

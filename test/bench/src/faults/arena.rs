@@ -12,7 +12,7 @@ use site::door::{Door, GuestReport};
 use tokio::task::JoinHandle;
 
 use crate::proxy::Proxy;
-use crate::world::{Wire, World};
+use crate::world::{Webhooks, Wire, World};
 
 /// Who the VM operator is to the API server.
 const ACCOUNT: &str = "system:serviceaccount:vmware-system-vmop:vmware-system-vmop-controller-manager";
@@ -63,7 +63,7 @@ impl Arena {
             format!("--log-level={level}"),
             "--log-format=text".to_owned(),
         ];
-        let vmop = world.vmop(wire, &arguments).await?;
+        let vmop = world.vmop(wire, Webhooks::Uncalled, &arguments).await?;
         vmop.kill().await;
         let rival = world.rival(&arguments).await?;
         rival.kill().await;
