@@ -207,5 +207,8 @@ func (s *Sim) erase(file string) {
 	if path := s.pathOf(file); path != "" {
 		_ = os.Remove(path)
 		_ = os.Remove(strings.TrimSuffix(path, ".vmdk") + "-flat.vmdk")
+		if folder := filepath.Dir(path); filepath.Base(folder) != fcdFolder {
+			_ = os.Remove(folder) // if nothing else is in it
+		}
 	}
 }

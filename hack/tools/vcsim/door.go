@@ -23,9 +23,12 @@ func (s *Sim) doorHandler() http.Handler {
 	mux.HandleFunc("GET /v1/journal", doorJSON(s.doorJournal))
 	mux.HandleFunc("DELETE /v1/journal", doorJSON(s.doorJournal))
 	mux.HandleFunc("GET /v1/stray", doorJSON(s.doorStray))
+	mux.HandleFunc("DELETE /v1/stray", doorJSON(s.doorTidy))
 	mux.HandleFunc("POST /v1/front/cut", doorJSON(s.doorCut))
 	mux.HandleFunc("POST /v1/vms/{moid}/rename", doorJSON(s.doorRename))
 	mux.HandleFunc("POST /v1/vms/{moid}/move", doorJSON(s.doorMove))
+	mux.HandleFunc("POST /v1/vms/{moid}/disks", doorJSON(s.doorHang))
+	mux.HandleFunc("DELETE /v1/vms/{moid}/disks", doorJSON(s.doorUnhang))
 	mux.HandleFunc("POST /v1/folders", doorJSON(s.doorMakeFolder))
 	mux.HandleFunc("DELETE /v1/folders/{moid}", doorJSON(func(r *http.Request) (any, error) { return s.doorClear(r, "Folder") }))
 	mux.HandleFunc("DELETE /v1/pools/{moid}", doorJSON(func(r *http.Request) (any, error) { return s.doorClear(r, "ResourcePool") }))
@@ -46,6 +49,8 @@ func (s *Sim) doorHandler() http.Handler {
 	mux.HandleFunc("DELETE /v1/faults", doorJSON(s.doorRemoveFault))
 	mux.HandleFunc("DELETE /v1/faults/{id}", doorJSON(s.doorRemoveFault))
 	mux.HandleFunc("POST /v1/sessions/expire", doorJSON(s.doorExpire))
+	mux.HandleFunc("GET /v1/sessions", doorJSON(s.doorSessions))
+	mux.HandleFunc("DELETE /v1/modules", doorJSON(s.doorClearModules))
 
 	want := []byte("Bearer " + s.options.Credentials.DoorToken)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

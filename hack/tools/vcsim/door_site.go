@@ -82,6 +82,25 @@ func (s *Sim) behind(this ref, method string, body types.AnyType) error {
 // doorStray lists what nobody would miss: folders of the datastores that belong to no VM, and tasks that still run.
 func (s *Sim) doorStray(*http.Request) (any, error) {
 	ctx := fresh(s.svc)
+	stray, err := s.strayFiles(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return map[string]any{"files": stray, "tasks": s.runningTasks(ctx)}, nil
+}
+
+// doorTidy removes the folders of the datastores that belong to no VM.
+func (s *Sim) doorTidy(*http.Request) (any, error) {
+	s.files.Lock()
+	defer s.files.Unlock()
+	stray, err := s.strayFiles(fresh(s.svc))
+	for _, folder := range stray {
+		_ = os.RemoveAll(filepath.Join(s.dir, "datastore-"+folder))
+	}
+	return nil, err
+}
+
+func (s *Sim) strayFiles(ctx *simulator.Context) ([]string, error) {
 	used := map[string]bool{}
 	use := func(name string) {
 		var path object.DatastorePath
@@ -114,7 +133,7 @@ func (s *Sim) doorStray(*http.Request) (any, error) {
 		}
 	}
 	slices.Sort(stray)
-	return map[string]any{"files": stray, "tasks": s.runningTasks(ctx)}, nil
+	return stray, nil
 }
 
 func (s *Sim) runningTasks(ctx *simulator.Context) []string {

@@ -152,22 +152,23 @@ func (s *Sim) forceOff(this ref) {
 
 type inventoryVM struct {
 	machine
-	Pool              string   `json:"pool"`
-	Host              string   `json:"host"`
-	ManagedBy         string   `json:"managedBy"`
-	ManagedByType     string   `json:"managedByType"`
-	Annotation        string   `json:"annotation"`
-	NumCPUs           int32    `json:"numCPUs"`
-	MemoryMB          int32    `json:"memoryMB"`
-	CPUReservation    int64    `json:"cpuReservation"`
-	CPULimit          int64    `json:"cpuLimit"`
-	MemoryReservation int64    `json:"memoryReservation"`
-	MemoryLimit       int64    `json:"memoryLimit"`
-	StorageProfiles   []string `json:"storageProfiles"`
-	Linked            bool     `json:"linked"`
-	IP                string   `json:"ip"`
-	Networks          []string `json:"networks"` // of its cards
-	ExtraConfigKeys   []string `json:"extraConfigKeys"`
+	Pool              string     `json:"pool"`
+	Host              string     `json:"host"`
+	ManagedBy         string     `json:"managedBy"`
+	ManagedByType     string     `json:"managedByType"`
+	Annotation        string     `json:"annotation"`
+	NumCPUs           int32      `json:"numCPUs"`
+	MemoryMB          int32      `json:"memoryMB"`
+	CPUReservation    int64      `json:"cpuReservation"`
+	CPULimit          int64      `json:"cpuLimit"`
+	MemoryReservation int64      `json:"memoryReservation"`
+	MemoryLimit       int64      `json:"memoryLimit"`
+	StorageProfiles   []string   `json:"storageProfiles"`
+	Disks             []diskSeen `json:"disks"`
+	Linked            bool       `json:"linked"`
+	IP                string     `json:"ip"`
+	Networks          []string   `json:"networks"` // of its cards
+	ExtraConfigKeys   []string   `json:"extraConfigKeys"`
 }
 
 type inventoryNode struct {
@@ -189,7 +190,9 @@ func (s *Sim) doorInventory(*http.Request) (any, error) {
 			vms = append(vms, seen)
 		}
 	}
-	return map[string]any{"vms": vms, "folders": s.nodes(ctx, "Folder"), "pools": s.nodes(ctx, "ResourcePool")}, nil
+	return map[string]any{
+		"vms": vms, "folders": s.nodes(ctx, "Folder"), "pools": s.nodes(ctx, "ResourcePool"), "modules": s.modulesSeen(),
+	}, nil
 }
 
 func describe(ctx *simulator.Context, vm *simulator.VirtualMachine, row machine) inventoryVM {
@@ -208,6 +211,7 @@ func describe(ctx *simulator.Context, vm *simulator.VirtualMachine, row machine)
 		out.NumCPUs, out.MemoryMB = vm.Config.Hardware.NumCPU, vm.Config.Hardware.MemoryMB
 		out.CPUReservation, out.CPULimit = allocation(vm.Config.CpuAllocation)
 		out.MemoryReservation, out.MemoryLimit = allocation(vm.Config.MemoryAllocation)
+		out.Disks = disksOf(vm)
 		_, bases := filesOf(vm)
 		out.Linked = len(bases) != 0
 		if vm.Guest != nil {
@@ -254,6 +258,11 @@ func (s *Sim) nodes(ctx *simulator.Context, kind string) []inventoryNode {
 	}
 	slices.SortFunc(nodes, func(a, b inventoryNode) int { return strings.Compare(a.MoID, b.MoID) })
 	return nodes
+}
+
+// doorSessions lists the tokens of all sessions that were ever opened: none of them may be in anybody's log.
+func (s *Sim) doorSessions(*http.Request) (any, error) {
+	return map[string]any{"tokens": s.issued.all()}, nil
 }
 
 // doorExpire ends every session of a client.

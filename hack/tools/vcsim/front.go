@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 
 	"github.com/vmware/govmomi/vim25/soap"
 	"github.com/vmware/govmomi/vim25/types"
@@ -55,6 +56,27 @@ func (s *Sim) serveCall(out *answer, r *http.Request, k *call) {
 	r = r.Clone(r.Context())
 	r.Header.Set("Cookie", soap.SessionCookieName+"="+id)
 	s.svc.ServeSDK(out, r)
+	s.issued.add(sessionOf(out))
+}
+
+// issued are the tokens of all sessions that were ever opened.
+type issued struct {
+	mu     sync.Mutex
+	tokens []string
+}
+
+func (i *issued) add(token string) {
+	if token != "" {
+		i.mu.Lock()
+		defer i.mu.Unlock()
+		i.tokens = append(i.tokens, token)
+	}
+}
+
+func (i *issued) all() []string {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return append([]string{}, i.tokens...)
 }
 
 // perform runs a method that did not come as XML: the library gets a minimal envelope, the body goes beside it.

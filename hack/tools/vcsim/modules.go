@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/vmware/govmomi/simulator"
@@ -146,6 +147,33 @@ func (s *Sim) rowsByID() map[string]row {
 		rows[r.Value] = row
 	}
 	return rows
+}
+
+// moduleSeen is a cluster module as an administrator sees it.
+type moduleSeen struct {
+	ID      string   `json:"id"`
+	Cluster string   `json:"cluster"`
+	Members []string `json:"members"`
+}
+
+func (s *Sim) modulesSeen() []moduleSeen {
+	rows := s.rowsByID()
+	s.modules.mu.Lock()
+	defer s.modules.mu.Unlock()
+	seen := []moduleSeen{}
+	for id, m := range s.modules.byID {
+		seen = append(seen, moduleSeen{id, m.cluster, m.living(rows)})
+	}
+	slices.SortFunc(seen, func(a, b moduleSeen) int { return strings.Compare(a.ID, b.ID) })
+	return seen
+}
+
+// doorClearModules removes all modules.
+func (s *Sim) doorClearModules(*http.Request) (any, error) {
+	s.modules.mu.Lock()
+	defer s.modules.mu.Unlock()
+	clear(s.modules.byID)
+	return nil, nil
 }
 
 // avoided are the hosts on which another member of one of the VM's modules runs, or is about to.

@@ -48,6 +48,7 @@ type Sim struct {
 	hub       *hub
 	machines  *machines
 	shared    restSession
+	issued    issued
 	watchers  watchers
 	waits     atomic.Int64 // in progress
 	first     sync.Mutex   // see target

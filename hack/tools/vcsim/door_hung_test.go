@@ -1,0 +1,61 @@
+package main
+
+import (
+	"net/http"
+	"slices"
+	"testing"
+)
+
+// A disk of somebody else's outlives a VM that it was taken off, and goes with one that it hangs on, as in vCenter.
+func TestDisksComeAndGoBehindTheClientsBack(t *testing.T) {
+	s := newSite(t)
+	c := s.login(true)
+	stray := func() []string {
+		var answer struct{ Files []string }
+		s.open("GET", "/v1/stray", nil, &answer)
+		return answer.Files
+	}
+	const file = "[ds0] theirs/data.vmdk"
+	for _, taken := range []bool{true, false} {
+		vm := s.create(c, "a").Reference().Value
+		var first, again struct{ UUID string }
+		order := map[string]any{"file": file, "capacityMiB": 64}
+		s.open("POST", "/v1/vms/"+vm+"/disks", order, &first)
+		s.open("POST", "/v1/vms/"+vm+"/disks", order, &again)
+		if first.UUID == "" || again != first {
+			t.Errorf("attached as %q, then as %q", first.UUID, again.UUID)
+		}
+		var inventory struct{ VMs []inventoryVM }
+		s.open("GET", "/v1/inventory", nil, &inventory)
+		if !slices.Contains(inventory.VMs[0].Disks, diskSeen{file, 64}) || len(stray()) != 0 {
+			t.Errorf("disks %v, stray %v", inventory.VMs[0].Disks, stray())
+		}
+		if taken {
+			s.open("DELETE", "/v1/vms/"+vm+"/disks", map[string]any{"file": file}, nil)
+		}
+		s.open("POST", "/v1/vms/"+vm+"/power", map[string]any{"action": "destroy"}, nil)
+		if left := stray(); slices.Contains(left, "ds0/theirs") != taken {
+			t.Errorf("taken off %v: left %v", taken, left)
+		}
+		s.open("DELETE", "/v1/stray", nil, nil)
+		if left := stray(); len(left) != 0 {
+			t.Errorf("left %v", left)
+		}
+	}
+	vm := s.create(c, "b").Reference().Value
+	if status := s.open("POST", "/v1/vms/"+vm+"/disks", map[string]any{"file": "../x"}, nil); status != http.StatusBadRequest {
+		t.Errorf("status %d", status)
+	}
+}
+
+// Tokens are remembered when their sessions are gone.
+func TestTheDoorKnowsEveryToken(t *testing.T) {
+	s := newSite(t)
+	token := s.token()
+	s.open("POST", "/v1/sessions/expire", nil, nil)
+	var answer struct{ Tokens []string }
+	s.open("GET", "/v1/sessions", nil, &answer)
+	if !slices.Contains(answer.Tokens, token) {
+		t.Errorf("%d tokens, without ours", len(answer.Tokens))
+	}
+}
