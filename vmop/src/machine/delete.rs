@@ -111,7 +111,7 @@ async fn destroyed(vm: &VirtualMachine, ctx: &Context) -> Result<(), Error> {
             tracing::info!(machine = %machine.moref, "the machine with our UUID is not ours: it stays");
             Ok(())
         }
-        None if plan::existed(vm) || !clone_underway(&site).await => Ok(()),
+        None if plan::existed(vm) || !clone_underway(&site).await => unattached(vm, ctx).await,
         None => {
             Err(Error::Unsettled("vCenter is at work on clones of ours; one may be this machine".to_owned()))
         }
@@ -141,13 +141,27 @@ async fn ours_ended(vm: &VirtualMachine, machine: &Vm, site: &Site, ctx: &Contex
             ));
         }
     }
-    if volumes::has_claims(vm) || !Volumes::of(vm, &ctx.caches).there.is_empty() {
-        if !off(machine, site).await? {
+    if attaches(vm, ctx) {
+        if off(machine, site).await?.is_none() {
             return Ok(());
         }
         volumes::released(vm, ctx).await?;
     }
     end(machine, site).await
+}
+
+/// Whether volumes may be attached to the machine.
+fn attaches(vm: &VirtualMachine, ctx: &Context) -> bool {
+    volumes::has_claims(vm) || !Volumes::of(vm, &ctx.caches).there.is_empty()
+}
+
+/// Nothing asks any more for volumes of a machine that is gone: nobody else takes the attachments away.
+async fn unattached(vm: &VirtualMachine, ctx: &Context) -> Result<(), Error> {
+    if !attaches(vm, ctx) {
+        return Ok(());
+    }
+    act::current(vm, ctx).await?;
+    volumes::released(vm, ctx).await
 }
 
 /// Whether a clone of one of our templates runs: it may be one that was begun before a crash.
@@ -173,25 +187,41 @@ async fn clone_underway(site: &Site) -> bool {
     })
 }
 
-/// The machine is off; false if it is gone.
-async fn off(machine: &Vm, site: &Site) -> Result<bool, Error> {
-    if machine.power_state.is_none_or(|state| state == PowerState::Off) {
-        return Ok(true);
+/// The machine is off; as it is then, or `None` if it is gone.
+///
+/// What somebody did to it before, such as hanging a disk on it, the stream tells before it tells of its end.
+async fn off(machine: &Vm, site: &Site) -> Result<Option<Arc<Vm>>, Error> {
+    let is_off = |machine: &Vm| machine.power_state.is_none_or(|state| state == PowerState::Off);
+    if !is_off(machine) {
+        match act::powered(&machine.moref, PowerState::Off, site).await {
+            Err(Error::Vcenter(error)) if error.is_not_found() => return Ok(None),
+            // The stream lags: destroying tells.
+            Err(Error::Vcenter(error)) if matches!(error.kind(), vsphere::Kind::InvalidState) => {}
+            other => other?,
+        }
     }
-    match act::powered(&machine.moref, PowerState::Off, site).await {
-        Err(Error::Vcenter(error)) if error.is_not_found() => Ok(false),
-        // The stream lags: destroying tells.
-        Err(Error::Vcenter(error)) if matches!(error.kind(), vsphere::Kind::InvalidState) => Ok(true),
-        other => other.map(|()| true),
-    }
+    let mut changes = site.inventory.subscribe();
+    let told = async {
+        loop {
+            match site.inventory.vm(&machine.moref) {
+                Presence::Present(machine) if is_off(&machine) => return machine,
+                // Outside our folders, or gone meanwhile: destroying tells.
+                Presence::Absent => return Arc::new(machine.clone()),
+                _ if changes.next().await.is_none() => return std::future::pending().await,
+                _ => {}
+            }
+        }
+    };
+    tokio::time::timeout(SEEN, told)
+        .await
+        .map(Some)
+        .map_err(|_elapsed| Error::Unsettled(format!("{} is being powered off", machine.name)))
 }
 
 /// The machine is off and destroyed, with its disks.
 pub async fn end(machine: &Vm, site: &Site) -> Result<(), Error> {
-    if !off(machine, site).await? {
-        return Ok(());
-    }
-    match spared(machine, site).await {
+    let Some(machine) = off(machine, site).await? else { return Ok(()) };
+    match spared(&machine, site).await {
         Err(Error::Vcenter(error)) if error.is_not_found() => return Ok(()),
         other => other?,
     }
@@ -203,7 +233,7 @@ pub async fn end(machine: &Vm, site: &Site) -> Result<(), Error> {
     match done.await {
         Err(error) if error.is_not_found() => {
             // Either the machine or only the memory of the task is gone: the next pass tells which.
-            match tokio::time::timeout(SEEN, left(machine, site)).await {
+            match tokio::time::timeout(SEEN, left(&machine, site)).await {
                 Ok(()) => Ok(()),
                 Err(_elapsed) => Err(Error::Unsettled(format!("{} is being destroyed", machine.name))),
             }
