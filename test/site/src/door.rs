@@ -16,7 +16,9 @@ use serde_json::{Value, json};
 
 pub use disks::FirstClassDisk;
 pub use fault::{Fault, FaultKind};
-pub use inventory::{Call, Inventory, InventoryNode, InventoryVm, Requests, Stray, Traffic};
+pub use inventory::{
+    Call, Inventory, InventoryDisk, InventoryModule, InventoryNode, InventoryVm, Requests, Stray, Traffic,
+};
 
 /// What went wrong at the door.
 #[derive(Debug, thiserror::Error)]
@@ -262,6 +264,41 @@ impl Door {
     /// What belongs to nothing.
     pub async fn stray(&self) -> Result<Stray, Error> {
         self.call(Method::GET, "/v1/stray", None).await
+    }
+
+    /// Removes the files that belong to nothing.
+    pub async fn tidy(&self) -> Result<(), Error> {
+        self.send(Method::DELETE, "/v1/stray", None).await
+    }
+
+    /// Removes all cluster modules.
+    pub async fn clear_modules(&self) -> Result<(), Error> {
+        self.send(Method::DELETE, "/v1/modules", None).await
+    }
+
+    /// Hangs the disk of that file (`[datastore] folder/name.vmdk`) on a VM behind our back; it is made if it is not
+    /// there. Answers its UUID.
+    pub async fn attach(&self, moid: &str, file: &str, capacity_mib: u64) -> Result<String, Error> {
+        #[derive(Deserialize)]
+        struct Attached {
+            uuid: String,
+        }
+        let order = json!({"file": file, "capacityMiB": capacity_mib});
+        Ok(self.call::<Attached>(Method::POST, &format!("/v1/vms/{moid}/disks"), Some(order)).await?.uuid)
+    }
+
+    /// Takes a disk off a VM behind our back; its file stays.
+    pub async fn detach(&self, moid: &str, file: &str) -> Result<(), Error> {
+        self.send(Method::DELETE, &format!("/v1/vms/{moid}/disks"), Some(json!({ "file": file }))).await
+    }
+
+    /// The tokens of all sessions that were ever opened.
+    pub async fn tokens(&self) -> Result<Vec<String>, Error> {
+        #[derive(Deserialize)]
+        struct Issued {
+            tokens: Vec<String>,
+        }
+        Ok(self.call::<Issued>(Method::GET, "/v1/sessions", None).await?.tokens)
     }
 
     /// Gives a VM another name behind our back.

@@ -1,9 +1,14 @@
 //! A world with a proxy before its API server, guests that report addresses, and rooms to run in.
 
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use api::cns::CnsNodeVmAttachment;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD_NO_PAD;
+use k8s_openapi::api::core::v1::Event;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams};
 use kube::{Client, ResourceExt};
 use plane::Running;
@@ -11,6 +16,8 @@ use serde_json::{Value, json};
 use site::door::{Door, GuestReport};
 use tokio::task::JoinHandle;
 
+use super::disks::{Disks, attached};
+use super::report;
 use crate::proxy::Proxy;
 use crate::world::{Webhooks, Wire, World};
 
@@ -18,6 +25,8 @@ use crate::world::{Webhooks, Wire, World};
 const ACCOUNT: &str = "system:serviceaccount:vmware-system-vmop:vmware-system-vmop-controller-manager";
 /// The kinds whose objects hold something of vCenter.
 pub const KINDS: [&str; 2] = ["VirtualMachine", "VirtualMachineSetResourcePolicy"];
+/// What the image's template is called in every arena.
+const TEMPLATE: &str = "template";
 /// In every guest's data; it must appear in no log.
 pub const MARKER: &str = "LAYERCAKE-SECRET-MARKER-6f1d";
 
@@ -31,12 +40,19 @@ pub struct Arena {
     pub vmop: Running,
     /// A second one, which asks for no lease.
     pub rival: Running,
-    guests: Guests,
+    /// Disks that are not the VM operator's.
+    pub disks: Disks,
+    /// Secrets that were found in objects and events.
+    pub leaks: Cell<u64>,
+    /// The name of the image's template here.
+    template: RefCell<Option<String>>,
+    /// What plays its part beside the VM operator: the guests, and who attaches volumes.
+    players: [Player; 2],
 }
 
-struct Guests(JoinHandle<()>);
+struct Player(JoinHandle<()>);
 
-impl Drop for Guests {
+impl Drop for Player {
     fn drop(&mut self) {
         self.0.abort();
     }
@@ -67,13 +83,48 @@ impl Arena {
         vmop.kill().await;
         let rival = world.rival(&arguments).await?;
         rival.kill().await;
-        let guests = Guests(tokio::spawn(guests(world.door().clone())));
-        Ok(Self { world, proxy, vmop, rival, guests })
+        let disks = Disks::new(world.door().clone(), &world.vcenter().datastore);
+        let players = [
+            Player(tokio::spawn(guests(world.door().clone()))),
+            Player(tokio::spawn(attached(world.client(), disks.clone()))),
+        ];
+        Ok(Self {
+            world,
+            proxy,
+            vmop,
+            rival,
+            disks,
+            leaks: Cell::default(),
+            template: RefCell::default(),
+            players,
+        })
     }
 
     /// Objects of a kind of ours in a namespace.
     pub fn api(&self, kind: &str, namespace: &str) -> Api<DynamicObject> {
         Api::namespaced_with(self.world.client(), namespace, &resource(kind))
+    }
+
+    /// What to call an object of vCenter so that every arena means the same: items of libraries have ids of their own,
+    /// and so have the names of templates.
+    pub fn everywhere(&self, object: &str) -> String {
+        if object.starts_with('/') {
+            return String::new();
+        }
+        if !object.starts_with(&image()) {
+            return object.to_owned();
+        }
+        self.template.replace(Some(object.to_owned()));
+        TEMPLATE.to_owned()
+    }
+
+    /// How the object is called here; none where any is meant.
+    pub fn here(&self, object: &str) -> Option<String> {
+        match object {
+            "" => None,
+            TEMPLATE => self.template.borrow().clone(),
+            name => Some(name.to_owned()),
+        }
     }
 
     /// A namespace with its folder, its classes and a guest's data.
@@ -119,11 +170,15 @@ impl Arena {
         for kind in KINDS {
             let api = self.api(kind, &room.namespace);
             for object in api.list(&ListParams::default()).await? {
-                self.removed(&api, &object.name_any()).await?;
+                removed(&api, &object.name_any()).await?;
             }
         }
+        let attachments = Api::<CnsNodeVmAttachment>::namespaced(self.world.client(), &room.namespace);
+        for attachment in attachments.list(&ListParams::default()).await? {
+            removed(&attachments, &attachment.name_any()).await?;
+        }
         let images = Api::<DynamicObject>::all_with(self.world.client(), &resource("VirtualMachineImage"));
-        self.removed(&images, &image()).await?;
+        removed(&images, &image()).await?;
         let door = self.world.door();
         door.remove_faults(None).await?;
         let inventory = door.inventory().await?;
@@ -132,23 +187,34 @@ impl Arena {
         for pool in inventory.pools.iter().filter(|pool| pool.parent == *below) {
             door.clear_pool(&pool.moid).await.context("cannot clear the pool")?;
         }
+        door.clear_modules().await?;
+        door.tidy().await?;
+        self.disks.forget();
         door.expire_sessions().await?;
         Ok(())
     }
 
-    async fn removed(&self, api: &Api<DynamicObject>, name: &str) -> Result<()> {
-        let gone = |error: &kube::Error| matches!(error, kube::Error::Api(status) if status.is_not_found());
-        let strip = Patch::Merge(json!({"metadata": {"finalizers": null}}));
-        for result in [
-            api.patch(name, &PatchParams::default(), &strip).await.map(drop),
-            api.delete(name, &kube::api::DeleteParams::default()).await.map(drop),
-        ] {
-            match result {
-                Err(error) if !gone(&error) => return Err(error.into()),
-                _ => {}
-            }
+    /// Looks for secrets in the room's objects and events.
+    pub async fn searched(&self, room: &Room) -> Result<()> {
+        let secrets = self.secrets().await?;
+        let events = Api::<Event>::namespaced(self.world.client(), &room.namespace);
+        let mut text = serde_json::to_vec(&events.list(&ListParams::default()).await?.items)?;
+        for kind in KINDS {
+            text.extend(serde_json::to_vec(
+                &self.api(kind, &room.namespace).list(&ListParams::default()).await?.items,
+            )?);
         }
+        self.leaks.set(self.leaks.get() + report::leaks(&text, &secrets));
         Ok(())
+    }
+
+    /// What nobody may be told, as it is and as it travels: what guests are told, passwords, tokens of all sessions.
+    pub async fn secrets(&self) -> Result<Vec<String>> {
+        let vcenter = self.world.vcenter();
+        let plain = [MARKER.to_owned(), vcenter.password()?];
+        let encoded: Vec<_> = plain.iter().map(|secret| STANDARD_NO_PAD.encode(secret)).collect();
+        let tokens = self.world.door().tokens().await?;
+        Ok(plain.into_iter().chain(encoded).chain([vcenter.door_token()?]).chain(tokens).collect())
     }
 
     /// The version at which the API server is.
@@ -160,11 +226,30 @@ impl Arena {
 
     /// Stops everything.
     pub async fn stop(self) -> Result<()> {
-        drop(self.guests);
+        drop(self.players);
         self.vmop.kill().await;
         self.rival.kill().await;
         self.world.stop().await
     }
+}
+
+/// The object is gone, whoever wanted to see to its end.
+async fn removed<K>(api: &Api<K>, name: &str) -> Result<()>
+where
+    K: Clone + std::fmt::Debug + serde::de::DeserializeOwned,
+{
+    let gone = |error: &kube::Error| matches!(error, kube::Error::Api(status) if status.is_not_found());
+    let strip = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+    for result in [
+        api.patch(name, &PatchParams::default(), &strip).await.map(drop),
+        api.delete(name, &kube::api::DeleteParams::default()).await.map(drop),
+    ] {
+        match result {
+            Err(error) if !gone(&error) => return Err(error.into()),
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// A kind of ours.

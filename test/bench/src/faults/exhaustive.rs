@@ -2,6 +2,8 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash, Hasher as _};
+use std::str::FromStr;
 use std::time::Instant;
 
 use anyhow::{Result, bail};
@@ -25,109 +27,147 @@ pub struct Choice {
     pub write: Option<String>,
     /// Only so many, spread over all.
     pub sample: Option<usize>,
+    /// Only those of this part.
+    pub part: Option<Part>,
 }
 
-/// What the clean runs have shown.
+/// A part of all cases: the same ones each time, since a case belongs to a part by its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// From 1.
+    number: u64,
+    of: u64,
+}
+
+impl FromStr for Part {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parsed =
+            text.split_once('/').and_then(|(number, of)| Some((number.parse().ok()?, of.parse().ok()?)));
+        match parsed {
+            Some((number, of)) if (1..=of).contains(&number) => Ok(Self { number, of }),
+            _ => Err(format!("{text:?} is not I/N with I from 1 to N")),
+        }
+    }
+}
+
+impl Part {
+    fn has(self, case: &Case) -> bool {
+        hash(case) % self.of == self.number - 1
+    }
+}
+
+/// The same number for the same value, each time.
+fn hash(value: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// What the clean runs of all arenas have shown.
 struct Learnt {
-    wanted: Vec<State>,
     cases: Vec<Case>,
     /// Writes and events of every clean run.
     always: BTreeSet<Key>,
 }
 
+/// What the clean runs of one arena have come to, and how often they had each write and event.
+struct Seen {
+    wanted: Vec<State>,
+    times: BTreeMap<Key, usize>,
+}
+
 /// Runs all cases, shared out among the arenas.
 pub async fn exhaustive(arenas: &[Arena], choice: &Choice, report: &RefCell<Report>) -> Result<()> {
-    let taken = RefCell::new(BTreeSet::new());
-    // A single case is run where its number was given out.
-    let arenas = if choice.write.is_some() { &arenas[..1] } else { arenas };
-    let each = arenas.iter().map(|arena| shared(arena, choice, &taken, report));
+    let seen = futures::future::try_join_all(arenas.iter().map(seen)).await?;
+    let mut learnt = learnt(&seen);
+    let chosen = chosen(&mut learnt.cases, choice)?;
+    tracing::info!(cases = learnt.cases.len(), chosen = chosen.len(), "the clean runs agree");
+    let queue = RefCell::new(chosen.into_iter());
+    let each = arenas.iter().zip(&seen).map(|(arena, seen)| async {
+        loop {
+            let Some(number) = queue.borrow_mut().next() else { return anyhow::Ok(()) };
+            let case = &learnt.cases[number];
+            let began = Instant::now();
+            one(arena, number, &learnt, &seen.wanted, report).await?;
+            let (of, seconds) = (learnt.cases.len(), began.elapsed().as_secs_f32());
+            tracing::info!(number, of, fault = case.kind.name(), key = %case.key, seconds, "done");
+        }
+    });
     futures::future::try_join_all(each).await.map(drop)
 }
 
-/// Runs those cases that no other arena has taken.
-async fn shared(
-    arena: &Arena,
-    choice: &Choice,
-    taken: &RefCell<BTreeSet<String>>,
-    report: &RefCell<Report>,
-) -> Result<()> {
-    let learnt = learnt(arena).await?;
-    let cases = &learnt.cases;
-    let chosen = chosen(cases, choice)?;
-    tracing::info!(cases = cases.len(), chosen = chosen.len(), "the clean runs agree");
-    for number in chosen {
-        let case = &cases[number];
-        if !taken.borrow_mut().insert(everywhere(case)) {
-            continue;
-        }
-        let began = Instant::now();
-        one(arena, number, &learnt, report).await?;
-        let seconds = began.elapsed().as_secs_f32();
-        tracing::info!(number, of = cases.len(), fault = case.kind.name(), key = %case.key, seconds, "done");
-    }
-    Ok(())
-}
-
-/// The case without what each vCenter names in its own way: ids of library items, and what is made of them.
-fn everywhere(case: &Case) -> String {
-    let Key { side, what, object, nth } = &case.key;
-    let object = match object {
-        path if path.starts_with('/') => "item",
-        name if name.starts_with(&image()) && *side == Side::Vcenter => "template",
-        name => name,
-    };
-    format!("{:?} {side:?} {what} {object} {nth}", case.kind)
-}
-
-/// What a clean run comes to, and every case that it gives rise to, in an order that is the same each time.
-async fn learnt(arena: &Arena) -> Result<Learnt> {
-    let mut first: Option<Vec<State>> = None;
-    let mut keys = BTreeMap::new();
+/// The clean runs of one arena.
+async fn seen(arena: &Arena) -> Result<Seen> {
+    let mut wanted: Option<Vec<State>> = None;
+    let mut times = BTreeMap::new();
     for name in CLEAN {
-        let Ran { states, writes, events, wrong, .. } = run(arena, name, None, first.as_deref()).await?;
+        let Ran { states, writes, events, wrong, .. } = run(arena, name, None, wanted.as_deref()).await?;
         if let Some((wrong, _)) = wrong {
             bail!("{name} came to another end: {}", wrong.join("; "));
         }
         // The library has many images, of which one is needed.
-        let wanted = |key: &Key| !key.what.contains("virtualmachineimages") || key.object == image();
-        for key in writes.into_iter().chain(events).filter(wanted) {
-            *keys.entry(key).or_insert(0) += 1;
+        let wanted_key = |key: &Key| !key.what.contains("virtualmachineimages") || key.object == image();
+        for key in writes.into_iter().chain(events).filter(wanted_key) {
+            *times.entry(key).or_insert(0) += 1;
         }
-        first.get_or_insert(states);
+        wanted.get_or_insert(states);
     }
-    let cases = keys.keys().enumerate().flat_map(|(index, key)| cases(index, key)).collect();
-    let always = keys.into_iter().filter(|(_, times)| *times == CLEAN.len()).map(|(key, _)| key).collect();
-    Ok(Learnt { wanted: first.unwrap_or_default(), cases, always })
+    Ok(Seen { wanted: wanted.unwrap_or_default(), times })
 }
 
-fn cases(index: usize, key: &Key) -> Vec<Case> {
+/// Every case that the clean runs give rise to, in an order that is the same each time.
+fn learnt(seen: &[Seen]) -> Learnt {
+    let mut times = BTreeMap::new();
+    for (key, here) in seen.iter().flat_map(|seen| &seen.times) {
+        *times.entry(key.clone()).or_insert(0) += here;
+    }
+    let cases = times.keys().flat_map(cases).collect();
+    let runs = CLEAN.len() * seen.len();
+    let always = times.into_iter().filter(|(_, times)| *times == runs).map(|(key, _)| key).collect();
+    Learnt { cases, always }
+}
+
+fn cases(key: &Key) -> Vec<Case> {
     let kinds = match key.side {
         Side::Event => vec![Kind::Hold],
         Side::Api | Side::Vcenter => {
-            let travel = Kind::Travel(BACK[index % BACK.len()]);
-            vec![Kind::Kill(Moment::Before), Kind::Kill(Moment::After), travel]
+            let back = usize::try_from(hash(key) % 3).unwrap_or_default();
+            vec![Kind::Kill(Moment::Before), Kind::Kill(Moment::After), Kind::Travel(BACK[back])]
         }
     };
     kinds.into_iter().map(|kind| Case { key: key.clone(), kind }).collect()
 }
 
-fn chosen(cases: &[Case], choice: &Choice) -> Result<Vec<usize>> {
+/// The numbers of the cases to be run. A key that the clean runs did not have this time has its cases nevertheless.
+fn chosen(all: &mut Vec<Case>, choice: &Choice) -> Result<Vec<usize>> {
     if let Some(write) = &choice.write {
-        let named = |case: &Case| case.key.to_string() == *write;
-        let chosen: Vec<_> = match write.parse::<usize>() {
-            Ok(number) => (0..cases.len()).filter(|index| *index == number).collect(),
-            Err(_) => (0..cases.len()).filter(|index| named(&cases[*index])).collect(),
-        };
-        if chosen.is_empty() {
-            bail!("there is no write {write}: {} cases, from 0", cases.len());
+        if let Ok(number) = write.parse::<usize>() {
+            if number >= all.len() {
+                bail!("there is no write {number}: {} cases, from 0", all.len());
+            }
+            return Ok(vec![number]);
         }
-        return Ok(chosen);
+        let key: Key = write.parse().map_err(anyhow::Error::msg)?;
+        if all.iter().all(|case| case.key != key) {
+            all.extend(cases(&key));
+        }
+        return Ok((0..all.len()).filter(|index| all[*index].key == key).collect());
     }
-    let count = choice.sample.unwrap_or(cases.len()).clamp(1, cases.len().max(1));
-    Ok((0..count).map(|index| index * cases.len() / count).collect())
+    let part: Vec<_> =
+        (0..all.len()).filter(|index| choice.part.is_none_or(|part| part.has(&all[*index]))).collect();
+    let count = choice.sample.unwrap_or(part.len()).clamp(part.len().min(1), part.len());
+    Ok((0..count).map(|index| part[index * part.len() / count]).collect())
 }
 
-async fn one(arena: &Arena, number: usize, learnt: &Learnt, report: &RefCell<Report>) -> Result<()> {
+async fn one(
+    arena: &Arena,
+    number: usize,
+    learnt: &Learnt,
+    wanted: &[State],
+    report: &RefCell<Report>,
+) -> Result<()> {
     let case = &learnt.cases[number];
     let always = learnt.always.contains(&case.key);
     let log = arena.vmop.log();
@@ -135,7 +175,7 @@ async fn one(arena: &Arena, number: usize, learnt: &Learnt, report: &RefCell<Rep
     // A write that did not come may come another time: not everything has one order.
     let mut ran = Ran::default();
     for attempt in 0..if always { 2 } else { 1 } {
-        ran = run(arena, &format!("run-{number}-{attempt}"), Some(case), Some(&learnt.wanted)).await?;
+        ran = run(arena, &format!("run-{number}-{attempt}"), Some(case), Some(wanted)).await?;
         report.borrow_mut().trials += 1;
         if ran.met || ran.wrong.is_some() {
             break;
@@ -150,7 +190,7 @@ async fn one(arena: &Arena, number: usize, learnt: &Learnt, report: &RefCell<Rep
     if let Some((causes, state)) = ran.wrong {
         let findings = state.map(|state| state.findings).unwrap_or_default();
         let failure = Failure {
-            repeat: format!("--exhaustive --write {number}"),
+            repeat: format!("--exhaustive --write '{}'", case.key),
             fault: format!("{} at {}", case.kind.name(), case.key),
             causes,
             log: kept(log, from, &format!("write-{number}")),
@@ -164,16 +204,47 @@ async fn one(arena: &Arena, number: usize, learnt: &Learnt, report: &RefCell<Rep
 mod tests {
     use super::*;
 
+    fn key(nth: u32) -> Key {
+        Key { side: Side::Api, what: "x".into(), object: "a".into(), nth }
+    }
+
+    fn all() -> Vec<Case> {
+        (1..=4).flat_map(|nth| cases(&key(nth))).collect()
+    }
+
     #[test]
     fn a_sample_is_spread_over_all() {
-        let key = |nth| Key { side: Side::Api, what: "x".into(), object: "a".into(), nth };
-        let cases: Vec<_> = (1..=4).flat_map(|nth| cases(0, &key(nth))).collect();
-        let pick =
-            |write: Option<&str>, sample| chosen(&cases, &Choice { write: write.map(str::to_owned), sample });
+        let pick = |write: Option<&str>, sample| {
+            chosen(&mut all(), &Choice { write: write.map(str::to_owned), sample, part: None })
+        };
         assert_eq!(pick(None, Some(3)).unwrap(), [0, 4, 8]);
         assert_eq!(pick(None, None).unwrap().len(), 12);
         assert_eq!(pick(Some("5"), None).unwrap(), [5]);
         assert_eq!(pick(Some("api|x|a|2"), None).unwrap(), [3, 4, 5]);
-        assert!(pick(Some("99"), None).is_err());
+        assert_eq!(pick(Some("api|x|b|1"), None).unwrap(), [12, 13, 14], "it did not come this time");
+        assert!(pick(Some("12"), None).is_err() && pick(Some("x"), None).is_err());
+    }
+
+    #[test]
+    fn parts_are_all_cases_once() {
+        let mut together = Vec::new();
+        for number in 1..=3 {
+            let part = Some(format!("{number}/3").parse().unwrap());
+            together.extend(chosen(&mut all(), &Choice { part, ..Choice::default() }).unwrap());
+        }
+        together.sort_unstable();
+        assert_eq!(together, (0..12).collect::<Vec<_>>());
+        assert!(["0/3", "4/3", "x", "1"].iter().all(|text| text.parse::<Part>().is_err()));
+    }
+
+    #[test]
+    fn what_every_clean_run_has_is_expected() {
+        let seen = |times: &[(u32, usize)]| Seen {
+            wanted: Vec::new(),
+            times: times.iter().map(|(nth, times)| (key(*nth), *times)).collect(),
+        };
+        let learnt = learnt(&[seen(&[(1, 2), (2, 2)]), seen(&[(1, 2), (2, 1), (3, 1)])]);
+        assert_eq!(learnt.cases.len(), 9);
+        assert_eq!(learnt.always, [key(1)].into());
     }
 }

@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde_json::Value;
-use site::door::InventoryVm;
+use site::door::{InventoryModule, InventoryVm};
 
 /// What is wrong, a line each.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Findings {
-    /// Objects that say they have a machine, and have none.
+    /// Objects that say they have a machine, and have none; disks of others that are gone.
     pub lost: Vec<String>,
     /// Machines that are there twice.
     pub duplicated: Vec<String>,
@@ -69,6 +69,18 @@ impl Findings {
                 self.orphaned.push(format!("{} ({}) belongs to no object", vm.name, vm.moid));
             }
         }
+    }
+
+    /// Judges the cluster modules by those that policies have entered as theirs.
+    pub fn judge_modules(&mut self, modules: &[InventoryModule], entered: &BTreeSet<String>) {
+        let strangers = modules.iter().filter(|module| !entered.contains(&module.id));
+        self.orphaned
+            .extend(strangers.map(|module| format!("cluster module {} belongs to no policy", module.id)));
+    }
+
+    /// Judges disks that were not made with a machine, and are gone.
+    pub fn judge_disks(&mut self, destroyed: &[String]) {
+        self.lost.extend(destroyed.iter().map(|disk| format!("disk {disk} of somebody else's is destroyed")));
     }
 
     /// Judges what nobody would miss.

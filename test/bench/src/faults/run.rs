@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use site::door::{Fault, FaultKind};
 use tokio::time::Instant;
 
@@ -14,7 +14,7 @@ use super::workload::{Stage, View, ask, stages};
 use crate::proxy::orders::{Counted, Key, Moment, Side};
 
 /// A step that takes longer is stuck.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(40);
 /// Nothing more happens after this long a silence.
 const SILENCE: Duration = Duration::from_millis(900);
 /// How often is looked.
@@ -23,7 +23,7 @@ const LOOK: Duration = Duration::from_millis(20);
 const HELD: Duration = Duration::from_millis(500);
 
 /// What goes wrong in a run.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Case {
     /// Where.
     pub key: Key,
@@ -32,7 +32,7 @@ pub struct Case {
 }
 
 /// The kinds of misfortune.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// The VM operator is killed just before the write, or when it is done and nobody knows.
     Kill(Moment),
@@ -123,6 +123,7 @@ impl Run<'_> {
                 return Ok(());
             }
             tracing::debug!(stage = stage.name, after = ?began.elapsed(), "reached");
+            self.arena.searched(&self.room).await?;
             if !stage.compared {
                 continue;
             }
@@ -194,7 +195,8 @@ impl Run<'_> {
             self.arena.proxy.order(|orders| (orders.writes.all(), orders.events.all()));
         let mut counted = Counted::default();
         for call in self.arena.world.door().take_journal().await? {
-            counted.note(Side::Vcenter, call.method, call.object);
+            let object = self.arena.everywhere(&call.object);
+            counted.note(Side::Vcenter, call.method, object);
         }
         writes.extend(counted.all());
         Ok((writes, events))
@@ -221,8 +223,9 @@ impl Run<'_> {
         };
         let version = {
             let versions = self.versions.borrow();
-            versions[versions.len().saturating_sub(1 + back)].clone()
+            versions.get(versions.len().saturating_sub(1 + back)).cloned()
         };
+        let Some(version) = version else { bail!("nothing was asked for before {}", case.key) };
         let (release, released) = tokio::sync::watch::channel(false);
         self.arena.proxy.order(|orders| orders.travel = Some((version, released)));
         self.arena.vmop.revive().await;
@@ -243,7 +246,11 @@ impl Run<'_> {
             Moment::Before => FaultKind::ParkCall,
             Moment::After => FaultKind::ParkAnswer,
         };
-        let fault = Fault::once(&key.what, kind).on(&key.object).after(key.nth - 1);
+        let fault = Fault::once(&key.what, kind).after(key.nth - 1);
+        let fault = match self.arena.here(&key.object) {
+            Some(object) => fault.on(&object),
+            None => fault,
+        };
         let door = self.arena.world.door();
         door.plant(&fault).await?;
         loop {

@@ -30,6 +30,12 @@ pub enum Happening {
     Plant(Fault),
     /// A user powers the machine of this number on or off.
     Power(usize, bool),
+    /// A user has the machine of this number suspended.
+    Suspend(usize),
+    /// A user has it restarted.
+    Restart(usize),
+    /// Somebody hangs a disk on it in vCenter.
+    Hung(usize),
     /// A user deletes the object of this number.
     Delete(usize),
     /// Somebody destroys the machine of this number in vCenter.
@@ -51,6 +57,9 @@ impl Happening {
             Self::Cut { restart: true, .. } => "vcenterRestarted",
             Self::Plant(fault) => planted(fault),
             Self::Power(..) => "userPower",
+            Self::Suspend(_) => "userSuspend",
+            Self::Restart(_) => "userRestart",
+            Self::Hung(_) => "diskHung",
             Self::Delete(_) => "userDelete",
             Self::Destroyed(_) => "destroyedBehind",
             Self::PoweredOff(_) => "poweredOffBehind",
@@ -111,6 +120,14 @@ pub fn schedule(seed: u64, machines: usize) -> Schedule {
         let on = dice.random_bool(0.5);
         at(&mut dice, 500, Happening::Power(number, on));
     }
+    for _ in 0..dice.random_range(1..4) {
+        let number = dice.random_range(0..machines);
+        at(&mut dice, 800, Happening::Suspend(number));
+        let number = dice.random_range(0..machines);
+        at(&mut dice, 800, Happening::Restart(number));
+        let number = dice.random_range(0..machines);
+        at(&mut dice, 800, Happening::Hung(number));
+    }
     for number in 0..machines {
         // Each machine meets at most one end, from either side.
         match dice.random_range(0..12) {
@@ -153,6 +170,6 @@ mod tests {
         assert_ne!(schedule(7, 24), schedule(8, 24));
         let kinds: std::collections::BTreeSet<_> =
             (0..40).flat_map(|seed| schedule(seed, 24)).map(|(_, happening)| happening.name()).collect();
-        assert_eq!(kinds.len(), 19, "{kinds:?}");
+        assert_eq!(kinds.len(), 22, "{kinds:?}");
     }
 }

@@ -4,11 +4,20 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use anyhow::Result;
+use api::cns::CnsNodeVmAttachment;
+use kube::api::ListParams;
+use kube::{Api, ResourceExt as _};
 use serde_json::{Map, Value, json};
 use site::door::{Inventory, InventoryVm};
 
 use super::arena::{Arena, KINDS, Room, objects};
+use super::disks;
 use super::findings::Findings;
+
+/// The annotation of a policy with the cluster modules that it made, by cluster and group.
+const MODULES: &str = "vmoperator.vmware.com/cluster-modules";
+/// How a module begins among the places.
+const MODULE: &str = "module ";
 
 /// The canonical form of a room and of what was left outside.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -17,7 +26,7 @@ pub struct State {
     pub objects: BTreeMap<String, Value>,
     /// VMs by their path of folders and name.
     pub vms: BTreeMap<String, Value>,
-    /// Folders and pools by their path.
+    /// Folders and pools by their path, and cluster modules by their members.
     pub places: BTreeSet<String>,
     /// Files and tasks that belong to nothing.
     pub stray: BTreeSet<String>,
@@ -31,31 +40,53 @@ impl State {
         let door = arena.world.door();
         let inventory = door.inventory().await?;
         let stray = door.stray().await?;
-        let mut state =
-            Self { stray: stray.files.into_iter().chain(stray.tasks).collect(), ..Self::default() };
+        let others = arena.disks.destroyed(&inventory, &stray);
+        let files = stray.files.into_iter().filter(|folder| !disks::is_others(folder));
+        let mut state = Self { stray: files.chain(stray.tasks).collect(), ..Self::default() };
+        state.findings.judge_disks(&others);
         let paths = paths(&inventory, &arena.world.vcenter().folder, &room.namespace);
         let pools = pools(&inventory, &arena.world.vcenter().resource_pool);
-        state.places = paths.values().chain(pools.values()).cloned().collect();
+        let modules = modules(&inventory);
+        state.places = paths.values().chain(pools.values()).chain(&modules).cloned().collect();
         let mut by_id = HashMap::new();
         for vm in &inventory.vms {
             let path = paths.get(&vm.folder).cloned().unwrap_or_else(|| "elsewhere".to_owned());
             let told = door.guestinfo(&vm.moid).await.unwrap_or_default();
-            let seen = canonical_vm(vm, pools.get(&vm.pool).map_or("elsewhere", String::as_str), &told);
+            let pool = pools.get(&vm.pool).map_or("elsewhere", String::as_str);
+            let seen = canonical_vm(vm, pool, &told, &room.namespace);
             state.vms.insert(format!("{path}/{}", vm.name), seen);
             by_id.insert(vm.moid.clone(), vm);
         }
+        let attachments = Api::<CnsNodeVmAttachment>::namespaced(arena.world.client(), &room.namespace);
+        for attachment in attachments.list(&ListParams::default()).await? {
+            let name = format!("CnsNodeVmAttachment/{}", attachment.name_any());
+            state.objects.insert(name, attachment.spec.volume_name.into());
+        }
         let mut owners = BTreeSet::new();
+        let mut entered = BTreeSet::new();
         for kind in KINDS {
             for (name, object) in objects(&arena.world.client(), kind, &room.namespace).await? {
                 owners.extend(object["spec"]["instanceUUID"].as_str().map(str::to_lowercase));
                 state.findings.judge_object(kind, &name, &object, &by_id);
+                entered.extend(own_modules(&object));
                 state.objects.insert(format!("{kind}/{name}"), canonical(object));
             }
         }
         let findings = &mut state.findings;
         findings.judge_machines(&inventory.vms, &owners, &paths);
+        findings.judge_modules(&inventory.modules, &entered);
         findings.judge_stray(&state.stray);
         Ok(state)
+    }
+
+    /// The cluster modules, each with its members.
+    pub fn modules(&self) -> Vec<&str> {
+        self.places.iter().map(String::as_str).filter(|place| place.starts_with(MODULE)).collect()
+    }
+
+    /// Folders and pools.
+    pub fn places(&self) -> impl Iterator<Item = &str> {
+        self.places.iter().map(String::as_str).filter(|place| !place.starts_with(MODULE))
     }
 
     /// Where this state and another differ, a line each.
@@ -123,7 +154,44 @@ fn pools(inventory: &Inventory, root: &str) -> HashMap<String, String> {
     pools
 }
 
-fn canonical_vm(vm: &InventoryVm, pool: &str, told: &BTreeMap<String, String>) -> Value {
+/// The ids of the cluster modules that a policy says it made.
+fn own_modules(object: &Value) -> Vec<String> {
+    let text = object["metadata"]["annotations"][MODULES].as_str().unwrap_or_default();
+    let ledger: Value = serde_json::from_str(text).unwrap_or_default();
+    let clusters = ledger["modules"].as_object().into_iter().flat_map(Map::values);
+    let groups = clusters.filter_map(Value::as_object).flat_map(Map::values);
+    groups.filter_map(|id| id.as_str().map(str::to_owned)).collect()
+}
+
+/// Cluster modules, each by the names of its members.
+fn modules(inventory: &Inventory) -> Vec<String> {
+    let name = |moid: &'_ String| -> String {
+        inventory.vms.iter().find(|vm| vm.moid == *moid).map_or(moid, |vm| &vm.name).clone()
+    };
+    let mut members: Vec<_> = inventory
+        .modules
+        .iter()
+        .map(|module| {
+            let mut names: Vec<_> = module.members.iter().map(name).collect();
+            names.sort_unstable();
+            names.join(",")
+        })
+        .collect();
+    members.sort_unstable();
+    (1..).zip(members).map(|(number, members)| format!("{MODULE}{number} of [{members}]")).collect()
+}
+
+/// The disks of a VM: its own by their sizes, those of others by their folders too.
+fn canonical_disks(vm: &InventoryVm, room: &str) -> Vec<String> {
+    let own = vm.disks.first().and_then(|disk| disks::folder(&disk.file));
+    let told = vm.disks.iter().map(|disk| {
+        let folder = disks::folder(&disk.file).filter(|folder| Some(folder) != own.as_ref());
+        format!("{}MiB {}", disk.capacity_mib, folder.unwrap_or_default().replace(room, "~"))
+    });
+    told.collect()
+}
+
+fn canonical_vm(vm: &InventoryVm, pool: &str, told: &BTreeMap<String, String>, room: &str) -> Value {
     let mut hasher = DefaultHasher::new();
     told.hash(&mut hasher);
     let rest = |name: &str| vm.rest.get(name).cloned().unwrap_or_default();
@@ -131,7 +199,7 @@ fn canonical_vm(vm: &InventoryVm, pool: &str, told: &BTreeMap<String, String>) -
         "pool": pool, "template": vm.template, "power": vm.power_state, "cpus": vm.num_cpus, "memory": vm.memory_mb,
         "cpuReservation": vm.cpu_reservation, "memoryReservation": vm.memory_reservation,
         "managedBy": vm.managed_by, "linked": rest("linked"), "keys": rest("extraConfigKeys"),
-        "guestinfo": hasher.finish(), "limits": [rest("cpuLimit"), rest("memoryLimit")],
+        "disks": canonical_disks(vm, room), "guestinfo": hasher.finish(), "limits": [rest("cpuLimit"), rest("memoryLimit")],
     })
 }
 
@@ -154,7 +222,8 @@ fn canonical(mut object: Value) -> Value {
             "deletionTimestamp",
         ],
     );
-    strip(&mut object["spec"], &["biosUUID", "instanceUUID"]);
+    strip(&mut object["metadata"]["annotations"], &[MODULES]);
+    strip(&mut object["spec"], &["biosUUID", "instanceUUID", "nextRestartTime"]);
     let status = &mut object["status"];
     strip(
         status,
@@ -169,8 +238,13 @@ fn canonical(mut object: Value) -> Value {
             "folderMoID",
             "resourcepools",
             "resourcePools",
+            "clustermodules",
+            "lastRestartTime",
         ],
     );
+    for volume in status["volumes"].as_array_mut().into_iter().flatten() {
+        strip(volume, &["diskUUID"]);
+    }
     for condition in status["conditions"].as_array_mut().into_iter().flatten() {
         strip(condition, &["lastTransitionTime", "message"]);
     }
@@ -182,7 +256,20 @@ fn canonical(mut object: Value) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use site::door::InventoryDisk;
+
     use super::*;
+
+    #[test]
+    fn modules_are_told_by_their_policy_and_disks_by_whose_they_are() {
+        let ledger = r#"{"modules":{"domain-c8":{"g":"m-1"}}}"#;
+        assert_eq!(own_modules(&json!({"metadata": {"annotations": {MODULES: ledger}}})), ["m-1"]);
+        assert!(own_modules(&json!({"metadata": {"name": "a"}})).is_empty());
+        let disk = |file: &str| InventoryDisk { file: file.to_owned(), capacity_mib: 64 };
+        let disks = ["[ds] a/a.vmdk", "[ds] a/b.vmdk", "[ds] theirs-n-a/disk.vmdk"].map(disk).to_vec();
+        let vm = InventoryVm { disks, ..InventoryVm::default() };
+        assert_eq!(canonical_disks(&vm, "n"), ["64MiB ", "64MiB ", "64MiB ds/theirs-~-a"]);
+    }
 
     #[test]
     fn what_differs_from_run_to_run_is_left_out() {

@@ -1,7 +1,6 @@
 //! One trial: a few dozen machines in a storm, and what is left when it is calm again.
 
 use std::cell::RefCell;
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -10,20 +9,26 @@ use site::door::PowerAction;
 use tokio::time::Instant;
 
 use super::arena::{Arena, Room, objects};
+use super::disks::theirs;
 use super::report::{Failure, Report, kept};
 use super::schedule::{Happening, STORM, schedule};
 use super::state::State;
-use super::workload::{Ask, ask, condition, machine};
+use super::workload::{Ask, ask, claimed_volume, condition, machine, member, own_volume, policy};
 use crate::proxy::chaos::Chaos;
 
 /// Machines of a trial.
 const MACHINES: usize = 24;
 /// After the storm everything is to be as it should within this time.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_mins(1);
 const LOOK: Duration = Duration::from_millis(50);
 const VM: &str = "VirtualMachine";
 const POLICY: &str = "VirtualMachineSetResourcePolicy";
 const LOST: &str = "VirtualMachineLost";
+const ON: &str = "poweredOn";
+const OFF: &str = "poweredOff";
+const SUSPENDED: &str = "suspended";
+/// A disk that somebody has hung on a machine is known of in this time.
+const TOLD: Duration = Duration::from_secs(2);
 
 /// Runs all trials, shared out among the arenas.
 pub async fn seeded(arenas: &[Arena], first: u64, trials: u64, report: &RefCell<Report>) -> Result<()> {
@@ -38,11 +43,19 @@ pub async fn seeded(arenas: &[Arena], first: u64, trials: u64, report: &RefCell<
 }
 
 /// What the users want of a machine, and what was done to it.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 struct Fate {
-    on: bool,
+    power: &'static str,
+    restarted: bool,
     deleted: bool,
     destroyed: bool,
+    hung: Option<Instant>,
+}
+
+impl Fate {
+    fn new(power: &'static str) -> Self {
+        Self { power, restarted: false, deleted: false, destroyed: false, hung: None }
+    }
 }
 
 struct Trial<'a> {
@@ -56,7 +69,7 @@ struct Trial<'a> {
 async fn trial(arena: &Arena, seed: u64, report: &RefCell<Report>) -> Result<()> {
     let from = std::fs::metadata(arena.vmop.log()).map_or(0, |found| found.len());
     let room = arena.room(&format!("trial-{seed}")).await?;
-    let fates = (0..MACHINES).map(|number| Fate { on: number % 4 != 0, ..Fate::default() }).collect();
+    let fates = (0..MACHINES).map(|number| Fate::new(if number % 4 == 0 { OFF } else { ON })).collect();
     let trial = Trial { arena, room, fates: RefCell::new(fates), pending: RefCell::default(), report };
     arena.proxy.forget();
     arena.proxy.order(|orders| orders.chaos = Some(Chaos::new(seed)));
@@ -64,7 +77,11 @@ async fn trial(arena: &Arena, seed: u64, report: &RefCell<Report>) -> Result<()>
     trial.asked().await?;
     trial.storm(seed).await?;
     let began = Instant::now();
-    let (causes, state) = trial.calm().await?;
+    let (mut causes, mut state) = trial.calm().await?;
+    arena.searched(&trial.room).await?;
+    if causes.is_empty() {
+        (causes, state) = trial.ended().await?;
+    }
     tracing::info!(seed, calm = began.elapsed().as_secs_f32(), good = causes.is_empty(), "trial");
     arena.vmop.kill().await;
     trial.told(seed, from, causes, &state);
@@ -76,26 +93,35 @@ fn name(number: usize) -> String {
     format!("m-{number:02}")
 }
 
+/// Whether a module keeps the machine apart from others.
+fn apart(number: usize) -> bool {
+    number % 4 == 2
+}
+
+/// A machine of this number: half of them lie in the policy's folder, most have a guest's data, some have volumes.
+fn wanted(number: usize, power: &str) -> Value {
+    let mut spec = json!({ "powerState": power });
+    if number.is_multiple_of(2) {
+        spec["resourcePolicyName"] = "p".into();
+    }
+    if !number.is_multiple_of(3) {
+        spec["vmMetadata"] = json!({"secretName": "boot", "transport": "ExtraConfig"});
+    }
+    let name = name(number);
+    let own = (number % 5 == 1).then(own_volume);
+    let claimed = (number % 8 == 3).then(|| claimed_volume(&name));
+    spec["volumes"] = own.into_iter().chain(claimed).collect();
+    let object = machine(&name, &spec);
+    if apart(number) { member(object) } else { object }
+}
+
 impl Trial<'_> {
-    /// A policy and the machines, half of them in its folder and half with a guest's data.
+    /// A policy and the machines.
     async fn asked(&self) -> Result<()> {
-        let policy = json!({
-            "apiVersion": "vmoperator.vmware.com/v1alpha1", "kind": POLICY, "metadata": {"name": "p"},
-            "spec": {"folder": {"name": "p"}, "resourcepool": {"name": "p"}},
-        });
-        ask(self.arena, &self.room, &Ask::Create(POLICY, policy)).await?;
+        ask(self.arena, &self.room, &Ask::Create(POLICY, policy())).await?;
         for number in 0..MACHINES {
-            let mut spec = json!({});
-            if number % 2 == 0 {
-                spec["resourcePolicyName"] = "p".into();
-            }
-            if number % 3 != 0 {
-                spec["vmMetadata"] = json!({"secretName": "boot", "transport": "ExtraConfig"});
-            }
-            if !self.fates.borrow()[number].on {
-                spec["powerState"] = "poweredOff".into();
-            }
-            ask(self.arena, &self.room, &Ask::Create(VM, machine(&name(number), &spec))).await?;
+            let object = wanted(number, self.fates.borrow()[number].power);
+            ask(self.arena, &self.room, &Ask::Create(VM, object)).await?;
         }
         Ok(())
     }
@@ -159,15 +185,22 @@ impl Trial<'_> {
             Happening::Cut { down, restart } => door.cut(*down, *restart).await?,
             Happening::Plant(fault) => drop(door.plant(fault).await?),
             Happening::Power(number, on) => {
+                return self.powered(*number, if *on { ON } else { OFF }).await;
+            }
+            Happening::Suspend(number) => return self.powered(*number, SUSPENDED).await,
+            Happening::Restart(number) => {
                 if self.fates.borrow()[*number].deleted {
                     return Ok(Some(false));
                 }
-                self.fates.borrow_mut()[*number].on = *on;
-                let state = if *on { "poweredOn" } else { "poweredOff" };
-                let patch = json!({"spec": {"powerState": state}});
-                self.change(*number, &patch).await?;
+                self.fates.borrow_mut()[*number].restarted = true;
+                self.change(*number, &json!({"spec": {"nextRestartTime": "now"}})).await?;
             }
+            Happening::Hung(number) => return self.hung(*number).await,
             Happening::Delete(number) => {
+                let hung = self.fates.borrow()[*number].hung;
+                if hung.is_some_and(|since| since.elapsed() < TOLD) {
+                    return Ok(None);
+                }
                 self.fates.borrow_mut()[*number].deleted = true;
                 let api = self.arena.api(VM, &self.room.namespace);
                 api.delete(&name(*number), &kube::api::DeleteParams::default()).await?;
@@ -176,7 +209,7 @@ impl Trial<'_> {
             Happening::PoweredOff(number) => return self.behind(*number, PowerAction::Off).await,
             Happening::Renamed(number) => {
                 let Some(id) = self.known(*number).await? else { return Ok(self.later(*number)) };
-                return Ok(Some(door.rename(&id, &format!("renamed-{number}")).await.is_ok()));
+                return Ok(Some(door.rename(&id, &renamed(*number)).await.is_ok()));
             }
         }
         Ok(Some(true))
@@ -185,6 +218,34 @@ impl Trial<'_> {
     /// A machine that is not there may come, unless nobody wants it any more.
     fn later(&self, number: usize) -> Option<bool> {
         self.fates.borrow()[number].deleted.then_some(false)
+    }
+
+    /// A user wants the machine in that power state.
+    async fn powered(&self, number: usize, state: &'static str) -> Result<Option<bool>> {
+        if self.fates.borrow()[number].deleted {
+            return Ok(Some(false));
+        }
+        let before = self.fates.borrow()[number].power;
+        if state == SUSPENDED && before == OFF {
+            return Ok(Some(false));
+        }
+        self.fates.borrow_mut()[number].power = state;
+        self.change(number, &json!({"spec": {"powerState": state}})).await?;
+        Ok(Some(true))
+    }
+
+    /// Somebody hangs a disk on the machine; one that is about to go is left alone.
+    async fn hung(&self, number: usize) -> Result<Option<bool>> {
+        if self.fates.borrow()[number].deleted {
+            return Ok(Some(false));
+        }
+        let Some(id) = self.known(number).await? else { return Ok(self.later(number)) };
+        let folder = theirs(&self.room.namespace, &name(number));
+        let done = self.arena.disks.hung(&id, &folder).await.is_ok();
+        if done {
+            self.fates.borrow_mut()[number].hung = Some(Instant::now());
+        }
+        Ok(Some(done))
     }
 
     async fn change(&self, number: usize, patch: &Value) -> Result<()> {
@@ -230,26 +291,84 @@ impl Trial<'_> {
     async fn wrong(&self, state: &mut State) -> Result<Vec<String>> {
         let live = objects(&self.arena.world.client(), VM, &self.room.namespace).await?;
         let fates = self.fates.borrow().clone();
-        // What was destroyed behind everybody's back is lost, and says so.
-        let destroyed: BTreeSet<_> =
-            (0..MACHINES).filter(|number| fates[*number].destroyed).map(name).collect();
-        state.findings.lost.retain(|lost| !destroyed.iter().any(|name| lost.contains(&format!(" {name} "))));
+        self.pardoned(state);
         let mut wrong: Vec<_> = state.findings.all().cloned().collect();
         for (number, fate) in fates.iter().enumerate() {
             let name = name(number);
             let object = live.get(&name).unwrap_or(&Value::Null);
             wrong.extend(amiss(&name, fate, object));
         }
-        let templates = state.vms.values().filter(|vm| vm["template"] == true).count();
-        if templates != 1 {
-            wrong.push(format!("{templates} templates instead of one"));
+        let modules = state.modules();
+        let lacks = |number: &usize| {
+            let fate = &fates[*number];
+            let there = fate.power == ON && !fate.deleted && !fate.destroyed;
+            apart(*number) && there && !modules.iter().any(|module| in_module(module, *number))
+        };
+        wrong.extend(
+            (0..MACHINES).filter(lacks).map(|number| format!("{VM} {} is in no module", name(number))),
+        );
+        if modules.len() != 1 {
+            wrong.push(format!("modules are {modules:?}"));
         }
-        let places: Vec<_> = state.places.iter().map(String::as_str).collect();
-        if places != ["pool", "pool/p", "~", "~/p"] {
-            wrong.push(format!("places are {places:?}"));
-        }
+        wrong.extend(misplaced(state, &["pool", "pool/p", "~", "~/p"]));
         Ok(wrong)
     }
+
+    /// What was destroyed behind everybody's back is lost, and says so; disks that hung on it went with it.
+    fn pardoned(&self, state: &mut State) {
+        let fates = self.fates.borrow();
+        let destroyed: Vec<_> = (0..MACHINES).filter(|number| fates[*number].destroyed).map(name).collect();
+        let of = |lost: &str, name: &str| {
+            [' ', '-'].iter().any(|before| lost.contains(&format!("{before}{name} ")))
+        };
+        state.findings.lost.retain(|lost| !destroyed.iter().any(|name| of(lost, name)));
+    }
+
+    /// Everything is deleted, and nothing stays behind; else says what does.
+    async fn ended(&self) -> Result<(Vec<String>, State)> {
+        let all = kube::api::ListParams::default();
+        for kind in [VM, POLICY] {
+            let api = self.arena.api(kind, &self.room.namespace);
+            api.delete_collection(&kube::api::DeleteParams::default(), &all).await?;
+        }
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let mut state = State::read(self.arena, &self.room).await?;
+            self.pardoned(&mut state);
+            let mut wrong: Vec<_> = state.findings.all().cloned().collect();
+            wrong.extend(state.objects.keys().map(|name| format!("{name} is still there")));
+            wrong.extend(state.modules().iter().map(|module| format!("{module} is still there")));
+            wrong.extend(misplaced(&state, &["pool", "~"]));
+            if wrong.is_empty() || Instant::now() >= deadline {
+                return Ok((wrong, state));
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+}
+
+/// Whether a module has the machine of this number, which somebody may have renamed.
+fn in_module(module: &str, number: usize) -> bool {
+    let (_, members) = module.split_once('[').unwrap_or_default();
+    members.trim_end_matches(']').split(',').any(|member| member == name(number) || member == renamed(number))
+}
+
+fn renamed(number: usize) -> String {
+    format!("renamed-{number}")
+}
+
+/// What is wrong with templates, folders and pools.
+fn misplaced(state: &State, wanted: &[&str]) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let templates = state.vms.values().filter(|vm| vm["template"] == true).count();
+    if templates != 1 {
+        wrong.push(format!("{templates} templates instead of one"));
+    }
+    let places: Vec<_> = state.places().collect();
+    if places != wanted {
+        wrong.push(format!("places are {places:?}"));
+    }
+    wrong
 }
 
 /// What is wrong with a machine's object, given what was wanted and done.
@@ -259,31 +378,66 @@ fn amiss(name: &str, fate: &Fate, object: &Value) -> Option<String> {
         return (!object.is_null()).then(|| format!("{VM} {name} is still there: {ready}"));
     }
     if fate.destroyed {
-        return (ready["reason"] != LOST)
-            .then(|| format!("{VM} {name} does not say that it is lost: {ready}"));
+        return (!says_lost(ready)).then(|| format!("{VM} {name} does not say how it was lost: {ready}"));
     }
-    let wanted = if fate.on { "poweredOn" } else { "poweredOff" };
-    if object["status"]["powerState"] != wanted {
-        return Some(format!("{VM} {name} is not {wanted}: {ready}"));
+    let power = &object["status"]["powerState"];
+    // A machine that is off can't be suspended.
+    if *power != fate.power && (fate.power == ON || *power != OFF) {
+        return Some(format!("{VM} {name} is not {}: {ready}", fate.power));
     }
-    (fate.on && ready["status"] != "True").then(|| format!("{VM} {name} is not Ready: {ready}"))
+    if fate.power != ON {
+        return None;
+    }
+    if fate.restarted && object["status"]["lastRestartTime"].is_null() {
+        return Some(format!("{VM} {name} is not restarted: {ready}"));
+    }
+    (ready["status"] != "True").then(|| format!("{VM} {name} is not Ready: {ready}"))
+}
+
+/// Whether a condition tells that the machine is lost, by which event, since when and by whose doing.
+fn says_lost(ready: &Value) -> bool {
+    let message = ready["message"].as_str().unwrap_or_default();
+    let told = message.split_once("Event at 20").is_some_and(|(_, after)| after.contains(" by "));
+    ready["reason"] == LOST && told
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn object(power: &str, status: &str, reason: &str, message: &str) -> Value {
+        let ready = json!({"type": "Ready", "status": status, "reason": reason, "message": message});
+        json!({"status": {"powerState": power, "conditions": [ready]}})
+    }
+
     #[test]
     fn each_fate_has_its_end() {
-        let ready = |status: &str, reason: &str| json!({"status": {"powerState": "poweredOn", "conditions": [{"type": "Ready", "status": status, "reason": reason}]}});
-        let on = Fate { on: true, ..Fate::default() };
-        assert_eq!(amiss("a", &on, &ready("True", "")), None);
-        assert!(amiss("a", &on, &ready("False", "x")).is_some());
-        assert!(amiss("a", &Fate::default(), &ready("True", "")).is_some());
-        let deleted = Fate { deleted: true, destroyed: true, ..Fate::default() };
+        let ready = object(ON, "True", "", "");
+        let on = Fate::new(ON);
+        assert_eq!(amiss("a", &on, &ready), None);
+        assert!(amiss("a", &on, &object(ON, "False", "x", "")).is_some());
+        assert!(amiss("a", &Fate::new(OFF), &ready).is_some());
+        assert!(amiss("a", &Fate { restarted: true, ..on.clone() }, &ready).is_some());
+        let deleted = Fate { deleted: true, destroyed: true, ..on.clone() };
         assert_eq!(amiss("a", &deleted, &Value::Null), None);
-        let destroyed = Fate { destroyed: true, ..on };
-        assert!(amiss("a", &destroyed, &ready("True", "")).is_some());
-        assert_eq!(amiss("a", &destroyed, &ready("False", LOST)), None);
+        let suspended = Fate::new(SUSPENDED);
+        for (power, good) in [(SUSPENDED, true), (OFF, true), (ON, false)] {
+            assert_eq!(amiss("a", &suspended, &object(power, "True", "", "")).is_none(), good, "{power}");
+        }
+    }
+
+    #[test]
+    fn a_lost_machine_says_by_whom_and_since_when() {
+        let destroyed = Fate { destroyed: true, ..Fate::new(ON) };
+        assert!(amiss("a", &destroyed, &object(ON, "True", "", "")).is_some());
+        assert!(amiss("a", &destroyed, &object(ON, "False", LOST, "It is gone")).is_some());
+        let told = "It is gone (VmRemovedEvent at 2026-11-21T13:00:00Z by somebody), not by this object";
+        assert_eq!(amiss("a", &destroyed, &object(ON, "False", LOST, told)), None);
+    }
+
+    #[test]
+    fn a_renamed_member_is_one() {
+        assert!(in_module("module 1 of [m-02,m-06]", 2) && in_module("module 1 of [renamed-2]", 2));
+        assert!(!in_module("module 1 of [m-06]", 2) && !in_module("module 1 of []", 2));
     }
 }

@@ -2,11 +2,13 @@
 
 use std::collections::HashMap;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
+use api::names::annotation;
 use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
 use super::arena::{Arena, KINDS, Room, image, objects};
+use super::disks::theirs;
 
 /// One step: what is asked for, and how far that has to come.
 pub struct Stage {
@@ -28,10 +30,14 @@ pub enum Ask {
     Change(&'static str, &'static str, Value),
     /// Delete an object.
     Delete(&'static str, &'static str),
+    /// Hang a disk on the machine of that name in vCenter.
+    Hang(&'static str),
 }
 
 const VM: &str = "VirtualMachine";
 const POLICY: &str = "VirtualMachineSetResourcePolicy";
+/// The group whose machines a module keeps apart.
+const GROUP: &str = "g";
 
 /// The objects of a room, as their status tells.
 #[derive(Debug, Default)]
@@ -66,6 +72,16 @@ impl View {
         (status["powerState"] != state).then(why)
     }
 
+    fn not_restarted(&self, name: &str) -> Option<String> {
+        let restarted = &self.get(VM, name)["status"]["lastRestartTime"];
+        restarted.is_null().then(|| format!("{VM} {name} is not restarted"))
+    }
+
+    /// The machine of an object, as its status tells.
+    fn machine(&self, name: &str) -> Option<&str> {
+        self.get(VM, name)["status"]["uniqueID"].as_str()
+    }
+
     fn there(&self, kind: &'static str, name: &str) -> Option<String> {
         let object = self.get(kind, name);
         let why = || format!("{kind} {name} is still there: {}", condition(object, "Ready"));
@@ -93,70 +109,108 @@ pub fn machine(name: &str, spec: &Value) -> Value {
     object
 }
 
+/// The resource policy of a room: a folder, a pool, and a module that keeps machines apart.
+pub fn policy() -> Value {
+    json!({
+        "apiVersion": "vmoperator.vmware.com/v1alpha1", "kind": POLICY, "metadata": {"name": "p"},
+        "spec": {
+            "folder": {"name": "p"}, "resourcepool": {"name": "p"}, "clustermodules": [{"groupname": GROUP}],
+        },
+    })
+}
+
+/// The object of a machine that is a member of the policy's module.
+pub fn member(mut object: Value) -> Value {
+    object["metadata"]["annotations"] = json!({ annotation::CLUSTER_MODULE_GROUP: GROUP });
+    object["spec"]["resourcePolicyName"] = "p".into();
+    object
+}
+
+/// A volume that is a disk of the machine's own.
+pub fn own_volume() -> Value {
+    json!({"name": "data", "vSphereVolume": {"capacity": {"ephemeral-storage": "1Gi"}}})
+}
+
+/// A volume that is a claim, which vSphere CSI attaches.
+pub fn claimed_volume(claim: &str) -> Value {
+    json!({"name": "claim", "persistentVolumeClaim": {"claimName": claim}})
+}
+
 /// All steps of a run.
 pub fn stages() -> Vec<Stage> {
+    vec![created(), changed(), resized(), restarted(), deleted()]
+}
+
+fn created() -> Stage {
     let uuid = "42370000-0000-4000-8000-00000000000a";
     let told = json!({"secretName": "boot", "transport": "ExtraConfig"});
-    vec![
-        Stage {
-            name: "create",
-            asks: vec![
-                Ask::Create(
-                    POLICY,
-                    json!({
-                        "apiVersion": "vmoperator.vmware.com/v1alpha1", "kind": POLICY, "metadata": {"name": "p"},
-                        "spec": {"folder": {"name": "p"}, "resourcepool": {"name": "p"}},
-                    }),
-                ),
-                Ask::Create(
-                    VM,
-                    machine(
-                        "a",
-                        &json!({"resourcePolicyName": "p", "vmMetadata": told, "biosUUID": uuid, "instanceUUID": uuid}),
-                    ),
-                ),
-                Ask::Create(VM, machine("b", &json!({"powerState": "poweredOff"}))),
-                Ask::Create(VM, machine("c", &json!({ "vmMetadata": told }))),
-            ],
-            open: |view| {
-                view.not_ready(POLICY, "p")
-                    .or_else(|| view.not_ready(VM, "a"))
-                    .or_else(|| view.not_in("b", "poweredOff"))
-                    .or_else(|| view.not_ready(VM, "c"))
-            },
-            compared: false,
+    let a = json!({"vmMetadata": told, "biosUUID": uuid, "instanceUUID": uuid, "volumes": [own_volume()]});
+    let c = json!({"vmMetadata": told, "volumes": [claimed_volume("c")]});
+    Stage {
+        name: "create",
+        asks: vec![
+            Ask::Create(POLICY, policy()),
+            Ask::Create(VM, member(machine("a", &a))),
+            Ask::Create(VM, machine("b", &json!({"powerState": "poweredOff"}))),
+            Ask::Create(VM, machine("c", &c)),
+        ],
+        open: |view| {
+            view.not_ready(POLICY, "p")
+                .or_else(|| view.not_ready(VM, "a"))
+                .or_else(|| view.not_in("b", "poweredOff"))
+                .or_else(|| view.not_ready(VM, "c"))
         },
-        Stage {
-            name: "change",
-            asks: vec![
-                Ask::Change(VM, "a", json!({"spec": {"powerState": "poweredOff"}})),
-                Ask::Change(VM, "b", json!({"spec": {"powerState": "poweredOn"}})),
-                Ask::Delete(VM, "c"),
-            ],
-            open: |view| {
-                view.not_in("a", "poweredOff")
-                    .or_else(|| view.not_ready(VM, "b"))
-                    .or_else(|| view.there(VM, "c"))
-            },
-            compared: false,
+        compared: false,
+    }
+}
+
+fn changed() -> Stage {
+    Stage {
+        name: "change",
+        asks: vec![
+            Ask::Hang("b"),
+            Ask::Change(VM, "a", json!({"spec": {"powerState": "poweredOff"}})),
+            Ask::Change(VM, "b", json!({"spec": {"powerState": "poweredOn"}})),
+            Ask::Delete(VM, "c"),
+        ],
+        open: |view| {
+            view.not_in("a", "poweredOff").or_else(|| view.not_ready(VM, "b")).or_else(|| view.there(VM, "c"))
         },
-        Stage {
-            name: "resize",
-            asks: vec![
-                Ask::Change(VM, "a", json!({"spec": {"className": "best-effort-medium"}})),
-                Ask::Change(VM, "a", json!({"spec": {"powerState": "poweredOn"}})),
-                Ask::Delete(VM, "b"),
-            ],
-            open: |view| view.not_ready(VM, "a").or_else(|| view.there(VM, "b")),
-            compared: true,
+        compared: false,
+    }
+}
+
+fn resized() -> Stage {
+    Stage {
+        name: "resize",
+        asks: vec![
+            Ask::Change(VM, "a", json!({"spec": {"className": "best-effort-medium"}})),
+            Ask::Change(VM, "a", json!({"spec": {"powerState": "poweredOn"}})),
+            Ask::Change(VM, "b", json!({"spec": {"powerState": "suspended"}})),
+        ],
+        open: |view| view.not_ready(VM, "a").or_else(|| view.not_in("b", "suspended")),
+        compared: false,
+    }
+}
+
+fn restarted() -> Stage {
+    Stage {
+        name: "restart",
+        asks: vec![Ask::Change(VM, "a", json!({"spec": {"nextRestartTime": "now"}})), Ask::Delete(VM, "b")],
+        open: |view| {
+            view.not_restarted("a").or_else(|| view.not_ready(VM, "a")).or_else(|| view.there(VM, "b"))
         },
-        Stage {
-            name: "delete",
-            asks: vec![Ask::Delete(VM, "a"), Ask::Delete(POLICY, "p")],
-            open: |view| view.there(VM, "a").or_else(|| view.there(POLICY, "p")),
-            compared: true,
-        },
-    ]
+        compared: true,
+    }
+}
+
+fn deleted() -> Stage {
+    Stage {
+        name: "delete",
+        asks: vec![Ask::Delete(VM, "a"), Ask::Delete(POLICY, "p")],
+        open: |view| view.there(VM, "a").or_else(|| view.there(POLICY, "p")),
+        compared: true,
+    }
 }
 
 /// Asks for it.
@@ -172,6 +226,11 @@ pub async fn ask(arena: &Arena, room: &Room, asked: &Ask) -> Result<()> {
         }
         Ask::Delete(kind, name) => {
             arena.api(kind, &room.namespace).delete(name, &DeleteParams::default()).await?;
+        }
+        Ask::Hang(name) => {
+            let view = View::read(arena, room).await?;
+            let machine = view.machine(name).with_context(|| format!("{VM} {name} has no machine"))?;
+            arena.disks.hung(machine, &theirs(&room.namespace, name)).await?;
         }
     }
     Ok(())

@@ -85,7 +85,7 @@ impl Counted {
 }
 
 /// When a call is stopped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Moment {
     /// Before anything of it is done.
     Before,

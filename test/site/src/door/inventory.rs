@@ -90,9 +90,34 @@ pub struct InventoryVm {
     pub memory_reservation: Option<i64>,
     /// What its cards are plugged into, by name.
     pub networks: Vec<String>,
+    /// Its disks, in their order.
+    pub disks: Vec<InventoryDisk>,
     /// Everything else the door tells.
     #[serde(flatten)]
     pub rest: BTreeMap<String, Value>,
+}
+
+/// A disk of a VM.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct InventoryDisk {
+    /// Its own file, as vCenter writes it: `[datastore] folder/name.vmdk`.
+    pub file: String,
+    /// Its size.
+    #[serde(rename = "capacityMiB")]
+    pub capacity_mib: u64,
+}
+
+/// A cluster module.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct InventoryModule {
+    /// Its UUID.
+    pub id: String,
+    /// Managed object id of its cluster.
+    pub cluster: String,
+    /// Managed object ids of the VMs in it.
+    pub members: Vec<String>,
 }
 
 /// A folder or resource pool of the inventory.
@@ -117,4 +142,6 @@ pub struct Inventory {
     pub folders: Vec<InventoryNode>,
     /// Resource pools.
     pub pools: Vec<InventoryNode>,
+    /// Cluster modules.
+    pub modules: Vec<InventoryModule>,
 }
