@@ -7,13 +7,14 @@ use site::door::FirstClassDisk;
 use crate::world::{PlainVm, SOON, Story, says, story};
 
 const CLASS: &str = "volumes";
+const LATE_CLASS: &str = "volumes-latebinding";
 
 #[test]
 fn claims_are_attached_in_order_and_outlive_their_machine() {
     story("volumes", |story| async move {
         story.ready_for_vms("best-effort-xsmall").await;
-        story.ready_for_volumes(CLASS).await;
-        claimed(&story, "data").await;
+        storage_class(&story, CLASS, "Immediate").await;
+        claimed(&story, "data", CLASS).await;
         story.made(&with_claims(&story, "bearer", &["data", "logs"])).await;
 
         // The second claim does not exist: the first is attached, and the machine waits, off.
@@ -31,7 +32,7 @@ fn claims_are_attached_in_order_and_outlive_their_machine() {
         assert_eq!((&told[1]["name"], &told[1]["attached"]), (&json!("logs"), &json!(false)));
         says(&told[1]["error"], &["not found"]);
 
-        claimed(&story, "logs").await;
+        claimed(&story, "logs", CLASS).await;
         let vm = story.powered_on("bearer").await;
         let logs = disk_of(&story, "logs").await;
         assert_eq!(vm["status"]["volumes"][1]["diskUUID"], logs.disk_uuid.as_str());
@@ -61,8 +62,8 @@ fn claims_are_attached_in_order_and_outlive_their_machine() {
 fn a_machine_whose_object_moves_away_and_back_keeps_its_volumes() {
     story("moved-volumes", |story| async move {
         story.ready_for_vms("best-effort-xsmall").await;
-        story.ready_for_volumes(CLASS).await;
-        claimed(&story, "kept").await;
+        storage_class(&story, CLASS, "Immediate").await;
+        claimed(&story, "kept", CLASS).await;
         story.made(&with_claims(&story, "mover", &["kept"])).await;
         let vm = story.powered_on("mover").await;
         let (disk, attachment) = (disk_of(&story, "kept").await, attachment(&story, "mover-kept").await);
@@ -92,6 +93,37 @@ fn a_machine_whose_object_moves_away_and_back_keeps_its_volumes() {
     });
 }
 
+#[test]
+fn a_claim_that_waits_for_its_consumer_is_made_in_the_machine_s_zone() {
+    story("zoned-volumes", |story| async move {
+        story.ready_for_vms("best-effort-xsmall").await;
+        let placement = story.world.session.placement();
+        let place = json!({"folderMoID": placement.folder, "poolMoIDs": [placement.resource_pool]});
+        let zone = json!({
+            "apiVersion": "topology.tanzu.vmware.com/v1alpha1", "kind": "Zone",
+            "metadata": {"name": "zone-a", "namespace": story.namespace},
+            "spec": {
+                "availabilityZoneReference": {"apiVersion": "topology.tanzu.vmware.com/v1alpha1", "name": "zone-a"},
+                "namespace": place, "managedVMs": place,
+            },
+        });
+        story.made(&zone).await;
+        storage_class(&story, LATE_CLASS, "WaitForFirstConsumer").await;
+        claimed(&story, "late", LATE_CLASS).await;
+        story.made(&with_claims(&story, "zoned", &["late"])).await;
+        let vm = story.powered_on("zoned").await;
+        assert_eq!(vm["status"]["zone"], "zone-a");
+        let claim = story.get("PersistentVolumeClaim", "late").await.unwrap();
+        let told = &claim["metadata"]["annotations"];
+        assert_eq!(told["volume.kubernetes.io/selected-node"], "zone-a");
+        assert_eq!(told["cns.vmware.com/selected-node-is-zone"], "true");
+        let disk = disk_of(&story, "late").await;
+        assert_eq!(vm["status"]["uniqueID"], disk.vm.as_str());
+        story.deleted("VirtualMachine", "zoned", SOON).await;
+        gone(&story, "late", &disk.id).await;
+    });
+}
+
 /// A machine with a volume for each claim.
 fn with_claims(story: &Story, name: &str, claims: &[&str]) -> Value {
     let volume = |claim: &&str| json!({"name": claim, "persistentVolumeClaim": {"claimName": claim}});
@@ -100,12 +132,21 @@ fn with_claims(story: &Story, name: &str, claims: &[&str]) -> Value {
     vm
 }
 
-async fn claimed(story: &Story, name: &str) {
+/// A storage class whose claims vSphere CSI serves.
+async fn storage_class(story: &Story, name: &str, mode: &str) {
+    let class = json!({
+        "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": name},
+        "provisioner": "csi.vsphere.vmware.com", "volumeBindingMode": mode,
+    });
+    story.made(&class).await;
+}
+
+async fn claimed(story: &Story, name: &str, class: &str) {
     let claim = json!({
         "apiVersion": "v1", "kind": "PersistentVolumeClaim",
         "metadata": {"name": name, "namespace": story.namespace},
         "spec": {
-            "accessModes": ["ReadWriteOnce"], "storageClassName": CLASS,
+            "accessModes": ["ReadWriteOnce"], "storageClassName": class,
             "resources": {"requests": {"storage": "64Mi"}},
         },
     });

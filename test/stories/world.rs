@@ -293,6 +293,7 @@ pub fn resource(kind: &str) -> ApiResource {
         | "PersistentVolume"
         | "PersistentVolumeClaim" => ("", "v1"),
         "StorageClass" => ("storage.k8s.io", "v1"),
+        "Zone" => ("topology.tanzu.vmware.com", "v1alpha1"),
         _ => ("vmoperator.vmware.com", "v1alpha1"),
     };
     let plural = match kind.to_lowercase() {
@@ -366,21 +367,6 @@ impl Story {
             "classRef": {"apiVersion": "vmoperator.vmware.com/v1alpha1", "kind": "VirtualMachineClass", "name": class},
         });
         self.made(&binding).await;
-    }
-
-    /// Gives the namespace a storage class of that name, whose claims vSphere CSI serves.
-    pub async fn ready_for_volumes(&self, class: &str) {
-        let storage = serde_json::json!({
-            "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": class},
-            "provisioner": "csi.vsphere.vmware.com",
-        });
-        let hard = format!("{class}.storageclass.storage.k8s.io/requests.storage");
-        let quota = serde_json::json!({
-            "apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": class, "namespace": self.namespace},
-            "spec": {"hard": {hard: "1Ti"}},
-        });
-        self.made(&storage).await;
-        self.made(&quota).await;
     }
 
     /// Applies one object.

@@ -192,7 +192,8 @@ pub async fn reconcile(vm: Arc<VirtualMachine>, ctx: Arc<Context>) -> Result<Nex
         && !pause::by_admin(machine)
     {
         let off = machine.power_state == Some(PowerState::Off);
-        volumes::kept(&vm, volumes, machine.uuid.unwrap_or(identity.bios), off, &ctx).await?;
+        let node = (machine.uuid.unwrap_or(identity.bios), facts.zone.as_deref());
+        volumes::kept(&vm, volumes, node, off, &ctx).await?;
     }
     if let Found::Nothing(nothing) = &facts.found {
         act::interfaces::asked(&nothing.asks, &ctx).await?;

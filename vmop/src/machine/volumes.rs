@@ -13,15 +13,24 @@ use api::names::annotation;
 use api::vmop::{
     PersistentVolumeClaimVolume, VirtualMachine, VirtualMachineVolume, VirtualMachineVolumeStatus,
 };
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use k8s_openapi::api::storage::v1::StorageClass;
+use kit::apply;
 use kit::index::key;
 use kube::ResourceExt;
 use kube::api::ObjectMeta;
+use serde_json::json;
 use uuid::Uuid;
 
 use super::needs::Unmet;
 use super::plan::Blocked;
 use super::{Context, Error};
 use crate::caches::Caches;
+
+/// The annotation of a claim that waits for its first consumer: where that is.
+const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
+/// vSphere CSI's annotation: where it is, is a zone.
+const SELECTED_NODE_IS_ZONE: &str = "cns.vmware.com/selected-node-is-zone";
 
 /// Reason of a machine that waits for its volumes.
 pub const VOLUMES_NOT_ATTACHED: &str = "VolumesNotAttached";
@@ -165,11 +174,38 @@ fn attachment(
     }
 }
 
-/// The attachments are those that the spec asks for, as far as it is their turn.
+/// Whether a claim's volume is only made once it is known where its consumer is, and nobody said so yet.
+fn waits_for_place(claim: &PersistentVolumeClaim, class: Option<&StorageClass>) -> bool {
+    let mode = class.and_then(|class| class.volume_binding_mode.as_deref());
+    let bound = claim.spec.as_ref().is_some_and(|spec| spec.volume_name.is_some());
+    mode == Some("WaitForFirstConsumer") && !bound && !claim.annotations().contains_key(SELECTED_NODE)
+}
+
+/// Claims that wait for their first consumer are told the zone of the machine.
+async fn placed(vm: &VirtualMachine, volumes: &Volumes, zone: &str, ctx: &Context) -> Result<(), Error> {
+    for (volume, claim) in claims(vm) {
+        if volumes.find(&name(vm, volume)).is_some_and(attached) {
+            continue;
+        }
+        let namespace = vm.metadata.namespace.as_deref();
+        let claim: Option<PersistentVolumeClaim> =
+            apply::get(ctx.api.client(), namespace, &claim.claim_name).await?;
+        let Some(claim) = claim else { continue };
+        let class = claim.spec.as_ref().and_then(|spec| spec.storage_class_name.as_deref());
+        let class = ctx.caches.storage_classes.get(None, class.unwrap_or_default());
+        if waits_for_place(&claim, class.as_deref()) {
+            let told = json!({ SELECTED_NODE: zone, SELECTED_NODE_IS_ZONE: "true" });
+            ctx.api.patch(&claim, json!({ "metadata": { "annotations": told } })).await?;
+        }
+    }
+    Ok(())
+}
+
+/// The attachments are those that the spec asks for, as far as it is their turn, of a machine in `zone`.
 pub async fn kept(
     vm: &VirtualMachine,
     volumes: &Volumes,
-    bios: Uuid,
+    (bios, zone): (Uuid, Option<&str>),
     off: bool,
     ctx: &Context,
 ) -> Result<(), Error> {
@@ -178,6 +214,9 @@ pub async fn kept(
     }
     if !volumes.served {
         return Ok(());
+    }
+    if let Some(zone) = zone {
+        placed(vm, volumes, zone, ctx).await?;
     }
     for wanted in volumes.missing(vm, bios, off) {
         ctx.api.apply(&wanted, None).await?;
@@ -279,6 +318,22 @@ mod tests {
         assert!(served.unmet(&instance).unwrap().message.contains("not supported"));
         assert!(served.missing(&instance, Uuid::nil(), true).is_empty());
         assert_eq!(served.unmet(&vm(&[])), None);
+    }
+
+    #[test]
+    fn a_claim_that_waits_for_its_consumer_is_told_once_where_that_is() {
+        let class = |mode: &str| {
+            let class = json!({ "provisioner": "csi.vsphere.vmware.com", "volumeBindingMode": mode });
+            serde_json::from_value::<StorageClass>(class).unwrap()
+        };
+        let claim = |claim| serde_json::from_value::<PersistentVolumeClaim>(claim).unwrap();
+        let new = claim(json!({ "spec": { "storageClassName": "late" } }));
+        let late = class("WaitForFirstConsumer");
+        assert!(waits_for_place(&new, Some(&late)));
+        assert!(!waits_for_place(&new, Some(&class("Immediate"))) && !waits_for_place(&new, None));
+        assert!(!waits_for_place(&claim(json!({ "spec": { "volumeName": "pvc-1" } })), Some(&late)));
+        let told = json!({ "metadata": { "annotations": { SELECTED_NODE: "zone-a" } }, "spec": {} });
+        assert!(!waits_for_place(&claim(told), Some(&late)));
     }
 
     #[test]
