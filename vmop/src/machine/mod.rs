@@ -209,12 +209,12 @@ pub async fn reconcile(vm: Arc<VirtualMachine>, ctx: Arc<Context>) -> Result<Nex
         Ok(plan) => carried_out(&vm, &facts, plan, &ctx).await?,
         Err(error) => (Err(error), false),
     };
-    if let (Ok(Some(made)), Ok(site)) = (&result, ctx.provider.site()) {
-        facts.host = site.host_name(made).await;
-    }
     let vm = act::remembered(vm, &facts, &outcome(&result), &ctx).await?;
     // The stream goes on while the object is written: the status tells of the machine as it is now, not once more.
     let result = result.map(|machine| machine.map(|machine| ctx.provider.latest(machine)));
+    if let (Ok(Some(changed)), Ok(site)) = (&result, ctx.provider.site()) {
+        gather::told_of(&mut facts, &vm, changed, &site, &ctx).await;
+    }
     let outcome = outcome(&result);
     let silent = match &result {
         Err(error) => patience::silent(&vm, error, facts.now).map(|wait| wait.min(UNSETTLED)),

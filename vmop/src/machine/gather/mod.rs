@@ -7,10 +7,13 @@ mod lost;
 mod needs;
 mod place;
 
+use std::sync::Arc;
+
 use api::vmop::VirtualMachine;
 use kit::index::key;
 use kube::ResourceExt;
 use kube::runtime::reflector::ObjectRef;
+use vsphere::Vm;
 use vsphere::inventory::PowerState;
 
 use super::clone::Identity;
@@ -40,14 +43,10 @@ pub async fn facts(vm: &VirtualMachine, identity: Identity, ctx: &Context) -> Re
     let mut facts = Facts::new(identity, mark, found, now);
     facts.module = module(vm, &facts.found, &site, ctx).await;
     if let Found::Ours(machine) | Found::Moved(machine) = &facts.found {
-        facts.probe = readiness::probed(vm, machine, &ctx.prober);
-        facts.host = site.host_name(machine).await;
-        let home = home(vm, &site, &ctx.caches).ok();
-        facts.place = home.as_ref().and_then(|home| place::place(vm, home, &site, ctx).ok());
-        facts.size = needs::class_size(vm, home.as_ref(), &site, ctx).await;
+        let machine = Arc::clone(machine);
+        told_of(&mut facts, vm, &machine, &site, ctx).await;
         let volumes = Volumes::of(vm, &ctx.caches);
         facts.volumes = (volumes::has_claims(vm) || !volumes.there.is_empty()).then_some(volumes);
-        facts.zone = place::zone(vm, machine, &ctx.caches);
     }
     if let Found::Ours(machine) = &facts.found {
         match bootstrap::retold(vm, machine, identity, &site, ctx).await {
@@ -65,6 +64,16 @@ pub async fn facts(vm: &VirtualMachine, identity: Identity, ctx: &Context) -> Re
         }
     }
     Ok(facts)
+}
+
+/// What the status tells of a machine that is there, be it that it was made just now.
+pub async fn told_of(facts: &mut Facts, vm: &VirtualMachine, machine: &Vm, site: &Site, ctx: &Context) {
+    facts.probe = readiness::probed(vm, machine, &ctx.prober);
+    facts.host = site.host_name(machine).await;
+    let home = home(vm, site, &ctx.caches).ok();
+    facts.place = home.as_ref().and_then(|home| place::place(vm, home, site, ctx).ok());
+    facts.size = needs::class_size(vm, home.as_ref(), site, ctx).await;
+    facts.zone = place::zone(vm, machine, &ctx.caches);
 }
 
 /// The cluster module that the machine is still to become a member of.
