@@ -17,7 +17,7 @@ use super::plan::{self, Blocked};
 use super::power::{self, Way};
 use super::step::Mode;
 use super::volumes::{self, Volumes};
-use super::{Context, Error, act, disks, gather, pause};
+use super::{Context, Error, act, disks, gather, milestones, pause};
 use crate::provider::{Site, mark::Mark};
 
 /// How long the stream may take to tell that a machine is off.
@@ -47,6 +47,7 @@ pub async fn delete(vm: &Arc<VirtualMachine>, ctx: &Context) -> Result<Next, Err
                 return Err(error.into());
             }
             ctx.asked.forget(&object);
+            ctx.events.normal(&**vm, milestones::DELETE_SUCCESS, "The machine is gone from vCenter");
             Ok(Next::OnChange)
         }
         Err(error) => {
@@ -289,9 +290,7 @@ async fn tell(vm: &VirtualMachine, error: &Error, ctx: &Context) -> Result<(), E
     status.phase = Some(vm_phase::DELETING.to_owned());
     status.conditions = kit::status::settle(&old, conditions, jiff::Timestamp::now());
     if ctx.api.patch_status(vm, &status).await? {
-        ctx.events.transitions(vm, &old, &status.conditions, |condition| {
-            condition.severity.as_deref() == Some(ERROR)
-        });
+        milestones::tell(vm, &old, &status.conditions, |severity| severity == ERROR, &ctx.events);
     }
     Ok(())
 }

@@ -11,6 +11,7 @@ pub mod disks;
 pub mod gather;
 #[cfg(test)]
 mod life_tests;
+mod milestones;
 pub mod needs;
 mod patience;
 pub mod pause;
@@ -28,7 +29,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use api::conditions::{self, READY, vmop as known};
+use api::conditions::{self, vmop as known};
 use api::vmop::VirtualMachine;
 use kit::apply::Api;
 use kit::events::Events;
@@ -289,16 +290,8 @@ async fn report(
     let mut status = status::status(vm, facts, outcome);
     status.conditions = kit::status::settle(old, status.conditions, jiff::Timestamp::now());
     if ctx.api.patch_status(vm, &status).await? {
-        // Who is told that it is ready knows that it was created.
-        let ready = conditions::holds(&status.conditions, READY);
-        let told = |condition: &&conditions::Condition| {
-            let created = condition.type_ == known::VIRTUAL_MACHINE_CREATED;
-            condition.type_ == READY || (created && condition.status == conditions::TRUE && !ready)
-        };
-        let new: Vec<_> = status.conditions.iter().filter(told).cloned().collect();
-        ctx.events.transitions(vm, old, &new, |condition| {
-            condition.severity.as_deref().is_some_and(|severity| severity != conditions::INFO)
-        });
+        let warns = |severity: &str| severity != conditions::INFO;
+        milestones::tell(vm, old, &status.conditions, warns, &ctx.events);
     }
     Ok(())
 }

@@ -1,0 +1,130 @@
+//! The events of a machine, with the reasons that vm-operator gives them.
+
+use api::conditions::{self, Condition, READY, vmop as known};
+use api::vmop::VirtualMachine;
+use kit::events::{Events, changed};
+
+/// The machine was made.
+const CREATE_SUCCESS: &str = "CreateSuccess";
+/// It can't be made.
+const CREATE_FAILURE: &str = "CreateFailure";
+/// It is there, and not as it should be.
+const UPDATE_FAILURE: &str = "UpdateFailure";
+/// It is gone.
+pub const DELETE_SUCCESS: &str = "DeleteSuccess";
+/// It can't be destroyed.
+const DELETE_FAILURE: &str = "DeleteFailure";
+
+/// One event: whether somebody should look, its reason, and what happened.
+#[derive(Debug, PartialEq, Eq)]
+struct Milestone {
+    warns: bool,
+    reason: String,
+    note: String,
+}
+
+/// Tells of the milestones between two sets of conditions; `warns` says which severities are worth a warning.
+pub fn tell(
+    vm: &VirtualMachine,
+    old: &[Condition],
+    new: &[Condition],
+    warns: impl Fn(&str) -> bool,
+    events: &Events,
+) {
+    let deleted = vm.metadata.deletion_timestamp.is_some();
+    for Milestone { warns, reason, note } in milestones(deleted, old, new, warns) {
+        if warns {
+            events.warning(vm, &reason, note);
+        } else {
+            events.normal(vm, &reason, note);
+        }
+    }
+}
+
+fn milestones(
+    deleted: bool,
+    old: &[Condition],
+    new: &[Condition],
+    warns: impl Fn(&str) -> bool,
+) -> Vec<Milestone> {
+    let made = conditions::holds(new, known::VIRTUAL_MACHINE_CREATED);
+    let failure = match (deleted, made) {
+        (true, _) => DELETE_FAILURE,
+        (false, true) => UPDATE_FAILURE,
+        (false, false) => CREATE_FAILURE,
+    };
+    let changed = changed(old, new);
+    let ready = conditions::holds(new, READY);
+    let just_made = changed.iter().any(|condition| {
+        condition.type_ == known::VIRTUAL_MACHINE_CREATED && condition.status == conditions::TRUE
+    });
+    let told = changed.into_iter().filter_map(|condition| {
+        let (reason, message) = (condition.reason.as_deref(), condition.message.as_deref());
+        let so = condition.status == conditions::TRUE;
+        match condition.type_.as_str() {
+            known::VIRTUAL_MACHINE_CREATED if so => Some(Milestone {
+                warns: false,
+                reason: CREATE_SUCCESS.to_owned(),
+                note: format!("The machine was made in vCenter{}", if ready { ", and is ready" } else { "" }),
+            }),
+            // One event tells of both.
+            READY if so && just_made => None,
+            READY if condition.severity.as_deref().is_some_and(&warns) => Some(Milestone {
+                warns: true,
+                reason: failure.to_owned(),
+                note: [reason, message].into_iter().flatten().collect::<Vec<_>>().join(": "),
+            }),
+            READY => Some(Milestone {
+                warns: false,
+                reason: reason.filter(|reason| !reason.is_empty()).unwrap_or(READY).to_owned(),
+                note: message.map_or_else(|| format!("{READY} is {}", condition.status), str::to_owned),
+            }),
+            _ => None,
+        }
+    });
+    told.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use api::conditions::{ERROR, INFO, WARNING};
+
+    use super::*;
+
+    #[test]
+    fn events_have_the_reasons_of_vm_operator() {
+        let ready = |severity: &str, reason: &str| Condition::is_false(READY, severity, reason, "so it is");
+        let created = Condition::is_true(known::VIRTUAL_MACHINE_CREATED);
+        let not_created =
+            Condition::is_false(known::VIRTUAL_MACHINE_CREATED, INFO, "WaitingForPrerequisites", "");
+        let missing = ready(ERROR, known::VIRTUAL_MACHINE_CLASS_NOT_FOUND);
+        let warns = |severity: &str| severity != INFO;
+        let told = |deleted: bool, old: &[Condition], new: &[Condition]| -> Vec<(bool, String)> {
+            let told = milestones(deleted, old, new, warns).into_iter();
+            told.map(|milestone| (milestone.warns, format!("{} {}", milestone.reason, milestone.note)))
+                .collect()
+        };
+        let one = |warns: bool, text: &str| vec![(warns, text.to_owned())];
+        let waits = [missing.clone(), not_created];
+        assert_eq!(
+            told(false, &[], &waits),
+            one(true, "CreateFailure VirtualMachineClassNotFound: so it is")
+        );
+        assert!(told(false, &waits, &waits).is_empty(), "the same again is no news");
+        let booting = [ready(INFO, "WaitingForIP"), created.clone()];
+        assert_eq!(
+            told(false, &waits, &booting),
+            [
+                (false, "WaitingForIP so it is".to_owned()),
+                (false, "CreateSuccess The machine was made in vCenter".to_owned())
+            ]
+        );
+        let up = [Condition::is_true(READY), created.clone()];
+        assert_eq!(told(false, &booting, &up), one(false, "Ready Ready is True"));
+        let both = "CreateSuccess The machine was made in vCenter, and is ready";
+        assert_eq!(told(false, &waits, &up), one(false, both));
+        let ill = [ready(WARNING, "NotFound"), created];
+        assert_eq!(told(false, &up, &ill), one(true, "UpdateFailure NotFound: so it is"));
+        assert_eq!(told(true, &up, &ill), one(true, "DeleteFailure NotFound: so it is"));
+    }
+}
