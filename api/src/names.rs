@@ -106,6 +106,10 @@ pub mod annotation {
     pub const CLOUDINIT_TYPE: &str = "vmoperator.vmware.com/cloudinit-type";
     /// `disable` keeps vCenter's guest customization away from the guest.
     pub const VSPHERE_CUSTOMIZATION: &str = "vmoperator.vmware.com/vsphere-customization";
+    /// `bios` or `efi`, instead of the image's firmware.
+    pub const FIRMWARE: &str = "vmoperator.vmware.com/firmware";
+    /// GiB of 64-bit memory-mapped I/O for devices that are passed through; `0` leaves the guest without.
+    pub const MMIO_SIZE: &str = "vmoperator.vmware.com/pci-passthru-64bit-mmio-size";
     /// The virtual machine that an attachment of a volume was made for.
     pub const VIRTUAL_MACHINE: &str = "vmoperator.vmware.com/virtualmachine";
     /// A machine that names no network card gets none.

@@ -4,11 +4,11 @@ use api::names::annotation;
 use api::vmop::{POWERED_ON, VirtualMachine};
 use kube::ResourceExt;
 use uuid::Uuid;
-use vsphere::{CloneSpec, ConfigSpec, DeviceChange, EthernetCard, MoRef, RelocateSpec};
+use vsphere::{BaseConfig, CloneSpec, ConfigSpec, DeviceChange, EthernetCard, MoRef, RelocateSpec};
 
 use super::bootstrap::Bootstrap;
 use super::disks::{DISKS, Layout};
-use super::needs::{Card, Size, Storage};
+use super::needs::{Card, MMIO, MMIO_SIZE, Size, Storage};
 use crate::provider::golden::Template;
 use crate::provider::{Place, mark, mark::Mark};
 
@@ -109,6 +109,7 @@ fn config(vm: &VirtualMachine, parts: &Parts<'_>) -> ConfigSpec {
         .into_iter()
         .chain(parts.mark.extra_config())
         .chain([(mark::BASE, &parts.template.name), (DISKS, &parts.disks.mark)].map(owned))
+        .chain(memory_mapped_io(vm, parts.size))
         .chain(parts.bootstrap.entries())
         .collect();
     ConfigSpec {
@@ -122,11 +123,30 @@ fn config(vm: &VirtualMachine, parts: &Parts<'_>) -> ConfigSpec {
         extra_config,
         v_app_config,
         v_app_config_removed,
+        firmware: firmware(vm),
         managed_by: Some(mark::managed_by()),
         profiles: policies(parts.storage),
         base: parts.size.config.clone(),
         ..ConfigSpec::default()
     }
+}
+
+/// The firmware that the object asks for, where it is one.
+fn firmware(vm: &VirtualMachine) -> Option<String> {
+    let asked = vm.annotations().get(annotation::FIRMWARE)?;
+    Some(asked.clone()).filter(|firmware| matches!(firmware.as_str(), "bios" | "efi"))
+}
+
+/// How much memory-mapped I/O the object asks for, where its class passes devices through; blank takes an option off.
+fn memory_mapped_io(vm: &VirtualMachine, size: &Size) -> Vec<(String, String)> {
+    let passes = size.config.as_ref().is_some_and(BaseConfig::passes_through);
+    let asked = vm.annotations().get(annotation::MMIO_SIZE).map(|size| size.trim());
+    let options = match asked.filter(|size| passes && !size.is_empty()) {
+        None => return Vec::new(),
+        Some("0") => [(MMIO, ""), (MMIO_SIZE, "")],
+        Some(size) => [(MMIO, "TRUE"), (MMIO_SIZE, size)],
+    };
+    options.map(|(key, value)| (key.to_owned(), value.to_owned())).into()
 }
 
 fn owned((key, value): (&str, &String)) -> (String, String) {
@@ -177,4 +197,45 @@ fn plugged(key: i32, card: &Card) -> EthernetCard {
 
 fn removed(card: &EthernetCard) -> DeviceChange {
     DeviceChange::Remove(EthernetCard { backing: None, mac: None, external_id: None, ..card.clone() })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::fixture;
+
+    fn annotated(key: &str, value: &str) -> VirtualMachine {
+        let mut vm = fixture::object();
+        vm.metadata.annotations = Some([(key.to_owned(), value.to_owned())].into());
+        vm
+    }
+
+    #[test]
+    fn an_object_chooses_its_firmware() {
+        assert_eq!(firmware(&fixture::object()), None);
+        for (value, taken) in [("efi", Some("efi")), ("bios", Some("bios")), ("coreboot", None)] {
+            assert_eq!(firmware(&annotated(annotation::FIRMWARE, value)).as_deref(), taken);
+        }
+    }
+
+    #[test]
+    fn an_object_sizes_the_memory_of_its_passed_through_devices() {
+        let passes = json!({ "hardware": { "cpus": 2, "memory": "4Gi",
+            "devices": { "vgpuDevices": [{ "profileName": "grid_v100-4q" }] } } });
+        let plain = json!({ "hardware": { "cpus": 2, "memory": "4Gi" } });
+        let size = |spec: &serde_json::Value| {
+            let class = json!({ "metadata": { "name": "gpu" }, "spec": spec });
+            crate::machine::needs::size(&serde_json::from_value(class).unwrap(), 0).unwrap()
+        };
+        let asked = |value: &str, spec| {
+            let options = memory_mapped_io(&annotated(annotation::MMIO_SIZE, value), &size(spec));
+            options.into_iter().map(|(_, value)| value).collect::<Vec<_>>()
+        };
+        assert_eq!(asked("128", &passes), ["TRUE", "128"]);
+        assert_eq!(asked("0", &passes), ["", ""]);
+        assert_eq!(asked("128", &plain), [""; 0]);
+        assert!(memory_mapped_io(&fixture::object(), &size(&passes)).is_empty(), "the class's own stands");
+    }
 }

@@ -5,7 +5,7 @@ use api::vmop::VirtualMachine;
 use kube::ResourceExt;
 use serde_json::json;
 use vsphere::inventory::PowerState;
-use vsphere::{Allocation, ConfigSpec, Vm};
+use vsphere::{Allocation, BaseConfig, ConfigSpec, Vm};
 
 use super::needs::Size;
 use super::step::{Step, allocated, hardware_version};
@@ -25,9 +25,11 @@ pub enum Sized {
 
 /// How the machine's size relates to `size`, its class's.
 pub fn sized(vm: &VirtualMachine, machine: &Vm, size: &Size) -> Sized {
-    if difference(machine, size) == ConfigSpec::default() {
+    let renamed = renamed(vm);
+    let sized = difference(machine, size) == ConfigSpec::default();
+    if sized && !(renamed && settings(size).is_some()) {
         Sized::Synced
-    } else if sized_by(vm).is_some_and(|class| class != vm.spec.class_name) {
+    } else if renamed {
         Sized::Renamed
     } else if vm.annotations().contains_key(annotation::SAME_CLASS_RESIZE) {
         Sized::Follows
@@ -43,15 +45,29 @@ fn sized_by(vm: &VirtualMachine) -> Option<String> {
     noted["name"].as_str().map(str::to_owned)
 }
 
+/// Whether the spec names another class than the one the machine was sized by.
+fn renamed(vm: &VirtualMachine) -> bool {
+    sized_by(vm).is_some_and(|class| class != vm.spec.class_name)
+}
+
+/// What the class says beyond sizes. vCenter does not show it, so it is set when a machine takes on the class, and then
+/// it is noted; devices that are passed through come with a new machine only.
+fn settings(size: &Size) -> Option<BaseConfig> {
+    size.config.as_ref().and_then(BaseConfig::without_devices)
+}
+
 /// The annotation's value: the machine has the size of the spec's class.
 pub fn noted(vm: &VirtualMachine) -> String {
     json!({ "name": vm.spec.class_name }).to_string()
 }
 
-/// Whether it must be noted that the machine has the size of another class now.
-pub fn unnoted(vm: &VirtualMachine, machine: &Vm, size: Option<&Size>) -> bool {
-    sized_by(vm).is_some_and(|class| class != vm.spec.class_name)
-        && size.is_some_and(|size| sized(vm, machine, size) == Sized::Synced)
+/// Whether it must be noted that the machine has the size of another class now; `set` says that its settings are, too.
+pub fn unnoted(vm: &VirtualMachine, machine: &Vm, size: Option<&Size>, set: bool) -> bool {
+    let so = |size: &Size| {
+        let sized = difference(machine, size) == ConfigSpec::default();
+        sized && (set || settings(size).is_none())
+    };
+    renamed(vm) && size.is_some_and(so)
 }
 
 /// What can be done only to a machine that is off: another size, newer hardware.
@@ -61,7 +77,8 @@ pub fn offline(vm: &VirtualMachine, machine: &Vm, size: Option<&Size>) -> Vec<St
         && matches!(sized(vm, machine, size), Sized::Renamed | Sized::Follows)
     {
         let resized = difference(machine, size);
-        spec = ConfigSpec { change_tracking_enabled: spec.change_tracking_enabled, ..resized };
+        let change_tracking_enabled = spec.change_tracking_enabled;
+        spec = ConfigSpec { change_tracking_enabled, base: settings(size), ..resized };
     }
     let mut steps = Vec::new();
     if spec != ConfigSpec::default() {
@@ -133,6 +150,31 @@ mod tests {
             let resizes = matches!(relation, Sized::Renamed | Sized::Follows);
             assert_eq!(!offline(&vm, &machine, Some(wanted)).is_empty(), resizes);
         }
+    }
+
+    #[test]
+    fn the_settings_of_another_class_are_set_once_and_then_noted() {
+        let given = json!({
+            "numCoresPerSocket": 2, "deviceChange": [], "extraConfig": [
+                { "_typeName": "OptionValue", "key": "a", "value": { "_typeName": "string", "_value": "b" } }],
+        });
+        let config = BaseConfig::read(&given).unwrap();
+        let size = Size { config: Some(config), ..fixture::needs().class.unwrap() };
+        let mut vm = fixture::object();
+        let mut machine = fixture::machine();
+        (machine.cpu_allocation, machine.memory_allocation) = (size.cpu, size.memory);
+        let note = |class: &str| {
+            let note = json!({ "name": class }).to_string();
+            Some([(annotation::LAST_RESIZED_CLASS.to_owned(), note)].into())
+        };
+        vm.metadata.annotations = note("best-effort-small");
+        let steps = offline(&vm, &machine, Some(&size));
+        let [Step::Reconfigure(spec)] = steps.as_slice() else { panic!("{steps:?}") };
+        assert!(spec.base.is_some() && !steps[0].is_so(&machine), "nothing shows whether they are set");
+        assert!(!unnoted(&vm, &machine, Some(&size), false) && unnoted(&vm, &machine, Some(&size), true));
+        vm.metadata.annotations = note("guaranteed-small");
+        assert_eq!(sized(&vm, &machine, &size), Sized::Synced);
+        assert!(offline(&vm, &machine, Some(&size)).is_empty());
     }
 
     #[test]

@@ -49,6 +49,36 @@ impl BaseConfig {
         Self(merged(&more, &self.0))
     }
 
+    /// The same, with these options of ExtraConfig where it says nothing of them.
+    #[must_use]
+    pub fn with_default_options(self, options: &[(&str, &str)]) -> Self {
+        let options: Vec<_> = options
+            .iter()
+            .map(|(key, value)| {
+                Object::new("OptionValue").with("key", *key).with("value", Value::any_string(*value))
+            })
+            .collect();
+        Self(merged(&self.0, &Object::new(SPEC).with("extraConfig", options)))
+    }
+
+    /// Whether devices of the host are passed through.
+    pub fn passes_through(&self) -> bool {
+        let devices = self.0.get("deviceChange").items().iter().map(|change| change.get("device"));
+        devices.map(Value::type_name).any(|name| name == "VirtualPCIPassthrough")
+    }
+
+    /// The settings that a machine can take on which has its devices; `None` where there are none.
+    pub fn without_devices(&self) -> Option<Self> {
+        let mut settings = Object::new(SPEC);
+        for name in CONFIG_SPEC.iter().filter(|name| **name != "deviceChange") {
+            let value = self.0.get(name);
+            if !value.is_null() {
+                settings.push(*name, value.clone());
+            }
+        }
+        (settings.fields().count() > 0).then_some(Self(settings))
+    }
+
     /// `own` with these settings below it.
     pub(super) fn below(&self, own: &Object) -> Object {
         merged(own, &self.0)

@@ -15,6 +15,7 @@ use kube::runtime::reflector::ObjectRef;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 use vsphere::Vm;
+use vsphere::inventory::PowerState;
 
 use super::clone::Identity;
 use super::plan::{self, Blocked, Facts, Found, Plan};
@@ -87,7 +88,11 @@ pub async fn remembered(
     if arrived {
         ctx.asked.forget(&ObjectRef::from_obj(&*vm));
     }
-    let patch = to_remember(&vm, machine, facts, arrived);
+    // What is done only to a machine that is off has been done, if it was off and all steps were taken.
+    let was_off = matches!(&facts.found, Found::Ours(before) if before.power_state == Some(PowerState::Off));
+    let off = was_off || machine.power_state == Some(PowerState::Off);
+    let set = off && matches!(outcome, Outcome::Done(Some(_)));
+    let patch = to_remember(&vm, machine, facts, (arrived, set));
     if patch.is_null() {
         return Ok(vm);
     }
@@ -95,14 +100,14 @@ pub async fn remembered(
 }
 
 /// What of the object's metadata has to be another; null where nothing has.
-fn to_remember(vm: &VirtualMachine, machine: &Vm, facts: &Facts, arrived: bool) -> Value {
+fn to_remember(vm: &VirtualMachine, machine: &Vm, facts: &Facts, (arrived, set): (bool, bool)) -> Value {
     let mut annotations = Map::new();
     let first = !vm.annotations().contains_key(annotation::FIRST_BOOT_DONE);
     if first {
         annotations.insert(annotation::FIRST_BOOT_DONE.into(), "true".into());
     }
     let sized = vm.annotations().contains_key(annotation::LAST_RESIZED_CLASS);
-    if (first && !sized) || resize::unnoted(vm, machine, facts.size.as_ref()) {
+    if (first && !sized) || resize::unnoted(vm, machine, facts.size.as_ref(), set) {
         annotations.insert(annotation::LAST_RESIZED_CLASS.into(), resize::noted(vm).into());
     }
     if arrived && vm.annotations().contains_key(annotation::SOFT_POWER) {

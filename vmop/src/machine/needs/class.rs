@@ -91,6 +91,15 @@ pub fn size(class: &VirtualMachineClass, megahertz: i64) -> Need<Size> {
 /// The keys of devices that are passed through go down from here.
 const NEW_DEVICE: i32 = -200;
 
+/// ExtraConfig of machines with devices that are passed through, as vm-operator's: such a machine can't leave its
+/// host while it runs, and its guest finds its devices above 4 GiB.
+const OF_PASSTHROUGH: [(&str, &str); 3] =
+    [("maintenance.vm.evacuation.poweroff", "TRUE"), (MMIO, "TRUE"), (MMIO_SIZE, "512")];
+/// ExtraConfig: whether the guest has 64-bit memory-mapped I/O.
+pub const MMIO: &str = "pciPassthru.use64bitMMIO";
+/// ExtraConfig: how much of it, in GiB.
+pub const MMIO_SIZE: &str = "pciPassthru.64bitMMIOSizeGB";
+
 /// What the class says beyond sizes: settings as they are, and devices that are passed through.
 fn config(class: &VirtualMachineClass) -> Result<Option<BaseConfig>, String> {
     let given = class.spec.config_spec.as_ref().filter(|given| !given.is_null());
@@ -111,11 +120,13 @@ fn config(class: &VirtualMachineClass) -> Result<Option<BaseConfig>, String> {
             .with_some("customLabel", device.custom_label.as_deref())
     });
     let backings = shares.chain(whole).zip(0i32..);
-    Ok(backings.fold(read, |config, (backing, at)| {
+    let config = backings.fold(read, |config, (backing, at)| {
         let device =
             Object::new("VirtualPCIPassthrough").with("key", NEW_DEVICE - at).with("backing", backing);
         Some(config.unwrap_or_else(BaseConfig::empty).with_passthrough(device))
-    }))
+    });
+    let passes = config.as_ref().is_some_and(BaseConfig::passes_through);
+    Ok(if passes { config.map(|config| config.with_default_options(&OF_PASSTHROUGH)) } else { config })
 }
 
 /// Guarantees and limits in MHz and MiB; 0 means none.

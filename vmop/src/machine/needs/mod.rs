@@ -15,7 +15,7 @@ use std::sync::Arc;
 use super::bootstrap::Bootstrap;
 use crate::provider::{Place, golden::Template};
 
-pub use class::{Size, allocations, class, counts_cores, in_cores, size};
+pub use class::{MMIO, MMIO_SIZE, Size, allocations, class, counts_cores, in_cores, size};
 pub use image::image;
 pub use interface::{
     Ask, Handshake, NetworkId, Plug, Providers, Realised, ask, of_net_operator, of_nsx, plug, waits,
