@@ -51,12 +51,17 @@ func (f guestFacts) changes(ctx *simulator.Context, vm *simulator.VirtualMachine
 	}
 }
 
-// nics reports the address on the first card; the others are there without one.
+// nics are the cards that the guest reports: none without Tools.
 func (f guestFacts) nics(ctx *simulator.Context, vm *simulator.VirtualMachine) []types.GuestNicInfo {
-	nics := []types.GuestNicInfo{}
 	if !f.tools {
-		return nics
+		return []types.GuestNicInfo{}
 	}
+	return f.cards(ctx, vm)
+}
+
+// cards have the address on the first one; the others are there without one.
+func (f guestFacts) cards(ctx *simulator.Context, vm *simulator.VirtualMachine) []types.GuestNicInfo {
+	nics := []types.GuestNicInfo{}
 	for _, device := range vm.Config.Hardware.Device {
 		card, ok := device.(types.BaseVirtualEthernetCard)
 		if !ok {

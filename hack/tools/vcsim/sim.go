@@ -202,6 +202,7 @@ func (s *Sim) takeOver() {
 		"MoveIntoFolder_Task": s.moveIntoFolder,
 		"PowerOffVM_Task":     s.powerOff,
 		"PowerOnVM_Task":      s.powerOn,
+		"CustomizeVM_Task":    s.customize,
 		"RebootGuest":         s.rebootGuest,
 		"ReconfigVM_Task":     s.reconfigVM,
 		"Rename_Task":         s.rename,

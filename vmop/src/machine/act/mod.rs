@@ -27,6 +27,8 @@ use crate::provider::{MEMBERSHIP, Site};
 pub use guest::{Asked, asked};
 #[cfg(test)]
 pub use make::cloned;
+#[cfg(test)]
+pub use steps::carried_out;
 pub use steps::powered;
 
 /// The object bears our finalizer and both UUIDs: all that has to be persisted before anything exists outside.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use api::vmop::VirtualMachine;
 use jiff::Timestamp;
 use vsphere::inventory::{PowerState, Presence};
-use vsphere::{ConfigSpec, Kind, MoRef, Vm};
+use vsphere::{ConfigSpec, CustomizationSpec, Kind, MoRef, Vm};
 
 use super::guest;
 use crate::machine::power::{self, Way};
@@ -16,6 +16,9 @@ use crate::provider::Site;
 
 /// How long a pass waits for the stream to tell what a step has come to.
 const SEEN: Duration = Duration::from_secs(2);
+
+/// The fault of a machine whose guest is to be customised already.
+const PENDING: &str = "CustomizationPending";
 
 /// The steps are carried out; the machine as it is then, for all that the stream has told.
 ///
@@ -54,14 +57,15 @@ pub async fn taken(
     Ok(machine)
 }
 
-async fn carried_out(machine: &MoRef, step: &Step, site: &Site) -> Result<(), Error> {
+/// The step is done, or vCenter says why not.
+pub async fn carried_out(machine: &MoRef, step: &Step, site: &Site) -> Result<(), Error> {
     tracing::info!(%machine, step = step.word(), "changing the machine");
     match step {
         Step::Reconfigure(spec) => {
             ended(site.client.reconfigure_vm(machine, (**spec).clone()).await, site).await
         }
         Step::Upgrade(version) => ended(site.client.upgrade_hardware(machine, *version).await, site).await,
-        Step::Customize(spec) => ended(site.client.customize_vm(machine, (**spec).clone()).await, site).await,
+        Step::Customize(spec) => customised(machine, spec, site).await,
         Step::Join(module) => Ok(site.memberships.join(&site.client, module, machine).await?),
         Step::Power(state, _) => powered(machine, *state, site).await,
         Step::Restart(mode, at) => {
@@ -73,6 +77,19 @@ async fn carried_out(machine: &MoRef, step: &Step, site: &Site) -> Result<(), Er
             let note = ConfigSpec { extra_config: vec![restarted(*at)].into(), ..ConfigSpec::default() };
             ended(site.client.reconfigure_vm(machine, note).await, site).await
         }
+    }
+}
+
+/// The guest is set up at its next start.
+///
+/// vCenter takes no second customisation before the first was carried out: the one that waits is then the guest's.
+async fn customised(machine: &MoRef, spec: &CustomizationSpec, site: &Site) -> Result<(), Error> {
+    match ended(site.client.customize_vm(machine, spec.clone()).await, site).await {
+        Err(Error::Vcenter(error)) if error.fault().is_some_and(|fault| fault.type_name == PENDING) => {
+            tracing::warn!(%machine, "a customisation waits for the guest's start already, and stays");
+            Ok(())
+        }
+        other => other,
     }
 }
 

@@ -11,6 +11,8 @@ mod properties;
 mod tests;
 mod told;
 mod values;
+#[cfg(test)]
+mod vcsim_tests;
 
 use std::collections::BTreeMap;
 use std::fmt;
