@@ -17,9 +17,10 @@ fn survives(args: &[&str]) -> serde_json::Value {
 
 #[test]
 fn what_is_killed_at_a_write_comes_to_the_same_end() {
-    let report = survives(&["--exhaustive", "--sample", "8", "--arenas", "1"]);
-    assert!(report["trials"].as_u64() >= Some(8), "{report}");
-    assert!(report["faults"]["killAfter"].as_u64() >= Some(1), "{report}");
+    let report = survives(&["--exhaustive", "--sample", "6", "--arenas", "1"]);
+    assert!(report["trials"].as_u64() >= Some(6), "{report}");
+    let struck = report["faults"].as_object().unwrap().values().filter_map(serde_json::Value::as_u64);
+    assert!(struck.sum::<u64>() >= 4, "{report}");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 pub mod arena;
 mod disks;
 mod exhaustive;
+mod fate;
 mod findings;
 mod report;
 mod run;

@@ -10,10 +10,11 @@ use tokio::time::Instant;
 
 use super::arena::{Arena, Room, objects};
 use super::disks::theirs;
+use super::fate::{Fate, OFF, ON, SUSPENDED, VM, amiss, apart, in_module, name, renamed, wanted};
 use super::report::{Failure, Report, kept};
 use super::schedule::{Happening, STORM, schedule};
 use super::state::State;
-use super::workload::{Ask, ask, claimed_volume, condition, machine, member, own_volume, policy};
+use super::workload::{Ask, ask, policy};
 use crate::proxy::chaos::Chaos;
 
 /// Machines of a trial.
@@ -21,12 +22,7 @@ const MACHINES: usize = 24;
 /// After the storm everything is to be as it should within this time.
 const PATIENCE: Duration = Duration::from_mins(1);
 const LOOK: Duration = Duration::from_millis(50);
-const VM: &str = "VirtualMachine";
 const POLICY: &str = "VirtualMachineSetResourcePolicy";
-const LOST: &str = "VirtualMachineLost";
-const ON: &str = "poweredOn";
-const OFF: &str = "poweredOff";
-const SUSPENDED: &str = "suspended";
 /// A disk that somebody has hung on a machine is known of in this time.
 const TOLD: Duration = Duration::from_secs(2);
 
@@ -40,22 +36,6 @@ pub async fn seeded(arenas: &[Arena], first: u64, trials: u64, report: &RefCell<
         }
     });
     futures::future::try_join_all(each).await.map(drop)
-}
-
-/// What the users want of a machine, and what was done to it.
-#[derive(Clone, Debug)]
-struct Fate {
-    power: &'static str,
-    restarted: bool,
-    deleted: bool,
-    destroyed: bool,
-    hung: Option<Instant>,
-}
-
-impl Fate {
-    fn new(power: &'static str) -> Self {
-        Self { power, restarted: false, deleted: false, destroyed: false, hung: None }
-    }
 }
 
 struct Trial<'a> {
@@ -87,32 +67,6 @@ async fn trial(arena: &Arena, seed: u64, report: &RefCell<Report>) -> Result<()>
     trial.told(seed, from, causes, &state);
     arena.proxy.forget();
     arena.clear(&trial.room).await
-}
-
-fn name(number: usize) -> String {
-    format!("m-{number:02}")
-}
-
-/// Whether a module keeps the machine apart from others.
-fn apart(number: usize) -> bool {
-    number % 4 == 2
-}
-
-/// A machine of this number: half of them lie in the policy's folder, most have a guest's data, some have volumes.
-fn wanted(number: usize, power: &str) -> Value {
-    let mut spec = json!({ "powerState": power });
-    if number.is_multiple_of(2) {
-        spec["resourcePolicyName"] = "p".into();
-    }
-    if !number.is_multiple_of(3) {
-        spec["vmMetadata"] = json!({"secretName": "boot", "transport": "ExtraConfig"});
-    }
-    let name = name(number);
-    let own = (number % 5 == 1).then(own_volume);
-    let claimed = (number % 8 == 3).then(|| claimed_volume(&name));
-    spec["volumes"] = own.into_iter().chain(claimed).collect();
-    let object = machine(&name, &spec);
-    if apart(number) { member(object) } else { object }
 }
 
 impl Trial<'_> {
@@ -347,16 +301,6 @@ impl Trial<'_> {
     }
 }
 
-/// Whether a module has the machine of this number, which somebody may have renamed.
-fn in_module(module: &str, number: usize) -> bool {
-    let (_, members) = module.split_once('[').unwrap_or_default();
-    members.trim_end_matches(']').split(',').any(|member| member == name(number) || member == renamed(number))
-}
-
-fn renamed(number: usize) -> String {
-    format!("renamed-{number}")
-}
-
 /// What is wrong with templates, folders and pools.
 fn misplaced(state: &State, wanted: &[&str]) -> Vec<String> {
     let mut wrong = Vec::new();
@@ -369,75 +313,4 @@ fn misplaced(state: &State, wanted: &[&str]) -> Vec<String> {
         wrong.push(format!("places are {places:?}"));
     }
     wrong
-}
-
-/// What is wrong with a machine's object, given what was wanted and done.
-fn amiss(name: &str, fate: &Fate, object: &Value) -> Option<String> {
-    let ready = condition(object, "Ready");
-    if fate.deleted {
-        return (!object.is_null()).then(|| format!("{VM} {name} is still there: {ready}"));
-    }
-    if fate.destroyed {
-        return (!says_lost(ready)).then(|| format!("{VM} {name} does not say how it was lost: {ready}"));
-    }
-    let power = &object["status"]["powerState"];
-    // A machine that is off can't be suspended.
-    if *power != fate.power && (fate.power == ON || *power != OFF) {
-        return Some(format!("{VM} {name} is not {}: {ready}", fate.power));
-    }
-    if fate.power != ON {
-        return None;
-    }
-    if fate.restarted && object["status"]["lastRestartTime"].is_null() {
-        return Some(format!("{VM} {name} is not restarted: {ready}"));
-    }
-    (ready["status"] != "True").then(|| format!("{VM} {name} is not Ready: {ready}"))
-}
-
-/// Whether a condition tells that the machine is lost, by which event, since when and by whose doing.
-fn says_lost(ready: &Value) -> bool {
-    let message = ready["message"].as_str().unwrap_or_default();
-    let told = message.split_once("Event at 20").is_some_and(|(_, after)| after.contains(" by "));
-    ready["reason"] == LOST && told
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn object(power: &str, status: &str, reason: &str, message: &str) -> Value {
-        let ready = json!({"type": "Ready", "status": status, "reason": reason, "message": message});
-        json!({"status": {"powerState": power, "conditions": [ready]}})
-    }
-
-    #[test]
-    fn each_fate_has_its_end() {
-        let ready = object(ON, "True", "", "");
-        let on = Fate::new(ON);
-        assert_eq!(amiss("a", &on, &ready), None);
-        assert!(amiss("a", &on, &object(ON, "False", "x", "")).is_some());
-        assert!(amiss("a", &Fate::new(OFF), &ready).is_some());
-        assert!(amiss("a", &Fate { restarted: true, ..on.clone() }, &ready).is_some());
-        let deleted = Fate { deleted: true, destroyed: true, ..on.clone() };
-        assert_eq!(amiss("a", &deleted, &Value::Null), None);
-        let suspended = Fate::new(SUSPENDED);
-        for (power, good) in [(SUSPENDED, true), (OFF, true), (ON, false)] {
-            assert_eq!(amiss("a", &suspended, &object(power, "True", "", "")).is_none(), good, "{power}");
-        }
-    }
-
-    #[test]
-    fn a_lost_machine_says_by_whom_and_since_when() {
-        let destroyed = Fate { destroyed: true, ..Fate::new(ON) };
-        assert!(amiss("a", &destroyed, &object(ON, "True", "", "")).is_some());
-        assert!(amiss("a", &destroyed, &object(ON, "False", LOST, "It is gone")).is_some());
-        let told = "It is gone (VmRemovedEvent at 2026-11-21T13:00:00Z by somebody), not by this object";
-        assert_eq!(amiss("a", &destroyed, &object(ON, "False", LOST, told)), None);
-    }
-
-    #[test]
-    fn a_renamed_member_is_one() {
-        assert!(in_module("module 1 of [m-02,m-06]", 2) && in_module("module 1 of [renamed-2]", 2));
-        assert!(!in_module("module 1 of [m-06]", 2) && !in_module("module 1 of []", 2));
-    }
 }
