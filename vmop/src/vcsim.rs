@@ -294,19 +294,21 @@ async fn volumes_are_in_the_clone_and_come_later_and_only_ours_are_destroyed(sim
     assert_eq!(sim.calls("ReconfigVM_Task").await, 1);
 }
 
-async fn a_disk_that_was_hung_on_a_running_machine_just_now_is_spared(sim: Sim) {
+async fn a_disk_that_was_hung_on_a_machine_just_now_is_spared(sim: Sim) {
     let site = site(&sim).await;
     let template = template(&site, &recipe(&sim, &site).await).await;
     let facts = fixture::facts(Found::Lost(None));
     let mut intent = wanted(&sim, &site, &template, &facts).await;
-    intent.spec.power_on = true;
-    let machine = within("the clone", act::cloned(&intent, &facts, &site)).await.unwrap();
-    assert!(!disks::may_have_foreign(&machine), "{machine:?}");
-    let order = json!({ "file": "[ds1] theirs/disk.vmdk", "capacityMiB": 64 });
-    sim.post(&format!("/v1/vms/{}/disks", machine.moref.id()), order).await;
-    // By a view of the machine that does not have it.
-    within("its end", delete::end(&machine, &site)).await.unwrap();
-    assert_eq!(sim.get("/v1/stray").await["files"], json!(["ds1/theirs"]));
+    for power_on in [true, false] {
+        intent.spec.power_on = power_on;
+        let machine = within("the clone", act::cloned(&intent, &facts, &site)).await.unwrap();
+        assert!(!disks::may_have_foreign(&machine), "{machine:?}");
+        let order = json!({ "file": "[ds1] theirs/disk.vmdk", "capacityMiB": 64 });
+        sim.post(&format!("/v1/vms/{}/disks", machine.moref.id()), order).await;
+        // By a view of the machine that does not have it.
+        within("its end", delete::end(&machine, &site)).await.unwrap();
+        assert_eq!(sim.get("/v1/stray").await["files"], json!(["ds1/theirs"]), "{power_on}");
+    }
 }
 
 async fn a_template_goes_when_nothing_needs_it_and_no_disk_rests_on_it(sim: Sim) {
@@ -354,6 +356,6 @@ on_both_wires!(
     a_clone_whose_answer_was_lost_is_found_again,
     names_are_looked_up_once,
     volumes_are_in_the_clone_and_come_later_and_only_ours_are_destroyed,
-    a_disk_that_was_hung_on_a_running_machine_just_now_is_spared,
+    a_disk_that_was_hung_on_a_machine_just_now_is_spared,
     a_template_goes_when_nothing_needs_it_and_no_disk_rests_on_it,
 );

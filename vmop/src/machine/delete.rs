@@ -188,11 +188,14 @@ async fn clone_underway(site: &Site) -> bool {
     })
 }
 
+fn is_off(machine: &Vm) -> bool {
+    machine.power_state.is_none_or(|state| state == PowerState::Off)
+}
+
 /// The machine is off; as it is then, or `None` if it is gone.
 ///
 /// What somebody did to it before, such as hanging a disk on it, the stream tells before it tells of its end.
 async fn off(machine: &Vm, site: &Site) -> Result<Option<Arc<Vm>>, Error> {
-    let is_off = |machine: &Vm| machine.power_state.is_none_or(|state| state == PowerState::Off);
     if !is_off(machine) {
         match act::powered(&machine.moref, PowerState::Off, site).await {
             Err(Error::Vcenter(error)) if error.is_not_found() => return Ok(None),
@@ -221,8 +224,9 @@ async fn off(machine: &Vm, site: &Site) -> Result<Option<Arc<Vm>>, Error> {
 
 /// The machine is off and destroyed, with its disks.
 pub async fn end(machine: &Vm, site: &Site) -> Result<(), Error> {
+    let lags = is_off(machine);
     let Some(machine) = off(machine, site).await? else { return Ok(()) };
-    match spared(&machine, site).await {
+    match spared(&machine, lags, site).await {
         Err(Error::Vcenter(error)) if error.is_not_found() => return Ok(()),
         other => other?,
     }
@@ -244,11 +248,13 @@ pub async fn end(machine: &Vm, site: &Site) -> Result<(), Error> {
 }
 
 /// Disks that we did not make are detached: what destroys a machine destroys all that hangs on it.
-async fn spared(machine: &Vm, site: &Site) -> Result<(), Error> {
-    if !disks::may_have_foreign(machine) {
+///
+/// Of a machine that was off before, the stream may not have told the latest: it is asked for.
+async fn spared(machine: &Vm, lags: bool, site: &Site) -> Result<(), Error> {
+    if !lags && !disks::may_have_foreign(machine) {
         return Ok(());
     }
-    let devices = site.devices(machine).await?;
+    let devices = site.client.devices(&machine.moref).await?;
     let foreign = disks::foreign(machine, &devices);
     if foreign.is_empty() {
         return Ok(());
