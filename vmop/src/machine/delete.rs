@@ -13,6 +13,7 @@ use kube::runtime::reflector::ObjectRef;
 use vsphere::inventory::{Location, PowerState, Presence};
 use vsphere::{ConfigSpec, DeviceChange, DiskChange, MoRef, Vm};
 
+use super::clone::Identity;
 use super::plan::{self, Blocked};
 use super::power::{self, Way};
 use super::step::Mode;
@@ -94,13 +95,10 @@ async fn destroyed(vm: &VirtualMachine, ctx: &Context) -> Result<(), Error> {
     };
     let machine = match site.inventory.by_uuid(identity.instance) {
         Presence::Present(machine) => Some(machine),
-        Presence::Absent => match named().filter(|machine| gather::same(machine, identity)) {
-            Some(machine) => Some(machine),
-            None => match site.inventory.locate(identity.instance).await? {
-                Location::Here(machine) | Location::Elsewhere(machine) => Some(machine),
-                Location::Gone => None,
-            },
-        },
+        Presence::Absent => {
+            let named = named().filter(|machine| gather::same(machine, identity));
+            if named.is_some() { named } else { anywhere(vm, identity, &site).await? }
+        }
         Presence::Unknown => return Err(Error::Unsettled("the inventory of vCenter is being read".into())),
     };
     match machine {
@@ -112,10 +110,20 @@ async fn destroyed(vm: &VirtualMachine, ctx: &Context) -> Result<(), Error> {
             tracing::info!(machine = %machine.moref, "the machine with our UUID is not ours: it stays");
             Ok(())
         }
-        None if plan::existed(vm) || !clone_underway(&site).await => unattached(vm, ctx).await,
-        None => {
+        None => unattached(vm, ctx).await,
+    }
+}
+
+/// The machine wherever vCenter has it; `None` where there is none, nor one on its way.
+async fn anywhere(vm: &VirtualMachine, identity: Identity, site: &Site) -> Result<Option<Arc<Vm>>, Error> {
+    // Asked before the machine is looked for, so that one whose clone ends in between is found.
+    let underway = !plan::existed(vm) && clone_underway(site).await;
+    match site.inventory.locate(identity.instance).await? {
+        Location::Here(machine) | Location::Elsewhere(machine) => Ok(Some(machine)),
+        Location::Gone if underway => {
             Err(Error::Unsettled("vCenter is at work on clones of ours; one may be this machine".to_owned()))
         }
+        Location::Gone => Ok(None),
     }
 }
 
