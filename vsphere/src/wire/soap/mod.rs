@@ -2,6 +2,8 @@
 
 mod fault;
 pub(crate) mod reader;
+#[cfg(test)]
+mod tests;
 pub(crate) mod writer;
 
 use std::sync::Arc;
@@ -78,7 +80,7 @@ fn unquoted(session: &str) -> &str {
 }
 
 #[cfg(test)]
-mod tests {
+mod codec_tests {
     use super::*;
 
     #[test]
