@@ -14,28 +14,46 @@ pub(super) fn network(vm: &VirtualMachine, around: &Surroundings<'_>) -> Option<
     if around.cards.iter().all(plain) && told.nameservers.is_empty() && told.mtu.is_none() {
         return None;
     }
-    let alone = around.cards.len() == 1;
     let ethernets: Map<_, _> = around
         .cards
         .iter()
         .enumerate()
+        .filter(|(at, _)| !is_told_before(around.cards, *at))
         .map(|(at, card)| {
             let name = format!("eth{at}");
-            let ethernet = ethernet(&name, card, alone, vm, around);
+            let ethernet = ethernet(&name, card, vm, around);
             (name, ethernet)
         })
         .collect();
     (!ethernets.is_empty()).then(|| json!({ "version": 2, "ethernets": ethernets }))
 }
 
-fn ethernet(name: &str, card: &Card, alone: bool, vm: &VirtualMachine, around: &Surroundings<'_>) -> Value {
+/// Whether everything about a card is said with an earlier one, which has the same driver and is told the same.
+fn is_told_before(cards: &[Card], at: usize) -> bool {
+    cards.get(at).is_some_and(|card| {
+        by_driver(cards, card) && cards.iter().take(at).any(|other| driver(other.kind) == driver(card.kind))
+    })
+}
+
+/// Whether the driver tells enough of a card: all that have it are told the same, or there is one only.
+///
+/// A name would tell more, but what a card is called depends on the guest.
+fn by_driver(cards: &[Card], card: &Card) -> bool {
+    let alike: Vec<_> = cards.iter().filter(|other| driver(other.kind) == driver(card.kind)).collect();
+    let plain = |card: &&Card| card.mac.is_none() && card.addressing == Addressing::Dhcp;
+    card.mac.is_none() && (alike.len() == 1 || alike.iter().all(plain))
+}
+
+fn ethernet(name: &str, card: &Card, vm: &VirtualMachine, around: &Surroundings<'_>) -> Value {
     let mut map = Map::new();
     match &card.mac {
         Some(mac) => {
             map.insert("match".into(), json!({ "macaddress": mac }));
             map.insert("set-name".into(), name.into());
         }
-        None if alone => drop(map.insert("match".into(), json!({ "driver": driver(card.kind) }))),
+        None if by_driver(around.cards, card) => {
+            drop(map.insert("match".into(), json!({ "driver": driver(card.kind) })));
+        }
         None => drop(map.insert("match".into(), json!({ "name": name }))),
     }
     match &card.addressing {

@@ -216,6 +216,36 @@ fn a_single_card_without_a_mac_is_told_by_its_driver() {
 }
 
 #[test]
+fn cards_without_macs_are_told_by_their_driver_while_that_tells_enough() {
+    let told = |cards: &[Card]| {
+        let told = on(&machine("CloudInit"), &[("value", "#")], cards, &network()).unwrap();
+        let metadata = cloudinit::decode(&told.extra_config).unwrap().metadata().unwrap();
+        let ethernets = metadata.other["network"]["ethernets"].as_object().unwrap().clone();
+        let matches = ethernets.iter().map(|(name, ethernet)| format!("{name} {}", ethernet["match"]));
+        matches.collect::<Vec<_>>()
+    };
+    let plain = || card(None, Addressing::Dhcp);
+    let e1000 = || Card { kind: EthernetKind::E1000e, ..plain() };
+    let fixed = || card(None, fixed(&[("10.0.0.5", 24, "10.0.0.1")]));
+    let known = || card(Some("00:50:56:aa:00:01"), Addressing::Dhcp);
+    for (cards, expected) in [
+        (vec![plain(), plain()], vec![r#"eth0 {"driver":"vmxnet3"}"#]),
+        (
+            vec![plain(), e1000(), plain()],
+            vec![r#"eth0 {"driver":"vmxnet3"}"#, r#"eth1 {"driver":"e1000e"}"#],
+        ),
+        (vec![fixed(), e1000()], vec![r#"eth0 {"driver":"vmxnet3"}"#, r#"eth1 {"driver":"e1000e"}"#]),
+        (vec![fixed(), plain()], vec![r#"eth0 {"name":"eth0"}"#, r#"eth1 {"name":"eth1"}"#]),
+        (
+            vec![known(), plain()],
+            vec![r#"eth0 {"macaddress":"00:50:56:aa:00:01"}"#, r#"eth1 {"name":"eth1"}"#],
+        ),
+    ] {
+        assert_eq!(told(&cards), expected);
+    }
+}
+
+#[test]
 fn who_the_guest_is_outlives_a_move() {
     let id = |vm: &VirtualMachine| {
         let told = with(vm, &[("value", "#")]).unwrap();
