@@ -5,29 +5,12 @@
 //! runs on any cluster that has its CRDs, configured as vm-operator is.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
-/// Runs every test of the list on each wire, with a simulator of its own.
 #[cfg(test)]
-macro_rules! on_both_wires {
-    ($($test:ident),* $(,)?) => { $(
-        mod $test {
-            use vsphere::WireKind;
-
-            use crate::sim::Sim;
-
-            #[tokio::test]
-            async fn vijson() {
-                let Some(sim) = Sim::over(WireKind::ViJson, stringify!($test), &[]) else { return };
-                super::$test(sim).await;
-            }
-
-            #[tokio::test]
-            async fn soap() {
-                let Some(sim) = Sim::over(WireKind::Soap, stringify!($test), &[]) else { return };
-                super::$test(sim).await;
-            }
-        }
-    )* };
-}
+#[macro_use]
+// Shared with the client's own tests, which use more of it.
+#[allow(dead_code)]
+#[path = "../../vsphere/tests/vcsim/sim.rs"]
+mod sim;
 
 mod admission;
 #[cfg(test)]
@@ -50,11 +33,6 @@ mod probe;
 mod provider;
 mod publish;
 mod service;
-#[cfg(test)]
-// Shared with the client's own tests, which use more of it.
-#[allow(dead_code)]
-#[path = "../../vsphere/tests/vcsim/sim.rs"]
-mod sim;
 mod start;
 mod template;
 #[cfg(test)]

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/url"
@@ -78,16 +77,7 @@ func TestRESTNeedsASession(t *testing.T) {
 func TestLibrariesInTheFormOfAPI(t *testing.T) {
 	s := newSite(t)
 	token := s.token()
-	get := func(method, path, body string, want int, into any) {
-		t.Helper()
-		status, _, text := s.raw(method, path, token, body)
-		if status != want {
-			t.Fatalf("%s %s: %d %s", method, path, status, text)
-		}
-		if into != nil {
-			must(t, json.Unmarshal([]byte(text), into))
-		}
-	}
+	get := s.asking(token)
 	var ids []string
 	var id string
 	var item, file map[string]any
@@ -140,16 +130,7 @@ func TestASubscribedItemIsFetchedWhenAsked(t *testing.T) {
 		o.Spec.Libraries = append(o.Spec.Libraries, Library{Name: "subscribed", Subscribes: "layercake"})
 	})
 	token := s.token()
-	call := func(method, path, body string, want int, into any) {
-		t.Helper()
-		status, _, text := s.raw(method, path, token, body)
-		if status != want {
-			t.Fatalf("%s %s: %d %s", method, path, status, text)
-		}
-		if into != nil {
-			must(t, json.Unmarshal([]byte(text), into))
-		}
-	}
+	call := s.asking(token)
 	var ids []string
 	call("GET", "/api/content/library/item?library_id="+s.found.Libraries["subscribed"], "", 200, &ids)
 	if len(ids) != 1 {

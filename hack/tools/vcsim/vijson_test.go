@@ -30,6 +30,20 @@ func (s *site) raw(method, path, token, body string) (int, http.Header, string) 
 	return res.StatusCode, res.Header, string(bytes.TrimSpace(content))
 }
 
+// asking returns a function that makes a request, insists on its status and decodes its answer into what it is given.
+func (s *site) asking(token string) func(method, path, body string, want int, into any) {
+	return func(method, path, body string, want int, into any) {
+		s.t.Helper()
+		status, _, text := s.raw(method, path, token, body)
+		if status != want {
+			s.t.Fatalf("%s %s: %d %s", method, path, status, text)
+		}
+		if into != nil {
+			must(s.t, json.Unmarshal([]byte(text), into))
+		}
+	}
+}
+
 func (s *site) token() string {
 	s.t.Helper()
 	r, err := http.NewRequestWithContext(s.ctx, http.MethodPost, "https://"+s.endpoint().Host+"/api/session", http.NoBody)

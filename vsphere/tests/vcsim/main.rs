@@ -4,28 +4,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-/// Runs every test of the list on each wire, with a simulator of its own.
-macro_rules! on_both_wires {
-    ($($test:ident),* $(,)?) => { $(
-        mod $test {
-            use vsphere::WireKind;
-
-            use crate::sim::Sim;
-
-            #[tokio::test]
-            async fn vijson() {
-                let Some(sim) = Sim::over(WireKind::ViJson, stringify!($test), &[]) else { return };
-                super::$test(sim).await;
-            }
-
-            #[tokio::test]
-            async fn soap() {
-                let Some(sim) = Sim::over(WireKind::Soap, stringify!($test), &[]) else { return };
-                super::$test(sim).await;
-            }
-        }
-    )* };
-}
+#[macro_use]
+mod sim;
 
 /// Runs every test of the list on each wire, and over SOAP against the simulator's upstream PropertyCollector.
 macro_rules! everywhere {
@@ -45,5 +25,4 @@ macro_rules! everywhere {
 mod automation;
 mod life;
 mod machines;
-mod sim;
 mod trouble;

@@ -9,6 +9,29 @@ use serde_json::{Value as Json, json};
 use tempfile::TempDir;
 use vsphere::{Client, Config, Inventory, MoRef, Trust, WireChoice, WireKind, inventory};
 
+/// Runs every test of the list on each wire, with a simulator of its own.
+macro_rules! on_both_wires {
+    ($($test:ident),* $(,)?) => { $(
+        mod $test {
+            use vsphere::WireKind;
+
+            use crate::sim::Sim;
+
+            #[tokio::test]
+            async fn vijson() {
+                let Some(sim) = Sim::over(WireKind::ViJson, stringify!($test), &[]) else { return };
+                super::$test(sim).await;
+            }
+
+            #[tokio::test]
+            async fn soap() {
+                let Some(sim) = Sim::over(WireKind::Soap, stringify!($test), &[]) else { return };
+                super::$test(sim).await;
+            }
+        }
+    )* };
+}
+
 const TOKEN: &str = "door-token";
 const PASSWORD: &str = "not-a-secret-but-treated-as-one";
 
