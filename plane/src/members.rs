@@ -76,6 +76,13 @@ mod tests {
         let stack = Stack::ephemeral().unwrap();
         let sleeper = Command::new(&stack, "sleeper", Path::new("/bin/sleep")).unwrap().arg("1000");
         let process = sleeper.spawn().unwrap();
+        // A spawn returns when the new program's files are open, which is a moment before its environment can be read.
+        let marked = async {
+            while of(stack.id()).is_empty() {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(30), marked).await.unwrap();
         assert_eq!(of(stack.id()), [Member { pid: process.pid(), name: "sleeper".to_owned() }]);
         process.kill().await;
         assert_eq!(of(stack.id()), []);
