@@ -3,23 +3,33 @@
 //! They are reported and left alone: their objects may live in another cluster since a move. Nothing
 //! looks for them by the clock. A change that may have made one is looked into a while later, when
 //! what is only on its way is over.
+//!
+//! One kind is ended: a machine that comes when its object is deleted already. The call that made it was
+//! on its way, from this program before it was killed or from a former leader, when the object was let go.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use api::names::annotation;
 use api::vmop::VirtualMachine;
-use kit::Started;
 use kit::watch::Cache;
+use kit::{Started, apply};
+use kube::{Client, ResourceExt};
+use parking_lot::Mutex;
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::sync::Notify;
+use uuid::Uuid;
 use vsphere::Vm;
 use vsphere::inventory::Presence;
 
+use crate::machine::{Error, delete, pause, plan};
 use crate::provider::{Provider, Site, mark};
 
 /// How long what looks like an orphan may be one that is about to go, or whose object is about to come.
 const GRACE: Duration = Duration::from_secs(30);
+/// How long after the end of its object a machine may come of a call that was on its way then.
+const ON_ITS_WAY: Duration = Duration::from_mins(10);
 
 /// Knows which machines are nobody's.
 #[derive(Clone)]
@@ -28,6 +38,9 @@ pub struct Orphans {
     suspected: Arc<Notify>,
     count: Gauge,
     grace: Duration,
+    client: Client,
+    /// Instance UUIDs of objects that were deleted and had no machine then, and when.
+    ended: Arc<Mutex<HashMap<Uuid, Instant>>>,
 }
 
 impl Orphans {
@@ -39,18 +52,35 @@ impl Orphans {
             let help = "Machines in vCenter that bear our mark and that no object in this cluster owns";
             registry.register("vmop_orphaned_machines", help, told);
         });
-        let orphans = Self { machines: machines.clone(), suspected: Arc::default(), count, grace: GRACE };
-        let (suspected, provider) = (Arc::clone(&orphans.suspected), Arc::clone(provider));
+        let orphans = Self {
+            machines: machines.clone(),
+            suspected: Arc::default(),
+            count,
+            grace: GRACE,
+            client: started.client.clone(),
+            ended: Arc::default(),
+        };
+        let (told, provider) = (orphans.clone(), Arc::clone(provider));
         machines.listen(move |change| {
-            let (Some(old), None) = (&change.old, &change.new) else { return };
-            let uuid = old.spec.instance_uuid.as_deref().and_then(|uuid| uuid.parse().ok());
-            if let (Some(uuid), Ok(site)) = (uuid, provider.site())
-                && matches!(site.inventory.by_uuid(uuid), Presence::Present(_))
-            {
-                suspected.notify_one();
+            if let (Some(old), None, Ok(site)) = (&change.old, &change.new, provider.site()) {
+                told.went(old, &site);
             }
         });
         orphans
+    }
+
+    /// An object is gone: a machine that it leaves behind is suspected, and one that comes now is known to be late.
+    fn went(&self, object: &VirtualMachine, site: &Site) {
+        let Ok(Some(identity)) = plan::identity(object) else { return };
+        match site.inventory.by_uuid(identity.instance) {
+            Presence::Present(_) => self.suspected.notify_one(),
+            Presence::Absent if is_deleted(object) => {
+                let mut ended = self.ended.lock();
+                ended.retain(|_, since| since.elapsed() < ON_ITS_WAY);
+                ended.insert(identity.instance, Instant::now());
+            }
+            Presence::Absent | Presence::Unknown => {}
+        }
     }
 
     /// A machine came or changed: it is looked into if nothing owns it.
@@ -76,6 +106,7 @@ impl Orphans {
             if !site.inventory.complete() {
                 continue;
             }
+            self.end_late(site).await;
             let now = self.found(site);
             for new in now.difference(&known) {
                 tracing::warn!(
@@ -91,9 +122,44 @@ impl Orphans {
         }
     }
 
+    /// Machines that came after the end of their objects are ended; one that can't be is tried again.
+    async fn end_late(&self, site: &Site) {
+        for machine in site.inventory.all() {
+            if !self.orphaned(&machine, site) || !self.is_late(&machine) {
+                continue;
+            }
+            if let Err(error) = self.ended_late(&machine, site).await {
+                let machine = mark::described(&machine);
+                tracing::warn!(%error, machine, "it came after the end of its object, and can't be destroyed yet");
+                self.suspected.notify_one();
+            }
+        }
+    }
+
+    /// The machine is gone, unless the API server has an object of its name.
+    async fn ended_late(&self, machine: &Vm, site: &Site) -> Result<(), Error> {
+        let Some(owner) = mark::owner(machine, &site.settings.stack) else { return Ok(()) };
+        let live = apply::get::<VirtualMachine>(&self.client, owner.namespace.as_deref(), &owner.name);
+        if live.await?.is_some() {
+            return Ok(());
+        }
+        tracing::warn!(
+            machine = mark::described(machine),
+            "it came after the end of its object: destroying it"
+        );
+        delete::end(machine, site).await
+    }
+
+    /// Whether the object that the machine was made for was deleted before it came.
+    fn is_late(&self, machine: &Vm) -> bool {
+        let ended = self.ended.lock();
+        let since = machine.instance_uuid.and_then(|uuid| ended.get(&uuid));
+        since.is_some_and(|since| since.elapsed() < ON_ITS_WAY)
+    }
+
     fn found(&self, site: &Site) -> BTreeSet<String> {
-        let all = site.inventory.all();
-        all.iter().filter(|vm| self.orphaned(vm, site)).map(|vm| mark::described(vm)).collect()
+        let orphaned = |vm: &Arc<Vm>| self.orphaned(vm, site) && !self.is_late(vm);
+        site.inventory.all().iter().filter(|vm| orphaned(vm)).map(|vm| mark::described(vm)).collect()
     }
 
     /// Whether it bears our mark, and no object owns it. A golden template has a mark of its own.
@@ -103,10 +169,19 @@ impl Orphans {
     }
 }
 
+/// Whether an object that is gone was deleted: neither moved to another cluster nor let go by hand while paused.
+fn is_deleted(object: &VirtualMachine) -> bool {
+    let moved = object.annotations().contains_key(annotation::DELETE_FOR_MOVE);
+    object.metadata.deletion_timestamp.is_some() && !moved && !pause::paused(object)
+}
+
 #[cfg(test)]
 mod tests {
     use futures::channel::mpsc;
+    use jiff::Timestamp;
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
     use kube::runtime::watcher::Event;
+    use serde_json::json;
 
     use super::*;
     use crate::fixture;
@@ -167,6 +242,83 @@ mod tests {
         within("its end", crate::machine::delete::end(&machine, &site)).await.unwrap();
         counted(&orphans, 0).await;
         reporting.abort();
+    }
+
+    /// A clone whose call reaches vCenter when its object is gone, as this object, and what becomes of its machine.
+    async fn late(test: &str, gone: VirtualMachine, live: bool) -> Option<(Sim, Arc<Site>, Orphans)> {
+        let sim = Sim::start(test)?;
+        let site = site(&sim).await;
+        let template = template(&site, &recipe(&sim, &site).await).await;
+        let facts = fixture::facts(Found::Lost(None));
+        let intent = wanted(&sim, &site, &template, &facts).await;
+        let there = serde_json::to_value(&gone).unwrap();
+        let (client, _) = crate::api_server::server(move |_| {
+            if live { (200, there.clone()) } else { crate::api_server::refusal(404, "NotFound") }
+        });
+        let started = Started::detached(client);
+        let (cache, tell) = objects(&started).await;
+        let mut orphans = Orphans::new(&started, &cache, &Provider::to(&site));
+        orphans.grace = Duration::from_millis(5);
+
+        sim.post("/v1/faults", json!({"method": "CloneVM_Task", "kind": "holdCall"})).await;
+        let (maker, making) = (Arc::clone(&site), facts.clone());
+        let clone = tokio::spawn(async move { act::cloned(&intent, &making, &maker).await });
+        let held = async {
+            while sim.get("/v1/faults").await["faults"][0]["held"] != 1 {
+                tokio::task::yield_now().await;
+            }
+        };
+        within("the call is on its way", held).await;
+        tell.unbounded_send(Ok(Event::Apply(gone.clone()))).unwrap();
+        tell.unbounded_send(Ok(Event::Delete(gone))).unwrap();
+        let forgotten = async {
+            while cache.get(Some("ns"), "cp-0").is_some() {
+                tokio::task::yield_now().await;
+            }
+        };
+        within("the object is gone", forgotten).await;
+        sim.release().await;
+        let machine = within("the clone", clone).await.unwrap().unwrap();
+        orphans.saw(&machine, &site);
+        Some((sim, site, orphans))
+    }
+
+    fn deleted() -> VirtualMachine {
+        let mut object = fixture::object();
+        object.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
+        object
+    }
+
+    #[tokio::test]
+    async fn a_machine_that_comes_after_the_end_of_its_object_is_ended() {
+        let name = "a_machine_that_comes_after_the_end_of_its_object_is_ended";
+        let Some((sim, site, orphans)) = late(name, deleted(), false).await else { return };
+        let reporting = tokio::spawn({
+            let (orphans, site) = (orphans.clone(), Arc::clone(&site));
+            async move { orphans.report(&site).await }
+        });
+        let ended = async {
+            while site.inventory.all().iter().any(|vm| !vm.template) {
+                tokio::task::yield_now().await;
+            }
+        };
+        within("its end", ended).await;
+        assert_eq!(sim.calls("Destroy_Task").await, 1);
+        reporting.abort();
+    }
+
+    #[tokio::test]
+    async fn a_machine_whose_object_was_moved_or_lives_is_not_ended() {
+        let name = "a_machine_whose_object_was_moved_or_lives_is_not_ended";
+        let (mut moved, mut paused) = (deleted(), deleted());
+        moved.metadata.annotations = Some([(annotation::DELETE_FOR_MOVE.to_owned(), String::new())].into());
+        paused.metadata.annotations = Some([(annotation::PAUSED.to_owned(), "true".to_owned())].into());
+        for (object, live) in [(moved, false), (paused, false), (fixture::object(), false), (deleted(), true)]
+        {
+            let Some((sim, site, orphans)) = late(name, object, live).await else { return };
+            within("a look", orphans.end_late(&site)).await;
+            assert_eq!(sim.calls("Destroy_Task").await, 0);
+        }
     }
 
     #[tokio::test]
