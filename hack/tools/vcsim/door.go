@@ -28,7 +28,6 @@ func (s *Sim) doorHandler() http.Handler {
 	mux.HandleFunc("POST /v1/vms/{moid}/rename", doorJSON(s.doorRename))
 	mux.HandleFunc("POST /v1/vms/{moid}/move", doorJSON(s.doorMove))
 	mux.HandleFunc("POST /v1/vms/{moid}/disks", doorJSON(s.doorHang))
-	mux.HandleFunc("DELETE /v1/vms/{moid}/disks", doorJSON(s.doorUnhang))
 	mux.HandleFunc("POST /v1/folders", doorJSON(s.doorMakeFolder))
 	mux.HandleFunc("DELETE /v1/folders/{moid}", doorJSON(func(r *http.Request) (any, error) { return s.doorClear(r, "Folder") }))
 	mux.HandleFunc("DELETE /v1/pools/{moid}", doorJSON(func(r *http.Request) (any, error) { return s.doorClear(r, "ResourcePool") }))

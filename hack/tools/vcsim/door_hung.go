@@ -49,61 +49,30 @@ func (s *Sim) doorHang(r *http.Request) (any, error) {
 	disk := &types.VirtualDisk{CapacityInKB: order.CapacityMiB << 10}
 	disk.Backing = persistent
 	devices.AssignController(disk, controller)
-	change := &types.VirtualDeviceConfigSpec{
-		Operation: types.VirtualDeviceConfigSpecOperationAdd, FileOperation: operation, Device: disk,
-	}
-	if err := s.changeDevice(vm, change); err != nil {
+	err = s.behind(vm.Self, "ReconfigVM_Task", &types.ReconfigVM_Task{
+		This: vm.Self,
+		Spec: types.VirtualMachineConfigSpec{DeviceChange: []types.BaseVirtualDeviceConfigSpec{
+			&types.VirtualDeviceConfigSpec{
+				Operation: types.VirtualDeviceConfigSpecOperationAdd, FileOperation: operation, Device: disk,
+			},
+		}},
+	})
+	if err != nil {
 		return nil, err
 	}
 	return map[string]string{"uuid": persistent.Uuid}, nil
 }
 
-// doorUnhang takes a disk off a VM behind the client's back. Its file stays.
-func (s *Sim) doorUnhang(r *http.Request) (any, error) {
-	var order struct {
-		File string `json:"file"`
-	}
-	ctx, vm, err := s.doorVM(r)
-	if err == nil {
-		err = decodeStrict(r, &order)
-	}
-	if err != nil {
-		return nil, err
-	}
-	disk, ok := diskOn(ctx, vm, order.File)
-	if !ok {
-		return nil, nil
-	}
-	return nil, s.changeDevice(vm, &types.VirtualDeviceConfigSpec{
-		Operation: types.VirtualDeviceConfigSpecOperationRemove, Device: disk,
-	})
-}
-
-func (s *Sim) changeDevice(vm *simulator.VirtualMachine, change types.BaseVirtualDeviceConfigSpec) error {
-	return s.behind(vm.Self, "ReconfigVM_Task", &types.ReconfigVM_Task{
-		This: vm.Self,
-		Spec: types.VirtualMachineConfigSpec{DeviceChange: []types.BaseVirtualDeviceConfigSpec{change}},
-	})
-}
-
+// uuidOn is that of the VM's disk with that file.
 func uuidOn(ctx *simulator.Context, vm *simulator.VirtualMachine, file string) (uuid string, ok bool) {
-	disk, ok := diskOn(ctx, vm, file)
-	if !ok {
-		return "", false
-	}
-	return disk.Backing.(*types.VirtualDiskFlatVer2BackingInfo).Uuid, true
-}
-
-// diskOn finds the VM's disk with that file.
-func diskOn(ctx *simulator.Context, vm *simulator.VirtualMachine, file string) (*types.VirtualDisk, bool) {
 	for _, device := range vmConfig(ctx, vm).Hardware.Device {
-		if disk, ok := device.(*types.VirtualDisk); ok {
+		if disk, isDisk := device.(*types.VirtualDisk); isDisk {
 			if backing, ok := disk.Backing.(*types.VirtualDiskFlatVer2BackingInfo); ok && backing.FileName == file {
-				return disk, true
+				return backing.Uuid, true
 			}
 		}
 	}
-	return nil, false
+	return "", false
 }
 
 // diskSeen is a disk of a VM as an administrator sees it.

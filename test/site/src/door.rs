@@ -287,11 +287,6 @@ impl Door {
         Ok(self.call::<Attached>(Method::POST, &format!("/v1/vms/{moid}/disks"), Some(order)).await?.uuid)
     }
 
-    /// Takes a disk off a VM behind our back; its file stays.
-    pub async fn detach(&self, moid: &str, file: &str) -> Result<(), Error> {
-        self.send(Method::DELETE, &format!("/v1/vms/{moid}/disks"), Some(json!({ "file": file }))).await
-    }
-
     /// The tokens of all sessions that were ever opened.
     pub async fn tokens(&self) -> Result<Vec<String>, Error> {
         #[derive(Deserialize)]

@@ -8,15 +8,16 @@ use anyhow::{Context as _, Result};
 use api::cns::CnsNodeVmAttachment;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
-use k8s_openapi::api::core::v1::Event;
+use k8s_openapi::api::core::v1::{Event, PersistentVolume, PersistentVolumeClaim};
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams};
 use kube::{Client, ResourceExt};
 use plane::Running;
 use serde_json::{Value, json};
 use site::door::{Door, GuestReport};
+use site::storage::Storage;
 use tokio::task::JoinHandle;
 
-use super::disks::{Disks, attached};
+use super::disks::Disks;
 use super::report;
 use crate::proxy::Proxy;
 use crate::world::{Webhooks, Wire, World};
@@ -46,13 +47,15 @@ pub struct Arena {
     pub leaks: Cell<u64>,
     /// The name of the image's template here.
     template: RefCell<Option<String>>,
-    /// What plays its part beside the VM operator: the guests, and who attaches volumes.
-    players: [Player; 2],
+    /// The guests.
+    guests: Guests,
+    /// Who attaches volumes.
+    storage: Storage,
 }
 
-struct Player(JoinHandle<()>);
+struct Guests(JoinHandle<()>);
 
-impl Drop for Player {
+impl Drop for Guests {
     fn drop(&mut self) {
         self.0.abort();
     }
@@ -84,10 +87,8 @@ impl Arena {
         let rival = world.rival(&arguments).await?;
         rival.kill().await;
         let disks = Disks::new(world.door().clone(), &world.vcenter().datastore);
-        let players = [
-            Player(tokio::spawn(guests(world.door().clone()))),
-            Player(tokio::spawn(attached(world.client(), disks.clone()))),
-        ];
+        let guests = Guests(tokio::spawn(guests(world.door().clone())));
+        let storage = Storage::serving(world.client(), world.door().clone());
         Ok(Self {
             world,
             proxy,
@@ -96,7 +97,8 @@ impl Arena {
             disks,
             leaks: Cell::default(),
             template: RefCell::default(),
-            players,
+            guests,
+            storage,
         })
     }
 
@@ -177,6 +179,14 @@ impl Arena {
         for attachment in attachments.list(&ListParams::default()).await? {
             removed(&attachments, &attachment.name_any()).await?;
         }
+        let claims = Api::<PersistentVolumeClaim>::namespaced(self.world.client(), &room.namespace);
+        for claim in claims.list(&ListParams::default()).await? {
+            removed(&claims, &claim.name_any()).await?;
+        }
+        let volumes = Api::<PersistentVolume>::all(self.world.client());
+        for volume in volumes.list(&ListParams::default()).await? {
+            removed(&volumes, &volume.name_any()).await?;
+        }
         let images = Api::<DynamicObject>::all_with(self.world.client(), &resource("VirtualMachineImage"));
         removed(&images, &image()).await?;
         let door = self.world.door();
@@ -189,7 +199,7 @@ impl Arena {
         }
         door.clear_modules().await?;
         door.tidy().await?;
-        self.disks.forget();
+        self.disks.clear().await?;
         door.expire_sessions().await?;
         Ok(())
     }
@@ -226,7 +236,7 @@ impl Arena {
 
     /// Stops everything.
     pub async fn stop(self) -> Result<()> {
-        drop(self.players);
+        drop((self.guests, self.storage));
         self.vmop.kill().await;
         self.rival.kill().await;
         self.world.stop().await

@@ -1,63 +1,94 @@
-//! Disks that the VM operator did not make: claims' volumes, attached as vSphere CSI does it, and what somebody hangs
-//! on a machine behind its back. Whatever happens to the machine, they are still there afterwards.
+//! Disks that the VM operator did not make: claims' volumes, which the site's storage provider attaches, and what
+//! somebody hangs on a machine behind its back. Whatever happens to the machine, they are still there afterwards.
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
-use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::Result;
-use api::cns::{CnsNodeVmAttachment, DISK_UUID, FINALIZER};
-use futures::StreamExt as _;
-use kube::api::{Patch, PatchParams};
-use kube::runtime::{WatchStreamExt as _, watcher};
-use kube::{Api, Client, ResourceExt as _};
-use parking_lot::Mutex;
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
+use kube::api::{Patch, PatchParams, PostParams};
+use kube::{Api, Client};
 use serde_json::json;
-use site::door::{Door, Inventory, Stray};
+use site::door::{Door, FirstClassDisk, Inventory, Stray};
 
 /// Size of each, MiB.
-const SIZE: u64 = 64;
+const SIZE: u32 = 64;
 
-/// Others' disks, by the folders of their files.
-#[derive(Clone)]
+/// Others' disks.
 pub struct Disks {
     door: Door,
     datastore: String,
-    /// Those that have to be there, as `datastore/folder`.
-    kept: Arc<Mutex<BTreeSet<String>>>,
+    /// What somebody has hung on machines and has to be there, as `datastore/folder`.
+    kept: RefCell<BTreeSet<String>>,
 }
 
 impl Disks {
     /// None yet.
     pub fn new(door: Door, datastore: &str) -> Self {
-        Self { door, datastore: datastore.to_owned(), kept: Arc::default() }
+        Self { door, datastore: datastore.to_owned(), kept: RefCell::default() }
     }
 
-    /// Hangs a disk of somebody else's on the machine; answers its UUID.
-    pub async fn hung(&self, machine: &str, folder: &str) -> Result<String> {
-        let uuid = self.door.attach(machine, &self.file(folder), SIZE).await?;
-        self.kept.lock().insert(format!("{}/{folder}", self.datastore));
-        Ok(uuid)
+    /// Hangs a disk of somebody else's on the machine.
+    pub async fn hung(&self, machine: &str, folder: &str) -> Result<()> {
+        let file = format!("[{}] {folder}/disk.vmdk", self.datastore);
+        self.door.attach(machine, &file, SIZE.into()).await?;
+        self.kept.borrow_mut().insert(format!("{}/{folder}", self.datastore));
+        Ok(())
     }
 
-    fn file(&self, folder: &str) -> String {
-        format!("[{}] {folder}/disk.vmdk", self.datastore)
+    /// Makes a claim that is bound to a volume of its own.
+    pub async fn claimed(&self, client: &Client, namespace: &str, claim: &str) -> Result<()> {
+        let disk = self.door.make_disk(&format!("{namespace}-{claim}"), SIZE.into()).await?;
+        let name = format!("{namespace}-{claim}");
+        let size = json!({ "storage": format!("{SIZE}Mi") });
+        let volume: PersistentVolume = serde_json::from_value(json!({
+            "metadata": { "name": name },
+            "spec": {
+                "capacity": size, "accessModes": ["ReadWriteOnce"],
+                "claimRef": { "namespace": namespace, "name": claim },
+                "csi": { "driver": "csi.vsphere.vmware.com", "volumeHandle": disk },
+            },
+        }))?;
+        Api::all(client.clone()).create(&PostParams::default(), &volume).await?;
+        let asked: PersistentVolumeClaim = serde_json::from_value(json!({
+            "metadata": { "name": claim },
+            "spec": {
+                "volumeName": name, "storageClassName": "", "accessModes": ["ReadWriteOnce"],
+                "resources": { "requests": size },
+            },
+        }))?;
+        let claims = Api::<PersistentVolumeClaim>::namespaced(client.clone(), namespace);
+        claims.create(&PostParams::default(), &asked).await?;
+        // Nobody binds claims here.
+        let bound = Patch::Merge(json!({ "status": { "phase": "Bound" } }));
+        claims.patch_status(claim, &PatchParams::default(), &bound).await?;
+        Ok(())
+    }
+
+    /// The first class disks of all claims.
+    pub async fn claims(&self) -> Result<Vec<FirstClassDisk>> {
+        Ok(self.door.disks().await?)
     }
 
     /// Those that are gone.
-    pub fn destroyed(&self, inventory: &Inventory, stray: &Stray) -> Vec<String> {
+    pub fn destroyed(&self, inventory: &Inventory, stray: &Stray, claims: &[FirstClassDisk]) -> Vec<String> {
         let attached = inventory.vms.iter().flat_map(|vm| &vm.disks).filter_map(|disk| folder(&disk.file));
         let there: BTreeSet<_> = attached.chain(stray.files.iter().cloned()).collect();
-        self.kept.lock().difference(&there).cloned().collect()
+        let hung = self.kept.borrow().difference(&there).cloned().collect::<Vec<_>>();
+        let claimed = claims.iter().filter(|disk| !disk.exists).map(|disk| disk.name.clone());
+        hung.into_iter().chain(claimed).collect()
     }
 
-    /// All are forgotten.
-    pub fn forget(&self) {
-        self.kept.lock().clear();
+    /// All are removed that hang on no machine.
+    pub async fn clear(&self) -> Result<()> {
+        for disk in self.claims().await? {
+            self.door.delete_disk(&disk.id).await?;
+        }
+        self.kept.borrow_mut().clear();
+        Ok(())
     }
 }
 
-const CLAIM: &str = "claim-";
 const THEIRS: &str = "theirs-";
 
 /// The folder of a disk that somebody hangs on the machine of that name.
@@ -65,56 +96,15 @@ pub fn theirs(namespace: &str, name: &str) -> String {
     format!("{THEIRS}{namespace}-{name}")
 }
 
-/// Whether a folder (`datastore/folder`) is that of a disk that no machine was made with.
-pub fn is_others(folder: &str) -> bool {
-    folder.rsplit('/').next().is_some_and(|name| name.starts_with(CLAIM) || name.starts_with(THEIRS))
+/// Whether a folder (`datastore/folder`) is that of a disk that somebody has hung on a machine.
+pub fn is_theirs(folder: &str) -> bool {
+    folder.rsplit('/').next().is_some_and(|name| name.starts_with(THEIRS))
 }
 
 /// `datastore/folder` of `[datastore] folder/name.vmdk`.
 pub fn folder(file: &str) -> Option<String> {
     let (datastore, path) = file.strip_prefix('[')?.split_once("] ")?;
     Some(format!("{datastore}/{}", path.split('/').next()?))
-}
-
-/// Carries out every attachment that is asked for, and undoes those that are to go.
-pub async fn attached(client: Client, disks: Disks) {
-    let api = Api::<CnsNodeVmAttachment>::all(client.clone());
-    let mut changes =
-        std::pin::pin!(watcher(api, watcher::Config::default()).default_backoff().applied_objects());
-    while let Some(change) = changes.next().await {
-        let Ok(attachment) = change else { continue };
-        while let Err(error) = carried_out(&client, &disks, &attachment).await {
-            tracing::debug!(%error, name = attachment.name_any(), "not attached yet");
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-    }
-}
-
-async fn carried_out(client: &Client, disks: &Disks, attachment: &CnsNodeVmAttachment) -> Result<()> {
-    let namespace = attachment.namespace().unwrap_or_default();
-    let api = Api::<CnsNodeVmAttachment>::namespaced(client.clone(), &namespace);
-    let Some(attachment) = api.get_opt(&attachment.name_any()).await? else { return Ok(()) };
-    let name = attachment.name_any();
-    let folder = format!("{CLAIM}{namespace}-{}", attachment.spec.volume_name);
-    let inventory = disks.door.inventory().await?;
-    let machine = inventory.vms.iter().find(|vm| vm.uuid.eq_ignore_ascii_case(&attachment.spec.node_uuid));
-    let finalizers = |all: &[&str]| Patch::Merge(json!({ "metadata": { "finalizers": all } }));
-    if attachment.metadata.deletion_timestamp.is_some() {
-        if let Some(machine) = machine {
-            disks.door.detach(&machine.moid, &disks.file(&folder)).await?;
-        }
-        api.patch(&name, &PatchParams::default(), &finalizers(&[])).await?;
-        return Ok(());
-    }
-    let Some(machine) = machine.filter(|_| !attachment.status.as_ref().is_some_and(|status| status.attached))
-    else {
-        return Ok(());
-    };
-    api.patch(&name, &PatchParams::default(), &finalizers(&[FINALIZER])).await?;
-    let uuid = disks.hung(&machine.moid, &folder).await?;
-    let status = json!({ "status": { "attached": true, "metadata": { DISK_UUID: uuid } } });
-    api.patch_status(&name, &PatchParams::default(), &Patch::Merge(status)).await?;
-    Ok(())
 }
 
 #[cfg(test)]
@@ -126,17 +116,16 @@ mod tests {
     #[test]
     fn a_disk_is_there_as_long_as_anybody_has_its_file() {
         let disks = Disks::new(Door::new("http://127.0.0.1:1", ""), "ds");
-        disks.kept.lock().extend(["ds/theirs-n-a".to_owned(), "ds/claim-n-b".to_owned()]);
+        disks.kept.borrow_mut().extend(["ds/theirs-n-a".to_owned(), "ds/theirs-n-b".to_owned()]);
         let vm = |file: &str| InventoryVm {
             disks: vec![InventoryDisk { file: file.to_owned(), capacity_mib: 64 }],
             ..InventoryVm::default()
         };
         let inventory = Inventory { vms: vec![vm("[ds] theirs-n-a/disk.vmdk")], ..Inventory::default() };
-        let stray = Stray { files: vec!["ds/claim-n-b".to_owned()], tasks: Vec::new() };
-        assert!(disks.destroyed(&inventory, &stray).is_empty());
-        assert_eq!(disks.destroyed(&Inventory::default(), &stray), ["ds/theirs-n-a"]);
-        assert!(is_others("ds/claim-n-b") && !is_others("ds/m-01"));
-        disks.forget();
-        assert!(disks.destroyed(&Inventory::default(), &stray).is_empty());
+        let stray = Stray { files: vec!["ds/theirs-n-b".to_owned()], tasks: Vec::new() };
+        let claim = |exists| FirstClassDisk { name: "n-c".to_owned(), exists, ..FirstClassDisk::default() };
+        assert!(disks.destroyed(&inventory, &stray, &[claim(true)]).is_empty());
+        assert_eq!(disks.destroyed(&Inventory::default(), &stray, &[claim(false)]), ["ds/theirs-n-a", "n-c"]);
+        assert!(is_theirs("ds/theirs-n-a") && !is_theirs("ds/m-01"));
     }
 }

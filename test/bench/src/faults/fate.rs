@@ -47,6 +47,11 @@ pub fn apart(number: usize) -> bool {
     number % 4 == 2
 }
 
+/// Whether the machine has a volume by a claim.
+pub fn claims(number: usize) -> bool {
+    number % 8 == 3
+}
+
 /// A machine of this number: half of them lie in the policy's folder, most have a guest's data, some have volumes.
 pub fn wanted(number: usize, power: &str) -> Value {
     let mut spec = json!({ "powerState": power });
@@ -58,7 +63,7 @@ pub fn wanted(number: usize, power: &str) -> Value {
     }
     let name = name(number);
     let own = (number % 5 == 1).then(own_volume);
-    let claimed = (number % 8 == 3).then(|| claimed_volume(&name));
+    let claimed = claims(number).then(|| claimed_volume(&name));
     spec["volumes"] = own.into_iter().chain(claimed).collect();
     let object = machine(&name, &spec);
     if apart(number) { member(object) } else { object }

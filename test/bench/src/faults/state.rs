@@ -40,8 +40,8 @@ impl State {
         let door = arena.world.door();
         let inventory = door.inventory().await?;
         let stray = door.stray().await?;
-        let others = arena.disks.destroyed(&inventory, &stray);
-        let files = stray.files.into_iter().filter(|folder| !disks::is_others(folder));
+        let others = arena.disks.destroyed(&inventory, &stray, &arena.disks.claims().await?);
+        let files = stray.files.into_iter().filter(|folder| !disks::is_theirs(folder));
         let mut state = Self { stray: files.chain(stray.tasks).collect(), ..Self::default() };
         state.findings.judge_disks(&others);
         let paths = paths(&inventory, &arena.world.vcenter().folder, &room.namespace);

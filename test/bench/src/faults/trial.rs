@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::arena::{Arena, Room, objects};
 use super::disks::theirs;
-use super::fate::{Fate, OFF, ON, SUSPENDED, VM, amiss, apart, in_module, name, renamed, wanted};
+use super::fate::{Fate, OFF, ON, SUSPENDED, VM, amiss, apart, claims, in_module, name, renamed, wanted};
 use super::report::{Failure, Report, kept};
 use super::schedule::{Happening, STORM, schedule};
 use super::state::State;
@@ -74,6 +74,10 @@ impl Trial<'_> {
     async fn asked(&self) -> Result<()> {
         ask(self.arena, &self.room, &Ask::Create(POLICY, policy())).await?;
         for number in 0..MACHINES {
+            if claims(number) {
+                let client = self.arena.world.client();
+                self.arena.disks.claimed(&client, &self.room.namespace, &name(number)).await?;
+            }
             let object = wanted(number, self.fates.borrow()[number].power);
             ask(self.arena, &self.room, &Ask::Create(VM, object)).await?;
         }

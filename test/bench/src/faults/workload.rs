@@ -26,6 +26,8 @@ pub struct Stage {
 pub enum Ask {
     /// Create this object.
     Create(&'static str, Value),
+    /// Make a claim of that name, with a volume.
+    Claim(&'static str),
     /// Change an object by a merge patch.
     Change(&'static str, &'static str, Value),
     /// Delete an object.
@@ -150,6 +152,7 @@ fn created() -> Stage {
         name: "create",
         asks: vec![
             Ask::Create(POLICY, policy()),
+            Ask::Claim("c"),
             Ask::Create(VM, member(machine("a", &a))),
             Ask::Create(VM, machine("b", &json!({"powerState": "poweredOff"}))),
             Ask::Create(VM, machine("c", &c)),
@@ -220,6 +223,7 @@ pub async fn ask(arena: &Arena, room: &Room, asked: &Ask) -> Result<()> {
             let object: DynamicObject = serde_json::from_value(object.clone())?;
             arena.api(kind, &room.namespace).create(&PostParams::default(), &object).await?;
         }
+        Ask::Claim(name) => arena.disks.claimed(&arena.world.client(), &room.namespace, name).await?,
         Ask::Change(kind, name, patch) => {
             let api = arena.api(kind, &room.namespace);
             api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await?;
