@@ -202,6 +202,7 @@ func (s *Sim) takeOver() {
 		"MoveIntoFolder_Task": s.moveIntoFolder,
 		"PowerOffVM_Task":     s.powerOff,
 		"PowerOnVM_Task":      s.powerOn,
+		"PromoteDisks_Task":   s.promoteDisks,
 		"CustomizeVM_Task":    s.customize,
 		"RebootGuest":         s.rebootGuest,
 		"ReconfigVM_Task":     s.reconfigVM,

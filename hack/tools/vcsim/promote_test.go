@@ -1,0 +1,39 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/vmware/govmomi/object"
+	"github.com/vmware/govmomi/vim25/types"
+)
+
+func TestAVMWhoseDisksArePromotedRestsOnNothing(t *testing.T) {
+	s := newSite(t)
+	c := s.login(false)
+	golden, snapshot := s.golden(c)
+	made, err := s.clone(c, golden, "x", s.linked(snapshot))
+	must(t, err)
+	vm := object.NewVirtualMachine(c.Client, made)
+	disk := func() types.VirtualDisk {
+		t.Helper()
+		devices, err := vm.Device(s.ctx)
+		must(t, err)
+		return *devices.SelectByType((*types.VirtualDisk)(nil))[0].(*types.VirtualDisk)
+	}
+	promote := func(disks ...types.VirtualDisk) error {
+		t.Helper()
+		_, err := must2(t)(vm.PromoteDisks(s.ctx, true, disks)).WaitForResult(s.ctx)
+		return err
+	}
+	before, version := disk(), s.props(c, made).Config.ChangeVersion
+	failsWith[*types.InvalidArgument](t, promote(types.VirtualDisk{VirtualDevice: types.VirtualDevice{Key: 4711}}))
+	must(t, promote(before))
+	if backing := disk().Backing.(*types.VirtualDiskFlatVer2BackingInfo); backing.Parent != nil {
+		t.Errorf("the disk rests on %s", backing.Parent.FileName)
+	}
+	if s.props(c, made).Config.ChangeVersion == version {
+		t.Error("the settings are said to be as before")
+	}
+	must(t, promote())
+	must(t, must2(t)(golden.Destroy(s.ctx)).Wait(s.ctx))
+}
