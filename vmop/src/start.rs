@@ -133,6 +133,7 @@ where
         prober,
         appearances: Appearances::new(started.client.clone(), vms.clone()),
         asked: machine::act::Asked::default(),
+        promotions: machine::promotion::Promotions::new(vms.clone()),
         ended: parking_lot::Mutex::default(),
         told: parking_lot::Mutex::default(),
         policies: policies.clone(),
@@ -145,6 +146,7 @@ where
             forgotten.prober.aim(&gone, None);
             forgotten.appearances.forget(&gone);
             forgotten.asked.forget(&gone);
+            forgotten.promotions.forget(&gone);
             forgotten.ended.lock().remove(&old.uid().unwrap_or_default());
         }
     });
@@ -378,7 +380,9 @@ async fn relay(site: &Site, caches: &Caches, vms: &Waker<VirtualMachine>, idle: 
         for change in happened {
             match change {
                 Happened::Vm { was, now, .. } => {
-                    if now.is_none() && was.as_ref().is_some_and(|vm| mark::base(vm).is_some()) {
+                    let rests =
+                        |side: &Option<Arc<vsphere::Vm>>| side.as_deref().and_then(mark::base).is_some();
+                    if rests(&was) && !rests(&now) {
                         idle.notify_one();
                     }
                     if let Some(now) = &now {

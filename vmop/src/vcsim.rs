@@ -1,19 +1,26 @@
 //! The parts that talk to vCenter, against a real simulator process and without Kubernetes.
 
+use std::pin::pin;
 use std::sync::Arc;
 
+use api::vmop::VirtualMachine;
+use futures::StreamExt;
+use kube::runtime::reflector::ObjectRef;
 use serde_json::json;
+use vsphere::Vm;
 use vsphere::inventory::Presence;
 
 use crate::fixture;
 use crate::machine::clone::{Intent, Parts, intent};
 use crate::machine::needs::Storage;
 use crate::machine::plan::{Blocked, Facts, Found};
+use crate::machine::promotion::{self, Promotions, State};
 use crate::machine::{Error, act, delete, disks, gather};
 use crate::provider::config::{CredentialsSecret, Settings, Trust};
 use crate::provider::golden::{self, Goldens, Progress, Recipe, Template};
-use crate::provider::{Place, Site, collect};
+use crate::provider::{Place, Site, collect, mark};
 use crate::sim::{Sim, within};
+use crate::wake::Waker;
 
 pub fn settings(sim: &Sim) -> Settings {
     Settings {
@@ -29,6 +36,7 @@ pub fn settings(sim: &Sim) -> Settings {
         storage_class_required: false,
         console_proxy: None,
         direct: false,
+        promote_disks: crate::provider::config::PromoteDisks::Disabled,
         stack: "s1".into(),
         wire: sim.config().wire,
         trust: Trust::Nobody,
@@ -349,7 +357,88 @@ async fn a_template_goes_when_nothing_needs_it_and_no_disk_rests_on_it(sim: Sim)
     assert_eq!(sim.get("/v1/inventory").await["vms"].as_array().unwrap().len(), 0);
 }
 
+async fn linked_disks_are_promoted_once_and_their_template_can_go(sim: Sim) {
+    let site = site(&sim).await;
+    let template = template(&site, &recipe(&sim, &site).await).await;
+    let facts = fixture::facts(Found::Lost(None));
+    let intent = wanted(&sim, &site, &template, &facts).await;
+    let mut vm = fixture::object();
+    let (waker, woken) = Waker::new();
+    let mut woken = pin!(woken);
+    let promotions = Promotions::new(waker);
+    sim.forget_requests().await;
+    let machine = within("the clone", act::cloned(&intent, &facts, &site)).await.unwrap();
+    assert_eq!(promotion::of(&vm, &machine, &site, &promotions).await, None, "nobody asks for it");
+    assert_eq!(sim.calls("RetrievePropertiesEx").await, 0, "and that costs nothing");
+
+    vm.spec.promote_disks_mode = Some("Online".into());
+    let state = async |vm: &VirtualMachine, machine: &Vm| {
+        promotion::of(vm, machine, &site, &promotions).await.unwrap().state
+    };
+    let State::Due(disks) = state(&vm, &machine).await else { panic!("a linked clone") };
+    assert_eq!(disks.len(), 1);
+
+    // What vCenter can't do is told, and not tried again before somebody changes the object.
+    let fault = json!({"method": "PromoteDisks_Task", "kind": "taskFault", "fault": "FileFault", "message": "no space", "count": 1});
+    sim.post("/v1/faults", fault).await;
+    promotions.begin(&vm, &machine.moref, &disks, &site);
+    within("the end", woken.next()).await;
+    let State::Failed(why) = state(&vm, &machine).await else { panic!("it failed") };
+    assert!(why.contains("FileFault"), "{why}");
+    vm.metadata.generation = vm.metadata.generation.map(|generation| generation + 1);
+    assert_eq!(state(&vm, &machine).await, State::Due(disks.clone()));
+
+    // Begun, and begun again as after a crash: the second finds the first's task, and waits for it.
+    let late = self::site(&sim).await;
+    sim.post("/v1/faults", json!({"method": "PromoteDisks_Task", "kind": "hold", "count": 1})).await;
+    promotions.begin(&vm, &machine.moref, &disks, &site);
+    assert_eq!(state(&vm, &machine).await, State::Running);
+    let begun = async {
+        while promotion::underway(&machine.moref, &site).await.unwrap().is_none() {
+            tokio::task::yield_now().await;
+        }
+    };
+    within("vCenter is at it", begun).await;
+    sim.forget_requests().await;
+    let (waker, woken_late) = Waker::new();
+    let mut woken_late = pin!(woken_late);
+    Promotions::new(waker).begin(&vm, &machine.moref, &disks, &late);
+    let follows = async {
+        while sim.calls("ModifyListView").await == 0 {
+            tokio::task::yield_now().await;
+        }
+    };
+    within("the second follows the task", follows).await;
+    sim.relieve().await;
+    within("the end", async { tokio::join!(woken.next(), woken_late.next()) }).await;
+    assert_eq!(sim.calls("PromoteDisks_Task").await, 0);
+    assert_eq!(state(&vm, &machine).await, State::Unnoted, "its disks are its own");
+
+    // A crash later on: the disks tell that there is nothing left to do.
+    promotions.forget(&ObjectRef::from_obj(&vm));
+    assert_eq!(state(&vm, &machine).await, State::Unnoted);
+    let promotion = promotion::of(&vm, &machine, &site, &promotions).await;
+    let step = promotion::noted(promotion.as_ref()).unwrap();
+    within("the note", act::carried_out(&machine.moref, &step, &site)).await.unwrap();
+    let noted = async {
+        loop {
+            match site.inventory.vm(&machine.moref) {
+                Presence::Present(now) if mark::base(&now).is_none() => return now,
+                _ => tokio::task::yield_now().await,
+            }
+        }
+    };
+    let machine = within("the stream tells", noted).await;
+    sim.forget_requests().await;
+    assert_eq!(state(&vm, &machine).await, State::Done);
+    assert_eq!(sim.calls("RetrievePropertiesEx").await, 0, "it is never read again");
+    let gone = within("the template's end", collect::collect(&site, |_, _| false)).await.unwrap();
+    assert_eq!(gone, std::slice::from_ref(&template.name));
+    within("its end", delete::end(&machine, &site)).await.unwrap();
+}
+
 on_both_wires!(
+    linked_disks_are_promoted_once_and_their_template_can_go,
     a_template_is_made_once_whoever_asks,
     a_half_made_template_is_finished,
     one_call_makes_a_machine_and_a_second_finds_it,

@@ -1,6 +1,6 @@
 //! The calls that Layercake makes, each with its arguments in the order of the WSDL.
 
-use crate::spec::{Allocation, CloneSpec, ConfigSpec, CustomizationSpec};
+use crate::spec::{Allocation, CloneSpec, ConfigSpec, CustomizationSpec, Disk};
 use crate::{Client, Error, Kind, MoRef, Object, Result, Value};
 
 impl Client {
@@ -29,6 +29,16 @@ impl Client {
     pub async fn upgrade_hardware(&self, vm: &MoRef, version: u32) -> Result<MoRef> {
         let args = Object::new("UpgradeVMRequestType").with("version", format!("vmx-{version}"));
         self.task_of(vm, "UpgradeVM_Task", Some(args)).await
+    }
+
+    /// Starts to make linked disks of a machine its own: what they rest on is copied, and they rest on nothing then.
+    ///
+    /// Without disks it is for vCenter to choose which.
+    pub async fn promote_disks(&self, vm: &MoRef, disks: &[Disk]) -> Result<MoRef> {
+        let args = Object::new("PromoteDisksRequestType")
+            .with("unlink", true)
+            .with_list("disks", disks.iter().map(Disk::device).collect());
+        self.task_of(vm, "PromoteDisks_Task", Some(args)).await
     }
 
     /// Has a machine that is off set up its guest at the next power-on.

@@ -88,6 +88,11 @@ pub struct VirtualMachineSpec {
     /// Disk provisioning and change tracking.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub advanced_options: Option<VirtualMachineAdvancedOptions>,
+    /// When disks that are linked to the image's template are made the machine's own: `Disabled` (never), `Online`
+    /// (while it runs) or `Offline` (while it is off). Left out: as the provider configuration has it, else `Disabled`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("enum" = ["Disabled", "Online", "Offline"]))]
+    pub promote_disks_mode: Option<String>,
     /// Its BIOS UUID. Left out, VM Operator draws one before anything exists in vCenter.
     #[serde(rename = "biosUUID", skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 36), extend("pattern" = "^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"))]

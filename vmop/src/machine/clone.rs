@@ -4,7 +4,9 @@ use api::names::annotation;
 use api::vmop::{POWERED_ON, VirtualMachine};
 use kube::ResourceExt;
 use uuid::Uuid;
-use vsphere::{BaseConfig, CloneSpec, ConfigSpec, DeviceChange, EthernetCard, MoRef, RelocateSpec};
+use vsphere::{
+    BaseConfig, CloneSpec, ConfigSpec, DeviceChange, DiskMoveType, EthernetCard, MoRef, RelocateSpec,
+};
 
 use super::bootstrap::Bootstrap;
 use super::disks::{DISKS, Layout};
@@ -108,7 +110,7 @@ fn config(vm: &VirtualMachine, parts: &Parts<'_>) -> ConfigSpec {
     let extra_config = fixed
         .into_iter()
         .chain(parts.mark.extra_config())
-        .chain([(mark::BASE, &parts.template.name), (DISKS, &parts.disks.mark)].map(owned))
+        .chain([(mark::BASE, base(parts)), (DISKS, parts.disks.mark.as_str())].map(owned))
         .chain(memory_mapped_io(vm, parts.size))
         .chain(parts.bootstrap.entries())
         .collect();
@@ -149,8 +151,17 @@ fn memory_mapped_io(vm: &VirtualMachine, size: &Size) -> Vec<(String, String)> {
     options.map(|(key, value)| (key.to_owned(), value.to_owned())).into()
 }
 
-fn owned((key, value): (&str, &String)) -> (String, String) {
-    (key.to_owned(), value.clone())
+fn owned((key, value): (&str, &str)) -> (String, String) {
+    (key.to_owned(), value.to_owned())
+}
+
+/// The template that the machine's disks rest on; empty where they are its own.
+fn base<'a>(parts: &Parts<'a>) -> &'a str {
+    match parts.disks.move_type {
+        DiskMoveType::CreateNewChildDiskBacking => &parts.template.name,
+        DiskMoveType::MoveAllDiskBackingsAndAllowSharing
+        | DiskMoveType::MoveAllDiskBackingsAndDisallowSharing => "",
+    }
 }
 
 /// What the class leaves out is nothing and unlimited, whatever the template has.

@@ -11,10 +11,12 @@ use vsphere::inventory::{Customized, PowerState, ToolsState};
 
 use super::needs::Size;
 use super::plan::{self, Facts, Found, Plan};
+use super::promotion::{self, Promotion, State};
 use super::status::{Outcome, status};
 use super::step::{self, Mode, Step};
 use crate::fixture;
-use crate::provider::Place;
+use crate::provider::config::PromoteDisks;
+use crate::provider::{Place, mark};
 
 /// A machine that has its class's size, and what is known of it.
 fn settled() -> (VirtualMachine, Vm, Facts) {
@@ -145,6 +147,52 @@ fn what_is_said_beside_leaves_a_machine_ready() {
     facts.place = Some(Place { pool: vsphere::MoRef::pool("resgroup-1"), ..fixture::place() });
     let ill = said(&vm, &machine, &facts, &beside);
     insta::assert_snapshot!(format!("{well}\n\n{ill}"));
+}
+
+#[test]
+fn linked_disks_are_promoted_in_the_power_state_that_was_asked_for() {
+    use PowerState::{Off, On};
+    let (mut vm, mut machine, facts) = settled();
+    machine.extra_config.insert(mark::BASE.into(), "photon-x".into());
+    let disks = vec![vsphere::Disk::default()];
+    let told = |mode, state| Facts { promotion: Some(Promotion { mode, state }), ..facts.clone() };
+    let due = |vm: &VirtualMachine, machine: &Vm, mode| {
+        let facts = told(mode, State::Due(disks.clone()));
+        let facts = Facts { found: Found::Ours(Arc::new(machine.clone())), ..facts };
+        promotion::due(vm, &facts).is_some()
+    };
+    for (wanted, is, online, offline) in [
+        ("poweredOn", On, true, false),
+        ("poweredOn", Off, false, false),
+        ("poweredOff", On, false, false),
+        ("poweredOff", Off, false, true),
+    ] {
+        vm.spec.power_state = Some(wanted.into());
+        machine.power_state = Some(is);
+        let promotes = (due(&vm, &machine, PromoteDisks::Online), due(&vm, &machine, PromoteDisks::Offline));
+        assert_eq!(promotes, (online, offline), "{wanted} {is:?}");
+    }
+    (vm.spec.power_state, machine.power_state) = (None, Some(On));
+    let say = |state, mode| said(&vm, &machine, &told(mode, state), &["VirtualMachineDiskPromotionSynced"]);
+    let lines = [
+        say(State::Due(disks.clone()), PromoteDisks::Online),
+        say(State::Due(disks.clone()), PromoteDisks::Offline),
+        say(State::Running, PromoteDisks::Online),
+        say(State::Snapshots, PromoteDisks::Online),
+        say(State::Passing("vCenter is away".into()), PromoteDisks::Online),
+        say(State::Failed("No space is left".into()), PromoteDisks::Online),
+        say(State::Done, PromoteDisks::Online),
+    ];
+    insta::assert_snapshot!(lines.join("\n"));
+
+    // Only the word of it is left to be taken back, once.
+    let unnoted = told(PromoteDisks::Online, State::Unnoted);
+    let steps = steps(&vm, &machine, &unnoted);
+    assert_eq!(steps.iter().map(Step::word).collect::<Vec<_>>(), ["reconfigure"]);
+    done(&mut machine, &steps[0]);
+    assert_eq!((mark::base(&machine), words(&vm, &machine, &unnoted)), (None, String::new()));
+    machine.extra_config.insert("vmservice.virtualmachine.pause".into(), "true".into());
+    assert!(!due(&vm, &machine, PromoteDisks::Online), "an admin had it left alone");
 }
 
 /// The machine as it is once the step is carried out.

@@ -17,6 +17,7 @@ mod patience;
 pub mod pause;
 pub mod plan;
 mod power;
+pub mod promotion;
 mod readiness;
 mod resize;
 pub mod status;
@@ -71,6 +72,8 @@ pub struct Context {
     pub appearances: Appearances,
     /// The guests that were asked to shut down or to stand by.
     pub asked: act::Asked,
+    /// The promotions of linked disks that were begun.
+    pub promotions: Arc<promotion::Promotions>,
     /// Objects that were let go and are still in the cache, by UID.
     pub ended: Mutex<HashSet<String>>,
     /// When a step that takes long was last told of early.
@@ -210,6 +213,9 @@ pub async fn reconcile(vm: Arc<VirtualMachine>, ctx: Arc<Context>) -> Result<Nex
         Ok(plan) => carried_out(&vm, &facts, plan, &ctx).await?,
         Err(error) => (Err(error), false),
     };
+    if let (Some((machine, disks)), Ok(site)) = (promotion::due(&vm, &facts), ctx.provider.site()) {
+        ctx.promotions.begin(&vm, &machine.moref, disks, &site);
+    }
     let vm = act::remembered(vm, &facts, &outcome(&result), &ctx).await?;
     // The stream goes on while the object is written: the status tells of the machine as it is now, not once more.
     let result = result.map(|machine| machine.map(|machine| ctx.provider.latest(machine)));

@@ -12,9 +12,10 @@ use vsphere::{ConfigSpec, Devices, Vm};
 use super::bootstrap::Bootstrap;
 use super::clone::{Identity, Intent, Parts, intent};
 use super::needs::{Ask, Need, Needs, Size, Storage, Unmet};
+use super::promotion::Promotion;
 use super::step::{self, Mode, Step};
 use super::volumes::{self, Volumes};
-use super::{disks, pause, power, resize};
+use super::{disks, pause, power, promotion, resize};
 use crate::probe::Verdict;
 use crate::provider::{Place, Problem, mark::Mark};
 
@@ -43,6 +44,8 @@ pub struct Facts {
     pub size: Option<Size>,
     /// Where the machine should lie, where that is known.
     pub place: Option<Place>,
+    /// What becomes of its linked disks, where somebody asks for something.
+    pub promotion: Option<Promotion>,
     /// What a machine that is off is told anew before it runs.
     pub retold: Need<Option<Bootstrap>>,
     /// The clock.
@@ -64,6 +67,7 @@ impl Facts {
             hardware: None,
             size: None,
             place: None,
+            promotion: None,
             retold: Ok(None),
             now,
         }
@@ -258,6 +262,7 @@ fn changed(vm: &VirtualMachine, facts: &Facts, machine: &Arc<Vm>) -> Result<Plan
     }
     let mut steps = disks(vm, facts, machine)?;
     steps.extend(towards(vm, facts, machine)?);
+    steps.extend(promotion::noted(facts.promotion.as_ref()));
     steps.retain(|step| !step.is_so(machine));
     let machine = Arc::clone(machine);
     Ok(if steps.is_empty() { Plan::Settled } else { Plan::Change { machine, steps } })

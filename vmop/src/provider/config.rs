@@ -39,6 +39,30 @@ impl NetworkProvider {
     }
 }
 
+/// When disks that are linked to a template's are made a machine's own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PromoteDisks {
+    /// Never.
+    #[default]
+    Disabled,
+    /// While the machine runs.
+    Online,
+    /// While it is off.
+    Offline,
+}
+
+impl PromoteDisks {
+    /// The mode of that name; `None` where there is none.
+    pub fn of(name: &str) -> Option<Self> {
+        Some(match name {
+            "Disabled" => Self::Disabled,
+            "Online" => Self::Online,
+            "Offline" => Self::Offline,
+            _ => return None,
+        })
+    }
+}
+
 /// The Secret with user name and password.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CredentialsSecret {
@@ -73,6 +97,8 @@ pub struct Settings {
     pub resource_pool: Option<String>,
     /// Whether disks are copied from the template rather than linked to it (`FastDeployMode`: `linked`, `direct`).
     pub direct: bool,
+    /// When linked disks are made a machine's own, of machines that don't say so themselves (`PromoteDisksMode`).
+    pub promote_disks: PromoteDisks,
     /// Whether a VM without a storage class is refused (`StorageClassRequired`).
     pub storage_class_required: bool,
     /// Marks what this stack made (`StackID`), so that two stacks can share a folder.
@@ -165,6 +191,7 @@ impl<'a> Map<'a> {
             folder: self.optional("Folder"),
             resource_pool: self.optional("ResourcePool"),
             direct: self.direct()?,
+            promote_disks: self.promote_disks()?,
             storage_class_required: self.flag("StorageClassRequired")?,
             stack: self.optional("StackID").unwrap_or_default(),
             trust: self.trust()?,
@@ -195,6 +222,14 @@ impl<'a> Map<'a> {
             Some(mode) if mode == "direct" => Ok(true),
             Some(mode) => Err(ConfigProblem::BadKey(self.namespace.into(), KEY, mode, "linked or direct")),
         }
+    }
+
+    fn promote_disks(&self) -> Result<PromoteDisks, ConfigProblem> {
+        const KEY: &str = "PromoteDisksMode";
+        let Some(mode) = self.optional(KEY) else { return Ok(PromoteDisks::default()) };
+        PromoteDisks::of(&mode).ok_or_else(|| {
+            ConfigProblem::BadKey(self.namespace.into(), KEY, mode, "Disabled, Online or Offline")
+        })
     }
 
     fn port(&self) -> Result<u16, ConfigProblem> {
@@ -294,7 +329,7 @@ mod tests {
             (settings.port, settings.trust, settings.storage_class_required),
             (443, Trust::Public, false)
         );
-        assert_eq!(settings.library, None);
+        assert_eq!((settings.library, settings.promote_disks), (None, PromoteDisks::Disabled));
     }
 
     #[test]
@@ -327,6 +362,7 @@ mod tests {
         let bad_port = data(&[("VcPort", "x")]);
         let bad_flag = data(&[("InsecureSkipTLSVerify", "yes")]);
         let bad_wire = data(&[("Wire", "rest")]);
+        let bad_mode = data(&[("PromoteDisksMode", "online")]);
         let mut keyless = data(&[]);
         keyless.remove("Datacenter");
         let empty = BTreeMap::new();
@@ -337,6 +373,7 @@ mod tests {
                 said(Some(&bad_port), Some(&secret())),
                 said(Some(&bad_flag), Some(&secret())),
                 said(Some(&bad_wire), Some(&secret())),
+                said(Some(&bad_mode), Some(&secret())),
                 said(Some(&good), None),
                 said(Some(&good), Some(&empty)),
             ]

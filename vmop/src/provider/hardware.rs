@@ -16,6 +16,11 @@ const SWEEP: usize = 256;
 pub(super) struct Remembered(Mutex<HashMap<MoRef, Arc<Devices>>>);
 
 impl Site {
+    /// What is remembered of the machine's devices is out of date.
+    pub fn forget_devices(&self, machine: &MoRef) {
+        self.hardware.0.lock().remove(machine);
+    }
+
     /// The machine's devices; one call where its settings changed since the last time.
     pub async fn devices(&self, machine: &Vm) -> Result<Arc<Devices>, Error> {
         let known = self.hardware.0.lock().get(&machine.moref).cloned();

@@ -33,6 +33,11 @@ pub struct Disk {
 }
 
 impl Disk {
+    /// The device as a call names it.
+    pub(crate) fn device(&self) -> Object {
+        existing(self, self.capacity)
+    }
+
     /// Reads a disk; `None` for any other device.
     pub fn read(device: &Value) -> Option<Self> {
         if device.type_name() != "VirtualDisk" {

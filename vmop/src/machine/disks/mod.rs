@@ -285,7 +285,7 @@ pub fn changes(
                 if size > disk.capacity {
                     if !disk.parents.is_empty() {
                         return Err(format!(
-                            "spec.volumes: {} can't grow: the disk is linked to the image's template. Make the machine anew with {FAST_DEPLOY}: direct, or with the size from the beginning",
+                            "spec.volumes: {} can't grow: the disk is linked to the image's template. Have it promoted (spec.promoteDisksMode), or make the machine anew with {FAST_DEPLOY}: direct",
                             volume.name
                         ));
                     }

@@ -16,6 +16,7 @@ use crate::caches::Caches;
 use crate::fixture;
 use crate::machine::act;
 use crate::machine::plan::Found;
+use crate::machine::promotion::Promotions;
 use crate::machine::step::Step;
 use crate::probe::Prober;
 use crate::provider::Provider;
@@ -49,7 +50,8 @@ fn context(started: &Started, site: &Arc<Site>) -> Context {
         provider: Provider::to(site),
         caches: Caches::start(started, &known),
         prober: Prober::new(Vec::new()).0,
-        appearances: Appearances::new(started.client.clone(), vms),
+        appearances: Appearances::new(started.client.clone(), vms.clone()),
+        promotions: Promotions::new(vms),
         asked: act::Asked::default(),
         ended: Mutex::default(),
         told: Mutex::default(),

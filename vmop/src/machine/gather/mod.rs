@@ -20,7 +20,7 @@ use super::clone::Identity;
 use super::needs::Need;
 use super::plan::{Facts, Found};
 use super::volumes::{self, Volumes};
-use super::{Context, Error, readiness};
+use super::{Context, Error, promotion, readiness};
 use crate::provider::Site;
 use crate::provider::mark::Mark;
 
@@ -45,6 +45,7 @@ pub async fn facts(vm: &VirtualMachine, identity: Identity, ctx: &Context) -> Re
     if let Found::Ours(machine) | Found::Moved(machine) = &facts.found {
         let machine = Arc::clone(machine);
         told_of(&mut facts, vm, &machine, &site, ctx).await;
+        facts.promotion = promotion::of(vm, &machine, &site, &ctx.promotions).await;
         let volumes = Volumes::of(vm, &ctx.caches);
         facts.volumes = (volumes::has_claims(vm) || !volumes.there.is_empty()).then_some(volumes);
     }

@@ -10,10 +10,12 @@ use vsphere::inventory::PowerState;
 use super::conditions::finer;
 use crate::machine::needs::Size;
 use crate::machine::plan::Facts;
+use crate::machine::promotion::{Promotion, State};
 use crate::machine::resize::{self, Sized};
 use crate::machine::step::Mode;
 use crate::machine::{pause, power};
 use crate::provider::Place;
+use crate::provider::config::PromoteDisks;
 
 /// What the guest says by itself: `true|false[,reason[,message]]`.
 const BOOTSTRAP: &str = "guestinfo.vmservice.bootstrap.condition";
@@ -24,6 +26,7 @@ const RUNNING: &str = "VirtualMachineReconcileRunning";
 pub(super) fn conditions(vm: &VirtualMachine, machine: &Vm, facts: Option<&Facts>) -> Vec<Condition> {
     let size = facts.and_then(|facts| facts.size.as_ref());
     let place = facts.and_then(|facts| facts.place.as_ref());
+    let promotion = facts.and_then(|facts| facts.promotion.as_ref());
     let restart = facts.and_then(|facts| restarted(vm, machine, facts.now));
     let said = [
         Some(tools(machine)),
@@ -32,6 +35,7 @@ pub(super) fn conditions(vm: &VirtualMachine, machine: &Vm, facts: Option<&Facts
         size.map(|size| sized(vm, machine, size)),
         hardware(vm, machine),
         place.map(|place| located(machine, place)),
+        promotion.map(|promotion| promoted(vm, machine, promotion)),
         restart,
         Some(reconciled(vm, Some(machine))),
     ];
@@ -40,13 +44,14 @@ pub(super) fn conditions(vm: &VirtualMachine, machine: &Vm, facts: Option<&Facts
 
 /// Whether a condition is said beside the sum.
 pub(super) fn is_aside(vm: &VirtualMachine, type_: &str) -> bool {
-    const ASIDE: [&str; 8] = [
+    const ASIDE: [&str; 9] = [
         known::VIRTUAL_MACHINE_TOOLS,
         known::GUEST_CUSTOMIZATION,
         finer::GUEST_BOOTSTRAP,
         finer::CLASS_SYNCED,
         finer::COMPUTE_SYNCED,
         finer::LOCATION,
+        finer::DISK_PROMOTION,
         finer::RESTART,
         finer::RECONCILE,
     ];
@@ -209,6 +214,37 @@ fn located(machine: &Vm, place: &Place) -> Condition {
     };
     let message = format!("The machine was moved in vCenter: it should lie in the {what}. Move it back");
     Condition::is_false(finer::LOCATION, WARNING, reason, message)
+}
+
+/// Whether the machine's disks rest on a template still, where they shall not.
+fn promoted(vm: &VirtualMachine, machine: &Vm, promotion: &Promotion) -> Condition {
+    const PENDING: &str = "DiskPromotionPending";
+    let is_false = |severity, reason, message: &str| {
+        Condition::is_false(finer::DISK_PROMOTION, severity, reason, message)
+    };
+    match &promotion.state {
+        State::Done | State::Unnoted => Condition::is_true(finer::DISK_PROMOTION),
+        State::Due(_) if !promotion.fits(vm, machine) => {
+            let when = if promotion.mode == PromoteDisks::Offline { "it is powered off" } else { "it runs" };
+            let message = format!("The machine's disks rest on the image's template until {when}");
+            is_false(INFO, PENDING, &message)
+        }
+        State::Due(_) | State::Running => is_false(
+            INFO,
+            "DiskPromotionRunning",
+            "vCenter copies what the machine's disks rest on; the machine goes on meanwhile",
+        ),
+        State::Snapshots => is_false(
+            INFO,
+            PENDING,
+            "The machine has snapshots, which rest on its linked disks. Remove them in vCenter to have the disks promoted",
+        ),
+        State::Passing(why) => is_false(WARNING, "DiskPromotionTransientError", why),
+        State::Failed(why) => {
+            let message = format!("{why}. It is tried again when this object's spec is changed");
+            is_false(ERROR, "DiskPromotionTaskError", &message)
+        }
+    }
 }
 
 /// Said only of a restart that can't be done.

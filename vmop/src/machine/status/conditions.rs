@@ -33,6 +33,8 @@ pub mod finer {
     pub const CLASS_SYNCED: &str = "VirtualMachineClassConfigurationSynced";
     /// The machine has the virtual hardware that was asked for.
     pub const COMPUTE_SYNCED: &str = "VirtualMachineComputeConfigSynced";
+    /// The machine's disks rest on no template.
+    pub const DISK_PROMOTION: &str = "VirtualMachineDiskPromotionSynced";
     /// The machine lies where it should.
     pub const LOCATION: &str = "VirtualMachineLocationValid";
     /// The machine is not left alone.

@@ -1,0 +1,299 @@
+//! Disks that rest on a golden template are made the machine's own, where its object asks for it.
+//!
+//! vCenter copies what the disks rest on, for minutes or hours, and the machine goes on meanwhile: no pass waits for
+//! it. What is still to be done is read from the disks themselves. Once none rests on a template, the machine's word
+//! that it was made from one (`layercake.base`) is taken back, and nothing is read any more.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::vmop::VirtualMachine;
+use kube::runtime::reflector::ObjectRef;
+use parking_lot::Mutex;
+use vsphere::inventory::PowerState;
+use vsphere::{ConfigSpec, Disk, Error, MoRef, Vm};
+
+use super::plan::{Facts, Found};
+use super::step::Step;
+use super::{pause, power};
+use crate::provider::config::PromoteDisks;
+use crate::provider::{Site, mark};
+use crate::wake::Waker;
+
+/// A promotion that failed for a reason that passes is begun anew after this.
+const RETRY: Duration = Duration::from_mins(5);
+
+/// What becomes of a machine's linked disks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Promotion {
+    /// When they are promoted.
+    pub mode: PromoteDisks,
+    /// How far that is.
+    pub state: State,
+}
+
+/// How far the promotion of a machine's disks is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum State {
+    /// No disk rests on a template.
+    Done,
+    /// No disk rests on a template, and the machine still says that it was made from one.
+    Unnoted,
+    /// These disks rest on a template.
+    Due(Vec<Disk>),
+    /// Disks rest on a template, and the machine's snapshots on them.
+    Snapshots,
+    /// vCenter is at it.
+    Running,
+    /// It is tried again in a while; why it failed.
+    Passing(String),
+    /// vCenter can't do it.
+    Failed(String),
+}
+
+/// What has become of promotions that this process began.
+pub struct Promotions {
+    known: Mutex<HashMap<ObjectRef<VirtualMachine>, Begun>>,
+    waker: Waker<VirtualMachine>,
+}
+
+/// A promotion that was begun for one spec of an object.
+struct Begun {
+    machine: MoRef,
+    generation: Option<i64>,
+    progress: Progress,
+}
+
+#[derive(Clone)]
+enum Progress {
+    Running,
+    Ended,
+    Passing(String),
+    Failed(String),
+}
+
+impl Promotions {
+    /// Nothing was begun; `waker` wakes the objects of promotions that ended.
+    pub fn new(waker: Waker<VirtualMachine>) -> Arc<Self> {
+        Arc::new(Self { known: Mutex::default(), waker })
+    }
+
+    /// The object is gone.
+    pub fn forget(&self, vm: &ObjectRef<VirtualMachine>) {
+        self.known.lock().remove(vm);
+    }
+
+    /// What was begun for the machine; a failure counts until the object is changed.
+    fn of(&self, vm: &VirtualMachine, machine: &MoRef) -> Option<Progress> {
+        let known = self.known.lock();
+        let begun = known.get(&ObjectRef::from_obj(vm)).filter(|begun| begun.machine == *machine)?;
+        let stale = begun.generation != vm.metadata.generation
+            && matches!(begun.progress, Progress::Ended | Progress::Failed(_));
+        (!stale).then(|| begun.progress.clone())
+    }
+
+    /// vCenter promotes the disks; the object is woken when that has ended.
+    pub fn begin(self: &Arc<Self>, vm: &VirtualMachine, machine: &MoRef, disks: &[Disk], site: &Arc<Site>) {
+        let object = ObjectRef::from_obj(vm);
+        let begun = Begun {
+            machine: machine.clone(),
+            generation: vm.metadata.generation,
+            progress: Progress::Running,
+        };
+        self.known.lock().insert(object.clone(), begun);
+        tracing::info!(%machine, disks = disks.len(), "promoting linked disks");
+        let (promotions, site) = (Arc::clone(self), Arc::clone(site));
+        let (machine, disks) = (machine.clone(), disks.to_vec());
+        tokio::spawn(async move {
+            let gone = site.gone.clone();
+            if gone.run_until_cancelled(promotions.followed(&object, &machine, &disks, &site)).await.is_none()
+            {
+                promotions.forget(&object);
+            }
+        });
+    }
+
+    /// The promotion to its end.
+    async fn followed(
+        &self,
+        object: &ObjectRef<VirtualMachine>,
+        machine: &MoRef,
+        disks: &[Disk],
+        site: &Site,
+    ) {
+        let promoted = promoted(machine, disks, site).await;
+        site.forget_devices(machine);
+        let Err(error) = promoted else { return self.tell(object, machine, Progress::Ended) };
+        tracing::warn!(%machine, %error, "linked disks could not be promoted");
+        let why = format!("{error}. {}", error.advice());
+        if !error.retryable() && !error.outcome_unknown() {
+            return self.tell(object, machine, Progress::Failed(why));
+        }
+        self.tell(object, machine, Progress::Passing(why));
+        tokio::time::sleep(RETRY).await;
+        self.forget(object);
+        self.waker.wake(object.clone());
+    }
+
+    /// The object learns of it, unless it is another machine's by now.
+    fn tell(&self, object: &ObjectRef<VirtualMachine>, machine: &MoRef, progress: Progress) {
+        if let Some(begun) = self.known.lock().get_mut(object).filter(|begun| begun.machine == *machine) {
+            begun.progress = progress;
+        }
+        self.waker.wake(object.clone());
+    }
+}
+
+/// vCenter has promoted the disks; one that is at it already is not asked again.
+async fn promoted(machine: &MoRef, disks: &[Disk], site: &Site) -> Result<(), Error> {
+    let task = match underway(machine, site).await? {
+        Some(task) => task,
+        None => site.client.promote_disks(machine, disks).await?,
+    };
+    match site.inventory.task(&task).await {
+        // The task is forgotten, so it is over; the disks tell what came of it.
+        Err(error) if error.is_not_found() && error.method() == "Task" => Ok(()),
+        ended => ended.map(drop),
+    }
+}
+
+/// The promotion of the machine's disks that was begun before, by whomever.
+pub async fn underway(machine: &MoRef, site: &Site) -> Result<Option<MoRef>, Error> {
+    let paths = ["info.state", "info.descriptionId"];
+    let tasks = site.client.retrieve_members(machine, "recentTask", "Task", &paths).await?;
+    let runs = |task: &&vsphere::ObjectContent| {
+        let what = task.get("info.descriptionId").as_str().unwrap_or_default().to_ascii_lowercase();
+        let running = matches!(task.get("info.state").as_str(), Some("running" | "queued"));
+        running && what.contains("promotedisks")
+    };
+    Ok(tasks.iter().find(runs).map(|task| task.obj.clone()))
+}
+
+/// When the linked disks of the object's machine are promoted.
+fn mode(vm: &VirtualMachine, site: &Site) -> PromoteDisks {
+    let asked = vm.spec.promote_disks_mode.as_deref().and_then(PromoteDisks::of);
+    asked.unwrap_or(site.settings.promote_disks)
+}
+
+/// What becomes of the machine's linked disks; nothing where nobody asks for anything.
+pub async fn of(
+    vm: &VirtualMachine,
+    machine: &Vm,
+    site: &Site,
+    promotions: &Promotions,
+) -> Option<Promotion> {
+    let mode = mode(vm, site);
+    if mode == PromoteDisks::Disabled {
+        return None;
+    }
+    let state = if mark::base(machine).is_none() {
+        State::Done
+    } else {
+        match promotions.of(vm, &machine.moref) {
+            Some(Progress::Running) => State::Running,
+            Some(Progress::Passing(why)) => State::Passing(why),
+            Some(Progress::Failed(why)) => State::Failed(why),
+            known => match site.devices(machine).await {
+                Ok(devices) => resting(&devices.disks, known.is_some()),
+                Err(error) => State::Passing(error.to_string()),
+            },
+        }
+    };
+    Some(Promotion { mode, state })
+}
+
+/// What is to be done with these disks, once vCenter has `ended` a promotion of them.
+fn resting(disks: &[Disk], ended: bool) -> State {
+    let linked: Vec<_> = disks.iter().filter(|disk| is_linked(disk)).cloned().collect();
+    if linked.is_empty() {
+        State::Unnoted
+    } else if linked.iter().any(has_snapshot) {
+        State::Snapshots
+    } else if ended {
+        State::Failed(
+            "vCenter says that the disks are promoted, and they still rest on a template".to_owned(),
+        )
+    } else {
+        State::Due(linked)
+    }
+}
+
+fn folder(file: &str) -> Option<&str> {
+    Some(file.rsplit_once('/')?.0)
+}
+
+/// Whether a file lies where the disk's own does: a link leads elsewhere, a snapshot stays at home.
+fn is_own(disk: &Disk, file: &str) -> bool {
+    disk.file.as_deref().and_then(folder) == folder(file)
+}
+
+/// Whether the disk rests on another machine's; a first-class disk's chain is its storage provider's affair.
+fn is_linked(disk: &Disk) -> bool {
+    disk.first_class.is_none() && disk.parents.iter().any(|file| !is_own(disk, file))
+}
+
+fn has_snapshot(disk: &Disk) -> bool {
+    disk.parents.iter().any(|file| is_own(disk, file))
+}
+
+impl Promotion {
+    /// Whether the machine's power state is the mode's, and shall stay so.
+    pub fn fits(&self, vm: &VirtualMachine, machine: &Vm) -> bool {
+        let wanted = match self.mode {
+            PromoteDisks::Disabled => return false,
+            PromoteDisks::Online => PowerState::On,
+            PromoteDisks::Offline => PowerState::Off,
+        };
+        machine.power_state == Some(wanted) && power::wanted(vm) == wanted
+    }
+}
+
+/// The machine and its disks that are to be promoted now.
+pub fn due<'a>(vm: &VirtualMachine, facts: &'a Facts) -> Option<(&'a Vm, &'a [Disk])> {
+    let (Found::Ours(machine), Some(promotion)) = (&facts.found, &facts.promotion) else { return None };
+    match &promotion.state {
+        State::Due(disks) if promotion.fits(vm, machine) && !pause::by_admin(machine) => {
+            Some((machine, disks.as_slice()))
+        }
+        _ => None,
+    }
+}
+
+/// The step that takes the machine's word back that it was made from a template.
+pub fn noted(promotion: Option<&Promotion>) -> Option<Step> {
+    let unnoted = promotion.is_some_and(|promotion| promotion.state == State::Unnoted);
+    let extra_config = || vec![(mark::BASE.to_owned(), String::new())].into();
+    unnoted.then(|| {
+        Step::Reconfigure(Box::new(ConfigSpec { extra_config: extra_config(), ..ConfigSpec::default() }))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn disk(file: &str, parents: &[&str]) -> Disk {
+        Disk {
+            file: Some(file.to_owned()),
+            parents: parents.iter().map(|file| (*file).to_owned()).collect(),
+            ..Disk::default()
+        }
+    }
+
+    #[test]
+    fn a_link_leads_elsewhere_and_a_snapshot_stays_at_home() {
+        let own = disk("[ds] cp-0/data.vmdk", &[]);
+        let linked = disk("[ds] cp-0/cp-0.vmdk", &["[ds] golden/golden.vmdk"]);
+        let parents = ["[ds] cp-0/cp-0.vmdk", "[ds] golden/golden.vmdk"];
+        let snapshot = disk("[ds] cp-0/cp-0-000001.vmdk", &parents);
+        let own_snapshot = disk("[ds] cp-0/data-000001.vmdk", &["[ds] cp-0/data.vmdk"]);
+        let volume = Disk { first_class: Some("fcd-1".into()), ..linked.clone() };
+        let of =
+            |disks: &[&Disk]| resting(&disks.iter().map(|disk| (*disk).clone()).collect::<Vec<_>>(), false);
+        assert_eq!(of(&[&own, &linked, &volume]), State::Due(vec![linked.clone()]));
+        assert_eq!(of(&[&own, &own_snapshot, &volume]), State::Unnoted);
+        assert_eq!(of(&[&own, &snapshot]), State::Snapshots);
+        assert!(matches!(resting(&[linked], true), State::Failed(_)), "once is enough");
+    }
+}
