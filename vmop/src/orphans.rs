@@ -4,8 +4,8 @@
 //! looks for them by the clock. A change that may have made one is looked into a while later, when
 //! what is only on its way is over.
 //!
-//! One kind is ended: a machine that comes when its object is deleted already. The call that made it was
-//! on its way, from this program before it was killed or from a former leader, when the object was let go.
+//! One kind is ended: the first machine of an object that comes when the object is deleted already. The call that made
+//! it was on its way, from this program before it was killed or from a former leader, when the object was let go.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -39,7 +39,7 @@ pub struct Orphans {
     count: Gauge,
     grace: Duration,
     client: Client,
-    /// Instance UUIDs of objects that were deleted and had no machine then, and when.
+    /// Instance UUIDs of objects that were deleted and never had a machine, and when.
     ended: Arc<Mutex<HashMap<Uuid, Instant>>>,
 }
 
@@ -74,7 +74,7 @@ impl Orphans {
         let Ok(Some(identity)) = plan::identity(object) else { return };
         match site.inventory.by_uuid(identity.instance) {
             Presence::Present(_) => self.suspected.notify_one(),
-            Presence::Absent if is_deleted(object) => {
+            Presence::Absent if never_came(object) => {
                 let mut ended = self.ended.lock();
                 ended.retain(|_, since| since.elapsed() < ON_ITS_WAY);
                 ended.insert(identity.instance, Instant::now());
@@ -169,10 +169,12 @@ impl Orphans {
     }
 }
 
-/// Whether an object that is gone was deleted: neither moved to another cluster nor let go by hand while paused.
-fn is_deleted(object: &VirtualMachine) -> bool {
+/// Whether an object that is gone was deleted before it ever had a machine: neither moved to another cluster nor let
+/// go by hand while paused. A machine that it had may come back because somebody restores it.
+fn never_came(object: &VirtualMachine) -> bool {
     let moved = object.annotations().contains_key(annotation::DELETE_FOR_MOVE);
-    object.metadata.deletion_timestamp.is_some() && !moved && !pause::paused(object)
+    let deleted = object.metadata.deletion_timestamp.is_some() && !moved && !pause::paused(object);
+    deleted && !plan::existed(object)
 }
 
 #[cfg(test)]
@@ -308,12 +310,16 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_machine_whose_object_was_moved_or_lives_is_not_ended() {
-        let name = "a_machine_whose_object_was_moved_or_lives_is_not_ended";
+    async fn a_machine_that_may_be_wanted_is_not_ended() {
+        let name = "a_machine_that_may_be_wanted_is_not_ended";
         let (mut moved, mut paused) = (deleted(), deleted());
         moved.metadata.annotations = Some([(annotation::DELETE_FOR_MOVE.to_owned(), String::new())].into());
         paused.metadata.annotations = Some([(annotation::PAUSED.to_owned(), "true".to_owned())].into());
-        for (object, live) in [(moved, false), (paused, false), (fixture::object(), false), (deleted(), true)]
+        let mut restored = deleted();
+        restored.status.get_or_insert_default().unique_id = Some("vm-1".to_owned());
+        let unseen = fixture::object();
+        for (object, live) in
+            [(moved, false), (paused, false), (restored, false), (unseen, false), (deleted(), true)]
         {
             let Some((sim, site, orphans)) = late(name, object, live).await else { return };
             within("a look", orphans.end_late(&site)).await;
