@@ -154,4 +154,4 @@ async fn appliance(machine: &Vm, site: &Site) -> Result<(Vec<VAppProperty>, usiz
 
 #[cfg(test)]
 #[path = "bootstrap_tests.rs"]
-mod tests;
+pub(super) mod tests;

@@ -41,7 +41,7 @@ fn answer(request: &Request, secret: &Secret) -> (u16, Value) {
     }
 }
 
-fn context(started: &Started, site: &Arc<Site>) -> Context {
+pub(in super::super) fn context(started: &Started, site: &Arc<Site>) -> Context {
     let (vms, _) = Waker::new();
     let known = Known::start(started);
     Context {

@@ -6,6 +6,8 @@ mod found;
 mod lost;
 mod needs;
 mod place;
+#[cfg(test)]
+mod told_tests;
 
 use std::sync::Arc;
 
