@@ -95,11 +95,12 @@ fn nsx_gives_a_card_its_segment_mac_and_address() {
     });
 }
 
-/// The object that asks for a card says what for, and goes with its machine.
+/// The object that asks for a card says what for and for whom, and outlives an object that moves away.
 fn asked_for(interface: &Value, vm: &Value, spec: &Value) {
     assert_eq!(&interface["spec"], spec);
-    let owner = &interface["metadata"]["ownerReferences"][0];
-    assert_eq!((&owner["kind"], &owner["uid"]), (&json!("VirtualMachine"), &vm["metadata"]["uid"]));
+    let metadata = &interface["metadata"];
+    assert_eq!(metadata["annotations"]["vmoperator.vmware.com/virtualmachine"], vm["metadata"]["name"]);
+    assert_eq!(metadata["ownerReferences"], Value::Null);
 }
 
 /// The card is what the provider said, in vCenter, in the guest and in the object.

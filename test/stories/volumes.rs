@@ -59,22 +59,27 @@ fn claims_are_attached_in_order_and_outlive_their_machine() {
 }
 
 #[test]
-fn a_machine_whose_object_moves_away_and_back_keeps_its_volumes() {
+fn a_machine_whose_object_moves_away_and_back_keeps_its_volumes_and_its_card() {
     story("moved-volumes", |story| async move {
         story.ready_for_vms("best-effort-xsmall").await;
         storage_class(&story, CLASS, "Immediate").await;
         claimed(&story, "kept", CLASS).await;
-        story.made(&with_claims(&story, "mover", &["kept"])).await;
+        let mut object = with_claims(&story, "mover", &["kept"]);
+        object["spec"]["networkInterfaces"] =
+            json!([{"networkType": "vsphere-distributed", "networkName": "workload-network"}]);
+        story.made(&object).await;
         let vm = story.powered_on("mover").await;
         let (disk, attachment) = (disk_of(&story, "kept").await, attachment(&story, "mover-kept").await);
+        let card = card(&story).await;
         assert_eq!(vm["status"]["uniqueID"], disk.vm.as_str());
 
         moved_away(&story, &vm).await;
         assert_eq!(self::attachment(&story, "mover-kept").await, attachment);
+        assert_eq!(self::card(&story).await, card);
         assert_eq!(disk_of(&story, "kept").await, disk);
 
         // The object comes back as it went: without a status, and as another one to the API server.
-        let mut back = with_claims(&story, "mover", &["kept"]);
+        let mut back = object;
         back["metadata"]["annotations"] =
             json!({"virtualmachine.vmoperator.vmware.com/first-boot-done": "true"});
         for uuid in ["biosUUID", "instanceUUID"] {
@@ -85,9 +90,15 @@ fn a_machine_whose_object_moves_away_and_back_keeps_its_volumes() {
         assert_eq!(vm["status"]["uniqueID"], disk.vm.as_str());
         assert_eq!(vm["status"]["volumes"][0]["attached"], true, "{}", vm["status"]);
         assert_eq!(self::attachment(&story, "mover-kept").await, attachment);
+        assert_eq!(self::card(&story).await, card);
         assert_eq!(disk_of(&story, "kept").await, disk);
 
         story.deleted("VirtualMachine", "mover", SOON).await;
+        story
+            .until("the card's object has gone with its machine", SOON, || async {
+                story.get("NetworkInterface", "workload-network-mover").await.is_none().then_some(())
+            })
+            .await;
         free(&story, "kept").await;
         gone(&story, "kept", &disk.id).await;
     });
@@ -189,6 +200,13 @@ async fn gone(story: &Story, claim: &str, disk: &str) {
 /// Who an attachment is, and whether it stays.
 async fn attachment(story: &Story, name: &str) -> (Value, Value, Value) {
     let there = story.get("CnsNodeVmAttachment", name).await.expect("an attachment");
+    let metadata = &there["metadata"];
+    (metadata["uid"].clone(), metadata["deletionTimestamp"].clone(), there["status"].clone())
+}
+
+/// Which object stands for the card, whether it stays, and which MAC and address it has.
+async fn card(story: &Story) -> (Value, Value, Value) {
+    let there = story.get("NetworkInterface", "workload-network-mover").await.expect("an interface");
     let metadata = &there["metadata"];
     (metadata["uid"].clone(), metadata["deletionTimestamp"].clone(), there["status"].clone())
 }

@@ -18,12 +18,11 @@ use kit::index::{Index, key};
 use kit::optional::{Optional, optional};
 use kit::watch::{self, Cache};
 use kube::api::PartialObjectMeta;
-use kube::{Api, ResourceExt};
+use kube::{Api, Resource, ResourceExt};
 use vsphere::MoRef;
 
 use crate::admission::Known;
 use crate::image::libraries;
-use crate::machine::volumes;
 
 /// Everything that is watched for machines, with the indexes that lead back to them.
 #[derive(Clone)]
@@ -68,6 +67,10 @@ pub struct Caches {
     pub attachments: Optional<CnsNodeVmAttachment>,
     /// Attachments by `namespace/machine`.
     pub attachments_of: Index<CnsNodeVmAttachment>,
+    /// Cards of net-operator's that were asked for, by `namespace/machine`.
+    pub interfaces_of: Index<NetworkInterface>,
+    /// Cards of NSX's that were asked for, by `namespace/machine`.
+    pub nsx_interfaces_of: Index<VirtualNetworkInterface>,
     /// Zones by namespace.
     pub zones_of: Index<Zone>,
     /// Zones with what each namespace has there, by namespace.
@@ -106,6 +109,8 @@ impl Caches {
         let (zones, wide_zones) = (known.zones.clone(), known.wide_zones.clone());
         let of = |pick: fn(&VirtualMachine) -> Vec<String>| machines.index(pick);
         let attachments = optional::<CnsNodeVmAttachment>(started, Api::all(client()));
+        let interfaces = optional::<NetworkInterface>(started, Api::all(client()));
+        let nsx_interfaces = optional::<VirtualNetworkInterface>(started, Api::all(client()));
         let sources = optional::<ContentSource>(started, Api::all(client()));
         let source_bindings = optional::<ContentSourceBinding>(started, Api::all(client()));
         Self {
@@ -118,8 +123,12 @@ impl Caches {
             sources,
             source_bindings,
             providers: optional(started, Api::all(client())),
-            attachments_of: attachments.cache().index(|there| volumes::owner(there).into_iter().collect()),
+            attachments_of: attachments.cache().index(|there| made_for(there).into_iter().collect()),
             attachments,
+            interfaces_of: interfaces.cache().index(|there| made_for(there).into_iter().collect()),
+            interfaces,
+            nsx_interfaces_of: nsx_interfaces.cache().index(|there| made_for(there).into_iter().collect()),
+            nsx_interfaces,
             zones_of: zones.cache().index(|zone| zone.namespace().into_iter().collect()),
             wide_zones_of: wide_zones.cache().index(|zone| zone.spec.namespaces.keys().cloned().collect()),
             zones,
@@ -149,8 +158,6 @@ impl Caches {
             classes: watch::pruned(started, Api::all(client())),
             images: watch::pruned(started, Api::all(client())),
             networks: optional(started, Api::all(client())),
-            nsx_interfaces: optional(started, Api::all(client())),
-            interfaces: optional(started, Api::all(client())),
             namespaces: watch::metadata(started, Api::all(client())),
             storage_classes: known.storage_classes.clone(),
             policies,
@@ -184,6 +191,12 @@ impl Caches {
     pub fn quota_keys(&self, namespace: &str) -> BTreeSet<String> {
         self.quotas_of.objects(namespace).iter().flat_map(|quota| hard_keys(quota)).collect()
     }
+}
+
+/// The machine that an object was made for, as `namespace/machine`.
+pub fn made_for<K: Resource>(object: &K) -> Option<String> {
+    let machine = object.annotations().get(annotation::VIRTUAL_MACHINE)?;
+    Some(key(object.meta().namespace.as_deref(), machine))
 }
 
 /// The keys of what a quota limits.

@@ -21,7 +21,7 @@ use vsphere::inventory::Change as Happened;
 
 use crate::admission::{self, Known};
 use crate::appearance::Appearances;
-use crate::caches::{Caches, hard_keys, label_key};
+use crate::caches::{Caches, hard_keys, label_key, made_for};
 use crate::image::{self, Images, Looks};
 use crate::orphans::Orphans;
 use crate::probe::Prober;
@@ -197,11 +197,7 @@ where
             let namespace = change.sides().find_map(|quota| quota.namespace());
             by_quota.refs(&namespace.unwrap_or_default())
         })
-        .watches_optional(&caches.attachments, |there| {
-            let owner = machine::volumes::owner(there);
-            let name = owner.as_deref().and_then(|owner| owner.split_once('/'));
-            name.map(|(namespace, name)| ObjectRef::new(name).within(namespace)).into_iter().collect()
-        })
+        .watches_optional(&caches.attachments, |there| machine_of(there).into_iter().collect())
         .watches_optional(&caches.zones, move |zone| by_zone.refs(&zone.namespace().unwrap_or_default()))
         .watches_optional(&caches.wide_zones, move |zone| {
             zone.spec.namespaces.keys().flat_map(|namespace| by_wide_zone.refs(namespace)).collect()
@@ -409,12 +405,16 @@ fn wake_all<K: watch::Watchable>(cache: &Cache<K>, waker: &Waker<K>) {
     cache.all().iter().for_each(|object| waker.wake(ObjectRef::from_obj(&**object)));
 }
 
-/// The machines that an interface of a network provider is for: its owners, and those that name it.
+/// The machine that an object was made for.
+fn machine_of<K: Resource>(made: &K) -> Option<ObjectRef<VirtualMachine>> {
+    let machine = made_for(made)?;
+    let (namespace, name) = machine.split_once('/')?;
+    Some(ObjectRef::new(name).within(namespace))
+}
+
+/// The machines that an interface of a network provider is for: the one it was made for, and those that name it.
 fn machines_of<K: Resource>(interface: &K, named: &Index<VirtualMachine>) -> Vec<ObjectRef<VirtualMachine>> {
-    let namespace = interface.meta().namespace.clone().unwrap_or_default();
-    let owners = interface.owner_references().iter().filter(|owner| owner.kind == "VirtualMachine");
-    let owners = owners.map(|owner| ObjectRef::new(&owner.name).within(&namespace));
-    owners.chain(named.refs(&name_of(interface))).collect()
+    machine_of(interface).into_iter().chain(named.refs(&name_of(interface))).collect()
 }
 
 fn name_of<K: Resource>(object: &K) -> String {

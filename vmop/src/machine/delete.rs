@@ -39,7 +39,11 @@ pub async fn delete(vm: &Arc<VirtualMachine>, ctx: &Context) -> Result<Next, Err
     let object = ObjectRef::from_obj(&**vm);
     ctx.prober.aim(&object, None);
     ctx.appearances.forget(&object);
-    match destroyed(vm, ctx).await {
+    let ended = match destroyed(vm, ctx).await {
+        Ok(()) => act::interfaces::released(vm, ctx).await,
+        failed => failed,
+    };
+    match ended {
         Ok(()) => {
             // Before the object is gone, so that its going takes the note along.
             ctx.ended.lock().insert(uid.clone());

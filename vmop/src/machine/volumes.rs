@@ -52,12 +52,6 @@ fn name(vm: &VirtualMachine, volume: &VirtualMachineVolume) -> String {
     format!("{}-{}", vm.name_any(), volume.name)
 }
 
-/// The machine that an attachment was made for.
-pub fn owner(attachment: &CnsNodeVmAttachment) -> Option<String> {
-    let machine = attachment.annotations().get(annotation::VIRTUAL_MACHINE)?;
-    Some(key(attachment.metadata.namespace.as_deref(), machine))
-}
-
 /// What is known of a machine's volumes.
 #[derive(Clone, Debug, Default)]
 pub struct Volumes {
@@ -244,6 +238,7 @@ mod tests {
     use api::cns::CnsNodeVmAttachmentStatus;
 
     use super::*;
+    use crate::caches::made_for;
     use crate::fixture;
 
     fn vm(volumes: &[&str]) -> VirtualMachine {
@@ -340,7 +335,7 @@ mod tests {
     fn an_attachment_leads_back_to_its_machine() {
         let vm = vm(&["a"]);
         let there = there(&vm, 0, false);
-        assert_eq!(owner(&there).as_deref(), Some("ns/cp-0"));
+        assert_eq!(made_for(&*there).as_deref(), Some("ns/cp-0"));
         assert_eq!(there.metadata.owner_references, None, "it stays when its machine's object is moved away");
     }
 }

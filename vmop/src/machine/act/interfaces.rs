@@ -1,6 +1,10 @@
-//! Network providers are asked for the cards of a machine, before it is made.
+//! Network providers are asked for the cards of a machine before it is made, and get them back after its end.
 
-use crate::machine::needs::Ask;
+use api::vmop::VirtualMachine;
+use kit::index::key;
+use kube::ResourceExt;
+
+use crate::machine::needs::{Ask, Handshake, asked_names};
 use crate::machine::{Context, Error};
 
 /// The objects are there; their status is the providers' to write, and wakes the machine.
@@ -10,6 +14,26 @@ pub async fn asked(asks: &[Ask], ctx: &Context) -> Result<(), Error> {
             Ask::NetOperator(interface) => drop(ctx.api.apply(&**interface, None).await?),
             Ask::Nsx(interface) => drop(ctx.api.apply(&**interface, None).await?),
         }
+    }
+    Ok(())
+}
+
+/// Nothing is asked for any more, for a machine that is gone: nobody else takes the objects away.
+pub async fn released(vm: &VirtualMachine, ctx: &Context) -> Result<(), Error> {
+    let (namespace, caches) = (vm.metadata.namespace.as_deref(), &ctx.caches);
+    for (handshake, name) in asked_names(vm) {
+        // One that was asked for a moment ago may not be in the cache yet.
+        match handshake {
+            Handshake::NetOperator => drop(caches.interfaces.cache().current(namespace, &name)?),
+            Handshake::Nsx => drop(caches.nsx_interfaces.cache().current(namespace, &name)?),
+        }
+    }
+    let own = key(namespace, &vm.name_any());
+    for interface in caches.interfaces_of.objects(&own) {
+        ctx.api.delete(&*interface).await?;
+    }
+    for interface in caches.nsx_interfaces_of.objects(&own) {
+        ctx.api.delete(&*interface).await?;
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 use api::conditions::vmop as reason;
 use api::names::annotation;
 use api::vmop::{NETWORK_TYPE_NSX_T, VirtualMachine, VirtualMachineNetworkInterface};
-use kube::ResourceExt;
+use kube::{Resource, ResourceExt};
 use vsphere::{MoRef, Network};
 
 use crate::machine::needs::{
@@ -117,13 +117,22 @@ fn answered(
         Handshake::NetOperator => {
             let segments = interface.network_type.as_deref() == Some(NETWORK_TYPE_NSX_T);
             let object = caches.interfaces.cache().current(namespace.as_deref(), name)?;
-            object.map(|object| needs::of_net_operator(&object, segments))
+            object.map(|object| stays(&*object).and_then(|()| needs::of_net_operator(&object, segments)))
         }
         Handshake::Nsx => {
             let object = caches.nsx_interfaces.cache().current(namespace.as_deref(), name)?;
-            object.map(|object| needs::of_nsx(&object))
+            object.map(|object| stays(&*object).and_then(|()| needs::of_nsx(&object)))
         }
     })
+}
+
+/// An object that goes, such as an earlier machine's of that name, is no answer: it is asked for anew once it is gone.
+fn stays<K: Resource<DynamicType = ()>>(object: &K) -> Need<()> {
+    let namespace = object.meta().namespace.clone().unwrap_or_default();
+    match object.meta().deletion_timestamp {
+        None => Ok(()),
+        Some(_) => Err(needs::waits(&format!("{} {namespace}/{}", K::kind(&()), object.name_any()))),
+    }
 }
 
 fn absent(namespace: &str, plug: &Plug<'_>) -> Unmet {

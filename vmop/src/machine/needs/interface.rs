@@ -4,6 +4,7 @@
 use std::net::IpAddr;
 
 use api::conditions::{self, Condition, vmop as reason};
+use api::names::annotation;
 use api::net::netoperator::{self, NetworkInterface, NetworkInterfaceSpec};
 use api::net::{self, VirtualNetworkInterface, VirtualNetworkInterfaceSpec};
 use api::vmop::{
@@ -125,12 +126,28 @@ pub enum Ask {
     Nsx(Box<VirtualNetworkInterface>),
 }
 
-/// The object by which a network provider is asked for a card of `vm`. It goes with the machine's object.
+/// The objects that may have been asked for, for the cards of `vm`.
+pub fn asked_names(vm: &VirtualMachine) -> Vec<(Handshake, String)> {
+    let default = [VirtualMachineNetworkInterface::default()];
+    let interfaces = vm.spec.network_interfaces.as_slice();
+    let interfaces = if interfaces.is_empty() { &default } else { interfaces };
+    let names = interfaces.iter().map(|interface| interface.network_name.as_deref());
+    let names = names.map(|name| name.filter(|name| !name.is_empty()));
+    let both = |name| {
+        [Handshake::NetOperator, Handshake::Nsx].map(|handshake| (handshake, asked_name(vm, handshake, name)))
+    };
+    names.flat_map(both).collect()
+}
+
+/// The object by which a network provider is asked for a card of `vm`.
+///
+/// It names its machine in an annotation and has no owner reference: an object that was moved to another cluster leaves a
+/// machine behind that runs, and garbage collection would give its MAC and its address to others.
 pub fn ask(vm: &VirtualMachine, handshake: Handshake, name: &str, network: Option<&str>) -> Ask {
     let metadata = ObjectMeta {
         name: Some(name.to_owned()),
         namespace: vm.namespace(),
-        owner_references: vm.owner_ref(&()).map(|owner| vec![owner]),
+        annotations: Some([(annotation::VIRTUAL_MACHINE.to_owned(), vm.name_any())].into()),
         ..ObjectMeta::default()
     };
     let network = network.filter(|network| !network.is_empty()).map(str::to_owned);
@@ -274,6 +291,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::caches::made_for;
     use crate::fixture;
 
     const NOBODY: Providers =
@@ -357,25 +375,26 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_names_the_network_and_goes_with_its_machine() {
+    fn what_is_asked_for_names_its_network_and_its_machine_and_is_nobody_s() {
         let Ask::NetOperator(asked) = ask(&vm(), Handshake::NetOperator, "net-cp-0", Some("net")) else {
             panic!("of net-operator")
         };
         assert_eq!((asked.namespace().as_deref(), asked.name_any().as_str()), (Some("ns"), "net-cp-0"));
         assert_eq!(json!(asked.spec), json!({ "networkName": "net", "type": "vmxnet3" }));
-        let owner = &asked.owner_references()[0];
-        assert_eq!(
-            (owner.kind.as_str(), owner.name.as_str(), owner.uid.as_str()),
-            ("VirtualMachine", "cp-0", "u-1")
-        );
-        assert_eq!((owner.controller, owner.block_owner_deletion), (None, None));
+        assert_eq!(made_for(&*asked).as_deref(), Some("ns/cp-0"));
+        assert!(asked.owner_references().is_empty());
 
         let Ask::Nsx(asked) = ask(&vm(), Handshake::Nsx, "net-cp-0-lsp", Some("net")) else {
             panic!("of NSX")
         };
         assert_eq!(json!(asked.spec), json!({ "virtualNetwork": "net" }));
-        assert_eq!(asked.owner_references()[0].uid, "u-1");
-        let Ask::NetOperator(default) = ask(&vm(), Handshake::NetOperator, "cp-0", None) else {
+        assert_eq!(made_for(&*asked).as_deref(), Some("ns/cp-0"));
+        assert!(asked.owner_references().is_empty());
+        let mut vm = vm();
+        vm.spec.network_interfaces = vec![card("nsx-t")];
+        let names = asked_names(&vm).into_iter().map(|(_, name)| name).collect::<Vec<_>>();
+        assert_eq!(names, ["net-cp-0", "net-cp-0-lsp"]);
+        let Ask::NetOperator(default) = ask(&vm, Handshake::NetOperator, "cp-0", None) else {
             panic!("of net-operator")
         };
         assert_eq!(json!(default.spec), json!({ "type": "vmxnet3" }), "the namespace's default network");

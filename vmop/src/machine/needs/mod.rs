@@ -18,7 +18,8 @@ use crate::provider::{Place, golden::Template};
 pub use class::{MMIO, MMIO_SIZE, Size, allocations, class, counts_cores, in_cores, size};
 pub use image::image;
 pub use interface::{
-    Ask, Handshake, NetworkId, Plug, Providers, Realised, ask, of_net_operator, of_nsx, plug, waits,
+    Ask, Handshake, NetworkId, Plug, Providers, Realised, ask, asked_names, of_net_operator, of_nsx, plug,
+    waits,
 };
 pub use network::{Address, Addressing, Card, card_kind, realised};
 pub use place::{PLACEMENT_NOT_READY, ZonePlaces, home, zoned, zones};
