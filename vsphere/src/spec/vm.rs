@@ -18,6 +18,8 @@ pub struct ConfigSpec {
     pub guest_id: Option<String>,
     /// The notes.
     pub annotation: Option<String>,
+    /// The package of the customisation that waits for the guest's next start; an empty one takes it off.
+    pub pending_customization: Option<String>,
     /// Virtual CPUs.
     pub num_cpus: Option<u32>,
     /// Memory.
@@ -85,6 +87,10 @@ impl From<ManagedBy> for Value {
     }
 }
 
+fn pending(package: String) -> Object {
+    Object::new("ToolsConfigInfo").with("pendingCustomization", package)
+}
+
 pub(super) fn profiles(ids: Vec<String>) -> Vec<Object> {
     ids.into_iter().map(|id| Object::new("VirtualMachineDefinedProfileSpec").with("profileId", id)).collect()
 }
@@ -107,6 +113,7 @@ impl From<ConfigSpec> for Value {
             .with_some("instanceUuid", spec.instance_uuid)
             .with_some("guestId", spec.guest_id)
             .with_some("annotation", spec.annotation)
+            .with_some("tools", spec.pending_customization.map(pending))
             .with_some("numCPUs", spec.num_cpus)
             .with_some("memoryMB", spec.memory_mib)
             .with_list("deviceChange", spec.device_change)

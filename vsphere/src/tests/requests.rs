@@ -43,6 +43,7 @@ fn everything() -> ConfigSpec {
         instance_uuid: Some(Uuid::from_u128(2).to_string()),
         guest_id: Some("vmwarePhoton64Guest".into()),
         annotation: Some("notes".into()),
+        pending_customization: Some(String::new()),
         num_cpus: Some(2),
         memory_mib: Some(4096),
         device_change: [DeviceChange::Remove(card(4001, None))].into_iter().chain(disks()).collect(),
@@ -109,8 +110,8 @@ fn linux() -> CustomizationSpec {
     customization(identity, vec![both, CustomizationAdapter::default()])
 }
 
-fn disks() -> impl Iterator<Item = DeviceChange> {
-    let disk = Disk {
+fn disk() -> Disk {
+    Disk {
         key: 2001,
         controller: Some(1000),
         unit: Some(1),
@@ -118,7 +119,11 @@ fn disks() -> impl Iterator<Item = DeviceChange> {
         file: Some("[ds0] cp-0/cp-0_1.vmdk".into()),
         mode: "persistent".into(),
         ..Disk::default()
-    };
+    }
+}
+
+fn disks() -> impl Iterator<Item = DeviceChange> {
+    let disk = disk();
     let create = DiskChange::Create {
         key: -2,
         controller: -1,
@@ -194,6 +199,7 @@ async fn machines(wire: WireKind) {
     ] {
         client.customize_vm(&vm, customization(identity, Vec::new())).await.unwrap();
     }
+    client.promote_disks(&vm, &[disk()]).await.unwrap();
     for task in [client.power_on(&vm).await, client.power_off(&vm).await, client.suspend(&vm).await] {
         assert_eq!(task.unwrap(), MoRef::task("task-1"));
     }

@@ -80,17 +80,37 @@ pub async fn carried_out(machine: &MoRef, step: &Step, site: &Site) -> Result<()
     }
 }
 
-/// The guest is set up at its next start.
+/// The guest is set up at its next start, in place of what waited for that.
 ///
-/// vCenter takes no second customisation before the first was carried out: the one that waits is then the guest's.
+/// vCenter takes no second customisation before the first was carried out or taken off. One that can't be taken off does
+/// not hold the machine back: it is the guest's then.
 async fn customised(machine: &MoRef, spec: &CustomizationSpec, site: &Site) -> Result<(), Error> {
     match ended(site.client.customize_vm(machine, spec.clone()).await, site).await {
-        Err(Error::Vcenter(error)) if error.fault().is_some_and(|fault| fault.type_name == PENDING) => {
-            tracing::warn!(%machine, "a customisation waits for the guest's start already, and stays");
+        Err(error) if is_pending(&error) => {}
+        other => return other,
+    }
+    tracing::info!(%machine, "taking off the customisation that waits for the guest's start");
+    let none = ConfigSpec { pending_customization: Some(String::new()), ..ConfigSpec::default() };
+    let again = match ended(site.client.reconfigure_vm(machine, none).await, site).await {
+        Ok(()) => ended(site.client.customize_vm(machine, spec.clone()).await, site).await,
+        Err(Error::Vcenter(error)) if !error.retryable() => {
+            tracing::warn!(%machine, %error, "the customisation that waits can't be taken off, and stays");
+            return Ok(());
+        }
+        failed => failed,
+    };
+    match again {
+        Err(error) if is_pending(&error) => {
+            tracing::warn!(%machine, "a customisation waits for the guest's start still, and stays");
             Ok(())
         }
         other => other,
     }
+}
+
+/// Whether vCenter refuses because the machine's guest is to be customised already.
+fn is_pending(error: &Error) -> bool {
+    matches!(error, Error::Vcenter(error) if error.fault().is_some_and(|fault| fault.type_name == PENDING))
 }
 
 /// The machine is in that power state, or vCenter says why not.

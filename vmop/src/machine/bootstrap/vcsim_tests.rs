@@ -311,15 +311,19 @@ async fn a_machine_without_cards_is_set_up_all_the_same(sim: Sim) {
 async fn a_machine_that_is_off_is_told_anew_once(sim: Sim) {
     let stage = Stage::of(sim).await;
     let cards = stage.cards().await;
-    let made = stage.made(&off(object("OvfEnv")), &[("address", "old")], &cards).await;
+    let mut before = cards.clone();
+    let Addressing::Static(addresses) = &mut before[0].addressing else { panic!("{before:?}") };
+    addresses[0].ip = "10.0.0.4".parse().unwrap();
+    let made = stage.made(&off(object("OvfEnv")), &[("address", "old")], &before).await;
     assert_eq!(
         (made.properties["address"].as_str(), made.customised.as_str()),
         ("old", "TOOLSDEPLOYPKG_PENDING")
     );
     let anew = stage.told(&object("OvfEnv"), &[("address", "new")], &cards);
-    // The customisation of the clone still waits: vCenter takes no other.
+    // The customisation of the clone still waits, with another address: vCenter takes no second one, so it goes.
     let mut steps = anew.steps();
     stage.taken(&made.machine, &steps).await;
+    assert_eq!(stage.seen(&made.machine).await.customised, "TOOLSDEPLOYPKG_PENDING");
     let hash = &anew.extra_config[HASH];
     stage.until(&made.machine, "it is noted", |vm| vm.extra_config.get(HASH) == Some(hash)).await;
     steps.push(Step::Power(PowerState::On, Mode::Hard));
