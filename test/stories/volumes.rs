@@ -1,4 +1,5 @@
 //! Claims that hang on machines: attached in order before a machine runs, taken off before it goes, and never lost.
+//! Disks of the image that become a machine's own.
 
 use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
@@ -132,6 +133,36 @@ fn a_claim_that_waits_for_its_consumer_is_made_in_the_machine_s_zone() {
         assert_eq!(vm["status"]["uniqueID"], disk.vm.as_str());
         story.deleted("VirtualMachine", "zoned", SOON).await;
         gone(&story, "late", &disk.id).await;
+    });
+}
+
+#[test]
+fn a_machine_that_asks_for_it_rests_on_no_template_and_runs_on() {
+    story("promoted", |story| async move {
+        story.ready_for_vms("best-effort-xsmall").await;
+        let mut vm = PlainVm::named("independent").object(&story.namespace);
+        vm["spec"]["promoteDisksMode"] = "Online".into();
+        story.made(&vm).await;
+        story
+            .until("its disks are promoted", SOON, || async {
+                let vm = story.get("VirtualMachine", "independent").await?;
+                let conditions = vm["status"]["conditions"].as_array()?;
+                let promoted = |told: &&Value| told["type"] == "VirtualMachineDiskPromotionSynced";
+                let told = conditions.iter().find(promoted)?["status"] == "True";
+                (told && vm["status"]["powerState"] == "poweredOn").then_some(())
+            })
+            .await;
+        // Once it is done, its own word is taken back, and nothing else.
+        let done = story
+            .until("its template is noted no more", SOON, || async {
+                let calls = story.world.door().journal().await.expect("a journal");
+                let own = calls.into_iter().filter(|call| call.object == "independent");
+                let methods: Vec<_> = own.map(|call| call.method).collect();
+                (methods.last()? == "ReconfigVM_Task").then_some(methods)
+            })
+            .await;
+        assert_eq!(done, ["CloneVM_Task", "PromoteDisks_Task", "ReconfigVM_Task"]);
+        story.deleted("VirtualMachine", "independent", SOON).await;
     });
 }
 
