@@ -20,8 +20,9 @@ use kube::{
     },
 };
 use std::{convert::Infallible, sync::Arc, time::Duration};
-use tokio::{sync::mpsc, time::Instant};
+use tokio::{sync::mpsc, task::JoinError, time::Instant};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument;
 
 /// A reconcile takes no longer; a hanging call must not hold its slot for ever.
@@ -204,7 +205,17 @@ impl<K: Watchable> Controller<K> {
                 async move { shutdown.cancelled().await }
             })
             .run(
-                move |object, ctx| Arc::clone(&steps).step(object, ctx),
+                // kube asks all that are under way whenever one of them may go on: each is a task of its own, which
+                // is cheap to ask.
+                move |object, ctx| {
+                    let step = tokio::spawn(Arc::clone(&steps).step(object, ctx));
+                    AbortOnDropHandle::new(step).map(|ended| match ended.map_err(JoinError::try_into_panic) {
+                        Ok(action) => Ok(action),
+                        Err(Ok(panic)) => std::panic::resume_unwind(panic),
+                        // The runtime goes, and all its tasks with it.
+                        Err(Err(_cancelled)) => Ok(Action::await_change()),
+                    })
+                },
                 |_, never: &Infallible, _| match *never {},
                 ctx,
             )
@@ -231,18 +242,18 @@ struct Steps<K: Watchable, F> {
 }
 
 impl<K: Watchable, F> Steps<K, F> {
-    async fn step<Ctx, Fut, E>(self: Arc<Self>, object: Arc<K>, ctx: Arc<Ctx>) -> Result<Action, Infallible>
+    async fn step<Ctx, Fut, E>(self: Arc<Self>, object: Arc<K>, ctx: Arc<Ctx>) -> Action
     where
         F: Fn(Arc<K>, Arc<Ctx>) -> Fut,
         Fut: Future<Output = Result<Next, E>>,
         E: Family,
     {
         if self.writes.behind(&*object).is_err() {
-            return Ok(Action::requeue(jittered(SOON)));
+            return Action::requeue(jittered(SOON));
         }
         let reference = ObjectRef::from_obj(&*object);
         if let Err(wait) = self.pace.admit(reference.clone(), std::time::Instant::now()) {
-            return Ok(Action::requeue(jittered(wait)));
+            return Action::requeue(jittered(wait));
         }
         let span = tracing::info_span!(
             "reconcile",
@@ -251,12 +262,12 @@ impl<K: Watchable, F> Steps<K, F> {
             generation = object.meta().generation,
         );
         let began = Instant::now();
-        let result =
-            tokio::time::timeout(self.deadline, (self.reconcile)(object, ctx).instrument(span.clone()));
-        let result = result.await;
+        // On the heap only once it has begun: many may be due at the same time.
+        let reconcile = Box::pin((self.reconcile)(object, ctx)).instrument(span.clone());
+        let result = tokio::time::timeout(self.deadline, reconcile).await;
         let (label, action) = span.in_scope(|| self.judged(reference, result.ok()));
         self.metrics.reconciled(self.name, label, began.elapsed());
-        Ok(action)
+        action
     }
 
     /// The metric's label, and when to look again. No result means that the deadline passed.

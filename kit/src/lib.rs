@@ -10,6 +10,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 pub mod apply;
+pub mod client;
 pub mod controller;
 pub mod events;
 #[cfg(test)]

@@ -159,7 +159,7 @@ async fn prepare(name: &'static str, common: Common, shutdown: CancellationToken
     let config = config(&common).await?;
     let own_namespace = std::env::var("POD_NAMESPACE").unwrap_or_else(|_| config.default_namespace.clone());
     let identity = identity(name);
-    let client = Client::try_from(config)?;
+    let client = crate::client::client(config)?;
     let lease_namespace = common.leader_election_namespace.as_ref().unwrap_or(&own_namespace);
     let elections =
         common.leader_elect.then(|| Elections::new(client.clone(), lease_namespace, name, &identity));

@@ -24,7 +24,7 @@ struct Life {
 
 /// The content of the Secret, by its keys.
 #[derive(Clone, PartialEq, Eq)]
-pub(super) struct Material {
+pub(crate) struct Material {
     /// `ca.crt`: the authorities that are trusted, the current one first; PEM.
     pub authorities: String,
     /// `ca.key`: the key of the current authority; PEM.

@@ -4,7 +4,7 @@
 //! and renewed where nobody mounts one.
 
 mod folder;
-mod issue;
+pub(crate) mod issue;
 pub mod own;
 pub mod review;
 
@@ -70,7 +70,8 @@ async fn serve_with(
     Ok(address)
 }
 
-fn acceptor(certificate: Arc<dyn ResolvesServerCert>) -> io::Result<TlsAcceptor> {
+/// TLS with this certificate, by which HTTP/2 and HTTP/1.1 are offered.
+pub(crate) fn acceptor(certificate: Arc<dyn ResolvesServerCert>) -> io::Result<TlsAcceptor> {
     let mut config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
         .with_safe_default_protocol_versions()
         .map_err(io::Error::other)?
@@ -81,13 +82,13 @@ fn acceptor(certificate: Arc<dyn ResolvesServerCert>) -> io::Result<TlsAcceptor>
 }
 
 /// Connections whose handshake is done; a slow one holds up nobody else.
-struct Handshakes {
+pub(crate) struct Handshakes {
     done: mpsc::Receiver<(TlsStream<TcpStream>, SocketAddr)>,
     address: SocketAddr,
 }
 
 impl Handshakes {
-    fn accept(listener: TcpListener, acceptor: TlsAcceptor, stop: CancellationToken) -> Self {
+    pub(crate) fn accept(listener: TcpListener, acceptor: TlsAcceptor, stop: CancellationToken) -> Self {
         let address = listener.local_addr().unwrap_or(SocketAddr::from(([0, 0, 0, 0], 0)));
         let (sender, done) = mpsc::channel(16);
         tokio::spawn(async move {

@@ -4,6 +4,7 @@
 //! the API server; then the VM operator starts anew.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -52,6 +53,10 @@ pub struct Flags {
     #[arg(long, default_value_t = 10_000)]
     pub count: usize,
 
+    /// The VM operator's executable; else this program is the VM operator, too, and more code is in memory.
+    #[arg(long)]
+    pub vmop: Option<PathBuf>,
+
     /// How the VM operator speaks with vCenter.
     #[arg(long, value_enum, default_value_t)]
     pub wire: Wire,
@@ -91,7 +96,8 @@ pub struct Report {
 
 /// Measures.
 pub async fn run(flags: Flags) -> Result<Report> {
-    let world = World::start(&["--guests-report-after=0s".to_owned()]).await?;
+    let world =
+        World::start(&["--guests-report-after=0s".to_owned()]).await?.with_vmop(flags.vmop.as_deref())?;
     let original = original(&world, flags.wire).await?;
     let moid =
         original.data["status"]["uniqueID"].as_str().context("the machine has no uniqueID")?.to_owned();

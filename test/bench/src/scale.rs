@@ -1,6 +1,7 @@
 //! `vm-scale`: N virtual machines from object to address, at rest, and away again.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -29,6 +30,10 @@ pub struct Flags {
     /// How many machines.
     #[arg(long, default_value_t = 200)]
     pub count: usize,
+
+    /// The VM operator's executable; else this program is the VM operator, too, and more code is in memory.
+    #[arg(long)]
+    pub vmop: Option<PathBuf>,
 
     /// How the VM operator and the floor speak with vCenter.
     #[arg(long, value_enum, default_value_t)]
@@ -134,7 +139,7 @@ pub async fn run(flags: Flags) -> Result<Report> {
     } else {
         Some(floor::measure(flags.count, flags.wire, &site, &recipe).await?)
     };
-    let world = World::start(&site).await?;
+    let world = World::start(&site).await?.with_vmop(flags.vmop.as_deref())?;
     let measured = Measured::start(&world, &flags, recipe).await?.finished().await;
     if let Some(log) = flags.log.as_ref().and(world.log("vmop")) {
         eprintln!("{log}");

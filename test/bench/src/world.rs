@@ -1,7 +1,7 @@
 //! A control plane and a vCenter of its own, and the VM operator between them.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -57,7 +57,7 @@ pub struct World {
     plane: Plane,
     simulator: Simulator,
     door: Door,
-    exe: PathBuf,
+    vmop: PathBuf,
 }
 
 impl World {
@@ -77,9 +77,18 @@ impl World {
         )?;
         let vcenter = simulator.vcenter();
         let door = Door::new(&vcenter.door, &vcenter.door_token()?);
-        let world = Self { guard: Some(guard), plane, simulator, door, exe };
+        let world = Self { guard: Some(guard), plane, simulator, door, vmop: exe };
         world.furnish().await?;
         Ok(world)
+    }
+
+    /// Runs the VM operator of this executable, if one is given, not the one that this program contains.
+    pub fn with_vmop(mut self, executable: Option<&Path>) -> Result<Self> {
+        if let Some(executable) = executable {
+            let found = executable.canonicalize();
+            self.vmop = found.with_context(|| format!("--vmop {}", executable.display()))?;
+        }
+        Ok(self)
     }
 
     /// The namespace is bound to its folder, its pool and its class.
@@ -107,8 +116,8 @@ impl World {
     pub async fn vmop(&self, wire: Wire, webhooks: Webhooks, arguments: &[String]) -> Result<Running> {
         self.configure(wire).await?;
         let program = match webhooks {
-            Webhooks::Called => Program::new("vmop", &self.exe),
-            Webhooks::Uncalled => Program::new("vmop", &self.exe).without_webhooks(),
+            Webhooks::Called => Program::new("vmop", &self.vmop),
+            Webhooks::Uncalled => Program::new("vmop", &self.vmop).without_webhooks(),
         };
         let program = arguments.iter().fold(program, Program::arg);
         self.plane.run(program).await.context("cannot start vmop")
@@ -116,7 +125,7 @@ impl World {
 
     /// Starts a second VM operator, which acts without a lease; it needs what [`Self::vmop`] configures.
     pub async fn rival(&self, arguments: &[String]) -> Result<Running> {
-        let program = Program::new("vmop", &self.exe).replica(1).arg("--leader-elect=false");
+        let program = Program::new("vmop", &self.vmop).replica(1).arg("--leader-elect=false");
         let program = arguments.iter().fold(program, Program::arg);
         self.plane.run(program).await.context("cannot start a second vmop")
     }

@@ -1,0 +1,109 @@
+//! The Kubernetes client: HTTP/2 where the API server speaks it, so that all requests share one connection.
+//!
+//! kube's own client speaks HTTP/1.1: a connection, with its handshake and its buffers, for each request in flight.
+
+use std::error::Error;
+use std::time::Duration;
+
+use hyper_rustls::{FixedServerNameResolver, HttpsConnectorBuilder};
+use hyper_timeout::TimeoutConnector;
+use hyper_util::client::legacy::{self, connect::HttpConnector};
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use kube::client::retry::RetryPolicy;
+use kube::client::{Body, ClientBuilder, ConfigExt};
+use kube::{Client, Config};
+use tower::retry::RetryLayer;
+use tower::{BoxError, ServiceBuilder};
+
+/// A connection on which nothing came for so long is asked whether it lives, as client-go does.
+const ASKED_AFTER: Duration = Duration::from_secs(30);
+/// One that does not answer in this time is given up.
+const ANSWERED_WITHIN: Duration = Duration::from_secs(15);
+
+/// A client of the API server that `config` names; nothing is asked yet.
+///
+/// # Errors
+/// Credentials or certificates that can't be used, or a proxy, which is not supported.
+pub fn client(config: Config) -> Result<Client, Box<dyn Error + Send + Sync>> {
+    if config.proxy_url.is_some() {
+        // kube says what is wrong with it.
+        return Ok(Client::try_from(config)?);
+    }
+    let mut tcp = HttpConnector::new();
+    tcp.enforce_http(false);
+    tcp.set_nodelay(true);
+    let mut tls =
+        HttpsConnectorBuilder::new().with_tls_config(config.rustls_client_config()?).https_or_http();
+    if let Some(name) = &config.tls_server_name {
+        tls = tls.with_server_name_resolver(FixedServerNameResolver::new(name.clone().try_into()?));
+    }
+    let mut bounded = TimeoutConnector::new(tls.enable_all_versions().wrap_connector(tcp));
+    bounded.set_connect_timeout(config.connect_timeout);
+    bounded.set_read_timeout(config.read_timeout);
+    bounded.set_write_timeout(config.write_timeout);
+    bounded.set_reset_reader_on_write(config.reset_reader_on_write);
+    let http = legacy::Client::builder(TokioExecutor::new())
+        .timer(TokioTimer::new())
+        .http2_keep_alive_interval(ASKED_AFTER)
+        .http2_keep_alive_timeout(ANSWERED_WITHIN)
+        .http2_keep_alive_while_idle(true)
+        .build::<_, Body>(bounded);
+    let service = ServiceBuilder::new()
+        .layer(config.base_uri_layer())
+        .option_layer(config.default_retry.then(|| RetryLayer::new(RetryPolicy::server_retry())))
+        .option_layer(config.auth_layer()?)
+        .layer(config.extra_headers_layer()?)
+        .map_err(BoxError::from)
+        .service(http);
+    Ok(ClientBuilder::new(service, config.default_namespace).build())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::webhook::{Handshakes, acceptor, issue::Material};
+    use axum::routing::get;
+    use axum::serve::ListenerExt;
+    use axum::{Json, Router};
+    use futures::future::join_all;
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use kube::Api;
+    use rustls::sign::SingleCertAndKey;
+    use serde_json::json;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use time::OffsetDateTime;
+    use tokio::net::TcpListener;
+    use tokio_util::sync::CancellationToken;
+    use x509_parser::pem::Pem;
+
+    #[tokio::test]
+    async fn requests_share_one_connection() {
+        let server = Material::made(&["localhost".to_owned()], OffsetDateTime::now_utc()).unwrap();
+        let certificate = Arc::new(SingleCertAndKey::from(server.certified().unwrap()));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("https://{}", listener.local_addr().unwrap());
+        let stop = CancellationToken::new();
+        let connections = Arc::<AtomicUsize>::default();
+        let counted = Arc::clone(&connections);
+        let listener =
+            Handshakes::accept(listener, acceptor(certificate).unwrap(), stop.clone()).tap_io(move |_| {
+                counted.fetch_add(1, Ordering::Relaxed);
+            });
+        let map = Json(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}));
+        let router = Router::new()
+            .route("/api/v1/namespaces/default/configmaps/a", get(move || std::future::ready(map.clone())));
+        tokio::spawn(axum::serve(listener, router).into_future());
+
+        let mut config = Config::new(url.parse().unwrap());
+        let authority = Pem::iter_from_buffer(server.authorities.as_bytes()).next().unwrap().unwrap();
+        config.root_cert = Some(vec![authority.contents]);
+        config.tls_server_name = Some("localhost".to_owned());
+        let maps: Api<ConfigMap> = Api::default_namespaced(client(config).unwrap());
+        // Which protocol is spoken is known once the first connection stands.
+        maps.get("a").await.unwrap();
+        join_all((0..50).map(|_| maps.get("a"))).await.into_iter().for_each(|map| drop(map.unwrap()));
+        assert_eq!(connections.load(Ordering::Relaxed), 1);
+        stop.cancel();
+    }
+}
