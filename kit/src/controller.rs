@@ -262,8 +262,7 @@ impl<K: Watchable, F> Steps<K, F> {
             generation = object.meta().generation,
         );
         let began = Instant::now();
-        // On the heap only once it has begun: many may be due at the same time.
-        let reconcile = Box::pin((self.reconcile)(object, ctx)).instrument(span.clone());
+        let reconcile = (self.reconcile)(object, ctx).instrument(span.clone());
         let result = tokio::time::timeout(self.deadline, reconcile).await;
         let (label, action) = span.in_scope(|| self.judged(reference, result.ok()));
         self.metrics.reconciled(self.name, label, began.elapsed());

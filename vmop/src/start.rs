@@ -205,8 +205,9 @@ where
         .watches(&caches.storage_classes, move |class| by_storage.refs(&class.name_any()))
         .wakes_on(woken)
         .wakes_on(received(verdicts))
-        // A clone may queue in vCenter for long, and must not keep others back: vCenter's own gate counts.
-        .concurrency(0)
+        // A clone may queue in vCenter for long, and must not keep others back: vCenter's own gate counts. But at a start
+        // all machines wait for the inventory, and what waits takes memory.
+        .concurrency(1000)
         .deadline(std::time::Duration::from_hours(3))
         .run(ctx, machine::reconcile)
 }

@@ -154,7 +154,7 @@ impl Client {
     }
 
     pub(crate) async fn renew(&self, dead: u64) -> Result<Live> {
-        self.inner.session.renew(&self.line(), dead).await
+        Box::pin(self.inner.session.renew(&self.line(), dead)).await
     }
 
     pub(crate) fn epochs(&self) -> watch::Receiver<u64> {

@@ -95,7 +95,18 @@ impl Http {
     }
 
     /// Sends it and reads the whole answer. `name` is the call's name in errors.
+    ///
+    /// What this takes is on the heap while it is sent, and not before: many wait for their turn.
     pub async fn send(
+        &self,
+        name: &'static str,
+        request: RequestBuilder,
+        timeout: Duration,
+    ) -> Result<Answer> {
+        Box::pin(self.answered(name, request, timeout)).await
+    }
+
+    async fn answered(
         &self,
         name: &'static str,
         request: RequestBuilder,

@@ -117,7 +117,8 @@ impl Session {
         let live = self.live.read().clone();
         match live {
             Some(live) => Ok(live),
-            None => self.renew(via, 0).await,
+            // Boxed like every login: all calls would carry its size else, and hardly one logs in.
+            None => Box::pin(self.renew(via, 0)).await,
         }
     }
 
@@ -219,7 +220,7 @@ impl Session {
         let mut current = self.live.read().clone().unwrap_or(live);
         if current.ticket.automation.is_none() {
             let credentials = self.credentials.read().clone();
-            current.ticket.automation = Some(via.log_in_to_automation(&credentials).await?);
+            current.ticket.automation = Some(Box::pin(via.log_in_to_automation(&credentials)).await?);
             current.ticket.apart = true;
             *self.live.write() = Some(current.clone());
         }

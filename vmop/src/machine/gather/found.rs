@@ -62,7 +62,8 @@ pub(super) async fn found(
         Ok(home) => home,
         Err(unmet) => return Ok(Found::Nowhere(unmet)),
     };
-    nothing(vm, identity, mark, &home, place, site, ctx).await
+    // Most machines are there: their passes are spared the size of this.
+    Box::pin(nothing(vm, identity, mark, &home, place, site, ctx)).await
 }
 
 /// What the cache says: the machine by its UUID, else by its name.
