@@ -4,6 +4,7 @@
 //! begins before every cache it reads is complete, or while the cache shows its object older than we wrote it.
 
 use crate::{
+    index::reference,
     metrics::Metrics,
     optional::Optional,
     retry::{Failures, Family, Next, Outcome, Pace, SOON, jittered},
@@ -60,9 +61,9 @@ impl<K: Watchable> Controller<K> {
         let failures = Arc::<Failures<ObjectRef<K>>>::default();
         let (wakes, forgets) = (wake.clone(), Arc::clone(&failures));
         cache.listen(move |change| match &change.new {
-            Some(new) if steers(change.old.as_deref(), new) => send(&wakes, ObjectRef::from_obj(&**new)),
+            Some(new) if steers(change.old.as_deref(), new) => send(&wakes, reference(&**new)),
             Some(_) => {}
-            None => change.old.iter().for_each(|old| forgets.reset(&ObjectRef::from_obj(&**old))),
+            None => change.old.iter().for_each(|old| forgets.reset(&reference(&**old))),
         });
         Self {
             name,
@@ -251,7 +252,7 @@ impl<K: Watchable, F> Steps<K, F> {
         if self.writes.behind(&*object).is_err() {
             return Action::requeue(jittered(SOON));
         }
-        let reference = ObjectRef::from_obj(&*object);
+        let reference = reference(&*object);
         if let Err(wait) = self.pace.admit(reference.clone(), std::time::Instant::now()) {
             return Action::requeue(jittered(wait));
         }

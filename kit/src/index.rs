@@ -2,6 +2,7 @@
 
 use crate::watch::Watchable;
 use kube::runtime::reflector::{ObjectRef, Store};
+use kube::{Resource, ResourceExt};
 use parking_lot::RwLock;
 use std::{
     collections::{HashMap, HashSet},
@@ -51,6 +52,15 @@ impl<K: Watchable> Index<K> {
         for key in new {
             refs.entry(key).or_default().insert(reference.clone());
         }
+    }
+}
+
+/// A reference with what tells the object from others, and no more: an object is in many indexes.
+pub fn reference<K: Resource<DynamicType = ()>>(object: &K) -> ObjectRef<K> {
+    let reference = ObjectRef::new(&object.name_any());
+    match &object.meta().namespace {
+        Some(namespace) => reference.within(namespace),
+        None => reference,
     }
 }
 

@@ -6,7 +6,7 @@
 
 use crate::{
     guarded::{admitted, guarded},
-    index::Index,
+    index::{Index, reference},
     run::Started,
     writes::{Behind, Writes, behind, version},
 };
@@ -198,7 +198,7 @@ impl<K: Watchable> Cache<K> {
         self.listen(move |change| {
             let of = |side: &Option<Arc<K>>| side.as_deref().map(&keys).unwrap_or_default();
             if let Some(object) = change.sides().next() {
-                kept.moved(&ObjectRef::from_obj(&**object), &of(&change.old), of(&change.new));
+                kept.moved(&reference(&**object), &of(&change.old), of(&change.new));
             }
         });
         index

@@ -8,7 +8,7 @@ use api::vmop::{
 };
 use k8s_openapi::api::core::v1::{Namespace, Service};
 use kit::events::Events;
-use kit::index::{Index, key};
+use kit::index::{Index, key, reference};
 use kit::run::Fatal;
 use kit::watch::{self, Cache, Change};
 use kit::{Controller, Started, apply};
@@ -403,7 +403,7 @@ async fn relay(site: &Site, caches: &Caches, vms: &Waker<VirtualMachine>, idle: 
 }
 
 fn wake_all<K: watch::Watchable>(cache: &Cache<K>, waker: &Waker<K>) {
-    cache.all().iter().for_each(|object| waker.wake(ObjectRef::from_obj(&**object)));
+    cache.all().iter().for_each(|object| waker.wake(reference(&**object)));
 }
 
 /// The machine that an object was made for.
