@@ -409,7 +409,7 @@ async fn linked_disks_are_promoted_once_and_their_template_can_go(sim: Sim) {
         }
     };
     within("the second follows the task", follows).await;
-    sim.relieve().await;
+    sim.release().await;
     within("the end", async { tokio::join!(woken.next(), woken_late.next()) }).await;
     assert_eq!(sim.calls("PromoteDisks_Task").await, 0);
     assert_eq!(state(&vm, &machine).await, State::Unnoted, "its disks are its own");

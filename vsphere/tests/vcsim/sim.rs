@@ -235,12 +235,6 @@ impl Sim {
         self.ask(reqwest::Method::PUT, &format!("/v1/vms/{}/guest", vm.id()), Some(facts)).await;
     }
 
-    /// No fault is suffered any more, and what was held goes on.
-    #[allow(dead_code)] // for the tests of other crates
-    pub async fn relieve(&self) {
-        self.ask(reqwest::Method::DELETE, "/v1/faults", None).await;
-    }
-
     pub async fn forget_requests(&self) {
         self.ask(reqwest::Method::DELETE, "/v1/requests", None).await;
     }
