@@ -133,7 +133,7 @@ where
         prober,
         appearances: Appearances::new(started.client.clone(), vms.clone()),
         asked: machine::act::Asked::default(),
-        promotions: machine::promotion::Promotions::new(vms.clone()),
+        promotions: machine::act::promotion::Promotions::new(vms.clone()),
         ended: parking_lot::Mutex::default(),
         told: parking_lot::Mutex::default(),
         policies: policies.clone(),

@@ -11,10 +11,11 @@ use vsphere::Vm;
 use vsphere::inventory::Presence;
 
 use crate::fixture;
+use crate::machine::act::promotion::Promotions;
 use crate::machine::clone::{Intent, Parts, intent};
 use crate::machine::needs::Storage;
 use crate::machine::plan::{Blocked, Facts, Found};
-use crate::machine::promotion::{self, Promotions, State};
+use crate::machine::promotion::{self, State};
 use crate::machine::{Error, act, delete, disks, gather};
 use crate::provider::config::{CredentialsSecret, Settings, Trust};
 use crate::provider::golden::{self, Goldens, Progress, Recipe, Template};
@@ -394,7 +395,7 @@ async fn linked_disks_are_promoted_once_and_their_template_can_go(sim: Sim) {
     promotions.begin(&vm, &machine.moref, &disks, &site);
     assert_eq!(state(&vm, &machine).await, State::Running);
     let begun = async {
-        while promotion::underway(&machine.moref, &site).await.unwrap().is_none() {
+        while act::promotion::underway(&machine.moref, &site).await.unwrap().is_none() {
             tokio::task::yield_now().await;
         }
     };

@@ -73,7 +73,7 @@ pub struct Context {
     /// The guests that were asked to shut down or to stand by.
     pub asked: act::Asked,
     /// The promotions of linked disks that were begun.
-    pub promotions: Arc<promotion::Promotions>,
+    pub promotions: Arc<act::promotion::Promotions>,
     /// Objects that were let go and are still in the cache, by UID.
     pub ended: Mutex<HashSet<String>>,
     /// When a step that takes long was last told of early.

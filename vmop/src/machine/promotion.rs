@@ -4,25 +4,16 @@
 //! it. What is still to be done is read from the disks themselves. Once none rests on a template, the machine's word
 //! that it was made from one (`layercake.base`) is taken back, and nothing is read any more.
 
-use std::collections::HashMap;
-use std::sync::Arc;
-use std::time::Duration;
-
 use api::vmop::VirtualMachine;
-use kube::runtime::reflector::ObjectRef;
-use parking_lot::Mutex;
 use vsphere::inventory::PowerState;
-use vsphere::{ConfigSpec, Disk, Error, MoRef, Vm};
+use vsphere::{ConfigSpec, Disk, Vm};
 
+use super::act::promotion::{Progress, Promotions};
 use super::plan::{Facts, Found};
 use super::step::Step;
 use super::{pause, power};
 use crate::provider::config::PromoteDisks;
 use crate::provider::{Site, mark};
-use crate::wake::Waker;
-
-/// A promotion that failed for a reason that passes is begun anew after this.
-const RETRY: Duration = Duration::from_mins(5);
 
 /// What becomes of a machine's linked disks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,124 +41,6 @@ pub enum State {
     Passing(String),
     /// vCenter can't do it.
     Failed(String),
-}
-
-/// What has become of promotions that this process began.
-pub struct Promotions {
-    known: Mutex<HashMap<ObjectRef<VirtualMachine>, Begun>>,
-    waker: Waker<VirtualMachine>,
-}
-
-/// A promotion that was begun for one spec of an object.
-struct Begun {
-    machine: MoRef,
-    generation: Option<i64>,
-    progress: Progress,
-}
-
-#[derive(Clone)]
-enum Progress {
-    Running,
-    Ended,
-    Passing(String),
-    Failed(String),
-}
-
-impl Promotions {
-    /// Nothing was begun; `waker` wakes the objects of promotions that ended.
-    pub fn new(waker: Waker<VirtualMachine>) -> Arc<Self> {
-        Arc::new(Self { known: Mutex::default(), waker })
-    }
-
-    /// The object is gone.
-    pub fn forget(&self, vm: &ObjectRef<VirtualMachine>) {
-        self.known.lock().remove(vm);
-    }
-
-    /// What was begun for the machine; a failure counts until the object is changed.
-    fn of(&self, vm: &VirtualMachine, machine: &MoRef) -> Option<Progress> {
-        let known = self.known.lock();
-        let begun = known.get(&ObjectRef::from_obj(vm)).filter(|begun| begun.machine == *machine)?;
-        let stale = begun.generation != vm.metadata.generation
-            && matches!(begun.progress, Progress::Ended | Progress::Failed(_));
-        (!stale).then(|| begun.progress.clone())
-    }
-
-    /// vCenter promotes the disks; the object is woken when that has ended.
-    pub fn begin(self: &Arc<Self>, vm: &VirtualMachine, machine: &MoRef, disks: &[Disk], site: &Arc<Site>) {
-        let object = ObjectRef::from_obj(vm);
-        let begun = Begun {
-            machine: machine.clone(),
-            generation: vm.metadata.generation,
-            progress: Progress::Running,
-        };
-        self.known.lock().insert(object.clone(), begun);
-        tracing::info!(%machine, disks = disks.len(), "promoting linked disks");
-        let (promotions, site) = (Arc::clone(self), Arc::clone(site));
-        let (machine, disks) = (machine.clone(), disks.to_vec());
-        tokio::spawn(async move {
-            let gone = site.gone.clone();
-            if gone.run_until_cancelled(promotions.followed(&object, &machine, &disks, &site)).await.is_none()
-            {
-                promotions.forget(&object);
-            }
-        });
-    }
-
-    /// The promotion to its end.
-    async fn followed(
-        &self,
-        object: &ObjectRef<VirtualMachine>,
-        machine: &MoRef,
-        disks: &[Disk],
-        site: &Site,
-    ) {
-        let promoted = promoted(machine, disks, site).await;
-        site.forget_devices(machine);
-        let Err(error) = promoted else { return self.tell(object, machine, Progress::Ended) };
-        tracing::warn!(%machine, %error, "linked disks could not be promoted");
-        let why = format!("{error}. {}", error.advice());
-        if !error.retryable() && !error.outcome_unknown() {
-            return self.tell(object, machine, Progress::Failed(why));
-        }
-        self.tell(object, machine, Progress::Passing(why));
-        tokio::time::sleep(RETRY).await;
-        self.forget(object);
-        self.waker.wake(object.clone());
-    }
-
-    /// The object learns of it, unless it is another machine's by now.
-    fn tell(&self, object: &ObjectRef<VirtualMachine>, machine: &MoRef, progress: Progress) {
-        if let Some(begun) = self.known.lock().get_mut(object).filter(|begun| begun.machine == *machine) {
-            begun.progress = progress;
-        }
-        self.waker.wake(object.clone());
-    }
-}
-
-/// vCenter has promoted the disks; one that is at it already is not asked again.
-async fn promoted(machine: &MoRef, disks: &[Disk], site: &Site) -> Result<(), Error> {
-    let task = match underway(machine, site).await? {
-        Some(task) => task,
-        None => site.client.promote_disks(machine, disks).await?,
-    };
-    match site.inventory.task(&task).await {
-        // The task is forgotten, so it is over; the disks tell what came of it.
-        Err(error) if error.is_not_found() && error.method() == "Task" => Ok(()),
-        ended => ended.map(drop),
-    }
-}
-
-/// The promotion of the machine's disks that was begun before, by whomever.
-pub async fn underway(machine: &MoRef, site: &Site) -> Result<Option<MoRef>, Error> {
-    let paths = ["info.state", "info.descriptionId"];
-    let tasks = site.client.retrieve_members(machine, "recentTask", "Task", &paths).await?;
-    let runs = |task: &&vsphere::ObjectContent| {
-        let what = task.get("info.descriptionId").as_str().unwrap_or_default().to_ascii_lowercase();
-        let running = matches!(task.get("info.state").as_str(), Some("running" | "queued"));
-        running && what.contains("promotedisks")
-    };
-    Ok(tasks.iter().find(runs).map(|task| task.obj.clone()))
 }
 
 /// When the linked disks of the object's machine are promoted.

@@ -3,6 +3,7 @@
 mod guest;
 pub mod interfaces;
 mod make;
+pub mod promotion;
 mod steps;
 
 use std::sync::Arc;
