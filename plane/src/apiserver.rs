@@ -47,7 +47,6 @@ fn args(pki: &Path, port: u16, etcd: u16) -> Vec<String> {
         // Kubernetes refuses a loopback address in the endpoints of its own Service.
         "--endpoint-reconciler-type=none".to_owned(),
         "--allow-privileged=true".to_owned(),
-        "--profiling=false".to_owned(),
     ]
 }
 

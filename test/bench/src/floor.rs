@@ -4,6 +4,7 @@
 //! each: whoever turns the one into the other does at least that.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -15,6 +16,7 @@ use tokio::process::{Child, ChildStdout, Command};
 use tokio::time::Instant;
 
 use crate::machines::{self, PARALLEL, Recipe};
+use crate::profile::Profile;
 use crate::scale::each_since;
 use crate::world::{Wire, World};
 use crate::writes;
@@ -49,7 +51,13 @@ struct Told {
 }
 
 /// Measures the floor in a world of its own.
-pub async fn measure(count: usize, wire: Wire, site: &[String], recipe: &Recipe) -> Result<Floor> {
+pub async fn measure(
+    count: usize,
+    wire: Wire,
+    site: &[String],
+    recipe: &Recipe,
+    profile: Option<&Path>,
+) -> Result<Floor> {
     let world = World::start(site).await?;
     let mut client = Bare::start(&world, count, wire, recipe).await?;
     // As warm as the other world's API server is when its machines are made.
@@ -58,6 +66,7 @@ pub async fn measure(count: usize, wire: Wire, site: &[String], recipe: &Recipe)
     writes::quiet(&world.client()).await?;
     world.door().forget_requests().await?;
     let elsewhere = world.cpu();
+    let profile = Profile::begin(&world.client(), profile, "floor");
     let began = Instant::now();
     let (told, seconds_of_api_server) = tokio::try_join!(client.run(), async {
         machines::create(&world.client(), PREFIX, count, recipe).await?;
@@ -67,6 +76,7 @@ pub async fn measure(count: usize, wire: Wire, site: &[String], recipe: &Recipe)
     let seconds = began.elapsed().as_secs_f64();
     let requests = world.door().requests().await?.total;
     let cpu_ms_per_vm_elsewhere = each_since(&world.cpu(), &elsewhere, count);
+    profile.finished().await?;
     world.stop().await?;
     Ok(Floor {
         seconds,

@@ -11,6 +11,7 @@ pub mod floor;
 pub mod machines;
 pub mod memory;
 pub mod process;
+pub mod profile;
 pub mod progress;
 pub mod proxy;
 pub mod rest;

@@ -12,6 +12,7 @@ use tokio::time::Instant;
 
 use crate::floor::{self, Floor};
 use crate::machines::{self, Recipe};
+use crate::profile::Profile;
 use crate::progress::Progress;
 use crate::rest::{self, Rest};
 use crate::world::{Webhooks, Wire, World};
@@ -54,6 +55,10 @@ pub struct Flags {
     /// Do without the floor.
     #[arg(long)]
     pub no_floor: bool,
+
+    /// A folder for profiles of the API server: `floor.pprof` and `vmop.pprof`, for `go tool pprof`.
+    #[arg(long)]
+    pub profile: Option<PathBuf>,
 
     /// What the VM operator logs; its log is printed at the end if this is given.
     #[arg(long)]
@@ -137,7 +142,7 @@ pub async fn run(flags: Flags) -> Result<Report> {
     let floor = if flags.no_floor {
         None
     } else {
-        Some(floor::measure(flags.count, flags.wire, &site, &recipe).await?)
+        Some(floor::measure(flags.count, flags.wire, &site, &recipe, flags.profile.as_deref()).await?)
     };
     let world = World::start(&site).await?.with_vmop(flags.vmop.as_deref())?;
     let measured = Measured::start(&world, &flags, recipe).await?.finished().await;
@@ -222,6 +227,7 @@ impl<'a> Measured<'a> {
         let (writes, others) = (Writes::read(&client).await?, Writes::others(&client).await?);
         let (cpu, elsewhere) = (process::cpu(pid), self.world.cpu());
         door.forget_requests().await?;
+        let profile = Profile::begin(&client, self.flags.profile.as_deref(), "vmop");
         let began = Instant::now();
         let making = machines::create(&client, MANY, count, &self.recipe);
         let progress = &mut self.progress;
@@ -236,6 +242,7 @@ impl<'a> Measured<'a> {
         let cpu = process::cpu(pid).saturating_sub(cpu);
         let cpu_ms_per_vm_elsewhere = each_since(&self.world.cpu(), &elsewhere, count);
         let requests = door.requests().await?;
+        profile.finished().await?;
         let made = u64::try_from(count)?;
         let writes = Writes::read(&client).await?.since(&writes).without("POST virtualmachines", made);
         Ok(Cost {

@@ -4,9 +4,6 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 fn main() -> ExitCode {
     bench::entry::main(|args| bench::memory::run(bench::memory::Flags::parse_from(args)))
 }
