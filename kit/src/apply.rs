@@ -22,6 +22,7 @@ use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 /// An intent that was found to be so is sent all the same on the first look after this.
 const CONFIRM_AFTER: Duration = Duration::from_hours(1);
@@ -33,6 +34,7 @@ pub struct Api {
     manager: &'static str,
     writes: Arc<Writes>,
     metrics: Arc<Metrics>,
+    turns: Arc<Semaphore>,
 }
 
 /// What an apply came to.
@@ -66,25 +68,32 @@ impl Api {
             manager,
             writes: Arc::clone(&started.writes),
             metrics: Arc::clone(&started.metrics),
+            turns: Arc::clone(&started.turns),
         }
     }
 
-    /// The client, for reads that no watch covers.
+    /// The client, for what is asked for seldom.
     pub fn client(&self) -> &Client {
         &self.client
+    }
+
+    /// Reads one object from the API server: for what no watch covers, Secrets above all.
+    pub async fn get<K: Watchable>(&self, namespace: Option<&str>, name: &str) -> kube::Result<Option<K>> {
+        let _turn = self.turn().await;
+        get(&self.client, namespace, name).await
     }
 
     /// The object as the API server itself has it; `None` if it is gone, or another one has its name.
     ///
     /// For whoever is about to do what can't be undone: a watch may show what was true long ago.
     pub async fn live<K: Watchable>(&self, seen: &K) -> kube::Result<Option<K>> {
-        let params = kube::api::GetParams::default();
-        let request = request_for(seen).get(&seen.name_any(), &params).map_err(kube::Error::BuildRequest)?;
-        match self.client.request::<K>(request).await {
-            Ok(live) => Ok(Some(live).filter(|live| live.uid() == seen.uid())),
-            Err(error) if is_gone(&error) => Ok(None),
-            Err(error) => Err(error),
-        }
+        let live = self.get::<K>(seen.meta().namespace.as_deref(), &seen.name_any()).await?;
+        Ok(live.filter(|live| live.uid() == seen.uid()))
+    }
+
+    /// What is made for a request is made when it can be sent: those that wait take no memory.
+    async fn turn(&self) -> Option<SemaphorePermit<'_>> {
+        self.turns.acquire().await.ok()
     }
 
     /// Makes `intent` so: creates the object, or changes those fields that are ours.
@@ -101,6 +110,7 @@ impl Api {
         {
             return Ok(Applied::Unchanged(Arc::clone(live)));
         }
+        let _turn = self.turn().await;
         let params = PatchParams::apply(self.manager).force();
         let request = request_for(intent).patch(&intent.name_any(), &params, &Patch::Apply(&wanted));
         let object: K = self.send(request, "apply").await?;
@@ -129,6 +139,7 @@ impl Api {
 
     /// Creates the object; an error that `is_already_exists` where there is one of that name.
     pub async fn create<K: Watchable + Serialize>(&self, object: &K) -> kube::Result<K> {
+        let _turn = self.turn().await;
         let params = PostParams { field_manager: Some(self.manager.to_owned()), ..PostParams::default() };
         let body = serde_json::to_vec(&typed(object)?).map_err(kube::Error::SerdeError)?;
         self.send(request_for(object).create(&params, body), "create").await
@@ -136,6 +147,7 @@ impl Api {
 
     /// Patches what is ours of an object, on condition that it is still the one the caller saw: a conflict else.
     pub async fn patch<K: Watchable>(&self, seen: &K, mut patch: Value) -> kube::Result<K> {
+        let _turn = self.turn().await;
         patch["metadata"]["resourceVersion"] = json!(seen.resource_version());
         patch["metadata"]["uid"] = json!(seen.uid());
         let params = PatchParams { field_manager: Some(self.manager.to_owned()), ..PatchParams::default() };
@@ -171,6 +183,7 @@ impl Api {
         K: Watchable + HasStatus<Status = S>,
         S: Serialize,
     {
+        let _turn = self.turn().await;
         let old = seen.status().map(json_of).transpose()?.unwrap_or_else(|| json!({}));
         let Some(change) = difference(&old, &json_of(status)?) else { return Ok(false) };
         // The uid keeps the status of an object that is gone from its namesake.
@@ -189,6 +202,7 @@ impl Api {
         if seen.meta().deletion_timestamp.is_some() {
             return Ok(true);
         }
+        let _turn = self.turn().await;
         let preconditions = Preconditions { uid: seen.uid(), resource_version: None };
         let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::background() };
         self.metrics.wrote(self.manager, &K::kind(&()), "delete");
@@ -302,7 +316,7 @@ where
     }
 }
 
-/// Reads one object from the API server: for what no watch covers, Secrets above all.
+/// Reads one object from the API server, without waiting for a turn.
 pub async fn get<K>(client: &Client, namespace: Option<&str>, name: &str) -> kube::Result<Option<K>>
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + std::fmt::Debug,

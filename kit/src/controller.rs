@@ -20,7 +20,12 @@ use kube::{
         reflector::ObjectRef,
     },
 };
-use std::{convert::Infallible, sync::Arc, time::Duration};
+use std::{
+    convert::Infallible,
+    hash::{DefaultHasher, Hash, Hasher},
+    sync::Arc,
+    time::Duration,
+};
 use tokio::{sync::mpsc, task::JoinError, time::Instant};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
@@ -236,7 +241,8 @@ struct Steps<K: Watchable, F> {
     name: &'static str,
     deadline: Duration,
     failures: Arc<Failures<ObjectRef<K>>>,
-    pace: Pace<ObjectRef<K>>,
+    /// By a hash, as every object has an entry after a start: two that share one share their pace.
+    pace: Pace<u64>,
     metrics: Arc<Metrics>,
     writes: Arc<Writes>,
     reconcile: F,
@@ -253,7 +259,7 @@ impl<K: Watchable, F> Steps<K, F> {
             return Action::requeue(jittered(SOON));
         }
         let reference = reference(&*object);
-        if let Err(wait) = self.pace.admit(reference.clone(), std::time::Instant::now()) {
+        if let Err(wait) = self.pace.admit(hashed(&reference), std::time::Instant::now()) {
             return Action::requeue(jittered(wait));
         }
         let span = tracing::info_span!(
@@ -312,6 +318,12 @@ impl<K: Watchable, F> Steps<K, F> {
         };
         (error.label(), action)
     }
+}
+
+fn hashed<K: Watchable>(reference: &ObjectRef<K>) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    reference.hash(&mut hasher);
+    hasher.finish()
 }
 
 /// Whether a change is one to act on: a new object, or one that differs in anything but its status.

@@ -1,18 +1,24 @@
 //! Kubernetes events: one per milestone or change of mind, never one per reconcile.
 
 use crate::{run::Started, status::Conditional, writes};
+use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{
-    Resource,
+    Client, Resource,
     runtime::events::{Event, EventType, Recorder, Reporter},
 };
+use tokio::sync::mpsc;
 
 /// The API server takes no longer note.
 const LONGEST_NOTE: usize = 1000;
+/// Events that a recorder may remember, to count those that repeat; each takes 3 KiB.
+const REMEMBERED: usize = 200;
 
 /// Publishes events of one controller, in the background: no reconcile waits for an event.
+///
+/// They go one after another, so that in a storm the API server's time is for what they tell of.
 #[derive(Clone)]
 pub struct Events {
-    recorder: Recorder,
+    queue: mpsc::UnboundedSender<(Event, ObjectReference)>,
 }
 
 impl Events {
@@ -20,7 +26,9 @@ impl Events {
     pub fn new(started: &Started, controller: &'static str) -> Self {
         let reporter =
             Reporter { controller: controller.to_owned(), instance: Some(started.identity.clone()) };
-        Self { recorder: Recorder::new(started.client.clone(), reporter) }
+        let (queue, queued) = mpsc::unbounded_channel();
+        tokio::spawn(published(queued, started.client.clone(), reporter));
+        Self { queue }
     }
 
     /// Says that something went as it should.
@@ -67,13 +75,24 @@ impl Events {
             action: reason.to_owned(),
             secondary: None,
         };
-        let reference = object.object_ref(&());
-        let recorder = self.recorder.clone();
-        tokio::spawn(async move {
-            if let Err(error) = recorder.publish(&event, &reference).await {
-                tracing::debug!(reason = event.reason, error = %error, "event not published");
+        // Nobody listens only when the program ends.
+        let _ = self.queue.send((event, object.object_ref(&())));
+    }
+}
+
+async fn published(
+    mut queued: mpsc::UnboundedReceiver<(Event, ObjectReference)>,
+    client: Client,
+    reporter: Reporter,
+) {
+    loop {
+        let recorder = Recorder::new(client.clone(), reporter.clone());
+        for _ in 0..REMEMBERED {
+            let Some((event, object)) = queued.recv().await else { return };
+            if let Err(error) = recorder.publish(&event, &object).await {
+                tracing::debug!(reason = event.reason, %error, "event not published");
             }
-        });
+        }
     }
 }
 

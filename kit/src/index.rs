@@ -9,10 +9,13 @@ use std::{
     sync::Arc,
 };
 
+/// The objects of each key; one name of an object serves all indexes.
+type Names<K> = HashMap<String, HashSet<Arc<ObjectRef<K>>>>;
+
 /// A secondary index of a [`Cache`](crate::watch::Cache). Clones share one index.
 pub struct Index<K: Watchable> {
     store: Store<K>,
-    refs: Arc<RwLock<HashMap<String, HashSet<ObjectRef<K>>>>>,
+    refs: Arc<RwLock<Names<K>>>,
 }
 
 impl<K: Watchable> Clone for Index<K> {
@@ -28,7 +31,11 @@ impl<K: Watchable> Index<K> {
 
     /// References to the objects of this key, in no order.
     pub fn refs(&self, key: &str) -> Vec<ObjectRef<K>> {
-        self.refs.read().get(key).map(|refs| refs.iter().cloned().collect()).unwrap_or_default()
+        self.refs
+            .read()
+            .get(key)
+            .map(|refs| refs.iter().map(|name| ObjectRef::clone(name)).collect())
+            .unwrap_or_default()
     }
 
     /// The objects of this key, in no order.
@@ -36,10 +43,7 @@ impl<K: Watchable> Index<K> {
         self.refs(key).iter().filter_map(|reference| self.store.get(reference)).collect()
     }
 
-    pub(crate) fn moved(&self, reference: &ObjectRef<K>, old: &[String], new: Vec<String>) {
-        if old == new {
-            return;
-        }
+    pub(crate) fn moved(&self, reference: &Arc<ObjectRef<K>>, old: &[String], new: Vec<String>) {
         let mut refs = self.refs.write();
         for key in old {
             if let Some(of_key) = refs.get_mut(key) {
@@ -50,12 +54,12 @@ impl<K: Watchable> Index<K> {
             }
         }
         for key in new {
-            refs.entry(key).or_default().insert(reference.clone());
+            refs.entry(key).or_default().insert(Arc::clone(reference));
         }
     }
 }
 
-/// A reference with what tells the object from others, and no more: an object is in many indexes.
+/// A reference with what tells the object from others, and no more: there are many of one object.
 pub fn reference<K: Resource<DynamicType = ()>>(object: &K) -> ObjectRef<K> {
     let reference = ObjectRef::new(&object.name_any());
     match &object.meta().namespace {

@@ -11,6 +11,7 @@ use crate::{
 use kube::{Client, Config, config::Kubeconfig};
 use std::{error::Error, process::ExitCode, sync::Arc, time::Duration};
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 /// Anything that ends a program; printed with its causes.
@@ -18,6 +19,9 @@ pub type Fatal = Box<dyn Error + Send + Sync>;
 
 /// Reconciles that have begun get this long to end after a shutdown is asked for.
 const GRACE: Duration = Duration::from_secs(15);
+
+/// Requests of controllers to the API server that are in flight at a time; watches and leases are none.
+const TURNS: usize = 32;
 
 /// What a running program has to work with.
 #[derive(Clone)]
@@ -36,6 +40,8 @@ pub struct Started {
     pub namespace: String,
     /// What this process wrote.
     pub writes: Arc<Writes>,
+    /// Who may ask the API server now: more at once make it slower, and the lease wait.
+    pub turns: Arc<Semaphore>,
     elections: Option<Elections>,
     lost: CancellationToken,
 }
@@ -78,6 +84,7 @@ impl Started {
             identity: "test".into(),
             namespace: "default".into(),
             writes: Arc::default(),
+            turns: Arc::new(Semaphore::new(TURNS)),
             elections: None,
             lost: CancellationToken::new(),
         }
@@ -159,10 +166,10 @@ async fn prepare(name: &'static str, common: Common, shutdown: CancellationToken
     let config = config(&common).await?;
     let own_namespace = std::env::var("POD_NAMESPACE").unwrap_or_else(|_| config.default_namespace.clone());
     let identity = identity(name);
-    let client = crate::client::client(config)?;
+    // The lease has a connection of its own: nothing that is asked for meanwhile keeps it back.
+    let (client, leasing) = (crate::client::client(config.clone())?, crate::client::client(config)?);
     let lease_namespace = common.leader_election_namespace.as_ref().unwrap_or(&own_namespace);
-    let elections =
-        common.leader_elect.then(|| Elections::new(client.clone(), lease_namespace, name, &identity));
+    let elections = common.leader_elect.then(|| Elections::new(leasing, lease_namespace, name, &identity));
     tracing::info!(name, identity, version = env!("CARGO_PKG_VERSION"), "started");
     Ok(Started {
         client,
@@ -172,6 +179,7 @@ async fn prepare(name: &'static str, common: Common, shutdown: CancellationToken
         identity,
         namespace: own_namespace,
         writes: Arc::default(),
+        turns: Arc::new(Semaphore::new(TURNS)),
         elections,
         lost: CancellationToken::new(),
     })

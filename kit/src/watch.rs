@@ -23,6 +23,7 @@ use kube::{
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use std::{
+    cell::OnceCell,
     fmt::Debug,
     sync::{
         Arc,
@@ -59,13 +60,31 @@ impl<K> Change<K> {
 }
 
 type Listener<K> = Box<dyn Fn(&Change<K>) + Send>;
+/// Takes a change into an index; the name of its object is made once for all indexes, and only if one needs it.
+type Indexing<K> = Box<dyn Fn(&Change<K>, &dyn Fn() -> Arc<ObjectRef<K>>) + Send>;
+
+/// Who is told of changes: indexes first, so that listeners can read them.
+struct Told<K: Watchable> {
+    indexes: Vec<Indexing<K>>,
+    listeners: Vec<Listener<K>>,
+}
+
+impl<K: Watchable> Told<K> {
+    fn tell(&self, change: &Change<K>) {
+        let Some(object) = change.sides().next() else { return };
+        let name = OnceCell::new();
+        let name = || Arc::clone(name.get_or_init(|| Arc::new(reference(&**object))));
+        self.indexes.iter().for_each(|index| index(change, &name));
+        self.listeners.iter().for_each(|listener| listener(change));
+    }
+}
 
 struct Shared<K: Watchable> {
     store: Store<K>,
     writes: Arc<Writes>,
     /// The highest resourceVersion that any event of this watch carried.
     seen: AtomicU64,
-    listeners: Mutex<Vec<Listener<K>>>,
+    told: Mutex<Told<K>>,
     /// Whether the first list is in. The store's own wait wakes only the last of several that wait for it.
     complete: watch::Sender<bool>,
 }
@@ -138,7 +157,7 @@ impl<K: Watchable> Cache<K> {
             store,
             writes,
             seen: AtomicU64::new(0),
-            listeners: Mutex::new(Vec::new()),
+            told: Mutex::new(Told { indexes: Vec::new(), listeners: Vec::new() }),
             complete: watch::Sender::new(false),
         };
         (Self(Arc::new(shared)), feed)
@@ -195,24 +214,31 @@ impl<K: Watchable> Cache<K> {
     pub fn index(&self, keys: impl Fn(&K) -> Vec<String> + Send + 'static) -> Index<K> {
         let index = Index::new(self.store());
         let kept = index.clone();
-        self.listen(move |change| {
+        let indexing: Indexing<K> = Box::new(move |change, name| {
             let of = |side: &Option<Arc<K>>| side.as_deref().map(&keys).unwrap_or_default();
-            if let Some(object) = change.sides().next() {
-                kept.moved(&reference(&**object), &of(&change.old), of(&change.new));
+            let (old, new) = (of(&change.old), of(&change.new));
+            if old != new {
+                kept.moved(&name(), &old, new);
             }
         });
+        let mut told = self.0.told.lock();
+        for object in self.all() {
+            let name = || Arc::new(reference(&*object));
+            indexing(&Change { old: None, new: Some(Arc::clone(&object)) }, &name);
+        }
+        told.indexes.push(indexing);
         index
     }
 
     /// Tells `listener` of every change; first of all objects that are there already.
     ///
-    /// Listeners are called in the order they came, so an index that a listener reads is to be made before it.
+    /// Listeners are called in the order they came, after all indexes know of the change.
     pub fn listen(&self, listener: impl Fn(&Change<K>) + Send + 'static) {
-        let mut listeners = self.0.listeners.lock();
+        let mut told = self.0.told.lock();
         for object in self.all() {
             listener(&Change { old: None, new: Some(object) });
         }
-        listeners.push(Box::new(listener));
+        told.listeners.push(Box::new(listener));
     }
 
     /// Takes every event of a watch into the cache, until the stream ends.
@@ -231,7 +257,7 @@ impl<K: Watchable> Cache<K> {
 
     pub(crate) fn take(&self, writer: &mut Writer<K>, event: &Event<K>) {
         // Held across store and listeners, so that a new listener sees each object exactly once.
-        let listeners = self.0.listeners.lock();
+        let told = self.0.told.lock();
         if let Event::Apply(object) | Event::Delete(object) | Event::InitApply(object) = event {
             self.0.seen.fetch_max(version(object).unwrap_or(0), Ordering::AcqRel);
         }
@@ -240,18 +266,18 @@ impl<K: Watchable> Cache<K> {
                 let reference = ObjectRef::from_obj(object);
                 let old = self.0.store.get(&reference);
                 writer.apply_watcher_event(event);
-                tell(&listeners, &Change { old, new: self.0.store.get(&reference) });
+                told.tell(&Change { old, new: self.0.store.get(&reference) });
             }
             Event::Delete(object) => {
                 let old = self.0.store.get(&ObjectRef::from_obj(object));
                 writer.apply_watcher_event(event);
                 self.0.writes.forget(object);
-                tell(&listeners, &Change { old, new: None });
+                told.tell(&Change { old, new: None });
             }
             Event::InitDone => {
                 let before = self.all();
                 writer.apply_watcher_event(event);
-                self.relisted(&listeners, before);
+                self.relisted(&told, before);
                 self.0.complete.send_replace(true);
             }
             Event::Init | Event::InitApply(_) => writer.apply_watcher_event(event),
@@ -259,28 +285,19 @@ impl<K: Watchable> Cache<K> {
     }
 
     /// Tells what a new list changed: nobody is told of objects that are as they were.
-    fn relisted(&self, listeners: &[Listener<K>], before: Vec<Arc<K>>) {
+    fn relisted(&self, told: &Told<K>, before: Vec<Arc<K>>) {
         let mut gone: std::collections::HashMap<_, _> =
             before.into_iter().map(|object| (ObjectRef::from_obj(&*object), object)).collect();
         for object in self.all() {
             let old = gone.remove(&ObjectRef::from_obj(&*object));
             if old.as_ref().is_none_or(|old| old.resource_version() != object.resource_version()) {
-                tell(listeners, &Change { old, new: Some(object) });
+                told.tell(&Change { old, new: Some(object) });
             }
         }
         for object in gone.into_values() {
             self.0.writes.forget(&*object);
-            tell(listeners, &Change { old: Some(object), new: None });
+            told.tell(&Change { old: Some(object), new: None });
         }
-    }
-}
-
-fn tell<K>(listeners: &[Listener<K>], change: &Change<K>) {
-    if change.old.is_none() && change.new.is_none() {
-        return;
-    }
-    for listener in listeners {
-        listener(change);
     }
 }
 

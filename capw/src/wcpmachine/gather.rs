@@ -9,7 +9,6 @@ use api::{
     vmop::{VirtualMachine, vm_phase},
 };
 use k8s_openapi::api::core::v1::Secret;
-use kit::apply;
 use kube::{Resource, ResourceExt};
 use std::sync::Arc;
 use uuid::Uuid;
@@ -78,7 +77,7 @@ async fn virtual_machine(
     if cached.is_some() || machine.meta().deletion_timestamp.is_none() {
         return Ok(cached);
     }
-    let found = apply::get(ctx.api.client(), namespace, name).await;
+    let found = ctx.api.get(namespace, name).await;
     let found =
         found.map_err(|source| Error::Api { what: format!("reading VirtualMachine {name}"), source })?;
     Ok(found.map(Arc::new))
@@ -111,7 +110,8 @@ async fn bootstrap(machine: &WCPMachine, facts: &Facts, ctx: &Context) -> Result
 }
 
 async fn secret(machine: &WCPMachine, name: &str, ctx: &Context) -> Result<Option<Secret>, Error> {
-    apply::get(ctx.api.client(), machine.meta().namespace.as_deref(), name)
+    ctx.api
+        .get(machine.meta().namespace.as_deref(), name)
         .await
         .map_err(|source| Error::Api { what: format!("reading Secret {name}"), source })
 }
