@@ -135,6 +135,7 @@ where
         asked: machine::act::Asked::default(),
         promotions: machine::act::promotion::Promotions::new(vms.clone()),
         ended: parking_lot::Mutex::default(),
+        room: Arc::new(tokio::sync::Semaphore::new(machine::ROOM)),
         told: parking_lot::Mutex::default(),
         policies: policies.clone(),
         looks: Arc::clone(looks),

@@ -32,8 +32,12 @@ pub async fn delete(vm: &Arc<VirtualMachine>, ctx: &Context) -> Result<Next, Err
     let moved = vm.annotations().contains_key(annotation::DELETE_FOR_MOVE);
     let ours = vm.finalizers().iter().any(|there| there == finalizer::VIRTUAL_MACHINE);
     let uid = vm.uid().unwrap_or_default();
-    // The leave of its machine wakes an object that the cache still shows after we let it go.
-    if moved || !ours || ctx.ended.lock().contains(&uid) {
+    // The leave of its machine wakes an object that the cache still shows after we let it go, or showed a moment ago.
+    let let_go = ctx.ended.lock().contains(&uid) || {
+        let there = ctx.caches.machines.get(vm.metadata.namespace.as_deref(), &vm.name_any());
+        there.is_none_or(|there| there.metadata.uid != vm.metadata.uid)
+    };
+    if moved || !ours || let_go {
         return Ok(Next::OnChange);
     }
     let object = ObjectRef::from_obj(&**vm);

@@ -24,6 +24,8 @@ pub mod status;
 pub mod step;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod turn_tests;
 pub mod volumes;
 
 use std::collections::HashSet;
@@ -39,6 +41,7 @@ use kit::writes::Behind;
 use kit::{Family, Next, Outcome as Families};
 use kube::runtime::reflector::ObjectRef;
 use parking_lot::Mutex;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::appearance::Appearances;
 use crate::caches::Caches;
@@ -55,6 +58,9 @@ use status::Outcome;
 const UNWATCHED: Duration = Duration::from_secs(30);
 /// What vCenter still works on is asked for again after this, if the stream does not tell before.
 const UNSETTLED: Duration = Duration::from_secs(15);
+
+/// How many machines are put together at a time: what a guest is told is large, and vCenter takes no more calls at once.
+pub const ROOM: usize = 64;
 
 /// What reconciles of machines work with.
 pub struct Context {
@@ -76,6 +82,8 @@ pub struct Context {
     pub promotions: Arc<act::promotion::Promotions>,
     /// Objects that were let go and are still in the cache, by UID.
     pub ended: Mutex<HashSet<String>>,
+    /// Room for machines that are put together.
+    pub room: Arc<Semaphore>,
     /// When a step that takes long was last told of early.
     pub told: Mutex<Option<Instant>>,
     /// Wakes resource policies whose folder or pool has vanished.
@@ -176,51 +184,60 @@ impl Family for Error {
 }
 
 /// Brings one machine from what it is to what its object says.
+///
+/// Each part has its own place in memory while it runs: hundreds of passes wait for vCenter at the same time.
 pub async fn reconcile(vm: Arc<VirtualMachine>, ctx: Arc<Context>) -> Result<Next, Error> {
     if pause::paused(&*vm) {
-        return paused(&vm, &ctx).await;
+        return Box::pin(paused(&vm, &ctx)).await;
     }
     if vm.metadata.deletion_timestamp.is_some() {
-        return delete::delete(&vm, &ctx).await;
+        return Box::pin(delete::delete(&vm, &ctx)).await;
     }
+    let (room, waited) = if plan::existed(&vm) { (None, false) } else { Box::pin(turn(&vm, &ctx)).await? };
     let cached = Arc::clone(&vm);
-    let (vm, identity) = match act::prepared(&vm, &ctx).await {
+    let (vm, identity) = match Box::pin(act::prepared(&vm, &ctx)).await {
         Ok(prepared) => prepared,
         Err(error) => {
             report(&vm, None, &Outcome::Stopped(&error), &ctx).await?;
             return Err(error);
         }
     };
-    let mut facts = gather::facts(&vm, identity, &ctx).await?;
+    let mut facts = Box::pin(gather::facts(&vm, identity, &ctx)).await?;
     if let (Found::Ours(machine), Some(volumes)) = (&facts.found, &facts.volumes)
         && !pause::by_admin(machine)
     {
         let off = machine.power_state == Some(PowerState::Off);
         let node = (machine.uuid.unwrap_or(identity.bios), facts.zone.as_deref());
-        volumes::kept(&vm, volumes, node, off, &ctx).await?;
+        Box::pin(volumes::kept(&vm, volumes, node, off, &ctx)).await?;
     }
     if let Found::Nothing(nothing) = &facts.found {
-        act::interfaces::asked(&nothing.asks, &ctx).await?;
+        Box::pin(act::interfaces::asked(&nothing.asks, &ctx)).await?;
     }
     let planned = match plan::plan(&vm, &facts).map_err(Error::from) {
         // What was written just now was written on condition that it was current.
         Ok(plan @ (Plan::Make { .. } | Plan::Change { .. })) if Arc::ptr_eq(&cached, &vm) => {
-            act::current(&vm, &ctx).await.map(|()| plan)
+            Box::pin(act::current(&vm, &ctx)).await.map(|()| plan)
         }
         planned => planned,
     };
     let (result, told) = match planned {
-        Ok(plan) => carried_out(&vm, &facts, plan, &ctx).await?,
+        Ok(plan) => {
+            // The plan has it, and lets it go when vCenter has it.
+            facts.forget_bootstrap();
+            let mut act = Box::pin(act::carry_out(plan, room, &vm, &facts, &ctx));
+            patient(&mut act, &vm, (Some(&facts), &Outcome::Underway), &ctx).await?
+        }
         Err(error) => (Err(error), false),
     };
+    let told = told || waited;
     if let (Some((machine, disks)), Ok(site)) = (promotion::due(&vm, &facts), ctx.provider.site()) {
         ctx.promotions.begin(&vm, &machine.moref, disks, &site);
     }
-    let vm = act::remembered(vm, &facts, &outcome(&result), &ctx).await?;
+    let vm = Box::pin(act::remembered(vm, &facts, &outcome(&result), &ctx)).await?;
     // The stream goes on while the object is written: the status tells of the machine as it is now, not once more.
     let result = result.map(|machine| machine.map(|machine| ctx.provider.latest(machine)));
     if let (Ok(Some(changed)), Ok(site)) = (&result, ctx.provider.site()) {
-        gather::told_of(&mut facts, &vm, changed, &site, &ctx).await;
+        Box::pin(gather::told_of(&mut facts, &vm, changed, &site, &ctx)).await;
     }
     let outcome = outcome(&result);
     let silent = match &result {
@@ -257,27 +274,32 @@ fn outcome(result: &Result<Option<Arc<vsphere::Vm>>, Error>) -> Outcome<'_> {
     }
 }
 
-type Carried = (Result<Option<Arc<vsphere::Vm>>, Error>, bool);
+/// Waits until there is room for one more machine to be put together; whether its object has been told to wait.
+async fn turn(vm: &VirtualMachine, ctx: &Context) -> Result<(Option<OwnedSemaphorePermit>, bool), Error> {
+    let waits =
+        Error::Unsettled(format!("The machine waits for its turn: {ROOM} are put together at a time"));
+    let mut turn = Box::pin(Arc::clone(&ctx.room).acquire_owned());
+    let (room, told) = patient(&mut turn, vm, (None, &Outcome::Stopped(&waits)), ctx).await?;
+    Ok((room.ok(), told))
+}
 
-/// Carries the plan out; one that takes a while is told of in the status meanwhile.
-async fn carried_out(
+/// What `step` comes to; one that takes a while is told of in the status meanwhile, and then that is true as well.
+async fn patient<T>(
+    step: &mut (impl Future<Output = T> + Unpin),
     vm: &VirtualMachine,
-    facts: &Facts,
-    plan: Plan,
+    (facts, meanwhile): (Option<&Facts>, &Outcome<'_>),
     ctx: &Context,
-) -> Result<Carried, Error> {
-    let act = act::carry_out(&plan, vm, facts, ctx);
-    let mut act = std::pin::pin!(act);
+) -> Result<(T, bool), Error> {
     for (wait, all) in patience::WAITS {
-        if let Ok(result) = tokio::time::timeout(wait, &mut act).await {
+        if let Ok(result) = tokio::time::timeout(wait, &mut *step).await {
             return Ok((result, false));
         }
         if all || patience::early(&ctx.told, Instant::now()) {
             break;
         }
     }
-    report(vm, Some(facts), &Outcome::Underway, ctx).await?;
-    Ok((act.await, true))
+    report(vm, facts, meanwhile, ctx).await?;
+    Ok((step.await, true))
 }
 
 /// Writes the status, if it is another, and tells of it in an event, if `Ready` is.
@@ -295,7 +317,7 @@ async fn report(
     let old = vm.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
     let mut status = status::status(vm, facts, outcome);
     status.conditions = kit::status::settle(old, status.conditions, jiff::Timestamp::now());
-    if ctx.api.patch_status(vm, &status).await? {
+    if Box::pin(ctx.api.patch_status(vm, &status)).await? {
         let warns = |severity: &str| severity != conditions::INFO;
         milestones::tell(vm, old, &status.conditions, warns, &ctx.events);
     }

@@ -72,6 +72,15 @@ impl Facts {
             now,
         }
     }
+
+    /// What the guest of a new machine is told is not held any longer, only that it is known.
+    pub fn forget_bootstrap(&mut self) {
+        if let Found::Nothing(nothing) = &mut self.found
+            && let Ok(bootstrap) = &mut nothing.needs.bootstrap
+        {
+            *bootstrap = Bootstrap::default();
+        }
+    }
 }
 
 /// What is known of the disks of a machine that is there.

@@ -15,7 +15,6 @@ use api::vmop::{
 };
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use k8s_openapi::api::storage::v1::StorageClass;
-use kit::apply;
 use kit::index::key;
 use kube::ResourceExt;
 use kube::api::ObjectMeta;
@@ -182,8 +181,7 @@ async fn placed(vm: &VirtualMachine, volumes: &Volumes, zone: &str, ctx: &Contex
             continue;
         }
         let namespace = vm.metadata.namespace.as_deref();
-        let claim: Option<PersistentVolumeClaim> =
-            apply::get(ctx.api.client(), namespace, &claim.claim_name).await?;
+        let claim: Option<PersistentVolumeClaim> = ctx.api.get(namespace, &claim.claim_name).await?;
         let Some(claim) = claim else { continue };
         let class = claim.spec.as_ref().and_then(|spec| spec.storage_class_name.as_deref());
         let class = ctx.caches.storage_classes.get(None, class.unwrap_or_default());

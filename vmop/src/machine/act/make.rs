@@ -7,8 +7,9 @@ use api::vmop::VirtualMachine;
 use kit::index::key;
 use kube::ResourceExt;
 use kube::runtime::reflector::ObjectRef;
+use tokio::sync::OwnedSemaphorePermit;
 use vsphere::inventory::{PowerState, Presence};
-use vsphere::{Kind, Vm};
+use vsphere::{Kind, MoRef, Vm};
 
 use super::steps::seen;
 use crate::machine::clone::Intent;
@@ -23,62 +24,79 @@ const SOON: Duration = Duration::from_secs(2);
 
 /// The machine exists; what the clone named and is gone is looked up anew next time.
 pub async fn made(
-    intent: &Intent,
+    intent: Box<Intent>,
+    room: Option<OwnedSemaphorePermit>,
     vm: &VirtualMachine,
     facts: &Facts,
     site: &Site,
     ctx: &Context,
 ) -> Result<Arc<Vm>, Error> {
-    let made = cloned(intent, facts, site).await;
+    let template = intent.template.clone();
+    let made = cloned(intent, room, facts, site).await;
     if let Err(Error::Vcenter(error)) = &made
         && error.is_not_found()
     {
-        forget(intent, vm, site, ctx).await;
+        Box::pin(forget(&template, vm, site, ctx)).await;
     }
     made
 }
 
 /// The machine exists: cloned now, or adopted if an earlier try got through.
-pub async fn cloned(intent: &Intent, facts: &Facts, site: &Site) -> Result<Arc<Vm>, Error> {
-    tracing::info!(template = %intent.template, folder = %intent.folder, "cloning");
-    let made = async {
-        let spec = intent.spec.clone();
-        let task = site.client.clone_vm(&intent.template, &intent.folder, &intent.name, spec).await?;
-        site.inventory.task(&task).await
+///
+/// What it is made of is let go, and the `room` for it, as soon as vCenter has answered.
+pub(super) async fn cloned(
+    intent: Box<Intent>,
+    room: Option<OwnedSemaphorePermit>,
+    facts: &Facts,
+    site: &Site,
+) -> Result<Arc<Vm>, Error> {
+    let Intent { template, folder, name, spec } = unboxed(intent);
+    tracing::info!(%template, %folder, "cloning");
+    let runs = spec.power_on;
+    let begun = Box::pin(site.client.clone_vm(&template, &folder, &name, spec)).await;
+    drop(room);
+    let made = match begun {
+        Ok(task) => site.inventory.task(&task).await,
+        Err(error) => Err(error),
     };
-    match made.await {
+    match made {
         Ok(done) => match done.moref() {
             Some(moref) => {
                 let machine = site.inventory.entered(moref, ENTER).await?;
                 // The stream may tell that it runs after the task's end.
-                let runs = |machine: &Vm| machine.power_state == Some(PowerState::On);
-                Ok(if intent.spec.power_on { seen(machine, site, runs).await } else { machine })
+                let on = |machine: &Vm| machine.power_state == Some(PowerState::On);
+                Ok(if runs { seen(machine, site, on).await } else { machine })
             }
             None => Err(Error::Unsettled("The clone is done, and vCenter tells of no machine yet".into())),
         },
         Err(error) => match error.kind() {
-            Kind::DuplicateName { .. } => adopted(intent, facts, site).await,
+            Kind::DuplicateName { .. } => Box::pin(adopted(&folder, &name, facts, site)).await,
             _ => Err(error.into()),
         },
     }
 }
 
+/// What is in the box, whose place is free from here on.
+fn unboxed(intent: Box<Intent>) -> Intent {
+    *intent
+}
+
 /// The machine that has the name, if it is ours: then an earlier try got through.
 ///
 /// One that is still being made has no reference yet; the stream tells when it has.
-async fn adopted(intent: &Intent, facts: &Facts, site: &Site) -> Result<Arc<Vm>, Error> {
-    let machine = match tokio::time::timeout(SOON, named(intent, site)).await {
+async fn adopted(folder: &MoRef, name: &str, facts: &Facts, site: &Site) -> Result<Arc<Vm>, Error> {
+    let machine = match tokio::time::timeout(SOON, named(folder, name, site)).await {
         Ok(machine) => machine,
-        Err(_elapsed) => match site.client.find_child(&intent.folder, &intent.name).await? {
+        Err(_elapsed) => match site.client.find_child(folder, name).await? {
             Some(holder) if holder.kind() == "VirtualMachine" => {
                 site.inventory.entered(&holder, ENTER).await?
             }
             Some(holder) => {
-                let what = format!("The name {} in its folder", intent.name);
+                let what = format!("The name {name} in its folder");
                 return Err(Blocked::Claimed(Claim { what, holder: holder.to_string() }).into());
             }
             None => {
-                let message = format!("vCenter is still at work on a machine called {}", intent.name);
+                let message = format!("vCenter is still at work on a machine called {name}");
                 return Err(Error::Unsettled(message));
             }
         },
@@ -87,15 +105,15 @@ async fn adopted(intent: &Intent, facts: &Facts, site: &Site) -> Result<Arc<Vm>,
         tracing::info!(machine = %machine.moref, "an earlier clone got through");
         return Ok(machine);
     }
-    let what = format!("The name {} in its folder", intent.name);
+    let what = format!("The name {name} in its folder");
     Err(Blocked::Claimed(Claim { what, holder: mark::described(&machine) }).into())
 }
 
 /// The machine of that name, as soon as the inventory has it.
-async fn named(intent: &Intent, site: &Site) -> Arc<Vm> {
+async fn named(folder: &MoRef, name: &str, site: &Site) -> Arc<Vm> {
     let mut changes = site.inventory.subscribe();
     loop {
-        if let Presence::Present(machine) = site.inventory.by_name(&intent.folder, &intent.name) {
+        if let Presence::Present(machine) = site.inventory.by_name(folder, name) {
             return machine;
         }
         if changes.next().await.is_none() {
@@ -105,8 +123,8 @@ async fn named(intent: &Intent, site: &Site) -> Arc<Vm> {
 }
 
 /// Something that the clone names is gone from vCenter: look it up anew, all of it.
-async fn forget(intent: &Intent, vm: &VirtualMachine, site: &Site, ctx: &Context) {
-    site.goldens.forget(&intent.template);
+async fn forget(template: &MoRef, vm: &VirtualMachine, site: &Site, ctx: &Context) {
+    site.goldens.forget(template);
     site.forget_storage().await;
     let namespace = vm.namespace().unwrap_or_default();
     if let Some(policy) = &vm.spec.resource_policy_name {

@@ -14,6 +14,7 @@ use kit::writes::behind;
 use kube::ResourceExt;
 use kube::runtime::reflector::ObjectRef;
 use serde_json::{Map, Value, json};
+use tokio::sync::OwnedSemaphorePermit;
 use uuid::Uuid;
 use vsphere::Vm;
 use vsphere::inventory::PowerState;
@@ -26,8 +27,6 @@ use super::{Context, Error, gather, pause, power, resize};
 use crate::provider::{MEMBERSHIP, Site};
 
 pub use guest::{Asked, asked};
-#[cfg(test)]
-pub use make::cloned;
 #[cfg(test)]
 pub use steps::carried_out;
 pub use steps::powered;
@@ -142,8 +141,11 @@ pub async fn left_alone(vm: &VirtualMachine, ctx: &Context) -> Result<(), Error>
 }
 
 /// What the plan says is so; the machine, where it was made or changed.
+///
+/// The `room` that it takes to put a machine together is given back when vCenter has it, or has refused.
 pub async fn carry_out(
-    plan: &Plan,
+    plan: Plan,
+    room: Option<OwnedSemaphorePermit>,
     vm: &VirtualMachine,
     facts: &Facts,
     ctx: &Context,
@@ -153,13 +155,20 @@ pub async fn carry_out(
         Plan::Settled => Ok(None),
         Plan::Make { clone, then } => {
             let site = site()?;
-            let machine = make::made(clone, vm, facts, &site, ctx).await?;
-            taken(vm, machine, then, &site, ctx).await.map(Some)
+            let machine = make::made(clone, room, vm, facts, &site, ctx).await?;
+            Box::pin(taken(vm, machine, &then, &site, ctx)).await.map(Some)
         }
         Plan::Change { machine, steps } => {
-            taken(vm, Arc::clone(machine), steps, &*site()?, ctx).await.map(Some)
+            drop(room);
+            Box::pin(taken(vm, machine, &steps, &*site()?, ctx)).await.map(Some)
         }
     }
+}
+
+/// The machine of a plan's clone, for tests.
+#[cfg(test)]
+pub async fn cloned(intent: &super::clone::Intent, facts: &Facts, site: &Site) -> Result<Arc<Vm>, Error> {
+    make::cloned(Box::new(intent.clone()), None, facts, site).await
 }
 
 /// The steps are carried out; a cluster module that turns out to be gone is made again.

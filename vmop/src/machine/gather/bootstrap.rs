@@ -6,7 +6,6 @@ use std::sync::Arc;
 use api::conditions::vmop as reason;
 use api::vmop::VirtualMachine;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-use kit::apply;
 use kube::ResourceExt;
 use kube::runtime::reflector::ObjectRef;
 use vsphere::inventory::PowerState;
@@ -37,11 +36,11 @@ pub(super) async fn read<'a>(vm: &'a VirtualMachine, ctx: &Context) -> Result<Re
             return Ok(Read { told: told(vm, String::new(), BTreeMap::new()), at: None });
         }
         Ok(Source::Secret(name)) => {
-            let secret = apply::get(ctx.api.client(), Some(&namespace), name).await?;
+            let secret = ctx.api.get(Some(&namespace), name).await?;
             (Kind::Secret, name, secret.map(secret_data))
         }
         Ok(Source::ConfigMap(name)) => {
-            let map = apply::get(ctx.api.client(), Some(&namespace), name).await?;
+            let map = ctx.api.get(Some(&namespace), name).await?;
             (Kind::ConfigMap, name, map.map(map_data))
         }
     };
@@ -154,4 +153,4 @@ async fn appliance(machine: &Vm, site: &Site) -> Result<(Vec<VAppProperty>, usiz
 
 #[cfg(test)]
 #[path = "bootstrap_tests.rs"]
-pub(super) mod tests;
+pub mod tests;

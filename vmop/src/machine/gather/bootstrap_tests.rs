@@ -41,7 +41,7 @@ fn answer(request: &Request, secret: &Secret) -> (u16, Value) {
     }
 }
 
-pub(in super::super) fn context(started: &Started, site: &Arc<Site>) -> Context {
+pub fn context(started: &Started, site: &Arc<Site>) -> Context {
     let (vms, _) = Waker::new();
     let known = Known::start(started);
     Context {
@@ -54,6 +54,7 @@ pub(in super::super) fn context(started: &Started, site: &Arc<Site>) -> Context 
         promotions: Promotions::new(vms),
         asked: act::Asked::default(),
         ended: Mutex::default(),
+        room: Arc::new(tokio::sync::Semaphore::new(crate::machine::ROOM)),
         told: Mutex::default(),
         policies: Waker::new().0,
         looks: Arc::default(),

@@ -26,6 +26,8 @@ use super::{Context, Error, promotion, readiness};
 use crate::provider::Site;
 use crate::provider::mark::Mark;
 
+#[cfg(test)]
+pub use bootstrap::tests::context;
 pub use found::same;
 pub use place::{home, homes};
 
@@ -41,18 +43,18 @@ pub async fn facts(vm: &VirtualMachine, identity: Identity, ctx: &Context) -> Re
         }
     };
     let mark = Mark::new(&namespace, &name, &site.settings.stack);
-    let found = found::found(vm, identity, &mark, &site, ctx).await?;
+    let found = Box::pin(found::found(vm, identity, &mark, &site, ctx)).await?;
     let mut facts = Facts::new(identity, mark, found, now);
-    facts.module = module(vm, &facts.found, &site, ctx).await;
+    facts.module = Box::pin(module(vm, &facts.found, &site, ctx)).await;
     if let Found::Ours(machine) | Found::Moved(machine) = &facts.found {
         let machine = Arc::clone(machine);
-        told_of(&mut facts, vm, &machine, &site, ctx).await;
-        facts.promotion = promotion::of(vm, &machine, &site, &ctx.promotions).await;
+        Box::pin(told_of(&mut facts, vm, &machine, &site, ctx)).await;
+        facts.promotion = Box::pin(promotion::of(vm, &machine, &site, &ctx.promotions)).await;
         let volumes = Volumes::of(vm, &ctx.caches);
         facts.volumes = (volumes::has_claims(vm) || !volumes.there.is_empty()).then_some(volumes);
     }
     if let Found::Ours(machine) = &facts.found {
-        match bootstrap::retold(vm, machine, identity, &site, ctx).await {
+        match Box::pin(bootstrap::retold(vm, machine, identity, &site, ctx)).await {
             Ok(retold) => facts.retold = retold,
             Err(Error::Vcenter(error)) => facts.found = Found::Unknown(site.problem(&error)),
             Err(error) => return Err(error),
@@ -61,7 +63,7 @@ pub async fn facts(vm: &VirtualMachine, identity: Identity, ctx: &Context) -> Re
     if let Found::Ours(machine) = &facts.found
         && vm.spec.volumes.iter().any(|volume| volume.v_sphere_volume.is_some())
     {
-        match needs::hardware(vm, machine, &site, ctx).await {
+        match Box::pin(needs::hardware(vm, machine, &site, ctx)).await {
             Ok(hardware) => facts.hardware = Some(hardware),
             Err(error) => facts.found = Found::Unknown(site.problem(&error)),
         }

@@ -6,7 +6,7 @@ use api::conditions;
 use kit::Started;
 use serde_json::json;
 
-use super::bootstrap::tests::context;
+use super::context;
 use super::told_of;
 use crate::api_server::{refusal, server};
 use crate::fixture;
