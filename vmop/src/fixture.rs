@@ -78,8 +78,14 @@ pub fn place() -> Place {
 
 /// What a template of one disk and one card is made of.
 pub fn devices() -> Devices {
-    let card =
-        EthernetCard { key: 4000, kind: EthernetKind::Vmxnet3, backing: None, mac: None, external_id: None };
+    let card = EthernetCard {
+        key: 4000,
+        kind: EthernetKind::Vmxnet3,
+        backing: None,
+        mac: None,
+        address: None,
+        external_id: None,
+    };
     let controller = Controller {
         key: 1000,
         kind: "ParaVirtualSCSIController".to_owned(),

@@ -11,6 +11,7 @@ use vsphere::{
 use super::bootstrap::Bootstrap;
 use super::disks::{DISKS, Layout};
 use super::needs::{Card, MMIO, MMIO_SIZE, Size, Storage};
+use super::rewired;
 use crate::provider::golden::Template;
 use crate::provider::{Place, mark, mark::Mark};
 
@@ -94,7 +95,7 @@ pub fn wants_power(vm: &VirtualMachine) -> bool {
 }
 
 /// Whether the machine shall have no network card, whatever its template has.
-fn without_cards(vm: &VirtualMachine) -> bool {
+pub(super) fn without_cards(vm: &VirtualMachine) -> bool {
     vm.spec.network_interfaces.is_empty() && vm.annotations().contains_key(annotation::NO_DEFAULT_NIC)
 }
 
@@ -111,6 +112,7 @@ fn config(vm: &VirtualMachine, parts: &Parts<'_>) -> ConfigSpec {
         .into_iter()
         .chain(parts.mark.extra_config())
         .chain([(mark::BASE, base(parts)), (DISKS, parts.disks.mark.as_str())].map(owned))
+        .chain([rewired::noted(vm)])
         .chain(memory_mapped_io(vm, parts.size))
         .chain(parts.bootstrap.entries())
         .collect();
@@ -196,18 +198,25 @@ pub(super) fn cards(present: &[EthernetCard], wanted: &[Card], none: bool) -> Ve
     changes
 }
 
-fn plugged(key: i32, card: &Card) -> EthernetCard {
+pub(super) fn plugged(key: i32, card: &Card) -> EthernetCard {
     EthernetCard {
         key,
         kind: card.kind,
         backing: Some(card.backing.clone()),
         mac: card.mac.clone(),
+        address: None,
         external_id: card.external_id.clone(),
     }
 }
 
-fn removed(card: &EthernetCard) -> DeviceChange {
-    DeviceChange::Remove(EthernetCard { backing: None, mac: None, external_id: None, ..card.clone() })
+pub(super) fn removed(card: &EthernetCard) -> DeviceChange {
+    DeviceChange::Remove(EthernetCard {
+        backing: None,
+        mac: None,
+        address: None,
+        external_id: None,
+        ..card.clone()
+    })
 }
 
 #[cfg(test)]

@@ -20,6 +20,7 @@ mod power;
 pub mod promotion;
 mod readiness;
 mod resize;
+mod rewired;
 pub mod status;
 pub mod step;
 #[cfg(test)]
@@ -210,9 +211,8 @@ pub async fn reconcile(vm: Arc<VirtualMachine>, ctx: Arc<Context>) -> Result<Nex
         let node = (machine.uuid.unwrap_or(identity.bios), facts.zone.as_deref());
         Box::pin(volumes::kept(&vm, volumes, node, off, &ctx)).await?;
     }
-    if let Found::Nothing(nothing) = &facts.found {
-        Box::pin(act::interfaces::asked(&nothing.asks, &ctx)).await?;
-    }
+    let asks = if let Found::Nothing(nothing) = &facts.found { &nothing.asks } else { &facts.asks };
+    Box::pin(act::interfaces::asked(asks, &ctx)).await?;
     let planned = match plan::plan(&vm, &facts).map_err(Error::from) {
         // What was written just now was written on condition that it was current.
         Ok(plan @ (Plan::Make { .. } | Plan::Change { .. })) if Arc::ptr_eq(&cached, &vm) => {
@@ -229,7 +229,12 @@ pub async fn reconcile(vm: Arc<VirtualMachine>, ctx: Arc<Context>) -> Result<Nex
         }
         Err(error) => (Err(error), false),
     };
-    let told = told || waited;
+    let rewired = facts.rewired.as_ref().ok().and_then(Option::as_ref);
+    let rewiring = rewired.is_some_and(|rewired| rewired.change().is_some());
+    if rewired.is_some() && !rewiring && result.is_ok() {
+        Box::pin(act::interfaces::outdated(&vm, &ctx)).await?;
+    }
+    let told = told || waited || rewiring;
     if let (Some((machine, disks)), Ok(site)) = (promotion::due(&vm, &facts), ctx.provider.site()) {
         ctx.promotions.begin(&vm, &machine.moref, disks, &site);
     }

@@ -13,6 +13,7 @@ use super::bootstrap::Bootstrap;
 use super::clone::{Identity, Intent, Parts, intent};
 use super::needs::{Ask, Need, Needs, Size, Storage, Unmet};
 use super::promotion::Promotion;
+use super::rewired::Rewired;
 use super::step::{self, Mode, Step};
 use super::volumes::{self, Volumes};
 use super::{disks, pause, power, promotion, resize};
@@ -46,6 +47,10 @@ pub struct Facts {
     pub place: Option<Place>,
     /// What becomes of its linked disks, where somebody asks for something.
     pub promotion: Option<Promotion>,
+    /// The cards that a machine that is off gets before it runs, where its spec names others.
+    pub rewired: Need<Option<Rewired>>,
+    /// What has to be asked of the network provider for a machine that is there.
+    pub asks: Vec<Ask>,
     /// What a machine that is off is told anew before it runs.
     pub retold: Need<Option<Bootstrap>>,
     /// The clock.
@@ -68,6 +73,8 @@ impl Facts {
             size: None,
             place: None,
             promotion: None,
+            rewired: Ok(None),
+            asks: Vec::new(),
             retold: Ok(None),
             now,
         }
@@ -301,11 +308,17 @@ fn towards(vm: &VirtualMachine, facts: &Facts, machine: &Vm) -> Result<Vec<Step>
             if let Some(unmet) = facts.volumes.as_ref().and_then(|volumes| volumes.unmet(vm)) {
                 return Err(Blocked::Unmet(unmet));
             }
+            let rewired = facts.rewired.as_ref().map_err(|unmet| Blocked::Unmet(unmet.clone()))?;
+            if let Some(change) = rewired.as_ref().and_then(Rewired::change) {
+                // What its guest is told of the cards is known once they are there.
+                return Ok(offline().into_iter().chain([change]).collect());
+            }
             let retold = facts.retold.as_ref().map_err(|unmet| Blocked::Unmet(unmet.clone()))?;
             let retold = retold.iter().flat_map(Bootstrap::steps);
             let fresh = power::restart_due(vm, machine, facts.now).map(|at| noted(vec![step::restarted(at)]));
             let before = fresh.into_iter().chain(before_power_on(facts)?);
-            offline().into_iter().chain(retold).chain(before).chain([turned()]).collect()
+            let told = retold.chain(rewired.iter().map(Rewired::done));
+            offline().into_iter().chain(told).chain(before).chain([turned()]).collect()
         }
         // A machine that is off can't be suspended: off is as near as it gets.
         (Some(Off), Off | Suspended) => offline(),

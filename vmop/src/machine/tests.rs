@@ -235,6 +235,7 @@ fn cards_are_replugged_swapped_added_and_removed() {
             kind: *kind,
             backing: None,
             mac: None,
+            address: None,
             external_id: None,
         };
         keys.iter().map(card).collect::<Vec<_>>()

@@ -109,7 +109,7 @@ impl Default for Options {
         Self {
             extra_config: vec!["vmservice.".into(), "layercake.".into()],
             burst: 4,
-            pace: Duration::from_millis(400),
+            pace: Duration::from_millis(500),
         }
     }
 }

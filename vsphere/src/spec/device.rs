@@ -61,6 +61,8 @@ pub struct EthernetCard {
     pub backing: Option<Backing>,
     /// Set where the network provider chose it; else vCenter does.
     pub mac: Option<String>,
+    /// The MAC that a card that is there has, whoever chose it. Never sent.
+    pub address: Option<String>,
     /// The network provider's own name of the port, which NSX reads.
     pub external_id: Option<String>,
 }
@@ -177,6 +179,7 @@ impl EthernetCard {
             kind,
             backing: Backing::read(device.get("backing")),
             mac: text("macAddress").filter(|_| device.get("addressType").as_str() == Some("manual")),
+            address: text("macAddress").map(|mac| mac.to_ascii_lowercase()),
             external_id: text("externalId"),
         })
     }

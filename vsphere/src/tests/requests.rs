@@ -144,7 +144,7 @@ fn disks() -> impl Iterator<Item = DeviceChange> {
 }
 
 fn card(key: i32, backing: Option<Backing>) -> EthernetCard {
-    EthernetCard { key, kind: EthernetKind::Vmxnet3, backing, mac: None, external_id: None }
+    EthernetCard { key, kind: EthernetKind::Vmxnet3, backing, mac: None, address: None, external_id: None }
 }
 
 fn linked_clone() -> CloneSpec {

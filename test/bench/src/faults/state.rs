@@ -198,7 +198,7 @@ fn canonical_vm(vm: &InventoryVm, pool: &str, told: &BTreeMap<String, String>, r
     json!({
         "pool": pool, "template": vm.template, "power": vm.power_state, "cpus": vm.num_cpus, "memory": vm.memory_mb,
         "cpuReservation": vm.cpu_reservation, "memoryReservation": vm.memory_reservation,
-        "managedBy": vm.managed_by, "linked": rest("linked"), "keys": rest("extraConfigKeys"),
+        "managedBy": vm.managed_by, "linked": rest("linked"), "networks": rest("networks"), "keys": rest("extraConfigKeys"),
         "disks": canonical_disks(vm, room), "guestinfo": hasher.finish(), "limits": [rest("cpuLimit"), rest("memoryLimit")],
     })
 }

@@ -184,10 +184,15 @@ fn changed() -> Stage {
 }
 
 fn resized() -> Stage {
+    let cards = json!([{"networkName": "workload-network"}, {"networkName": "VM Network"}]);
     Stage {
         name: "resize",
         asks: vec![
-            Ask::Change(VM, "a", json!({"spec": {"className": "best-effort-medium"}})),
+            Ask::Change(
+                VM,
+                "a",
+                json!({"spec": {"className": "best-effort-medium", "networkInterfaces": cards}}),
+            ),
             Ask::Change(VM, "a", json!({"spec": {"powerState": "poweredOn"}})),
             Ask::Change(VM, "b", json!({"spec": {"powerState": "suspended"}})),
         ],

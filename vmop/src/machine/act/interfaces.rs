@@ -18,6 +18,24 @@ pub async fn asked(asks: &[Ask], ctx: &Context) -> Result<(), Error> {
     Ok(())
 }
 
+/// What was asked for is let go where the spec does not name it any more and no card is plugged in there.
+pub async fn outdated(vm: &VirtualMachine, ctx: &Context) -> Result<(), Error> {
+    let own = key(vm.metadata.namespace.as_deref(), &vm.name_any());
+    let wanted = asked_names(vm);
+    let named = |handshake, name: String| wanted.contains(&(handshake, name));
+    for interface in ctx.caches.interfaces_of.objects(&own) {
+        if !named(Handshake::NetOperator, interface.name_any()) {
+            ctx.api.delete(&*interface).await?;
+        }
+    }
+    for interface in ctx.caches.nsx_interfaces_of.objects(&own) {
+        if !named(Handshake::Nsx, interface.name_any()) {
+            ctx.api.delete(&*interface).await?;
+        }
+    }
+    Ok(())
+}
+
 /// Nothing is asked for any more, for a machine that is gone: nobody else takes the objects away.
 pub async fn released(vm: &VirtualMachine, ctx: &Context) -> Result<(), Error> {
     let (namespace, caches) = (vm.metadata.namespace.as_deref(), &ctx.caches);

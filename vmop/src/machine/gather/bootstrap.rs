@@ -8,13 +8,13 @@ use api::vmop::VirtualMachine;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::ResourceExt;
 use kube::runtime::reflector::ObjectRef;
-use vsphere::inventory::PowerState;
 use vsphere::{VAppProperty, Vm};
 
+use super::cards::Plugged;
 use crate::appearance::Kind;
 use crate::machine::bootstrap::{self, Bootstrap, HASH, Source, Surroundings, Told, bootstrap, told};
-use crate::machine::clone::{Identity, wants_power};
-use crate::machine::needs::{Card, Need, Unmet};
+use crate::machine::clone::Identity;
+use crate::machine::needs::{Ask, Card, Need, Unmet};
 use crate::machine::{Context, Error};
 use crate::provider::Site;
 use crate::provider::golden::Template;
@@ -103,31 +103,35 @@ impl Read<'_> {
     }
 }
 
-/// What a machine that is there, off and to be powered on is told anew: nothing, unless its user changed it.
+/// What a machine that is there, off and to be powered on is told anew: nothing, unless its user changed it, or it gets
+/// other `cards`.
 ///
 /// What the guest has taken out of guestinfo since is no change.
 pub(super) async fn retold(
     vm: &VirtualMachine,
     machine: &Arc<Vm>,
     identity: Identity,
+    cards: Option<&[Card]>,
     site: &Site,
     ctx: &Context,
-) -> Result<Need<Option<Bootstrap>>, Error> {
+) -> Result<(Need<Option<Bootstrap>>, Vec<Ask>), Error> {
+    let nothing = (Ok(None), Vec::new());
     let Some(hash) = machine.extra_config.get(HASH).filter(|hash| !hash.is_empty()) else {
-        return Ok(Ok(None));
+        return Ok(nothing);
     };
-    if machine.power_state != Some(PowerState::Off) || !wants_power(vm) {
-        return Ok(Ok(None));
-    }
     let read = read(vm, ctx).await?;
     let told = match &read.told {
-        Ok(told) if told.hash(identity.bios) != *hash => told,
+        Ok(told) if cards.is_some() || told.hash(identity.bios) != *hash => told,
         // Bootstrap data may go once the machine has booted.
-        Ok(_) | Err(_) => return Ok(Ok(None)),
+        Ok(_) | Err(_) => return Ok(nothing),
     };
-    let cards = match super::cards::cards(vm, machine.pool.as_ref(), site, ctx).await?.cards {
+    let plugged = match cards {
+        Some(cards) => Plugged { cards: Ok(cards.to_vec()), asks: Vec::new() },
+        None => super::cards::cards(vm, machine.pool.as_ref(), site, ctx).await?,
+    };
+    let cards = match plugged.cards {
         Ok(cards) => cards,
-        Err(unmet) => return Ok(Err(unmet)),
+        Err(unmet) => return Ok((Err(unmet), plugged.asks)),
     };
     let (properties, present) = appliance(machine, site).await?;
     let around = Surroundings {
@@ -140,7 +144,7 @@ pub(super) async fn retold(
     };
     let need = bootstrap(vm, told, &around);
     read.awaited(vm, need.is_ok(), ctx);
-    Ok(need.map(Some))
+    Ok((need.map(Some), plugged.asks))
 }
 
 /// The OVF properties of a machine, and how many cards it has.

@@ -7,6 +7,7 @@ use kit::apply::Api;
 use kit::events::Events;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
+use vsphere::inventory::PowerState;
 
 use super::*;
 use crate::admission::Known;
@@ -16,7 +17,9 @@ use crate::caches::Caches;
 use crate::fixture;
 use crate::machine::act;
 use crate::machine::act::promotion::Promotions;
+use crate::machine::gather::rewired::rewired;
 use crate::machine::plan::Found;
+use crate::machine::rewired::noted;
 use crate::machine::step::Step;
 use crate::probe::Prober;
 use crate::provider::Provider;
@@ -90,10 +93,14 @@ async fn a_machine_that_is_off_is_told_anew_what_its_user_changed() {
         let mut machine = (*made).clone();
         machine.power_state = Some(state);
         machine.extra_config.insert(HASH.into(), hash.into());
+        machine.extra_config.extend([noted(&vm)]);
         Arc::new(machine)
     };
-    let retold =
-        async |machine: &Arc<Vm>| retold(&vm, machine, identity, &site, &ctx).await.unwrap().unwrap();
+    let retold = async |machine: &Arc<Vm>| {
+        let (rewired, retold, _) = rewired(&vm, machine, identity, &site, &ctx).await.unwrap();
+        assert_eq!(rewired, Ok(None));
+        retold.unwrap()
+    };
     let reads = || requests.lock().iter().filter(|request| request.path.starts_with(SECRET)).count();
 
     // Who was never told by us, runs, or was told the same, is told nothing; the former two without a read.

@@ -6,6 +6,7 @@ mod found;
 mod lost;
 mod needs;
 mod place;
+mod rewired;
 #[cfg(test)]
 mod told_tests;
 
@@ -54,8 +55,8 @@ pub async fn facts(vm: &VirtualMachine, identity: Identity, ctx: &Context) -> Re
         facts.volumes = (volumes::has_claims(vm) || !volumes.there.is_empty()).then_some(volumes);
     }
     if let Found::Ours(machine) = &facts.found {
-        match Box::pin(bootstrap::retold(vm, machine, identity, &site, ctx)).await {
-            Ok(retold) => facts.retold = retold,
+        match Box::pin(rewired::rewired(vm, machine, identity, &site, ctx)).await {
+            Ok(rewired) => (facts.rewired, facts.retold, facts.asks) = rewired,
             Err(Error::Vcenter(error)) => facts.found = Found::Unknown(site.problem(&error)),
             Err(error) => return Err(error),
         }
