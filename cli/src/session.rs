@@ -10,8 +10,8 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config};
 use serde::{Deserialize, Serialize};
-use site::door::Door;
-use site::vcenter::VCenter;
+use sim::door::Door;
+use sim::vcenter::VCenter;
 
 use crate::up::prepare::Placement;
 use crate::up::report::Memory;

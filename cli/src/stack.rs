@@ -11,8 +11,8 @@ use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams};
 use plane::tools::{self, Tools};
 use plane::{Guard, Plane, Program, Running};
 use serde_json::json;
-use site::Site;
-use site::vcenter::VCenter;
+use sim::Site;
+use sim::vcenter::VCenter;
 
 use crate::args::{Up, Wire};
 use crate::session::Session;
@@ -172,7 +172,7 @@ async fn cleaned(guard: Guard, folder: &std::path::Path) {
 
 /// Releases are made from the images of the content library; without them no version can be resolved.
 async fn releases_known(client: &Client) -> Result<()> {
-    let wanted = site::releases::NODE_IMAGES.iter().map(site::releases::NodeImage::release);
+    let wanted = sim::releases::NODE_IMAGES.iter().map(sim::releases::NodeImage::release);
     let wanted: std::collections::BTreeSet<_> = wanted.collect();
     let kind = GroupVersionKind::gvk("run.tanzu.vmware.com", "v1alpha3", "TanzuKubernetesRelease");
     let resource = ApiResource::from_gvk_with_plural(&kind, "tanzukubernetesreleases");

@@ -1,7 +1,7 @@
 //! A machine made by hand, as docs/virtual-machines.md tells it; beside what the page shows, what vCenter has.
 
 use serde_json::{Value, json};
-use site::door::{FirstClassDisk, InventoryVm};
+use sim::door::{FirstClassDisk, InventoryVm};
 
 use crate::node_image::decoded;
 use crate::page::Page;

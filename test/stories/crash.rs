@@ -1,6 +1,6 @@
 //! The VM operator is killed at the worst moments, and there is still exactly one VM.
 
-use site::door::{Fault, FaultKind};
+use sim::door::{Fault, FaultKind};
 
 use crate::world::{PlainVm, SOON, Story, story};
 

@@ -2,7 +2,7 @@
 
 use kube::api::DeleteParams;
 use serde_json::{Value, json};
-use site::library::PLAIN;
+use sim::library::PLAIN;
 
 use crate::world::{PlainVm, SOON, Story, story};
 

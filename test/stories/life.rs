@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::Node;
 use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
-use site::door::PowerAction;
+use sim::door::PowerAction;
 
 use crate::world::{CLUSTER, SOON, Story, says, story};
 

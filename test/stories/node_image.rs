@@ -13,7 +13,7 @@ use k8s_openapi::api::core::v1::{Node, Secret};
 use kube::Api;
 use kube::api::ListParams;
 use serde_json::{Value, json};
-use site::guest::{Disk, Failure, Machine, Programs, Reason, Seed, boot};
+use sim::guest::{Disk, Failure, Machine, Programs, Reason, Seed, boot};
 
 use crate::vsphere_soap;
 use crate::world::{CLUSTER, Story, says, story};
@@ -63,7 +63,7 @@ fn a_node_boots_from_its_extra_config_alone() {
 }
 
 /// A VM whose boot is held, by the beginning of its name.
-async fn held_vm(story: &Story, prefix: &str) -> site::door::InventoryVm {
+async fn held_vm(story: &Story, prefix: &str) -> sim::door::InventoryVm {
     story
         .until(&format!("{prefix}… waits to boot"), CLUSTER, || async {
             let vms = story.vms().await;
@@ -74,7 +74,7 @@ async fn held_vm(story: &Story, prefix: &str) -> site::door::InventoryVm {
         .await
 }
 
-async fn its_cloud_init_is_what_cluster_api_wrote(story: &Story, vm: &site::door::InventoryVm) -> Value {
+async fn its_cloud_init_is_what_cluster_api_wrote(story: &Story, vm: &sim::door::InventoryVm) -> Value {
     let keys = vsphere_soap::extra_config(&story.world.session, &vm.moid).await;
     let userdata = decoded(&keys, "guestinfo.userdata");
     let machine = story.get("Machine", &vm.name).await.unwrap();
@@ -93,12 +93,12 @@ pub fn decoded(keys: &BTreeMap<String, String>, key: &str) -> Vec<u8> {
     data
 }
 
-async fn userdata(story: &Story, vm: &site::door::InventoryVm) -> String {
+async fn userdata(story: &Story, vm: &sim::door::InventoryVm) -> String {
     let keys = story.world.door().guestinfo(&vm.moid).await.unwrap();
     String::from_utf8(decoded(&keys, "guestinfo.userdata")).unwrap()
 }
 
-fn the_metadata_has_what_the_node_needs(metadata: &Value, vm: &site::door::InventoryVm) {
+fn the_metadata_has_what_the_node_needs(metadata: &Value, vm: &sim::door::InventoryVm) {
     assert_eq!(metadata["local-hostname"], vm.name.as_str());
     assert!(metadata["instance-id"].is_string());
     says(&metadata["controlPlaneEndpoint"], &[":6443"]);
@@ -120,7 +120,7 @@ async fn the_userdata_is_gone_after_the_boot(story: &Story) {
 fn rendered(userdata: &str, metadata: &Value) -> String {
     let seed = Seed::from_parts(&serde_json::to_vec(metadata).unwrap(), None).unwrap();
     let variables = seed.template_variables(Ipv4Addr::new(10, 1, 2, 3));
-    site::guest::cloud_config(userdata.as_bytes(), &variables).unwrap()
+    sim::guest::cloud_config(userdata.as_bytes(), &variables).unwrap()
 }
 
 /// Debian's own cloud-init checks the schema of what the node would run.

@@ -3,7 +3,7 @@
 
 use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
-use site::door::FirstClassDisk;
+use sim::door::FirstClassDisk;
 
 use crate::world::{PlainVm, SOON, Story, says, story};
 

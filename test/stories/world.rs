@@ -20,7 +20,7 @@ use layercake::describe;
 use layercake::stack::{Options, Stack};
 use layercake::up::{manifest, prepare};
 use serde_json::Value;
-use site::guest::Phase;
+use sim::guest::Phase;
 use tokio::runtime::Runtime;
 use tokio::sync::{OnceCell, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -40,7 +40,7 @@ pub struct World {
     pub stack: tokio::sync::Mutex<Stack>,
     pub client: Client,
     pub session: layercake::session::Session,
-    pub guests: site::guest::Guests,
+    pub guests: sim::guest::Guests,
     pub tools: plane::tools::Tools,
 }
 
@@ -58,7 +58,7 @@ impl World {
     }
 
     /// The control door of the simulated vCenter.
-    pub fn door(&self) -> site::door::Door {
+    pub fn door(&self) -> sim::door::Door {
         self.session.door().expect("the simulator's door")
     }
 }
@@ -230,7 +230,7 @@ impl Story {
     }
 
     /// The VMs of the story's namespace in the simulated vCenter, by name.
-    pub async fn vms(&self) -> Vec<site::door::InventoryVm> {
+    pub async fn vms(&self) -> Vec<sim::door::InventoryVm> {
         let objects = self.api("VirtualMachine").list(&ListParams::default()).await.expect("VirtualMachines");
         let names: BTreeSet<_> = objects.items.iter().map(ResourceExt::name_any).collect();
         let inventory = self.world.door().inventory().await.expect("the inventory");
@@ -411,7 +411,7 @@ impl Story {
     }
 
     /// VMs in the simulated vCenter with this name.
-    pub async fn vms_named(&self, name: &str) -> Vec<site::door::InventoryVm> {
+    pub async fn vms_named(&self, name: &str) -> Vec<sim::door::InventoryVm> {
         let inventory = self.world.door().inventory().await.expect("the inventory");
         inventory.vms.into_iter().filter(|vm| vm.name == name).collect()
     }

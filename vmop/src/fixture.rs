@@ -8,12 +8,12 @@ use api::vmop::VirtualMachine;
 use vsphere::inventory::{Guest, PowerState};
 use vsphere::{Allocation, Backing, Controller, Devices, Disk, EthernetCard, EthernetKind, MoRef, Vm};
 
-use crate::machine::bootstrap::{Bootstrap, VApp};
-use crate::machine::clone::Identity;
-use crate::machine::needs::{Card, Needs, Size, Storage};
-use crate::machine::plan::{Facts, Found};
 use crate::provider::golden::Template;
 use crate::provider::{Place, mark::Mark};
+use crate::virtualmachine::bootstrap::{Bootstrap, VApp};
+use crate::virtualmachine::clone::Identity;
+use crate::virtualmachine::needs::{Card, Needs, Size, Storage};
+use crate::virtualmachine::plan::{Facts, Found};
 
 /// A condition in one line: type, status, severity, reason and message, without those it does not have.
 pub fn line(condition: &Condition) -> String {

@@ -26,7 +26,6 @@ mod documented;
 #[cfg(test)]
 mod fixture;
 mod image;
-mod machine;
 mod orphans;
 mod policy;
 mod probe;
@@ -37,6 +36,7 @@ mod start;
 mod template;
 #[cfg(test)]
 mod vcsim;
+mod virtualmachine;
 mod wake;
 
 use std::ffi::OsString;

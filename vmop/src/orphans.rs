@@ -23,8 +23,8 @@ use uuid::Uuid;
 use vsphere::Vm;
 use vsphere::inventory::Presence;
 
-use crate::machine::{Error, delete, pause, plan};
 use crate::provider::{Provider, Site, mark};
+use crate::virtualmachine::{Error, delete, pause, plan};
 
 /// How long what looks like an orphan may be one that is about to go, or whose object is about to come.
 const GRACE: Duration = Duration::from_secs(30);
@@ -187,10 +187,10 @@ mod tests {
 
     use super::*;
     use crate::fixture;
-    use crate::machine::act;
-    use crate::machine::plan::Found;
     use crate::sim::{Sim, within};
     use crate::vcsim::{recipe, site, template, wanted};
+    use crate::virtualmachine::act;
+    use crate::virtualmachine::plan::Found;
 
     type Events = mpsc::UnboundedSender<kube::runtime::watcher::Result<Event<VirtualMachine>>>;
 
@@ -241,7 +241,7 @@ mod tests {
         counted(&orphans, 0).await;
         tell.unbounded_send(Ok(Event::Delete(fixture::object()))).unwrap();
         counted(&orphans, 1).await;
-        within("its end", crate::machine::delete::end(&machine, &site)).await.unwrap();
+        within("its end", crate::virtualmachine::delete::end(&machine, &site)).await.unwrap();
         counted(&orphans, 0).await;
         reporting.abort();
     }

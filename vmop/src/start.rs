@@ -27,7 +27,7 @@ use crate::orphans::Orphans;
 use crate::probe::Prober;
 use crate::provider::{self, Provider, Site, State, collect, mark};
 use crate::wake::{Waker, received};
-use crate::{Flags, console, machine, policy, publish, service};
+use crate::{Flags, console, policy, publish, service, virtualmachine};
 
 /// Runs all controllers of this replica, once it leads.
 pub async fn start(started: Started, flags: Flags) -> Result<(), Fatal> {
@@ -125,17 +125,17 @@ fn machines<Woken>(
 where
     Woken: futures::Stream<Item = ObjectRef<VirtualMachine>> + Send + 'static,
 {
-    let ctx = Arc::new(machine::Context {
+    let ctx = Arc::new(virtualmachine::Context {
         api: apply::Api::new(started, "vmop/machine"),
         events: Events::new(started, "vmop-machine"),
         provider: Arc::clone(provider),
         caches: caches.clone(),
         prober,
         appearances: Appearances::new(started.client.clone(), vms.clone()),
-        asked: machine::act::Asked::default(),
-        promotions: machine::act::promotion::Promotions::new(vms.clone()),
+        asked: virtualmachine::act::Asked::default(),
+        promotions: virtualmachine::act::promotion::Promotions::new(vms.clone()),
         ended: parking_lot::Mutex::default(),
-        room: Arc::new(tokio::sync::Semaphore::new(machine::ROOM)),
+        room: Arc::new(tokio::sync::Semaphore::new(virtualmachine::ROOM)),
         told: parking_lot::Mutex::default(),
         policies: policies.clone(),
         looks: Arc::clone(looks),
@@ -210,7 +210,7 @@ where
         // all machines wait for the inventory, and what waits takes memory.
         .concurrency(1000)
         .deadline(std::time::Duration::from_hours(3))
-        .run(ctx, machine::reconcile)
+        .run(ctx, virtualmachine::reconcile)
 }
 
 fn resource_policies<Woken>(

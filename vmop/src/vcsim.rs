@@ -11,16 +11,16 @@ use vsphere::Vm;
 use vsphere::inventory::Presence;
 
 use crate::fixture;
-use crate::machine::act::promotion::Promotions;
-use crate::machine::clone::{Intent, Parts, intent};
-use crate::machine::needs::Storage;
-use crate::machine::plan::{Blocked, Facts, Found};
-use crate::machine::promotion::{self, State};
-use crate::machine::{Error, act, delete, disks, gather};
 use crate::provider::config::{CredentialsSecret, Settings, Trust};
 use crate::provider::golden::{self, Goldens, Progress, Recipe, Template};
 use crate::provider::{Place, Site, collect, mark};
 use crate::sim::{Sim, within};
+use crate::virtualmachine::act::promotion::Promotions;
+use crate::virtualmachine::clone::{Intent, Parts, intent};
+use crate::virtualmachine::needs::Storage;
+use crate::virtualmachine::plan::{Blocked, Facts, Found};
+use crate::virtualmachine::promotion::{self, State};
+use crate::virtualmachine::{Error, act, delete, disks, gather};
 use crate::wake::Waker;
 
 pub fn settings(sim: &Sim) -> Settings {
@@ -94,8 +94,9 @@ pub async fn wanted(sim: &Sim, site: &Site, template: &Arc<Template>, facts: &Fa
     let datastore = site.datastore().await.unwrap();
     let storage = Storage { policy: None, datastore };
     let cards = needs.network.unwrap().into_iter();
-    let cards: Vec<_> =
-        cards.map(|card| crate::machine::needs::Card { backing: network.backing.clone(), ..card }).collect();
+    let cards: Vec<_> = cards
+        .map(|card| crate::virtualmachine::needs::Card { backing: network.backing.clone(), ..card })
+        .collect();
     let parts = Parts {
         identity: facts.identity,
         mark: &facts.mark,

@@ -12,6 +12,8 @@ use sha2::{Digest, Sha256};
 use crate::error::{Doing, Result};
 
 static SOURCES: Dir = include_dir!("$CARGO_MANIFEST_DIR/../hack/tools");
+static VCSIM_SOURCES: Dir = include_dir!("$CARGO_MANIFEST_DIR/../sim/vcsim");
+static KUBELET_SOURCES: Dir = include_dir!("$CARGO_MANIFEST_DIR/../sim/kubelet");
 
 /// The Kubernetes release of the control plane.
 pub const KUBERNETES: &str = "1.36.3";
@@ -62,8 +64,14 @@ impl Module {
     /// The files that a build depends on, as (path in the module, content), in a fixed order.
     pub(super) fn files(&self) -> Vec<(&'static Path, &'static [u8])> {
         let mut files = Vec::new();
-        if let Some(folder) = SOURCES.get_dir(self.name) {
-            collect(folder, self.name, &mut files);
+        match self.name {
+            "vcsim" => collect(&VCSIM_SOURCES, "", &mut files),
+            "kubelet" => collect(&KUBELET_SOURCES, "", &mut files),
+            name => {
+                if let Some(folder) = SOURCES.get_dir(name) {
+                    collect(folder, name, &mut files);
+                }
+            }
         }
         files.sort();
         files

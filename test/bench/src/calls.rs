@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use site::door::Requests;
+use sim::door::Requests;
 
 /// Calls that only read, wait, or keep a view or the session; whatever is not here changes something.
 const PASSIVE: [&str; 24] = [

@@ -14,7 +14,7 @@ use kube::api::{DynamicObject, Patch, PatchParams};
 use plane::Running;
 use serde::Serialize;
 use serde_json::{Value, json};
-use site::door::VmCopy;
+use sim::door::VmCopy;
 use tokio::time::Instant;
 
 use crate::machines::{self, PARALLEL, Recipe};

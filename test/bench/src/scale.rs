@@ -158,7 +158,7 @@ pub async fn run(flags: Flags) -> Result<Report> {
 
 /// The node image that all machines are made from.
 pub(crate) fn image() -> String {
-    site::releases::NODE_IMAGES.last().map(|image| image.item.to_owned()).unwrap_or_default()
+    sim::releases::NODE_IMAGES.last().map(|image| image.item.to_owned()).unwrap_or_default()
 }
 
 /// A run on its way.

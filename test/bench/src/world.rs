@@ -10,9 +10,9 @@ use kube::Client;
 use plane::tools::{self, Tools};
 use plane::{Guard, Options, Plane, Program, Running, Stack};
 use serde_json::{Value, json};
-use site::door::Door;
-use site::simulator::Simulator;
-use site::vcenter::VCenter;
+use sim::door::Door;
+use sim::simulator::Simulator;
+use sim::vcenter::VCenter;
 
 use crate::process;
 

@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::known::Settings;
-use crate::machine::plan;
 use crate::provider::config::NetworkProvider;
+use crate::virtualmachine::plan;
 
 /// What a new machine lacks: our finalizer, both UUIDs, a power state, one interface.
 pub fn created(vm: &VirtualMachine, settings: &Settings, drawn: Uuid) -> Vec<Value> {

@@ -7,7 +7,7 @@ use quick_xml::XmlVersion;
 use quick_xml::events::{BytesStart, Event};
 use quick_xml::reader::Reader;
 
-use crate::machine::bootstrap::DEFER;
+use crate::virtualmachine::bootstrap::DEFER;
 
 /// An image as its descriptor tells of it.
 #[derive(Clone, Debug, Default, PartialEq)]

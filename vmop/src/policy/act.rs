@@ -8,8 +8,8 @@ use vsphere::{Kind, MoRef};
 use super::ledger::Ledger;
 use super::pool::{allocations, kept};
 use super::{Context, Error, modules};
-use crate::machine::needs::Unmet;
 use crate::provider::{Place, Realm, Site};
+use crate::virtualmachine::needs::Unmet;
 
 /// The policy's folders, pools and cluster modules exist, below each of its namespace's `homes`.
 ///

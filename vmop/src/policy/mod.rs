@@ -27,9 +27,9 @@ use kit::{Family, Next, Outcome};
 use kube::ResourceExt;
 
 use crate::caches::Caches;
-use crate::machine::needs::{Need, Unmet};
-use crate::machine::{gather, pause};
 use crate::provider::{Place, Problem, Provider, Realm, Site};
+use crate::virtualmachine::needs::{Need, Unmet};
+use crate::virtualmachine::{gather, pause};
 use crate::wake::Waker;
 
 /// While machines are in the way of a deletion, vCenter is asked again this often.

@@ -8,8 +8,8 @@ use api::vmop::VirtualMachineSetResourcePolicy;
 use vsphere::{Allocation, MoRef, Value};
 
 use super::Error;
-use crate::machine::needs::{self, Unmet};
 use crate::provider::{Place, Site};
+use crate::virtualmachine::needs::{self, Unmet};
 
 /// Guarantees and limits of CPU (MHz) and memory (MiB), as the spec gives them.
 pub async fn allocations(

@@ -8,10 +8,10 @@ use super::ledger::{Ledger, Slot};
 use super::modules::{Book, made, removed};
 use super::pool::kept;
 use crate::fixture;
-use crate::machine::plan::Found;
 use crate::provider::Site;
 use crate::sim::{Sim, within};
 use crate::vcsim::{place, recipe, site, template, wanted};
+use crate::virtualmachine::plan::Found;
 
 /// A book that can refuse to be written in.
 #[derive(Default)]

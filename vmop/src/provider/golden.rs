@@ -16,7 +16,7 @@ use vsphere::inventory::Presence;
 use vsphere::{ConfigSpec, Devices, Kind, MoRef, ObjectContent, VAppProperty, Value, Vm};
 
 use super::{Place, Problem, Site, mark};
-use crate::machine::bootstrap::DEFER;
+use crate::virtualmachine::bootstrap::DEFER;
 
 /// How long vCenter may copy an image's disks.
 const DEPLOY: Duration = Duration::from_hours(2);

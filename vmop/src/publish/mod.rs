@@ -135,7 +135,7 @@ fn machine_id(vm: &VirtualMachine) -> Option<String> {
 
 /// Brings one publication as far as it can be.
 async fn reconcile(request: Arc<VirtualMachinePublishRequest>, ctx: Arc<Context>) -> Result<Next, Error> {
-    if crate::machine::pause::paused(&*request) || request.metadata.deletion_timestamp.is_some() {
+    if crate::virtualmachine::pause::paused(&*request) || request.metadata.deletion_timestamp.is_some() {
         return Ok(Next::OnChange);
     }
     if request.status.as_ref().and_then(|status| status.ready) == Some(true) {

@@ -71,7 +71,7 @@ impl Family for Error {
 
 /// Brings one service's Service and EndpointSlice to what its spec and its machines say.
 pub async fn reconcile(service: Arc<VirtualMachineService>, ctx: Arc<Context>) -> Result<Next, Error> {
-    if crate::machine::pause::paused(&*service) || service.metadata.deletion_timestamp.is_some() {
+    if crate::virtualmachine::pause::paused(&*service) || service.metadata.deletion_timestamp.is_some() {
         return Ok(Next::OnChange);
     }
     let result = applied(&service, &ctx).await;

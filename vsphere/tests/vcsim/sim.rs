@@ -79,7 +79,7 @@ fn binary() -> Option<PathBuf> {
 
 /// Whether these are the simulator's sources as this tree has them.
 fn is_of_this_tree(sources: &Path) -> bool {
-    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../hack/tools/vcsim");
+    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../sim/vcsim");
     let Ok(files) = std::fs::read_dir(own) else { return false };
     files.flatten().filter(|file| is_source(&file.path())).all(|file| {
         let built = std::fs::read(sources.join(file.file_name())).ok();

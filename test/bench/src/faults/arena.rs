@@ -13,8 +13,8 @@ use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams, P
 use kube::{Client, ResourceExt};
 use plane::Running;
 use serde_json::{Value, json};
-use site::door::{Door, GuestReport};
-use site::storage::Storage;
+use sim::door::{Door, GuestReport};
+use sim::storage::Storage;
 use tokio::task::JoinHandle;
 
 use super::disks::Disks;
@@ -269,7 +269,7 @@ pub fn resource(kind: &str) -> ApiResource {
 
 /// The image that all machines are made from.
 pub fn image() -> String {
-    site::releases::NODE_IMAGES.last().map(|image| image.item.to_owned()).unwrap_or_default()
+    sim::releases::NODE_IMAGES.last().map(|image| image.item.to_owned()).unwrap_or_default()
 }
 
 /// Reports an address for every VM that is powered on, once a boot.

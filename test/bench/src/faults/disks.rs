@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use serde_json::json;
-use site::door::{Door, FirstClassDisk, Inventory, Stray};
+use sim::door::{Door, FirstClassDisk, Inventory, Stray};
 
 /// Size of each, MiB.
 const SIZE: u32 = 64;
@@ -109,7 +109,7 @@ pub fn folder(file: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use site::door::{InventoryDisk, InventoryVm};
+    use sim::door::{InventoryDisk, InventoryVm};
 
     use super::*;
 

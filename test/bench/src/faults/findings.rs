@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde_json::Value;
-use site::door::{InventoryModule, InventoryVm};
+use sim::door::{InventoryModule, InventoryVm};
 
 /// What is wrong, a line each.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use site::door::{Fault, FaultKind};
+use sim::door::{Fault, FaultKind};
 use tokio::time::Instant;
 
 use super::arena::{Arena, Room};

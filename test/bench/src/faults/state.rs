@@ -8,7 +8,7 @@ use api::cns::CnsNodeVmAttachment;
 use kube::api::ListParams;
 use kube::{Api, ResourceExt as _};
 use serde_json::{Map, Value, json};
-use site::door::{Inventory, InventoryVm};
+use sim::door::{Inventory, InventoryVm};
 
 use super::arena::{Arena, KINDS, Room, objects};
 use super::disks;
@@ -256,7 +256,7 @@ fn canonical(mut object: Value) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use site::door::InventoryDisk;
+    use sim::door::InventoryDisk;
 
     use super::*;
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use serde_json::{Value, json};
-use site::door::PowerAction;
+use sim::door::PowerAction;
 use tokio::time::Instant;
 
 use super::arena::{Arena, Room, objects};

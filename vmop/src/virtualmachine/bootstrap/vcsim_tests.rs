@@ -1,0 +1,351 @@
+//! Every transport against a real simulator process: what the machine has then, and what its guest was set up with.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use api::names::annotation;
+use api::vmop::VirtualMachine;
+use serde_json::json;
+use vsphere::inventory::{PowerState, Presence};
+use vsphere::{Backing, EthernetKind, MoRef, Value, Vm};
+
+use super::{Bootstrap, HASH, Surroundings, bootstrap, told};
+use crate::fixture;
+use crate::provider::golden::Template;
+use crate::provider::{GuestNetwork, Site};
+use crate::sim::{Sim, within};
+use crate::vcsim::{place, recipe, site, template};
+use crate::virtualmachine::clone::{Parts, intent};
+use crate::virtualmachine::needs::{Address, Addressing, Card, Storage};
+use crate::virtualmachine::plan::Found;
+use crate::virtualmachine::step::{Mode, Step};
+use crate::virtualmachine::{act, disks};
+
+const MAC: &str = "00:50:56:aa:00:01";
+
+/// A simulator with a template, and what the guests are told of the network.
+struct Stage {
+    sim: Sim,
+    site: Arc<Site>,
+    template: Arc<Template>,
+    network: GuestNetwork,
+}
+
+impl Stage {
+    async fn of(sim: Sim) -> Self {
+        let site = site(&sim).await;
+        let template = template(&site, &recipe(&sim, &site).await).await;
+        let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
+        let network = GuestNetwork { nameservers: words(&["10.0.0.53"]), search: words(&["lab"]), mtu: None };
+        Self { sim, site, template, network }
+    }
+
+    async fn card(&self, network: &str, mac: Option<&str>, addressing: Addressing) -> Card {
+        let backing = self.site.network(network).await.unwrap().backing.clone();
+        Card { mac: mac.map(str::to_owned), addressing, ..Card::plain(EthernetKind::Vmxnet3, backing) }
+    }
+
+    /// A card whose MAC and address the network provider chose, and one of which it says nothing.
+    async fn cards(&self) -> Vec<Card> {
+        let address = |ip: &str, prefix, gateway: &str| Address {
+            ip: ip.parse().unwrap(),
+            prefix,
+            gateway: gateway.parse().ok(),
+        };
+        let addresses = vec![address("10.0.0.5", 24, "10.0.0.1"), address("2001:db8::5", 64, "2001:db8::1")];
+        vec![
+            self.card("workload", Some(MAC), Addressing::Static(addresses)).await,
+            self.card("VM Network", None, Addressing::Dhcp).await,
+        ]
+    }
+
+    fn told(&self, vm: &VirtualMachine, data: &[(&str, &str)], cards: &[Card]) -> Bootstrap {
+        let data = data.iter().map(|(key, value)| ((*key).to_owned(), value.as_bytes().to_vec()));
+        let around = Surroundings {
+            identity: fixture::facts(Found::Lost(None)).identity,
+            cards,
+            present: self.template.devices.cards.len(),
+            properties: &self.template.properties,
+            defers: self.template.defers,
+            network: &self.network,
+        };
+        bootstrap(vm, &told(vm, "Secret ns/s".into(), data.collect()).unwrap(), &around).unwrap()
+    }
+
+    /// The machine, made by the one call and running where its object says so.
+    async fn made(&self, vm: &VirtualMachine, data: &[(&str, &str)], cards: &[Card]) -> Made {
+        let facts = fixture::facts(Found::Lost(None));
+        let storage = Storage { policy: None, datastore: self.site.datastore().await.unwrap() };
+        let parts = Parts {
+            identity: facts.identity,
+            mark: &facts.mark,
+            size: &fixture::needs().class.unwrap(),
+            template: &self.template,
+            cards,
+            bootstrap: &self.told(vm, data, cards),
+            place: &place(&self.sim),
+            storage: &storage,
+            disks: disks::layout(vm, &self.template.devices, &storage, false).unwrap(),
+        };
+        self.sim.forget_requests().await;
+        let machine =
+            within("the clone", act::cloned(&intent(vm, &parts), &facts, &self.site)).await.unwrap();
+        for method in ["ReconfigVM_Task", "CustomizeVM_Task", "PowerOnVM_Task"] {
+            assert_eq!(self.sim.calls(method).await, 0, "{method}: the one call is enough");
+        }
+        self.seen(&machine.moref).await
+    }
+
+    /// The machine as vCenter has it.
+    async fn seen(&self, machine: &MoRef) -> Made {
+        let paths = ["config.extraConfig", "config.vAppConfig", "config.hardware.device", "guest"];
+        let read = self.site.client.retrieve(std::slice::from_ref(machine), &paths).await.unwrap();
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let options = read[0].get("config.extraConfig").items().iter();
+        let properties = read[0].get("config.vAppConfig").get("property").items().iter();
+        let guest = read[0].get("guest");
+        Made {
+            machine: machine.clone(),
+            extra_config: options
+                .map(|option| (text(option.get("key")), text(option.get("value"))))
+                .collect(),
+            properties: properties
+                .map(|property| (text(property.get("id")), text(property.get("value"))))
+                .collect(),
+            cards: vsphere::Devices::read("", read[0].get("config.hardware.device")).cards,
+            host_name: text(guest.get("hostName")),
+            addresses: guest
+                .get("net")
+                .items()
+                .iter()
+                .map(|card| text(&first(card.get("ipAddress"))))
+                .collect(),
+            macs: guest.get("net").items().iter().map(|card| text(card.get("macAddress"))).collect(),
+            customised: text(guest.get("customizationInfo").get("customizationStatus")),
+        }
+    }
+
+    /// The steps, one after another, each of which vCenter must take.
+    async fn taken(&self, machine: &MoRef, steps: &[Step]) {
+        for step in steps {
+            within(step.word(), act::carried_out(machine, step, &self.site)).await.unwrap();
+        }
+    }
+
+    async fn until(&self, machine: &MoRef, what: &str, so: impl Fn(&Vm) -> bool) {
+        let mut changes = self.site.inventory.subscribe();
+        let told = async {
+            while !matches!(self.site.inventory.vm(machine), Presence::Present(vm) if so(&vm)) {
+                changes.next().await;
+            }
+        };
+        within(what, told).await;
+    }
+}
+
+fn first(value: &Value) -> Value {
+    value.items().first().cloned().unwrap_or_default()
+}
+
+/// A machine as vCenter has it.
+#[derive(Debug)]
+struct Made {
+    machine: MoRef,
+    extra_config: BTreeMap<String, String>,
+    properties: BTreeMap<String, String>,
+    cards: Vec<vsphere::EthernetCard>,
+    host_name: String,
+    /// The first address of each card, as the guest reports it.
+    addresses: Vec<String>,
+    macs: Vec<String>,
+    /// How far vCenter's guest customization is.
+    customised: String,
+}
+
+impl Made {
+    /// The guest was set up by VMware Tools, with its name and the provider's address.
+    fn is_set_up(&self) {
+        assert_eq!(self.customised, "TOOLSDEPLOYPKG_SUCCEEDED", "{self:?}");
+        assert_eq!((self.host_name.as_str(), self.addresses[0].as_str()), ("cp-0", "10.0.0.5"), "{self:?}");
+        assert_eq!(self.macs[0], MAC);
+        assert_eq!(self.extra_config["vmware.tools.gosc.ignoretoolscheck"], "TRUE");
+    }
+
+    fn is_left_alone(&self) {
+        assert_eq!(self.customised, "", "{self:?}");
+        assert!(!self.extra_config.contains_key("vmware.tools.gosc.ignoretoolscheck"));
+    }
+
+    /// Cloud-init has nothing to read.
+    fn has_no_guestinfo(&self) {
+        let told =
+            super::GUESTINFO.iter().filter(|key| self.extra_config.get(**key).is_some_and(|v| !v.is_empty()));
+        assert_eq!(told.count(), 0, "{self:?}");
+    }
+
+    /// What cloud-init reads of the network.
+    fn network(&self) -> serde_json::Value {
+        let decoded = cloudinit::decode(&self.extra_config).unwrap();
+        decoded.metadata().unwrap().other["network"]["ethernets"].clone()
+    }
+}
+
+fn object(transport: &str) -> VirtualMachine {
+    let mut vm = fixture::object();
+    vm.spec.vm_metadata = (!transport.is_empty())
+        .then(|| serde_json::from_value(json!({"secretName": "s", "transport": transport})).unwrap());
+    vm
+}
+
+fn off(mut vm: VirtualMachine) -> VirtualMachine {
+    vm.spec.power_state = Some("poweredOff".into());
+    vm
+}
+
+async fn without_a_transport_the_guest_is_set_up_by_vmware_tools(sim: Sim) {
+    let stage = Stage::of(sim).await;
+    let made = stage.made(&object(""), &[], &stage.cards().await).await;
+    made.is_set_up();
+    made.has_no_guestinfo();
+    assert!(!made.extra_config[HASH].is_empty());
+    assert_eq!(made.properties["address"], "", "the image's own properties stay");
+}
+
+async fn ovf_env_sets_properties_and_the_guest_up(sim: Sim) {
+    let stage = Stage::of(sim).await;
+    let data = [("address", "{{ V1alpha1_FirstIP }}"), ("serial", "2"), ("unknown", "x")];
+    let made = stage.made(&object("OvfEnv"), &data, &stage.cards().await).await;
+    made.is_set_up();
+    made.has_no_guestinfo();
+    assert_eq!(made.properties["address"], "10.0.0.5/24");
+    assert_ne!(made.properties["serial"], "2", "nobody may set it");
+    assert!(!made.properties.contains_key("unknown"));
+}
+
+async fn v_app_config_sets_properties_and_nothing_else(sim: Sim) {
+    let stage = Stage::of(sim).await;
+    let made = stage.made(&object("vAppConfig"), &[("address", "10.0.0.9")], &stage.cards().await).await;
+    made.is_left_alone();
+    made.has_no_guestinfo();
+    assert_eq!(made.properties["address"], "10.0.0.9");
+}
+
+async fn sysprep_gives_windows_its_answers(sim: Sim) {
+    let stage = Stage::of(sim).await;
+    let answers = "<unattend ip=\"{{ V1alpha1_FirstIP }}\"/>";
+    let made = stage.made(&off(object("Sysprep")), &[("unattend", answers)], &stage.cards().await).await;
+    assert_eq!(made.customised, "TOOLSDEPLOYPKG_PENDING");
+    made.has_no_guestinfo();
+    stage.taken(&made.machine, &[Step::Power(PowerState::On, Mode::Hard)]).await;
+    assert_eq!(stage.seen(&made.machine).await.customised, "TOOLSDEPLOYPKG_SUCCEEDED");
+}
+
+async fn extra_config_is_copied_and_learns_the_network(sim: Sim) {
+    let stage = Stage::of(sim).await;
+    let data = [
+        ("guestinfo.metadata", "instance-id: i\nlocal-hostname: h\n"),
+        ("guestinfo.userdata", "#cloud-config\nusers: [\"a <b> & 'c'\"]\r\n"),
+        ("guestinfo.appliance", "ä{{ .Not }}"),
+        ("disk.enableUUID", "FALSE"),
+    ];
+    let made = stage.made(&object("ExtraConfig"), &data, &stage.cards().await).await;
+    made.is_left_alone();
+    for (key, value) in &data[1..3] {
+        assert_eq!(made.extra_config[*key], *value);
+    }
+    assert_eq!(made.extra_config["disk.enableUUID"], "TRUE", "only keys of guestinfo are copied");
+    assert!(made.properties.is_empty(), "cloud-init would prefer them: {made:?}");
+    let network = made.network();
+    assert_eq!(network["eth0"]["match"]["macaddress"], MAC);
+    assert_eq!(network["eth0"]["addresses"], json!(["10.0.0.5/24", "2001:db8::5/64"]));
+    assert_eq!(network["eth1"]["dhcp4"], true);
+}
+
+async fn cloud_init_reads_its_six_keys(sim: Sim) {
+    let stage = Stage::of(sim).await;
+    let data = [("user-data", "#cloud-config\n")];
+    let made = stage.made(&object("CloudInit"), &data, &stage.cards().await).await;
+    made.is_left_alone();
+    assert!(made.properties.is_empty(), "cloud-init would prefer them: {made:?}");
+    let decoded = cloudinit::decode(&made.extra_config).unwrap();
+    assert_eq!(decoded.userdata.as_deref(), Some(b"#cloud-config\n".as_slice()));
+    assert_eq!(decoded.metadata().unwrap().hostname.as_deref(), Some("cp-0"));
+    assert_eq!(made.network()["eth0"]["match"]["macaddress"], MAC);
+}
+
+async fn cloud_init_by_customization_sets_the_guest_up(sim: Sim) {
+    let stage = Stage::of(sim).await;
+    let mut vm = object("CloudInit");
+    vm.metadata.annotations = Some([(annotation::CLOUDINIT_TYPE.into(), "cloudinitprep".into())].into());
+    let made = stage.made(&vm, &[("user-data", "#cloud-config\n")], &stage.cards().await).await;
+    made.is_set_up();
+    made.has_no_guestinfo();
+}
+
+async fn cards_are_as_many_and_as_the_provider_says(sim: Sim) {
+    let stage = Stage::of(sim).await;
+    let mut three = stage.cards().await;
+    three.push(Card { kind: EthernetKind::E1000e, ..three[1].clone() });
+    let made = stage.made(&object(""), &[], &three).await;
+    made.is_set_up();
+    let seen: Vec<_> = made.cards.iter().map(|card| (card.kind, card.backing.clone())).collect();
+    let wanted: Vec<_> = three.iter().map(|card| (card.kind, Some(card.backing.clone()))).collect();
+    assert_eq!(seen, wanted);
+    assert_eq!(made.cards[0].mac.as_deref(), Some(MAC));
+    assert!(matches!(made.cards[0].backing, Some(Backing::Portgroup { .. })), "{made:?}");
+    assert!(made.macs.iter().all(|mac| !mac.is_empty()), "vCenter chooses the others: {made:?}");
+}
+
+async fn a_machine_without_cards_is_set_up_all_the_same(sim: Sim) {
+    let stage = Stage::of(sim).await;
+    let mut vm = object("");
+    vm.spec.network_interfaces.clear();
+    let kept = stage.made(&vm, &[], &[]).await;
+    assert_eq!(
+        (kept.cards.len(), kept.customised.as_str()),
+        (1, "TOOLSDEPLOYPKG_SUCCEEDED"),
+        "the template's"
+    );
+}
+
+async fn a_machine_that_is_off_is_told_anew_once(sim: Sim) {
+    let stage = Stage::of(sim).await;
+    let cards = stage.cards().await;
+    let mut before = cards.clone();
+    let Addressing::Static(addresses) = &mut before[0].addressing else { panic!("{before:?}") };
+    addresses[0].ip = "10.0.0.4".parse().unwrap();
+    let made = stage.made(&off(object("OvfEnv")), &[("address", "old")], &before).await;
+    assert_eq!(
+        (made.properties["address"].as_str(), made.customised.as_str()),
+        ("old", "TOOLSDEPLOYPKG_PENDING")
+    );
+    let anew = stage.told(&object("OvfEnv"), &[("address", "new")], &cards);
+    // The customisation of the clone still waits, with another address: vCenter takes no second one, so it goes.
+    let mut steps = anew.steps();
+    stage.taken(&made.machine, &steps).await;
+    assert_eq!(stage.seen(&made.machine).await.customised, "TOOLSDEPLOYPKG_PENDING");
+    let hash = &anew.extra_config[HASH];
+    stage.until(&made.machine, "it is noted", |vm| vm.extra_config.get(HASH) == Some(hash)).await;
+    steps.push(Step::Power(PowerState::On, Mode::Hard));
+    stage.taken(&made.machine, &steps).await;
+    let made = stage.seen(&made.machine).await;
+    assert_eq!(made.properties["address"], "new");
+    made.is_set_up();
+    // Once it has started, another one is taken.
+    stage.taken(&made.machine, &[Step::Power(PowerState::Off, Mode::Hard)]).await;
+    stage.taken(&made.machine, &anew.steps()).await;
+    assert_eq!(stage.seen(&made.machine).await.customised, "TOOLSDEPLOYPKG_PENDING");
+}
+
+on_both_wires!(
+    without_a_transport_the_guest_is_set_up_by_vmware_tools,
+    ovf_env_sets_properties_and_the_guest_up,
+    v_app_config_sets_properties_and_nothing_else,
+    sysprep_gives_windows_its_answers,
+    extra_config_is_copied_and_learns_the_network,
+    cloud_init_reads_its_six_keys,
+    cloud_init_by_customization_sets_the_guest_up,
+    cards_are_as_many_and_as_the_provider_says,
+    a_machine_without_cards_is_set_up_all_the_same,
+    a_machine_that_is_off_is_told_anew_once,
+);
