@@ -8,12 +8,16 @@ use api::vmop::VirtualMachine;
 use vsphere::inventory::{Guest, PowerState};
 use vsphere::{Allocation, Backing, Controller, Devices, Disk, EthernetCard, EthernetKind, MoRef, Vm};
 
+use crate::provider::Place;
 use crate::provider::golden::Template;
-use crate::provider::{Place, mark::Mark};
+use crate::provider::mark::Mark;
 use crate::virtualmachine::bootstrap::{Bootstrap, VApp};
 use crate::virtualmachine::clone::Identity;
-use crate::virtualmachine::needs::{Card, Needs, Size, Storage};
+use crate::virtualmachine::needs::Needs;
+use crate::virtualmachine::nic::nic::Card;
 use crate::virtualmachine::plan::{Facts, Found};
+use crate::virtualmachine::size::class::Size;
+use crate::virtualmachine::storage::class::Storage;
 
 /// A condition in one line: type, status, severity, reason and message, without those it does not have.
 pub fn line(condition: &Condition) -> String {

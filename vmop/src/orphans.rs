@@ -189,7 +189,7 @@ mod tests {
     use crate::fixture;
     use crate::sim::{Sim, within};
     use crate::vcsim::{recipe, site, template, wanted};
-    use crate::virtualmachine::act;
+    use crate::virtualmachine::carry_out;
     use crate::virtualmachine::plan::Found;
 
     type Events = mpsc::UnboundedSender<kube::runtime::watcher::Result<Event<VirtualMachine>>>;
@@ -223,7 +223,7 @@ mod tests {
         let template = template(&site, &recipe(&sim, &site).await).await;
         let facts = fixture::facts(Found::Lost(None));
         let intent = wanted(&sim, &site, &template, &facts).await;
-        let machine = within("the clone", act::cloned(&intent, &facts, &site)).await.unwrap();
+        let machine = within("the clone", carry_out::cloned(&intent, &facts, &site)).await.unwrap();
 
         let (client, _) = crate::api_server::server(|_| crate::api_server::refusal(404, "NotFound"));
         let started = Started::detached(client);
@@ -264,7 +264,7 @@ mod tests {
 
         sim.post("/v1/faults", json!({"method": "CloneVM_Task", "kind": "holdCall"})).await;
         let (maker, making) = (Arc::clone(&site), facts.clone());
-        let clone = tokio::spawn(async move { act::cloned(&intent, &making, &maker).await });
+        let clone = tokio::spawn(async move { carry_out::cloned(&intent, &making, &maker).await });
         let held = async {
             while sim.get("/v1/faults").await["faults"][0]["held"] != 1 {
                 tokio::task::yield_now().await;

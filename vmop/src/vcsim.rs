@@ -12,15 +12,20 @@ use vsphere::inventory::Presence;
 
 use crate::fixture;
 use crate::provider::config::{CredentialsSecret, Settings, Trust};
-use crate::provider::golden::{self, Goldens, Progress, Recipe, Template};
+use crate::provider::golden;
+use crate::provider::golden::{Goldens, Progress, Recipe, Template};
 use crate::provider::{Place, Site, collect, mark};
 use crate::sim::{Sim, within};
-use crate::virtualmachine::act::promotion::Promotions;
+use crate::virtualmachine::carry_out::promotion::Promotions;
 use crate::virtualmachine::clone::{Intent, Parts, intent};
-use crate::virtualmachine::needs::Storage;
+use crate::virtualmachine::identity::find;
 use crate::virtualmachine::plan::{Blocked, Facts, Found};
-use crate::virtualmachine::promotion::{self, State};
-use crate::virtualmachine::{Error, act, delete, disks, gather};
+use crate::virtualmachine::storage::class::Storage;
+use crate::virtualmachine::storage::disks;
+use crate::virtualmachine::storage::marks;
+use crate::virtualmachine::storage::promotion;
+use crate::virtualmachine::storage::promotion::State;
+use crate::virtualmachine::{Error, carry_out, delete};
 use crate::wake::Waker;
 
 pub fn settings(sim: &Sim) -> Settings {
@@ -95,7 +100,7 @@ pub async fn wanted(sim: &Sim, site: &Site, template: &Arc<Template>, facts: &Fa
     let storage = Storage { policy: None, datastore };
     let cards = needs.network.unwrap().into_iter();
     let cards: Vec<_> = cards
-        .map(|card| crate::virtualmachine::needs::Card { backing: network.backing.clone(), ..card })
+        .map(|card| crate::virtualmachine::nic::nic::Card { backing: network.backing.clone(), ..card })
         .collect();
     let parts = Parts {
         identity: facts.identity,
@@ -179,23 +184,23 @@ async fn one_call_makes_a_machine_and_a_second_finds_it(sim: Sim) {
     let facts = fixture::facts(Found::Lost(None));
     let intent = wanted(&sim, &site, &template, &facts).await;
     sim.forget_requests().await;
-    let machine = within("the clone", act::cloned(&intent, &facts, &site)).await.unwrap();
+    let machine = within("the clone", carry_out::cloned(&intent, &facts, &site)).await.unwrap();
     assert_eq!(sim.calls("CloneVM_Task").await, 1);
-    assert!(facts.mark.is_on(&machine) && gather::same(&machine, facts.identity));
+    assert!(facts.mark.is_on(&machine) && find::same(&machine, facts.identity));
     assert_eq!((machine.num_cpus, machine.memory_mib), (2, 4096));
     let told = sim.get(&format!("/v1/vms/{}/guestinfo", machine.moref.id())).await;
     assert_eq!(told["guestinfo.metadata"], "bWV0YQ==");
     assert_eq!(machine.cpu_allocation.reservation, Some(4588));
 
     // As if the answer had been lost, or another leader had been faster.
-    let again = within("the second clone", act::cloned(&intent, &facts, &site)).await.unwrap();
+    let again = within("the second clone", carry_out::cloned(&intent, &facts, &site)).await.unwrap();
     assert_eq!(again.moref, machine.moref);
     assert_eq!(machines(&sim.get("/v1/inventory").await), ["cp-0"]);
 
     // Another object's machine of the same name is neither taken nor touched.
     let mut other = fixture::facts(Found::Lost(None));
     other.mark = crate::provider::mark::Mark::new("other", "cp-0", "s1");
-    let refused = act::cloned(&intent, &other, &site).await;
+    let refused = carry_out::cloned(&intent, &other, &site).await;
     assert!(matches!(refused, Err(Error::Blocked(Blocked::Claimed(_)))), "{refused:?}");
 
     within("its end", delete::end(&machine, &site)).await.unwrap();
@@ -208,9 +213,9 @@ async fn a_clone_whose_answer_was_lost_is_found_again(sim: Sim) {
     let facts = fixture::facts(Found::Lost(None));
     let intent = wanted(&sim, &site, &template, &facts).await;
     sim.post("/v1/faults", json!({"method": "CloneVM_Task", "kind": "lostAnswer"})).await;
-    let lost = within("the clone", act::cloned(&intent, &facts, &site)).await;
+    let lost = within("the clone", carry_out::cloned(&intent, &facts, &site)).await;
     assert!(matches!(&lost, Err(Error::Vcenter(error)) if error.outcome_unknown()), "{lost:?}");
-    let found = within("the second clone", act::cloned(&intent, &facts, &site)).await.unwrap();
+    let found = within("the second clone", carry_out::cloned(&intent, &facts, &site)).await.unwrap();
     assert!(facts.mark.is_on(&found));
     assert_eq!(machines(&sim.get("/v1/inventory").await), ["cp-0"]);
 }
@@ -239,10 +244,10 @@ async fn volumes_are_in_the_clone_and_come_later_and_only_ours_are_destroyed(sim
     let layout = disks::layout(&object, &template.devices, &storage, false).unwrap();
     intent.spec.location.device_change.extend(layout.changes);
     let config = intent.spec.config.as_mut().unwrap();
-    config.extra_config.retain(|(key, _)| key != disks::DISKS);
-    config.extra_config.push((disks::DISKS.to_owned(), layout.mark));
+    config.extra_config.retain(|(key, _)| key != marks::DISKS);
+    config.extra_config.push((marks::DISKS.to_owned(), layout.mark));
     sim.forget_requests().await;
-    let machine = within("the clone", act::cloned(&intent, &facts, &site)).await.unwrap();
+    let machine = within("the clone", carry_out::cloned(&intent, &facts, &site)).await.unwrap();
     assert_eq!((sim.calls("CloneVM_Task").await, sim.calls("ReconfigVM_Task").await), (1, 0));
     assert!(!disks::may_have_foreign(&machine) && !disks::lacks_volumes(&object, &machine), "{machine:?}");
     let devices = site.devices(&machine).await.unwrap();
@@ -311,7 +316,7 @@ async fn a_disk_that_was_hung_on_a_machine_just_now_is_spared(sim: Sim) {
     let mut intent = wanted(&sim, &site, &template, &facts).await;
     for power_on in [true, false] {
         intent.spec.power_on = power_on;
-        let machine = within("the clone", act::cloned(&intent, &facts, &site)).await.unwrap();
+        let machine = within("the clone", carry_out::cloned(&intent, &facts, &site)).await.unwrap();
         assert!(!disks::may_have_foreign(&machine), "{machine:?}");
         let order = json!({ "file": "[ds1] theirs/disk.vmdk", "capacityMiB": 64 });
         sim.post(&format!("/v1/vms/{}/disks", machine.moref.id()), order).await;
@@ -327,7 +332,7 @@ async fn a_template_goes_when_nothing_needs_it_and_no_disk_rests_on_it(sim: Sim)
     let template = template(&site, &recipe).await;
     let facts = fixture::facts(Found::Lost(None));
     let intent = wanted(&sim, &site, &template, &facts).await;
-    let machine = within("the clone", act::cloned(&intent, &facts, &site)).await.unwrap();
+    let machine = within("the clone", carry_out::cloned(&intent, &facts, &site)).await.unwrap();
     let is_needed = |item: &str, content: &str| item == recipe.item && content == recipe.content;
     let nothing: [String; 0] = [];
 
@@ -369,7 +374,7 @@ async fn linked_disks_are_promoted_once_and_their_template_can_go(sim: Sim) {
     let mut woken = pin!(woken);
     let promotions = Promotions::new(waker);
     sim.forget_requests().await;
-    let machine = within("the clone", act::cloned(&intent, &facts, &site)).await.unwrap();
+    let machine = within("the clone", carry_out::cloned(&intent, &facts, &site)).await.unwrap();
     assert_eq!(promotion::of(&vm, &machine, &site, &promotions).await, None, "nobody asks for it");
     assert_eq!(sim.calls("RetrievePropertiesEx").await, 0, "and that costs nothing");
 
@@ -396,7 +401,7 @@ async fn linked_disks_are_promoted_once_and_their_template_can_go(sim: Sim) {
     promotions.begin(&vm, &machine.moref, &disks, &site);
     assert_eq!(state(&vm, &machine).await, State::Running);
     let begun = async {
-        while act::promotion::underway(&machine.moref, &site).await.unwrap().is_none() {
+        while carry_out::promotion::underway(&machine.moref, &site).await.unwrap().is_none() {
             tokio::task::yield_now().await;
         }
     };
@@ -421,7 +426,7 @@ async fn linked_disks_are_promoted_once_and_their_template_can_go(sim: Sim) {
     assert_eq!(state(&vm, &machine).await, State::Unnoted);
     let promotion = promotion::of(&vm, &machine, &site, &promotions).await;
     let step = promotion::noted(promotion.as_ref()).unwrap();
-    within("the note", act::carried_out(&machine.moref, &step, &site)).await.unwrap();
+    within("the note", carry_out::steps::carried_out(&machine.moref, &step, &site)).await.unwrap();
     let noted = async {
         loop {
             match site.inventory.vm(&machine.moref) {

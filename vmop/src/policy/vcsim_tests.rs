@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use vsphere::{Allocation, CloneSpec, MoRef};
 
-use super::ledger::{Ledger, Slot};
-use super::modules::{Book, made, removed};
-use super::pool::kept;
 use crate::fixture;
+use crate::policy::ledger::{Ledger, Slot};
+use crate::policy::modules::{Book, made, removed};
+use crate::policy::pool::kept;
 use crate::provider::Site;
 use crate::sim::{Sim, within};
 use crate::vcsim::{place, recipe, site, template, wanted};

@@ -9,14 +9,17 @@ use proptest::prelude::*;
 use vsphere::Vm;
 use vsphere::inventory::{Customized, PowerState, ToolsState};
 
-use super::needs::Size;
-use super::plan::{self, Facts, Found, Plan};
-use super::promotion::{self, Promotion, State};
-use super::status::{Outcome, status};
-use super::step::{self, Mode, Step};
 use crate::fixture;
 use crate::provider::config::PromoteDisks;
 use crate::provider::{Place, mark};
+use crate::virtualmachine::plan;
+use crate::virtualmachine::plan::{Facts, Found, Plan};
+use crate::virtualmachine::size::class::Size;
+use crate::virtualmachine::status::{Outcome, status};
+use crate::virtualmachine::step;
+use crate::virtualmachine::step::{Mode, Step};
+use crate::virtualmachine::storage::promotion;
+use crate::virtualmachine::storage::promotion::{Promotion, State};
 
 /// A machine that has its class's size, and what is known of it.
 fn settled() -> (VirtualMachine, Vm, Facts) {

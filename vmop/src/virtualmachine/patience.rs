@@ -12,8 +12,8 @@ use parking_lot::Mutex;
 use vsphere::Vm;
 use vsphere::inventory::PowerState;
 
-use super::plan::{Blocked, Facts, Found};
-use super::{Error, power, status};
+use crate::virtualmachine::plan::{Blocked, Facts, Found};
+use crate::virtualmachine::{Error, power, status};
 
 /// What takes longer is told of, if nothing like it was a while ago.
 const SLOW: Duration = Duration::from_secs(2);

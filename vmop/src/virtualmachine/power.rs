@@ -7,8 +7,9 @@ use kube::ResourceExt;
 use vsphere::Vm;
 use vsphere::inventory::{PowerState, ToolsState};
 
-use super::clone::wants_power;
-use super::step::{self, Mode, Step};
+use crate::virtualmachine::clone::wants_power;
+use crate::virtualmachine::step;
+use crate::virtualmachine::step::{Mode, Step};
 
 /// How long a guest has before `trySoft` becomes hard, as vm-operator has it.
 pub const PATIENCE: SignedDuration = SignedDuration::from_mins(5);

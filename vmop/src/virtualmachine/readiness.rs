@@ -7,8 +7,8 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::runtime::reflector::ObjectRef;
 use vsphere::Vm;
 
-use super::status;
 use crate::probe::{Prober, Target, Verdict};
+use crate::virtualmachine::status;
 
 /// Aims the probe at the machine's address, or at nothing while it has none; `None` without a probe.
 pub fn probed(

@@ -12,14 +12,17 @@ use vsphere::EthernetKind::{self, E1000, Vmxnet3};
 use vsphere::inventory::PowerState;
 use vsphere::{EthernetCard, Vm};
 
-use super::needs::{Needs, Unmet};
-use super::plan::{self, Blocked, Claim, Found, Nothing, Plan};
-use super::status::{Outcome, status};
-use super::step::{Mode, Step};
-use super::{Error, clone, needs};
 use crate::fixture;
 use crate::probe::Verdict;
 use crate::provider::Problem;
+use crate::virtualmachine::needs::{Needs, Unmet};
+use crate::virtualmachine::nic::nic;
+use crate::virtualmachine::plan;
+use crate::virtualmachine::plan::{Blocked, Claim, Found, Nothing, Plan};
+use crate::virtualmachine::size::class;
+use crate::virtualmachine::status::{Outcome, status};
+use crate::virtualmachine::step::{Mode, Step};
+use crate::virtualmachine::{Error, clone};
 
 fn nothing(needs: Needs) -> Found {
     Found::Nothing(Box::new(Nothing { needs, asks: Vec::new(), direct: false }))
@@ -228,7 +231,7 @@ fn uuids_are_completed_once_and_bad_ones_named() {
 
 #[test]
 fn cards_are_replugged_swapped_added_and_removed() {
-    let card = |kind| needs::Card::plain(kind, vsphere::Backing::Network { name: "n".into(), network: None });
+    let card = |kind| nic::Card::plain(kind, vsphere::Backing::Network { name: "n".into(), network: None });
     let present = |keys: &[(i32, EthernetKind)]| {
         let card = |(key, kind): &(i32, EthernetKind)| EthernetCard {
             key: *key,
@@ -240,7 +243,7 @@ fn cards_are_replugged_swapped_added_and_removed() {
         };
         keys.iter().map(card).collect::<Vec<_>>()
     };
-    let changes = |present: &[EthernetCard], wanted: &[needs::Card]| {
+    let changes = |present: &[EthernetCard], wanted: &[nic::Card]| {
         let said = clone::cards(present, wanted, false).into_iter().map(|change| match change {
             vsphere::DeviceChange::Edit(card) => format!("edit {}", card.key),
             vsphere::DeviceChange::Add(card) => format!("add {}", card.key),
@@ -273,8 +276,8 @@ fn reservations_are_megahertz_and_mebibytes() {
     };
     for (cpu, cores, mhz) in [("2000m", true, Some(4588)), ("2000M", false, Some(2000)), ("0", false, None)] {
         let class = class(cpu);
-        assert_eq!(needs::counts_cores(&class), cores, "{cpu}");
-        let size = needs::size(&class, 2294).unwrap();
+        assert_eq!(class::counts_cores(&class), cores, "{cpu}");
+        let size = class::size(&class, 2294).unwrap();
         assert_eq!(
             (size.cpu.reservation, size.cpu.limit, size.memory.reservation),
             (mhz, None, Some(4096)),
@@ -282,7 +285,7 @@ fn reservations_are_megahertz_and_mebibytes() {
         );
     }
     assert!(
-        needs::size(&class("two"), 1).unwrap_err().message.contains("VirtualMachineClass c: spec.policies")
+        class::size(&class("two"), 1).unwrap_err().message.contains("VirtualMachineClass c: spec.policies")
     );
 }
 
@@ -291,7 +294,7 @@ fn the_built_in_classes_are_sizes() {
     let yaml = include_str!("../../../config/vmop/classes.yaml");
     let classes: Vec<api::vmop::VirtualMachineClass> = serde_saphyr::from_multiple(yaml).unwrap();
     let said = classes.iter().map(|class| {
-        let size = needs::size(class, 1000).unwrap();
+        let size = class::size(class, 1000).unwrap();
         let name = class.metadata.name.clone().unwrap();
         format!(
             "{name}: {} {} {:?} {:?}",

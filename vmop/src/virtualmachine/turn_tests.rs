@@ -6,12 +6,12 @@ use kit::Started;
 use serde_json::json;
 use tokio::sync::mpsc;
 
-use super::gather::context;
-use super::{ROOM, turn};
 use crate::api_server::{refusal, server};
 use crate::fixture;
 use crate::sim::{Sim, within};
 use crate::vcsim::site;
+use crate::virtualmachine::observe::context;
+use crate::virtualmachine::{ROOM, turn};
 
 #[tokio::test]
 async fn who_waits_long_for_room_is_told_and_comes_in_when_there_is_some() {

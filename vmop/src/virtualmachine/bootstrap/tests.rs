@@ -7,10 +7,12 @@ use api::vmop::VirtualMachine;
 use serde_json::json;
 use vsphere::{Backing, EthernetKind, VAppProperty};
 
-use super::{Bootstrap, Surroundings, Told, VApp, bootstrap, told};
 use crate::fixture;
 use crate::provider::GuestNetwork;
-use crate::virtualmachine::needs::{Address, Addressing, Card, Need};
+use crate::virtualmachine::bootstrap::user_data::{Told, told};
+use crate::virtualmachine::bootstrap::{Bootstrap, Surroundings, VApp, bootstrap};
+use crate::virtualmachine::needs::Need;
+use crate::virtualmachine::nic::nic::{Address, Addressing, Card};
 use crate::virtualmachine::plan::Found;
 
 fn machine(transport: &str) -> VirtualMachine {

@@ -9,17 +9,20 @@ use serde_json::json;
 use vsphere::inventory::{PowerState, Presence};
 use vsphere::{Backing, EthernetKind, MoRef, Value, Vm};
 
-use super::{Bootstrap, HASH, Surroundings, bootstrap, told};
 use crate::fixture;
 use crate::provider::golden::Template;
 use crate::provider::{GuestNetwork, Site};
 use crate::sim::{Sim, within};
 use crate::vcsim::{place, recipe, site, template};
+use crate::virtualmachine::bootstrap::user_data::told;
+use crate::virtualmachine::bootstrap::{Bootstrap, HASH, Surroundings, bootstrap};
+use crate::virtualmachine::carry_out;
 use crate::virtualmachine::clone::{Parts, intent};
-use crate::virtualmachine::needs::{Address, Addressing, Card, Storage};
+use crate::virtualmachine::nic::nic::{Address, Addressing, Card};
 use crate::virtualmachine::plan::Found;
 use crate::virtualmachine::step::{Mode, Step};
-use crate::virtualmachine::{act, disks};
+use crate::virtualmachine::storage::class::Storage;
+use crate::virtualmachine::storage::disks;
 
 const MAC: &str = "00:50:56:aa:00:01";
 
@@ -89,7 +92,7 @@ impl Stage {
         };
         self.sim.forget_requests().await;
         let machine =
-            within("the clone", act::cloned(&intent(vm, &parts), &facts, &self.site)).await.unwrap();
+            within("the clone", carry_out::cloned(&intent(vm, &parts), &facts, &self.site)).await.unwrap();
         for method in ["ReconfigVM_Task", "CustomizeVM_Task", "PowerOnVM_Task"] {
             assert_eq!(self.sim.calls(method).await, 0, "{method}: the one call is enough");
         }
@@ -128,7 +131,7 @@ impl Stage {
     /// The steps, one after another, each of which vCenter must take.
     async fn taken(&self, machine: &MoRef, steps: &[Step]) {
         for step in steps {
-            within(step.word(), act::carried_out(machine, step, &self.site)).await.unwrap();
+            within(step.word(), carry_out::steps::carried_out(machine, step, &self.site)).await.unwrap();
         }
     }
 
