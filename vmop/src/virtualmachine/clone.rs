@@ -228,17 +228,17 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::fixture;
+    use crate::testing::fixtures;
 
     fn annotated(key: &str, value: &str) -> VirtualMachine {
-        let mut vm = fixture::object();
+        let mut vm = fixtures::virtual_machine();
         vm.metadata.annotations = Some([(key.to_owned(), value.to_owned())].into());
         vm
     }
 
     #[test]
     fn an_object_chooses_its_firmware() {
-        assert_eq!(firmware(&fixture::object()), None);
+        assert_eq!(firmware(&fixtures::virtual_machine()), None);
         for (value, taken) in [("efi", Some("efi")), ("bios", Some("bios")), ("coreboot", None)] {
             assert_eq!(firmware(&annotated(annotation::FIRMWARE, value)).as_deref(), taken);
         }
@@ -260,6 +260,9 @@ mod tests {
         assert_eq!(asked("128", &passes), ["TRUE", "128"]);
         assert_eq!(asked("0", &passes), ["", ""]);
         assert_eq!(asked("128", &plain), [""; 0]);
-        assert!(memory_mapped_io(&fixture::object(), &size(&passes)).is_empty(), "the class's own stands");
+        assert!(
+            memory_mapped_io(&fixtures::virtual_machine(), &size(&passes)).is_empty(),
+            "the class's own stands"
+        );
     }
 }

@@ -49,7 +49,7 @@ mod tests {
 
     #[test]
     fn an_image_is_used_unless_its_library_or_its_content_is_wrong() {
-        let vm = crate::fixture::object();
+        let vm = crate::testing::fixtures::virtual_machine();
         let mut there = VirtualMachineImage::default();
         there.metadata.name = Some("photon".into());
         let mut judged = |type_: &str, version: Option<&str>| {

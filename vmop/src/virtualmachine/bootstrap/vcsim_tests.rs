@@ -6,14 +6,16 @@ use std::sync::Arc;
 use api::names::annotation;
 use api::vmop::VirtualMachine;
 use serde_json::json;
+use support::on_both_wires;
+use support::vcsim::Sim;
+use support::wait::within;
 use vsphere::inventory::{PowerState, Presence};
 use vsphere::{Backing, EthernetKind, MoRef, Value, Vm};
 
-use crate::fixture;
 use crate::provider::golden::Template;
 use crate::provider::{GuestNetwork, Site};
-use crate::sim::{Sim, within};
-use crate::vcsim::{place, recipe, site, template};
+use crate::testing::fixtures;
+use crate::testing::vcsim::{place, recipe, site, template};
 use crate::virtualmachine::bootstrap::user_data::told;
 use crate::virtualmachine::bootstrap::{Bootstrap, HASH, Surroundings, bootstrap};
 use crate::virtualmachine::carry_out;
@@ -65,7 +67,7 @@ impl Stage {
     fn told(&self, vm: &VirtualMachine, data: &[(&str, &str)], cards: &[Card]) -> Bootstrap {
         let data = data.iter().map(|(key, value)| ((*key).to_owned(), value.as_bytes().to_vec()));
         let around = Surroundings {
-            identity: fixture::facts(Found::Lost(None)).identity,
+            identity: fixtures::facts(Found::Lost(None)).identity,
             cards,
             present: self.template.devices.cards.len(),
             properties: &self.template.properties,
@@ -77,12 +79,12 @@ impl Stage {
 
     /// The machine, made by the one call and running where its object says so.
     async fn made(&self, vm: &VirtualMachine, data: &[(&str, &str)], cards: &[Card]) -> Made {
-        let facts = fixture::facts(Found::Lost(None));
+        let facts = fixtures::facts(Found::Lost(None));
         let storage = Storage { policy: None, datastore: self.site.datastore().await.unwrap() };
         let parts = Parts {
             identity: facts.identity,
             mark: &facts.mark,
-            size: &fixture::needs().class.unwrap(),
+            size: &fixtures::needs().class.unwrap(),
             template: &self.template,
             cards,
             bootstrap: &self.told(vm, data, cards),
@@ -194,7 +196,7 @@ impl Made {
 }
 
 fn object(transport: &str) -> VirtualMachine {
-    let mut vm = fixture::object();
+    let mut vm = fixtures::virtual_machine();
     vm.spec.vm_metadata = (!transport.is_empty())
         .then(|| serde_json::from_value(json!({"secretName": "s", "transport": transport})).unwrap());
     vm

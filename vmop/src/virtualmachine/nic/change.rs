@@ -97,7 +97,7 @@ mod tests {
     use vsphere::{Backing, EthernetKind};
 
     use super::*;
-    use crate::fixture;
+    use crate::testing::fixtures;
 
     fn backing(name: &str) -> Backing {
         Backing::Network { name: name.to_owned(), network: None }
@@ -114,7 +114,7 @@ mod tests {
 
     /// The changes in short, and the MACs that the guest is told of.
     fn rewired(present: &[EthernetCard], wanted: Vec<Card>) -> (String, Vec<Option<String>>) {
-        let rewired = Rewired::new(&fixture::object(), present, wanted);
+        let rewired = Rewired::new(&fixtures::virtual_machine(), present, wanted);
         let network = |card: &EthernetCard| match &card.backing {
             Some(Backing::Network { name, .. }) => name.clone(),
             _ => String::new(),
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn a_machine_whose_interfaces_nobody_noted_keeps_its_cards() {
-        let (mut vm, mut machine) = (fixture::object(), fixture::machine());
+        let (mut vm, mut machine) = (fixtures::virtual_machine(), fixtures::vsphere_vm());
         assert!(!differs(&vm, &machine));
         machine.extra_config.extend([noted(&vm)]);
         assert!(!differs(&vm, &machine));

@@ -293,7 +293,7 @@ mod tests {
 
     use super::*;
     use crate::caches::made_for;
-    use crate::fixture;
+    use crate::testing::fixtures;
 
     const NOBODY: Providers =
         Providers { configured: None, default_network: false, net_operator: false, nsx: false };
@@ -305,7 +305,7 @@ mod tests {
     }
 
     fn vm() -> VirtualMachine {
-        let mut vm = fixture::object();
+        let mut vm = fixtures::virtual_machine();
         vm.metadata.uid = Some("u-1".into());
         vm
     }

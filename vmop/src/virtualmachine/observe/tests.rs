@@ -5,12 +5,13 @@ use std::sync::Arc;
 use api::conditions;
 use kit::Started;
 use serde_json::json;
+use support::api_server::{refusal, server};
+use support::vcsim::Sim;
+use support::wait::within;
 
-use crate::api_server::{refusal, server};
-use crate::fixture;
 use crate::probe::Verdict;
-use crate::sim::{Sim, within};
-use crate::vcsim::{recipe, site, template, wanted};
+use crate::testing::fixtures;
+use crate::testing::vcsim::{recipe, site, template, wanted};
 use crate::virtualmachine::carry_out;
 use crate::virtualmachine::observe::context;
 use crate::virtualmachine::observe::told_of;
@@ -24,8 +25,8 @@ async fn a_machine_that_was_just_made_is_not_ready_before_its_probe_answers() {
     };
     let site = site(&sim).await;
     let template = template(&site, &recipe(&sim, &site).await).await;
-    let nothing = Nothing { needs: fixture::needs(), asks: Vec::new(), direct: false };
-    let mut facts = fixture::facts(Found::Nothing(Box::new(nothing)));
+    let nothing = Nothing { needs: fixtures::needs(), asks: Vec::new(), direct: false };
+    let mut facts = fixtures::facts(Found::Nothing(Box::new(nothing)));
     let intent = wanted(&sim, &site, &template, &facts).await;
     let made = within("the clone", carry_out::cloned(&intent, &facts, &site)).await.unwrap();
     let mut made = Arc::unwrap_or_clone(made);
@@ -33,7 +34,7 @@ async fn a_machine_that_was_just_made_is_not_ready_before_its_probe_answers() {
 
     let started = Started::detached(server(|_| refusal(404, "NotFound")).0);
     let ctx = context(&started, &site);
-    let mut vm = fixture::object();
+    let mut vm = fixtures::virtual_machine();
     let ready = |vm: &_, facts: &_| {
         let status = status(vm, Some(facts), &Outcome::Done(Some(&made)));
         conditions::find(&status.conditions, conditions::READY).unwrap().status.clone()

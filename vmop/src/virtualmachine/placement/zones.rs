@@ -158,7 +158,7 @@ mod tests {
     #[test]
     fn a_machine_lies_where_its_label_says_or_where_its_name_falls() {
         let zones = three();
-        let mut vm = crate::fixture::object();
+        let mut vm = crate::testing::fixtures::virtual_machine();
         let mut seen = std::collections::BTreeSet::new();
         for n in 0..100 {
             vm.metadata.name = Some(format!("vm-{n}"));

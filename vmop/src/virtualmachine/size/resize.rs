@@ -125,11 +125,11 @@ fn difference(machine: &Vm, size: &Size) -> ConfigSpec {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture;
+    use crate::testing::fixtures;
 
     #[test]
     fn a_machine_takes_another_classs_size_and_its_own_only_where_asked() {
-        let size = fixture::needs().class.unwrap();
+        let size = fixtures::needs().class.unwrap();
         let bigger = Size { cpus: 4, ..size.clone() };
         let note = |class: &str| (annotation::LAST_RESIZED_CLASS, json!({ "name": class }).to_string());
         let follow = (annotation::SAME_CLASS_RESIZE, String::new());
@@ -141,8 +141,8 @@ mod tests {
             (vec![note("best-effort-small")], &bigger, Sized::Renamed),
             (vec![note("best-effort-small")], &size, Sized::Synced),
         ] {
-            let mut vm = fixture::object();
-            let mut machine = fixture::machine();
+            let mut vm = fixtures::virtual_machine();
+            let mut machine = fixtures::vsphere_vm();
             (machine.cpu_allocation, machine.memory_allocation) = (size.cpu, size.memory);
             vm.metadata.annotations =
                 Some(annotations.into_iter().map(|(key, value)| (key.to_owned(), value)).collect());
@@ -159,9 +159,9 @@ mod tests {
                 { "_typeName": "OptionValue", "key": "a", "value": { "_typeName": "string", "_value": "b" } }],
         });
         let config = BaseConfig::read(&given).unwrap();
-        let size = Size { config: Some(config), ..fixture::needs().class.unwrap() };
-        let mut vm = fixture::object();
-        let mut machine = fixture::machine();
+        let size = Size { config: Some(config), ..fixtures::needs().class.unwrap() };
+        let mut vm = fixtures::virtual_machine();
+        let mut machine = fixtures::vsphere_vm();
         (machine.cpu_allocation, machine.memory_allocation) = (size.cpu, size.memory);
         let note = |class: &str| {
             let note = json!({ "name": class }).to_string();
@@ -179,8 +179,8 @@ mod tests {
 
     #[test]
     fn hardware_is_raised_and_blocks_are_tracked_where_asked() {
-        let mut vm = fixture::object();
-        let mut machine = fixture::machine();
+        let mut vm = fixtures::virtual_machine();
+        let mut machine = fixtures::vsphere_vm();
         vm.spec.min_hardware_version = Some(21);
         vm.spec.advanced_options = Some(api::vmop::VirtualMachineAdvancedOptions {
             change_block_tracking: Some(true),

@@ -237,10 +237,10 @@ mod tests {
 
     use super::*;
     use crate::caches::made_for;
-    use crate::fixture;
+    use crate::testing::fixtures;
 
     fn vm(volumes: &[&str]) -> VirtualMachine {
-        let mut vm = fixture::object();
+        let mut vm = fixtures::virtual_machine();
         vm.metadata.uid = Some("u-1".into());
         vm.spec.volumes = volumes
             .iter()

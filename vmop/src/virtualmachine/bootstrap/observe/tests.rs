@@ -7,18 +7,19 @@ use kit::apply::Api;
 use kit::events::Events;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
+use support::api_server::{Request, refusal, server};
+use support::vcsim::Sim;
+use support::wait::within;
 use vsphere::inventory::PowerState;
 
 use super::*;
 use crate::admission::Known;
-use crate::api_server::{Request, refusal, server};
 use crate::appearance::Appearances;
 use crate::caches::Caches;
-use crate::fixture;
 use crate::probe::Prober;
 use crate::provider::Provider;
-use crate::sim::{Sim, within};
-use crate::vcsim::{recipe, site, template, wanted};
+use crate::testing::fixtures;
+use crate::testing::vcsim::{recipe, site, template, wanted};
 use crate::virtualmachine::carry_out;
 use crate::virtualmachine::carry_out::promotion::Promotions;
 use crate::virtualmachine::nic::change::noted;
@@ -64,9 +65,9 @@ pub fn context(started: &Started, site: &Arc<Site>) -> Context {
     }
 }
 
-/// The machine of [`fixture::object`], off; its user gives `#cloud-config` in a Secret.
+/// The machine of [`fixtures::virtual_machine`], off; its user gives `#cloud-config` in a Secret.
 fn object() -> VirtualMachine {
-    let mut vm = fixture::object();
+    let mut vm = fixtures::virtual_machine();
     vm.spec.vm_metadata.get_or_insert_default().transport = Some("CloudInit".into());
     vm.spec.network_interfaces = serde_json::from_value(json!([{ "networkName": "workload" }])).unwrap();
     vm
@@ -77,7 +78,7 @@ async fn a_machine_that_is_off_is_told_anew_what_its_user_changed() {
     let Some(sim) = Sim::start("a_machine_that_is_off_is_told_anew_what_its_user_changed") else { return };
     let site = site(&sim).await;
     let template = template(&site, &recipe(&sim, &site).await).await;
-    let facts = fixture::facts(Found::Lost(None));
+    let facts = fixtures::facts(Found::Lost(None));
     let mut intent = wanted(&sim, &site, &template, &facts).await;
     intent.spec.power_on = false;
     let made = within("the clone", carry_out::cloned(&intent, &facts, &site)).await.unwrap();

@@ -2,18 +2,21 @@
 
 use std::collections::BTreeMap;
 
+use support::api_server::{refusal, server};
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use kit::Started;
 use serde_json::json;
+use support::on_both_wires;
+use support::vcsim::Sim;
+use support::wait::within;
 use vsphere::inventory::Presence;
 use vsphere::{ConfigSpec, EthernetCard};
 
 use super::*;
-use crate::api_server::{refusal, server};
-use crate::fixture;
-use crate::sim::{Sim, within};
-use crate::vcsim::{recipe, site, template, wanted};
+use crate::testing::fixtures;
+use crate::testing::vcsim::{recipe, site, template, wanted};
 use crate::virtualmachine::bootstrap::HASH;
 use crate::virtualmachine::observe::context;
 use crate::virtualmachine::plan::{Facts, Found, Plan, plan};
@@ -36,7 +39,7 @@ async fn seen(machine: &Vm, site: &Site, so: impl Fn(&Vm) -> bool) -> Arc<Vm> {
 async fn a_machine_gets_the_cards_that_its_spec_names_before_it_runs_again(sim: Sim) {
     let site = site(&sim).await;
     let template = template(&site, &recipe(&sim, &site).await).await;
-    let facts = fixture::facts(Found::Lost(None));
+    let facts = fixtures::facts(Found::Lost(None));
     let mut intent = wanted(&sim, &site, &template, &facts).await;
     intent.spec.power_on = false;
     let config = intent.spec.config.get_or_insert_with(ConfigSpec::default);
@@ -57,7 +60,7 @@ async fn a_machine_gets_the_cards_that_its_spec_names_before_it_runs_again(sim: 
         .0,
     );
     let ctx = context(&started, &site);
-    let mut vm = fixture::object();
+    let mut vm = fixtures::virtual_machine();
     vm.spec.vm_metadata.get_or_insert_default().transport = Some("CloudInit".into());
     let named = json!([{ "networkName": "VM Network" }, { "networkName": "workload" }]);
     vm.spec.network_interfaces = serde_json::from_value(named).unwrap();

@@ -1,4 +1,4 @@
-//! A vcsim process with one content library, and its private door.
+//! A vcsim process with one content library, and its control API.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -9,23 +9,22 @@ use serde_json::{Value as Json, json};
 use tempfile::TempDir;
 use vsphere::{Client, Config, Inventory, MoRef, Trust, WireChoice, WireKind, inventory};
 
+use crate::wait::within;
+
 /// Runs every test of the list on each wire, with a simulator of its own.
+#[macro_export]
 macro_rules! on_both_wires {
     ($($test:ident),* $(,)?) => { $(
         mod $test {
-            use vsphere::WireKind;
-
-            use crate::sim::Sim;
-
             #[tokio::test]
             async fn vijson() {
-                let Some(sim) = Sim::over(WireKind::ViJson, stringify!($test), &[]) else { return };
+                let Some(sim) = $crate::vcsim::Sim::over_vijson(stringify!($test)) else { return };
                 super::$test(sim).await;
             }
 
             #[tokio::test]
             async fn soap() {
-                let Some(sim) = Sim::over(WireKind::Soap, stringify!($test), &[]) else { return };
+                let Some(sim) = $crate::vcsim::Sim::over_soap(stringify!($test)) else { return };
                 super::$test(sim).await;
             }
         }
@@ -79,7 +78,7 @@ fn binary() -> Option<PathBuf> {
 
 /// Whether these are the simulator's sources as this tree has them.
 fn is_of_this_tree(sources: &Path) -> bool {
-    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../sim/vcsim");
+    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../sim/vcsim");
     let Ok(files) = std::fs::read_dir(own) else { return false };
     files.flatten().filter(|file| is_source(&file.path())).all(|file| {
         let built = std::fs::read(sources.join(file.file_name())).ok();
@@ -94,19 +93,27 @@ fn is_source(file: &Path) -> bool {
 
 impl Sim {
     /// Starts one, to be reached as `LAYERCAKE_WIRE` says (`soap`, else VI/JSON).
-    #[allow(dead_code)] // for the tests of other crates
     pub fn start(test: &str) -> Option<Self> {
         let soap = std::env::var("LAYERCAKE_WIRE").is_ok_and(|wire| wire == "soap");
         Self::over(if soap { WireKind::Soap } else { WireKind::ViJson }, test, &[])
     }
 
-    /// Starts one with more arguments, to be reached over that wire; `None`, said loudly, where there is no binary.
+    /// Starts one to be reached over VI/JSON.
+    pub fn over_vijson(test: &str) -> Option<Self> {
+        Self::over(WireKind::ViJson, test, &[])
+    }
+
+    /// Starts one to be reached over SOAP.
+    pub fn over_soap(test: &str) -> Option<Self> {
+        Self::over(WireKind::Soap, test, &[])
+    }
+
+    /// Starts one with more arguments, to be reached over that wire; `None`, with a line on stderr, where there is no binary.
     pub fn over(wire: WireKind, test: &str, more: &'static [&'static str]) -> Option<Self> {
         Self::offering(&[], wire, test, more)
     }
 
     /// Starts one with a library `subscribed`, which fetches what it is asked for from the other one.
-    #[allow(dead_code)] // each crate has tests of one of the two
     pub fn with_subscription(test: &str) -> Option<Self> {
         let subscribed = json!({ "name": "subscribed", "subscribes": "layercake" });
         Self::offering(&[subscribed], WireKind::ViJson, test, &[])
@@ -135,13 +142,11 @@ impl Sim {
     /// Starts one with the upstream PropertyCollector, to be reached over SOAP.
     ///
     /// That collector deadlocks with more than one mutating call in flight; see [`Sim::at_once`].
-    #[allow(dead_code)] // for the tests of other crates
     pub fn upstream(test: &str) -> Option<Self> {
         Self::over(WireKind::Soap, test, &["--collector", "upstream"])
     }
 
     /// How many mutating calls it bears at the same time.
-    #[allow(dead_code)] // for the tests of other crates
     pub fn at_once(&self) -> usize {
         if self.more.contains(&"upstream") { 1 } else { 20 }
     }
@@ -154,11 +159,13 @@ impl Sim {
         (self.process, self.ready) = spawn(&self.binary, self.folder.path(), &address, self.more);
     }
 
+    /// Host and port that it listens at.
     pub fn address(&self) -> String {
         let url = self.ready["url"].as_str().unwrap();
         url.trim_start_matches("https://").trim_end_matches("/sdk").to_owned()
     }
 
+    /// What a client of it is configured with.
     pub fn config(&self) -> Config {
         let address = self.address();
         let (host, port) = address.rsplit_once(':').unwrap();
@@ -173,26 +180,32 @@ impl Sim {
         }
     }
 
+    /// A client that is logged in.
     pub async fn client(&self) -> Client {
         Client::connect(self.config()).await.unwrap()
     }
 
+    /// The VM folder that tests work in.
     pub fn folder(&self) -> MoRef {
         MoRef::folder(self.ready["folder"].as_str().unwrap())
     }
 
+    /// The resource pool that tests work in.
     pub fn pool(&self) -> MoRef {
         MoRef::pool(self.ready["resourcePool"].as_str().unwrap())
     }
 
+    /// Its only datacenter.
     pub fn datacenter(&self) -> MoRef {
         MoRef::datacenter(self.ready["datacenter"].as_str().unwrap())
     }
 
+    /// The id of the content library that every simulator has.
     pub fn library(&self) -> &str {
         self.library_named("layercake")
     }
 
+    /// The id of a content library.
     pub fn library_named(&self, name: &str) -> &str {
         self.ready["libraries"][name].as_str().unwrap()
     }
@@ -216,25 +229,27 @@ impl Sim {
         serde_json::from_str(&text).unwrap_or_default()
     }
 
+    /// Reads a resource of the control API.
     pub async fn get(&self, path: &str) -> Json {
         self.ask(reqwest::Method::GET, path, None).await
     }
 
+    /// Posts to the control API.
     pub async fn post(&self, path: &str, body: Json) -> Json {
         self.ask(reqwest::Method::POST, path, Some(body)).await
     }
 
-    /// All ordered misfortunes are over; what they hold goes on.
-    #[allow(dead_code)] // for the tests of other crates
+    /// Takes all injected faults back; calls that one of them holds go on.
     pub async fn release(&self) {
         self.ask(reqwest::Method::DELETE, "/v1/faults", None).await;
     }
 
-    /// What the guest of a machine reports.
+    /// Sets what the guest of a VM reports.
     pub async fn guest(&self, vm: &MoRef, facts: Json) {
         self.ask(reqwest::Method::PUT, &format!("/v1/vms/{}/guest", vm.id()), Some(facts)).await;
     }
 
+    /// Counts requests from zero again.
     pub async fn forget_requests(&self) {
         self.ask(reqwest::Method::DELETE, "/v1/requests", None).await;
     }
@@ -249,15 +264,10 @@ impl Sim {
         requests["byWire"][wire][method].as_u64().unwrap_or(0)
     }
 
+    /// How many requests came since [`Sim::forget_requests`], whatever they were.
     pub async fn total(&self) -> u64 {
         self.get("/v1/requests").await["total"].as_u64().unwrap()
     }
-}
-
-/// Waits, but not for ever.
-pub async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
-    let deadline = std::time::Duration::from_mins(1);
-    tokio::time::timeout(deadline, future).await.unwrap_or_else(|_| panic!("not within {deadline:?}: {what}"))
 }
 
 /// Everything the process reads, with more libraries; returns the certificate to trust.
@@ -297,7 +307,7 @@ fn spawn(binary: &Path, folder: &Path, listen: &str, more: &[&str]) -> (Child, J
         .unwrap();
     let mut line = String::new();
     BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    let ready = serde_json::from_str(&line).unwrap_or_else(|_| panic!("vcsim said {line:?}"));
+    let ready = serde_json::from_str(&line).unwrap_or_else(|_| panic!("vcsim printed {line:?}"));
     (process, ready)
 }
 

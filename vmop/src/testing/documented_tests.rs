@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-const PAGE: &str = include_str!("../../docs/vm-api.md");
+const PAGE: &str = include_str!("../../../docs/vm-api.md");
 /// Where tests are, from the root of the tree.
 const TESTED: [&str; 5] = ["api", "kit", "test", "vmop", "vsphere"];
 

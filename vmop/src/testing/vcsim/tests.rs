@@ -1,120 +1,29 @@
 //! The parts that talk to vCenter, against a real simulator process and without Kubernetes.
 
 use std::pin::pin;
-use std::sync::Arc;
 
 use api::vmop::VirtualMachine;
 use futures::StreamExt;
 use kube::runtime::reflector::ObjectRef;
 use serde_json::json;
+use support::on_both_wires;
+use support::vcsim::Sim;
+use support::wait::within;
 use vsphere::Vm;
 use vsphere::inventory::Presence;
 
-use crate::fixture;
-use crate::provider::config::{CredentialsSecret, Settings, Trust};
+use super::{recipe, recipe_of, site, template, wanted};
 use crate::provider::golden;
-use crate::provider::golden::{Goldens, Progress, Recipe, Template};
-use crate::provider::{Place, Site, collect, mark};
-use crate::sim::{Sim, within};
+use crate::provider::{collect, mark};
+use crate::testing::fixtures;
 use crate::virtualmachine::carry_out::promotion::Promotions;
-use crate::virtualmachine::clone::{Intent, Parts, intent};
 use crate::virtualmachine::identity::find;
-use crate::virtualmachine::plan::{Blocked, Facts, Found};
+use crate::virtualmachine::plan::{Blocked, Found};
 use crate::virtualmachine::storage::class::Storage;
-use crate::virtualmachine::storage::disks;
-use crate::virtualmachine::storage::marks;
-use crate::virtualmachine::storage::promotion;
-use crate::virtualmachine::storage::promotion::State;
+use crate::virtualmachine::storage::promotion::{self, State};
+use crate::virtualmachine::storage::{disks, marks};
 use crate::virtualmachine::{Error, carry_out, delete};
 use crate::wake::Waker;
-
-pub fn settings(sim: &Sim) -> Settings {
-    Settings {
-        host: sim.address(),
-        port: 443,
-        datacenter: sim.datacenter().id().to_owned(),
-        datastore: Some("ds1".into()),
-        network: Some("workload".into()),
-        network_provider: None,
-        library: Some(sim.library().to_owned()),
-        folder: None,
-        resource_pool: None,
-        storage_class_required: false,
-        console_proxy: None,
-        direct: false,
-        promote_disks: crate::provider::config::PromoteDisks::Disabled,
-        stack: "s1".into(),
-        wire: sim.config().wire,
-        trust: Trust::Nobody,
-        secret: CredentialsSecret::default(),
-        username: String::new(),
-        password: String::new(),
-    }
-}
-
-pub async fn site(sim: &Sim) -> Arc<Site> {
-    let inventory = sim.inventory().await;
-    Site::new(settings(sim), inventory.client().clone(), inventory, Arc::new(|_: &str| {}))
-}
-
-pub fn place(sim: &Sim) -> Place {
-    Place { folder: sim.folder(), pool: sim.pool() }
-}
-
-pub async fn recipe(sim: &Sim, site: &Site) -> Recipe {
-    recipe_of(sim.library(), sim, site).await
-}
-
-async fn recipe_of(library: &str, sim: &Sim, site: &Site) -> Recipe {
-    let ids = site.client.library_items(library).await.unwrap();
-    let item = site.client.library_item(&ids[0]).await.unwrap();
-    let datastore = site.datastore().await.unwrap();
-    Recipe {
-        image: item.name,
-        item: item.id,
-        content: item.content_version,
-        place: place(sim),
-        datastore,
-        policy: None,
-    }
-}
-
-pub async fn template(site: &Arc<Site>, recipe: &Recipe) -> Arc<Template> {
-    let ready = async {
-        loop {
-            match Goldens::ask(site, recipe) {
-                Progress::Ready(template) => return template,
-                // Whoever loses the race to deploy looks again.
-                Progress::Failing(_) | Progress::Making => tokio::task::yield_now().await,
-            }
-        }
-    };
-    within("the template is ready", ready).await
-}
-
-/// The machine of [`fixture::object`], to be cloned from `template`.
-pub async fn wanted(sim: &Sim, site: &Site, template: &Arc<Template>, facts: &Facts) -> Intent {
-    let network = site.network("workload").await.unwrap();
-    let needs = fixture::needs();
-    let datastore = site.datastore().await.unwrap();
-    let storage = Storage { policy: None, datastore };
-    let cards = needs.network.unwrap().into_iter();
-    let cards: Vec<_> = cards
-        .map(|card| crate::virtualmachine::nic::nic::Card { backing: network.backing.clone(), ..card })
-        .collect();
-    let parts = Parts {
-        identity: facts.identity,
-        mark: &facts.mark,
-        size: &needs.class.unwrap(),
-        template,
-        cards: &cards,
-        bootstrap: &needs.bootstrap.unwrap(),
-        place: &place(sim),
-        storage: &storage,
-        disks: disks::layout(&fixture::object(), &template.devices, &storage, false).unwrap(),
-    };
-    intent(&fixture::object(), &parts)
-}
 
 fn machines(inventory: &serde_json::Value) -> Vec<String> {
     let machines = inventory["vms"].as_array().unwrap().iter().filter(|vm| vm["template"] != true);
@@ -181,7 +90,7 @@ async fn a_subscribed_image_is_fetched_before_its_template_is_made() {
 async fn one_call_makes_a_machine_and_a_second_finds_it(sim: Sim) {
     let site = site(&sim).await;
     let template = template(&site, &recipe(&sim, &site).await).await;
-    let facts = fixture::facts(Found::Lost(None));
+    let facts = fixtures::facts(Found::Lost(None));
     let intent = wanted(&sim, &site, &template, &facts).await;
     sim.forget_requests().await;
     let machine = within("the clone", carry_out::cloned(&intent, &facts, &site)).await.unwrap();
@@ -198,7 +107,7 @@ async fn one_call_makes_a_machine_and_a_second_finds_it(sim: Sim) {
     assert_eq!(machines(&sim.get("/v1/inventory").await), ["cp-0"]);
 
     // Another object's machine of the same name is neither taken nor touched.
-    let mut other = fixture::facts(Found::Lost(None));
+    let mut other = fixtures::facts(Found::Lost(None));
     other.mark = crate::provider::mark::Mark::new("other", "cp-0", "s1");
     let refused = carry_out::cloned(&intent, &other, &site).await;
     assert!(matches!(refused, Err(Error::Blocked(Blocked::Claimed(_)))), "{refused:?}");
@@ -210,7 +119,7 @@ async fn one_call_makes_a_machine_and_a_second_finds_it(sim: Sim) {
 async fn a_clone_whose_answer_was_lost_is_found_again(sim: Sim) {
     let site = site(&sim).await;
     let template = template(&site, &recipe(&sim, &site).await).await;
-    let facts = fixture::facts(Found::Lost(None));
+    let facts = fixtures::facts(Found::Lost(None));
     let intent = wanted(&sim, &site, &template, &facts).await;
     sim.post("/v1/faults", json!({"method": "CloneVM_Task", "kind": "lostAnswer"})).await;
     let lost = within("the clone", carry_out::cloned(&intent, &facts, &site)).await;
@@ -236,9 +145,9 @@ async fn names_are_looked_up_once(sim: Sim) {
 async fn volumes_are_in_the_clone_and_come_later_and_only_ours_are_destroyed(sim: Sim) {
     let site = site(&sim).await;
     let template = template(&site, &recipe(&sim, &site).await).await;
-    let facts = fixture::facts(Found::Lost(None));
-    let mut object = fixture::object();
-    object.spec.volumes = vec![fixture::volume("data", "1Gi", None)];
+    let facts = fixtures::facts(Found::Lost(None));
+    let mut object = fixtures::virtual_machine();
+    object.spec.volumes = vec![fixtures::volume("data", "1Gi", None)];
     let mut intent = wanted(&sim, &site, &template, &facts).await;
     let storage = Storage::default();
     let layout = disks::layout(&object, &template.devices, &storage, false).unwrap();
@@ -255,8 +164,8 @@ async fn volumes_are_in_the_clone_and_come_later_and_only_ours_are_destroyed(sim
     assert!(told[0].attached && !told[0].disk_uuid.is_empty(), "{told:?}");
     assert_eq!(devices.disks[0].parents.len(), 1, "a linked clone");
 
-    object.spec.volumes.push(fixture::volume("logs", "2Gi", None));
-    object.spec.volumes[0] = fixture::volume("data", "3Gi", None);
+    object.spec.volumes.push(fixtures::volume("logs", "2Gi", None));
+    object.spec.volumes[0] = fixtures::volume("data", "3Gi", None);
     assert!(disks::lacks_volumes(&object, &machine));
     let change = disks::changes(&object, &machine, &devices, &storage).unwrap().unwrap();
     let task = site.client.reconfigure_vm(&machine.moref, change).await.unwrap();
@@ -312,7 +221,7 @@ async fn volumes_are_in_the_clone_and_come_later_and_only_ours_are_destroyed(sim
 async fn a_disk_that_was_hung_on_a_machine_just_now_is_spared(sim: Sim) {
     let site = site(&sim).await;
     let template = template(&site, &recipe(&sim, &site).await).await;
-    let facts = fixture::facts(Found::Lost(None));
+    let facts = fixtures::facts(Found::Lost(None));
     let mut intent = wanted(&sim, &site, &template, &facts).await;
     for power_on in [true, false] {
         intent.spec.power_on = power_on;
@@ -330,7 +239,7 @@ async fn a_template_goes_when_nothing_needs_it_and_no_disk_rests_on_it(sim: Sim)
     let site = site(&sim).await;
     let recipe = recipe(&sim, &site).await;
     let template = template(&site, &recipe).await;
-    let facts = fixture::facts(Found::Lost(None));
+    let facts = fixtures::facts(Found::Lost(None));
     let intent = wanted(&sim, &site, &template, &facts).await;
     let machine = within("the clone", carry_out::cloned(&intent, &facts, &site)).await.unwrap();
     let is_needed = |item: &str, content: &str| item == recipe.item && content == recipe.content;
@@ -367,9 +276,9 @@ async fn a_template_goes_when_nothing_needs_it_and_no_disk_rests_on_it(sim: Sim)
 async fn linked_disks_are_promoted_once_and_their_template_can_go(sim: Sim) {
     let site = site(&sim).await;
     let template = template(&site, &recipe(&sim, &site).await).await;
-    let facts = fixture::facts(Found::Lost(None));
+    let facts = fixtures::facts(Found::Lost(None));
     let intent = wanted(&sim, &site, &template, &facts).await;
-    let mut vm = fixture::object();
+    let mut vm = fixtures::virtual_machine();
     let (waker, woken) = Waker::new();
     let mut woken = pin!(woken);
     let promotions = Promotions::new(waker);
@@ -396,7 +305,7 @@ async fn linked_disks_are_promoted_once_and_their_template_can_go(sim: Sim) {
     assert_eq!(state(&vm, &machine).await, State::Due(disks.clone()));
 
     // Begun, and begun again as after a crash: the second finds the first's task, and waits for it.
-    let late = self::site(&sim).await;
+    let late = super::site(&sim).await;
     sim.post("/v1/faults", json!({"method": "PromoteDisks_Task", "kind": "hold", "count": 1})).await;
     promotions.begin(&vm, &machine.moref, &disks, &site);
     assert_eq!(state(&vm, &machine).await, State::Running);

@@ -1,16 +1,21 @@
 //! An API server of one closure, for tests of what is sent.
 
-use kube::{Client, client::Body};
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use kube::Client;
+use kube::client::Body;
 use parking_lot::Mutex;
 use serde_json::Value;
-use std::{convert::Infallible, sync::Arc};
 
 /// One request as it arrived.
 #[derive(Clone, Debug)]
 pub struct Request {
+    /// `GET`, `PATCH` and the like.
     pub method: String,
     /// Path with query.
     pub path: String,
+    /// The document that came with it, or null.
     pub body: Value,
 }
 

@@ -20,15 +20,15 @@ use crate::virtualmachine::size::class::Size;
 use crate::virtualmachine::storage::class::Storage;
 
 /// A condition in one line: type, status, severity, reason and message, without those it does not have.
-pub fn line(condition: &Condition) -> String {
+pub fn condition_line(condition: &Condition) -> String {
     let parts = [Some(&condition.type_), Some(&condition.status)];
     let words = [&condition.severity, &condition.reason, &condition.message].map(Option::as_ref);
     let parts = parts.into_iter().chain(words).flatten().filter(|part| !part.is_empty());
     parts.map(String::as_str).collect::<Vec<_>>().join(" | ")
 }
 
-/// A running machine that nobody marked.
-pub fn vm(id: &str, name: &str) -> Vm {
+/// A running VM that bears no mark.
+pub fn unmarked_vm(id: &str, name: &str) -> Vm {
     Vm {
         moref: MoRef::vm(id),
         name: name.to_owned(),
@@ -55,8 +55,8 @@ pub fn vm(id: &str, name: &str) -> Vm {
     }
 }
 
-/// A control-plane machine's object, as capw writes it and with everything persisted.
-pub fn object() -> VirtualMachine {
+/// The VirtualMachine of a control-plane node, as capw writes it and with everything persisted.
+pub fn virtual_machine() -> VirtualMachine {
     serde_json::from_value(serde_json::json!({
         "metadata": {
             "name": "cp-0", "namespace": "ns", "generation": 2,
@@ -125,7 +125,7 @@ pub fn needs() -> Needs {
     };
     let allocation =
         |reservation| Allocation { reservation: Some(reservation), limit: None, expandable: None };
-    let told = [("guestinfo.metadata", "bWV0YQ=="), ("guestinfo.metadata.encoding", "base64")];
+    let extra_config = [("guestinfo.metadata", "bWV0YQ=="), ("guestinfo.metadata.encoding", "base64")];
     Needs {
         class: Ok(Size {
             cpus: 2,
@@ -141,7 +141,7 @@ pub fn needs() -> Needs {
             Backing::Network { name: "VM Network".into(), network: None },
         )]),
         bootstrap: Ok(Bootstrap {
-            extra_config: told.map(|(key, value)| (key.to_owned(), value.to_owned())).into(),
+            extra_config: extra_config.map(|(key, value)| (key.to_owned(), value.to_owned())).into(),
             v_app: VApp::Removed,
             customization: None,
         }),
@@ -149,7 +149,7 @@ pub fn needs() -> Needs {
     }
 }
 
-/// What is known of [`object`] when vCenter has this of it.
+/// What is known of [`virtual_machine`] when vCenter has this of it.
 pub fn facts(found: Found) -> Facts {
     let uuid = uuid::Uuid::parse_str("42370000-0000-4000-8000-000000000001").unwrap();
     let identity = Identity { bios: uuid, instance: uuid };
@@ -158,17 +158,17 @@ pub fn facts(found: Found) -> Facts {
     Facts { host: Some("esx-1".into()), ..facts }
 }
 
-/// The machine of [`object`], running, with our mark.
-pub fn machine() -> Vm {
+/// The VM of [`virtual_machine`] in vCenter, running, with our mark.
+pub fn vsphere_vm() -> Vm {
     let facts = facts(Found::Lost(None));
-    let mut machine = vm("vm-8", "cp-0");
-    machine.uuid = Some(facts.identity.bios);
-    machine.instance_uuid = Some(facts.identity.instance);
-    machine.extra_config.extend(facts.mark.extra_config());
-    machine
+    let mut vm = unmarked_vm("vm-8", "cp-0");
+    vm.uuid = Some(facts.identity.bios);
+    vm.instance_uuid = Some(facts.identity.instance);
+    vm.extra_config.extend(facts.mark.extra_config());
+    vm
 }
 
-/// A volume that is a disk of the machine's own.
+/// A volume that is a disk of the VM's own.
 pub fn volume(name: &str, size: &str, key: Option<i32>) -> api::vmop::VirtualMachineVolume {
     serde_json::from_value(serde_json::json!({
         "name": name, "vSphereVolume": { "capacity": { "ephemeral-storage": size }, "deviceKey": key },
