@@ -8,8 +8,8 @@ use api::vmop::VirtualMachine;
 use vsphere::inventory::{Guest, PowerState};
 use vsphere::{Allocation, Backing, Controller, Devices, Disk, EthernetCard, EthernetKind, MoRef, Vm};
 
-use crate::provider::golden::Template;
-use crate::provider::{Place, mark::Mark};
+use crate::templates::Template;
+use crate::vcenter::{Placement, mark::Mark};
 use crate::virtualmachine::bootstrap::{Bootstrap, VApp};
 use crate::virtualmachine::clone::Identity;
 use crate::virtualmachine::needs::{Card, Needs, Size, Storage};
@@ -72,8 +72,8 @@ pub fn object() -> VirtualMachine {
 }
 
 /// Where everything lies.
-pub fn place() -> Place {
-    Place { folder: MoRef::folder("group-v9"), pool: MoRef::pool("resgroup-9") }
+pub fn place() -> Placement {
+    Placement { folder: MoRef::folder("group-v9"), pool: MoRef::pool("resgroup-9") }
 }
 
 /// What a template of one disk and one card is made of.

@@ -18,26 +18,29 @@ mod admission;
 #[allow(dead_code)]
 #[path = "../../kit/src/fake.rs"]
 mod api_server;
-mod appearance;
 mod caches;
 mod console;
+mod data_sources;
 #[cfg(test)]
 mod documented;
+mod enqueue;
+mod extra_config;
 #[cfg(test)]
 mod fixture;
 mod image;
 mod orphans;
+mod pause;
 mod policy;
 mod probe;
-mod provider;
 mod publish;
 mod service;
 mod start;
-mod template;
+mod templates;
+mod unmet;
+mod vcenter;
 #[cfg(test)]
 mod vcsim;
 mod virtualmachine;
-mod wake;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -60,7 +63,7 @@ pub struct Flags {
     #[arg(long, value_name = "NETWORK=NETWORK")]
     probe_address_map: Vec<AddressMap>,
 
-    /// Minutes between two looks at the content library when nothing tells of a change.
+    /// Minutes between two sync_requests at the content library when nothing tells of a change.
     #[arg(long, value_name = "MINUTES", default_value_t = 20, overrides_with = "image_sync_period")]
     image_sync_period: u64,
 }

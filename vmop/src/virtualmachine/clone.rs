@@ -12,8 +12,8 @@ use super::bootstrap::Bootstrap;
 use super::disks::{DISKS, Layout};
 use super::needs::{Card, MMIO, MMIO_SIZE, Size, Storage};
 use super::rewired;
-use crate::provider::golden::Template;
-use crate::provider::{Place, mark, mark::Mark};
+use crate::templates::Template;
+use crate::vcenter::{Placement, mark, mark::Mark};
 
 /// Who a machine is, in vCenter and for its guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +52,7 @@ pub struct Parts<'a> {
     /// What the guest is told.
     pub bootstrap: &'a Bootstrap,
     /// Where it lies.
-    pub place: &'a Place,
+    pub place: &'a Placement,
     /// What its disks lie on.
     pub storage: &'a Storage,
     /// How its disks come about.

@@ -15,8 +15,8 @@ use super::promotion::{self, Promotion, State};
 use super::status::{Outcome, status};
 use super::step::{self, Mode, Step};
 use crate::fixture;
-use crate::provider::config::PromoteDisks;
-use crate::provider::{Place, mark};
+use crate::vcenter::settings::PromoteDisks;
+use crate::vcenter::{Placement, mark};
 
 /// A machine that has its class's size, and what is known of it.
 fn settled() -> (VirtualMachine, Vm, Facts) {
@@ -144,7 +144,7 @@ fn what_is_said_beside_leaves_a_machine_ready() {
         .extra_config
         .insert("guestinfo.vmservice.bootstrap.condition".into(), "false,Disk,the disk is full".into());
     facts.size = facts.size.map(|size| Size { memory_mib: 8192, ..size });
-    facts.place = Some(Place { pool: vsphere::MoRef::pool("resgroup-1"), ..fixture::place() });
+    facts.place = Some(Placement { pool: vsphere::MoRef::pool("resgroup-1"), ..fixture::place() });
     let ill = said(&vm, &machine, &facts, &beside);
     insta::assert_snapshot!(format!("{well}\n\n{ill}"));
 }

@@ -11,14 +11,16 @@ use vsphere::{ConfigSpec, Devices, Vm};
 
 use super::bootstrap::Bootstrap;
 use super::clone::{Identity, Intent, Parts, intent};
-use super::needs::{Ask, Need, Needs, Size, Storage, Unmet};
+use super::needs::{Ask, Needs, Size, Storage};
 use super::promotion::Promotion;
 use super::rewired::Rewired;
 use super::step::{self, Mode, Step};
 use super::volumes::{self, Volumes};
-use super::{disks, pause, power, promotion, resize};
-use crate::probe::Verdict;
-use crate::provider::{Place, Problem, mark::Mark};
+use super::{disks, power, promotion, resize};
+use crate::pause;
+use crate::probe::ProbeResult;
+use crate::unmet::{Need, Unmet};
+use crate::vcenter::{Placement, Problem, mark::Mark};
 
 /// Everything that was read.
 #[derive(Clone, Debug)]
@@ -30,7 +32,7 @@ pub struct Facts {
     /// What vCenter has of it.
     pub found: Found,
     /// What the readiness probe says; `None` without a probe.
-    pub probe: Option<Verdict>,
+    pub probe: Option<ProbeResult>,
     /// Name of the host it runs on.
     pub host: Option<String>,
     /// Its persistent volumes, where it has or had some.
@@ -44,7 +46,7 @@ pub struct Facts {
     /// The size that the class of an existing machine stands for, where it is known.
     pub size: Option<Size>,
     /// Where the machine should lie, where that is known.
-    pub place: Option<Place>,
+    pub place: Option<Placement>,
     /// What becomes of its linked disks, where somebody asks for something.
     pub promotion: Option<Promotion>,
     /// The cards that a machine that is off gets before it runs, where its spec names others.
@@ -356,7 +358,7 @@ fn before_power_on(facts: &Facts) -> Result<Vec<Step>, Blocked> {
 }
 
 fn made_of(vm: &VirtualMachine, facts: &Facts, nothing: &Nothing) -> Result<Intent, Blocked> {
-    // No `..`: a need that nobody looks at must not compile.
+    // No `..`: a need that nobody sync_requests at must not compile.
     let Needs { class, image, storage, network, bootstrap, place } = &nothing.needs;
     if let Some(unmet) = nothing.needs.first_unmet() {
         return Err(Blocked::Unmet(unmet.clone()));

@@ -11,13 +11,13 @@ use super::{ROOM, turn};
 use crate::api_server::{refusal, server};
 use crate::fixture;
 use crate::sim::{Sim, within};
-use crate::vcsim::site;
+use crate::vcsim::vcenter;
 
 #[tokio::test]
 async fn who_waits_long_for_room_is_told_and_comes_in_when_there_is_some() {
     let name = "who_waits_long_for_room_is_told_and_comes_in_when_there_is_some";
     let Some(sim) = Sim::start(name) else { return };
-    let site = site(&sim).await;
+    let vcenter = vcenter(&sim).await;
     let (told, mut sayings) = mpsc::unbounded_channel();
     let (client, _) = server(move |request| {
         if !request.line().starts_with("PATCH ") {
@@ -27,7 +27,7 @@ async fn who_waits_long_for_room_is_told_and_comes_in_when_there_is_some() {
         (200, json!(fixture::object()))
     });
     let started = Started::detached(client);
-    let ctx = context(&started, &site);
+    let ctx = context(&started, &vcenter);
     let vm = fixture::object();
     let (room, waited) = turn(&vm, &ctx).await.unwrap();
     assert!(room.is_some() && !waited, "there is room");

@@ -21,10 +21,10 @@ use kube::api::ObjectMeta;
 use serde_json::json;
 use uuid::Uuid;
 
-use super::needs::Unmet;
 use super::plan::Blocked;
 use super::{Context, Error};
 use crate::caches::Caches;
+use crate::unmet::Unmet;
 
 /// The annotation of a claim that waits for its first consumer: where that is.
 const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
@@ -64,7 +64,7 @@ impl Volumes {
     /// What the cache has.
     pub fn of(vm: &VirtualMachine, caches: &Caches) -> Self {
         let own = key(vm.metadata.namespace.as_deref(), &vm.name_any());
-        Self { served: caches.attachments.is_served(), there: caches.attachments_of.objects(&own) }
+        Self { served: caches.attachments.is_served(), there: caches.attachments_by_vm.objects(&own) }
     }
 
     fn find(&self, name: &str) -> Option<&CnsNodeVmAttachment> {

@@ -23,8 +23,9 @@ use super::clone::Identity;
 use super::plan::{self, Blocked, Facts, Found, Plan};
 use super::status::Outcome;
 use super::step::Step;
-use super::{Context, Error, gather, pause, power, resize};
-use crate::provider::{MEMBERSHIP, Site};
+use super::{Context, Error, gather, power, resize};
+use crate::pause;
+use crate::vcenter::{MEMBERSHIP, VCenter};
 
 pub use guest::{Asked, asked};
 #[cfg(test)]
@@ -131,7 +132,7 @@ pub async fn left_alone(vm: &VirtualMachine, ctx: &Context) -> Result<(), Error>
     let machine = plan::identity(vm)
         .ok()
         .flatten()
-        .and_then(|identity| ctx.provider.site().ok()?.inventory.by_uuid(identity.instance).present());
+        .and_then(|identity| ctx.provider.vcenter().ok()?.inventory.by_uuid(identity.instance).present());
     let paused = pause::label(vm, machine.as_deref());
     if vm.labels().get(label::VMOP_PAUSED).map(String::as_str) != paused {
         let patch = json!({ "metadata": { "labels": { label::VMOP_PAUSED: paused } } });
@@ -150,25 +151,29 @@ pub async fn carry_out(
     facts: &Facts,
     ctx: &Context,
 ) -> Result<Option<Arc<Vm>>, Error> {
-    let site = || ctx.provider.site().map_err(Blocked::Provider);
+    let vcenter = || ctx.provider.vcenter().map_err(Blocked::Provider);
     match plan {
         Plan::Settled => Ok(None),
         Plan::Make { clone, then } => {
-            let site = site()?;
-            let machine = make::made(clone, room, vm, facts, &site, ctx).await?;
-            Box::pin(taken(vm, machine, &then, &site, ctx)).await.map(Some)
+            let vcenter = vcenter()?;
+            let machine = make::made(clone, room, vm, facts, &vcenter, ctx).await?;
+            Box::pin(taken(vm, machine, &then, &vcenter, ctx)).await.map(Some)
         }
         Plan::Change { machine, steps } => {
             drop(room);
-            Box::pin(taken(vm, machine, &steps, &*site()?, ctx)).await.map(Some)
+            Box::pin(taken(vm, machine, &steps, &*vcenter()?, ctx)).await.map(Some)
         }
     }
 }
 
 /// The machine of a plan's clone, for tests.
 #[cfg(test)]
-pub async fn cloned(intent: &super::clone::Intent, facts: &Facts, site: &Site) -> Result<Arc<Vm>, Error> {
-    make::cloned(Box::new(intent.clone()), None, facts, site).await
+pub async fn cloned(
+    intent: &super::clone::Intent,
+    facts: &Facts,
+    vcenter: &VCenter,
+) -> Result<Arc<Vm>, Error> {
+    make::cloned(Box::new(intent.clone()), None, facts, vcenter).await
 }
 
 /// The steps are carried out; a cluster module that turns out to be gone is made again.
@@ -176,16 +181,16 @@ async fn taken(
     vm: &VirtualMachine,
     machine: Arc<Vm>,
     steps: &[Step],
-    site: &Site,
+    vcenter: &VCenter,
     ctx: &Context,
 ) -> Result<Arc<Vm>, Error> {
-    let taken = steps::taken(machine, steps, vm, site, ctx).await;
+    let taken = steps::taken(machine, steps, vm, vcenter, ctx).await;
     if let Err(Error::Vcenter(error)) = &taken
         && error.is_not_found()
         && error.method() == MEMBERSHIP
         && let Some(module) = steps.iter().find_map(Step::module)
     {
-        gather::modules_gone(vm, module, site, ctx);
+        gather::modules_gone(vm, module, vcenter, ctx);
     }
     taken
 }

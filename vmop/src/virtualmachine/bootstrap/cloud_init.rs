@@ -8,7 +8,8 @@ use vsphere::{CustomizationIdentity, CustomizationSpec, OVF_TRANSPORT_GUEST_INFO
 
 use super::netplan::network;
 use super::{Bootstrap, Surroundings, Told, VApp};
-use crate::virtualmachine::needs::{Addressing, Need};
+use crate::unmet::Need;
+use crate::virtualmachine::needs::Addressing;
 
 /// Keys of the userdata: cloud-init's name, and Cluster API's.
 const USERDATA_KEYS: [&str; 2] = ["user-data", "value"];

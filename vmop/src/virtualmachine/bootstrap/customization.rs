@@ -8,7 +8,8 @@ use vsphere::{CustomizationAdapter, CustomizationIdentity, CustomizationSpec, Fi
 
 use super::values::{mask, rendered};
 use super::{Surroundings, Told, search};
-use crate::virtualmachine::needs::{Addressing, Card, Need};
+use crate::unmet::Need;
+use crate::virtualmachine::needs::{Addressing, Card};
 
 /// A Linux gets its name and addresses.
 pub(super) fn linux(vm: &VirtualMachine, around: &Surroundings<'_>) -> CustomizationSpec {

@@ -9,8 +9,9 @@ use vsphere::{Backing, EthernetKind, VAppProperty};
 
 use super::{Bootstrap, Surroundings, Told, VApp, bootstrap, told};
 use crate::fixture;
-use crate::provider::GuestNetwork;
-use crate::virtualmachine::needs::{Address, Addressing, Card, Need};
+use crate::unmet::Need;
+use crate::vcenter::GuestNetwork;
+use crate::virtualmachine::needs::{Address, Addressing, Card};
 use crate::virtualmachine::plan::Found;
 
 fn machine(transport: &str) -> VirtualMachine {
@@ -269,7 +270,7 @@ fn ovf_properties_that_exist_and_may_be_set_are_set() {
     insta::assert_snapshot!(shown(&with(&machine("OvfEnv"), &data).unwrap()));
     let told = with(&machine("vAppConfig"), &data).unwrap();
     assert_eq!(told.customization, None);
-    assert!(!told.extra_config.contains_key(super::DEFER));
+    assert!(!told.extra_config.contains_key(crate::extra_config::DEFER_CLOUD_INIT));
     assert_eq!(told.v_app, with(&machine("OvfEnv"), &data).unwrap().v_app);
 }
 

@@ -10,22 +10,22 @@ use serde_json::{Value, json};
 use vsphere::inventory::PowerState;
 
 use super::*;
-use crate::admission::Known;
 use crate::api_server::{Request, refusal, server};
-use crate::appearance::Appearances;
-use crate::caches::Caches;
+use crate::caches::{Caches, ReplicaCaches};
+use crate::data_sources::DataSourceWatches;
+use crate::enqueue::Enqueue;
 use crate::fixture;
 use crate::probe::Prober;
-use crate::provider::Provider;
 use crate::sim::{Sim, within};
-use crate::vcsim::{recipe, site, template, wanted};
+use crate::templates::TemplateCache;
+use crate::vcenter::Provider;
+use crate::vcsim::{template, template_key, vcenter, wanted};
 use crate::virtualmachine::act;
 use crate::virtualmachine::act::promotion::Promotions;
 use crate::virtualmachine::gather::rewired::rewired;
 use crate::virtualmachine::plan::Found;
 use crate::virtualmachine::rewired::noted;
 use crate::virtualmachine::step::Step;
-use crate::wake::Waker;
 
 /// The Secret's one key, if there is a Secret.
 type Secret = Arc<Mutex<Option<&'static str>>>;
@@ -44,23 +44,23 @@ fn answer(request: &Request, secret: &Secret) -> (u16, Value) {
     }
 }
 
-pub fn context(started: &Started, site: &Arc<Site>) -> Context {
-    let (vms, _) = Waker::new();
-    let known = Known::start(started);
+pub fn context(started: &Started, vcenter: &Arc<VCenter>) -> Context {
+    let (vms, _) = Enqueue::new();
     Context {
         api: Api::new(started, "vmop/machine"),
         events: Events::new(started, "vmop-machine"),
-        provider: Provider::to(site),
-        caches: Caches::start(started, &known),
+        provider: Provider::to(vcenter),
+        caches: Caches::start(started, &ReplicaCaches::start(started)),
         prober: Prober::new(Vec::new()).0,
-        appearances: Appearances::new(started.client.clone(), vms.clone()),
+        data_sources: DataSourceWatches::new(started.client.clone(), vms.clone()),
         promotions: Promotions::new(vms),
         asked: act::Asked::default(),
         ended: Mutex::default(),
         room: Arc::new(tokio::sync::Semaphore::new(crate::virtualmachine::ROOM)),
         told: Mutex::default(),
-        policies: Waker::new().0,
-        looks: Arc::default(),
+        policies: Enqueue::new().0,
+        sync_requests: Arc::default(),
+        templates: TemplateCache::new(Arc::new(|_: &str| {})).0,
     }
 }
 
@@ -75,18 +75,18 @@ fn object() -> VirtualMachine {
 #[tokio::test]
 async fn a_machine_that_is_off_is_told_anew_what_its_user_changed() {
     let Some(sim) = Sim::start("a_machine_that_is_off_is_told_anew_what_its_user_changed") else { return };
-    let site = site(&sim).await;
-    let template = template(&site, &recipe(&sim, &site).await).await;
+    let vcenter = vcenter(&sim).await;
+    let template = template(&vcenter, &template_key(&sim, &vcenter).await).await;
     let facts = fixture::facts(Found::Lost(None));
-    let mut intent = wanted(&sim, &site, &template, &facts).await;
+    let mut intent = wanted(&sim, &vcenter, &template, &facts).await;
     intent.spec.power_on = false;
-    let made = within("the clone", act::cloned(&intent, &facts, &site)).await.unwrap();
+    let made = within("the clone", act::cloned(&intent, &facts, &vcenter)).await.unwrap();
 
     let secret = Secret::new(Mutex::new(Some("#cloud-config\nfirst: 1\n")));
     let kept = Arc::clone(&secret);
     let (client, requests) = server(move |request| answer(request, &kept));
     let started = Started::detached(client);
-    let ctx = context(&started, &site);
+    let ctx = context(&started, &vcenter);
     let (vm, identity) = (object(), facts.identity);
     let first = read(&vm, &ctx).await.unwrap().told.unwrap().hash(identity.bios);
     let noted = |state: PowerState, hash: &str| {
@@ -97,7 +97,7 @@ async fn a_machine_that_is_off_is_told_anew_what_its_user_changed() {
         Arc::new(machine)
     };
     let retold = async |machine: &Arc<Vm>| {
-        let (rewired, retold, _) = rewired(&vm, machine, identity, &site, &ctx).await.unwrap();
+        let (rewired, retold, _) = rewired(&vm, machine, identity, &vcenter, &ctx).await.unwrap();
         assert_eq!(rewired, Ok(None));
         retold.unwrap()
     };

@@ -5,7 +5,7 @@ use api::vmop::{ResourceSpec, VirtualMachine, VirtualMachineClass};
 use kube::ResourceExt;
 use vsphere::{Allocation, BaseConfig, Object};
 
-use super::{Need, Unmet};
+use crate::unmet::{Need, Unmet};
 
 /// The size of a machine.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -13,8 +13,9 @@ use api::vmop::{
 use kube::api::ObjectMeta;
 use kube::{Resource, ResourceExt};
 
-use super::{Address, Addressing, Need, Unmet};
-use crate::provider::config::NetworkProvider;
+use super::{Address, Addressing};
+use crate::unmet::{Need, Unmet};
+use crate::vcenter::settings::NetworkProvider;
 use crate::virtualmachine::bootstrap::prefix_of;
 
 /// Who says what a card is plugged into.

@@ -13,7 +13,9 @@ mod storage;
 use std::sync::Arc;
 
 use super::bootstrap::Bootstrap;
-use crate::provider::{Place, golden::Template};
+use crate::templates::Template;
+use crate::unmet::{Need, Unmet};
+use crate::vcenter::Placement;
 
 pub use class::{MMIO, MMIO_SIZE, Size, allocations, class, counts_cores, in_cores, size};
 pub use image::image;
@@ -24,39 +26,6 @@ pub use interface::{
 pub use network::{Address, Addressing, Card, card_kind, realised};
 pub use place::{PLACEMENT_NOT_READY, ZonePlaces, home, zoned, zones};
 pub use storage::{Storage, no_policy, storage};
-
-/// Something that is missing, and what to do about it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unmet {
-    /// The condition's reason.
-    pub reason: &'static str,
-    /// Which object, why, what to do.
-    pub message: String,
-    /// Nothing is wrong; it only takes time.
-    pub underway: bool,
-    /// No watch tells when it is met, so it is looked at again after a while.
-    pub unwatched: bool,
-}
-
-impl Unmet {
-    /// Something is wrong, and somebody must act.
-    pub fn wrong(reason: &'static str, message: impl Into<String>) -> Self {
-        Self { reason, message: message.into(), underway: false, unwatched: false }
-    }
-
-    /// Something is on its way.
-    pub fn underway(reason: &'static str, message: impl Into<String>) -> Self {
-        Self { underway: true, ..Self::wrong(reason, message) }
-    }
-
-    /// As [`Unmet::wrong`], of something that lies in vCenter and is not watched.
-    pub fn in_vcenter(reason: &'static str, message: impl Into<String>) -> Self {
-        Self { unwatched: true, ..Self::wrong(reason, message) }
-    }
-}
-
-/// A need: met with what it yields, or not.
-pub type Need<T> = Result<T, Unmet>;
 
 /// Everything a machine needs before it is made.
 #[derive(Clone, Debug)]
@@ -72,7 +41,7 @@ pub struct Needs {
     /// What the guest is told.
     pub bootstrap: Need<Bootstrap>,
     /// Folder and pool.
-    pub place: Need<Place>,
+    pub place: Need<Placement>,
 }
 
 impl Needs {

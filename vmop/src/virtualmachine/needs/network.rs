@@ -7,7 +7,7 @@ use api::net::VirtualNetwork;
 use api::vmop::VirtualMachineNetworkInterface;
 use vsphere::{Backing, EthernetKind};
 
-use super::{Need, Unmet};
+use crate::unmet::{Need, Unmet};
 
 /// A network card as it shall be.
 #[derive(Clone, Debug, PartialEq)]

@@ -8,8 +8,8 @@ use k8s_openapi::api::storage::v1::StorageClass;
 use kube::ResourceExt;
 use vsphere::{MoRef, StoragePolicy};
 
-use super::{Need, Unmet};
-use crate::provider::storage::PolicyName;
+use crate::unmet::{Need, Unmet};
+use crate::vcenter::storage::PolicyName;
 
 /// What the disks of a machine lie on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -8,14 +8,15 @@ use vsphere::Vm;
 use vsphere::inventory::PowerState;
 
 use super::conditions::finer;
-use crate::provider::Place;
-use crate::provider::config::PromoteDisks;
+use crate::pause;
+use crate::vcenter::Placement;
+use crate::vcenter::settings::PromoteDisks;
 use crate::virtualmachine::needs::Size;
 use crate::virtualmachine::plan::Facts;
+use crate::virtualmachine::power;
 use crate::virtualmachine::promotion::{Promotion, State};
 use crate::virtualmachine::resize::{self, Sized};
 use crate::virtualmachine::step::Mode;
-use crate::virtualmachine::{pause, power};
 
 /// What the guest says by itself: `true|false[,reason[,message]]`.
 const BOOTSTRAP: &str = "guestinfo.vmservice.bootstrap.condition";
@@ -200,7 +201,7 @@ fn hardware(vm: &VirtualMachine, machine: &Vm) -> Option<Condition> {
     })
 }
 
-fn located(machine: &Vm, place: &Place) -> Condition {
+fn located(machine: &Vm, place: &Placement) -> Condition {
     let (folder, pool) =
         (machine.folder.as_ref() == Some(&place.folder), machine.pool.as_ref() == Some(&place.pool));
     let (reason, what) = match (pool, folder) {
