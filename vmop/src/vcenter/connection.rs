@@ -10,17 +10,16 @@ use tokio_util::sync::CancellationToken;
 use vsphere::{Client, Inventory, MoRef, Network, Vm};
 
 use super::Problem;
-use super::config::Settings;
-use super::golden::{Goldens, Wake};
-use super::membership::Memberships;
-use super::realm::Realms;
+use super::module_members::Memberships;
+use super::realized_policy::RealizedPolicies;
+use super::settings::Settings;
 
 /// How long a reconcile waits for a folder's machines to be read.
 const FOLDER_READ: Duration = Duration::from_secs(20);
 
 /// Where machines lie: a folder and a resource pool.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Place {
+pub struct Placement {
     /// The folder.
     pub folder: MoRef,
     /// The resource pool.
@@ -28,17 +27,15 @@ pub struct Place {
 }
 
 /// A connected vCenter.
-pub struct Site {
+pub struct VCenter {
     /// What was configured.
     pub settings: Settings,
     /// Its client; every call goes through this one.
     pub client: Client,
     /// The cache of all machines in the folders of our namespaces.
     pub inventory: Inventory,
-    /// The golden templates.
-    pub goldens: Goldens,
     /// What resource policies have come to.
-    pub realms: Realms,
+    pub realized_policies: RealizedPolicies,
     /// Who is in which cluster module.
     pub memberships: Memberships,
     /// Held while cluster modules are made.
@@ -52,9 +49,9 @@ pub struct Site {
     covered: tokio::sync::Mutex<HashSet<MoRef>>,
     clusters: tokio::sync::Mutex<HashMap<MoRef, MoRef>>,
     hosts: tokio::sync::Mutex<HashMap<MoRef, Vec<Host>>>,
-    library_trouble: Mutex<Option<String>>,
-    pub(super) storage: super::storage::Known,
-    pub(super) hardware: super::hardware::Remembered,
+    library_problem: Mutex<Option<String>>,
+    pub(super) storage: super::storage::StorageCache,
+    pub(super) hardware: super::devices::DeviceCache,
 }
 
 #[derive(Clone, Debug)]
@@ -64,16 +61,15 @@ struct Host {
     megahertz: Option<i64>,
 }
 
-impl Site {
-    /// A vCenter of which nothing is known yet; `wake` is told of templates that became ready.
-    pub fn new(settings: Settings, client: Client, inventory: Inventory, wake: Wake) -> Arc<Self> {
+impl VCenter {
+    /// A vCenter of which nothing is known yet.
+    pub fn new(settings: Settings, client: Client, inventory: Inventory) -> Arc<Self> {
         Arc::new(Self {
-            goldens: Goldens::new(wake),
             gone: CancellationToken::new(),
             settings,
             client,
             inventory,
-            realms: Realms::default(),
+            realized_policies: RealizedPolicies::default(),
             memberships: Memberships::default(),
             making_modules: tokio::sync::Mutex::default(),
             claimed_modules: Mutex::default(),
@@ -82,9 +78,9 @@ impl Site {
             covered: tokio::sync::Mutex::default(),
             clusters: tokio::sync::Mutex::default(),
             hosts: tokio::sync::Mutex::default(),
-            library_trouble: Mutex::default(),
-            storage: super::storage::Known::default(),
-            hardware: super::hardware::Remembered::default(),
+            library_problem: Mutex::default(),
+            storage: super::storage::StorageCache::default(),
+            hardware: super::devices::DeviceCache::default(),
         })
     }
 
@@ -101,7 +97,7 @@ impl Site {
     }
 
     /// The inventory holds every machine below `folder` from now on, and may be asked.
-    pub async fn covers(&self, folder: &MoRef) -> Result<(), vsphere::Error> {
+    pub async fn watch_folder(&self, folder: &MoRef) -> Result<(), vsphere::Error> {
         // Held while a folder is read: a folder that is only being read may not be asked about.
         let mut covered = self.covered.lock().await;
         if covered.contains(folder) {
@@ -119,15 +115,16 @@ impl Site {
     }
 
     /// Why the inventory can't be asked, if it can't.
-    pub fn trouble(&self) -> Option<Problem> {
+    pub fn inventory_problem(&self) -> Option<Problem> {
         if self.inventory.complete() {
             return None;
         }
         Some(match self.inventory.trouble() {
             Some(error) => self.problem(&error),
-            None => {
-                Problem::passing(format!("vCenter {}: the inventory is being read", self.settings.address()))
-            }
+            None => Problem::transient(format!(
+                "vCenter {}: the inventory is being read",
+                self.settings.address()
+            )),
         })
     }
 
@@ -238,13 +235,13 @@ impl Site {
     }
 
     /// What is wrong with the content library, if something is.
-    pub fn library_trouble(&self) -> Option<String> {
-        self.library_trouble.lock().clone()
+    pub fn library_problem(&self) -> Option<String> {
+        self.library_problem.lock().clone()
     }
 
     /// The content library is in this trouble, or in none.
-    pub fn set_library_trouble(&self, trouble: Option<String>) {
-        *self.library_trouble.lock() = trouble;
+    pub fn set_library_problem(&self, trouble: Option<String>) {
+        *self.library_problem.lock() = trouble;
     }
 
     fn datacenter(&self) -> MoRef {

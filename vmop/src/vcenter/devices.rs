@@ -7,15 +7,15 @@ use parking_lot::Mutex;
 use vsphere::inventory::Presence;
 use vsphere::{Devices, Error, MoRef, Vm};
 
-use super::Site;
+use super::VCenter;
 
 /// So many more are kept before those of machines that are gone are let go.
 const SWEEP: usize = 256;
 
 #[derive(Default)]
-pub(super) struct Remembered(Mutex<HashMap<MoRef, Arc<Devices>>>);
+pub(super) struct DeviceCache(Mutex<HashMap<MoRef, Arc<Devices>>>);
 
-impl Site {
+impl VCenter {
     /// What is remembered of the machine's devices is out of date.
     pub fn forget_devices(&self, machine: &MoRef) {
         self.hardware.0.lock().remove(machine);

@@ -2,8 +2,10 @@
 
 use serde_json::Value;
 
-use super::builtin::{self, shown};
-use super::{Fault, Functions, Node, Pipeline, Root, Term};
+use crate::ast::{Node, Pipeline, Root, Term};
+use crate::builtin::{self, shown};
+use crate::error::Fault;
+use crate::functions::Functions;
 
 /// How many actions one rendering may take, and how long its result may get.
 const MOST_STEPS: usize = 100_000;

@@ -5,22 +5,22 @@ use std::collections::{BTreeMap, HashMap};
 use parking_lot::Mutex;
 use vsphere::MoRef;
 
-use super::Place;
+use super::Placement;
 
 /// What a resource policy is below one home of its namespace: each zone has one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Realm {
+pub struct RealizedPolicy {
     /// The namespace's own folder and pool.
-    pub home: Place,
+    pub namespace_placement: Placement,
     /// The policy's folder and pool.
-    pub place: Place,
+    pub placement: Placement,
     /// The vSphere cluster of the pool.
     pub cluster: MoRef,
     /// The cluster modules, by group.
     pub modules: BTreeMap<String, String>,
 }
 
-impl Realm {
+impl RealizedPolicy {
     /// Whether the cluster can have modules: a single host can't.
     pub fn has_modules(&self) -> bool {
         self.cluster.kind() == "ClusterComputeResource"
@@ -29,22 +29,22 @@ impl Realm {
 
 /// The policies that are realised, by `namespace/name`.
 #[derive(Default)]
-pub struct Realms(Mutex<HashMap<String, Vec<Realm>>>);
+pub struct RealizedPolicies(Mutex<HashMap<String, Vec<RealizedPolicy>>>);
 
-impl Realms {
+impl RealizedPolicies {
     /// All of a policy's, if it is realised.
-    pub fn of(&self, key: &str) -> Option<Vec<Realm>> {
+    pub fn of(&self, key: &str) -> Option<Vec<RealizedPolicy>> {
         self.0.lock().get(key).cloned()
     }
 
     /// A policy's below that home.
-    pub fn at(&self, key: &str, home: &Place) -> Option<Realm> {
-        self.0.lock().get(key)?.iter().find(|realm| realm.home == *home).cloned()
+    pub fn at(&self, key: &str, home: &Placement) -> Option<RealizedPolicy> {
+        self.0.lock().get(key)?.iter().find(|realized| realized.namespace_placement == *home).cloned()
     }
 
     /// The policy has come to that. True if it is news.
-    pub fn set(&self, key: &str, realms: Vec<Realm>) -> bool {
-        self.0.lock().insert(key.to_owned(), realms.clone()) != Some(realms)
+    pub fn set(&self, key: &str, realized: Vec<RealizedPolicy>) -> bool {
+        self.0.lock().insert(key.to_owned(), realized.clone()) != Some(realized)
     }
 
     /// The policy has to be realised (again). True if that is news.

@@ -10,56 +10,61 @@ use std::time::Duration;
 
 use vsphere::{Devices, Disk, Error, MoRef, Vm};
 
-use super::{Site, mark};
+use super::cache::TemplateCache;
+use crate::vcenter::{VCenter, mark};
 
 /// So long a template is left after something happened that may have made it needless: what was planned
 /// before has ended by then, and a burst of events costs one look.
-pub const GRACE: Duration = Duration::from_mins(10);
+pub const COLLECT_DELAY: Duration = Duration::from_mins(10);
 /// Machines whose disks are read in one call.
 const BATCH: usize = 100;
 
 /// Destroys the templates of this stack whose content is not `needed` and on which nothing rests; which they were.
-pub async fn collect(site: &Site, needed: impl Fn(&str, &str) -> bool) -> Result<Vec<String>, Error> {
-    let candidates = idle(site, needed);
+pub async fn collect(
+    templates: &TemplateCache,
+    vcenter: &VCenter,
+    needed: impl Fn(&str, &str) -> bool,
+) -> Result<Vec<String>, Error> {
+    let candidates = idle(vcenter, needed);
     if candidates.is_empty() {
         return Ok(Vec::new());
     }
-    let machines = machines(site).await?;
+    let machines = machines(vcenter).await?;
     let mut gone = Vec::new();
     for template in candidates {
         let Some(own) = machines.iter().find(|(moref, _)| *moref == template.moref) else { continue };
         let files: HashSet<&str> = own.1.iter().flat_map(files).collect();
         let others = machines.iter().filter(|(moref, _)| *moref != template.moref);
         let mut rested_on = others.flat_map(|(_, disks)| disks).flat_map(|disk| disk.parents.iter());
-        if rested_on.any(|file| files.contains(file.as_str())) || busy(site, &template.moref).await? {
+        if rested_on.any(|file| files.contains(file.as_str())) || busy(vcenter, &template.moref).await? {
             tracing::info!(template = template.name, "no image needs the template, but machines rest on it");
             continue;
         }
         tracing::info!(template = template.name, "destroying the template: nothing needs it");
-        let task = site.client.destroy(&template.moref).await?;
-        site.inventory.task(&task).await?;
-        site.goldens.forget(&template.moref);
+        let task = vcenter.client.destroy(&template.moref).await?;
+        vcenter.inventory.task(&task).await?;
+        templates.forget(&template.moref);
         gone.push(template.name.clone());
     }
     Ok(gone)
 }
 
 /// Templates that nobody is known to need, by what is cached.
-fn idle(site: &Site, needed: impl Fn(&str, &str) -> bool) -> Vec<Arc<Vm>> {
-    let all = site.inventory.all();
+fn idle(vcenter: &VCenter, needed: impl Fn(&str, &str) -> bool) -> Vec<Arc<Vm>> {
+    let all = vcenter.inventory.all();
     let bases: HashSet<&str> = all.iter().filter_map(|vm| mark::base(vm)).collect();
     let needless = |vm: &Vm| {
-        let made_of = mark::golden_content(vm, &site.settings.stack);
+        let made_of = mark::template_content(vm, &vcenter.settings.stack);
         vm.template && made_of.is_some_and(|(item, content)| !needed(item, content))
     };
     all.iter().filter(|vm| needless(vm) && !bases.contains(vm.name.as_str())).cloned().collect()
 }
 
 /// Every machine of the datacenter with its disks.
-async fn machines(site: &Site) -> Result<Vec<(MoRef, Vec<Disk>)>, Error> {
+async fn machines(vcenter: &VCenter) -> Result<Vec<(MoRef, Vec<Disk>)>, Error> {
     const DEVICES: &str = "config.hardware.device";
-    let datacenter = MoRef::datacenter(site.settings.datacenter.as_str());
-    let stores = site.client.retrieve_members(&datacenter, "datastore", "Datastore", &["vm"]).await?;
+    let datacenter = MoRef::datacenter(vcenter.settings.datacenter.as_str());
+    let stores = vcenter.client.retrieve_members(&datacenter, "datastore", "Datastore", &["vm"]).await?;
     let on = stores.iter().flat_map(|store| store.get("vm").items()).filter_map(|vm| vm.as_moref().cloned());
     let mut all: Vec<MoRef> = on.collect();
     all.sort_unstable();
@@ -67,7 +72,7 @@ async fn machines(site: &Site) -> Result<Vec<(MoRef, Vec<Disk>)>, Error> {
     let mut machines = Vec::with_capacity(all.len());
     for batch in all.chunks(BATCH) {
         // A machine that goes meanwhile fails this look, not the next one.
-        let read = site.client.retrieve(batch, &[DEVICES]).await?;
+        let read = vcenter.client.retrieve(batch, &[DEVICES]).await?;
         machines.extend(read.into_iter().map(|vm| {
             let disks = Devices::read("", vm.get(DEVICES)).disks;
             (vm.obj, disks)
@@ -77,8 +82,8 @@ async fn machines(site: &Site) -> Result<Vec<(MoRef, Vec<Disk>)>, Error> {
 }
 
 /// Whether vCenter is at work on the template: a clone of it may run.
-async fn busy(site: &Site, template: &MoRef) -> Result<bool, Error> {
-    let tasks = site.client.retrieve_members(template, "recentTask", "Task", &["info.state"]).await?;
+async fn busy(vcenter: &VCenter, template: &MoRef) -> Result<bool, Error> {
+    let tasks = vcenter.client.retrieve_members(template, "recentTask", "Task", &["info.state"]).await?;
     Ok(tasks.iter().any(|task| matches!(task.get("info.state").as_str(), Some("running" | "queued"))))
 }
 

@@ -17,21 +17,21 @@ use kube::{Api, Client, Resource};
 use parking_lot::Mutex;
 use tokio::task::JoinHandle;
 
-use crate::wake::Waker;
+use crate::enqueue::Enqueue;
 
 /// What each machine waits for; one thing at a time.
-pub struct Appearances {
+pub struct DataSourceWatches {
     client: Client,
-    waker: Waker<VirtualMachine>,
-    awaited: Mutex<HashMap<ObjectRef<VirtualMachine>, Awaited>>,
+    enqueue: Enqueue<VirtualMachine>,
+    watches: Mutex<HashMap<ObjectRef<VirtualMachine>, Watch>>,
 }
 
-struct Awaited {
-    what: (Kind, String, Option<String>),
+struct Watch {
+    what: (DataSourceKind, String, Option<String>),
     task: JoinHandle<()>,
 }
 
-impl Drop for Awaited {
+impl Drop for Watch {
     fn drop(&mut self) {
         self.task.abort();
     }
@@ -39,42 +39,48 @@ impl Drop for Awaited {
 
 /// What is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum DataSourceKind {
     /// A Secret.
     Secret,
     /// A ConfigMap.
     ConfigMap,
 }
 
-impl Appearances {
+impl DataSourceWatches {
     /// Nothing is waited for yet.
-    pub fn new(client: Client, waker: Waker<VirtualMachine>) -> Self {
-        Self { client, waker, awaited: Mutex::default() }
+    pub fn new(client: Client, enqueue: Enqueue<VirtualMachine>) -> Self {
+        Self { client, enqueue, watches: Mutex::default() }
     }
 
     /// Wakes `vm` when the object is another than the version that was `seen` (`None`: when it is there).
-    pub fn await_change(&self, vm: &ObjectRef<VirtualMachine>, kind: Kind, name: &str, seen: Option<String>) {
+    pub fn watch_for_change(
+        &self,
+        vm: &ObjectRef<VirtualMachine>,
+        kind: DataSourceKind,
+        name: &str,
+        seen: Option<String>,
+    ) {
         let what = (kind, name.to_owned(), seen);
-        let mut awaited = self.awaited.lock();
-        if awaited.get(vm).is_some_and(|old| old.what == what && !old.task.is_finished()) {
+        let mut watches = self.watches.lock();
+        if watches.get(vm).is_some_and(|old| old.what == what && !old.task.is_finished()) {
             return;
         }
         let namespace = vm.namespace.clone().unwrap_or_default();
-        let (client, waker, vm_ref) = (self.client.clone(), self.waker.clone(), vm.clone());
+        let (client, enqueue, vm_ref) = (self.client.clone(), self.enqueue.clone(), vm.clone());
         let (_, name, seen) = what.clone();
         let task = tokio::spawn(async move {
             match kind {
-                Kind::Secret => changed::<Secret>(client, &namespace, &name, seen).await,
-                Kind::ConfigMap => changed::<ConfigMap>(client, &namespace, &name, seen).await,
+                DataSourceKind::Secret => changed::<Secret>(client, &namespace, &name, seen).await,
+                DataSourceKind::ConfigMap => changed::<ConfigMap>(client, &namespace, &name, seen).await,
             }
-            waker.wake(vm_ref);
+            enqueue.enqueue(vm_ref);
         });
-        awaited.insert(vm.clone(), Awaited { what, task });
+        watches.insert(vm.clone(), Watch { what, task });
     }
 
     /// The machine waits for nothing any more.
     pub fn forget(&self, vm: &ObjectRef<VirtualMachine>) {
-        self.awaited.lock().remove(vm);
+        self.watches.lock().remove(vm);
     }
 }
 

@@ -18,7 +18,7 @@ const STACK: &str = "vmservice.stackID";
 /// ExtraConfig of a machine: the name of the golden template that its disks may rest on.
 pub const BASE: &str = "layercake.base";
 /// ExtraConfig of a golden template: the library item and the content version it was made of.
-const GOLDEN: &str = "layercake.template";
+const TEMPLATE: &str = "layercake.template";
 
 /// The mark of one object's machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ impl Mark {
 
     /// The ExtraConfig entries; the template's own mark is blanked, because clones inherit it.
     pub fn extra_config(&self) -> [(String, String); 3] {
-        [(OWNER, self.owner.as_str()), (STACK, self.stack.as_str()), (GOLDEN, "")]
+        [(OWNER, self.owner.as_str()), (STACK, self.stack.as_str()), (TEMPLATE, "")]
             .map(|(key, value)| (key.to_owned(), value.to_owned()))
     }
 
@@ -70,23 +70,23 @@ pub fn managed_by() -> ManagedBy {
 }
 
 /// The ExtraConfig entries of the golden template of this library item's content.
-pub fn golden(item: &str, content: &str, stack: &str) -> Vec<(String, String)> {
-    vec![(GOLDEN.to_owned(), format!("{item}@{content}")), (STACK.to_owned(), stack.to_owned())]
+pub fn template_extra_config(item: &str, content: &str, stack: &str) -> Vec<(String, String)> {
+    vec![(TEMPLATE.to_owned(), format!("{item}@{content}")), (STACK.to_owned(), stack.to_owned())]
 }
 
 /// How `vm` relates to the golden template of this library item's content.
-pub fn golden_state(vm: &Vm, item: &str, content: &str) -> Golden {
-    match entry(vm, GOLDEN) {
-        "" if entry(vm, OWNER).is_empty() && not_anothers(vm) => Golden::Unmarked,
-        mark if mark == format!("{item}@{content}") => Golden::Marked,
-        _ => Golden::Anothers,
+pub fn template_mark(vm: &Vm, item: &str, content: &str) -> TemplateMark {
+    match entry(vm, TEMPLATE) {
+        "" if entry(vm, OWNER).is_empty() && not_anothers(vm) => TemplateMark::Unmarked,
+        mark if mark == format!("{item}@{content}") => TemplateMark::Marked,
+        _ => TemplateMark::Foreign,
     }
 }
 
 /// The library item and the content version of which `vm` is a golden template, if this stack made it.
-pub fn golden_content<'a>(vm: &'a Vm, stack: &str) -> Option<(&'a str, &'a str)> {
+pub fn template_content<'a>(vm: &'a Vm, stack: &str) -> Option<(&'a str, &'a str)> {
     let ours = entry(vm, STACK) == stack && entry(vm, OWNER).is_empty() && not_anothers(vm);
-    entry(vm, GOLDEN).rsplit_once('@').filter(|_| ours)
+    entry(vm, TEMPLATE).rsplit_once('@').filter(|_| ours)
 }
 
 /// The golden template that a machine was made from, by its own word.
@@ -96,13 +96,13 @@ pub fn base(vm: &Vm) -> Option<&str> {
 
 /// How a machine of a golden template's name relates to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Golden {
+pub enum TemplateMark {
     /// It is the template.
     Marked,
     /// It bears no mark: a deployment that was cut short.
     Unmarked,
     /// It is something else.
-    Anothers,
+    Foreign,
 }
 
 fn entry<'a>(vm: &'a Vm, key: &str) -> &'a str {
@@ -137,11 +137,11 @@ mod tests {
     #[test]
     fn a_clone_does_not_look_like_its_template() {
         let mut vm = fixtures::unmarked_vm("vm-2", "golden");
-        assert_eq!(golden_state(&vm, "item", "3"), Golden::Unmarked);
-        vm.extra_config.extend(golden("item", "3", "s1"));
-        assert_eq!(golden_state(&vm, "item", "3"), Golden::Marked);
-        assert_eq!(golden_state(&vm, "item", "4"), Golden::Anothers);
+        assert_eq!(template_mark(&vm, "item", "3"), TemplateMark::Unmarked);
+        vm.extra_config.extend(template_extra_config("item", "3", "s1"));
+        assert_eq!(template_mark(&vm, "item", "3"), TemplateMark::Marked);
+        assert_eq!(template_mark(&vm, "item", "4"), TemplateMark::Foreign);
         vm.extra_config.extend(Mark::new("ns", "n", "s1").extra_config());
-        assert_eq!(golden_state(&vm, "item", "3"), Golden::Anothers);
+        assert_eq!(template_mark(&vm, "item", "3"), TemplateMark::Foreign);
     }
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::Mutex;
 use vsphere::{Datastore, Error, MoRef, StoragePolicy};
 
-use super::Site;
+use super::VCenter;
 
 /// How long vCenter's answers are relied on.
 const HOLDS: Duration = Duration::from_mins(10);
@@ -19,7 +19,7 @@ const AGAIN: Duration = Duration::from_secs(10);
 
 /// What is known of a vCenter's storage.
 #[derive(Default)]
-pub(super) struct Known {
+pub(super) struct StorageCache {
     policies: Fresh<(), Vec<StoragePolicy>>,
     fitting: Fresh<String, HashSet<MoRef>>,
     datastores: Fresh<MoRef, Vec<Datastore>>,
@@ -88,16 +88,16 @@ impl std::fmt::Display for PolicyName<'_> {
 
 /// Where a machine's disks go.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Choice {
+pub enum DatastoreChoice {
     /// Where its template is: nothing says otherwise.
-    Anywhere,
+    Any,
     /// To this datastore.
     On(MoRef),
     /// Nowhere: why, and what to do.
-    Nowhere(String),
+    Unavailable(String),
 }
 
-impl Site {
+impl VCenter {
     /// The storage policy of that name or id.
     pub async fn storage_policy(&self, name: PolicyName<'_>) -> Result<Option<StoragePolicy>, Error> {
         let among = |policies: &Vec<StoragePolicy>| policies.iter().any(|policy| name.is(policy));
@@ -116,10 +116,12 @@ impl Site {
         pool: &MoRef,
         policy: Option<&StoragePolicy>,
         zoned: bool,
-    ) -> Result<Choice, Error> {
+    ) -> Result<DatastoreChoice, Error> {
         let configured = match self.datastore().await {
             Ok(configured) => configured,
-            Err(error) if error.is_not_found() => return Ok(Choice::Nowhere(self.no_such_datastore())),
+            Err(error) if error.is_not_found() => {
+                return Ok(DatastoreChoice::Unavailable(self.no_such_datastore()));
+            }
             Err(error) => return Err(error),
         };
         let fitting = match policy {
@@ -132,15 +134,15 @@ impl Site {
         };
         match (configured, policy, &fitting) {
             (Some(configured), Some(policy), Some(fitting)) if !fitting.contains(&configured) => {
-                return Ok(Choice::Nowhere(format!(
+                return Ok(DatastoreChoice::Unavailable(format!(
                     "The configured datastore {} does not satisfy storage policy {:?}. Use another storage class, or another datastore in the provider configuration",
                     self.settings.datastore.as_deref().unwrap_or_default(),
                     policy.name
                 )));
             }
-            (Some(configured), ..) => return Ok(Choice::On(configured)),
+            (Some(configured), ..) => return Ok(DatastoreChoice::On(configured)),
             // In one cluster the template's datastore does; in several each needs one of its own.
-            (None, None, _) if !zoned => return Ok(Choice::Anywhere),
+            (None, None, _) if !zoned => return Ok(DatastoreChoice::Any),
             _ => {}
         }
         let fitting = fitting.as_deref();
@@ -150,13 +152,13 @@ impl Site {
         let datastores = self.storage.datastores.get(cluster.clone(), usable, read).await?;
         Ok(chosen(machine, &datastores, fitting).cloned().map_or_else(
             || {
-                Choice::Nowhere(format!(
+                DatastoreChoice::Unavailable(format!(
                     "No datastore of cluster {} is accessible{}. Give the cluster one, or use another storage class",
                     cluster.id(),
                     policy.map_or_else(String::new, |policy| format!(" and satisfies storage policy {:?}", policy.name))
                 ))
             },
-            Choice::On,
+            DatastoreChoice::On,
         ))
     }
 

@@ -4,8 +4,9 @@ use std::collections::VecDeque;
 
 use serde_json::Value;
 
-use super::lex::{Kind, Piece, Token};
-use super::{Fault, Node, Pipeline, Root, Term};
+use crate::ast::{Node, Pipeline, Root, Term};
+use crate::error::Fault;
+use crate::lex::{Kind, Piece, Token};
 
 /// Deeper ones are nobody's work.
 const DEEPEST: usize = 64;

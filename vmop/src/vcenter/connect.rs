@@ -15,9 +15,9 @@ use kube::{Api, Client};
 use tokio::sync::watch;
 use vsphere::{Config, Credentials, Inventory, Metrics, MoRef};
 
-use super::config::{CONFIG_MAP, ConfigProblem, CredentialsSecret, Map, Settings, Trust};
 use super::guest_network::{GuestNetwork, NETWORK_CONFIG_MAP};
-use super::{Problem, Provider, Site, State};
+use super::settings::{CONFIG_MAP, ConfigProblem, CredentialsSecret, Map, Settings, Trust};
+use super::{ConnectionState, Problem, Provider, VCenter};
 
 /// vCenter locks an account after a few wrong passwords, so refused logins are repeated slowly.
 const REFUSED: (Duration, Duration) = (Duration::from_secs(30), Duration::from_mins(5));
@@ -41,8 +41,6 @@ pub struct Program {
     pub metrics: Metrics,
     /// What is to be told of the configuration.
     pub events: Events,
-    /// Told of templates that became ready.
-    pub wake: super::golden::Wake,
     /// The folders to follow from the beginning.
     pub folders: Folders,
 }
@@ -61,7 +59,7 @@ impl Program {
 /// Keeps `provider` connected to the vCenter that the program's configuration names, until dropped.
 ///
 /// A change of the configuration ends the old connection and makes a new one; other credentials only log in anew.
-pub async fn keep(provider: Arc<Provider>, program: Program) {
+pub async fn keep_connected(provider: Arc<Provider>, program: Program) {
     let (sender, mut settings) = watch::channel(None);
     let (client, namespace) = (program.client.clone(), program.namespace.clone());
     let networking = follow_network(client.clone(), namespace.clone(), &provider);
@@ -98,47 +96,47 @@ async fn serve(
     program: &Program,
     settings: &mut watch::Receiver<Known>,
 ) {
-    let site = tokio::select! {
-        site = connected(provider, wanted, program) => site,
+    let vcenter = tokio::select! {
+        vcenter = connected(provider, wanted, program) => vcenter,
         changed = differs(settings, wanted) => return changed,
     };
-    tracing::info!(vcenter = %wanted.address(), version = site.client.about().version, "connected");
-    provider.state.send_replace(State::Connected(Arc::clone(&site)));
+    tracing::info!(vcenter = %wanted.address(), version = vcenter.client.about().version, "connected");
+    provider.state.send_replace(ConnectionState::Connected(Arc::clone(&vcenter)));
     let mut used = wanted.clone();
     loop {
         differs(settings, &used).await;
         let known = settings.borrow().clone();
         match known {
             Some(Ok(other)) if used.differ_in_credentials_only(&other) => {
-                if taken_over(&site, &other, program, settings).await {
+                if taken_over(&vcenter, &other, program, settings).await {
                     used = other;
                 }
             }
             _ => break,
         }
     }
-    provider.state.send_replace(State::Starting);
-    site.leave().await;
+    provider.state.send_replace(ConnectionState::Starting);
+    vcenter.leave().await;
 }
 
 /// Whether the session is the new user's; the old one's stays in use until then, and if the settings change again.
 async fn taken_over(
-    site: &Site,
+    vcenter: &VCenter,
     other: &Settings,
     program: &Program,
     settings: &mut watch::Receiver<Known>,
 ) -> bool {
     let unreachable = Failures::new(UNREACHABLE.0, UNREACHABLE.1);
     let refused = Failures::new(REFUSED.0, REFUSED.1);
-    let vcenter = other.address();
+    let address = other.address();
     let mut told = false;
     loop {
-        let Err(error) = site.client.set_credentials(credentials_of(other)).await else {
-            tracing::info!(vcenter, "other credentials are in use");
+        let Err(error) = vcenter.client.set_credentials(credentials_of(other)).await else {
+            tracing::info!(vcenter = address, "other credentials are in use");
             return true;
         };
         let slow = is_refused(&error);
-        let problem = Problem::of(&vcenter, &error);
+        let problem = Problem::of(&address, &error);
         tracing::warn!(%problem, "other credentials are not accepted; the ones before stay in use");
         if slow && !std::mem::replace(&mut told, true) {
             program.refused(other, &problem, "The ones before stay in use.");
@@ -167,7 +165,7 @@ async fn differs(settings: &mut watch::Receiver<Known>, wanted: &Settings) {
     settings.mark_changed();
 }
 
-async fn connected(provider: &Provider, settings: &Settings, program: &Program) -> Arc<Site> {
+async fn connected(provider: &Provider, settings: &Settings, program: &Program) -> Arc<VCenter> {
     let unreachable = Failures::new(UNREACHABLE.0, UNREACHABLE.1);
     let refused = Failures::new(REFUSED.0, REFUSED.1);
     let mut told = false;
@@ -177,7 +175,7 @@ async fn connected(provider: &Provider, settings: &Settings, program: &Program) 
                 Ok(client) => {
                     let options = vsphere::inventory::Options::default();
                     let inventory = Inventory::start(client.clone(), (program.folders)(), options);
-                    return Site::new(settings.clone(), client, inventory, Arc::clone(&program.wake));
+                    return VCenter::new(settings.clone(), client, inventory);
                 }
                 Err(error) => (Problem::of(&settings.address(), &error), is_refused(&error)),
             },

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::Fault;
+use crate::error::Fault;
 
 /// A piece of a template.
 #[derive(Debug)]
