@@ -231,7 +231,7 @@ async fn a_disk_that_was_hung_on_a_machine_just_now_is_spared(sim: Sim) {
         sim.post(&format!("/v1/vms/{}/disks", machine.moref.id()), order).await;
         // By a view of the machine that does not have it.
         within("its end", delete::end(&machine, &vcenter)).await.unwrap();
-        assert_eq!(sim.get("/v1/stray").await["files"], json!(["ds1/theirs"]), "{power_on}");
+        assert_eq!(sim.get("/v1/orphans").await["files"], json!(["ds1/theirs"]), "{power_on}");
     }
 }
 

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::failure::Failure;
 
-/// Between two looks. Short, since everything is on one machine.
+/// Between two looks. Short, since everything is on one host.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// The moment at which a boot gives up.
@@ -15,8 +15,8 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub(super) struct Deadline(Instant);
 
 impl Deadline {
-    pub(super) fn after(patience: Duration) -> Self {
-        Self(Instant::now() + patience)
+    pub(super) fn after(boot_timeout: Duration) -> Self {
+        Self(Instant::now() + boot_timeout)
     }
 
     pub(super) fn is_over(self) -> bool {

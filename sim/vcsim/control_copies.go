@@ -19,12 +19,12 @@ type vmCopy struct {
 	UUID string `json:"uuid"`
 }
 
-// doorCopies puts copies of a VM beside it, ten thousand in a second: an inventory that a client finds when it comes.
+// controlCopies puts copies of a VM beside it, ten thousand in a second: an inventory that a client finds when it comes.
 //
 // A copy has a name and UUIDs of its own, which also stand for the original's in its ExtraConfig. It shares everything
 // else with the original, so that it is there to be read and not to be changed.
-func (s *Sim) doorCopies(r *http.Request) (any, error) {
-	ctx, vm, err := s.doorVM(r)
+func (s *Sim) controlCopies(r *http.Request) (any, error) {
+	ctx, vm, err := s.controlVM(r)
 	if err != nil {
 		return nil, err
 	}

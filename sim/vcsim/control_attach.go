@@ -10,15 +10,15 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// What somebody does who hangs a disk on a VM by its file.
+// What somebody does who attaches a disk to a VM by its file.
 
-// doorHang gives a VM a disk behind the client's back. A file that is not there is made.
-func (s *Sim) doorHang(r *http.Request) (any, error) {
+// controlAttachFile gives a VM a disk behind the client's back. A file that is not there is made.
+func (s *Sim) controlAttachFile(r *http.Request) (any, error) {
 	var order struct {
 		File        string `json:"file"` // as vCenter writes it: [datastore] folder/name.vmdk
 		CapacityMiB int64  `json:"capacityMiB"`
 	}
-	ctx, vm, err := s.doorVM(r)
+	ctx, vm, err := s.controlVM(r)
 	if err == nil {
 		err = decodeStrict(r, &order)
 	}

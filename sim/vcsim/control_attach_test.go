@@ -9,13 +9,13 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// A disk of somebody else's outlives a VM that it was taken off, and goes with one that it hangs on, as in vCenter.
+// A disk of somebody else's outlives a VM that it was taken off, and goes with one that it is attached to, as in vCenter.
 func TestADiskIsHungOnAVMBehindTheClientsBack(t *testing.T) {
 	s := newSite(t)
 	c := s.login(true)
-	stray := func() []string {
+	orphans := func() []string {
 		var answer struct{ Files []string }
-		s.open("GET", "/v1/stray", nil, &answer)
+		s.open("GET", "/v1/orphans", nil, &answer)
 		return answer.Files
 	}
 	const file = "[ds0] theirs/data.vmdk"
@@ -31,18 +31,18 @@ func TestADiskIsHungOnAVMBehindTheClientsBack(t *testing.T) {
 		}
 		var inventory struct{ VMs []inventoryVM }
 		s.open("GET", "/v1/inventory", nil, &inventory)
-		if !slices.Contains(inventory.VMs[0].Disks, diskSeen{file, 64}) || len(stray()) != 0 {
-			t.Errorf("disks %v, stray %v", inventory.VMs[0].Disks, stray())
+		if !slices.Contains(inventory.VMs[0].Disks, diskSeen{file, 64}) || len(orphans()) != 0 {
+			t.Errorf("disks %v, orphans %v", inventory.VMs[0].Disks, orphans())
 		}
 		if taken {
 			s.takeOff(made, file)
 		}
 		s.open("POST", "/v1/vms/"+vm+"/power", map[string]any{"action": "destroy"}, nil)
-		if left := stray(); slices.Contains(left, "ds0/theirs") != taken {
+		if left := orphans(); slices.Contains(left, "ds0/theirs") != taken {
 			t.Errorf("taken off %v: left %v", taken, left)
 		}
-		s.open("DELETE", "/v1/stray", nil, nil)
-		if left := stray(); len(left) != 0 {
+		s.open("DELETE", "/v1/orphans", nil, nil)
+		if left := orphans(); len(left) != 0 {
 			t.Errorf("left %v", left)
 		}
 	}
@@ -64,7 +64,7 @@ func (s *site) takeOff(vm *object.VirtualMachine, file string) {
 }
 
 // Tokens are remembered when their sessions are gone.
-func TestTheDoorKnowsEveryToken(t *testing.T) {
+func TestTheControlAPIKnowsEveryToken(t *testing.T) {
 	s := newSite(t)
 	token := s.token()
 	s.open("POST", "/v1/sessions/expire", nil, nil)

@@ -49,7 +49,7 @@ pub struct Call {
 /// What belongs to nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
-pub struct Stray {
+pub struct OrphanedFiles {
     /// Folders of datastores that no VM has a file in.
     pub files: Vec<String>,
     /// Tasks that still run.
@@ -92,7 +92,7 @@ pub struct InventoryVm {
     pub networks: Vec<String>,
     /// Its disks, in their order.
     pub disks: Vec<InventoryDisk>,
-    /// Everything else the door tells.
+    /// Everything else the control API tells.
     #[serde(flatten)]
     pub rest: BTreeMap<String, Value>,
 }

@@ -9,12 +9,12 @@ import (
 
 // What a storage provider does with first class disks.
 
-func (s *Sim) doorDisks(*http.Request) (any, error) {
+func (s *Sim) controlDisks(*http.Request) (any, error) {
 	return map[string]any{"disks": s.firstClassDisks(fresh(s.svc))}, nil
 }
 
-// doorMakeDisk makes a disk on the first datastore of the spec.
-func (s *Sim) doorMakeDisk(r *http.Request) (any, error) {
+// controlMakeDisk makes a disk on the first datastore of the spec.
+func (s *Sim) controlMakeDisk(r *http.Request) (any, error) {
 	var order struct {
 		Name        string `json:"name"`
 		CapacityMiB int64  `json:"capacityMiB"`
@@ -48,15 +48,15 @@ func (s *Sim) doorMakeDisk(r *http.Request) (any, error) {
 	return map[string]string{"id": disk.Config.Id.Id}, nil
 }
 
-// doorDeleteDisk deletes a disk that hangs on no VM.
-func (s *Sim) doorDeleteDisk(r *http.Request) (any, error) {
+// controlDeleteDisk deletes a disk that is attached to no VM.
+func (s *Sim) controlDeleteDisk(r *http.Request) (any, error) {
 	ctx := fresh(s.svc)
 	disk, ok := s.firstClass(ctx, r.PathValue("id"))
 	switch {
 	case !ok:
 		return nil, refuse(http.StatusNotFound, "disk %s does not exist", r.PathValue("id"))
 	case disk.VM != "":
-		return nil, refuse(http.StatusConflict, "disk %s hangs on %s", disk.ID, disk.VM)
+		return nil, refuse(http.StatusConflict, "disk %s is attached to %s", disk.ID, disk.VM)
 	}
 	s.consumed(ctx, disk.ID, nil)
 	this := ctx.Map.VStorageObjectManager().Reference()
@@ -69,9 +69,9 @@ func (s *Sim) doorDeleteDisk(r *http.Request) (any, error) {
 	return nil, nil
 }
 
-// doorAttachDisk tells by which UUID the guest knows the disk then.
-func (s *Sim) doorAttachDisk(r *http.Request) (any, error) {
-	ctx, vm, err := s.doorVM(r)
+// controlAttachDisk tells by which UUID the guest knows the disk then.
+func (s *Sim) controlAttachDisk(r *http.Request) (any, error) {
+	ctx, vm, err := s.controlVM(r)
 	if err != nil {
 		return nil, err
 	}
@@ -84,8 +84,8 @@ func (s *Sim) doorAttachDisk(r *http.Request) (any, error) {
 	return map[string]string{"diskUUID": disk.DiskUUID}, nil
 }
 
-func (s *Sim) doorDetachDisk(r *http.Request) (any, error) {
-	_, vm, err := s.doorVM(r)
+func (s *Sim) controlDetachDisk(r *http.Request) (any, error) {
+	_, vm, err := s.controlVM(r)
 	if err != nil {
 		return nil, err
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// doorVM finds the VM that the path names.
-func (s *Sim) doorVM(r *http.Request) (*simulator.Context, *simulator.VirtualMachine, error) {
+// controlVM finds the VM that the path names.
+func (s *Sim) controlVM(r *http.Request) (*simulator.Context, *simulator.VirtualMachine, error) {
 	ctx := fresh(s.svc)
 	vm, ok := s.vmOf(ctx, r.PathValue("moid"))
 	if !ok {
@@ -20,8 +20,8 @@ func (s *Sim) doorVM(r *http.Request) (*simulator.Context, *simulator.VirtualMac
 	return ctx, vm, nil
 }
 
-func (s *Sim) doorGuestInfo(r *http.Request) (any, error) {
-	ctx, vm, err := s.doorVM(r)
+func (s *Sim) controlGuestInfo(r *http.Request) (any, error) {
+	ctx, vm, err := s.controlVM(r)
 	if err != nil {
 		return nil, err
 	}
@@ -36,9 +36,9 @@ func (s *Sim) doorGuestInfo(r *http.Request) (any, error) {
 	return info, nil
 }
 
-// doorSetGuestInfo is the guest's rpctool: null takes a key away.
-func (s *Sim) doorSetGuestInfo(r *http.Request) (any, error) {
-	ctx, vm, err := s.doorVM(r)
+// controlSetGuestInfo is the guest's rpctool: null takes a key away.
+func (s *Sim) controlSetGuestInfo(r *http.Request) (any, error) {
+	ctx, vm, err := s.controlVM(r)
 	if err != nil {
 		return nil, err
 	}
@@ -71,9 +71,9 @@ func (s *Sim) doorSetGuestInfo(r *http.Request) (any, error) {
 	return nil, nil
 }
 
-// doorGuest reports guest facts as VMware Tools would. A member that is left out keeps its value.
-func (s *Sim) doorGuest(r *http.Request) (any, error) {
-	ctx, vm, err := s.doorVM(r)
+// controlGuest reports guest facts as VMware Tools would. A member that is left out keeps its value.
+func (s *Sim) controlGuest(r *http.Request) (any, error) {
+	ctx, vm, err := s.controlVM(r)
 	if err != nil {
 		return nil, err
 	}
@@ -109,9 +109,9 @@ func (s *Sim) doorGuest(r *http.Request) (any, error) {
 	return nil, err
 }
 
-// doorPower acts on a VM behind the client's back.
-func (s *Sim) doorPower(r *http.Request) (any, error) {
-	ctx, vm, err := s.doorVM(r)
+// controlPower acts on a VM behind the client's back.
+func (s *Sim) controlPower(r *http.Request) (any, error) {
+	ctx, vm, err := s.controlVM(r)
 	if err != nil {
 		return nil, err
 	}
@@ -177,8 +177,8 @@ type inventoryNode struct {
 	Parent string `json:"parent"`
 }
 
-// doorInventory lists what an administrator would look for when something was left behind.
-func (s *Sim) doorInventory(*http.Request) (any, error) {
+// controlInventory lists what an administrator would look for when something was left behind.
+func (s *Sim) controlInventory(*http.Request) (any, error) {
 	ctx := fresh(s.svc)
 	s.machines.refresh()
 	_, rows := s.machines.since(canceled(), 0)
@@ -260,13 +260,13 @@ func (s *Sim) nodes(ctx *simulator.Context, kind string) []inventoryNode {
 	return nodes
 }
 
-// doorSessions lists the tokens of all sessions that were ever opened: none of them may be in anybody's log.
-func (s *Sim) doorSessions(*http.Request) (any, error) {
+// controlSessions lists the tokens of all sessions that were ever opened: none of them may be in anybody's log.
+func (s *Sim) controlSessions(*http.Request) (any, error) {
 	return map[string]any{"tokens": s.issued.all()}, nil
 }
 
-// doorExpire ends every session of a client.
-func (s *Sim) doorExpire(*http.Request) (any, error) {
+// controlExpire ends every session of a client.
+func (s *Sim) controlExpire(*http.Request) (any, error) {
 	ctx := fresh(s.svc)
 	manager := ctx.Session.Get(sessionManager).(*simulator.SessionManager)
 	var keys []string

@@ -2,7 +2,7 @@ package main
 
 import "net/http"
 
-func (s *Sim) doorAddFault(r *http.Request) (any, error) {
+func (s *Sim) controlAddFault(r *http.Request) (any, error) {
 	var order rule
 	if err := decodeStrict(r, &order); err != nil {
 		return nil, err
@@ -13,11 +13,11 @@ func (s *Sim) doorAddFault(r *http.Request) (any, error) {
 	return map[string]string{"id": order.ID}, nil
 }
 
-func (s *Sim) doorFaults(*http.Request) (any, error) {
+func (s *Sim) controlFaults(*http.Request) (any, error) {
 	return map[string]any{"faults": s.rules.snapshot()}, nil
 }
 
-func (s *Sim) doorRemoveFault(r *http.Request) (any, error) {
+func (s *Sim) controlRemoveFault(r *http.Request) (any, error) {
 	if id := r.PathValue("id"); !s.rules.remove(id) {
 		return nil, refuse(http.StatusNotFound, "fault %s does not exist", id)
 	}

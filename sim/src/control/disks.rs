@@ -1,10 +1,10 @@
-//! First class disks: volumes that are no machine's own, as a storage provider makes them.
+//! First class disks: volumes that are no VM's own, as a storage provider makes them.
 
 use reqwest::Method;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{Door, Error};
+use super::{ControlApi, Error};
 
 /// A first class disk, as vCenter has it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -17,7 +17,7 @@ pub struct FirstClassDisk {
     /// Size, MiB.
     #[serde(rename = "capacityMiB")]
     pub capacity_mib: i64,
-    /// Whether its data is there: who destroys a machine destroys what hangs on it.
+    /// Whether its data is there: who destroys a VM destroys what is attached to it.
     pub exists: bool,
     /// The VM it hangs on; empty while it hangs on none.
     pub vm: String,
@@ -26,7 +26,7 @@ pub struct FirstClassDisk {
     pub disk_uuid: String,
 }
 
-impl Door {
+impl ControlApi {
     /// All first class disks.
     pub async fn disks(&self) -> Result<Vec<FirstClassDisk>, Error> {
         #[derive(Deserialize)]

@@ -1,4 +1,4 @@
-//! The control door of the simulated vCenter: what a guest, an operator behind our back, or a fault does to it.
+//! The control API of the simulated vCenter: what a guest, an operator behind our back, or a fault does to it.
 //!
 //! Nothing of the product uses it; stories and the guest agent do.
 
@@ -17,14 +17,15 @@ use serde_json::{Value, json};
 pub use disks::FirstClassDisk;
 pub use fault::{Fault, FaultKind};
 pub use inventory::{
-    Call, Inventory, InventoryDisk, InventoryModule, InventoryNode, InventoryVm, Requests, Stray, Traffic,
+    Call, Inventory, InventoryDisk, InventoryModule, InventoryNode, InventoryVm, OrphanedFiles, Requests,
+    Traffic,
 };
 
-/// What went wrong at the door.
+/// What went wrong at the control API.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The door did not answer.
-    #[error("the simulator's door does not answer {call}: {source}")]
+    /// The control API did not answer.
+    #[error("the simulator's control API does not answer {call}: {source}")]
     Unreachable {
         /// Method and path.
         call: String,
@@ -32,24 +33,24 @@ pub enum Error {
         source: reqwest::Error,
     },
     /// The thing asked for is not there (any more).
-    #[error("the simulator's door knows no {call}")]
+    #[error("the simulator's control API knows no {call}")]
     NotFound {
         /// Method and path.
         call: String,
     },
-    /// The door refused.
-    #[error("the simulator's door refused {call}: {status} {message}")]
+    /// The control API refused.
+    #[error("the simulator's control API refused {call}: {status} {message}")]
     Refused {
         /// Method and path.
         call: String,
         /// HTTP status.
         status: StatusCode,
-        /// The door's own words.
+        /// The control API's own words.
         message: String,
     },
 }
 
-/// A VM as the door lists it.
+/// A VM as the control API lists it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Vm {
@@ -134,22 +135,22 @@ pub enum PowerAction {
     Unregister,
 }
 
-/// A client of the door.
+/// A client of the control API.
 #[derive(Clone)]
-pub struct Door {
+pub struct ControlApi {
     http: reqwest::Client,
     base: String,
     token: String,
 }
 
-impl std::fmt::Debug for Door {
+impl std::fmt::Debug for ControlApi {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Door").field("base", &self.base).finish_non_exhaustive()
+        f.debug_struct("ControlApi").field("base", &self.base).finish_non_exhaustive()
     }
 }
 
-impl Door {
-    /// A client for the door at `base` (`http://127.0.0.1:PORT`).
+impl ControlApi {
+    /// A client for the control API at `base` (`http://127.0.0.1:PORT`).
     pub fn new(base: &str, token: &str) -> Self {
         // Somebody else's provider serves as well.
         let _ = rustls::crypto::ring::default_provider().install_default();
@@ -231,7 +232,7 @@ impl Door {
         self.send(Method::DELETE, &path, None).await
     }
 
-    /// Ends every session but the door's.
+    /// Ends every session but the control API's.
     pub async fn expire_sessions(&self) -> Result<(), Error> {
         self.send(Method::POST, "/v1/sessions/expire", None).await
     }
@@ -262,13 +263,13 @@ impl Door {
     }
 
     /// What belongs to nothing.
-    pub async fn stray(&self) -> Result<Stray, Error> {
-        self.call(Method::GET, "/v1/stray", None).await
+    pub async fn orphaned_files(&self) -> Result<OrphanedFiles, Error> {
+        self.call(Method::GET, "/v1/orphans", None).await
     }
 
     /// Removes the files that belong to nothing.
-    pub async fn tidy(&self) -> Result<(), Error> {
-        self.send(Method::DELETE, "/v1/stray", None).await
+    pub async fn remove_orphaned_files(&self) -> Result<(), Error> {
+        self.send(Method::DELETE, "/v1/orphans", None).await
     }
 
     /// Removes all cluster modules.

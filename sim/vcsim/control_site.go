@@ -14,9 +14,9 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// doorCut closes every connection of vCenter's endpoint, refuses new ones for a while, and may lose all sessions, as a
+// controlCut closes every connection of vCenter's endpoint, refuses new ones for a while, and may lose all sessions, as a
 // restart of vpxd does: VMs stay as they are.
-func (s *Sim) doorCut(r *http.Request) (any, error) {
+func (s *Sim) controlCut(r *http.Request) (any, error) {
 	var order struct {
 		DownMs   int  `json:"downMs"`
 		Sessions bool `json:"sessions"`
@@ -28,7 +28,7 @@ func (s *Sim) doorCut(r *http.Request) (any, error) {
 	defer s.frontLock.Unlock()
 	_ = s.frontServer.Close()
 	if order.Sessions {
-		if _, err := s.doorExpire(r); err != nil {
+		if _, err := s.controlExpire(r); err != nil {
 			return nil, err
 		}
 	}
@@ -40,12 +40,12 @@ func (s *Sim) doorCut(r *http.Request) (any, error) {
 	return nil, s.openFront()
 }
 
-// doorRename gives a VM another name behind the client's back.
-func (s *Sim) doorRename(r *http.Request) (any, error) {
+// controlRename gives a VM another name behind the client's back.
+func (s *Sim) controlRename(r *http.Request) (any, error) {
 	var order struct {
 		Name string `json:"name"`
 	}
-	_, vm, err := s.doorVM(r)
+	_, vm, err := s.controlVM(r)
 	if err == nil {
 		err = decodeStrict(r, &order)
 	}
@@ -55,12 +55,12 @@ func (s *Sim) doorRename(r *http.Request) (any, error) {
 	return nil, s.behind(vm.Self, "Rename_Task", &types.Rename_Task{This: vm.Self, NewName: order.Name})
 }
 
-// doorMove puts a VM into another folder behind the client's back.
-func (s *Sim) doorMove(r *http.Request) (any, error) {
+// controlMove puts a VM into another folder behind the client's back.
+func (s *Sim) controlMove(r *http.Request) (any, error) {
 	var order struct {
 		Folder string `json:"folder"`
 	}
-	_, vm, err := s.doorVM(r)
+	_, vm, err := s.controlVM(r)
 	if err == nil {
 		err = decodeStrict(r, &order)
 	}
@@ -79,28 +79,28 @@ func (s *Sim) behind(this ref, method string, body types.AnyType) error {
 	return nil
 }
 
-// doorStray lists what nobody would miss: folders of the datastores that belong to no VM, and tasks that still run.
-func (s *Sim) doorStray(*http.Request) (any, error) {
+// controlOrphans lists what nobody would miss: folders of the datastores that belong to no VM, and tasks that still run.
+func (s *Sim) controlOrphans(*http.Request) (any, error) {
 	ctx := fresh(s.svc)
-	stray, err := s.strayFiles(ctx)
+	orphans, err := s.orphanedFiles(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return map[string]any{"files": stray, "tasks": s.runningTasks(ctx)}, nil
+	return map[string]any{"files": orphans, "tasks": s.runningTasks(ctx)}, nil
 }
 
-// doorTidy removes the folders of the datastores that belong to no VM.
-func (s *Sim) doorTidy(*http.Request) (any, error) {
+// controlRemoveOrphans removes the folders of the datastores that belong to no VM.
+func (s *Sim) controlRemoveOrphans(*http.Request) (any, error) {
 	s.files.Lock()
 	defer s.files.Unlock()
-	stray, err := s.strayFiles(fresh(s.svc))
-	for _, folder := range stray {
+	orphans, err := s.orphanedFiles(fresh(s.svc))
+	for _, folder := range orphans {
 		_ = os.RemoveAll(filepath.Join(s.dir, "datastore-"+folder))
 	}
 	return nil, err
 }
 
-func (s *Sim) strayFiles(ctx *simulator.Context) ([]string, error) {
+func (s *Sim) orphanedFiles(ctx *simulator.Context) ([]string, error) {
 	used := map[string]bool{}
 	use := func(name string) {
 		var path object.DatastorePath
@@ -118,7 +118,7 @@ func (s *Sim) strayFiles(ctx *simulator.Context) ([]string, error) {
 			}
 		})
 	}
-	stray := []string{}
+	orphans := []string{}
 	for _, name := range s.options.Spec.Datastores {
 		found, err := os.ReadDir(filepath.Join(s.dir, "datastore-"+name))
 		if err != nil {
@@ -128,12 +128,12 @@ func (s *Sim) strayFiles(ctx *simulator.Context) ([]string, error) {
 			// The library's own files stand in folders of their own, and first class disks are nobody's VM.
 			own := strings.HasPrefix(file.Name(), "contentlib-") || file.Name() == fcdFolder
 			if path := filepath.Join(name, file.Name()); !used[path] && !own {
-				stray = append(stray, path)
+				orphans = append(orphans, path)
 			}
 		}
 	}
-	slices.Sort(stray)
-	return stray, nil
+	slices.Sort(orphans)
+	return orphans, nil
 }
 
 func (s *Sim) runningTasks(ctx *simulator.Context) []string {
@@ -153,8 +153,8 @@ func (s *Sim) runningTasks(ctx *simulator.Context) []string {
 	return running
 }
 
-// doorMakeFolder makes a folder of VMs.
-func (s *Sim) doorMakeFolder(r *http.Request) (any, error) {
+// controlMakeFolder makes a folder of VMs.
+func (s *Sim) controlMakeFolder(r *http.Request) (any, error) {
 	var order struct {
 		Parent string `json:"parent"`
 		Name   string `json:"name"`
@@ -171,8 +171,8 @@ func (s *Sim) doorMakeFolder(r *http.Request) (any, error) {
 	return map[string]string{"moid": body.Res.Returnval.Value}, nil
 }
 
-// doorClear destroys a folder or a pool with all that is in it.
-func (s *Sim) doorClear(r *http.Request, kind string) (any, error) {
+// controlClear destroys a folder or a pool with all that is in it.
+func (s *Sim) controlClear(r *http.Request, kind string) (any, error) {
 	this := ref{Type: kind, Value: r.PathValue("moid")}
 	ctx := fresh(s.svc)
 	if ctx.Map.Get(this) == nil {

@@ -7,13 +7,13 @@ use std::time::Duration;
 use plane::Stack;
 use plane::process::Command;
 
+use super::deadline::Deadline;
 use super::disk::Disk;
 use super::failure::Failure;
-use super::patience::Deadline;
 use crate::addresses::Address;
 
 /// How long a boot waits for others, as kubeadm does.
-pub const PATIENCE: Duration = Duration::from_mins(5);
+pub const BOOT_TIMEOUT: Duration = Duration::from_mins(5);
 
 /// The programs of a node image.
 #[derive(Clone, Debug)]
@@ -53,9 +53,9 @@ impl Programs {
     }
 }
 
-/// A machine that can boot.
+/// a VM that can boot.
 #[derive(Clone, Debug)]
-pub struct Machine {
+pub struct GuestVm {
     /// The VM's name, for logs.
     pub name: String,
     /// Its address.
@@ -69,15 +69,15 @@ pub struct Machine {
     /// The Kubernetes version of its image, if that is known.
     pub kubernetes_version: Option<String>,
     /// How long it waits for others.
-    pub patience: Duration,
+    pub boot_timeout: Duration,
 }
 
-impl Machine {
+impl GuestVm {
     pub(super) fn deadline(&self) -> Deadline {
-        Deadline::after(self.patience)
+        Deadline::after(self.boot_timeout)
     }
 
-    /// A process of this machine.
+    /// A process of this VM.
     pub(super) fn command(&self, component: &str, program: &Path) -> Result<Command, Failure> {
         let name = format!("guest-{}-{component}", self.name);
         Command::new(&self.stack, &name, program).map_err(|error| Failure::host("prepare a program", &error))
