@@ -6,7 +6,7 @@ _list:
 
 # Start a stack with a cluster in it, until Ctrl-C
 up *ARGS="-f examples/test-cluster.yaml":
-    cargo run -- up {{ARGS}}
+    cargo run -- up {{ ARGS }}
 
 # Run all tests
 test:
@@ -14,12 +14,12 @@ test:
 
 # Run one story on the real stack
 story NAME:
-    cargo test -p layercake --test stories {{NAME}}
+    cargo test -p layercake --test stories {{ NAME }}
 
 # Check and test one crate
 crate NAME:
-    cargo clippy -p {{NAME}} --all-targets -- -D warnings
-    cargo test -p {{NAME}}
+    cargo clippy -p {{ NAME }} --all-targets -- -D warnings
+    cargo test -p {{ NAME }}
 
 # Check everything that needs no tests
 lint:
