@@ -5,26 +5,10 @@
 //! runs on any cluster that has its CRDs, configured as vm-operator is.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
-#[cfg(test)]
-#[macro_use]
-// Shared with the client's own tests, which use more of it.
-#[allow(dead_code)]
-#[path = "../../vsphere/tests/vcsim/sim.rs"]
-mod sim;
-
 mod admission;
-#[cfg(test)]
-// Shared with the tests of what is sent to it.
-#[allow(dead_code)]
-#[path = "../../kit/src/fake.rs"]
-mod api_server;
 mod appearance;
 mod caches;
 mod console;
-#[cfg(test)]
-mod documented;
-#[cfg(test)]
-mod fixture;
 mod image;
 mod orphans;
 mod policy;
@@ -35,7 +19,7 @@ mod service;
 mod start;
 mod template;
 #[cfg(test)]
-mod vcsim;
+mod testing;
 mod virtualmachine;
 mod wake;
 

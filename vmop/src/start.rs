@@ -19,13 +19,16 @@ use kube::{Api, Resource, ResourceExt};
 use tokio::sync::{Notify, mpsc};
 use vsphere::inventory::Change as Happened;
 
-use crate::admission::{self, Known};
+use crate::admission;
+use crate::admission::Known;
 use crate::appearance::Appearances;
 use crate::caches::{Caches, hard_keys, label_key, made_for};
-use crate::image::{self, Images, Looks};
+use crate::image;
+use crate::image::{Images, Looks};
 use crate::orphans::Orphans;
 use crate::probe::Prober;
-use crate::provider::{self, Provider, Site, State, collect, mark};
+use crate::provider;
+use crate::provider::{Provider, Site, State, collect, mark};
 use crate::wake::{Waker, received};
 use crate::{Flags, console, policy, publish, service, virtualmachine};
 
@@ -132,8 +135,8 @@ where
         caches: caches.clone(),
         prober,
         appearances: Appearances::new(started.client.clone(), vms.clone()),
-        asked: virtualmachine::act::Asked::default(),
-        promotions: virtualmachine::act::promotion::Promotions::new(vms.clone()),
+        asked: virtualmachine::carry_out::guest::Asked::default(),
+        promotions: virtualmachine::carry_out::promotion::Promotions::new(vms.clone()),
         ended: parking_lot::Mutex::default(),
         room: Arc::new(tokio::sync::Semaphore::new(virtualmachine::ROOM)),
         told: parking_lot::Mutex::default(),

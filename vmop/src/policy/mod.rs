@@ -29,7 +29,7 @@ use kube::ResourceExt;
 use crate::caches::Caches;
 use crate::provider::{Place, Problem, Provider, Realm, Site};
 use crate::virtualmachine::needs::{Need, Unmet};
-use crate::virtualmachine::{gather, pause};
+use crate::virtualmachine::{pause, placement};
 use crate::wake::Waker;
 
 /// While machines are in the way of a deletion, vCenter is asked again this often.
@@ -153,7 +153,7 @@ async fn realised(policy: &VirtualMachineSetResourcePolicy, ctx: &Context) -> Re
 
 /// The namespace's own folders and pools: one for each of its zones.
 fn homes(namespace: &str, site: &Site, ctx: &Context) -> Need<Vec<Place>> {
-    gather::homes(namespace, site, &ctx.caches)
+    placement::observe::homes(namespace, site, &ctx.caches)
 }
 
 async fn report(

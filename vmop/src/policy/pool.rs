@@ -9,7 +9,8 @@ use vsphere::{Allocation, MoRef, Value};
 
 use super::Error;
 use crate::provider::{Place, Site};
-use crate::virtualmachine::needs::{self, Unmet};
+use crate::virtualmachine::needs::Unmet;
+use crate::virtualmachine::size::class;
 
 /// Guarantees and limits of CPU (MHz) and memory (MiB), as the spec gives them.
 pub async fn allocations(
@@ -20,12 +21,12 @@ pub async fn allocations(
     let pool = policy.spec.resource_pool.as_ref();
     let requests = pool.and_then(|pool| pool.reservations.as_ref());
     let limits = pool.and_then(|pool| pool.limits.as_ref());
-    let megahertz = if [requests, limits].into_iter().flatten().any(needs::in_cores) {
+    let megahertz = if [requests, limits].into_iter().flatten().any(class::in_cores) {
         site.megahertz(&home.pool).await?
     } else {
         0
     };
-    needs::allocations(requests, limits, megahertz)
+    class::allocations(requests, limits, megahertz)
         .map_err(|error| Error::Unmet(Unmet::wrong("InvalidSpec", format!("spec.resourcepool: {error}"))))
 }
 

@@ -2,15 +2,17 @@
 
 use std::collections::BTreeSet;
 
+use support::on_both_wires;
+use support::vcsim::Sim;
+use support::wait::within;
 use vsphere::{Allocation, CloneSpec, MoRef};
 
-use super::ledger::{Ledger, Slot};
-use super::modules::{Book, made, removed};
-use super::pool::kept;
-use crate::fixture;
+use crate::policy::ledger::{Ledger, Slot};
+use crate::policy::modules::{Book, made, removed};
+use crate::policy::pool::kept;
 use crate::provider::Site;
-use crate::sim::{Sim, within};
-use crate::vcsim::{place, recipe, site, template, wanted};
+use crate::testing::fixtures;
+use crate::testing::vcsim::{place, recipe, site, template, wanted};
 use crate::virtualmachine::plan::Found;
 
 /// A book that can refuse to be written in.
@@ -109,7 +111,7 @@ async fn modules_of_others_are_left_alone(sim: Sim) {
 async fn machines_share_the_call_that_makes_them_members(sim: Sim) {
     let site = site(&sim).await;
     let template = template(&site, &recipe(&sim, &site).await).await;
-    let facts = fixture::facts(Found::Lost(None));
+    let facts = fixtures::facts(Found::Lost(None));
     let intent = wanted(&sim, &site, &template, &facts).await;
     let mut machines = Vec::new();
     for name in 0..12 {
@@ -132,7 +134,7 @@ async fn machines_share_the_call_that_makes_them_members(sim: Sim) {
     assert_eq!(site.client.cluster_module_members(&module).await.unwrap().len(), 12);
 
     // Another process asks again: a member stays one, and a stranger is told from members.
-    let other = crate::vcsim::site(&sim).await;
+    let other = crate::testing::vcsim::site(&sim).await;
     let stranger = MoRef::vm("vm-0");
     let again = tokio::join!(
         other.memberships.join(&other.client, &module, &machines[0]),

@@ -15,7 +15,7 @@ use vsphere::automation::Deploy;
 use vsphere::inventory::Presence;
 use vsphere::{ConfigSpec, Devices, Kind, MoRef, ObjectContent, VAppProperty, Value, Vm};
 
-use super::{Place, Problem, Site, mark};
+use crate::provider::{Place, Problem, Site, mark};
 use crate::virtualmachine::bootstrap::DEFER;
 
 /// How long vCenter may copy an image's disks.

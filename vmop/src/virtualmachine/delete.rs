@@ -13,13 +13,21 @@ use kube::runtime::reflector::ObjectRef;
 use vsphere::inventory::{Location, PowerState, Presence};
 use vsphere::{ConfigSpec, DeviceChange, DiskChange, MoRef, Vm};
 
-use super::clone::Identity;
-use super::plan::{self, Blocked};
-use super::power::{self, Way};
-use super::step::Mode;
-use super::volumes::{self, Volumes};
-use super::{Context, Error, act, disks, gather, milestones, pause};
-use crate::provider::{Site, mark::Mark};
+use crate::provider::Site;
+use crate::provider::mark::Mark;
+use crate::virtualmachine::clone::Identity;
+use crate::virtualmachine::identity::find;
+use crate::virtualmachine::nic::requests;
+use crate::virtualmachine::placement;
+use crate::virtualmachine::plan;
+use crate::virtualmachine::plan::Blocked;
+use crate::virtualmachine::power;
+use crate::virtualmachine::power::Way;
+use crate::virtualmachine::step::Mode;
+use crate::virtualmachine::storage::claims;
+use crate::virtualmachine::storage::claims::Volumes;
+use crate::virtualmachine::storage::disks;
+use crate::virtualmachine::{Context, Error, carry_out, events, pause};
 
 /// How long the stream may take to tell that a machine is off.
 const SEEN: Duration = Duration::from_secs(10);
@@ -44,7 +52,7 @@ pub async fn delete(vm: &Arc<VirtualMachine>, ctx: &Context) -> Result<Next, Err
     ctx.prober.aim(&object, None);
     ctx.appearances.forget(&object);
     let ended = match destroyed(vm, ctx).await {
-        Ok(()) => act::interfaces::released(vm, ctx).await,
+        Ok(()) => requests::released(vm, ctx).await,
         failed => failed,
     };
     match ended {
@@ -56,7 +64,7 @@ pub async fn delete(vm: &Arc<VirtualMachine>, ctx: &Context) -> Result<Next, Err
                 return Err(error.into());
             }
             ctx.asked.forget(&object);
-            ctx.events.normal(&**vm, milestones::DELETE_SUCCESS, "The machine is gone from vCenter");
+            ctx.events.normal(&**vm, events::DELETE_SUCCESS, "The machine is gone from vCenter");
             Ok(Next::OnChange)
         }
         Err(error) => {
@@ -82,7 +90,7 @@ async fn destroyed(vm: &VirtualMachine, ctx: &Context) -> Result<(), Error> {
     };
     let site = ctx.provider.site().map_err(Blocked::Provider)?;
     let mark = Mark::new(&vm.namespace().unwrap_or_default(), &vm.name_any(), &site.settings.stack);
-    let home = gather::home(vm, &site, &ctx.caches).ok();
+    let home = placement::observe::home(vm, &site, &ctx.caches).ok();
     if let Some(home) = &home {
         match site.covers(&home.folder).await {
             Err(error) if !error.is_not_found() => return Err(error.into()),
@@ -104,14 +112,14 @@ async fn destroyed(vm: &VirtualMachine, ctx: &Context) -> Result<(), Error> {
     let machine = match site.inventory.by_uuid(identity.instance) {
         Presence::Present(machine) => Some(machine),
         Presence::Absent => {
-            let named = named().filter(|machine| gather::same(machine, identity));
+            let named = named().filter(|machine| find::same(machine, identity));
             if named.is_some() { named } else { anywhere(vm, identity, &site).await? }
         }
         Presence::Unknown => return Err(Error::Unsettled("the inventory of vCenter is being read".into())),
     };
     match machine {
         Some(machine) if mark.is_on(&machine) => {
-            act::current(vm, ctx).await?;
+            carry_out::current(vm, ctx).await?;
             ours_ended(vm, &machine, &site, ctx).await
         }
         Some(machine) => {
@@ -150,7 +158,7 @@ async fn ours_ended(vm: &VirtualMachine, machine: &Vm, site: &Site, ctx: &Contex
             return Err(Blocked::Held(message.to_owned()).into());
         }
         Way::Ask(until) => {
-            act::asked(vm, machine, PowerState::Off, until, site, ctx).await?;
+            carry_out::guest::asked(vm, machine, PowerState::Off, until, site, ctx).await?;
             let wait = until.and_then(|until| Duration::try_from(until.duration_since(now)).ok());
             return Err(Error::Guest(
                 "The guest is asked to shut down before its machine is destroyed".into(),
@@ -162,14 +170,14 @@ async fn ours_ended(vm: &VirtualMachine, machine: &Vm, site: &Site, ctx: &Contex
         if off(machine, site).await?.is_none() {
             return Ok(());
         }
-        volumes::released(vm, ctx).await?;
+        claims::released(vm, ctx).await?;
     }
     end(machine, site).await
 }
 
 /// Whether volumes may be attached to the machine.
 fn attaches(vm: &VirtualMachine, ctx: &Context) -> bool {
-    volumes::has_claims(vm) || !Volumes::of(vm, &ctx.caches).there.is_empty()
+    claims::has_claims(vm) || !Volumes::of(vm, &ctx.caches).there.is_empty()
 }
 
 /// Nothing asks any more for volumes of a machine that is gone: nobody else takes the attachments away.
@@ -177,8 +185,8 @@ async fn unattached(vm: &VirtualMachine, ctx: &Context) -> Result<(), Error> {
     if !attaches(vm, ctx) {
         return Ok(());
     }
-    act::current(vm, ctx).await?;
-    volumes::released(vm, ctx).await
+    carry_out::current(vm, ctx).await?;
+    claims::released(vm, ctx).await
 }
 
 /// Whether a clone of one of our templates runs: it may be one that was begun before a crash.
@@ -213,7 +221,7 @@ fn is_off(machine: &Vm) -> bool {
 /// What somebody did to it before, such as hanging a disk on it, the stream tells before it tells of its end.
 async fn off(machine: &Vm, site: &Site) -> Result<Option<Arc<Vm>>, Error> {
     if !is_off(machine) {
-        match act::powered(&machine.moref, PowerState::Off, site).await {
+        match carry_out::steps::powered(&machine.moref, PowerState::Off, site).await {
             Err(Error::Vcenter(error)) if error.is_not_found() => return Ok(None),
             // The stream lags: destroying tells.
             Err(Error::Vcenter(error)) if matches!(error.kind(), vsphere::Kind::InvalidState) => {}
@@ -312,7 +320,7 @@ async fn tell(vm: &VirtualMachine, error: &Error, ctx: &Context) -> Result<(), E
     status.phase = Some(vm_phase::DELETING.to_owned());
     status.conditions = kit::status::settle(&old, conditions, jiff::Timestamp::now());
     if ctx.api.patch_status(vm, &status).await? {
-        milestones::tell(vm, &old, &status.conditions, |severity| severity == ERROR, &ctx.events);
+        events::tell(vm, &old, &status.conditions, |severity| severity == ERROR, &ctx.events);
     }
     Ok(())
 }

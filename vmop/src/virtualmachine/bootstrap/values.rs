@@ -5,9 +5,11 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use api::vmop::VirtualMachine;
 use serde_json::{Map, Value, json};
 
-use super::{Surroundings, Told};
 use crate::template::{Functions, SPARSE, Template, exactly};
-use crate::virtualmachine::needs::{Addressing, Card, Need};
+use crate::virtualmachine::bootstrap::Surroundings;
+use crate::virtualmachine::bootstrap::user_data::Told;
+use crate::virtualmachine::needs::Need;
+use crate::virtualmachine::nic::nic::{Addressing, Card};
 
 /// The text with its templates carried out; a `\{` stands for a brace.
 pub(super) fn rendered(
