@@ -5,28 +5,12 @@
 //! runs on any cluster that has its CRDs, configured as vm-operator is.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
-#[cfg(test)]
-#[macro_use]
-// Shared with the client's own tests, which use more of it.
-#[allow(dead_code)]
-#[path = "../../vsphere/tests/vcsim/sim.rs"]
-mod sim;
-
 mod admission;
-#[cfg(test)]
-// Shared with the tests of what is sent to it.
-#[allow(dead_code)]
-#[path = "../../kit/src/fake.rs"]
-mod api_server;
 mod caches;
 mod console;
 mod data_sources;
-#[cfg(test)]
-mod documented;
 mod enqueue;
 mod extra_config;
-#[cfg(test)]
-mod fixture;
 mod image;
 mod orphans;
 mod pause;
@@ -36,10 +20,10 @@ mod publish;
 mod service;
 mod start;
 mod templates;
+#[cfg(test)]
+mod testing;
 mod unmet;
 mod vcenter;
-#[cfg(test)]
-mod vcsim;
 mod virtualmachine;
 
 use std::ffi::OsString;

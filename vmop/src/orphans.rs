@@ -185,12 +185,13 @@ mod tests {
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
     use kube::runtime::watcher::Event;
     use serde_json::json;
+    use support::vcsim::Sim;
+    use support::wait::within;
 
     use super::*;
-    use crate::fixture;
-    use crate::sim::{Sim, within};
-    use crate::vcsim::{template, template_key, vcenter, wanted};
-    use crate::virtualmachine::act;
+    use crate::testing::fixtures;
+    use crate::testing::vcsim::{template, template_key, vcenter, wanted};
+    use crate::virtualmachine::carry_out;
     use crate::virtualmachine::plan::Found;
 
     type Events = mpsc::UnboundedSender<kube::runtime::watcher::Result<Event<VirtualMachine>>>;
@@ -200,7 +201,7 @@ mod tests {
         let (cache, writer) = Cache::new(Arc::clone(&started.writes));
         let (tell, told) = mpsc::unbounded();
         tokio::spawn(cache.clone().follow(told, writer));
-        for event in [Event::Init, Event::InitApply(fixture::object()), Event::InitDone] {
+        for event in [Event::Init, Event::InitApply(fixtures::virtual_machine()), Event::InitDone] {
             tell.unbounded_send(Ok(event)).unwrap();
         }
         cache.complete().await;
@@ -222,11 +223,11 @@ mod tests {
         let Some(sim) = Sim::start(name) else { return };
         let vcenter = vcenter(&sim).await;
         let template = template(&vcenter, &template_key(&sim, &vcenter).await).await;
-        let facts = fixture::facts(Found::Lost(None));
+        let facts = fixtures::facts(Found::Lost(None));
         let intent = wanted(&sim, &vcenter, &template, &facts).await;
-        let machine = within("the clone", act::cloned(&intent, &facts, &vcenter)).await.unwrap();
+        let machine = within("the clone", carry_out::cloned(&intent, &facts, &vcenter)).await.unwrap();
 
-        let (client, _) = crate::api_server::server(|_| crate::api_server::refusal(404, "NotFound"));
+        let (client, _) = support::api_server::server(|_| support::api_server::refusal(404, "NotFound"));
         let started = Started::detached(client);
         let (cache, tell) = objects(&started).await;
         let mut orphans = Orphans::new(&started, &cache, &Provider::to(&vcenter));
@@ -235,12 +236,12 @@ mod tests {
 
         let (watched, looked) = (orphans.clone(), Arc::clone(&vcenter));
         let reporting = tokio::spawn(async move { watched.report(&looked).await });
-        tell.unbounded_send(Ok(Event::Delete(fixture::object()))).unwrap();
+        tell.unbounded_send(Ok(Event::Delete(fixtures::virtual_machine()))).unwrap();
         counted(&orphans, 1).await;
         // A move brings the object back, or another cluster's stack has the machine.
-        tell.unbounded_send(Ok(Event::Apply(fixture::object()))).unwrap();
+        tell.unbounded_send(Ok(Event::Apply(fixtures::virtual_machine()))).unwrap();
         counted(&orphans, 0).await;
-        tell.unbounded_send(Ok(Event::Delete(fixture::object()))).unwrap();
+        tell.unbounded_send(Ok(Event::Delete(fixtures::virtual_machine()))).unwrap();
         counted(&orphans, 1).await;
         within("its end", crate::virtualmachine::delete::end(&machine, &vcenter)).await.unwrap();
         counted(&orphans, 0).await;
@@ -252,11 +253,11 @@ mod tests {
         let sim = Sim::start(test)?;
         let vcenter = vcenter(&sim).await;
         let template = template(&vcenter, &template_key(&sim, &vcenter).await).await;
-        let facts = fixture::facts(Found::Lost(None));
+        let facts = fixtures::facts(Found::Lost(None));
         let intent = wanted(&sim, &vcenter, &template, &facts).await;
         let there = serde_json::to_value(&gone).unwrap();
-        let (client, _) = crate::api_server::server(move |_| {
-            if live { (200, there.clone()) } else { crate::api_server::refusal(404, "NotFound") }
+        let (client, _) = support::api_server::server(move |_| {
+            if live { (200, there.clone()) } else { support::api_server::refusal(404, "NotFound") }
         });
         let started = Started::detached(client);
         let (cache, tell) = objects(&started).await;
@@ -265,7 +266,7 @@ mod tests {
 
         sim.post("/v1/faults", json!({"method": "CloneVM_Task", "kind": "holdCall"})).await;
         let (maker, making) = (Arc::clone(&vcenter), facts.clone());
-        let clone = tokio::spawn(async move { act::cloned(&intent, &making, &maker).await });
+        let clone = tokio::spawn(async move { carry_out::cloned(&intent, &making, &maker).await });
         let held = async {
             while sim.get("/v1/faults").await["faults"][0]["held"] != 1 {
                 tokio::task::yield_now().await;
@@ -287,7 +288,7 @@ mod tests {
     }
 
     fn deleted() -> VirtualMachine {
-        let mut object = fixture::object();
+        let mut object = fixtures::virtual_machine();
         object.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
         object
     }
@@ -318,7 +319,7 @@ mod tests {
         paused.metadata.annotations = Some([(annotation::PAUSED.to_owned(), "true".to_owned())].into());
         let mut restored = deleted();
         restored.status.get_or_insert_default().unique_id = Some("vm-1".to_owned());
-        let unseen = fixture::object();
+        let unseen = fixtures::virtual_machine();
         for (object, live) in
             [(moved, false), (paused, false), (restored, false), (unseen, false), (deleted(), true)]
         {
@@ -332,7 +333,7 @@ mod tests {
     async fn only_machines_with_our_mark_are_suspected() {
         let Some(sim) = Sim::start("only_machines_with_our_mark_are_suspected") else { return };
         let vcenter = vcenter(&sim).await;
-        let (client, _) = crate::api_server::server(|_| crate::api_server::refusal(404, "NotFound"));
+        let (client, _) = support::api_server::server(|_| support::api_server::refusal(404, "NotFound"));
         let started = Started::detached(client);
         let (cache, _tell) = objects(&started).await;
         let orphans = Orphans::new(&started, &cache, &Provider::to(&vcenter));
@@ -340,9 +341,9 @@ mod tests {
             orphans.saw(machine, &vcenter);
             futures::FutureExt::now_or_never(orphans.suspected.notified()).is_some()
         };
-        let mut machine = fixture::machine();
+        let mut machine = fixtures::vsphere_vm();
         assert!(!suspected(&machine), "its object is there");
-        assert!(!suspected(&fixture::vm("vm-9", "stray")), "nobody's mark");
+        assert!(!suspected(&fixtures::unmarked_vm("vm-9", "stray")), "nobody's mark");
         let other = mark::Mark::new("ns", "gone", "another-stack");
         machine.extra_config.extend(other.extra_config());
         assert!(!suspected(&machine), "another stack's");

@@ -12,7 +12,7 @@ use kube::ResourceExt;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::known::Settings;
+use crate::admission::known::Settings;
 use crate::vcenter::settings::NetworkProvider;
 use crate::virtualmachine::plan;
 

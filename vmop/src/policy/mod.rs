@@ -31,7 +31,7 @@ use crate::enqueue::Enqueue;
 use crate::pause;
 use crate::unmet::{Need, Unmet};
 use crate::vcenter::{Placement, Problem, Provider, RealizedPolicy, VCenter};
-use crate::virtualmachine::gather;
+use crate::virtualmachine::placement;
 
 /// While machines are in the way of a deletion, vCenter is asked again this often.
 const OCCUPIED: Duration = Duration::from_secs(5);
@@ -157,7 +157,7 @@ async fn realised(
 
 /// The namespace's own folders and pools: one for each of its zones.
 fn homes(namespace: &str, vcenter: &VCenter, ctx: &Context) -> Need<Vec<Placement>> {
-    gather::homes(namespace, vcenter, &ctx.caches)
+    placement::observe::homes(namespace, vcenter, &ctx.caches)
 }
 
 async fn report(

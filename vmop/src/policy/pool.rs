@@ -10,7 +10,7 @@ use vsphere::{Allocation, MoRef, Value};
 use super::Error;
 use crate::unmet::Unmet;
 use crate::vcenter::{Placement, VCenter};
-use crate::virtualmachine::needs;
+use crate::virtualmachine::size::class;
 
 /// Guarantees and limits of CPU (MHz) and memory (MiB), as the spec gives them.
 pub async fn allocations(
@@ -21,12 +21,12 @@ pub async fn allocations(
     let pool = policy.spec.resource_pool.as_ref();
     let requests = pool.and_then(|pool| pool.reservations.as_ref());
     let limits = pool.and_then(|pool| pool.limits.as_ref());
-    let megahertz = if [requests, limits].into_iter().flatten().any(needs::in_cores) {
+    let megahertz = if [requests, limits].into_iter().flatten().any(class::in_cores) {
         vcenter.megahertz(&home.pool).await?
     } else {
         0
     };
-    needs::allocations(requests, limits, megahertz)
+    class::allocations(requests, limits, megahertz)
         .map_err(|error| Error::Unmet(Unmet::wrong("InvalidSpec", format!("spec.resourcepool: {error}"))))
 }
 

@@ -2,15 +2,17 @@
 
 use std::collections::BTreeSet;
 
+use support::on_both_wires;
+use support::vcsim::Sim;
+use support::wait::within;
 use vsphere::{Allocation, CloneSpec, MoRef};
 
-use super::ledger::{Ledger, Slot};
-use super::modules::{Book, made, removed};
-use super::pool::kept;
-use crate::fixture;
-use crate::sim::{Sim, within};
+use crate::policy::ledger::{Ledger, Slot};
+use crate::policy::modules::{Book, made, removed};
+use crate::policy::pool::kept;
+use crate::testing::fixtures;
+use crate::testing::vcsim::{place, template, template_key, vcenter, wanted};
 use crate::vcenter::VCenter;
-use crate::vcsim::{place, template, template_key, vcenter, wanted};
 use crate::virtualmachine::plan::Found;
 
 /// A book that can refuse to be written in.
@@ -109,7 +111,7 @@ async fn modules_of_others_are_left_alone(sim: Sim) {
 async fn machines_share_the_call_that_makes_them_members(sim: Sim) {
     let vcenter = vcenter(&sim).await;
     let template = template(&vcenter, &template_key(&sim, &vcenter).await).await;
-    let facts = fixture::facts(Found::Lost(None));
+    let facts = fixtures::facts(Found::Lost(None));
     let intent = wanted(&sim, &vcenter, &template, &facts).await;
     let mut machines = Vec::new();
     for name in 0..12 {
@@ -136,7 +138,7 @@ async fn machines_share_the_call_that_makes_them_members(sim: Sim) {
     assert_eq!(vcenter.client.cluster_module_members(&module).await.unwrap().len(), 12);
 
     // Another process asks again: a member stays one, and a stranger is told from members.
-    let other = crate::vcsim::vcenter(&sim).await;
+    let other = crate::testing::vcsim::vcenter(&sim).await;
     let stranger = MoRef::vm("vm-0");
     let again = tokio::join!(
         other.memberships.join(&other.client, &module, &machines[0]),

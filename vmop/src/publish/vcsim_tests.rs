@@ -1,12 +1,13 @@
 //! Publishing against a real simulator process.
 
 use serde_json::json;
+use support::on_both_wires;
+use support::vcsim::Sim;
 use vsphere::Kind;
 
 use super::plan::{Facts, Step, step};
 use super::{VirtualMachinePublishRequest, item};
-use crate::sim::Sim;
-use crate::vcsim::{template, template_key, vcenter};
+use crate::testing::vcsim::{template, template_key, vcenter};
 
 fn request(uid: &str) -> VirtualMachinePublishRequest {
     serde_json::from_value(json!({

@@ -116,12 +116,12 @@ fn not_anothers(vm: &Vm) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture;
+    use crate::testing::fixtures;
 
     #[test]
     fn only_the_whole_mark_counts() {
         let mark = Mark::new("ns", "cp-0", "s1");
-        let mut vm = fixture::vm("vm-1", "cp-0");
+        let mut vm = fixtures::unmarked_vm("vm-1", "cp-0");
         assert!(!mark.is_on(&vm));
         vm.extra_config.extend(mark.extra_config());
         assert!(mark.is_on(&vm));
@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn a_clone_does_not_look_like_its_template() {
-        let mut vm = fixture::vm("vm-2", "golden");
+        let mut vm = fixtures::unmarked_vm("vm-2", "golden");
         assert_eq!(template_mark(&vm, "item", "3"), TemplateMark::Unmarked);
         vm.extra_config.extend(template_extra_config("item", "3", "s1"));
         assert_eq!(template_mark(&vm, "item", "3"), TemplateMark::Marked);

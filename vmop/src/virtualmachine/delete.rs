@@ -13,14 +13,22 @@ use kube::runtime::reflector::ObjectRef;
 use vsphere::inventory::{Location, PowerState, Presence};
 use vsphere::{ConfigSpec, DeviceChange, DiskChange, MoRef, Vm};
 
-use super::clone::Identity;
-use super::plan::{self, Blocked};
-use super::power::{self, Way};
-use super::step::Mode;
-use super::volumes::{self, Volumes};
-use super::{Context, Error, act, disks, gather, milestones};
 use crate::pause;
-use crate::vcenter::{VCenter, mark::Mark};
+use crate::vcenter::VCenter;
+use crate::vcenter::mark::Mark;
+use crate::virtualmachine::clone::Identity;
+use crate::virtualmachine::identity::find;
+use crate::virtualmachine::nic::requests;
+use crate::virtualmachine::placement;
+use crate::virtualmachine::plan;
+use crate::virtualmachine::plan::Blocked;
+use crate::virtualmachine::power;
+use crate::virtualmachine::power::Way;
+use crate::virtualmachine::step::Mode;
+use crate::virtualmachine::storage::claims;
+use crate::virtualmachine::storage::claims::Volumes;
+use crate::virtualmachine::storage::disks;
+use crate::virtualmachine::{Context, Error, carry_out, events};
 
 /// How long the stream may take to tell that a machine is off.
 const SEEN: Duration = Duration::from_secs(10);
@@ -45,7 +53,7 @@ pub async fn delete(vm: &Arc<VirtualMachine>, ctx: &Context) -> Result<Next, Err
     ctx.prober.set_target(&object, None);
     ctx.data_sources.forget(&object);
     let ended = match destroyed(vm, ctx).await {
-        Ok(()) => act::interfaces::released(vm, ctx).await,
+        Ok(()) => requests::released(vm, ctx).await,
         failed => failed,
     };
     match ended {
@@ -57,7 +65,7 @@ pub async fn delete(vm: &Arc<VirtualMachine>, ctx: &Context) -> Result<Next, Err
                 return Err(error.into());
             }
             ctx.asked.forget(&object);
-            ctx.events.normal(&**vm, milestones::DELETE_SUCCESS, "The machine is gone from vCenter");
+            ctx.events.normal(&**vm, events::DELETE_SUCCESS, "The machine is gone from vCenter");
             Ok(Next::OnChange)
         }
         Err(error) => {
@@ -83,7 +91,7 @@ async fn destroyed(vm: &VirtualMachine, ctx: &Context) -> Result<(), Error> {
     };
     let vcenter = ctx.provider.vcenter().map_err(Blocked::Provider)?;
     let mark = Mark::new(&vm.namespace().unwrap_or_default(), &vm.name_any(), &vcenter.settings.stack);
-    let home = gather::home(vm, &vcenter, &ctx.caches).ok();
+    let home = placement::observe::home(vm, &vcenter, &ctx.caches).ok();
     if let Some(home) = &home {
         match vcenter.watch_folder(&home.folder).await {
             Err(error) if !error.is_not_found() => return Err(error.into()),
@@ -105,14 +113,14 @@ async fn destroyed(vm: &VirtualMachine, ctx: &Context) -> Result<(), Error> {
     let machine = match vcenter.inventory.by_uuid(identity.instance) {
         Presence::Present(machine) => Some(machine),
         Presence::Absent => {
-            let named = named().filter(|machine| gather::same(machine, identity));
+            let named = named().filter(|machine| find::same(machine, identity));
             if named.is_some() { named } else { anywhere(vm, identity, &vcenter).await? }
         }
         Presence::Unknown => return Err(Error::Unsettled("the inventory of vCenter is being read".into())),
     };
     match machine {
         Some(machine) if mark.is_on(&machine) => {
-            act::current(vm, ctx).await?;
+            carry_out::current(vm, ctx).await?;
             ours_ended(vm, &machine, &vcenter, ctx).await
         }
         Some(machine) => {
@@ -160,7 +168,7 @@ async fn ours_ended(
             return Err(Blocked::Held(message.to_owned()).into());
         }
         Way::Ask(until) => {
-            act::asked(vm, machine, PowerState::Off, until, vcenter, ctx).await?;
+            carry_out::guest::asked(vm, machine, PowerState::Off, until, vcenter, ctx).await?;
             let wait = until.and_then(|until| Duration::try_from(until.duration_since(now)).ok());
             return Err(Error::Guest(
                 "The guest is asked to shut down before its machine is destroyed".into(),
@@ -172,14 +180,14 @@ async fn ours_ended(
         if off(machine, vcenter).await?.is_none() {
             return Ok(());
         }
-        volumes::released(vm, ctx).await?;
+        claims::released(vm, ctx).await?;
     }
     end(machine, vcenter).await
 }
 
 /// Whether volumes may be attached to the machine.
 fn attaches(vm: &VirtualMachine, ctx: &Context) -> bool {
-    volumes::has_claims(vm) || !Volumes::of(vm, &ctx.caches).there.is_empty()
+    claims::has_claims(vm) || !Volumes::of(vm, &ctx.caches).there.is_empty()
 }
 
 /// Nothing asks any more for volumes of a machine that is gone: nobody else takes the attachments away.
@@ -187,8 +195,8 @@ async fn unattached(vm: &VirtualMachine, ctx: &Context) -> Result<(), Error> {
     if !attaches(vm, ctx) {
         return Ok(());
     }
-    act::current(vm, ctx).await?;
-    volumes::released(vm, ctx).await
+    carry_out::current(vm, ctx).await?;
+    claims::released(vm, ctx).await
 }
 
 /// Whether a clone of one of our templates runs: it may be one that was begun before a crash.
@@ -223,7 +231,7 @@ fn is_off(machine: &Vm) -> bool {
 /// What somebody did to it before, such as hanging a disk on it, the stream tells before it tells of its end.
 async fn off(machine: &Vm, vcenter: &VCenter) -> Result<Option<Arc<Vm>>, Error> {
     if !is_off(machine) {
-        match act::powered(&machine.moref, PowerState::Off, vcenter).await {
+        match carry_out::steps::powered(&machine.moref, PowerState::Off, vcenter).await {
             Err(Error::Vcenter(error)) if error.is_not_found() => return Ok(None),
             // The stream lags: destroying tells.
             Err(Error::Vcenter(error)) if matches!(error.kind(), vsphere::Kind::InvalidState) => {}
@@ -322,7 +330,7 @@ async fn tell(vm: &VirtualMachine, error: &Error, ctx: &Context) -> Result<(), E
     status.phase = Some(vm_phase::DELETING.to_owned());
     status.conditions = kit::status::settle(&old, conditions, jiff::Timestamp::now());
     if ctx.api.patch_status(vm, &status).await? {
-        milestones::tell(vm, &old, &status.conditions, |severity| severity == ERROR, &ctx.events);
+        events::tell(vm, &old, &status.conditions, |severity| severity == ERROR, &ctx.events);
     }
     Ok(())
 }

@@ -9,18 +9,26 @@ use uuid::Uuid;
 use vsphere::inventory::PowerState;
 use vsphere::{ConfigSpec, Devices, Vm};
 
-use super::bootstrap::Bootstrap;
-use super::clone::{Identity, Intent, Parts, intent};
-use super::needs::{Ask, Needs, Size, Storage};
-use super::promotion::Promotion;
-use super::rewired::Rewired;
-use super::step::{self, Mode, Step};
-use super::volumes::{self, Volumes};
-use super::{disks, power, promotion, resize};
 use crate::pause;
 use crate::probe::ProbeResult;
 use crate::unmet::{Need, Unmet};
-use crate::vcenter::{Placement, Problem, mark::Mark};
+use crate::vcenter::mark::Mark;
+use crate::vcenter::{Placement, Problem};
+use crate::virtualmachine::bootstrap::Bootstrap;
+use crate::virtualmachine::clone::{Identity, Intent, Parts, intent};
+use crate::virtualmachine::needs::Needs;
+use crate::virtualmachine::nic::change::Rewired;
+use crate::virtualmachine::nic::interface::Ask;
+use crate::virtualmachine::power;
+use crate::virtualmachine::size::class::Size;
+use crate::virtualmachine::size::resize;
+use crate::virtualmachine::step;
+use crate::virtualmachine::step::{Mode, Step};
+use crate::virtualmachine::storage::claims;
+use crate::virtualmachine::storage::claims::Volumes;
+use crate::virtualmachine::storage::class::Storage;
+use crate::virtualmachine::storage::promotion::Promotion;
+use crate::virtualmachine::storage::{disks, promotion};
 
 /// Everything that was read.
 #[derive(Clone, Debug)]
@@ -259,7 +267,7 @@ fn made(vm: &VirtualMachine, facts: &Facts, nothing: &Nothing) -> Result<Plan, B
     let mut clone = made_of(vm, facts, nothing)?;
     let least = vm.spec.min_hardware_version.and_then(|version| u32::try_from(version).ok());
     let mut then: Vec<_> = least.map(Step::Upgrade).into_iter().chain(before_power_on(facts)?).collect();
-    if clone.spec.power_on && (held_back(vm) || volumes::has_claims(vm)) {
+    if clone.spec.power_on && (held_back(vm) || claims::has_claims(vm)) {
         clone.spec.power_on = false;
     } else if clone.spec.power_on && !then.is_empty() {
         clone.spec.power_on = false;

@@ -7,8 +7,8 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::runtime::reflector::ObjectRef;
 use vsphere::Vm;
 
-use super::status;
 use crate::probe::{ProbeResult, Prober, Target};
+use crate::virtualmachine::status;
 
 /// Aims the probe at the machine's address, or at nothing while it has none; `None` without a probe.
 pub fn probed(
@@ -69,12 +69,12 @@ fn seconds(given: Option<i32>) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture;
+    use crate::testing::fixtures;
 
     #[test]
     fn a_heartbeat_is_as_good_as_its_colour() {
         let wanted = |threshold: &str| GuestHeartbeatAction { threshold_status: Some(threshold.into()) };
-        let mut machine = fixture::vm("vm-1", "cp-0");
+        let mut machine = fixtures::unmarked_vm("vm-1", "cp-0");
         let mut answers = |colour: Option<&str>| {
             machine.guest.heartbeat = colour.map(str::to_owned);
             ["green", "yellow"].map(|threshold| beats(&machine, &wanted(threshold)) == ProbeResult::Answers)
@@ -97,7 +97,7 @@ mod tests {
             },
         }))
         .unwrap();
-        let mut machine = fixture::vm("vm-1", "cp-0");
+        let mut machine = fixtures::unmarked_vm("vm-1", "cp-0");
         assert_eq!(target(&vm, &machine), None);
         machine.guest.ip = Some("10.1.2.3".into());
         let expected = Target {

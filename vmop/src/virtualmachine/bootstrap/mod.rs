@@ -6,11 +6,12 @@
 mod cloud_init;
 mod customization;
 mod netplan;
+pub mod observe;
 mod properties;
 #[cfg(test)]
 mod tests;
-mod told;
-mod values;
+pub mod user_data;
+pub mod values;
 #[cfg(test)]
 mod vcsim_tests;
 
@@ -22,15 +23,14 @@ use api::vmop::VirtualMachine;
 use kube::ResourceExt;
 use vsphere::{ConfigSpec, CustomizationSpec, VAppConfigSpec, VAppProperty};
 
-use super::clone::Identity;
-use super::needs::Card;
-use super::step::Step;
 use crate::extra_config::DEFER_CLOUD_INIT;
 use crate::unmet::Need;
 use crate::vcenter::GuestNetwork;
+use crate::virtualmachine::clone::Identity;
+use crate::virtualmachine::nic::nic::Card;
+use crate::virtualmachine::step::Step;
 
-pub use told::{Source, Told, Transport, source, told};
-pub use values::prefix_of;
+use user_data::{Told, Transport};
 
 /// The keys that cloud-init reads. All are always written: a template's own must not shine through.
 pub const GUESTINFO: [&str; 6] = [

@@ -5,9 +5,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use api::vmop::VirtualMachine;
 use serde_json::{Map, Value, json};
 
-use super::{Surroundings, Told};
 use crate::unmet::Need;
-use crate::virtualmachine::needs::{Addressing, Card};
+use crate::virtualmachine::bootstrap::Surroundings;
+use crate::virtualmachine::bootstrap::user_data::Told;
+use crate::virtualmachine::nic::nic::{Addressing, Card};
 use gotemplate::{Functions, SPARSE, Template, exactly};
 
 /// The text with its templates carried out; a `\{` stands for a brace.

@@ -6,20 +6,25 @@ use std::sync::Arc;
 use api::names::annotation;
 use api::vmop::VirtualMachine;
 use serde_json::json;
+use support::on_both_wires;
+use support::vcsim::Sim;
+use support::wait::within;
 use vsphere::inventory::{PowerState, Presence};
 use vsphere::{Backing, EthernetKind, MoRef, Value, Vm};
 
-use super::{Bootstrap, HASH, Surroundings, bootstrap, told};
-use crate::fixture;
-use crate::sim::{Sim, within};
 use crate::templates::Template;
+use crate::testing::fixtures;
+use crate::testing::vcsim::{place, template, template_key, vcenter};
 use crate::vcenter::{GuestNetwork, VCenter};
-use crate::vcsim::{place, template, template_key, vcenter};
+use crate::virtualmachine::bootstrap::user_data::told;
+use crate::virtualmachine::bootstrap::{Bootstrap, HASH, Surroundings, bootstrap};
+use crate::virtualmachine::carry_out;
 use crate::virtualmachine::clone::{Parts, intent};
-use crate::virtualmachine::needs::{Address, Addressing, Card, Storage};
+use crate::virtualmachine::nic::nic::{Address, Addressing, Card};
 use crate::virtualmachine::plan::Found;
 use crate::virtualmachine::step::{Mode, Step};
-use crate::virtualmachine::{act, disks};
+use crate::virtualmachine::storage::class::Storage;
+use crate::virtualmachine::storage::disks;
 
 const MAC: &str = "00:50:56:aa:00:01";
 
@@ -62,7 +67,7 @@ impl Stage {
     fn told(&self, vm: &VirtualMachine, data: &[(&str, &str)], cards: &[Card]) -> Bootstrap {
         let data = data.iter().map(|(key, value)| ((*key).to_owned(), value.as_bytes().to_vec()));
         let around = Surroundings {
-            identity: fixture::facts(Found::Lost(None)).identity,
+            identity: fixtures::facts(Found::Lost(None)).identity,
             cards,
             present: self.template.devices.cards.len(),
             properties: &self.template.properties,
@@ -74,12 +79,12 @@ impl Stage {
 
     /// The machine, made by the one call and running where its object says so.
     async fn made(&self, vm: &VirtualMachine, data: &[(&str, &str)], cards: &[Card]) -> Made {
-        let facts = fixture::facts(Found::Lost(None));
+        let facts = fixtures::facts(Found::Lost(None));
         let storage = Storage { policy: None, datastore: self.vcenter.datastore().await.unwrap() };
         let parts = Parts {
             identity: facts.identity,
             mark: &facts.mark,
-            size: &fixture::needs().class.unwrap(),
+            size: &fixtures::needs().class.unwrap(),
             template: &self.template,
             cards,
             bootstrap: &self.told(vm, data, cards),
@@ -89,7 +94,7 @@ impl Stage {
         };
         self.sim.forget_requests().await;
         let machine =
-            within("the clone", act::cloned(&intent(vm, &parts), &facts, &self.vcenter)).await.unwrap();
+            within("the clone", carry_out::cloned(&intent(vm, &parts), &facts, &self.vcenter)).await.unwrap();
         for method in ["ReconfigVM_Task", "CustomizeVM_Task", "PowerOnVM_Task"] {
             assert_eq!(self.sim.calls(method).await, 0, "{method}: the one call is enough");
         }
@@ -128,7 +133,7 @@ impl Stage {
     /// The steps, one after another, each of which vCenter must take.
     async fn taken(&self, machine: &MoRef, steps: &[Step]) {
         for step in steps {
-            within(step.word(), act::carried_out(machine, step, &self.vcenter)).await.unwrap();
+            within(step.word(), carry_out::steps::carried_out(machine, step, &self.vcenter)).await.unwrap();
         }
     }
 
@@ -191,7 +196,7 @@ impl Made {
 }
 
 fn object(transport: &str) -> VirtualMachine {
-    let mut vm = fixture::object();
+    let mut vm = fixtures::virtual_machine();
     vm.spec.vm_metadata = (!transport.is_empty())
         .then(|| serde_json::from_value(json!({"secretName": "s", "transport": transport})).unwrap());
     vm

@@ -7,13 +7,14 @@ use jiff::Timestamp;
 use vsphere::Vm;
 use vsphere::inventory::PowerState;
 
-use super::{Outcome, address, aside};
 use crate::probe::ProbeResult;
 use crate::unmet::Unmet;
 use crate::virtualmachine::Error;
 use crate::virtualmachine::needs::Needs;
 use crate::virtualmachine::plan::{Blocked, Facts, Found};
-use crate::virtualmachine::power::{self, Way};
+use crate::virtualmachine::power;
+use crate::virtualmachine::power::Way;
+use crate::virtualmachine::status::{Outcome, address, aside};
 use crate::virtualmachine::step::Mode;
 
 /// Condition types that vm-operator added after v1alpha1 and that say more finely what is missing.
