@@ -13,7 +13,7 @@ use api::vmop::{
 };
 use k8s_openapi::api::core::v1::{Namespace, ResourceQuota};
 use k8s_openapi::api::storage::v1::StorageClass;
-use kit::Started;
+use kit::Runtime;
 use kit::index::{Index, key};
 use kit::optional::{Optional, optional};
 use kit::watch::{self, Cache};
@@ -101,11 +101,11 @@ pub struct Caches {
 
 impl Caches {
     /// Begins to watch what is not `known` already.
-    pub fn start(started: &Started, known: &Known) -> Self {
+    pub fn start(started: &Runtime, known: &Known) -> Self {
         let client = || started.client.clone();
-        let machines = watch::pruned(started, Api::<VirtualMachine>::all(client()));
-        let bindings = watch::pruned(started, Api::<VirtualMachineClassBinding>::all(client()));
-        let policies = watch::pruned(started, Api::<VirtualMachineSetResourcePolicy>::all(client()));
+        let machines = watch::objects(started, Api::<VirtualMachine>::all(client()));
+        let bindings = watch::objects(started, Api::<VirtualMachineClassBinding>::all(client()));
+        let policies = watch::objects(started, Api::<VirtualMachineSetResourcePolicy>::all(client()));
         let (zones, wide_zones) = (known.zones.clone(), known.wide_zones.clone());
         let of = |pick: fn(&VirtualMachine) -> Vec<String>| machines.index(pick);
         let attachments = optional::<CnsNodeVmAttachment>(started, Api::all(client()));
@@ -155,8 +155,8 @@ impl Caches {
                 let namespace = vm.namespace().unwrap_or_default();
                 vm.labels().iter().map(|(name, value)| label_key(&namespace, name, value)).collect()
             }),
-            classes: watch::pruned(started, Api::all(client())),
-            images: watch::pruned(started, Api::all(client())),
+            classes: watch::objects(started, Api::all(client())),
+            images: watch::objects(started, Api::all(client())),
             networks: optional(started, Api::all(client())),
             namespaces: watch::metadata(started, Api::all(client())),
             storage_classes: known.storage_classes.clone(),

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use api::names::annotation;
 use api::vmop::VirtualMachine;
 use kit::watch::Cache;
-use kit::{Started, apply};
+use kit::{Runtime, apply};
 use kube::{Client, ResourceExt};
 use parking_lot::Mutex;
 use prometheus_client::metrics::gauge::Gauge;
@@ -45,7 +45,7 @@ pub struct Orphans {
 
 impl Orphans {
     /// Knows of none yet; an object that goes while its machine is there raises a suspicion.
-    pub fn new(started: &Started, machines: &Cache<VirtualMachine>, provider: &Arc<Provider>) -> Self {
+    pub fn new(started: &Runtime, machines: &Cache<VirtualMachine>, provider: &Arc<Provider>) -> Self {
         let count = Gauge::default();
         let told = count.clone();
         started.metrics.register(|registry| {
@@ -195,8 +195,8 @@ mod tests {
     type Events = mpsc::UnboundedSender<kube::runtime::watcher::Result<Event<VirtualMachine>>>;
 
     /// A cache that follows what it is told, and that has told once.
-    async fn objects(started: &Started) -> (Cache<VirtualMachine>, Events) {
-        let (cache, writer) = Cache::new(Arc::clone(&started.writes));
+    async fn objects(started: &Runtime) -> (Cache<VirtualMachine>, Events) {
+        let (cache, writer) = Cache::new(Arc::clone(&started.expectations));
         let (tell, told) = mpsc::unbounded();
         tokio::spawn(cache.clone().follow(told, writer));
         for event in [Event::Init, Event::InitApply(fixture::object()), Event::InitDone] {
@@ -226,7 +226,7 @@ mod tests {
         let machine = within("the clone", act::cloned(&intent, &facts, &site)).await.unwrap();
 
         let (client, _) = crate::api_server::server(|_| crate::api_server::refusal(404, "NotFound"));
-        let started = Started::detached(client);
+        let started = Runtime::detached(client);
         let (cache, tell) = objects(&started).await;
         let mut orphans = Orphans::new(&started, &cache, &Provider::to(&site));
         orphans.grace = Duration::from_millis(5);
@@ -257,7 +257,7 @@ mod tests {
         let (client, _) = crate::api_server::server(move |_| {
             if live { (200, there.clone()) } else { crate::api_server::refusal(404, "NotFound") }
         });
-        let started = Started::detached(client);
+        let started = Runtime::detached(client);
         let (cache, tell) = objects(&started).await;
         let mut orphans = Orphans::new(&started, &cache, &Provider::to(&site));
         orphans.grace = Duration::from_millis(5);
@@ -332,7 +332,7 @@ mod tests {
         let Some(sim) = Sim::start("only_machines_with_our_mark_are_suspected") else { return };
         let site = site(&sim).await;
         let (client, _) = crate::api_server::server(|_| crate::api_server::refusal(404, "NotFound"));
-        let started = Started::detached(client);
+        let started = Runtime::detached(client);
         let (cache, _tell) = objects(&started).await;
         let orphans = Orphans::new(&started, &cache, &Provider::to(&site));
         let suspected = |machine: &Vm| {

@@ -11,7 +11,7 @@ use kit::events::Events;
 use kit::index::{Index, key, reference};
 use kit::run::Fatal;
 use kit::watch::{self, Cache, Change};
-use kit::{Controller, Started, apply};
+use kit::{Controller, Runtime, apply};
 use kube::api::PartialObjectMeta;
 use kube::runtime::reflector::ObjectRef;
 use kube::runtime::watcher;
@@ -30,7 +30,7 @@ use crate::wake::{Waker, received};
 use crate::{Flags, console, policy, publish, service, virtualmachine};
 
 /// Runs all controllers of this replica, once it leads.
-pub async fn start(started: Started, flags: Flags) -> Result<(), Fatal> {
+pub async fn start(started: Runtime, flags: Flags) -> Result<(), Fatal> {
     let mut metrics = vsphere::Metrics::default();
     started.metrics.register(|registry| metrics = vsphere::Metrics::registered(registry));
     let known = Known::start(&started);
@@ -89,7 +89,7 @@ pub async fn start(started: Started, flags: Flags) -> Result<(), Fatal> {
 
 /// Keeps the provider connected, once it is known which folders matter.
 fn connected(
-    started: &Started,
+    started: &Runtime,
     provider: &Arc<Provider>,
     caches: &Caches,
     metrics: vsphere::Metrics,
@@ -114,7 +114,7 @@ fn connected(
 
 /// The controller of machines, and every event that concerns one.
 fn machines<Woken>(
-    started: &Started,
+    started: &Runtime,
     caches: &Caches,
     provider: &Arc<Provider>,
     (prober, looks): (Prober<ObjectRef<VirtualMachine>>, &Arc<Looks>),
@@ -214,7 +214,7 @@ where
 }
 
 fn resource_policies<Woken>(
-    started: &Started,
+    started: &Runtime,
     caches: &Caches,
     provider: &Arc<Provider>,
     vms: &Waker<VirtualMachine>,
@@ -257,16 +257,16 @@ where
         .run(ctx, policy::reconcile)
 }
 
-fn services(started: &Started, caches: &Caches) -> impl Future<Output = ()> + use<> {
+fn services(started: &Runtime, caches: &Caches) -> impl Future<Output = ()> + use<> {
     let client = || started.client.clone();
     let ours = watcher::Config::default().labels(&format!(
         "{}={}",
         service::plan::MANAGED_BY.0,
         service::plan::MANAGED_BY.1
     ));
-    let services: Cache<VirtualMachineService> = watch::pruned(started, Api::all(client()));
-    let live: Cache<Service> = watch::pruned(started, Api::all(client()));
-    let slices = watch::configured(started, Api::all(client()), ours);
+    let services: Cache<VirtualMachineService> = watch::objects(started, Api::all(client()));
+    let live: Cache<Service> = watch::objects(started, Api::all(client()));
+    let slices = watch::selected(started, Api::all(client()), ours);
     let by_selector = services.index(|service| service::selecting(service).into_iter().collect());
     let ctx = Arc::new(service::Context {
         api: apply::Api::new(started, "vmop/service"),

@@ -255,7 +255,7 @@ async fn volumes_are_in_the_clone_and_come_later_and_only_ours_are_destroyed(sim
     assert!(disks::lacks_volumes(&object, &machine));
     let change = disks::changes(&object, &machine, &devices, &storage).unwrap().unwrap();
     let task = site.client.reconfigure_vm(&machine.moref, change).await.unwrap();
-    within("the change", site.inventory.task(&task)).await.unwrap();
+    within("the change", site.inventory.wait_for_task(&task)).await.unwrap();
     let seen = async {
         loop {
             if let Presence::Present(now) = site.inventory.vm(&machine.moref)
@@ -286,7 +286,7 @@ async fn volumes_are_in_the_clone_and_come_later_and_only_ours_are_destroyed(sim
     let device_change = vec![vsphere::DeviceChange::Disk(create)];
     let spec = vsphere::ConfigSpec { device_change, ..vsphere::ConfigSpec::default() };
     let task = site.client.reconfigure_vm(&machine.moref, spec).await.unwrap();
-    within("the change", site.inventory.task(&task)).await.unwrap();
+    within("the change", site.inventory.wait_for_task(&task)).await.unwrap();
     let devices = site.client.devices(&machine.moref).await.unwrap();
     let foreign = disks::foreign(&machine, &devices);
     assert_eq!(foreign.len(), 1, "{foreign:?}");
@@ -340,7 +340,7 @@ async fn a_template_goes_when_nothing_needs_it_and_no_disk_rests_on_it(sim: Sim)
     let extra_config = vec![(crate::provider::mark::BASE.to_owned(), String::new())].into();
     let spec = vsphere::ConfigSpec { extra_config, ..vsphere::ConfigSpec::default() };
     let task = site.client.reconfigure_vm(&machine.moref, spec).await.unwrap();
-    within("the change", site.inventory.task(&task)).await.unwrap();
+    within("the change", site.inventory.wait_for_task(&task)).await.unwrap();
     let silent = async {
         loop {
             match site.inventory.vm(&machine.moref) {

@@ -17,9 +17,9 @@ use std::sync::Arc;
 use api::gcm::{TanzuKubernetesCluster, TanzuKubernetesClusterStatus};
 use api::names::{annotation, finalizer};
 use jiff::Timestamp;
+use kit::expectations::StaleCache;
 use kit::status::settle;
-use kit::writes::Behind;
-use kit::{Family, Next, Outcome};
+use kit::{Disposition, Next, ReconcileError};
 use kube::{Resource, ResourceExt};
 
 use gather::{Context, Facts};
@@ -35,7 +35,7 @@ pub enum Error {
     Waiting(String),
     /// Our own last write is not in the cache yet.
     #[error(transparent)]
-    Behind(#[from] Behind),
+    Behind(#[from] StaleCache),
     /// An object of that name belongs to somebody else.
     #[error("{0} exists and does not belong to this cluster. Delete or rename it")]
     Taken(String),
@@ -44,14 +44,14 @@ pub enum Error {
     Api(#[from] kube::Error),
 }
 
-impl Family for Error {
-    fn outcome(&self) -> Outcome {
+impl ReconcileError for Error {
+    fn disposition(&self) -> Disposition {
         match self {
-            Self::Invalid(_) => Outcome::Invalid,
-            Self::Waiting(_) => Outcome::Waiting(None),
-            Self::Behind(_) => Outcome::Waiting(Some(kit::retry::SOON)),
-            Self::Taken(_) => Outcome::Failed,
-            Self::Api(error) => Outcome::of(error),
+            Self::Invalid(_) => Disposition::Invalid,
+            Self::Waiting(_) => Disposition::Waiting(None),
+            Self::Behind(_) => Disposition::Waiting(Some(kit::retry::REQUEUE_SOON)),
+            Self::Taken(_) => Disposition::Failed,
+            Self::Api(error) => Disposition::from_api_error(error),
         }
     }
 

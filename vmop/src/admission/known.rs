@@ -9,7 +9,7 @@ use api::vmop::VirtualMachine;
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::{ConfigMap, ResourceQuota};
 use k8s_openapi::api::storage::v1::StorageClass;
-use kit::Started;
+use kit::Runtime;
 use kit::index::Index;
 use kit::optional::{self, Optional};
 use kit::watch::{self, Cache};
@@ -102,13 +102,13 @@ pub struct Known {
 
 impl Known {
     /// Begins to watch.
-    pub fn start(started: &Started) -> Self {
+    pub fn start(started: &Runtime) -> Self {
         let client = || started.client.clone();
-        let quotas = watch::pruned(started, Api::<ResourceQuota>::all(client()));
+        let quotas = watch::objects(started, Api::<ResourceQuota>::all(client()));
         let settings = Arc::default();
         tokio::spawn(followed(started.clone(), Arc::clone(&settings)));
         Self {
-            storage_classes: watch::pruned(started, Api::all(client())),
+            storage_classes: watch::objects(started, Api::all(client())),
             quotas_of: quotas.index(|quota| quota.namespace().into_iter().collect()),
             quotas,
             zones: optional::optional(started, Api::all(client())),
@@ -165,7 +165,7 @@ impl Known {
 }
 
 /// Follows the provider's ConfigMap.
-async fn followed(started: Started, settings: Arc<RwLock<Arc<Settings>>>) {
+async fn followed(started: Runtime, settings: Arc<RwLock<Arc<Settings>>>) {
     let api = Api::<ConfigMap>::namespaced(started.client.clone(), &started.namespace);
     let mut seen = std::pin::pin!(watcher::watch_object(api, CONFIG_MAP).default_backoff());
     while let Some(event) = seen.next().await {

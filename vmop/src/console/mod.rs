@@ -13,7 +13,7 @@ use kit::apply::Api;
 use kit::events::Events;
 use kit::index::key as key_of;
 use kit::watch::{self, Cache};
-use kit::{Controller, Family, Next, Outcome, Started};
+use kit::{Controller, Disposition, Next, ReconcileError, Runtime};
 use kube::ResourceExt;
 
 use crate::caches::Caches;
@@ -45,13 +45,13 @@ pub enum Error {
     Api(#[from] kube::Error),
 }
 
-impl Family for Error {
-    fn outcome(&self) -> Outcome {
+impl ReconcileError for Error {
+    fn disposition(&self) -> Disposition {
         match self {
-            Self::Refused(_) => Outcome::Invalid,
-            Self::Provider(_) => Outcome::Waiting(Some(kit::retry::SOON * 10)),
-            Self::Vcenter(_) => Outcome::Failed,
-            Self::Api(error) => Outcome::of(error),
+            Self::Refused(_) => Disposition::Invalid,
+            Self::Provider(_) => Disposition::Waiting(Some(kit::retry::REQUEUE_SOON * 10)),
+            Self::Vcenter(_) => Disposition::Failed,
+            Self::Api(error) => Disposition::from_api_error(error),
         }
     }
 
@@ -66,8 +66,8 @@ impl Family for Error {
 }
 
 /// Answers requests until the program ends.
-pub fn run(started: &Started, caches: &Caches, provider: &Arc<Provider>) -> impl Future<Output = ()> + use<> {
-    let requests: Cache<WebConsoleRequest> = watch::pruned(started, kube::Api::all(started.client.clone()));
+pub fn run(started: &Runtime, caches: &Caches, provider: &Arc<Provider>) -> impl Future<Output = ()> + use<> {
+    let requests: Cache<WebConsoleRequest> = watch::objects(started, kube::Api::all(started.client.clone()));
     let by_machine = requests.index(|request| {
         vec![key_of(request.metadata.namespace.as_deref(), &request.spec.virtual_machine_name)]
     });

@@ -16,7 +16,7 @@ use std::time::Duration;
 use api::vmop::{ContentLibraryProvider, ContentSource, VirtualMachineImage, VirtualMachineImageStatus};
 use kit::apply::Api;
 use kit::optional::Optional;
-use kit::retry::{Failures, jittered};
+use kit::retry::{Failures, jitter};
 use kit::watch::Cache;
 use kube::{Resource, ResourceExt};
 use serde_json::json;
@@ -140,7 +140,7 @@ impl Images {
                     match self.pass(site).await {
                         Ok(()) => {
                             failures.reset(&());
-                            jittered(self.period)
+                            jitter(self.period)
                         }
                         Err(error) => {
                             tracing::warn!(%error, "the content libraries can't be read; trying again");

@@ -90,7 +90,7 @@ async fn removed(
     }
     let done = async {
         let task = site.client.destroy(&child).await?;
-        site.inventory.task(&task).await
+        site.inventory.wait_for_task(&task).await
     };
     match done.await {
         Err(error) if !error.is_not_found() => Err(error.into()),

@@ -20,10 +20,10 @@ use api::names::finalizer;
 use api::vmop::{VirtualMachine, VirtualMachineSetResourcePolicy};
 use kit::apply::Api;
 use kit::events::Events;
+use kit::expectations::{StaleCache, stale_cache};
 use kit::index::key;
-use kit::retry::SOON;
-use kit::writes::{Behind, behind};
-use kit::{Family, Next, Outcome};
+use kit::retry::REQUEUE_SOON;
+use kit::{Disposition, Next, ReconcileError};
 use kube::ResourceExt;
 
 use crate::caches::Caches;
@@ -66,21 +66,21 @@ pub enum Error {
     Vcenter(#[from] vsphere::Error),
     /// The cache is older than what the API server has.
     #[error(transparent)]
-    Behind(Behind),
+    Behind(StaleCache),
     /// The API server did not do it.
     #[error("API server: {0}")]
     Api(#[from] kube::Error),
 }
 
-impl Family for Error {
-    fn outcome(&self) -> Outcome {
+impl ReconcileError for Error {
+    fn disposition(&self) -> Disposition {
         match self {
-            Self::Provider(_) => Outcome::Waiting(None),
-            Self::Unmet(unmet) => Outcome::Waiting(unmet.unwatched.then_some(OCCUPIED * 6)),
-            Self::Occupied(_) => Outcome::Waiting(Some(OCCUPIED)),
-            Self::Vcenter(_) => Outcome::Failed,
-            Self::Behind(_) => Outcome::Waiting(Some(SOON)),
-            Self::Api(error) => Outcome::of(error),
+            Self::Provider(_) => Disposition::Waiting(None),
+            Self::Unmet(unmet) => Disposition::Waiting(unmet.unwatched.then_some(OCCUPIED * 6)),
+            Self::Occupied(_) => Disposition::Waiting(Some(OCCUPIED)),
+            Self::Vcenter(_) => Disposition::Failed,
+            Self::Behind(_) => Disposition::Waiting(Some(REQUEUE_SOON)),
+            Self::Api(error) => Disposition::from_api_error(error),
         }
     }
 
@@ -105,7 +105,7 @@ pub async fn reconcile(
         return Ok(Next::OnChange);
     }
     if !is_current(&policy, &ctx).await? {
-        return Err(Error::Behind(behind::<VirtualMachineSetResourcePolicy>(
+        return Err(Error::Behind(stale_cache::<VirtualMachineSetResourcePolicy>(
             policy.metadata.namespace.as_deref(),
             &policy.name_any(),
         )));

@@ -116,7 +116,9 @@ async fn machines_share_the_call_that_makes_them_members(sim: Sim) {
         let spec = CloneSpec { power_on: false, config: None, ..intent.spec.clone() };
         let task =
             site.client.clone_vm(&intent.template, &intent.folder, &format!("m-{name}"), spec).await.unwrap();
-        machines.push(within("a clone", site.inventory.task(&task)).await.unwrap().moref().unwrap().clone());
+        machines.push(
+            within("a clone", site.inventory.wait_for_task(&task)).await.unwrap().moref().unwrap().clone(),
+        );
     }
     let cluster = site.cluster(&sim.pool()).await.unwrap();
     let module = site.client.create_cluster_module(&cluster).await.unwrap();

@@ -37,7 +37,7 @@ pub async fn collect(site: &Site, needed: impl Fn(&str, &str) -> bool) -> Result
         }
         tracing::info!(template = template.name, "destroying the template: nothing needs it");
         let task = site.client.destroy(&template.moref).await?;
-        site.inventory.task(&task).await?;
+        site.inventory.wait_for_task(&task).await?;
         site.goldens.forget(&template.moref);
         gone.push(template.name.clone());
     }

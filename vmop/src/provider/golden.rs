@@ -186,7 +186,7 @@ async fn deploy(site: &Site, recipe: &Recipe, name: &str) -> Result<Arc<Vm>, vsp
         // Which fault tells of a taken name depends on the release; one look settles it.
         Err(error) => site.client.find_child(&recipe.place.folder, name).await?.ok_or(error)?,
     };
-    site.inventory.entered(&moref, ENTER).await
+    site.inventory.wait_for_vm(&moref, ENTER).await
 }
 
 /// The item's files are here; a subscribed library may have left them where they come from.
@@ -214,7 +214,7 @@ async fn put_mark(site: &Site, recipe: &Recipe, vm: &Vm) -> Result<(), vsphere::
         ..ConfigSpec::default()
     };
     let task = site.client.reconfigure_vm(&vm.moref, spec).await?;
-    site.inventory.task(&task).await.map(drop)
+    site.inventory.wait_for_task(&task).await.map(drop)
 }
 
 /// Takes the snapshot and makes the machine a template, whichever is missing.
@@ -260,7 +260,7 @@ fn first_snapshot(vm: &ObjectContent) -> Option<MoRef> {
 async fn snapshot(site: &Site, moref: &MoRef) -> Result<MoRef, vsphere::Error> {
     let task =
         site.client.create_snapshot(moref, SNAPSHOT, "Machines are linked to it: do not remove.").await?;
-    site.inventory.task(&task).await?;
+    site.inventory.wait_for_task(&task).await?;
     let read = site.client.retrieve(std::slice::from_ref(moref), &[SNAPSHOTS]).await?;
     read.first().and_then(first_snapshot).ok_or_else(|| {
         let cause = "the machine has no snapshot after one was taken".to_owned();

@@ -111,7 +111,7 @@ impl Site {
             Ok(result) => result?,
             Err(_elapsed) => {
                 let late = || vsphere::Error::new("WaitForUpdatesEx", vsphere::Kind::TimedOut).on(folder);
-                return Err(self.inventory.trouble().unwrap_or_else(late));
+                return Err(self.inventory.last_error().unwrap_or_else(late));
             }
         }
         covered.insert(folder.clone());
@@ -123,7 +123,7 @@ impl Site {
         if self.inventory.complete() {
             return None;
         }
-        Some(match self.inventory.trouble() {
+        Some(match self.inventory.last_error() {
             Some(error) => self.problem(&error),
             None => {
                 Problem::passing(format!("vCenter {}: the inventory is being read", self.settings.address()))

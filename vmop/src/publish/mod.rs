@@ -17,7 +17,7 @@ use kit::apply::Api;
 use kit::events::Events;
 use kit::index::{Index, key};
 use kit::watch::{self, Cache};
-use kit::{Controller, Family, Next, Outcome, Started};
+use kit::{Controller, Disposition, Next, ReconcileError, Runtime};
 use kube::ResourceExt;
 use kube::runtime::reflector::ObjectRef;
 use vsphere::{MoRef, Result as Vcenter};
@@ -65,12 +65,12 @@ pub enum Error {
     Api(#[from] kube::Error),
 }
 
-impl Family for Error {
-    fn outcome(&self) -> Outcome {
+impl ReconcileError for Error {
+    fn disposition(&self) -> Disposition {
         match self {
-            Self::Provider(_) => Outcome::Waiting(Some(UNWATCHED)),
-            Self::Vcenter(_) => Outcome::Failed,
-            Self::Api(error) => Outcome::of(error),
+            Self::Provider(_) => Disposition::Waiting(Some(UNWATCHED)),
+            Self::Vcenter(_) => Disposition::Failed,
+            Self::Api(error) => Disposition::from_api_error(error),
         }
     }
 
@@ -85,13 +85,13 @@ impl Family for Error {
 
 /// Publishes until the program ends; `look_at_library` is told of items that are to become images.
 pub fn run(
-    started: &Started,
+    started: &Runtime,
     caches: &Caches,
     provider: &Arc<Provider>,
     look_at_library: Arc<Looks>,
 ) -> impl Future<Output = ()> + use<> {
     let requests: Cache<VirtualMachinePublishRequest> =
-        watch::pruned(started, kube::Api::all(started.client.clone()));
+        watch::objects(started, kube::Api::all(started.client.clone()));
     let by_source = requests.index(|request| {
         vec![key(request.metadata.namespace.as_deref(), &plan::source(request).name.unwrap_or_default())]
     });

@@ -14,11 +14,11 @@ use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kit::apply::Api;
 use kit::events::{Events, named};
+use kit::expectations::StaleCache;
 use kit::index::Index;
-use kit::retry::SOON;
+use kit::retry::REQUEUE_SOON;
 use kit::watch::Cache;
-use kit::writes::Behind;
-use kit::{Family, Next, Outcome};
+use kit::{Disposition, Next, ReconcileError};
 use kube::ResourceExt;
 
 use crate::caches::label_key;
@@ -45,18 +45,18 @@ pub enum Error {
     Invalid(String),
     /// The cache is older than our own last write.
     #[error(transparent)]
-    Behind(#[from] Behind),
+    Behind(#[from] StaleCache),
     /// The API server did not do it.
     #[error("API server: {0}")]
     Api(#[from] kube::Error),
 }
 
-impl Family for Error {
-    fn outcome(&self) -> Outcome {
+impl ReconcileError for Error {
+    fn disposition(&self) -> Disposition {
         match self {
-            Self::Invalid(_) => Outcome::Invalid,
-            Self::Behind(_) => Outcome::Waiting(Some(SOON)),
-            Self::Api(error) => Outcome::of(error),
+            Self::Invalid(_) => Disposition::Invalid,
+            Self::Behind(_) => Disposition::Waiting(Some(REQUEUE_SOON)),
+            Self::Api(error) => Disposition::from_api_error(error),
         }
     }
 

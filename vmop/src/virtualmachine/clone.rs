@@ -5,7 +5,7 @@ use api::vmop::{POWERED_ON, VirtualMachine};
 use kube::ResourceExt;
 use uuid::Uuid;
 use vsphere::{
-    BaseConfig, CloneSpec, ConfigSpec, DeviceChange, DiskMoveType, EthernetCard, MoRef, RelocateSpec,
+    BaseConfig, CloneSpec, ConfigSpec, DeviceChange, DiskMoveType, MoRef, RelocateSpec, VirtualNic,
 };
 
 use super::bootstrap::Bootstrap;
@@ -66,7 +66,7 @@ pub fn intent(vm: &VirtualMachine, parts: &Parts<'_>) -> Intent {
         disk_move_type: Some(parts.disks.move_type),
         pool: Some(parts.place.pool.clone()),
         disks: parts.disks.locators.clone(),
-        device_change: cards(&parts.template.devices.cards, parts.cards, without_cards(vm))
+        device_change: cards(&parts.template.devices.nics, parts.cards, without_cards(vm))
             .into_iter()
             .chain(parts.disks.changes.clone())
             .collect(),
@@ -178,7 +178,7 @@ fn explicit(allocation: vsphere::Allocation) -> vsphere::Allocation {
 /// Turns the template's cards into the wanted ones: re-plugs those that fit, swaps and adds the others.
 ///
 /// Without wanted cards the template's stay as they are, unless there shall be `none`.
-pub(super) fn cards(present: &[EthernetCard], wanted: &[Card], none: bool) -> Vec<DeviceChange> {
+pub(super) fn cards(present: &[VirtualNic], wanted: &[Card], none: bool) -> Vec<DeviceChange> {
     if wanted.is_empty() && !none {
         return Vec::new();
     }
@@ -198,8 +198,8 @@ pub(super) fn cards(present: &[EthernetCard], wanted: &[Card], none: bool) -> Ve
     changes
 }
 
-pub(super) fn plugged(key: i32, card: &Card) -> EthernetCard {
-    EthernetCard {
+pub(super) fn plugged(key: i32, card: &Card) -> VirtualNic {
+    VirtualNic {
         key,
         kind: card.kind,
         backing: Some(card.backing.clone()),
@@ -209,8 +209,8 @@ pub(super) fn plugged(key: i32, card: &Card) -> EthernetCard {
     }
 }
 
-pub(super) fn removed(card: &EthernetCard) -> DeviceChange {
-    DeviceChange::Remove(EthernetCard {
+pub(super) fn removed(card: &VirtualNic) -> DeviceChange {
+    DeviceChange::Remove(VirtualNic {
         backing: None,
         mac: None,
         address: None,

@@ -249,7 +249,7 @@ pub async fn end(machine: &Vm, site: &Site) -> Result<(), Error> {
     tracing::info!(machine = %machine.moref, "destroying");
     let done = async {
         let task = site.client.destroy(&machine.moref).await?;
-        site.inventory.task(&task).await
+        site.inventory.wait_for_task(&task).await
     };
     match done.await {
         Err(error) if error.is_not_found() => {
@@ -279,7 +279,7 @@ async fn spared(machine: &Vm, lags: bool, site: &Site) -> Result<(), Error> {
     let changes = foreign.into_iter().map(|disk| DeviceChange::Disk(DiskChange::Detach(disk)));
     let spec = ConfigSpec { device_change: changes.collect(), ..ConfigSpec::default() };
     let task = site.client.reconfigure_vm(&machine.moref, spec).await?;
-    site.inventory.task(&task).await?;
+    site.inventory.wait_for_task(&task).await?;
     Ok(())
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kit::Started;
+use kit::Runtime;
 use serde_json::json;
 use tokio::sync::mpsc;
 
@@ -26,7 +26,7 @@ async fn who_waits_long_for_room_is_told_and_comes_in_when_there_is_some() {
         told.send(request.body.clone()).unwrap();
         (200, json!(fixture::object()))
     });
-    let started = Started::detached(client);
+    let started = Runtime::detached(client);
     let ctx = context(&started, &site);
     let vm = fixture::object();
     let (room, waited) = turn(&vm, &ctx).await.unwrap();

@@ -56,13 +56,13 @@ pub(super) async fn cloned(
     let begun = Box::pin(site.client.clone_vm(&template, &folder, &name, spec)).await;
     drop(room);
     let made = match begun {
-        Ok(task) => site.inventory.task(&task).await,
+        Ok(task) => site.inventory.wait_for_task(&task).await,
         Err(error) => Err(error),
     };
     match made {
         Ok(done) => match done.moref() {
             Some(moref) => {
-                let machine = site.inventory.entered(moref, ENTER).await?;
+                let machine = site.inventory.wait_for_vm(moref, ENTER).await?;
                 // The stream may tell that it runs after the task's end.
                 let on = |machine: &Vm| machine.power_state == Some(PowerState::On);
                 Ok(if runs { seen(machine, site, on).await } else { machine })
@@ -89,7 +89,7 @@ async fn adopted(folder: &MoRef, name: &str, facts: &Facts, site: &Site) -> Resu
         Ok(machine) => machine,
         Err(_elapsed) => match site.client.find_child(folder, name).await? {
             Some(holder) if holder.kind() == "VirtualMachine" => {
-                site.inventory.entered(&holder, ENTER).await?
+                site.inventory.wait_for_vm(&holder, ENTER).await?
             }
             Some(holder) => {
                 let what = format!("The name {name} in its folder");

@@ -119,7 +119,7 @@ async fn promoted(machine: &MoRef, disks: &[Disk], site: &Site) -> Result<(), Er
         Some(task) => task,
         None => site.client.promote_disks(machine, disks).await?,
     };
-    match site.inventory.task(&task).await {
+    match site.inventory.wait_for_task(&task).await {
         // The task is forgotten, so it is over; the disks tell what came of it.
         Err(error) if error.is_not_found() && error.method() == "Task" => Ok(()),
         ended => ended.map(drop),

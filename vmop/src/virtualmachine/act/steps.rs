@@ -136,7 +136,7 @@ fn is_in(error: &vsphere::Error, state: PowerState) -> bool {
 /// The task has come through.
 async fn ended(started: vsphere::Result<MoRef>, site: &Site) -> Result<(), Error> {
     let ended = match started {
-        Ok(task) => site.inventory.task(&task).await.map(drop),
+        Ok(task) => site.inventory.wait_for_task(&task).await.map(drop),
         Err(error) => Err(error),
     };
     match ended {

@@ -81,7 +81,7 @@ impl Read<'_> {
             let around = Surroundings {
                 identity,
                 cards,
-                present: template.devices.cards.len(),
+                present: template.devices.nics.len(),
                 properties: &template.properties,
                 defers: template.defers,
                 network: &ctx.provider.guest_network(),
@@ -152,7 +152,7 @@ async fn appliance(machine: &Vm, site: &Site) -> Result<(Vec<VAppProperty>, usiz
     let read = site.client.retrieve(std::slice::from_ref(&machine.moref), &["config.vAppConfig"]).await?;
     let properties = read.first().map(|vm| vm.get("config.vAppConfig").get("property").items());
     let properties = properties.unwrap_or_default().iter().filter_map(VAppProperty::read).collect();
-    Ok((properties, site.devices(machine).await?.cards.len()))
+    Ok((properties, site.devices(machine).await?.nics.len()))
 }
 
 #[cfg(test)]

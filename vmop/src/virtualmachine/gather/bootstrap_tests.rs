@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kit::Started;
+use kit::Runtime;
 use kit::apply::Api;
 use kit::events::Events;
 use parking_lot::Mutex;
@@ -44,7 +44,7 @@ fn answer(request: &Request, secret: &Secret) -> (u16, Value) {
     }
 }
 
-pub fn context(started: &Started, site: &Arc<Site>) -> Context {
+pub fn context(started: &Runtime, site: &Arc<Site>) -> Context {
     let (vms, _) = Waker::new();
     let known = Known::start(started);
     Context {
@@ -85,7 +85,7 @@ async fn a_machine_that_is_off_is_told_anew_what_its_user_changed() {
     let secret = Secret::new(Mutex::new(Some("#cloud-config\nfirst: 1\n")));
     let kept = Arc::clone(&secret);
     let (client, requests) = server(move |request| answer(request, &kept));
-    let started = Started::detached(client);
+    let started = Runtime::detached(client);
     let ctx = context(&started, &site);
     let (vm, identity) = (object(), facts.identity);
     let first = read(&vm, &ctx).await.unwrap().told.unwrap().hash(identity.bios);

@@ -151,7 +151,7 @@ fn absent(namespace: &str, plug: &Plug<'_>) -> Unmet {
 }
 
 /// A card on the network of that name, else on the configured one.
-async fn named(name: Option<&str>, kind: vsphere::EthernetKind, site: &Site) -> Result<Need<Card>, Error> {
+async fn named(name: Option<&str>, kind: vsphere::NicKind, site: &Site) -> Result<Need<Card>, Error> {
     let Some(name) = name.or(site.settings.network.as_deref()) else {
         let message =
             "The provider configuration has no Network to plug the card into. Add the key, or name a network";

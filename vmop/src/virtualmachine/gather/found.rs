@@ -156,7 +156,7 @@ async fn holder(identity: Identity, mark: &Mark, site: &Site) -> Option<Found> {
         Ok(moref) => moref?,
         Err(error) => return unknown(error),
     };
-    if let Ok(machine) = site.inventory.entered(&moref, LAG).await {
+    if let Ok(machine) = site.inventory.wait_for_vm(&moref, LAG).await {
         return Some(claimed(mark, machine, || format!("BIOS UUID {}", identity.bios)));
     }
     let name = match site.client.retrieve(std::slice::from_ref(&moref), &["name"]).await {

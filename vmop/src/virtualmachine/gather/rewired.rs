@@ -40,7 +40,7 @@ pub(super) async fn rewired(
         Err(unmet) => return Ok((Err(unmet), Ok(None), plugged.asks)),
     };
     // Read anew: what the stream told last may be older than our own change.
-    let present = site.client.network_cards(&machine.moref).await?;
+    let present = site.client.read_nics(&machine.moref).await?;
     let rewired = Rewired::new(vm, &present, wanted);
     let (retold, _) = retold(vm, machine, identity, Some(&rewired.cards), site, ctx).await?;
     Ok((Ok(Some(rewired)), retold, plugged.asks))
