@@ -25,7 +25,9 @@ use vsphere::inventory::Presence;
 
 use crate::pause;
 use crate::vcenter::{Provider, VCenter, mark};
-use crate::virtualmachine::{Error, delete, plan};
+use crate::virtualmachine::carry_out::destroy::destroy;
+use crate::virtualmachine::error::Error;
+use crate::virtualmachine::identity::uuids;
 
 /// How long what sync_requests like an orphan may be one that is about to go, or whose object is about to come.
 const GRACE: Duration = Duration::from_secs(30);
@@ -72,7 +74,7 @@ impl Orphans {
 
     /// An object is gone: a VM that it leaves behind is suspected, and one that comes now is known to be late.
     fn note_deleted(&self, object: &VirtualMachine, vcenter: &VCenter) {
-        let Ok(Some(identity)) = plan::identity(object) else { return };
+        let Ok(Some(identity)) = uuids::parse_identity(object) else { return };
         match vcenter.inventory.by_uuid(identity.instance) {
             Presence::Present(_) => self.suspected.notify_one(),
             Presence::Absent if never_came(object) => {
@@ -145,7 +147,7 @@ impl Orphans {
             return Ok(());
         }
         tracing::warn!(vm = mark::described(vm), "it came after the end of its object: destroying it");
-        delete::end(vm, vcenter).await
+        destroy(vm, vcenter).await
     }
 
     /// Whether the object that the VM was made for was deleted before it came.
@@ -172,7 +174,7 @@ impl Orphans {
 fn never_came(object: &VirtualMachine) -> bool {
     let moved = object.annotations().contains_key(annotation::DELETE_FOR_MOVE);
     let deleted = object.metadata.deletion_timestamp.is_some() && !moved && !pause::paused(object);
-    deleted && !plan::existed(object)
+    deleted && !uuids::existed(object)
 }
 
 #[cfg(test)]
@@ -185,9 +187,8 @@ mod tests {
 
     use super::*;
     use crate::testing::fixtures;
-    use crate::testing::vcsim::{template, template_key, vcenter, wanted};
-    use crate::virtualmachine::carry_out;
-    use crate::virtualmachine::plan::Found;
+    use crate::testing::vcsim::{clone_vm, template, template_key, vcenter, wanted};
+    use crate::virtualmachine::identity::find::Found;
     use support::vcsim::Sim;
     use support::wait::within;
 
@@ -220,9 +221,9 @@ mod tests {
         let Some(sim) = Sim::start(name) else { return };
         let vcenter = vcenter(&sim).await;
         let template = template(&vcenter, &template_key(&sim, &vcenter).await).await;
-        let facts = fixtures::facts(Found::Lost(None));
+        let facts = fixtures::facts(Found::Absent);
         let intent = wanted(&sim, &vcenter, &template, &facts).await;
-        let machine = within("the clone", carry_out::cloned(&intent, &facts, &vcenter)).await.unwrap();
+        let machine = within("the clone", clone_vm(&intent, &facts, &vcenter)).await.unwrap();
 
         let (client, _) = support::api_server::server(|_| support::api_server::refusal(404, "NotFound"));
         let started = Runtime::detached(client);
@@ -240,7 +241,7 @@ mod tests {
         counted(&orphans, 0).await;
         tell.unbounded_send(Ok(Event::Delete(fixtures::virtual_machine()))).unwrap();
         counted(&orphans, 1).await;
-        within("its end", crate::virtualmachine::delete::end(&machine, &vcenter)).await.unwrap();
+        within("its end", destroy(&machine, &vcenter)).await.unwrap();
         counted(&orphans, 0).await;
         reporting.abort();
     }
@@ -250,7 +251,7 @@ mod tests {
         let sim = Sim::start(test)?;
         let vcenter = vcenter(&sim).await;
         let template = template(&vcenter, &template_key(&sim, &vcenter).await).await;
-        let facts = fixtures::facts(Found::Lost(None));
+        let facts = fixtures::facts(Found::Absent);
         let intent = wanted(&sim, &vcenter, &template, &facts).await;
         let there = serde_json::to_value(&gone).unwrap();
         let (client, _) = support::api_server::server(move |_| {
@@ -263,7 +264,7 @@ mod tests {
 
         sim.post("/v1/faults", json!({"method": "CloneVM_Task", "kind": "holdCall"})).await;
         let (maker, making) = (Arc::clone(&vcenter), facts.clone());
-        let clone = tokio::spawn(async move { carry_out::cloned(&intent, &making, &maker).await });
+        let clone = tokio::spawn(async move { clone_vm(&intent, &making, &maker).await });
         let held = async {
             while sim.get("/v1/faults").await["faults"][0]["held"] != 1 {
                 tokio::task::yield_now().await;

@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use crate::admission::known::Settings;
 use crate::vcenter::settings::NetworkProvider;
-use crate::virtualmachine::plan;
+use crate::virtualmachine::identity::uuids;
 
 /// What a new machine lacks: our finalizer, both UUIDs, a power state, one interface.
 pub fn created(vm: &VirtualMachine, settings: &Settings, drawn: Uuid) -> Vec<Value> {
@@ -26,7 +26,7 @@ pub fn created(vm: &VirtualMachine, settings: &Settings, drawn: Uuid) -> Vec<Val
         operations.push(set("/metadata/finalizers/-", json!(finalizer::VIRTUAL_MACHINE)));
     }
     // UUIDs that make no sense are for the definition to refuse.
-    if let Ok(identity) = plan::completed(vm, drawn) {
+    if let Ok(identity) = uuids::complete_identity(vm, drawn) {
         let missing = |uuid: &Option<String>| uuid.as_deref().is_none_or(str::is_empty);
         if missing(&vm.spec.bios_uuid) {
             operations.push(set("/spec/biosUUID", json!(identity.bios.to_string())));

@@ -34,7 +34,8 @@ pub async fn delete(policy: &VirtualMachineSetResourcePolicy, ctx: &Context) -> 
     }
     let vcenter = ctx.provider.vcenter()?;
     vcenter.realized_policies.forget(&key);
-    let placements = placement::observe::homes(&namespace, &vcenter, &ctx.caches).unwrap_or_default();
+    let placements =
+        placement::namespace::namespace_placements(&namespace, &vcenter, &ctx.caches).unwrap_or_default();
     let mut clusters = BTreeSet::new();
     for parent in &placements {
         match vcenter.cluster(&parent.pool).await {

@@ -123,7 +123,7 @@ async fn realize(
 ) -> Result<Vec<RealizedPolicy>, Error> {
     let vcenter = ctx.provider.vcenter()?;
     let namespace = policy.namespace().unwrap_or_default();
-    let placements = placement::observe::homes(&namespace, &vcenter, &ctx.caches)?;
+    let placements = placement::namespace::namespace_placements(&namespace, &vcenter, &ctx.caches)?;
     let key = key(Some(&namespace), &policy.name_any());
     let realized =
         act::realize(policy, &placements, vcenter.realized_policies.of(&key), &vcenter, ctx).await?;

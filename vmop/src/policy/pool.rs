@@ -26,7 +26,7 @@ pub async fn allocations(
     } else {
         0
     };
-    class::allocations(requests, limits, megahertz)
+    class::parse_allocations(requests, limits, megahertz)
         .map_err(|error| Unmet::wrong("InvalidSpec", format!("spec.resourcepool: {error}")).into())
 }
 

@@ -13,7 +13,7 @@ use crate::policy::pool::keep_allocations;
 use crate::testing::fixtures;
 use crate::testing::vcsim::{place, template, template_key, vcenter, wanted};
 use crate::vcenter::VCenter;
-use crate::virtualmachine::plan::Found;
+use crate::virtualmachine::identity::find::Found;
 
 /// A ledger that can refuse to be written.
 #[derive(Default)]
@@ -114,7 +114,7 @@ async fn modules_of_others_are_left_alone(sim: Sim) {
 async fn machines_share_the_call_that_makes_them_members(sim: Sim) {
     let vcenter = vcenter(&sim).await;
     let template = template(&vcenter, &template_key(&sim, &vcenter).await).await;
-    let facts = fixtures::facts(Found::Lost(None));
+    let facts = fixtures::facts(Found::Absent);
     let intent = wanted(&sim, &vcenter, &template, &facts).await;
     let mut machines = Vec::new();
     for name in 0..12 {

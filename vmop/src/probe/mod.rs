@@ -75,15 +75,15 @@ impl<K: Clone + Eq + Hash + Send + 'static> Prober<K> {
         (Self { probes: Mutex::default(), maps, gate, changed }, receiver)
     }
 
-    /// The object is probed at `target` from now on, or not at all; returns the result so far.
-    pub fn set_target(&self, object: &K, target: Option<Target>) -> ProbeResult {
+    /// The object is probed at `target` from now on, or not at all.
+    pub fn set_target(&self, object: &K, target: Option<Target>) {
         let mut probes = self.probes.lock();
         let Some(target) = target else {
             probes.remove(object);
-            return ProbeResult::Unknown;
+            return;
         };
-        if let Some(probe) = probes.get(object).filter(|probe| probe.target == target) {
-            return probe.result.lock().clone();
+        if probes.get(object).is_some_and(|probe| probe.target == target) {
+            return;
         }
         let result = Arc::new(Mutex::new(ProbeResult::Unknown));
         let address = self.maps.iter().fold(target.address, |address, map| map.dial(address));
@@ -96,7 +96,13 @@ impl<K: Clone + Eq + Hash + Send + 'static> Prober<K> {
             object.clone(),
         );
         probes.insert(object.clone(), Probe { target, result, task: tokio::spawn(watch) });
-        ProbeResult::Unknown
+    }
+
+    /// What the probe of the object has said so far of `target`.
+    pub fn result(&self, object: &K, target: Option<&Target>) -> ProbeResult {
+        let probes = self.probes.lock();
+        let probe = probes.get(object).filter(|probe| Some(&probe.target) == target);
+        probe.map_or(ProbeResult::Unknown, |probe| probe.result.lock().clone())
     }
 }
 
@@ -185,9 +191,18 @@ mod tests {
             period: PERIOD,
             timeout: PERIOD,
         };
-        assert_eq!(prober.set_target(&"vm", Some(target)), ProbeResult::Unknown);
+        prober.set_target(&"vm", Some(target));
+        assert_eq!(prober.result(&"vm", Some(&target)), ProbeResult::Unknown);
         assert_eq!(changed.recv().await, Some("vm"));
-        assert_eq!(prober.set_target(&"vm", Some(target)), ProbeResult::Answers);
-        assert_eq!(prober.set_target(&"vm", None), ProbeResult::Unknown);
+        prober.set_target(&"vm", Some(target));
+        assert_eq!(prober.result(&"vm", Some(&target)), ProbeResult::Answers);
+        let other = Target { port: target.port.wrapping_add(1), ..target };
+        assert_eq!(
+            prober.result(&"vm", Some(&other)),
+            ProbeResult::Unknown,
+            "nothing is known of another target"
+        );
+        prober.set_target(&"vm", None);
+        assert_eq!(prober.result(&"vm", Some(&target)), ProbeResult::Unknown);
     }
 }

@@ -18,7 +18,10 @@ use crate::data_sources::DataSourceWatches;
 use crate::probe::Prober;
 use crate::program::parts::Parts;
 use crate::virtualmachine;
-use crate::virtualmachine::Context;
+use crate::virtualmachine::context::{Context, create_slots};
+use crate::virtualmachine::power::guest_requests::GuestRequests;
+use crate::virtualmachine::storage::promotions::Promotions;
+use crate::virtualmachine::throttle::StatusThrottle;
 use crate::watches::{
     annotated_placement, name, namespace, namespaced_name, to, when_changed, when_it_comes_or_goes,
 };
@@ -79,11 +82,11 @@ fn context(parts: &Parts, prober: Prober<ObjectRef<VirtualMachine>>) -> Context 
         caches: parts.caches.clone(),
         prober,
         data_sources: DataSourceWatches::new(parts.started.client.clone(), parts.vms.clone()),
-        asked: virtualmachine::carry_out::guest::Asked::default(),
-        promotions: virtualmachine::carry_out::promotion::Promotions::new(parts.vms.clone()),
-        ended: parking_lot::Mutex::default(),
-        room: Arc::new(tokio::sync::Semaphore::new(virtualmachine::ROOM)),
-        told: parking_lot::Mutex::default(),
+        guest_requests: GuestRequests::default(),
+        promotions: Promotions::new(parts.vms.clone()),
+        released: parking_lot::Mutex::default(),
+        create_slots: create_slots(),
+        status_throttle: StatusThrottle::default(),
         policies: parts.policies.clone(),
         sync_requests: Arc::clone(&parts.sync_requests),
         templates: Arc::clone(&parts.templates),
@@ -98,9 +101,9 @@ fn forget_deleted(ctx: &Arc<Context>) {
             let gone = ObjectRef::from_obj(&**old);
             forgetting.prober.set_target(&gone, None);
             forgetting.data_sources.forget(&gone);
-            forgetting.asked.forget(&gone);
+            forgetting.guest_requests.forget(&gone);
             forgetting.promotions.forget(&gone);
-            forgetting.ended.lock().remove(&old.uid().unwrap_or_default());
+            forgetting.released.lock().remove(&old.uid().unwrap_or_default());
         }
     });
 }

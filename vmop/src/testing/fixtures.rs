@@ -11,11 +11,12 @@ use vsphere::{Allocation, Backing, Controller, Devices, Disk, MoRef, NicKind, Vi
 use crate::templates::Template;
 use crate::vcenter::Placement;
 use crate::vcenter::mark::Mark;
-use crate::virtualmachine::bootstrap::{Bootstrap, VApp};
-use crate::virtualmachine::clone::Identity;
-use crate::virtualmachine::needs::Needs;
-use crate::virtualmachine::nic::nic::Card;
-use crate::virtualmachine::plan::{Facts, Found};
+use crate::virtualmachine::bootstrap::data::{Bootstrap, VApp};
+use crate::virtualmachine::facts::Facts;
+use crate::virtualmachine::identity::find::Found;
+use crate::virtualmachine::identity::uuids::Identity;
+use crate::virtualmachine::needs::{Creation, Needs};
+use crate::virtualmachine::nic::adapter::Nic;
 use crate::virtualmachine::size::class::Size;
 use crate::virtualmachine::storage::class::Storage;
 
@@ -82,7 +83,7 @@ pub fn place() -> Placement {
 
 /// What a template of one disk and one card is made of.
 pub fn devices() -> Devices {
-    let card = VirtualNic {
+    let nic = VirtualNic {
         key: 4000,
         kind: NicKind::Vmxnet3,
         backing: None,
@@ -108,7 +109,7 @@ pub fn devices() -> Devices {
     Devices {
         change_version: "1".to_owned(),
         disks: vec![disk],
-        nics: vec![card],
+        nics: vec![nic],
         controllers: vec![controller],
     }
 }
@@ -136,7 +137,7 @@ pub fn needs() -> Needs {
         }),
         image: Ok(Arc::new(template)),
         storage: Ok(Storage { policy: None, datastore: Some(MoRef::datastore("datastore-1")) }),
-        network: Ok(vec![Card::plain(
+        nics: Ok(vec![Nic::plain(
             NicKind::Vmxnet3,
             Backing::Network { name: "VM Network".into(), network: None },
         )]),
@@ -145,7 +146,7 @@ pub fn needs() -> Needs {
             v_app: VApp::Removed,
             customization: None,
         }),
-        place: Ok(place()),
+        placement: Ok(place()),
     }
 }
 
@@ -154,13 +155,26 @@ pub fn facts(found: Found) -> Facts {
     let uuid = uuid::Uuid::parse_str("42370000-0000-4000-8000-000000000001").unwrap();
     let identity = Identity { bios: uuid, instance: uuid };
     let now = "2026-11-21T13:00:00Z".parse().unwrap();
-    let facts = Facts::new(identity, Mark::new("ns", "cp-0", "s1"), found, now);
-    Facts { host: Some("esx-1".into()), ..facts }
+    let mut facts = Facts::new(identity, Mark::new("ns", "cp-0", "s1"), found, now);
+    facts.runtime.host = Some("esx-1".into());
+    facts
+}
+
+/// What is known of [`virtual_machine`] when it is to be created, and needs this.
+pub fn facts_of_creation(needs: Needs) -> Facts {
+    let creation = Creation {
+        needs,
+        nic_requests: Vec::new(),
+        template_request: None,
+        image_missing: false,
+        direct: false,
+    };
+    Facts { creation: Some(Box::new(creation)), ..facts(Found::Absent) }
 }
 
 /// The VM of [`virtual_machine`] in vCenter, running, with our mark.
 pub fn vsphere_vm() -> Vm {
-    let facts = facts(Found::Lost(None));
+    let facts = facts(Found::Absent);
     let mut vm = unmarked_vm("vm-8", "cp-0");
     vm.uuid = Some(facts.identity.bios);
     vm.instance_uuid = Some(facts.identity.instance);

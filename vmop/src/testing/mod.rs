@@ -1,5 +1,6 @@
 //! What the tests of several folders begin with, and tests of no folder's own.
 
+pub mod context;
 pub mod fixtures;
 pub mod vcsim;
 

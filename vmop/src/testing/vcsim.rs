@@ -4,14 +4,17 @@ use std::sync::Arc;
 
 use support::vcsim::Sim;
 use support::wait::within;
+use vsphere::Vm;
 
 use crate::templates::{self, Template, TemplateCache, TemplateKey, TemplateState};
 use crate::testing::fixtures;
 use crate::vcenter::settings::{CredentialsSecret, PromoteDisks, Settings, Trust};
 use crate::vcenter::{Placement, VCenter};
-use crate::virtualmachine::clone::{Intent, Parts, intent};
-use crate::virtualmachine::nic::nic::Card;
-use crate::virtualmachine::plan::Facts;
+use crate::virtualmachine::carry_out::clone::clone_or_adopt;
+use crate::virtualmachine::clone::{ClonePlan, Parts, compose_clone};
+use crate::virtualmachine::error::Error;
+use crate::virtualmachine::facts::Facts;
+use crate::virtualmachine::nic::adapter::Nic;
 use crate::virtualmachine::storage::class::Storage;
 use crate::virtualmachine::storage::disks;
 
@@ -96,23 +99,28 @@ pub async fn template(vcenter: &Arc<VCenter>, template_key: &TemplateKey) -> Arc
 }
 
 /// The machine of [`fixtures::virtual_machine`], to be cloned from `template`.
-pub async fn wanted(sim: &Sim, vcenter: &VCenter, template: &Arc<Template>, facts: &Facts) -> Intent {
+pub async fn wanted(sim: &Sim, vcenter: &VCenter, template: &Arc<Template>, facts: &Facts) -> ClonePlan {
     let network = vcenter.network("workload").await.unwrap();
     let needs = fixtures::needs();
     let datastore = vcenter.datastore().await.unwrap();
     let storage = Storage { policy: None, datastore };
-    let cards = needs.network.unwrap().into_iter();
-    let cards: Vec<_> = cards.map(|card| Card { backing: network.backing.clone(), ..card }).collect();
+    let nics = needs.nics.unwrap().into_iter();
+    let nics: Vec<_> = nics.map(|nic| Nic { backing: network.backing.clone(), ..nic }).collect();
     let parts = Parts {
         identity: facts.identity,
         mark: &facts.mark,
         size: &needs.class.unwrap(),
         template,
-        cards: &cards,
+        nics: &nics,
         bootstrap: &needs.bootstrap.unwrap(),
-        place: &place(sim),
+        placement: &place(sim),
         storage: &storage,
         disks: disks::layout(&fixtures::virtual_machine(), &template.devices, &storage, false).unwrap(),
     };
-    intent(&fixtures::virtual_machine(), &parts)
+    compose_clone(&fixtures::virtual_machine(), &parts)
+}
+
+/// The VM of a plan's clone.
+pub async fn clone_vm(plan: &ClonePlan, facts: &Facts, vcenter: &VCenter) -> Result<Arc<Vm>, Error> {
+    clone_or_adopt(Box::new(plan.clone()), None, facts, vcenter).await
 }

@@ -1,36 +1,27 @@
-//! The one call that makes a machine: everything it is to be, in one specification.
+//! The one call that creates a VM: everything it is to be, in one specification, composed of the aspects' parts.
 
 use api::names::annotation;
-use api::vmop::{POWERED_ON, VirtualMachine};
+use api::vmop::VirtualMachine;
 use kube::ResourceExt;
-use uuid::Uuid;
-use vsphere::{
-    BaseConfig, CloneSpec, ConfigSpec, DeviceChange, DiskMoveType, MoRef, RelocateSpec, VirtualNic,
-};
+use vsphere::{BaseConfig, CloneSpec, ConfigSpec, DiskMoveType, MoRef, RelocateSpec};
 
+use super::bootstrap::data::Bootstrap;
+use super::identity::uuids::Identity;
+use super::nic::adapter::Nic;
+use super::nic::change::nics_note;
+use super::nic::device_changes::{device_changes, without_nics};
+use super::power::state::wants_power_on;
+use super::size::class::{MMIO, MMIO_SIZE, Size};
+use super::storage::class::Storage;
+use super::storage::disks::Layout;
+use super::storage::marks::DISKS;
 use crate::templates::Template;
-use crate::vcenter::mark::Mark;
-use crate::vcenter::{Placement, mark};
-use crate::virtualmachine::bootstrap::Bootstrap;
-use crate::virtualmachine::nic::change;
-use crate::virtualmachine::nic::nic::Card;
-use crate::virtualmachine::size::class::{MMIO, MMIO_SIZE, Size};
-use crate::virtualmachine::storage::class::Storage;
-use crate::virtualmachine::storage::disks::Layout;
-use crate::virtualmachine::storage::marks::DISKS;
-
-/// Who a machine is, in vCenter and for its guest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Identity {
-    /// The BIOS UUID, which the guest sees.
-    pub bios: Uuid,
-    /// The UUID by which vCenter tells machines apart.
-    pub instance: Uuid,
-}
+use crate::vcenter::Placement;
+use crate::vcenter::mark::{self, Mark};
 
 /// A machine to be made.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Intent {
+pub struct ClonePlan {
     /// What it is cloned from.
     pub template: MoRef,
     /// The folder: with the name, the lock against a second one.
@@ -52,11 +43,11 @@ pub struct Parts<'a> {
     /// What it is cloned from.
     pub template: &'a Template,
     /// Its network cards.
-    pub cards: &'a [Card],
+    pub nics: &'a [Nic],
     /// What the guest is told.
     pub bootstrap: &'a Bootstrap,
     /// Where it lies.
-    pub place: &'a Placement,
+    pub placement: &'a Placement,
     /// What its disks lie on.
     pub storage: &'a Storage,
     /// How its disks come about.
@@ -64,13 +55,13 @@ pub struct Parts<'a> {
 }
 
 /// The machine of `vm`, made of these parts.
-pub fn intent(vm: &VirtualMachine, parts: &Parts<'_>) -> Intent {
+pub fn compose_clone(vm: &VirtualMachine, parts: &Parts<'_>) -> ClonePlan {
     let location = RelocateSpec {
         datastore: parts.storage.datastore.clone(),
         disk_move_type: Some(parts.disks.move_type),
-        pool: Some(parts.place.pool.clone()),
+        pool: Some(parts.placement.pool.clone()),
         disks: parts.disks.locators.clone(),
-        device_change: cards(&parts.template.devices.nics, parts.cards, without_cards(vm))
+        device_change: device_changes(&parts.template.devices.nics, parts.nics, without_nics(vm))
             .into_iter()
             .chain(parts.disks.changes.clone())
             .collect(),
@@ -82,25 +73,15 @@ pub fn intent(vm: &VirtualMachine, parts: &Parts<'_>) -> Intent {
         template: false,
         config: Some(config(vm, parts)),
         customization: parts.bootstrap.customization.clone(),
-        power_on: wants_power(vm),
+        power_on: wants_power_on(vm),
         snapshot: Some(parts.template.snapshot.clone()),
     };
-    Intent {
+    ClonePlan {
         template: parts.template.moref.clone(),
-        folder: parts.place.folder.clone(),
+        folder: parts.placement.folder.clone(),
         name: vm.name_any(),
         spec,
     }
-}
-
-/// Whether the machine is to run.
-pub fn wants_power(vm: &VirtualMachine) -> bool {
-    vm.spec.power_state.as_deref().is_none_or(|state| state.is_empty() || state == POWERED_ON)
-}
-
-/// Whether the machine shall have no network card, whatever its template has.
-pub fn without_cards(vm: &VirtualMachine) -> bool {
-    vm.spec.network_interfaces.is_empty() && vm.annotations().contains_key(annotation::NO_DEFAULT_NIC)
 }
 
 /// The policy of the machine's home and disks.
@@ -116,7 +97,7 @@ fn config(vm: &VirtualMachine, parts: &Parts<'_>) -> ConfigSpec {
         .into_iter()
         .chain(parts.mark.extra_config())
         .chain([(mark::BASE, base(parts)), (DISKS, parts.disks.mark.as_str())].map(owned))
-        .chain([change::noted(vm)])
+        .chain([nics_note(vm)])
         .chain(memory_mapped_io(vm, parts.size))
         .chain(parts.bootstrap.entries())
         .collect();
@@ -179,50 +160,6 @@ fn explicit(allocation: vsphere::Allocation) -> vsphere::Allocation {
     }
 }
 
-/// Turns the template's cards into the wanted ones: re-plugs those that fit, swaps and adds the others.
-///
-/// Without wanted cards the template's stay as they are, unless there shall be `none`.
-pub fn cards(present: &[VirtualNic], wanted: &[Card], none: bool) -> Vec<DeviceChange> {
-    if wanted.is_empty() && !none {
-        return Vec::new();
-    }
-    let mut changes = Vec::new();
-    let mut added = 0;
-    for (at, card) in wanted.iter().enumerate() {
-        let here = present.get(at);
-        if let Some(same) = here.filter(|here| here.kind == card.kind) {
-            changes.push(DeviceChange::Edit(plugged(same.key, card)));
-            continue;
-        }
-        changes.extend(here.map(removed));
-        added -= 1;
-        changes.push(DeviceChange::Add(plugged(added * 100, card)));
-    }
-    changes.extend(present.iter().skip(wanted.len()).map(removed));
-    changes
-}
-
-pub fn plugged(key: i32, card: &Card) -> VirtualNic {
-    VirtualNic {
-        key,
-        kind: card.kind,
-        backing: Some(card.backing.clone()),
-        mac: card.mac.clone(),
-        address: None,
-        external_id: card.external_id.clone(),
-    }
-}
-
-pub fn removed(card: &VirtualNic) -> DeviceChange {
-    DeviceChange::Remove(VirtualNic {
-        backing: None,
-        mac: None,
-        address: None,
-        external_id: None,
-        ..card.clone()
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -251,7 +188,8 @@ mod tests {
         let plain = json!({ "hardware": { "cpus": 2, "memory": "4Gi" } });
         let size = |spec: &serde_json::Value| {
             let class = json!({ "metadata": { "name": "gpu" }, "spec": spec });
-            crate::virtualmachine::size::class::size(&serde_json::from_value(class).unwrap(), 0).unwrap()
+            crate::virtualmachine::size::class::parse_size(&serde_json::from_value(class).unwrap(), 0)
+                .unwrap()
         };
         let asked = |value: &str, spec| {
             let options = memory_mapped_io(&annotated(annotation::MMIO_SIZE, value), &size(spec));

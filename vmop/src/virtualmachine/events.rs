@@ -17,14 +17,14 @@ const DELETE_FAILURE: &str = "DeleteFailure";
 
 /// One event: whether somebody should look, its reason, and what happened.
 #[derive(Debug, PartialEq, Eq)]
-struct Milestone {
+struct VmEvent {
     warns: bool,
     reason: String,
     note: String,
 }
 
-/// Tells of the milestones between two sets of conditions; `warns` says which severities are worth a warning.
-pub fn tell(
+/// Records the events between two sets of conditions; `warns` says which severities are worth a warning.
+pub fn record(
     vm: &VirtualMachine,
     old: &[Condition],
     new: &[Condition],
@@ -32,7 +32,7 @@ pub fn tell(
     events: &Events,
 ) {
     let deleted = vm.metadata.deletion_timestamp.is_some();
-    for Milestone { warns, reason, note } in milestones(deleted, old, new, warns) {
+    for VmEvent { warns, reason, note } in changes(deleted, old, new, warns) {
         if warns {
             events.warning(vm, &reason, note);
         } else {
@@ -41,12 +41,12 @@ pub fn tell(
     }
 }
 
-fn milestones(
+fn changes(
     deleted: bool,
     old: &[Condition],
     new: &[Condition],
     warns: impl Fn(&str) -> bool,
-) -> Vec<Milestone> {
+) -> Vec<VmEvent> {
     let made = conditions::holds(new, known::VIRTUAL_MACHINE_CREATED);
     let failure = match (deleted, made) {
         (true, _) => DELETE_FAILURE,
@@ -58,23 +58,23 @@ fn milestones(
     let just_made = changed.iter().any(|condition| {
         condition.type_ == known::VIRTUAL_MACHINE_CREATED && condition.status == conditions::TRUE
     });
-    let told = changed.into_iter().filter_map(|condition| {
+    let events = changed.into_iter().filter_map(|condition| {
         let (reason, message) = (condition.reason.as_deref(), condition.message.as_deref());
         let so = condition.status == conditions::TRUE;
         match condition.type_.as_str() {
-            known::VIRTUAL_MACHINE_CREATED if so => Some(Milestone {
+            known::VIRTUAL_MACHINE_CREATED if so => Some(VmEvent {
                 warns: false,
                 reason: CREATE_SUCCESS.to_owned(),
                 note: format!("The machine was made in vCenter{}", if ready { ", and is ready" } else { "" }),
             }),
             // One event tells of both.
             READY if so && just_made => None,
-            READY if condition.severity.as_deref().is_some_and(&warns) => Some(Milestone {
+            READY if condition.severity.as_deref().is_some_and(&warns) => Some(VmEvent {
                 warns: true,
                 reason: failure.to_owned(),
                 note: [reason, message].into_iter().flatten().collect::<Vec<_>>().join(": "),
             }),
-            READY => Some(Milestone {
+            READY => Some(VmEvent {
                 warns: false,
                 reason: reason.filter(|reason| !reason.is_empty()).unwrap_or(READY).to_owned(),
                 note: message.map_or_else(|| format!("{READY} is {}", condition.status), str::to_owned),
@@ -82,7 +82,7 @@ fn milestones(
             _ => None,
         }
     });
-    told.collect()
+    events.collect()
 }
 
 #[cfg(test)]
@@ -99,32 +99,31 @@ mod tests {
             Condition::is_false(known::VIRTUAL_MACHINE_CREATED, INFO, "WaitingForPrerequisites", "");
         let missing = ready(ERROR, known::VIRTUAL_MACHINE_CLASS_NOT_FOUND);
         let warns = |severity: &str| severity != INFO;
-        let told = |deleted: bool, old: &[Condition], new: &[Condition]| -> Vec<(bool, String)> {
-            let told = milestones(deleted, old, new, warns).into_iter();
-            told.map(|milestone| (milestone.warns, format!("{} {}", milestone.reason, milestone.note)))
-                .collect()
+        let recorded = |deleted: bool, old: &[Condition], new: &[Condition]| -> Vec<(bool, String)> {
+            let events = changes(deleted, old, new, warns).into_iter();
+            events.map(|event| (event.warns, format!("{} {}", event.reason, event.note))).collect()
         };
         let one = |warns: bool, text: &str| vec![(warns, text.to_owned())];
         let waits = [missing.clone(), not_created];
         assert_eq!(
-            told(false, &[], &waits),
+            recorded(false, &[], &waits),
             one(true, "CreateFailure VirtualMachineClassNotFound: so it is")
         );
-        assert!(told(false, &waits, &waits).is_empty(), "the same again is no news");
+        assert!(recorded(false, &waits, &waits).is_empty(), "the same again is no news");
         let booting = [ready(INFO, "WaitingForIP"), created.clone()];
         assert_eq!(
-            told(false, &waits, &booting),
+            recorded(false, &waits, &booting),
             [
                 (false, "WaitingForIP so it is".to_owned()),
                 (false, "CreateSuccess The machine was made in vCenter".to_owned())
             ]
         );
         let up = [Condition::is_true(READY), created.clone()];
-        assert_eq!(told(false, &booting, &up), one(false, "Ready Ready is True"));
+        assert_eq!(recorded(false, &booting, &up), one(false, "Ready Ready is True"));
         let both = "CreateSuccess The machine was made in vCenter, and is ready";
-        assert_eq!(told(false, &waits, &up), one(false, both));
+        assert_eq!(recorded(false, &waits, &up), one(false, both));
         let ill = [ready(WARNING, "NotFound"), created];
-        assert_eq!(told(false, &up, &ill), one(true, "UpdateFailure NotFound: so it is"));
-        assert_eq!(told(true, &up, &ill), one(true, "DeleteFailure NotFound: so it is"));
+        assert_eq!(recorded(false, &up, &ill), one(true, "UpdateFailure NotFound: so it is"));
+        assert_eq!(recorded(true, &up, &ill), one(true, "DeleteFailure NotFound: so it is"));
     }
 }

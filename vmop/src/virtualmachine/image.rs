@@ -1,14 +1,111 @@
-//! The image of a machine.
+//! The image of a VM, and the golden template that it is cloned from.
+
+use std::sync::Arc;
 
 use api::conditions::Condition;
 use api::conditions::vmop as reason;
 use api::vmop::{VirtualMachine, VirtualMachineImage};
+use kube::ResourceExt;
+use vsphere::MoRef;
 
-use crate::unmet::Need;
-use crate::unmet::Unmet;
+use super::storage::class::Storage;
+use crate::caches::Caches;
+use crate::image::libraries::{self, Chain};
+use crate::templates::{Template, TemplateCache, TemplateKey, TemplateState};
+use crate::unmet::{Need, Unmet};
+use crate::vcenter::{Placement, VCenter};
+
+/// What is known of the template of a VM that is to be created.
+#[derive(Debug)]
+pub struct TemplateFacts {
+    /// The template to clone.
+    pub template: Need<Arc<Template>>,
+    /// The template to request, where it is known which.
+    pub request: Option<TemplateKey>,
+    /// Whether there is no VirtualMachineImage of the name.
+    pub image_missing: bool,
+}
+
+/// The template of a VM that is to be created in `home`.
+pub fn find_template(
+    vm: &VirtualMachine,
+    home: &Placement,
+    storage: Option<&Storage>,
+    vcenter: &VCenter,
+    caches: &Caches,
+    templates: &TemplateCache,
+) -> TemplateFacts {
+    let image = caches.images.get(None, &vm.spec.image_name);
+    let key = check_image(vm, image.as_deref(), vcenter.library_problem().as_deref()).and_then(|image| {
+        check_access(vm, image, vcenter, caches)?;
+        template_key(image, home, storage, vcenter)
+    });
+    let template =
+        key.as_ref().map_err(Unmet::clone).and_then(|key| template_of(key, templates.get(vcenter, key)));
+    TemplateFacts { template, request: key.ok(), image_missing: image.is_none() }
+}
+
+/// The key of the template that the image is cloned from.
+fn template_key(
+    image: &VirtualMachineImage,
+    home: &Placement,
+    storage: Option<&Storage>,
+    vcenter: &VCenter,
+) -> Need<TemplateKey> {
+    let content = image.status.as_ref().and_then(|status| status.content_version.clone()).unwrap_or_default();
+    let settings = &vcenter.settings;
+    let placement = Placement {
+        folder: settings.folder.as_deref().map_or_else(|| home.folder.clone(), MoRef::folder),
+        pool: settings.resource_pool.as_deref().map_or_else(|| home.pool.clone(), MoRef::pool),
+    };
+    let (name, item) = (image.name_any(), image.spec.image_id.clone());
+    let Some(storage) = storage else {
+        // Where a template has to be is not known yet.
+        let message = format!("VirtualMachineImage {name} waits for its datastore to be known");
+        return Err(Unmet::underway(reason::VIRTUAL_MACHINE_IMAGE_NOT_READY, message));
+    };
+    // What encrypts is encrypted when it is copied: the template serves all.
+    let policy = storage.policy.as_ref().filter(|policy| !policy.encrypts).map(|policy| policy.id.clone());
+    let datastore = storage.datastore.clone();
+    Ok(TemplateKey { image: name, item, content, placement, datastore, policy })
+}
+
+/// The template, or why there is none yet.
+fn template_of(key: &TemplateKey, state: TemplateState) -> Need<Arc<Template>> {
+    let name = &key.image;
+    match state {
+        TemplateState::Ready(template) => Ok(template),
+        TemplateState::Failed(problem) => Err(Unmet::wrong(
+            reason::VIRTUAL_MACHINE_IMAGE_NOT_READY,
+            format!("VirtualMachineImage {name} can't be deployed as a template: {problem}"),
+        )),
+        TemplateState::Deploying => Err(Unmet::underway(
+            reason::VIRTUAL_MACHINE_IMAGE_NOT_READY,
+            format!("VirtualMachineImage {name} is being deployed as a template"),
+        )),
+    }
+}
+
+/// Whether the namespace may use the image.
+fn check_access(
+    vm: &VirtualMachine,
+    image: &VirtualMachineImage,
+    vcenter: &VCenter,
+    caches: &Caches,
+) -> Need<()> {
+    let namespace = vm.namespace().unwrap_or_default();
+    let named = &image.spec.provider_ref.name;
+    let provider = caches.providers.cache().get(None, named);
+    let mut sources: Vec<_> =
+        caches.sources_by_provider.refs(named).into_iter().map(|source| source.name).collect();
+    sources.sort_unstable();
+    let bound = sources.iter().any(|source| caches.namespaces_bound_to(source).contains(&namespace));
+    let chain = Chain { provider: provider.as_deref(), sources: &sources, bound };
+    libraries::admitted(&namespace, image, vcenter.settings.library.as_deref(), &chain)
+}
 
 /// The image exists and can be used; `library` says what is wrong with the library, if something is.
-pub fn image<'a>(
+fn check_image<'a>(
     vm: &VirtualMachine,
     image: Option<&'a VirtualMachineImage>,
     library: Option<&str>,
@@ -34,7 +131,7 @@ pub fn image<'a>(
     Ok(image)
 }
 
-/// Whether no machine can be made of an image that says this. What its guest is good for is the user's to know.
+/// Whether no VM can be created of an image that says this. What its guest is good for is the user's to know.
 fn keeps_from_use(condition: &Condition) -> bool {
     let grave = [
         reason::VIRTUAL_MACHINE_IMAGE_PROVIDER_SECURITY_COMPLIANCE,
@@ -53,21 +150,21 @@ mod tests {
         let vm = crate::testing::fixtures::virtual_machine();
         let mut there = VirtualMachineImage::default();
         there.metadata.name = Some("photon".into());
-        let mut judged = |type_: &str, version: Option<&str>| {
+        let mut checked = |type_: &str, version: Option<&str>| {
             let status = there.status.get_or_insert_default();
             status.conditions = vec![Condition::is_false(type_, api::conditions::ERROR, "Why", "it is so")];
             status.content_version = version.map(str::to_owned);
-            image(&vm, Some(&there), None).map(drop).map_err(|unmet| (unmet.reason, unmet.underway))
+            check_image(&vm, Some(&there), None).map(drop).map_err(|unmet| (unmet.reason, unmet.underway))
         };
         let not_ready = |underway| Err((reason::VIRTUAL_MACHINE_IMAGE_NOT_READY, underway));
-        assert_eq!(judged(reason::VIRTUAL_MACHINE_IMAGE_SYNCED, Some("1")), not_ready(false));
-        assert_eq!(judged(reason::VIRTUAL_MACHINE_IMAGE_PROVIDER_READY, Some("1")), not_ready(false));
+        assert_eq!(checked(reason::VIRTUAL_MACHINE_IMAGE_SYNCED, Some("1")), not_ready(false));
+        assert_eq!(checked(reason::VIRTUAL_MACHINE_IMAGE_PROVIDER_READY, Some("1")), not_ready(false));
         let compliant = reason::VIRTUAL_MACHINE_IMAGE_PROVIDER_SECURITY_COMPLIANCE;
-        assert_eq!(judged(compliant, Some("1")), not_ready(false));
-        assert_eq!(judged(reason::VIRTUAL_MACHINE_IMAGE_V1ALPHA1_COMPATIBLE, Some("1")), Ok(()));
-        assert_eq!(judged(reason::VIRTUAL_MACHINE_IMAGE_OS_TYPE_SUPPORTED, Some("1")), Ok(()));
-        assert_eq!(judged(reason::VIRTUAL_MACHINE_IMAGE_OS_TYPE_SUPPORTED, None), not_ready(true));
-        let missing = image(&vm, None, Some("content library lib-1 is gone")).unwrap_err();
+        assert_eq!(checked(compliant, Some("1")), not_ready(false));
+        assert_eq!(checked(reason::VIRTUAL_MACHINE_IMAGE_V1ALPHA1_COMPATIBLE, Some("1")), Ok(()));
+        assert_eq!(checked(reason::VIRTUAL_MACHINE_IMAGE_OS_TYPE_SUPPORTED, Some("1")), Ok(()));
+        assert_eq!(checked(reason::VIRTUAL_MACHINE_IMAGE_OS_TYPE_SUPPORTED, None), not_ready(true));
+        let missing = check_image(&vm, None, Some("content library lib-1 is gone")).unwrap_err();
         assert_eq!(missing.reason, reason::VIRTUAL_MACHINE_IMAGE_NOT_FOUND);
         assert!(missing.message.contains("(content library lib-1 is gone)"), "{}", missing.message);
     }

@@ -1,32 +1,67 @@
-//! Where a machine's readiness probe is aimed.
+//! Whether a VM is ready: its address, and what its readiness probe says.
 
 use std::time::Duration;
 
+use api::conditions::{Condition, INFO, vmop as known};
 use api::vmop::{GuestHeartbeatAction, VirtualMachine};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::runtime::reflector::ObjectRef;
 use vsphere::Vm;
+use vsphere::inventory::PowerState;
 
+use super::condition_types;
+use super::power::operation::tools_running;
 use crate::probe::{ProbeResult, Prober, Target};
-use crate::virtualmachine::status;
 
-/// Aims the probe at the machine's address, or at nothing while it has none; `None` without a probe.
-pub fn probed(
+/// What the readiness probe says of a VM whose probe dials `target`; `None` without a probe.
+pub fn probe_result(
     vm: &VirtualMachine,
-    machine: &Vm,
+    vsphere_vm: &Vm,
+    target: Option<&Target>,
     prober: &Prober<ObjectRef<VirtualMachine>>,
 ) -> Option<ProbeResult> {
-    let verdict = prober.set_target(&ObjectRef::from_obj(vm), target(vm, machine));
     let probe = vm.spec.readiness_probe.as_ref()?;
     match (&probe.tcp_socket, &probe.guest_heartbeat) {
-        (Some(_), _) => Some(verdict),
-        (None, Some(heartbeat)) => Some(beats(machine, heartbeat)),
+        (Some(_), _) => Some(prober.result(&ObjectRef::from_obj(vm), target)),
+        (None, Some(wanted)) => Some(heartbeat(vsphere_vm, wanted)),
         (None, None) => None,
     }
 }
 
+/// The condition of the guest's address.
+pub fn address_condition(vsphere_vm: &Vm) -> Condition {
+    match address(vsphere_vm) {
+        Some(_) => Condition::is_true(condition_types::ADDRESS),
+        None => {
+            Condition::is_false(condition_types::ADDRESS, INFO, "WaitingForAddress", no_address(vsphere_vm))
+        }
+    }
+}
+
+/// Why there may be no address; since when there is none, the condition's time shows.
+fn no_address(vsphere_vm: &Vm) -> &'static str {
+    if tools_running(vsphere_vm) {
+        "VMware Tools run, and the guest has no address that others can use. If this lasts, check that the network has DHCP or the guest a static address"
+    } else {
+        "The guest has not reported an address yet. If this lasts, check that the network has DHCP and that the image has VMware Tools"
+    }
+}
+
+/// The address that the guest reports, unless it is one that only the guest itself can use.
+pub fn address(machine: &Vm) -> Option<&str> {
+    if machine.power_state != Some(PowerState::On) {
+        return None;
+    }
+    let ip = machine.guest.ip.as_deref()?;
+    let usable = match ip.parse::<std::net::IpAddr>().ok()? {
+        std::net::IpAddr::V4(v4) => !v4.is_loopback() && !v4.is_link_local() && !v4.is_unspecified(),
+        std::net::IpAddr::V6(v6) => !v6.is_loopback() && !v6.is_unicast_link_local() && !v6.is_unspecified(),
+    };
+    usable.then_some(ip)
+}
+
 /// Whether the guest's heart beats as it should: the stream tells, so nobody is asked.
-fn beats(machine: &Vm, wanted: &GuestHeartbeatAction) -> ProbeResult {
+fn heartbeat(machine: &Vm, wanted: &GuestHeartbeatAction) -> ProbeResult {
     let enough = match wanted.threshold_status.as_deref() {
         Some("yellow") => ["green", "yellow"].as_slice(),
         _ => ["green"].as_slice(),
@@ -40,7 +75,34 @@ fn beats(machine: &Vm, wanted: &GuestHeartbeatAction) -> ProbeResult {
     }
 }
 
-fn target(vm: &VirtualMachine, machine: &Vm) -> Option<Target> {
+/// Whether VMware Tools run in the guest.
+
+pub fn tools_condition(machine: &Vm) -> Condition {
+    let named = |reason: &str, condition| Condition { reason: Some(reason.to_owned()), ..condition };
+    match machine.guest.tools {
+        _ if tools_running(machine) => {
+            let is_true = Condition::is_true(known::VIRTUAL_MACHINE_TOOLS);
+            named(known::VIRTUAL_MACHINE_TOOLS_RUNNING, is_true)
+        }
+        None => Condition::is_unknown(
+            known::VIRTUAL_MACHINE_TOOLS,
+            "NoGuestInfo",
+            "vCenter knows nothing of VMware Tools in this guest",
+        ),
+        Some(_) => {
+            let message = if machine.power_state == Some(PowerState::On) {
+                "VMware Tools don't run: there is no address, no heartbeat and no soft shutdown. If this lasts, check that the image has them"
+            } else {
+                "The machine is off"
+            };
+            let reason = known::VIRTUAL_MACHINE_TOOLS_NOT_RUNNING;
+            Condition::is_false(known::VIRTUAL_MACHINE_TOOLS, INFO, reason, message)
+        }
+    }
+}
+
+/// What the readiness probe dials; nothing without a probe or while the VM has no address.
+pub fn probe_target(vm: &VirtualMachine, machine: &Vm) -> Option<Target> {
     let probe = vm.spec.readiness_probe.as_ref()?;
     let socket = probe.tcp_socket.as_ref()?;
     let port = match &socket.port {
@@ -52,7 +114,7 @@ fn target(vm: &VirtualMachine, machine: &Vm) -> Option<Target> {
     };
     let host = socket.host.as_deref().filter(|host| !host.is_empty());
     Some(Target {
-        address: host.or_else(|| status::address(machine))?.parse().ok()?,
+        address: host.or_else(|| address(machine))?.parse().ok()?,
         port: port?,
         period: seconds(probe.period_seconds),
         timeout: seconds(probe.timeout_seconds),
@@ -77,7 +139,8 @@ mod tests {
         let mut machine = fixtures::unmarked_vm("vm-1", "cp-0");
         let mut answers = |colour: Option<&str>| {
             machine.guest.heartbeat = colour.map(str::to_owned);
-            ["green", "yellow"].map(|threshold| beats(&machine, &wanted(threshold)) == ProbeResult::Answers)
+            ["green", "yellow"]
+                .map(|threshold| heartbeat(&machine, &wanted(threshold)) == ProbeResult::Answers)
         };
         assert_eq!(answers(Some("green")), [true, true]);
         assert_eq!(answers(Some("yellow")), [false, true]);
@@ -98,7 +161,7 @@ mod tests {
         }))
         .unwrap();
         let mut machine = fixtures::unmarked_vm("vm-1", "cp-0");
-        assert_eq!(target(&vm, &machine), None);
+        assert_eq!(probe_target(&vm, &machine), None);
         machine.guest.ip = Some("10.1.2.3".into());
         let expected = Target {
             address: "10.1.2.3".parse().unwrap(),
@@ -106,6 +169,6 @@ mod tests {
             period: Duration::from_secs(3),
             timeout: Duration::from_secs(10),
         };
-        assert_eq!(target(&vm, &machine), Some(expected));
+        assert_eq!(probe_target(&vm, &machine), Some(expected));
     }
 }

@@ -83,7 +83,7 @@ impl Step {
     }
 
     /// Whether `machine` is so already. What vCenter's stream does not show is never taken for granted.
-    pub fn is_so(&self, machine: &Vm) -> bool {
+    pub fn is_done(&self, machine: &Vm) -> bool {
         match self {
             Self::Reconfigure(spec) => bears(machine, spec),
             Self::Upgrade(version) => hardware_version(machine).is_some_and(|is| is >= *version),
@@ -106,7 +106,7 @@ pub fn last_restart(machine: &Vm) -> Option<Timestamp> {
 }
 
 /// The note that the machine was restarted at that time.
-pub fn restarted(at: Timestamp) -> (String, String) {
+pub fn restart_note(at: Timestamp) -> (String, String) {
     (LAST_RESTART.to_owned(), at.as_nanosecond().to_string())
 }
 
@@ -150,25 +150,25 @@ mod tests {
     fn settings_that_are_so_need_no_call() {
         let machine = fixtures::vsphere_vm();
         let size = ConfigSpec { num_cpus: Some(2), memory_mib: Some(4096), ..ConfigSpec::default() };
-        assert!(Step::Reconfigure(Box::new(size.clone())).is_so(&machine));
+        assert!(Step::Reconfigure(Box::new(size.clone())).is_done(&machine));
         for other in [
             ConfigSpec { num_cpus: Some(4), ..size.clone() },
             ConfigSpec { extra_config: vec![("vmservice.x".into(), "1".into())].into(), ..size.clone() },
             ConfigSpec { firmware: Some("efi".into()), ..size },
         ] {
-            assert!(!Step::Reconfigure(Box::new(other)).is_so(&machine));
+            assert!(!Step::Reconfigure(Box::new(other)).is_done(&machine));
         }
     }
 
     #[test]
     fn versions_and_restarts_are_told_from_what_is_noted() {
         let mut machine = fixtures::vsphere_vm();
-        assert!(Step::Upgrade(19).is_so(&machine) && !Step::Upgrade(20).is_so(&machine));
+        assert!(Step::Upgrade(19).is_done(&machine) && !Step::Upgrade(20).is_done(&machine));
         let asked: Timestamp = "2026-11-21T13:00:00.5Z".parse().unwrap();
         let step = Step::Restart(Mode::Hard, asked);
-        assert!(!step.is_so(&machine));
-        machine.extra_config.extend([restarted(asked)]);
+        assert!(!step.is_done(&machine));
+        machine.extra_config.extend([restart_note(asked)]);
         assert_eq!(last_restart(&machine), Some(asked));
-        assert!(step.is_so(&machine));
+        assert!(step.is_done(&machine));
     }
 }

@@ -1,4 +1,4 @@
-//! Plan and status together: what is done for a machine, and what is said of it.
+//! Plan and status together: what is done for a machine, and what is shown of it.
 
 use std::sync::Arc;
 
@@ -12,35 +12,42 @@ use vsphere::NicKind::{self, E1000, Vmxnet3};
 use vsphere::inventory::PowerState;
 use vsphere::{VirtualNic, Vm};
 
+use super::error::{Blocked, Claim, Error};
+use super::facts::Facts;
+use super::identity::find::Found;
+use super::identity::lost::loss_message;
+use super::identity::uuids::{complete_identity, decisive_state, existed, parse_identity};
+use super::needs::Needs;
+use super::nic::adapter::Nic;
+use super::nic::device_changes::device_changes;
+use super::plan::{self, Plan};
+use super::size::class;
+use super::status::{Outcome, status};
+use super::step::{Mode, Step};
 use crate::probe::ProbeResult;
 use crate::testing::fixtures;
 use crate::unmet::Unmet;
 use crate::vcenter::Problem;
-use crate::virtualmachine::needs::Needs;
-use crate::virtualmachine::nic::nic;
-use crate::virtualmachine::plan;
-use crate::virtualmachine::plan::{Blocked, Claim, Found, Nothing, Plan};
-use crate::virtualmachine::size::class;
-use crate::virtualmachine::status::{Outcome, status};
-use crate::virtualmachine::step::{Mode, Step};
-use crate::virtualmachine::{Error, clone};
 
-fn nothing(needs: Needs) -> Found {
-    Found::Nothing(Box::new(Nothing { needs, asks: Vec::new(), direct: false }))
-}
+mod create_queue;
+mod lifecycle;
 
-/// What is planned and said of `vm` when vCenter has this of it: one line per condition.
-fn told(
+/// What is planned for `vm` when vCenter has this of it, and its conditions, one a line.
+fn planned(
     vm: &VirtualMachine,
     found: Found,
     probe: Option<ProbeResult>,
 ) -> (Result<Plan, Blocked>, Vec<String>) {
     let mut facts = fixtures::facts(found);
-    facts.probe = probe;
-    let plan = plan::plan(vm, &facts);
+    facts.runtime.probe = probe;
+    planned_from(vm, &facts)
+}
+
+fn planned_from(vm: &VirtualMachine, facts: &Facts) -> (Result<Plan, Blocked>, Vec<String>) {
+    let plan = plan::plan(vm, facts);
     let error = plan.clone().err().map(Error::from);
     let outcome = error.as_ref().map_or(Outcome::Done(None), Outcome::Stopped);
-    let status = status(vm, Some(&facts), &outcome);
+    let status = status(vm, Some(facts), &outcome);
     (plan, lines(&status.conditions))
 }
 
@@ -50,29 +57,31 @@ fn lines(conditions: &[Condition]) -> Vec<String> {
 
 #[test]
 fn a_machine_is_made_by_one_clone_with_everything_in_it() {
-    let (plan, _) = told(&fixtures::virtual_machine(), nothing(fixtures::needs()), None);
+    let facts = fixtures::facts_of_creation(fixtures::needs());
+    let (plan, _) = planned_from(&fixtures::virtual_machine(), &facts);
     insta::assert_debug_snapshot!(plan.unwrap());
 }
 
 #[test]
-fn all_that_is_missing_is_told_at_once() {
+fn all_that_is_missing_is_reported_at_once() {
     let unmet = |what: &str| Unmet::wrong("Missing", format!("{what} is missing"));
     let needs = Needs {
         class: Err(unmet("class")),
         image: Err(Unmet::underway("Deploying", "image is being deployed")),
-        network: Err(unmet("network")),
+        nics: Err(unmet("network")),
         ..fixtures::needs()
     };
-    let (plan, said) = told(&fixtures::virtual_machine(), nothing(needs), None);
+    let facts = fixtures::facts_of_creation(needs);
+    let (plan, shown) = planned_from(&fixtures::virtual_machine(), &facts);
     assert_eq!(plan.unwrap_err().to_string(), "class is missing");
-    insta::assert_snapshot!(said.join("\n"));
+    insta::assert_snapshot!(shown.join("\n"));
 }
 
 #[test]
 fn what_only_takes_time_comes_last() {
     let needs = Needs {
         class: Err(Unmet::underway("Later", "class comes")),
-        place: Err(Unmet::wrong("Missing", "place is missing")),
+        placement: Err(Unmet::wrong("Missing", "place is missing")),
         ..fixtures::needs()
     };
     assert_eq!(
@@ -84,9 +93,9 @@ fn what_only_takes_time_comes_last() {
 #[test]
 fn another_ones_machine_is_refused_with_what_and_who() {
     let claim = Claim { what: "instance UUID 4237".into(), holder: "db (vm-3, without an owner)".into() };
-    let (plan, said) = told(&fixtures::virtual_machine(), Found::Anothers(claim), None);
+    let (plan, shown) = planned(&fixtures::virtual_machine(), Found::Claimed(claim), None);
     assert!(matches!(plan, Err(Blocked::Claimed(_))));
-    insta::assert_snapshot!(said.join("\n"));
+    insta::assert_snapshot!(shown.join("\n"));
 }
 
 fn running() -> VirtualMachine {
@@ -94,19 +103,19 @@ fn running() -> VirtualMachine {
     let mut machine = fixtures::vsphere_vm();
     machine.guest.ip = Some("10.1.2.3".into());
     let mut facts = fixtures::facts(Found::Ours(Arc::new(machine)));
-    facts.probe = Some(ProbeResult::Answers);
+    facts.runtime.probe = Some(ProbeResult::Answers);
     vm.status = Some(status(&vm, Some(&facts), &Outcome::Done(None)));
     vm
 }
 
 #[test]
-fn a_running_machine_is_ready_and_left_alone() {
+fn a_running_vm_is_ready_and_unchanged() {
     let mut machine = fixtures::vsphere_vm();
     machine.guest.ip = Some("10.1.2.3".into());
     let vm = running();
-    let (plan, said) = told(&vm, Found::Ours(Arc::new(machine)), Some(ProbeResult::Answers));
+    let (plan, shown) = planned(&vm, Found::Ours(Arc::new(machine)), Some(ProbeResult::Answers));
     assert_eq!(plan, Ok(Plan::Settled));
-    insta::assert_snapshot!(said.join("\n"));
+    insta::assert_snapshot!(shown.join("\n"));
     let mut shown = vm.status.unwrap();
     shown.conditions.clear();
     insta::assert_yaml_snapshot!(shown);
@@ -118,9 +127,9 @@ fn readiness_follows_power_address_and_probe() {
         let mut machine = fixtures::vsphere_vm();
         machine.guest.ip = Some("10.1.2.3".into());
         change(&mut machine);
-        told(&fixtures::virtual_machine(), Found::Ours(Arc::new(machine)), probe).1.remove(0)
+        planned(&fixtures::virtual_machine(), Found::Ours(Arc::new(machine)), probe).1.remove(0)
     };
-    let said = [
+    let shown = [
         ready(|_| {}, None),
         ready(|_| {}, Some(ProbeResult::Unknown)),
         ready(|_| {}, Some(ProbeResult::NoAnswer("connection refused".into()))),
@@ -132,21 +141,21 @@ fn readiness_follows_power_address_and_probe() {
             None,
         ),
     ];
-    insta::assert_snapshot!(said.join("\n"));
+    insta::assert_snapshot!(shown.join("\n"));
 }
 
 #[test]
 fn a_machine_that_was_there_is_not_made_again() {
     let mut vm = running();
-    let (plan, said) = told(&vm, Found::Lost(None), None);
-    assert_eq!(plan, Err(Blocked::Lost(None)));
-    insta::assert_snapshot!(said.join("\n"));
-    assert!(plan::existed(&vm));
+    let (plan, shown) = planned(&vm, Found::Lost(loss_message(None)), None);
+    assert_eq!(plan, Err(Blocked::Lost(loss_message(None))));
+    insta::assert_snapshot!(shown.join("\n"));
+    assert!(existed(&vm));
     vm.status = None;
-    assert!(!plan::existed(&vm));
+    assert!(!existed(&vm));
     // Status is lost in a move; the annotation travels.
     vm.metadata.annotations = Some([(annotation::FIRST_BOOT_DONE.to_owned(), "true".to_owned())].into());
-    assert!(plan::existed(&vm));
+    assert!(existed(&vm));
 }
 
 #[test]
@@ -155,7 +164,7 @@ fn an_old_view_of_a_machine_decides_otherwise() {
     let decides = |change: fn(&mut VirtualMachine)| {
         let mut live = running();
         change(&mut live);
-        plan::decides(&live) == plan::decides(&seen)
+        decisive_state(&live) == decisive_state(&seen)
     };
     assert!(decides(|vm| vm.metadata.resource_version = Some("99".to_owned())));
     assert!(!decides(|vm| vm.metadata.generation = Some(99)));
@@ -173,8 +182,8 @@ fn while_vcenter_is_away_a_machine_is_what_it_was() {
 
     let mut asked = vm.clone();
     asked.spec.power_state = Some("poweredOff".into());
-    insta::assert_snapshot!(told(&asked, away(), None).1.join("\n"));
-    insta::assert_snapshot!(told(&fixtures::virtual_machine(), away(), None).1.join("\n"));
+    insta::assert_snapshot!(planned(&asked, away(), None).1.join("\n"));
+    insta::assert_snapshot!(planned(&fixtures::virtual_machine(), away(), None).1.join("\n"));
 }
 
 #[test]
@@ -195,50 +204,50 @@ fn power_is_brought_to_what_the_spec_says() {
         machine.power_state = is;
         let machine = Arc::new(machine);
         let expected = plan.map_or(Plan::Settled, |state| Plan::Change {
-            machine: Arc::clone(&machine),
+            vsphere_vm: Arc::clone(&machine),
             steps: vec![Step::Power(state, Mode::Hard)],
         });
-        assert_eq!(told(&vm, Found::Ours(machine), None).0, Ok(expected), "{wanted:?} {is:?}");
+        assert_eq!(planned(&vm, Found::Ours(machine), None).0, Ok(expected), "{wanted:?} {is:?}");
     }
 }
 
 #[test]
-fn a_fault_of_vcenter_is_told_with_advice() {
+fn a_fault_of_vcenter_is_reported_with_advice() {
     let fault = vsphere::Fault {
         type_name: "InsufficientMemoryResourcesFault".into(),
         message: "No memory.".into(),
         detail: vsphere::Value::Null,
     };
     let error = Error::Vcenter(vsphere::Error::from_fault("CloneVM_Task", fault).on("cp-0"));
-    let facts = fixtures::facts(nothing(fixtures::needs()));
-    let said = status(&fixtures::virtual_machine(), Some(&facts), &Outcome::Stopped(&error));
-    insta::assert_snapshot!(lines(&said.conditions).join("\n"));
-    assert_eq!(said.phase.as_deref(), Some("Creating"));
+    let facts = fixtures::facts_of_creation(fixtures::needs());
+    let shown = status(&fixtures::virtual_machine(), Some(&facts), &Outcome::Stopped(&error));
+    insta::assert_snapshot!(lines(&shown.conditions).join("\n"));
+    assert_eq!(shown.phase.as_deref(), Some("Creating"));
 }
 
 #[test]
 fn uuids_are_completed_once_and_bad_ones_named() {
     let drawn = Uuid::from_u128(7);
     let mut vm = fixtures::virtual_machine();
-    let given = plan::identity(&vm).unwrap().unwrap();
-    assert_eq!(plan::completed(&vm, drawn), Ok(given));
+    let given = parse_identity(&vm).unwrap().unwrap();
+    assert_eq!(complete_identity(&vm, drawn), Ok(given));
     vm.spec.instance_uuid = None;
-    assert_eq!(plan::identity(&vm), Ok(None));
-    assert_eq!(plan::completed(&vm, drawn).unwrap().instance, given.bios);
+    assert_eq!(parse_identity(&vm), Ok(None));
+    assert_eq!(complete_identity(&vm, drawn).unwrap().instance, given.bios);
     vm.spec.bios_uuid = Some(String::new());
-    assert_eq!(plan::completed(&vm, drawn).unwrap().bios, drawn);
+    assert_eq!(complete_identity(&vm, drawn).unwrap().bios, drawn);
     vm.spec.bios_uuid = Some("42".into());
     assert_eq!(
-        plan::identity(&vm).unwrap_err().to_string(),
+        parse_identity(&vm).unwrap_err().to_string(),
         "spec.biosUUID \"42\" is not a UUID. Correct it, or leave it out"
     );
 }
 
 #[test]
-fn cards_are_replugged_swapped_added_and_removed() {
-    let card = |kind| nic::Card::plain(kind, vsphere::Backing::Network { name: "n".into(), network: None });
+fn nics_are_reconnected_swapped_added_and_removed() {
+    let nic = |kind| Nic::plain(kind, vsphere::Backing::Network { name: "n".into(), network: None });
     let present = |keys: &[(i32, NicKind)]| {
-        let card = |(key, kind): &(i32, NicKind)| VirtualNic {
+        let nic = |(key, kind): &(i32, NicKind)| VirtualNic {
             key: *key,
             kind: *kind,
             backing: None,
@@ -246,24 +255,24 @@ fn cards_are_replugged_swapped_added_and_removed() {
             address: None,
             external_id: None,
         };
-        keys.iter().map(card).collect::<Vec<_>>()
+        keys.iter().map(nic).collect::<Vec<_>>()
     };
-    let changes = |present: &[VirtualNic], wanted: &[nic::Card]| {
-        let said = clone::cards(present, wanted, false).into_iter().map(|change| match change {
-            vsphere::DeviceChange::Edit(card) => format!("edit {}", card.key),
-            vsphere::DeviceChange::Add(card) => format!("add {}", card.key),
-            vsphere::DeviceChange::Remove(card) => format!("remove {}", card.key),
+    let changes = |present: &[VirtualNic], wanted: &[Nic]| {
+        let words = device_changes(present, wanted, false).into_iter().map(|change| match change {
+            vsphere::DeviceChange::Edit(nic) => format!("edit {}", nic.key),
+            vsphere::DeviceChange::Add(nic) => format!("add {}", nic.key),
+            vsphere::DeviceChange::Remove(nic) => format!("remove {}", nic.key),
             vsphere::DeviceChange::Disk(_) => "disk".to_owned(),
             vsphere::DeviceChange::Other { .. } => "other".to_owned(),
         });
-        said.collect::<Vec<_>>().join(", ")
+        words.collect::<Vec<_>>().join(", ")
     };
     let two = present(&[(4000, Vmxnet3), (4001, E1000)]);
-    assert_eq!(changes(&two, &[card(Vmxnet3)]), "edit 4000, remove 4001");
-    assert_eq!(changes(&two, &[card(E1000), card(E1000)]), "remove 4000, add -100, edit 4001");
-    assert_eq!(changes(&[], &[card(Vmxnet3), card(Vmxnet3)]), "add -100, add -200");
+    assert_eq!(changes(&two, &[nic(Vmxnet3)]), "edit 4000, remove 4001");
+    assert_eq!(changes(&two, &[nic(E1000), nic(E1000)]), "remove 4000, add -100, edit 4001");
+    assert_eq!(changes(&[], &[nic(Vmxnet3), nic(Vmxnet3)]), "add -100, add -200");
     assert_eq!(changes(&two, &[]), "");
-    let none = clone::cards(&two, &[], true);
+    let none = device_changes(&two, &[], true);
     assert!(none.len() == 2 && none.iter().all(|change| matches!(change, vsphere::DeviceChange::Remove(_))));
 }
 
@@ -282,7 +291,7 @@ fn reservations_are_megahertz_and_mebibytes() {
     for (cpu, cores, mhz) in [("2000m", true, Some(4588)), ("2000M", false, Some(2000)), ("0", false, None)] {
         let class = class(cpu);
         assert_eq!(class::counts_cores(&class), cores, "{cpu}");
-        let size = class::size(&class, 2294).unwrap();
+        let size = class::parse_size(&class, 2294).unwrap();
         assert_eq!(
             (size.cpu.reservation, size.cpu.limit, size.memory.reservation),
             (mhz, None, Some(4096)),
@@ -290,7 +299,10 @@ fn reservations_are_megahertz_and_mebibytes() {
         );
     }
     assert!(
-        class::size(&class("two"), 1).unwrap_err().message.contains("VirtualMachineClass c: spec.policies")
+        class::parse_size(&class("two"), 1)
+            .unwrap_err()
+            .message
+            .contains("VirtualMachineClass c: spec.policies")
     );
 }
 
@@ -298,15 +310,15 @@ fn reservations_are_megahertz_and_mebibytes() {
 fn the_built_in_classes_are_sizes() {
     let yaml = include_str!("../../../config/vmop/classes.yaml");
     let classes: Vec<api::vmop::VirtualMachineClass> = serde_saphyr::from_multiple(yaml).unwrap();
-    let said = classes.iter().map(|class| {
-        let size = class::size(class, 1000).unwrap();
+    let shown = classes.iter().map(|class| {
+        let size = class::parse_size(class, 1000).unwrap();
         let name = class.metadata.name.clone().unwrap();
         format!(
             "{name}: {} {} {:?} {:?}",
             size.cpus, size.memory_mib, size.cpu.reservation, size.memory.reservation
         )
     });
-    insta::assert_snapshot!(said.collect::<Vec<_>>().join("\n"));
+    insta::assert_snapshot!(shown.collect::<Vec<_>>().join("\n"));
 }
 
 proptest! {
@@ -315,8 +327,8 @@ proptest! {
     fn a_plan_of_what_is_so_is_empty(on in any::<bool>(), ip in any::<bool>(), answers in any::<bool>()) {
         let mut vm = fixtures::virtual_machine();
         vm.spec.power_state = Some(if on { "poweredOn" } else { "poweredOff" }.into());
-        let mut facts = fixtures::facts(nothing(fixtures::needs()));
-        let Ok(Plan::Make { clone, then }) = plan::plan(&vm, &facts) else { panic!("no clone") };
+        let mut facts = fixtures::facts_of_creation(fixtures::needs());
+        let Ok(Plan::Create { clone, then }) = plan::plan(&vm, &facts) else { panic!("no clone") };
         prop_assert!(then.is_empty());
         let mut machine = fixtures::unmarked_vm("vm-8", &clone.name);
         let config = clone.spec.config.unwrap();
@@ -325,7 +337,8 @@ proptest! {
         machine.guest.ip = ip.then(|| "10.1.2.3".to_owned());
         prop_assert!(facts.mark.is_on(&machine));
         facts.found = Found::Ours(Arc::new(machine));
-        facts.probe = Some(if answers { ProbeResult::Answers } else { ProbeResult::Unknown });
+        facts.creation = None;
+        facts.runtime.probe = Some(if answers { ProbeResult::Answers } else { ProbeResult::Unknown });
         prop_assert_eq!(plan::plan(&vm, &facts), Ok(Plan::Settled));
         vm.status = Some(status(&vm, Some(&facts), &Outcome::Done(None)));
         prop_assert_eq!(Some(status(&vm, Some(&facts), &Outcome::Done(None))), vm.status.clone());

@@ -12,18 +12,20 @@ use support::wait::within;
 use vsphere::Vm;
 use vsphere::inventory::Presence;
 
-use super::{template, template_key, template_key_of, vcenter, wanted};
+use super::{clone_vm, template, template_key, template_key_of, vcenter, wanted};
 use crate::enqueue::Enqueue;
 use crate::templates;
 use crate::testing::fixtures;
 use crate::vcenter::mark;
-use crate::virtualmachine::carry_out::promotion::Promotions;
-use crate::virtualmachine::identity::find;
-use crate::virtualmachine::plan::{Blocked, Found};
+use crate::virtualmachine::carry_out::destroy::destroy;
+use crate::virtualmachine::carry_out::promotion::{begin_promotion, running_promotion};
+use crate::virtualmachine::carry_out::steps::take_step;
+use crate::virtualmachine::error::{Blocked, Error};
+use crate::virtualmachine::identity::find::Found;
 use crate::virtualmachine::storage::class::Storage;
-use crate::virtualmachine::storage::promotion::{self, State};
+use crate::virtualmachine::storage::promotion::{PromotionState, observe_promotion};
+use crate::virtualmachine::storage::promotions::Promotions;
 use crate::virtualmachine::storage::{disks, marks};
-use crate::virtualmachine::{Error, carry_out, delete};
 
 fn machines(inventory: &serde_json::Value) -> Vec<String> {
     let machines = inventory["vms"].as_array().unwrap().iter().filter(|vm| vm["template"] != true);
@@ -90,41 +92,41 @@ async fn a_subscribed_image_is_fetched_before_its_template_is_made() {
 async fn one_call_makes_a_machine_and_a_second_finds_it(sim: Sim) {
     let vcenter = vcenter(&sim).await;
     let template = template(&vcenter, &template_key(&sim, &vcenter).await).await;
-    let facts = fixtures::facts(Found::Lost(None));
+    let facts = fixtures::facts(Found::Absent);
     let intent = wanted(&sim, &vcenter, &template, &facts).await;
     sim.forget_requests().await;
-    let machine = within("the clone", carry_out::cloned(&intent, &facts, &vcenter)).await.unwrap();
+    let machine = within("the clone", clone_vm(&intent, &facts, &vcenter)).await.unwrap();
     assert_eq!(sim.calls("CloneVM_Task").await, 1);
-    assert!(facts.mark.is_on(&machine) && find::same(&machine, facts.identity));
+    assert!(facts.mark.is_on(&machine) && facts.identity.is_of(&machine));
     assert_eq!((machine.num_cpus, machine.memory_mib), (2, 4096));
     let told = sim.get(&format!("/v1/vms/{}/guestinfo", machine.moref.id())).await;
     assert_eq!(told["guestinfo.metadata"], "bWV0YQ==");
     assert_eq!(machine.cpu_allocation.reservation, Some(4588));
 
     // As if the answer had been lost, or another leader had been faster.
-    let again = within("the second clone", carry_out::cloned(&intent, &facts, &vcenter)).await.unwrap();
+    let again = within("the second clone", clone_vm(&intent, &facts, &vcenter)).await.unwrap();
     assert_eq!(again.moref, machine.moref);
     assert_eq!(machines(&sim.get("/v1/inventory").await), ["cp-0"]);
 
     // Another object's machine of the same name is neither taken nor touched.
-    let mut other = fixtures::facts(Found::Lost(None));
+    let mut other = fixtures::facts(Found::Absent);
     other.mark = crate::vcenter::mark::Mark::new("other", "cp-0", "s1");
-    let refused = carry_out::cloned(&intent, &other, &vcenter).await;
+    let refused = clone_vm(&intent, &other, &vcenter).await;
     assert!(matches!(refused, Err(Error::Blocked(Blocked::Claimed(_)))), "{refused:?}");
 
-    within("its end", delete::end(&machine, &vcenter)).await.unwrap();
+    within("its end", destroy(&machine, &vcenter)).await.unwrap();
     assert!(machines(&sim.get("/v1/inventory").await).is_empty());
 }
 
 async fn a_clone_whose_answer_was_lost_is_found_again(sim: Sim) {
     let vcenter = vcenter(&sim).await;
     let template = template(&vcenter, &template_key(&sim, &vcenter).await).await;
-    let facts = fixtures::facts(Found::Lost(None));
+    let facts = fixtures::facts(Found::Absent);
     let intent = wanted(&sim, &vcenter, &template, &facts).await;
     sim.post("/v1/faults", json!({"method": "CloneVM_Task", "kind": "lostAnswer"})).await;
-    let lost = within("the clone", carry_out::cloned(&intent, &facts, &vcenter)).await;
+    let lost = within("the clone", clone_vm(&intent, &facts, &vcenter)).await;
     assert!(matches!(&lost, Err(Error::Vcenter(error)) if error.outcome_unknown()), "{lost:?}");
-    let found = within("the second clone", carry_out::cloned(&intent, &facts, &vcenter)).await.unwrap();
+    let found = within("the second clone", clone_vm(&intent, &facts, &vcenter)).await.unwrap();
     assert!(facts.mark.is_on(&found));
     assert_eq!(machines(&sim.get("/v1/inventory").await), ["cp-0"]);
 }
@@ -145,7 +147,7 @@ async fn names_are_looked_up_once(sim: Sim) {
 async fn volumes_are_in_the_clone_and_come_later_and_only_ours_are_destroyed(sim: Sim) {
     let vcenter = vcenter(&sim).await;
     let template = template(&vcenter, &template_key(&sim, &vcenter).await).await;
-    let facts = fixtures::facts(Found::Lost(None));
+    let facts = fixtures::facts(Found::Absent);
     let mut object = fixtures::virtual_machine();
     object.spec.volumes = vec![fixtures::volume("data", "1Gi", None)];
     let mut intent = wanted(&sim, &vcenter, &template, &facts).await;
@@ -156,7 +158,7 @@ async fn volumes_are_in_the_clone_and_come_later_and_only_ours_are_destroyed(sim
     config.extra_config.retain(|(key, _)| key != marks::DISKS);
     config.extra_config.push((marks::DISKS.to_owned(), layout.mark));
     sim.forget_requests().await;
-    let machine = within("the clone", carry_out::cloned(&intent, &facts, &vcenter)).await.unwrap();
+    let machine = within("the clone", clone_vm(&intent, &facts, &vcenter)).await.unwrap();
     assert_eq!((sim.calls("CloneVM_Task").await, sim.calls("ReconfigVM_Task").await), (1, 0));
     assert!(!disks::may_have_foreign(&machine) && !disks::lacks_volumes(&object, &machine), "{machine:?}");
     let devices = vcenter.devices(&machine).await.unwrap();
@@ -214,23 +216,23 @@ async fn volumes_are_in_the_clone_and_come_later_and_only_ours_are_destroyed(sim
     };
     let machine = within("the stream tells", seen).await;
     sim.forget_requests().await;
-    within("its end", delete::end(&machine, &vcenter)).await.unwrap();
+    within("its end", destroy(&machine, &vcenter)).await.unwrap();
     assert_eq!(sim.calls("ReconfigVM_Task").await, 1);
 }
 
 async fn a_disk_that_was_hung_on_a_machine_just_now_is_spared(sim: Sim) {
     let vcenter = vcenter(&sim).await;
     let template = template(&vcenter, &template_key(&sim, &vcenter).await).await;
-    let facts = fixtures::facts(Found::Lost(None));
+    let facts = fixtures::facts(Found::Absent);
     let mut intent = wanted(&sim, &vcenter, &template, &facts).await;
     for power_on in [true, false] {
         intent.spec.power_on = power_on;
-        let machine = within("the clone", carry_out::cloned(&intent, &facts, &vcenter)).await.unwrap();
+        let machine = within("the clone", clone_vm(&intent, &facts, &vcenter)).await.unwrap();
         assert!(!disks::may_have_foreign(&machine), "{machine:?}");
         let order = json!({ "file": "[ds1] theirs/disk.vmdk", "capacityMiB": 64 });
         sim.post(&format!("/v1/vms/{}/disks", machine.moref.id()), order).await;
         // By a view of the machine that does not have it.
-        within("its end", delete::end(&machine, &vcenter)).await.unwrap();
+        within("its end", destroy(&machine, &vcenter)).await.unwrap();
         assert_eq!(sim.get("/v1/orphans").await["files"], json!(["ds1/theirs"]), "{power_on}");
     }
 }
@@ -239,9 +241,9 @@ async fn a_template_goes_when_nothing_needs_it_and_no_disk_rests_on_it(sim: Sim)
     let vcenter = vcenter(&sim).await;
     let template_key = template_key(&sim, &vcenter).await;
     let template = template(&vcenter, &template_key).await;
-    let facts = fixtures::facts(Found::Lost(None));
+    let facts = fixtures::facts(Found::Absent);
     let intent = wanted(&sim, &vcenter, &template, &facts).await;
-    let machine = within("the clone", carry_out::cloned(&intent, &facts, &vcenter)).await.unwrap();
+    let machine = within("the clone", clone_vm(&intent, &facts, &vcenter)).await.unwrap();
     let is_needed = |item: &str, content: &str| item == template_key.item && content == template_key.content;
     let nothing: [String; 0] = [];
 
@@ -274,7 +276,7 @@ async fn a_template_goes_when_nothing_needs_it_and_no_disk_rests_on_it(sim: Sim)
         "its disks say so"
     );
 
-    within("its end", delete::end(&machine, &vcenter)).await.unwrap();
+    within("its end", destroy(&machine, &vcenter)).await.unwrap();
     assert_eq!(templates::collect(&super::templates().0, &vcenter, is_needed).await.unwrap(), nothing);
     let gone =
         within("the template's end", templates::collect(&super::templates().0, &vcenter, |_, _| false))
@@ -287,41 +289,41 @@ async fn a_template_goes_when_nothing_needs_it_and_no_disk_rests_on_it(sim: Sim)
 async fn linked_disks_are_promoted_once_and_their_template_can_go(sim: Sim) {
     let vcenter = vcenter(&sim).await;
     let template = template(&vcenter, &template_key(&sim, &vcenter).await).await;
-    let facts = fixtures::facts(Found::Lost(None));
+    let facts = fixtures::facts(Found::Absent);
     let intent = wanted(&sim, &vcenter, &template, &facts).await;
     let mut vm = fixtures::virtual_machine();
     let (waker, woken) = Enqueue::new();
     let mut woken = pin!(woken);
     let promotions = Promotions::new(waker);
     sim.forget_requests().await;
-    let machine = within("the clone", carry_out::cloned(&intent, &facts, &vcenter)).await.unwrap();
-    assert_eq!(promotion::of(&vm, &machine, &vcenter, &promotions).await, None, "nobody asks for it");
+    let machine = within("the clone", clone_vm(&intent, &facts, &vcenter)).await.unwrap();
+    assert_eq!(observe_promotion(&vm, &machine, &vcenter, &promotions).await, None, "nobody asks for it");
     assert_eq!(sim.calls("RetrievePropertiesEx").await, 0, "and that costs nothing");
 
     vm.spec.promote_disks_mode = Some("Online".into());
     let state = async |vm: &VirtualMachine, machine: &Vm| {
-        promotion::of(vm, machine, &vcenter, &promotions).await.unwrap().state
+        observe_promotion(vm, machine, &vcenter, &promotions).await.unwrap().state
     };
-    let State::Due(disks) = state(&vm, &machine).await else { panic!("a linked clone") };
+    let PromotionState::Due(disks) = state(&vm, &machine).await else { panic!("a linked clone") };
     assert_eq!(disks.len(), 1);
 
     // What vCenter can't do is told, and not tried again before somebody changes the object.
     let fault = json!({"method": "PromoteDisks_Task", "kind": "taskFault", "fault": "FileFault", "message": "no space", "count": 1});
     sim.post("/v1/faults", fault).await;
-    promotions.begin(&vm, &machine.moref, &disks, &vcenter);
+    begin_promotion(&promotions, &vm, &machine.moref, &disks, &vcenter);
     within("the end", woken.next()).await;
-    let State::Failed(why) = state(&vm, &machine).await else { panic!("it failed") };
+    let PromotionState::Failed(why) = state(&vm, &machine).await else { panic!("it failed") };
     assert!(why.contains("FileFault"), "{why}");
     vm.metadata.generation = vm.metadata.generation.map(|generation| generation + 1);
-    assert_eq!(state(&vm, &machine).await, State::Due(disks.clone()));
+    assert_eq!(state(&vm, &machine).await, PromotionState::Due(disks.clone()));
 
     // Begun, and begun again as after a crash: the second finds the first's task, and waits for it.
     let late = super::vcenter(&sim).await;
     sim.post("/v1/faults", json!({"method": "PromoteDisks_Task", "kind": "hold", "count": 1})).await;
-    promotions.begin(&vm, &machine.moref, &disks, &vcenter);
-    assert_eq!(state(&vm, &machine).await, State::Running);
+    begin_promotion(&promotions, &vm, &machine.moref, &disks, &vcenter);
+    assert_eq!(state(&vm, &machine).await, PromotionState::Running);
     let begun = async {
-        while carry_out::promotion::underway(&machine.moref, &vcenter).await.unwrap().is_none() {
+        while running_promotion(&machine.moref, &vcenter).await.unwrap().is_none() {
             tokio::task::yield_now().await;
         }
     };
@@ -329,7 +331,7 @@ async fn linked_disks_are_promoted_once_and_their_template_can_go(sim: Sim) {
     sim.forget_requests().await;
     let (waker, woken_late) = Enqueue::new();
     let mut woken_late = pin!(woken_late);
-    Promotions::new(waker).begin(&vm, &machine.moref, &disks, &late);
+    begin_promotion(&Promotions::new(waker), &vm, &machine.moref, &disks, &late);
     let follows = async {
         while sim.calls("ModifyListView").await == 0 {
             tokio::task::yield_now().await;
@@ -339,14 +341,14 @@ async fn linked_disks_are_promoted_once_and_their_template_can_go(sim: Sim) {
     sim.release().await;
     within("the end", async { tokio::join!(woken.next(), woken_late.next()) }).await;
     assert_eq!(sim.calls("PromoteDisks_Task").await, 0);
-    assert_eq!(state(&vm, &machine).await, State::Unnoted, "its disks are its own");
+    assert_eq!(state(&vm, &machine).await, PromotionState::Finished, "its disks are its own");
 
     // A crash later on: the disks tell that there is nothing left to do.
     promotions.forget(&ObjectRef::from_obj(&vm));
-    assert_eq!(state(&vm, &machine).await, State::Unnoted);
-    let promotion = promotion::of(&vm, &machine, &vcenter, &promotions).await;
-    let step = promotion::noted(promotion.as_ref()).unwrap();
-    within("the note", carry_out::steps::carried_out(&machine.moref, &step, &vcenter)).await.unwrap();
+    assert_eq!(state(&vm, &machine).await, PromotionState::Finished);
+    let promotion = observe_promotion(&vm, &machine, &vcenter, &promotions).await;
+    let step = promotion.unwrap().remove_note().unwrap();
+    within("the note", take_step(&machine.moref, &step, &vcenter)).await.unwrap();
     let noted = async {
         loop {
             match vcenter.inventory.vm(&machine.moref) {
@@ -357,14 +359,14 @@ async fn linked_disks_are_promoted_once_and_their_template_can_go(sim: Sim) {
     };
     let machine = within("the stream tells", noted).await;
     sim.forget_requests().await;
-    assert_eq!(state(&vm, &machine).await, State::Done);
+    assert_eq!(state(&vm, &machine).await, PromotionState::Done);
     assert_eq!(sim.calls("RetrievePropertiesEx").await, 0, "it is never read again");
     let gone =
         within("the template's end", templates::collect(&super::templates().0, &vcenter, |_, _| false))
             .await
             .unwrap();
     assert_eq!(gone, std::slice::from_ref(&template.name));
-    within("its end", delete::end(&machine, &vcenter)).await.unwrap();
+    within("its end", destroy(&machine, &vcenter)).await.unwrap();
 }
 
 on_both_wires!(

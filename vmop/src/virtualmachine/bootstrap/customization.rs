@@ -6,52 +6,52 @@ use api::vmop::VirtualMachine;
 use kube::ResourceExt;
 use vsphere::{CustomizationAdapter, CustomizationIdentity, CustomizationSpec, FixedIpv4};
 
+use super::data::{BootstrapInput, search_domains};
+use super::user_data::UserData;
+use super::values::{mask, rendered};
 use crate::unmet::Need;
-use crate::virtualmachine::bootstrap::user_data::Told;
-use crate::virtualmachine::bootstrap::values::{mask, rendered};
-use crate::virtualmachine::bootstrap::{Surroundings, search};
-use crate::virtualmachine::nic::nic::{Addressing, Card};
+use crate::virtualmachine::nic::adapter::{Addressing, Nic};
 
 /// A Linux gets its name and addresses.
-pub(super) fn linux(vm: &VirtualMachine, around: &Surroundings<'_>) -> CustomizationSpec {
+pub(super) fn linux(vm: &VirtualMachine, input: &BootstrapInput<'_>) -> CustomizationSpec {
     let name = vm.name_any();
     let (host_name, domain) = name.split_once('.').unwrap_or((&name, ""));
     let (host_name, domain) = (host_name.to_owned(), domain.to_owned());
     let identity = CustomizationIdentity::LinuxPrep { host_name, domain };
-    spec(vm, identity, around)
+    spec(vm, identity, input)
 }
 
 /// A Windows gets an answer file, with its templates carried out.
 pub(super) fn sysprep(
     vm: &VirtualMachine,
-    told: &Told,
-    around: &Surroundings<'_>,
+    data: &UserData,
+    input: &BootstrapInput<'_>,
 ) -> Need<CustomizationSpec> {
     const KEY: &str = "unattend";
-    let missing = || told.wrong(KEY, "is missing. Add Windows' answer file");
-    let plain = told.plain(KEY)?.ok_or_else(missing)?;
-    let answers = rendered(vm, told, around, KEY, &plain)?;
-    Ok(spec(vm, CustomizationIdentity::SysprepText(answers), around))
+    let missing = || data.wrong(KEY, "is missing. Add Windows' answer file");
+    let plain = data.plain(KEY)?.ok_or_else(missing)?;
+    let answers = rendered(vm, data, input, KEY, &plain)?;
+    Ok(spec(vm, CustomizationIdentity::SysprepText(answers), input))
 }
 
 fn spec(
     vm: &VirtualMachine,
     identity: CustomizationIdentity,
-    around: &Surroundings<'_>,
+    input: &BootstrapInput<'_>,
 ) -> CustomizationSpec {
-    let known = around.cards.iter().map(adapter);
+    let known = input.nics.iter().map(adapter);
     let others = std::iter::repeat_with(CustomizationAdapter::default);
     CustomizationSpec {
         identity,
-        dns_suffixes: search(vm, around).to_vec(),
-        dns_servers: around.network.nameservers.clone(),
-        adapters: known.chain(others).take(around.count()).collect(),
+        dns_suffixes: search_domains(vm, input).to_vec(),
+        dns_servers: input.network.nameservers.clone(),
+        adapters: known.chain(others).take(input.nic_count()).collect(),
     }
 }
 
-fn adapter(card: &Card) -> CustomizationAdapter {
-    let mut adapter = CustomizationAdapter { mac: card.mac.clone(), ..CustomizationAdapter::default() };
-    let Addressing::Static(addresses) = &card.addressing else { return adapter };
+fn adapter(nic: &Nic) -> CustomizationAdapter {
+    let mut adapter = CustomizationAdapter { mac: nic.mac.clone(), ..CustomizationAdapter::default() };
+    let Addressing::Static(addresses) = &nic.addressing else { return adapter };
     for address in addresses {
         let gateway = address.gateway.map(|gateway| gateway.to_string());
         match address.ip {
@@ -62,7 +62,7 @@ fn adapter(card: &Card) -> CustomizationAdapter {
                     gateways: gateway.into_iter().collect(),
                 });
             }
-            // Guest customization gives a card one IPv4 address.
+            // Guest customization gives a NIC one IPv4 address.
             IpAddr::V4(_) => {}
             IpAddr::V6(ip) => {
                 adapter.ipv6.push((ip.to_string(), address.prefix));

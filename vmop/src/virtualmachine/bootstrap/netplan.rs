@@ -1,62 +1,62 @@
-//! Cloud-init's network configuration, version 2, of the cards of a machine.
+//! Cloud-init's network configuration, version 2, of the NICs of a machine.
 
 use api::vmop::VirtualMachine;
 use serde_json::{Map, Value, json};
 use vsphere::NicKind;
 
-use crate::virtualmachine::bootstrap::{Surroundings, search};
-use crate::virtualmachine::nic::nic::{Addressing, Card};
+use super::data::{BootstrapInput, search_domains};
+use crate::virtualmachine::nic::adapter::{Addressing, Nic};
 
 /// The network of the guest; `None` where nothing is known that it would not do by itself.
-pub(super) fn network(vm: &VirtualMachine, around: &Surroundings<'_>) -> Option<Value> {
-    let told = around.network;
-    let plain = |card: &Card| card.mac.is_none() && card.addressing == Addressing::Dhcp;
-    if around.cards.iter().all(plain) && told.nameservers.is_empty() && told.mtu.is_none() {
+pub(super) fn network(vm: &VirtualMachine, input: &BootstrapInput<'_>) -> Option<Value> {
+    let configured = input.network;
+    let plain = |nic: &Nic| nic.mac.is_none() && nic.addressing == Addressing::Dhcp;
+    if input.nics.iter().all(plain) && configured.nameservers.is_empty() && configured.mtu.is_none() {
         return None;
     }
-    let ethernets: Map<_, _> = around
-        .cards
+    let ethernets: Map<_, _> = input
+        .nics
         .iter()
         .enumerate()
-        .filter(|(at, _)| !is_told_before(around.cards, *at))
-        .map(|(at, card)| {
+        .filter(|(at, _)| !is_configured_before(input.nics, *at))
+        .map(|(at, nic)| {
             let name = format!("eth{at}");
-            let ethernet = ethernet(&name, card, vm, around);
+            let ethernet = ethernet(&name, nic, vm, input);
             (name, ethernet)
         })
         .collect();
     (!ethernets.is_empty()).then(|| json!({ "version": 2, "ethernets": ethernets }))
 }
 
-/// Whether everything about a card is said with an earlier one, which has the same driver and is told the same.
-fn is_told_before(cards: &[Card], at: usize) -> bool {
-    cards.get(at).is_some_and(|card| {
-        by_driver(cards, card) && cards.iter().take(at).any(|other| driver(other.kind) == driver(card.kind))
+/// Whether an earlier NIC of the same driver and configuration stands for this one.
+fn is_configured_before(nics: &[Nic], at: usize) -> bool {
+    nics.get(at).is_some_and(|nic| {
+        by_driver(nics, nic) && nics.iter().take(at).any(|other| driver(other.kind) == driver(nic.kind))
     })
 }
 
-/// Whether the driver tells enough of a card: all that have it are told the same, or there is one only.
+/// Whether the driver is enough to match a NIC: all that have it are configured alike, or there is one only.
 ///
-/// A name would tell more, but what a card is called depends on the guest.
-fn by_driver(cards: &[Card], card: &Card) -> bool {
-    let alike: Vec<_> = cards.iter().filter(|other| driver(other.kind) == driver(card.kind)).collect();
-    let plain = |card: &&Card| card.mac.is_none() && card.addressing == Addressing::Dhcp;
-    card.mac.is_none() && (alike.len() == 1 || alike.iter().all(plain))
+/// A name would match better, but what a NIC is called depends on the guest.
+fn by_driver(nics: &[Nic], nic: &Nic) -> bool {
+    let alike: Vec<_> = nics.iter().filter(|other| driver(other.kind) == driver(nic.kind)).collect();
+    let plain = |nic: &&Nic| nic.mac.is_none() && nic.addressing == Addressing::Dhcp;
+    nic.mac.is_none() && (alike.len() == 1 || alike.iter().all(plain))
 }
 
-fn ethernet(name: &str, card: &Card, vm: &VirtualMachine, around: &Surroundings<'_>) -> Value {
+fn ethernet(name: &str, nic: &Nic, vm: &VirtualMachine, input: &BootstrapInput<'_>) -> Value {
     let mut map = Map::new();
-    match &card.mac {
+    match &nic.mac {
         Some(mac) => {
             map.insert("match".into(), json!({ "macaddress": mac }));
             map.insert("set-name".into(), name.into());
         }
-        None if by_driver(around.cards, card) => {
-            drop(map.insert("match".into(), json!({ "driver": driver(card.kind) })));
+        None if by_driver(input.nics, nic) => {
+            drop(map.insert("match".into(), json!({ "driver": driver(nic.kind) })));
         }
         None => drop(map.insert("match".into(), json!({ "name": name }))),
     }
-    match &card.addressing {
+    match &nic.addressing {
         Addressing::Dhcp => drop(map.insert("dhcp4".into(), true.into())),
         Addressing::Unaddressed => {
             map.insert("dhcp4".into(), false.into());
@@ -73,13 +73,13 @@ fn ethernet(name: &str, card: &Card, vm: &VirtualMachine, around: &Surroundings<
             }
         }
     }
-    if let Some(mtu) = around.network.mtu {
+    if let Some(mtu) = input.network.mtu {
         map.insert("mtu".into(), mtu.into());
     }
-    let search = search(vm, around);
-    if !around.network.nameservers.is_empty() || !search.is_empty() {
+    let search = search_domains(vm, input);
+    if !input.network.nameservers.is_empty() || !search.is_empty() {
         let mut servers = Map::new();
-        servers.insert("addresses".into(), around.network.nameservers.clone().into());
+        servers.insert("addresses".into(), input.network.nameservers.clone().into());
         if !search.is_empty() {
             servers.insert("search".into(), search.to_vec().into());
         }
@@ -88,7 +88,7 @@ fn ethernet(name: &str, card: &Card, vm: &VirtualMachine, around: &Surroundings<
     map.into()
 }
 
-/// The kernel's driver of a card.
+/// The kernel's driver of a NIC.
 fn driver(kind: NicKind) -> &'static str {
     match kind {
         NicKind::Vmxnet3 => "vmxnet3",

@@ -1,4 +1,4 @@
-//! What the guest of a machine is told, read from its Secret or ConfigMap.
+//! Reads the guest's data from its Secret or ConfigMap, and composes the bootstrap data of it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,57 +6,75 @@ use std::sync::Arc;
 use api::conditions::vmop as reason;
 use api::vmop::VirtualMachine;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kit::apply::Api;
 use kube::ResourceExt;
-use kube::runtime::reflector::ObjectRef;
 use vsphere::{VAppProperty, Vm};
 
+use super::compose::compose;
+use super::data::{Bootstrap, BootstrapInput, HASH};
+use super::user_data::{Source, UserData, source, user_data};
+use crate::caches::Caches;
 use crate::data_sources::DataSourceKind;
 use crate::templates::Template;
-use crate::unmet::Need;
-use crate::unmet::Unmet;
-use crate::vcenter::VCenter;
-use crate::virtualmachine::bootstrap::user_data;
-use crate::virtualmachine::bootstrap::user_data::{Source, Told, told};
-use crate::virtualmachine::bootstrap::{Bootstrap, HASH, Surroundings, bootstrap};
-use crate::virtualmachine::clone::Identity;
-use crate::virtualmachine::nic::interface::Ask;
-use crate::virtualmachine::nic::nic::Card;
-use crate::virtualmachine::nic::observe::Plugged;
-use crate::virtualmachine::{Context, Error};
+use crate::unmet::{Need, Unmet};
+use crate::vcenter::{GuestNetwork, VCenter};
+use crate::virtualmachine::error::Error;
+use crate::virtualmachine::identity::uuids::Identity;
+use crate::virtualmachine::nic::adapter::Nic;
+use crate::virtualmachine::nic::observe::{NicFacts, observe_nics};
+use crate::virtualmachine::nic::request::NicRequest;
 
-/// What the user wants the guest to be told, and where that was read.
-pub struct Read<'a> {
-    pub told: Need<Told>,
-    at: Option<(DataSourceKind, &'a str, Option<String>)>,
+#[cfg(test)]
+mod tests;
+
+/// What becomes of the watch of the guest's data: while that is not right, a change of it has the VM reconciled.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum DataSourceWatch {
+    /// It stays as it is.
+    #[default]
+    Keep,
+    /// The object of that kind and name is watched, until it is another version than this one.
+    Watch(DataSourceKind, String, Option<String>),
+    /// Nothing is watched any more.
+    Stop,
+}
+
+/// What the user gives the guest, and where that was read.
+pub struct DataSource {
+    user_data: Need<UserData>,
+    read_from: Option<(DataSourceKind, String, Option<String>)>,
 }
 
 type Data = (Option<String>, BTreeMap<String, Vec<u8>>);
 
 /// Reads the guest's data now.
-pub async fn read<'a>(vm: &'a VirtualMachine, ctx: &Context) -> Result<Read<'a>, Error> {
+pub async fn read_data_source(vm: &VirtualMachine, api: &Api) -> Result<DataSource, Error> {
     let namespace = vm.namespace().unwrap_or_default();
-    let (kind, name, read) = match user_data::source(vm) {
-        Err(unmet) => return Ok(Read { told: Err(unmet), at: None }),
+    let (kind, name, read) = match source(vm) {
+        Err(unmet) => return Ok(DataSource { user_data: Err(unmet), read_from: None }),
         Ok(Source::None) => {
-            return Ok(Read { told: told(vm, String::new(), BTreeMap::new()), at: None });
+            return Ok(DataSource {
+                user_data: user_data(vm, String::new(), BTreeMap::new()),
+                read_from: None,
+            });
         }
         Ok(Source::Secret(name)) => {
-            let secret = ctx.api.get(Some(&namespace), name).await?;
+            let secret = api.get(Some(&namespace), name).await?;
             (DataSourceKind::Secret, name, secret.map(secret_data))
         }
         Ok(Source::ConfigMap(name)) => {
-            let map = ctx.api.get(Some(&namespace), name).await?;
+            let map = api.get(Some(&namespace), name).await?;
             (DataSourceKind::ConfigMap, name, map.map(map_data))
         }
     };
     let source = format!("{kind:?} {namespace}/{name}");
-    let (seen, told) = if let Some((version, data)) = read {
-        (version, told(vm, source, data))
+    let (version, user_data) = if let Some((version, data)) = read {
+        (version, user_data(vm, source, data))
     } else {
         let message = format!("{source} (spec.vmMetadata) does not exist. Create it with the guest's data");
         (None, Err(Unmet::wrong(reason::BOOTSTRAP_NOT_READY, message)))
     };
-    Ok(Read { told, at: Some((kind, name, seen)) })
+    Ok(DataSource { user_data, read_from: Some((kind, name.to_owned(), version)) })
 }
 
 fn secret_data(secret: Secret) -> Data {
@@ -70,95 +88,121 @@ fn map_data(map: ConfigMap) -> Data {
     (map.metadata.resource_version, binary.chain(text).collect())
 }
 
-impl Read<'_> {
-    /// What a machine that is to be made is told; while that is not right, a change of the data wakes the machine.
-    pub fn composed(
-        &self,
+impl DataSource {
+    /// The bootstrap data of a VM that is to be created, and what becomes of the watch.
+    pub fn compose_new(
+        self,
         vm: &VirtualMachine,
         identity: Identity,
-        cards: Option<&[Card]>,
+        nics: Option<&[Nic]>,
         template: Option<&Template>,
-        ctx: &Context,
-    ) -> Need<Bootstrap> {
-        let need = self.told.clone().and_then(|told| {
-            // Without these nothing is made, and what the guest is told would be told of them.
-            let (Some(cards), Some(template)) = (cards, template) else { return Ok(Bootstrap::default()) };
-            let around = Surroundings {
+        network: &GuestNetwork,
+    ) -> (Need<Bootstrap>, DataSourceWatch) {
+        let Self { user_data, read_from } = self;
+        let need = user_data.and_then(|data| {
+            // Without these no VM is created, and the bootstrap data would depend on them.
+            let (Some(nics), Some(template)) = (nics, template) else { return Ok(Bootstrap::default()) };
+            let input = BootstrapInput {
                 identity,
-                cards,
+                nics,
                 present: template.devices.nics.len(),
                 properties: &template.properties,
                 defers: template.defers,
-                network: &ctx.provider.guest_network(),
+                network,
             };
-            bootstrap(vm, &told, &around)
+            compose(vm, &data, &input)
         });
-        self.awaited(vm, need.is_ok(), ctx);
-        need
-    }
-
-    fn awaited(&self, vm: &VirtualMachine, good: bool, ctx: &Context) {
-        let vm_ref = ObjectRef::from_obj(vm);
-        match &self.at {
-            Some((kind, name, seen)) if !good => {
-                ctx.data_sources.watch_for_change(&vm_ref, *kind, name, seen.clone());
-            }
-            _ => ctx.data_sources.forget(&vm_ref),
-        }
+        let watch = watch_for(read_from, need.is_ok());
+        (need, watch)
     }
 }
 
-/// What a machine that is there, off and to be powered on is told anew: nothing, unless its user changed it, or it gets
-/// other `cards`.
+fn watch_for(read_from: Option<(DataSourceKind, String, Option<String>)>, is_right: bool) -> DataSourceWatch {
+    match read_from {
+        Some((kind, name, version)) if !is_right => DataSourceWatch::Watch(kind, name, version),
+        _ => DataSourceWatch::Stop,
+    }
+}
+
+/// New bootstrap data for a VM that exists.
+#[derive(Debug)]
+pub struct BootstrapUpdate {
+    /// The data; `None` where the guest has what it shall have.
+    pub data: Need<Option<Bootstrap>>,
+    /// What has to be requested of the network provider to compose it.
+    pub nic_requests: Vec<NicRequest>,
+    /// What becomes of the watch of the guest's data.
+    pub watch: DataSourceWatch,
+}
+
+impl BootstrapUpdate {
+    /// The guest has what it shall have.
+    pub fn none() -> Self {
+        Self { data: Ok(None), nic_requests: Vec::new(), watch: DataSourceWatch::Keep }
+    }
+}
+
+/// The bootstrap data of a VM that exists, is off and is to be powered on: none, unless its user changed it, or the VM
+/// gets other `nics`.
 ///
 /// What the guest has taken out of guestinfo since is no change.
-pub async fn retold(
+pub async fn observe_update(
     vm: &VirtualMachine,
-    machine: &Arc<Vm>,
+    vsphere_vm: &Arc<Vm>,
     identity: Identity,
-    cards: Option<&[Card]>,
-    vcenter: &VCenter,
-    ctx: &Context,
-) -> Result<(Need<Option<Bootstrap>>, Vec<Ask>), Error> {
-    let nothing = (Ok(None), Vec::new());
-    let Some(hash) = machine.extra_config.get(HASH).filter(|hash| !hash.is_empty()) else {
-        return Ok(nothing);
+    nics: Option<&[Nic]>,
+    access: &Access<'_>,
+) -> Result<BootstrapUpdate, Error> {
+    let Some(hash) = vsphere_vm.extra_config.get(HASH).filter(|hash| !hash.is_empty()) else {
+        return Ok(BootstrapUpdate::none());
     };
-    let read = read(vm, ctx).await?;
-    let told = match &read.told {
-        Ok(told) if cards.is_some() || told.hash(identity.bios) != *hash => told,
-        // Bootstrap data may go once the machine has booted.
-        Ok(_) | Err(_) => return Ok(nothing),
+    let source = read_data_source(vm, access.api).await?;
+    let data = match &source.user_data {
+        Ok(data) if nics.is_some() || data.hash(identity.bios) != *hash => data,
+        // Bootstrap data may be deleted once the VM has booted.
+        Ok(_) | Err(_) => return Ok(BootstrapUpdate::none()),
     };
-    let plugged = match cards {
-        Some(cards) => Plugged { cards: Ok(cards.to_vec()), asks: Vec::new() },
-        None => crate::virtualmachine::nic::observe::cards(vm, machine.pool.as_ref(), vcenter, ctx).await?,
+    let NicFacts { nics, requests } = match nics {
+        Some(nics) => NicFacts { nics: Ok(nics.to_vec()), requests: Vec::new() },
+        None => observe_nics(vm, vsphere_vm.pool.as_ref(), access.vcenter, access.caches).await?,
     };
-    let cards = match plugged.cards {
-        Ok(cards) => cards,
-        Err(unmet) => return Ok((Err(unmet), plugged.asks)),
+    let nics = match nics {
+        Ok(nics) => nics,
+        Err(unmet) => {
+            let watch = DataSourceWatch::Keep;
+            return Ok(BootstrapUpdate { data: Err(unmet), nic_requests: requests, watch });
+        }
     };
-    let (properties, present) = appliance(machine, vcenter).await?;
-    let around = Surroundings {
-        identity,
-        cards: &cards,
-        present,
-        properties: &properties,
-        defers: false,
-        network: &ctx.provider.guest_network(),
-    };
-    let need = bootstrap(vm, told, &around);
-    read.awaited(vm, need.is_ok(), ctx);
-    Ok((need.map(Some), plugged.asks))
+    let (properties, present) = read_appliance(vsphere_vm, access.vcenter).await?;
+    let network = access.network;
+    let input =
+        BootstrapInput { identity, nics: &nics, present, properties: &properties, defers: false, network };
+    let need = compose(vm, data, &input);
+    let watch = watch_for(source.read_from, need.is_ok());
+    Ok(BootstrapUpdate { data: need.map(Some), nic_requests: requests, watch })
 }
 
-/// The OVF properties of a machine, and how many cards it has.
-async fn appliance(machine: &Vm, vcenter: &VCenter) -> Result<(Vec<VAppProperty>, usize), vsphere::Error> {
-    let read = vcenter.client.retrieve(std::slice::from_ref(&machine.moref), &["config.vAppConfig"]).await?;
+/// What is read to compose the bootstrap data of a VM that exists.
+#[derive(Clone, Copy)]
+pub struct Access<'a> {
+    /// The API server, for the Secret or ConfigMap.
+    pub api: &'a Api,
+    /// The vCenter.
+    pub vcenter: &'a VCenter,
+    /// What is watched.
+    pub caches: &'a Caches,
+    /// Name servers and what else all guests get.
+    pub network: &'a GuestNetwork,
+}
+
+/// The OVF properties of a VM, and how many NICs it has.
+async fn read_appliance(
+    vsphere_vm: &Vm,
+    vcenter: &VCenter,
+) -> Result<(Vec<VAppProperty>, usize), vsphere::Error> {
+    let read =
+        vcenter.client.retrieve(std::slice::from_ref(&vsphere_vm.moref), &["config.vAppConfig"]).await?;
     let properties = read.first().map(|vm| vm.get("config.vAppConfig").get("property").items());
     let properties = properties.unwrap_or_default().iter().filter_map(VAppProperty::read).collect();
-    Ok((properties, vcenter.devices(machine).await?.nics.len()))
+    Ok((properties, vcenter.devices(vsphere_vm).await?.nics.len()))
 }
-
-#[cfg(test)]
-pub mod tests;

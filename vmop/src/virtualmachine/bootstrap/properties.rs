@@ -3,22 +3,22 @@
 use api::vmop::VirtualMachine;
 use vsphere::{OVF_TRANSPORT_GUEST_INFO, VAppConfigSpec, VAppProperty};
 
+use super::data::{Bootstrap, BootstrapInput, VApp};
+use super::user_data::UserData;
+use super::values::rendered;
 use crate::unmet::Need;
-use crate::virtualmachine::bootstrap::user_data::Told;
-use crate::virtualmachine::bootstrap::values::rendered;
-use crate::virtualmachine::bootstrap::{Bootstrap, Surroundings, VApp};
 
 /// Every property that exists, may be set and is given gets its value; other keys mean nothing here.
-pub(super) fn changed(vm: &VirtualMachine, told: &Told, around: &Surroundings<'_>) -> Need<Bootstrap> {
+pub(super) fn changed(vm: &VirtualMachine, data: &UserData, input: &BootstrapInput<'_>) -> Need<Bootstrap> {
     let mut properties = Vec::new();
-    for property in around.properties.iter().filter(|property| property.user_configurable) {
-        let Some(text) = told.text(&property.id)? else { continue };
-        let value = rendered(vm, told, around, &property.id, &text)?;
+    for property in input.properties.iter().filter(|property| property.user_configurable) {
+        let Some(text) = data.text(&property.id)? else { continue };
+        let value = rendered(vm, data, input, &property.id, &text)?;
         if property.value.as_deref() != Some(&value) {
             properties.push(VAppProperty { value: Some(value), ..property.clone() });
         }
     }
-    if around.properties.is_empty() {
+    if input.properties.is_empty() {
         return Ok(Bootstrap::default());
     }
     let transports = vec![OVF_TRANSPORT_GUEST_INFO.to_owned()];

@@ -1,4 +1,4 @@
-//! What a guest is told, transport by transport.
+//! The bootstrap data of a guest, transport by transport.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,11 @@ use vsphere::{Backing, NicKind, VAppProperty};
 use crate::testing::fixtures;
 use crate::unmet::Need;
 use crate::vcenter::GuestNetwork;
-use crate::virtualmachine::bootstrap::user_data::{Told, told};
-use crate::virtualmachine::bootstrap::{Bootstrap, Surroundings, VApp, bootstrap};
-use crate::virtualmachine::nic::nic::{Address, Addressing, Card};
-use crate::virtualmachine::plan::Found;
+use crate::virtualmachine::bootstrap::compose::compose;
+use crate::virtualmachine::bootstrap::data::{Bootstrap, BootstrapInput, HASH, VApp};
+use crate::virtualmachine::bootstrap::user_data::{UserData, user_data};
+use crate::virtualmachine::identity::find::Found;
+use crate::virtualmachine::nic::adapter::{Address, Addressing, Nic};
 
 fn machine(transport: &str) -> VirtualMachine {
     let mut vm = fixtures::virtual_machine();
@@ -28,9 +29,9 @@ fn annotated(transport: &str, key: &str, value: &str) -> VirtualMachine {
     vm
 }
 
-fn card(mac: Option<&str>, addressing: Addressing) -> Card {
+fn nic(mac: Option<&str>, addressing: Addressing) -> Nic {
     let backing = Backing::Network { name: "n".into(), network: None };
-    Card { mac: mac.map(str::to_owned), addressing, ..Card::plain(NicKind::Vmxnet3, backing) }
+    Nic { mac: mac.map(str::to_owned), addressing, ..Nic::plain(NicKind::Vmxnet3, backing) }
 }
 
 fn fixed(addresses: &[(&str, u8, &str)]) -> Addressing {
@@ -42,10 +43,10 @@ fn fixed(addresses: &[(&str, u8, &str)]) -> Addressing {
     Addressing::Static(addresses.iter().map(address).collect())
 }
 
-/// A card with an address, and one that has DHCP.
-fn cards() -> Vec<Card> {
+/// A nic with an address, and one that has DHCP.
+fn nics() -> Vec<Nic> {
     let addresses = fixed(&[("10.0.0.5", 24, "10.0.0.1"), ("2001:db8::5", 64, "2001:db8::1")]);
-    vec![card(Some("00-50-56-AA-00-01"), addresses), card(None, Addressing::Dhcp)]
+    vec![nic(Some("00-50-56-AA-00-01"), addresses), nic(None, Addressing::Dhcp)]
 }
 
 fn network() -> GuestNetwork {
@@ -69,20 +70,20 @@ fn properties() -> Vec<VAppProperty> {
     ]
 }
 
-fn read(vm: &VirtualMachine, data: &[(&str, &str)]) -> Need<Told> {
+fn read(vm: &VirtualMachine, data: &[(&str, &str)]) -> Need<UserData> {
     let data = data.iter().map(|(key, value)| ((*key).to_owned(), value.as_bytes().to_vec()));
-    told(vm, "Secret ns/s".into(), data.collect())
+    user_data(vm, "Secret ns/s".into(), data.collect())
 }
 
-fn on(vm: &VirtualMachine, data: &[(&str, &str)], cards: &[Card], network: &GuestNetwork) -> Need<Bootstrap> {
-    let identity = fixtures::facts(Found::Lost(None)).identity;
+fn on(vm: &VirtualMachine, data: &[(&str, &str)], nics: &[Nic], network: &GuestNetwork) -> Need<Bootstrap> {
+    let identity = fixtures::facts(Found::Absent).identity;
     let (properties, present) = (properties(), 1);
-    let around = Surroundings { identity, cards, present, properties: &properties, defers: true, network };
-    bootstrap(vm, &read(vm, data)?, &around)
+    let input = BootstrapInput { identity, nics, present, properties: &properties, defers: true, network };
+    compose(vm, &read(vm, data)?, &input)
 }
 
 fn with(vm: &VirtualMachine, data: &[(&str, &str)]) -> Need<Bootstrap> {
-    on(vm, data, &cards(), &network())
+    on(vm, data, &nics(), &network())
 }
 
 /// All of it as people would want to read it: what is packed is unpacked.
@@ -97,7 +98,7 @@ fn shown(bootstrap: &Bootstrap) -> String {
             _ => None,
         };
         let text = plain.map_or_else(|| value.clone(), |plain| String::from_utf8(plain).unwrap());
-        let text = if key == super::HASH { "<hash>".to_owned() } else { text };
+        let text = if key == HASH { "<hash>".to_owned() } else { text };
         lines.push(format!("{key}: {}", text.trim_end().replace('\n', "\n    ")));
     }
     let v_app = match &bootstrap.v_app {
@@ -151,15 +152,18 @@ fn cloud_init_by_extra_config_learns_the_network_and_is_not_customised() {
     ];
     insta::assert_snapshot!(shown(&with(&machine("ExtraConfig"), &data).unwrap()));
 
-    let told =
+    let composed =
         with(&machine("ExtraConfig"), &[("guestinfo.metadata", "instance-id: i\nnetwork: {}\n")]).unwrap();
     assert_eq!(
-        told.extra_config["guestinfo.metadata"], "instance-id: i\nnetwork: {}\n",
+        composed.extra_config["guestinfo.metadata"], "instance-id: i\nnetwork: {}\n",
         "the user's network wins"
     );
-    let plain = [card(None, Addressing::Dhcp)];
-    let told = on(&machine("ExtraConfig"), &data, &plain, &GuestNetwork::default()).unwrap();
-    assert_eq!(told.extra_config["guestinfo.metadata"], data[0].1, "nothing is known that need be told");
+    let plain = [nic(None, Addressing::Dhcp)];
+    let composed = on(&machine("ExtraConfig"), &data, &plain, &GuestNetwork::default()).unwrap();
+    assert_eq!(
+        composed.extra_config["guestinfo.metadata"], data[0].1,
+        "nothing is known that need be configured"
+    );
 }
 
 #[test]
@@ -172,9 +176,9 @@ fn cloud_init_gets_our_metadata_and_the_users_data() {
 
 #[test]
 fn userdata_is_taken_plain_or_packed_by_either_name() {
-    let told = |data: &[(&str, &str)]| {
-        let told = with(&machine("CloudInit"), data).unwrap();
-        String::from_utf8(cloudinit::decode(&told.extra_config).unwrap().userdata.unwrap()).unwrap()
+    let composed = |data: &[(&str, &str)]| {
+        let composed = with(&machine("CloudInit"), data).unwrap();
+        String::from_utf8(cloudinit::decode(&composed.extra_config).unwrap().userdata.unwrap()).unwrap()
     };
     let packed = cloudinit::encode(&cloudinit::Metadata::default(), b"#cloud-config", None).unwrap();
     for (key, value) in [
@@ -183,7 +187,7 @@ fn userdata_is_taken_plain_or_packed_by_either_name() {
         ("value", "I2Nsb3VkLWNvbmZpZw=="),
         ("user-data", packed["guestinfo.userdata"].as_str()),
     ] {
-        assert_eq!(told(&[(key, value)]), "#cloud-config", "{key}: {value}");
+        assert_eq!(composed(&[(key, value)]), "#cloud-config", "{key}: {value}");
     }
 }
 
@@ -198,39 +202,39 @@ fn a_users_own_metadata_and_network_win() {
 }
 
 #[test]
-fn a_single_card_without_a_mac_is_told_by_its_driver() {
-    let metadata = |cards: &[Card], network: &GuestNetwork| {
-        let told = on(&machine("CloudInit"), &[("value", "#")], cards, network).unwrap();
-        let metadata = cloudinit::decode(&told.extra_config).unwrap().metadata().unwrap();
+fn a_single_nic_without_a_mac_is_matched_by_its_driver() {
+    let metadata = |nics: &[Nic], network: &GuestNetwork| {
+        let composed = on(&machine("CloudInit"), &[("value", "#")], nics, network).unwrap();
+        let metadata = cloudinit::decode(&composed.extra_config).unwrap().metadata().unwrap();
         metadata.other.get("network").map_or_else(String::new, ToString::to_string)
     };
     let none = GuestNetwork::default();
     let address = fixed(&[("10.0.0.5", 24, "10.0.0.1")]);
-    let said = [
-        metadata(&[card(None, address.clone())], &none),
-        metadata(&[card(None, address.clone()), card(None, Addressing::Unaddressed)], &none),
-        metadata(&[card(Some("00:50:56:AA:00:01"), Addressing::Dhcp)], &none),
-        metadata(&[card(None, Addressing::Dhcp)], &network()),
-        metadata(&[card(None, Addressing::Dhcp)], &none),
+    let shown_of = [
+        metadata(&[nic(None, address.clone())], &none),
+        metadata(&[nic(None, address.clone()), nic(None, Addressing::Unaddressed)], &none),
+        metadata(&[nic(Some("00:50:56:AA:00:01"), Addressing::Dhcp)], &none),
+        metadata(&[nic(None, Addressing::Dhcp)], &network()),
+        metadata(&[nic(None, Addressing::Dhcp)], &none),
         metadata(&[], &network()),
     ];
-    insta::assert_snapshot!(said.join("\n"));
+    insta::assert_snapshot!(shown_of.join("\n"));
 }
 
 #[test]
-fn cards_without_macs_are_told_by_their_driver_while_that_tells_enough() {
-    let told = |cards: &[Card]| {
-        let told = on(&machine("CloudInit"), &[("value", "#")], cards, &network()).unwrap();
-        let metadata = cloudinit::decode(&told.extra_config).unwrap().metadata().unwrap();
+fn nics_without_macs_are_matched_by_their_driver_while_that_is_enough() {
+    let composed = |nics: &[Nic]| {
+        let composed = on(&machine("CloudInit"), &[("value", "#")], nics, &network()).unwrap();
+        let metadata = cloudinit::decode(&composed.extra_config).unwrap().metadata().unwrap();
         let ethernets = metadata.other["network"]["ethernets"].as_object().unwrap().clone();
         let matches = ethernets.iter().map(|(name, ethernet)| format!("{name} {}", ethernet["match"]));
         matches.collect::<Vec<_>>()
     };
-    let plain = || card(None, Addressing::Dhcp);
-    let e1000 = || Card { kind: NicKind::E1000e, ..plain() };
-    let fixed = || card(None, fixed(&[("10.0.0.5", 24, "10.0.0.1")]));
-    let known = || card(Some("00:50:56:aa:00:01"), Addressing::Dhcp);
-    for (cards, expected) in [
+    let plain = || nic(None, Addressing::Dhcp);
+    let e1000 = || Nic { kind: NicKind::E1000e, ..plain() };
+    let fixed = || nic(None, fixed(&[("10.0.0.5", 24, "10.0.0.1")]));
+    let known = || nic(Some("00:50:56:aa:00:01"), Addressing::Dhcp);
+    for (nics, expected) in [
         (vec![plain(), plain()], vec![r#"eth0 {"driver":"vmxnet3"}"#]),
         (
             vec![plain(), e1000(), plain()],
@@ -243,15 +247,15 @@ fn cards_without_macs_are_told_by_their_driver_while_that_tells_enough() {
             vec![r#"eth0 {"macaddress":"00:50:56:aa:00:01"}"#, r#"eth1 {"name":"eth1"}"#],
         ),
     ] {
-        assert_eq!(told(&cards), expected);
+        assert_eq!(composed(&nics), expected);
     }
 }
 
 #[test]
 fn who_the_guest_is_outlives_a_move() {
     let id = |vm: &VirtualMachine| {
-        let told = with(vm, &[("value", "#")]).unwrap();
-        cloudinit::decode(&told.extra_config).unwrap().metadata().unwrap().instance_id
+        let composed = with(vm, &[("value", "#")]).unwrap();
+        cloudinit::decode(&composed.extra_config).unwrap().metadata().unwrap().instance_id
     };
     let mut moved = machine("CloudInit");
     moved.metadata.uid = Some("another".into());
@@ -269,36 +273,36 @@ fn cloud_init_by_customization_goes_in_plain() {
 fn ovf_properties_that_exist_and_may_be_set_are_set() {
     let data = [("ip", "{{ V1alpha1_FirstIP }}"), ("serial", "9"), ("same", "old"), ("unknown", "u")];
     insta::assert_snapshot!(shown(&with(&machine("OvfEnv"), &data).unwrap()));
-    let told = with(&machine("vAppConfig"), &data).unwrap();
-    assert_eq!(told.customization, None);
-    assert!(!told.extra_config.contains_key(crate::extra_config::DEFER_CLOUD_INIT));
-    assert_eq!(told.v_app, with(&machine("OvfEnv"), &data).unwrap().v_app);
+    let composed = with(&machine("vAppConfig"), &data).unwrap();
+    assert_eq!(composed.customization, None);
+    assert!(!composed.extra_config.contains_key(crate::extra_config::DEFER_CLOUD_INIT));
+    assert_eq!(composed.v_app, with(&machine("OvfEnv"), &data).unwrap().v_app);
 }
 
 #[test]
 fn windows_gets_its_answer_file() {
     let data = [("unattend", "<a ip=\"{{ V1alpha1_FirstIP }}\" mac=\"{{ V1alpha1_FirstNicMacAddr }}\"/>")];
-    let told = with(&machine("Sysprep"), &data).unwrap();
-    insta::assert_snapshot!(shown(&told));
-    assert!(!format!("{told:?}").contains("<a ip"));
+    let composed = with(&machine("Sysprep"), &data).unwrap();
+    insta::assert_snapshot!(shown(&composed));
+    assert!(!format!("{composed:?}").contains("<a ip"));
 }
 
 #[test]
 fn customization_can_be_kept_away() {
     let vm = annotated("", annotation::VSPHERE_CUSTOMIZATION, "disable");
-    let told = with(&vm, &[]).unwrap();
-    assert_eq!(told.customization, None);
-    assert!(!told.extra_config.contains_key("vmware.tools.gosc.ignoretoolscheck"));
+    let composed = with(&vm, &[]).unwrap();
+    assert_eq!(composed.customization, None);
+    assert!(!composed.extra_config.contains_key("vmware.tools.gosc.ignoretoolscheck"));
 }
 
 #[test]
 fn a_card_less_machine_is_customised_by_what_its_template_has() {
-    let told = on(&machine(""), &[], &[], &GuestNetwork::default()).unwrap();
-    assert_eq!(told.customization.unwrap().adapters.len(), 1);
+    let composed = on(&machine(""), &[], &[], &GuestNetwork::default()).unwrap();
+    assert_eq!(composed.customization.unwrap().adapters.len(), 1);
 }
 
 #[test]
-fn what_is_wrong_is_told_with_the_key_and_never_with_its_value() {
+fn what_is_wrong_is_reported_with_the_key_and_never_with_its_value() {
     let secret = "SECRET".repeat(20_000);
     // Nothing that can be packed.
     let mut state = 1_u64;
@@ -307,31 +311,31 @@ fn what_is_wrong_is_told_with_the_key_and_never_with_its_value() {
         char::from(b'#' + u8::try_from((state >> 33) % 90).unwrap())
     };
     let noise: String = (0..70_000).map(|_| sign()).collect();
-    let said = |transport: &str, data: &[(&str, &str)]| {
-        with(&machine(transport), data).map_or_else(|unmet| unmet.message, |told| format!("{told:?}"))
+    let shown_of = |transport: &str, data: &[(&str, &str)]| {
+        with(&machine(transport), data).map_or_else(|unmet| unmet.message, |composed| format!("{composed:?}"))
     };
-    let told = [
-        said("ExtraConfig", &[("value", "x")]),
-        said("ExtraConfig", &[("guestinfo.userdata", &secret)]),
-        said("CloudInit", &[("other", "x")]),
-        said("CloudInit", &[("value", &noise)]),
-        said("CloudInit", &[("value", "H4sISECRET==")]),
-        said("CloudInit", &[("value", "x"), ("metadata", "- SECRET")]),
-        said("Sysprep", &[("value", "SECRET")]),
-        said("Sysprep", &[("unattend", "SECRET\n  {{ V1alpha1_FirstIPFromNIC 7 }}")]),
-        said("vAppConfig", &[("ip", "{{ .V1alpha1.Net.Devices")]),
-        said("vAppConfig", &[("ip", "{{ (index .V1alpha1.Net.Devices 1).MacAddress }}")]),
-        said("carrier pigeon", &[]),
+    let composed = [
+        shown_of("ExtraConfig", &[("value", "x")]),
+        shown_of("ExtraConfig", &[("guestinfo.userdata", &secret)]),
+        shown_of("CloudInit", &[("other", "x")]),
+        shown_of("CloudInit", &[("value", &noise)]),
+        shown_of("CloudInit", &[("value", "H4sISECRET==")]),
+        shown_of("CloudInit", &[("value", "x"), ("metadata", "- SECRET")]),
+        shown_of("Sysprep", &[("value", "SECRET")]),
+        shown_of("Sysprep", &[("unattend", "SECRET\n  {{ V1alpha1_FirstIPFromNIC 7 }}")]),
+        shown_of("vAppConfig", &[("ip", "{{ .V1alpha1.Net.Devices")]),
+        shown_of("vAppConfig", &[("ip", "{{ (index .V1alpha1.Net.Devices 1).MacAddress }}")]),
+        shown_of("carrier pigeon", &[]),
     ];
-    assert!(!told.join("\n").contains("SECRET"), "{}", told.join("\n"));
-    insta::assert_snapshot!(told.join("\n"));
+    assert!(!composed.join("\n").contains("SECRET"), "{}", composed.join("\n"));
+    insta::assert_snapshot!(composed.join("\n"));
 }
 
 #[test]
 fn templates_reach_addresses_nameservers_and_the_object() {
     let vm = machine("vAppConfig");
     let value = |text: &str| match with(&vm, &[("ip", text)]) {
-        Ok(told) => match told.v_app {
+        Ok(composed) => match composed.v_app {
             VApp::Changed(spec) => spec.properties[0].value.clone().unwrap(),
             other => format!("{other:?}"),
         },
@@ -342,7 +346,7 @@ fn templates_reach_addresses_nameservers_and_the_object() {
         ("{{ V1alpha1_FirstIPFromNIC 0 }}", "10.0.0.5/24"),
         (
             "{{ V1alpha1_FirstIPFromNIC 1 }}",
-            " 4: network card 1 has no address from the network provider. Mend it",
+            " 4: network nic 1 has no address from the network provider. Mend it",
         ),
         ("{{ V1alpha1_IPsFromNIC 0 }}", "[10.0.0.5/24 2001:db8::5/64]"),
         ("{{ V1alpha1_FirstNicMacAddr }}", "00-50-56-AA-00-01"),
@@ -390,11 +394,11 @@ fn the_hash_stands_for_what_the_user_gave() {
 }
 
 #[test]
-fn what_is_told_anew_is_noted_last() {
-    let told = with(&machine(""), &[]).unwrap();
-    let words: Vec<_> = told.steps().iter().map(crate::virtualmachine::step::Step::word).collect();
+fn a_change_of_the_data_is_noted_last() {
+    let composed = with(&machine(""), &[]).unwrap();
+    let words: Vec<_> = composed.steps().iter().map(crate::virtualmachine::step::Step::word).collect();
     assert_eq!(words, ["customize", "reconfigure"]);
-    let entries: BTreeMap<_, _> = told.entries().collect();
+    let entries: BTreeMap<_, _> = composed.entries().collect();
     assert_eq!(entries["guestinfo.userdata"], "");
-    assert!(entries.contains_key(super::HASH));
+    assert!(entries.contains_key(HASH));
 }

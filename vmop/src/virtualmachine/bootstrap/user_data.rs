@@ -1,4 +1,4 @@
-//! What the user wants the guest to be told, as it lies in a Secret or ConfigMap.
+//! What the user gives the guest, as it lies in a Secret or ConfigMap.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -22,10 +22,10 @@ pub enum Source<'a> {
     ConfigMap(&'a str),
 }
 
-/// The way by which the guest is told.
+/// The transport of the bootstrap data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Transport {
-    /// None is named: the guest is given its name and addresses, no more.
+    /// None is named: the guest gets its name and addresses, no more.
     #[default]
     None,
     /// The keys of guestinfo, as they are.
@@ -42,9 +42,9 @@ pub enum Transport {
     Sysprep,
 }
 
-/// What the user wants the guest to be told. `Debug` prints only keys: it holds the cluster's keys.
+/// What the user gives the guest. `Debug` prints only keys: it holds the cluster's keys.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub struct Told {
+pub struct UserData {
     /// By which way.
     pub transport: Transport,
     /// Whether vCenter's guest customization is kept away from the guest.
@@ -57,9 +57,9 @@ pub struct Told {
     pub data: BTreeMap<String, Vec<u8>>,
 }
 
-impl fmt::Debug for Told {
+impl fmt::Debug for UserData {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Told")
+        f.debug_struct("UserData")
             .field("transport", &self.transport)
             .field("source", &self.source)
             .field("keys", &self.data.keys())
@@ -81,7 +81,7 @@ pub fn source(vm: &VirtualMachine) -> Need<Source<'_>> {
     }
 }
 
-/// The way by which the guest is told, as spec and annotations say. Data without a way goes by ExtraConfig.
+/// The transport that spec and annotations name. Data without one goes by ExtraConfig.
 pub fn transport(vm: &VirtualMachine) -> Need<Transport> {
     let Some(metadata) = &vm.spec.vm_metadata else { return Ok(Transport::None) };
     let prep = vm.annotations().get(annotation::CLOUDINIT_TYPE).is_some_and(|kind| kind == "cloudinitprep");
@@ -100,10 +100,10 @@ pub fn transport(vm: &VirtualMachine) -> Need<Transport> {
     })
 }
 
-/// What the guest of `vm` is to be told with this data.
-pub fn told(vm: &VirtualMachine, source: String, data: BTreeMap<String, Vec<u8>>) -> Need<Told> {
+/// What the user of `vm` gives with this data.
+pub fn user_data(vm: &VirtualMachine, source: String, data: BTreeMap<String, Vec<u8>>) -> Need<UserData> {
     let annotated = |key: &str| vm.annotations().get(key).filter(|value| !value.is_empty());
-    Ok(Told {
+    Ok(UserData {
         transport: transport(vm)?,
         uncustomised: annotated(annotation::VSPHERE_CUSTOMIZATION).is_some_and(|value| value == "disable"),
         instance_id: annotated(annotation::CLOUD_INIT_INSTANCE_ID).cloned(),
@@ -112,7 +112,7 @@ pub fn told(vm: &VirtualMachine, source: String, data: BTreeMap<String, Vec<u8>>
     })
 }
 
-impl Told {
+impl UserData {
     /// Stands for everything that the user gave, and for nothing else; of no use without the machine's UUID.
     pub fn hash(&self, salt: uuid::Uuid) -> String {
         let mut hash = Sha256::new();

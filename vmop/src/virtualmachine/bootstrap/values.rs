@@ -1,31 +1,31 @@
 //! What templates of bootstrap data can refer to, and the functions that they call.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr};
 
 use api::vmop::VirtualMachine;
 use serde_json::{Map, Value, json};
 
+use super::data::BootstrapInput;
+use super::user_data::UserData;
 use crate::unmet::Need;
-use crate::virtualmachine::bootstrap::Surroundings;
-use crate::virtualmachine::bootstrap::user_data::Told;
-use crate::virtualmachine::nic::nic::{Addressing, Card};
+use crate::virtualmachine::nic::adapter::{Addressing, Nic, prefix_of};
 use gotemplate::{Functions, SPARSE, Template, exactly};
 
 /// The text with its templates carried out; a `\{` stands for a brace.
 pub(super) fn rendered(
     vm: &VirtualMachine,
-    told: &Told,
-    around: &Surroundings<'_>,
+    data: &UserData,
+    input: &BootstrapInput<'_>,
     key: &str,
     text: &str,
 ) -> Need<String> {
     let wrong = |error: gotemplate::Error| {
-        told.wrong(key, &format!("is a template that can't be carried out, {error}. Mend it"))
+        data.wrong(key, &format!("is a template that can't be carried out, {error}. Mend it"))
     };
     let template = Template::parse(text).map_err(wrong)?;
     let result = if template.has_actions() {
-        let data = data(vm, around);
-        template.render(text, &data, &Net(&data["V1alpha1"]["Net"])).map_err(wrong)?
+        let values = template_values(vm, input);
+        template.render(text, &values, &Net(&values["V1alpha1"]["Net"])).map_err(wrong)?
     } else {
         text.to_owned()
     };
@@ -38,14 +38,14 @@ pub(super) fn mask(prefix: u8) -> String {
     Ipv4Addr::from(bits).to_string()
 }
 
-fn data(vm: &VirtualMachine, around: &Surroundings<'_>) -> Value {
-    let devices: Vec<_> = around.cards.iter().map(device).collect();
-    let net = json!({ "Devices": devices, "Nameservers": around.network.nameservers });
+fn template_values(vm: &VirtualMachine, input: &BootstrapInput<'_>) -> Value {
+    let devices: Vec<_> = input.nics.iter().map(device).collect();
+    let net = json!({ "Devices": devices, "Nameservers": input.network.nameservers });
     json!({ "V1alpha1": { "Net": net, "VM": object(vm) } })
 }
 
-fn device(card: &Card) -> Value {
-    let addresses = match &card.addressing {
+fn device(nic: &Nic) -> Value {
+    let addresses = match &nic.addressing {
         Addressing::Static(addresses) => addresses.as_slice(),
         Addressing::Dhcp | Addressing::Unaddressed => &[],
     };
@@ -55,7 +55,7 @@ fn device(card: &Card) -> Value {
         "IPAddresses": addresses.iter().map(ToString::to_string).collect::<Vec<_>>(),
     });
     // What vCenter is still to choose is no field: a template that needs it fails rather than lies.
-    if let Some(mac) = &card.mac {
+    if let Some(mac) = &nic.mac {
         device["MacAddress"] = mac.replace(':', "-").into();
     }
     device
@@ -106,18 +106,18 @@ impl Functions for Net<'_> {
 impl Net<'_> {
     fn device(&self, at: usize) -> Result<&Value, String> {
         let devices = self.0["Devices"].as_array().map(Vec::as_slice).unwrap_or_default();
-        devices.get(at).ok_or_else(|| format!("there is no network card {at}: there are {}", devices.len()))
+        devices.get(at).ok_or_else(|| format!("there is no network nic {at}: there are {}", devices.len()))
     }
 
     fn address(&self, at: usize) -> Called {
         let first = self.device(at)?["IPAddresses"].get(0).cloned();
-        first.ok_or_else(|| format!("network card {at} has no address from the network provider"))
+        first.ok_or_else(|| format!("network nic {at} has no address from the network provider"))
     }
 
     fn mac(&self) -> Called {
         let mac = self.device(0)?.get("MacAddress").cloned();
         mac.ok_or_else(|| {
-            "network card 0 has no MAC from the network provider; vCenter chooses it later".into()
+            "network nic 0 has no MAC from the network provider; vCenter chooses it later".into()
         })
     }
 
@@ -141,7 +141,7 @@ fn integer(value: &Value) -> Result<i64, String> {
 }
 
 fn number(value: &Value) -> Result<usize, String> {
-    usize::try_from(integer(value)?).map_err(|_| format!("there is no network card {value}"))
+    usize::try_from(integer(value)?).map_err(|_| format!("there is no network nic {value}"))
 }
 
 fn ip(text: &str) -> Result<IpAddr, String> {
@@ -175,15 +175,6 @@ fn format_ip(address: &str, mask: &str) -> Called {
         return Err(format!("{mask:?} is no mask of {address}"));
     }
     Ok(format!("{address}/{prefix}").into())
-}
-
-/// How many bits a mask has; a mask with a gap is none.
-pub fn prefix_of(mask: &str) -> Option<u8> {
-    let (bits, ones, width) = match mask.parse().ok()? {
-        IpAddr::V4(mask) => (u128::from(u32::from(mask)), u32::from(mask).leading_ones(), 32),
-        IpAddr::V6(mask) => (u128::from(mask), Ipv6Addr::to_bits(mask).leading_ones(), 128),
-    };
-    (bits.count_ones() == ones && ones <= width).then(|| u8::try_from(ones).ok())?
 }
 
 /// The address with the mask of its class, as networks once had.

@@ -14,21 +14,22 @@ use vsphere::{Backing, MoRef, NicKind, Value, Vm};
 
 use crate::templates::Template;
 use crate::testing::fixtures;
-use crate::testing::vcsim::{place, template, template_key, vcenter};
+use crate::testing::vcsim::{clone_vm, place, template, template_key, vcenter};
 use crate::vcenter::{GuestNetwork, VCenter};
-use crate::virtualmachine::bootstrap::user_data::told;
-use crate::virtualmachine::bootstrap::{Bootstrap, HASH, Surroundings, bootstrap};
-use crate::virtualmachine::carry_out;
-use crate::virtualmachine::clone::{Parts, intent};
-use crate::virtualmachine::nic::nic::{Address, Addressing, Card};
-use crate::virtualmachine::plan::Found;
+use crate::virtualmachine::bootstrap::compose::compose;
+use crate::virtualmachine::bootstrap::data::{Bootstrap, BootstrapInput, GUESTINFO, HASH};
+use crate::virtualmachine::bootstrap::user_data::user_data;
+use crate::virtualmachine::carry_out::steps::take_step;
+use crate::virtualmachine::clone::{Parts, compose_clone};
+use crate::virtualmachine::identity::find::Found;
+use crate::virtualmachine::nic::adapter::{Address, Addressing, Nic};
 use crate::virtualmachine::step::{Mode, Step};
 use crate::virtualmachine::storage::class::Storage;
 use crate::virtualmachine::storage::disks;
 
 const MAC: &str = "00:50:56:aa:00:01";
 
-/// A simulator with a template, and what the guests are told of the network.
+/// A simulator with a template, and what the guests learn of the network.
 struct Stage {
     sim: Sim,
     vcenter: Arc<VCenter>,
@@ -45,13 +46,13 @@ impl Stage {
         Self { sim, vcenter, template, network }
     }
 
-    async fn card(&self, network: &str, mac: Option<&str>, addressing: Addressing) -> Card {
+    async fn nic(&self, network: &str, mac: Option<&str>, addressing: Addressing) -> Nic {
         let backing = self.vcenter.network(network).await.unwrap().backing.clone();
-        Card { mac: mac.map(str::to_owned), addressing, ..Card::plain(NicKind::Vmxnet3, backing) }
+        Nic { mac: mac.map(str::to_owned), addressing, ..Nic::plain(NicKind::Vmxnet3, backing) }
     }
 
-    /// A card whose MAC and address the network provider chose, and one of which it says nothing.
-    async fn cards(&self) -> Vec<Card> {
+    /// A nic whose MAC and address the network provider chose, and one of which it says nothing.
+    async fn nics(&self) -> Vec<Nic> {
         let address = |ip: &str, prefix, gateway: &str| Address {
             ip: ip.parse().unwrap(),
             prefix,
@@ -59,42 +60,42 @@ impl Stage {
         };
         let addresses = vec![address("10.0.0.5", 24, "10.0.0.1"), address("2001:db8::5", 64, "2001:db8::1")];
         vec![
-            self.card("workload", Some(MAC), Addressing::Static(addresses)).await,
-            self.card("VM Network", None, Addressing::Dhcp).await,
+            self.nic("workload", Some(MAC), Addressing::Static(addresses)).await,
+            self.nic("VM Network", None, Addressing::Dhcp).await,
         ]
     }
 
-    fn told(&self, vm: &VirtualMachine, data: &[(&str, &str)], cards: &[Card]) -> Bootstrap {
+    fn composed(&self, vm: &VirtualMachine, data: &[(&str, &str)], nics: &[Nic]) -> Bootstrap {
         let data = data.iter().map(|(key, value)| ((*key).to_owned(), value.as_bytes().to_vec()));
-        let around = Surroundings {
-            identity: fixtures::facts(Found::Lost(None)).identity,
-            cards,
+        let input = BootstrapInput {
+            identity: fixtures::facts(Found::Absent).identity,
+            nics,
             present: self.template.devices.nics.len(),
             properties: &self.template.properties,
             defers: self.template.defers,
             network: &self.network,
         };
-        bootstrap(vm, &told(vm, "Secret ns/s".into(), data.collect()).unwrap(), &around).unwrap()
+        compose(vm, &user_data(vm, "Secret ns/s".into(), data.collect()).unwrap(), &input).unwrap()
     }
 
     /// The machine, made by the one call and running where its object says so.
-    async fn made(&self, vm: &VirtualMachine, data: &[(&str, &str)], cards: &[Card]) -> Made {
-        let facts = fixtures::facts(Found::Lost(None));
+    async fn made(&self, vm: &VirtualMachine, data: &[(&str, &str)], nics: &[Nic]) -> Made {
+        let facts = fixtures::facts(Found::Absent);
         let storage = Storage { policy: None, datastore: self.vcenter.datastore().await.unwrap() };
         let parts = Parts {
             identity: facts.identity,
             mark: &facts.mark,
             size: &fixtures::needs().class.unwrap(),
             template: &self.template,
-            cards,
-            bootstrap: &self.told(vm, data, cards),
-            place: &place(&self.sim),
+            nics,
+            bootstrap: &self.composed(vm, data, nics),
+            placement: &place(&self.sim),
             storage: &storage,
             disks: disks::layout(vm, &self.template.devices, &storage, false).unwrap(),
         };
         self.sim.forget_requests().await;
         let machine =
-            within("the clone", carry_out::cloned(&intent(vm, &parts), &facts, &self.vcenter)).await.unwrap();
+            within("the clone", clone_vm(&compose_clone(vm, &parts), &facts, &self.vcenter)).await.unwrap();
         for method in ["ReconfigVM_Task", "CustomizeVM_Task", "PowerOnVM_Task"] {
             assert_eq!(self.sim.calls(method).await, 0, "{method}: the one call is enough");
         }
@@ -117,15 +118,15 @@ impl Stage {
             properties: properties
                 .map(|property| (text(property.get("id")), text(property.get("value"))))
                 .collect(),
-            cards: vsphere::Devices::read("", read[0].get("config.hardware.device")).nics,
+            nics: vsphere::Devices::read("", read[0].get("config.hardware.device")).nics,
             host_name: text(guest.get("hostName")),
             addresses: guest
                 .get("net")
                 .items()
                 .iter()
-                .map(|card| text(&first(card.get("ipAddress"))))
+                .map(|nic| text(&first(nic.get("ipAddress"))))
                 .collect(),
-            macs: guest.get("net").items().iter().map(|card| text(card.get("macAddress"))).collect(),
+            macs: guest.get("net").items().iter().map(|nic| text(nic.get("macAddress"))).collect(),
             customised: text(guest.get("customizationInfo").get("customizationStatus")),
         }
     }
@@ -133,18 +134,18 @@ impl Stage {
     /// The steps, one after another, each of which vCenter must take.
     async fn taken(&self, machine: &MoRef, steps: &[Step]) {
         for step in steps {
-            within(step.word(), carry_out::steps::carried_out(machine, step, &self.vcenter)).await.unwrap();
+            within(step.word(), take_step(machine, step, &self.vcenter)).await.unwrap();
         }
     }
 
     async fn until(&self, machine: &MoRef, what: &str, so: impl Fn(&Vm) -> bool) {
         let mut changes = self.vcenter.inventory.subscribe();
-        let told = async {
+        let shown = async {
             while !matches!(self.vcenter.inventory.vm(machine), Presence::Present(vm) if so(&vm)) {
                 changes.next().await;
             }
         };
-        within(what, told).await;
+        within(what, shown).await;
     }
 }
 
@@ -158,9 +159,9 @@ struct Made {
     machine: MoRef,
     extra_config: BTreeMap<String, String>,
     properties: BTreeMap<String, String>,
-    cards: Vec<vsphere::VirtualNic>,
+    nics: Vec<vsphere::VirtualNic>,
     host_name: String,
-    /// The first address of each card, as the guest reports it.
+    /// The first address of each nic, as the guest reports it.
     addresses: Vec<String>,
     macs: Vec<String>,
     /// How far vCenter's guest customization is.
@@ -183,9 +184,9 @@ impl Made {
 
     /// Cloud-init has nothing to read.
     fn has_no_guestinfo(&self) {
-        let told =
-            super::GUESTINFO.iter().filter(|key| self.extra_config.get(**key).is_some_and(|v| !v.is_empty()));
-        assert_eq!(told.count(), 0, "{self:?}");
+        let composed =
+            GUESTINFO.iter().filter(|key| self.extra_config.get(**key).is_some_and(|v| !v.is_empty()));
+        assert_eq!(composed.count(), 0, "{self:?}");
     }
 
     /// What cloud-init reads of the network.
@@ -209,7 +210,7 @@ fn off(mut vm: VirtualMachine) -> VirtualMachine {
 
 async fn without_a_transport_the_guest_is_set_up_by_vmware_tools(sim: Sim) {
     let stage = Stage::of(sim).await;
-    let made = stage.made(&object(""), &[], &stage.cards().await).await;
+    let made = stage.made(&object(""), &[], &stage.nics().await).await;
     made.is_set_up();
     made.has_no_guestinfo();
     assert!(!made.extra_config[HASH].is_empty());
@@ -219,7 +220,7 @@ async fn without_a_transport_the_guest_is_set_up_by_vmware_tools(sim: Sim) {
 async fn ovf_env_sets_properties_and_the_guest_up(sim: Sim) {
     let stage = Stage::of(sim).await;
     let data = [("address", "{{ V1alpha1_FirstIP }}"), ("serial", "2"), ("unknown", "x")];
-    let made = stage.made(&object("OvfEnv"), &data, &stage.cards().await).await;
+    let made = stage.made(&object("OvfEnv"), &data, &stage.nics().await).await;
     made.is_set_up();
     made.has_no_guestinfo();
     assert_eq!(made.properties["address"], "10.0.0.5/24");
@@ -229,7 +230,7 @@ async fn ovf_env_sets_properties_and_the_guest_up(sim: Sim) {
 
 async fn v_app_config_sets_properties_and_nothing_else(sim: Sim) {
     let stage = Stage::of(sim).await;
-    let made = stage.made(&object("vAppConfig"), &[("address", "10.0.0.9")], &stage.cards().await).await;
+    let made = stage.made(&object("vAppConfig"), &[("address", "10.0.0.9")], &stage.nics().await).await;
     made.is_left_alone();
     made.has_no_guestinfo();
     assert_eq!(made.properties["address"], "10.0.0.9");
@@ -238,7 +239,7 @@ async fn v_app_config_sets_properties_and_nothing_else(sim: Sim) {
 async fn sysprep_gives_windows_its_answers(sim: Sim) {
     let stage = Stage::of(sim).await;
     let answers = "<unattend ip=\"{{ V1alpha1_FirstIP }}\"/>";
-    let made = stage.made(&off(object("Sysprep")), &[("unattend", answers)], &stage.cards().await).await;
+    let made = stage.made(&off(object("Sysprep")), &[("unattend", answers)], &stage.nics().await).await;
     assert_eq!(made.customised, "TOOLSDEPLOYPKG_PENDING");
     made.has_no_guestinfo();
     stage.taken(&made.machine, &[Step::Power(PowerState::On, Mode::Hard)]).await;
@@ -253,7 +254,7 @@ async fn extra_config_is_copied_and_learns_the_network(sim: Sim) {
         ("guestinfo.appliance", "ä{{ .Not }}"),
         ("disk.enableUUID", "FALSE"),
     ];
-    let made = stage.made(&object("ExtraConfig"), &data, &stage.cards().await).await;
+    let made = stage.made(&object("ExtraConfig"), &data, &stage.nics().await).await;
     made.is_left_alone();
     for (key, value) in &data[1..3] {
         assert_eq!(made.extra_config[*key], *value);
@@ -269,7 +270,7 @@ async fn extra_config_is_copied_and_learns_the_network(sim: Sim) {
 async fn cloud_init_reads_its_six_keys(sim: Sim) {
     let stage = Stage::of(sim).await;
     let data = [("user-data", "#cloud-config\n")];
-    let made = stage.made(&object("CloudInit"), &data, &stage.cards().await).await;
+    let made = stage.made(&object("CloudInit"), &data, &stage.nics().await).await;
     made.is_left_alone();
     assert!(made.properties.is_empty(), "cloud-init would prefer them: {made:?}");
     let decoded = cloudinit::decode(&made.extra_config).unwrap();
@@ -282,22 +283,22 @@ async fn cloud_init_by_customization_sets_the_guest_up(sim: Sim) {
     let stage = Stage::of(sim).await;
     let mut vm = object("CloudInit");
     vm.metadata.annotations = Some([(annotation::CLOUDINIT_TYPE.into(), "cloudinitprep".into())].into());
-    let made = stage.made(&vm, &[("user-data", "#cloud-config\n")], &stage.cards().await).await;
+    let made = stage.made(&vm, &[("user-data", "#cloud-config\n")], &stage.nics().await).await;
     made.is_set_up();
     made.has_no_guestinfo();
 }
 
 async fn cards_are_as_many_and_as_the_provider_says(sim: Sim) {
     let stage = Stage::of(sim).await;
-    let mut three = stage.cards().await;
-    three.push(Card { kind: NicKind::E1000e, ..three[1].clone() });
+    let mut three = stage.nics().await;
+    three.push(Nic { kind: NicKind::E1000e, ..three[1].clone() });
     let made = stage.made(&object(""), &[], &three).await;
     made.is_set_up();
-    let seen: Vec<_> = made.cards.iter().map(|card| (card.kind, card.backing.clone())).collect();
-    let wanted: Vec<_> = three.iter().map(|card| (card.kind, Some(card.backing.clone()))).collect();
+    let seen: Vec<_> = made.nics.iter().map(|nic| (nic.kind, nic.backing.clone())).collect();
+    let wanted: Vec<_> = three.iter().map(|nic| (nic.kind, Some(nic.backing.clone()))).collect();
     assert_eq!(seen, wanted);
-    assert_eq!(made.cards[0].mac.as_deref(), Some(MAC));
-    assert!(matches!(made.cards[0].backing, Some(Backing::Portgroup { .. })), "{made:?}");
+    assert_eq!(made.nics[0].mac.as_deref(), Some(MAC));
+    assert!(matches!(made.nics[0].backing, Some(Backing::Portgroup { .. })), "{made:?}");
     assert!(made.macs.iter().all(|mac| !mac.is_empty()), "vCenter chooses the others: {made:?}");
 }
 
@@ -307,7 +308,7 @@ async fn a_machine_without_cards_is_set_up_all_the_same(sim: Sim) {
     vm.spec.network_interfaces.clear();
     let kept = stage.made(&vm, &[], &[]).await;
     assert_eq!(
-        (kept.cards.len(), kept.customised.as_str()),
+        (kept.nics.len(), kept.customised.as_str()),
         (1, "TOOLSDEPLOYPKG_SUCCEEDED"),
         "the template's"
     );
@@ -315,8 +316,8 @@ async fn a_machine_without_cards_is_set_up_all_the_same(sim: Sim) {
 
 async fn a_machine_that_is_off_is_told_anew_once(sim: Sim) {
     let stage = Stage::of(sim).await;
-    let cards = stage.cards().await;
-    let mut before = cards.clone();
+    let nics = stage.nics().await;
+    let mut before = nics.clone();
     let Addressing::Static(addresses) = &mut before[0].addressing else { panic!("{before:?}") };
     addresses[0].ip = "10.0.0.4".parse().unwrap();
     let made = stage.made(&off(object("OvfEnv")), &[("address", "old")], &before).await;
@@ -324,7 +325,7 @@ async fn a_machine_that_is_off_is_told_anew_once(sim: Sim) {
         (made.properties["address"].as_str(), made.customised.as_str()),
         ("old", "TOOLSDEPLOYPKG_PENDING")
     );
-    let anew = stage.told(&object("OvfEnv"), &[("address", "new")], &cards);
+    let anew = stage.composed(&object("OvfEnv"), &[("address", "new")], &nics);
     // The customisation of the clone still waits, with another address: vCenter takes no second one, so it goes.
     let mut steps = anew.steps();
     stage.taken(&made.machine, &steps).await;

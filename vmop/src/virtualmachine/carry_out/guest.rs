@@ -1,42 +1,23 @@
-//! Requests to a guest: it is asked once, and the stream tells when it has done it.
-
-use std::collections::HashMap;
+//! Requests to a guest: it is asked once, and the inventory shows when it has done it.
 
 use api::names::annotation;
 use api::vmop::VirtualMachine;
 use jiff::Timestamp;
 use kube::runtime::reflector::ObjectRef;
-use parking_lot::Mutex;
 use serde_json::json;
 use vsphere::inventory::PowerState;
 use vsphere::{Kind, Vm};
 
+use super::power::set_power;
 use crate::vcenter::VCenter;
-use crate::virtualmachine::carry_out::steps::powered;
-use crate::virtualmachine::{Context, Error, power};
+use crate::virtualmachine::context::Context;
+use crate::virtualmachine::error::Error;
+use crate::virtualmachine::power::operation::{guest_asked_since, soft_power_note};
 
-/// The guests that this process has asked to shut down or to stand by.
-///
-/// After a restart of this program a guest is asked once more, which does no harm.
-#[derive(Default)]
-pub struct Asked(Mutex<HashMap<ObjectRef<VirtualMachine>, PowerState>>);
-
-impl Asked {
-    /// The guest is asked for nothing any more.
-    pub fn forget(&self, vm: &ObjectRef<VirtualMachine>) {
-        self.0.lock().remove(vm);
-    }
-
-    /// Notes the request; false if it was made already.
-    fn note(&self, vm: &ObjectRef<VirtualMachine>, state: PowerState) -> bool {
-        self.0.lock().insert(vm.clone(), state) != Some(state)
-    }
-}
-
-/// The guest is asked to bring its machine into `state`; `until` is when vCenter does it, if the guest does not.
+/// Asks the guest to bring its VM into `state`; `until` is when vCenter does it, if the guest does not.
 ///
 /// Since when it is asked is on the object before it is asked, so that a restart of this program gives it no more time.
-pub async fn asked(
+pub async fn ask_guest(
     vm: &VirtualMachine,
     machine: &Vm,
     state: PowerState,
@@ -45,12 +26,12 @@ pub async fn asked(
     ctx: &Context,
 ) -> Result<(), Error> {
     let object = ObjectRef::from_obj(vm);
-    if until.is_some() && power::asked_since(vm, state).is_none() {
-        let since = power::asked(state, Timestamp::now());
+    if until.is_some() && guest_asked_since(vm, state).is_none() {
+        let since = soft_power_note(state, Timestamp::now());
         let patch = json!({ "metadata": { "annotations": { annotation::SOFT_POWER: since } } });
         ctx.api.patch(vm, patch).await?;
     }
-    if !ctx.asked.note(&object, state) {
+    if !ctx.guest_requests.insert(&object, state) {
         return Ok(());
     }
     tracing::info!(machine = %machine.moref, ?state, "asking the guest");
@@ -62,11 +43,11 @@ pub async fn asked(
         Ok(()) => Ok(()),
         // The guest can't, and need not.
         Err(error) if until.is_some() && matches!(error.kind(), Kind::InvalidState) => {
-            ctx.asked.forget(&object);
-            powered(&machine.moref, state, vcenter).await
+            ctx.guest_requests.forget(&object);
+            set_power(&machine.moref, state, vcenter).await
         }
         Err(error) => {
-            ctx.asked.forget(&object);
+            ctx.guest_requests.forget(&object);
             Err(error.into())
         }
     }

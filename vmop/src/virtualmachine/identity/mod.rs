@@ -1,4 +1,5 @@
-//! Who a VM is: its UUIDs, and what vCenter has of them.
+//! Who a VM is: its UUIDs, and what vCenter has of it.
 
 pub mod find;
-mod lost;
+pub mod lost;
+pub mod uuids;

@@ -1,4 +1,4 @@
-//! The network cards of a machine that is there, where its spec names others than it was made with.
+//! The change of the NICs of a VM that exists, where its spec names others than it was created with.
 
 use std::fmt::Write as _;
 
@@ -6,25 +6,25 @@ use api::vmop::VirtualMachine;
 use sha2::{Digest, Sha256};
 use vsphere::{ConfigSpec, DeviceChange, VirtualNic, Vm};
 
-use crate::virtualmachine::clone::{plugged, removed, without_cards};
-use crate::virtualmachine::nic::nic::Card;
+use super::adapter::Nic;
+use super::device_changes::{connected, removed, without_nics};
 use crate::virtualmachine::step::Step;
 
-/// ExtraConfig: which interfaces the spec named when the machine got its cards.
+/// ExtraConfig: which interfaces the spec named when the VM got its NICs.
 const INTERFACES: &str = "layercake.networkInterfaces";
 
-/// The cards that a machine that is off gets before it runs.
+/// The NICs that a VM that is off gets before it runs.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Rewired {
-    /// What makes the present cards the wanted ones.
+pub struct NicChange {
+    /// What makes the present NICs the wanted ones.
     changes: Vec<DeviceChange>,
-    /// The wanted cards, with the MACs that they have already.
-    pub cards: Vec<Card>,
+    /// The wanted NICs, with the MACs that they have already.
+    pub nics: Vec<Nic>,
     note: (String, String),
 }
 
-/// The note that the machine has the cards of its spec.
-pub fn noted(vm: &VirtualMachine) -> (String, String) {
+/// The note that the VM has the NICs of its spec.
+pub fn nics_note(vm: &VirtualMachine) -> (String, String) {
     // A list of strings and numbers can't fail to serialise.
     let named = serde_json::to_vec(&vm.spec.network_interfaces).unwrap_or_default();
     let hash = Sha256::digest(named).iter().take(8).fold(String::new(), |mut text, byte| {
@@ -35,58 +35,58 @@ pub fn noted(vm: &VirtualMachine) -> (String, String) {
     (INTERFACES.to_owned(), hash)
 }
 
-/// Whether the spec names other interfaces than the machine got its cards for. Where nobody noted them, it does not.
-pub fn differs(vm: &VirtualMachine, machine: &Vm) -> bool {
-    machine.extra_config.get(INTERFACES).is_some_and(|was| !was.is_empty() && *was != noted(vm).1)
+/// Whether the spec names other interfaces than the VM got its NICs for. Where nobody noted them, it does not.
+pub fn nics_differ(vm: &VirtualMachine, machine: &Vm) -> bool {
+    machine.extra_config.get(INTERFACES).is_some_and(|was| !was.is_empty() && *was != nics_note(vm).1)
 }
 
-impl Rewired {
-    /// The `present` cards become the `wanted` ones.
+impl NicChange {
+    /// The `present` NICs become the `wanted` ones.
     ///
-    /// A card stays with whom its MAC names, else with whom is plugged in where it is, else with the next of its kind:
+    /// A NIC stays the one that its MAC names, else the one that is connected where it is, else the next of its kind:
     /// its guest knows it by its MAC.
-    pub fn new(vm: &VirtualMachine, present: &[VirtualNic], wanted: Vec<Card>) -> Self {
-        // A machine that names no card and is to have no other keeps what it has.
-        let left = if wanted.is_empty() && !without_cards(vm) { &[] } else { present };
+    pub fn new(vm: &VirtualMachine, present: &[VirtualNic], wanted: Vec<Nic>) -> Self {
+        // A VM that names no NIC and is to have no other keeps what it has.
+        let left = if wanted.is_empty() && !without_nics(vm) { &[] } else { present };
         let mut left: Vec<_> = left.iter().collect();
         let mut kept = vec![None; wanted.len()];
-        let named = |here: &VirtualNic, card: &Card| card.mac.is_some() && here.address == card.mac;
-        let there = |here: &VirtualNic, card: &Card| here.backing.as_ref() == Some(&card.backing);
-        for fits in [named, there, |_: &VirtualNic, _: &Card| true] {
-            for (kept, card) in kept.iter_mut().zip(&wanted).filter(|(kept, _)| kept.is_none()) {
-                let fitting = left.iter().position(|here| here.kind == card.kind && fits(here, card));
+        let named = |here: &VirtualNic, nic: &Nic| nic.mac.is_some() && here.address == nic.mac;
+        let there = |here: &VirtualNic, nic: &Nic| here.backing.as_ref() == Some(&nic.backing);
+        for fits in [named, there, |_: &VirtualNic, _: &Nic| true] {
+            for (kept, nic) in kept.iter_mut().zip(&wanted).filter(|(kept, _)| kept.is_none()) {
+                let fitting = left.iter().position(|here| here.kind == nic.kind && fits(here, nic));
                 *kept = fitting.map(|at| left.remove(at));
             }
         }
         let mut changes: Vec<_> = left.into_iter().map(removed).collect();
         let mut added = 0;
-        let cards = kept.into_iter().zip(wanted).map(|(kept, card)| {
+        let nics = kept.into_iter().zip(wanted).map(|(kept, nic)| {
             let Some(here) = kept else {
                 added -= 1;
-                changes.push(DeviceChange::Add(plugged(added * 100, &card)));
-                return card;
+                changes.push(DeviceChange::Add(connected(added * 100, &nic)));
+                return nic;
             };
-            let mac = card.mac.clone().or_else(|| here.address.clone());
-            let stays = there(here, &card)
+            let mac = nic.mac.clone().or_else(|| here.address.clone());
+            let stays = there(here, &nic)
                 && mac == here.address
-                && (card.external_id.is_none() || card.external_id == here.external_id);
+                && (nic.external_id.is_none() || nic.external_id == here.external_id);
             if !stays {
-                changes.push(DeviceChange::Edit(plugged(here.key, &card)));
+                changes.push(DeviceChange::Edit(connected(here.key, &nic)));
             }
-            Card { mac, ..card }
+            Nic { mac, ..nic }
         });
-        let cards = cards.collect();
-        Self { changes, cards, note: noted(vm) }
+        let nics = nics.collect();
+        Self { changes, nics, note: nics_note(vm) }
     }
 
-    /// The change of the cards, if there is one. The guest is told of them when there is none left: their MACs are known then.
-    pub fn change(&self) -> Option<Step> {
+    /// The step that changes the NICs, if there is a change. The guest learns of them when there is none left: their MACs are known then.
+    pub fn step(&self) -> Option<Step> {
         let spec = ConfigSpec { device_change: self.changes.clone(), ..ConfigSpec::default() };
         (!self.changes.is_empty()).then(|| Step::Reconfigure(Box::new(spec)))
     }
 
-    /// The note that the guest was told, too; comes last, so that after a crash in between it is told once more.
-    pub fn done(&self) -> Step {
+    /// The step that notes that the guest has learnt of the NICs; it comes last, so that after a crash in between the guest learns of them once more.
+    pub fn note_step(&self) -> Step {
         let spec = ConfigSpec { extra_config: vec![self.note.clone()].into(), ..ConfigSpec::default() };
         Step::Reconfigure(Box::new(spec))
     }
@@ -108,24 +108,24 @@ mod tests {
         VirtualNic { key, kind: NicKind::Vmxnet3, backing, mac: None, address, external_id: None }
     }
 
-    fn wanted(network: &str, mac: Option<&str>) -> Card {
-        Card { mac: mac.map(str::to_owned), ..Card::plain(NicKind::Vmxnet3, backing(network)) }
+    fn wanted(network: &str, mac: Option<&str>) -> Nic {
+        Nic { mac: mac.map(str::to_owned), ..Nic::plain(NicKind::Vmxnet3, backing(network)) }
     }
 
     /// The changes in short, and the MACs that the guest is told of.
-    fn rewired(present: &[VirtualNic], wanted: Vec<Card>) -> (String, Vec<Option<String>>) {
-        let rewired = Rewired::new(&fixtures::virtual_machine(), present, wanted);
-        let network = |card: &VirtualNic| match &card.backing {
+    fn change_nics(present: &[VirtualNic], wanted: Vec<Nic>) -> (String, Vec<Option<String>>) {
+        let change = NicChange::new(&fixtures::virtual_machine(), present, wanted);
+        let network = |nic: &VirtualNic| match &nic.backing {
             Some(Backing::Network { name, .. }) => name.clone(),
             _ => String::new(),
         };
-        let changes = rewired.changes.iter().map(|change| match change {
-            DeviceChange::Add(card) => format!("+{}", network(card)),
-            DeviceChange::Edit(card) => format!("{}={}", card.key, network(card)),
-            DeviceChange::Remove(card) => format!("-{}", card.key),
+        let changes = change.changes.iter().map(|change| match change {
+            DeviceChange::Add(nic) => format!("+{}", network(nic)),
+            DeviceChange::Edit(nic) => format!("{}={}", nic.key, network(nic)),
+            DeviceChange::Remove(nic) => format!("-{}", nic.key),
             other => panic!("{other:?}"),
         });
-        (changes.collect::<Vec<_>>().join(" "), rewired.cards.into_iter().map(|card| card.mac).collect())
+        (changes.collect::<Vec<_>>().join(" "), change.nics.into_iter().map(|nic| nic.mac).collect())
     }
 
     #[test]
@@ -144,19 +144,19 @@ mod tests {
             (vec![wanted("b", Some("m-9"))], "-4000 4001=b", macs(&[Some("m-9")])),
             (Vec::new(), "", Vec::new()),
         ] {
-            assert_eq!(rewired(&present, wanted), (changes.to_owned(), told));
+            assert_eq!(change_nics(&present, wanted), (changes.to_owned(), told));
         }
-        let other = Card { kind: NicKind::E1000e, ..c };
-        assert_eq!(rewired(&present[..1], vec![other]), ("-4000 +c".to_owned(), macs(&[None])));
+        let other = Nic { kind: NicKind::E1000e, ..c };
+        assert_eq!(change_nics(&present[..1], vec![other]), ("-4000 +c".to_owned(), macs(&[None])));
     }
 
     #[test]
     fn a_machine_whose_interfaces_nobody_noted_keeps_its_cards() {
         let (mut vm, mut machine) = (fixtures::virtual_machine(), fixtures::vsphere_vm());
-        assert!(!differs(&vm, &machine));
-        machine.extra_config.extend([noted(&vm)]);
-        assert!(!differs(&vm, &machine));
+        assert!(!nics_differ(&vm, &machine));
+        machine.extra_config.extend([nics_note(&vm)]);
+        assert!(!nics_differ(&vm, &machine));
         vm.spec.network_interfaces = serde_json::from_value(serde_json::json!([{}, {}])).unwrap();
-        assert!(differs(&vm, &machine));
+        assert!(nics_differ(&vm, &machine));
     }
 }

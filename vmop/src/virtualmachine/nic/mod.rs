@@ -1,7 +1,11 @@
 //! The NICs of a VM: what the spec asks for, what network providers answer, and what vCenter is given.
 
+pub mod adapter;
 pub mod change;
-pub mod interface;
-pub mod nic;
+pub mod device_changes;
 pub mod observe;
-pub mod requests;
+pub mod realization;
+pub mod request;
+pub mod source;
+#[cfg(test)]
+mod tests;

@@ -1,177 +1,181 @@
-//! What each card of a machine is plugged into.
+//! Which network each NIC of a VM is connected to, and what has to be requested for that.
 
 use api::conditions::vmop as reason;
 use api::names::annotation;
 use api::vmop::{NETWORK_TYPE_NSX_T, VirtualMachine, VirtualMachineNetworkInterface};
 use kube::{Resource, ResourceExt};
-use vsphere::{MoRef, Network};
+use vsphere::{MoRef, Network, NicKind};
 
-use crate::unmet::Need;
-use crate::unmet::Unmet;
+use super::adapter::{Nic, check_network, nic_kind};
+use super::realization::{NetworkId, Realization, not_ready, read_net_operator, read_nsx};
+use super::request::{InterfaceKind, NicRequest, nic_request};
+use super::source::{NetworkProviders, NicSource, nic_source};
+use crate::caches::Caches;
+use crate::unmet::{Need, Unmet};
 use crate::vcenter::VCenter;
-use crate::virtualmachine::nic::interface::{
-    Ask, Handshake, NetworkId, Plug, Providers, Realised, ask, plug,
-};
-use crate::virtualmachine::nic::nic::Card;
-use crate::virtualmachine::nic::{interface, nic};
-use crate::virtualmachine::{Context, Error};
+use crate::vcenter::settings::NetworkProvider;
+use crate::virtualmachine::error::Error;
 
-/// What the cards are plugged into, and what has to be asked of the network provider for it.
-pub struct Plugged {
-    pub cards: Need<Vec<Card>>,
-    pub asks: Vec<Ask>,
+/// The NICs that a VM shall have, and what has to be requested of the network provider for that.
+pub struct NicFacts {
+    /// The NICs.
+    pub nics: Need<Vec<Nic>>,
+    /// The objects that are to be created.
+    pub requests: Vec<NicRequest>,
 }
 
-/// What each card is plugged into; a machine that names none gets one on the configured network.
-pub async fn cards(
+/// The NICs that a VM in `pool` shall have; one that names none gets one on the configured network.
+pub async fn observe_nics(
     vm: &VirtualMachine,
     pool: Option<&MoRef>,
     vcenter: &VCenter,
-    ctx: &Context,
-) -> Result<Plugged, Error> {
+    caches: &Caches,
+) -> Result<NicFacts, Error> {
     let default = [VirtualMachineNetworkInterface::default()];
     let interfaces = match vm.spec.network_interfaces.as_slice() {
         [] if without_default(vm, vcenter) => &[],
         [] => default.as_slice(),
         given => given,
     };
-    let mut plugged = Plugged { cards: Ok(Vec::with_capacity(interfaces.len())), asks: Vec::new() };
+    let mut facts = NicFacts { nics: Ok(Vec::with_capacity(interfaces.len())), requests: Vec::new() };
     for interface in interfaces {
         // All are looked at: the provider can be at all of them at the same time.
-        let card = card(vm, interface, pool, vcenter, ctx, &mut plugged.asks).await?;
-        match (&mut plugged.cards, card) {
-            (Ok(cards), Ok(card)) => cards.push(card),
-            (cards @ Ok(_), Err(unmet)) => *cards = Err(unmet),
+        let nic = observe_nic(vm, interface, pool, vcenter, caches, &mut facts.requests).await?;
+        match (&mut facts.nics, nic) {
+            (Ok(nics), Ok(nic)) => nics.push(nic),
+            (nics @ Ok(_), Err(unmet)) => *nics = Err(unmet),
             (Err(first), Err(unmet)) if first.underway && !unmet.underway => *first = unmet,
             (Err(_), _) => {}
         }
     }
-    Ok(plugged)
+    Ok(facts)
 }
 
-/// Whether a machine that names no card keeps what its template has, or gets none at all.
+/// Whether a VM that names no NIC keeps what its template has, or gets none at all.
 fn without_default(vm: &VirtualMachine, vcenter: &VCenter) -> bool {
     let settings = &vcenter.settings;
     vm.annotations().contains_key(annotation::NO_DEFAULT_NIC)
         || (settings.network.is_none()
-            && !settings.network_provider.is_some_and(crate::vcenter::settings::NetworkProvider::has_objects))
+            && !settings.network_provider.is_some_and(NetworkProvider::has_objects))
 }
 
-async fn card(
+async fn observe_nic(
     vm: &VirtualMachine,
     interface: &VirtualMachineNetworkInterface,
     pool: Option<&MoRef>,
     vcenter: &VCenter,
-    ctx: &Context,
-    asks: &mut Vec<Ask>,
-) -> Result<Need<Card>, Error> {
+    caches: &Caches,
+    requests: &mut Vec<NicRequest>,
+) -> Result<Need<Nic>, Error> {
     let namespace = vm.namespace().unwrap_or_default();
-    let caches = &ctx.caches;
-    let providers = Providers {
-        configured: vcenter.settings.network_provider,
-        default_network: vcenter.settings.network.is_some(),
-        net_operator: caches.interfaces.is_served(),
-        nsx: caches.nsx_interfaces.is_served(),
-    };
-    let kind = nic::card_kind(interface);
-    let (kind, plug) = match kind.and_then(|kind| Ok((kind, plug(vm, interface, providers)?))) {
+    let source = nic_source(vm, interface, network_providers(vcenter, caches));
+    let (kind, source) = match nic_kind(interface).and_then(|kind| Ok((kind, source?))) {
         Ok(planned) => planned,
         Err(unmet) => return Ok(Err(unmet)),
     };
-    let realised = match &plug {
-        Plug::Named(name) => return named(*name, kind, vcenter).await,
-        Plug::Realised(name) => {
+    let answer = match &source {
+        NicSource::Named(name) => return nic_on_named(*name, kind, vcenter).await,
+        NicSource::VirtualNetwork(name) => {
             let network = caches.networks.cache().get(Some(&namespace), name);
-            return match nic::realised(&namespace, name, network.as_deref()) {
-                Ok(()) => named(None, kind, vcenter).await,
+            return match check_network(&namespace, name, network.as_deref()) {
+                Ok(()) => nic_on_named(None, kind, vcenter).await,
                 Err(unmet) => Ok(Err(unmet)),
             };
         }
-        Plug::Given(handshake, name) => answered(vm, *handshake, name, interface, ctx)?,
-        Plug::Asked(handshake, name) => {
-            let answer = answered(vm, *handshake, name, interface, ctx)?;
+        NicSource::Given(object, name) => read_answer(vm, *object, name, interface, caches)?,
+        NicSource::Requested(object, name) => {
+            let answer = read_answer(vm, *object, name, interface, caches)?;
             if answer.is_none() {
-                asks.push(ask(vm, *handshake, name, interface.network_name.as_deref()));
+                requests.push(nic_request(vm, *object, name, interface.network_name.as_deref()));
             }
             answer
         }
     };
-    let realised = match realised {
-        Some(Ok(realised)) => realised,
-        Some(Err(unmet)) => return Ok(Err(unmet)),
-        None => return Ok(Err(absent(&namespace, &plug))),
-    };
-    Ok(network(&realised.network, pool, vcenter).await?.map(|network| {
-        let Realised { mac, external_id, addressing, network: _ } = realised;
-        Card { kind, backing: network.backing, mac, external_id, addressing }
-    }))
+    match answer {
+        Some(Ok(realization)) => realized_nic(kind, realization, pool, vcenter).await,
+        Some(Err(unmet)) => Ok(Err(unmet)),
+        None => Ok(Err(absent(&namespace, &source))),
+    }
+}
+
+fn network_providers(vcenter: &VCenter, caches: &Caches) -> NetworkProviders {
+    NetworkProviders {
+        configured: vcenter.settings.network_provider,
+        default_network: vcenter.settings.network.is_some(),
+        net_operator: caches.interfaces.is_served(),
+        nsx: caches.nsx_interfaces.is_served(),
+    }
 }
 
 /// The answer of the network provider; `None` where the object is not there.
-fn answered(
+fn read_answer(
     vm: &VirtualMachine,
-    handshake: Handshake,
+    object: InterfaceKind,
     name: &str,
     interface: &VirtualMachineNetworkInterface,
-    ctx: &Context,
-) -> Result<Option<Need<Realised>>, Error> {
+    caches: &Caches,
+) -> Result<Option<Need<Realization>>, Error> {
     let namespace = vm.namespace();
-    let caches = &ctx.caches;
-    Ok(match handshake {
-        Handshake::NetOperator => {
+    Ok(match object {
+        InterfaceKind::NetOperator => {
             let segments = interface.network_type.as_deref() == Some(NETWORK_TYPE_NSX_T);
             let object = caches.interfaces.cache().current(namespace.as_deref(), name)?;
-            object.map(|object| stays(&*object).and_then(|()| interface::of_net_operator(&object, segments)))
+            object.map(|object| check_stays(&*object).and_then(|()| read_net_operator(&object, segments)))
         }
-        Handshake::Nsx => {
+        InterfaceKind::Nsx => {
             let object = caches.nsx_interfaces.cache().current(namespace.as_deref(), name)?;
-            object.map(|object| stays(&*object).and_then(|()| interface::of_nsx(&object)))
+            object.map(|object| check_stays(&*object).and_then(|()| read_nsx(&object)))
         }
     })
 }
 
-/// An object that goes, such as an earlier machine's of that name, is no answer: it is asked for anew once it is gone.
-fn stays<K: Resource<DynamicType = ()>>(object: &K) -> Need<()> {
+/// An object that is being deleted, such as an earlier VM's of that name, is no answer: it is requested anew once it is gone.
+fn check_stays<K: Resource<DynamicType = ()>>(object: &K) -> Need<()> {
     let namespace = object.meta().namespace.clone().unwrap_or_default();
     match object.meta().deletion_timestamp {
         None => Ok(()),
-        Some(_) => Err(interface::waits(&format!("{} {namespace}/{}", K::kind(&()), object.name_any()))),
+        Some(_) => Err(not_ready(&format!("{} {namespace}/{}", K::kind(&()), object.name_any()))),
     }
 }
 
-fn absent(namespace: &str, plug: &Plug<'_>) -> Unmet {
-    let kind = |handshake: &Handshake| match handshake {
-        Handshake::NetOperator => "NetworkInterface",
-        Handshake::Nsx => "VirtualNetworkInterface",
+fn absent(namespace: &str, source: &NicSource<'_>) -> Unmet {
+    let word = |kind: &InterfaceKind| match kind {
+        InterfaceKind::NetOperator => "NetworkInterface",
+        InterfaceKind::Nsx => "VirtualNetworkInterface",
     };
-    match plug {
-        Plug::Asked(handshake, name) => interface::waits(&format!("{} {namespace}/{name}", kind(handshake))),
-        Plug::Given(handshake, name) => Unmet::wrong(
+    match source {
+        NicSource::Requested(kind, name) => not_ready(&format!("{} {namespace}/{name}", word(kind))),
+        NicSource::Given(kind, name) => Unmet::wrong(
             reason::NETWORK_NOT_READY,
-            format!("{} {namespace}/{name} (providerRef) does not exist. Create it", kind(handshake)),
+            format!("{} {namespace}/{name} (providerRef) does not exist. Create it", word(kind)),
         ),
-        Plug::Named(_) | Plug::Realised(_) => interface::waits("The network"),
+        NicSource::Named(_) | NicSource::VirtualNetwork(_) => not_ready("The network"),
     }
 }
 
-/// A card on the network of that name, else on the configured one.
-async fn named(name: Option<&str>, kind: vsphere::NicKind, vcenter: &VCenter) -> Result<Need<Card>, Error> {
+/// A NIC on the network of that name, else on the configured one.
+async fn nic_on_named(name: Option<&str>, kind: NicKind, vcenter: &VCenter) -> Result<Need<Nic>, Error> {
     let Some(name) = name.or(vcenter.settings.network.as_deref()) else {
-        let message =
-            "The provider configuration has no Network to plug the card into. Add the key, or name a network";
+        let message = "The provider configuration has no Network to connect the network adapter to. Add the key, or name a network";
         return Ok(Err(Unmet::wrong(reason::NETWORK_NOT_READY, message)));
     };
-    Ok(found(vcenter.network(name).await, vcenter)?.map(|network| Card::plain(kind, network.backing)))
+    Ok(found(vcenter.network(name).await, vcenter)?.map(|network| Nic::plain(kind, network.backing)))
 }
 
-async fn network(id: &NetworkId, pool: Option<&MoRef>, vcenter: &VCenter) -> Result<Need<Network>, Error> {
-    found(
-        match id {
-            NetworkId::Portgroup(id) => vcenter.network(id).await,
-            NetworkId::Segment(id) => vcenter.segment(id, pool).await,
-        },
-        vcenter,
-    )
+/// A NIC as the network provider says.
+async fn realized_nic(
+    kind: NicKind,
+    realization: Realization,
+    pool: Option<&MoRef>,
+    vcenter: &VCenter,
+) -> Result<Need<Nic>, Error> {
+    let Realization { network, mac, external_id, addressing } = realization;
+    let network = match &network {
+        NetworkId::Portgroup(id) => vcenter.network(id).await,
+        NetworkId::Segment(id) => vcenter.segment(id, pool).await,
+    };
+    let network = found(network, vcenter)?;
+    Ok(network.map(|network| Nic { kind, backing: network.backing, mac, external_id, addressing }))
 }
 
 fn found(network: Result<Network, vsphere::Error>, vcenter: &VCenter) -> Result<Need<Network>, Error> {

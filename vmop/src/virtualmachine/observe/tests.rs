@@ -1,4 +1,4 @@
-//! What the status tells of a machine, with a real simulator.
+//! What is read of a VM that runs, with a real simulator.
 
 use std::sync::Arc;
 
@@ -10,25 +10,24 @@ use support::vcsim::Sim;
 use support::wait::within;
 
 use crate::probe::ProbeResult;
+use crate::testing::context::context;
 use crate::testing::fixtures;
-use crate::testing::vcsim::{template, template_key, vcenter, wanted};
-use crate::virtualmachine::carry_out;
-use crate::virtualmachine::observe::context;
-use crate::virtualmachine::observe::told_of;
-use crate::virtualmachine::plan::{Found, Nothing};
+use crate::testing::vcsim::{clone_vm, template, template_key, vcenter, wanted};
+use crate::virtualmachine::observe::observe_runtime;
 use crate::virtualmachine::status::{Outcome, status};
 
+mod power_on;
+
 #[tokio::test]
-async fn a_machine_that_was_just_made_is_not_ready_before_its_probe_answers() {
-    let Some(sim) = Sim::start("a_machine_that_was_just_made_is_not_ready_before_its_probe_answers") else {
+async fn a_vm_that_was_just_created_is_not_ready_before_its_probe_answers() {
+    let Some(sim) = Sim::start("a_vm_that_was_just_created_is_not_ready_before_its_probe_answers") else {
         return;
     };
     let vcenter = vcenter(&sim).await;
     let template = template(&vcenter, &template_key(&sim, &vcenter).await).await;
-    let nothing = Nothing { needs: fixtures::needs(), asks: Vec::new(), direct: false };
-    let mut facts = fixtures::facts(Found::Nothing(Box::new(nothing)));
+    let mut facts = fixtures::facts_of_creation(fixtures::needs());
     let intent = wanted(&sim, &vcenter, &template, &facts).await;
-    let made = within("the clone", carry_out::cloned(&intent, &facts, &vcenter)).await.unwrap();
+    let made = within("the clone", clone_vm(&intent, &facts, &vcenter)).await.unwrap();
     let mut made = Arc::unwrap_or_clone(made);
     made.guest.ip = Some("192.0.2.1".into());
 
@@ -40,10 +39,13 @@ async fn a_machine_that_was_just_made_is_not_ready_before_its_probe_answers() {
         conditions::find(&status.conditions, conditions::READY).unwrap().status.clone()
     };
     vm.spec.readiness_probe = None;
-    told_of(&mut facts, &vm, &made, &vcenter, &ctx).await;
-    assert_eq!((facts.probe.clone(), ready(&vm, &facts).as_str()), (None, "True"));
+    facts.runtime = observe_runtime(&vm, &made, &vcenter, &ctx).await;
+    assert_eq!((facts.runtime.probe.clone(), ready(&vm, &facts).as_str()), (None, "True"));
     vm.spec.readiness_probe = serde_json::from_value(json!({ "tcpSocket": { "port": 6443 } })).unwrap();
-    told_of(&mut facts, &vm, &made, &vcenter, &ctx).await;
-    assert_eq!((facts.probe.clone(), ready(&vm, &facts).as_str()), (Some(ProbeResult::Unknown), "Unknown"));
+    facts.runtime = observe_runtime(&vm, &made, &vcenter, &ctx).await;
+    assert_eq!(
+        (facts.runtime.probe.clone(), ready(&vm, &facts).as_str()),
+        (Some(ProbeResult::Unknown), "Unknown")
+    );
     started.shutdown.cancel();
 }

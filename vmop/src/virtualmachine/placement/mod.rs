@@ -1,4 +1,7 @@
 //! Where a VM lies: folder, resource pool, zone and cluster module.
 
-pub mod observe;
+pub mod conditions;
+pub mod module;
+pub mod namespace;
+pub mod policy;
 pub mod zones;

@@ -1,4 +1,4 @@
-//! Where a machine lies: in one of its namespace's zones, or in the one place that the namespace was given.
+//! The zones of a namespace, and which of them a VM lies in.
 
 use std::sync::Arc;
 
@@ -19,15 +19,15 @@ pub const PLACEMENT_NOT_READY: &str = "PlacementNotReady";
 
 /// A zone of a namespace, with where its machines lie there.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ZonePlaces {
+pub struct ZonePlacements {
     /// The zone's name.
     pub name: String,
     /// One for each of its pools.
-    pub places: Vec<Placement>,
+    pub placements: Vec<Placement>,
 }
 
 /// Where the namespace's machines lie, as its annotations or the configuration say.
-pub fn home(
+pub fn namespace_placement(
     namespace: &str,
     annotated: impl Fn(&str) -> Option<String>,
     settings: &Settings,
@@ -51,40 +51,47 @@ pub fn home(
 /// The zones of a namespace, by name: its own Zone objects, and AvailabilityZones that name it.
 ///
 /// One without a folder or a pool is left out: no machine can lie there.
-pub fn zones(namespace: &str, own: &[Arc<Zone>], wide: &[Arc<AvailabilityZone>]) -> Vec<ZonePlaces> {
+pub fn parse_zones(
+    namespace: &str,
+    own: &[Arc<Zone>],
+    wide: &[Arc<AvailabilityZone>],
+) -> Vec<ZonePlacements> {
     let own = own.iter().filter_map(|zone| {
         let place = zone.spec.managed_vms.as_ref().or(zone.spec.namespace.as_ref())?;
-        places(zone.name_any(), place.folder_mo_id.as_deref(), place.pool_mo_ids.iter())
+        placements(zone.name_any(), place.folder_mo_id.as_deref(), place.pool_mo_ids.iter())
     });
-    let mut zones: Vec<ZonePlaces> = own.collect();
+    let mut zones: Vec<ZonePlacements> = own.collect();
     for zone in wide {
         let name = zone.name_any();
         let Some(info) = zone.spec.namespaces.get(namespace) else { continue };
         if zones.iter().all(|known| known.name != name) {
             let pools = info.pool_mo_ids.iter().chain(&info.pool_mo_id);
-            zones.extend(places(name, info.folder_mo_id.as_deref(), pools));
+            zones.extend(placements(name, info.folder_mo_id.as_deref(), pools));
         }
     }
     zones.sort_by(|a, b| a.name.cmp(&b.name));
     zones
 }
 
-fn places<'a>(
+fn placements<'a>(
     name: String,
     folder: Option<&str>,
     pools: impl Iterator<Item = &'a String>,
-) -> Option<ZonePlaces> {
+) -> Option<ZonePlacements> {
     let folder = MoRef::folder(folder.filter(|folder| !folder.is_empty())?);
     let at = |pool: &String| Placement { folder: folder.clone(), pool: MoRef::pool(pool.as_str()) };
     let mut places: Vec<Placement> = pools.filter(|pool| !pool.is_empty()).map(at).collect();
     places.dedup();
-    (!places.is_empty()).then_some(ZonePlaces { name, places })
+    (!places.is_empty()).then_some(ZonePlacements { name, placements: places })
 }
 
 /// The zone that the machine shall lie in, and its place there: always the same, spread over what there is.
 ///
 /// `None` where the namespace has no zones.
-pub fn zoned<'a>(vm: &VirtualMachine, zones: &'a [ZonePlaces]) -> Need<Option<(&'a str, &'a Placement)>> {
+pub fn choose_zone<'a>(
+    vm: &VirtualMachine,
+    zones: &'a [ZonePlacements],
+) -> Need<Option<(&'a str, &'a Placement)>> {
     let asked = vm.labels().get(label::ZONE).filter(|zone| !zone.is_empty());
     let namespace = vm.namespace().unwrap_or_default();
     if zones.is_empty() {
@@ -104,7 +111,7 @@ pub fn zoned<'a>(vm: &VirtualMachine, zones: &'a [ZonePlaces]) -> Need<Option<(&
         );
         return Err(Unmet::wrong(reason::ZONE_MISMATCH, message));
     };
-    let place = zone.places.iter().max_by_key(|place| stable_hash([&namespace, &name, place.pool.id()]));
+    let place = zone.placements.iter().max_by_key(|place| stable_hash([&namespace, &name, place.pool.id()]));
     Ok(place.map(|place| (zone.name.as_str(), place)))
 }
 
@@ -127,7 +134,7 @@ mod tests {
         Arc::new(serde_json::from_value(json!({ "metadata": { "name": name }, "spec": spec })).unwrap())
     }
 
-    fn three() -> Vec<ZonePlaces> {
+    fn three() -> Vec<ZonePlacements> {
         let own = [
             zone("a", &json!({ "folderMoID": "group-v1", "poolMoIDs": ["resgroup-1", "resgroup-2"] })),
             zone("empty", &json!({ "folderMoID": "group-v1" })),
@@ -136,20 +143,24 @@ mod tests {
             wide("b", &json!({ "folderMoId": "group-v2", "poolMoId": "resgroup-3" })),
             wide("a", &json!({ "folderMoId": "group-v9", "poolMoIDs": ["resgroup-9"] })),
         ];
-        zones("ns", &own, &wide)
+        parse_zones("ns", &own, &wide)
     }
 
     #[test]
     fn zones_come_from_both_kinds_and_the_namespace_s_own_win() {
         let zones = three();
-        let told: Vec<_> = zones.iter().map(|zone| (zone.name.as_str(), zone.places.len())).collect();
-        assert_eq!(told, [("a", 2), ("b", 1)]);
-        assert_eq!(zones[0].places[0].folder.id(), "group-v1");
+        let names: Vec<_> = zones.iter().map(|zone| (zone.name.as_str(), zone.placements.len())).collect();
+        assert_eq!(names, [("a", 2), ("b", 1)]);
+        assert_eq!(zones[0].placements[0].folder.id(), "group-v1");
         assert!(zones_of_another().is_empty());
     }
 
-    fn zones_of_another() -> Vec<ZonePlaces> {
-        zones("other", &[], &[wide("a", &json!({ "folderMoId": "group-v9", "poolMoIDs": ["resgroup-9"] }))])
+    fn zones_of_another() -> Vec<ZonePlacements> {
+        parse_zones(
+            "other",
+            &[],
+            &[wide("a", &json!({ "folderMoId": "group-v9", "poolMoIDs": ["resgroup-9"] }))],
+        )
     }
 
     #[test]
@@ -159,17 +170,17 @@ mod tests {
         let mut seen = std::collections::BTreeSet::new();
         for n in 0..100 {
             vm.metadata.name = Some(format!("vm-{n}"));
-            let (zone, place) = zoned(&vm, &zones).unwrap().unwrap();
-            assert_eq!(zoned(&vm, &zones).unwrap(), Some((zone, place)));
+            let (zone, place) = choose_zone(&vm, &zones).unwrap().unwrap();
+            assert_eq!(choose_zone(&vm, &zones).unwrap(), Some((zone, place)));
             seen.insert((zone.to_owned(), place.pool.id().to_owned()));
         }
         assert_eq!(seen.len(), 3, "{seen:?}");
         vm.metadata.labels = Some([(label::ZONE.to_owned(), "b".to_owned())].into());
-        assert_eq!(zoned(&vm, &zones).unwrap().unwrap().0, "b");
+        assert_eq!(choose_zone(&vm, &zones).unwrap().unwrap().0, "b");
         vm.metadata.labels = Some([(label::ZONE.to_owned(), "z".to_owned())].into());
-        let unmet = zoned(&vm, &zones).unwrap_err();
+        let unmet = choose_zone(&vm, &zones).unwrap_err();
         assert_eq!(unmet.reason, "ZoneMismatch");
         assert!(unmet.message.contains("one of a, b"), "{}", unmet.message);
-        assert_eq!(zoned(&vm, &[]).unwrap(), None, "without zones a label says nothing");
+        assert_eq!(choose_zone(&vm, &[]).unwrap(), None, "without zones a label says nothing");
     }
 }

@@ -24,7 +24,7 @@ pub struct Size {
 }
 
 /// The class exists and is bound to the namespace.
-pub fn class<'a>(
+pub fn check_class<'a>(
     vm: &VirtualMachine,
     class: Option<&'a VirtualMachineClass>,
     bound: bool,
@@ -61,7 +61,7 @@ pub fn in_cores(spec: &ResourceSpec) -> bool {
 const HERTZ_FROM: i128 = 1_000_000;
 
 /// The size that a class stands for, on hosts of that clock.
-pub fn size(class: &VirtualMachineClass, megahertz: i64) -> Need<Size> {
+pub fn parse_size(class: &VirtualMachineClass, megahertz: i64) -> Need<Size> {
     let bad = |what: String| {
         let message = format!("VirtualMachineClass {}: {what}. Mend the class", class.name_any());
         Unmet::wrong(reason::VIRTUAL_MACHINE_CLASS_NOT_FOUND, message)
@@ -74,7 +74,7 @@ pub fn size(class: &VirtualMachineClass, megahertz: i64) -> Need<Size> {
         return Err(bad("spec.hardware.memory is not positive".into()));
     }
     let resources = class.spec.policies.as_ref().and_then(|policies| policies.resources.as_ref());
-    let (cpu, memory) = allocations(
+    let (cpu, memory) = parse_allocations(
         resources.and_then(|resources| resources.requests.as_ref()),
         resources.and_then(|resources| resources.limits.as_ref()),
         megahertz,
@@ -131,7 +131,7 @@ fn config(class: &VirtualMachineClass) -> Result<Option<BaseConfig>, String> {
 }
 
 /// Guarantees and limits in MHz and MiB; 0 means none.
-pub fn allocations(
+pub fn parse_allocations(
     requests: Option<&ResourceSpec>,
     limits: Option<&ResourceSpec>,
     megahertz: i64,
@@ -172,7 +172,7 @@ mod tests {
             } },
             "configSpec": { "_typeName": "VirtualMachineConfigSpec", "numCoresPerSocket": 2 },
         });
-        insta::assert_debug_snapshot!(size(&class(&spec), 0).unwrap().config.unwrap());
+        insta::assert_debug_snapshot!(parse_size(&class(&spec), 0).unwrap().config.unwrap());
     }
 
     #[test]
@@ -180,7 +180,7 @@ mod tests {
         let spec = serde_json::json!({
             "hardware": { "cpus": 2, "memory": "4Gi" }, "configSpec": { "numCpus": 2 },
         });
-        let unmet = size(&class(&spec), 0).unwrap_err();
+        let unmet = parse_size(&class(&spec), 0).unwrap_err();
         assert_eq!(
             unmet.message,
             "VirtualMachineClass gpu: spec.configSpec: VirtualMachineConfigSpec has no numCpus. Mend the class"

@@ -1,4 +1,6 @@
 //! CPU, memory and virtual hardware of a VM, by its class.
 
 pub mod class;
+pub mod conditions;
+pub mod observe;
 pub mod resize;

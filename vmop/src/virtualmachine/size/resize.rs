@@ -57,12 +57,12 @@ fn settings(size: &Size) -> Option<BaseConfig> {
 }
 
 /// The annotation's value: the machine has the size of the spec's class.
-pub fn noted(vm: &VirtualMachine) -> String {
+pub fn class_note(vm: &VirtualMachine) -> String {
     json!({ "name": vm.spec.class_name }).to_string()
 }
 
 /// Whether it must be noted that the machine has the size of another class now; `set` says that its settings are, too.
-pub fn unnoted(vm: &VirtualMachine, machine: &Vm, size: Option<&Size>, set: bool) -> bool {
+pub fn needs_note(vm: &VirtualMachine, machine: &Vm, size: Option<&Size>, set: bool) -> bool {
     let so = |size: &Size| {
         let sized = difference(machine, size) == ConfigSpec::default();
         sized && (set || settings(size).is_none())
@@ -170,8 +170,10 @@ mod tests {
         vm.metadata.annotations = note("best-effort-small");
         let steps = offline(&vm, &machine, Some(&size));
         let [Step::Reconfigure(spec)] = steps.as_slice() else { panic!("{steps:?}") };
-        assert!(spec.base.is_some() && !steps[0].is_so(&machine), "nothing shows whether they are set");
-        assert!(!unnoted(&vm, &machine, Some(&size), false) && unnoted(&vm, &machine, Some(&size), true));
+        assert!(spec.base.is_some() && !steps[0].is_done(&machine), "nothing shows whether they are set");
+        assert!(
+            !needs_note(&vm, &machine, Some(&size), false) && needs_note(&vm, &machine, Some(&size), true)
+        );
         vm.metadata.annotations = note("guaranteed-small");
         assert_eq!(sized(&vm, &machine, &size), Sized::Synced);
         assert!(offline(&vm, &machine, Some(&size)).is_empty());
@@ -190,6 +192,6 @@ mod tests {
         assert_eq!(steps.iter().map(Step::word).collect::<Vec<_>>(), ["reconfigure", "upgrade"]);
         assert!(outdated(&vm, &machine));
         (machine.change_tracking, machine.hardware_version) = (Some(true), "vmx-21".into());
-        assert!(offline(&vm, &machine, None).iter().all(|step| step.is_so(&machine)));
+        assert!(offline(&vm, &machine, None).iter().all(|step| step.is_done(&machine)));
     }
 }

@@ -1,27 +1,22 @@
-//! What a VirtualMachine says of itself: every field and every condition, in one pure function.
+//! What a VirtualMachine reports: every field and every condition, in one pure function.
 
-mod aside;
-mod conditions;
+mod informational;
+mod outcome;
+mod summary;
 
 use api::vmop::{NetworkInterfaceStatus, VirtualMachine, VirtualMachineStatus, vm_phase};
 use vsphere::Vm;
-use vsphere::inventory::PowerState;
 
-use crate::virtualmachine::plan::{Facts, Found};
-use crate::virtualmachine::storage::disks;
-use crate::virtualmachine::{Error, power, step};
+use super::facts::Facts;
+use super::identity::find::Found;
+use super::power::state::power_word;
+use super::readiness::address;
+use super::step::{hardware_version, last_restart};
+use super::storage::disks;
+use summary::all_conditions;
 
-pub use aside::left_alone;
-
-/// What a pass came to.
-pub enum Outcome<'a> {
-    /// It came through; the machine as it is now.
-    Done(Option<&'a Vm>),
-    /// It is at it, and it takes a while.
-    Underway,
-    /// It did not come through.
-    Stopped(&'a Error),
-}
+pub use informational::paused_status;
+pub use outcome::Outcome;
 
 /// The status of `vm`, its conditions without times.
 pub fn status(vm: &VirtualMachine, facts: Option<&Facts>, outcome: &Outcome<'_>) -> VirtualMachineStatus {
@@ -31,22 +26,22 @@ pub fn status(vm: &VirtualMachine, facts: Option<&Facts>, outcome: &Outcome<'_>)
         (_, Some(Found::Ours(machine) | Found::Moved(machine))) => Some(&**machine),
         _ => None,
     };
-    let probe = facts.and_then(|facts| facts.probe.as_ref());
+    let probe = facts.and_then(|facts| facts.runtime.probe.as_ref());
     let mut status = match machine {
         Some(machine) => VirtualMachineStatus {
-            zone: facts.and_then(|facts| facts.zone.clone()).or(old.zone.clone()),
-            ..present(vm, machine, facts.and_then(|facts| facts.host.clone()))
+            zone: facts.and_then(|facts| facts.runtime.zone.clone()).or(old.zone.clone()),
+            ..present(vm, machine, facts.and_then(|facts| facts.runtime.host.clone()))
         },
         None => absent(&old, facts),
     };
-    if let (Some(machine), Some(hardware)) = (machine, facts.and_then(|facts| facts.hardware.as_ref())) {
-        status.volumes = disks::status(vm, machine, &hardware.devices);
+    if let (Some(machine), Some(known)) = (machine, facts.and_then(|facts| facts.disks.as_ref())) {
+        status.volumes = disks::status(vm, machine, &known.devices);
     }
     if let (Some(_), Some(volumes)) = (machine, facts.and_then(|facts| facts.volumes.as_ref())) {
         status.volumes.extend(volumes.status(vm));
     }
     status.observed_generation = vm.metadata.generation;
-    status.conditions = conditions::conditions(vm, &old, machine, facts, outcome, probe);
+    status.conditions = all_conditions(vm, &old, machine, facts, outcome, probe);
     status
 }
 
@@ -55,7 +50,7 @@ fn present(vm: &VirtualMachine, machine: &Vm, host: Option<String>) -> VirtualMa
     VirtualMachineStatus {
         host: host.or_else(|| machine.host.as_ref().map(|host| host.id().to_owned())),
         host_name: machine.guest.host_name.clone(),
-        power_state: machine.power_state.map(|state| power::word(state).to_owned()),
+        power_state: machine.power_state.map(|state| power_word(state).to_owned()),
         phase: Some(if deleting { vm_phase::DELETING } else { vm_phase::CREATED }.to_owned()),
         conditions: Vec::new(),
         vm_ip: address(machine).map(str::to_owned),
@@ -66,8 +61,8 @@ fn present(vm: &VirtualMachine, machine: &Vm, host: Option<String>) -> VirtualMa
         change_block_tracking: machine.change_tracking,
         network_interfaces: machine.guest.nics.iter().map(interface).collect(),
         zone: None,
-        last_restart_time: step::last_restart(machine).map(|at| at.to_string()),
-        hardware_version: step::hardware_version(machine).and_then(|version| version.try_into().ok()),
+        last_restart_time: last_restart(machine).map(|at| at.to_string()),
+        hardware_version: hardware_version(machine).and_then(|version| version.try_into().ok()),
         observed_generation: None,
     }
 }
@@ -75,7 +70,7 @@ fn present(vm: &VirtualMachine, machine: &Vm, host: Option<String>) -> VirtualMa
 /// Without a machine at hand what was said of it stands, unless it is known to be gone.
 fn absent(old: &VirtualMachineStatus, facts: Option<&Facts>) -> VirtualMachineStatus {
     match facts.map(|facts| &facts.found) {
-        Some(Found::Nothing(_) | Found::Anothers(_)) => VirtualMachineStatus {
+        Some(Found::Absent | Found::Claimed(_)) => VirtualMachineStatus {
             phase: Some(vm_phase::CREATING.to_owned()),
             ..VirtualMachineStatus::default()
         },
@@ -92,19 +87,6 @@ fn absent(old: &VirtualMachineStatus, facts: Option<&Facts>) -> VirtualMachineSt
             VirtualMachineStatus { phase: Some(phase), ..old.clone() }
         }
     }
-}
-
-/// The address that the guest reports, unless it is one that only the guest itself can use.
-pub fn address(machine: &Vm) -> Option<&str> {
-    if machine.power_state != Some(PowerState::On) {
-        return None;
-    }
-    let ip = machine.guest.ip.as_deref()?;
-    let usable = match ip.parse::<std::net::IpAddr>().ok()? {
-        std::net::IpAddr::V4(v4) => !v4.is_loopback() && !v4.is_link_local() && !v4.is_unspecified(),
-        std::net::IpAddr::V6(v6) => !v6.is_loopback() && !v6.is_unicast_link_local() && !v6.is_unspecified(),
-    };
-    usable.then_some(ip)
 }
 
 fn interface(nic: &vsphere::inventory::GuestNic) -> NetworkInterfaceStatus {

@@ -15,6 +15,7 @@ use api::vmop::{
 };
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use k8s_openapi::api::storage::v1::StorageClass;
+use kit::apply::Api;
 use kit::index::key;
 use kube::ResourceExt;
 use kube::api::ObjectMeta;
@@ -23,8 +24,7 @@ use uuid::Uuid;
 
 use crate::caches::Caches;
 use crate::unmet::Unmet;
-use crate::virtualmachine::plan::Blocked;
-use crate::virtualmachine::{Context, Error};
+use crate::virtualmachine::error::{Blocked, Error};
 
 /// The annotation of a claim that waits for its first consumer: where that is.
 const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
@@ -102,7 +102,7 @@ impl Volumes {
 
     /// How each of the volumes is.
     pub fn status(&self, vm: &VirtualMachine) -> Vec<VirtualMachineVolumeStatus> {
-        let told = |(volume, _): (&VirtualMachineVolume, _)| {
+        let status_of = |(volume, _): (&VirtualMachineVolume, _)| {
             let status =
                 self.find(&name(vm, volume)).and_then(|there| there.status.clone()).unwrap_or_default();
             VirtualMachineVolumeStatus {
@@ -112,7 +112,7 @@ impl Volumes {
                 error: status.error.unwrap_or_default(),
             }
         };
-        claims(vm).map(told).collect()
+        claims(vm).map(status_of).collect()
     }
 
     /// Attachments that go: of volumes that left the spec, and those that name another machine or claim.
@@ -174,57 +174,74 @@ fn waits_for_place(claim: &PersistentVolumeClaim, class: Option<&StorageClass>) 
     mode == Some("WaitForFirstConsumer") && !bound && !claim.annotations().contains_key(SELECTED_NODE)
 }
 
-/// Claims that wait for their first consumer are told the zone of the machine.
-async fn placed(vm: &VirtualMachine, volumes: &Volumes, zone: &str, ctx: &Context) -> Result<(), Error> {
+/// Claims that wait for their first consumer get the zone of the VM.
+async fn select_zone(
+    vm: &VirtualMachine,
+    volumes: &Volumes,
+    zone: &str,
+    api: &Api,
+    caches: &Caches,
+) -> Result<(), Error> {
     for (volume, claim) in claims(vm) {
         if volumes.find(&name(vm, volume)).is_some_and(attached) {
             continue;
         }
         let namespace = vm.metadata.namespace.as_deref();
-        let claim: Option<PersistentVolumeClaim> = ctx.api.get(namespace, &claim.claim_name).await?;
+        let claim: Option<PersistentVolumeClaim> = api.get(namespace, &claim.claim_name).await?;
         let Some(claim) = claim else { continue };
         let class = claim.spec.as_ref().and_then(|spec| spec.storage_class_name.as_deref());
-        let class = ctx.caches.storage_classes.get(None, class.unwrap_or_default());
+        let class = caches.storage_classes.get(None, class.unwrap_or_default());
         if waits_for_place(&claim, class.as_deref()) {
-            let told = json!({ SELECTED_NODE: zone, SELECTED_NODE_IS_ZONE: "true" });
-            ctx.api.patch(&claim, json!({ "metadata": { "annotations": told } })).await?;
+            let selected = json!({ SELECTED_NODE: zone, SELECTED_NODE_IS_ZONE: "true" });
+            api.patch(&claim, json!({ "metadata": { "annotations": selected } })).await?;
         }
     }
     Ok(())
 }
 
+/// What volumes are attached to.
+#[derive(Clone, Copy, Debug)]
+pub struct AttachTo<'a> {
+    /// BIOS UUID of the VM, which CNS knows as the node's.
+    pub bios: Uuid,
+    /// The zone that it lies in.
+    pub zone: Option<&'a str>,
+    /// Whether it is off.
+    pub off: bool,
+}
+
 /// The attachments are those that the spec asks for, as far as it is their turn, of a machine in `zone`.
-pub async fn kept(
+pub async fn apply_attachments(
     vm: &VirtualMachine,
     volumes: &Volumes,
-    (bios, zone): (Uuid, Option<&str>),
-    off: bool,
-    ctx: &Context,
+    node: &AttachTo<'_>,
+    api: &Api,
+    caches: &Caches,
 ) -> Result<(), Error> {
-    for gone in volumes.superfluous(vm, bios) {
-        ctx.api.delete(gone).await?;
+    for gone in volumes.superfluous(vm, node.bios) {
+        api.delete(gone).await?;
     }
     if !volumes.served {
         return Ok(());
     }
-    if let Some(zone) = zone {
-        placed(vm, volumes, zone, ctx).await?;
+    if let Some(zone) = node.zone {
+        select_zone(vm, volumes, zone, api, caches).await?;
     }
-    for wanted in volumes.missing(vm, bios, off) {
-        ctx.api.apply(&wanted, None).await?;
+    for wanted in volumes.missing(vm, node.bios, node.off) {
+        api.apply(&wanted, None).await?;
     }
     Ok(())
 }
 
 /// No volume is attached any more: who destroys a machine destroys all that hangs on it.
-pub async fn released(vm: &VirtualMachine, ctx: &Context) -> Result<(), Error> {
+pub async fn release_attachments(vm: &VirtualMachine, api: &Api, caches: &Caches) -> Result<(), Error> {
     for (volume, _) in claims(vm) {
         // One that was asked for a moment ago may not be in the cache yet.
-        ctx.caches.attachments.cache().current(vm.metadata.namespace.as_deref(), &name(vm, volume))?;
+        caches.attachments.cache().current(vm.metadata.namespace.as_deref(), &name(vm, volume))?;
     }
-    let left = Volumes::of(vm, &ctx.caches).there;
+    let left = Volumes::of(vm, caches).there;
     for there in &left {
-        ctx.api.delete(&**there).await?;
+        api.delete(&**there).await?;
     }
     let Some(first) = left.first() else { return Ok(()) };
     let message = format!("Claim {} is being detached", first.spec.volume_name);
@@ -325,8 +342,8 @@ mod tests {
         assert!(waits_for_place(&new, Some(&late)));
         assert!(!waits_for_place(&new, Some(&class("Immediate"))) && !waits_for_place(&new, None));
         assert!(!waits_for_place(&claim(json!({ "spec": { "volumeName": "pvc-1" } })), Some(&late)));
-        let told = json!({ "metadata": { "annotations": { SELECTED_NODE: "zone-a" } }, "spec": {} });
-        assert!(!waits_for_place(&claim(told), Some(&late)));
+        let selected = json!({ "metadata": { "annotations": { SELECTED_NODE: "zone-a" } }, "spec": {} });
+        assert!(!waits_for_place(&claim(selected), Some(&late)));
     }
 
     #[test]

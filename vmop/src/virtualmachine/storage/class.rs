@@ -22,7 +22,7 @@ pub struct Storage {
 }
 
 /// The storage class exists and the namespace was given it by a quota; the policy that it stands for.
-pub fn storage<'a>(
+pub fn check_class<'a>(
     vm: &VirtualMachine,
     required: bool,
     class: Option<&'a StorageClass>,
@@ -61,7 +61,7 @@ fn policy_of(class: &StorageClass) -> Option<PolicyName<'_>> {
 }
 
 /// The class's policy is unknown to vCenter.
-pub fn no_policy(vm: &VirtualMachine, name: PolicyName<'_>, vcenter: &str) -> Unmet {
+pub fn unknown_policy(vm: &VirtualMachine, name: PolicyName<'_>, vcenter: &str) -> Unmet {
     let class = vm.spec.storage_class.as_deref().unwrap_or_default();
     let message = format!(
         "StorageClass {class} stands for storage policy {name}, which vCenter {vcenter} does not have. Create the policy, or mend the class's parameters"

@@ -2,6 +2,9 @@
 
 pub mod claims;
 pub mod class;
+pub mod conditions;
 pub mod disks;
 pub mod marks;
+pub mod observe;
 pub mod promotion;
+pub mod promotions;

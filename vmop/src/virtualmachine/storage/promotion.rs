@@ -1,37 +1,36 @@
-//! Disks that rest on a golden template are made the machine's own, where its object asks for it.
+//! Disks that rest on a golden template become the VM's own, where its object asks for it.
 //!
-//! vCenter copies what the disks rest on, for minutes or hours, and the machine goes on meanwhile: no pass waits for
-//! it. What is still to be done is read from the disks themselves. Once none rests on a template, the machine's word
-//! that it was made from one (`layercake.base`) is taken back, and nothing is read any more.
+//! vCenter copies what the disks rest on, for minutes or hours, and the VM goes on meanwhile: no reconcile waits for
+//! it. What is still to be done is read from the disks themselves. Once none rests on a template, the VM's note
+//! that it was cloned from one (`layercake.base`) is removed, and nothing is read any more.
 
 use api::vmop::VirtualMachine;
 use vsphere::inventory::PowerState;
 use vsphere::{ConfigSpec, Disk, Vm};
 
+use super::promotions::{PromotionProgress, Promotions};
 use crate::pause;
 use crate::vcenter::settings::PromoteDisks;
 use crate::vcenter::{VCenter, mark};
-use crate::virtualmachine::carry_out::promotion::{Progress, Promotions};
-use crate::virtualmachine::plan::{Facts, Found};
-use crate::virtualmachine::power;
+use crate::virtualmachine::power::state::wanted_power;
 use crate::virtualmachine::step::Step;
 
-/// What becomes of a machine's linked disks.
+/// What becomes of a VM's linked disks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Promotion {
     /// When they are promoted.
     pub mode: PromoteDisks,
     /// How far that is.
-    pub state: State,
+    pub state: PromotionState,
 }
 
 /// How far the promotion of a machine's disks is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum PromotionState {
     /// No disk rests on a template.
     Done,
-    /// No disk rests on a template, and the machine still says that it was made from one.
-    Unnoted,
+    /// No disk rests on a template, and the VM still says that it was cloned from one.
+    Finished,
     /// These disks rest on a template.
     Due(Vec<Disk>),
     /// Disks rest on a template, and the machine's snapshots on them.
@@ -39,21 +38,21 @@ pub enum State {
     /// vCenter is at it.
     Running,
     /// It is tried again in a while; why it failed.
-    Passing(String),
+    Retrying(String),
     /// vCenter can't do it.
     Failed(String),
 }
 
-/// When the linked disks of the object's machine are promoted.
+/// When the linked disks of the object's VM are promoted.
 fn mode(vm: &VirtualMachine, vcenter: &VCenter) -> PromoteDisks {
     let asked = vm.spec.promote_disks_mode.as_deref().and_then(PromoteDisks::of);
     asked.unwrap_or(vcenter.settings.promote_disks)
 }
 
-/// What becomes of the machine's linked disks; nothing where nobody asks for anything.
-pub async fn of(
+/// What becomes of the VM's linked disks; nothing where nobody asks for anything.
+pub async fn observe_promotion(
     vm: &VirtualMachine,
-    machine: &Vm,
+    vsphere_vm: &Vm,
     vcenter: &VCenter,
     promotions: &Promotions,
 ) -> Option<Promotion> {
@@ -61,16 +60,16 @@ pub async fn of(
     if mode == PromoteDisks::Disabled {
         return None;
     }
-    let state = if mark::base(machine).is_none() {
-        State::Done
+    let state = if mark::base(vsphere_vm).is_none() {
+        PromotionState::Done
     } else {
-        match promotions.of(vm, &machine.moref) {
-            Some(Progress::Running) => State::Running,
-            Some(Progress::Passing(why)) => State::Passing(why),
-            Some(Progress::Failed(why)) => State::Failed(why),
-            known => match vcenter.devices(machine).await {
-                Ok(devices) => resting(&devices.disks, known.is_some()),
-                Err(error) => State::Passing(error.to_string()),
+        match promotions.progress(vm, &vsphere_vm.moref) {
+            Some(PromotionProgress::Running) => PromotionState::Running,
+            Some(PromotionProgress::Retrying(why)) => PromotionState::Retrying(why),
+            Some(PromotionProgress::Failed(why)) => PromotionState::Failed(why),
+            ended => match vcenter.devices(vsphere_vm).await {
+                Ok(devices) => judge_disks(&devices.disks, ended.is_some()),
+                Err(error) => PromotionState::Retrying(error.to_string()),
             },
         }
     };
@@ -78,18 +77,18 @@ pub async fn of(
 }
 
 /// What is to be done with these disks, once vCenter has `ended` a promotion of them.
-fn resting(disks: &[Disk], ended: bool) -> State {
+fn judge_disks(disks: &[Disk], ended: bool) -> PromotionState {
     let linked: Vec<_> = disks.iter().filter(|disk| is_linked(disk)).cloned().collect();
     if linked.is_empty() {
-        State::Unnoted
+        PromotionState::Finished
     } else if linked.iter().any(has_snapshot) {
-        State::Snapshots
+        PromotionState::Snapshots
     } else if ended {
-        State::Failed(
+        PromotionState::Failed(
             "vCenter says that the disks are promoted, and they still rest on a template".to_owned(),
         )
     } else {
-        State::Due(linked)
+        PromotionState::Due(linked)
     }
 }
 
@@ -112,35 +111,33 @@ fn has_snapshot(disk: &Disk) -> bool {
 }
 
 impl Promotion {
-    /// Whether the machine's power state is the mode's, and shall stay so.
-    pub fn fits(&self, vm: &VirtualMachine, machine: &Vm) -> bool {
+    /// Whether the VM's power state is the mode's, and shall stay so.
+    pub fn fits(&self, vm: &VirtualMachine, vsphere_vm: &Vm) -> bool {
         let wanted = match self.mode {
             PromoteDisks::Disabled => return false,
             PromoteDisks::Online => PowerState::On,
             PromoteDisks::Offline => PowerState::Off,
         };
-        machine.power_state == Some(wanted) && power::wanted(vm) == wanted
+        vsphere_vm.power_state == Some(wanted) && wanted_power(vm) == wanted
     }
-}
 
-/// The machine and its disks that are to be promoted now.
-pub fn due<'a>(vm: &VirtualMachine, facts: &'a Facts) -> Option<(&'a Vm, &'a [Disk])> {
-    let (Found::Ours(machine), Some(promotion)) = (&facts.found, &facts.promotion) else { return None };
-    match &promotion.state {
-        State::Due(disks) if promotion.fits(vm, machine) && !pause::by_admin(machine) => {
-            Some((machine, disks.as_slice()))
+    /// The disks that are to be promoted now.
+    pub fn due(&self, vm: &VirtualMachine, vsphere_vm: &Vm) -> Option<&[Disk]> {
+        match &self.state {
+            PromotionState::Due(disks) if self.fits(vm, vsphere_vm) && !pause::by_admin(vsphere_vm) => {
+                Some(disks)
+            }
+            _ => None,
         }
-        _ => None,
     }
-}
 
-/// The step that takes the machine's word back that it was made from a template.
-pub fn noted(promotion: Option<&Promotion>) -> Option<Step> {
-    let unnoted = promotion.is_some_and(|promotion| promotion.state == State::Unnoted);
-    let extra_config = || vec![(mark::BASE.to_owned(), String::new())].into();
-    unnoted.then(|| {
-        Step::Reconfigure(Box::new(ConfigSpec { extra_config: extra_config(), ..ConfigSpec::default() }))
-    })
+    /// The step that removes the VM's note that it was cloned from a template.
+    pub fn remove_note(&self) -> Option<Step> {
+        let extra_config = || vec![(mark::BASE.to_owned(), String::new())].into();
+        (self.state == PromotionState::Finished).then(|| {
+            Step::Reconfigure(Box::new(ConfigSpec { extra_config: extra_config(), ..ConfigSpec::default() }))
+        })
+    }
 }
 
 #[cfg(test)]
@@ -163,11 +160,12 @@ mod tests {
         let snapshot = disk("[ds] cp-0/cp-0-000001.vmdk", &parents);
         let own_snapshot = disk("[ds] cp-0/data-000001.vmdk", &["[ds] cp-0/data.vmdk"]);
         let volume = Disk { first_class: Some("fcd-1".into()), ..linked.clone() };
-        let of =
-            |disks: &[&Disk]| resting(&disks.iter().map(|disk| (*disk).clone()).collect::<Vec<_>>(), false);
-        assert_eq!(of(&[&own, &linked, &volume]), State::Due(vec![linked.clone()]));
-        assert_eq!(of(&[&own, &own_snapshot, &volume]), State::Unnoted);
-        assert_eq!(of(&[&own, &snapshot]), State::Snapshots);
-        assert!(matches!(resting(&[linked], true), State::Failed(_)), "once is enough");
+        let of = |disks: &[&Disk]| {
+            judge_disks(&disks.iter().map(|disk| (*disk).clone()).collect::<Vec<_>>(), false)
+        };
+        assert_eq!(of(&[&own, &linked, &volume]), PromotionState::Due(vec![linked.clone()]));
+        assert_eq!(of(&[&own, &own_snapshot, &volume]), PromotionState::Finished);
+        assert_eq!(of(&[&own, &snapshot]), PromotionState::Snapshots);
+        assert!(matches!(judge_disks(&[linked], true), PromotionState::Failed(_)), "once is enough");
     }
 }

@@ -1,32 +1,26 @@
-//! What a machine that is off is told anew, with a real simulator and an API server of one Secret.
+//! What a VM that is off gets when its user has changed the data, with a real simulator and an API server of one Secret.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use api::vmop::VirtualMachine;
 use kit::Runtime;
-use kit::apply::Api;
-use kit::events::Events;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use support::api_server::{Request, refusal, server};
 use support::vcsim::Sim;
 use support::wait::within;
+use vsphere::Vm;
 use vsphere::inventory::PowerState;
 
-use super::*;
-use crate::caches::Caches;
-use crate::caches::ReplicaCaches;
-use crate::data_sources::DataSourceWatches;
-use crate::enqueue::Enqueue;
-use crate::probe::Prober;
-use crate::templates::TemplateCache;
+use crate::testing::context::context;
 use crate::testing::fixtures;
-use crate::testing::vcsim::{template, template_key, vcenter, wanted};
-use crate::vcenter::Provider;
-use crate::virtualmachine::carry_out;
-use crate::virtualmachine::carry_out::promotion::Promotions;
-use crate::virtualmachine::nic::change::noted;
-use crate::virtualmachine::observe::offline::rewired;
-use crate::virtualmachine::plan::Found;
+use crate::testing::vcsim::{clone_vm, template, template_key, vcenter, wanted};
+use crate::virtualmachine::bootstrap::data::HASH;
+use crate::virtualmachine::bootstrap::observe::read_data_source;
+use crate::virtualmachine::identity::find::Found;
+use crate::virtualmachine::nic::change::nics_note;
+use crate::virtualmachine::observe::observe_power_on;
 use crate::virtualmachine::step::Step;
 
 /// The Secret's one key, if there is a Secret.
@@ -46,26 +40,6 @@ fn answer(request: &Request, secret: &Secret) -> (u16, Value) {
     }
 }
 
-pub fn context(started: &Runtime, vcenter: &Arc<VCenter>) -> Context {
-    let (vms, _) = Enqueue::new();
-    Context {
-        api: Api::new(started, "vmop/machine"),
-        events: Events::new(started, "vmop-machine"),
-        provider: Provider::to(vcenter),
-        caches: Caches::start(started, &ReplicaCaches::start(started)),
-        prober: Prober::new(Vec::new()).0,
-        data_sources: DataSourceWatches::new(started.client.clone(), vms.clone()),
-        promotions: Promotions::new(vms),
-        asked: carry_out::guest::Asked::default(),
-        ended: Mutex::default(),
-        room: Arc::new(tokio::sync::Semaphore::new(crate::virtualmachine::ROOM)),
-        told: Mutex::default(),
-        policies: Enqueue::new().0,
-        sync_requests: Arc::default(),
-        templates: TemplateCache::new(Arc::new(|_: &str| {})).0,
-    }
-}
-
 /// The machine of [`fixtures::virtual_machine`], off; its user gives `#cloud-config` in a Secret.
 fn object() -> VirtualMachine {
     let mut vm = fixtures::virtual_machine();
@@ -75,14 +49,14 @@ fn object() -> VirtualMachine {
 }
 
 #[tokio::test]
-async fn a_machine_that_is_off_is_told_anew_what_its_user_changed() {
-    let Some(sim) = Sim::start("a_machine_that_is_off_is_told_anew_what_its_user_changed") else { return };
+async fn a_vm_that_is_off_gets_what_its_user_changed() {
+    let Some(sim) = Sim::start("a_vm_that_is_off_gets_what_its_user_changed") else { return };
     let vcenter = vcenter(&sim).await;
     let template = template(&vcenter, &template_key(&sim, &vcenter).await).await;
-    let facts = fixtures::facts(Found::Lost(None));
+    let facts = fixtures::facts(Found::Absent);
     let mut intent = wanted(&sim, &vcenter, &template, &facts).await;
     intent.spec.power_on = false;
-    let made = within("the clone", carry_out::cloned(&intent, &facts, &vcenter)).await.unwrap();
+    let made = within("the clone", clone_vm(&intent, &facts, &vcenter)).await.unwrap();
 
     let secret = Secret::new(Mutex::new(Some("#cloud-config\nfirst: 1\n")));
     let kept = Arc::clone(&secret);
@@ -90,40 +64,40 @@ async fn a_machine_that_is_off_is_told_anew_what_its_user_changed() {
     let started = Runtime::detached(client);
     let ctx = context(&started, &vcenter);
     let (vm, identity) = (object(), facts.identity);
-    let first = read(&vm, &ctx).await.unwrap().told.unwrap().hash(identity.bios);
+    let first = read_data_source(&vm, &ctx.api).await.unwrap().user_data.unwrap().hash(identity.bios);
     let noted = |state: PowerState, hash: &str| {
         let mut machine = (*made).clone();
         machine.power_state = Some(state);
         machine.extra_config.insert(HASH.into(), hash.into());
-        machine.extra_config.extend([noted(&vm)]);
+        machine.extra_config.extend([nics_note(&vm)]);
         Arc::new(machine)
     };
-    let retold = async |machine: &Arc<Vm>| {
-        let (rewired, retold, _) = rewired(&vm, machine, identity, &vcenter, &ctx).await.unwrap();
-        assert_eq!(rewired, Ok(None));
-        retold.unwrap()
+    let update = async |machine: &Arc<Vm>| {
+        let (nic_change, update) = observe_power_on(&vm, machine, identity, &vcenter, &ctx).await.unwrap();
+        assert_eq!(nic_change, Ok(None));
+        update.data.unwrap()
     };
     let reads = || requests.lock().iter().filter(|request| request.path.starts_with(SECRET)).count();
 
-    // Who was never told by us, runs, or was told the same, is told nothing; the former two without a read.
+    // One without our data, one that runs, and one that has the same get nothing; the former two without a read.
     let before = reads();
-    assert_eq!(retold(&noted(PowerState::Off, "")).await, None);
-    assert_eq!(retold(&noted(PowerState::On, &first)).await, None);
+    assert_eq!(update(&noted(PowerState::Off, "")).await, None);
+    assert_eq!(update(&noted(PowerState::On, &first)).await, None);
     assert_eq!(reads(), before);
-    assert_eq!(retold(&noted(PowerState::Off, &first)).await, None);
+    assert_eq!(update(&noted(PowerState::Off, &first)).await, None);
 
     *secret.lock() = Some("#cloud-config\nsecond: 2\n");
-    let again = retold(&noted(PowerState::Off, &first)).await.unwrap();
+    let again = update(&noted(PowerState::Off, &first)).await.unwrap();
     let steps = again.steps();
     let [Step::Reconfigure(spec)] = steps.as_slice() else { panic!("{again:?}") };
-    let told: BTreeMap<String, String> = spec.extra_config.iter().cloned().collect();
-    assert_ne!(told[HASH], first);
-    let userdata = cloudinit::unpacked(told["guestinfo.userdata"].as_bytes()).unwrap();
+    let set: BTreeMap<String, String> = spec.extra_config.iter().cloned().collect();
+    assert_ne!(set[HASH], first);
+    let userdata = cloudinit::unpacked(set["guestinfo.userdata"].as_bytes()).unwrap();
     assert!(String::from_utf8(userdata).unwrap().contains("second: 2"));
-    assert_eq!(retold(&noted(PowerState::Off, &told[HASH])).await, None, "it has been told");
+    assert_eq!(update(&noted(PowerState::Off, &set[HASH])).await, None, "it has it");
 
-    // Bootstrap data may go once the machine has booted.
+    // Bootstrap data may be deleted once the VM has booted.
     *secret.lock() = None;
-    assert_eq!(retold(&noted(PowerState::Off, &first)).await, None);
+    assert_eq!(update(&noted(PowerState::Off, &first)).await, None);
     started.shutdown.cancel();
 }

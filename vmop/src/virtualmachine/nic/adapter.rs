@@ -1,6 +1,6 @@
-//! What the cards of a machine are plugged into.
+//! A NIC as it shall be.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 
 use api::conditions::vmop as reason;
 use api::net::VirtualNetwork;
@@ -10,12 +10,12 @@ use vsphere::{Backing, NicKind};
 use crate::unmet::Need;
 use crate::unmet::Unmet;
 
-/// A network card as it shall be.
+/// A NIC as it shall be.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Card {
+pub struct Nic {
     /// What the guest sees.
     pub kind: NicKind,
-    /// What it is plugged into.
+    /// The network that it is connected to.
     pub backing: Backing,
     /// Its MAC, where the network provider chose it; else vCenter does.
     pub mac: Option<String>,
@@ -25,14 +25,14 @@ pub struct Card {
     pub addressing: Addressing,
 }
 
-impl Card {
-    /// A card of which no network provider says anything.
+impl Nic {
+    /// A NIC of which no network provider says anything.
     pub fn plain(kind: NicKind, backing: Backing) -> Self {
         Self { kind, backing, mac: None, external_id: None, addressing: Addressing::Dhcp }
     }
 }
 
-/// How the guest gets the addresses of a card.
+/// How the guest gets the addresses of a NIC.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Addressing {
     /// By DHCP.
@@ -51,7 +51,7 @@ impl Addressing {
     }
 }
 
-/// A static address of a card.
+/// A static address of a NIC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Address {
     /// The address.
@@ -69,7 +69,7 @@ impl std::fmt::Display for Address {
 }
 
 /// The VirtualNetwork of that name is realised.
-pub fn realised(namespace: &str, name: &str, network: Option<&VirtualNetwork>) -> Need<()> {
+pub fn check_network(namespace: &str, name: &str, network: Option<&VirtualNetwork>) -> Need<()> {
     let Some(network) = network else {
         let message =
             format!("VirtualNetwork {namespace}/{name} does not exist. Create it, or name another network");
@@ -83,8 +83,8 @@ pub fn realised(namespace: &str, name: &str, network: Option<&VirtualNetwork>) -
     Err(Unmet::underway(reason::NETWORK_NOT_READY, message))
 }
 
-/// The kind of card that an interface asks for.
-pub fn card_kind(interface: &VirtualMachineNetworkInterface) -> Need<NicKind> {
+/// The kind of NIC that an interface asks for.
+pub fn nic_kind(interface: &VirtualMachineNetworkInterface) -> Need<NicKind> {
     match interface.ethernet_card_type.as_deref().unwrap_or_default() {
         "" | "vmxnet3" => Ok(NicKind::Vmxnet3),
         "vmxnet2" => Ok(NicKind::Vmxnet2),
@@ -96,4 +96,13 @@ pub fn card_kind(interface: &VirtualMachineNetworkInterface) -> Need<NicKind> {
             format!("ethernetCardType {other:?} is unknown. Use vmxnet3, vmxnet2, e1000, e1000e or pcnet32"),
         )),
     }
+}
+
+/// How many bits a mask has; a mask with a gap is none.
+pub fn prefix_of(mask: &str) -> Option<u8> {
+    let (bits, ones, width) = match mask.parse().ok()? {
+        IpAddr::V4(mask) => (u128::from(u32::from(mask)), u32::from(mask).leading_ones(), 32),
+        IpAddr::V6(mask) => (u128::from(mask), Ipv6Addr::to_bits(mask).leading_ones(), 128),
+    };
+    (bits.count_ones() == ones && ones <= width).then(|| u8::try_from(ones).ok())?
 }

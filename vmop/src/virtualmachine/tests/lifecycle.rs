@@ -12,14 +12,14 @@ use vsphere::inventory::{Customized, PowerState, ToolsState};
 use crate::testing::fixtures;
 use crate::vcenter::settings::PromoteDisks;
 use crate::vcenter::{Placement, mark};
-use crate::virtualmachine::plan;
-use crate::virtualmachine::plan::{Facts, Found, Plan};
+use crate::virtualmachine::facts::Facts;
+use crate::virtualmachine::identity::find::Found;
+use crate::virtualmachine::placement::module::Membership;
+use crate::virtualmachine::plan::{self, Plan};
 use crate::virtualmachine::size::class::Size;
 use crate::virtualmachine::status::{Outcome, status};
-use crate::virtualmachine::step;
-use crate::virtualmachine::step::{Mode, Step};
-use crate::virtualmachine::storage::promotion;
-use crate::virtualmachine::storage::promotion::{Promotion, State};
+use crate::virtualmachine::step::{self, Mode, Step};
+use crate::virtualmachine::storage::promotion::{Promotion, PromotionState};
 
 /// A machine that has its class's size, and what is known of it.
 fn settled() -> (VirtualMachine, Vm, Facts) {
@@ -28,9 +28,9 @@ fn settled() -> (VirtualMachine, Vm, Facts) {
     (machine.cpu_allocation, machine.memory_allocation) = (size.cpu, size.memory);
     machine.guest.ip = Some("10.1.2.3".into());
     machine.guest.tools = Some(ToolsState::Running);
-    let mut facts = fixtures::facts(Found::Lost(None));
-    facts.size = Some(size);
-    facts.place = Some(fixtures::place());
+    let mut facts = fixtures::facts(Found::Absent);
+    facts.runtime.size = Some(size);
+    facts.runtime.placement = Some(fixtures::place());
     (fixtures::virtual_machine(), machine, facts)
 }
 
@@ -39,7 +39,7 @@ fn steps(vm: &VirtualMachine, machine: &Vm, facts: &Facts) -> Vec<Step> {
     match plan::plan(vm, &facts).unwrap() {
         Plan::Change { steps, .. } => steps,
         Plan::Settled => Vec::new(),
-        Plan::Make { .. } => panic!("it is there"),
+        Plan::Create { .. } => panic!("it exists"),
     }
 }
 
@@ -52,7 +52,7 @@ fn annotate(vm: &mut VirtualMachine, key: &str, value: &str) {
 }
 
 /// What is said beside and of power, one line each.
-fn said(vm: &VirtualMachine, machine: &Vm, facts: &Facts, types: &[&str]) -> String {
+fn conditions(vm: &VirtualMachine, machine: &Vm, facts: &Facts, types: &[&str]) -> String {
     let facts = Facts { found: Found::Ours(Arc::new(machine.clone())), ..facts.clone() };
     let status = status(vm, Some(&facts), &Outcome::Done(None));
     let wanted = |condition: &&Condition| types.contains(&condition.type_.as_str());
@@ -66,8 +66,8 @@ fn what_needs_a_machine_that_is_off_is_done_between_its_end_and_its_start() {
     vm.spec.min_hardware_version = Some(21);
     vm.spec.next_restart_time = Some("2026-11-21T12:00:00Z".into());
     annotate(&mut vm, annotation::LAST_RESIZED_CLASS, r#"{"name":"another"}"#);
-    facts.size = facts.size.map(|size| Size { cpus: 8, ..size });
-    facts.module = Ok(Some("module-1".into()));
+    facts.runtime.size = facts.runtime.size.map(|size| Size { cpus: 8, ..size });
+    facts.membership = Ok(Membership { to_join: Some("module-1".into()), vanished: None });
     for (wanted, is, todo) in [
         ("poweredOn", Some(Off), "reconfigure, upgrade, reconfigure, join, power on"),
         ("poweredOn", Some(On), "join, restart"),
@@ -93,11 +93,11 @@ fn a_check_holds_power_on_back_and_an_admin_everything() {
     assert_eq!(words(&vm, &machine, &facts), "power on");
     annotate(&mut vm, "poweron.check.vmoperator.vmware.com/backup", "not yet");
     assert_eq!(words(&vm, &machine, &facts), "");
-    let held = said(&vm, &machine, &facts, &["VirtualMachinePowerStateSynced"]);
+    let held = conditions(&vm, &machine, &facts, &["VirtualMachinePowerStateSynced"]);
     vm.metadata.annotations = None;
     machine.extra_config.insert("vmservice.virtualmachine.pause".into(), "TRUE".into());
     assert_eq!(words(&vm, &machine, &facts), "");
-    let paused = said(&vm, &machine, &facts, &["VirtualMachineReconcileReady"]);
+    let paused = conditions(&vm, &machine, &facts, &["VirtualMachineReconcileReady"]);
     insta::assert_snapshot!(format!("{held}\n{paused}"));
 }
 
@@ -114,14 +114,14 @@ fn a_soft_end_says_what_it_waits_for() {
             [Step::Power(PowerState::Off, Mode::of(Some(mode)))],
             "{mode}"
         );
-        lines.push(said(&vm, &machine, &facts, &["VirtualMachinePowerStateSynced"]));
+        lines.push(conditions(&vm, &machine, &facts, &["VirtualMachinePowerStateSynced"]));
     }
     insta::assert_snapshot!(lines.join("\n"));
 }
 
 #[test]
-fn what_is_said_beside_leaves_a_machine_ready() {
-    let beside = [
+fn informational_conditions_leave_a_vm_ready() {
+    let types = [
         "Ready",
         "VirtualMachineTools",
         "GuestCustomization",
@@ -133,7 +133,7 @@ fn what_is_said_beside_leaves_a_machine_ready() {
         "Backup",
     ];
     let (vm, machine, facts) = settled();
-    let well = said(&vm, &machine, &facts, &beside);
+    let well = conditions(&vm, &machine, &facts, &types);
     let (mut vm, mut machine, mut facts) = settled();
     vm.spec.min_hardware_version = Some(21);
     vm.spec.next_restart_time = Some("2026-11-21T12:00:00Z".into());
@@ -142,13 +142,14 @@ fn what_is_said_beside_leaves_a_machine_ready() {
     annotate(&mut vm, "condition.vmoperator.vmware.com.protected/Ready", "Ready;False;No;never");
     machine.guest.tools = Some(ToolsState::NotRunning);
     machine.guest.customization =
-        Some(Customized { status: "TOOLSDEPLOYPKG_FAILED".into(), error: Some("no network card".into()) });
+        Some(Customized { status: "TOOLSDEPLOYPKG_FAILED".into(), error: Some("no network adapter".into()) });
     machine
         .extra_config
         .insert("guestinfo.vmservice.bootstrap.condition".into(), "false,Disk,the disk is full".into());
-    facts.size = facts.size.map(|size| Size { memory_mib: 8192, ..size });
-    facts.place = Some(Placement { pool: vsphere::MoRef::pool("resgroup-1"), ..fixtures::place() });
-    let ill = said(&vm, &machine, &facts, &beside);
+    facts.runtime.size = facts.runtime.size.map(|size| Size { memory_mib: 8192, ..size });
+    facts.runtime.placement =
+        Some(Placement { pool: vsphere::MoRef::pool("resgroup-1"), ..fixtures::place() });
+    let ill = conditions(&vm, &machine, &facts, &types);
     insta::assert_snapshot!(format!("{well}\n\n{ill}"));
 }
 
@@ -158,11 +159,10 @@ fn linked_disks_are_promoted_in_the_power_state_that_was_asked_for() {
     let (mut vm, mut machine, facts) = settled();
     machine.extra_config.insert(mark::BASE.into(), "photon-x".into());
     let disks = vec![vsphere::Disk::default()];
-    let told = |mode, state| Facts { promotion: Some(Promotion { mode, state }), ..facts.clone() };
+    let promoting = |mode, state| Facts { promotion: Some(Promotion { mode, state }), ..facts.clone() };
     let due = |vm: &VirtualMachine, machine: &Vm, mode| {
-        let facts = told(mode, State::Due(disks.clone()));
-        let facts = Facts { found: Found::Ours(Arc::new(machine.clone())), ..facts };
-        promotion::due(vm, &facts).is_some()
+        let facts = promoting(mode, PromotionState::Due(disks.clone()));
+        facts.promotion.is_some_and(|promotion| promotion.due(vm, machine).is_some())
     };
     for (wanted, is, online, offline) in [
         ("poweredOn", On, true, false),
@@ -176,26 +176,28 @@ fn linked_disks_are_promoted_in_the_power_state_that_was_asked_for() {
         assert_eq!(promotes, (online, offline), "{wanted} {is:?}");
     }
     (vm.spec.power_state, machine.power_state) = (None, Some(On));
-    let say = |state, mode| said(&vm, &machine, &told(mode, state), &["VirtualMachineDiskPromotionSynced"]);
+    let say = |state, mode| {
+        conditions(&vm, &machine, &promoting(mode, state), &["VirtualMachineDiskPromotionSynced"])
+    };
     let lines = [
-        say(State::Due(disks.clone()), PromoteDisks::Online),
-        say(State::Due(disks.clone()), PromoteDisks::Offline),
-        say(State::Running, PromoteDisks::Online),
-        say(State::Snapshots, PromoteDisks::Online),
-        say(State::Passing("vCenter is away".into()), PromoteDisks::Online),
-        say(State::Failed("No space is left".into()), PromoteDisks::Online),
-        say(State::Done, PromoteDisks::Online),
+        say(PromotionState::Due(disks.clone()), PromoteDisks::Online),
+        say(PromotionState::Due(disks.clone()), PromoteDisks::Offline),
+        say(PromotionState::Running, PromoteDisks::Online),
+        say(PromotionState::Snapshots, PromoteDisks::Online),
+        say(PromotionState::Retrying("vCenter is away".into()), PromoteDisks::Online),
+        say(PromotionState::Failed("No space is left".into()), PromoteDisks::Online),
+        say(PromotionState::Done, PromoteDisks::Online),
     ];
     insta::assert_snapshot!(lines.join("\n"));
 
     // Only the word of it is left to be taken back, once.
-    let unnoted = told(PromoteDisks::Online, State::Unnoted);
-    let steps = steps(&vm, &machine, &unnoted);
+    let finished = promoting(PromoteDisks::Online, PromotionState::Finished);
+    let steps = steps(&vm, &machine, &finished);
     assert_eq!(steps.iter().map(Step::word).collect::<Vec<_>>(), ["reconfigure"]);
     done(&mut machine, &steps[0]);
-    assert_eq!((mark::base(&machine), words(&vm, &machine, &unnoted)), (None, String::new()));
+    assert_eq!((mark::base(&machine), words(&vm, &machine, &finished)), (None, String::new()));
     machine.extra_config.insert("vmservice.virtualmachine.pause".into(), "true".into());
-    assert!(!due(&vm, &machine, PromoteDisks::Online), "an admin had it left alone");
+    assert!(!due(&vm, &machine, PromoteDisks::Online), "an admin has it paused");
 }
 
 /// The machine as it is once the step is carried out.
@@ -211,7 +213,7 @@ fn done(machine: &mut Vm, step: &Step) {
         }
         Step::Upgrade(version) => machine.hardware_version = format!("vmx-{version}"),
         Step::Power(state, _) => machine.power_state = Some(*state),
-        Step::Restart(_, at) => machine.extra_config.extend([step::restarted(*at)]),
+        Step::Restart(_, at) => machine.extra_config.extend([step::restart_note(*at)]),
         Step::Customize(_) | Step::Join(_) => {}
     }
 }
@@ -240,7 +242,7 @@ proptest! {
         if renamed {
             annotate(&mut vm, annotation::LAST_RESIZED_CLASS, r#"{"name":"another"}"#);
         }
-        facts.size = facts.size.map(|size| Size { cpus, ..size });
+        facts.runtime.size = facts.runtime.size.map(|size| Size { cpus, ..size });
         machine.power_state = Some(is);
         for cut in cuts.into_iter().chain([usize::MAX, usize::MAX]) {
             let planned = steps(&vm, &machine, &facts);

@@ -1,0 +1,166 @@
+//! Writes to the VirtualMachine itself, beside its status: identity, finalizer and what has to travel with it.
+
+use std::sync::Arc;
+
+use api::names::{annotation, finalizer, label};
+use api::vmop::VirtualMachine;
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use kit::expectations::stale_cache;
+use kube::ResourceExt;
+use kube::runtime::reflector::ObjectRef;
+use serde_json::{Map, Value, json};
+use uuid::Uuid;
+use vsphere::Vm;
+use vsphere::inventory::PowerState;
+
+use crate::pause;
+use crate::virtualmachine::context::Context;
+use crate::virtualmachine::error::Error;
+use crate::virtualmachine::facts::Facts;
+use crate::virtualmachine::identity::find::Found;
+use crate::virtualmachine::identity::uuids::{Identity, complete_identity, decisive_state, parse_identity};
+use crate::virtualmachine::plan::Plan;
+use crate::virtualmachine::power::state::wanted_power;
+use crate::virtualmachine::size::resize;
+
+/// Persists our finalizer and both UUIDs: all that has to be there before anything exists outside.
+pub async fn prepare(
+    vm: &Arc<VirtualMachine>,
+    ctx: &Context,
+) -> Result<(Arc<VirtualMachine>, Identity), Error> {
+    let finalized = vm.finalizers().iter().any(|there| there == finalizer::VIRTUAL_MACHINE);
+    let known = parse_identity(vm)?;
+    let now = vm.spec.next_restart_time.as_deref() == Some("now");
+    if let Some(identity) = known.filter(|_| finalized && !now) {
+        return Ok((Arc::clone(vm), identity));
+    }
+    let identity = complete_identity(vm, Uuid::new_v4())?;
+    let mut finalizers = vm.finalizers().to_vec();
+    if !finalized {
+        finalizers.push(finalizer::VIRTUAL_MACHINE.to_owned());
+    }
+    let mut patch = json!({ "metadata": { "finalizers": finalizers } });
+    if known.is_none() {
+        patch["spec"] = json!({
+            "biosUUID": identity.bios.to_string(),
+            "instanceUUID": identity.instance.to_string(),
+        });
+    }
+    if now {
+        // Which now it was must not be asked twice.
+        patch["spec"]["nextRestartTime"] = jiff::Timestamp::now().to_string().into();
+    }
+    Ok((Arc::new(Box::pin(ctx.api.patch(&**vm, patch)).await?), identity))
+}
+
+/// The plan, once it is sure that it rests on what the API server has; `cached` is the object as it was in the cache.
+pub fn confirm_plan<'a>(
+    plan: Result<Plan, Error>,
+    cached: &'a Arc<VirtualMachine>,
+    vm: &'a Arc<VirtualMachine>,
+    ctx: &'a Context,
+) -> BoxFuture<'a, Result<Plan, Error>> {
+    async move {
+        match plan? {
+            // What was written just now was written on condition that it was current.
+            plan @ (Plan::Create { .. } | Plan::Change { .. }) if Arc::ptr_eq(cached, vm) => {
+                confirm_current(vm, ctx).await.map(|()| plan)
+            }
+            plan => Ok(plan),
+        }
+    }
+    .boxed()
+}
+
+/// Checks that the API server itself has the object as the cache shows it, in all that decides what is done to its VM.
+///
+/// After a restart the cache may come from an API server that lags behind: it shows objects that are gone since.
+pub async fn confirm_current(vm: &VirtualMachine, ctx: &Context) -> Result<(), Error> {
+    let live = ctx.api.live(vm).await?;
+    if live.is_some_and(|live| decisive_state(&live) == decisive_state(vm)) {
+        return Ok(());
+    }
+    Err(stale_cache::<VirtualMachine>(vm.metadata.namespace.as_deref(), &vm.name_any()).into())
+}
+
+/// Notes in the object what has to travel with it: that its VM existed once, and by which class it was sized.
+///
+/// A request to the guest that has been carried out is removed, and who has the VM paused is noted.
+pub fn note_progress<'a>(
+    vm: Arc<VirtualMachine>,
+    facts: &'a Facts,
+    result: &'a Result<Option<Arc<Vm>>, Error>,
+    ctx: &'a Context,
+) -> BoxFuture<'a, Result<Arc<VirtualMachine>, Error>> {
+    async move {
+        let vsphere_vm = match (result, &facts.found) {
+            (Ok(Some(vsphere_vm)), _) | (_, Found::Ours(vsphere_vm)) => vsphere_vm,
+            _ => return Ok(vm),
+        };
+        let arrived = vsphere_vm.power_state == Some(wanted_power(&vm));
+        if arrived {
+            ctx.guest_requests.forget(&ObjectRef::from_obj(&*vm));
+        }
+        // What is done only to a VM that is off has been done, if it was off and all steps were taken.
+        let was_off =
+            matches!(&facts.found, Found::Ours(before) if before.power_state == Some(PowerState::Off));
+        let off = was_off || vsphere_vm.power_state == Some(PowerState::Off);
+        let progress = Progress { arrived, settings_applied: off && matches!(result, Ok(Some(_))) };
+        let patch = metadata_patch(&vm, vsphere_vm, facts, progress);
+        if patch.is_null() {
+            return Ok(vm);
+        }
+        Ok(Arc::new(ctx.api.patch(&*vm, json!({ "metadata": patch })).await?))
+    }
+    .boxed()
+}
+
+/// What was reached.
+#[derive(Clone, Copy)]
+struct Progress {
+    /// The VM is in the power state that its spec asks for.
+    arrived: bool,
+    /// It has all settings of its class.
+    settings_applied: bool,
+}
+
+/// What of the object's metadata has to be other; null where nothing has.
+fn metadata_patch(vm: &VirtualMachine, vsphere_vm: &Vm, facts: &Facts, progress: Progress) -> Value {
+    let mut annotations = Map::new();
+    let first = !vm.annotations().contains_key(annotation::FIRST_BOOT_DONE);
+    if first {
+        annotations.insert(annotation::FIRST_BOOT_DONE.into(), "true".into());
+    }
+    let sized = vm.annotations().contains_key(annotation::LAST_RESIZED_CLASS);
+    let size = facts.runtime.size.as_ref();
+    if (first && !sized) || resize::needs_note(vm, vsphere_vm, size, progress.settings_applied) {
+        annotations.insert(annotation::LAST_RESIZED_CLASS.into(), resize::class_note(vm).into());
+    }
+    if progress.arrived && vm.annotations().contains_key(annotation::SOFT_POWER) {
+        annotations.insert(annotation::SOFT_POWER.into(), Value::Null);
+    }
+    let mut patch = Map::new();
+    if !annotations.is_empty() {
+        patch.insert("annotations".into(), annotations.into());
+    }
+    let paused = pause::label(vm, Some(vsphere_vm));
+    if vm.labels().get(label::VMOP_PAUSED).map(String::as_str) != paused {
+        patch.insert("labels".into(), json!({ label::VMOP_PAUSED: paused }));
+    }
+    if patch.is_empty() { Value::Null } else { patch.into() }
+}
+
+/// Notes in the object who has its VM paused.
+pub async fn note_pause(vm: &VirtualMachine, ctx: &Context) -> Result<(), Error> {
+    let vsphere_vm = parse_identity(vm)
+        .ok()
+        .flatten()
+        .and_then(|identity| ctx.provider.vcenter().ok()?.inventory.by_uuid(identity.instance).present());
+    let paused = pause::label(vm, vsphere_vm.as_deref());
+    if vm.labels().get(label::VMOP_PAUSED).map(String::as_str) != paused {
+        let patch = json!({ "metadata": { "labels": { label::VMOP_PAUSED: paused } } });
+        ctx.api.patch(vm, patch).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,67 @@
+//! What a VM needs of others is requested: objects of network and storage providers, a template, watches.
+
+use api::vmop::VirtualMachine;
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use kit::index::key;
+use kube::ResourceExt;
+use kube::runtime::reflector::ObjectRef;
+
+use crate::vcenter::VCenter;
+use crate::virtualmachine::bootstrap::observe::DataSourceWatch;
+use crate::virtualmachine::context::Context;
+use crate::virtualmachine::error::Error;
+use crate::virtualmachine::nic::request::apply_requests;
+use crate::virtualmachine::requests::Requests;
+use crate::virtualmachine::storage::claims::apply_attachments;
+
+/// Makes all of the requests.
+pub fn make_requests<'a>(
+    vm: &'a VirtualMachine,
+    requests: Requests<'a>,
+    ctx: &'a Context,
+) -> BoxFuture<'a, Result<(), Error>> {
+    // No `..`: a request that nobody makes must not compile.
+    let Requests { probe_target, data_source, missing_image, template, vanished_module, volumes, nics } =
+        requests;
+    let object = ObjectRef::from_obj(vm);
+    if let Some(target) = probe_target {
+        ctx.prober.set_target(&object, target);
+    }
+    match data_source {
+        DataSourceWatch::Keep => {}
+        DataSourceWatch::Watch(kind, name, version) => {
+            ctx.data_sources.watch_for_change(&object, *kind, name, version.clone());
+        }
+        DataSourceWatch::Stop => ctx.data_sources.forget(&object),
+    }
+    if let Some(image) = missing_image {
+        ctx.sync_requests.request_missing(&vm.uid().unwrap_or_default(), image);
+    }
+    if let Ok(vcenter) = ctx.provider.vcenter() {
+        template.into_iter().for_each(|key| ctx.templates.request(&vcenter, key));
+        vanished_module.into_iter().for_each(|module| replace_module(vm, module, &vcenter, ctx));
+    }
+    async move {
+        if let Some((volumes, node)) = volumes {
+            apply_attachments(vm, volumes, &node, &ctx.api, &ctx.caches).boxed().await?;
+        }
+        apply_requests(nics, &ctx.api).await
+    }
+    .boxed()
+}
+
+/// Has the policy of the VM make a cluster module anew, which somebody removed.
+pub fn replace_module(vm: &VirtualMachine, module: &str, vcenter: &VCenter, ctx: &Context) {
+    vcenter.memberships.forget(module);
+    realize_policy_anew(vm, vcenter, ctx);
+}
+
+/// Has the resource policy of the VM realized anew.
+pub fn realize_policy_anew(vm: &VirtualMachine, vcenter: &VCenter, ctx: &Context) {
+    let namespace = vm.namespace().unwrap_or_default();
+    if let Some(policy) = &vm.spec.resource_policy_name {
+        vcenter.realized_policies.forget(&key(Some(&namespace), policy));
+        ctx.policies.enqueue(ObjectRef::new(policy).within(&namespace));
+    }
+}

@@ -1,0 +1,144 @@
+//! Why a reconcile of a VirtualMachine did not come through.
+
+use std::time::Duration;
+
+use api::conditions::vmop as known;
+use kit::expectations::StaleCache;
+use kit::retry::REQUEUE_SOON;
+use kit::{Disposition, ReconcileError};
+
+use crate::unmet::Unmet;
+use crate::vcenter::Problem;
+
+/// What nobody watches is looked at again after this.
+const UNWATCHED: Duration = Duration::from_secs(30);
+/// What vCenter still works on is looked at again after this, if no change in vCenter comes before.
+pub const UNSETTLED: Duration = Duration::from_secs(15);
+
+/// Something of the VirtualMachine's that belongs to another VM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// What it is, such as `Instance UUID 4237…`.
+    pub what: String,
+    /// The other VM, in words.
+    pub holder: String,
+}
+
+/// Why nothing can be done before something changes.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Blocked {
+    /// The spec is wrong; nothing helps but a change.
+    #[error("{0}")]
+    Spec(String),
+    /// Something is missing.
+    #[error("{}", .0.message)]
+    Unmet(Unmet),
+    /// vCenter can't be used now.
+    #[error("{0}")]
+    Provider(Problem),
+    /// An identity that somebody else has.
+    #[error("{} belongs to the VM {}. Give this VirtualMachine another, or remove that VM", .0.what, .0.holder)]
+    Claimed(Claim),
+    /// The VM existed, and was destroyed or removed in vCenter; the message says how.
+    #[error("{0}")]
+    Lost(String),
+    /// Somebody asked for it not to be done yet.
+    #[error("{0}")]
+    Held(String),
+    /// The VM, by its MoID, was moved to where it is not watched.
+    #[error("The VM {0} was moved out of its folder in vCenter. Move it back")]
+    Moved(String),
+}
+
+/// Why a reconcile did not come through.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Nothing can be done before something changes.
+    #[error("{0}")]
+    Blocked(#[from] Blocked),
+    /// vCenter refused a call, or did not answer it.
+    #[error("{0}")]
+    Vcenter(#[from] vsphere::Error),
+    /// What vCenter was asked to do has not ended yet.
+    #[error("{0}")]
+    Unsettled(String),
+    /// The guest was asked, and takes its time; after that long it is looked at again.
+    #[error("{0}")]
+    Guest(String, Option<Duration>),
+    /// The cache is older than our own last write.
+    #[error(transparent)]
+    StaleCache(#[from] StaleCache),
+    /// The API server refused a call, or did not answer it.
+    #[error("API server: {0}")]
+    Api(#[from] kube::Error),
+}
+
+impl Error {
+    /// The condition's reason.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Blocked(Blocked::Spec(_)) => "InvalidSpec",
+            Self::Blocked(Blocked::Unmet(unmet)) => unmet.reason,
+            Self::Blocked(Blocked::Provider(_)) => known::PROVIDER_NOT_READY,
+            Self::Blocked(Blocked::Claimed(_)) => known::IDENTITY_CONFLICT,
+            Self::Blocked(Blocked::Lost(_)) => known::VIRTUAL_MACHINE_LOST,
+            Self::Blocked(Blocked::Moved(_)) => "FolderMismatch",
+            Self::Blocked(Blocked::Held(_)) => "HeldBack",
+            Self::Guest(..) => "WaitingForGuest",
+            Self::Vcenter(error) => error.category(),
+            Self::Unsettled(_) => "WaitingForVCenter",
+            Self::StaleCache(_) | Self::Api(_) => "ApiServer",
+        }
+    }
+
+    /// What happened, and what to do about it.
+    pub fn advised(&self) -> String {
+        match self {
+            Self::Vcenter(error) => format!("{error}. {}", error.advice()),
+            other => other.to_string(),
+        }
+    }
+
+    /// Whether it is worth a condition: what is only tried again, or over in a moment, is not.
+    pub fn concerns_status(&self) -> bool {
+        match self {
+            Self::StaleCache(_) | Self::Api(_) => false,
+            Self::Blocked(Blocked::Provider(problem)) => !problem.is_transient(),
+            Self::Blocked(_) | Self::Vcenter(_) | Self::Unsettled(_) | Self::Guest(..) => true,
+        }
+    }
+}
+
+impl ReconcileError for Error {
+    fn disposition(&self) -> Disposition {
+        match self {
+            Self::Blocked(Blocked::Unmet(unmet)) => {
+                Disposition::Waiting(unmet.unwatched.then_some(UNWATCHED))
+            }
+            Self::Blocked(Blocked::Provider(_)) => Disposition::Waiting(None),
+            Self::Blocked(_) => Disposition::Invalid,
+            Self::Unsettled(_) => Disposition::Waiting(Some(UNSETTLED)),
+            Self::Guest(_, until) => Disposition::Waiting(*until),
+            Self::StaleCache(_) => Disposition::Waiting(Some(REQUEUE_SOON)),
+            Self::Api(error) => Disposition::from_api_error(error),
+            Self::Vcenter(_) => Disposition::Failed,
+        }
+    }
+
+    fn label(&self) -> &'static str {
+        match self {
+            Self::Blocked(Blocked::Spec(_)) => "Spec",
+            Self::Blocked(Blocked::Unmet(_)) => "Unmet",
+            Self::Blocked(Blocked::Provider(_)) => "Provider",
+            Self::Blocked(Blocked::Claimed(_)) => "Claimed",
+            Self::Blocked(Blocked::Lost(_)) => "Lost",
+            Self::Blocked(Blocked::Moved(_)) => "Moved",
+            Self::Blocked(Blocked::Held(_)) => "Held",
+            Self::Guest(..) => "Guest",
+            Self::Vcenter(_) => "Vcenter",
+            Self::Unsettled(_) => "Unsettled",
+            Self::StaleCache(_) => "Behind",
+            Self::Api(_) => "Api",
+        }
+    }
+}

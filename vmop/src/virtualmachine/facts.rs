@@ -1,0 +1,115 @@
+//! Everything that one reconcile has read of a VM.
+
+use jiff::Timestamp;
+
+use super::bootstrap::data::Bootstrap;
+use super::bootstrap::observe::DataSourceWatch;
+use super::identity::find::Found;
+use super::identity::uuids::Identity;
+use super::needs::Creation;
+use super::nic::change::NicChange;
+use super::nic::request::NicRequest;
+use super::placement::module::Membership;
+use super::size::class::Size;
+use super::storage::claims::Volumes;
+use super::storage::observe::DiskFacts;
+use super::storage::promotion::Promotion;
+use crate::probe::{ProbeResult, Target};
+use crate::unmet::Need;
+use crate::vcenter::Placement;
+use crate::vcenter::mark::Mark;
+
+/// Everything that one reconcile has read.
+#[derive(Clone, Debug)]
+pub struct Facts {
+    /// The UUIDs of the VM.
+    pub identity: Identity,
+    /// The mark of VMs of this object.
+    pub mark: Mark,
+    /// What vCenter has of it.
+    pub found: Found,
+    /// What a VM that is to be created needs; only there if nothing was found.
+    pub creation: Option<Box<Creation>>,
+    /// What changes while the VM runs.
+    pub runtime: RuntimeFacts,
+    /// Its persistent volumes, where it has or had some.
+    pub volumes: Option<Volumes>,
+    /// What there is to do about its cluster module.
+    pub membership: Need<Membership>,
+    /// Its disks, where the spec says something about them.
+    pub disks: Option<DiskFacts>,
+    /// What becomes of its linked disks, where somebody asks for something.
+    pub promotion: Option<Promotion>,
+    /// The change of its NICs before it runs, where its spec names others.
+    pub nic_change: Need<Option<NicChange>>,
+    /// The bootstrap data that its guest gets before it runs, where that is to be other.
+    pub bootstrap_update: Need<Option<Bootstrap>>,
+    /// What has to be requested of the network provider for a VM that exists.
+    pub nic_requests: Vec<NicRequest>,
+    /// What becomes of the watch of the guest's data.
+    pub data_source_watch: DataSourceWatch,
+    /// When it was read.
+    pub now: Timestamp,
+}
+
+/// What of a VM that exists changes while it runs; read again after a step has changed the VM.
+#[derive(Clone, Debug, Default)]
+pub struct RuntimeFacts {
+    /// What the readiness probe says; `None` without a probe.
+    pub probe: Option<ProbeResult>,
+    /// What the readiness probe is to dial.
+    pub probe_target: Option<Target>,
+    /// Name of the host that it runs on.
+    pub host: Option<String>,
+    /// The zone that it lies in.
+    pub zone: Option<String>,
+    /// Where it should lie, where that is known.
+    pub placement: Option<Placement>,
+    /// The size that its class stands for, where that is known.
+    pub size: Option<Size>,
+}
+
+impl Facts {
+    /// What is known before anything else is read.
+    pub fn new(identity: Identity, mark: Mark, found: Found, now: Timestamp) -> Self {
+        Self {
+            identity,
+            mark,
+            found,
+            creation: None,
+            runtime: RuntimeFacts::default(),
+            volumes: None,
+            membership: Ok(Membership::default()),
+            disks: None,
+            promotion: None,
+            nic_change: Ok(None),
+            bootstrap_update: Ok(None),
+            nic_requests: Vec::new(),
+            data_source_watch: DataSourceWatch::Keep,
+            now,
+        }
+    }
+
+    /// Frees the bootstrap data of a VM that is to be created: the plan has it, and frees it when vCenter has it.
+    pub fn forget_bootstrap(&mut self) {
+        if let Some(creation) = &mut self.creation
+            && let Ok(bootstrap) = &mut creation.needs.bootstrap
+        {
+            *bootstrap = Bootstrap::default();
+        }
+    }
+
+    /// Whether the VM's NICs are being changed: its guest gets its bootstrap data in a later reconcile.
+    pub fn changes_nics(&self) -> bool {
+        self.nic_change().is_some_and(|change| change.step().is_some())
+    }
+
+    /// Whether the VM's NICs were changed as its spec says, and its guest's data is all that lacks.
+    pub fn has_changed_nics(&self) -> bool {
+        self.nic_change().is_some_and(|change| change.step().is_none())
+    }
+
+    fn nic_change(&self) -> Option<&NicChange> {
+        self.nic_change.as_ref().ok().and_then(Option::as_ref)
+    }
+}

@@ -1,0 +1,64 @@
+//! The UUIDs of a VM, which are persisted in its object before anything exists in vCenter.
+
+use api::names::annotation;
+use api::vmop::VirtualMachine;
+use kube::ResourceExt;
+use uuid::Uuid;
+use vsphere::Vm;
+
+use crate::virtualmachine::error::Blocked;
+
+/// The UUIDs of a VM.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// The BIOS UUID: `vsphere://<uuid>` of a node.
+    pub bios: Uuid,
+    /// The instance UUID, unique in vCenter.
+    pub instance: Uuid,
+}
+
+impl Identity {
+    /// Whether `vsphere_vm` is this VM; vCenter may have changed one of two UUIDs, never both.
+    pub fn is_of(self, vsphere_vm: &Vm) -> bool {
+        vsphere_vm.uuid == Some(self.bios) || vsphere_vm.instance_uuid == Some(self.instance)
+    }
+}
+
+/// The UUIDs in the spec; `None` where one is missing still.
+pub fn parse_identity(vm: &VirtualMachine) -> Result<Option<Identity>, Blocked> {
+    let parsed = |field: &str, text: &Option<String>| match text.as_deref().filter(|text| !text.is_empty()) {
+        None => Ok(None),
+        Some(text) => Uuid::parse_str(text).map(Some).map_err(|_| {
+            Blocked::Spec(format!("spec.{field} {text:?} is not a UUID. Correct it, or leave it out"))
+        }),
+    };
+    let bios = parsed("biosUUID", &vm.spec.bios_uuid)?;
+    let instance = parsed("instanceUUID", &vm.spec.instance_uuid)?;
+    Ok(bios.zip(instance).map(|(bios, instance)| Identity { bios, instance }))
+}
+
+/// The UUIDs of an object that names none or one: the one it names, else `drawn`, for both.
+pub fn complete_identity(vm: &VirtualMachine, drawn: Uuid) -> Result<Identity, Blocked> {
+    let mut filled = vm.clone();
+    let given =
+        [&vm.spec.bios_uuid, &vm.spec.instance_uuid].into_iter().flatten().find(|text| !text.is_empty());
+    let text = given.cloned().unwrap_or_else(|| drawn.to_string());
+    for uuid in [&mut filled.spec.bios_uuid, &mut filled.spec.instance_uuid] {
+        if uuid.as_deref().is_none_or(str::is_empty) {
+            *uuid = Some(text.clone());
+        }
+    }
+    let spec = || Blocked::Spec("spec.biosUUID and spec.instanceUUID are missing".to_owned());
+    parse_identity(&filled)?.ok_or_else(spec)
+}
+
+/// Whether the VM was created once; the annotation travels with the object, the status does not.
+pub fn existed(vm: &VirtualMachine) -> bool {
+    vm.annotations().contains_key(annotation::FIRST_BOOT_DONE)
+        || vm.status.as_ref().is_some_and(|status| status.unique_id.is_some())
+}
+
+/// What of the object decides what is done to its VM; the API server must have it so before something irreversible.
+pub fn decisive_state(vm: &VirtualMachine) -> (Option<i64>, bool, bool) {
+    (vm.metadata.generation, vm.metadata.deletion_timestamp.is_some(), existed(vm))
+}

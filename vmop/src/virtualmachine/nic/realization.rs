@@ -1,0 +1,133 @@
+//! What a network provider says of a NIC in the status of its object: the network, the MAC and the addresses.
+
+use std::net::IpAddr;
+
+use api::conditions::{self, Condition, vmop as reason};
+use api::net::netoperator::{self, NetworkInterface};
+use api::net::{self, VirtualNetworkInterface};
+use kube::{Resource, ResourceExt};
+
+use super::adapter::{Address, Addressing, prefix_of};
+use crate::unmet::{Need, Unmet};
+
+/// A network by the provider's name of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NetworkId {
+    /// A port group, such as `dvportgroup-17`.
+    Portgroup(String),
+    /// An NSX segment, by its UUID.
+    Segment(String),
+}
+
+/// What a network provider says of a NIC.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Realization {
+    /// What the NIC is connected to.
+    pub network: NetworkId,
+    /// Its MAC; `None` leaves it to vCenter.
+    pub mac: Option<String>,
+    /// What the provider calls the port.
+    pub external_id: Option<String>,
+    /// How the guest gets its addresses.
+    pub addressing: Addressing,
+}
+
+/// What net-operator says; `segments` where the network lies in NSX.
+pub fn read_net_operator(interface: &NetworkInterface, segments: bool) -> Need<Realization> {
+    let named = named(interface);
+    let status = interface.status.clone().unwrap_or_default();
+    ready(&named, &status.conditions)?;
+    let id = filled(status.network_id).ok_or_else(|| lacks(&named, "networkID"))?;
+    let addresses = status.ip_configs.iter().filter(|config| !config.ip.is_empty());
+    let addresses = addresses.map(|config| {
+        let prefix = config.prefix.and_then(|prefix| u8::try_from(prefix).ok());
+        address(&named, &config.ip, prefix, &config.subnet_mask, &config.gateway)
+    });
+    let addresses = addresses.collect::<Need<Vec<_>>>()?;
+    let addressing = match status.ip_assignment_mode.as_deref() {
+        Some("none") => Addressing::Unaddressed,
+        Some("dhcp") => Addressing::Dhcp,
+        _ if addresses.is_empty() => Addressing::Dhcp,
+        _ => Addressing::Static(addresses),
+    };
+    Ok(Realization {
+        network: if segments { NetworkId::Segment(id) } else { NetworkId::Portgroup(id) },
+        mac: mac(status.mac_address),
+        external_id: filled(status.external_id),
+        addressing,
+    })
+}
+
+/// What NSX says.
+pub fn read_nsx(interface: &VirtualNetworkInterface) -> Need<Realization> {
+    let named = named(interface);
+    let status = interface.status.clone().unwrap_or_default();
+    ready(&named, &status.conditions)?;
+    let segment = status.provider_status.and_then(|provider| filled(provider.nsx_logical_switch_id));
+    let segment = segment.ok_or_else(|| lacks(&named, "providerStatus.nsxLogicalSwitchID"))?;
+    let addresses = status.ip_addresses.iter().filter(|address| !address.ip.is_empty());
+    let addresses =
+        addresses.map(|given| address(&named, &given.ip, None, &given.subnet_mask, &given.gateway));
+    let addresses = addresses.collect::<Need<Vec<_>>>()?;
+    Ok(Realization {
+        network: NetworkId::Segment(segment),
+        mac: mac(status.mac_address),
+        external_id: filled(status.interface_id),
+        addressing: if addresses.is_empty() { Addressing::Dhcp } else { Addressing::Static(addresses) },
+    })
+}
+
+fn filled(text: Option<String>) -> Option<String> {
+    text.filter(|text| !text.is_empty())
+}
+
+/// A MAC as vCenter and guests write it.
+fn mac(given: Option<String>) -> Option<String> {
+    filled(given).map(|mac| mac.replace('-', ":").to_ascii_lowercase())
+}
+
+fn named<K: Resource<DynamicType = ()>>(object: &K) -> String {
+    let namespace = object.meta().namespace.clone().unwrap_or_default();
+    format!("{} {namespace}/{}", K::kind(&()), object.name_any())
+}
+
+fn ready(named: &str, conditions: &[Condition]) -> Need<()> {
+    if conditions::holds(conditions, net::READY) {
+        return Ok(());
+    }
+    let failed = conditions::find(conditions, netoperator::FAILURE)
+        .filter(|failure| failure.status == conditions::TRUE)
+        .or_else(|| conditions::find(conditions, net::READY));
+    match failed.and_then(|failed| failed.message.clone().or(failed.reason.clone())) {
+        Some(why) if !why.is_empty() => Err(wrong(format!("{named}: {why}"))),
+        _ => Err(not_ready(named)),
+    }
+}
+
+/// The network provider has not answered yet.
+pub fn not_ready(named: &str) -> Unmet {
+    let message = format!("{named} is not Ready: the network provider is at it");
+    Unmet::underway(reason::NETWORK_NOT_READY, message)
+}
+
+fn lacks(named: &str, field: &str) -> Unmet {
+    wrong(format!("{named} is Ready and has no status.{field}. NicRequest whoever runs the network provider"))
+}
+
+fn address(named: &str, ip: &str, prefix: Option<u8>, mask: &str, gateway: &str) -> Need<Address> {
+    let parsed: Option<IpAddr> = ip.parse().ok();
+    let prefix = prefix.or_else(|| prefix_of(mask));
+    let gateway = Some(gateway).filter(|gateway| !gateway.is_empty()).map(str::parse::<IpAddr>).transpose();
+    match (parsed, prefix, gateway) {
+        (Some(ip), Some(prefix), Ok(gateway)) if prefix <= if ip.is_ipv4() { 32 } else { 128 } => {
+            Ok(Address { ip, prefix, gateway })
+        }
+        _ => Err(wrong(format!(
+            "{named} has an address that can't be read ({ip} {mask}). NicRequest whoever runs the network provider"
+        ))),
+    }
+}
+
+fn wrong(message: String) -> Unmet {
+    Unmet::wrong(reason::NETWORK_NOT_READY, message)
+}

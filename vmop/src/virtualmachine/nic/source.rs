@@ -1,0 +1,101 @@
+//! Where it is found out which network a NIC is connected to.
+
+use api::conditions::vmop as reason;
+use api::net;
+use api::net::netoperator;
+use api::vmop::{
+    NETWORK_TYPE_DISTRIBUTED, NETWORK_TYPE_NSX_T, VirtualMachine, VirtualMachineNetworkInterface,
+};
+
+use super::request::{InterfaceKind, request_name};
+use crate::unmet::{Need, Unmet};
+use crate::vcenter::settings::NetworkProvider;
+
+/// Where it is found out which network a NIC is connected to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NicSource<'a> {
+    /// By the network's name in vCenter, else the configured one.
+    Named(Option<&'a str>),
+    /// By the configured network, once the VirtualNetwork of that name is realised.
+    VirtualNetwork(&'a str),
+    /// By an object of that name that the user made.
+    Given(InterfaceKind, &'a str),
+    /// By an object of that name that we ask for.
+    Requested(InterfaceKind, String),
+}
+
+/// What is known of the network providers.
+#[derive(Clone, Copy, Debug)]
+pub struct NetworkProviders {
+    /// The configured one.
+    pub configured: Option<NetworkProvider>,
+    /// Whether a network is configured for NICs that name none.
+    pub default_network: bool,
+    /// Whether NetworkInterfaces are served.
+    pub net_operator: bool,
+    /// Whether VirtualNetworkInterfaces are served.
+    pub nsx: bool,
+}
+
+/// Where it is found out which network a NIC of `vm` is connected to.
+pub fn nic_source<'a>(
+    vm: &VirtualMachine,
+    interface: &'a VirtualMachineNetworkInterface,
+    providers: NetworkProviders,
+) -> Need<NicSource<'a>> {
+    if let Some(given) = &interface.provider_ref {
+        return match (given.api_group.as_str(), given.kind.as_str()) {
+            (netoperator::GROUP, "NetworkInterface") => {
+                Ok(NicSource::Given(served(InterfaceKind::NetOperator, providers)?, &given.name))
+            }
+            (net::GROUP, "VirtualNetworkInterface") => {
+                Ok(NicSource::Given(served(InterfaceKind::Nsx, providers)?, &given.name))
+            }
+            (group, kind) => Err(wrong(format!(
+                "providerRef names a {kind} of {group}. Name a NetworkInterface of {}",
+                netoperator::GROUP
+            ))),
+        };
+    }
+    let name = interface.network_name.as_deref().filter(|name| !name.is_empty());
+    let requested = |kind| Ok(NicSource::Requested(served(kind, providers)?, request_name(vm, kind, name)));
+    let type_ = match (interface.network_type.as_deref().unwrap_or_default(), providers.configured) {
+        ("", Some(NetworkProvider::Distributed)) => NETWORK_TYPE_DISTRIBUTED,
+        ("", Some(NetworkProvider::Nsx)) => NETWORK_TYPE_NSX_T,
+        (type_, _) => type_,
+    };
+    match (type_, providers.configured) {
+        ("", _) => Ok(NicSource::Named(name)),
+        (NETWORK_TYPE_DISTRIBUTED, Some(NetworkProvider::Distributed)) => {
+            requested(InterfaceKind::NetOperator)
+        }
+        (NETWORK_TYPE_DISTRIBUTED, None) if providers.net_operator => requested(InterfaceKind::NetOperator),
+        (NETWORK_TYPE_DISTRIBUTED, _) => Ok(NicSource::Named(name)),
+        (NETWORK_TYPE_NSX_T, Some(NetworkProvider::Nsx)) => requested(InterfaceKind::Nsx),
+        (NETWORK_TYPE_NSX_T, None) if providers.nsx && !providers.default_network => {
+            requested(InterfaceKind::Nsx)
+        }
+        (NETWORK_TYPE_NSX_T, _) => Ok(NicSource::VirtualNetwork(name.unwrap_or_default())),
+        (other, _) => Err(wrong(format!(
+            "networkType {other:?} is not supported. Use nsx-t, vsphere-distributed, or none"
+        ))),
+    }
+}
+
+fn served(kind: InterfaceKind, providers: NetworkProviders) -> Need<InterfaceKind> {
+    let (there, word, who) = match kind {
+        InterfaceKind::NetOperator => (providers.net_operator, "NetworkInterface", "net-operator"),
+        InterfaceKind::Nsx => (providers.nsx, "VirtualNetworkInterface", "NSX's container plug-in"),
+    };
+    if there {
+        return Ok(kind);
+    }
+    let message = format!(
+        "The kind {word} is not served. Install {who}, or set NetworkProvider to NAMED in the provider configuration"
+    );
+    Err(Unmet::in_vcenter(reason::NETWORK_NOT_READY, message))
+}
+
+fn wrong(message: String) -> Unmet {
+    Unmet::wrong(reason::NETWORK_NOT_READY, message)
+}

@@ -1,0 +1,243 @@
+//! Reads everything that a reconcile of a VM rests on. It starts, writes and wakes nothing.
+
+use std::sync::Arc;
+
+use api::vmop::VirtualMachine;
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use kube::ResourceExt;
+use vsphere::Vm;
+use vsphere::inventory::PowerState;
+
+use super::bootstrap::observe::{Access, BootstrapUpdate, observe_update, read_data_source};
+use super::context::Context;
+use super::error::Error;
+use super::facts::{Facts, RuntimeFacts};
+use super::identity::find::{Found, SearchPlaces, find, find_holder, is_controlled};
+use super::identity::uuids::Identity;
+use super::image::{TemplateFacts, find_template};
+use super::needs::{Creation, Needs};
+use super::nic::change::{NicChange, nics_differ};
+use super::nic::observe::{NicFacts, observe_nics};
+use super::placement::module::membership;
+use super::placement::namespace::{vm_home, vm_zone};
+use super::placement::policy::vm_placement;
+use super::power::state::wants_power_on;
+use super::readiness::{probe_result, probe_target};
+use super::size::observe::{class_size, needed_size};
+use super::storage::claims::{self, Volumes};
+use super::storage::observe::{observe_disks, observe_storage};
+use super::storage::promotion::observe_promotion;
+use crate::unmet::Need;
+use crate::vcenter::mark::Mark;
+use crate::vcenter::{Placement, VCenter};
+
+#[cfg(test)]
+mod tests;
+
+/// Where the VM lies or is to lie.
+struct Places {
+    /// In its namespace.
+    home: Need<Placement>,
+    /// Its own: of its resource policy, else of its namespace.
+    own: Need<Placement>,
+}
+
+/// Everything that is to be known of `vm`.
+pub fn observe<'a>(
+    vm: &'a VirtualMachine,
+    identity: Identity,
+    ctx: &'a Context,
+) -> BoxFuture<'a, Result<Facts, Error>> {
+    async move {
+        let (namespace, name) = (vm.namespace().unwrap_or_default(), vm.name_any());
+        let now = jiff::Timestamp::now();
+        let vcenter = match ctx.provider.vcenter() {
+            Ok(vcenter) => vcenter,
+            Err(problem) => {
+                let mark = Mark::new(&namespace, &name, "");
+                return Ok(Facts::new(identity, mark, Found::Unknown(problem), now));
+            }
+        };
+        let mark = Mark::new(&namespace, &name, &vcenter.settings.stack);
+        let places = observe_places(vm, &vcenter, ctx);
+        let search = SearchPlaces { namespace: &places.home, own: &places.own };
+        let found = Box::pin(find(vm, identity, &mark, &search, &vcenter, &ctx.caches)).await;
+        let facts = Facts::new(identity, mark, found, now);
+        match facts.found.clone() {
+            // Most VMs exist: their reconciles are spared the size of this.
+            Found::Absent => observe_creation(vm, facts, places, &vcenter, ctx).boxed().await,
+            Found::Ours(vsphere_vm) => {
+                let facts = observe_existing(vm, &vsphere_vm, facts, &vcenter, ctx).boxed().await;
+                observe_changes(vm, &vsphere_vm, facts, &places.home, &vcenter, ctx).boxed().await
+            }
+            Found::Moved(vsphere_vm) => {
+                Ok(observe_existing(vm, &vsphere_vm, facts, &vcenter, ctx).boxed().await)
+            }
+            Found::Unknown(_) | Found::Nowhere(_) | Found::Lost(_) | Found::Claimed(_) => Ok(facts),
+        }
+    }
+    .boxed()
+}
+
+fn observe_places(vm: &VirtualMachine, vcenter: &VCenter, ctx: &Context) -> Places {
+    let home = vm_home(vm, vcenter, &ctx.caches);
+    let own = match &home {
+        Ok(home) => vm_placement(vm, home, vcenter, &ctx.caches),
+        Err(unmet) => Err(unmet.clone()),
+    };
+    Places { home, own }
+}
+
+/// What changes while a VM runs: read again after a step has changed it.
+pub fn observe_runtime<'a>(
+    vm: &'a VirtualMachine,
+    vsphere_vm: &'a Vm,
+    vcenter: &'a VCenter,
+    ctx: &'a Context,
+) -> BoxFuture<'a, RuntimeFacts> {
+    async move {
+        let probe_target = probe_target(vm, vsphere_vm);
+        let Places { home, own } = observe_places(vm, vcenter, ctx);
+        RuntimeFacts {
+            probe: probe_result(vm, vsphere_vm, probe_target.as_ref(), &ctx.prober),
+            probe_target,
+            host: vcenter.host_name(vsphere_vm).await,
+            zone: vm_zone(vm, vsphere_vm, &ctx.caches),
+            size: class_size(vm, home.as_ref().ok(), vcenter, &ctx.caches).await,
+            placement: own.ok(),
+        }
+    }
+    .boxed()
+}
+
+/// What is known of a VM that exists, wherever it lies.
+async fn observe_existing(
+    vm: &VirtualMachine,
+    vsphere_vm: &Arc<Vm>,
+    mut facts: Facts,
+    vcenter: &VCenter,
+    ctx: &Context,
+) -> Facts {
+    facts.runtime = observe_runtime(vm, vsphere_vm, vcenter, ctx).await;
+    facts.promotion = observe_promotion(vm, vsphere_vm, vcenter, &ctx.promotions).await;
+    let volumes = Volumes::of(vm, &ctx.caches);
+    facts.volumes = (claims::has_claims(vm) || !volumes.there.is_empty()).then_some(volumes);
+    facts
+}
+
+/// What of a VM of ours its spec may want otherwise.
+async fn observe_changes(
+    vm: &VirtualMachine,
+    vsphere_vm: &Arc<Vm>,
+    mut facts: Facts,
+    home: &Need<Placement>,
+    vcenter: &VCenter,
+    ctx: &Context,
+) -> Result<Facts, Error> {
+    facts.membership = membership(vm, vsphere_vm.pool.as_ref(), Some(vsphere_vm), vcenter).boxed().await;
+    match observe_power_on(vm, vsphere_vm, facts.identity, vcenter, ctx).boxed().await {
+        Ok((nic_change, update)) => {
+            facts.nic_change = nic_change;
+            facts.bootstrap_update = update.data;
+            facts.nic_requests = update.nic_requests;
+            facts.data_source_watch = update.watch;
+        }
+        Err(Error::Vcenter(error)) => facts.found = Found::Unknown(vcenter.problem(&error)),
+        Err(error) => return Err(error),
+    }
+    if matches!(facts.found, Found::Ours(_))
+        && vm.spec.volumes.iter().any(|volume| volume.v_sphere_volume.is_some())
+    {
+        match observe_disks(vm, vsphere_vm, vcenter, home, &ctx.caches).boxed().await {
+            Ok(disks) => facts.disks = Some(disks),
+            Err(error) => facts.found = Found::Unknown(vcenter.problem(&error)),
+        }
+    }
+    Ok(facts)
+}
+
+/// The change of its NICs and the bootstrap data that a VM gets before it is powered on: nothing, unless it is off,
+/// shall run, and its user changed something.
+pub(in crate::virtualmachine) async fn observe_power_on(
+    vm: &VirtualMachine,
+    vsphere_vm: &Arc<Vm>,
+    identity: Identity,
+    vcenter: &VCenter,
+    ctx: &Context,
+) -> Result<(Need<Option<NicChange>>, BootstrapUpdate), Error> {
+    if vsphere_vm.power_state != Some(PowerState::Off) || !wants_power_on(vm) {
+        return Ok((Ok(None), BootstrapUpdate::none()));
+    }
+    let network = ctx.provider.guest_network();
+    let access = Access { api: &ctx.api, vcenter, caches: &ctx.caches, network: &network };
+    if !nics_differ(vm, vsphere_vm) {
+        return Ok((Ok(None), observe_update(vm, vsphere_vm, identity, None, &access).await?));
+    }
+    let NicFacts { nics, requests } =
+        observe_nics(vm, vsphere_vm.pool.as_ref(), vcenter, &ctx.caches).await?;
+    let wanted = match nics {
+        Ok(wanted) => wanted,
+        Err(unmet) => {
+            return Ok((Err(unmet), BootstrapUpdate { nic_requests: requests, ..BootstrapUpdate::none() }));
+        }
+    };
+    // Read anew: what the inventory has may be older than our own change.
+    let present = vcenter.client.read_nics(&vsphere_vm.moref).await?;
+    let change = NicChange::new(vm, &present, wanted);
+    let update = observe_update(vm, vsphere_vm, identity, Some(&change.nics), &access).await?;
+    Ok((Ok(Some(change)), BootstrapUpdate { nic_requests: requests, ..update }))
+}
+
+/// What a VM needs that is to be created, and whether its BIOS UUID is free in all of vCenter.
+async fn observe_creation(
+    vm: &VirtualMachine,
+    mut facts: Facts,
+    places: Places,
+    vcenter: &VCenter,
+    ctx: &Context,
+) -> Result<Facts, Error> {
+    let Places { home: Ok(home), own: placement } = places else { return Ok(facts) };
+    let source = read_data_source(vm, &ctx.api).await?;
+    let pool = placement.as_ref().ok().map(|placement| &placement.pool);
+    let nics = match observe_nics(vm, pool, vcenter, &ctx.caches).await {
+        Ok(nics) => nics,
+        Err(Error::Vcenter(error)) => {
+            facts.found = Found::Unknown(vcenter.problem(&error));
+            return Ok(facts);
+        }
+        Err(error) => return Err(error),
+    };
+    let sized = async {
+        let class = needed_size(vm, &home, vcenter, &ctx.caches).await?;
+        let place = placement.as_ref().unwrap_or(&home);
+        Ok((class, observe_storage(vm, place, vcenter, &ctx.caches).await?))
+    };
+    let (class, storage) = match sized.await {
+        Ok(sized) => sized,
+        Err(error) => {
+            let error: vsphere::Error = error;
+            facts.found = Found::Unknown(vcenter.problem(&error));
+            return Ok(facts);
+        }
+    };
+    let TemplateFacts { template, request, image_missing } =
+        find_template(vm, &home, storage.as_ref().ok(), vcenter, &ctx.caches, &ctx.templates);
+    let (wanted, image) = (nics.nics.as_deref().ok(), template.as_deref().ok());
+    let network = ctx.provider.guest_network();
+    let (bootstrap, watch) = source.compose_new(vm, facts.identity, wanted, image, &network);
+    facts.data_source_watch = watch;
+    facts.membership = membership(vm, pool, None, vcenter).await;
+    let needs = Needs { class, image: template, storage, nics: nics.nics, bootstrap, placement };
+    if needs.first_unmet().is_none()
+        && !is_controlled(vm)
+        && let Some(holder) = find_holder(facts.identity, &facts.mark, vcenter).await
+    {
+        facts.found = holder;
+        return Ok(facts);
+    }
+    let (nic_requests, direct) = (nics.requests, vcenter.settings.direct);
+    facts.creation =
+        Some(Box::new(Creation { needs, nic_requests, template_request: request, image_missing, direct }));
+    Ok(facts)
+}

@@ -1,0 +1,118 @@
+//! A VM whose spec names other NICs, with a real simulator on both wires and an API server of one Secret.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use kit::Runtime;
+use serde_json::json;
+use support::api_server::{refusal, server};
+use support::on_both_wires;
+use support::vcsim::Sim;
+use support::wait::within;
+use vsphere::inventory::{PowerState, Presence};
+use vsphere::{ConfigSpec, VirtualNic, Vm};
+
+use crate::testing::context::context;
+use crate::testing::fixtures;
+use crate::testing::vcsim::{clone_vm, template, template_key, vcenter, wanted};
+use crate::vcenter::VCenter;
+use crate::virtualmachine::bootstrap::data::HASH;
+use crate::virtualmachine::carry_out::destroy::destroy;
+use crate::virtualmachine::carry_out::steps::take_step;
+use crate::virtualmachine::facts::Facts;
+use crate::virtualmachine::identity::find::Found;
+use crate::virtualmachine::nic::change::nics_differ;
+use crate::virtualmachine::observe::observe_power_on;
+use crate::virtualmachine::plan::{Plan, plan};
+use crate::virtualmachine::step::Step;
+
+/// The machine as the inventory shows it, once `so` holds.
+async fn seen(machine: &Vm, vcenter: &VCenter, so: impl Fn(&Vm) -> bool) -> Arc<Vm> {
+    let seen = async {
+        loop {
+            match vcenter.inventory.vm(&machine.moref) {
+                Presence::Present(now) if so(&now) => return now,
+                _ => tokio::task::yield_now().await,
+            }
+        }
+    };
+    within("the inventory shows it", seen).await
+}
+
+async fn a_vm_gets_the_nics_that_its_spec_names_before_it_runs_again(sim: Sim) {
+    let vcenter = vcenter(&sim).await;
+    let template = template(&vcenter, &template_key(&sim, &vcenter).await).await;
+    let facts = fixtures::facts(Found::Absent);
+    let mut intent = wanted(&sim, &vcenter, &template, &facts).await;
+    intent.spec.power_on = false;
+    let config = intent.spec.config.get_or_insert_with(ConfigSpec::default);
+    config.extra_config.push((HASH.into(), "set before".into()));
+    let made = within("the clone", clone_vm(&intent, &facts, &vcenter)).await.unwrap();
+    let made = seen(&made, &vcenter, |machine| machine.extra_config.contains_key(HASH)).await;
+    let nics = async || vcenter.client.read_nics(&made.moref).await.unwrap();
+    let first: Vec<VirtualNic> = nics().await;
+
+    let started = Runtime::detached(
+        server(|request| match request.line().as_str() {
+            "GET /api/v1/namespaces/ns/secrets/cp-0-cloud-init" => {
+                let data = json!({ "user-data": STANDARD.encode("#cloud-config\n") });
+                (200, json!({ "metadata": { "name": "cp-0-cloud-init", "namespace": "ns" }, "data": data }))
+            }
+            _ => refusal(404, "NotFound"),
+        })
+        .0,
+    );
+    let ctx = context(&started, &vcenter);
+    let mut vm = fixtures::virtual_machine();
+    vm.spec.vm_metadata.get_or_insert_default().transport = Some("CloudInit".into());
+    let named = json!([{ "networkName": "VM Network" }, { "networkName": "workload" }]);
+    vm.spec.network_interfaces = serde_json::from_value(named).unwrap();
+    let steps = async |machine: &Arc<Vm>| {
+        let (nic_change, update) =
+            observe_power_on(&vm, machine, facts.identity, &vcenter, &ctx).await.unwrap();
+        assert!(update.nic_requests.is_empty());
+        let (found, bootstrap_update) = (Found::Ours(Arc::clone(machine)), update.data);
+        match plan(&vm, &Facts { found, nic_change, bootstrap_update, ..facts.clone() }).unwrap() {
+            Plan::Change { steps, .. } => steps,
+            other => panic!("{other:?}"),
+        }
+    };
+    let taken = async |steps: &[Step]| {
+        for step in steps {
+            within("a step", take_step(&made.moref, step, &vcenter)).await.unwrap();
+        }
+    };
+    let words = |steps: &[Step]| steps.iter().map(Step::word).collect::<Vec<_>>().join(", ");
+
+    // The NICs alone: what vCenter makes of them is not known yet.
+    let change = steps(&made).await;
+    assert_eq!(words(&change), "reconfigure");
+    taken(&change).await;
+    let second = nics().await;
+    assert_eq!((first.len(), second.len()), (1, 2));
+    assert_eq!(second[0], first[0], "the NIC on a network that is still named stays");
+
+    // As if the process had ended here: the guest learns of both, by their MACs, and that is noted last.
+    let rest = steps(&made).await;
+    assert_eq!(words(&rest), "reconfigure, reconfigure, power on");
+    let Step::Reconfigure(set) = &rest[0] else { panic!("{rest:?}") };
+    let set: BTreeMap<_, _> = set.extra_config.iter().cloned().collect();
+    let metadata = cloudinit::unpacked(set["guestinfo.metadata"].as_bytes()).unwrap();
+    let metadata = String::from_utf8(metadata).unwrap();
+    for nic in &second {
+        assert!(metadata.contains(nic.address.as_deref().unwrap()), "{metadata}");
+    }
+    taken(&rest).await;
+    let done = seen(&made, &vcenter, |machine| !nics_differ(&vm, machine)).await;
+    let mut off = (*done).clone();
+    off.power_state = Some(PowerState::Off);
+    let (again, _) = observe_power_on(&vm, &Arc::new(off), facts.identity, &vcenter, &ctx).await.unwrap();
+    assert_eq!(again, Ok(None));
+    assert_eq!(nics().await, second);
+    within("its end", destroy(&done, &vcenter)).await.unwrap();
+    started.shutdown.cancel();
+}
+
+on_both_wires!(a_vm_gets_the_nics_that_its_spec_names_before_it_runs_again);

@@ -1,0 +1,23 @@
+//! Whether a VM lies where it should.
+
+use api::conditions::{Condition, WARNING};
+use vsphere::Vm;
+
+use crate::vcenter::Placement;
+use crate::virtualmachine::condition_types;
+
+pub fn location_condition(machine: &Vm, placement: &Placement) -> Condition {
+    let (folder, pool) =
+        (machine.folder.as_ref() == Some(&placement.folder), machine.pool.as_ref() == Some(&placement.pool));
+    let (reason, what) = match (pool, folder) {
+        (true, true) => return Condition::is_true(condition_types::LOCATION),
+        (false, true) => ("ResourcePoolMismatch", format!("resource pool {}", placement.pool.id())),
+        (true, false) => ("FolderMismatch", format!("folder {}", placement.folder.id())),
+        (false, false) => (
+            "ResourcePoolAndFolderMismatch",
+            format!("resource pool {} and the folder {}", placement.pool.id(), placement.folder.id()),
+        ),
+    };
+    let message = format!("The machine was moved in vCenter: it should lie in the {what}. Move it back");
+    Condition::is_false(condition_types::LOCATION, WARNING, reason, message)
+}

@@ -1,0 +1,66 @@
+//! The cluster module that a VM is a member of, for anti-affinity.
+
+use api::names::annotation;
+use api::vmop::VirtualMachine;
+use kit::index::key;
+use kube::ResourceExt;
+use vsphere::inventory::PowerState;
+use vsphere::{MoRef, Vm};
+
+use super::policy::not_realized_yet;
+use crate::unmet::{Need, Unmet};
+use crate::vcenter::VCenter;
+
+/// What there is to do about the cluster module of a VM.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Membership {
+    /// The module that the VM is still to become a member of, before it runs.
+    pub to_join: Option<String>,
+    /// The module that its policy names and vCenter does not have.
+    pub vanished: Option<String>,
+}
+
+/// The cluster module of a VM in `pool`; of one that exists, whether it is a member already.
+pub async fn membership(
+    vm: &VirtualMachine,
+    pool: Option<&MoRef>,
+    vsphere_vm: Option<&Vm>,
+    vcenter: &VCenter,
+) -> Need<Membership> {
+    let Some(module) = wanted_module(vm, pool, vcenter)? else { return Ok(Membership::default()) };
+    // A VM that is off joins when it is powered on; one that runs may have got its group later.
+    let running = vsphere_vm.filter(|vsphere_vm| vsphere_vm.power_state == Some(PowerState::On));
+    let Some(running) = running else {
+        return Ok(Membership { to_join: Some(module), vanished: None });
+    };
+    match vcenter.memberships.holds(&vcenter.client, &module, &running.moref).await {
+        Ok(holds) => Ok(Membership { to_join: Some(module).filter(|_| !holds), vanished: None }),
+        Err(error) => {
+            // A VM that runs goes on without.
+            tracing::warn!(module, %error, "a cluster module can't be read");
+            Ok(Membership { to_join: None, vanished: Some(module).filter(|_| error.is_not_found()) })
+        }
+    }
+}
+
+/// The cluster module of the machine's group, if it has one; of the cluster that `pool` is in.
+fn wanted_module(vm: &VirtualMachine, pool: Option<&MoRef>, vcenter: &VCenter) -> Need<Option<String>> {
+    let policy = vm.spec.resource_policy_name.as_deref().filter(|name| !name.is_empty());
+    let group = vm.annotations().get(annotation::CLUSTER_MODULE_GROUP).filter(|group| !group.is_empty());
+    let (Some(policy), Some(group)) = (policy, group) else { return Ok(None) };
+    let namespace = vm.namespace().unwrap_or_default();
+    let named = format!("VirtualMachineSetResourcePolicy {namespace}/{policy}");
+    let Some(realized) = vcenter.realized_policies.of(&key(Some(&namespace), policy)) else {
+        return Err(not_realized_yet(&named));
+    };
+    let here = realized.iter().find(|realized| Some(&realized.placement.pool) == pool).or(realized.first());
+    let Some(realized) = here.filter(|realized| realized.has_modules()) else { return Ok(None) };
+    if let Some(module) = realized.modules.get(group) {
+        return Ok(Some(module.clone()));
+    }
+    let message = format!(
+        "{named} has no group {group} in spec.clustermodules. Correct the annotation {}, or name another policy",
+        annotation::CLUSTER_MODULE_GROUP
+    );
+    Err(Unmet::wrong("ClusterModuleNotFound", message))
+}

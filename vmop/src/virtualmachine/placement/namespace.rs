@@ -1,0 +1,59 @@
+//! Folder and pool that a namespace has for its VMs, by its zones, its annotations or the provider configuration.
+
+use api::names::label;
+use api::vmop::VirtualMachine;
+use kube::ResourceExt;
+use vsphere::Vm;
+
+use super::zones::{ZonePlacements, choose_zone, namespace_placement, parse_zones};
+use crate::caches::Caches;
+use crate::unmet::Need;
+use crate::vcenter::{Placement, VCenter};
+
+/// The zones of a namespace; none where there are no zones at all.
+pub fn namespace_zones(namespace: &str, caches: &Caches) -> Vec<ZonePlacements> {
+    parse_zones(
+        namespace,
+        &caches.zones_by_namespace.objects(namespace),
+        &caches.availability_zones_by_namespace.objects(namespace),
+    )
+}
+
+/// All folders and pools of a namespace: those of its zones, or the one of its annotations.
+pub fn namespace_placements(namespace: &str, vcenter: &VCenter, caches: &Caches) -> Need<Vec<Placement>> {
+    let zones = namespace_zones(namespace, caches);
+    if zones.is_empty() {
+        return Ok(vec![annotated(namespace, vcenter, caches)?]);
+    }
+    Ok(zones.into_iter().flat_map(|zone| zone.placements).collect())
+}
+
+/// Folder and pool of the namespace for this machine: in its zone, or where the annotations say.
+pub fn vm_home(vm: &VirtualMachine, vcenter: &VCenter, caches: &Caches) -> Need<Placement> {
+    let namespace = vm.namespace().unwrap_or_default();
+    let zones = namespace_zones(&namespace, caches);
+    match choose_zone(vm, &zones)? {
+        Some((_, place)) => Ok(place.clone()),
+        None => annotated(&namespace, vcenter, caches),
+    }
+}
+
+fn annotated(namespace: &str, vcenter: &VCenter, caches: &Caches) -> Need<Placement> {
+    let object = caches.namespaces.get(None, namespace);
+    let annotated = |key: &str| object.as_ref().and_then(|object| object.annotations().get(key).cloned());
+    namespace_placement(namespace, annotated, &vcenter.settings)
+}
+
+/// The zone that a machine lies in: by its label, its pool, what was reported, or where it would be created.
+pub fn vm_zone(vm: &VirtualMachine, machine: &Vm, caches: &Caches) -> Option<String> {
+    let asked = vm.labels().get(label::ZONE).filter(|zone| !zone.is_empty()).cloned();
+    let zones = namespace_zones(&vm.namespace().unwrap_or_default(), caches);
+    let by_pool = || {
+        let pool = machine.pool.as_ref()?;
+        let here = |zone: &&ZonePlacements| zone.placements.iter().any(|place| place.pool == *pool);
+        zones.iter().find(here).map(|zone| zone.name.clone())
+    };
+    let reported = || vm.status.as_ref()?.zone.clone();
+    let chosen = || choose_zone(vm, &zones).ok().flatten().map(|(zone, _)| zone.to_owned());
+    asked.or_else(by_pool).or_else(reported).or_else(chosen)
+}

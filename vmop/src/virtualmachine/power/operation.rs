@@ -1,0 +1,159 @@
+//! How a VM is brought into a power state, or restarted: by vCenter at once, or by its guest, which may take its time.
+
+use api::names::annotation;
+use api::vmop::VirtualMachine;
+use jiff::{SignedDuration, Timestamp};
+use kube::ResourceExt;
+use vsphere::Vm;
+use vsphere::inventory::{PowerState, ToolsState};
+
+use super::state::{power_word, wanted_power};
+use crate::virtualmachine::step::{Mode, Step, last_restart};
+
+/// How long a guest has before `trySoft` becomes hard, as vm-operator has it.
+pub const SOFT_TIMEOUT: SignedDuration = SignedDuration::from_mins(5);
+
+/// How a machine is brought into a power state, or restarted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PowerOperation {
+    /// vCenter does it now.
+    Hard,
+    /// The guest is asked; after this time vCenter does it, or never.
+    Guest(Option<Timestamp>),
+    /// The guest would have to be asked, and can't: VMware Tools don't run.
+    ToolsNotRunning,
+}
+
+/// How the machine is brought into `state` in that mode.
+pub fn power_operation(
+    vm: &VirtualMachine,
+    machine: &Vm,
+    state: PowerState,
+    mode: Mode,
+    now: Timestamp,
+) -> PowerOperation {
+    // Only a running guest can be asked, and only to end or to rest.
+    if state == PowerState::On || machine.power_state != Some(PowerState::On) {
+        return PowerOperation::Hard;
+    }
+    match (mode, tools_running(machine)) {
+        (Mode::Hard, _) | (Mode::TrySoft, false) => PowerOperation::Hard,
+        (Mode::Soft, true) => PowerOperation::Guest(None),
+        (Mode::Soft, false) => PowerOperation::ToolsNotRunning,
+        (Mode::TrySoft, true) => {
+            let until =
+                guest_asked_since(vm, state).unwrap_or(now).saturating_add(SOFT_TIMEOUT).unwrap_or(now);
+            if now < until { PowerOperation::Guest(Some(until)) } else { PowerOperation::Hard }
+        }
+    }
+}
+
+/// Whether the guest can be asked for anything.
+pub fn tools_running(machine: &Vm) -> bool {
+    machine.guest.tools == Some(ToolsState::Running)
+}
+
+/// Since when the guest is asked to bring the machine into `state`.
+pub fn guest_asked_since(vm: &VirtualMachine, state: PowerState) -> Option<Timestamp> {
+    let (of, since) = vm.annotations().get(annotation::SOFT_POWER)?.split_once(' ')?;
+    since.parse().ok().filter(|_| of == power_word(state))
+}
+
+/// The annotation's value: the guest is asked for `state` since then.
+pub fn soft_power_note(state: PowerState, since: Timestamp) -> String {
+    format!("{} {since}", power_word(state))
+}
+
+/// The restart that the spec asks for and that has not been, if its time is readable.
+pub fn pending_restart(vm: &VirtualMachine, machine: &Vm) -> Option<Timestamp> {
+    let asked: Timestamp = vm.spec.next_restart_time.as_deref()?.parse().ok()?;
+    last_restart(machine).is_none_or(|last| last < asked).then_some(asked)
+}
+
+/// The restart whose time has come.
+pub fn restart_due(vm: &VirtualMachine, machine: &Vm, now: Timestamp) -> Option<Timestamp> {
+    pending_restart(vm, machine).filter(|asked| *asked <= now)
+}
+
+/// The restart that is to be done now: the machine runs, its time has come, and the guest hears where it is to be asked.
+pub fn restart_step(vm: &VirtualMachine, machine: &Vm, now: Timestamp) -> Option<Step> {
+    let asked = restart_due(vm, machine, now)?;
+    let mode = match (Mode::of(vm.spec.restart_mode.as_deref()), tools_running(machine)) {
+        (Mode::Hard, _) | (Mode::TrySoft, false) => Mode::Hard,
+        (Mode::Soft | Mode::TrySoft, true) => Mode::Soft,
+        (Mode::Soft, false) => return None,
+    };
+    Some(Step::Restart(mode, asked))
+}
+
+/// When to look again, if nothing happens before: a guest's time is up, or a restart is due.
+pub fn next_look(vm: &VirtualMachine, machine: &Vm, now: Timestamp) -> Option<SignedDuration> {
+    let wanted = wanted_power(vm);
+    let at = if machine.power_state == Some(wanted) {
+        pending_restart(vm, machine).filter(|at| wanted == PowerState::On && *at > now)
+    } else {
+        match power_operation(vm, machine, wanted, Mode::into_state(vm, wanted), now) {
+            PowerOperation::Guest(until) => until,
+            PowerOperation::Hard | PowerOperation::ToolsNotRunning => None,
+        }
+    };
+    at.map(|at| at.duration_since(now).max(SignedDuration::ZERO))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::fixtures;
+    use crate::virtualmachine::step::restart_note;
+
+    fn at(minute: i64) -> Timestamp {
+        Timestamp::from_second(1_790_000_000 + minute * 60).unwrap()
+    }
+
+    #[test]
+    fn a_guest_is_asked_if_it_hears_and_has_five_minutes() {
+        let since = |minute| Some(soft_power_note(PowerState::Off, at(minute)));
+        let other = Some(soft_power_note(PowerState::Suspended, at(-9)));
+        for (mode, hears, asked, way_then) in [
+            (Mode::Hard, true, None, PowerOperation::Hard),
+            (Mode::Soft, true, None, PowerOperation::Guest(None)),
+            (Mode::Soft, true, since(-60), PowerOperation::Guest(None)),
+            (Mode::Soft, false, None, PowerOperation::ToolsNotRunning),
+            (Mode::TrySoft, false, None, PowerOperation::Hard),
+            (Mode::TrySoft, true, None, PowerOperation::Guest(Some(at(5)))),
+            (Mode::TrySoft, true, since(-4), PowerOperation::Guest(Some(at(1)))),
+            (Mode::TrySoft, true, since(-5), PowerOperation::Hard),
+            (Mode::TrySoft, true, other, PowerOperation::Guest(Some(at(5)))),
+        ] {
+            let mut vm = fixtures::virtual_machine();
+            vm.metadata.annotations = asked.map(|value| [(annotation::SOFT_POWER.to_owned(), value)].into());
+            let mut machine = fixtures::vsphere_vm();
+            machine.guest.tools = hears.then_some(ToolsState::Running);
+            assert_eq!(
+                power_operation(&vm, &machine, PowerState::Off, mode, at(0)),
+                way_then,
+                "{mode:?} {hears}"
+            );
+            machine.power_state = Some(PowerState::Suspended);
+            assert_eq!(power_operation(&vm, &machine, PowerState::Off, mode, at(0)), PowerOperation::Hard);
+        }
+    }
+
+    #[test]
+    fn a_restart_is_done_once_when_its_time_has_come() {
+        let mut vm = fixtures::virtual_machine();
+        vm.spec.next_restart_time = Some(at(10).to_string());
+        let mut machine = fixtures::vsphere_vm();
+        assert_eq!(restart_step(&vm, &machine, at(9)), None);
+        assert_eq!(next_look(&vm, &machine, at(9)), Some(SignedDuration::from_mins(1)));
+        assert_eq!(restart_step(&vm, &machine, at(10)), Some(Step::Restart(Mode::Hard, at(10))));
+        vm.spec.restart_mode = Some("trySoft".into());
+        assert_eq!(restart_step(&vm, &machine, at(10)), Some(Step::Restart(Mode::Hard, at(10))));
+        vm.spec.restart_mode = Some("soft".into());
+        assert_eq!(restart_step(&vm, &machine, at(10)), None);
+        machine.guest.tools = Some(ToolsState::Running);
+        assert_eq!(restart_step(&vm, &machine, at(10)), Some(Step::Restart(Mode::Soft, at(10))));
+        machine.extra_config.extend([restart_note(at(10))]);
+        assert_eq!((restart_step(&vm, &machine, at(11)), next_look(&vm, &machine, at(11))), (None, None));
+    }
+}

@@ -1,0 +1,130 @@
+//! Writes the status, records events of it, and says when to look again.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use api::conditions;
+use api::vmop::VirtualMachine;
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use kit::Next;
+use kit::retry::REQUEUE_SOON;
+use vsphere::Vm;
+
+use super::carry_out::object::note_pause;
+use super::context::Context;
+use super::error::{Error, UNSETTLED};
+use super::events;
+use super::facts::Facts;
+use super::identity::find::Found;
+use super::power::operation::next_look;
+use super::status::{Outcome, paused_status, status};
+use super::throttle::{WAITS, quiet_after_error, quiet_while_booting};
+use crate::pause;
+
+/// What carrying out a plan came to.
+pub struct Attempt {
+    /// The VM, where it was created or changed; else why not.
+    pub result: Result<Option<Arc<Vm>>, Error>,
+    /// Whether the object got a status meanwhile: then the one at hand is out of date.
+    pub reported: bool,
+}
+
+/// Writes the status that a reconcile ends with, if it is other, and says when to look again.
+pub fn report_attempt<'a>(
+    vm: &'a VirtualMachine,
+    facts: &'a Facts,
+    attempt: Attempt,
+    ctx: &'a Context,
+) -> BoxFuture<'a, Result<Next, Error>> {
+    async move {
+        let Attempt { result, reported } = attempt;
+        let again = reported || facts.changes_nics();
+        let quiet = match &result {
+            Err(error) => quiet_after_error(vm, error, facts.now).map(|wait| wait.min(UNSETTLED)),
+            Ok(vsphere_vm) => quiet_while_booting(vm, vsphere_vm.as_deref(), facts).filter(|_| !again),
+        };
+        if let Some(wait) = quiet
+            && !ctx.status_throttle.admit(Instant::now())
+        {
+            return Ok(Next::After(wait));
+        }
+        report(vm, Some(facts), &Outcome::of(&result), ctx).await?;
+        let vsphere_vm = result?;
+        // A status that was written meanwhile is not in the object at hand: look once more whether it still holds.
+        Ok(if again { Next::After(REQUEUE_SOON) } else { next(vm, vsphere_vm.as_deref(), facts) })
+    }
+    .boxed()
+}
+
+/// When to look at the VM again, if nothing happens before.
+fn next(vm: &VirtualMachine, changed: Option<&Vm>, facts: &Facts) -> Next {
+    let vsphere_vm = match (changed, &facts.found) {
+        (Some(vsphere_vm), _) => vsphere_vm,
+        (None, Found::Ours(vsphere_vm)) => vsphere_vm,
+        _ => return Next::OnChange,
+    };
+    match next_look(vm, vsphere_vm, facts.now) {
+        Some(wait) => {
+            Next::After(Duration::try_from(wait).unwrap_or_default().max(Duration::from_millis(100)))
+        }
+        None => Next::OnChange,
+    }
+}
+
+/// What `step` comes to, and whether it took so long that the object got a status meanwhile.
+pub async fn report_if_slow<T>(
+    step: &mut (impl Future<Output = T> + Unpin),
+    vm: &VirtualMachine,
+    facts: Option<&Facts>,
+    meanwhile: &Outcome<'_>,
+    ctx: &Context,
+) -> Result<(T, bool), Error> {
+    for (wait, all) in WAITS {
+        if let Ok(result) = tokio::time::timeout(wait, &mut *step).await {
+            return Ok((result, false));
+        }
+        if all || ctx.status_throttle.admit(Instant::now()) {
+            break;
+        }
+    }
+    report(vm, facts, meanwhile, ctx).await?;
+    Ok((step.await, true))
+}
+
+/// Writes the status, if it is other, and records an event, if `Ready` is.
+pub async fn report(
+    vm: &VirtualMachine,
+    facts: Option<&Facts>,
+    outcome: &Outcome<'_>,
+    ctx: &Context,
+) -> Result<(), Error> {
+    if let Outcome::Stopped(error) = outcome
+        && !error.concerns_status()
+    {
+        return Ok(());
+    }
+    let old = vm.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+    let mut status = status(vm, facts, outcome);
+    status.conditions = kit::status::settle(old, status.conditions, jiff::Timestamp::now());
+    if Box::pin(ctx.api.patch_status(vm, &status)).await? {
+        let warns = |severity: &str| severity != conditions::INFO;
+        events::record(vm, old, &status.conditions, warns, &ctx.events);
+    }
+    Ok(())
+}
+
+/// Reports that an object is paused, where it was a user of ours who asked and not Cluster API.
+pub fn report_paused<'a>(vm: &'a VirtualMachine, ctx: &'a Context) -> BoxFuture<'a, Result<Next, Error>> {
+    async move {
+        if pause::by_devops(vm) && vm.metadata.deletion_timestamp.is_none() {
+            note_pause(vm, ctx).await?;
+            let mut status = paused_status(vm);
+            let old = vm.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+            status.conditions = kit::status::settle(old, status.conditions, jiff::Timestamp::now());
+            ctx.api.patch_status(vm, &status).await?;
+        }
+        Ok(Next::OnChange)
+    }
+    .boxed()
+}

@@ -1,0 +1,60 @@
+//! What a VM needs of others, whatever is planned in vCenter: objects, watches, a template. Pure.
+
+use api::vmop::VirtualMachine;
+use vsphere::inventory::PowerState;
+
+use super::bootstrap::observe::DataSourceWatch;
+use super::facts::Facts;
+use super::identity::find::Found;
+use super::nic::request::NicRequest;
+use super::storage::claims::{AttachTo, Volumes};
+use crate::pause;
+use crate::probe::Target;
+use crate::templates::TemplateKey;
+
+/// What is requested for one VM.
+#[derive(Debug)]
+pub struct Requests<'a> {
+    /// What the readiness probe dials; `None` leaves the probe as it is.
+    pub probe_target: Option<Option<Target>>,
+    /// What becomes of the watch of the guest's data.
+    pub data_source: &'a DataSourceWatch,
+    /// The name of an image that does not exist: the library may have it since.
+    pub missing_image: Option<&'a str>,
+    /// The golden template that the VM is cloned from.
+    pub template: Option<&'a TemplateKey>,
+    /// The cluster module that vCenter does not have any more.
+    pub vanished_module: Option<&'a str>,
+    /// The persistent volumes, and what they are attached to.
+    pub volumes: Option<(&'a Volumes, AttachTo<'a>)>,
+    /// The objects of the network provider.
+    pub nics: &'a [NicRequest],
+}
+
+/// What is requested for `vm`.
+pub fn requests<'a>(vm: &'a VirtualMachine, facts: &'a Facts) -> Requests<'a> {
+    let creation = facts.creation.as_deref();
+    let exists = matches!(facts.found, Found::Ours(_) | Found::Moved(_));
+    Requests {
+        probe_target: exists.then_some(facts.runtime.probe_target),
+        data_source: &facts.data_source_watch,
+        missing_image: creation
+            .filter(|creation| creation.image_missing)
+            .map(|_| vm.spec.image_name.as_str()),
+        template: creation.and_then(|creation| creation.template_request.as_ref()),
+        vanished_module: facts.membership.as_ref().ok().and_then(|membership| membership.vanished.as_deref()),
+        volumes: attached_volumes(facts),
+        nics: creation.map_or(facts.nic_requests.as_slice(), |creation| &creation.nic_requests),
+    }
+}
+
+/// The volumes of our VM, unless an admin has it paused.
+fn attached_volumes(facts: &Facts) -> Option<(&Volumes, AttachTo<'_>)> {
+    let (Found::Ours(vsphere_vm), Some(volumes)) = (&facts.found, &facts.volumes) else { return None };
+    let node = AttachTo {
+        bios: vsphere_vm.uuid.unwrap_or(facts.identity.bios),
+        zone: facts.runtime.zone.as_deref(),
+        off: vsphere_vm.power_state == Some(PowerState::Off),
+    };
+    (!pause::by_admin(vsphere_vm)).then_some((volumes, node))
+}

@@ -1,0 +1,40 @@
+//! Whether a VM has the size of its class and the virtual hardware that its spec asks for.
+
+use api::conditions::{Condition, INFO};
+use api::names::annotation;
+use api::vmop::VirtualMachine;
+use vsphere::Vm;
+
+use super::class::Size;
+use super::resize::{Sized, outdated, sized};
+use crate::virtualmachine::condition_types;
+
+pub fn class_condition(vm: &VirtualMachine, machine: &Vm, size: &Size) -> Condition {
+    let class = &vm.spec.class_name;
+    let at_power_off =
+        |what: &str| format!("{what}. PowerOffRequired: the machine gets its size when it is powered off");
+    let (reason, message) = match sized(vm, machine, size) {
+        Sized::Synced => return Condition::is_true(condition_types::CLASS_SYNCED),
+        Sized::Renamed => ("ClassNameChanged", at_power_off(&format!("The class is now {class}"))),
+        Sized::Follows => ("SameClassResize", at_power_off(&format!("The class {class} was changed"))),
+        Sized::Updated => (
+            "ClassUpdated",
+            format!(
+                "The class {class} was changed after the machine was made, and the machine keeps its size. To have it follow, annotate the object with {}",
+                annotation::SAME_CLASS_RESIZE
+            ),
+        ),
+    };
+    Condition::is_false(condition_types::CLASS_SYNCED, INFO, reason, message)
+}
+
+pub fn hardware_condition(vm: &VirtualMachine, machine: &Vm) -> Option<Condition> {
+    outdated(vm, machine).then(|| {
+        let least = vm.spec.min_hardware_version.unwrap_or_default();
+        let message = format!(
+            "The machine has the virtual hardware {}, and gets vmx-{least} when it is powered off",
+            machine.hardware_version
+        );
+        Condition::is_false(condition_types::COMPUTE_SYNCED, INFO, "PowerOffRequired", message)
+    })
+}

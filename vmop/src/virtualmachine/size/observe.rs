@@ -1,0 +1,51 @@
+//! The size that the class of a VM stands for, on the hosts that it may run on.
+
+use api::vmop::{VirtualMachine, VirtualMachineClass};
+use kit::index::key;
+use kube::ResourceExt;
+
+use super::class::{Size, check_class, counts_cores, parse_size};
+use crate::caches::Caches;
+use crate::unmet::Need;
+use crate::vcenter::{Placement, VCenter};
+
+/// The size of a VM that is to be created in `home`.
+pub async fn needed_size(
+    vm: &VirtualMachine,
+    home: &Placement,
+    vcenter: &VCenter,
+    caches: &Caches,
+) -> Result<Need<Size>, vsphere::Error> {
+    let namespace = vm.namespace().unwrap_or_default();
+    let bound = !caches.bindings_by_class.refs(&key(Some(&namespace), &vm.spec.class_name)).is_empty();
+    let class = caches.classes.get(None, &vm.spec.class_name);
+    Ok(match check_class(vm, class.as_deref(), bound) {
+        Ok(class) => parse_size(class, megahertz(class, home, vcenter).await?),
+        Err(unmet) => Err(unmet),
+    })
+}
+
+/// The size that the class of a VM that exists stands for, where that is known.
+pub async fn class_size(
+    vm: &VirtualMachine,
+    home: Option<&Placement>,
+    vcenter: &VCenter,
+    caches: &Caches,
+) -> Option<Size> {
+    let class = caches.classes.get(None, &vm.spec.class_name)?;
+    let megahertz = match home {
+        Some(home) => megahertz(&class, home, vcenter).await.ok()?,
+        None if counts_cores(&class) => return None,
+        None => 0,
+    };
+    parse_size(&class, megahertz).ok()
+}
+
+/// The clock of the pool's hosts, where the class needs it.
+async fn megahertz(
+    class: &VirtualMachineClass,
+    home: &Placement,
+    vcenter: &VCenter,
+) -> Result<i64, vsphere::Error> {
+    if counts_cores(class) { vcenter.megahertz(&home.pool).await } else { Ok(0) }
+}

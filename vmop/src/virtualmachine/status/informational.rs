@@ -1,0 +1,103 @@
+//! Conditions that `Ready` does not wait for: of the guest, of a size to come, of where a VM lies, and those of admins.
+
+use api::conditions::{self, Condition, INFO, vmop as known};
+use api::names::annotation;
+use api::vmop::{VirtualMachine, VirtualMachineStatus};
+use kube::ResourceExt;
+use vsphere::Vm;
+
+use crate::pause;
+use crate::virtualmachine::bootstrap::conditions::{bootstrap_condition, customization_condition};
+use crate::virtualmachine::condition_types;
+use crate::virtualmachine::facts::Facts;
+use crate::virtualmachine::placement::conditions::location_condition;
+use crate::virtualmachine::power::conditions::restart_condition;
+use crate::virtualmachine::readiness::tools_condition;
+use crate::virtualmachine::size::conditions::{class_condition, hardware_condition};
+use crate::virtualmachine::storage::conditions::promotion_condition;
+
+const PAUSED: &str = "VirtualMachineReconcilePaused";
+const RUNNING: &str = "VirtualMachineReconcileRunning";
+
+/// The informational conditions of a VM that exists.
+pub fn informational_conditions(
+    vm: &VirtualMachine,
+    vsphere_vm: &Vm,
+    facts: Option<&Facts>,
+) -> Vec<Condition> {
+    let size = facts.and_then(|facts| facts.runtime.size.as_ref());
+    let placement = facts.and_then(|facts| facts.runtime.placement.as_ref());
+    let promotion = facts.and_then(|facts| facts.promotion.as_ref());
+    let all = [
+        Some(tools_condition(vsphere_vm)),
+        customization_condition(vsphere_vm),
+        bootstrap_condition(vsphere_vm),
+        size.map(|size| class_condition(vm, vsphere_vm, size)),
+        hardware_condition(vm, vsphere_vm),
+        placement.map(|placement| location_condition(vsphere_vm, placement)),
+        promotion.map(|promotion| promotion_condition(vm, vsphere_vm, promotion)),
+        facts.and_then(|facts| restart_condition(vm, vsphere_vm, facts.now)),
+        Some(pause_condition(vm, Some(vsphere_vm))),
+    ];
+    all.into_iter().flatten().collect()
+}
+
+/// Whether `Ready` does not wait for a condition of this type.
+pub fn is_informational(vm: &VirtualMachine, type_: &str) -> bool {
+    const INFORMATIONAL: [&str; 9] = [
+        known::VIRTUAL_MACHINE_TOOLS,
+        known::GUEST_CUSTOMIZATION,
+        condition_types::GUEST_BOOTSTRAP,
+        condition_types::CLASS_SYNCED,
+        condition_types::COMPUTE_SYNCED,
+        condition_types::LOCATION,
+        condition_types::DISK_PROMOTION,
+        condition_types::RESTART,
+        condition_types::RECONCILE,
+    ];
+    INFORMATIONAL.contains(&type_)
+        || vm.annotations().keys().any(|key| key.strip_prefix(annotation::PROTECTED_CONDITION) == Some(type_))
+}
+
+/// Conditions that an admin adds by annotation; those that are computed stand.
+pub fn add_protected(vm: &VirtualMachine, all: &mut Vec<Condition>) {
+    for (key, value) in vm.annotations() {
+        let Some(type_) = key.strip_prefix(annotation::PROTECTED_CONDITION) else { continue };
+        let mut parts = value.splitn(4, ';').map(str::trim);
+        let mut part = || parts.next().unwrap_or_default();
+        let (named, status, reason, message) = (part(), part(), part(), part());
+        let known = [conditions::TRUE, conditions::FALSE, "Unknown"].contains(&status);
+        if named != type_ || !known || conditions::find(all, type_).is_some() {
+            continue;
+        }
+        all.push(Condition {
+            type_: type_.to_owned(),
+            status: status.to_owned(),
+            severity: (status == conditions::FALSE).then(|| INFO.to_owned()),
+            reason: Some(reason.to_owned()).filter(|reason| !reason.is_empty()),
+            message: Some(message.to_owned()).filter(|message| !message.is_empty()),
+            ..Condition::default()
+        });
+    }
+}
+
+/// The status of an object that somebody has paused: as it was, and that it is paused.
+pub fn paused_status(vm: &VirtualMachine) -> VirtualMachineStatus {
+    let mut status = vm.status.clone().unwrap_or_default();
+    status.conditions.retain(|condition| condition.type_ != condition_types::RECONCILE);
+    status.conditions.push(pause_condition(vm, None));
+    status
+}
+
+fn pause_condition(vm: &VirtualMachine, machine: Option<&Vm>) -> Condition {
+    match pause::label(vm, machine) {
+        None => {
+            Condition { reason: Some(RUNNING.to_owned()), ..Condition::is_true(condition_types::RECONCILE) }
+        }
+        Some(by) => {
+            let what = if by == "admin" { "ExtraConfig key in vCenter" } else { "annotation on this object" };
+            let message = format!("Reconciliation is paused, as {by} asked. Remove the {what} to resume it");
+            Condition::is_false(condition_types::RECONCILE, INFO, PAUSED, message)
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! The conditions that `Ready` sums up: each need, the creation, the power state and the address.
+
+use api::conditions::{self, Condition, ERROR, INFO, WARNING, cause, vmop as known};
+use api::vmop::{VirtualMachine, VirtualMachineStatus};
+use jiff::Timestamp;
+use vsphere::Vm;
+use vsphere::inventory::PowerState;
+
+use super::informational::{add_protected, informational_conditions, is_informational};
+use super::outcome::Outcome;
+use crate::probe::ProbeResult;
+use crate::unmet::Unmet;
+use crate::virtualmachine::condition_types;
+use crate::virtualmachine::error::{Blocked, Error};
+use crate::virtualmachine::facts::Facts;
+use crate::virtualmachine::identity::find::Found;
+use crate::virtualmachine::needs::Needs;
+use crate::virtualmachine::power::conditions::power_condition;
+use crate::virtualmachine::power::state::{power_word, wanted_power};
+use crate::virtualmachine::readiness::address_condition;
+
+/// Every condition, without times; `Ready` first.
+pub fn all_conditions(
+    vm: &VirtualMachine,
+    old: &VirtualMachineStatus,
+    machine: Option<&Vm>,
+    facts: Option<&Facts>,
+    outcome: &Outcome<'_>,
+    probe: Option<&ProbeResult>,
+) -> Vec<Condition> {
+    let creation = facts.and_then(|facts| facts.creation.as_ref());
+    let mut all = match (machine, facts.map(|facts| &facts.found)) {
+        (Some(machine), _) => existing(vm, machine, facts, outcome),
+        (None, Some(Found::Absent)) if creation.is_some() => {
+            creation.map(|creation| missing(&creation.needs, outcome)).unwrap_or_default()
+        }
+        _ => stopped(vm, old, facts, outcome),
+    };
+    // A machine out of sight is as it was, and so is one whose probe has not answered since our start.
+    let unasked = probe == Some(&ProbeResult::Unknown);
+    let last = conditions::find(&old.conditions, conditions::READY)
+        .filter(|last| machine.is_none() || (unasked && probed(last)));
+    let summed: Vec<_> = all.iter().filter(|condition| !is_informational(vm, &condition.type_)).collect();
+    let ready = ready(&summed, machine, last, outcome, probe);
+    all.insert(0, ready);
+    if let Some(machine) = machine {
+        all.extend(informational_conditions(vm, machine, facts));
+    }
+    add_protected(vm, &mut all);
+    all
+}
+
+/// Everything that had to be there is: the machine was made of it.
+fn existing(
+    vm: &VirtualMachine,
+    machine: &Vm,
+    facts: Option<&Facts>,
+    outcome: &Outcome<'_>,
+) -> Vec<Condition> {
+    let met = [
+        known::VIRTUAL_MACHINE_PREREQ_READY,
+        condition_types::CLASS,
+        condition_types::IMAGE,
+        condition_types::STORAGE,
+        condition_types::NETWORK,
+        condition_types::BOOTSTRAP,
+        condition_types::PLACEMENT,
+        known::VIRTUAL_MACHINE_CREATED,
+    ];
+    let mut all: Vec<_> = met.into_iter().map(Condition::is_true).collect();
+    let now = facts.map_or(Timestamp::MIN, |facts| facts.now);
+    all.push(power_condition(vm, machine, now, outcome.error()));
+    if wanted_power(vm) == PowerState::On {
+        all.push(address_condition(machine));
+    }
+    all
+}
+
+/// Each need by itself, and whether vCenter is at work.
+fn missing(needs: &Needs, outcome: &Outcome<'_>) -> Vec<Condition> {
+    let Needs { class, image, storage, nics, bootstrap, placement } = needs;
+    let condition = |type_: &str, unmet: Option<&Unmet>| match unmet {
+        None => Condition::is_true(type_),
+        Some(unmet) => unmet_condition(type_, unmet),
+    };
+    let prereq = class.as_ref().err().or(image.as_ref().err());
+    vec![
+        condition(known::VIRTUAL_MACHINE_PREREQ_READY, prereq),
+        condition(condition_types::CLASS, class.as_ref().err()),
+        condition(condition_types::IMAGE, image.as_ref().err()),
+        condition(condition_types::STORAGE, storage.as_ref().err()),
+        condition(condition_types::NETWORK, nics.as_ref().err()),
+        condition(condition_types::BOOTSTRAP, bootstrap.as_ref().err()),
+        condition(condition_types::PLACEMENT, placement.as_ref().err()),
+        created(needs, outcome),
+    ]
+}
+
+fn created(needs: &Needs, outcome: &Outcome<'_>) -> Condition {
+    match outcome {
+        Outcome::Stopped(Error::Blocked(_)) if needs.first_unmet().is_some() => Condition::is_false(
+            known::VIRTUAL_MACHINE_CREATED,
+            INFO,
+            "WaitingForPrerequisites",
+            "The machine is made when what it needs is there",
+        ),
+        Outcome::Stopped(error) => stopped_by(error),
+        Outcome::Underway | Outcome::Done(_) => Condition::is_false(
+            known::VIRTUAL_MACHINE_CREATED,
+            INFO,
+            "Cloning",
+            "vCenter is cloning the machine",
+        ),
+    }
+}
+
+fn unmet_condition(type_: &str, unmet: &Unmet) -> Condition {
+    let severity = if unmet.underway { INFO } else { ERROR };
+    Condition::is_false(type_, severity, unmet.reason, unmet.message.clone())
+}
+
+/// Nothing is known of the machine but why: that is told, and what was known otherwise stands.
+fn stopped(
+    vm: &VirtualMachine,
+    old: &VirtualMachineStatus,
+    facts: Option<&Facts>,
+    outcome: &Outcome<'_>,
+) -> Vec<Condition> {
+    let Outcome::Stopped(error) = outcome else { return Vec::new() };
+    let found = facts.map(|facts| &facts.found);
+    if matches!(found, Some(Found::Unknown(_))) && made(old) {
+        return unseen(vm, old, error);
+    }
+    let lost = matches!(found, Some(Found::Lost(_)));
+    let is_replaced = |type_: &str| match type_ {
+        conditions::READY | known::VIRTUAL_MACHINE_CREATED => true,
+        condition_types::POWER | condition_types::ADDRESS => lost,
+        type_ => lost && is_informational(vm, type_),
+    };
+    let mut all: Vec<_> = old.conditions.iter().filter(|old| !is_replaced(&old.type_)).cloned().collect();
+    if let Error::Blocked(Blocked::Unmet(unmet)) = error {
+        all.retain(|condition| condition.type_ != condition_types::PLACEMENT);
+        all.push(unmet_condition(condition_types::PLACEMENT, unmet));
+    }
+    all.push(stopped_by(error));
+    all
+}
+
+/// The machine is as it was, for all we know; only what is asked of it can't be done now.
+fn unseen(vm: &VirtualMachine, old: &VirtualMachineStatus, error: &Error) -> Vec<Condition> {
+    let wanted = power_word(wanted_power(vm));
+    let asked = old.power_state.as_deref() != Some(wanted);
+    let kept = old.conditions.iter().filter(|old| old.type_ != conditions::READY).cloned();
+    kept.map(|condition| {
+        if !asked || condition.type_ != condition_types::POWER {
+            return condition;
+        }
+        let message = format!("The machine can't be brought to {wanted}: {}", error.advised());
+        Condition::is_false(condition_types::POWER, WARNING, error.reason(), message)
+    })
+    .collect()
+}
+
+/// Whether `Ready` was what the probe said: everything before it was as it should be.
+fn probed(last: &Condition) -> bool {
+    last.status == conditions::TRUE || last.reason.as_deref() == Some(known::NOT_READY)
+}
+
+/// Whether the machine was there when the status was last written.
+fn made(old: &VirtualMachineStatus) -> bool {
+    conditions::holds(&old.conditions, known::VIRTUAL_MACHINE_CREATED)
+}
+
+fn stopped_by(error: &Error) -> Condition {
+    let severity = match error {
+        Error::Blocked(Blocked::Unmet(unmet)) if unmet.underway => INFO,
+        Error::Unsettled(_) => INFO,
+        Error::Vcenter(error) if error.retryable() => WARNING,
+        _ => ERROR,
+    };
+    Condition::is_false(known::VIRTUAL_MACHINE_CREATED, severity, error.reason(), error.advised())
+}
+
+/// The sum: the first thing that is not as it should be, else what the probe says.
+///
+/// `last` is what it was, where nobody can look at the machine now.
+fn ready(
+    all: &[&Condition],
+    machine: Option<&Vm>,
+    last: Option<&Condition>,
+    outcome: &Outcome<'_>,
+    probe: Option<&ProbeResult>,
+) -> Condition {
+    if let Some(cause) = cause::first(all.iter().copied(), &[]) {
+        let mut sum = cause.clone();
+        conditions::READY.clone_into(&mut sum.type_);
+        sum.last_transition_time = None;
+        return sum;
+    }
+    if let (Some(_), Outcome::Stopped(error)) = (machine, outcome) {
+        return Condition::is_false(conditions::READY, WARNING, error.reason(), error.advised());
+    }
+    let off = machine.is_some_and(|machine| machine.power_state != Some(PowerState::On));
+    match probe {
+        _ if off => {
+            Condition::is_false(conditions::READY, INFO, "PoweredOff", "The machine is off, as was asked for")
+        }
+        _ if last.is_some() => last.cloned().unwrap_or_default(),
+        None | Some(ProbeResult::Answers) => Condition::is_true(conditions::READY),
+        Some(ProbeResult::Unknown) => Condition::is_unknown(
+            conditions::READY,
+            known::UNKNOWN,
+            "The readiness probe has not answered yet",
+        ),
+        Some(ProbeResult::NoAnswer(why)) => Condition::is_false(
+            conditions::READY,
+            INFO,
+            known::NOT_READY,
+            format!("The readiness probe fails: {why}"),
+        ),
+    }
+}

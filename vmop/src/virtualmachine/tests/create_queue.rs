@@ -1,0 +1,52 @@
+//! VMs that are queued to be created, with an API server that takes their statuses.
+
+use std::sync::Arc;
+
+use kit::Runtime;
+use serde_json::json;
+use support::api_server::{refusal, server};
+use support::vcsim::Sim;
+use support::wait::within;
+use tokio::sync::mpsc;
+
+use crate::testing::context::context;
+use crate::testing::fixtures;
+use crate::testing::vcsim::vcenter;
+use crate::virtualmachine::context::CREATE_CONCURRENCY;
+use crate::virtualmachine::wait_for_slot;
+
+#[tokio::test]
+async fn a_vm_that_is_queued_for_long_says_so_and_is_created_when_there_is_a_slot() {
+    let name = "a_vm_that_is_queued_for_long_says_so_and_is_created_when_there_is_a_slot";
+    let Some(sim) = Sim::start(name) else { return };
+    let vcenter = vcenter(&sim).await;
+    let (patched, mut patches) = mpsc::unbounded_channel();
+    let (client, _) = server(move |request| {
+        if !request.line().starts_with("PATCH ") {
+            return refusal(404, "NotFound");
+        }
+        patched.send(request.body.clone()).unwrap();
+        (200, json!(fixtures::virtual_machine()))
+    });
+    let started = Runtime::detached(client);
+    let ctx = context(&started, &vcenter);
+    let vm = fixtures::virtual_machine();
+    let (slot, waited) = wait_for_slot(&vm, &ctx).await.unwrap();
+    assert!(slot.is_some() && !waited, "there is a slot");
+
+    drop(slot);
+    let all = Arc::clone(&ctx.create_slots)
+        .acquire_many_owned(CREATE_CONCURRENCY.try_into().unwrap())
+        .await
+        .unwrap();
+    let mut next = Box::pin(wait_for_slot(&vm, &ctx));
+    let patch = tokio::select! {
+        _ = &mut next => panic!("there is no slot"),
+        patch = within("a status", patches.recv()) => patch.unwrap().to_string(),
+    };
+    assert!(patch.contains("The VM is queued") && patch.contains("WaitingForVCenter"), "{patch}");
+    drop(all);
+    let (slot, waited) = within("the slot", next).await.unwrap();
+    assert!(slot.is_some() && waited);
+    started.shutdown.cancel();
+}

@@ -1,0 +1,120 @@
+//! When a status is written early, or not yet.
+//!
+//! A status costs a write. Of two hundred VMs that are being cloned at once, each would cost one more to say what
+//! the next one says better. So the first in a while gets an early status, and every one that takes really long.
+
+use std::time::{Duration, Instant};
+
+use api::vmop::VirtualMachine;
+use jiff::Timestamp;
+use parking_lot::Mutex;
+use vsphere::Vm;
+use vsphere::inventory::PowerState;
+
+use super::error::{Blocked, Error};
+use super::facts::Facts;
+use super::identity::find::Found;
+use super::readiness::address;
+
+/// What takes longer gets a status, if nothing like it did a while ago.
+const SLOW: Duration = Duration::from_secs(2);
+/// What takes longer gets a status whatever that costs.
+const LONG: Duration = Duration::from_mins(1);
+/// Between two early statuses.
+const INTERVAL: Duration = Duration::from_secs(10);
+
+/// How long to wait, and whether everybody gets a status then.
+pub const WAITS: [(Duration, bool); 2] = [(SLOW, false), (LONG.saturating_sub(SLOW), true)];
+
+/// Keeps early statuses rare: one in a while, of whatever VM.
+#[derive(Default)]
+pub struct StatusThrottle(Mutex<Option<Instant>>);
+
+impl StatusThrottle {
+    /// Whether this one may be written early; the next may in a while.
+    pub fn admit(&self, now: Instant) -> bool {
+        let mut last = self.0.lock();
+        if last.is_some_and(|last| now.duration_since(last) < INTERVAL) {
+            return false;
+        }
+        *last = Some(now);
+        true
+    }
+}
+
+/// How long a new object needs no status of something that only takes time; `None` where it needs one.
+pub fn quiet_after_error(vm: &VirtualMachine, error: &Error, now: Timestamp) -> Option<Duration> {
+    let passing = match error {
+        Error::Blocked(Blocked::Unmet(unmet)) => unmet.underway,
+        Error::Unsettled(_) => true,
+        _ => false,
+    };
+    let unreported = vm.status.as_ref().is_none_or(|status| status.conditions.is_empty());
+    let created = vm.metadata.creation_timestamp.as_ref()?.0;
+    let age = Duration::try_from(now.duration_since(created)).unwrap_or_default();
+    (passing && unreported && age < LONG).then(|| LONG.saturating_sub(age))
+}
+
+/// How long a VM that was just created and has no address yet needs no status: it may have one in a moment.
+pub fn quiet_while_booting(vm: &VirtualMachine, created: Option<&Vm>, facts: &Facts) -> Option<Duration> {
+    let new = matches!(facts.found, Found::Absent) && vm.status.is_none();
+    let boots = created?.power_state == Some(PowerState::On) && address(created?).is_none();
+    (new && boots).then_some(SLOW)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::fixtures;
+    use crate::unmet::Unmet;
+
+    #[test]
+    fn one_in_a_while_gets_an_early_status() {
+        let (throttle, began) = (StatusThrottle::default(), Instant::now());
+        let admitted = [0, 1, 9, 10, 11].map(|second| throttle.admit(began + Duration::from_secs(second)));
+        assert_eq!(admitted, [true, false, false, true, false]);
+    }
+
+    #[test]
+    fn a_new_object_gets_no_status_of_what_only_takes_time() {
+        let mut vm = fixtures::virtual_machine();
+        let now: Timestamp = "2026-11-21T13:00:00Z".parse().unwrap();
+        let time = |second| {
+            k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(
+                Timestamp::from_second(now.as_second() - second).unwrap(),
+            )
+        };
+        let passing = Error::Blocked(Blocked::Unmet(Unmet::underway("Deploying", "it is being deployed")));
+        let wrong = Error::Blocked(Blocked::Unmet(Unmet::wrong("Missing", "it is missing")));
+        vm.metadata.creation_timestamp = Some(time(20));
+        assert_eq!(quiet_after_error(&vm, &passing, now), Some(Duration::from_secs(40)));
+        assert_eq!(quiet_after_error(&vm, &wrong, now), None);
+        vm.metadata.creation_timestamp = Some(time(60));
+        assert_eq!(quiet_after_error(&vm, &passing, now), None);
+        vm.metadata.creation_timestamp = Some(time(20));
+        vm.status = Some(api::vmop::VirtualMachineStatus {
+            conditions: vec![api::conditions::Condition::is_true("Ready")],
+            ..api::vmop::VirtualMachineStatus::default()
+        });
+        assert_eq!(quiet_after_error(&vm, &passing, now), None);
+    }
+
+    #[test]
+    fn a_vm_that_was_just_created_has_a_moment_to_get_its_address() {
+        let (mut vm, mut made) = (fixtures::virtual_machine(), fixtures::unmarked_vm("vm-1", "cp-0"));
+        let mut facts = fixtures::facts_of_creation(fixtures::needs());
+        made.power_state = Some(PowerState::On);
+        assert_eq!(quiet_while_booting(&vm, Some(&made), &facts), Some(SLOW));
+        made.guest.ip = Some("10.0.0.1".into());
+        assert_eq!(quiet_while_booting(&vm, Some(&made), &facts), None);
+        made.guest.ip = None;
+        made.power_state = Some(PowerState::Off);
+        assert_eq!(quiet_while_booting(&vm, Some(&made), &facts), None);
+        made.power_state = Some(PowerState::On);
+        vm.status = Some(api::vmop::VirtualMachineStatus::default());
+        assert_eq!(quiet_while_booting(&vm, Some(&made), &facts), None);
+        vm.status = None;
+        facts.found = Found::Ours(std::sync::Arc::new(made.clone()));
+        assert_eq!(quiet_while_booting(&vm, Some(&made), &facts), None);
+    }
+}
