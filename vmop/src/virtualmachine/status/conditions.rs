@@ -1,6 +1,6 @@
 //! What is as it should be, need by need, and the sum of it.
 
-use api::conditions::{self, Condition, ERROR, INFO, WARNING, vmop as known};
+use api::conditions::{self, Condition, ERROR, INFO, WARNING, cause, vmop as known};
 use api::names::annotation;
 use api::vmop::{VirtualMachine, VirtualMachineStatus};
 use jiff::Timestamp;
@@ -295,14 +295,8 @@ fn ready(
     outcome: &Outcome<'_>,
     probe: Option<&Verdict>,
 ) -> Condition {
-    let bad = |severity: Option<&str>| {
-        all.iter().find(|condition| {
-            condition.status != conditions::TRUE
-                && severity.is_none_or(|severity| condition.severity.as_deref() == Some(severity))
-        })
-    };
-    if let Some(cause) = bad(Some(ERROR)).or_else(|| bad(Some(WARNING))).or_else(|| bad(None)) {
-        let mut sum = (*cause).clone();
+    if let Some(cause) = cause::first(all.iter().copied(), &[]) {
+        let mut sum = cause.clone();
         conditions::READY.clone_into(&mut sum.type_);
         sum.last_transition_time = None;
         return sum;
