@@ -7,7 +7,7 @@ use api::vmop::{
     VirtualMachine, VirtualMachineClass, VirtualMachineImage, VirtualMachineService,
     VirtualMachineSetResourcePolicy,
 };
-use kit::Started;
+use kit::Runtime;
 use kit::watch::{self, Cache, Watchable};
 use kube::Api;
 
@@ -39,7 +39,7 @@ pub struct Caches {
 
 impl Caches {
     /// Starts a watch of every kind.
-    pub fn watch(started: &Started) -> Self {
+    pub fn watch(started: &Runtime) -> Self {
         Self {
             clusters: watch(started),
             machines: watch(started),
@@ -57,6 +57,6 @@ impl Caches {
 }
 
 /// Starts a watch of one kind.
-fn watch<K: Watchable>(started: &Started) -> Cache<K> {
-    watch::pruned(started, Api::all(started.client.clone()))
+fn watch<K: Watchable>(started: &Runtime) -> Cache<K> {
+    watch::objects(started, Api::all(started.client.clone()))
 }

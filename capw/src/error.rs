@@ -5,9 +5,9 @@ use std::time::Duration;
 use api::conditions::{contract, wcp_machine as reasons};
 use kit::apply::is_conflict;
 use kit::events::named;
-use kit::retry::SOON;
-use kit::writes::Behind;
-use kit::{Family, Outcome};
+use kit::expectations::StaleCache;
+use kit::retry::REQUEUE_SOON;
+use kit::{Disposition, ReconcileError};
 use kube::Resource;
 
 /// How soon a reconcile looks again at what the user may have put right and no watch reports.
@@ -28,7 +28,7 @@ pub enum Error {
     Waiting(#[from] Waiting),
     /// A cache has not seen our own last write.
     #[error(transparent)]
-    Behind(#[from] Behind),
+    Behind(#[from] StaleCache),
     /// The API server refused, or did not answer.
     #[error("{what}: {source}")]
     Api {
@@ -56,15 +56,15 @@ impl Error {
     }
 }
 
-impl Family for Error {
-    fn outcome(&self) -> Outcome {
+impl ReconcileError for Error {
+    fn disposition(&self) -> Disposition {
         match self {
             Self::Invalid(invalid) => {
-                invalid.look_again().map_or(Outcome::Invalid, |again| Outcome::Waiting(Some(again)))
+                invalid.look_again().map_or(Disposition::Invalid, |again| Disposition::Waiting(Some(again)))
             }
-            Self::Waiting(waiting) => Outcome::Waiting(waiting.look_again()),
-            Self::Behind(_) => Outcome::Waiting(Some(SOON)),
-            Self::Api { source, .. } => Outcome::of(source),
+            Self::Waiting(waiting) => Disposition::Waiting(waiting.look_again()),
+            Self::Behind(_) => Disposition::Waiting(Some(REQUEUE_SOON)),
+            Self::Api { source, .. } => Disposition::from_api_error(source),
         }
     }
 

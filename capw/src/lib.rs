@@ -24,7 +24,7 @@ use std::sync::Arc;
 
 use clap::Parser;
 use kit::run::Fatal;
-use kit::{Started, flags};
+use kit::{Runtime, flags};
 
 use caches::Caches;
 
@@ -44,7 +44,7 @@ pub fn main(args: Vec<OsString>) -> ExitCode {
     }
 }
 
-async fn start(started: Started) -> Result<(), Fatal> {
+async fn start(started: Runtime) -> Result<(), Fatal> {
     started.lead().await?;
     let caches = Arc::new(Caches::watch(&started));
     tokio::join!(

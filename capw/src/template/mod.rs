@@ -6,7 +6,7 @@ use std::sync::Arc;
 use api::capw::{NodeInfo, WCPMachineTemplate, WCPMachineTemplateStatus};
 use api::vmop::{VirtualMachineClass, VirtualMachineImage};
 use kit::apply::Api;
-use kit::{Controller, Family, Next, Outcome, Started};
+use kit::{Controller, Disposition, Next, ReconcileError, Runtime};
 use kube::ResourceExt;
 
 use crate::caches::Caches;
@@ -26,9 +26,9 @@ struct Context {
 #[error("status of the WCPMachineTemplate: {0}")]
 struct Error(#[from] kube::Error);
 
-impl Family for Error {
-    fn outcome(&self) -> Outcome {
-        Outcome::of(&self.0)
+impl ReconcileError for Error {
+    fn disposition(&self) -> Disposition {
+        Disposition::from_api_error(&self.0)
     }
 
     fn label(&self) -> &'static str {
@@ -37,7 +37,7 @@ impl Family for Error {
 }
 
 /// Runs the controller until the program ends.
-pub async fn controller(started: &Started, caches: &Arc<Caches>) {
+pub async fn controller(started: &Runtime, caches: &Arc<Caches>) {
     let by_class = caches.templates.index(|template| vec![template.spec.template.spec.class_name.clone()]);
     let by_image = caches.templates.index(|template| vec![template.spec.template.spec.image_name.clone()]);
     let context = Context { caches: Arc::clone(caches), api: Api::new(started, "capw/template") };

@@ -18,7 +18,7 @@ use kit::controller::steers;
 use kit::events::Events;
 use kit::index::key;
 use kit::watch::{Cache, Change};
-use kit::{Controller, Next, Started};
+use kit::{Controller, Next, Runtime};
 use kube::runtime::reflector::ObjectRef;
 use kube::{Resource, ResourceExt};
 
@@ -30,7 +30,7 @@ use context::Context;
 use gather::Facts;
 
 /// Runs the controller until the program ends.
-pub async fn controller(started: &Started, caches: &Arc<Caches>) {
+pub async fn controller(started: &Runtime, caches: &Arc<Caches>) {
     let context = Context {
         caches: Arc::clone(caches),
         machines: caches.wcp_machines.index(|machine| of_cluster(machine, label::CLUSTER_NAME)),

@@ -126,7 +126,7 @@ fn is_controlled(secret: &Secret, wcp_machine: &WCPMachine) -> bool {
 mod tests {
     use api::vmop::VirtualMachineSpec;
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-    use kit::Started;
+    use kit::Runtime;
     use kit::apply::Api;
     use kit::events::Events;
 
@@ -137,7 +137,7 @@ mod tests {
     /// Whether a virtual machine is found that the cache does not show and the API server has, or has not.
     async fn is_found(deleted: bool, there: bool) -> bool {
         let vm = VirtualMachine::new("test-cluster-control-plane-jwsx7", VirtualMachineSpec::default());
-        let started = Started::detached(client(there.then(|| serde_json::to_value(vm).unwrap())));
+        let started = Runtime::detached(client(there.then(|| serde_json::to_value(vm).unwrap())));
         let ctx = Context {
             caches: Arc::new(no_caches()),
             api: Api::new(&started, "test"),

@@ -18,7 +18,7 @@ use kit::controller::steers;
 use kit::events::Events;
 use kit::index::{Index, key};
 use kit::watch::Change;
-use kit::{Controller, Next, Started};
+use kit::{Controller, Next, Runtime};
 use kube::runtime::reflector::ObjectRef;
 use kube::{Resource, ResourceExt};
 
@@ -30,7 +30,7 @@ use context::Context;
 use gather::Facts;
 
 /// Runs the controller until the program ends.
-pub async fn controller(started: &Started, caches: &Arc<Caches>) {
+pub async fn controller(started: &Runtime, caches: &Arc<Caches>) {
     let by_cluster = caches.wcp_machines.index(|wcp_machine| of_cluster(wcp_machine).into_iter().collect());
     let context = Context {
         caches: Arc::clone(caches),
