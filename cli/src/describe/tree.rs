@@ -86,7 +86,7 @@ fn vsphere_vm(kind: &str, object: &DynamicObject) -> Option<TreeNode> {
     })
 }
 
-/// What vCenter was last asked to do for a VM, how that went, and when, as the VirtualMachine's conditions tell.
+/// What vCenter was last asked to do for a VM, how that went, and when, as the VirtualMachine's conditions show.
 fn last_task(object: &DynamicObject, power: &str) -> (String, String, Option<String>) {
     let made = condition(object, "VirtualMachineCreated");
     let powered = condition(object, "VirtualMachinePowerStateSynced");
