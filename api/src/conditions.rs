@@ -36,7 +36,7 @@ pub struct Condition {
 pub const TRUE: &str = "True";
 /// The status of a condition that does not hold.
 pub const FALSE: &str = "False";
-/// The status of a condition nobody can tell yet.
+/// The status of a condition that is not known yet.
 pub const UNKNOWN: &str = "Unknown";
 
 /// Something is broken and does not heal by itself.
@@ -64,7 +64,7 @@ impl Condition {
         }
     }
 
-    /// A condition nobody can tell yet, and why.
+    /// A condition that is not known yet, and why.
     pub fn is_unknown(type_: &str, reason: &str, message: impl Into<String>) -> Self {
         Self {
             type_: type_.to_owned(),

@@ -13,13 +13,9 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 };
 use kube::CustomResourceExt;
 
-use crate::{
-    capw, cns, gcm,
-    names::label,
-    net,
-    rules::{self, Rule},
-    topology, vmop,
-};
+use crate::names::label;
+use crate::rules::{self, Rule};
+use crate::{capw, cns, gcm, net, topology, vmop};
 
 /// The namespace of gcm and of its webhook's Service.
 pub const CONVERSION_NAMESPACE: &str = "vmware-system-tkg";
@@ -85,16 +81,17 @@ pub fn external() -> Vec<CustomResourceDefinition> {
 
 /// The three versions of TanzuKubernetesCluster in one definition, converted by gcm's webhook.
 fn tanzu_kubernetes_cluster() -> CustomResourceDefinition {
-    let version = |mut crd: CustomResourceDefinition, storage| -> CustomResourceDefinitionVersion {
-        let mut version = crd.spec.versions.remove(0);
-        version.storage = storage;
-        version
+    let version = |mut crd: CustomResourceDefinition, name: &str| {
+        let version = crd.spec.versions.remove(0);
+        let storage = name == "v1alpha3";
+        CustomResourceDefinitionVersion { name: name.to_owned(), storage, ..version }
     };
     let mut crd = gcm::v1alpha3::TanzuKubernetesCluster::crd();
     crd.spec.versions = vec![
-        version(gcm::v1alpha1::TanzuKubernetesCluster::crd(), false),
-        version(gcm::v1alpha2::TanzuKubernetesCluster::crd(), false),
-        version(gcm::v1alpha3::TanzuKubernetesCluster::crd(), true),
+        version(gcm::v1alpha1::TanzuKubernetesCluster::crd(), "v1alpha1"),
+        // v1alpha2 has the fields of v1alpha3.
+        version(gcm::v1alpha3::TanzuKubernetesCluster::crd(), "v1alpha2"),
+        version(gcm::v1alpha3::TanzuKubernetesCluster::crd(), "v1alpha3"),
     ];
     crd.spec.conversion = Some(CustomResourceConversion {
         strategy: "Webhook".to_owned(),

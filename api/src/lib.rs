@@ -1,7 +1,7 @@
 //! Every kind Layercake owns or reads: types, conversions, names and condition vocabularies.
 //!
 //! Nothing here talks to anybody: no client, no async, no clock. What a program *does* with these
-//! types belongs to `gcm`, `capw` and `vmop`; what the types *mean* is said once, here.
+//! types belongs to `gcm`, `capw` and `vmop`; what the types *mean* stands once, here.
 //!
 //! Reading is lenient and writing is strict: a missing required field reads as its default, because
 //! one malformed object must not blind a program to all the others, while the CRDs made by

@@ -100,9 +100,9 @@ pub mod annotation {
     pub const DELETE_CHECK: &str = "delete.check.vmoperator.vmware.com/";
     /// What stands before the types of conditions that an admin adds: `Type;status;reason;message`.
     pub const PROTECTED_CONDITION: &str = "condition.vmoperator.vmware.com.protected/";
-    /// The instance-id that cloud-init is told, instead of the machine's BIOS UUID.
+    /// The instance-id that cloud-init gets, instead of the machine's BIOS UUID.
     pub const CLOUD_INIT_INSTANCE_ID: &str = "vmoperator.vmware.com/cloud-init-instance-id";
-    /// How cloud-init is told: `guestinfo`, or `cloudinitprep` by vCenter's guest customization.
+    /// How cloud-init gets its data: `guestinfo`, or `cloudinitprep` by vCenter's guest customization.
     pub const CLOUDINIT_TYPE: &str = "vmoperator.vmware.com/cloudinit-type";
     /// `disable` keeps vCenter's guest customization away from the guest.
     pub const VSPHERE_CUSTOMIZATION: &str = "vmoperator.vmware.com/vsphere-customization";
@@ -112,7 +112,7 @@ pub mod annotation {
     pub const MMIO_SIZE: &str = "vmoperator.vmware.com/pci-passthru-64bit-mmio-size";
     /// The virtual machine that an attachment of a volume was made for.
     pub const VIRTUAL_MACHINE: &str = "vmoperator.vmware.com/virtualmachine";
-    /// A machine that names no network card gets none.
+    /// A machine that names no network adapter gets none.
     pub const NO_DEFAULT_NIC: &str = "vmoperator.vmware.com/no-default-nic";
     /// The resource pool of a namespace, by vCenter's identity of it.
     pub const NAMESPACE_RESOURCE_POOL: &str = "vmware-system-resource-pool";
@@ -281,9 +281,8 @@ pub fn uuid_of(provider_id: &str) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn names_of_the_test_cluster() {

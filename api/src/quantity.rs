@@ -3,7 +3,8 @@
 //! The type of `k8s-openapi` reads strings only, but `memory: 0` and `cpu: 2` are legal and common
 //! in manifests, and the API server stores them as the numbers they are.
 
-use std::{borrow::Cow, fmt};
+use std::borrow::Cow;
+use std::fmt;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, de};

@@ -17,7 +17,7 @@ pub struct Rule {
     pub path: &'static str,
     /// The CEL expression.
     pub expression: String,
-    /// What the user is told.
+    /// The message for the user.
     pub message: &'static str,
 }
 

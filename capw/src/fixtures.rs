@@ -1,23 +1,23 @@
 //! Objects of one small cluster, as the API server would hold them.
 
-use crate::Caches;
-use crate::wcpmachine::gather::{Bootstrap, Facts};
-use api::{
-    capi::{
-        Cluster, ClusterControlPlaneEndpoint, ClusterInfrastructureRef, ClusterStatus,
-        ClusterStatusInitialization, Machine, MachineBootstrap, MachineInfrastructureRef, MachineSpec,
-    },
-    capw::{WCPCluster, WCPMachine, WCPMachineSpec},
-    names::label,
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use api::capi::{
+    Cluster, ClusterControlPlaneEndpoint, ClusterInfrastructureRef, ClusterStatus,
+    ClusterStatusInitialization, Machine, MachineBootstrap, MachineInfrastructureRef, MachineSpec,
 };
-use k8s_openapi::{ByteString, api::core::v1::Secret};
-use kit::{
-    apply::controlled_by,
-    watch::{Cache, Watchable},
-};
+use api::capw::{WCPCluster, WCPMachine, WCPMachineSpec};
+use api::names::label;
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
+use kit::apply::controlled_by;
+use kit::watch::{Cache, Watchable};
 use kube::api::ObjectMeta;
-use std::{collections::BTreeMap, sync::Arc};
 use uuid::Uuid;
+
+use crate::caches::Caches;
+use crate::wcpmachine::gather::{BootstrapSource, Facts};
 
 pub const UUID: &str = "423697d9-706c-4e92-b514-088978955321";
 
@@ -58,7 +58,7 @@ pub fn wcp_cluster() -> WCPCluster {
     WCPCluster { metadata, ..WCPCluster::default() }
 }
 
-pub fn owner(control_plane: bool) -> Machine {
+pub fn machine(control_plane: bool) -> Machine {
     let mut metadata = meta("test-cluster-control-plane-jwsx7");
     if control_plane {
         metadata.labels.get_or_insert_default().insert(label::CONTROL_PLANE.into(), String::new());
@@ -78,7 +78,7 @@ pub fn owner(control_plane: bool) -> Machine {
 
 pub fn wcp_machine() -> WCPMachine {
     let metadata =
-        ObjectMeta { owner_references: Some(vec![controlled_by(&owner(true))]), ..meta("machine") };
+        ObjectMeta { owner_references: Some(vec![controlled_by(&machine(true))]), ..meta("machine") };
     let spec = WCPMachineSpec {
         class_name: "best-effort-small".into(),
         image_name: "photon-3-k8s-v1.17.4---vmware.1-tkg.1.0dba899".into(),
@@ -88,15 +88,19 @@ pub fn wcp_machine() -> WCPMachine {
     WCPMachine { metadata, spec, status: None }
 }
 
-pub fn bootstrap(format: Option<&str>, value: &str) -> Bootstrap {
+pub fn bootstrap(format: Option<&str>, value: &str) -> BootstrapSource {
     let mut data = BTreeMap::from([("value".to_owned(), ByteString(value.into()))]);
     data.extend(format.map(|format| ("format".to_owned(), ByteString(format.into()))));
-    Bootstrap::Read(Box::new(Secret { metadata: meta("bootstrap"), data: Some(data), ..Secret::default() }))
+    BootstrapSource::Read(Box::new(Secret {
+        metadata: meta("bootstrap"),
+        data: Some(data),
+        ..Secret::default()
+    }))
 }
 
 pub fn facts(control_plane: bool) -> Facts {
     Facts {
-        machine: Some(Arc::new(owner(control_plane))),
+        machine: Some(Arc::new(machine(control_plane))),
         cluster: Some(Arc::new(cluster())),
         vm: None,
         bootstrap: bootstrap(Some("cloud-config"), "## template: jinja\n#cloud-config\n"),

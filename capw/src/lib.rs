@@ -9,6 +9,8 @@
 //! One folder per kind; each reconcile gathers, plans, acts, and says how things are.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+pub mod caches;
+pub mod error;
 #[cfg(test)]
 mod fixtures;
 pub mod template;
@@ -16,23 +18,15 @@ pub mod upstream;
 pub mod wcpcluster;
 pub mod wcpmachine;
 
-use api::{
-    capi::{Cluster, Machine},
-    capw::{WCPCluster, WCPMachine, WCPMachineTemplate},
-    net::VirtualNetwork,
-    vmop::{
-        VirtualMachine, VirtualMachineClass, VirtualMachineImage, VirtualMachineService,
-        VirtualMachineSetResourcePolicy,
-    },
-};
+use std::ffi::OsString;
+use std::process::ExitCode;
+use std::sync::Arc;
+
 use clap::Parser;
-use kit::{
-    Runtime, flags,
-    run::Fatal,
-    watch::{self, Cache, Watchable},
-};
-use kube::Api;
-use std::{ffi::OsString, process::ExitCode, sync::Arc};
+use kit::run::Fatal;
+use kit::{Runtime, flags};
+
+use caches::Caches;
 
 /// Cluster API infrastructure provider wcp: makes VirtualMachines of Machines.
 #[derive(Debug, Parser)]
@@ -50,57 +44,9 @@ pub fn main(args: Vec<OsString>) -> ExitCode {
     }
 }
 
-/// Every kind that capw watches.
-pub struct Caches {
-    /// Cluster API's Clusters.
-    pub clusters: Cache<Cluster>,
-    /// Cluster API's Machines.
-    pub machines: Cache<Machine>,
-    /// Infrastructure of clusters.
-    pub wcp_clusters: Cache<WCPCluster>,
-    /// Infrastructure of machines.
-    pub wcp_machines: Cache<WCPMachine>,
-    /// What machines are made from.
-    pub templates: Cache<WCPMachineTemplate>,
-    /// Virtual machines.
-    pub vms: Cache<VirtualMachine>,
-    /// Where virtual machines lie.
-    pub policies: Cache<VirtualMachineSetResourcePolicy>,
-    /// Load balancers.
-    pub services: Cache<VirtualMachineService>,
-    /// Networks of clusters.
-    pub networks: Cache<VirtualNetwork>,
-    /// Sizes.
-    pub classes: Cache<VirtualMachineClass>,
-    /// Node images.
-    pub images: Cache<VirtualMachineImage>,
-}
-
-impl Caches {
-    fn watched(started: &Runtime) -> Self {
-        Self {
-            clusters: watched(started),
-            machines: watched(started),
-            wcp_clusters: watched(started),
-            wcp_machines: watched(started),
-            templates: watched(started),
-            vms: watched(started),
-            policies: watched(started),
-            services: watched(started),
-            networks: watched(started),
-            classes: watched(started),
-            images: watched(started),
-        }
-    }
-}
-
-fn watched<K: Watchable>(started: &Runtime) -> Cache<K> {
-    watch::objects(started, Api::all(started.client.clone()))
-}
-
 async fn start(started: Runtime) -> Result<(), Fatal> {
     started.lead().await?;
-    let caches = Arc::new(Caches::watched(&started));
+    let caches = Arc::new(Caches::watch(&started));
     tokio::join!(
         wcpcluster::controller(&started, &caches),
         wcpmachine::controller(&started, &caches),

@@ -1,17 +1,14 @@
 //! What Cluster API says of our objects: whose they are, whether they are paused, whether they only move.
 
-use api::{
-    capi,
-    conditions::contract::{NOT_PAUSED, PAUSED},
-    names::{annotation, label},
-};
+use std::sync::Arc;
+
+use api::capi;
+use api::conditions::contract::{NOT_PAUSED, PAUSED};
+use api::names::{annotation, label};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kit::{
-    status::condition,
-    watch::{Cache, Watchable},
-};
+use kit::status::condition;
+use kit::watch::{Cache, Watchable};
 use kube::{Resource, ResourceExt};
-use std::{sync::Arc, time::Duration};
 
 /// Name of the owner of this Cluster API kind (`Cluster`, `Machine`), if there is one.
 pub fn owner<'a, K: Resource>(object: &'a K, kind: &str) -> Option<&'a str> {
@@ -93,14 +90,13 @@ where
     }
 }
 
-/// How soon to look again whether the user put right what no watch of ours tells of.
-pub const MENDED: Duration = Duration::from_mins(1);
-
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use api::{capw::WCPMachine, vmop::VirtualMachine};
+    use api::capw::WCPMachine;
+    use api::vmop::VirtualMachine;
     use kit::apply::controlled_by;
+
+    use super::*;
 
     fn wcp_machine(name: &str, uid: &str) -> WCPMachine {
         let mut machine = WCPMachine::default();

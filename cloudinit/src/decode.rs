@@ -1,12 +1,12 @@
 //! Guestinfo keys read as cloud-init's VMware datasource reads them, and a view of them for people.
 
-use std::{collections::BTreeMap, fmt, io::Read as _};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io::Read as _;
 
-use base64::{
-    Engine as _,
-    alphabet::STANDARD as ALPHABET,
-    engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
-};
+use base64::Engine as _;
+use base64::alphabet::STANDARD as ALPHABET;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use flate2::read::MultiGzDecoder;
 
 use crate::{Counted, DECODED_LIMIT, ENCODING, Error, METADATA, Metadata, REDACTED, USERDATA, VENDORDATA};

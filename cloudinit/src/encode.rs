@@ -1,15 +1,18 @@
 //! Metadata, userdata and vendordata as guestinfo keys.
 
-use std::{collections::BTreeMap, io::Write as _};
+use std::collections::BTreeMap;
+use std::io::Write as _;
 
-use base64::{Engine as _, engine::general_purpose::STANDARD};
-use flate2::{Compression, GzBuilder, write::GzEncoder};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use flate2::write::GzEncoder;
+use flate2::{Compression, GzBuilder};
 
 use crate::{ENCODING, Error, GZIP_BASE64, METADATA, Metadata, USERDATA, VALUE_LIMIT, VENDORDATA};
 
-/// The six keys that tell a node's cloud-init everything, ready to be put into ExtraConfig.
+/// The six keys that give a node's cloud-init everything, ready to be put into ExtraConfig.
 ///
-/// Every key is there always, empty where there is nothing to tell, so that a machine made from a
+/// Every key is there always, empty where there is nothing to give, so that a machine made from a
 /// template inherits nothing. The same input gives the same bytes. A value that a guest would not bear
 /// is refused by its key.
 pub fn encode(

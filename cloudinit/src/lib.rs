@@ -1,4 +1,4 @@
-//! What a node's cloud-init is told, as the keys of VMware's guestinfo, and back again.
+//! What a node's cloud-init gets, as the keys of VMware's guestinfo, and back again.
 //!
 //! A virtual machine gets its metadata, userdata and vendordata as ExtraConfig keys that cloud-init's
 //! VMware datasource reads. Userdata carries the cluster's certificate authorities with their keys, so

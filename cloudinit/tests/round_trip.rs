@@ -3,8 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use base64::{Engine as _, engine::general_purpose::STANDARD};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use cloudinit::{Error, Metadata, decode, encode, redacted};
+
 use proptest::prelude::*;
 
 fn node() -> Metadata {
@@ -18,7 +20,7 @@ fn metadata_is_one_key_a_line() {
 }
 
 #[test]
-fn all_six_keys_are_there_even_where_there_is_nothing_to_tell() {
+fn all_six_keys_are_there_even_where_there_is_nothing_to_give() {
     let keys = encode(&node(), b"#cloud-config\n", None).unwrap();
     let names: Vec<_> = keys.keys().map(String::as_str).collect();
     assert_eq!(

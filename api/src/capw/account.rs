@@ -1,6 +1,7 @@
 //! ProviderServiceAccount: rights in the management cluster for a program in the guest.
 
-use k8s_openapi::api::{core::v1::ObjectReference, rbac::v1::PolicyRule};
+use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::api::rbac::v1::PolicyRule;
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

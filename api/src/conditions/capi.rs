@@ -1,7 +1,7 @@
 //! What Cluster API's own kinds say of themselves, as far as it is read.
 //!
-//! They know no causes, only what they wait for; what a Machine's bootstrap configuration and node say is told apart
-//! by type and reason.
+//! They know no causes, only what they wait for; type and reason distinguish what a
+//! Machine's bootstrap configuration and Node report.
 
 use super::FALSE;
 use super::severity::Severity;

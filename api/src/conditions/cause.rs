@@ -44,7 +44,7 @@ impl Cause {
         Self { severity, ..Self::of(object, condition) }
     }
 
-    /// A Machine whose virtual machine runs and whose Node is not there: only the guest itself can tell why.
+    /// A Machine whose virtual machine runs and whose Node is not there: only the guest itself knows why.
     pub fn not_joined(object: String, address: Option<&str>) -> Self {
         let place = address.map_or_else(String::new, |address| format!(" at {address}"));
         let message = format!(

@@ -34,7 +34,7 @@ reasons! {
     Waiting WAITING_FOR_CONTROL_PLANE_INITIALIZED = "WaitingForControlPlaneInitialized";
     /// The control plane lacks replicas.
     Waiting WAITING_FOR_CONTROL_PLANE = "WaitingForControlPlane";
-    /// Nobody can tell how the pools are.
+    /// How the pools are is not known.
     Info NODE_POOLS_UNKNOWN = "NodePoolsUnknown";
     /// Pools are scaling or rolling.
     Info NODE_POOLS_UPDATING = "NodePoolsUpdating";

@@ -31,7 +31,7 @@ constants! {
     VIRTUAL_MACHINE_SET_RESOURCE_POLICY_READY = "VirtualMachineConditionVMSetResourcePolicyReady";
     /// The storage class is there, and leads to a datastore.
     VIRTUAL_MACHINE_STORAGE_READY = "VirtualMachineStorageReady";
-    /// What the guest is told is there.
+    /// The bootstrap data is there.
     VIRTUAL_MACHINE_BOOTSTRAP_READY = "VirtualMachineBootstrapReady";
     /// The networks are there, and the interfaces have what they need.
     VIRTUAL_MACHINE_NETWORK_READY = "VirtualMachineNetworkReady";
@@ -96,7 +96,7 @@ reasons! {
     Warning VIRTUAL_MACHINE_TOOLS_NOT_RUNNING = "VirtualMachineToolsNotRunning";
     /// The probe says no.
     Waiting NOT_READY = "NotReady";
-    /// The probe cannot tell.
+    /// The probe has not answered.
     Waiting UNKNOWN = "Unknown";
     /// The object is going away.
     Info DELETING = "Deleting";
@@ -136,6 +136,8 @@ reasons! {
     Error NOT_SUPPORTED = "NotSupported";
     /// A storage class must be named, and is not.
     Error STORAGE_CLASS_REQUIRED = "StorageClassRequired";
+    /// The storage class is not assigned to the namespace.
+    Error STORAGE_CLASS_NOT_ASSIGNED = "StorageClassNotAssigned";
     /// No datastore satisfies the storage class.
     Error DATASTORE_NOT_FOUND = "DatastoreNotFound";
     /// The Secret or ConfigMap lacks a key.

@@ -1,13 +1,13 @@
 //! The kinds of the Guest Cluster Manager, group `run.tanzu.vmware.com`.
 //!
-//! TanzuKubernetesCluster comes in three versions, one module each; [`v1alpha3`] is stored and is
-//! what the programs work with, so its types stand here under their short names.
+//! TanzuKubernetesCluster comes in three versions. [`v1alpha3`] is stored and is what the programs
+//! work with, so its types stand here under their short names; v1alpha2, with which node pools and
+//! release references came, has the very same fields, and [`v1alpha1`] others.
 
 mod convert;
 pub mod parts;
 pub mod release;
 pub mod v1alpha1;
-pub mod v1alpha2;
 pub mod v1alpha3;
 
 pub use convert::{ConvertError, convert};

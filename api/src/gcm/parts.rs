@@ -1,12 +1,14 @@
 //! What the versions of TanzuKubernetesCluster have in common.
 
-use std::{collections::BTreeMap, fmt};
+use std::collections::BTreeMap;
+use std::fmt;
 
 use k8s_openapi::api::core::v1::{ObjectReference, Taint};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Quantity, conditions::Condition};
+use crate::Quantity;
+use crate::conditions::Condition;
 
 /// The shape of the cluster since v1alpha2: one control plane and any number of node pools.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -364,7 +366,7 @@ pub mod vm_status {
 pub mod node_status {
     /// It has not joined yet.
     pub const PENDING: &str = "pending";
-    /// Nobody can tell.
+    /// Not known.
     pub const UNKNOWN: &str = "unknown";
     /// It joined and is not Ready.
     pub const NOT_READY: &str = "notready";

@@ -54,7 +54,7 @@ use crate::conditions::Condition;
 pub struct TanzuKubernetesClusterSpec {
     /// The nodes: one control plane and any number of node pools.
     pub topology: Topology,
-    /// The version of Kubernetes as v1alpha1 said it; `tkr` has taken its place.
+    /// The version of Kubernetes as v1alpha1 has it; `tkr` has taken its place.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub distribution: Option<Distribution>,
     /// Network and storage.

@@ -5,7 +5,8 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{conditions::Condition, vmop::NetworkInterfaceProviderReference};
+use crate::conditions::Condition;
+use crate::vmop::NetworkInterfaceProviderReference;
 
 /// The API group of net-operator's kinds.
 pub const GROUP: &str = "netoperator.vmware.com";

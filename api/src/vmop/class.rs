@@ -83,7 +83,7 @@ pub struct VirtualMachineClassHardware {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct VirtualDevices {
-    /// Shares of graphics cards.
+    /// Shares of GPUs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub vgpu_devices: Vec<VgpuDevice>,
     /// Whole PCI devices.
@@ -91,7 +91,7 @@ pub struct VirtualDevices {
     pub dynamic_direct_path_io_devices: Vec<DynamicDirectPathIoDevice>,
 }
 
-/// A share of a graphics card.
+/// A share of a GPU.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["profileName"]))]

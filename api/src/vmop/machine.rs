@@ -7,7 +7,8 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Quantity, conditions::Condition};
+use crate::Quantity;
+use crate::conditions::Condition;
 
 /// A virtual machine in vCenter, as its owner asks for it.
 #[derive(Clone, Debug, Default, PartialEq, CustomResource, Serialize, Deserialize, JsonSchema)]
@@ -63,14 +64,14 @@ pub struct VirtualMachineSpec {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64))]
     pub ports: Vec<VirtualMachinePort>,
-    /// What the guest is told, and by which way.
+    /// Bootstrap data for the guest, and its transport.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub vm_metadata: Option<VirtualMachineMetadata>,
     /// The storage class of its disks.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub storage_class: Option<String>,
-    /// Its network cards, in order.
+    /// Its network adapters, in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 10))]
     pub network_interfaces: Vec<VirtualMachineNetworkInterface>,
@@ -82,7 +83,7 @@ pub struct VirtualMachineSpec {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub volumes: Vec<VirtualMachineVolume>,
-    /// How to tell that it serves.
+    /// How to find out that it serves.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub readiness_probe: Option<Probe>,
     /// Disk provisioning and change tracking.
@@ -122,7 +123,7 @@ pub struct VirtualMachinePort {
     pub protocol: Option<String>,
 }
 
-/// What the guest is told, and by which way.
+/// Bootstrap data for the guest, and its transport.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct VirtualMachineMetadata {
@@ -153,7 +154,7 @@ pub const POWERED_OFF: &str = "poweredOff";
 /// A virtual machine that sleeps.
 pub const SUSPENDED: &str = "suspended";
 
-/// A network card.
+/// A network adapter.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct VirtualMachineNetworkInterface {
@@ -165,7 +166,7 @@ pub struct VirtualMachineNetworkInterface {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub network_name: Option<String>,
-    /// An object of the network provider that stands for this card.
+    /// An object of the network provider that stands for this network adapter.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub provider_ref: Option<NetworkInterfaceProviderReference>,
     /// `vmxnet3`, `e1000` … Left out: `vmxnet3`.
@@ -174,7 +175,7 @@ pub struct VirtualMachineNetworkInterface {
     pub ethernet_card_type: Option<String>,
 }
 
-/// An object of the network provider that stands for a network card.
+/// An object of the network provider that stands for a network adapter.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["apiGroup", "kind", "name"]))]
@@ -251,7 +252,7 @@ pub struct VSphereVolume {
     pub device_key: Option<i32>,
 }
 
-/// How to tell that a virtual machine serves.
+/// How to find out that a virtual machine serves.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Probe {
@@ -326,7 +327,7 @@ pub mod vm_phase {
     pub const DELETING: &str = "Deleting";
     /// It is gone.
     pub const DELETED: &str = "Deleted";
-    /// Nobody can tell.
+    /// Not known.
     pub const UNKNOWN: &str = "Unknown";
 }
 
@@ -367,7 +368,7 @@ pub struct VirtualMachineStatus {
     /// Whether vSphere keeps track of changed blocks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub change_block_tracking: Option<bool>,
-    /// Its network cards.
+    /// Its network adapters.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub network_interfaces: Vec<NetworkInterfaceStatus>,
     /// The vSphere zone it lies in.
@@ -400,7 +401,7 @@ pub struct VirtualMachineVolumeStatus {
     pub error: String,
 }
 
-/// How a network card is.
+/// How a network adapter is.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["connected"]))]

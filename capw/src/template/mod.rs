@@ -1,13 +1,15 @@
 //! WCPMachineTemplate: tells an autoscaler that starts from no machine what one would have.
 
-use crate::Caches;
-use api::{
-    capw::{NodeInfo, WCPMachineTemplate, WCPMachineTemplateStatus},
-    vmop::{VirtualMachineClass, VirtualMachineImage},
-};
-use kit::{Controller, Disposition, Next, ReconcileError, Runtime, apply::Api};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use api::capw::{NodeInfo, WCPMachineTemplate, WCPMachineTemplateStatus};
+use api::vmop::{VirtualMachineClass, VirtualMachineImage};
+use kit::apply::Api;
+use kit::{Controller, Disposition, Next, ReconcileError, Runtime};
 use kube::ResourceExt;
-use std::{collections::BTreeMap, sync::Arc};
+
+use crate::caches::Caches;
 
 /// OVF property of a node image: its architecture.
 const OS_ARCH: &str = "vmware-system.tkr.os-arch";
@@ -81,8 +83,9 @@ fn status(
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use api::vmop::{OvfProperty, VirtualMachineClassHardware};
+
+    use super::*;
 
     #[test]
     fn capacity_comes_from_the_class_and_node_info_from_the_image() {
@@ -104,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_said_of_what_is_not_known() {
+    fn what_is_not_known_is_left_out() {
         assert_eq!(status(None, None), WCPMachineTemplateStatus::default());
     }
 }

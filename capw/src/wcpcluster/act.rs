@@ -1,35 +1,34 @@
-//! Every write of a WCPCluster's reconcile, status and deletion aside.
+//! Every write of a WCPCluster's reconcile, except status and deletion.
 
-use super::{
-    Context, Error,
-    gather::Facts,
-    plan::{Plan, endpoint},
-};
-use api::{
-    capi::Cluster,
-    capw::{ApiEndpoint, WCPCluster},
-    names::finalizer,
-    net::VirtualNetwork,
-    vmop::{VirtualMachineService, VirtualMachineSetResourcePolicy},
-};
-use kit::{apply::Applied, events::named, watch::Watchable};
-use kube::Resource;
+use std::sync::Arc;
+
+use api::capi::Cluster;
+use api::capw::{ApiEndpoint, WCPCluster};
+use api::names::finalizer;
+use api::net::VirtualNetwork;
+use api::vmop::{VirtualMachineService, VirtualMachineSetResourcePolicy};
+use kit::apply::Applied;
+use kit::watch::Watchable;
 use serde::Serialize;
 use serde_json::json;
-use std::sync::Arc;
+
+use super::context::Context;
+use super::gather::Facts;
+use super::plan::{Plan, endpoint};
+use crate::error::Error;
 
 /// What a reconcile came to.
 pub enum Done {
     /// Nobody may act.
     Nothing,
     /// Every step was tried; each says how it went.
-    Made(Box<Made>),
+    Tried(Box<StepResults>),
     /// The WCPCluster itself is gone.
     Gone,
 }
 
 /// How each step went: one that fails does not keep the others from their turn.
-pub struct Made {
+pub struct StepResults {
     /// Where the machines lie in vCenter.
     pub policy: Result<Arc<VirtualMachineSetResourcePolicy>, Error>,
     /// The machines' network.
@@ -40,7 +39,7 @@ pub struct Made {
     pub endpoint: Result<Option<ApiEndpoint>, Error>,
 }
 
-impl Made {
+impl StepResults {
     /// The first step that failed.
     pub fn failure(self) -> Option<Error> {
         let Self { policy, network, service, endpoint } = self;
@@ -57,31 +56,31 @@ pub async fn carry_out(
 ) -> Result<Done, Error> {
     let Plan { policy, network, service } = plan;
     let marked = ctx.api.add_finalizer(&**cluster, finalizer::WCP_CLUSTER).await;
-    if let Some(marked) = marked.map_err(failed(&**cluster, "putting the finalizer on"))? {
+    if let Some(marked) = marked.map_err(Error::api(&**cluster, "putting the finalizer on"))? {
         *cluster = Arc::new(marked);
     }
     let (policy, network, service) = tokio::join!(
-        applied(&policy, facts.policy.as_ref(), ctx),
-        applied(&network, facts.network.as_ref(), ctx),
-        applied(&service, facts.service.as_ref(), ctx),
+        apply(&policy, facts.policy.as_ref(), ctx),
+        apply(&network, facts.network.as_ref(), ctx),
+        apply(&service, facts.service.as_ref(), ctx),
     );
-    let endpoint = persisted(cluster, facts.cluster.as_deref(), service.as_deref().ok(), ctx).await;
+    let endpoint = persist_endpoint(cluster, facts.cluster.as_deref(), service.as_deref().ok(), ctx).await;
     if endpoint.as_ref().is_err_and(Error::is_overtaken) {
         return endpoint.map(|_| Done::Nothing);
     }
-    Ok(Done::Made(Box::new(Made { policy, network, service, endpoint })))
+    Ok(Done::Tried(Box::new(StepResults { policy, network, service, endpoint })))
 }
 
-async fn applied<K>(intent: &K, live: Option<&Arc<K>>, ctx: &Context) -> Result<Arc<K>, Error>
+async fn apply<K>(intent: &K, live: Option<&Arc<K>>, ctx: &Context) -> Result<Arc<K>, Error>
 where
     K: Watchable + Serialize,
 {
-    let applied: Applied<K> = ctx.api.apply(intent, live).await.map_err(failed(intent, "applying"))?;
+    let applied: Applied<K> = ctx.api.apply(intent, live).await.map_err(Error::api(intent, "applying"))?;
     Ok(Arc::clone(applied.object()))
 }
 
 /// The endpoint is written once, and never again: every kubeconfig and every node holds it.
-async fn persisted(
+async fn persist_endpoint(
     cluster: &mut Arc<WCPCluster>,
     owner: Option<&Cluster>,
     service: Option<&VirtualMachineService>,
@@ -91,15 +90,9 @@ async fn persisted(
     if cluster.spec.control_plane_endpoint.as_ref() != Some(&endpoint) {
         let patch = json!({ "spec": { "controlPlaneEndpoint": endpoint } });
         let written = ctx.api.patch(&**cluster, patch).await;
-        *cluster = Arc::new(written.map_err(failed(&**cluster, "persisting the endpoint of"))?);
+        *cluster = Arc::new(written.map_err(Error::api(&**cluster, "persisting the endpoint of"))?);
         let at = format!("the API server answers at {}:{}", endpoint.host, endpoint.port);
         ctx.events.normal(&**cluster, "ControlPlaneEndpointKnown", at);
     }
     Ok(Some(endpoint))
-}
-
-/// Says which write of which object went wrong.
-pub fn failed<K: Resource<DynamicType = ()>>(object: &K, what: &str) -> impl FnOnce(kube::Error) -> Error {
-    let what = format!("{what} {}", named(object));
-    move |source| Error::Api { what, source }
 }

@@ -1,16 +1,19 @@
 //! The end of a WCPCluster: after its machines, what they shared; the finalizer when all of it is gone.
 
-use super::{
-    Context, Error,
-    act::{Done, failed},
-    gather::Facts,
-    plan::{Waiting, whose},
-};
-use crate::upstream::Claim;
-use api::{capw::WCPCluster, names::finalizer};
-use kit::{events::named, watch::Watchable};
-use kube::ResourceExt;
 use std::sync::Arc;
+
+use api::capw::WCPCluster;
+use api::names::finalizer;
+use kit::events::named;
+use kit::watch::Watchable;
+use kube::ResourceExt;
+
+use super::act::Done;
+use super::context::Context;
+use super::gather::Facts;
+use super::plan::whose;
+use crate::error::{Error, Waiting};
+use crate::upstream::Claim;
 
 /// One step towards the end; waits while something is still there.
 pub async fn carry_out(cluster: &WCPCluster, facts: &Facts, ctx: &Context) -> Result<Done, Error> {
@@ -21,19 +24,19 @@ pub async fn carry_out(cluster: &WCPCluster, facts: &Facts, ctx: &Context) -> Re
         return Err(Waiting::MachinesGone(facts.machines.clone()).into());
     }
     let mut left = Vec::new();
-    left.extend(deleted(cluster, facts.service.as_ref(), &facts.name, ctx).await?);
-    left.extend(deleted(cluster, facts.network.as_ref(), &facts.name, ctx).await?);
-    left.extend(deleted(cluster, facts.policy.as_ref(), &facts.name, ctx).await?);
+    left.extend(delete_child(cluster, facts.service.as_ref(), &facts.name, ctx).await?);
+    left.extend(delete_child(cluster, facts.network.as_ref(), &facts.name, ctx).await?);
+    left.extend(delete_child(cluster, facts.policy.as_ref(), &facts.name, ctx).await?);
     if !left.is_empty() {
         return Err(Waiting::ChildrenGone(left.join(", ")).into());
     }
     let removed = ctx.api.remove_finalizer(cluster, finalizer::WCP_CLUSTER).await;
-    removed.map_err(failed(cluster, "taking the finalizer off"))?;
+    removed.map_err(Error::api(cluster, "taking the finalizer off"))?;
     Ok(Done::Gone)
 }
 
 /// Deletes a child that is there and ours; names it then.
-async fn deleted<K: Watchable>(
+async fn delete_child<K: Watchable>(
     cluster: &WCPCluster,
     child: Option<&Arc<K>>,
     name: &str,
@@ -42,6 +45,6 @@ async fn deleted<K: Watchable>(
     let Some(child) = child.filter(|child| whose(cluster, Some(&***child), name) == Claim::Free) else {
         return Ok(None);
     };
-    ctx.api.delete(&**child).await.map_err(failed(&**child, "deleting"))?;
+    ctx.api.delete(&**child).await.map_err(Error::api(&**child, "deleting"))?;
     Ok(Some(named(&**child)))
 }

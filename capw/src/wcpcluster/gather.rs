@@ -1,17 +1,19 @@
 //! Every read of a WCPCluster's reconcile.
 
-use super::{Context, Error};
-use crate::upstream::{self, beside};
-use api::{
-    capi::Cluster,
-    capw::WCPCluster,
-    names::{self, label},
-    net::VirtualNetwork,
-    vmop::{VirtualMachineService, VirtualMachineSetResourcePolicy},
-};
-use kit::{events::named, index::key};
-use kube::{Resource, ResourceExt};
 use std::sync::Arc;
+
+use api::capi::Cluster;
+use api::capw::WCPCluster;
+use api::names::{self, label};
+use api::net::VirtualNetwork;
+use api::vmop::{VirtualMachineService, VirtualMachineSetResourcePolicy};
+use kit::events::named;
+use kit::index::key;
+use kube::{Resource, ResourceExt};
+
+use super::context::Context;
+use crate::error::Error;
+use crate::upstream::{self, beside};
 
 /// What is known when a plan is made.
 pub struct Facts {

@@ -1,99 +1,33 @@
 //! WCPCluster: the network, the place and the endpoint that a cluster's machines share.
 
 pub mod act;
+pub mod context;
 pub mod delete;
 pub mod gather;
 pub mod plan;
 pub mod status;
 
-use crate::{Caches, upstream};
-use act::Done;
-use api::{
-    capi::Cluster,
-    capw::{WCPCluster, WCPMachine},
-    names::label,
-    vmop::VirtualMachine,
-};
-use gather::Facts;
-use jiff::Timestamp;
-use kit::{
-    Controller, Disposition, Next, ReconcileError, Runtime,
-    apply::Api,
-    controller::steers,
-    events::Events,
-    expectations::StaleCache,
-    index::{Index, key},
-    retry::REQUEUE_SOON,
-    watch::{Cache, Change},
-};
-use kube::{Resource, ResourceExt, runtime::reflector::ObjectRef};
-use plan::{Invalid, Waiting};
 use std::sync::Arc;
 
-/// What a reconcile works with.
-pub struct Context {
-    caches: Arc<Caches>,
-    /// WCPMachines by Cluster.
-    machines: Index<WCPMachine>,
-    /// Virtual machines by Cluster.
-    vms: Index<VirtualMachine>,
-    api: Api,
-    events: Events,
-}
+use api::capi::Cluster;
+use api::capw::WCPCluster;
+use api::names::label;
+use jiff::Timestamp;
+use kit::apply::Api;
+use kit::controller::steers;
+use kit::events::Events;
+use kit::index::key;
+use kit::watch::{Cache, Change};
+use kit::{Controller, Next, Runtime};
+use kube::runtime::reflector::ObjectRef;
+use kube::{Resource, ResourceExt};
 
-/// Why a reconcile did not come through.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The user must act.
-    #[error(transparent)]
-    Invalid(#[from] Invalid),
-    /// Something else must happen first.
-    #[error(transparent)]
-    Waiting(#[from] Waiting),
-    /// A cache has not seen our own last write.
-    #[error(transparent)]
-    Behind(#[from] StaleCache),
-    /// The API server refused, or did not answer.
-    #[error("{what}: {source}")]
-    Api {
-        /// What was tried, of which object.
-        what: String,
-        /// What came of it.
-        source: kube::Error,
-    },
-}
-
-impl Error {
-    /// Somebody else was quicker, or the cache is slow: the next look, soon, knows more. Nothing went wrong.
-    pub fn is_overtaken(&self) -> bool {
-        match self {
-            Self::Behind(_) => true,
-            Self::Api { source, .. } => kit::apply::is_conflict(source),
-            Self::Invalid(_) | Self::Waiting(_) => false,
-        }
-    }
-}
-
-impl ReconcileError for Error {
-    fn disposition(&self) -> Disposition {
-        match self {
-            // Whose the object is may change, and no watch tells us of another's.
-            Self::Invalid(Invalid::NameTaken(_)) => Disposition::Waiting(Some(upstream::MENDED)),
-            Self::Waiting(_) => Disposition::Waiting(None),
-            Self::Behind(_) => Disposition::Waiting(Some(REQUEUE_SOON)),
-            Self::Api { source, .. } => Disposition::from_api_error(source),
-        }
-    }
-
-    fn label(&self) -> &'static str {
-        match self {
-            Self::Invalid(_) => "Invalid",
-            Self::Waiting(_) => "Waiting",
-            Self::Behind(_) => "Behind",
-            Self::Api { .. } => "Api",
-        }
-    }
-}
+use crate::caches::Caches;
+use crate::error::Error;
+use crate::upstream;
+use act::Done;
+use context::Context;
+use gather::Facts;
 
 /// Runs the controller until the program ends.
 pub async fn controller(started: &Runtime, caches: &Arc<Caches>) {
@@ -143,7 +77,7 @@ async fn reconcile(mut cluster: Arc<WCPCluster>, ctx: Arc<Context>) -> Result<Ne
     report(&cluster, &facts, outcome, &ctx).await
 }
 
-/// Writes the status, tells of what changed, and passes the outcome on.
+/// Writes the status, publishes what changed, and returns the outcome.
 async fn report(
     cluster: &WCPCluster,
     facts: &Facts,
@@ -154,16 +88,14 @@ async fn report(
         return outcome.map(|_| Next::OnChange);
     }
     let status = status::status(cluster, facts, &outcome, Timestamp::now());
-    let sent = ctx.api.patch_status(cluster, &status).await.map_err(|source| Error::Api {
-        what: format!("status of {}", kit::events::named(cluster)),
-        source,
-    })?;
+    let sent = ctx.api.patch_status(cluster, &status).await;
+    let sent = sent.map_err(Error::api(cluster, "status of"))?;
     if sent {
         let old = cluster.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
-        status::tell(&ctx.events, cluster, old, &status.conditions);
+        status::publish_changes(&ctx.events, cluster, old, &status.conditions);
     }
     match outcome? {
-        Done::Made(made) => made.failure().map_or(Ok(Next::OnChange), Err),
+        Done::Tried(made) => made.failure().map_or(Ok(Next::OnChange), Err),
         Done::Nothing | Done::Gone => Ok(Next::OnChange),
     }
 }
@@ -201,9 +133,13 @@ fn of_gone<K: Resource>(
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use api::capw::WCPMachine;
+    use kube::runtime::reflector::store::Writer;
+    use kube::runtime::watcher::Event;
+
     use crate::fixtures;
-    use kube::runtime::{reflector::store::Writer, watcher::Event};
+
+    use super::*;
 
     /// A cache that holds the fixture's Cluster, whose WCPCluster bears another name.
     fn clusters() -> (Cache<Cluster>, Writer<Cluster>) {
@@ -237,16 +173,5 @@ mod tests {
             Some(Arc::new(machine))
         };
         assert_eq!(woken(of_a_cluster_that_is_gone, None).as_deref(), Some("gone"));
-    }
-
-    #[test]
-    fn a_lost_race_is_no_failure() {
-        let error = |code, reason: &str| Error::Api {
-            what: "applying it".into(),
-            source: kube::Error::Api(Box::new(kube::core::Status::failure("m", reason).with_code(code))),
-        };
-        assert!(error(409, "Conflict").is_overtaken());
-        assert!(!error(409, "AlreadyExists").is_overtaken());
-        assert!(!error(500, "InternalError").is_overtaken());
     }
 }

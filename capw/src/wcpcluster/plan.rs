@@ -1,22 +1,27 @@
 //! What a WCPCluster needs: a resource policy, a network, a load balancer, and to know its endpoint. Pure.
 
-use super::{Error, gather::Facts};
-use crate::upstream::{Claim, claim};
-use api::{
-    capi::Cluster,
-    capw::{ApiEndpoint, WCPCluster},
-    conditions::contract,
-    names::{self, annotation, label},
-    net::{VirtualNetwork, VirtualNetworkSpec},
-    vmop::{
-        ClusterModuleSpec, FolderSpec, ResourcePoolSpec, ResourceSpec, VirtualMachineService,
-        VirtualMachineServicePort, VirtualMachineServiceSpec, VirtualMachineSetResourcePolicy,
-        VirtualMachineSetResourcePolicySpec,
-    },
-};
-use kit::{apply::controlled_by, events::named};
-use kube::{ResourceExt, api::ObjectMeta};
 use std::collections::BTreeMap;
+
+use api::capi::Cluster;
+use api::capw::{ApiEndpoint, WCPCluster};
+use api::names::{self, annotation, label};
+use api::net::{VirtualNetwork, VirtualNetworkSpec};
+use api::vmop::{
+    ClusterModuleSpec, FolderSpec, ResourcePoolSpec, ResourceSpec, VirtualMachineService,
+    VirtualMachineServicePort, VirtualMachineServiceSpec, VirtualMachineSetResourcePolicy,
+    VirtualMachineSetResourcePolicySpec,
+};
+use kit::apply::controlled_by;
+use kit::events::named;
+use kube::ResourceExt;
+use kube::api::ObjectMeta;
+
+use super::gather::Facts;
+use crate::error::{Error, InvalidInput, Waiting};
+use crate::upstream::{Claim, claim};
+
+/// What to do about an object whose name the cluster needs.
+const NAME_ADVICE: &str = "rename or delete it, or give the cluster another name";
 
 /// The objects that a cluster's machines share.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,59 +34,11 @@ pub struct Plan {
     pub service: VirtualMachineService,
 }
 
-/// What only the user can put right.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum Invalid {
-    /// Somebody else has an object of the name we need.
-    #[error("{0} belongs to another owner: rename or delete it, or give the cluster another name")]
-    NameTaken(String),
-}
-
-/// What must happen first.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum Waiting {
-    /// Cluster API has not made a Cluster the owner yet.
-    #[error("no Cluster owns this WCPCluster yet")]
-    Owner,
-    /// An object of a former WCPCluster of this name is still there.
-    #[error("{0} of a former WCPCluster is still going away")]
-    Former(String),
-    /// Machines of the cluster are still there.
-    #[error("still there of the cluster: {}", listed(.0))]
-    MachinesGone(Vec<String>),
-    /// What the machines shared is being deleted.
-    #[error("being deleted: {0}")]
-    ChildrenGone(String),
-}
-
-impl Waiting {
-    /// The condition's reason.
-    pub fn reason(&self) -> &'static str {
-        match self {
-            Self::Owner => contract::WAITING_FOR_OWNER_CLUSTER,
-            Self::Former(_) => contract::WAITING_FOR_FORMER_OBJECT,
-            Self::MachinesGone(_) | Self::ChildrenGone(_) => contract::DELETING,
-        }
-    }
-}
-
-/// How many names a message lists.
-const LISTED: usize = 5;
-
-/// The first of these names, and how many more there are.
-fn listed(names: &[String]) -> String {
-    let first = names.get(..LISTED).unwrap_or(names).join(", ");
-    match names.len().saturating_sub(LISTED) {
-        0 => first,
-        more => format!("{first} and {more} more"),
-    }
-}
-
 /// Why there is no plan.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Stop {
     /// The user must act.
-    Invalid(Invalid),
+    Invalid(InvalidInput),
     /// Something else must happen first.
     Waiting(Waiting),
 }
@@ -98,7 +55,7 @@ impl From<Stop> for Error {
 /// What the cluster needs, given the facts.
 pub fn plan(cluster: &WCPCluster, facts: &Facts) -> Result<Plan, Stop> {
     if facts.cluster.is_none() {
-        return Err(Stop::Waiting(Waiting::Owner));
+        return Err(Stop::Waiting(Waiting::OwnerCluster));
     }
     let name = &facts.name;
     ours(cluster, facts.policy.as_deref(), name)?;
@@ -148,8 +105,12 @@ where
     C: kube::Resource<DynamicType = ()>,
 {
     match (whose(cluster, child, name), child) {
-        (Claim::Taken, Some(child)) => Err(Stop::Invalid(Invalid::NameTaken(named(child)))),
-        (Claim::Former, Some(child)) => Err(Stop::Waiting(Waiting::Former(named(child)))),
+        (Claim::Taken, Some(child)) => {
+            Err(Stop::Invalid(InvalidInput::NameTaken { object: named(child), advice: NAME_ADVICE }))
+        }
+        (Claim::Former, Some(child)) => {
+            Err(Stop::Waiting(Waiting::Former { object: named(child), owner: "WCPCluster" }))
+        }
         _ => Ok(()),
     }
 }
@@ -215,5 +176,4 @@ fn service(cluster: &WCPCluster, name: &str) -> VirtualMachineService {
 }
 
 #[cfg(test)]
-#[path = "plan_tests.rs"]
 mod tests;

@@ -1,26 +1,21 @@
 //! How a WCPCluster is. Pure.
 
-use super::{
-    Error,
-    act::{Done, Made},
-    gather::Facts,
-    plan::address,
-};
-use crate::upstream::paused_condition;
-use api::{
-    capw::{ApiEndpoint, Initialization, WCPCluster, WCPClusterStatus},
-    conditions::{self, contract, wcp_cluster as reasons},
-    names,
-    net::VirtualNetwork,
-    vmop::{VirtualMachineService, VirtualMachineSetResourcePolicy},
-};
+use api::capw::{ApiEndpoint, Initialization, WCPCluster, WCPClusterStatus};
+use api::conditions::{self, contract, wcp_cluster as reasons};
+use api::names;
+use api::net::VirtualNetwork;
+use api::vmop::{VirtualMachineService, VirtualMachineSetResourcePolicy};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kit::{
-    events::{Events, named},
-    status::{condition, find, settle},
-};
+use kit::events::{Events, named};
+use kit::status::{condition, find, settle};
 use kube::Resource;
+
+use super::act::{Done, StepResults};
+use super::gather::Facts;
+use super::plan::address;
+use crate::error::Error;
+use crate::upstream::paused_condition;
 
 /// The status that says what the facts and the outcome say.
 pub fn status(
@@ -33,18 +28,18 @@ pub fn status(
     let generation = cluster.meta().generation;
     let mut status = WCPClusterStatus { observed_generation: generation, ..old.clone() };
     let mut new = match outcome {
-        Ok(Done::Made(made)) => of_steps(made, generation),
-        Ok(Done::Nothing | Done::Gone) | Err(Error::Behind(_)) => kept(&old.conditions),
+        Ok(Done::Tried(made)) => of_steps(made, generation),
+        Ok(Done::Nothing | Done::Gone) | Err(Error::Behind(_)) => keep_conditions(&old.conditions),
         Err(error) => of_error(cluster, error, &old.conditions),
     };
-    if let Ok(Done::Made(made)) = outcome {
+    if let Ok(Done::Tried(made)) = outcome {
         if let Ok(Some(endpoint)) = &made.endpoint {
             status.api_endpoints = vec![endpoint.clone()];
         }
         status.resource_policy_name = made.policy.is_ok().then(|| names::resource_policy(&facts.name));
     }
     // Cluster API looks at provisioned until it is true, and never again.
-    if usable(&new) && !status.api_endpoints.is_empty() {
+    if is_usable(&new) && !status.api_endpoints.is_empty() {
         status.initialization = Some(Initialization { provisioned: Some(true) });
     }
     status.ready = Some(find(&new, contract::READY).is_some_and(|ready| ready.status == conditions::TRUE));
@@ -64,7 +59,7 @@ fn notable(conditions: &[Condition]) -> Vec<Condition> {
 }
 
 /// Publishes what changed.
-pub fn tell(events: &Events, cluster: &WCPCluster, old: &[Condition], new: &[Condition]) {
+pub fn publish_changes(events: &Events, cluster: &WCPCluster, old: &[Condition], new: &[Condition]) {
     let expected = [
         contract::READY,
         contract::DELETING,
@@ -76,12 +71,12 @@ pub fn tell(events: &Events, cluster: &WCPCluster, old: &[Condition], new: &[Con
 }
 
 /// Machines can be made: they have a network, and an endpoint to put into their cloud-init.
-fn usable(conditions: &[Condition]) -> bool {
+fn is_usable(conditions: &[Condition]) -> bool {
     let holds = |type_| find(conditions, type_).is_some_and(|c| c.status == conditions::TRUE);
     holds(contract::NETWORK_READY) && holds(reasons::LOAD_BALANCER_READY)
 }
 
-fn kept(old: &[Condition]) -> Vec<Condition> {
+fn keep_conditions(old: &[Condition]) -> Vec<Condition> {
     let kept: Vec<_> = old.iter().filter(|condition| condition.type_ != contract::PAUSED).cloned().collect();
     if kept.is_empty() { vec![condition(contract::READY, false, contract::PAUSED, "", None)] } else { kept }
 }
@@ -96,12 +91,12 @@ fn of_error(cluster: &WCPCluster, error: &Error, old: &[Condition]) -> Vec<Condi
         Error::Api { .. } | Error::Behind(_) => "InternalError",
     };
     let mut new: Vec<_> =
-        kept(old).into_iter().filter(|condition| condition.type_ != contract::READY).collect();
+        keep_conditions(old).into_iter().filter(|condition| condition.type_ != contract::READY).collect();
     new.insert(0, condition(contract::READY, false, reason, error.to_string(), generation));
     new
 }
 
-fn of_steps(made: &Made, generation: Option<i64>) -> Vec<Condition> {
+fn of_steps(made: &StepResults, generation: Option<i64>) -> Vec<Condition> {
     let aspects = [
         policy_condition(&made.policy, generation),
         network_condition(&made.network, generation),
@@ -120,20 +115,20 @@ fn policy_condition(
     policy: &Result<impl AsRef<VirtualMachineSetResourcePolicy>, Error>,
     generation: Option<i64>,
 ) -> Condition {
-    let told = |ready: bool, reason: &str, message: String| {
+    let aspect = |ready: bool, reason: &str, message: String| {
         condition(reasons::RESOURCE_POLICY_READY, ready, reason, message, generation)
     };
     let policy = match policy {
         Ok(policy) => policy.as_ref(),
-        Err(error) => return told(false, reasons::RESOURCE_POLICY_CREATION_FAILED, error.to_string()),
+        Err(error) => return aspect(false, reasons::RESOURCE_POLICY_CREATION_FAILED, error.to_string()),
     };
     let of_policy = policy.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
     match conditions::find(of_policy, conditions::READY).filter(|ready| ready.status == conditions::FALSE) {
         Some(cause) => {
             let reason = cause.reason.as_deref().unwrap_or(reasons::WAITING_FOR_RESOURCE_POLICY);
-            told(false, reason, in_its_words(&named(policy), cause))
+            aspect(false, reason, quote(&named(policy), cause))
         }
-        None => told(true, contract::READY, String::new()),
+        None => aspect(true, contract::READY, String::new()),
     }
 }
 
@@ -141,21 +136,21 @@ fn network_condition(
     network: &Result<impl AsRef<VirtualNetwork>, Error>,
     generation: Option<i64>,
 ) -> Condition {
-    let told = |ready: bool, reason: &str, message: String| {
+    let aspect = |ready: bool, reason: &str, message: String| {
         condition(contract::NETWORK_READY, ready, reason, message, generation)
     };
     let network = match network {
         Ok(network) => network.as_ref(),
-        Err(error) => return told(false, reasons::CLUSTER_NETWORK_PROVISION_FAILED, error.to_string()),
+        Err(error) => return aspect(false, reasons::CLUSTER_NETWORK_PROVISION_FAILED, error.to_string()),
     };
     let name = named(network);
     let of_network = network.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
     match conditions::find(of_network, api::net::READY) {
-        Some(ready) if ready.status == conditions::TRUE => told(true, contract::READY, String::new()),
+        Some(ready) if ready.status == conditions::TRUE => aspect(true, contract::READY, String::new()),
         Some(cause) if cause.status == conditions::FALSE && cause.reason.is_some() => {
-            told(false, reasons::CLUSTER_NETWORK_PROVISION_FAILED, in_its_words(&name, cause))
+            aspect(false, reasons::CLUSTER_NETWORK_PROVISION_FAILED, quote(&name, cause))
         }
-        _ => told(
+        _ => aspect(
             false,
             reasons::CLUSTER_NETWORK_PROVISION_STARTED,
             format!("{name} is not realised by the network provider yet"),
@@ -163,18 +158,20 @@ fn network_condition(
     }
 }
 
-fn load_balancer_condition(made: &Made, generation: Option<i64>) -> Condition {
-    let told = |ready: bool, reason: &str, message: String| {
+fn load_balancer_condition(made: &StepResults, generation: Option<i64>) -> Condition {
+    let aspect = |ready: bool, reason: &str, message: String| {
         condition(reasons::LOAD_BALANCER_READY, ready, reason, message, generation)
     };
     match (&made.service, &made.endpoint) {
         (Err(error), _) | (_, Err(error)) => {
-            told(false, reasons::LOAD_BALANCER_CREATION_FAILED, error.to_string())
+            aspect(false, reasons::LOAD_BALANCER_CREATION_FAILED, error.to_string())
         }
-        (Ok(service), Ok(Some(endpoint))) => told(true, contract::READY, elsewhere(service, endpoint)),
+        (Ok(service), Ok(Some(endpoint))) => {
+            aspect(true, contract::READY, describe_other_address(service, endpoint))
+        }
         (Ok(service), Ok(None)) => {
             let waits = format!("{} has no address yet", named(&**service));
-            told(false, reasons::WAITING_FOR_LOAD_BALANCER_IP, cause_of(service).unwrap_or(waits))
+            aspect(false, reasons::WAITING_FOR_LOAD_BALANCER_IP, find_cause(service).unwrap_or(waits))
         }
     }
 }
@@ -182,7 +179,7 @@ fn load_balancer_condition(made: &Made, generation: Option<i64>) -> Condition {
 /// Says so if the load balancer has another address than the endpoint, which every kubeconfig and node holds.
 ///
 /// It steers nothing: a user may have given an endpoint of his own, and ours is never changed.
-fn elsewhere(service: &VirtualMachineService, endpoint: &ApiEndpoint) -> String {
+fn describe_other_address(service: &VirtualMachineService, endpoint: &ApiEndpoint) -> String {
     match address(service).filter(|address| *address != endpoint.host) {
         Some(address) => {
             format!("{} has address {address}; the endpoint stays {}", named(service), endpoint.host)
@@ -192,18 +189,17 @@ fn elsewhere(service: &VirtualMachineService, endpoint: &ApiEndpoint) -> String 
 }
 
 /// Why a service has no address, if it says so.
-fn cause_of(service: &VirtualMachineService) -> Option<String> {
+fn find_cause(service: &VirtualMachineService) -> Option<String> {
     let status = service.status.as_ref()?;
     let cause = status.conditions.iter().find(|condition| condition.status == conditions::FALSE)?;
-    cause.message.is_some().then(|| in_its_words(&named(service), cause))
+    cause.message.is_some().then(|| quote(&named(service), cause))
 }
 
 /// Reason and message of a cause below, with the object it is about.
-fn in_its_words(name: &str, cause: &conditions::Condition) -> String {
+fn quote(name: &str, cause: &conditions::Condition) -> String {
     let words: Vec<_> = [cause.reason.as_deref(), cause.message.as_deref()].into_iter().flatten().collect();
     format!("{name}: {}", words.join(": "))
 }
 
 #[cfg(test)]
-#[path = "status_tests.rs"]
 mod tests;

@@ -1,15 +1,18 @@
-//! Every write of a WCPMachine's reconcile, status and deletion aside.
+//! Every write of a WCPMachine's reconcile, except status and deletion.
 
-use super::{
-    Context, Error,
-    gather::Facts,
-    plan::{Make, Plan, Then},
-};
-use api::{capw::WCPMachine, names::finalizer, vmop::VirtualMachine};
-use kit::events::named;
-use kube::{Resource, ResourceExt};
-use serde_json::json;
 use std::sync::Arc;
+
+use api::capw::WCPMachine;
+use api::names::finalizer;
+use api::vmop::VirtualMachine;
+use kit::events::named;
+use kube::ResourceExt;
+use serde_json::json;
+
+use super::context::Context;
+use super::gather::Facts;
+use super::plan::{MachineObjects, Plan, Then};
+use crate::error::Error;
 
 /// What a reconcile came to.
 pub enum Done {
@@ -25,23 +28,23 @@ pub enum Done {
 
 /// Carries the plan out, the identity first; `machine` is then as it was written.
 pub async fn carry_out(
-    machine: &mut Arc<WCPMachine>,
+    wcp_machine: &mut Arc<WCPMachine>,
     plan: Plan,
     facts: &Facts,
     ctx: &Context,
 ) -> Result<Done, Error> {
     let Plan { identity, then } = plan;
     if let Some(provider_id) = identity {
-        *machine = Arc::new(persisted(machine, &provider_id, ctx).await?);
+        *wcp_machine = Arc::new(persist_identity(wcp_machine, &provider_id, ctx).await?);
     }
     match then {
         Then::Wait(waiting) => Err(waiting.into()),
         Then::Lost => Ok(Done::Lost),
-        Then::Make(make) => {
-            let vm = make_so(*make, facts, ctx).await?;
+        Then::Apply(make) => {
+            let vm = apply_objects(*make, facts, ctx).await?;
             if facts.vm.is_none() {
                 ctx.events.normal(
-                    &**machine,
+                    &**wcp_machine,
                     "VirtualMachineCreated",
                     format!("{} is asked for", named(&*vm)),
                 );
@@ -52,30 +55,32 @@ pub async fn carry_out(
 }
 
 /// Finalizer and providerID in one write, which only one of two leaders can win.
-async fn persisted(machine: &WCPMachine, provider_id: &str, ctx: &Context) -> Result<WCPMachine, Error> {
-    let mut finalizers = machine.finalizers().to_vec();
+async fn persist_identity(
+    wcp_machine: &WCPMachine,
+    provider_id: &str,
+    ctx: &Context,
+) -> Result<WCPMachine, Error> {
+    let mut finalizers = wcp_machine.finalizers().to_vec();
     if !finalizers.iter().any(|there| there == finalizer::WCP_MACHINE) {
         finalizers.push(finalizer::WCP_MACHINE.to_owned());
     }
     let patch = json!({ "metadata": { "finalizers": finalizers }, "spec": { "providerID": provider_id } });
-    ctx.api.patch(machine, patch).await.map_err(failed(machine, "persisting the providerID of"))
+    ctx.api.patch(wcp_machine, patch).await.map_err(Error::api(wcp_machine, "persisting the providerID of"))
 }
 
 /// What a virtual machine refers to is there before it is.
-async fn make_so(make: Make, facts: &Facts, ctx: &Context) -> Result<Arc<VirtualMachine>, Error> {
-    let Make { cloud_init, claims, vm } = make;
+async fn apply_objects(
+    make: MachineObjects,
+    facts: &Facts,
+    ctx: &Context,
+) -> Result<Arc<VirtualMachine>, Error> {
+    let MachineObjects { cloud_init, claims, vm } = make;
     if let Some(secret) = cloud_init {
-        ctx.api.apply(&secret, None).await.map_err(failed(&secret, "applying"))?;
+        ctx.api.apply(&secret, None).await.map_err(Error::api(&secret, "applying"))?;
     }
     for claim in claims {
-        ctx.api.apply(&claim, None).await.map_err(failed(&claim, "applying"))?;
+        ctx.api.apply(&claim, None).await.map_err(Error::api(&claim, "applying"))?;
     }
-    let applied = ctx.api.apply(&vm, facts.vm.as_ref()).await.map_err(failed(&vm, "applying"))?;
+    let applied = ctx.api.apply(&vm, facts.vm.as_ref()).await.map_err(Error::api(&vm, "applying"))?;
     Ok(Arc::clone(applied.object()))
-}
-
-/// Says which write of which object went wrong.
-pub fn failed<K: Resource<DynamicType = ()>>(object: &K, what: &str) -> impl FnOnce(kube::Error) -> Error {
-    let what = format!("{what} {}", named(object));
-    move |source| Error::Api { what, source }
 }

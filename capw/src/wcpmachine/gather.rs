@@ -1,17 +1,18 @@
 //! Every read of a WCPMachine's reconcile.
 
-use super::{Context, Error};
-use crate::upstream::{self, beside};
-use api::{
-    capi::{Cluster, Machine},
-    capw::WCPMachine,
-    names,
-    vmop::{VirtualMachine, vm_phase},
-};
+use std::sync::Arc;
+
+use api::capi::{Cluster, Machine};
+use api::capw::WCPMachine;
+use api::names;
+use api::vmop::{VirtualMachine, vm_phase};
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Resource, ResourceExt};
-use std::sync::Arc;
 use uuid::Uuid;
+
+use super::context::Context;
+use crate::error::Error;
+use crate::upstream::{self, beside};
 
 /// What is known when a plan is made.
 pub struct Facts {
@@ -22,7 +23,7 @@ pub struct Facts {
     /// The VirtualMachine of the Machine's name.
     pub vm: Option<Arc<VirtualMachine>>,
     /// What the node is to boot from.
-    pub bootstrap: Bootstrap,
+    pub bootstrap: BootstrapSource,
     /// Nobody may act on the WCPMachine.
     pub paused: bool,
     /// A UUID drawn for this reconcile, for a machine that has none yet.
@@ -30,7 +31,7 @@ pub struct Facts {
 }
 
 /// What the node is to boot from. Never printed: it holds the cluster's keys.
-pub enum Bootstrap {
+pub enum BootstrapSource {
     /// It is not to be had yet, or not needed any more.
     NotRead,
     /// The cloud-init Secret is there already.
@@ -42,23 +43,23 @@ pub enum Bootstrap {
 }
 
 /// Reads what the plan needs. Secrets are read only while there is no virtual machine yet.
-pub async fn facts(machine: &WCPMachine, ctx: &Context) -> Result<Facts, Error> {
-    let owner =
-        upstream::owner(machine, "Machine").and_then(|name| beside(&ctx.caches.machines, machine, name));
-    let cluster_name = owner
+pub async fn facts(wcp_machine: &WCPMachine, ctx: &Context) -> Result<Facts, Error> {
+    let machine = upstream::owner(wcp_machine, "Machine")
+        .and_then(|name| beside(&ctx.caches.machines, wcp_machine, name));
+    let cluster_name = machine
         .as_deref()
-        .map(|owner| owner.spec.cluster_name.clone())
-        .or_else(|| machine.labels().get(names::label::CLUSTER_NAME).cloned());
-    let cluster = cluster_name.and_then(|name| beside(&ctx.caches.clusters, machine, &name));
-    let vm = match upstream::owner(machine, "Machine") {
-        Some(name) => virtual_machine(machine, name, ctx).await?,
+        .map(|machine| machine.spec.cluster_name.clone())
+        .or_else(|| wcp_machine.labels().get(names::label::CLUSTER_NAME).cloned());
+    let cluster = cluster_name.and_then(|name| beside(&ctx.caches.clusters, wcp_machine, &name));
+    let vm = match upstream::owner(wcp_machine, "Machine") {
+        Some(name) => virtual_machine(wcp_machine, name, ctx).await?,
         None => None,
     };
-    let paused = upstream::is_paused(machine, cluster.as_deref());
+    let paused = upstream::is_paused(wcp_machine, cluster.as_deref());
     let mut facts =
-        Facts { machine: owner, cluster, vm, bootstrap: Bootstrap::NotRead, paused, drawn: Uuid::new_v4() };
-    if wants_bootstrap(machine, &facts) {
-        facts.bootstrap = bootstrap(machine, &facts, ctx).await?;
+        Facts { machine, cluster, vm, bootstrap: BootstrapSource::NotRead, paused, drawn: Uuid::new_v4() };
+    if wants_bootstrap(wcp_machine, &facts) {
+        facts.bootstrap = bootstrap(wcp_machine, &facts, ctx).await?;
     }
     Ok(facts)
 }
@@ -68,13 +69,13 @@ pub async fn facts(machine: &WCPMachine, ctx: &Context) -> Result<Facts, Error> 
 /// On the way out the API server itself is asked before it counts as gone: a write whose answer was lost may be
 /// younger than the cache, and whoever lets the WCPMachine go then leaves a virtual machine behind.
 async fn virtual_machine(
-    machine: &WCPMachine,
+    wcp_machine: &WCPMachine,
     name: &str,
     ctx: &Context,
 ) -> Result<Option<Arc<VirtualMachine>>, Error> {
-    let namespace = machine.meta().namespace.as_deref();
+    let namespace = wcp_machine.meta().namespace.as_deref();
     let cached = ctx.caches.vms.current(namespace, name)?;
-    if cached.is_some() || machine.meta().deletion_timestamp.is_none() {
+    if cached.is_some() || wcp_machine.meta().deletion_timestamp.is_none() {
         return Ok(cached);
     }
     let found = ctx.api.get(namespace, name).await;
@@ -84,10 +85,10 @@ async fn virtual_machine(
 }
 
 /// Whether the cloud-init Secret has still to be there: the cluster is ready for the machine, which is not made yet.
-fn wants_bootstrap(machine: &WCPMachine, facts: &Facts) -> bool {
+fn wants_bootstrap(wcp_machine: &WCPMachine, facts: &Facts) -> bool {
     let made = facts.vm.as_deref().is_some_and(is_made);
     let cluster_ready = facts.cluster.as_deref().is_some_and(upstream::infrastructure_provisioned);
-    !facts.paused && machine.meta().deletion_timestamp.is_none() && !made && cluster_ready
+    !facts.paused && wcp_machine.meta().deletion_timestamp.is_none() && !made && cluster_ready
 }
 
 /// Whether vCenter has the virtual machine.
@@ -95,39 +96,43 @@ pub fn is_made(vm: &VirtualMachine) -> bool {
     vm.status.as_ref().is_some_and(|status| status.phase.as_deref() == Some(vm_phase::CREATED))
 }
 
-async fn bootstrap(machine: &WCPMachine, facts: &Facts, ctx: &Context) -> Result<Bootstrap, Error> {
-    let name = facts.machine.as_deref().and_then(|owner| owner.spec.bootstrap.data_secret_name.clone());
-    let Some(name) = name else { return Ok(Bootstrap::NotRead) };
-    let kept = names::cloud_init_secret(&machine.name_any());
-    if let Some(secret) = secret(machine, &kept, ctx).await?
-        && is_controlled(&secret, machine)
+async fn bootstrap(wcp_machine: &WCPMachine, facts: &Facts, ctx: &Context) -> Result<BootstrapSource, Error> {
+    let name = facts.machine.as_deref().and_then(|machine| machine.spec.bootstrap.data_secret_name.clone());
+    let Some(name) = name else { return Ok(BootstrapSource::NotRead) };
+    let kept = names::cloud_init_secret(&wcp_machine.name_any());
+    if let Some(secret) = secret(wcp_machine, &kept, ctx).await?
+        && is_controlled(&secret, wcp_machine)
     {
-        return Ok(Bootstrap::Kept);
+        return Ok(BootstrapSource::Kept);
     }
-    Ok(secret(machine, &name, ctx)
+    Ok(secret(wcp_machine, &name, ctx)
         .await?
-        .map_or(Bootstrap::Missing(name), |found| Bootstrap::Read(Box::new(found))))
+        .map_or(BootstrapSource::Missing(name), |found| BootstrapSource::Read(Box::new(found))))
 }
 
-async fn secret(machine: &WCPMachine, name: &str, ctx: &Context) -> Result<Option<Secret>, Error> {
+async fn secret(wcp_machine: &WCPMachine, name: &str, ctx: &Context) -> Result<Option<Secret>, Error> {
     ctx.api
-        .get(machine.meta().namespace.as_deref(), name)
+        .get(wcp_machine.meta().namespace.as_deref(), name)
         .await
         .map_err(|source| Error::Api { what: format!("reading Secret {name}"), source })
 }
 
 /// Whether the Secret is this very WCPMachine's, not one left by a former one of its name.
-fn is_controlled(secret: &Secret, machine: &WCPMachine) -> bool {
-    secret.owner_references().iter().any(|owner| Some(&owner.uid) == machine.meta().uid.as_ref())
+fn is_controlled(secret: &Secret, wcp_machine: &WCPMachine) -> bool {
+    secret.owner_references().iter().any(|owner| Some(&owner.uid) == wcp_machine.meta().uid.as_ref())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::fixtures::{client, no_caches, wcp_machine};
     use api::vmop::VirtualMachineSpec;
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-    use kit::{Runtime, apply::Api, events::Events};
+    use kit::Runtime;
+    use kit::apply::Api;
+    use kit::events::Events;
+
+    use crate::fixtures::{client, no_caches, wcp_machine};
+
+    use super::*;
 
     /// Whether a virtual machine is found that the cache does not show and the API server has, or has not.
     async fn is_found(deleted: bool, there: bool) -> bool {
@@ -138,9 +143,9 @@ mod tests {
             api: Api::new(&started, "test"),
             events: Events::new(&started, "test"),
         };
-        let mut machine = wcp_machine();
-        machine.metadata.deletion_timestamp = deleted.then_some(Time(jiff::Timestamp::UNIX_EPOCH));
-        facts(&machine, &ctx).await.unwrap().vm.is_some()
+        let mut wcp_machine = wcp_machine();
+        wcp_machine.metadata.deletion_timestamp = deleted.then_some(Time(jiff::Timestamp::UNIX_EPOCH));
+        facts(&wcp_machine, &ctx).await.unwrap().vm.is_some()
     }
 
     #[tokio::test]

@@ -1,99 +1,37 @@
 //! WCPMachine: one Machine's virtual machine, asked for by one VirtualMachine.
 
 pub mod act;
+pub mod context;
 pub mod delete;
 pub mod gather;
 pub mod plan;
 pub mod status;
 
-use crate::{Caches, upstream};
-use act::Done;
-use api::{
-    capi::{Cluster, Machine},
-    capw::WCPMachine,
-    names::label,
-};
-use gather::Facts;
-use jiff::Timestamp;
-use kit::{
-    Controller, Disposition, Next, ReconcileError, Runtime,
-    apply::Api,
-    controller::steers,
-    events::Events,
-    expectations::StaleCache,
-    index::{Index, key},
-    retry::REQUEUE_SOON,
-    watch::Change,
-};
-use kube::{Resource, ResourceExt, runtime::reflector::ObjectRef};
-use plan::{Invalid, Waiting};
 use std::sync::Arc;
 
-/// What a reconcile works with.
-pub struct Context {
-    caches: Arc<Caches>,
-    api: Api,
-    events: Events,
-}
+use api::capi::{Cluster, Machine};
+use api::capw::WCPMachine;
+use api::names::label;
+use jiff::Timestamp;
+use kit::apply::Api;
+use kit::controller::steers;
+use kit::events::Events;
+use kit::index::{Index, key};
+use kit::watch::Change;
+use kit::{Controller, Next, Runtime};
+use kube::runtime::reflector::ObjectRef;
+use kube::{Resource, ResourceExt};
 
-/// Why a reconcile did not come through.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The user must act.
-    #[error(transparent)]
-    Invalid(#[from] Invalid),
-    /// Something else must happen first.
-    #[error(transparent)]
-    Waiting(#[from] Waiting),
-    /// A cache has not seen our own last write.
-    #[error(transparent)]
-    Behind(#[from] StaleCache),
-    /// The API server refused, or did not answer.
-    #[error("{what}: {source}")]
-    Api {
-        /// What was tried, of which object.
-        what: String,
-        /// What came of it.
-        source: kube::Error,
-    },
-}
-
-impl Error {
-    /// Somebody else was quicker, or the cache is slow: the next look, soon, knows more. Nothing went wrong.
-    pub fn is_overtaken(&self) -> bool {
-        match self {
-            Self::Behind(_) => true,
-            Self::Api { source, .. } => kit::apply::is_conflict(source),
-            Self::Invalid(_) | Self::Waiting(_) => false,
-        }
-    }
-}
-
-impl ReconcileError for Error {
-    fn disposition(&self) -> Disposition {
-        match self {
-            Self::Invalid(invalid) => {
-                invalid.look_again().map_or(Disposition::Invalid, |again| Disposition::Waiting(Some(again)))
-            }
-            Self::Waiting(waiting) => Disposition::Waiting(waiting.look_again()),
-            Self::Behind(_) => Disposition::Waiting(Some(REQUEUE_SOON)),
-            Self::Api { source, .. } => Disposition::from_api_error(source),
-        }
-    }
-
-    fn label(&self) -> &'static str {
-        match self {
-            Self::Invalid(_) => "Invalid",
-            Self::Waiting(_) => "Waiting",
-            Self::Behind(_) => "Behind",
-            Self::Api { .. } => "Api",
-        }
-    }
-}
+use crate::caches::Caches;
+use crate::error::Error;
+use crate::upstream;
+use act::Done;
+use context::Context;
+use gather::Facts;
 
 /// Runs the controller until the program ends.
 pub async fn controller(started: &Runtime, caches: &Arc<Caches>) {
-    let by_cluster = caches.wcp_machines.index(|machine| of_cluster(machine).into_iter().collect());
+    let by_cluster = caches.wcp_machines.index(|wcp_machine| of_cluster(wcp_machine).into_iter().collect());
     let context = Context {
         caches: Arc::clone(caches),
         api: Api::new(started, "capw/machine"),
@@ -109,31 +47,31 @@ pub async fn controller(started: &Runtime, caches: &Arc<Caches>) {
 }
 
 /// Brings one VirtualMachine, and what it boots from, to what its Machine needs.
-async fn reconcile(mut machine: Arc<WCPMachine>, ctx: Arc<Context>) -> Result<Next, Error> {
-    if upstream::is_moving(&*machine) {
+async fn reconcile(mut wcp_machine: Arc<WCPMachine>, ctx: Arc<Context>) -> Result<Next, Error> {
+    if upstream::is_moving(&*wcp_machine) {
         return Ok(Next::OnChange);
     }
-    let facts = gather::facts(&machine, &ctx).await?;
+    let facts = gather::facts(&wcp_machine, &ctx).await?;
     if facts.paused {
-        return report(&machine, &facts, Ok(Done::Nothing), &ctx).await;
+        return report(&wcp_machine, &facts, Ok(Done::Nothing), &ctx).await;
     }
-    if machine.meta().deletion_timestamp.is_some() {
-        let outcome = delete::carry_out(&machine, &facts, &ctx).await;
+    if wcp_machine.meta().deletion_timestamp.is_some() {
+        let outcome = delete::carry_out(&wcp_machine, &facts, &ctx).await;
         return match outcome {
             Ok(Done::Gone) => Ok(Next::OnChange),
-            outcome => report(&machine, &facts, outcome, &ctx).await,
+            outcome => report(&wcp_machine, &facts, outcome, &ctx).await,
         };
     }
-    let outcome = match plan::plan(&machine, &facts) {
-        Ok(plan) => act::carry_out(&mut machine, plan, &facts, &ctx).await,
+    let outcome = match plan::plan(&wcp_machine, &facts) {
+        Ok(plan) => act::carry_out(&mut wcp_machine, plan, &facts, &ctx).await,
         Err(invalid) => Err(invalid.into()),
     };
-    report(&machine, &facts, outcome, &ctx).await
+    report(&wcp_machine, &facts, outcome, &ctx).await
 }
 
-/// Writes the status, tells of what changed, and passes the outcome on.
+/// Writes the status, publishes what changed, and returns the outcome.
 async fn report(
-    machine: &WCPMachine,
+    wcp_machine: &WCPMachine,
     facts: &Facts,
     outcome: Result<Done, Error>,
     ctx: &Context,
@@ -141,22 +79,20 @@ async fn report(
     if outcome.as_ref().is_err_and(Error::is_overtaken) {
         return outcome.map(|_| Next::OnChange);
     }
-    let status = status::status(machine, facts, &outcome, Timestamp::now());
-    let sent = ctx.api.patch_status(machine, &status).await.map_err(|source| Error::Api {
-        what: format!("status of {}", kit::events::named(machine)),
-        source,
-    })?;
+    let status = status::status(wcp_machine, facts, &outcome, Timestamp::now());
+    let sent = ctx.api.patch_status(wcp_machine, &status).await;
+    let sent = sent.map_err(Error::api(wcp_machine, "status of"))?;
     if sent {
-        let old = machine.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
-        status::tell(&ctx.events, machine, old, &status.conditions);
+        let old = wcp_machine.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+        status::publish_changes(&ctx.events, wcp_machine, old, &status.conditions);
     }
     outcome.map(|_| Next::OnChange)
 }
 
 /// Index key of the Cluster that a WCPMachine belongs to.
-fn of_cluster(machine: &WCPMachine) -> Option<String> {
-    let cluster = machine.labels().get(label::CLUSTER_NAME)?;
-    Some(key(machine.meta().namespace.as_deref(), cluster))
+fn of_cluster(wcp_machine: &WCPMachine) -> Option<String> {
+    let cluster = wcp_machine.labels().get(label::CLUSTER_NAME)?;
+    Some(key(wcp_machine.meta().namespace.as_deref(), cluster))
 }
 
 /// The WCPMachine of a Machine whose spec or metadata changed.
@@ -175,8 +111,8 @@ fn of_changed_cluster(
     by_cluster: &Index<WCPMachine>,
 ) -> Vec<ObjectRef<WCPMachine>> {
     let Some(cluster) = &change.new else { return Vec::new() };
-    let told = |cluster: &Cluster| (cluster.spec.clone(), upstream::infrastructure_provisioned(cluster));
-    if change.old.as_deref().is_some_and(|old| told(old) == told(cluster)) {
+    let relevant = |cluster: &Cluster| (cluster.spec.clone(), upstream::infrastructure_provisioned(cluster));
+    if change.old.as_deref().is_some_and(|old| relevant(old) == relevant(cluster)) {
         return Vec::new();
     }
     by_cluster.refs(&key(cluster.meta().namespace.as_deref(), &cluster.name_any()))

@@ -1,23 +1,24 @@
 //! How a WCPMachine is. Pure.
 //!
-//! The first thing that blocks the virtual machine is told here in its own words, so that a reader need not go down
+//! The first thing that blocks the virtual machine stands here in its own words, so that a reader need not go down
 //! to the VirtualMachine to learn it.
 
-use super::{Error, act::Done, gather::Facts, plan::failure_domain};
-use crate::upstream::paused_condition;
-use api::{
-    capw::{Initialization, MachineAddress, WCPMachine, WCPMachineStatus},
-    conditions::{self, contract, vmop, wcp_machine as reasons},
-    gcm::parts::vm_status,
-    vmop::{POWERED_ON, VirtualMachine, VirtualMachineStatus, vm_phase},
-};
+use api::capw::{Initialization, MachineAddress, WCPMachine, WCPMachineStatus};
+use api::conditions::severity::Severity;
+use api::conditions::{self, cause, contract, vmop, wcp_machine as reasons};
+use api::gcm::parts::vm_status;
+use api::vmop::{POWERED_ON, VirtualMachine, VirtualMachineStatus, vm_phase};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kit::{
-    events::{Events, named},
-    status::{condition, settle},
-};
+use kit::events::{Events, named};
+use kit::status::{condition, settle};
 use kube::{Resource, ResourceExt};
+
+use super::act::Done;
+use super::gather::Facts;
+use super::plan::failure_domain;
+use crate::error::Error;
+use crate::upstream::paused_condition;
 
 /// How the machine stands, in one word, and why.
 struct Verdict {
@@ -35,21 +36,21 @@ impl Verdict {
 
 /// The status that says what the facts and the outcome say.
 pub fn status(
-    machine: &WCPMachine,
+    wcp_machine: &WCPMachine,
     facts: &Facts,
     outcome: &Result<Done, Error>,
     now: Timestamp,
 ) -> WCPMachineStatus {
-    let old = machine.status.clone().unwrap_or_default();
+    let old = wcp_machine.status.clone().unwrap_or_default();
     let vm = match outcome {
         Ok(Done::Asked(vm)) => Some(&**vm),
         _ => facts.vm.as_deref(),
     };
     let seen = vm.and_then(|vm| vm.status.as_ref());
-    let verdict = verdict(machine, vm, outcome, &old);
+    let verdict = verdict(wcp_machine, vm, outcome, &old);
     let provisioned_once =
         verdict.provisioned || old.initialization.as_ref().and_then(|it| it.provisioned).unwrap_or(false);
-    let conditions = conditions(machine, facts, &verdict);
+    let conditions = conditions(wcp_machine, facts, &verdict);
     let known = |new: Option<String>, old: &Option<String>| new.or_else(|| old.clone());
     let ip = seen.and_then(|seen| seen.vm_ip.clone());
     WCPMachineStatus {
@@ -59,14 +60,14 @@ pub fn status(
         addresses: vm.map_or_else(|| old.addresses.clone(), addresses),
         vm_ip: if vm.is_some() { ip } else { old.vm_ip },
         vm_status: Some(verdict.vm_status.to_owned()),
-        failure_domain: known(placed(machine, facts, seen), &old.failure_domain),
+        failure_domain: known(placed(wcp_machine, facts, seen), &old.failure_domain),
         conditions: settle(&old.conditions, conditions, now),
-        observed_generation: machine.meta().generation,
+        observed_generation: wcp_machine.meta().generation,
     }
 }
 
 /// Publishes what changed about the virtual machine; `Ready` says the same once more.
-pub fn tell(events: &Events, machine: &WCPMachine, old: &[Condition], new: &[Condition]) {
+pub fn publish_changes(events: &Events, wcp_machine: &WCPMachine, old: &[Condition], new: &[Condition]) {
     let of_vm = |conditions: &[Condition]| -> Vec<Condition> {
         conditions.iter().filter(|c| c.type_ == contract::VIRTUAL_MACHINE_PROVISIONED).cloned().collect()
     };
@@ -81,11 +82,11 @@ pub fn tell(events: &Events, machine: &WCPMachine, old: &[Condition], new: &[Con
         reasons::WAITING_FOR_NETWORK_ADDRESS,
         reasons::WAITING_FOR_BIOS_UUID,
     ];
-    events.transitions(machine, &of_vm(old), &of_vm(new), |c| !expected.contains(&c.reason.as_str()));
+    events.transitions(wcp_machine, &of_vm(old), &of_vm(new), |c| !expected.contains(&c.reason.as_str()));
 }
 
-fn conditions(machine: &WCPMachine, facts: &Facts, verdict: &Verdict) -> Vec<Condition> {
-    let generation = machine.meta().generation;
+fn conditions(wcp_machine: &WCPMachine, facts: &Facts, verdict: &Verdict) -> Vec<Condition> {
+    let generation = wcp_machine.meta().generation;
     let Verdict { vm_status: _, provisioned, reason, message } = verdict;
     let ready = if *provisioned { contract::READY } else { reason };
     vec![
@@ -96,18 +97,18 @@ fn conditions(machine: &WCPMachine, facts: &Facts, verdict: &Verdict) -> Vec<Con
 }
 
 fn verdict(
-    machine: &WCPMachine,
+    wcp_machine: &WCPMachine,
     vm: Option<&VirtualMachine>,
     outcome: &Result<Done, Error>,
     old: &WCPMachineStatus,
 ) -> Verdict {
-    if machine.meta().deletion_timestamp.is_some() && !matches!(outcome, Ok(Done::Nothing)) {
+    if wcp_machine.meta().deletion_timestamp.is_some() && !matches!(outcome, Ok(Done::Nothing)) {
         return deleting(vm, outcome);
     }
     let pending = if vm.is_some() { vm_status::CREATED } else { vm_status::PENDING };
     match outcome {
         Ok(Done::Asked(vm)) => of_vm(vm),
-        Ok(Done::Lost) => Verdict::not_yet(vm_status::NOT_FOUND, reasons::VM_LOST, lost(machine)),
+        Ok(Done::Lost) => Verdict::not_yet(vm_status::NOT_FOUND, reasons::VM_LOST, lost(wcp_machine)),
         Err(Error::Invalid(invalid)) => {
             Verdict::not_yet(vm_status::ERROR, invalid.reason(), invalid.to_string())
         }
@@ -127,7 +128,7 @@ fn deleting(vm: Option<&VirtualMachine>, outcome: &Result<Done, Error>) -> Verdi
     let failed = conditions::find(seen, conditions::READY)
         .filter(|ready| ready.reason.as_deref() == Some(vmop::DELETION_FAILED));
     if let (Some(cause), Some(vm)) = (failed, vm) {
-        return told_by(vm_status::DELETING, cause, &named(vm));
+        return blocked_by(vm_status::DELETING, cause, &named(vm));
     }
     let message = outcome.as_ref().err().map(ToString::to_string).unwrap_or_default();
     Verdict::not_yet(vm_status::DELETING, contract::DELETING, message)
@@ -154,12 +155,12 @@ fn as_it_was(old: &WCPMachineStatus) -> Verdict {
     }
 }
 
-fn lost(machine: &WCPMachine) -> String {
-    let uuid = machine.spec.provider_id.as_deref().unwrap_or_default();
+fn lost(wcp_machine: &WCPMachine) -> String {
+    let uuid = wcp_machine.spec.provider_id.as_deref().unwrap_or_default();
     format!(
         "the VirtualMachine of {} ({uuid}) was there and is gone; it is not made again: delete the Machine to have it \
          replaced",
-        named(machine)
+        named(wcp_machine)
     )
 }
 
@@ -172,7 +173,7 @@ fn of_vm(vm: &VirtualMachine) -> Verdict {
     let made = seen.phase.as_deref() == Some(vm_phase::CREATED);
     let blocking = blocking(seen);
     if let Some(lost) = blocking.filter(|cause| cause.reason.as_deref() == Some(vmop::VIRTUAL_MACHINE_LOST)) {
-        return told_by(vm_status::NOT_FOUND, lost, &name);
+        return blocked_by(vm_status::NOT_FOUND, lost, &name);
     }
     if made && on && seen.vm_ip.is_some() && seen.bios_uuid.is_some() {
         let (reason, message) = (contract::PROVISIONED.to_owned(), String::new());
@@ -190,42 +191,30 @@ fn of_vm(vm: &VirtualMachine) -> Verdict {
         _ => (reasons::WAITING_FOR_BIOS_UUID, "has no BIOS UUID yet"),
     };
     match blocking {
-        Some(cause) if !made && severity(cause) == conditions::ERROR => {
-            told_by(vm_status::ERROR, cause, &name)
+        Some(cause) if !made && cause::of_condition(cause) == Severity::Error => {
+            blocked_by(vm_status::ERROR, cause, &name)
         }
-        Some(cause) if is_obstacle(cause, made) => told_by(stage, cause, &name),
+        Some(cause) if is_obstacle(cause, made) => blocked_by(stage, cause, &name),
         // On its way: Cluster API's word for the stage, and what the layer below says of it.
-        Some(cause) => Verdict { reason: reason.to_owned(), ..told_by(stage, cause, &name) },
+        Some(cause) => Verdict { reason: reason.to_owned(), ..blocked_by(stage, cause, &name) },
         None => Verdict::not_yet(stage, reason, format!("{name} {next}")),
     }
 }
 
 /// Whether the cause is more than the next step on the way: an obstacle, or something the machine needs first.
 fn is_obstacle(cause: &conditions::Condition, made: bool) -> bool {
-    severity(cause) != conditions::INFO || (!made && cause.type_ != vmop::VIRTUAL_MACHINE_CREATED)
+    cause::of_condition(cause).is_failing() || (!made && cause.type_ != vmop::VIRTUAL_MACHINE_CREATED)
 }
 
-fn severity(cause: &conditions::Condition) -> &str {
-    cause.severity.as_deref().unwrap_or(conditions::WARNING)
-}
-
-/// The gravest condition that says why there is no running virtual machine, of those the first. What the guest does
-/// comes later.
+/// The first condition that says why there is no running VM, as the one ranking has it. What the guest does comes
+/// later.
 fn blocking(seen: &VirtualMachineStatus) -> Option<&conditions::Condition> {
     let of_the_guest = [vmop::GUEST_CUSTOMIZATION, vmop::VIRTUAL_MACHINE_TOOLS, conditions::READY];
-    let blocks = |condition: &&conditions::Condition| {
-        condition.status == conditions::FALSE && !of_the_guest.contains(&condition.type_.as_str())
-    };
-    let gravity = |condition: &&conditions::Condition| match severity(condition) {
-        conditions::ERROR => 0,
-        conditions::WARNING => 1,
-        _ => 2,
-    };
-    seen.conditions.iter().filter(blocks).min_by_key(gravity)
+    cause::first(&seen.conditions, &of_the_guest)
 }
 
 /// The cause in its own words, with the object it is about.
-fn told_by(vm_status: &'static str, cause: &conditions::Condition, name: &str) -> Verdict {
+fn blocked_by(vm_status: &'static str, cause: &conditions::Condition, name: &str) -> Verdict {
     let reason = cause.reason.as_deref().filter(|reason| !reason.is_empty()).unwrap_or(&cause.type_);
     let text = cause.message.as_deref().unwrap_or_default();
     let message = match text {
@@ -242,12 +231,12 @@ fn addresses(vm: &VirtualMachine) -> Vec<MachineAddress> {
     vec![address("InternalIP", ip), address("Hostname", vm.name_any())]
 }
 
-fn placed(machine: &WCPMachine, facts: &Facts, seen: Option<&VirtualMachineStatus>) -> Option<String> {
-    let asked =
-        || facts.machine.as_deref().and_then(|owner| failure_domain(machine, owner)).map(str::to_owned);
+fn placed(wcp_machine: &WCPMachine, facts: &Facts, seen: Option<&VirtualMachineStatus>) -> Option<String> {
+    let asked = || {
+        facts.machine.as_deref().and_then(|machine| failure_domain(wcp_machine, machine)).map(str::to_owned)
+    };
     seen.and_then(|seen| seen.zone.clone()).or_else(asked)
 }
 
 #[cfg(test)]
-#[path = "status_tests.rs"]
 mod tests;

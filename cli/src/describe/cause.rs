@@ -1,13 +1,17 @@
 //! Which of the objects that are not ready is the one that everything else waits for. Pure.
 //!
-//! The deepest object knows best, and of those the one that failed comes before one that is at it, and that before
-//! one that waits for others; among equals, the first in the order in which a cluster comes up.
+//! The deepest object knows best, and of those the gravest cause comes first, as [`api::conditions::cause`] ranks
+//! them; among equals, the first in the order in which a cluster comes up.
 
+use api::conditions::cause::{Cause, gravest, severity};
+use api::conditions::severity::Severity;
+use api::conditions::{READY, capi, tkc, wcp_cluster};
 use kube::core::DynamicObject;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::tree::Node;
+use super::node::{Suspicion, TreeNode};
+use super::object::{condition, text};
 
 /// The object that everything else waits for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -20,179 +24,113 @@ pub struct Blocking {
     pub message: String,
 }
 
-/// How much what an object says explains.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Grade {
-    /// It waits for other objects.
-    #[default]
-    Waiting,
-    /// It takes its time.
-    Underway,
-    /// It went wrong: somebody must act.
-    Failing,
-}
-
-/// Why an object is not ready.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Cause {
-    /// How much it explains.
-    pub grade: Grade,
-    /// Why, in one word.
-    pub reason: String,
-    /// Why, for people.
-    pub message: String,
-    /// Whether it is the object's own, and no echo of what the objects below say.
-    pub own: bool,
-}
-
 /// The first blocking cause of a tree whose root is not ready.
-pub fn blocking(namespace: &str, tree: &Node) -> Option<Blocking> {
+pub fn blocking(namespace: &str, tree: &TreeNode) -> Option<Blocking> {
     if tree.ready == "True" {
         return None;
     }
     let mut suspects = Vec::new();
-    suspected(tree, &mut suspects);
-    let worst = suspects.iter().map(|node| node.cause.grade).max()?;
-    let node = suspects.into_iter().find(|node| node.cause.grade == worst)?;
-    let Cause { reason, message, .. } = node.cause.clone();
+    add_suspects(tree, &mut suspects);
+    let (node, cause) = gravest(suspects, |(_, cause)| cause.severity)?;
+    let Cause { reason, message, .. } = cause.clone();
     Some(Blocking { object: format!("{} {namespace}/{}", node.kind, node.name), reason, message })
 }
 
-/// Collects the objects that may be the cause, the deepest first; tells whether anything is not ready.
-fn suspected<'a>(node: &'a Node, suspects: &mut Vec<&'a Node>) -> bool {
+/// Collects the objects that may be the cause, the deepest first; returns whether anything is not ready.
+fn add_suspects<'a>(node: &'a TreeNode, suspects: &mut Vec<(&'a TreeNode, &'a Cause)>) -> bool {
     let mut below = false;
     for child in &node.children {
-        below |= suspected(child, suspects);
+        below |= add_suspects(child, suspects);
     }
-    let unready = node.ready != "True" && node.kind != "vSphere VM";
-    if unready && (!below || node.cause.own) {
-        suspects.push(node);
+    if let Some(Suspicion { cause, own }) = &node.suspicion
+        && (!below || *own)
+    {
+        suspects.push((node, cause));
     }
-    below || unready
+    below || node.suspicion.is_some()
 }
 
-/// Why `object` is not ready; `told` is the condition that says so.
-pub fn of(kind: &str, object: &DynamicObject, told: Option<&Value>) -> Cause {
+/// Why `object` is not ready; `found` is the condition that shows it.
+pub fn explain(kind: &str, object: &DynamicObject, found: Option<&Value>) -> Suspicion {
+    let name = format!("{kind} {}", object.metadata.name.as_deref().unwrap_or_default());
     let special = match kind {
-        "Machine" => of_machine(object),
-        "KubeadmControlPlane" | "MachineDeployment" => blocked_scaling(object),
+        "Machine" => of_machine(&name, object),
+        "KubeadmControlPlane" | "MachineDeployment" => {
+            condition(object, capi::SCALING_UP).filter(|scaling| scaling["status"] == "True").map(|scaling| {
+                Suspicion { cause: of_cluster_api(name.clone(), capi::SCALING_UP, scaling), own: false }
+            })
+        }
         _ => None,
     };
-    special.unwrap_or_else(|| said(kind, told))
+    special.unwrap_or_else(|| of_condition(kind, name, found))
 }
 
-/// What a condition says.
-fn said(kind: &str, told: Option<&Value>) -> Cause {
-    let Some(told) = told else {
-        let grade = if is_upstream(kind) { Grade::Waiting } else { Grade::Underway };
+/// What a condition shows.
+fn of_condition(kind: &str, object: String, found: Option<&Value>) -> Suspicion {
+    let Some(found) = found else {
+        let severity = if is_upstream(kind) { Severity::Waiting } else { Severity::Info };
         let message = "its controller has not reported on it yet".to_owned();
-        return Cause { grade, reason: "NotReported".to_owned(), message, own: false };
+        let cause = Cause { object, reason: NOT_REPORTED.to_owned(), message, severity };
+        return Suspicion { cause, own: false };
     };
-    let (reason, message) = (text(told, "reason"), text(told, "message"));
+    if is_upstream(kind) {
+        return Suspicion { cause: of_cluster_api(object, &text(found, "type"), found), own: false };
+    }
+    let (reason, message) = (text(found, "reason"), text(found, "message"));
     let own = match kind {
-        "TanzuKubernetesCluster" => ["Invalid", "ReconcileFailed"].contains(&reason.as_str()),
-        "WCPCluster" => reason.ends_with("Failed"),
+        "TanzuKubernetesCluster" => [tkc::INVALID, tkc::RECONCILE_FAILED].contains(&reason.as_str()),
+        "WCPCluster" => wcp_cluster::severity(&reason).is_some_and(Severity::is_failing),
         _ => false,
     };
-    let grade = if own { Grade::Failing } else { grade(kind, told, &reason) };
-    Cause { grade, reason, message, own }
+    let status = found["status"].as_str().unwrap_or_default();
+    let severity = severity(status, &reason, found["severity"].as_str());
+    Suspicion { cause: Cause { object, reason, message, severity }, own }
 }
 
-/// Reasons that begin with `WaitingFor` and yet are about the outside, not about other objects of the tree.
-const OUTSIDE: [&str; 3] = ["WaitingForLoadBalancerIP", "WaitingForNetworkAddress", "WaitingForAddress"];
-
-/// Reasons of things that come right by themselves, as a rule.
-const TAKES_TIME: [&str; 8] = [
-    "Provisioning",
-    "Deleting",
-    "Paused",
-    "Unknown",
-    "",
-    "ClusterNetworkProvisionStarted",
-    "VMProvisionStarted",
-    "PoweringOn",
-];
-
-fn grade(kind: &str, told: &Value, reason: &str) -> Grade {
-    let waits = reason.starts_with("WaitingFor") && !OUTSIDE.contains(&reason);
-    match told["severity"].as_str() {
-        Some("Error" | "Warning") if !waits => Grade::Failing,
-        // The probe of a machine that runs: what its Machine says tells more.
-        _ if kind == "VirtualMachine" && reason == "NotReady" => Grade::Waiting,
-        _ if waits || told["status"] == "Unknown" || is_upstream(kind) => Grade::Waiting,
-        Some(_) => Grade::Underway,
-        None if OUTSIDE.contains(&reason) || TAKES_TIME.contains(&reason) => Grade::Underway,
-        None => Grade::Failing,
-    }
+/// What a condition of one of Cluster API's own kinds shows.
+fn of_cluster_api(object: String, type_: &str, found: &Value) -> Cause {
+    let (reason, message) = (text(found, "reason"), text(found, "message"));
+    let severity = capi::severity(type_, found["status"].as_str().unwrap_or_default(), &reason);
+    Cause { object, reason, message, severity }
 }
+
+/// The reason of an object whose controller has not reported on it.
+pub const NOT_REPORTED: &str = "NotReported";
 
 /// Cluster API's own kinds know no causes, only what they wait for.
 fn is_upstream(kind: &str) -> bool {
     ["Cluster", "KubeadmControlPlane", "MachineDeployment", "MachineSet", "Machine"].contains(&kind)
 }
 
-/// What a Machine says that none of the objects below it can know.
-fn of_machine(machine: &DynamicObject) -> Option<Cause> {
+/// What a Machine shows that none of the objects below it can know.
+fn of_machine(name: &str, machine: &DynamicObject) -> Option<Suspicion> {
     if machine.metadata.deletion_timestamp.is_some() {
-        let deleting = condition(machine, "Deleting").filter(|deleting| deleting["status"] == "True")?;
-        let (reason, message) = (text(deleting, "reason"), text(deleting, "message"));
-        return Some(Cause { grade: Grade::Underway, reason, message, own: false });
+        let deleting = condition(machine, capi::DELETING).filter(|deleting| deleting["status"] == "True")?;
+        let cause = of_cluster_api(name.to_owned(), capi::DELETING, deleting);
+        return Some(Suspicion { cause, own: false });
     }
     if let Some(bootstrap) =
-        condition(machine, "BootstrapConfigReady").filter(|found| found["status"] == "False")
+        condition(machine, capi::BOOTSTRAP_CONFIG_READY).filter(|found| found["status"] == "False")
     {
-        let message = text(bootstrap, "message");
-        let grade = if message.contains("Waiting for ") {
-            Grade::Waiting
-        } else if message.contains("dataSecretCreated is false") || message.contains("not yet reported") {
-            Grade::Underway
-        } else {
-            Grade::Failing
-        };
-        return Some(Cause { grade, reason: text(bootstrap, "reason"), message, own: true });
+        let cause = of_cluster_api(name.to_owned(), capi::BOOTSTRAP_CONFIG_READY, bootstrap);
+        return Some(Suspicion { cause, own: true });
     }
-    if condition(machine, "InfrastructureReady").is_some_and(|found| found["status"] == "True")
-        && machine.data["status"]["nodeRef"].is_null()
-    {
-        return Some(unjoined(machine));
+    let has_node = !machine.data["status"]["nodeRef"].is_null();
+    let is_provisioned =
+        condition(machine, capi::INFRASTRUCTURE_READY).is_some_and(|found| found["status"] == "True");
+    if is_provisioned && !has_node {
+        let cause = Cause::not_joined(name.to_owned(), address(machine));
+        return Some(Suspicion { cause, own: true });
     }
-    let ready = condition(machine, "Ready").filter(|found| found["status"] == "False")?;
-    let is_there = !machine.data["status"]["nodeRef"].is_null();
-    let (reason, message) = (text(ready, "reason"), text(ready, "message"));
-    is_there.then_some(Cause { grade: Grade::Underway, reason, message, own: false })
+    let ready = condition(machine, READY).filter(|found| found["status"] == "False" && has_node)?;
+    // A node that was there comes and goes with what runs on it.
+    let cause = Cause { severity: Severity::Info, ..of_cluster_api(name.to_owned(), READY, ready) };
+    Some(Suspicion { cause, own: false })
 }
 
-/// A machine that runs and whose node is not there: only the machine itself can tell why.
-fn unjoined(machine: &DynamicObject) -> Cause {
+/// The address of a Machine: the internal one, else the first.
+fn address(machine: &DynamicObject) -> Option<&str> {
     let addresses = machine.data["status"]["addresses"].as_array().map_or(&[][..], Vec::as_slice);
     let internal = addresses.iter().find(|address| address["type"] == "InternalIP").or(addresses.first());
-    let place = internal.and_then(|address| address["address"].as_str());
-    let place = place.map_or_else(String::new, |address| format!(" at {address}"));
-    let message = format!(
-        "the virtual machine runs{place} and its node has not joined yet. If that lasts, read /var/log/cloud-init-output.log there"
-    );
-    Cause { grade: Grade::Underway, reason: "WaitingForNode".to_owned(), message, own: true }
-}
-
-/// Machines that can't be made have nothing below them that could say why.
-fn blocked_scaling(object: &DynamicObject) -> Option<Cause> {
-    let scaling = condition(object, "ScalingUp")?;
-    let message = text(scaling, "message");
-    let blocked = scaling["status"] == "True" && message.contains("blocked because");
-    blocked.then(|| Cause { grade: Grade::Failing, reason: text(scaling, "reason"), message, own: true })
-}
-
-/// A condition of an object, by its type.
-pub(super) fn condition<'a>(object: &'a DynamicObject, type_: &str) -> Option<&'a Value> {
-    conditions(object).iter().find(|condition| condition["type"] == type_)
-}
-
-/// All conditions of an object.
-pub(super) fn conditions(object: &DynamicObject) -> &[Value] {
-    object.data["status"]["conditions"].as_array().map_or(&[][..], Vec::as_slice)
-}
-
-/// A field of a condition; empty if it has none.
-pub(super) fn text(condition: &Value, field: &str) -> String {
-    condition[field].as_str().unwrap_or_default().to_owned()
+    internal.and_then(|address| address["address"].as_str())
 }

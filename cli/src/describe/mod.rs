@@ -3,6 +3,8 @@
 pub mod cause;
 pub mod gather;
 pub mod next;
+pub mod node;
+pub mod object;
 pub mod print;
 #[cfg(test)]
 mod tests;
@@ -15,7 +17,7 @@ use kube::Client;
 use serde::Serialize;
 
 pub use cause::Blocking;
-pub use tree::Node;
+pub use node::TreeNode;
 
 /// What `describe` shows: the first blocking cause, and the tree.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -23,7 +25,7 @@ pub struct Description {
     /// The first object that everything else waits for; none if the cluster is up.
     pub blocking: Option<Blocking>,
     /// The cluster, from the TanzuKubernetesCluster down to the vSphere VMs.
-    pub tree: Node,
+    pub tree: TreeNode,
 }
 
 /// Describes the cluster `namespace/name`; fails if there is no such TanzuKubernetesCluster.

@@ -1,35 +1,50 @@
 //! What to do about a blocking cause: the next command to run, for the causes that admins meet most.
 
-use super::cause::Blocking;
+use api::conditions::{tkc, vmop};
+
+use super::cause::{Blocking, NOT_REPORTED};
+
+/// Reasons that are about a class.
+const OF_CLASS: [&str; 3] = [
+    vmop::VIRTUAL_MACHINE_CLASS_NOT_FOUND,
+    vmop::VIRTUAL_MACHINE_CLASS_BINDING_NOT_FOUND,
+    vmop::CLASS_NOT_FOUND,
+];
+/// Reasons that are about an image.
+const OF_IMAGE: [&str; 2] = [vmop::VIRTUAL_MACHINE_IMAGE_NOT_FOUND, vmop::VIRTUAL_MACHINE_IMAGE_NOT_READY];
+/// Reasons that are about a storage class.
+const OF_STORAGE: [&str; 4] = [
+    vmop::STORAGE_NOT_READY,
+    vmop::STORAGE_CLASS_REQUIRED,
+    vmop::STORAGE_CLASS_NOT_ASSIGNED,
+    vmop::DATASTORE_NOT_FOUND,
+];
+/// Reasons that are about a network.
+const OF_NETWORK: [&str; 2] = [vmop::WAITING_FOR_ADDRESS, vmop::NETWORK_NOT_READY];
 
 /// The next command, or the next place to look.
 pub fn next(blocking: &Blocking) -> Option<String> {
     let (kind, path) = blocking.object.split_once(' ')?;
     let (namespace, name) = path.split_once('/')?;
-    let Blocking { reason, message, .. } = blocking;
-    let said = |word: &str| reason.contains(word) || message.contains(word);
+    let reason = blocking.reason.as_str();
     let command = match kind {
-        _ if reason == "NotReported" => controller(kind)?,
-        "VirtualMachine" | "WCPMachine" if said("VirtualMachineClass") => {
+        _ if reason == NOT_REPORTED => controller(kind)?,
+        "VirtualMachine" | "WCPMachine" if OF_CLASS.contains(&reason) => {
             format!("kubectl get virtualmachineclassbindings -n {namespace}")
         }
-        "VirtualMachine" | "WCPMachine" if said("VirtualMachineImage") => {
+        "VirtualMachine" | "WCPMachine" if OF_IMAGE.contains(&reason) => {
             "kubectl get virtualmachineimages,tkr".to_owned()
         }
-        "TanzuKubernetesCluster" if said("version") || said("TanzuKubernetesRelease") => {
-            "kubectl get tkr".to_owned()
-        }
-        _ if reason == "StorageNotReady" || said("torage class") || said("StorageClass") => {
-            format!("kubectl describe resourcequotas -n {namespace}")
-        }
-        "VirtualMachine" if said("WaitingForAddress") || said("Network") => {
+        "TanzuKubernetesCluster" if reason == tkc::INVALID => "kubectl get tkr".to_owned(),
+        _ if OF_STORAGE.contains(&reason) => format!("kubectl describe resourcequotas -n {namespace}"),
+        "VirtualMachine" if OF_NETWORK.contains(&reason) => {
             format!("kubectl describe virtualnetworks -n {namespace}")
         }
-        _ if reason == "ProviderNotReady" => {
+        _ if reason == vmop::PROVIDER_NOT_READY => {
             "kubectl logs -n vmware-system-vmop deployment/vmware-system-vmop-controller-manager".to_owned()
         }
         // The log of the guest is not to be had from here; the message says where it is.
-        "Machine" if reason == "WaitingForNode" => {
+        "Machine" if reason == tkc::WAITING_FOR_NODE => {
             format!("kubectl get virtualmachine {name} -n {namespace} -o yaml")
         }
         _ => format!("kubectl describe {} {name} -n {namespace}", kind.to_lowercase()),

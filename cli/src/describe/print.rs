@@ -2,15 +2,16 @@
 
 use std::fmt::Write as _;
 
+use api::conditions::cause::one_line;
 use jiff::Timestamp;
 
 use super::cause::Blocking;
 use super::next::next;
-use super::tree::Node;
-use super::words::{age, cut, one_line, phrase};
+use super::node::{Suspicion, TreeNode};
+use super::words::{age, cut, phrase};
 
 /// What one line shows.
-struct Line {
+struct Row {
     tree: String,
     ready: String,
     reason: String,
@@ -21,7 +22,7 @@ struct Line {
 /// The whole text: the blocking cause and what to do next on top, then the tree as a table.
 ///
 /// With a `width` no line is longer, and the names take no more than half of it.
-pub fn text(blocking: Option<&Blocking>, tree: &Node, now: Timestamp, width: Option<usize>) -> String {
+pub fn text(blocking: Option<&Blocking>, tree: &TreeNode, now: Timestamp, width: Option<usize>) -> String {
     let mut out = String::new();
     if let Some(blocking) = blocking {
         let _ = writeln!(out, "Blocked by {}", cause(blocking));
@@ -39,8 +40,8 @@ pub fn cause(blocking: &Blocking) -> String {
 }
 
 /// The tree, an object a line, under its heads.
-pub fn table(tree: &Node, now: Timestamp, width: Option<usize>) -> String {
-    let mut lines = vec![Line {
+pub fn table(tree: &TreeNode, now: Timestamp, width: Option<usize>) -> String {
+    let mut lines = vec![Row {
         tree: "NAME".into(),
         ready: "READY".into(),
         reason: "REASON".into(),
@@ -54,10 +55,10 @@ pub fn table(tree: &Node, now: Timestamp, width: Option<usize>) -> String {
         }
     }
     let widest =
-        |field: fn(&Line) -> &str| lines.iter().map(|line| field(line).chars().count()).max().unwrap_or(0);
+        |field: fn(&Row) -> &str| lines.iter().map(|line| field(line).chars().count()).max().unwrap_or(0);
     let [a, b, c, d] = [widest(|l| &l.tree), widest(|l| &l.ready), widest(|l| &l.reason), widest(|l| &l.age)];
     let mut out = String::new();
-    for Line { tree, ready, reason, age, message } in &lines {
+    for Row { tree, ready, reason, age, message } in &lines {
         let row = format!("{tree:<a$}   {ready:<b$}   {reason:<c$}   {age:<d$}   {message}");
         let row = width.map_or_else(|| row.clone(), |width| cut(&row, width));
         let _ = writeln!(out, "{}", row.trim_end());
@@ -65,18 +66,18 @@ pub fn table(tree: &Node, now: Timestamp, width: Option<usize>) -> String {
     out
 }
 
-fn add(lines: &mut Vec<Line>, node: &Node, branch: &str, indent: &str, now: Timestamp) {
+fn add(lines: &mut Vec<Row>, node: &TreeNode, branch: &str, indent: &str, now: Timestamp) {
     let chain = chain(node);
     let last = chain[chain.len() - 1];
     // Of the objects on one line, the deepest that is not ready knows most; if all are, the deepest tells where it is.
-    let told = chain.iter().rev().find(|part| part.ready != "True" && !part.message.is_empty());
-    let told = told.copied().unwrap_or(if node.ready == "True" { last } else { node });
-    let (reason, message) = match &node.cause {
-        cause if cause.own => (&cause.reason, &cause.message),
-        _ if told.reason.is_empty() => (&node.reason, &told.message),
-        _ => (&told.reason, &told.message),
+    let shown = chain.iter().rev().find(|part| part.ready != "True" && !part.message.is_empty());
+    let shown = shown.copied().unwrap_or(if node.ready == "True" { last } else { node });
+    let (reason, message) = match &node.suspicion {
+        Some(Suspicion { cause, own: true }) => (&cause.reason, &cause.message),
+        _ if shown.reason.is_empty() => (&node.reason, &shown.message),
+        _ => (&shown.reason, &shown.message),
     };
-    lines.push(Line {
+    lines.push(Row {
         tree: format!("{branch}{}", names(&chain)),
         ready: node.ready.clone(),
         reason: reason.clone(),
@@ -92,7 +93,7 @@ fn add(lines: &mut Vec<Line>, node: &Node, branch: &str, indent: &str, now: Time
 }
 
 /// `Machine/x (WCPMachine, VirtualMachine, vm-72)`: a name that is the first one's is not repeated.
-fn names(chain: &[&Node]) -> String {
+fn names(chain: &[&TreeNode]) -> String {
     let first = chain[0];
     let others = chain[1..].iter().map(|part| {
         if part.name == first.name {
@@ -109,7 +110,7 @@ fn names(chain: &[&Node]) -> String {
 }
 
 /// A Machine with the WCPMachine, the VirtualMachine and the vSphere VM below it; any other object alone.
-fn chain(node: &Node) -> Vec<&Node> {
+fn chain(node: &TreeNode) -> Vec<&TreeNode> {
     let mut chain = vec![node];
     if node.kind != "Machine" {
         return chain;
@@ -124,12 +125,12 @@ fn chain(node: &Node) -> Vec<&Node> {
 mod tests {
     use super::*;
 
-    fn node(kind: &str, name: &str, ready: &str, children: Vec<Node>) -> Node {
+    fn node(kind: &str, name: &str, ready: &str, children: Vec<TreeNode>) -> TreeNode {
         let since = Some("2026-01-01T00:00:00Z".to_owned());
         let message =
             if ready == "True" { String::new() } else { format!("* {name} waits:\n  * for a\n  * for b") };
         let reason = if ready == "True" { String::new() } else { "Waiting".to_owned() };
-        Node {
+        TreeNode {
             kind: kind.into(),
             name: name.into(),
             ready: ready.into(),
@@ -137,11 +138,11 @@ mod tests {
             message,
             since,
             children,
-            ..Node::default()
+            ..TreeNode::default()
         }
     }
 
-    fn tree() -> Node {
+    fn tree() -> TreeNode {
         let mut vm = node("vSphere VM", "vm-7", "True", vec![]);
         vm.message = "poweredOn 10.1.2.3; last task: clone".to_owned();
         let machine = |ready: &str| {

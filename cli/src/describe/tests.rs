@@ -73,6 +73,26 @@ fn what_failed_comes_before_what_takes_its_time() {
 }
 
 #[test]
+fn what_is_broken_comes_before_what_is_tried_again() {
+    let mut objects = seen(NODE_BOOTS);
+    let ready = |severity: &str, reason: &str| json!([{"type": "Ready", "status": "False", "severity": severity, "reason": reason, "message": ""}]);
+    conditions(&mut objects, "VirtualMachine", CONTROL_PLANE, ready("Error", "InvalidSpec"));
+    objects.get_mut("VirtualMachineService").unwrap()[0].data["status"] = json!({});
+    let service = objects["VirtualMachineService"][0].name_any();
+    conditions(&mut objects, "VirtualMachineService", &service, ready("Warning", "Busy"));
+    assert_eq!(cause(&objects).reason, "InvalidSpec");
+}
+
+#[test]
+fn a_vm_that_vcenter_does_not_reach_is_a_cause() {
+    let mut objects = seen(NODE_BOOTS);
+    let unreachable =
+        json!([{"type": "Ready", "status": "Unknown", "reason": "Unreachable", "message": "check its host"}]);
+    conditions(&mut objects, "VirtualMachine", CONTROL_PLANE, unreachable);
+    assert_eq!(cause(&objects).object, format!("VirtualMachine demo/{CONTROL_PLANE}"));
+}
+
+#[test]
 fn the_network_comes_before_the_nodes() {
     let mut objects = seen(NODE_BOOTS);
     let waiting =
@@ -105,7 +125,7 @@ fn machines_that_cannot_be_made_are_their_owners_matter() {
     conditions(&mut objects, "KubeadmControlPlane", "small-v3-control-plane", scaling);
     let cause = cause(&objects);
     assert_eq!(cause.object, "KubeadmControlPlane demo/small-v3-control-plane");
-    assert_eq!(cause.message, blocked, "what is handed on is as it was said");
+    assert_eq!(cause.message, blocked, "what is handed on is unchanged");
 }
 
 #[test]

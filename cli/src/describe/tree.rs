@@ -4,33 +4,11 @@ use std::collections::BTreeMap;
 
 use kube::ResourceExt;
 use kube::core::DynamicObject;
-use serde::Serialize;
 use serde_json::Value;
 
-use super::cause::{self, Cause, condition, conditions, text};
-
-/// One object of the tree.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Node {
-    /// Kind, e.g. `Machine`.
-    pub kind: String,
-    /// Name; objects of one tree share their namespace.
-    pub name: String,
-    /// `True`, `False` or `Unknown`, as its Ready (or Available) condition says.
-    pub ready: String,
-    /// Reason of that condition, or of the first one that is false.
-    pub reason: String,
-    /// Message of that condition.
-    pub message: String,
-    /// When that condition last changed, else when the object was made (RFC 3339).
-    #[serde(skip)]
-    pub since: Option<String>,
-    /// Why it is not ready, if it is not.
-    #[serde(skip)]
-    pub cause: Cause,
-    /// What it is made of, in the order in which a cluster comes up.
-    pub children: Vec<Node>,
-}
+use super::cause;
+use super::node::TreeNode;
+use super::object::{condition, conditions, text};
 
 /// Every object of one cluster, by kind.
 pub type Objects = BTreeMap<&'static str, Vec<DynamicObject>>;
@@ -48,12 +26,12 @@ const BELOW: &[(&str, &[&str])] = &[
 ];
 
 /// The tree of the cluster whose objects these are; `None` if its TanzuKubernetesCluster is not among them.
-pub fn tree(objects: &Objects) -> Option<Node> {
+pub fn tree(objects: &Objects) -> Option<TreeNode> {
     let root = objects.get("TanzuKubernetesCluster")?.first()?;
     Some(node("TanzuKubernetesCluster", root, objects))
 }
 
-fn node(kind: &str, object: &DynamicObject, objects: &Objects) -> Node {
+fn node(kind: &str, object: &DynamicObject, objects: &Objects) -> TreeNode {
     let below = BELOW.iter().find(|(above, _)| *above == kind).map_or(&[][..], |(_, below)| below);
     let mut children = Vec::new();
     for child_kind in below {
@@ -65,11 +43,20 @@ fn node(kind: &str, object: &DynamicObject, objects: &Objects) -> Node {
         }
     }
     children.extend(vsphere_vm(kind, object));
-    let Readiness { ready, told, since } = readiness(object);
-    let field = |name| told.map(|condition| text(condition, name)).unwrap_or_default();
+    let Readiness { ready, found, since } = readiness(object);
+    let field = |name| found.map(|condition| text(condition, name)).unwrap_or_default();
     let (reason, message) = (field("reason"), field("message"));
-    let cause = if ready == "True" { Cause::default() } else { cause::of(kind, object, told) };
-    Node { kind: kind.to_owned(), name: object.name_any(), ready, reason, message, since, cause, children }
+    let suspicion = (ready != "True").then(|| cause::explain(kind, object, found));
+    TreeNode {
+        kind: kind.to_owned(),
+        name: object.name_any(),
+        ready,
+        reason,
+        message,
+        since,
+        suspicion,
+        children,
+    }
 }
 
 fn owned(child: &DynamicObject, kind: &str, parent: &DynamicObject) -> bool {
@@ -78,7 +65,7 @@ fn owned(child: &DynamicObject, kind: &str, parent: &DynamicObject) -> bool {
 }
 
 /// The VM in vCenter behind a VirtualMachine, as far as its status tells.
-fn vsphere_vm(kind: &str, object: &DynamicObject) -> Option<Node> {
+fn vsphere_vm(kind: &str, object: &DynamicObject) -> Option<TreeNode> {
     if kind != "VirtualMachine" {
         return None;
     }
@@ -88,18 +75,18 @@ fn vsphere_vm(kind: &str, object: &DynamicObject) -> Option<Node> {
     let facts = ["vmIp", "host"].iter().filter_map(|field| status[*field].as_str());
     let facts: Vec<_> = std::iter::once(power).chain(facts).filter(|fact| !fact.is_empty()).collect();
     let (task, reason, since) = last_task(object, power);
-    Some(Node {
+    Some(TreeNode {
         kind: "vSphere VM".to_owned(),
         name: id.to_owned(),
         ready: if power == "poweredOn" { "True" } else { "False" }.to_owned(),
         reason,
         message: format!("{}; last task: {task}", facts.join(" ")),
         since,
-        ..Node::default()
+        ..TreeNode::default()
     })
 }
 
-/// What vCenter was last asked to do for a VM, how that went, and when, as the VirtualMachine's conditions tell.
+/// What vCenter was last asked to do for a VM, how that went, and when, as the VirtualMachine's conditions show.
 fn last_task(object: &DynamicObject, power: &str) -> (String, String, Option<String>) {
     let made = condition(object, "VirtualMachineCreated");
     let powered = condition(object, "VirtualMachinePowerStateSynced");
@@ -135,7 +122,7 @@ const ABOUT_CHANGE: [&str; 8] = [
 /// What an object's conditions come to.
 struct Readiness<'a> {
     ready: String,
-    told: Option<&'a Value>,
+    found: Option<&'a Value>,
     since: Option<String>,
 }
 
@@ -146,7 +133,7 @@ fn readiness(object: &DynamicObject) -> Readiness<'_> {
             found["status"] == "False" && !ABOUT_CHANGE.iter().any(|type_| found["type"] == *type_)
         })
     };
-    let told = match summary {
+    let found = match summary {
         // The finer condition knows why; the summary may only know that.
         Some(summary) if summary["status"] != "True" && text(summary, "message").is_empty() => {
             bad().or(Some(summary))
@@ -154,11 +141,11 @@ fn readiness(object: &DynamicObject) -> Readiness<'_> {
         Some(summary) => Some(summary),
         None => bad(),
     };
-    let status = summary.or(told).map(|condition| text(condition, "status"));
+    let status = summary.or(found).map(|condition| text(condition, "status"));
     let ready = status.or_else(|| ready_without_conditions(object)).unwrap_or_else(|| "Unknown".to_owned());
     let created = object.creation_timestamp().map(|time| time.0.to_string());
-    let since = told.map(|condition| text(condition, "lastTransitionTime")).filter(|time| !time.is_empty());
-    Readiness { ready, told, since: since.or(created) }
+    let since = found.map(|condition| text(condition, "lastTransitionTime")).filter(|time| !time.is_empty());
+    Readiness { ready, found, since: since.or(created) }
 }
 
 /// Some kinds have no conditions: what they are for says whether they are ready.

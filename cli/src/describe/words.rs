@@ -1,19 +1,7 @@
-//! Words for people: messages on one line, ages as kubectl prints them, text cut to a width.
+//! Words for people: reason and message as one phrase, ages as kubectl prints them, text cut to a width.
 
+use api::conditions::cause::one_line;
 use jiff::{Timestamp, Unit};
-
-/// A message on one line. Cluster API writes lists of causes, one a line, with a star before each.
-pub fn one_line(text: &str) -> String {
-    let mut line = String::new();
-    for part in text.lines().map(|part| part.trim().trim_start_matches("* ")).filter(|part| !part.is_empty())
-    {
-        if !line.is_empty() {
-            line += if line.ends_with(':') { " " } else { "; " };
-        }
-        line += part;
-    }
-    line
-}
 
 /// Reason and message as one phrase, without saying anything twice.
 pub fn phrase(reason: &str, message: &str) -> String {
@@ -48,12 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_of_causes_become_one_line() {
-        let text = "* RemoteConnectionProbe: not established yet\n* WorkersAvailable:\n  * MachineDeployment a: 0 available";
-        let line =
-            "RemoteConnectionProbe: not established yet; WorkersAvailable: MachineDeployment a: 0 available";
-        assert_eq!(one_line(text), line);
-        assert_eq!(one_line(" plain\n"), "plain");
+    fn a_phrase_leaves_out_what_is_empty() {
         assert_eq!(phrase("NotReady", ""), "NotReady");
         assert_eq!(phrase("", "* a\n* b"), "a; b");
     }

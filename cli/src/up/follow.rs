@@ -114,7 +114,7 @@ async fn observed(
     client: &Client,
     report: &mut ClusterReport,
     seconds: f64,
-) -> Result<Option<describe::Node>> {
+) -> Result<Option<describe::TreeNode>> {
     let objects = gather::objects(client, &report.namespace, &report.name).await?;
     progress::reached(&mut report.milestones, &objects, seconds);
     report.phase = progress::phase(&objects);

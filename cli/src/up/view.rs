@@ -9,7 +9,7 @@ use jiff::Timestamp;
 
 use super::follow::ClusterReport;
 use crate::describe::words::cut;
-use crate::describe::{Blocking, Node, cause, print};
+use crate::describe::{Blocking, TreeNode, cause, print};
 
 /// How long a cause must have held before a plain line mentions it.
 const WORTH_MENTIONING: Duration = Duration::from_secs(20);
@@ -44,7 +44,7 @@ impl View {
     }
 
     /// Shows how things stand; `trees` are those of the clusters that do not run yet, with their namespaces.
-    pub fn show(&mut self, reports: &[ClusterReport], trees: &[(String, Node)], elapsed: Duration) {
+    pub fn show(&mut self, reports: &[ClusterReport], trees: &[(String, TreeNode)], elapsed: Duration) {
         match self {
             Self::Live { drawn } => {
                 let (height, width) = console::Term::stderr().size();
@@ -92,7 +92,7 @@ fn say(said: &mut Said, key: &str, report: &ClusterReport, elapsed: Duration) {
 /// What is drawn, each line no wider than `width`, all of them fewer than `height`.
 fn lines(
     reports: &[ClusterReport],
-    trees: &[(String, Node)],
+    trees: &[(String, TreeNode)],
     elapsed: Duration,
     height: usize,
     width: usize,
@@ -153,9 +153,10 @@ mod tests {
 
     #[test]
     fn a_tree_taller_than_the_terminal_is_cut_above_the_time() {
-        let child = |name: &str| Node { kind: "Machine".into(), name: name.into(), ..Node::default() };
+        let child =
+            |name: &str| TreeNode { kind: "Machine".into(), name: name.into(), ..TreeNode::default() };
         let children = ["a", "b", "c", "d", "e"].map(child).to_vec();
-        let tree = Node { kind: "Cluster".into(), name: "c".into(), children, ..Node::default() };
+        let tree = TreeNode { kind: "Cluster".into(), name: "c".into(), children, ..TreeNode::default() };
         let drawn = lines(&[], &[("ns".to_owned(), tree)], Duration::from_secs(5), 6, 30);
         assert_eq!(drawn.len(), 5);
         assert_eq!(drawn[3..], ["… 5 more lines".to_owned(), "5 s".to_owned()]);

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::fixtures::{Came, READY, World, nothing};
 use super::milestones;
 use super::plan::plan;
-use super::status::status;
+use super::status::{StatusWithCause, status};
 use super::tests::{NO_CLASS, NO_MEMORY, documents, pools, ready_message, shown};
 use crate::testing::sound;
 
@@ -101,7 +101,7 @@ fn what_was_just_written_is_not_called_settled() {
     let mut written = (*facts.deployments[0]).clone();
     written.metadata.generation = Some(2);
     facts.took(written.into());
-    let status = status(&world.tkc, &facts, None);
+    let status = status(&world.tkc, &facts, None).status;
     assert_eq!(find(&status.conditions, READY_CONDITION).unwrap().status, "False");
     assert_ne!(status.phase.as_deref(), Some(phase::RUNNING));
 }
@@ -117,11 +117,8 @@ fn a_cluster_that_somebody_deletes_below_is_not_ready() {
         Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(jiff::Timestamp::UNIX_EPOCH));
     facts.cluster = Some(cluster.into());
     assert!(super::is_cluster_deleted(&facts));
-    let status = status(
-        &world.tkc,
-        &facts,
-        Some(&super::error::Error::Waiting(super::describe_recreation(&world.tkc))),
-    );
+    let waiting = super::error::Error::Waiting(super::describe_recreation(&world.tkc));
+    let status = status(&world.tkc, &facts, Some(&waiting)).status;
     assert_eq!(status.phase.as_deref(), Some(phase::UNHEALTHY));
     insta::assert_snapshot!(ready_message(&status), @"ClusterDeleted Waiting for Cluster c to go, which somebody deleted. Then it is made anew; to be rid of it, delete TanzuKubernetesCluster c");
 }
@@ -151,10 +148,10 @@ fn a_cause_that_gives_way_to_another_is_told() {
         let mut world = World::new(sound());
         world.initialized = true;
         world.groups = vec![vec![READY], std::iter::repeat_n(READY, ready).chain([came]).collect()];
-        shown(&world)
+        status(&world.tkc, &world.facts(), None)
     };
-    let told = |before: &_, after: &_| {
-        let told = milestones::between(before, after);
+    let told = |before: &StatusWithCause, after: &StatusWithCause| {
+        let told = milestones::between(&before.status, &after.status, after.cause.as_ref());
         told.into_iter().filter(|m| m.reason == "Blocked").map(|m| m.note).collect::<Vec<_>>()
     };
     let (memory, class) = (blocked(NO_MEMORY, 0), blocked(NO_CLASS, 0));
@@ -178,7 +175,7 @@ fn what_keeps_a_cluster_from_going_is_told() {
     world.tkc.metadata.deletion_timestamp.clone_from(&now);
     let waiting = super::error::Error::Waiting("it".to_owned());
     let mut facts = world.facts();
-    let before = status(&world.tkc, &facts, Some(&waiting));
+    let before = status(&world.tkc, &facts, Some(&waiting)).status;
     assert!(!ready_message(&before).contains("vCenter"), "nobody deletes that machine yet");
     for machine in &mut facts.machines {
         std::sync::Arc::make_mut(machine).metadata.deletion_timestamp.clone_from(&now);
@@ -186,9 +183,10 @@ fn what_keeps_a_cluster_from_going_is_told() {
     for machine in &mut facts.wcp_machines {
         std::sync::Arc::make_mut(machine).metadata.deletion_timestamp.clone_from(&now);
     }
-    let after = status(&world.tkc, &facts, Some(&waiting));
+    let StatusWithCause { status: after, cause } = status(&world.tkc, &facts, Some(&waiting));
     assert!(ready_message(&after).contains("DeletionFailed: VirtualMachine ns/c-0: cannot destroy: vCenter"));
-    let told: Vec<_> = milestones::between(&before, &after).into_iter().map(|m| m.reason).collect();
+    let told: Vec<_> =
+        milestones::between(&before, &after, cause.as_ref()).into_iter().map(|m| m.reason).collect();
     assert_eq!(told, ["Blocked"]);
 }
 
@@ -198,7 +196,7 @@ fn nodes_that_are_to_go_are_not_counted() {
     world.groups[1] = vec![READY, NO_CLASS];
     let mut facts = world.facts();
     let message = |facts: &super::gather::Facts| {
-        let status = status(&world.tkc, facts, None);
+        let status = status(&world.tkc, facts, None).status;
         find(&status.conditions, "NodesHealthy").unwrap().message.clone().unwrap_or_default()
     };
     assert!(message(&facts).starts_with("3 of 4 nodes are ready"), "{}", message(&facts));

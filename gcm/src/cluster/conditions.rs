@@ -1,10 +1,11 @@
 //! The conditions of a cluster, each in one function; add-ons are not among them before somebody applies them.
 
-use api::conditions::{Condition, INFO, READY, TRUE, WARNING, metav1, tkc as words};
+use api::conditions::cause::Cause;
+use api::conditions::{Condition, INFO, READY, TRUE, WARNING, capi, metav1, tkc as words};
 use api::gcm::TanzuKubernetesCluster;
 use api::gcm::parts::{node_status, vm_status};
 
-use super::blocking::{self, Cause};
+use super::blocking;
 use super::gather::Facts;
 use super::nodes::Node;
 use super::replicas::{Group, groups};
@@ -12,34 +13,51 @@ use crate::admission::version;
 use crate::releases::status::updates_condition;
 use crate::resolution;
 
+/// A condition, with the cause that its message names.
+#[derive(Clone, Debug)]
+pub struct ConditionWithCause {
+    /// The condition.
+    pub condition: Condition,
+    /// What everything that it sums up waits for.
+    pub cause: Option<Cause>,
+}
+
+impl From<Condition> for ConditionWithCause {
+    fn from(condition: Condition) -> Self {
+        Self { condition, cause: None }
+    }
+}
+
 /// All conditions but the summary, in the order in which the summary looks at them.
-pub fn all(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Vec<Condition> {
+pub fn all(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Vec<ConditionWithCause> {
     let nodes = Node::all(facts);
     let mut conditions = vec![control_plane(facts, &nodes), pools(tkc, facts, &nodes), nodes_healthy(&nodes)];
-    conditions.extend(release(tkc, facts));
+    conditions.extend(release(tkc, facts).into_iter().map(ConditionWithCause::from));
     conditions
 }
 
 /// The summary: what fails first, in the order of the conditions.
-pub fn ready(conditions: &[Condition]) -> Condition {
+pub fn ready(conditions: &[ConditionWithCause]) -> ConditionWithCause {
     let summed = [words::CONTROL_PLANE_READY, words::NODE_POOLS_READY, words::NODES_HEALTHY];
-    let failing = conditions
-        .iter()
-        .find(|condition| summed.contains(&condition.type_.as_str()) && condition.status != TRUE);
-    match failing {
-        Some(condition) => Condition { type_: READY.to_owned(), ..condition.clone() },
-        None => Condition::is_true(READY),
+    let failing = conditions.iter().find(|ConditionWithCause { condition, .. }| {
+        summed.contains(&condition.type_.as_str()) && condition.status != TRUE
+    });
+    match failing.cloned() {
+        Some(ConditionWithCause { condition, cause }) => {
+            ConditionWithCause { condition: Condition { type_: READY.to_owned(), ..condition }, cause }
+        }
+        None => Condition::is_true(READY).into(),
     }
 }
 
 /// A condition that does not hold, with the cause in its message and its severity.
-fn unmet(type_: &str, reason: &str, text: &str, cause: Option<&Cause>) -> Condition {
-    let severity = if cause.is_some_and(|cause| cause.failing) { WARNING } else { INFO };
-    let message = cause.map_or_else(|| text.to_owned(), |cause| format!("{text}: {cause}"));
-    Condition::is_false(type_, severity, reason, message)
+fn unmet(type_: &str, reason: &str, text: &str, cause: Option<Cause>) -> ConditionWithCause {
+    let severity = if cause.as_ref().is_some_and(Cause::is_failing) { WARNING } else { INFO };
+    let message = cause.as_ref().map_or_else(|| text.to_owned(), |cause| format!("{text}: {cause}"));
+    ConditionWithCause { condition: Condition::is_false(type_, severity, reason, message), cause }
 }
 
-fn control_plane(facts: &Facts, nodes: &[Node<'_>]) -> Condition {
+fn control_plane(facts: &Facts, nodes: &[Node<'_>]) -> ConditionWithCause {
     let initialization =
         facts.cluster.as_ref().and_then(|cluster| cluster.status.as_ref()?.initialization.as_ref());
     let machines = || blocking::of_machines(nodes.iter().filter(|node| node.is_control_plane()));
@@ -48,7 +66,7 @@ fn control_plane(facts: &Facts, nodes: &[Node<'_>]) -> Condition {
             words::CONTROL_PLANE_READY,
             words::WAITING_FOR_CLUSTER_INFRASTRUCTURE,
             "Waiting for cluster infrastructure to be ready",
-            blocking::of_infrastructure(facts).as_ref(),
+            blocking::of_infrastructure(facts),
         );
     }
     let cause = machines().or_else(|| blocking::of_control_plane(facts));
@@ -57,25 +75,25 @@ fn control_plane(facts: &Facts, nodes: &[Node<'_>]) -> Condition {
             words::CONTROL_PLANE_READY,
             words::WAITING_FOR_CONTROL_PLANE_INITIALIZED,
             "Waiting for the first control plane node",
-            cause.as_ref(),
+            cause,
         );
     }
     let kcp = facts.control_plane.as_deref();
     let available = kcp
         .and_then(|kcp| kcp.status.as_ref()?.conditions.as_deref())
-        .is_some_and(|c| metav1::holds(c, "Available"));
+        .is_some_and(|c| metav1::holds(c, capi::AVAILABLE));
     if available && kcp.map(Group::of_control_plane).is_some_and(|group| group.is_settled()) {
-        return Condition::is_true(words::CONTROL_PLANE_READY);
+        return Condition::is_true(words::CONTROL_PLANE_READY).into();
     }
     unmet(
         words::CONTROL_PLANE_READY,
         words::WAITING_FOR_CONTROL_PLANE,
         "Waiting for control planes to be ready",
-        cause.as_ref(),
+        cause,
     )
 }
 
-fn pools(tkc: &TanzuKubernetesCluster, facts: &Facts, nodes: &[Node<'_>]) -> Condition {
+fn pools(tkc: &TanzuKubernetesCluster, facts: &Facts, nodes: &[Node<'_>]) -> ConditionWithCause {
     let wanted = &tkc.spec.topology.node_pools;
     if facts.deployments.is_empty() && !wanted.is_empty() {
         return unmet(
@@ -90,26 +108,26 @@ fn pools(tkc: &TanzuKubernetesCluster, facts: &Facts, nodes: &[Node<'_>]) -> Con
         .map(|(pool, group)| format!("{pool} has {} of {} nodes ready", group.ready, group.wanted))
         .collect();
     if unsettled.is_empty() {
-        return Condition::is_true(words::NODE_POOLS_READY);
+        return Condition::is_true(words::NODE_POOLS_READY).into();
     }
     let workers = || nodes.iter().filter(|node| !node.is_control_plane());
     let cause = blocking::of_machines(workers()).or_else(|| blocking::of_pools(facts));
     let failed =
         workers().any(|node| [vm_status::ERROR, vm_status::NOT_FOUND].contains(&node.vm_status().as_str()));
     let reason = if failed { words::NODE_POOLS_FAILED } else { words::NODE_POOLS_UPDATING };
-    unmet(words::NODE_POOLS_READY, reason, &format!("Node pool {}", unsettled.join(", ")), cause.as_ref())
+    unmet(words::NODE_POOLS_READY, reason, &format!("Node pool {}", unsettled.join(", ")), cause)
 }
 
-fn nodes_healthy(nodes: &[Node<'_>]) -> Condition {
+fn nodes_healthy(nodes: &[Node<'_>]) -> ConditionWithCause {
     let staying = || nodes.iter().filter(|node| !node.is_deleting());
     let ill: Vec<&Node<'_>> = staying().filter(|node| node.node_status() != node_status::READY).collect();
     let all = staying().count();
     if ill.is_empty() && all > 0 {
-        return Condition::is_true(words::NODES_HEALTHY);
+        return Condition::is_true(words::NODES_HEALTHY).into();
     }
     let text = format!("{} of {all} nodes are ready", all - ill.len());
     let cause = blocking::of_machines(ill.iter().copied());
-    unmet(words::NODES_HEALTHY, words::WAITING_FOR_NODES_HEALTHY, &text, cause.as_ref())
+    unmet(words::NODES_HEALTHY, words::WAITING_FOR_NODES_HEALTHY, &text, cause)
 }
 
 fn release(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Vec<Condition> {

@@ -1,5 +1,6 @@
-//! Events: what a cluster came to between one status and the next, told once.
+//! Events: what a cluster came to between one status and the next, published once.
 
+use api::conditions::cause::Cause;
 use api::conditions::{Condition, ERROR, FALSE, READY, TRUE, WARNING, find, tkc as words};
 use api::gcm::parts::{node_status, phase, vm_status};
 use api::gcm::{TanzuKubernetesCluster, TanzuKubernetesClusterStatus};
@@ -31,8 +32,12 @@ impl Milestone {
     }
 }
 
-/// What was reached between two statuses.
-pub fn between(old: &TanzuKubernetesClusterStatus, new: &TanzuKubernetesClusterStatus) -> Vec<Milestone> {
+/// What was reached between two statuses; `cause` is the first cause of the new one.
+pub fn between(
+    old: &TanzuKubernetesClusterStatus,
+    new: &TanzuKubernetesClusterStatus,
+    cause: Option<&Cause>,
+) -> Vec<Milestone> {
     let mut milestones = Vec::new();
     if old.phase.is_none() && new.phase.as_deref() == Some(phase::CREATING) {
         milestones
@@ -48,7 +53,7 @@ pub fn between(old: &TanzuKubernetesClusterStatus, new: &TanzuKubernetesClusterS
     milestones.extend(control_plane(old, new));
     milestones.extend(nodes(old, new));
     milestones.extend(phases(old, new));
-    milestones.extend(failures(old, new));
+    milestones.extend(failures(old, new, cause));
     milestones
 }
 
@@ -136,20 +141,24 @@ fn phases(old: &TanzuKubernetesClusterStatus, new: &TanzuKubernetesClusterStatus
     }
 }
 
-/// What a message names as the cause; the counts that stand before it come and go.
-fn cause(condition: &Condition) -> Option<&str> {
-    let message = condition.message.as_deref()?;
-    Some(message.split_once(": ").map_or(message, |(_, cause)| cause))
-}
-
 /// A first cause that somebody has to do something about, when it appears or gives way to another.
-fn failures(old: &TanzuKubernetesClusterStatus, new: &TanzuKubernetesClusterStatus) -> Option<Milestone> {
+///
+/// The counts that stand before the cause in the message come and go.
+fn failures(
+    old: &TanzuKubernetesClusterStatus,
+    new: &TanzuKubernetesClusterStatus,
+    cause: Option<&Cause>,
+) -> Option<Milestone> {
     let condition = find(&new.conditions, READY)?;
     let is_failure = |condition: &Condition| {
         condition.status == FALSE && matches!(condition.severity.as_deref(), Some(ERROR | WARNING))
     };
     let before = find(&old.conditions, READY).filter(|before| before.status != TRUE && is_failure(before));
-    let same = |before: &Condition| before.reason == condition.reason && cause(before) == cause(condition);
+    let names_cause = |message: &str| cause.is_some_and(|cause| message.ends_with(&cause.to_string()));
+    let same = |before: &Condition| {
+        before.reason == condition.reason
+            && (before.message == condition.message || before.message.as_deref().is_some_and(names_cause))
+    };
     if !is_failure(condition) || before.is_some_and(same) {
         return None;
     }

@@ -17,7 +17,7 @@ pub mod status;
 
 use std::sync::Arc;
 
-use api::gcm::{TanzuKubernetesCluster, TanzuKubernetesClusterStatus};
+use api::gcm::TanzuKubernetesCluster;
 use api::names::{annotation, finalizer};
 use jiff::Timestamp;
 use kit::Next;
@@ -26,6 +26,7 @@ use kube::{Resource, ResourceExt};
 
 use error::Error;
 use gather::{Context, Facts};
+use status::StatusWithCause;
 
 /// Brings one cluster from what it is to what its spec says.
 pub async fn reconcile(tkc: Arc<TanzuKubernetesCluster>, ctx: Arc<Context>) -> Result<Next, Error> {
@@ -47,8 +48,8 @@ pub async fn reconcile(tkc: Arc<TanzuKubernetesCluster>, ctx: Arc<Context>) -> R
     if matches!(outcome, Err(Error::Behind(_))) {
         return outcome;
     }
-    let new = status::status(&tkc, &facts, outcome.as_ref().err()); // thinks
-    report(&tkc, new, &ctx).await?; // one write, and only if it changed
+    let report = status::status(&tkc, &facts, outcome.as_ref().err()); // thinks
+    write_status(&tkc, report, &ctx).await?; // one write, and only if it changed
     outcome
 }
 
@@ -72,16 +73,17 @@ fn describe_recreation(tkc: &TanzuKubernetesCluster) -> String {
     )
 }
 
-async fn report(
+async fn write_status(
     tkc: &TanzuKubernetesCluster,
-    mut new: TanzuKubernetesClusterStatus,
+    report: StatusWithCause,
     ctx: &Context,
 ) -> Result<(), Error> {
+    let StatusWithCause { status: mut new, cause } = report;
     let old = tkc.status.clone().unwrap_or_default();
     new.conditions = settle(&old.conditions, new.conditions, Timestamp::now());
     match ctx.api.patch_status(tkc, &new).await {
         Ok(true) => {
-            for milestone in milestones::between(&old, &new) {
+            for milestone in milestones::between(&old, &new, cause.as_ref()) {
                 milestone.publish(&ctx.events, tkc);
             }
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use api::capi::Machine;
 use api::capw::WCPMachine;
-use api::conditions::{FALSE, TRUE, metav1};
+use api::conditions::{FALSE, TRUE, capi, metav1};
 use api::gcm::parts::{node_status, vm_status};
 use api::names::label;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -81,7 +81,7 @@ impl<'a> Node<'a> {
         if self.node().is_none() {
             return node_status::PENDING;
         }
-        let ready = metav1::find(conditions(self.machine), "NodeReady");
+        let ready = metav1::find(conditions(self.machine), capi::NODE_READY);
         match ready.map(|condition| condition.status.as_str()) {
             Some(TRUE) => node_status::READY,
             Some(FALSE) => node_status::NOT_READY,

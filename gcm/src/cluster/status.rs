@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use api::capi::MachineDeployment;
-use api::conditions::{Condition, ERROR, INFO, READY, TRUE, WARNING};
+use api::conditions::cause::Cause;
+use api::conditions::{Condition, ERROR, INFO, READY, TRUE, WARNING, tkc as words};
 use api::gcm::parts::{ApiEndpoint, ClusterApiStatus, phase};
 use api::gcm::{TanzuKubernetesCluster, TanzuKubernetesClusterStatus};
 use api::names::label;
 use kube::ResourceExt;
 
+use super::conditions::ConditionWithCause;
 use super::error::Error;
 use super::gather::Facts;
 use super::nodes::Node;
@@ -19,58 +21,67 @@ use super::replicas::{Group, groups};
 use super::{blocking, conditions};
 use crate::admission::version;
 
+/// The status of a cluster, with the cause that its summary names.
+#[derive(Clone, Debug)]
+pub struct StatusWithCause {
+    /// The status.
+    pub status: TanzuKubernetesClusterStatus,
+    /// The first cause, while the cluster is not ready.
+    pub cause: Option<Cause>,
+}
+
 /// The status of a cluster; `error` is why the reconcile did not come through.
-pub fn status(
-    tkc: &TanzuKubernetesCluster,
-    facts: &Facts,
-    error: Option<&Error>,
-) -> TanzuKubernetesClusterStatus {
+pub fn status(tkc: &TanzuKubernetesCluster, facts: &Facts, error: Option<&Error>) -> StatusWithCause {
     let old = tkc.status.clone().unwrap_or_default();
     let nodes = Node::all(facts);
-    let mut conditions = conditions::all(tkc, facts);
+    let conditions = conditions::all(tkc, facts);
     let ready = summary(tkc, facts, error, &conditions);
     // A write that was refused once says nothing about the nodes.
-    let serves = conditions::ready(&conditions).status == TRUE && !matches!(error, Some(Error::Waiting(_)));
+    let serves =
+        conditions::ready(&conditions).condition.status == TRUE && !matches!(error, Some(Error::Waiting(_)));
     let phase = phase(tkc, facts, error, serves);
-    conditions.insert(0, ready);
-    TanzuKubernetesClusterStatus {
+    let conditions = conditions.into_iter().map(|each| each.condition);
+    let status = TanzuKubernetesClusterStatus {
         api_endpoints: endpoints(facts),
         version: observed_version(tkc, &old, phase),
         addons: old.addons,
         phase: Some(phase.to_owned()),
-        conditions,
+        conditions: std::iter::once(ready.condition).chain(conditions).collect(),
         total_worker_replicas: Some(groups(facts).map(|(_, group)| group.there).sum()),
         vm_status: nodes.iter().map(|node| (node.name(), node.vm_status())).collect(),
         node_status: nodes.iter().map(|node| (node.name(), node.node_status().to_owned())).collect(),
         cluster_api_status: Some(cluster_api_status(facts)),
         node_remediation_count: old.node_remediation_count,
         observed_generation: tkc.metadata.generation,
-    }
+    };
+    StatusWithCause { status, cause: ready.cause }
 }
 
 fn summary(
     tkc: &TanzuKubernetesCluster,
     facts: &Facts,
     error: Option<&Error>,
-    conditions: &[Condition],
-) -> Condition {
+    conditions: &[ConditionWithCause],
+) -> ConditionWithCause {
     if tkc.metadata.deletion_timestamp.is_some() {
         return deleting(facts, error);
     }
     match error {
-        Some(Error::Invalid(invalid)) => Condition::is_false(READY, ERROR, "Invalid", invalid.to_string()),
+        Some(Error::Invalid(invalid)) => {
+            Condition::is_false(READY, ERROR, words::INVALID, invalid.to_string()).into()
+        }
         Some(Error::Taken(_) | Error::Api(_)) => {
             let message = error.map(ToString::to_string).unwrap_or_default();
-            Condition::is_false(READY, WARNING, "ReconcileFailed", message)
+            Condition::is_false(READY, WARNING, words::RECONCILE_FAILED, message).into()
         }
         Some(Error::Waiting(what)) => {
-            Condition::is_false(READY, WARNING, "ClusterDeleted", format!("Waiting for {what}"))
+            Condition::is_false(READY, WARNING, words::CLUSTER_DELETED, format!("Waiting for {what}")).into()
         }
         Some(Error::Behind(_)) | None => conditions::ready(conditions),
     }
 }
 
-fn deleting(facts: &Facts, error: Option<&Error>) -> Condition {
+fn deleting(facts: &Facts, error: Option<&Error>) -> ConditionWithCause {
     let cause = blocking::of_deletion(facts);
     let message = match (error, &cause) {
         (Some(Error::Waiting(_)) | None, None) => format!("Waiting for {}", remaining(facts)),
@@ -80,7 +91,8 @@ fn deleting(facts: &Facts, error: Option<&Error>) -> Condition {
         (Some(error), _) => error.to_string(),
     };
     let severity = if cause.is_some() { WARNING } else { INFO };
-    Condition::is_false(READY, severity, "Deleting", message)
+    let condition = Condition::is_false(READY, severity, words::DELETING, message);
+    ConditionWithCause { condition, cause }
 }
 
 fn phase(tkc: &TanzuKubernetesCluster, facts: &Facts, error: Option<&Error>, ready: bool) -> &'static str {

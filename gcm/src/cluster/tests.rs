@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::fixtures::{ASKED, Came, READY, World, from, nothing, stored};
 use super::milestones;
 use super::plan::{Invalid, Obsolete, Plan, plan};
-use super::status::status;
+use super::status::{StatusWithCause, status};
 use crate::testing::{cluster, hub, manifest, sound};
 
 /// The test-cluster of the seeds, with a hint that can be met.
@@ -201,7 +201,7 @@ fn what_cannot_be_planned_says_why() {
 }
 
 pub(super) fn shown(world: &World) -> TanzuKubernetesClusterStatus {
-    status(&world.tkc, &world.facts(), None)
+    status(&world.tkc, &world.facts(), None).status
 }
 
 pub(super) fn ready_message(status: &TanzuKubernetesClusterStatus) -> String {
@@ -263,6 +263,20 @@ fn the_first_cause_is_copied_up() {
     insta::assert_yaml_snapshot!(table);
 }
 
+/// What can't be made comes before what waits for something else, whichever Machine is first.
+#[test]
+fn the_gravest_cause_among_machines_is_copied_up() {
+    const FOLLOWS: Came =
+        Came { vm: "pending", below: Some(("WaitingForClusterInfrastructureReady", "it waits")), node: None };
+    let copied = |machines: Vec<Came>| {
+        let groups = vec![machines, vec![]];
+        ready_message(&shown(&World { groups, initialized: false, ..World::new(sound()) }))
+    };
+    assert!(copied(vec![FOLLOWS, NO_ADDRESS]).contains("no address yet"));
+    assert!(copied(vec![NO_ADDRESS, NO_CLASS]).contains("VirtualMachineClass small is not there"));
+    assert!(copied(vec![NO_CLASS, NO_MEMORY]).contains("VirtualMachineClass small is not there"));
+}
+
 #[test]
 fn the_whole_status_of_a_running_cluster() {
     insta::assert_yaml_snapshot!(shown(&World::running(seed())));
@@ -299,11 +313,11 @@ fn phases_follow_what_machines_do() {
 fn a_cluster_that_is_refused_says_so() {
     let tkc = stored(sound());
     let error = super::error::Error::Invalid(Invalid::NoImage { release: "v1".to_owned(), query: None });
-    let refused = status(&tkc, &nothing(), Some(&error));
+    let refused = status(&tkc, &nothing(), Some(&error)).status;
     assert_eq!(refused.phase.as_deref(), Some(phase::FAILED));
     assert!(ready_message(&refused).starts_with("Invalid TanzuKubernetesRelease v1: no OSImage is there"));
     let world = World::running(sound());
-    let kept = status(&world.tkc, &world.facts(), Some(&error));
+    let kept = status(&world.tkc, &world.facts(), Some(&error)).status;
     assert_ne!(kept.phase.as_deref(), Some(phase::FAILED), "what runs goes on running");
 }
 
@@ -313,11 +327,10 @@ fn milestones_are_told_once_and_in_order() {
     let mut before = TanzuKubernetesClusterStatus::default();
     let mut told = Vec::new();
     let mut step = |world: &World, before: &mut TanzuKubernetesClusterStatus| {
-        let after = shown(world);
-        told.extend(
-            milestones::between(before, &after).into_iter().map(|m| format!("{}: {}", m.reason, m.note)),
-        );
-        assert!(milestones::between(&after, &after).is_empty());
+        let StatusWithCause { status: after, cause } = status(&world.tkc, &world.facts(), None);
+        let reached = milestones::between(before, &after, cause.as_ref());
+        told.extend(reached.into_iter().map(|m| format!("{}: {}", m.reason, m.note)));
+        assert!(milestones::between(&after, &after, cause.as_ref()).is_empty());
         *before = after;
     };
     world.infrastructure = Err(("WaitingForLoadBalancerIP", ""));

@@ -7,7 +7,8 @@
 mod status;
 mod v1alpha1;
 
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{GROUP, v1alpha1 as old, v1alpha3 as hub};

@@ -1,10 +1,8 @@
 //! The status of v1alpha1 as that of the hub, and back.
 
 use super::{hub, old};
-use crate::{
-    conditions::{self, Condition, tkc},
-    gcm::parts::ClusterApiStatus,
-};
+use crate::conditions::{self, Condition, tkc};
+use crate::gcm::parts::ClusterApiStatus;
 
 /// Each add-on of v1alpha1: its type in later versions, and how to reach it.
 type Slot = (&'static str, fn(&mut old::AddonsStatus) -> &mut Option<old::AddonStatus>);

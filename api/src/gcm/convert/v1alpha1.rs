@@ -1,10 +1,8 @@
 //! The spec of v1alpha1 as that of the hub, and back.
 
 use super::{Becomes, Hub, Old, hub, old, status};
-use crate::{
-    gcm::parts::{Distribution, Tkr},
-    names::{release_name, release_version},
-};
+use crate::gcm::parts::{Distribution, Tkr};
+use crate::names::{release_name, release_version};
 
 /// The name v1alpha1's only group of workers has as a node pool.
 const WORKERS: &str = "workers";

@@ -1,32 +1,35 @@
-use super::*;
-use crate::fixtures::{self, UUID, bootstrap, facts, wcp_machine};
-use api::vmop::{VirtualMachineStatus, vm_phase};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use proptest::prelude::*;
 use std::sync::Arc;
 
-fn made(plan: Plan) -> Make {
+use api::vmop::{VirtualMachineStatus, vm_phase};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use crate::fixtures::{self, UUID, bootstrap, facts, wcp_machine};
+
+use super::*;
+use proptest::prelude::*;
+
+fn made(plan: Plan) -> MachineObjects {
     match plan.then {
-        Then::Make(make) => *make,
+        Then::Apply(make) => *make,
         Then::Wait(waiting) => panic!("waits: {waiting}"),
         Then::Lost => panic!("lost"),
     }
 }
 
-fn waits(machine: &WCPMachine, facts: &Facts) -> Waiting {
-    match plan(machine, facts).unwrap().then {
+fn waits(wcp_machine: &WCPMachine, facts: &Facts) -> Waiting {
+    match plan(wcp_machine, facts).unwrap().then {
         Then::Wait(waiting) => waiting,
         _ => panic!("does not wait"),
     }
 }
 
 /// The WCPMachine as it is once the plan's identity is persisted.
-fn persisted(mut machine: WCPMachine, plan: &Plan) -> WCPMachine {
+fn persisted(mut wcp_machine: WCPMachine, plan: &Plan) -> WCPMachine {
     if let Some(provider_id) = &plan.identity {
-        machine.spec.provider_id = Some(provider_id.clone());
-        machine.metadata.finalizers = Some(vec![finalizer::WCP_MACHINE.into()]);
+        wcp_machine.spec.provider_id = Some(provider_id.clone());
+        wcp_machine.metadata.finalizers = Some(vec![finalizer::WCP_MACHINE.into()]);
     }
-    machine
+    wcp_machine
 }
 
 fn text(data: &BTreeMap<String, ByteString>) -> BTreeMap<String, String> {
@@ -42,17 +45,17 @@ fn a_control_plane_machine_is_asked_for_as_in_the_seed() {
 #[test]
 fn a_worker_has_no_probe_and_its_own_module() {
     let mut facts = facts(false);
-    let mut owner = fixtures::owner(false);
-    owner.metadata.labels.as_mut().unwrap().insert(label::DEPLOYMENT_NAME.into(), "pool".into());
-    owner.spec.failure_domain = Some("zone-a".into());
-    facts.machine = Some(Arc::new(owner));
-    let mut machine = wcp_machine();
-    machine.spec.volumes = vec![MachineVolume {
+    let mut machine = fixtures::machine(false);
+    machine.metadata.labels.as_mut().unwrap().insert(label::DEPLOYMENT_NAME.into(), "pool".into());
+    machine.spec.failure_domain = Some("zone-a".into());
+    facts.machine = Some(Arc::new(machine));
+    let mut wcp_machine = wcp_machine();
+    wcp_machine.spec.volumes = vec![MachineVolume {
         name: "containerd".into(),
         capacity: BTreeMap::from([("storage".into(), "16Gi".into())]),
         ..MachineVolume::default()
     }];
-    let make = made(plan(&machine, &facts).unwrap());
+    let make = made(plan(&wcp_machine, &facts).unwrap());
     insta::assert_yaml_snapshot!((make.vm, make.claims));
 }
 
@@ -92,27 +95,30 @@ fn bootstrap_data_that_cannot_be_booted_is_refused_with_a_remedy() {
 
 #[test]
 fn it_waits_for_what_is_not_there_yet() {
-    let machine = wcp_machine();
+    let wcp_machine = wcp_machine();
     let all = || facts(true);
     let mut bare = fixtures::cluster();
     bare.status = None;
-    let mut unbootstrapped = fixtures::owner(true);
+    let mut unbootstrapped = fixtures::machine(true);
     unbootstrapped.spec.bootstrap.data_secret_name = None;
-    let mut deleted = fixtures::owner(true);
+    let mut deleted = fixtures::machine(true);
     deleted.metadata.deletion_timestamp = Some(Time(jiff::Timestamp::UNIX_EPOCH));
     let cases = [
         (Facts { machine: None, ..all() }, "WaitingForOwnerMachine"),
         (Facts { cluster: None, ..all() }, "WaitingForClusterInfrastructureReady"),
         (Facts { cluster: Some(Arc::new(bare)), ..all() }, "WaitingForClusterInfrastructureReady"),
         (
-            Facts { machine: Some(Arc::new(unbootstrapped)), bootstrap: Bootstrap::NotRead, ..all() },
+            Facts { machine: Some(Arc::new(unbootstrapped)), bootstrap: BootstrapSource::NotRead, ..all() },
             "WaitingForBootstrapData",
         ),
-        (Facts { bootstrap: Bootstrap::Missing("bootstrap".into()), ..all() }, "WaitingForBootstrapData"),
+        (
+            Facts { bootstrap: BootstrapSource::Missing("bootstrap".into()), ..all() },
+            "WaitingForBootstrapData",
+        ),
         (Facts { machine: Some(Arc::new(deleted)), ..all() }, "Deleting"),
     ];
     for (facts, reason) in cases {
-        assert_eq!(waits(&machine, &facts).reason(), reason);
+        assert_eq!(waits(&wcp_machine, &facts).reason(), reason);
     }
 }
 
@@ -130,26 +136,26 @@ fn the_identity_comes_before_anything_else_even_while_waiting() {
 #[test]
 fn a_provider_id_of_another_kind_is_refused() {
     for wrong in ["aws:///i-1", "vsphere://", "vsphere://not-a-uuid", ""] {
-        let mut machine = wcp_machine();
-        machine.spec.provider_id = Some(wrong.into());
-        assert_eq!(plan(&machine, &facts(true)).err(), Some(Invalid::ProviderId(wrong.into())));
+        let mut wcp_machine = wcp_machine();
+        wcp_machine.spec.provider_id = Some(wrong.into());
+        assert_eq!(plan(&wcp_machine, &facts(true)).err(), Some(InvalidInput::ProviderId(wrong.into())));
     }
 }
 
 #[test]
 fn a_machine_that_was_there_is_lost_and_not_made_again() {
     let by_status = {
-        let mut machine = wcp_machine();
-        machine.status.get_or_insert_default().vm_id = Some(UUID.into());
-        (machine, facts(true))
+        let mut wcp_machine = wcp_machine();
+        wcp_machine.status.get_or_insert_default().vm_id = Some(UUID.into());
+        (wcp_machine, facts(true))
     };
     let by_the_machine_after_a_move = {
-        let mut owner = fixtures::owner(true);
-        owner.spec.provider_id = Some(format!("vsphere://{UUID}"));
-        (wcp_machine(), Facts { machine: Some(Arc::new(owner)), ..facts(true) })
+        let mut machine = fixtures::machine(true);
+        machine.spec.provider_id = Some(format!("vsphere://{UUID}"));
+        (wcp_machine(), Facts { machine: Some(Arc::new(machine)), ..facts(true) })
     };
-    for (machine, facts) in [by_status, by_the_machine_after_a_move] {
-        assert!(matches!(plan(&machine, &facts).unwrap().then, Then::Lost));
+    for (wcp_machine, facts) in [by_status, by_the_machine_after_a_move] {
+        assert!(matches!(plan(&wcp_machine, &facts).unwrap().then, Then::Lost));
     }
 }
 
@@ -169,9 +175,9 @@ fn a_virtual_machine_of_somebody_else_is_left_alone() {
 
 #[test]
 fn without_the_cluster_nobody_knows_whether_it_is_paused() {
-    let mut owner = fixtures::owner(true);
-    owner.spec.provider_id = Some(format!("vsphere://{UUID}"));
-    let moved = Facts { machine: Some(Arc::new(owner)), cluster: None, ..facts(true) };
+    let mut machine = fixtures::machine(true);
+    machine.spec.provider_id = Some(format!("vsphere://{UUID}"));
+    let moved = Facts { machine: Some(Arc::new(machine)), cluster: None, ..facts(true) };
     let plan = plan(&wcp_machine(), &moved).unwrap();
     assert_eq!(plan.identity, None);
     assert!(matches!(plan.then, Then::Wait(Waiting::Cluster(_))), "neither lost nor written");
@@ -180,25 +186,25 @@ fn without_the_cluster_nobody_knows_whether_it_is_paused() {
 #[test]
 fn a_virtual_machine_without_an_owner_is_ours_only_if_it_has_our_identity() {
     let first = plan(&wcp_machine(), &facts(true)).unwrap();
-    let machine = persisted(wcp_machine(), &first);
+    let wcp_machine = persisted(wcp_machine(), &first);
     let mut vm = made(first).vm;
     vm.metadata.owner_references = None;
-    assert_eq!(whose(&machine, Some(&vm)), Claim::Free);
-    assert_eq!(whose(&wcp_machine(), Some(&vm)), Claim::Taken, "nobody drew this identity for it");
+    assert_eq!(whose(&wcp_machine, Some(&vm)), Claim::Free);
+    assert_eq!(whose(&fixtures::wcp_machine(), Some(&vm)), Claim::Taken, "nobody drew this identity for it");
     vm.spec.bios_uuid = None;
-    assert_eq!(whose(&machine, Some(&vm)), Claim::Taken, "not to be deleted either");
+    assert_eq!(whose(&wcp_machine, Some(&vm)), Claim::Taken, "not to be deleted either");
     let users = Facts { vm: Some(Arc::new(vm)), ..facts(true) };
-    let invalid = plan(&machine, &users).err().unwrap();
-    assert!(matches!(invalid, Invalid::NameTaken(_)));
+    let invalid = plan(&wcp_machine, &users).err().unwrap();
+    assert!(matches!(invalid, InvalidInput::NameTaken { .. }));
     assert!(invalid.look_again().is_some(), "nobody tells us when the name is free");
 }
 
 #[test]
 fn a_given_identity_is_spelt_for_vcenter_and_kept_for_the_node() {
     let given = format!("vsphere://{}", UUID.replace('-', "").to_uppercase());
-    let mut machine = wcp_machine();
-    machine.spec.provider_id = Some(given.clone());
-    let make = made(plan(&machine, &facts(true)).unwrap());
+    let mut wcp_machine = wcp_machine();
+    wcp_machine.spec.provider_id = Some(given.clone());
+    let make = made(plan(&wcp_machine, &facts(true)).unwrap());
     assert_eq!(make.vm.spec.bios_uuid.as_deref(), Some(UUID));
     let secret = make.cloud_init.unwrap();
     let decoded = cloudinit::decode(&text(secret.data.as_ref().unwrap())).unwrap();
@@ -210,8 +216,8 @@ proptest! {
     fn the_identity_is_drawn_once(first in any::<u128>(), then in any::<u128>()) {
         let drawn = |bits| Facts { drawn: Uuid::from_u128(bits), ..facts(true) };
         let one = plan(&wcp_machine(), &drawn(first)).unwrap();
-        let machine = persisted(wcp_machine(), &one);
-        let two = plan(&machine, &drawn(then)).unwrap();
+        let wcp_machine = persisted(wcp_machine(), &one);
+        let two = plan(&wcp_machine, &drawn(then)).unwrap();
         prop_assert_eq!(&two.identity, &None);
         let (one, two) = (made(one), made(two));
         prop_assert_eq!(one.vm.spec.bios_uuid.clone(), Some(Uuid::from_u128(first).to_string()));
@@ -221,23 +227,23 @@ proptest! {
 
     #[test]
     fn a_plan_of_the_planned_state_is_empty(control_plane: bool, zone in "[a-z]{0,3}", volumes in 0_usize..3) {
-        let mut machine = wcp_machine();
-        machine.spec.failure_domain = Some(zone);
-        machine.spec.volumes = (0..volumes)
+        let mut wcp_machine = wcp_machine();
+        wcp_machine.spec.failure_domain = Some(zone);
+        wcp_machine.spec.volumes = (0..volumes)
             .map(|at| MachineVolume { name: format!("v{at}"), ..MachineVolume::default() })
             .collect();
-        let first = plan(&machine, &facts(control_plane)).unwrap();
-        let machine = persisted(machine, &first);
+        let first = plan(&wcp_machine, &facts(control_plane)).unwrap();
+        let wcp_machine = persisted(wcp_machine, &first);
         let mut live = made(first).vm;
         live.status = Some(VirtualMachineStatus {
             phase: Some(vm_phase::CREATED.into()),
             ..VirtualMachineStatus::default()
         });
-        let bootstrap = Bootstrap::NotRead;
+        let bootstrap = BootstrapSource::NotRead;
         let facts = Facts { vm: Some(Arc::new(live.clone())), bootstrap, ..facts(control_plane) };
-        let second = plan(&machine, &facts).unwrap();
+        let second = plan(&wcp_machine, &facts).unwrap();
         prop_assert_eq!(&second.identity, &None);
-        let Make { cloud_init, claims, vm } = made(second);
+        let MachineObjects { cloud_init, claims, vm } = made(second);
         prop_assert!(cloud_init.is_none());
         prop_assert!(claims.is_empty());
         prop_assert_eq!(VirtualMachine { status: live.status.clone(), ..vm }, live);

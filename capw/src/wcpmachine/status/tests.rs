@@ -1,10 +1,11 @@
-use super::*;
-use crate::{
-    fixtures::{UUID, facts, wcp_machine},
-    wcpmachine::plan::{Invalid, Waiting},
-};
-use api::conditions::Condition as Graded;
 use std::sync::Arc;
+
+use api::conditions::Condition as Graded;
+
+use crate::error::{InvalidInput, Waiting};
+use crate::fixtures::{UUID, facts, wcp_machine};
+
+use super::*;
 
 fn vm(change: impl FnOnce(&mut VirtualMachineStatus)) -> Arc<VirtualMachine> {
     let mut vm = VirtualMachine::default();
@@ -81,12 +82,12 @@ fn a_running_machine_as_in_the_seed() {
 }
 
 #[test]
-fn what_blocks_the_virtual_machine_is_told_in_its_own_words() {
+fn what_blocks_the_vm_is_quoted() {
     let missing =
         vm(|s| blocked(s, vmop::VIRTUAL_MACHINE_PREREQ_READY, "Error", "VirtualMachineClassNotFound"));
     let status = of(&Ok(Done::Asked(missing)));
-    let told = ("error", "VirtualMachineClassNotFound", "VirtualMachine ben-test/node: because");
-    assert_eq!(reason(&status), told);
+    let expected = ("error", "VirtualMachineClassNotFound", "VirtualMachine ben-test/node: because");
+    assert_eq!(reason(&status), expected);
 
     let soon = vm(|s| blocked(s, vmop::VIRTUAL_MACHINE_PREREQ_READY, "Info", "NetworkNotReady"));
     assert_eq!(reason(&of(&Ok(Done::Asked(soon)))).0, "pending");
@@ -119,15 +120,15 @@ fn a_step_on_the_way_keeps_its_word_and_takes_the_message_from_below() {
 
 #[test]
 fn a_machine_on_its_way_out_says_what_holds_it() {
-    let mut machine = wcp_machine();
-    machine.metadata.deletion_timestamp =
+    let mut wcp_machine = wcp_machine();
+    wcp_machine.metadata.deletion_timestamp =
         Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(Timestamp::UNIX_EPOCH));
     let mut facts = facts(true);
     let waits = || Err(Error::Waiting(Waiting::VirtualMachineGone("VirtualMachine ben-test/node".into())));
-    let gone = status(&machine, &facts, &waits(), at(0));
+    let gone = status(&wcp_machine, &facts, &waits(), at(0));
     assert_eq!(reason(&gone), ("deleting", "Deleting", "VirtualMachine ben-test/node is being deleted"));
     facts.vm = Some(vm(|s| blocked(s, conditions::READY, "Error", vmop::DELETION_FAILED)));
-    let held = status(&machine, &facts, &waits(), at(0));
+    let held = status(&wcp_machine, &facts, &waits(), at(0));
     assert_eq!(reason(&held), ("deleting", "DeletionFailed", "VirtualMachine ben-test/node: because"));
 }
 
@@ -148,7 +149,7 @@ fn without_a_virtual_machine_the_outcome_tells() {
         reason(&of(&waiting)),
         ("pending", "WaitingForClusterInfrastructureReady", "Cluster c has no infrastructure yet")
     );
-    let invalid = Err(Error::Invalid(Invalid::ProviderId("x".into())));
+    let invalid = Err(Error::Invalid(InvalidInput::ProviderId("x".into())));
     assert_eq!(reason(&of(&invalid)).1, "ProviderIDInvalid");
     let lost = of(&Ok(Done::Lost));
     assert_eq!(reason(&lost).0, "notfound");
@@ -157,9 +158,9 @@ fn without_a_virtual_machine_the_outcome_tells() {
 
 #[test]
 fn provisioned_once_is_provisioned_for_good() {
-    let mut machine = wcp_machine();
-    machine.status = Some(of(&Ok(Done::Asked(vm(running)))));
-    let lost = status(&machine, &facts(true), &Ok(Done::Lost), at(9));
+    let mut wcp_machine = wcp_machine();
+    wcp_machine.status = Some(of(&Ok(Done::Asked(vm(running)))));
+    let lost = status(&wcp_machine, &facts(true), &Ok(Done::Lost), at(9));
     assert_eq!(lost.initialization, Some(Initialization { provisioned: Some(true) }));
     assert_eq!(lost.ready, Some(false));
     assert_eq!(lost.vm_id.as_deref(), Some(UUID));
@@ -167,13 +168,13 @@ fn provisioned_once_is_provisioned_for_good() {
 
 #[test]
 fn pause_changes_nothing_but_says_so() {
-    let mut machine = wcp_machine();
+    let mut wcp_machine = wcp_machine();
     let before = of(&Ok(Done::Asked(vm(running))));
-    machine.status = Some(before.clone());
+    wcp_machine.status = Some(before.clone());
     let mut facts = facts(true);
     facts.paused = true;
     facts.vm = Some(vm(running));
-    let mut paused = status(&machine, &facts, &Ok(Done::Nothing), at(9));
+    let mut paused = status(&wcp_machine, &facts, &Ok(Done::Nothing), at(9));
     let condition = paused.conditions.iter_mut().find(|c| c.type_ == "Paused").unwrap();
     assert_eq!((condition.status.as_str(), condition.reason.as_str()), ("True", "Paused"));
     let was = before.conditions.iter().find(|c| c.type_ == "Paused").unwrap();
@@ -188,13 +189,26 @@ fn the_same_facts_later_make_the_same_status() {
             Ok(Done::Asked(vm(running))),
             Ok(Done::Asked(vm(|_| {}))),
             Ok(Done::Lost),
-            Err(Error::Waiting(Waiting::Owner)),
+            Err(Error::Waiting(Waiting::OwnerMachine)),
         ]
     };
     for (first, second) in outcomes().into_iter().zip(outcomes()) {
-        let mut machine = wcp_machine();
-        let one = status(&machine, &facts(true), &first, at(1));
-        machine.status = Some(one.clone());
-        assert_eq!(status(&machine, &facts(true), &second, at(2)), one);
+        let mut wcp_machine = wcp_machine();
+        let one = status(&wcp_machine, &facts(true), &first, at(1));
+        wcp_machine.status = Some(one.clone());
+        assert_eq!(status(&wcp_machine, &facts(true), &second, at(2)), one);
     }
+}
+
+#[test]
+fn a_vm_that_vcenter_does_not_reach_is_named_before_its_power_state() {
+    let made = vm(|status| {
+        status.phase = Some(vm_phase::CREATED.into());
+        let unreachable =
+            Graded::is_unknown("VirtualMachinePowerStateSynced", "Unreachable", "check its host");
+        status.conditions.push(unreachable);
+        blocked(status, "VirtualMachineAddressReady", conditions::INFO, vmop::WAITING_FOR_ADDRESS);
+    });
+    let status = of(&Ok(Done::Asked(made)));
+    assert_eq!(reason(&status), ("created", "Unreachable", "VirtualMachine ben-test/node: check its host"));
 }

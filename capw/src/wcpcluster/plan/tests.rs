@@ -1,7 +1,10 @@
-use super::*;
-use crate::fixtures::{cluster, wcp_cluster};
-use api::vmop::{LoadBalancerIngress, LoadBalancerStatus, VirtualMachineServiceStatus};
 use std::sync::Arc;
+
+use api::vmop::{LoadBalancerIngress, LoadBalancerStatus, VirtualMachineServiceStatus};
+
+use crate::fixtures::{cluster, wcp_cluster};
+
+use super::*;
 
 fn facts() -> Facts {
     Facts {
@@ -43,12 +46,15 @@ fn a_plan_of_the_planned_state_is_the_same() {
 #[test]
 fn nothing_is_made_without_an_owner_or_of_somebody_elses() {
     let orphan = Facts { cluster: None, ..facts() };
-    assert_eq!(plan(&wcp_cluster(), &orphan), Err(Stop::Waiting(Waiting::Owner)));
+    assert_eq!(plan(&wcp_cluster(), &orphan), Err(Stop::Waiting(Waiting::OwnerCluster)));
     let mut policy = plan(&wcp_cluster(), &facts()).unwrap().policy;
     policy.metadata.owner_references.as_mut().unwrap()[0].name = "other".into();
     let taken = Facts { policy: Some(Arc::new(policy)), ..facts() };
     let name = "VirtualMachineSetResourcePolicy ben-test/test-cluster";
-    assert_eq!(plan(&wcp_cluster(), &taken), Err(Stop::Invalid(Invalid::NameTaken(name.into()))));
+    assert_eq!(
+        plan(&wcp_cluster(), &taken),
+        Err(Stop::Invalid(InvalidInput::NameTaken { object: name.into(), advice: NAME_ADVICE }))
+    );
 }
 
 #[test]
@@ -59,7 +65,10 @@ fn what_a_user_made_is_neither_taken_nor_overwritten() {
     users.metadata.labels = None;
     let taken = Facts { network: Some(Arc::new(users.clone())), ..facts() };
     let name = "VirtualNetwork ben-test/test-cluster-vnet";
-    assert_eq!(plan(&wcp_cluster(), &taken), Err(Stop::Invalid(Invalid::NameTaken(name.into()))));
+    assert_eq!(
+        plan(&wcp_cluster(), &taken),
+        Err(Stop::Invalid(InvalidInput::NameTaken { object: name.into(), advice: NAME_ADVICE }))
+    );
     assert_eq!(whose(&wcp_cluster(), Some(&users), "test-cluster"), Claim::Taken, "nor deleted");
     let mut left_behind = ours;
     left_behind.metadata.owner_references = None;

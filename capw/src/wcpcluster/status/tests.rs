@@ -1,10 +1,13 @@
-use super::*;
-use crate::{
-    fixtures::{cluster, wcp_cluster},
-    wcpcluster::plan::{self, Waiting},
-};
-use api::{capw::ApiEndpoint, conditions::Condition as Graded};
 use std::sync::Arc;
+
+use api::capw::ApiEndpoint;
+use api::conditions::Condition as Graded;
+
+use crate::error::{InvalidInput, Waiting};
+use crate::fixtures::{cluster, wcp_cluster};
+use crate::wcpcluster::plan;
+
+use super::*;
 
 fn facts(paused: bool) -> Facts {
     Facts {
@@ -19,12 +22,12 @@ fn facts(paused: bool) -> Facts {
 }
 
 /// All three objects made, the network realised or not, the endpoint known or not.
-fn made(network: Option<Graded>, endpoint: bool) -> Made {
+fn made(network: Option<Graded>, endpoint: bool) -> StepResults {
     let plan = plan::plan(&wcp_cluster(), &facts(false)).unwrap();
     let mut realised = plan.network;
     realised.status.get_or_insert_default().conditions = network.into_iter().collect();
     let endpoint = endpoint.then(|| ApiEndpoint { host: "192.168.123.3".into(), port: 6443 });
-    Made {
+    StepResults {
         policy: Ok(Arc::new(plan.policy)),
         network: Ok(Arc::new(realised)),
         service: Ok(Arc::new(plan.service)),
@@ -36,8 +39,8 @@ fn refused() -> Error {
     Error::Api { what: "applying it".into(), source: kube::Error::LinesCodecMaxLineLengthExceeded }
 }
 
-fn of(made: Made) -> WCPClusterStatus {
-    let outcome = Ok(Done::Made(Box::new(made)));
+fn of(made: StepResults) -> WCPClusterStatus {
+    let outcome = Ok(Done::Tried(Box::new(made)));
     status(&wcp_cluster(), &facts(false), &outcome, Timestamp::UNIX_EPOCH)
 }
 
@@ -52,7 +55,7 @@ fn a_cluster_that_has_all_is_provisioned_as_in_the_seed() {
 }
 
 #[test]
-fn the_first_thing_that_is_missing_is_told() {
+fn the_first_thing_that_is_missing_is_named() {
     let up = || Some(Graded::is_true("Ready"));
     let failed = Graded::is_false("Ready", "Error", "OutOfAddresses", "no subnet left");
     let cases = [
@@ -72,7 +75,7 @@ fn the_first_thing_that_is_missing_is_told() {
             "VirtualMachineService ben-test/test-cluster-control-plane-service has no address yet",
         ),
         (
-            Made { policy: Err(refused()), ..made(up(), true) },
+            StepResults { policy: Err(refused()), ..made(up(), true) },
             "ResourcePolicyCreationFailed",
             "applying it: ",
         ),
@@ -89,7 +92,7 @@ fn machines_need_network_and_endpoint_not_a_summary() {
     let up = Some(Graded::is_true("Ready"));
     assert!(of(made(up.clone(), false)).initialization.is_none());
     assert!(of(made(None, true)).initialization.is_none());
-    let unsure = Made { policy: Err(refused()), ..made(up, true) };
+    let unsure = StepResults { policy: Err(refused()), ..made(up, true) };
     assert!(of(unsure).initialization.is_some());
 }
 
@@ -97,7 +100,7 @@ fn machines_need_network_and_endpoint_not_a_summary() {
 fn provisioned_once_is_provisioned_for_good() {
     let mut cluster = wcp_cluster();
     cluster.status = Some(of(made(Some(Graded::is_true("Ready")), true)));
-    let outcome = Ok(Done::Made(Box::new(made(None, true))));
+    let outcome = Ok(Done::Tried(Box::new(made(None, true))));
     let status = status(&cluster, &facts(false), &outcome, Timestamp::UNIX_EPOCH);
     assert_eq!((status.initialization.is_some(), status.ready), (true, Some(false)));
 }
@@ -111,7 +114,7 @@ fn on_the_way_out_the_summary_says_what_it_waits_for() {
 }
 
 #[test]
-fn pause_keeps_what_was_said() {
+fn pause_keeps_the_conditions() {
     let mut cluster = wcp_cluster();
     let before = of(made(Some(Graded::is_true("Ready")), true));
     cluster.status = Some(before.clone());
@@ -124,14 +127,14 @@ fn pause_keeps_what_was_said() {
 #[test]
 fn the_same_facts_later_make_the_same_status() {
     let mut cluster = wcp_cluster();
-    let outcome = || Ok(Done::Made(Box::new(made(None, false))));
+    let outcome = || Ok(Done::Tried(Box::new(made(None, false))));
     let one = status(&cluster, &facts(false), &outcome(), Timestamp::UNIX_EPOCH);
     cluster.status = Some(one.clone());
     assert_eq!(status(&cluster, &facts(false), &outcome(), Timestamp::from_second(9).unwrap()), one);
 }
 
 #[test]
-fn a_load_balancer_with_another_address_than_the_endpoint_is_told_of() {
+fn a_load_balancer_with_another_address_than_the_endpoint_is_mentioned() {
     let mut made = made(Some(Graded::is_true("Ready")), true);
     let mut service = VirtualMachineService::clone(made.service.as_ref().unwrap());
     let ingress = |ip: &str| {
@@ -154,8 +157,11 @@ fn a_load_balancer_with_another_address_than_the_endpoint_is_told_of() {
 #[test]
 fn a_name_that_is_taken_is_worth_an_event_and_a_summary_is_not() {
     let of = |outcome| status(&wcp_cluster(), &facts(false), &outcome, Timestamp::UNIX_EPOCH).conditions;
-    let taken = notable(&of(Err(Error::Invalid(plan::Invalid::NameTaken("VirtualNetwork n/a".into())))));
+    let taken = notable(&of(Err(Error::Invalid(InvalidInput::NameTaken {
+        object: "VirtualNetwork n/a".into(),
+        advice: "rename it",
+    }))));
     assert_eq!(taken.iter().map(|c| c.reason.as_str()).collect::<Vec<_>>(), ["NameTaken"]);
-    let made = notable(&of(Ok(Done::Made(Box::new(made(None, false))))));
+    let made = notable(&of(Ok(Done::Tried(Box::new(made(None, false))))));
     assert_eq!(made.iter().find(|c| c.type_ == "Ready" || c.type_ == "Paused"), None);
 }

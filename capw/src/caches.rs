@@ -1,0 +1,62 @@
+//! What capw watches.
+
+use api::capi::{Cluster, Machine};
+use api::capw::{WCPCluster, WCPMachine, WCPMachineTemplate};
+use api::net::VirtualNetwork;
+use api::vmop::{
+    VirtualMachine, VirtualMachineClass, VirtualMachineImage, VirtualMachineService,
+    VirtualMachineSetResourcePolicy,
+};
+use kit::Runtime;
+use kit::watch::{self, Cache, Watchable};
+use kube::Api;
+
+/// Every kind that capw watches.
+pub struct Caches {
+    /// Cluster API's Clusters.
+    pub clusters: Cache<Cluster>,
+    /// Cluster API's Machines.
+    pub machines: Cache<Machine>,
+    /// Infrastructure of clusters.
+    pub wcp_clusters: Cache<WCPCluster>,
+    /// Infrastructure of machines.
+    pub wcp_machines: Cache<WCPMachine>,
+    /// What machines are made from.
+    pub templates: Cache<WCPMachineTemplate>,
+    /// Virtual machines.
+    pub vms: Cache<VirtualMachine>,
+    /// Where virtual machines lie.
+    pub policies: Cache<VirtualMachineSetResourcePolicy>,
+    /// Load balancers.
+    pub services: Cache<VirtualMachineService>,
+    /// Networks of clusters.
+    pub networks: Cache<VirtualNetwork>,
+    /// Sizes.
+    pub classes: Cache<VirtualMachineClass>,
+    /// Node images.
+    pub images: Cache<VirtualMachineImage>,
+}
+
+impl Caches {
+    /// Starts a watch of every kind.
+    pub fn watch(started: &Runtime) -> Self {
+        Self {
+            clusters: watch(started),
+            machines: watch(started),
+            wcp_clusters: watch(started),
+            wcp_machines: watch(started),
+            templates: watch(started),
+            vms: watch(started),
+            policies: watch(started),
+            services: watch(started),
+            networks: watch(started),
+            classes: watch(started),
+            images: watch(started),
+        }
+    }
+}
+
+/// Starts a watch of one kind.
+fn watch<K: Watchable>(started: &Runtime) -> Cache<K> {
+    watch::objects(started, Api::all(started.client.clone()))
+}

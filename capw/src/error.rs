@@ -1,0 +1,211 @@
+//! Why a reconcile of a WCPCluster or a WCPMachine did not come through.
+
+use std::time::Duration;
+
+use api::conditions::{contract, wcp_machine as reasons};
+use kit::apply::is_conflict;
+use kit::events::named;
+use kit::expectations::StaleCache;
+use kit::retry::REQUEUE_SOON;
+use kit::{Disposition, ReconcileError};
+use kube::Resource;
+
+/// How soon a reconcile looks again at what the user may have put right and no watch reports.
+const MENDED: Duration = Duration::from_mins(1);
+/// How soon a reconcile looks again for a bootstrap Secret, which no watch reports.
+const SECRET_MISSING: Duration = Duration::from_secs(5);
+/// How many names a message lists.
+const LISTED: usize = 5;
+
+/// Why a reconcile did not come through.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The user must act.
+    #[error(transparent)]
+    Invalid(#[from] InvalidInput),
+    /// Something else must happen first.
+    #[error(transparent)]
+    Waiting(#[from] Waiting),
+    /// A cache has not seen our own last write.
+    #[error(transparent)]
+    Behind(#[from] StaleCache),
+    /// The API server refused, or did not answer.
+    #[error("{what}: {source}")]
+    Api {
+        /// What was tried, of which object.
+        what: String,
+        /// What came of it.
+        source: kube::Error,
+    },
+}
+
+impl Error {
+    /// Says which request about which object failed.
+    pub fn api<K: Resource<DynamicType = ()>>(object: &K, what: &str) -> impl FnOnce(kube::Error) -> Self {
+        let what = format!("{what} {}", named(object));
+        move |source| Self::Api { what, source }
+    }
+
+    /// Somebody else was quicker, or the cache is slow: the next reconcile, soon, knows more. Nothing went wrong.
+    pub fn is_overtaken(&self) -> bool {
+        match self {
+            Self::Behind(_) => true,
+            Self::Api { source, .. } => is_conflict(source),
+            Self::Invalid(_) | Self::Waiting(_) => false,
+        }
+    }
+}
+
+impl ReconcileError for Error {
+    fn disposition(&self) -> Disposition {
+        match self {
+            Self::Invalid(invalid) => {
+                invalid.look_again().map_or(Disposition::Invalid, |again| Disposition::Waiting(Some(again)))
+            }
+            Self::Waiting(waiting) => Disposition::Waiting(waiting.look_again()),
+            Self::Behind(_) => Disposition::Waiting(Some(REQUEUE_SOON)),
+            Self::Api { source, .. } => Disposition::from_api_error(source),
+        }
+    }
+
+    fn label(&self) -> &'static str {
+        match self {
+            Self::Invalid(_) => "Invalid",
+            Self::Waiting(_) => "Waiting",
+            Self::Behind(_) => "Behind",
+            Self::Api { .. } => "Api",
+        }
+    }
+}
+
+/// What only the user can put right.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum InvalidInput {
+    /// Somebody else has an object of the name we need.
+    #[error("{object} belongs to another owner: {advice}")]
+    NameTaken {
+        /// The object.
+        object: String,
+        /// What to do.
+        advice: &'static str,
+    },
+    /// The providerID is not one that we can give a VM.
+    #[error("spec.providerID {0:?} is not vsphere:// followed by a UUID: leave it out to have one drawn")]
+    ProviderId(String),
+    /// The bootstrap data is not what a node of ours boots from.
+    #[error("bootstrap data in Secret {secret}: {what}")]
+    Bootstrap {
+        /// Name of the Secret.
+        secret: String,
+        /// What is wrong with it, and what to do.
+        what: String,
+    },
+}
+
+impl InvalidInput {
+    /// The condition's reason.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::NameTaken { .. } => contract::NAME_TAKEN,
+            Self::ProviderId(_) => contract::PROVIDER_ID_INVALID,
+            Self::Bootstrap { .. } => contract::BOOTSTRAP_DATA_INVALID,
+        }
+    }
+
+    /// When to look again: no watch reports a bootstrap Secret or another's object.
+    pub fn look_again(&self) -> Option<Duration> {
+        (!matches!(self, Self::ProviderId(_))).then_some(MENDED)
+    }
+}
+
+/// What must happen first.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum Waiting {
+    /// Cluster API has not made a Cluster the owner yet.
+    #[error("no Cluster owns this WCPCluster yet")]
+    OwnerCluster,
+    /// Cluster API has not made a Machine the owner yet.
+    #[error("no Machine owns this WCPMachine yet")]
+    OwnerMachine,
+    /// Without the Cluster nobody knows whether work on it is paused.
+    #[error("Cluster {0} is not there")]
+    Cluster(String),
+    /// The cluster's network and endpoint are not there yet.
+    #[error("Cluster {0} has no infrastructure yet")]
+    ClusterInfrastructure(String),
+    /// Cluster API has not made the bootstrap data yet.
+    #[error("Machine {0} has no bootstrap data yet")]
+    BootstrapData(String),
+    /// The bootstrap data's Secret is not there (yet).
+    #[error("Secret {0} with the bootstrap data is missing")]
+    BootstrapSecret(String),
+    /// An object of a former WCPCluster or WCPMachine of this name is still there.
+    #[error("{object} of a former {owner} is still going away")]
+    Former {
+        /// The object.
+        object: String,
+        /// Kind of its owner.
+        owner: &'static str,
+    },
+    /// The Machine goes away before it was made.
+    #[error("Machine {0} is being deleted")]
+    MachineDeleted(String),
+    /// The VirtualMachine is being deleted.
+    #[error("{0} is being deleted")]
+    VirtualMachineGone(String),
+    /// Machines of the cluster are still there.
+    #[error("still there of the cluster: {}", list_names(.0))]
+    MachinesGone(Vec<String>),
+    /// What the machines shared is being deleted.
+    #[error("being deleted: {0}")]
+    ChildrenGone(String),
+}
+
+impl Waiting {
+    /// The condition's reason.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::OwnerCluster => contract::WAITING_FOR_OWNER_CLUSTER,
+            Self::OwnerMachine => reasons::WAITING_FOR_OWNER_MACHINE,
+            Self::Cluster(_) | Self::ClusterInfrastructure(_) => {
+                contract::WAITING_FOR_CLUSTER_INFRASTRUCTURE_READY
+            }
+            Self::BootstrapData(_) | Self::BootstrapSecret(_) => reasons::WAITING_FOR_BOOTSTRAP_DATA,
+            Self::Former { .. } => contract::WAITING_FOR_FORMER_OBJECT,
+            Self::MachineDeleted(_)
+            | Self::VirtualMachineGone(_)
+            | Self::MachinesGone(_)
+            | Self::ChildrenGone(_) => contract::DELETING,
+        }
+    }
+
+    /// When to look again where no watch reports it.
+    pub fn look_again(&self) -> Option<Duration> {
+        matches!(self, Self::BootstrapSecret(_)).then_some(SECRET_MISSING)
+    }
+}
+
+/// The first of these names, and how many more there are.
+fn list_names(names: &[String]) -> String {
+    let first = names.get(..LISTED).unwrap_or(names).join(", ");
+    match names.len().saturating_sub(LISTED) {
+        0 => first,
+        more => format!("{first} and {more} more"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lost_race_is_no_failure() {
+        let error = |code, reason: &str| Error::Api {
+            what: "applying it".into(),
+            source: kube::Error::Api(Box::new(kube::core::Status::failure("m", reason).with_code(code))),
+        };
+        assert!(error(409, "Conflict").is_overtaken());
+        assert!(!error(409, "AlreadyExists").is_overtaken());
+        assert!(!error(500, "InternalError").is_overtaken());
+    }
+}

@@ -1,0 +1,25 @@
+//! What a reconcile works with.
+
+use std::sync::Arc;
+
+use api::capw::WCPMachine;
+use api::vmop::VirtualMachine;
+use kit::apply::Api;
+use kit::events::Events;
+use kit::index::Index;
+
+use crate::caches::Caches;
+
+/// What a reconcile works with.
+pub struct Context {
+    /// What is watched.
+    pub(super) caches: Arc<Caches>,
+    /// WCPMachines by Cluster.
+    pub(super) machines: Index<WCPMachine>,
+    /// Virtual machines by Cluster.
+    pub(super) vms: Index<VirtualMachine>,
+    /// Writes to the API server.
+    pub(super) api: Api,
+    /// Publishes events.
+    pub(super) events: Events,
+}
