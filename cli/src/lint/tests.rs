@@ -57,7 +57,7 @@ const SEED: &str = "seed-test-cluster.yaml";
 const POOL: &str = "node-pool-service-domain.yaml";
 const FULL: &str = "full-proxy-trust.yaml";
 
-/// Each change of a manifest, from and to, and a piece of what must be said about it.
+/// Each change of a manifest, from and to, and a piece of the finding about it.
 const MUTATIONS: &[(&str, &str, &str, &str)] = &[
     (
         SEED,
@@ -158,14 +158,14 @@ const MUTATIONS: &[(&str, &str, &str, &str)] = &[
 
 #[test]
 fn mutations() {
-    for (name, from, to, said) in MUTATIONS {
+    for (name, from, to, expected) in MUTATIONS {
         let found = findings(&changed(name, from, to));
-        assert!(found.contains(said), "{name} with {to:?} must say {said:?}:\n{found}");
+        assert!(found.contains(expected), "{name} with {to:?} must say {expected:?}:\n{found}");
     }
 }
 
 #[test]
-fn a_field_in_the_wrong_place_is_told_once() {
+fn a_field_in_the_wrong_place_is_reported_once() {
     let found = findings(&manifest("invalid/v1alpha1-fields-under-v1alpha3.yaml"));
     assert_eq!(found.matches("vmClass").count(), 2, "{found}");
     assert!(!found.contains("it is missing"), "{found}");

@@ -13,11 +13,11 @@ use super::objects::bootstrap::runs_photon;
 use super::objects::input::release_label;
 use crate::admission::version;
 use crate::releases::{NodeImage, Release};
-use crate::resolution::Offer;
+use crate::resolution::AvailableRelease;
 
 /// The release and the image of the control plane, if it is the release the cluster asks for.
 pub fn release(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Option<(Release, NodeImage)> {
-    let version = version::current(tkc)?;
+    let version = version::current_version(tkc)?;
     let live = facts.control_plane.as_ref()?;
     if live.labels().get(label::TKR)? != &release_label(&version) {
         return None;
@@ -28,7 +28,7 @@ pub fn release(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Option<(Release, 
     let dns = kubeadm.and_then(|kubeadm| kubeadm.dns.as_ref());
     let release = Release {
         name: version.object_name(),
-        offer: Offer::of(version),
+        candidate: AvailableRelease::of(version),
         kubernetes: live.spec.version.clone(),
         image_repository: kubeadm.and_then(|kubeadm| kubeadm.image_repository.clone()),
         etcd: etcd.map(|etcd| ContainerImage {

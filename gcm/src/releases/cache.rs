@@ -8,29 +8,29 @@ use kit::watch::Cache;
 use kube::ResourceExt;
 use parking_lot::RwLock;
 
-use super::Release;
-use crate::resolution::Offer;
+use super::release::Release;
+use crate::resolution::AvailableRelease;
 
-/// The releases as the watch last showed them. Clones share one catalogue.
+/// The releases as the watch last showed them. Clones share one cache.
 #[derive(Clone, Default)]
-pub struct Catalogue(Arc<RwLock<State>>);
+pub struct ReleaseCache(Arc<RwLock<State>>);
 
 #[derive(Default)]
 struct State {
     releases: BTreeMap<String, Arc<Release>>,
-    offers: Arc<Vec<Offer>>,
+    available: Arc<Vec<AvailableRelease>>,
 }
 
-impl Catalogue {
-    /// A catalogue that follows a watch.
+impl ReleaseCache {
+    /// A cache that follows a watch.
     pub fn following(cache: &Cache<TanzuKubernetesRelease>) -> Self {
-        let catalogue = Self::default();
-        let followed = catalogue.clone();
+        let release_cache = Self::default();
+        let followed = release_cache.clone();
         cache.listen(move |change| {
             let Some(object) = change.sides().next() else { return };
             followed.set(&object.name_any(), change.new.as_ref().and_then(|tkr| Release::of(tkr).ok()));
         });
-        catalogue
+        release_cache
     }
 
     pub(crate) fn set(&self, name: &str, release: Option<Release>) {
@@ -39,19 +39,20 @@ impl Catalogue {
             Some(release) => state.releases.insert(name.to_owned(), Arc::new(release)),
             None => state.releases.remove(name),
         };
-        state.offers = Arc::new(state.releases.values().map(|release| release.offer.clone()).collect());
+        state.available =
+            Arc::new(state.releases.values().map(|release| release.candidate.clone()).collect());
     }
 
     /// What resolution chooses from.
-    pub fn offers(&self) -> Arc<Vec<Offer>> {
-        Arc::clone(&self.0.read().offers)
+    pub fn available(&self) -> Arc<Vec<AvailableRelease>> {
+        Arc::clone(&self.0.read().available)
     }
 
-    /// The release of this offer.
-    pub fn release(&self, offer: &Offer) -> Option<Arc<Release>> {
+    /// The release that resolution chose.
+    pub fn release(&self, candidate: &AvailableRelease) -> Option<Arc<Release>> {
         let state = self.0.read();
-        let named = state.releases.get(&offer.version.object_name());
-        let release = named.filter(|release| release.offer == *offer);
-        release.or_else(|| state.releases.values().find(|release| release.offer == *offer)).cloned()
+        let named = state.releases.get(&candidate.version.object_name());
+        let release = named.filter(|release| release.candidate == *candidate);
+        release.or_else(|| state.releases.values().find(|release| release.candidate == *candidate)).cloned()
     }
 }
