@@ -64,10 +64,10 @@ fn drift_is_seen_and_others_fields_are_not() {
 
 mod sent {
     use super::*;
-    use crate::fake::{Request, refusal, server};
     use k8s_openapi::api::{apps::v1::Deployment, core::v1::ConfigMap};
     use parking_lot::Mutex;
     use std::collections::BTreeMap;
+    use support::api_server::{Request, refusal, server};
 
     fn intent(data: &str) -> ConfigMap {
         let mut object = ConfigMap::default();

@@ -13,8 +13,6 @@ pub mod apply;
 pub mod client;
 pub mod controller;
 pub mod events;
-#[cfg(test)]
-mod fake;
 pub mod flags;
 mod guarded;
 pub mod index;

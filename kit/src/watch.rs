@@ -426,7 +426,7 @@ mod tests {
             "apiVersion": "v1", "kind": "ConfigMapList", "metadata": { "resourceVersion": "5" },
             "items": [{ "metadata": { "name": "a", "namespace": "n", "resourceVersion": "1" } }],
         });
-        let started = Started::detached(crate::fake::server(move |_| (200, list.clone())).0);
+        let started = Started::detached(support::api_server::server(move |_| (200, list.clone())).0);
         let cache = pruned(&started, Api::<ConfigMap>::all(started.client.clone()));
         cache.listen(|_| panic!("a listener's mistake"));
         started.shutdown.cancelled().await;

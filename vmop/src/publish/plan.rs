@@ -10,7 +10,7 @@ use kube::ResourceExt;
 use vsphere::MoRef;
 use vsphere::automation::Capture;
 
-use super::Unfit;
+use crate::publish::Unfit;
 
 const VMOP: &str = "vmoperator.vmware.com/v1alpha1";
 const REGISTRY: &str = "imageregistry.vmware.com/v1alpha1";
