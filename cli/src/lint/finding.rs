@@ -4,7 +4,7 @@ use std::fmt;
 
 /// How bad a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Severity {
+pub enum FindingSeverity {
     /// The manifest is refused, or does not mean what its author thinks.
     Error,
     /// The manifest is accepted, and something about it is likely to hurt.
@@ -13,7 +13,7 @@ pub enum Severity {
     Note,
 }
 
-impl fmt::Display for Severity {
+impl fmt::Display for FindingSeverity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Error => "error",
@@ -29,7 +29,7 @@ pub struct Finding {
     /// The line it is about, from 1; 0 if there is none.
     pub line: u64,
     /// How bad it is.
-    pub severity: Severity,
+    pub severity: FindingSeverity,
     /// The field it is about, as the manifest's version calls it.
     pub field: String,
     /// What is wrong with it.
@@ -39,7 +39,13 @@ pub struct Finding {
 }
 
 impl Finding {
-    pub(super) fn new(severity: Severity, line: u64, field: &str, reason: String, remedy: String) -> Self {
+    pub(super) fn new(
+        severity: FindingSeverity,
+        line: u64,
+        field: &str,
+        reason: String,
+        remedy: String,
+    ) -> Self {
         Self { line, severity, field: field.to_owned(), reason, remedy }
     }
 
@@ -49,7 +55,7 @@ impl Finding {
         reason: impl Into<String>,
         remedy: impl Into<String>,
     ) -> Self {
-        Self::new(Severity::Error, line, field, reason.into(), remedy.into())
+        Self::new(FindingSeverity::Error, line, field, reason.into(), remedy.into())
     }
 
     pub(super) fn warning(
@@ -58,11 +64,11 @@ impl Finding {
         reason: impl Into<String>,
         remedy: impl Into<String>,
     ) -> Self {
-        Self::new(Severity::Warning, line, field, reason.into(), remedy.into())
+        Self::new(FindingSeverity::Warning, line, field, reason.into(), remedy.into())
     }
 
     pub(super) fn note(line: u64, field: &str, reason: impl Into<String>) -> Self {
-        Self::new(Severity::Note, line, field, reason.into(), String::new())
+        Self::new(FindingSeverity::Note, line, field, reason.into(), String::new())
     }
 }
 
@@ -79,7 +85,7 @@ pub struct LintReport {
 
 impl LintReport {
     /// How many findings of this severity there are.
-    pub fn count(&self, severity: Severity) -> usize {
+    pub fn count(&self, severity: FindingSeverity) -> usize {
         self.findings.iter().filter(|finding| finding.severity == severity).count()
     }
 }

@@ -20,7 +20,7 @@ use std::sync::LazyLock;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 
-use finding::{Finding, LintReport, Severity};
+use finding::{Finding, FindingSeverity, LintReport};
 use places::FieldPlaces;
 use tree::{YamlNode, YamlValue};
 
@@ -159,8 +159,8 @@ pub fn main(files: &[PathBuf]) -> ExitCode {
         match read(file) {
             Ok(text) => {
                 let report = lint(&text, &name);
-                errors += report.count(Severity::Error);
-                warnings += report.count(Severity::Warning);
+                errors += report.count(FindingSeverity::Error);
+                warnings += report.count(FindingSeverity::Warning);
                 print!("{report}");
             }
             Err(error) => {

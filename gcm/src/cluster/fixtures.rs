@@ -14,7 +14,7 @@ use super::gather::{Facts, ReleaseLookup};
 use super::plan::{Plan, plan};
 use crate::admission::defaults::with_defaults;
 use crate::releases::cache::ReleaseCache;
-use crate::releases::{NodeImage, Release};
+use crate::releases::{KubernetesRelease, ReleaseImage};
 use crate::testing::SITE_VERSIONS;
 
 /// A release as the simulated site has it.
@@ -42,11 +42,11 @@ pub(crate) fn tkr(version: &str) -> TanzuKubernetesRelease {
 pub(crate) fn nothing() -> Facts {
     let release_cache = ReleaseCache::default();
     for version in SITE_VERSIONS {
-        let release = Release::of(&tkr(version)).unwrap();
+        let release = KubernetesRelease::of(&tkr(version)).unwrap();
         release_cache.set(&release.name.clone(), Some(release));
     }
     let labels = BTreeMap::from([("os-name".to_owned(), "photon".to_owned())]);
-    let images = vec![NodeImage { name: "ob-1-photon-5-amd64".to_owned(), labels }];
+    let images = vec![ReleaseImage { name: "ob-1-photon-5-amd64".to_owned(), labels }];
     Facts {
         available_releases: release_cache.available(),
         releases: ReleaseLookup::of(release_cache, images),

@@ -17,7 +17,7 @@ use kit::watch::{Cache, Watchable};
 use kit::writes::Behind;
 use kube::ResourceExt;
 
-use crate::releases::NodeImage;
+use crate::releases::ReleaseImage;
 use crate::releases::cache::ReleaseCache;
 use crate::resolution::AvailableRelease;
 
@@ -154,27 +154,27 @@ pub struct ReleaseLookup {
     release_cache: ReleaseCache,
     images: Option<Cache<OSImage>>,
     #[cfg(test)]
-    pub(crate) fixed: Vec<NodeImage>,
+    pub(crate) fixed: Vec<ReleaseImage>,
 }
 
 impl ReleaseLookup {
     /// The release that resolution chose.
-    pub fn release(&self, candidate: &AvailableRelease) -> Option<Arc<crate::releases::Release>> {
+    pub fn release(&self, candidate: &AvailableRelease) -> Option<Arc<crate::releases::KubernetesRelease>> {
         self.release_cache.release(candidate)
     }
 
     /// The images of a release that are there.
-    pub fn images(&self, names: &[String]) -> Vec<NodeImage> {
+    pub fn images(&self, names: &[String]) -> Vec<ReleaseImage> {
         #[cfg(test)]
         if self.images.is_none() {
             return self.fixed.clone();
         }
         let Some(cache) = &self.images else { return Vec::new() };
-        names.iter().filter_map(|name| NodeImage::of(&*cache.get(None, name)?)).collect()
+        names.iter().filter_map(|name| ReleaseImage::of(&*cache.get(None, name)?)).collect()
     }
 
     #[cfg(test)]
-    pub(crate) fn of(release_cache: ReleaseCache, fixed: Vec<NodeImage>) -> Self {
+    pub(crate) fn of(release_cache: ReleaseCache, fixed: Vec<ReleaseImage>) -> Self {
         Self { release_cache, images: None, fixed }
     }
 }

@@ -94,8 +94,6 @@ async fn report(
 }
 
 #[cfg(test)]
-mod change_tests;
-#[cfg(test)]
 pub(crate) mod fixtures;
 #[cfg(test)]
 mod tests;

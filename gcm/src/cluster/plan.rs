@@ -15,7 +15,7 @@ use super::present;
 use crate::admission::denial::FieldDenial;
 use crate::admission::{self, version};
 use crate::releases::node_image::choose;
-use crate::releases::{NodeImage, Release};
+use crate::releases::{KubernetesRelease, ReleaseImage};
 use crate::resolution::{self, AvailableRelease, Unresolved};
 
 /// The annotation in which Cluster API notes the template a machine was made from.
@@ -116,7 +116,7 @@ pub fn plan(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Result<Plan, Invalid
 }
 
 /// The release and the image that the cluster asks for.
-fn chosen(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Result<(Release, NodeImage), Invalid> {
+fn chosen(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Result<(KubernetesRelease, ReleaseImage), Invalid> {
     let candidate = resolution::resolve_release(version::release_request(tkc), &facts.available_releases)
         .or_else(|unresolved| running(tkc, facts).ok_or(unresolved))?;
     let query = tkc.annotations().get(annotation::RESOLVE_OS_IMAGE);

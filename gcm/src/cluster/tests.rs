@@ -1,5 +1,7 @@
 //! From a cluster to its objects, and from its objects' state to its own.
 
+mod changes;
+
 use api::capi::Cluster;
 use api::conditions::{READY as READY_CONDITION, find};
 use api::gcm::parts::{phase, vm_status};

@@ -8,7 +8,7 @@ use kit::watch::Cache;
 use kube::ResourceExt;
 use parking_lot::RwLock;
 
-use super::release::Release;
+use super::release::KubernetesRelease;
 use crate::resolution::AvailableRelease;
 
 /// The releases as the watch last showed them. Clones share one cache.
@@ -17,7 +17,7 @@ pub struct ReleaseCache(Arc<RwLock<State>>);
 
 #[derive(Default)]
 struct State {
-    releases: BTreeMap<String, Arc<Release>>,
+    releases: BTreeMap<String, Arc<KubernetesRelease>>,
     available: Arc<Vec<AvailableRelease>>,
 }
 
@@ -28,12 +28,13 @@ impl ReleaseCache {
         let followed = release_cache.clone();
         cache.listen(move |change| {
             let Some(object) = change.sides().next() else { return };
-            followed.set(&object.name_any(), change.new.as_ref().and_then(|tkr| Release::of(tkr).ok()));
+            followed
+                .set(&object.name_any(), change.new.as_ref().and_then(|tkr| KubernetesRelease::of(tkr).ok()));
         });
         release_cache
     }
 
-    pub(crate) fn set(&self, name: &str, release: Option<Release>) {
+    pub(crate) fn set(&self, name: &str, release: Option<KubernetesRelease>) {
         let mut state = self.0.write();
         match release {
             Some(release) => state.releases.insert(name.to_owned(), Arc::new(release)),
@@ -49,7 +50,7 @@ impl ReleaseCache {
     }
 
     /// The release that resolution chose.
-    pub fn release(&self, candidate: &AvailableRelease) -> Option<Arc<Release>> {
+    pub fn release(&self, candidate: &AvailableRelease) -> Option<Arc<KubernetesRelease>> {
         let state = self.0.read();
         let named = state.releases.get(&candidate.version.object_name());
         let release = named.filter(|release| release.candidate == *candidate);

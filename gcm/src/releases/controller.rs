@@ -16,8 +16,8 @@ use kube::{Resource, ResourceExt};
 use super::cache::ReleaseCache;
 use super::image::{self, CarriedRelease};
 use super::labels::MANAGED_BY;
-use super::node_image::NodeImage;
-use super::release::Release;
+use super::node_image::ReleaseImage;
+use super::release::KubernetesRelease;
 use super::{plan, status};
 use crate::resolution::AvailableRelease;
 
@@ -116,7 +116,9 @@ pub async fn run(
         })
         .watches_changes(releases, move |change| {
             let candidate = |side: &Option<Arc<TanzuKubernetesRelease>>| {
-                side.as_deref().and_then(|tkr| Release::of(tkr).ok()).map(|release| release.candidate)
+                side.as_deref()
+                    .and_then(|tkr| KubernetesRelease::of(tkr).ok())
+                    .map(|release| release.candidate)
             };
             if candidate(&change.old) == candidate(&change.new) { Vec::new() } else { everyone.refs("") }
         })
@@ -186,7 +188,7 @@ async fn reconcile_release(tkr: Arc<TanzuKubernetesRelease>, ctx: Arc<Context>) 
     let has_image = |name: &str| {
         let image = ctx.os_images.get(None, name);
         image
-            .and_then(|image| NodeImage::of(&image))
+            .and_then(|image| ReleaseImage::of(&image))
             .is_some_and(|image| ctx.images.get(None, &image.name).is_some())
     };
     let mut new = status::release(&tkr, has_image, &available);

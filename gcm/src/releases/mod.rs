@@ -13,8 +13,8 @@ pub mod plan;
 pub mod release;
 pub mod status;
 
-pub use node_image::NodeImage;
-pub use release::Release;
+pub use node_image::ReleaseImage;
+pub use release::KubernetesRelease;
 
 #[cfg(test)]
 mod tests;

@@ -10,14 +10,14 @@ use super::labels::os_labels;
 
 /// A machine image a node can be made from.
 #[derive(Clone, Debug, PartialEq)]
-pub struct NodeImage {
+pub struct ReleaseImage {
     /// The name of the VirtualMachineImage.
     pub name: String,
     /// What a selector can ask for: `os-name`, `os-version`, `os-arch`, `os-type`, and the labels of the object.
     pub labels: BTreeMap<String, String>,
 }
 
-impl NodeImage {
+impl ReleaseImage {
     /// Reads an OSImage; one of another infrastructure is none for us.
     pub fn of(image: &OSImage) -> Option<Self> {
         if !matches!(image.spec.image.type_.as_str(), "vmop" | "vmi") {
@@ -34,14 +34,15 @@ impl NodeImage {
 ///
 /// The image of the present nodes stays while it fits: an image that joins a release replaces no nodes.
 pub fn choose<'i>(
-    images: &'i [NodeImage],
+    images: &'i [ReleaseImage],
     query: Option<&str>,
     present: Option<&str>,
-) -> Option<&'i NodeImage> {
+) -> Option<&'i ReleaseImage> {
     let query = query.map(str::trim).filter(|query| !query.is_empty());
     let selector = query.map(parse_selector);
-    let fits = |image: &&NodeImage| selector.as_ref().is_none_or(|selector| selector.matches(&image.labels));
-    let photon = |image: &&NodeImage| image.labels.get("os-name").is_some_and(|os| os == "photon");
+    let fits =
+        |image: &&ReleaseImage| selector.as_ref().is_none_or(|selector| selector.matches(&image.labels));
+    let photon = |image: &&ReleaseImage| image.labels.get("os-name").is_some_and(|os| os == "photon");
     let fitting = || images.iter().filter(&fits);
     let kept = present.and_then(|name| fitting().find(|image| image.name == name));
     let preferred = || fitting().find(|image| query.is_none() && photon(image));

@@ -10,7 +10,7 @@ use crate::version::{NotAVersion, Version};
 
 /// A release as clusters use it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Release {
+pub struct KubernetesRelease {
     /// The name of the TanzuKubernetesRelease.
     pub name: String,
     /// What resolution needs.
@@ -27,7 +27,7 @@ pub struct Release {
     pub os_images: Vec<String>,
 }
 
-impl Release {
+impl KubernetesRelease {
     /// Reads a release object.
     pub fn of(tkr: &TanzuKubernetesRelease) -> Result<Self, NotAVersion> {
         let version = Version::parse(&tkr.spec.version)?;

@@ -4,8 +4,8 @@ use api::conditions::{Condition, ERROR, INFO, READY, WARNING, release as words};
 use api::gcm::release::{OSImageStatus, TanzuKubernetesReleaseStatus};
 use api::gcm::{OSImage, TanzuKubernetesRelease};
 
-use super::node_image::NodeImage;
-use super::release::Release;
+use super::node_image::ReleaseImage;
+use super::release::KubernetesRelease;
 use crate::resolution::{self, AvailableRelease};
 use crate::version::Version;
 
@@ -15,7 +15,7 @@ pub fn release(
     has_image: impl Fn(&str) -> bool,
     available: &[AvailableRelease],
 ) -> TanzuKubernetesReleaseStatus {
-    let conditions = match Release::of(tkr) {
+    let conditions = match KubernetesRelease::of(tkr) {
         Ok(release) => read(&release, has_image, available),
         Err(error) => {
             let invalid =
@@ -31,7 +31,7 @@ pub fn release(
 }
 
 fn read(
-    release: &Release,
+    release: &KubernetesRelease,
     has_image: impl Fn(&str) -> bool,
     available: &[AvailableRelease],
 ) -> Vec<Condition> {
@@ -76,7 +76,7 @@ pub fn updates_condition(type_: &str, current: &Version, available: &[AvailableR
 
 /// How a node image is.
 pub fn os_image(image: &OSImage) -> OSImageStatus {
-    let condition = if NodeImage::of(image).is_none() {
+    let condition = if ReleaseImage::of(image).is_none() {
         let message = format!(
             "an image of type {:?} without a name is none that VM Operator knows",
             image.spec.image.type_

@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Resource, ResourceExt};
 use serde::Serialize;
 
-use crate::releases::{NodeImage, Release};
+use crate::releases::{KubernetesRelease, ReleaseImage};
 use crate::version::Version;
 
 /// Everything that the objects of one cluster are made from.
@@ -17,9 +17,9 @@ pub struct Input<'a> {
     /// The cluster as it is asked for, defaults filled in.
     pub tkc: &'a TanzuKubernetesCluster,
     /// The release it resolves to.
-    pub release: &'a Release,
+    pub release: &'a KubernetesRelease,
     /// The image its nodes are made from.
-    pub image: &'a NodeImage,
+    pub image: &'a ReleaseImage,
 }
 
 impl Input<'_> {

@@ -5,11 +5,11 @@ use api::gcm::parts::phase;
 use kube::ResourceExt;
 use serde_json::json;
 
-use super::fixtures::{ClusterFixture, MachineFixture, READY, nothing};
-use super::milestones;
-use super::plan::plan;
-use super::status::status;
-use super::tests::{NO_CLASS, NO_MEMORY, documents, pools, ready_message, shown};
+use super::{NO_CLASS, NO_MEMORY, documents, pools, ready_message, shown};
+use crate::cluster::fixtures::{ClusterFixture, MachineFixture, READY, nothing};
+use crate::cluster::milestones;
+use crate::cluster::plan::plan;
+use crate::cluster::status::status;
 use crate::testing::sound;
 
 #[test]
@@ -17,7 +17,7 @@ fn an_image_that_joins_a_release_replaces_no_nodes() {
     let fixture = ClusterFixture::running(sound());
     let mut facts = fixture.facts();
     let first =
-        crate::releases::NodeImage { name: "ob-0-photon".to_owned(), ..facts.releases.fixed[0].clone() };
+        crate::releases::ReleaseImage { name: "ob-0-photon".to_owned(), ..facts.releases.fixed[0].clone() };
     facts.releases.fixed.insert(0, first);
     assert_eq!(documents(&plan(&fixture.tkc, &facts).unwrap()), documents(&fixture.plan));
 }
@@ -27,14 +27,15 @@ fn a_release_that_is_taken_out_of_use_still_serves_those_who_run_it() {
     let fixture = ClusterFixture::running(sound());
     let mut tkc = fixture.tkc.clone();
     tkc.spec.topology.node_pools[0].replicas = Some(2);
-    let deactivated = |mut facts: super::gather::Facts| {
-        let mut release = super::fixtures::tkr("v1.33.1+vmware.1-fips-vkr.2");
+    let deactivated = |mut facts: crate::cluster::gather::Facts| {
+        let mut release = crate::cluster::fixtures::tkr("v1.33.1+vmware.1-fips-vkr.2");
         release.metadata.labels =
             Some([("run.tanzu.vmware.com/deactivated".to_owned(), String::new())].into());
         let release_cache = crate::releases::cache::ReleaseCache::default();
-        release_cache.set("v1.33.1---vmware.1-fips-vkr.2", crate::releases::Release::of(&release).ok());
+        release_cache
+            .set("v1.33.1---vmware.1-fips-vkr.2", crate::releases::KubernetesRelease::of(&release).ok());
         facts.available_releases = release_cache.available();
-        facts.releases = super::gather::ReleaseLookup::of(release_cache, facts.releases.fixed);
+        facts.releases = crate::cluster::gather::ReleaseLookup::of(release_cache, facts.releases.fixed);
         facts
     };
     let scaled = plan(&tkc, &deactivated(fixture.facts())).unwrap();
@@ -45,14 +46,17 @@ fn a_release_that_is_taken_out_of_use_still_serves_those_who_run_it() {
 #[test]
 fn a_cluster_whose_release_is_gone_is_scaled_as_before() {
     let fixture = ClusterFixture::running(pools());
-    let gone = |mut facts: super::gather::Facts, release_cache: crate::releases::cache::ReleaseCache| {
+    let gone = |mut facts: crate::cluster::gather::Facts,
+                release_cache: crate::releases::cache::ReleaseCache| {
         facts.available_releases = release_cache.available();
-        facts.releases = super::gather::ReleaseLookup::of(release_cache, Vec::new());
+        facts.releases = crate::cluster::gather::ReleaseLookup::of(release_cache, Vec::new());
         facts
     };
     let released = || {
         let release_cache = crate::releases::cache::ReleaseCache::default();
-        let release = crate::releases::Release::of(&super::fixtures::tkr("v1.34.2+vmware.1-vkr.1")).ok();
+        let release =
+            crate::releases::KubernetesRelease::of(&crate::cluster::fixtures::tkr("v1.34.2+vmware.1-vkr.1"))
+                .ok();
         release_cache.set("v1.34.2---vmware.1-vkr.1", release);
         release_cache
     };
@@ -76,9 +80,10 @@ fn any_name_of_a_release_comes_to_a_running_cluster() {
     let text = format!("v1.33.1+{}.1", "long".repeat(20));
     let mut facts = nothing();
     let release_cache = crate::releases::cache::ReleaseCache::default();
-    release_cache.set("by-hand", crate::releases::Release::of(&super::fixtures::tkr(&text)).ok());
+    release_cache
+        .set("by-hand", crate::releases::KubernetesRelease::of(&crate::cluster::fixtures::tkr(&text)).ok());
     facts.available_releases = release_cache.available();
-    facts.releases = super::gather::ReleaseLookup::of(release_cache, facts.releases.fixed);
+    facts.releases = crate::cluster::gather::ReleaseLookup::of(release_cache, facts.releases.fixed);
     let mut tkc = sound();
     tkc.spec.topology.control_plane.tkr = None;
     tkc.spec.distribution =
@@ -112,15 +117,15 @@ fn a_cluster_that_somebody_deletes_below_is_not_ready() {
     fixture.tkc.status = Some(shown(&fixture));
     let mut facts = fixture.facts();
     let mut cluster = (**facts.cluster.as_ref().unwrap()).clone();
-    assert!(!super::is_cluster_deleted(&facts));
+    assert!(!crate::cluster::is_cluster_deleted(&facts));
     cluster.metadata.deletion_timestamp =
         Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(jiff::Timestamp::UNIX_EPOCH));
     facts.cluster = Some(cluster.into());
-    assert!(super::is_cluster_deleted(&facts));
+    assert!(crate::cluster::is_cluster_deleted(&facts));
     let status = status(
         &fixture.tkc,
         &facts,
-        Some(&super::error::Error::Waiting(super::describe_recreation(&fixture.tkc))),
+        Some(&crate::cluster::error::Error::Waiting(crate::cluster::describe_recreation(&fixture.tkc))),
     );
     assert_eq!(status.phase.as_deref(), Some(phase::UNHEALTHY));
     insta::assert_snapshot!(ready_message(&status), @"ClusterDeleted Waiting for Cluster c to go, which somebody deleted. Then it is made anew; to be rid of it, delete TanzuKubernetesCluster c");
@@ -128,7 +133,7 @@ fn a_cluster_that_somebody_deletes_below_is_not_ready() {
 
 #[test]
 fn replicas_left_to_an_autoscaler_stay_as_they_are() {
-    use super::objects::machines::handed_over;
+    use crate::cluster::objects::machines::handed_over;
     let mut tkc = sound();
     tkc.spec.topology.node_pools[0].replicas = Some(3);
     let fixture = ClusterFixture::running(tkc);
@@ -176,7 +181,7 @@ fn what_keeps_a_cluster_from_going_is_reported() {
     let mut fixture = ClusterFixture::running(sound());
     fixture.groups[1] = vec![STUCK];
     fixture.tkc.metadata.deletion_timestamp.clone_from(&now);
-    let waiting = super::error::Error::Waiting("it".to_owned());
+    let waiting = crate::cluster::error::Error::Waiting("it".to_owned());
     let mut facts = fixture.facts();
     let before = status(&fixture.tkc, &facts, Some(&waiting));
     assert!(!ready_message(&before).contains("vCenter"), "nobody deletes that machine yet");
@@ -197,7 +202,7 @@ fn nodes_that_are_to_go_are_not_counted() {
     let mut fixture = ClusterFixture::running(pools());
     fixture.groups[1] = vec![READY, NO_CLASS];
     let mut facts = fixture.facts();
-    let message = |facts: &super::gather::Facts| {
+    let message = |facts: &crate::cluster::gather::Facts| {
         let status = status(&fixture.tkc, facts, None);
         find(&status.conditions, "NodesHealthy").unwrap().message.clone().unwrap_or_default()
     };
