@@ -33,8 +33,8 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory as _, FromArgMatches as _};
 
-use crate::output::write_out;
 use crate::args::{Cli, CliCommand, Describe, Output};
+use crate::output::write_out;
 
 /// Runs the program that the first argument names.
 pub fn main(args: Vec<OsString>) -> ExitCode {
