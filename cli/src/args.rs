@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use jiff::SignedDuration;
 
 /// Kubernetes clusters made of vSphere virtual machines, from TanzuKubernetesCluster manifests.
 #[derive(Debug, Parser)]
@@ -11,12 +12,12 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
-    pub command: Command,
+    pub command: CliCommand,
 }
 
 /// The commands.
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub enum CliCommand {
     /// Start everything on this machine: control plane, Cluster API, our controllers, a simulated vSphere.
     Up(Up),
     /// Stop the stack that `up --detach` left running.
@@ -117,27 +118,12 @@ pub enum Output {
     Json,
 }
 
-/// Reads durations such as `90s`, `15m`, `1h30m`.
+/// Reads durations such as `90s`, `15m`, `1h30m`: whole numbers of hours, minutes and seconds.
 fn duration(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("`{text}` is no duration; write it as 90s, 15m or 1h30m");
-    let mut seconds = 0_u64;
-    let mut number = String::new();
-    for letter in text.chars() {
-        if letter.is_ascii_digit() {
-            number.push(letter);
-            continue;
-        }
-        let unit = match letter {
-            's' => 1,
-            'm' => 60,
-            'h' => 3600,
-            _ => return Err(wrong()),
-        };
-        let count: u64 = number.parse().map_err(|_| wrong())?;
-        seconds = count.checked_mul(unit).and_then(|more| seconds.checked_add(more)).ok_or_else(wrong)?;
-        number.clear();
-    }
-    if text.is_empty() || !number.is_empty() { Err(wrong()) } else { Ok(Duration::from_secs(seconds)) }
+    let is_plain = text.chars().all(|c| c.is_ascii_digit() || matches!(c, 'h' | 'm' | 's'));
+    let read = is_plain.then(|| text.parse::<SignedDuration>().ok()).flatten();
+    read.and_then(|duration| duration.try_into().ok())
+        .ok_or_else(|| format!("`{text}` is no duration; write it as 90s, 15m or 1h30m"))
 }
 
 /// Reads `NAME=PATH`.

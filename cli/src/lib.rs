@@ -1,4 +1,14 @@
-//! The `layercake` command, and what it is made of.
+//! The `layercake` command, also a kubectl plugin.
+//!
+//! | module | what is in it |
+//! |---|---|
+//! | [`args`] | the command line; `docs/cli.md` is generated from it |
+//! | [`up`] | `up`: starts a stack, applies manifests and follows their clusters until they run |
+//! | [`stack`], [`session`], [`background`] | the processes of a stack, a client's way to its API server, a stack that outlives its command |
+//! | [`describe`] | `describe tkc`: the tree of a cluster's objects, with the first cause of what is not ready |
+//! | [`lint`] | `lint`: manifests held against the CRDs' schemas and [`gcm::admission`], without a cluster |
+//!
+//! Commands read objects through the API server as any user does; nothing here knows vCenter.
 //!
 //! The executable answers to several names. Called `gcm`, `capw` or `vmop` it is that controller, called
 //! `layercake-guard` it is the process that cleans up after a stack: so one file is all there is to install.
@@ -12,18 +22,19 @@ pub mod args;
 pub mod background;
 pub mod describe;
 pub mod lint;
+mod output;
 pub mod session;
 pub mod stack;
 pub mod up;
 
 use std::ffi::OsString;
-use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, FromArgMatches as _};
 
-use crate::args::{Cli, Command, Describe, Output};
+use crate::args::{Cli, CliCommand, Describe, Output};
+use crate::output::write_out;
 
 /// Runs the program that the first argument names.
 pub fn main(args: Vec<OsString>) -> ExitCode {
@@ -34,12 +45,12 @@ pub fn main(args: Vec<OsString>) -> ExitCode {
         Some("capw") => capw::main(args),
         Some("vmop") => vmop::main(args),
         Some("layercake-guard") => plane::guard::main(args),
-        name => command(parsed(name, args)),
+        name => run_command(parse_command_line(name, args)),
     }
 }
 
-/// The command line; kubectl's users find kubectl's words in the usage text.
-fn parsed(name: Option<&str>, args: Vec<OsString>) -> Cli {
+/// Reads the command line. Called as a kubectl plugin, the usage text shows `kubectl`.
+fn parse_command_line(name: Option<&str>, args: Vec<OsString>) -> Cli {
     let mut command = Cli::command();
     if let Some(plugin) = name.and_then(|name| name.strip_prefix("kubectl-")) {
         command = command.bin_name(format!("kubectl {}", plugin.replace('_', "-")));
@@ -48,14 +59,8 @@ fn parsed(name: Option<&str>, args: Vec<OsString>) -> Cli {
     found.unwrap_or_else(|error| error.exit())
 }
 
-/// Writes to standard output; a reader that has gone away is not a reason to fail.
-fn out(text: &str) {
-    let mut stdout = std::io::stdout().lock();
-    let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
-}
-
-fn command(cli: Cli) -> ExitCode {
-    if let Command::Lint { manifests } = &cli.command {
+fn run_command(cli: Cli) -> ExitCode {
+    if let CliCommand::Lint { manifests } = &cli.command {
         return lint::main(manifests);
     }
     // Another default may be installed already when the command runs inside a test.
@@ -76,10 +81,10 @@ fn command(cli: Cli) -> ExitCode {
     };
     let code = runtime.block_on(async {
         match cli.command {
-            Command::Up(args) => up::run(args).await,
-            Command::Down => told(background::stopped().await),
-            Command::Describe { object } => told(described(object).await),
-            Command::Lint { .. } => ExitCode::SUCCESS,
+            CliCommand::Up(args) => up::run(args).await,
+            CliCommand::Down => exit_code(background::stopped().await),
+            CliCommand::Describe { object } => exit_code(describe_object(object).await),
+            CliCommand::Lint { .. } => ExitCode::SUCCESS,
         }
     });
     // A blocked read of a child's output must not hold the user up.
@@ -87,8 +92,9 @@ fn command(cli: Cli) -> ExitCode {
     code
 }
 
-fn told(outcome: anyhow::Result<()>) -> ExitCode {
-    match outcome {
+/// The exit status for a result; an error is printed with its causes.
+fn exit_code(result: anyhow::Result<()>) -> ExitCode {
+    match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error:#}");
@@ -97,14 +103,14 @@ fn told(outcome: anyhow::Result<()>) -> ExitCode {
     }
 }
 
-async fn described(object: Describe) -> anyhow::Result<()> {
+async fn describe_object(object: Describe) -> anyhow::Result<()> {
     let Describe::Tkc { name, namespace, kubeconfig, context, output } = object;
     let client = session::client(kubeconfig.as_deref(), context.as_deref()).await?;
     let namespace = namespace.unwrap_or_else(|| client.default_namespace().to_owned());
     let description = describe::describe(&client, &namespace, &name).await?;
     match output {
-        Some(Output::Json) => out(&format!("{}\n", serde_json::to_string_pretty(&description)?)),
-        None => out(&description.text()),
+        Some(Output::Json) => write_out(&format!("{}\n", serde_json::to_string_pretty(&description)?)),
+        None => write_out(&description.text()),
     }
     Ok(())
 }

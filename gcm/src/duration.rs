@@ -1,4 +1,7 @@
-//! Durations as Go writes them: `5m`, `1h30m`, `0`.
+//! Durations as Go reads them: `5m`, `1h30m`, `0`.
+//!
+//! jiff's format differs where manifests rely on Go's: Go takes units in any order, more than once and with fractions
+//! (`1.5h30m`), and no blanks or words.
 
 /// The whole seconds of a duration, or nothing if the text is none or it is negative.
 pub fn parse_seconds(text: &str) -> Option<i32> {

@@ -4,7 +4,17 @@
 //! objects of a cluster, the releases that images carry, and the status of the cluster. Never touches
 //! VirtualMachines or vCenter.
 //!
-//! [`admission`], [`resolution`] and [`version`] think and nothing else, so `layercake lint` asks them too.
+//! | module | what is in it |
+//! |---|---|
+//! | [`cluster`] | the controller of TanzuKubernetesClusters: gather, plan, act, status; [`cluster::objects`] builds the objects |
+//! | [`releases`] | the controllers of releases: from node images to TanzuKubernetesReleases and OSImages |
+//! | [`admission`] | what a TanzuKubernetesCluster may ask for, and the defaults it gets |
+//! | [`resolution`], [`version`] | which release a cluster asks for, and how versions compare |
+//! | [`webhook`] | admission and conversion over HTTPS |
+//!
+//! [`admission`], [`resolution`] and [`version`] are pure, and `layercake lint` calls them too. Generated objects
+//! are compared by content: templates are named after a hash of theirs, so that an upgrade of this program replaces
+//! no machine.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 #![recursion_limit = "256"]
 

@@ -16,8 +16,8 @@ use kit::{Controller, Runtime, apply, flags};
 use kube::runtime::reflector::ObjectRef;
 use kube::{Api, ResourceExt};
 
-use crate::cluster::gather::{Context, Kind, Kinds};
-use crate::releases::catalogue::Catalogue;
+use crate::cluster::gather::{ClusterCaches, Context, KindCache};
+use crate::releases::cache::ReleaseCache;
 use crate::webhook::{self, Webhooks};
 use crate::{cluster, releases};
 
@@ -42,8 +42,8 @@ pub fn main(args: Vec<OsString>) -> ExitCode {
 
 async fn start(started: Runtime, flags: Flags) -> Result<(), Fatal> {
     let releases: Cache<TanzuKubernetesRelease> = watch(&started);
-    let catalogue = Catalogue::following(&releases);
-    let webhooks = Webhooks { catalogue: catalogue.clone(), client: started.client.clone() };
+    let release_cache = ReleaseCache::following(&releases);
+    let webhooks = Webhooks { release_cache: release_cache.clone(), client: started.client.clone() };
     // Conversion must be served before the first cluster can be read.
     kit::webhook::serve(&started, &flags.webhook, webhook::router(webhooks)).await?;
     let known = started.ready.require("releases");
@@ -61,13 +61,13 @@ async fn start(started: Runtime, flags: Flags) -> Result<(), Fatal> {
     let ctx = Arc::new(Context {
         api: apply::Api::new(&started, "gcm/cluster"),
         events: Events::new(&started, "gcm-cluster"),
-        catalogue: catalogue.clone(),
+        release_cache: release_cache.clone(),
         os_images: os_images.clone(),
         kinds: kinds.clone(),
     });
     let of_clusters =
         controller(&started, &clusters, &kinds, &releases, &os_images).run(ctx, cluster::reconcile);
-    let of_releases = releases::controller::run(&started, &images, &os_images, &releases, &catalogue);
+    let of_releases = releases::controller::run(&started, &images, &os_images, &releases, &release_cache);
     tokio::join!(of_clusters, of_releases);
     Ok(())
 }
@@ -76,26 +76,26 @@ fn watch<K: Watchable>(started: &Runtime) -> Cache<K> {
     watch::objects(started, Api::all(started.client.clone()))
 }
 
-fn kinds(started: &Runtime) -> Kinds {
-    Kinds {
-        clusters: Kind::owned(watch(started)),
-        wcp_clusters: Kind::owned(watch::<WCPCluster>(started)),
-        control_planes: Kind::owned(watch(started)),
-        machine_templates: Kind::owned(watch(started)),
-        config_templates: Kind::owned(watch(started)),
-        deployments: Kind::owned(watch(started)),
-        checks: Kind::owned(watch(started)),
-        accounts: Kind::owned(watch(started)),
-        sets: Kind::labelled(watch(started)),
-        machines: Kind::labelled(watch(started)),
-        wcp_machines: Kind::labelled(watch::<WCPMachine>(started)),
+fn kinds(started: &Runtime) -> ClusterCaches {
+    ClusterCaches {
+        clusters: KindCache::owned(watch(started)),
+        wcp_clusters: KindCache::owned(watch::<WCPCluster>(started)),
+        control_planes: KindCache::owned(watch(started)),
+        machine_templates: KindCache::owned(watch(started)),
+        config_templates: KindCache::owned(watch(started)),
+        deployments: KindCache::owned(watch(started)),
+        checks: KindCache::owned(watch(started)),
+        accounts: KindCache::owned(watch(started)),
+        sets: KindCache::labelled(watch(started)),
+        machines: KindCache::labelled(watch(started)),
+        wcp_machines: KindCache::labelled(watch::<WCPMachine>(started)),
     }
 }
 
 fn controller(
     started: &Runtime,
     clusters: &Cache<TanzuKubernetesCluster>,
-    kinds: &Kinds,
+    kinds: &ClusterCaches,
     releases: &Cache<TanzuKubernetesRelease>,
     os_images: &Cache<OSImage>,
 ) -> Controller<TanzuKubernetesCluster> {

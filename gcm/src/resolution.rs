@@ -11,23 +11,23 @@ pub const SUPPORTED: std::ops::RangeInclusive<(u64, u64)> = (1, 31)..=(1, 36);
 
 /// What resolution needs to know of a TanzuKubernetesRelease.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Offer {
+pub struct AvailableRelease {
     /// The release's version.
     pub version: Version,
     /// Why no new cluster may use it, or nothing.
-    pub unfit: Option<String>,
+    pub incompatible: Option<String>,
 }
 
-impl Offer {
+impl AvailableRelease {
     /// A release of which nothing but its version is known.
     pub fn of(version: Version) -> Self {
-        let unfit = incompatibility(&version);
-        Self { version, unfit }
+        let incompatible = explain_incompatibility(&version);
+        Self { version, incompatible }
     }
 }
 
 /// Why Cluster API cannot make a cluster of this Kubernetes version, or nothing.
-pub fn incompatibility(kubernetes: &Version) -> Option<String> {
+pub fn explain_incompatibility(kubernetes: &Version) -> Option<String> {
     (kubernetes.minor() < OLDEST).then(|| {
         format!(
             "Kubernetes {} is older than v{}.{}, the oldest that Cluster API bootstraps",
@@ -40,7 +40,7 @@ pub fn incompatibility(kubernetes: &Version) -> Option<String> {
 
 /// What a user wrote to say which release is meant; empty texts mean nothing was written.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Wish<'a> {
+pub struct ReleaseRequest<'a> {
     /// spec.distribution.fullVersion.
     pub full: &'a str,
     /// spec.distribution.version.
@@ -49,9 +49,9 @@ pub struct Wish<'a> {
     pub reference: &'a str,
 }
 
-/// Which of the texts of a [`Wish`] is meant.
+/// Which of the texts of a [`ReleaseRequest`] is meant.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Source {
+pub enum RequestField {
     /// spec.distribution.fullVersion.
     Full,
     /// spec.distribution.version.
@@ -85,18 +85,18 @@ pub enum Unresolved {
     #[error("no release is named")]
     Nothing,
     /// No release has this full version, name or prefix.
-    #[error("{}", unknown(*source_of, text))]
+    #[error("{}", unknown(*field, text))]
     Unknown {
         /// The field that names it.
-        source_of: Source,
+        field: RequestField,
         /// What it says.
         text: String,
     },
     /// The release exists but cannot be used.
-    #[error("{}: {version}: {why}", unknown(*source_of, text))]
-    Unfit {
+    #[error("{}: {version}: {why}", unknown(*field, text))]
+    Incompatible {
         /// The field that names it.
-        source_of: Source,
+        field: RequestField,
         /// What it says.
         text: String,
         /// The newest release meant.
@@ -106,26 +106,28 @@ pub enum Unresolved {
     },
 }
 
-fn unknown(source: Source, text: &str) -> String {
+fn unknown(source: RequestField, text: &str) -> String {
     match source {
-        Source::Full => format!("unable to find a compatible release with full version {text:?}"),
-        Source::Hint => format!("unable to find a compatible full version matching version hint {text:?}"),
-        Source::Reference => format!("unable to find a compatible release named {text:?}"),
+        RequestField::Full => format!("unable to find a compatible release with full version {text:?}"),
+        RequestField::Hint => {
+            format!("unable to find a compatible full version matching version hint {text:?}")
+        }
+        RequestField::Reference => format!("unable to find a compatible release named {text:?}"),
     }
 }
 
 impl Unresolved {
     /// The text that is to be corrected.
-    pub fn source_of(&self) -> Source {
+    pub fn field(&self) -> RequestField {
         match self {
-            Self::Disagree { .. } | Self::Nothing => Source::Hint,
-            Self::ReferenceDisagrees { .. } => Source::Reference,
-            Self::Unknown { source_of, .. } | Self::Unfit { source_of, .. } => *source_of,
+            Self::Disagree { .. } | Self::Nothing => RequestField::Hint,
+            Self::ReferenceDisagrees { .. } => RequestField::Reference,
+            Self::Unknown { field, .. } | Self::Incompatible { field, .. } => *field,
         }
     }
 }
 
-impl<'a> Wish<'a> {
+impl<'a> ReleaseRequest<'a> {
     fn written(text: &str) -> bool {
         !text.trim().is_empty()
     }
@@ -136,10 +138,14 @@ impl<'a> Wish<'a> {
     }
 
     /// The text that binds most closely, and what it is.
-    fn strongest(&self) -> Option<(Source, &'a str)> {
-        [(Source::Full, self.full), (Source::Reference, self.reference), (Source::Hint, self.hint)]
-            .into_iter()
-            .find(|(_, text)| Self::written(text))
+    fn strongest(&self) -> Option<(RequestField, &'a str)> {
+        [
+            (RequestField::Full, self.full),
+            (RequestField::Reference, self.reference),
+            (RequestField::Hint, self.hint),
+        ]
+        .into_iter()
+        .find(|(_, text)| Self::written(text))
     }
 
     fn contradiction(&self) -> Option<Unresolved> {
@@ -163,51 +169,58 @@ impl<'a> Wish<'a> {
     }
 }
 
-/// The release meant by `wish`: the newest fit one. All that is written must agree.
-pub fn resolve<'o>(wish: Wish<'_>, offers: &'o [Offer]) -> Result<&'o Offer, Unresolved> {
-    let (source_of, text) = wish.strongest().ok_or(Unresolved::Nothing)?;
-    if let Some(contradiction) = wish.contradiction() {
+/// The release meant by `request`: the newest fit one. All that is written must agree.
+pub fn resolve_release<'o>(
+    request: ReleaseRequest<'_>,
+    available: &'o [AvailableRelease],
+) -> Result<&'o AvailableRelease, Unresolved> {
+    let (field, text) = request.strongest().ok_or(Unresolved::Nothing)?;
+    if let Some(contradiction) = request.contradiction() {
         return Err(contradiction);
     }
     let wanted = Version::parse(text).ok();
-    let meant = |offer: &&Offer| match source_of {
-        Source::Hint => offer.version.matches(text),
-        Source::Full | Source::Reference => Some(&offer.version) == wanted.as_ref(),
+    let meant = |candidate: &&AvailableRelease| match field {
+        RequestField::Hint => candidate.version.matches(text),
+        RequestField::Full | RequestField::Reference => Some(&candidate.version) == wanted.as_ref(),
     };
     let newest = |fit: bool| {
-        let candidates = offers.iter().filter(meant).filter(|offer| offer.unfit.is_none() == fit);
+        let candidates =
+            available.iter().filter(meant).filter(|candidate| candidate.incompatible.is_none() == fit);
         candidates.max_by(|a, b| a.version.cmp(&b.version))
     };
     newest(true).ok_or_else(|| match newest(false) {
-        None => Unresolved::Unknown { source_of, text: text.to_owned() },
-        Some(offer) => Unresolved::Unfit {
-            source_of,
+        None => Unresolved::Unknown { field, text: text.to_owned() },
+        Some(candidate) => Unresolved::Incompatible {
+            field,
             text: text.to_owned(),
-            version: offer.version.clone(),
-            why: offer.unfit.clone().unwrap_or_default(),
+            version: candidate.version.clone(),
+            why: candidate.incompatible.clone().unwrap_or_default(),
         },
     })
 }
 
 /// The fit releases, newest first.
-pub fn fit(offers: &[Offer]) -> Vec<&Version> {
-    let mut versions: Vec<_> =
-        offers.iter().filter(|offer| offer.unfit.is_none()).map(|offer| &offer.version).collect();
+pub fn usable_versions(available: &[AvailableRelease]) -> Vec<&Version> {
+    let mut versions: Vec<_> = available
+        .iter()
+        .filter(|candidate| candidate.incompatible.is_none())
+        .map(|candidate| &candidate.version)
+        .collect();
     versions.sort_by(|a, b| b.cmp(a));
     versions.dedup();
     versions
 }
 
 /// The fit releases a cluster of `current` can be upgraded to: newer, and at most one minor release ahead; newest first.
-pub fn updates<'o>(current: &Version, offers: &'o [Offer]) -> Vec<&'o Version> {
-    fit(offers)
+pub fn find_updates<'o>(current: &Version, available: &'o [AvailableRelease]) -> Vec<&'o Version> {
+    usable_versions(available)
         .into_iter()
-        .filter(|version| *version > current && unreachable(current, version).is_none())
+        .filter(|version| *version > current && explain_unreachable(current, version).is_none())
         .collect()
 }
 
 /// Why a cluster cannot go from one version to another, or nothing.
-pub fn unreachable(from: &Version, to: &Version) -> Option<String> {
+pub fn explain_unreachable(from: &Version, to: &Version) -> Option<String> {
     let ((from_major, from_minor), (to_major, to_minor)) = (from.minor(), to.minor());
     if to < from {
         return Some(format!("{to} is older than {from}: versions never decrease"));
@@ -241,7 +254,7 @@ pub(crate) mod tests {
     use proptest::prelude::*;
 
     /// The releases of the simulated site.
-    pub(crate) const OFFERED: [&str; 12] = [
+    pub(crate) const SITE_VERSIONS: [&str; 12] = [
         "v1.17.4+vmware.1-tkg.1.0dba899",
         "v1.20.12+vmware.1-tkg.1.b9a42f3",
         "v1.21.2+vmware.1-tkg.1.ee25d55",
@@ -256,31 +269,36 @@ pub(crate) mod tests {
         "v1.36.3+vmware.1-vkr.1",
     ];
 
-    pub(crate) fn offers(versions: &[&str]) -> Vec<Offer> {
-        versions.iter().map(|text| Offer::of(Version::parse(text).unwrap())).collect()
+    pub(crate) fn available(versions: &[&str]) -> Vec<AvailableRelease> {
+        versions.iter().map(|text| AvailableRelease::of(Version::parse(text).unwrap())).collect()
     }
 
     fn chosen(full: &str, hint: &str, reference: &str, versions: &[&str]) -> Result<String, String> {
-        let offers = offers(versions);
-        resolve(Wish { full, hint, reference }, &offers)
-            .map(|offer| offer.version.to_string())
+        let available = available(versions);
+        resolve_release(ReleaseRequest { full, hint, reference }, &available)
+            .map(|candidate| candidate.version.to_string())
             .map_err(|e| e.to_string())
     }
 
     #[test]
     fn what_is_written_finds_its_release() {
         for (full, hint, reference, expected) in [
-            ("v1.33.1+vmware.1-fips-vkr.2", "", "", OFFERED[8]),
-            ("1.33.1+vmware.1-fips-vkr.2", "v1.33", "", OFFERED[8]),
-            ("", "v1.23", "", OFFERED[4]),
-            ("", "1.23.8", "", OFFERED[4]),
-            ("", "v1", "", OFFERED[11]),
-            ("", "v1.22.9+vmware.1-tkg.1.cc71bc8", "", OFFERED[3]),
-            ("", "", "v1.22.9---vmware.1-tkg.1.cc71bc8", OFFERED[3]),
-            ("1.22.9+vmware.1-tkg.1.cc71bc8", "v1.22.9", "v1.22.9---vmware.1-tkg.1.cc71bc8", OFFERED[3]),
+            ("v1.33.1+vmware.1-fips-vkr.2", "", "", SITE_VERSIONS[8]),
+            ("1.33.1+vmware.1-fips-vkr.2", "v1.33", "", SITE_VERSIONS[8]),
+            ("", "v1.23", "", SITE_VERSIONS[4]),
+            ("", "1.23.8", "", SITE_VERSIONS[4]),
+            ("", "v1", "", SITE_VERSIONS[11]),
+            ("", "v1.22.9+vmware.1-tkg.1.cc71bc8", "", SITE_VERSIONS[3]),
+            ("", "", "v1.22.9---vmware.1-tkg.1.cc71bc8", SITE_VERSIONS[3]),
+            (
+                "1.22.9+vmware.1-tkg.1.cc71bc8",
+                "v1.22.9",
+                "v1.22.9---vmware.1-tkg.1.cc71bc8",
+                SITE_VERSIONS[3],
+            ),
         ] {
             assert_eq!(
-                chosen(full, hint, reference, &OFFERED).as_deref(),
+                chosen(full, hint, reference, &SITE_VERSIONS).as_deref(),
                 Ok(expected),
                 "{full} {hint} {reference}"
             );
@@ -324,7 +342,7 @@ pub(crate) mod tests {
                 r#"release reference "v1.22.9---vmware.1-tkg.1.cc71bc8" does not match version hint "v1.23""#.to_owned(),
             ),
         ] {
-            assert_eq!(chosen(full, hint, reference, &OFFERED), Err(expected), "{full} {hint} {reference}");
+            assert_eq!(chosen(full, hint, reference, &SITE_VERSIONS), Err(expected), "{full} {hint} {reference}");
         }
     }
 
@@ -346,17 +364,19 @@ pub(crate) mod tests {
             ("v1.33.1+vmware.1-fips-vkr.2", "v1.33.1+vmware.1-fips-vkr.1", false),
             ("v1.33.1+vmware.1", "v2.0.0+vmware.1", false),
         ] {
-            assert_eq!(unreachable(&v(from), &v(to)).is_none(), allowed, "{from} {to}");
+            assert_eq!(explain_unreachable(&v(from), &v(to)).is_none(), allowed, "{from} {to}");
         }
-        let offers = offers(&OFFERED);
-        assert_eq!(updates(&v(OFFERED[7]), &offers), [&v(OFFERED[8])]);
-        assert!(updates(&v(OFFERED[11]), &offers).is_empty());
+        let available = available(&SITE_VERSIONS);
+        assert_eq!(find_updates(&v(SITE_VERSIONS[7]), &available), [&v(SITE_VERSIONS[8])]);
+        assert!(find_updates(&v(SITE_VERSIONS[11]), &available).is_empty());
     }
 
     #[test]
     fn a_warning_outside_the_supported_window() {
-        let warned: Vec<bool> =
-            OFFERED.iter().map(|text| support_warning(&Version::parse(text).unwrap()).is_some()).collect();
+        let warned: Vec<bool> = SITE_VERSIONS
+            .iter()
+            .map(|text| support_warning(&Version::parse(text).unwrap()).is_some())
+            .collect();
         assert_eq!(warned.iter().filter(|warned| **warned).count(), 7);
         assert!(warned[6] && !warned[7] && !warned[11]);
     }
@@ -364,19 +384,19 @@ pub(crate) mod tests {
     proptest! {
         #[test]
         fn any_text_resolves_to_a_fit_offer_or_an_error(full in ".{0,12}", hint in "v?1?\\.?[0-9]{0,2}.{0,4}", reference in ".{0,6}") {
-            let offers = offers(&OFFERED);
-            if let Ok(offer) = resolve(Wish { full: &full, hint: &hint, reference: &reference }, &offers) {
-                prop_assert!(offer.unfit.is_none());
-                prop_assert!(hint.trim().is_empty() || offer.version.matches(&hint));
+            let available = available(&SITE_VERSIONS);
+            if let Ok(candidate) = resolve_release(ReleaseRequest { full: &full, hint: &hint, reference: &reference }, &available) {
+                prop_assert!(candidate.incompatible.is_none());
+                prop_assert!(hint.trim().is_empty() || candidate.version.matches(&hint));
             }
         }
 
         #[test]
         fn every_prefix_of_a_fit_offer_resolves_to_it_or_to_a_newer(at in 3_usize..12) {
-            let offers = offers(&OFFERED);
-            for prefix in offers[at].version.prefixes() {
-                let found = resolve(Wish { hint: &prefix, ..Wish::default() }, &offers).unwrap();
-                prop_assert!(found.version >= offers[at].version);
+            let available = available(&SITE_VERSIONS);
+            for prefix in available[at].version.prefixes() {
+                let found = resolve_release(ReleaseRequest { hint: &prefix, ..ReleaseRequest::default() }, &available).unwrap();
+                prop_assert!(found.version >= available[at].version);
             }
         }
     }

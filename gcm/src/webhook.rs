@@ -21,7 +21,7 @@ use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 
 use crate::admission::{self, defaults};
-use crate::releases::catalogue::Catalogue;
+use crate::releases::cache::ReleaseCache;
 
 /// Where defaults are filled in.
 pub const MUTATE: &str = "/mutate-run-tanzu-vmware-com-v1alpha3-tanzukubernetescluster";
@@ -36,7 +36,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 #[derive(Clone)]
 pub struct Webhooks {
     /// The releases.
-    pub catalogue: Catalogue,
+    pub release_cache: ReleaseCache,
     /// For looking at a namespace's classes.
     pub client: Client,
 }
@@ -85,19 +85,19 @@ impl Question {
 async fn mutate(State(webhooks): State<Arc<Webhooks>>, Json(review): Json<Value>) -> Json<Value> {
     let question = Question::read(&review);
     let Some(new) = &question.new else { return question.answer(json!({ "allowed": true })) };
-    let fillings = defaults::fillings(new, question.old.as_ref(), &webhooks.catalogue.offers());
-    if fillings.is_empty() {
+    let values = defaults::missing_values(new, question.old.as_ref(), &webhooks.release_cache.available());
+    if values.is_empty() {
         return question.answer(json!({ "allowed": true }));
     }
-    let patch = defaults::patch(&question.object, &fillings).to_string();
+    let patch = defaults::patch(&question.object, &values).to_string();
     question.answer(json!({ "allowed": true, "patchType": "JSONPatch", "patch": STANDARD.encode(patch) }))
 }
 
 async fn validate(State(webhooks): State<Arc<Webhooks>>, Json(review): Json<Value>) -> Json<Value> {
     let question = Question::read(&review);
     let Some(new) = &question.new else { return question.answer(json!({ "allowed": true })) };
-    let offers = webhooks.catalogue.offers();
-    let mut denials = admission::validate(new, question.old.as_ref(), &offers);
+    let available = webhooks.release_cache.available();
+    let mut denials = admission::validate(new, question.old.as_ref(), &available);
     if question.version == "v1alpha1" {
         denials.extend(question.old.as_ref().and_then(|old| admission::unseen_pools(new, old)));
     }
@@ -113,7 +113,7 @@ async fn validate(State(webhooks): State<Arc<Webhooks>>, Json(review): Json<Valu
         let status = json!({ "code": 422, "reason": "Invalid", "message": texts.join(" ") });
         return question.answer(json!({ "allowed": false, "status": status }));
     }
-    let mut warnings: Vec<String> = admission::warnings(new, &offers)
+    let mut warnings: Vec<String> = admission::warnings(new, &available)
         .iter()
         .map(|text| admission::path_in(&question.version, text))
         .collect();

@@ -1,43 +1,41 @@
 //! What a TanzuKubernetesCluster asks for, checked by the rules that admission goes by, and some that
 //! only matter before there is a cluster.
 
-use api::{
-    gcm::{TanzuKubernetesCluster, convert},
-    names,
-};
-use gcm::{
-    admission::{self, Denial},
-    resolution::{self, Offer},
-    version::Version,
-};
+use api::gcm::{TanzuKubernetesCluster, convert};
+use api::names;
+use gcm::admission;
+use gcm::admission::denial::FieldDenial;
+use gcm::resolution::{self, AvailableRelease};
+use gcm::version::Version;
 use ipnet::IpNet;
 use serde_json::Value;
 
-use super::{Finding, tree::Node};
+use super::finding::Finding;
+use super::tree::YamlNode;
 
 const HUB: &str = "run.tanzu.vmware.com/v1alpha3";
 
 /// Everything wrong or noteworthy with a cluster whose fields are all in place, or as far as they are.
-pub fn findings(document: &Node, version: &str) -> Vec<Finding> {
-    let Some(cluster) = hub(document) else { return Vec::new() };
-    let (offers, mut findings) = releases(document, &cluster, version);
-    let of_version = |denial: &Denial| {
+pub fn check_cluster(document: &YamlNode, version: &str) -> Vec<Finding> {
+    let Some(cluster) = read_as_hub(document) else { return Vec::new() };
+    let (available, mut findings) = name_releases(document, &cluster, version);
+    let of_version = |denial: &FieldDenial| {
         denial.field.starts_with("spec.distribution")
             || denial.field.ends_with("controlPlane.tkr.reference.name")
     };
-    let denials = admission::validate(&cluster, None, &offers);
-    // Without a release to compare with, what admission says of the version is about our empty hands.
-    let denials = denials.iter().filter(|denial| !offers.is_empty() || !of_version(denial));
-    findings.extend(denials.map(|denial| denied(document, version, denial)));
-    let warnings = admission::warnings(&cluster, &offers);
-    findings.extend(warnings.iter().map(|warning| warned(document, version, warning)));
-    findings.extend(host_bits(document, &cluster));
-    findings.extend(long_names(document, version, &cluster));
+    let denials = admission::validate(&cluster, None, &available);
+    // Without a release to compare with, admission denies every version: nothing is known of any.
+    let denials = denials.iter().filter(|denial| !available.is_empty() || !of_version(denial));
+    findings.extend(denials.map(|denial| report_denial(document, version, denial)));
+    let warnings = admission::warnings(&cluster, &available);
+    findings.extend(warnings.iter().map(|warning| report_warning(document, version, warning)));
+    findings.extend(find_host_bits(document, &cluster));
+    findings.extend(find_long_names(document, version, &cluster));
     findings
 }
 
 /// The cluster in the stored version, filled with defaults where fields are missing.
-fn hub(document: &Node) -> Option<TanzuKubernetesCluster> {
+fn read_as_hub(document: &YamlNode) -> Option<TanzuKubernetesCluster> {
     let mut object = document.to_json();
     // Admission asks only for spec and name; what else may be garbled is found by the schema.
     let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
@@ -46,14 +44,14 @@ fn hub(document: &Node) -> Option<TanzuKubernetesCluster> {
     serde_json::from_value(convert(&object, HUB).ok()?).ok()
 }
 
-fn denied(document: &Node, version: &str, denial: &Denial) -> Finding {
+fn report_denial(document: &YamlNode, version: &str, denial: &FieldDenial) -> Finding {
     let field = admission::path_in(version, &denial.field);
     let line = document.find(&field).0;
     let remedy = admission::path_in(version, &denial.remedy);
     Finding::error(line, &field, admission::path_in(version, &denial.reason), remedy)
 }
 
-fn warned(document: &Node, version: &str, warning: &str) -> Finding {
+fn report_warning(document: &YamlNode, version: &str, warning: &str) -> Finding {
     let warning = admission::path_in(version, warning);
     match warning.split_once(": ") {
         Some((field, reason)) if field.starts_with("spec.") => {
@@ -68,8 +66,8 @@ fn warned(document: &Node, version: &str, warning: &str) -> Finding {
     }
 }
 
-/// The field that says which version is meant.
-fn version_field(document: &Node) -> &'static str {
+/// The field that names the version.
+fn version_field(document: &YamlNode) -> &'static str {
     let fields = [
         "spec.distribution.fullVersion",
         "spec.topology.controlPlane.tkr.reference.name",
@@ -83,49 +81,55 @@ fn version_field(document: &Node) -> &'static str {
     fields.iter().find(written).copied().unwrap_or("spec.distribution.version")
 }
 
-/// What the manifest names, as releases that exist: without a cluster nobody can tell. Texts that can
+/// What the manifest names, as releases that exist: without a cluster none can be looked up. Texts that can
 /// name none, and versions that Cluster API cannot make, are found here.
-fn releases(document: &Node, cluster: &TanzuKubernetesCluster, version: &str) -> (Vec<Offer>, Vec<Finding>) {
-    let wish = admission::version::written(cluster);
+fn name_releases(
+    document: &YamlNode,
+    cluster: &TanzuKubernetesCluster,
+    version: &str,
+) -> (Vec<AvailableRelease>, Vec<Finding>) {
+    let request = admission::version::release_request(cluster);
     let texts = [
-        ("spec.distribution.fullVersion", wish.full),
-        ("spec.topology.controlPlane.tkr.reference.name", wish.reference),
-        ("spec.distribution.version", wish.hint),
+        ("spec.distribution.fullVersion", request.full),
+        ("spec.topology.controlPlane.tkr.reference.name", request.reference),
+        ("spec.distribution.version", request.hint),
     ];
-    let (mut offers, mut findings) = (Vec::new(), Vec::new());
+    let (mut available, mut findings) = (Vec::new(), Vec::new());
     let field = version_field(document);
     let line = document.find(field).0;
     for (at, text) in texts.iter().filter(|(_, text)| !text.trim().is_empty()) {
-        let Some(release) = completed(text) else {
+        let Some(release) = complete_version(text) else {
             let at = admission::path_in(version, at);
             let reason = format!("{text:?} is no version");
             let remedy = "Write a hint such as v1.33, or a full version such as v1.33.1+vmware.1-fips-vkr.2";
             findings.push(Finding::error(document.find(&at).0, &at, reason, remedy));
             continue;
         };
-        offers.push(Offer { version: release, unfit: None });
+        available.push(AvailableRelease { version: release, incompatible: None });
     }
-    if offers.is_empty() && findings.is_empty() {
-        let remedy = format!("Write a hint such as v{}.{}", newest().0, newest().1);
+    if available.is_empty() && findings.is_empty() {
+        let remedy = format!("Write a hint such as v{}.{}", newest_supported().0, newest_supported().1);
         findings.push(Finding::error(line, field, "no version of Kubernetes is named", remedy));
     }
-    if let Some(reason) = offers.first().and_then(|offer| resolution::incompatibility(&offer.version)) {
-        let (oldest, newest) = (resolution::SUPPORTED.start(), newest());
+    if let Some(reason) =
+        available.first().and_then(|candidate| resolution::explain_incompatibility(&candidate.version))
+    {
+        let (oldest, newest) = (resolution::SUPPORTED.start(), newest_supported());
         let remedy = format!("Use v{}.{} to v{}.{}", oldest.0, oldest.1, newest.0, newest.1);
         findings.push(Finding::error(line, field, reason, remedy));
     }
     if !findings.is_empty() {
-        offers.clear();
+        available.clear();
     }
-    (offers, findings)
+    (available, findings)
 }
 
-fn newest() -> (u64, u64) {
+fn newest_supported() -> (u64, u64) {
     *resolution::SUPPORTED.end()
 }
 
 /// A version that begins with the text: v1.33 as v1.33.0.
-fn completed(text: &str) -> Option<Version> {
+fn complete_version(text: &str) -> Option<Version> {
     let text = text.trim();
     [text.to_owned(), format!("{text}.0"), format!("{text}.0.0")]
         .iter()
@@ -133,7 +137,7 @@ fn completed(text: &str) -> Option<Version> {
 }
 
 /// Ranges are kept as written, and mean more addresses than they seem to.
-fn host_bits(document: &Node, cluster: &TanzuKubernetesCluster) -> Vec<Finding> {
+fn find_host_bits(document: &YamlNode, cluster: &TanzuKubernetesCluster) -> Vec<Finding> {
     let network = cluster.spec.settings.as_ref().and_then(|settings| settings.network.as_ref());
     let Some(network) = network else { return Vec::new() };
     let blocks =
@@ -152,7 +156,7 @@ fn host_bits(document: &Node, cluster: &TanzuKubernetesCluster) -> Vec<Finding> 
 }
 
 /// Names of machines that do not fit into a host name are cut.
-fn long_names(document: &Node, version: &str, cluster: &TanzuKubernetesCluster) -> Vec<Finding> {
+fn find_long_names(document: &YamlNode, version: &str, cluster: &TanzuKubernetesCluster) -> Vec<Finding> {
     let name = cluster.metadata.name.as_deref().unwrap_or_default();
     if name.len() > gcm::admission::nodes::LONGEST_NAME {
         return Vec::new();

@@ -5,6 +5,7 @@
 //! place it belongs to.
 
 mod cluster;
+pub mod finding;
 mod places;
 mod schema;
 mod tree;
@@ -12,118 +13,25 @@ mod tree;
 #[cfg(test)]
 mod tests;
 
-use std::{
-    fmt,
-    io::Read as _,
-    path::{Path, PathBuf},
-    process::ExitCode,
-    sync::LazyLock,
-};
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::LazyLock;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 
-use self::{
-    places::Places,
-    tree::{Kind, Node},
-};
+use finding::{Finding, FindingSeverity, LintReport};
+use places::FieldPlaces;
+use tree::{YamlNode, YamlValue};
 
-/// How bad a finding is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Severity {
-    /// The manifest is refused, or does not mean what its author thinks.
-    Error,
-    /// The manifest is accepted, and something about it is likely to hurt.
-    Warning,
-    /// Worth knowing.
-    Note,
-}
-
-impl fmt::Display for Severity {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Error => "error",
-            Self::Warning => "warning",
-            Self::Note => "note",
-        })
-    }
-}
-
-/// One thing to say about a manifest.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
-    /// The line it is about, from 1; 0 if there is none.
-    pub line: u64,
-    /// How bad it is.
-    pub severity: Severity,
-    /// The field it is about, as the manifest's version calls it.
-    pub field: String,
-    /// What is wrong with it.
-    pub reason: String,
-    /// What to do about it; may be empty.
-    pub remedy: String,
-}
-
-impl Finding {
-    fn new(severity: Severity, line: u64, field: &str, reason: String, remedy: String) -> Self {
-        Self { line, severity, field: field.to_owned(), reason, remedy }
-    }
-
-    fn error(line: u64, field: &str, reason: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self::new(Severity::Error, line, field, reason.into(), remedy.into())
-    }
-
-    fn warning(line: u64, field: &str, reason: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self::new(Severity::Warning, line, field, reason.into(), remedy.into())
-    }
-
-    fn note(line: u64, field: &str, reason: impl Into<String>) -> Self {
-        Self::new(Severity::Note, line, field, reason.into(), String::new())
-    }
-}
-
-/// What is to be said about one file.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Report {
-    /// The file, as its reader knows it.
-    pub file: String,
-    /// Everything found, by line.
-    pub findings: Vec<Finding>,
-    /// How many objects of kinds that can be checked are in it.
-    pub checked: usize,
-}
-
-impl Report {
-    /// How many findings of this severity there are.
-    pub fn count(&self, severity: Severity) -> usize {
-        self.findings.iter().filter(|finding| finding.severity == severity).count()
-    }
-}
-
-impl fmt::Display for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for Finding { line, severity, field, reason, remedy } in &self.findings {
-            write!(f, "{}:{line}: {severity}: ", self.file)?;
-            if !field.is_empty() {
-                write!(f, "{field}: ")?;
-            }
-            write!(f, "{reason}.")?;
-            if !remedy.is_empty() {
-                write!(f, " {remedy}.")?;
-            }
-            writeln!(f)?;
-        }
-        Ok(())
-    }
-}
-
-/// Everything to say about the manifests in a text; `file` is only repeated.
-pub fn lint(text: &str, file: &str) -> Report {
+/// Checks the manifests in a text. `file` is the name that the report carries.
+pub fn lint(text: &str, file: &str) -> LintReport {
     static CRDS: LazyLock<Vec<CustomResourceDefinition>> = LazyLock::new(api::crds::all);
-    let mut report = Report { file: file.to_owned(), ..Report::default() };
+    let mut report = LintReport { file: file.to_owned(), ..LintReport::default() };
     match tree::documents(text) {
         Ok(documents) => {
             for document in documents.iter().filter(|document| !document.is_null()) {
-                object(document, &CRDS, &mut report);
+                check_object(document, &CRDS, &mut report);
             }
             if report.checked == 0 && report.findings.is_empty() {
                 let reason = "there is nothing in it that can be checked";
@@ -144,8 +52,8 @@ pub fn lint(text: &str, file: &str) -> Report {
     report
 }
 
-fn object(document: &Node, crds: &[CustomResourceDefinition], report: &mut Report) {
-    let Kind::Map(_) = &document.kind else {
+fn check_object(document: &YamlNode, crds: &[CustomResourceDefinition], report: &mut LintReport) {
+    let YamlValue::Map(_) = &document.kind else {
         let finding = Finding::error(
             document.line,
             "",
@@ -154,16 +62,16 @@ fn object(document: &Node, crds: &[CustomResourceDefinition], report: &mut Repor
         );
         return report.findings.push(finding);
     };
-    let text = |key: &str| document.get(key).and_then(Node::text);
+    let text = |key: &str| document.get(key).and_then(YamlNode::text);
     let (Some(api_version), Some(kind)) = (text("apiVersion"), text("kind")) else {
         let missing = if text("apiVersion").is_none() { "apiVersion" } else { "kind" };
         let remedy = "Every object begins with apiVersion and kind";
         return report.findings.push(Finding::error(document.line, missing, "it is missing", remedy));
     };
     if kind == "List" {
-        if let Some(Kind::List(items)) = document.get("items").map(|items| &items.kind) {
+        if let Some(YamlValue::List(items)) = document.get("items").map(|items| &items.kind) {
             for item in items {
-                object(item, crds, report);
+                check_object(item, crds, report);
             }
         }
         return;
@@ -183,14 +91,14 @@ fn object(document: &Node, crds: &[CustomResourceDefinition], report: &mut Repor
         return;
     };
     report.checked += 1;
-    let mut findings = schema::findings(document, schema, &Places::of(crd, version));
+    let mut findings = schema::check_schema(document, schema, &FieldPlaces::of(crd, version));
     if kind == "TanzuKubernetesCluster" {
-        // What is missing because it stands in the wrong place needs to be said only once.
-        let told = |field: &str| findings.iter().any(|finding| finding.field == field);
-        let more: Vec<_> = cluster::findings(document, version)
+        // What is missing because it stands in the wrong place is reported once.
+        let is_reported = |field: &str| findings.iter().any(|finding| finding.field == field);
+        let more: Vec<_> = cluster::check_cluster(document, version)
             .into_iter()
             .filter(|finding| {
-                findings.is_empty() || (document.find(&finding.field).1 && !told(&finding.field))
+                findings.is_empty() || (document.find(&finding.field).1 && !is_reported(&finding.field))
             })
             .collect();
         findings.extend(more);
@@ -204,7 +112,7 @@ fn versions(crd: &CustomResourceDefinition) -> String {
 }
 
 fn wrong_version(
-    document: &Node,
+    document: &YamlNode,
     group: &str,
     version: &str,
     crd: &CustomResourceDefinition,
@@ -224,7 +132,7 @@ fn wrong_version(
 
 /// A kind of our groups that does not exist; other kinds are other people's.
 fn unknown_kind(
-    document: &Node,
+    document: &YamlNode,
     group: &str,
     kind: &str,
     crds: &[CustomResourceDefinition],
@@ -251,8 +159,8 @@ pub fn main(files: &[PathBuf]) -> ExitCode {
         match read(file) {
             Ok(text) => {
                 let report = lint(&text, &name);
-                errors += report.count(Severity::Error);
-                warnings += report.count(Severity::Warning);
+                errors += report.count(FindingSeverity::Error);
+                warnings += report.count(FindingSeverity::Warning);
                 print!("{report}");
             }
             Err(error) => {

@@ -8,14 +8,14 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 };
 
 /// Every field of every version of one kind.
-pub struct Places {
+pub struct FieldPlaces {
     version: String,
     /// By version, every path: list items without their number, as `spec.topology.nodePools[].name`.
     fields: BTreeMap<String, Vec<String>>,
 }
 
-/// What to say of a field that does not exist.
-pub struct Advice {
+/// Why a field does not exist, and what to do about it.
+pub struct FieldAdvice {
     /// What is wrong with it.
     pub reason: String,
     /// What to do about it.
@@ -34,10 +34,10 @@ const RENAMED: [(&str, &str, &str); 6] = [
     ("spec.topology.workers", "class", "vmClass"),
 ];
 
-/// Names too common to say anything about where they belong.
+/// Names too common to suggest where they belong.
 const COMMON: [&str; 6] = ["name", "version", "type", "kind", "data", "key"];
 
-impl Places {
+impl FieldPlaces {
     /// The fields of a kind, for a manifest of this version.
     pub fn of(crd: &CustomResourceDefinition, version: &str) -> Self {
         let mut fields = BTreeMap::new();
@@ -52,17 +52,17 @@ impl Places {
         Self { version: version.to_owned(), fields }
     }
 
-    /// What to say of the key, which `schema` at `path` does not have.
-    pub fn advice(&self, path: &str, key: &str, schema: &JSONSchemaProps) -> Advice {
+    /// FieldAdvice about a key that `schema` at `path` does not have.
+    pub fn advise(&self, path: &str, key: &str, schema: &JSONSchemaProps) -> FieldAdvice {
         let path = without_numbers(path);
         let reason = "there is no such field".to_owned();
-        if let Some(advice) = self.of_another_version(&path, key) {
+        if let Some(advice) = self.advise_other_version(&path, key) {
             return advice;
         }
         let siblings = schema.properties.iter().flat_map(BTreeMap::keys).map(String::as_str);
         if let Some(near) = nearest(key, siblings) {
             let remedy = format!("Perhaps {near} is meant; if not, remove it");
-            return Advice { reason, remedy, neighbour: Some(near.to_owned()) };
+            return FieldAdvice { reason, remedy, neighbour: Some(near.to_owned()) };
         }
         let elsewhere = self.elsewhere(key);
         let remedy = if elsewhere.is_empty() {
@@ -70,10 +70,10 @@ impl Places {
         } else {
             format!("It belongs to {}", elsewhere.join(" or "))
         };
-        Advice { reason, remedy, neighbour: None }
+        FieldAdvice { reason, remedy, neighbour: None }
     }
 
-    fn of_another_version(&self, path: &str, key: &str) -> Option<Advice> {
+    fn advise_other_version(&self, path: &str, key: &str) -> Option<FieldAdvice> {
         let old = self.version == "v1alpha1";
         let renamed = RENAMED.iter().find_map(|(at, before, after)| match (old, *at == path) {
             (true, true) if *after == key => Some(*before),
@@ -82,7 +82,7 @@ impl Places {
         });
         if let Some(right) = renamed.filter(|right| self.has(&self.version, path, right)) {
             let other = self.versions_with(path, key);
-            return Some(Advice {
+            return Some(FieldAdvice {
                 reason: format!("{key} belongs to {other}"),
                 remedy: format!("In {} it is called {right}", self.version),
                 neighbour: Some(right.to_owned()),
@@ -94,14 +94,14 @@ impl Places {
                     "In {} it is nodePools, a list: - {{name: workers, replicas: …, vmClass: …, storageClass: …}}",
                     self.version
                 );
-                return Some(Advice {
+                return Some(FieldAdvice {
                     reason: "workers belongs to v1alpha1".to_owned(),
                     remedy,
                     neighbour: Some("nodePools".to_owned()),
                 });
             }
             (true, "spec.topology", "nodePools") => {
-                return Some(Advice {
+                return Some(FieldAdvice {
                     reason: "nodePools belongs to v1alpha2 and v1alpha3".to_owned(),
                     remedy: "In v1alpha1 it is workers, one group of nodes; for more of them use v1alpha3"
                         .to_owned(),
@@ -111,7 +111,7 @@ impl Places {
             (true, _, "tkr") => "In v1alpha1 the release is spec.distribution.fullVersion, with + for ---",
             _ => return None,
         };
-        Some(Advice {
+        Some(FieldAdvice {
             reason: format!("{key} belongs to v1alpha2 and v1alpha3"),
             remedy: remedy.to_owned(),
             neighbour: None,

@@ -6,11 +6,9 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 };
 use serde_json::Value;
 
-use super::{
-    Finding,
-    places::Places,
-    tree::{Entry, Kind, Node},
-};
+use super::finding::Finding;
+use super::places::FieldPlaces;
+use super::tree::{YamlEntry, YamlNode, YamlValue};
 
 /// Fields of every object's metadata.
 const METADATA: [&str; 14] = [
@@ -30,21 +28,21 @@ const METADATA: [&str; 14] = [
     "uid",
 ];
 
-/// Everything in which `document` is not what `schema` says.
-pub fn findings(document: &Node, schema: &JSONSchemaProps, places: &Places) -> Vec<Finding> {
-    let mut walk = Walk { places, findings: Vec::new() };
+/// Everything in `document` that breaks `schema`.
+pub fn check_schema(document: &YamlNode, schema: &JSONSchemaProps, places: &FieldPlaces) -> Vec<Finding> {
+    let mut walk = SchemaWalk { places, findings: Vec::new() };
     walk.metadata(document);
     walk.object(document, schema, "");
     walk.findings
 }
 
-struct Walk<'a> {
-    places: &'a Places,
+struct SchemaWalk<'a> {
+    places: &'a FieldPlaces,
     findings: Vec<Finding>,
 }
 
-impl Walk<'_> {
-    fn value(&mut self, node: &Node, schema: &JSONSchemaProps, path: &str) {
+impl SchemaWalk<'_> {
+    fn value(&mut self, node: &YamlNode, schema: &JSONSchemaProps, path: &str) {
         if node.is_null() {
             if schema.nullable != Some(true) {
                 let reason = format!("it is empty, and {} is wanted", wanted(schema));
@@ -53,20 +51,21 @@ impl Walk<'_> {
             return;
         }
         if schema.x_kubernetes_int_or_string == Some(true) {
-            if !matches!(&node.kind, Kind::Scalar(Value::String(_) | Value::Number(_))) {
+            if !matches!(&node.kind, YamlValue::Scalar(Value::String(_) | Value::Number(_))) {
                 self.wrong_type(node, path, "a quantity such as 4Gi");
             }
             return;
         }
         match (schema.type_.as_deref(), &node.kind) {
-            (Some("object"), Kind::Map(_)) => self.object(node, schema, path),
-            (Some("array"), Kind::List(items)) => self.list(items, schema, path),
-            (Some("string"), Kind::Scalar(Value::String(text))) => self.text(node, text, schema, path),
-            (Some("integer"), Kind::Scalar(Value::Number(number))) if number.is_i64() || number.is_u64() => {}
-            (Some("number"), Kind::Scalar(Value::Number(_)))
-            | (Some("boolean"), Kind::Scalar(Value::Bool(_)))
+            (Some("object"), YamlValue::Map(_)) => self.object(node, schema, path),
+            (Some("array"), YamlValue::List(items)) => self.list(items, schema, path),
+            (Some("string"), YamlValue::Scalar(Value::String(text))) => self.text(node, text, schema, path),
+            (Some("integer"), YamlValue::Scalar(Value::Number(number)))
+                if number.is_i64() || number.is_u64() => {}
+            (Some("number"), YamlValue::Scalar(Value::Number(_)))
+            | (Some("boolean"), YamlValue::Scalar(Value::Bool(_)))
             | (None, _) => {}
-            (Some("string"), Kind::Scalar(_)) => {
+            (Some("string"), YamlValue::Scalar(_)) => {
                 let reason = format!("it is {}, and a text is wanted", kind_of(node));
                 self.error(node.line, path, reason, "Put it in quotes, with all its digits");
             }
@@ -74,12 +73,12 @@ impl Walk<'_> {
         }
     }
 
-    fn wrong_type(&mut self, node: &Node, path: &str, wanted: &str) {
+    fn wrong_type(&mut self, node: &YamlNode, path: &str, wanted: &str) {
         let reason = format!("it is {}, and {wanted} is wanted", kind_of(node));
         self.error(node.line, path, reason, format!("Write {wanted}"));
     }
 
-    fn text(&mut self, node: &Node, text: &str, schema: &JSONSchemaProps, path: &str) {
+    fn text(&mut self, node: &YamlNode, text: &str, schema: &JSONSchemaProps, path: &str) {
         let choices = schema.enum_.as_deref().unwrap_or_default();
         let choices: Vec<&str> = choices.iter().filter_map(|choice| choice.0.as_str()).collect();
         if !choices.is_empty() && !choices.contains(&text) {
@@ -93,7 +92,7 @@ impl Walk<'_> {
         }
     }
 
-    fn list(&mut self, items: &[Node], schema: &JSONSchemaProps, path: &str) {
+    fn list(&mut self, items: &[YamlNode], schema: &JSONSchemaProps, path: &str) {
         if let Some(JSONSchemaPropsOrArray::Schema(item)) = &schema.items {
             for (at, node) in items.iter().enumerate() {
                 self.value(node, item, &format!("{path}[{at}]"));
@@ -101,8 +100,8 @@ impl Walk<'_> {
         }
     }
 
-    fn object(&mut self, node: &Node, schema: &JSONSchemaProps, path: &str) {
-        let Kind::Map(entries) = &node.kind else { return };
+    fn object(&mut self, node: &YamlNode, schema: &JSONSchemaProps, path: &str) {
+        let YamlValue::Map(entries) = &node.kind else { return };
         let inner = |key: &str| if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
         let mut moved = Vec::new();
         for entry in entries {
@@ -126,18 +125,18 @@ impl Walk<'_> {
     }
 
     /// A field that does not exist, and the key its value belongs under, if that is a neighbour.
-    fn unknown(&mut self, entry: &Entry, schema: &JSONSchemaProps, path: &str) -> Option<String> {
-        let advice = self.places.advice(path, &entry.key, schema);
+    fn unknown(&mut self, entry: &YamlEntry, schema: &JSONSchemaProps, path: &str) -> Option<String> {
+        let advice = self.places.advise(path, &entry.key, schema);
         let full = if path.is_empty() { entry.key.clone() } else { format!("{path}.{}", entry.key) };
         self.error(entry.line, &full, advice.reason, advice.remedy);
         advice.neighbour
     }
 
-    fn metadata(&mut self, document: &Node) {
+    fn metadata(&mut self, document: &YamlNode) {
         let Some(metadata) = document.entry("metadata") else {
             return self.error(document.line, "metadata", "it is missing", "Add metadata with a name");
         };
-        let Kind::Map(entries) = &metadata.value.kind else {
+        let YamlValue::Map(entries) = &metadata.value.kind else {
             return self.wrong_type(&metadata.value, "metadata", "a mapping");
         };
         for entry in entries.iter().filter(|entry| !METADATA.contains(&entry.key.as_str())) {
@@ -153,7 +152,9 @@ impl Walk<'_> {
             self.error(metadata.line, "metadata.name", "it is missing", "Give the object a name");
         }
         for key in ["labels", "annotations"] {
-            let Some(Node { kind: Kind::Map(entries), .. }) = metadata.value.get(key) else { continue };
+            let Some(YamlNode { kind: YamlValue::Map(entries), .. }) = metadata.value.get(key) else {
+                continue;
+            };
             for entry in entries.iter().filter(|entry| entry.value.text().is_none()) {
                 let path = format!("metadata.{key}.{}", entry.key);
                 let reason = format!("it is {}, and a text is wanted", kind_of(&entry.value));
@@ -195,13 +196,13 @@ fn wanted(schema: &JSONSchemaProps) -> &'static str {
     }
 }
 
-fn kind_of(node: &Node) -> &'static str {
+fn kind_of(node: &YamlNode) -> &'static str {
     match &node.kind {
-        Kind::Map(_) => "a mapping",
-        Kind::List(_) => "a list",
-        Kind::Scalar(Value::Number(_)) => "a number",
-        Kind::Scalar(Value::Bool(_)) => "true or false",
-        Kind::Scalar(Value::Null) => "empty",
-        Kind::Scalar(_) => "a text",
+        YamlValue::Map(_) => "a mapping",
+        YamlValue::List(_) => "a list",
+        YamlValue::Scalar(Value::Number(_)) => "a number",
+        YamlValue::Scalar(Value::Bool(_)) => "true or false",
+        YamlValue::Scalar(Value::Null) => "empty",
+        YamlValue::Scalar(_) => "a text",
     }
 }

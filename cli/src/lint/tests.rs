@@ -48,7 +48,11 @@ fn examples_are_right() {
             continue;
         }
         let report = lint(&std::fs::read_to_string(&file).unwrap(), &file.display().to_string());
-        assert_eq!(report.count(Severity::Error) + report.count(Severity::Warning), 0, "{report}");
+        assert_eq!(
+            report.count(FindingSeverity::Error) + report.count(FindingSeverity::Warning),
+            0,
+            "{report}"
+        );
         assert_eq!(report.checked, 1, "{report}");
     }
 }
@@ -57,7 +61,7 @@ const SEED: &str = "seed-test-cluster.yaml";
 const POOL: &str = "node-pool-service-domain.yaml";
 const FULL: &str = "full-proxy-trust.yaml";
 
-/// Each change of a manifest, from and to, and a piece of what must be said about it.
+/// Each change of a manifest, from and to, and a piece of the finding about it.
 const MUTATIONS: &[(&str, &str, &str, &str)] = &[
     (
         SEED,
@@ -158,14 +162,14 @@ const MUTATIONS: &[(&str, &str, &str, &str)] = &[
 
 #[test]
 fn mutations() {
-    for (name, from, to, said) in MUTATIONS {
+    for (name, from, to, expected) in MUTATIONS {
         let found = findings(&changed(name, from, to));
-        assert!(found.contains(said), "{name} with {to:?} must say {said:?}:\n{found}");
+        assert!(found.contains(expected), "{name} with {to:?} must say {expected:?}:\n{found}");
     }
 }
 
 #[test]
-fn a_field_in_the_wrong_place_is_told_once() {
+fn a_field_in_the_wrong_place_is_reported_once() {
     let found = findings(&manifest("invalid/v1alpha1-fields-under-v1alpha3.yaml"));
     assert_eq!(found.matches("vmClass").count(), 2, "{found}");
     assert!(!found.contains("it is missing"), "{found}");
@@ -190,18 +194,18 @@ fn every_document_is_checked_and_other_kinds_are_left_alone() {
     let bad = good.replace("count: 3", "count: 5");
     let namespace = "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: x\n";
     let report = lint(&format!("{namespace}---\n{good}---\n{bad}"), "f");
-    assert_eq!((report.checked, report.count(Severity::Error)), (2, 1), "{report}");
-    let error = report.findings.iter().find(|finding| finding.severity == Severity::Error).unwrap();
+    assert_eq!((report.checked, report.count(FindingSeverity::Error)), (2, 1), "{report}");
+    let error = report.findings.iter().find(|finding| finding.severity == FindingSeverity::Error).unwrap();
     let lines = namespace.lines().count() + 1 + good.lines().count() + 1;
     assert_eq!(usize::try_from(error.line).unwrap(), lines + 11, "{report}");
     let list = "apiVersion: v1\nkind: List\nitems:\n- apiVersion: run.tanzu.vmware.com/v1alpha3\n  kind: OSImage\n  metadata: {name: a}\n  spec: {}\n";
-    assert_eq!(lint(list, "f").count(Severity::Error), 3, "{}", lint(list, "f"));
+    assert_eq!(lint(list, "f").count(FindingSeverity::Error), 3, "{}", lint(list, "f"));
 }
 
 #[test]
 fn an_empty_file_is_no_error() {
     for text in ["", "# nothing\n", "---\n---\n"] {
         let report = lint(text, "f");
-        assert_eq!((report.checked, report.count(Severity::Error)), (0, 0), "{report}");
+        assert_eq!((report.checked, report.count(FindingSeverity::Error)), (0, 0), "{report}");
     }
 }

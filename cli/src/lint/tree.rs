@@ -8,46 +8,46 @@ use serde_saphyr::Spanned;
 
 /// A value and where it stands.
 #[derive(Clone, Debug)]
-pub struct Node {
+pub struct YamlNode {
     /// The line it begins on, from 1.
     pub line: u64,
     /// The value itself.
-    pub kind: Kind,
+    pub kind: YamlValue,
 }
 
 /// What a value is.
 #[derive(Clone, Debug)]
-pub enum Kind {
+pub enum YamlValue {
     /// A text, a number, true, false or nothing.
     Scalar(Value),
     /// A list.
-    List(Vec<Node>),
+    List(Vec<YamlNode>),
     /// A mapping, in the order written.
-    Map(Vec<Entry>),
+    Map(Vec<YamlEntry>),
 }
 
 /// A key with its value.
 #[derive(Clone, Debug)]
-pub struct Entry {
+pub struct YamlEntry {
     /// The key.
     pub key: String,
     /// The line the key stands on, from 1.
     pub line: u64,
     /// The value.
-    pub value: Node,
+    pub value: YamlNode,
 }
 
 /// Why a text is no YAML.
 #[derive(Debug)]
 pub struct NotYaml {
-    /// The line the reader stopped at, from 1; 0 if it cannot tell.
+    /// The line the reader stopped at, from 1; 0 if it is unknown.
     pub line: u64,
     /// What it stumbled over.
     pub reason: String,
 }
 
 /// The documents of a YAML text; empty ones are left out.
-pub fn documents(text: &str) -> Result<Vec<Node>, NotYaml> {
+pub fn documents(text: &str) -> Result<Vec<YamlNode>, NotYaml> {
     serde_saphyr::from_multiple(text).map_err(|error| NotYaml {
         line: error.location().map_or(0, |location| location.line()),
         // Without the excerpt of the text: it may hold a proxy's password.
@@ -55,35 +55,35 @@ pub fn documents(text: &str) -> Result<Vec<Node>, NotYaml> {
     })
 }
 
-impl Node {
+impl YamlNode {
     /// The value under a key of a mapping.
-    pub fn get(&self, key: &str) -> Option<&Node> {
+    pub fn get(&self, key: &str) -> Option<&YamlNode> {
         self.entry(key).map(|entry| &entry.value)
     }
 
     /// The key and its value in a mapping.
-    pub fn entry(&self, key: &str) -> Option<&Entry> {
-        let Kind::Map(entries) = &self.kind else { return None };
+    pub fn entry(&self, key: &str) -> Option<&YamlEntry> {
+        let YamlValue::Map(entries) = &self.kind else { return None };
         entries.iter().find(|entry| entry.key == key)
     }
 
     /// The text, if it is one.
     pub fn text(&self) -> Option<&str> {
-        let Kind::Scalar(Value::String(text)) = &self.kind else { return None };
+        let YamlValue::Scalar(Value::String(text)) = &self.kind else { return None };
         Some(text)
     }
 
     /// True for a key that was left without a value, and for `null`.
     pub fn is_null(&self) -> bool {
-        matches!(self.kind, Kind::Scalar(Value::Null))
+        matches!(self.kind, YamlValue::Scalar(Value::Null))
     }
 
     /// The value without its lines.
     pub fn to_json(&self) -> Value {
         match &self.kind {
-            Kind::Scalar(value) => value.clone(),
-            Kind::List(items) => items.iter().map(Node::to_json).collect(),
-            Kind::Map(entries) => Value::Object(
+            YamlValue::Scalar(value) => value.clone(),
+            YamlValue::List(items) => items.iter().map(YamlNode::to_json).collect(),
+            YamlValue::Map(entries) => Value::Object(
                 entries.iter().map(|entry| (entry.key.clone(), entry.value.to_json())).collect::<Map<_, _>>(),
             ),
         }
@@ -95,7 +95,7 @@ impl Node {
         let (mut node, mut line) = (self, self.line);
         for step in steps(path) {
             let next = match (&node.kind, step.parse::<usize>()) {
-                (Kind::List(items), Ok(at)) => items.get(at).map(|item| (item, item.line)),
+                (YamlValue::List(items), Ok(at)) => items.get(at).map(|item| (item, item.line)),
                 _ => node.entry(step).map(|entry| (&entry.value, entry.line)),
             };
             let Some((next, at)) = next else { return (line, false) };
@@ -109,14 +109,14 @@ fn steps(path: &str) -> impl Iterator<Item = &str> {
     path.split(['.', '[', ']']).filter(|step| !step.is_empty())
 }
 
-impl<'de> Deserialize<'de> for Node {
+impl<'de> Deserialize<'de> for YamlNode {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let spanned = Spanned::<Kind>::deserialize(deserializer)?;
+        let spanned = Spanned::<YamlValue>::deserialize(deserializer)?;
         Ok(Self { line: spanned.referenced.line(), kind: spanned.value })
     }
 }
 
-impl<'de> Deserialize<'de> for Kind {
+impl<'de> Deserialize<'de> for YamlValue {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(Anything)
     }
@@ -124,63 +124,63 @@ impl<'de> Deserialize<'de> for Kind {
 
 struct Anything;
 
-fn scalar(value: impl Into<Value>) -> Kind {
-    Kind::Scalar(value.into())
+fn scalar(value: impl Into<Value>) -> YamlValue {
+    YamlValue::Scalar(value.into())
 }
 
 impl<'de> de::Visitor<'de> for Anything {
-    type Value = Kind;
+    type Value = YamlValue;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a YAML value")
     }
 
-    fn visit_unit<E>(self) -> Result<Kind, E> {
+    fn visit_unit<E>(self) -> Result<YamlValue, E> {
         Ok(scalar(Value::Null))
     }
 
-    fn visit_none<E>(self) -> Result<Kind, E> {
+    fn visit_none<E>(self) -> Result<YamlValue, E> {
         Ok(scalar(Value::Null))
     }
 
-    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Kind, D::Error> {
-        Kind::deserialize(deserializer)
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<YamlValue, D::Error> {
+        YamlValue::deserialize(deserializer)
     }
 
-    fn visit_bool<E>(self, value: bool) -> Result<Kind, E> {
+    fn visit_bool<E>(self, value: bool) -> Result<YamlValue, E> {
         Ok(scalar(value))
     }
 
-    fn visit_i64<E>(self, value: i64) -> Result<Kind, E> {
+    fn visit_i64<E>(self, value: i64) -> Result<YamlValue, E> {
         Ok(scalar(value))
     }
 
-    fn visit_u64<E>(self, value: u64) -> Result<Kind, E> {
+    fn visit_u64<E>(self, value: u64) -> Result<YamlValue, E> {
         Ok(scalar(value))
     }
 
-    fn visit_f64<E>(self, value: f64) -> Result<Kind, E> {
+    fn visit_f64<E>(self, value: f64) -> Result<YamlValue, E> {
         Ok(scalar(Number::from_f64(value).map_or(Value::Null, Value::Number)))
     }
 
-    fn visit_str<E>(self, value: &str) -> Result<Kind, E> {
+    fn visit_str<E>(self, value: &str) -> Result<YamlValue, E> {
         Ok(scalar(value))
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Kind, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<YamlValue, A::Error> {
         let mut items = Vec::new();
         while let Some(item) = list.next_element()? {
             items.push(item);
         }
-        Ok(Kind::List(items))
+        Ok(YamlValue::List(items))
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Kind, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<YamlValue, A::Error> {
         let mut entries = Vec::new();
-        while let Some((key, value)) = map.next_entry::<Spanned<String>, Node>()? {
-            entries.push(Entry { line: key.referenced.line(), key: key.value, value });
+        while let Some((key, value)) = map.next_entry::<Spanned<String>, YamlNode>()? {
+            entries.push(YamlEntry { line: key.referenced.line(), key: key.value, value });
         }
-        Ok(Kind::Map(entries))
+        Ok(YamlValue::Map(entries))
     }
 }
 
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_yaml_is_told_without_quoting_it() {
+    fn what_is_no_yaml_is_reported_without_quoting_it() {
         let error = documents("a: 1\nhttpProxy: http://user:secret@host: : [\n").unwrap_err();
         assert!(error.line >= 2, "{error:?}");
         assert!(!error.reason.contains("secret"), "{error:?}");

@@ -21,7 +21,7 @@ use self::follow::ClusterReport;
 use crate::args::{Output, Up};
 use crate::background;
 use crate::describe::{self, print};
-use crate::out;
+use crate::output::write_out;
 use crate::session::Session;
 use crate::stack::{self, Stack};
 
@@ -168,7 +168,7 @@ impl<'a> Run<'a> {
     /// Applies the manifests and follows their clusters.
     async fn brought_up(&mut self, documents: &[Value]) -> Result<()> {
         if !self.is_json() {
-            out(&format!("{}\n", self.session.exports()));
+            write_out(&format!("{}\n", self.session.exports()));
         }
         eprintln!("The stack is ready after {:.1} s.", self.stack_seconds);
         eprintln!("Everything is in {}", self.session.folder.display());
@@ -225,7 +225,7 @@ impl<'a> Run<'a> {
         let clusters = std::mem::take(&mut self.clusters);
         let report = report::Report::made(&self.session, self.stack_seconds, clusters).await;
         if self.is_json() {
-            out(&format!("{}\n", serde_json::to_string_pretty(&report)?));
+            write_out(&format!("{}\n", serde_json::to_string_pretty(&report)?));
         } else {
             eprint!("{}", report.text());
         }

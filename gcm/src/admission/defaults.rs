@@ -1,11 +1,11 @@
-//! What admission fills in where the author of a cluster said nothing.
+//! What admission fills in where the author of a cluster left a field out.
 
 use api::gcm::TanzuKubernetesCluster;
 use api::names::label;
 use serde_json::{Value, json};
 
 use super::{network, version};
-use crate::resolution::{self, Offer};
+use crate::resolution::{self, AvailableRelease};
 use crate::version::Version;
 
 /// The container network a cluster gets unless it asks for another.
@@ -19,57 +19,57 @@ pub const DOMAIN: &str = "cluster.local";
 
 /// One value to fill in: where, as the steps of a path, and what.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Filling {
+pub struct DefaultValue {
     /// The path from the top of the object.
     pub path: Vec<String>,
     /// The value.
     pub value: Value,
 }
 
-fn filling(path: &str, value: impl Into<Value>) -> Filling {
-    Filling { path: path.split('.').map(str::to_owned).collect(), value: value.into() }
+fn default_value(path: &str, value: impl Into<Value>) -> DefaultValue {
+    DefaultValue { path: path.split('.').map(str::to_owned).collect(), value: value.into() }
 }
 
 /// Everything to fill in, given what the cluster was before and which releases there are.
-pub fn fillings(
+pub fn missing_values(
     new: &TanzuKubernetesCluster,
     old: Option<&TanzuKubernetesCluster>,
-    offers: &[Offer],
-) -> Vec<Filling> {
+    available: &[AvailableRelease],
+) -> Vec<DefaultValue> {
     if new.metadata.deletion_timestamp.is_some() {
         return Vec::new();
     }
-    let mut fillings = constants(new);
-    if let Ok(offer) = resolution::resolve(version::meant(new, old), offers) {
-        fillings.extend(release(new, old, &offer.version));
+    let mut values = constants(new);
+    if let Ok(candidate) = resolution::resolve_release(version::intended_request(new, old), available) {
+        values.extend(release(new, old, &candidate.version));
     }
-    fillings
+    values
 }
 
-fn constants(new: &TanzuKubernetesCluster) -> Vec<Filling> {
+fn constants(new: &TanzuKubernetesCluster) -> Vec<DefaultValue> {
     let network = network::network(&new.spec);
     let cni =
         network.and_then(|n| n.cni.as_ref()).map(|cni| cni.name.as_str()).filter(|name| !name.is_empty());
     let unranged = |ranges: Option<&api::gcm::parts::NetworkRanges>| {
         ranges.and_then(|ranges| ranges.cidr_blocks.as_deref()).is_none_or(<[String]>::is_empty)
     };
-    let mut fillings = Vec::new();
+    let mut values = Vec::new();
     if new.spec.topology.control_plane.replicas.is_none() {
-        fillings.push(filling("spec.topology.controlPlane.replicas", 1));
+        values.push(default_value("spec.topology.controlPlane.replicas", 1));
     }
     if cni.is_none() {
-        fillings.push(filling("spec.settings.network.cni.name", CNI));
+        values.push(default_value("spec.settings.network.cni.name", CNI));
     }
     if unranged(network.and_then(|n| n.pods.as_ref())) && cni != Some(network::ROUTED) {
-        fillings.push(filling("spec.settings.network.pods.cidrBlocks", json!([PODS])));
+        values.push(default_value("spec.settings.network.pods.cidrBlocks", json!([PODS])));
     }
     if unranged(network.and_then(|n| n.services.as_ref())) {
-        fillings.push(filling("spec.settings.network.services.cidrBlocks", json!([SERVICES])));
+        values.push(default_value("spec.settings.network.services.cidrBlocks", json!([SERVICES])));
     }
     if network.and_then(|n| n.service_domain.as_deref()).is_none_or(str::is_empty) {
-        fillings.push(filling("spec.settings.network.serviceDomain", DOMAIN));
+        values.push(default_value("spec.settings.network.serviceDomain", DOMAIN));
     }
-    fillings
+    values
 }
 
 /// Writes the release under every name it has. A text that means it already stays as its author wrote it.
@@ -77,32 +77,34 @@ fn release(
     new: &TanzuKubernetesCluster,
     old: Option<&TanzuKubernetesCluster>,
     version: &Version,
-) -> Vec<Filling> {
+) -> Vec<DefaultValue> {
     let name = version.object_name();
     let means = |text: &str| Version::parse(text).ok().as_ref() == Some(version);
-    let written = version::written(new);
-    let mut fillings = Vec::new();
+    let written = version::release_request(new);
+    let mut values = Vec::new();
     if !means(written.full) {
-        fillings.push(filling("spec.distribution.fullVersion", version.to_string()));
+        values.push(default_value("spec.distribution.fullVersion", version.to_string()));
     }
     if !means(written.reference) {
-        fillings.push(filling("spec.topology.controlPlane.tkr.reference.name", name.as_str()));
+        values.push(default_value("spec.topology.controlPlane.tkr.reference.name", name.as_str()));
     }
-    let before = old.and_then(version::current);
+    let before = old.and_then(version::current_version);
     for (at, pool) in new.spec.topology.node_pools.iter().enumerate() {
         let written = pool.tkr.as_ref().and_then(api::gcm::parts::Tkr::name);
         let lags = |text: &str| before.is_some() && Version::parse(text).ok() == before;
         if written.is_none_or(|text| !means(text) && lags(text)) {
-            fillings
-                .push(filling(&format!("spec.topology.nodePools.{at}.tkr.reference.name"), name.as_str()));
+            values.push(default_value(
+                &format!("spec.topology.nodePools.{at}.tkr.reference.name"),
+                name.as_str(),
+            ));
         }
     }
     let labelled = new.metadata.labels.as_ref().and_then(|labels| labels.get(label::TKR));
     if name.len() <= 63 && labelled != Some(&name) {
         let path = ["metadata", "labels", label::TKR].map(str::to_owned).to_vec();
-        fillings.push(Filling { path, value: name.into() });
+        values.push(DefaultValue { path, value: name.into() });
     }
-    fillings
+    values
 }
 
 /// The member or element that one step of a path leads to; a missing member comes into being as null.
@@ -114,10 +116,10 @@ fn step_into<'v>(at: &'v mut Value, step: &str) -> &'v mut Value {
 }
 
 /// The JSON patch (RFC 6902) that fills an object in; objects on the way are made where they are missing.
-pub fn patch(object: &Value, fillings: &[Filling]) -> Value {
+pub fn patch(object: &Value, values: &[DefaultValue]) -> Value {
     let mut filled = object.clone();
     let mut operations = Vec::new();
-    for Filling { path, value } in fillings {
+    for DefaultValue { path, value } in values {
         let mut at = &mut filled;
         let mut pointer = String::new();
         for (depth, step) in path.iter().enumerate() {
@@ -138,13 +140,13 @@ pub fn patch(object: &Value, fillings: &[Filling]) -> Value {
 }
 
 /// The object with everything filled in, for those who have no API server to apply a patch.
-pub fn filled(
+pub fn with_defaults(
     tkc: &TanzuKubernetesCluster,
     old: Option<&TanzuKubernetesCluster>,
-    offers: &[Offer],
+    available: &[AvailableRelease],
 ) -> TanzuKubernetesCluster {
     let Ok(mut object) = serde_json::to_value(tkc) else { return tkc.clone() };
-    for Filling { path, value } in fillings(tkc, old, offers) {
+    for DefaultValue { path, value } in missing_values(tkc, old, available) {
         let mut at = &mut object;
         for step in &path {
             at = step_into(at, step);

@@ -4,41 +4,19 @@
 //! named as the stored version v1alpha3 has them; [`path_in`] turns a name into the one its author wrote.
 
 pub mod defaults;
+pub mod denial;
+mod dns;
 pub mod network;
 pub mod nodes;
 pub mod settings;
 pub mod version;
 
-use std::fmt;
-
 use api::gcm::TanzuKubernetesCluster;
 use api::names::annotation;
 use kube::ResourceExt;
 
-use crate::resolution::Offer;
-
-/// One reason why a cluster is refused.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Denial {
-    /// The field at fault, such as `spec.topology.controlPlane.replicas`.
-    pub field: String,
-    /// What is wrong with it.
-    pub reason: String,
-    /// What to do about it.
-    pub remedy: String,
-}
-
-impl Denial {
-    fn new(field: impl Into<String>, reason: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { field: field.into(), reason: reason.into(), remedy: remedy.into() }
-    }
-}
-
-impl fmt::Display for Denial {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}. {}.", self.field, self.reason, self.remedy)
-    }
-}
+use crate::resolution::AvailableRelease;
+use denial::FieldDenial;
 
 /// Everything that is wrong with `new`, given what it was before and which releases there are.
 ///
@@ -47,14 +25,14 @@ impl fmt::Display for Denial {
 pub fn validate(
     new: &TanzuKubernetesCluster,
     old: Option<&TanzuKubernetesCluster>,
-    offers: &[Offer],
-) -> Vec<Denial> {
+    available: &[AvailableRelease],
+) -> Vec<FieldDenial> {
     if new.metadata.deletion_timestamp.is_some() || old.is_some_and(|old| old.spec == new.spec) {
         return Vec::new();
     }
     let mut denials = nodes::name_denials(&new.name_any());
     denials.extend(nodes::topology_denials(&new.spec.topology));
-    denials.extend(version::denials(new, old, offers));
+    denials.extend(version::denials(new, old, available));
     denials.extend(network::denials(&new.spec));
     denials.extend(settings::denials(&new.spec));
     if let Some(old) = old {
@@ -67,7 +45,7 @@ pub fn validate(
 /// Node pools that a change by v1alpha1 would remove or rename, because what keeps them was not sent along.
 ///
 /// v1alpha1 shows one group of workers. The rest travels in an annotation, which `kubectl replace` loses.
-pub fn unseen_pools(new: &TanzuKubernetesCluster, old: &TanzuKubernetesCluster) -> Option<Denial> {
+pub fn unseen_pools(new: &TanzuKubernetesCluster, old: &TanzuKubernetesCluster) -> Option<FieldDenial> {
     if new.metadata.deletion_timestamp.is_some() {
         return None;
     }
@@ -81,7 +59,7 @@ pub fn unseen_pools(new: &TanzuKubernetesCluster, old: &TanzuKubernetesCluster) 
         .map(|pool| pool.name.as_str())
         .collect();
     (!lost.is_empty()).then(|| {
-        Denial::new(
+        FieldDenial::new(
             "spec.topology.workers",
             format!(
                 "v1alpha1 cannot show which node pools there are, and this change would delete the nodes of: {}",
@@ -96,11 +74,11 @@ pub fn unseen_pools(new: &TanzuKubernetesCluster, old: &TanzuKubernetesCluster) 
 }
 
 /// What is allowed and yet worth a word.
-pub fn warnings(new: &TanzuKubernetesCluster, offers: &[Offer]) -> Vec<String> {
+pub fn warnings(new: &TanzuKubernetesCluster, available: &[AvailableRelease]) -> Vec<String> {
     if new.metadata.deletion_timestamp.is_some() {
         return Vec::new();
     }
-    let mut warnings = version::warnings(new, offers);
+    let mut warnings = version::warnings(new, available);
     warnings.extend(network::warnings(&new.spec));
     warnings.extend(settings::warnings(&new.spec));
     warnings
@@ -117,20 +95,6 @@ pub fn path_in(version: &str, field: &str) -> String {
         .replace("topology.nodePools[0]", "topology.workers")
         .replace(".replicas", ".count")
         .replace(".vmClass", ".class")
-}
-
-/// Runs of lower-case letters, digits and `-` that neither begin nor end with `-`, as names of Kubernetes have.
-fn is_dns_label(text: &str) -> bool {
-    let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    !text.is_empty()
-        && text.len() <= 63
-        && text.chars().all(inner)
-        && !text.starts_with('-')
-        && !text.ends_with('-')
-}
-
-fn is_dns_subdomain(text: &str) -> bool {
-    text.len() <= 253 && text.split('.').all(is_dns_label)
 }
 
 #[cfg(test)]

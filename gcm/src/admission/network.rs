@@ -4,7 +4,8 @@ use api::gcm::TanzuKubernetesClusterSpec;
 use api::gcm::parts::{NetworkRanges, NetworkSettings};
 use ipnet::IpNet;
 
-use super::{Denial, is_dns_subdomain};
+use super::denial::FieldDenial;
+use super::dns::is_dns_subdomain;
 
 /// The container networks a cluster can have.
 pub const CNIS: [&str; 3] = ["antrea", "calico", "antrea-nsx-routed"];
@@ -21,19 +22,19 @@ fn blocks(ranges: Option<&NetworkRanges>) -> &[String] {
     ranges.and_then(|ranges| ranges.cidr_blocks.as_deref()).unwrap_or_default()
 }
 
-struct Range<'a> {
+struct AddressRange<'a> {
     field: String,
     text: &'a str,
     net: IpNet,
 }
 
-fn ranges<'a>(key: &str, blocks: &'a [String], denials: &mut Vec<Denial>) -> Vec<Range<'a>> {
+fn ranges<'a>(key: &str, blocks: &'a [String], denials: &mut Vec<FieldDenial>) -> Vec<AddressRange<'a>> {
     let mut read = Vec::new();
     for (at, text) in blocks.iter().enumerate() {
         let field = format!("spec.settings.network.{key}.cidrBlocks[{at}]");
         match text.trim().parse::<IpNet>() {
-            Ok(net) => read.push(Range { field, text, net }),
-            Err(_) => denials.push(Denial::new(
+            Ok(net) => read.push(AddressRange { field, text, net }),
+            Err(_) => denials.push(FieldDenial::new(
                 field,
                 format!("{text:?} is no address range"),
                 "Write an address and a prefix length, such as 192.168.0.0/16",
@@ -43,17 +44,22 @@ fn ranges<'a>(key: &str, blocks: &'a [String], denials: &mut Vec<Denial>) -> Vec
     read
 }
 
-pub(super) fn denials(spec: &TanzuKubernetesClusterSpec) -> Vec<Denial> {
+pub(super) fn denials(spec: &TanzuKubernetesClusterSpec) -> Vec<FieldDenial> {
     let Some(network) = network(spec) else { return Vec::new() };
     let mut denials = Vec::new();
     let pods = ranges("pods", blocks(network.pods.as_ref()), &mut denials);
     let services = ranges("services", blocks(network.services.as_ref()), &mut denials);
     for own in [&pods, &services] {
         denials.extend(own.iter().enumerate().filter_map(|(at, range)| {
-            let same_family = |other: &&Range| other.net.addr().is_ipv4() == range.net.addr().is_ipv4();
+            let same_family =
+                |other: &&AddressRange| other.net.addr().is_ipv4() == range.net.addr().is_ipv4();
             own[..at].iter().find(same_family).map(|_| {
                 let reason = format!("{} is a second range of the same address family", range.text);
-                Denial::new(range.field.clone(), reason, "Give one range, or one of IPv4 and one of IPv6")
+                FieldDenial::new(
+                    range.field.clone(),
+                    reason,
+                    "Give one range, or one of IPv4 and one of IPv6",
+                )
             })
         }));
     }
@@ -62,7 +68,7 @@ pub(super) fn denials(spec: &TanzuKubernetesClusterSpec) -> Vec<Denial> {
     for service in &services {
         denials.extend(pods.iter().filter(|pod| overlap(&pod.net, &service.net)).map(|pod| {
             let reason = format!("{} and the pods' {} overlap", service.text, pod.text);
-            Denial::new(
+            FieldDenial::new(
                 service.field.clone(),
                 reason,
                 "Give pods and services ranges that have no address in common",
@@ -81,7 +87,7 @@ fn overlap(a: &IpNet, b: &IpNet) -> bool {
 }
 
 /// Limits that kubeadm sets.
-fn services_size(range: &Range<'_>) -> Option<Denial> {
+fn services_size(range: &AddressRange<'_>) -> Option<FieldDenial> {
     let host_bits = range.net.max_prefix_len() - range.net.prefix_len();
     let (reason, remedy) = match host_bits {
         0..4 => (
@@ -94,16 +100,16 @@ fn services_size(range: &Range<'_>) -> Option<Denial> {
             "Use a prefix length of at least 12 (108 for IPv6)",
         ),
     };
-    Some(Denial::new(range.field.clone(), reason, remedy))
+    Some(FieldDenial::new(range.field.clone(), reason, remedy))
 }
 
 /// Limits that kubeadm sets: each node takes a share of the range.
-fn pods_size(range: &Range<'_>) -> Option<Denial> {
+fn pods_size(range: &AddressRange<'_>) -> Option<FieldDenial> {
     let node = node_prefix(&range.net);
     let prefix = range.net.prefix_len();
     if prefix > node {
         let reason = format!("{} is smaller than the /{node} that each node takes", range.text);
-        return Some(Denial::new(
+        return Some(FieldDenial::new(
             range.field.clone(),
             reason,
             format!("Use a prefix length of at most {node}"),
@@ -111,7 +117,11 @@ fn pods_size(range: &Range<'_>) -> Option<Denial> {
     }
     (node - prefix > 16).then(|| {
         let reason = format!("{} is larger than a cluster can hand out", range.text);
-        Denial::new(range.field.clone(), reason, format!("Use a prefix length of at least {}", node - 16))
+        FieldDenial::new(
+            range.field.clone(),
+            reason,
+            format!("Use a prefix length of at least {}", node - 16),
+        )
     })
 }
 
@@ -119,20 +129,20 @@ fn node_prefix(net: &IpNet) -> u8 {
     if net.addr().is_ipv4() { NODE_PREFIX.0 } else { NODE_PREFIX.1 }
 }
 
-fn domain_denial(network: &NetworkSettings) -> Option<Denial> {
+fn domain_denial(network: &NetworkSettings) -> Option<FieldDenial> {
     let domain =
         network.service_domain.as_deref().filter(|domain| !domain.is_empty() && !is_dns_subdomain(domain))?;
-    Some(Denial::new(
+    Some(FieldDenial::new(
         "spec.settings.network.serviceDomain",
         format!("{domain:?} is no domain name"),
         "Write a domain such as cluster.local",
     ))
 }
 
-fn cni_denial(network: &NetworkSettings) -> Option<Denial> {
+fn cni_denial(network: &NetworkSettings) -> Option<FieldDenial> {
     let name = network.cni.as_ref().map(|cni| cni.name.as_str())?;
     (!CNIS.contains(&name)).then(|| {
-        Denial::new(
+        FieldDenial::new(
             "spec.settings.network.cni.name",
             format!("{name:?} is no container network that comes with a release"),
             format!("Use one of: {}", CNIS.join(", ")),
@@ -144,7 +154,7 @@ fn cni_denial(network: &NetworkSettings) -> Option<Denial> {
 pub(super) fn change_denials(
     old: &TanzuKubernetesClusterSpec,
     new: &TanzuKubernetesClusterSpec,
-) -> Vec<Denial> {
+) -> Vec<FieldDenial> {
     let aspects = |spec: &TanzuKubernetesClusterSpec| {
         let network = network(spec);
         let text = |text: Option<&String>| vec![text.cloned().unwrap_or_default()];
@@ -158,7 +168,7 @@ pub(super) fn change_denials(
     std::iter::zip(aspects(old), aspects(new))
         .filter(|((_, before), (_, after))| before != after && !before.concat().is_empty())
         .map(|((key, before), (_, after))| {
-            Denial::new(
+            FieldDenial::new(
                 format!("spec.settings.network.{key}"),
                 format!(
                     "it is immutable and cannot be changed from {} to {}",

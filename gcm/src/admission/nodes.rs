@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use api::gcm::parts::{NodePool, Topology, Volume};
 use k8s_openapi::api::core::v1::Taint;
 
-use super::{Denial, is_dns_label, is_dns_subdomain};
+use super::denial::FieldDenial;
+use super::dns::{is_dns_label, is_dns_subdomain};
 use crate::duration;
 
 /// The longest name of a cluster: `-control-plane-service` follows it, and names end at 63 characters.
@@ -14,10 +15,10 @@ pub const LONGEST_NAME: usize = 41;
 const RESERVED: &str = "control-plane";
 const CONTROL_PLANE: &str = "spec.topology.controlPlane";
 
-pub(super) fn name_denials(name: &str) -> Vec<Denial> {
+pub(super) fn name_denials(name: &str) -> Vec<FieldDenial> {
     let mut denials = Vec::new();
     if name.len() > LONGEST_NAME {
-        denials.push(Denial::new(
+        denials.push(FieldDenial::new(
             "metadata.name",
             format!(
                 "{name:?} has {} characters, and {name}-control-plane-service must not have more than 63",
@@ -27,7 +28,7 @@ pub(super) fn name_denials(name: &str) -> Vec<Denial> {
         ));
     }
     if !name.is_empty() && (!is_dns_label(name) || name.starts_with(|c: char| c.is_ascii_digit())) {
-        denials.push(Denial::new(
+        denials.push(FieldDenial::new(
             "metadata.name",
             format!("{name:?} cannot be the name of a service or a host"),
             "Use lower-case letters, digits and '-', beginning with a letter and ending with a letter or digit",
@@ -36,13 +37,13 @@ pub(super) fn name_denials(name: &str) -> Vec<Denial> {
     denials
 }
 
-pub(super) fn topology_denials(topology: &Topology) -> Vec<Denial> {
+pub(super) fn topology_denials(topology: &Topology) -> Vec<FieldDenial> {
     let mut denials = Vec::new();
     let cp = &topology.control_plane;
     if !matches!(cp.replicas, None | Some(1 | 3)) {
         let reason =
             format!("control plane can only be either 1 or 3 nodes, not {}", cp.replicas.unwrap_or_default());
-        denials.push(Denial::new(
+        denials.push(FieldDenial::new(
             format!("{CONTROL_PLANE}.replicas"),
             reason,
             "Use 1, or 3 for high availability",
@@ -59,7 +60,7 @@ pub(super) fn topology_denials(topology: &Topology) -> Vec<Denial> {
     denials
 }
 
-fn pool_name_denial(field: &str, name: &str, twin: bool) -> Option<Denial> {
+fn pool_name_denial(field: &str, name: &str, twin: bool) -> Option<FieldDenial> {
     let (reason, remedy) = if !is_dns_label(name) {
         (
             format!("{name:?} cannot be part of a host name"),
@@ -76,13 +77,13 @@ fn pool_name_denial(field: &str, name: &str, twin: bool) -> Option<Denial> {
     } else {
         return None;
     };
-    Some(Denial::new(field, reason, remedy))
+    Some(FieldDenial::new(field, reason, remedy))
 }
 
-fn pool_denials(field: &str, pool: &NodePool) -> Vec<Denial> {
+fn pool_denials(field: &str, pool: &NodePool) -> Vec<FieldDenial> {
     let mut denials = machine_denials(field, &pool.vm_class, &pool.storage_class, pool.volumes.as_deref());
     if let Some(replicas) = pool.replicas.filter(|replicas| *replicas < 0) {
-        denials.push(Denial::new(
+        denials.push(FieldDenial::new(
             format!("{field}.replicas"),
             format!("{replicas} nodes cannot be"),
             "Use 0 or more, or leave it out where an autoscaler decides",
@@ -94,7 +95,7 @@ fn pool_denials(field: &str, pool: &NodePool) -> Vec<Denial> {
     denials
 }
 
-fn machine_denials(field: &str, class: &str, storage: &str, volumes: Option<&[Volume]>) -> Vec<Denial> {
+fn machine_denials(field: &str, class: &str, storage: &str, volumes: Option<&[Volume]>) -> Vec<FieldDenial> {
     let mut denials = Vec::new();
     for (key, value, remedy) in [
         ("vmClass", class, "Name a class of the namespace (kubectl get virtualmachineclassbindings)"),
@@ -105,19 +106,19 @@ fn machine_denials(field: &str, class: &str, storage: &str, volumes: Option<&[Vo
         ),
     ] {
         if value.trim().is_empty() {
-            denials.push(Denial::new(format!("{field}.{key}"), "it is missing", remedy));
+            denials.push(FieldDenial::new(format!("{field}.{key}"), "it is missing", remedy));
         }
     }
     denials.extend(volume_denials(field, volumes.unwrap_or_default()));
     denials
 }
 
-fn volume_denials(field: &str, volumes: &[Volume]) -> Vec<Denial> {
+fn volume_denials(field: &str, volumes: &[Volume]) -> Vec<FieldDenial> {
     let mut denials = Vec::new();
     for (at, volume) in volumes.iter().enumerate() {
         let field = format!("{field}.volumes[{at}]");
         let mut deny = |key: &str, reason: String, remedy: &str| {
-            denials.push(Denial::new(format!("{field}.{key}"), reason, remedy));
+            denials.push(FieldDenial::new(format!("{field}.{key}"), reason, remedy));
         };
         let before = &volumes[..at];
         if !is_dns_label(&volume.name) {
@@ -165,9 +166,9 @@ fn volume_denials(field: &str, volumes: &[Volume]) -> Vec<Denial> {
     denials
 }
 
-fn timeout_denial(field: &str, timeout: Option<&str>) -> Option<Denial> {
+fn timeout_denial(field: &str, timeout: Option<&str>) -> Option<FieldDenial> {
     let text = timeout.filter(|text| duration::parse_seconds(text).is_none())?;
-    Some(Denial::new(
+    Some(FieldDenial::new(
         format!("{field}.nodeDrainTimeout"),
         format!("{text:?} is no duration"),
         "Write a duration such as 5m or 1h30m; 0 means no limit",
@@ -218,7 +219,7 @@ pub fn machine_label_reaches_node(key: &str) -> bool {
             .any(|parent| domain == *parent || domain.ends_with(&format!(".{parent}")))
 }
 
-/// Whether programs tell machines and nodes apart by this label: Cluster API takes a worker that is labelled
+/// Whether programs know machines and nodes by this label: Cluster API takes a worker that is labelled
 /// `cluster.x-k8s.io/control-plane` for a node of the control plane.
 fn is_reserved(key: &str) -> bool {
     let domain = key.split_once('/').map_or("", |(domain, _)| domain);
@@ -226,11 +227,11 @@ fn is_reserved(key: &str) -> bool {
     (within("cluster.x-k8s.io") && !machine_label_reaches_node(key)) || within("run.tanzu.vmware.com")
 }
 
-fn label_denial(field: &str, key: &str, value: &str) -> Option<Denial> {
+fn label_denial(field: &str, key: &str, value: &str) -> Option<FieldDenial> {
     let field = format!("{field}.labels");
     if !key_is_valid(key) || !value_is_valid(value) {
         let reason = format!("{key}={value} is no valid label");
-        return Some(Denial::new(
+        return Some(FieldDenial::new(
             field,
             reason,
             "Use letters, digits, '-', '_' and '.', at most 63, with an optional domain/ before the key",
@@ -238,10 +239,10 @@ fn label_denial(field: &str, key: &str, value: &str) -> Option<Denial> {
     }
     if is_reserved(key) {
         let reason = format!("{key} is a label by which programs know machines");
-        return Some(Denial::new(field, reason, "Use a domain of your own"));
+        return Some(FieldDenial::new(field, reason, "Use a domain of your own"));
     }
     (!kubelet_may_set(key) && !machine_label_reaches_node(key)).then(|| {
-        Denial::new(
+        FieldDenial::new(
             field,
             format!("a kubelet may not give its node the label {key}"),
             "Use a domain of your own, or node-restriction.kubernetes.io",
@@ -249,34 +250,34 @@ fn label_denial(field: &str, key: &str, value: &str) -> Option<Denial> {
     })
 }
 
-fn taint_denials(field: &str, taints: &[Taint]) -> Vec<Denial> {
+fn taint_denials(field: &str, taints: &[Taint]) -> Vec<FieldDenial> {
     let mut seen = BTreeMap::new();
     let mut denials = Vec::new();
     for (at, taint) in taints.iter().enumerate() {
         let field = format!("{field}.taints[{at}]");
         if !key_is_valid(&taint.key) {
-            denials.push(Denial::new(
+            denials.push(FieldDenial::new(
                 format!("{field}.key"),
                 format!("{:?} is no valid key", taint.key),
                 "Write a key such as dedicated",
             ));
         }
         if !taint.value.as_deref().is_none_or(value_is_valid) {
-            denials.push(Denial::new(
+            denials.push(FieldDenial::new(
                 format!("{field}.value"),
                 "it is no valid value",
                 "Use letters, digits, '-', '_' and '.', at most 63",
             ));
         }
         if !matches!(taint.effect.as_str(), "NoSchedule" | "PreferNoSchedule" | "NoExecute") {
-            denials.push(Denial::new(
+            denials.push(FieldDenial::new(
                 format!("{field}.effect"),
                 format!("{:?} is no effect", taint.effect),
                 "Use NoSchedule, PreferNoSchedule or NoExecute",
             ));
         }
         if seen.insert((taint.key.as_str(), taint.effect.as_str()), at).is_some() {
-            denials.push(Denial::new(
+            denials.push(FieldDenial::new(
                 field,
                 "another taint has the same key and effect",
                 "Remove one of them",
@@ -287,11 +288,11 @@ fn taint_denials(field: &str, taints: &[Taint]) -> Vec<Denial> {
 }
 
 /// An etcd cluster that has three members keeps them: the original scaled control planes up only.
-pub(super) fn change_denials(old: &Topology, new: &Topology) -> Vec<Denial> {
+pub(super) fn change_denials(old: &Topology, new: &Topology) -> Vec<FieldDenial> {
     let nodes = |topology: &Topology| topology.control_plane.replicas.unwrap_or(1);
     let (before, after) = (nodes(old), nodes(new));
     let fewer = (after < before).then(|| {
-        Denial::new(
+        FieldDenial::new(
             format!("{CONTROL_PLANE}.replicas"),
             format!("a control plane can be scaled up, not down from {before} to {after}"),
             format!("Keep {before}"),

@@ -8,20 +8,21 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use url::Url;
 
-use super::{Denial, network};
+use super::denial::FieldDenial;
+use super::network;
 
 const PROXY: &str = "spec.settings.network.proxy";
 const TRUST: &str = "spec.settings.network.trust.additionalTrustedCAs";
 const SHAPE: &str = "Write http://user:password@address:port";
 
-pub(super) fn denials(spec: &TanzuKubernetesClusterSpec) -> Vec<Denial> {
+pub(super) fn denials(spec: &TanzuKubernetesClusterSpec) -> Vec<FieldDenial> {
     let Some(network) = network::network(spec) else { return Vec::new() };
     let mut denials = network.proxy.as_ref().map(proxy_denials).unwrap_or_default();
     denials.extend(network.trust.as_ref().map(trust_denials).unwrap_or_default());
     denials
 }
 
-fn proxy_denials(proxy: &Proxy) -> Vec<Denial> {
+fn proxy_denials(proxy: &Proxy) -> Vec<FieldDenial> {
     let Proxy { http_proxy, https_proxy, no_proxy } = proxy;
     let mut denials = Vec::new();
     let written = |text: &Option<String>| text.as_deref().is_some_and(|text| !text.trim().is_empty());
@@ -32,7 +33,7 @@ fn proxy_denials(proxy: &Proxy) -> Vec<Denial> {
     ];
     if parts.iter().any(|(_, there)| *there) {
         denials.extend(parts.iter().filter(|(_, there)| !there).map(|(key, _)| {
-            Denial::new(
+            FieldDenial::new(
                 format!("{PROXY}.{key}"),
                 "it is missing, and httpProxy, httpsProxy and noProxy go together",
                 "Give all three, or none",
@@ -43,7 +44,7 @@ fn proxy_denials(proxy: &Proxy) -> Vec<Denial> {
         denials.extend(
             text.as_deref()
                 .and_then(proxy_url_fault)
-                .map(|reason| Denial::new(format!("{PROXY}.{key}"), reason, SHAPE)),
+                .map(|reason| FieldDenial::new(format!("{PROXY}.{key}"), reason, SHAPE)),
         );
     }
     denials
@@ -74,27 +75,27 @@ pub fn stem(name: &str) -> &str {
     name.trim_end_matches(".crt")
 }
 
-fn trust_denials(trust: &Trust) -> Vec<Denial> {
+fn trust_denials(trust: &Trust) -> Vec<FieldDenial> {
     let authorities = trust.additional_trusted_cas.as_deref().unwrap_or_default();
     let mut denials = Vec::new();
     for (at, TrustedCa { name, data }) in authorities.iter().enumerate() {
         let field = format!("{TRUST}[{at}]");
         let is_file_name = name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'));
         if name.is_empty() || !is_file_name || name.starts_with('.') {
-            denials.push(Denial::new(
+            denials.push(FieldDenial::new(
                 format!("{field}.name"),
                 format!("{name:?} cannot be the name of a file"),
                 "Use letters, digits, '-', '_' and '.'",
             ));
         } else if authorities[..at].iter().any(|other| stem(&other.name) == stem(name)) {
-            denials.push(Denial::new(
+            denials.push(FieldDenial::new(
                 format!("{field}.name"),
                 format!("another authority is called {:?}", stem(name)),
                 "Give each a name of its own",
             ));
         }
         denials.extend(certificate_fault(data).map(|reason| {
-            Denial::new(format!("{field}.data"), reason, "Put the output of: base64 -w0 FILE.pem")
+            FieldDenial::new(format!("{field}.data"), reason, "Put the output of: base64 -w0 FILE.pem")
         }));
     }
     denials

@@ -4,20 +4,20 @@ use api::gcm::TanzuKubernetesCluster;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::defaults::{filled, fillings, patch};
+use super::defaults::{missing_values, patch, with_defaults};
 use super::{path_in, validate, warnings};
-use crate::testing::{OFFERED, cluster, hub, manifest, offers, sound};
+use crate::testing::{SITE_VERSIONS, available, cluster, hub, manifest, sound};
 
 /// What admission comes to: the denials as their author reads them, or the release.
 fn admitted(name: &str, change: impl Fn(&mut Value)) -> Result<String, Vec<String>> {
     let (_, mut written) = manifest(name);
     change(&mut written);
     let version = written["apiVersion"].as_str().unwrap().rsplit_once('/').unwrap().1.to_owned();
-    let offers = offers(&OFFERED);
-    let cluster = filled(&hub(&written), None, &offers);
-    let denials = validate(&cluster, None, &offers);
+    let available = available(&SITE_VERSIONS);
+    let cluster = with_defaults(&hub(&written), None, &available);
+    let denials = validate(&cluster, None, &available);
     if denials.is_empty() {
-        return Ok(super::version::current(&cluster).unwrap().to_string());
+        return Ok(super::version::current_version(&cluster).unwrap().to_string());
     }
     Err(denials
         .into_iter()
@@ -77,7 +77,7 @@ fn real_manifests_of_old_releases_are_sound_but_for_the_release() {
 
 #[test]
 fn the_same_manifest_means_the_same_in_every_version() {
-    let offers = offers(&OFFERED);
+    let available = available(&SITE_VERSIONS);
     for name in ALL.into_iter().take(9) {
         let (hub, _) = manifest(name);
         let mut value = serde_json::to_value(&hub).unwrap();
@@ -85,7 +85,7 @@ fn the_same_manifest_means_the_same_in_every_version() {
             value = api::gcm::convert(&value, &format!("run.tanzu.vmware.com/{version}")).unwrap();
         }
         let back: TanzuKubernetesCluster = serde_json::from_value(value).unwrap();
-        assert_eq!(validate(&back, None, &offers), validate(&hub, None, &offers), "{name}");
+        assert_eq!(validate(&back, None, &available), validate(&hub, None, &available), "{name}");
     }
 }
 
@@ -93,9 +93,9 @@ fn the_same_manifest_means_the_same_in_every_version() {
 fn denied(change: impl FnOnce(&mut Value)) -> Vec<String> {
     let mut value = serde_json::to_value(sound()).unwrap();
     change(&mut value);
-    let offers = offers(&OFFERED);
-    let changed = filled(&serde_json::from_value(value).unwrap(), None, &offers);
-    validate(&changed, None, &offers).iter().map(ToString::to_string).collect()
+    let available = available(&SITE_VERSIONS);
+    let changed = with_defaults(&serde_json::from_value(value).unwrap(), None, &available);
+    validate(&changed, None, &available).iter().map(ToString::to_string).collect()
 }
 
 /// Sets what a pointer leads to; the last step may be new.
@@ -276,16 +276,16 @@ fn updated(
 ) -> (TanzuKubernetesCluster, Vec<String>) {
     let mut value = serde_json::to_value(before).unwrap();
     change(&mut value);
-    let offers = offers(&OFFERED);
-    let after = filled(&serde_json::from_value(value).unwrap(), Some(before), &offers);
-    let denials = validate(&after, Some(before), &offers).iter().map(ToString::to_string).collect();
+    let available = available(&SITE_VERSIONS);
+    let after = with_defaults(&serde_json::from_value(value).unwrap(), Some(before), &available);
+    let denials = validate(&after, Some(before), &available).iter().map(ToString::to_string).collect();
     (after, denials)
 }
 
 fn stored(version: &str) -> TanzuKubernetesCluster {
     let mut cluster = sound();
     cluster.spec.topology.control_plane.tkr = Some(api::gcm::parts::Tkr::named(version));
-    filled(&cluster, None, &offers(&OFFERED))
+    with_defaults(&cluster, None, &available(&SITE_VERSIONS))
 }
 
 const REFERENCE: &str = "/spec/topology/controlPlane/tkr/reference/name";
@@ -355,13 +355,13 @@ fn a_cluster_whose_release_is_gone_stays_editable() {
     let before = stored("v1.33.1---vmware.1-fips-vkr.2");
     let mut after = before.clone();
     after.spec.topology.node_pools[0].replicas = Some(5);
-    assert!(validate(&after, Some(&before), &offers(&OFFERED[9..])).is_empty());
+    assert!(validate(&after, Some(&before), &available(&SITE_VERSIONS[9..])).is_empty());
     let mut leaving = before.clone();
     leaving.spec.topology.control_plane.replicas = Some(2);
-    assert!(!validate(&leaving, Some(&before), &offers(&OFFERED)).is_empty());
+    assert!(!validate(&leaving, Some(&before), &available(&SITE_VERSIONS)).is_empty());
     leaving.metadata.deletion_timestamp =
         Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(jiff::Timestamp::UNIX_EPOCH));
-    assert!(validate(&leaving, Some(&before), &offers(&OFFERED)).is_empty());
+    assert!(validate(&leaving, Some(&before), &available(&SITE_VERSIONS)).is_empty());
 }
 
 #[test]
@@ -380,12 +380,12 @@ spec:
     - {name: b, vmClass: s, storageClass: g, replicas: 2}
 ",
     );
-    let offers = offers(&OFFERED);
-    let full = filled(&bare, None, &offers);
+    let available = available(&SITE_VERSIONS);
+    let full = with_defaults(&bare, None, &available);
     insta::assert_yaml_snapshot!(full);
-    assert!(fillings(&full, Some(&full), &offers).is_empty());
+    assert!(missing_values(&full, Some(&full), &available).is_empty());
     let document = serde_json::to_value(&bare).unwrap();
-    insta::assert_yaml_snapshot!("patch", patch(&document, &fillings(&bare, None, &offers)));
+    insta::assert_yaml_snapshot!("patch", patch(&document, &missing_values(&bare, None, &available)));
 }
 
 #[test]
@@ -394,7 +394,7 @@ fn routed_pods_get_no_range() {
     let network = routed.spec.settings.as_mut().unwrap().network.as_mut().unwrap();
     network.cni = Some(api::gcm::parts::Cni { name: "antrea-nsx-routed".to_owned() });
     network.pods = None;
-    let full = filled(&routed, None, &offers(&OFFERED));
+    let full = with_defaults(&routed, None, &available(&SITE_VERSIONS));
     assert!(full.spec.settings.unwrap().network.unwrap().pods.is_none());
 }
 
@@ -404,8 +404,8 @@ fn warnings_are_worth_their_words() {
     let network = old.spec.settings.as_mut().unwrap().network.as_mut().unwrap();
     network.pods =
         Some(api::gcm::parts::NetworkRanges { cidr_blocks: Some(vec!["192.0.2.0/24".to_owned()]) });
-    insta::assert_yaml_snapshot!(warnings(&old, &offers(&OFFERED)));
-    assert!(warnings(&stored("v1.33.1---vmware.1-fips-vkr.2"), &offers(&OFFERED)).is_empty());
+    insta::assert_yaml_snapshot!(warnings(&old, &available(&SITE_VERSIONS)));
+    assert!(warnings(&stored("v1.33.1---vmware.1-fips-vkr.2"), &available(&SITE_VERSIONS)).is_empty());
 }
 
 #[test]

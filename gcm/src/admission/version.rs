@@ -5,8 +5,8 @@ use std::fmt::Write;
 use api::gcm::TanzuKubernetesCluster;
 use api::gcm::parts::Tkr;
 
-use super::Denial;
-use crate::resolution::{self, Offer, Source, Unresolved, Wish};
+use super::denial::FieldDenial;
+use crate::resolution::{self, AvailableRelease, ReleaseRequest, RequestField, Unresolved};
 use crate::version::Version;
 
 const FULL: &str = "spec.distribution.fullVersion";
@@ -17,10 +17,10 @@ fn name(tkr: Option<&Tkr>) -> &str {
     tkr.and_then(Tkr::name).unwrap_or_default()
 }
 
-/// What the cluster says about its release, as it is written.
-pub fn written(tkc: &TanzuKubernetesCluster) -> Wish<'_> {
+/// The release that the cluster asks for, as it is written.
+pub fn release_request(tkc: &TanzuKubernetesCluster) -> ReleaseRequest<'_> {
     let distribution = tkc.spec.distribution.as_ref();
-    Wish {
+    ReleaseRequest {
         full: distribution.and_then(|d| d.full_version.as_deref()).unwrap_or_default(),
         hint: distribution.and_then(|d| d.version.as_deref()).unwrap_or_default(),
         reference: name(tkc.spec.topology.control_plane.tkr.as_ref()),
@@ -31,53 +31,60 @@ pub fn written(tkc: &TanzuKubernetesCluster) -> Wish<'_> {
 ///
 /// Full version and reference are two names of one thing, and both are always written. Who changes one of them,
 /// or takes the full version away to follow the hint again, means the other to follow.
-pub fn meant<'a>(new: &'a TanzuKubernetesCluster, old: Option<&'a TanzuKubernetesCluster>) -> Wish<'a> {
-    let wish = written(new);
-    let Some(before) = old.map(written) else { return wish };
+pub fn intended_request<'a>(
+    new: &'a TanzuKubernetesCluster,
+    old: Option<&'a TanzuKubernetesCluster>,
+) -> ReleaseRequest<'a> {
+    let request = release_request(new);
+    let Some(before) = old.map(release_request) else { return request };
     let (full, hint, reference) =
-        (before.full != wish.full, before.hint != wish.hint, before.reference != wish.reference);
+        (before.full != request.full, before.hint != request.hint, before.reference != request.reference);
     match (full, reference) {
-        (true, false) if !wish.full.is_empty() => Wish { reference: "", ..wish },
-        (true, false) if !wish.hint.is_empty() => Wish { reference: "", ..wish },
-        (false, true) if !wish.reference.is_empty() => Wish { full: "", ..wish },
-        (false, false) if hint && wish.full.is_empty() && !wish.hint.is_empty() => {
-            Wish { reference: "", ..wish }
+        (true, false) if !request.full.is_empty() => ReleaseRequest { reference: "", ..request },
+        (true, false) if !request.hint.is_empty() => ReleaseRequest { reference: "", ..request },
+        (false, true) if !request.reference.is_empty() => ReleaseRequest { full: "", ..request },
+        (false, false) if hint && request.full.is_empty() && !request.hint.is_empty() => {
+            ReleaseRequest { reference: "", ..request }
         }
-        _ => wish,
+        _ => request,
     }
 }
 
 /// The version the cluster runs according to its spec.
-pub fn current(tkc: &TanzuKubernetesCluster) -> Option<Version> {
-    written(tkc).exact()
+pub fn current_version(tkc: &TanzuKubernetesCluster) -> Option<Version> {
+    release_request(tkc).exact()
 }
 
 pub(super) fn denials(
     new: &TanzuKubernetesCluster,
     old: Option<&TanzuKubernetesCluster>,
-    offers: &[Offer],
-) -> Vec<Denial> {
-    let before = old.and_then(current);
-    let wish = meant(new, old);
+    available: &[AvailableRelease],
+) -> Vec<FieldDenial> {
+    let before = old.and_then(current_version);
+    let request = intended_request(new, old);
     let mut denials = Vec::new();
-    match resolution::resolve(wish, offers) {
-        Ok(offer) => {
-            denials.extend(step(before.as_ref(), &offer.version));
-            denials.extend(pools(new, old, &offer.version));
+    match resolution::resolve_release(request, available) {
+        Ok(candidate) => {
+            denials.extend(step(before.as_ref(), &candidate.version));
+            denials.extend(pools(new, old, &candidate.version));
         }
         // What runs already may go on running, whatever became of its release.
-        Err(Unresolved::Unknown { .. } | Unresolved::Unfit { .. })
-            if before.is_some() && wish.exact() == before => {}
-        Err(unresolved) => denials.push(unresolved_denial(&unresolved, wish, offers)),
+        Err(Unresolved::Unknown { .. } | Unresolved::Incompatible { .. })
+            if before.is_some() && request.exact() == before => {}
+        Err(unresolved) => denials.push(unresolved_denial(&unresolved, request, available)),
     }
     denials
 }
 
-fn unresolved_denial(unresolved: &Unresolved, wish: Wish<'_>, offers: &[Offer]) -> Denial {
-    let field = match unresolved.source_of() {
-        Source::Full => FULL,
-        Source::Hint => HINT,
-        Source::Reference => REFERENCE,
+fn unresolved_denial(
+    unresolved: &Unresolved,
+    request: ReleaseRequest<'_>,
+    available: &[AvailableRelease],
+) -> FieldDenial {
+    let field = match unresolved.field() {
+        RequestField::Full => FULL,
+        RequestField::Hint => HINT,
+        RequestField::Reference => REFERENCE,
     };
     let remedy = match unresolved {
         Unresolved::Disagree { .. } => {
@@ -88,26 +95,26 @@ fn unresolved_denial(unresolved: &Unresolved, wish: Wish<'_>, offers: &[Offer]) 
                 "To follow the reference, set spec.distribution: null; to follow the distribution, remove {REFERENCE}"
             )
         }
-        _ => works(wish, offers, unresolved.source_of()),
+        _ => works(request, available, unresolved.field()),
     };
-    Denial::new(field, unresolved.to_string(), remedy)
+    FieldDenial::new(field, unresolved.to_string(), remedy)
 }
 
 /// The releases that work, written as the field wants them: a reference is to an object's name.
-fn works(wish: Wish<'_>, offers: &[Offer], source_of: Source) -> String {
-    let fit = resolution::fit(offers);
+fn works(request: ReleaseRequest<'_>, available: &[AvailableRelease], field: RequestField) -> String {
+    let fit = resolution::usable_versions(available);
     if fit.is_empty() {
         return "No release can be used: see whether the content library is synchronised (kubectl get tkr,vmi)".to_owned();
     }
-    let written = |version: &Version| match source_of {
-        Source::Reference => version.object_name(),
-        Source::Full | Source::Hint => version.to_string(),
+    let written = |version: &Version| match field {
+        RequestField::Reference => version.object_name(),
+        RequestField::Full | RequestField::Hint => version.to_string(),
     };
     let mut text = "Use one of".to_owned();
     for (count, version) in fit.iter().enumerate() {
         let _ = write!(text, "{} {}", if count == 0 { ":" } else { "," }, written(version));
     }
-    let beginning = [wish.hint, wish.full, wish.reference].into_iter().find(|text| !text.is_empty());
+    let beginning = [request.hint, request.full, request.reference].into_iter().find(|text| !text.is_empty());
     let minor = beginning.and_then(minor_of);
     match fit.iter().find(|version| Some(version.minor()) == minor) {
         Some(near) => format!("{text}; the closest is {}", written(near)),
@@ -120,11 +127,11 @@ fn minor_of(text: &str) -> Option<(u64, u64)> {
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
 }
 
-fn step(before: Option<&Version>, after: &Version) -> Option<Denial> {
-    let why = resolution::unreachable(before?, after)?;
+fn step(before: Option<&Version>, after: &Version) -> Option<FieldDenial> {
+    let why = resolution::explain_unreachable(before?, after)?;
     let remedy =
         format!("Choose a release that status condition UpdatesAvailable lists, or stay at {}", before?);
-    Some(Denial::new(FULL, why, remedy))
+    Some(FieldDenial::new(FULL, why, remedy))
 }
 
 /// A pool runs what the control plane runs. A reference that only lags behind follows by itself.
@@ -132,8 +139,8 @@ fn pools<'a>(
     new: &'a TanzuKubernetesCluster,
     old: Option<&'a TanzuKubernetesCluster>,
     version: &'a Version,
-) -> impl Iterator<Item = Denial> + use<'a> {
-    let before = old.and_then(current);
+) -> impl Iterator<Item = FieldDenial> + use<'a> {
+    let before = old.and_then(current_version);
     new.spec.topology.node_pools.iter().enumerate().filter_map(move |(at, pool)| {
         let written = name(pool.tkr.as_ref());
         let pool_version = Version::parse(written).ok();
@@ -141,7 +148,7 @@ fn pools<'a>(
         if follows || (before.is_some() && pool_version == before) {
             return None;
         }
-        Some(Denial::new(
+        Some(FieldDenial::new(
             format!("spec.topology.nodePools[{at}].tkr.reference.name"),
             format!(
                 "node pool {:?} asks for {written}, and the control plane for {}",
@@ -153,7 +160,7 @@ fn pools<'a>(
     })
 }
 
-pub(super) fn warnings(new: &TanzuKubernetesCluster, offers: &[Offer]) -> Vec<String> {
-    let resolved = resolution::resolve(written(new), offers).ok();
-    resolved.and_then(|offer| resolution::support_warning(&offer.version)).into_iter().collect()
+pub(super) fn warnings(new: &TanzuKubernetesCluster, available: &[AvailableRelease]) -> Vec<String> {
+    let resolved = resolution::resolve_release(release_request(new), available).ok();
+    resolved.and_then(|candidate| resolution::support_warning(&candidate.version)).into_iter().collect()
 }

@@ -13,7 +13,7 @@ use kube::{Api, ResourceExt};
 use serde::Serialize;
 
 use super::error::Error;
-use super::gather::{Context, Facts, Kind};
+use super::gather::{Context, Facts, KindCache};
 use super::objects::machines;
 use super::plan::{Obsolete, Plan};
 
@@ -54,7 +54,7 @@ pub async fn carry_out(plan: Plan, facts: &mut Facts, ctx: &Context) -> Result<N
 
 async fn apply_all<K: Watchable + Serialize>(
     intents: &[K],
-    kind: &Kind<K>,
+    kind: &KindCache<K>,
     ctx: &Context,
 ) -> Result<(), Error> {
     for intent in intents {
@@ -80,7 +80,11 @@ async fn hand_over(intent: &MachineDeployment, facts: &Facts, ctx: &Context) -> 
 }
 
 /// Makes one object so, unless an object of that name belongs to somebody else.
-async fn apply<K: Watchable + Serialize>(intent: &K, kind: &Kind<K>, ctx: &Context) -> Result<Arc<K>, Error> {
+async fn apply<K: Watchable + Serialize>(
+    intent: &K,
+    kind: &KindCache<K>,
+    ctx: &Context,
+) -> Result<Arc<K>, Error> {
     let live = kind.cache.current(intent.namespace().as_deref(), &intent.name_any())?;
     if let Some(live) = &live
         && owner(&**live) != owner(intent)

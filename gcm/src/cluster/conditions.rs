@@ -8,7 +8,7 @@ use api::gcm::parts::{node_status, vm_status};
 use super::blocking;
 use super::gather::Facts;
 use super::nodes::Node;
-use super::replicas::{Group, groups};
+use super::replicas::{ReplicaCounts, count_pools};
 use crate::admission::version;
 use crate::releases::status::updates_condition;
 use crate::resolution;
@@ -82,7 +82,7 @@ fn control_plane(facts: &Facts, nodes: &[Node<'_>]) -> ConditionWithCause {
     let available = kcp
         .and_then(|kcp| kcp.status.as_ref()?.conditions.as_deref())
         .is_some_and(|c| metav1::holds(c, capi::AVAILABLE));
-    if available && kcp.map(Group::of_control_plane).is_some_and(|group| group.is_settled()) {
+    if available && kcp.map(ReplicaCounts::of_control_plane).is_some_and(|group| group.is_settled()) {
         return Condition::is_true(words::CONTROL_PLANE_READY).into();
     }
     unmet(
@@ -103,7 +103,7 @@ fn pools(tkc: &TanzuKubernetesCluster, facts: &Facts, nodes: &[Node<'_>]) -> Con
             None,
         );
     }
-    let unsettled: Vec<String> = groups(facts)
+    let unsettled: Vec<String> = count_pools(facts)
         .filter(|(_, group)| !group.is_settled())
         .map(|(pool, group)| format!("{pool} has {} of {} nodes ready", group.ready, group.wanted))
         .collect();
@@ -131,16 +131,17 @@ fn nodes_healthy(nodes: &[Node<'_>]) -> ConditionWithCause {
 }
 
 fn release(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Vec<Condition> {
-    let compatible = match resolution::resolve(version::written(tkc), &facts.offers) {
-        Ok(_) => Condition::is_true(words::TANZU_KUBERNETES_RELEASE_COMPATIBLE),
-        Err(unresolved) => Condition::is_false(
-            words::TANZU_KUBERNETES_RELEASE_COMPATIBLE,
-            WARNING,
-            api::conditions::release::INCOMPATIBLE,
-            unresolved.to_string(),
-        ),
-    };
-    let updates = version::current(tkc)
-        .map(|current| updates_condition(words::UPDATES_AVAILABLE, &current, &facts.offers));
+    let compatible =
+        match resolution::resolve_release(version::release_request(tkc), &facts.available_releases) {
+            Ok(_) => Condition::is_true(words::TANZU_KUBERNETES_RELEASE_COMPATIBLE),
+            Err(unresolved) => Condition::is_false(
+                words::TANZU_KUBERNETES_RELEASE_COMPATIBLE,
+                WARNING,
+                api::conditions::release::INCOMPATIBLE,
+                unresolved.to_string(),
+            ),
+        };
+    let updates = version::current_version(tkc)
+        .map(|current| updates_condition(words::UPDATES_AVAILABLE, &current, &facts.available_releases));
     std::iter::once(compatible).chain(updates).collect()
 }

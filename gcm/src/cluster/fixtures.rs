@@ -10,14 +10,14 @@ use api::gcm::{TanzuKubernetesCluster, TanzuKubernetesRelease, TanzuKubernetesRe
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
-use super::gather::{Facts, Library};
+use super::gather::{Facts, ReleaseLookup};
 use super::plan::{Plan, plan};
-use crate::admission::defaults::filled;
-use crate::releases::catalogue::Catalogue;
-use crate::releases::{NodeImage, Release};
-use crate::testing::OFFERED;
+use crate::admission::defaults::with_defaults;
+use crate::releases::cache::ReleaseCache;
+use crate::releases::{KubernetesRelease, ReleaseImage};
+use crate::testing::SITE_VERSIONS;
 
-/// A release as the site offers it.
+/// A release as the simulated site has it.
 pub(crate) fn tkr(version: &str) -> TanzuKubernetesRelease {
     let kubernetes =
         version.rsplit_once("-tkg").or_else(|| version.rsplit_once("-vkr")).map_or(version, |(k, _)| k);
@@ -40,26 +40,30 @@ pub(crate) fn tkr(version: &str) -> TanzuKubernetesRelease {
 
 /// Facts about a cluster of which nothing exists yet.
 pub(crate) fn nothing() -> Facts {
-    let catalogue = Catalogue::default();
-    for version in OFFERED {
-        let release = Release::of(&tkr(version)).unwrap();
-        catalogue.set(&release.name.clone(), Some(release));
+    let release_cache = ReleaseCache::default();
+    for version in SITE_VERSIONS {
+        let release = KubernetesRelease::of(&tkr(version)).unwrap();
+        release_cache.set(&release.name.clone(), Some(release));
     }
     let labels = BTreeMap::from([("os-name".to_owned(), "photon".to_owned())]);
-    let images = vec![NodeImage { name: "ob-1-photon-5-amd64".to_owned(), labels }];
-    Facts { offers: catalogue.offers(), library: Library::of(catalogue, images), ..Facts::default() }
+    let images = vec![ReleaseImage { name: "ob-1-photon-5-amd64".to_owned(), labels }];
+    Facts {
+        available_releases: release_cache.available(),
+        releases: ReleaseLookup::of(release_cache, images),
+        ..Facts::default()
+    }
 }
 
 /// The cluster as admission stores it.
 pub(crate) fn stored(mut tkc: TanzuKubernetesCluster) -> TanzuKubernetesCluster {
     tkc.metadata.uid = Some("5e434bbe-7b24-4fbd-81c0-aecc72326002".to_owned());
     tkc.metadata.generation = Some(1);
-    filled(&tkc, None, &nothing().offers)
+    with_defaults(&tkc, None, &nothing().available_releases)
 }
 
 /// What a machine has come to.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Came {
+pub(crate) struct MachineFixture {
     /// The vmStatus.
     pub vm: &'static str,
     /// The reason and message of a WCPMachine that is not ready.
@@ -69,9 +73,9 @@ pub(crate) struct Came {
 }
 
 /// A machine whose node is ready.
-pub(crate) const READY: Came = Came { vm: "ready", below: None, node: Some("True") };
+pub(crate) const READY: MachineFixture = MachineFixture { vm: "ready", below: None, node: Some("True") };
 /// A machine that was just asked for.
-pub(crate) const ASKED: Came = Came {
+pub(crate) const ASKED: MachineFixture = MachineFixture {
     vm: "pending",
     below: Some(("WaitingForBootstrapData", "Waiting for bootstrap data")),
     node: None,
@@ -85,20 +89,20 @@ fn condition(type_: &str, status: &str, reason: &str, message: &str) -> Value {
 }
 
 /// A cluster that Cluster API works on.
-pub(crate) struct World {
+pub(crate) struct ClusterFixture {
     /// The cluster.
     pub tkc: TanzuKubernetesCluster,
     /// What is planned for it.
     pub plan: Plan,
     /// Machines of the control plane, then of each pool.
-    pub groups: Vec<Vec<Came>>,
+    pub groups: Vec<Vec<MachineFixture>>,
     /// Whether the infrastructure is there; else why not.
     pub infrastructure: Result<(), (&'static str, &'static str)>,
     /// Whether the first API server answers.
     pub initialized: bool,
 }
 
-impl World {
+impl ClusterFixture {
     /// A cluster whose objects were just made.
     pub(crate) fn new(tkc: TanzuKubernetesCluster) -> Self {
         let tkc = stored(tkc);
@@ -109,13 +113,13 @@ impl World {
 
     /// A cluster of which everything is ready.
     pub(crate) fn running(tkc: TanzuKubernetesCluster) -> Self {
-        let mut world = Self::new(tkc);
-        world.initialized = true;
-        world.groups = std::iter::once(world.plan.control_plane.spec.replicas)
-            .chain(world.plan.deployments.iter().map(|deployment| deployment.spec.replicas))
+        let mut fixture = Self::new(tkc);
+        fixture.initialized = true;
+        fixture.groups = std::iter::once(fixture.plan.control_plane.spec.replicas)
+            .chain(fixture.plan.deployments.iter().map(|deployment| deployment.spec.replicas))
             .map(|replicas| vec![READY; usize::try_from(replicas.unwrap_or(1)).unwrap()])
             .collect();
-        world
+        fixture
     }
 
     /// The facts about it.
@@ -134,8 +138,8 @@ impl World {
                 facts.deployments.push(Arc::new(deployment));
                 facts.sets.push(Arc::new(set));
             }
-            for (number, came) in group.iter().enumerate() {
-                let (machine, wcp) = self.machine(at, number, *came);
+            for (number, state) in group.iter().enumerate() {
+                let (machine, wcp) = self.machine(at, number, *state);
                 facts.machines.push(Arc::new(machine));
                 facts.wcp_machines.push(Arc::new(wcp));
             }
@@ -181,7 +185,7 @@ impl World {
         kcp
     }
 
-    fn deployment(&self, pool: usize, group: &[Came]) -> (MachineDeployment, MachineSet) {
+    fn deployment(&self, pool: usize, group: &[MachineFixture]) -> (MachineDeployment, MachineSet) {
         let mut deployment = self.plan.deployments[pool].clone();
         deployment.metadata.generation = Some(1);
         deployment.status = Some(from(counts(group)));
@@ -196,7 +200,7 @@ impl World {
         (deployment, from(set))
     }
 
-    fn machine(&self, group: usize, number: usize, came: Came) -> (Machine, WCPMachine) {
+    fn machine(&self, group: usize, number: usize, state: MachineFixture) -> (Machine, WCPMachine) {
         let cluster = self.tkc.name_any();
         let (parent, template) = match group {
             0 => (self.plan.control_plane.name_any(), &self.plan.machine_templates[0]),
@@ -210,8 +214,8 @@ impl World {
         if group == 0 {
             labels["cluster.x-k8s.io/control-plane"] = json!("");
         }
-        let mut status = json!({"conditions": machine_conditions(came)});
-        if came.node.is_some() {
+        let mut status = json!({"conditions": machine_conditions(state)});
+        if state.node.is_some() {
             status["nodeRef"] = json!({"name": name});
         }
         let machine = json!({
@@ -223,8 +227,8 @@ impl World {
             },
             "status": status,
         });
-        let mut below = json!({"vmstatus": came.vm, "conditions": below(came)});
-        if came.vm == "ready" {
+        let mut below = json!({"vmstatus": state.vm, "conditions": below(state)});
+        if state.vm == "ready" {
             below["vmIp"] = json!(format!("10.2.{group}.{number}"));
         }
         let wcp = json!({
@@ -239,8 +243,8 @@ impl World {
     }
 }
 
-fn below(came: Came) -> Value {
-    match came.below {
+fn below(state: MachineFixture) -> Value {
+    match state.below {
         None => json!([condition("Ready", "True", "Ready", "")]),
         Some((reason, message)) => json!([
             condition("Ready", "False", reason, message),
@@ -250,8 +254,8 @@ fn below(came: Came) -> Value {
     }
 }
 
-fn machine_conditions(came: Came) -> Value {
-    let ready = if came.below.is_none() && came.node == Some("True") { "True" } else { "False" };
+fn machine_conditions(state: MachineFixture) -> Value {
+    let ready = if state.below.is_none() && state.node == Some("True") { "True" } else { "False" };
     let mut conditions = vec![
         condition("Ready", ready, "NotReady", "* NodeHealthy: waiting"),
         condition(
@@ -261,7 +265,7 @@ fn machine_conditions(came: Came) -> Value {
             "Waiting for the control plane to be initialized",
         ),
     ];
-    if let Some(status) = came.node {
+    if let Some(status) = state.node {
         conditions.push(condition(
             "NodeReady",
             status,
@@ -272,8 +276,8 @@ fn machine_conditions(came: Came) -> Value {
     json!(conditions)
 }
 
-fn counts(group: &[Came]) -> Value {
-    let ready = group.iter().filter(|came| came.below.is_none() && came.node == Some("True")).count();
+fn counts(group: &[MachineFixture]) -> Value {
+    let ready = group.iter().filter(|state| state.below.is_none() && state.node == Some("True")).count();
     json!({
         "observedGeneration": 1, "replicas": group.len(), "readyReplicas": ready,
         "availableReplicas": ready, "upToDateReplicas": group.len(),

@@ -17,20 +17,20 @@ use kit::index::{Index, key};
 use kit::watch::{Cache, Watchable};
 use kube::ResourceExt;
 
-use crate::releases::NodeImage;
-use crate::releases::catalogue::Catalogue;
-use crate::resolution::Offer;
+use crate::releases::ReleaseImage;
+use crate::releases::cache::ReleaseCache;
+use crate::resolution::AvailableRelease;
 
 /// A watched kind, by the cluster its objects belong to.
 #[derive(Clone)]
-pub struct Kind<K: Watchable> {
+pub struct KindCache<K: Watchable> {
     /// The objects.
     pub cache: Cache<K>,
     /// The objects by `namespace/cluster`.
     pub of: Index<K>,
 }
 
-impl<K: Watchable> Kind<K> {
+impl<K: Watchable> KindCache<K> {
     /// Objects by the TanzuKubernetesCluster that controls them.
     pub fn owned(cache: Cache<K>) -> Self {
         let of = cache.index(|object| {
@@ -69,50 +69,50 @@ impl<K: Watchable> Kind<K> {
 pub struct Context {
     /// Writes as `gcm/cluster`.
     pub api: apply::Api,
-    /// Tells of milestones.
+    /// Publishes Kubernetes Events about clusters.
     pub events: Events,
     /// The releases.
-    pub catalogue: Catalogue,
+    pub release_cache: ReleaseCache,
     /// The node images.
     pub os_images: Cache<OSImage>,
     /// The caches of the kinds a cluster is made of.
-    pub kinds: Kinds,
+    pub kinds: ClusterCaches,
 }
 
 /// The kinds a cluster is made of.
 #[derive(Clone)]
-pub struct Kinds {
+pub struct ClusterCaches {
     /// Clusters.
-    pub clusters: Kind<Cluster>,
+    pub clusters: KindCache<Cluster>,
     /// Infrastructure of clusters.
-    pub wcp_clusters: Kind<WCPCluster>,
+    pub wcp_clusters: KindCache<WCPCluster>,
     /// Control planes.
-    pub control_planes: Kind<KubeadmControlPlane>,
+    pub control_planes: KindCache<KubeadmControlPlane>,
     /// Templates of machines.
-    pub machine_templates: Kind<WCPMachineTemplate>,
+    pub machine_templates: KindCache<WCPMachineTemplate>,
     /// Templates of bootstrap configurations.
-    pub config_templates: Kind<KubeadmConfigTemplate>,
+    pub config_templates: KindCache<KubeadmConfigTemplate>,
     /// Node pools.
-    pub deployments: Kind<MachineDeployment>,
+    pub deployments: KindCache<MachineDeployment>,
     /// Health checks.
-    pub checks: Kind<MachineHealthCheck>,
+    pub checks: KindCache<MachineHealthCheck>,
     /// Accounts of programs in the guest.
-    pub accounts: Kind<ProviderServiceAccount>,
+    pub accounts: KindCache<ProviderServiceAccount>,
     /// Generations of node pools.
-    pub sets: Kind<MachineSet>,
+    pub sets: KindCache<MachineSet>,
     /// Machines.
-    pub machines: Kind<Machine>,
+    pub machines: KindCache<Machine>,
     /// Infrastructure of machines.
-    pub wcp_machines: Kind<WCPMachine>,
+    pub wcp_machines: KindCache<WCPMachine>,
 }
 
 /// Everything a reconcile knows of one cluster; lists are sorted by name.
 #[derive(Clone, Default)]
 pub struct Facts {
     /// What resolution chooses from.
-    pub offers: Arc<Vec<Offer>>,
-    /// The releases of the offers, and the images of each.
-    pub library: Library,
+    pub available_releases: Arc<Vec<AvailableRelease>>,
+    /// The available releases, and the images of each.
+    pub releases: ReleaseLookup,
     /// The Cluster.
     pub cluster: Option<Arc<Cluster>>,
     /// Its infrastructure.
@@ -150,32 +150,32 @@ impl Facts {
 
 /// Releases with their images, as far as a plan may ask for them.
 #[derive(Clone, Default)]
-pub struct Library {
-    catalogue: Catalogue,
+pub struct ReleaseLookup {
+    release_cache: ReleaseCache,
     images: Option<Cache<OSImage>>,
     #[cfg(test)]
-    pub(crate) fixed: Vec<NodeImage>,
+    pub(crate) fixed: Vec<ReleaseImage>,
 }
 
-impl Library {
-    /// The release of an offer.
-    pub fn release(&self, offer: &Offer) -> Option<Arc<crate::releases::Release>> {
-        self.catalogue.release(offer)
+impl ReleaseLookup {
+    /// The release that resolution chose.
+    pub fn release(&self, candidate: &AvailableRelease) -> Option<Arc<crate::releases::KubernetesRelease>> {
+        self.release_cache.release(candidate)
     }
 
     /// The images of a release that are there.
-    pub fn images(&self, names: &[String]) -> Vec<NodeImage> {
+    pub fn images(&self, names: &[String]) -> Vec<ReleaseImage> {
         #[cfg(test)]
         if self.images.is_none() {
             return self.fixed.clone();
         }
         let Some(cache) = &self.images else { return Vec::new() };
-        names.iter().filter_map(|name| NodeImage::of(&*cache.get(None, name)?)).collect()
+        names.iter().filter_map(|name| ReleaseImage::of(&*cache.get(None, name)?)).collect()
     }
 
     #[cfg(test)]
-    pub(crate) fn of(catalogue: Catalogue, fixed: Vec<NodeImage>) -> Self {
-        Self { catalogue, images: None, fixed }
+    pub(crate) fn of(release_cache: ReleaseCache, fixed: Vec<ReleaseImage>) -> Self {
+        Self { release_cache, images: None, fixed }
     }
 }
 
@@ -189,9 +189,9 @@ pub fn facts(tkc: &TanzuKubernetesCluster, ctx: &Context) -> Result<Facts, Stale
     // The machines of another's Cluster of the same name are none of ours.
     let others = cluster.as_deref().is_some_and(|cluster| !is_of(cluster, tkc));
     Ok(Facts {
-        offers: ctx.catalogue.offers(),
-        library: Library {
-            catalogue: ctx.catalogue.clone(),
+        available_releases: ctx.release_cache.available(),
+        releases: ReleaseLookup {
+            release_cache: ctx.release_cache.clone(),
             images: Some(ctx.os_images.clone()),
             #[cfg(test)]
             fixed: Vec::new(),

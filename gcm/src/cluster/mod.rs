@@ -96,8 +96,6 @@ async fn write_status(
 }
 
 #[cfg(test)]
-mod change_tests;
-#[cfg(test)]
 pub(crate) mod fixtures;
 #[cfg(test)]
 mod tests;

@@ -72,8 +72,8 @@ impl<'a> Node<'a> {
             let existed = initialization.is_some_and(|done| done.infrastructure_provisioned == Some(true));
             return if existed { vm_status::NOT_FOUND } else { vm_status::PENDING }.to_owned();
         };
-        let told = wcp.status.as_ref().and_then(|status| status.vm_status.clone());
-        told.filter(|status| !status.is_empty()).unwrap_or_else(|| vm_status::PENDING.to_owned())
+        let reported = wcp.status.as_ref().and_then(|status| status.vm_status.clone());
+        reported.filter(|status| !status.is_empty()).unwrap_or_else(|| vm_status::PENDING.to_owned())
     }
 
     /// How the node is, one of [`node_status`].

@@ -12,9 +12,11 @@ use super::gather::Facts;
 use super::objects::input::{Input, release_label};
 use super::objects::{accounts, cluster, control_plane, machines, workers};
 use super::present;
-use crate::admission::{self, Denial, version};
-use crate::releases::{self, NodeImage, Release};
-use crate::resolution::{self, Offer, Unresolved};
+use crate::admission::denial::FieldDenial;
+use crate::admission::{self, version};
+use crate::releases::node_image::choose;
+use crate::releases::{KubernetesRelease, ReleaseImage};
+use crate::resolution::{self, AvailableRelease, Unresolved};
 
 /// The annotation in which Cluster API notes the template a machine was made from.
 const CLONED_FROM: &str = "cluster.x-k8s.io/cloned-from-name";
@@ -60,10 +62,10 @@ pub struct Obsolete {
 /// Why nothing can be planned before somebody acts.
 #[derive(Debug, thiserror::Error)]
 pub enum Invalid {
-    /// The spec breaks a rule that admission would have told of.
+    /// The spec breaks a rule that admission checks.
     #[error("{0}")]
-    Denied(Denial),
-    /// The release cannot be told.
+    Denied(FieldDenial),
+    /// No release can be chosen.
     #[error("{0}")]
     Unresolved(Box<Unresolved>),
     /// The release is there and its image is not.
@@ -95,10 +97,10 @@ impl From<Unresolved> for Invalid {
 
 /// The plan for one cluster.
 pub fn plan(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Result<Plan, Invalid> {
-    let tkc = admission::defaults::filled(tkc, None, &facts.offers);
+    let tkc = admission::defaults::with_defaults(tkc, None, &facts.available_releases);
     // What runs may stay: only the rules that the objects themselves need are asked again.
     if facts.cluster.is_none()
-        && let Some(denial) = admission::validate(&tkc, None, &facts.offers).into_iter().next()
+        && let Some(denial) = admission::validate(&tkc, None, &facts.available_releases).into_iter().next()
     {
         return Err(Invalid::Denied(denial));
     }
@@ -114,26 +116,26 @@ pub fn plan(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Result<Plan, Invalid
 }
 
 /// The release and the image that the cluster asks for.
-fn chosen(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Result<(Release, NodeImage), Invalid> {
-    let offer = resolution::resolve(version::written(tkc), &facts.offers)
+fn chosen(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Result<(KubernetesRelease, ReleaseImage), Invalid> {
+    let candidate = resolution::resolve_release(version::release_request(tkc), &facts.available_releases)
         .or_else(|unresolved| running(tkc, facts).ok_or(unresolved))?;
     let query = tkc.annotations().get(annotation::RESOLVE_OS_IMAGE);
     let missing = |all: bool| Invalid::NoImage {
-        release: offer.version.object_name(),
+        release: candidate.version.object_name(),
         query: query.cloned().filter(|_| !all),
     };
-    let release = facts.library.release(offer).ok_or_else(|| missing(true))?;
-    let images = facts.library.images(&release.os_images);
-    let image = releases::choose(&images, query.map(String::as_str), present::image(facts))
+    let release = facts.releases.release(candidate).ok_or_else(|| missing(true))?;
+    let images = facts.releases.images(&release.os_images);
+    let image = choose(&images, query.map(String::as_str), present::image(facts))
         .ok_or_else(|| missing(images.is_empty()))?;
     Ok(((*release).clone(), image.clone()))
 }
 
 /// The release that the cluster runs already: one that was taken out of use still serves those who have it.
-fn running<'f>(tkc: &TanzuKubernetesCluster, facts: &'f Facts) -> Option<&'f Offer> {
-    let version = version::current(tkc)?;
+fn running<'f>(tkc: &TanzuKubernetesCluster, facts: &'f Facts) -> Option<&'f AvailableRelease> {
+    let version = version::current_version(tkc)?;
     let runs = facts.control_plane.as_ref()?.labels().get(label::TKR)? == &release_label(&version);
-    facts.offers.iter().find(|offer| runs && offer.version == version)
+    facts.available_releases.iter().find(|candidate| runs && candidate.version == version)
 }
 
 fn objects(input: &Input<'_>) -> Plan {

@@ -12,12 +12,12 @@ use super::gather::Facts;
 use super::objects::bootstrap::runs_photon;
 use super::objects::input::release_label;
 use crate::admission::version;
-use crate::releases::{NodeImage, Release};
-use crate::resolution::Offer;
+use crate::releases::{KubernetesRelease, ReleaseImage};
+use crate::resolution::AvailableRelease;
 
 /// The release and the image of the control plane, if it is the release the cluster asks for.
-pub fn release(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Option<(Release, NodeImage)> {
-    let version = version::current(tkc)?;
+pub fn release(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Option<(KubernetesRelease, ReleaseImage)> {
+    let version = version::current_version(tkc)?;
     let live = facts.control_plane.as_ref()?;
     if live.labels().get(label::TKR)? != &release_label(&version) {
         return None;
@@ -26,9 +26,9 @@ pub fn release(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Option<(Release, 
     let kubeadm = config.and_then(|config| config.cluster_configuration.as_ref());
     let etcd = kubeadm.and_then(|kubeadm| kubeadm.etcd.as_ref()?.local.as_ref());
     let dns = kubeadm.and_then(|kubeadm| kubeadm.dns.as_ref());
-    let release = Release {
+    let release = KubernetesRelease {
         name: version.object_name(),
-        offer: Offer::of(version),
+        candidate: AvailableRelease::of(version),
         kubernetes: live.spec.version.clone(),
         image_repository: kubeadm.and_then(|kubeadm| kubeadm.image_repository.clone()),
         etcd: etcd.map(|etcd| ContainerImage {
@@ -44,7 +44,7 @@ pub fn release(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Option<(Release, 
     let commands = config.and_then(|config| config.pre_kubeadm_commands.as_deref()).unwrap_or_default();
     let labels = runs_photon(commands).then(|| ("os-name".to_owned(), "photon".to_owned()));
     let name = image(facts)?.to_owned();
-    Some((release, NodeImage { name, labels: BTreeMap::from_iter(labels) }))
+    Some((release, ReleaseImage { name, labels: BTreeMap::from_iter(labels) }))
 }
 
 /// The image of the control plane's machines.

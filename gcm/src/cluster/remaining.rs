@@ -14,8 +14,8 @@ fn names<K: Watchable>(objects: &[Arc<K>]) -> impl Iterator<Item = String> {
 /// Everything of the cluster that is still there, what others wait for first.
 fn left(facts: &Facts) -> Vec<String> {
     let Facts {
-        offers: _,
-        library: _,
+        available_releases: _,
+        releases: _,
         cluster,
         wcp_cluster,
         control_plane,

@@ -8,7 +8,7 @@ use super::gather::Facts;
 
 /// The counts of machines that are alike.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct Group {
+pub struct ReplicaCounts {
     /// How many there should be.
     pub wanted: i32,
     /// How many there are.
@@ -21,7 +21,7 @@ pub struct Group {
     pub current: bool,
 }
 
-impl Group {
+impl ReplicaCounts {
     /// The counts of a control plane.
     pub fn of_control_plane(kcp: &KubeadmControlPlane) -> Self {
         let status = kcp.status.as_ref();
@@ -59,9 +59,9 @@ impl Group {
 }
 
 /// The node pools that exist, with their counts.
-pub fn groups(facts: &Facts) -> impl Iterator<Item = (String, Group)> {
+pub fn count_pools(facts: &Facts) -> impl Iterator<Item = (String, ReplicaCounts)> {
     facts.deployments.iter().map(|deployment| {
         let pool = deployment.labels().get(label::NODE_POOL).cloned();
-        (pool.unwrap_or_else(|| deployment.name_any()), Group::of_pool(deployment))
+        (pool.unwrap_or_else(|| deployment.name_any()), ReplicaCounts::of_pool(deployment))
     })
 }

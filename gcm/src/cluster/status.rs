@@ -17,7 +17,7 @@ use super::gather::Facts;
 use super::nodes::Node;
 use super::objects::input::release_label;
 use super::remaining::remaining;
-use super::replicas::{Group, groups};
+use super::replicas::{ReplicaCounts, count_pools};
 use super::{blocking, conditions};
 use crate::admission::version;
 
@@ -47,7 +47,7 @@ pub fn status(tkc: &TanzuKubernetesCluster, facts: &Facts, error: Option<&Error>
         addons: old.addons,
         phase: Some(phase.to_owned()),
         conditions: std::iter::once(ready.condition).chain(conditions).collect(),
-        total_worker_replicas: Some(groups(facts).map(|(_, group)| group.there).sum()),
+        total_worker_replicas: Some(count_pools(facts).map(|(_, group)| group.there).sum()),
         vm_status: nodes.iter().map(|node| (node.name(), node.vm_status())).collect(),
         node_status: nodes.iter().map(|node| (node.name(), node.node_status().to_owned())).collect(),
         cluster_api_status: Some(cluster_api_status(facts)),
@@ -105,12 +105,13 @@ fn phase(tkc: &TanzuKubernetesCluster, facts: &Facts, error: Option<&Error>, rea
     if matches!(error, Some(Error::Invalid(_))) && facts.cluster.is_none() {
         return phase::FAILED;
     }
-    let control_plane = facts.control_plane.as_deref().map(Group::of_control_plane);
-    let all: Vec<Group> = control_plane.into_iter().chain(groups(facts).map(|(_, group)| group)).collect();
+    let control_plane = facts.control_plane.as_deref().map(ReplicaCounts::of_control_plane);
+    let all: Vec<ReplicaCounts> =
+        control_plane.into_iter().chain(count_pools(facts).map(|(_, group)| group)).collect();
     match (ready && complete(tkc, facts), ran) {
         (true, _) => phase::RUNNING,
         (false, false) => phase::CREATING,
-        (false, true) if all.iter().any(Group::is_moving) || !complete(tkc, facts) => phase::UPDATING,
+        (false, true) if all.iter().any(ReplicaCounts::is_moving) || !complete(tkc, facts) => phase::UPDATING,
         (false, true) => phase::UNHEALTHY,
     }
 }
@@ -121,7 +122,7 @@ fn phase(tkc: &TanzuKubernetesCluster, facts: &Facts, error: Option<&Error>, rea
 fn complete(tkc: &TanzuKubernetesCluster, facts: &Facts) -> bool {
     let topology = &tkc.spec.topology;
     let Some(kcp) = &facts.control_plane else { return false };
-    let release = version::current(tkc).map(|version| release_label(&version));
+    let release = version::current_version(tkc).map(|version| release_label(&version));
     let is_release = |labels: &BTreeMap<String, String>| match &release {
         Some(release) => labels.get(label::TKR) == Some(release),
         None => true,
@@ -154,7 +155,7 @@ fn observed_version(
     old: &TanzuKubernetesClusterStatus,
     phase: &str,
 ) -> Option<String> {
-    let wanted = version::current(tkc).map(|version| version.to_string());
+    let wanted = version::current_version(tkc).map(|version| version.to_string());
     match &old.version {
         Some(before) if phase != phase::RUNNING && phase != phase::CREATING => Some(before.clone()),
         _ => wanted,

@@ -1,5 +1,7 @@
 //! From a cluster to its objects, and from its objects' state to its own.
 
+mod changes;
+
 use api::capi::Cluster;
 use api::conditions::{READY as READY_CONDITION, find};
 use api::gcm::parts::{phase, vm_status};
@@ -10,7 +12,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::fixtures::{ASKED, Came, READY, World, from, nothing, stored};
+use super::fixtures::{ASKED, ClusterFixture, MachineFixture, READY, from, nothing, stored};
 use super::milestones;
 use super::plan::{Invalid, Obsolete, Plan, plan};
 use super::status::{StatusWithCause, status};
@@ -103,8 +105,12 @@ fn cluster_api_knows_every_field() {
     use super::objects::{control_plane, machines};
     let facts = nothing();
     let tkc = stored(pools());
-    let offer = crate::resolution::resolve(crate::admission::version::written(&tkc), &facts.offers).unwrap();
-    let (release, images) = (facts.library.release(offer).unwrap(), facts.library.images(&[]));
+    let candidate = crate::resolution::resolve_release(
+        crate::admission::version::release_request(&tkc),
+        &facts.available_releases,
+    )
+    .unwrap();
+    let (release, images) = (facts.releases.release(candidate).unwrap(), facts.releases.images(&[]));
     let input = Input { tkc: &tkc, release: &release, image: &images[0] };
     let kcp = control_plane::control_plane(&input, "template");
     let spec = document(&kcp)["spec"].clone();
@@ -143,22 +149,23 @@ fn cluster_api_knows_every_field() {
 
 #[test]
 fn a_cluster_is_made_of_the_same_objects_every_time() {
-    let world = World::running(pools());
-    let again = plan(&world.tkc, &world.facts()).unwrap();
-    assert_eq!(documents(&again), documents(&world.plan));
+    let fixture = ClusterFixture::running(pools());
+    let again = plan(&fixture.tkc, &fixture.facts()).unwrap();
+    assert_eq!(documents(&again), documents(&fixture.plan));
     assert_eq!(again.obsolete, Obsolete::default());
 }
 
 #[test]
 fn what_changes_gets_new_templates_and_the_old_ones_wait_for_their_machines() {
-    let world = World::running(sound());
-    let mut tkc = world.tkc.clone();
+    let fixture = ClusterFixture::running(sound());
+    let mut tkc = fixture.tkc.clone();
     tkc.spec.topology.node_pools[0].vm_class = "large".to_owned();
-    let mut facts = world.facts();
+    let mut facts = fixture.facts();
     let next = plan(&tkc, &facts).unwrap();
-    let (before, after) = (world.plan.machine_templates[1].name_any(), next.machine_templates[1].name_any());
+    let (before, after) =
+        (fixture.plan.machine_templates[1].name_any(), next.machine_templates[1].name_any());
     assert_ne!(before, after);
-    assert_eq!(next.machine_templates[0].name_any(), world.plan.machine_templates[0].name_any());
+    assert_eq!(next.machine_templates[0].name_any(), fixture.plan.machine_templates[0].name_any());
     assert_eq!(next.obsolete, Obsolete::default());
     // The MachineDeployment has moved on; its old MachineSet has not.
     facts.deployments = next.deployments.iter().cloned().map(std::sync::Arc::new).collect();
@@ -171,11 +178,11 @@ fn what_changes_gets_new_templates_and_the_old_ones_wait_for_their_machines() {
 
 #[test]
 fn a_pool_that_is_removed_takes_its_deployment_and_check_along() {
-    let world = World::running(pools());
-    let mut tkc = world.tkc.clone();
+    let fixture = ClusterFixture::running(pools());
+    let mut tkc = fixture.tkc.clone();
     tkc.spec.topology.node_pools.remove(0);
-    let next = plan(&tkc, &world.facts()).unwrap();
-    let gone = world.plan.deployments[0].name_any();
+    let next = plan(&tkc, &fixture.facts()).unwrap();
+    let gone = fixture.plan.deployments[0].name_any();
     assert_eq!(next.obsolete.deployments, [gone.clone()].into());
     assert_eq!(next.obsolete.checks, [gone].into());
     assert!(next.obsolete.machine_templates.is_empty(), "its machines are still there");
@@ -196,12 +203,12 @@ fn what_cannot_be_planned_says_why() {
     let error = plan(&ubuntu, &facts).unwrap_err();
     assert!(matches!(error, Invalid::NoImage { .. }), "{error}");
     assert!(error.to_string().contains("os-name=ubuntu"), "{error}");
-    facts.library = super::gather::Library::default();
+    facts.releases = super::gather::ReleaseLookup::default();
     assert!(matches!(plan(&stored(sound()), &facts), Err(Invalid::NoImage { .. })));
 }
 
-pub(super) fn shown(world: &World) -> TanzuKubernetesClusterStatus {
-    status(&world.tkc, &world.facts(), None).status
+pub(super) fn shown(fixture: &ClusterFixture) -> TanzuKubernetesClusterStatus {
+    status(&fixture.tkc, &fixture.facts(), None).status
 }
 
 pub(super) fn ready_message(status: &TanzuKubernetesClusterStatus) -> String {
@@ -209,7 +216,7 @@ pub(super) fn ready_message(status: &TanzuKubernetesClusterStatus) -> String {
     format!("{} {}", ready.reason.clone().unwrap_or_default(), ready.message.clone().unwrap_or_default())
 }
 
-pub(super) const NO_MEMORY: Came = Came {
+pub(super) const NO_MEMORY: MachineFixture = MachineFixture {
     vm: "error",
     below: Some((
         "VMCreationFailed",
@@ -217,7 +224,7 @@ pub(super) const NO_MEMORY: Came = Came {
     )),
     node: None,
 };
-pub(super) const NO_CLASS: Came = Came {
+pub(super) const NO_CLASS: MachineFixture = MachineFixture {
     vm: "pending",
     below: Some((
         "VirtualMachineClassNotFound",
@@ -225,22 +232,25 @@ pub(super) const NO_CLASS: Came = Came {
     )),
     node: None,
 };
-const NO_ADDRESS: Came = Came {
+const NO_ADDRESS: MachineFixture = MachineFixture {
     vm: "poweredon",
     below: Some(("WaitingForNetworkAddress", "VirtualMachine c-0: no address yet")),
     node: None,
 };
-const UNJOINED: Came = Came { vm: "ready", below: None, node: None };
-const ILL: Came = Came { vm: "ready", below: None, node: Some("False") };
+const UNJOINED: MachineFixture = MachineFixture { vm: "ready", below: None, node: None };
+const ILL: MachineFixture = MachineFixture { vm: "ready", below: None, node: Some("False") };
 
 #[test]
 fn the_first_cause_is_copied_up() {
-    let mut waiting = World::new(sound());
+    let mut waiting = ClusterFixture::new(sound());
     waiting.infrastructure =
         Err(("WaitingForLoadBalancerIP", "VirtualMachineService c-control-plane-service has no address"));
-    let with =
-        |groups: Vec<Vec<Came>>, initialized: bool| World { groups, initialized, ..World::new(sound()) };
-    let worlds = vec![
+    let with = |groups: Vec<Vec<MachineFixture>>, initialized: bool| ClusterFixture {
+        groups,
+        initialized,
+        ..ClusterFixture::new(sound())
+    };
+    let fixtures = vec![
         ("infrastructure", waiting),
         ("nothing yet", with(vec![vec![], vec![]], false)),
         ("asked for", with(vec![vec![ASKED], vec![ASKED]], false)),
@@ -251,12 +261,12 @@ fn the_first_cause_is_copied_up() {
         ("worker waits", with(vec![vec![READY], vec![ASKED]], true)),
         ("worker fails", with(vec![vec![READY], vec![NO_MEMORY]], true)),
         ("worker is ill", with(vec![vec![READY], vec![ILL]], true)),
-        ("running", World::running(sound())),
+        ("running", ClusterFixture::running(sound())),
     ];
-    let table: Vec<Value> = worlds
+    let table: Vec<Value> = fixtures
         .iter()
-        .map(|(name, world)| {
-            let status = shown(world);
+        .map(|(name, fixture)| {
+            let status = shown(fixture);
             json!({ *name: { "phase": status.phase, "ready": ready_message(&status), "vm": status.vm_status.values().collect::<Vec<_>>(), "node": status.node_status.values().collect::<Vec<_>>() } })
         })
         .collect();
@@ -266,11 +276,14 @@ fn the_first_cause_is_copied_up() {
 /// What can't be made comes before what waits for something else, whichever Machine is first.
 #[test]
 fn the_gravest_cause_among_machines_is_copied_up() {
-    const FOLLOWS: Came =
-        Came { vm: "pending", below: Some(("WaitingForClusterInfrastructureReady", "it waits")), node: None };
-    let copied = |machines: Vec<Came>| {
+    const FOLLOWS: MachineFixture = MachineFixture {
+        vm: "pending",
+        below: Some(("WaitingForClusterInfrastructureReady", "it waits")),
+        node: None,
+    };
+    let copied = |machines: Vec<MachineFixture>| {
         let groups = vec![machines, vec![]];
-        ready_message(&shown(&World { groups, initialized: false, ..World::new(sound()) }))
+        ready_message(&shown(&ClusterFixture { groups, initialized: false, ..ClusterFixture::new(sound()) }))
     };
     assert!(copied(vec![FOLLOWS, NO_ADDRESS]).contains("no address yet"));
     assert!(copied(vec![NO_ADDRESS, NO_CLASS]).contains("VirtualMachineClass small is not there"));
@@ -279,28 +292,28 @@ fn the_gravest_cause_among_machines_is_copied_up() {
 
 #[test]
 fn the_whole_status_of_a_running_cluster() {
-    insta::assert_yaml_snapshot!(shown(&World::running(seed())));
+    insta::assert_yaml_snapshot!(shown(&ClusterFixture::running(seed())));
 }
 
 #[test]
 fn phases_follow_what_machines_do() {
-    let mut world = World::running(sound());
-    let at = |world: &World| shown(world).phase.unwrap();
-    assert_eq!(at(&world), phase::RUNNING);
-    world.tkc.status = Some(shown(&world));
+    let mut fixture = ClusterFixture::running(sound());
+    let at = |fixture: &ClusterFixture| shown(fixture).phase.unwrap();
+    assert_eq!(at(&fixture), phase::RUNNING);
+    fixture.tkc.status = Some(shown(&fixture));
     // The spec was changed, and nothing below knows yet.
-    world.tkc.spec.topology.node_pools[0].replicas = Some(2);
-    assert_eq!(at(&world), phase::UPDATING);
-    world.tkc.spec.topology.node_pools[0].replicas = Some(1);
-    world.groups[1][0] = ILL;
-    assert_eq!(at(&world), phase::UNHEALTHY);
-    world.groups[1].push(ASKED);
-    assert_eq!(at(&world), phase::UPDATING);
-    let before = shown(&world);
+    fixture.tkc.spec.topology.node_pools[0].replicas = Some(2);
+    assert_eq!(at(&fixture), phase::UPDATING);
+    fixture.tkc.spec.topology.node_pools[0].replicas = Some(1);
+    fixture.groups[1][0] = ILL;
+    assert_eq!(at(&fixture), phase::UNHEALTHY);
+    fixture.groups[1].push(ASKED);
+    assert_eq!(at(&fixture), phase::UPDATING);
+    let before = shown(&fixture);
     assert_eq!(before.version.as_deref(), Some("v1.33.1+vmware.1-fips-vkr.2"));
-    world.tkc.metadata.deletion_timestamp =
+    fixture.tkc.metadata.deletion_timestamp =
         Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(jiff::Timestamp::UNIX_EPOCH));
-    let deleting = shown(&world);
+    let deleting = shown(&fixture);
     assert_eq!(deleting.phase.as_deref(), Some(phase::DELETING));
     assert!(
         ready_message(&deleting).starts_with("Deleting Waiting for Machine "),
@@ -316,41 +329,47 @@ fn a_cluster_that_is_refused_says_so() {
     let refused = status(&tkc, &nothing(), Some(&error)).status;
     assert_eq!(refused.phase.as_deref(), Some(phase::FAILED));
     assert!(ready_message(&refused).starts_with("Invalid TanzuKubernetesRelease v1: no OSImage is there"));
-    let world = World::running(sound());
-    let kept = status(&world.tkc, &world.facts(), Some(&error)).status;
+    let fixture = ClusterFixture::running(sound());
+    let kept = status(&fixture.tkc, &fixture.facts(), Some(&error)).status;
     assert_ne!(kept.phase.as_deref(), Some(phase::FAILED), "what runs goes on running");
 }
 
 #[test]
-fn milestones_are_told_once_and_in_order() {
-    let mut world = World::new(sound());
+fn milestones_are_reported_once_and_in_order() {
+    let mut fixture = ClusterFixture::new(sound());
     let mut before = TanzuKubernetesClusterStatus::default();
-    let mut told = Vec::new();
-    let mut step = |world: &World, before: &mut TanzuKubernetesClusterStatus| {
-        let StatusWithCause { status: after, cause } = status(&world.tkc, &world.facts(), None);
+    let mut notes = Vec::new();
+    let mut step = |fixture: &ClusterFixture, before: &mut TanzuKubernetesClusterStatus| {
+        let StatusWithCause { status: after, cause } = status(&fixture.tkc, &fixture.facts(), None);
         let reached = milestones::between(before, &after, cause.as_ref());
-        told.extend(reached.into_iter().map(|m| format!("{}: {}", m.reason, m.note)));
+        notes.extend(reached.into_iter().map(|m| format!("{}: {}", m.reason, m.note)));
         assert!(milestones::between(&after, &after, cause.as_ref()).is_empty());
         *before = after;
     };
-    world.infrastructure = Err(("WaitingForLoadBalancerIP", ""));
-    step(&world, &mut before);
-    world.infrastructure = Ok(());
-    step(&world, &mut before);
-    for came in [ASKED, Came { vm: vm_status::CREATED, ..ASKED }, NO_ADDRESS, NO_MEMORY, NO_ADDRESS, UNJOINED]
-    {
-        world.groups = vec![vec![came], vec![ASKED]];
-        step(&world, &mut before);
+    fixture.infrastructure = Err(("WaitingForLoadBalancerIP", ""));
+    step(&fixture, &mut before);
+    fixture.infrastructure = Ok(());
+    step(&fixture, &mut before);
+    for state in [
+        ASKED,
+        MachineFixture { vm: vm_status::CREATED, ..ASKED },
+        NO_ADDRESS,
+        NO_MEMORY,
+        NO_ADDRESS,
+        UNJOINED,
+    ] {
+        fixture.groups = vec![vec![state], vec![ASKED]];
+        step(&fixture, &mut before);
     }
-    world.initialized = true;
-    world.groups = vec![vec![READY], vec![UNJOINED]];
-    step(&world, &mut before);
-    world.groups = vec![vec![READY], vec![READY]];
-    step(&world, &mut before);
-    world.tkc.status = Some(before.clone());
-    world.groups = vec![vec![READY], vec![ILL]];
-    step(&world, &mut before);
-    insta::assert_yaml_snapshot!(told);
+    fixture.initialized = true;
+    fixture.groups = vec![vec![READY], vec![UNJOINED]];
+    step(&fixture, &mut before);
+    fixture.groups = vec![vec![READY], vec![READY]];
+    step(&fixture, &mut before);
+    fixture.tkc.status = Some(before.clone());
+    fixture.groups = vec![vec![READY], vec![ILL]];
+    step(&fixture, &mut before);
+    insta::assert_yaml_snapshot!(notes);
 }
 
 /// Cluster API's older conditions may lack a reason; such a Cluster must still be read.
@@ -384,11 +403,11 @@ proptest! {
             .enumerate()
             .map(|(at, replicas)| api::gcm::parts::NodePool { name: format!("p{at}"), replicas: *replicas, ..pool.clone() })
             .collect();
-        let world = World::running(tkc);
-        let again = plan(&world.tkc, &world.facts()).unwrap();
-        prop_assert_eq!(documents(&again), documents(&world.plan));
+        let fixture = ClusterFixture::running(tkc);
+        let again = plan(&fixture.tkc, &fixture.facts()).unwrap();
+        prop_assert_eq!(documents(&again), documents(&fixture.plan));
         prop_assert_eq!(again.obsolete, Obsolete::default());
-        let status = shown(&world);
+        let status = shown(&fixture);
         prop_assert_eq!(status.phase.as_deref(), Some(phase::RUNNING));
         prop_assert!(round_trips::<TanzuKubernetesClusterStatus>(&document(&status)));
     }

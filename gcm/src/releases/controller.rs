@@ -13,10 +13,13 @@ use kit::{Controller, Disposition, Next, ReconcileError, Runtime, apply};
 use kube::runtime::reflector::ObjectRef;
 use kube::{Resource, ResourceExt};
 
-use super::catalogue::Catalogue;
-use super::image::{self, Carried};
-use super::{MANAGED_BY, plan, status};
-use crate::resolution::Offer;
+use super::cache::ReleaseCache;
+use super::image::{self, CarriedRelease};
+use super::labels::MANAGED_BY;
+use super::node_image::ReleaseImage;
+use super::release::KubernetesRelease;
+use super::{plan, status};
+use crate::resolution::AvailableRelease;
 
 /// What the controllers of releases work with.
 pub struct Context {
@@ -26,7 +29,7 @@ pub struct Context {
     releases: Cache<TanzuKubernetesRelease>,
     /// Images by the name of the release they carry.
     carriers: Index<VirtualMachineImage>,
-    catalogue: Catalogue,
+    release_cache: ReleaseCache,
 }
 
 /// Why a reconcile did not come through.
@@ -81,7 +84,7 @@ pub async fn run(
     images: &Cache<VirtualMachineImage>,
     os_images: &Cache<OSImage>,
     releases: &Cache<TanzuKubernetesRelease>,
-    catalogue: &Catalogue,
+    release_cache: &ReleaseCache,
 ) {
     let carriers = images.index(|image| release_name(image).into_iter().collect());
     let users = releases.index(|tkr| tkr.spec.os_images.iter().map(|image| image.name.clone()).collect());
@@ -93,7 +96,7 @@ pub async fn run(
         os_images: os_images.clone(),
         releases: releases.clone(),
         carriers: carriers.clone(),
-        catalogue: catalogue.clone(),
+        release_cache: release_cache.clone(),
     });
     let by_image = Controller::new("image", started, images)
         .owns(os_images)
@@ -112,10 +115,12 @@ pub async fn run(
             _ => change.sides().flat_map(|image| users.refs(&image.name_any())).collect(),
         })
         .watches_changes(releases, move |change| {
-            let offer = |side: &Option<Arc<TanzuKubernetesRelease>>| {
-                side.as_deref().and_then(|tkr| super::Release::of(tkr).ok()).map(|release| release.offer)
+            let candidate = |side: &Option<Arc<TanzuKubernetesRelease>>| {
+                side.as_deref()
+                    .and_then(|tkr| KubernetesRelease::of(tkr).ok())
+                    .map(|release| release.candidate)
             };
-            if offer(&change.old) == offer(&change.new) { Vec::new() } else { everyone.refs("") }
+            if candidate(&change.old) == candidate(&change.new) { Vec::new() } else { everyone.refs("") }
         })
         .run(ctx, reconcile_release);
     tokio::join!(by_image, by_os_image, by_release);
@@ -140,7 +145,7 @@ async fn apply_release(name: &str, ctx: &Context) -> Result<Next, Error> {
     if !live.as_deref().is_none_or(is_ours) {
         return Ok(Next::OnChange);
     }
-    let images: Vec<(String, Carried)> = ctx
+    let images: Vec<(String, CarriedRelease)> = ctx
         .carriers
         .objects(name)
         .iter()
@@ -179,14 +184,14 @@ async fn reconcile_release(tkr: Arc<TanzuKubernetesRelease>, ctx: Arc<Context>) 
             return Ok(Next::OnChange);
         }
     }
-    let offers: Arc<Vec<Offer>> = ctx.catalogue.offers();
+    let available: Arc<Vec<AvailableRelease>> = ctx.release_cache.available();
     let has_image = |name: &str| {
         let image = ctx.os_images.get(None, name);
         image
-            .and_then(|image| super::NodeImage::of(&image))
+            .and_then(|image| ReleaseImage::of(&image))
             .is_some_and(|image| ctx.images.get(None, &image.name).is_some())
     };
-    let mut new = status::release(&tkr, has_image, &offers);
+    let mut new = status::release(&tkr, has_image, &available);
     let old = tkr.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
     new.conditions = settle(old, new.conditions, Timestamp::now());
     ctx.api.patch_status(&*tkr, &new).await?;

@@ -25,9 +25,9 @@ pub const OS_IMAGES: &str = "vmware-system.tkr.osi";
 /// Packed data never grows beyond this when it is unpacked.
 const LARGEST: u64 = 4 << 20;
 
-/// A release as one image tells of it.
+/// A release as one image describes it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Carried {
+pub struct CarriedRelease {
     /// The version of the release.
     pub version: Version,
     /// The versions of its parts.
@@ -48,7 +48,7 @@ pub struct Unreadable {
 }
 
 /// The release an image carries; nothing for an image that is no node image.
-pub fn carried(image: &VirtualMachineImage) -> Option<Result<Carried, Unreadable>> {
+pub fn carried(image: &VirtualMachineImage) -> Option<Result<CarriedRelease, Unreadable>> {
     let property = |key: &str| {
         let annotation = image.annotations().get(key).map(String::as_str);
         let ovf = || image.spec.ovf_env.get(key).and_then(|property| property.default.as_deref());
@@ -67,14 +67,14 @@ pub fn carried(image: &VirtualMachineImage) -> Option<Result<Carried, Unreadable
 }
 
 /// What the two shapes have in common.
-struct Parsed {
+struct ParsedProperties {
     version: Version,
     kubernetes: KubernetesSpec,
     packages: Vec<LocalReference>,
     os: Option<OSInfo>,
 }
 
-fn distribution(text: &str) -> Result<Parsed, String> {
+fn distribution(text: &str) -> Result<ParsedProperties, String> {
     let document: Value = serde_json::from_str(text).map_err(|error| format!("it is not JSON: {error}"))?;
     let text = |path: &str| document.pointer(path).and_then(Value::as_str).map(str::to_owned);
     let version = text("/distribution/version").ok_or("it names no distribution.version")?;
@@ -93,10 +93,10 @@ fn distribution(text: &str) -> Result<Parsed, String> {
         kube_vip: image("kube-vip"),
         image_repository: repository.clone(),
     };
-    Ok(Parsed { version, kubernetes, packages: Vec::new(), os: None })
+    Ok(ParsedProperties { version, kubernetes, packages: Vec::new(), os: None })
 }
 
-fn embedded(text: &str, os_images: Option<&str>) -> Result<Parsed, String> {
+fn embedded(text: &str, os_images: Option<&str>) -> Result<ParsedProperties, String> {
     let spec: TanzuKubernetesReleaseSpec = spec_in(&unpacked(text)?)?;
     let version = Version::parse(&spec.version).map_err(|error| error.to_string())?;
     let os =
@@ -106,7 +106,7 @@ fn embedded(text: &str, os_images: Option<&str>) -> Result<Parsed, String> {
         "" => version.to_string(),
         text => with_v(text),
     };
-    Ok(Parsed { version, kubernetes, packages: bootstrap_packages, os })
+    Ok(ParsedProperties { version, kubernetes, packages: bootstrap_packages, os })
 }
 
 fn first_os(text: &str) -> Result<Option<OSInfo>, String> {
@@ -148,10 +148,10 @@ fn with_v(version: &str) -> String {
     format!("v{}", version.trim().trim_start_matches('v'))
 }
 
-fn complete(parsed: Parsed, image: &VirtualMachineImage) -> Carried {
-    let Parsed { version, kubernetes, packages, os } = parsed;
+fn complete(parsed: ParsedProperties, image: &VirtualMachineImage) -> CarriedRelease {
+    let ParsedProperties { version, kubernetes, packages, os } = parsed;
     let os = os.filter(|os| !os.name.is_empty()).unwrap_or_else(|| guessed_os(image));
-    Carried { version, kubernetes, packages, os }
+    CarriedRelease { version, kubernetes, packages, os }
 }
 
 /// The operating system of an image that does not say it: by properties, else by its guest id and name.

@@ -9,11 +9,11 @@ use api::vmop::VirtualMachineImage;
 use kit::apply::controlled_by;
 use kube::ResourceExt;
 
-use super::MANAGED_BY;
-use super::image::Carried;
+use super::image::CarriedRelease;
+use super::labels::{MANAGED_BY, os_labels};
 
 /// The OSImage that stands for an image, of the same name; it goes with its image.
-pub fn os_image(image: &VirtualMachineImage, carried: &Carried) -> OSImage {
+pub fn os_image(image: &VirtualMachineImage, carried: &CarriedRelease) -> OSImage {
     let spec = OSImageSpec {
         kubernetes_version: carried.kubernetes.version.clone(),
         os: carried.os.clone(),
@@ -30,31 +30,8 @@ pub fn os_image(image: &VirtualMachineImage, carried: &Carried) -> OSImage {
     object
 }
 
-/// What a selector can ask an OSImage for.
-pub fn os_labels(spec: &OSImageSpec) -> BTreeMap<String, String> {
-    let os = &spec.os;
-    let image = &spec.image;
-    let mut labels: BTreeMap<String, String> = [
-        ("os-type", &os.type_),
-        ("os-name", &os.name),
-        ("os-version", &os.version),
-        ("os-arch", &os.arch),
-        ("image-type", &image.type_),
-    ]
-    .into_iter()
-    .map(|(key, value)| (key.to_owned(), value.clone()))
-    .collect();
-    for (key, value) in &image.r#ref {
-        if let Some(value) = value.as_str() {
-            labels.insert(format!("{}-{key}", image.type_), value.to_owned());
-        }
-    }
-    labels.retain(|_, value| !value.is_empty() && value.len() <= 63);
-    labels
-}
-
-/// The release that images carry together, as the first of them by name tells of it. None without an image.
-pub fn release(images: &[(String, Carried)]) -> Option<TanzuKubernetesRelease> {
+/// The release that images carry together, as the first of them by name describes it. None without an image.
+pub fn release(images: &[(String, CarriedRelease)]) -> Option<TanzuKubernetesRelease> {
     let mut images: Vec<_> = images.iter().collect();
     images.sort_by(|a, b| a.0.cmp(&b.0));
     let (_, first) = images.first()?;

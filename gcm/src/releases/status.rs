@@ -4,18 +4,19 @@ use api::conditions::{Condition, ERROR, INFO, READY, WARNING, release as words};
 use api::gcm::release::{OSImageStatus, TanzuKubernetesReleaseStatus};
 use api::gcm::{OSImage, TanzuKubernetesRelease};
 
-use super::{NodeImage, Release};
-use crate::resolution::{self, Offer};
+use super::node_image::ReleaseImage;
+use super::release::KubernetesRelease;
+use crate::resolution::{self, AvailableRelease};
 use crate::version::Version;
 
 /// How a release is, given which of its OSImages are there and which other releases there are.
 pub fn release(
     tkr: &TanzuKubernetesRelease,
     has_image: impl Fn(&str) -> bool,
-    offers: &[Offer],
+    available: &[AvailableRelease],
 ) -> TanzuKubernetesReleaseStatus {
-    let conditions = match Release::of(tkr) {
-        Ok(release) => read(&release, has_image, offers),
+    let conditions = match KubernetesRelease::of(tkr) {
+        Ok(release) => read(&release, has_image, available),
         Err(error) => {
             let invalid =
                 |type_| Condition::is_false(type_, ERROR, words::CANNOT_PARSE_TKR, error.to_string());
@@ -29,8 +30,12 @@ pub fn release(
     }
 }
 
-fn read(release: &Release, has_image: impl Fn(&str) -> bool, offers: &[Offer]) -> Vec<Condition> {
-    let compatible = compatible(release.offer.unfit.as_deref());
+fn read(
+    release: &KubernetesRelease,
+    has_image: impl Fn(&str) -> bool,
+    available: &[AvailableRelease],
+) -> Vec<Condition> {
+    let compatible = compatible(release.candidate.incompatible.as_deref());
     let valid = if release.os_images.iter().any(|name| has_image(name)) {
         Condition::is_true(words::VALID)
     } else {
@@ -40,7 +45,7 @@ fn read(release: &Release, has_image: impl Fn(&str) -> bool, offers: &[Offer]) -
         };
         Condition::is_false(words::VALID, WARNING, words::MISSING_OS_IMAGE, message)
     };
-    let updates = updates_condition(words::UPDATES_AVAILABLE, &release.offer.version, offers);
+    let updates = updates_condition(words::UPDATES_AVAILABLE, &release.candidate.version, available);
     let ready = [&valid, &compatible]
         .into_iter()
         .find(|condition| condition.status != api::conditions::TRUE)
@@ -51,16 +56,16 @@ fn read(release: &Release, has_image: impl Fn(&str) -> bool, offers: &[Offer]) -
     vec![ready, compatible, valid, updates]
 }
 
-fn compatible(unfit: Option<&str>) -> Condition {
-    match unfit {
+fn compatible(incompatible: Option<&str>) -> Condition {
+    match incompatible {
         None => Condition::is_true(words::COMPATIBLE),
         Some(why) => Condition::is_false(words::COMPATIBLE, INFO, words::INCOMPATIBLE, why),
     }
 }
 
 /// Which newer releases there are; the message is the list, as the original wrote it.
-pub fn updates_condition(type_: &str, current: &Version, offers: &[Offer]) -> Condition {
-    let updates = resolution::updates(current, offers);
+pub fn updates_condition(type_: &str, current: &Version, available: &[AvailableRelease]) -> Condition {
+    let updates = resolution::find_updates(current, available);
     if updates.is_empty() {
         return Condition::is_false(type_, INFO, words::ALREADY_UP_TO_DATE, "no newer release can be used");
     }
@@ -71,7 +76,7 @@ pub fn updates_condition(type_: &str, current: &Version, offers: &[Offer]) -> Co
 
 /// How a node image is.
 pub fn os_image(image: &OSImage) -> OSImageStatus {
-    let condition = if NodeImage::of(image).is_none() {
+    let condition = if ReleaseImage::of(image).is_none() {
         let message = format!(
             "an image of type {:?} without a name is none that VM Operator knows",
             image.spec.image.type_
@@ -79,7 +84,7 @@ pub fn os_image(image: &OSImage) -> OSImageStatus {
         Condition::is_false(words::COMPATIBLE, INFO, words::INCOMPATIBLE, message)
     } else {
         match Version::parse(&image.spec.kubernetes_version) {
-            Ok(version) => compatible(resolution::incompatibility(&version).as_deref()),
+            Ok(version) => compatible(resolution::explain_incompatibility(&version).as_deref()),
             Err(error) => {
                 Condition::is_false(words::COMPATIBLE, ERROR, words::CANNOT_PARSE_TKR, error.to_string())
             }

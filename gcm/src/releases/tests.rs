@@ -12,8 +12,9 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use super::image::{DISTRIBUTION, OS_IMAGES, RELEASE, carried};
-use super::{NodeImage, Release, choose, plan, status};
-use crate::testing::{OFFERED, offers};
+use super::node_image::choose;
+use super::{KubernetesRelease, ReleaseImage, plan, status};
+use crate::testing::{SITE_VERSIONS, available};
 
 fn image(name: &str, annotations: &[(&str, String)]) -> VirtualMachineImage {
     let mut image = VirtualMachineImage::new(name, VirtualMachineImageSpec::default());
@@ -126,7 +127,7 @@ fn tkr(version: &str) -> TanzuKubernetesRelease {
 
 #[test]
 fn a_release_says_how_it_is() {
-    let offers = offers(&OFFERED);
+    let available = available(&SITE_VERSIONS);
     let mut broken = tkr("v1.33.1+vmware.1-fips-vkr.2");
     broken.spec.version = "new".to_owned();
     let mut retired = tkr("v1.33.1+vmware.1-fips-vkr.2");
@@ -140,7 +141,7 @@ fn a_release_says_how_it_is() {
         ("deactivated", retired, true),
     ]
     .iter()
-    .map(|(name, tkr, there)| json!({ *name: status::release(tkr, |_| *there, &offers) }))
+    .map(|(name, tkr, there)| json!({ *name: status::release(tkr, |_| *there, &available) }))
     .collect();
     insta::assert_yaml_snapshot!(table);
 }
@@ -149,15 +150,17 @@ fn a_release_says_how_it_is() {
 fn labels_take_a_release_out_of_use() {
     for mark in [label::INCOMPATIBLE, label::DEACTIVATED, label::DELETED, label::INVALID] {
         let mut tkr = tkr("v1.33.1+vmware.1-fips-vkr.2");
-        assert!(Release::of(&tkr).unwrap().offer.unfit.is_none());
+        assert!(KubernetesRelease::of(&tkr).unwrap().candidate.incompatible.is_none());
         tkr.metadata.labels = Some(BTreeMap::from([(mark.to_owned(), String::new())]));
-        assert!(Release::of(&tkr).unwrap().offer.unfit.is_some_and(|why| why.contains(mark)));
+        assert!(
+            KubernetesRelease::of(&tkr).unwrap().candidate.incompatible.is_some_and(|why| why.contains(mark))
+        );
     }
 }
 
 #[test]
 fn an_image_is_chosen_by_query_and_photon_without_one() {
-    let of = |name: &str, os: &str| NodeImage {
+    let of = |name: &str, os: &str| ReleaseImage {
         name: name.to_owned(),
         labels: BTreeMap::from([
             ("os-name".to_owned(), os.to_owned()),
@@ -178,7 +181,7 @@ fn an_image_is_chosen_by_query_and_photon_without_one() {
         assert_eq!(choose(&images, query, None).map(|image| image.name.as_str()), expected, "{query:?}");
     }
     let present = |query, present| choose(&images, query, Some(present)).map(|image| image.name.as_str());
-    assert_eq!(present(None, "u"), Some("u"), "what nodes run is not replaced by what came later");
+    assert_eq!(present(None, "u"), Some("u"), "what nodes run is not replaced by what state later");
     assert_eq!(
         present(Some("os-name=photon"), "u"),
         choose(&images, Some("os-name=photon"), None).map(|i| i.name.as_str())
@@ -191,9 +194,9 @@ fn an_image_is_chosen_by_query_and_photon_without_one() {
 fn an_image_of_another_infrastructure_is_none_for_us() {
     let carried = carried(&image("vmi-packed", &wrapped())).unwrap().unwrap();
     let mut object = plan::os_image(&image("vmi-packed", &wrapped()), &carried);
-    assert_eq!(NodeImage::of(&object).unwrap().name, "vmi-packed");
+    assert_eq!(ReleaseImage::of(&object).unwrap().name, "vmi-packed");
     assert_eq!(status::os_image(&object).conditions[0].status, "True");
     object.spec.image.type_ = "ami".to_owned();
-    assert!(NodeImage::of(&object).is_none());
+    assert!(ReleaseImage::of(&object).is_none());
     assert_eq!(status::os_image(&object).conditions[0].status, "False");
 }

@@ -5,18 +5,18 @@ use serde_json::from_slice;
 
 use super::*;
 use crate::cluster::fixtures::tkr;
-use crate::releases::Release;
-use crate::testing::{OFFERED, manifest, sound};
+use crate::releases::KubernetesRelease;
+use crate::testing::{SITE_VERSIONS, manifest, sound};
 
 /// Webhooks that know the site's releases and reach no API server.
 fn webhooks() -> State<Arc<Webhooks>> {
-    let catalogue = Catalogue::default();
-    for version in OFFERED {
-        let release = Release::of(&tkr(version)).unwrap();
-        catalogue.set(&release.name.clone(), Some(release));
+    let release_cache = ReleaseCache::default();
+    for version in SITE_VERSIONS {
+        let release = KubernetesRelease::of(&tkr(version)).unwrap();
+        release_cache.set(&release.name.clone(), Some(release));
     }
     let client = Client::try_from(kube::Config::new("http://127.0.0.1:1".parse().unwrap())).unwrap();
-    State(Arc::new(Webhooks { catalogue, client }))
+    State(Arc::new(Webhooks { release_cache, client }))
 }
 
 fn review(new: &TanzuKubernetesCluster, version: &str) -> Json<Value> {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::Parser;
+use jiff::SignedDuration;
 use plane::Running;
 use serde::Serialize;
 use tokio::time::Instant;
@@ -302,7 +303,6 @@ fn each(sum: u64, count: usize) -> f64 {
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
-    let number = |unit: &str| text.strip_suffix(unit)?.parse::<u64>().ok();
-    let found = number("ms").map(Duration::from_millis).or_else(|| number("s").map(Duration::from_secs));
-    found.ok_or_else(|| format!("{text:?} is not a duration such as 20s or 500ms"))
+    let read = text.parse::<SignedDuration>().ok().and_then(|duration| duration.try_into().ok());
+    read.ok_or_else(|| format!("{text:?} is not a duration such as 20s or 500ms"))
 }

@@ -73,7 +73,7 @@ pub fn kubelet_arguments(
     let mut text = format!(
         "{}={}",
         label::KUBERNETES_DISTRIBUTION_VERSION,
-        names::joined(&input.release.offer.version.label_value(), "", names::MAX_MACHINE_NAME)
+        names::joined(&input.release.candidate.version.label_value(), "", names::MAX_MACHINE_NAME)
     );
     for (key, value) in
         labels.iter().filter(|(key, _)| kubelet_may_set(key) && !machine_label_reaches_node(key))

@@ -36,7 +36,7 @@ use super::bootstrap::{
     kubelet_arguments, node_setup,
 };
 use super::input::{Input, TypedReference};
-use crate::releases::Release;
+use crate::releases::KubernetesRelease;
 
 /// Add-ons are this program's: Cluster API is not to touch those that kubeadm brings.
 const HANDS_OFF: [&str; 2] =
@@ -91,7 +91,7 @@ fn config(input: &Input<'_>) -> ConfigSpec {
     }
 }
 
-fn cluster_configuration(release: &Release) -> ClusterConfiguration {
+fn cluster_configuration(release: &KubernetesRelease) -> ClusterConfiguration {
     const PROFILING: (&str, &str) = ("profiling", "false");
     ClusterConfiguration {
         certificates_dir: Some("/etc/kubernetes/pki".to_owned()),

@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Resource, ResourceExt};
 use serde::Serialize;
 
-use crate::releases::{NodeImage, Release};
+use crate::releases::{KubernetesRelease, ReleaseImage};
 use crate::version::Version;
 
 /// Everything that the objects of one cluster are made from.
@@ -17,9 +17,9 @@ pub struct Input<'a> {
     /// The cluster as it is asked for, defaults filled in.
     pub tkc: &'a TanzuKubernetesCluster,
     /// The release it resolves to.
-    pub release: &'a Release,
+    pub release: &'a KubernetesRelease,
     /// The image its nodes are made from.
-    pub image: &'a NodeImage,
+    pub image: &'a ReleaseImage,
 }
 
 impl Input<'_> {
@@ -35,7 +35,7 @@ impl Input<'_> {
 
     /// The value of its objects' release label.
     pub fn release_label(&self) -> String {
-        release_label(&self.release.offer.version)
+        release_label(&self.release.candidate.version)
     }
 
     /// Metadata of an object of the cluster: its name, what it belongs to, and its controller.
@@ -52,7 +52,7 @@ impl Input<'_> {
     }
 }
 
-/// The value of the label that tells which release an object is about; a release written by hand may have a name of
+/// The value of the label that names the release of an object; a release written by hand may have a name of
 /// its own, and a version may be longer than a label.
 pub fn release_label(version: &Version) -> String {
     names::joined(&version.object_name(), "", names::MAX_MACHINE_NAME)

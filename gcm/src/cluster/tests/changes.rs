@@ -1,0 +1,211 @@
+//! What a cluster comes to when something about it changes: its releases, its pools, what stands below it.
+
+use api::conditions::{READY as READY_CONDITION, find};
+use api::gcm::parts::phase;
+use kube::ResourceExt;
+use serde_json::json;
+
+use super::{NO_CLASS, NO_MEMORY, documents, pools, ready_message, shown};
+use crate::cluster::fixtures::{ClusterFixture, MachineFixture, READY, nothing};
+use crate::cluster::milestones;
+use crate::cluster::plan::plan;
+use crate::cluster::status::{StatusWithCause, status};
+use crate::testing::sound;
+
+#[test]
+fn an_image_that_joins_a_release_replaces_no_nodes() {
+    let fixture = ClusterFixture::running(sound());
+    let mut facts = fixture.facts();
+    let first =
+        crate::releases::ReleaseImage { name: "ob-0-photon".to_owned(), ..facts.releases.fixed[0].clone() };
+    facts.releases.fixed.insert(0, first);
+    assert_eq!(documents(&plan(&fixture.tkc, &facts).unwrap()), documents(&fixture.plan));
+}
+
+#[test]
+fn a_release_that_is_taken_out_of_use_still_serves_those_who_run_it() {
+    let fixture = ClusterFixture::running(sound());
+    let mut tkc = fixture.tkc.clone();
+    tkc.spec.topology.node_pools[0].replicas = Some(2);
+    let deactivated = |mut facts: crate::cluster::gather::Facts| {
+        let mut release = crate::cluster::fixtures::tkr("v1.33.1+vmware.1-fips-vkr.2");
+        release.metadata.labels =
+            Some([("run.tanzu.vmware.com/deactivated".to_owned(), String::new())].into());
+        let release_cache = crate::releases::cache::ReleaseCache::default();
+        release_cache
+            .set("v1.33.1---vmware.1-fips-vkr.2", crate::releases::KubernetesRelease::of(&release).ok());
+        facts.available_releases = release_cache.available();
+        facts.releases = crate::cluster::gather::ReleaseLookup::of(release_cache, facts.releases.fixed);
+        facts
+    };
+    let scaled = plan(&tkc, &deactivated(fixture.facts())).unwrap();
+    assert_eq!(scaled.deployments[0].spec.replicas, Some(2));
+    assert!(plan(&tkc, &deactivated(nothing())).is_err(), "a new cluster is refused it");
+}
+
+#[test]
+fn a_cluster_whose_release_is_gone_is_scaled_as_before() {
+    let fixture = ClusterFixture::running(pools());
+    let gone = |mut facts: crate::cluster::gather::Facts,
+                release_cache: crate::releases::cache::ReleaseCache| {
+        facts.available_releases = release_cache.available();
+        facts.releases = crate::cluster::gather::ReleaseLookup::of(release_cache, Vec::new());
+        facts
+    };
+    let released = || {
+        let release_cache = crate::releases::cache::ReleaseCache::default();
+        let release =
+            crate::releases::KubernetesRelease::of(&crate::cluster::fixtures::tkr("v1.34.2+vmware.1-vkr.1"))
+                .ok();
+        release_cache.set("v1.34.2---vmware.1-vkr.1", release);
+        release_cache
+    };
+    let mut tkc = fixture.tkc.clone();
+    for release_cache in [crate::releases::cache::ReleaseCache::default(), released()] {
+        let facts = gone(fixture.facts(), release_cache.clone());
+        assert_eq!(documents(&plan(&fixture.tkc, &facts).unwrap()), documents(&fixture.plan));
+        tkc.spec.topology.node_pools[0].replicas = Some(1);
+        assert_eq!(plan(&tkc, &facts).unwrap().deployments[0].spec.replicas, Some(1));
+        assert!(plan(&tkc, &gone(nothing(), release_cache)).is_err(), "nothing says what to make it from");
+    }
+    // A query that no image matches is an error, not ignored.
+    tkc.annotations_mut()
+        .insert("run.tanzu.vmware.com/resolve-os-image".to_owned(), "os-name=ubuntu".to_owned());
+    assert!(plan(&tkc, &fixture.facts()).is_err());
+}
+
+/// A release made by hand may be called what its author likes, and a version may be longer than a label.
+#[test]
+fn any_name_of_a_release_comes_to_a_running_cluster() {
+    let text = format!("v1.33.1+{}.1", "long".repeat(20));
+    let mut facts = nothing();
+    let release_cache = crate::releases::cache::ReleaseCache::default();
+    release_cache
+        .set("by-hand", crate::releases::KubernetesRelease::of(&crate::cluster::fixtures::tkr(&text)).ok());
+    facts.available_releases = release_cache.available();
+    facts.releases = crate::cluster::gather::ReleaseLookup::of(release_cache, facts.releases.fixed);
+    let mut tkc = sound();
+    tkc.spec.topology.control_plane.tkr = None;
+    tkc.spec.distribution =
+        Some(api::gcm::parts::Distribution { full_version: Some(text), ..Default::default() });
+    let tkc = crate::admission::defaults::with_defaults(&tkc, None, &facts.available_releases);
+    let plan = plan(&tkc, &facts).unwrap();
+    for document in documents(&plan) {
+        let labels = document["metadata"]["labels"].as_object().unwrap();
+        assert!(labels.values().all(|value| value.as_str().unwrap().len() <= 63), "{labels:?}");
+    }
+    let fixture = ClusterFixture { tkc, plan, ..ClusterFixture::running(sound()) };
+    assert_eq!(shown(&fixture).phase.as_deref(), Some(phase::RUNNING));
+}
+
+/// Between our write and Cluster API's first look at it, the counts below are about a spec that is no more.
+#[test]
+fn what_was_just_written_is_not_called_settled() {
+    let fixture = ClusterFixture::running(sound());
+    let mut facts = fixture.facts();
+    let mut written = (*facts.deployments[0]).clone();
+    written.metadata.generation = Some(2);
+    facts.took(written.into());
+    let status = status(&fixture.tkc, &facts, None).status;
+    assert_eq!(find(&status.conditions, READY_CONDITION).unwrap().status, "False");
+    assert_ne!(status.phase.as_deref(), Some(phase::RUNNING));
+}
+
+#[test]
+fn a_cluster_that_somebody_deletes_below_is_not_ready() {
+    let mut fixture = ClusterFixture::running(sound());
+    fixture.tkc.status = Some(shown(&fixture));
+    let mut facts = fixture.facts();
+    let mut cluster = (**facts.cluster.as_ref().unwrap()).clone();
+    assert!(!crate::cluster::is_cluster_deleted(&facts));
+    cluster.metadata.deletion_timestamp =
+        Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(jiff::Timestamp::UNIX_EPOCH));
+    facts.cluster = Some(cluster.into());
+    assert!(crate::cluster::is_cluster_deleted(&facts));
+    let waiting = crate::cluster::error::Error::Waiting(crate::cluster::describe_recreation(&fixture.tkc));
+    let status = status(&fixture.tkc, &facts, Some(&waiting)).status;
+    assert_eq!(status.phase.as_deref(), Some(phase::UNHEALTHY));
+    insta::assert_snapshot!(ready_message(&status), @"ClusterDeleted Waiting for Cluster c to go, which somebody deleted. Then it is made anew; to be rid of it, delete TanzuKubernetesCluster c");
+}
+
+#[test]
+fn replicas_left_to_an_autoscaler_stay_as_they_are() {
+    use crate::cluster::objects::machines::handed_over;
+    let mut tkc = sound();
+    tkc.spec.topology.node_pools[0].replicas = Some(3);
+    let fixture = ClusterFixture::running(tkc);
+    let live = &fixture.plan.deployments[0];
+    assert_eq!(handed_over(live, live), None);
+    let mut tkc = fixture.tkc.clone();
+    tkc.spec.topology.node_pools[0].replicas = None;
+    let next = plan(&tkc, &fixture.facts()).unwrap();
+    assert_eq!(next.deployments[0].spec.replicas, None);
+    let document = handed_over(&next.deployments[0], live).unwrap();
+    assert_eq!(document["spec"], json!({"replicas": 3}));
+    let mut taken = next.deployments[0].clone();
+    taken.spec.replicas = Some(5);
+    assert_eq!(handed_over(&next.deployments[0], &taken), None, "handed over once");
+}
+
+#[test]
+fn a_cause_that_gives_way_to_another_is_reported() {
+    let blocked = |state: MachineFixture, ready: usize| {
+        let mut fixture = ClusterFixture::new(sound());
+        fixture.initialized = true;
+        fixture.groups = vec![vec![READY], std::iter::repeat_n(READY, ready).chain([state]).collect()];
+        status(&fixture.tkc, &fixture.facts(), None)
+    };
+    let blocked_notes = |before: &StatusWithCause, after: &StatusWithCause| {
+        let events = milestones::between(&before.status, &after.status, after.cause.as_ref());
+        events.into_iter().filter(|m| m.reason == "Blocked").map(|m| m.note).collect::<Vec<_>>()
+    };
+    let (memory, class) = (blocked(NO_MEMORY, 0), blocked(NO_CLASS, 0));
+    assert_eq!(blocked_notes(&memory, &class).len(), 1);
+    assert!(blocked_notes(&memory, &memory).is_empty());
+}
+
+#[test]
+fn what_keeps_a_cluster_from_going_is_reported() {
+    const STUCK: MachineFixture = MachineFixture {
+        vm: "deleting",
+        below: Some((
+            "DeletionFailed",
+            "VirtualMachine ns/c-0: cannot destroy: vCenter vc.test does not answer. See that it is up",
+        )),
+        node: Some("True"),
+    };
+    let now = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(jiff::Timestamp::UNIX_EPOCH));
+    let mut fixture = ClusterFixture::running(sound());
+    fixture.groups[1] = vec![STUCK];
+    fixture.tkc.metadata.deletion_timestamp.clone_from(&now);
+    let waiting = crate::cluster::error::Error::Waiting("it".to_owned());
+    let mut facts = fixture.facts();
+    let before = status(&fixture.tkc, &facts, Some(&waiting)).status;
+    assert!(!ready_message(&before).contains("vCenter"), "nobody deletes that machine yet");
+    for machine in &mut facts.machines {
+        std::sync::Arc::make_mut(machine).metadata.deletion_timestamp.clone_from(&now);
+    }
+    for machine in &mut facts.wcp_machines {
+        std::sync::Arc::make_mut(machine).metadata.deletion_timestamp.clone_from(&now);
+    }
+    let StatusWithCause { status: after, cause } = status(&fixture.tkc, &facts, Some(&waiting));
+    assert!(ready_message(&after).contains("DeletionFailed: VirtualMachine ns/c-0: cannot destroy: vCenter"));
+    let notes: Vec<_> =
+        milestones::between(&before, &after, cause.as_ref()).into_iter().map(|m| m.reason).collect();
+    assert_eq!(notes, ["Blocked"]);
+}
+
+#[test]
+fn nodes_that_are_to_go_are_not_counted() {
+    let mut fixture = ClusterFixture::running(pools());
+    fixture.groups[1] = vec![READY, NO_CLASS];
+    let mut facts = fixture.facts();
+    let message = |facts: &crate::cluster::gather::Facts| {
+        let status = status(&fixture.tkc, facts, None).status;
+        find(&status.conditions, "NodesHealthy").unwrap().message.clone().unwrap_or_default()
+    };
+    assert!(message(&facts).starts_with("3 of 4 nodes are ready"), "{}", message(&facts));
+    std::sync::Arc::make_mut(&mut facts.machines[0]).metadata.deletion_timestamp =
+        Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(jiff::Timestamp::UNIX_EPOCH));
+    assert!(message(&facts).starts_with("2 of 3 nodes are ready"), "{}", message(&facts));
+}

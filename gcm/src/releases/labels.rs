@@ -1,0 +1,31 @@
+//! Labels of the objects that this program makes for images.
+
+use std::collections::BTreeMap;
+
+use api::gcm::OSImageSpec;
+
+/// On releases and OSImages that this program makes; those without it belong to somebody else.
+pub const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "gcm");
+
+/// What a selector can ask an OSImage for.
+pub fn os_labels(spec: &OSImageSpec) -> BTreeMap<String, String> {
+    let os = &spec.os;
+    let image = &spec.image;
+    let mut labels: BTreeMap<String, String> = [
+        ("os-type", &os.type_),
+        ("os-name", &os.name),
+        ("os-version", &os.version),
+        ("os-arch", &os.arch),
+        ("image-type", &image.type_),
+    ]
+    .into_iter()
+    .map(|(key, value)| (key.to_owned(), value.clone()))
+    .collect();
+    for (key, value) in &image.r#ref {
+        if let Some(value) = value.as_str() {
+            labels.insert(format!("{}-{key}", image.type_), value.to_owned());
+        }
+    }
+    labels.retain(|_, value| !value.is_empty() && value.len() <= 63);
+    labels
+}

@@ -1,0 +1,59 @@
+//! A release as clusters use it, read from its TanzuKubernetesRelease.
+
+use api::gcm::TanzuKubernetesRelease;
+use api::gcm::release::ContainerImage;
+use api::names::label;
+use kube::ResourceExt;
+
+use crate::resolution::{self, AvailableRelease};
+use crate::version::{NotAVersion, Version};
+
+/// A release as clusters use it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KubernetesRelease {
+    /// The name of the TanzuKubernetesRelease.
+    pub name: String,
+    /// What resolution needs.
+    pub candidate: AvailableRelease,
+    /// The version of Kubernetes, with `v`.
+    pub kubernetes: String,
+    /// Where the images of Kubernetes come from.
+    pub image_repository: Option<String>,
+    /// The image of etcd.
+    pub etcd: Option<ContainerImage>,
+    /// The image of CoreDNS.
+    pub coredns: Option<ContainerImage>,
+    /// The names of its OSImages, in their order.
+    pub os_images: Vec<String>,
+}
+
+impl KubernetesRelease {
+    /// Reads a release object.
+    pub fn of(tkr: &TanzuKubernetesRelease) -> Result<Self, NotAVersion> {
+        let version = Version::parse(&tkr.spec.version)?;
+        let kubernetes = match Version::parse(&tkr.spec.kubernetes.version) {
+            Ok(kubernetes) => kubernetes,
+            Err(_) if tkr.spec.kubernetes.version.is_empty() => version.clone(),
+            Err(error) => return Err(error),
+        };
+        let incompatible = marked(tkr).or_else(|| resolution::explain_incompatibility(&kubernetes));
+        Ok(Self {
+            name: tkr.name_any(),
+            candidate: AvailableRelease { version, incompatible },
+            kubernetes: kubernetes.to_string(),
+            image_repository: tkr.spec.kubernetes.image_repository.clone(),
+            etcd: tkr.spec.kubernetes.etcd.clone(),
+            coredns: tkr.spec.kubernetes.coredns.clone(),
+            os_images: tkr.spec.os_images.iter().map(|reference| reference.name.clone()).collect(),
+        })
+    }
+}
+
+/// Why a label takes the release out of use, or nothing.
+fn marked(tkr: &TanzuKubernetesRelease) -> Option<String> {
+    let labels = tkr.labels();
+    [label::INCOMPATIBLE, label::DEACTIVATED, label::DELETED, label::INVALID]
+        .iter()
+        .find(|mark| labels.contains_key(**mark))
+        .map(|mark| format!("the release is labelled {mark}"))
+}
