@@ -81,7 +81,7 @@ pub async fn template(site: &Arc<Site>, recipe: &Recipe) -> Arc<Template> {
     within("the template is ready", ready).await
 }
 
-/// The machine of [`fixtures::virtual_machine`], to be cloned from `template`.
+/// The VM of [`fixtures::virtual_machine`], to be cloned from `template`.
 pub async fn wanted(sim: &Sim, site: &Site, template: &Arc<Template>, facts: &Facts) -> Intent {
     let network = site.network("workload").await.unwrap();
     let needs = fixtures::needs();

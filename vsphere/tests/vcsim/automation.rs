@@ -1,4 +1,4 @@
-//! Cluster modules, tags, consoles, and items made of machines, in both forms of the Automation API.
+//! Cluster modules, tags, consoles, and items made of VMs, in both forms of the Automation API.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ async fn styled(sim: &Sim, automation: PathStyle) -> Client {
     Client::connect(Config { automation, ..sim.config() }).await.unwrap()
 }
 
-/// A machine that is off.
+/// A VM that is off.
 async fn made(sim: &Sim, inventory: &Inventory, golden: &Golden, name: &str) -> MoRef {
     let spec = CloneSpec { power_on: false, ..golden.clone_spec(sim, Uuid::new_v4()) };
     let task = inventory.client().clone_vm(&golden.template, &sim.folder(), name, spec).await.unwrap();

@@ -1,4 +1,4 @@
-//! What is done to a machine that is there: other settings, newer hardware, power by the guest, and its end.
+//! What is done to a VM that is there: other settings, newer hardware, power by the guest, and its end.
 
 use serde_json::json;
 use support::vcsim::Sim;

@@ -1,4 +1,4 @@
-//! From a library item to running machines and back.
+//! From a library item to running VMs and back.
 
 use std::time::Duration;
 
@@ -112,7 +112,7 @@ async fn a_library_is_read_to_the_properties_of_its_items(sim: Sim) {
     client.logout().await;
 }
 
-/// Twenty machines that run, and who they are.
+/// Twenty VMs that run, and who they are.
 async fn twenty(sim: &Sim, inventory: &Inventory) -> Vec<(MoRef, Uuid)> {
     let golden = golden(sim, inventory).await;
     sim.forget_requests().await;

@@ -57,7 +57,7 @@ async fn sessions_that_expire_in_the_middle_cost_one_login_and_lose_nothing(sim:
     within("the task from before", inventory.task(&task)).await.unwrap();
     for task in tasks {
         let made = within("a task from after", inventory.task(&task)).await.unwrap();
-        // A task's end may be told before the machine that it made.
+        // A task's end may be told before the VM that it made.
         inventory.entered(made.moref().unwrap(), Duration::from_secs(10)).await.unwrap();
     }
     assert!(inventory.generation() > before);

@@ -95,7 +95,7 @@ impl ForeignDisks {
     }
 }
 
-const THEIRS: &str = "foreign_folder-";
+const THEIRS: &str = "theirs-";
 
 /// The folder of a disk that somebody attaches to the VM of that name.
 pub fn foreign_folder(namespace: &str, name: &str) -> String {
@@ -125,20 +125,20 @@ mod tests {
         disks
             .kept
             .borrow_mut()
-            .extend(["ds/foreign_folder-n-a".to_owned(), "ds/foreign_folder-n-b".to_owned()]);
+            .extend(["ds/theirs-n-a".to_owned(), "ds/theirs-n-b".to_owned()]);
         let vm = |file: &str| InventoryVm {
             disks: vec![InventoryDisk { file: file.to_owned(), capacity_mib: 64 }],
             ..InventoryVm::default()
         };
         let inventory =
-            Inventory { vms: vec![vm("[ds] foreign_folder-n-a/disk.vmdk")], ..Inventory::default() };
-        let orphans = OrphanedFiles { files: vec!["ds/foreign_folder-n-b".to_owned()], tasks: Vec::new() };
+            Inventory { vms: vec![vm("[ds] theirs-n-a/disk.vmdk")], ..Inventory::default() };
+        let orphans = OrphanedFiles { files: vec!["ds/theirs-n-b".to_owned()], tasks: Vec::new() };
         let claim = |exists| FirstClassDisk { name: "n-c".to_owned(), exists, ..FirstClassDisk::default() };
         assert!(disks.find_destroyed(&inventory, &orphans, &[claim(true)]).is_empty());
         assert_eq!(
             disks.find_destroyed(&Inventory::default(), &orphans, &[claim(false)]),
-            ["ds/foreign_folder-n-a", "n-c"]
+            ["ds/theirs-n-a", "n-c"]
         );
-        assert!(is_foreign_folder("ds/foreign_folder-n-a") && !is_foreign_folder("ds/m-01"));
+        assert!(is_foreign_folder("ds/theirs-n-a") && !is_foreign_folder("ds/m-01"));
     }
 }

@@ -240,7 +240,7 @@ pub async fn send_request(
             environment.api(kind, &namespace.name).create(&PostParams::default(), &object).await?;
         }
         UserRequest::Claim(name) => {
-            environment.disks.create_claim(&environment.testbed.client(), &namespace.name, name).await?
+            environment.disks.create_claim(&environment.testbed.client(), &namespace.name, name).await?;
         }
         UserRequest::Change(kind, name, patch) => {
             let api = environment.api(kind, &namespace.name);
