@@ -16,7 +16,6 @@ pub mod needs;
 pub mod nic;
 pub mod observe;
 mod patience;
-pub mod pause;
 pub mod placement;
 pub mod plan;
 mod power;
@@ -38,21 +37,23 @@ use api::conditions::{self, vmop as known};
 use api::vmop::VirtualMachine;
 use kit::apply::Api;
 use kit::events::Events;
-use kit::retry::SOON;
-use kit::writes::Behind;
-use kit::{Family, Next, Outcome as Families};
+use kit::expectations::StaleCache;
+use kit::retry::REQUEUE_SOON;
+use kit::{Disposition, Next, ReconcileError};
 use kube::runtime::reflector::ObjectRef;
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::appearance::Appearances;
 use crate::caches::Caches;
-use crate::image::Looks;
+use crate::data_sources::DataSourceWatches;
+use crate::enqueue::Enqueue;
+use crate::image::SyncRequests;
+use crate::pause;
 use crate::probe::Prober;
-use crate::provider::Provider;
+use crate::templates::TemplateCache;
+use crate::vcenter::Provider;
 use crate::virtualmachine::nic::requests;
 use crate::virtualmachine::storage::{claims, promotion};
-use crate::wake::Waker;
 use vsphere::inventory::PowerState;
 
 use plan::{Blocked, Facts, Found, Plan};
@@ -79,7 +80,7 @@ pub struct Context {
     /// The readiness probes.
     pub prober: Prober<ObjectRef<VirtualMachine>>,
     /// Waits for Secrets and ConfigMaps that are not there yet.
-    pub appearances: Appearances,
+    pub data_sources: DataSourceWatches,
     /// The guests that were asked to shut down or to stand by.
     pub asked: carry_out::guest::Asked,
     /// The promotions of linked disks that were begun.
@@ -91,9 +92,11 @@ pub struct Context {
     /// When a step that takes long was last told of early.
     pub told: Mutex<Option<Instant>>,
     /// Wakes resource policies whose folder or pool has vanished.
-    pub policies: Waker<api::vmop::VirtualMachineSetResourcePolicy>,
-    /// Looks for images that are missing.
-    pub looks: Arc<Looks>,
+    pub policies: Enqueue<api::vmop::VirtualMachineSetResourcePolicy>,
+    /// SyncRequests for images that are missing.
+    pub sync_requests: Arc<SyncRequests>,
+    /// The golden templates.
+    pub templates: Arc<TemplateCache>,
 }
 
 /// Why a pass did not come through.
@@ -113,7 +116,7 @@ pub enum Error {
     Guest(String, Option<Duration>),
     /// The cache is older than our own last write.
     #[error(transparent)]
-    Behind(#[from] Behind),
+    Behind(#[from] StaleCache),
     /// The API server did not do it.
     #[error("API server: {0}")]
     Api(#[from] kube::Error),
@@ -149,23 +152,25 @@ impl Error {
     fn concerns_status(&self) -> bool {
         match self {
             Self::Behind(_) | Self::Api(_) => false,
-            Self::Blocked(Blocked::Provider(problem)) => !problem.is_passing(),
+            Self::Blocked(Blocked::Provider(problem)) => !problem.is_transient(),
             Self::Blocked(_) | Self::Vcenter(_) | Self::Unsettled(_) | Self::Guest(..) => true,
         }
     }
 }
 
-impl Family for Error {
-    fn outcome(&self) -> Families {
+impl ReconcileError for Error {
+    fn disposition(&self) -> Disposition {
         match self {
-            Self::Blocked(Blocked::Unmet(unmet)) => Families::Waiting(unmet.unwatched.then_some(UNWATCHED)),
-            Self::Blocked(Blocked::Provider(_)) => Families::Waiting(None),
-            Self::Blocked(_) => Families::Invalid,
-            Self::Unsettled(_) => Families::Waiting(Some(UNSETTLED)),
-            Self::Guest(_, until) => Families::Waiting(*until),
-            Self::Behind(_) => Families::Waiting(Some(SOON)),
-            Self::Api(error) => Families::of(error),
-            Self::Vcenter(_) => Families::Failed,
+            Self::Blocked(Blocked::Unmet(unmet)) => {
+                Disposition::Waiting(unmet.unwatched.then_some(UNWATCHED))
+            }
+            Self::Blocked(Blocked::Provider(_)) => Disposition::Waiting(None),
+            Self::Blocked(_) => Disposition::Invalid,
+            Self::Unsettled(_) => Disposition::Waiting(Some(UNSETTLED)),
+            Self::Guest(_, until) => Disposition::Waiting(*until),
+            Self::Behind(_) => Disposition::Waiting(Some(REQUEUE_SOON)),
+            Self::Api(error) => Disposition::from_api_error(error),
+            Self::Vcenter(_) => Disposition::Failed,
         }
     }
 
@@ -238,14 +243,14 @@ pub async fn reconcile(vm: Arc<VirtualMachine>, ctx: Arc<Context>) -> Result<Nex
         Box::pin(requests::outdated(&vm, &ctx)).await?;
     }
     let told = told || waited || rewiring;
-    if let (Some((machine, disks)), Ok(site)) = (promotion::due(&vm, &facts), ctx.provider.site()) {
-        ctx.promotions.begin(&vm, &machine.moref, disks, &site);
+    if let (Some((machine, disks)), Ok(vcenter)) = (promotion::due(&vm, &facts), ctx.provider.vcenter()) {
+        ctx.promotions.begin(&vm, &machine.moref, disks, &vcenter);
     }
     let vm = Box::pin(carry_out::remembered(vm, &facts, &outcome(&result), &ctx)).await?;
     // The stream goes on while the object is written: the status tells of the machine as it is now, not once more.
     let result = result.map(|machine| machine.map(|machine| ctx.provider.latest(machine)));
-    if let (Ok(Some(changed)), Ok(site)) = (&result, ctx.provider.site()) {
-        Box::pin(observe::told_of(&mut facts, &vm, changed, &site, &ctx)).await;
+    if let (Ok(Some(changed)), Ok(vcenter)) = (&result, ctx.provider.vcenter()) {
+        Box::pin(observe::told_of(&mut facts, &vm, changed, &vcenter, &ctx)).await;
     }
     let outcome = outcome(&result);
     let silent = match &result {
@@ -260,7 +265,7 @@ pub async fn reconcile(vm: Arc<VirtualMachine>, ctx: Arc<Context>) -> Result<Nex
     report(&vm, Some(&facts), &outcome, &ctx).await?;
     let machine = result?;
     // What was told meanwhile is not in the object at hand: look once more whether it still holds.
-    Ok(if told { Next::After(SOON) } else { patience::next(&vm, machine.as_deref(), &facts) })
+    Ok(if told { Next::After(REQUEUE_SOON) } else { patience::next(&vm, machine.as_deref(), &facts) })
 }
 
 /// An object that is left alone says so, where it was a user of ours who asked and not Cluster API.

@@ -8,7 +8,7 @@ use uuid::Uuid;
 use vsphere::automation::Capture;
 use vsphere::{Client, CloneSpec, Config, Inventory, MoRef, PathStyle};
 
-use crate::machines::{Golden, golden};
+use crate::vms::{Golden, golden};
 
 async fn styled(sim: &Sim, automation: PathStyle) -> Client {
     Client::connect(Config { automation, ..sim.config() }).await.unwrap()
@@ -18,7 +18,7 @@ async fn styled(sim: &Sim, automation: PathStyle) -> Client {
 async fn made(sim: &Sim, inventory: &Inventory, golden: &Golden, name: &str) -> MoRef {
     let spec = CloneSpec { power_on: false, ..golden.clone_spec(sim, Uuid::new_v4()) };
     let task = inventory.client().clone_vm(&golden.template, &sim.folder(), name, spec).await.unwrap();
-    let done = within("the clone", inventory.task(&task)).await.unwrap();
+    let done = within("the clone", inventory.wait_for_task(&task)).await.unwrap();
     done.moref().unwrap().clone()
 }
 
@@ -101,7 +101,7 @@ async fn a_machine_becomes_an_item_once(sim: Sim) {
         };
         let item = client.capture_ovf(&capture, Duration::from_mins(1)).await.unwrap();
         let again = client.capture_ovf(&capture, Duration::from_mins(1)).await.unwrap();
-        assert_eq!(item, again, "the token stands for one wish");
+        assert_eq!(item, again, "the token stands for one request");
         assert_eq!(
             client.library_items_named(sim.library(), &name).await.unwrap(),
             std::slice::from_ref(&item)
@@ -123,7 +123,7 @@ async fn a_console_is_reached_by_a_ticket(sim: Sim) {
     let vm = made(&sim, &inventory, &golden, "vm").await;
     assert!(client.console_url(&vm).await.is_err(), "the machine is off");
     let task = client.power_on(&vm).await.unwrap();
-    within("it runs", inventory.task(&task)).await.unwrap();
+    within("it runs", inventory.wait_for_task(&task)).await.unwrap();
     let url = client.console_url(&vm).await.unwrap();
     assert!(url.expose().starts_with("wss://"), "{}", url.expose());
     assert_eq!(format!("{url:?}"), "<redacted>");

@@ -122,16 +122,12 @@ mod tests {
     #[test]
     fn a_disk_is_there_as_long_as_anybody_has_its_file() {
         let disks = ForeignDisks::new(ControlApi::new("http://127.0.0.1:1", ""), "ds");
-        disks
-            .kept
-            .borrow_mut()
-            .extend(["ds/theirs-n-a".to_owned(), "ds/theirs-n-b".to_owned()]);
+        disks.kept.borrow_mut().extend(["ds/theirs-n-a".to_owned(), "ds/theirs-n-b".to_owned()]);
         let vm = |file: &str| InventoryVm {
             disks: vec![InventoryDisk { file: file.to_owned(), capacity_mib: 64 }],
             ..InventoryVm::default()
         };
-        let inventory =
-            Inventory { vms: vec![vm("[ds] theirs-n-a/disk.vmdk")], ..Inventory::default() };
+        let inventory = Inventory { vms: vec![vm("[ds] theirs-n-a/disk.vmdk")], ..Inventory::default() };
         let orphans = OrphanedFiles { files: vec!["ds/theirs-n-b".to_owned()], tasks: Vec::new() };
         let claim = |exists| FirstClassDisk { name: "n-c".to_owned(), exists, ..FirstClassDisk::default() };
         assert!(disks.find_destroyed(&inventory, &orphans, &[claim(true)]).is_empty());

@@ -273,8 +273,7 @@ mod tests {
         assert_eq!(own_modules(&json!({"metadata": {"annotations": {MODULES: ledger}}})), ["m-1"]);
         assert!(own_modules(&json!({"metadata": {"name": "a"}})).is_empty());
         let disk = |file: &str| InventoryDisk { file: file.to_owned(), capacity_mib: 64 };
-        let disks =
-            ["[ds] a/a.vmdk", "[ds] a/b.vmdk", "[ds] theirs-n-a/disk.vmdk"].map(disk).to_vec();
+        let disks = ["[ds] a/a.vmdk", "[ds] a/b.vmdk", "[ds] theirs-n-a/disk.vmdk"].map(disk).to_vec();
         let vm = InventoryVm { disks, ..InventoryVm::default() };
         assert_eq!(canonical_disks(&vm, "n"), ["64MiB ", "64MiB ", "64MiB ds/theirs-~-a"]);
     }

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use api::names::{annotation, label};
 use api::vmop::VirtualMachine;
 use serde_json::json;
-use vsphere::{Backing, EthernetKind, VAppProperty};
+use vsphere::{Backing, NicKind, VAppProperty};
 
-use crate::provider::GuestNetwork;
 use crate::testing::fixtures;
+use crate::unmet::Need;
+use crate::vcenter::GuestNetwork;
 use crate::virtualmachine::bootstrap::user_data::{Told, told};
 use crate::virtualmachine::bootstrap::{Bootstrap, Surroundings, VApp, bootstrap};
-use crate::virtualmachine::needs::Need;
 use crate::virtualmachine::nic::nic::{Address, Addressing, Card};
 use crate::virtualmachine::plan::Found;
 
@@ -30,7 +30,7 @@ fn annotated(transport: &str, key: &str, value: &str) -> VirtualMachine {
 
 fn card(mac: Option<&str>, addressing: Addressing) -> Card {
     let backing = Backing::Network { name: "n".into(), network: None };
-    Card { mac: mac.map(str::to_owned), addressing, ..Card::plain(EthernetKind::Vmxnet3, backing) }
+    Card { mac: mac.map(str::to_owned), addressing, ..Card::plain(NicKind::Vmxnet3, backing) }
 }
 
 fn fixed(addresses: &[(&str, u8, &str)]) -> Addressing {
@@ -227,7 +227,7 @@ fn cards_without_macs_are_told_by_their_driver_while_that_tells_enough() {
         matches.collect::<Vec<_>>()
     };
     let plain = || card(None, Addressing::Dhcp);
-    let e1000 = || Card { kind: EthernetKind::E1000e, ..plain() };
+    let e1000 = || Card { kind: NicKind::E1000e, ..plain() };
     let fixed = || card(None, fixed(&[("10.0.0.5", 24, "10.0.0.1")]));
     let known = || card(Some("00:50:56:aa:00:01"), Addressing::Dhcp);
     for (cards, expected) in [
@@ -271,7 +271,7 @@ fn ovf_properties_that_exist_and_may_be_set_are_set() {
     insta::assert_snapshot!(shown(&with(&machine("OvfEnv"), &data).unwrap()));
     let told = with(&machine("vAppConfig"), &data).unwrap();
     assert_eq!(told.customization, None);
-    assert!(!told.extra_config.contains_key(super::DEFER));
+    assert!(!told.extra_config.contains_key(crate::extra_config::DEFER_CLOUD_INIT));
     assert_eq!(told.v_app, with(&machine("OvfEnv"), &data).unwrap().v_app);
 }
 
