@@ -21,7 +21,7 @@ async fn clone_vm(sim: &Sim, inventory: &Inventory, name: &str) -> MoRef {
 
 async fn becomes(inventory: &Inventory, vm: &MoRef, what: &str, so: impl Fn(&Vm) -> bool) {
     let mut changes = inventory.subscribe();
-    let changed = async {
+    let reached = async {
         loop {
             match inventory.vm(vm) {
                 Presence::Present(now) if so(&now) => return,
@@ -29,7 +29,7 @@ async fn becomes(inventory: &Inventory, vm: &MoRef, what: &str, so: impl Fn(&Vm)
             }
         }
     };
-    within(what, changed).await;
+    within(what, reached).await;
 }
 
 async fn a_vm_is_changed_and_its_guest_is_asked(sim: Sim) {
