@@ -4,7 +4,7 @@ use kube::api::{Patch, PatchParams};
 use layercake::up::manifest;
 use serde_json::{Value, json};
 
-use crate::world::{Story, says, story};
+use crate::story::{Story, assert_contains, story};
 
 const ONE: &str = r#"
 apiVersion: run.tanzu.vmware.com/v1alpha1
@@ -87,9 +87,9 @@ fn what_cannot_be_is_refused_with_the_reason() {
         for (number, (manifest, from, to, words)) in REFUSALS.iter().enumerate() {
             assert!(manifest.contains(from), "{from}");
             let text = manifest.replacen(from, to, 1).replace("NAME,", &format!("refused-{number},"));
-            let refusal = story.try_applied(&text).await.expect_err(&format!("accepted: {to}"));
+            let refusal = story.try_apply(&text).await.expect_err(&format!("accepted: {to}"));
             eprintln!("[admission] {to} → {refusal}");
-            says(&refusal, words);
+            assert_contains(&refusal, words);
         }
         assert!(story.list("TanzuKubernetesCluster").await.is_empty());
     });
@@ -111,7 +111,7 @@ fn what_real_manifests_look_like_is_taken() {
             assert_eq!(full.trim_start_matches('v'), wanted.trim_start_matches('v'), "{to}");
         }
         let (_, warning) = dry_run(&story, &ONE.replace("v1.33", "v1.26").replace("NAME,", "old,")).await;
-        says(warning, &["1.26", "1.31"]);
+        assert_contains(warning, &["1.26", "1.31"]);
     });
 }
 
@@ -120,7 +120,7 @@ fn what_may_not_change_is_refused() {
     story("immutable", |story| async move {
         // Paused, so that nothing is made of it.
         let paused = THREE.replace("NAME,", "fixed, annotations: {cluster.x-k8s.io/paused: \"\"},");
-        story.applied(&paused).await;
+        story.apply(&paused).await;
         let changes = [
             (json!({"spec": {"settings": {"network": {"pods": {"cidrBlocks": ["10.200.0.0/16"]}}}}}), "pods"),
             (json!({"spec": {"settings": {"network": {"serviceDomain": "other.local"}}}}), "serviceDomain"),
@@ -131,9 +131,9 @@ fn what_may_not_change_is_refused() {
         for (change, word) in changes {
             let params = PatchParams { dry_run: true, ..PatchParams::default() };
             let refusal = api.patch("fixed", &params, &Patch::Merge(&change)).await;
-            says(refusal.expect_err(word), &[word]);
+            assert_contains(refusal.expect_err(word), &[word]);
         }
-        story.deleted("TanzuKubernetesCluster", "fixed", crate::world::SOON).await;
+        story.delete("TanzuKubernetesCluster", "fixed", crate::story::SOON).await;
     });
 }
 
@@ -150,7 +150,7 @@ fn release(name: &str) -> Value {
 /// Applies a manifest without effect; returns what it would become, and the server's warning.
 async fn dry_run(story: &Story, text: &str) -> (Value, String) {
     let documents = manifest::documents(&text.replace("NAMESPACE", &story.namespace)).unwrap();
-    let placement = story.world.session.placement();
+    let placement = story.shared.session.placement();
     layercake::up::prepare::prepared(&story.client(), &documents, &placement).await.unwrap();
     let (namespace, name) = manifest::key(&documents[0]);
     let version = documents[0]["apiVersion"].as_str().unwrap();

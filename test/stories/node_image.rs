@@ -15,8 +15,8 @@ use kube::api::ListParams;
 use serde_json::{Value, json};
 use sim::guest::{Disk, Failure, GuestVm, Programs, Reason, Seed, boot};
 
+use crate::story::{CLUSTER, Story, assert_contains, story};
 use crate::vsphere_soap;
-use crate::world::{CLUSTER, Story, says, story};
 
 const MANIFEST: &str = r"
 apiVersion: run.tanzu.vmware.com/v1alpha2
@@ -36,16 +36,16 @@ spec:
 #[test]
 fn a_node_boots_from_its_extra_config_alone() {
     story("boot", |story| async move {
-        story.world.guests.hold("boot-control-plane-*");
-        story.world.guests.hold("boot-only-*");
-        story.applied(MANIFEST).await;
+        story.shared.guests.hold("boot-control-plane-*");
+        story.shared.guests.hold("boot-only-*");
+        story.apply(MANIFEST).await;
         let control_plane = held_vm(&story, "boot-control-plane-").await;
         let metadata = its_cloud_init_is_what_cluster_api_wrote(&story, &control_plane).await;
         the_metadata_has_what_the_node_needs(&metadata, &control_plane);
         let control_plane_data = userdata(&story, &control_plane).await;
         cloud_init_accepts_it(&story, &control_plane_data, &metadata);
         kubeadm_accepts_it(&story, &control_plane_data, &metadata);
-        story.world.guests.release("boot-control-plane-*");
+        story.shared.guests.release("boot-control-plane-*");
 
         let worker = held_vm(&story, "boot-only-").await;
         let worker_metadata = its_cloud_init_is_what_cluster_api_wrote(&story, &worker).await;
@@ -54,38 +54,38 @@ fn a_node_boots_from_its_extra_config_alone() {
         kubeadm_accepts_it(&story, &worker_data, &worker_metadata);
         let seeds = [(control_plane_data.as_str(), &metadata), (worker_data.as_str(), &worker_metadata)];
         every_mutation_keeps_the_node_out(&story, seeds).await;
-        story.world.guests.release("boot-only-*");
+        story.shared.guests.release("boot-only-*");
 
-        story.running("boot").await;
+        story.wait_until_running("boot").await;
         the_userdata_is_gone_after_the_boot(&story).await;
-        story.deleted("TanzuKubernetesCluster", "boot", CLUSTER).await;
+        story.delete("TanzuKubernetesCluster", "boot", CLUSTER).await;
     });
 }
 
 /// A VM whose boot is held, by the beginning of its name.
 async fn held_vm(story: &Story, prefix: &str) -> sim::control::InventoryVm {
     story
-        .until(&format!("{prefix}… waits to boot"), CLUSTER, || async {
+        .wait_for(&format!("{prefix}… waits to boot"), CLUSTER, || async {
             let vms = story.vms().await;
             let vm = vms.into_iter().find(|vm| vm.name.starts_with(prefix))?;
-            let keys = story.world.control().guestinfo(&vm.moid).await.ok()?;
+            let keys = story.shared.control().guestinfo(&vm.moid).await.ok()?;
             (vm.power_state == "poweredOn" && keys.contains_key("guestinfo.userdata")).then_some(vm)
         })
         .await
 }
 
 async fn its_cloud_init_is_what_cluster_api_wrote(story: &Story, vm: &sim::control::InventoryVm) -> Value {
-    let keys = vsphere_soap::extra_config(&story.world.session, &vm.moid).await;
-    let userdata = decoded(&keys, "guestinfo.userdata");
+    let keys = vsphere_soap::extra_config(&story.shared.session, &vm.moid).await;
+    let userdata = decode(&keys, "guestinfo.userdata");
     let machine = story.get("Machine", &vm.name).await.unwrap();
     let name = machine["spec"]["bootstrap"]["dataSecretName"].as_str().unwrap();
     let secrets: Api<Secret> = Api::namespaced(story.client(), &story.namespace);
     let written = secrets.get(name).await.unwrap().data.unwrap()["value"].0.clone();
     assert!(userdata == written, "the userdata in ExtraConfig is not what the bootstrap provider wrote");
-    serde_saphyr::from_slice(&decoded(&keys, "guestinfo.metadata")).unwrap()
+    serde_saphyr::from_slice(&decode(&keys, "guestinfo.metadata")).unwrap()
 }
 
-pub fn decoded(keys: &BTreeMap<String, String>, key: &str) -> Vec<u8> {
+pub fn decode(keys: &BTreeMap<String, String>, key: &str) -> Vec<u8> {
     assert_eq!(keys[&format!("{key}.encoding")], "gzip+base64");
     let packed = BASE64_STANDARD.decode(&keys[key]).unwrap();
     let mut data = Vec::new();
@@ -94,24 +94,24 @@ pub fn decoded(keys: &BTreeMap<String, String>, key: &str) -> Vec<u8> {
 }
 
 async fn userdata(story: &Story, vm: &sim::control::InventoryVm) -> String {
-    let keys = story.world.control().guestinfo(&vm.moid).await.unwrap();
-    String::from_utf8(decoded(&keys, "guestinfo.userdata")).unwrap()
+    let keys = story.shared.control().guestinfo(&vm.moid).await.unwrap();
+    String::from_utf8(decode(&keys, "guestinfo.userdata")).unwrap()
 }
 
 fn the_metadata_has_what_the_node_needs(metadata: &Value, vm: &sim::control::InventoryVm) {
     assert_eq!(metadata["local-hostname"], vm.name.as_str());
     assert!(metadata["instance-id"].is_string());
-    says(&metadata["controlPlaneEndpoint"], &[":6443"]);
+    assert_contains(&metadata["controlPlaneEndpoint"], &[":6443"]);
     assert_eq!(metadata["provider_id"], format!("vsphere://{}", vm.uuid));
     assert_eq!(metadata["redact"], json!(["userdata", "vendordata"]));
 }
 
 async fn the_userdata_is_gone_after_the_boot(story: &Story) {
     for vm in story.vms().await {
-        let keys = vsphere_soap::extra_config(&story.world.session, &vm.moid).await;
+        let keys = vsphere_soap::extra_config(&story.shared.session, &vm.moid).await;
         let left = keys.get("guestinfo.userdata").map_or("", String::as_str);
         assert!(matches!(left, "" | "---"), "{} still carries its userdata", vm.name);
-        let metadata: Value = serde_saphyr::from_slice(&decoded(&keys, "guestinfo.metadata")).unwrap();
+        let metadata: Value = serde_saphyr::from_slice(&decode(&keys, "guestinfo.metadata")).unwrap();
         assert_eq!(metadata["local-hostname"], vm.name.as_str());
     }
 }
@@ -135,8 +135,9 @@ fn cloud_init_accepts_it(story: &Story, userdata: &str, metadata: &Value) {
     std::fs::write(file.path(), rendered(userdata, metadata)).unwrap();
     let check =
         Command::new("cloud-init").args(["schema", "--config-file"]).arg(file.path()).output().unwrap();
-    let said = String::from_utf8_lossy(&check.stdout).into_owned() + &String::from_utf8_lossy(&check.stderr);
-    assert!(check.status.success() && said.contains("Valid"), "cloud-init schema: {said}");
+    let output =
+        String::from_utf8_lossy(&check.stdout).into_owned() + &String::from_utf8_lossy(&check.stderr);
+    assert!(check.status.success() && output.contains("Valid"), "cloud-init schema: {output}");
 }
 
 /// The real kubeadm checks the configuration that the node would hand to it.
@@ -147,7 +148,7 @@ fn kubeadm_accepts_it(story: &Story, userdata: &str, metadata: &Value) {
         files.iter().find(|file| file["path"].as_str().unwrap().starts_with("/run/kubeadm/")).unwrap();
     let file = tempfile::NamedTempFile::new_in(story.folder()).unwrap();
     std::fs::write(file.path(), kubeadm["content"].as_str().unwrap()).unwrap();
-    let check = Command::new(&story.world.tools.kubeadm)
+    let check = Command::new(&story.shared.tools.kubeadm)
         .args(["config", "validate", "--config"])
         .arg(file.path())
         .output();
@@ -296,7 +297,7 @@ fn changed_after(text: &str, marker: &str, offset: usize) -> String {
 }
 
 async fn every_mutation_keeps_the_node_out(story: &Story, seeds: [(&str, &Value); 2]) {
-    let guest = story.guest("boot").await;
+    let guest = story.guest_client("boot").await;
     let nodes: Api<Node> = Api::all(guest);
     let before = nodes.list(&ListParams::default()).await.unwrap().items.len();
     for (number, (name, role, change, reasons)) in MUTATIONS.iter().enumerate() {
@@ -311,14 +312,14 @@ async fn every_mutation_keeps_the_node_out(story: &Story, seeds: [(&str, &Value)
     assert_eq!(before, after, "a mutant got in");
 }
 
-/// Boots a machine of its own from this cloud-init; tells why it did not become a node.
+/// Boots a VM of its own from this cloud-init; returns why it did not become a node.
 async fn boot_fails(story: &Story, name: &str, metadata: &Value, userdata: &str) -> Failure {
-    let stack = story.world.stack.lock().await;
+    let stack = story.shared.stack.lock().await;
     let guest_vm = GuestVm {
         name: name.to_owned(),
         address: stack.site().subnet().guest_address(name).unwrap(),
         disk: Disk::at(story.folder().join("mutants").join(name)).unwrap(),
-        programs: Arc::new(Programs::from(&story.world.tools)),
+        programs: Arc::new(Programs::from(&story.shared.tools)),
         stack: stack.marked().clone(),
         kubernetes_version: None,
         boot_timeout: Duration::from_secs(6),

@@ -1,11 +1,12 @@
-//! Claims that hang on machines: attached in order before a machine runs, taken off before it goes, and never lost.
-//! Disks of the image that become a machine's own.
+//! Claims of VMs: attached in order before a VM runs, detached before it goes, and never lost.
+//! Disks of the image that become a VM's own.
 
 use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
 use sim::control::FirstClassDisk;
 
-use crate::world::{PlainVm, SOON, Story, says, story};
+use crate::plain_vm::PlainVm;
+use crate::story::{SOON, Story, assert_contains, story};
 
 const CLASS: &str = "volumes";
 const LATE_CLASS: &str = "volumes-latebinding";
@@ -13,70 +14,71 @@ const LATE_CLASS: &str = "volumes-latebinding";
 #[test]
 fn claims_are_attached_in_order_and_outlive_their_machine() {
     story("volumes", |story| async move {
-        story.ready_for_vms("best-effort-xsmall").await;
-        storage_class(&story, CLASS, "Immediate").await;
-        claimed(&story, "data", CLASS).await;
-        story.made(&with_claims(&story, "bearer", &["data", "logs"])).await;
+        story.prepare_namespace("best-effort-xsmall").await;
+        create_storage_class(&story, CLASS, "Immediate").await;
+        create_claim(&story, "data", CLASS).await;
+        story.apply_object(&with_claims(&story, "bearer", &["data", "logs"])).await;
 
-        // The second claim does not exist: the first is attached, and the machine waits, off.
-        let why = story.complains("VirtualMachine", "bearer", &["Volume logs", "can't be attached"]).await;
-        says(&why, &["VolumesNotAttached", "persistentvolumeclaims", "not found"]);
+        // The second claim does not exist: the first is attached, and the VM waits, off.
+        let why =
+            story.wait_for_complaint("VirtualMachine", "bearer", &["Volume logs", "can't be attached"]).await;
+        assert_contains(&why, &["VolumesNotAttached", "persistentvolumeclaims", "not found"]);
         let vm = story.get("VirtualMachine", "bearer").await.unwrap();
         assert_eq!(vm["status"]["powerState"], "poweredOff");
-        let (data, machine) = (disk_of(&story, "data").await, vm["status"]["uniqueID"].clone());
-        assert_eq!(data.vm, machine);
-        let told = &vm["status"]["volumes"];
+        let (data, vm_id) = (disk_of(&story, "data").await, vm["status"]["uniqueID"].clone());
+        assert_eq!(data.vm, vm_id);
+        let volumes = &vm["status"]["volumes"];
         assert_eq!(
-            told[0],
+            volumes[0],
             json!({"name": "data", "attached": true, "diskUUID": data.disk_uuid, "error": ""})
         );
-        assert_eq!((&told[1]["name"], &told[1]["attached"]), (&json!("logs"), &json!(false)));
-        says(&told[1]["error"], &["not found"]);
+        assert_eq!((&volumes[1]["name"], &volumes[1]["attached"]), (&json!("logs"), &json!(false)));
+        assert_contains(&volumes[1]["error"], &["not found"]);
 
-        claimed(&story, "logs", CLASS).await;
-        let vm = story.powered_on("bearer").await;
+        create_claim(&story, "logs", CLASS).await;
+        let vm = story.wait_until_powered_on("bearer").await;
         let logs = disk_of(&story, "logs").await;
         assert_eq!(vm["status"]["volumes"][1]["diskUUID"], logs.disk_uuid.as_str());
         assert_eq!((logs.vm.as_str(), logs.capacity_mib), (data.vm.as_str(), 64));
 
-        // What leaves the spec is taken off while the machine runs.
+        // What leaves the spec is taken off while the VM runs.
         let volumes = with_claims(&story, "bearer", &["data"])["spec"]["volumes"].clone();
         let patch = Patch::Merge(json!({"spec": {"volumes": volumes}}));
         story.api("VirtualMachine").patch("bearer", &PatchParams::default(), &patch).await.unwrap();
-        free(&story, "logs").await;
+        wait_until_detached(&story, "logs").await;
         assert_eq!(disk_of(&story, "data").await.vm, data.vm);
-        assert_eq!(story.powered_on("bearer").await["status"]["uniqueID"], machine);
+        assert_eq!(story.wait_until_powered_on("bearer").await["status"]["uniqueID"], vm_id);
 
-        story.deleted("VirtualMachine", "bearer", SOON).await;
+        story.delete("VirtualMachine", "bearer", SOON).await;
         assert!(story.vms_named("bearer").await.is_empty());
         assert!(story.list("CnsNodeVmAttachment").await.is_empty());
         for claim in ["data", "logs"] {
-            free(&story, claim).await;
+            wait_until_detached(&story, claim).await;
             let disk = disk_of(&story, claim).await;
-            assert!(disk.exists, "{claim} was destroyed with the machine");
-            gone(&story, claim, &disk.id).await;
+            assert!(disk.exists, "{claim} was destroyed with the VM");
+            delete_claim(&story, claim, &disk.id).await;
         }
     });
 }
 
 #[test]
-fn a_machine_whose_object_moves_away_and_back_keeps_its_volumes_and_its_card() {
+fn a_machine_whose_object_moves_away_and_back_keeps_its_volumes_and_its_nic() {
     story("moved-volumes", |story| async move {
-        story.ready_for_vms("best-effort-xsmall").await;
-        storage_class(&story, CLASS, "Immediate").await;
-        claimed(&story, "kept", CLASS).await;
+        story.prepare_namespace("best-effort-xsmall").await;
+        create_storage_class(&story, CLASS, "Immediate").await;
+        create_claim(&story, "kept", CLASS).await;
         let mut object = with_claims(&story, "mover", &["kept"]);
         object["spec"]["networkInterfaces"] =
             json!([{"networkType": "vsphere-distributed", "networkName": "workload-network"}]);
-        story.made(&object).await;
-        let vm = story.powered_on("mover").await;
+        story.apply_object(&object).await;
+        let vm = story.wait_until_powered_on("mover").await;
         let (disk, attachment) = (disk_of(&story, "kept").await, attachment(&story, "mover-kept").await);
-        let card = card(&story).await;
+        let nic = network_interface(&story).await;
         assert_eq!(vm["status"]["uniqueID"], disk.vm.as_str());
 
-        moved_away(&story, &vm).await;
+        move_away(&story, &vm).await;
         assert_eq!(self::attachment(&story, "mover-kept").await, attachment);
-        assert_eq!(self::card(&story).await, card);
+        assert_eq!(network_interface(&story).await, nic);
         assert_eq!(disk_of(&story, "kept").await, disk);
 
         // The object comes back as it went: without a status, and as another one to the API server.
@@ -86,30 +88,30 @@ fn a_machine_whose_object_moves_away_and_back_keeps_its_volumes_and_its_card() {
         for uuid in ["biosUUID", "instanceUUID"] {
             back["spec"][uuid] = vm["spec"][uuid].clone();
         }
-        story.made(&back).await;
-        let vm = story.powered_on("mover").await;
+        story.apply_object(&back).await;
+        let vm = story.wait_until_powered_on("mover").await;
         assert_eq!(vm["status"]["uniqueID"], disk.vm.as_str());
         assert_eq!(vm["status"]["volumes"][0]["attached"], true, "{}", vm["status"]);
         assert_eq!(self::attachment(&story, "mover-kept").await, attachment);
-        assert_eq!(self::card(&story).await, card);
+        assert_eq!(network_interface(&story).await, nic);
         assert_eq!(disk_of(&story, "kept").await, disk);
 
-        story.deleted("VirtualMachine", "mover", SOON).await;
+        story.delete("VirtualMachine", "mover", SOON).await;
         story
-            .until("the card's object has gone with its machine", SOON, || async {
+            .wait_for("the NetworkInterface has gone with its VM", SOON, || async {
                 story.get("NetworkInterface", "workload-network-mover").await.is_none().then_some(())
             })
             .await;
-        free(&story, "kept").await;
-        gone(&story, "kept", &disk.id).await;
+        wait_until_detached(&story, "kept").await;
+        delete_claim(&story, "kept", &disk.id).await;
     });
 }
 
 #[test]
 fn a_claim_that_waits_for_its_consumer_is_made_in_the_machine_s_zone() {
     story("zoned-volumes", |story| async move {
-        story.ready_for_vms("best-effort-xsmall").await;
-        let placement = story.world.session.placement();
+        story.prepare_namespace("best-effort-xsmall").await;
+        let placement = story.shared.session.placement();
         let place = json!({"folderMoID": placement.folder, "poolMoIDs": [placement.resource_pool]});
         let zone = json!({
             "apiVersion": "topology.tanzu.vmware.com/v1alpha1", "kind": "Zone",
@@ -119,54 +121,54 @@ fn a_claim_that_waits_for_its_consumer_is_made_in_the_machine_s_zone() {
                 "namespace": place, "managedVMs": place,
             },
         });
-        story.made(&zone).await;
-        storage_class(&story, LATE_CLASS, "WaitForFirstConsumer").await;
-        claimed(&story, "late", LATE_CLASS).await;
-        story.made(&with_claims(&story, "zoned", &["late"])).await;
-        let vm = story.powered_on("zoned").await;
+        story.apply_object(&zone).await;
+        create_storage_class(&story, LATE_CLASS, "WaitForFirstConsumer").await;
+        create_claim(&story, "late", LATE_CLASS).await;
+        story.apply_object(&with_claims(&story, "zoned", &["late"])).await;
+        let vm = story.wait_until_powered_on("zoned").await;
         assert_eq!(vm["status"]["zone"], "zone-a");
         let claim = story.get("PersistentVolumeClaim", "late").await.unwrap();
-        let told = &claim["metadata"]["annotations"];
-        assert_eq!(told["volume.kubernetes.io/selected-node"], "zone-a");
-        assert_eq!(told["cns.vmware.com/selected-node-is-zone"], "true");
+        let annotations = &claim["metadata"]["annotations"];
+        assert_eq!(annotations["volume.kubernetes.io/selected-node"], "zone-a");
+        assert_eq!(annotations["cns.vmware.com/selected-node-is-zone"], "true");
         let disk = disk_of(&story, "late").await;
         assert_eq!(vm["status"]["uniqueID"], disk.vm.as_str());
-        story.deleted("VirtualMachine", "zoned", SOON).await;
-        gone(&story, "late", &disk.id).await;
+        story.delete("VirtualMachine", "zoned", SOON).await;
+        delete_claim(&story, "late", &disk.id).await;
     });
 }
 
 #[test]
 fn a_machine_that_asks_for_it_rests_on_no_template_and_runs_on() {
     story("promoted", |story| async move {
-        story.ready_for_vms("best-effort-xsmall").await;
+        story.prepare_namespace("best-effort-xsmall").await;
         let mut vm = PlainVm::named("independent").object(&story.namespace);
         vm["spec"]["promoteDisksMode"] = "Online".into();
-        story.made(&vm).await;
+        story.apply_object(&vm).await;
         story
-            .until("its disks are promoted", SOON, || async {
+            .wait_for("its disks are promoted", SOON, || async {
                 let vm = story.get("VirtualMachine", "independent").await?;
                 let conditions = vm["status"]["conditions"].as_array()?;
-                let promoted = |told: &&Value| told["type"] == "VirtualMachineDiskPromotionSynced";
-                let told = conditions.iter().find(promoted)?["status"] == "True";
-                (told && vm["status"]["powerState"] == "poweredOn").then_some(())
+                let promoted = |condition: &&Value| condition["type"] == "VirtualMachineDiskPromotionSynced";
+                let synced = conditions.iter().find(promoted)?["status"] == "True";
+                (synced && vm["status"]["powerState"] == "poweredOn").then_some(())
             })
             .await;
         // Once it is done, its own word is taken back, and nothing else.
         let done = story
-            .until("its template is noted no more", SOON, || async {
-                let calls = story.world.control().journal().await.expect("a journal");
+            .wait_for("its template is noted no more", SOON, || async {
+                let calls = story.shared.control().journal().await.expect("a journal");
                 let own = calls.into_iter().filter(|call| call.object == "independent");
                 let methods: Vec<_> = own.map(|call| call.method).collect();
                 (methods.last()? == "ReconfigVM_Task").then_some(methods)
             })
             .await;
         assert_eq!(done, ["CloneVM_Task", "PromoteDisks_Task", "ReconfigVM_Task"]);
-        story.deleted("VirtualMachine", "independent", SOON).await;
+        story.delete("VirtualMachine", "independent", SOON).await;
     });
 }
 
-/// A machine with a volume for each claim.
+/// A VM with a volume for each claim.
 fn with_claims(story: &Story, name: &str, claims: &[&str]) -> Value {
     let volume = |claim: &&str| json!({"name": claim, "persistentVolumeClaim": {"claimName": claim}});
     let mut vm = PlainVm::named(name).object(&story.namespace);
@@ -175,15 +177,15 @@ fn with_claims(story: &Story, name: &str, claims: &[&str]) -> Value {
 }
 
 /// A storage class whose claims vSphere CSI serves.
-async fn storage_class(story: &Story, name: &str, mode: &str) {
+async fn create_storage_class(story: &Story, name: &str, mode: &str) {
     let class = json!({
         "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": name},
         "provisioner": "csi.vsphere.vmware.com", "volumeBindingMode": mode,
     });
-    story.made(&class).await;
+    story.apply_object(&class).await;
 }
 
-async fn claimed(story: &Story, name: &str, class: &str) {
+async fn create_claim(story: &Story, name: &str, class: &str) {
     let claim = json!({
         "apiVersion": "v1", "kind": "PersistentVolumeClaim",
         "metadata": {"name": name, "namespace": story.namespace},
@@ -192,37 +194,37 @@ async fn claimed(story: &Story, name: &str, class: &str) {
             "resources": {"requests": {"storage": "64Mi"}},
         },
     });
-    story.made(&claim).await;
+    story.apply_object(&claim).await;
 }
 
 /// The disk that a claim became.
 async fn disk_of(story: &Story, claim: &str) -> FirstClassDisk {
     story
-        .until(&format!("claim {claim} is bound to a disk"), SOON, || async {
+        .wait_for(&format!("claim {claim} is bound to a disk"), SOON, || async {
             let claim = story.get("PersistentVolumeClaim", claim).await?;
             let volume =
                 claim["spec"]["volumeName"].as_str().filter(|_| claim["status"]["phase"] == "Bound")?;
-            let disks = story.world.control().disks().await.expect("disks");
+            let disks = story.shared.control().disks().await.expect("disks");
             disks.into_iter().find(|disk| disk.name == volume)
         })
         .await
 }
 
-/// Waits until a claim's disk hangs on no machine.
-async fn free(story: &Story, claim: &str) {
+/// Waits until a claim's disk hangs on no VM.
+async fn wait_until_detached(story: &Story, claim: &str) {
     story
-        .until(&format!("claim {claim} is detached"), SOON, || async {
+        .wait_for(&format!("claim {claim} is detached"), SOON, || async {
             disk_of(story, claim).await.vm.is_empty().then_some(())
         })
         .await;
 }
 
 /// Deletes a claim; its disk goes with it, as the storage class says.
-async fn gone(story: &Story, claim: &str, disk: &str) {
-    story.deleted("PersistentVolumeClaim", claim, SOON).await;
+async fn delete_claim(story: &Story, claim: &str, disk: &str) {
+    story.delete("PersistentVolumeClaim", claim, SOON).await;
     story
-        .until(&format!("the disk of {claim} is deleted"), SOON, || async {
-            let disks = story.world.control().disks().await.expect("disks");
+        .wait_for(&format!("the disk of {claim} is deleted"), SOON, || async {
+            let disks = story.shared.control().disks().await.expect("disks");
             (!disks.iter().any(|there| there.id == disk)).then_some(())
         })
         .await;
@@ -235,15 +237,15 @@ async fn attachment(story: &Story, name: &str) -> (Value, Value, Value) {
     (metadata["uid"].clone(), metadata["deletionTimestamp"].clone(), there["status"].clone())
 }
 
-/// Which object stands for the card, whether it stays, and which MAC and address it has.
-async fn card(story: &Story) -> (Value, Value, Value) {
+/// Which object stands for the NIC, whether it stays, and which MAC and address it has.
+async fn network_interface(story: &Story) -> (Value, Value, Value) {
     let there = story.get("NetworkInterface", "workload-network-mover").await.expect("an interface");
     let metadata = &there["metadata"];
     (metadata["uid"].clone(), metadata["deletionTimestamp"].clone(), there["status"].clone())
 }
 
 /// The object goes as a moved one does, and garbage collection has taken what belonged to it.
-async fn moved_away(story: &Story, vm: &Value) {
+async fn move_away(story: &Story, vm: &Value) {
     let owner = json!({
         "apiVersion": vm["apiVersion"], "kind": vm["kind"],
         "name": vm["metadata"]["name"], "uid": vm["metadata"]["uid"],
@@ -252,7 +254,7 @@ async fn moved_away(story: &Story, vm: &Value) {
         "apiVersion": "v1", "kind": "ConfigMap",
         "metadata": {"name": "owned", "namespace": story.namespace, "ownerReferences": [owner]},
     });
-    story.made(&collected).await;
+    story.apply_object(&collected).await;
     let (api, params) = (story.api("VirtualMachine"), PatchParams::default());
     let annotations = json!({
         "cluster.x-k8s.io/paused": "", "clusterctl.cluster.x-k8s.io/delete-for-move": "",
@@ -263,7 +265,7 @@ async fn moved_away(story: &Story, vm: &Value) {
     api.patch("mover", &params, &Patch::Merge(json!({"metadata": {"finalizers": null}}))).await.unwrap();
     api.delete("mover", &DeleteParams::default()).await.unwrap();
     story
-        .until("what the object owned is collected", SOON, || async {
+        .wait_for("what the object owned is collected", SOON, || async {
             story.get("ConfigMap", "owned").await.is_none().then_some(())
         })
         .await;

@@ -1,4 +1,4 @@
-//! What vCenter was asked for, sorted into what changes something and what does not.
+//! Calls of vCenter, sorted into those that change something and those that read.
 
 use std::collections::BTreeMap;
 
@@ -33,7 +33,7 @@ const PASSIVE: [&str; 24] = [
 ];
 
 /// Whether a call changes something in vCenter.
-pub fn changes(method: &str) -> bool {
+pub fn is_mutating(method: &str) -> bool {
     // A property of an object by GET, a search, a session's end.
     let reads = method.starts_with("GET ")
         || method.ends_with("action=find")
@@ -43,12 +43,12 @@ pub fn changes(method: &str) -> bool {
 }
 
 /// The calls that change something.
-pub fn mutating(requests: &Requests) -> u64 {
-    by_method(requests).iter().filter(|(method, _)| changes(method)).map(|(_, count)| count).sum()
+pub fn count_mutating(requests: &Requests) -> u64 {
+    count_by_method(requests).iter().filter(|(method, _)| is_mutating(method)).map(|(_, count)| count).sum()
 }
 
 /// The calls by method, whatever the wire.
-pub fn by_method(requests: &Requests) -> BTreeMap<String, u64> {
+pub fn count_by_method(requests: &Requests) -> BTreeMap<String, u64> {
     let mut all = BTreeMap::new();
     for (method, count) in requests.by_wire.values().flatten() {
         *all.entry(method.clone()).or_default() += count;
@@ -63,11 +63,11 @@ mod tests {
     #[test]
     fn what_is_not_known_to_read_changes_something() {
         for method in ["CloneVM_Task", "Destroy_Task", "CreateFolder", "POST /api/vcenter/cluster/modules"] {
-            assert!(changes(method), "{method}");
+            assert!(is_mutating(method), "{method}");
         }
         for method in ["WaitForUpdatesEx", "GET /api/content/library/{id}", "VirtualMachine.config"] {
-            assert!(!changes(method), "{method}");
+            assert!(!is_mutating(method), "{method}");
         }
-        assert!(!changes("POST /com/vmware/content/library?~action=find"));
+        assert!(!is_mutating("POST /com/vmware/content/library?~action=find"));
     }
 }

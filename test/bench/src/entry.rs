@@ -18,11 +18,11 @@ where
     match name {
         Some(plane::guard::ARG0) => plane::guard::main(args),
         Some("vmop") => vmop::main(args),
-        _ => told(reported(run(args))),
+        _ => exit_code(run_and_print(run(args))),
     }
 }
 
-fn told(printed: Result<()>) -> ExitCode {
+fn exit_code(printed: Result<()>) -> ExitCode {
     match printed {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -32,7 +32,7 @@ fn told(printed: Result<()>) -> ExitCode {
     }
 }
 
-fn reported<Report: Serialize>(run: impl Future<Output = Result<Report>>) -> Result<()> {
+fn run_and_print<Report: Serialize>(run: impl Future<Output = Result<Report>>) -> Result<()> {
     let _ = rustls::crypto::ring::default_provider().install_default();
     tracing_subscriber::fmt()
         .with_env_filter(

@@ -1,7 +1,7 @@
-//! The floor: what N machines take when nobody operates them.
+//! The floor: what N VMs take without an operator.
 //!
 //! A bare client of vCenter makes the clones while as many objects are created in the API server and get one status
-//! each: whoever turns the one into the other does at least that.
+//! each: an operator does at least that.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,11 +15,11 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStdout, Command};
 use tokio::time::Instant;
 
-use crate::machines::{self, PARALLEL, Recipe};
+use crate::api_writes;
+use crate::average::{cpu_ms_since, divisor};
 use crate::profile::Profile;
-use crate::scale::each_since;
-use crate::world::{Wire, World};
-use crate::writes;
+use crate::testbed::{Testbed, WireFlag};
+use crate::vms::{self, PARALLEL, VmShape};
 
 const PREFIX: &str = "floor";
 const LIMIT: Duration = Duration::from_mins(30);
@@ -28,7 +28,7 @@ const LIMIT: Duration = Duration::from_mins(30);
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Floor {
-    /// Until every machine has an address and every object its status.
+    /// Until every VM has an address and every object its status.
     pub seconds: f64,
     /// The vCenter's half alone.
     pub seconds_of_v_center: f64,
@@ -36,60 +36,60 @@ pub struct Floor {
     pub seconds_of_api_server: f64,
     /// Requests to vCenter.
     pub requests: u64,
-    /// Processor time of the vCenter client for each machine.
+    /// Processor time of the vCenter client for each VM.
     pub cpu_ms_per_vm: f64,
-    /// Processor time for each machine of what it works with.
+    /// Processor time for each VM of what it works with.
     pub cpu_ms_per_vm_elsewhere: BTreeMap<String, f64>,
 }
 
-/// What the vCenter client tells of itself.
+/// What the vCenter client reports of itself.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Told {
+struct ClientReport {
     seconds: f64,
     cpu_ms: f64,
 }
 
-/// Measures the floor in a world of its own.
-pub async fn measure(
+/// Measures the floor in a testbed of its own.
+pub async fn measure_floor(
     count: usize,
-    wire: Wire,
+    wire: WireFlag,
     site: &[String],
-    recipe: &Recipe,
+    shape: &VmShape,
     profile: Option<&Path>,
 ) -> Result<Floor> {
-    let world = World::start(site).await?;
-    let mut client = Bare::start(&world, count, wire, recipe).await?;
-    // As warm as the other world's API server is when its machines are made.
-    machines::create(&world.client(), "ahead", 2, recipe).await?;
-    machines::status(&world.client(), "ahead", 2, &status()).await?;
-    writes::quiet(&world.client()).await?;
-    world.control().forget_requests().await?;
-    let elsewhere = world.cpu();
-    let profile = Profile::begin(&world.client(), profile, "floor");
+    let testbed = Testbed::start(site).await?;
+    let mut client = BareClient::start(&testbed, count, wire, shape).await?;
+    // As warm as the other testbed's API server is when its VMs are made.
+    vms::create_vms(&testbed.client(), "ahead", 2, shape).await?;
+    vms::write_status(&testbed.client(), "ahead", 2, &finished_status()).await?;
+    api_writes::wait_until_quiet(&testbed.client()).await?;
+    testbed.control().forget_requests().await?;
+    let elsewhere = testbed.cpu();
+    let profile = Profile::begin(&testbed.client(), profile, "floor");
     let began = Instant::now();
-    let (told, seconds_of_api_server) = tokio::try_join!(client.run(), async {
-        machines::create(&world.client(), PREFIX, count, recipe).await?;
-        machines::status(&world.client(), PREFIX, count, &status()).await?;
+    let (report, seconds_of_api_server) = tokio::try_join!(client.run(), async {
+        vms::create_vms(&testbed.client(), PREFIX, count, shape).await?;
+        vms::write_status(&testbed.client(), PREFIX, count, &finished_status()).await?;
         Ok(began.elapsed().as_secs_f64())
     })?;
     let seconds = began.elapsed().as_secs_f64();
-    let requests = world.control().requests().await?.total;
-    let cpu_ms_per_vm_elsewhere = each_since(&world.cpu(), &elsewhere, count);
-    profile.finished().await?;
-    world.stop().await?;
+    let requests = testbed.control().requests().await?.total;
+    let cpu_ms_per_vm_elsewhere = cpu_ms_since(&testbed.cpu(), &elsewhere, count);
+    profile.finish().await?;
+    testbed.stop().await?;
     Ok(Floor {
         seconds,
-        seconds_of_v_center: told.seconds,
+        seconds_of_v_center: report.seconds,
         seconds_of_api_server,
         requests,
-        cpu_ms_per_vm: told.cpu_ms / crate::per(count),
+        cpu_ms_per_vm: report.cpu_ms / divisor(count),
         cpu_ms_per_vm_elsewhere,
     })
 }
 
-/// The status of a machine that is done, as long as a real one.
-fn status() -> serde_json::Value {
+/// The status of a VM that is done, as long as a real one.
+fn finished_status() -> serde_json::Value {
     let condition =
         |kind: &str| json!({"type": kind, "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"});
     json!({
@@ -100,20 +100,20 @@ fn status() -> serde_json::Value {
 }
 
 /// The bare client, a process of its own.
-struct Bare {
+struct BareClient {
     child: Child,
     lines: tokio::io::Lines<BufReader<ChildStdout>>,
 }
 
-impl Bare {
+impl BareClient {
     /// Starts it and waits until its template is there.
-    async fn start(world: &World, count: usize, wire: Wire, recipe: &Recipe) -> Result<Self> {
-        let vcenter = world.vcenter();
-        let mut child = Command::new(&world.plane().tools().vcsim)
+    async fn start(testbed: &Testbed, count: usize, wire: WireFlag, shape: &VmShape) -> Result<Self> {
+        let vcenter = testbed.vcenter();
+        let mut child = Command::new(&testbed.plane().tools().vcsim)
             .arg("floor")
             .args(["--url", &vcenter.url(), "--wire", wire.name(), "--prefix", PREFIX])
             .args(["--folder", &vcenter.folder, "--pool", &vcenter.resource_pool])
-            .args(["--library", &vcenter.library, "--item", &recipe.image, "--network", &vcenter.network])
+            .args(["--library", &vcenter.library, "--item", &shape.image, "--network", &vcenter.network])
             .args(["--count", &count.to_string(), "--parallel", &PARALLEL.to_string()])
             .arg("--credentials")
             .arg(vcenter.password_file.with_file_name("credentials.json"))
@@ -124,20 +124,20 @@ impl Bare {
             .context("cannot start the bare client")?;
         let stdout = child.stdout.take().context("the bare client has no output")?;
         let mut bare = Self { child, lines: BufReader::new(stdout).lines() };
-        match bare.line().await?.as_str() {
+        match bare.next_line().await?.as_str() {
             "ready" => Ok(bare),
             other => bail!("the bare client says {other:?}"),
         }
     }
 
     /// Lets it run to its end.
-    async fn run(&mut self) -> Result<Told> {
+    async fn run(&mut self) -> Result<ClientReport> {
         let stdin = self.child.stdin.as_mut().context("the bare client has no input")?;
         stdin.write_all(b"go\n").await?;
-        Ok(serde_json::from_str(&self.line().await?)?)
+        Ok(serde_json::from_str(&self.next_line().await?)?)
     }
 
-    async fn line(&mut self) -> Result<String> {
+    async fn next_line(&mut self) -> Result<String> {
         let line = tokio::time::timeout(LIMIT, self.lines.next_line()).await;
         line.context("the bare client takes too long")??.context("the bare client has failed")
     }

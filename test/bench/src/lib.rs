@@ -4,22 +4,18 @@
 //! (itself, called `vmop`), and leaves nothing behind, however it ends. It prints one JSON document.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+pub mod api_writes;
+pub mod average;
 pub mod calls;
 pub mod entry;
 pub mod faults;
 pub mod floor;
-pub mod machines;
+pub mod idle;
 pub mod memory;
 pub mod process;
 pub mod profile;
-pub mod progress;
 pub mod proxy;
-pub mod rest;
 pub mod scale;
-pub mod world;
-pub mod writes;
-
-/// A count as the divisor of an average; no average is taken of nothing.
-pub(crate) fn per(count: usize) -> f64 {
-    f64::from(u32::try_from(count).unwrap_or(u32::MAX).max(1))
-}
+pub mod testbed;
+pub mod vm_watch;
+pub mod vms;

@@ -1,6 +1,6 @@
-//! `vm-memory`: what the VM operator takes to know N virtual machines that are there already.
+//! `vm-memory`: what the VM operator takes to know N virtual VMs that are there already.
 //!
-//! One machine is made in earnest. Copies of it fill the simulated vCenter, and copies of its object, status and all,
+//! One VM is made in earnest. Copies of it fill the simulated vCenter, and copies of its object, status and all,
 //! the API server; then the VM operator starts anew.
 
 use std::collections::BTreeMap;
@@ -17,11 +17,12 @@ use serde_json::{Value, json};
 use sim::control::VmCopy;
 use tokio::time::Instant;
 
-use crate::machines::{self, PARALLEL, Recipe};
-use crate::progress::Progress;
-use crate::scale::image;
-use crate::world::{Webhooks, Wire, World};
-use crate::writes::{self, Writes};
+use crate::api_writes::{self, ApiWrites};
+use crate::average::divisor;
+use crate::idle::{self, IdleCost};
+use crate::testbed::{Testbed, WebhookCalls, WireFlag};
+use crate::vm_watch::VmWatch;
+use crate::vms::{self, PARALLEL, VmShape, node_image};
 use crate::{calls, process};
 
 const ORIGINAL: &str = "original";
@@ -33,7 +34,7 @@ const LOOK: Duration = Duration::from_millis(100);
 const SETTLED: Duration = Duration::from_secs(15);
 
 /// What is written by whoever starts the VM operator in a cluster, not by itself.
-const FURNITURE: [&str; 9] = [
+const SETUP: [&str; 9] = [
     "clusterrolebindings",
     "clusterroles",
     "configmaps",
@@ -45,11 +46,11 @@ const FURNITURE: [&str; 9] = [
     "virtualmachineclasses",
 ];
 
-/// Starts the VM operator on machines that exist already, and measures its memory.
+/// Starts the VM operator on VMs that exist already, and measures its memory.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "vm-memory")]
 pub struct Flags {
-    /// How many machines.
+    /// How many VMs.
     #[arg(long, default_value_t = 10_000)]
     pub count: usize,
 
@@ -59,7 +60,7 @@ pub struct Flags {
 
     /// How the VM operator speaks with vCenter.
     #[arg(long, value_enum, default_value_t)]
-    pub wire: Wire,
+    pub wire: WireFlag,
 
     /// For how many seconds the idle VM operator is watched.
     #[arg(long, default_value_t = 30)]
@@ -69,12 +70,12 @@ pub struct Flags {
 /// What was measured.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Report {
-    /// How many machines.
+pub struct MemoryReport {
+    /// How many VMs.
     pub count: usize,
     /// The wire.
     pub wire: &'static str,
-    /// From its start until the VM operator has read every machine and looked at every object.
+    /// From its start until the VM operator has read every VM and looked at every object.
     pub seconds_to_know_all: f64,
     /// Processor time of that.
     pub cpu_seconds: f64,
@@ -88,51 +89,53 @@ pub struct Report {
     pub by_method: BTreeMap<String, u64>,
     /// Bytes of these requests and their answers.
     pub bytes: u64,
-    /// Writes to the API server that it took, events and leases aside.
+    /// ApiWrites to the API server that it took, without events and leases.
     pub api_writes: BTreeMap<String, u64>,
     /// When there is nothing to do.
-    pub rest: crate::rest::Rest,
+    pub rest: IdleCost,
 }
 
 /// Measures.
-pub async fn run(flags: Flags) -> Result<Report> {
-    let world =
-        World::start(&["--guests-report-after=0s".to_owned()]).await?.with_vmop(flags.vmop.as_deref())?;
-    let original = original(&world, flags.wire).await?;
-    let moid =
-        original.data["status"]["uniqueID"].as_str().context("the machine has no uniqueID")?.to_owned();
-    let copies = world.control().copies(&moid, flags.count, COPY).await?;
-    eprintln!("{} machines are there", copies.len());
-    objects(&world, &original, &copies).await?;
+pub async fn run(flags: Flags) -> Result<MemoryReport> {
+    let testbed =
+        Testbed::start(&["--guests-report-after=0s".to_owned()]).await?.with_vmop(flags.vmop.as_deref())?;
+    let original = create_original(&testbed, flags.wire).await?;
+    let moid = original.data["status"]["uniqueID"]
+        .as_str()
+        .context("the VirtualMachine has no uniqueID")?
+        .to_owned();
+    let copies = testbed.control().copies(&moid, flags.count, COPY).await?;
+    eprintln!("{} VMs are there", copies.len());
+    create_copies(&testbed, &original, &copies).await?;
     eprintln!("{} objects are there", copies.len());
-    writes::quiet(&world.client()).await?;
-    let report = started(&world, &flags).await?;
-    world.stop().await?;
+    api_writes::wait_until_quiet(&testbed.client()).await?;
+    let report = measure_start(&testbed, &flags).await?;
+    testbed.stop().await?;
     Ok(report)
 }
 
-/// One machine is made in earnest, and its maker is gone.
-async fn original(world: &World, wire: Wire) -> Result<DynamicObject> {
-    let client = world.client();
-    machines::secrets(&client, ORIGINAL, 1).await?;
-    let vmop = world.vmop(wire, Webhooks::Uncalled, &[]).await?;
-    let mut progress = Progress::start(client.clone()).await?;
-    let recipe = Recipe { image: image(), module_group: false };
-    machines::create(&client, ORIGINAL, 1, &recipe).await?;
-    progress.until("machine", LIMIT, |count| count.ready == 1 && count.ip == 1).await?;
-    writes::quiet(&client).await?;
+/// Has the VM operator make one VM, and stops it.
+async fn create_original(testbed: &Testbed, wire: WireFlag) -> Result<DynamicObject> {
+    let client = testbed.client();
+    vms::create_secrets(&client, ORIGINAL, 1).await?;
+    let vmop = testbed.start_vmop(wire, WebhookCalls::Uncalled, &[]).await?;
+    let mut watch = VmWatch::start(client.clone()).await?;
+    let shape = VmShape { image: node_image(), module_group: false };
+    vms::create_vms(&client, ORIGINAL, 1, &shape).await?;
+    watch.wait_until("VM that is Ready", LIMIT, |count| count.ready == 1 && count.ip == 1).await?;
+    api_writes::wait_until_quiet(&client).await?;
     vmop.stop().await;
-    Ok(machines::virtual_machines(&client).get(&machines::name(ORIGINAL, 0)).await?)
+    Ok(vms::virtual_machines(&client).get(&vms::vm_name(ORIGINAL, 0)).await?)
 }
 
 /// Every copy has an object that says of it what the original's says of the original.
-async fn objects(world: &World, original: &DynamicObject, copies: &[VmCopy]) -> Result<()> {
-    let api = machines::virtual_machines(&world.client());
+async fn create_copies(testbed: &Testbed, original: &DynamicObject, copies: &[VmCopy]) -> Result<()> {
+    let api = vms::virtual_machines(&testbed.client());
     let create = |copy| {
         let api = &api;
         async move {
-            let (object, status) = object(original, copy)?;
-            machines::created(api, object).await?;
+            let (object, status) = copy_object(original, copy)?;
+            vms::create_object(api, object).await?;
             let patch = Patch::Merge(json!({ "status": status }));
             api.patch_status(&copy.name, &PatchParams::default(), &patch).await?;
             Ok::<_, anyhow::Error>(())
@@ -141,7 +144,7 @@ async fn objects(world: &World, original: &DynamicObject, copies: &[VmCopy]) -> 
     stream::iter(copies).map(create).buffer_unordered(PARALLEL).try_collect().await
 }
 
-fn object(original: &DynamicObject, copy: &VmCopy) -> Result<(Value, Value)> {
+fn copy_object(original: &DynamicObject, copy: &VmCopy) -> Result<(Value, Value)> {
     let mut whole = serde_json::to_value(original)?;
     let status = whole["status"].take();
     let text = |pointer: &str| status.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -169,21 +172,21 @@ fn object(original: &DynamicObject, copy: &VmCopy) -> Result<(Value, Value)> {
     Ok((object, renamed(&status)?))
 }
 
-async fn started(world: &World, flags: &Flags) -> Result<Report> {
-    let (client, control) = (world.client(), world.control());
-    let before = Writes::read(&client).await?;
+async fn measure_start(testbed: &Testbed, flags: &Flags) -> Result<MemoryReport> {
+    let (client, control) = (testbed.client(), testbed.control());
+    let before = ApiWrites::read(&client).await?;
     control.forget_requests().await?;
     let began = Instant::now();
-    let vmop = world.vmop(flags.wire, Webhooks::Uncalled, &[]).await?;
+    let vmop = testbed.start_vmop(flags.wire, WebhookCalls::Uncalled, &[]).await?;
     let pid = vmop.pid().context("vmop does not run")?;
-    known(&vmop, flags.count + 1).await?;
+    wait_until_known(&vmop, flags.count + 1).await?;
     let seconds_to_know_all = began.elapsed().as_secs_f64();
     let cpu = process::cpu(pid);
     tokio::time::sleep(SETTLED).await;
-    writes::quiet(&client).await?;
+    api_writes::wait_until_quiet(&client).await?;
     let requests = control.requests().await?;
-    let rest = crate::rest::watched(world, pid, flags.rest).await?;
-    Ok(Report {
+    let rest = idle::watch_idle(testbed, pid, flags.rest).await?;
+    Ok(MemoryReport {
         count: flags.count,
         wire: flags.wire.name(),
         seconds_to_know_all,
@@ -191,37 +194,38 @@ async fn started(world: &World, flags: &Flags) -> Result<Report> {
         rss_settled_mi_b: process::resident(pid),
         rss_peak_mi_b: process::peak(pid),
         calls: requests.total,
-        by_method: calls::by_method(&requests),
+        by_method: calls::count_by_method(&requests),
         bytes: requests.bytes.received + requests.bytes.sent,
-        api_writes: Writes::read(&client).await?.since(&before).only(|what| !FURNITURE.contains(&what)).0,
+        api_writes: ApiWrites::read(&client).await?.since(&before).only(|what| !SETUP.contains(&what)).0,
         rest,
     })
 }
 
-/// The VM operator has every machine in its cache and has reconciled every object.
-async fn known(vmop: &Running, count: usize) -> Result<()> {
-    let wanted = crate::per(count);
+/// The VM operator has every VM in its cache and has reconciled every object.
+async fn wait_until_known(vmop: &Running, count: usize) -> Result<()> {
+    let wanted = divisor(count);
     let deadline = Instant::now() + LIMIT;
     loop {
-        let metrics = vmop_metrics(vmop).await.unwrap_or_default();
-        let machines = sum(&metrics, "vcenter_inventory_machines", "");
-        let done = sum(&metrics, "reconciles_total", "controller=\"virtualmachine\",outcome=\"Done\"");
-        if machines >= wanted && done >= wanted {
+        let metrics = read_metrics(vmop).await.unwrap_or_default();
+        let vms = sum_samples(&metrics, "vcenter_inventory_machines", "");
+        let done =
+            sum_samples(&metrics, "reconciles_total", "controller=\"virtualmachine\",outcome=\"Done\"");
+        if vms >= wanted && done >= wanted {
             return Ok(());
         }
         if Instant::now() > deadline {
-            bail!("vmop knows {machines} machines and has looked at {done} objects of {wanted}");
+            bail!("vmop knows {vms} VMs and has looked at {done} objects of {wanted}");
         }
         tokio::time::sleep(LOOK).await;
     }
 }
 
-async fn vmop_metrics(vmop: &Running) -> Result<String> {
+async fn read_metrics(vmop: &Running) -> Result<String> {
     Ok(reqwest::get(vmop.metrics()).await?.text().await?)
 }
 
 /// The sum of a family's samples that bear these labels.
-fn sum(metrics: &str, family: &str, labels: &str) -> f64 {
+fn sum_samples(metrics: &str, family: &str, labels: &str) -> f64 {
     let of_family = |line: &&str| {
         let rest = line.split_once(family).map(|(_, rest)| rest);
         rest.is_some_and(|rest| rest.starts_with(['{', ' ']) && rest.contains(labels))
@@ -244,7 +248,7 @@ mod tests {
         }))
         .unwrap();
         let copy = VmCopy { name: "b".into(), moid: "vm-7".into(), uuid: "2-2".into() };
-        let (object, status) = object(&original, &copy).unwrap();
+        let (object, status) = copy_object(&original, &copy).unwrap();
         assert_eq!(object["metadata"]["name"], "b");
         assert_eq!(object["spec"]["biosUUID"], "2-2");
         assert_eq!(
@@ -258,8 +262,8 @@ mod tests {
         let metrics = "# TYPE vcenter_inventory_machines gauge\nvcenter_inventory_machines 7\n\
             reconciles_total{controller=\"virtualmachine\",outcome=\"Done\"} 3\n\
             reconciles_total{controller=\"virtualmachine\",outcome=\"Unmet\"} 4\n";
-        assert!((sum(metrics, "vcenter_inventory_machines", "") - 7.0).abs() < f64::EPSILON);
+        assert!((sum_samples(metrics, "vcenter_inventory_machines", "") - 7.0).abs() < f64::EPSILON);
         let done = "controller=\"virtualmachine\",outcome=\"Done\"";
-        assert!((sum(metrics, "reconciles_total", done) - 3.0).abs() < f64::EPSILON);
+        assert!((sum_samples(metrics, "reconciles_total", done) - 3.0).abs() < f64::EPSILON);
     }
 }

@@ -17,20 +17,20 @@ pub fn cpu(pid: u32) -> Duration {
 
 /// Resident memory of the process now, MiB.
 pub fn resident(pid: u32) -> f64 {
-    status(pid, "VmRSS:")
+    status_field(pid, "VmRSS:")
 }
 
 /// Resident memory of the process at its peak, MiB.
 pub fn peak(pid: u32) -> f64 {
-    status(pid, "VmHWM:")
+    status_field(pid, "VmHWM:")
 }
 
 /// Starts the peak of the process anew.
-pub fn forget_peak(pid: u32) {
+pub fn reset_peak(pid: u32) {
     let _ = fs::write(format!("/proc/{pid}/clear_refs"), "5");
 }
 
-fn status(pid: u32, field: &str) -> f64 {
+fn status_field(pid: u32, field: &str) -> f64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let kib = status.lines().find_map(|line| line.strip_prefix(field)?.trim().strip_suffix("kB"));
     let kib: u32 = kib.and_then(|kib| kib.trim().parse().ok()).unwrap_or_default();

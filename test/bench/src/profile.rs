@@ -7,7 +7,7 @@ use kube::Client;
 use kube::client::Body;
 use tokio::task::JoinHandle;
 
-/// How long it is watched; most of a run of 1,000 machines, and all of one of 200.
+/// How long it is watched; most of a run of 1,000 VMs, and all of one of 200.
 const SECONDS: u32 = 10;
 
 /// A profile that is being taken, if one is wanted.
@@ -16,12 +16,12 @@ pub struct Profile(Option<JoinHandle<Result<()>>>);
 impl Profile {
     /// Profiles the API server from now on; `NAME.pprof` in that folder is the profile.
     pub fn begin(client: &Client, folder: Option<&Path>, name: &str) -> Self {
-        let taken = folder.map(|folder| taken(client.clone(), folder.join(format!("{name}.pprof"))));
+        let taken = folder.map(|folder| take_profile(client.clone(), folder.join(format!("{name}.pprof"))));
         Self(taken.map(tokio::spawn))
     }
 
-    /// The profile is there.
-    pub async fn finished(self) -> Result<()> {
+    /// Waits until the profile is written.
+    pub async fn finish(self) -> Result<()> {
         match self.0 {
             Some(taken) => taken.await?,
             None => Ok(()),
@@ -29,7 +29,7 @@ impl Profile {
     }
 }
 
-async fn taken(client: Client, path: PathBuf) -> Result<()> {
+async fn take_profile(client: Client, path: PathBuf) -> Result<()> {
     let request = http::Request::get(format!("/debug/pprof/profile?seconds={SECONDS}"));
     let answer = client.send(request.body(Body::empty())?).await.context("cannot profile the API server")?;
     let status = answer.status();

@@ -1,4 +1,4 @@
-//! `vm-scale`: N virtual machines from object to address, at rest, and away again.
+//! `vm-scale`: N virtual VMs from object to address, at rest, and away again.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -11,25 +11,26 @@ use plane::Running;
 use serde::Serialize;
 use tokio::time::Instant;
 
+use crate::api_writes::{self, ApiWrites};
+use crate::average::{cpu_ms_since, divisor, per_vm};
 use crate::floor::{self, Floor};
-use crate::machines::{self, Recipe};
+use crate::idle::{self, IdleCost};
 use crate::profile::Profile;
-use crate::progress::Progress;
-use crate::rest::{self, Rest};
-use crate::world::{Webhooks, Wire, World};
-use crate::writes::{self, Writes};
-use crate::{calls, per, process};
+use crate::testbed::{Testbed, WebhookCalls, WireFlag};
+use crate::vm_watch::VmWatch;
+use crate::vms::{self, VmShape, node_image};
+use crate::{calls, process};
 
-/// The machines that are counted.
+/// The VMs that are counted.
 const MANY: &str = "node";
-/// Machines that go ahead: the first has the golden template made, the second is alone.
+/// VMs that go ahead: the first has the golden template made, the second is alone.
 const AHEAD: [&str; 2] = ["first", "alone"];
 
-/// Measures what N virtual machines cost, beside the least that they can cost.
+/// Measures what N virtual VMs cost, beside the least that they can cost.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "vm-scale")]
 pub struct Flags {
-    /// How many machines.
+    /// How many VMs.
     #[arg(long, default_value_t = 200)]
     pub count: usize,
 
@@ -39,13 +40,13 @@ pub struct Flags {
 
     /// How the VM operator and the floor speak with vCenter.
     #[arg(long, value_enum, default_value_t)]
-    pub wire: Wire,
+    pub wire: WireFlag,
 
     /// How long after power-on a guest reports its address, such as 20s.
-    #[arg(long, default_value = "0s", value_parser = duration)]
+    #[arg(long, default_value = "0s", value_parser = parse_duration)]
     pub ip_delay: Duration,
 
-    /// Keep the machines apart by a cluster module, whose members they are before they are powered on.
+    /// Keep the VMs apart by a cluster module, whose members they are before they are powered on.
     #[arg(long)]
     pub module_group: bool,
 
@@ -69,8 +70,8 @@ pub struct Flags {
 /// What was measured.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Report {
-    /// How many machines.
+pub struct ScaleReport {
+    /// How many VMs.
     pub count: usize,
     /// The wire.
     pub wire: &'static str,
@@ -82,25 +83,25 @@ pub struct Report {
     /// Seconds to the last address, of the floor's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ratio_to_floor: Option<f64>,
-    /// Seconds from object to address of one machine alone.
+    /// Seconds from object to address of one VM alone.
     pub one_alone_seconds: f64,
     /// When there is nothing to do.
-    pub rest: Rest,
+    pub rest: IdleCost,
     /// Their end.
     pub delete: Deletion,
 }
 
-/// What machines cost from object to Ready.
+/// What VMs cost from object to Ready.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Cost {
-    /// Until the last object says that its machine is on.
+    /// Until the last object says that its VM is on.
     pub seconds_to_powered_on: f64,
-    /// Until the last object has its machine's address.
+    /// Until the last object has its VM's address.
     pub seconds_to_ip: f64,
     /// Requests to vCenter.
     pub requests: u64,
-    /// The same for each machine.
+    /// The same for each VM.
     pub requests_per_vm: f64,
     /// Those that change something.
     pub mutating_per_vm: f64,
@@ -108,7 +109,7 @@ pub struct Cost {
     pub by_method: BTreeMap<String, u64>,
     /// Bytes of requests and answers.
     pub bytes: u64,
-    /// Writes to the API server, events and leases aside.
+    /// ApiWrites to the API server, without events and leases.
     pub api_writes_per_vm: f64,
     /// The same by verb and resource.
     pub api_writes: BTreeMap<String, u64>,
@@ -116,86 +117,81 @@ pub struct Cost {
     pub api_others: BTreeMap<String, u64>,
     /// Resident memory at its peak.
     pub rss_peak_mi_b: f64,
-    /// Processor time for each machine.
+    /// Processor time for each VM.
     pub cpu_ms_per_vm: f64,
-    /// Processor time for each machine of what it works with: who sets the limit.
+    /// Processor time for each VM of what it works with: who sets the limit.
     pub cpu_ms_per_vm_elsewhere: BTreeMap<String, f64>,
 }
 
-/// What the end of machines costs.
+/// What the end of VMs costs.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Deletion {
     /// Until the last object is gone.
     pub seconds: f64,
-    /// Requests to vCenter for each machine.
+    /// Requests to vCenter for each VM.
     pub requests_per_vm: f64,
     /// Requests by method.
     pub by_method: BTreeMap<String, u64>,
-    /// Writes to the API server for each machine, the deletion itself aside.
+    /// ApiWrites to the API server for each VM, without the deletion itself.
     pub api_writes_per_vm: f64,
 }
 
 /// Measures.
-pub async fn run(flags: Flags) -> Result<Report> {
-    let recipe = Recipe { image: image(), module_group: flags.module_group };
+pub async fn run(flags: Flags) -> Result<ScaleReport> {
+    let shape = VmShape { image: node_image(), module_group: flags.module_group };
     let site = [format!("--guests-report-after={}ms", flags.ip_delay.as_millis())];
     let floor = if flags.no_floor {
         None
     } else {
-        Some(floor::measure(flags.count, flags.wire, &site, &recipe, flags.profile.as_deref()).await?)
+        Some(floor::measure_floor(flags.count, flags.wire, &site, &shape, flags.profile.as_deref()).await?)
     };
-    let world = World::start(&site).await?.with_vmop(flags.vmop.as_deref())?;
-    let measured = Measured::start(&world, &flags, recipe).await?.finished().await;
-    if let Some(log) = flags.log.as_ref().and(world.log("vmop")) {
+    let testbed = Testbed::start(&site).await?.with_vmop(flags.vmop.as_deref())?;
+    let measured = Measurement::start(&testbed, &flags, shape).await?.run().await;
+    if let Some(log) = flags.log.as_ref().and(testbed.log("vmop")) {
         eprintln!("{log}");
     }
     let (vmop, one_alone_seconds, rest, delete) = measured?;
-    world.stop().await?;
+    testbed.stop().await?;
     let ratio_to_floor = floor.as_ref().map(|floor| vmop.seconds_to_ip / floor.seconds);
     let (count, wire) = (flags.count, flags.wire.name());
-    Ok(Report { count, wire, floor, vmop, ratio_to_floor, one_alone_seconds, rest, delete })
-}
-
-/// The node image that all machines are made from.
-pub(crate) fn image() -> String {
-    sim::releases::NODE_IMAGES.last().map(|image| image.item.to_owned()).unwrap_or_default()
+    Ok(ScaleReport { count, wire, floor, vmop, ratio_to_floor, one_alone_seconds, rest, delete })
 }
 
 /// A run on its way.
-struct Measured<'a> {
-    world: &'a World,
+struct Measurement<'a> {
+    testbed: &'a Testbed,
     flags: &'a Flags,
-    recipe: Recipe,
+    shape: VmShape,
     vmop: Running,
-    progress: Progress,
+    watch: VmWatch,
 }
 
-impl<'a> Measured<'a> {
-    /// The VM operator runs, and the bootstrap data of all machines is there.
-    async fn start(world: &'a World, flags: &'a Flags, recipe: Recipe) -> Result<Self> {
-        let client = world.client();
-        machines::secrets(&client, MANY, flags.count).await?;
+impl<'a> Measurement<'a> {
+    /// The VM operator runs, and the bootstrap data of all VMs is there.
+    async fn start(testbed: &'a Testbed, flags: &'a Flags, shape: VmShape) -> Result<Self> {
+        let client = testbed.client();
+        vms::create_secrets(&client, MANY, flags.count).await?;
         for ahead in AHEAD {
-            machines::secrets(&client, ahead, 1).await?;
+            vms::create_secrets(&client, ahead, 1).await?;
         }
         if flags.module_group {
-            world.apply(&machines::policy()).await?;
+            testbed.apply(&vms::policy_object()).await?;
         }
         let log = flags.log.iter().map(|level| format!("--log-level={level}")).collect::<Vec<_>>();
-        let vmop = world.vmop(flags.wire, Webhooks::Called, &log).await?;
-        let progress = Progress::start(client).await?;
-        Ok(Self { world, flags, recipe, vmop, progress })
+        let vmop = testbed.start_vmop(flags.wire, WebhookCalls::Called, &log).await?;
+        let watch = VmWatch::start(client).await?;
+        Ok(Self { testbed, flags, shape, vmop, watch })
     }
 
-    async fn finished(mut self) -> Result<(Cost, f64, Rest, Deletion)> {
+    async fn run(mut self) -> Result<(Cost, f64, IdleCost, Deletion)> {
         let mut alone = 0.0;
         for (number, ahead) in AHEAD.iter().enumerate() {
-            alone = self.one(ahead, number + 1).await?;
+            alone = self.measure_one(ahead, number + 1).await?;
         }
-        let cost = self.many().await.context("while machines were made")?;
-        let rest = rest::watched(self.world, self.pid()?, self.flags.rest).await?;
-        let delete = self.delete().await.context("while machines were deleted")?;
+        let cost = self.measure_many().await.context("while VMs were made")?;
+        let rest = idle::watch_idle(self.testbed, self.pid()?, self.flags.rest).await?;
+        let delete = self.measure_delete().await.context("while VMs were deleted")?;
         Ok((cost, alone, rest, delete))
     }
 
@@ -212,97 +208,81 @@ impl<'a> Measured<'a> {
         u32::try_from(self.flags.count).unwrap_or(u32::MAX)
     }
 
-    /// Seconds from object to address of one machine.
-    async fn one(&mut self, prefix: &str, ready: usize) -> Result<f64> {
+    /// Seconds from object to address of one VM.
+    async fn measure_one(&mut self, prefix: &str, ready: usize) -> Result<f64> {
         let began = Instant::now();
-        machines::create(&self.world.client(), prefix, 1, &self.recipe).await?;
+        vms::create_vms(&self.testbed.client(), prefix, 1, &self.shape).await?;
         let limit = self.limit();
-        let reached = self.progress.until("address", limit, |count| count.ip >= ready).await?;
-        writes::quiet(&self.world.client()).await?;
+        let reached = self.watch.wait_until("address", limit, |count| count.ip >= ready).await?;
+        api_writes::wait_until_quiet(&self.testbed.client()).await?;
         Ok(reached.duration_since(began).as_secs_f64())
     }
 
-    async fn many(&mut self) -> Result<Cost> {
-        let (client, control, pid) = (self.world.client(), self.world.control(), self.pid()?);
+    async fn measure_many(&mut self) -> Result<Cost> {
+        let (client, control, pid) = (self.testbed.client(), self.testbed.control(), self.pid()?);
         let (count, all, limit) = (self.flags.count, self.flags.count + AHEAD.len(), self.limit());
-        let (writes, others) = (Writes::read(&client).await?, Writes::others(&client).await?);
-        let (cpu, elsewhere) = (process::cpu(pid), self.world.cpu());
+        let (writes, others) = (ApiWrites::read(&client).await?, ApiWrites::read_others(&client).await?);
+        let (cpu, elsewhere) = (process::cpu(pid), self.testbed.cpu());
         control.forget_requests().await?;
         let profile = Profile::begin(&client, self.flags.profile.as_deref(), "vmop");
         let began = Instant::now();
-        let making = machines::create(&client, MANY, count, &self.recipe);
-        let progress = &mut self.progress;
+        let making = vms::create_vms(&client, MANY, count, &self.shape);
+        let watch = &mut self.watch;
         let reaching = async {
-            let on = progress.until("power", limit, |count| count.on >= all).await?;
-            let ip = progress.until("address", limit, |count| count.ip >= all).await?;
+            let on = watch.wait_until("power", limit, |count| count.on >= all).await?;
+            let ip = watch.wait_until("address", limit, |count| count.ip >= all).await?;
             Ok((on, ip))
         };
         let ((), (on, ip)) = tokio::try_join!(making, reaching)?;
-        self.progress.until("machines that are Ready", limit, |count| count.ready >= all).await?;
-        writes::quiet(&self.world.client()).await?;
+        self.watch.wait_until("VMs that are Ready", limit, |count| count.ready >= all).await?;
+        api_writes::wait_until_quiet(&self.testbed.client()).await?;
         let cpu = process::cpu(pid).saturating_sub(cpu);
-        let cpu_ms_per_vm_elsewhere = each_since(&self.world.cpu(), &elsewhere, count);
+        let cpu_ms_per_vm_elsewhere = cpu_ms_since(&self.testbed.cpu(), &elsewhere, count);
         let requests = control.requests().await?;
-        profile.finished().await?;
+        profile.finish().await?;
         let made = u64::try_from(count)?;
-        let writes = Writes::read(&client).await?.since(&writes).without("POST virtualmachines", made);
+        let writes = ApiWrites::read(&client).await?.since(&writes).without("POST virtualmachines", made);
         Ok(Cost {
             seconds_to_powered_on: on.duration_since(began).as_secs_f64(),
             seconds_to_ip: ip.duration_since(began).as_secs_f64(),
             requests: requests.total,
-            requests_per_vm: each(requests.total, count),
-            mutating_per_vm: each(calls::mutating(&requests), count),
-            by_method: calls::by_method(&requests),
+            requests_per_vm: per_vm(requests.total, count),
+            mutating_per_vm: per_vm(calls::count_mutating(&requests), count),
+            by_method: calls::count_by_method(&requests),
             bytes: requests.bytes.received + requests.bytes.sent,
-            api_writes_per_vm: each(writes.total(), count),
+            api_writes_per_vm: per_vm(writes.total(), count),
             api_writes: writes.0,
-            api_others: Writes::others(&client).await?.since(&others).0,
+            api_others: ApiWrites::read_others(&client).await?.since(&others).0,
             rss_peak_mi_b: process::peak(pid),
-            cpu_ms_per_vm: cpu.as_secs_f64() * 1000.0 / per(count),
+            cpu_ms_per_vm: cpu.as_secs_f64() * 1000.0 / divisor(count),
             cpu_ms_per_vm_elsewhere,
         })
     }
 
-    async fn delete(&mut self) -> Result<Deletion> {
+    async fn measure_delete(&mut self) -> Result<Deletion> {
         let (client, control, count, limit) =
-            (self.world.client(), self.world.control(), self.flags.count, self.limit());
-        let writes = Writes::read(&client).await?;
+            (self.testbed.client(), self.testbed.control(), self.flags.count, self.limit());
+        let writes = ApiWrites::read(&client).await?;
         control.forget_requests().await?;
         let began = Instant::now();
-        let deleting = machines::delete(&client, MANY, count);
-        let leaving = self.progress.until("end", limit, |count| count.there <= AHEAD.len());
+        let deleting = vms::delete_vms(&client, MANY, count);
+        let leaving = self.watch.wait_until("end", limit, |count| count.there <= AHEAD.len());
         let ((), gone) = tokio::try_join!(deleting, leaving)?;
         let requests = control.requests().await?;
-        writes::quiet(&client).await?;
+        api_writes::wait_until_quiet(&client).await?;
         let deleted = u64::try_from(count)?;
-        let writes = Writes::read(&client).await?.since(&writes).without("DELETE virtualmachines", deleted);
+        let writes =
+            ApiWrites::read(&client).await?.since(&writes).without("DELETE virtualmachines", deleted);
         Ok(Deletion {
             seconds: gone.duration_since(began).as_secs_f64(),
-            requests_per_vm: each(requests.total, count),
-            by_method: calls::by_method(&requests),
-            api_writes_per_vm: each(writes.total(), count),
+            requests_per_vm: per_vm(requests.total, count),
+            by_method: calls::count_by_method(&requests),
+            api_writes_per_vm: per_vm(writes.total(), count),
         })
     }
 }
 
-/// Milliseconds for each machine since `earlier`.
-pub(crate) fn each_since(
-    now: &BTreeMap<String, Duration>,
-    earlier: &BTreeMap<String, Duration>,
-    count: usize,
-) -> BTreeMap<String, f64> {
-    let since = |name: &String, now: &Duration| {
-        let used = now.saturating_sub(earlier.get(name).copied().unwrap_or_default());
-        (name.clone(), used.as_secs_f64() * 1000.0 / per(count))
-    };
-    now.iter().map(|(name, now)| since(name, now)).collect()
-}
-
-fn each(sum: u64, count: usize) -> f64 {
-    f64::from(u32::try_from(sum).unwrap_or(u32::MAX)) / per(count)
-}
-
-fn duration(text: &str) -> Result<Duration, String> {
+fn parse_duration(text: &str) -> Result<Duration, String> {
     let read = text.parse::<SignedDuration>().ok().and_then(|duration| duration.try_into().ok());
     read.ok_or_else(|| format!("{text:?} is not a duration such as 20s or 500ms"))
 }

@@ -3,11 +3,11 @@
 
 use std::process::Command;
 
-/// Runs the program; its report must tell of nothing wrong.
+/// Runs the program; its report must have no violation.
 fn survives(args: &[&str]) -> serde_json::Value {
     let output = Command::new(env!("CARGO_BIN_EXE_vm-faults")).args(args).output().unwrap();
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{args:?}: {}\n{told}", String::from_utf8_lossy(&output.stdout));
+    let log = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{args:?}: {}\n{log}", String::from_utf8_lossy(&output.stdout));
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     for count in ["lost", "duplicated", "orphaned", "stuck", "leaks"] {
         assert_eq!(report[count], 0, "{count} in {report}");
@@ -19,8 +19,8 @@ fn survives(args: &[&str]) -> serde_json::Value {
 fn what_is_killed_at_a_write_comes_to_the_same_end() {
     let report = survives(&["--exhaustive", "--sample", "6", "--arenas", "1"]);
     assert!(report["trials"].as_u64() >= Some(6), "{report}");
-    let struck = report["faults"].as_object().unwrap().values().filter_map(serde_json::Value::as_u64);
-    assert!(struck.sum::<u64>() >= 4, "{report}");
+    let injected = report["faults"].as_object().unwrap().values().filter_map(serde_json::Value::as_u64);
+    assert!(injected.sum::<u64>() >= 4, "{report}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! A few machines by the program that measures many: what it costs does not depend on how many there are.
+//! A few VMs by the program that measures many: what it costs does not depend on how many there are.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::process::Command;
@@ -12,9 +12,9 @@ fn measured(wire: &str) -> Value {
         .args(["--count", &COUNT.to_string(), "--wire", wire, "--rest", "3", "--no-floor"])
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}");
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {said}"))
+    let log = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{log}");
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {log}"))
 }
 
 fn checked(wire: &str) {
@@ -37,11 +37,11 @@ fn checked(wire: &str) {
 }
 
 #[test]
-fn a_machine_costs_one_call_on_vijson() {
+fn a_vm_costs_one_call_on_vijson() {
     checked("vijson");
 }
 
 #[test]
-fn a_machine_costs_one_call_on_soap() {
+fn a_vm_costs_one_call_on_soap() {
     checked("soap");
 }

@@ -81,7 +81,7 @@ pub fn place() -> Placement {
     Placement { folder: MoRef::folder("group-v9"), pool: MoRef::pool("resgroup-9") }
 }
 
-/// What a template of one disk and one card is made of.
+/// What a template of one disk and one NIC is made of.
 pub fn devices() -> Devices {
     let nic = VirtualNic {
         key: 4000,

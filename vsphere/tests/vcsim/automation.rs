@@ -1,4 +1,4 @@
-//! Cluster modules, tags, consoles, and items made of machines, in both forms of the Automation API.
+//! Cluster modules, tags, consoles, and items made of VMs, in both forms of the Automation API.
 
 use std::time::Duration;
 
@@ -8,13 +8,13 @@ use uuid::Uuid;
 use vsphere::automation::Capture;
 use vsphere::{Client, CloneSpec, Config, Inventory, MoRef, PathStyle};
 
-use crate::machines::{Golden, golden};
+use crate::vms::{Golden, golden};
 
 async fn styled(sim: &Sim, automation: PathStyle) -> Client {
     Client::connect(Config { automation, ..sim.config() }).await.unwrap()
 }
 
-/// A machine that is off.
+/// A VM that is off.
 async fn made(sim: &Sim, inventory: &Inventory, golden: &Golden, name: &str) -> MoRef {
     let spec = CloneSpec { power_on: false, ..golden.clone_spec(sim, Uuid::new_v4()) };
     let task = inventory.client().clone_vm(&golden.template, &sim.folder(), name, spec).await.unwrap();
@@ -101,7 +101,7 @@ async fn a_machine_becomes_an_item_once(sim: Sim) {
         };
         let item = client.capture_ovf(&capture, Duration::from_mins(1)).await.unwrap();
         let again = client.capture_ovf(&capture, Duration::from_mins(1)).await.unwrap();
-        assert_eq!(item, again, "the token stands for one wish");
+        assert_eq!(item, again, "the token stands for one request");
         assert_eq!(
             client.library_items_named(sim.library(), &name).await.unwrap(),
             std::slice::from_ref(&item)

@@ -20,6 +20,6 @@ macro_rules! everywhere {
 }
 
 mod automation;
-mod life;
-mod machines;
-mod trouble;
+mod failures;
+mod vm_changes;
+mod vms;

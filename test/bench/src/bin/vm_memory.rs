@@ -1,4 +1,4 @@
-//! What the VM operator takes to know N virtual machines that are there already.
+//! What the VM operator takes to know N virtual VMs that are there already.
 
 use std::process::ExitCode;
 

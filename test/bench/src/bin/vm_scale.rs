@@ -1,4 +1,4 @@
-//! What N virtual machines cost, beside the least that they can cost.
+//! What N virtual VMs cost, beside the least that they can cost.
 
 use std::process::ExitCode;
 

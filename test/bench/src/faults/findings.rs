@@ -1,4 +1,4 @@
-//! What must never be, whatever happened: machines lost, doubled or left to nobody.
+//! What must never be, whatever happened: VMs that are lost, duplicated or orphaned.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -8,9 +8,9 @@ use sim::control::{InventoryModule, InventoryVm};
 /// What is wrong, a line each.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Findings {
-    /// Objects that say they have a machine, and have none; disks of others that are gone.
+    /// Objects that say they have a VM, and have none; disks of others that are gone.
     pub lost: Vec<String>,
-    /// Machines that are there twice.
+    /// VMs that are there twice.
     pub duplicated: Vec<String>,
     /// What belongs to nothing.
     pub orphaned: Vec<String>,
@@ -18,7 +18,7 @@ pub struct Findings {
 
 impl Findings {
     /// Whether nothing is wrong.
-    pub fn none(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.lost.is_empty() && self.duplicated.is_empty() && self.orphaned.is_empty()
     }
 
@@ -27,7 +27,7 @@ impl Findings {
         self.lost.iter().chain(&self.duplicated).chain(&self.orphaned)
     }
 
-    /// Judges an object by the machine that it names.
+    /// Judges an object by the VM that it names.
     pub fn judge_object(
         &mut self,
         kind: &str,
@@ -40,16 +40,16 @@ impl Findings {
         };
         let spec = object["spec"]["instanceUUID"].as_str().unwrap_or_default();
         match by_id.get(id) {
-            None => self.lost.push(format!("{kind} {name} has lost its machine {id}")),
+            None => self.lost.push(format!("{kind} {name} has lost its VM {id}")),
             Some(vm) if !vm.instance_uuid.eq_ignore_ascii_case(spec) => {
-                self.lost.push(format!("{kind} {name} names {id}, which is another machine ({})", vm.name));
+                self.lost.push(format!("{kind} {name} names {id}, which is another VM ({})", vm.name));
             }
             Some(_) => {}
         }
     }
 
-    /// Judges the machines of a room by the instance UUIDs of the objects there; templates are looked at by whoever compares.
-    pub fn judge_machines(
+    /// Judges the VMs of a namespace by the instance UUIDs of the objects there; templates are judged by the comparison of states.
+    pub fn judge_vms(
         &mut self,
         vms: &[InventoryVm],
         owners: &BTreeSet<String>,
@@ -71,19 +71,19 @@ impl Findings {
         }
     }
 
-    /// Judges the cluster modules by those that policies have entered as theirs.
+    /// Judges the cluster modules by those that policies have entered as foreign_folder.
     pub fn judge_modules(&mut self, modules: &[InventoryModule], entered: &BTreeSet<String>) {
         let strangers = modules.iter().filter(|module| !entered.contains(&module.id));
         self.orphaned
             .extend(strangers.map(|module| format!("cluster module {} belongs to no policy", module.id)));
     }
 
-    /// Judges disks that were not made with a machine, and are gone.
+    /// Judges disks that were not made with a VM, and are gone.
     pub fn judge_disks(&mut self, destroyed: &[String]) {
         self.lost.extend(destroyed.iter().map(|disk| format!("disk {disk} of somebody else's is destroyed")));
     }
 
-    /// Judges what nobody would miss.
+    /// Judges files and tasks that belong to nothing.
     pub fn judge_orphans(&mut self, orphans: &BTreeSet<String>) {
         self.orphaned.extend(orphans.iter().map(|one| format!("{one} belongs to nothing")));
     }
@@ -91,5 +91,5 @@ impl Findings {
 
 /// A template that is being made has no mark yet.
 fn is_template_to_be(vm: &InventoryVm) -> bool {
-    vm.name.starts_with(&super::arena::image())
+    vm.name.starts_with(&crate::vms::node_image())
 }

@@ -1,10 +1,10 @@
 //! What the VM operator survives: it is killed, refused, cut off and deceived, and must come to the same end.
 
-pub mod arena;
-mod disks;
+pub mod environment;
 mod exhaustive;
-mod fate;
+mod expected;
 mod findings;
+mod foreign_disks;
 mod report;
 mod run;
 mod schedule;
@@ -19,19 +19,19 @@ use std::time::Instant;
 use anyhow::Result;
 use clap::Parser;
 
-use crate::world::Wire;
-use arena::Arena;
-use exhaustive::{Choice, Part, exhaustive};
-pub use report::Report;
-use trial::seeded;
+use crate::testbed::WireFlag;
+use environment::Environment;
+use exhaustive::{CasePart, CaseSelection, run_exhaustive};
+pub use report::FaultReport;
+use trial::run_seeded;
 
-/// Kills, refuses and deceives the VM operator, and tells what it did not survive.
+/// Kills, refuses and deceives the VM operator, and reports what it did not survive.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "vm-faults")]
 pub struct Flags {
     /// The wire to vCenter.
     #[arg(long, value_enum, default_value_t)]
-    pub wire: Wire,
+    pub wire: WireFlag,
 
     /// Every write of a clean run with the VM operator killed at it, every event held back, old views.
     #[arg(long)]
@@ -47,7 +47,7 @@ pub struct Flags {
 
     /// Only the I-th of N parts of all cases: the parts of one N are all cases, each once.
     #[arg(long, value_name = "I/N", requires = "exhaustive", conflicts_with = "write")]
-    pub part: Option<Part>,
+    pub part: Option<CasePart>,
 
     /// The first trial's seed; each further trial has the next.
     #[arg(long, default_value_t = 1)]
@@ -58,8 +58,8 @@ pub struct Flags {
     pub trials: u64,
 
     /// API servers and vCenters that share the work: most of a run's time is spent in waiting.
-    #[arg(long, default_value_t = 3)]
-    pub arenas: usize,
+    #[arg(long = "arenas", value_name = "COUNT", default_value_t = 3)]
+    pub environments: usize,
 
     /// Log level of the VM operator.
     #[arg(long, default_value = "info")]
@@ -68,39 +68,39 @@ pub struct Flags {
 
 static FAILED: AtomicBool = AtomicBool::new(false);
 
-/// Whether a report of this process told of anything wrong.
+/// Whether a report of this process has a violation.
 pub fn failed() -> bool {
     FAILED.load(Ordering::Relaxed)
 }
 
 /// Runs what the flags ask for.
-pub async fn run(flags: Flags) -> Result<Report> {
+pub async fn run(flags: Flags) -> Result<FaultReport> {
     let began = Instant::now();
-    let starts = (0..flags.arenas.max(1)).map(|_| Arena::start(flags.wire, &flags.log_level));
-    let arenas = futures::future::try_join_all(starts).await?;
+    let starts = (0..flags.environments.max(1)).map(|_| Environment::start(flags.wire, &flags.log_level));
+    let environments = futures::future::try_join_all(starts).await?;
     let mode = if flags.exhaustive { "exhaustive" } else { "seeded" };
-    let report = RefCell::new(Report { mode, wire: flags.wire.name(), ..Report::default() });
-    let choice = Choice { write: flags.write, sample: flags.sample, part: flags.part };
+    let report = RefCell::new(FaultReport { mode, wire: flags.wire.name(), ..FaultReport::default() });
+    let choice = CaseSelection { write: flags.write, sample: flags.sample, part: flags.part };
     let outcome = if flags.exhaustive {
-        exhaustive(&arenas, &choice, &report).await
+        run_exhaustive(&environments, &choice, &report).await
     } else {
-        seeded(&arenas, flags.seed, flags.trials, &report).await
+        run_seeded(&environments, flags.seed, flags.trials, &report).await
     };
     let mut report = report.into_inner();
-    for (number, arena) in arenas.into_iter().enumerate() {
-        let (log, secrets) = (arena.vmop.log(), arena.secrets().await?);
-        for log in [log, arena.rival.log()] {
-            report.leaks += report::leaks(&report::since(log, 0), &secrets);
+    for (number, environment) in environments.into_iter().enumerate() {
+        let (log, secrets) = (environment.vmop.log(), environment.secrets().await?);
+        for log in [log, environment.second_vmop.log()] {
+            report.leaks += report::count_leaks(&report::read_from(log, 0), &secrets);
         }
-        report.leaks += arena.leaks.get();
+        report.leaks += environment.leaks.get();
         if outcome.is_err() || report.leaks > 0 {
-            let kept = report::kept(log, 0, &format!("all-{number}"));
+            let kept = report::keep_log(log, 0, &format!("all-{number}"));
             tracing::error!(log = %kept.display(), "the log is kept");
         }
-        arena.stop().await?;
+        environment.stop().await?;
     }
     outcome?;
     report.seconds = began.elapsed().as_secs_f64();
-    FAILED.store(!report.good(), Ordering::Relaxed);
+    FAILED.store(!report.is_clean(), Ordering::Relaxed);
     Ok(report)
 }

@@ -10,18 +10,18 @@ use super::findings::Findings;
 /// The report; all five counts of what must never be are zero if all is well.
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Report {
+pub struct FaultReport {
     /// `exhaustive` or `seeded`.
     pub mode: &'static str,
     /// The wire to vCenter.
     pub wire: &'static str,
     /// Runs of the workload.
     pub trials: u64,
-    /// Misfortunes by kind.
+    /// Injected faults by kind.
     pub faults: BTreeMap<String, u64>,
-    /// Machines that are gone and should be there.
+    /// VMs that are gone and should be there.
     pub lost: u64,
-    /// Machines that are there twice.
+    /// VMs that are there twice.
     pub duplicated: u64,
     /// What belongs to nothing.
     pub orphaned: u64,
@@ -29,22 +29,22 @@ pub struct Report {
     pub stuck: u64,
     /// Secrets in logs.
     pub leaks: u64,
-    /// Misfortunes that did not come to pass, because the write or event did not.
+    /// Cases whose fault was not injected, because the write or event did not.
     pub missed: u64,
     /// How long all of it took.
     pub seconds: f64,
     /// What failed, the first blocking cause of each, and how to repeat it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub failures: Vec<Failure>,
+    pub failures: Vec<FailedRun>,
 }
 
 /// One run that failed.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Failure {
+pub struct FailedRun {
     /// The flags that repeat it.
     pub repeat: String,
-    /// The misfortune.
+    /// The injected fault.
     pub fault: String,
     /// The first cause, and what else is wrong.
     pub causes: Vec<String>,
@@ -52,36 +52,36 @@ pub struct Failure {
     pub log: PathBuf,
 }
 
-impl Report {
+impl FaultReport {
     /// Whether nothing is wrong.
-    pub fn good(&self) -> bool {
+    pub fn is_clean(&self) -> bool {
         self.lost + self.duplicated + self.orphaned + self.stuck + self.leaks == 0
     }
 
     /// Counts a run that failed.
-    pub fn failed(&mut self, findings: &Findings, failure: Failure) {
+    pub fn count_failure(&mut self, findings: &Findings, failure: FailedRun) {
         let count = |list: &[String]| u64::try_from(list.len()).unwrap_or(u64::MAX);
         self.lost += count(&findings.lost);
         self.duplicated += count(&findings.duplicated);
         self.orphaned += count(&findings.orphaned);
-        if findings.none() {
+        if findings.is_empty() {
             self.stuck += 1;
         }
         tracing::error!(repeat = failure.repeat, fault = failure.fault, causes = ?failure.causes, log = %failure.log.display(), "failed");
         self.failures.push(failure);
     }
 
-    /// Counts a misfortune.
-    pub fn struck(&mut self, kind: &str, times: u64) {
+    /// Counts injected faults of a kind.
+    pub fn count_injected(&mut self, kind: &str, times: u64) {
         *self.faults.entry(kind.to_owned()).or_default() += times;
     }
 }
 
 /// What was logged since `from`, in a file of its own, and how many of the secrets are in it.
-pub fn kept(log: &Path, from: u64, name: &str) -> PathBuf {
+pub fn keep_log(log: &Path, from: u64, name: &str) -> PathBuf {
     let folder = std::env::temp_dir().join(format!("vm-faults-{}", std::process::id()));
     let kept = folder.join(format!("{name}.log"));
-    let text = since(log, from);
+    let text = read_from(log, from);
     let written = std::fs::create_dir_all(&folder).and_then(|()| std::fs::write(&kept, text));
     if let Err(error) = written {
         tracing::warn!(%error, "the log is not kept");
@@ -90,13 +90,13 @@ pub fn kept(log: &Path, from: u64, name: &str) -> PathBuf {
 }
 
 /// What a file holds after so many bytes.
-pub fn since(log: &Path, from: u64) -> Vec<u8> {
+pub fn read_from(log: &Path, from: u64) -> Vec<u8> {
     let text = std::fs::read(log).unwrap_or_default();
     text.get(usize::try_from(from).unwrap_or(usize::MAX)..).unwrap_or_default().to_vec()
 }
 
 /// How often one of the secrets is in the text.
-pub fn leaks(text: &[u8], secrets: &[String]) -> u64 {
+pub fn count_leaks(text: &[u8], secrets: &[String]) -> u64 {
     let text = String::from_utf8_lossy(text);
     let found = secrets.iter().map(|secret| text.matches(secret.as_str()).count()).sum::<usize>();
     u64::try_from(found).unwrap_or(u64::MAX)
@@ -109,7 +109,7 @@ mod tests {
     #[test]
     fn secrets_are_found_wherever_they_are() {
         let secrets = ["hunter2".to_owned(), "token".to_owned()];
-        assert_eq!(leaks(b"a hunter2b token\nhunter2", &secrets), 3);
-        assert_eq!(leaks(b"nothing", &secrets), 0);
+        assert_eq!(count_leaks(b"a hunter2b token\nhunter2", &secrets), 3);
+        assert_eq!(count_leaks(b"nothing", &secrets), 0);
     }
 }

@@ -1,4 +1,4 @@
-//! One run of the workload in a room of its own, with at most one misfortune, and what became of it.
+//! One run of the workload in a namespace of its own, with at most one fault, and what became of it.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -8,10 +8,10 @@ use anyhow::{Result, bail};
 use sim::control::{Fault, FaultKind};
 use tokio::time::Instant;
 
-use super::arena::{Arena, Room};
-use super::state::State;
-use super::workload::{Stage, View, ask, stages};
-use crate::proxy::orders::{Counted, Key, Moment, Side};
+use super::environment::{Environment, Namespace};
+use super::state::CanonicalState;
+use super::workload::{ObjectView, Stage, send_request, stages};
+use crate::proxy::injections::{CaseKey, KeyCounter, ParkPoint, Side};
 
 /// A step that takes longer is stuck.
 const PATIENCE: Duration = Duration::from_secs(40);
@@ -24,30 +24,30 @@ const HELD: Duration = Duration::from_millis(500);
 
 /// What goes wrong in a run.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Case {
+pub struct FaultCase {
     /// Where.
-    pub key: Key,
+    pub key: CaseKey,
     /// What.
-    pub kind: Kind,
+    pub kind: CaseKind,
 }
 
-/// The kinds of misfortune.
+/// The kinds of fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum CaseKind {
     /// The VM operator is killed just before the write, or when it is done and nobody knows.
-    Kill(Moment),
+    Kill(ParkPoint),
     /// The event is held back for a while.
     Hold,
     /// The VM operator is killed, and sees the API server as it was so many steps before when it comes back.
     Travel(usize),
 }
 
-impl Kind {
+impl CaseKind {
     /// Its name in reports.
     pub fn name(self) -> &'static str {
         match self {
-            Self::Kill(Moment::Before) => "killBefore",
-            Self::Kill(Moment::After) => "killAfter",
+            Self::Kill(ParkPoint::Before) => "killBefore",
+            Self::Kill(ParkPoint::After) => "killAfter",
             Self::Hold => "watchHeld",
             Self::Travel(_) => "timeTravel",
         }
@@ -56,80 +56,86 @@ impl Kind {
 
 /// What became of a run.
 #[derive(Debug, Default)]
-pub struct Ran {
+pub struct RunOutcome {
     /// What was there where it was to be compared.
-    pub states: Vec<State>,
+    pub states: Vec<CanonicalState>,
     /// Every write.
-    pub writes: Vec<Key>,
+    pub writes: Vec<CaseKey>,
     /// Every event.
-    pub events: Vec<Key>,
-    /// Whether the misfortune came to pass.
-    pub met: bool,
+    pub events: Vec<CaseKey>,
+    /// Whether the fault came to pass.
+    pub injected: bool,
     /// What is wrong in the end, and in which state.
-    pub wrong: Option<(Vec<String>, Option<State>)>,
+    pub wrong: Option<(Vec<String>, Option<CanonicalState>)>,
 }
 
 struct Run<'a> {
-    arena: &'a Arena,
-    room: Room,
+    environment: &'a Environment,
+    namespace: Namespace,
     versions: RefCell<Vec<String>>,
-    met: Cell<bool>,
+    injected: Cell<bool>,
 }
 
-/// Runs the workload in a new room and clears it. `wanted` is what a clean run came to.
-pub async fn run(arena: &Arena, name: &str, case: Option<&Case>, wanted: Option<&[State]>) -> Result<Ran> {
-    let room = arena.room(name).await?;
-    arena.proxy.forget();
-    arena.world.control().take_journal().await?;
-    let run = Run { arena, room, versions: RefCell::default(), met: Cell::new(false) };
-    let failures = arena.vmop.state().failures;
-    let misfortune = async {
+/// Runs the workload in a new namespace and clears it. `wanted` is what a clean run came to.
+pub async fn run_workload(
+    environment: &Environment,
+    name: &str,
+    case: Option<&FaultCase>,
+    wanted: Option<&[CanonicalState]>,
+) -> Result<RunOutcome> {
+    let namespace = environment.create_namespace(name).await?;
+    environment.proxy.reset();
+    environment.testbed.control().take_journal().await?;
+    let run = Run { environment, namespace, versions: RefCell::default(), injected: Cell::new(false) };
+    let failures = environment.vmop.state().failures;
+    let injection = async {
         if let Some(case) = case {
-            run.strike(case).await?;
+            run.inject(case).await?;
         }
         std::future::pending::<Result<()>>().await
     };
-    let mut ran = Ran::default();
+    let mut ran = RunOutcome::default();
     let outcome = tokio::select! {
-        outcome = run.staged(wanted, &mut ran) => outcome,
-        failed = misfortune => failed,
+        outcome = run.run_stages(wanted, &mut ran) => outcome,
+        failed = injection => failed,
     };
-    arena.vmop.kill().await;
-    ran.met = run.met.get() || arena.proxy.order(|orders| orders.faults.contains_key("watchHeld"));
-    (ran.writes, ran.events) = run.counted().await?;
-    if arena.vmop.state().failures > failures {
+    environment.vmop.kill().await;
+    ran.injected = run.injected.get()
+        || environment.proxy.with_injections(|injections| injections.injected.contains_key("watchHeld"));
+    (ran.writes, ran.events) = run.take_keys().await?;
+    if environment.vmop.state().failures > failures {
         ran.wrong = Some((vec!["the VM operator ended by itself".to_owned()], None));
     }
-    arena.proxy.forget();
-    arena.clear(&run.room).await?;
+    environment.proxy.reset();
+    environment.clear_namespace(&run.namespace).await?;
     outcome.map(|()| ran)
 }
 
 impl Run<'_> {
-    async fn staged(&self, wanted: Option<&[State]>, ran: &mut Ran) -> Result<()> {
+    async fn run_stages(&self, wanted: Option<&[CanonicalState]>, ran: &mut RunOutcome) -> Result<()> {
         let began = Instant::now();
-        self.arena.vmop.revive().await;
-        self.watched().await;
+        self.environment.vmop.revive().await;
+        self.wait_until_watching().await;
         tracing::debug!(after = ?began.elapsed(), "watched");
         for stage in stages() {
-            let version = self.arena.version().await?;
+            let version = self.environment.resource_version().await?;
             self.versions.borrow_mut().push(version);
-            for asked in &stage.asks {
-                ask(self.arena, &self.room, asked).await?;
+            for request in &stage.requests {
+                send_request(self.environment, &self.namespace, request).await?;
             }
-            if let Some(open) = self.reached(&stage).await? {
-                let state = State::read(self.arena, &self.room).await?;
-                ran.wrong = Some((vec![format!("step {}: {open}", stage.name)], Some(state)));
+            if let Some(unfinished) = self.wait_for_stage(&stage).await? {
+                let state = CanonicalState::read(self.environment, &self.namespace).await?;
+                ran.wrong = Some((vec![format!("step {}: {unfinished}", stage.name)], Some(state)));
                 return Ok(());
             }
             tracing::debug!(stage = stage.name, after = ?began.elapsed(), "reached");
-            self.arena.searched(&self.room).await?;
+            self.environment.search_for_secrets(&self.namespace).await?;
             if !stage.compared {
                 continue;
             }
             let (state, differences) = match wanted.and_then(|wanted| wanted.get(ran.states.len())) {
-                Some(wanted) => self.like(wanted).await?,
-                None => (self.settled().await?, Vec::new()),
+                Some(wanted) => self.wait_until_like(wanted).await?,
+                None => (self.wait_until_settled().await?, Vec::new()),
             };
             let findings = state.findings.all().cloned();
             let wrong: Vec<_> =
@@ -144,81 +150,85 @@ impl Run<'_> {
     }
 
     /// Waits until the VM operator watches, so that it learns of everything in the same way each time.
-    async fn watched(&self) {
+    async fn wait_until_watching(&self) {
         let resources = ["virtualmachines", "virtualmachinesetresourcepolicies", "virtualmachineimages"];
         let all = |watched: &BTreeSet<String>| resources.iter().all(|resource| watched.contains(*resource));
         let deadline = Instant::now() + PATIENCE;
-        while !self.arena.proxy.order(|orders| all(&orders.watched))
+        while !self.environment.proxy.with_injections(|injections| all(&injections.watched))
             && Instant::now() < deadline
-            && !self.met.get()
+            && !self.injected.get()
         {
             tokio::time::sleep(LOOK / 4).await;
         }
     }
 
     /// Waits until the step has come as far as it is to; else says what is in its way.
-    async fn reached(&self, stage: &Stage) -> Result<Option<String>> {
+    async fn wait_for_stage(&self, stage: &Stage) -> Result<Option<String>> {
         let deadline = Instant::now() + PATIENCE;
         loop {
-            let open = (stage.open)(&View::read(self.arena, &self.room).await?);
-            if open.is_none() || Instant::now() >= deadline {
-                return Ok(open);
+            let unfinished = (stage.unfinished)(&ObjectView::read(self.environment, &self.namespace).await?);
+            if unfinished.is_none() || Instant::now() >= deadline {
+                return Ok(unfinished);
             }
             tokio::time::sleep(LOOK).await;
         }
     }
 
     /// The state once nothing happens any more.
-    async fn settled(&self) -> Result<State> {
+    async fn wait_until_settled(&self) -> Result<CanonicalState> {
         let deadline = Instant::now() + PATIENCE;
-        while self.arena.proxy.quiet() < SILENCE && Instant::now() < deadline {
+        while self.environment.proxy.idle_time() < SILENCE && Instant::now() < deadline {
             tokio::time::sleep(LOOK).await;
         }
-        State::read(self.arena, &self.room).await
+        CanonicalState::read(self.environment, &self.namespace).await
     }
 
     /// The state once it is as wanted, else as it is in the end with what differs.
-    async fn like(&self, wanted: &State) -> Result<(State, Vec<String>)> {
+    async fn wait_until_like(&self, wanted: &CanonicalState) -> Result<(CanonicalState, Vec<String>)> {
         let deadline = Instant::now() + PATIENCE;
         loop {
-            let state = State::read(self.arena, &self.room).await?;
+            let state = CanonicalState::read(self.environment, &self.namespace).await?;
             let differences = wanted.differences(&state);
-            if differences.is_empty() && state.findings.none() || Instant::now() >= deadline {
+            if differences.is_empty() && state.findings.is_empty() || Instant::now() >= deadline {
                 return Ok((state, differences));
             }
             tokio::time::sleep(LOOK).await;
         }
     }
 
-    async fn counted(&self) -> Result<(Vec<Key>, Vec<Key>)> {
-        let (mut writes, events) =
-            self.arena.proxy.order(|orders| (orders.writes.all(), orders.events.all()));
-        let mut counted = Counted::default();
-        for call in self.arena.world.control().take_journal().await? {
-            let object = self.arena.everywhere(&call.object);
-            counted.note(Side::Vcenter, call.method, object);
+    async fn take_keys(&self) -> Result<(Vec<CaseKey>, Vec<CaseKey>)> {
+        let (mut writes, events) = self
+            .environment
+            .proxy
+            .with_injections(|injections| (injections.writes.all(), injections.events.all()));
+        let mut counter = KeyCounter::default();
+        for call in self.environment.testbed.control().take_journal().await? {
+            let object = self.environment.canonical_name(&call.object);
+            counter.count(Side::Vcenter, call.method, object);
         }
-        writes.extend(counted.all());
+        writes.extend(counter.all());
         Ok((writes, events))
     }
 
-    /// Lets the misfortune come to pass.
-    async fn strike(&self, case: &Case) -> Result<()> {
-        let moment = match case.kind {
-            Kind::Hold => {
-                self.arena.proxy.order(|orders| orders.hold = Some((case.key.clone(), HELD)));
+    /// Lets the fault come to pass.
+    async fn inject(&self, case: &FaultCase) -> Result<()> {
+        let point = match case.kind {
+            CaseKind::Hold => {
+                self.environment
+                    .proxy
+                    .with_injections(|injections| injections.hold = Some((case.key.clone(), HELD)));
                 return Ok(());
             }
-            Kind::Kill(moment) => moment,
-            Kind::Travel(_) => Moment::After,
+            CaseKind::Kill(point) => point,
+            CaseKind::Travel(_) => ParkPoint::After,
         };
-        self.parked(&case.key, moment).await?;
-        self.met.set(true);
-        self.arena.vmop.kill().await;
-        self.arena.proxy.order(|orders| orders.park = None);
-        self.arena.world.control().remove_faults(None).await?;
-        let Kind::Travel(back) = case.kind else {
-            self.arena.vmop.revive().await;
+        self.wait_until_parked(&case.key, point).await?;
+        self.injected.set(true);
+        self.environment.vmop.kill().await;
+        self.environment.proxy.with_injections(|injections| injections.park = None);
+        self.environment.testbed.control().remove_faults(None).await?;
+        let CaseKind::Travel(back) = case.kind else {
+            self.environment.vmop.revive().await;
             return Ok(());
         };
         let version = {
@@ -227,31 +237,31 @@ impl Run<'_> {
         };
         let Some(version) = version else { bail!("nothing was asked for before {}", case.key) };
         let (release, released) = tokio::sync::watch::channel(false);
-        self.arena.proxy.order(|orders| orders.travel = Some((version, released)));
-        self.arena.vmop.revive().await;
+        self.environment.proxy.with_injections(|injections| injections.travel = Some((version, released)));
+        self.environment.vmop.revive().await;
         tokio::time::sleep(HELD * 2).await;
-        self.arena.proxy.order(|orders| orders.travel = None);
+        self.environment.proxy.with_injections(|injections| injections.travel = None);
         release.send_replace(true);
         Ok(())
     }
 
-    /// Resolves when the write is stopped at that moment.
-    async fn parked(&self, key: &Key, moment: Moment) -> Result<()> {
+    /// Resolves when the write is stopped at that point.
+    async fn wait_until_parked(&self, key: &CaseKey, point: ParkPoint) -> Result<()> {
         if key.side == Side::Api {
-            let mut reached = self.arena.proxy.park(key.clone(), moment);
+            let mut reached = self.environment.proxy.park(key.clone(), point);
             let _ = reached.wait_for(|reached| *reached).await;
             return Ok(());
         }
-        let kind = match moment {
-            Moment::Before => FaultKind::ParkCall,
-            Moment::After => FaultKind::ParkAnswer,
+        let kind = match point {
+            ParkPoint::Before => FaultKind::ParkCall,
+            ParkPoint::After => FaultKind::ParkAnswer,
         };
         let fault = Fault::once(&key.what, kind).after(key.nth - 1);
-        let fault = match self.arena.here(&key.object) {
+        let fault = match self.environment.local_name(&key.object) {
             Some(object) => fault.on(&object),
             None => fault,
         };
-        let control = self.arena.world.control();
+        let control = self.environment.testbed.control();
         control.plant(&fault).await?;
         loop {
             let faults = control.faults().await?;

@@ -12,11 +12,11 @@ pub const STORM: Duration = Duration::from_millis(3200);
 
 /// One thing that happens.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Happening {
+pub enum FaultEvent {
     /// The VM operator is killed and comes back.
     Kill,
     /// A second VM operator acts beside the first, as when a lease changes hands at a bad moment.
-    Rival(Duration),
+    TwoLeaders(Duration),
     /// Every session of vCenter is gone.
     Expire,
     /// vCenter refuses connections for a while; with the sessions gone, it has been restarted.
@@ -27,18 +27,18 @@ pub enum Happening {
         restart: bool,
     },
     /// Calls of vCenter fail.
-    Plant(Fault),
-    /// A user powers the machine of this number on or off.
+    InjectFault(Fault),
+    /// A user powers the VM of this number on or off.
     Power(usize, bool),
-    /// A user has the machine of this number suspended.
+    /// A user has the VM of this number suspended.
     Suspend(usize),
     /// A user has it restarted.
     Restart(usize),
-    /// Somebody hangs a disk on it in vCenter.
-    Hung(usize),
+    /// Somebody attaches a disk to it in vCenter.
+    AttachDisk(usize),
     /// A user deletes the object of this number.
     Delete(usize),
-    /// Somebody destroys the machine of this number in vCenter.
+    /// Somebody destroys the VM of this number in vCenter.
     Destroyed(usize),
     /// Somebody powers it off there.
     PoweredOff(usize),
@@ -46,20 +46,20 @@ pub enum Happening {
     Renamed(usize),
 }
 
-impl Happening {
+impl FaultEvent {
     /// Its name in reports.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Kill => "kill",
-            Self::Rival(_) => "twoLeaders",
+            Self::TwoLeaders(_) => "twoLeaders",
             Self::Expire => "sessionExpired",
             Self::Cut { restart: false, .. } => "vcenterCut",
             Self::Cut { restart: true, .. } => "vcenterRestarted",
-            Self::Plant(fault) => planted(fault),
+            Self::InjectFault(fault) => fault_name(fault),
             Self::Power(..) => "userPower",
             Self::Suspend(_) => "userSuspend",
             Self::Restart(_) => "userRestart",
-            Self::Hung(_) => "diskHung",
+            Self::AttachDisk(_) => "diskHung",
             Self::Delete(_) => "userDelete",
             Self::Destroyed(_) => "destroyedBehind",
             Self::PoweredOff(_) => "poweredOffBehind",
@@ -68,7 +68,7 @@ impl Happening {
     }
 }
 
-fn planted(fault: &Fault) -> &'static str {
+fn fault_name(fault: &Fault) -> &'static str {
     match (fault.kind, fault.method.as_str()) {
         (FaultKind::Abort, "WaitForUpdatesEx") => "longPollDropped",
         (FaultKind::LostAnswer, "CloneVM_Task") => "cloneAnswerLost",
@@ -83,58 +83,58 @@ fn planted(fault: &Fault) -> &'static str {
 }
 
 /// What happens, and when after the beginning.
-pub type Schedule = Vec<(Duration, Happening)>;
+pub type Schedule = Vec<(Duration, FaultEvent)>;
 
 const TASKS: [&str; 5] =
     ["CloneVM_Task", "PowerOnVM_Task", "PowerOffVM_Task", "Destroy_Task", "ReconfigVM_Task"];
 
-/// The schedule of a seed, for so many machines.
-pub fn schedule(seed: u64, machines: usize) -> Schedule {
+/// The schedule of a seed, for so many VMs.
+pub fn draw_schedule(seed: u64, vms: usize) -> Schedule {
     let mut dice = StdRng::seed_from_u64(seed);
     let mut all = Vec::new();
     let storm = u64::try_from(STORM.as_millis()).unwrap_or_default();
-    let mut at = |dice: &mut StdRng, from: u64, happening| {
-        all.push((Duration::from_millis(dice.random_range(from..storm)), happening));
+    let mut at = |dice: &mut StdRng, from: u64, event| {
+        all.push((Duration::from_millis(dice.random_range(from..storm)), event));
     };
     for _ in 0..dice.random_range(1..4) {
-        at(&mut dice, 200, Happening::Kill);
+        at(&mut dice, 200, FaultEvent::Kill);
     }
     if dice.random_bool(0.5) {
         let time = Duration::from_millis(dice.random_range(300..900));
-        at(&mut dice, 100, Happening::Rival(time));
+        at(&mut dice, 100, FaultEvent::TwoLeaders(time));
     }
     for _ in 0..dice.random_range(0..3) {
-        at(&mut dice, 100, Happening::Expire);
+        at(&mut dice, 100, FaultEvent::Expire);
     }
     for _ in 0..dice.random_range(0..3) {
         let down = Duration::from_millis(dice.random_range(20..400));
         let restart = dice.random_bool(0.5);
-        at(&mut dice, 100, Happening::Cut { down, restart });
+        at(&mut dice, 100, FaultEvent::Cut { down, restart });
     }
     for _ in 0..dice.random_range(4..10) {
-        let fault = misfortune(&mut dice);
-        at(&mut dice, 0, Happening::Plant(fault));
+        let fault = draw_fault(&mut dice);
+        at(&mut dice, 0, FaultEvent::InjectFault(fault));
     }
-    for _ in 0..machines / 3 {
-        let number = dice.random_range(0..machines);
+    for _ in 0..vms / 3 {
+        let number = dice.random_range(0..vms);
         let on = dice.random_bool(0.5);
-        at(&mut dice, 500, Happening::Power(number, on));
+        at(&mut dice, 500, FaultEvent::Power(number, on));
     }
     for _ in 0..dice.random_range(1..4) {
-        let number = dice.random_range(0..machines);
-        at(&mut dice, 800, Happening::Suspend(number));
-        let number = dice.random_range(0..machines);
-        at(&mut dice, 800, Happening::Restart(number));
-        let number = dice.random_range(0..machines);
-        at(&mut dice, 800, Happening::Hung(number));
+        let number = dice.random_range(0..vms);
+        at(&mut dice, 800, FaultEvent::Suspend(number));
+        let number = dice.random_range(0..vms);
+        at(&mut dice, 800, FaultEvent::Restart(number));
+        let number = dice.random_range(0..vms);
+        at(&mut dice, 800, FaultEvent::AttachDisk(number));
     }
-    for number in 0..machines {
-        // Each machine meets at most one end, from either side.
+    for number in 0..vms {
+        // Each VM meets at most one end, from either side.
         match dice.random_range(0..12) {
-            0 | 1 => at(&mut dice, 300, Happening::Delete(number)),
-            2 => at(&mut dice, 900, Happening::Destroyed(number)),
-            3 => at(&mut dice, 900, Happening::PoweredOff(number)),
-            4 => at(&mut dice, 900, Happening::Renamed(number)),
+            0 | 1 => at(&mut dice, 300, FaultEvent::Delete(number)),
+            2 => at(&mut dice, 900, FaultEvent::Destroyed(number)),
+            3 => at(&mut dice, 900, FaultEvent::PoweredOff(number)),
+            4 => at(&mut dice, 900, FaultEvent::Renamed(number)),
             _ => {}
         }
     }
@@ -142,7 +142,7 @@ pub fn schedule(seed: u64, machines: usize) -> Schedule {
     all
 }
 
-fn misfortune(dice: &mut StdRng) -> Fault {
+fn draw_fault(dice: &mut StdRng) -> Fault {
     let task = TASKS.choose(dice).copied().unwrap_or("CloneVM_Task");
     let times = dice.random_range(1..4);
     let fault = match dice.random_range(0..10) {
@@ -166,10 +166,10 @@ mod tests {
 
     #[test]
     fn a_seed_has_one_schedule() {
-        assert_eq!(schedule(7, 24), schedule(7, 24));
-        assert_ne!(schedule(7, 24), schedule(8, 24));
+        assert_eq!(draw_schedule(7, 24), draw_schedule(7, 24));
+        assert_ne!(draw_schedule(7, 24), draw_schedule(8, 24));
         let kinds: std::collections::BTreeSet<_> =
-            (0..40).flat_map(|seed| schedule(seed, 24)).map(|(_, happening)| happening.name()).collect();
+            (0..40).flat_map(|seed| draw_schedule(seed, 24)).map(|(_, event)| event.name()).collect();
         assert_eq!(kinds.len(), 22, "{kinds:?}");
     }
 }

@@ -10,18 +10,18 @@ use kube::{Api, ResourceExt as _};
 use serde_json::{Map, Value, json};
 use sim::control::{Inventory, InventoryVm};
 
-use super::arena::{Arena, KINDS, Room, objects};
-use super::disks;
+use super::environment::{Environment, KINDS, Namespace, list_objects};
 use super::findings::Findings;
+use super::foreign_disks;
 
 /// The annotation of a policy with the cluster modules that it made, by cluster and group.
 const MODULES: &str = "vmoperator.vmware.com/cluster-modules";
 /// How a module begins among the places.
 const MODULE: &str = "module ";
 
-/// The canonical form of a room and of what was left outside.
+/// The canonical form of a namespace and of what was left outside.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct State {
+pub struct CanonicalState {
     /// Objects of the API server by kind and name.
     pub objects: BTreeMap<String, Value>,
     /// VMs by their path of folders and name.
@@ -34,30 +34,32 @@ pub struct State {
     pub findings: Findings,
 }
 
-impl State {
-    /// Reads a room.
-    pub async fn read(arena: &Arena, room: &Room) -> Result<Self> {
-        let control = arena.world.control();
+impl CanonicalState {
+    /// Reads a namespace.
+    pub async fn read(environment: &Environment, namespace: &Namespace) -> Result<Self> {
+        let control = environment.testbed.control();
         let inventory = control.inventory().await?;
         let orphans = control.orphaned_files().await?;
-        let others = arena.disks.destroyed(&inventory, &orphans, &arena.disks.claims().await?);
-        let files = orphans.files.into_iter().filter(|folder| !disks::is_theirs(folder));
+        let others =
+            environment.disks.find_destroyed(&inventory, &orphans, &environment.disks.claim_disks().await?);
+        let files = orphans.files.into_iter().filter(|folder| !foreign_disks::is_foreign_folder(folder));
         let mut state = Self { orphans: files.chain(orphans.tasks).collect(), ..Self::default() };
         state.findings.judge_disks(&others);
-        let paths = paths(&inventory, &arena.world.vcenter().folder, &room.namespace);
-        let pools = pools(&inventory, &arena.world.vcenter().resource_pool);
-        let modules = modules(&inventory);
+        let paths = folder_paths(&inventory, &environment.testbed.vcenter().folder, &namespace.name);
+        let pools = pool_paths(&inventory, &environment.testbed.vcenter().resource_pool);
+        let modules = name_modules(&inventory);
         state.places = paths.values().chain(pools.values()).chain(&modules).cloned().collect();
         let mut by_id = HashMap::new();
         for vm in &inventory.vms {
             let path = paths.get(&vm.folder).cloned().unwrap_or_else(|| "elsewhere".to_owned());
-            let told = control.guestinfo(&vm.moid).await.unwrap_or_default();
+            let guestinfo = control.guestinfo(&vm.moid).await.unwrap_or_default();
             let pool = pools.get(&vm.pool).map_or("elsewhere", String::as_str);
-            let seen = canonical_vm(vm, pool, &told, &room.namespace);
+            let seen = canonical_vm(vm, pool, &guestinfo, &namespace.name);
             state.vms.insert(format!("{path}/{}", vm.name), seen);
             by_id.insert(vm.moid.clone(), vm);
         }
-        let attachments = Api::<CnsNodeVmAttachment>::namespaced(arena.world.client(), &room.namespace);
+        let attachments =
+            Api::<CnsNodeVmAttachment>::namespaced(environment.testbed.client(), &namespace.name);
         for attachment in attachments.list(&ListParams::default()).await? {
             let name = format!("CnsNodeVmAttachment/{}", attachment.name_any());
             state.objects.insert(name, attachment.spec.volume_name.into());
@@ -65,7 +67,7 @@ impl State {
         let mut owners = BTreeSet::new();
         let mut entered = BTreeSet::new();
         for kind in KINDS {
-            for (name, object) in objects(&arena.world.client(), kind, &room.namespace).await? {
+            for (name, object) in list_objects(&environment.testbed.client(), kind, &namespace.name).await? {
                 owners.extend(object["spec"]["instanceUUID"].as_str().map(str::to_lowercase));
                 state.findings.judge_object(kind, &name, &object, &by_id);
                 entered.extend(own_modules(&object));
@@ -73,7 +75,7 @@ impl State {
             }
         }
         let findings = &mut state.findings;
-        findings.judge_machines(&inventory.vms, &owners, &paths);
+        findings.judge_vms(&inventory.vms, &owners, &paths);
         findings.judge_modules(&inventory.modules, &entered);
         findings.judge_orphans(&state.orphans);
         Ok(state)
@@ -92,8 +94,8 @@ impl State {
     /// Where this state and another differ, a line each.
     pub fn differences(&self, other: &Self) -> Vec<String> {
         let mut all = Vec::new();
-        compared(&mut all, &self.objects, &other.objects);
-        compared(&mut all, &self.vms, &other.vms);
+        compare_maps(&mut all, &self.objects, &other.objects);
+        compare_maps(&mut all, &self.vms, &other.vms);
         for (what, here, there) in
             [("place", &self.places, &other.places), ("orphans", &self.orphans, &other.orphans)]
         {
@@ -104,11 +106,11 @@ impl State {
     }
 }
 
-fn compared(all: &mut Vec<String>, wanted: &BTreeMap<String, Value>, found: &BTreeMap<String, Value>) {
+fn compare_maps(all: &mut Vec<String>, wanted: &BTreeMap<String, Value>, found: &BTreeMap<String, Value>) {
     for (name, value) in wanted {
         match found.get(name) {
             None => all.push(format!("{name} is missing")),
-            Some(other) => unlike(all, name, value, other),
+            Some(other) => collect_differences(all, name, value, other),
         }
     }
     all.extend(
@@ -116,13 +118,13 @@ fn compared(all: &mut Vec<String>, wanted: &BTreeMap<String, Value>, found: &BTr
     );
 }
 
-fn unlike(all: &mut Vec<String>, path: &str, wanted: &Value, found: &Value) {
+fn collect_differences(all: &mut Vec<String>, path: &str, wanted: &Value, found: &Value) {
     match (wanted, found) {
         (Value::Object(wanted), Value::Object(found)) => {
             let names: BTreeSet<_> = wanted.keys().chain(found.keys()).collect();
             for name in names {
                 let of = |object: &Map<String, Value>| object.get(name).cloned().unwrap_or_default();
-                unlike(all, &format!("{path}.{name}"), &of(wanted), &of(found));
+                collect_differences(all, &format!("{path}.{name}"), &of(wanted), &of(found));
             }
         }
         (wanted, found) if wanted != found => all.push(format!("{path} is {found} instead of {wanted}")),
@@ -130,9 +132,9 @@ fn unlike(all: &mut Vec<String>, path: &str, wanted: &Value, found: &Value) {
     }
 }
 
-/// Paths of the room's folders by id; the room itself is `~`.
-fn paths(inventory: &Inventory, top: &str, room: &str) -> HashMap<String, String> {
-    let of_room = inventory.folders.iter().find(|folder| folder.parent == top && folder.name == room);
+/// Paths of the namespace's folders by id; the namespace itself is `~`.
+fn folder_paths(inventory: &Inventory, top: &str, namespace: &str) -> HashMap<String, String> {
+    let of_room = inventory.folders.iter().find(|folder| folder.parent == top && folder.name == namespace);
     let mut paths: HashMap<_, _> =
         of_room.map(|folder| (folder.moid.clone(), "~".to_owned())).into_iter().collect();
     // Parents come in any order; no path of ours is deeper.
@@ -146,7 +148,7 @@ fn paths(inventory: &Inventory, top: &str, room: &str) -> HashMap<String, String
     paths
 }
 
-fn pools(inventory: &Inventory, root: &str) -> HashMap<String, String> {
+fn pool_paths(inventory: &Inventory, root: &str) -> HashMap<String, String> {
     let mut pools = HashMap::from([(root.to_owned(), "pool".to_owned())]);
     for pool in inventory.pools.iter().filter(|pool| pool.parent == root) {
         pools.insert(pool.moid.clone(), format!("pool/{}", pool.name));
@@ -164,7 +166,7 @@ fn own_modules(object: &Value) -> Vec<String> {
 }
 
 /// Cluster modules, each by the names of its members.
-fn modules(inventory: &Inventory) -> Vec<String> {
+fn name_modules(inventory: &Inventory) -> Vec<String> {
     let name = |moid: &'_ String| -> String {
         inventory.vms.iter().find(|vm| vm.moid == *moid).map_or(moid, |vm| &vm.name).clone()
     };
@@ -182,24 +184,29 @@ fn modules(inventory: &Inventory) -> Vec<String> {
 }
 
 /// The disks of a VM: its own by their sizes, those of others by their folders too.
-fn canonical_disks(vm: &InventoryVm, room: &str) -> Vec<String> {
-    let own = vm.disks.first().and_then(|disk| disks::folder(&disk.file));
-    let told = vm.disks.iter().map(|disk| {
-        let folder = disks::folder(&disk.file).filter(|folder| Some(folder) != own.as_ref());
-        format!("{}MiB {}", disk.capacity_mib, folder.unwrap_or_default().replace(room, "~"))
+fn canonical_disks(vm: &InventoryVm, namespace: &str) -> Vec<String> {
+    let own = vm.disks.first().and_then(|disk| foreign_disks::disk_folder(&disk.file));
+    let lines = vm.disks.iter().map(|disk| {
+        let folder = foreign_disks::disk_folder(&disk.file).filter(|folder| Some(folder) != own.as_ref());
+        format!("{}MiB {}", disk.capacity_mib, folder.unwrap_or_default().replace(namespace, "~"))
     });
-    told.collect()
+    lines.collect()
 }
 
-fn canonical_vm(vm: &InventoryVm, pool: &str, told: &BTreeMap<String, String>, room: &str) -> Value {
+fn canonical_vm(
+    vm: &InventoryVm,
+    pool: &str,
+    guestinfo: &BTreeMap<String, String>,
+    namespace: &str,
+) -> Value {
     let mut hasher = DefaultHasher::new();
-    told.hash(&mut hasher);
+    guestinfo.hash(&mut hasher);
     let rest = |name: &str| vm.rest.get(name).cloned().unwrap_or_default();
     json!({
         "pool": pool, "template": vm.template, "power": vm.power_state, "cpus": vm.num_cpus, "memory": vm.memory_mb,
         "cpuReservation": vm.cpu_reservation, "memoryReservation": vm.memory_reservation,
         "managedBy": vm.managed_by, "linked": rest("linked"), "networks": rest("networks"), "keys": rest("extraConfigKeys"),
-        "disks": canonical_disks(vm, room), "guestinfo": hasher.finish(), "limits": [rest("cpuLimit"), rest("memoryLimit")],
+        "disks": canonical_disks(vm, namespace), "guestinfo": hasher.finish(), "limits": [rest("cpuLimit"), rest("memoryLimit")],
     })
 }
 
@@ -261,7 +268,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn modules_are_told_by_their_policy_and_disks_by_whose_they_are() {
+    fn modules_are_known_by_their_policy_and_disks_by_their_owner() {
         let ledger = r#"{"modules":{"domain-c8":{"g":"m-1"}}}"#;
         assert_eq!(own_modules(&json!({"metadata": {"annotations": {MODULES: ledger}}})), ["m-1"]);
         assert!(own_modules(&json!({"metadata": {"name": "a"}})).is_empty());
@@ -279,7 +286,10 @@ mod tests {
                 "status": {"uniqueID": uid, "conditions": [{"type": "Ready", "message": uid, "reason": reason}]},
             }))
         };
-        let state = |object: Value| State { objects: [("a".to_owned(), object)].into(), ..State::default() };
+        let state = |object: Value| CanonicalState {
+            objects: [("a".to_owned(), object)].into(),
+            ..CanonicalState::default()
+        };
         assert!(state(object("1", "Good")).differences(&state(object("2", "Good"))).is_empty());
         let differences = state(object("1", "Good")).differences(&state(object("2", "Bad")));
         assert_eq!(differences.len(), 1);

@@ -1,4 +1,4 @@
-//! One trial: a few dozen machines in a storm, and what is left when it is calm again.
+//! One trial: a few dozen VMs in a storm, and what is left when the storm is over.
 
 use std::cell::RefCell;
 use std::time::Duration;
@@ -8,236 +8,251 @@ use serde_json::{Value, json};
 use sim::control::PowerAction;
 use tokio::time::Instant;
 
-use super::arena::{Arena, Room, objects};
-use super::disks::theirs;
-use super::fate::{Fate, OFF, ON, SUSPENDED, VM, amiss, apart, claims, in_module, name, renamed, wanted};
-use super::report::{Failure, Report, kept};
-use super::schedule::{Happening, STORM, schedule};
-use super::state::State;
-use super::workload::{Ask, ask, policy};
+use super::environment::{Environment, Namespace, list_objects};
+use super::expected::{
+    Expected, OFF, ON, SUSPENDED, VM, find_violation, has_claim, is_in_module, is_module_member, numbered_vm,
+    renamed_vm, vm_name,
+};
+use super::foreign_disks::foreign_folder;
+use super::report::{FailedRun, FaultReport, keep_log};
+use super::schedule::{FaultEvent, STORM, draw_schedule};
+use super::state::CanonicalState;
+use super::workload::{UserRequest, policy_object, send_request};
 use crate::proxy::chaos::Chaos;
 
-/// Machines of a trial.
-const MACHINES: usize = 24;
+/// VMs of a trial.
+const VMS: usize = 24;
 /// After the storm everything is to be as it should within this time.
 const PATIENCE: Duration = Duration::from_mins(1);
 const LOOK: Duration = Duration::from_millis(50);
 const POLICY: &str = "VirtualMachineSetResourcePolicy";
-/// A disk that somebody has hung on a machine is known of in this time.
-const TOLD: Duration = Duration::from_secs(2);
+/// The VM operator has seen a disk that somebody attached in this time.
+const DISK_NOTICED: Duration = Duration::from_secs(2);
 
-/// Runs all trials, shared out among the arenas.
-pub async fn seeded(arenas: &[Arena], first: u64, trials: u64, report: &RefCell<Report>) -> Result<()> {
+/// Runs all trials, shared out among the environments.
+pub async fn run_seeded(
+    environments: &[Environment],
+    first: u64,
+    trials: u64,
+    report: &RefCell<FaultReport>,
+) -> Result<()> {
     let seeds = RefCell::new(first..first + trials);
-    let each = arenas.iter().map(|arena| async {
+    let each = environments.iter().map(|environment| async {
         loop {
             let Some(seed) = seeds.borrow_mut().next() else { return anyhow::Ok(()) };
-            trial(arena, seed, report).await?;
+            run_trial(environment, seed, report).await?;
         }
     });
     futures::future::try_join_all(each).await.map(drop)
 }
 
 struct Trial<'a> {
-    arena: &'a Arena,
-    room: Room,
-    fates: RefCell<Vec<Fate>>,
-    pending: RefCell<Vec<Happening>>,
-    report: &'a RefCell<Report>,
+    environment: &'a Environment,
+    namespace: Namespace,
+    expected: RefCell<Vec<Expected>>,
+    pending: RefCell<Vec<FaultEvent>>,
+    report: &'a RefCell<FaultReport>,
 }
 
-async fn trial(arena: &Arena, seed: u64, report: &RefCell<Report>) -> Result<()> {
-    let from = std::fs::metadata(arena.vmop.log()).map_or(0, |found| found.len());
-    let room = arena.room(&format!("trial-{seed}")).await?;
-    let fates = (0..MACHINES).map(|number| Fate::new(if number % 4 == 0 { OFF } else { ON })).collect();
-    let trial = Trial { arena, room, fates: RefCell::new(fates), pending: RefCell::default(), report };
-    arena.proxy.forget();
-    arena.proxy.order(|orders| orders.chaos = Some(Chaos::new(seed)));
-    arena.vmop.revive().await;
-    trial.asked().await?;
-    trial.storm(seed).await?;
+async fn run_trial(environment: &Environment, seed: u64, report: &RefCell<FaultReport>) -> Result<()> {
+    let from = std::fs::metadata(environment.vmop.log()).map_or(0, |found| found.len());
+    let namespace = environment.create_namespace(&format!("trial-{seed}")).await?;
+    let expected = (0..VMS).map(|number| Expected::new(if number % 4 == 0 { OFF } else { ON })).collect();
+    let trial = Trial {
+        environment,
+        namespace,
+        expected: RefCell::new(expected),
+        pending: RefCell::default(),
+        report,
+    };
+    environment.proxy.reset();
+    environment.proxy.with_injections(|injections| injections.chaos = Some(Chaos::new(seed)));
+    environment.vmop.revive().await;
+    trial.create_objects().await?;
+    trial.run_storm(seed).await?;
     let began = Instant::now();
-    let (mut causes, mut state) = trial.calm().await?;
-    arena.searched(&trial.room).await?;
+    let (mut causes, mut state) = trial.wait_until_correct().await?;
+    environment.search_for_secrets(&trial.namespace).await?;
     if causes.is_empty() {
-        (causes, state) = trial.ended().await?;
+        (causes, state) = trial.delete_everything().await?;
     }
     tracing::info!(seed, calm = began.elapsed().as_secs_f32(), good = causes.is_empty(), "trial");
-    arena.vmop.kill().await;
-    trial.told(seed, from, causes, &state);
-    arena.proxy.forget();
-    arena.clear(&trial.room).await
+    environment.vmop.kill().await;
+    trial.record(seed, from, causes, &state);
+    environment.proxy.reset();
+    environment.clear_namespace(&trial.namespace).await
 }
 
 impl Trial<'_> {
-    /// A policy and the machines.
-    async fn asked(&self) -> Result<()> {
-        ask(self.arena, &self.room, &Ask::Create(POLICY, policy())).await?;
-        for number in 0..MACHINES {
-            if claims(number) {
-                let client = self.arena.world.client();
-                self.arena.disks.claimed(&client, &self.room.namespace, &name(number)).await?;
+    /// A policy and the VMs.
+    async fn create_objects(&self) -> Result<()> {
+        send_request(self.environment, &self.namespace, &UserRequest::Create(POLICY, policy_object()))
+            .await?;
+        for number in 0..VMS {
+            if has_claim(number) {
+                let client = self.environment.testbed.client();
+                self.environment.disks.create_claim(&client, &self.namespace.name, &vm_name(number)).await?;
             }
-            let object = wanted(number, self.fates.borrow()[number].power);
-            ask(self.arena, &self.room, &Ask::Create(VM, object)).await?;
+            let object = numbered_vm(number, self.expected.borrow()[number].power);
+            send_request(self.environment, &self.namespace, &UserRequest::Create(VM, object)).await?;
         }
         Ok(())
     }
 
     /// Counts what happened, and what is wrong.
-    fn told(&self, seed: u64, from: u64, causes: Vec<String>, state: &State) {
+    fn record(&self, seed: u64, from: u64, causes: Vec<String>, state: &CanonicalState) {
         let mut report = self.report.borrow_mut();
         report.trials += 1;
-        self.arena.proxy.order(|orders| {
-            orders.faults.iter().for_each(|(kind, times)| report.struck(kind, *times));
+        self.environment.proxy.with_injections(|injections| {
+            injections.injected.iter().for_each(|(kind, times)| report.count_injected(kind, *times));
         });
         if !causes.is_empty() {
-            let failure = Failure {
+            let failure = FailedRun {
                 repeat: format!("--seed {seed} --trials 1"),
                 fault: "storm".to_owned(),
                 causes,
-                log: kept(self.arena.vmop.log(), from, &format!("seed-{seed}")),
+                log: keep_log(self.environment.vmop.log(), from, &format!("seed-{seed}")),
             };
-            report.failed(&state.findings, failure);
+            report.count_failure(&state.findings, failure);
         }
     }
 
-    async fn storm(&self, seed: u64) -> Result<()> {
+    async fn run_storm(&self, seed: u64) -> Result<()> {
         let began = Instant::now();
-        for (at, happening) in schedule(seed, MACHINES) {
+        for (at, event) in draw_schedule(seed, VMS) {
             tokio::time::sleep_until(began + at).await;
-            self.met(happening).await?;
+            self.apply(event).await?;
         }
         tokio::time::sleep_until(began + STORM).await;
-        self.arena.proxy.order(|orders| orders.chaos = None);
-        self.arena.world.control().remove_faults(None).await?;
+        self.environment.proxy.with_injections(|injections| injections.chaos = None);
+        self.environment.testbed.control().remove_faults(None).await?;
         Ok(())
     }
 
-    /// Lets it happen, now or as soon as there is a machine that it can happen to.
-    async fn met(&self, happening: Happening) -> Result<()> {
-        let came = self.happens(&happening).await?;
-        tracing::debug!(room = self.room.namespace, ?happening, ?came, "happens");
+    /// Makes the event happen, now or as soon as there is a VM that it can happen to.
+    async fn apply(&self, event: FaultEvent) -> Result<()> {
+        let came = self.try_apply(&event).await?;
+        tracing::debug!(namespace = self.namespace.name, ?event, ?came, "happens");
         match came {
-            Some(true) => self.report.borrow_mut().struck(happening.name(), 1),
+            Some(true) => self.report.borrow_mut().count_injected(event.name(), 1),
             Some(false) => {}
-            None => self.pending.borrow_mut().push(happening),
+            None => self.pending.borrow_mut().push(event),
         }
         Ok(())
     }
 
-    /// Lets it happen; false if it can't, and nothing if there is no machine yet.
-    async fn happens(&self, happening: &Happening) -> Result<Option<bool>> {
-        let control = self.arena.world.control();
-        match happening {
-            Happening::Kill => {
-                self.arena.vmop.kill().await;
-                self.arena.vmop.revive().await;
+    /// Makes the event happen; false if it can't, and nothing if there is no VM yet.
+    async fn try_apply(&self, event: &FaultEvent) -> Result<Option<bool>> {
+        let control = self.environment.testbed.control();
+        match event {
+            FaultEvent::Kill => {
+                self.environment.vmop.kill().await;
+                self.environment.vmop.revive().await;
             }
-            Happening::Rival(time) => {
-                self.arena.rival.revive().await;
+            FaultEvent::TwoLeaders(time) => {
+                self.environment.second_vmop.revive().await;
                 tokio::time::sleep(*time).await;
-                self.arena.rival.kill().await;
+                self.environment.second_vmop.kill().await;
             }
-            Happening::Expire => control.expire_sessions().await?,
-            Happening::Cut { down, restart } => control.cut(*down, *restart).await?,
-            Happening::Plant(fault) => drop(control.plant(fault).await?),
-            Happening::Power(number, on) => {
-                return self.powered(*number, if *on { ON } else { OFF }).await;
+            FaultEvent::Expire => control.expire_sessions().await?,
+            FaultEvent::Cut { down, restart } => control.cut(*down, *restart).await?,
+            FaultEvent::InjectFault(fault) => drop(control.plant(fault).await?),
+            FaultEvent::Power(number, on) => {
+                return self.set_power(*number, if *on { ON } else { OFF }).await;
             }
-            Happening::Suspend(number) => return self.powered(*number, SUSPENDED).await,
-            Happening::Restart(number) => {
-                if self.fates.borrow()[*number].deleted {
+            FaultEvent::Suspend(number) => return self.set_power(*number, SUSPENDED).await,
+            FaultEvent::Restart(number) => {
+                if self.expected.borrow()[*number].deleted {
                     return Ok(Some(false));
                 }
-                self.fates.borrow_mut()[*number].restarted = true;
-                self.change(*number, &json!({"spec": {"nextRestartTime": "now"}})).await?;
+                self.expected.borrow_mut()[*number].restarted = true;
+                self.patch_vm(*number, &json!({"spec": {"nextRestartTime": "now"}})).await?;
             }
-            Happening::Hung(number) => return self.hung(*number).await,
-            Happening::Delete(number) => {
-                let hung = self.fates.borrow()[*number].hung;
-                if hung.is_some_and(|since| since.elapsed() < TOLD) {
+            FaultEvent::AttachDisk(number) => return self.attach_disk(*number).await,
+            FaultEvent::Delete(number) => {
+                let attached = self.expected.borrow()[*number].disk_attached;
+                if attached.is_some_and(|since| since.elapsed() < DISK_NOTICED) {
                     return Ok(None);
                 }
-                self.fates.borrow_mut()[*number].deleted = true;
-                let api = self.arena.api(VM, &self.room.namespace);
-                api.delete(&name(*number), &kube::api::DeleteParams::default()).await?;
+                self.expected.borrow_mut()[*number].deleted = true;
+                let api = self.environment.api(VM, &self.namespace.name);
+                api.delete(&vm_name(*number), &kube::api::DeleteParams::default()).await?;
             }
-            Happening::Destroyed(number) => return self.behind(*number, PowerAction::Destroy).await,
-            Happening::PoweredOff(number) => return self.behind(*number, PowerAction::Off).await,
-            Happening::Renamed(number) => {
-                let Some(id) = self.known(*number).await? else { return Ok(self.later(*number)) };
-                return Ok(Some(control.rename(&id, &renamed(*number)).await.is_ok()));
+            FaultEvent::Destroyed(number) => return self.act_in_vcenter(*number, PowerAction::Destroy).await,
+            FaultEvent::PoweredOff(number) => return self.act_in_vcenter(*number, PowerAction::Off).await,
+            FaultEvent::Renamed(number) => {
+                let Some(id) = self.vm_id(*number).await? else { return Ok(self.postpone(*number)) };
+                return Ok(Some(control.rename(&id, &renamed_vm(*number)).await.is_ok()));
             }
         }
         Ok(Some(true))
     }
 
-    /// A machine that is not there may come, unless nobody wants it any more.
-    fn later(&self, number: usize) -> Option<bool> {
-        self.fates.borrow()[number].deleted.then_some(false)
+    /// Has an event wait for its VM, unless the object is deleted.
+    fn postpone(&self, number: usize) -> Option<bool> {
+        self.expected.borrow()[number].deleted.then_some(false)
     }
 
-    /// A user wants the machine in that power state.
-    async fn powered(&self, number: usize, state: &'static str) -> Result<Option<bool>> {
-        if self.fates.borrow()[number].deleted {
+    /// A user wants the VM in that power state.
+    async fn set_power(&self, number: usize, state: &'static str) -> Result<Option<bool>> {
+        if self.expected.borrow()[number].deleted {
             return Ok(Some(false));
         }
-        let before = self.fates.borrow()[number].power;
+        let before = self.expected.borrow()[number].power;
         if state == SUSPENDED && before == OFF {
             return Ok(Some(false));
         }
-        self.fates.borrow_mut()[number].power = state;
-        self.change(number, &json!({"spec": {"powerState": state}})).await?;
+        self.expected.borrow_mut()[number].power = state;
+        self.patch_vm(number, &json!({"spec": {"powerState": state}})).await?;
         Ok(Some(true))
     }
 
-    /// Somebody hangs a disk on the machine; one that is about to go is left alone.
-    async fn hung(&self, number: usize) -> Result<Option<bool>> {
-        if self.fates.borrow()[number].deleted {
+    /// Somebody attaches a disk to the VM in vCenter; not to one whose object is deleted.
+    async fn attach_disk(&self, number: usize) -> Result<Option<bool>> {
+        if self.expected.borrow()[number].deleted {
             return Ok(Some(false));
         }
-        let Some(id) = self.known(number).await? else { return Ok(self.later(number)) };
-        let folder = theirs(&self.room.namespace, &name(number));
-        let done = self.arena.disks.hung(&id, &folder).await.is_ok();
+        let Some(id) = self.vm_id(number).await? else { return Ok(self.postpone(number)) };
+        let folder = foreign_folder(&self.namespace.name, &vm_name(number));
+        let done = self.environment.disks.attach_disk(&id, &folder).await.is_ok();
         if done {
-            self.fates.borrow_mut()[number].hung = Some(Instant::now());
+            self.expected.borrow_mut()[number].disk_attached = Some(Instant::now());
         }
         Ok(Some(done))
     }
 
-    async fn change(&self, number: usize, patch: &Value) -> Result<()> {
-        let api = self.arena.api(VM, &self.room.namespace);
+    async fn patch_vm(&self, number: usize, patch: &Value) -> Result<()> {
+        let api = self.environment.api(VM, &self.namespace.name);
         let patch = kube::api::Patch::Merge(patch);
-        api.patch(&name(number), &kube::api::PatchParams::default(), &patch).await?;
+        api.patch(&vm_name(number), &kube::api::PatchParams::default(), &patch).await?;
         Ok(())
     }
 
-    /// The machine that the object knows of.
-    async fn known(&self, number: usize) -> Result<Option<String>> {
-        let api = self.arena.api(VM, &self.room.namespace);
-        let object = api.get_opt(&name(number)).await?;
+    /// The VM that the object knows of.
+    async fn vm_id(&self, number: usize) -> Result<Option<String>> {
+        let api = self.environment.api(VM, &self.namespace.name);
+        let object = api.get_opt(&vm_name(number)).await?;
         Ok(object.and_then(|object| object.data["status"]["uniqueID"].as_str().map(str::to_owned)))
     }
 
-    async fn behind(&self, number: usize, action: PowerAction) -> Result<Option<bool>> {
-        let Some(id) = self.known(number).await? else { return Ok(self.later(number)) };
-        let done = self.arena.world.control().power(&id, action).await.is_ok();
+    async fn act_in_vcenter(&self, number: usize, action: PowerAction) -> Result<Option<bool>> {
+        let Some(id) = self.vm_id(number).await? else { return Ok(self.postpone(number)) };
+        let done = self.environment.testbed.control().power(&id, action).await.is_ok();
         if done && action == PowerAction::Destroy {
-            self.fates.borrow_mut()[number].destroyed = true;
+            self.expected.borrow_mut()[number].destroyed = true;
         }
         Ok(Some(done))
     }
 
     /// Waits until everything is as it should be; else says what is not.
-    async fn calm(&self) -> Result<(Vec<String>, State)> {
+    async fn wait_until_correct(&self) -> Result<(Vec<String>, CanonicalState)> {
         let deadline = Instant::now() + PATIENCE;
         loop {
-            for happening in self.pending.take() {
-                self.met(happening).await?;
+            for event in self.pending.take() {
+                self.apply(event).await?;
             }
-            let mut state = State::read(self.arena, &self.room).await?;
-            let wrong = self.wrong(&mut state).await?;
+            let mut state = CanonicalState::read(self.environment, &self.namespace).await?;
+            let wrong = self.find_violations(&mut state).await?;
             let over = wrong.is_empty() && self.pending.borrow().is_empty();
             if over || Instant::now() >= deadline {
                 return Ok((wrong, state));
@@ -246,25 +261,24 @@ impl Trial<'_> {
         }
     }
 
-    async fn wrong(&self, state: &mut State) -> Result<Vec<String>> {
-        let live = objects(&self.arena.world.client(), VM, &self.room.namespace).await?;
-        let fates = self.fates.borrow().clone();
-        self.pardoned(state);
+    async fn find_violations(&self, state: &mut CanonicalState) -> Result<Vec<String>> {
+        let live = list_objects(&self.environment.testbed.client(), VM, &self.namespace.name).await?;
+        let expected = self.expected.borrow().clone();
+        self.forgive_destroyed(state);
         let mut wrong: Vec<_> = state.findings.all().cloned().collect();
-        for (number, fate) in fates.iter().enumerate() {
-            let name = name(number);
+        for (number, expected) in expected.iter().enumerate() {
+            let name = vm_name(number);
             let object = live.get(&name).unwrap_or(&Value::Null);
-            wrong.extend(amiss(&name, fate, object));
+            wrong.extend(find_violation(&name, expected, object));
         }
         let modules = state.modules();
         let lacks = |number: &usize| {
-            let fate = &fates[*number];
-            let there = fate.power == ON && !fate.deleted && !fate.destroyed;
-            apart(*number) && there && !modules.iter().any(|module| in_module(module, *number))
+            let expected = &expected[*number];
+            let there = expected.power == ON && !expected.deleted && !expected.destroyed;
+            is_module_member(*number) && there && !modules.iter().any(|module| is_in_module(module, *number))
         };
-        wrong.extend(
-            (0..MACHINES).filter(lacks).map(|number| format!("{VM} {} is in no module", name(number))),
-        );
+        wrong
+            .extend((0..VMS).filter(lacks).map(|number| format!("{VM} {} is in no module", vm_name(number))));
         if modules.len() != 1 {
             wrong.push(format!("modules are {modules:?}"));
         }
@@ -272,10 +286,10 @@ impl Trial<'_> {
         Ok(wrong)
     }
 
-    /// What was destroyed behind everybody's back is lost, and says so; disks that hung on it went with it.
-    fn pardoned(&self, state: &mut State) {
-        let fates = self.fates.borrow();
-        let destroyed: Vec<_> = (0..MACHINES).filter(|number| fates[*number].destroyed).map(name).collect();
+    /// Takes VMs that were destroyed in vCenter out of the findings, and the disks that were attached to them.
+    fn forgive_destroyed(&self, state: &mut CanonicalState) {
+        let expected = self.expected.borrow();
+        let destroyed: Vec<_> = (0..VMS).filter(|number| expected[*number].destroyed).map(vm_name).collect();
         let of = |lost: &str, name: &str| {
             [' ', '-'].iter().any(|before| lost.contains(&format!("{before}{name} ")))
         };
@@ -283,16 +297,16 @@ impl Trial<'_> {
     }
 
     /// Everything is deleted, and nothing stays behind; else says what does.
-    async fn ended(&self) -> Result<(Vec<String>, State)> {
+    async fn delete_everything(&self) -> Result<(Vec<String>, CanonicalState)> {
         let all = kube::api::ListParams::default();
         for kind in [VM, POLICY] {
-            let api = self.arena.api(kind, &self.room.namespace);
+            let api = self.environment.api(kind, &self.namespace.name);
             api.delete_collection(&kube::api::DeleteParams::default(), &all).await?;
         }
         let deadline = Instant::now() + PATIENCE;
         loop {
-            let mut state = State::read(self.arena, &self.room).await?;
-            self.pardoned(&mut state);
+            let mut state = CanonicalState::read(self.environment, &self.namespace).await?;
+            self.forgive_destroyed(&mut state);
             let mut wrong: Vec<_> = state.findings.all().cloned().collect();
             wrong.extend(state.objects.keys().map(|name| format!("{name} is still there")));
             wrong.extend(state.modules().iter().map(|module| format!("{module} is still there")));
@@ -306,7 +320,7 @@ impl Trial<'_> {
 }
 
 /// What is wrong with templates, folders and pools.
-fn misplaced(state: &State, wanted: &[&str]) -> Vec<String> {
+fn misplaced(state: &CanonicalState, wanted: &[&str]) -> Vec<String> {
     let mut wrong = Vec::new();
     let templates = state.vms.values().filter(|vm| vm["template"] == true).count();
     if templates != 1 {

@@ -1,4 +1,4 @@
-//! What the VM operator is asked for in one run: machines that are made, changed and deleted.
+//! What the VM operator is asked for in one run: VMs that are made, changed and deleted.
 
 use std::collections::HashMap;
 
@@ -7,23 +7,24 @@ use api::names::annotation;
 use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
-use super::arena::{Arena, KINDS, Room, image, objects};
-use super::disks::theirs;
+use super::environment::{Environment, KINDS, Namespace, list_objects};
+use super::foreign_disks::foreign_folder;
+use crate::vms::node_image;
 
 /// One step: what is asked for, and how far that has to come.
 pub struct Stage {
     /// Its name.
     pub name: &'static str,
     /// What is asked for.
-    pub asks: Vec<Ask>,
+    pub requests: Vec<UserRequest>,
     /// Why it has not come that far, if so.
-    pub open: fn(&View) -> Option<String>,
+    pub unfinished: fn(&ObjectView) -> Option<String>,
     /// Whether what is there then is compared with the clean run.
     pub compared: bool,
 }
 
 /// One request of a user.
-pub enum Ask {
+pub enum UserRequest {
     /// Create this object.
     Create(&'static str, Value),
     /// Make a claim of that name, with a volume.
@@ -32,25 +33,25 @@ pub enum Ask {
     Change(&'static str, &'static str, Value),
     /// Delete an object.
     Delete(&'static str, &'static str),
-    /// Hang a disk on the machine of that name in vCenter.
-    Hang(&'static str),
+    /// AttachDisk a disk on the VM of that name in vCenter.
+    AttachDisk(&'static str),
 }
 
 const VM: &str = "VirtualMachine";
 const POLICY: &str = "VirtualMachineSetResourcePolicy";
-/// The group whose machines a module keeps apart.
+/// The group whose VMs a module keeps apart.
 const GROUP: &str = "g";
 
-/// The objects of a room, as their status tells.
+/// The objects of a namespace, with their status.
 #[derive(Debug, Default)]
-pub struct View(HashMap<(&'static str, String), Value>);
+pub struct ObjectView(HashMap<(&'static str, String), Value>);
 
-impl View {
+impl ObjectView {
     /// As they are now.
-    pub async fn read(arena: &Arena, room: &Room) -> Result<Self> {
+    pub async fn read(environment: &Environment, namespace: &Namespace) -> Result<Self> {
         let mut all = HashMap::new();
         for kind in KINDS {
-            let found = objects(&arena.world.client(), kind, &room.namespace).await?;
+            let found = list_objects(&environment.testbed.client(), kind, &namespace.name).await?;
             all.extend(found.into_iter().map(|(name, object)| ((kind, name), object)));
         }
         Ok(Self(all))
@@ -79,12 +80,12 @@ impl View {
         restarted.is_null().then(|| format!("{VM} {name} is not restarted"))
     }
 
-    /// The machine of an object, as its status tells.
-    fn machine(&self, name: &str) -> Option<&str> {
+    /// The id of an object's VM, by its status.
+    fn vm_id(&self, name: &str) -> Option<&str> {
         self.get(VM, name)["status"]["uniqueID"].as_str()
     }
 
-    fn there(&self, kind: &'static str, name: &str) -> Option<String> {
+    fn still_there(&self, kind: &'static str, name: &str) -> Option<String> {
         let object = self.get(kind, name);
         let why = || format!("{kind} {name} is still there: {}", condition(object, "Ready"));
         (!object.is_null()).then(why)
@@ -97,12 +98,12 @@ pub fn condition<'a>(object: &'a Value, kind: &str) -> &'a Value {
     all.find(|condition| condition["type"] == kind).unwrap_or(&Value::Null)
 }
 
-/// A machine's object.
-pub fn machine(name: &str, spec: &Value) -> Value {
+/// A VM's object.
+pub fn vm_object(name: &str, spec: &Value) -> Value {
     let mut object = json!({
         "apiVersion": "vmoperator.vmware.com/v1alpha1", "kind": VM, "metadata": {"name": name},
         "spec": {
-            "imageName": image(), "className": "best-effort-small", "powerState": "poweredOn",
+            "imageName": node_image(), "className": "best-effort-small", "powerState": "poweredOn",
         },
     });
     if let (Some(all), Some(more)) = (object["spec"].as_object_mut(), spec.as_object()) {
@@ -111,8 +112,8 @@ pub fn machine(name: &str, spec: &Value) -> Value {
     object
 }
 
-/// The resource policy of a room: a folder, a pool, and a module that keeps machines apart.
-pub fn policy() -> Value {
+/// The resource policy of a namespace: a folder, a pool, and a module that keeps VMs apart.
+pub fn policy_object() -> Value {
     json!({
         "apiVersion": "vmoperator.vmware.com/v1alpha1", "kind": POLICY, "metadata": {"name": "p"},
         "spec": {
@@ -121,14 +122,14 @@ pub fn policy() -> Value {
     })
 }
 
-/// The object of a machine that is a member of the policy's module.
-pub fn member(mut object: Value) -> Value {
+/// The object of a VM that is a member of the policy's module.
+pub fn module_member(mut object: Value) -> Value {
     object["metadata"]["annotations"] = json!({ annotation::CLUSTER_MODULE_GROUP: GROUP });
     object["spec"]["resourcePolicyName"] = "p".into();
     object
 }
 
-/// A volume that is a disk of the machine's own.
+/// A volume that is a disk of the VM's own.
 pub fn own_volume() -> Value {
     json!({"name": "data", "vSphereVolume": {"capacity": {"ephemeral-storage": "1Gi"}}})
 }
@@ -145,19 +146,20 @@ pub fn stages() -> Vec<Stage> {
 
 fn created() -> Stage {
     let uuid = "42370000-0000-4000-8000-00000000000a";
-    let told = json!({"secretName": "boot", "transport": "ExtraConfig"});
-    let a = json!({"vmMetadata": told, "biosUUID": uuid, "instanceUUID": uuid, "volumes": [own_volume()]});
-    let c = json!({"vmMetadata": told, "volumes": [claimed_volume("c")]});
+    let bootstrap = json!({"secretName": "boot", "transport": "ExtraConfig"});
+    let a =
+        json!({"vmMetadata": bootstrap, "biosUUID": uuid, "instanceUUID": uuid, "volumes": [own_volume()]});
+    let c = json!({"vmMetadata": bootstrap, "volumes": [claimed_volume("c")]});
     Stage {
         name: "create",
-        asks: vec![
-            Ask::Create(POLICY, policy()),
-            Ask::Claim("c"),
-            Ask::Create(VM, member(machine("a", &a))),
-            Ask::Create(VM, machine("b", &json!({"powerState": "poweredOff"}))),
-            Ask::Create(VM, machine("c", &c)),
+        requests: vec![
+            UserRequest::Create(POLICY, policy_object()),
+            UserRequest::Claim("c"),
+            UserRequest::Create(VM, module_member(vm_object("a", &a))),
+            UserRequest::Create(VM, vm_object("b", &json!({"powerState": "poweredOff"}))),
+            UserRequest::Create(VM, vm_object("c", &c)),
         ],
-        open: |view| {
+        unfinished: |view| {
             view.not_ready(POLICY, "p")
                 .or_else(|| view.not_ready(VM, "a"))
                 .or_else(|| view.not_in("b", "poweredOff"))
@@ -170,33 +172,35 @@ fn created() -> Stage {
 fn changed() -> Stage {
     Stage {
         name: "change",
-        asks: vec![
-            Ask::Hang("b"),
-            Ask::Change(VM, "a", json!({"spec": {"powerState": "poweredOff"}})),
-            Ask::Change(VM, "b", json!({"spec": {"powerState": "poweredOn"}})),
-            Ask::Delete(VM, "c"),
+        requests: vec![
+            UserRequest::AttachDisk("b"),
+            UserRequest::Change(VM, "a", json!({"spec": {"powerState": "poweredOff"}})),
+            UserRequest::Change(VM, "b", json!({"spec": {"powerState": "poweredOn"}})),
+            UserRequest::Delete(VM, "c"),
         ],
-        open: |view| {
-            view.not_in("a", "poweredOff").or_else(|| view.not_ready(VM, "b")).or_else(|| view.there(VM, "c"))
+        unfinished: |view| {
+            view.not_in("a", "poweredOff")
+                .or_else(|| view.not_ready(VM, "b"))
+                .or_else(|| view.still_there(VM, "c"))
         },
         compared: false,
     }
 }
 
 fn resized() -> Stage {
-    let cards = json!([{"networkName": "workload-network"}, {"networkName": "VM Network"}]);
+    let interfaces = json!([{"networkName": "workload-network"}, {"networkName": "VM Network"}]);
     Stage {
         name: "resize",
-        asks: vec![
-            Ask::Change(
+        requests: vec![
+            UserRequest::Change(
                 VM,
                 "a",
-                json!({"spec": {"className": "best-effort-medium", "networkInterfaces": cards}}),
+                json!({"spec": {"className": "best-effort-medium", "networkInterfaces": interfaces}}),
             ),
-            Ask::Change(VM, "a", json!({"spec": {"powerState": "poweredOn"}})),
-            Ask::Change(VM, "b", json!({"spec": {"powerState": "suspended"}})),
+            UserRequest::Change(VM, "a", json!({"spec": {"powerState": "poweredOn"}})),
+            UserRequest::Change(VM, "b", json!({"spec": {"powerState": "suspended"}})),
         ],
-        open: |view| view.not_ready(VM, "a").or_else(|| view.not_in("b", "suspended")),
+        unfinished: |view| view.not_ready(VM, "a").or_else(|| view.not_in("b", "suspended")),
         compared: false,
     }
 }
@@ -204,9 +208,12 @@ fn resized() -> Stage {
 fn restarted() -> Stage {
     Stage {
         name: "restart",
-        asks: vec![Ask::Change(VM, "a", json!({"spec": {"nextRestartTime": "now"}})), Ask::Delete(VM, "b")],
-        open: |view| {
-            view.not_restarted("a").or_else(|| view.not_ready(VM, "a")).or_else(|| view.there(VM, "b"))
+        requests: vec![
+            UserRequest::Change(VM, "a", json!({"spec": {"nextRestartTime": "now"}})),
+            UserRequest::Delete(VM, "b"),
+        ],
+        unfinished: |view| {
+            view.not_restarted("a").or_else(|| view.not_ready(VM, "a")).or_else(|| view.still_there(VM, "b"))
         },
         compared: true,
     }
@@ -215,31 +222,37 @@ fn restarted() -> Stage {
 fn deleted() -> Stage {
     Stage {
         name: "delete",
-        asks: vec![Ask::Delete(VM, "a"), Ask::Delete(POLICY, "p")],
-        open: |view| view.there(VM, "a").or_else(|| view.there(POLICY, "p")),
+        requests: vec![UserRequest::Delete(VM, "a"), UserRequest::Delete(POLICY, "p")],
+        unfinished: |view| view.still_there(VM, "a").or_else(|| view.still_there(POLICY, "p")),
         compared: true,
     }
 }
 
 /// Asks for it.
-pub async fn ask(arena: &Arena, room: &Room, asked: &Ask) -> Result<()> {
-    match asked {
-        Ask::Create(kind, object) => {
+pub async fn send_request(
+    environment: &Environment,
+    namespace: &Namespace,
+    request: &UserRequest,
+) -> Result<()> {
+    match request {
+        UserRequest::Create(kind, object) => {
             let object: DynamicObject = serde_json::from_value(object.clone())?;
-            arena.api(kind, &room.namespace).create(&PostParams::default(), &object).await?;
+            environment.api(kind, &namespace.name).create(&PostParams::default(), &object).await?;
         }
-        Ask::Claim(name) => arena.disks.claimed(&arena.world.client(), &room.namespace, name).await?,
-        Ask::Change(kind, name, patch) => {
-            let api = arena.api(kind, &room.namespace);
+        UserRequest::Claim(name) => {
+            environment.disks.create_claim(&environment.testbed.client(), &namespace.name, name).await?;
+        }
+        UserRequest::Change(kind, name, patch) => {
+            let api = environment.api(kind, &namespace.name);
             api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await?;
         }
-        Ask::Delete(kind, name) => {
-            arena.api(kind, &room.namespace).delete(name, &DeleteParams::default()).await?;
+        UserRequest::Delete(kind, name) => {
+            environment.api(kind, &namespace.name).delete(name, &DeleteParams::default()).await?;
         }
-        Ask::Hang(name) => {
-            let view = View::read(arena, room).await?;
-            let machine = view.machine(name).with_context(|| format!("{VM} {name} has no machine"))?;
-            arena.disks.hung(machine, &theirs(&room.namespace, name)).await?;
+        UserRequest::AttachDisk(name) => {
+            let view = ObjectView::read(environment, namespace).await?;
+            let vm = view.vm_id(name).with_context(|| format!("{VM} {name} has no VM"))?;
+            environment.disks.attach_disk(vm, &foreign_folder(&namespace.name, name)).await?;
         }
     }
     Ok(())

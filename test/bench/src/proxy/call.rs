@@ -6,12 +6,12 @@ use http::Method;
 use http::request::Parts;
 use serde_json::Value;
 
-/// Telling is no state: events say what happened, leases who leads, reviews and tokens who may.
-const ASIDE: [&str; 4] = ["events", "leases", "tokenreviews", "subjectaccessreviews"];
+/// Resources that hold no state: events say what happened, leases who leads, reviews and tokens who may.
+const NOT_STATE: [&str; 4] = ["events", "leases", "tokenreviews", "subjectaccessreviews"];
 
-/// A request, as far as misfortune minds it.
+/// A request, as far as faults minds it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Call {
+pub struct ApiCall {
     /// What is done.
     pub verb: Verb,
     /// The plural, with the subresource: `virtualmachines/status`.
@@ -35,14 +35,14 @@ pub enum Verb {
     Other,
 }
 
-impl Call {
+impl ApiCall {
     /// Reads method, path and query; the body tells the name of an object that is created.
-    pub fn of(parts: &Parts, body: &[u8]) -> Self {
-        let (resource, name) = target(parts.uri.path());
+    pub fn from_request(parts: &Parts, body: &[u8]) -> Self {
+        let (resource, name) = parse_path(parts.uri.path());
         let query = parts.uri.query().unwrap_or_default();
-        let aside = resource.is_empty() || ASIDE.iter().any(|aside| resource.starts_with(aside));
+        let no_state = resource.is_empty() || NOT_STATE.iter().any(|prefix| resource.starts_with(prefix));
         let verb = match parts.method {
-            _ if aside => Verb::Other,
+            _ if no_state => Verb::Other,
             Method::GET if query.contains("watch=true") || query.contains("watch=1") => Verb::Watch,
             Method::GET if name.is_empty() => Verb::List,
             Method::GET => Verb::Get,
@@ -52,12 +52,12 @@ impl Call {
             Method::DELETE => Verb::Write("DELETE"),
             _ => Verb::Other,
         };
-        let name = if name.is_empty() && parts.method == Method::POST { created(body) } else { name };
+        let name = if name.is_empty() && parts.method == Method::POST { name_in(body) } else { name };
         Self { verb, resource, name }
     }
 
     /// Whether something is written that counts.
-    pub fn writes(&self) -> bool {
+    pub fn is_write(&self) -> bool {
         matches!(self.verb, Verb::Write(_))
     }
 }
@@ -75,7 +75,7 @@ impl fmt::Display for Verb {
 }
 
 /// Resource with subresource, and name, out of `/api/v1/…` or `/apis/GROUP/VERSION/…`.
-fn target(path: &str) -> (String, String) {
+fn parse_path(path: &str) -> (String, String) {
     let mut parts = path.trim_matches('/').split('/');
     let versioned = match parts.next() {
         Some("api") => parts.next().is_some(),
@@ -95,7 +95,7 @@ fn target(path: &str) -> (String, String) {
     }
 }
 
-fn created(body: &[u8]) -> String {
+fn name_in(body: &[u8]) -> String {
     let object: Value = serde_json::from_slice(body).unwrap_or_default();
     object["metadata"]["name"].as_str().unwrap_or_default().to_owned()
 }
@@ -106,12 +106,12 @@ mod tests {
 
     fn call(method: &str, uri: &str, body: &str) -> String {
         let (parts, ()) = http::Request::builder().method(method).uri(uri).body(()).unwrap().into_parts();
-        let Call { verb, resource, name } = Call::of(&parts, body.as_bytes());
+        let ApiCall { verb, resource, name } = ApiCall::from_request(&parts, body.as_bytes());
         format!("{verb} {resource} {name}")
     }
 
     #[test]
-    fn paths_tell_verb_resource_and_name() {
+    fn a_path_has_verb_resource_and_name() {
         let vms = "/apis/vmoperator.vmware.com/v1alpha1/namespaces/n/virtualmachines";
         assert_eq!(
             call("PATCH", &format!("{vms}/a/status?fieldManager=x"), ""),

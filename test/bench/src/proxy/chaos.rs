@@ -1,21 +1,21 @@
-//! Misfortune by chance, from a seed.
+//! Fault by chance, from a seed.
 
 use std::time::Duration;
 
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng};
 
-use super::call::{Call, Verb};
+use super::call::{ApiCall, Verb};
 
 /// How long a call takes that times out in the end.
 const LATE: Duration = Duration::from_millis(700);
 
 /// What happens to a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Strike {
+pub enum ApiFault {
     /// It is refused with this status, reason and message; nothing is done.
     Refused(&'static str, u16, &'static str),
-    /// Nothing is done, and that is said late.
+    /// Nothing is done, and the refusal comes late.
     Late(Duration),
     /// Everything is done, and the connection cut instead of an answer.
     Lost,
@@ -25,7 +25,7 @@ pub enum Strike {
 
 /// What happens to a watch at one of its events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Break {
+pub enum WatchFault {
     /// The version is too old: 410, and the watch has to begin anew.
     Gone,
     /// The connection is cut.
@@ -45,7 +45,7 @@ impl Chaos {
     }
 
     /// What happens to this call, if anything does.
-    pub fn strike(&mut self, call: &Call) -> Option<Strike> {
+    pub fn draw_api_fault(&mut self, call: &ApiCall) -> Option<ApiFault> {
         let (chance, kinds) = match call.verb {
             Verb::Write(_) => (0.12, 6),
             Verb::Get | Verb::List => (0.06, 3),
@@ -55,24 +55,24 @@ impl Chaos {
             return None;
         }
         Some(match self.0.random_range(0..kinds) {
-            0 => Strike::Refused("api429", 429, "TooManyRequests"),
-            1 => Strike::Refused("api500", 500, "InternalError"),
-            2 => Strike::Cut,
-            3 => Strike::Refused("api409", 409, "Conflict"),
-            4 => Strike::Late(LATE),
-            _ => Strike::Lost,
+            0 => ApiFault::Refused("api429", 429, "TooManyRequests"),
+            1 => ApiFault::Refused("api500", 500, "InternalError"),
+            2 => ApiFault::Cut,
+            3 => ApiFault::Refused("api409", 409, "Conflict"),
+            4 => ApiFault::Late(LATE),
+            _ => ApiFault::Lost,
         })
     }
 
     /// What happens at this event, if anything does.
-    pub fn breaks(&mut self) -> Option<Break> {
+    pub fn draw_watch_fault(&mut self) -> Option<WatchFault> {
         if !self.0.random_bool(0.03) {
             return None;
         }
         Some(match self.0.random_range(0..3) {
-            0 => Break::Gone,
-            1 => Break::Cut,
-            _ => Break::Late(Duration::from_millis(self.0.random_range(50..400))),
+            0 => WatchFault::Gone,
+            1 => WatchFault::Cut,
+            _ => WatchFault::Late(Duration::from_millis(self.0.random_range(50..400))),
         })
     }
 }

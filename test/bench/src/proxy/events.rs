@@ -6,9 +6,9 @@ use axum::body::{Body, BodyDataStream, Bytes};
 use futures::{Stream, StreamExt, stream};
 use serde_json::{Value, json};
 
-use super::Shared;
-use super::chaos::Break;
-use super::orders::Side;
+use super::chaos::{Chaos, WatchFault};
+use super::injections::Side;
+use super::shared::ProxyShared;
 
 /// What ends a watch.
 #[derive(Debug, thiserror::Error)]
@@ -16,15 +16,15 @@ use super::orders::Side;
 pub struct Cut;
 
 struct Relay {
-    shared: Arc<Shared>,
+    shared: Arc<ProxyShared>,
     resource: String,
     upstream: BodyDataStream,
     buffer: Vec<u8>,
     ends: bool,
 }
 
-/// The same events, held back and broken off as ordered.
-pub fn relayed(shared: Arc<Shared>, resource: &str, body: Body) -> Body {
+/// The same events, with the faults that are injected.
+pub fn relay_watch(shared: Arc<ProxyShared>, resource: &str, body: Body) -> Body {
     let relay = Relay {
         shared,
         resource: resource.to_owned(),
@@ -40,8 +40,8 @@ fn events(relay: Relay) -> impl Stream<Item = Result<Bytes, Cut>> {
         if relay.ends {
             return None;
         }
-        let line = relay.line().await?;
-        let event = relay.passed(line).await;
+        let line = relay.next_line().await?;
+        let event = relay.relay_event(line).await;
         relay.ends |= event.is_err();
         Some((event, relay))
     })
@@ -49,7 +49,7 @@ fn events(relay: Relay) -> impl Stream<Item = Result<Bytes, Cut>> {
 
 impl Relay {
     /// The next line with its end.
-    async fn line(&mut self) -> Option<Bytes> {
+    async fn next_line(&mut self) -> Option<Bytes> {
         loop {
             if let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') {
                 return Some(self.buffer.drain(..=end).collect::<Vec<_>>().into());
@@ -59,7 +59,7 @@ impl Relay {
     }
 
     /// What the watcher gets for this line, and when.
-    async fn passed(&mut self, line: Bytes) -> Result<Bytes, Cut> {
+    async fn relay_event(&mut self, line: Bytes) -> Result<Bytes, Cut> {
         let event: Value = serde_json::from_slice(&line).unwrap_or_default();
         let kind = event["type"].as_str().unwrap_or_default();
         if !matches!(kind, "ADDED" | "MODIFIED" | "DELETED") {
@@ -68,17 +68,17 @@ impl Relay {
         let name = event["object"]["metadata"]["name"].as_str().unwrap_or_default();
         let what = format!("{kind} {}", self.resource);
         let (hold, broken) = {
-            let mut orders = self.shared.orders.lock();
-            let key = orders.events.note(Side::Event, what, name.to_owned());
-            let hold = orders.hold.take_if(|(held, _)| *held == key).map(|(_, hold)| hold);
-            let broken = orders.chaos.as_mut().and_then(super::chaos::Chaos::breaks);
+            let mut injections = self.shared.injections.lock();
+            let key = injections.events.count(Side::Event, what, name.to_owned());
+            let hold = injections.hold.take_if(|(held, _)| *held == key).map(|(_, hold)| hold);
+            let broken = injections.chaos.as_mut().and_then(Chaos::draw_watch_fault);
             if hold.is_some() {
-                orders.struck("watchHeld");
+                injections.count_injected("watchHeld");
             }
             match broken {
-                Some(Break::Gone) => orders.struck("watch410"),
-                Some(Break::Cut) => orders.struck("watchCut"),
-                Some(Break::Late(_)) => orders.struck("watchHeld"),
+                Some(WatchFault::Gone) => injections.count_injected("watch410"),
+                Some(WatchFault::Cut) => injections.count_injected("watchCut"),
+                Some(WatchFault::Late(_)) => injections.count_injected("watchHeld"),
                 None => {}
             }
             (hold, broken)
@@ -88,23 +88,23 @@ impl Relay {
         }
         match broken {
             None => Ok(line),
-            Some(Break::Late(late)) => {
+            Some(WatchFault::Late(late)) => {
                 tokio::time::sleep(late).await;
                 Ok(line)
             }
-            Some(Break::Cut) => Err(Cut),
-            Some(Break::Gone) => {
+            Some(WatchFault::Cut) => Err(Cut),
+            Some(WatchFault::Gone) => {
                 self.ends = true;
-                Ok(gone().into())
+                Ok(expired_event().into())
             }
         }
     }
 }
 
-/// The error by which a server tells that it has forgotten the version.
-fn gone() -> Vec<u8> {
+/// The error of a server that has forgotten the version.
+fn expired_event() -> Vec<u8> {
     let status = json!({
-        "apiVersion": "v1", "kind": "Status", "status": "Failure", "code": 410, "reason": "Expired",
+        "apiVersion": "v1", "kind": "Status", "status": "FailedRun", "code": 410, "reason": "Expired",
         "message": "too old resource version",
     });
     format!("{}\n", json!({"type": "ERROR", "object": status})).into_bytes()

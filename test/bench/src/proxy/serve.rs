@@ -9,26 +9,29 @@ use http::{HeaderValue, Request, Response, StatusCode, Uri};
 use hyper::body::Incoming;
 use serde_json::json;
 
-use super::Shared;
-use super::call::{Call, Verb};
-use super::chaos::Strike;
-use super::events::{Cut, relayed};
-use super::orders::{Key, Moment, Side};
+use super::call::{ApiCall, Verb};
+use super::chaos::ApiFault;
+use super::events::{Cut, relay_watch};
+use super::injections::{CaseKey, ParkPoint, Side};
+use super::shared::ProxyShared;
 
 /// No body of ours is larger.
 const LARGEST: usize = 64 << 20;
 
 /// Answers a request, or cuts its connection.
-pub async fn serve(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Response<Body>, Cut> {
+pub async fn serve_request(
+    shared: Arc<ProxyShared>,
+    request: Request<Incoming>,
+) -> Result<Response<Body>, Cut> {
     let (parts, body) = request.into_parts();
     let body = axum::body::to_bytes(Body::new(body), LARGEST).await.map_err(|_| Cut)?;
-    let call = Call::of(&parts, &body);
+    let call = ApiCall::from_request(&parts, &body);
     match call.verb {
-        Verb::Watch => watch(shared, parts, &call).await,
-        Verb::Other => forward(&shared, parts, body).await,
+        Verb::Watch => serve_watch(shared, parts, &call).await,
+        Verb::Other => forward_request(&shared, parts, body).await,
         _ => {
             let busy = shared.busy();
-            let answer = carried(&shared, parts, body, &call).await;
+            let answer = carry_out(&shared, parts, body, &call).await;
             drop(busy);
             answer
         }
@@ -36,43 +39,48 @@ pub async fn serve(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Re
 }
 
 /// Carries a call out that is no watch, as far as it is let.
-async fn carried(shared: &Shared, parts: Parts, body: Bytes, call: &Call) -> Result<Response<Body>, Cut> {
-    let (key, strike) = {
-        let mut orders = shared.orders.lock();
-        let key = call.writes().then(|| {
-            orders.writes.note(Side::Api, format!("{} {}", call.verb, call.resource), call.name.clone())
+async fn carry_out(
+    shared: &ProxyShared,
+    parts: Parts,
+    body: Bytes,
+    call: &ApiCall,
+) -> Result<Response<Body>, Cut> {
+    let (key, fault) = {
+        let mut injections = shared.injections.lock();
+        let key = call.is_write().then(|| {
+            injections.writes.count(Side::Api, format!("{} {}", call.verb, call.resource), call.name.clone())
         });
-        let strike = orders.chaos.as_mut().and_then(|chaos| chaos.strike(call));
-        match strike {
-            Some(Strike::Refused(kind, ..)) => orders.struck(kind),
-            Some(Strike::Late(_)) => orders.struck("apiTimeout"),
-            Some(Strike::Lost) => orders.struck("apiLostAnswer"),
-            Some(Strike::Cut) => orders.struck("apiCut"),
+        let fault = injections.chaos.as_mut().and_then(|chaos| chaos.draw_api_fault(call));
+        match fault {
+            Some(ApiFault::Refused(kind, ..)) => injections.count_injected(kind),
+            Some(ApiFault::Late(_)) => injections.count_injected("apiTimeout"),
+            Some(ApiFault::Lost) => injections.count_injected("apiLostAnswer"),
+            Some(ApiFault::Cut) => injections.count_injected("apiCut"),
             None => {}
         }
-        (key, strike)
+        (key, fault)
     };
-    parked(shared, key.as_ref(), Moment::Before).await;
-    match strike {
-        Some(Strike::Refused(_, status, reason)) => return Ok(refusal(status, reason)),
-        Some(Strike::Cut) => return Err(Cut),
-        Some(Strike::Late(late)) => {
+    wait_if_parked(shared, key.as_ref(), ParkPoint::Before).await;
+    match fault {
+        Some(ApiFault::Refused(_, status, reason)) => return Ok(refusal(status, reason)),
+        Some(ApiFault::Cut) => return Err(Cut),
+        Some(ApiFault::Late(late)) => {
             tokio::time::sleep(late).await;
             return Ok(refusal(504, "Timeout"));
         }
-        Some(Strike::Lost) | None => {}
+        Some(ApiFault::Lost) | None => {}
     }
-    let parts = if call.verb == Verb::List { travelled(shared, parts) } else { parts };
-    let answer = forward(shared, parts, body).await?;
-    parked(shared, key.as_ref(), Moment::After).await;
-    if strike == Some(Strike::Lost) { Err(Cut) } else { Ok(answer) }
+    let parts = if call.verb == Verb::List { rewind_list(shared, parts) } else { parts };
+    let answer = forward_request(shared, parts, body).await?;
+    wait_if_parked(shared, key.as_ref(), ParkPoint::After).await;
+    if fault == Some(ApiFault::Lost) { Err(Cut) } else { Ok(answer) }
 }
 
-/// Stops here for good if that is ordered: whoever waits is killed meanwhile.
-async fn parked(shared: &Shared, key: Option<&Key>, moment: Moment) {
+/// Waits for ever if the call is to be parked: the caller is killed meanwhile.
+async fn wait_if_parked(shared: &ProxyShared, key: Option<&CaseKey>, point: ParkPoint) {
     let reached = {
-        let orders = shared.orders.lock();
-        let park = orders.park.as_ref().filter(|park| Some(&park.key) == key && park.moment == moment);
+        let injections = shared.injections.lock();
+        let park = injections.park.as_ref().filter(|park| Some(&park.key) == key && park.point == point);
         park.map(|park| park.reached.clone())
     };
     if let Some(reached) = reached {
@@ -82,8 +90,8 @@ async fn parked(shared: &Shared, key: Option<&Key>, moment: Moment) {
 }
 
 /// Asks for the collection as it was, if the caller is to see an old view.
-fn travelled(shared: &Shared, mut parts: Parts) -> Parts {
-    let Some((version, _)) = shared.orders.lock().travel.clone() else { return parts };
+fn rewind_list(shared: &ProxyShared, mut parts: Parts) -> Parts {
+    let Some((version, _)) = shared.injections.lock().travel.clone() else { return parts };
     let query = parts.uri.query().unwrap_or_default();
     if query.contains("continue=") {
         return parts;
@@ -98,20 +106,20 @@ fn travelled(shared: &Shared, mut parts: Parts) -> Parts {
     parts
 }
 
-async fn watch(shared: Arc<Shared>, parts: Parts, call: &Call) -> Result<Response<Body>, Cut> {
-    let travel = shared.orders.lock().travel.clone();
+async fn serve_watch(shared: Arc<ProxyShared>, parts: Parts, call: &ApiCall) -> Result<Response<Body>, Cut> {
+    let travel = shared.injections.lock().travel.clone();
     if let Some((_, mut released)) = travel {
         // A sender that is gone releases, too.
         let _ = released.wait_for(|released| *released).await;
     }
-    let answer = forward(&shared, parts, Bytes::new()).await?;
-    shared.orders.lock().watched.insert(call.resource.clone());
+    let answer = forward_request(&shared, parts, Bytes::new()).await?;
+    shared.injections.lock().watched.insert(call.resource.clone());
     let (head, body) = answer.into_parts();
-    Ok(Response::from_parts(head, relayed(shared, &call.resource, body)))
+    Ok(Response::from_parts(head, relay_watch(shared, &call.resource, body)))
 }
 
 /// Hands the request to the API server, in the name of the account.
-async fn forward(shared: &Shared, parts: Parts, body: Bytes) -> Result<Response<Body>, Cut> {
+async fn forward_request(shared: &ProxyShared, parts: Parts, body: Bytes) -> Result<Response<Body>, Cut> {
     let path = parts.uri.path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
     let mut request = Request::new(kube::client::Body::from(body.to_vec()));
     *request.method_mut() = parts.method;
@@ -135,7 +143,7 @@ async fn forward(shared: &Shared, parts: Parts, body: Bytes) -> Result<Response<
 /// A refusal as the API server words it.
 fn refusal(code: u16, reason: &str) -> Response<Body> {
     let status = json!({
-        "apiVersion": "v1", "kind": "Status", "status": "Failure", "code": code, "reason": reason,
+        "apiVersion": "v1", "kind": "Status", "status": "FailedRun", "code": code, "reason": reason,
         "message": format!("{reason}, by order"),
     });
     let mut answer = Response::new(Body::from(status.to_string()));

@@ -99,8 +99,8 @@ async fn one_call_makes_a_machine_and_a_second_finds_it(sim: Sim) {
     assert_eq!(sim.calls("CloneVM_Task").await, 1);
     assert!(facts.mark.is_on(&machine) && facts.identity.is_of(&machine));
     assert_eq!((machine.num_cpus, machine.memory_mib), (2, 4096));
-    let told = sim.get(&format!("/v1/vms/{}/guestinfo", machine.moref.id())).await;
-    assert_eq!(told["guestinfo.metadata"], "bWV0YQ==");
+    let guestinfo = sim.get(&format!("/v1/vms/{}/guestinfo", machine.moref.id())).await;
+    assert_eq!(guestinfo["guestinfo.metadata"], "bWV0YQ==");
     assert_eq!(machine.cpu_allocation.reservation, Some(4588));
 
     // As if the answer had been lost, or another leader had been faster.
@@ -162,8 +162,8 @@ async fn volumes_are_in_the_clone_and_come_later_and_only_ours_are_destroyed(sim
     assert_eq!((sim.calls("CloneVM_Task").await, sim.calls("ReconfigVM_Task").await), (1, 0));
     assert!(!disks::may_have_foreign(&machine) && !disks::lacks_volumes(&object, &machine), "{machine:?}");
     let devices = vcenter.devices(&machine).await.unwrap();
-    let told = disks::status(&object, &machine, &devices);
-    assert!(told[0].attached && !told[0].disk_uuid.is_empty(), "{told:?}");
+    let statuses = disks::status(&object, &machine, &devices);
+    assert!(statuses[0].attached && !statuses[0].disk_uuid.is_empty(), "{statuses:?}");
     assert_eq!(devices.disks[0].parents.len(), 1, "a linked clone");
 
     object.spec.volumes.push(fixtures::volume("logs", "2Gi", None));
@@ -188,7 +188,7 @@ async fn volumes_are_in_the_clone_and_come_later_and_only_ours_are_destroyed(sim
     assert_eq!(disks::changes(&object, &machine, &devices, &storage).unwrap(), None);
     assert_eq!(devices.disks.iter().map(|disk| disk.capacity >> 30).skip(1).collect::<Vec<_>>(), [3, 2]);
 
-    // Somebody attaches a disk of his own: it outlives the machine.
+    // Somebody attaches a disk of his own: it outlives the VM.
     let (controller, unit) = devices.free_place(&[]).unwrap();
     let create = vsphere::DiskChange::Create {
         key: -1,
@@ -256,7 +256,7 @@ async fn a_template_goes_when_nothing_needs_it_and_no_disk_rests_on_it(sim: Sim)
     );
     assert_eq!(sim.calls("RetrievePropertiesEx").await, 0, "neither costs a call");
 
-    // A machine that says nothing of it still rests on it.
+    // A VM that says nothing of it still rests on it.
     let extra_config = vec![(crate::vcenter::mark::BASE.to_owned(), String::new())].into();
     let spec = vsphere::ConfigSpec { extra_config, ..vsphere::ConfigSpec::default() };
     let task = vcenter.client.reconfigure_vm(&machine.moref, spec).await.unwrap();
@@ -307,7 +307,7 @@ async fn linked_disks_are_promoted_once_and_their_template_can_go(sim: Sim) {
     let PromotionState::Due(disks) = state(&vm, &machine).await else { panic!("a linked clone") };
     assert_eq!(disks.len(), 1);
 
-    // What vCenter can't do is told, and not tried again before somebody changes the object.
+    // What vCenter can't do is reported, and not tried again before somebody changes the object.
     let fault = json!({"method": "PromoteDisks_Task", "kind": "taskFault", "fault": "FileFault", "message": "no space", "count": 1});
     sim.post("/v1/faults", fault).await;
     begin_promotion(&promotions, &vm, &machine.moref, &disks, &vcenter);
@@ -343,7 +343,7 @@ async fn linked_disks_are_promoted_once_and_their_template_can_go(sim: Sim) {
     assert_eq!(sim.calls("PromoteDisks_Task").await, 0);
     assert_eq!(state(&vm, &machine).await, PromotionState::Finished, "its disks are its own");
 
-    // A crash later on: the disks tell that there is nothing left to do.
+    // A crash later on: the disks show that there is nothing left to do.
     promotions.forget(&ObjectRef::from_obj(&vm));
     assert_eq!(state(&vm, &machine).await, PromotionState::Finished);
     let promotion = observe_promotion(&vm, &machine, &vcenter, &promotions).await;

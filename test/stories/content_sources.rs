@@ -4,27 +4,34 @@ use kube::api::DeleteParams;
 use serde_json::{Value, json};
 use sim::library::PLAIN;
 
-use crate::world::{PlainVm, SOON, Story, story};
+use crate::plain_vm::PlainVm;
+use crate::story::{SOON, Story, story};
 
 const GROUP: &str = "vmoperator.vmware.com/v1alpha1";
 
 #[test]
 fn a_namespace_uses_the_images_of_a_source_that_is_bound_there() {
     story("shared-images", |story| async move {
-        story.ready_for_vms("best-effort-xsmall").await;
+        story.prepare_namespace("best-effort-xsmall").await;
         let mut vm = PlainVm { image: PLAIN.to_owned(), ..PlainVm::named("shared-images-vm") }
             .object(&story.namespace);
         vm["spec"]["powerState"] = "poweredOff".into();
-        story.made(&vm).await;
-        story.complains("VirtualMachine", "shared-images-vm", &["VirtualMachineImageNotFound", PLAIN]).await;
+        story.apply_object(&vm).await;
+        story
+            .wait_for_complaint("VirtualMachine", "shared-images-vm", &["VirtualMachineImageNotFound", PLAIN])
+            .await;
 
-        let library = story.world.session.vcenter.subscribed_library.clone();
-        story.made(&object("ContentLibraryProvider", "team-library", &json!({ "uuid": library }))).await;
+        let library = story.shared.session.vcenter.subscribed_library.clone();
+        story
+            .apply_object(&object("ContentLibraryProvider", "team-library", &json!({ "uuid": library })))
+            .await;
         let provider =
             json!({ "apiVersion": GROUP, "kind": "ContentLibraryProvider", "name": "team-library" });
-        story.made(&object("ContentSource", "team-images", &json!({ "providerRef": provider }))).await;
+        story
+            .apply_object(&object("ContentSource", "team-images", &json!({ "providerRef": provider })))
+            .await;
         let words = ["ContentSourceBindingNotFound", "team-images", "shared-images"];
-        story.complains("VirtualMachine", "shared-images-vm", &words).await;
+        story.wait_for_complaint("VirtualMachine", "shared-images-vm", &words).await;
         let image = story.cluster_api("VirtualMachineImage").get(PLAIN).await.unwrap();
         let image = serde_json::to_value(image).unwrap();
         assert_eq!(image["metadata"]["ownerReferences"][0]["name"], "team-library", "{image}");
@@ -39,25 +46,25 @@ fn a_namespace_uses_the_images_of_a_source_that_is_bound_there() {
         }
 
         story
-            .made(&json!({
+            .apply_object(&json!({
                 "apiVersion": GROUP, "kind": "ContentSourceBinding",
                 "metadata": { "name": "team-images", "namespace": story.namespace },
                 "contentSourceRef": { "apiVersion": GROUP, "kind": "ContentSource", "name": "team-images" },
             }))
             .await;
         story
-            .until("the machine is made", SOON, || async {
+            .wait_for("the VM is made", SOON, || async {
                 let vm = story.get("VirtualMachine", "shared-images-vm").await?;
                 vm["status"]["uniqueID"].is_string().then_some(())
             })
             .await;
-        story.deleted("VirtualMachine", "shared-images-vm", SOON).await;
+        story.delete("VirtualMachine", "shared-images-vm", SOON).await;
 
         // What a source brought goes with it.
         let sources = story.cluster_api("ContentSource");
         sources.delete("team-images", &DeleteParams::default()).await.unwrap();
         for (kind, name) in [("ContentLibraryProvider", "team-library"), ("VirtualMachineImage", PLAIN)] {
-            gone(&story, kind, name).await;
+            wait_until_gone(&story, kind, name).await;
         }
     });
 }
@@ -66,10 +73,10 @@ fn object(kind: &str, name: &str, spec: &Value) -> Value {
     json!({ "apiVersion": GROUP, "kind": kind, "metadata": { "name": name }, "spec": spec })
 }
 
-async fn gone(story: &Story, kind: &str, name: &str) {
+async fn wait_until_gone(story: &Story, kind: &str, name: &str) {
     let api = story.cluster_api(kind);
     story
-        .until(&format!("{kind} {name} is gone"), SOON, || async {
+        .wait_for(&format!("{kind} {name} is gone"), SOON, || async {
             api.get_opt(name).await.unwrap().is_none().then_some(())
         })
         .await;

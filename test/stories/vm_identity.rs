@@ -3,26 +3,27 @@
 use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::json;
 
-use crate::world::{PlainVm, SOON, story};
+use crate::plain_vm::PlainVm;
+use crate::story::{SOON, story};
 
 #[test]
 fn a_vm_that_names_anothers_uuid_does_not_get_it() {
     story("thief", |story| async move {
-        story.ready_for_vms("best-effort-xsmall").await;
+        story.prepare_namespace("best-effort-xsmall").await;
         let owner = PlainVm::named("thief-owner");
-        story.made(&owner.object(&story.namespace)).await;
-        let vm = story.powered_on("thief-owner").await;
+        story.apply_object(&owner.object(&story.namespace)).await;
+        let vm = story.wait_until_powered_on("thief-owner").await;
         let uuid = vm["status"]["instanceUUID"].as_str().unwrap().to_owned();
         let before = story.vms_named("thief-owner").await;
 
         let thief = PlainVm { uuid: Some(uuid.clone()), ..PlainVm::named("thief-thief") };
-        story.made(&thief.object(&story.namespace)).await;
-        story.complains("VirtualMachine", "thief-thief", &[&uuid]).await;
+        story.apply_object(&thief.object(&story.namespace)).await;
+        story.wait_for_complaint("VirtualMachine", "thief-thief", &[&uuid]).await;
         assert!(story.vms_named("thief-thief").await.is_empty());
-        story.deleted("VirtualMachine", "thief-thief", SOON).await;
+        story.delete("VirtualMachine", "thief-thief", SOON).await;
         let after = story.vms_named("thief-owner").await;
         assert_eq!((&after[0].moid, &after[0].power_state), (&before[0].moid, &before[0].power_state));
-        story.deleted("VirtualMachine", "thief-owner", SOON).await;
+        story.delete("VirtualMachine", "thief-owner", SOON).await;
         assert!(story.vms_named("thief-owner").await.is_empty());
     });
 }
@@ -30,9 +31,9 @@ fn a_vm_that_names_anothers_uuid_does_not_get_it() {
 #[test]
 fn an_object_that_moves_to_another_cluster_leaves_its_vm_alone() {
     story("mover", |story| async move {
-        story.ready_for_vms("best-effort-xsmall").await;
-        story.made(&PlainVm::named("mover-vm").object(&story.namespace)).await;
-        story.powered_on("mover-vm").await;
+        story.prepare_namespace("best-effort-xsmall").await;
+        story.apply_object(&PlainVm::named("mover-vm").object(&story.namespace)).await;
+        story.wait_until_powered_on("mover-vm").await;
         let before = story.vms_named("mover-vm").await;
         let api = story.api("VirtualMachine");
         let mark = json!({"metadata": {"annotations": {"clusterctl.cluster.x-k8s.io/delete-for-move": ""}}});
@@ -42,17 +43,17 @@ fn an_object_that_moves_to_another_cluster_leaves_its_vm_alone() {
         // The object may be gone already: what matters is the VM.
         let _ = api.patch("mover-vm", &PatchParams::default(), &Patch::Merge(&strip)).await;
         story
-            .until("the object is gone", SOON, || async {
+            .wait_for("the object is gone", SOON, || async {
                 story.get("VirtualMachine", "mover-vm").await.is_none().then_some(())
             })
             .await;
         // A VM made after it shows that the operator has been at work since.
-        story.made(&PlainVm::named("mover-next").object(&story.namespace)).await;
-        story.powered_on("mover-next").await;
+        story.apply_object(&PlainVm::named("mover-next").object(&story.namespace)).await;
+        story.wait_until_powered_on("mover-next").await;
         let after = story.vms_named("mover-vm").await;
         assert_eq!(after.len(), 1);
         assert_eq!((&after[0].moid, &after[0].power_state), (&before[0].moid, &before[0].power_state));
-        story.deleted("VirtualMachine", "mover-next", SOON).await;
-        story.world.control().power(&after[0].moid, sim::control::PowerAction::Destroy).await.unwrap();
+        story.delete("VirtualMachine", "mover-next", SOON).await;
+        story.shared.control().power(&after[0].moid, sim::control::PowerAction::Destroy).await.unwrap();
     });
 }

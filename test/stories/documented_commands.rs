@@ -6,14 +6,14 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::world::World;
+use crate::shared_stack::SharedStack;
 
 /// Opens and closes a block of commands.
 const BLOCK: &str = "```console";
 const END: &str = "```";
 const PROMPT: &str = "$ ";
 
-/// A page at work: what is above the next line has been run.
+/// A page whose commands are being run: those above the next line have been.
 pub struct Page {
     path: PathBuf,
     lines: Vec<String>,
@@ -30,48 +30,49 @@ struct Shell {
 
 impl Page {
     /// The page of that name in `docs`.
-    pub fn open(name: &str, world: &World) -> Self {
+    pub fn open(name: &str, shared: &SharedStack) -> Self {
         let path = root().join("docs").join(name);
         let lines = std::fs::read_to_string(&path).unwrap().lines().map(str::to_owned).collect();
         let recording = std::env::var_os("LAYERCAKE_RECORD_DOCS").is_some();
-        Self { path, lines, next: 0, shell: Shell::new(world), recording }
+        Self { path, lines, next: 0, shell: Shell::new(shared), recording }
     }
 
     /// Runs the commands up to the end of the section of that heading.
-    pub async fn told(&mut self, heading: &str) {
+    pub async fn run_section(&mut self, heading: &str) {
         let start = format!("## {heading}");
         let found = self.lines.iter().skip(self.next).position(|line| *line == start);
         self.next += found.unwrap_or_else(|| panic!("the page has no further section {heading:?}")) + 1;
         while self.next < self.lines.len() && !self.lines[self.next].starts_with("## ") {
             if self.lines[self.next] == BLOCK {
                 self.next += 1;
-                self.block().await;
+                self.run_block().await;
             }
             self.next += 1;
         }
     }
 
-    async fn block(&mut self) {
+    async fn run_block(&mut self) {
         while let Some(command) = self.lines[self.next].strip_prefix(PROMPT).map(str::to_owned) {
             self.next += 1;
-            let said = self.shell.run(&command).await;
-            eprintln!("$ {command}\n{}", said.join("\n"));
+            let output = self.shell.run(&command).await;
+            eprintln!("$ {command}\n{}", output.join("\n"));
             let after = self.lines[self.next..].iter();
             let written = after.take_while(|line| !line.starts_with(PROMPT) && *line != END).count();
             let written = self.next..self.next + written;
             if self.recording {
-                self.lines.splice(written, said.clone());
+                self.lines.splice(written, output.clone());
             } else {
                 let page = &self.lines[written];
-                let same = page.len() == said.len() && page.iter().zip(&said).all(|(a, b)| alike(a, b));
-                assert!(same, "`{command}` says\n{}\nand the page\n{}", said.join("\n"), page.join("\n"));
+                let same =
+                    page.len() == output.len() && page.iter().zip(&output).all(|(a, b)| is_alike(a, b));
+                assert!(same, "`{command}` prints\n{}\nand the page\n{}", output.join("\n"), page.join("\n"));
             }
-            self.next += said.len();
+            self.next += output.len();
         }
         assert_eq!(self.lines[self.next], END, "what stands before the first command of a block?");
     }
 
-    /// All has been told.
+    /// Ends the page: all of its blocks have been run.
     pub fn close(self) {
         let left = self.lines[self.next.min(self.lines.len())..].iter().filter(|line| *line == BLOCK).count();
         assert_eq!(left, 0, "blocks that were not run");
@@ -82,10 +83,10 @@ impl Page {
 }
 
 impl Shell {
-    fn new(world: &World) -> Self {
+    fn new(shared: &SharedStack) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        std::fs::copy(&world.session.kubeconfig, folder.path().join("kubeconfig")).unwrap();
-        std::os::unix::fs::symlink(&world.tools.kubectl, folder.path().join("kubectl")).unwrap();
+        std::fs::copy(&shared.session.kubeconfig, folder.path().join("kubeconfig")).unwrap();
+        std::os::unix::fs::symlink(&shared.tools.kubectl, folder.path().join("kubectl")).unwrap();
         let path = std::env::var("PATH").unwrap_or_default();
         Self { path: format!("{}:{path}", folder.path().display()), folder }
     }
@@ -106,7 +107,7 @@ fn root() -> &'static Path {
 }
 
 /// Whether two lines say the same but for what is another each time.
-fn alike(one: &str, other: &str) -> bool {
+fn is_alike(one: &str, other: &str) -> bool {
     shape(one) == shape(other)
 }
 
@@ -140,13 +141,13 @@ fn kind(word: &str) -> String {
 
 #[test]
 fn what_is_drawn_anew_is_not_compared() {
-    assert!(alike(
+    assert!(is_alike(
         "web  ClusterIP 10.96.0.7  127.3.255.1 80:31234/TCP 3s",
         "web ClusterIP 10.96.9.9 127.8.255.2 80:30001/TCP 1m2s"
     ));
     let (one, other) = ("00000000-0000-0000-0000-000000000001", "e2b8c7a0-0000-4000-8000-00000000000f");
-    assert!(alike(&format!("data Bound pvc-{one} 2Gi"), &format!("data Bound pvc-{other} 2Gi")));
-    assert!(alike(&format!(r#"[{{"diskUUID":"{one}"}}]"#), &format!(r#"[{{"diskUUID":"{other}"}}]"#)));
+    assert!(is_alike(&format!("data Bound pvc-{one} 2Gi"), &format!("data Bound pvc-{other} 2Gi")));
+    assert!(is_alike(&format!(r#"[{{"diskUUID":"{one}"}}]"#), &format!(r#"[{{"diskUUID":"{other}"}}]"#)));
     for (one, other) in [
         ("web Bound", "web Pending"),
         ("10.251.0.20", "10.251.0.21"),
@@ -154,6 +155,6 @@ fn what_is_drawn_anew_is_not_compared() {
         ("web", "web web"),
         ("pvc-1 2Gi", "pvc-1 4Gi"),
     ] {
-        assert!(!alike(one, other), "{one} | {other}");
+        assert!(!is_alike(one, other), "{one} | {other}");
     }
 }

@@ -11,7 +11,7 @@ use super::chaos::Chaos;
 
 /// One write or event, named so that it is found again in another run: what, of which object, for the how-many-eth time.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Key {
+pub struct CaseKey {
     /// Where it is made.
     pub side: Side,
     /// Verb and resource, or method.
@@ -33,7 +33,7 @@ pub enum Side {
     Event,
 }
 
-impl fmt::Display for Key {
+impl fmt::Display for CaseKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let side = match self.side {
             Side::Api => "api",
@@ -44,7 +44,7 @@ impl fmt::Display for Key {
     }
 }
 
-impl FromStr for Key {
+impl FromStr for CaseKey {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -63,30 +63,30 @@ impl FromStr for Key {
 
 /// Counts what happens by its name.
 #[derive(Debug, Default)]
-pub struct Counted {
+pub struct KeyCounter {
     seen: HashMap<(Side, String, String), u32>,
-    order: Vec<Key>,
+    order: Vec<CaseKey>,
 }
 
-impl Counted {
+impl KeyCounter {
     /// The key of what happens now.
-    pub fn note(&mut self, side: Side, what: String, object: String) -> Key {
+    pub fn count(&mut self, side: Side, what: String, object: String) -> CaseKey {
         let nth = self.seen.entry((side, what.clone(), object.clone())).or_default();
         *nth += 1;
-        let key = Key { side, what, object, nth: *nth };
+        let key = CaseKey { side, what, object, nth: *nth };
         self.order.push(key.clone());
         key
     }
 
     /// Everything so far, in its order.
-    pub fn all(&self) -> Vec<Key> {
+    pub fn all(&self) -> Vec<CaseKey> {
         self.order.clone()
     }
 }
 
 /// When a call is stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Moment {
+pub enum ParkPoint {
     /// Before anything of it is done.
     Before,
     /// When it is done, and nobody knows yet.
@@ -97,38 +97,38 @@ pub enum Moment {
 #[derive(Clone, Debug)]
 pub struct Park {
     /// Which call.
-    pub key: Key,
+    pub key: CaseKey,
     /// When in its course.
-    pub moment: Moment,
+    pub point: ParkPoint,
     /// Turns true when it is stopped there.
     pub reached: watch::Sender<bool>,
 }
 
-/// Everything that is ordered, and everything that is counted.
+/// Faults to be injected, and all calls and events so far.
 #[derive(Debug, Default)]
-pub struct Orders {
-    /// Writes so far.
-    pub writes: Counted,
+pub struct Injections {
+    /// ApiWrites so far.
+    pub writes: KeyCounter,
     /// Events so far.
-    pub events: Counted,
+    pub events: KeyCounter,
     /// The call to be stopped.
     pub park: Option<Park>,
     /// The event to be held back, and how long.
-    pub hold: Option<(Key, Duration)>,
+    pub hold: Option<(CaseKey, Duration)>,
     /// Lists show the collection as it was at this version; watches go on from there once the sender says so.
     pub travel: Option<(String, watch::Receiver<bool>)>,
     /// The resources that are watched.
     pub watched: BTreeSet<String>,
-    /// Misfortune by chance.
+    /// Fault by chance.
     pub chaos: Option<Chaos>,
-    /// What was done to the caller, by kind.
-    pub faults: BTreeMap<&'static str, u64>,
+    /// Injected faults, by kind.
+    pub injected: BTreeMap<&'static str, u64>,
 }
 
-impl Orders {
-    /// Counts one more misfortune.
-    pub fn struck(&mut self, kind: &'static str) {
-        *self.faults.entry(kind).or_default() += 1;
+impl Injections {
+    /// Counts one more injected fault.
+    pub fn count_injected(&mut self, kind: &'static str) {
+        *self.injected.entry(kind).or_default() += 1;
     }
 }
 
@@ -138,15 +138,15 @@ mod tests {
 
     #[test]
     fn a_key_is_found_again() {
-        let mut counted = Counted::default();
-        let note = |counted: &mut Counted| {
-            counted.note(Side::Api, "PATCH virtualmachines/status".into(), "a".into())
+        let mut counter = KeyCounter::default();
+        let count = |counter: &mut KeyCounter| {
+            counter.count(Side::Api, "PATCH virtualmachines/status".into(), "a".into())
         };
-        assert_eq!(note(&mut counted).nth, 1);
-        let key = note(&mut counted);
+        assert_eq!(count(&mut counter).nth, 1);
+        let key = count(&mut counter);
         assert_eq!(key.to_string(), "api|PATCH virtualmachines/status|a|2");
         assert_eq!(key.to_string().parse(), Ok(key));
-        assert!("api|x".parse::<Key>().is_err());
-        assert_eq!(counted.all().len(), 2);
+        assert!("api|x".parse::<CaseKey>().is_err());
+        assert_eq!(counter.all().len(), 2);
     }
 }

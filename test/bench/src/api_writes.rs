@@ -1,4 +1,4 @@
-//! What the API server was asked to write, as its own metrics tell.
+//! Writes that the API server was asked for, by its own metrics.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,8 +8,8 @@ use kube::Client;
 
 /// Verbs that write.
 const WRITING: [&str; 6] = ["APPLY", "DELETE", "DELETECOLLECTION", "PATCH", "POST", "PUT"];
-/// Events are told, leases are renewed, reviews and tokens are questions: no state of an object is among them.
-const ASIDE: [&str; 7] = [
+/// Events, leases, reviews and tokens are no state of an object.
+const NOT_STATE: [&str; 7] = [
     "events",
     "leases",
     "localsubjectaccessreviews",
@@ -22,26 +22,26 @@ const ASIDE: [&str; 7] = [
 /// So long without a write is quiet.
 const QUIET: Duration = Duration::from_secs(2);
 
-/// Writes by verb and resource, such as `PATCH virtualmachines/status`.
+/// ApiWrites by verb and resource, such as `PATCH virtualmachines/status`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Writes(pub BTreeMap<String, u64>);
+pub struct ApiWrites(pub BTreeMap<String, u64>);
 
-impl Writes {
+impl ApiWrites {
     /// All of them since the API server started.
     pub async fn read(client: &Client) -> Result<Self> {
-        Ok(Self::parsed(&metrics(client).await?))
+        Ok(Self::parse(&read_metrics(client).await?))
     }
 
-    /// All others since the API server started: reads, and writes that stand aside.
-    pub async fn others(client: &Client) -> Result<Self> {
-        Ok(Self::sorted(&metrics(client).await?, |verb, resource| !counts(verb, resource)))
+    /// All others since the API server started: reads, and writes of no state.
+    pub async fn read_others(client: &Client) -> Result<Self> {
+        Ok(Self::parse_where(&read_metrics(client).await?, |verb, resource| !is_counted(verb, resource)))
     }
 
-    fn parsed(metrics: &str) -> Self {
-        Self::sorted(metrics, counts)
+    fn parse(metrics: &str) -> Self {
+        Self::parse_where(metrics, is_counted)
     }
 
-    fn sorted(metrics: &str, wanted: impl Fn(&str, &str) -> bool) -> Self {
+    fn parse_where(metrics: &str, wanted: impl Fn(&str, &str) -> bool) -> Self {
         let mut writes = BTreeMap::new();
         for line in metrics.lines() {
             let Some((labels, count)) =
@@ -99,22 +99,22 @@ impl Writes {
     }
 }
 
-async fn metrics(client: &Client) -> Result<String> {
+async fn read_metrics(client: &Client) -> Result<String> {
     let request = http::Request::get("/metrics").body(Vec::new())?;
     client.request_text(request).await.context("cannot read the API server's metrics")
 }
 
 /// Whether a request is a write that counts.
-fn counts(verb: &str, resource: &str) -> bool {
-    WRITING.contains(&verb) && !ASIDE.contains(&resource)
+fn is_counted(verb: &str, resource: &str) -> bool {
+    WRITING.contains(&verb) && !NOT_STATE.contains(&resource)
 }
 
 /// Waits until no more is written.
-pub async fn quiet(client: &Client) -> Result<()> {
-    let mut last = Writes::read(client).await?;
+pub async fn wait_until_quiet(client: &Client) -> Result<()> {
+    let mut last = ApiWrites::read(client).await?;
     loop {
         tokio::time::sleep(QUIET).await;
-        let now = Writes::read(client).await?;
+        let now = ApiWrites::read(client).await?;
         if now == last {
             return Ok(());
         }
@@ -127,14 +127,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn writes_are_told_from_reads_and_from_what_stands_aside() {
+    fn writes_are_separated_from_reads_and_from_what_is_no_state() {
         let metrics = r#"# HELP x
 apiserver_request_total{code="200",group="g",resource="virtualmachines",subresource="status",verb="PATCH"} 3
 apiserver_request_total{code="409",group="g",resource="virtualmachines",subresource="status",verb="PATCH"} 1
 apiserver_request_total{code="200",group="g",resource="virtualmachines",subresource="",verb="GET"} 30
 apiserver_request_total{code="201",group="",resource="events",subresource="",verb="POST"} 9
 apiserver_request_total{code="201",group="g",resource="virtualmachines",subresource="",verb="POST"} 2"#;
-        let writes = Writes::parsed(metrics);
+        let writes = ApiWrites::parse(metrics);
         assert_eq!(writes.total(), 6);
         assert_eq!(writes.0["PATCH virtualmachines/status"], 4);
         assert_eq!(writes.clone().without("POST virtualmachines", 2).total(), 4);

@@ -1,4 +1,4 @@
-//! What is done to a machine that is there: other settings, newer hardware, power by the guest, and its end.
+//! Changes of a VM: other settings, newer hardware, power by the guest, and its end.
 
 use serde_json::json;
 use support::vcsim::Sim;
@@ -7,38 +7,38 @@ use uuid::Uuid;
 use vsphere::inventory::{PowerState, Presence};
 use vsphere::{ConfigSpec, Inventory, MoRef, Vm};
 
-use crate::machines::golden;
+use crate::vms::golden;
 
-everywhere!(a_machine_is_changed_and_its_guest_is_asked, a_removal_is_told_with_who_and_when);
+everywhere!(a_vm_is_changed_and_its_guest_is_asked, a_removal_has_its_event_time_and_user);
 
-async fn machine(sim: &Sim, inventory: &Inventory, name: &str) -> MoRef {
+async fn clone_vm(sim: &Sim, inventory: &Inventory, name: &str) -> MoRef {
     let golden = golden(sim, inventory).await;
     let task = golden.clone(sim, inventory.client(), name, Uuid::new_v4()).await.unwrap();
-    let machine = within("the clone", inventory.wait_for_task(&task)).await.unwrap().moref().unwrap().clone();
-    within("it enters", inventory.wait_for_vm(&machine, std::time::Duration::from_secs(20))).await.unwrap();
-    machine
+    let vm = within("the clone", inventory.wait_for_task(&task)).await.unwrap().moref().unwrap().clone();
+    within("it enters", inventory.wait_for_vm(&vm, std::time::Duration::from_secs(20))).await.unwrap();
+    vm
 }
 
-async fn becomes(inventory: &Inventory, machine: &MoRef, what: &str, so: impl Fn(&Vm) -> bool) {
+async fn becomes(inventory: &Inventory, vm: &MoRef, what: &str, so: impl Fn(&Vm) -> bool) {
     let mut changes = inventory.subscribe();
-    let told = async {
+    let reached = async {
         loop {
-            match inventory.vm(machine) {
-                Presence::Present(vm) if so(&vm) => return,
+            match inventory.vm(vm) {
+                Presence::Present(now) if so(&now) => return,
                 _ => drop(changes.next().await),
             }
         }
     };
-    within(what, told).await;
+    within(what, reached).await;
 }
 
-async fn a_machine_is_changed_and_its_guest_is_asked(sim: Sim) {
+async fn a_vm_is_changed_and_its_guest_is_asked(sim: Sim) {
     let inventory = sim.inventory().await;
     let client = inventory.client().clone();
-    let vm = machine(&sim, &inventory, "cp-0").await;
+    let vm = clone_vm(&sim, &inventory, "cp-0").await;
 
-    let deaf = client.shutdown_guest(&vm).await.unwrap_err();
-    assert_eq!(deaf.category(), "InvalidState", "{deaf}");
+    let refused = client.shutdown_guest(&vm).await.unwrap_err();
+    assert_eq!(refused.category(), "InvalidState", "{refused}");
     sim.guest(&vm, json!({ "toolsRunning": true, "heartbeat": "yellow" })).await;
     let yellow = |vm: &Vm| vm.guest.heartbeat.as_deref() == Some("yellow");
     becomes(&inventory, &vm, "the heartbeat is yellow", yellow).await;
@@ -72,26 +72,26 @@ async fn a_machine_is_changed_and_its_guest_is_asked(sim: Sim) {
     client.logout().await;
 }
 
-async fn a_removal_is_told_with_who_and_when(sim: Sim) {
+async fn a_removal_has_its_event_time_and_user(sim: Sim) {
     let inventory = sim.inventory().await;
     let client = inventory.client().clone();
-    let vm = machine(&sim, &inventory, "cp-0").await;
+    let vm = clone_vm(&sim, &inventory, "cp-0").await;
     let before = client.current_time().await.unwrap();
     assert_eq!(client.removals(&sim.datacenter(), None).await.unwrap(), []);
     sim.post(&format!("/v1/vms/{}/power", vm.id()), json!({ "action": "destroy" })).await;
     becomes_gone(&inventory, &vm).await;
-    let told = client.removals(&sim.datacenter(), Some(before)).await.unwrap();
-    let [removal] = told.as_slice() else { panic!("{told:?}") };
+    let removals = client.removals(&sim.datacenter(), Some(before)).await.unwrap();
+    let [removal] = removals.as_slice() else { panic!("{removals:?}") };
     assert_eq!((removal.event.as_str(), removal.name.as_str()), ("VmRemovedEvent", "cp-0"));
     assert_eq!(removal.vm.as_ref(), Some(&vm));
     assert!(removal.at.is_some_and(|at| at >= before), "{removal:?}");
     client.logout().await;
 }
 
-async fn becomes_gone(inventory: &Inventory, machine: &MoRef) {
+async fn becomes_gone(inventory: &Inventory, vm: &MoRef) {
     let mut changes = inventory.subscribe();
     let gone = async {
-        while inventory.vm(machine) != Presence::Absent {
+        while inventory.vm(vm) != Presence::Absent {
             drop(changes.next().await);
         }
     };

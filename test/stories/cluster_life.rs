@@ -8,7 +8,7 @@ use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 use sim::control::PowerAction;
 
-use crate::world::{CLUSTER, SOON, Story, says, story};
+use crate::story::{CLUSTER, SOON, Story, assert_contains, story};
 
 const MANIFEST: &str = r#"
 apiVersion: run.tanzu.vmware.com/v1alpha1
@@ -30,8 +30,8 @@ spec:
 #[test]
 fn a_cluster_is_created_read_scaled_rebooted_and_deleted() {
     story("life", |story| async move {
-        story.applied(MANIFEST).await;
-        let cluster = story.running("life").await;
+        story.apply(MANIFEST).await;
+        let cluster = story.wait_until_running("life").await;
         its_status_tells_everything(&cluster);
         its_events_name_the_milestones(&story).await;
         it_reads_the_same_in_three_versions(&story).await;
@@ -59,7 +59,7 @@ fn its_status_tells_everything(cluster: &Value) {
 async fn its_events_name_the_milestones(story: &Story) {
     let milestones =
         ["Creating", "EndpointAssigned", "FirstVMReady", "ControlPlaneInitialized", "NodeReady", "Running"];
-    story.told_of("TanzuKubernetesCluster", "life", &milestones).await;
+    story.wait_for_events("TanzuKubernetesCluster", "life", &milestones).await;
 }
 
 async fn it_reads_the_same_in_three_versions(story: &Story) {
@@ -92,16 +92,19 @@ async fn it_reads_the_same_in_three_versions(story: &Story) {
 
 fn its_columns_are_those_of_the_field(story: &Story) {
     let kinds = "tkc,cluster,machine,wcpcluster,wcpmachine,virtualmachine,virtualnetwork";
-    let tools = &story.world.tools;
+    let tools = &story.shared.tools;
     let kubectl = std::process::Command::new(&tools.kubectl)
         .arg("--kubeconfig")
-        .arg(&story.world.session.kubeconfig)
+        .arg(&story.shared.session.kubeconfig)
         .args(["get", kinds, "-n", &story.namespace])
         .output()
         .unwrap();
     let text = String::from_utf8(kubectl.stdout).unwrap();
-    says(&text, &["CONTROL PLANE", "WORKER", "TKR NAME", "PROVIDERID", "IPADDR", "POWER-STATE", "PHASE"]);
-    says(
+    assert_contains(
+        &text,
+        &["CONTROL PLANE", "WORKER", "TKR NAME", "PROVIDERID", "IPADDR", "POWER-STATE", "PHASE"],
+    );
+    assert_contains(
         &text,
         &[
             "wcpmachine.infrastructure.cluster.vmware.com/life-control-plane-",
@@ -112,11 +115,11 @@ fn its_columns_are_those_of_the_field(story: &Story) {
         .env("CLUSTERCTL_DISABLE_VERSIONCHECK", "true")
         .env("HOME", story.folder())
         .args(["describe", "cluster", "life", "-n", &story.namespace, "--kubeconfig"])
-        .arg(&story.world.session.kubeconfig)
+        .arg(&story.shared.session.kubeconfig)
         .output()
         .unwrap();
     let text = String::from_utf8(clusterctl.stdout).unwrap();
-    says(
+    assert_contains(
         &text,
         &[
             "Cluster life/life",
@@ -128,7 +131,7 @@ fn its_columns_are_those_of_the_field(story: &Story) {
 }
 
 async fn its_nodes_are_real(story: &Story) {
-    let nodes: Api<Node> = Api::all(story.guest("life").await);
+    let nodes: Api<Node> = Api::all(story.guest_client("life").await);
     let nodes = nodes.list(&ListParams::default()).await.unwrap().items;
     assert_eq!(nodes.len(), 2);
     for node in nodes {
@@ -150,9 +153,9 @@ async fn it_scales(story: &Story, count: usize) {
     let patch = json!({"spec": {"topology": {"nodePools": pools}}});
     let api = story.api("TanzuKubernetesCluster");
     api.patch("life", &PatchParams::default(), &Patch::Merge(&patch)).await.unwrap();
-    let guest = story.guest("life").await;
+    let guest = story.guest_client("life").await;
     story
-        .until(&format!("{count} workers"), CLUSTER, || async {
+        .wait_for(&format!("{count} workers"), CLUSTER, || async {
             let cluster = story.get("TanzuKubernetesCluster", "life").await.unwrap();
             let nodes: Api<Node> = Api::all(guest.clone());
             let nodes = nodes.list(&ListParams::default()).await.ok()?.items.len();
@@ -166,7 +169,7 @@ async fn it_scales(story: &Story, count: usize) {
 async fn a_rebooted_node_comes_back(story: &Story) {
     let vms = story.vms().await;
     let worker = vms.iter().find(|vm| vm.name.contains("workers")).unwrap();
-    let control = story.world.control();
+    let control = story.shared.control();
     let boots = async || {
         let vms = control.vms(None, Duration::ZERO).await.unwrap().vms;
         vms.into_iter().find(|vm| vm.moid == worker.moid).unwrap().boot_count
@@ -174,11 +177,11 @@ async fn a_rebooted_node_comes_back(story: &Story) {
     let before = boots().await;
     control.power(&worker.moid, PowerAction::Reset).await.unwrap();
     story
-        .until("the worker has booted again", SOON, || async { (boots().await > before).then_some(()) })
+        .wait_for("the worker has booted again", SOON, || async { (boots().await > before).then_some(()) })
         .await;
-    let guest = story.guest("life").await;
+    let guest = story.guest_client("life").await;
     story
-        .until("the rebooted node is Ready", SOON, || async {
+        .wait_for("the rebooted node is Ready", SOON, || async {
             let nodes: Api<Node> = Api::all(guest.clone());
             let node = nodes.get_opt(&worker.name).await.ok()??;
             let ready = node.status?.conditions?.into_iter().find(|condition| condition.type_ == "Ready")?;
@@ -189,7 +192,7 @@ async fn a_rebooted_node_comes_back(story: &Story) {
 }
 
 async fn nothing_is_left_of_it(story: &Story) {
-    story.deleted("TanzuKubernetesCluster", "life", CLUSTER).await;
+    story.delete("TanzuKubernetesCluster", "life", CLUSTER).await;
     for kind in [
         "Cluster",
         "WCPCluster",
@@ -211,12 +214,12 @@ async fn nothing_is_left_of_it(story: &Story) {
         "Secret",
     ] {
         story
-            .until(&format!("no {kind} is left"), SOON, || async {
+            .wait_for(&format!("no {kind} is left"), SOON, || async {
                 story.list(kind).await.is_empty().then_some(())
             })
             .await;
     }
-    let inventory = story.world.control().inventory().await.unwrap();
+    let inventory = story.shared.control().inventory().await.unwrap();
     let named = |name: &str| name == "life" || name.starts_with("life-");
     assert!(!inventory.vms.iter().any(|vm| named(&vm.name)), "VMs are left");
     assert!(!inventory.folders.iter().any(|folder| named(&folder.name)), "folders are left");

@@ -1,4 +1,4 @@
-//! How far the machines are, as one watch tells it.
+//! How far the VMs are, by one watch of their objects.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -9,11 +9,12 @@ use kube::Client;
 use kube::api::{Api, ApiResource, GroupVersionKind, NotUsed, Object, ResourceExt};
 use kube::runtime::watcher::{self, Event};
 use serde::{Deserialize, Serialize};
+use support::wait::in_time;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use crate::world::NAMESPACE;
+use crate::testbed::NAMESPACE;
 
 /// The part of a status that is looked at.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
@@ -33,7 +34,7 @@ struct Condition {
     message: Option<String>,
 }
 
-/// One machine, as seen last.
+/// One VM, as seen last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Seen {
     on: bool,
@@ -41,76 +42,79 @@ struct Seen {
     ready: bool,
 }
 
-/// How many machines are how far.
+/// How many VMs are how far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Count {
+pub struct VmCounts {
     /// Whether the first list is in.
     pub known: bool,
     /// Objects that are there.
     pub there: usize,
-    /// Machines that are powered on.
+    /// VMs that are powered on.
     pub on: usize,
-    /// Machines with an address.
+    /// VMs with an address.
     pub ip: usize,
-    /// Machines that are Ready.
+    /// VMs that are Ready.
     pub ready: usize,
     /// Why one of the others is not.
     pub complaint: Option<String>,
 }
 
-/// A watch of all machines of the namespace.
-pub struct Progress {
-    counts: watch::Receiver<Count>,
+/// A watch of all VirtualMachines of the namespace.
+pub struct VmWatch {
+    counts: watch::Receiver<VmCounts>,
     task: JoinHandle<()>,
 }
 
-impl Drop for Progress {
+impl Drop for VmWatch {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
-impl Progress {
+impl VmWatch {
     /// Begins to watch, and knows what is there already.
     pub async fn start(client: Client) -> Result<Self> {
-        let (sender, counts) = watch::channel(Count::default());
+        let (sender, counts) = watch::channel(VmCounts::default());
         let task = tokio::spawn(async move {
             let kind = GroupVersionKind::gvk("vmoperator.vmware.com", "v1alpha1", "VirtualMachine");
             let api: Api<Object<NotUsed, Status>> =
                 Api::namespaced_with(client, NAMESPACE, &ApiResource::from_gvk(&kind));
             let mut events = watcher::watcher(api, watcher::Config::default()).boxed();
-            let mut machines = HashMap::new();
+            let mut seen = HashMap::new();
             loop {
                 match events.try_next().await {
-                    Ok(Some(event)) => sender.send_modify(|count| note(event, &mut machines, count)),
+                    Ok(Some(event)) => sender.send_modify(|count| count_event(event, &mut seen, count)),
                     Ok(None) => return,
-                    Err(error) => tracing::warn!(%error, "the watch of the machines is interrupted"),
+                    Err(error) => tracing::warn!(%error, "the watch of the VMs is interrupted"),
                 }
             }
         });
-        let mut progress = Self { counts, task };
-        progress.until("a list of the machines", Duration::from_mins(1), |count| count.known).await?;
-        Ok(progress)
+        let mut watch = Self { counts, task };
+        watch.wait_until("a list of the VMs", Duration::from_mins(1), |count| count.known).await?;
+        Ok(watch)
     }
 
-    /// Waits until the machines are that far, and tells when that was.
-    pub async fn until(
+    /// Waits until the VMs are that far, and returns when that was.
+    pub async fn wait_until(
         &mut self,
         what: &str,
         limit: Duration,
-        reached: impl FnMut(&Count) -> bool,
+        reached: impl FnMut(&VmCounts) -> bool,
     ) -> Result<Instant> {
-        let waited =
-            tokio::time::timeout(limit, self.counts.wait_for(reached)).await.map(|seen| seen.map(drop));
+        let waited = in_time(what, limit, self.counts.wait_for(reached)).await.map(|seen| seen.map(drop));
         match waited {
             Ok(Ok(())) => Ok(Instant::now()),
-            Ok(Err(_)) => bail!("the watch of the machines has ended"),
-            Err(_) => bail!("no {what} within {limit:?}: {:?}", *self.counts.borrow()),
+            Ok(Err(_)) => bail!("the watch of the VMs has ended"),
+            Err(late) => bail!("{late}: {:?}", *self.counts.borrow()),
         }
     }
 }
 
-fn note(event: Event<Object<NotUsed, Status>>, machines: &mut HashMap<String, Seen>, count: &mut Count) {
+fn count_event(
+    event: Event<Object<NotUsed, Status>>,
+    seen: &mut HashMap<String, Seen>,
+    count: &mut VmCounts,
+) {
     let name = match &event {
         Event::Init => return,
         Event::InitDone => {
@@ -120,12 +124,12 @@ fn note(event: Event<Object<NotUsed, Status>>, machines: &mut HashMap<String, Se
         Event::Apply(object) | Event::InitApply(object) | Event::Delete(object) => object.name_any(),
     };
     let now = match event {
-        Event::Apply(object) | Event::InitApply(object) => Some(seen(object.status, count)),
+        Event::Apply(object) | Event::InitApply(object) => Some(see(object.status, count)),
         _ => None,
     };
     let was = match now {
-        Some(now) => machines.insert(name, now),
-        None => machines.remove(&name),
+        Some(now) => seen.insert(name, now),
+        None => seen.remove(&name),
     };
     let tally = |all: &mut usize, holds: fn(Seen) -> bool| {
         *all += usize::from(now.is_some_and(holds));
@@ -137,7 +141,7 @@ fn note(event: Event<Object<NotUsed, Status>>, machines: &mut HashMap<String, Se
     tally(&mut count.ready, |seen| seen.ready);
 }
 
-fn seen(status: Option<Status>, count: &mut Count) -> Seen {
+fn see(status: Option<Status>, count: &mut VmCounts) -> Seen {
     let status = status.unwrap_or_default();
     let ready = status.conditions.iter().find(|condition| condition.kind == "Ready");
     if let Some(why) = ready.filter(|ready| ready.status != "True").and_then(|ready| ready.message.clone()) {
@@ -155,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn machines_are_counted_once_however_often_they_are_told_of() {
+    fn a_vm_is_counted_once_however_often_it_changes() {
         let object = |status: serde_json::Value| -> Object<NotUsed, Status> {
             serde_json::from_value(serde_json::json!({
                 "apiVersion": "vmoperator.vmware.com/v1alpha1", "kind": "VirtualMachine",
@@ -163,14 +167,14 @@ mod tests {
             }))
             .unwrap()
         };
-        let (mut machines, mut count) = (HashMap::new(), Count::default());
+        let (mut seen, mut count) = (HashMap::new(), VmCounts::default());
         let on = serde_json::json!({"powerState": "poweredOn", "vmIp": "10.0.0.1"});
-        note(Event::InitApply(object(serde_json::json!({}))), &mut machines, &mut count);
-        note(Event::InitDone, &mut machines, &mut count);
-        note(Event::Apply(object(on.clone())), &mut machines, &mut count);
-        note(Event::Apply(object(on.clone())), &mut machines, &mut count);
+        count_event(Event::InitApply(object(serde_json::json!({}))), &mut seen, &mut count);
+        count_event(Event::InitDone, &mut seen, &mut count);
+        count_event(Event::Apply(object(on.clone())), &mut seen, &mut count);
+        count_event(Event::Apply(object(on.clone())), &mut seen, &mut count);
         assert_eq!((count.known, count.there, count.on, count.ip, count.ready), (true, 1, 1, 1, 0));
-        note(Event::Delete(object(on)), &mut machines, &mut count);
+        count_event(Event::Delete(object(on)), &mut seen, &mut count);
         assert_eq!((count.there, count.on), (0, 0));
     }
 }

@@ -1,4 +1,4 @@
-//! A world with a proxy before its API server, guests that report addresses, and rooms to run in.
+//! A testbed for faults: a proxy before the API server, guests that report addresses, namespaces to run in.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -17,32 +17,33 @@ use sim::control::{ControlApi, GuestReport};
 use sim::storage::Storage;
 use tokio::task::JoinHandle;
 
-use super::disks::Disks;
-use super::report;
-use crate::proxy::Proxy;
-use crate::world::{Webhooks, Wire, World};
+use super::foreign_disks::ForeignDisks;
+use super::report::count_leaks;
+use crate::proxy::ApiProxy;
+use crate::testbed::{Testbed, WebhookCalls, WireFlag};
+use crate::vms::node_image;
 
 /// Who the VM operator is to the API server.
 const ACCOUNT: &str = "system:serviceaccount:vmware-system-vmop:vmware-system-vmop-controller-manager";
 /// The kinds whose objects hold something of vCenter.
 pub const KINDS: [&str; 2] = ["VirtualMachine", "VirtualMachineSetResourcePolicy"];
-/// What the image's template is called in every arena.
+/// What the image's template is called in every environment.
 const TEMPLATE: &str = "template";
 /// In every guest's data; it must appear in no log.
 pub const MARKER: &str = "LAYERCAKE-SECRET-MARKER-6f1d";
 
-/// A running world in which things go wrong.
-pub struct Arena {
-    /// The world.
-    pub world: World,
+/// A running testbed in which things go wrong.
+pub struct Environment {
+    /// The testbed.
+    pub testbed: Testbed,
     /// What stands between its API server and the VM operator.
-    pub proxy: Proxy,
+    pub proxy: ApiProxy,
     /// The VM operator.
     pub vmop: Running,
     /// A second one, which asks for no lease.
-    pub rival: Running,
+    pub second_vmop: Running,
     /// Disks that are not the VM operator's.
-    pub disks: Disks,
+    pub disks: ForeignDisks,
     /// Secrets that were found in objects and events.
     pub leaks: Cell<u64>,
     /// The name of the image's template here.
@@ -63,37 +64,37 @@ impl Drop for Guests {
 
 /// A namespace with a folder of its own.
 #[derive(Clone, Debug)]
-pub struct Room {
-    /// The namespace.
-    pub namespace: String,
-    /// Id of the folder.
+pub struct Namespace {
+    /// Its name.
+    pub name: String,
+    /// Id of the folder in vCenter.
     pub folder: String,
 }
 
-impl Arena {
+impl Environment {
     /// Starts everything; the VM operator is left dead.
-    pub async fn start(wire: Wire, level: &str) -> Result<Self> {
-        let world = World::start(&[]).await?;
-        let proxy = Proxy::start(world.client(), ACCOUNT).await?;
-        let kubeconfig = world.plane().stack().folder().join("through-the-proxy");
-        proxy.kubeconfig(&kubeconfig)?;
+    pub async fn start(wire: WireFlag, level: &str) -> Result<Self> {
+        let testbed = Testbed::start(&[]).await?;
+        let proxy = ApiProxy::start(testbed.client(), ACCOUNT).await?;
+        let kubeconfig = testbed.plane().stack().folder().join("through-the-proxy");
+        proxy.write_kubeconfig(&kubeconfig)?;
         let arguments = [
             format!("--kubeconfig={}", kubeconfig.display()),
             format!("--log-level={level}"),
             "--log-format=text".to_owned(),
         ];
-        let vmop = world.vmop(wire, Webhooks::Uncalled, &arguments).await?;
+        let vmop = testbed.start_vmop(wire, WebhookCalls::Uncalled, &arguments).await?;
         vmop.kill().await;
-        let rival = world.rival(&arguments).await?;
-        rival.kill().await;
-        let disks = Disks::new(world.control().clone(), &world.vcenter().datastore);
-        let guests = Guests(tokio::spawn(guests(world.control().clone())));
-        let storage = Storage::serving(world.client(), world.control().clone());
+        let second_vmop = testbed.start_second_vmop(&arguments).await?;
+        second_vmop.kill().await;
+        let disks = ForeignDisks::new(testbed.control().clone(), &testbed.vcenter().datastore);
+        let guests = Guests(tokio::spawn(report_addresses(testbed.control().clone())));
+        let storage = Storage::serving(testbed.client(), testbed.control().clone());
         Ok(Self {
-            world,
+            testbed,
             proxy,
             vmop,
-            rival,
+            second_vmop,
             disks,
             leaks: Cell::default(),
             template: RefCell::default(),
@@ -104,24 +105,24 @@ impl Arena {
 
     /// Objects of a kind of ours in a namespace.
     pub fn api(&self, kind: &str, namespace: &str) -> Api<DynamicObject> {
-        Api::namespaced_with(self.world.client(), namespace, &resource(kind))
+        Api::namespaced_with(self.testbed.client(), namespace, &api_resource(kind))
     }
 
-    /// What to call an object of vCenter so that every arena means the same: items of libraries have ids of their own,
-    /// and so have the names of templates.
-    pub fn everywhere(&self, object: &str) -> String {
+    /// The name of an object of vCenter that is the same in every environment: ids of library items and names of templates
+    /// differ.
+    pub fn canonical_name(&self, object: &str) -> String {
         if object.starts_with('/') {
             return String::new();
         }
-        if !object.starts_with(&image()) {
+        if !object.starts_with(&node_image()) {
             return object.to_owned();
         }
         self.template.replace(Some(object.to_owned()));
         TEMPLATE.to_owned()
     }
 
-    /// How the object is called here; none where any is meant.
-    pub fn here(&self, object: &str) -> Option<String> {
+    /// The name of the object in this environment; none where any is meant.
+    pub fn local_name(&self, object: &str) -> Option<String> {
         match object {
             "" => None,
             TEMPLATE => self.template.borrow().clone(),
@@ -130,21 +131,21 @@ impl Arena {
     }
 
     /// A namespace with its folder, its classes and a guest's data.
-    pub async fn room(&self, name: &str) -> Result<Room> {
-        let vcenter = self.world.vcenter();
-        let folder = self.world.control().make_folder(&vcenter.folder, name).await?;
+    pub async fn create_namespace(&self, name: &str) -> Result<Namespace> {
+        let vcenter = self.testbed.vcenter();
+        let folder = self.testbed.control().make_folder(&vcenter.folder, name).await?;
         let annotations = json!({
             "vmware-system-resource-pool": vcenter.resource_pool,
             "vmware-system-vm-folder": folder,
         });
-        self.world
+        self.testbed
             .apply(&json!({
                 "apiVersion": "v1", "kind": "Namespace",
                 "metadata": {"name": name, "annotations": annotations},
             }))
             .await?;
         for class in ["best-effort-small", "best-effort-medium"] {
-            self.world
+            self.testbed
                 .apply(&json!({
                     "apiVersion": "vmoperator.vmware.com/v1alpha1", "kind": "VirtualMachineClassBinding",
                     "metadata": {"name": class, "namespace": name},
@@ -155,7 +156,7 @@ impl Arena {
                 }))
                 .await?;
         }
-        self.world
+        self.testbed
             .apply(&json!({
                 "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "boot", "namespace": name},
                 "stringData": {
@@ -164,36 +165,37 @@ impl Arena {
                 },
             }))
             .await?;
-        Ok(Room { namespace: name.to_owned(), folder })
+        Ok(Namespace { name: name.to_owned(), folder })
     }
 
-    /// Nothing is left of a room, whatever state it is in; the VM operator is to be dead.
-    pub async fn clear(&self, room: &Room) -> Result<()> {
+    /// Removes all that a namespace has here and in vCenter, whatever state it is in; the VM operator is dead meanwhile.
+    pub async fn clear_namespace(&self, namespace: &Namespace) -> Result<()> {
         for kind in KINDS {
-            let api = self.api(kind, &room.namespace);
+            let api = self.api(kind, &namespace.name);
             for object in api.list(&ListParams::default()).await? {
-                removed(&api, &object.name_any()).await?;
+                remove_object(&api, &object.name_any()).await?;
             }
         }
-        let attachments = Api::<CnsNodeVmAttachment>::namespaced(self.world.client(), &room.namespace);
+        let attachments = Api::<CnsNodeVmAttachment>::namespaced(self.testbed.client(), &namespace.name);
         for attachment in attachments.list(&ListParams::default()).await? {
-            removed(&attachments, &attachment.name_any()).await?;
+            remove_object(&attachments, &attachment.name_any()).await?;
         }
-        let claims = Api::<PersistentVolumeClaim>::namespaced(self.world.client(), &room.namespace);
+        let claims = Api::<PersistentVolumeClaim>::namespaced(self.testbed.client(), &namespace.name);
         for claim in claims.list(&ListParams::default()).await? {
-            removed(&claims, &claim.name_any()).await?;
+            remove_object(&claims, &claim.name_any()).await?;
         }
-        let volumes = Api::<PersistentVolume>::all(self.world.client());
+        let volumes = Api::<PersistentVolume>::all(self.testbed.client());
         for volume in volumes.list(&ListParams::default()).await? {
-            removed(&volumes, &volume.name_any()).await?;
+            remove_object(&volumes, &volume.name_any()).await?;
         }
-        let images = Api::<DynamicObject>::all_with(self.world.client(), &resource("VirtualMachineImage"));
-        removed(&images, &image()).await?;
-        let control = self.world.control();
+        let images =
+            Api::<DynamicObject>::all_with(self.testbed.client(), &api_resource("VirtualMachineImage"));
+        remove_object(&images, &node_image()).await?;
+        let control = self.testbed.control();
         control.remove_faults(None).await?;
         let inventory = control.inventory().await?;
-        control.clear_folder(&room.folder).await.context("cannot clear the folder")?;
-        let below = &self.world.vcenter().resource_pool;
+        control.clear_folder(&namespace.folder).await.context("cannot clear the folder")?;
+        let below = &self.testbed.vcenter().resource_pool;
         for pool in inventory.pools.iter().filter(|pool| pool.parent == *below) {
             control.clear_pool(&pool.moid).await.context("cannot clear the pool")?;
         }
@@ -204,32 +206,32 @@ impl Arena {
         Ok(())
     }
 
-    /// Looks for secrets in the room's objects and events.
-    pub async fn searched(&self, room: &Room) -> Result<()> {
+    /// Counts the secrets in the namespace's objects and events.
+    pub async fn search_for_secrets(&self, namespace: &Namespace) -> Result<()> {
         let secrets = self.secrets().await?;
-        let events = Api::<Event>::namespaced(self.world.client(), &room.namespace);
+        let events = Api::<Event>::namespaced(self.testbed.client(), &namespace.name);
         let mut text = serde_json::to_vec(&events.list(&ListParams::default()).await?.items)?;
         for kind in KINDS {
             text.extend(serde_json::to_vec(
-                &self.api(kind, &room.namespace).list(&ListParams::default()).await?.items,
+                &self.api(kind, &namespace.name).list(&ListParams::default()).await?.items,
             )?);
         }
-        self.leaks.set(self.leaks.get() + report::leaks(&text, &secrets));
+        self.leaks.set(self.leaks.get() + count_leaks(&text, &secrets));
         Ok(())
     }
 
-    /// What nobody may be told, as it is and as it travels: what guests are told, passwords, tokens of all sessions.
+    /// All secrets, plain and in base64: bootstrap data, passwords, tokens of all sessions.
     pub async fn secrets(&self) -> Result<Vec<String>> {
-        let vcenter = self.world.vcenter();
+        let vcenter = self.testbed.vcenter();
         let plain = [MARKER.to_owned(), vcenter.password()?];
         let encoded: Vec<_> = plain.iter().map(|secret| STANDARD_NO_PAD.encode(secret)).collect();
-        let tokens = self.world.control().tokens().await?;
+        let tokens = self.testbed.control().tokens().await?;
         Ok(plain.into_iter().chain(encoded).chain([vcenter.control_token()?]).chain(tokens).collect())
     }
 
-    /// The version at which the API server is.
-    pub async fn version(&self) -> Result<String> {
-        let api = Api::<k8s_openapi::api::core::v1::Namespace>::all(self.world.client());
+    /// The API server's latest resource version.
+    pub async fn resource_version(&self) -> Result<String> {
+        let api = Api::<k8s_openapi::api::core::v1::Namespace>::all(self.testbed.client());
         let list = api.list_metadata(&ListParams::default().limit(1)).await?;
         list.metadata.resource_version.context("a list without a version")
     }
@@ -238,13 +240,13 @@ impl Arena {
     pub async fn stop(self) -> Result<()> {
         drop((self.guests, self.storage));
         self.vmop.kill().await;
-        self.rival.kill().await;
-        self.world.stop().await
+        self.second_vmop.kill().await;
+        self.testbed.stop().await
     }
 }
 
-/// The object is gone, whoever wanted to see to its end.
-async fn removed<K>(api: &Api<K>, name: &str) -> Result<()>
+/// Removes the object and its finalizers.
+async fn remove_object<K>(api: &Api<K>, name: &str) -> Result<()>
 where
     K: Clone + std::fmt::Debug + serde::de::DeserializeOwned,
 {
@@ -262,18 +264,13 @@ where
     Ok(())
 }
 
-/// A kind of ours.
-pub fn resource(kind: &str) -> ApiResource {
+/// A kind of `vmoperator.vmware.com`.
+pub fn api_resource(kind: &str) -> ApiResource {
     ApiResource::from_gvk(&GroupVersionKind::gvk("vmoperator.vmware.com", "v1alpha1", kind))
 }
 
-/// The image that all machines are made from.
-pub fn image() -> String {
-    sim::releases::NODE_IMAGES.last().map(|image| image.item.to_owned()).unwrap_or_default()
-}
-
 /// Reports an address for every VM that is powered on, once a boot.
-async fn guests(control: ControlApi) {
+async fn report_addresses(control: ControlApi) {
     let mut since = None;
     let mut booted: HashMap<String, u64> = HashMap::new();
     loop {
@@ -298,8 +295,8 @@ async fn guests(control: ControlApi) {
 }
 
 /// A client's objects of one kind, by name.
-pub async fn objects(client: &Client, kind: &str, namespace: &str) -> Result<HashMap<String, Value>> {
-    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &resource(kind));
+pub async fn list_objects(client: &Client, kind: &str, namespace: &str) -> Result<HashMap<String, Value>> {
+    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &api_resource(kind));
     let list = api.list(&ListParams::default()).await?;
     list.into_iter().map(|object| Ok((object.name_any(), serde_json::to_value(object)?))).collect()
 }

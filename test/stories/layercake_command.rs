@@ -7,12 +7,13 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::world::{other_wire, says};
+use crate::shared_stack::other_wire;
+use crate::story::assert_contains;
 
-/// What it takes to keep machines apart: they are members of their module before they run.
-const APART: [&str; 2] = ["/cluster/modules", "PowerOnVM_Task"];
-/// A power-on for each machine; a module for each of two groups, and at most one addition for each machine.
-const MOST_APART: u64 = 6 + 2 * 2 + 6 + 1;
+/// Calls for VMs that a cluster module keeps apart: they are members of their module before they run.
+const MODULE_CALLS: [&str; 2] = ["/cluster/modules", "PowerOnVM_Task"];
+/// A power-on for each VM; a module for each of two groups, and at most one addition for each VM.
+const MOST_MODULE_CALLS: u64 = 6 + 2 * 2 + 6 + 1;
 
 /// vCenter requests that are not of one cluster: the images' listing and the golden template.
 const LISTING: [&str; 7] = [
@@ -48,17 +49,17 @@ fn up_once_brings_the_seeds_cluster_up_and_leaves_nothing() {
     let sum = |counted: &dyn Fn(&str) -> bool| -> u64 {
         methods.iter().filter(|(method, _)| counted(method)).filter_map(|(_, count)| count.as_u64()).sum()
     };
-    let apart = |method: &str| APART.iter().any(|part| method.contains(part));
+    let of_modules = |method: &str| MODULE_CALLS.iter().any(|part| method.contains(part));
     let listing = |method: &str| LISTING.iter().any(|part| method.contains(part));
-    assert!(sum(&apart) <= MOST_APART, "{methods:?}");
-    let own = sum(&|method| !apart(method) && !listing(method));
+    assert!(sum(&of_modules) <= MOST_MODULE_CALLS, "{methods:?}");
+    let own = sum(&|method| !of_modules(method) && !listing(method));
     assert!(own <= 75, "{own} requests for six VMs: {methods:?}");
-    nothing_runs_any_more(&errors);
+    assert_nothing_runs(&errors);
 }
 
-fn nothing_runs_any_more(said: &str) {
-    let folder = said.lines().find_map(|line| line.strip_prefix("Everything is in "));
-    let folder = folder.expect("the folder is said");
+fn assert_nothing_runs(output: &str) {
+    let folder = output.lines().find_map(|line| line.strip_prefix("Everything is in "));
+    let folder = folder.expect("no folder is printed");
     assert!(!std::path::Path::new(folder).exists(), "{folder} is left");
     let left = processes_of(Path::new(folder));
     assert!(left.is_empty(), "{left:?} are left");
@@ -88,7 +89,7 @@ fn a_killed_up_leaves_no_process_and_no_folder() {
     let lines = BufReader::new(up.stdout.take().unwrap()).lines();
     let exports: Vec<_> = lines.take(2).map(Result::unwrap).collect();
     let kubeconfig = exports[0].strip_prefix("export KUBECONFIG=").unwrap();
-    says(&exports[1], &["export GOVC_URL=https://127.0.0.1:", "GOVC_PASSWORD=\"$(cat "]);
+    assert_contains(&exports[1], &["export GOVC_URL=https://127.0.0.1:", "GOVC_PASSWORD=\"$(cat "]);
     let folder = Path::new(kubeconfig).parent().unwrap();
     assert!(folder.is_dir());
     assert_ne!(processes_of(folder), Vec::<PathBuf>::new());
@@ -113,23 +114,23 @@ fn a_refused_manifest_does_not_stop_the_others() {
     };
     std::fs::write(&path, cluster("refused", "v1.99") + &cluster("late", "v1.35")).unwrap();
     let run = layercake(&["up", "--once", "-f", path.to_str().unwrap(), "-o", "json", "--timeout", "2s"]);
-    let said = String::from_utf8_lossy(&run.stderr);
-    assert_eq!(run.status.code(), Some(1), "{said}");
+    let output = String::from_utf8_lossy(&run.stderr);
+    assert_eq!(run.status.code(), Some(1), "{output}");
     let report: Value = serde_json::from_slice(&run.stdout).unwrap();
     let refused = &report["clusters"][0];
     assert_eq!((&refused["name"], &refused["phase"]), (&"refused".into(), &"refused".into()), "{report}");
-    says(&refused["blocking"]["message"], &["v1.99"]);
+    assert_contains(&refused["blocking"]["message"], &["v1.99"]);
     assert_eq!(report["clusters"][1]["phase"], "creating", "{report}");
     assert!(report["clusters"][1]["blocking"]["object"].is_string(), "{report}");
-    says(&said, &["applied TanzuKubernetesCluster demo/late"]);
-    nothing_runs_any_more(&said);
+    assert_contains(&output, &["applied TanzuKubernetesCluster demo/late"]);
+    assert_nothing_runs(&output);
 }
 
 #[test]
 fn a_wrong_command_line_or_manifest_is_a_usage_error() {
     let run = layercake(&["up", "--once", "-f", "/nonexistent/cluster.yaml"]);
     assert_eq!(run.status.code(), Some(2));
-    says(String::from_utf8_lossy(&run.stderr), &["/nonexistent/cluster.yaml"]);
+    assert_contains(String::from_utf8_lossy(&run.stderr), &["/nonexistent/cluster.yaml"]);
     assert_eq!(layercake(&["up", "--no-such-flag"]).status.code(), Some(2));
 }
 
@@ -141,8 +142,8 @@ fn lint_finds_what_is_wrong_without_a_cluster() {
     std::fs::write(&path, text).unwrap();
     let run = layercake(&["lint", path.to_str().unwrap()]);
     assert_eq!(run.status.code(), Some(1));
-    let said = String::from_utf8_lossy(&run.stdout).into_owned() + &String::from_utf8_lossy(&run.stderr);
-    says(said, &["spec.topology.workers", "nodePools", "replicas", "vmClass"]);
+    let output = String::from_utf8_lossy(&run.stdout).into_owned() + &String::from_utf8_lossy(&run.stderr);
+    assert_contains(output, &["spec.topology.workers", "nodePools", "replicas", "vmClass"]);
     let good = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/test-cluster.yaml");
     assert_eq!(layercake(&["lint", good]).status.code(), Some(0));
 }

@@ -4,20 +4,21 @@ use kube::api::{DeleteParams, Patch, PatchParams};
 use layercake::up::prepare;
 use serde_json::{Value, json};
 
-use crate::world::{PlainVm, SOON, Story, says, story};
+use crate::plain_vm::PlainVm;
+use crate::story::{SOON, Story, assert_contains, story};
 
 #[test]
 fn a_vm_waits_for_its_class() {
     story("no-class", |story| async move {
-        story.ready_for_vms("tailored").await;
+        story.prepare_namespace("tailored").await;
         let vm = PlainVm { class: "tailored".to_owned(), ..PlainVm::named("no-class-vm") };
         let class = json!({
             "apiVersion": "vmoperator.vmware.com/v1alpha1", "kind": "VirtualMachineClass",
             "metadata": {"name": "tailored"}, "spec": {"hardware": {"cpus": 4, "memory": "3Gi"}},
         });
-        waits_then_comes_up(&story, &vm, &["VirtualMachineClass", "tailored"], &[class]).await;
+        assert_waits_then_comes_up(&story, &vm, &["VirtualMachineClass", "tailored"], &[class]).await;
         assert_eq!(story.vms_named("no-class-vm").await[0].num_cpus, 4);
-        gone(&story, "no-class-vm").await;
+        delete_vm(&story, "no-class-vm").await;
         let classes = story.cluster_api("VirtualMachineClass");
         classes.delete("tailored", &DeleteParams::default()).await.unwrap();
     });
@@ -26,7 +27,7 @@ fn a_vm_waits_for_its_class() {
 #[test]
 fn a_vm_waits_for_its_storage_class() {
     story("no-storage", |story| async move {
-        story.ready_for_vms("best-effort-xsmall").await;
+        story.prepare_namespace("best-effort-xsmall").await;
         let vm = PlainVm { storage_class: Some("platinum".to_owned()), ..PlainVm::named("no-storage-vm") };
         let storage = json!({
             "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "platinum"},
@@ -38,50 +39,53 @@ fn a_vm_waits_for_its_storage_class() {
         });
         let object = vm.object(&story.namespace);
         let refusal = prepare::applied(&story.client(), &object).await.expect_err("accepted");
-        says(format!("{refusal:#}"), &["platinum", "Storage policy is not associated with the namespace"]);
-        story.made_by_program(&object).await;
-        waits_then_comes_up(&story, &vm, &["platinum"], &[storage, quota]).await;
-        gone(&story, "no-storage-vm").await;
+        assert_contains(
+            format!("{refusal:#}"),
+            &["platinum", "Storage policy is not associated with the namespace"],
+        );
+        story.create_as_program(&object).await;
+        assert_waits_then_comes_up(&story, &vm, &["platinum"], &[storage, quota]).await;
+        delete_vm(&story, "no-storage-vm").await;
     });
 }
 
 #[test]
 fn a_vm_waits_for_its_network() {
     story("no-network", |story| async move {
-        story.ready_for_vms("best-effort-xsmall").await;
+        story.prepare_namespace("best-effort-xsmall").await;
         let mut object = PlainVm::named("no-network-vm").object(&story.namespace);
         object["spec"]["networkInterfaces"] =
             json!([{"networkName": "nowhere-vnet", "networkType": "nsx-t"}]);
-        story.made(&object).await;
-        story.complains("VirtualMachine", "no-network-vm", &["nowhere-vnet"]).await;
+        story.apply_object(&object).await;
+        story.wait_for_complaint("VirtualMachine", "no-network-vm", &["nowhere-vnet"]).await;
         let network = json!({
             "apiVersion": "vmware.com/v1alpha1", "kind": "VirtualNetwork",
             "metadata": {"name": "nowhere-vnet", "namespace": story.namespace}, "spec": {},
         });
-        story.made(&network).await;
-        story.powered_on("no-network-vm").await;
-        gone(&story, "no-network-vm").await;
+        story.apply_object(&network).await;
+        story.wait_until_powered_on("no-network-vm").await;
+        delete_vm(&story, "no-network-vm").await;
     });
 }
 
 #[test]
 fn a_vm_waits_for_its_image() {
     story("no-image", |story| async move {
-        story.ready_for_vms("best-effort-xsmall").await;
+        story.prepare_namespace("best-effort-xsmall").await;
         let there = PlainVm::named("no-image-vm");
         let vm = PlainVm { image: "no-such-image".to_owned(), ..there.clone() };
         // The image comes as it would from a library: an object that names an item, with its status.
         let images = story.cluster_api("VirtualMachineImage");
         let mut image = serde_json::to_value(images.get(&there.image).await.unwrap()).unwrap();
         image["metadata"] = json!({"name": "no-such-image"});
-        story.made(&vm.object(&story.namespace)).await;
-        story.complains("VirtualMachine", "no-image-vm", &["no-such-image"]).await;
-        story.told_of("VirtualMachine", "no-image-vm", &[]).await;
-        story.made(&image).await;
+        story.apply_object(&vm.object(&story.namespace)).await;
+        story.wait_for_complaint("VirtualMachine", "no-image-vm", &["no-such-image"]).await;
+        story.wait_for_events("VirtualMachine", "no-image-vm", &[]).await;
+        story.apply_object(&image).await;
         let status = json!({"status": image["status"]});
         images.patch_status("no-such-image", &PatchParams::default(), &Patch::Merge(&status)).await.unwrap();
-        story.powered_on("no-image-vm").await;
-        gone(&story, "no-image-vm").await;
+        story.wait_until_powered_on("no-image-vm").await;
+        delete_vm(&story, "no-image-vm").await;
         images.delete("no-such-image", &DeleteParams::default()).await.unwrap();
     });
 }
@@ -98,30 +102,32 @@ spec:
     controlPlane: {replicas: 1, vmClass: one-of-a-kind, storageClass: gold, tkr: {reference: {name: v1.34.2---vmware.1-vkr.1}}}
     nodePools: []
 ";
-        story.applied(manifest).await;
-        story.complains("TanzuKubernetesCluster", "no-binding", &["one-of-a-kind", "VirtualMachine"]).await;
+        story.apply(manifest).await;
+        story
+            .wait_for_complaint("TanzuKubernetesCluster", "no-binding", &["one-of-a-kind", "VirtualMachine"])
+            .await;
         let described =
             layercake::describe::describe(&story.client(), &story.namespace, "no-binding").await.unwrap();
         let blocking = described.blocking.unwrap();
         assert!(blocking.message.contains("one-of-a-kind"), "{blocking:?}");
-        story.deleted("TanzuKubernetesCluster", "no-binding", crate::world::CLUSTER).await;
+        story.delete("TanzuKubernetesCluster", "no-binding", crate::story::CLUSTER).await;
     });
 }
 
-async fn waits_then_comes_up(story: &Story, vm: &PlainVm, words: &[&str], missing: &[Value]) {
+async fn assert_waits_then_comes_up(story: &Story, vm: &PlainVm, words: &[&str], missing: &[Value]) {
     if story.get("VirtualMachine", &vm.name).await.is_none() {
-        story.made(&vm.object(&story.namespace)).await;
+        story.apply_object(&vm.object(&story.namespace)).await;
     }
-    story.complains("VirtualMachine", &vm.name, words).await;
-    story.told_of("VirtualMachine", &vm.name, &[]).await;
+    story.wait_for_complaint("VirtualMachine", &vm.name, words).await;
+    story.wait_for_events("VirtualMachine", &vm.name, &[]).await;
     assert!(story.vms_named(&vm.name).await.is_empty());
     for object in missing {
-        story.made(object).await;
+        story.apply_object(object).await;
     }
-    story.powered_on(&vm.name).await;
+    story.wait_until_powered_on(&vm.name).await;
 }
 
-async fn gone(story: &Story, name: &str) {
-    story.deleted("VirtualMachine", name, SOON).await;
+async fn delete_vm(story: &Story, name: &str) {
+    story.delete("VirtualMachine", name, SOON).await;
     assert!(story.vms_named(name).await.is_empty(), "the VM of {name} is left");
 }

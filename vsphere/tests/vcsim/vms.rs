@@ -1,4 +1,4 @@
-//! From a library item to running machines and back.
+//! VMs from a library item to their end.
 
 use std::time::Duration;
 
@@ -113,7 +113,7 @@ async fn a_library_is_read_to_the_properties_of_its_items(sim: Sim) {
     client.logout().await;
 }
 
-/// Twenty machines that run, and who they are.
+/// Twenty VMs that run, and who they are.
 async fn twenty(sim: &Sim, inventory: &Inventory) -> Vec<(MoRef, Uuid)> {
     let golden = golden(sim, inventory).await;
     sim.forget_requests().await;
@@ -147,7 +147,7 @@ async fn twenty_clones_cost_one_call_each_and_a_few_for_all(sim: Sim) {
     println!("twenty clones: {spent}");
     assert_eq!(sim.calls("CloneVM_Task").await, 20);
     let others = sim.total().await - 20;
-    // One after another, each is listed and told by itself.
+    // One after another, each is listed and followed by itself.
     let few = if sim.at_once() == 1 { 3 * 20 } else { 20 };
     assert!(others <= few, "{others} calls beside the clones: {spent}");
 
@@ -228,8 +228,8 @@ async fn what_a_clone_asks_for_is_applied(sim: Sim) {
         within("the change", inventory.wait_for_task(&task)).await.unwrap();
         loop {
             let now = inventory.vm(&vm.moref).present().unwrap();
-            let told = now.guestinfo.get("guestinfo.userdata").copied();
-            if told.unwrap_or(vsphere::inventory::GuestInfo::Empty) == expected {
+            let info = now.guestinfo.get("guestinfo.userdata").copied();
+            if info.unwrap_or(vsphere::inventory::GuestInfo::Empty) == expected {
                 break;
             }
             within("the key's change", changes.next()).await.unwrap();
@@ -299,7 +299,7 @@ async fn disks_are_read_added_grown_and_taken_away(sim: Sim) {
     client.logout().await;
 }
 
-async fn policies_are_listed_and_tell_which_datastores_satisfy_them(sim: Sim) {
+async fn policies_are_listed_with_their_datastores(sim: Sim) {
     let client = sim.client().await;
     let policies = client.storage_policies().await.unwrap();
     let gold = policies.iter().find(|policy| policy.name == "Gold").unwrap();
@@ -320,7 +320,7 @@ everywhere!(
     what_a_clone_asks_for_is_applied,
     folders_and_pools_are_made_once,
     disks_are_read_added_grown_and_taken_away,
-    policies_are_listed_and_tell_which_datastores_satisfy_them,
+    policies_are_listed_with_their_datastores,
 );
 
 // Not with the upstream collector: it loses a leave that falls together with a change of the list of tasks.

@@ -8,59 +8,60 @@ use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
-use crate::crash::killed_and_revived;
-use crate::world::{PlainVm, SOON, Story, disruptive_story};
+use crate::plain_vm::PlainVm;
+use crate::story::{SOON, Story, disruptive_story};
+use crate::vmop_crash::restart_vmop;
 
 const NAMESPACE: &str = "vmware-system-vmop";
 const PROVIDER: &str = "vsphere.provider.config.vmoperator.vmware.com";
 
 #[test]
-fn wrong_credentials_are_told_and_recovered_from() {
+fn wrong_credentials_are_reported_and_recovered_from() {
     disruptive_story("locked-out", |story| async move {
-        story.ready_for_vms("best-effort-xsmall").await;
+        story.prepare_namespace("best-effort-xsmall").await;
         let secrets: Api<Secret> = Api::namespaced(story.client(), NAMESPACE);
-        let provider = provider(&story).await;
+        let provider = provider_config(&story).await;
         let name = &provider["VcCredsSecretName"];
         let right = secrets.get(name).await.unwrap().data.unwrap()["password"].clone();
-        password(&secrets, name, &ByteString(b"wrong".to_vec())).await;
+        set_password(&secrets, name, &ByteString(b"wrong".to_vec())).await;
         // One that runs goes on with what let it in, and the Secret says so: only a start shows more of it.
-        story.told_in(NAMESPACE, "Secret", name, &["CredentialsRefused"]).await;
-        killed_and_revived(&story).await;
-        story.world.stack.lock().await.program("vmop").unwrap().ready(SOON).await.unwrap();
-        story.made(&PlainVm::named("locked-out-vm").object(&story.namespace)).await;
-        let said = story.complains("VirtualMachine", "locked-out-vm", &["ogin"]).await;
-        assert!(!said.contains("wrong"), "the password is told: {said}");
-        password(&secrets, name, &right).await;
-        story.powered_on("locked-out-vm").await;
-        story.deleted("VirtualMachine", "locked-out-vm", SOON).await;
+        story.wait_for_events_in(NAMESPACE, "Secret", name, &["CredentialsRefused"]).await;
+        restart_vmop(&story).await;
+        story.shared.stack.lock().await.program("vmop").unwrap().ready(SOON).await.unwrap();
+        story.apply_object(&PlainVm::named("locked-out-vm").object(&story.namespace)).await;
+        let complaint = story.wait_for_complaint("VirtualMachine", "locked-out-vm", &["ogin"]).await;
+        assert!(!complaint.contains("wrong"), "the password is in: {complaint}");
+        set_password(&secrets, name, &right).await;
+        story.wait_until_powered_on("locked-out-vm").await;
+        story.delete("VirtualMachine", "locked-out-vm", SOON).await;
     });
 }
 
 #[test]
-fn an_unreachable_vcenter_is_told_and_recovered_from() {
+fn an_unreachable_vcenter_is_reported_and_recovered_from() {
     disruptive_story("cut-off", |story| async move {
-        story.ready_for_vms("best-effort-xsmall").await;
+        story.prepare_namespace("best-effort-xsmall").await;
         let configs: Api<ConfigMap> = Api::namespaced(story.client(), NAMESPACE);
-        let port = provider(&story).await["VcPort"].clone();
+        let port = provider_config(&story).await["VcPort"].clone();
         let nobody = {
             let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
             listener.local_addr().unwrap().port().to_string()
         };
         set_port(&configs, &nobody).await;
-        story.made(&PlainVm::named("cut-off-vm").object(&story.namespace)).await;
-        story.complains("VirtualMachine", "cut-off-vm", &[&nobody]).await;
+        story.apply_object(&PlainVm::named("cut-off-vm").object(&story.namespace)).await;
+        story.wait_for_complaint("VirtualMachine", "cut-off-vm", &[&nobody]).await;
         set_port(&configs, &port).await;
-        story.powered_on("cut-off-vm").await;
-        story.deleted("VirtualMachine", "cut-off-vm", SOON).await;
+        story.wait_until_powered_on("cut-off-vm").await;
+        story.delete("VirtualMachine", "cut-off-vm", SOON).await;
     });
 }
 
-async fn provider(story: &Story) -> BTreeMap<String, String> {
+async fn provider_config(story: &Story) -> BTreeMap<String, String> {
     let configs: Api<ConfigMap> = Api::namespaced(story.client(), NAMESPACE);
     configs.get(PROVIDER).await.unwrap().data.unwrap()
 }
 
-async fn password(secrets: &Api<Secret>, name: &str, value: &ByteString) {
+async fn set_password(secrets: &Api<Secret>, name: &str, value: &ByteString) {
     let patch = json!({"data": {"password": value}});
     secrets.patch(name, &PatchParams::default(), &Patch::Merge(&patch)).await.unwrap();
 }

@@ -1,4 +1,4 @@
-//! Wrong certificates and passwords, lost sessions, lost answers, somebody else's hands.
+//! Wrong certificates and passwords, lost sessions, lost answers, changes by others.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use uuid::Uuid;
 use vsphere::inventory::{Location, Options, PowerState, Presence};
 use vsphere::{Client, Config, Inventory, Kind, Trust};
 
-use crate::machines::golden;
+use crate::vms::golden;
 
 async fn a_refused_certificate_shows_its_thumbprint_and_the_thumbprint_opens(sim: Sim) {
     let strange = Config { trust: Trust::System, ..sim.config() };
@@ -28,7 +28,7 @@ async fn a_refused_certificate_shows_its_thumbprint_and_the_thumbprint_opens(sim
     assert!(!refused.retryable());
 }
 
-async fn a_wrong_password_and_a_closed_port_are_told_apart(sim: Sim) {
+async fn a_wrong_password_and_a_closed_port_are_different_errors(sim: Sim) {
     let mut config = sim.config();
     config.credentials.password = "wrong".into();
     let refused = Client::connect(config).await.err().unwrap();
@@ -57,12 +57,12 @@ async fn sessions_that_expire_in_the_middle_cost_one_login_and_lose_nothing(sim:
     within("the task from before", inventory.wait_for_task(&task)).await.unwrap();
     for task in tasks {
         let made = within("a task from after", inventory.wait_for_task(&task)).await.unwrap();
-        // A task's end may be told before the machine that it made.
+        // A task's end may come before the VM that it made.
         inventory.wait_for_vm(made.moref().unwrap(), Duration::from_secs(10)).await.unwrap();
     }
     assert!(inventory.generation() > before);
     assert_eq!(sim.calls("Login").await, 1);
-    within("everything is told anew", inventory.wait_until_complete()).await;
+    within("everything is read anew", inventory.wait_until_complete()).await;
     for uuid in (100..108).map(Uuid::from_u128) {
         assert!(matches!(inventory.by_uuid(uuid), Presence::Present(_)));
     }
@@ -70,7 +70,7 @@ async fn sessions_that_expire_in_the_middle_cost_one_login_and_lose_nothing(sim:
 
 async fn a_session_that_expires_while_nothing_happens_is_renewed_by_the_stream(sim: Sim) {
     let inventory = sim.inventory().await;
-    within("everything is told", inventory.wait_until_complete()).await;
+    within("everything is read", inventory.wait_until_complete()).await;
     let before = inventory.generation();
     let mut changes = inventory.subscribe();
     sim.post("/v1/sessions/expire", json!({})).await;
@@ -79,7 +79,7 @@ async fn a_session_that_expires_while_nothing_happens_is_renewed_by_the_stream(s
             changes.next().await;
         }
     };
-    within("everything is told anew", anew).await;
+    within("everything is read anew", anew).await;
 }
 
 async fn a_clone_whose_answer_is_lost_is_found_by_its_uuid(sim: Sim) {
@@ -92,7 +92,7 @@ async fn a_clone_whose_answer_is_lost_is_found_by_its_uuid(sim: Sim) {
     assert!(lost.outcome_unknown(), "{lost:?}");
     let mut changes = inventory.subscribe();
     while inventory.by_uuid(uuid) == Presence::Absent {
-        within("the machine appears", changes.next()).await.unwrap();
+        within("the VM appears", changes.next()).await.unwrap();
     }
     assert_eq!(sim.calls("CloneVM_Task").await, 1);
     let again = golden.clone(&sim, inventory.client(), "cp-0", Uuid::from_u128(6)).await;
@@ -118,7 +118,7 @@ async fn a_task_that_fails_says_why(sim: Sim) {
     assert!(error.to_string().contains("no memory"), "{error}");
 }
 
-async fn a_clone_that_fails_half_way_leaves_a_machine_that_is_known(sim: Sim) {
+async fn a_clone_that_fails_half_way_leaves_a_vm_that_is_known(sim: Sim) {
     let inventory = sim.inventory().await;
     let golden = golden(&sim, &inventory).await;
     sim.post("/v1/faults", json!({ "method": "CloneVM_Task", "kind": "halfClone", "count": 1 })).await;
@@ -127,7 +127,7 @@ async fn a_clone_that_fails_half_way_leaves_a_machine_that_is_known(sim: Sim) {
     within("the failure", inventory.wait_for_task(&task)).await.unwrap_err();
     let mut changes = inventory.subscribe();
     while inventory.by_uuid(uuid) == Presence::Absent {
-        within("the machine appears", changes.next()).await.unwrap();
+        within("the VM appears", changes.next()).await.unwrap();
     }
     let vm = inventory.by_uuid(uuid).present().unwrap();
     assert_eq!(vm.power_state, Some(PowerState::Off));
@@ -148,7 +148,7 @@ async fn broken_answers_are_survived(sim: Sim) {
     within("the clone", inventory.wait_for_task(&task)).await.unwrap();
 }
 
-async fn other_hands_are_seen(sim: Sim) {
+async fn changes_by_others_are_seen(sim: Sim) {
     let inventory = sim.inventory().await;
     let golden = golden(&sim, &inventory).await;
     let uuid = Uuid::from_u128(5);
@@ -168,7 +168,7 @@ async fn other_hands_are_seen(sim: Sim) {
     assert_eq!(inventory.locate(uuid).await.unwrap(), Location::Gone);
 }
 
-async fn a_folder_is_added_later_and_its_machines_are_known_at_once(sim: Sim) {
+async fn a_folder_is_added_later_and_its_vms_are_known_at_once(sim: Sim) {
     let client = sim.client().await;
     let inventory = Inventory::start(client.clone(), Vec::new(), Options::default());
     within("nothing is complete, too", inventory.wait_until_complete()).await;
@@ -210,11 +210,11 @@ async fn a_restarted_vcenter_is_read_anew(mut sim: Sim) {
     let mut changes = inventory.subscribe();
     sim.restart();
     while inventory.by_uuid(uuid) != Presence::Absent {
-        within("the machine is gone", changes.next()).await.unwrap();
+        within("the VM is gone", changes.next()).await.unwrap();
     }
     assert_eq!(inventory.locate(uuid).await.unwrap(), Location::Gone);
     assert!(inventory.last_error().is_none());
-    let golden = crate::machines::golden(&sim, &inventory).await;
+    let golden = crate::vms::golden(&sim, &inventory).await;
     within("the folder", inventory.add_root(&sim.folder())).await.unwrap();
     let task = golden.clone(&sim, inventory.client(), "cp-0", uuid).await.unwrap();
     let vm = within("the clone", inventory.wait_for_task(&task)).await.unwrap().moref().unwrap().clone();
@@ -223,13 +223,13 @@ async fn a_restarted_vcenter_is_read_anew(mut sim: Sim) {
 
 everywhere!(
     a_refused_certificate_shows_its_thumbprint_and_the_thumbprint_opens,
-    a_wrong_password_and_a_closed_port_are_told_apart,
+    a_wrong_password_and_a_closed_port_are_different_errors,
     sessions_that_expire_in_the_middle_cost_one_login_and_lose_nothing,
     a_clone_whose_answer_is_lost_is_found_by_its_uuid,
     a_task_that_fails_says_why,
-    a_clone_that_fails_half_way_leaves_a_machine_that_is_known,
+    a_clone_that_fails_half_way_leaves_a_vm_that_is_known,
     broken_answers_are_survived,
-    other_hands_are_seen,
+    changes_by_others_are_seen,
     at_rest_there_is_the_long_poll_and_nothing_else,
     a_restarted_vcenter_is_read_anew,
 );
@@ -238,4 +238,4 @@ everywhere!(
 on_both_wires!(a_session_that_expires_while_nothing_happens_is_renewed_by_the_stream);
 
 // Not with the upstream collector: of several sessions that wait it feeds only the last.
-on_both_wires!(a_folder_is_added_later_and_its_machines_are_known_at_once);
+on_both_wires!(a_folder_is_added_later_and_its_vms_are_known_at_once);

@@ -16,15 +16,15 @@ use sim::vcenter::VcenterEndpoint;
 
 use crate::process;
 
-/// The namespace of the machines.
+/// The namespace of the VMs.
 pub const NAMESPACE: &str = "bench";
-/// The class of the machines.
+/// The class of the VMs.
 pub const CLASS: &str = "best-effort-small";
 const OPERATOR: &str = "vmware-system-vmop";
 
 /// The wire on which the VM operator and the floor speak with vCenter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum Wire {
+pub enum WireFlag {
     /// JSON over HTTP, vCenter 8.0 U1 and later.
     #[default]
     Vijson,
@@ -32,7 +32,7 @@ pub enum Wire {
     Soap,
 }
 
-impl Wire {
+impl WireFlag {
     /// As flags and the provider configuration name it.
     pub fn name(self) -> &'static str {
         match self {
@@ -42,17 +42,17 @@ impl Wire {
     }
 }
 
-/// Whether the API server asks the VM operator about each machine that is written.
+/// Whether the API server asks the VM operator about each VM that is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Webhooks {
+pub enum WebhookCalls {
     /// As a user has it.
     Called,
-    /// Where machines are written also while the VM operator is dead.
+    /// Where VMs are written also while the VM operator is dead.
     Uncalled,
 }
 
-/// A running world. Nothing is left of it when it is dropped.
-pub struct World {
+/// A running control plane and vCenter. Nothing is left of them when it is dropped.
+pub struct Testbed {
     guard: Option<Guard>,
     plane: Plane,
     simulator: Simulator,
@@ -60,11 +60,11 @@ pub struct World {
     vmop: PathBuf,
 }
 
-impl World {
+impl Testbed {
     /// Starts an API server with our kinds, and a vCenter; `site` are further arguments of the simulator.
     pub async fn start(site: &[String]) -> Result<Self> {
         let exe = std::env::current_exe().context("cannot find the path of this program")?;
-        let tools = found().await?;
+        let tools = find_tools().await?;
         let stack = Arc::new(Stack::ephemeral()?);
         let guard = Guard::start(&exe, &stack)?;
         let (plane, simulator) = tokio::try_join!(
@@ -77,12 +77,12 @@ impl World {
         )?;
         let vcenter = simulator.vcenter();
         let control = ControlApi::new(&vcenter.control, &vcenter.control_token()?);
-        let world = Self { guard: Some(guard), plane, simulator, control, vmop: exe };
-        world.furnish().await?;
-        Ok(world)
+        let testbed = Self { guard: Some(guard), plane, simulator, control, vmop: exe };
+        testbed.bind_namespace().await?;
+        Ok(testbed)
     }
 
-    /// Runs the VM operator of this executable, if one is given, not the one that this program contains.
+    /// Runs the VM operator of this executable, if one is given, instead of the one in this program.
     pub fn with_vmop(mut self, executable: Option<&Path>) -> Result<Self> {
         if let Some(executable) = executable {
             let found = executable.canonicalize();
@@ -91,8 +91,8 @@ impl World {
         Ok(self)
     }
 
-    /// The namespace is bound to its folder, its pool and its class.
-    async fn furnish(&self) -> Result<()> {
+    /// Binds the namespace to its folder, its pool and its class.
+    async fn bind_namespace(&self) -> Result<()> {
         let vcenter = self.vcenter();
         let annotations = json!({
             "vmware-system-resource-pool": vcenter.resource_pool,
@@ -113,31 +113,36 @@ impl World {
     }
 
     /// Gives the VM operator its provider configuration and starts it; returns when it is ready.
-    pub async fn vmop(&self, wire: Wire, webhooks: Webhooks, arguments: &[String]) -> Result<Running> {
+    pub async fn start_vmop(
+        &self,
+        wire: WireFlag,
+        webhooks: WebhookCalls,
+        arguments: &[String],
+    ) -> Result<Running> {
         self.configure(wire).await?;
         let program = match webhooks {
-            Webhooks::Called => Program::new("vmop", &self.vmop),
-            Webhooks::Uncalled => Program::new("vmop", &self.vmop).without_webhooks(),
+            WebhookCalls::Called => Program::new("vmop", &self.vmop),
+            WebhookCalls::Uncalled => Program::new("vmop", &self.vmop).without_webhooks(),
         };
         let program = arguments.iter().fold(program, Program::arg);
         self.plane.run(program).await.context("cannot start vmop")
     }
 
-    /// Starts a second VM operator, which acts without a lease; it needs what [`Self::vmop`] configures.
-    pub async fn rival(&self, arguments: &[String]) -> Result<Running> {
+    /// Starts a second VM operator, which acts without a lease; it needs what [`Self::start_vmop`] configures.
+    pub async fn start_second_vmop(&self, arguments: &[String]) -> Result<Running> {
         let program = Program::new("vmop", &self.vmop).replica(1).arg("--leader-elect=false");
         let program = arguments.iter().fold(program, Program::arg);
         self.plane.run(program).await.context("cannot start a second vmop")
     }
 
-    async fn configure(&self, wire: Wire) -> Result<()> {
+    async fn configure(&self, wire: WireFlag) -> Result<()> {
         for object in self.vcenter().provider(OPERATOR, "bench", wire.name())? {
             self.apply(&object).await?;
         }
         Ok(())
     }
 
-    /// Brings an object to what it says.
+    /// Applies an object.
     pub async fn apply(&self, object: &Value) -> Result<()> {
         plane::apply(&self.client(), object).await.map_err(anyhow::Error::from)
     }
@@ -174,7 +179,7 @@ impl World {
         parts.chain(others).map(|(name, pid)| (name, process::cpu(pid))).collect()
     }
 
-    /// What a process of this world has logged.
+    /// What a process of this testbed has logged.
     pub fn log(&self, name: &str) -> Option<String> {
         std::fs::read_to_string(self.plane.stack().folder().join("logs").join(format!("{name}.log"))).ok()
     }
@@ -190,7 +195,7 @@ impl World {
     }
 }
 
-async fn found() -> Result<Tools> {
+async fn find_tools() -> Result<Tools> {
     let wanted = tools::Options { site: true, ..tools::Options::default() };
     Ok(tokio::task::spawn_blocking(move || tools::ensure(&wanted, tools::progress().as_ref())).await??)
 }

@@ -8,42 +8,42 @@ use layercake::up::prepare;
 use plane::{Guard, Plane, Program};
 use serde_json::{Value, json};
 
-use crate::world::{Story, resource};
+use crate::story::{Story, api_resource};
 
 pub const OPERATOR: &str = "vmware-system-vmop";
 const CONFIG: &str = "vsphere.provider.config.vmoperator.vmware.com";
 
 /// The other management cluster.
-pub struct Second {
+pub struct SecondCluster {
     guard: Guard,
     plane: Plane,
 }
 
-impl Second {
+impl SecondCluster {
     /// One that has what the stack's VM operator has, with `changes` to its provider configuration; nothing takes a
     /// key away.
-    pub async fn started(story: &Story, changes: &[(&str, Option<&str>)]) -> Self {
+    pub async fn start(story: &Story, changes: &[(&str, Option<&str>)]) -> Self {
         let exe = env!("CARGO_BIN_EXE_layercake").as_ref();
         let stack = Arc::new(plane::Stack::ephemeral().unwrap());
         let guard = Guard::start(exe, &stack).unwrap();
-        let tools = story.world.tools.clone();
+        let tools = story.shared.tools.clone();
         let plane = Plane::bare(plane::Options { stack, tools }).await.unwrap();
         let second = Self { guard, plane };
-        second.configured(story, changes).await;
+        second.configure(story, changes).await;
         let vmop = Program::new("vmop", exe).arg("--probe-address-map=10.0.0.0/8=127.0.0.0/8");
         second.plane.run(vmop).await.unwrap();
         second
     }
 
-    /// What the first one's admin gave it, and what the namespace may use.
-    async fn configured(&self, story: &Story, changes: &[(&str, Option<&str>)]) {
+    /// Copies what the first one's admin gave it, and what the namespace may use.
+    async fn configure(&self, story: &Story, changes: &[(&str, Option<&str>)]) {
         let (from, to) = (story.client(), self.client());
         let namespaces = [("Namespace", OPERATOR), ("Namespace", story.namespace.as_str())];
         for (kind, name) in namespaces {
-            copied(&Api::all_with(from.clone(), &resource(kind)), name, &to).await;
+            copy_object(&Api::all_with(from.clone(), &api_resource(kind)), name, &to).await;
         }
-        let operator = |kind| Api::namespaced_with(from.clone(), OPERATOR, &resource(kind));
-        let mut config = read(&operator("ConfigMap"), CONFIG).await;
+        let operator = |kind| Api::namespaced_with(from.clone(), OPERATOR, &api_resource(kind));
+        let mut config = read_object(&operator("ConfigMap"), CONFIG).await;
         let data = config["data"].as_object_mut().unwrap();
         for (key, value) in changes {
             match value {
@@ -51,11 +51,11 @@ impl Second {
                 None => drop(data.remove(*key)),
             }
         }
-        self.applied(&config).await;
+        self.apply(&config).await;
         let credentials = config["data"]["VcCredsSecretName"].as_str().unwrap();
-        copied(&operator("Secret"), credentials, &to).await;
-        copied(&story.cluster_api("VirtualMachineClass"), "best-effort-xsmall", &to).await;
-        copied(&story.api("VirtualMachineClassBinding"), "best-effort-xsmall", &to).await;
+        copy_object(&operator("Secret"), credentials, &to).await;
+        copy_object(&story.cluster_api("VirtualMachineClass"), "best-effort-xsmall", &to).await;
+        copy_object(&story.api("VirtualMachineClassBinding"), "best-effort-xsmall", &to).await;
     }
 
     pub fn client(&self) -> Client {
@@ -63,29 +63,29 @@ impl Second {
     }
 
     pub fn api(&self, kind: &str, namespace: &str) -> Api<DynamicObject> {
-        Api::namespaced_with(self.client(), namespace, &resource(kind))
+        Api::namespaced_with(self.client(), namespace, &api_resource(kind))
     }
 
     /// Applies one object.
-    pub async fn applied(&self, object: &Value) {
+    pub async fn apply(&self, object: &Value) {
         prepare::applied(&self.client(), object).await.unwrap_or_else(|error| panic!("{error:#}"));
     }
 
-    pub async fn stopped(self) {
+    pub async fn stop(self) {
         self.plane.stop().await;
         tokio::task::spawn_blocking(move || self.guard.finish()).await.unwrap().unwrap();
     }
 }
 
-/// The object, written down in another cluster.
-pub async fn copied(from: &Api<DynamicObject>, name: &str, to: &Client) -> Value {
-    let copy = read(from, name).await;
+/// Copies an object to another cluster.
+pub async fn copy_object(from: &Api<DynamicObject>, name: &str, to: &Client) -> Value {
+    let copy = read_object(from, name).await;
     prepare::applied(to, &copy).await.unwrap_or_else(|error| panic!("{name}: {error:#}"));
     copy
 }
 
-/// The object as it is written down: what it says of itself and what its server gave it stay behind.
-async fn read(from: &Api<DynamicObject>, name: &str) -> Value {
+/// Reads an object without its status and without what its server gave it.
+async fn read_object(from: &Api<DynamicObject>, name: &str) -> Value {
     let object = from.get(name).await.unwrap_or_else(|error| panic!("{name}: {error}"));
     let finalizers = object.finalizers().to_vec();
     let mut copy = serde_json::to_value(object).unwrap();

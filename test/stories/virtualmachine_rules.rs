@@ -1,14 +1,14 @@
-//! Virtual machines, and what belongs to them, that can't be are refused at once, by the definition or by admission.
+//! VirtualMachines and the kinds beside them that can't work are refused at once, by the definition or by admission.
 
 use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
-use crate::world::{SOON, Story, says, story};
+use crate::story::{SOON, Story, assert_contains, story};
 
 const CONFIG: &str = r#"{"configMapName": "a", "secretName": "b"}"#;
 
 /// The rule, the spec's member and its value, and what the refusal must say.
-const MACHINES: &[(&str, &str, &str, &[&str])] = &[
+const VIRTUAL_MACHINES: &[(&str, &str, &str, &[&str])] = &[
     ("rule_1_one_source_of_metadata", "vmMetadata", CONFIG, &["cannot be specified simultaneously"]),
     ("rule_2_image_required", "imageName", r#""""#, &["spec.imageName"]),
     ("rule_2_class_required", "className", r#""""#, &["spec.className"]),
@@ -37,7 +37,7 @@ const MACHINES: &[(&str, &str, &str, &[&str])] = &[
         &["providerRef", "NetworkInterface of netoperator.vmware.com"],
     ),
     (
-        "rule_4_card_type",
+        "rule_4_nic_type",
         "networkInterfaces",
         r#"[{"ethernetCardType": "ne2000"}]"#,
         &["ethernetCardType", "vmxnet3"],
@@ -93,7 +93,7 @@ const MACHINES: &[(&str, &str, &str, &[&str])] = &[
     ("identity", "biosUUID", r#""nonsense""#, &["spec.biosUUID"]),
 ];
 
-/// As [`MACHINES`], of other kinds: the rule, the kind, the whole spec.
+/// As [`VIRTUAL_MACHINES`], of other kinds: the rule, the kind, the whole spec.
 const OTHERS: &[(&str, &str, &str, &[&str])] = &[
     (
         "class_request_within_limit",
@@ -198,7 +198,7 @@ const OTHERS: &[(&str, &str, &str, &[&str])] = &[
     ),
 ];
 
-/// The rule, what is changed of a machine that is on, and what the refusal must say; nothing: it is accepted.
+/// The rule, what is changed of a VM that is on, and what the refusal must say; nothing: it is accepted.
 const CHANGES: &[(&str, &str, &[&str])] = &[
     ("image", r#"{"imageName": "other"}"#, &["imageName: field is immutable"]),
     ("storage_class", r#"{"storageClass": "gold"}"#, &["storageClass: field is immutable"]),
@@ -237,17 +237,17 @@ const CHANGES: &[(&str, &str, &[&str])] = &[
 
 #[test]
 fn what_a_virtual_machine_may_not_be_is_refused() {
-    story("machine-rules", |story| async move {
-        story.ready_for_vms("best-effort-xsmall").await;
-        for (number, (rule, member, value, words)) in MACHINES.iter().enumerate() {
+    story("virtualmachine-rules", |story| async move {
+        story.prepare_namespace("best-effort-xsmall").await;
+        for (number, (rule, member, value, words)) in VIRTUAL_MACHINES.iter().enumerate() {
             let mut spec = json!({ "imageName": "image", "className": "class" });
             spec[*member] = serde_json::from_str(value).unwrap();
-            let refusal = created(&story, "VirtualMachine", &format!("m{number}"), spec, true).await;
-            told(rule, refusal, words);
+            let refusal = create(&story, "VirtualMachine", &format!("m{number}"), spec, true).await;
+            assert_refused(rule, refusal, words);
         }
         for (rule, kind, spec, words) in OTHERS {
             let spec = serde_json::from_str(spec).unwrap();
-            told(rule, created(&story, kind, "x", spec, true).await, words);
+            assert_refused(rule, create(&story, kind, "x", spec, true).await, words);
         }
         may_not_change(&story).await;
     });
@@ -262,23 +262,23 @@ async fn may_not_change(story: &Story) {
         "volumes": [{ "name": "a", "vSphereVolume": { "capacity": { "ephemeral-storage": "1Gi" } } }],
         "advancedOptions": { "defaultVolumeProvisioningOptions": { "thinProvisioned": true } },
     });
-    let machine = created(story, "VirtualMachine", "fixed", spec, false).await.unwrap();
-    assert_eq!(machine.data["spec"]["powerState"], "poweredOn", "filled in when it is new");
-    assert!(machine.data["spec"]["biosUUID"].is_string() && machine.metadata.finalizers.is_some());
+    let vm = create(story, "VirtualMachine", "fixed", spec, false).await.unwrap();
+    assert_eq!(vm.data["spec"]["powerState"], "poweredOn", "filled in when it is new");
+    assert!(vm.data["spec"]["biosUUID"].is_string() && vm.metadata.finalizers.is_some());
     let api = story.api("VirtualMachine");
     for (rule, change, words) in CHANGES {
         let change = json!({ "spec": serde_json::from_str::<Value>(change).unwrap() });
         let params = PatchParams { dry_run: true, ..PatchParams::default() };
-        told(rule, api.patch("fixed", &params, &Patch::Merge(&change)).await, words);
+        assert_refused(rule, api.patch("fixed", &params, &Patch::Merge(&change)).await, words);
     }
     let taken_up =
         json!({ "metadata": { "annotations": { "vmoperator.vmware.com/pause-reconcile": null } } });
     api.patch("fixed", &PatchParams::default(), &Patch::Merge(&taken_up)).await.unwrap();
-    story.deleted("VirtualMachine", "fixed", SOON).await;
+    story.delete("VirtualMachine", "fixed", SOON).await;
 }
 
 /// Makes an object of which nothing is made in vCenter.
-async fn created(
+async fn create(
     story: &Story,
     kind: &str,
     name: &str,
@@ -294,13 +294,13 @@ async fn created(
         .await
 }
 
-fn told(rule: &str, outcome: kube::Result<DynamicObject>, words: &[&str]) {
+fn assert_refused(rule: &str, outcome: kube::Result<DynamicObject>, words: &[&str]) {
     match outcome {
         Ok(_) => assert!(words.is_empty(), "{rule}: accepted"),
         Err(refusal) => {
-            eprintln!("[machine-rules] {rule}: {refusal}");
+            eprintln!("[virtualmachine-rules] {rule}: {refusal}");
             assert!(!words.is_empty(), "{rule}: {refusal}");
-            says(refusal, words);
+            assert_contains(refusal, words);
         }
     }
 }

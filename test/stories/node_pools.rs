@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::Node;
 use kube::api::ListParams;
 use kube::{Api, ResourceExt};
 
-use crate::world::story;
+use crate::story::story;
 
 const MANIFEST: &str = r"
 apiVersion: run.tanzu.vmware.com/v1alpha3
@@ -30,9 +30,9 @@ spec:
 #[test]
 fn pools_differ_as_the_manifest_says() {
     story("pools", |story| async move {
-        story.applied(MANIFEST).await;
-        story.running("pools").await;
-        let nodes: Api<Node> = Api::all(story.guest("pools").await);
+        story.apply(MANIFEST).await;
+        story.wait_until_running("pools").await;
+        let nodes: Api<Node> = Api::all(story.guest_client("pools").await);
         let nodes = nodes.list(&ListParams::default()).await.unwrap().items;
         assert_eq!(nodes.len(), 3);
         let gpu = nodes.iter().find(|node| node.name_any().contains("gpu")).unwrap();

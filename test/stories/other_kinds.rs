@@ -1,17 +1,18 @@
-//! The kinds beside machines: a group that is kept apart, a service, a published image, a console.
+//! Kinds beside VirtualMachine: a resource policy, a service, a publish request, a console request.
 
 use serde_json::{Value, json};
 
-use crate::world::{PlainVm, SOON, Story, story};
+use crate::plain_vm::PlainVm;
+use crate::story::{SOON, Story, story};
 
 const NAMES: [&str; 2] = ["beside-a", "beside-b"];
 
 #[test]
 fn machines_are_kept_apart_served_published_and_looked_at() {
     story("beside", |story| async move {
-        story.ready_for_vms("best-effort-xsmall").await;
+        story.prepare_namespace("best-effort-xsmall").await;
         story
-            .made(&object(
+            .apply_object(&object(
                 &story,
                 "VirtualMachineSetResourcePolicy",
                 &json!({
@@ -25,16 +26,16 @@ fn machines_are_kept_apart_served_published_and_looked_at() {
             vm["spec"]["resourcePolicyName"] = "beside".into();
             vm["metadata"]["annotations"] = json!({"vsphere-cluster-module-group": "apart"});
             vm["metadata"]["labels"] = json!({"app": "beside"});
-            story.made(&vm).await;
+            story.apply_object(&vm).await;
         }
-        kept_apart(&story).await;
-        served(&story).await;
-        published(&story).await;
-        looked_at(&story).await;
+        assert_kept_apart(&story).await;
+        assert_served(&story).await;
+        assert_published(&story).await;
+        assert_console_answered(&story).await;
         for name in NAMES {
-            story.deleted("VirtualMachine", name, SOON).await;
+            story.delete("VirtualMachine", name, SOON).await;
         }
-        story.deleted("VirtualMachineSetResourcePolicy", "beside", SOON).await;
+        story.delete("VirtualMachineSetResourcePolicy", "beside", SOON).await;
     });
 }
 
@@ -46,39 +47,44 @@ fn object(story: &Story, kind: &str, spec: &Value) -> Value {
 }
 
 /// Waits for what `seen` finds in the object called `beside`.
-async fn told(story: &Story, kind: &str, what: &str, seen: impl Fn(&Value) -> Option<Value>) -> Value {
-    story.until(what, SOON, || async { seen(&story.get(kind, "beside").await?) }).await
+async fn wait_for_object(
+    story: &Story,
+    kind: &str,
+    what: &str,
+    seen: impl Fn(&Value) -> Option<Value>,
+) -> Value {
+    story.wait_for(what, SOON, || async { seen(&story.get(kind, "beside").await?) }).await
 }
 
-async fn kept_apart(story: &Story) {
-    let modules = told(story, "VirtualMachineSetResourcePolicy", "the module is made", |policy| {
+async fn assert_kept_apart(story: &Story) {
+    let modules = wait_for_object(story, "VirtualMachineSetResourcePolicy", "the module is made", |policy| {
         policy["status"]["clustermodules"].as_array().filter(|all| all.len() == 1).map(|all| all[0].clone())
     })
     .await;
     assert_eq!(modules["groupname"], "apart");
     let mut hosts = std::collections::BTreeSet::new();
     for name in NAMES {
-        let vm = story.powered_on(name).await;
+        let vm = story.wait_until_powered_on(name).await;
         hosts.insert(vm["status"]["host"].to_string());
     }
     assert_eq!(hosts.len(), NAMES.len(), "on different hosts: {hosts:?}");
 }
 
-async fn served(story: &Story) {
+async fn assert_served(story: &Story) {
     let port = json!({"name": "http", "protocol": "TCP", "port": 80, "targetPort": 8080});
     let spec = json!({"type": "ClusterIP", "ports": [port], "selector": {"app": "beside"}});
-    story.made(&object(story, "VirtualMachineService", &spec)).await;
-    let address = told(story, "Service", "the service has an address", |service| {
+    story.apply_object(&object(story, "VirtualMachineService", &spec)).await;
+    let address = wait_for_object(story, "Service", "the service has an address", |service| {
         service["spec"]["clusterIP"].as_str().map(Value::from)
     })
     .await;
     assert_ne!(address, "None");
 }
 
-async fn published(story: &Story) {
+async fn assert_published(story: &Story) {
     let spec = json!({"source": {"name": NAMES[0]}, "target": {"item": {"name": "beside-image"}, "location": {"name": "layercake"}}});
-    story.made(&object(story, "VirtualMachinePublishRequest", &spec)).await;
-    let done = told(story, "VirtualMachinePublishRequest", "the machine is published", |request| {
+    story.apply_object(&object(story, "VirtualMachinePublishRequest", &spec)).await;
+    let done = wait_for_object(story, "VirtualMachinePublishRequest", "the VM is published", |request| {
         (request["status"]["ready"] == true).then(|| request["status"].clone())
     })
     .await;
@@ -88,13 +94,13 @@ async fn published(story: &Story) {
     assert_eq!(image.data["status"]["imageName"], "beside-image");
 }
 
-async fn looked_at(story: &Story) {
+async fn assert_console_answered(story: &Story) {
     let keys = include_str!("../../vmop/src/console/test-key.txt");
     let (_, rest) = keys.split_once("[wrapped]\n").unwrap();
     let key: String = rest.split_inclusive('\n').take_while(|line| !line.starts_with('[')).collect();
     let spec = json!({"virtualMachineName": NAMES[0], "publicKey": key});
-    story.made(&object(story, "WebConsoleRequest", &spec)).await;
-    let answered = told(story, "WebConsoleRequest", "the request is answered", |request| {
+    story.apply_object(&object(story, "WebConsoleRequest", &spec)).await;
+    let answered = wait_for_object(story, "WebConsoleRequest", "the request is answered", |request| {
         request["status"]["response"].as_str()?;
         Some(request.clone())
     })

@@ -1,0 +1,159 @@
+//! The VMs of a trial: what users want of each, what was done to it, and what is expected of it in the end.
+
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::workload::{claimed_volume, condition, module_member, own_volume, vm_object};
+
+/// The kind of a VM.
+pub const VM: &str = "VirtualMachine";
+const LOST: &str = "VirtualMachineLost";
+/// A power state.
+pub const ON: &str = "poweredOn";
+/// A power state.
+pub const OFF: &str = "poweredOff";
+/// A power state; a VM that is off does not get there.
+pub const SUSPENDED: &str = "suspended";
+
+/// What the users want of a VM, and what was done to it.
+#[derive(Clone, Debug)]
+pub struct Expected {
+    /// The power state that was asked for last.
+    pub power: &'static str,
+    /// A restart was asked for.
+    pub restarted: bool,
+    /// Its object was deleted.
+    pub deleted: bool,
+    /// It was destroyed behind everybody's back.
+    pub destroyed: bool,
+    /// When somebody attached a disk to it in vCenter.
+    pub disk_attached: Option<Instant>,
+}
+
+impl Expected {
+    /// Nothing was done to it yet.
+    pub fn new(power: &'static str) -> Self {
+        Self { power, restarted: false, deleted: false, destroyed: false, disk_attached: None }
+    }
+}
+
+/// The name of the VM of this number.
+pub fn vm_name(number: usize) -> String {
+    format!("m-{number:02}")
+}
+
+/// Whether a module keeps the VM apart from others.
+pub fn is_module_member(number: usize) -> bool {
+    number % 4 == 2
+}
+
+/// Whether the VM has a volume by a claim.
+pub fn has_claim(number: usize) -> bool {
+    number % 8 == 3
+}
+
+/// A VM of this number: half of them lie in the policy's folder, most have a guest's data, some have volumes.
+pub fn numbered_vm(number: usize, power: &str) -> Value {
+    let mut spec = json!({ "powerState": power });
+    if number.is_multiple_of(2) {
+        spec["resourcePolicyName"] = "p".into();
+    }
+    if !number.is_multiple_of(3) {
+        spec["vmMetadata"] = json!({"secretName": "boot", "transport": "ExtraConfig"});
+    }
+    let name = vm_name(number);
+    let own = (number % 5 == 1).then(own_volume);
+    let claimed = has_claim(number).then(|| claimed_volume(&name));
+    spec["volumes"] = own.into_iter().chain(claimed).collect();
+    let object = vm_object(&name, &spec);
+    if is_module_member(number) { module_member(object) } else { object }
+}
+
+/// Whether a module has the VM of this number, which somebody may have renamed in vCenter.
+pub fn is_in_module(module: &str, number: usize) -> bool {
+    let (_, members) = module.split_once('[').unwrap_or_default();
+    members
+        .trim_end_matches(']')
+        .split(',')
+        .any(|member| member == vm_name(number) || member == renamed_vm(number))
+}
+
+/// The name that somebody gives the VM of this number in vCenter.
+pub fn renamed_vm(number: usize) -> String {
+    format!("renamed-{number}")
+}
+
+/// What is wrong with a VM's object, given what was wanted and done.
+pub fn find_violation(name: &str, expected: &Expected, object: &Value) -> Option<String> {
+    let ready = condition(object, "Ready");
+    if expected.deleted {
+        return (!object.is_null()).then(|| format!("{VM} {name} is still there: {ready}"));
+    }
+    if expected.destroyed {
+        return (!reports_lost(ready)).then(|| format!("{VM} {name} does not say how it was lost: {ready}"));
+    }
+    let power = &object["status"]["powerState"];
+    // A VM that is off can't be suspended.
+    if *power != expected.power && (expected.power == ON || *power != OFF) {
+        return Some(format!("{VM} {name} is not {}: {ready}", expected.power));
+    }
+    if expected.power != ON {
+        return None;
+    }
+    if expected.restarted && object["status"]["lastRestartTime"].is_null() {
+        return Some(format!("{VM} {name} is not restarted: {ready}"));
+    }
+    (ready["status"] != "True").then(|| format!("{VM} {name} is not Ready: {ready}"))
+}
+
+/// Whether a condition says that the VM is lost, by which event, when and by whom.
+fn reports_lost(ready: &Value) -> bool {
+    let message = ready["message"].as_str().unwrap_or_default();
+    let has_event = message.split_once("Event at 20").is_some_and(|(_, after)| after.contains(" by "));
+    ready["reason"] == LOST && has_event
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn object(power: &str, status: &str, reason: &str, message: &str) -> Value {
+        let ready = json!({"type": "Ready", "status": status, "reason": reason, "message": message});
+        json!({"status": {"powerState": power, "conditions": [ready]}})
+    }
+
+    #[test]
+    fn what_was_done_to_a_vm_decides_what_is_expected() {
+        let ready = object(ON, "True", "", "");
+        let on = Expected::new(ON);
+        assert_eq!(find_violation("a", &on, &ready), None);
+        assert!(find_violation("a", &on, &object(ON, "False", "x", "")).is_some());
+        assert!(find_violation("a", &Expected::new(OFF), &ready).is_some());
+        assert!(find_violation("a", &Expected { restarted: true, ..on.clone() }, &ready).is_some());
+        let deleted = Expected { deleted: true, destroyed: true, ..on.clone() };
+        assert_eq!(find_violation("a", &deleted, &Value::Null), None);
+        let suspended = Expected::new(SUSPENDED);
+        for (power, good) in [(SUSPENDED, true), (OFF, true), (ON, false)] {
+            assert_eq!(
+                find_violation("a", &suspended, &object(power, "True", "", "")).is_none(),
+                good,
+                "{power}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_lost_vm_says_by_whom_and_since_when() {
+        let destroyed = Expected { destroyed: true, ..Expected::new(ON) };
+        assert!(find_violation("a", &destroyed, &object(ON, "True", "", "")).is_some());
+        assert!(find_violation("a", &destroyed, &object(ON, "False", LOST, "It is gone")).is_some());
+        let message = "It is gone (VmRemovedEvent at 2026-11-21T13:00:00Z by somebody), not by this object";
+        assert_eq!(find_violation("a", &destroyed, &object(ON, "False", LOST, message)), None);
+    }
+
+    #[test]
+    fn a_renamed_member_is_one() {
+        assert!(is_in_module("module 1 of [m-02,m-06]", 2) && is_in_module("module 1 of [renamed-2]", 2));
+        assert!(!is_in_module("module 1 of [m-06]", 2) && !is_in_module("module 1 of []", 2));
+    }
+}

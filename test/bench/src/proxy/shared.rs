@@ -1,0 +1,39 @@
+//! What all requests through the proxy share.
+
+use std::time::Instant;
+
+use kube::Client;
+use parking_lot::Mutex;
+
+use super::injections::Injections;
+
+/// The upstream, the injections, and what is in flight.
+pub(super) struct ProxyShared {
+    pub upstream: Client,
+    pub account: String,
+    pub injections: Mutex<Injections>,
+    pub activity: Mutex<Activity>,
+}
+
+pub(super) struct Activity {
+    pub in_flight: usize,
+    pub last: Instant,
+}
+
+/// A call in flight.
+pub(super) struct Busy<'a>(&'a ProxyShared);
+
+impl Drop for Busy<'_> {
+    fn drop(&mut self) {
+        let mut activity = self.0.activity.lock();
+        activity.in_flight -= 1;
+        activity.last = Instant::now();
+    }
+}
+
+impl ProxyShared {
+    pub fn busy(&self) -> Busy<'_> {
+        self.activity.lock().in_flight += 1;
+        Busy(self)
+    }
+}

@@ -1,0 +1,67 @@
+//! The one stack that all stories share; the first of them starts it.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use clap::ValueEnum as _;
+use kube::Client;
+use layercake::args::Wire;
+use layercake::stack::{Options, Stack};
+use tokio::runtime::Runtime;
+use tokio::sync::{OnceCell, RwLock};
+
+/// Everything that outlives one story runs here; each story only waits in its own thread.
+pub static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().expect("a runtime"));
+static SHARED: OnceCell<Result<SharedStack, String>> = OnceCell::const_new();
+/// Stories that break something for everybody hold this for writing, the others for reading.
+pub static EXCLUSIVE: RwLock<()> = RwLock::const_new(());
+
+/// The stack that the stories share.
+pub struct SharedStack {
+    pub stack: tokio::sync::Mutex<Stack>,
+    pub client: Client,
+    pub session: layercake::session::Session,
+    pub guests: sim::guest::Guests,
+    pub tools: plane::tools::Tools,
+}
+
+impl SharedStack {
+    async fn start() -> Result<Self, String> {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let exe = env!("CARGO_BIN_EXE_layercake").into();
+        let options = Options { exe, tools: BTreeMap::new(), wire: wire()? };
+        let stack = Stack::start(&options).await.map_err(|error| format!("{error:#}"))?;
+        let session = stack.session();
+        let client = session.client().await.map_err(|error| format!("{error:#}"))?;
+        let guests = stack.site().guests();
+        let tools = stack.tools().clone();
+        Ok(Self { stack: tokio::sync::Mutex::new(stack), client, session, guests, tools })
+    }
+
+    /// The stack; the first call starts it.
+    pub async fn get() -> &'static Self {
+        let shared = SHARED.get_or_init(Self::start).await;
+        shared.as_ref().unwrap_or_else(|error| panic!("the stack does not start: {error}"))
+    }
+
+    /// The control API of the simulated vCenter.
+    pub fn control(&self) -> sim::control::ControlApi {
+        self.session.control().expect("the simulator's control API")
+    }
+}
+
+/// How the VM operator speaks with vCenter in the shared stack: as `LAYERCAKE_WIRE` says, as `up --wire` does.
+fn wire() -> Result<Wire, String> {
+    match std::env::var("LAYERCAKE_WIRE") {
+        Ok(named) => Wire::from_str(&named, true).map_err(|error| format!("LAYERCAKE_WIRE: {error}")),
+        Err(_) => Ok(Wire::default()),
+    }
+}
+
+/// The wire that the shared stack does not speak: stories with a stack of their own take it, so that one run has both.
+pub fn other_wire() -> Wire {
+    match wire().expect("a wire") {
+        Wire::Soap => Wire::ViJson,
+        Wire::Auto | Wire::ViJson => Wire::Soap,
+    }
+}
