@@ -193,16 +193,16 @@ mod tests {
 
     type Events = mpsc::UnboundedSender<kube::runtime::watcher::Result<Event<VirtualMachine>>>;
 
-    /// A cache that follows what it is told, and that has told once.
+    /// A cache that follows what it is received, and that has received once.
     async fn objects(started: &Started) -> (Cache<VirtualMachine>, Events) {
         let (cache, writer) = Cache::new(Arc::clone(&started.writes));
-        let (tell, told) = mpsc::unbounded();
-        tokio::spawn(cache.clone().follow(told, writer));
+        let (events, received) = mpsc::unbounded();
+        tokio::spawn(cache.clone().follow(received, writer));
         for event in [Event::Init, Event::InitApply(fixtures::virtual_machine()), Event::InitDone] {
-            tell.unbounded_send(Ok(event)).unwrap();
+            events.unbounded_send(Ok(event)).unwrap();
         }
         cache.complete().await;
-        (cache, tell)
+        (cache, events)
     }
 
     async fn counted(orphans: &Orphans, number: i64) {
@@ -226,26 +226,26 @@ mod tests {
 
         let (client, _) = support::api_server::server(|_| support::api_server::refusal(404, "NotFound"));
         let started = Started::detached(client);
-        let (cache, tell) = objects(&started).await;
+        let (cache, events) = objects(&started).await;
         let mut orphans = Orphans::new(&started, &cache, &Provider::to(&vcenter));
         orphans.grace = Duration::from_millis(5);
         assert!(orphans.find_orphans(&vcenter).is_empty(), "its object owns it, and a template is nobody's");
 
         let (watched, looked) = (orphans.clone(), Arc::clone(&vcenter));
         let reporting = tokio::spawn(async move { watched.report(&looked).await });
-        tell.unbounded_send(Ok(Event::Delete(fixtures::virtual_machine()))).unwrap();
+        events.unbounded_send(Ok(Event::Delete(fixtures::virtual_machine()))).unwrap();
         counted(&orphans, 1).await;
-        // A move brings the object back, or another cluster's stack has the machine.
-        tell.unbounded_send(Ok(Event::Apply(fixtures::virtual_machine()))).unwrap();
+        // A move brings the object back, or another cluster's stack has the VM.
+        events.unbounded_send(Ok(Event::Apply(fixtures::virtual_machine()))).unwrap();
         counted(&orphans, 0).await;
-        tell.unbounded_send(Ok(Event::Delete(fixtures::virtual_machine()))).unwrap();
+        events.unbounded_send(Ok(Event::Delete(fixtures::virtual_machine()))).unwrap();
         counted(&orphans, 1).await;
         within("its end", crate::virtualmachine::delete::end(&machine, &vcenter)).await.unwrap();
         counted(&orphans, 0).await;
         reporting.abort();
     }
 
-    /// A clone whose call reaches vCenter when its object is gone, as this object, and what becomes of its machine.
+    /// A clone whose call reaches vCenter when its object is gone, as this object, and what becomes of its VM.
     async fn late(test: &str, gone: VirtualMachine, live: bool) -> Option<(Sim, Arc<VCenter>, Orphans)> {
         let sim = Sim::start(test)?;
         let vcenter = vcenter(&sim).await;
@@ -257,7 +257,7 @@ mod tests {
             if live { (200, there.clone()) } else { support::api_server::refusal(404, "NotFound") }
         });
         let started = Started::detached(client);
-        let (cache, tell) = objects(&started).await;
+        let (cache, events) = objects(&started).await;
         let mut orphans = Orphans::new(&started, &cache, &Provider::to(&vcenter));
         orphans.grace = Duration::from_millis(5);
 
@@ -270,8 +270,8 @@ mod tests {
             }
         };
         within("the call is on its way", held).await;
-        tell.unbounded_send(Ok(Event::Apply(gone.clone()))).unwrap();
-        tell.unbounded_send(Ok(Event::Delete(gone))).unwrap();
+        events.unbounded_send(Ok(Event::Apply(gone.clone()))).unwrap();
+        events.unbounded_send(Ok(Event::Delete(gone))).unwrap();
         let forgotten = async {
             while cache.get(Some("ns"), "cp-0").is_some() {
                 tokio::task::yield_now().await;

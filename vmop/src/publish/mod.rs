@@ -1,7 +1,7 @@
-//! VirtualMachinePublishRequest: a machine becomes an item of a content library, and that an image.
+//! VirtualMachinePublishRequest: a VM becomes an item of a content library, and that an image.
 //!
 //! The item's description names the request that made it. So an upload whose answer was lost, or that
-//! a crash cut short, is found again and not made twice; vCenter is told the same token each time, too.
+//! a crash cut short, is found again and not made twice; vCenter gets the same token each time, too.
 
 mod plan;
 mod target;

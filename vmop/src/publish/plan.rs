@@ -241,7 +241,7 @@ mod tests {
     }
 
     fn unfit(reason: &'static str) -> Unfit {
-        Unfit { reason, message: "as told".into() }
+        Unfit { reason, message: "as given".into() }
     }
 
     #[allow(clippy::unnecessary_wraps)]
@@ -250,7 +250,7 @@ mod tests {
     }
 
     /// Type and reason of every condition.
-    fn told(facts: &Facts, failed: Uploaded<'_>) -> Vec<String> {
+    fn status_lines(facts: &Facts, failed: Uploaded<'_>) -> Vec<String> {
         let (request, now) = (request(), Timestamp::UNIX_EPOCH);
         let status = status(&request, facts, &step(&request, facts), failed, now);
         let word = |condition: &Condition| {
@@ -266,21 +266,27 @@ mod tests {
         let states = [
             (
                 "nothing is there",
-                told(&Facts { source: Err(unfit(known::SOURCE_VIRTUAL_MACHINE_NOT_EXIST)), ..facts() }, None),
+                status_lines(
+                    &Facts { source: Err(unfit(known::SOURCE_VIRTUAL_MACHINE_NOT_EXIST)), ..facts() },
+                    None,
+                ),
             ),
             (
                 "no library",
-                told(
+                status_lines(
                     &Facts { target: Err(unfit(known::TARGET_CONTENT_LIBRARY_NOT_WRITABLE)), ..facts() },
                     None,
                 ),
             ),
-            ("the name is taken", told(&Facts { item: item(false, true), ..facts() }, None)),
-            ("begins", told(&facts(), None)),
-            ("failed", told(&facts(), Some(&failure))),
-            ("underway", told(&Facts { item: item(true, false), ..facts() }, None)),
-            ("no image yet", told(&Facts { item: item(true, true), ..facts() }, None)),
-            ("done", told(&Facts { item: item(true, true), image: Some("i".into()), ..facts() }, None)),
+            ("the name is taken", status_lines(&Facts { item: item(false, true), ..facts() }, None)),
+            ("begins", status_lines(&facts(), None)),
+            ("failed", status_lines(&facts(), Some(&failure))),
+            ("underway", status_lines(&Facts { item: item(true, false), ..facts() }, None)),
+            ("no image yet", status_lines(&Facts { item: item(true, true), ..facts() }, None)),
+            (
+                "done",
+                status_lines(&Facts { item: item(true, true), image: Some("i".into()), ..facts() }, None),
+            ),
         ];
         insta::assert_yaml_snapshot!(states);
     }
@@ -293,7 +299,7 @@ mod tests {
         assert!(capture.description.ends_with("\nnightly"));
         assert!(made_by(&request, &capture.description));
         assert!(!made_by(&request, "nightly") && !made_by(&request, &format!("{MADE_BY}u-2")));
-        // What is there stays there, whatever becomes of the machine.
+        // What is there stays there, whatever becomes of the VM.
         let gone = Facts { source: Err(unfit("x")), item: item(true, true), ..facts() };
         assert_eq!(step(&request, &gone), PublishStep::AwaitImage);
     }

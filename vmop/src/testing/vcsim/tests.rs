@@ -106,7 +106,7 @@ async fn one_call_makes_a_machine_and_a_second_finds_it(sim: Sim) {
     assert_eq!(again.moref, machine.moref);
     assert_eq!(machines(&sim.get("/v1/inventory").await), ["cp-0"]);
 
-    // Another object's machine of the same name is neither taken nor touched.
+    // Another object's VM of the same name is neither taken nor touched.
     let mut other = fixtures::facts(Found::Lost(None));
     other.mark = crate::vcenter::mark::Mark::new("other", "cp-0", "s1");
     let refused = carry_out::cloned(&intent, &other, &vcenter).await;
@@ -186,7 +186,7 @@ async fn volumes_are_in_the_clone_and_come_later_and_only_ours_are_destroyed(sim
     assert_eq!(disks::changes(&object, &machine, &devices, &storage).unwrap(), None);
     assert_eq!(devices.disks.iter().map(|disk| disk.capacity >> 30).skip(1).collect::<Vec<_>>(), [3, 2]);
 
-    // Somebody attaches a disk of his own: it outlives the machine.
+    // Somebody attaches a disk of his own: it outlives the VM.
     let (controller, unit) = devices.free_place(&[]).unwrap();
     let create = vsphere::DiskChange::Create {
         key: -1,
@@ -229,7 +229,7 @@ async fn a_disk_that_was_hung_on_a_machine_just_now_is_spared(sim: Sim) {
         assert!(!disks::may_have_foreign(&machine), "{machine:?}");
         let order = json!({ "file": "[ds1] theirs/disk.vmdk", "capacityMiB": 64 });
         sim.post(&format!("/v1/vms/{}/disks", machine.moref.id()), order).await;
-        // By a view of the machine that does not have it.
+        // By a view of the VM that does not have it.
         within("its end", delete::end(&machine, &vcenter)).await.unwrap();
         assert_eq!(sim.get("/v1/orphans").await["files"], json!(["ds1/theirs"]), "{power_on}");
     }
@@ -254,7 +254,7 @@ async fn a_template_goes_when_nothing_needs_it_and_no_disk_rests_on_it(sim: Sim)
     );
     assert_eq!(sim.calls("RetrievePropertiesEx").await, 0, "neither costs a call");
 
-    // A machine that says nothing of it still rests on it.
+    // A VM that says nothing of it still rests on it.
     let extra_config = vec![(crate::vcenter::mark::BASE.to_owned(), String::new())].into();
     let spec = vsphere::ConfigSpec { extra_config, ..vsphere::ConfigSpec::default() };
     let task = vcenter.client.reconfigure_vm(&machine.moref, spec).await.unwrap();

@@ -10,7 +10,7 @@ use vsphere::{MoRef, Vm};
 
 use crate::caches::Caches;
 use crate::image::libraries;
-use crate::image::libraries::Chain;
+use crate::image::libraries::LibraryAccess;
 use crate::templates::{Template, TemplateKey, TemplateState};
 use crate::unmet::Need;
 use crate::unmet::Unmet;
@@ -152,8 +152,8 @@ fn admitted(
         caches.sources_by_provider.refs(named).into_iter().map(|source| source.name).collect();
     sources.sort_unstable();
     let bound = sources.iter().any(|source| caches.namespaces_bound_to(source).contains(&namespace));
-    let chain = Chain { provider: provider.as_deref(), sources: &sources, bound };
-    libraries::admitted(&namespace, image, vcenter.settings.library.as_deref(), &chain)
+    let chain = LibraryAccess { provider: provider.as_deref(), sources: &sources, bound };
+    libraries::check_access(&namespace, image, vcenter.settings.library.as_deref(), &chain)
 }
 
 /// The machine's disks, and what further ones would lie on.
