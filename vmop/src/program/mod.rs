@@ -48,13 +48,11 @@ pub async fn start(started: Started, flags: Flags) -> Result<(), Fatal> {
     let parts =
         Parts { started, caches, provider, vms, policies, templates, sync_requests, collect_templates };
 
+    let orphans = Orphans::new(&parts.started, &parts.caches.vms, &parts.provider);
     let background = [
         tokio::spawn(templates::deploy_requested(Arc::clone(&parts.templates), template_requests)),
         tokio::spawn(keep_connected(&parts, metrics)),
-        tokio::spawn(relay::relay(
-            parts.clone(),
-            Orphans::new(&parts.started, &parts.caches.vms, &parts.provider),
-        )),
+        tokio::spawn(relay::relay(parts.clone(), orphans)),
         tokio::spawn(collect::collect(parts.clone())),
     ];
     let Parts { started, caches, provider, sync_requests, .. } = &parts;
