@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use api::names::annotation;
 use api::vmop::VirtualMachine;
 use kit::watch::Cache;
-use kit::{Started, apply};
+use kit::{Runtime, apply};
 use kube::{Client, ResourceExt};
 use parking_lot::Mutex;
 use prometheus_client::metrics::gauge::Gauge;
@@ -46,10 +46,10 @@ pub struct Orphans {
 
 impl Orphans {
     /// Knows of none yet; an object that goes while its VM is there raises a suspicion.
-    pub fn new(started: &Started, vms: &Cache<VirtualMachine>, provider: &Arc<Provider>) -> Self {
+    pub fn new(runtime: &Runtime, vms: &Cache<VirtualMachine>, provider: &Arc<Provider>) -> Self {
         let count = Gauge::default();
         let shown = count.clone();
-        started.metrics.register(|registry| {
+        runtime.metrics.register(|registry| {
             let help = "Machines in vCenter that bear our mark and that no object in this cluster owns";
             registry.register("vmop_orphaned_machines", help, shown);
         });
@@ -58,7 +58,7 @@ impl Orphans {
             suspected: Arc::default(),
             count,
             grace: GRACE,
-            client: started.client.clone(),
+            client: runtime.client.clone(),
             ended: Arc::default(),
         };
         let (noting, provider) = (orphans.clone(), Arc::clone(provider));
@@ -194,8 +194,8 @@ mod tests {
     type Events = mpsc::UnboundedSender<kube::runtime::watcher::Result<Event<VirtualMachine>>>;
 
     /// A cache that follows what it is received, and that has received once.
-    async fn objects(started: &Started) -> (Cache<VirtualMachine>, Events) {
-        let (cache, writer) = Cache::new(Arc::clone(&started.writes));
+    async fn objects(runtime: &Runtime) -> (Cache<VirtualMachine>, Events) {
+        let (cache, writer) = Cache::new(Arc::clone(&runtime.expectations));
         let (events, received) = mpsc::unbounded();
         tokio::spawn(cache.clone().follow(received, writer));
         for event in [Event::Init, Event::InitApply(fixtures::virtual_machine()), Event::InitDone] {
@@ -225,9 +225,9 @@ mod tests {
         let machine = within("the clone", carry_out::cloned(&intent, &facts, &vcenter)).await.unwrap();
 
         let (client, _) = support::api_server::server(|_| support::api_server::refusal(404, "NotFound"));
-        let started = Started::detached(client);
-        let (cache, events) = objects(&started).await;
-        let mut orphans = Orphans::new(&started, &cache, &Provider::to(&vcenter));
+        let runtime = Runtime::detached(client);
+        let (cache, events) = objects(&runtime).await;
+        let mut orphans = Orphans::new(&runtime, &cache, &Provider::to(&vcenter));
         orphans.grace = Duration::from_millis(5);
         assert!(orphans.find_orphans(&vcenter).is_empty(), "its object owns it, and a template is nobody's");
 
@@ -256,9 +256,9 @@ mod tests {
         let (client, _) = support::api_server::server(move |_| {
             if live { (200, there.clone()) } else { support::api_server::refusal(404, "NotFound") }
         });
-        let started = Started::detached(client);
-        let (cache, events) = objects(&started).await;
-        let mut orphans = Orphans::new(&started, &cache, &Provider::to(&vcenter));
+        let runtime = Runtime::detached(client);
+        let (cache, events) = objects(&runtime).await;
+        let mut orphans = Orphans::new(&runtime, &cache, &Provider::to(&vcenter));
         orphans.grace = Duration::from_millis(5);
 
         sim.post("/v1/faults", json!({"method": "CloneVM_Task", "kind": "holdCall"})).await;
@@ -331,9 +331,9 @@ mod tests {
         let Some(sim) = Sim::start("only_machines_with_our_mark_are_suspected") else { return };
         let vcenter = vcenter(&sim).await;
         let (client, _) = support::api_server::server(|_| support::api_server::refusal(404, "NotFound"));
-        let started = Started::detached(client);
-        let (cache, _tell) = objects(&started).await;
-        let orphans = Orphans::new(&started, &cache, &Provider::to(&vcenter));
+        let runtime = Runtime::detached(client);
+        let (cache, _tell) = objects(&runtime).await;
+        let orphans = Orphans::new(&runtime, &cache, &Provider::to(&vcenter));
         let suspected = |machine: &Vm| {
             orphans.inspect(machine, &vcenter);
             futures::FutureExt::now_or_never(orphans.suspected.notified()).is_some()

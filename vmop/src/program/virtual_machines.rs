@@ -41,7 +41,7 @@ where
     let by_namespace = vms.index(|vm| namespace(vm).into_iter().collect());
     let libraries = caches.clone();
     let bound_namespaces = move |source: &ContentSource| libraries.namespaces_bound_to(&source.name_any());
-    Controller::new("virtualmachine", &parts.started, vms)
+    Controller::new("virtualmachine", &parts.runtime, vms)
         .watches(&caches.classes, to(&by_class, name))
         .watches(&caches.bindings, bound_vms(&by_class))
         .watches(&caches.images, to(&caches.vms_by_image, name))
@@ -68,12 +68,12 @@ where
 
 fn context(parts: &Parts, prober: Prober<ObjectRef<VirtualMachine>>) -> Context {
     Context {
-        api: apply::Api::new(&parts.started, "vmop/machine"),
-        events: Events::new(&parts.started, "vmop-machine"),
+        api: apply::Api::new(&parts.runtime, "vmop/machine"),
+        events: Events::new(&parts.runtime, "vmop-machine"),
         provider: Arc::clone(&parts.provider),
         caches: parts.caches.clone(),
         prober,
-        data_sources: DataSourceWatches::new(parts.started.client.clone(), parts.vms.clone()),
+        data_sources: DataSourceWatches::new(parts.runtime.client.clone(), parts.vms.clone()),
         asked: virtualmachine::carry_out::guest::Asked::default(),
         promotions: virtualmachine::carry_out::promotion::Promotions::new(parts.vms.clone()),
         ended: parking_lot::Mutex::default(),

@@ -18,7 +18,7 @@ use kit::apply::Api;
 use kit::events::Events;
 use kit::index::{Index, key};
 use kit::watch::{self, Cache};
-use kit::{Controller, Next, Started};
+use kit::{Controller, Next, Runtime};
 use kube::ResourceExt;
 use kube::runtime::reflector::ObjectRef;
 use vsphere::{MoRef, Result as Vcenter};
@@ -49,26 +49,26 @@ pub struct Context {
 
 /// Publishes until the program ends; `library_syncs` is asked to read items that are to become images.
 pub fn run(
-    started: &Started,
+    runtime: &Runtime,
     caches: &Caches,
     provider: &Arc<Provider>,
     library_syncs: Arc<SyncRequests>,
 ) -> impl Future<Output = ()> + use<> {
     let requests: Cache<VirtualMachinePublishRequest> =
-        watch::pruned(started, kube::Api::all(started.client.clone()));
+        watch::objects(runtime, kube::Api::all(runtime.client.clone()));
     let by_source = requests.index(|request| {
         vec![key(request.metadata.namespace.as_deref(), &plan::source(request).name.unwrap_or_default())]
     });
     let by_item = requests.index(|request| vec![plan::item_name(request)]);
     let ctx = Arc::new(Context {
-        api: Api::new(started, "vmop/publish"),
-        events: Events::new(started, "vmop-publish"),
+        api: Api::new(runtime, "vmop/publish"),
+        events: Events::new(runtime, "vmop-publish"),
         provider: Arc::clone(provider),
         vms: caches.vms.clone(),
         images: caches.images.index(|image| vec![image.spec.image_id.clone()]),
         library_syncs,
     });
-    Controller::new("virtualmachinepublishrequest", started, &requests)
+    Controller::new("virtualmachinepublishrequest", runtime, &requests)
         // Only whether it is there matters, and not what it does.
         .watches_changes(&caches.vms, when_changed(moid, to(&by_source, namespaced_name)))
         .watches(&caches.images, to(&by_item, |image: &VirtualMachineImage| image.status.clone()?.image_name))
