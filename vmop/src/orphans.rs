@@ -332,7 +332,7 @@ mod tests {
         let vcenter = vcenter(&sim).await;
         let (client, _) = support::api_server::server(|_| support::api_server::refusal(404, "NotFound"));
         let runtime = Runtime::detached(client);
-        let (cache, _tell) = objects(&runtime).await;
+        let (cache, _events) = objects(&runtime).await;
         let orphans = Orphans::new(&runtime, &cache, &Provider::to(&vcenter));
         let suspected = |machine: &Vm| {
             orphans.inspect(machine, &vcenter);

@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn attempts_are_counted_and_the_end_is_told_once() {
+    fn attempts_are_counted_and_the_end_is_recorded_once() {
         let mut request = request();
         let at = |second| Timestamp::from_second(second).unwrap();
         let failure = vsphere::Error::new("capture", vsphere::Kind::Fault);
