@@ -1,4 +1,4 @@
-//! What templates make of data, and how they are told to be wrong.
+//! What templates make of data, and how errors are reported.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -71,8 +71,8 @@ fn actions_are_carried_out_as_go_does() {
 }
 
 #[test]
-fn what_is_wrong_is_told_with_its_place() {
-    let said = [
+fn an_error_has_its_place() {
+    let errors = [
         "a\nb {{ .Name",
         "{{ .Nowhere }}",
         "{{ Nobody }}",
@@ -95,7 +95,7 @@ fn what_is_wrong_is_told_with_its_place() {
         "{{/* no end",
     ]
     .map(|template| format!("{template:?}: {}", rendered(template).unwrap_err()));
-    insta::assert_snapshot!(said.join("\n"));
+    insta::assert_snapshot!(errors.join("\n"));
 }
 
 #[test]

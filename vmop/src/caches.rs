@@ -40,15 +40,15 @@ pub struct ReplicaCaches {
 
 impl ReplicaCaches {
     /// Begins to watch.
-    pub fn start(started: &Runtime) -> Self {
-        let client = || started.client.clone();
-        let quotas = watch::objects(started, Api::<ResourceQuota>::all(client()));
+    pub fn start(runtime: &Runtime) -> Self {
+        let client = || runtime.client.clone();
+        let quotas = watch::objects(runtime, Api::<ResourceQuota>::all(client()));
         Self {
-            storage_classes: watch::objects(started, Api::all(client())),
+            storage_classes: watch::objects(runtime, Api::all(client())),
             quotas_by_namespace: quotas.index(|quota| quota.namespace().into_iter().collect()),
             quotas,
-            zones: optional(started, Api::all(client())),
-            availability_zones: optional(started, Api::all(client())),
+            zones: optional(runtime, Api::all(client())),
+            availability_zones: optional(runtime, Api::all(client())),
         }
     }
 }
@@ -118,18 +118,18 @@ pub struct Caches {
 
 impl Caches {
     /// Begins to watch what `shared` does not hold.
-    pub fn start(started: &Runtime, shared: &ReplicaCaches) -> Self {
-        let client = || started.client.clone();
-        let vms = watch::objects(started, Api::<VirtualMachine>::all(client()));
-        let bindings = watch::objects(started, Api::<VirtualMachineClassBinding>::all(client()));
-        let policies = watch::objects(started, Api::<VirtualMachineSetResourcePolicy>::all(client()));
+    pub fn start(runtime: &Runtime, shared: &ReplicaCaches) -> Self {
+        let client = || runtime.client.clone();
+        let vms = watch::objects(runtime, Api::<VirtualMachine>::all(client()));
+        let bindings = watch::objects(runtime, Api::<VirtualMachineClassBinding>::all(client()));
+        let policies = watch::objects(runtime, Api::<VirtualMachineSetResourcePolicy>::all(client()));
         let (zones, availability_zones) = (shared.zones.clone(), shared.availability_zones.clone());
         let of = |pick: fn(&VirtualMachine) -> Vec<String>| vms.index(pick);
-        let attachments = optional::<CnsNodeVmAttachment>(started, Api::all(client()));
-        let interfaces = optional::<NetworkInterface>(started, Api::all(client()));
-        let nsx_interfaces = optional::<VirtualNetworkInterface>(started, Api::all(client()));
-        let sources = optional::<ContentSource>(started, Api::all(client()));
-        let source_bindings = optional::<ContentSourceBinding>(started, Api::all(client()));
+        let attachments = optional::<CnsNodeVmAttachment>(runtime, Api::all(client()));
+        let interfaces = optional::<NetworkInterface>(runtime, Api::all(client()));
+        let nsx_interfaces = optional::<VirtualNetworkInterface>(runtime, Api::all(client()));
+        let sources = optional::<ContentSource>(runtime, Api::all(client()));
+        let source_bindings = optional::<ContentSourceBinding>(runtime, Api::all(client()));
         Self {
             sources_by_provider: sources
                 .cache()
@@ -139,7 +139,7 @@ impl Caches {
                 .index(|binding| vec![binding.spec.content_source_ref.name.clone()]),
             sources,
             source_bindings,
-            providers: optional(started, Api::all(client())),
+            providers: optional(runtime, Api::all(client())),
             attachments_by_vm: attachments.cache().index(|there| made_for(there).into_iter().collect()),
             attachments,
             interfaces_by_vm: interfaces.cache().index(|there| made_for(there).into_iter().collect()),
@@ -159,10 +159,10 @@ impl Caches {
             vms_by_image: of(|vm| vec![vm.spec.image_name.clone()]),
             vms_by_policy: of(|vm| named(vm, vm.spec.resource_policy_name.as_deref())),
             vms_by_label: of(label_keys),
-            classes: watch::objects(started, Api::all(client())),
-            images: watch::objects(started, Api::all(client())),
-            networks: optional(started, Api::all(client())),
-            namespaces: watch::metadata(started, Api::all(client())),
+            classes: watch::objects(runtime, Api::all(client())),
+            images: watch::objects(runtime, Api::all(client())),
+            networks: optional(runtime, Api::all(client())),
+            namespaces: watch::metadata(runtime, Api::all(client())),
             storage_classes: shared.storage_classes.clone(),
             policies,
             vms,

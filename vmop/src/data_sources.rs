@@ -1,6 +1,6 @@
-//! Waits for a Secret or ConfigMap that a machine needs and that is not there, or not right, yet.
+//! Waits for a Secret or ConfigMap that a VM needs and that is not there, or not right, yet.
 //!
-//! Bootstrap data is read once, when a machine is made. Watching every Secret of the cluster for that
+//! Bootstrap data is read once, when a VM is made. Watching every Secret of the cluster for that
 //! would cost memory and rights for nothing; so one object is watched, by its name, while it is waited for.
 
 use std::collections::HashMap;
@@ -19,7 +19,7 @@ use tokio::task::JoinHandle;
 
 use crate::enqueue::Enqueue;
 
-/// What each machine waits for; one thing at a time.
+/// What each VM waits for; one thing at a time.
 pub struct DataSourceWatches {
     client: Client,
     enqueue: Enqueue<VirtualMachine>,
@@ -78,7 +78,7 @@ impl DataSourceWatches {
         watches.insert(vm.clone(), Watch { what, task });
     }
 
-    /// The machine waits for nothing any more.
+    /// The VM waits for nothing any more.
     pub fn forget(&self, vm: &ObjectRef<VirtualMachine>) {
         self.watches.lock().remove(vm);
     }

@@ -48,10 +48,10 @@ pub struct Orphans {
 
 impl Orphans {
     /// Knows of none yet; an object that goes while its VM is there raises a suspicion.
-    pub fn new(started: &Runtime, vms: &Cache<VirtualMachine>, provider: &Arc<Provider>) -> Self {
+    pub fn new(runtime: &Runtime, vms: &Cache<VirtualMachine>, provider: &Arc<Provider>) -> Self {
         let count = Gauge::default();
         let shown = count.clone();
-        started.metrics.register(|registry| {
+        runtime.metrics.register(|registry| {
             let help = "Machines in vCenter that bear our mark and that no object in this cluster owns";
             registry.register("vmop_orphaned_machines", help, shown);
         });
@@ -60,7 +60,7 @@ impl Orphans {
             suspected: Arc::default(),
             count,
             grace: GRACE,
-            client: started.client.clone(),
+            client: runtime.client.clone(),
             ended: Arc::default(),
         };
         let (noting, provider) = (orphans.clone(), Arc::clone(provider));
@@ -194,16 +194,16 @@ mod tests {
 
     type Events = mpsc::UnboundedSender<kube::runtime::watcher::Result<Event<VirtualMachine>>>;
 
-    /// A cache that follows what it is told, and that has told once.
-    async fn objects(started: &Runtime) -> (Cache<VirtualMachine>, Events) {
-        let (cache, writer) = Cache::new(Arc::clone(&started.expectations));
-        let (tell, told) = mpsc::unbounded();
-        tokio::spawn(cache.clone().follow(told, writer));
+    /// A cache that follows what it is received, and that has received once.
+    async fn objects(runtime: &Runtime) -> (Cache<VirtualMachine>, Events) {
+        let (cache, writer) = Cache::new(Arc::clone(&runtime.expectations));
+        let (events, received) = mpsc::unbounded();
+        tokio::spawn(cache.clone().follow(received, writer));
         for event in [Event::Init, Event::InitApply(fixtures::virtual_machine()), Event::InitDone] {
-            tell.unbounded_send(Ok(event)).unwrap();
+            events.unbounded_send(Ok(event)).unwrap();
         }
         cache.complete().await;
-        (cache, tell)
+        (cache, events)
     }
 
     async fn counted(orphans: &Orphans, number: i64) {
@@ -226,27 +226,27 @@ mod tests {
         let machine = within("the clone", clone_vm(&intent, &facts, &vcenter)).await.unwrap();
 
         let (client, _) = support::api_server::server(|_| support::api_server::refusal(404, "NotFound"));
-        let started = Runtime::detached(client);
-        let (cache, tell) = objects(&started).await;
-        let mut orphans = Orphans::new(&started, &cache, &Provider::to(&vcenter));
+        let runtime = Runtime::detached(client);
+        let (cache, events) = objects(&runtime).await;
+        let mut orphans = Orphans::new(&runtime, &cache, &Provider::to(&vcenter));
         orphans.grace = Duration::from_millis(5);
         assert!(orphans.find_orphans(&vcenter).is_empty(), "its object owns it, and a template is nobody's");
 
         let (watched, looked) = (orphans.clone(), Arc::clone(&vcenter));
         let reporting = tokio::spawn(async move { watched.report(&looked).await });
-        tell.unbounded_send(Ok(Event::Delete(fixtures::virtual_machine()))).unwrap();
+        events.unbounded_send(Ok(Event::Delete(fixtures::virtual_machine()))).unwrap();
         counted(&orphans, 1).await;
-        // A move brings the object back, or another cluster's stack has the machine.
-        tell.unbounded_send(Ok(Event::Apply(fixtures::virtual_machine()))).unwrap();
+        // A move brings the object back, or another cluster's stack has the VM.
+        events.unbounded_send(Ok(Event::Apply(fixtures::virtual_machine()))).unwrap();
         counted(&orphans, 0).await;
-        tell.unbounded_send(Ok(Event::Delete(fixtures::virtual_machine()))).unwrap();
+        events.unbounded_send(Ok(Event::Delete(fixtures::virtual_machine()))).unwrap();
         counted(&orphans, 1).await;
         within("its end", destroy(&machine, &vcenter)).await.unwrap();
         counted(&orphans, 0).await;
         reporting.abort();
     }
 
-    /// A clone whose call reaches vCenter when its object is gone, as this object, and what becomes of its machine.
+    /// A clone whose call reaches vCenter when its object is gone, as this object, and what becomes of its VM.
     async fn late(test: &str, gone: VirtualMachine, live: bool) -> Option<(Sim, Arc<VCenter>, Orphans)> {
         let sim = Sim::start(test)?;
         let vcenter = vcenter(&sim).await;
@@ -257,9 +257,9 @@ mod tests {
         let (client, _) = support::api_server::server(move |_| {
             if live { (200, there.clone()) } else { support::api_server::refusal(404, "NotFound") }
         });
-        let started = Runtime::detached(client);
-        let (cache, tell) = objects(&started).await;
-        let mut orphans = Orphans::new(&started, &cache, &Provider::to(&vcenter));
+        let runtime = Runtime::detached(client);
+        let (cache, events) = objects(&runtime).await;
+        let mut orphans = Orphans::new(&runtime, &cache, &Provider::to(&vcenter));
         orphans.grace = Duration::from_millis(5);
 
         sim.post("/v1/faults", json!({"method": "CloneVM_Task", "kind": "holdCall"})).await;
@@ -271,8 +271,8 @@ mod tests {
             }
         };
         within("the call is on its way", held).await;
-        tell.unbounded_send(Ok(Event::Apply(gone.clone()))).unwrap();
-        tell.unbounded_send(Ok(Event::Delete(gone))).unwrap();
+        events.unbounded_send(Ok(Event::Apply(gone.clone()))).unwrap();
+        events.unbounded_send(Ok(Event::Delete(gone))).unwrap();
         let forgotten = async {
             while cache.get(Some("ns"), "cp-0").is_some() {
                 tokio::task::yield_now().await;
@@ -332,9 +332,9 @@ mod tests {
         let Some(sim) = Sim::start("only_machines_with_our_mark_are_suspected") else { return };
         let vcenter = vcenter(&sim).await;
         let (client, _) = support::api_server::server(|_| support::api_server::refusal(404, "NotFound"));
-        let started = Runtime::detached(client);
-        let (cache, _tell) = objects(&started).await;
-        let orphans = Orphans::new(&started, &cache, &Provider::to(&vcenter));
+        let runtime = Runtime::detached(client);
+        let (cache, _events) = objects(&runtime).await;
+        let orphans = Orphans::new(&runtime, &cache, &Provider::to(&vcenter));
         let suspected = |machine: &Vm| {
             orphans.inspect(machine, &vcenter);
             futures::FutureExt::now_or_never(orphans.suspected.notified()).is_some()

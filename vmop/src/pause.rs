@@ -1,10 +1,10 @@
-//! Who asked that a machine be left alone.
+//! Who asked that a VM be left alone.
 
 use api::names::annotation;
 use kube::{Resource, ResourceExt};
 use vsphere::Vm;
 
-/// ExtraConfig by which a vSphere admin has a machine left alone, as vm-operator reads it.
+/// ExtraConfig by which a vSphere admin has a VM left alone, as vm-operator reads it.
 const BY_ADMIN: &str = "vmservice.virtualmachine.pause";
 
 /// Whether somebody asked on the object that it be left alone: a user, or Cluster API.
@@ -19,7 +19,7 @@ pub fn by_devops<K: Resource>(object: &K) -> bool {
         .any(|key| object.annotations().contains_key(*key))
 }
 
-/// Whether an admin asked in vCenter that the machine be left alone.
+/// Whether an admin asked in vCenter that the VM be left alone.
 pub fn by_admin(machine: &Vm) -> bool {
     machine.extra_config.get(BY_ADMIN).is_some_and(|value| value.eq_ignore_ascii_case("true"))
 }

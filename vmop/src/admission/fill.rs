@@ -1,6 +1,6 @@
 //! What is filled in: pure, as operations of a JSON patch.
 //!
-//! A machine that comes through here needs no write of ours before it can be made. One that does not (the webhook
+//! A VM that comes through here needs no write of ours before it can be made. One that does not (the webhook
 //! failed, and was ignored) is completed by its first reconcile.
 
 use api::names::{annotation, finalizer};
@@ -16,7 +16,7 @@ use crate::admission::known::Settings;
 use crate::vcenter::settings::NetworkProvider;
 use crate::virtualmachine::identity::uuids;
 
-/// What a new machine lacks: our finalizer, both UUIDs, a power state, one interface.
+/// What a new VM lacks: our finalizer, both UUIDs, a power state, one interface.
 pub fn created(vm: &VirtualMachine, settings: &Settings, drawn: Uuid) -> Vec<Value> {
     let mut operations = Vec::new();
     let set = |path: &str, value: Value| json!({ "op": "add", "path": path, "value": value });
@@ -46,7 +46,7 @@ pub fn created(vm: &VirtualMachine, settings: &Settings, drawn: Uuid) -> Vec<Val
     operations
 }
 
-/// The interface of a machine that names none: on the provider's default network.
+/// The interface of a VM that names none: on the provider's default network.
 fn default_interface(settings: &Settings) -> Option<VirtualMachineNetworkInterface> {
     let of = |kind: Option<&str>, name: Option<&str>| VirtualMachineNetworkInterface {
         network_type: kind.map(str::to_owned),

@@ -15,23 +15,23 @@ use parking_lot::RwLock;
 use crate::caches::{ReplicaCaches, hard_keys};
 use crate::vcenter::settings::{CONFIG_MAP, NetworkProvider};
 
-/// Everything that rules need to know of others, looked up for one machine.
+/// Everything that rules need to know of others, looked up for one VM.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Facts {
-    /// Whether its storage class is there and its namespace was given it; `None` where nobody can tell yet.
+    /// Whether its storage class is there and its namespace was given it; `None` where it is unknown yet.
     pub storage_class_assigned: Option<bool>,
     /// How its zone is.
     pub zone: Zone,
     /// Networks of vCenter may be given by their names.
     pub named_networks: bool,
-    /// Machines can be reached at few ports.
+    /// VMs can be reached at few ports.
     pub restricted_network: bool,
 }
 
 /// How a zone is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Zone {
-    /// Nobody can tell: there are no zones here.
+    /// It is unknown: there are no zones here.
     #[default]
     Unknown,
     /// It is there.
@@ -88,9 +88,9 @@ pub struct Known {
 
 impl Known {
     /// Begins to watch the provider configuration.
-    pub fn start(started: &Runtime, caches: &ReplicaCaches) -> Self {
+    pub fn start(runtime: &Runtime, caches: &ReplicaCaches) -> Self {
         let settings = Arc::default();
-        tokio::spawn(followed(started.clone(), Arc::clone(&settings)));
+        tokio::spawn(followed(runtime.clone(), Arc::clone(&settings)));
         Self { caches: caches.clone(), settings }
     }
 
@@ -99,7 +99,7 @@ impl Known {
         Arc::clone(&self.settings.read())
     }
 
-    /// What is known for one machine.
+    /// What is known for one VM.
     pub fn facts(&self, vm: &VirtualMachine) -> Facts {
         let settings = self.settings();
         let namespace = vm.namespace().unwrap_or_default();
@@ -125,7 +125,7 @@ impl Known {
         Some(there && self.caches.quotas_by_namespace.objects(namespace).iter().any(given))
     }
 
-    /// A zone of the namespace's own, or of all; where there are none, nobody can tell.
+    /// A zone of the namespace's own, or of all; where there are none, it is unknown.
     fn zone(&self, namespace: &str, name: &str) -> Zone {
         let (own, all) = (self.caches.zones.cache(), self.caches.availability_zones.cache());
         if let Some(zone) = own.get(Some(namespace), name) {
@@ -142,8 +142,8 @@ impl Known {
 }
 
 /// Follows the provider's ConfigMap.
-async fn followed(started: Runtime, settings: Arc<RwLock<Arc<Settings>>>) {
-    let api = Api::<ConfigMap>::namespaced(started.client.clone(), &started.namespace);
+async fn followed(runtime: Runtime, settings: Arc<RwLock<Arc<Settings>>>) {
+    let api = Api::<ConfigMap>::namespaced(runtime.client.clone(), &runtime.namespace);
     let mut seen = std::pin::pin!(watcher::watch_object(api, CONFIG_MAP).default_backoff());
     while let Some(event) = seen.next().await {
         match event {

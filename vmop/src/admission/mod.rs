@@ -1,7 +1,7 @@
 //! Admission: what a VirtualMachine may be, where its definition can't say it, and what is filled in when it is new.
 //!
 //! Every replica answers, from its caches alone. Whoever is a program (a ServiceAccount) is not refused for what other
-//! objects lack: those may still come, the conditions tell meanwhile, and nobody has to try again.
+//! objects lack: those may still come, the conditions show it meanwhile, and nobody has to try again.
 
 mod fill;
 mod known;
@@ -69,7 +69,7 @@ async fn validate(State(known): State<Arc<Known>>, Json(review): Json<Value>) ->
     let (Some(new), old) = review.objects::<VirtualMachine>() else { return review.allowed(&[]) };
     let facts = known.facts(&new);
     let asker = Asker::new(&review.user, &review.groups, &known.settings().privileged);
-    answered(review, asker, rules::denials(&new, old.as_ref(), facts, asker))
+    respond(review, asker, rules::denials(&new, old.as_ref(), facts, asker))
 }
 
 async fn validate_console(Json(review): Json<Value>) -> Json<Value> {
@@ -86,15 +86,15 @@ async fn validate_claim(State(known): State<Arc<Known>>, Json(review): Json<Valu
     let (Some(new), old) = review.objects::<PersistentVolumeClaim>() else { return review.allowed(&[]) };
     let asker = Asker::new(&review.user, &review.groups, &known.settings().privileged);
     let denials = rules::claim_denials(new.labels(), old.as_ref().map(ResourceExt::labels), asker);
-    answered(review, asker, denials)
+    respond(review, asker, denials)
 }
 
 /// Refused, or passed with a warning of what a program is not refused for.
-fn answered(review: Review, asker: Asker, denials: Vec<Denial>) -> Json<Value> {
-    let (refused, told): (Vec<_>, Vec<_>) = denials.into_iter().partition(|denial| denial.stops(asker));
+fn respond(review: Review, asker: Asker, denials: Vec<Denial>) -> Json<Value> {
+    let (refused, warned): (Vec<_>, Vec<_>) = denials.into_iter().partition(|denial| denial.stops(asker));
     let texts = |denials: Vec<Denial>| denials.iter().map(Denial::to_string).collect::<Vec<_>>();
     if refused.is_empty() {
-        return review.allowed(&texts(told));
+        return review.allowed(&texts(warned));
     }
     review.denied(&texts(refused).join("; "))
 }

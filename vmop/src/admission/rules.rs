@@ -34,7 +34,7 @@ impl Denial {
         Self { elsewhere: true, ..Self::new(field, reason) }
     }
 
-    /// Whether it stops this one: a program is only told of what other objects lack.
+    /// Whether it stops this one: a program is only warned of what other objects lack.
     pub fn stops(&self, asker: Asker) -> bool {
         !(self.elsewhere && asker.program)
     }
@@ -71,7 +71,7 @@ impl Asker {
 
 /// Everything that is wrong with `new`.
 ///
-/// A machine that is going away is never refused anything: its finalizer must come off.
+/// A VM that is going away is never refused anything: its finalizer must come off.
 pub fn denials(
     new: &VirtualMachine,
     old: Option<&VirtualMachine>,
@@ -83,7 +83,7 @@ pub fn denials(
     }
     let was = old.map(|old| &old.spec);
     let mut denials = annotations(new, old, asker);
-    // Its machine was there before its object came here: moved or restored, it is taken as it is.
+    // Its VM was there before its object came here: moved or restored, it is taken as it is.
     if old.is_none() && new.annotations().contains_key(annotation::FIRST_BOOT_DONE) {
         return denials;
     }
@@ -190,7 +190,7 @@ fn shown(port: &IntOrString) -> String {
     }
 }
 
-/// Rule 8: instance storage is claimed for a machine by VM Operator alone.
+/// Rule 8: instance storage is claimed for a VM by VM Operator alone.
 fn instance_storage(
     spec: &VirtualMachineSpec,
     old: Option<&VirtualMachineSpec>,
@@ -235,7 +235,7 @@ fn zone(new: &VirtualMachine, old: Option<&VirtualMachine>, facts: Facts) -> Opt
     }
 }
 
-/// What a machine may be told of its power, where the definition can't say it.
+/// What a VM may be asked to do with its power, where the definition can't say it.
 fn power(spec: &VirtualMachineSpec, old: Option<&VirtualMachineSpec>) -> Vec<Denial> {
     let mut denials = Vec::new();
     let time = spec.next_restart_time.as_deref().filter(|time| !time.is_empty());

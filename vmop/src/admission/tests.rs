@@ -10,14 +10,14 @@ use uuid::Uuid;
 
 use super::known::{Facts, Settings, Zone};
 use super::rules::{Asker, Denial, claim_denials, denials};
-use super::{answered, fill};
+use super::{fill, respond};
 use kit::webhook::review::Review;
 
 const USER: Asker = Asker { privileged: false, program: false };
 const ADMIN: Asker = Asker { privileged: true, program: false };
 const PROGRAM: Asker = Asker { privileged: false, program: true };
 
-/// A machine with these members of its spec.
+/// A VM with these members of its spec.
 fn vm(spec: Value) -> VirtualMachine {
     object(json!({}), spec)
 }
@@ -45,7 +45,7 @@ fn facts() -> Facts {
     }
 }
 
-fn said(new: &VirtualMachine, old: Option<&VirtualMachine>, facts: Facts, asker: Asker) -> Vec<String> {
+fn reasons(new: &VirtualMachine, old: Option<&VirtualMachine>, facts: Facts, asker: Asker) -> Vec<String> {
     denials(new, old, facts, asker).iter().map(Denial::to_string).collect()
 }
 
@@ -60,7 +60,7 @@ fn refused(reasons: &[String], words: &[&str]) {
 #[test]
 fn a_plain_machine_is_accepted() {
     let vm = vm(json!({ "storageClass": "gold", "networkInterfaces": [{ "networkName": "a" }] }));
-    assert!(said(&vm, None, facts(), USER).is_empty());
+    assert!(reasons(&vm, None, facts(), USER).is_empty());
 }
 
 #[test]
@@ -68,22 +68,22 @@ fn rule_3_storage_class_is_there_and_in_a_quota() {
     let vm = vm(json!({ "storageClass": "gold" }));
     let unassigned = Facts { storage_class_assigned: Some(false), ..facts() };
     let words = ["spec.storageClass", "\"gold\"", "Storage policy is not associated with the namespace ns"];
-    refused(&said(&vm, None, unassigned, USER), &words);
+    refused(&reasons(&vm, None, unassigned, USER), &words);
     let unknown = Facts { storage_class_assigned: None, ..facts() };
-    assert!(said(&vm, None, unknown, USER).is_empty(), "nobody can tell yet");
-    assert!(said(&self::vm(json!({})), None, unassigned, USER).is_empty(), "it names none");
+    assert!(reasons(&vm, None, unknown, USER).is_empty(), "not known yet");
+    assert!(reasons(&self::vm(json!({})), None, unassigned, USER).is_empty(), "it names none");
 }
 
 #[test]
-fn rule_3_a_program_is_told_and_not_refused() {
+fn rule_3_a_program_is_warned_and_not_refused() {
     let unassigned = Facts { storage_class_assigned: Some(false), ..facts() };
     let denials = denials(&vm(json!({ "storageClass": "gold" })), None, unassigned, PROGRAM);
     assert!(denials.iter().all(|denial| !denial.stops(PROGRAM) && denial.stops(USER)) && denials.len() == 1);
     let review = Review::read(json!({ "request": { "uid": "7" } }));
-    let answer = answered(review.clone(), PROGRAM, denials.clone()).0;
+    let answer = respond(review.clone(), PROGRAM, denials.clone()).0;
     assert_eq!(answer["response"]["allowed"], true);
     assert!(answer["response"]["warnings"][0].as_str().unwrap().contains("Storage policy"));
-    let answer = answered(review, USER, denials).0;
+    let answer = respond(review, USER, denials).0;
     assert_eq!((&answer["response"]["allowed"], &answer["response"]["uid"]), (&json!(false), &json!("7")));
 }
 
@@ -92,13 +92,13 @@ fn rule_4_a_network_without_type_needs_the_provider_of_names() {
     let nameless = vm(json!({ "networkInterfaces": [{ "networkType": "nsx-t" }, { "networkName": "a" }] }));
     let nsx = Facts { named_networks: false, ..facts() };
     refused(
-        &said(&nameless, None, nsx, USER),
+        &reasons(&nameless, None, nsx, USER),
         &["spec.networkInterfaces[1].networkType", "not supported in production"],
     );
-    assert!(said(&nameless, None, facts(), USER).is_empty());
+    assert!(reasons(&nameless, None, facts(), USER).is_empty());
     let mut later = nameless.clone();
     later.spec.power_off_mode = Some("soft".to_owned());
-    assert!(said(&later, Some(&nameless), nsx, USER).is_empty(), "what is there already stays");
+    assert!(reasons(&later, Some(&nameless), nsx, USER).is_empty(), "what is there already stays");
 }
 
 #[test]
@@ -107,10 +107,10 @@ fn rule_5_the_name_of_an_attachment_is_a_dns_subdomain() {
         vm(json!({ "volumes": [{ "name": name, "persistentVolumeClaim": { "claimName": "c" } }] }))
     };
     for name in ["UPPER", "a_b", "a-", "a..b", &"a".repeat(252)] {
-        refused(&said(&of(name), None, facts(), USER), &["spec.volumes[0].name", "DNS subdomain"]);
+        refused(&reasons(&of(name), None, facts(), USER), &["spec.volumes[0].name", "DNS subdomain"]);
     }
     for name in ["a", "etcd.data", &"a".repeat(251)] {
-        assert!(said(&of(name), None, facts(), USER).is_empty(), "{name}");
+        assert!(reasons(&of(name), None, facts(), USER).is_empty(), "{name}");
     }
 }
 
@@ -123,12 +123,12 @@ fn rule_5_the_size_of_a_disk_is_whole_mib() {
     };
     for size in [json!("1"), json!("1G"), json!("1.5Mi"), json!(0), json!("nonsense"), json!("-1Mi")] {
         refused(
-            &said(&of(size), None, facts(), USER),
+            &reasons(&of(size), None, facts(), USER),
             &["spec.volumes[0].vSphereVolume.capacity.ephemeral-storage", "multiple of MB"],
         );
     }
     for size in [json!("1Gi"), json!("1Mi"), json!(1_048_576), json!("0.5Gi")] {
-        assert!(said(&of(size), None, facts(), USER).is_empty());
+        assert!(reasons(&of(size), None, facts(), USER).is_empty());
     }
 }
 
@@ -137,11 +137,11 @@ fn rule_7_a_restricted_network_has_one_port_to_probe() {
     let of = |port: Value| vm(json!({ "readinessProbe": { "tcpSocket": { "port": port } } }));
     let restricted = Facts { restricted_network: true, ..facts() };
     for port in [json!(22), json!("ssh")] {
-        let reasons = said(&of(port), None, restricted, USER);
+        let reasons = reasons(&of(port), None, restricted, USER);
         refused(&reasons, &["spec.readinessProbe.tcpSocket.port", "supported values: \"6443\""]);
     }
-    assert!(said(&of(json!(6443)), None, restricted, USER).is_empty());
-    assert!(said(&of(json!(22)), None, facts(), USER).is_empty());
+    assert!(reasons(&of(json!(6443)), None, restricted, USER).is_empty());
+    assert!(reasons(&of(json!(22)), None, facts(), USER).is_empty());
 }
 
 #[test]
@@ -153,42 +153,42 @@ fn rule_8_instance_storage_is_for_privileged_accounts() {
     };
     let with = vm(json!({ "volumes": claim("1Gi") }));
     let words = ["spec.volumes", "adding or modifying instance storage volume claim(s) is not allowed"];
-    refused(&said(&with, None, facts(), USER), &words);
-    refused(&said(&vm(json!({})), Some(&with), facts(), USER), &words);
-    refused(&said(&vm(json!({ "volumes": claim("2Gi") })), Some(&with), facts(), USER), &words);
-    assert!(said(&with, None, facts(), ADMIN).is_empty());
+    refused(&reasons(&with, None, facts(), USER), &words);
+    refused(&reasons(&vm(json!({})), Some(&with), facts(), USER), &words);
+    refused(&reasons(&vm(json!({ "volumes": claim("2Gi") })), Some(&with), facts(), USER), &words);
+    assert!(reasons(&with, None, facts(), ADMIN).is_empty());
     let mut same = with.clone();
     same.spec.power_off_mode = Some("soft".to_owned());
-    assert!(said(&same, Some(&with), facts(), USER).is_empty());
+    assert!(reasons(&same, Some(&with), facts(), USER).is_empty());
 }
 
 #[test]
 fn rule_9_the_zone_is_there_and_stays() {
     let of = |zone: &str| object(json!({ "labels": { label::ZONE: zone } }), json!({}));
     let how = |zone: Zone| Facts { zone, ..facts() };
-    let missing = said(&of("z"), None, how(Zone::Missing), USER);
+    let missing = reasons(&of("z"), None, how(Zone::Missing), USER);
     refused(&missing, &["metadata.labels[topology.kubernetes.io/zone]", "\"z\"", "ns has no zone"]);
-    let going = said(&of("z"), None, how(Zone::Going), USER);
+    let going = reasons(&of("z"), None, how(Zone::Going), USER);
     refused(&going, &["cannot use zone that is being deleted"]);
     for zone in [Zone::There, Zone::Unknown] {
-        assert!(said(&of("z"), None, how(zone), USER).is_empty());
+        assert!(reasons(&of("z"), None, how(zone), USER).is_empty());
     }
     for new in [of("y"), vm(json!({}))] {
-        refused(&said(&new, Some(&of("z")), facts(), USER), &["field is immutable"]);
+        refused(&reasons(&new, Some(&of("z")), facts(), USER), &["field is immutable"]);
     }
-    assert!(said(&of("z"), Some(&vm(json!({}))), facts(), USER).is_empty(), "it may come later");
-    assert!(said(&of("z"), Some(&of("z")), how(Zone::Missing), USER).is_empty(), "it may go");
+    assert!(reasons(&of("z"), Some(&vm(json!({}))), facts(), USER).is_empty(), "it may come later");
+    assert!(reasons(&of("z"), Some(&of("z")), how(Zone::Missing), USER).is_empty(), "it may go");
 }
 
 #[test]
 fn rule_power_state_of_a_new_machine_is_not_suspended() {
     let suspended = vm(json!({ "powerState": "suspended" }));
     refused(
-        &said(&suspended, None, facts(), USER),
+        &reasons(&suspended, None, facts(), USER),
         &["spec.powerState", "cannot set a new VM's power state to suspended"],
     );
     let on = vm(json!({ "powerState": "poweredOn" }));
-    assert!(said(&suspended, Some(&on), facts(), USER).is_empty());
+    assert!(reasons(&suspended, Some(&on), facts(), USER).is_empty());
 }
 
 #[test]
@@ -197,16 +197,19 @@ fn rule_next_restart_time() {
     let at = |power: &str, time: &str| vm(json!({ "powerState": power, "nextRestartTime": time }));
     let (on, off) = (vm(json!({ "powerState": "poweredOn" })), vm(json!({ "powerState": "poweredOff" })));
     let now = at("poweredOn", "now");
-    refused(&said(&now, None, facts(), USER), &[field, "cannot restart VM on create"]);
-    let unmutated = said(&now, Some(&on), facts(), USER);
+    refused(&reasons(&now, None, facts(), USER), &[field, "cannot restart VM on create"]);
+    let unmutated = reasons(&now, Some(&on), facts(), USER);
     refused(&unmutated, &[field, "mutation webhooks are required to restart VM"]);
-    refused(&said(&at("poweredOn", "noon"), Some(&on), facts(), USER), &["formatted as RFC3339Nano"]);
-    refused(&said(&at("poweredOff", "now"), Some(&off), facts(), USER), &["can only restart powered on vm"]);
+    refused(&reasons(&at("poweredOn", "noon"), Some(&on), facts(), USER), &["formatted as RFC3339Nano"]);
+    refused(
+        &reasons(&at("poweredOff", "now"), Some(&off), facts(), USER),
+        &["can only restart powered on vm"],
+    );
     let time = at("poweredOn", "2026-01-02T03:04:05.678Z");
-    assert!(said(&time, Some(&on), facts(), USER).is_empty());
+    assert!(reasons(&time, Some(&on), facts(), USER).is_empty());
     let mut same = time.clone();
     same.spec.power_state = Some("poweredOff".to_owned());
-    assert!(said(&same, Some(&time), facts(), USER).is_empty(), "an old time is no order");
+    assert!(reasons(&same, Some(&time), facts(), USER).is_empty(), "an old time is no order");
 }
 
 #[test]
@@ -220,12 +223,12 @@ fn rule_protected_annotations() {
         "delete.check.vmoperator.vmware.com/backup",
     ] {
         let words = [key, "modifying this annotation is not allowed for non-admin users", "PrivilegedUsers"];
-        refused(&said(&of(key), None, facts(), USER), &words);
-        refused(&said(&vm(json!({})), Some(&of(key)), facts(), USER), &words);
-        assert!(said(&of(key), Some(&of(key)), facts(), USER).is_empty());
-        assert!(said(&of(key), None, facts(), ADMIN).is_empty());
+        refused(&reasons(&of(key), None, facts(), USER), &words);
+        refused(&reasons(&vm(json!({})), Some(&of(key)), facts(), USER), &words);
+        assert!(reasons(&of(key), Some(&of(key)), facts(), USER).is_empty());
+        assert!(reasons(&of(key), None, facts(), ADMIN).is_empty());
     }
-    assert!(said(&of("vmoperator.vmware.com/paused"), None, facts(), USER).is_empty());
+    assert!(reasons(&of("vmoperator.vmware.com/paused"), None, facts(), USER).is_empty());
 }
 
 #[test]
@@ -233,8 +236,8 @@ fn rule_a_module_group_needs_a_policy() {
     let of =
         |spec: Value| object(json!({ "annotations": { annotation::CLUSTER_MODULE_GROUP: "group" } }), spec);
     let words = ["metadata.annotations[vsphere-cluster-module-group]", "spec.resourcePolicyName"];
-    refused(&said(&of(json!({})), None, facts(), USER), &words);
-    assert!(said(&of(json!({ "resourcePolicyName": "p" })), None, facts(), USER).is_empty());
+    refused(&reasons(&of(json!({})), None, facts(), USER), &words);
+    assert!(reasons(&of(json!({ "resourcePolicyName": "p" })), None, facts(), USER).is_empty());
 }
 
 #[test]
@@ -253,7 +256,7 @@ fn rule_instance_storage_label_of_a_claim() {
 fn a_machine_that_goes_away_is_never_refused() {
     let metadata = json!({ "deletionTimestamp": "2026-01-01T00:00:00Z", "labels": { label::ZONE: "y" } });
     let old = object(json!({ "labels": { label::ZONE: "z" } }), json!({}));
-    assert!(said(&object(metadata, json!({})), Some(&old), facts(), USER).is_empty());
+    assert!(reasons(&object(metadata, json!({})), Some(&old), facts(), USER).is_empty());
 }
 
 #[test]
@@ -263,7 +266,7 @@ fn a_machine_that_is_moved_is_taken_as_it_is() {
     });
     let spec = json!({ "storageClass": "gold", "powerState": "suspended", "nextRestartTime": "2026-01-02T03:04:05Z" });
     let elsewhere = Facts { storage_class_assigned: Some(false), zone: Zone::Missing, ..facts() };
-    assert!(said(&object(metadata, spec), None, elsewhere, ADMIN).is_empty());
+    assert!(reasons(&object(metadata, spec), None, elsewhere, ADMIN).is_empty());
 }
 
 #[test]
@@ -350,7 +353,7 @@ fn now_becomes_a_time_and_a_blanked_secret_stays() {
     asked.spec.next_restart_time = Some("Now".to_owned());
     let filled = patched(&asked, &fill::updated(&asked, &on, now));
     assert_eq!(filled.spec.next_restart_time.as_deref(), Some("2026-01-02T03:04:05.678Z"));
-    assert!(said(&filled, Some(&on), facts(), USER).is_empty());
+    assert!(reasons(&filled, Some(&on), facts(), USER).is_empty());
     let mut blank = filled.clone();
     blank.spec.next_restart_time = None;
     blank.spec.vm_metadata.as_mut().unwrap().secret_name = Some(String::new());

@@ -55,18 +55,18 @@ impl OwnError for Refused {
 }
 
 /// Answers requests until the program ends.
-pub fn run(started: &Runtime, caches: &Caches, provider: &Arc<Provider>) -> impl Future<Output = ()> + use<> {
-    let requests: Cache<WebConsoleRequest> = watch::objects(started, kube::Api::all(started.client.clone()));
+pub fn run(runtime: &Runtime, caches: &Caches, provider: &Arc<Provider>) -> impl Future<Output = ()> + use<> {
+    let requests: Cache<WebConsoleRequest> = watch::objects(runtime, kube::Api::all(runtime.client.clone()));
     let by_vm = requests.index(|request| {
         vec![key_of(request.metadata.namespace.as_deref(), &request.spec.virtual_machine_name)]
     });
     let ctx = Arc::new(Context {
-        api: Api::new(started, "vmop/console"),
-        events: Events::new(started, "vmop-console"),
+        api: Api::new(runtime, "vmop/console"),
+        events: Events::new(runtime, "vmop-console"),
         provider: Arc::clone(provider),
         vms: caches.vms.clone(),
     });
-    Controller::new("webconsolerequest", started, &requests)
+    Controller::new("webconsolerequest", runtime, &requests)
         .watches(&caches.vms, to(&by_vm, namespaced_name))
         .run(ctx, reconcile)
 }

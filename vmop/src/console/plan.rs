@@ -132,13 +132,13 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_that_runs_gets_a_ticket_and_others_are_told_why_not() {
+    fn a_vm_that_runs_gets_a_ticket_and_others_the_reason_why_not() {
         let now = Timestamp::UNIX_EPOCH;
         let running = vm(&json!({"uniqueID": "vm-7", "powerState": "poweredOn"}));
-        let Ok(Plan::Answer { vsphere_vm: machine, .. }) = plan(&request(&pem()), Some(&running), now) else {
+        let Ok(Plan::Answer { vsphere_vm, .. }) = plan(&request(&pem()), Some(&running), now) else {
             panic!()
         };
-        assert_eq!(machine, MoRef::vm("vm-7"));
+        assert_eq!(vsphere_vm, MoRef::vm("vm-7"));
         let refused =
             |key: &str, vm: Option<&VirtualMachine>| plan(&request(key), vm, now).unwrap_err().reason;
         assert_eq!(refused("nonsense", Some(&running)), "InvalidPublicKey");
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_goes_with_its_machine() {
+    fn a_request_goes_with_its_vm() {
         let (mut request, vm) = (request("k"), vm(&json!({})));
         let patch = adopted(&request, &vm).unwrap();
         assert_eq!(patch["metadata"]["labels"][UUID_LABEL], "u-1");

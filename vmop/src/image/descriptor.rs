@@ -22,7 +22,7 @@ pub struct Descriptor {
     pub hardware: Option<i32>,
     /// `bios` or `efi`.
     pub firmware: Option<String>,
-    /// Its cloud-init waits for VMware Tools, if it is told to.
+    /// Its cloud-init waits for VMware Tools, if it is configured to.
     pub defers: bool,
     /// The properties, by key.
     pub properties: BTreeMap<String, Property>,
@@ -48,35 +48,35 @@ const PRODUCT: [&str; 4] = ["Product", "Vendor", "Version", "FullVersion"];
 pub fn read(xml: &str) -> Result<Descriptor, NotOvf> {
     let bad = |error: &dyn std::fmt::Display| NotOvf(error.to_string());
     let mut reader = Reader::from_str(xml);
-    let mut seen = Seen::default();
+    let mut state = DescriptorReader::default();
     loop {
         match reader.read_event().map_err(|error| bad(&error))? {
             Event::Start(start) => {
-                seen.open(&start).map_err(|error| bad(&error))?;
-                seen.path.push(start.local_name().as_ref().to_owned());
-                seen.text.clear();
+                state.open(&start).map_err(|error| bad(&error))?;
+                state.path.push(start.local_name().as_ref().to_owned());
+                state.text.clear();
             }
-            Event::Empty(start) => seen.open(&start).map_err(|error| bad(&error))?,
-            Event::Text(text) => seen.text.push_str(&text.xml_content(XmlVersion::Implicit1_0)),
-            Event::CData(text) => seen.text.push_str(&text.xml_content(XmlVersion::Implicit1_0)),
+            Event::Empty(start) => state.open(&start).map_err(|error| bad(&error))?,
+            Event::Text(text) => state.text.push_str(&text.xml_content(XmlVersion::Implicit1_0)),
+            Event::CData(text) => state.text.push_str(&text.xml_content(XmlVersion::Implicit1_0)),
             Event::GeneralRef(entity) => {
                 let resolved = entity.resolve_char_ref().map_err(|error| bad(&error))?.map(String::from);
                 let named = || quick_xml::escape::resolve_predefined_entity(&entity).map(str::to_owned);
-                seen.text.push_str(&resolved.or_else(named).unwrap_or_default());
+                state.text.push_str(&resolved.or_else(named).unwrap_or_default());
             }
-            Event::End(_) => seen.close(),
+            Event::End(_) => state.close(),
             Event::Eof => break,
             _ => {}
         }
     }
-    if !seen.envelope {
+    if !state.envelope {
         return Err(NotOvf("it has no Envelope".to_owned()));
     }
-    Ok(seen.descriptor)
+    Ok(state.descriptor)
 }
 
 #[derive(Default)]
-struct Seen {
+struct DescriptorReader {
     descriptor: Descriptor,
     path: Vec<String>,
     text: String,
@@ -87,7 +87,7 @@ struct Seen {
     key: String,
 }
 
-impl Seen {
+impl DescriptorReader {
     fn open(&mut self, start: &BytesStart<'_>) -> quick_xml::Result<()> {
         let mut attributes = BTreeMap::new();
         for attribute in start.attributes() {

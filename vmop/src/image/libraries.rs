@@ -18,14 +18,14 @@ pub const PROVIDER_KIND: &str = "ContentLibraryProvider";
 
 /// A content library that images are read from.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Library {
+pub struct ImageLibrary {
     /// Its UUID in vCenter.
     pub id: String,
     /// The ContentLibraryProvider that names it, which owns its images; the configured library needs none.
     pub provider: Option<OwnerReference>,
 }
 
-impl Library {
+impl ImageLibrary {
     /// The name by which its images refer to it.
     pub fn name(&self) -> &str {
         self.provider.as_ref().map_or(&self.id, |provider| &provider.name)
@@ -39,11 +39,11 @@ pub fn libraries(
     configured: Option<&str>,
     sources: &[Arc<ContentSource>],
     provider: impl Fn(&str) -> Option<Arc<ContentLibraryProvider>>,
-) -> (Vec<Library>, Vec<String>) {
+) -> (Vec<ImageLibrary>, Vec<String>) {
     let mut sources: Vec<_> = sources.iter().collect();
     sources.sort_by_key(|source| source.name_any());
-    let (mut libraries, mut wrong) = (Vec::<Library>::new(), Vec::new());
-    libraries.extend(configured.map(|id| Library { id: id.to_owned(), provider: None }));
+    let (mut libraries, mut wrong) = (Vec::<ImageLibrary>::new(), Vec::new());
+    libraries.extend(configured.map(|id| ImageLibrary { id: id.to_owned(), provider: None }));
     for source in sources {
         let named = provider_of(source).unwrap_or_default();
         let Some(provider) = provider(named) else {
@@ -56,7 +56,7 @@ pub fn libraries(
         let owner = provider.owner_ref(&());
         match libraries.iter_mut().find(|known| known.id == library_of(&provider)) {
             Some(known) => known.provider = known.provider.take().or(owner),
-            None => libraries.push(Library { id: library_of(&provider).to_owned(), provider: owner }),
+            None => libraries.push(ImageLibrary { id: library_of(&provider).to_owned(), provider: owner }),
         }
     }
     (libraries, wrong)
@@ -75,7 +75,7 @@ fn library_of(provider: &ContentLibraryProvider) -> &str {
 }
 
 /// What is known of the library of an image, and of the namespace that wants to use it.
-pub struct Chain<'a> {
+pub struct LibraryAccess<'a> {
     /// The provider that the image names, if it is there.
     pub provider: Option<&'a ContentLibraryProvider>,
     /// The names of the sources that stand before the provider.
@@ -84,12 +84,12 @@ pub struct Chain<'a> {
     pub bound: bool,
 }
 
-/// The namespace may use the image: its source is bound there, or it is of the `configured` library.
-pub fn admitted(
+/// Whether the namespace may use the image: its source is bound there, or it is of the `configured` library.
+pub fn check_access(
     namespace: &str,
     image: &VirtualMachineImage,
     configured: Option<&str>,
-    chain: &Chain<'_>,
+    chain: &LibraryAccess<'_>,
 ) -> Need<()> {
     let named = &image.spec.provider_ref;
     let of_configured = |id: &str| configured == Some(id);
@@ -152,8 +152,8 @@ mod tests {
         let there = [provider("a", "lib-a"), provider("b", "lib-b")];
         let named = |name: &str| there.iter().find(|provider| provider.name_any() == name).cloned();
         let (libraries, wrong) = super::libraries(Some("lib-b"), &sources, named);
-        let told: Vec<_> = libraries.iter().map(|library| (library.id.as_str(), library.name())).collect();
-        assert_eq!(told, [("lib-b", "b"), ("lib-a", "a")]);
+        let listed: Vec<_> = libraries.iter().map(|library| (library.id.as_str(), library.name())).collect();
+        assert_eq!(listed, [("lib-b", "b"), ("lib-a", "a")]);
         assert_eq!(wrong.len(), 1);
         assert!(wrong[0].contains("ContentSource lost") && wrong[0].contains("nowhere"), "{wrong:?}");
         let (alone, _) = super::libraries(Some("lib-c"), &[], named);
@@ -164,9 +164,10 @@ mod tests {
     fn a_namespace_uses_the_images_of_the_sources_that_are_bound_there() {
         let provider = provider("team", "lib-a");
         let sources = ["team-source".to_owned()];
-        let chain = |sources, bound| Chain { provider: Some(&provider), sources, bound };
-        let refused = |chain: &Chain<'_>| admitted("ns", &image("team"), Some("lib-b"), chain).unwrap_err();
-        let nobody = Chain { provider: None, sources: &[], bound: false };
+        let chain = |sources, bound| LibraryAccess { provider: Some(&provider), sources, bound };
+        let refused =
+            |chain: &LibraryAccess<'_>| check_access("ns", &image("team"), Some("lib-b"), chain).unwrap_err();
+        let nobody = LibraryAccess { provider: None, sources: &[], bound: false };
         for (chain, reason, words) in [
             (&nobody, reason::CONTENT_LIBRARY_PROVIDER_NOT_FOUND, "ContentLibraryProvider team"),
             (&chain(&[], false), reason::CONTENT_SOURCE_BINDING_NOT_FOUND, "no ContentSource names it"),
@@ -180,12 +181,12 @@ mod tests {
             assert_eq!(unmet.reason, reason);
             assert!(unmet.message.contains(words), "{}", unmet.message);
         }
-        admitted("ns", &image("team"), Some("lib-b"), &chain(&sources, true)).unwrap();
+        check_access("ns", &image("team"), Some("lib-b"), &chain(&sources, true)).unwrap();
         // The configured library is everybody's, by whatever name.
-        admitted("ns", &image("lib-b"), Some("lib-b"), &nobody).unwrap();
-        admitted("ns", &image("team"), Some("lib-a"), &chain(&sources, false)).unwrap();
+        check_access("ns", &image("lib-b"), Some("lib-b"), &nobody).unwrap();
+        check_access("ns", &image("team"), Some("lib-a"), &chain(&sources, false)).unwrap();
         let mut by_hand = image("x");
         by_hand.spec.provider_ref.kind = "Somebody".into();
-        admitted("ns", &by_hand, None, &nobody).unwrap();
+        check_access("ns", &by_hand, None, &nobody).unwrap();
     }
 }

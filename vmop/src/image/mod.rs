@@ -1,8 +1,8 @@
 //! VirtualMachineImage: what the content libraries offer, kept in step.
 //!
-//! Images are no object's wish: they follow the libraries. So there is no reconcile per object, but one
-//! pass over the libraries at the start, when the connection, a source or an image changes, when a
-//! machine misses an image, and slowly after. An unchanged item costs one small read, and none of its files.
+//! Images follow the libraries, no object asks for them. So there is no reconcile per object, but one
+//! sync of the libraries at the start, when the connection, a source or an image changes, when a
+//! VM misses an image, and slowly after. An unchanged item costs one small read, and none of its files.
 
 pub mod descriptor;
 pub mod libraries;
@@ -27,11 +27,11 @@ use vsphere::automation::LibraryItem;
 
 use crate::error::Error;
 use crate::vcenter::{ConnectionState, Provider, VCenter};
-use libraries::Library;
+use libraries::ImageLibrary;
 pub use sync_requests::SyncRequests;
 
 const RETRY: (Duration, Duration) = (Duration::from_secs(5), Duration::from_mins(5));
-/// However many ask for a look, there is none sooner than this after the last.
+/// However many request a sync, there is none sooner than this after the last.
 const APART: Duration = Duration::from_secs(5);
 
 /// What keeps the images in step.
@@ -48,7 +48,7 @@ pub struct Images {
     pub providers: Optional<ContentLibraryProvider>,
     /// How often the libraries are looked at when nothing tells of a change.
     pub period: Duration,
-    /// Told when a look before that is worth it.
+    /// Requests for reads before that time.
     pub sync_requests: Arc<SyncRequests>,
 }
 
@@ -61,16 +61,16 @@ pub async fn follow(images: Images, shutdown: CancellationToken) {
             lost.request();
         }
     });
-    told_of(images.sources.cache(), &images.sync_requests, |source| source.spec.clone());
-    told_of(images.providers.cache(), &images.sync_requests, |provider| {
+    request_when_changed(images.sources.cache(), &images.sync_requests, |source| source.spec.clone());
+    request_when_changed(images.providers.cache(), &images.sync_requests, |provider| {
         (provider.spec.clone(), provider.uid())
     });
     let mut state = images.provider.changes();
-    shutdown.run_until_cancelled(images.keep(&mut state)).await;
+    shutdown.run_until_cancelled(images.keep_in_step(&mut state)).await;
 }
 
-/// A change of what `matters` of an object is worth a look.
-fn told_of<K, M>(
+/// A change of what `matters` of an object requests a sync.
+fn request_when_changed<K, M>(
     cache: &Cache<K>,
     sync_requests: &Arc<SyncRequests>,
     matters: impl Fn(&K) -> M + Send + 'static,
@@ -95,9 +95,9 @@ fn is_of(image: &VirtualMachineImage, library: &str) -> bool {
     image.labels().get(plan::LIBRARY_LABEL).is_some_and(|label| label == library)
 }
 
-/// What one pass has found in the libraries.
+/// What one sync has found in the libraries.
 #[derive(Default)]
-struct Pass {
+struct Sync {
     /// The items of the libraries that could be listed.
     items: HashSet<String>,
     /// The libraries that could not be read wholly, by id: their images stay.
@@ -106,12 +106,12 @@ struct Pass {
     names: HashMap<String, String>,
     /// What is wrong, for people.
     wrong: Vec<String>,
-    /// Why the pass is to be repeated.
+    /// Why the sync is to be repeated.
     failed: Option<Error>,
 }
 
-impl Pass {
-    fn fail(&mut self, library: &Library, what: String, error: Error) {
+impl Sync {
+    fn fail(&mut self, library: &ImageLibrary, what: String, error: Error) {
         self.wrong.push(what);
         self.unread.insert(library.id.clone());
         self.failed = Some(error);
@@ -124,7 +124,7 @@ impl Pass {
 }
 
 impl Images {
-    async fn keep(&self, state: &mut watch::Receiver<ConnectionState>) {
+    async fn keep_in_step(&self, state: &mut watch::Receiver<ConnectionState>) {
         let failures = Failures::new(RETRY.0, RETRY.1);
         loop {
             let vcenter = match &*state.borrow_and_update() {
@@ -135,7 +135,7 @@ impl Images {
                 None => Duration::MAX,
                 Some(vcenter) => {
                     self.sync_requests.begin();
-                    match self.pass(vcenter).await {
+                    match self.sync(vcenter).await {
                         Ok(()) => {
                             failures.reset(&());
                             jitter(self.period)
@@ -147,55 +147,55 @@ impl Images {
                     }
                 }
             };
-            let asked = async {
+            let requested = async {
                 tokio::time::sleep(APART).await;
                 self.sync_requests.requested().await;
             };
             tokio::select! {
                 changed = state.changed() => if changed.is_err() { return },
-                () = asked => {}
+                () = requested => {}
                 () = tokio::time::sleep(pause) => self.sync_requests.forget(),
             }
         }
     }
 
     /// The images are those of the libraries. One item's or library's failure does not keep the others back.
-    async fn pass(&self, vcenter: &VCenter) -> Result<(), Error> {
+    async fn sync(&self, vcenter: &VCenter) -> Result<(), Error> {
         let configured = vcenter.settings.library.as_deref();
         let sources = self.sources.cache().all();
         let provider = |name: &str| self.providers.cache().get(None, name);
         let (libraries, wrong) = libraries::libraries(configured, &sources, provider);
-        let mut pass = Pass { wrong, ..Pass::default() };
+        let mut sync = Sync { wrong, ..Sync::default() };
         if libraries.is_empty() {
-            pass.wrong.push("the provider configuration has no ContentSource, and no ContentSource object names a library".to_owned());
-            vcenter.set_library_problem(Some(pass.wrong.join("; ")));
+            sync.wrong.push("the provider configuration has no ContentSource, and no ContentSource object names a library".to_owned());
+            vcenter.set_library_problem(Some(sync.wrong.join("; ")));
             return Ok(());
         }
-        if let Err(error) = self.own_providers(&sources).await {
-            pass.failed = Some(error);
+        if let Err(error) = self.set_provider_owners(&sources).await {
+            sync.failed = Some(error);
         }
         let mut listed = Vec::new();
         for library in &libraries {
-            listed.push((library, self.list(vcenter, library, &mut pass).await));
+            listed.push((library, self.list_items(vcenter, library, &mut sync).await));
         }
         for (library, ids) in listed {
             for id in ids {
-                if let Err(error) = self.item(vcenter, library, &id, &mut pass).await {
-                    pass.fail(library, format!("the content library's item {id}: {error}"), error);
+                if let Err(error) = self.sync_item(vcenter, library, &id, &mut sync).await {
+                    sync.fail(library, format!("the content library's item {id}: {error}"), error);
                 }
             }
         }
-        let told = Some(pass.wrong.join("; ")).filter(|wrong| !wrong.is_empty());
-        vcenter.set_library_problem(told);
-        self.clear(&pass).await?;
-        pass.failed.map_or(Ok(()), Err)
+        let problem = Some(sync.wrong.join("; ")).filter(|wrong| !wrong.is_empty());
+        vcenter.set_library_problem(problem);
+        self.remove_images(&sync).await?;
+        sync.failed.map_or(Ok(()), Err)
     }
 
     /// The items of a library; where it can't be listed its images stay, and say so if it is gone.
-    async fn list(&self, vcenter: &VCenter, library: &Library, pass: &mut Pass) -> Vec<String> {
+    async fn list_items(&self, vcenter: &VCenter, library: &ImageLibrary, sync: &mut Sync) -> Vec<String> {
         let error = match vcenter.client.library_items(&library.id).await {
             Ok(ids) => {
-                pass.items.extend(ids.iter().cloned());
+                sync.items.extend(ids.iter().cloned());
                 return ids;
             }
             Err(error) => error,
@@ -204,18 +204,18 @@ impl Images {
         if error.is_not_found() {
             for image in self.cache.all().iter().filter(|image| is_of(image, &library.id)) {
                 let old = image.status.clone().unwrap_or_default();
-                let status = settled(&old, plan::without_library(&old, &why));
+                let status = with_times(&old, plan::without_library(&old, &why));
                 if let Err(error) = self.api.patch_status(&**image, &status).await {
-                    pass.failed = Some(error.into());
+                    sync.failed = Some(error.into());
                 }
             }
         }
-        pass.fail(library, why, error.into());
+        sync.fail(library, why, error.into());
         Vec::new()
     }
 
     /// A provider is owned by the sources that name it, so it goes with the last of them.
-    async fn own_providers(&self, sources: &[Arc<ContentSource>]) -> Result<(), Error> {
+    async fn set_provider_owners(&self, sources: &[Arc<ContentSource>]) -> Result<(), Error> {
         for source in sources {
             let named = libraries::provider_of(source).unwrap_or_default();
             let (Some(provider), Some(owner)) =
@@ -235,10 +235,10 @@ impl Images {
     }
 
     /// Images that no library offers any more go.
-    async fn clear(&self, pass: &Pass) -> Result<(), Error> {
+    async fn remove_images(&self, sync: &Sync) -> Result<(), Error> {
         for image in self.cache.all().iter().filter(|image| ours(image)) {
-            let named = pass.names.contains_key(&image.name_any());
-            let unread = pass.unread.iter().any(|library| is_of(image, library));
+            let named = sync.names.contains_key(&image.name_any());
+            let unread = sync.unread.iter().any(|library| is_of(image, library));
             if !named && !unread {
                 tracing::info!(image = image.name_any(), "gone from the content library");
                 self.api.delete(&**image).await?;
@@ -247,13 +247,13 @@ impl Images {
         Ok(())
     }
 
-    /// The item's image is in step, if the item is one to make machines of.
-    async fn item(
+    /// The item's image is in step, if the item is one to make VMs of.
+    async fn sync_item(
         &self,
         vcenter: &VCenter,
-        library: &Library,
+        library: &ImageLibrary,
         id: &str,
-        pass: &mut Pass,
+        sync: &mut Sync,
     ) -> Result<(), Error> {
         let item = match vcenter.client.library_item(id).await {
             Ok(item) => item,
@@ -264,33 +264,33 @@ impl Images {
             return Ok(());
         }
         let Some(name) = plan::name(&item) else { return Ok(()) };
-        let name = self.free_name(name, &item, pass);
-        pass.names.insert(name.clone(), item.id.clone());
+        let name = self.free_name(name, &item, sync);
+        sync.names.insert(name.clone(), item.id.clone());
         let live = self.cache.get(None, &name);
         match live {
             Some(image) if !ours(&image) => {
                 tracing::warn!(name, "an image of this name was made by somebody else: it stays as it is");
             }
             Some(image) if plan::current(&image, library, &item) => {}
-            live => self.read(vcenter, &name, library, &item, live).await?,
+            live => self.read_item(vcenter, &name, library, &item, live).await?,
         }
         Ok(())
     }
 
     /// The item's own name, or a second one where another item, that is still there, has it.
-    fn free_name(&self, name: String, item: &LibraryItem, pass: &Pass) -> String {
+    fn free_name(&self, name: String, item: &LibraryItem, sync: &Sync) -> String {
         let holder = self.cache.get(None, &name);
         let held =
-            holder.is_some_and(|image| ours(&image) && image.spec.image_id != item.id && pass.offers(&image));
-        let taken = pass.names.get(&name).is_some_and(|id| *id != item.id);
+            holder.is_some_and(|image| ours(&image) && image.spec.image_id != item.id && sync.offers(&image));
+        let taken = sync.names.get(&name).is_some_and(|id| *id != item.id);
         if held || taken { plan::second_name(&name, item) } else { name }
     }
 
-    async fn read(
+    async fn read_item(
         &self,
         vcenter: &VCenter,
         name: &str,
-        library: &Library,
+        library: &ImageLibrary,
         item: &LibraryItem,
         live: Option<Arc<VirtualMachineImage>>,
     ) -> Result<(), Error> {
@@ -299,14 +299,14 @@ impl Images {
         let empty = descriptor::Descriptor::default();
         let wanted = plan::image(name, library, item, read.as_ref().unwrap_or(&empty));
         let image = match live {
-            // What an unreadable item said before still helps people to know it.
+            // What an unreadable item showed before still helps people to know it.
             Some(image) if read.is_err() => image,
             live => Arc::clone(self.api.apply(&wanted, live.as_ref()).await?.object()),
         };
         let old = image.status.clone().unwrap_or_default();
         let why = read.as_ref().map_err(ToString::to_string);
         let why = why.as_ref().map(|it| *it).map_err(String::as_str);
-        let status = settled(&old, plan::status(library, item, why, &old));
+        let status = with_times(&old, plan::status(library, item, why, &old));
         self.api.patch_status(&*image, &status).await?;
         tracing::info!(image = name, content = item.content_version, "image read");
         Ok(())
@@ -314,7 +314,7 @@ impl Images {
 }
 
 /// The status with the times at which its conditions came to be so.
-fn settled(
+fn with_times(
     old: &VirtualMachineImageStatus,
     mut status: VirtualMachineImageStatus,
 ) -> VirtualMachineImageStatus {

@@ -11,7 +11,7 @@ use kube::api::ObjectMeta;
 use vsphere::automation::LibraryItem;
 
 use super::descriptor::Descriptor;
-use super::libraries::{Library, PROVIDER_KIND};
+use super::libraries::{ImageLibrary, PROVIDER_KIND};
 
 /// Label of the images that we made: the library they come from.
 pub const LIBRARY_LABEL: &str = "vmoperator.vmware.com/content-library";
@@ -29,7 +29,7 @@ const ANNOTATIONS: usize = 200 * 1024;
 /// The image's object, without status.
 pub fn image(
     name: &str,
-    library: &Library,
+    library: &ImageLibrary,
     item: &LibraryItem,
     descriptor: &Descriptor,
 ) -> VirtualMachineImage {
@@ -80,7 +80,7 @@ fn annotations(descriptor: &Descriptor) -> BTreeMap<String, String> {
 
 /// The image's status: read well, or why not.
 pub fn status(
-    library: &Library,
+    library: &ImageLibrary,
     item: &LibraryItem,
     descriptor: Result<&Descriptor, &str>,
     old: &VirtualMachineImageStatus,
@@ -134,7 +134,7 @@ fn os_supported(descriptor: &Descriptor) -> Condition {
     Condition::is_true(known::VIRTUAL_MACHINE_IMAGE_OS_TYPE_SUPPORTED)
 }
 
-/// A node image is made for us; another one is, if its cloud-init waits until it is told to begin.
+/// A node image is made for us; another one is, if its cloud-init waits until it is allowed to begin.
 fn compatible(descriptor: &Descriptor) -> Condition {
     let node = descriptor.properties.keys().any(|key| key.starts_with(NODE_PREFIX));
     if node || descriptor.defers {
@@ -158,7 +158,7 @@ pub fn without_library(old: &VirtualMachineImageStatus, why: &str) -> VirtualMac
 }
 
 /// Whether the image shows this content of the item already, and the library that it is of.
-pub fn current(image: &VirtualMachineImage, library: &Library, item: &LibraryItem) -> bool {
+pub fn current(image: &VirtualMachineImage, library: &ImageLibrary, item: &LibraryItem) -> bool {
     let status = image.status.clone().unwrap_or_default();
     let holds = |type_| api::conditions::holds(&status.conditions, type_);
     let owned = library.provider.as_ref().is_none_or(|provider| {
@@ -212,8 +212,8 @@ mod tests {
         }
     }
 
-    fn library() -> Library {
-        Library { id: "lib-1".into(), provider: None }
+    fn library() -> ImageLibrary {
+        ImageLibrary { id: "lib-1".into(), provider: None }
     }
 
     #[test]
@@ -255,7 +255,7 @@ mod tests {
     #[test]
     fn an_image_is_its_provider_s() {
         let provider = api_reference("team", "u-1");
-        let of_team = Library { provider: Some(provider.clone()), ..library() };
+        let of_team = ImageLibrary { provider: Some(provider.clone()), ..library() };
         let descriptor = Descriptor::default();
         let mut image = image("a", &of_team, &item("a"), &descriptor);
         assert_eq!(image.metadata.owner_references, Some(vec![provider]));
@@ -267,7 +267,7 @@ mod tests {
             Some(status(&of_team, &item("a"), Ok(&descriptor), &VirtualMachineImageStatus::default()));
         assert!(current(&image, &of_team, &item("a")));
         assert!(!current(&image, &library(), &item("a")));
-        let made_anew = Library { provider: Some(api_reference("team", "u-2")), ..library() };
+        let made_anew = ImageLibrary { provider: Some(api_reference("team", "u-2")), ..library() };
         assert!(!current(&image, &made_anew, &item("a")));
     }
 
@@ -286,7 +286,7 @@ mod tests {
 
     #[test]
     fn an_image_says_what_it_is_good_for() {
-        let told = |xml: &str| {
+        let status_of = |xml: &str| {
             let read = super::super::descriptor::read(xml);
             let why = read.as_ref().map_err(ToString::to_string);
             let why = why.as_ref().map(|read| *read).map_err(String::as_str);
@@ -301,7 +301,7 @@ mod tests {
             <ExtraConfig key="guestinfo.vmservice.defer-cloud-init" value="ready"/></VirtualHardwareSection></Envelope>"#;
         let plain = r#"<Envelope><OperatingSystemSection osType="windows9Server64Guest"/></Envelope>"#;
         let strange = r#"<Envelope><OperatingSystemSection osType="darwin20_64Guest"/></Envelope>"#;
-        insta::assert_snapshot!([node, waits, plain, strange, "<x/>"].map(told).join("\n\n"));
+        insta::assert_snapshot!([node, waits, plain, strange, "<x/>"].map(status_of).join("\n\n"));
         let lost = without_library(&VirtualMachineImageStatus::default(), "content library lib-1 is gone");
         assert_eq!(
             crate::testing::fixtures::condition_line(&lost.conditions[0]),

@@ -1,4 +1,4 @@
-//! SyncRequests at the libraries before their time.
+//! Requests to read the libraries before their time.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,36 +7,36 @@ use futures::FutureExt;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-/// Asks for sync_requests at the libraries.
+/// Requests to read the libraries.
 #[derive(Debug, Default)]
 pub struct SyncRequests {
     requested: Notify,
-    /// Whether the libraries were looked at once: before that, whoever misses something need not ask.
+    /// Whether the libraries were read once: before that, whoever misses something need not ask.
     begun: AtomicBool,
-    /// The machines, by UID, and the images that they missed since the last look by the clock.
+    /// The VMs, by UID, and the images that they missed since the last read by the clock.
     missed: Mutex<HashSet<(String, String)>>,
 }
 
 impl SyncRequests {
-    /// The libraries are looked at soon.
+    /// Has the libraries read soon.
     pub fn request(&self) {
         self.requested.notify_one();
     }
 
-    /// A machine misses an image: that is worth one look, however often it is found missing.
-    pub fn request_missing(&self, machine: &str, image: &str) {
-        let new = || self.missed.lock().insert((machine.to_owned(), image.to_owned()));
+    /// A VM misses an image: that is worth one read, however often it is found missing.
+    pub fn request_missing(&self, vm: &str, image: &str) {
+        let new = || self.missed.lock().insert((vm.to_owned(), image.to_owned()));
         if self.begun.load(Ordering::Acquire) && new() {
             self.request();
         }
     }
 
-    /// Resolves when a look is asked for, or was since the last one.
+    /// Resolves when a read is requested, or was since the last one.
     pub(super) async fn requested(&self) {
         self.requested.notified().await;
     }
 
-    /// What was asked for so far is looked at now.
+    /// What was asked for so far is read now.
     pub(super) fn begin(&self) {
         let _ = self.requested.notified().now_or_never();
         self.begun.store(true, Ordering::Release);
@@ -53,23 +53,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_machine_that_misses_an_image_asks_once() {
-        let sync_requests = SyncRequests::default();
-        let requested = || sync_requests.requested().now_or_never().is_some();
-        sync_requests.request_missing("a", "photon");
-        assert!(!requested(), "the first look comes anyway");
-        sync_requests.begin();
-        sync_requests.request_missing("a", "photon");
+    fn a_vm_that_misses_an_image_asks_once() {
+        let requests = SyncRequests::default();
+        let requested = || requests.requested().now_or_never().is_some();
+        requests.request_missing("a", "photon");
+        assert!(!requested(), "the first read comes anyway");
+        requests.begin();
+        requests.request_missing("a", "photon");
         assert!(requested());
-        sync_requests.request_missing("a", "photon");
-        assert!(!requested(), "it was looked for");
-        sync_requests.request_missing("b", "photon");
-        assert!(requested(), "another machine, later");
-        sync_requests.forget();
-        sync_requests.request_missing("a", "photon");
+        requests.request_missing("a", "photon");
+        assert!(!requested(), "it was read for");
+        requests.request_missing("b", "photon");
+        assert!(requested(), "another VM, later");
+        requests.forget();
+        requests.request_missing("a", "photon");
         assert!(requested());
-        sync_requests.request();
-        sync_requests.begin();
-        assert!(!requested(), "a look answers all that asked before it");
+        requests.request();
+        requests.begin();
+        assert!(!requested(), "a read answers all that asked before it");
     }
 }

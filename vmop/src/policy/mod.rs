@@ -39,7 +39,7 @@ use crate::watches::{annotated_placement, name, namespace, to, when_changed};
 
 /// Reconciles policies until the program ends; `enqueued` are those with a cause outside the API server.
 pub fn run<Enqueued>(
-    started: &Runtime,
+    runtime: &Runtime,
     caches: &Caches,
     provider: &Arc<Provider>,
     vms: &Enqueue<VirtualMachine>,
@@ -49,15 +49,15 @@ where
     Enqueued: Stream<Item = ObjectRef<VirtualMachineSetResourcePolicy>> + Send + 'static,
 {
     let ctx = Arc::new(Context {
-        api: Api::new(started, "vmop/policy"),
-        events: Events::new(started, "vmop-policy"),
+        api: Api::new(runtime, "vmop/policy"),
+        events: Events::new(runtime, "vmop-policy"),
         provider: Arc::clone(provider),
         caches: caches.clone(),
         vms: vms.clone(),
     });
     let by_namespace = &caches.policies.index(|policy| namespace(policy).into_iter().collect());
     let of_zone = |zone: &AvailabilityZone| zone.spec.namespaces.clone().into_keys();
-    Controller::new("virtualmachinesetresourcepolicy", started, &caches.policies)
+    Controller::new("virtualmachinesetresourcepolicy", runtime, &caches.policies)
         .watches_optional(&caches.zones, to(by_namespace, namespace))
         .watches_optional(&caches.availability_zones, to(by_namespace, of_zone))
         .watches_changes(&caches.namespaces, when_changed(annotated_placement, to(by_namespace, name)))

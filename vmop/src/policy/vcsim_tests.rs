@@ -141,7 +141,7 @@ async fn machines_share_the_call_that_makes_them_members(sim: Sim) {
     assert!(calls <= 2, "{calls} calls for twelve machines");
     assert_eq!(vcenter.client.cluster_module_members(&module).await.unwrap().len(), 12);
 
-    // Another process asks again: a member stays one, and a stranger is told from members.
+    // Another process asks again: a member stays one, and a stranger is known from members.
     let other = crate::testing::vcsim::vcenter(&sim).await;
     let stranger = MoRef::vm("vm-0");
     let again = tokio::join!(

@@ -30,41 +30,39 @@ use crate::vcenter::Provider;
 use crate::{console, policy, publish, service};
 
 /// Runs all controllers of this replica, once it leads.
-pub async fn start(started: Runtime, flags: Flags) -> Result<(), Fatal> {
+pub async fn start(runtime: Runtime, flags: Flags) -> Result<(), Fatal> {
     let mut metrics = vsphere::Metrics::default();
-    started.metrics.register(|registry| metrics = vsphere::Metrics::registered(registry));
-    let shared = ReplicaCaches::start(&started);
-    let hooks = admission::router(Known::start(&started, &shared));
-    kit::webhook::serve_or_own(&started, &flags.webhook, hooks, admission::OWN).await?;
-    started.lead().await?;
+    runtime.metrics.register(|registry| metrics = vsphere::Metrics::registered(registry));
+    let shared = ReplicaCaches::start(&runtime);
+    let hooks = admission::router(Known::start(&runtime, &shared));
+    kit::webhook::serve_or_own(&runtime, &flags.webhook, hooks, admission::OWN).await?;
+    runtime.lead().await?;
 
     let (vms, enqueued_vms) = Enqueue::new();
     let (policies, enqueued_policies) = Enqueue::new();
-    let caches = Caches::start(&started, &shared);
+    let caches = Caches::start(&runtime, &shared);
     let (templates, template_requests) = TemplateCache::new(enqueue_waiting(&caches, &vms));
     let (prober, probed) = Prober::new(flags.probe_address_map.clone());
     let provider = Provider::new();
     let (sync_requests, collect_templates) = Default::default();
     let parts =
-        Parts { started, caches, provider, vms, policies, templates, sync_requests, collect_templates };
+        Parts { runtime, caches, provider, vms, policies, templates, sync_requests, collect_templates };
 
+    let orphans = Orphans::new(&parts.runtime, &parts.caches.vms, &parts.provider);
     let background = [
         tokio::spawn(templates::deploy_requested(Arc::clone(&parts.templates), template_requests)),
         tokio::spawn(keep_connected(&parts, metrics)),
-        tokio::spawn(relay::relay(
-            parts.clone(),
-            Orphans::new(&parts.started, &parts.caches.vms, &parts.provider),
-        )),
+        tokio::spawn(relay::relay(parts.clone(), orphans)),
         tokio::spawn(collect::collect(parts.clone())),
     ];
-    let Parts { started, caches, provider, sync_requests, .. } = &parts;
+    let Parts { runtime, caches, provider, sync_requests, .. } = &parts;
     tokio::join!(
         virtual_machines::run(&parts, prober, both(enqueued_vms, into_stream(probed))),
-        policy::run(started, caches, provider, &parts.vms, enqueued_policies),
-        service::run(started, caches),
-        console::run(started, caches, provider),
-        publish::run(started, caches, provider, Arc::clone(sync_requests)),
-        image::follow(images(&parts, &flags), started.shutdown.clone()),
+        policy::run(runtime, caches, provider, &parts.vms, enqueued_policies),
+        service::run(runtime, caches),
+        console::run(runtime, caches, provider),
+        publish::run(runtime, caches, provider, Arc::clone(sync_requests)),
+        image::follow(images(&parts, &flags), runtime.shutdown.clone()),
     );
     background.iter().for_each(tokio::task::JoinHandle::abort);
     if let Ok(vcenter) = provider.vcenter() {
@@ -88,10 +86,10 @@ fn keep_connected(parts: &Parts, metrics: vsphere::Metrics) -> impl Future<Outpu
     let (provider, caches) = (Arc::clone(&parts.provider), parts.caches.clone());
     let folders_of = caches.clone();
     let program = vcenter::Program {
-        client: parts.started.client.clone(),
-        namespace: parts.started.namespace.clone(),
+        client: parts.runtime.client.clone(),
+        namespace: parts.runtime.namespace.clone(),
         metrics,
-        events: Events::new(&parts.started, "vmop-provider"),
+        events: Events::new(&parts.runtime, "vmop-provider"),
         folders: Arc::new(move || folders_of.folders()),
     };
     async move {
@@ -103,7 +101,7 @@ fn keep_connected(parts: &Parts, metrics: vsphere::Metrics) -> impl Future<Outpu
 
 fn images(parts: &Parts, flags: &Flags) -> Images {
     Images {
-        api: apply::Api::new(&parts.started, "vmop/image"),
+        api: apply::Api::new(&parts.runtime, "vmop/image"),
         provider: Arc::clone(&parts.provider),
         cache: parts.caches.images.clone(),
         sources: parts.caches.sources.clone(),

@@ -16,7 +16,7 @@ use crate::vcenter::Provider;
 #[derive(Clone)]
 pub struct Parts {
     /// The running program.
-    pub started: Runtime,
+    pub runtime: Runtime,
     /// What is watched.
     pub caches: Caches,
     /// The vCenter.

@@ -42,11 +42,9 @@ where
     let by_class = vms.index(|vm| vec![vm.spec.class_name.clone()]);
     let by_interface = vms.index(interfaces);
     let by_namespace = vms.index(|vm| namespace(vm).into_iter().collect());
-    let in_namespace =
-        || to(&by_namespace, |zone: &AvailabilityZone| zone.spec.namespaces.clone().into_keys());
     let libraries = caches.clone();
     let bound_namespaces = move |source: &ContentSource| libraries.namespaces_bound_to(&source.name_any());
-    Controller::new("virtualmachine", &parts.started, vms)
+    Controller::new("virtualmachine", &parts.runtime, vms)
         .watches(&caches.classes, to(&by_class, name))
         .watches(&caches.bindings, bound_vms(&by_class))
         .watches(&caches.images, to(&caches.vms_by_image, name))
@@ -61,11 +59,8 @@ where
         .watches_changes(&caches.quotas, when_changed(hard_keys, to(&by_namespace, namespace)))
         .watches_optional(&caches.attachments, |made| vm_of(made).into_iter().collect())
         .watches_optional(&caches.zones, to(&by_namespace, namespace))
-        .watches_optional(&caches.availability_zones, in_namespace())
-        .watches(
-            &caches.storage_classes,
-            to(&vms.index(|vm| vm.spec.storage_class.iter().cloned().collect()), name),
-        )
+        .watches_optional(&caches.availability_zones, to(&by_namespace, zone_namespaces))
+        .watches(&caches.storage_classes, to(&vms.index(storage_class), name))
         .wakes_on(enqueued)
         // A clone may queue in vCenter for long, and must not keep others back: vCenter's own gate counts. But at a start
         // all VirtualMachines wait for the inventory, and what waits takes memory.
@@ -76,8 +71,8 @@ where
 
 fn context(parts: &Parts, prober: Prober<ObjectRef<VirtualMachine>>) -> Context {
     Context {
-        api: apply::Api::new(&parts.started, "vmop/machine"),
-        events: Events::new(&parts.started, "vmop-machine"),
+        api: apply::Api::new(&parts.runtime, "vmop/machine"),
+        events: Events::new(&parts.runtime, "vmop-machine"),
         provider: Arc::clone(&parts.provider),
         caches: parts.caches.clone(),
         prober,
@@ -135,6 +130,14 @@ fn vm_of<O: Resource>(made: &O) -> Option<ObjectRef<VirtualMachine>> {
     let vm = made_for(made)?;
     let (namespace, name) = vm.split_once('/')?;
     Some(ObjectRef::new(name).within(namespace))
+}
+
+fn zone_namespaces(zone: &AvailabilityZone) -> Vec<String> {
+    zone.spec.namespaces.keys().cloned().collect()
+}
+
+fn storage_class(vm: &VirtualMachine) -> Vec<String> {
+    vm.spec.storage_class.iter().cloned().collect()
 }
 
 fn networks(vm: &VirtualMachine) -> Vec<String> {

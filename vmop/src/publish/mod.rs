@@ -1,7 +1,7 @@
-//! VirtualMachinePublishRequest: a machine becomes an item of a content library, and that an image.
+//! VirtualMachinePublishRequest: a VM becomes an item of a content library, and that an image.
 //!
 //! The item's description names the request that made it. So an upload whose answer was lost, or that
-//! a crash cut short, is found again and not made twice; vCenter is told the same token each time, too.
+//! a crash cut short, is found again and not made twice; vCenter gets the same token each time, too.
 
 mod plan;
 mod target;
@@ -49,26 +49,26 @@ pub struct Context {
 
 /// Publishes until the program ends; `library_syncs` is asked to read items that are to become images.
 pub fn run(
-    started: &Runtime,
+    runtime: &Runtime,
     caches: &Caches,
     provider: &Arc<Provider>,
     library_syncs: Arc<SyncRequests>,
 ) -> impl Future<Output = ()> + use<> {
     let requests: Cache<VirtualMachinePublishRequest> =
-        watch::objects(started, kube::Api::all(started.client.clone()));
+        watch::objects(runtime, kube::Api::all(runtime.client.clone()));
     let by_source = requests.index(|request| {
         vec![key(request.metadata.namespace.as_deref(), &plan::source(request).name.unwrap_or_default())]
     });
     let by_item = requests.index(|request| vec![plan::item_name(request)]);
     let ctx = Arc::new(Context {
-        api: Api::new(started, "vmop/publish"),
-        events: Events::new(started, "vmop-publish"),
+        api: Api::new(runtime, "vmop/publish"),
+        events: Events::new(runtime, "vmop-publish"),
         provider: Arc::clone(provider),
         vms: caches.vms.clone(),
         images: caches.images.index(|image| vec![image.spec.image_id.clone()]),
         library_syncs,
     });
-    Controller::new("virtualmachinepublishrequest", started, &requests)
+    Controller::new("virtualmachinepublishrequest", runtime, &requests)
         // Only whether it is there matters, and not what it does.
         .watches_changes(&caches.vms, when_changed(moid, to(&by_source, namespaced_name)))
         .watches(&caches.images, to(&by_item, |image: &VirtualMachineImage| image.status.clone()?.image_name))

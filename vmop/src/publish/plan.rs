@@ -164,14 +164,31 @@ fn conditions(
 ) -> Vec<Condition> {
     let name = item_name(request);
     let uploaded = matches!(step, PublishStep::AwaitImage | PublishStep::Done);
-    let unfit =
-        |type_: &str, unfit: &Unfit| Condition::is_false(type_, ERROR, unfit.reason, unfit.message.clone());
-    let source = match &facts.source {
-        Err(why) if !uploaded => unfit(known::SOURCE_VALID, why),
+    let source = source_condition(facts, uploaded);
+    let target = target_condition(facts, uploaded, &name);
+    let upload = upload_condition(step, failed, &name);
+    let image = image_condition(step, &name);
+    let first = [&source, &target, &upload, &image]
+        .into_iter()
+        .find(|condition| condition.status != api::conditions::TRUE);
+    let complete = first.map_or_else(
+        || Condition::is_true(known::COMPLETE),
+        |first| Condition { type_: known::COMPLETE.to_owned(), ..first.clone() },
+    );
+    let ready = Condition { type_: READY.to_owned(), ..complete.clone() };
+    vec![ready, source, target, upload, image, complete]
+}
+
+fn source_condition(facts: &Facts, uploaded: bool) -> Condition {
+    match &facts.source {
+        Err(why) if !uploaded => unfit_condition(known::SOURCE_VALID, why),
         _ => Condition::is_true(known::SOURCE_VALID),
-    };
-    let target = match (&facts.target, &facts.item) {
-        (Err(why), _) if !uploaded => unfit(known::TARGET_VALID, why),
+    }
+}
+
+fn target_condition(facts: &Facts, uploaded: bool, name: &str) -> Condition {
+    match (&facts.target, &facts.item) {
+        (Err(why), _) if !uploaded => unfit_condition(known::TARGET_VALID, why),
         (_, Some(PublishedItem { ours: false, .. })) => {
             let message = format!(
                 "The library has an item {name} that this request did not make. Name another, or remove that item"
@@ -179,8 +196,15 @@ fn conditions(
             Condition::is_false(known::TARGET_VALID, ERROR, known::TARGET_ITEM_ALREADY_EXISTS, message)
         }
         _ => Condition::is_true(known::TARGET_VALID),
-    };
-    let upload = match (step, failed) {
+    }
+}
+
+fn unfit_condition(type_: &str, unfit: &Unfit) -> Condition {
+    Condition::is_false(type_, ERROR, unfit.reason, unfit.message.clone())
+}
+
+fn upload_condition(step: &PublishStep, failed: Uploaded<'_>, name: &str) -> Condition {
+    match (step, failed) {
         (PublishStep::AwaitImage | PublishStep::Done, _) => Condition::is_true(known::UPLOADED),
         (_, Some(error)) => {
             let message = format!("{error}. {} It is tried again", error.advice());
@@ -194,8 +218,11 @@ fn conditions(
             let message = "Source and target must be valid first";
             Condition::is_false(known::UPLOADED, INFO, known::NOT_STARTED, message)
         }
-    };
-    let image = match step {
+    }
+}
+
+fn image_condition(step: &PublishStep, name: &str) -> Condition {
+    match step {
         PublishStep::Done => Condition::is_true(known::IMAGE_AVAILABLE),
         PublishStep::AwaitImage => {
             let message = format!("The item {name} has not become a VirtualMachineImage yet");
@@ -207,16 +234,7 @@ fn conditions(
             known::HAS_NOT_BEEN_UPLOADED,
             "The item is not in the library yet",
         ),
-    };
-    let first = [&source, &target, &upload, &image]
-        .into_iter()
-        .find(|condition| condition.status != api::conditions::TRUE);
-    let complete = first.map_or_else(
-        || Condition::is_true(known::COMPLETE),
-        |first| Condition { type_: known::COMPLETE.to_owned(), ..first.clone() },
-    );
-    let ready = Condition { type_: READY.to_owned(), ..complete.clone() };
-    vec![ready, source, target, upload, image, complete]
+    }
 }
 
 #[cfg(test)]
@@ -241,7 +259,7 @@ mod tests {
     }
 
     fn unfit(reason: &'static str) -> Unfit {
-        Unfit { reason, message: "as told".into() }
+        Unfit { reason, message: "as given".into() }
     }
 
     #[allow(clippy::unnecessary_wraps)]
@@ -250,7 +268,7 @@ mod tests {
     }
 
     /// Type and reason of every condition.
-    fn told(facts: &Facts, failed: Uploaded<'_>) -> Vec<String> {
+    fn status_lines(facts: &Facts, failed: Uploaded<'_>) -> Vec<String> {
         let (request, now) = (request(), Timestamp::UNIX_EPOCH);
         let status = status(&request, facts, &step(&request, facts), failed, now);
         let word = |condition: &Condition| {
@@ -266,21 +284,27 @@ mod tests {
         let states = [
             (
                 "nothing is there",
-                told(&Facts { source: Err(unfit(known::SOURCE_VIRTUAL_MACHINE_NOT_EXIST)), ..facts() }, None),
+                status_lines(
+                    &Facts { source: Err(unfit(known::SOURCE_VIRTUAL_MACHINE_NOT_EXIST)), ..facts() },
+                    None,
+                ),
             ),
             (
                 "no library",
-                told(
+                status_lines(
                     &Facts { target: Err(unfit(known::TARGET_CONTENT_LIBRARY_NOT_WRITABLE)), ..facts() },
                     None,
                 ),
             ),
-            ("the name is taken", told(&Facts { item: item(false, true), ..facts() }, None)),
-            ("begins", told(&facts(), None)),
-            ("failed", told(&facts(), Some(&failure))),
-            ("underway", told(&Facts { item: item(true, false), ..facts() }, None)),
-            ("no image yet", told(&Facts { item: item(true, true), ..facts() }, None)),
-            ("done", told(&Facts { item: item(true, true), image: Some("i".into()), ..facts() }, None)),
+            ("the name is taken", status_lines(&Facts { item: item(false, true), ..facts() }, None)),
+            ("begins", status_lines(&facts(), None)),
+            ("failed", status_lines(&facts(), Some(&failure))),
+            ("underway", status_lines(&Facts { item: item(true, false), ..facts() }, None)),
+            ("no image yet", status_lines(&Facts { item: item(true, true), ..facts() }, None)),
+            (
+                "done",
+                status_lines(&Facts { item: item(true, true), image: Some("i".into()), ..facts() }, None),
+            ),
         ];
         insta::assert_yaml_snapshot!(states);
     }
@@ -293,13 +317,13 @@ mod tests {
         assert!(capture.description.ends_with("\nnightly"));
         assert!(made_by(&request, &capture.description));
         assert!(!made_by(&request, "nightly") && !made_by(&request, &format!("{MADE_BY}u-2")));
-        // What is there stays there, whatever becomes of the machine.
+        // What is there stays there, whatever becomes of the VM.
         let gone = Facts { source: Err(unfit("x")), item: item(true, true), ..facts() };
         assert_eq!(step(&request, &gone), PublishStep::AwaitImage);
     }
 
     #[test]
-    fn attempts_are_counted_and_the_end_is_told_once() {
+    fn attempts_are_counted_and_the_end_is_recorded_once() {
         let mut request = request();
         let at = |second| Timestamp::from_second(second).unwrap();
         let failure = vsphere::Error::new("capture", vsphere::Kind::Fault);

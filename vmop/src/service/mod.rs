@@ -62,22 +62,22 @@ impl OwnError for Invalid {
 }
 
 /// Reconciles services until the program ends.
-pub fn run(started: &Runtime, caches: &Caches) -> impl Future<Output = ()> + use<> {
-    let client = || started.client.clone();
+pub fn run(runtime: &Runtime, caches: &Caches) -> impl Future<Output = ()> + use<> {
+    let client = || runtime.client.clone();
     let (label, value) = plan::MANAGED_BY;
     let ours = watcher::Config::default().labels(&format!("{label}={value}"));
-    let services: Cache<VirtualMachineService> = watch::objects(started, kube::Api::all(client()));
-    let live: Cache<Service> = watch::objects(started, kube::Api::all(client()));
-    let slices = watch::selected(started, kube::Api::all(client()), ours);
+    let services: Cache<VirtualMachineService> = watch::objects(runtime, kube::Api::all(client()));
+    let live: Cache<Service> = watch::objects(runtime, kube::Api::all(client()));
+    let slices = watch::selected(runtime, kube::Api::all(client()), ours);
     let by_selector = services.index(|service| selector_key(service).into_iter().collect());
     let ctx = Arc::new(Context {
-        api: Api::new(started, "vmop/service"),
-        events: Events::new(started, "vmop-service"),
+        api: Api::new(runtime, "vmop/service"),
+        events: Events::new(runtime, "vmop-service"),
         services: live.clone(),
         slices: slices.clone(),
         vms_by_label: caches.vms_by_label.clone(),
     });
-    Controller::new("virtualmachineservice", started, &services)
+    Controller::new("virtualmachineservice", runtime, &services)
         // By name, not by owner: a Service that is in the way says so, and its end clears the way.
         .watches(&live, |live| vec![reference_of(live)])
         .owns(&slices)

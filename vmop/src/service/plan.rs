@@ -22,7 +22,7 @@ pub const MANAGED_BY: (&str, &str) = ("endpointslice.kubernetes.io/managed-by", 
 const SERVICE_NAME: &str = "kubernetes.io/service-name";
 /// Annotation: how the load balancer treats the sender's address; `Local` keeps it.
 const TRAFFIC_POLICY: &str = "virtualmachineservice.vmoperator.vmware.com/service.externalTrafficPolicy";
-/// Annotation: the port of the machines that says whether they serve.
+/// Annotation: the port of the VMs that says whether they serve.
 const HEALTH_CHECK_PORT: &str = "virtualmachineservice.vmoperator.vmware.com/service.healthCheckNodePort";
 /// The same, for the load balancer of NSX.
 const NSX_HEALTH_CHECK_PORT: &str = "ncp/healthCheckNodePort";
@@ -33,7 +33,7 @@ const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 const LOAD_BALANCER: &str = "LoadBalancer";
 const EXTERNAL_NAME: &str = "ExternalName";
 
-/// The Service; without a selector, because machines are no Pods.
+/// The Service; without a selector, because VMs are no Pods.
 pub fn service(service: &VirtualMachineService) -> Service {
     let spec = &service.spec;
     let balanced = spec.type_ == LOAD_BALANCER;
@@ -61,7 +61,7 @@ pub fn service(service: &VirtualMachineService) -> Service {
             external_traffic_policy: policy.filter(|_| balanced).cloned(),
             load_balancer_ip: some(&spec.load_balancer_ip),
             load_balancer_source_ranges: filled(&spec.load_balancer_source_ranges),
-            // Machines are reached directly: ports of the cluster's own nodes would only be used up.
+            // VMs are reached directly: ports of the cluster's own nodes would only be used up.
             allocate_load_balancer_node_ports: balanced.then_some(false),
             ..ServiceSpec::default()
         }),
@@ -91,7 +91,7 @@ fn for_load_balancer(
 pub enum Ip {
     /// The one of the Service's name.
     V4,
-    /// Only where a machine has such an address.
+    /// Only where a VM has such an address.
     V6,
 }
 
@@ -103,15 +103,15 @@ pub fn slice_name(service: &VirtualMachineService, family: Ip) -> String {
     }
 }
 
-/// The addresses of that family of those `machines` that are ready.
-pub fn slice(service: &VirtualMachineService, machines: &[Arc<VirtualMachine>], family: Ip) -> EndpointSlice {
+/// The addresses of that family of those `vms` that are ready.
+pub fn slice(service: &VirtualMachineService, vms: &[Arc<VirtualMachine>], family: Ip) -> EndpointSlice {
     let ports = service.spec.ports.iter().map(|port| EndpointPort {
         name: Some(port.name.clone()),
         protocol: Some(port.protocol.clone()),
         port: Some(port.target_port),
         app_protocol: None,
     });
-    let endpoints = machines.iter().filter_map(|vm| {
+    let endpoints = vms.iter().filter_map(|vm| {
         let (four, six) = backends(vm);
         let address = match family {
             Ip::V4 => four.map(IpAddr::V4),
@@ -132,15 +132,15 @@ pub fn slice(service: &VirtualMachineService, machines: &[Arc<VirtualMachine>], 
     }
 }
 
-/// The addresses under which a machine serves, if it is ready and not on its way out: its first of each family.
+/// The addresses under which a VM serves, if it is ready and not on its way out: its first of each family.
 pub fn backends(vm: &VirtualMachine) -> (Option<Ipv4Addr>, Option<Ipv6Addr>) {
     let ready = |status: &&api::vmop::VirtualMachineStatus| {
         vm.metadata.deletion_timestamp.is_none() && api::conditions::holds(&status.conditions, READY)
     };
     let Some(status) = vm.status.as_ref().filter(ready) else { return (None, None) };
-    let cards = status.network_interfaces.iter().flat_map(|card| &card.ip_addresses);
+    let addresses = status.network_interfaces.iter().flat_map(|nic| &nic.ip_addresses);
     let plain = |text: &str| text.split('/').next().and_then(|ip| ip.parse::<IpAddr>().ok());
-    let all: Vec<_> = status.vm_ip.iter().chain(cards).filter_map(|text| plain(text)).collect();
+    let all: Vec<_> = status.vm_ip.iter().chain(addresses).filter_map(|text| plain(text)).collect();
     let four = all.iter().find_map(|ip| match ip {
         IpAddr::V4(ip) if !ip.is_link_local() => Some(*ip),
         _ => None,
@@ -149,7 +149,7 @@ pub fn backends(vm: &VirtualMachine) -> (Option<Ipv4Addr>, Option<Ipv6Addr>) {
         IpAddr::V6(ip) if !ip.is_unicast_link_local() => Some(*ip),
         _ => None,
     });
-    // The address that the machine reports as its own says which network it serves in.
+    // The address that the VM reports as its own says which network it serves in.
     match status.vm_ip.as_deref().and_then(plain) {
         Some(_) => (four, six),
         None => (None, None),
@@ -237,7 +237,7 @@ mod tests {
         .unwrap()
     }
 
-    fn machine(name: &str, ready: &str, ip: Option<&str>) -> Arc<VirtualMachine> {
+    fn backend_vm(name: &str, ready: &str, ip: Option<&str>) -> Arc<VirtualMachine> {
         Arc::new(
             serde_json::from_value(serde_json::json!({
                 "metadata": {"name": name, "namespace": "ns"},
@@ -250,17 +250,14 @@ mod tests {
 
     #[test]
     fn a_service_becomes_a_service_and_a_slice() {
-        let machines = [
-            machine("a", "True", Some("10.1.0.1")),
-            machine("b", "False", Some("10.1.0.2")),
-            machine("c", "True", None),
-            machine("d", "True", Some("fd00::1")),
+        let vms = [
+            backend_vm("a", "True", Some("10.1.0.1")),
+            backend_vm("b", "False", Some("10.1.0.2")),
+            backend_vm("c", "True", None),
+            backend_vm("d", "True", Some("fd00::1")),
         ];
-        let made = (
-            service(&vmservice()),
-            slice(&vmservice(), &machines, Ip::V4),
-            slice(&vmservice(), &machines, Ip::V6),
-        );
+        let made =
+            (service(&vmservice()), slice(&vmservice(), &vms, Ip::V4), slice(&vmservice(), &vms, Ip::V6));
         insta::assert_yaml_snapshot!(made);
     }
 
@@ -297,12 +294,12 @@ mod tests {
 
     #[test]
     fn a_machine_serves_under_its_first_address_of_each_family() {
-        let with = |ip: Option<&str>, cards: &[&str]| {
+        let with = |ip: Option<&str>, addresses: &[&str]| {
             let vm: VirtualMachine = serde_json::from_value(serde_json::json!({
                 "metadata": {"name": "m"}, "spec": {"imageName": "i", "className": "c"},
                 "status": {
                     "vmIp": ip, "conditions": [{"type": "Ready", "status": "True"}],
-                    "networkInterfaces": [{"connected": true, "ipAddresses": cards}],
+                    "networkInterfaces": [{"connected": true, "ipAddresses": addresses}],
                 },
             }))
             .unwrap();
@@ -323,9 +320,9 @@ mod tests {
         live.status =
             serde_json::from_value(serde_json::json!({"loadBalancer": {"ingress": [{"ip": "127.3.255.1"}]}}))
                 .unwrap();
-        let told = status(Ok(&live));
-        assert_eq!(told.conditions[0].status, "True");
-        assert_eq!(told.load_balancer.unwrap().ingress[0].ip.as_deref(), Some("127.3.255.1"));
+        let shown = status(Ok(&live));
+        assert_eq!(shown.conditions[0].status, "True");
+        assert_eq!(shown.load_balancer.unwrap().ingress[0].ip.as_deref(), Some("127.3.255.1"));
         assert_eq!(status(Err("taken")).conditions[0].message.as_deref(), Some("taken"));
     }
 }

@@ -1,7 +1,7 @@
 //! Golden templates that nothing needs any more are destroyed.
 //!
-//! A template goes only if no image has its content, no machine says that it was made from it, and no
-//! disk in the datacenter rests on its disks. The machines' own word comes from the stream and costs
+//! A template goes only if no image has its content, no VM says that it was made from it, and no
+//! disk in the datacenter rests on its disks. The VMs' own word comes from the stream and costs
 //! nothing; it can be out of date, so before anything is destroyed the disks themselves are asked.
 
 use std::collections::HashSet;
@@ -16,7 +16,7 @@ use crate::vcenter::{VCenter, mark};
 /// So long a template is left after something happened that may have made it needless: what was planned
 /// before has ended by then, and a burst of events costs one look.
 pub const COLLECT_DELAY: Duration = Duration::from_mins(10);
-/// Machines whose disks are read in one call.
+/// VMs whose disks are read in one call.
 const BATCH: usize = 100;
 
 /// Destroys the templates of this stack whose content is not `needed` and on which nothing rests; which they were.
@@ -60,7 +60,7 @@ fn idle(vcenter: &VCenter, needed: impl Fn(&str, &str) -> bool) -> Vec<Arc<Vm>> 
     all.iter().filter(|vm| needless(vm) && !bases.contains(vm.name.as_str())).cloned().collect()
 }
 
-/// Every machine of the datacenter with its disks.
+/// Every VM of the datacenter with its disks.
 async fn machines(vcenter: &VCenter) -> Result<Vec<(MoRef, Vec<Disk>)>, Error> {
     const DEVICES: &str = "config.hardware.device";
     let datacenter = MoRef::datacenter(vcenter.settings.datacenter.as_str());
@@ -71,7 +71,7 @@ async fn machines(vcenter: &VCenter) -> Result<Vec<(MoRef, Vec<Disk>)>, Error> {
     all.dedup();
     let mut machines = Vec::with_capacity(all.len());
     for batch in all.chunks(BATCH) {
-        // A machine that goes meanwhile fails this look, not the next one.
+        // A VM that goes meanwhile fails this look, not the next one.
         let read = vcenter.client.retrieve(batch, &[DEVICES]).await?;
         machines.extend(read.into_iter().map(|vm| {
             let disks = Devices::read("", vm.get(DEVICES)).disks;

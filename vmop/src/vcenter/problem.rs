@@ -14,7 +14,7 @@ impl Problem {
         Self { message: message.into(), transient: false }
     }
 
-    /// A problem that is over in a moment: nobody needs to be told.
+    /// A problem that is over in a moment: nobody needs to know.
     pub fn transient(message: impl Into<String>) -> Self {
         Self { message: message.into(), transient: true }
     }

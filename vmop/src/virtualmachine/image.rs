@@ -10,7 +10,7 @@ use vsphere::MoRef;
 
 use super::storage::class::Storage;
 use crate::caches::Caches;
-use crate::image::libraries::{self, Chain};
+use crate::image::libraries::{self, LibraryAccess};
 use crate::templates::{Template, TemplateCache, TemplateKey, TemplateState};
 use crate::unmet::{Need, Unmet};
 use crate::vcenter::{Placement, VCenter};
@@ -100,8 +100,8 @@ fn check_access(
         caches.sources_by_provider.refs(named).into_iter().map(|source| source.name).collect();
     sources.sort_unstable();
     let bound = sources.iter().any(|source| caches.namespaces_bound_to(source).contains(&namespace));
-    let chain = Chain { provider: provider.as_deref(), sources: &sources, bound };
-    libraries::admitted(&namespace, image, vcenter.settings.library.as_deref(), &chain)
+    let chain = LibraryAccess { provider: provider.as_deref(), sources: &sources, bound };
+    libraries::check_access(&namespace, image, vcenter.settings.library.as_deref(), &chain)
 }
 
 /// The image exists and can be used; `library` says what is wrong with the library, if something is.
