@@ -9,6 +9,7 @@
 //! - one replica acts; it goes when it can't prove that it is the one ([`lease`], [`mod@run`]).
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+mod api_error;
 pub mod apply;
 pub mod client;
 pub mod controller;
@@ -19,17 +20,21 @@ mod fake;
 pub mod flags;
 mod guarded;
 pub mod index;
+mod leadership;
 pub mod lease;
 pub mod metrics;
 pub mod optional;
 pub mod retry;
 pub mod run;
+pub mod runtime;
 pub mod serve;
 pub mod status;
 pub mod telemetry;
 pub mod watch;
+mod watchable;
 pub mod webhook;
 
 pub use controller::Controller;
 pub use retry::{Disposition, Next, ReconcileError};
-pub use run::{Runtime, run};
+pub use run::run;
+pub use runtime::{NotLeader, Runtime};

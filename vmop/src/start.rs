@@ -35,7 +35,7 @@ pub async fn start(started: Runtime, flags: Flags) -> Result<(), Fatal> {
     started.metrics.register(|registry| metrics = vsphere::Metrics::registered(registry));
     let known = Known::start(&started);
     let hooks = admission::router(known.clone());
-    kit::webhook::serve_or_own(&started, &flags.webhook, hooks, admission::OWN).await?;
+    kit::webhook::serve_with_fallback(&started, &flags.webhook, hooks, admission::OWN).await?;
     started.lead().await?;
     let caches = Caches::start(&started, &known);
     let provider = Provider::new();

@@ -13,7 +13,6 @@ use kit::Runtime;
 use kit::index::Index;
 use kit::optional::{self, Optional};
 use kit::watch::{self, Cache};
-use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, ResourceExt};
 use parking_lot::RwLock;
 
@@ -167,14 +166,9 @@ impl Known {
 /// Follows the provider's ConfigMap.
 async fn followed(started: Runtime, settings: Arc<RwLock<Arc<Settings>>>) {
     let api = Api::<ConfigMap>::namespaced(started.client.clone(), &started.namespace);
-    let mut seen = std::pin::pin!(watcher::watch_object(api, CONFIG_MAP).default_backoff());
-    while let Some(event) = seen.next().await {
-        match event {
-            Ok(map) => {
-                let data = map.and_then(|map| map.data).unwrap_or_default();
-                *settings.write() = Arc::new(Settings::read(&data));
-            }
-            Err(error) => tracing::warn!(name = CONFIG_MAP, %error, "watch interrupted; trying again"),
-        }
+    let mut maps = watch::one(api, CONFIG_MAP);
+    while let Some(map) = maps.next().await {
+        let data = map.and_then(|map| map.data).unwrap_or_default();
+        *settings.write() = Arc::new(Settings::read(&data));
     }
 }

@@ -4,13 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::StreamExt;
 use futures::stream::BoxStream;
-use futures::{Stream, StreamExt};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kit::events::Events;
 use kit::retry::Failures;
-use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client};
 use tokio::sync::watch;
 use vsphere::{Config, Credentials, Inventory, Metrics, MoRef};
@@ -84,7 +83,8 @@ pub async fn keep(provider: Arc<Provider>, program: Program) {
 
 /// Keeps `provider` knowing what all guests are told of the network.
 async fn follow_network(client: Client, namespace: String, provider: &Provider) {
-    let mut maps = followed::<ConfigMap>(&client, &namespace, NETWORK_CONFIG_MAP);
+    let mut maps =
+        kit::watch::one(Api::<ConfigMap>::namespaced(client.clone(), &namespace), NETWORK_CONFIG_MAP);
     while let Some(map) = maps.next().await {
         let network = GuestNetwork::of(map.as_ref().and_then(|map| map.data.as_ref()));
         provider.guest_network.send_replace(Some(Arc::new(network)));
@@ -215,7 +215,7 @@ fn config(settings: &Settings, metrics: &Metrics) -> Result<Config, Problem> {
 
 /// Follows the ConfigMap and the Secret that it names, and publishes what they come to.
 async fn read(client: Client, namespace: String, known: watch::Sender<Known>) {
-    let mut maps = followed::<ConfigMap>(&client, &namespace, CONFIG_MAP);
+    let mut maps = kit::watch::one(Api::<ConfigMap>::namespaced(client.clone(), &namespace), CONFIG_MAP);
     let mut secrets: Option<(String, BoxStream<'static, Option<Secret>>)> = None;
     let (mut map, mut secret): (Option<Option<ConfigMap>>, Option<Option<Secret>>) = (None, None);
     loop {
@@ -229,7 +229,8 @@ async fn read(client: Client, namespace: String, known: watch::Sender<Known>) {
         let name = parsed.as_ref().ok().and_then(|map| map.credentials_secret().ok());
         if secrets.as_ref().map(|(name, _)| name.as_str()) != name {
             secret = None;
-            secrets = name.map(|name| (name.to_owned(), followed(&client, &namespace, name)));
+            let secret = || Api::<Secret>::namespaced(client.clone(), &namespace);
+            secrets = name.map(|name| (name.to_owned(), kit::watch::one(secret(), name)));
         }
         let settings = match (parsed, name, &secret) {
             (Ok(_), Some(_), None) => continue,
@@ -261,33 +262,4 @@ async fn next<T>(stream: Option<&mut (String, BoxStream<'static, T>)>) -> Option
         Some((_, stream)) => stream.next().await,
         None => std::future::pending().await,
     }
-}
-
-/// One object as it comes, changes and goes. Only this one is watched and kept: it may be a Secret.
-fn followed<K>(client: &Client, namespace: &str, name: &str) -> BoxStream<'static, Option<K>>
-where
-    K: kube::Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
-        + Clone
-        + serde::de::DeserializeOwned
-        + std::fmt::Debug
-        + Send
-        + 'static,
-{
-    let api = Api::<K>::namespaced(client.clone(), namespace);
-    let named = name.to_owned();
-    quiet(watcher::watch_object(api, name).default_backoff(), named).boxed()
-}
-
-fn quiet<K>(
-    stream: impl Stream<Item = watcher::Result<Option<K>>> + Send + 'static,
-    name: String,
-) -> impl Stream<Item = Option<K>> + Send + 'static
-where
-    K: Send + 'static,
-{
-    stream.filter_map(move |item| {
-        let seen =
-            item.inspect_err(|error| tracing::warn!(name, %error, "watch interrupted; trying again")).ok();
-        async move { seen }
-    })
 }
