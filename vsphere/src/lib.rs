@@ -4,7 +4,7 @@
 //! virtual machines below some folders by one long poll, and awaits tasks on the same stream, so a
 //! caller reads the cache and sends only calls that change something.
 //!
-//! Two wires carry the VIM API, VI/JSON and SOAP, behind the tree of [`Value`]; callers can't tell
+//! Two wires carry the VIM API, VI/JSON and SOAP, behind the tree of [`Value`]; callers don't see
 //! which is in use.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
@@ -25,6 +25,7 @@ mod metrics;
 mod network;
 mod pbm;
 mod properties;
+mod retry;
 mod session;
 pub mod spec;
 #[cfg(test)]

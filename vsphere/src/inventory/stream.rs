@@ -35,7 +35,7 @@ pub(super) async fn run(shared: Arc<Shared>) {
             Err(error) => {
                 // A session that ended while nothing else was asked of it is found dead only here.
                 if *error.kind() == Kind::NotAuthenticated {
-                    drop(shared.client.renew(epoch).await);
+                    drop(shared.client.renew_session(epoch).await);
                 }
                 error
             }
@@ -74,7 +74,7 @@ async fn watch(shared: &Shared, built: Built) -> (Error, bool) {
     shared.built.send_replace(None);
     if *error.kind() == Kind::NotAuthenticated {
         // Whoever is first logs in; what comes of it shows when the views are built.
-        drop(shared.client.renew(epoch).await);
+        drop(shared.client.renew_session(epoch).await);
     }
     (error, complete)
 }
@@ -137,7 +137,7 @@ async fn poll(shared: &Shared, built: &Built, version: &str, wait: Duration) -> 
     Ok(UpdateSet::read(answer))
 }
 
-/// The collector does not know the version: it tells everything again from the empty one.
+/// The collector does not know the version: it sends everything again from the empty one.
 fn is_stale(error: &Error) -> bool {
     error.fault().is_some_and(|fault| fault.type_name == "InvalidCollectorVersion")
 }

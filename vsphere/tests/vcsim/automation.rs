@@ -100,7 +100,7 @@ async fn a_machine_becomes_an_item_once(sim: Sim) {
         };
         let item = client.capture_ovf(&capture, Duration::from_mins(1)).await.unwrap();
         let again = client.capture_ovf(&capture, Duration::from_mins(1)).await.unwrap();
-        assert_eq!(item, again, "the token stands for one wish");
+        assert_eq!(item, again, "the token stands for one request");
         assert_eq!(
             client.library_items_named(sim.library(), &name).await.unwrap(),
             std::slice::from_ref(&item)

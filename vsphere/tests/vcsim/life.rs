@@ -8,7 +8,7 @@ use vsphere::{ConfigSpec, Inventory, MoRef, Vm};
 use crate::machines::golden;
 use crate::sim::{Sim, within};
 
-everywhere!(a_machine_is_changed_and_its_guest_is_asked, a_removal_is_told_with_who_and_when);
+everywhere!(a_machine_is_changed_and_its_guest_is_asked, a_removal_is_reported_with_who_and_when);
 
 async fn machine(sim: &Sim, inventory: &Inventory, name: &str) -> MoRef {
     let golden = golden(sim, inventory).await;
@@ -20,7 +20,7 @@ async fn machine(sim: &Sim, inventory: &Inventory, name: &str) -> MoRef {
 
 async fn becomes(inventory: &Inventory, machine: &MoRef, what: &str, so: impl Fn(&Vm) -> bool) {
     let mut changes = inventory.subscribe();
-    let told = async {
+    let seen = async {
         loop {
             match inventory.vm(machine) {
                 Presence::Present(vm) if so(&vm) => return,
@@ -28,7 +28,7 @@ async fn becomes(inventory: &Inventory, machine: &MoRef, what: &str, so: impl Fn
             }
         }
     };
-    within(what, told).await;
+    within(what, seen).await;
 }
 
 async fn a_machine_is_changed_and_its_guest_is_asked(sim: Sim) {
@@ -36,8 +36,8 @@ async fn a_machine_is_changed_and_its_guest_is_asked(sim: Sim) {
     let client = inventory.client().clone();
     let vm = machine(&sim, &inventory, "cp-0").await;
 
-    let deaf = client.shutdown_guest(&vm).await.unwrap_err();
-    assert_eq!(deaf.category(), "InvalidState", "{deaf}");
+    let refused = client.shutdown_guest(&vm).await.unwrap_err();
+    assert_eq!(refused.category(), "InvalidState", "{refused}");
     sim.guest(&vm, json!({ "toolsRunning": true, "heartbeat": "yellow" })).await;
     let yellow = |vm: &Vm| vm.guest.heartbeat.as_deref() == Some("yellow");
     becomes(&inventory, &vm, "the heartbeat is yellow", yellow).await;
@@ -71,7 +71,7 @@ async fn a_machine_is_changed_and_its_guest_is_asked(sim: Sim) {
     client.logout().await;
 }
 
-async fn a_removal_is_told_with_who_and_when(sim: Sim) {
+async fn a_removal_is_reported_with_who_and_when(sim: Sim) {
     let inventory = sim.inventory().await;
     let client = inventory.client().clone();
     let vm = machine(&sim, &inventory, "cp-0").await;
@@ -79,8 +79,8 @@ async fn a_removal_is_told_with_who_and_when(sim: Sim) {
     assert_eq!(client.removals(&sim.datacenter(), None).await.unwrap(), []);
     sim.post(&format!("/v1/vms/{}/power", vm.id()), json!({ "action": "destroy" })).await;
     becomes_gone(&inventory, &vm).await;
-    let told = client.removals(&sim.datacenter(), Some(before)).await.unwrap();
-    let [removal] = told.as_slice() else { panic!("{told:?}") };
+    let removals = client.removals(&sim.datacenter(), Some(before)).await.unwrap();
+    let [removal] = removals.as_slice() else { panic!("{removals:?}") };
     assert_eq!((removal.event.as_str(), removal.name.as_str()), ("VmRemovedEvent", "cp-0"));
     assert_eq!(removal.vm.as_ref(), Some(&vm));
     assert!(removal.at.is_some_and(|at| at >= before), "{removal:?}");

@@ -146,7 +146,7 @@ async fn twenty_clones_cost_one_call_each_and_a_few_for_all(sim: Sim) {
     println!("twenty clones: {spent}");
     assert_eq!(sim.calls("CloneVM_Task").await, 20);
     let others = sim.total().await - 20;
-    // One after another, each is listed and told by itself.
+    // One after another, each is listed and reported by itself.
     let few = if sim.at_once() == 1 { 3 * 20 } else { 20 };
     assert!(others <= few, "{others} calls beside the clones: {spent}");
 
@@ -227,8 +227,8 @@ async fn what_a_clone_asks_for_is_applied(sim: Sim) {
         within("the change", inventory.wait_for_task(&task)).await.unwrap();
         loop {
             let now = inventory.vm(&vm.moref).present().unwrap();
-            let told = now.guestinfo.get("guestinfo.userdata").copied();
-            if told.unwrap_or(vsphere::inventory::GuestInfo::Empty) == expected {
+            let shown = now.guestinfo.get("guestinfo.userdata").copied();
+            if shown.unwrap_or(vsphere::inventory::GuestInfo::Empty) == expected {
                 break;
             }
             within("the key's change", changes.next()).await.unwrap();
@@ -298,7 +298,7 @@ async fn disks_are_read_added_grown_and_taken_away(sim: Sim) {
     client.logout().await;
 }
 
-async fn policies_are_listed_and_tell_which_datastores_satisfy_them(sim: Sim) {
+async fn policies_are_listed_and_show_which_datastores_satisfy_them(sim: Sim) {
     let client = sim.client().await;
     let policies = client.storage_policies().await.unwrap();
     let gold = policies.iter().find(|policy| policy.name == "Gold").unwrap();
@@ -319,7 +319,7 @@ everywhere!(
     what_a_clone_asks_for_is_applied,
     folders_and_pools_are_made_once,
     disks_are_read_added_grown_and_taken_away,
-    policies_are_listed_and_tell_which_datastores_satisfy_them,
+    policies_are_listed_and_show_which_datastores_satisfy_them,
 );
 
 // Not with the upstream collector: it loses a leave that falls together with a change of the list of tasks.

@@ -26,7 +26,7 @@ async fn a_refused_certificate_shows_its_thumbprint_and_the_thumbprint_opens(sim
     assert!(!refused.retryable());
 }
 
-async fn a_wrong_password_and_a_closed_port_are_told_apart(sim: Sim) {
+async fn a_wrong_password_and_a_closed_port_are_distinguished(sim: Sim) {
     let mut config = sim.config();
     config.credentials.password = "wrong".into();
     let refused = Client::connect(config).await.err().unwrap();
@@ -55,12 +55,12 @@ async fn sessions_that_expire_in_the_middle_cost_one_login_and_lose_nothing(sim:
     within("the task from before", inventory.wait_for_task(&task)).await.unwrap();
     for task in tasks {
         let made = within("a task from after", inventory.wait_for_task(&task)).await.unwrap();
-        // A task's end may be told before the machine that it made.
+        // A task's end may be reported before the machine that it made.
         inventory.wait_for_vm(made.moref().unwrap(), Duration::from_secs(10)).await.unwrap();
     }
     assert!(inventory.generation() > before);
     assert_eq!(sim.calls("Login").await, 1);
-    within("everything is told anew", inventory.wait_until_complete()).await;
+    within("everything is sent anew", inventory.wait_until_complete()).await;
     for uuid in (100..108).map(Uuid::from_u128) {
         assert!(matches!(inventory.by_uuid(uuid), Presence::Present(_)));
     }
@@ -68,7 +68,7 @@ async fn sessions_that_expire_in_the_middle_cost_one_login_and_lose_nothing(sim:
 
 async fn a_session_that_expires_while_nothing_happens_is_renewed_by_the_stream(sim: Sim) {
     let inventory = sim.inventory().await;
-    within("everything is told", inventory.wait_until_complete()).await;
+    within("everything is sent", inventory.wait_until_complete()).await;
     let before = inventory.generation();
     let mut changes = inventory.subscribe();
     sim.post("/v1/sessions/expire", json!({})).await;
@@ -77,7 +77,7 @@ async fn a_session_that_expires_while_nothing_happens_is_renewed_by_the_stream(s
             changes.next().await;
         }
     };
-    within("everything is told anew", anew).await;
+    within("everything is sent anew", anew).await;
 }
 
 async fn a_clone_whose_answer_is_lost_is_found_by_its_uuid(sim: Sim) {
@@ -221,7 +221,7 @@ async fn a_restarted_vcenter_is_read_anew(mut sim: Sim) {
 
 everywhere!(
     a_refused_certificate_shows_its_thumbprint_and_the_thumbprint_opens,
-    a_wrong_password_and_a_closed_port_are_told_apart,
+    a_wrong_password_and_a_closed_port_are_distinguished,
     sessions_that_expire_in_the_middle_cost_one_login_and_lose_nothing,
     a_clone_whose_answer_is_lost_is_found_by_its_uuid,
     a_task_that_fails_says_why,
@@ -232,7 +232,7 @@ everywhere!(
     a_restarted_vcenter_is_read_anew,
 );
 
-// Not with the upstream collector: there a wait outlives its session, so nothing tells that the session is gone.
+// Not with the upstream collector: there a wait outlives its session, so nothing shows that the session is gone.
 on_both_wires!(a_session_that_expires_while_nothing_happens_is_renewed_by_the_stream);
 
 // Not with the upstream collector: of several sessions that wait it feeds only the last.
