@@ -1,7 +1,7 @@
 //! Durations as Go writes them: `5m`, `1h30m`, `0`.
 
 /// The whole seconds of a duration, or nothing if the text is none or it is negative.
-pub fn seconds(text: &str) -> Option<i32> {
+pub fn parse_seconds(text: &str) -> Option<i32> {
     let text = text.trim();
     if text == "0" {
         return Some(0);
@@ -34,7 +34,7 @@ pub fn seconds(text: &str) -> Option<i32> {
 
 #[cfg(test)]
 mod tests {
-    use super::seconds;
+    use super::parse_seconds;
 
     #[test]
     fn durations_are_read_as_go_reads_them() {
@@ -52,7 +52,7 @@ mod tests {
             ("m", None),
             ("999999999h", None),
         ] {
-            assert_eq!(seconds(text), expected, "{text:?}");
+            assert_eq!(parse_seconds(text), expected, "{text:?}");
         }
     }
 }

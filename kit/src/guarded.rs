@@ -171,9 +171,9 @@ mod tests {
     #[tokio::test]
     async fn a_list_with_a_broken_object_fills_the_cache_with_the_others() {
         let metadata_of = |name: &str| json!({ "name": name, "namespace": "n", "resourceVersion": "1" });
-        let (client, requests) = crate::fake::server(move |request| {
+        let (client, requests) = support::api_server::server(move |request| {
             if request.path.contains("watch=") {
-                return crate::fake::refusal(500, "InternalError");
+                return support::api_server::refusal(500, "InternalError");
             }
             let items = json!([{ "metadata": metadata_of("a") }, { "metadata": metadata_of("b"), "data": ["no map"] }]);
             let metadata = json!({ "resourceVersion": "5" });

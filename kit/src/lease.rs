@@ -227,9 +227,9 @@ mod tests {
     use std::sync::Arc;
 
     use parking_lot::Mutex;
+    use support::api_server::{Request, refusal};
 
     use super::*;
-    use crate::fake::{Request, refusal};
 
     fn held_by(identity: &str) -> LeaseSpec {
         LeaseSpec {
@@ -278,7 +278,7 @@ mod tests {
     /// An API server that holds one Lease, and replaces it only by a version that knows the last one.
     fn server() -> Client {
         let lease = Mutex::new((0_u64, None::<serde_json::Value>));
-        crate::fake::server(move |request| {
+        support::api_server::server(move |request| {
             let (version, stored) = &mut *lease.lock();
             let known =
                 request.body["metadata"]["resourceVersion"].as_str().unwrap_or("0") == version.to_string();
@@ -333,7 +333,7 @@ mod tests {
         refused: impl Fn(&str, usize) -> bool + Send + Sync + 'static,
     ) -> (Elections, Arc<Mutex<Vec<Request>>>) {
         let state = Mutex::new((0, serde_json::json!({ "spec": held_by("me") })));
-        let (client, requests) = crate::fake::server(move |request| {
+        let (client, requests) = support::api_server::server(move |request| {
             let (number, lease) = &mut *state.lock();
             *number += 1;
             if refused(&request.method, *number) {

@@ -86,7 +86,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_kind_that_is_not_served_is_not_asked_for() {
-        let (client, requests) = crate::fake::server(|_| list(&json!([])));
+        let (client, requests) = support::api_server::server(|_| list(&json!([])));
         let runtime = Runtime::detached(client);
         let maps = optional(&runtime, Api::<ConfigMap>::all(runtime.client.clone()));
         maps.settled().await;
@@ -96,7 +96,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_kind_is_watched_from_when_it_is_served() {
-        let (client, _) = crate::fake::server(|request| {
+        let (client, _) = support::api_server::server(|request| {
             let object = json!({"metadata": {"name": "x", "namespace": "n", "resourceVersion": "6"}});
             match (request.path.contains("customresourcedefinitions"), request.path.contains("watch=")) {
                 // The definition comes while it is watched for.

@@ -37,7 +37,8 @@ impl Fault {
         let inner = value.get("fault");
         let (detail, outer) = if inner.as_object().is_some() { (inner, Some(value)) } else { (value, None) };
         let localized = outer.and_then(|outer| outer.get("localizedMessage").as_str());
-        let mut message = localized.or_else(|| detail.get("faultstring").as_str()).unwrap_or_default().to_owned();
+        let mut message =
+            localized.or_else(|| detail.get("faultstring").as_str()).unwrap_or_default().to_owned();
         // The reasons below the fault, which say what exactly is wrong.
         for reason in
             detail.get("faultMessage").items().iter().filter_map(|reason| reason.get("message").as_str())

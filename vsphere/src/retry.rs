@@ -9,11 +9,13 @@ use crate::gate::Gate;
 use crate::session::SessionHandle;
 use crate::{Error, Kind, Result};
 
-/// Pauses between five attempts: they double from 0.2 s to 1.6 s, each somewhere between half of it and all of it.
+/// Attempts of a call that may be repeated.
+const ATTEMPTS: usize = 5;
+/// Pauses double from 0.2 s to 1.6 s, each somewhere between half of it and all of it.
 const PAUSES: ExponentialBuilder = ExponentialBuilder::new()
     .with_min_delay(Duration::from_millis(100))
     .with_max_delay(Duration::from_millis(800))
-    .with_max_times(4)
+    .without_max_times()
     .with_jitter();
 
 /// How long a call may take and whether it may be repeated.
@@ -66,18 +68,19 @@ pub(crate) async fn call_until_done<A: Attempt>(gate: &Arc<Gate>, call: &A) -> R
             call.renew_session(session).await?;
             continue;
         }
-        let Some(pause) = pause_after(failures).filter(|_| may_repeat(&error, call.repeatable())) else {
-            return Err(error);
-        };
         failures += 1;
+        if failures >= ATTEMPTS || !may_repeat(&error, call.repeatable()) {
+            return Err(error);
+        }
+        let pause = pause_after(failures);
         tracing::debug!(%error, ?pause, "call is repeated");
         tokio::time::sleep(pause).await;
     }
 }
 
-/// The pause after so many failed attempts before this one; `None` when it was the last.
-fn pause_after(failures: usize) -> Option<Duration> {
-    PAUSES.build().nth(failures)
+/// How long to wait after so many failures in a row.
+pub(crate) fn pause_after(failures: usize) -> Duration {
+    PAUSES.build().nth(failures.clamp(1, ATTEMPTS) - 1).unwrap_or_default()
 }
 
 /// Whether a call that failed so may be sent again.
@@ -95,11 +98,10 @@ mod tests {
 
     #[test]
     fn pauses_grow_and_end() {
-        for (failures, longest) in [200, 400, 800, 1600].into_iter().enumerate() {
-            let pause = pause_after(failures).unwrap();
+        for (failures, longest) in [200, 200, 400, 800, 1600, 1600, 1600].into_iter().enumerate() {
+            let pause = pause_after(failures);
             let bounds = Duration::from_millis(longest / 2)..=Duration::from_millis(longest);
             assert!(bounds.contains(&pause), "{pause:?} after {failures}");
         }
-        assert_eq!(pause_after(4), None);
     }
 }

@@ -166,7 +166,7 @@ fn volume_denials(field: &str, volumes: &[Volume]) -> Vec<Denial> {
 }
 
 fn timeout_denial(field: &str, timeout: Option<&str>) -> Option<Denial> {
-    let text = timeout.filter(|text| duration::seconds(text).is_none())?;
+    let text = timeout.filter(|text| duration::parse_seconds(text).is_none())?;
     Some(Denial::new(
         format!("{field}.nodeDrainTimeout"),
         format!("{text:?} is no duration"),

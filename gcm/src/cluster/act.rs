@@ -12,7 +12,7 @@ use kube::api::{Patch, PatchParams};
 use kube::{Api, ResourceExt};
 use serde::Serialize;
 
-use super::Error;
+use super::error::Error;
 use super::gather::{Context, Facts, Kind};
 use super::objects::machines;
 use super::plan::{Obsolete, Plan};

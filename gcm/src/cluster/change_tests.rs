@@ -112,12 +112,16 @@ fn a_cluster_that_somebody_deletes_below_is_not_ready() {
     world.tkc.status = Some(shown(&world));
     let mut facts = world.facts();
     let mut cluster = (**facts.cluster.as_ref().unwrap()).clone();
-    assert!(!super::going(&facts));
+    assert!(!super::is_cluster_deleted(&facts));
     cluster.metadata.deletion_timestamp =
         Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(jiff::Timestamp::UNIX_EPOCH));
     facts.cluster = Some(cluster.into());
-    assert!(super::going(&facts));
-    let status = status(&world.tkc, &facts, Some(&super::Error::Waiting(super::remade(&world.tkc))));
+    assert!(super::is_cluster_deleted(&facts));
+    let status = status(
+        &world.tkc,
+        &facts,
+        Some(&super::error::Error::Waiting(super::describe_recreation(&world.tkc))),
+    );
     assert_eq!(status.phase.as_deref(), Some(phase::UNHEALTHY));
     insta::assert_snapshot!(ready_message(&status), @"ClusterDeleted Waiting for Cluster c to go, which somebody deleted. Then it is made anew; to be rid of it, delete TanzuKubernetesCluster c");
 }
@@ -172,7 +176,7 @@ fn what_keeps_a_cluster_from_going_is_told() {
     let mut world = World::running(sound());
     world.groups[1] = vec![STUCK];
     world.tkc.metadata.deletion_timestamp.clone_from(&now);
-    let waiting = super::Error::Waiting("it".to_owned());
+    let waiting = super::error::Error::Waiting("it".to_owned());
     let mut facts = world.facts();
     let before = status(&world.tkc, &facts, Some(&waiting));
     assert!(!ready_message(&before).contains("vCenter"), "nobody deletes that machine yet");

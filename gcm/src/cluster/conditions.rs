@@ -7,7 +7,7 @@ use api::gcm::parts::{node_status, vm_status};
 use super::blocking::{self, Cause};
 use super::gather::Facts;
 use super::nodes::Node;
-use super::status::{Group, groups};
+use super::replicas::{Group, groups};
 use crate::admission::version;
 use crate::releases::status::updates_condition;
 use crate::resolution;

@@ -4,12 +4,15 @@ pub mod act;
 pub mod blocking;
 pub mod conditions;
 pub mod delete;
+pub mod error;
 pub mod gather;
 pub mod milestones;
 pub mod nodes;
 pub mod objects;
 pub mod plan;
 pub mod present;
+pub mod remaining;
+pub mod replicas;
 pub mod status;
 
 use std::sync::Arc;
@@ -17,59 +20,17 @@ use std::sync::Arc;
 use api::gcm::{TanzuKubernetesCluster, TanzuKubernetesClusterStatus};
 use api::names::{annotation, finalizer};
 use jiff::Timestamp;
-use kit::expectations::StaleCache;
+use kit::Next;
 use kit::status::settle;
-use kit::{Disposition, Next, ReconcileError};
 use kube::{Resource, ResourceExt};
 
+use error::Error;
 use gather::{Context, Facts};
-
-/// Why a cluster is not what it should be.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// Its author has to change it, or a release has to appear.
-    #[error(transparent)]
-    Invalid(#[from] plan::Invalid),
-    /// Something has to end first.
-    #[error("waiting for {0}")]
-    Waiting(String),
-    /// Our own last write is not in the cache yet.
-    #[error(transparent)]
-    Behind(#[from] StaleCache),
-    /// An object of that name belongs to somebody else.
-    #[error("{0} exists and does not belong to this cluster. Delete or rename it")]
-    Taken(String),
-    /// The API server refused or did not answer.
-    #[error("the API server: {0}")]
-    Api(#[from] kube::Error),
-}
-
-impl ReconcileError for Error {
-    fn disposition(&self) -> Disposition {
-        match self {
-            Self::Invalid(_) => Disposition::Invalid,
-            Self::Waiting(_) => Disposition::Waiting(None),
-            Self::Behind(_) => Disposition::Waiting(Some(kit::retry::REQUEUE_SOON)),
-            Self::Taken(_) => Disposition::Failed,
-            Self::Api(error) => Disposition::from_api_error(error),
-        }
-    }
-
-    fn label(&self) -> &'static str {
-        match self {
-            Self::Invalid(_) => "Invalid",
-            Self::Waiting(_) => "Waiting",
-            Self::Behind(_) => "Behind",
-            Self::Taken(_) => "Taken",
-            Self::Api(_) => "Api",
-        }
-    }
-}
 
 /// Brings one cluster from what it is to what its spec says.
 pub async fn reconcile(tkc: Arc<TanzuKubernetesCluster>, ctx: Arc<Context>) -> Result<Next, Error> {
     let mut facts = gather::facts(&tkc, &ctx)?; // every read
-    if rests(&tkc, &facts) {
+    if is_paused(&tkc, &facts) {
         return Ok(Next::OnChange);
     }
     let outcome = if tkc.meta().deletion_timestamp.is_some() {
@@ -78,7 +39,7 @@ pub async fn reconcile(tkc: Arc<TanzuKubernetesCluster>, ctx: Arc<Context>) -> R
         let tkc =
             ctx.api.add_finalizer(&*tkc, finalizer::TKC).await?.map_or_else(|| Arc::clone(&tkc), Arc::new);
         match plan::plan(&tkc, &facts) {
-            _ if going(&facts) => Err(Error::Waiting(remade(&tkc))),
+            _ if is_cluster_deleted(&facts) => Err(Error::Waiting(describe_recreation(&tkc))),
             Ok(plan) => act::carry_out(plan, &mut facts, &ctx).await, // every write
             Err(invalid) => Err(invalid.into()),                      // the user must act: no retry
         }
@@ -92,7 +53,7 @@ pub async fn reconcile(tkc: Arc<TanzuKubernetesCluster>, ctx: Arc<Context>) -> R
 }
 
 /// Whether nobody is to act: paused, or moved to another management cluster.
-fn rests(tkc: &TanzuKubernetesCluster, facts: &Facts) -> bool {
+fn is_paused(tkc: &TanzuKubernetesCluster, facts: &Facts) -> bool {
     let annotations = tkc.annotations();
     annotations.contains_key(annotation::PAUSED)
         || annotations.contains_key(annotation::DELETE_FOR_MOVE)
@@ -100,11 +61,11 @@ fn rests(tkc: &TanzuKubernetesCluster, facts: &Facts) -> bool {
 }
 
 /// Whether somebody deleted the Cluster: what Cluster API takes down is not put up again meanwhile.
-fn going(facts: &Facts) -> bool {
+fn is_cluster_deleted(facts: &Facts) -> bool {
     facts.cluster.as_ref().is_some_and(|cluster| cluster.meta().deletion_timestamp.is_some())
 }
 
-fn remade(tkc: &TanzuKubernetesCluster) -> String {
+fn describe_recreation(tkc: &TanzuKubernetesCluster) -> String {
     let name = tkc.name_any();
     format!(
         "Cluster {name} to go, which somebody deleted. Then it is made anew; to be rid of it, delete TanzuKubernetesCluster {name}"

@@ -9,7 +9,8 @@ use api::names::{annotation, label};
 use kube::{Resource, ResourceExt};
 
 use super::gather::Facts;
-use super::objects::{Input, accounts, cluster, kubeadm, machines, release_label};
+use super::objects::input::{Input, release_label};
+use super::objects::{accounts, cluster, control_plane, machines, workers};
 use super::present;
 use crate::admission::{self, Denial, version};
 use crate::releases::{self, NodeImage, Release};
@@ -73,9 +74,6 @@ pub enum Invalid {
         /// What was asked for, where others are there.
         query: Option<String>,
     },
-    /// A document does not have the shape of its kind.
-    #[error("cannot write the cluster's objects: {0}")]
-    Shape(#[from] serde_json::Error),
 }
 
 impl Invalid {
@@ -84,7 +82,7 @@ impl Invalid {
         match self {
             Self::Unresolved(unresolved) => matches!(**unresolved, Unresolved::Unknown { .. }),
             Self::NoImage { query, .. } => query.is_none(),
-            Self::Denied(_) | Self::Shape(_) => false,
+            Self::Denied(_) => false,
         }
     }
 }
@@ -110,7 +108,7 @@ pub fn plan(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Result<Plan, Invalid
         Err(invalid) => return Err(invalid),
     };
     let input = Input { tkc: &tkc, release: &release, image: &image };
-    let mut plan = objects(&input)?;
+    let mut plan = objects(&input);
     plan.obsolete = obsolete(&plan, facts);
     Ok(plan)
 }
@@ -138,29 +136,29 @@ fn running<'f>(tkc: &TanzuKubernetesCluster, facts: &'f Facts) -> Option<&'f Off
     facts.offers.iter().find(|offer| runs && offer.version == version)
 }
 
-fn objects(input: &Input<'_>) -> Result<Plan, serde_json::Error> {
-    let control_plane_template = machines::control_plane_template(input)?;
-    let control_plane = kubeadm::control_plane(input, &control_plane_template.name_any())?;
+fn objects(input: &Input<'_>) -> Plan {
+    let control_plane_template = machines::control_plane_template(input);
+    let control_plane = control_plane::control_plane(input, &control_plane_template.name_any());
     let mut plan = Plan {
         machine_templates: vec![control_plane_template],
         config_templates: Vec::new(),
-        wcp_cluster: cluster::wcp_cluster(input)?,
+        wcp_cluster: cluster::wcp_cluster(input),
         control_plane,
-        cluster: cluster::cluster(input)?,
+        cluster: cluster::cluster(input),
         deployments: Vec::new(),
-        checks: vec![machines::control_plane_check(input)?],
-        accounts: accounts::accounts(input)?,
+        checks: vec![machines::control_plane_check(input)],
+        accounts: accounts::accounts(input),
         obsolete: Obsolete::default(),
     };
     for pool in &input.tkc.spec.topology.node_pools {
-        let template = machines::pool_template(input, pool)?;
-        let config = kubeadm::pool_config(input, pool)?;
-        plan.deployments.push(machines::deployment(input, pool, &template.name_any(), &config.name_any())?);
-        plan.checks.push(machines::pool_check(input, pool)?);
+        let template = machines::pool_template(input, pool);
+        let config = workers::pool_config(input, pool);
+        plan.deployments.push(machines::deployment(input, pool, &template.name_any(), &config.name_any()));
+        plan.checks.push(machines::pool_check(input, pool));
         plan.machine_templates.push(template);
         plan.config_templates.push(config);
     }
-    Ok(plan)
+    plan
 }
 
 fn names<'k, K: Resource + 'k>(objects: impl IntoIterator<Item = &'k K>) -> BTreeSet<String> {

@@ -7,11 +7,10 @@ use api::gcm::TanzuKubernetesCluster;
 use api::gcm::release::ContainerImage;
 use api::names::label;
 use kube::ResourceExt;
-use serde_json::Value;
 
 use super::gather::Facts;
-use super::objects::kubeadm::REHASH;
-use super::objects::release_label;
+use super::objects::bootstrap::runs_photon;
+use super::objects::input::release_label;
 use crate::admission::version;
 use crate::releases::{NodeImage, Release};
 use crate::resolution::Offer;
@@ -23,26 +22,27 @@ pub fn release(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Option<(Release, 
     if live.labels().get(label::TKR)? != &release_label(&version) {
         return None;
     }
-    let spec = serde_json::to_value(&live.spec).ok()?;
-    let text = |path: &str| spec.pointer(path).and_then(Value::as_str).map(str::to_owned);
-    let part = |path: &str| -> Option<ContainerImage> {
-        serde_json::from_value(
-            spec.pointer(&format!("/kubeadmConfigSpec/clusterConfiguration/{path}"))?.clone(),
-        )
-        .ok()
-    };
+    let config = live.spec.kubeadm_config_spec.as_ref();
+    let kubeadm = config.and_then(|config| config.cluster_configuration.as_ref());
+    let etcd = kubeadm.and_then(|kubeadm| kubeadm.etcd.as_ref()?.local.as_ref());
+    let dns = kubeadm.and_then(|kubeadm| kubeadm.dns.as_ref());
     let release = Release {
         name: version.object_name(),
         offer: Offer::of(version),
         kubernetes: live.spec.version.clone(),
-        image_repository: text("/kubeadmConfigSpec/clusterConfiguration/imageRepository"),
-        etcd: part("etcd/local"),
-        coredns: part("dns"),
+        image_repository: kubeadm.and_then(|kubeadm| kubeadm.image_repository.clone()),
+        etcd: etcd.map(|etcd| ContainerImage {
+            image_repository: etcd.image_repository.clone(),
+            image_tag: etcd.image_tag.clone(),
+        }),
+        coredns: dns.map(|dns| ContainerImage {
+            image_repository: dns.image_repository.clone(),
+            image_tag: dns.image_tag.clone(),
+        }),
         os_images: Vec::new(),
     };
-    let commands = spec.pointer("/kubeadmConfigSpec/preKubeadmCommands").and_then(Value::as_array);
-    let photon = commands.into_iter().flatten().any(|command| command == REHASH);
-    let labels = photon.then(|| ("os-name".to_owned(), "photon".to_owned()));
+    let commands = config.and_then(|config| config.pre_kubeadm_commands.as_deref()).unwrap_or_default();
+    let labels = runs_photon(commands).then(|| ("os-name".to_owned(), "photon".to_owned()));
     let name = image(facts)?.to_owned();
     Some((release, NodeImage { name, labels: BTreeMap::from_iter(labels) }))
 }

@@ -1,78 +1,23 @@
 //! How a cluster is, from everything below it.
 
-use api::capi::{KubeadmControlPlane, MachineDeployment};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use api::capi::MachineDeployment;
 use api::conditions::{Condition, ERROR, INFO, READY, TRUE, WARNING};
 use api::gcm::parts::{ApiEndpoint, ClusterApiStatus, phase};
 use api::gcm::{TanzuKubernetesCluster, TanzuKubernetesClusterStatus};
 use api::names::label;
 use kube::ResourceExt;
 
-use super::Error;
+use super::error::Error;
 use super::gather::Facts;
 use super::nodes::Node;
-use super::objects::release_label;
-use super::{blocking, conditions, delete};
+use super::objects::input::release_label;
+use super::remaining::remaining;
+use super::replicas::{Group, groups};
+use super::{blocking, conditions};
 use crate::admission::version;
-
-/// The counts of machines that are alike.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct Group {
-    /// How many there should be.
-    pub wanted: i32,
-    /// How many there are.
-    pub there: i32,
-    /// How many of them are ready.
-    pub ready: i32,
-    /// How many of them are as they should be.
-    pub up_to_date: i32,
-    /// Whether the counts are about the present spec.
-    pub current: bool,
-}
-
-impl Group {
-    /// The counts of a control plane.
-    pub fn of_control_plane(kcp: &KubeadmControlPlane) -> Self {
-        let status = kcp.status.as_ref();
-        Self {
-            wanted: kcp.spec.replicas.unwrap_or(1),
-            there: status.and_then(|s| s.replicas).unwrap_or_default(),
-            ready: status.and_then(|s| s.ready_replicas).unwrap_or_default(),
-            up_to_date: status.and_then(|s| s.up_to_date_replicas).unwrap_or_default(),
-            current: status.and_then(|s| s.observed_generation) >= kcp.metadata.generation,
-        }
-    }
-
-    /// The counts of a node pool.
-    pub fn of_pool(deployment: &MachineDeployment) -> Self {
-        let status = deployment.status.as_ref();
-        Self {
-            wanted: deployment.spec.replicas.unwrap_or(1),
-            there: status.and_then(|s| s.replicas).unwrap_or_default(),
-            ready: status.and_then(|s| s.ready_replicas).unwrap_or_default(),
-            up_to_date: status.and_then(|s| s.up_to_date_replicas).unwrap_or_default(),
-            current: status.and_then(|s| s.observed_generation) >= deployment.metadata.generation,
-        }
-    }
-
-    /// Whether everything is there, ready and as it should be.
-    pub fn is_settled(&self) -> bool {
-        let Self { wanted, there, ready, up_to_date, current } = *self;
-        current && [there, ready, up_to_date].iter().all(|count| *count == wanted)
-    }
-
-    /// Whether machines come, go or are replaced.
-    fn is_moving(&self) -> bool {
-        !self.current || self.there != self.wanted || self.up_to_date != self.there
-    }
-}
-
-/// The node pools that exist, with their counts.
-pub fn groups(facts: &Facts) -> impl Iterator<Item = (String, Group)> {
-    facts.deployments.iter().map(|deployment| {
-        let pool = deployment.labels().get(label::NODE_POOL).cloned();
-        (pool.unwrap_or_else(|| deployment.name_any()), Group::of_pool(deployment))
-    })
-}
 
 /// The status of a cluster; `error` is why the reconcile did not come through.
 pub fn status(
@@ -128,9 +73,9 @@ fn summary(
 fn deleting(facts: &Facts, error: Option<&Error>) -> Condition {
     let cause = blocking::of_deletion(facts);
     let message = match (error, &cause) {
-        (Some(Error::Waiting(_)) | None, None) => format!("Waiting for {}", delete::remaining(facts)),
+        (Some(Error::Waiting(_)) | None, None) => format!("Waiting for {}", remaining(facts)),
         (Some(Error::Waiting(_)) | None, Some(cause)) => {
-            format!("Waiting for {}: {cause}", delete::remaining(facts))
+            format!("Waiting for {}: {cause}", remaining(facts))
         }
         (Some(error), _) => error.to_string(),
     };
@@ -165,13 +110,12 @@ fn complete(tkc: &TanzuKubernetesCluster, facts: &Facts) -> bool {
     let topology = &tkc.spec.topology;
     let Some(kcp) = &facts.control_plane else { return false };
     let release = version::current(tkc).map(|version| release_label(&version));
-    let is_release = |labels: &std::collections::BTreeMap<String, String>| match &release {
+    let is_release = |labels: &BTreeMap<String, String>| match &release {
         Some(release) => labels.get(label::TKR) == Some(release),
         None => true,
     };
     let pools = topology.node_pools.iter().all(|pool| {
-        let of_pool =
-            |d: &&std::sync::Arc<MachineDeployment>| d.labels().get(label::NODE_POOL) == Some(&pool.name);
+        let of_pool = |d: &&Arc<MachineDeployment>| d.labels().get(label::NODE_POOL) == Some(&pool.name);
         facts.deployments.iter().find(of_pool).is_some_and(|deployment| {
             pool.replicas.is_none_or(|replicas| deployment.spec.replicas == Some(replicas))
                 && is_release(deployment.labels())

@@ -99,13 +99,14 @@ fn the_objects_of_a_cluster_with_pools() {
 /// Every field of the documents in `objects` is one that the generated types know: nothing was dropped.
 #[test]
 fn cluster_api_knows_every_field() {
-    use super::objects::{Input, kubeadm, machines};
+    use super::objects::input::Input;
+    use super::objects::{control_plane, machines};
     let facts = nothing();
     let tkc = stored(pools());
     let offer = crate::resolution::resolve(crate::admission::version::written(&tkc), &facts.offers).unwrap();
     let (release, images) = (facts.library.release(offer).unwrap(), facts.library.images(&[]));
     let input = Input { tkc: &tkc, release: &release, image: &images[0] };
-    let kcp = kubeadm::control_plane(&input, "template").unwrap();
+    let kcp = control_plane::control_plane(&input, "template");
     let spec = document(&kcp)["spec"].clone();
     for path in [
         "/version",
@@ -126,7 +127,7 @@ fn cluster_api_knows_every_field() {
         assert!(spec.pointer(path).is_some(), "{path}");
     }
     let pool = &tkc.spec.topology.node_pools[1];
-    let deployment = document(&machines::deployment(&input, pool, "t", "c").unwrap())["spec"].clone();
+    let deployment = document(&machines::deployment(&input, pool, "t", "c"))["spec"].clone();
     for path in [
         "/rollout/strategy/rollingUpdate/maxSurge",
         "/selector/matchLabels/cluster.x-k8s.io~1deployment-name",
@@ -297,7 +298,7 @@ fn phases_follow_what_machines_do() {
 #[test]
 fn a_cluster_that_is_refused_says_so() {
     let tkc = stored(sound());
-    let error = super::Error::Invalid(Invalid::NoImage { release: "v1".to_owned(), query: None });
+    let error = super::error::Error::Invalid(Invalid::NoImage { release: "v1".to_owned(), query: None });
     let refused = status(&tkc, &nothing(), Some(&error));
     assert_eq!(refused.phase.as_deref(), Some(phase::FAILED));
     assert!(ready_message(&refused).starts_with("Invalid TanzuKubernetesRelease v1: no OSImage is there"));

@@ -69,9 +69,9 @@ mod sent {
     use k8s_openapi::api::apps::v1::Deployment;
     use k8s_openapi::api::core::v1::ConfigMap;
     use parking_lot::Mutex;
+    use support::api_server::{Request, refusal, server};
 
     use super::*;
-    use crate::fake::{Request, refusal, server};
 
     fn intent(data: &str) -> ConfigMap {
         let mut object = ConfigMap::default();

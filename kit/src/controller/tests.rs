@@ -5,9 +5,9 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::runtime::reflector::store::Writer;
 use kube::runtime::watcher::Event;
 use parking_lot::Mutex;
+use support::api_server::server;
 
 use super::*;
-use crate::fake::server;
 use crate::watch::Cache;
 
 /// How long a test waits for what must happen; it is never waited for what must not.

@@ -125,7 +125,7 @@ async fn a_watch_that_breaks_down_ends_the_program() {
         "apiVersion": "v1", "kind": "ConfigMapList", "metadata": { "resourceVersion": "5" },
         "items": [{ "metadata": { "name": "a", "namespace": "n", "resourceVersion": "1" } }],
     });
-    let runtime = Runtime::detached(crate::fake::server(move |_| (200, list.clone())).0);
+    let runtime = Runtime::detached(support::api_server::server(move |_| (200, list.clone())).0);
     let cache = objects(&runtime, Api::<ConfigMap>::all(runtime.client.clone()));
     cache.listen(|_| panic!("a listener's mistake"));
     runtime.shutdown.cancelled().await;

@@ -20,7 +20,7 @@ pub const KUBERNETES: &str = "1.36.3";
 /// The etcd release under it.
 pub const ETCD: &str = "3.6.14";
 /// The Cluster API release on top of it.
-pub const CLUSTER_API: &str = "1.14.0";
+pub const CLUSTER_API: &str = "1.14.2";
 /// The oldest Go that builds all of them.
 pub const GO: &str = "1.26";
 
@@ -49,7 +49,7 @@ pub const ETCD_MODULE: Module = Module { name: "etcd", stamps: &[] };
 pub const CAPI: Module = Module {
     name: "capi",
     stamps: &[
-        ("sigs.k8s.io/cluster-api/version.gitVersion", "v1.14.0"),
+        ("sigs.k8s.io/cluster-api/version.gitVersion", "v1.14.2"),
         ("sigs.k8s.io/cluster-api/version.gitMajor", "1"),
         ("sigs.k8s.io/cluster-api/version.gitMinor", "14"),
         ("sigs.k8s.io/cluster-api/version.gitTreeState", "clean"),

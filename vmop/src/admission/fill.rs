@@ -12,8 +12,8 @@ use kube::ResourceExt;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::known::Settings;
-use crate::provider::config::NetworkProvider;
+use crate::admission::known::Settings;
+use crate::vcenter::settings::NetworkProvider;
 use crate::virtualmachine::plan;
 
 /// What a new machine lacks: our finalizer, both UUIDs, a power state, one interface.

@@ -291,7 +291,8 @@ mod tests {
             let why = read.as_ref().map_err(ToString::to_string);
             let why = why.as_ref().map(|read| *read).map_err(String::as_str);
             let status = status(&library(), &item("a"), why, &VirtualMachineImageStatus::default());
-            let lines: Vec<_> = status.conditions.iter().map(crate::fixture::line).collect();
+            let lines: Vec<_> =
+                status.conditions.iter().map(crate::testing::fixtures::condition_line).collect();
             format!("{:?}\n{}", status.image_supported, lines.join("\n"))
         };
         let node = r#"<Envelope><OperatingSystemSection osType="vmwarePhoton64Guest"/><ProductSection>
@@ -303,7 +304,7 @@ mod tests {
         insta::assert_snapshot!([node, waits, plain, strange, "<x/>"].map(told).join("\n\n"));
         let lost = without_library(&VirtualMachineImageStatus::default(), "content library lib-1 is gone");
         assert_eq!(
-            crate::fixture::line(&lost.conditions[0]),
+            crate::testing::fixtures::condition_line(&lost.conditions[0]),
             "VirtualMachineImageProviderReady | False | Error | VirtualMachineImageProviderNotReady | content library lib-1 is gone"
         );
     }

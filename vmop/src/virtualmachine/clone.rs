@@ -8,12 +8,16 @@ use vsphere::{
     BaseConfig, CloneSpec, ConfigSpec, DeviceChange, DiskMoveType, MoRef, RelocateSpec, VirtualNic,
 };
 
-use super::bootstrap::Bootstrap;
-use super::disks::{DISKS, Layout};
-use super::needs::{Card, MMIO, MMIO_SIZE, Size, Storage};
-use super::rewired;
-use crate::provider::golden::Template;
-use crate::provider::{Place, mark, mark::Mark};
+use crate::templates::Template;
+use crate::vcenter::mark::Mark;
+use crate::vcenter::{Placement, mark};
+use crate::virtualmachine::bootstrap::Bootstrap;
+use crate::virtualmachine::nic::change;
+use crate::virtualmachine::nic::nic::Card;
+use crate::virtualmachine::size::class::{MMIO, MMIO_SIZE, Size};
+use crate::virtualmachine::storage::class::Storage;
+use crate::virtualmachine::storage::disks::Layout;
+use crate::virtualmachine::storage::marks::DISKS;
 
 /// Who a machine is, in vCenter and for its guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +56,7 @@ pub struct Parts<'a> {
     /// What the guest is told.
     pub bootstrap: &'a Bootstrap,
     /// Where it lies.
-    pub place: &'a Place,
+    pub place: &'a Placement,
     /// What its disks lie on.
     pub storage: &'a Storage,
     /// How its disks come about.
@@ -95,7 +99,7 @@ pub fn wants_power(vm: &VirtualMachine) -> bool {
 }
 
 /// Whether the machine shall have no network card, whatever its template has.
-pub(super) fn without_cards(vm: &VirtualMachine) -> bool {
+pub fn without_cards(vm: &VirtualMachine) -> bool {
     vm.spec.network_interfaces.is_empty() && vm.annotations().contains_key(annotation::NO_DEFAULT_NIC)
 }
 
@@ -112,7 +116,7 @@ fn config(vm: &VirtualMachine, parts: &Parts<'_>) -> ConfigSpec {
         .into_iter()
         .chain(parts.mark.extra_config())
         .chain([(mark::BASE, base(parts)), (DISKS, parts.disks.mark.as_str())].map(owned))
-        .chain([rewired::noted(vm)])
+        .chain([change::noted(vm)])
         .chain(memory_mapped_io(vm, parts.size))
         .chain(parts.bootstrap.entries())
         .collect();
@@ -143,7 +147,7 @@ fn firmware(vm: &VirtualMachine) -> Option<String> {
 
 /// How much memory-mapped I/O the object asks for, where its class passes devices through; blank takes an option off.
 fn memory_mapped_io(vm: &VirtualMachine, size: &Size) -> Vec<(String, String)> {
-    let passes = size.config.as_ref().is_some_and(BaseConfig::passes_through);
+    let passes = size.config.as_ref().is_some_and(BaseConfig::has_passthrough);
     let asked = vm.annotations().get(annotation::MMIO_SIZE).map(|size| size.trim());
     let options = match asked.filter(|size| passes && !size.is_empty()) {
         None => return Vec::new(),
@@ -178,7 +182,7 @@ fn explicit(allocation: vsphere::Allocation) -> vsphere::Allocation {
 /// Turns the template's cards into the wanted ones: re-plugs those that fit, swaps and adds the others.
 ///
 /// Without wanted cards the template's stay as they are, unless there shall be `none`.
-pub(super) fn cards(present: &[VirtualNic], wanted: &[Card], none: bool) -> Vec<DeviceChange> {
+pub fn cards(present: &[VirtualNic], wanted: &[Card], none: bool) -> Vec<DeviceChange> {
     if wanted.is_empty() && !none {
         return Vec::new();
     }
@@ -198,7 +202,7 @@ pub(super) fn cards(present: &[VirtualNic], wanted: &[Card], none: bool) -> Vec<
     changes
 }
 
-pub(super) fn plugged(key: i32, card: &Card) -> VirtualNic {
+pub fn plugged(key: i32, card: &Card) -> VirtualNic {
     VirtualNic {
         key,
         kind: card.kind,
@@ -209,7 +213,7 @@ pub(super) fn plugged(key: i32, card: &Card) -> VirtualNic {
     }
 }
 
-pub(super) fn removed(card: &VirtualNic) -> DeviceChange {
+pub fn removed(card: &VirtualNic) -> DeviceChange {
     DeviceChange::Remove(VirtualNic {
         backing: None,
         mac: None,
@@ -224,17 +228,17 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::fixture;
+    use crate::testing::fixtures;
 
     fn annotated(key: &str, value: &str) -> VirtualMachine {
-        let mut vm = fixture::object();
+        let mut vm = fixtures::virtual_machine();
         vm.metadata.annotations = Some([(key.to_owned(), value.to_owned())].into());
         vm
     }
 
     #[test]
     fn an_object_chooses_its_firmware() {
-        assert_eq!(firmware(&fixture::object()), None);
+        assert_eq!(firmware(&fixtures::virtual_machine()), None);
         for (value, taken) in [("efi", Some("efi")), ("bios", Some("bios")), ("coreboot", None)] {
             assert_eq!(firmware(&annotated(annotation::FIRMWARE, value)).as_deref(), taken);
         }
@@ -247,7 +251,7 @@ mod tests {
         let plain = json!({ "hardware": { "cpus": 2, "memory": "4Gi" } });
         let size = |spec: &serde_json::Value| {
             let class = json!({ "metadata": { "name": "gpu" }, "spec": spec });
-            crate::virtualmachine::needs::size(&serde_json::from_value(class).unwrap(), 0).unwrap()
+            crate::virtualmachine::size::class::size(&serde_json::from_value(class).unwrap(), 0).unwrap()
         };
         let asked = |value: &str, spec| {
             let options = memory_mapped_io(&annotated(annotation::MMIO_SIZE, value), &size(spec));
@@ -256,6 +260,9 @@ mod tests {
         assert_eq!(asked("128", &passes), ["TRUE", "128"]);
         assert_eq!(asked("0", &passes), ["", ""]);
         assert_eq!(asked("128", &plain), [""; 0]);
-        assert!(memory_mapped_io(&fixture::object(), &size(&passes)).is_empty(), "the class's own stands");
+        assert!(
+            memory_mapped_io(&fixtures::virtual_machine(), &size(&passes)).is_empty(),
+            "the class's own stands"
+        );
     }
 }

@@ -9,26 +9,29 @@ use proptest::prelude::*;
 use vsphere::Vm;
 use vsphere::inventory::{Customized, PowerState, ToolsState};
 
-use super::needs::Size;
-use super::plan::{self, Facts, Found, Plan};
-use super::promotion::{self, Promotion, State};
-use super::status::{Outcome, status};
-use super::step::{self, Mode, Step};
-use crate::fixture;
-use crate::provider::config::PromoteDisks;
-use crate::provider::{Place, mark};
+use crate::testing::fixtures;
+use crate::vcenter::settings::PromoteDisks;
+use crate::vcenter::{Placement, mark};
+use crate::virtualmachine::plan;
+use crate::virtualmachine::plan::{Facts, Found, Plan};
+use crate::virtualmachine::size::class::Size;
+use crate::virtualmachine::status::{Outcome, status};
+use crate::virtualmachine::step;
+use crate::virtualmachine::step::{Mode, Step};
+use crate::virtualmachine::storage::promotion;
+use crate::virtualmachine::storage::promotion::{Promotion, State};
 
 /// A machine that has its class's size, and what is known of it.
 fn settled() -> (VirtualMachine, Vm, Facts) {
-    let size = fixture::needs().class.unwrap();
-    let mut machine = fixture::machine();
+    let size = fixtures::needs().class.unwrap();
+    let mut machine = fixtures::vsphere_vm();
     (machine.cpu_allocation, machine.memory_allocation) = (size.cpu, size.memory);
     machine.guest.ip = Some("10.1.2.3".into());
     machine.guest.tools = Some(ToolsState::Running);
-    let mut facts = fixture::facts(Found::Lost(None));
+    let mut facts = fixtures::facts(Found::Lost(None));
     facts.size = Some(size);
-    facts.place = Some(fixture::place());
-    (fixture::object(), machine, facts)
+    facts.place = Some(fixtures::place());
+    (fixtures::virtual_machine(), machine, facts)
 }
 
 fn steps(vm: &VirtualMachine, machine: &Vm, facts: &Facts) -> Vec<Step> {
@@ -53,7 +56,7 @@ fn said(vm: &VirtualMachine, machine: &Vm, facts: &Facts, types: &[&str]) -> Str
     let facts = Facts { found: Found::Ours(Arc::new(machine.clone())), ..facts.clone() };
     let status = status(vm, Some(&facts), &Outcome::Done(None));
     let wanted = |condition: &&Condition| types.contains(&condition.type_.as_str());
-    status.conditions.iter().filter(wanted).map(fixture::line).collect::<Vec<_>>().join("\n")
+    status.conditions.iter().filter(wanted).map(fixtures::condition_line).collect::<Vec<_>>().join("\n")
 }
 
 #[test]
@@ -144,7 +147,7 @@ fn what_is_said_beside_leaves_a_machine_ready() {
         .extra_config
         .insert("guestinfo.vmservice.bootstrap.condition".into(), "false,Disk,the disk is full".into());
     facts.size = facts.size.map(|size| Size { memory_mib: 8192, ..size });
-    facts.place = Some(Place { pool: vsphere::MoRef::pool("resgroup-1"), ..fixture::place() });
+    facts.place = Some(Placement { pool: vsphere::MoRef::pool("resgroup-1"), ..fixtures::place() });
     let ill = said(&vm, &machine, &facts, &beside);
     insta::assert_snapshot!(format!("{well}\n\n{ill}"));
 }

@@ -3,31 +3,31 @@
 //! The steps of a pass: prepare (finalizer and identity, persisted before anything exists outside),
 //! gather, plan, act, status.
 
-pub mod act;
 pub mod bootstrap;
+pub mod carry_out;
 pub mod clone;
 pub mod delete;
-pub mod disks;
-pub mod gather;
+mod events;
+pub mod identity;
+mod image;
 #[cfg(test)]
 mod life_tests;
-mod milestones;
 pub mod needs;
+pub mod nic;
+pub mod observe;
 mod patience;
-pub mod pause;
+pub mod placement;
 pub mod plan;
 mod power;
-pub mod promotion;
 mod readiness;
-mod resize;
-mod rewired;
+pub mod size;
 pub mod status;
 pub mod step;
+pub mod storage;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
 mod turn_tests;
-pub mod volumes;
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -44,12 +44,16 @@ use kube::runtime::reflector::ObjectRef;
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::appearance::Appearances;
 use crate::caches::Caches;
-use crate::image::Looks;
+use crate::data_sources::DataSourceWatches;
+use crate::enqueue::Enqueue;
+use crate::image::SyncRequests;
+use crate::pause;
 use crate::probe::Prober;
-use crate::provider::Provider;
-use crate::wake::Waker;
+use crate::templates::TemplateCache;
+use crate::vcenter::Provider;
+use crate::virtualmachine::nic::requests;
+use crate::virtualmachine::storage::{claims, promotion};
 use vsphere::inventory::PowerState;
 
 use plan::{Blocked, Facts, Found, Plan};
@@ -76,11 +80,11 @@ pub struct Context {
     /// The readiness probes.
     pub prober: Prober<ObjectRef<VirtualMachine>>,
     /// Waits for Secrets and ConfigMaps that are not there yet.
-    pub appearances: Appearances,
+    pub data_sources: DataSourceWatches,
     /// The guests that were asked to shut down or to stand by.
-    pub asked: act::Asked,
+    pub asked: carry_out::guest::Asked,
     /// The promotions of linked disks that were begun.
-    pub promotions: Arc<act::promotion::Promotions>,
+    pub promotions: Arc<carry_out::promotion::Promotions>,
     /// Objects that were let go and are still in the cache, by UID.
     pub ended: Mutex<HashSet<String>>,
     /// Room for machines that are put together.
@@ -88,9 +92,11 @@ pub struct Context {
     /// When a step that takes long was last told of early.
     pub told: Mutex<Option<Instant>>,
     /// Wakes resource policies whose folder or pool has vanished.
-    pub policies: Waker<api::vmop::VirtualMachineSetResourcePolicy>,
-    /// Looks for images that are missing.
-    pub looks: Arc<Looks>,
+    pub policies: Enqueue<api::vmop::VirtualMachineSetResourcePolicy>,
+    /// SyncRequests for images that are missing.
+    pub sync_requests: Arc<SyncRequests>,
+    /// The golden templates.
+    pub templates: Arc<TemplateCache>,
 }
 
 /// Why a pass did not come through.
@@ -146,7 +152,7 @@ impl Error {
     fn concerns_status(&self) -> bool {
         match self {
             Self::Behind(_) | Self::Api(_) => false,
-            Self::Blocked(Blocked::Provider(problem)) => !problem.is_passing(),
+            Self::Blocked(Blocked::Provider(problem)) => !problem.is_transient(),
             Self::Blocked(_) | Self::Vcenter(_) | Self::Unsettled(_) | Self::Guest(..) => true,
         }
     }
@@ -198,27 +204,27 @@ pub async fn reconcile(vm: Arc<VirtualMachine>, ctx: Arc<Context>) -> Result<Nex
     }
     let (room, waited) = if plan::existed(&vm) { (None, false) } else { Box::pin(turn(&vm, &ctx)).await? };
     let cached = Arc::clone(&vm);
-    let (vm, identity) = match Box::pin(act::prepared(&vm, &ctx)).await {
+    let (vm, identity) = match Box::pin(carry_out::prepared(&vm, &ctx)).await {
         Ok(prepared) => prepared,
         Err(error) => {
             report(&vm, None, &Outcome::Stopped(&error), &ctx).await?;
             return Err(error);
         }
     };
-    let mut facts = Box::pin(gather::facts(&vm, identity, &ctx)).await?;
+    let mut facts = Box::pin(observe::facts(&vm, identity, &ctx)).await?;
     if let (Found::Ours(machine), Some(volumes)) = (&facts.found, &facts.volumes)
         && !pause::by_admin(machine)
     {
         let off = machine.power_state == Some(PowerState::Off);
         let node = (machine.uuid.unwrap_or(identity.bios), facts.zone.as_deref());
-        Box::pin(volumes::kept(&vm, volumes, node, off, &ctx)).await?;
+        Box::pin(claims::kept(&vm, volumes, node, off, &ctx)).await?;
     }
     let asks = if let Found::Nothing(nothing) = &facts.found { &nothing.asks } else { &facts.asks };
-    Box::pin(act::interfaces::asked(asks, &ctx)).await?;
+    Box::pin(requests::asked(asks, &ctx)).await?;
     let planned = match plan::plan(&vm, &facts).map_err(Error::from) {
         // What was written just now was written on condition that it was current.
         Ok(plan @ (Plan::Make { .. } | Plan::Change { .. })) if Arc::ptr_eq(&cached, &vm) => {
-            Box::pin(act::current(&vm, &ctx)).await.map(|()| plan)
+            Box::pin(carry_out::current(&vm, &ctx)).await.map(|()| plan)
         }
         planned => planned,
     };
@@ -226,7 +232,7 @@ pub async fn reconcile(vm: Arc<VirtualMachine>, ctx: Arc<Context>) -> Result<Nex
         Ok(plan) => {
             // The plan has it, and lets it go when vCenter has it.
             facts.forget_bootstrap();
-            let mut act = Box::pin(act::carry_out(plan, room, &vm, &facts, &ctx));
+            let mut act = Box::pin(carry_out::carry_out(plan, room, &vm, &facts, &ctx));
             patient(&mut act, &vm, (Some(&facts), &Outcome::Underway), &ctx).await?
         }
         Err(error) => (Err(error), false),
@@ -234,17 +240,17 @@ pub async fn reconcile(vm: Arc<VirtualMachine>, ctx: Arc<Context>) -> Result<Nex
     let rewired = facts.rewired.as_ref().ok().and_then(Option::as_ref);
     let rewiring = rewired.is_some_and(|rewired| rewired.change().is_some());
     if rewired.is_some() && !rewiring && result.is_ok() {
-        Box::pin(act::interfaces::outdated(&vm, &ctx)).await?;
+        Box::pin(requests::outdated(&vm, &ctx)).await?;
     }
     let told = told || waited || rewiring;
-    if let (Some((machine, disks)), Ok(site)) = (promotion::due(&vm, &facts), ctx.provider.site()) {
-        ctx.promotions.begin(&vm, &machine.moref, disks, &site);
+    if let (Some((machine, disks)), Ok(vcenter)) = (promotion::due(&vm, &facts), ctx.provider.vcenter()) {
+        ctx.promotions.begin(&vm, &machine.moref, disks, &vcenter);
     }
-    let vm = Box::pin(act::remembered(vm, &facts, &outcome(&result), &ctx)).await?;
+    let vm = Box::pin(carry_out::remembered(vm, &facts, &outcome(&result), &ctx)).await?;
     // The stream goes on while the object is written: the status tells of the machine as it is now, not once more.
     let result = result.map(|machine| machine.map(|machine| ctx.provider.latest(machine)));
-    if let (Ok(Some(changed)), Ok(site)) = (&result, ctx.provider.site()) {
-        Box::pin(gather::told_of(&mut facts, &vm, changed, &site, &ctx)).await;
+    if let (Ok(Some(changed)), Ok(vcenter)) = (&result, ctx.provider.vcenter()) {
+        Box::pin(observe::told_of(&mut facts, &vm, changed, &vcenter, &ctx)).await;
     }
     let outcome = outcome(&result);
     let silent = match &result {
@@ -265,7 +271,7 @@ pub async fn reconcile(vm: Arc<VirtualMachine>, ctx: Arc<Context>) -> Result<Nex
 /// An object that is left alone says so, where it was a user of ours who asked and not Cluster API.
 async fn paused(vm: &VirtualMachine, ctx: &Context) -> Result<Next, Error> {
     if pause::by_devops(vm) && vm.metadata.deletion_timestamp.is_none() {
-        act::left_alone(vm, ctx).await?;
+        carry_out::left_alone(vm, ctx).await?;
         let mut status = status::left_alone(vm);
         let old = vm.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
         status.conditions = kit::status::settle(old, status.conditions, jiff::Timestamp::now());
@@ -326,7 +332,7 @@ async fn report(
     status.conditions = kit::status::settle(old, status.conditions, jiff::Timestamp::now());
     if Box::pin(ctx.api.patch_status(vm, &status)).await? {
         let warns = |severity: &str| severity != conditions::INFO;
-        milestones::tell(vm, old, &status.conditions, warns, &ctx.events);
+        events::tell(vm, old, &status.conditions, warns, &ctx.events);
     }
     Ok(())
 }

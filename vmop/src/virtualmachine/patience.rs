@@ -12,8 +12,8 @@ use parking_lot::Mutex;
 use vsphere::Vm;
 use vsphere::inventory::PowerState;
 
-use super::plan::{Blocked, Facts, Found};
-use super::{Error, power, status};
+use crate::virtualmachine::plan::{Blocked, Facts, Found};
+use crate::virtualmachine::{Error, power, status};
 
 /// What takes longer is told of, if nothing like it was a while ago.
 const SLOW: Duration = Duration::from_secs(2);
@@ -73,8 +73,8 @@ pub fn next(vm: &VirtualMachine, changed: Option<&Vm>, facts: &Facts) -> Next {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture;
-    use crate::virtualmachine::needs::Unmet;
+    use crate::testing::fixtures;
+    use crate::unmet::Unmet;
     use crate::virtualmachine::plan::Nothing;
 
     #[test]
@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn a_new_object_is_silent_about_what_only_takes_time() {
-        let mut vm = fixture::object();
+        let mut vm = fixtures::virtual_machine();
         let now: Timestamp = "2026-11-21T13:00:00Z".parse().unwrap();
         let time = |second| {
             k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(
@@ -110,9 +110,9 @@ mod tests {
 
     #[test]
     fn a_machine_that_was_just_made_has_a_moment_to_get_its_address() {
-        let (mut vm, mut made) = (fixture::object(), fixture::vm("vm-1", "cp-0"));
-        let nothing = Nothing { needs: fixture::needs(), asks: Vec::new(), direct: false };
-        let mut facts = fixture::facts(Found::Nothing(Box::new(nothing)));
+        let (mut vm, mut made) = (fixtures::virtual_machine(), fixtures::unmarked_vm("vm-1", "cp-0"));
+        let nothing = Nothing { needs: fixtures::needs(), asks: Vec::new(), direct: false };
+        let mut facts = fixtures::facts(Found::Nothing(Box::new(nothing)));
         made.power_state = Some(PowerState::On);
         assert_eq!(booting(&vm, Some(&made), &facts), Some(SLOW));
         made.guest.ip = Some("10.0.0.1".into());

@@ -7,8 +7,9 @@ use kube::ResourceExt;
 use vsphere::Vm;
 use vsphere::inventory::{PowerState, ToolsState};
 
-use super::clone::wants_power;
-use super::step::{self, Mode, Step};
+use crate::virtualmachine::clone::wants_power;
+use crate::virtualmachine::step;
+use crate::virtualmachine::step::{Mode, Step};
 
 /// How long a guest has before `trySoft` becomes hard, as vm-operator has it.
 pub const PATIENCE: SignedDuration = SignedDuration::from_mins(5);
@@ -121,7 +122,7 @@ pub fn next(vm: &VirtualMachine, machine: &Vm, now: Timestamp) -> Option<SignedD
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture;
+    use crate::testing::fixtures;
 
     fn at(minute: i64) -> Timestamp {
         Timestamp::from_second(1_790_000_000 + minute * 60).unwrap()
@@ -142,9 +143,9 @@ mod tests {
             (Mode::TrySoft, true, since(-5), Way::Hard),
             (Mode::TrySoft, true, other, Way::Ask(Some(at(5)))),
         ] {
-            let mut vm = fixture::object();
+            let mut vm = fixtures::virtual_machine();
             vm.metadata.annotations = asked.map(|value| [(annotation::SOFT_POWER.to_owned(), value)].into());
-            let mut machine = fixture::machine();
+            let mut machine = fixtures::vsphere_vm();
             machine.guest.tools = hears.then_some(ToolsState::Running);
             assert_eq!(way(&vm, &machine, PowerState::Off, mode, at(0)), way_then, "{mode:?} {hears}");
             machine.power_state = Some(PowerState::Suspended);
@@ -154,9 +155,9 @@ mod tests {
 
     #[test]
     fn a_restart_is_done_once_when_its_time_has_come() {
-        let mut vm = fixture::object();
+        let mut vm = fixtures::virtual_machine();
         vm.spec.next_restart_time = Some(at(10).to_string());
-        let mut machine = fixture::machine();
+        let mut machine = fixtures::vsphere_vm();
         assert_eq!(restart(&vm, &machine, at(9)), None);
         assert_eq!(next(&vm, &machine, at(9)), Some(SignedDuration::from_mins(1)));
         assert_eq!(restart(&vm, &machine, at(10)), Some(Step::Restart(Mode::Hard, at(10))));

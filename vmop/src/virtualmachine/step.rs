@@ -144,11 +144,11 @@ pub fn allocated(is: vsphere::Allocation, wanted: vsphere::Allocation) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture;
+    use crate::testing::fixtures;
 
     #[test]
     fn settings_that_are_so_need_no_call() {
-        let machine = fixture::machine();
+        let machine = fixtures::vsphere_vm();
         let size = ConfigSpec { num_cpus: Some(2), memory_mib: Some(4096), ..ConfigSpec::default() };
         assert!(Step::Reconfigure(Box::new(size.clone())).is_so(&machine));
         for other in [
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn versions_and_restarts_are_told_from_what_is_noted() {
-        let mut machine = fixture::machine();
+        let mut machine = fixtures::vsphere_vm();
         assert!(Step::Upgrade(19).is_so(&machine) && !Step::Upgrade(20).is_so(&machine));
         let asked: Timestamp = "2026-11-21T13:00:00.5Z".parse().unwrap();
         let step = Step::Restart(Mode::Hard, asked);

@@ -12,22 +12,30 @@ use vsphere::NicKind::{self, E1000, Vmxnet3};
 use vsphere::inventory::PowerState;
 use vsphere::{VirtualNic, Vm};
 
-use super::needs::{Needs, Unmet};
-use super::plan::{self, Blocked, Claim, Found, Nothing, Plan};
-use super::status::{Outcome, status};
-use super::step::{Mode, Step};
-use super::{Error, clone, needs};
-use crate::fixture;
-use crate::probe::Verdict;
-use crate::provider::Problem;
+use crate::probe::ProbeResult;
+use crate::testing::fixtures;
+use crate::unmet::Unmet;
+use crate::vcenter::Problem;
+use crate::virtualmachine::needs::Needs;
+use crate::virtualmachine::nic::nic;
+use crate::virtualmachine::plan;
+use crate::virtualmachine::plan::{Blocked, Claim, Found, Nothing, Plan};
+use crate::virtualmachine::size::class;
+use crate::virtualmachine::status::{Outcome, status};
+use crate::virtualmachine::step::{Mode, Step};
+use crate::virtualmachine::{Error, clone};
 
 fn nothing(needs: Needs) -> Found {
     Found::Nothing(Box::new(Nothing { needs, asks: Vec::new(), direct: false }))
 }
 
 /// What is planned and said of `vm` when vCenter has this of it: one line per condition.
-fn told(vm: &VirtualMachine, found: Found, probe: Option<Verdict>) -> (Result<Plan, Blocked>, Vec<String>) {
-    let mut facts = fixture::facts(found);
+fn told(
+    vm: &VirtualMachine,
+    found: Found,
+    probe: Option<ProbeResult>,
+) -> (Result<Plan, Blocked>, Vec<String>) {
+    let mut facts = fixtures::facts(found);
     facts.probe = probe;
     let plan = plan::plan(vm, &facts);
     let error = plan.clone().err().map(Error::from);
@@ -37,12 +45,12 @@ fn told(vm: &VirtualMachine, found: Found, probe: Option<Verdict>) -> (Result<Pl
 }
 
 fn lines(conditions: &[Condition]) -> Vec<String> {
-    conditions.iter().map(fixture::line).collect()
+    conditions.iter().map(fixtures::condition_line).collect()
 }
 
 #[test]
 fn a_machine_is_made_by_one_clone_with_everything_in_it() {
-    let (plan, _) = told(&fixture::object(), nothing(fixture::needs()), None);
+    let (plan, _) = told(&fixtures::virtual_machine(), nothing(fixtures::needs()), None);
     insta::assert_debug_snapshot!(plan.unwrap());
 }
 
@@ -53,9 +61,9 @@ fn all_that_is_missing_is_told_at_once() {
         class: Err(unmet("class")),
         image: Err(Unmet::underway("Deploying", "image is being deployed")),
         network: Err(unmet("network")),
-        ..fixture::needs()
+        ..fixtures::needs()
     };
-    let (plan, said) = told(&fixture::object(), nothing(needs), None);
+    let (plan, said) = told(&fixtures::virtual_machine(), nothing(needs), None);
     assert_eq!(plan.unwrap_err().to_string(), "class is missing");
     insta::assert_snapshot!(said.join("\n"));
 }
@@ -65,7 +73,7 @@ fn what_only_takes_time_comes_last() {
     let needs = Needs {
         class: Err(Unmet::underway("Later", "class comes")),
         place: Err(Unmet::wrong("Missing", "place is missing")),
-        ..fixture::needs()
+        ..fixtures::needs()
     };
     assert_eq!(
         needs.unmet().map(|unmet| unmet.message.as_str()).collect::<Vec<_>>(),
@@ -76,27 +84,27 @@ fn what_only_takes_time_comes_last() {
 #[test]
 fn another_ones_machine_is_refused_with_what_and_who() {
     let claim = Claim { what: "instance UUID 4237".into(), holder: "db (vm-3, without an owner)".into() };
-    let (plan, said) = told(&fixture::object(), Found::Anothers(claim), None);
+    let (plan, said) = told(&fixtures::virtual_machine(), Found::Anothers(claim), None);
     assert!(matches!(plan, Err(Blocked::Claimed(_))));
     insta::assert_snapshot!(said.join("\n"));
 }
 
 fn running() -> VirtualMachine {
-    let mut vm = fixture::object();
-    let mut machine = fixture::machine();
+    let mut vm = fixtures::virtual_machine();
+    let mut machine = fixtures::vsphere_vm();
     machine.guest.ip = Some("10.1.2.3".into());
-    let mut facts = fixture::facts(Found::Ours(Arc::new(machine)));
-    facts.probe = Some(Verdict::Answers);
+    let mut facts = fixtures::facts(Found::Ours(Arc::new(machine)));
+    facts.probe = Some(ProbeResult::Answers);
     vm.status = Some(status(&vm, Some(&facts), &Outcome::Done(None)));
     vm
 }
 
 #[test]
 fn a_running_machine_is_ready_and_left_alone() {
-    let mut machine = fixture::machine();
+    let mut machine = fixtures::vsphere_vm();
     machine.guest.ip = Some("10.1.2.3".into());
     let vm = running();
-    let (plan, said) = told(&vm, Found::Ours(Arc::new(machine)), Some(Verdict::Answers));
+    let (plan, said) = told(&vm, Found::Ours(Arc::new(machine)), Some(ProbeResult::Answers));
     assert_eq!(plan, Ok(Plan::Settled));
     insta::assert_snapshot!(said.join("\n"));
     let mut shown = vm.status.unwrap();
@@ -106,16 +114,16 @@ fn a_running_machine_is_ready_and_left_alone() {
 
 #[test]
 fn readiness_follows_power_address_and_probe() {
-    let ready = |change: fn(&mut Vm), probe: Option<Verdict>| {
-        let mut machine = fixture::machine();
+    let ready = |change: fn(&mut Vm), probe: Option<ProbeResult>| {
+        let mut machine = fixtures::vsphere_vm();
         machine.guest.ip = Some("10.1.2.3".into());
         change(&mut machine);
-        told(&fixture::object(), Found::Ours(Arc::new(machine)), probe).1.remove(0)
+        told(&fixtures::virtual_machine(), Found::Ours(Arc::new(machine)), probe).1.remove(0)
     };
     let said = [
         ready(|_| {}, None),
-        ready(|_| {}, Some(Verdict::Unknown)),
-        ready(|_| {}, Some(Verdict::Silent("connection refused".into()))),
+        ready(|_| {}, Some(ProbeResult::Unknown)),
+        ready(|_| {}, Some(ProbeResult::NoAnswer("connection refused".into()))),
         ready(|machine| machine.guest.ip = None, None),
         ready(|machine| machine.guest.ip = Some("169.254.1.1".into()), None),
         ready(|machine| machine.power_state = Some(PowerState::Off), None),
@@ -159,14 +167,14 @@ fn an_old_view_of_a_machine_decides_otherwise() {
 fn while_vcenter_is_away_a_machine_is_what_it_was() {
     let away = || Found::Unknown(Problem::new("vCenter vc:443: can't be reached. Check the network"));
     let vm = running();
-    let facts = fixture::facts(away());
+    let facts = fixtures::facts(away());
     let error = Error::from(plan::plan(&vm, &facts).unwrap_err());
     assert_eq!(Some(status(&vm, Some(&facts), &Outcome::Stopped(&error))), vm.status);
 
     let mut asked = vm.clone();
     asked.spec.power_state = Some("poweredOff".into());
     insta::assert_snapshot!(told(&asked, away(), None).1.join("\n"));
-    insta::assert_snapshot!(told(&fixture::object(), away(), None).1.join("\n"));
+    insta::assert_snapshot!(told(&fixtures::virtual_machine(), away(), None).1.join("\n"));
 }
 
 #[test]
@@ -181,9 +189,9 @@ fn power_is_brought_to_what_the_spec_says() {
         (Some("poweredOn"), Some(On), None),
         (Some("poweredOn"), None, None),
     ] {
-        let mut vm = fixture::object();
+        let mut vm = fixtures::virtual_machine();
         vm.spec.power_state = wanted.map(str::to_owned);
-        let mut machine = fixture::machine();
+        let mut machine = fixtures::vsphere_vm();
         machine.power_state = is;
         let machine = Arc::new(machine);
         let expected = plan.map_or(Plan::Settled, |state| Plan::Change {
@@ -202,8 +210,8 @@ fn a_fault_of_vcenter_is_told_with_advice() {
         detail: vsphere::Value::Null,
     };
     let error = Error::Vcenter(vsphere::Error::from_fault("CloneVM_Task", fault).on("cp-0"));
-    let facts = fixture::facts(nothing(fixture::needs()));
-    let said = status(&fixture::object(), Some(&facts), &Outcome::Stopped(&error));
+    let facts = fixtures::facts(nothing(fixtures::needs()));
+    let said = status(&fixtures::virtual_machine(), Some(&facts), &Outcome::Stopped(&error));
     insta::assert_snapshot!(lines(&said.conditions).join("\n"));
     assert_eq!(said.phase.as_deref(), Some("Creating"));
 }
@@ -211,7 +219,7 @@ fn a_fault_of_vcenter_is_told_with_advice() {
 #[test]
 fn uuids_are_completed_once_and_bad_ones_named() {
     let drawn = Uuid::from_u128(7);
-    let mut vm = fixture::object();
+    let mut vm = fixtures::virtual_machine();
     let given = plan::identity(&vm).unwrap().unwrap();
     assert_eq!(plan::completed(&vm, drawn), Ok(given));
     vm.spec.instance_uuid = None;
@@ -228,7 +236,7 @@ fn uuids_are_completed_once_and_bad_ones_named() {
 
 #[test]
 fn cards_are_replugged_swapped_added_and_removed() {
-    let card = |kind| needs::Card::plain(kind, vsphere::Backing::Network { name: "n".into(), network: None });
+    let card = |kind| nic::Card::plain(kind, vsphere::Backing::Network { name: "n".into(), network: None });
     let present = |keys: &[(i32, NicKind)]| {
         let card = |(key, kind): &(i32, NicKind)| VirtualNic {
             key: *key,
@@ -240,7 +248,7 @@ fn cards_are_replugged_swapped_added_and_removed() {
         };
         keys.iter().map(card).collect::<Vec<_>>()
     };
-    let changes = |present: &[VirtualNic], wanted: &[needs::Card]| {
+    let changes = |present: &[VirtualNic], wanted: &[nic::Card]| {
         let said = clone::cards(present, wanted, false).into_iter().map(|change| match change {
             vsphere::DeviceChange::Edit(card) => format!("edit {}", card.key),
             vsphere::DeviceChange::Add(card) => format!("add {}", card.key),
@@ -273,8 +281,8 @@ fn reservations_are_megahertz_and_mebibytes() {
     };
     for (cpu, cores, mhz) in [("2000m", true, Some(4588)), ("2000M", false, Some(2000)), ("0", false, None)] {
         let class = class(cpu);
-        assert_eq!(needs::counts_cores(&class), cores, "{cpu}");
-        let size = needs::size(&class, 2294).unwrap();
+        assert_eq!(class::counts_cores(&class), cores, "{cpu}");
+        let size = class::size(&class, 2294).unwrap();
         assert_eq!(
             (size.cpu.reservation, size.cpu.limit, size.memory.reservation),
             (mhz, None, Some(4096)),
@@ -282,7 +290,7 @@ fn reservations_are_megahertz_and_mebibytes() {
         );
     }
     assert!(
-        needs::size(&class("two"), 1).unwrap_err().message.contains("VirtualMachineClass c: spec.policies")
+        class::size(&class("two"), 1).unwrap_err().message.contains("VirtualMachineClass c: spec.policies")
     );
 }
 
@@ -291,7 +299,7 @@ fn the_built_in_classes_are_sizes() {
     let yaml = include_str!("../../../config/vmop/classes.yaml");
     let classes: Vec<api::vmop::VirtualMachineClass> = serde_saphyr::from_multiple(yaml).unwrap();
     let said = classes.iter().map(|class| {
-        let size = needs::size(class, 1000).unwrap();
+        let size = class::size(class, 1000).unwrap();
         let name = class.metadata.name.clone().unwrap();
         format!(
             "{name}: {} {} {:?} {:?}",
@@ -305,19 +313,19 @@ proptest! {
     /// A machine as the plan made it needs nothing more, and its status is the same however often it is computed.
     #[test]
     fn a_plan_of_what_is_so_is_empty(on in any::<bool>(), ip in any::<bool>(), answers in any::<bool>()) {
-        let mut vm = fixture::object();
+        let mut vm = fixtures::virtual_machine();
         vm.spec.power_state = Some(if on { "poweredOn" } else { "poweredOff" }.into());
-        let mut facts = fixture::facts(nothing(fixture::needs()));
+        let mut facts = fixtures::facts(nothing(fixtures::needs()));
         let Ok(Plan::Make { clone, then }) = plan::plan(&vm, &facts) else { panic!("no clone") };
         prop_assert!(then.is_empty());
-        let mut machine = fixture::vm("vm-8", &clone.name);
+        let mut machine = fixtures::unmarked_vm("vm-8", &clone.name);
         let config = clone.spec.config.unwrap();
         machine.extra_config.extend(config.extra_config);
         machine.power_state = Some(if clone.spec.power_on { PowerState::On } else { PowerState::Off });
         machine.guest.ip = ip.then(|| "10.1.2.3".to_owned());
         prop_assert!(facts.mark.is_on(&machine));
         facts.found = Found::Ours(Arc::new(machine));
-        facts.probe = Some(if answers { Verdict::Answers } else { Verdict::Unknown });
+        facts.probe = Some(if answers { ProbeResult::Answers } else { ProbeResult::Unknown });
         prop_assert_eq!(plan::plan(&vm, &facts), Ok(Plan::Settled));
         vm.status = Some(status(&vm, Some(&facts), &Outcome::Done(None)));
         prop_assert_eq!(Some(status(&vm, Some(&facts), &Outcome::Done(None))), vm.status.clone());

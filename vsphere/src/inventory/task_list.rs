@@ -6,7 +6,7 @@ use super::build::call;
 use super::pace::Pace;
 use super::shared::{Built, Shared};
 use super::tasks::Batch;
-use crate::client::pause;
+use crate::retry::pause_after;
 use crate::{Error, Kind, Object, Result, Value};
 
 pub(super) async fn run(shared: Arc<Shared>) {
@@ -35,7 +35,7 @@ pub(super) async fn run(shared: Arc<Shared>) {
                 failures += 1;
                 shared.tasks.lock().put_back(batch);
                 mend(&shared, &built, &error).await;
-                tokio::time::sleep(pause(failures)).await;
+                tokio::time::sleep(pause_after(failures)).await;
             }
         }
     }

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use support::vcsim::Sim;
+use support::wait::within;
 use uuid::Uuid;
 use vsphere::automation::Capture;
 use vsphere::{Client, CloneSpec, Config, Inventory, MoRef, PathStyle};
 
 use crate::machines::{Golden, golden};
-use crate::sim::{Sim, within};
 
 async fn styled(sim: &Sim, automation: PathStyle) -> Client {
     Client::connect(Config { automation, ..sim.config() }).await.unwrap()

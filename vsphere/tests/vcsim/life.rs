@@ -1,12 +1,13 @@
 //! What is done to a machine that is there: other settings, newer hardware, power by the guest, and its end.
 
 use serde_json::json;
+use support::vcsim::Sim;
+use support::wait::within;
 use uuid::Uuid;
 use vsphere::inventory::{PowerState, Presence};
 use vsphere::{ConfigSpec, Inventory, MoRef, Vm};
 
 use crate::machines::golden;
-use crate::sim::{Sim, within};
 
 everywhere!(a_machine_is_changed_and_its_guest_is_asked, a_removal_is_reported_with_who_and_when);
 

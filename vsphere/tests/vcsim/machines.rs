@@ -5,6 +5,9 @@ use std::time::Duration;
 use futures::future::try_join_all;
 use futures::{StreamExt, TryStreamExt, stream};
 use serde_json::json;
+use support::on_both_wires;
+use support::vcsim::Sim;
+use support::wait::within;
 use uuid::Uuid;
 use vsphere::automation::Deploy;
 use vsphere::inventory::{Change, Location, PowerState, Presence};
@@ -12,8 +15,6 @@ use vsphere::{
     Allocation, Backing, Client, CloneSpec, ConfigSpec, DeviceChange, DiskChange, DiskMoveType, Inventory,
     ManagedBy, MoRef, Provisioning, RelocateSpec,
 };
-
-use crate::sim::{Sim, within};
 
 /// A template with a snapshot, ready for linked clones.
 pub struct Golden {

@@ -4,18 +4,15 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-#[macro_use]
-mod sim;
-
 /// Runs every test of the list on each wire, and over SOAP against the simulator's upstream PropertyCollector.
 macro_rules! everywhere {
     ($($test:ident),* $(,)?) => {
-        on_both_wires!($($test),*);
+        support::on_both_wires!($($test),*);
 
         mod upstream_collector { $(
             #[tokio::test]
             async fn $test() {
-                let Some(sim) = crate::sim::Sim::upstream(stringify!($test)) else { return };
+                let Some(sim) = support::vcsim::Sim::upstream(stringify!($test)) else { return };
                 super::$test(sim).await;
             }
         )* }

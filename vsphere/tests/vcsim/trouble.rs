@@ -4,12 +4,14 @@ use std::time::Duration;
 
 use futures::{StreamExt, TryStreamExt, stream};
 use serde_json::json;
+use support::on_both_wires;
+use support::vcsim::Sim;
+use support::wait::within;
 use uuid::Uuid;
 use vsphere::inventory::{Location, Options, PowerState, Presence};
 use vsphere::{Client, Config, Inventory, Kind, Trust};
 
 use crate::machines::golden;
-use crate::sim::{Sim, within};
 
 async fn a_refused_certificate_shows_its_thumbprint_and_the_thumbprint_opens(sim: Sim) {
     let strange = Config { trust: Trust::System, ..sim.config() };

@@ -1,43 +1,57 @@
 //! Cluster and WCPCluster.
 
-use api::capi::Cluster;
-use api::capw::WCPCluster;
+use api::capi::{
+    Cluster, ClusterClusterNetwork, ClusterClusterNetworkPods, ClusterClusterNetworkServices,
+    ClusterControlPlaneRef, ClusterInfrastructureRef, ClusterSpec, KubeadmControlPlane,
+};
+use api::capw::{WCPCluster, WCPClusterSpec};
 use api::gcm::parts::NetworkRanges;
 use api::names::{self, label};
-use serde_json::{Value, json};
 
-use super::{Input, object};
+use super::input::{Input, TypedReference};
 use crate::admission::defaults;
 
 /// The Cluster; address ranges go down as their author wrote them, host bits and all.
-pub fn cluster(input: &Input<'_>) -> Result<Cluster, serde_json::Error> {
+pub fn cluster(input: &Input<'_>) -> Cluster {
+    let control_plane = TypedReference::to::<KubeadmControlPlane>(&names::control_plane(&input.name()));
+    let infrastructure = TypedReference::to::<WCPCluster>(&input.name());
+    Cluster {
+        metadata: input.metadata(&input.name(), &[(label::TKR, &input.release_label())]),
+        spec: ClusterSpec {
+            cluster_network: Some(network(input)),
+            control_plane_ref: Some(ClusterControlPlaneRef {
+                api_group: control_plane.api_group,
+                kind: control_plane.kind,
+                name: control_plane.name,
+            }),
+            infrastructure_ref: Some(ClusterInfrastructureRef {
+                api_group: infrastructure.api_group,
+                kind: infrastructure.kind,
+                name: infrastructure.name,
+            }),
+            ..ClusterSpec::default()
+        },
+        status: None,
+    }
+}
+
+fn network(input: &Input<'_>) -> ClusterClusterNetwork {
     let settings = input.tkc.spec.settings.as_ref().and_then(|settings| settings.network.as_ref());
-    let mut network = json!({
-        "serviceDomain": settings.and_then(|n| n.service_domain.as_deref()).unwrap_or(defaults::DOMAIN),
-    });
-    let mut ranges = |key: &str, ranges: Option<&NetworkRanges>| {
-        if let Some(blocks) =
-            ranges.and_then(|ranges| ranges.cidr_blocks.as_ref()).filter(|blocks| !blocks.is_empty())
-        {
-            network[key] = json!({ "cidrBlocks": blocks });
-        }
+    let blocks = |ranges: Option<&NetworkRanges>| {
+        ranges.and_then(|ranges| ranges.cidr_blocks.clone()).filter(|blocks| !blocks.is_empty())
     };
-    ranges("pods", settings.and_then(|n| n.pods.as_ref()));
-    ranges("services", settings.and_then(|n| n.services.as_ref()));
-    let spec = json!({
-        "clusterNetwork": network,
-        "controlPlaneRef": reference::<api::capi::KubeadmControlPlane>(&names::control_plane(&input.name())),
-        "infrastructureRef": reference::<WCPCluster>(&input.name()),
-    });
-    object(&input.metadata(&input.name(), &[(label::TKR, &input.release_label())]), &spec)
+    let pods = blocks(settings.and_then(|network| network.pods.as_ref()));
+    let services = blocks(settings.and_then(|network| network.services.as_ref()));
+    let domain = settings.and_then(|network| network.service_domain.as_deref());
+    ClusterClusterNetwork {
+        service_domain: Some(domain.unwrap_or(defaults::DOMAIN).to_owned()),
+        pods: pods.map(|cidr_blocks| ClusterClusterNetworkPods { cidr_blocks }),
+        services: services.map(|cidr_blocks| ClusterClusterNetworkServices { cidr_blocks }),
+        ..ClusterClusterNetwork::default()
+    }
 }
 
 /// The WCPCluster; capw fills in the endpoint.
-pub fn wcp_cluster(input: &Input<'_>) -> Result<WCPCluster, serde_json::Error> {
-    object(&input.metadata(&input.name(), &[]), &json!({}))
-}
-
-/// A reference as contract v1beta2 has them: without version and namespace.
-pub fn reference<K: kube::Resource<DynamicType = ()>>(name: &str) -> Value {
-    json!({ "apiGroup": K::group(&()), "kind": K::kind(&()), "name": name })
+pub fn wcp_cluster(input: &Input<'_>) -> WCPCluster {
+    WCPCluster { metadata: input.metadata(&input.name(), &[]), spec: WCPClusterSpec::default(), status: None }
 }

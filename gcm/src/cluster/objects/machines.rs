@@ -2,16 +2,28 @@
 
 use std::collections::BTreeMap;
 
-use api::capi::{KubeadmConfigTemplate, MachineDeployment, MachineHealthCheck};
-use api::capw::WCPMachineTemplate;
+use api::capi::{
+    KubeadmConfigTemplate, MachineDeployment, MachineDeploymentRollout, MachineDeploymentRolloutStrategy,
+    MachineDeploymentRolloutStrategyRollingUpdate, MachineDeploymentRolloutStrategyType,
+    MachineDeploymentSelector, MachineDeploymentSpec, MachineDeploymentTemplate,
+    MachineDeploymentTemplateMetadata, MachineDeploymentTemplateSpec, MachineDeploymentTemplateSpecBootstrap,
+    MachineDeploymentTemplateSpecBootstrapConfigRef, MachineDeploymentTemplateSpecDeletion,
+    MachineDeploymentTemplateSpecInfrastructureRef, MachineHealthCheck, MachineHealthCheckChecks,
+    MachineHealthCheckChecksUnhealthyNodeConditions, MachineHealthCheckRemediation,
+    MachineHealthCheckRemediationTriggerIf, MachineHealthCheckSelector, MachineHealthCheckSpec,
+};
+use api::capw::{
+    MachineVolume, WCPMachineSpec, WCPMachineTemplate, WCPMachineTemplateResource, WCPMachineTemplateSpec,
+};
 use api::gcm::parts::{ControlPlane, NodePool, Volume};
 use api::names::{self, label};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::{Resource, ResourceExt};
 use serde_json::{Value, json};
 
-use super::cluster::reference;
-use super::kubeadm::drain_seconds;
-use super::{Input, object};
+use super::bootstrap::drain_seconds;
+use super::input::{Input, TypedReference, content_of};
 
 /// The annotation of a MachineDeployment that says who decides about its replicas.
 const REPLICAS_BY: &str = "run.tanzu.vmware.com/replicas-by";
@@ -27,99 +39,154 @@ const NOT_READY_SECONDS: i32 = 12 * 60;
 const STARTUP_SECONDS: i32 = 2 * 60 * 60;
 
 /// The template of the control plane's machines, named after its content.
-pub fn control_plane_template(input: &Input<'_>) -> Result<WCPMachineTemplate, serde_json::Error> {
+pub fn control_plane_template(input: &Input<'_>) -> WCPMachineTemplate {
     let ControlPlane { replicas: _, vm_class, storage_class, volumes, tkr: _, node_drain_timeout: _ } =
         &input.tkc.spec.topology.control_plane;
-    let spec = machine(input, vm_class, storage_class, volumes.as_deref());
-    let name = names::control_plane_template(&input.name(), &spec.to_string());
-    object(&input.metadata(&name, &[]), &spec)
+    let spec = machine_template_spec(input, vm_class, storage_class, volumes.as_deref());
+    let name = names::control_plane_template(&input.name(), &content_of(&spec));
+    WCPMachineTemplate { metadata: input.metadata(&name, &[]), spec, status: None }
 }
 
 /// The template of a pool's machines, named after its content.
-pub fn pool_template(input: &Input<'_>, pool: &NodePool) -> Result<WCPMachineTemplate, serde_json::Error> {
-    let spec = machine(input, &pool.vm_class, &pool.storage_class, pool.volumes.as_deref());
-    let name = names::pool_template(&input.name(), &pool.name, &spec.to_string());
-    object(&input.metadata(&name, &[(label::NODE_POOL, &pool.name)]), &spec)
+pub fn pool_template(input: &Input<'_>, pool: &NodePool) -> WCPMachineTemplate {
+    let spec = machine_template_spec(input, &pool.vm_class, &pool.storage_class, pool.volumes.as_deref());
+    let name = names::pool_template(&input.name(), &pool.name, &content_of(&spec));
+    let metadata = input.metadata(&name, &[(label::NODE_POOL, &pool.name)]);
+    WCPMachineTemplate { metadata, spec, status: None }
 }
 
-fn machine(input: &Input<'_>, class: &str, storage: &str, volumes: Option<&[Volume]>) -> Value {
-    let mut spec = json!({ "className": class, "imageName": input.image.name, "storageClass": storage });
-    let volumes: Vec<Value> = volumes
-        .unwrap_or_default()
-        .iter()
-        .map(|Volume { name, mount_path, capacity, storage_class }| {
-            json!({
-                "name": name,
-                "mountPath": mount_path,
-                "capacity": capacity,
-                "storageClass": storage_class.as_deref().filter(|class| !class.is_empty()).unwrap_or(storage),
-            })
-        })
-        .collect();
-    if !volumes.is_empty() {
-        spec["volumes"] = json!(volumes);
-    }
-    json!({ "template": { "spec": spec } })
+fn machine_template_spec(
+    input: &Input<'_>,
+    class: &str,
+    storage: &str,
+    volumes: Option<&[Volume]>,
+) -> WCPMachineTemplateSpec {
+    let volumes =
+        volumes.unwrap_or_default().iter().map(|Volume { name, mount_path, capacity, storage_class }| {
+            let class = storage_class.as_deref().filter(|class| !class.is_empty()).unwrap_or(storage);
+            MachineVolume {
+                name: name.clone(),
+                mount_path: Some(mount_path.clone()),
+                capacity: capacity.clone(),
+                storage_class: Some(class.to_owned()),
+            }
+        });
+    let spec = WCPMachineSpec {
+        class_name: class.to_owned(),
+        image_name: input.image.name.clone(),
+        storage_class: storage.to_owned(),
+        volumes: volumes.collect(),
+        ..WCPMachineSpec::default()
+    };
+    WCPMachineTemplateSpec { template: WCPMachineTemplateResource { spec, ..Default::default() } }
 }
 
 /// The MachineDeployment of a pool. A pool without a number of replicas leaves them to somebody else.
-pub fn deployment(
-    input: &Input<'_>,
-    pool: &NodePool,
-    template: &str,
-    config: &str,
-) -> Result<MachineDeployment, serde_json::Error> {
+pub fn deployment(input: &Input<'_>, pool: &NodePool, template: &str, config: &str) -> MachineDeployment {
     let NodePool {
         name,
         labels,
         taints: _,
-        failure_domain,
+        failure_domain: _,
         replicas,
         vm_class: _,
         storage_class: _,
         volumes: _,
         tkr: _,
-        node_drain_timeout,
+        node_drain_timeout: _,
     } = pool;
-    let cluster = input.name();
-    let deployment = names::machine_deployment(&input.namespace(), &cluster, name);
-    let selector = json!({ label::CLUSTER_NAME: cluster, label::DEPLOYMENT_NAME: deployment });
-    let mut machine_labels: BTreeMap<&str, &str> =
-        labels.iter().flatten().map(|(key, value)| (key.as_str(), value.as_str())).collect();
-    machine_labels.extend([
-        (label::CLUSTER_NAME, cluster.as_str()),
-        (label::DEPLOYMENT_NAME, deployment.as_str()),
-        (label::NODE_POOL, name.as_str()),
+    let deployment = names::machine_deployment(&input.namespace(), &input.name(), name);
+    let selector = BTreeMap::from([
+        (label::CLUSTER_NAME.to_owned(), input.name()),
+        (label::DEPLOYMENT_NAME.to_owned(), deployment.clone()),
     ]);
-    let mut machine = json!({
-        "clusterName": cluster,
-        "version": input.release.kubernetes,
-        "bootstrap": { "configRef": reference::<KubeadmConfigTemplate>(config) },
-        "infrastructureRef": reference::<WCPMachineTemplate>(template),
-    });
-    if let Some(domain) = failure_domain.as_ref().filter(|domain| !domain.is_empty()) {
-        machine["failureDomain"] = json!(domain);
+    let mut machine_labels = labels.clone().unwrap_or_default();
+    machine_labels.extend(selector.clone());
+    machine_labels.insert(label::NODE_POOL.to_owned(), name.clone());
+    MachineDeployment {
+        metadata: deployment_metadata(input, &deployment, pool),
+        spec: MachineDeploymentSpec {
+            cluster_name: input.name(),
+            selector: MachineDeploymentSelector {
+                match_labels: Some(selector),
+                ..MachineDeploymentSelector::default()
+            },
+            rollout: Some(one_more_at_a_time()),
+            template: MachineDeploymentTemplate {
+                metadata: Some(MachineDeploymentTemplateMetadata {
+                    labels: Some(machine_labels),
+                    ..MachineDeploymentTemplateMetadata::default()
+                }),
+                spec: machine_spec(input, pool, template, config),
+            },
+            replicas: *replicas,
+            ..MachineDeploymentSpec::default()
+        },
+        status: None,
     }
-    if let Some(seconds) = drain_seconds(node_drain_timeout.as_deref()) {
-        machine["deletion"] = json!({ "nodeDrainTimeoutSeconds": seconds });
+}
+
+fn deployment_metadata(input: &Input<'_>, deployment: &str, pool: &NodePool) -> ObjectMeta {
+    let by = if pool.replicas.is_some() { REPLICAS_BY_SPEC } else { REPLICAS_BY_OTHERS };
+    let labels = [(label::NODE_POOL, pool.name.as_str()), (label::TKR, &input.release_label())];
+    ObjectMeta {
+        annotations: Some(BTreeMap::from([(REPLICAS_BY.to_owned(), by.to_owned())])),
+        ..input.metadata(deployment, &labels)
     }
-    let mut spec = json!({
-        "clusterName": cluster,
-        "selector": { "matchLabels": selector },
-        "rollout": { "strategy": { "type": "RollingUpdate", "rollingUpdate": { "maxSurge": 1, "maxUnavailable": 0 } } },
-        "template": { "metadata": { "labels": machine_labels }, "spec": machine },
-    });
-    if let Some(replicas) = replicas {
-        spec["replicas"] = json!(replicas);
+}
+
+/// A new machine is there before an old one goes, one at a time.
+fn one_more_at_a_time() -> MachineDeploymentRollout {
+    MachineDeploymentRollout {
+        strategy: Some(MachineDeploymentRolloutStrategy {
+            r#type: MachineDeploymentRolloutStrategyType::RollingUpdate,
+            rolling_update: Some(MachineDeploymentRolloutStrategyRollingUpdate {
+                max_surge: Some(IntOrString::Int(1)),
+                max_unavailable: Some(IntOrString::Int(0)),
+            }),
+        }),
+        ..MachineDeploymentRollout::default()
     }
-    let mut metadata =
-        input.metadata(&deployment, &[(label::NODE_POOL, name), (label::TKR, &input.release_label())]);
-    let by = if replicas.is_some() { REPLICAS_BY_SPEC } else { REPLICAS_BY_OTHERS };
-    metadata["annotations"] = json!({ REPLICAS_BY: by });
-    object(&metadata, &spec)
+}
+
+/// The spec of a pool's Machines.
+fn machine_spec(
+    input: &Input<'_>,
+    pool: &NodePool,
+    template: &str,
+    config: &str,
+) -> MachineDeploymentTemplateSpec {
+    let config = TypedReference::to::<KubeadmConfigTemplate>(config);
+    let template = TypedReference::to::<WCPMachineTemplate>(template);
+    let drain = drain_seconds(pool.node_drain_timeout.as_deref());
+    MachineDeploymentTemplateSpec {
+        cluster_name: input.name(),
+        version: Some(input.release.kubernetes.clone()),
+        bootstrap: MachineDeploymentTemplateSpecBootstrap {
+            config_ref: Some(MachineDeploymentTemplateSpecBootstrapConfigRef {
+                api_group: config.api_group,
+                kind: config.kind,
+                name: config.name,
+            }),
+            ..MachineDeploymentTemplateSpecBootstrap::default()
+        },
+        infrastructure_ref: MachineDeploymentTemplateSpecInfrastructureRef {
+            api_group: template.api_group,
+            kind: template.kind,
+            name: template.name,
+        },
+        failure_domain: pool.failure_domain.clone().filter(|domain| !domain.is_empty()),
+        deletion: drain.map(|seconds| MachineDeploymentTemplateSpecDeletion {
+            node_drain_timeout_seconds: Some(seconds),
+            ..MachineDeploymentTemplateSpecDeletion::default()
+        }),
+        ..MachineDeploymentTemplateSpec::default()
+    }
 }
 
 /// The replicas of a pool that its cluster decided about and leaves to others from now on, as a document to apply.
+///
+/// It is written as JSON because the type would send, and so claim, every required field.
 pub fn handed_over(intent: &MachineDeployment, live: &MachineDeployment) -> Option<Value> {
     let was_ours = live.annotations().get(REPLICAS_BY).is_some_and(|by| by == REPLICAS_BY_SPEC);
     let replicas = live.spec.replicas.filter(|_| was_ours && intent.spec.replicas.is_none())?;
@@ -132,33 +199,47 @@ pub fn handed_over(intent: &MachineDeployment, live: &MachineDeployment) -> Opti
 }
 
 /// The health check of the control plane's machines.
-pub fn control_plane_check(input: &Input<'_>) -> Result<MachineHealthCheck, serde_json::Error> {
-    check(input, &names::control_plane(&input.name()), &[(label::CONTROL_PLANE, "")])
+pub fn control_plane_check(input: &Input<'_>) -> MachineHealthCheck {
+    health_check(input, &names::control_plane(&input.name()), (label::CONTROL_PLANE, ""))
 }
 
 /// The health check of a pool's machines; it has the name of the pool's MachineDeployment, whose suffix keeps pool
 /// `b-c` of cluster `a` and pool `c` of cluster `a-b` apart.
-pub fn pool_check(input: &Input<'_>, pool: &NodePool) -> Result<MachineHealthCheck, serde_json::Error> {
+pub fn pool_check(input: &Input<'_>, pool: &NodePool) -> MachineHealthCheck {
     let deployment = names::machine_deployment(&input.namespace(), &input.name(), &pool.name);
-    check(input, &deployment, &[(label::DEPLOYMENT_NAME, &deployment)])
+    health_check(input, &deployment, (label::DEPLOYMENT_NAME, &deployment))
 }
 
-fn check(
-    input: &Input<'_>,
-    name: &str,
-    selector: &[(&str, &str)],
-) -> Result<MachineHealthCheck, serde_json::Error> {
-    let spec = json!({
-        "clusterName": input.name(),
-        "selector": { "matchLabels": selector.iter().copied().collect::<BTreeMap<_, _>>() },
-        "checks": {
-            "nodeStartupTimeoutSeconds": STARTUP_SECONDS,
-            "unhealthyNodeConditions": [
-                { "type": "Ready", "status": "Unknown", "timeoutSeconds": SILENT_SECONDS },
-                { "type": "Ready", "status": "False", "timeoutSeconds": NOT_READY_SECONDS },
-            ],
+fn health_check(input: &Input<'_>, name: &str, (key, value): (&str, &str)) -> MachineHealthCheck {
+    let unready = |status: &str, timeout_seconds| MachineHealthCheckChecksUnhealthyNodeConditions {
+        r#type: "Ready".to_owned(),
+        status: status.to_owned(),
+        timeout_seconds,
+    };
+    MachineHealthCheck {
+        metadata: input.metadata(name, &[]),
+        spec: MachineHealthCheckSpec {
+            cluster_name: input.name(),
+            selector: MachineHealthCheckSelector {
+                match_labels: Some(BTreeMap::from([(key.to_owned(), value.to_owned())])),
+                ..MachineHealthCheckSelector::default()
+            },
+            checks: Some(MachineHealthCheckChecks {
+                node_startup_timeout_seconds: Some(STARTUP_SECONDS),
+                unhealthy_node_conditions: Some(vec![
+                    unready("Unknown", SILENT_SECONDS),
+                    unready("False", NOT_READY_SECONDS),
+                ]),
+                ..MachineHealthCheckChecks::default()
+            }),
+            remediation: Some(MachineHealthCheckRemediation {
+                trigger_if: Some(MachineHealthCheckRemediationTriggerIf {
+                    unhealthy_less_than_or_equal_to: Some(IntOrString::String("100%".to_owned())),
+                    ..MachineHealthCheckRemediationTriggerIf::default()
+                }),
+                ..MachineHealthCheckRemediation::default()
+            }),
         },
-        "remediation": { "triggerIf": { "unhealthyLessThanOrEqualTo": "100%" } },
-    });
-    object(&input.metadata(name, &[]), &spec)
+        status: None,
+    }
 }

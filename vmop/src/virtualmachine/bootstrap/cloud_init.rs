@@ -6,9 +6,11 @@ use kube::ResourceExt;
 use serde_json::{Map, Value};
 use vsphere::{CustomizationIdentity, CustomizationSpec, OVF_TRANSPORT_GUEST_INFO, VAppConfigSpec};
 
-use super::netplan::network;
-use super::{Bootstrap, Surroundings, Told, VApp};
-use crate::virtualmachine::needs::{Addressing, Need};
+use crate::unmet::Need;
+use crate::virtualmachine::bootstrap::netplan::network;
+use crate::virtualmachine::bootstrap::user_data::Told;
+use crate::virtualmachine::bootstrap::{Bootstrap, Surroundings, VApp};
+use crate::virtualmachine::nic::nic::Addressing;
 
 /// Keys of the userdata: cloud-init's name, and Cluster API's.
 const USERDATA_KEYS: [&str; 2] = ["user-data", "value"];
@@ -23,14 +25,16 @@ pub(super) fn guestinfo(vm: &VirtualMachine, told: &Told, around: &Surroundings<
     let vendordata = told.plain("vendor-data")?;
     let vendordata = vendordata.as_deref().map(str::as_bytes);
     let keys = cloudinit::encode(&metadata, userdata.as_bytes(), vendordata);
-    let extra_config = keys.map_err(|error| super::told::invalid(format!("{}: {error}", told.source)))?;
+    let extra_config =
+        keys.map_err(|error| super::user_data::invalid(format!("{}: {error}", told.source)))?;
     Ok(Bootstrap { extra_config, v_app: VApp::Removed, customization: None })
 }
 
 /// Cloud-init by vCenter's guest customization.
 pub(super) fn customised(vm: &VirtualMachine, told: &Told, around: &Surroundings<'_>) -> Need<Bootstrap> {
     let metadata = metadata(vm, told, around)?.to_yaml();
-    let metadata = metadata.map_err(|error| super::told::invalid(format!("{}: {error}", told.source)))?;
+    let metadata =
+        metadata.map_err(|error| super::user_data::invalid(format!("{}: {error}", told.source)))?;
     let identity = CustomizationIdentity::CloudinitPrep { metadata, userdata: userdata(told)? };
     let spec = CustomizationSpec {
         identity,
@@ -55,7 +59,7 @@ pub(super) fn verbatim(vm: &VirtualMachine, told: &Told, around: &Surroundings<'
     }
     if bootstrap.extra_config.is_empty() {
         let what = "has no key that begins with guestinfo. Add the guest's data";
-        return Err(super::told::invalid(format!("{} {what}", told.source)));
+        return Err(super::user_data::invalid(format!("{} {what}", told.source)));
     }
     if [METADATA, USERDATA].iter().any(|key| bootstrap.extra_config.contains_key(*key)) {
         bootstrap.v_app = VApp::Removed;
@@ -93,7 +97,7 @@ fn userdata(told: &Told) -> Need<Option<String>> {
         return Ok(None);
     }
     let what = "has no key user-data (nor value). Add cloud-init's userdata";
-    Err(super::told::invalid(format!("{} {what}", told.source)))
+    Err(super::user_data::invalid(format!("{} {what}", told.source)))
 }
 
 /// Our own metadata; every key that the user gives wins.

@@ -6,9 +6,11 @@ use api::vmop::VirtualMachine;
 use kube::ResourceExt;
 use vsphere::{CustomizationAdapter, CustomizationIdentity, CustomizationSpec, FixedIpv4};
 
-use super::values::{mask, rendered};
-use super::{Surroundings, Told, search};
-use crate::virtualmachine::needs::{Addressing, Card, Need};
+use crate::unmet::Need;
+use crate::virtualmachine::bootstrap::user_data::Told;
+use crate::virtualmachine::bootstrap::values::{mask, rendered};
+use crate::virtualmachine::bootstrap::{Surroundings, search};
+use crate::virtualmachine::nic::nic::{Addressing, Card};
 
 /// A Linux gets its name and addresses.
 pub(super) fn linux(vm: &VirtualMachine, around: &Surroundings<'_>) -> CustomizationSpec {

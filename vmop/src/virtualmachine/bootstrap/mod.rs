@@ -6,11 +6,12 @@
 mod cloud_init;
 mod customization;
 mod netplan;
+pub mod observe;
 mod properties;
 #[cfg(test)]
 mod tests;
-mod told;
-mod values;
+pub mod user_data;
+pub mod values;
 #[cfg(test)]
 mod vcsim_tests;
 
@@ -22,13 +23,14 @@ use api::vmop::VirtualMachine;
 use kube::ResourceExt;
 use vsphere::{ConfigSpec, CustomizationSpec, VAppConfigSpec, VAppProperty};
 
-use super::clone::Identity;
-use super::needs::{Card, Need};
-use super::step::Step;
-use crate::provider::GuestNetwork;
+use crate::extra_config::DEFER_CLOUD_INIT;
+use crate::unmet::Need;
+use crate::vcenter::GuestNetwork;
+use crate::virtualmachine::clone::Identity;
+use crate::virtualmachine::nic::nic::Card;
+use crate::virtualmachine::step::Step;
 
-pub use told::{Source, Told, Transport, source, told};
-pub use values::prefix_of;
+use user_data::{Told, Transport};
 
 /// The keys that cloud-init reads. All are always written: a template's own must not shine through.
 pub const GUESTINFO: [&str; 6] = [
@@ -41,8 +43,6 @@ pub const GUESTINFO: [&str; 6] = [
 ];
 /// ExtraConfig: what the user gave when the guest was told last, so that only his changes are told again.
 pub const HASH: &str = "vmservice.bootstrapHash";
-/// ExtraConfig of images that let cloud-init wait: `ready`, and `enabled` where VMware Tools set up the guest.
-pub const DEFER: &str = "guestinfo.vmservice.defer-cloud-init";
 
 /// What the guest is told. Never printed: it holds the cluster's keys.
 #[derive(Clone, Default, PartialEq)]
@@ -131,7 +131,7 @@ pub fn bootstrap(vm: &VirtualMachine, told: &Told, around: &Surroundings<'_>) ->
     if bootstrap.customization.is_some() {
         bootstrap.extra_config.insert("vmware.tools.gosc.ignoretoolscheck".into(), "TRUE".into());
         if around.defers && told.transport != Transport::CloudinitPrep {
-            bootstrap.extra_config.insert(DEFER.into(), "enabled".into());
+            bootstrap.extra_config.insert(DEFER_CLOUD_INIT.into(), "enabled".into());
         }
     }
     bootstrap.extra_config.insert(HASH.into(), told.hash(around.identity.bios));

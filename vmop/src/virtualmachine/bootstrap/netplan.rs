@@ -4,8 +4,8 @@ use api::vmop::VirtualMachine;
 use serde_json::{Map, Value, json};
 use vsphere::NicKind;
 
-use super::{Surroundings, search};
-use crate::virtualmachine::needs::{Addressing, Card};
+use crate::virtualmachine::bootstrap::{Surroundings, search};
+use crate::virtualmachine::nic::nic::{Addressing, Card};
 
 /// The network of the guest; `None` where nothing is known that it would not do by itself.
 pub(super) fn network(vm: &VirtualMachine, around: &Surroundings<'_>) -> Option<Value> {

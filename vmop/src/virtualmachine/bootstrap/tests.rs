@@ -7,14 +7,16 @@ use api::vmop::VirtualMachine;
 use serde_json::json;
 use vsphere::{Backing, NicKind, VAppProperty};
 
-use super::{Bootstrap, Surroundings, Told, VApp, bootstrap, told};
-use crate::fixture;
-use crate::provider::GuestNetwork;
-use crate::virtualmachine::needs::{Address, Addressing, Card, Need};
+use crate::testing::fixtures;
+use crate::unmet::Need;
+use crate::vcenter::GuestNetwork;
+use crate::virtualmachine::bootstrap::user_data::{Told, told};
+use crate::virtualmachine::bootstrap::{Bootstrap, Surroundings, VApp, bootstrap};
+use crate::virtualmachine::nic::nic::{Address, Addressing, Card};
 use crate::virtualmachine::plan::Found;
 
 fn machine(transport: &str) -> VirtualMachine {
-    let mut vm = fixture::object();
+    let mut vm = fixtures::virtual_machine();
     vm.spec.vm_metadata = (!transport.is_empty())
         .then(|| serde_json::from_value(json!({"secretName": "s", "transport": transport})).unwrap());
     vm
@@ -73,7 +75,7 @@ fn read(vm: &VirtualMachine, data: &[(&str, &str)]) -> Need<Told> {
 }
 
 fn on(vm: &VirtualMachine, data: &[(&str, &str)], cards: &[Card], network: &GuestNetwork) -> Need<Bootstrap> {
-    let identity = fixture::facts(Found::Lost(None)).identity;
+    let identity = fixtures::facts(Found::Lost(None)).identity;
     let (properties, present) = (properties(), 1);
     let around = Surroundings { identity, cards, present, properties: &properties, defers: true, network };
     bootstrap(vm, &read(vm, data)?, &around)
@@ -269,7 +271,7 @@ fn ovf_properties_that_exist_and_may_be_set_are_set() {
     insta::assert_snapshot!(shown(&with(&machine("OvfEnv"), &data).unwrap()));
     let told = with(&machine("vAppConfig"), &data).unwrap();
     assert_eq!(told.customization, None);
-    assert!(!told.extra_config.contains_key(super::DEFER));
+    assert!(!told.extra_config.contains_key(crate::extra_config::DEFER_CLOUD_INIT));
     assert_eq!(told.v_app, with(&machine("OvfEnv"), &data).unwrap().v_app);
 }
 

@@ -7,8 +7,9 @@ use api::vmop::{NetworkInterfaceStatus, VirtualMachine, VirtualMachineStatus, vm
 use vsphere::Vm;
 use vsphere::inventory::PowerState;
 
-use super::plan::{Facts, Found};
-use super::{Error, disks, power, step};
+use crate::virtualmachine::plan::{Facts, Found};
+use crate::virtualmachine::storage::disks;
+use crate::virtualmachine::{Error, power, step};
 
 pub use aside::left_alone;
 

@@ -1,0 +1,48 @@
+//! Why a reconcile of a cluster did not come through.
+
+use kit::expectations::StaleCache;
+use kit::{Disposition, ReconcileError};
+
+use super::plan;
+
+/// Why a cluster is not what it should be.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Its author has to change it, or a release has to appear.
+    #[error(transparent)]
+    Invalid(#[from] plan::Invalid),
+    /// Something has to end first.
+    #[error("waiting for {0}")]
+    Waiting(String),
+    /// Our own last write is not in the cache yet.
+    #[error(transparent)]
+    Behind(#[from] StaleCache),
+    /// An object of that name belongs to somebody else.
+    #[error("{0} exists and does not belong to this cluster. Delete or rename it")]
+    Taken(String),
+    /// The API server refused or did not answer.
+    #[error("the API server: {0}")]
+    Api(#[from] kube::Error),
+}
+
+impl ReconcileError for Error {
+    fn disposition(&self) -> Disposition {
+        match self {
+            Self::Invalid(_) => Disposition::Invalid,
+            Self::Waiting(_) => Disposition::Waiting(None),
+            Self::Behind(_) => Disposition::Waiting(Some(kit::retry::REQUEUE_SOON)),
+            Self::Taken(_) => Disposition::Failed,
+            Self::Api(error) => Disposition::from_api_error(error),
+        }
+    }
+
+    fn label(&self) -> &'static str {
+        match self {
+            Self::Invalid(_) => "Invalid",
+            Self::Waiting(_) => "Waiting",
+            Self::Behind(_) => "Behind",
+            Self::Taken(_) => "Taken",
+            Self::Api(_) => "Api",
+        }
+    }
+}

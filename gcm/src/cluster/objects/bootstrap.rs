@@ -1,0 +1,134 @@
+//! What every node is given for its first boot, whichever object carries it: commands, files, a user, and how the
+//! kubelet registers the node.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use api::gcm::parts::{Proxy, Trust};
+use api::names::{self, label};
+
+use super::input::Input;
+use crate::admission::nodes::{kubelet_may_set, machine_label_reaches_node};
+use crate::admission::settings;
+use crate::duration;
+
+/// The name under which a node registers. Only the machine knows it, so cloud-init puts it in, through jinja.
+pub const NODE_NAME: &str = "{{ ds.meta_data.local_hostname }}";
+/// The owner of the files.
+pub const FILE_OWNER: &str = "root:root";
+/// The user for those who must get into a node.
+pub const USER: &str = "vmware-system-user";
+/// What the user may do: become root without a password.
+pub const USER_SUDO: &str = "ALL=(ALL) NOPASSWD:ALL";
+/// The user's shell.
+pub const USER_SHELL: &str = "/bin/bash";
+
+/// Makes Photon trust the certificates in its folder.
+const PHOTON_TRUST: &str = "rehash_ca_certificates.sh";
+/// Makes systems of Debian's family trust the certificates in their folder for local ones.
+const DEBIAN_TRUST: &str = "update-ca-certificates";
+
+/// A file that a node gets before kubeadm runs.
+pub struct NodeFile {
+    /// Its absolute path.
+    pub path: String,
+    /// Its permissions, octal.
+    pub permissions: &'static str,
+    /// What is in it.
+    pub content: String,
+}
+
+/// What runs and what stands on a node before kubeadm runs.
+pub struct NodeSetup {
+    /// Shell commands, in their order.
+    pub commands: Vec<String>,
+    /// Files.
+    pub files: Vec<NodeFile>,
+}
+
+/// What every node of the cluster gets.
+pub fn node_setup(input: &Input<'_>) -> NodeSetup {
+    let network = input.tkc.spec.settings.as_ref().and_then(|settings| settings.network.as_ref());
+    let mut files = Vec::new();
+    let mut commands = vec!["hostnamectl set-hostname \"{{ ds.meta_data.hostname }}\"".to_owned()];
+    if let Some(trust) = network.and_then(|network| network.trust.as_ref()) {
+        let authorities = trusted_files(trust);
+        if !authorities.is_empty() {
+            files.extend(authorities);
+            commands.push(trust_command(&input.image.labels).to_owned());
+        }
+    }
+    if let Some(file) = network.and_then(|network| network.proxy.as_ref()).and_then(proxy_file) {
+        files.push(file);
+        commands.extend(["systemctl daemon-reload".to_owned(), "systemctl restart containerd".to_owned()]);
+    }
+    NodeSetup { commands, files }
+}
+
+/// The arguments of a node's kubelet, by name. What only the machine knows comes from its own metadata, through jinja.
+pub fn kubelet_arguments(
+    input: &Input<'_>,
+    labels: &BTreeMap<String, String>,
+) -> [(&'static str, String); 2] {
+    let mut text = format!(
+        "{}={}",
+        label::KUBERNETES_DISTRIBUTION_VERSION,
+        names::joined(&input.release.offer.version.label_value(), "", names::MAX_MACHINE_NAME)
+    );
+    for (key, value) in
+        labels.iter().filter(|(key, _)| kubelet_may_set(key) && !machine_label_reaches_node(key))
+    {
+        let _ = write!(text, ",{key}={value}");
+    }
+    [("node-labels", text), ("provider-id", "{{ ds.meta_data.provider_id }}".to_owned())]
+}
+
+/// How long draining may take; 0 and nothing both mean: as long as it takes.
+pub fn drain_seconds(text: Option<&str>) -> Option<i32> {
+    text.and_then(duration::parse_seconds).filter(|seconds| *seconds > 0)
+}
+
+/// Photon keeps authorities where OpenSSL looks; Debian's family has a folder of its own for local ones.
+fn trust_command(os: &BTreeMap<String, String>) -> &'static str {
+    let photon = os.get("os-name").is_some_and(|name| name == "photon");
+    if photon { PHOTON_TRUST } else { DEBIAN_TRUST }
+}
+
+/// Whether a node that these commands set up runs Photon.
+///
+/// No object of a cluster names its operating system, and its OSImage may be gone: the command that [`node_setup`]
+/// chose is the only record. It is there whenever the answer changes anything.
+pub fn runs_photon(commands: &[String]) -> bool {
+    commands.iter().any(|command| command == PHOTON_TRUST)
+}
+
+fn trusted_files(trust: &Trust) -> Vec<NodeFile> {
+    let authorities = trust.additional_trusted_cas.iter().flatten();
+    authorities
+        .filter_map(|authority| Some((settings::stem(&authority.name), settings::pem(&authority.data)?)))
+        .flat_map(|(name, pem)| {
+            let paths = [
+                format!("/etc/ssl/certs/{name}.pem"),
+                format!("/usr/local/share/ca-certificates/{name}.crt"),
+            ];
+            paths.map(|path| NodeFile { path, permissions: "0644", content: pem.clone() })
+        })
+        .collect()
+}
+
+/// A value as systemd reads it back: `%` begins a specifier, and passwords in URLs are full of it.
+fn escape_for_unit(value: &str) -> String {
+    value.trim().replace('\\', "\\\\").replace('"', "\\\"").replace('%', "%%")
+}
+
+/// The proxy that containerd pulls images through; the file carries a password, so only root may read it.
+fn proxy_file(proxy: &Proxy) -> Option<NodeFile> {
+    let Proxy { http_proxy, https_proxy, no_proxy } = proxy;
+    let (http, https) = (escape_for_unit(http_proxy.as_deref()?), escape_for_unit(https_proxy.as_deref()?));
+    let without = escape_for_unit(&no_proxy.as_deref().unwrap_or_default().join(","));
+    let content = format!(
+        "[Service]\nEnvironment=\"HTTP_PROXY={http}\"\nEnvironment=\"HTTPS_PROXY={https}\"\nEnvironment=\"NO_PROXY={without}\"\n"
+    );
+    let path = "/etc/systemd/system/containerd.service.d/http-proxy.conf".to_owned();
+    Some(NodeFile { path, permissions: "0600", content })
+}

@@ -1,0 +1,67 @@
+//! How many machines of a control plane or a node pool there should be, and how many there are.
+
+use api::capi::{KubeadmControlPlane, MachineDeployment};
+use api::names::label;
+use kube::ResourceExt;
+
+use super::gather::Facts;
+
+/// The counts of machines that are alike.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Group {
+    /// How many there should be.
+    pub wanted: i32,
+    /// How many there are.
+    pub there: i32,
+    /// How many of them are ready.
+    pub ready: i32,
+    /// How many of them are as they should be.
+    pub up_to_date: i32,
+    /// Whether the counts are about the present spec.
+    pub current: bool,
+}
+
+impl Group {
+    /// The counts of a control plane.
+    pub fn of_control_plane(kcp: &KubeadmControlPlane) -> Self {
+        let status = kcp.status.as_ref();
+        Self {
+            wanted: kcp.spec.replicas.unwrap_or(1),
+            there: status.and_then(|s| s.replicas).unwrap_or_default(),
+            ready: status.and_then(|s| s.ready_replicas).unwrap_or_default(),
+            up_to_date: status.and_then(|s| s.up_to_date_replicas).unwrap_or_default(),
+            current: status.and_then(|s| s.observed_generation) >= kcp.metadata.generation,
+        }
+    }
+
+    /// The counts of a node pool.
+    pub fn of_pool(deployment: &MachineDeployment) -> Self {
+        let status = deployment.status.as_ref();
+        Self {
+            wanted: deployment.spec.replicas.unwrap_or(1),
+            there: status.and_then(|s| s.replicas).unwrap_or_default(),
+            ready: status.and_then(|s| s.ready_replicas).unwrap_or_default(),
+            up_to_date: status.and_then(|s| s.up_to_date_replicas).unwrap_or_default(),
+            current: status.and_then(|s| s.observed_generation) >= deployment.metadata.generation,
+        }
+    }
+
+    /// Whether everything is there, ready and as it should be.
+    pub fn is_settled(&self) -> bool {
+        let Self { wanted, there, ready, up_to_date, current } = *self;
+        current && [there, ready, up_to_date].iter().all(|count| *count == wanted)
+    }
+
+    /// Whether machines come, go or are replaced.
+    pub fn is_moving(&self) -> bool {
+        !self.current || self.there != self.wanted || self.up_to_date != self.there
+    }
+}
+
+/// The node pools that exist, with their counts.
+pub fn groups(facts: &Facts) -> impl Iterator<Item = (String, Group)> {
+    facts.deployments.iter().map(|deployment| {
+        let pool = deployment.labels().get(label::NODE_POOL).cloned();
+        (pool.unwrap_or_else(|| deployment.name_any()), Group::of_pool(deployment))
+    })
+}

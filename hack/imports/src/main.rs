@@ -1,0 +1,71 @@
+//! Shows imports that make a circle, among the files of a crate or among the rooms of a folder: `imports [--root FOLDER] [CRATE]…`.
+//!
+//! A room is a file, or a folder with all that is in it (`x.rs` and `x/` are one room). Rooms of a folder stand on floors, each
+//! importing from those below it only, and the folder's own file (`mod.rs`, `lib.rs`) is their roof. An import that runs up
+//! closes a circle, so circles are what is looked for. `mod x;` is no import; a name that is imported through a re-export
+//! counts as one of the file that defines it; code for tests does not count.
+
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
+
+mod circles;
+mod tree;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use tree::Tree;
+
+fn main() -> ExitCode {
+    match check() {
+        Ok(0) => ExitCode::SUCCESS,
+        Ok(circles) => {
+            eprintln!("{circles} circles of imports; docs/architecture.md has the rule");
+            ExitCode::FAILURE
+        }
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Prints every circle of the wanted crates and counts them.
+fn check() -> Result<usize, String> {
+    let mut root = PathBuf::from(".");
+    let mut wanted = Vec::new();
+    let mut arguments = std::env::args().skip(1);
+    while let Some(argument) = arguments.next() {
+        match argument.as_str() {
+            "--root" => root = arguments.next().ok_or("--root needs a folder")?.into(),
+            _ => wanted.push(argument.trim_end_matches('/').to_owned()),
+        }
+    }
+    let members = members(&root)?;
+    if let Some(unknown) = wanted.iter().find(|wanted| !members.contains(wanted)) {
+        return Err(format!("{unknown} is no crate of the workspace; there are {}", members.join(", ")));
+    }
+    let mut count = 0;
+    for member in members.iter().filter(|member| wanted.is_empty() || wanted.contains(member)) {
+        let src = root.join(member).join("src");
+        let main = if src.join("lib.rs").exists() { "lib.rs" } else { "main.rs" };
+        let read = |path: &Path| std::fs::read_to_string(src.join(path)).ok();
+        let tree = Tree::read(main, &read).map_err(|error| format!("{member}/src/{error}"))?;
+        for circle in circles::find(&tree) {
+            println!("{member}: {circle}");
+            count += 1;
+        }
+    }
+    Ok(count)
+}
+
+/// The folders that the workspace's `members` name.
+fn members(root: &Path) -> Result<Vec<String>, String> {
+    let file = root.join("Cargo.toml");
+    let text = std::fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))?;
+    let list = text.split_once("members = [").and_then(|(_, rest)| rest.split_once(']'));
+    let (list, _) = list.ok_or_else(|| format!("{}: no list of members", file.display()))?;
+    Ok(list.split('"').skip(1).step_by(2).map(ToOwned::to_owned).collect())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,344 @@
+//! A vcsim process with one content library, and its control API.
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use serde_json::{Value as Json, json};
+use tempfile::TempDir;
+use vsphere::{Client, Config, Inventory, MoRef, Trust, WireChoice, WireKind, inventory};
+
+use crate::wait::within;
+
+/// Runs every test of the list on each wire, with a simulator of its own.
+#[macro_export]
+macro_rules! on_both_wires {
+    ($($test:ident),* $(,)?) => { $(
+        mod $test {
+            #[tokio::test]
+            async fn vijson() {
+                let Some(sim) = $crate::vcsim::Sim::over_vijson(stringify!($test)) else { return };
+                super::$test(sim).await;
+            }
+
+            #[tokio::test]
+            async fn soap() {
+                let Some(sim) = $crate::vcsim::Sim::over_soap(stringify!($test)) else { return };
+                super::$test(sim).await;
+            }
+        }
+    )* };
+}
+
+const TOKEN: &str = "control-token";
+const PASSWORD: &str = "not-a-secret-but-treated-as-one";
+
+/// A running simulator; it ends with this value.
+pub struct Sim {
+    process: Child,
+    ready: Json,
+    ca: String,
+    control: reqwest::Client,
+    folder: TempDir,
+    binary: PathBuf,
+    wire: WireKind,
+    /// Arguments beside the usual ones.
+    more: &'static [&'static str],
+}
+
+impl Drop for Sim {
+    fn drop(&mut self) {
+        drop(self.process.kill());
+        drop(self.process.wait());
+    }
+}
+
+/// The simulator's binary: named by a variable, or from the cache of built tools.
+fn binary() -> Option<PathBuf> {
+    if let Some(named) = std::env::var_os("LAYERCAKE_VCSIM") {
+        return std::fs::canonicalize(named).ok();
+    }
+    let cache = std::env::var_os("LAYERCAKE_CACHE").map(PathBuf::from).or_else(|| {
+        let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
+        let user = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).or_else(home)?;
+        Some(user.join("layercake"))
+    })?;
+    let built = std::fs::read_dir(cache.join("tools")).ok()?.flatten();
+    let vcsim = built.filter(|entry| entry.file_name().to_string_lossy().starts_with("vcsim-"));
+    let built = vcsim.filter(|entry| entry.path().join("vcsim").is_file());
+    let made = |path: &Path| path.metadata().and_then(|meta| meta.modified()).ok();
+    // Other trees may have built later ones.
+    let best = built.max_by_key(|entry| {
+        let (sources, binary) = (entry.path().join("src"), entry.path().join("vcsim"));
+        (is_of_this_tree(&sources), made(&binary))
+    })?;
+    Some(best.path().join("vcsim"))
+}
+
+/// Whether these are the simulator's sources as this tree has them.
+fn is_of_this_tree(sources: &Path) -> bool {
+    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../sim/vcsim");
+    let Ok(files) = std::fs::read_dir(own) else { return false };
+    files.flatten().filter(|file| is_source(&file.path())).all(|file| {
+        let built = std::fs::read(sources.join(file.file_name())).ok();
+        built.is_some() && built == std::fs::read(file.path()).ok()
+    })
+}
+
+fn is_source(file: &Path) -> bool {
+    let test = file.file_stem().is_some_and(|name| name.to_string_lossy().ends_with("_test"));
+    file.extension().is_some_and(|extension| extension == "go") && !test
+}
+
+impl Sim {
+    /// Starts one, to be reached as `LAYERCAKE_WIRE` says (`soap`, else VI/JSON).
+    pub fn start(test: &str) -> Option<Self> {
+        let soap = std::env::var("LAYERCAKE_WIRE").is_ok_and(|wire| wire == "soap");
+        Self::over(if soap { WireKind::Soap } else { WireKind::ViJson }, test, &[])
+    }
+
+    /// Starts one to be reached over VI/JSON.
+    pub fn over_vijson(test: &str) -> Option<Self> {
+        Self::over(WireKind::ViJson, test, &[])
+    }
+
+    /// Starts one to be reached over SOAP.
+    pub fn over_soap(test: &str) -> Option<Self> {
+        Self::over(WireKind::Soap, test, &[])
+    }
+
+    /// Starts one with more arguments, to be reached over that wire; `None`, with a line on stderr, where there is no binary.
+    pub fn over(wire: WireKind, test: &str, more: &'static [&'static str]) -> Option<Self> {
+        Self::offering(&[], wire, test, more)
+    }
+
+    /// Starts one with a library `subscribed`, which fetches what it is asked for from the other one.
+    pub fn with_subscription(test: &str) -> Option<Self> {
+        let subscribed = json!({ "name": "subscribed", "subscribes": "layercake" });
+        Self::offering(&[subscribed], WireKind::ViJson, test, &[])
+    }
+
+    fn offering(
+        libraries: &[Json],
+        wire: WireKind,
+        test: &str,
+        more: &'static [&'static str],
+    ) -> Option<Self> {
+        let Some(binary) = binary() else {
+            let why = "no vcsim (set LAYERCAKE_VCSIM, or let `layercake up` build the tools)";
+            // Not by println!, which is not shown for tests that pass.
+            drop(writeln!(std::io::stderr(), "skipped: {test}: {why}"));
+            return None;
+        };
+        // The control API's client builds no TLS of its own.
+        drop(rustls::crypto::ring::default_provider().install_default());
+        let folder = tempfile::tempdir().unwrap();
+        let ca = write_inputs(folder.path(), libraries);
+        let (process, ready) = spawn(&binary, folder.path(), "127.0.0.1:0", more);
+        Some(Self { process, ready, ca, control: reqwest::Client::new(), folder, binary, wire, more })
+    }
+
+    /// Starts one with the upstream PropertyCollector, to be reached over SOAP.
+    ///
+    /// That collector deadlocks with more than one mutating call in flight; see [`Sim::at_once`].
+    pub fn upstream(test: &str) -> Option<Self> {
+        Self::over(WireKind::Soap, test, &["--collector", "upstream"])
+    }
+
+    /// How many mutating calls it bears at the same time.
+    pub fn at_once(&self) -> usize {
+        if self.more.contains(&"upstream") { 1 } else { 20 }
+    }
+
+    /// Ends it and starts it anew at the same address, with nothing in it.
+    pub fn restart(&mut self) {
+        let address = self.address();
+        drop(self.process.kill());
+        drop(self.process.wait());
+        (self.process, self.ready) = spawn(&self.binary, self.folder.path(), &address, self.more);
+    }
+
+    /// Host and port that it listens at.
+    pub fn address(&self) -> String {
+        let url = self.ready["url"].as_str().unwrap();
+        url.trim_start_matches("https://").trim_end_matches("/sdk").to_owned()
+    }
+
+    /// What a client of it is configured with.
+    pub fn config(&self) -> Config {
+        let address = self.address();
+        let (host, port) = address.rsplit_once(':').unwrap();
+        Config {
+            port: port.parse().unwrap(),
+            trust: Trust::CaBundle(self.ca.clone()),
+            wire: match self.wire {
+                WireKind::ViJson => WireChoice::ViJson,
+                WireKind::Soap => WireChoice::Soap,
+            },
+            ..Config::new(host, "user", PASSWORD)
+        }
+    }
+
+    /// A client that is logged in.
+    pub async fn client(&self) -> Client {
+        Client::connect(self.config()).await.unwrap()
+    }
+
+    /// The VM folder that tests work in.
+    pub fn folder(&self) -> MoRef {
+        MoRef::folder(self.ready["folder"].as_str().unwrap())
+    }
+
+    /// The resource pool that tests work in.
+    pub fn pool(&self) -> MoRef {
+        MoRef::pool(self.ready["resourcePool"].as_str().unwrap())
+    }
+
+    /// Its only datacenter.
+    pub fn datacenter(&self) -> MoRef {
+        MoRef::datacenter(self.ready["datacenter"].as_str().unwrap())
+    }
+
+    /// The id of the content library that every simulator has.
+    pub fn library(&self) -> &str {
+        self.library_named("layercake")
+    }
+
+    /// The id of a content library.
+    pub fn library_named(&self, name: &str) -> &str {
+        self.ready["libraries"][name].as_str().unwrap()
+    }
+
+    /// A client with an inventory of the folder, complete.
+    pub async fn inventory(&self) -> Inventory {
+        let client = self.client().await;
+        let inventory = Inventory::start(client, vec![self.folder()], inventory::Options::default());
+        within("the inventory is complete", inventory.wait_until_complete()).await;
+        inventory
+    }
+
+    async fn ask(&self, method: reqwest::Method, path: &str, body: Option<Json>) -> Json {
+        let control = self.ready["control"].as_str().unwrap();
+        let request = self.control.request(method, format!("{control}{path}")).bearer_auth(TOKEN);
+        let request = if let Some(body) = body { request.json(&body) } else { request };
+        let response = request.send().await.unwrap();
+        let status = response.status();
+        let text = response.text().await.unwrap();
+        assert!(status.is_success(), "control {path}: {status} {text}");
+        serde_json::from_str(&text).unwrap_or_default()
+    }
+
+    /// Reads a resource of the control API.
+    pub async fn get(&self, path: &str) -> Json {
+        self.ask(reqwest::Method::GET, path, None).await
+    }
+
+    /// Posts to the control API.
+    pub async fn post(&self, path: &str, body: Json) -> Json {
+        self.ask(reqwest::Method::POST, path, Some(body)).await
+    }
+
+    /// Takes all injected faults back; calls that one of them holds go on.
+    pub async fn release(&self) {
+        self.ask(reqwest::Method::DELETE, "/v1/faults", None).await;
+    }
+
+    /// Sets what the guest of a VM reports.
+    pub async fn guest(&self, vm: &MoRef, facts: Json) {
+        self.ask(reqwest::Method::PUT, &format!("/v1/vms/{}/guest", vm.id()), Some(facts)).await;
+    }
+
+    /// Counts requests from zero again.
+    pub async fn forget_requests(&self) {
+        self.ask(reqwest::Method::DELETE, "/v1/requests", None).await;
+    }
+
+    /// How often a method was called over the wire in use since [`Sim::forget_requests`].
+    pub async fn calls(&self, method: &str) -> u64 {
+        let requests = self.get("/v1/requests").await;
+        let wire = match self.wire {
+            WireKind::ViJson => "vijson",
+            WireKind::Soap => "soap",
+        };
+        requests["byWire"][wire][method].as_u64().unwrap_or(0)
+    }
+
+    /// How many requests came since [`Sim::forget_requests`], whatever they were.
+    pub async fn total(&self) -> u64 {
+        self.get("/v1/requests").await["total"].as_u64().unwrap()
+    }
+}
+
+/// Everything the process reads, with more libraries; returns the certificate to trust.
+fn write_inputs(folder: &Path, libraries: &[Json]) -> String {
+    let path = |name: &str| folder.join(name);
+    let ca = write_certificate(&path("cert.pem"), &path("key.pem"));
+    std::fs::write(path("node.ovf"), include_str!("node.ovf")).unwrap();
+    std::fs::write(path("node-disk1.vmdk"), empty_disk()).unwrap();
+    let files = [path("node.ovf"), path("node-disk1.vmdk")];
+    let own = json!({ "name": "layercake", "items": [{ "name": "node", "files": files }] });
+    let libraries: Vec<_> = [&own].into_iter().chain(libraries).collect();
+    let spec = json!({
+        "datacenter": "dc0", "cluster": "cluster0", "hosts": 4, "datastores": ["ds0", "ds1"],
+        "resourcePool": "layercake", "folder": "layercake", "portGroups": ["VM Network", "workload"],
+        "storagePolicies": [{ "name": "Gold", "datastores": ["ds1"] }],
+        "apiRelease": "8.0.3.0",
+        "libraries": libraries,
+    });
+    std::fs::write(path("spec.json"), spec.to_string()).unwrap();
+    let credentials = json!({ "username": "user", "password": PASSWORD, "controlToken": TOKEN });
+    write_secret(&path("credentials.json"), &credentials.to_string());
+    ca
+}
+
+/// Starts the process and waits for its one line.
+fn spawn(binary: &Path, folder: &Path, listen: &str, more: &[&str]) -> (Child, Json) {
+    let mut process = Command::new(binary)
+        .args(["--listen", listen, "--control", "127.0.0.1:0", "--stdin-exit"])
+        .args(["--credentials", "credentials.json", "--tlscert", "cert.pem", "--tlskey", "key.pem"])
+        .args(["--spec", "spec.json"])
+        .args(more)
+        .current_dir(folder)
+        .env("TMPDIR", folder)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let ready = serde_json::from_str(&line).unwrap_or_else(|_| panic!("vcsim printed {line:?}"));
+    (process, ready)
+}
+
+fn write_certificate(cert: &Path, key: &Path) -> String {
+    let signed =
+        rcgen::generate_simple_self_signed(["127.0.0.1".to_owned(), "localhost".to_owned()]).unwrap();
+    std::fs::write(cert, signed.cert.pem()).unwrap();
+    write_secret(key, &signed.signing_key.serialize_pem());
+    signed.cert.pem()
+}
+
+fn write_secret(path: &Path, text: &str) {
+    let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).unwrap();
+    file.write_all(text.as_bytes()).unwrap();
+}
+
+/// The smallest disk that the simulator's import reads: a sparse header and a descriptor.
+fn empty_disk() -> Vec<u8> {
+    let mut disk = b"KDMV".to_vec();
+    let words =
+        |disk: &mut Vec<u8>, words: &[u64]| words.iter().for_each(|word| disk.extend(word.to_le_bytes()));
+    disk.extend(3u32.to_le_bytes());
+    disk.extend((3u32 << 16).to_le_bytes());
+    words(&mut disk, &[2048, 128, 1, 1]);
+    disk.extend(512u32.to_le_bytes());
+    words(&mut disk, &[0, 0, 128]);
+    disk.push(0);
+    disk.extend(b"\n \r\n");
+    disk.extend(1u16.to_le_bytes());
+    disk.resize(512, 0);
+    disk.extend(b"# Disk DescriptorFile\nversion=1\ncreateType=\"streamOptimized\"\nRDONLY 2048 SPARSE \"disk.vmdk\"\n");
+    disk.resize(1024, 0);
+    disk
+}

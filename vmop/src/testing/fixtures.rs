@@ -1,0 +1,177 @@
+//! Things that many tests start from.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use api::conditions::Condition;
+use api::vmop::VirtualMachine;
+use vsphere::inventory::{Guest, PowerState};
+use vsphere::{Allocation, Backing, Controller, Devices, Disk, MoRef, NicKind, VirtualNic, Vm};
+
+use crate::templates::Template;
+use crate::vcenter::Placement;
+use crate::vcenter::mark::Mark;
+use crate::virtualmachine::bootstrap::{Bootstrap, VApp};
+use crate::virtualmachine::clone::Identity;
+use crate::virtualmachine::needs::Needs;
+use crate::virtualmachine::nic::nic::Card;
+use crate::virtualmachine::plan::{Facts, Found};
+use crate::virtualmachine::size::class::Size;
+use crate::virtualmachine::storage::class::Storage;
+
+/// A condition in one line: type, status, severity, reason and message, without those it does not have.
+pub fn condition_line(condition: &Condition) -> String {
+    let parts = [Some(&condition.type_), Some(&condition.status)];
+    let words = [&condition.severity, &condition.reason, &condition.message].map(Option::as_ref);
+    let parts = parts.into_iter().chain(words).flatten().filter(|part| !part.is_empty());
+    parts.map(String::as_str).collect::<Vec<_>>().join(" | ")
+}
+
+/// A running VM that bears no mark.
+pub fn unmarked_vm(id: &str, name: &str) -> Vm {
+    Vm {
+        moref: MoRef::vm(id),
+        name: name.to_owned(),
+        folder: Some(MoRef::folder("group-v9")),
+        pool: Some(MoRef::pool("resgroup-9")),
+        host: Some(MoRef::host("host-1")),
+        template: false,
+        power_state: Some(PowerState::On),
+        connection_state: "connected".to_owned(),
+        uuid: None,
+        instance_uuid: None,
+        managed_by: None,
+        extra_config: BTreeMap::new(),
+        guestinfo: BTreeMap::new(),
+        disks: None,
+        num_cpus: 2,
+        memory_mib: 4096,
+        cpu_allocation: Allocation::default(),
+        memory_allocation: Allocation::default(),
+        change_version: String::new(),
+        change_tracking: None,
+        hardware_version: "vmx-19".to_owned(),
+        guest: Guest::default(),
+    }
+}
+
+/// The VirtualMachine of a control-plane node, as capw writes it and with everything persisted.
+pub fn virtual_machine() -> VirtualMachine {
+    serde_json::from_value(serde_json::json!({
+        "metadata": {
+            "name": "cp-0", "namespace": "ns", "generation": 2,
+            "finalizers": ["virtualmachine.vmoperator.vmware.com"],
+        },
+        "spec": {
+            "imageName": "photon", "className": "guaranteed-small", "powerState": "poweredOn",
+            "storageClass": "gold", "resourcePolicyName": "c",
+            "networkInterfaces": [{"networkName": "c-vnet", "networkType": "nsx-t"}],
+            "vmMetadata": {"secretName": "cp-0-cloud-init", "transport": "ExtraConfig"},
+            "readinessProbe": {"tcpSocket": {"port": 6443}},
+            "biosUUID": "42370000-0000-4000-8000-000000000001",
+            "instanceUUID": "42370000-0000-4000-8000-000000000001",
+        },
+    }))
+    .unwrap()
+}
+
+/// Where everything lies.
+pub fn place() -> Placement {
+    Placement { folder: MoRef::folder("group-v9"), pool: MoRef::pool("resgroup-9") }
+}
+
+/// What a template of one disk and one card is made of.
+pub fn devices() -> Devices {
+    let card = VirtualNic {
+        key: 4000,
+        kind: NicKind::Vmxnet3,
+        backing: None,
+        mac: None,
+        address: None,
+        external_id: None,
+    };
+    let controller = Controller {
+        key: 1000,
+        kind: "ParaVirtualSCSIController".to_owned(),
+        bus: 0,
+        reserved_unit: Some(7),
+    };
+    let disk = Disk {
+        key: 2000,
+        controller: Some(1000),
+        unit: Some(0),
+        capacity: 20 << 30,
+        file: Some("[ds0] photon-x/photon-x.vmdk".to_owned()),
+        datastore: Some(MoRef::datastore("datastore-1")),
+        ..Disk::default()
+    };
+    Devices {
+        change_version: "1".to_owned(),
+        disks: vec![disk],
+        nics: vec![card],
+        controllers: vec![controller],
+    }
+}
+
+/// Everything met.
+pub fn needs() -> Needs {
+    let template = Template {
+        moref: MoRef::vm("vm-7"),
+        snapshot: MoRef::new("VirtualMachineSnapshot", "snapshot-1"),
+        name: "photon-x".to_owned(),
+        devices: devices(),
+        properties: Vec::new(),
+        defers: false,
+    };
+    let allocation =
+        |reservation| Allocation { reservation: Some(reservation), limit: None, expandable: None };
+    let extra_config = [("guestinfo.metadata", "bWV0YQ=="), ("guestinfo.metadata.encoding", "base64")];
+    Needs {
+        class: Ok(Size {
+            cpus: 2,
+            memory_mib: 4096,
+            cpu: allocation(4588),
+            memory: allocation(4096),
+            config: None,
+        }),
+        image: Ok(Arc::new(template)),
+        storage: Ok(Storage { policy: None, datastore: Some(MoRef::datastore("datastore-1")) }),
+        network: Ok(vec![Card::plain(
+            NicKind::Vmxnet3,
+            Backing::Network { name: "VM Network".into(), network: None },
+        )]),
+        bootstrap: Ok(Bootstrap {
+            extra_config: extra_config.map(|(key, value)| (key.to_owned(), value.to_owned())).into(),
+            v_app: VApp::Removed,
+            customization: None,
+        }),
+        place: Ok(place()),
+    }
+}
+
+/// What is known of [`virtual_machine`] when vCenter has this of it.
+pub fn facts(found: Found) -> Facts {
+    let uuid = uuid::Uuid::parse_str("42370000-0000-4000-8000-000000000001").unwrap();
+    let identity = Identity { bios: uuid, instance: uuid };
+    let now = "2026-11-21T13:00:00Z".parse().unwrap();
+    let facts = Facts::new(identity, Mark::new("ns", "cp-0", "s1"), found, now);
+    Facts { host: Some("esx-1".into()), ..facts }
+}
+
+/// The VM of [`virtual_machine`] in vCenter, running, with our mark.
+pub fn vsphere_vm() -> Vm {
+    let facts = facts(Found::Lost(None));
+    let mut vm = unmarked_vm("vm-8", "cp-0");
+    vm.uuid = Some(facts.identity.bios);
+    vm.instance_uuid = Some(facts.identity.instance);
+    vm.extra_config.extend(facts.mark.extra_config());
+    vm
+}
+
+/// A volume that is a disk of the VM's own.
+pub fn volume(name: &str, size: &str, key: Option<i32>) -> api::vmop::VirtualMachineVolume {
+    serde_json::from_value(serde_json::json!({
+        "name": name, "vSphereVolume": { "capacity": { "ephemeral-storage": size }, "deviceKey": key },
+    }))
+    .unwrap()
+}

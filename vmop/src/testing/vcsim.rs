@@ -1,0 +1,118 @@
+//! What the parts that talk to vCenter begin with, in tests against a real simulator process and without Kubernetes.
+
+use std::sync::Arc;
+
+use support::vcsim::Sim;
+use support::wait::within;
+
+use crate::templates::{self, Template, TemplateCache, TemplateKey, TemplateState};
+use crate::testing::fixtures;
+use crate::vcenter::settings::{CredentialsSecret, PromoteDisks, Settings, Trust};
+use crate::vcenter::{Placement, VCenter};
+use crate::virtualmachine::clone::{Intent, Parts, intent};
+use crate::virtualmachine::nic::nic::Card;
+use crate::virtualmachine::plan::Facts;
+use crate::virtualmachine::storage::class::Storage;
+use crate::virtualmachine::storage::disks;
+
+mod tests;
+
+pub fn settings(sim: &Sim) -> Settings {
+    Settings {
+        host: sim.address(),
+        port: 443,
+        datacenter: sim.datacenter().id().to_owned(),
+        datastore: Some("ds1".into()),
+        network: Some("workload".into()),
+        network_provider: None,
+        library: Some(sim.library().to_owned()),
+        folder: None,
+        resource_pool: None,
+        storage_class_required: false,
+        console_proxy: None,
+        direct: false,
+        promote_disks: PromoteDisks::Disabled,
+        stack: "s1".into(),
+        wire: sim.config().wire,
+        trust: Trust::Nobody,
+        secret: CredentialsSecret::default(),
+        username: String::new(),
+        password: String::new(),
+    }
+}
+
+pub async fn vcenter(sim: &Sim) -> Arc<VCenter> {
+    let inventory = sim.inventory().await;
+    VCenter::new(settings(sim), inventory.client().clone(), inventory)
+}
+
+pub fn place(sim: &Sim) -> Placement {
+    Placement { folder: sim.folder(), pool: sim.pool() }
+}
+
+pub async fn template_key(sim: &Sim, vcenter: &VCenter) -> TemplateKey {
+    template_key_of(sim.library(), sim, vcenter).await
+}
+
+pub async fn template_key_of(library: &str, sim: &Sim, vcenter: &VCenter) -> TemplateKey {
+    let ids = vcenter.client.library_items(library).await.unwrap();
+    let item = vcenter.client.library_item(&ids[0]).await.unwrap();
+    let datastore = vcenter.datastore().await.unwrap();
+    TemplateKey {
+        image: item.name,
+        item: item.id,
+        content: item.content_version,
+        placement: place(sim),
+        datastore,
+        policy: None,
+    }
+}
+
+/// A template cache without a loop.
+pub fn templates() -> (Arc<TemplateCache>, templates::TemplateRequests) {
+    TemplateCache::new(Arc::new(|_: &str| {}))
+}
+
+pub async fn template(vcenter: &Arc<VCenter>, template_key: &TemplateKey) -> Arc<Template> {
+    let (templates, requests) = templates();
+    let ready = async {
+        loop {
+            templates.request(vcenter, template_key);
+            match templates.get(vcenter, template_key) {
+                TemplateState::Ready(template) => return template,
+                // Whoever loses the race to deploy looks again.
+                TemplateState::Failed(_) | TemplateState::Deploying => tokio::task::yield_now().await,
+            }
+        }
+    };
+    let deploying = templates::deploy_requested(Arc::clone(&templates), requests);
+    let deployed = async {
+        tokio::select! {
+            template = ready => template,
+            () = deploying => panic!("the loop ended"),
+        }
+    };
+    within("the template is ready", deployed).await
+}
+
+/// The machine of [`fixtures::virtual_machine`], to be cloned from `template`.
+pub async fn wanted(sim: &Sim, vcenter: &VCenter, template: &Arc<Template>, facts: &Facts) -> Intent {
+    let network = vcenter.network("workload").await.unwrap();
+    let needs = fixtures::needs();
+    let datastore = vcenter.datastore().await.unwrap();
+    let storage = Storage { policy: None, datastore };
+    let cards = needs.network.unwrap().into_iter();
+    let cards: Vec<_> = cards.map(|card| Card { backing: network.backing.clone(), ..card }).collect();
+    let parts = Parts {
+        identity: facts.identity,
+        mark: &facts.mark,
+        size: &needs.class.unwrap(),
+        template,
+        cards: &cards,
+        bootstrap: &needs.bootstrap.unwrap(),
+        place: &place(sim),
+        storage: &storage,
+        disks: disks::layout(&fixtures::virtual_machine(), &template.devices, &storage, false).unwrap(),
+    };
+    intent(&fixtures::virtual_machine(), &parts)
+}

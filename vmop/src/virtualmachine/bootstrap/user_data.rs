@@ -1,0 +1,157 @@
+//! What the user wants the guest to be told, as it lies in a Secret or ConfigMap.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use api::conditions::vmop as reason;
+use api::names::annotation;
+use api::vmop::VirtualMachine;
+use kube::ResourceExt;
+use sha2::{Digest, Sha256};
+
+use crate::unmet::{Need, Unmet};
+
+/// Where the guest's data is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source<'a> {
+    /// Nowhere.
+    None,
+    /// In a Secret.
+    Secret(&'a str),
+    /// In a ConfigMap.
+    ConfigMap(&'a str),
+}
+
+/// The way by which the guest is told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Transport {
+    /// None is named: the guest is given its name and addresses, no more.
+    #[default]
+    None,
+    /// The keys of guestinfo, as they are.
+    ExtraConfig,
+    /// Cloud-init, which reads guestinfo.
+    CloudInit,
+    /// Cloud-init, by vCenter's guest customization.
+    CloudinitPrep,
+    /// OVF properties, and the guest is given its name and addresses.
+    OvfEnv,
+    /// OVF properties.
+    VAppConfig,
+    /// Windows' answer file, and OVF properties.
+    Sysprep,
+}
+
+/// What the user wants the guest to be told. `Debug` prints only keys: it holds the cluster's keys.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Told {
+    /// By which way.
+    pub transport: Transport,
+    /// Whether vCenter's guest customization is kept away from the guest.
+    pub uncustomised: bool,
+    /// Another instance-id than the machine's own, for cloud-init.
+    pub instance_id: Option<String>,
+    /// The Secret or ConfigMap, for people.
+    pub source: String,
+    /// What lies there.
+    pub data: BTreeMap<String, Vec<u8>>,
+}
+
+impl fmt::Debug for Told {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Told")
+            .field("transport", &self.transport)
+            .field("source", &self.source)
+            .field("keys", &self.data.keys())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Where the guest's data is kept, as the spec says.
+pub fn source(vm: &VirtualMachine) -> Need<Source<'_>> {
+    let Some(metadata) = &vm.spec.vm_metadata else { return Ok(Source::None) };
+    let named = |name: &'_ Option<String>| name.as_deref().is_some_and(|name| !name.is_empty());
+    match (named(&metadata.secret_name), named(&metadata.config_map_name)) {
+        (true, true) => {
+            Err(invalid("spec.vmMetadata names a Secret and a ConfigMap. Name one of them".to_owned()))
+        }
+        (true, false) => Ok(Source::Secret(metadata.secret_name.as_deref().unwrap_or_default())),
+        (false, true) => Ok(Source::ConfigMap(metadata.config_map_name.as_deref().unwrap_or_default())),
+        (false, false) => Ok(Source::None),
+    }
+}
+
+/// The way by which the guest is told, as spec and annotations say. Data without a way goes by ExtraConfig.
+pub fn transport(vm: &VirtualMachine) -> Need<Transport> {
+    let Some(metadata) = &vm.spec.vm_metadata else { return Ok(Transport::None) };
+    let prep = vm.annotations().get(annotation::CLOUDINIT_TYPE).is_some_and(|kind| kind == "cloudinitprep");
+    Ok(match metadata.transport.as_deref().unwrap_or_default() {
+        "" if source(vm)? == Source::None => Transport::None,
+        "" | "ExtraConfig" => Transport::ExtraConfig,
+        "CloudInit" if prep => Transport::CloudinitPrep,
+        "CloudInit" => Transport::CloudInit,
+        "OvfEnv" => Transport::OvfEnv,
+        "vAppConfig" => Transport::VAppConfig,
+        "Sysprep" => Transport::Sysprep,
+        other => {
+            let known = "ExtraConfig, CloudInit, OvfEnv, vAppConfig or Sysprep";
+            return Err(invalid(format!("spec.vmMetadata.transport {other} is not known. Use {known}")));
+        }
+    })
+}
+
+/// What the guest of `vm` is to be told with this data.
+pub fn told(vm: &VirtualMachine, source: String, data: BTreeMap<String, Vec<u8>>) -> Need<Told> {
+    let annotated = |key: &str| vm.annotations().get(key).filter(|value| !value.is_empty());
+    Ok(Told {
+        transport: transport(vm)?,
+        uncustomised: annotated(annotation::VSPHERE_CUSTOMIZATION).is_some_and(|value| value == "disable"),
+        instance_id: annotated(annotation::CLOUD_INIT_INSTANCE_ID).cloned(),
+        source,
+        data,
+    })
+}
+
+impl Told {
+    /// Stands for everything that the user gave, and for nothing else; of no use without the machine's UUID.
+    pub fn hash(&self, salt: uuid::Uuid) -> String {
+        let mut hash = Sha256::new();
+        let mut part = |bytes: &[u8]| {
+            hash.update(bytes.len().to_be_bytes());
+            hash.update(bytes);
+        };
+        part(salt.as_bytes());
+        part(format!("{:?} {} {:?}", self.transport, self.uncustomised, self.instance_id).as_bytes());
+        for (key, value) in &self.data {
+            part(key.as_bytes());
+            part(value);
+        }
+        hash.finalize().iter().take(8).fold(String::new(), |text, byte| format!("{text}{byte:02x}"))
+    }
+
+    /// The value of a key, as text.
+    pub(super) fn text(&self, key: &str) -> Need<Option<String>> {
+        let Some(value) = self.data.get(key).filter(|value| !value.is_empty()) else { return Ok(None) };
+        let text = std::str::from_utf8(value);
+        let text = text.map_err(|_| self.wrong(key, "is not text. Encode it"))?;
+        Ok(Some(text.to_owned()))
+    }
+
+    /// The value of a key in plain: unpacked where it is base64 or gzip in base64.
+    pub(super) fn plain(&self, key: &str) -> Need<Option<String>> {
+        let Some(value) = self.data.get(key).filter(|value| !value.is_empty()) else { return Ok(None) };
+        let plain = cloudinit::unpacked(value).map_err(|why| self.wrong(key, &format!("{why}. Mend it")))?;
+        let plain = String::from_utf8(plain);
+        plain.map(Some).map_err(|_| self.wrong(key, "is no text, plain, in base64 or gzip. Mend it"))
+    }
+
+    /// What is wrong with a key.
+    pub(super) fn wrong(&self, key: &str, what: &str) -> Unmet {
+        invalid(format!("{}: {key} {what}", self.source))
+    }
+}
+
+/// Something about the guest's data that somebody must mend.
+pub(super) fn invalid(message: String) -> Unmet {
+    Unmet::wrong(reason::BOOTSTRAP_NOT_READY, message)
+}

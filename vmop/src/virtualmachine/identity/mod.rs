@@ -1,0 +1,4 @@
+//! Who a VM is: its UUIDs, and what vCenter has of them.
+
+pub mod find;
+mod lost;

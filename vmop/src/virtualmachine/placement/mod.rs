@@ -1,0 +1,4 @@
+//! Where a VM lies: folder, resource pool, zone and cluster module.
+
+pub mod observe;
+pub mod zones;

@@ -1,0 +1,189 @@
+//! The class of a machine, and the size that it stands for.
+
+use api::conditions::vmop as reason;
+use api::vmop::{ResourceSpec, VirtualMachine, VirtualMachineClass};
+use kube::ResourceExt;
+use vsphere::{Allocation, BaseConfig, Object};
+
+use crate::unmet::Need;
+use crate::unmet::Unmet;
+
+/// The size of a machine.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Size {
+    /// Virtual CPUs.
+    pub cpus: u32,
+    /// Memory.
+    pub memory_mib: i64,
+    /// CPU guaranteed and allowed, in MHz.
+    pub cpu: Allocation,
+    /// Memory guaranteed and allowed, in MiB.
+    pub memory: Allocation,
+    /// What else the class says, in vSphere's words, and the devices that are passed through.
+    pub config: Option<BaseConfig>,
+}
+
+/// The class exists and is bound to the namespace.
+pub fn class<'a>(
+    vm: &VirtualMachine,
+    class: Option<&'a VirtualMachineClass>,
+    bound: bool,
+) -> Need<&'a VirtualMachineClass> {
+    let name = &vm.spec.class_name;
+    let Some(class) = class else {
+        let message = format!("VirtualMachineClass {name} does not exist. Create it, or name another class");
+        return Err(Unmet::wrong(reason::VIRTUAL_MACHINE_CLASS_NOT_FOUND, message));
+    };
+    if !bound {
+        let namespace = vm.namespace().unwrap_or_default();
+        let message = format!(
+            "VirtualMachineClass {name} is not bound to namespace {namespace}. Create a VirtualMachineClassBinding there"
+        );
+        return Err(Unmet::wrong(reason::VIRTUAL_MACHINE_CLASS_BINDING_NOT_FOUND, message));
+    }
+    Ok(class)
+}
+
+/// Whether the class reserves or limits CPU by cores, which only the hosts' clock turns into MHz.
+pub fn counts_cores(class: &VirtualMachineClass) -> bool {
+    let resources = class.spec.policies.as_ref().and_then(|policies| policies.resources.as_ref());
+    resources
+        .is_some_and(|resources| [&resources.requests, &resources.limits].into_iter().flatten().any(in_cores))
+}
+
+/// Whether an amount of CPU is given in cores.
+pub fn in_cores(spec: &ResourceSpec) -> bool {
+    let millis = spec.cpu.as_ref().and_then(|cpu| cpu.millis().ok());
+    millis.is_some_and(|millis| millis > 0 && millis < HERTZ_FROM)
+}
+
+/// From here on a CPU quantity means hertz, below it cores (in thousandths).
+const HERTZ_FROM: i128 = 1_000_000;
+
+/// The size that a class stands for, on hosts of that clock.
+pub fn size(class: &VirtualMachineClass, megahertz: i64) -> Need<Size> {
+    let bad = |what: String| {
+        let message = format!("VirtualMachineClass {}: {what}. Mend the class", class.name_any());
+        Unmet::wrong(reason::VIRTUAL_MACHINE_CLASS_NOT_FOUND, message)
+    };
+    let hardware = class.spec.hardware.as_ref().ok_or_else(|| bad("spec.hardware is missing".into()))?;
+    let cpus = hardware.cpus.and_then(|cpus| u32::try_from(cpus).ok()).filter(|cpus| *cpus > 0);
+    let memory = hardware.memory.as_ref().ok_or_else(|| bad("spec.hardware.memory is missing".into()))?;
+    let memory_mib = memory.mib().map_err(|error| bad(format!("spec.hardware.memory: {error}")))?;
+    if memory_mib <= 0 {
+        return Err(bad("spec.hardware.memory is not positive".into()));
+    }
+    let resources = class.spec.policies.as_ref().and_then(|policies| policies.resources.as_ref());
+    let (cpu, memory) = allocations(
+        resources.and_then(|resources| resources.requests.as_ref()),
+        resources.and_then(|resources| resources.limits.as_ref()),
+        megahertz,
+    )
+    .map_err(|error| bad(format!("spec.policies.resources: {error}")))?;
+    Ok(Size {
+        cpus: cpus.ok_or_else(|| bad("spec.hardware.cpus is not positive".into()))?,
+        memory_mib,
+        cpu,
+        memory,
+        config: config(class).map_err(bad)?,
+    })
+}
+
+/// The keys of devices that are passed through go down from here.
+const NEW_DEVICE: i32 = -200;
+
+/// ExtraConfig of machines with devices that are passed through, as vm-operator's: such a machine can't leave its
+/// host while it runs, and its guest finds its devices above 4 GiB.
+const OF_PASSTHROUGH: [(&str, &str); 3] =
+    [("maintenance.vm.evacuation.poweroff", "TRUE"), (MMIO, "TRUE"), (MMIO_SIZE, "512")];
+/// ExtraConfig: whether the guest has 64-bit memory-mapped I/O.
+pub const MMIO: &str = "pciPassthru.use64bitMMIO";
+/// ExtraConfig: how much of it, in GiB.
+pub const MMIO_SIZE: &str = "pciPassthru.64bitMMIOSizeGB";
+
+/// What the class says beyond sizes: settings as they are, and devices that are passed through.
+fn config(class: &VirtualMachineClass) -> Result<Option<BaseConfig>, String> {
+    let given = class.spec.config_spec.as_ref().filter(|given| !given.is_null());
+    let read = given.map(BaseConfig::read).transpose().map_err(|why| format!("spec.configSpec: {why}"))?;
+    let devices = class.spec.hardware.as_ref().and_then(|hardware| hardware.devices.as_ref());
+    let Some(devices) = devices else { return Ok(read) };
+    let shares = devices.vgpu_devices.iter().map(|share| {
+        Object::new("VirtualPCIPassthroughVmiopBackingInfo").with("vgpu", share.profile_name.as_str())
+    });
+    let whole = devices.dynamic_direct_path_io_devices.iter().map(|device| {
+        let number = |id: i64| i32::try_from(id).unwrap_or(-1);
+        let allowed = Object::new("VirtualPCIPassthroughAllowedDevice")
+            .with("vendorId", number(device.vendor_id))
+            .with("deviceId", number(device.device_id));
+        Object::new("VirtualPCIPassthroughDynamicBackingInfo")
+            .with("deviceName", "")
+            .with("allowedDevice", vec![allowed])
+            .with_some("customLabel", device.custom_label.as_deref())
+    });
+    let backings = shares.chain(whole).zip(0i32..);
+    let config = backings.fold(read, |config, (backing, at)| {
+        let device =
+            Object::new("VirtualPCIPassthrough").with("key", NEW_DEVICE - at).with("backing", backing);
+        Some(config.unwrap_or_else(BaseConfig::empty).with_passthrough(device))
+    });
+    let passes = config.as_ref().is_some_and(BaseConfig::has_passthrough);
+    Ok(if passes { config.map(|config| config.with_default_options(&OF_PASSTHROUGH)) } else { config })
+}
+
+/// Guarantees and limits in MHz and MiB; 0 means none.
+pub fn allocations(
+    requests: Option<&ResourceSpec>,
+    limits: Option<&ResourceSpec>,
+    megahertz: i64,
+) -> Result<(Allocation, Allocation), api::quantity::NotAQuantity> {
+    let cpu = |spec: Option<&ResourceSpec>| -> Result<Option<i64>, api::quantity::NotAQuantity> {
+        let Some(quantity) = spec.and_then(|spec| spec.cpu.as_ref()) else { return Ok(None) };
+        let millis = quantity.millis()?;
+        // A core's worth, or hertz as vSphere counts them; rounded up, a guarantee must hold.
+        let scaled = if millis < HERTZ_FROM { millis * i128::from(megahertz) } else { millis / 1_000_000 };
+        let mhz = scaled.div_euclid(1000) + i128::from(scaled.rem_euclid(1000) != 0);
+        Ok(i64::try_from(mhz).ok().filter(|mhz| *mhz > 0))
+    };
+    let memory = |spec: Option<&ResourceSpec>| -> Result<Option<i64>, api::quantity::NotAQuantity> {
+        let Some(quantity) = spec.and_then(|spec| spec.memory.as_ref()) else { return Ok(None) };
+        Ok(Some(quantity.mib()?).filter(|mib| *mib > 0))
+    };
+    Ok((
+        Allocation { reservation: cpu(requests)?, limit: cpu(limits)?, expandable: None },
+        Allocation { reservation: memory(requests)?, limit: memory(limits)?, expandable: None },
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn class(spec: &serde_json::Value) -> VirtualMachineClass {
+        let class = serde_json::json!({ "metadata": { "name": "gpu" }, "spec": spec });
+        serde_json::from_value(class).unwrap()
+    }
+
+    #[test]
+    fn devices_and_settings_of_a_class_go_below_the_machine_s_own() {
+        let spec = serde_json::json!({
+            "hardware": { "cpus": 2, "memory": "4Gi", "devices": {
+                "vgpuDevices": [{ "profileName": "grid_v100-4q" }],
+                "dynamicDirectPathIODevices": [{ "vendorID": 4318, "deviceID": 7864, "customLabel": "ai" }],
+            } },
+            "configSpec": { "_typeName": "VirtualMachineConfigSpec", "numCoresPerSocket": 2 },
+        });
+        insta::assert_debug_snapshot!(size(&class(&spec), 0).unwrap().config.unwrap());
+    }
+
+    #[test]
+    fn a_class_that_can_not_be_used_says_why() {
+        let spec = serde_json::json!({
+            "hardware": { "cpus": 2, "memory": "4Gi" }, "configSpec": { "numCpus": 2 },
+        });
+        let unmet = size(&class(&spec), 0).unwrap_err();
+        assert_eq!(
+            unmet.message,
+            "VirtualMachineClass gpu: spec.configSpec: VirtualMachineConfigSpec has no numCpus. Mend the class"
+        );
+    }
+}

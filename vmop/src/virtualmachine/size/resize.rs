@@ -1,0 +1,195 @@
+//! What of an existing machine's settings is another than its spec says, and when that may be changed.
+
+use api::names::annotation;
+use api::vmop::VirtualMachine;
+use kube::ResourceExt;
+use serde_json::json;
+use vsphere::inventory::PowerState;
+use vsphere::{Allocation, BaseConfig, ConfigSpec, Vm};
+
+use crate::virtualmachine::size::class::Size;
+use crate::virtualmachine::step::{Step, allocated, hardware_version};
+
+/// How a machine's size relates to its class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sized {
+    /// It is the class's.
+    Synced,
+    /// The spec names another class than the one it was sized by.
+    Renamed,
+    /// Its class was changed, and it follows its class.
+    Follows,
+    /// Its class was changed since; it keeps the size that it was made with.
+    Updated,
+}
+
+/// How the machine's size relates to `size`, its class's.
+pub fn sized(vm: &VirtualMachine, machine: &Vm, size: &Size) -> Sized {
+    let renamed = renamed(vm);
+    let sized = difference(machine, size) == ConfigSpec::default();
+    if sized && !(renamed && settings(size).is_some()) {
+        Sized::Synced
+    } else if renamed {
+        Sized::Renamed
+    } else if vm.annotations().contains_key(annotation::SAME_CLASS_RESIZE) {
+        Sized::Follows
+    } else {
+        Sized::Updated
+    }
+}
+
+/// The class that the machine was last sized by; `None` where nobody noted it.
+fn sized_by(vm: &VirtualMachine) -> Option<String> {
+    let noted: serde_json::Value =
+        serde_json::from_str(vm.annotations().get(annotation::LAST_RESIZED_CLASS)?).ok()?;
+    noted["name"].as_str().map(str::to_owned)
+}
+
+/// Whether the spec names another class than the one the machine was sized by.
+fn renamed(vm: &VirtualMachine) -> bool {
+    sized_by(vm).is_some_and(|class| class != vm.spec.class_name)
+}
+
+/// What the class says beyond sizes. vCenter does not show it, so it is set when a machine takes on the class, and then
+/// it is noted; devices that are passed through come with a new machine only.
+fn settings(size: &Size) -> Option<BaseConfig> {
+    size.config.as_ref().and_then(BaseConfig::without_devices)
+}
+
+/// The annotation's value: the machine has the size of the spec's class.
+pub fn noted(vm: &VirtualMachine) -> String {
+    json!({ "name": vm.spec.class_name }).to_string()
+}
+
+/// Whether it must be noted that the machine has the size of another class now; `set` says that its settings are, too.
+pub fn unnoted(vm: &VirtualMachine, machine: &Vm, size: Option<&Size>, set: bool) -> bool {
+    let so = |size: &Size| {
+        let sized = difference(machine, size) == ConfigSpec::default();
+        sized && (set || settings(size).is_none())
+    };
+    renamed(vm) && size.is_some_and(so)
+}
+
+/// What can be done only to a machine that is off: another size, newer hardware.
+pub fn offline(vm: &VirtualMachine, machine: &Vm, size: Option<&Size>) -> Vec<Step> {
+    let mut spec = online(vm, machine);
+    if let Some(size) = size
+        && matches!(sized(vm, machine, size), Sized::Renamed | Sized::Follows)
+    {
+        let resized = difference(machine, size);
+        let change_tracking_enabled = spec.change_tracking_enabled;
+        spec = ConfigSpec { change_tracking_enabled, base: settings(size), ..resized };
+    }
+    let mut steps = Vec::new();
+    if spec != ConfigSpec::default() {
+        steps.push(Step::Reconfigure(Box::new(spec)));
+    }
+    let least = vm.spec.min_hardware_version.and_then(|version| u32::try_from(version).ok());
+    steps.extend(least.map(Step::Upgrade));
+    steps
+}
+
+/// What can be done to a running machine, too.
+pub fn online(vm: &VirtualMachine, machine: &Vm) -> ConfigSpec {
+    let wanted = vm.spec.advanced_options.as_ref().and_then(|options| options.change_block_tracking);
+    ConfigSpec {
+        change_tracking_enabled: wanted.filter(|wanted| machine.change_tracking.unwrap_or(false) != *wanted),
+        ..ConfigSpec::default()
+    }
+}
+
+/// Whether the machine runs with older hardware than the spec asks for.
+pub fn outdated(vm: &VirtualMachine, machine: &Vm) -> bool {
+    let least = vm.spec.min_hardware_version.and_then(|version| u32::try_from(version).ok());
+    machine.power_state != Some(PowerState::Off)
+        && least.zip(hardware_version(machine)).is_some_and(|(least, is)| is < least)
+}
+
+/// The settings that make the machine's size that one.
+fn difference(machine: &Vm, size: &Size) -> ConfigSpec {
+    let whole = |wanted: Allocation| Allocation {
+        reservation: Some(wanted.reservation.unwrap_or(0)),
+        limit: Some(wanted.limit.unwrap_or(-1)),
+        expandable: None,
+    };
+    let other = |is: Allocation, wanted: Allocation| (!allocated(is, wanted)).then(|| whole(wanted));
+    ConfigSpec {
+        num_cpus: (machine.num_cpus != size.cpus).then_some(size.cpus),
+        memory_mib: (i64::try_from(machine.memory_mib) != Ok(size.memory_mib)).then_some(size.memory_mib),
+        cpu_allocation: other(machine.cpu_allocation, size.cpu),
+        memory_allocation: other(machine.memory_allocation, size.memory),
+        ..ConfigSpec::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::fixtures;
+
+    #[test]
+    fn a_machine_takes_another_classs_size_and_its_own_only_where_asked() {
+        let size = fixtures::needs().class.unwrap();
+        let bigger = Size { cpus: 4, ..size.clone() };
+        let note = |class: &str| (annotation::LAST_RESIZED_CLASS, json!({ "name": class }).to_string());
+        let follow = (annotation::SAME_CLASS_RESIZE, String::new());
+        for (annotations, wanted, relation) in [
+            (vec![], &size, Sized::Synced),
+            (vec![], &bigger, Sized::Updated),
+            (vec![note("guaranteed-small")], &bigger, Sized::Updated),
+            (vec![note("guaranteed-small"), follow], &bigger, Sized::Follows),
+            (vec![note("best-effort-small")], &bigger, Sized::Renamed),
+            (vec![note("best-effort-small")], &size, Sized::Synced),
+        ] {
+            let mut vm = fixtures::virtual_machine();
+            let mut machine = fixtures::vsphere_vm();
+            (machine.cpu_allocation, machine.memory_allocation) = (size.cpu, size.memory);
+            vm.metadata.annotations =
+                Some(annotations.into_iter().map(|(key, value)| (key.to_owned(), value)).collect());
+            assert_eq!(sized(&vm, &machine, wanted), relation);
+            let resizes = matches!(relation, Sized::Renamed | Sized::Follows);
+            assert_eq!(!offline(&vm, &machine, Some(wanted)).is_empty(), resizes);
+        }
+    }
+
+    #[test]
+    fn the_settings_of_another_class_are_set_once_and_then_noted() {
+        let given = json!({
+            "numCoresPerSocket": 2, "deviceChange": [], "extraConfig": [
+                { "_typeName": "OptionValue", "key": "a", "value": { "_typeName": "string", "_value": "b" } }],
+        });
+        let config = BaseConfig::read(&given).unwrap();
+        let size = Size { config: Some(config), ..fixtures::needs().class.unwrap() };
+        let mut vm = fixtures::virtual_machine();
+        let mut machine = fixtures::vsphere_vm();
+        (machine.cpu_allocation, machine.memory_allocation) = (size.cpu, size.memory);
+        let note = |class: &str| {
+            let note = json!({ "name": class }).to_string();
+            Some([(annotation::LAST_RESIZED_CLASS.to_owned(), note)].into())
+        };
+        vm.metadata.annotations = note("best-effort-small");
+        let steps = offline(&vm, &machine, Some(&size));
+        let [Step::Reconfigure(spec)] = steps.as_slice() else { panic!("{steps:?}") };
+        assert!(spec.base.is_some() && !steps[0].is_so(&machine), "nothing shows whether they are set");
+        assert!(!unnoted(&vm, &machine, Some(&size), false) && unnoted(&vm, &machine, Some(&size), true));
+        vm.metadata.annotations = note("guaranteed-small");
+        assert_eq!(sized(&vm, &machine, &size), Sized::Synced);
+        assert!(offline(&vm, &machine, Some(&size)).is_empty());
+    }
+
+    #[test]
+    fn hardware_is_raised_and_blocks_are_tracked_where_asked() {
+        let mut vm = fixtures::virtual_machine();
+        let mut machine = fixtures::vsphere_vm();
+        vm.spec.min_hardware_version = Some(21);
+        vm.spec.advanced_options = Some(api::vmop::VirtualMachineAdvancedOptions {
+            change_block_tracking: Some(true),
+            ..api::vmop::VirtualMachineAdvancedOptions::default()
+        });
+        let steps = offline(&vm, &machine, None);
+        assert_eq!(steps.iter().map(Step::word).collect::<Vec<_>>(), ["reconfigure", "upgrade"]);
+        assert!(outdated(&vm, &machine));
+        (machine.change_tracking, machine.hardware_version) = (Some(true), "vmx-21".into());
+        assert!(offline(&vm, &machine, None).iter().all(|step| step.is_so(&machine)));
+    }
+}

@@ -1,0 +1,339 @@
+//! Persistent volumes of a machine: one CnsNodeVmAttachment for each, which vSphere CSI carries out.
+//!
+//! The machine's part is to ask in the order of its spec, to wait before it is powered on, and to ask
+//! for them to be taken off before it is destroyed: they are never its own.
+//!
+//! An attachment names its machine in an annotation and has no owner reference: an object that was moved to
+//! another cluster leaves a machine behind that runs, and garbage collection would take its disks off.
+
+use std::sync::Arc;
+
+use api::cns::{CnsNodeVmAttachment, CnsNodeVmAttachmentSpec, DISK_UUID};
+use api::names::annotation;
+use api::vmop::{
+    PersistentVolumeClaimVolume, VirtualMachine, VirtualMachineVolume, VirtualMachineVolumeStatus,
+};
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use k8s_openapi::api::storage::v1::StorageClass;
+use kit::index::key;
+use kube::ResourceExt;
+use kube::api::ObjectMeta;
+use serde_json::json;
+use uuid::Uuid;
+
+use crate::caches::Caches;
+use crate::unmet::Unmet;
+use crate::virtualmachine::plan::Blocked;
+use crate::virtualmachine::{Context, Error};
+
+/// The annotation of a claim that waits for its first consumer: where that is.
+const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
+/// vSphere CSI's annotation: where it is, is a zone.
+const SELECTED_NODE_IS_ZONE: &str = "cns.vmware.com/selected-node-is-zone";
+
+/// Reason of a machine that waits for its volumes.
+pub const VOLUMES_NOT_ATTACHED: &str = "VolumesNotAttached";
+
+/// The volumes of a machine that are claims, each with its claim.
+fn claims(
+    vm: &VirtualMachine,
+) -> impl Iterator<Item = (&VirtualMachineVolume, &PersistentVolumeClaimVolume)> {
+    vm.spec.volumes.iter().filter_map(|volume| Some((volume, volume.persistent_volume_claim.as_ref()?)))
+}
+
+/// Whether the machine has such volumes.
+pub fn has_claims(vm: &VirtualMachine) -> bool {
+    claims(vm).next().is_some()
+}
+
+/// Name of the attachment of a volume.
+fn name(vm: &VirtualMachine, volume: &VirtualMachineVolume) -> String {
+    format!("{}-{}", vm.name_any(), volume.name)
+}
+
+/// What is known of a machine's volumes.
+#[derive(Clone, Debug, Default)]
+pub struct Volumes {
+    /// Whether anybody attaches volumes here.
+    pub served: bool,
+    /// The attachments that were made for the machine.
+    pub there: Vec<Arc<CnsNodeVmAttachment>>,
+}
+
+impl Volumes {
+    /// What the cache has.
+    pub fn of(vm: &VirtualMachine, caches: &Caches) -> Self {
+        let own = key(vm.metadata.namespace.as_deref(), &vm.name_any());
+        Self { served: caches.attachments.is_served(), there: caches.attachments_by_vm.objects(&own) }
+    }
+
+    fn find(&self, name: &str) -> Option<&CnsNodeVmAttachment> {
+        self.there.iter().find(|there| there.name_any() == name).map(|there| &**there)
+    }
+
+    /// Why the machine can't be powered on yet; `None` once every volume is attached.
+    pub fn unmet(&self, vm: &VirtualMachine) -> Option<Unmet> {
+        if let Some((volume, _)) = claims(vm).find(|(_, claim)| claim.instance_volume_claim.is_some()) {
+            let message = format!(
+                "spec.volumes: {} has an instanceVolumeClaim, which is not supported. Use a PersistentVolumeClaim of a StorageClass",
+                volume.name
+            );
+            return Some(Unmet::wrong(VOLUMES_NOT_ATTACHED, message));
+        }
+        let (volume, claim) = claims(vm).find(|(volume, claim)| {
+            !self.find(&name(vm, volume)).is_some_and(|there| attached(there) && fits(there, claim))
+        })?;
+        let volume = &volume.name;
+        if !self.served {
+            let message = format!(
+                "Volume {volume} can't be attached: this cluster serves no CnsNodeVmAttachment. Install vSphere CSI, or take the volume out of the spec"
+            );
+            return Some(Unmet::wrong(VOLUMES_NOT_ATTACHED, message));
+        }
+        let there = self.find(&format!("{}-{volume}", vm.name_any()));
+        let error = there.and_then(|there| there.status.as_ref()?.error.as_deref());
+        let which = format!("Volume {volume} (claim {})", claim.claim_name);
+        Some(if let Some(error) = error.filter(|error| !error.is_empty()) {
+            Unmet::wrong(VOLUMES_NOT_ATTACHED, format!("{which} can't be attached: {error}"))
+        } else {
+            Unmet::underway(VOLUMES_NOT_ATTACHED, format!("{which} is being attached"))
+        })
+    }
+
+    /// How each of the volumes is.
+    pub fn status(&self, vm: &VirtualMachine) -> Vec<VirtualMachineVolumeStatus> {
+        let told = |(volume, _): (&VirtualMachineVolume, _)| {
+            let status =
+                self.find(&name(vm, volume)).and_then(|there| there.status.clone()).unwrap_or_default();
+            VirtualMachineVolumeStatus {
+                name: volume.name.clone(),
+                attached: status.attached,
+                disk_uuid: status.attachment_metadata.get(DISK_UUID).cloned().unwrap_or_default(),
+                error: status.error.unwrap_or_default(),
+            }
+        };
+        claims(vm).map(told).collect()
+    }
+
+    /// Attachments that go: of volumes that left the spec, and those that name another machine or claim.
+    fn superfluous(&self, vm: &VirtualMachine, bios: Uuid) -> Vec<&CnsNodeVmAttachment> {
+        let wanted = |there: &CnsNodeVmAttachment| {
+            let node = Uuid::try_parse(&there.spec.node_uuid).ok() == Some(bios);
+            claims(vm).any(|(volume, claim)| name(vm, volume) == there.name_any() && fits(there, claim))
+                && node
+        };
+        self.there.iter().map(|there| &**there).filter(|there| !wanted(there)).collect()
+    }
+
+    /// Attachments to ask for now: while the machine is off one after another, so that its disks keep their order.
+    fn missing(&self, vm: &VirtualMachine, bios: Uuid, off: bool) -> Vec<CnsNodeVmAttachment> {
+        let mut missing = Vec::new();
+        for (volume, claim) in claims(vm).filter(|(_, claim)| claim.instance_volume_claim.is_none()) {
+            let there = self.find(&name(vm, volume));
+            if there.is_none() {
+                missing.push(attachment(vm, volume, claim, bios));
+            }
+            if off && !there.is_some_and(attached) {
+                break;
+            }
+        }
+        missing
+    }
+}
+
+fn attached(there: &CnsNodeVmAttachment) -> bool {
+    there.metadata.deletion_timestamp.is_none() && there.status.as_ref().is_some_and(|status| status.attached)
+}
+
+fn fits(there: &CnsNodeVmAttachment, claim: &PersistentVolumeClaimVolume) -> bool {
+    there.spec.volume_name == claim.claim_name
+}
+
+fn attachment(
+    vm: &VirtualMachine,
+    volume: &VirtualMachineVolume,
+    claim: &PersistentVolumeClaimVolume,
+    bios: Uuid,
+) -> CnsNodeVmAttachment {
+    CnsNodeVmAttachment {
+        metadata: ObjectMeta {
+            name: Some(name(vm, volume)),
+            namespace: vm.metadata.namespace.clone(),
+            annotations: Some([(annotation::VIRTUAL_MACHINE.to_owned(), vm.name_any())].into()),
+            ..ObjectMeta::default()
+        },
+        spec: CnsNodeVmAttachmentSpec { node_uuid: bios.to_string(), volume_name: claim.claim_name.clone() },
+        status: None,
+    }
+}
+
+/// Whether a claim's volume is only made once it is known where its consumer is, and nobody said so yet.
+fn waits_for_place(claim: &PersistentVolumeClaim, class: Option<&StorageClass>) -> bool {
+    let mode = class.and_then(|class| class.volume_binding_mode.as_deref());
+    let bound = claim.spec.as_ref().is_some_and(|spec| spec.volume_name.is_some());
+    mode == Some("WaitForFirstConsumer") && !bound && !claim.annotations().contains_key(SELECTED_NODE)
+}
+
+/// Claims that wait for their first consumer are told the zone of the machine.
+async fn placed(vm: &VirtualMachine, volumes: &Volumes, zone: &str, ctx: &Context) -> Result<(), Error> {
+    for (volume, claim) in claims(vm) {
+        if volumes.find(&name(vm, volume)).is_some_and(attached) {
+            continue;
+        }
+        let namespace = vm.metadata.namespace.as_deref();
+        let claim: Option<PersistentVolumeClaim> = ctx.api.get(namespace, &claim.claim_name).await?;
+        let Some(claim) = claim else { continue };
+        let class = claim.spec.as_ref().and_then(|spec| spec.storage_class_name.as_deref());
+        let class = ctx.caches.storage_classes.get(None, class.unwrap_or_default());
+        if waits_for_place(&claim, class.as_deref()) {
+            let told = json!({ SELECTED_NODE: zone, SELECTED_NODE_IS_ZONE: "true" });
+            ctx.api.patch(&claim, json!({ "metadata": { "annotations": told } })).await?;
+        }
+    }
+    Ok(())
+}
+
+/// The attachments are those that the spec asks for, as far as it is their turn, of a machine in `zone`.
+pub async fn kept(
+    vm: &VirtualMachine,
+    volumes: &Volumes,
+    (bios, zone): (Uuid, Option<&str>),
+    off: bool,
+    ctx: &Context,
+) -> Result<(), Error> {
+    for gone in volumes.superfluous(vm, bios) {
+        ctx.api.delete(gone).await?;
+    }
+    if !volumes.served {
+        return Ok(());
+    }
+    if let Some(zone) = zone {
+        placed(vm, volumes, zone, ctx).await?;
+    }
+    for wanted in volumes.missing(vm, bios, off) {
+        ctx.api.apply(&wanted, None).await?;
+    }
+    Ok(())
+}
+
+/// No volume is attached any more: who destroys a machine destroys all that hangs on it.
+pub async fn released(vm: &VirtualMachine, ctx: &Context) -> Result<(), Error> {
+    for (volume, _) in claims(vm) {
+        // One that was asked for a moment ago may not be in the cache yet.
+        ctx.caches.attachments.cache().current(vm.metadata.namespace.as_deref(), &name(vm, volume))?;
+    }
+    let left = Volumes::of(vm, &ctx.caches).there;
+    for there in &left {
+        ctx.api.delete(&**there).await?;
+    }
+    let Some(first) = left.first() else { return Ok(()) };
+    let message = format!("Claim {} is being detached", first.spec.volume_name);
+    Err(Blocked::Unmet(Unmet::underway(VOLUMES_NOT_ATTACHED, message)).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use api::cns::CnsNodeVmAttachmentStatus;
+
+    use super::*;
+    use crate::caches::made_for;
+    use crate::testing::fixtures;
+
+    fn vm(volumes: &[&str]) -> VirtualMachine {
+        let mut vm = fixtures::virtual_machine();
+        vm.metadata.uid = Some("u-1".into());
+        vm.spec.volumes = volumes
+            .iter()
+            .map(|name| {
+                let claim = serde_json::json!({ "claimName": format!("{name}-claim") });
+                serde_json::from_value(serde_json::json!({ "name": name, "persistentVolumeClaim": claim }))
+                    .unwrap()
+            })
+            .collect();
+        vm
+    }
+
+    fn there(vm: &VirtualMachine, at: usize, attached: bool) -> Arc<CnsNodeVmAttachment> {
+        let (volume, claim) = claims(vm).nth(at).unwrap();
+        let mut there = attachment(vm, volume, claim, Uuid::nil());
+        let disk = [(DISK_UUID.to_owned(), format!("6000-{at}"))];
+        there.status = Some(CnsNodeVmAttachmentStatus {
+            attached,
+            attachment_metadata: disk.into_iter().filter(|_| attached).collect(),
+            error: None,
+        });
+        Arc::new(there)
+    }
+
+    fn names(attachments: &[CnsNodeVmAttachment]) -> Vec<String> {
+        attachments.iter().map(ResourceExt::name_any).collect()
+    }
+
+    #[test]
+    fn while_off_volumes_are_asked_for_one_after_another() {
+        let vm = vm(&["a", "b", "c"]);
+        let volumes = |there| Volumes { served: true, there };
+        let none = volumes(Vec::new());
+        assert_eq!(names(&none.missing(&vm, Uuid::nil(), true)), ["cp-0-a"]);
+        assert_eq!(names(&none.missing(&vm, Uuid::nil(), false)), ["cp-0-a", "cp-0-b", "cp-0-c"]);
+        let first = volumes(vec![there(&vm, 0, false)]);
+        assert!(first.missing(&vm, Uuid::nil(), true).is_empty());
+        let first = volumes(vec![there(&vm, 0, true)]);
+        assert_eq!(names(&first.missing(&vm, Uuid::nil(), true)), ["cp-0-b"]);
+        assert!(first.unmet(&vm).unwrap().message.contains("Volume b"));
+        let all = volumes((0..3).map(|at| there(&vm, at, true)).collect());
+        assert!(all.missing(&vm, Uuid::nil(), true).is_empty() && all.unmet(&vm).is_none());
+        assert!(all.superfluous(&vm, Uuid::nil()).is_empty());
+        assert_eq!(all.status(&vm)[2].disk_uuid, "6000-2");
+    }
+
+    #[test]
+    fn what_left_the_spec_or_is_another_machine_s_goes() {
+        let before = vm(&["a", "b"]);
+        let volumes = Volumes { served: true, there: vec![there(&before, 0, true), there(&before, 1, true)] };
+        let gone = volumes.superfluous(&vm(&["a"]), Uuid::nil());
+        assert_eq!(gone.into_iter().map(ResourceExt::name_any).collect::<Vec<_>>(), ["cp-0-b"]);
+        assert_eq!(volumes.superfluous(&before, Uuid::max()).len(), 2);
+        let mut other = before.clone();
+        other.spec.volumes[0].persistent_volume_claim.as_mut().unwrap().claim_name = "other".into();
+        assert_eq!(volumes.superfluous(&other, Uuid::nil()).len(), 1);
+        assert!(volumes.unmet(&other).is_some());
+    }
+
+    #[test]
+    fn nobody_to_attach_them_and_what_is_not_supported_are_told() {
+        let unserved = Volumes::default().unmet(&vm(&["a"])).unwrap();
+        assert!(!unserved.underway && unserved.message.contains("Install vSphere CSI"));
+        let mut instance = vm(&["a"]);
+        let claim = serde_json::json!({ "claimName": "x", "instanceVolumeClaim": { "storageClass": "s", "size": "1Gi" } });
+        instance.spec.volumes[0].persistent_volume_claim = serde_json::from_value(claim).unwrap();
+        let served = Volumes { served: true, there: Vec::new() };
+        assert!(served.unmet(&instance).unwrap().message.contains("not supported"));
+        assert!(served.missing(&instance, Uuid::nil(), true).is_empty());
+        assert_eq!(served.unmet(&vm(&[])), None);
+    }
+
+    #[test]
+    fn a_claim_that_waits_for_its_consumer_is_told_once_where_that_is() {
+        let class = |mode: &str| {
+            let class = json!({ "provisioner": "csi.vsphere.vmware.com", "volumeBindingMode": mode });
+            serde_json::from_value::<StorageClass>(class).unwrap()
+        };
+        let claim = |claim| serde_json::from_value::<PersistentVolumeClaim>(claim).unwrap();
+        let new = claim(json!({ "spec": { "storageClassName": "late" } }));
+        let late = class("WaitForFirstConsumer");
+        assert!(waits_for_place(&new, Some(&late)));
+        assert!(!waits_for_place(&new, Some(&class("Immediate"))) && !waits_for_place(&new, None));
+        assert!(!waits_for_place(&claim(json!({ "spec": { "volumeName": "pvc-1" } })), Some(&late)));
+        let told = json!({ "metadata": { "annotations": { SELECTED_NODE: "zone-a" } }, "spec": {} });
+        assert!(!waits_for_place(&claim(told), Some(&late)));
+    }
+
+    #[test]
+    fn an_attachment_leads_back_to_its_machine() {
+        let vm = vm(&["a"]);
+        let there = there(&vm, 0, false);
+        assert_eq!(made_for(&*there).as_deref(), Some("ns/cp-0"));
+        assert_eq!(there.metadata.owner_references, None, "it stays when its machine's object is moved away");
+    }
+}

@@ -1,0 +1,97 @@
+//! The storage class of a machine, and where its disks go.
+
+use std::collections::BTreeSet;
+
+use api::conditions::vmop as reason;
+use api::vmop::VirtualMachine;
+use k8s_openapi::api::storage::v1::StorageClass;
+use kube::ResourceExt;
+use vsphere::{MoRef, StoragePolicy};
+
+use crate::unmet::Need;
+use crate::unmet::Unmet;
+use crate::vcenter::storage::PolicyName;
+
+/// What the disks of a machine lie on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Storage {
+    /// The policy that they satisfy.
+    pub policy: Option<StoragePolicy>,
+    /// The datastore; `None` for the template's.
+    pub datastore: Option<MoRef>,
+}
+
+/// The storage class exists and the namespace was given it by a quota; the policy that it stands for.
+pub fn storage<'a>(
+    vm: &VirtualMachine,
+    required: bool,
+    class: Option<&'a StorageClass>,
+    quotas: &BTreeSet<String>,
+) -> Need<Option<PolicyName<'a>>> {
+    let namespace = vm.namespace().unwrap_or_default();
+    let Some(name) = vm.spec.storage_class.as_deref().filter(|name| !name.is_empty()) else {
+        if required {
+            let message = "spec.storageClass is empty, and the provider configuration requires one. Set it";
+            return Err(Unmet::wrong(reason::STORAGE_CLASS_REQUIRED, message));
+        }
+        return Ok(None);
+    };
+    let Some(class) = class else {
+        let message = format!("StorageClass {name} does not exist. Create it, or name another");
+        return Err(Unmet::wrong(reason::STORAGE_NOT_READY, message));
+    };
+    let prefix = format!("{name}.storageclass.storage.k8s.io/");
+    if !quotas.iter().any(|key| key.starts_with(&prefix)) {
+        let message = format!(
+            "StorageClass {name} is not assigned to namespace {namespace}. Give a ResourceQuota there the hard key {prefix}requests.storage"
+        );
+        return Err(Unmet::wrong(reason::STORAGE_NOT_READY, message));
+    }
+    Ok(policy_of(class))
+}
+
+/// The storage policy that a class stands for; the CSI drivers take the parameter in any case.
+fn policy_of(class: &StorageClass) -> Option<PolicyName<'_>> {
+    let parameters = class.parameters.as_ref()?;
+    let given = |wanted: &str| {
+        let named = parameters.iter().find(|(key, _)| key.eq_ignore_ascii_case(wanted));
+        named.map(|(_, value)| value.trim()).filter(|value| !value.is_empty())
+    };
+    given("storagePolicyID").map(PolicyName::Id).or_else(|| given("storagePolicyName").map(PolicyName::Name))
+}
+
+/// The class's policy is unknown to vCenter.
+pub fn no_policy(vm: &VirtualMachine, name: PolicyName<'_>, vcenter: &str) -> Unmet {
+    let class = vm.spec.storage_class.as_deref().unwrap_or_default();
+    let message = format!(
+        "StorageClass {class} stands for storage policy {name}, which vCenter {vcenter} does not have. Create the policy, or mend the class's parameters"
+    );
+    Unmet::in_vcenter(reason::STORAGE_NOT_READY, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_class_stands_for_the_policy_of_its_parameters() {
+        let class = |parameters: serde_json::Value| -> StorageClass {
+            let fields = serde_json::json!({ "metadata": { "name": "gold" }, "provisioner": "x" });
+            let mut class: StorageClass = serde_json::from_value(fields).unwrap();
+            class.parameters = serde_json::from_value(parameters).unwrap();
+            class
+        };
+        for (parameters, expected) in [
+            (serde_json::json!({ "storagePolicyID": "aa-1" }), Some(PolicyName::Id("aa-1"))),
+            (serde_json::json!({ "storagepolicyname": "Gold" }), Some(PolicyName::Name("Gold"))),
+            (
+                serde_json::json!({ "storagePolicyName": "Gold", "storagepolicyid": "aa-1" }),
+                Some(PolicyName::Id("aa-1")),
+            ),
+            (serde_json::json!({ "storagePolicyName": "" }), None),
+            (serde_json::json!({}), None),
+        ] {
+            assert_eq!(policy_of(&class(parameters.clone())), expected, "{parameters}");
+        }
+    }
+}

@@ -1,0 +1,310 @@
+//! The disks of a machine: those of its image, and the volumes of its own.
+//!
+//! Which disks we made is kept in the machine's ExtraConfig, by their places: keys are vCenter's to
+//! give, and a disk that somebody else attached must never be destroyed with the machine.
+
+use api::vmop::{VirtualMachine, VirtualMachineVolume, VirtualMachineVolumeStatus};
+use vsphere::{
+    ConfigSpec, DeviceChange, Devices, Disk, DiskChange, DiskLocator, DiskMoveType, MoRef, Provisioning, Vm,
+};
+
+use crate::virtualmachine::storage::class::Storage;
+
+#[cfg(test)]
+mod tests;
+
+use crate::virtualmachine::storage::marks::{DISKS, Mark, marks, place, written};
+
+/// Annotation, as vm-operator's: `direct` asks for a full clone, `linked` for a linked one.
+pub const FAST_DEPLOY: &str = "vmoperator.vmware.com/fast-deploy";
+/// The key of [`api::vmop::VSphereVolume::capacity`].
+const SIZE: &str = "ephemeral-storage";
+/// The key of a new controller, unlike those of new cards (-100 …) and disks (-1000 …).
+const NEW_CONTROLLER: i32 = -10;
+/// The keys of new disks go down from here.
+const NEW_DISK: i32 = -1000;
+
+/// How a clone's disks come about.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Layout {
+    /// Linked to the template's disks, or copied.
+    pub move_type: DiskMoveType,
+    /// Disks that come about otherwise.
+    pub locators: Vec<DiskLocator>,
+    /// Disks that grow and come.
+    pub changes: Vec<DeviceChange>,
+    /// What is remembered of it, for [`DISKS`].
+    pub mark: String,
+}
+
+/// The disks that a new machine gets; `direct` copies them by default. The error is for the user to mend.
+pub fn layout(
+    vm: &VirtualMachine,
+    template: &Devices,
+    storage: &Storage,
+    direct: bool,
+) -> Result<Layout, String> {
+    let provisioning = provisioning(vm)?;
+    let encrypts = storage.policy.as_ref().is_some_and(|policy| policy.encrypts);
+    let mut marks: Vec<Mark> =
+        template.disks.iter().filter_map(|disk| Mark::of(template, disk, None)).collect();
+    let (mut grown, mut created) = (Vec::new(), Vec::new());
+    for (volume, size, key) in sized_volumes(vm)? {
+        match key.and_then(|key| template.disks.iter().find(|disk| disk.key == key)) {
+            Some(disk) if size < disk.capacity => return Err(too_small(volume, disk)),
+            Some(disk) => {
+                marks.retain(|mark| Mark::of(template, disk, None).as_ref() != Some(mark));
+                marks.extend(Mark::of(template, disk, Some(volume)));
+                if size > disk.capacity {
+                    grown.push(DiskChange::Grow(disk.clone(), size));
+                }
+            }
+            None => created.push((volume, size)),
+        }
+    }
+    let full = direct_asked(vm).unwrap_or(direct)
+        || encrypts
+        || !grown.is_empty()
+        || matches!(provisioning, Provisioning::Thick | Provisioning::EagerZeroed);
+    let (new, new_marks) = new_disks(template, storage, provisioning, &created)?;
+    marks.extend(new_marks);
+    let policies = storage.policy.iter().map(|policy| policy.id.clone()).collect::<Vec<_>>();
+    let datastore = |disk: &Disk| storage.datastore.clone().or_else(|| disk.datastore.clone());
+    let own_way = full && provisioning != Provisioning::Default;
+    let locator = |disk: &Disk, datastore: MoRef| DiskLocator {
+        key: disk.key,
+        datastore,
+        move_type: Some(FULL),
+        provisioning,
+        profiles: policies.clone(),
+    };
+    let disks = template.disks.iter().filter(|_| own_way);
+    Ok(Layout {
+        move_type: if full { FULL } else { DiskMoveType::CreateNewChildDiskBacking },
+        locators: disks.filter_map(|disk| Some(locator(disk, datastore(disk)?))).collect(),
+        changes: grown.into_iter().chain(new).map(DeviceChange::Disk).collect(),
+        mark: written(&marks),
+    })
+}
+
+const FULL: DiskMoveType = DiskMoveType::MoveAllDiskBackingsAndDisallowSharing;
+
+/// What the annotation says of copying disks.
+fn direct_asked(vm: &VirtualMachine) -> Option<bool> {
+    let annotations = vm.metadata.annotations.as_ref()?;
+    match annotations.get(FAST_DEPLOY)?.as_str() {
+        "direct" => Some(true),
+        "linked" => Some(false),
+        _ => None,
+    }
+}
+
+fn provisioning(vm: &VirtualMachine) -> Result<Provisioning, String> {
+    let advanced = vm.spec.advanced_options.as_ref();
+    let Some(options) = advanced.and_then(|options| options.default_volume_provisioning_options.as_ref())
+    else {
+        return Ok(Provisioning::Default);
+    };
+    match (options.thin_provisioned, options.eager_zeroed) {
+        (Some(true), Some(true)) => Err("spec.advancedOptions.defaultVolumeProvisioningOptions asks for thinProvisioned and eagerZeroed. Ask for one of them".to_owned()),
+        (Some(true), _) => Ok(Provisioning::Thin),
+        (_, Some(true)) => Ok(Provisioning::EagerZeroed),
+        (Some(false), _) => Ok(Provisioning::Thick),
+        (None, _) => Ok(Provisioning::Default),
+    }
+}
+
+/// A volume, its bytes, and the key of the image's disk that is meant.
+type SizedVolume<'a> = (&'a VirtualMachineVolume, u64, Option<i32>);
+
+/// The volumes that are disks of the machine's own.
+fn sized_volumes(vm: &VirtualMachine) -> Result<Vec<SizedVolume<'_>>, String> {
+    let mut sized = Vec::new();
+    for volume in &vm.spec.volumes {
+        let Some(own) = &volume.v_sphere_volume else { continue };
+        let bad = |why: &str| {
+            format!(
+                "spec.volumes: the capacity of {} {why}. Give {SIZE} a quantity such as 20Gi",
+                volume.name
+            )
+        };
+        let size = own.capacity.get(SIZE).ok_or_else(|| bad("is missing"))?;
+        let mib = size.mib().map_err(|error| bad(&error.to_string()))?;
+        let mib = u64::try_from(mib).ok().filter(|mib| *mib > 0).ok_or_else(|| bad("is not positive"))?;
+        sized.push((volume, mib << 20, own.device_key));
+    }
+    Ok(sized)
+}
+
+fn too_small(volume: &VirtualMachineVolume, disk: &Disk) -> String {
+    format!(
+        "spec.volumes: {} is smaller than the disk {} that it is, of {} MiB; disks only grow. Give it more",
+        volume.name,
+        disk.key,
+        disk.capacity >> 20
+    )
+}
+
+/// Empty disks for these volumes, on free places; on a new controller where the others are full.
+fn new_disks(
+    devices: &Devices,
+    storage: &Storage,
+    provisioning: Provisioning,
+    volumes: &[(&VirtualMachineVolume, u64)],
+) -> Result<(Vec<DiskChange>, Vec<Mark>), String> {
+    let (mut changes, mut marks, mut taken) = (Vec::new(), Vec::new(), Vec::new());
+    let bus = (0..4).find(|bus| {
+        !devices.controllers.iter().any(|controller| controller.is_scsi() && controller.bus == *bus)
+    });
+    // A controller that is added has as many places as one that is there.
+    let mut new_units = (0..16).filter(|unit| *unit != 7);
+    for (at, (volume, size)) in (0i32..).zip(volumes) {
+        let (controller, unit, bus) = if let Some((key, unit)) = devices.free_place(&taken) {
+            let bus = devices.controllers.iter().find(|controller| controller.key == key);
+            (key, unit, bus.map_or(0, |controller| controller.bus))
+        } else {
+            let full = || {
+                format!(
+                    "spec.volumes: there is no place for {}: all disk controllers are full. Leave some volumes out",
+                    volume.name
+                )
+            };
+            let (bus, unit) = bus.zip(new_units.next()).ok_or_else(full)?;
+            if unit == 0 {
+                changes.push(DiskChange::AddController { key: NEW_CONTROLLER, bus });
+            }
+            (NEW_CONTROLLER, unit, bus)
+        };
+        taken.push((controller, unit));
+        marks.push(Mark { place: format!("scsi{bus}:{unit}"), volume: Some(volume.name.clone()) });
+        changes.push(DiskChange::Create {
+            key: NEW_DISK - at,
+            controller,
+            unit,
+            capacity: *size,
+            provisioning,
+            datastore: None,
+            profiles: storage.policy.iter().map(|policy| policy.id.clone()).collect(),
+        });
+    }
+    Ok((changes, marks))
+}
+
+/// Whether the machine may have disks that we did not make; only then its devices have to be read.
+pub fn may_have_foreign(machine: &Vm) -> bool {
+    let ours = marks(machine).len();
+    ours == 0 || machine.disks.is_none_or(|disks| usize::try_from(disks) != Ok(ours))
+}
+
+/// The disks that we did not make: they are detached before the machine is destroyed.
+///
+/// First-class disks are persistent volumes, whatever place they have.
+pub fn foreign(machine: &Vm, devices: &Devices) -> Vec<Disk> {
+    let marks = marks(machine);
+    let own_folder = |disk: &Disk| {
+        let folder = |file: &str| file.rsplit_once('/').map(|(folder, _)| folder.to_owned());
+        let first = devices.disks.first().and_then(|disk| disk.file.as_deref()).and_then(folder);
+        disk.file.as_deref().and_then(folder) == first
+    };
+    let ours = |disk: &Disk| match place(devices, disk) {
+        _ if disk.first_class.is_some() => false,
+        // A machine of before the mark: what lies in its own folder was made with it.
+        _ if marks.is_empty() => own_folder(disk),
+        Some(place) => marks.iter().any(|mark| mark.place == place),
+        None => false,
+    };
+    devices.disks.iter().filter(|disk| !ours(disk)).cloned().collect()
+}
+
+/// The volumes of the machine's own that are there, each with its disk.
+fn volumes<'a>(machine: &Vm, devices: &'a Devices) -> Vec<(String, &'a Disk)> {
+    let at = |wanted: &str| devices.disks.iter().find(|disk| place(devices, disk).as_deref() == Some(wanted));
+    let named = marks(machine).into_iter().filter_map(|mark| Some((mark.volume?, at(&mark.place)?)));
+    named.collect()
+}
+
+/// How the volumes of the machine's own are; each with its disk's UUID once it is there.
+pub fn status(vm: &VirtualMachine, machine: &Vm, devices: &Devices) -> Vec<VirtualMachineVolumeStatus> {
+    let there = volumes(machine, devices);
+    let own = vm.spec.volumes.iter().filter(|volume| volume.v_sphere_volume.is_some());
+    own.map(|volume| {
+        let disk = there.iter().find(|(name, _)| *name == volume.name).map(|(_, disk)| *disk);
+        VirtualMachineVolumeStatus {
+            name: volume.name.clone(),
+            attached: disk.is_some(),
+            disk_uuid: disk.and_then(|disk| disk.uuid.clone()).unwrap_or_default(),
+            error: String::new(),
+        }
+    })
+    .collect()
+}
+
+/// Whether the spec asks for disks that the machine does not have, by its mark alone.
+pub fn lacks_volumes(vm: &VirtualMachine, machine: &Vm) -> bool {
+    let marks = marks(machine);
+    vm.spec
+        .volumes
+        .iter()
+        .filter(|volume| volume.v_sphere_volume.is_some())
+        .any(|volume| !marks.iter().any(|mark| mark.volume.as_deref() == Some(&volume.name)))
+}
+
+/// The change that gives a machine the disks and sizes that its spec asks for; `None` if there is none.
+pub fn changes(
+    vm: &VirtualMachine,
+    machine: &Vm,
+    devices: &Devices,
+    storage: &Storage,
+) -> Result<Option<ConfigSpec>, String> {
+    let provisioning = provisioning(vm)?;
+    let mut marks = marks(machine);
+    let (mut grown, mut created) = (Vec::new(), Vec::new());
+    for (volume, size, key) in sized_volumes(vm)? {
+        let known = marks.iter().find(|mark| mark.volume.as_deref() == Some(&volume.name));
+        let placed = known.and_then(|mark| {
+            devices.disks.iter().find(|disk| place(devices, disk).as_deref() == Some(&mark.place))
+        });
+        let meant = || key.and_then(|key| devices.disks.iter().find(|disk| disk.key == key));
+        match placed.or_else(meant) {
+            None if known.is_some() => {
+                return Err(format!(
+                    "spec.volumes: the disk of {} is gone from the machine. Take the volume out of the spec, or put the disk back",
+                    volume.name
+                ));
+            }
+            None => created.push((volume, size)),
+            Some(disk) if size < disk.capacity => return Err(too_small(volume, disk)),
+            Some(disk) => {
+                if known.is_none() {
+                    let here = place(devices, disk);
+                    marks.retain(|mark| Some(&mark.place) != here.as_ref());
+                    marks.extend(Mark::of(devices, disk, Some(volume)));
+                }
+                if size > disk.capacity {
+                    if !disk.parents.is_empty() {
+                        return Err(format!(
+                            "spec.volumes: {} can't grow: the disk is linked to the image's template. Have it promoted (spec.promoteDisksMode), or make the machine anew with {FAST_DEPLOY}: direct",
+                            volume.name
+                        ));
+                    }
+                    grown.push(DiskChange::Grow(disk.clone(), size));
+                }
+            }
+        }
+    }
+    let before = written(&super::marks::marks(machine));
+    let (new, new_marks) = new_disks(devices, storage, provisioning, &created)?;
+    marks.extend(new_marks);
+    let mark = written(&marks);
+    let device_change: Vec<_> = grown.into_iter().chain(new).map(DeviceChange::Disk).collect();
+    if device_change.is_empty() && mark == before {
+        return Ok(None);
+    }
+    Ok(Some(ConfigSpec {
+        // Places were chosen for these devices: refused if they are others by now.
+        change_version: Some(devices.change_version.clone()),
+        device_change,
+        extra_config: vec![(DISKS.to_owned(), mark)].into(),
+        ..ConfigSpec::default()
+    }))
+}

@@ -1,0 +1,123 @@
+//! Which disks a machine gets, and which of those it has are ours.
+
+use super::*;
+use crate::testing::fixtures;
+
+fn gold(encrypts: bool) -> Storage {
+    let policy = vsphere::StoragePolicy { id: "aa-1".into(), name: "Gold".into(), k8s_name: None, encrypts };
+    Storage { policy: Some(policy), datastore: Some(MoRef::datastore("datastore-2")) }
+}
+
+#[test]
+fn disks_are_linked_unless_something_speaks_against_it() {
+    let plain = || fixtures::virtual_machine();
+    let sized = |size| {
+        let mut vm = fixtures::virtual_machine();
+        vm.spec.volumes = vec![fixtures::volume("root", size, Some(2000))];
+        vm
+    };
+    let provisioned = |thin: Option<bool>, eager: Option<bool>| {
+        let mut vm = fixtures::virtual_machine();
+        let options = serde_json::json!({
+            "defaultVolumeProvisioningOptions": { "thinProvisioned": thin, "eagerZeroed": eager }
+        });
+        vm.spec.advanced_options = serde_json::from_value(options).unwrap();
+        vm
+    };
+    let asked = |mode: &str| {
+        let mut vm = fixtures::virtual_machine();
+        vm.metadata.annotations = Some([(FAST_DEPLOY.to_owned(), mode.to_owned())].into());
+        vm
+    };
+    let cases = [
+        ("nothing", plain(), Storage::default(), false, false),
+        ("a policy", plain(), gold(false), false, false),
+        ("an encrypting policy", plain(), gold(true), false, true),
+        ("the configuration", plain(), Storage::default(), true, true),
+        ("the annotation", asked("direct"), Storage::default(), false, true),
+        ("the annotation, otherwise", asked("linked"), Storage::default(), true, false),
+        ("the same size", sized("20Gi"), Storage::default(), false, false),
+        ("a greater size", sized("21Gi"), Storage::default(), false, true),
+        ("thin", provisioned(Some(true), None), Storage::default(), false, false),
+        ("thick", provisioned(Some(false), None), Storage::default(), false, true),
+        ("eager", provisioned(None, Some(true)), Storage::default(), false, true),
+    ];
+    for (what, vm, storage, direct, full) in cases {
+        let layout = layout(&vm, &fixtures::devices(), &storage, direct).unwrap();
+        assert_eq!(layout.move_type == FULL, full, "{what}");
+    }
+    assert!(layout(&sized("19Gi"), &fixtures::devices(), &Storage::default(), false).is_err());
+    let both = provisioned(Some(true), Some(true));
+    assert!(layout(&both, &fixtures::devices(), &Storage::default(), false).is_err());
+}
+
+#[test]
+fn a_clone_with_volumes() {
+    let mut vm = fixtures::virtual_machine();
+    vm.spec.volumes = vec![
+        fixtures::volume("data", "1Gi", None),
+        fixtures::volume("root", "40Gi", Some(2000)),
+        fixtures::volume("logs", "2Gi", None),
+    ];
+    insta::assert_debug_snapshot!(layout(&vm, &fixtures::devices(), &gold(false), false).unwrap());
+}
+
+#[test]
+fn where_there_is_no_place_a_controller_comes() {
+    let mut vm = fixtures::virtual_machine();
+    vm.spec.volumes = (0..16).map(|n| fixtures::volume(&format!("v{n}"), "1Gi", None)).collect();
+    let layout = layout(&vm, &fixtures::devices(), &Storage::default(), false).unwrap();
+    assert!(layout.mark.ends_with("scsi0:15=v13 scsi1:0=v14 scsi1:1=v15"), "{}", layout.mark);
+    let controllers = layout
+        .changes
+        .iter()
+        .filter(|change| matches!(change, DeviceChange::Disk(DiskChange::AddController { bus: 1, .. })));
+    assert_eq!(controllers.count(), 1);
+    vm.spec.volumes = (0..30).map(|n| fixtures::volume(&format!("v{n}"), "1Gi", None)).collect();
+    assert!(super::layout(&vm, &fixtures::devices(), &Storage::default(), false).is_err());
+}
+
+#[test]
+fn a_machine_that_has_its_disks_needs_no_change() {
+    let mut vm = fixtures::virtual_machine();
+    let mut machine = fixtures::vsphere_vm();
+    let mut devices = fixtures::devices();
+    machine.extra_config.insert(DISKS.to_owned(), "scsi0:0 scsi0:1=data".to_owned());
+    machine.disks = Some(2);
+    let data = Disk { key: 2001, unit: Some(1), capacity: 1 << 30, ..devices.disks[0].clone() };
+    devices.disks.push(data);
+    let change = |vm: &VirtualMachine| changes(vm, &machine, &devices, &Storage::default());
+    assert_eq!(change(&vm), Ok(None), "a volume that leaves the spec stays a disk");
+    vm.spec.volumes = vec![fixtures::volume("data", "1Gi", None)];
+    assert_eq!(change(&vm), Ok(None));
+    assert!(!may_have_foreign(&machine) && foreign(&machine, &devices).is_empty());
+    vm.spec.volumes = vec![fixtures::volume("data", "512Mi", None)];
+    assert!(change(&vm).unwrap_err().contains("disks only grow"));
+    vm.spec.volumes = vec![fixtures::volume("root", "40Gi", Some(2000))];
+    let grown = change(&vm).unwrap().unwrap();
+    assert_eq!(grown.extra_config[0].1, "scsi0:1=data scsi0:0=root");
+    devices.disks[0].parents = vec!["[ds0] photon-x/photon-x.vmdk".to_owned()];
+    let linked = changes(&vm, &machine, &devices, &Storage::default());
+    assert!(linked.unwrap_err().contains("can't grow"));
+    devices.disks.remove(1);
+    vm.spec.volumes = vec![fixtures::volume("data", "1Gi", None)];
+    let lost = changes(&vm, &machine, &devices, &Storage::default());
+    assert!(lost.unwrap_err().contains("is gone"));
+}
+
+#[test]
+fn disks_of_others_are_told_from_ours() {
+    let mut machine = fixtures::vsphere_vm();
+    let mut devices = fixtures::devices();
+    let other = Disk { key: 2001, unit: Some(1), ..devices.disks[0].clone() };
+    let elsewhere = Disk { file: Some("[ds0] other/x.vmdk".into()), ..other.clone() };
+    let volume = Disk { key: 2002, unit: Some(0), first_class: Some("fcd-1".into()), ..other.clone() };
+    machine.disks = Some(2);
+    assert!(may_have_foreign(&machine), "nothing is known of what was made");
+    devices.disks.push(elsewhere.clone());
+    assert_eq!(foreign(&machine, &devices), [elsewhere]);
+    machine.extra_config.insert(DISKS.to_owned(), "scsi0:0".to_owned());
+    assert!(may_have_foreign(&machine));
+    devices.disks = vec![devices.disks[0].clone(), other.clone(), volume.clone()];
+    assert_eq!(foreign(&machine, &devices), [other, volume]);
+}

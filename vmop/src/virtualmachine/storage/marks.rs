@@ -1,0 +1,61 @@
+//! Which disks of a machine we made, kept in its ExtraConfig by their places.
+
+use std::fmt::Write;
+
+use api::vmop::VirtualMachineVolume;
+use vsphere::{Devices, Disk, Vm};
+
+/// ExtraConfig: the disks that we made.
+pub const DISKS: &str = "layercake.disks";
+
+/// A disk that we made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mark {
+    /// Such as `scsi0:1`.
+    pub place: String,
+    /// The volume that it is; `None` for the image's.
+    pub volume: Option<String>,
+}
+
+impl Mark {
+    /// The mark of a disk.
+    pub fn of(devices: &Devices, disk: &Disk, volume: Option<&VirtualMachineVolume>) -> Option<Self> {
+        Some(Self { place: place(devices, disk)?, volume: volume.map(|volume| volume.name.clone()) })
+    }
+}
+
+/// Where a disk hangs, in words that outlast a clone: bus, controller and unit.
+pub fn place(devices: &Devices, disk: &Disk) -> Option<String> {
+    let controller = devices.controllers.iter().find(|controller| Some(controller.key) == disk.controller)?;
+    let bus = match controller.kind.as_str() {
+        "VirtualAHCIController" => "sata",
+        "VirtualNVMEController" => "nvme",
+        "VirtualIDEController" => "ide",
+        _ => "scsi",
+    };
+    Some(format!("{bus}{}:{}", controller.bus, disk.unit?))
+}
+
+/// The marks as one text.
+pub fn written(marks: &[Mark]) -> String {
+    let mut text = String::new();
+    for Mark { place, volume } in marks {
+        let space = if text.is_empty() { "" } else { " " };
+        // Writing to a string can't fail.
+        let _ = match volume {
+            Some(volume) => write!(text, "{space}{place}={volume}"),
+            None => write!(text, "{space}{place}"),
+        };
+    }
+    text
+}
+
+/// The marks that a machine bears.
+pub fn marks(machine: &Vm) -> Vec<Mark> {
+    let text = machine.extra_config.get(DISKS).map(String::as_str).unwrap_or_default();
+    let parsed = text.split(' ').filter(|word| !word.is_empty()).map(|word| match word.split_once('=') {
+        Some((place, volume)) => Mark { place: place.to_owned(), volume: Some(volume.to_owned()) },
+        None => Mark { place: word.to_owned(), volume: None },
+    });
+    parsed.collect()
+}

@@ -1,0 +1,7 @@
+//! What the disks of a VM lie on, its own disks, its claims, and the promotion of linked disks.
+
+pub mod claims;
+pub mod class;
+pub mod disks;
+pub mod marks;
+pub mod promotion;
