@@ -13,12 +13,13 @@ use api::vmop::VirtualMachineClassBinding;
 use axum::extract::State;
 use axum::routing::post;
 use axum::{Json, Router};
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use k8s_openapi::api::core::v1::ResourceQuota;
+use kit::webhook::conversion;
+use kit::webhook::review::Review;
 use kube::api::ListParams;
+use kube::core::conversion::ConversionReview;
 use kube::{Api, Client, ResourceExt};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::admission::{self, defaults};
 use crate::releases::cache::ReleaseCache;
@@ -50,78 +51,45 @@ pub fn router(webhooks: Webhooks) -> Router {
         .with_state(Arc::new(webhooks))
 }
 
-/// What an AdmissionReview asks about.
-struct Question {
-    uid: Value,
-    /// The version of the API that the author used.
-    version: String,
-    object: Value,
-    new: Option<TanzuKubernetesCluster>,
-    old: Option<TanzuKubernetesCluster>,
-}
-
-impl Question {
-    fn read(review: &Value) -> Self {
-        let request = &review["request"];
-        let cluster = |key: &str| {
-            serde_json::from_value(request[key].clone()).ok().filter(|_| request[key].is_object())
-        };
-        let version = request.pointer("/requestKind/version").or_else(|| request.pointer("/kind/version"));
-        Self {
-            uid: request["uid"].clone(),
-            version: version.and_then(Value::as_str).unwrap_or_default().to_owned(),
-            object: request["object"].clone(),
-            new: cluster("object"),
-            old: cluster("oldObject"),
-        }
-    }
-
-    fn answer(&self, mut response: Value) -> Json<Value> {
-        response["uid"] = self.uid.clone();
-        Json(json!({ "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response }))
-    }
-}
-
 async fn mutate(State(webhooks): State<Arc<Webhooks>>, Json(review): Json<Value>) -> Json<Value> {
-    let question = Question::read(&review);
-    let Some(new) = &question.new else { return question.answer(json!({ "allowed": true })) };
-    let values = defaults::missing_values(new, question.old.as_ref(), &webhooks.release_cache.available());
+    let review = Review::read(review);
+    let (Some(new), old) = review.objects::<TanzuKubernetesCluster>() else { return review.allow(&[]) };
+    let values = defaults::missing_values(&new, old.as_ref(), &webhooks.release_cache.available());
     if values.is_empty() {
-        return question.answer(json!({ "allowed": true }));
+        return review.allow(&[]);
     }
-    let patch = defaults::patch(&question.object, &values).to_string();
-    question.answer(json!({ "allowed": true, "patchType": "JSONPatch", "patch": STANDARD.encode(patch) }))
+    let patch = defaults::patch(&review.object, &values);
+    review.patch(patch.as_array().map(Vec::as_slice).unwrap_or_default())
 }
 
 async fn validate(State(webhooks): State<Arc<Webhooks>>, Json(review): Json<Value>) -> Json<Value> {
-    let question = Question::read(&review);
-    let Some(new) = &question.new else { return question.answer(json!({ "allowed": true })) };
+    let review = Review::read(review);
+    let (Some(new), old) = review.objects::<TanzuKubernetesCluster>() else { return review.allow(&[]) };
     let available = webhooks.release_cache.available();
-    let mut denials = admission::validate(new, question.old.as_ref(), &available);
-    if question.version == "v1alpha1" {
-        denials.extend(question.old.as_ref().and_then(|old| admission::unseen_pools(new, old)));
+    let mut denials = admission::validate(&new, old.as_ref(), &available);
+    if review.version == "v1alpha1" {
+        denials.extend(old.as_ref().and_then(|old| admission::unseen_pools(&new, old)));
     }
     if !denials.is_empty() {
         let texts: Vec<String> = denials
             .into_iter()
             .map(|mut denial| {
-                denial.field = admission::path_in(&question.version, &denial.field);
-                denial.remedy = admission::path_in(&question.version, &denial.remedy);
+                denial.field = admission::path_in(&review.version, &denial.field);
+                denial.remedy = admission::path_in(&review.version, &denial.remedy);
                 denial.to_string()
             })
             .collect();
-        let status = json!({ "code": 422, "reason": "Invalid", "message": texts.join(" ") });
-        return question.answer(json!({ "allowed": false, "status": status }));
+        return review.deny(&texts.join(" "));
     }
-    let mut warnings: Vec<String> = admission::warnings(new, &available)
+    let mut warnings: Vec<String> = admission::warnings(&new, &available)
         .iter()
-        .map(|text| admission::path_in(&question.version, text))
+        .map(|text| admission::path_in(&review.version, text))
         .collect();
-    if question.old.as_ref().is_none_or(|old| old.spec.topology != new.spec.topology) {
-        let missing = tokio::time::timeout(PATIENCE, missing(new, &webhooks.client)).await;
+    if old.as_ref().is_none_or(|old| old.spec.topology != new.spec.topology) {
+        let missing = tokio::time::timeout(PATIENCE, missing(&new, &webhooks.client)).await;
         warnings.extend(missing.unwrap_or_default());
     }
-    question.answer(json!({ "allowed": true, "warnings": warnings }))
+    review.allow(&warnings)
 }
 
 /// Classes the cluster names and its namespace does not have. They may still come, so this only warns.
@@ -151,19 +119,8 @@ async fn missing(tkc: &TanzuKubernetesCluster, client: &Client) -> Vec<String> {
     texts
 }
 
-async fn converted(Json(review): Json<Value>) -> Json<Value> {
-    let request = &review["request"];
-    let desired = request["desiredAPIVersion"].as_str().unwrap_or_default();
-    let objects = request["objects"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let converted: Result<Vec<Value>, _> = objects.iter().map(|object| convert(object, desired)).collect();
-    let mut response = match converted {
-        Ok(objects) => json!({ "result": { "status": "Success" }, "convertedObjects": objects }),
-        Err(error) => {
-            json!({ "result": { "status": "Failure", "message": error.to_string() }, "convertedObjects": [] })
-        }
-    };
-    response["uid"] = request["uid"].clone();
-    Json(json!({ "apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "response": response }))
+async fn converted(review: Json<ConversionReview>) -> Json<ConversionReview> {
+    conversion::answer(review, convert)
 }
 
 #[cfg(test)]

@@ -2,27 +2,25 @@
 //!
 //! Intents go by server-side apply, one field manager per acting controller and kind, always whole. Status goes
 //! as the difference to what the watch showed. What is already so is not sent at all. Whatever was written is
-//! remembered ([`crate::expectations`]).
+//! remembered in [`crate::expectations`].
 
-use crate::{
-    expectations::{Expectations, Intent, version},
-    metrics::Metrics,
-    run::Runtime,
-    watch::Watchable,
-};
-use kube::{
-    Client, Resource, ResourceExt,
-    api::{DeleteParams, PartialObjectMeta, Patch, PatchParams, PostParams, Preconditions, Request},
-    core::object::HasStatus,
-};
-use serde::{Serialize, de::DeserializeOwned};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use kube::api::{DeleteParams, PartialObjectMeta, Patch, PatchParams, PostParams, Preconditions, Request};
+use kube::core::object::HasStatus;
+use kube::{Client, Resource, ResourceExt};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
-use std::{
-    hash::{DefaultHasher, Hash, Hasher},
-    sync::Arc,
-    time::{Duration, Instant},
-};
 use tokio::sync::{Semaphore, SemaphorePermit};
+
+pub use crate::api_error::{is_conflict, is_gone};
+use crate::expectations::{Expectations, Intent, version};
+use crate::metrics::Metrics;
+use crate::runtime::Runtime;
+use crate::watchable::Watchable;
 
 /// An intent that was found to be so is sent all the same on the first look after this.
 const CONFIRM_AFTER: Duration = Duration::from_hours(1);
@@ -79,7 +77,7 @@ impl Api {
 
     /// Reads one object from the API server: for what no watch covers, Secrets above all.
     pub async fn get<K: Watchable>(&self, namespace: Option<&str>, name: &str) -> kube::Result<Option<K>> {
-        let _turn = self.turn().await;
+        let _permit = self.api_permit().await;
         get(&self.client, namespace, name).await
     }
 
@@ -92,7 +90,7 @@ impl Api {
     }
 
     /// What is made for a request is made when it can be sent: those that wait take no memory.
-    async fn turn(&self) -> Option<SemaphorePermit<'_>> {
+    async fn api_permit(&self) -> Option<SemaphorePermit<'_>> {
         self.api_permits.acquire().await.ok()
     }
 
@@ -110,7 +108,7 @@ impl Api {
         {
             return Ok(Applied::Unchanged(Arc::clone(live)));
         }
-        let _turn = self.turn().await;
+        let _permit = self.api_permit().await;
         let params = PatchParams::apply(self.manager).force();
         let request = request_for(intent).patch(&intent.name_any(), &params, &Patch::Apply(&wanted));
         let object: K = self.send(request, "apply").await?;
@@ -126,7 +124,7 @@ impl Api {
     fn is_so<K: Watchable + Serialize>(&self, live: &K, wanted: &Value, hash: u64) -> kube::Result<bool> {
         let shown = version(live).unwrap_or_default();
         let Some(before) = self.expectations.intent(self.manager, live) else {
-            let so = bears(&json_of(live)?, wanted);
+            let so = contains(&json_of(live)?, wanted);
             if so {
                 let confirm = Some(Instant::now() + CONFIRM_AFTER);
                 self.expectations.record_intent(self.manager, live, Intent { hash, version: shown, confirm });
@@ -134,12 +132,12 @@ impl Api {
             return Ok(so);
         };
         let due = before.confirm.is_some_and(|confirm| confirm <= Instant::now());
-        Ok(!due && before.hash == hash && (before.version == shown || bears(&json_of(live)?, wanted)))
+        Ok(!due && before.hash == hash && (before.version == shown || contains(&json_of(live)?, wanted)))
     }
 
     /// Creates the object; an error that `is_already_exists` where there is one of that name.
     pub async fn create<K: Watchable + Serialize>(&self, object: &K) -> kube::Result<K> {
-        let _turn = self.turn().await;
+        let _permit = self.api_permit().await;
         let params = PostParams { field_manager: Some(self.manager.to_owned()), ..PostParams::default() };
         let body = serde_json::to_vec(&typed(object)?).map_err(kube::Error::SerdeError)?;
         self.send(request_for(object).create(&params, body), "create").await
@@ -147,7 +145,7 @@ impl Api {
 
     /// Patches what is ours of an object, on condition that it is still the one the caller saw: a conflict else.
     pub async fn patch<K: Watchable>(&self, seen: &K, mut patch: Value) -> kube::Result<K> {
-        let _turn = self.turn().await;
+        let _permit = self.api_permit().await;
         patch["metadata"]["resourceVersion"] = json!(seen.resource_version());
         patch["metadata"]["uid"] = json!(seen.uid());
         let params = PatchParams { field_manager: Some(self.manager.to_owned()), ..PatchParams::default() };
@@ -183,7 +181,7 @@ impl Api {
         K: Watchable + HasStatus<Status = S>,
         S: Serialize,
     {
-        let _turn = self.turn().await;
+        let _permit = self.api_permit().await;
         let old = seen.status().map(json_of).transpose()?.unwrap_or_else(|| json!({}));
         let Some(change) = difference(&old, &json_of(status)?) else { return Ok(false) };
         // The uid keeps the status of an object that is gone from its namesake.
@@ -202,7 +200,7 @@ impl Api {
         if seen.meta().deletion_timestamp.is_some() {
             return Ok(true);
         }
-        let _turn = self.turn().await;
+        let _permit = self.api_permit().await;
         let preconditions = Preconditions { uid: seen.uid(), resource_version: None };
         let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::background() };
         self.metrics.wrote(self.manager, &K::kind(&()), "delete");
@@ -228,16 +226,6 @@ impl Api {
     }
 }
 
-/// Whether the API server says that there is no such object (any more).
-pub fn is_gone(error: &kube::Error) -> bool {
-    matches!(error, kube::Error::Api(status) if status.is_not_found())
-}
-
-/// Whether the API server says that the object is not what the caller saw.
-pub fn is_conflict(error: &kube::Error) -> bool {
-    matches!(error, kube::Error::Api(status) if status.is_conflict())
-}
-
 fn request_for<K: Resource<DynamicType = ()>>(object: &K) -> Request {
     Request::new(K::url_path(&(), object.meta().namespace.as_deref()))
 }
@@ -261,7 +249,7 @@ fn hash(value: &Value) -> u64 {
 }
 
 /// Whether `live` has every field that `wanted` has, with the same value. Metadata lists are sets.
-fn bears(live: &Value, wanted: &Value) -> bool {
+fn contains(live: &Value, wanted: &Value) -> bool {
     match (live, wanted) {
         (Value::Object(live), Value::Object(wanted)) => wanted.iter().all(|(name, wanted)| {
             // k8s-openapi leaves these out of an object's own fields.
@@ -271,13 +259,13 @@ fn bears(live: &Value, wanted: &Value) -> bool {
                     (Value::Array(live), Value::Array(wanted))
                         if name == "ownerReferences" || name == "finalizers" =>
                     {
-                        wanted.iter().all(|wanted| live.iter().any(|live| bears(live, wanted)))
+                        wanted.iter().all(|wanted| live.iter().any(|live| contains(live, wanted)))
                     }
-                    _ => bears(live, wanted),
+                    _ => contains(live, wanted),
                 })
         }),
         (Value::Array(live), Value::Array(wanted)) => {
-            live.len() == wanted.len() && live.iter().zip(wanted).all(|(live, wanted)| bears(live, wanted))
+            live.len() == wanted.len() && live.iter().zip(wanted).all(|(live, wanted)| contains(live, wanted))
         }
         _ => live == wanted,
     }
@@ -316,7 +304,7 @@ where
     }
 }
 
-/// Reads one object from the API server, without waiting for a turn.
+/// Reads one object from the API server, without waiting for a permit.
 pub async fn get<K>(client: &Client, namespace: Option<&str>, name: &str) -> kube::Result<Option<K>>
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + std::fmt::Debug,
@@ -332,5 +320,4 @@ where
 }
 
 #[cfg(test)]
-#[path = "apply_tests.rs"]
 mod tests;

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use hyper_rustls::{FixedServerNameResolver, HttpsConnectorBuilder};
 use hyper_timeout::TimeoutConnector;
-use hyper_util::client::legacy::{self, connect::HttpConnector};
+use hyper_util::client::legacy;
+use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use kube::client::retry::RetryPolicy;
 use kube::client::{Body, ClientBuilder, ConfigExt};
@@ -60,8 +61,9 @@ pub fn client(config: Config) -> Result<Client, Box<dyn Error + Send + Sync>> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::webhook::{Handshakes, acceptor, issue::Material};
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use axum::routing::get;
     use axum::serve::ListenerExt;
     use axum::{Json, Router};
@@ -70,16 +72,18 @@ mod tests {
     use kube::Api;
     use rustls::sign::SingleCertAndKey;
     use serde_json::json;
-    use std::sync::Arc;
-    use std::sync::atomic::{AtomicUsize, Ordering};
     use time::OffsetDateTime;
     use tokio::net::TcpListener;
     use tokio_util::sync::CancellationToken;
     use x509_parser::pem::Pem;
 
+    use super::*;
+    use crate::webhook::bundle::CertBundle;
+    use crate::webhook::tls::{Handshakes, acceptor};
+
     #[tokio::test]
     async fn requests_share_one_connection() {
-        let server = Material::made(&["localhost".to_owned()], OffsetDateTime::now_utc()).unwrap();
+        let server = CertBundle::generate(&["localhost".to_owned()], OffsetDateTime::now_utc()).unwrap();
         let certificate = Arc::new(SingleCertAndKey::from(server.certified().unwrap()));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("https://{}", listener.local_addr().unwrap());

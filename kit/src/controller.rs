@@ -3,33 +3,30 @@
 //! Every reconcile has a span, a deadline, a place in the metrics and a delay after failure of its own. None
 //! begins before every cache it reads is complete, or while the cache shows its object older than we wrote it.
 
-use crate::{
-    expectations::Expectations,
-    index::reference,
-    metrics::Metrics,
-    optional::Optional,
-    retry::{Disposition, Failures, Next, REQUEUE_SOON, RateLimiter, ReconcileError, jitter},
-    run::Runtime,
-    watch::{Cache, Change, Watchable},
-};
-use futures::{FutureExt, Stream, StreamExt, future::BoxFuture, stream};
-use kube::{
-    Resource, ResourceExt,
-    runtime::{
-        controller::{Action, Config, Controller as KubeController, Error as SchedulerError},
-        reflector::ObjectRef,
-    },
-};
-use std::{
-    convert::Infallible,
-    hash::{DefaultHasher, Hash, Hasher},
-    sync::Arc,
-    time::Duration,
-};
-use tokio::{sync::mpsc, task::JoinError, time::Instant};
+use std::convert::Infallible;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use futures::{FutureExt, Stream, StreamExt, stream};
+use kube::runtime::controller::{Action, Config, Error as SchedulerError, applier};
+use kube::runtime::reflector::ObjectRef;
+use kube::{Resource, ResourceExt};
+use tokio::sync::mpsc;
+use tokio::task::JoinError;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument;
+
+use crate::expectations::Expectations;
+use crate::index::reference;
+use crate::metrics::Metrics;
+use crate::optional::Optional;
+use crate::retry::{Disposition, Failures, Next, REQUEUE_SOON, RateLimiter, ReconcileError, jitter};
+use crate::runtime::Runtime;
+use crate::watch::{Cache, Change, Watchable};
 
 /// A reconcile takes no longer; a hanging call must not hold its slot for ever.
 const DEADLINE: Duration = Duration::from_mins(1);
@@ -202,29 +199,21 @@ impl<K: Watchable> Controller<K> {
         let woken = stream::unfold(self.woken, |mut woken| async move {
             woken.recv().await.map(|reference| (reference, woken))
         });
-        // The cache's own watch wakes it: kube's needs a stream of objects, and gets one that stays silent.
-        KubeController::for_stream(stream::pending(), self.cache.store())
-            .with_config(Config::default().concurrency(self.concurrency))
-            .reconcile_on(woken)
-            .graceful_shutdown_on({
-                let shutdown = self.shutdown.clone();
-                async move { shutdown.cancelled().await }
+        let reconcile = move |object, ctx| {
+            // All that are under way are polled whenever one of them may go on: each is a task of its own, which
+            // is cheap to poll.
+            let step = tokio::spawn(Arc::clone(&steps).step(object, ctx));
+            AbortOnDropHandle::new(step).map(|ended| match ended.map_err(JoinError::try_into_panic) {
+                Ok(action) => Ok(action),
+                Err(Ok(panic)) => std::panic::resume_unwind(panic),
+                // The runtime goes, and all its tasks with it.
+                Err(Err(_cancelled)) => Ok(Action::await_change()),
             })
-            .run(
-                // kube asks all that are under way whenever one of them may go on: each is a task of its own, which
-                // is cheap to ask.
-                move |object, ctx| {
-                    let step = tokio::spawn(Arc::clone(&steps).step(object, ctx));
-                    AbortOnDropHandle::new(step).map(|ended| match ended.map_err(JoinError::try_into_panic) {
-                        Ok(action) => Ok(action),
-                        Err(Ok(panic)) => std::panic::resume_unwind(panic),
-                        // The runtime goes, and all its tasks with it.
-                        Err(Err(_cancelled)) => Ok(Action::await_change()),
-                    })
-                },
-                |_, never: &Infallible, _| match *never {},
-                ctx,
-            )
+        };
+        let never = |_: Arc<K>, never: &Infallible, _: Arc<Ctx>| match *never {};
+        let queue = woken.map(Ok::<_, Infallible>).take_until(self.shutdown.clone().cancelled_owned());
+        let config = Config::default().concurrency(self.concurrency);
+        applier(reconcile, never, ctx, self.cache.store(), queue, config)
             .for_each(|result| async {
                 if let Err(error) = result
                     && !matches!(error, SchedulerError::ObjectNotFound(_))
@@ -369,5 +358,4 @@ fn send<K: Watchable>(wake: &mpsc::UnboundedSender<ObjectRef<K>>, reference: Obj
 }
 
 #[cfg(test)]
-#[path = "controller_tests.rs"]
 mod tests;

@@ -1,12 +1,13 @@
 //! Kubernetes events: one per milestone or change of mind, never one per reconcile.
 
-use crate::{expectations, run::Runtime, status::Conditional};
 use k8s_openapi::api::core::v1::ObjectReference;
-use kube::{
-    Client, Resource,
-    runtime::events::{Event, EventType, Recorder, Reporter},
-};
+use kube::runtime::events::{Event, EventType, Recorder, Reporter};
+use kube::{Client, Resource};
 use tokio::sync::mpsc;
+
+use crate::expectations;
+use crate::runtime::Runtime;
+use crate::status::Conditional;
 
 /// The API server takes no longer note.
 const LONGEST_NOTE: usize = 1000;
@@ -15,7 +16,7 @@ const REMEMBERED: usize = 200;
 
 /// Publishes events of one controller, in the background: no reconcile waits for an event.
 ///
-/// They go one after another, so that in a storm the API server's time is for what they tell of.
+/// They go one after another, so that in a storm the API server's time is for what they are about.
 #[derive(Clone)]
 pub struct Events {
     queue: mpsc::UnboundedSender<(Event, ObjectReference)>,
@@ -27,21 +28,21 @@ impl Events {
         let reporter =
             Reporter { controller: controller.to_owned(), instance: Some(runtime.identity.clone()) };
         let (queue, queued) = mpsc::unbounded_channel();
-        tokio::spawn(published(queued, runtime.client.clone(), reporter));
+        tokio::spawn(publish_queued(queued, runtime.client.clone(), reporter));
         Self { queue }
     }
 
-    /// Says that something went as it should.
+    /// Publishes that something went as it should.
     pub fn normal<K: Resource<DynamicType = ()>>(&self, object: &K, reason: &str, note: impl Into<String>) {
         self.publish(object, EventType::Normal, reason, note.into());
     }
 
-    /// Says that somebody should look.
+    /// Publishes that somebody should look.
     pub fn warning<K: Resource<DynamicType = ()>>(&self, object: &K, reason: &str, note: impl Into<String>) {
         self.publish(object, EventType::Warning, reason, note.into());
     }
 
-    /// Tells of the conditions that changed their status or reason: `warns` says which are worth a warning.
+    /// Publishes the conditions that changed their status or reason: `warns` selects those that are worth a warning.
     pub fn transitions<K, C>(&self, object: &K, old: &[C], new: &[C], warns: impl Fn(&C) -> bool)
     where
         K: Resource<DynamicType = ()>,
@@ -71,7 +72,7 @@ impl Events {
         let event = Event {
             type_,
             reason: reason.to_owned(),
-            note: Some(shortened(note)),
+            note: Some(shorten(note)),
             action: reason.to_owned(),
             secondary: None,
         };
@@ -80,7 +81,7 @@ impl Events {
     }
 }
 
-async fn published(
+async fn publish_queued(
     mut queued: mpsc::UnboundedReceiver<(Event, ObjectReference)>,
     client: Client,
     reporter: Reporter,
@@ -102,7 +103,7 @@ pub fn changed<'a, C: Conditional>(old: &[C], new: &'a [C]) -> Vec<&'a C> {
     new.iter().filter(|condition| !old.iter().any(|before| same(before, condition))).collect()
 }
 
-fn shortened(mut note: String) -> String {
+fn shorten(mut note: String) -> String {
     if note.len() > LONGEST_NOTE {
         let end = (0..=LONGEST_NOTE).rev().find(|end| note.is_char_boundary(*end)).unwrap_or(0);
         note.truncate(end);
@@ -135,7 +136,7 @@ mod tests {
 
     #[test]
     fn a_long_note_is_cut_between_characters() {
-        let note = shortened("ü".repeat(1000));
+        let note = shorten("ü".repeat(1000));
         assert!(note.len() <= LONGEST_NOTE + '…'.len_utf8());
         assert!(note.ends_with("ü…"));
     }

@@ -4,13 +4,12 @@
 //! before that write, and might do the same thing twice. Each write leaves its resourceVersion here; each cache
 //! says how far it has come.
 
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::time::{Duration, Instant};
+
 use kube::{Resource, ResourceExt};
 use parking_lot::Mutex;
-use std::{
-    collections::HashMap,
-    hash::{DefaultHasher, Hash, Hasher},
-    time::{Duration, Instant},
-};
 
 /// After this a write no longer holds a reader back: the watch is broken, or the object is gone since.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(15);
@@ -160,8 +159,9 @@ fn intent_key(manager: &str, object: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use k8s_openapi::api::core::v1::ConfigMap;
+
+    use super::*;
 
     fn config_map(version: u64) -> ConfigMap {
         let mut object = ConfigMap::default();

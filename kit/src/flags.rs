@@ -2,8 +2,12 @@
 //!
 //! A flag that is given twice counts as given last: a Deployment's arguments can be completed by appending.
 
+use std::ffi::OsString;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
 use clap::{Args, Parser};
-use std::{ffi::OsString, net::SocketAddr, path::PathBuf, process::ExitCode};
 
 /// Flags of every controller.
 #[derive(Args, Clone, Debug)]

@@ -1,22 +1,20 @@
 //! One object that can't be decoded must not blind us to its whole kind.
 //!
-//! kube's watcher fails on such an object, begins again, and meets it again, for ever. Here it is told of in the
-//! log and the others pass. An object that was in order once stays in the cache as it was then: it is there still,
+//! kube's watcher fails on such an object, begins again, and meets it again, for ever. Here it is
+//! logged and the others go on. An object that was in order once stays in the cache as it was then: it is there still,
 //! and nobody must take it for gone.
 
-use kube::{
-    Api, Resource, ResourceExt,
-    api::ObjectMeta,
-    core::DynamicResourceScope,
-    runtime::{
-        reflector::{ObjectRef, Store},
-        watcher::Event,
-    },
-};
-use serde::{Deserialize, Deserializer, de::DeserializeOwned};
 use std::borrow::Cow;
 
-/// An object, or what can be said of one that is not what its kind says.
+use kube::api::ObjectMeta;
+use kube::core::DynamicResourceScope;
+use kube::runtime::reflector::{ObjectRef, Store};
+use kube::runtime::watcher::Event;
+use kube::{Api, Resource, ResourceExt};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer};
+
+/// An object, or what is known of one that does not match its kind.
 #[derive(Clone, Debug)]
 pub(crate) enum Guarded<K> {
     /// As it should be.
@@ -76,7 +74,7 @@ impl<K: Resource<DynamicType = ()>> Resource for Guarded<K> {
 }
 
 /// The same objects, decoded with care.
-pub(crate) fn guarded<K: Resource<DynamicType = ()>>(api: Api<K>) -> Api<Guarded<K>> {
+pub(crate) fn guard_api<K: Resource<DynamicType = ()>>(api: Api<K>) -> Api<Guarded<K>> {
     match api.namespace().map(str::to_owned) {
         Some(namespace) => Api::namespaced_with(api.into_client(), &namespace, &()),
         None => Api::all_with(api.into_client(), &()),
@@ -84,7 +82,7 @@ pub(crate) fn guarded<K: Resource<DynamicType = ()>>(api: Api<K>) -> Api<Guarded
 }
 
 /// The event as the cache is to take it, if it is to take it; `store` has the objects as they were.
-pub(crate) fn admitted<K>(store: &Store<K>, event: Event<Guarded<K>>) -> Option<Event<K>>
+pub(crate) fn admit_event<K>(store: &Store<K>, event: Event<Guarded<K>>) -> Option<Event<K>>
 where
     K: Resource<DynamicType = ()> + Clone + 'static,
 {
@@ -95,27 +93,29 @@ where
         Event::InitApply(Guarded::Sound(object)) => Some(Event::InitApply(object)),
         Event::Delete(Guarded::Sound(object)) => Some(Event::Delete(object)),
         Event::Apply(Guarded::Broken { meta, error }) => {
-            told(store, &meta, &error);
+            last_good(store, &meta, &error);
             None
         }
-        Event::InitApply(Guarded::Broken { meta, error }) => told(store, &meta, &error).map(Event::InitApply),
-        Event::Delete(Guarded::Broken { meta, .. }) => before(store, &meta).map(Event::Delete),
+        Event::InitApply(Guarded::Broken { meta, error }) => {
+            last_good(store, &meta, &error).map(Event::InitApply)
+        }
+        Event::Delete(Guarded::Broken { meta, .. }) => cached(store, &meta).map(Event::Delete),
     }
 }
 
-/// Says what is wrong, and gives the object as it was when it was in order, if it ever was.
-fn told<K>(store: &Store<K>, meta: &ObjectMeta, error: &str) -> Option<K>
+/// Logs what is wrong, and returns the object as it was when it was in order, if it ever was.
+fn last_good<K>(store: &Store<K>, meta: &ObjectMeta, error: &str) -> Option<K>
 where
     K: Resource<DynamicType = ()> + Clone + 'static,
 {
     let name = crate::index::key(meta.namespace.as_deref(), meta.name.as_deref().unwrap_or_default());
-    let before = before(store, meta);
-    let known_as_of = before.as_ref().and_then(ResourceExt::resource_version);
+    let last_good = cached(store, meta);
+    let known_as_of = last_good.as_ref().and_then(ResourceExt::resource_version);
     tracing::error!(kind = %K::kind(&()), name, error, known_as_of, "object can't be decoded; mend or delete it");
-    before
+    last_good
 }
 
-fn before<K>(store: &Store<K>, meta: &ObjectMeta) -> Option<K>
+fn cached<K>(store: &Store<K>, meta: &ObjectMeta) -> Option<K>
 where
     K: Resource<DynamicType = ()> + Clone + 'static,
 {
@@ -129,10 +129,11 @@ where
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use k8s_openapi::api::core::v1::ConfigMap;
     use kube::runtime::reflector;
     use serde_json::json;
+
+    use super::*;
 
     fn config_map(version: &str, data: &serde_json::Value) -> Guarded<ConfigMap> {
         let metadata = json!({ "name": "a", "namespace": "n", "resourceVersion": version });
@@ -143,7 +144,7 @@ mod tests {
     fn a_broken_object_stays_as_it_was_until_it_is_gone() {
         let (store, mut writer) = reflector::store::<ConfigMap>();
         let mut take = |event| {
-            if let Some(event) = admitted(&store, event) {
+            if let Some(event) = admit_event(&store, event) {
                 writer.apply_watcher_event(&event);
             }
             let all: Vec<_> = store.state().iter().filter_map(|object| object.resource_version()).collect();

@@ -1,13 +1,13 @@
 //! Objects by a key of ours (an owner, a referenced name), kept by the watch, so that no event scans a store.
 
-use crate::watch::Watchable;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
 use kube::runtime::reflector::{ObjectRef, Store};
 use kube::{Resource, ResourceExt};
 use parking_lot::RwLock;
-use std::{
-    collections::{HashMap, HashSet},
-    sync::Arc,
-};
+
+use crate::watchable::Watchable;
 
 /// The objects of each key; one name of an object serves all indexes.
 type Names<K> = HashMap<String, HashSet<Arc<ObjectRef<K>>>>;
@@ -43,7 +43,7 @@ impl<K: Watchable> Index<K> {
         self.refs(key).iter().filter_map(|reference| self.store.get(reference)).collect()
     }
 
-    pub(crate) fn moved(&self, reference: &Arc<ObjectRef<K>>, old: &[String], new: Vec<String>) {
+    pub(crate) fn update(&self, reference: &Arc<ObjectRef<K>>, old: &[String], new: Vec<String>) {
         let mut refs = self.refs.write();
         for key in old {
             if let Some(of_key) = refs.get_mut(key) {
@@ -59,7 +59,7 @@ impl<K: Watchable> Index<K> {
     }
 }
 
-/// A reference with what tells the object from others, and no more: there are many of one object.
+/// A reference with what identifies the object, and no more: there are many of one object.
 pub fn reference<K: Resource<DynamicType = ()>>(object: &K) -> ObjectRef<K> {
     let reference = ObjectRef::new(&object.name_any());
     match &object.meta().namespace {

@@ -5,19 +5,18 @@
 //! client-go does, so clocks that disagree do no harm. Whoever can't renew in time stops before anyone else may
 //! begin.
 
+use std::time::Duration;
+
 use futures::StreamExt;
 use jiff::Timestamp;
-use k8s_openapi::{
-    api::coordination::v1::{Lease, LeaseSpec},
-    apimachinery::pkg::apis::meta::v1::MicroTime,
-};
-use kube::{
-    Api, Client,
-    api::{ObjectMeta, PostParams},
-    runtime::watcher::watch_object,
-};
-use std::time::Duration;
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use kube::api::{ObjectMeta, PostParams};
+use kube::runtime::watcher::watch_object;
+use kube::{Api, Client};
 use tokio::time::{Instant, sleep, timeout};
+
+use crate::api_error::is_conflict;
 
 /// After so long without a renewal others may take over.
 const DURATION: Duration = Duration::from_secs(15);
@@ -81,7 +80,7 @@ impl Elections {
             let wait = match timeout(self.timing.renew_within, self.attempt(&mut observed)).await {
                 Ok(Ok(None)) => return began,
                 Ok(Ok(Some(wait))) => wait,
-                Ok(Err(error)) if crate::apply::is_conflict(&error) => continue,
+                Ok(Err(error)) if is_conflict(&error) => continue,
                 Ok(Err(error)) => {
                     tracing::warn!(lease = self.name, %error, "can't read or write the lease; trying again");
                     self.timing.renew_every
@@ -115,9 +114,9 @@ impl Elections {
     pub async fn release(&self) {
         let released = timeout(self.timing.renew_every, async {
             loop {
-                match self.given_up().await {
+                match self.give_up().await {
                     // Our own renewal came in between.
-                    Err(error) if crate::apply::is_conflict(&error) => {}
+                    Err(error) if is_conflict(&error) => {}
                     ended => return ended,
                 }
             }
@@ -127,7 +126,7 @@ impl Elections {
         }
     }
 
-    async fn given_up(&self) -> kube::Result<()> {
+    async fn give_up(&self) -> kube::Result<()> {
         let mut lease = self.api.get(&self.name).await?;
         if holder(lease.spec.as_ref()) == Some(self.identity.as_str()) {
             let spec = lease.spec.get_or_insert_default();
@@ -225,10 +224,12 @@ fn decide(spec: Option<&LeaseSpec>, identity: &str, unchanged: Duration, now: Ti
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use parking_lot::Mutex;
     use std::sync::Arc;
+
+    use parking_lot::Mutex;
     use support::api_server::{Request, refusal};
+
+    use super::*;
 
     fn held_by(identity: &str) -> LeaseSpec {
         LeaseSpec {
@@ -355,7 +356,7 @@ mod tests {
     };
 
     #[tokio::test]
-    async fn errors_for_a_while_are_borne() {
+    async fn errors_for_a_while_are_tolerated() {
         let (elections, requests) = failing(500, QUICK, |_, number| number <= 10);
         let renewed = async {
             while !requests.lock().iter().any(|request| request.method == "PUT") {
@@ -386,7 +387,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_renewal_in_between_does_not_keep_the_lease_from_being_given_up() {
+    async fn a_renewal_in_between_does_not_keep_the_lease_from_being_give_up() {
         let (elections, _) = failing(409, TIMING, |method, number| method == "PUT" && number <= 2);
         elections.release().await;
         assert!(!elections.renew().await.unwrap());

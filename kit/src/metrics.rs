@@ -1,12 +1,15 @@
 //! What Prometheus can read of a controller: reconciles by outcome, how long they take, API writes.
 
-use parking_lot::Mutex;
-use prometheus_client::{
-    encoding::{EncodeLabelSet, text::encode},
-    metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
-    registry::Registry,
-};
 use std::time::Duration;
+
+use parking_lot::Mutex;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
 
 /// The registry of a program and the families that all controllers share.
 pub struct Metrics {
@@ -66,7 +69,7 @@ impl Metrics {
         self.writes.get_or_create(&Write { manager, kind: kind.to_owned(), verb }).inc();
     }
 
-    pub(crate) fn leads(&self, leads: bool) {
+    pub(crate) fn set_leading(&self, leads: bool) {
         self.leader.set(i64::from(leads));
     }
 

@@ -3,20 +3,17 @@
 //! A watch of a kind that is not served would ask again and again, and whoever waits for its first list
 //! would wait for ever. Here the kind's definition is watched, by its name, and the kind only once it is there.
 
+use std::sync::Arc;
+
 use futures::StreamExt;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::{
-    Api,
-    api::PartialObjectMeta,
-    runtime::{WatchStreamExt, watcher},
-};
-use std::sync::Arc;
+use kube::Api;
+use kube::api::PartialObjectMeta;
+use kube::runtime::watcher;
 use tokio::sync::watch as state;
 
-use crate::{
-    run::Runtime,
-    watch::{Cache, Watchable, fed},
-};
+use crate::runtime::Runtime;
+use crate::watch::{self, Cache, Watchable, feed};
 
 /// All objects of a kind, if it is served. Clones share one cache.
 pub struct Optional<K: Watchable> {
@@ -34,22 +31,19 @@ impl<K: Watchable> Clone for Optional<K> {
 /// Watches whole objects, without their managed fields, from when their kind is served.
 pub fn optional<K: Watchable>(runtime: &Runtime, api: Api<K>) -> Optional<K> {
     let (cache, writer) = Cache::new(Arc::clone(&runtime.expectations));
-    let (told, served) = state::channel(None);
+    let (found, served) = state::channel(None);
     let definition = format!("{}.{}", K::plural(&()), K::group(&()));
     let definitions = Api::<PartialObjectMeta<CustomResourceDefinition>>::all(runtime.client.clone());
     let (runtime, fill) = (runtime.clone(), cache.clone());
     tokio::spawn(async move {
-        let mut seen = std::pin::pin!(watcher::watch_object(definitions, &definition).default_backoff());
-        while let Some(event) = seen.next().await {
-            match event {
-                Ok(Some(_)) => break,
-                Ok(None) => drop(told.send_replace(Some(false))),
-                Err(error) => tracing::warn!(definition, %error, "watch interrupted; trying again"),
-            }
+        let mut seen = watch::one(definitions, &definition);
+        while let Some(None) = seen.next().await {
+            found.send_replace(Some(false));
         }
-        told.send_replace(Some(true));
-        // A kind that goes again is an error of this watch, told and tried again.
-        tokio::join!(fed(&runtime, api, watcher::Config::default(), fill, writer), told.closed());
+        drop(seen);
+        found.send_replace(Some(true));
+        // A kind that is no longer served is an error of this watch, which logs it and tries again.
+        tokio::join!(feed(&runtime, api, watcher::Config::default(), fill, writer), found.closed());
     });
     Optional { cache, served }
 }
@@ -78,9 +72,10 @@ impl<K: Watchable> Optional<K> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use k8s_openapi::api::core::v1::ConfigMap;
     use serde_json::json;
+
+    use super::*;
 
     fn list(items: &serde_json::Value) -> (u16, serde_json::Value) {
         (

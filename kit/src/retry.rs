@@ -1,12 +1,12 @@
 //! What a reconcile can come to, and how long an object that fails waits before it is tried again.
 
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::time::{Duration, Instant};
+
+use backon::{BackoffBuilder, ExponentialBuilder};
 use parking_lot::Mutex;
 use rand::RngExt;
-use std::{
-    collections::HashMap,
-    hash::Hash,
-    time::{Duration, Instant},
-};
 
 /// What a reconcile that came through asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub enum Next {
 pub enum Disposition {
     /// The user must act: nothing is tried again before a change.
     Invalid,
-    /// Something else must happen first; with a time, if no watch tells of it.
+    /// Something else must happen first; with a time, if no watch shows it.
     Waiting(Option<Duration>),
     /// It went wrong, and may go right another time.
     Failed,
@@ -54,24 +54,28 @@ pub fn jitter(delay: Duration) -> Duration {
     delay.mul_f64(rand::rng().random_range(0.8..1.2))
 }
 
+/// After so many doublings every delay has reached its longest.
+const MOST_DOUBLINGS: usize = 20;
+
 /// Consecutive failures per object, and the delay they earn.
 pub struct Failures<Key> {
-    first: Duration,
-    longest: Duration,
-    counts: Mutex<HashMap<Key, u32>>,
+    delays: ExponentialBuilder,
+    counts: Mutex<HashMap<Key, usize>>,
 }
 
 impl<Key: Hash + Eq> Failures<Key> {
     /// Delays that start at `first` and double up to `longest`.
     pub fn new(first: Duration, longest: Duration) -> Self {
-        Self { first, longest, counts: Mutex::new(HashMap::new()) }
+        let delays =
+            ExponentialBuilder::new().with_min_delay(first).with_max_delay(longest).without_max_times();
+        Self { delays, counts: Mutex::new(HashMap::new()) }
     }
 
     /// Counts one more failure in a row, and says how long to wait before the next try.
     pub fn next(&self, key: Key) -> Duration {
         let mut counts = self.counts.lock();
         let count = counts.entry(key).or_default();
-        let delay = self.first.saturating_mul(1 << (*count).min(20)).min(self.longest);
+        let delay = self.delays.build().nth((*count).min(MOST_DOUBLINGS)).unwrap_or_default();
         *count = count.saturating_add(1);
         jitter(delay)
     }
@@ -125,8 +129,9 @@ impl<Key: Hash + Eq> RateLimiter<Key> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     #[test]
     fn delays_double_and_a_success_ends_the_row() {

@@ -1,95 +1,29 @@
 //! The life of a controller program: flags, logs, client, servers, lease, work, a clean end.
 
-use crate::{
-    expectations::Expectations,
-    flags::Common,
-    lease::Elections,
-    metrics::Metrics,
-    serve::{self, Readiness},
-    telemetry,
-};
-use kube::{Client, Config, config::Kubeconfig};
-use std::{error::Error, process::ExitCode, sync::Arc, time::Duration};
+use std::error::Error;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::Config;
+use kube::config::Kubeconfig;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
+
+use crate::flags::Common;
+use crate::leadership::{Leadership, NotLeader};
+use crate::lease::Elections;
+use crate::metrics::Metrics;
+use crate::runtime::{API_PERMITS, Runtime};
+use crate::serve::{self, Readiness};
+use crate::telemetry;
 
 /// Anything that ends a program; printed with its causes.
 pub type Fatal = Box<dyn Error + Send + Sync>;
 
 /// Reconciles that have begun get this long to end after a shutdown is asked for.
 const GRACE: Duration = Duration::from_secs(15);
-
-/// Requests of controllers to the API server that are in flight at a time; watches and leases are none.
-const API_PERMITS: usize = 32;
-
-/// What a running program has to work with.
-#[derive(Clone)]
-pub struct Runtime {
-    /// The API server.
-    pub client: Client,
-    /// What is measured.
-    pub metrics: Arc<Metrics>,
-    /// What must be so before this replica counts as ready.
-    pub ready: Readiness,
-    /// Cancelled when the program is to end.
-    pub shutdown: CancellationToken,
-    /// Who this replica is: in the lease, and in events.
-    pub identity: String,
-    /// The program's own namespace.
-    pub namespace: String,
-    /// What this process wrote.
-    pub expectations: Arc<Expectations>,
-    /// Who may ask the API server now: more at once make it slower, and the lease wait.
-    pub api_permits: Arc<Semaphore>,
-    elections: Option<Elections>,
-    lost: CancellationToken,
-}
-
-/// The program is ending before it came to lead.
-#[derive(Clone, Copy, Debug, thiserror::Error)]
-#[error("shut down before this replica held the lease")]
-pub struct NotLeader;
-
-impl Runtime {
-    /// Resolves when this replica may act. From then on the lease is renewed; once it is lost the process exits.
-    pub async fn lead(&self) -> Result<(), NotLeader> {
-        let Some(elections) = self.elections.clone() else {
-            self.metrics.leads(true);
-            return Ok(());
-        };
-        tracing::info!("waiting for the lease");
-        let since = tokio::select! {
-            since = elections.acquire() => since,
-            () = self.shutdown.cancelled() => return Err(NotLeader),
-        };
-        tracing::info!("holding the lease");
-        self.metrics.leads(true);
-        // A guard, so that a panic on the way ends the program too, and not only the renewals.
-        let lost = self.lost.clone().drop_guard();
-        tokio::spawn(async move {
-            elections.keep(since).await;
-            drop(lost);
-        });
-        Ok(())
-    }
-
-    /// For tests: everything but an API server and a lease.
-    pub fn detached(client: Client) -> Self {
-        Self {
-            client,
-            metrics: Arc::default(),
-            ready: Readiness::default(),
-            shutdown: CancellationToken::new(),
-            identity: "test".into(),
-            namespace: "default".into(),
-            expectations: Arc::default(),
-            api_permits: Arc::new(Semaphore::new(API_PERMITS)),
-            elections: None,
-            lost: CancellationToken::new(),
-        }
-    }
-}
 
 /// Runs a controller program: all that programs have in common, then `start` until it ends.
 ///
@@ -105,17 +39,17 @@ where
     let _ = rustls::crypto::ring::default_provider().install_default();
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
-        Err(error) => return failed(name, &error),
+        Err(error) => return report_failure(name, &error),
     };
-    let ended = runtime.block_on(live(name, common, start));
+    let ended = runtime.block_on(run_to_end(name, common, start));
     runtime.shutdown_timeout(Duration::from_secs(1));
     match ended {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => failed(name, &*error),
+        Err(error) => report_failure(name, &*error),
     }
 }
 
-async fn live<F, Fut>(name: &'static str, common: Common, start: F) -> Result<(), Fatal>
+async fn run_to_end<F, Fut>(name: &'static str, common: Common, start: F) -> Result<(), Fatal>
 where
     F: FnOnce(Runtime) -> Fut,
     Fut: Future<Output = Result<(), Fatal>>,
@@ -123,19 +57,17 @@ where
     let shutdown = CancellationToken::new();
     listen_for_signals(shutdown.clone())?;
     let prepared = prepare(name, common, shutdown.clone()).await?;
-    let (lost, elections) = (prepared.lost.clone(), prepared.elections.clone());
-    let ended = worked(start(prepared), &shutdown, GRACE, &lost).await?;
-    if let Some(elections) = elections {
-        elections.release().await;
-    }
+    let leadership = prepared.leadership.clone();
+    let ended = run_until_shutdown(start(prepared), &shutdown, GRACE, &leadership.lost).await?;
+    leadership.release().await;
     match ended {
         Err(error) if !error.is::<NotLeader>() => Err(error),
         _ => Ok(()),
     }
 }
 
-/// How the work ended by itself; an error where it was cut short, and the lease must not be given up.
-async fn worked<T>(
+/// Runs `work` to its end; an error where it was cut short, and the lease must not be given up.
+async fn run_until_shutdown<T>(
     work: impl Future<Output = T>,
     shutdown: &CancellationToken,
     grace: Duration,
@@ -180,8 +112,7 @@ async fn prepare(name: &'static str, common: Common, shutdown: CancellationToken
         namespace: own_namespace,
         expectations: Arc::default(),
         api_permits: Arc::new(Semaphore::new(API_PERMITS)),
-        elections,
-        lost: CancellationToken::new(),
+        leadership: Leadership::new(elections),
     })
 }
 
@@ -217,8 +148,8 @@ fn listen_for_signals(shutdown: CancellationToken) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Says on stderr, whatever the log level, why the program ends.
-fn failed(name: &str, error: &dyn Error) -> ExitCode {
+/// Prints on stderr, whatever the log level, why the program ends.
+fn report_failure(name: &str, error: &dyn Error) -> ExitCode {
     let mut message = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
@@ -234,18 +165,19 @@ fn failed(name: &str, error: &dyn Error) -> ExitCode {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::future::{pending, ready};
+
+    use super::*;
 
     #[tokio::test]
     async fn work_ends_by_itself_or_with_the_lease_or_out_of_time() {
         let (shutdown, lost) = (CancellationToken::new(), CancellationToken::new());
-        assert_eq!(worked(ready(1), &shutdown, GRACE, &lost).await.unwrap(), 1);
+        assert_eq!(run_until_shutdown(ready(1), &shutdown, GRACE, &lost).await.unwrap(), 1);
         shutdown.cancel();
-        let late = worked(pending::<()>(), &shutdown, Duration::ZERO, &lost).await.unwrap_err();
+        let late = run_until_shutdown(pending::<()>(), &shutdown, Duration::ZERO, &lost).await.unwrap_err();
         assert_eq!(late.to_string(), "reconciles did not end in time");
         lost.cancel();
-        let lost = worked(pending::<()>(), &shutdown, GRACE, &lost).await.unwrap_err();
+        let lost = run_until_shutdown(pending::<()>(), &shutdown, GRACE, &lost).await.unwrap_err();
         assert!(lost.to_string().starts_with("the lease is lost"), "{lost}");
     }
 }

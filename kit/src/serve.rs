@@ -1,11 +1,17 @@
 //! The plain HTTP side of a controller: is it alive, is it ready, what does it measure.
 
-use crate::metrics::Metrics;
-use axum::{Router, http::StatusCode, http::header::CONTENT_TYPE, routing::get};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::routing::get;
 use parking_lot::Mutex;
-use std::{net::SocketAddr, sync::Arc};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
+
+use crate::metrics::Metrics;
 
 /// What must be so before this replica counts as ready. Clones share one list.
 #[derive(Clone, Default)]

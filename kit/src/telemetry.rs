@@ -1,7 +1,9 @@
 //! Log lines on stderr: one span a reconcile, as text or JSON.
 
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, fmt};
+
 use crate::flags::LogFormat;
-use tracing_subscriber::{EnvFilter, fmt, util::SubscriberInitExt};
 
 /// Directives that hold beneath what the user asks for: these libraries repeat what our own lines say. The client
 /// prints an answer that it can't decode in full, as a warning: it may be a Secret.

@@ -1,47 +1,31 @@
-//! The one way to watch.
+//! The one way to watch: [`objects`], [`metadata`], [`selected`], or [`one`] alone.
 //!
 //! One watch per kind feeds one cache, however many controllers read it. Managed fields are dropped on arrival
 //! (four fifths of a cache's memory); a kind of which only owners or labels matter is kept as metadata. Indexes
-//! and listeners are told of every change with the object as it was and as it is, so nobody has to scan.
+//! and listeners are notified of every change with the object as it was and as it is, so nobody has to scan.
 
-use crate::{
-    expectations::{Expectations, StaleCache, stale_cache, version},
-    guarded::{admitted, guarded},
-    index::{Index, reference},
-    run::Runtime,
-};
+use std::cell::OnceCell;
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use futures::stream::BoxStream;
 use futures::{Stream, StreamExt};
-use kube::{
-    Api, Resource, ResourceExt,
-    api::PartialObjectMeta,
-    runtime::{
-        WatchStreamExt,
-        reflector::{self, ObjectRef, Store, store::Writer},
-        watcher::{self, Event, watcher},
-    },
-};
+use kube::api::PartialObjectMeta;
+use kube::runtime::WatchStreamExt;
+use kube::runtime::reflector::store::Writer;
+use kube::runtime::reflector::{self, ObjectRef, Store};
+use kube::runtime::watcher::{self, Event, watcher};
+use kube::{Api, Resource, ResourceExt};
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
-use std::{
-    cell::OnceCell,
-    fmt::Debug,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-};
 use tokio::sync::watch;
 
-/// A kind that can be watched: every generated kind, and [`PartialObjectMeta`] of one.
-pub trait Watchable:
-    Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static
-{
-}
-
-impl<K> Watchable for K where
-    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static
-{
-}
+use crate::expectations::{Expectations, StaleCache, stale_cache, version};
+use crate::guarded::{admit_event, guard_api};
+use crate::index::{Index, reference};
+use crate::runtime::Runtime;
+pub use crate::watchable::Watchable;
 
 /// One object's change: absent before means new, absent now means gone.
 #[derive(Debug)]
@@ -63,14 +47,14 @@ type Listener<K> = Box<dyn Fn(&Change<K>) + Send>;
 /// Takes a change into an index; the name of its object is made once for all indexes, and only if one needs it.
 type Indexing<K> = Box<dyn Fn(&Change<K>, &dyn Fn() -> Arc<ObjectRef<K>>) + Send>;
 
-/// Who is told of changes: indexes first, so that listeners can read them.
-struct Told<K: Watchable> {
+/// Who is notified of changes: indexes first, so that listeners can read them.
+struct Subscribers<K: Watchable> {
     indexes: Vec<Indexing<K>>,
     listeners: Vec<Listener<K>>,
 }
 
-impl<K: Watchable> Told<K> {
-    fn tell(&self, change: &Change<K>) {
+impl<K: Watchable> Subscribers<K> {
+    fn notify(&self, change: &Change<K>) {
         let Some(object) = change.sides().next() else { return };
         let name = OnceCell::new();
         let name = || Arc::clone(name.get_or_init(|| Arc::new(reference(&**object))));
@@ -84,7 +68,7 @@ struct Shared<K: Watchable> {
     expectations: Arc<Expectations>,
     /// The highest resourceVersion that any event of this watch carried.
     seen: AtomicU64,
-    told: Mutex<Told<K>>,
+    subscribers: Mutex<Subscribers<K>>,
     /// Whether the first list is in. The store's own wait wakes only the last of several that wait for it.
     complete: watch::Sender<bool>,
 }
@@ -114,12 +98,31 @@ where
 /// Watches as `config` says (a label selector, say), without managed fields.
 pub fn selected<K: Watchable>(runtime: &Runtime, api: Api<K>, config: watcher::Config) -> Cache<K> {
     let (cache, writer) = Cache::new(Arc::clone(&runtime.expectations));
-    tokio::spawn(fed(runtime, api, config, cache.clone(), writer));
+    tokio::spawn(feed(runtime, api, config, cache.clone(), writer));
     cache
 }
 
+/// Watches one object: as it is, then every change, `None` while it is absent.
+///
+/// Only this object is asked for and kept, so it may be a Secret.
+pub fn one<K>(api: Api<K>, name: &str) -> BoxStream<'static, Option<K>>
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
+{
+    let kind = K::kind(&());
+    let shown = name.to_owned();
+    let events = watcher::watch_object(api, name).default_backoff();
+    let objects = events.filter_map(move |object| {
+        let object = object.inspect_err(|error| {
+            tracing::warn!(%kind, name = shown, %error, "watch interrupted; trying again");
+        });
+        std::future::ready(object.ok())
+    });
+    objects.boxed()
+}
+
 /// Feeds `cache` with what the API server has, as long as the program runs.
-pub(crate) fn fed<K: Watchable>(
+pub(crate) fn feed<K: Watchable>(
     runtime: &Runtime,
     api: Api<K>,
     config: watcher::Config,
@@ -127,9 +130,9 @@ pub(crate) fn fed<K: Watchable>(
     writer: Writer<K>,
 ) -> impl Future<Output = ()> + Send + use<K> {
     let store = cache.store();
-    let events = watcher(guarded(api), config)
-        .default_backoff()
-        .filter_map(move |event| std::future::ready(event.map(|event| admitted(&store, event)).transpose()));
+    let events = watcher(guard_api(api), config).default_backoff().filter_map(move |event| {
+        std::future::ready(event.map(|event| admit_event(&store, event)).transpose())
+    });
     let events = events.modify(prune);
     // A watch ends with its program, and a program with its watch: a cache that nobody feeds looks like peace.
     let end = runtime.shutdown.clone().drop_guard();
@@ -157,7 +160,7 @@ impl<K: Watchable> Cache<K> {
             store,
             expectations,
             seen: AtomicU64::new(0),
-            told: Mutex::new(Told { indexes: Vec::new(), listeners: Vec::new() }),
+            subscribers: Mutex::new(Subscribers { indexes: Vec::new(), listeners: Vec::new() }),
             complete: watch::Sender::new(false),
         };
         (Self(Arc::new(shared)), feed)
@@ -218,27 +221,27 @@ impl<K: Watchable> Cache<K> {
             let of = |side: &Option<Arc<K>>| side.as_deref().map(&keys).unwrap_or_default();
             let (old, new) = (of(&change.old), of(&change.new));
             if old != new {
-                kept.moved(&name(), &old, new);
+                kept.update(&name(), &old, new);
             }
         });
-        let mut told = self.0.told.lock();
+        let mut subscribers = self.0.subscribers.lock();
         for object in self.all() {
             let name = || Arc::new(reference(&*object));
             indexing(&Change { old: None, new: Some(Arc::clone(&object)) }, &name);
         }
-        told.indexes.push(indexing);
+        subscribers.indexes.push(indexing);
         index
     }
 
-    /// Tells `listener` of every change; first of all objects that are there already.
+    /// Calls `listener` with every change; first of all objects that are there already.
     ///
     /// Listeners are called in the order they came, after all indexes know of the change.
     pub fn listen(&self, listener: impl Fn(&Change<K>) + Send + 'static) {
-        let mut told = self.0.told.lock();
+        let mut subscribers = self.0.subscribers.lock();
         for object in self.all() {
             listener(&Change { old: None, new: Some(object) });
         }
-        told.listeners.push(Box::new(listener));
+        subscribers.listeners.push(Box::new(listener));
     }
 
     /// Takes every event of a watch into the cache, until the stream ends.
@@ -257,7 +260,7 @@ impl<K: Watchable> Cache<K> {
 
     pub(crate) fn take(&self, writer: &mut Writer<K>, event: &Event<K>) {
         // Held across store and listeners, so that a new listener sees each object exactly once.
-        let told = self.0.told.lock();
+        let subscribers = self.0.subscribers.lock();
         if let Event::Apply(object) | Event::Delete(object) | Event::InitApply(object) = event {
             self.0.seen.fetch_max(version(object).unwrap_or(0), Ordering::AcqRel);
         }
@@ -266,192 +269,40 @@ impl<K: Watchable> Cache<K> {
                 let reference = ObjectRef::from_obj(object);
                 let old = self.0.store.get(&reference);
                 writer.apply_watcher_event(event);
-                told.tell(&Change { old, new: self.0.store.get(&reference) });
+                subscribers.notify(&Change { old, new: self.0.store.get(&reference) });
             }
             Event::Delete(object) => {
                 let old = self.0.store.get(&ObjectRef::from_obj(object));
                 writer.apply_watcher_event(event);
                 self.0.expectations.forget(object);
-                told.tell(&Change { old, new: None });
+                subscribers.notify(&Change { old, new: None });
             }
             Event::InitDone => {
                 let before = self.all();
                 writer.apply_watcher_event(event);
-                self.relisted(&told, before);
+                self.notify_relisted(&subscribers, before);
                 self.0.complete.send_replace(true);
             }
             Event::Init | Event::InitApply(_) => writer.apply_watcher_event(event),
         }
     }
 
-    /// Tells what a new list changed: nobody is told of objects that are as they were.
-    fn relisted(&self, told: &Told<K>, before: Vec<Arc<K>>) {
+    /// Notifies of what a new list changed: nobody is notified of objects that are as they were.
+    fn notify_relisted(&self, subscribers: &Subscribers<K>, before: Vec<Arc<K>>) {
         let mut gone: std::collections::HashMap<_, _> =
             before.into_iter().map(|object| (ObjectRef::from_obj(&*object), object)).collect();
         for object in self.all() {
             let old = gone.remove(&ObjectRef::from_obj(&*object));
             if old.as_ref().is_none_or(|old| old.resource_version() != object.resource_version()) {
-                told.tell(&Change { old, new: Some(object) });
+                subscribers.notify(&Change { old, new: Some(object) });
             }
         }
         for object in gone.into_values() {
             self.0.expectations.forget(&*object);
-            told.tell(&Change { old: Some(object), new: None });
+            subscribers.notify(&Change { old: Some(object), new: None });
         }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use futures::stream;
-    use k8s_openapi::api::core::v1::ConfigMap;
-    use std::collections::BTreeMap;
-
-    fn config_map(name: &str, version: u64, owner: &str) -> ConfigMap {
-        let mut object = ConfigMap::default();
-        object.metadata.name = Some(name.into());
-        object.metadata.namespace = Some("n".into());
-        object.metadata.resource_version = Some(version.to_string());
-        object.metadata.labels = Some(BTreeMap::from([("owner".into(), owner.into())]));
-        object
-    }
-
-    fn owner(object: &ConfigMap) -> Vec<String> {
-        object.labels().get("owner").cloned().into_iter().collect()
-    }
-
-    struct Watched {
-        cache: Cache<ConfigMap>,
-        writer: Option<Writer<ConfigMap>>,
-        expectations: Arc<Expectations>,
-        log: Arc<Mutex<Vec<String>>>,
-    }
-
-    impl Watched {
-        fn new() -> Self {
-            let expectations = Arc::<Expectations>::default();
-            let (cache, feed) = Cache::new(Arc::clone(&expectations));
-            let log = Arc::<Mutex<Vec<String>>>::default();
-            let told = Arc::clone(&log);
-            cache.listen(move |change: &Change<ConfigMap>| {
-                let of = |side: &Option<Arc<ConfigMap>>| {
-                    side.as_ref().map_or("-".into(), |o| o.resource_version().unwrap_or_default())
-                };
-                let name = change.sides().next().map(|o| o.name_any()).unwrap_or_default();
-                told.lock().push(format!("{name} {}>{}", of(&change.old), of(&change.new)));
-            });
-            Self { cache, writer: Some(feed), expectations, log }
-        }
-
-        fn events(&mut self, events: Vec<Event<ConfigMap>>) -> Vec<String> {
-            let mut writer = self.writer.take().unwrap();
-            for event in events {
-                self.cache.take(&mut writer, &event);
-            }
-            self.writer = Some(writer);
-            let mut told = std::mem::take(&mut *self.log.lock());
-            told.sort();
-            told
-        }
-    }
-
-    #[test]
-    fn a_relist_tells_only_what_changed() {
-        let mut watched = Watched::new();
-        let first = vec![
-            Event::Init,
-            Event::InitApply(config_map("a", 1, "x")),
-            Event::InitApply(config_map("b", 2, "x")),
-            Event::InitApply(config_map("c", 3, "x")),
-            Event::InitDone,
-        ];
-        assert_eq!(watched.events(first), ["a ->1", "b ->2", "c ->3"]);
-        let second = vec![
-            Event::Init,
-            Event::InitApply(config_map("a", 1, "x")),
-            Event::InitApply(config_map("c", 9, "x")),
-            Event::InitApply(config_map("d", 8, "x")),
-            Event::InitDone,
-        ];
-        assert_eq!(watched.events(second), ["b 2>-", "c 3>9", "d ->8"]);
-    }
-
-    #[test]
-    fn an_index_follows_the_keys() {
-        let mut watched = Watched::new();
-        let index = watched.cache.index(owner);
-        let names = |key: &str| {
-            let mut names: Vec<_> = index.objects(key).iter().map(|o| o.name_any()).collect();
-            names.sort();
-            names
-        };
-        watched.events(vec![
-            Event::Apply(config_map("a", 1, "x")),
-            Event::Apply(config_map("b", 2, "x")),
-            Event::Apply(config_map("a", 3, "y")),
-        ]);
-        assert_eq!((names("x"), names("y")), (vec!["b".into()], vec!["a".to_owned()]));
-        watched.events(vec![Event::Delete(config_map("b", 4, "x"))]);
-        assert!(names("x").is_empty());
-        let late = watched.cache.index(owner);
-        assert_eq!(late.refs("y").len(), 1, "an index made late knows what is there");
-    }
-
-    #[test]
-    fn nobody_reads_a_cache_older_than_our_write() {
-        let mut watched = Watched::new();
-        watched.events(vec![Event::Apply(config_map("a", 5, "x"))]);
-        watched.expectations.record_write(&config_map("a", 7, "x"));
-        watched.expectations.record_write(&config_map("new", 8, "x"));
-        assert!(watched.cache.current(Some("n"), "a").is_err());
-        assert!(watched.cache.current(Some("n"), "new").is_err());
-        watched.events(vec![Event::Apply(config_map("a", 7, "x")), Event::Delete(config_map("b", 9, "x"))]);
-        assert!(watched.cache.current(Some("n"), "a").unwrap().is_some());
-        let made_and_deleted_since = watched.cache.current(Some("n"), "new").unwrap();
-        assert!(made_and_deleted_since.is_none());
-    }
-
-    #[test]
-    fn managed_fields_are_dropped() {
-        let mut object = config_map("a", 1, "x");
-        object.metadata.managed_fields = Some(Vec::new());
-        prune(&mut object);
-        assert!(object.metadata.managed_fields.is_none());
-    }
-
-    #[tokio::test]
-    async fn a_watch_that_breaks_down_ends_the_program() {
-        let list = serde_json::json!({
-            "apiVersion": "v1", "kind": "ConfigMapList", "metadata": { "resourceVersion": "5" },
-            "items": [{ "metadata": { "name": "a", "namespace": "n", "resourceVersion": "1" } }],
-        });
-        let runtime = Runtime::detached(support::api_server::server(move |_| (200, list.clone())).0);
-        let cache = objects(&runtime, Api::<ConfigMap>::all(runtime.client.clone()));
-        cache.listen(|_| panic!("a listener's mistake"));
-        runtime.shutdown.cancelled().await;
-    }
-
-    #[tokio::test]
-    async fn a_cache_is_complete_after_the_first_list() {
-        let mut watched = Watched::new();
-        let events = [Event::Init, Event::InitApply(config_map("a", 1, "x")), Event::InitDone];
-        let writer = watched.writer.take().unwrap();
-        watched.cache.clone().follow(stream::iter(events.map(Ok)), writer).await;
-        watched.cache.complete().await;
-        assert_eq!(watched.cache.all().len(), 1);
-    }
-    #[tokio::test]
-    async fn everyone_who_waits_for_a_complete_cache_is_told() {
-        let mut watched = Watched::new();
-        let waiting = [watched.cache.clone(), watched.cache.clone(), watched.cache.clone()]
-            .map(|cache| tokio::spawn(async move { cache.complete().await }));
-        tokio::task::yield_now().await;
-        let events = [Event::Init, Event::InitDone];
-        let writer = watched.writer.take().unwrap();
-        watched.cache.clone().follow(stream::iter(events.map(Ok)), writer).await;
-        for waiter in waiting {
-            waiter.await.unwrap();
-        }
-    }
-}
+mod tests;

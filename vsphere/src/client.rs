@@ -9,12 +9,10 @@ use tracing::Instrument;
 use crate::config::{Config, Credentials};
 use crate::gate::Gate;
 use crate::http::{Http, Pool};
+use crate::retry::{Attempt, call_until_done};
 use crate::session::{Session, SessionHandle, Transport, refused};
 use crate::wire::Codec;
 use crate::{Error, Kind, MoRef, Object, Result, Value, WireKind, automation};
-
-/// Attempts of a call that may be repeated.
-const ATTEMPTS: u32 = 5;
 
 /// A connection to one vCenter. Clones share the session.
 #[derive(Clone)]
@@ -33,7 +31,7 @@ pub(crate) struct Inner {
     content: Value,
 }
 
-/// What the server says about itself.
+/// What the server reports about itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct About {
     /// Such as `VMware vCenter Server 8.0.3 build-24022515`.
@@ -44,7 +42,7 @@ pub struct About {
     pub build: String,
     /// The newest VIM release it speaks, such as `8.0.3.0`.
     pub api_version: String,
-    /// Tells vCenters apart; managed object references hold for one of them only.
+    /// Identifies the vCenter; managed object references hold for one of them only.
     pub instance_uuid: String,
 }
 
@@ -86,11 +84,11 @@ impl Client {
             config,
         };
         let client = Self { inner: Arc::new(inner) };
-        client.live().await?;
+        client.session().await?;
         Ok(client)
     }
 
-    /// What the server said about itself when the client connected.
+    /// What the server reported about itself when the client connected.
     pub fn about(&self) -> &About {
         &self.inner.about
     }
@@ -104,7 +102,7 @@ impl Client {
     ///
     /// If they are refused or vCenter can't be reached, everything goes on as before, and the error says why.
     pub async fn set_credentials(&self, credentials: Credentials) -> Result<()> {
-        let Some(mut replaced) = self.inner.session.rotate(&self.line(), credentials).await? else {
+        let Some(mut replaced) = self.inner.session.rotate(&self.transport(), credentials).await? else {
             return Ok(());
         };
         let client = self.clone();
@@ -112,49 +110,52 @@ impl Client {
             let longest = client.config().call_timeout * 2;
             // What still runs by then hangs.
             drop(tokio::time::timeout(longest, &mut replaced.unused).await);
-            client.inner.session.retire(&client.line(), replaced).await;
+            client.inner.session.retire(&client.transport(), replaced).await;
         });
         Ok(())
     }
 
     /// Ends the session. Further calls fail, and an inventory on this client stops.
     pub async fn logout(&self) {
-        self.inner.session.log_out(&self.line()).await;
+        self.inner.session.log_out(&self.transport()).await;
     }
 
     /// Calls any method. The arguments' type is the request type of the VIM API, such as `CloneVMRequestType`.
     ///
-    /// Waits for its turn, logs in again if the session is gone, and repeats what may be repeated.
+    /// Waits for a place among the calls in flight, logs in again if the session is gone, and repeats what may be repeated.
     pub async fn call(&self, target: &MoRef, method: &'static str, args: Option<Object>) -> Result<Value> {
         let span = tracing::debug_span!("vcenter", method, object = %target);
-        let request = Request { target, method, args: args.as_ref(), lane: Pool::Calls };
-        self.carry(request).instrument(span).await.map_err(|error| match error.object() {
-            Some(_) => error,
-            None => error.on(target),
+        let request = Request { target, method, args: args.as_ref(), pool: Pool::Calls };
+        let call = VimCall { client: self, request };
+        call_until_done(&self.inner.gate, &call).instrument(span).await.map_err(|error| {
+            match error.object() {
+                Some(_) => error,
+                None => error.on(target),
+            }
         })
     }
 
-    /// Calls in the session `live` or not at all: what belongs to a session must not reach another one.
+    /// Calls in this session or not at all: what belongs to a session must not reach another one.
     pub(crate) async fn call_in(
         &self,
-        live: &SessionHandle,
-        lane: Pool,
+        session: &SessionHandle,
+        pool: Pool,
         target: &MoRef,
         method: &'static str,
         args: Option<Object>,
         timeout: Duration,
     ) -> Result<Value> {
         let span = tracing::debug_span!("vcenter", method, object = %target);
-        let request = Request { target, method, args: args.as_ref(), lane };
-        self.once(live, request, timeout).instrument(span).await.map_err(|error| error.on(target))
+        let request = Request { target, method, args: args.as_ref(), pool };
+        self.send_once(session, request, timeout).instrument(span).await.map_err(|error| error.on(target))
     }
 
-    pub(crate) async fn live(&self) -> Result<SessionHandle> {
-        self.inner.session.live(&self.line()).await
+    pub(crate) async fn session(&self) -> Result<SessionHandle> {
+        self.inner.session.current(&self.transport()).await
     }
 
-    pub(crate) async fn renew(&self, dead: u64) -> Result<SessionHandle> {
-        Box::pin(self.inner.session.renew(&self.line(), dead)).await
+    pub(crate) async fn renew_session(&self, dead: u64) -> Result<SessionHandle> {
+        Box::pin(self.inner.session.renew(&self.transport(), dead)).await
     }
 
     pub(crate) fn epochs(&self) -> watch::Receiver<u64> {
@@ -169,7 +170,7 @@ impl Client {
         &self.inner.config
     }
 
-    pub(crate) fn line(&self) -> Transport<'_> {
+    pub(crate) fn transport(&self) -> Transport<'_> {
         let Inner { http, codec, config, .. } = &*self.inner;
         Transport { http, codec: &**codec, timeout: config.call_timeout, metrics: &config.metrics }
     }
@@ -180,48 +181,16 @@ impl Client {
         })
     }
 
-    async fn carry(&self, request: Request<'_>) -> Result<Value> {
-        let repeatable = repeatable(request.method);
-        let mut renewed = false;
-        let mut attempt = 0;
-        loop {
-            let live = self.live().await?;
-            let permit = self.inner.gate.enter().await;
-            let result = self.once(&live, request, self.inner.config.call_timeout).await;
-            let error = match result {
-                Ok(value) => {
-                    permit.succeeded();
-                    return Ok(value);
-                }
-                Err(error) if matches!(error.kind(), Kind::Overloaded) => {
-                    permit.overloaded(Instant::now());
-                    error
-                }
-                Err(error) => {
-                    drop(permit);
-                    error
-                }
-            };
-            if *error.kind() == Kind::NotAuthenticated && !renewed {
-                renewed = true;
-                self.renew(live.epoch).await?;
-                continue;
-            }
-            attempt += 1;
-            if attempt >= ATTEMPTS || !again(&error, repeatable) {
-                return Err(error);
-            }
-            let pause = pause(attempt);
-            tracing::debug!(%error, ?pause, "call is repeated");
-            tokio::time::sleep(pause).await;
-        }
-    }
-
-    async fn once(&self, live: &SessionHandle, request: Request<'_>, timeout: Duration) -> Result<Value> {
+    async fn send_once(
+        &self,
+        session: &SessionHandle,
+        request: Request<'_>,
+        timeout: Duration,
+    ) -> Result<Value> {
         let started = Instant::now();
-        let Request { target, method, args, lane } = request;
-        let out = self.inner.codec.encode(target, method, args, Some(&live.ticket.session));
-        let post = self.inner.http.outgoing(lane, out);
+        let Request { target, method, args, pool } = request;
+        let out = self.inner.codec.encode(target, method, args, Some(&session.ticket.session));
+        let post = self.inner.http.outgoing(pool, out);
         let result = self.inner.http.send(method, post, timeout).await.and_then(|answer| {
             self.inner.codec.decode(answer.status, &answer.body).map_err(|refusal| refused(method, refusal))
         });
@@ -237,11 +206,37 @@ struct Request<'a> {
     target: &'a MoRef,
     method: &'static str,
     args: Option<&'a Object>,
-    lane: Pool,
+    pool: Pool,
 }
 
-/// Whether doing it twice is as good as doing it once. Anything that makes or changes a machine is not here.
-fn repeatable(method: &str) -> bool {
+/// A call of the VIM API.
+struct VimCall<'a> {
+    client: &'a Client,
+    request: Request<'a>,
+}
+
+impl Attempt for VimCall<'_> {
+    type Answer = Value;
+
+    fn repeatable(&self) -> bool {
+        is_repeatable(self.request.method)
+    }
+
+    async fn open_session(&self) -> Result<SessionHandle> {
+        self.client.session().await
+    }
+
+    async fn send(&self, session: &SessionHandle) -> Result<Value> {
+        self.client.send_once(session, self.request, self.client.config().call_timeout).await
+    }
+
+    async fn renew_session(&self, session: SessionHandle) -> Result<()> {
+        self.client.renew_session(session.epoch).await.map(drop)
+    }
+}
+
+/// Whether doing it twice is as good as doing it once. Anything that makes or changes a VM is not here.
+fn is_repeatable(method: &str) -> bool {
     matches!(
         method,
         "RetrievePropertiesEx"
@@ -259,41 +254,20 @@ fn repeatable(method: &str) -> bool {
     )
 }
 
-pub(crate) fn again(error: &Error, repeatable: bool) -> bool {
-    match error.kind() {
-        Kind::Unreachable { .. } => true,
-        Kind::Overloaded | Kind::AnswerLost { .. } => repeatable,
-        _ => false,
-    }
-}
-
-/// Doubles from 0.2 s to 1.6 s, somewhere between half of it and all of it.
-pub(crate) fn pause(attempt: u32) -> Duration {
-    let full = Duration::from_millis(200).saturating_mul(1 << attempt.min(4).saturating_sub(1));
-    full.mul_f64(rand::random_range(0.5..=1.0))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::retry::may_repeat;
 
     #[test]
     fn nothing_that_makes_or_changes_a_machine_is_repeated() {
         let lost = Error::new("x", Kind::AnswerLost { cause: "reset".into() });
         let unsent = Error::new("x", Kind::Unreachable { cause: "refused".into() });
         for method in ["CloneVM_Task", "ReconfigVM_Task", "PowerOnVM_Task", "Destroy_Task", "CreateFolder"] {
-            assert!(!again(&lost, repeatable(method)), "{method}");
-            assert!(!again(&Error::new("x", Kind::Overloaded), repeatable(method)), "{method}");
-            assert!(again(&unsent, repeatable(method)), "{method}");
+            assert!(!may_repeat(&lost, is_repeatable(method)), "{method}");
+            assert!(!may_repeat(&Error::new("x", Kind::Overloaded), is_repeatable(method)), "{method}");
+            assert!(may_repeat(&unsent, is_repeatable(method)), "{method}");
         }
-        assert!(again(&lost, repeatable("FindByUuid")));
-    }
-
-    #[test]
-    fn pauses_grow_and_end() {
-        for attempt in 1..10 {
-            let pause = pause(attempt);
-            assert!((Duration::from_millis(100)..=Duration::from_millis(1600)).contains(&pause), "{attempt}");
-        }
+        assert!(may_repeat(&lost, is_repeatable("FindByUuid")));
     }
 }

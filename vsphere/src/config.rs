@@ -22,7 +22,7 @@ pub struct Config {
     pub automation: PathStyle,
     /// The longest time a connection may take to be made.
     pub connect_timeout: Duration,
-    /// The longest time a call may take, retries aside.
+    /// The longest time a call may take, without its retries.
     pub call_timeout: Duration,
     /// How long vCenter may hold the long poll; keep it below the idle timeout of any proxy between.
     pub poll_timeout: Duration,

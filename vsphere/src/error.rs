@@ -22,7 +22,7 @@ struct Inner {
     fault: Option<Fault>,
 }
 
-/// The kinds of failure that callers tell apart.
+/// The kinds of failure that callers distinguish.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Kind {
@@ -37,14 +37,14 @@ pub enum Kind {
     },
     /// The object, or one that the call names, does not exist (any more).
     NotFound {
-        /// The object that is missing, where vCenter said so.
+        /// The object that is missing, where vCenter reports it.
         missing: Option<MoRef>,
     },
     /// The name is taken in that folder.
     DuplicateName {
         /// The name.
         name: String,
-        /// Who has it, where vCenter said so.
+        /// Who has it, where vCenter reports it.
         holder: Option<MoRef>,
     },
     /// No host, pool or datastore has room.
@@ -101,7 +101,7 @@ impl Error {
         Self(Arc::new(Inner { method: method.into(), object: None, kind, fault: None }))
     }
 
-    /// A failure that vCenter tells by a fault.
+    /// A failure that vCenter reports by a fault.
     pub fn from_fault(method: impl Into<Cow<'static, str>>, fault: Fault) -> Self {
         let kind = kind_of(&fault);
         Self(Arc::new(Inner { method: method.into(), object: None, kind, fault: Some(fault) }))

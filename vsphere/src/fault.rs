@@ -1,10 +1,10 @@
-//! Faults as vCenter tells them, and what kind of failure each is.
+//! Faults as vCenter reports them, and what kind of failure each is.
 
 use std::fmt;
 
 use crate::{Kind, Value};
 
-/// A fault as vCenter tells it.
+/// A fault as vCenter reports it.
 #[derive(Clone, PartialEq)]
 pub struct Fault {
     /// The fault's type, such as `DuplicateName`. Match on this, never on the message.
@@ -36,8 +36,9 @@ impl Fault {
     pub fn read(value: &Value) -> Self {
         let inner = value.get("fault");
         let (detail, outer) = if inner.as_object().is_some() { (inner, Some(value)) } else { (value, None) };
-        let said = outer.and_then(|outer| outer.get("localizedMessage").as_str());
-        let mut message = said.or_else(|| detail.get("faultstring").as_str()).unwrap_or_default().to_owned();
+        let localized = outer.and_then(|outer| outer.get("localizedMessage").as_str());
+        let mut message =
+            localized.or_else(|| detail.get("faultstring").as_str()).unwrap_or_default().to_owned();
         // The reasons below the fault, which say what exactly is wrong.
         for reason in
             detail.get("faultMessage").items().iter().filter_map(|reason| reason.get("message").as_str())
@@ -96,7 +97,7 @@ mod tests {
     use crate::Object;
 
     #[test]
-    fn the_reasons_below_a_fault_are_told() {
+    fn the_reasons_below_a_fault_are_reported() {
         let reason = |text: &str| Object::new("LocalizableMessage").with("key", "k").with("message", text);
         let detail = Object::new("SystemError")
             .with("faultMessage", vec![reason("disk is full"), reason("It failed")]);

@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 use crate::Metrics;
 
 const WIDEST: f64 = 64.0;
-/// Calls that fail together tell of one overload, not of many.
+/// Calls that fail together mean one overload, not of many.
 const CALM: Duration = Duration::from_secs(1);
 
 pub(crate) struct Gate {

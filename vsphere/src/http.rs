@@ -74,8 +74,8 @@ impl Http {
     }
 
     /// A request to a path of this vCenter, or to a URL that vCenter gave.
-    pub fn request(&self, lane: Pool, method: Method, path: &str) -> RequestBuilder {
-        let client = match lane {
+    pub fn request(&self, pool: Pool, method: Method, path: &str) -> RequestBuilder {
+        let client = match pool {
             Pool::Calls => &self.calls,
             Pool::Poll => &self.poll,
         };
@@ -87,9 +87,9 @@ impl Http {
     }
 
     /// A request as a codec made it.
-    pub fn outgoing(&self, lane: Pool, out: Outgoing) -> RequestBuilder {
+    pub fn outgoing(&self, pool: Pool, out: Outgoing) -> RequestBuilder {
         let Outgoing { method, path, headers, body } = out;
-        let request = self.request(lane, method, &path);
+        let request = self.request(pool, method, &path);
         let request = headers.into_iter().fold(request, |request, (name, value)| request.header(name, value));
         if body.is_empty() { request } else { request.body(body) }
     }
@@ -120,7 +120,7 @@ impl Http {
         Ok(Answer { status, headers, body })
     }
 
-    /// Tells a request that never left from one whose answer was lost.
+    /// Distinguishes a request that never left from one whose answer was lost.
     fn became(&self, error: &reqwest::Error) -> Kind {
         if error.is_builder() {
             return Kind::Unexpected { cause: root_cause(error) };

@@ -1,11 +1,21 @@
 //! The vCenter client. It knows no Kubernetes.
 //!
-//! One [`Client`] per vCenter holds one session, whoever uses it. [`Inventory`] keeps a cache of all
-//! virtual machines below some folders by one long poll, and awaits tasks on the same stream, so a
-//! caller reads the cache and sends only calls that change something.
+//! One [`Client`] per vCenter holds one session, whoever uses it. [`Inventory`] keeps a cache of all VMs below some
+//! folders by one long poll, and awaits tasks on the same stream, so a caller reads the cache and sends only calls
+//! that change something. [`Inventory::wait_until`] waits for what the stream will show.
 //!
-//! Two wires carry the VIM API, VI/JSON and SOAP, behind the tree of [`Value`]; callers can't tell
-//! which is in use.
+//! Calls that may be repeated are repeated, in one loop: it takes a place among the calls in flight, logs in again
+//! if the session is gone, and pauses longer after each failure. What makes or changes a VM is never sent twice.
+//!
+//! # Two wires, one tree
+//!
+//! Two wires carry the VIM API: VI/JSON (vCenter 8.0.1 and later) and SOAP (all others). Both are read into and
+//! written from one tree, [`Value`], so that everything above the codec is written once, and callers don't see which
+//! wire is in use. A codec of its own is small because of that: it knows JSON, XML and the order of the fields that
+//! SOAP asks for, and no type of the API. Generated clients, such as `vim_rs`, speak VI/JSON first and bring
+//! thousands of types, of which a controller needs some dozen; those that we send stand in [`spec`].
+//!
+//! The Automation API (content libraries, cluster modules, tags) is in [`automation`].
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
@@ -25,6 +35,7 @@ mod metrics;
 mod network;
 mod pbm;
 mod properties;
+mod retry;
 mod session;
 pub mod spec;
 #[cfg(test)]

@@ -102,7 +102,7 @@ impl Client {
         self.call(vm, "MarkAsTemplate", None).await.map(drop)
     }
 
-    /// Creates a folder; `DuplicateName` tells who has the name.
+    /// Creates a folder; `DuplicateName` names who has the name.
     pub async fn create_folder(&self, parent: &MoRef, name: &str) -> Result<MoRef> {
         let args = Object::new("CreateFolderRequestType").with("name", crate::spec::escape_name(name));
         moref(self.call(parent, "CreateFolder", Some(args)).await?, "CreateFolder")

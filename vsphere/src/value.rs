@@ -1,7 +1,7 @@
 //! The tree that both wires carry.
 //!
 //! SOAP and VI/JSON name types and fields alike, so one tree serves both: a codec turns it into
-//! bytes and back, and everything above the codec is written once. XML can't tell `42` from
+//! bytes and back, and everything above the codec is written once. XML can't distinguish `42` from
 //! `"42"`, nor one element from a list of one; the accessors decide, never the parser.
 
 use std::borrow::Cow;
@@ -36,7 +36,7 @@ const KNOWN: &[&str] = &[
     "PropertyFilter",
 ];
 
-/// The names that make up most of what vCenter tells, which are worth no allocation.
+/// The names that make up most of what vCenter sends, which are worth no allocation.
 const COMMON: &[&str] = &[
     "val",
     "key",
@@ -222,7 +222,7 @@ pub enum Value {
     List(Vec<Value>),
     /// A data object.
     Object(Object),
-    /// A plain value where the declared type is `Any`, with the type that must be told (`string`).
+    /// A plain value where the declared type is `Any`, with the type that must be named (`string`).
     Any(&'static str, Box<Value>),
 }
 

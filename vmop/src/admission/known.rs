@@ -8,7 +8,7 @@ use api::vmop::VirtualMachine;
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::{ConfigMap, ResourceQuota};
 use kit::Runtime;
-use kube::runtime::{WatchStreamExt, watcher};
+use kit::watch;
 use kube::{Api, ResourceExt};
 use parking_lot::RwLock;
 
@@ -144,14 +144,9 @@ impl Known {
 /// Follows the provider's ConfigMap.
 async fn followed(runtime: Runtime, settings: Arc<RwLock<Arc<Settings>>>) {
     let api = Api::<ConfigMap>::namespaced(runtime.client.clone(), &runtime.namespace);
-    let mut seen = std::pin::pin!(watcher::watch_object(api, CONFIG_MAP).default_backoff());
-    while let Some(event) = seen.next().await {
-        match event {
-            Ok(map) => {
-                let data = map.and_then(|map| map.data).unwrap_or_default();
-                *settings.write() = Arc::new(Settings::read(&data));
-            }
-            Err(error) => tracing::warn!(name = CONFIG_MAP, %error, "watch interrupted; trying again"),
-        }
+    let mut maps = watch::one(api, CONFIG_MAP);
+    while let Some(map) = maps.next().await {
+        let data = map.and_then(|map| map.data).unwrap_or_default();
+        *settings.write() = Arc::new(Settings::read(&data));
     }
 }

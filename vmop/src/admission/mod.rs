@@ -17,8 +17,8 @@ use axum::extract::State;
 use axum::routing::post;
 use axum::{Json, Router};
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
-use kit::webhook::own::Own;
 use kit::webhook::review::Review;
+use kit::webhook::self_managed::SelfManaged;
 use kube::ResourceExt;
 use serde_json::Value;
 use uuid::Uuid;
@@ -36,7 +36,7 @@ const VALIDATE_CONSOLE: &str = "/default-validate-vmoperator-vmware-com-v1alpha1
 const VALIDATE_CLAIM: &str = "/default-validate--v1-persistentvolumeclaim";
 
 /// The names in config/vmop under which the webhooks are known.
-pub const OWN: Own = Own {
+pub const OWN: SelfManaged = SelfManaged {
     secret: "vmware-system-vmop-webhook-own-cert",
     service: "vmware-system-vmop-webhook-service",
     mutating: "vmware-system-vmop-mutating-webhook",
@@ -55,18 +55,18 @@ pub fn router(known: Known) -> Router {
 
 async fn mutate(State(known): State<Arc<Known>>, Json(review): Json<Value>) -> Json<Value> {
     let review = Review::read(review);
-    let (Some(new), old) = review.objects::<VirtualMachine>() else { return review.allowed(&[]) };
+    let (Some(new), old) = review.objects::<VirtualMachine>() else { return review.allow(&[]) };
     let operations = match old {
         None => fill::created(&new, &known.settings(), Uuid::new_v4()),
         Some(old) => fill::updated(&new, &old, jiff::Timestamp::now()),
     };
-    review.patched(&operations)
+    review.patch(&operations)
 }
 
 async fn validate(State(known): State<Arc<Known>>, Json(review): Json<Value>) -> Json<Value> {
     let review = Review::read(review);
     // Whatever cannot be read is for the schema, which says it better.
-    let (Some(new), old) = review.objects::<VirtualMachine>() else { return review.allowed(&[]) };
+    let (Some(new), old) = review.objects::<VirtualMachine>() else { return review.allow(&[]) };
     let facts = known.facts(&new);
     let asker = Asker::new(&review.user, &review.groups, &known.settings().privileged);
     respond(review, asker, rules::denials(&new, old.as_ref(), facts, asker))
@@ -74,16 +74,16 @@ async fn validate(State(known): State<Arc<Known>>, Json(review): Json<Value>) ->
 
 async fn validate_console(Json(review): Json<Value>) -> Json<Value> {
     let review = Review::read(review);
-    let (Some(new), Some(old)) = review.objects::<WebConsoleRequest>() else { return review.allowed(&[]) };
+    let (Some(new), Some(old)) = review.objects::<WebConsoleRequest>() else { return review.allow(&[]) };
     if new.labels().get(label::UUID) == old.labels().get(label::UUID) {
-        return review.allowed(&[]);
+        return review.allow(&[]);
     }
-    review.denied(&format!("metadata.labels[{}]: field is immutable", label::UUID))
+    review.deny(&format!("metadata.labels[{}]: field is immutable", label::UUID))
 }
 
 async fn validate_claim(State(known): State<Arc<Known>>, Json(review): Json<Value>) -> Json<Value> {
     let review = Review::read(review);
-    let (Some(new), old) = review.objects::<PersistentVolumeClaim>() else { return review.allowed(&[]) };
+    let (Some(new), old) = review.objects::<PersistentVolumeClaim>() else { return review.allow(&[]) };
     let asker = Asker::new(&review.user, &review.groups, &known.settings().privileged);
     let denials = rules::claim_denials(new.labels(), old.as_ref().map(ResourceExt::labels), asker);
     respond(review, asker, denials)
@@ -94,7 +94,7 @@ fn respond(review: Review, asker: Asker, denials: Vec<Denial>) -> Json<Value> {
     let (refused, warned): (Vec<_>, Vec<_>) = denials.into_iter().partition(|denial| denial.stops(asker));
     let texts = |denials: Vec<Denial>| denials.iter().map(Denial::to_string).collect::<Vec<_>>();
     if refused.is_empty() {
-        return review.allowed(&texts(warned));
+        return review.allow(&texts(warned));
     }
-    review.denied(&texts(refused).join("; "))
+    review.deny(&texts(refused).join("; "))
 }

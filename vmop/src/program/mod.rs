@@ -35,7 +35,7 @@ pub async fn start(runtime: Runtime, flags: Flags) -> Result<(), Fatal> {
     runtime.metrics.register(|registry| metrics = vsphere::Metrics::registered(registry));
     let shared = ReplicaCaches::start(&runtime);
     let hooks = admission::router(Known::start(&runtime, &shared));
-    kit::webhook::serve_or_own(&runtime, &flags.webhook, hooks, admission::OWN).await?;
+    kit::webhook::serve_with_fallback(&runtime, &flags.webhook, hooks, admission::OWN).await?;
     runtime.lead().await?;
 
     let (vms, enqueued_vms) = Enqueue::new();

@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use futures::StreamExt;
 use futures::stream::BoxStream;
-use futures::{Stream, StreamExt};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client};
 use tokio::sync::watch;
 
@@ -75,20 +74,5 @@ where
         + 'static,
 {
     let api = Api::<K>::namespaced(client.clone(), namespace);
-    let named = name.to_owned();
-    log_errors(watcher::watch_object(api, name).default_backoff(), named).boxed()
-}
-
-fn log_errors<K>(
-    stream: impl Stream<Item = watcher::Result<Option<K>>> + Send + 'static,
-    name: String,
-) -> impl Stream<Item = Option<K>> + Send + 'static
-where
-    K: Send + 'static,
-{
-    stream.filter_map(move |item| {
-        let seen =
-            item.inspect_err(|error| tracing::warn!(name, %error, "watch interrupted; trying again")).ok();
-        async move { seen }
-    })
+    kit::watch::one(api, name)
 }

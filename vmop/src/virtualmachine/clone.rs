@@ -128,7 +128,7 @@ fn firmware(vm: &VirtualMachine) -> Option<String> {
 
 /// How much memory-mapped I/O the object asks for, where its class passes devices through; blank takes an option off.
 fn memory_mapped_io(vm: &VirtualMachine, size: &Size) -> Vec<(String, String)> {
-    let passes = size.config.as_ref().is_some_and(BaseConfig::passes_through);
+    let passes = size.config.as_ref().is_some_and(BaseConfig::has_passthrough);
     let asked = vm.annotations().get(annotation::MMIO_SIZE).map(|size| size.trim());
     let options = match asked.filter(|size| passes && !size.is_empty()) {
         None => return Vec::new(),

@@ -5,8 +5,10 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
 
+use super::call::Call;
 use super::ovf::{DeploymentError, why};
-use super::{Call, Form, RetryPolicy};
+use super::style::Form;
+use crate::retry::RetryPolicy;
 use crate::{Client, Error, MoRef, Result};
 
 /// An item to be made of a machine.
@@ -20,7 +22,7 @@ pub struct Capture {
     pub name: String,
     /// The item's description.
     pub description: String,
-    /// Stands for this wish: vCenter carries out two calls with the same token once.
+    /// Identifies this request: vCenter carries out two calls with the same token once.
     pub token: String,
 }
 
@@ -39,9 +41,9 @@ impl Client {
     /// Never sent twice: after a lost answer look for the name in the library. A name that is taken is
     /// `DuplicateName`.
     pub async fn capture_ovf(&self, capture: &Capture, deadline: Duration) -> Result<String> {
-        let manner = RetryPolicy { timeout: deadline, repeatable: false };
+        let policy = RetryPolicy { timeout: deadline, repeatable: false };
         let captured: Captured = self
-            .automation("capture", manner, |form| call(capture, form))
+            .automation("capture", policy, |form| call(capture, form))
             .await
             .map_err(|error: Error| error.on(&capture.name))?;
         match captured.ovf_library_item_id {
@@ -84,10 +86,10 @@ mod tests {
             description: "made of node".into(),
             token: "t/1".into(),
         };
-        let said = [Form::Api, Form::Rest].map(|form| {
+        let forms = [Form::Api, Form::Rest].map(|form| {
             let Call { path, body, .. } = call(&capture, form);
             json!({ "path": path, "body": body })
         });
-        insta::assert_json_snapshot!(said);
+        insta::assert_json_snapshot!(forms);
     }
 }

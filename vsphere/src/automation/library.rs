@@ -5,7 +5,8 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{Call, Form};
+use super::call::Call;
+use super::style::Form;
 use crate::{Client, Error, Kind, Result};
 
 /// A content library.
@@ -140,7 +141,7 @@ impl Client {
         .map_err(|error: Error| error.on(id))
     }
 
-    /// vCenter begins to fetch the files of an item of a subscribed library; [`LibraryItem::cached`] tells when it has.
+    /// vCenter begins to fetch the files of an item of a subscribed library; [`LibraryItem::cached`] shows when it has.
     ///
     /// Once begun, a second request does no harm.
     pub async fn sync_subscribed_item(&self, id: &str) -> Result<()> {
@@ -182,7 +183,7 @@ impl Client {
                 let cause = file.error_message.map(|message| message.default_message).unwrap_or_default();
                 return Err(Error::new("download", Kind::Unexpected { cause: format!("{name}: {cause}") }));
             }
-            // The Automation API tells of this only when asked.
+            // The Automation API reports this only when asked.
             tokio::time::sleep(pause).await;
             tries -= 1;
             let files = self.download_files(session).await?;

@@ -6,7 +6,9 @@
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
 
-use super::{Call, Form, RetryPolicy};
+use super::call::Call;
+use super::style::Form;
+use crate::retry::RetryPolicy;
 use crate::{Client, Error, MoRef, Result};
 
 const MODULES: &str = "/rest/vcenter/cluster/modules";
@@ -94,9 +96,9 @@ impl Client {
     async fn modules<T: serde::de::DeserializeOwned>(
         &self,
         name: &'static str,
-        manner: RetryPolicy,
-        call: impl Fn() -> Call,
+        policy: RetryPolicy,
+        call: impl Fn() -> Call + Send + Sync,
     ) -> Result<T, Error> {
-        self.automation_in(Some(Form::Rest), name, manner, |_| call()).await
+        self.automation_in(Some(Form::Rest), name, policy, |_| call()).await
     }
 }

@@ -5,7 +5,9 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
 
-use super::{Call, Form, RetryPolicy};
+use super::call::Call;
+use super::style::Form;
+use crate::retry::RetryPolicy;
 use crate::{Client, Error, Fault, MoRef, Result, Value};
 
 /// A deployment as it shall be.
@@ -96,10 +98,10 @@ impl Client {
     /// vCenter answers only when the disks are copied, so this may take long; the deadline is the caller's.
     /// Never sent twice: after a lost answer look for the name in the folder.
     pub async fn deploy_ovf(&self, deploy: &Deploy, deadline: Duration) -> Result<MoRef> {
-        let manner = RetryPolicy { timeout: deadline, repeatable: false };
+        let policy = RetryPolicy { timeout: deadline, repeatable: false };
         let id = &deploy.item_id;
         let deployment: Deployment = self
-            .automation("deploy", manner, |form| {
+            .automation("deploy", policy, |form| {
                 let path = match form {
                     Form::Api => format!("/api/vcenter/ovf/library-item/{id}?action=deploy"),
                     Form::Rest => format!("/rest/com/vmware/vcenter/ovf/library-item/id:{id}?~action=deploy"),

@@ -3,7 +3,8 @@
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
 
-use super::{Call, Form};
+use super::call::Call;
+use super::style::Form;
 use crate::{Client, Error, MoRef, Result};
 
 /// A category of tags.

@@ -17,7 +17,7 @@ const TRIES: u32 = 4;
 /// Makes everything anew in the session in use.
 pub(super) async fn build(shared: &Shared) -> Result<Built> {
     let client = &shared.client;
-    let live = client.live().await?;
+    let live = client.session().await?;
     let collector = client.service("propertyCollector")?;
     let roots = shared.state.read().roots.clone();
     let mut views = Vec::with_capacity(roots.len());
@@ -87,7 +87,7 @@ pub(super) async fn call(
 
 /// Adds a folder to the views in use and reads its machines once.
 ///
-/// The stream does not say when it has told all of a new folder, so the folder is read beside it.
+/// The stream does not say when it has sent all of a new folder, so the folder is read beside it.
 pub(super) async fn add_root(shared: &Shared, folder: &MoRef) -> Result<()> {
     let _one = shared.adding.lock().await;
     if !shared.state.read().roots.contains(folder) {

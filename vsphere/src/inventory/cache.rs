@@ -1,6 +1,6 @@
 //! The cache as a state machine: updates in, changes out. No I/O, no clock.
 //!
-//! vCenter may repeat itself: an answer that was lost comes again, a new session tells everything
+//! vCenter may repeat itself: an answer that was lost comes again, a new session sends everything
 //! anew. Applying an update twice is therefore the same as applying it once, and only what differs
 //! from before is a change.
 
@@ -23,8 +23,8 @@ pub(super) struct Cache {
     uuids: HashMap<Uuid, Vec<MoRef>>,
     names: HashMap<MoRef, HashMap<String, Vec<MoRef>>>,
     keep: Vec<String>,
-    /// While the cache is rebuilt: who has been told of since.
-    retold: Option<HashSet<MoRef>>,
+    /// While the cache is rebuilt: the VMs that the stream has shown since.
+    resent: Option<HashSet<MoRef>>,
     /// While a root is being read: who has left since.
     left: Option<HashSet<MoRef>>,
 }
@@ -76,19 +76,19 @@ impl Cache {
                 if let Some(left) = &mut self.left {
                     left.insert(obj.clone());
                 }
-                if let Some(retold) = &mut self.retold {
-                    retold.remove(&obj);
+                if let Some(resent) = &mut self.resent {
+                    resent.remove(&obj);
                 }
                 return self.put(&obj, was, None);
             }
             // A change of a machine that has left is a late repetition.
             (Kind::Modify, None) => return None,
-            // An enter tells everything, so nothing of before may stay.
+            // An enter brings everything, so nothing of before may stay.
             (Kind::Enter, _) => Vm::new(obj.clone()),
             (Kind::Modify, Some(vm)) => Vm::clone(vm),
         };
-        if let Some(retold) = &mut self.retold {
-            retold.insert(obj.clone());
+        if let Some(resent) = &mut self.resent {
+            resent.insert(obj.clone());
         }
         let now = self.changed(vm, &changes);
         self.put(&obj, was, Some(now))
@@ -157,16 +157,16 @@ impl Cache {
         }
     }
 
-    /// From here on everything is told anew.
+    /// From here on everything is sent anew.
     pub fn begin(&mut self) {
-        self.retold = Some(HashSet::new());
+        self.resent = Some(HashSet::new());
     }
 
-    /// Everything has been told: who was not is gone.
+    /// Everything has been sent: what was not is gone.
     pub fn finish(&mut self) -> Vec<Delta> {
-        let Some(retold) = self.retold.take() else { return Vec::new() };
+        let Some(resent) = self.resent.take() else { return Vec::new() };
         let gone: Vec<MoRef> =
-            self.machines.keys().filter(|moref| !retold.contains(moref)).cloned().collect();
+            self.machines.keys().filter(|moref| !resent.contains(moref)).cloned().collect();
         gone.into_iter()
             .filter_map(|obj| {
                 let was = self.machines.get(&obj).cloned();
@@ -244,7 +244,7 @@ mod tests {
         assert_eq!(cache.by_uuid(uuid).unwrap().moref, MoRef::vm("vm-1"));
         assert!(cache.by_name(&folder, "a/b").is_some());
 
-        assert_eq!(cache.apply(enter("vm-1", "a%2fb", uuid)), None, "told twice");
+        assert_eq!(cache.apply(enter("vm-1", "a%2fb", uuid)), None, "sent twice");
         cache.apply(update(Kind::Modify, "vm-1", &[("name", "c".into())])).unwrap();
         assert!(cache.by_name(&folder, "a/b").is_none() && cache.by_name(&folder, "c").is_some());
 
@@ -258,9 +258,9 @@ mod tests {
     #[test]
     fn a_parent_that_is_unset_unsets_what_is_below() {
         let mut cache = Cache::default();
-        let told =
+        let sent =
             [("guest.ipAddress", "10.0.0.1".into()), ("guest.hostName", "h".into()), ("name", "a".into())];
-        cache.apply(update(Kind::Enter, "vm-1", &told));
+        cache.apply(update(Kind::Enter, "vm-1", &sent));
         cache.apply(update(Kind::Modify, "vm-1", &[("guest", Value::Null)]));
         let vm = cache.get(&MoRef::vm("vm-1")).unwrap();
         assert_eq!((&vm.guest.ip, &vm.guest.host_name, vm.name.as_str()), (&None, &None, "a"));
@@ -303,14 +303,14 @@ mod tests {
     }
 
     #[test]
-    fn who_is_not_told_of_again_is_gone() {
+    fn what_is_not_sent_again_is_gone() {
         let mut cache = Cache::default();
         for id in ["vm-1", "vm-2"] {
             cache.apply(enter(id, id, Uuid::nil()));
         }
         cache.begin();
         assert_eq!(cache.apply(enter("vm-2", "vm-2", Uuid::nil())), None);
-        assert_eq!(cache.len(), 2, "nothing is forgotten before everything is told");
+        assert_eq!(cache.len(), 2, "nothing is forgotten before everything is sent");
         let gone = cache.finish();
         assert_eq!(gone.len(), 1);
         assert_eq!((&gone[0].moref, &gone[0].now), (&MoRef::vm("vm-1"), &None));
@@ -381,9 +381,9 @@ mod tests {
             }
             rebuilt.begin();
             fresh.begin();
-            // A new stream tells of nobody's change before it has told of the machine itself.
-            let told = after.into_iter().filter(|update| update.kind != Kind::Modify);
-            for update in told {
+            // A new stream sends no change of a VM before it has sent the VM itself.
+            let sent = after.into_iter().filter(|update| update.kind != Kind::Modify);
+            for update in sent {
                 rebuilt.apply(update.clone());
                 fresh.apply(update);
             }
@@ -394,7 +394,7 @@ mod tests {
         }
 
         #[test]
-        fn deltas_tell_the_whole_story(updates in proptest::collection::vec(any_update(), 0..40)) {
+        fn deltas_add_up_to_the_cache(updates in proptest::collection::vec(any_update(), 0..40)) {
             let mut cache = Cache::default();
             let mut followed: HashMap<MoRef, Arc<Vm>> = HashMap::new();
             for update in updates {

@@ -84,7 +84,7 @@ impl Subscribers {
         Changes { unread }
     }
 
-    pub fn tell(&self, deltas: &[Delta], complete: Option<bool>) {
+    pub fn notify(&self, deltas: &[Delta], complete: Option<bool>) {
         if deltas.is_empty() && complete.is_none() {
             return;
         }
@@ -133,15 +133,15 @@ mod tests {
             Delta { moref: MoRef::vm("vm-1"), was: state(was), now: state(now) }
         };
         assert!(changes.next().now_or_never().is_none());
-        subscribers.tell(&[delta("a", "b")], None);
-        subscribers.tell(&[delta("b", "c")], Some(true));
+        subscribers.notify(&[delta("a", "b")], None);
+        subscribers.notify(&[delta("b", "c")], Some(true));
         let expected = vec![
             Change::Vm { moref: MoRef::vm("vm-1"), was: Some(vm("a")), now: Some(vm("c")) },
             Change::Complete,
         ];
         assert_eq!(changes.next().now_or_never(), Some(Some(expected)));
 
-        subscribers.tell(&[delta("", "c"), delta("c", "")], None);
+        subscribers.notify(&[delta("", "c"), delta("c", "")], None);
         assert!(changes.next().now_or_never().is_none(), "it came and went unseen");
         subscribers.close();
         assert_eq!(changes.next().now_or_never(), Some(None));

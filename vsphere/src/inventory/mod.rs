@@ -32,7 +32,7 @@ use crate::{Client, Error, Kind, MoRef, Result, Value};
 pub enum Presence {
     /// It is below one of the roots.
     Present(Arc<Vm>),
-    /// It is below none of the roots: moved, destroyed or never made. [`Inventory::locate`] tells which.
+    /// It is below none of the roots: moved, destroyed or never made. [`Inventory::locate`] finds out which.
     Absent,
     /// The cache is not complete; decide nothing.
     Unknown,
@@ -53,7 +53,7 @@ impl Presence {
 pub enum Location {
     /// It is below one of the roots.
     Here(Arc<Vm>),
-    /// It exists, below none of the roots (or the stream has not told of it yet); read just now.
+    /// It exists, below none of the roots (or the stream has not shown it yet); read just now.
     Elsewhere(Arc<Vm>),
     /// It does not exist.
     Gone,

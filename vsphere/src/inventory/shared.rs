@@ -123,17 +123,17 @@ impl Shared {
         let machines = self.state.read().cache.len();
         self.client.config().metrics.machines.set(i64::try_from(machines).unwrap_or(i64::MAX));
         self.revision.send_modify(|revision| *revision += 1);
-        self.subscribers.tell(deltas, None);
+        self.subscribers.notify(deltas, None);
     }
 
-    /// Everything is told anew from here on.
+    /// Everything is sent anew from here on.
     pub fn begin(&self) {
         self.state.write().cache.begin();
         self.set_complete(false);
         self.status.send_modify(|status| status.generation += 1);
     }
 
-    /// Everything has been told.
+    /// Everything has been sent.
     pub fn finish(&self) {
         let gone = {
             let mut state = self.state.write();
@@ -150,7 +150,7 @@ impl Shared {
             .send_if_modified(|status| std::mem::replace(&mut status.complete, complete) != complete);
         if changed {
             self.revision.send_modify(|revision| *revision += 1);
-            self.subscribers.tell(&[], Some(complete));
+            self.subscribers.notify(&[], Some(complete));
         }
     }
 

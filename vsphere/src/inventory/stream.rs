@@ -7,8 +7,8 @@ use super::build::build;
 use super::pace::Pace;
 use super::shared::{Built, Shared};
 use super::update::UpdateSet;
-use crate::client::pause;
 use crate::http::Pool;
+use crate::retry::pause_after;
 use crate::{Error, Kind, Object, Result};
 
 /// vCenter may answer this much later than it was asked to.
@@ -16,7 +16,7 @@ const GRACE: Duration = Duration::from_secs(30);
 /// Objects per answer; more come in the next one at once.
 const PAGE: u32 = 250;
 /// Polls that may fail for want of a connection before the views are doubted.
-const LOST: u32 = 20;
+const LOST: usize = 20;
 
 /// Builds, follows, and begins anew whenever the session or the server is another.
 pub(super) async fn run(shared: Arc<Shared>) {
@@ -35,7 +35,7 @@ pub(super) async fn run(shared: Arc<Shared>) {
             Err(error) => {
                 // A session that ended while nothing else was asked of it is found dead only here.
                 if *error.kind() == Kind::NotAuthenticated {
-                    drop(shared.client.renew(epoch).await);
+                    drop(shared.client.renew_session(epoch).await);
                 }
                 error
             }
@@ -49,7 +49,7 @@ pub(super) async fn run(shared: Arc<Shared>) {
         shared.state.write().trouble = Some(error);
         failures += 1;
         if failures > 1 || !lost_session {
-            tokio::time::sleep(pause(failures)).await;
+            tokio::time::sleep(pause_after(failures)).await;
         }
     }
 }
@@ -74,7 +74,7 @@ async fn watch(shared: &Shared, built: Built) -> (Error, bool) {
     shared.built.send_replace(None);
     if *error.kind() == Kind::NotAuthenticated {
         // Whoever is first logs in; what comes of it shows when the views are built.
-        drop(shared.client.renew(epoch).await);
+        drop(shared.client.renew_session(epoch).await);
     }
     (error, complete)
 }
@@ -119,7 +119,7 @@ async fn follow(shared: &Shared, built: &Built, complete: &mut bool) -> Error {
                 truncated = false;
                 tracing::debug!(%error, "poll is repeated");
                 shared.state.write().trouble = Some(error);
-                tokio::time::sleep(pause(failures)).await;
+                tokio::time::sleep(pause_after(failures)).await;
             }
             Err(error) => return error,
         }
@@ -137,7 +137,7 @@ async fn poll(shared: &Shared, built: &Built, version: &str, wait: Duration) -> 
     Ok(UpdateSet::read(answer))
 }
 
-/// The collector does not know the version: it tells everything again from the empty one.
+/// The collector does not know the version: it sends everything again from the empty one.
 fn is_stale(error: &Error) -> bool {
     error.fault().is_some_and(|fault| fault.type_name == "InvalidCollectorVersion")
 }

@@ -1,4 +1,4 @@
-//! Tells vCenter's list which tasks are waited for, many at a time.
+//! Adds the tasks that are waited for to vCenter's list, many at a time.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use super::build::call;
 use super::pace::Pace;
 use super::shared::{Built, Shared};
 use super::tasks::Batch;
-use crate::client::pause;
+use crate::retry::pause_after;
 use crate::{Error, Kind, Object, Result, Value};
 
 pub(super) async fn run(shared: Arc<Shared>) {
@@ -23,7 +23,7 @@ pub(super) async fn run(shared: Arc<Shared>) {
             shared.tasks.lock().put_back(batch);
             continue;
         }
-        match tell(&shared, &built, &batch).await {
+        match add_to_list(&shared, &built, &batch).await {
             Ok(unknown) => {
                 failures = 0;
                 let mut tasks = shared.tasks.lock();
@@ -35,7 +35,7 @@ pub(super) async fn run(shared: Arc<Shared>) {
                 failures += 1;
                 shared.tasks.lock().put_back(batch);
                 mend(&shared, &built, &error).await;
-                tokio::time::sleep(pause(failures)).await;
+                tokio::time::sleep(pause_after(failures)).await;
             }
         }
     }
@@ -47,7 +47,7 @@ async fn built(shared: &Shared) -> Option<Arc<Built>> {
 }
 
 /// Answers with those that vCenter does not know.
-async fn tell(shared: &Shared, built: &Built, batch: &Batch) -> Result<Value> {
+async fn add_to_list(shared: &Shared, built: &Built, batch: &Batch) -> Result<Value> {
     let args = Object::new("ModifyListViewRequestType")
         .with_list("add", batch.add.clone())
         .with_list("remove", batch.remove.clone());
@@ -69,7 +69,7 @@ async fn mend(shared: &Shared, built: &Arc<Built>, error: &Error) {
         let same = shared.built.borrow().as_ref().is_some_and(|now| Arc::ptr_eq(now, built));
         if same {
             if *error.kind() == Kind::NotAuthenticated {
-                drop(shared.client.renew(built.live.epoch).await);
+                drop(shared.client.renew_session(built.live.epoch).await);
             }
             shared.broken.notify_one();
         }

@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn success_is_told_once_with_what_was_made() {
+    fn success_is_reported_once_with_what_was_made() {
         let (mut tasks, mut outcome) = waiting();
         tasks.apply(update(UpdateKind::Enter, &[("info.state", "running".into())]));
         assert!(outcome.try_recv().is_err());
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn failure_is_told_with_its_fault() {
+    fn failure_is_reported_with_its_fault() {
         let (mut tasks, mut outcome) = waiting();
         let fault = Object::new("LocalizedMethodFault")
             .with("fault", Object::new("InsufficientMemoryResourcesFault"))

@@ -1,4 +1,4 @@
-//! What the property collector tells, as data.
+//! What the property collector sends, as data.
 
 use crate::{MoRef, Value};
 

@@ -8,7 +8,7 @@ use uuid::Uuid;
 use crate::spec::unescape_name;
 use crate::{Allocation, ManagedBy, MoRef, Value};
 
-/// A virtual machine or a template as vCenter told last.
+/// A virtual machine or a template as vCenter reported it last.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Vm {
     /// Its reference.
@@ -29,7 +29,7 @@ pub struct Vm {
     pub connection_state: String,
     /// The BIOS UUID, which the guest sees.
     pub uuid: Option<Uuid>,
-    /// The UUID by which vCenter tells machines apart.
+    /// The UUID by which vCenter distinguishes VMs.
     pub instance_uuid: Option<Uuid>,
     /// Whose machine it is.
     pub managed_by: Option<ManagedBy>,
@@ -37,7 +37,7 @@ pub struct Vm {
     pub extra_config: BTreeMap<String, String>,
     /// What is known of the bootstrap keys (`guestinfo.metadata`, `guestinfo.userdata`, `guestinfo.vendordata`), by key.
     pub guestinfo: BTreeMap<String, GuestInfo>,
-    /// How many disks it has, where vCenter has said so.
+    /// How many disks it has, where vCenter has reported it.
     pub disks: Option<u32>,
     /// Virtual CPUs.
     pub num_cpus: u32,
@@ -49,7 +49,7 @@ pub struct Vm {
     pub memory_allocation: Allocation,
     /// Changes with every change of the settings.
     pub change_version: String,
-    /// Whether changed blocks are tracked; `None` where vCenter does not tell.
+    /// Whether changed blocks are tracked; `None` where vCenter does not report it.
     pub change_tracking: Option<bool>,
     /// The virtual hardware, such as `vmx-19`.
     pub hardware_version: String,

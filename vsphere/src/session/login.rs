@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use reqwest::Method;
 use tracing::Instrument;
 
-use super::Ticket;
+use super::ticket::Ticket;
 use crate::config::Credentials;
 use crate::http::{Answer, Http, Pool, SESSION_HEADER};
 use crate::wire::{Codec, Refusal, status_refusal};
@@ -29,8 +29,8 @@ impl Transport<'_> {
                 .with("password", credentials.password.expose());
             let out = self.codec.encode(manager, "Login", Some(&args), None);
             let answer = self.http.send("Login", self.http.outgoing(Pool::Calls, out), self.timeout).await?;
-            let said = self.codec.decode(answer.status, &answer.body);
-            said.map_err(|refusal| refused("Login", refusal))?;
+            let decoded = self.codec.decode(answer.status, &answer.body);
+            decoded.map_err(|refusal| refused("Login", refusal))?;
             let opened = self.codec.opened(&answer.headers);
             opened.ok_or_else(|| crate::methods::unexpected("Login", "no session in the answer"))
         };

@@ -5,16 +5,19 @@
 //! credentials open a session of their own before the old one ends, and if they are refused, it stays.
 
 mod login;
+mod ticket;
 
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use backon::{BackoffBuilder, ExponentialBuilder};
 use parking_lot::{Mutex as PlainMutex, RwLock};
 use tokio::sync::{Mutex, oneshot, watch};
 
 pub(crate) use login::{Transport, refused};
+pub(crate) use ticket::Ticket;
 
 use crate::config::Credentials;
 use crate::wire::{Codec, numbers};
@@ -22,8 +25,13 @@ use crate::{Error, Kind, MoRef, Result};
 
 /// From this release on one token opens VIM and the Automation API.
 const UNIFIED: [u32; 3] = [8, 0, 3];
-const REFUSED_FIRST: Duration = Duration::from_secs(5);
-const REFUSED_LONGEST: Duration = Duration::from_mins(5);
+/// How long a refused password is not tried again: vCenter locks an account after a few.
+const REFUSED: ExponentialBuilder = ExponentialBuilder::new()
+    .with_min_delay(Duration::from_secs(5))
+    .with_max_delay(Duration::from_mins(5))
+    .without_max_times();
+/// After so many doublings the longest pause is reached.
+const MOST_DOUBLINGS: usize = 8;
 
 pub(crate) struct Session {
     credentials: RwLock<Credentials>,
@@ -47,17 +55,6 @@ pub(crate) struct SessionHandle {
     _in_use: Arc<oneshot::Sender<Infallible>>,
 }
 
-/// What opens vCenter.
-#[derive(Clone)]
-pub(crate) struct Ticket {
-    /// The session of the VIM API, as the codec sends it.
-    pub session: Arc<str>,
-    /// The token of the Automation API; where it is another, it is fetched when first needed.
-    pub automation: Option<Arc<str>>,
-    /// Whether the Automation API has a session of its own.
-    pub apart: bool,
-}
-
 /// A session that has been replaced; it may end when nobody uses it any more.
 pub(crate) struct Replaced {
     epoch: u64,
@@ -74,7 +71,7 @@ enum Sharing {
 #[derive(Default)]
 struct Renewal {
     failed: Option<Failed>,
-    /// Tells when nobody uses the session in use any more.
+    /// Resolves when nobody uses the session in use any more.
     unused: Option<oneshot::Receiver<Infallible>>,
 }
 
@@ -84,7 +81,8 @@ struct Failed {
     credentials: Credentials,
     /// Until when the same credentials are not tried again.
     until: Instant,
-    pause: Duration,
+    /// How often these credentials have been refused in a row.
+    refusals: usize,
 }
 
 impl Session {
@@ -113,7 +111,7 @@ impl Session {
     }
 
     /// The session in use, or a new one.
-    pub async fn live(&self, via: &Transport<'_>) -> Result<SessionHandle> {
+    pub async fn current(&self, via: &Transport<'_>) -> Result<SessionHandle> {
         let live = self.live.read().clone();
         match live {
             Some(live) => Ok(live),
@@ -269,14 +267,16 @@ impl Session {
 impl Renewal {
     fn note(&mut self, error: Error, credentials: Credentials) {
         let at = Instant::now();
-        let pause = match (&self.failed, error.kind()) {
-            (Some(last), Kind::InvalidLogin) if last.credentials == credentials && !last.pause.is_zero() => {
-                (last.pause * 2).min(REFUSED_LONGEST)
-            }
-            (_, Kind::InvalidLogin) => REFUSED_FIRST,
-            _ => Duration::ZERO,
+        let refusals = match (&self.failed, error.kind()) {
+            (Some(last), Kind::InvalidLogin) if last.credentials == credentials => last.refusals + 1,
+            (_, Kind::InvalidLogin) => 1,
+            _ => 0,
         };
-        self.failed = Some(Failed { at, error, credentials, until: at + pause, pause });
+        let pause = match refusals {
+            0 => Duration::ZERO,
+            refusals => REFUSED.build().nth((refusals - 1).min(MOST_DOUBLINGS)).unwrap_or_default(),
+        };
+        self.failed = Some(Failed { at, error, credentials, until: at + pause, refusals });
     }
 }
 
@@ -296,16 +296,18 @@ mod tests {
 
     #[test]
     fn a_refused_password_is_left_alone_for_longer_each_time() {
+        let pause =
+            |renewal: &Renewal| renewal.failed.as_ref().map(|failed| failed.until - failed.at).unwrap();
         let mut renewal = Renewal::default();
         let credentials = Credentials { username: "u".into(), password: "p".into() };
         let pauses: Vec<u64> = (0..8)
             .map(|_| {
                 renewal.note(Error::new("Login", Kind::InvalidLogin), credentials.clone());
-                renewal.failed.as_ref().unwrap().pause.as_secs()
+                pause(&renewal).as_secs()
             })
             .collect();
         assert_eq!(pauses, [5, 10, 20, 40, 80, 160, 300, 300]);
         renewal.note(Error::new("Login", Kind::Overloaded), credentials);
-        assert!(renewal.failed.unwrap().pause.is_zero());
+        assert!(pause(&renewal).is_zero());
     }
 }

@@ -54,7 +54,7 @@ impl fmt::Debug for CustomizationIdentity {
 /// How a guest sets up one network adapter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CustomizationAdapter {
-    /// The NIC, where it is known by its MAC; else the order tells.
+    /// The NIC, where it is known by its MAC; else its place in the order says which.
     pub mac: Option<String>,
     /// The IPv4 address; `None` for DHCP.
     pub ipv4: Option<FixedIpv4>,

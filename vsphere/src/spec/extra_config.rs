@@ -5,15 +5,15 @@ use std::ops::{Deref, DerefMut};
 
 /// Keys and values, in the order in which they are set; an empty value removes the key.
 ///
-/// What a guest is told in `guestinfo` holds keys and tokens, so its values are never printed.
+/// What a guest is given in `guestinfo` holds keys and tokens, so its values are never printed.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct ExtraConfig(Vec<(String, String)>);
 
 impl fmt::Debug for ExtraConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shown = self.0.iter().map(|(key, value)| {
-            let told = key.starts_with("guestinfo.") && !value.is_empty();
-            (key.as_str(), if told { "…" } else { value.as_str() })
+            let secret = key.starts_with("guestinfo.") && !value.is_empty();
+            (key.as_str(), if secret { "…" } else { value.as_str() })
         });
         f.debug_list().entries(shown).finish()
     }
@@ -59,12 +59,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_guest_is_told_is_not_printed() {
-        let told =
+    fn what_a_guest_is_given_is_not_printed() {
+        let given =
             [("guestinfo.userdata", "SECRET"), ("guestinfo.vendordata", ""), ("disk.enableUUID", "TRUE")];
-        let told: ExtraConfig =
-            told.map(|(key, value)| (key.to_owned(), value.to_owned())).into_iter().collect();
-        let printed = format!("{told:?}");
+        let given: ExtraConfig =
+            given.map(|(key, value)| (key.to_owned(), value.to_owned())).into_iter().collect();
+        let printed = format!("{given:?}");
         assert!(!printed.contains("SECRET") && printed.contains("guestinfo.userdata"), "{printed}");
         assert!(printed.contains(r#"("disk.enableUUID", "TRUE")"#), "{printed}");
     }

@@ -62,7 +62,7 @@ impl BaseConfig {
     }
 
     /// Whether devices of the host are passed through.
-    pub fn passes_through(&self) -> bool {
+    pub fn has_passthrough(&self) -> bool {
         let devices = self.0.get("deviceChange").items().iter().map(|change| change.get("device"));
         devices.map(Value::type_name).any(|name| name == "VirtualPCIPassthrough")
     }
@@ -217,7 +217,7 @@ mod tests {
 
     #[test]
     fn what_can_not_be_used_is_named() {
-        for (given, said) in [
+        for (given, expected) in [
             (json!([]), "it is not an object"),
             (json!({ "numCpus": 2 }), "VirtualMachineConfigSpec has no numCpus"),
             (json!({ "_typeName": "X" }), "_typeName is \"X\", not VirtualMachineConfigSpec"),
@@ -231,7 +231,7 @@ mod tests {
                 "flags: VirtualMachineFlagInfo has no x",
             ),
         ] {
-            assert_eq!(BaseConfig::read(&given).unwrap_err(), said);
+            assert_eq!(BaseConfig::read(&given).unwrap_err(), expected);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The OVF properties of a machine: what its appliance asks for, and what it is told.
+//! The OVF properties of a machine: what its appliance asks for, and what it is given.
 
 use std::fmt;
 

@@ -12,7 +12,7 @@ pub struct ConfigSpec {
     pub name: Option<String>,
     /// The BIOS UUID, which the guest sees.
     pub uuid: Option<String>,
-    /// The UUID by which vCenter tells machines apart.
+    /// The UUID by which vCenter distinguishes VMs.
     pub instance_uuid: Option<String>,
     /// The guest operating system's id.
     pub guest_id: Option<String>,

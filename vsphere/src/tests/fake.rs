@@ -1,4 +1,4 @@
-//! A server that answers as it is told and remembers what it was asked, over either wire.
+//! A server that answers as it is instructed and remembers what it was asked, over either wire.
 //!
 //! Tests speak VI/JSON to it; on SOAP it translates requests before they are seen and answers before they are sent.
 
@@ -81,7 +81,7 @@ pub fn json(status: u16, body: serde_json::Value) -> Option<Reply> {
 }
 
 pub fn fault(type_name: &str) -> Option<Reply> {
-    json(500, serde_json::json!({ "_typeName": type_name, "faultstring": "as told" }))
+    json(500, serde_json::json!({ "_typeName": type_name, "faultstring": "as instructed" }))
 }
 
 pub fn moref(kind: &str, id: &str) -> Option<Reply> {
@@ -149,8 +149,8 @@ impl Fake {
         let mut buffer = Vec::new();
         while let Some(seen) = read(&mut stream, &mut buffer).await {
             self.seen.lock().push(seen.clone());
-            let told = (self.answer.lock())(&seen);
-            let reply = told.unwrap_or_else(|| self.usual(&seen));
+            let scripted = (self.answer.lock())(&seen);
+            let reply = scripted.unwrap_or_else(|| self.usual(&seen));
             self.changed.send_modify(|count| *count += 1);
             let answer = match (reply, self.wire) {
                 (Reply::Abort, _) => return,

@@ -62,7 +62,7 @@ async fn a_refused_password_is_not_tried_again_but_a_new_one_is(wire: WireKind) 
     client.power_on(&vm).await.unwrap();
 }
 
-async fn a_lost_answer_of_a_clone_is_told_and_not_repeated(wire: WireKind) {
+async fn a_lost_answer_of_a_clone_is_reported_and_not_repeated(wire: WireKind) {
     for reply in [Reply::Abort, Reply::Body(503, "<html>upstream connect error</html>".into())] {
         let fake =
             Fake::start(wire, move |seen| (seen.call() == "CloneVM_Task").then(|| reply.clone())).await;
@@ -199,7 +199,7 @@ on_both_wires!(
     a_lost_session_is_renewed_once_for_all,
     a_session_that_does_not_last_is_an_error_and_no_loop,
     a_refused_password_is_not_tried_again_but_a_new_one_is,
-    a_lost_answer_of_a_clone_is_told_and_not_repeated,
+    a_lost_answer_of_a_clone_is_reported_and_not_repeated,
     reading_is_repeated,
     logging_out_ends_the_session_for_good,
     one_token_opens_the_automation_api_too,

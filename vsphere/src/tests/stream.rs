@@ -105,7 +105,7 @@ async fn a_lost_answer_is_asked_for_again(wire: WireKind) {
     assert_eq!((inventory.generation(), fake.count("CreateFilter")), (1, 1));
 }
 
-async fn an_unknown_version_is_told_from_the_beginning(wire: WireKind) {
+async fn an_unknown_version_is_sent_from_the_beginning(wire: WireKind) {
     let polls = vec![
         set("1", false, &[vm("vm-1"), vm("vm-2")]),
         fault("InvalidCollectorVersion"),
@@ -181,7 +181,7 @@ on_both_wires!(
     the_cache_is_complete_after_the_last_page_only,
     an_empty_folder_is_complete_at_once,
     a_lost_answer_is_asked_for_again,
-    an_unknown_version_is_told_from_the_beginning,
+    an_unknown_version_is_sent_from_the_beginning,
     a_lost_session_rebuilds_everything_and_keeps_who_waits,
     what_is_waited_for_is_found_when_the_stream_shows_it,
     stopping_ends_who_waits,

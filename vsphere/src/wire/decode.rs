@@ -116,7 +116,7 @@ fn moref(type_name: &str, fields: &[(Cow<'static, str>, Value)]) -> Option<Value
     let text =
         |name: &str| fields.iter().find(|(field, _)| field == name).and_then(|(_, value)| value.as_str());
     let (kind, id) = (text("type")?, text("value")?);
-    let told = type_name == "ManagedObjectReference";
+    let named = type_name == "ManagedObjectReference";
     let implied = type_name.is_empty() && fields.len() == 2;
-    (told || implied).then(|| Value::Ref(MoRef::new(kind, id)))
+    (named || implied).then(|| Value::Ref(MoRef::new(kind, id)))
 }

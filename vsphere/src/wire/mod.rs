@@ -43,7 +43,7 @@ pub(crate) enum Service {
 }
 
 impl Service {
-    /// The service that an object belongs to, which its type's name tells.
+    /// The service that an object belongs to, which its type's name shows.
     pub fn of(target: &MoRef) -> Self {
         if target.kind().starts_with("Pbm") { Self::Pbm } else { Self::Vim }
     }

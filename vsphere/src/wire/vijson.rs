@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_told_apart() {
+    fn answers_are_distinguished() {
         let fault =
             br#"{"faultstring":"Cannot complete login","faultMessage":[],"_typeName":"InvalidLogin"}"#;
         let cases: &[(u16, &[u8], &str)] = &[

@@ -234,7 +234,7 @@ everywhere!(
     a_restarted_vcenter_is_read_anew,
 );
 
-// Not with the upstream collector: there a wait outlives its session, so nothing tells that the session is gone.
+// Not with the upstream collector: there a wait outlives its session, so nothing shows that the session is gone.
 on_both_wires!(a_session_that_expires_while_nothing_happens_is_renewed_by_the_stream);
 
 // Not with the upstream collector: of several sessions that wait it feeds only the last.

@@ -126,7 +126,7 @@ fn config(class: &VirtualMachineClass) -> Result<Option<BaseConfig>, String> {
             Object::new("VirtualPCIPassthrough").with("key", NEW_DEVICE - at).with("backing", backing);
         Some(config.unwrap_or_else(BaseConfig::empty).with_passthrough(device))
     });
-    let passes = config.as_ref().is_some_and(BaseConfig::passes_through);
+    let passes = config.as_ref().is_some_and(BaseConfig::has_passthrough);
     Ok(if passes { config.map(|config| config.with_default_options(&OF_PASSTHROUGH)) } else { config })
 }
 

@@ -1,4 +1,4 @@
-//! Answers, and what is told in place of one.
+//! Answers, and what comes in place of one.
 
 use super::reader::{ENVELOPE, Reader, Unreadable};
 use crate::value::known_name;
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_told_apart() {
+    fn answers_are_distinguished() {
         let named =
             r#"<detail><DuplicateNameFault xmlns="urn:vim25"><name>a</name></DuplicateNameFault></detail>"#;
         let typed = r#"<detail><Fault xmlns:i="http://www.w3.org/2001/XMLSchema-instance" i:type="NotAuthenticated"></Fault></detail>"#;

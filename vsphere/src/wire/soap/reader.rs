@@ -137,7 +137,7 @@ impl Declared<'_> {
     }
 }
 
-/// Text whose type is not told stays text: only the reader of the field knows what it is.
+/// Text whose type is not named stays text: only the reader of the field knows what it is.
 fn scalar(type_name: &str, text: Cow<'_, str>) -> Value {
     let read = match type_name {
         "boolean" => Value::from(text.as_ref()).as_bool().map(Value::Bool),

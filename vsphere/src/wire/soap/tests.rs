@@ -80,8 +80,8 @@ fn a_great_answer_is_read_whole() {
     assert_eq!(decode(200, text.as_bytes()).unwrap().get("objects").items().len(), 50_000);
 }
 
-/// A value with all types told, as in a field of type `Any`.
-fn told() -> impl Strategy<Value = Value> {
+/// A value with all types named, as in a field of type `Any`.
+fn typed_value() -> impl Strategy<Value = Value> {
     let typed = |type_name: &'static str, value: Value| Value::Any(type_name, Box::new(value));
     let text = || "[^\\p{Cc}]{0,8}|[a&<>\"' \t\r\n]{0,8}";
     let reference = ("[A-Z][a-zA-Z]{0,8}", "[a-z0-9-]{1,8}").prop_map(|(kind, id)| MoRef::new(&kind, id));
@@ -132,7 +132,7 @@ fn read(text: &str) -> Value {
 
 proptest! {
     #[test]
-    fn both_wires_say_the_same(value in told()) {
+    fn both_wires_say_the_same(value in typed_value()) {
         let mut text = String::from(
             r#"<x xmlns:xsd="http://www.w3.org/2001/XMLSchema" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance">"#,
         );

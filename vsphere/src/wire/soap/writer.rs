@@ -66,7 +66,7 @@ pub(crate) fn element(out: &mut String, name: &str, value: &Value) {
     }
 }
 
-/// A value whose declared type is `Any`, so its own type must be told.
+/// A value whose declared type is `Any`, so its own type must be named.
 fn any(out: &mut String, name: &str, type_name: &str, value: &Value) {
     match value {
         Value::Ref(moref) => reference(out, name, type_name, moref),
@@ -155,7 +155,7 @@ fn content(out: &mut String, scalar: &Value) {
     }
 }
 
-/// Escaped; a carriage return would be read as a line feed, and most control characters can't be said in XML at all.
+/// Escaped; a carriage return would be read as a line feed, and most control characters can't be written in XML at all.
 fn text(out: &mut String, value: &str) {
     let mut done = 0;
     for (at, byte) in value.bytes().enumerate() {

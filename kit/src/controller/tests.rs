@@ -1,10 +1,14 @@
+use std::collections::VecDeque;
+
+use k8s_openapi::api::apps::v1::ReplicaSet;
+use k8s_openapi::api::core::v1::Pod;
+use kube::runtime::reflector::store::Writer;
+use kube::runtime::watcher::Event;
+use parking_lot::Mutex;
+use support::api_server::server;
+
 use super::*;
 use crate::watch::Cache;
-use k8s_openapi::api::{apps::v1::ReplicaSet, core::v1::Pod};
-use kube::runtime::{reflector::store::Writer, watcher::Event};
-use parking_lot::Mutex;
-use std::collections::VecDeque;
-use support::api_server::server;
 
 /// How long a test waits for what must happen; it is never waited for what must not.
 const SOON_ENOUGH: Duration = Duration::from_secs(10);

@@ -2,19 +2,17 @@
 //!
 //! They are read again on the handshake that finds them changed, so nothing polls.
 
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
 use parking_lot::Mutex;
-use rustls::{
-    crypto::ring::sign::any_supported_type,
-    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
-    server::{ClientHello, ResolvesServerCert},
-    sign::CertifiedKey,
-};
-use std::{
-    io,
-    path::{Path, PathBuf},
-    sync::Arc,
-    time::{Duration, Instant, SystemTime},
-};
+use rustls::crypto::ring::sign::any_supported_type;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
 
 /// The files are looked at no more often than this.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -79,12 +77,12 @@ fn certified(folder: &Path) -> io::Result<CertifiedKey> {
             |error: io::Error| io::Error::other(format!("webhook certificate {}: {error}", path.display()));
         std::fs::read(&path).map_err(named)
     };
-    certified_pem(&read("tls.crt")?, &read("tls.key")?)
+    parse_pem(&read("tls.crt")?, &read("tls.key")?)
         .map_err(|error| io::Error::other(format!("webhook certificate {}: {error}", folder.display())))
 }
 
 /// A chain and a key, PEM, that belong together.
-pub(super) fn certified_pem(chain: &[u8], key: &[u8]) -> io::Result<CertifiedKey> {
+pub(super) fn parse_pem(chain: &[u8], key: &[u8]) -> io::Result<CertifiedKey> {
     let chain = CertificateDer::pem_slice_iter(chain)
         .collect::<Result<Vec<_>, _>>()
         .map_err(|error| io::Error::other(format!("tls.crt: {error}")))?;

@@ -3,30 +3,32 @@
 //!
 //! Replicas agree through the Secret alone: whoever writes first wins, everybody presents what was written.
 
-use super::issue::Material;
-use crate::{retry::Failures, run::Runtime};
-use futures::{StreamExt, stream::BoxStream};
-use k8s_openapi::{
-    ByteString, ClusterResourceScope,
-    api::{
-        admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration},
-        core::v1::Secret,
-    },
+use std::fmt::Debug;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use futures::stream::BoxStream;
+use k8s_openapi::api::admissionregistration::v1::{
+    MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
 };
-use kube::{
-    Api, Client, Resource, ResourceExt,
-    api::{ObjectMeta, Patch, PatchParams, PostParams},
-    runtime::{WatchStreamExt, watcher},
-};
+use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::{ByteString, ClusterResourceScope};
+use kube::api::{ObjectMeta, Patch, PatchParams, PostParams};
+use kube::{Api, Client, Resource, ResourceExt};
 use parking_lot::Mutex;
-use rustls::{
-    server::{ClientHello, ResolvesServerCert},
-    sign::CertifiedKey,
-};
-use serde::{Serialize, de::DeserializeOwned};
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use std::{fmt::Debug, io, sync::Arc, time::Duration};
 use time::OffsetDateTime;
+
+use super::bundle::CertBundle;
+use crate::retry::Failures;
+use crate::runtime::Runtime;
+use crate::watch;
 
 /// The API server may refuse for a while: its rights come with the rest of the deployment.
 const PATIENCE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(1));
@@ -35,7 +37,7 @@ const DAY: Duration = Duration::from_hours(24);
 
 /// The names under which a program's own certificate is kept and trusted.
 #[derive(Clone, Copy, Debug)]
-pub struct Own {
+pub struct SelfManaged {
     /// The Secret in the program's namespace.
     pub secret: &'static str,
     /// The Service by which the API server reaches the webhooks.
@@ -48,22 +50,22 @@ pub struct Own {
 
 /// The certificate to present, once there is one.
 #[derive(Debug, Default)]
-pub struct Held(Mutex<Option<Arc<CertifiedKey>>>);
+pub struct ServingCert(Mutex<Option<Arc<CertifiedKey>>>);
 
-impl ResolvesServerCert for Held {
+impl ResolvesServerCert for ServingCert {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         self.0.lock().clone()
     }
 }
 
 /// Makes and keeps the certificate in the background; ready counts from its first presentation.
-pub(super) fn keep(runtime: &Runtime, own: Own) -> Arc<Held> {
-    let held = Arc::new(Held::default());
+pub(super) fn spawn_keeper(runtime: &Runtime, names: SelfManaged) -> Arc<ServingCert> {
+    let held = Arc::new(ServingCert::default());
     let requirement = runtime.ready.require("webhook certificate");
     let keeper = Keeper {
         client: runtime.client.clone(),
         namespace: runtime.namespace.clone(),
-        own,
+        names,
         held: Arc::clone(&held),
         requirement: Some(requirement),
         looked: false,
@@ -106,7 +108,7 @@ fn values<T: Serialize>(webhooks: Option<Vec<T>>) -> Vec<Value> {
 }
 
 /// The webhooks with these authorities; none where all trust them already.
-fn trusting(webhooks: &[Value], authorities: &str) -> Option<Vec<Value>> {
+fn with_authorities(webhooks: &[Value], authorities: &str) -> Option<Vec<Value>> {
     let wanted = serde_json::to_value(ByteString(authorities.as_bytes().to_vec())).unwrap_or_default();
     if webhooks.iter().all(|webhook| webhook["clientConfig"]["caBundle"] == wanted) {
         return None;
@@ -121,8 +123,8 @@ fn trusting(webhooks: &[Value], authorities: &str) -> Option<Vec<Value>> {
 struct Keeper {
     client: Client,
     namespace: String,
-    own: Own,
-    held: Arc<Held>,
+    names: SelfManaged,
+    held: Arc<ServingCert>,
     requirement: Option<crate::serve::Requirement>,
     /// The Secret was looked for.
     looked: bool,
@@ -132,7 +134,7 @@ struct Keeper {
 
 impl Keeper {
     async fn keep(mut self) {
-        let mut seen = self.watches();
+        let mut seen = self.watch_objects();
         let failures = Failures::new(PATIENCE.0, PATIENCE.1);
         let mut wait = DAY;
         loop {
@@ -157,7 +159,7 @@ impl Keeper {
                 }
                 Err(error) => {
                     tracing::warn!(
-                        secret = format!("{}/{}", self.namespace, self.own.secret),
+                        secret = format!("{}/{}", self.namespace, self.names.secret),
                         %error,
                         "can't keep the webhook certificate: mount one, or grant the rights of config/"
                     );
@@ -173,44 +175,43 @@ impl Keeper {
             return Ok(DAY);
         }
         let now = OffsetDateTime::now_utc();
-        let material = self.secret.as_ref().and_then(material);
-        let names = self.names();
-        let Some(material) = material.filter(|material| material.due() > now && material.certified().is_ok())
-        else {
+        let bundle = self.secret.as_ref().and_then(read_bundle);
+        let names = self.dns_names();
+        let Some(bundle) = bundle.filter(|bundle| bundle.due() > now && bundle.certified().is_ok()) else {
             // The watch shows what came of it, whoever was first.
-            return self.written(self.secret.as_ref(), &names, now).await.map(|()| DAY);
+            return self.write_secret(self.secret.as_ref(), &names, now).await.map(|()| DAY);
         };
-        *self.held.0.lock() = Some(Arc::new(material.certified()?));
+        *self.held.0.lock() = Some(Arc::new(bundle.certified()?));
         if let Some(requirement) = self.requirement.take() {
             requirement.met();
         }
         for configuration in &self.configurations {
-            self.trusted(configuration, &material.authorities).await?;
+            self.trust(configuration, &bundle.authorities).await?;
         }
-        let left = material.due() - now;
+        let left = bundle.due() - now;
         Ok(Duration::try_from(left).unwrap_or_default().clamp(Duration::from_secs(1), DAY))
     }
 
-    fn names(&self) -> Vec<String> {
-        let host = format!("{}.{}.svc", self.own.service, self.namespace);
+    fn dns_names(&self) -> Vec<String> {
+        let host = format!("{}.{}.svc", self.names.service, self.namespace);
         vec![host.clone(), format!("{host}.cluster.local")]
     }
 
     /// The Secret holds a certificate that is in order, unless another replica was faster.
-    async fn written(
+    async fn write_secret(
         &self,
         old: Option<&Secret>,
         names: &[String],
         now: OffsetDateTime,
     ) -> Result<(), Failed> {
-        let new = match old.and_then(material) {
-            Some(material) => material.renewed(names, now)?,
-            None => Material::made(names, now)?,
+        let new = match old.and_then(read_bundle) {
+            Some(bundle) => bundle.renew(names, now)?,
+            None => CertBundle::generate(names, now)?,
         };
         let api = Api::<Secret>::namespaced(self.client.clone(), &self.namespace);
         let secret = Secret {
             metadata: ObjectMeta {
-                name: Some(self.own.secret.to_owned()),
+                name: Some(self.names.secret.to_owned()),
                 resource_version: old.and_then(ResourceExt::resource_version),
                 ..ObjectMeta::default()
             },
@@ -227,11 +228,11 @@ impl Keeper {
         };
         let written = match old {
             None => api.create(&PostParams::default(), &secret).await,
-            Some(_) => api.replace(self.own.secret, &PostParams::default(), &secret).await,
+            Some(_) => api.replace(self.names.secret, &PostParams::default(), &secret).await,
         };
         match written {
             Ok(_) => {
-                tracing::info!(secret = self.own.secret, "webhook certificate made");
+                tracing::info!(secret = self.names.secret, "webhook certificate made");
                 Ok(())
             }
             Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
@@ -240,15 +241,15 @@ impl Keeper {
     }
 
     /// All webhooks of a configuration trust these authorities.
-    async fn trusted(&self, configuration: &Configuration, authorities: &str) -> Result<(), Failed> {
+    async fn trust(&self, configuration: &Configuration, authorities: &str) -> Result<(), Failed> {
         let Some((version, webhooks)) = &configuration.seen else { return Ok(()) };
-        let Some(webhooks) = trusting(webhooks, authorities) else { return Ok(()) };
+        let Some(webhooks) = with_authorities(webhooks, authorities) else { return Ok(()) };
         let patch = json!({ "metadata": { "resourceVersion": version }, "webhooks": webhooks });
         let client = self.client.clone();
         let patched = if configuration.mutating {
-            patched::<MutatingWebhookConfiguration>(client, self.own.mutating, &patch).await
+            patch_webhooks::<MutatingWebhookConfiguration>(client, self.names.mutating, &patch).await
         } else {
-            patched::<ValidatingWebhookConfiguration>(client, self.own.validating, &patch).await
+            patch_webhooks::<ValidatingWebhookConfiguration>(client, self.names.validating, &patch).await
         };
         match patched {
             // It changed meanwhile: the watch shows it.
@@ -257,12 +258,13 @@ impl Keeper {
         }
     }
 
-    fn watches(&self) -> BoxStream<'static, Seen> {
+    fn watch_objects(&self) -> BoxStream<'static, Seen> {
         let client = || self.client.clone();
-        let secrets = followed(Api::namespaced(client(), &self.namespace), self.own.secret)
+        let secrets = watch::one(Api::namespaced(client(), &self.namespace), self.names.secret)
             .map(|secret| Seen::Secret(Box::new(secret)));
-        let mutating = followed(Api::<MutatingWebhookConfiguration>::all(client()), self.own.mutating);
-        let validating = followed(Api::<ValidatingWebhookConfiguration>::all(client()), self.own.validating);
+        let mutating = watch::one(Api::<MutatingWebhookConfiguration>::all(client()), self.names.mutating);
+        let validating =
+            watch::one(Api::<ValidatingWebhookConfiguration>::all(client()), self.names.validating);
         let mutating = mutating.map(|seen| {
             let seen = seen.map(|seen| (seen.metadata.resource_version, values(seen.webhooks)));
             Seen::Configuration(Configuration::new(true, seen))
@@ -284,27 +286,14 @@ enum Failed {
     Certificate(#[from] io::Error),
 }
 
-fn material(secret: &Secret) -> Option<Material> {
+fn read_bundle(secret: &Secret) -> Option<CertBundle> {
     let data = secret.data.iter().flatten().map(|(key, value)| (key.clone(), value.0.clone()));
-    Material::read(&data.collect())
+    CertBundle::read(&data.collect())
 }
 
-async fn patched<K>(client: Client, name: &str, patch: &Value) -> kube::Result<()>
+async fn patch_webhooks<K>(client: Client, name: &str, patch: &Value) -> kube::Result<()>
 where
     K: Resource<DynamicType = (), Scope = ClusterResourceScope> + Clone + DeserializeOwned + Debug,
 {
     Api::<K>::all(client).patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.map(drop)
-}
-
-/// One object as it comes, changes and goes.
-fn followed<K>(api: Api<K>, name: &'static str) -> BoxStream<'static, Option<K>>
-where
-    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
-{
-    watcher::watch_object(api, name)
-        .default_backoff()
-        .filter_map(move |seen| async move {
-            seen.inspect_err(|error| tracing::debug!(name, %error, "watch interrupted; trying again")).ok()
-        })
-        .boxed()
 }

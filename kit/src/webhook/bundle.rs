@@ -3,15 +3,19 @@
 //! The authority outlives many serving certificates, so a renewal seldom concerns the API server. When the authority
 //! is renewed, the old one stays in the bundle: replicas change over one after the other.
 
-use super::folder::certified_pem;
+use std::collections::BTreeMap;
+use std::io;
+
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose, SanType,
 };
 use rustls::sign::CertifiedKey;
-use std::{collections::BTreeMap, io};
 use time::{Duration, OffsetDateTime};
-use x509_parser::{parse_x509_certificate, pem::Pem};
+use x509_parser::parse_x509_certificate;
+use x509_parser::pem::Pem;
+
+use super::mounted::parse_pem;
 
 const AUTHORITY: Life = Life { days: 3650, renewed_before: 730 };
 const SERVING: Life = Life { days: 365, renewed_before: 120 };
@@ -24,7 +28,7 @@ struct Life {
 
 /// The content of the Secret, by its keys.
 #[derive(Clone, PartialEq, Eq)]
-pub(crate) struct Material {
+pub(crate) struct CertBundle {
     /// `ca.crt`: the authorities that are trusted, the current one first; PEM.
     pub authorities: String,
     /// `ca.key`: the key of the current authority; PEM.
@@ -35,9 +39,9 @@ pub(crate) struct Material {
     pub key: String,
 }
 
-impl Material {
+impl CertBundle {
     /// An authority and a certificate for these names.
-    pub fn made(names: &[String], now: OffsetDateTime) -> io::Result<Self> {
+    pub fn generate(names: &[String], now: OffsetDateTime) -> io::Result<Self> {
         let (authority, key) = authority(now).map_err(io::Error::other)?;
         Self::signed(authority, &key, names, now).map_err(io::Error::other)
     }
@@ -65,7 +69,7 @@ impl Material {
 
     /// The certificate to be presented.
     pub fn certified(&self) -> io::Result<CertifiedKey> {
-        certified_pem(self.certificate.as_bytes(), self.key.as_bytes())
+        parse_pem(self.certificate.as_bytes(), self.key.as_bytes())
     }
 
     /// When it must be renewed: whichever of its certificates is first; the past, if one can't be read.
@@ -77,7 +81,7 @@ impl Material {
     }
 
     /// The same authority, unless it is old itself, and a new certificate.
-    pub fn renewed(&self, names: &[String], now: OffsetDateTime) -> io::Result<Self> {
+    pub fn renew(&self, names: &[String], now: OffsetDateTime) -> io::Result<Self> {
         let young =
             ends(&self.authorities).is_some_and(|end| end - Duration::days(AUTHORITY.renewed_before) > now);
         if let Ok(key) = KeyPair::from_pem(&self.authority_key)
@@ -152,8 +156,10 @@ fn first(pem: &str) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
+    use rustls::pki_types::pem::PemObject;
+    use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+
     use super::*;
-    use rustls::pki_types::{CertificateDer, ServerName, UnixTime, pem::PemObject};
 
     fn names() -> Vec<String> {
         vec!["hook.ns.svc".to_owned(), "hook.ns.svc.cluster.local".to_owned()]
@@ -164,7 +170,7 @@ mod tests {
     }
 
     /// Whether a client that trusts `authorities` accepts the certificate at that time.
-    fn accepted(material: &Material, authorities: &str, when: OffsetDateTime) -> bool {
+    fn accepted(bundle: &CertBundle, authorities: &str, when: OffsetDateTime) -> bool {
         let mut roots = rustls::RootCertStore::empty();
         for root in CertificateDer::pem_slice_iter(authorities.as_bytes()) {
             roots.add(root.unwrap()).unwrap();
@@ -175,7 +181,7 @@ mod tests {
         )
         .build()
         .unwrap();
-        let shown = CertificateDer::from_pem_slice(material.certificate.as_bytes()).unwrap();
+        let shown = CertificateDer::from_pem_slice(bundle.certificate.as_bytes()).unwrap();
         let when = UnixTime::since_unix_epoch(std::time::Duration::from_secs(
             when.unix_timestamp().try_into().unwrap(),
         ));
@@ -192,19 +198,19 @@ mod tests {
 
     #[test]
     fn a_certificate_is_accepted_by_who_trusts_its_authority_until_it_ends() {
-        let made = Material::made(&names(), at(0)).unwrap();
+        let made = CertBundle::generate(&names(), at(0)).unwrap();
         assert!(made.certified().is_ok());
         assert!(accepted(&made, &made.authorities, at(364)));
         assert!(!accepted(&made, &made.authorities, at(366)));
-        let other = Material::made(&names(), at(0)).unwrap();
+        let other = CertBundle::generate(&names(), at(0)).unwrap();
         assert!(!accepted(&made, &other.authorities, at(1)));
     }
 
     #[test]
     fn it_is_renewed_well_before_it_ends_and_the_authority_stays() {
-        let made = Material::made(&names(), at(0)).unwrap();
+        let made = CertBundle::generate(&names(), at(0)).unwrap();
         assert_eq!(made.due(), at(245));
-        let renewed = made.renewed(&names(), at(245)).unwrap();
+        let renewed = made.renew(&names(), at(245)).unwrap();
         assert_eq!(renewed.authorities, made.authorities);
         assert_eq!(renewed.due(), at(490));
         assert!(accepted(&renewed, &made.authorities, at(400)));
@@ -212,27 +218,27 @@ mod tests {
 
     #[test]
     fn replicas_trust_each_other_while_the_authority_changes() {
-        let old = Material::made(&names(), at(0)).unwrap().renewed(&names(), at(2900)).unwrap();
-        let new = old.renewed(&names(), at(2921)).unwrap();
+        let old = CertBundle::generate(&names(), at(0)).unwrap().renew(&names(), at(2900)).unwrap();
+        let new = old.renew(&names(), at(2921)).unwrap();
         assert_ne!(new.authorities, old.authorities);
         assert!(accepted(&old, &new.authorities, at(2922)), "one that still presents the old certificate");
         assert!(accepted(&new, &new.authorities, at(2922)));
         // Only one predecessor is kept.
-        let next = new.renewed(&names(), at(6000)).unwrap();
+        let next = new.renew(&names(), at(6000)).unwrap();
         assert_eq!(next.authorities.matches("BEGIN").count(), 2);
     }
 
     #[test]
     fn it_is_read_back_and_what_is_broken_is_due() {
-        let made = Material::made(&names(), at(0)).unwrap();
+        let made = CertBundle::generate(&names(), at(0)).unwrap();
         let data = made.data().into_iter().map(|(key, text)| (key.to_owned(), text.as_bytes().to_vec()));
         let mut data: BTreeMap<String, Vec<u8>> = data.collect();
-        assert!(Material::read(&data).unwrap() == made);
+        assert!(CertBundle::read(&data).unwrap() == made);
         data.insert("tls.crt".to_owned(), b"nonsense".to_vec());
-        let broken = Material::read(&data).unwrap();
+        let broken = CertBundle::read(&data).unwrap();
         assert!(broken.due() < at(0) && broken.certified().is_err());
-        assert!(accepted(&broken.renewed(&names(), at(1)).unwrap(), &made.authorities, at(2)));
+        assert!(accepted(&broken.renew(&names(), at(1)).unwrap(), &made.authorities, at(2)));
         data.remove("ca.key");
-        assert!(Material::read(&data).is_none());
+        assert!(CertBundle::read(&data).is_none());
     }
 }

@@ -1,0 +1,180 @@
+//! One call of the Automation API: its two forms, how it is sent, how its answer is read.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use reqwest::Method;
+use serde_json::Value as Json;
+
+use super::style::Form;
+use crate::http::{Answer, Pool, SESSION_HEADER};
+use crate::retry::{Attempt, RetryPolicy};
+use crate::session::{SessionHandle, refused};
+use crate::wire::status_refusal;
+use crate::{Client, Error, Fault, Kind, Result, Value};
+
+/// A request in the form that the server has.
+pub(crate) struct Call {
+    pub method: Method,
+    pub path: String,
+    pub body: Option<Json>,
+}
+
+impl Call {
+    pub fn get(path: String) -> Self {
+        Self { method: Method::GET, path, body: None }
+    }
+
+    pub fn post(path: String, body: Json) -> Self {
+        Self { method: Method::POST, path, body: Some(body) }
+    }
+
+    pub fn delete(path: String) -> Self {
+        Self { method: Method::DELETE, path, body: None }
+    }
+}
+
+/// A call that is made in the form that the server has, until it is done.
+pub(super) struct AutomationCall<'a, F> {
+    pub client: &'a Client,
+    /// The one form that it has, whatever the server's other calls have.
+    pub only: Option<Form>,
+    /// Its name in errors and metrics.
+    pub name: &'static str,
+    pub policy: RetryPolicy,
+    pub request: F,
+}
+
+impl<F: Fn(Form) -> Call + Send + Sync> Attempt for AutomationCall<'_, F> {
+    type Answer = Json;
+
+    fn repeatable(&self) -> bool {
+        self.policy.repeatable
+    }
+
+    async fn open_session(&self) -> Result<SessionHandle> {
+        let session = self.client.session().await?;
+        self.client.inner.session.with_automation(&self.client.transport(), session).await
+    }
+
+    async fn send(&self, session: &SessionHandle) -> Result<Json> {
+        let style = &self.client.inner.style;
+        loop {
+            let form = self.only.unwrap_or_else(|| style.form());
+            let started = Instant::now();
+            let call = (self.request)(form);
+            let answer = send_once(self.client, self.name, self.policy, call, session).await;
+            // The first answer may show that the server has the other form.
+            if answer.as_ref().is_ok_and(|answer| style.learn(form, answer)) {
+                continue;
+            }
+            let result = answer.and_then(|answer| read(self.name, form, &answer));
+            count(self.client, self.name, started, &result);
+            if result.is_ok() {
+                self.client.inner.session.automation_works();
+            }
+            return result;
+        }
+    }
+
+    async fn renew_session(&self, session: SessionHandle) -> Result<()> {
+        if self.client.inner.session.forget_automation(token(&session)) {
+            return Ok(());
+        }
+        self.client.renew_session(session.epoch).await.map(drop)
+    }
+}
+
+/// The token that opens the Automation API.
+fn token(session: &SessionHandle) -> &Arc<str> {
+    session.ticket.automation.as_ref().unwrap_or(&session.ticket.session)
+}
+
+/// Sends a request once, whatever form it has.
+pub(super) async fn send_once(
+    client: &Client,
+    name: &'static str,
+    policy: RetryPolicy,
+    call: Call,
+    session: &SessionHandle,
+) -> Result<Answer> {
+    let http = &client.inner.http;
+    let request =
+        http.request(Pool::Calls, call.method, &call.path).header(SESSION_HEADER, &**token(session));
+    let request = match &call.body {
+        Some(body) => request.json(body),
+        None => request,
+    };
+    http.send(name, request, policy.timeout).await
+}
+
+/// Counts a call and how long it took.
+pub(super) fn count<T>(client: &Client, name: &'static str, started: Instant, result: &Result<T>) {
+    let outcome = result.as_ref().map_or_else(Error::category, |_| "ok");
+    client.config().metrics.count(name, outcome, started.elapsed());
+}
+
+fn read(name: &'static str, form: Form, answer: &Answer) -> Result<Json> {
+    if (200..300).contains(&answer.status) {
+        if answer.body.is_empty() {
+            return Ok(Json::Null);
+        }
+        let mut body: Json =
+            serde_json::from_slice(&answer.body).map_err(|_| Error::new(name, Kind::Overloaded))?;
+        return Ok(match form {
+            Form::Api => body,
+            Form::Rest => body.get_mut("value").map(Json::take).unwrap_or_default(),
+        });
+    }
+    match serde_json::from_slice::<Json>(&answer.body).ok().as_ref().and_then(fault) {
+        Some(fault) if answer.status == 401 || fault.type_name == "Unauthenticated" => {
+            Err(Error::from_fault(name, Fault { type_name: "NotAuthenticated".into(), ..fault }))
+        }
+        Some(fault) => Err(Error::from_fault(name, fault)),
+        // The form is known by now, so it is the thing that is missing and not the path.
+        None if answer.status == 404 => Err(Error::new(name, Kind::NotFound { missing: None })),
+        None => Err(refused(name, status_refusal(answer.status))),
+    }
+}
+
+/// `NOT_FOUND` and `com.vmware.vapi.std.errors.not_found` are both read as `NotFound`.
+fn fault(body: &Json) -> Option<Fault> {
+    let name = body["error_type"].as_str().or_else(|| body["type"].as_str()?.rsplit('.').next())?;
+    let type_name = name
+        .split('_')
+        .map(|word| {
+            let mut letters = word.chars();
+            letters.next().map_or_else(String::new, |first| {
+                first.to_uppercase().chain(letters.flat_map(char::to_lowercase)).collect()
+            })
+        })
+        .collect();
+    let messages = body.get("messages").or_else(|| body["value"].get("messages"));
+    let message = messages.and_then(|messages| messages[0]["default_message"].as_str()).unwrap_or_default();
+    Some(Fault { type_name, message: message.to_owned(), detail: Value::Null })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn errors_of_both_forms_are_the_same() {
+        let message = json!([{ "id": "x", "default_message": "no such item", "args": [] }]);
+        let api = json!({ "error_type": "NOT_FOUND", "messages": message });
+        let rest =
+            json!({ "type": "com.vmware.vapi.std.errors.not_found", "value": { "messages": message } });
+        for body in [api, rest] {
+            let answer = Answer {
+                status: 404,
+                headers: reqwest::header::HeaderMap::new(),
+                body: body.to_string().into(),
+            };
+            let error = read("item", Form::Api, &answer).unwrap_err();
+            assert_eq!(error.to_string(), "item: no such item (NotFound)");
+            assert!(error.is_not_found());
+        }
+    }
+}
