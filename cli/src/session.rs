@@ -10,8 +10,8 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config};
 use serde::{Deserialize, Serialize};
-use sim::door::Door;
-use sim::vcenter::VCenter;
+use sim::control::ControlApi;
+use sim::vcenter::VcenterEndpoint;
 
 use crate::up::prepare::Placement;
 use crate::up::report::Memory;
@@ -28,7 +28,7 @@ pub struct Session {
     /// The admin's kubeconfig.
     pub kubeconfig: PathBuf,
     /// The simulated vCenter.
-    pub vcenter: VCenter,
+    pub vcenter: VcenterEndpoint,
 }
 
 impl Session {
@@ -37,10 +37,11 @@ impl Session {
         client(Some(&self.kubeconfig), None).await
     }
 
-    /// The control door of the simulated vCenter.
-    pub fn door(&self) -> Result<Door> {
-        let token = self.vcenter.door_token().context("cannot read the token of the simulator's door")?;
-        Ok(Door::new(&self.vcenter.door, &token))
+    /// The control API of the simulated vCenter.
+    pub fn control(&self) -> Result<ControlApi> {
+        let token =
+            self.vcenter.control_token().context("cannot read the token of the simulator's control API")?;
+        Ok(ControlApi::new(&self.vcenter.control, &token))
     }
 
     /// Where namespaces put their VMs.
@@ -50,7 +51,7 @@ impl Session {
 
     /// Lines for a shell to source; the password stays in its file.
     pub fn exports(&self) -> String {
-        let VCenter { username, password_file, ca_file, .. } = &self.vcenter;
+        let VcenterEndpoint { username, password_file, ca_file, .. } = &self.vcenter;
         format!(
             "export KUBECONFIG={}\nexport GOVC_URL={} GOVC_USERNAME={username} GOVC_PASSWORD=\"$(cat {})\" GOVC_TLS_CA_CERTS={}",
             self.kubeconfig.display(),

@@ -12,7 +12,7 @@ use plane::tools::{self, Tools};
 use plane::{Guard, Plane, Program, Running};
 use serde_json::json;
 use sim::Site;
-use sim::vcenter::VCenter;
+use sim::vcenter::VcenterEndpoint;
 
 use crate::args::{Up, Wire};
 use crate::session::Session;
@@ -191,7 +191,12 @@ async fn found(options: &Options) -> Result<Tools> {
 }
 
 /// Gives the VM operator its provider configuration and credentials, as an admin would.
-async fn vcenter_configured(client: &Client, vcenter: &VCenter, stack_id: &str, wire: Wire) -> Result<()> {
+async fn vcenter_configured(
+    client: &Client,
+    vcenter: &VcenterEndpoint,
+    stack_id: &str,
+    wire: Wire,
+) -> Result<()> {
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": VMOP_NAMESPACE}});
     let [credentials, mut configuration] = vcenter.provider(VMOP_NAMESPACE, stack_id, wire.name())?;
     // Machines of namespaces that say nothing lie there too.

@@ -1,4 +1,4 @@
-//! Who lives where: every stack has a slice of 127.0.0.0/8, and no packet of it leaves the machine.
+//! Who lives where: every stack has a slice of 127.0.0.0/8, and no packet of it leaves the host.
 //!
 //! A VM reports a private address, because Kubernetes refuses loopback ones in EndpointSlices and vCenter shows what a
 //! real guest would have. What dials it goes to the loopback address with the same last three numbers.
@@ -14,7 +14,7 @@ const CLAIM_PORT: u16 = 6440;
 /// The third number of every virtual IP.
 const VIP_BLOCK: u8 = 255;
 
-/// Where a packet for a reported address is sent on this machine.
+/// Where a packet for a reported address is sent on this host.
 ///
 /// ```
 /// # use std::net::Ipv4Addr;
@@ -73,12 +73,12 @@ pub struct Subnet(Arc<Inner>);
 struct Inner {
     number: u8,
     _claim: TcpListener,
-    machines: Mutex<Pool>,
+    guests: Mutex<Pool>,
     vips: Mutex<Pool>,
 }
 
 impl Subnet {
-    /// Claims a slice that no other stack of this machine has.
+    /// Claims a slice that no other stack of this host has.
     pub fn claim() -> Result<Self, Error> {
         let start = rand::random_range(2..=250_u8);
         let mut last = std::io::Error::other("not tried");
@@ -92,14 +92,9 @@ impl Subnet {
     }
 
     fn of(number: u8, claim: TcpListener) -> Self {
-        let machines = Pool::new(number, 1, VIP_BLOCK - 1);
+        let guests = Pool::new(number, 1, VIP_BLOCK - 1);
         let vips = Pool::new(number, VIP_BLOCK, VIP_BLOCK);
-        Self(Arc::new(Inner {
-            number,
-            _claim: claim,
-            machines: Mutex::new(machines),
-            vips: Mutex::new(vips),
-        }))
+        Self(Arc::new(Inner { number, _claim: claim, guests: Mutex::new(guests), vips: Mutex::new(vips) }))
     }
 
     /// The second number of every address of this stack.
@@ -107,14 +102,14 @@ impl Subnet {
         self.0.number
     }
 
-    /// The address of a machine: the same one for the same owner until it is released, as a DHCP lease.
-    pub fn machine(&self, owner: &str) -> Result<Address, Error> {
-        self.0.machines.lock().lease(owner).map(Address::served_on).ok_or(Error::Exhausted(self.0.number))
+    /// The address of a guest: the same one for the same owner until it is released, as a DHCP lease.
+    pub fn guest_address(&self, owner: &str) -> Result<Address, Error> {
+        self.0.guests.lock().lease(owner).map(Address::served_on).ok_or(Error::Exhausted(self.0.number))
     }
 
-    /// Gives a machine's address back.
-    pub fn release_machine(&self, owner: &str) {
-        self.0.machines.lock().release(owner);
+    /// Gives a guest's address back.
+    pub fn release_guest_address(&self, owner: &str) {
+        self.0.guests.lock().release(owner);
     }
 
     /// A virtual IP, 127.X.255.n: the same one for the same owner until it is released.
@@ -207,7 +202,7 @@ mod tests {
     fn two_stacks_get_two_slices() {
         let (one, two) = (Subnet::claim().unwrap(), Subnet::claim().unwrap());
         assert_ne!(one.number(), two.number());
-        let address = one.machine("vm-1").unwrap();
+        let address = one.guest_address("vm-1").unwrap();
         assert_eq!(served(address.reported), address.served);
         assert_eq!(reported(address.served), address.reported);
     }

@@ -107,7 +107,7 @@ impl Provider {
                     self.settle(kind, &interface).await;
                 }
                 Some((kind, Ok(Event::Delete(interface)))) => {
-                    self.subnet.release_machine(&lease(kind, &interface));
+                    self.subnet.release_guest_address(&lease(kind, &interface));
                 }
                 Some((kind, Err(error))) => {
                     warn!(%error, kind = kind.resource().kind, "a watch of interfaces was interrupted");
@@ -179,7 +179,7 @@ impl Provider {
     }
 
     fn given(&self, kind: Kind, interface: &DynamicObject) -> Result<Given, String> {
-        let leased = self.subnet.machine(&lease(kind, interface)).map_err(|error| error.to_string())?;
+        let leased = self.subnet.guest_address(&lease(kind, interface)).map_err(|error| error.to_string())?;
         let [_, b, c, d] = leased.reported.octets();
         Ok(Given {
             address: leased.reported,

@@ -7,7 +7,7 @@
 
 pub mod addresses;
 pub mod balancer;
-pub mod door;
+pub mod control;
 mod error;
 pub mod guest;
 pub mod interface;

@@ -8,11 +8,11 @@ use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 
 use crate::addresses::Subnet;
-use crate::door::Door;
+use crate::control::ControlApi;
 use crate::interface::Interfaces;
 use crate::network::Network;
 use crate::storage::Storage;
-use crate::vcenter::VCenter;
+use crate::vcenter::VcenterEndpoint;
 
 /// The site's providers at work for one control plane; dropping them ends them.
 #[derive(Debug)]
@@ -24,11 +24,16 @@ pub struct Providers {
 
 impl Providers {
     /// Starts serving the control plane behind `client`.
-    pub fn serving(client: &Client, subnet: &Subnet, vcenter: &VCenter, door: &Door) -> Self {
+    pub fn serving(
+        client: &Client,
+        subnet: &Subnet,
+        vcenter: &VcenterEndpoint,
+        control: &ControlApi,
+    ) -> Self {
         Self {
             _network: Network::serving(client.clone(), subnet.clone()),
             _interfaces: Interfaces::serving(client.clone(), subnet.clone(), Networks::of(vcenter)),
-            _storage: Storage::serving(client.clone(), door.clone()),
+            _storage: Storage::serving(client.clone(), control.clone()),
         }
     }
 }
@@ -45,7 +50,7 @@ pub(crate) struct Networks {
 }
 
 impl Networks {
-    fn of(vcenter: &VCenter) -> Self {
+    fn of(vcenter: &VcenterEndpoint) -> Self {
         Self {
             port_groups: vcenter.networks.clone(),
             default: vcenter.network.clone(),

@@ -8,7 +8,7 @@ use plane::tools::Tools;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 
 use crate::Error;
-use crate::vcenter::{Files, VCenter};
+use crate::vcenter::{Files, VcenterEndpoint};
 
 const READY: Duration = Duration::from_secs(30);
 
@@ -16,7 +16,7 @@ const READY: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub struct Simulator {
     process: Process,
-    vcenter: VCenter,
+    vcenter: VcenterEndpoint,
 }
 
 impl Simulator {
@@ -30,7 +30,7 @@ impl Simulator {
         let files = Files::written(&stack.subfolder("vcenter")?)?;
         let command = Command::new(stack, "vcsim", &tools.vcsim)?.piped();
         let mut process = command
-            .args(["--listen", "127.0.0.1:0", "--door", "127.0.0.1:0", "--stdin-exit"])
+            .args(["--listen", "127.0.0.1:0", "--control", "127.0.0.1:0", "--stdin-exit"])
             .arg("--credentials")
             .arg(&files.credentials)
             .arg("--tlscert")
@@ -55,7 +55,7 @@ impl Simulator {
     }
 
     /// What an admin knows of it.
-    pub fn vcenter(&self) -> &VCenter {
+    pub fn vcenter(&self) -> &VcenterEndpoint {
         &self.vcenter
     }
 

@@ -9,18 +9,18 @@ use plane::tools::Tools;
 
 use crate::Error;
 use crate::addresses::Subnet;
-use crate::door::Door;
+use crate::control::ControlApi;
 use crate::guest::{Guests, Options, Programs};
 use crate::providers::Providers;
 use crate::simulator::Simulator;
-use crate::vcenter::VCenter;
+use crate::vcenter::VcenterEndpoint;
 
 /// A running site.
 pub struct Site {
     simulator: Simulator,
     guests: Guests,
     subnet: Subnet,
-    door: Door,
+    control: ControlApi,
     providers: Mutex<Option<Providers>>,
 }
 
@@ -30,11 +30,15 @@ impl Site {
         let subnet = Subnet::claim()?;
         let simulator = Simulator::start(stack, tools).await?;
         let vcenter = simulator.vcenter();
-        let token = vcenter.door_token().map_err(crate::vcenter::Error::Io)?;
-        let door = Door::new(&vcenter.door, &token);
-        let guests =
-            Guests::start(Options::new(door.clone(), subnet.clone(), Programs::from(tools), stack.clone()));
-        Ok(Self { simulator, guests, subnet, door, providers: Mutex::default() })
+        let token = vcenter.control_token().map_err(crate::vcenter::Error::Io)?;
+        let control = ControlApi::new(&vcenter.control, &token);
+        let guests = Guests::start(Options::new(
+            control.clone(),
+            subnet.clone(),
+            Programs::from(tools),
+            stack.clone(),
+        ));
+        Ok(Self { simulator, guests, subnet, control, providers: Mutex::default() })
     }
 
     /// Serves the control plane behind `client` as the provider of its networks and storage.
@@ -49,11 +53,11 @@ impl Site {
 
     /// The providers of one more control plane, for as long as they are kept.
     pub fn providers(&self, client: &Client) -> Providers {
-        Providers::serving(client, &self.subnet, self.vcenter(), &self.door)
+        Providers::serving(client, &self.subnet, self.vcenter(), &self.control)
     }
 
     /// What an admin knows of the simulated vCenter.
-    pub fn vcenter(&self) -> &VCenter {
+    pub fn vcenter(&self) -> &VcenterEndpoint {
         self.simulator.vcenter()
     }
 

@@ -1,6 +1,6 @@
 //! The storage provider of the site: vSphere CSI's part in a Supervisor.
 //!
-//! A claim becomes a first class disk and a PersistentVolume; a CnsNodeVmAttachment hangs it on a virtual machine, which
+//! A claim becomes a first class disk and a PersistentVolume; a CnsNodeVmAttachment attaches it to a VM, which
 //! is known by its BIOS UUID, and takes it off when it is deleted.
 
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tracing::{info, warn};
 
-use crate::door::{Door, Error};
+use crate::control::{ControlApi, Error};
 use crate::providers::key;
 
 const DRIVER: &str = "csi.vsphere.vmware.com";
@@ -38,9 +38,9 @@ pub struct Storage {
 }
 
 impl Storage {
-    /// Starts serving the cluster behind `client` with disks of the vCenter behind `door`.
-    pub fn serving(client: Client, door: Door) -> Self {
-        Self { working: tokio::spawn(work(client, door)) }
+    /// Starts serving the cluster behind `client` with disks of the vCenter behind `control`.
+    pub fn serving(client: Client, control: ControlApi) -> Self {
+        Self { working: tokio::spawn(work(client, control)) }
     }
 }
 
@@ -50,7 +50,7 @@ impl Drop for Storage {
     }
 }
 
-async fn work(client: Client, door: Door) {
+async fn work(client: Client, control: ControlApi) {
     let kind = GroupVersionKind::gvk("cns.vmware.com", "v1alpha1", "CnsNodeVmAttachment");
     let resource = ApiResource::from_gvk_with_plural(&kind, "cnsnodevmattachments");
     let attachment_writer = Writer::new(resource.clone());
@@ -59,7 +59,7 @@ async fn work(client: Client, door: Door) {
     let attachments_api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
     let config = watcher::Config::default;
     let provider =
-        Provider { attachments: attachment_writer.as_reader(), client, door, resource, claims, volumes };
+        Provider { attachments: attachment_writer.as_reader(), client, control, resource, claims, volumes };
     let all = |client: &Client| (Api::all(client.clone()), Api::all(client.clone()));
     let (claims_api, volumes_api) = all(&provider.client);
     let events = stream::select_all([
@@ -92,7 +92,7 @@ async fn work(client: Client, door: Door) {
 
 struct Provider {
     client: Client,
-    door: Door,
+    control: ControlApi,
     resource: ApiResource,
     claims: Store<PersistentVolumeClaim>,
     volumes: Store<PersistentVolume>,
@@ -162,10 +162,10 @@ impl Provider {
         let requests = spec.resources.as_ref().and_then(|resources| resources.requests.as_ref());
         let size = requests.and_then(|requests| requests.get("storage")).and_then(|size| mebibytes(&size.0));
         let size = size.ok_or_else(|| Trouble::because("its size can't be read"))?;
-        let known = self.door.disks().await?.into_iter().find(|disk| disk.name == name);
+        let known = self.control.disks().await?.into_iter().find(|disk| disk.name == name);
         let disk = match known {
             Some(disk) => disk.id,
-            None => self.door.make_disk(&name, size).await?,
+            None => self.control.make_disk(&name, size).await?,
         };
         let volume = volume(claim, &class, &name, &disk);
         let volume = serde_json::from_value(volume)?;
@@ -186,7 +186,7 @@ impl Provider {
         if phase != Some("Released") || policy != Some("Delete") || !ours || gone {
             return Ok(());
         }
-        match self.door.delete_disk(handle(volume)).await {
+        match self.control.delete_disk(handle(volume)).await {
             Ok(()) | Err(Error::NotFound { .. }) => {}
             Err(error) => return Err(error.into()),
         }
@@ -218,15 +218,15 @@ impl Provider {
         attached.map(|(volume, _)| info!(attachment = key(attachment), volume, "attached"))
     }
 
-    /// The disk hangs on its machine; the identities of both it and of what the guest sees.
+    /// The disk is attached to its VM; the identities of both it and of what the guest sees.
     async fn hung(&self, attachment: &DynamicObject) -> Result<(String, String), Trouble> {
         let namespace = attachment.namespace().unwrap_or_default();
         let claim = attachment.data["spec"]["volumename"].as_str().unwrap_or_default();
         let volume = self.bound(&namespace, claim)?;
         let uuid = attachment.data["spec"]["nodeuuid"].as_str().unwrap_or_default();
-        let machine = self.machine(uuid).await?;
-        let machine = machine.ok_or_else(|| Trouble(format!("failed to find the VM with UUID: {uuid:?}")))?;
-        let disk = self.door.attach_disk(&machine, &volume).await?;
+        let vm = self.vm(uuid).await?;
+        let vm = vm.ok_or_else(|| Trouble(format!("failed to find the VM with UUID: {uuid:?}")))?;
+        let disk = self.control.attach_disk(&vm, &volume).await?;
         Ok((volume, disk))
     }
 
@@ -256,9 +256,9 @@ impl Provider {
         }
         let uuid = attachment.data["spec"]["nodeuuid"].as_str().unwrap_or_default();
         let volume = attachment.data["status"]["metadata"][VOLUME_ID].as_str();
-        // A machine that is gone has nothing hanging on it.
-        if let (Some(volume), Some(machine)) = (volume, self.machine(uuid).await?) {
-            match self.door.detach_disk(&machine, volume).await {
+        // A VM that is gone has nothing attached to it.
+        if let (Some(volume), Some(vm)) = (volume, self.vm(uuid).await?) {
+            match self.control.detach_disk(&vm, volume).await {
                 Ok(()) | Err(Error::NotFound { .. }) => {
                     info!(attachment = key(attachment), volume, "detached");
                 }
@@ -270,8 +270,8 @@ impl Provider {
     }
 
     /// The VM with that BIOS UUID.
-    async fn machine(&self, uuid: &str) -> Result<Option<String>, Trouble> {
-        let vms = self.door.vms(None, Duration::ZERO).await?.vms;
+    async fn vm(&self, uuid: &str) -> Result<Option<String>, Trouble> {
+        let vms = self.control.vms(None, Duration::ZERO).await?.vms;
         let found = vms.into_iter().find(|vm| vm.uuid.eq_ignore_ascii_case(uuid) && !vm.template);
         Ok(found.map(|vm| vm.moid))
     }

@@ -28,7 +28,7 @@ const PROVIDER_CONFIGURATION: &str = "vsphere.provider.config.vmoperator.vmware.
 /// What an admin knows of the simulated vCenter.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct VCenter {
+pub struct VcenterEndpoint {
     /// Address and port, e.g. `127.0.0.1:40123`.
     pub authority: String,
     /// User name.
@@ -37,10 +37,10 @@ pub struct VCenter {
     pub password_file: PathBuf,
     /// The CA that signed its certificate (PEM file).
     pub ca_file: PathBuf,
-    /// Address of the private control door.
-    pub door: String,
-    /// Where the door's token is kept (file, 0600).
-    pub door_token_file: PathBuf,
+    /// Address of the private control API.
+    pub control: String,
+    /// Where the control API's token is kept (file, 0600).
+    pub control_token_file: PathBuf,
     /// MoID of the datacenter.
     pub datacenter: String,
     /// MoID of the resource pool that namespaces use.
@@ -62,7 +62,7 @@ pub struct VCenter {
     pub subscribed_library: String,
 }
 
-impl VCenter {
+impl VcenterEndpoint {
     /// URL of the SDK, without credentials.
     pub fn url(&self) -> String {
         format!("https://{}/sdk", self.authority)
@@ -102,9 +102,9 @@ impl VCenter {
         Ok([credentials, configuration])
     }
 
-    /// The token of the control door.
-    pub fn door_token(&self) -> std::io::Result<String> {
-        fs::read_to_string(&self.door_token_file)
+    /// The token of the control API.
+    pub fn control_token(&self) -> std::io::Result<String> {
+        fs::read_to_string(&self.control_token_file)
     }
 }
 
@@ -122,7 +122,7 @@ pub struct Files {
     username: String,
     password: PathBuf,
     ca: PathBuf,
-    door_token: PathBuf,
+    control_token: PathBuf,
 }
 
 impl Files {
@@ -138,13 +138,13 @@ impl Files {
             username: "administrator@vsphere.local".to_owned(),
             password: in_folder("password"),
             ca: in_folder("ca.crt"),
-            door_token: in_folder("door-token"),
+            control_token: in_folder("control-token"),
         };
         let (password, token) = (random_text(), random_text());
-        let credentials = json!({"username": files.username, "password": password, "doorToken": token});
+        let credentials = json!({"username": files.username, "password": password, "controlToken": token});
         secret_written(&files.credentials, &credentials.to_string())?;
         secret_written(&files.password, &password)?;
-        secret_written(&files.door_token, &token)?;
+        secret_written(&files.control_token, &token)?;
         files.certificate_written()?;
         let items = library::written(&folder.join("library"), NODE_IMAGES)?;
         let plain = library::plain(&folder.join("library"))?;
@@ -182,20 +182,20 @@ impl Files {
     }
 
     /// The vCenter that answered `ready`, the one line that the simulator prints.
-    pub fn vcenter(&self, ready: &str) -> Result<VCenter, Error> {
+    pub fn vcenter(&self, ready: &str) -> Result<VcenterEndpoint, Error> {
         let ready: Ready = serde_json::from_str(ready).map_err(|error| Error::Ready(error.to_string()))?;
         let authority = ready.url.strip_prefix("https://").and_then(|rest| rest.strip_suffix("/sdk"));
         let authority =
             authority.ok_or_else(|| Error::Ready(format!("unexpected url {}", ready.url)))?.to_owned();
         let library = |name: &str| ready.libraries.get(name).cloned();
         let missing = || Error::Ready("a content library is missing".to_owned());
-        Ok(VCenter {
+        Ok(VcenterEndpoint {
             authority,
             username: self.username.clone(),
             password_file: self.password.clone(),
             ca_file: self.ca.clone(),
-            door: ready.door,
-            door_token_file: self.door_token.clone(),
+            control: ready.control,
+            control_token_file: self.control_token.clone(),
             datacenter: ready.datacenter,
             resource_pool: ready.resource_pool,
             folder: ready.folder,
@@ -213,7 +213,7 @@ impl Files {
 #[serde(rename_all = "camelCase")]
 struct Ready {
     url: String,
-    door: String,
+    control: String,
     datacenter: String,
     resource_pool: String,
     folder: String,
@@ -259,7 +259,7 @@ mod tests {
     fn secrets_are_readable_by_their_owner_only() {
         let folder = tempfile::tempdir().unwrap();
         let files = Files::written(folder.path()).unwrap();
-        for secret in [&files.credentials, &files.key, &files.password, &files.door_token] {
+        for secret in [&files.credentials, &files.key, &files.password, &files.control_token] {
             let mode = fs::metadata(secret).unwrap().permissions().mode();
             assert_eq!(mode & 0o777, 0o600, "{}", secret.display());
         }
@@ -269,7 +269,7 @@ mod tests {
     fn the_ready_line_tells_where_everything_is() {
         let folder = tempfile::tempdir().unwrap();
         let files = Files::written(folder.path()).unwrap();
-        let ready = r#"{"url":"https://127.0.0.1:1234/sdk","door":"http://127.0.0.1:4321","datacenter":"datacenter-2",
+        let ready = r#"{"url":"https://127.0.0.1:1234/sdk","control":"http://127.0.0.1:4321","datacenter":"datacenter-2",
             "resourcePool":"resgroup-9","folder":"group-v4","libraries":{"layercake":"id","subscribed":"other"}}"#;
         let vcenter = files.vcenter(ready).unwrap();
         assert_eq!(vcenter.url(), "https://127.0.0.1:1234/sdk");

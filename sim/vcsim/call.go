@@ -29,7 +29,7 @@ const (
 // call is one VIM method call on its way through the simulator.
 //
 // The library's Context hides its HTTP request, and its dispatcher is closed. Both open by one detour: the session
-// cookie that the library sees is the number of a call, and every call is dispatched to the desk, which dispatches on.
+// cookie that the library sees is the number of a call, and every call is dispatched to the dispatcher, which dispatches on.
 type call struct {
 	wire    string
 	token   string // the session's, as the client sent it
@@ -39,11 +39,11 @@ type call struct {
 	alias   string        // what it is counted and matched as, if not its name
 	body    types.AnyType // decoded from JSON; nil when the library decodes XML
 	result  soap.HasFault // for JSON, which encodes it itself
-	rule    *rule         // the misfortune that it meets
+	rule    *rule         // the fault that it meets
 	verdict func(*answer) // what becomes of the answer instead of being sent
 }
 
-// known is the name by which the door knows the call.
+// known is the name by which the control API knows the call.
 func (k *call) known() string {
 	if k.alias != "" {
 		return k.alias
@@ -81,22 +81,22 @@ func (c *calls) of(ctx *simulator.Context) *call {
 	return nil
 }
 
-// desk is the object that every call is sent to. It locks nothing: what it dispatches to is locked as usual.
-type desk struct {
+// dispatcher is the object that every call is sent to. It locks nothing: what it dispatches to is locked as usual.
+type dispatcher struct {
 	mo.ExtensibleManagedObject // the library expects one in every object it walks over
 	sim                        *Sim
 }
 
 // Lock and Unlock opt out of the library's lock per object.
-func (d *desk) Lock() {}
+func (d *dispatcher) Lock() {}
 
 // Unlock see Lock.
-func (d *desk) Unlock() {}
+func (d *dispatcher) Unlock() {}
 
-var deskRef = ref{Type: "LayercakeDesk", Value: "desk"}
+var dispatcherRef = ref{Type: "LayercakeDispatcher", Value: "dispatcher"}
 
 // simOf finds the simulator that a library Context belongs to.
-func simOf(ctx *simulator.Context) *Sim { return ctx.Map.Get(deskRef).(*desk).sim }
+func simOf(ctx *simulator.Context) *Sim { return ctx.Map.Get(dispatcherRef).(*dispatcher).sim }
 
 // callContext ends when the client of the call goes away.
 func (s *Sim) callContext(ctx *simulator.Context) context.Context {
@@ -106,10 +106,10 @@ func (s *Sim) callContext(ctx *simulator.Context) context.Context {
 	return context.Background()
 }
 
-// connect puts the desk in front of every object.
+// connect puts the dispatcher in front of every object.
 func (s *Sim) connect() {
-	d := &desk{sim: s}
-	d.Self = deskRef
+	d := &dispatcher{sim: s}
+	d.Self = dispatcherRef
 	s.registry.Put(d)
 	s.registry.Cookie = s.calls.claim
 	s.registry.Handler = func(ctx *simulator.Context, m *simulator.Method) (mo.Reference, types.BaseMethodFault) {
@@ -130,7 +130,7 @@ func (s *Sim) connect() {
 }
 
 // List receives every call. Its name is forced by connect.
-func (d *desk) List(ctx *simulator.Context, body types.AnyType) soap.HasFault {
+func (d *dispatcher) List(ctx *simulator.Context, body types.AnyType) soap.HasFault {
 	k := d.sim.calls.of(ctx)
 	defer d.sim.calls.byOwner.Delete(ctx)
 	ctx.Caller = &k.this

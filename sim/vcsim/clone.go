@@ -17,7 +17,7 @@ type cloning struct {
 	sim    *Sim
 	req    *types.CloneVM_Task
 	source ref
-	rule   *rule // the misfortune that it meets
+	rule   *rule // the fault that it meets
 
 	config    types.VirtualMachineConfigInfo // the source's, copied
 	vApp      types.BaseVmConfigSpec         // the source's, changed

@@ -18,7 +18,7 @@ import (
 // fcdFolder is where the library puts them on a datastore.
 const fcdFolder = "fcd"
 
-// attachDisk plugs a first class disk into a VM. One that hangs on the VM already stays as it is.
+// attachDisk plugs a first class disk into a VM. One that is attached to the VM already stays as it is.
 func (s *Sim) attachDisk(_ *simulator.Context, _ *call, body types.AnyType) soap.HasFault {
 	req := body.(*types.AttachDisk_Task)
 	task := s.runTask(req.This, "AttachDisk_Task", func() (types.AnyType, types.BaseMethodFault) {
@@ -27,7 +27,7 @@ func (s *Sim) attachDisk(_ *simulator.Context, _ *call, body types.AnyType) soap
 	return &methods.AttachDisk_TaskBody{Res: &types.AttachDisk_TaskResponse{Returnval: task}}
 }
 
-// detachDisk takes a first class disk off a VM. One that does not hang on it is free as well then.
+// detachDisk takes a first class disk off a VM. One that is not attached to it is free as well then.
 func (s *Sim) detachDisk(_ *simulator.Context, _ *call, body types.AnyType) soap.HasFault {
 	req := body.(*types.DetachDisk_Task)
 	task := s.runTask(req.This, "DetachDisk_Task", func() (types.AnyType, types.BaseMethodFault) {
@@ -110,7 +110,7 @@ func plugged(vm *simulator.VirtualMachine, disk firstClass) types.VirtualMachine
 	}}
 }
 
-// deviceOf is a first class disk as it hangs on a VM, whose lock is held.
+// deviceOf is a first class disk as it is attached to a VM, whose lock is held.
 func deviceOf(vm *simulator.VirtualMachine, id string) *types.VirtualDisk {
 	for _, device := range vm.Config.Hardware.Device {
 		if disk, ok := device.(*types.VirtualDisk); ok && disk.VDiskId != nil && disk.VDiskId.Id == id {
@@ -120,13 +120,13 @@ func deviceOf(vm *simulator.VirtualMachine, id string) *types.VirtualDisk {
 	return nil
 }
 
-// firstClass is a first class disk as the door tells of it.
+// firstClass is a first class disk as the control API tells of it.
 type firstClass struct {
 	ID          string `json:"id"`
 	Name        string `json:"name"`
 	CapacityMiB int64  `json:"capacityMiB"`
 	Exists      bool   `json:"exists"`   // whether its file is still there
-	VM          string `json:"vm"`       // the VM it hangs on; empty while it hangs on none
+	VM          string `json:"vm"`       // the VM it is attached to; empty while it is attached to none
 	DiskUUID    string `json:"diskUUID"` // by which that VM's guest knows it
 	file        string
 	datastore   ref

@@ -33,7 +33,7 @@ func TestAFirstClassDiskHangsOnAVMAndDiesWithItOnlyIfNobodyTakesItOff(t *testing
 	}
 	s.look(made.ID, firstClass{Exists: true, VM: first, DiskUUID: uuid})
 	if got := s.open("DELETE", "/v1/disks/"+made.ID, nil, nil); got != http.StatusConflict {
-		t.Errorf("deleted while it hangs on a VM: %d", got)
+		t.Errorf("deleted while it is attached to a VM: %d", got)
 	}
 
 	for range 2 {
@@ -57,7 +57,7 @@ func TestAFirstClassDiskHangsOnAVMAndDiesWithItOnlyIfNobodyTakesItOff(t *testing
 	}
 }
 
-// look compares what the door tells of a disk.
+// look compares what the control API tells of a disk.
 func (s *site) look(id string, want firstClass) {
 	s.t.Helper()
 	var list struct{ Disks []firstClass }

@@ -15,7 +15,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// The kinds of misfortune that the door can order.
+// The kinds of fault that the control API can order.
 const (
 	kindFault      = "fault"      // the call answers with a fault; nothing is done
 	kindTaskFault  = "taskFault"  // the task fails; nothing is done
@@ -37,7 +37,7 @@ var kinds = []string{
 	kindHoldCall, kindHalfClone, kindParkCall, kindParkAnswer,
 }
 
-// rule says which calls meet which misfortune.
+// rule says which calls meet which fault.
 type rule struct {
 	ID      string `json:"id"`
 	Method  string `json:"method"`
@@ -73,7 +73,7 @@ func (r *rule) text() string {
 	if r.Message != "" {
 		return r.Message
 	}
-	return "injected by the simulator's door"
+	return "injected by the simulator's control API"
 }
 
 // rules are those in force, in the order in which they were made.

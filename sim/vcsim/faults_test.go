@@ -12,7 +12,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// order has the door arrange a misfortune.
+// order has the control API arrange a fault.
 func (s *site) order(r map[string]any) string {
 	s.t.Helper()
 	var made struct{ ID, Error string }
@@ -26,7 +26,7 @@ func (s *site) vmNamed(name string) []ref {
 	return s.machines.find(func(r row) bool { return r.Name == name })
 }
 
-func TestMisfortunesOfAClone(t *testing.T) {
+func TestFaultsOfAClone(t *testing.T) {
 	both(t, func(t *testing.T, json bool) {
 		s := newSite(t)
 		c := s.login(json)
@@ -115,7 +115,7 @@ func (s *site) taskState(c *govmomi.Client, task *object.Task) types.TaskInfoSta
 	return props.Info.State
 }
 
-func TestTheDoorRefusesNonsense(t *testing.T) {
+func TestTheControlAPIRefusesNonsense(t *testing.T) {
 	s := newSite(t)
 	for _, order := range []map[string]any{
 		{"kind": "fault"},
@@ -132,7 +132,7 @@ func TestTheDoorRefusesNonsense(t *testing.T) {
 	if status := s.open("DELETE", "/v1/faults/f9", nil, nil); status != http.StatusNotFound {
 		t.Errorf("delete: %d", status)
 	}
-	r, err := http.NewRequestWithContext(s.ctx, http.MethodGet, s.Ready().Door+"/v1/requests", http.NoBody)
+	r, err := http.NewRequestWithContext(s.ctx, http.MethodGet, s.Ready().Control+"/v1/requests", http.NoBody)
 	must(t, err)
 	res, err := http.DefaultClient.Do(r)
 	must(t, err)
@@ -142,7 +142,7 @@ func TestTheDoorRefusesNonsense(t *testing.T) {
 	}
 }
 
-func TestMisfortunesOfREST(t *testing.T) {
+func TestFaultsOfREST(t *testing.T) {
 	s := newSite(t)
 	token := s.token()
 	const path = "/rest/com/vmware/content/library"
@@ -163,7 +163,7 @@ func TestMisfortunesOfREST(t *testing.T) {
 	}
 }
 
-func TestTheGuestThroughTheDoor(t *testing.T) {
+func TestTheGuestThroughTheControlAPI(t *testing.T) {
 	s := newSite(t)
 	c := s.login(false)
 	vm := s.create(c, "vm")

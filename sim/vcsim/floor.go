@@ -75,7 +75,7 @@ func parseClimb(args []string) (*climb, error) {
 	c := &climb{}
 	flags := flag.NewFlagSet("vcsim floor", flag.ContinueOnError)
 	flags.StringVar(&c.url, "url", "", "URL of the SDK")
-	flags.StringVar(&c.credentials, "credentials", "", "JSON `file` with username, password and doorToken, mode 0600")
+	flags.StringVar(&c.credentials, "credentials", "", "JSON `file` with username, password and controlToken, mode 0600")
 	flags.StringVar(&c.folder, "folder", "", "MoID of the folder of the VMs")
 	flags.StringVar(&c.pool, "pool", "", "MoID of their resource pool")
 	flags.StringVar(&c.library, "library", "", "id of the content library")

@@ -78,6 +78,6 @@ func telling(names []string) string {
 	return ""
 }
 
-func (s *Sim) doorJournal(r *http.Request) (any, error) {
+func (s *Sim) controlJournal(r *http.Request) (any, error) {
 	return map[string]any{"calls": s.journal.take(r.Method == http.MethodDelete)}, nil
 }

@@ -71,14 +71,14 @@ func TestTheFrontIsCutAndOpensAgain(t *testing.T) {
 	}
 }
 
-func TestStrayFilesAndRenamesThroughTheDoor(t *testing.T) {
+func TestOrphanedFilesAndRenamesThroughTheControlAPI(t *testing.T) {
 	s := newSite(t)
 	vm := s.create(s.login(true), "a").Reference()
 	must(t, os.Mkdir(filepath.Join(s.dir, "datastore-ds0", "nobodys"), 0o700))
 	var left struct{ Files, Tasks []string }
-	s.open("GET", "/v1/stray", nil, &left)
+	s.open("GET", "/v1/orphans", nil, &left)
 	if !slices.Equal(left.Files, []string{"ds0/nobodys"}) || len(left.Tasks) != 0 {
-		t.Errorf("stray: %+v", left)
+		t.Errorf("orphans: %+v", left)
 	}
 	if status := s.open("POST", "/v1/vms/"+vm.Value+"/rename", map[string]any{"name": "b"}, nil); status != http.StatusNoContent {
 		t.Errorf("rename: %d", status)

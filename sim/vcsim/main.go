@@ -2,7 +2,7 @@
 //
 // The inventory and most of its behaviour are govmomi's simulator library. This program adds what a modern client
 // needs and the library lacks: the VI/JSON wire, a PropertyCollector that serves a watching client, clones that keep
-// what they were asked for, and a private control door through which a test plays guest, admin and misfortune.
+// what they were asked for, and a private control API through which a test plays guest, admin and fault.
 package main
 
 import (
@@ -69,13 +69,13 @@ func parse(args []string) (Options, bool, error) {
 	flags := flag.NewFlagSet("vcsim", flag.ContinueOnError)
 	var o Options
 	flags.StringVar(&o.Listen, "listen", "127.0.0.1:0", "address of the vCenter endpoint (HTTPS)")
-	flags.StringVar(&o.DoorListen, "door", "127.0.0.1:0", "address of the control door (HTTP)")
+	flags.StringVar(&o.ControlListen, "control", "127.0.0.1:0", "address of the control API (HTTP)")
 	flags.StringVar(&o.CertFile, "tlscert", "", "PEM `file` of the server certificate")
 	flags.StringVar(&o.KeyFile, "tlskey", "", "PEM `file` of its key")
-	flags.Var(&o.GuestDelay, "guests-report-after", "guests report an address by themselves, so `long` after power-on; without it only the door reports")
+	flags.Var(&o.GuestDelay, "guests-report-after", "guests report an address by themselves, so `long` after power-on; without it only the control API reports")
 	collector := flags.String("collector", "ours", "PropertyCollector: ours or upstream")
 	reads := flags.String("soap", "strict", "requests over SOAP: strict, as vCenter reads them, or lenient, as the library does")
-	credentials := flags.String("credentials", "", "JSON `file` with username, password and doorToken, mode 0600")
+	credentials := flags.String("credentials", "", "JSON `file` with username, password and controlToken, mode 0600")
 	spec := flags.String("spec", "", "JSON `file` that describes the inventory; without it a small default")
 	stdinExit := flags.Bool("stdin-exit", false, "exit when stdin is closed")
 	if err := flags.Parse(args); err != nil {

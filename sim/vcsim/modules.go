@@ -168,8 +168,8 @@ func (s *Sim) modulesSeen() []moduleSeen {
 	return seen
 }
 
-// doorClearModules removes all modules.
-func (s *Sim) doorClearModules(*http.Request) (any, error) {
+// controlClearModules removes all modules.
+func (s *Sim) controlClearModules(*http.Request) (any, error) {
 	s.modules.mu.Lock()
 	defer s.modules.mu.Unlock()
 	clear(s.modules.byID)

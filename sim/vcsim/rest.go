@@ -35,7 +35,7 @@ func (s *Sim) routeREST(mux *http.ServeMux) {
 	s.routeCapture(mux)
 }
 
-// guarded counts a REST call and lets it meet its misfortune before it is served. It is known by the first name, and
+// guarded counts a REST call and lets it meet its fault before it is served. It is known by the first name, and
 // a rule may mean it by any.
 func (s *Sim) guarded(w http.ResponseWriter, r *http.Request, names []string, session bool, serve func(*answer)) {
 	s.counters.add(wireREST, names[0])

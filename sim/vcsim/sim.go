@@ -23,7 +23,7 @@ import (
 // Options are everything that a simulator is started with.
 type Options struct {
 	Listen         string
-	DoorListen     string
+	ControlListen  string
 	CertFile       string
 	KeyFile        string
 	Credentials    Credentials
@@ -68,18 +68,18 @@ type Sim struct {
 
 	done     chan struct{} // closed by Close
 	listener net.Listener
-	door     net.Listener
+	control  net.Listener
 	servers  []*http.Server
 
-	frontLock   sync.Mutex // see doorCut
+	frontLock   sync.Mutex // see controlCut
 	frontServer *http.Server
 	frontTLS    *tls.Config
 }
 
 // Ready is the one line that tells a parent where everything is.
 type Ready struct {
-	URL  string `json:"url"`
-	Door string `json:"door"`
+	URL     string `json:"url"`
+	Control string `json:"control"`
 	Inventory
 }
 
@@ -108,7 +108,7 @@ func (s *Sim) start(certificate tls.Certificate) error {
 	if s.listener, err = net.Listen("tcp", s.options.Listen); err != nil {
 		return err
 	}
-	if s.door, err = net.Listen("tcp", s.options.DoorListen); err != nil {
+	if s.control, err = net.Listen("tcp", s.options.ControlListen); err != nil {
 		return err
 	}
 	if s.dir, err = os.MkdirTemp("", "layercake-vcsim-"); err != nil {
@@ -232,7 +232,7 @@ func (s *Sim) url() *url.URL {
 }
 
 func (s *Sim) serve(certificate tls.Certificate) {
-	// HTTP/1.1 only: an aborted call is then an aborted connection, which is what the door promises.
+	// HTTP/1.1 only: an aborted call is then an aborted connection, which is what the control API promises.
 	config := &tls.Config{
 		Certificates: []tls.Certificate{certificate},
 		NextProtos:   []string{"http/1.1"},
@@ -240,7 +240,7 @@ func (s *Sim) serve(certificate tls.Certificate) {
 	}
 	s.frontTLS = config
 	s.frontServer = s.started(tls.NewListener(s.listener, config), s.front())
-	s.servers = append(s.servers, s.started(s.door, s.doorHandler()))
+	s.servers = append(s.servers, s.started(s.control, s.controlHandler()))
 }
 
 func (s *Sim) started(l net.Listener, h http.Handler) *http.Server {
@@ -261,13 +261,13 @@ func (s *Sim) openFront() error {
 
 // Ready tells where the simulator listens and what its inventory is.
 func (s *Sim) Ready() Ready {
-	return Ready{URL: s.url().String(), Door: "http://" + s.door.Addr().String(), Inventory: s.found}
+	return Ready{URL: s.url().String(), Control: "http://" + s.control.Addr().String(), Inventory: s.found}
 }
 
 // Close ends all connections at once and removes the files.
 func (s *Sim) Close() {
 	close(s.done)
-	for _, l := range []net.Listener{s.listener, s.door} {
+	for _, l := range []net.Listener{s.listener, s.control} {
 		if l != nil {
 			_ = l.Close()
 		}

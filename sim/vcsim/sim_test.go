@@ -31,7 +31,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-var testCredentials = Credentials{Username: "administrator@vsphere.local", Password: "secret", DoorToken: "door"}
+var testCredentials = Credentials{Username: "administrator@vsphere.local", Password: "secret", ControlToken: "control"}
 
 // site is a simulator under test with a client.
 type site struct {
@@ -43,7 +43,7 @@ type site struct {
 func newSite(t *testing.T, edit ...func(*Options)) *site {
 	t.Helper()
 	dir := t.TempDir()
-	o := Options{Listen: "127.0.0.1:0", DoorListen: "127.0.0.1:0", Credentials: testCredentials}
+	o := Options{Listen: "127.0.0.1:0", ControlListen: "127.0.0.1:0", Credentials: testCredentials}
 	o.CertFile, o.KeyFile = writeCertificate(t, dir)
 	o.Spec.Libraries = []Library{{Name: "layercake", Items: []LibraryItem{writeImage(t, dir, "ob-1")}}}
 	o.Spec.fill()
@@ -149,7 +149,7 @@ func (s *site) endpoint() *url.URL {
 	return u
 }
 
-// open calls the door and decodes its answer.
+// open calls the control API and decodes its answer.
 func (s *site) open(method, path string, body, into any) int {
 	s.t.Helper()
 	var data io.Reader = http.NoBody
@@ -158,9 +158,9 @@ func (s *site) open(method, path string, body, into any) int {
 		must(s.t, err)
 		data = bytes.NewReader(encoded)
 	}
-	r, err := http.NewRequestWithContext(s.ctx, method, s.Ready().Door+path, data)
+	r, err := http.NewRequestWithContext(s.ctx, method, s.Ready().Control+path, data)
 	must(s.t, err)
-	r.Header.Set("Authorization", "Bearer "+testCredentials.DoorToken)
+	r.Header.Set("Authorization", "Bearer "+testCredentials.ControlToken)
 	res, err := http.DefaultClient.Do(r)
 	must(s.t, err)
 	defer func() { _ = res.Body.Close() }()

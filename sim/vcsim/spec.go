@@ -7,11 +7,11 @@ import (
 	"os"
 )
 
-// Credentials are who may log in and who may use the control door.
+// Credentials are who may log in and who may use the control API.
 type Credentials struct {
-	Username  string `json:"username"`
-	Password  string `json:"password"`
-	DoorToken string `json:"doorToken"`
+	Username     string `json:"username"`
+	Password     string `json:"password"`
+	ControlToken string `json:"controlToken"`
 }
 
 // Spec describes the inventory; empty members take the defaults of fill.
@@ -111,8 +111,8 @@ func readCredentials(file string) (Credentials, error) {
 	if err := json.Unmarshal(data, &c); err != nil {
 		return c, fmt.Errorf("credentials %s: not the expected JSON", file)
 	}
-	if c.Username == "" || c.Password == "" || c.DoorToken == "" {
-		return c, fmt.Errorf("credentials %s: username, password and doorToken must all be set", file)
+	if c.Username == "" || c.Password == "" || c.ControlToken == "" {
+		return c, fmt.Errorf("credentials %s: username, password and controlToken must all be set", file)
 	}
 	return c, nil
 }

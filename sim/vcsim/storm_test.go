@@ -13,7 +13,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// Many hands act on few VMs at once, some by the door; whatever comes of it, nothing hangs, and the stream's picture is
+// Many hands act on few VMs at once, some by the control API; whatever comes of it, nothing hangs, and the stream's picture is
 // the inventory in the end. VCSIM_SEED repeats a run.
 func TestAStormLeavesATruePicture(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
@@ -57,7 +57,7 @@ func (s *site) act(c *govmomi.Client, golden *object.VirtualMachine, snapshot re
 		return
 	}
 	vm := object.NewVirtualMachine(c.Client, found[0])
-	door := "/v1/vms/" + found[0].Value
+	control := "/v1/vms/" + found[0].Value
 	var task *object.Task
 	switch r.IntN(8) {
 	case 0:
@@ -75,9 +75,9 @@ func (s *site) act(c *govmomi.Client, golden *object.VirtualMachine, snapshot re
 			ExtraConfig: []types.BaseOptionValue{option("guestinfo.x", fmt.Sprint(r.Int()))},
 		})
 	case 6:
-		s.open("PUT", door+"/guest", map[string]any{"ip": fmt.Sprint("10.0.0.", r.IntN(200)), "toolsRunning": true}, nil)
+		s.open("PUT", control+"/guest", map[string]any{"ip": fmt.Sprint("10.0.0.", r.IntN(200)), "toolsRunning": true}, nil)
 	case 7:
-		s.open("POST", door+"/power", map[string]any{"action": "destroy"}, nil)
+		s.open("POST", control+"/power", map[string]any{"action": "destroy"}, nil)
 	}
 	if task != nil {
 		_ = task.Wait(s.ctx)

@@ -82,7 +82,7 @@ func TestSOAPCanBeLenient(t *testing.T) {
 
 // What the client's own tests have recorded is in the order of the WSDL, with every field that it can say.
 func TestTheClientsRequestsAreInOrder(t *testing.T) {
-	recorded, err := filepath.Glob("../../../vsphere/src/tests/snapshots/*_soap.snap")
+	recorded, err := filepath.Glob("../../vsphere/src/tests/snapshots/*_soap.snap")
 	must(t, err)
 	calls := 0
 	for _, file := range recorded {

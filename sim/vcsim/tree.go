@@ -68,7 +68,7 @@ func (s *Sim) inDestroyTask(this ref, do func(ref) types.BaseMethodFault) soap.H
 	return &methods.Destroy_TaskBody{Res: &types.Destroy_TaskResponse{Returnval: task}}
 }
 
-// destroyVM takes the VM out of the inventory and its files off the disk, with those of every disk that hangs on it,
+// destroyVM takes the VM out of the inventory and its files off the disk, with those of every disk that is attached to it,
 // wherever they lie. The library deletes them behind its own back.
 func (s *Sim) destroyVM(this ref) types.BaseMethodFault {
 	ctx := fresh(s.svc)

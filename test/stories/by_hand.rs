@@ -1,7 +1,7 @@
 //! A machine made by hand, as docs/virtual-machines.md tells it; beside what the page shows, what vCenter has.
 
 use serde_json::{Value, json};
-use sim::door::{FirstClassDisk, InventoryVm};
+use sim::control::{FirstClassDisk, InventoryVm};
 
 use crate::node_image::decoded;
 use crate::page::Page;
@@ -36,7 +36,7 @@ fn a_machine_is_made_by_hand_as_the_page_says() {
         assert!(story.vms_named("web").await.is_empty());
         story
             .until("the claim's disk goes with its namespace", SOON, || async {
-                let disks = story.world.door().disks().await.unwrap();
+                let disks = story.world.control().disks().await.unwrap();
                 (!disks.iter().any(|there| there.id == disk.id)).then_some(())
             })
             .await;
@@ -47,7 +47,7 @@ fn a_machine_is_made_by_hand_as_the_page_says() {
 
 /// The calls so far that change something of the machine.
 async fn calls(story: &Story) -> Vec<String> {
-    let calls = story.world.door().journal().await.unwrap().into_iter();
+    let calls = story.world.control().journal().await.unwrap().into_iter();
     calls.filter(|call| call.object == "web").map(|call| call.method).collect()
 }
 
@@ -60,13 +60,13 @@ async fn machine(story: &Story) -> InventoryVm {
 /// The disk of the machine's claim: there, whatever becomes of the machine.
 async fn disk(story: &Story) -> FirstClassDisk {
     let claim = story.get("PersistentVolumeClaim", "web-data").await.unwrap();
-    let disks = story.world.door().disks().await.unwrap();
+    let disks = story.world.control().disks().await.unwrap();
     disks.into_iter().find(|disk| claim["spec"]["volumeName"] == disk.name.as_str()).unwrap()
 }
 
 /// What the guest is told is what the Secret says.
 async fn told_its_address(story: &Story, machine: &InventoryVm) {
-    let keys = story.world.door().guestinfo(&machine.moid).await.unwrap();
+    let keys = story.world.control().guestinfo(&machine.moid).await.unwrap();
     let metadata: Value = serde_saphyr::from_slice(&decoded(&keys, "guestinfo.metadata")).unwrap();
     assert_eq!(metadata["network"]["ethernets"]["eth0"]["addresses"], json!(["10.251.0.20/24"]));
     assert_eq!(metadata["local-hostname"], "web");

@@ -1,6 +1,6 @@
 //! The VM operator is killed at the worst moments, and there is still exactly one VM.
 
-use sim::door::{Fault, FaultKind};
+use sim::control::{Fault, FaultKind};
 
 use crate::world::{PlainVm, SOON, Story, story};
 
@@ -9,7 +9,12 @@ fn killed_between_clone_and_status_it_finds_its_vm_again() {
     story("crash-after", |story| async move {
         story.ready_for_vms("best-effort-xsmall").await;
         let name = "crash-after-vm";
-        story.world.door().plant(&Fault::once("CloneVM_Task", FaultKind::LostAnswer).on(name)).await.unwrap();
+        story
+            .world
+            .control()
+            .plant(&Fault::once("CloneVM_Task", FaultKind::LostAnswer).on(name))
+            .await
+            .unwrap();
         story.made(&PlainVm::named(name).object(&story.namespace)).await;
         story
             .until("the VM exists", SOON, || async {
@@ -26,17 +31,17 @@ fn killed_while_the_clone_still_runs_it_waits_for_it() {
     story("crash-during", |story| async move {
         story.ready_for_vms("best-effort-xsmall").await;
         let name = "crash-during-vm";
-        let door = story.world.door();
-        let fault = door.plant(&Fault::once("CloneVM_Task", FaultKind::Hold).on(name)).await.unwrap();
+        let control = story.world.control();
+        let fault = control.plant(&Fault::once("CloneVM_Task", FaultKind::Hold).on(name)).await.unwrap();
         story.made(&PlainVm::named(name).object(&story.namespace)).await;
         story
             .until("the clone is held", SOON, || async {
-                let faults = door.faults().await.ok()?;
+                let faults = control.faults().await.ok()?;
                 faults.to_string().contains(name).then_some(()).filter(|()| has_held(&faults))
             })
             .await;
         killed_and_revived(&story).await;
-        door.remove_faults(Some(&fault)).await.unwrap();
+        control.remove_faults(Some(&fault)).await.unwrap();
         exactly_one(&story, name).await;
     });
 }

@@ -53,6 +53,6 @@ fn an_object_that_moves_to_another_cluster_leaves_its_vm_alone() {
         assert_eq!(after.len(), 1);
         assert_eq!((&after[0].moid, &after[0].power_state), (&before[0].moid, &before[0].power_state));
         story.deleted("VirtualMachine", "mover-next", SOON).await;
-        story.world.door().power(&after[0].moid, sim::door::PowerAction::Destroy).await.unwrap();
+        story.world.control().power(&after[0].moid, sim::control::PowerAction::Destroy).await.unwrap();
     });
 }

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::Node;
 use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
-use sim::door::PowerAction;
+use sim::control::PowerAction;
 
 use crate::world::{CLUSTER, SOON, Story, says, story};
 
@@ -166,13 +166,13 @@ async fn it_scales(story: &Story, count: usize) {
 async fn a_rebooted_node_comes_back(story: &Story) {
     let vms = story.vms().await;
     let worker = vms.iter().find(|vm| vm.name.contains("workers")).unwrap();
-    let door = story.world.door();
+    let control = story.world.control();
     let boots = async || {
-        let vms = door.vms(None, Duration::ZERO).await.unwrap().vms;
+        let vms = control.vms(None, Duration::ZERO).await.unwrap().vms;
         vms.into_iter().find(|vm| vm.moid == worker.moid).unwrap().boot_count
     };
     let before = boots().await;
-    door.power(&worker.moid, PowerAction::Reset).await.unwrap();
+    control.power(&worker.moid, PowerAction::Reset).await.unwrap();
     story
         .until("the worker has booted again", SOON, || async { (boots().await > before).then_some(()) })
         .await;
@@ -216,7 +216,7 @@ async fn nothing_is_left_of_it(story: &Story) {
             })
             .await;
     }
-    let inventory = story.world.door().inventory().await.unwrap();
+    let inventory = story.world.control().inventory().await.unwrap();
     let named = |name: &str| name == "life" || name.starts_with("life-");
     assert!(!inventory.vms.iter().any(|vm| named(&vm.name)), "VMs are left");
     assert!(!inventory.folders.iter().any(|folder| named(&folder.name)), "folders are left");

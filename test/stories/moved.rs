@@ -33,7 +33,7 @@ fn machines_move_to_another_api_server_and_nothing_happens_to_them() {
         let second = Second::started(&story, &[]).await;
         let before = machines(&story).await;
         assert_eq!(before.len(), NAMES.len());
-        story.world.door().take_journal().await.unwrap();
+        story.world.control().take_journal().await.unwrap();
 
         for (kind, name) in moved_objects() {
             paused(&story.api(kind), name, true).await;
@@ -51,7 +51,7 @@ fn machines_move_to_another_api_server_and_nothing_happens_to_them() {
             second.knows(&story, name).await;
         }
 
-        let calls = story.world.door().take_journal().await.unwrap();
+        let calls = story.world.control().take_journal().await.unwrap();
         assert!(calls.is_empty(), "somebody changed something: {calls:?}");
         assert_eq!(machines(&story).await, before);
         second.cleared(&story).await;
@@ -68,7 +68,7 @@ fn moved_objects() -> Vec<(&'static str, &'static str)> {
 
 /// The machines of the story in vCenter: which they are and how they are.
 async fn machines(story: &Story) -> Vec<(String, String, String, String)> {
-    let inventory = story.world.door().inventory().await.unwrap();
+    let inventory = story.world.control().inventory().await.unwrap();
     let ours = inventory.vms.into_iter().filter(|vm| NAMES.contains(&vm.name.as_str()));
     let mut machines: Vec<_> = ours.map(|vm| (vm.name, vm.moid, vm.folder, vm.power_state)).collect();
     machines.sort();

@@ -115,7 +115,7 @@ async fn plugged(
     let name = vm["metadata"]["name"].as_str().unwrap();
     let there = story.vms_named(name).await.remove(0);
     assert_eq!(there.networks, [network]);
-    let keys = story.world.door().guestinfo(&there.moid).await.unwrap();
+    let keys = story.world.control().guestinfo(&there.moid).await.unwrap();
     let metadata: Value = serde_saphyr::from_slice(&decoded(&keys, "guestinfo.metadata")).unwrap();
     assert_eq!(metadata["network"], json!({"version": 2, "ethernets": {"eth0": told}}));
     let vm = addressed(story, machines, name).await;

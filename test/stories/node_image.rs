@@ -13,7 +13,7 @@ use k8s_openapi::api::core::v1::{Node, Secret};
 use kube::Api;
 use kube::api::ListParams;
 use serde_json::{Value, json};
-use sim::guest::{Disk, Failure, Machine, Programs, Reason, Seed, boot};
+use sim::guest::{Disk, Failure, GuestVm, Programs, Reason, Seed, boot};
 
 use crate::vsphere_soap;
 use crate::world::{CLUSTER, Story, says, story};
@@ -63,18 +63,18 @@ fn a_node_boots_from_its_extra_config_alone() {
 }
 
 /// A VM whose boot is held, by the beginning of its name.
-async fn held_vm(story: &Story, prefix: &str) -> sim::door::InventoryVm {
+async fn held_vm(story: &Story, prefix: &str) -> sim::control::InventoryVm {
     story
         .until(&format!("{prefix}… waits to boot"), CLUSTER, || async {
             let vms = story.vms().await;
             let vm = vms.into_iter().find(|vm| vm.name.starts_with(prefix))?;
-            let keys = story.world.door().guestinfo(&vm.moid).await.ok()?;
+            let keys = story.world.control().guestinfo(&vm.moid).await.ok()?;
             (vm.power_state == "poweredOn" && keys.contains_key("guestinfo.userdata")).then_some(vm)
         })
         .await
 }
 
-async fn its_cloud_init_is_what_cluster_api_wrote(story: &Story, vm: &sim::door::InventoryVm) -> Value {
+async fn its_cloud_init_is_what_cluster_api_wrote(story: &Story, vm: &sim::control::InventoryVm) -> Value {
     let keys = vsphere_soap::extra_config(&story.world.session, &vm.moid).await;
     let userdata = decoded(&keys, "guestinfo.userdata");
     let machine = story.get("Machine", &vm.name).await.unwrap();
@@ -93,12 +93,12 @@ pub fn decoded(keys: &BTreeMap<String, String>, key: &str) -> Vec<u8> {
     data
 }
 
-async fn userdata(story: &Story, vm: &sim::door::InventoryVm) -> String {
-    let keys = story.world.door().guestinfo(&vm.moid).await.unwrap();
+async fn userdata(story: &Story, vm: &sim::control::InventoryVm) -> String {
+    let keys = story.world.control().guestinfo(&vm.moid).await.unwrap();
     String::from_utf8(decoded(&keys, "guestinfo.userdata")).unwrap()
 }
 
-fn the_metadata_has_what_the_node_needs(metadata: &Value, vm: &sim::door::InventoryVm) {
+fn the_metadata_has_what_the_node_needs(metadata: &Value, vm: &sim::control::InventoryVm) {
     assert_eq!(metadata["local-hostname"], vm.name.as_str());
     assert!(metadata["instance-id"].is_string());
     says(&metadata["controlPlaneEndpoint"], &[":6443"]);
@@ -314,20 +314,20 @@ async fn every_mutation_keeps_the_node_out(story: &Story, seeds: [(&str, &Value)
 /// Boots a machine of its own from this cloud-init; tells why it did not become a node.
 async fn boot_fails(story: &Story, name: &str, metadata: &Value, userdata: &str) -> Failure {
     let stack = story.world.stack.lock().await;
-    let machine = Machine {
+    let guest_vm = GuestVm {
         name: name.to_owned(),
-        address: stack.site().subnet().machine(name).unwrap(),
+        address: stack.site().subnet().guest_address(name).unwrap(),
         disk: Disk::at(story.folder().join("mutants").join(name)).unwrap(),
         programs: Arc::new(Programs::from(&story.world.tools)),
         stack: stack.marked().clone(),
         kubernetes_version: None,
-        patience: Duration::from_secs(6),
+        boot_timeout: Duration::from_secs(6),
     };
     let mut metadata = metadata.clone();
     metadata["local-hostname"] = name.into();
     metadata["hostname"] = name.into();
-    let outcome = boot(machine, &serde_json::to_vec(&metadata).unwrap(), userdata.as_bytes()).await;
-    stack.site().subnet().release_machine(name);
+    let outcome = boot(guest_vm, &serde_json::to_vec(&metadata).unwrap(), userdata.as_bytes()).await;
+    stack.site().subnet().release_guest_address(name);
     match outcome {
         Ok(mut guest) => {
             guest.power_off().await;

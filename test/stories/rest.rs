@@ -10,13 +10,13 @@ const REST: Duration = Duration::from_secs(15);
 #[test]
 fn at_rest_there_is_only_the_long_poll() {
     disruptive_story("rest", |story| async move {
-        let door = story.world.door();
+        let control = story.world.control();
         story
             .until("vCenter is left alone", crate::world::SOON, || async {
-                door.forget_requests().await.unwrap();
+                control.forget_requests().await.unwrap();
                 let quiet = tokio::time::Instant::now() + REST;
                 tokio::time::sleep_until(quiet).await;
-                let requests = door.requests().await.unwrap();
+                let requests = control.requests().await.unwrap();
                 let polls = requests.of("WaitForUpdatesEx");
                 (requests.total == polls && polls <= 2).then_some(())
             })

@@ -3,7 +3,7 @@
 
 use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
-use sim::door::FirstClassDisk;
+use sim::control::FirstClassDisk;
 
 use crate::world::{PlainVm, SOON, Story, says, story};
 
@@ -155,7 +155,7 @@ fn a_machine_that_asks_for_it_rests_on_no_template_and_runs_on() {
         // Once it is done, its own word is taken back, and nothing else.
         let done = story
             .until("its template is noted no more", SOON, || async {
-                let calls = story.world.door().journal().await.expect("a journal");
+                let calls = story.world.control().journal().await.expect("a journal");
                 let own = calls.into_iter().filter(|call| call.object == "independent");
                 let methods: Vec<_> = own.map(|call| call.method).collect();
                 (methods.last()? == "ReconfigVM_Task").then_some(methods)
@@ -202,7 +202,7 @@ async fn disk_of(story: &Story, claim: &str) -> FirstClassDisk {
             let claim = story.get("PersistentVolumeClaim", claim).await?;
             let volume =
                 claim["spec"]["volumeName"].as_str().filter(|_| claim["status"]["phase"] == "Bound")?;
-            let disks = story.world.door().disks().await.expect("disks");
+            let disks = story.world.control().disks().await.expect("disks");
             disks.into_iter().find(|disk| disk.name == volume)
         })
         .await
@@ -222,7 +222,7 @@ async fn gone(story: &Story, claim: &str, disk: &str) {
     story.deleted("PersistentVolumeClaim", claim, SOON).await;
     story
         .until(&format!("the disk of {claim} is deleted"), SOON, || async {
-            let disks = story.world.door().disks().await.expect("disks");
+            let disks = story.world.control().disks().await.expect("disks");
             (!disks.iter().any(|there| there.id == disk)).then_some(())
         })
         .await;

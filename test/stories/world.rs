@@ -57,9 +57,9 @@ impl World {
         Ok(Self { stack: tokio::sync::Mutex::new(stack), client, session, guests, tools })
     }
 
-    /// The control door of the simulated vCenter.
-    pub fn door(&self) -> sim::door::Door {
-        self.session.door().expect("the simulator's door")
+    /// The control API of the simulated vCenter.
+    pub fn control(&self) -> sim::control::ControlApi {
+        self.session.control().expect("the simulator's control API")
     }
 }
 
@@ -230,10 +230,10 @@ impl Story {
     }
 
     /// The VMs of the story's namespace in the simulated vCenter, by name.
-    pub async fn vms(&self) -> Vec<sim::door::InventoryVm> {
+    pub async fn vms(&self) -> Vec<sim::control::InventoryVm> {
         let objects = self.api("VirtualMachine").list(&ListParams::default()).await.expect("VirtualMachines");
         let names: BTreeSet<_> = objects.items.iter().map(ResourceExt::name_any).collect();
-        let inventory = self.world.door().inventory().await.expect("the inventory");
+        let inventory = self.world.control().inventory().await.expect("the inventory");
         inventory.vms.into_iter().filter(|vm| names.contains(&vm.name)).collect()
     }
 
@@ -411,8 +411,8 @@ impl Story {
     }
 
     /// VMs in the simulated vCenter with this name.
-    pub async fn vms_named(&self, name: &str) -> Vec<sim::door::InventoryVm> {
-        let inventory = self.world.door().inventory().await.expect("the inventory");
+    pub async fn vms_named(&self, name: &str) -> Vec<sim::control::InventoryVm> {
+        let inventory = self.world.control().inventory().await.expect("the inventory");
         inventory.vms.into_iter().filter(|vm| vm.name == name).collect()
     }
 }

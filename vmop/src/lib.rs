@@ -6,22 +6,25 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod admission;
-mod appearance;
 mod caches;
 mod console;
+mod data_sources;
+mod enqueue;
+mod extra_config;
 mod image;
 mod orphans;
+mod pause;
 mod policy;
 mod probe;
-mod provider;
 mod publish;
 mod service;
 mod start;
-mod template;
+mod templates;
 #[cfg(test)]
 mod testing;
+mod unmet;
+mod vcenter;
 mod virtualmachine;
-mod wake;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -44,7 +47,7 @@ pub struct Flags {
     #[arg(long, value_name = "NETWORK=NETWORK")]
     probe_address_map: Vec<AddressMap>,
 
-    /// Minutes between two looks at the content library when nothing tells of a change.
+    /// Minutes between two sync_requests at the content library when nothing tells of a change.
     #[arg(long, value_name = "MINUTES", default_value_t = 20, overrides_with = "image_sync_period")]
     image_sync_period: u64,
 }

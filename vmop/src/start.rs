@@ -21,35 +21,39 @@ use vsphere::inventory::Change as Happened;
 
 use crate::admission;
 use crate::admission::Known;
-use crate::appearance::Appearances;
-use crate::caches::{Caches, hard_keys, label_key, made_for};
+use crate::caches::{Caches, ReplicaCaches, hard_keys, label_key, made_for};
+use crate::data_sources::DataSourceWatches;
+use crate::enqueue::{Enqueue, into_stream};
 use crate::image;
-use crate::image::{Images, Looks};
+use crate::image::{Images, SyncRequests};
 use crate::orphans::Orphans;
 use crate::probe::Prober;
-use crate::provider;
-use crate::provider::{Provider, Site, State, collect, mark};
-use crate::wake::{Waker, received};
+use crate::templates;
+use crate::templates::TemplateCache;
+use crate::vcenter;
+use crate::vcenter::{ConnectionState, Provider, VCenter, mark};
 use crate::{Flags, console, policy, publish, service, virtualmachine};
 
 /// Runs all controllers of this replica, once it leads.
 pub async fn start(started: Started, flags: Flags) -> Result<(), Fatal> {
     let mut metrics = vsphere::Metrics::default();
     started.metrics.register(|registry| metrics = vsphere::Metrics::registered(registry));
-    let known = Known::start(&started);
-    let hooks = admission::router(known.clone());
+    let shared = ReplicaCaches::start(&started);
+    let hooks = admission::router(Known::start(&started, &shared));
     kit::webhook::serve_or_own(&started, &flags.webhook, hooks, admission::OWN).await?;
     started.lead().await?;
-    let caches = Caches::start(&started, &known);
+    let caches = Caches::start(&started, &shared);
     let provider = Provider::new();
-    let (vms, woken_vms) = Waker::new();
-    let (policies, woken_policies) = Waker::new();
+    let (vms, woken_vms) = Enqueue::new();
+    let (policies, woken_policies) = Enqueue::new();
     let (prober, verdicts) = Prober::new(flags.probe_address_map.clone());
 
-    let waiting = (caches.by_image.clone(), vms.clone());
-    let template_ready: provider::golden::Wake =
-        Arc::new(move |image: &str| waiting.0.refs(image).into_iter().for_each(|vm| waiting.1.wake(vm)));
-    let connection = tokio::spawn(connected(&started, &provider, &caches, metrics, template_ready));
+    let waiting = (caches.vms_by_image.clone(), vms.clone());
+    let (templates, requests) = TemplateCache::new(Arc::new(move |image: &str| {
+        waiting.0.refs(image).into_iter().for_each(|vm| waiting.1.enqueue(vm));
+    }));
+    let deploying = tokio::spawn(templates::deploy_requested(Arc::clone(&templates), requests));
+    let connection = tokio::spawn(connected(&started, &provider, &caches, metrics));
     let idle = Arc::<Notify>::default();
     let stream = tokio::spawn(relayed(
         Arc::clone(&provider),
@@ -57,17 +61,25 @@ pub async fn start(started: Started, flags: Flags) -> Result<(), Fatal> {
         vms.clone(),
         policies.clone(),
         Arc::clone(&idle),
-        Orphans::new(&started, &caches.machines, &provider),
+        Orphans::new(&started, &caches.vms, &provider),
     ));
 
-    let looks = Arc::<Looks>::default();
-    let machines =
-        machines(&started, &caches, &provider, (prober, &looks), &vms, &policies, (woken_vms, verdicts));
+    let sync_requests = Arc::<SyncRequests>::default();
+    let machines = machines(
+        &started,
+        &caches,
+        &provider,
+        (prober, &sync_requests, &templates),
+        &vms,
+        &policies,
+        (woken_vms, verdicts),
+    );
     let resource_policies = resource_policies(&started, &caches, &provider, &vms, woken_policies);
     let services = services(&started, &caches);
-    let collecting = tokio::spawn(collecting(Arc::clone(&provider), caches.clone(), idle));
+    let collecting =
+        tokio::spawn(collecting(Arc::clone(&provider), Arc::clone(&templates), caches.clone(), idle));
     let consoles = console::run(&started, &caches, &provider);
-    let publications = publish::run(&started, &caches, &provider, Arc::clone(&looks));
+    let publications = publish::run(&started, &caches, &provider, Arc::clone(&sync_requests));
     let images = image::follow(
         Images {
             api: apply::Api::new(&started, "vmop/image"),
@@ -76,7 +88,7 @@ pub async fn start(started: Started, flags: Flags) -> Result<(), Fatal> {
             sources: caches.sources.clone(),
             providers: caches.providers.clone(),
             period: flags.image_sync_period(),
-            looks,
+            sync_requests,
         },
         started.shutdown.clone(),
     );
@@ -84,8 +96,9 @@ pub async fn start(started: Started, flags: Flags) -> Result<(), Fatal> {
     connection.abort();
     stream.abort();
     collecting.abort();
-    if let Ok(site) = provider.site() {
-        site.leave().await;
+    deploying.abort();
+    if let Ok(vcenter) = provider.vcenter() {
+        vcenter.leave().await;
     }
     Ok(())
 }
@@ -96,22 +109,20 @@ fn connected(
     provider: &Arc<Provider>,
     caches: &Caches,
     metrics: vsphere::Metrics,
-    template_ready: provider::golden::Wake,
 ) -> impl Future<Output = ()> + use<> {
     let (provider, caches) = (Arc::clone(provider), caches.clone());
     let folders_of = caches.clone();
-    let program = provider::Program {
+    let program = vcenter::Program {
         client: started.client.clone(),
         namespace: started.namespace.clone(),
         metrics,
         events: Events::new(started, "vmop-provider"),
-        wake: template_ready,
         folders: Arc::new(move || folders_of.folders()),
     };
     async move {
         caches.namespaces.complete().await;
-        caches.machines.complete().await;
-        provider::keep(provider, program).await;
+        caches.vms.complete().await;
+        vcenter::keep_connected(provider, program).await;
     }
 }
 
@@ -120,9 +131,13 @@ fn machines<Woken>(
     started: &Started,
     caches: &Caches,
     provider: &Arc<Provider>,
-    (prober, looks): (Prober<ObjectRef<VirtualMachine>>, &Arc<Looks>),
-    vms: &Waker<VirtualMachine>,
-    policies: &Waker<VirtualMachineSetResourcePolicy>,
+    (prober, sync_requests, templates): (
+        Prober<ObjectRef<VirtualMachine>>,
+        &Arc<SyncRequests>,
+        &Arc<TemplateCache>,
+    ),
+    vms: &Enqueue<VirtualMachine>,
+    policies: &Enqueue<VirtualMachineSetResourcePolicy>,
     (woken, verdicts): (Woken, mpsc::UnboundedReceiver<ObjectRef<VirtualMachine>>),
 ) -> impl Future<Output = ()> + use<Woken>
 where
@@ -134,37 +149,38 @@ where
         provider: Arc::clone(provider),
         caches: caches.clone(),
         prober,
-        appearances: Appearances::new(started.client.clone(), vms.clone()),
+        data_sources: DataSourceWatches::new(started.client.clone(), vms.clone()),
         asked: virtualmachine::carry_out::guest::Asked::default(),
         promotions: virtualmachine::carry_out::promotion::Promotions::new(vms.clone()),
         ended: parking_lot::Mutex::default(),
         room: Arc::new(tokio::sync::Semaphore::new(virtualmachine::ROOM)),
         told: parking_lot::Mutex::default(),
         policies: policies.clone(),
-        looks: Arc::clone(looks),
+        sync_requests: Arc::clone(sync_requests),
+        templates: Arc::clone(templates),
     });
     let forgotten = Arc::clone(&ctx);
-    caches.machines.listen(move |change| {
+    caches.vms.listen(move |change| {
         if let (Some(old), None) = (&change.old, &change.new) {
             let gone = ObjectRef::from_obj(&**old);
-            forgotten.prober.aim(&gone, None);
-            forgotten.appearances.forget(&gone);
+            forgotten.prober.set_target(&gone, None);
+            forgotten.data_sources.forget(&gone);
             forgotten.asked.forget(&gone);
             forgotten.promotions.forget(&gone);
             forgotten.ended.lock().remove(&old.uid().unwrap_or_default());
         }
     });
     let of = |index: &kit::index::Index<VirtualMachine>| index.clone();
-    let (by_class, by_bound) = (of(&caches.by_class), of(&caches.by_class));
+    let (by_class, by_bound) = (of(&caches.vms_by_class), of(&caches.vms_by_class));
     let (by_image, by_policy, by_network) =
-        (of(&caches.by_image), of(&caches.by_policy), of(&caches.by_network));
-    let (by_zone, by_wide_zone) = (of(&caches.by_namespace), of(&caches.by_namespace));
+        (of(&caches.vms_by_image), of(&caches.vms_by_policy), of(&caches.vms_by_network));
+    let (by_zone, by_wide_zone) = (of(&caches.vms_by_namespace), of(&caches.vms_by_namespace));
     let (by_source_binding, by_source, bound) =
-        (of(&caches.by_namespace), of(&caches.by_namespace), caches.clone());
-    let (by_interface, by_nsx_interface) = (of(&caches.by_interface), of(&caches.by_interface));
+        (of(&caches.vms_by_namespace), of(&caches.vms_by_namespace), caches.clone());
+    let (by_interface, by_nsx_interface) = (of(&caches.vms_by_interface), of(&caches.vms_by_interface));
     let (by_namespace, by_quota, by_storage) =
-        (of(&caches.by_namespace), of(&caches.by_namespace), of(&caches.by_storage));
-    Controller::new("virtualmachine", started, &caches.machines)
+        (of(&caches.vms_by_namespace), of(&caches.vms_by_namespace), of(&caches.vms_by_storage));
+    Controller::new("virtualmachine", started, &caches.vms)
         .watches(&caches.classes, move |class| by_class.refs(&class.name_any()))
         .watches(&caches.bindings, move |binding| {
             let in_namespace = |vm: &ObjectRef<VirtualMachine>| vm.namespace == binding.namespace();
@@ -175,7 +191,7 @@ where
             by_source_binding.refs(&binding.namespace().unwrap_or_default())
         })
         .watches_optional(&caches.sources, move |source| {
-            let namespaces = bound.namespaces_of(&source.name_any());
+            let namespaces = bound.namespaces_bound_to(&source.name_any());
             namespaces.iter().flat_map(|namespace| by_source.refs(namespace)).collect()
         })
         .watches_changes(&caches.policies, move |change| match change {
@@ -203,12 +219,12 @@ where
         })
         .watches_optional(&caches.attachments, |there| machine_of(there).into_iter().collect())
         .watches_optional(&caches.zones, move |zone| by_zone.refs(&zone.namespace().unwrap_or_default()))
-        .watches_optional(&caches.wide_zones, move |zone| {
+        .watches_optional(&caches.availability_zones, move |zone| {
             zone.spec.namespaces.keys().flat_map(|namespace| by_wide_zone.refs(namespace)).collect()
         })
         .watches(&caches.storage_classes, move |class| by_storage.refs(&class.name_any()))
         .wakes_on(woken)
-        .wakes_on(received(verdicts))
+        .wakes_on(into_stream(verdicts))
         // A clone may queue in vCenter for long, and must not keep others back: vCenter's own gate counts. But at a start
         // all machines wait for the inventory, and what waits takes memory.
         .concurrency(1000)
@@ -220,7 +236,7 @@ fn resource_policies<Woken>(
     started: &Started,
     caches: &Caches,
     provider: &Arc<Provider>,
-    vms: &Waker<VirtualMachine>,
+    vms: &Enqueue<VirtualMachine>,
     woken: Woken,
 ) -> impl Future<Output = ()> + use<Woken>
 where
@@ -233,14 +249,15 @@ where
         caches: caches.clone(),
         machines: vms.clone(),
     });
-    let by_namespace = caches.policies_of.clone();
-    let (by_zone, by_wide_zone) = (caches.policies_of.clone(), caches.policies_of.clone());
+    let by_namespace = caches.policies_by_namespace.clone();
+    let (by_zone, by_wide_zone) =
+        (caches.policies_by_namespace.clone(), caches.policies_by_namespace.clone());
     Controller::new("virtualmachinesetresourcepolicy", started, &caches.policies)
         .watches_optional(&caches.zones, move |zone| by_zone.refs(&zone.namespace().unwrap_or_default()))
-        .watches_optional(&caches.wide_zones, move |zone| {
+        .watches_optional(&caches.availability_zones, move |zone| {
             zone.spec.namespaces.keys().flat_map(|namespace| by_wide_zone.refs(namespace)).collect()
         })
-        .watches_changes(&caches.machines, |change| match (&change.old, &change.new) {
+        .watches_changes(&caches.vms, |change| match (&change.old, &change.new) {
             // The last machine that goes lets a policy go that waits for it.
             (Some(old), None) => {
                 let policy = old.spec.resource_policy_name.as_deref().filter(|name| !name.is_empty());
@@ -276,7 +293,7 @@ fn services(started: &Started, caches: &Caches) -> impl Future<Output = ()> + us
         events: Events::new(started, "vmop-service"),
         services: live.clone(),
         slices: slices.clone(),
-        by_label: caches.by_label.clone(),
+        by_label: caches.vms_by_label.clone(),
     });
     Controller::new("virtualmachineservice", started, &services)
         // By name, not by owner: a Service that is in the way says so, and its end clears the way.
@@ -284,7 +301,7 @@ fn services(started: &Started, caches: &Caches) -> impl Future<Output = ()> + us
             vec![ObjectRef::new(&live.name_any()).within(&live.namespace().unwrap_or_default())]
         })
         .owns(&slices)
-        .watches_changes(&caches.machines, move |change| {
+        .watches_changes(&caches.vms, move |change| {
             let seen = |side: &Option<Arc<VirtualMachine>>| {
                 side.as_deref().map(|vm| {
                     let (labels, backend) = service::seen(vm);
@@ -305,7 +322,12 @@ fn services(started: &Started, caches: &Caches) -> impl Future<Output = ()> + us
 }
 
 /// Lets golden templates go that nothing needs, some time after something happened that may have made one needless.
-async fn collecting(provider: Arc<Provider>, caches: Caches, idle: Arc<Notify>) {
+async fn collecting(
+    provider: Arc<Provider>,
+    templates: Arc<TemplateCache>,
+    caches: Caches,
+    idle: Arc<Notify>,
+) {
     let told = Arc::clone(&idle);
     caches.images.listen(move |change| {
         let content = |image: &Arc<VirtualMachineImage>| {
@@ -319,9 +341,9 @@ async fn collecting(provider: Arc<Provider>, caches: Caches, idle: Arc<Notify>) 
     caches.images.complete().await;
     loop {
         idle.notified().await;
-        tokio::time::sleep(collect::GRACE).await;
-        let Ok(site) = provider.site() else { continue };
-        if site.trouble().is_some() || site.library_trouble().is_some() {
+        tokio::time::sleep(templates::COLLECT_DELAY).await;
+        let Ok(vcenter) = provider.vcenter() else { continue };
+        if vcenter.inventory_problem().is_some() || vcenter.library_problem().is_some() {
             // Who does not know what there is must not say what is needless.
             idle.notify_one();
             continue;
@@ -333,7 +355,7 @@ async fn collecting(provider: Arc<Provider>, caches: Caches, idle: Arc<Notify>) 
                 image.spec.image_id == item && version.is_none_or(|version| version == content)
             })
         };
-        if let Err(error) = collect::collect(&site, needed).await {
+        if let Err(error) = templates::collect(&templates, &vcenter, needed).await {
             tracing::warn!(%error, "templates that nothing needs could not be let go; trying again");
             idle.notify_one();
         }
@@ -344,26 +366,26 @@ async fn collecting(provider: Arc<Provider>, caches: Caches, idle: Arc<Notify>) 
 async fn relayed(
     provider: Arc<Provider>,
     caches: Caches,
-    vms: Waker<VirtualMachine>,
-    policies: Waker<VirtualMachineSetResourcePolicy>,
+    vms: Enqueue<VirtualMachine>,
+    policies: Enqueue<VirtualMachineSetResourcePolicy>,
     idle: Arc<Notify>,
     orphans: Orphans,
 ) {
-    caches.machines.complete().await;
+    caches.vms.complete().await;
     caches.policies.complete().await;
     let mut state = provider.changes();
     loop {
         let now = state.borrow_and_update().clone();
-        if !matches!(now, State::Starting) {
+        if !matches!(now, ConnectionState::Starting) {
             wake_all(&caches.policies, &policies);
-            wake_all(&caches.machines, &vms);
+            wake_all(&caches.vms, &vms);
         }
         let happening = async {
             match &now {
-                State::Connected(site) => {
-                    tokio::join!(relay(site, &caches, &vms, &idle, &orphans), orphans.report(site));
+                ConnectionState::Connected(vcenter) => {
+                    tokio::join!(relay(vcenter, &caches, &vms, &idle, &orphans), orphans.report(vcenter));
                 }
-                State::Starting | State::Broken(_) => {}
+                ConnectionState::Starting | ConnectionState::Broken(_) => {}
             }
             std::future::pending::<()>().await;
         };
@@ -375,8 +397,14 @@ async fn relayed(
 }
 
 /// A change of one machine wakes its object; a cache that is complete (again) wakes all.
-async fn relay(site: &Site, caches: &Caches, vms: &Waker<VirtualMachine>, idle: &Notify, orphans: &Orphans) {
-    let mut changes = site.inventory.subscribe();
+async fn relay(
+    vcenter: &VCenter,
+    caches: &Caches,
+    vms: &Enqueue<VirtualMachine>,
+    idle: &Notify,
+    orphans: &Orphans,
+) {
+    let mut changes = vcenter.inventory.subscribe();
     while let Some(happened) = changes.next().await {
         for change in happened {
             match change {
@@ -387,16 +415,16 @@ async fn relay(site: &Site, caches: &Caches, vms: &Waker<VirtualMachine>, idle: 
                         idle.notify_one();
                     }
                     if let Some(now) = &now {
-                        orphans.saw(now, site);
+                        orphans.saw(now, vcenter);
                     }
                     let sides = [was, now].into_iter().flatten();
-                    let owner = sides.filter_map(|vm| mark::owner(&vm, &site.settings.stack)).last();
+                    let owner = sides.filter_map(|vm| mark::owner(&vm, &vcenter.settings.stack)).last();
                     if let Some(owner) = owner {
-                        vms.wake(owner);
+                        vms.enqueue(owner);
                     }
                 }
                 Happened::Complete => {
-                    wake_all(&caches.machines, vms);
+                    wake_all(&caches.vms, vms);
                     idle.notify_one();
                     orphans.complete();
                 }
@@ -406,8 +434,8 @@ async fn relay(site: &Site, caches: &Caches, vms: &Waker<VirtualMachine>, idle: 
     }
 }
 
-fn wake_all<K: watch::Watchable>(cache: &Cache<K>, waker: &Waker<K>) {
-    cache.all().iter().for_each(|object| waker.wake(reference(&**object)));
+fn wake_all<K: watch::Watchable>(cache: &Cache<K>, waker: &Enqueue<K>) {
+    cache.all().iter().for_each(|object| waker.enqueue(reference(&**object)));
 }
 
 /// The machine that an object was made for.

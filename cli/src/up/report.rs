@@ -56,7 +56,7 @@ pub struct Memory {
 impl Report {
     /// Asks the session for what it has counted; a stack that is gone has counted nothing.
     pub async fn made(session: &Session, stack_seconds: f64, clusters: Vec<ClusterReport>) -> Self {
-        let counted = async { Ok::<_, anyhow::Error>(session.door()?.requests().await?) };
+        let counted = async { Ok::<_, anyhow::Error>(session.control()?.requests().await?) };
         let counted = tokio::time::timeout(COUNTING, counted).await;
         let counted = counted.ok().and_then(Result::ok).unwrap_or_default();
         let mut by_method = BTreeMap::new();

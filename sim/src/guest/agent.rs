@@ -14,13 +14,13 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::boot::Guest;
 use super::datasource::Seed;
+use super::deadline::{Deadline, retried};
 use super::disk::Disk;
 use super::failure::{Failure, Reason};
-use super::machine::{Machine, PATIENCE, Programs};
-use super::patience::{Deadline, retried};
+use super::guest_vm::{BOOT_TIMEOUT, GuestVm, Programs};
 use super::pattern::fits;
 use crate::addresses::{Address, Subnet};
-use crate::door::{Door, Error, GuestReport, Vm};
+use crate::control::{ControlApi, Error, GuestReport, Vm};
 
 const LONG_POLL: Duration = Duration::from_secs(25);
 const RETRY: Duration = Duration::from_millis(500);
@@ -39,8 +39,8 @@ pub type Images = Arc<dyn Fn(&Vm) -> Option<Release> + Send + Sync>;
 /// What an agent is given.
 #[derive(Clone)]
 pub struct Options {
-    /// The simulator's door.
-    pub door: Door,
+    /// The simulator's control API.
+    pub control: ControlApi,
     /// Where addresses come from.
     pub subnet: Subnet,
     /// The programs of a node.
@@ -52,21 +52,21 @@ pub struct Options {
     /// The releases of the images.
     pub images: Images,
     /// How long a boot waits for others.
-    pub patience: Duration,
+    pub boot_timeout: Duration,
 }
 
 impl Options {
-    /// Options with kubeadm's patience and images that tell no release.
-    pub fn new(door: Door, subnet: Subnet, programs: Programs, stack: Arc<Stack>) -> Self {
+    /// Options with kubeadm's boot timeout and images that tell no release.
+    pub fn new(control: ControlApi, subnet: Subnet, programs: Programs, stack: Arc<Stack>) -> Self {
         let folder = stack.folder().join("guests");
         Self {
-            door,
+            control,
             subnet,
             programs: Arc::new(programs),
             stack,
             folder,
             images: Arc::new(|_| None),
-            patience: PATIENCE,
+            boot_timeout: BOOT_TIMEOUT,
         }
     }
 }
@@ -209,7 +209,7 @@ async fn watch_vms(shared: Arc<Shared>, stop: CancellationToken) {
     loop {
         let vms = tokio::select! {
             () = stop.cancelled() => break,
-            vms = shared.options.door.vms(revision, LONG_POLL) => vms,
+            vms = shared.options.control.vms(revision, LONG_POLL) => vms,
         };
         match vms {
             Ok(vms) => {
@@ -217,7 +217,7 @@ async fn watch_vms(shared: Arc<Shared>, stop: CancellationToken) {
                 follow(&shared, &mut played, vms.vms).await;
             }
             Err(error) => {
-                tracing::debug!(%error, "the door is not read");
+                tracing::debug!(%error, "the control API cannot be read");
                 tokio::select! { () = stop.cancelled() => break, () = tokio::time::sleep(RETRY) => {} }
             }
         }
@@ -288,7 +288,7 @@ impl Shared {
 
     /// The VM is gone, and its disk with it.
     fn forget(&self, moid: &str) {
-        self.options.subnet.release_machine(moid);
+        self.options.subnet.release_guest_address(moid);
         if let Ok(disk) = Disk::at(self.disk_folder(moid)) {
             let _ = disk.erase();
         }
@@ -306,21 +306,21 @@ impl Shared {
 
 /// One VM from power-on to power-off.
 async fn play(shared: Arc<Shared>, vm: Vm, power: CancellationToken) {
-    let machine = match machine(&shared, &vm) {
-        Ok(machine) => machine,
+    let guest_vm = match guest_vm(&shared, &vm) {
+        Ok(guest_vm) => guest_vm,
         Err(failure) => return tracing::warn!(vm = vm.name, %failure, "a guest can't be played"),
     };
     let report = BootReport {
         moid: vm.moid.clone(),
         name: vm.name.clone(),
-        address: machine.address,
+        address: guest_vm.address,
         phase: Phase::Booting,
     };
     shared.reports.send_modify(|reports| drop(reports.insert(vm.moid.clone(), report)));
-    let mut guest = Guest::new(machine.clone());
+    let mut guest = Guest::new(guest_vm.clone());
     tokio::select! {
         () = power.cancelled() => {}
-        result = boot(&shared, &vm, machine, &mut guest) => {
+        result = boot(&shared, &vm, guest_vm, &mut guest) => {
             match result {
                 Ok(()) => shared.set(&vm.moid, Phase::Node),
                 Err(failure) if failure.reason.is_plain_vm() => shared.set(&vm.moid, Phase::Plain(failure)),
@@ -335,22 +335,22 @@ async fn play(shared: Arc<Shared>, vm: Vm, power: CancellationToken) {
     guest.power_off().await;
 }
 
-fn machine(shared: &Shared, vm: &Vm) -> Result<Machine, Failure> {
+fn guest_vm(shared: &Shared, vm: &Vm) -> Result<GuestVm, Failure> {
     let options = &shared.options;
     let address =
-        options.subnet.machine(&vm.moid).map_err(|error| Failure::host("find an address", &error))?;
-    Ok(Machine {
+        options.subnet.guest_address(&vm.moid).map_err(|error| Failure::host("find an address", &error))?;
+    Ok(GuestVm {
         name: vm.name.clone(),
         address,
         disk: Disk::at(shared.disk_folder(&vm.moid))?,
         programs: Arc::clone(&options.programs),
         stack: Arc::clone(&options.stack),
         kubernetes_version: (options.images)(vm).map(|release| release.kubernetes_version),
-        patience: options.patience,
+        boot_timeout: options.boot_timeout,
     })
 }
 
-async fn boot(shared: &Shared, vm: &Vm, machine: Machine, guest: &mut Guest) -> Result<(), Failure> {
+async fn boot(shared: &Shared, vm: &Vm, guest_vm: GuestVm, guest: &mut Guest) -> Result<(), Failure> {
     let mut held = shared.held.subscribe();
     while shared.is_held(&vm.name) {
         shared.set(&vm.moid, Phase::Held);
@@ -359,10 +359,10 @@ async fn boot(shared: &Shared, vm: &Vm, machine: Machine, guest: &mut Guest) -> 
         }
     }
     shared.set(&vm.moid, Phase::Booting);
-    let door = &shared.options.door;
-    let guestinfo = asked(|| door.guestinfo(&vm.moid)).await?;
+    let control = &shared.options.control;
+    let guestinfo = asked(|| control.guestinfo(&vm.moid)).await?;
     let seed = Seed::of(&guestinfo);
-    let leased = machine.address;
+    let leased = guest_vm.address;
     let given = seed.as_ref().map_or(Ok(None), Seed::address);
     let address = given.as_ref().ok().copied().flatten().map_or(leased, Address::reported_as);
     shared.readdress(&vm.moid, address);
@@ -370,16 +370,16 @@ async fn boot(shared: &Shared, vm: &Vm, machine: Machine, guest: &mut Guest) -> 
     let host_name = seed.as_ref().ok().and_then(|seed| seed.hostname().ok()).unwrap_or("localhost");
     let ip = Some(address.reported.to_string());
     let report = GuestReport { ip, host_name: Some(host_name.to_owned()), tools_running: true };
-    asked(|| door.report(&vm.moid, &report)).await?;
+    asked(|| control.report(&vm.moid, &report)).await?;
     let seed = seed?;
     given?;
-    *guest = Guest::new(Machine { address, ..machine });
+    *guest = Guest::new(GuestVm { address, ..guest_vm });
     let writes = seed.write_back(address.reported);
-    asked(|| door.set_guestinfo(&vm.moid, &writes)).await?;
+    asked(|| control.set_guestinfo(&vm.moid, &writes)).await?;
     guest.boot(&seed).await
 }
 
-/// The door's answer; a connection that breaks is no reason to fail a boot.
+/// The control API's answer; a connection that breaks is no reason to fail a boot.
 async fn asked<T, Call>(call: impl Fn() -> Call) -> Result<T, Failure>
 where
     Call: Future<Output = Result<T, Error>>,

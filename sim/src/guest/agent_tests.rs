@@ -1,4 +1,4 @@
-//! The agent at a door that the test keeps.
+//! The agent at a control API of the test.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -15,41 +15,47 @@ use tokio::sync::watch;
 
 use super::agent::{BootReport, Guests, Options, Phase};
 use super::failure::Reason;
-use super::machine::Programs;
+use super::guest_vm::Programs;
 use crate::addresses::Subnet;
-use crate::door::Door;
+use crate::control::ControlApi;
 
 /// A vCenter of one VM.
 #[derive(Clone)]
-struct FakeDoor {
+struct FakeControlApi {
     vms: watch::Sender<(u64, Value)>,
     guestinfo: Arc<Mutex<BTreeMap<String, String>>>,
     report: Arc<Mutex<Value>>,
 }
 
-async fn vms(State(door): State<FakeDoor>, Query(query): Query<BTreeMap<String, u64>>) -> Json<Value> {
-    let mut vms = door.vms.subscribe();
+async fn vms(
+    State(control): State<FakeControlApi>,
+    Query(query): Query<BTreeMap<String, u64>>,
+) -> Json<Value> {
+    let mut vms = control.vms.subscribe();
     let since = query.get("since").copied().unwrap_or_default();
     let newer = vms.wait_for(|(revision, _)| *revision > since).await.unwrap();
     Json(json!({ "revision": newer.0, "vms": newer.1 }))
 }
 
-async fn guestinfo(State(door): State<FakeDoor>, Path(_): Path<String>) -> Json<BTreeMap<String, String>> {
-    Json(door.guestinfo.lock().clone())
+async fn guestinfo(
+    State(control): State<FakeControlApi>,
+    Path(_): Path<String>,
+) -> Json<BTreeMap<String, String>> {
+    Json(control.guestinfo.lock().clone())
 }
 
-async fn set_guestinfo(State(door): State<FakeDoor>, Json(values): Json<BTreeMap<String, String>>) {
-    door.guestinfo.lock().extend(values);
+async fn set_guestinfo(State(control): State<FakeControlApi>, Json(values): Json<BTreeMap<String, String>>) {
+    control.guestinfo.lock().extend(values);
 }
 
-async fn report(State(door): State<FakeDoor>, Json(report): Json<Value>) {
-    *door.report.lock() = report;
+async fn report(State(control): State<FakeControlApi>, Json(report): Json<Value>) {
+    *control.report.lock() = report;
 }
 
-impl FakeDoor {
-    /// The door and a client of it.
-    async fn open() -> (Self, Door) {
-        let door = Self {
+impl FakeControlApi {
+    /// The control API and a client of it.
+    async fn open() -> (Self, ControlApi) {
+        let control = Self {
             vms: watch::Sender::new((1, Value::Null)),
             guestinfo: Arc::default(),
             report: Arc::default(),
@@ -58,11 +64,11 @@ impl FakeDoor {
             .route("/v1/vms", get(vms))
             .route("/v1/vms/{moid}/guestinfo", get(guestinfo).patch(set_guestinfo))
             .route("/v1/vms/{moid}/guest", put(report))
-            .with_state(door.clone());
+            .with_state(control.clone());
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let base = format!("http://{}", listener.local_addr().unwrap());
         tokio::spawn(async move { axum::serve(listener, routes).await });
-        (door, Door::new(&base, "token"))
+        (control, ControlApi::new(&base, "token"))
     }
 
     fn is(&self, power: &str, boot_count: u64) {
@@ -89,7 +95,7 @@ async fn reached(guests: &Guests, there: impl Fn(&Phase) -> bool) -> BootReport 
         .expect("the guest does not come there")
 }
 
-fn start(door: Door, stack: &Arc<Stack>, subnet: &Subnet) -> Guests {
+fn start(control: ControlApi, stack: &Arc<Stack>, subnet: &Subnet) -> Guests {
     let nothing = || PathBuf::from("/nonexistent");
     let programs = Programs {
         etcd: nothing(),
@@ -98,15 +104,15 @@ fn start(door: Door, stack: &Arc<Stack>, subnet: &Subnet) -> Guests {
         kubeadm: nothing(),
         kubelet: nothing(),
     };
-    Guests::start(Options::new(door, subnet.clone(), programs, Arc::clone(stack)))
+    Guests::start(Options::new(control, subnet.clone(), programs, Arc::clone(stack)))
 }
 
 #[tokio::test]
 async fn a_guest_follows_its_vm() {
     let stack = Arc::new(Stack::ephemeral().unwrap());
     let subnet = Subnet::claim().unwrap();
-    let (vcenter, door) = FakeDoor::open().await;
-    let guests = start(door, &stack, &subnet);
+    let (vcenter, control) = FakeControlApi::open().await;
+    let guests = start(control, &stack, &subnet);
 
     vcenter.is("poweredOn", 1);
     let plain = reached(&guests, |phase| matches!(phase, Phase::Plain(_))).await;

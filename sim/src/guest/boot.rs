@@ -6,34 +6,34 @@ use super::commands::{self, Command, Kubeadm};
 use super::datasource::Seed;
 use super::disk::Installed;
 use super::failure::{Failure, Reason};
+use super::guest_vm::GuestVm;
 use super::kubelet::Kubelet;
-use super::machine::Machine;
 use super::registration::Registration;
 use super::render::cloud_config;
 
-/// A guest: the machine and whatever runs on it.
+/// A guest: the VM and whatever runs on it.
 ///
 /// Dropping it is a power failure; [`Guest::power_off`] also waits until nothing is left.
 pub struct Guest {
-    machine: Machine,
+    guest_vm: GuestVm,
     kubelet: Kubelet,
 }
 
 impl Guest {
-    /// A machine that is off.
-    pub fn new(machine: Machine) -> Self {
-        Self { kubelet: Kubelet::new(machine.clone()), machine }
+    /// A VM that is off.
+    pub fn new(guest_vm: GuestVm) -> Self {
+        Self { kubelet: Kubelet::new(guest_vm.clone()), guest_vm }
     }
 
     /// Boots; when it is done the node is registered. What was started before a failure goes on running, as it would.
     pub async fn boot(&mut self, seed: &Seed) -> Result<(), Failure> {
         let instance_id = seed.instance_id()?;
-        self.machine.disk.boot()?;
-        match self.machine.disk.installed() {
+        self.guest_vm.disk.boot()?;
+        match self.guest_vm.disk.installed() {
             Some(installed) if installed.instance_id == instance_id => self.kubelet.start_all().await,
             _ => {
                 let registration = self.first_boot(seed).await?;
-                self.machine.disk.finish(&Installed {
+                self.guest_vm.disk.finish(&Installed {
                     instance_id: instance_id.to_owned(),
                     node_name: registration.name,
                     kubernetes_version: registration.kubernetes_version,
@@ -52,9 +52,9 @@ impl Guest {
         let Some(userdata) = &seed.userdata else {
             return Err(Failure::new(Reason::NoUserdata, "guestinfo.userdata is not set"));
         };
-        let disk = &self.machine.disk;
+        let disk = &self.guest_vm.disk;
         disk.write("/var/lib/cloud/instance/user-data.txt", userdata)?;
-        let text = cloud_config(userdata, &seed.template_variables(self.machine.address.reported))?;
+        let text = cloud_config(userdata, &seed.template_variables(self.guest_vm.address.reported))?;
         let config = CloudConfig::parse(&text)?;
         config.check()?;
         // All commands are understood before the first has an effect.
@@ -87,7 +87,7 @@ impl Guest {
                     return Err(Failure::new(Reason::Command, "kubeadm is called twice"));
                 }
                 Command::Kubeadm(kubeadm) => node = Some(self.kubeadm(kubeadm).await?),
-                other => other.run(&self.machine.disk)?,
+                other => other.run(&self.guest_vm.disk)?,
             }
         }
         node.ok_or_else(|| {
@@ -96,7 +96,7 @@ impl Guest {
     }
 
     async fn kubeadm(&mut self, kubeadm: &Kubeadm) -> Result<Registration, Failure> {
-        bootstrap::run(kubeadm, &self.machine, &mut self.kubelet).await
+        bootstrap::run(kubeadm, &self.guest_vm, &mut self.kubelet).await
     }
 }
 
@@ -111,12 +111,12 @@ fn commands_of(lines: &[Line]) -> Result<Vec<Command>, Failure> {
     Ok(all)
 }
 
-/// Boots a machine from metadata and user data as bytes, outside any vCenter.
+/// Boots a VM from metadata and user data as bytes, outside any vCenter.
 ///
 /// The guest that is answered runs; after a failure nothing does.
-pub async fn boot(machine: Machine, metadata: &[u8], userdata: &[u8]) -> Result<Guest, Failure> {
+pub async fn boot(guest_vm: GuestVm, metadata: &[u8], userdata: &[u8]) -> Result<Guest, Failure> {
     let seed = Seed::from_parts(metadata, (!userdata.is_empty()).then(|| userdata.to_vec()))?;
-    let mut guest = Guest::new(machine);
+    let mut guest = Guest::new(guest_vm);
     match guest.boot(&seed).await {
         Ok(()) => Ok(guest),
         Err(failure) => {

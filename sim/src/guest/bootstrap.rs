@@ -9,15 +9,15 @@ use serde_json::json;
 use super::certs::{Leaf, Purpose, der, request};
 use super::commands::Kubeadm;
 use super::control_plane::{ControlPlane, Kubeconfigs};
+use super::deadline::{Deadline, retried};
 use super::discovery::{Found, discover};
 use super::etcd::Etcd;
 use super::failure::{Failure, Reason, told};
+use super::guest_vm::GuestVm;
 use super::kubeadm::{ClusterConfiguration, Documents, Endpoint, InitConfiguration, JoinConfiguration};
 use super::kubeconfig::{Credential, client, cluster_info, kubeconfig};
 use super::kubelet::Kubelet;
-use super::machine::Machine;
 use super::objects::{Writer, kubelet_config_name};
-use super::patience::{Deadline, retried};
 use super::registration::{Registration, minor, release_version};
 use super::validate::validate;
 
@@ -25,17 +25,17 @@ use super::validate::validate;
 const RELEASE_LABEL: &str = "run.tanzu.vmware.com/kubernetesDistributionVersion";
 const API_PORT: u16 = 6443;
 
-/// Makes the machine a node; what it is then is answered.
+/// Makes the VM a node; what it is then is answered.
 pub(super) async fn run(
     kubeadm: &Kubeadm,
-    machine: &Machine,
+    guest_vm: &GuestVm,
     kubelet: &mut Kubelet,
 ) -> Result<Registration, Failure> {
     let (Kubeadm::Init(path) | Kubeadm::Join(path)) = kubeadm;
-    let text = machine.disk.read(path).ok_or_else(|| missing(path))?;
+    let text = guest_vm.disk.read(path).ok_or_else(|| missing(path))?;
     let documents = Documents::parse(&text)?;
-    validate(machine, &text).await?;
-    let mut node = Bootstrap { machine, kubelet };
+    validate(guest_vm, &text).await?;
+    let mut node = Bootstrap { guest_vm, kubelet };
     match (kubeadm, &documents.cluster, &documents.init, &documents.join) {
         (Kubeadm::Init(_), Some((cluster, _)), Some(init), None) => {
             node.init(&documents, cluster, init).await
@@ -61,7 +61,7 @@ fn port(endpoint: &Endpoint) -> u16 {
 }
 
 struct Bootstrap<'a> {
-    machine: &'a Machine,
+    guest_vm: &'a GuestVm,
     kubelet: &'a mut Kubelet,
 }
 
@@ -73,18 +73,18 @@ impl Bootstrap<'_> {
         init: &InitConfiguration,
     ) -> Result<Registration, Failure> {
         cluster.check()?;
-        let machine = self.machine;
+        let guest_vm = self.guest_vm;
         let version = self.image_version(cluster)?;
         let registration = Registration::of(&init.node_registration, &version, true)?;
         let node = ControlPlane {
             cluster,
             node: &registration.name,
-            address: machine.address,
+            address: guest_vm.address,
             port: port(&init.local_api_endpoint),
         };
-        let ca = node.write_certificates(&machine.disk)?;
-        let kubeconfigs = node.write_kubeconfigs(&machine.disk, &ca)?;
-        node.write_manifests(&machine.disk, &[])?;
+        let ca = node.write_certificates(&guest_vm.disk)?;
+        let kubeconfigs = node.write_kubeconfigs(&guest_vm.disk, &ca)?;
+        node.write_manifests(&guest_vm.disk, &[])?;
         let user = format!("system:node:{}", registration.name);
         let leaf = ca.sign(&Purpose::client(&user, &["system:nodes"]))?;
         let own = kubeconfig(
@@ -97,7 +97,7 @@ impl Bootstrap<'_> {
         self.kubelet.configure(&registration, &own)?;
 
         self.kubelet.start_pod("etcd")?;
-        self.kubelet.etcd_started(machine.deadline()).await?;
+        self.kubelet.etcd_started(guest_vm.deadline()).await?;
         let writer = Writer(self.start_control_plane(&kubeconfigs).await?);
         writer.admins().await?;
         self.kubelet.register(&registration).await?;
@@ -112,9 +112,9 @@ impl Bootstrap<'_> {
 
     async fn join(&mut self, join: &JoinConfiguration) -> Result<Registration, Failure> {
         join.node_registration.check()?;
-        let machine = self.machine;
-        let found = discover(&join.discovery, machine.deadline()).await?;
-        let cluster = cluster_configuration(&found, machine.deadline()).await?;
+        let guest_vm = self.guest_vm;
+        let found = discover(&join.discovery, guest_vm.deadline()).await?;
+        let cluster = cluster_configuration(&found, guest_vm.deadline()).await?;
         let version = self.joining_version(join, &cluster)?;
         let registration = Registration::of(&join.node_registration, &version, join.control_plane.is_some())?;
         match &join.control_plane {
@@ -123,7 +123,7 @@ impl Bootstrap<'_> {
                 let node = ControlPlane {
                     cluster: &cluster,
                     node: &registration.name,
-                    address: machine.address,
+                    address: guest_vm.address,
                     port: port(&own.local_api_endpoint),
                 };
                 self.join_control_plane(&found, &node, &registration).await?;
@@ -138,7 +138,7 @@ impl Bootstrap<'_> {
         cluster: &ClusterConfiguration,
         registration: Registration,
     ) -> Result<Registration, Failure> {
-        let disk = &self.machine.disk;
+        let disk = &self.guest_vm.disk;
         disk.write(&format!("{}/ca.crt", cluster.certificates_dir()), &found.ca)?;
         let leaf = self.client_certificate(found, &registration.name).await?;
         let user = format!("system:node:{}", registration.name);
@@ -160,13 +160,13 @@ impl Bootstrap<'_> {
         node: &ControlPlane<'_>,
         registration: &Registration,
     ) -> Result<(), Failure> {
-        let machine = self.machine;
+        let guest_vm = self.guest_vm;
         let cluster = node.cluster;
-        let ca = node.write_certificates(&machine.disk)?;
+        let ca = node.write_certificates(&guest_vm.disk)?;
         if der(ca.certificate())? != der(&found.ca)? {
             return Err(Failure::new(Reason::Certificate, "the CA on the disk is not the cluster's"));
         }
-        let kubeconfigs = node.write_kubeconfigs(&machine.disk, &ca)?;
+        let kubeconfigs = node.write_kubeconfigs(&guest_vm.disk, &ca)?;
         let leaf = self.client_certificate(found, node.node).await?;
         let user = format!("system:node:{}", node.node);
         let own = kubeconfig(
@@ -179,13 +179,13 @@ impl Bootstrap<'_> {
         self.kubelet.configure(registration, &own)?;
 
         let admin = client(&kubeconfigs.admin).await?;
-        let etcd = Etcd::of_cluster(admin, &machine.disk, cluster.certificates_dir()).await?;
-        let members = etcd.add_learner(node.node, &node.peer_url(), machine.deadline()).await?;
-        node.write_manifests(&machine.disk, &members)?;
+        let etcd = Etcd::of_cluster(admin, &guest_vm.disk, cluster.certificates_dir()).await?;
+        let members = etcd.add_learner(node.node, &node.peer_url(), guest_vm.deadline()).await?;
+        node.write_manifests(&guest_vm.disk, &members)?;
         self.kubelet.start_pod("etcd")?;
-        etcd.promote(&node.peer_url(), machine.deadline()).await?;
+        etcd.promote(&node.peer_url(), guest_vm.deadline()).await?;
         self.kubelet.etcd_announced(cluster.certificates_dir()).await;
-        self.kubelet.etcd_ready(cluster.certificates_dir(), machine.deadline()).await?;
+        self.kubelet.etcd_ready(cluster.certificates_dir(), guest_vm.deadline()).await?;
 
         let local = self.start_control_plane(&kubeconfigs).await?;
         self.kubelet.register(registration).await?;
@@ -196,7 +196,7 @@ impl Bootstrap<'_> {
     async fn start_control_plane(&mut self, kubeconfigs: &Kubeconfigs) -> Result<kube::Client, Failure> {
         self.kubelet.start_pod("kube-apiserver")?;
         let client = client(&kubeconfigs.super_admin).await?;
-        self.kubelet.api_ready(&client, self.machine.deadline()).await?;
+        self.kubelet.api_ready(&client, self.guest_vm.deadline()).await?;
         self.kubelet.start_pod("kube-controller-manager")?;
         self.kubelet.start_pod("kube-scheduler")?;
         Ok(client)
@@ -230,7 +230,7 @@ impl Bootstrap<'_> {
                 Failure::new(Reason::Registration, "the certificate request was not approved and signed")
             })
         };
-        let certificate = retried(self.machine.deadline(), signed).await?;
+        let certificate = retried(self.guest_vm.deadline(), signed).await?;
         let certificate = String::from_utf8(certificate.0)
             .map_err(|error| Failure::host("read the certificate", &error))?;
         Ok(Leaf { certificate, key })
@@ -239,7 +239,7 @@ impl Bootstrap<'_> {
     /// The kubelet's version on a first node, which must be the cluster's minor.
     fn image_version(&self, cluster: &ClusterConfiguration) -> Result<String, Failure> {
         let version = &cluster.kubernetes_version;
-        match &self.machine.kubernetes_version {
+        match &self.guest_vm.kubernetes_version {
             Some(image) if minor(image) != minor(version) => {
                 let message = format!(
                     "kubeadm's kubernetesVersion {version} does not fit the node image, which has {image}"
@@ -262,7 +262,7 @@ impl Bootstrap<'_> {
             .split(',')
             .filter_map(|label| label.split_once('='))
             .find(|(key, _)| *key == RELEASE_LABEL);
-        let told = self.machine.kubernetes_version.clone().or_else(|| release_version(label?.1));
+        let told = self.guest_vm.kubernetes_version.clone().or_else(|| release_version(label?.1));
         let version = told.unwrap_or_else(|| cluster.kubernetes_version.clone());
         // A kubelet may be older than its API server, up to three minors, and never newer.
         if minor(&version) > minor(&cluster.kubernetes_version) {

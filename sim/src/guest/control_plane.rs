@@ -258,7 +258,7 @@ impl ControlPlane<'_> {
             ("peer-client-cert-auth", "true".to_owned()),
             ("snapshot-count", "10000".to_owned()),
             ("watch-progress-notify-interval", "5s".to_owned()),
-            // A killed machine loses what was not synced, a killed process does not; the site has only processes.
+            // A killed VM loses what was not synced, a killed process does not; the site has only processes.
             ("unsafe-no-fsync", "true".to_owned()),
         ]
     }

@@ -8,10 +8,10 @@ use kube::api::Api;
 use kube::config::Kubeconfig;
 
 use super::certs::pin;
+use super::deadline::{Deadline, retried};
 use super::failure::{Failure, Reason, told};
 use super::kubeadm::{BootstrapTokenDiscovery, Discovery};
 use super::kubeconfig::{Credential, client, kubeconfig, untrusting_client};
-use super::patience::{Deadline, retried};
 
 /// The cluster, as far as a bootstrap token shows it.
 pub(super) struct Found {

@@ -43,7 +43,7 @@ impl Disk {
         Ok(disk)
     }
 
-    /// Where a path of the guest lies on this machine.
+    /// Where a path of the guest lies on this host.
     pub fn path(&self, guest_path: &str) -> PathBuf {
         self.root.join(guest_path.trim_start_matches('/'))
     }
@@ -80,7 +80,7 @@ impl Disk {
             all.append(&mut content);
             content = all;
         }
-        // The group and world bits stay off: the guest's root is not this machine's.
+        // The group and world bits stay off: the guest's root is not the host's.
         self.write_with(&file.path, &content, file.mode()? & 0o700)
     }
 

@@ -9,9 +9,9 @@ use kube::api::{Api, ListParams};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::deadline::{Deadline, retried};
 use super::disk::Disk;
 use super::failure::{Failure, Reason, told};
-use super::patience::{Deadline, retried};
 
 const ADVERTISED: &str = "kubeadm.kubernetes.io/etcd.advertise-client-urls";
 const CALL: Duration = Duration::from_secs(5);

@@ -51,7 +51,7 @@ pub enum Reason {
     BootstrapToken,
     /// The node could not get its certificate or register itself.
     Registration,
-    /// The machine on which the guest runs failed it.
+    /// The host on which the guest runs failed it.
     Host,
 }
 
@@ -95,7 +95,7 @@ impl Failure {
         self.is_final
     }
 
-    /// An error of the machine below: a file, a process, a port.
+    /// An error of the host: a file, a process, a port.
     pub fn host(doing: &str, error: &dyn fmt::Display) -> Self {
         Self::new(Reason::Host, format!("{doing}: {error}"))
     }

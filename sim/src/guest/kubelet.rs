@@ -13,12 +13,12 @@ use serde_json::json;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::control_plane::{COMPONENTS, MANIFESTS};
+use super::deadline::{Deadline, retried};
 use super::etcd::Etcd;
 use super::failure::{Failure, Reason, told};
+use super::guest_vm::GuestVm;
 use super::kubeconfig::client;
-use super::machine::Machine;
 use super::node::{mirror, pod_status};
-use super::patience::{Deadline, retried};
 use super::registration::Registration;
 use crate::addresses::Address;
 
@@ -30,15 +30,15 @@ const RENEWAL: Duration = Duration::from_secs(10);
 ///
 /// Dropping it is a power failure.
 pub(super) struct Kubelet {
-    machine: Machine,
+    guest_vm: GuestVm,
     pods: BTreeMap<String, (Pod, Option<Supervised>)>,
     port_forward: Option<Supervised>,
     heartbeat: Option<AbortOnDropHandle<()>>,
 }
 
 impl Kubelet {
-    pub(super) fn new(machine: Machine) -> Self {
-        Self { machine, pods: BTreeMap::new(), port_forward: None, heartbeat: None }
+    pub(super) fn new(guest_vm: GuestVm) -> Self {
+        Self { guest_vm, pods: BTreeMap::new(), port_forward: None, heartbeat: None }
     }
 
     /// Kills every process and waits until their ports are free.
@@ -52,18 +52,18 @@ impl Kubelet {
     /// Writes down what the node is, for this boot and those to come.
     pub(super) fn configure(&self, registration: &Registration, kubeconfig: &str) -> Result<(), Failure> {
         let text = json!(registration).to_string();
-        self.machine.disk.write(REGISTRATION, text)?;
-        self.machine.disk.write(KUBECONFIG, kubeconfig)
+        self.guest_vm.disk.write(REGISTRATION, text)?;
+        self.guest_vm.disk.write(KUBECONFIG, kubeconfig)
     }
 
     /// Starts everything that the disk holds, as at a reboot.
     pub(super) async fn start_all(&mut self) -> Result<(), Failure> {
-        let text = self.machine.disk.read(REGISTRATION);
+        let text = self.guest_vm.disk.read(REGISTRATION);
         let registration: Registration = text
             .and_then(|text| serde_json::from_str(&text).ok())
             .ok_or_else(|| Failure::new(Reason::Registration, "the kubelet is not configured"))?;
         for component in COMPONENTS {
-            if self.machine.disk.has(&format!("{MANIFESTS}/{component}.json")) {
+            if self.guest_vm.disk.has(&format!("{MANIFESTS}/{component}.json")) {
                 self.start_pod(component)?;
             }
         }
@@ -73,16 +73,16 @@ impl Kubelet {
     /// Starts a static pod's process. kube-scheduler has none: nothing is ever scheduled.
     pub(super) fn start_pod(&mut self, component: &str) -> Result<(), Failure> {
         let path = format!("{MANIFESTS}/{component}.json");
-        let text = self.machine.disk.read(&path).unwrap_or_default();
+        let text = self.guest_vm.disk.read(&path).unwrap_or_default();
         let pod: Pod = serde_json::from_str(&text).map_err(|error| Failure::host(&path, &error))?;
-        let process = match self.machine.programs.of(component) {
+        let process = match self.guest_vm.programs.of(component) {
             None => None,
             Some(program) => {
                 let command = pod.spec.as_ref().and_then(|spec| spec.containers.first()?.command.clone());
                 let arguments =
                     command.unwrap_or_default().into_iter().skip(1).map(|argument| self.on_disk(&argument));
-                // Half the memory for a little more work: there are many of them on one machine.
-                let command = self.machine.command(component, program)?.args(arguments).env("GOGC", "50");
+                // Half the memory for a little more work: there are many of them on one host.
+                let command = self.guest_vm.command(component, program)?.args(arguments).env("GOGC", "50");
                 Some(start(command)?)
             }
         };
@@ -93,7 +93,7 @@ impl Kubelet {
     /// The paths of a guest are below its disk's folder.
     fn on_disk(&self, argument: &str) -> String {
         match argument.split_once("=/") {
-            Some((flag, path)) => format!("{flag}={}", self.machine.disk.path(path).display()),
+            Some((flag, path)) => format!("{flag}={}", self.guest_vm.disk.path(path).display()),
             None => argument.to_owned(),
         }
     }
@@ -107,7 +107,7 @@ impl Kubelet {
 
     /// Waits until the local etcd member accepts connections.
     pub(super) async fn etcd_started(&self, deadline: Deadline) -> Result<(), Failure> {
-        let address = (self.machine.address.served, 2379);
+        let address = (self.guest_vm.address.served, 2379);
         let connect = || async {
             tokio::net::TcpStream::connect(address)
                 .await
@@ -122,7 +122,7 @@ impl Kubelet {
     /// A new member announces itself with its first proposal, which is lost when the snapshot that it is sent makes it
     /// drop its connections. etcd repeats it after 7 seconds, or when it starts.
     pub(super) async fn etcd_announced(&self, certificates: &str) {
-        let ready = self.etcd_ready(certificates, self.machine.deadline());
+        let ready = self.etcd_ready(certificates, self.guest_vm.deadline());
         if tokio::time::timeout(Duration::from_millis(500), ready).await.is_err()
             && let Some((_, Some(process))) = self.pods.get("etcd")
         {
@@ -133,8 +133,8 @@ impl Kubelet {
 
     /// Waits until the local etcd member can read with its peers.
     pub(super) async fn etcd_ready(&self, certificates: &str, deadline: Deadline) -> Result<(), Failure> {
-        let endpoint = format!("https://{}:2379", self.machine.address.served);
-        let etcd = Etcd::at(vec![endpoint], &self.machine.disk, certificates)?;
+        let endpoint = format!("https://{}:2379", self.guest_vm.address.served);
+        let etcd = Etcd::at(vec![endpoint], &self.guest_vm.disk, certificates)?;
         let healthy = || async { etcd.healthy().await.map_err(|_| self.why("etcd", Reason::Etcd)) };
         retried(deadline, healthy).await
     }
@@ -156,24 +156,24 @@ impl Kubelet {
     /// Registers the node, shows its static pods and begins to renew the lease.
     pub(super) async fn register(&mut self, registration: &Registration) -> Result<(), Failure> {
         if registration.control_plane && self.port_forward.is_none() {
-            self.port_forward = Some(start(self.machine.port_forward()?)?);
+            self.port_forward = Some(start(self.guest_vm.port_forward()?)?);
         }
-        let kubeconfig = self.machine.disk.read(KUBECONFIG).unwrap_or_default();
+        let kubeconfig = self.guest_vm.disk.read(KUBECONFIG).unwrap_or_default();
         let session = Session {
             client: client(&kubeconfig).await?,
             registration: registration.clone(),
-            address: self.machine.address,
+            address: self.guest_vm.address,
         };
-        let owner = retried(self.machine.deadline(), || session.node()).await?;
+        let owner = retried(self.guest_vm.deadline(), || session.node()).await?;
         let pods: Vec<_> = self
             .pods
             .values()
             .map(|(pod, process)| (pod.clone(), process.as_ref().map(Supervised::watch)))
             .collect();
         for (pod, state) in &pods {
-            retried(self.machine.deadline(), || session.mirror(pod, &owner, state.as_ref())).await?;
+            retried(self.guest_vm.deadline(), || session.mirror(pod, &owner, state.as_ref())).await?;
         }
-        retried(self.machine.deadline(), || session.renew(&owner)).await?;
+        retried(self.guest_vm.deadline(), || session.renew(&owner)).await?;
         self.heartbeat = Some(AbortOnDropHandle::new(tokio::spawn(session.beat(owner, pods))));
         Ok(())
     }

@@ -12,7 +12,7 @@ use plane::Stack;
 use super::boot::boot;
 use super::disk::Disk;
 use super::failure::Reason;
-use super::machine::{Machine, Programs};
+use super::guest_vm::{GuestVm, Programs};
 use super::sample::{Pki, Sample};
 use crate::addresses::Address;
 
@@ -166,9 +166,9 @@ const MUTATIONS: [Mutation; 34] = [
     ),
 ];
 
-fn machine(stack: &Arc<Stack>, disk: PathBuf) -> Machine {
+fn guest_vm(stack: &Arc<Stack>, disk: PathBuf) -> GuestVm {
     let nothing = PathBuf::from("/nonexistent");
-    Machine {
+    GuestVm {
         name: "cp-0".into(),
         address: Address::served_on([127, 1, 1, 1].into()),
         disk: Disk::at(disk).unwrap(),
@@ -182,7 +182,7 @@ fn machine(stack: &Arc<Stack>, disk: PathBuf) -> Machine {
         }),
         stack: Arc::clone(stack),
         kubernetes_version: Some("v1.26.5+vmware.2".into()),
-        patience: Duration::ZERO,
+        boot_timeout: Duration::ZERO,
     }
 }
 
@@ -199,9 +199,9 @@ async fn every_mutation_keeps_the_node_out_for_its_own_reason() {
         let mut seed =
             Seed { metadata: Sample::metadata("cp-0"), userdata: sample.init(), other: Pki::generate() };
         mutate(&mut seed);
-        let machine = machine(&stack, stack.folder().join(number.to_string()));
+        let guest_vm = guest_vm(&stack, stack.folder().join(number.to_string()));
         let failure =
-            boot(machine, seed.metadata.as_bytes(), seed.userdata.as_bytes()).await.map(drop).unwrap_err();
+            boot(guest_vm, seed.metadata.as_bytes(), seed.userdata.as_bytes()).await.map(drop).unwrap_err();
         if failure.reason != reason {
             wrong.push(format!("{name}: {reason} expected, {failure}"));
         }

@@ -14,9 +14,9 @@ use super::datasource::Seed;
 use super::disk::Disk;
 use super::etcd::Etcd;
 use super::failure::Reason;
+use super::guest_vm::{GuestVm, Programs};
 use super::kubeadm::BootstrapToken;
 use super::kubeconfig::client;
-use super::machine::{Machine, Programs};
 use super::objects::Writer;
 use super::sample::{PKI, Pki, Sample, TOKEN};
 use crate::addresses::Subnet;
@@ -69,32 +69,32 @@ impl Drop for Site {
 }
 
 impl Site {
-    fn machine(&self, name: &str) -> Machine {
+    fn guest_vm(&self, name: &str) -> GuestVm {
         let folder = self.stack.folder().join("guests").join(name);
-        Machine {
+        GuestVm {
             name: name.to_owned(),
-            address: self.subnet.machine(name).unwrap(),
+            address: self.subnet.guest_address(name).unwrap(),
             disk: Disk::at(folder).unwrap(),
             programs: Arc::clone(&self.programs),
             stack: Arc::clone(&self.stack),
             kubernetes_version: None,
-            patience: Duration::from_mins(1),
+            boot_timeout: Duration::from_mins(1),
         }
     }
 
     async fn boot(&self, name: &str, userdata: &str) -> Guest {
-        let guest = boot(self.machine(name), Sample::metadata(name).as_bytes(), userdata.as_bytes()).await;
+        let guest = boot(self.guest_vm(name), Sample::metadata(name).as_bytes(), userdata.as_bytes()).await;
         guest.unwrap_or_else(|failure| panic!("{name}: {failure}"))
     }
 
     async fn admin(&self, name: &str) -> kube::Client {
-        client(&self.machine(name).disk.read("/etc/kubernetes/super-admin.conf").unwrap()).await.unwrap()
+        client(&self.guest_vm(name).disk.read("/etc/kubernetes/super-admin.conf").unwrap()).await.unwrap()
     }
 
     async fn members(&self, name: &str) -> Vec<(String, bool)> {
-        let machine = self.machine(name);
+        let guest_vm = self.guest_vm(name);
         let etcd =
-            Etcd::at(vec![format!("https://{}:2379", machine.address.served)], &machine.disk, PKI).unwrap();
+            Etcd::at(vec![format!("https://{}:2379", guest_vm.address.served)], &guest_vm.disk, PKI).unwrap();
         let members = etcd.members().await.unwrap();
         let mut members: Vec<_> =
             members.into_iter().map(|member| (member.name, member.is_learner)).collect();
@@ -129,8 +129,8 @@ async fn wrong_joins(site: &Site, sample: &Sample) {
         ),
         ("a token that is none", worker.replace(TOKEN, "abcdef-0123456789abcdef"), Reason::KubeadmConfig),
     ] {
-        let machine = Machine { patience: Duration::from_millis(300), ..site.machine("wrong") };
-        let failure = boot(machine, Sample::metadata("wrong").as_bytes(), userdata.as_bytes())
+        let guest_vm = GuestVm { boot_timeout: Duration::from_millis(300), ..site.guest_vm("wrong") };
+        let failure = boot(guest_vm, Sample::metadata("wrong").as_bytes(), userdata.as_bytes())
             .await
             .map(drop)
             .unwrap_err();
@@ -168,7 +168,7 @@ async fn three_machines_become_a_cluster_that_lives_through_reboots() {
 
     let vip = site.subnet.vip("sample").unwrap();
     let balancer = VirtualServer::listening(vip, 6443).await.unwrap();
-    let backend = |name: &str| (site.subnet.machine(name).unwrap().served, 6443).into();
+    let backend = |name: &str| (site.subnet.guest_address(name).unwrap().served, 6443).into();
     balancer.set_backends(vec![backend("cp-1"), backend("cp-2")]);
     let pki = Pki::rsa(&site.programs.kubeadm, &site.stack.folder().join("pki"));
     let sample = Sample { pki, endpoint: format!("{vip}:6443"), version: "v1.33.1+vmware.1" };

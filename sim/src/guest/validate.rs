@@ -3,8 +3,8 @@
 use std::process::Stdio;
 
 use super::failure::{Failure, Reason};
+use super::guest_vm::GuestVm;
 use super::kubeadm::Documents;
-use super::machine::Machine;
 
 const COPY: &str = "/tmp/kubeadm-validate.yaml";
 /// A feature gate that Cluster API sets for Kubernetes 1.31 to 1.35 and that kubeadm no longer knows since 1.36.
@@ -14,8 +14,8 @@ const DROPPED_GATE: &str = "ControlPlaneKubeletLocalMode: true";
 ///
 /// kubeadm deploys only its own release and the one before, so its copy names its own release and leaves out what
 /// only older ones know; the release named in ours is checked for being a version already.
-pub(super) async fn validate(machine: &Machine, text: &str) -> Result<(), Failure> {
-    let own = output(machine, &["version", "--output", "short"]).await?;
+pub(super) async fn validate(guest_vm: &GuestVm, text: &str) -> Result<(), Failure> {
+    let own = output(guest_vm, &["version", "--output", "short"]).await?;
     let documents = Documents::parse(text)?;
     let copy = match &documents.cluster {
         Some((cluster, _)) if semver::Version::parse(own.text.trim().trim_start_matches('v')).is_ok() => {
@@ -31,10 +31,10 @@ pub(super) async fn validate(machine: &Machine, text: &str) -> Result<(), Failur
         }
         _ => text.to_owned(),
     };
-    machine.disk.write(COPY, &copy)?;
-    let path = machine.disk.path(COPY).display().to_string();
-    let verdict = output(machine, &["config", "validate", "--config", &path]).await?;
-    let _ = std::fs::remove_file(machine.disk.path(COPY));
+    guest_vm.disk.write(COPY, &copy)?;
+    let path = guest_vm.disk.path(COPY).display().to_string();
+    let verdict = output(guest_vm, &["config", "validate", "--config", &path]).await?;
+    let _ = std::fs::remove_file(guest_vm.disk.path(COPY));
     if verdict.success {
         return Ok(());
     }
@@ -51,10 +51,10 @@ struct Output {
     text: String,
 }
 
-async fn output(machine: &Machine, arguments: &[&str]) -> Result<Output, Failure> {
-    let output = tokio::process::Command::new(&machine.programs.kubeadm)
+async fn output(guest_vm: &GuestVm, arguments: &[&str]) -> Result<Output, Failure> {
+    let output = tokio::process::Command::new(&guest_vm.programs.kubeadm)
         .args(arguments)
-        .env(plane::stack::MARK, machine.stack.id())
+        .env(plane::stack::MARK, guest_vm.stack.id())
         .env_remove("KUBECONFIG")
         .stdin(Stdio::null())
         .kill_on_drop(true)

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use sim::door::Requests;
+use sim::control::Requests;
 
 /// Calls that only read, wait, or keep a view or the session; whatever is not here changes something.
 const PASSIVE: [&str; 24] = [

@@ -64,7 +64,7 @@ pub async fn measure(
     machines::create(&world.client(), "ahead", 2, recipe).await?;
     machines::status(&world.client(), "ahead", 2, &status()).await?;
     writes::quiet(&world.client()).await?;
-    world.door().forget_requests().await?;
+    world.control().forget_requests().await?;
     let elsewhere = world.cpu();
     let profile = Profile::begin(&world.client(), profile, "floor");
     let began = Instant::now();
@@ -74,7 +74,7 @@ pub async fn measure(
         Ok(began.elapsed().as_secs_f64())
     })?;
     let seconds = began.elapsed().as_secs_f64();
-    let requests = world.door().requests().await?.total;
+    let requests = world.control().requests().await?.total;
     let cpu_ms_per_vm_elsewhere = each_since(&world.cpu(), &elsewhere, count);
     profile.finished().await?;
     world.stop().await?;

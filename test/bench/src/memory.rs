@@ -14,7 +14,7 @@ use kube::api::{DynamicObject, Patch, PatchParams};
 use plane::Running;
 use serde::Serialize;
 use serde_json::{Value, json};
-use sim::door::VmCopy;
+use sim::control::VmCopy;
 use tokio::time::Instant;
 
 use crate::machines::{self, PARALLEL, Recipe};
@@ -101,7 +101,7 @@ pub async fn run(flags: Flags) -> Result<Report> {
     let original = original(&world, flags.wire).await?;
     let moid =
         original.data["status"]["uniqueID"].as_str().context("the machine has no uniqueID")?.to_owned();
-    let copies = world.door().copies(&moid, flags.count, COPY).await?;
+    let copies = world.control().copies(&moid, flags.count, COPY).await?;
     eprintln!("{} machines are there", copies.len());
     objects(&world, &original, &copies).await?;
     eprintln!("{} objects are there", copies.len());
@@ -170,9 +170,9 @@ fn object(original: &DynamicObject, copy: &VmCopy) -> Result<(Value, Value)> {
 }
 
 async fn started(world: &World, flags: &Flags) -> Result<Report> {
-    let (client, door) = (world.client(), world.door());
+    let (client, control) = (world.client(), world.control());
     let before = Writes::read(&client).await?;
-    door.forget_requests().await?;
+    control.forget_requests().await?;
     let began = Instant::now();
     let vmop = world.vmop(flags.wire, Webhooks::Uncalled, &[]).await?;
     let pid = vmop.pid().context("vmop does not run")?;
@@ -181,7 +181,7 @@ async fn started(world: &World, flags: &Flags) -> Result<Report> {
     let cpu = process::cpu(pid);
     tokio::time::sleep(SETTLED).await;
     writes::quiet(&client).await?;
-    let requests = door.requests().await?;
+    let requests = control.requests().await?;
     let rest = crate::rest::watched(world, pid, flags.rest).await?;
     Ok(Report {
         count: flags.count,

@@ -27,11 +27,11 @@ pub struct Rest {
 
 /// Watches the process for so many seconds.
 pub async fn watched(world: &World, pid: u32, seconds: u64) -> Result<Rest> {
-    let (client, door) = (world.client(), world.door());
+    let (client, control) = (world.client(), world.control());
     let (writes, cpu) = (Writes::read(&client).await?, process::cpu(pid));
-    door.forget_requests().await?;
+    control.forget_requests().await?;
     tokio::time::sleep(Duration::from_secs(seconds)).await;
-    let requests = door.requests().await?;
+    let requests = control.requests().await?;
     let used = process::cpu(pid).saturating_sub(cpu).as_secs_f64();
     Ok(Rest {
         seconds,

@@ -222,11 +222,11 @@ impl<'a> Measured<'a> {
     }
 
     async fn many(&mut self) -> Result<Cost> {
-        let (client, door, pid) = (self.world.client(), self.world.door(), self.pid()?);
+        let (client, control, pid) = (self.world.client(), self.world.control(), self.pid()?);
         let (count, all, limit) = (self.flags.count, self.flags.count + AHEAD.len(), self.limit());
         let (writes, others) = (Writes::read(&client).await?, Writes::others(&client).await?);
         let (cpu, elsewhere) = (process::cpu(pid), self.world.cpu());
-        door.forget_requests().await?;
+        control.forget_requests().await?;
         let profile = Profile::begin(&client, self.flags.profile.as_deref(), "vmop");
         let began = Instant::now();
         let making = machines::create(&client, MANY, count, &self.recipe);
@@ -241,7 +241,7 @@ impl<'a> Measured<'a> {
         writes::quiet(&self.world.client()).await?;
         let cpu = process::cpu(pid).saturating_sub(cpu);
         let cpu_ms_per_vm_elsewhere = each_since(&self.world.cpu(), &elsewhere, count);
-        let requests = door.requests().await?;
+        let requests = control.requests().await?;
         profile.finished().await?;
         let made = u64::try_from(count)?;
         let writes = Writes::read(&client).await?.since(&writes).without("POST virtualmachines", made);
@@ -263,15 +263,15 @@ impl<'a> Measured<'a> {
     }
 
     async fn delete(&mut self) -> Result<Deletion> {
-        let (client, door, count, limit) =
-            (self.world.client(), self.world.door(), self.flags.count, self.limit());
+        let (client, control, count, limit) =
+            (self.world.client(), self.world.control(), self.flags.count, self.limit());
         let writes = Writes::read(&client).await?;
-        door.forget_requests().await?;
+        control.forget_requests().await?;
         let began = Instant::now();
         let deleting = machines::delete(&client, MANY, count);
         let leaving = self.progress.until("end", limit, |count| count.there <= AHEAD.len());
         let ((), gone) = tokio::try_join!(deleting, leaving)?;
-        let requests = door.requests().await?;
+        let requests = control.requests().await?;
         writes::quiet(&client).await?;
         let deleted = u64::try_from(count)?;
         let writes = Writes::read(&client).await?.since(&writes).without("DELETE virtualmachines", deleted);

@@ -10,9 +10,9 @@ use kube::Client;
 use plane::tools::{self, Tools};
 use plane::{Guard, Options, Plane, Program, Running, Stack};
 use serde_json::{Value, json};
-use sim::door::Door;
+use sim::control::ControlApi;
 use sim::simulator::Simulator;
-use sim::vcenter::VCenter;
+use sim::vcenter::VcenterEndpoint;
 
 use crate::process;
 
@@ -56,7 +56,7 @@ pub struct World {
     guard: Option<Guard>,
     plane: Plane,
     simulator: Simulator,
-    door: Door,
+    control: ControlApi,
     vmop: PathBuf,
 }
 
@@ -76,8 +76,8 @@ impl World {
             async { Simulator::with(&stack, &tools, site).await.map_err(anyhow::Error::from) },
         )?;
         let vcenter = simulator.vcenter();
-        let door = Door::new(&vcenter.door, &vcenter.door_token()?);
-        let world = Self { guard: Some(guard), plane, simulator, door, vmop: exe };
+        let control = ControlApi::new(&vcenter.control, &vcenter.control_token()?);
+        let world = Self { guard: Some(guard), plane, simulator, control, vmop: exe };
         world.furnish().await?;
         Ok(world)
     }
@@ -158,13 +158,13 @@ impl World {
     }
 
     /// What an admin knows of the simulated vCenter.
-    pub fn vcenter(&self) -> &VCenter {
+    pub fn vcenter(&self) -> &VcenterEndpoint {
         self.simulator.vcenter()
     }
 
-    /// The control door of the simulated vCenter.
-    pub fn door(&self) -> &Door {
-        &self.door
+    /// The control API of the simulated vCenter.
+    pub fn control(&self) -> &ControlApi {
+        &self.control
     }
 
     /// Processor time so far of the API server, its store, vCenter, and this program.

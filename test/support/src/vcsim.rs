@@ -31,7 +31,7 @@ macro_rules! on_both_wires {
     )* };
 }
 
-const TOKEN: &str = "door-token";
+const TOKEN: &str = "control-token";
 const PASSWORD: &str = "not-a-secret-but-treated-as-one";
 
 /// A running simulator; it ends with this value.
@@ -39,7 +39,7 @@ pub struct Sim {
     process: Child,
     ready: Json,
     ca: String,
-    door: reqwest::Client,
+    control: reqwest::Client,
     folder: TempDir,
     binary: PathBuf,
     wire: WireKind,
@@ -131,12 +131,12 @@ impl Sim {
             drop(writeln!(std::io::stderr(), "skipped: {test}: {why}"));
             return None;
         };
-        // The door's client builds no TLS of its own.
+        // The control API's client builds no TLS of its own.
         drop(rustls::crypto::ring::default_provider().install_default());
         let folder = tempfile::tempdir().unwrap();
         let ca = write_inputs(folder.path(), libraries);
         let (process, ready) = spawn(&binary, folder.path(), "127.0.0.1:0", more);
-        Some(Self { process, ready, ca, door: reqwest::Client::new(), folder, binary, wire, more })
+        Some(Self { process, ready, ca, control: reqwest::Client::new(), folder, binary, wire, more })
     }
 
     /// Starts one with the upstream PropertyCollector, to be reached over SOAP.
@@ -219,13 +219,13 @@ impl Sim {
     }
 
     async fn ask(&self, method: reqwest::Method, path: &str, body: Option<Json>) -> Json {
-        let door = self.ready["door"].as_str().unwrap();
-        let request = self.door.request(method, format!("{door}{path}")).bearer_auth(TOKEN);
+        let control = self.ready["control"].as_str().unwrap();
+        let request = self.control.request(method, format!("{control}{path}")).bearer_auth(TOKEN);
         let request = if let Some(body) = body { request.json(&body) } else { request };
         let response = request.send().await.unwrap();
         let status = response.status();
         let text = response.text().await.unwrap();
-        assert!(status.is_success(), "door {path}: {status} {text}");
+        assert!(status.is_success(), "control {path}: {status} {text}");
         serde_json::from_str(&text).unwrap_or_default()
     }
 
@@ -287,7 +287,7 @@ fn write_inputs(folder: &Path, libraries: &[Json]) -> String {
         "libraries": libraries,
     });
     std::fs::write(path("spec.json"), spec.to_string()).unwrap();
-    let credentials = json!({ "username": "user", "password": PASSWORD, "doorToken": TOKEN });
+    let credentials = json!({ "username": "user", "password": PASSWORD, "controlToken": TOKEN });
     write_secret(&path("credentials.json"), &credentials.to_string());
     ca
 }
@@ -295,7 +295,7 @@ fn write_inputs(folder: &Path, libraries: &[Json]) -> String {
 /// Starts the process and waits for its one line.
 fn spawn(binary: &Path, folder: &Path, listen: &str, more: &[&str]) -> (Child, Json) {
     let mut process = Command::new(binary)
-        .args(["--listen", listen, "--door", "127.0.0.1:0", "--stdin-exit"])
+        .args(["--listen", listen, "--control", "127.0.0.1:0", "--stdin-exit"])
         .args(["--credentials", "credentials.json", "--tlscert", "cert.pem", "--tlskey", "key.pem"])
         .args(["--spec", "spec.json"])
         .args(more)

@@ -17,7 +17,7 @@ use kit::{Controller, Family, Next, Outcome, Started};
 use kube::ResourceExt;
 
 use crate::caches::Caches;
-use crate::provider::{Problem, Provider, mark};
+use crate::vcenter::{Problem, Provider, mark};
 use plan::Plan;
 
 /// What reconciles of requests work with.
@@ -75,10 +75,10 @@ pub fn run(started: &Started, caches: &Caches, provider: &Arc<Provider>) -> impl
         api: Api::new(started, "vmop/console"),
         events: Events::new(started, "vmop-console"),
         provider: Arc::clone(provider),
-        machines: caches.machines.clone(),
+        machines: caches.vms.clone(),
     });
     Controller::new("webconsolerequest", started, &requests)
-        .watches(&caches.machines, move |vm| {
+        .watches(&caches.vms, move |vm| {
             by_machine.refs(&key_of(vm.metadata.namespace.as_deref(), &vm.name_any()))
         })
         .run(ctx, reconcile)
@@ -117,9 +117,10 @@ async fn answer(
     key: &key::PublicKey,
     ctx: &Context,
 ) -> Result<Next, Error> {
-    let site = ctx.provider.site().map_err(Error::Provider)?;
+    let vcenter = ctx.provider.vcenter().map_err(Error::Provider)?;
     // A status can be written by others: the console of a machine that is not this object's stays shut.
-    let owner = site.inventory.vm(machine).present().and_then(|vm| mark::owner(&vm, &site.settings.stack));
+    let owner =
+        vcenter.inventory.vm(machine).present().and_then(|vm| mark::owner(&vm, &vcenter.settings.stack));
     if owner.as_ref() != vm.map(kube::runtime::reflector::ObjectRef::from_obj).as_ref() {
         let name = &request.spec.virtual_machine_name;
         return Err(Error::Refused(format!("The machine {machine} is not VirtualMachine {name}'s")));
@@ -127,13 +128,13 @@ async fn answer(
     if let Some(patch) = vm.and_then(|vm| plan::adopted(request, vm)) {
         ctx.api.patch(request, patch).await?;
     }
-    let url = site.client.console_url(machine).await?;
+    let url = vcenter.client.console_url(machine).await?;
     let response = key.encrypt(url.expose()).map_err(|error| {
         let message = format!("spec.publicKey can't be used: {error}");
         ctx.events.warning(request, "InvalidPublicKey", message.clone());
         Error::Refused(message)
     })?;
-    let status = plan::answered(response, site.settings.console_proxy.as_deref(), jiff::Timestamp::now());
+    let status = plan::answered(response, vcenter.settings.console_proxy.as_deref(), jiff::Timestamp::now());
     ctx.api.patch_status(request, &status).await?;
     Ok(Next::After(std::time::Duration::from_mins(2)))
 }

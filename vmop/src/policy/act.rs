@@ -8,75 +8,96 @@ use vsphere::{Kind, MoRef};
 use super::ledger::Ledger;
 use super::pool::{allocations, kept};
 use super::{Context, Error, modules};
-use crate::provider::{Place, Realm, Site};
-use crate::virtualmachine::needs::Unmet;
+use crate::unmet::Unmet;
+use crate::vcenter::{Placement, RealizedPolicy, VCenter};
 
 /// The policy's folders, pools and cluster modules exist, below each of its namespace's `homes`.
 ///
 /// What this process has realised for the spec as it is costs no call.
 pub async fn realised(
     policy: &VirtualMachineSetResourcePolicy,
-    homes: &[Place],
-    known: Option<Vec<Realm>>,
-    site: &Site,
+    homes: &[Placement],
+    known: Option<Vec<RealizedPolicy>>,
+    vcenter: &VCenter,
     ctx: &Context,
-) -> Result<Vec<Realm>, Error> {
+) -> Result<Vec<RealizedPolicy>, Error> {
     let observed = policy.status.as_ref().and_then(|status| status.observed_generation);
     let current = observed == policy.metadata.generation;
-    let same = |known: &Vec<Realm>| known.iter().map(|realm| &realm.home).eq(homes);
+    let same =
+        |known: &Vec<RealizedPolicy>| known.iter().map(|realized| &realized.namespace_placement).eq(homes);
     if let Some(known) = known.filter(|known| current && same(known)) {
         return Ok(known);
     }
-    let mut realms = Vec::new();
+    let mut realized = Vec::new();
     for home in homes {
-        let place =
-            Place { folder: folder(policy, home, site).await?, pool: pool(policy, home, site).await? };
-        let cluster = site.cluster(&home.pool).await?;
-        realms.push(Realm { home: home.clone(), place, cluster, modules: [].into() });
+        let placement = Placement {
+            folder: folder(policy, home, vcenter).await?,
+            pool: pool(policy, home, vcenter).await?,
+        };
+        let cluster = vcenter.cluster(&home.pool).await?;
+        realized.push(RealizedPolicy {
+            namespace_placement: home.clone(),
+            placement,
+            cluster,
+            modules: [].into(),
+        });
     }
-    let clusters: BTreeSet<_> = realms.iter().map(|realm| realm.cluster.clone()).collect();
+    let clusters: BTreeSet<_> = realized.iter().map(|realized| realized.cluster.clone()).collect();
     let wanted = modules::wanted(policy, &clusters);
     let mut book = modules::Annotation::new(policy, ctx);
-    let mut made = modules::made(&wanted, Ledger::read(policy), &mut book, site).await?;
-    for realm in &mut realms {
-        realm.modules = made.remove(realm.cluster.id()).unwrap_or_default();
+    let mut made = modules::made(&wanted, Ledger::read(policy), &mut book, vcenter).await?;
+    for realized in &mut realized {
+        realized.modules = made.remove(realized.cluster.id()).unwrap_or_default();
     }
-    Ok(realms)
+    Ok(realized)
 }
 
-async fn folder(policy: &VirtualMachineSetResourcePolicy, home: &Place, site: &Site) -> Result<MoRef, Error> {
+async fn folder(
+    policy: &VirtualMachineSetResourcePolicy,
+    home: &Placement,
+    vcenter: &VCenter,
+) -> Result<MoRef, Error> {
     let Some(name) = folder_name(policy) else { return Ok(home.folder.clone()) };
     // A look comes first: one that was carried here from another cluster has been made, and nothing here says so.
-    if let Some(found) = site.client.find_child(&home.folder, name).await? {
+    if let Some(found) = vcenter.client.find_child(&home.folder, name).await? {
         return of_kind(found, "Folder", name);
     }
-    match site.client.create_folder(&home.folder, name).await {
+    match vcenter.client.create_folder(&home.folder, name).await {
         Ok(folder) => Ok(folder),
-        Err(error) => of_kind(holder(error, &home.folder, name, site).await?, "Folder", name),
+        Err(error) => of_kind(holder(error, &home.folder, name, vcenter).await?, "Folder", name),
     }
 }
 
-async fn pool(policy: &VirtualMachineSetResourcePolicy, home: &Place, site: &Site) -> Result<MoRef, Error> {
+async fn pool(
+    policy: &VirtualMachineSetResourcePolicy,
+    home: &Placement,
+    vcenter: &VCenter,
+) -> Result<MoRef, Error> {
     let Some(name) = pool_name(policy) else { return Ok(home.pool.clone()) };
-    let (cpu, memory) = allocations(policy, home, site).await?;
-    let found = match site.client.find_child(&home.pool, name).await? {
+    let (cpu, memory) = allocations(policy, home, vcenter).await?;
+    let found = match vcenter.client.find_child(&home.pool, name).await? {
         Some(found) => found,
-        None => match site.client.create_resource_pool(&home.pool, name, cpu, memory).await {
+        None => match vcenter.client.create_resource_pool(&home.pool, name, cpu, memory).await {
             Ok(pool) => return Ok(pool),
-            Err(error) => holder(error, &home.pool, name, site).await?,
+            Err(error) => holder(error, &home.pool, name, vcenter).await?,
         },
     };
     let found = of_kind(found, "ResourcePool", name)?;
-    kept(&found, cpu, memory, site).await?;
+    kept(&found, cpu, memory, vcenter).await?;
     Ok(found)
 }
 
 /// Whoever has the name already, when that is why the call failed.
-async fn holder(error: vsphere::Error, parent: &MoRef, name: &str, site: &Site) -> Result<MoRef, Error> {
+async fn holder(
+    error: vsphere::Error,
+    parent: &MoRef,
+    name: &str,
+    vcenter: &VCenter,
+) -> Result<MoRef, Error> {
     match error.kind() {
         Kind::DuplicateName { holder: Some(holder), .. } => Ok(holder.clone()),
         Kind::DuplicateName { holder: None, .. } => {
-            Ok(site.client.find_child(parent, name).await?.ok_or(error)?)
+            Ok(vcenter.client.find_child(parent, name).await?.ok_or(error)?)
         }
         _ => Err(error.into()),
     }

@@ -27,10 +27,11 @@ use kit::{Family, Next, Outcome};
 use kube::ResourceExt;
 
 use crate::caches::Caches;
-use crate::provider::{Place, Problem, Provider, Realm, Site};
-use crate::virtualmachine::needs::{Need, Unmet};
-use crate::virtualmachine::{pause, placement};
-use crate::wake::Waker;
+use crate::enqueue::Enqueue;
+use crate::pause;
+use crate::unmet::{Need, Unmet};
+use crate::vcenter::{Placement, Problem, Provider, RealizedPolicy, VCenter};
+use crate::virtualmachine::placement;
 
 /// While machines are in the way of a deletion, vCenter is asked again this often.
 const OCCUPIED: Duration = Duration::from_secs(5);
@@ -46,7 +47,7 @@ pub struct Context {
     /// What is watched.
     pub caches: Caches,
     /// Wakes the machines of a policy that was realised.
-    pub machines: Waker<VirtualMachine>,
+    pub machines: Enqueue<VirtualMachine>,
 }
 
 /// Why a pass did not come through.
@@ -131,7 +132,7 @@ pub async fn reconcile(
 async fn is_current(policy: &VirtualMachineSetResourcePolicy, ctx: &Context) -> Result<bool, Error> {
     let deleted = policy.metadata.deletion_timestamp.is_some();
     let key = key(policy.metadata.namespace.as_deref(), &policy.name_any());
-    let known = ctx.provider.site().is_ok_and(|site| site.realms.of(&key).is_some());
+    let known = ctx.provider.vcenter().is_ok_and(|vcenter| vcenter.realized_policies.of(&key).is_some());
     if known && !deleted {
         return Ok(true);
     }
@@ -139,33 +140,36 @@ async fn is_current(policy: &VirtualMachineSetResourcePolicy, ctx: &Context) -> 
     Ok(live.is_some_and(|live| live.metadata.deletion_timestamp.is_some() == deleted))
 }
 
-async fn realised(policy: &VirtualMachineSetResourcePolicy, ctx: &Context) -> Result<Vec<Realm>, Error> {
-    let site = ctx.provider.site().map_err(Error::Provider)?;
+async fn realised(
+    policy: &VirtualMachineSetResourcePolicy,
+    ctx: &Context,
+) -> Result<Vec<RealizedPolicy>, Error> {
+    let vcenter = ctx.provider.vcenter().map_err(Error::Provider)?;
     let namespace = policy.namespace().unwrap_or_default();
-    let homes = homes(&namespace, &site, ctx).map_err(Error::Unmet)?;
+    let homes = homes(&namespace, &vcenter, ctx).map_err(Error::Unmet)?;
     let key = key(Some(&namespace), &policy.name_any());
-    let realised = act::realised(policy, &homes, site.realms.of(&key), &site, ctx).await?;
-    if site.realms.set(&key, realised.clone()) {
-        ctx.caches.by_policy.refs(&key).into_iter().for_each(|vm| ctx.machines.wake(vm));
+    let realised = act::realised(policy, &homes, vcenter.realized_policies.of(&key), &vcenter, ctx).await?;
+    if vcenter.realized_policies.set(&key, realised.clone()) {
+        ctx.caches.vms_by_policy.refs(&key).into_iter().for_each(|vm| ctx.machines.enqueue(vm));
     }
     Ok(realised)
 }
 
 /// The namespace's own folders and pools: one for each of its zones.
-fn homes(namespace: &str, site: &Site, ctx: &Context) -> Need<Vec<Place>> {
-    placement::observe::homes(namespace, site, &ctx.caches)
+fn homes(namespace: &str, vcenter: &VCenter, ctx: &Context) -> Need<Vec<Placement>> {
+    placement::observe::homes(namespace, vcenter, &ctx.caches)
 }
 
 async fn report(
     policy: &VirtualMachineSetResourcePolicy,
-    realised: Option<&[Realm]>,
+    realised: Option<&[RealizedPolicy]>,
     error: Option<&Error>,
     ctx: &Context,
 ) -> Result<(), Error> {
     let old = policy.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
     match error {
         Some(Error::Behind(_) | Error::Api(_)) => return Ok(()),
-        Some(Error::Provider(problem)) if problem.is_passing() => return Ok(()),
+        Some(Error::Provider(problem)) if problem.is_transient() => return Ok(()),
         // A policy that is realised stays so while nobody can look.
         Some(Error::Provider(_))
             if policy.metadata.deletion_timestamp.is_none() && conditions::holds(old, READY) =>
@@ -183,7 +187,7 @@ async fn report(
         if error.is_some() {
             // Machines that wait for it say why it does not come.
             let key = key(policy.metadata.namespace.as_deref(), &policy.name_any());
-            ctx.caches.by_policy.refs(&key).into_iter().for_each(|vm| ctx.machines.wake(vm));
+            ctx.caches.vms_by_policy.refs(&key).into_iter().for_each(|vm| ctx.machines.enqueue(vm));
         }
     }
     Ok(())

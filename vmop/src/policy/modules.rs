@@ -10,7 +10,7 @@ use vsphere::automation::ClusterModule;
 
 use super::ledger::{ANNOTATION, Ledger, Slot};
 use super::{Context, Error};
-use crate::provider::Site;
+use crate::vcenter::VCenter;
 
 /// Where a ledger is kept.
 pub trait Book {
@@ -65,18 +65,18 @@ pub async fn made(
     wanted: &BTreeSet<Slot>,
     mut ledger: Ledger,
     book: &mut impl Book,
-    site: &Site,
+    vcenter: &VCenter,
 ) -> Result<BTreeMap<String, BTreeMap<String, String>>, Error> {
     if wanted.is_empty() {
         return Ok(BTreeMap::new());
     }
     // One at a time: what appears meanwhile must be this policy's.
-    let _turn = site.making_modules.lock().await;
-    let there = site.client.cluster_modules().await?;
+    let _turn = vcenter.making_modules.lock().await;
+    let there = vcenter.client.cluster_modules().await?;
     ledger.keep(&there);
     let missing = ledger.missing(wanted);
     if !missing.is_empty() {
-        completed(&mut ledger, missing, &there, book, site).await?;
+        completed(&mut ledger, missing, &there, book, vcenter).await?;
     }
     Ok(ledger.modules)
 }
@@ -86,18 +86,18 @@ pub async fn removed(
     wanted: &BTreeSet<Slot>,
     mut ledger: Ledger,
     book: &impl Book,
-    site: &Site,
+    vcenter: &VCenter,
 ) -> Result<(), Error> {
-    let _turn = site.making_modules.lock().await;
+    let _turn = vcenter.making_modules.lock().await;
     if ledger.before.is_some() {
-        let there = site.client.cluster_modules().await?;
+        let there = vcenter.client.cluster_modules().await?;
         let missing = ledger.missing(wanted);
-        found(&mut ledger, &missing, &there, book, site).await?;
+        found(&mut ledger, &missing, &there, book, vcenter).await?;
     }
     for id in ledger.ids() {
-        match site.client.delete_cluster_module(id).await {
+        match vcenter.client.delete_cluster_module(id).await {
             Err(error) if !error.is_not_found() => return Err(error.into()),
-            _ => site.memberships.forget(id),
+            _ => vcenter.memberships.forget(id),
         }
     }
     Ok(())
@@ -109,10 +109,10 @@ async fn completed(
     missing: Vec<Slot>,
     there: &[ClusterModule],
     book: &mut impl Book,
-    site: &Site,
+    vcenter: &VCenter,
 ) -> Result<(), Error> {
     let missing = if ledger.before.is_some() {
-        found(ledger, &missing, there, book, site).await?
+        found(ledger, &missing, there, book, vcenter).await?
     } else {
         ledger.begin(there);
         book.write(ledger).await?;
@@ -120,7 +120,7 @@ async fn completed(
     };
     let mut made = Vec::new();
     for slot in missing {
-        let id = site.client.create_cluster_module(&MoRef::new(CLUSTER, slot.cluster.as_str())).await?;
+        let id = vcenter.client.create_cluster_module(&MoRef::new(CLUSTER, slot.cluster.as_str())).await?;
         tracing::info!(group = slot.group, cluster = slot.cluster, module = id, "cluster module made");
         made.push(id.clone());
         ledger.enter(slot, id);
@@ -132,13 +132,13 @@ async fn completed(
     {
         // Somebody else was at it too, or the policy is gone: what was made here is in nobody's book.
         for id in made {
-            if let Err(error) = site.client.delete_cluster_module(&id).await {
+            if let Err(error) = vcenter.client.delete_cluster_module(&id).await {
                 tracing::warn!(module = id, %error, "an empty cluster module stays behind");
             }
         }
     }
     written?;
-    site.claimed_modules.lock().extend(ledger.ids().cloned());
+    vcenter.claimed_modules.lock().extend(ledger.ids().cloned());
     Ok(())
 }
 
@@ -148,16 +148,16 @@ async fn found(
     missing: &[Slot],
     there: &[ClusterModule],
     book: &impl Book,
-    site: &Site,
+    vcenter: &VCenter,
 ) -> Result<Vec<Slot>, Error> {
     let others = book.others();
-    let claimed = |id: &str| others.contains(id) || site.claimed_modules.lock().contains(id);
+    let claimed = |id: &str| others.contains(id) || vcenter.claimed_modules.lock().contains(id);
     let mut left = Vec::new();
     let clusters: BTreeSet<_> = missing.iter().map(|slot| slot.cluster.as_str()).collect();
     for cluster in clusters {
         let mut empty = Vec::new();
         for id in ledger.appeared(cluster, there, claimed) {
-            if site.client.cluster_module_members(id).await?.is_empty() {
+            if vcenter.client.cluster_module_members(id).await?.is_empty() {
                 empty.push(id.to_owned());
             }
         }

@@ -7,20 +7,20 @@ use api::vmop::{
 };
 
 use super::Error;
-use crate::provider::Realm;
+use crate::vcenter::RealizedPolicy;
 
 /// The status of `policy`, its condition without a time.
 pub fn status(
     policy: &VirtualMachineSetResourcePolicy,
-    realised: Option<&[Realm]>,
+    realised: Option<&[RealizedPolicy]>,
     error: Option<&Error>,
 ) -> VirtualMachineSetResourcePolicyStatus {
     let mut status = policy.status.clone().unwrap_or_default();
     if let Some(realised) = realised {
-        status.folder_mo_id = realised.first().map(|realm| realm.place.folder.id().to_owned());
-        let pools = realised.iter().map(|realm| ResourcePoolStatus {
-            cluster_mo_id: realm.cluster.id().to_owned(),
-            child_resource_pool_mo_id: realm.place.pool.id().to_owned(),
+        status.folder_mo_id = realised.first().map(|realized| realized.placement.folder.id().to_owned());
+        let pools = realised.iter().map(|realized| ResourcePoolStatus {
+            cluster_mo_id: realized.cluster.id().to_owned(),
+            child_resource_pool_mo_id: realized.placement.pool.id().to_owned(),
         });
         status.resource_pools = pools.collect();
         status.cluster_modules = realised.iter().flat_map(modules).collect();
@@ -34,11 +34,11 @@ pub fn status(
     status
 }
 
-fn modules(realm: &Realm) -> impl Iterator<Item = ClusterModuleStatus> {
-    realm.modules.iter().map(|(group, id)| ClusterModuleStatus {
+fn modules(realized: &RealizedPolicy) -> impl Iterator<Item = ClusterModuleStatus> {
+    realized.modules.iter().map(|(group, id)| ClusterModuleStatus {
         group_name: group.clone(),
         module_uuid: id.clone(),
-        cluster_mo_id: realm.cluster.id().to_owned(),
+        cluster_mo_id: realized.cluster.id().to_owned(),
     })
 }
 

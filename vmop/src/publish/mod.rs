@@ -23,8 +23,9 @@ use kube::runtime::reflector::ObjectRef;
 use vsphere::{MoRef, Result as Vcenter};
 
 use crate::caches::Caches;
-use crate::image::Looks;
-use crate::provider::{Problem, Provider, Site, mark};
+use crate::image::SyncRequests;
+use crate::pause;
+use crate::vcenter::{Problem, Provider, VCenter, mark};
 use plan::{Facts, Item, Step};
 
 /// How long vCenter may copy a machine's disks.
@@ -39,7 +40,7 @@ pub struct Context {
     provider: Arc<Provider>,
     machines: Cache<VirtualMachine>,
     images: Index<VirtualMachineImage>,
-    look_at_library: Arc<Looks>,
+    library_syncs: Arc<SyncRequests>,
 }
 
 /// Why a source or a target can't be used.
@@ -83,12 +84,12 @@ impl Family for Error {
     }
 }
 
-/// Publishes until the program ends; `look_at_library` is told of items that are to become images.
+/// Publishes until the program ends; `library_syncs` is told of items that are to become images.
 pub fn run(
     started: &Started,
     caches: &Caches,
     provider: &Arc<Provider>,
-    look_at_library: Arc<Looks>,
+    library_syncs: Arc<SyncRequests>,
 ) -> impl Future<Output = ()> + use<> {
     let requests: Cache<VirtualMachinePublishRequest> =
         watch::pruned(started, kube::Api::all(started.client.clone()));
@@ -100,12 +101,12 @@ pub fn run(
         api: Api::new(started, "vmop/publish"),
         events: Events::new(started, "vmop-publish"),
         provider: Arc::clone(provider),
-        machines: caches.machines.clone(),
+        machines: caches.vms.clone(),
         images: caches.images.index(|image| vec![image.spec.image_id.clone()]),
-        look_at_library,
+        library_syncs,
     });
     Controller::new("virtualmachinepublishrequest", started, &requests)
-        .watches_changes(&caches.machines, move |change| {
+        .watches_changes(&caches.vms, move |change| {
             // Only whether it is there matters, and not what it does.
             let id = |side: &Option<Arc<VirtualMachine>>| side.as_deref().and_then(machine_id);
             if id(&change.old) == id(&change.new) {
@@ -135,27 +136,27 @@ fn machine_id(vm: &VirtualMachine) -> Option<String> {
 
 /// Brings one publication as far as it can be.
 async fn reconcile(request: Arc<VirtualMachinePublishRequest>, ctx: Arc<Context>) -> Result<Next, Error> {
-    if crate::virtualmachine::pause::paused(&*request) || request.metadata.deletion_timestamp.is_some() {
+    if pause::paused(&*request) || request.metadata.deletion_timestamp.is_some() {
         return Ok(Next::OnChange);
     }
     if request.status.as_ref().and_then(|status| status.ready) == Some(true) {
         return finished(&request, &ctx).await;
     }
-    let site = ctx.provider.site().map_err(Error::Provider)?;
-    let facts = facts(&request, &site, &ctx).await?;
+    let vcenter = ctx.provider.vcenter().map_err(Error::Provider)?;
+    let facts = facts(&request, &vcenter, &ctx).await?;
     let step = plan::step(&request, &facts);
     report(&request, &facts, &step, None, &ctx).await?;
     match step {
         Step::Blocked => Ok(Next::After(UNWATCHED * 4)),
         Step::Uploading => Ok(Next::After(UNWATCHED)),
         Step::AwaitImage => {
-            ctx.look_at_library.soon();
+            ctx.library_syncs.request();
             Ok(Next::After(UNWATCHED * 4))
         }
         Step::Done => Ok(Next::After(Duration::ZERO)),
         Step::Upload(capture) => {
             tracing::info!(machine = %capture.machine, item = capture.name, "publishing");
-            if let Err(error) = site.client.capture_ovf(&capture, UPLOAD).await {
+            if let Err(error) = vcenter.client.capture_ovf(&capture, UPLOAD).await {
                 report(&request, &facts, &Step::Upload(capture), Some(&error), &ctx).await?;
                 return Err(error.into());
             }
@@ -206,13 +207,17 @@ async fn report(
     Ok(())
 }
 
-async fn facts(request: &VirtualMachinePublishRequest, site: &Site, ctx: &Context) -> Result<Facts, Error> {
+async fn facts(
+    request: &VirtualMachinePublishRequest,
+    vcenter: &VCenter,
+    ctx: &Context,
+) -> Result<Facts, Error> {
     let namespace = request.namespace().unwrap_or_default();
-    let source = source(request, &namespace, site, ctx);
+    let source = source(request, &namespace, vcenter, ctx);
     let location = &request.spec.target.location;
-    let target = target::library(&namespace, location, ctx.api.client(), site).await?;
+    let target = target::library(&namespace, location, ctx.api.client(), vcenter).await?;
     let item = match &target {
-        Ok(library) => item(request, library, site).await?,
+        Ok(library) => item(request, library, vcenter).await?,
         Err(_) => None,
     };
     let image =
@@ -224,7 +229,7 @@ async fn facts(request: &VirtualMachinePublishRequest, site: &Site, ctx: &Contex
 fn source(
     request: &VirtualMachinePublishRequest,
     namespace: &str,
-    site: &Site,
+    vcenter: &VCenter,
     ctx: &Context,
 ) -> Result<MoRef, Unfit> {
     let name = plan::source(request).name.unwrap_or_default();
@@ -238,7 +243,7 @@ fn source(
     let machine = machine_id(&vm).map(MoRef::vm);
     let ours = |machine: &MoRef| {
         let owner =
-            site.inventory.vm(machine).present().and_then(|vm| mark::owner(&vm, &site.settings.stack));
+            vcenter.inventory.vm(machine).present().and_then(|vm| mark::owner(&vm, &vcenter.settings.stack));
         owner.as_ref() == Some(&ObjectRef::from_obj(&*vm))
     };
     match machine.filter(ours) {
@@ -251,10 +256,14 @@ fn source(
 }
 
 /// The item of the wanted name, if the library has one.
-async fn item(request: &VirtualMachinePublishRequest, library: &str, site: &Site) -> Vcenter<Option<Item>> {
-    let ids = site.client.library_items_named(library, &plan::item_name(request)).await?;
+async fn item(
+    request: &VirtualMachinePublishRequest,
+    library: &str,
+    vcenter: &VCenter,
+) -> Vcenter<Option<Item>> {
+    let ids = vcenter.client.library_items_named(library, &plan::item_name(request)).await?;
     let Some(id) = ids.into_iter().next() else { return Ok(None) };
-    match site.client.library_item(&id).await {
+    match vcenter.client.library_item(&id).await {
         Ok(item) => {
             let (ours, complete) = (plan::made_by(request, &item.description), item.cached || item.size > 0);
             Ok(Some(Item { id, ours, complete }))

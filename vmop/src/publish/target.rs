@@ -11,14 +11,14 @@ use kube::{Api, Client, ResourceExt};
 use serde_json::Value;
 
 use super::{Error, Unfit};
-use crate::provider::Site;
+use crate::vcenter::VCenter;
 
 /// The content library that `location` names for `namespace`, by its id.
 pub async fn library(
     namespace: &str,
     location: &PublishTargetLocation,
     client: &Client,
-    site: &Site,
+    vcenter: &VCenter,
 ) -> Result<Result<String, Unfit>, Error> {
     let name = location.name.as_deref().unwrap_or_default();
     let kind = location.kind.as_deref().unwrap_or_default();
@@ -26,18 +26,18 @@ pub async fn library(
         && let Some(library) = registered(namespace, name, client).await?
     {
         return match registration(&library, namespace, name) {
-            Ok(id) => writable(id, name, site).await,
+            Ok(id) => writable(id, name, vcenter).await,
             Err(unfit) => Ok(Err(unfit)),
         };
     }
     if let Some(id) = provided(namespace, name, kind, client).await? {
-        return writable(id, name, site).await;
+        return writable(id, name, vcenter).await;
     }
-    let Some(configured) = site.settings.library.clone() else { return Ok(Err(unknown(namespace, name))) };
+    let Some(configured) = vcenter.settings.library.clone() else { return Ok(Err(unknown(namespace, name))) };
     if configured == name {
-        return writable(configured, name, site).await;
+        return writable(configured, name, vcenter).await;
     }
-    match site.client.library(&configured).await {
+    match vcenter.client.library(&configured).await {
         Ok(library) if library.name == name => Ok(fit(&library, name)),
         Ok(_) => Ok(Err(unknown(namespace, name))),
         Err(error) => missing(error, name),
@@ -116,8 +116,8 @@ async fn provided(namespace: &str, name: &str, kind: &str, client: &Client) -> R
 }
 
 /// The library is there, and is one that can be written to.
-async fn writable(id: String, name: &str, site: &Site) -> Result<Result<String, Unfit>, Error> {
-    match site.client.library(&id).await {
+async fn writable(id: String, name: &str, vcenter: &VCenter) -> Result<Result<String, Unfit>, Error> {
+    match vcenter.client.library(&id).await {
         Ok(library) => Ok(fit(&library, name)),
         Err(error) => missing(error, name),
     }

@@ -22,6 +22,7 @@ use kit::{Family, Next, Outcome};
 use kube::ResourceExt;
 
 use crate::caches::label_key;
+use crate::pause;
 
 /// What reconciles of services work with.
 pub struct Context {
@@ -71,7 +72,7 @@ impl Family for Error {
 
 /// Brings one service's Service and EndpointSlice to what its spec and its machines say.
 pub async fn reconcile(service: Arc<VirtualMachineService>, ctx: Arc<Context>) -> Result<Next, Error> {
-    if crate::virtualmachine::pause::paused(&*service) || service.metadata.deletion_timestamp.is_some() {
+    if pause::paused(&*service) || service.metadata.deletion_timestamp.is_some() {
         return Ok(Next::OnChange);
     }
     let result = applied(&service, &ctx).await;

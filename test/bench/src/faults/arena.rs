@@ -13,7 +13,7 @@ use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams, P
 use kube::{Client, ResourceExt};
 use plane::Running;
 use serde_json::{Value, json};
-use sim::door::{Door, GuestReport};
+use sim::control::{ControlApi, GuestReport};
 use sim::storage::Storage;
 use tokio::task::JoinHandle;
 
@@ -86,9 +86,9 @@ impl Arena {
         vmop.kill().await;
         let rival = world.rival(&arguments).await?;
         rival.kill().await;
-        let disks = Disks::new(world.door().clone(), &world.vcenter().datastore);
-        let guests = Guests(tokio::spawn(guests(world.door().clone())));
-        let storage = Storage::serving(world.client(), world.door().clone());
+        let disks = Disks::new(world.control().clone(), &world.vcenter().datastore);
+        let guests = Guests(tokio::spawn(guests(world.control().clone())));
+        let storage = Storage::serving(world.client(), world.control().clone());
         Ok(Self {
             world,
             proxy,
@@ -132,7 +132,7 @@ impl Arena {
     /// A namespace with its folder, its classes and a guest's data.
     pub async fn room(&self, name: &str) -> Result<Room> {
         let vcenter = self.world.vcenter();
-        let folder = self.world.door().make_folder(&vcenter.folder, name).await?;
+        let folder = self.world.control().make_folder(&vcenter.folder, name).await?;
         let annotations = json!({
             "vmware-system-resource-pool": vcenter.resource_pool,
             "vmware-system-vm-folder": folder,
@@ -189,18 +189,18 @@ impl Arena {
         }
         let images = Api::<DynamicObject>::all_with(self.world.client(), &resource("VirtualMachineImage"));
         removed(&images, &image()).await?;
-        let door = self.world.door();
-        door.remove_faults(None).await?;
-        let inventory = door.inventory().await?;
-        door.clear_folder(&room.folder).await.context("cannot clear the folder")?;
+        let control = self.world.control();
+        control.remove_faults(None).await?;
+        let inventory = control.inventory().await?;
+        control.clear_folder(&room.folder).await.context("cannot clear the folder")?;
         let below = &self.world.vcenter().resource_pool;
         for pool in inventory.pools.iter().filter(|pool| pool.parent == *below) {
-            door.clear_pool(&pool.moid).await.context("cannot clear the pool")?;
+            control.clear_pool(&pool.moid).await.context("cannot clear the pool")?;
         }
-        door.clear_modules().await?;
-        door.tidy().await?;
+        control.clear_modules().await?;
+        control.remove_orphaned_files().await?;
         self.disks.clear().await?;
-        door.expire_sessions().await?;
+        control.expire_sessions().await?;
         Ok(())
     }
 
@@ -223,8 +223,8 @@ impl Arena {
         let vcenter = self.world.vcenter();
         let plain = [MARKER.to_owned(), vcenter.password()?];
         let encoded: Vec<_> = plain.iter().map(|secret| STANDARD_NO_PAD.encode(secret)).collect();
-        let tokens = self.world.door().tokens().await?;
-        Ok(plain.into_iter().chain(encoded).chain([vcenter.door_token()?]).chain(tokens).collect())
+        let tokens = self.world.control().tokens().await?;
+        Ok(plain.into_iter().chain(encoded).chain([vcenter.control_token()?]).chain(tokens).collect())
     }
 
     /// The version at which the API server is.
@@ -273,11 +273,11 @@ pub fn image() -> String {
 }
 
 /// Reports an address for every VM that is powered on, once a boot.
-async fn guests(door: Door) {
+async fn guests(control: ControlApi) {
     let mut since = None;
     let mut booted: HashMap<String, u64> = HashMap::new();
     loop {
-        let Ok(vms) = door.vms(since, Duration::from_secs(5)).await else {
+        let Ok(vms) = control.vms(since, Duration::from_secs(5)).await else {
             tokio::time::sleep(Duration::from_millis(20)).await;
             continue;
         };
@@ -290,7 +290,7 @@ async fn guests(door: Door) {
             let [.., high, low] = number.to_be_bytes();
             let ip = Some(format!("10.1.{high}.{low}"));
             let report = GuestReport { ip, host_name: Some(vm.name.clone()), tools_running: true };
-            if door.report(&vm.moid, &report).await.is_ok() {
+            if control.report(&vm.moid, &report).await.is_ok() {
                 booted.insert(vm.moid.clone(), vm.boot_count);
             }
         }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde_json::Value;
-use sim::door::{InventoryModule, InventoryVm};
+use sim::control::{InventoryModule, InventoryVm};
 
 /// What is wrong, a line each.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -84,8 +84,8 @@ impl Findings {
     }
 
     /// Judges what nobody would miss.
-    pub fn judge_stray(&mut self, stray: &BTreeSet<String>) {
-        self.orphaned.extend(stray.iter().map(|one| format!("{one} belongs to nothing")));
+    pub fn judge_orphans(&mut self, orphans: &BTreeSet<String>) {
+        self.orphaned.extend(orphans.iter().map(|one| format!("{one} belongs to nothing")));
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use sim::door::{Fault, FaultKind};
+use sim::control::{Fault, FaultKind};
 use tokio::time::Instant;
 
 use super::arena::{Arena, Room};
@@ -80,7 +80,7 @@ struct Run<'a> {
 pub async fn run(arena: &Arena, name: &str, case: Option<&Case>, wanted: Option<&[State]>) -> Result<Ran> {
     let room = arena.room(name).await?;
     arena.proxy.forget();
-    arena.world.door().take_journal().await?;
+    arena.world.control().take_journal().await?;
     let run = Run { arena, room, versions: RefCell::default(), met: Cell::new(false) };
     let failures = arena.vmop.state().failures;
     let misfortune = async {
@@ -194,7 +194,7 @@ impl Run<'_> {
         let (mut writes, events) =
             self.arena.proxy.order(|orders| (orders.writes.all(), orders.events.all()));
         let mut counted = Counted::default();
-        for call in self.arena.world.door().take_journal().await? {
+        for call in self.arena.world.control().take_journal().await? {
             let object = self.arena.everywhere(&call.object);
             counted.note(Side::Vcenter, call.method, object);
         }
@@ -216,7 +216,7 @@ impl Run<'_> {
         self.met.set(true);
         self.arena.vmop.kill().await;
         self.arena.proxy.order(|orders| orders.park = None);
-        self.arena.world.door().remove_faults(None).await?;
+        self.arena.world.control().remove_faults(None).await?;
         let Kind::Travel(back) = case.kind else {
             self.arena.vmop.revive().await;
             return Ok(());
@@ -251,10 +251,10 @@ impl Run<'_> {
             Some(object) => fault.on(&object),
             None => fault,
         };
-        let door = self.arena.world.door();
-        door.plant(&fault).await?;
+        let control = self.arena.world.control();
+        control.plant(&fault).await?;
         loop {
-            let faults = door.faults().await?;
+            let faults = control.faults().await?;
             if faults["faults"].as_array().is_some_and(|all| all.iter().any(|fault| fault["held"] == 1)) {
                 return Ok(());
             }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom as _;
 use rand::{RngExt as _, SeedableRng};
-use sim::door::{Fault, FaultKind};
+use sim::control::{Fault, FaultKind};
 
 /// How long things go wrong.
 pub const STORM: Duration = Duration::from_millis(3200);

@@ -8,7 +8,7 @@ use api::cns::CnsNodeVmAttachment;
 use kube::api::ListParams;
 use kube::{Api, ResourceExt as _};
 use serde_json::{Map, Value, json};
-use sim::door::{Inventory, InventoryVm};
+use sim::control::{Inventory, InventoryVm};
 
 use super::arena::{Arena, KINDS, Room, objects};
 use super::disks;
@@ -29,7 +29,7 @@ pub struct State {
     /// Folders and pools by their path, and cluster modules by their members.
     pub places: BTreeSet<String>,
     /// Files and tasks that belong to nothing.
-    pub stray: BTreeSet<String>,
+    pub orphans: BTreeSet<String>,
     /// What is wrong whatever the clean run was.
     pub findings: Findings,
 }
@@ -37,12 +37,12 @@ pub struct State {
 impl State {
     /// Reads a room.
     pub async fn read(arena: &Arena, room: &Room) -> Result<Self> {
-        let door = arena.world.door();
-        let inventory = door.inventory().await?;
-        let stray = door.stray().await?;
-        let others = arena.disks.destroyed(&inventory, &stray, &arena.disks.claims().await?);
-        let files = stray.files.into_iter().filter(|folder| !disks::is_theirs(folder));
-        let mut state = Self { stray: files.chain(stray.tasks).collect(), ..Self::default() };
+        let control = arena.world.control();
+        let inventory = control.inventory().await?;
+        let orphans = control.orphaned_files().await?;
+        let others = arena.disks.destroyed(&inventory, &orphans, &arena.disks.claims().await?);
+        let files = orphans.files.into_iter().filter(|folder| !disks::is_theirs(folder));
+        let mut state = Self { orphans: files.chain(orphans.tasks).collect(), ..Self::default() };
         state.findings.judge_disks(&others);
         let paths = paths(&inventory, &arena.world.vcenter().folder, &room.namespace);
         let pools = pools(&inventory, &arena.world.vcenter().resource_pool);
@@ -51,7 +51,7 @@ impl State {
         let mut by_id = HashMap::new();
         for vm in &inventory.vms {
             let path = paths.get(&vm.folder).cloned().unwrap_or_else(|| "elsewhere".to_owned());
-            let told = door.guestinfo(&vm.moid).await.unwrap_or_default();
+            let told = control.guestinfo(&vm.moid).await.unwrap_or_default();
             let pool = pools.get(&vm.pool).map_or("elsewhere", String::as_str);
             let seen = canonical_vm(vm, pool, &told, &room.namespace);
             state.vms.insert(format!("{path}/{}", vm.name), seen);
@@ -75,7 +75,7 @@ impl State {
         let findings = &mut state.findings;
         findings.judge_machines(&inventory.vms, &owners, &paths);
         findings.judge_modules(&inventory.modules, &entered);
-        findings.judge_stray(&state.stray);
+        findings.judge_orphans(&state.orphans);
         Ok(state)
     }
 
@@ -95,7 +95,7 @@ impl State {
         compared(&mut all, &self.objects, &other.objects);
         compared(&mut all, &self.vms, &other.vms);
         for (what, here, there) in
-            [("place", &self.places, &other.places), ("stray", &self.stray, &other.stray)]
+            [("place", &self.places, &other.places), ("orphans", &self.orphans, &other.orphans)]
         {
             all.extend(here.difference(there).map(|one| format!("{what} {one} is missing")));
             all.extend(there.difference(here).map(|one| format!("{what} {one} is too many")));
@@ -256,7 +256,7 @@ fn canonical(mut object: Value) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use sim::door::InventoryDisk;
+    use sim::control::InventoryDisk;
 
     use super::*;
 

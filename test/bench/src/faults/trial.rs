@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use serde_json::{Value, json};
-use sim::door::PowerAction;
+use sim::control::PowerAction;
 use tokio::time::Instant;
 
 use super::arena::{Arena, Room, objects};
@@ -110,7 +110,7 @@ impl Trial<'_> {
         }
         tokio::time::sleep_until(began + STORM).await;
         self.arena.proxy.order(|orders| orders.chaos = None);
-        self.arena.world.door().remove_faults(None).await?;
+        self.arena.world.control().remove_faults(None).await?;
         Ok(())
     }
 
@@ -128,7 +128,7 @@ impl Trial<'_> {
 
     /// Lets it happen; false if it can't, and nothing if there is no machine yet.
     async fn happens(&self, happening: &Happening) -> Result<Option<bool>> {
-        let door = self.arena.world.door();
+        let control = self.arena.world.control();
         match happening {
             Happening::Kill => {
                 self.arena.vmop.kill().await;
@@ -139,9 +139,9 @@ impl Trial<'_> {
                 tokio::time::sleep(*time).await;
                 self.arena.rival.kill().await;
             }
-            Happening::Expire => door.expire_sessions().await?,
-            Happening::Cut { down, restart } => door.cut(*down, *restart).await?,
-            Happening::Plant(fault) => drop(door.plant(fault).await?),
+            Happening::Expire => control.expire_sessions().await?,
+            Happening::Cut { down, restart } => control.cut(*down, *restart).await?,
+            Happening::Plant(fault) => drop(control.plant(fault).await?),
             Happening::Power(number, on) => {
                 return self.powered(*number, if *on { ON } else { OFF }).await;
             }
@@ -167,7 +167,7 @@ impl Trial<'_> {
             Happening::PoweredOff(number) => return self.behind(*number, PowerAction::Off).await,
             Happening::Renamed(number) => {
                 let Some(id) = self.known(*number).await? else { return Ok(self.later(*number)) };
-                return Ok(Some(door.rename(&id, &renamed(*number)).await.is_ok()));
+                return Ok(Some(control.rename(&id, &renamed(*number)).await.is_ok()));
             }
         }
         Ok(Some(true))
@@ -222,7 +222,7 @@ impl Trial<'_> {
 
     async fn behind(&self, number: usize, action: PowerAction) -> Result<Option<bool>> {
         let Some(id) = self.known(number).await? else { return Ok(self.later(number)) };
-        let done = self.arena.world.door().power(&id, action).await.is_ok();
+        let done = self.arena.world.control().power(&id, action).await.is_ok();
         if done && action == PowerAction::Destroy {
             self.fates.borrow_mut()[number].destroyed = true;
         }

@@ -1,0 +1,68 @@
+//! First class disks: volumes that are no VM's own, as a storage provider makes them.
+
+use reqwest::Method;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::{ControlApi, Error};
+
+/// A first class disk, as vCenter has it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct FirstClassDisk {
+    /// Its identity.
+    pub id: String,
+    /// Its name.
+    pub name: String,
+    /// Size, MiB.
+    #[serde(rename = "capacityMiB")]
+    pub capacity_mib: i64,
+    /// Whether its data is there: who destroys a VM destroys what is attached to it.
+    pub exists: bool,
+    /// The VM it hangs on; empty while it hangs on none.
+    pub vm: String,
+    /// By which that VM's guest knows it.
+    #[serde(rename = "diskUUID")]
+    pub disk_uuid: String,
+}
+
+impl ControlApi {
+    /// All first class disks.
+    pub async fn disks(&self) -> Result<Vec<FirstClassDisk>, Error> {
+        #[derive(Deserialize)]
+        struct Disks {
+            disks: Vec<FirstClassDisk>,
+        }
+        Ok(self.call::<Disks>(Method::GET, "/v1/disks", None).await?.disks)
+    }
+
+    /// Makes a disk; answers its id.
+    pub async fn make_disk(&self, name: &str, capacity_mib: i64) -> Result<String, Error> {
+        #[derive(Deserialize)]
+        struct Made {
+            id: String,
+        }
+        let order = json!({"name": name, "capacityMiB": capacity_mib});
+        Ok(self.call::<Made>(Method::POST, "/v1/disks", Some(order)).await?.id)
+    }
+
+    /// Deletes a disk, which is refused while it hangs on a VM.
+    pub async fn delete_disk(&self, id: &str) -> Result<(), Error> {
+        self.send(Method::DELETE, &format!("/v1/disks/{id}"), None).await
+    }
+
+    /// Hangs a disk on a VM, unless it hangs there; answers by which UUID the guest knows it.
+    pub async fn attach_disk(&self, moid: &str, id: &str) -> Result<String, Error> {
+        #[derive(Deserialize)]
+        struct Attached {
+            #[serde(rename = "diskUUID")]
+            disk_uuid: String,
+        }
+        Ok(self.call::<Attached>(Method::PUT, &format!("/v1/vms/{moid}/disks/{id}"), None).await?.disk_uuid)
+    }
+
+    /// Takes a disk off a VM, if it hangs there.
+    pub async fn detach_disk(&self, moid: &str, id: &str) -> Result<(), Error> {
+        self.send(Method::DELETE, &format!("/v1/vms/{moid}/disks/{id}"), None).await
+    }
+}

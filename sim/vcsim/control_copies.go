@@ -1,0 +1,80 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/vmware/govmomi/simulator"
+	"github.com/vmware/govmomi/vim25/types"
+)
+
+// firstCopy keeps the morefs of copies apart from the library's.
+const firstCopy = 1_000_000
+
+// vmCopy is what its owner needs to know of a VM that came to be without him.
+type vmCopy struct {
+	Name string `json:"name"`
+	MoID string `json:"moid"`
+	UUID string `json:"uuid"`
+}
+
+// controlCopies puts copies of a VM beside it, ten thousand in a second: an inventory that a client finds when it comes.
+//
+// A copy has a name and UUIDs of its own, which also stand for the original's in its ExtraConfig. It shares everything
+// else with the original, so that it is there to be read and not to be changed.
+func (s *Sim) controlCopies(r *http.Request) (any, error) {
+	ctx, vm, err := s.controlVM(r)
+	if err != nil {
+		return nil, err
+	}
+	var request struct {
+		Count  int    `json:"count"`
+		Prefix string `json:"prefix"`
+	}
+	if err := decodeStrict(r, &request); err != nil {
+		return nil, err
+	}
+	if request.Count < 1 || request.Prefix == "" {
+		return nil, refuse(http.StatusBadRequest, "count and prefix must be given")
+	}
+	folder, ok := ctx.Map.Get(*vm.Parent).(*simulator.Folder)
+	if !ok {
+		return nil, refuse(http.StatusConflict, "VM %s is in no folder", vm.Name)
+	}
+	made := make([]vmCopy, request.Count)
+	for i := range made {
+		one := copyOf(vm, fmt.Sprintf("%s-%05d", request.Prefix, i), fmt.Sprintf("vm-%d", firstCopy+i))
+		made[i] = vmCopy{Name: one.Name, MoID: one.Self.Value, UUID: one.Config.Uuid}
+		s.show(ctx, folder, one)
+	}
+	return made, nil
+}
+
+// show enters a VM into the inventory as the library does, the references of host and pool aside.
+func (s *Sim) show(ctx *simulator.Context, folder *simulator.Folder, vm *simulator.VirtualMachine) {
+	ctx.Map.AppendReference(ctx, folder, &folder.ChildEntity, vm.Self)
+	ctx.Map.PutEntity(folder, vm)
+	ctx.WithLock(vm, func() { ctx.Update(vm, []types.PropertyChange{change("name", vm.Name)}) })
+}
+
+func copyOf(vm *simulator.VirtualMachine, name, moid string) *simulator.VirtualMachine {
+	uuid := newUUID()
+	rename := strings.NewReplacer(vm.Name, name, vm.Config.InstanceUuid, uuid, vm.Config.Uuid, uuid)
+	config := *vm.Config
+	config.Name, config.Uuid, config.InstanceUuid = name, uuid, uuid
+	config.ExtraConfig = make([]types.BaseOptionValue, len(vm.Config.ExtraConfig))
+	for i, o := range vm.Config.ExtraConfig {
+		option := *o.GetOptionValue()
+		if text, ok := option.Value.(string); ok {
+			option.Value = rename.Replace(text)
+		}
+		config.ExtraConfig[i] = &option
+	}
+	out := &simulator.VirtualMachine{VirtualMachine: vm.VirtualMachine}
+	out.Self = ref{Type: "VirtualMachine", Value: moid}
+	out.Name, out.Config = name, &config
+	out.Summary.Vm = &out.Self
+	out.Summary.Config.Name, out.Summary.Config.Uuid, out.Summary.Config.InstanceUuid = name, uuid, uuid
+	return out
+}

@@ -1,0 +1,284 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/vmware/govmomi/simulator"
+	"github.com/vmware/govmomi/vim25/types"
+)
+
+// controlVM finds the VM that the path names.
+func (s *Sim) controlVM(r *http.Request) (*simulator.Context, *simulator.VirtualMachine, error) {
+	ctx := fresh(s.svc)
+	vm, ok := s.vmOf(ctx, r.PathValue("moid"))
+	if !ok {
+		return nil, nil, refuse(http.StatusNotFound, "VM %s does not exist", r.PathValue("moid"))
+	}
+	return ctx, vm, nil
+}
+
+func (s *Sim) controlGuestInfo(r *http.Request) (any, error) {
+	ctx, vm, err := s.controlVM(r)
+	if err != nil {
+		return nil, err
+	}
+	info := map[string]string{}
+	ctx.WithLock(vm, func() {
+		for _, o := range vm.Config.ExtraConfig {
+			if option := o.GetOptionValue(); strings.HasPrefix(option.Key, "guestinfo.") {
+				info[option.Key] = fmt.Sprint(option.Value)
+			}
+		}
+	})
+	return info, nil
+}
+
+// controlSetGuestInfo is the guest's rpctool: null takes a key away.
+func (s *Sim) controlSetGuestInfo(r *http.Request) (any, error) {
+	ctx, vm, err := s.controlVM(r)
+	if err != nil {
+		return nil, err
+	}
+	var patch map[string]*string
+	if err := decodeStrict(r, &patch); err != nil {
+		return nil, err
+	}
+	for key := range patch {
+		if !strings.HasPrefix(key, "guestinfo.") {
+			return nil, refuse(http.StatusBadRequest, "%s: a guest sets only keys that begin with guestinfo.", key)
+		}
+	}
+	ctx.WithLock(vm, func() {
+		var options []types.BaseOptionValue
+		for _, o := range vm.Config.ExtraConfig {
+			if _, replaced := patch[o.GetOptionValue().Key]; !replaced {
+				options = append(options, o)
+			}
+		}
+		for key, value := range patch {
+			if value != nil {
+				options = append(options, &types.OptionValue{Key: key, Value: *value})
+			}
+		}
+		ctx.Update(vm, []types.PropertyChange{
+			{Name: "config.extraConfig", Val: options},
+			{Name: "config.changeVersion", Val: changeVersion()},
+		})
+	})
+	return nil, nil
+}
+
+// controlGuest reports guest facts as VMware Tools would. A member that is left out keeps its value.
+func (s *Sim) controlGuest(r *http.Request) (any, error) {
+	ctx, vm, err := s.controlVM(r)
+	if err != nil {
+		return nil, err
+	}
+	var raw map[string]any
+	if err := decodeStrict(r, &raw); err != nil {
+		return nil, err
+	}
+	ctx.WithLock(vm, func() {
+		if vm.Runtime.PowerState != types.VirtualMachinePowerStatePoweredOn {
+			err = refuse(http.StatusConflict, "VM %s is %s: only a running guest has facts", vm.Name, vm.Runtime.PowerState)
+			return
+		}
+		facts := guestFacts{ip: vm.Guest.IpAddress, host: vm.Guest.HostName, tools: toolsRunning(vm)}
+		for key, value := range raw {
+			text, isText := value.(string)
+			running, isBool := value.(bool)
+			switch {
+			case key == "ip" && (isText || value == nil):
+				facts.ip = text
+			case key == "hostName" && (isText || value == nil):
+				facts.host = text
+			case key == "heartbeat" && slices.Contains([]string{"gray", "red", "yellow", "green"}, text):
+				facts.heartbeat = text
+			case key == "toolsRunning" && isBool:
+				facts.tools = running
+			default:
+				err = refuse(http.StatusBadRequest, "%s: unknown or of the wrong type", key)
+				return
+			}
+		}
+		ctx.Update(vm, facts.changes(ctx, vm))
+	})
+	return nil, err
+}
+
+// controlPower acts on a VM behind the client's back.
+func (s *Sim) controlPower(r *http.Request) (any, error) {
+	ctx, vm, err := s.controlVM(r)
+	if err != nil {
+		return nil, err
+	}
+	var request struct {
+		Action string `json:"action"`
+	}
+	if err := decodeStrict(r, &request); err != nil {
+		return nil, err
+	}
+	this := vm.Self
+	var method string
+	var body types.AnyType
+	switch request.Action {
+	case "on":
+		method, body = "PowerOnVM_Task", &types.PowerOnVM_Task{This: this}
+	case "off":
+		method, body = "PowerOffVM_Task", &types.PowerOffVM_Task{This: this}
+	case "reset":
+		method, body = "ResetVM_Task", &types.ResetVM_Task{This: this}
+	case "unregister":
+		s.forceOff(this)
+		method, body = "UnregisterVM", &types.UnregisterVM{This: this}
+	case "destroy":
+		s.forceOff(this)
+		method, body = "Destroy_Task", &types.Destroy_Task{This: this}
+	default:
+		return nil, refuse(http.StatusBadRequest, "action %q: must be on, off, reset, destroy or unregister", request.Action)
+	}
+	if _, fault := s.follow(s.carry(ctx, &call{name: method, this: this}, body)); fault != nil {
+		return nil, refuse(http.StatusConflict, "VM %s: %s: %s", this.Value, request.Action, faultText(fault))
+	}
+	return nil, nil
+}
+
+func (s *Sim) forceOff(this ref) {
+	_, _ = s.follow(s.powerOff(fresh(s.svc), nil, &types.PowerOffVM_Task{This: this}))
+}
+
+type inventoryVM struct {
+	machine
+	Pool              string     `json:"pool"`
+	Host              string     `json:"host"`
+	ManagedBy         string     `json:"managedBy"`
+	ManagedByType     string     `json:"managedByType"`
+	Annotation        string     `json:"annotation"`
+	NumCPUs           int32      `json:"numCPUs"`
+	MemoryMB          int32      `json:"memoryMB"`
+	CPUReservation    int64      `json:"cpuReservation"`
+	CPULimit          int64      `json:"cpuLimit"`
+	MemoryReservation int64      `json:"memoryReservation"`
+	MemoryLimit       int64      `json:"memoryLimit"`
+	StorageProfiles   []string   `json:"storageProfiles"`
+	Disks             []diskSeen `json:"disks"`
+	Linked            bool       `json:"linked"`
+	IP                string     `json:"ip"`
+	Networks          []string   `json:"networks"` // of its cards
+	ExtraConfigKeys   []string   `json:"extraConfigKeys"`
+}
+
+type inventoryNode struct {
+	MoID   string `json:"moid"`
+	Name   string `json:"name"`
+	Parent string `json:"parent"`
+}
+
+// controlInventory lists what an administrator would look for when something was left behind.
+func (s *Sim) controlInventory(*http.Request) (any, error) {
+	ctx := fresh(s.svc)
+	s.machines.refresh()
+	_, rows := s.machines.since(canceled(), 0)
+	vms := make([]inventoryVM, 0, len(rows))
+	for _, row := range rows {
+		if vm, ok := s.vmOf(ctx, row.MoID); ok {
+			seen := describe(ctx, vm, row)
+			seen.StorageProfiles = s.machines.profilesOf(vm.Self)
+			vms = append(vms, seen)
+		}
+	}
+	return map[string]any{
+		"vms": vms, "folders": s.nodes(ctx, "Folder"), "pools": s.nodes(ctx, "ResourcePool"), "modules": s.modulesSeen(),
+	}, nil
+}
+
+func describe(ctx *simulator.Context, vm *simulator.VirtualMachine, row machine) inventoryVM {
+	out := inventoryVM{machine: row, Networks: []string{}, ExtraConfigKeys: []string{}}
+	ctx.WithLock(vm, func() {
+		if vm.ResourcePool != nil {
+			out.Pool = vm.ResourcePool.Value
+		}
+		if vm.Runtime.Host != nil {
+			out.Host = vm.Runtime.Host.Value
+		}
+		if m := vm.Config.ManagedBy; m != nil {
+			out.ManagedBy, out.ManagedByType = m.ExtensionKey, m.Type
+		}
+		out.Annotation = vm.Config.Annotation
+		out.NumCPUs, out.MemoryMB = vm.Config.Hardware.NumCPU, vm.Config.Hardware.MemoryMB
+		out.CPUReservation, out.CPULimit = allocation(vm.Config.CpuAllocation)
+		out.MemoryReservation, out.MemoryLimit = allocation(vm.Config.MemoryAllocation)
+		out.Disks = disksOf(vm)
+		_, bases := filesOf(vm)
+		out.Linked = len(bases) != 0
+		if vm.Guest != nil {
+			out.IP = vm.Guest.IpAddress
+		}
+		for _, device := range vm.Config.Hardware.Device {
+			if card, ok := device.(types.BaseVirtualEthernetCard); ok {
+				out.Networks = append(out.Networks, networkName(ctx, card.GetVirtualEthernetCard()))
+			}
+		}
+		for _, o := range vm.Config.ExtraConfig {
+			out.ExtraConfigKeys = append(out.ExtraConfigKeys, o.GetOptionValue().Key)
+		}
+	})
+	slices.Sort(out.ExtraConfigKeys)
+	return out
+}
+
+// allocation gives reservation and limit; -1 is no limit.
+func allocation(info *types.ResourceAllocationInfo) (reservation, limit int64) {
+	limit = -1
+	if info == nil {
+		return 0, limit
+	}
+	if info.Reservation != nil {
+		reservation = *info.Reservation
+	}
+	if info.Limit != nil {
+		limit = *info.Limit
+	}
+	return reservation, limit
+}
+
+func (s *Sim) nodes(ctx *simulator.Context, kind string) []inventoryNode {
+	nodes := []inventoryNode{}
+	for _, e := range ctx.Map.All(kind) {
+		ctx.WithLock(e, func() {
+			node := inventoryNode{MoID: e.Reference().Value, Name: e.Entity().Name}
+			if p := e.Entity().Parent; p != nil {
+				node.Parent = p.Value
+			}
+			nodes = append(nodes, node)
+		})
+	}
+	slices.SortFunc(nodes, func(a, b inventoryNode) int { return strings.Compare(a.MoID, b.MoID) })
+	return nodes
+}
+
+// controlSessions lists the tokens of all sessions that were ever opened: none of them may be in anybody's log.
+func (s *Sim) controlSessions(*http.Request) (any, error) {
+	return map[string]any{"tokens": s.issued.all()}, nil
+}
+
+// controlExpire ends every session of a client.
+func (s *Sim) controlExpire(*http.Request) (any, error) {
+	ctx := fresh(s.svc)
+	manager := ctx.Session.Get(sessionManager).(*simulator.SessionManager)
+	var keys []string
+	for _, session := range manager.SessionList {
+		if session.UserName != s.inner.UserName {
+			keys = append(keys, session.Key)
+		}
+	}
+	for _, key := range keys {
+		// One by one: a session that went by itself meanwhile must not save the others.
+		manager.TerminateSession(ctx, &types.TerminateSession{SessionId: []string{key}})
+	}
+	s.reap()
+	return map[string]int{"expired": len(keys)}, nil
+}
