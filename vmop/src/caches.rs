@@ -56,7 +56,7 @@ impl ReplicaCaches {
 /// Everything that is watched for VMs, with the indexes that lead back to them.
 #[derive(Clone)]
 pub struct Caches {
-    /// The machines.
+    /// VirtualMachines.
     pub vms: Cache<VirtualMachine>,
     /// Sizes.
     pub classes: Cache<VirtualMachineClass>,
@@ -78,9 +78,9 @@ pub struct Caches {
     pub policies: Cache<VirtualMachineSetResourcePolicy>,
     /// Networks of the network provider.
     pub networks: Optional<VirtualNetwork>,
-    /// Cards as NSX realises them.
+    /// Network adapters as NSX realises them.
     pub nsx_interfaces: Optional<VirtualNetworkInterface>,
-    /// Cards as net-operator realises them.
+    /// Network adapters as net-operator realises them.
     pub interfaces: Optional<NetworkInterface>,
     /// Folder and pool of each namespace, in its annotations.
     pub namespaces: Cache<PartialObjectMeta<Namespace>>,
@@ -92,13 +92,13 @@ pub struct Caches {
     pub zones: Optional<Zone>,
     /// Zones with what each namespace has there, where there are any.
     pub availability_zones: Optional<AvailabilityZone>,
-    /// Volumes that are attached to machines, where anybody attaches them.
+    /// Volumes that are attached to VMs, where anybody attaches them.
     pub attachments: Optional<CnsNodeVmAttachment>,
-    /// Attachments by `namespace/machine`.
+    /// Attachments by `namespace/name` of the VirtualMachine.
     pub attachments_by_vm: Index<CnsNodeVmAttachment>,
-    /// Cards of net-operator's that were asked for, by `namespace/machine`.
+    /// Network adapters of net-operator's that were requested, by `namespace/name` of the VirtualMachine.
     pub interfaces_by_vm: Index<NetworkInterface>,
-    /// Cards of NSX's that were asked for, by `namespace/machine`.
+    /// Network adapters of NSX's that were requested, by `namespace/name` of the VirtualMachine.
     pub nsx_interfaces_by_vm: Index<VirtualNetworkInterface>,
     /// Zones by namespace.
     pub zones_by_namespace: Index<Zone>,
@@ -108,23 +108,11 @@ pub struct Caches {
     pub bindings_by_class: Index<VirtualMachineClassBinding>,
     /// Quotas by namespace.
     pub quotas_by_namespace: Index<ResourceQuota>,
-    /// Policies by namespace.
-    pub policies_by_namespace: Index<VirtualMachineSetResourcePolicy>,
-    /// Machines by class.
-    pub vms_by_class: Index<VirtualMachine>,
-    /// Machines by image.
+    /// VirtualMachines by image.
     pub vms_by_image: Index<VirtualMachine>,
-    /// Machines by `namespace/policy`.
+    /// VirtualMachines by `namespace/policy`.
     pub vms_by_policy: Index<VirtualMachine>,
-    /// Machines by `namespace/network`.
-    pub vms_by_network: Index<VirtualMachine>,
-    /// Machines by `namespace/name` of the interface objects that they name.
-    pub vms_by_interface: Index<VirtualMachine>,
-    /// Machines by namespace.
-    pub vms_by_namespace: Index<VirtualMachine>,
-    /// Machines by storage class.
-    pub vms_by_storage: Index<VirtualMachine>,
-    /// Machines by each of their labels, as [`label_key`] writes it.
+    /// VirtualMachines by each of their labels, as [`label_key`] writes it.
     pub vms_by_label: Index<VirtualMachine>,
 }
 
@@ -168,24 +156,9 @@ impl Caches {
                 vec![key(binding.metadata.namespace.as_deref(), &binding.spec.class_ref.name)]
             }),
             quotas_by_namespace: shared.quotas_by_namespace.clone(),
-            policies_by_namespace: policies.index(|policy| policy.namespace().into_iter().collect()),
-            vms_by_class: of(|vm| vec![vm.spec.class_name.clone()]),
             vms_by_image: of(|vm| vec![vm.spec.image_name.clone()]),
             vms_by_policy: of(|vm| named(vm, vm.spec.resource_policy_name.as_deref())),
-            vms_by_network: of(|vm| {
-                let networks = vm.spec.network_interfaces.iter().map(|nic| nic.network_name.as_deref());
-                networks.flat_map(|name| named(vm, name)).collect()
-            }),
-            vms_by_interface: of(|vm| {
-                let given = vm.spec.network_interfaces.iter().filter_map(|nic| nic.provider_ref.as_ref());
-                given.flat_map(|given| named(vm, Some(&given.name))).collect()
-            }),
-            vms_by_namespace: of(|vm| vm.namespace().into_iter().collect()),
-            vms_by_storage: of(|vm| vm.spec.storage_class.iter().cloned().collect()),
-            vms_by_label: of(|vm| {
-                let namespace = vm.namespace().unwrap_or_default();
-                vm.labels().iter().map(|(name, value)| label_key(&namespace, name, value)).collect()
-            }),
+            vms_by_label: of(label_keys),
             classes: watch::pruned(started, Api::all(client())),
             images: watch::pruned(started, Api::all(client())),
             networks: optional(started, Api::all(client())),
@@ -198,7 +171,7 @@ impl Caches {
         }
     }
 
-    /// The folders of all namespaces that have machines. A scan: for the start of a connection.
+    /// The folders of all namespaces that have VirtualMachines. A scan: for the start of a connection.
     pub fn folders(&self) -> Vec<MoRef> {
         let vms = self.vms.all();
         let namespaces: BTreeSet<_> = vms.iter().filter_map(|vm| vm.metadata.namespace.as_deref()).collect();
@@ -227,16 +200,22 @@ impl Caches {
     }
 }
 
-/// The machine that an object was made for, as `namespace/machine`.
+/// The VirtualMachine that an object was made for, as `namespace/name`.
 pub fn made_for<K: Resource>(object: &K) -> Option<String> {
-    let machine = object.annotations().get(annotation::VIRTUAL_MACHINE)?;
-    Some(key(object.meta().namespace.as_deref(), machine))
+    let vm = object.annotations().get(annotation::VIRTUAL_MACHINE)?;
+    Some(key(object.meta().namespace.as_deref(), vm))
 }
 
 /// The keys of what a quota limits.
 pub fn hard_keys(quota: &ResourceQuota) -> Vec<String> {
     let hard = quota.spec.as_ref().and_then(|spec| spec.hard.as_ref());
     hard.map(|hard| hard.keys().cloned().collect()).unwrap_or_default()
+}
+
+/// The keys of all labels of an object, as [`label_key`] writes them.
+pub fn label_keys<K: Resource>(object: &K) -> Vec<String> {
+    let namespace = object.meta().namespace.as_deref().unwrap_or_default();
+    object.labels().iter().map(|(name, value)| label_key(namespace, name, value)).collect()
 }
 
 /// A label of an object in a namespace, as a key of an index.

@@ -1,10 +1,10 @@
-//! Machines that bear this stack's mark and whose objects are not in this cluster.
+//! VMs that bear this stack's mark and whose objects are not in this cluster.
 //!
 //! They are reported and left alone: their objects may live in another cluster since a move. Nothing
 //! sync_requests for them by the clock. A change that may have made one is looked into a while later, when
 //! what is only on its way is over.
 //!
-//! One kind is ended: the first machine of an object that comes when the object is deleted already. The call that made
+//! One kind is destroyed: the first VM of an object that comes when the object is deleted already. The call that made
 //! it was on its way, from this program before it was killed or from a former leader, when the object was let go.
 
 use std::collections::{BTreeSet, HashMap};
@@ -29,49 +29,49 @@ use crate::virtualmachine::{Error, delete, plan};
 
 /// How long what sync_requests like an orphan may be one that is about to go, or whose object is about to come.
 const GRACE: Duration = Duration::from_secs(30);
-/// How long after the end of its object a machine may come of a call that was on its way then.
+/// How long after the end of its object a VM may come of a call that was on its way then.
 const ON_ITS_WAY: Duration = Duration::from_mins(10);
 
-/// Knows which machines are nobody's.
+/// Knows which VMs are nobody's.
 #[derive(Clone)]
 pub struct Orphans {
-    machines: Cache<VirtualMachine>,
+    vms: Cache<VirtualMachine>,
     suspected: Arc<Notify>,
     count: Gauge,
     grace: Duration,
     client: Client,
-    /// Instance UUIDs of objects that were deleted and never had a machine, and when.
+    /// Instance UUIDs of objects that were deleted and never had a VM, and when.
     ended: Arc<Mutex<HashMap<Uuid, Instant>>>,
 }
 
 impl Orphans {
-    /// Knows of none yet; an object that goes while its machine is there raises a suspicion.
-    pub fn new(started: &Started, machines: &Cache<VirtualMachine>, provider: &Arc<Provider>) -> Self {
+    /// Knows of none yet; an object that goes while its VM is there raises a suspicion.
+    pub fn new(started: &Started, vms: &Cache<VirtualMachine>, provider: &Arc<Provider>) -> Self {
         let count = Gauge::default();
-        let told = count.clone();
+        let shown = count.clone();
         started.metrics.register(|registry| {
             let help = "Machines in vCenter that bear our mark and that no object in this cluster owns";
-            registry.register("vmop_orphaned_machines", help, told);
+            registry.register("vmop_orphaned_machines", help, shown);
         });
         let orphans = Self {
-            machines: machines.clone(),
+            vms: vms.clone(),
             suspected: Arc::default(),
             count,
             grace: GRACE,
             client: started.client.clone(),
             ended: Arc::default(),
         };
-        let (told, provider) = (orphans.clone(), Arc::clone(provider));
-        machines.listen(move |change| {
+        let (noting, provider) = (orphans.clone(), Arc::clone(provider));
+        vms.listen(move |change| {
             if let (Some(old), None, Ok(vcenter)) = (&change.old, &change.new, provider.vcenter()) {
-                told.went(old, &vcenter);
+                noting.note_deleted(old, &vcenter);
             }
         });
         orphans
     }
 
-    /// An object is gone: a machine that it leaves behind is suspected, and one that comes now is known to be late.
-    fn went(&self, object: &VirtualMachine, vcenter: &VCenter) {
+    /// An object is gone: a VM that it leaves behind is suspected, and one that comes now is known to be late.
+    fn note_deleted(&self, object: &VirtualMachine, vcenter: &VCenter) {
         let Ok(Some(identity)) = plan::identity(object) else { return };
         match vcenter.inventory.by_uuid(identity.instance) {
             Presence::Present(_) => self.suspected.notify_one(),
@@ -84,19 +84,19 @@ impl Orphans {
         }
     }
 
-    /// A machine came or changed: it is looked into if nothing owns it.
-    pub fn saw(&self, machine: &Vm, vcenter: &VCenter) {
-        if self.orphaned(machine, vcenter) {
+    /// A VM came or changed: it is looked into if nothing owns it.
+    pub fn inspect(&self, vm: &Vm, vcenter: &VCenter) {
+        if self.is_orphan(vm, vcenter) {
             self.suspected.notify_one();
         }
     }
 
     /// The inventory is complete: all of it is looked into.
-    pub fn complete(&self) {
+    pub fn inspect_all(&self) {
         self.suspected.notify_one();
     }
 
-    /// SyncRequests into suspicions and tells of what has changed, until dropped.
+    /// SyncRequests into suspicions and reports what has changed, until dropped.
     pub async fn report(&self, vcenter: &VCenter) {
         let mut known = BTreeSet::new();
         loop {
@@ -107,71 +107,68 @@ impl Orphans {
             if !vcenter.inventory.complete() {
                 continue;
             }
-            self.end_late(vcenter).await;
-            let now = self.found(vcenter);
+            self.destroy_late_vms(vcenter).await;
+            let now = self.find_orphans(vcenter);
             for new in now.difference(&known) {
                 tracing::warn!(
-                    machine = new,
-                    "no object in this cluster owns this machine. If none in another does, remove it in vCenter"
+                    vm = new,
+                    "no object in this cluster owns this VM. If none in another does, remove it in vCenter"
                 );
             }
             for gone in known.difference(&now) {
-                tracing::info!(machine = gone, "no longer without an owner");
+                tracing::info!(vm = gone, "no longer without an owner");
             }
             self.count.set(i64::try_from(now.len()).unwrap_or(i64::MAX));
             known = now;
         }
     }
 
-    /// Machines that came after the end of their objects are ended; one that can't be is tried again.
-    async fn end_late(&self, vcenter: &VCenter) {
-        for machine in vcenter.inventory.all() {
-            if !self.orphaned(&machine, vcenter) || !self.is_late(&machine) {
+    /// VMs that came after the end of their objects are destroyed; one that can't be is tried again.
+    async fn destroy_late_vms(&self, vcenter: &VCenter) {
+        for vm in vcenter.inventory.all() {
+            if !self.is_orphan(&vm, vcenter) || !self.is_late(&vm) {
                 continue;
             }
-            if let Err(error) = self.ended_late(&machine, vcenter).await {
-                let machine = mark::described(&machine);
-                tracing::warn!(%error, machine, "it came after the end of its object, and can't be destroyed yet");
+            if let Err(error) = self.destroy_unless_live(&vm, vcenter).await {
+                let vm = mark::described(&vm);
+                tracing::warn!(%error, vm, "it came after the end of its object, and can't be destroyed yet");
                 self.suspected.notify_one();
             }
         }
     }
 
-    /// The machine is gone, unless the API server has an object of its name.
-    async fn ended_late(&self, machine: &Vm, vcenter: &VCenter) -> Result<(), Error> {
-        let Some(owner) = mark::owner(machine, &vcenter.settings.stack) else { return Ok(()) };
+    /// Destroys the VM, unless the API server has an object of its name.
+    async fn destroy_unless_live(&self, vm: &Vm, vcenter: &VCenter) -> Result<(), Error> {
+        let Some(owner) = mark::owner(vm, &vcenter.settings.stack) else { return Ok(()) };
         let live = apply::get::<VirtualMachine>(&self.client, owner.namespace.as_deref(), &owner.name);
         if live.await?.is_some() {
             return Ok(());
         }
-        tracing::warn!(
-            machine = mark::described(machine),
-            "it came after the end of its object: destroying it"
-        );
-        delete::end(machine, vcenter).await
+        tracing::warn!(vm = mark::described(vm), "it came after the end of its object: destroying it");
+        delete::end(vm, vcenter).await
     }
 
-    /// Whether the object that the machine was made for was deleted before it came.
-    fn is_late(&self, machine: &Vm) -> bool {
+    /// Whether the object that the VM was made for was deleted before it came.
+    fn is_late(&self, vm: &Vm) -> bool {
         let ended = self.ended.lock();
-        let since = machine.instance_uuid.and_then(|uuid| ended.get(&uuid));
+        let since = vm.instance_uuid.and_then(|uuid| ended.get(&uuid));
         since.is_some_and(|since| since.elapsed() < ON_ITS_WAY)
     }
 
-    fn found(&self, vcenter: &VCenter) -> BTreeSet<String> {
-        let orphaned = |vm: &Arc<Vm>| self.orphaned(vm, vcenter) && !self.is_late(vm);
+    fn find_orphans(&self, vcenter: &VCenter) -> BTreeSet<String> {
+        let orphaned = |vm: &Arc<Vm>| self.is_orphan(vm, vcenter) && !self.is_late(vm);
         vcenter.inventory.all().iter().filter(|vm| orphaned(vm)).map(|vm| mark::described(vm)).collect()
     }
 
     /// Whether it bears our mark, and no object owns it. A golden template has a mark of its own.
-    fn orphaned(&self, machine: &Vm, vcenter: &VCenter) -> bool {
-        mark::owner(machine, &vcenter.settings.stack)
-            .is_some_and(|owner| self.machines.get(owner.namespace.as_deref(), &owner.name).is_none())
+    fn is_orphan(&self, vm: &Vm, vcenter: &VCenter) -> bool {
+        mark::owner(vm, &vcenter.settings.stack)
+            .is_some_and(|owner| self.vms.get(owner.namespace.as_deref(), &owner.name).is_none())
     }
 }
 
-/// Whether an object that is gone was deleted before it ever had a machine: neither moved to another cluster nor let
-/// go by hand while paused. A machine that it had may come back because somebody restores it.
+/// Whether an object that is gone was deleted before it ever had a VM: neither moved to another cluster nor let
+/// go by hand while paused. A VM that it had may come back because somebody restores it.
 fn never_came(object: &VirtualMachine) -> bool {
     let moved = object.annotations().contains_key(annotation::DELETE_FOR_MOVE);
     let deleted = object.metadata.deletion_timestamp.is_some() && !moved && !pause::paused(object);
@@ -232,7 +229,7 @@ mod tests {
         let (cache, tell) = objects(&started).await;
         let mut orphans = Orphans::new(&started, &cache, &Provider::to(&vcenter));
         orphans.grace = Duration::from_millis(5);
-        assert!(orphans.found(&vcenter).is_empty(), "its object owns it, and a template is nobody's");
+        assert!(orphans.find_orphans(&vcenter).is_empty(), "its object owns it, and a template is nobody's");
 
         let (watched, looked) = (orphans.clone(), Arc::clone(&vcenter));
         let reporting = tokio::spawn(async move { watched.report(&looked).await });
@@ -283,7 +280,7 @@ mod tests {
         within("the object is gone", forgotten).await;
         sim.release().await;
         let machine = within("the clone", clone).await.unwrap().unwrap();
-        orphans.saw(&machine, &vcenter);
+        orphans.inspect(&machine, &vcenter);
         Some((sim, vcenter, orphans))
     }
 
@@ -324,7 +321,7 @@ mod tests {
             [(moved, false), (paused, false), (restored, false), (unseen, false), (deleted(), true)]
         {
             let Some((sim, vcenter, orphans)) = late(name, object, live).await else { return };
-            within("a look", orphans.end_late(&vcenter)).await;
+            within("a look", orphans.destroy_late_vms(&vcenter)).await;
             assert_eq!(sim.calls("Destroy_Task").await, 0);
         }
     }
@@ -338,7 +335,7 @@ mod tests {
         let (cache, _tell) = objects(&started).await;
         let orphans = Orphans::new(&started, &cache, &Provider::to(&vcenter));
         let suspected = |machine: &Vm| {
-            orphans.saw(machine, &vcenter);
+            orphans.inspect(machine, &vcenter);
             futures::FutureExt::now_or_never(orphans.suspected.notified()).is_some()
         };
         let mut machine = fixtures::vsphere_vm();

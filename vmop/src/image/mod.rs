@@ -25,6 +25,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use vsphere::automation::LibraryItem;
 
+use crate::error::Error;
 use crate::vcenter::{ConnectionState, Provider, VCenter};
 use libraries::Library;
 pub use sync_requests::SyncRequests;
@@ -49,15 +50,6 @@ pub struct Images {
     pub period: Duration,
     /// Told when a look before that is worth it.
     pub sync_requests: Arc<SyncRequests>,
-}
-
-/// Why a pass did not come through.
-#[derive(Debug, thiserror::Error)]
-enum Error {
-    #[error(transparent)]
-    Vcenter(#[from] vsphere::Error),
-    #[error(transparent)]
-    Api(#[from] kube::Error),
 }
 
 /// Keeps the images in step with the libraries until the program ends.

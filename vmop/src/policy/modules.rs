@@ -8,33 +8,33 @@ use serde_json::json;
 use vsphere::MoRef;
 use vsphere::automation::ClusterModule;
 
-use super::ledger::{ANNOTATION, Ledger, Slot};
-use super::{Context, Error};
+use crate::policy::context::{Context, Error};
+use crate::policy::ledger::{ANNOTATION, Ledger, Slot};
 use crate::vcenter::VCenter;
 
 /// Where a ledger is kept.
-pub trait Book {
-    /// It is written down.
+pub trait LedgerStore {
+    /// Writes the ledger.
     async fn write(&mut self, ledger: &Ledger) -> kube::Result<()>;
 
     /// The modules that all other ledgers claim.
     fn others(&self) -> BTreeSet<String>;
 }
 
-/// The book of a policy: its annotation.
+/// The ledger of a policy: its annotation.
 pub struct Annotation<'a> {
     policy: VirtualMachineSetResourcePolicy,
     ctx: &'a Context,
 }
 
 impl<'a> Annotation<'a> {
-    /// The book of `policy`, as it was last seen.
+    /// The ledger of `policy`, as it was last seen.
     pub fn new(policy: &VirtualMachineSetResourcePolicy, ctx: &'a Context) -> Self {
         Self { policy: policy.clone(), ctx }
     }
 }
 
-impl Book for Annotation<'_> {
+impl LedgerStore for Annotation<'_> {
     async fn write(&mut self, ledger: &Ledger) -> kube::Result<()> {
         let patch = json!({ "metadata": { "annotations": { ANNOTATION: ledger.text() } } });
         self.policy = self.ctx.api.patch(&self.policy, patch).await?;
@@ -60,11 +60,11 @@ pub fn wanted(policy: &VirtualMachineSetResourcePolicy, clusters: &BTreeSet<MoRe
 
 const CLUSTER: &str = "ClusterComputeResource";
 
-/// Every slot has a module; the answer is the modules by cluster and group.
-pub async fn made(
+/// Gives every slot a module; the answer is the modules by cluster and group.
+pub async fn create_missing(
     wanted: &BTreeSet<Slot>,
     mut ledger: Ledger,
-    book: &mut impl Book,
+    store: &mut impl LedgerStore,
     vcenter: &VCenter,
 ) -> Result<BTreeMap<String, BTreeMap<String, String>>, Error> {
     if wanted.is_empty() {
@@ -76,23 +76,23 @@ pub async fn made(
     ledger.keep(&there);
     let missing = ledger.missing(wanted);
     if !missing.is_empty() {
-        completed(&mut ledger, missing, &there, book, vcenter).await?;
+        create(&mut ledger, missing, &there, store, vcenter).await?;
     }
     Ok(ledger.modules)
 }
 
-/// Nothing is left of the modules; `wanted` are those that there may be.
-pub async fn removed(
+/// Removes the modules; `wanted` are those that there may be.
+pub async fn remove(
     wanted: &BTreeSet<Slot>,
     mut ledger: Ledger,
-    book: &impl Book,
+    store: &impl LedgerStore,
     vcenter: &VCenter,
 ) -> Result<(), Error> {
     let _turn = vcenter.making_modules.lock().await;
     if ledger.before.is_some() {
         let there = vcenter.client.cluster_modules().await?;
         let missing = ledger.missing(wanted);
-        found(&mut ledger, &missing, &there, book, vcenter).await?;
+        find_created(&mut ledger, &missing, &there, store, vcenter).await?;
     }
     for id in ledger.ids() {
         match vcenter.client.delete_cluster_module(id).await {
@@ -103,34 +103,34 @@ pub async fn removed(
     Ok(())
 }
 
-/// The missing modules are there and written down.
-async fn completed(
+/// Creates the missing modules and writes them down.
+async fn create(
     ledger: &mut Ledger,
     missing: Vec<Slot>,
     there: &[ClusterModule],
-    book: &mut impl Book,
+    store: &mut impl LedgerStore,
     vcenter: &VCenter,
 ) -> Result<(), Error> {
     let missing = if ledger.before.is_some() {
-        found(ledger, &missing, there, book, vcenter).await?
+        find_created(ledger, &missing, there, store, vcenter).await?
     } else {
         ledger.begin(there);
-        book.write(ledger).await?;
+        store.write(ledger).await?;
         missing
     };
     let mut made = Vec::new();
     for slot in missing {
         let id = vcenter.client.create_cluster_module(&MoRef::new(CLUSTER, slot.cluster.as_str())).await?;
-        tracing::info!(group = slot.group, cluster = slot.cluster, module = id, "cluster module made");
+        tracing::info!(group = slot.group, cluster = slot.cluster, module = id, "cluster module created");
         made.push(id.clone());
         ledger.enter(slot, id);
     }
     ledger.before = None;
-    let written = book.write(ledger).await;
+    let written = store.write(ledger).await;
     if let Err(error) = &written
         && (kit::apply::is_conflict(error) || kit::apply::is_gone(error))
     {
-        // Somebody else was at it too, or the policy is gone: what was made here is in nobody's book.
+        // Somebody else was at it too, or the policy is gone: what was made here is in nobody's ledger.
         for id in made {
             if let Err(error) = vcenter.client.delete_cluster_module(&id).await {
                 tracing::warn!(module = id, %error, "an empty cluster module stays behind");
@@ -142,15 +142,15 @@ async fn completed(
     Ok(())
 }
 
-/// The modules that a pass before a crash has made are entered; the answer is what is missing still.
-async fn found(
+/// Enters the modules that a reconcile before a crash has created; the answer is what is missing still.
+async fn find_created(
     ledger: &mut Ledger,
     missing: &[Slot],
     there: &[ClusterModule],
-    book: &impl Book,
+    store: &impl LedgerStore,
     vcenter: &VCenter,
 ) -> Result<Vec<Slot>, Error> {
-    let others = book.others();
+    let others = store.others();
     let claimed = |id: &str| others.contains(id) || vcenter.claimed_modules.lock().contains(id);
     let mut left = Vec::new();
     let clusters: BTreeSet<_> = missing.iter().map(|slot| slot.cluster.as_str()).collect();
@@ -163,7 +163,7 @@ async fn found(
         }
         let slots: Vec<_> = missing.iter().filter(|slot| slot.cluster == cluster).cloned().collect();
         if empty.len() > slots.len() {
-            tracing::warn!(cluster, modules = ?empty, "nobody can tell whose these empty cluster modules are: they stay");
+            tracing::warn!(cluster, modules = ?empty, "it is unknown whose these empty cluster modules are: they stay");
             empty.clear();
         }
         let mut empty = empty.into_iter();

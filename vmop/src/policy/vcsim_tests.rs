@@ -8,14 +8,14 @@ use support::wait::within;
 use vsphere::{Allocation, CloneSpec, MoRef};
 
 use crate::policy::ledger::{Ledger, Slot};
-use crate::policy::modules::{Book, made, removed};
-use crate::policy::pool::kept;
+use crate::policy::modules::{LedgerStore, create_missing, remove};
+use crate::policy::pool::keep_allocations;
 use crate::testing::fixtures;
 use crate::testing::vcsim::{place, template, template_key, vcenter, wanted};
 use crate::vcenter::VCenter;
 use crate::virtualmachine::plan::Found;
 
-/// A book that can refuse to be written in.
+/// A ledger that can refuse to be written.
 #[derive(Default)]
 struct Notes {
     written: Ledger,
@@ -24,7 +24,7 @@ struct Notes {
     fails_at: Option<(usize, u16)>,
 }
 
-impl Book for Notes {
+impl LedgerStore for Notes {
     async fn write(&mut self, ledger: &Ledger) -> kube::Result<()> {
         self.writes += 1;
         match self.fails_at {
@@ -58,18 +58,21 @@ async fn a_module_is_made_once_whatever_write_is_lost(sim: Sim) {
     let vcenter = vcenter(&sim).await;
     let wanted = slots(&sim, &vcenter, &["control-plane", "workers"]).await;
     for fails_at in [None, Some((1, 500)), Some((2, 500))] {
-        let mut book = Notes { fails_at, ..Notes::default() };
-        let first = made(&wanted, book.written.clone(), &mut book, &vcenter).await;
+        let mut store = Notes { fails_at, ..Notes::default() };
+        let first = create_missing(&wanted, store.written.clone(), &mut store, &vcenter).await;
         assert_eq!(first.is_err(), fails_at.is_some());
-        book.fails_at = None;
-        let modules = made(&wanted, book.written.clone(), &mut book, &vcenter).await.unwrap();
+        store.fails_at = None;
+        let modules = create_missing(&wanted, store.written.clone(), &mut store, &vcenter).await.unwrap();
         assert_eq!(modules.values().map(std::collections::BTreeMap::len).sum::<usize>(), 2);
         assert_eq!(count(&vcenter).await, 2, "{fails_at:?}");
         // What is so already is not written again.
-        let writes = book.writes;
-        assert_eq!(made(&wanted, book.written.clone(), &mut book, &vcenter).await.unwrap(), modules);
-        assert_eq!((book.writes, book.written.before.is_none()), (writes, true));
-        removed(&wanted, book.written.clone(), &book, &vcenter).await.unwrap();
+        let writes = store.writes;
+        assert_eq!(
+            create_missing(&wanted, store.written.clone(), &mut store, &vcenter).await.unwrap(),
+            modules
+        );
+        assert_eq!((store.writes, store.written.before.is_none()), (writes, true));
+        remove(&wanted, store.written.clone(), &store, &vcenter).await.unwrap();
         assert_eq!(count(&vcenter).await, 0);
     }
 }
@@ -79,18 +82,18 @@ async fn a_module_whose_answer_was_lost_is_found_again(sim: Sim) {
     let wanted = slots(&sim, &vcenter, &["workers"]).await;
     let fault = serde_json::json!({ "method": "POST /vcenter/cluster/modules", "kind": "lostAnswer" });
     sim.post("/v1/faults", fault).await;
-    let mut book = Notes::default();
-    made(&wanted, Ledger::default(), &mut book, &vcenter).await.unwrap_err();
-    assert_eq!((count(&vcenter).await, book.written.modules.len()), (1, 0));
-    made(&wanted, book.written.clone(), &mut book, &vcenter).await.unwrap();
-    assert_eq!((count(&vcenter).await, book.written.modules.len()), (1, 1));
+    let mut store = Notes::default();
+    create_missing(&wanted, Ledger::default(), &mut store, &vcenter).await.unwrap_err();
+    assert_eq!((count(&vcenter).await, store.written.modules.len()), (1, 0));
+    create_missing(&wanted, store.written.clone(), &mut store, &vcenter).await.unwrap();
+    assert_eq!((count(&vcenter).await, store.written.modules.len()), (1, 1));
 }
 
 async fn a_second_leader_takes_back_what_it_made(sim: Sim) {
     let vcenter = vcenter(&sim).await;
     let wanted = slots(&sim, &vcenter, &["workers"]).await;
-    let mut book = Notes { fails_at: Some((2, 409)), ..Notes::default() };
-    made(&wanted, Ledger::default(), &mut book, &vcenter).await.unwrap_err();
+    let mut store = Notes { fails_at: Some((2, 409)), ..Notes::default() };
+    create_missing(&wanted, Ledger::default(), &mut store, &vcenter).await.unwrap_err();
     assert_eq!(count(&vcenter).await, 0);
 }
 
@@ -98,13 +101,13 @@ async fn modules_of_others_are_left_alone(sim: Sim) {
     let vcenter = vcenter(&sim).await;
     let wanted = slots(&sim, &vcenter, &["workers"]).await;
     let cluster = vcenter.cluster(&sim.pool()).await.unwrap();
-    let mut book = Notes { fails_at: Some((2, 500)), ..Notes::default() };
-    made(&wanted, Ledger::default(), &mut book, &vcenter).await.unwrap_err();
+    let mut store = Notes { fails_at: Some((2, 500)), ..Notes::default() };
+    create_missing(&wanted, Ledger::default(), &mut store, &vcenter).await.unwrap_err();
     let claimed = vcenter.client.create_cluster_module(&cluster).await.unwrap();
-    book.others.insert(claimed.clone());
-    made(&wanted, book.written.clone(), &mut book, &vcenter).await.unwrap();
-    assert!(book.written.ids().all(|id| *id != claimed));
-    removed(&wanted, book.written.clone(), &book, &vcenter).await.unwrap();
+    store.others.insert(claimed.clone());
+    create_missing(&wanted, store.written.clone(), &mut store, &vcenter).await.unwrap();
+    assert!(store.written.ids().all(|id| *id != claimed));
+    remove(&wanted, store.written.clone(), &store, &vcenter).await.unwrap();
     assert_eq!(vcenter.client.cluster_modules().await.unwrap()[0].id, claimed);
 }
 
@@ -157,10 +160,10 @@ async fn a_pool_is_brought_back_to_what_its_policy_says(sim: Sim) {
     let (cpu, memory) = (given(Some(1000), None), given(Some(512), Some(4096)));
     let pool = vcenter.client.create_resource_pool(&place(&sim).pool, "p", cpu, memory).await.unwrap();
     sim.forget_requests().await;
-    kept(&pool, cpu, memory, &vcenter).await.unwrap();
+    keep_allocations(&pool, cpu, memory, &vcenter).await.unwrap();
     assert_eq!(sim.calls("UpdateConfig").await, 0);
     vcenter.client.update_resource_pool(&pool, given(Some(0), Some(700)), memory).await.unwrap();
-    kept(&pool, cpu, memory, &vcenter).await.unwrap();
+    keep_allocations(&pool, cpu, memory, &vcenter).await.unwrap();
     let read = vcenter.client.retrieve(std::slice::from_ref(&pool), &["config.cpuAllocation"]).await.unwrap();
     let cpu = read[0].get("config.cpuAllocation");
     // What the policy does not say stays as the admin has set it.

@@ -1,4 +1,4 @@
-//! Where a machine is published to: which content library a request may write to.
+//! Where a VM is published to: which content library a request may write to.
 //!
 //! The library is named by an object. ContentLibrary (imageregistry.vmware.com) is taken where that
 //! API is served; else a ContentLibraryProvider, or the ContentSource before it, that a
@@ -10,11 +10,12 @@ use api::vmop::{ContentLibraryProvider, ContentSource, ContentSourceBinding, Pub
 use kube::{Api, Client, ResourceExt};
 use serde_json::Value;
 
-use super::{Error, Unfit};
+use crate::error::Error;
+use crate::publish::unfit::Unfit;
 use crate::vcenter::VCenter;
 
 /// The content library that `location` names for `namespace`, by its id.
-pub async fn library(
+pub async fn find_library(
     namespace: &str,
     location: &PublishTargetLocation,
     client: &Client,
@@ -60,7 +61,7 @@ async fn registered(namespace: &str, name: &str, client: &Client) -> Result<Opti
     }
 }
 
-/// Neither an object nor its API need be there; an API that is not is said in plain text, without a reason.
+/// Neither an object nor its API need be there; an API that is not there answers in plain text, without a reason.
 fn absent(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 404)
 }

@@ -1,26 +1,26 @@
-//! What tells our machines from everybody else's.
+//! What tells our VMs from everybody else's.
 //!
-//! A machine is adopted, changed or destroyed only if it carries the mark of its object. Names and
+//! A VM is adopted, changed or destroyed only if it carries the mark of its object. Names and
 //! UUIDs can be claimed by anyone who writes a manifest; the mark is written only by us, in vCenter.
 
 use api::vmop::VirtualMachine;
 use kube::runtime::reflector::ObjectRef;
 use vsphere::{ManagedBy, Vm};
 
-/// The extension under which vCenter shows our machines as managed; every vCenter since 7.0 has it.
+/// The extension under which vCenter shows our VMs as managed; every vCenter since 7.0 has it.
 const EXTENSION: &str = "com.vmware.vcenter.wcp";
 /// The type within the extension, as vm-operator gives it.
 const KIND: &str = "VirtualMachine";
-/// ExtraConfig: `namespace/name` of the object that a machine belongs to.
+/// ExtraConfig: `namespace/name` of the object that a VM belongs to.
 const OWNER: &str = "vmservice.namespacedName";
-/// ExtraConfig: the stack that made a machine; travels in the provider configuration.
+/// ExtraConfig: the stack that made a VM; travels in the provider configuration.
 const STACK: &str = "vmservice.stackID";
-/// ExtraConfig of a machine: the name of the golden template that its disks may rest on.
+/// ExtraConfig of a VM: the name of the golden template that its disks may rest on.
 pub const BASE: &str = "layercake.base";
 /// ExtraConfig of a golden template: the library item and the content version it was made of.
 const TEMPLATE: &str = "layercake.template";
 
-/// The mark of one object's machine.
+/// The mark of one object's VM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mark {
     owner: String,
@@ -28,7 +28,7 @@ pub struct Mark {
 }
 
 impl Mark {
-    /// The mark of the machine of `namespace/name`, made by `stack`.
+    /// The mark of the VM of `namespace/name`, made by `stack`.
     pub fn new(namespace: &str, name: &str, stack: &str) -> Self {
         Self { owner: format!("{namespace}/{name}"), stack: stack.to_owned() }
     }
@@ -54,7 +54,7 @@ pub fn owner(vm: &Vm, stack: &str) -> Option<ObjectRef<VirtualMachine>> {
     Some(ObjectRef::new(name).within(namespace))
 }
 
-/// What people should know of whose machine `vm` is.
+/// What people should know of whose VM `vm` is.
 pub fn described(vm: &Vm) -> String {
     let owner = match (entry(vm, OWNER), vm.managed_by.as_ref()) {
         ("", None) => "without an owner".to_owned(),
@@ -64,7 +64,7 @@ pub fn described(vm: &Vm) -> String {
     format!("{} ({}, {owner})", vm.name, vm.moref.id())
 }
 
-/// Who manages our machines, as vCenter shows it.
+/// Who manages our VMs, as vCenter shows it.
 pub fn managed_by() -> ManagedBy {
     ManagedBy { extension_key: EXTENSION.to_owned(), kind: KIND.to_owned() }
 }
@@ -89,12 +89,12 @@ pub fn template_content<'a>(vm: &'a Vm, stack: &str) -> Option<(&'a str, &'a str
     entry(vm, TEMPLATE).rsplit_once('@').filter(|_| ours)
 }
 
-/// The golden template that a machine was made from, by its own word.
+/// The golden template that a VM says it was made from.
 pub fn base(vm: &Vm) -> Option<&str> {
     Some(entry(vm, BASE)).filter(|base| !base.is_empty())
 }
 
-/// How a machine of a golden template's name relates to it.
+/// How a VM of a golden template's name relates to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TemplateMark {
     /// It is the template.

@@ -1,6 +1,6 @@
-//! Membership in cluster modules: many machines, few calls.
+//! Membership in cluster modules: many VMs, few calls.
 //!
-//! A machine has to be a member before it is powered on, so every one waits for a call. Those that
+//! A VM has to be a member before it is powered on, so every one waits for a call. Those that
 //! come while a call is under way, or shortly after one, share the next.
 
 use std::collections::{HashMap, HashSet};
@@ -14,7 +14,7 @@ use vsphere::{Client, Kind, MoRef, Result};
 
 /// How the client calls the call that adds members.
 pub const MEMBERSHIP: &str = "module add";
-/// Two calls for one module are at least this far apart, so that machines made one after another share calls.
+/// Two calls for one module are at least this far apart, so that VMs made one after another share calls.
 const PACE: Duration = Duration::from_millis(200);
 
 /// The members of all cluster modules, as far as they were asked for.
@@ -38,16 +38,16 @@ struct Queue {
 }
 
 impl Memberships {
-    /// The machine is a member of the module; one that was before costs no call. `NotFound` where the module is gone.
-    pub async fn join(&self, client: &Client, id: &str, machine: &MoRef) -> Result<()> {
+    /// Makes the VM a member of the module; one that was before costs no call. `NotFound` where the module is gone.
+    pub async fn join(&self, client: &Client, id: &str, vm: &MoRef) -> Result<()> {
         let module = self.module(id);
         let answer = {
             let mut queue = module.queue.lock();
-            if queue.members.contains(machine) {
+            if queue.members.contains(vm) {
                 return Ok(());
             }
             let (sender, answer) = oneshot::channel();
-            queue.waiting.push((machine.clone(), sender));
+            queue.waiting.push((vm.clone(), sender));
             if !queue.busy {
                 queue.busy = true;
                 // Of nobody who waits: one that gives up must not take the others' call with it.
@@ -58,8 +58,8 @@ impl Memberships {
         answer.await.unwrap_or_else(|_dropped| Err(vsphere::Error::new(MEMBERSHIP, Kind::Canceled).on(id)))
     }
 
-    /// Whether the machine is a member; the first question about a module reads it.
-    pub async fn holds(&self, client: &Client, id: &str, machine: &MoRef) -> Result<bool> {
+    /// Whether the VM is a member; the first question about a module reads it.
+    pub async fn holds(&self, client: &Client, id: &str, vm: &MoRef) -> Result<bool> {
         let module = self.module(id);
         let read = module.known.get_or_try_init(|| async {
             let members = client.cluster_module_members(id).await?;
@@ -67,7 +67,7 @@ impl Memberships {
             Ok::<_, vsphere::Error>(())
         });
         read.await?;
-        Ok(module.queue.lock().members.contains(machine))
+        Ok(module.queue.lock().members.contains(vm))
     }
 
     /// The module is gone, or somebody changed it: it is read anew.
@@ -88,23 +88,23 @@ async fn serve(all: Memberships, client: Client, id: String, module: Arc<Module>
             tokio::time::sleep_until(last + PACE).await;
         }
         let batch = std::mem::take(&mut module.queue.lock().waiting);
-        let machines: Vec<_> = batch.iter().map(|(machine, _)| machine.clone()).collect();
-        let outcome = added(&client, &id, &machines).await;
+        let vms: Vec<_> = batch.iter().map(|(vm, _)| vm.clone()).collect();
+        let outcome = add_members(&client, &id, &vms).await;
         if outcome.as_ref().is_err_and(vsphere::Error::is_not_found) {
             all.forget(&id);
         }
         let mut queue = module.queue.lock();
         queue.last = Some(Instant::now());
-        for (machine, sender) in batch {
+        for (vm, sender) in batch {
             let answer = match &outcome {
                 Err(error) => Err(error.clone()),
-                Ok(refused) if refused.contains(&machine) => Err(refusal(&id, &machine)),
+                Ok(refused) if refused.contains(&vm) => Err(refusal(&id, &vm)),
                 Ok(_) => {
-                    queue.members.insert(machine);
+                    queue.members.insert(vm);
                     Ok(())
                 }
             };
-            // Nobody waits any more: the machine is a member all the same.
+            // Nobody waits any more: the VM is a member all the same.
             let _ = sender.send(answer);
         }
         if queue.waiting.is_empty() {
@@ -114,25 +114,25 @@ async fn serve(all: Memberships, client: Client, id: String, module: Arc<Module>
     }
 }
 
-/// Adds machines; the answer is those that are no members even so.
-async fn added(client: &Client, id: &str, machines: &[MoRef]) -> Result<HashSet<MoRef>> {
-    if client.add_to_cluster_module(id, machines).await? {
+/// Adds VMs; the answer is those that are no members even so.
+async fn add_members(client: &Client, id: &str, vms: &[MoRef]) -> Result<HashSet<MoRef>> {
+    if client.add_to_cluster_module(id, vms).await? {
         return Ok(HashSet::new());
     }
     // One of them was a member before, or can't be one: vCenter says no more than that.
-    let mut left = missing(client, id, machines).await?;
-    if !left.is_empty() && left.len() < machines.len() && !client.add_to_cluster_module(id, &left).await? {
-        left = missing(client, id, &left).await?;
+    let mut left = missing_members(client, id, vms).await?;
+    if !left.is_empty() && left.len() < vms.len() && !client.add_to_cluster_module(id, &left).await? {
+        left = missing_members(client, id, &left).await?;
     }
     Ok(left.into_iter().collect())
 }
 
-async fn missing(client: &Client, id: &str, machines: &[MoRef]) -> Result<Vec<MoRef>> {
+async fn missing_members(client: &Client, id: &str, vms: &[MoRef]) -> Result<Vec<MoRef>> {
     let members: HashSet<_> = client.cluster_module_members(id).await?.into_iter().collect();
-    Ok(machines.iter().filter(|machine| !members.contains(machine)).cloned().collect())
+    Ok(vms.iter().filter(|vm| !members.contains(vm)).cloned().collect())
 }
 
-fn refusal(id: &str, machine: &MoRef) -> vsphere::Error {
-    let what = format!("the machine in cluster module {id}; it must be in the module's cluster");
-    vsphere::Error::new(MEMBERSHIP, Kind::Unsupported { what }).on(machine)
+fn refusal(id: &str, vm: &MoRef) -> vsphere::Error {
+    let what = format!("the VM in cluster module {id}; it must be in the module's cluster");
+    vsphere::Error::new(MEMBERSHIP, Kind::Unsupported { what }).on(vm)
 }

@@ -1,13 +1,13 @@
-//! What a resource policy has come to in vCenter.
+//! Resource policies as they are realized in vCenter.
 
 use std::collections::{BTreeMap, HashMap};
 
 use parking_lot::Mutex;
 use vsphere::MoRef;
 
-use super::Placement;
+use crate::vcenter::placement::Placement;
 
-/// What a resource policy is below one home of its namespace: each zone has one.
+/// A resource policy below one folder and pool of its namespace: each zone has one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RealizedPolicy {
     /// The namespace's own folder and pool.
@@ -27,27 +27,32 @@ impl RealizedPolicy {
     }
 }
 
-/// The policies that are realised, by `namespace/name`.
+/// The policies that are realized, by `namespace/name`.
 #[derive(Default)]
 pub struct RealizedPolicies(Mutex<HashMap<String, Vec<RealizedPolicy>>>);
 
 impl RealizedPolicies {
-    /// All of a policy's, if it is realised.
+    /// All of a policy's, if it is realized.
     pub fn of(&self, key: &str) -> Option<Vec<RealizedPolicy>> {
         self.0.lock().get(key).cloned()
     }
 
-    /// A policy's below that home.
-    pub fn at(&self, key: &str, home: &Placement) -> Option<RealizedPolicy> {
-        self.0.lock().get(key)?.iter().find(|realized| realized.namespace_placement == *home).cloned()
+    /// The policy below that folder and pool of its namespace.
+    pub fn at(&self, key: &str, namespace_placement: &Placement) -> Option<RealizedPolicy> {
+        self.0
+            .lock()
+            .get(key)?
+            .iter()
+            .find(|realized| realized.namespace_placement == *namespace_placement)
+            .cloned()
     }
 
-    /// The policy has come to that. True if it is news.
+    /// Keeps what the policy is realized as. True if it is news.
     pub fn set(&self, key: &str, realized: Vec<RealizedPolicy>) -> bool {
         self.0.lock().insert(key.to_owned(), realized.clone()) != Some(realized)
     }
 
-    /// The policy has to be realised (again). True if that is news.
+    /// Has the policy realized again. True if that is news.
     pub fn forget(&self, key: &str) -> bool {
         self.0.lock().remove(key).is_some()
     }

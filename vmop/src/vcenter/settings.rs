@@ -21,7 +21,7 @@ pub enum Trust {
     Public,
 }
 
-/// Who says what the cards of machines are plugged into (`NetworkProvider`).
+/// Who says which networks the network adapters of VMs are connected to (`NetworkProvider`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NetworkProvider {
     /// Nobody: networks are named (`NAMED`).
@@ -33,19 +33,19 @@ pub enum NetworkProvider {
 }
 
 impl NetworkProvider {
-    /// Whether an object is asked for each card.
-    pub fn asks(self) -> bool {
+    /// Whether an object is requested for each network adapter.
+    pub fn has_objects(self) -> bool {
         self != Self::Named
     }
 }
 
-/// When disks that are linked to a template's are made a machine's own.
+/// When disks that are linked to a template's are made a VM's own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PromoteDisks {
     /// Never.
     #[default]
     Disabled,
-    /// While the machine runs.
+    /// While the VM runs.
     Online,
     /// While it is off.
     Offline,
@@ -85,11 +85,11 @@ pub struct Settings {
     pub datastore: Option<String>,
     /// Port group of a VM that names none, and of NSX networks where there is no NSX (`Network`).
     pub network: Option<String>,
-    /// Who says what cards are plugged into (`NetworkProvider`); where it is left out, whoever is there.
+    /// Who says which networks network adapters are connected to (`NetworkProvider`); where it is left out, whoever is there.
     pub network_provider: Option<NetworkProvider>,
     /// UUID of the content library that holds the images (`ContentSource`).
     pub library: Option<String>,
-    /// Address of the proxy to the machines' consoles (`WebConsoleProxy`).
+    /// Address of the proxy to the VMs' consoles (`WebConsoleProxy`).
     pub console_proxy: Option<String>,
     /// MoID of the folder for golden templates (`Folder`); else the namespace's.
     pub folder: Option<String>,
@@ -97,7 +97,7 @@ pub struct Settings {
     pub resource_pool: Option<String>,
     /// Whether disks are copied from the template rather than linked to it (`FastDeployMode`: `linked`, `direct`).
     pub direct: bool,
-    /// When linked disks are made a machine's own, of machines that don't say so themselves (`PromoteDisksMode`).
+    /// When linked disks are made a VM's own, of VMs that don't say so themselves (`PromoteDisksMode`).
     pub promote_disks: PromoteDisks,
     /// Whether a VM without a storage class is refused (`StorageClassRequired`).
     pub storage_class_required: bool,
@@ -147,12 +147,12 @@ pub enum ConfigProblem {
 
 /// The ConfigMap's own part: everything but the credentials.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Map<'a> {
+pub struct ConfigData<'a> {
     namespace: &'a str,
     data: &'a BTreeMap<String, String>,
 }
 
-impl<'a> Map<'a> {
+impl<'a> ConfigData<'a> {
     /// The data of the ConfigMap in `namespace`; `None` where there is no such ConfigMap.
     pub fn new(
         namespace: &'a str,
@@ -306,87 +306,4 @@ impl Settings {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn data(extra: &[(&str, &str)]) -> BTreeMap<String, String> {
-        [("VcPNID", "vc.example.com"), ("Datacenter", "datacenter-2"), ("VcCredsSecretName", "creds")]
-            .iter()
-            .chain(extra)
-            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
-            .collect()
-    }
-
-    fn secret() -> BTreeMap<String, Vec<u8>> {
-        [("username", "u"), ("password", "p")].map(|(k, v)| (k.to_owned(), v.as_bytes().to_vec())).into()
-    }
-
-    #[test]
-    fn defaults_are_vm_operators() {
-        let data = data(&[]);
-        let settings = Map::new("ns", Some(&data)).unwrap().settings(Some(&secret())).unwrap();
-        assert_eq!(
-            (settings.port, settings.trust, settings.storage_class_required),
-            (443, Trust::Public, false)
-        );
-        assert_eq!((settings.library, settings.promote_disks), (None, PromoteDisks::Disabled));
-    }
-
-    #[test]
-    fn only_credentials_are_exchanged_without_a_new_connection() {
-        let settings = |extra: &[(&str, &str)], password: &str| {
-            let (data, mut secret) = (data(extra), secret());
-            secret.insert("password".into(), password.into());
-            Map::new("ns", Some(&data)).unwrap().settings(Some(&secret)).unwrap()
-        };
-        let now = settings(&[], "p");
-        assert!(now.differ_in_credentials_only(&settings(&[], "q")));
-        assert!(!now.differ_in_credentials_only(&settings(&[], "p")));
-        assert!(now.differ_in_credentials_only(&settings(&[("VcCredsSecretName", "others")], "q")));
-        assert!(!now.differ_in_credentials_only(&settings(&[("Wire", "soap")], "q")));
-    }
-
-    #[test]
-    fn a_fingerprint_wins_over_skipping() {
-        let data = data(&[("Thumbprint", "aa:bb"), ("InsecureSkipTLSVerify", "true"), ("CAFilePath", "/ca")]);
-        let settings = Map::new("ns", Some(&data)).unwrap().settings(Some(&secret())).unwrap();
-        assert_eq!(settings.trust, Trust::Thumbprint("aa:bb".into()));
-    }
-
-    #[test]
-    fn problems_name_object_key_and_remedy() {
-        let said = |data: Option<&BTreeMap<String, String>>, secret: Option<&BTreeMap<String, Vec<u8>>>| {
-            Map::new("ns", data).and_then(|map| map.settings(secret)).unwrap_err().to_string()
-        };
-        let good = data(&[]);
-        let bad_port = data(&[("VcPort", "x")]);
-        let bad_flag = data(&[("InsecureSkipTLSVerify", "yes")]);
-        let bad_wire = data(&[("Wire", "rest")]);
-        let bad_mode = data(&[("PromoteDisksMode", "online")]);
-        let mut keyless = data(&[]);
-        keyless.remove("Datacenter");
-        let empty = BTreeMap::new();
-        insta::assert_snapshot!(
-            [
-                said(None, None),
-                said(Some(&keyless), Some(&secret())),
-                said(Some(&bad_port), Some(&secret())),
-                said(Some(&bad_flag), Some(&secret())),
-                said(Some(&bad_wire), Some(&secret())),
-                said(Some(&bad_mode), Some(&secret())),
-                said(Some(&good), None),
-                said(Some(&good), Some(&empty)),
-            ]
-            .join("\n")
-        );
-    }
-
-    #[test]
-    fn the_password_is_not_printed() {
-        let mut secret = secret();
-        secret.insert("password".into(), b"hunter2".to_vec());
-        let data = data(&[]);
-        let settings = Map::new("ns", Some(&data)).unwrap().settings(Some(&secret)).unwrap();
-        assert!(!format!("{settings:?}").contains("hunter2"));
-    }
-}
+mod tests;

@@ -54,7 +54,7 @@ fn without_default(vm: &VirtualMachine, vcenter: &VCenter) -> bool {
     let settings = &vcenter.settings;
     vm.annotations().contains_key(annotation::NO_DEFAULT_NIC)
         || (settings.network.is_none()
-            && !settings.network_provider.is_some_and(crate::vcenter::settings::NetworkProvider::asks))
+            && !settings.network_provider.is_some_and(crate::vcenter::settings::NetworkProvider::has_objects))
 }
 
 async fn card(

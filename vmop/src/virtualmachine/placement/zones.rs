@@ -1,6 +1,5 @@
 //! Where a machine lies: in one of its namespace's zones, or in the one place that the namespace was given.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use api::conditions::vmop as reason;
@@ -10,8 +9,8 @@ use api::vmop::VirtualMachine;
 use kube::ResourceExt;
 use vsphere::MoRef;
 
-use crate::unmet::Need;
-use crate::unmet::Unmet;
+use crate::stable_hash::stable_hash;
+use crate::unmet::{Need, Unmet};
 use crate::vcenter::Placement;
 use crate::vcenter::settings::Settings;
 
@@ -94,7 +93,7 @@ pub fn zoned<'a>(vm: &VirtualMachine, zones: &'a [ZonePlaces]) -> Need<Option<(&
     let all: Vec<_> = zones.iter().filter(|zone| asked.is_none_or(|asked| *asked == zone.name)).collect();
     let name = vm.name_any();
     // First the zone, then the pool: a zone with many pools gets no more than its share.
-    let zone = all.into_iter().max_by_key(|zone| drawn(&namespace, &name, &zone.name));
+    let zone = all.into_iter().max_by_key(|zone| stable_hash([&namespace, &name, &zone.name]));
     let Some(zone) = zone else {
         let names: Vec<_> = zones.iter().map(|zone| zone.name.as_str()).collect();
         let message = format!(
@@ -105,15 +104,8 @@ pub fn zoned<'a>(vm: &VirtualMachine, zones: &'a [ZonePlaces]) -> Need<Option<(&
         );
         return Err(Unmet::wrong(reason::ZONE_MISMATCH, message));
     };
-    let place = zone.places.iter().max_by_key(|place| drawn(&namespace, &name, place.pool.id()));
+    let place = zone.places.iter().max_by_key(|place| stable_hash([&namespace, &name, place.pool.id()]));
     Ok(place.map(|place| (zone.name.as_str(), place)))
-}
-
-/// A number that is drawn once and for all for a machine and a choice.
-fn drawn(namespace: &str, name: &str, choice: &str) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    (namespace, name, choice).hash(&mut hasher);
-    hasher.finish()
 }
 
 #[cfg(test)]
