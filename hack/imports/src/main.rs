@@ -19,7 +19,7 @@ fn main() -> ExitCode {
     match check() {
         Ok(0) => ExitCode::SUCCESS,
         Ok(circles) => {
-            eprintln!("{circles} circles of imports; docs/architecture.md has the rule");
+            eprintln!("circles of imports: {circles}; docs/architecture.md has the rule");
             ExitCode::FAILURE
         }
         Err(error) => {
