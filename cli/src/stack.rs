@@ -30,7 +30,7 @@ const RELEASES: Duration = Duration::from_mins(1);
 pub struct Options {
     /// The executable that is all of our programs and the guard: `layercake`.
     pub exe: PathBuf,
-    /// Programs that the user named, by their names in [`plane::tools::NAMES`].
+    /// Programs that the user named, by their names in [`plane::tools::names`] and [`sim::tools::programs`].
     pub tools: BTreeMap<String, PathBuf>,
     /// How the VM operator speaks with vCenter.
     pub wire: Wire,
@@ -140,9 +140,9 @@ type Parts = (Plane, Site, BTreeMap<&'static str, Running>);
 async fn parts(options: &Options, tools: &Tools, stack: &Arc<plane::Stack>) -> Result<Parts> {
     let (plane, site) = tokio::try_join!(
         async {
-            Plane::start(plane::Options { stack: stack.clone(), tools: tools.clone() })
-                .await
-                .map_err(anyhow::Error::from)
+            let definitions = sim::tools::definitions()?;
+            let options = plane::Options { stack: stack.clone(), tools: tools.clone(), definitions };
+            Plane::start(options).await.map_err(anyhow::Error::from)
         },
         async { Site::start(stack, tools).await.map_err(anyhow::Error::from) },
     )?;
@@ -184,7 +184,8 @@ async fn releases_known(client: &Client) -> Result<()> {
 }
 
 async fn found(options: &Options) -> Result<Tools> {
-    let wanted = tools::Options { given: options.tools.clone(), cache: None, site: true };
+    let wanted =
+        tools::Options { given: options.tools.clone(), cache: None, further: sim::tools::programs() };
     let ensured =
         tokio::task::spawn_blocking(move || tools::ensure(&wanted, tools::progress().as_ref())).await?;
     Ok(ensured?)

@@ -18,6 +18,7 @@ pub mod releases;
 pub mod simulator;
 mod site;
 pub mod storage;
+pub mod tools;
 pub mod vcenter;
 
 pub use error::Error;

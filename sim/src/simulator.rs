@@ -8,6 +8,7 @@ use plane::tools::Tools;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 
 use crate::Error;
+use crate::tools::VCSIM;
 use crate::vcenter::{Files, VcenterEndpoint};
 
 const READY: Duration = Duration::from_secs(30);
@@ -28,7 +29,7 @@ impl Simulator {
     /// As [`Self::start`], with further arguments.
     pub async fn with(stack: &Stack, tools: &Tools, arguments: &[String]) -> Result<Self, Error> {
         let files = Files::written(&stack.subfolder("vcenter")?)?;
-        let command = Command::new(stack, "vcsim", &tools.vcsim)?.piped();
+        let command = Command::new(stack, VCSIM.name, tools.further(VCSIM.name))?.piped();
         let mut process = command
             .args(["--listen", "127.0.0.1:0", "--control", "127.0.0.1:0", "--stdin-exit"])
             .arg("--credentials")

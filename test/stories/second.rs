@@ -27,7 +27,7 @@ impl Second {
         let stack = Arc::new(plane::Stack::ephemeral().unwrap());
         let guard = Guard::start(exe, &stack).unwrap();
         let tools = story.world.tools.clone();
-        let plane = Plane::bare(plane::Options { stack, tools }).await.unwrap();
+        let plane = Plane::bare(plane::Options { stack, tools, definitions: sim::tools::definitions().unwrap() }).await.unwrap();
         let second = Self { guard, plane };
         second.configured(story, changes).await;
         let vmop = Program::new("vmop", exe).arg("--probe-address-map=10.0.0.0/8=127.0.0.0/8");

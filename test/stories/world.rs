@@ -57,6 +57,13 @@ impl World {
         Ok(Self { stack: tokio::sync::Mutex::new(stack), client, session, guests, tools })
     }
 
+    /// A program that is built when it is first used.
+    pub fn tool(&self, tool: &'static plane::tools::Tool) -> std::path::PathBuf {
+        let (options, progress) = (plane::tools::Options::default(), plane::tools::progress());
+        let built = || plane::tools::ensure_one(tool, &options, &*progress);
+        tokio::task::block_in_place(built).expect("the program is found or built")
+    }
+
     /// The control API of the simulated vCenter.
     pub fn control(&self) -> sim::control::ControlApi {
         self.session.control().expect("the simulator's control API")

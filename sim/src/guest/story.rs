@@ -46,7 +46,8 @@ fn programs() -> Option<Programs> {
     if !["etcd-", "k8s-", "kubelet-", "vcsim-", "capi-"].into_iter().all(has) {
         return None;
     }
-    let options = plane::tools::Options { site: true, ..plane::tools::Options::default() };
+    let options =
+        plane::tools::Options { further: crate::tools::programs(), ..plane::tools::Options::default() };
     let tools = plane::tools::ensure(&options, &*plane::tools::progress()).unwrap();
     Some(Programs::from(&tools))
 }

@@ -109,7 +109,7 @@ impl Bare {
     /// Starts it and waits until its template is there.
     async fn start(world: &World, count: usize, wire: Wire, recipe: &Recipe) -> Result<Self> {
         let vcenter = world.vcenter();
-        let mut child = Command::new(&world.plane().tools().vcsim)
+        let mut child = Command::new(world.plane().tools().further(sim::tools::VCSIM.name))
             .arg("floor")
             .args(["--url", &vcenter.url(), "--wire", wire.name(), "--prefix", PREFIX])
             .args(["--folder", &vcenter.folder, "--pool", &vcenter.resource_pool])

@@ -69,9 +69,13 @@ impl World {
         let guard = Guard::start(&exe, &stack)?;
         let (plane, simulator) = tokio::try_join!(
             async {
-                Plane::bare(Options { stack: stack.clone(), tools: tools.clone() })
-                    .await
-                    .map_err(anyhow::Error::from)
+                Plane::bare(Options {
+                    stack: stack.clone(),
+                    tools: tools.clone(),
+                    definitions: sim::tools::definitions()?,
+                })
+                .await
+                .map_err(anyhow::Error::from)
             },
             async { Simulator::with(&stack, &tools, site).await.map_err(anyhow::Error::from) },
         )?;
@@ -191,6 +195,6 @@ impl World {
 }
 
 async fn found() -> Result<Tools> {
-    let wanted = tools::Options { site: true, ..tools::Options::default() };
+    let wanted = tools::Options { further: sim::tools::programs(), ..tools::Options::default() };
     Ok(tokio::task::spawn_blocking(move || tools::ensure(&wanted, tools::progress().as_ref())).await??)
 }
