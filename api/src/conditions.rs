@@ -1,5 +1,5 @@
 //! Conditions: the type with a severity that TKC, TKr and VM Operator kinds carry, and every type
-//! and reason as a constant.
+//! and reason as a constant, each reason with its severity. [`cause`] ranks them.
 //!
 //! WCP kinds carry the `Condition` of Kubernetes itself, which has no severity; [`metav1`] turns one
 //! into the other.
@@ -131,190 +131,42 @@ pub mod metav1 {
     }
 }
 
-/// Declares condition types or reasons: each constant has its own name as value.
-macro_rules! words {
+/// Declares condition types, and reasons of conditions that hold: constants.
+macro_rules! constants {
     ($($(#[$doc:meta])* $name:ident = $value:literal;)*) => {
         $($(#[$doc])* pub const $name: &str = $value;)*
     };
 }
 
-words! {
-    /// The summary every kind carries.
-    READY = "Ready";
+/// Declares reasons: constants, each with the severity that it has where the condition carries none.
+macro_rules! reasons {
+    ($($(#[$doc:meta])* $severity:ident $name:ident = $value:literal;)*) => {
+        $($(#[$doc])* pub const $name: &str = $value;)*
+
+        /// The severity of a reason of this list, where the condition carries none.
+        pub fn severity(reason: &str) -> Option<$crate::conditions::severity::Severity> {
+            match reason {
+                $($value => Some($crate::conditions::severity::Severity::$severity),)*
+                _ => None,
+            }
+        }
+
+        /// Every reason of this list.
+        #[cfg(test)]
+        pub(in $crate::conditions) const REASONS: &[&str] = &[$($value),*];
+    };
 }
 
-/// What a TanzuKubernetesCluster says of itself.
-pub mod tkc {
-    words! {
-        /// The control plane is initialised and has its replicas.
-        CONTROL_PLANE_READY = "ControlPlaneReady";
-        /// Every node pool has its replicas.
-        NODE_POOLS_READY = "NodePoolsReady";
-        /// Every add-on is applied.
-        ADDONS_READY = "AddonsReady";
-        /// Every node is Ready.
-        NODES_HEALTHY = "NodesHealthy";
-        /// The accounts of the guest's cloud provider and storage driver exist.
-        PROVIDER_SERVICE_ACCOUNTS_READY = "ProviderServiceAccountsReady";
-        /// Those who may edit the namespace may administer the guest.
-        ROLE_BINDING_SYNCED = "RoleBindingSynced";
-        /// The namespace's storage classes are in the guest.
-        STORAGE_CLASS_SYNCED = "StorageClassSynced";
-        /// The guest finds the Supervisor.
-        SERVICE_DISCOVERY_READY = "ServiceDiscoveryReady";
-        /// The release fits this installation.
-        TANZU_KUBERNETES_RELEASE_COMPATIBLE = "TanzuKubernetesReleaseCompatible";
-        /// Newer releases can be had; the message lists them.
-        UPDATES_AVAILABLE = "UpdatesAvailable";
-        /// Of one add-on: it is applied.
-        PROVISIONED = "Provisioned";
-
-        /// Nothing has been said yet.
-        WAITING_FOR_CONDITIONS = "WaitingForConditions";
-        /// The infrastructure of the cluster is not there yet.
-        WAITING_FOR_CLUSTER_INFRASTRUCTURE = "WaitingForClusterInfrastructure";
-        /// The first API server does not answer yet.
-        WAITING_FOR_CONTROL_PLANE_INITIALIZED = "WaitingForControlPlaneInitialized";
-        /// The control plane lacks replicas.
-        WAITING_FOR_CONTROL_PLANE = "WaitingForControlPlane";
-        /// Nobody can tell how the pools are.
-        NODE_POOLS_UNKNOWN = "NodePoolsUnknown";
-        /// Pools are scaling or rolling.
-        NODE_POOLS_UPDATING = "NodePoolsUpdating";
-        /// A pool cannot get its machines.
-        NODE_POOLS_FAILED = "NodePoolsFailed";
-        /// An add-on could not be applied.
-        ADDONS_RECONCILIATION_FAILED = "AddonsReconciliationFailed";
-        /// Some node is not Ready.
-        WAITING_FOR_NODES_HEALTHY = "WaitingForNodesHealthy";
-        /// An account could not be made.
-        PROVIDER_SERVICE_ACCOUNTS_RECONCILIATION_FAILED = "ProviderServiceAccountsReconciliationFailed";
-        /// A role binding could not be made in the guest.
-        ROLE_BINDING_SYNC_FAILED = "RoleBindingSyncFailed";
-        /// A storage class could not be made in the guest.
-        STORAGE_CLASS_SYNC_FAILED = "StorageClassSyncFailed";
-        /// The Supervisor's service could not be made in the guest.
-        SUPERVISOR_HEADLESS_SERVICE_SETUP_FAILED = "SupervisorHeadlessServiceSetupFailed";
-        /// Of one add-on: it could not be applied.
-        PROVISIONING_FAILED = "ProvisioningFailed";
-        /// Of one add-on: it is not ours to apply.
-        ADDON_UNMANAGED = "AddonUnManaged";
-    }
-}
-
-/// What a TanzuKubernetesRelease and an OSImage say of themselves.
-pub mod release {
-    words! {
-        /// The release fits this installation.
-        COMPATIBLE = "Compatible";
-        /// The release's own data makes sense.
-        VALID = "Valid";
-        /// Newer releases can be had.
-        UPDATES_AVAILABLE = "UpdatesAvailable";
-        /// The release's data cannot be read.
-        CANNOT_PARSE_TKR = "CannotParseTKR";
-        /// Nothing newer is there.
-        ALREADY_UP_TO_DATE = "AlreadyUpToDate";
-        /// The release says that it does not fit.
-        INCOMPATIBLE = "Incompatible";
-        /// The release was taken out of use.
-        DEACTIVATED = "Deactivated";
-        /// An image the release names is missing.
-        MISSING_OS_IMAGE = "MissingOSImage";
-    }
-}
-
-/// The words of Cluster API's v1beta2 contract, and what goes with them, that both WCP kinds share.
-pub mod contract {
-    words! {
-        /// Of a WCPCluster: the network of the nodes is realised.
-        NETWORK_READY = "NetworkReady";
-        /// Of a WCPMachine: the virtual machine runs and has an address.
-        VIRTUAL_MACHINE_PROVISIONED = "VirtualMachineProvisioned";
-        /// Nobody acts on the object.
-        PAUSED = "Paused";
-        /// All is as it should be.
-        READY = "Ready";
-        /// The virtual machine runs and has an address.
-        PROVISIONED = "Provisioned";
-        /// The virtual machine is being made.
-        PROVISIONING = "Provisioning";
-        /// The object is acted on.
-        NOT_PAUSED = "NotPaused";
-        /// The object is going away.
-        DELETING = "Deleting";
-        /// The cluster's network and endpoint are not there yet.
-        WAITING_FOR_CLUSTER_INFRASTRUCTURE_READY = "WaitingForClusterInfrastructureReady";
-        /// The bootstrap data is not what a node can boot from.
-        BOOTSTRAP_DATA_INVALID = "BootstrapDataInvalid";
-        /// The providerID is not one of ours.
-        PROVIDER_ID_INVALID = "ProviderIDInvalid";
-        /// An object of this name belongs to somebody else.
-        NAME_TAKEN = "NameTaken";
-        /// A former object of this name is still going away.
-        WAITING_FOR_FORMER_OBJECT = "WaitingForFormerObject";
-        /// Cluster API has not made the Cluster the owner yet.
-        WAITING_FOR_OWNER_CLUSTER = "WaitingForOwnerCluster";
-    }
-}
-
-/// What a WCPCluster says of itself.
-pub mod wcp_cluster {
-    words! {
-        /// Folder, resource pool and cluster modules are there.
-        RESOURCE_POLICY_READY = "ResourcePolicyReady";
-        /// The API server's virtual address is known.
-        LOAD_BALANCER_READY = "LoadBalancerReady";
-        /// The accounts of the guest's cloud provider and storage driver exist.
-        PROVIDER_SERVICE_ACCOUNTS_READY = "ProviderServiceAccountsReady";
-        /// The guest finds the Supervisor.
-        SERVICE_DISCOVERY_READY = "ServiceDiscoveryReady";
-
-        /// The resource policy could not be made.
-        RESOURCE_POLICY_CREATION_FAILED = "ResourcePolicyCreationFailed";
-        /// The resource policy is made and not yet realised.
-        WAITING_FOR_RESOURCE_POLICY = "WaitingForResourcePolicy";
-        /// The network is made and not yet realised.
-        CLUSTER_NETWORK_PROVISION_STARTED = "ClusterNetworkProvisionStarted";
-        /// The network could not be made or realised.
-        CLUSTER_NETWORK_PROVISION_FAILED = "ClusterNetworkProvisionFailed";
-        /// The load balancer's service could not be made.
-        LOAD_BALANCER_CREATION_FAILED = "LoadBalancerCreationFailed";
-        /// The load balancer has no address yet.
-        WAITING_FOR_LOAD_BALANCER_IP = "WaitingForLoadBalancerIP";
-        /// Cluster API does not say yet which port the API server takes.
-        WAITING_FOR_KUBEADM_CONTROL_PLANE_SPEC_READY = "WaitingForKubeadmControlPlaneSpecReady";
-        /// An account could not be made.
-        PROVIDER_SERVICE_ACCOUNTS_RECONCILIATION_FAILED = "ProviderServiceAccountsReconciliationFailed";
-    }
-}
-
-/// What a WCPMachine says of itself.
-pub mod wcp_machine {
-    words! {
-        /// The cluster's network and endpoint are not there yet.
-        WAITING_FOR_CLUSTER_INFRASTRUCTURE = "WaitingForClusterInfrastructure";
-        /// The first control plane node is not up yet.
-        WAITING_FOR_CONTROL_PLANE_INITIALIZED = "WaitingForControlPlaneInitialized";
-        /// Cluster API has not made the bootstrap data yet.
-        WAITING_FOR_BOOTSTRAP_DATA = "WaitingForBootstrapData";
-        /// No Machine owns this WCPMachine yet.
-        WAITING_FOR_OWNER_MACHINE = "WaitingForOwnerMachine";
-        /// The VirtualMachine could not be made.
-        VM_CREATION_FAILED = "VMCreationFailed";
-        /// The VirtualMachine is being made.
-        VM_PROVISION_STARTED = "VMProvisionStarted";
-        /// The virtual machine is off.
-        POWERING_ON = "PoweringOn";
-        /// The virtual machine has no address yet.
-        WAITING_FOR_NETWORK_ADDRESS = "WaitingForNetworkAddress";
-        /// The virtual machine's identity is not known yet.
-        WAITING_FOR_BIOS_UUID = "WaitingForBIOSUUID";
-        /// The virtual machine was there and is gone.
-        VM_LOST = "VMLost";
-        /// The object is going away.
-        DELETING = "Deleting";
-    }
-}
-
+pub mod capi;
+pub mod cause;
+pub mod contract;
+pub mod release;
+pub mod severity;
+pub mod tkc;
+pub mod vcenter;
 pub mod vmop;
+pub mod wcp_cluster;
+pub mod wcp_machine;
+
+/// The summary every kind carries.
+pub const READY: &str = "Ready";

@@ -1,59 +1,39 @@
 //! The VM operator: VirtualMachines, images, resource policies and services of the API group
-//! `vmoperator.vmware.com`, realised in one vCenter.
+//! `vmoperator.vmware.com`, realized in one vCenter.
 //!
 //! It is the only program of the cake that talks to vCenter, and it knows nothing of Cluster API: it
 //! runs on any cluster that has its CRDs, configured as vm-operator is.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod admission;
-mod appearance;
 mod caches;
 mod console;
+mod data_sources;
+mod enqueue;
+mod error;
+mod extra_config;
+mod flags;
 mod image;
 mod orphans;
+mod pause;
 mod policy;
 mod probe;
-mod provider;
+mod program;
 mod publish;
 mod service;
-mod start;
-mod template;
+mod stable_hash;
+mod templates;
 #[cfg(test)]
 mod testing;
+mod unmet;
+mod vcenter;
 mod virtualmachine;
-mod wake;
+mod watches;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
-use std::time::Duration;
 
-use clap::Parser;
-use probe::address::AddressMap;
-
-/// Realises VirtualMachines, their images, resource policies and services in a vCenter.
-#[derive(Clone, Debug, Parser)]
-#[command(name = "vmop", version)]
-pub struct Flags {
-    #[command(flatten)]
-    common: kit::flags::Common,
-
-    #[command(flatten)]
-    webhook: kit::flags::Webhook,
-
-    /// Probe addresses of one network in another instead; may be given several times.
-    #[arg(long, value_name = "NETWORK=NETWORK")]
-    probe_address_map: Vec<AddressMap>,
-
-    /// Minutes between two looks at the content library when nothing tells of a change.
-    #[arg(long, value_name = "MINUTES", default_value_t = 20, overrides_with = "image_sync_period")]
-    image_sync_period: u64,
-}
-
-impl Flags {
-    fn image_sync_period(&self) -> Duration {
-        Duration::from_mins(self.image_sync_period.max(1))
-    }
-}
+use flags::Flags;
 
 /// Runs the program; `args[0]` is its name.
 pub fn main(args: Vec<OsString>) -> ExitCode {
@@ -61,5 +41,5 @@ pub fn main(args: Vec<OsString>) -> ExitCode {
         Ok(flags) => flags,
         Err(code) => return code,
     };
-    kit::run("vmop", flags.common.clone(), |started| start::start(started, flags))
+    kit::run("vmop", flags.common.clone(), |started| program::start(started, flags))
 }

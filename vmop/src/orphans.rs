@@ -1,10 +1,10 @@
-//! Machines that bear this stack's mark and whose objects are not in this cluster.
+//! VMs that bear this stack's mark and whose objects are not in this cluster.
 //!
 //! They are reported and left alone: their objects may live in another cluster since a move. Nothing
-//! looks for them by the clock. A change that may have made one is looked into a while later, when
+//! sync_requests for them by the clock. A change that may have made one is looked into a while later, when
 //! what is only on its way is over.
 //!
-//! One kind is ended: the first machine of an object that comes when the object is deleted already. The call that made
+//! One kind is destroyed: the first VM of an object that comes when the object is deleted already. The call that made
 //! it was on its way, from this program before it was killed or from a former leader, when the object was let go.
 
 use std::collections::{BTreeSet, HashMap};
@@ -23,56 +23,57 @@ use uuid::Uuid;
 use vsphere::Vm;
 use vsphere::inventory::Presence;
 
-use crate::provider::{Provider, Site, mark};
-use crate::virtualmachine::{Error, delete, pause, plan};
+use crate::pause;
+use crate::vcenter::{Provider, VCenter, mark};
+use crate::virtualmachine::{Error, delete, plan};
 
-/// How long what looks like an orphan may be one that is about to go, or whose object is about to come.
+/// How long what sync_requests like an orphan may be one that is about to go, or whose object is about to come.
 const GRACE: Duration = Duration::from_secs(30);
-/// How long after the end of its object a machine may come of a call that was on its way then.
+/// How long after the end of its object a VM may come of a call that was on its way then.
 const ON_ITS_WAY: Duration = Duration::from_mins(10);
 
-/// Knows which machines are nobody's.
+/// Knows which VMs are nobody's.
 #[derive(Clone)]
 pub struct Orphans {
-    machines: Cache<VirtualMachine>,
+    vms: Cache<VirtualMachine>,
     suspected: Arc<Notify>,
     count: Gauge,
     grace: Duration,
     client: Client,
-    /// Instance UUIDs of objects that were deleted and never had a machine, and when.
+    /// Instance UUIDs of objects that were deleted and never had a VM, and when.
     ended: Arc<Mutex<HashMap<Uuid, Instant>>>,
 }
 
 impl Orphans {
-    /// Knows of none yet; an object that goes while its machine is there raises a suspicion.
-    pub fn new(started: &Started, machines: &Cache<VirtualMachine>, provider: &Arc<Provider>) -> Self {
+    /// Knows of none yet; an object that goes while its VM is there raises a suspicion.
+    pub fn new(started: &Started, vms: &Cache<VirtualMachine>, provider: &Arc<Provider>) -> Self {
         let count = Gauge::default();
-        let told = count.clone();
+        let shown = count.clone();
         started.metrics.register(|registry| {
             let help = "Machines in vCenter that bear our mark and that no object in this cluster owns";
-            registry.register("vmop_orphaned_machines", help, told);
+            registry.register("vmop_orphaned_machines", help, shown);
         });
         let orphans = Self {
-            machines: machines.clone(),
+            vms: vms.clone(),
             suspected: Arc::default(),
             count,
             grace: GRACE,
             client: started.client.clone(),
             ended: Arc::default(),
         };
-        let (told, provider) = (orphans.clone(), Arc::clone(provider));
-        machines.listen(move |change| {
-            if let (Some(old), None, Ok(site)) = (&change.old, &change.new, provider.site()) {
-                told.went(old, &site);
+        let (noting, provider) = (orphans.clone(), Arc::clone(provider));
+        vms.listen(move |change| {
+            if let (Some(old), None, Ok(vcenter)) = (&change.old, &change.new, provider.vcenter()) {
+                noting.note_deleted(old, &vcenter);
             }
         });
         orphans
     }
 
-    /// An object is gone: a machine that it leaves behind is suspected, and one that comes now is known to be late.
-    fn went(&self, object: &VirtualMachine, site: &Site) {
+    /// An object is gone: a VM that it leaves behind is suspected, and one that comes now is known to be late.
+    fn note_deleted(&self, object: &VirtualMachine, vcenter: &VCenter) {
         let Ok(Some(identity)) = plan::identity(object) else { return };
-        match site.inventory.by_uuid(identity.instance) {
+        match vcenter.inventory.by_uuid(identity.instance) {
             Presence::Present(_) => self.suspected.notify_one(),
             Presence::Absent if never_came(object) => {
                 let mut ended = self.ended.lock();
@@ -83,94 +84,91 @@ impl Orphans {
         }
     }
 
-    /// A machine came or changed: it is looked into if nothing owns it.
-    pub fn saw(&self, machine: &Vm, site: &Site) {
-        if self.orphaned(machine, site) {
+    /// A VM came or changed: it is looked into if nothing owns it.
+    pub fn inspect(&self, vm: &Vm, vcenter: &VCenter) {
+        if self.is_orphan(vm, vcenter) {
             self.suspected.notify_one();
         }
     }
 
     /// The inventory is complete: all of it is looked into.
-    pub fn complete(&self) {
+    pub fn inspect_all(&self) {
         self.suspected.notify_one();
     }
 
-    /// Looks into suspicions and tells of what has changed, until dropped.
-    pub async fn report(&self, site: &Site) {
+    /// SyncRequests into suspicions and reports what has changed, until dropped.
+    pub async fn report(&self, vcenter: &VCenter) {
         let mut known = BTreeSet::new();
         loop {
             // One that goes raises no suspicion: while there are some, they are looked at again, slowly.
             let again = if known.is_empty() { Duration::MAX } else { self.grace * 20 };
             let _ = tokio::time::timeout(again, self.suspected.notified()).await;
             tokio::time::sleep(self.grace).await;
-            if !site.inventory.complete() {
+            if !vcenter.inventory.complete() {
                 continue;
             }
-            self.end_late(site).await;
-            let now = self.found(site);
+            self.destroy_late_vms(vcenter).await;
+            let now = self.find_orphans(vcenter);
             for new in now.difference(&known) {
                 tracing::warn!(
-                    machine = new,
-                    "no object in this cluster owns this machine. If none in another does, remove it in vCenter"
+                    vm = new,
+                    "no object in this cluster owns this VM. If none in another does, remove it in vCenter"
                 );
             }
             for gone in known.difference(&now) {
-                tracing::info!(machine = gone, "no longer without an owner");
+                tracing::info!(vm = gone, "no longer without an owner");
             }
             self.count.set(i64::try_from(now.len()).unwrap_or(i64::MAX));
             known = now;
         }
     }
 
-    /// Machines that came after the end of their objects are ended; one that can't be is tried again.
-    async fn end_late(&self, site: &Site) {
-        for machine in site.inventory.all() {
-            if !self.orphaned(&machine, site) || !self.is_late(&machine) {
+    /// VMs that came after the end of their objects are destroyed; one that can't be is tried again.
+    async fn destroy_late_vms(&self, vcenter: &VCenter) {
+        for vm in vcenter.inventory.all() {
+            if !self.is_orphan(&vm, vcenter) || !self.is_late(&vm) {
                 continue;
             }
-            if let Err(error) = self.ended_late(&machine, site).await {
-                let machine = mark::described(&machine);
-                tracing::warn!(%error, machine, "it came after the end of its object, and can't be destroyed yet");
+            if let Err(error) = self.destroy_unless_live(&vm, vcenter).await {
+                let vm = mark::described(&vm);
+                tracing::warn!(%error, vm, "it came after the end of its object, and can't be destroyed yet");
                 self.suspected.notify_one();
             }
         }
     }
 
-    /// The machine is gone, unless the API server has an object of its name.
-    async fn ended_late(&self, machine: &Vm, site: &Site) -> Result<(), Error> {
-        let Some(owner) = mark::owner(machine, &site.settings.stack) else { return Ok(()) };
+    /// Destroys the VM, unless the API server has an object of its name.
+    async fn destroy_unless_live(&self, vm: &Vm, vcenter: &VCenter) -> Result<(), Error> {
+        let Some(owner) = mark::owner(vm, &vcenter.settings.stack) else { return Ok(()) };
         let live = apply::get::<VirtualMachine>(&self.client, owner.namespace.as_deref(), &owner.name);
         if live.await?.is_some() {
             return Ok(());
         }
-        tracing::warn!(
-            machine = mark::described(machine),
-            "it came after the end of its object: destroying it"
-        );
-        delete::end(machine, site).await
+        tracing::warn!(vm = mark::described(vm), "it came after the end of its object: destroying it");
+        delete::end(vm, vcenter).await
     }
 
-    /// Whether the object that the machine was made for was deleted before it came.
-    fn is_late(&self, machine: &Vm) -> bool {
+    /// Whether the object that the VM was made for was deleted before it came.
+    fn is_late(&self, vm: &Vm) -> bool {
         let ended = self.ended.lock();
-        let since = machine.instance_uuid.and_then(|uuid| ended.get(&uuid));
+        let since = vm.instance_uuid.and_then(|uuid| ended.get(&uuid));
         since.is_some_and(|since| since.elapsed() < ON_ITS_WAY)
     }
 
-    fn found(&self, site: &Site) -> BTreeSet<String> {
-        let orphaned = |vm: &Arc<Vm>| self.orphaned(vm, site) && !self.is_late(vm);
-        site.inventory.all().iter().filter(|vm| orphaned(vm)).map(|vm| mark::described(vm)).collect()
+    fn find_orphans(&self, vcenter: &VCenter) -> BTreeSet<String> {
+        let orphaned = |vm: &Arc<Vm>| self.is_orphan(vm, vcenter) && !self.is_late(vm);
+        vcenter.inventory.all().iter().filter(|vm| orphaned(vm)).map(|vm| mark::described(vm)).collect()
     }
 
     /// Whether it bears our mark, and no object owns it. A golden template has a mark of its own.
-    fn orphaned(&self, machine: &Vm, site: &Site) -> bool {
-        mark::owner(machine, &site.settings.stack)
-            .is_some_and(|owner| self.machines.get(owner.namespace.as_deref(), &owner.name).is_none())
+    fn is_orphan(&self, vm: &Vm, vcenter: &VCenter) -> bool {
+        mark::owner(vm, &vcenter.settings.stack)
+            .is_some_and(|owner| self.vms.get(owner.namespace.as_deref(), &owner.name).is_none())
     }
 }
 
-/// Whether an object that is gone was deleted before it ever had a machine: neither moved to another cluster nor let
-/// go by hand while paused. A machine that it had may come back because somebody restores it.
+/// Whether an object that is gone was deleted before it ever had a VM: neither moved to another cluster nor let
+/// go by hand while paused. A VM that it had may come back because somebody restores it.
 fn never_came(object: &VirtualMachine) -> bool {
     let moved = object.annotations().contains_key(annotation::DELETE_FOR_MOVE);
     let deleted = object.metadata.deletion_timestamp.is_some() && !moved && !pause::paused(object);
@@ -184,14 +182,14 @@ mod tests {
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
     use kube::runtime::watcher::Event;
     use serde_json::json;
-    use support::vcsim::Sim;
-    use support::wait::within;
 
     use super::*;
     use crate::testing::fixtures;
-    use crate::testing::vcsim::{recipe, site, template, wanted};
+    use crate::testing::vcsim::{template, template_key, vcenter, wanted};
     use crate::virtualmachine::carry_out;
     use crate::virtualmachine::plan::Found;
+    use support::vcsim::Sim;
+    use support::wait::within;
 
     type Events = mpsc::UnboundedSender<kube::runtime::watcher::Result<Event<VirtualMachine>>>;
 
@@ -220,20 +218,20 @@ mod tests {
     async fn a_machine_whose_object_is_gone_is_counted_until_it_has_one_again_or_goes() {
         let name = "a_machine_whose_object_is_gone_is_counted_until_it_has_one_again_or_goes";
         let Some(sim) = Sim::start(name) else { return };
-        let site = site(&sim).await;
-        let template = template(&site, &recipe(&sim, &site).await).await;
+        let vcenter = vcenter(&sim).await;
+        let template = template(&vcenter, &template_key(&sim, &vcenter).await).await;
         let facts = fixtures::facts(Found::Lost(None));
-        let intent = wanted(&sim, &site, &template, &facts).await;
-        let machine = within("the clone", carry_out::cloned(&intent, &facts, &site)).await.unwrap();
+        let intent = wanted(&sim, &vcenter, &template, &facts).await;
+        let machine = within("the clone", carry_out::cloned(&intent, &facts, &vcenter)).await.unwrap();
 
         let (client, _) = support::api_server::server(|_| support::api_server::refusal(404, "NotFound"));
         let started = Started::detached(client);
         let (cache, tell) = objects(&started).await;
-        let mut orphans = Orphans::new(&started, &cache, &Provider::to(&site));
+        let mut orphans = Orphans::new(&started, &cache, &Provider::to(&vcenter));
         orphans.grace = Duration::from_millis(5);
-        assert!(orphans.found(&site).is_empty(), "its object owns it, and a template is nobody's");
+        assert!(orphans.find_orphans(&vcenter).is_empty(), "its object owns it, and a template is nobody's");
 
-        let (watched, looked) = (orphans.clone(), Arc::clone(&site));
+        let (watched, looked) = (orphans.clone(), Arc::clone(&vcenter));
         let reporting = tokio::spawn(async move { watched.report(&looked).await });
         tell.unbounded_send(Ok(Event::Delete(fixtures::virtual_machine()))).unwrap();
         counted(&orphans, 1).await;
@@ -242,29 +240,29 @@ mod tests {
         counted(&orphans, 0).await;
         tell.unbounded_send(Ok(Event::Delete(fixtures::virtual_machine()))).unwrap();
         counted(&orphans, 1).await;
-        within("its end", crate::virtualmachine::delete::end(&machine, &site)).await.unwrap();
+        within("its end", crate::virtualmachine::delete::end(&machine, &vcenter)).await.unwrap();
         counted(&orphans, 0).await;
         reporting.abort();
     }
 
     /// A clone whose call reaches vCenter when its object is gone, as this object, and what becomes of its machine.
-    async fn late(test: &str, gone: VirtualMachine, live: bool) -> Option<(Sim, Arc<Site>, Orphans)> {
+    async fn late(test: &str, gone: VirtualMachine, live: bool) -> Option<(Sim, Arc<VCenter>, Orphans)> {
         let sim = Sim::start(test)?;
-        let site = site(&sim).await;
-        let template = template(&site, &recipe(&sim, &site).await).await;
+        let vcenter = vcenter(&sim).await;
+        let template = template(&vcenter, &template_key(&sim, &vcenter).await).await;
         let facts = fixtures::facts(Found::Lost(None));
-        let intent = wanted(&sim, &site, &template, &facts).await;
+        let intent = wanted(&sim, &vcenter, &template, &facts).await;
         let there = serde_json::to_value(&gone).unwrap();
         let (client, _) = support::api_server::server(move |_| {
             if live { (200, there.clone()) } else { support::api_server::refusal(404, "NotFound") }
         });
         let started = Started::detached(client);
         let (cache, tell) = objects(&started).await;
-        let mut orphans = Orphans::new(&started, &cache, &Provider::to(&site));
+        let mut orphans = Orphans::new(&started, &cache, &Provider::to(&vcenter));
         orphans.grace = Duration::from_millis(5);
 
         sim.post("/v1/faults", json!({"method": "CloneVM_Task", "kind": "holdCall"})).await;
-        let (maker, making) = (Arc::clone(&site), facts.clone());
+        let (maker, making) = (Arc::clone(&vcenter), facts.clone());
         let clone = tokio::spawn(async move { carry_out::cloned(&intent, &making, &maker).await });
         let held = async {
             while sim.get("/v1/faults").await["faults"][0]["held"] != 1 {
@@ -282,8 +280,8 @@ mod tests {
         within("the object is gone", forgotten).await;
         sim.release().await;
         let machine = within("the clone", clone).await.unwrap().unwrap();
-        orphans.saw(&machine, &site);
-        Some((sim, site, orphans))
+        orphans.inspect(&machine, &vcenter);
+        Some((sim, vcenter, orphans))
     }
 
     fn deleted() -> VirtualMachine {
@@ -295,13 +293,13 @@ mod tests {
     #[tokio::test]
     async fn a_machine_that_comes_after_the_end_of_its_object_is_ended() {
         let name = "a_machine_that_comes_after_the_end_of_its_object_is_ended";
-        let Some((sim, site, orphans)) = late(name, deleted(), false).await else { return };
+        let Some((sim, vcenter, orphans)) = late(name, deleted(), false).await else { return };
         let reporting = tokio::spawn({
-            let (orphans, site) = (orphans.clone(), Arc::clone(&site));
-            async move { orphans.report(&site).await }
+            let (orphans, vcenter) = (orphans.clone(), Arc::clone(&vcenter));
+            async move { orphans.report(&vcenter).await }
         });
         let ended = async {
-            while site.inventory.all().iter().any(|vm| !vm.template) {
+            while vcenter.inventory.all().iter().any(|vm| !vm.template) {
                 tokio::task::yield_now().await;
             }
         };
@@ -322,8 +320,8 @@ mod tests {
         for (object, live) in
             [(moved, false), (paused, false), (restored, false), (unseen, false), (deleted(), true)]
         {
-            let Some((sim, site, orphans)) = late(name, object, live).await else { return };
-            within("a look", orphans.end_late(&site)).await;
+            let Some((sim, vcenter, orphans)) = late(name, object, live).await else { return };
+            within("a look", orphans.destroy_late_vms(&vcenter)).await;
             assert_eq!(sim.calls("Destroy_Task").await, 0);
         }
     }
@@ -331,13 +329,13 @@ mod tests {
     #[tokio::test]
     async fn only_machines_with_our_mark_are_suspected() {
         let Some(sim) = Sim::start("only_machines_with_our_mark_are_suspected") else { return };
-        let site = site(&sim).await;
+        let vcenter = vcenter(&sim).await;
         let (client, _) = support::api_server::server(|_| support::api_server::refusal(404, "NotFound"));
         let started = Started::detached(client);
         let (cache, _tell) = objects(&started).await;
-        let orphans = Orphans::new(&started, &cache, &Provider::to(&site));
+        let orphans = Orphans::new(&started, &cache, &Provider::to(&vcenter));
         let suspected = |machine: &Vm| {
-            orphans.saw(machine, &site);
+            orphans.inspect(machine, &vcenter);
             futures::FutureExt::now_or_never(orphans.suspected.notified()).is_some()
         };
         let mut machine = fixtures::vsphere_vm();

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::admission::known::Settings;
-use crate::provider::config::NetworkProvider;
+use crate::vcenter::settings::NetworkProvider;
 use crate::virtualmachine::plan;
 
 /// What a new machine lacks: our finalizer, both UUIDs, a power state, one interface.

@@ -4,21 +4,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use api::names::label;
-use api::topology::{self, AvailabilityZone};
 use api::vmop::VirtualMachine;
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::{ConfigMap, ResourceQuota};
-use k8s_openapi::api::storage::v1::StorageClass;
 use kit::Started;
-use kit::index::Index;
-use kit::optional::{self, Optional};
-use kit::watch::{self, Cache};
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, ResourceExt};
 use parking_lot::RwLock;
 
-use crate::caches::hard_keys;
-use crate::provider::config::{CONFIG_MAP, NetworkProvider};
+use crate::caches::{ReplicaCaches, hard_keys};
+use crate::vcenter::settings::{CONFIG_MAP, NetworkProvider};
 
 /// Everything that rules need to know of others, looked up for one machine.
 #[derive(Clone, Copy, Debug, Default)]
@@ -84,37 +79,19 @@ impl Settings {
     }
 }
 
-/// What is watched on every replica.
+/// What admission reads, on every replica.
 #[derive(Clone)]
 pub struct Known {
-    /// Storage classes, with the storage policies that they stand for.
-    pub storage_classes: Cache<StorageClass>,
-    /// Which storage classes a namespace was given.
-    pub quotas: Cache<ResourceQuota>,
-    /// Quotas by namespace.
-    pub quotas_of: Index<ResourceQuota>,
-    /// The zones of namespaces.
-    pub zones: Optional<topology::Zone>,
-    /// The zones of all.
-    pub wide_zones: Optional<AvailabilityZone>,
+    caches: ReplicaCaches,
     settings: Arc<RwLock<Arc<Settings>>>,
 }
 
 impl Known {
-    /// Begins to watch.
-    pub fn start(started: &Started) -> Self {
-        let client = || started.client.clone();
-        let quotas = watch::pruned(started, Api::<ResourceQuota>::all(client()));
+    /// Begins to watch the provider configuration.
+    pub fn start(started: &Started, caches: &ReplicaCaches) -> Self {
         let settings = Arc::default();
         tokio::spawn(followed(started.clone(), Arc::clone(&settings)));
-        Self {
-            storage_classes: watch::pruned(started, Api::all(client())),
-            quotas_of: quotas.index(|quota| quota.namespace().into_iter().collect()),
-            quotas,
-            zones: optional::optional(started, Api::all(client())),
-            wide_zones: optional::optional(started, Api::all(client())),
-            settings,
-        }
+        Self { caches: caches.clone(), settings }
     }
 
     /// The provider configuration as it is now.
@@ -139,18 +116,18 @@ impl Known {
     }
 
     fn assigned(&self, namespace: &str, class: &str) -> Option<bool> {
-        if !self.storage_classes.is_complete() || !self.quotas.is_complete() {
+        if !self.caches.storage_classes.is_complete() || !self.caches.quotas.is_complete() {
             return None;
         }
         let prefix = format!("{class}.storageclass.storage.k8s.io/");
         let given = |quota: &Arc<ResourceQuota>| hard_keys(quota).iter().any(|key| key.starts_with(&prefix));
-        let there = self.storage_classes.get(None, class).is_some();
-        Some(there && self.quotas_of.objects(namespace).iter().any(given))
+        let there = self.caches.storage_classes.get(None, class).is_some();
+        Some(there && self.caches.quotas_by_namespace.objects(namespace).iter().any(given))
     }
 
     /// A zone of the namespace's own, or of all; where there are none, nobody can tell.
     fn zone(&self, namespace: &str, name: &str) -> Zone {
-        let (own, all) = (self.zones.cache(), self.wide_zones.cache());
+        let (own, all) = (self.caches.zones.cache(), self.caches.availability_zones.cache());
         if let Some(zone) = own.get(Some(namespace), name) {
             return if zone.metadata.deletion_timestamp.is_some() { Zone::Going } else { Zone::There };
         }
@@ -158,8 +135,8 @@ impl Known {
             return Zone::There;
         }
         let reading = |served: bool, complete: bool| served && !complete;
-        let unread = reading(self.zones.is_served(), own.is_complete())
-            || reading(self.wide_zones.is_served(), all.is_complete());
+        let unread = reading(self.caches.zones.is_served(), own.is_complete())
+            || reading(self.caches.availability_zones.is_served(), all.is_complete());
         if unread || (own.is_empty() && all.is_empty()) { Zone::Unknown } else { Zone::Missing }
     }
 }

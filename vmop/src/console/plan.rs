@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 use vsphere::MoRef;
 
-use super::key::PublicKey;
+use crate::console::key::PublicKey;
 
 /// How long a ticket is good for, as vm-operator says it.
 const GOOD_FOR: Duration = Duration::from_mins(2);
@@ -20,8 +20,8 @@ pub const UUID_LABEL: &str = "vmoperator.vmware.com/webconsolerequest-uuid";
 pub enum Plan {
     /// A ticket is fetched and answered with.
     Answer {
-        /// The machine.
-        machine: MoRef,
+        /// The VM.
+        vsphere_vm: MoRef,
         /// What the answer is encrypted with.
         key: PublicKey,
     },
@@ -64,7 +64,7 @@ pub fn plan(
         return Err(Refusal { reason: "VirtualMachineNotFound", message });
     };
     let status = vm.status.as_ref();
-    let Some(machine) = status.and_then(|status| status.unique_id.as_deref()) else {
+    let Some(vsphere_vm) = status.and_then(|status| status.unique_id.as_deref()) else {
         let message = format!("VirtualMachine {name} is not in vCenter yet; its own conditions say why");
         return Err(Refusal { reason: "VirtualMachineNotCreated", message });
     };
@@ -72,7 +72,7 @@ pub fn plan(
         let message = format!("VirtualMachine {name} does not run. Power it on");
         return Err(Refusal { reason: "VirtualMachineNotPoweredOn", message });
     }
-    Ok(Plan::Answer { machine: MoRef::vm(machine), key })
+    Ok(Plan::Answer { vsphere_vm: MoRef::vm(vsphere_vm), key })
 }
 
 /// The status with the answer.
@@ -86,7 +86,7 @@ pub fn answered(response: String, proxy: Option<&str>, now: Timestamp) -> WebCon
     }
 }
 
-/// What the request's metadata lacks: the label with its UID, and its machine as owner.
+/// What the request's metadata lacks: the label with its UID, and its VirtualMachine as owner.
 pub fn adopted(request: &WebConsoleRequest, vm: &VirtualMachine) -> Option<serde_json::Value> {
     let uid = request.uid()?;
     let owner = kit::apply::controlled_by(vm);
@@ -135,7 +135,9 @@ mod tests {
     fn a_machine_that_runs_gets_a_ticket_and_others_are_told_why_not() {
         let now = Timestamp::UNIX_EPOCH;
         let running = vm(&json!({"uniqueID": "vm-7", "powerState": "poweredOn"}));
-        let Ok(Plan::Answer { machine, .. }) = plan(&request(&pem()), Some(&running), now) else { panic!() };
+        let Ok(Plan::Answer { vsphere_vm: machine, .. }) = plan(&request(&pem()), Some(&running), now) else {
+            panic!()
+        };
         assert_eq!(machine, MoRef::vm("vm-7"));
         let refused =
             |key: &str, vm: Option<&VirtualMachine>| plan(&request(key), vm, now).unwrap_err().reason;

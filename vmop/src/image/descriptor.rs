@@ -7,7 +7,7 @@ use quick_xml::XmlVersion;
 use quick_xml::events::{BytesStart, Event};
 use quick_xml::reader::Reader;
 
-use crate::virtualmachine::bootstrap::DEFER;
+use crate::extra_config::DEFER_CLOUD_INIT;
 
 /// An image as its descriptor tells of it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -106,7 +106,7 @@ impl Seen {
             "Config" if take("key").as_deref() == Some("firmware") => {
                 self.descriptor.firmware = take("value");
             }
-            "ExtraConfig" if take("key").as_deref() == Some(DEFER) => {
+            "ExtraConfig" if take("key").as_deref() == Some(DEFER_CLOUD_INIT) => {
                 self.descriptor.defers = take("value").as_deref() == Some("ready");
             }
             "Property" => {

@@ -11,7 +11,7 @@ use api::vmop::{ContentLibraryProvider, ContentSource, VirtualMachineImage};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{Resource, ResourceExt};
 
-use crate::virtualmachine::needs::{Need, Unmet};
+use crate::unmet::{Need, Unmet};
 
 /// Kind of the reference to a library, as vm-operator names it.
 pub const PROVIDER_KIND: &str = "ContentLibraryProvider";

@@ -6,8 +6,9 @@
 
 pub mod descriptor;
 pub mod libraries;
-mod looks;
+
 pub mod plan;
+mod sync_requests;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -24,9 +25,10 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use vsphere::automation::LibraryItem;
 
-use crate::provider::{Provider, Site, State};
+use crate::error::Error;
+use crate::vcenter::{ConnectionState, Provider, VCenter};
 use libraries::Library;
-pub use looks::Looks;
+pub use sync_requests::SyncRequests;
 
 const RETRY: (Duration, Duration) = (Duration::from_secs(5), Duration::from_mins(5));
 /// However many ask for a look, there is none sooner than this after the last.
@@ -47,44 +49,40 @@ pub struct Images {
     /// How often the libraries are looked at when nothing tells of a change.
     pub period: Duration,
     /// Told when a look before that is worth it.
-    pub looks: Arc<Looks>,
-}
-
-/// Why a pass did not come through.
-#[derive(Debug, thiserror::Error)]
-enum Error {
-    #[error(transparent)]
-    Vcenter(#[from] vsphere::Error),
-    #[error(transparent)]
-    Api(#[from] kube::Error),
+    pub sync_requests: Arc<SyncRequests>,
 }
 
 /// Keeps the images in step with the libraries until the program ends.
 pub async fn follow(images: Images, shutdown: CancellationToken) {
     tokio::join!(images.cache.complete(), images.sources.settled(), images.providers.settled());
-    let lost = Arc::clone(&images.looks);
+    let lost = Arc::clone(&images.sync_requests);
     images.cache.listen(move |change| {
         if change.old.as_ref().is_some_and(|old| change.new.is_none() && ours(old)) {
-            lost.soon();
+            lost.request();
         }
     });
-    told_of(images.sources.cache(), &images.looks, |source| source.spec.clone());
-    told_of(images.providers.cache(), &images.looks, |provider| (provider.spec.clone(), provider.uid()));
+    told_of(images.sources.cache(), &images.sync_requests, |source| source.spec.clone());
+    told_of(images.providers.cache(), &images.sync_requests, |provider| {
+        (provider.spec.clone(), provider.uid())
+    });
     let mut state = images.provider.changes();
     shutdown.run_until_cancelled(images.keep(&mut state)).await;
 }
 
 /// A change of what `matters` of an object is worth a look.
-fn told_of<K, M>(cache: &Cache<K>, looks: &Arc<Looks>, matters: impl Fn(&K) -> M + Send + 'static)
-where
+fn told_of<K, M>(
+    cache: &Cache<K>,
+    sync_requests: &Arc<SyncRequests>,
+    matters: impl Fn(&K) -> M + Send + 'static,
+) where
     K: kit::watch::Watchable,
     M: PartialEq,
 {
-    let looks = Arc::clone(looks);
+    let sync_requests = Arc::clone(sync_requests);
     cache.listen(move |change| {
         let of = |side: &Option<Arc<K>>| side.as_deref().map(&matters);
         if of(&change.old) != of(&change.new) {
-            looks.soon();
+            sync_requests.request();
         }
     });
 }
@@ -126,18 +124,18 @@ impl Pass {
 }
 
 impl Images {
-    async fn keep(&self, state: &mut watch::Receiver<State>) {
+    async fn keep(&self, state: &mut watch::Receiver<ConnectionState>) {
         let failures = Failures::new(RETRY.0, RETRY.1);
         loop {
-            let site = match &*state.borrow_and_update() {
-                State::Connected(site) => Some(Arc::clone(site)),
-                State::Starting | State::Broken(_) => None,
+            let vcenter = match &*state.borrow_and_update() {
+                ConnectionState::Connected(vcenter) => Some(Arc::clone(vcenter)),
+                ConnectionState::Starting | ConnectionState::Broken(_) => None,
             };
-            let pause = match &site {
+            let pause = match &vcenter {
                 None => Duration::MAX,
-                Some(site) => {
-                    self.looks.begin();
-                    match self.pass(site).await {
+                Some(vcenter) => {
+                    self.sync_requests.begin();
+                    match self.pass(vcenter).await {
                         Ok(()) => {
                             failures.reset(&());
                             jittered(self.period)
@@ -151,26 +149,26 @@ impl Images {
             };
             let asked = async {
                 tokio::time::sleep(APART).await;
-                self.looks.asked().await;
+                self.sync_requests.requested().await;
             };
             tokio::select! {
                 changed = state.changed() => if changed.is_err() { return },
                 () = asked => {}
-                () = tokio::time::sleep(pause) => self.looks.forget(),
+                () = tokio::time::sleep(pause) => self.sync_requests.forget(),
             }
         }
     }
 
     /// The images are those of the libraries. One item's or library's failure does not keep the others back.
-    async fn pass(&self, site: &Site) -> Result<(), Error> {
-        let configured = site.settings.library.as_deref();
+    async fn pass(&self, vcenter: &VCenter) -> Result<(), Error> {
+        let configured = vcenter.settings.library.as_deref();
         let sources = self.sources.cache().all();
         let provider = |name: &str| self.providers.cache().get(None, name);
         let (libraries, wrong) = libraries::libraries(configured, &sources, provider);
         let mut pass = Pass { wrong, ..Pass::default() };
         if libraries.is_empty() {
             pass.wrong.push("the provider configuration has no ContentSource, and no ContentSource object names a library".to_owned());
-            site.set_library_trouble(Some(pass.wrong.join("; ")));
+            vcenter.set_library_problem(Some(pass.wrong.join("; ")));
             return Ok(());
         }
         if let Err(error) = self.own_providers(&sources).await {
@@ -178,24 +176,24 @@ impl Images {
         }
         let mut listed = Vec::new();
         for library in &libraries {
-            listed.push((library, self.list(site, library, &mut pass).await));
+            listed.push((library, self.list(vcenter, library, &mut pass).await));
         }
         for (library, ids) in listed {
             for id in ids {
-                if let Err(error) = self.item(site, library, &id, &mut pass).await {
+                if let Err(error) = self.item(vcenter, library, &id, &mut pass).await {
                     pass.fail(library, format!("the content library's item {id}: {error}"), error);
                 }
             }
         }
         let told = Some(pass.wrong.join("; ")).filter(|wrong| !wrong.is_empty());
-        site.set_library_trouble(told);
+        vcenter.set_library_problem(told);
         self.clear(&pass).await?;
         pass.failed.map_or(Ok(()), Err)
     }
 
     /// The items of a library; where it can't be listed its images stay, and say so if it is gone.
-    async fn list(&self, site: &Site, library: &Library, pass: &mut Pass) -> Vec<String> {
-        let error = match site.client.library_items(&library.id).await {
+    async fn list(&self, vcenter: &VCenter, library: &Library, pass: &mut Pass) -> Vec<String> {
+        let error = match vcenter.client.library_items(&library.id).await {
             Ok(ids) => {
                 pass.items.extend(ids.iter().cloned());
                 return ids;
@@ -250,8 +248,14 @@ impl Images {
     }
 
     /// The item's image is in step, if the item is one to make machines of.
-    async fn item(&self, site: &Site, library: &Library, id: &str, pass: &mut Pass) -> Result<(), Error> {
-        let item = match site.client.library_item(id).await {
+    async fn item(
+        &self,
+        vcenter: &VCenter,
+        library: &Library,
+        id: &str,
+        pass: &mut Pass,
+    ) -> Result<(), Error> {
+        let item = match vcenter.client.library_item(id).await {
             Ok(item) => item,
             Err(error) if error.is_not_found() => return Ok(()),
             Err(error) => return Err(error.into()),
@@ -268,7 +272,7 @@ impl Images {
                 tracing::warn!(name, "an image of this name was made by somebody else: it stays as it is");
             }
             Some(image) if plan::current(&image, library, &item) => {}
-            live => self.read(site, &name, library, &item, live).await?,
+            live => self.read(vcenter, &name, library, &item, live).await?,
         }
         Ok(())
     }
@@ -284,13 +288,13 @@ impl Images {
 
     async fn read(
         &self,
-        site: &Site,
+        vcenter: &VCenter,
         name: &str,
         library: &Library,
         item: &LibraryItem,
         live: Option<Arc<VirtualMachineImage>>,
     ) -> Result<(), Error> {
-        let xml = site.client.ovf_descriptor(&item.id).await?;
+        let xml = vcenter.client.ovf_descriptor(&item.id).await?;
         let read = descriptor::read(&xml);
         let empty = descriptor::Descriptor::default();
         let wanted = plan::image(name, library, item, read.as_ref().unwrap_or(&empty));

@@ -1,4 +1,4 @@
-//! Which cluster modules are a policy's own: told from nothing but what was written down.
+//! Which cluster modules are a policy's own: known from nothing but what was written down.
 //!
 //! A module has no name, so nothing in vCenter says whose it is. Before one is made, the policy's
 //! annotation says which modules there are; afterwards, which one was made. After a crash between the
@@ -45,8 +45,8 @@ impl Ledger {
             return ledger;
         }
         let mut ledger = Self::default();
-        let told = policy.status.iter().flat_map(|status| &status.cluster_modules);
-        for module in told.filter(|module| !module.module_uuid.is_empty()) {
+        let shown = policy.status.iter().flat_map(|status| &status.cluster_modules);
+        for module in shown.filter(|module| !module.module_uuid.is_empty()) {
             let slot = Slot { cluster: module.cluster_mo_id.clone(), group: module.group_name.clone() };
             ledger.enter(slot, module.module_uuid.clone());
         }

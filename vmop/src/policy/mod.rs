@@ -1,9 +1,10 @@
-//! VirtualMachineSetResourcePolicy: a folder, a resource pool and cluster modules for a set of machines.
+//! VirtualMachineSetResourcePolicy: a folder, a resource pool and cluster modules for a set of VMs.
 //!
 //! Folder and pool are made below the namespace's own, under the names that the spec gives: a lost
 //! answer is found again by name. Cluster modules have no names; [`ledger`] says how they are found.
 
 mod act;
+mod context;
 mod delete;
 pub mod ledger;
 pub mod modules;
@@ -13,87 +14,64 @@ pub mod status;
 mod vcsim_tests;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use api::conditions::{self, READY};
 use api::names::finalizer;
+use api::topology::AvailabilityZone;
 use api::vmop::{VirtualMachine, VirtualMachineSetResourcePolicy};
+use futures::Stream;
 use kit::apply::Api;
 use kit::events::Events;
 use kit::index::key;
-use kit::retry::SOON;
-use kit::writes::{Behind, behind};
-use kit::{Family, Next, Outcome};
+use kit::watch::Change;
+use kit::writes::behind;
+use kit::{Controller, Next, Started};
 use kube::ResourceExt;
+use kube::runtime::reflector::ObjectRef;
 
 use crate::caches::Caches;
-use crate::provider::{Place, Problem, Provider, Realm, Site};
-use crate::virtualmachine::needs::{Need, Unmet};
-use crate::virtualmachine::{pause, placement};
-use crate::wake::Waker;
+use crate::enqueue::Enqueue;
+use crate::pause;
+use crate::policy::context::{Context, Error};
+use crate::vcenter::{Provider, RealizedPolicy};
+use crate::virtualmachine::placement;
+use crate::watches::{annotated_placement, name, namespace, to, when_changed};
 
-/// While machines are in the way of a deletion, vCenter is asked again this often.
-const OCCUPIED: Duration = Duration::from_secs(5);
-
-/// What reconciles of policies work with.
-pub struct Context {
-    /// Writes as this controller.
-    pub api: Api,
-    /// Events of this controller.
-    pub events: Events,
-    /// The vCenter.
-    pub provider: Arc<Provider>,
-    /// What is watched.
-    pub caches: Caches,
-    /// Wakes the machines of a policy that was realised.
-    pub machines: Waker<VirtualMachine>,
+/// Reconciles policies until the program ends; `enqueued` are those with a cause outside the API server.
+pub fn run<Enqueued>(
+    started: &Started,
+    caches: &Caches,
+    provider: &Arc<Provider>,
+    vms: &Enqueue<VirtualMachine>,
+    enqueued: Enqueued,
+) -> impl Future<Output = ()> + use<Enqueued>
+where
+    Enqueued: Stream<Item = ObjectRef<VirtualMachineSetResourcePolicy>> + Send + 'static,
+{
+    let ctx = Arc::new(Context {
+        api: Api::new(started, "vmop/policy"),
+        events: Events::new(started, "vmop-policy"),
+        provider: Arc::clone(provider),
+        caches: caches.clone(),
+        vms: vms.clone(),
+    });
+    let by_namespace = &caches.policies.index(|policy| namespace(policy).into_iter().collect());
+    let of_zone = |zone: &AvailabilityZone| zone.spec.namespaces.clone().into_keys();
+    Controller::new("virtualmachinesetresourcepolicy", started, &caches.policies)
+        .watches_optional(&caches.zones, to(by_namespace, namespace))
+        .watches_optional(&caches.availability_zones, to(by_namespace, of_zone))
+        .watches_changes(&caches.namespaces, when_changed(annotated_placement, to(by_namespace, name)))
+        .watches_changes(&caches.vms, policy_of_deleted)
+        .wakes_on(enqueued)
+        .run(ctx, reconcile)
 }
 
-/// Why a pass did not come through.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// vCenter can't be used now.
-    #[error("{0}")]
-    Provider(Problem),
-    /// Something is missing or wrong, and somebody must act.
-    #[error("{}", .0.message)]
-    Unmet(Unmet),
-    /// Machines are still in it.
-    #[error("{0}")]
-    Occupied(String),
-    /// vCenter did not do it.
-    #[error("{0}")]
-    Vcenter(#[from] vsphere::Error),
-    /// The cache is older than what the API server has.
-    #[error(transparent)]
-    Behind(Behind),
-    /// The API server did not do it.
-    #[error("API server: {0}")]
-    Api(#[from] kube::Error),
-}
-
-impl Family for Error {
-    fn outcome(&self) -> Outcome {
-        match self {
-            Self::Provider(_) => Outcome::Waiting(None),
-            Self::Unmet(unmet) => Outcome::Waiting(unmet.unwatched.then_some(OCCUPIED * 6)),
-            Self::Occupied(_) => Outcome::Waiting(Some(OCCUPIED)),
-            Self::Vcenter(_) => Outcome::Failed,
-            Self::Behind(_) => Outcome::Waiting(Some(SOON)),
-            Self::Api(error) => Outcome::of(error),
-        }
-    }
-
-    fn label(&self) -> &'static str {
-        match self {
-            Self::Provider(_) => "Provider",
-            Self::Unmet(_) => "Unmet",
-            Self::Occupied(_) => "Occupied",
-            Self::Vcenter(_) => "Vcenter",
-            Self::Behind(_) => "Behind",
-            Self::Api(_) => "Api",
-        }
-    }
+/// The policy of a VirtualMachine that is gone: the last one lets a policy go that waits for it.
+fn policy_of_deleted(change: &Change<VirtualMachine>) -> Vec<ObjectRef<VirtualMachineSetResourcePolicy>> {
+    let (Some(old), None) = (&change.old, &change.new) else { return Vec::new() };
+    let policy = old.spec.resource_policy_name.as_deref().filter(|name| !name.is_empty());
+    let namespace = old.namespace().unwrap_or_default();
+    policy.map(|name| ObjectRef::new(name).within(&namespace)).into_iter().collect()
 }
 
 /// Brings one policy's folder, pool and cluster modules to what the spec says.
@@ -105,7 +83,7 @@ pub async fn reconcile(
         return Ok(Next::OnChange);
     }
     if !is_current(&policy, &ctx).await? {
-        return Err(Error::Behind(behind::<VirtualMachineSetResourcePolicy>(
+        return Err(Error::StaleCache(behind::<VirtualMachineSetResourcePolicy>(
             policy.metadata.namespace.as_deref(),
             &policy.name_any(),
         )));
@@ -121,17 +99,17 @@ pub async fn reconcile(
         Some(policy) => Arc::new(policy),
         None => policy,
     };
-    let realised = realised(&policy, &ctx).await;
-    report(&policy, realised.as_deref().ok(), realised.as_ref().err(), &ctx).await?;
-    realised.map(|_| Next::OnChange)
+    let realized = realize(&policy, &ctx).await;
+    report(&policy, realized.as_deref().ok(), realized.as_ref().err(), &ctx).await?;
+    realized.map(|_| Next::OnChange)
 }
 
 /// Whether the API server itself has the policy, and its deletion, as the cache shows it; asked before anything is
-/// made or destroyed, not while it is known to be realised.
+/// made or destroyed, not while it is known to be realized.
 async fn is_current(policy: &VirtualMachineSetResourcePolicy, ctx: &Context) -> Result<bool, Error> {
     let deleted = policy.metadata.deletion_timestamp.is_some();
     let key = key(policy.metadata.namespace.as_deref(), &policy.name_any());
-    let known = ctx.provider.site().is_ok_and(|site| site.realms.of(&key).is_some());
+    let known = ctx.provider.vcenter().is_ok_and(|vcenter| vcenter.realized_policies.of(&key).is_some());
     if known && !deleted {
         return Ok(true);
     }
@@ -139,34 +117,34 @@ async fn is_current(policy: &VirtualMachineSetResourcePolicy, ctx: &Context) -> 
     Ok(live.is_some_and(|live| live.metadata.deletion_timestamp.is_some() == deleted))
 }
 
-async fn realised(policy: &VirtualMachineSetResourcePolicy, ctx: &Context) -> Result<Vec<Realm>, Error> {
-    let site = ctx.provider.site().map_err(Error::Provider)?;
+async fn realize(
+    policy: &VirtualMachineSetResourcePolicy,
+    ctx: &Context,
+) -> Result<Vec<RealizedPolicy>, Error> {
+    let vcenter = ctx.provider.vcenter()?;
     let namespace = policy.namespace().unwrap_or_default();
-    let homes = homes(&namespace, &site, ctx).map_err(Error::Unmet)?;
+    let placements = placement::observe::homes(&namespace, &vcenter, &ctx.caches)?;
     let key = key(Some(&namespace), &policy.name_any());
-    let realised = act::realised(policy, &homes, site.realms.of(&key), &site, ctx).await?;
-    if site.realms.set(&key, realised.clone()) {
-        ctx.caches.by_policy.refs(&key).into_iter().for_each(|vm| ctx.machines.wake(vm));
+    let realized =
+        act::realize(policy, &placements, vcenter.realized_policies.of(&key), &vcenter, ctx).await?;
+    if vcenter.realized_policies.set(&key, realized.clone()) {
+        ctx.caches.vms_by_policy.refs(&key).into_iter().for_each(|vm| ctx.vms.enqueue(vm));
     }
-    Ok(realised)
+    Ok(realized)
 }
 
-/// The namespace's own folders and pools: one for each of its zones.
-fn homes(namespace: &str, site: &Site, ctx: &Context) -> Need<Vec<Place>> {
-    placement::observe::homes(namespace, site, &ctx.caches)
-}
-
+/// Writes the status and its events; what is over in a moment is not worth a word.
 async fn report(
     policy: &VirtualMachineSetResourcePolicy,
-    realised: Option<&[Realm]>,
+    realized: Option<&[RealizedPolicy]>,
     error: Option<&Error>,
     ctx: &Context,
 ) -> Result<(), Error> {
     let old = policy.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
     match error {
-        Some(Error::Behind(_) | Error::Api(_)) => return Ok(()),
-        Some(Error::Provider(problem)) if problem.is_passing() => return Ok(()),
-        // A policy that is realised stays so while nobody can look.
+        Some(Error::StaleCache(_) | Error::Api(_)) => return Ok(()),
+        Some(Error::Provider(problem)) if problem.is_transient() => return Ok(()),
+        // A policy that is realized stays so while nobody can look.
         Some(Error::Provider(_))
             if policy.metadata.deletion_timestamp.is_none() && conditions::holds(old, READY) =>
         {
@@ -174,16 +152,16 @@ async fn report(
         }
         _ => {}
     }
-    let mut status = status::status(policy, realised, error);
+    let mut status = status::status(policy, realized, error);
     status.conditions = kit::status::settle(old, status.conditions, jiff::Timestamp::now());
     if ctx.api.patch_status(policy, &status).await? {
         ctx.events.transitions(policy, old, &status.conditions, |condition| {
             condition.severity.as_deref() == Some(api::conditions::ERROR)
         });
         if error.is_some() {
-            // Machines that wait for it say why it does not come.
+            // VirtualMachines that wait for it say why it does not come.
             let key = key(policy.metadata.namespace.as_deref(), &policy.name_any());
-            ctx.caches.by_policy.refs(&key).into_iter().for_each(|vm| ctx.machines.wake(vm));
+            ctx.caches.vms_by_policy.refs(&key).into_iter().for_each(|vm| ctx.vms.enqueue(vm));
         }
     }
     Ok(())

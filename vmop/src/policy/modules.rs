@@ -8,33 +8,33 @@ use serde_json::json;
 use vsphere::MoRef;
 use vsphere::automation::ClusterModule;
 
-use super::ledger::{ANNOTATION, Ledger, Slot};
-use super::{Context, Error};
-use crate::provider::Site;
+use crate::policy::context::{Context, Error};
+use crate::policy::ledger::{ANNOTATION, Ledger, Slot};
+use crate::vcenter::VCenter;
 
 /// Where a ledger is kept.
-pub trait Book {
-    /// It is written down.
+pub trait LedgerStore {
+    /// Writes the ledger.
     async fn write(&mut self, ledger: &Ledger) -> kube::Result<()>;
 
     /// The modules that all other ledgers claim.
     fn others(&self) -> BTreeSet<String>;
 }
 
-/// The book of a policy: its annotation.
+/// The ledger of a policy: its annotation.
 pub struct Annotation<'a> {
     policy: VirtualMachineSetResourcePolicy,
     ctx: &'a Context,
 }
 
 impl<'a> Annotation<'a> {
-    /// The book of `policy`, as it was last seen.
+    /// The ledger of `policy`, as it was last seen.
     pub fn new(policy: &VirtualMachineSetResourcePolicy, ctx: &'a Context) -> Self {
         Self { policy: policy.clone(), ctx }
     }
 }
 
-impl Book for Annotation<'_> {
+impl LedgerStore for Annotation<'_> {
     async fn write(&mut self, ledger: &Ledger) -> kube::Result<()> {
         let patch = json!({ "metadata": { "annotations": { ANNOTATION: ledger.text() } } });
         self.policy = self.ctx.api.patch(&self.policy, patch).await?;
@@ -60,110 +60,110 @@ pub fn wanted(policy: &VirtualMachineSetResourcePolicy, clusters: &BTreeSet<MoRe
 
 const CLUSTER: &str = "ClusterComputeResource";
 
-/// Every slot has a module; the answer is the modules by cluster and group.
-pub async fn made(
+/// Gives every slot a module; the answer is the modules by cluster and group.
+pub async fn create_missing(
     wanted: &BTreeSet<Slot>,
     mut ledger: Ledger,
-    book: &mut impl Book,
-    site: &Site,
+    store: &mut impl LedgerStore,
+    vcenter: &VCenter,
 ) -> Result<BTreeMap<String, BTreeMap<String, String>>, Error> {
     if wanted.is_empty() {
         return Ok(BTreeMap::new());
     }
     // One at a time: what appears meanwhile must be this policy's.
-    let _turn = site.making_modules.lock().await;
-    let there = site.client.cluster_modules().await?;
+    let _turn = vcenter.making_modules.lock().await;
+    let there = vcenter.client.cluster_modules().await?;
     ledger.keep(&there);
     let missing = ledger.missing(wanted);
     if !missing.is_empty() {
-        completed(&mut ledger, missing, &there, book, site).await?;
+        create(&mut ledger, missing, &there, store, vcenter).await?;
     }
     Ok(ledger.modules)
 }
 
-/// Nothing is left of the modules; `wanted` are those that there may be.
-pub async fn removed(
+/// Removes the modules; `wanted` are those that there may be.
+pub async fn remove(
     wanted: &BTreeSet<Slot>,
     mut ledger: Ledger,
-    book: &impl Book,
-    site: &Site,
+    store: &impl LedgerStore,
+    vcenter: &VCenter,
 ) -> Result<(), Error> {
-    let _turn = site.making_modules.lock().await;
+    let _turn = vcenter.making_modules.lock().await;
     if ledger.before.is_some() {
-        let there = site.client.cluster_modules().await?;
+        let there = vcenter.client.cluster_modules().await?;
         let missing = ledger.missing(wanted);
-        found(&mut ledger, &missing, &there, book, site).await?;
+        find_created(&mut ledger, &missing, &there, store, vcenter).await?;
     }
     for id in ledger.ids() {
-        match site.client.delete_cluster_module(id).await {
+        match vcenter.client.delete_cluster_module(id).await {
             Err(error) if !error.is_not_found() => return Err(error.into()),
-            _ => site.memberships.forget(id),
+            _ => vcenter.memberships.forget(id),
         }
     }
     Ok(())
 }
 
-/// The missing modules are there and written down.
-async fn completed(
+/// Creates the missing modules and writes them down.
+async fn create(
     ledger: &mut Ledger,
     missing: Vec<Slot>,
     there: &[ClusterModule],
-    book: &mut impl Book,
-    site: &Site,
+    store: &mut impl LedgerStore,
+    vcenter: &VCenter,
 ) -> Result<(), Error> {
     let missing = if ledger.before.is_some() {
-        found(ledger, &missing, there, book, site).await?
+        find_created(ledger, &missing, there, store, vcenter).await?
     } else {
         ledger.begin(there);
-        book.write(ledger).await?;
+        store.write(ledger).await?;
         missing
     };
     let mut made = Vec::new();
     for slot in missing {
-        let id = site.client.create_cluster_module(&MoRef::new(CLUSTER, slot.cluster.as_str())).await?;
-        tracing::info!(group = slot.group, cluster = slot.cluster, module = id, "cluster module made");
+        let id = vcenter.client.create_cluster_module(&MoRef::new(CLUSTER, slot.cluster.as_str())).await?;
+        tracing::info!(group = slot.group, cluster = slot.cluster, module = id, "cluster module created");
         made.push(id.clone());
         ledger.enter(slot, id);
     }
     ledger.before = None;
-    let written = book.write(ledger).await;
+    let written = store.write(ledger).await;
     if let Err(error) = &written
         && (kit::apply::is_conflict(error) || kit::apply::is_gone(error))
     {
-        // Somebody else was at it too, or the policy is gone: what was made here is in nobody's book.
+        // Somebody else was at it too, or the policy is gone: what was made here is in nobody's ledger.
         for id in made {
-            if let Err(error) = site.client.delete_cluster_module(&id).await {
+            if let Err(error) = vcenter.client.delete_cluster_module(&id).await {
                 tracing::warn!(module = id, %error, "an empty cluster module stays behind");
             }
         }
     }
     written?;
-    site.claimed_modules.lock().extend(ledger.ids().cloned());
+    vcenter.claimed_modules.lock().extend(ledger.ids().cloned());
     Ok(())
 }
 
-/// The modules that a pass before a crash has made are entered; the answer is what is missing still.
-async fn found(
+/// Enters the modules that a reconcile before a crash has created; the answer is what is missing still.
+async fn find_created(
     ledger: &mut Ledger,
     missing: &[Slot],
     there: &[ClusterModule],
-    book: &impl Book,
-    site: &Site,
+    store: &impl LedgerStore,
+    vcenter: &VCenter,
 ) -> Result<Vec<Slot>, Error> {
-    let others = book.others();
-    let claimed = |id: &str| others.contains(id) || site.claimed_modules.lock().contains(id);
+    let others = store.others();
+    let claimed = |id: &str| others.contains(id) || vcenter.claimed_modules.lock().contains(id);
     let mut left = Vec::new();
     let clusters: BTreeSet<_> = missing.iter().map(|slot| slot.cluster.as_str()).collect();
     for cluster in clusters {
         let mut empty = Vec::new();
         for id in ledger.appeared(cluster, there, claimed) {
-            if site.client.cluster_module_members(id).await?.is_empty() {
+            if vcenter.client.cluster_module_members(id).await?.is_empty() {
                 empty.push(id.to_owned());
             }
         }
         let slots: Vec<_> = missing.iter().filter(|slot| slot.cluster == cluster).cloned().collect();
         if empty.len() > slots.len() {
-            tracing::warn!(cluster, modules = ?empty, "nobody can tell whose these empty cluster modules are: they stay");
+            tracing::warn!(cluster, modules = ?empty, "it is unknown whose these empty cluster modules are: they stay");
             empty.clear();
         }
         let mut empty = empty.into_iter();

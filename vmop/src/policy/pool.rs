@@ -1,47 +1,52 @@
 //! The guarantees and limits of a policy's pool.
 //!
 //! What the spec gives holds: a pool that was changed in vCenter is brought back when the policy is
-//! realised again, which it is at every start and at every change of the spec. What the spec leaves
+//! realized again, which it is at every start and at every change of the spec. What the spec leaves
 //! out is the vSphere admin's to set.
 
 use api::vmop::VirtualMachineSetResourcePolicy;
 use vsphere::{Allocation, MoRef, Value};
 
-use super::Error;
-use crate::provider::{Place, Site};
-use crate::virtualmachine::needs::Unmet;
+use crate::policy::context::Error;
+use crate::unmet::Unmet;
+use crate::vcenter::{Placement, VCenter};
 use crate::virtualmachine::size::class;
 
 /// Guarantees and limits of CPU (MHz) and memory (MiB), as the spec gives them.
 pub async fn allocations(
     policy: &VirtualMachineSetResourcePolicy,
-    home: &Place,
-    site: &Site,
+    parent: &Placement,
+    vcenter: &VCenter,
 ) -> Result<(Allocation, Allocation), Error> {
     let pool = policy.spec.resource_pool.as_ref();
     let requests = pool.and_then(|pool| pool.reservations.as_ref());
     let limits = pool.and_then(|pool| pool.limits.as_ref());
     let megahertz = if [requests, limits].into_iter().flatten().any(class::in_cores) {
-        site.megahertz(&home.pool).await?
+        vcenter.megahertz(&parent.pool).await?
     } else {
         0
     };
     class::allocations(requests, limits, megahertz)
-        .map_err(|error| Error::Unmet(Unmet::wrong("InvalidSpec", format!("spec.resourcepool: {error}"))))
+        .map_err(|error| Unmet::wrong("InvalidSpec", format!("spec.resourcepool: {error}")).into())
 }
 
-/// The pool has these guarantees and limits.
-pub async fn kept(pool: &MoRef, cpu: Allocation, memory: Allocation, site: &Site) -> Result<(), Error> {
+/// Brings the pool to these guarantees and limits.
+pub async fn keep_allocations(
+    pool: &MoRef,
+    cpu: Allocation,
+    memory: Allocation,
+    vcenter: &VCenter,
+) -> Result<(), Error> {
     if cpu == Allocation::default() && memory == Allocation::default() {
         return Ok(());
     }
     let paths = ["config.cpuAllocation", "config.memoryAllocation"];
-    let read = site.client.retrieve(std::slice::from_ref(pool), &paths).await?;
+    let read = vcenter.client.retrieve(std::slice::from_ref(pool), &paths).await?;
     let is = |path: &str| read.first().map(|pool| allocation(pool.get(path))).unwrap_or_default();
     let wanted = (merged(is(paths[0]), cpu), merged(is(paths[1]), memory));
     if wanted != (is(paths[0]), is(paths[1])) {
         tracing::info!(%pool, "the pool's guarantees and limits are brought to what its policy says");
-        site.client.update_resource_pool(pool, wanted.0, wanted.1).await?;
+        vcenter.client.update_resource_pool(pool, wanted.0, wanted.1).await?;
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! What a policy says of itself.
+//! The status of a policy.
 
 use api::conditions::{Condition, ERROR, INFO, READY, WARNING, vmop as known};
 use api::vmop::{
@@ -6,25 +6,25 @@ use api::vmop::{
     VirtualMachineSetResourcePolicyStatus,
 };
 
-use super::Error;
-use crate::provider::Realm;
+use crate::policy::context::{Error, PolicyError};
+use crate::vcenter::RealizedPolicy;
 
 /// The status of `policy`, its condition without a time.
 pub fn status(
     policy: &VirtualMachineSetResourcePolicy,
-    realised: Option<&[Realm]>,
+    realized: Option<&[RealizedPolicy]>,
     error: Option<&Error>,
 ) -> VirtualMachineSetResourcePolicyStatus {
     let mut status = policy.status.clone().unwrap_or_default();
-    if let Some(realised) = realised {
-        status.folder_mo_id = realised.first().map(|realm| realm.place.folder.id().to_owned());
-        let pools = realised.iter().map(|realm| ResourcePoolStatus {
-            cluster_mo_id: realm.cluster.id().to_owned(),
-            child_resource_pool_mo_id: realm.place.pool.id().to_owned(),
+    if let Some(realized) = realized {
+        status.folder_mo_id = realized.first().map(|realized| realized.placement.folder.id().to_owned());
+        let pools = realized.iter().map(|realized| ResourcePoolStatus {
+            cluster_mo_id: realized.cluster.id().to_owned(),
+            child_resource_pool_mo_id: realized.placement.pool.id().to_owned(),
         });
         status.resource_pools = pools.collect();
-        status.cluster_modules = realised.iter().flat_map(modules).collect();
-        // Only what was realised was observed: guarantees are brought up to date by it.
+        status.cluster_modules = realized.iter().flat_map(modules).collect();
+        // Only what was realized was observed: guarantees are brought up to date by it.
         status.observed_generation = policy.metadata.generation;
     }
     status.conditions = vec![match error {
@@ -34,23 +34,23 @@ pub fn status(
     status
 }
 
-fn modules(realm: &Realm) -> impl Iterator<Item = ClusterModuleStatus> {
-    realm.modules.iter().map(|(group, id)| ClusterModuleStatus {
+fn modules(realized: &RealizedPolicy) -> impl Iterator<Item = ClusterModuleStatus> {
+    realized.modules.iter().map(|(group, id)| ClusterModuleStatus {
         group_name: group.clone(),
         module_uuid: id.clone(),
-        cluster_mo_id: realm.cluster.id().to_owned(),
+        cluster_mo_id: realized.cluster.id().to_owned(),
     })
 }
 
 fn not_ready(error: &Error, deleting: bool) -> Condition {
     let (severity, reason) = match error {
         Error::Provider(_) => (ERROR, known::PROVIDER_NOT_READY),
-        Error::Unmet(unmet) => (ERROR, unmet.reason),
-        Error::Occupied(_) => (INFO, known::DELETING),
+        Error::Own(PolicyError::Unmet(unmet)) => (ERROR, unmet.reason),
+        Error::Own(PolicyError::Occupied(_)) => (INFO, known::DELETING),
         Error::Vcenter(error) if error.retryable() => (WARNING, error.category()),
         Error::Vcenter(_) if deleting => (ERROR, known::DELETION_FAILED),
         Error::Vcenter(error) => (ERROR, error.category()),
-        Error::Behind(_) | Error::Api(_) => (WARNING, "ApiServer"),
+        Error::StaleCache(_) | Error::Api(_) => (WARNING, "ApiServer"),
     };
     let message = match error {
         Error::Vcenter(error) => format!("{error}. {}", error.advice()),

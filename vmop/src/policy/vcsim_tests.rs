@@ -8,14 +8,14 @@ use support::wait::within;
 use vsphere::{Allocation, CloneSpec, MoRef};
 
 use crate::policy::ledger::{Ledger, Slot};
-use crate::policy::modules::{Book, made, removed};
-use crate::policy::pool::kept;
-use crate::provider::Site;
+use crate::policy::modules::{LedgerStore, create_missing, remove};
+use crate::policy::pool::keep_allocations;
 use crate::testing::fixtures;
-use crate::testing::vcsim::{place, recipe, site, template, wanted};
+use crate::testing::vcsim::{place, template, template_key, vcenter, wanted};
+use crate::vcenter::VCenter;
 use crate::virtualmachine::plan::Found;
 
-/// A book that can refuse to be written in.
+/// A ledger that can refuse to be written.
 #[derive(Default)]
 struct Notes {
     written: Ledger,
@@ -24,7 +24,7 @@ struct Notes {
     fails_at: Option<(usize, u16)>,
 }
 
-impl Book for Notes {
+impl LedgerStore for Notes {
     async fn write(&mut self, ledger: &Ledger) -> kube::Result<()> {
         self.writes += 1;
         match self.fails_at {
@@ -45,96 +45,103 @@ impl Book for Notes {
     }
 }
 
-async fn slots(sim: &Sim, site: &Site, groups: &[&str]) -> BTreeSet<Slot> {
-    let cluster = site.cluster(&sim.pool()).await.unwrap().id().to_owned();
+async fn slots(sim: &Sim, vcenter: &VCenter, groups: &[&str]) -> BTreeSet<Slot> {
+    let cluster = vcenter.cluster(&sim.pool()).await.unwrap().id().to_owned();
     groups.iter().map(|group| Slot { cluster: cluster.clone(), group: (*group).to_owned() }).collect()
 }
 
-async fn count(site: &Site) -> usize {
-    site.client.cluster_modules().await.unwrap().len()
+async fn count(vcenter: &VCenter) -> usize {
+    vcenter.client.cluster_modules().await.unwrap().len()
 }
 
 async fn a_module_is_made_once_whatever_write_is_lost(sim: Sim) {
-    let site = site(&sim).await;
-    let wanted = slots(&sim, &site, &["control-plane", "workers"]).await;
+    let vcenter = vcenter(&sim).await;
+    let wanted = slots(&sim, &vcenter, &["control-plane", "workers"]).await;
     for fails_at in [None, Some((1, 500)), Some((2, 500))] {
-        let mut book = Notes { fails_at, ..Notes::default() };
-        let first = made(&wanted, book.written.clone(), &mut book, &site).await;
+        let mut store = Notes { fails_at, ..Notes::default() };
+        let first = create_missing(&wanted, store.written.clone(), &mut store, &vcenter).await;
         assert_eq!(first.is_err(), fails_at.is_some());
-        book.fails_at = None;
-        let modules = made(&wanted, book.written.clone(), &mut book, &site).await.unwrap();
+        store.fails_at = None;
+        let modules = create_missing(&wanted, store.written.clone(), &mut store, &vcenter).await.unwrap();
         assert_eq!(modules.values().map(std::collections::BTreeMap::len).sum::<usize>(), 2);
-        assert_eq!(count(&site).await, 2, "{fails_at:?}");
+        assert_eq!(count(&vcenter).await, 2, "{fails_at:?}");
         // What is so already is not written again.
-        let writes = book.writes;
-        assert_eq!(made(&wanted, book.written.clone(), &mut book, &site).await.unwrap(), modules);
-        assert_eq!((book.writes, book.written.before.is_none()), (writes, true));
-        removed(&wanted, book.written.clone(), &book, &site).await.unwrap();
-        assert_eq!(count(&site).await, 0);
+        let writes = store.writes;
+        assert_eq!(
+            create_missing(&wanted, store.written.clone(), &mut store, &vcenter).await.unwrap(),
+            modules
+        );
+        assert_eq!((store.writes, store.written.before.is_none()), (writes, true));
+        remove(&wanted, store.written.clone(), &store, &vcenter).await.unwrap();
+        assert_eq!(count(&vcenter).await, 0);
     }
 }
 
 async fn a_module_whose_answer_was_lost_is_found_again(sim: Sim) {
-    let site = site(&sim).await;
-    let wanted = slots(&sim, &site, &["workers"]).await;
+    let vcenter = vcenter(&sim).await;
+    let wanted = slots(&sim, &vcenter, &["workers"]).await;
     let fault = serde_json::json!({ "method": "POST /vcenter/cluster/modules", "kind": "lostAnswer" });
     sim.post("/v1/faults", fault).await;
-    let mut book = Notes::default();
-    made(&wanted, Ledger::default(), &mut book, &site).await.unwrap_err();
-    assert_eq!((count(&site).await, book.written.modules.len()), (1, 0));
-    made(&wanted, book.written.clone(), &mut book, &site).await.unwrap();
-    assert_eq!((count(&site).await, book.written.modules.len()), (1, 1));
+    let mut store = Notes::default();
+    create_missing(&wanted, Ledger::default(), &mut store, &vcenter).await.unwrap_err();
+    assert_eq!((count(&vcenter).await, store.written.modules.len()), (1, 0));
+    create_missing(&wanted, store.written.clone(), &mut store, &vcenter).await.unwrap();
+    assert_eq!((count(&vcenter).await, store.written.modules.len()), (1, 1));
 }
 
 async fn a_second_leader_takes_back_what_it_made(sim: Sim) {
-    let site = site(&sim).await;
-    let wanted = slots(&sim, &site, &["workers"]).await;
-    let mut book = Notes { fails_at: Some((2, 409)), ..Notes::default() };
-    made(&wanted, Ledger::default(), &mut book, &site).await.unwrap_err();
-    assert_eq!(count(&site).await, 0);
+    let vcenter = vcenter(&sim).await;
+    let wanted = slots(&sim, &vcenter, &["workers"]).await;
+    let mut store = Notes { fails_at: Some((2, 409)), ..Notes::default() };
+    create_missing(&wanted, Ledger::default(), &mut store, &vcenter).await.unwrap_err();
+    assert_eq!(count(&vcenter).await, 0);
 }
 
 async fn modules_of_others_are_left_alone(sim: Sim) {
-    let site = site(&sim).await;
-    let wanted = slots(&sim, &site, &["workers"]).await;
-    let cluster = site.cluster(&sim.pool()).await.unwrap();
-    let mut book = Notes { fails_at: Some((2, 500)), ..Notes::default() };
-    made(&wanted, Ledger::default(), &mut book, &site).await.unwrap_err();
-    let claimed = site.client.create_cluster_module(&cluster).await.unwrap();
-    book.others.insert(claimed.clone());
-    made(&wanted, book.written.clone(), &mut book, &site).await.unwrap();
-    assert!(book.written.ids().all(|id| *id != claimed));
-    removed(&wanted, book.written.clone(), &book, &site).await.unwrap();
-    assert_eq!(site.client.cluster_modules().await.unwrap()[0].id, claimed);
+    let vcenter = vcenter(&sim).await;
+    let wanted = slots(&sim, &vcenter, &["workers"]).await;
+    let cluster = vcenter.cluster(&sim.pool()).await.unwrap();
+    let mut store = Notes { fails_at: Some((2, 500)), ..Notes::default() };
+    create_missing(&wanted, Ledger::default(), &mut store, &vcenter).await.unwrap_err();
+    let claimed = vcenter.client.create_cluster_module(&cluster).await.unwrap();
+    store.others.insert(claimed.clone());
+    create_missing(&wanted, store.written.clone(), &mut store, &vcenter).await.unwrap();
+    assert!(store.written.ids().all(|id| *id != claimed));
+    remove(&wanted, store.written.clone(), &store, &vcenter).await.unwrap();
+    assert_eq!(vcenter.client.cluster_modules().await.unwrap()[0].id, claimed);
 }
 
 async fn machines_share_the_call_that_makes_them_members(sim: Sim) {
-    let site = site(&sim).await;
-    let template = template(&site, &recipe(&sim, &site).await).await;
+    let vcenter = vcenter(&sim).await;
+    let template = template(&vcenter, &template_key(&sim, &vcenter).await).await;
     let facts = fixtures::facts(Found::Lost(None));
-    let intent = wanted(&sim, &site, &template, &facts).await;
+    let intent = wanted(&sim, &vcenter, &template, &facts).await;
     let mut machines = Vec::new();
     for name in 0..12 {
         let spec = CloneSpec { power_on: false, config: None, ..intent.spec.clone() };
-        let task =
-            site.client.clone_vm(&intent.template, &intent.folder, &format!("m-{name}"), spec).await.unwrap();
-        machines.push(within("a clone", site.inventory.task(&task)).await.unwrap().moref().unwrap().clone());
+        let task = vcenter
+            .client
+            .clone_vm(&intent.template, &intent.folder, &format!("m-{name}"), spec)
+            .await
+            .unwrap();
+        machines
+            .push(within("a clone", vcenter.inventory.task(&task)).await.unwrap().moref().unwrap().clone());
     }
-    let cluster = site.cluster(&sim.pool()).await.unwrap();
-    let module = site.client.create_cluster_module(&cluster).await.unwrap();
+    let cluster = vcenter.cluster(&sim.pool()).await.unwrap();
+    let module = vcenter.client.create_cluster_module(&cluster).await.unwrap();
     sim.forget_requests().await;
     let join = |machine: &MoRef| {
-        let (site, module, machine) = (site.clone(), module.clone(), machine.clone());
-        async move { site.memberships.join(&site.client, &module, &machine).await }
+        let (vcenter, module, machine) = (vcenter.clone(), module.clone(), machine.clone());
+        async move { vcenter.memberships.join(&vcenter.client, &module, &machine).await }
     };
     let all = futures::future::join_all(machines.iter().map(join));
     assert!(within("membership", all).await.iter().all(Result::is_ok));
     let calls = sim.get("/v1/requests").await["total"].as_u64().unwrap();
     assert!(calls <= 2, "{calls} calls for twelve machines");
-    assert_eq!(site.client.cluster_module_members(&module).await.unwrap().len(), 12);
+    assert_eq!(vcenter.client.cluster_module_members(&module).await.unwrap().len(), 12);
 
     // Another process asks again: a member stays one, and a stranger is told from members.
-    let other = crate::testing::vcsim::site(&sim).await;
+    let other = crate::testing::vcsim::vcenter(&sim).await;
     let stranger = MoRef::vm("vm-0");
     let again = tokio::join!(
         other.memberships.join(&other.client, &module, &machines[0]),
@@ -144,20 +151,20 @@ async fn machines_share_the_call_that_makes_them_members(sim: Sim) {
     assert!(other.memberships.holds(&other.client, &module, &machines[1]).await.unwrap());
     other.client.delete_cluster_module(&module).await.unwrap();
     let gone = other.memberships.join(&other.client, &module, &stranger).await.unwrap_err();
-    assert!(gone.is_not_found() && gone.method() == crate::provider::MEMBERSHIP, "{gone:?}");
+    assert!(gone.is_not_found() && gone.method() == crate::vcenter::MEMBERSHIP, "{gone:?}");
 }
 
 async fn a_pool_is_brought_back_to_what_its_policy_says(sim: Sim) {
-    let site = site(&sim).await;
+    let vcenter = vcenter(&sim).await;
     let given = |reservation, limit| Allocation { reservation, limit, expandable: None };
     let (cpu, memory) = (given(Some(1000), None), given(Some(512), Some(4096)));
-    let pool = site.client.create_resource_pool(&place(&sim).pool, "p", cpu, memory).await.unwrap();
+    let pool = vcenter.client.create_resource_pool(&place(&sim).pool, "p", cpu, memory).await.unwrap();
     sim.forget_requests().await;
-    kept(&pool, cpu, memory, &site).await.unwrap();
+    keep_allocations(&pool, cpu, memory, &vcenter).await.unwrap();
     assert_eq!(sim.calls("UpdateConfig").await, 0);
-    site.client.update_resource_pool(&pool, given(Some(0), Some(700)), memory).await.unwrap();
-    kept(&pool, cpu, memory, &site).await.unwrap();
-    let read = site.client.retrieve(std::slice::from_ref(&pool), &["config.cpuAllocation"]).await.unwrap();
+    vcenter.client.update_resource_pool(&pool, given(Some(0), Some(700)), memory).await.unwrap();
+    keep_allocations(&pool, cpu, memory, &vcenter).await.unwrap();
+    let read = vcenter.client.retrieve(std::slice::from_ref(&pool), &["config.cpuAllocation"]).await.unwrap();
     let cpu = read[0].get("config.cpuAllocation");
     // What the policy does not say stays as the admin has set it.
     assert_eq!((cpu.get("reservation").as_i64(), cpu.get("limit").as_i64()), (Some(1000), Some(700)));

@@ -1,6 +1,6 @@
-//! TCP readiness probes, outside the reconciles: a reconcile sets the target and reads the verdict.
+//! TCP readiness probes, outside the reconciles: a reconcile sets the target and reads the result.
 //!
-//! A verdict that changes wakes its object; one that holds costs nothing but the connection. Until a
+//! A result that changes wakes its object; one that holds costs nothing but the connection. Until a
 //! target has answered once it is asked every second, so that a node is not late by a whole period.
 
 pub mod address;
@@ -37,17 +37,17 @@ pub struct Target {
 
 /// What the probe says of its target.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Verdict {
+pub enum ProbeResult {
     /// Not asked yet.
     #[default]
     Unknown,
     /// The port accepts connections.
     Answers,
     /// The port does not: why.
-    Silent(String),
+    NoAnswer(String),
 }
 
-/// Probes the targets of every object and tells which verdicts changed.
+/// Probes the targets of every object and tells which results changed.
 pub struct Prober<K> {
     probes: Mutex<HashMap<K, Probe>>,
     maps: Vec<AddressMap>,
@@ -57,7 +57,7 @@ pub struct Prober<K> {
 
 struct Probe {
     target: Target,
-    verdict: Arc<Mutex<Verdict>>,
+    result: Arc<Mutex<ProbeResult>>,
     task: JoinHandle<()>,
 }
 
@@ -68,57 +68,57 @@ impl Drop for Probe {
 }
 
 impl<K: Clone + Eq + Hash + Send + 'static> Prober<K> {
-    /// A prober without targets; the receiver yields every object whose verdict changed.
+    /// A prober without targets; the receiver yields every object whose result changed.
     pub fn new(maps: Vec<AddressMap>) -> (Self, mpsc::UnboundedReceiver<K>) {
         let (changed, receiver) = mpsc::unbounded_channel();
         let gate = Arc::new(Semaphore::new(AT_ONCE));
         (Self { probes: Mutex::default(), maps, gate, changed }, receiver)
     }
 
-    /// The object is probed at `target` from now on, or not at all; returns the verdict so far.
-    pub fn aim(&self, object: &K, target: Option<Target>) -> Verdict {
+    /// The object is probed at `target` from now on, or not at all; returns the result so far.
+    pub fn set_target(&self, object: &K, target: Option<Target>) -> ProbeResult {
         let mut probes = self.probes.lock();
         let Some(target) = target else {
             probes.remove(object);
-            return Verdict::Unknown;
+            return ProbeResult::Unknown;
         };
         if let Some(probe) = probes.get(object).filter(|probe| probe.target == target) {
-            return probe.verdict.lock().clone();
+            return probe.result.lock().clone();
         }
-        let verdict = Arc::new(Mutex::new(Verdict::Unknown));
+        let result = Arc::new(Mutex::new(ProbeResult::Unknown));
         let address = self.maps.iter().fold(target.address, |address, map| map.dial(address));
         let watch = watch(
             SocketAddr::new(address, target.port),
             target,
-            Arc::clone(&verdict),
+            Arc::clone(&result),
             Arc::clone(&self.gate),
             self.changed.clone(),
             object.clone(),
         );
-        probes.insert(object.clone(), Probe { target, verdict, task: tokio::spawn(watch) });
-        Verdict::Unknown
+        probes.insert(object.clone(), Probe { target, result, task: tokio::spawn(watch) });
+        ProbeResult::Unknown
     }
 }
 
 async fn watch<K: Clone>(
     dial: SocketAddr,
     target: Target,
-    verdict: Arc<Mutex<Verdict>>,
+    result: Arc<Mutex<ProbeResult>>,
     gate: Arc<Semaphore>,
     changed: mpsc::UnboundedSender<K>,
     object: K,
 ) {
     let mut failures = 0;
     loop {
-        let result = match gate.acquire().await {
+        let answer = match gate.acquire().await {
             Ok(_permit) => attempt(dial, target.timeout).await,
             Err(_closed) => return,
         };
-        failures = if result.is_ok() { 0 } else { failures + 1 };
-        let old = verdict.lock().clone();
-        let (new, pause) = judged(&old, result, failures, target.period);
+        failures = if answer.is_ok() { 0 } else { failures + 1 };
+        let old = result.lock().clone();
+        let (new, pause) = judged(&old, answer, failures, target.period);
         if new != old {
-            *verdict.lock() = new;
+            *result.lock() = new;
             if changed.send(object.clone()).is_err() {
                 return;
             }
@@ -135,14 +135,21 @@ async fn attempt(dial: SocketAddr, limit: Duration) -> Result<(), String> {
     }
 }
 
-/// The new verdict, and how long to wait before asking again.
+/// The new result, and how long to wait before asking again.
 ///
 /// A target that answered must fail twice in a row, so that one lost packet takes no node out of service.
-fn judged(old: &Verdict, result: Result<(), String>, failures: u32, period: Duration) -> (Verdict, Duration) {
+fn judged(
+    old: &ProbeResult,
+    result: Result<(), String>,
+    failures: u32,
+    period: Duration,
+) -> (ProbeResult, Duration) {
     match result {
-        Ok(()) => (Verdict::Answers, period),
-        Err(_) if *old == Verdict::Answers && failures < 2 => (Verdict::Answers, period.min(IMPATIENT)),
-        Err(why) => (Verdict::Silent(why), period.min(IMPATIENT)),
+        Ok(()) => (ProbeResult::Answers, period),
+        Err(_) if *old == ProbeResult::Answers && failures < 2 => {
+            (ProbeResult::Answers, period.min(IMPATIENT))
+        }
+        Err(why) => (ProbeResult::NoAnswer(why), period.min(IMPATIENT)),
     }
 }
 
@@ -154,21 +161,21 @@ mod tests {
 
     #[test]
     fn one_lost_packet_takes_no_node_out() {
-        let silent = Verdict::Silent("connection refused".into());
+        let silent = ProbeResult::NoAnswer("connection refused".into());
         let refused = || Err("connection refused".to_owned());
         for (old, result, failures, new, pause) in [
-            (Verdict::Unknown, Ok(()), 0, Verdict::Answers, PERIOD),
-            (Verdict::Unknown, refused(), 1, silent.clone(), IMPATIENT),
-            (silent.clone(), Ok(()), 0, Verdict::Answers, PERIOD),
-            (Verdict::Answers, refused(), 1, Verdict::Answers, IMPATIENT),
-            (Verdict::Answers, refused(), 2, silent.clone(), IMPATIENT),
+            (ProbeResult::Unknown, Ok(()), 0, ProbeResult::Answers, PERIOD),
+            (ProbeResult::Unknown, refused(), 1, silent.clone(), IMPATIENT),
+            (silent.clone(), Ok(()), 0, ProbeResult::Answers, PERIOD),
+            (ProbeResult::Answers, refused(), 1, ProbeResult::Answers, IMPATIENT),
+            (ProbeResult::Answers, refused(), 2, silent.clone(), IMPATIENT),
         ] {
             assert_eq!(judged(&old, result, failures, PERIOD), (new, pause));
         }
     }
 
     #[tokio::test]
-    async fn a_verdict_wakes_its_object() {
+    async fn a_result_wakes_its_object() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let map = "10.0.0.0/8=127.0.0.0/8".parse().unwrap();
         let (prober, mut changed) = Prober::new(vec![map]);
@@ -178,9 +185,9 @@ mod tests {
             period: PERIOD,
             timeout: PERIOD,
         };
-        assert_eq!(prober.aim(&"vm", Some(target)), Verdict::Unknown);
+        assert_eq!(prober.set_target(&"vm", Some(target)), ProbeResult::Unknown);
         assert_eq!(changed.recv().await, Some("vm"));
-        assert_eq!(prober.aim(&"vm", Some(target)), Verdict::Answers);
-        assert_eq!(prober.aim(&"vm", None), Verdict::Unknown);
+        assert_eq!(prober.set_target(&"vm", Some(target)), ProbeResult::Answers);
+        assert_eq!(prober.set_target(&"vm", None), ProbeResult::Unknown);
     }
 }

@@ -5,6 +5,7 @@
 
 mod plan;
 mod target;
+mod unfit;
 #[cfg(test)]
 mod vcsim_tests;
 
@@ -17,19 +18,23 @@ use kit::apply::Api;
 use kit::events::Events;
 use kit::index::{Index, key};
 use kit::watch::{self, Cache};
-use kit::{Controller, Family, Next, Outcome, Started};
+use kit::{Controller, Next, Started};
 use kube::ResourceExt;
 use kube::runtime::reflector::ObjectRef;
 use vsphere::{MoRef, Result as Vcenter};
 
 use crate::caches::Caches;
-use crate::image::Looks;
-use crate::provider::{Problem, Provider, Site, mark};
-use plan::{Facts, Item, Step};
+use crate::error::Error;
+use crate::image::SyncRequests;
+use crate::pause;
+use crate::publish::plan::{Facts, PublishStep, PublishedItem};
+use crate::publish::unfit::Unfit;
+use crate::vcenter::{Provider, VCenter, mark};
+use crate::watches::{namespaced_name, to, when_changed};
 
-/// How long vCenter may copy a machine's disks.
+/// How long vCenter may copy a VM's disks.
 const UPLOAD: Duration = Duration::from_hours(2);
-/// What nothing tells of, such as the end of an upload that another process began, is looked at again after this.
+/// What no watch shows, such as the end of an upload that another process began, is looked at again after this.
 const UNWATCHED: Duration = Duration::from_secs(15);
 
 /// What reconciles of requests work with.
@@ -37,58 +42,17 @@ pub struct Context {
     api: Api,
     events: Events,
     provider: Arc<Provider>,
-    machines: Cache<VirtualMachine>,
+    vms: Cache<VirtualMachine>,
     images: Index<VirtualMachineImage>,
-    look_at_library: Arc<Looks>,
+    library_syncs: Arc<SyncRequests>,
 }
 
-/// Why a source or a target can't be used.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unfit {
-    /// The condition's reason.
-    pub reason: &'static str,
-    /// Which object, why, what to do.
-    pub message: String,
-}
-
-/// Why a pass did not come through.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// vCenter can't be used now.
-    #[error("{0}")]
-    Provider(Problem),
-    /// vCenter did not do it.
-    #[error("{0}")]
-    Vcenter(#[from] vsphere::Error),
-    /// The API server did not do it.
-    #[error("API server: {0}")]
-    Api(#[from] kube::Error),
-}
-
-impl Family for Error {
-    fn outcome(&self) -> Outcome {
-        match self {
-            Self::Provider(_) => Outcome::Waiting(Some(UNWATCHED)),
-            Self::Vcenter(_) => Outcome::Failed,
-            Self::Api(error) => Outcome::of(error),
-        }
-    }
-
-    fn label(&self) -> &'static str {
-        match self {
-            Self::Provider(_) => "Provider",
-            Self::Vcenter(_) => "Vcenter",
-            Self::Api(_) => "Api",
-        }
-    }
-}
-
-/// Publishes until the program ends; `look_at_library` is told of items that are to become images.
+/// Publishes until the program ends; `library_syncs` is asked to read items that are to become images.
 pub fn run(
     started: &Started,
     caches: &Caches,
     provider: &Arc<Provider>,
-    look_at_library: Arc<Looks>,
+    library_syncs: Arc<SyncRequests>,
 ) -> impl Future<Output = ()> + use<> {
     let requests: Cache<VirtualMachinePublishRequest> =
         watch::pruned(started, kube::Api::all(started.client.clone()));
@@ -100,63 +64,48 @@ pub fn run(
         api: Api::new(started, "vmop/publish"),
         events: Events::new(started, "vmop-publish"),
         provider: Arc::clone(provider),
-        machines: caches.machines.clone(),
+        vms: caches.vms.clone(),
         images: caches.images.index(|image| vec![image.spec.image_id.clone()]),
-        look_at_library,
+        library_syncs,
     });
     Controller::new("virtualmachinepublishrequest", started, &requests)
-        .watches_changes(&caches.machines, move |change| {
-            // Only whether it is there matters, and not what it does.
-            let id = |side: &Option<Arc<VirtualMachine>>| side.as_deref().and_then(machine_id);
-            if id(&change.old) == id(&change.new) {
-                return Vec::new();
-            }
-            change
-                .sides()
-                .flat_map(|vm| by_source.refs(&key(vm.metadata.namespace.as_deref(), &vm.name_any())))
-                .collect()
-        })
-        .watches(&caches.images, move |image| {
-            let status = image.status.as_ref();
-            status
-                .and_then(|status| status.image_name.as_deref())
-                .map(|item| by_item.refs(item))
-                .unwrap_or_default()
-        })
+        // Only whether it is there matters, and not what it does.
+        .watches_changes(&caches.vms, when_changed(moid, to(&by_source, namespaced_name)))
+        .watches(&caches.images, to(&by_item, |image: &VirtualMachineImage| image.status.clone()?.image_name))
         // An upload takes what it takes, and must not keep others back.
         .concurrency(0)
         .deadline(UPLOAD + Duration::from_mins(10))
         .run(ctx, reconcile)
 }
 
-fn machine_id(vm: &VirtualMachine) -> Option<String> {
+fn moid(vm: &VirtualMachine) -> Option<String> {
     vm.status.as_ref()?.unique_id.clone()
 }
 
 /// Brings one publication as far as it can be.
 async fn reconcile(request: Arc<VirtualMachinePublishRequest>, ctx: Arc<Context>) -> Result<Next, Error> {
-    if crate::virtualmachine::pause::paused(&*request) || request.metadata.deletion_timestamp.is_some() {
+    if pause::paused(&*request) || request.metadata.deletion_timestamp.is_some() {
         return Ok(Next::OnChange);
     }
     if request.status.as_ref().and_then(|status| status.ready) == Some(true) {
-        return finished(&request, &ctx).await;
+        return keep_or_expire(&request, &ctx).await;
     }
-    let site = ctx.provider.site().map_err(Error::Provider)?;
-    let facts = facts(&request, &site, &ctx).await?;
+    let vcenter = ctx.provider.vcenter()?;
+    let facts = gather(&request, &vcenter, &ctx).await?;
     let step = plan::step(&request, &facts);
     report(&request, &facts, &step, None, &ctx).await?;
     match step {
-        Step::Blocked => Ok(Next::After(UNWATCHED * 4)),
-        Step::Uploading => Ok(Next::After(UNWATCHED)),
-        Step::AwaitImage => {
-            ctx.look_at_library.soon();
+        PublishStep::Blocked => Ok(Next::After(UNWATCHED * 4)),
+        PublishStep::Uploading => Ok(Next::After(UNWATCHED)),
+        PublishStep::AwaitImage => {
+            ctx.library_syncs.request();
             Ok(Next::After(UNWATCHED * 4))
         }
-        Step::Done => Ok(Next::After(Duration::ZERO)),
-        Step::Upload(capture) => {
-            tracing::info!(machine = %capture.machine, item = capture.name, "publishing");
-            if let Err(error) = site.client.capture_ovf(&capture, UPLOAD).await {
-                report(&request, &facts, &Step::Upload(capture), Some(&error), &ctx).await?;
+        PublishStep::Done => Ok(Next::After(Duration::ZERO)),
+        PublishStep::Upload(capture) => {
+            tracing::info!(vm = %capture.machine, item = capture.name, "publishing");
+            if let Err(error) = vcenter.client.capture_ovf(&capture, UPLOAD).await {
+                report(&request, &facts, &PublishStep::Upload(capture), Some(&error), &ctx).await?;
                 return Err(error.into());
             }
             Ok(Next::After(Duration::ZERO))
@@ -165,7 +114,7 @@ async fn reconcile(request: Arc<VirtualMachinePublishRequest>, ctx: Arc<Context>
 }
 
 /// One that is done stays, or goes when its time has come.
-async fn finished(request: &VirtualMachinePublishRequest, ctx: &Context) -> Result<Next, Error> {
+async fn keep_or_expire(request: &VirtualMachinePublishRequest, ctx: &Context) -> Result<Next, Error> {
     let Some(expiry) = plan::expiry(request) else { return Ok(Next::OnChange) };
     match Duration::try_from(expiry.duration_since(jiff::Timestamp::now())) {
         Ok(left) if !left.is_zero() => Ok(Next::After(left)),
@@ -179,7 +128,7 @@ async fn finished(request: &VirtualMachinePublishRequest, ctx: &Context) -> Resu
 async fn report(
     request: &VirtualMachinePublishRequest,
     facts: &Facts,
-    step: &Step,
+    step: &PublishStep,
     failed: plan::Uploaded<'_>,
     ctx: &Context,
 ) -> Result<(), Error> {
@@ -187,32 +136,36 @@ async fn report(
     let old = request.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
     let mut status = plan::status(request, facts, step, failed, now);
     if failed.is_some() {
-        // It was begun in this pass, which the object at hand does not show yet.
+        // It was begun in this reconcile, which the object at hand does not show yet.
         let begun = plan::status(request, facts, step, None, now);
         (status.attempts, status.last_attempt_time) = (begun.attempts, begun.last_attempt_time);
     }
     status.conditions = kit::status::settle(old, status.conditions, now);
     if ctx.api.patch_status(request, &status).await? {
-        let told: Vec<_> = status
+        let complete: Vec<_> = status
             .conditions
             .iter()
             .filter(|condition| condition.type_ == known::COMPLETE)
             .cloned()
             .collect();
-        ctx.events.transitions(request, old, &told, |condition| {
+        ctx.events.transitions(request, old, &complete, |condition| {
             condition.severity.as_deref() == Some(api::conditions::ERROR)
         });
     }
     Ok(())
 }
 
-async fn facts(request: &VirtualMachinePublishRequest, site: &Site, ctx: &Context) -> Result<Facts, Error> {
+async fn gather(
+    request: &VirtualMachinePublishRequest,
+    vcenter: &VCenter,
+    ctx: &Context,
+) -> Result<Facts, Error> {
     let namespace = request.namespace().unwrap_or_default();
-    let source = source(request, &namespace, site, ctx);
+    let source = find_source(request, &namespace, vcenter, ctx);
     let location = &request.spec.target.location;
-    let target = target::library(&namespace, location, ctx.api.client(), site).await?;
+    let target = target::find_library(&namespace, location, ctx.api.client(), vcenter).await?;
     let item = match &target {
-        Ok(library) => item(request, library, site).await?,
+        Ok(library) => find_item(request, library, vcenter).await?,
         Err(_) => None,
     };
     let image =
@@ -220,29 +173,32 @@ async fn facts(request: &VirtualMachinePublishRequest, site: &Site, ctx: &Contex
     Ok(Facts { source, target, item, image })
 }
 
-/// The machine that is to be published, if it is the object's own.
-fn source(
+/// The VM that is to be published, if it is the object's own.
+fn find_source(
     request: &VirtualMachinePublishRequest,
     namespace: &str,
-    site: &Site,
+    vcenter: &VCenter,
     ctx: &Context,
 ) -> Result<MoRef, Unfit> {
     let name = plan::source(request).name.unwrap_or_default();
     let unfit = |reason, message: String| Err(Unfit { reason, message });
-    let Some(vm) = ctx.machines.get(Some(namespace), &name) else {
+    let Some(vm) = ctx.vms.get(Some(namespace), &name) else {
         let message = format!(
             "VirtualMachine {namespace}/{name} does not exist. Create it, or name another in another request"
         );
         return unfit(known::SOURCE_VIRTUAL_MACHINE_NOT_EXIST, message);
     };
-    let machine = machine_id(&vm).map(MoRef::vm);
-    let ours = |machine: &MoRef| {
-        let owner =
-            site.inventory.vm(machine).present().and_then(|vm| mark::owner(&vm, &site.settings.stack));
+    let vsphere_vm = moid(&vm).map(MoRef::vm);
+    let ours = |vsphere_vm: &MoRef| {
+        let owner = vcenter
+            .inventory
+            .vm(vsphere_vm)
+            .present()
+            .and_then(|vm| mark::owner(&vm, &vcenter.settings.stack));
         owner.as_ref() == Some(&ObjectRef::from_obj(&*vm))
     };
-    match machine.filter(ours) {
-        Some(machine) => Ok(machine),
+    match vsphere_vm.filter(ours) {
+        Some(vsphere_vm) => Ok(vsphere_vm),
         None => unfit(
             known::SOURCE_VIRTUAL_MACHINE_NOT_CREATED,
             format!("VirtualMachine {namespace}/{name} is not in vCenter yet; its own conditions say why"),
@@ -251,13 +207,17 @@ fn source(
 }
 
 /// The item of the wanted name, if the library has one.
-async fn item(request: &VirtualMachinePublishRequest, library: &str, site: &Site) -> Vcenter<Option<Item>> {
-    let ids = site.client.library_items_named(library, &plan::item_name(request)).await?;
+async fn find_item(
+    request: &VirtualMachinePublishRequest,
+    library: &str,
+    vcenter: &VCenter,
+) -> Vcenter<Option<PublishedItem>> {
+    let ids = vcenter.client.library_items_named(library, &plan::item_name(request)).await?;
     let Some(id) = ids.into_iter().next() else { return Ok(None) };
-    match site.client.library_item(&id).await {
+    match vcenter.client.library_item(&id).await {
         Ok(item) => {
             let (ours, complete) = (plan::made_by(request, &item.description), item.cached || item.size > 0);
-            Ok(Some(Item { id, ours, complete }))
+            Ok(Some(PublishedItem { id, ours, complete }))
         }
         Err(error) if error.is_not_found() => Ok(None),
         Err(error) => Err(error),

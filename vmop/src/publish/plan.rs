@@ -1,4 +1,4 @@
-//! What is to be done to publish a machine, and what the request says of itself. No client, no clock.
+//! What is to be done to publish a VM, and the status of its request. No client, no clock.
 
 use api::conditions::{Condition, ERROR, INFO, READY, vmop::publish as known};
 use api::vmop::{
@@ -10,7 +10,7 @@ use kube::ResourceExt;
 use vsphere::MoRef;
 use vsphere::automation::Capture;
 
-use crate::publish::Unfit;
+use crate::publish::unfit::Unfit;
 
 const VMOP: &str = "vmoperator.vmware.com/v1alpha1";
 const REGISTRY: &str = "imageregistry.vmware.com/v1alpha1";
@@ -20,19 +20,19 @@ const MADE_BY: &str = "virtualmachinepublishrequest.vmoperator.vmware.com: ";
 /// Everything that was read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Facts {
-    /// The machine.
+    /// The VM.
     pub source: Result<MoRef, Unfit>,
     /// The library, by its id.
     pub target: Result<String, Unfit>,
     /// The item in the library that has the name, if there is one.
-    pub item: Option<Item>,
+    pub item: Option<PublishedItem>,
     /// The VirtualMachineImage that the item has become.
     pub image: Option<String>,
 }
 
 /// An item of the library.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Item {
+pub struct PublishedItem {
     /// Its id.
     pub id: String,
     /// This request made it.
@@ -43,7 +43,7 @@ pub struct Item {
 
 /// What is to be done.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Step {
+pub enum PublishStep {
     /// Something is in the way.
     Blocked,
     /// vCenter makes the item.
@@ -95,26 +95,26 @@ pub fn made_by(request: &VirtualMachinePublishRequest, description: &str) -> boo
 }
 
 /// What is to be done.
-pub fn step(request: &VirtualMachinePublishRequest, facts: &Facts) -> Step {
+pub fn step(request: &VirtualMachinePublishRequest, facts: &Facts) -> PublishStep {
     let Facts { source, target, item, image } = facts;
     match (source, target, item) {
-        // Whatever has become of the machine since, the item is there.
-        (_, _, Some(Item { ours: true, complete: true, .. })) => {
+        // Whatever has become of the VM since, the item is there.
+        (_, _, Some(PublishedItem { ours: true, complete: true, .. })) => {
             if image.is_some() {
-                Step::Done
+                PublishStep::Done
             } else {
-                Step::AwaitImage
+                PublishStep::AwaitImage
             }
         }
-        (_, _, Some(Item { ours: true, complete: false, .. })) => Step::Uploading,
-        (Ok(machine), Ok(library), None) => Step::Upload(Capture {
-            machine: machine.clone(),
+        (_, _, Some(PublishedItem { ours: true, complete: false, .. })) => PublishStep::Uploading,
+        (Ok(vsphere_vm), Ok(library), None) => PublishStep::Upload(Capture {
+            machine: vsphere_vm.clone(),
             library_id: library.clone(),
             name: item_name(request),
             description: description(request),
             token: request.uid().unwrap_or_default(),
         }),
-        _ => Step::Blocked,
+        _ => PublishStep::Blocked,
     }
 }
 
@@ -130,18 +130,18 @@ pub fn expiry(request: &VirtualMachinePublishRequest) -> Option<Timestamp> {
     done.0.checked_add(jiff::SignedDuration::from_secs(ttl)).ok()
 }
 
-/// What the request says of itself: its conditions without times.
+/// The status of the request: its conditions without times.
 pub fn status(
     request: &VirtualMachinePublishRequest,
     facts: &Facts,
-    step: &Step,
+    step: &PublishStep,
     failed: Uploaded<'_>,
     now: Timestamp,
 ) -> VirtualMachinePublishRequestStatus {
     let old = request.status.clone().unwrap_or_default();
     let now = Time(Timestamp::from_second(now.as_second()).unwrap_or(now));
-    let done = *step == Step::Done;
-    let begins = matches!(step, Step::Upload(_)) && failed.is_none();
+    let done = *step == PublishStep::Done;
+    let begins = matches!(step, PublishStep::Upload(_)) && failed.is_none();
     VirtualMachinePublishRequestStatus {
         source_ref: Some(source(request)),
         target_ref: Some(target(request)),
@@ -159,11 +159,11 @@ pub fn status(
 fn conditions(
     request: &VirtualMachinePublishRequest,
     facts: &Facts,
-    step: &Step,
+    step: &PublishStep,
     failed: Uploaded<'_>,
 ) -> Vec<Condition> {
     let name = item_name(request);
-    let uploaded = matches!(step, Step::AwaitImage | Step::Done);
+    let uploaded = matches!(step, PublishStep::AwaitImage | PublishStep::Done);
     let unfit =
         |type_: &str, unfit: &Unfit| Condition::is_false(type_, ERROR, unfit.reason, unfit.message.clone());
     let source = match &facts.source {
@@ -172,7 +172,7 @@ fn conditions(
     };
     let target = match (&facts.target, &facts.item) {
         (Err(why), _) if !uploaded => unfit(known::TARGET_VALID, why),
-        (_, Some(Item { ours: false, .. })) => {
+        (_, Some(PublishedItem { ours: false, .. })) => {
             let message = format!(
                 "The library has an item {name} that this request did not make. Name another, or remove that item"
             );
@@ -181,23 +181,23 @@ fn conditions(
         _ => Condition::is_true(known::TARGET_VALID),
     };
     let upload = match (step, failed) {
-        (Step::AwaitImage | Step::Done, _) => Condition::is_true(known::UPLOADED),
+        (PublishStep::AwaitImage | PublishStep::Done, _) => Condition::is_true(known::UPLOADED),
         (_, Some(error)) => {
             let message = format!("{error}. {} It is tried again", error.advice());
             Condition::is_false(known::UPLOADED, ERROR, known::UPLOAD_FAILURE, message)
         }
-        (Step::Upload(_) | Step::Uploading, None) => {
+        (PublishStep::Upload(_) | PublishStep::Uploading, None) => {
             let message = format!("vCenter makes the item {name}");
             Condition::is_false(known::UPLOADED, INFO, known::UPLOADING, message)
         }
-        (Step::Blocked, None) => {
+        (PublishStep::Blocked, None) => {
             let message = "Source and target must be valid first";
             Condition::is_false(known::UPLOADED, INFO, known::NOT_STARTED, message)
         }
     };
     let image = match step {
-        Step::Done => Condition::is_true(known::IMAGE_AVAILABLE),
-        Step::AwaitImage => {
+        PublishStep::Done => Condition::is_true(known::IMAGE_AVAILABLE),
+        PublishStep::AwaitImage => {
             let message = format!("The item {name} has not become a VirtualMachineImage yet");
             Condition::is_false(known::IMAGE_AVAILABLE, INFO, known::IMAGE_UNAVAILABLE, message)
         }
@@ -245,8 +245,8 @@ mod tests {
     }
 
     #[allow(clippy::unnecessary_wraps)]
-    fn item(ours: bool, complete: bool) -> Option<Item> {
-        Some(Item { id: "item-1".into(), ours, complete })
+    fn item(ours: bool, complete: bool) -> Option<PublishedItem> {
+        Some(PublishedItem { id: "item-1".into(), ours, complete })
     }
 
     /// Type and reason of every condition.
@@ -288,14 +288,14 @@ mod tests {
     #[test]
     fn the_item_says_whose_request_made_it() {
         let request = request();
-        let Step::Upload(capture) = step(&request, &facts()) else { panic!() };
+        let PublishStep::Upload(capture) = step(&request, &facts()) else { panic!() };
         assert_eq!((capture.name.as_str(), capture.token.as_str()), ("vm-image", "u-1"));
         assert!(capture.description.ends_with("\nnightly"));
         assert!(made_by(&request, &capture.description));
         assert!(!made_by(&request, "nightly") && !made_by(&request, &format!("{MADE_BY}u-2")));
         // What is there stays there, whatever becomes of the machine.
         let gone = Facts { source: Err(unfit("x")), item: item(true, true), ..facts() };
-        assert_eq!(step(&request, &gone), Step::AwaitImage);
+        assert_eq!(step(&request, &gone), PublishStep::AwaitImage);
     }
 
     #[test]
@@ -312,7 +312,7 @@ mod tests {
         assert_eq!(expiry(&request), None);
         let facts = Facts { item: item(true, true), image: Some("i".into()), ..facts() };
         for now in [30, 40] {
-            request.status = Some(status(&request, &facts, &Step::Done, None, at(now)));
+            request.status = Some(status(&request, &facts, &PublishStep::Done, None, at(now)));
         }
         let done = request.status.as_ref().unwrap();
         assert_eq!(

@@ -1,4 +1,4 @@
-//! Where a machine is published to: which content library a request may write to.
+//! Where a VM is published to: which content library a request may write to.
 //!
 //! The library is named by an object. ContentLibrary (imageregistry.vmware.com) is taken where that
 //! API is served; else a ContentLibraryProvider, or the ContentSource before it, that a
@@ -10,15 +10,16 @@ use api::vmop::{ContentLibraryProvider, ContentSource, ContentSourceBinding, Pub
 use kube::{Api, Client, ResourceExt};
 use serde_json::Value;
 
-use super::{Error, Unfit};
-use crate::provider::Site;
+use crate::error::Error;
+use crate::publish::unfit::Unfit;
+use crate::vcenter::VCenter;
 
 /// The content library that `location` names for `namespace`, by its id.
-pub async fn library(
+pub async fn find_library(
     namespace: &str,
     location: &PublishTargetLocation,
     client: &Client,
-    site: &Site,
+    vcenter: &VCenter,
 ) -> Result<Result<String, Unfit>, Error> {
     let name = location.name.as_deref().unwrap_or_default();
     let kind = location.kind.as_deref().unwrap_or_default();
@@ -26,18 +27,18 @@ pub async fn library(
         && let Some(library) = registered(namespace, name, client).await?
     {
         return match registration(&library, namespace, name) {
-            Ok(id) => writable(id, name, site).await,
+            Ok(id) => writable(id, name, vcenter).await,
             Err(unfit) => Ok(Err(unfit)),
         };
     }
     if let Some(id) = provided(namespace, name, kind, client).await? {
-        return writable(id, name, site).await;
+        return writable(id, name, vcenter).await;
     }
-    let Some(configured) = site.settings.library.clone() else { return Ok(Err(unknown(namespace, name))) };
+    let Some(configured) = vcenter.settings.library.clone() else { return Ok(Err(unknown(namespace, name))) };
     if configured == name {
-        return writable(configured, name, site).await;
+        return writable(configured, name, vcenter).await;
     }
-    match site.client.library(&configured).await {
+    match vcenter.client.library(&configured).await {
         Ok(library) if library.name == name => Ok(fit(&library, name)),
         Ok(_) => Ok(Err(unknown(namespace, name))),
         Err(error) => missing(error, name),
@@ -60,7 +61,7 @@ async fn registered(namespace: &str, name: &str, client: &Client) -> Result<Opti
     }
 }
 
-/// Neither an object nor its API need be there; an API that is not is said in plain text, without a reason.
+/// Neither an object nor its API need be there; an API that is not there answers in plain text, without a reason.
 fn absent(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 404)
 }
@@ -116,8 +117,8 @@ async fn provided(namespace: &str, name: &str, kind: &str, client: &Client) -> R
 }
 
 /// The library is there, and is one that can be written to.
-async fn writable(id: String, name: &str, site: &Site) -> Result<Result<String, Unfit>, Error> {
-    match site.client.library(&id).await {
+async fn writable(id: String, name: &str, vcenter: &VCenter) -> Result<Result<String, Unfit>, Error> {
+    match vcenter.client.library(&id).await {
         Ok(library) => Ok(fit(&library, name)),
         Err(error) => missing(error, name),
     }

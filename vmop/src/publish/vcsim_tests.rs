@@ -5,9 +5,9 @@ use support::on_both_wires;
 use support::vcsim::Sim;
 use vsphere::Kind;
 
-use super::plan::{Facts, Step, step};
-use super::{VirtualMachinePublishRequest, item};
-use crate::testing::vcsim::{recipe, site, template};
+use crate::publish::plan::{Facts, PublishStep, step};
+use crate::publish::{VirtualMachinePublishRequest, find_item};
+use crate::testing::vcsim::{template, template_key, vcenter};
 
 fn request(uid: &str) -> VirtualMachinePublishRequest {
     serde_json::from_value(json!({
@@ -18,31 +18,33 @@ fn request(uid: &str) -> VirtualMachinePublishRequest {
 }
 
 async fn a_publication_whose_answer_was_lost_is_found_again(sim: Sim) {
-    let site = site(&sim).await;
-    let machine = template(&site, &recipe(&sim, &site).await).await.moref.clone();
+    let vcenter = vcenter(&sim).await;
+    let machine = template(&vcenter, &template_key(&sim, &vcenter).await).await.moref.clone();
     let facts = async |request: &VirtualMachinePublishRequest| Facts {
         source: Ok(machine.clone()),
         target: Ok(sim.library().to_owned()),
-        item: item(request, sim.library(), &site).await.unwrap(),
+        item: find_item(request, sim.library(), &vcenter).await.unwrap(),
         image: None,
     };
     let first = request("u-1");
     // The client learns the form of the API before the answer that is lost.
-    site.client.library(sim.library()).await.unwrap();
+    vcenter.client.library(sim.library()).await.unwrap();
     sim.post("/v1/faults", json!({ "method": "POST /api/vcenter/ovf/library-item", "kind": "lostAnswer" }))
         .await;
-    let Step::Upload(capture) = step(&first, &facts(&first).await) else { panic!("nothing to upload") };
-    let lost = site.client.capture_ovf(&capture, super::UPLOAD).await.unwrap_err();
+    let PublishStep::Upload(capture) = step(&first, &facts(&first).await) else {
+        panic!("nothing to upload")
+    };
+    let lost = vcenter.client.capture_ovf(&capture, super::UPLOAD).await.unwrap_err();
     assert!(matches!(lost.kind(), Kind::AnswerLost { .. }), "{lost:?}");
     assert_eq!(
         step(&first, &facts(&first).await),
-        Step::AwaitImage,
+        PublishStep::AwaitImage,
         "the item is found, and is not made twice"
     );
     // Another request does not take it for its own.
     let second = request("u-2");
-    assert_eq!(step(&second, &facts(&second).await), Step::Blocked);
-    assert_eq!(site.client.library_items(sim.library()).await.unwrap().len(), 2);
+    assert_eq!(step(&second, &facts(&second).await), PublishStep::Blocked);
+    assert_eq!(vcenter.client.library_items(sim.library()).await.unwrap().len(), 2);
 }
 
 on_both_wires!(a_publication_whose_answer_was_lost_is_found_again,);

@@ -1,13 +1,12 @@
-//! VirtualMachineService: an address in front of machines.
+//! VirtualMachineService: an address in front of VMs.
 //!
 //! It becomes a Service without a selector, which the load balancer of the cluster serves, and an
-//! EndpointSlice of the addresses of the machines that are ready.
+//! EndpointSlice of the addresses of the VMs that are ready.
 
 pub mod plan;
 
-use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
+use std::time::Duration;
 
 use api::vmop::{VirtualMachine, VirtualMachineService};
 use k8s_openapi::api::core::v1::Service;
@@ -15,13 +14,16 @@ use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kit::apply::Api;
 use kit::events::{Events, named};
 use kit::index::Index;
-use kit::retry::SOON;
-use kit::watch::Cache;
-use kit::writes::Behind;
-use kit::{Family, Next, Outcome};
+use kit::watch::{self, Cache, Change};
+use kit::{Controller, Family, Next, Outcome, Started};
 use kube::ResourceExt;
+use kube::runtime::reflector::ObjectRef;
+use kube::runtime::watcher;
 
-use crate::caches::label_key;
+use crate::caches::{Caches, label_key, label_keys};
+use crate::error;
+use crate::error::OwnError;
+use crate::pause;
 
 /// What reconciles of services work with.
 pub struct Context {
@@ -33,55 +35,86 @@ pub struct Context {
     pub services: Cache<Service>,
     /// The EndpointSlices that we made.
     pub slices: Cache<EndpointSlice>,
-    /// Machines by label.
-    pub by_label: Index<VirtualMachine>,
+    /// VirtualMachines by label.
+    pub vms_by_label: Index<VirtualMachine>,
 }
 
-/// Why a pass did not come through.
+/// Why a reconcile of a service did not come through.
+pub type Error = error::Error<Invalid>;
+
+/// The spec can't be carried out; the user must act.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The spec can't be carried out; the user must act.
-    #[error("{0}")]
-    Invalid(String),
-    /// The cache is older than our own last write.
-    #[error(transparent)]
-    Behind(#[from] Behind),
-    /// The API server did not do it.
-    #[error("API server: {0}")]
-    Api(#[from] kube::Error),
-}
+#[error("{0}")]
+pub struct Invalid(String);
 
-impl Family for Error {
+impl Family for Invalid {
     fn outcome(&self) -> Outcome {
-        match self {
-            Self::Invalid(_) => Outcome::Invalid,
-            Self::Behind(_) => Outcome::Waiting(Some(SOON)),
-            Self::Api(error) => Outcome::of(error),
-        }
+        Outcome::Invalid
     }
 
     fn label(&self) -> &'static str {
-        match self {
-            Self::Invalid(_) => "Invalid",
-            Self::Behind(_) => "Behind",
-            Self::Api(_) => "Api",
-        }
+        "Invalid"
     }
 }
 
-/// Brings one service's Service and EndpointSlice to what its spec and its machines say.
+impl OwnError for Invalid {
+    const PROVIDER_RETRY: Option<Duration> = None;
+}
+
+/// Reconciles services until the program ends.
+pub fn run(started: &Started, caches: &Caches) -> impl Future<Output = ()> + use<> {
+    let client = || started.client.clone();
+    let (label, value) = plan::MANAGED_BY;
+    let ours = watcher::Config::default().labels(&format!("{label}={value}"));
+    let services: Cache<VirtualMachineService> = watch::pruned(started, kube::Api::all(client()));
+    let live: Cache<Service> = watch::pruned(started, kube::Api::all(client()));
+    let slices = watch::configured(started, kube::Api::all(client()), ours);
+    let by_selector = services.index(|service| selector_key(service).into_iter().collect());
+    let ctx = Arc::new(Context {
+        api: Api::new(started, "vmop/service"),
+        events: Events::new(started, "vmop-service"),
+        services: live.clone(),
+        slices: slices.clone(),
+        vms_by_label: caches.vms_by_label.clone(),
+    });
+    Controller::new("virtualmachineservice", started, &services)
+        // By name, not by owner: a Service that is in the way says so, and its end clears the way.
+        .watches(&live, |live| vec![reference_of(live)])
+        .owns(&slices)
+        .watches_changes(&caches.vms, move |change| affected(change, &by_selector))
+        .run(ctx, reconcile)
+}
+
+fn reference_of(live: &Service) -> ObjectRef<VirtualMachineService> {
+    ObjectRef::new(&live.name_any()).within(&live.namespace().unwrap_or_default())
+}
+
+/// The services that a VirtualMachine was or is behind, if anything that matters to them changes.
+fn affected(
+    change: &Change<VirtualMachine>,
+    by_selector: &Index<VirtualMachineService>,
+) -> Vec<ObjectRef<VirtualMachineService>> {
+    let relevant = |vm: &Arc<VirtualMachine>| (vm.metadata.labels.clone(), plan::backends(vm));
+    if change.old.as_ref().map(relevant) == change.new.as_ref().map(relevant) {
+        return Vec::new();
+    }
+    let keys = change.sides().flat_map(|vm| label_keys(&**vm));
+    keys.flat_map(|key| by_selector.refs(&key)).collect()
+}
+
+/// Brings one service's Service and EndpointSlice to what its spec and its VMs say.
 pub async fn reconcile(service: Arc<VirtualMachineService>, ctx: Arc<Context>) -> Result<Next, Error> {
-    if crate::virtualmachine::pause::paused(&*service) || service.metadata.deletion_timestamp.is_some() {
+    if pause::paused(&*service) || service.metadata.deletion_timestamp.is_some() {
         return Ok(Next::OnChange);
     }
-    let result = applied(&service, &ctx).await;
-    let told = match &result {
+    let result = apply(&service, &ctx).await;
+    let outcome = match &result {
         Ok(live) => Some(Ok(&**live)),
-        Err(Error::Invalid(why)) => Some(Err(why.as_str())),
+        Err(Error::Own(Invalid(why))) => Some(Err(why.as_str())),
         Err(_) => None,
     };
-    if let Some(told) = told {
-        let mut status = plan::status(told);
+    if let Some(outcome) = outcome {
+        let mut status = plan::status(outcome);
         let old = service.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
         status.conditions = kit::status::settle(old, status.conditions, jiff::Timestamp::now());
         if ctx.api.patch_status(&*service, &status).await? {
@@ -93,7 +126,7 @@ pub async fn reconcile(service: Arc<VirtualMachineService>, ctx: Arc<Context>) -
     result.map(|_| Next::OnChange)
 }
 
-async fn applied(service: &VirtualMachineService, ctx: &Context) -> Result<Arc<Service>, Error> {
+async fn apply(service: &VirtualMachineService, ctx: &Context) -> Result<Arc<Service>, Error> {
     let (namespace, name) = (service.namespace(), service.name_any());
     let live = ctx.services.current(namespace.as_deref(), &name)?;
     if let Some(live) = &live
@@ -102,15 +135,15 @@ async fn applied(service: &VirtualMachineService, ctx: &Context) -> Result<Arc<S
     {
         let message =
             format!("{} exists and is not ours. Delete it, or name this object differently", named(&**live));
-        return Err(Error::Invalid(message));
+        return Err(Error::Own(Invalid(message)));
     }
     let applied = ctx.api.apply(&plan::service(service), live.as_ref()).await?;
     if !service.spec.selector.is_empty() {
-        let machines = machines(service, ctx);
+        let vms = selected_vms(service, ctx);
         for family in [plan::Ip::V4, plan::Ip::V6] {
             let live = ctx.slices.current(namespace.as_deref(), &plan::slice_name(service, family))?;
-            let slice = plan::slice(service, &machines, family);
-            // Where no machine ever had an address of the second family, there is no slice of it.
+            let slice = plan::slice(service, &vms, family);
+            // Where no VM ever had an address of the second family, there is no slice of it.
             if family == plan::Ip::V4
                 || live.is_some()
                 || slice.endpoints.as_ref().is_some_and(|all| !all.is_empty())
@@ -122,27 +155,19 @@ async fn applied(service: &VirtualMachineService, ctx: &Context) -> Result<Arc<S
     Ok(Arc::clone(applied.object()))
 }
 
-/// The machines that the selector picks, in order of their names.
-fn machines(service: &VirtualMachineService, ctx: &Context) -> Vec<Arc<VirtualMachine>> {
-    let Some(key) = selecting(service) else { return Vec::new() };
+/// The VirtualMachines that the selector picks, in order of their names.
+fn selected_vms(service: &VirtualMachineService, ctx: &Context) -> Vec<Arc<VirtualMachine>> {
+    let Some(key) = selector_key(service) else { return Vec::new() };
     let picked = |vm: &Arc<VirtualMachine>| {
         service.spec.selector.iter().all(|(name, value)| vm.labels().get(name) == Some(value))
     };
-    let mut machines: Vec<_> = ctx.by_label.objects(&key).into_iter().filter(picked).collect();
-    machines.sort_by_key(|vm| vm.name_any());
-    machines
+    let mut vms: Vec<_> = ctx.vms_by_label.objects(&key).into_iter().filter(picked).collect();
+    vms.sort_by_key(|vm| vm.name_any());
+    vms
 }
 
-/// The label by which a service is found from a machine: one of its selector, any will do.
-pub fn selecting(service: &VirtualMachineService) -> Option<String> {
+/// The label by which a service is found from a VirtualMachine: one of its selector, any will do.
+pub fn selector_key(service: &VirtualMachineService) -> Option<String> {
     let (name, value) = service.spec.selector.iter().next()?;
     Some(label_key(&service.namespace().unwrap_or_default(), name, value))
 }
-
-/// What of a machine matters to services; while it stays, no service is woken.
-pub fn seen(vm: &VirtualMachine) -> Seen<'_> {
-    (vm.metadata.labels.as_ref(), plan::backends(vm))
-}
-
-/// Labels and addresses.
-pub type Seen<'a> = (Option<&'a BTreeMap<String, String>>, (Option<Ipv4Addr>, Option<Ipv6Addr>));

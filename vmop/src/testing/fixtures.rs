@@ -8,9 +8,9 @@ use api::vmop::VirtualMachine;
 use vsphere::inventory::{Guest, PowerState};
 use vsphere::{Allocation, Backing, Controller, Devices, Disk, EthernetCard, EthernetKind, MoRef, Vm};
 
-use crate::provider::Place;
-use crate::provider::golden::Template;
-use crate::provider::mark::Mark;
+use crate::templates::Template;
+use crate::vcenter::Placement;
+use crate::vcenter::mark::Mark;
 use crate::virtualmachine::bootstrap::{Bootstrap, VApp};
 use crate::virtualmachine::clone::Identity;
 use crate::virtualmachine::needs::Needs;
@@ -76,8 +76,8 @@ pub fn virtual_machine() -> VirtualMachine {
 }
 
 /// Where everything lies.
-pub fn place() -> Place {
-    Place { folder: MoRef::folder("group-v9"), pool: MoRef::pool("resgroup-9") }
+pub fn place() -> Placement {
+    Placement { folder: MoRef::folder("group-v9"), pool: MoRef::pool("resgroup-9") }
 }
 
 /// What a template of one disk and one card is made of.

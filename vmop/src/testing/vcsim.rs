@@ -5,10 +5,10 @@ use std::sync::Arc;
 use support::vcsim::Sim;
 use support::wait::within;
 
-use crate::provider::config::{CredentialsSecret, PromoteDisks, Settings, Trust};
-use crate::provider::golden::{Goldens, Progress, Recipe, Template};
-use crate::provider::{Place, Site};
+use crate::templates::{self, Template, TemplateCache, TemplateKey, TemplateState};
 use crate::testing::fixtures;
+use crate::vcenter::settings::{CredentialsSecret, PromoteDisks, Settings, Trust};
+use crate::vcenter::{Placement, VCenter};
 use crate::virtualmachine::clone::{Intent, Parts, intent};
 use crate::virtualmachine::nic::nic::Card;
 use crate::virtualmachine::plan::Facts;
@@ -41,51 +41,65 @@ pub fn settings(sim: &Sim) -> Settings {
     }
 }
 
-pub async fn site(sim: &Sim) -> Arc<Site> {
+pub async fn vcenter(sim: &Sim) -> Arc<VCenter> {
     let inventory = sim.inventory().await;
-    Site::new(settings(sim), inventory.client().clone(), inventory, Arc::new(|_: &str| {}))
+    VCenter::new(settings(sim), inventory.client().clone(), inventory)
 }
 
-pub fn place(sim: &Sim) -> Place {
-    Place { folder: sim.folder(), pool: sim.pool() }
+pub fn place(sim: &Sim) -> Placement {
+    Placement { folder: sim.folder(), pool: sim.pool() }
 }
 
-pub async fn recipe(sim: &Sim, site: &Site) -> Recipe {
-    recipe_of(sim.library(), sim, site).await
+pub async fn template_key(sim: &Sim, vcenter: &VCenter) -> TemplateKey {
+    template_key_of(sim.library(), sim, vcenter).await
 }
 
-async fn recipe_of(library: &str, sim: &Sim, site: &Site) -> Recipe {
-    let ids = site.client.library_items(library).await.unwrap();
-    let item = site.client.library_item(&ids[0]).await.unwrap();
-    let datastore = site.datastore().await.unwrap();
-    Recipe {
+pub async fn template_key_of(library: &str, sim: &Sim, vcenter: &VCenter) -> TemplateKey {
+    let ids = vcenter.client.library_items(library).await.unwrap();
+    let item = vcenter.client.library_item(&ids[0]).await.unwrap();
+    let datastore = vcenter.datastore().await.unwrap();
+    TemplateKey {
         image: item.name,
         item: item.id,
         content: item.content_version,
-        place: place(sim),
+        placement: place(sim),
         datastore,
         policy: None,
     }
 }
 
-pub async fn template(site: &Arc<Site>, recipe: &Recipe) -> Arc<Template> {
+/// A template cache without a loop.
+pub fn templates() -> (Arc<TemplateCache>, templates::TemplateRequests) {
+    TemplateCache::new(Arc::new(|_: &str| {}))
+}
+
+pub async fn template(vcenter: &Arc<VCenter>, template_key: &TemplateKey) -> Arc<Template> {
+    let (templates, requests) = templates();
     let ready = async {
         loop {
-            match Goldens::ask(site, recipe) {
-                Progress::Ready(template) => return template,
+            templates.request(vcenter, template_key);
+            match templates.get(vcenter, template_key) {
+                TemplateState::Ready(template) => return template,
                 // Whoever loses the race to deploy looks again.
-                Progress::Failing(_) | Progress::Making => tokio::task::yield_now().await,
+                TemplateState::Failed(_) | TemplateState::Deploying => tokio::task::yield_now().await,
             }
         }
     };
-    within("the template is ready", ready).await
+    let deploying = templates::deploy_requested(Arc::clone(&templates), requests);
+    let deployed = async {
+        tokio::select! {
+            template = ready => template,
+            () = deploying => panic!("the loop ended"),
+        }
+    };
+    within("the template is ready", deployed).await
 }
 
 /// The machine of [`fixtures::virtual_machine`], to be cloned from `template`.
-pub async fn wanted(sim: &Sim, site: &Site, template: &Arc<Template>, facts: &Facts) -> Intent {
-    let network = site.network("workload").await.unwrap();
+pub async fn wanted(sim: &Sim, vcenter: &VCenter, template: &Arc<Template>, facts: &Facts) -> Intent {
+    let network = vcenter.network("workload").await.unwrap();
     let needs = fixtures::needs();
-    let datastore = site.datastore().await.unwrap();
+    let datastore = vcenter.datastore().await.unwrap();
     let storage = Storage { policy: None, datastore };
     let cards = needs.network.unwrap().into_iter();
     let cards: Vec<_> = cards.map(|card| Card { backing: network.backing.clone(), ..card }).collect();

@@ -8,9 +8,9 @@ use vsphere::{
     BaseConfig, CloneSpec, ConfigSpec, DeviceChange, DiskMoveType, EthernetCard, MoRef, RelocateSpec,
 };
 
-use crate::provider::golden::Template;
-use crate::provider::mark::Mark;
-use crate::provider::{Place, mark};
+use crate::templates::Template;
+use crate::vcenter::mark::Mark;
+use crate::vcenter::{Placement, mark};
 use crate::virtualmachine::bootstrap::Bootstrap;
 use crate::virtualmachine::nic::change;
 use crate::virtualmachine::nic::nic::Card;
@@ -56,7 +56,7 @@ pub struct Parts<'a> {
     /// What the guest is told.
     pub bootstrap: &'a Bootstrap,
     /// Where it lies.
-    pub place: &'a Place,
+    pub place: &'a Placement,
     /// What its disks lie on.
     pub storage: &'a Storage,
     /// How its disks come about.

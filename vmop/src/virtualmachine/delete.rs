@@ -13,8 +13,9 @@ use kube::runtime::reflector::ObjectRef;
 use vsphere::inventory::{Location, PowerState, Presence};
 use vsphere::{ConfigSpec, DeviceChange, DiskChange, MoRef, Vm};
 
-use crate::provider::Site;
-use crate::provider::mark::Mark;
+use crate::pause;
+use crate::vcenter::VCenter;
+use crate::vcenter::mark::Mark;
 use crate::virtualmachine::clone::Identity;
 use crate::virtualmachine::identity::find;
 use crate::virtualmachine::nic::requests;
@@ -27,7 +28,7 @@ use crate::virtualmachine::step::Mode;
 use crate::virtualmachine::storage::claims;
 use crate::virtualmachine::storage::claims::Volumes;
 use crate::virtualmachine::storage::disks;
-use crate::virtualmachine::{Context, Error, carry_out, events, pause};
+use crate::virtualmachine::{Context, Error, carry_out, events};
 
 /// How long the stream may take to tell that a machine is off.
 const SEEN: Duration = Duration::from_secs(10);
@@ -42,15 +43,15 @@ pub async fn delete(vm: &Arc<VirtualMachine>, ctx: &Context) -> Result<Next, Err
     let uid = vm.uid().unwrap_or_default();
     // The leave of its machine wakes an object that the cache still shows after we let it go, or showed a moment ago.
     let let_go = ctx.ended.lock().contains(&uid) || {
-        let there = ctx.caches.machines.get(vm.metadata.namespace.as_deref(), &vm.name_any());
+        let there = ctx.caches.vms.get(vm.metadata.namespace.as_deref(), &vm.name_any());
         there.is_none_or(|there| there.metadata.uid != vm.metadata.uid)
     };
     if moved || !ours || let_go {
         return Ok(Next::OnChange);
     }
     let object = ObjectRef::from_obj(&**vm);
-    ctx.prober.aim(&object, None);
-    ctx.appearances.forget(&object);
+    ctx.prober.set_target(&object, None);
+    ctx.data_sources.forget(&object);
     let ended = match destroyed(vm, ctx).await {
         Ok(()) => requests::released(vm, ctx).await,
         failed => failed,
@@ -88,39 +89,39 @@ async fn destroyed(vm: &VirtualMachine, ctx: &Context) -> Result<(), Error> {
         // Without an identity nothing was ever made.
         return Ok(());
     };
-    let site = ctx.provider.site().map_err(Blocked::Provider)?;
-    let mark = Mark::new(&vm.namespace().unwrap_or_default(), &vm.name_any(), &site.settings.stack);
-    let home = placement::observe::home(vm, &site, &ctx.caches).ok();
+    let vcenter = ctx.provider.vcenter().map_err(Blocked::Provider)?;
+    let mark = Mark::new(&vm.namespace().unwrap_or_default(), &vm.name_any(), &vcenter.settings.stack);
+    let home = placement::observe::home(vm, &vcenter, &ctx.caches).ok();
     if let Some(home) = &home {
-        match site.covers(&home.folder).await {
+        match vcenter.watch_folder(&home.folder).await {
             Err(error) if !error.is_not_found() => return Err(error.into()),
             _ => {}
         }
     }
-    if let Some(problem) = site.trouble() {
+    if let Some(problem) = vcenter.inventory_problem() {
         return Err(Blocked::Provider(problem).into());
     }
     let folder = vm.spec.resource_policy_name.as_ref().and_then(|policy| {
         let key = kit::index::key(vm.metadata.namespace.as_deref(), policy);
-        site.realms.at(&key, home.as_ref()?).map(|realm| realm.place.folder)
+        vcenter.realized_policies.at(&key, home.as_ref()?).map(|realized| realized.placement.folder)
     });
     let folder = folder.or_else(|| home.map(|home| home.folder));
     let named = || match &folder {
-        Some(folder) => site.inventory.by_name(folder, &vm.name_any()).present(),
+        Some(folder) => vcenter.inventory.by_name(folder, &vm.name_any()).present(),
         None => None,
     };
-    let machine = match site.inventory.by_uuid(identity.instance) {
+    let machine = match vcenter.inventory.by_uuid(identity.instance) {
         Presence::Present(machine) => Some(machine),
         Presence::Absent => {
             let named = named().filter(|machine| find::same(machine, identity));
-            if named.is_some() { named } else { anywhere(vm, identity, &site).await? }
+            if named.is_some() { named } else { anywhere(vm, identity, &vcenter).await? }
         }
         Presence::Unknown => return Err(Error::Unsettled("the inventory of vCenter is being read".into())),
     };
     match machine {
         Some(machine) if mark.is_on(&machine) => {
             carry_out::current(vm, ctx).await?;
-            ours_ended(vm, &machine, &site, ctx).await
+            ours_ended(vm, &machine, &vcenter, ctx).await
         }
         Some(machine) => {
             tracing::info!(machine = %machine.moref, "the machine with our UUID is not ours: it stays");
@@ -131,10 +132,14 @@ async fn destroyed(vm: &VirtualMachine, ctx: &Context) -> Result<(), Error> {
 }
 
 /// The machine wherever vCenter has it; `None` where there is none, nor one on its way.
-async fn anywhere(vm: &VirtualMachine, identity: Identity, site: &Site) -> Result<Option<Arc<Vm>>, Error> {
+async fn anywhere(
+    vm: &VirtualMachine,
+    identity: Identity,
+    vcenter: &VCenter,
+) -> Result<Option<Arc<Vm>>, Error> {
     // Asked before the machine is looked for, so that one whose clone ends in between is found.
-    let underway = !plan::existed(vm) && clone_underway(site).await;
-    match site.inventory.locate(identity.instance).await? {
+    let underway = !plan::existed(vm) && clone_underway(vcenter).await;
+    match vcenter.inventory.locate(identity.instance).await? {
         Location::Here(machine) | Location::Elsewhere(machine) => Ok(Some(machine)),
         Location::Gone if underway => {
             Err(Error::Unsettled("vCenter is at work on clones of ours; one may be this machine".to_owned()))
@@ -144,7 +149,12 @@ async fn anywhere(vm: &VirtualMachine, identity: Identity, site: &Site) -> Resul
 }
 
 /// Our machine is ended as its object says, unless somebody holds it back.
-async fn ours_ended(vm: &VirtualMachine, machine: &Vm, site: &Site, ctx: &Context) -> Result<(), Error> {
+async fn ours_ended(
+    vm: &VirtualMachine,
+    machine: &Vm,
+    vcenter: &VCenter,
+    ctx: &Context,
+) -> Result<(), Error> {
     if pause::by_admin(machine) {
         let message = "The machine is not destroyed while its ExtraConfig in vCenter has it left alone (vmservice.virtualmachine.pause). Take the key off";
         return Err(Blocked::Held(message.to_owned()).into());
@@ -158,7 +168,7 @@ async fn ours_ended(vm: &VirtualMachine, machine: &Vm, site: &Site, ctx: &Contex
             return Err(Blocked::Held(message.to_owned()).into());
         }
         Way::Ask(until) => {
-            carry_out::guest::asked(vm, machine, PowerState::Off, until, site, ctx).await?;
+            carry_out::guest::asked(vm, machine, PowerState::Off, until, vcenter, ctx).await?;
             let wait = until.and_then(|until| Duration::try_from(until.duration_since(now)).ok());
             return Err(Error::Guest(
                 "The guest is asked to shut down before its machine is destroyed".into(),
@@ -167,12 +177,12 @@ async fn ours_ended(vm: &VirtualMachine, machine: &Vm, site: &Site, ctx: &Contex
         }
     }
     if attaches(vm, ctx) {
-        if off(machine, site).await?.is_none() {
+        if off(machine, vcenter).await?.is_none() {
             return Ok(());
         }
         claims::released(vm, ctx).await?;
     }
-    end(machine, site).await
+    end(machine, vcenter).await
 }
 
 /// Whether volumes may be attached to the machine.
@@ -192,10 +202,10 @@ async fn unattached(vm: &VirtualMachine, ctx: &Context) -> Result<(), Error> {
 /// Whether a clone of one of our templates runs: it may be one that was begun before a crash.
 ///
 /// A task does not tell the name of the machine it makes, so any clone is waited for.
-async fn clone_underway(site: &Site) -> bool {
+async fn clone_underway(vcenter: &VCenter) -> bool {
     let tasks = MoRef::new("TaskManager", "TaskManager");
     let paths = ["info.state", "info.entity", "info.descriptionId"];
-    let read = match site.client.retrieve_members(&tasks, "recentTask", "Task", &paths).await {
+    let read = match vcenter.client.retrieve_members(&tasks, "recentTask", "Task", &paths).await {
         Ok(read) => read,
         Err(error) => {
             // Whether a clone runs can't be told; a machine it makes is reported as nobody's.
@@ -207,7 +217,7 @@ async fn clone_underway(site: &Site) -> bool {
         let text = |path: &str| task.get(path).as_str().unwrap_or_default().to_ascii_lowercase();
         let runs = matches!(text("info.state").as_str(), "running" | "queued");
         let source =
-            task.get("info.entity").as_moref().and_then(|source| site.inventory.vm(source).present());
+            task.get("info.entity").as_moref().and_then(|source| vcenter.inventory.vm(source).present());
         runs && text("info.descriptionId").contains("clone") && source.is_some_and(|source| source.template)
     })
 }
@@ -219,19 +229,19 @@ fn is_off(machine: &Vm) -> bool {
 /// The machine is off; as it is then, or `None` if it is gone.
 ///
 /// What somebody did to it before, such as hanging a disk on it, the stream tells before it tells of its end.
-async fn off(machine: &Vm, site: &Site) -> Result<Option<Arc<Vm>>, Error> {
+async fn off(machine: &Vm, vcenter: &VCenter) -> Result<Option<Arc<Vm>>, Error> {
     if !is_off(machine) {
-        match carry_out::steps::powered(&machine.moref, PowerState::Off, site).await {
+        match carry_out::steps::powered(&machine.moref, PowerState::Off, vcenter).await {
             Err(Error::Vcenter(error)) if error.is_not_found() => return Ok(None),
             // The stream lags: destroying tells.
             Err(Error::Vcenter(error)) if matches!(error.kind(), vsphere::Kind::InvalidState) => {}
             other => other?,
         }
     }
-    let mut changes = site.inventory.subscribe();
+    let mut changes = vcenter.inventory.subscribe();
     let told = async {
         loop {
-            match site.inventory.vm(&machine.moref) {
+            match vcenter.inventory.vm(&machine.moref) {
                 Presence::Present(machine) if is_off(&machine) => return machine,
                 // Outside our folders, or gone meanwhile: destroying tells.
                 Presence::Absent => return Arc::new(machine.clone()),
@@ -247,22 +257,22 @@ async fn off(machine: &Vm, site: &Site) -> Result<Option<Arc<Vm>>, Error> {
 }
 
 /// The machine is off and destroyed, with its disks.
-pub async fn end(machine: &Vm, site: &Site) -> Result<(), Error> {
+pub async fn end(machine: &Vm, vcenter: &VCenter) -> Result<(), Error> {
     let lags = is_off(machine);
-    let Some(machine) = off(machine, site).await? else { return Ok(()) };
-    match spared(&machine, lags, site).await {
+    let Some(machine) = off(machine, vcenter).await? else { return Ok(()) };
+    match spared(&machine, lags, vcenter).await {
         Err(Error::Vcenter(error)) if error.is_not_found() => return Ok(()),
         other => other?,
     }
     tracing::info!(machine = %machine.moref, "destroying");
     let done = async {
-        let task = site.client.destroy(&machine.moref).await?;
-        site.inventory.task(&task).await
+        let task = vcenter.client.destroy(&machine.moref).await?;
+        vcenter.inventory.task(&task).await
     };
     match done.await {
         Err(error) if error.is_not_found() => {
             // Either the machine or only the memory of the task is gone: the next pass tells which.
-            match tokio::time::timeout(SEEN, left(&machine, site)).await {
+            match tokio::time::timeout(SEEN, left(&machine, vcenter)).await {
                 Ok(()) => Ok(()),
                 Err(_elapsed) => Err(Error::Unsettled(format!("{} is being destroyed", machine.name))),
             }
@@ -274,11 +284,11 @@ pub async fn end(machine: &Vm, site: &Site) -> Result<(), Error> {
 /// Disks that we did not make are detached: what destroys a machine destroys all that hangs on it.
 ///
 /// Of a machine that was off before, the stream may not have told the latest: it is asked for.
-async fn spared(machine: &Vm, lags: bool, site: &Site) -> Result<(), Error> {
+async fn spared(machine: &Vm, lags: bool, vcenter: &VCenter) -> Result<(), Error> {
     if !lags && !disks::may_have_foreign(machine) {
         return Ok(());
     }
-    let devices = site.client.devices(&machine.moref).await?;
+    let devices = vcenter.client.devices(&machine.moref).await?;
     let foreign = disks::foreign(machine, &devices);
     if foreign.is_empty() {
         return Ok(());
@@ -286,15 +296,15 @@ async fn spared(machine: &Vm, lags: bool, site: &Site) -> Result<(), Error> {
     tracing::info!(machine = %machine.moref, disks = foreign.len(), "detaching disks that are not the machine's own");
     let changes = foreign.into_iter().map(|disk| DeviceChange::Disk(DiskChange::Detach(disk)));
     let spec = ConfigSpec { device_change: changes.collect(), ..ConfigSpec::default() };
-    let task = site.client.reconfigure_vm(&machine.moref, spec).await?;
-    site.inventory.task(&task).await?;
+    let task = vcenter.client.reconfigure_vm(&machine.moref, spec).await?;
+    vcenter.inventory.task(&task).await?;
     Ok(())
 }
 
 /// Resolves when the machine has left the inventory.
-async fn left(machine: &Vm, site: &Site) {
-    let mut changes = site.inventory.subscribe();
-    while site.inventory.vm(&machine.moref) != Presence::Absent {
+async fn left(machine: &Vm, vcenter: &VCenter) {
+    let mut changes = vcenter.inventory.subscribe();
+    while vcenter.inventory.vm(&machine.moref) != Presence::Absent {
         if changes.next().await.is_none() {
             return;
         }

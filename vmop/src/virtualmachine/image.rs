@@ -4,7 +4,8 @@ use api::conditions::Condition;
 use api::conditions::vmop as reason;
 use api::vmop::{VirtualMachine, VirtualMachineImage};
 
-use crate::virtualmachine::needs::{Need, Unmet};
+use crate::unmet::Need;
+use crate::unmet::Unmet;
 
 /// The image exists and can be used; `library` says what is wrong with the library, if something is.
 pub fn image<'a>(

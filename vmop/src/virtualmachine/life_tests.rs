@@ -9,9 +9,9 @@ use proptest::prelude::*;
 use vsphere::Vm;
 use vsphere::inventory::{Customized, PowerState, ToolsState};
 
-use crate::provider::config::PromoteDisks;
-use crate::provider::{Place, mark};
 use crate::testing::fixtures;
+use crate::vcenter::settings::PromoteDisks;
+use crate::vcenter::{Placement, mark};
 use crate::virtualmachine::plan;
 use crate::virtualmachine::plan::{Facts, Found, Plan};
 use crate::virtualmachine::size::class::Size;
@@ -147,7 +147,7 @@ fn what_is_said_beside_leaves_a_machine_ready() {
         .extra_config
         .insert("guestinfo.vmservice.bootstrap.condition".into(), "false,Disk,the disk is full".into());
     facts.size = facts.size.map(|size| Size { memory_mib: 8192, ..size });
-    facts.place = Some(Place { pool: vsphere::MoRef::pool("resgroup-1"), ..fixtures::place() });
+    facts.place = Some(Placement { pool: vsphere::MoRef::pool("resgroup-1"), ..fixtures::place() });
     let ill = said(&vm, &machine, &facts, &beside);
     insta::assert_snapshot!(format!("{well}\n\n{ill}"));
 }

@@ -16,7 +16,6 @@ pub mod needs;
 pub mod nic;
 pub mod observe;
 mod patience;
-pub mod pause;
 pub mod placement;
 pub mod plan;
 mod power;
@@ -45,14 +44,16 @@ use kube::runtime::reflector::ObjectRef;
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::appearance::Appearances;
 use crate::caches::Caches;
-use crate::image::Looks;
+use crate::data_sources::DataSourceWatches;
+use crate::enqueue::Enqueue;
+use crate::image::SyncRequests;
+use crate::pause;
 use crate::probe::Prober;
-use crate::provider::Provider;
+use crate::templates::TemplateCache;
+use crate::vcenter::Provider;
 use crate::virtualmachine::nic::requests;
 use crate::virtualmachine::storage::{claims, promotion};
-use crate::wake::Waker;
 use vsphere::inventory::PowerState;
 
 use plan::{Blocked, Facts, Found, Plan};
@@ -79,7 +80,7 @@ pub struct Context {
     /// The readiness probes.
     pub prober: Prober<ObjectRef<VirtualMachine>>,
     /// Waits for Secrets and ConfigMaps that are not there yet.
-    pub appearances: Appearances,
+    pub data_sources: DataSourceWatches,
     /// The guests that were asked to shut down or to stand by.
     pub asked: carry_out::guest::Asked,
     /// The promotions of linked disks that were begun.
@@ -91,9 +92,11 @@ pub struct Context {
     /// When a step that takes long was last told of early.
     pub told: Mutex<Option<Instant>>,
     /// Wakes resource policies whose folder or pool has vanished.
-    pub policies: Waker<api::vmop::VirtualMachineSetResourcePolicy>,
-    /// Looks for images that are missing.
-    pub looks: Arc<Looks>,
+    pub policies: Enqueue<api::vmop::VirtualMachineSetResourcePolicy>,
+    /// SyncRequests for images that are missing.
+    pub sync_requests: Arc<SyncRequests>,
+    /// The golden templates.
+    pub templates: Arc<TemplateCache>,
 }
 
 /// Why a pass did not come through.
@@ -149,7 +152,7 @@ impl Error {
     fn concerns_status(&self) -> bool {
         match self {
             Self::Behind(_) | Self::Api(_) => false,
-            Self::Blocked(Blocked::Provider(problem)) => !problem.is_passing(),
+            Self::Blocked(Blocked::Provider(problem)) => !problem.is_transient(),
             Self::Blocked(_) | Self::Vcenter(_) | Self::Unsettled(_) | Self::Guest(..) => true,
         }
     }
@@ -238,14 +241,14 @@ pub async fn reconcile(vm: Arc<VirtualMachine>, ctx: Arc<Context>) -> Result<Nex
         Box::pin(requests::outdated(&vm, &ctx)).await?;
     }
     let told = told || waited || rewiring;
-    if let (Some((machine, disks)), Ok(site)) = (promotion::due(&vm, &facts), ctx.provider.site()) {
-        ctx.promotions.begin(&vm, &machine.moref, disks, &site);
+    if let (Some((machine, disks)), Ok(vcenter)) = (promotion::due(&vm, &facts), ctx.provider.vcenter()) {
+        ctx.promotions.begin(&vm, &machine.moref, disks, &vcenter);
     }
     let vm = Box::pin(carry_out::remembered(vm, &facts, &outcome(&result), &ctx)).await?;
     // The stream goes on while the object is written: the status tells of the machine as it is now, not once more.
     let result = result.map(|machine| machine.map(|machine| ctx.provider.latest(machine)));
-    if let (Ok(Some(changed)), Ok(site)) = (&result, ctx.provider.site()) {
-        Box::pin(observe::told_of(&mut facts, &vm, changed, &site, &ctx)).await;
+    if let (Ok(Some(changed)), Ok(vcenter)) = (&result, ctx.provider.vcenter()) {
+        Box::pin(observe::told_of(&mut facts, &vm, changed, &vcenter, &ctx)).await;
     }
     let outcome = outcome(&result);
     let silent = match &result {

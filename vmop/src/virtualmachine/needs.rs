@@ -5,46 +5,14 @@
 
 use std::sync::Arc;
 
-use crate::provider::Place;
-use crate::provider::golden::Template;
+use crate::templates::Template;
+use crate::unmet::{Need, Unmet};
+use crate::vcenter::Placement;
 use crate::virtualmachine::bootstrap::Bootstrap;
 
 use crate::virtualmachine::nic::nic::Card;
 use crate::virtualmachine::size::class::Size;
 use crate::virtualmachine::storage::class::Storage;
-
-/// Something that is missing, and what to do about it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unmet {
-    /// The condition's reason.
-    pub reason: &'static str,
-    /// Which object, why, what to do.
-    pub message: String,
-    /// Nothing is wrong; it only takes time.
-    pub underway: bool,
-    /// No watch tells when it is met, so it is looked at again after a while.
-    pub unwatched: bool,
-}
-
-impl Unmet {
-    /// Something is wrong, and somebody must act.
-    pub fn wrong(reason: &'static str, message: impl Into<String>) -> Self {
-        Self { reason, message: message.into(), underway: false, unwatched: false }
-    }
-
-    /// Something is on its way.
-    pub fn underway(reason: &'static str, message: impl Into<String>) -> Self {
-        Self { underway: true, ..Self::wrong(reason, message) }
-    }
-
-    /// As [`Unmet::wrong`], of something that lies in vCenter and is not watched.
-    pub fn in_vcenter(reason: &'static str, message: impl Into<String>) -> Self {
-        Self { unwatched: true, ..Self::wrong(reason, message) }
-    }
-}
-
-/// A need: met with what it yields, or not.
-pub type Need<T> = Result<T, Unmet>;
 
 /// Everything a machine needs before it is made.
 #[derive(Clone, Debug)]
@@ -60,7 +28,7 @@ pub struct Needs {
     /// What the guest is told.
     pub bootstrap: Need<Bootstrap>,
     /// Folder and pool.
-    pub place: Need<Place>,
+    pub place: Need<Placement>,
 }
 
 impl Needs {

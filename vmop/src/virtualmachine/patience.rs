@@ -74,7 +74,7 @@ pub fn next(vm: &VirtualMachine, changed: Option<&Vm>, facts: &Facts) -> Next {
 mod tests {
     use super::*;
     use crate::testing::fixtures;
-    use crate::virtualmachine::needs::Unmet;
+    use crate::unmet::Unmet;
     use crate::virtualmachine::plan::Nothing;
 
     #[test]

@@ -9,14 +9,18 @@ use uuid::Uuid;
 use vsphere::inventory::PowerState;
 use vsphere::{ConfigSpec, Devices, Vm};
 
-use crate::probe::Verdict;
-use crate::provider::mark::Mark;
-use crate::provider::{Place, Problem};
+use crate::pause;
+use crate::probe::ProbeResult;
+use crate::unmet::Need;
+use crate::unmet::Unmet;
+use crate::vcenter::mark::Mark;
+use crate::vcenter::{Placement, Problem};
 use crate::virtualmachine::bootstrap::Bootstrap;
 use crate::virtualmachine::clone::{Identity, Intent, Parts, intent};
-use crate::virtualmachine::needs::{Need, Needs, Unmet};
+use crate::virtualmachine::needs::Needs;
 use crate::virtualmachine::nic::change::Rewired;
 use crate::virtualmachine::nic::interface::Ask;
+use crate::virtualmachine::power;
 use crate::virtualmachine::size::class::Size;
 use crate::virtualmachine::size::resize;
 use crate::virtualmachine::step;
@@ -26,7 +30,6 @@ use crate::virtualmachine::storage::claims::Volumes;
 use crate::virtualmachine::storage::class::Storage;
 use crate::virtualmachine::storage::promotion::Promotion;
 use crate::virtualmachine::storage::{disks, promotion};
-use crate::virtualmachine::{pause, power};
 
 /// Everything that was read.
 #[derive(Clone, Debug)]
@@ -38,7 +41,7 @@ pub struct Facts {
     /// What vCenter has of it.
     pub found: Found,
     /// What the readiness probe says; `None` without a probe.
-    pub probe: Option<Verdict>,
+    pub probe: Option<ProbeResult>,
     /// Name of the host it runs on.
     pub host: Option<String>,
     /// Its persistent volumes, where it has or had some.
@@ -52,7 +55,7 @@ pub struct Facts {
     /// The size that the class of an existing machine stands for, where it is known.
     pub size: Option<Size>,
     /// Where the machine should lie, where that is known.
-    pub place: Option<Place>,
+    pub place: Option<Placement>,
     /// What becomes of its linked disks, where somebody asks for something.
     pub promotion: Option<Promotion>,
     /// The cards that a machine that is off gets before it runs, where its spec names others.
@@ -364,7 +367,7 @@ fn before_power_on(facts: &Facts) -> Result<Vec<Step>, Blocked> {
 }
 
 fn made_of(vm: &VirtualMachine, facts: &Facts, nothing: &Nothing) -> Result<Intent, Blocked> {
-    // No `..`: a need that nobody looks at must not compile.
+    // No `..`: a need that nobody sync_requests at must not compile.
     let Needs { class, image, storage, network, bootstrap, place } = &nothing.needs;
     if let Some(unmet) = nothing.needs.first_unmet() {
         return Err(Blocked::Unmet(unmet.clone()));

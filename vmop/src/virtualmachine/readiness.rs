@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::runtime::reflector::ObjectRef;
 use vsphere::Vm;
 
-use crate::probe::{Prober, Target, Verdict};
+use crate::probe::{ProbeResult, Prober, Target};
 use crate::virtualmachine::status;
 
 /// Aims the probe at the machine's address, or at nothing while it has none; `None` without a probe.
@@ -15,8 +15,8 @@ pub fn probed(
     vm: &VirtualMachine,
     machine: &Vm,
     prober: &Prober<ObjectRef<VirtualMachine>>,
-) -> Option<Verdict> {
-    let verdict = prober.aim(&ObjectRef::from_obj(vm), target(vm, machine));
+) -> Option<ProbeResult> {
+    let verdict = prober.set_target(&ObjectRef::from_obj(vm), target(vm, machine));
     let probe = vm.spec.readiness_probe.as_ref()?;
     match (&probe.tcp_socket, &probe.guest_heartbeat) {
         (Some(_), _) => Some(verdict),
@@ -26,17 +26,17 @@ pub fn probed(
 }
 
 /// Whether the guest's heart beats as it should: the stream tells, so nobody is asked.
-fn beats(machine: &Vm, wanted: &GuestHeartbeatAction) -> Verdict {
+fn beats(machine: &Vm, wanted: &GuestHeartbeatAction) -> ProbeResult {
     let enough = match wanted.threshold_status.as_deref() {
         Some("yellow") => ["green", "yellow"].as_slice(),
         _ => ["green"].as_slice(),
     };
     match machine.guest.heartbeat.as_deref() {
-        Some(colour) if enough.contains(&colour) => Verdict::Answers,
-        Some("gray") | None => Verdict::Silent(
+        Some(colour) if enough.contains(&colour) => ProbeResult::Answers,
+        Some("gray") | None => ProbeResult::NoAnswer(
             "there is no heartbeat of VMware Tools. Check that they run in the guest".to_owned(),
         ),
-        Some(colour) => Verdict::Silent(format!("the heartbeat of VMware Tools is {colour}")),
+        Some(colour) => ProbeResult::NoAnswer(format!("the heartbeat of VMware Tools is {colour}")),
     }
 }
 
@@ -77,7 +77,7 @@ mod tests {
         let mut machine = fixtures::unmarked_vm("vm-1", "cp-0");
         let mut answers = |colour: Option<&str>| {
             machine.guest.heartbeat = colour.map(str::to_owned);
-            ["green", "yellow"].map(|threshold| beats(&machine, &wanted(threshold)) == Verdict::Answers)
+            ["green", "yellow"].map(|threshold| beats(&machine, &wanted(threshold)) == ProbeResult::Answers)
         };
         assert_eq!(answers(Some("green")), [true, true]);
         assert_eq!(answers(Some("yellow")), [false, true]);

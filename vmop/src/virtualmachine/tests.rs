@@ -12,10 +12,11 @@ use vsphere::EthernetKind::{self, E1000, Vmxnet3};
 use vsphere::inventory::PowerState;
 use vsphere::{EthernetCard, Vm};
 
-use crate::probe::Verdict;
-use crate::provider::Problem;
+use crate::probe::ProbeResult;
 use crate::testing::fixtures;
-use crate::virtualmachine::needs::{Needs, Unmet};
+use crate::unmet::Unmet;
+use crate::vcenter::Problem;
+use crate::virtualmachine::needs::Needs;
 use crate::virtualmachine::nic::nic;
 use crate::virtualmachine::plan;
 use crate::virtualmachine::plan::{Blocked, Claim, Found, Nothing, Plan};
@@ -29,7 +30,11 @@ fn nothing(needs: Needs) -> Found {
 }
 
 /// What is planned and said of `vm` when vCenter has this of it: one line per condition.
-fn told(vm: &VirtualMachine, found: Found, probe: Option<Verdict>) -> (Result<Plan, Blocked>, Vec<String>) {
+fn told(
+    vm: &VirtualMachine,
+    found: Found,
+    probe: Option<ProbeResult>,
+) -> (Result<Plan, Blocked>, Vec<String>) {
     let mut facts = fixtures::facts(found);
     facts.probe = probe;
     let plan = plan::plan(vm, &facts);
@@ -89,7 +94,7 @@ fn running() -> VirtualMachine {
     let mut machine = fixtures::vsphere_vm();
     machine.guest.ip = Some("10.1.2.3".into());
     let mut facts = fixtures::facts(Found::Ours(Arc::new(machine)));
-    facts.probe = Some(Verdict::Answers);
+    facts.probe = Some(ProbeResult::Answers);
     vm.status = Some(status(&vm, Some(&facts), &Outcome::Done(None)));
     vm
 }
@@ -99,7 +104,7 @@ fn a_running_machine_is_ready_and_left_alone() {
     let mut machine = fixtures::vsphere_vm();
     machine.guest.ip = Some("10.1.2.3".into());
     let vm = running();
-    let (plan, said) = told(&vm, Found::Ours(Arc::new(machine)), Some(Verdict::Answers));
+    let (plan, said) = told(&vm, Found::Ours(Arc::new(machine)), Some(ProbeResult::Answers));
     assert_eq!(plan, Ok(Plan::Settled));
     insta::assert_snapshot!(said.join("\n"));
     let mut shown = vm.status.unwrap();
@@ -109,7 +114,7 @@ fn a_running_machine_is_ready_and_left_alone() {
 
 #[test]
 fn readiness_follows_power_address_and_probe() {
-    let ready = |change: fn(&mut Vm), probe: Option<Verdict>| {
+    let ready = |change: fn(&mut Vm), probe: Option<ProbeResult>| {
         let mut machine = fixtures::vsphere_vm();
         machine.guest.ip = Some("10.1.2.3".into());
         change(&mut machine);
@@ -117,8 +122,8 @@ fn readiness_follows_power_address_and_probe() {
     };
     let said = [
         ready(|_| {}, None),
-        ready(|_| {}, Some(Verdict::Unknown)),
-        ready(|_| {}, Some(Verdict::Silent("connection refused".into()))),
+        ready(|_| {}, Some(ProbeResult::Unknown)),
+        ready(|_| {}, Some(ProbeResult::NoAnswer("connection refused".into()))),
         ready(|machine| machine.guest.ip = None, None),
         ready(|machine| machine.guest.ip = Some("169.254.1.1".into()), None),
         ready(|machine| machine.power_state = Some(PowerState::Off), None),
@@ -320,7 +325,7 @@ proptest! {
         machine.guest.ip = ip.then(|| "10.1.2.3".to_owned());
         prop_assert!(facts.mark.is_on(&machine));
         facts.found = Found::Ours(Arc::new(machine));
-        facts.probe = Some(if answers { Verdict::Answers } else { Verdict::Unknown });
+        facts.probe = Some(if answers { ProbeResult::Answers } else { ProbeResult::Unknown });
         prop_assert_eq!(plan::plan(&vm, &facts), Ok(Plan::Settled));
         vm.status = Some(status(&vm, Some(&facts), &Outcome::Done(None)));
         prop_assert_eq!(Some(status(&vm, Some(&facts), &Outcome::Done(None))), vm.status.clone());

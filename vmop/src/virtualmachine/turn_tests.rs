@@ -10,7 +10,7 @@ use support::wait::within;
 use tokio::sync::mpsc;
 
 use crate::testing::fixtures;
-use crate::testing::vcsim::site;
+use crate::testing::vcsim::vcenter;
 use crate::virtualmachine::observe::context;
 use crate::virtualmachine::{ROOM, turn};
 
@@ -18,7 +18,7 @@ use crate::virtualmachine::{ROOM, turn};
 async fn who_waits_long_for_room_is_told_and_comes_in_when_there_is_some() {
     let name = "who_waits_long_for_room_is_told_and_comes_in_when_there_is_some";
     let Some(sim) = Sim::start(name) else { return };
-    let site = site(&sim).await;
+    let vcenter = vcenter(&sim).await;
     let (told, mut sayings) = mpsc::unbounded_channel();
     let (client, _) = server(move |request| {
         if !request.line().starts_with("PATCH ") {
@@ -28,7 +28,7 @@ async fn who_waits_long_for_room_is_told_and_comes_in_when_there_is_some() {
         (200, json!(fixtures::virtual_machine()))
     });
     let started = Started::detached(client);
-    let ctx = context(&started, &site);
+    let ctx = context(&started, &vcenter);
     let vm = fixtures::virtual_machine();
     let (room, waited) = turn(&vm, &ctx).await.unwrap();
     assert!(room.is_some() && !waited, "there is room");

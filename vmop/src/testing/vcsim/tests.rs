@@ -12,10 +12,11 @@ use support::wait::within;
 use vsphere::Vm;
 use vsphere::inventory::Presence;
 
-use super::{recipe, recipe_of, site, template, wanted};
-use crate::provider::golden;
-use crate::provider::{collect, mark};
+use super::{template, template_key, template_key_of, vcenter, wanted};
+use crate::enqueue::Enqueue;
+use crate::templates;
 use crate::testing::fixtures;
+use crate::vcenter::mark;
 use crate::virtualmachine::carry_out::promotion::Promotions;
 use crate::virtualmachine::identity::find;
 use crate::virtualmachine::plan::{Blocked, Found};
@@ -23,7 +24,6 @@ use crate::virtualmachine::storage::class::Storage;
 use crate::virtualmachine::storage::promotion::{self, State};
 use crate::virtualmachine::storage::{disks, marks};
 use crate::virtualmachine::{Error, carry_out, delete};
-use crate::wake::Waker;
 
 fn machines(inventory: &serde_json::Value) -> Vec<String> {
     let machines = inventory["vms"].as_array().unwrap().iter().filter(|vm| vm["template"] != true);
@@ -31,42 +31,42 @@ fn machines(inventory: &serde_json::Value) -> Vec<String> {
 }
 
 async fn a_template_is_made_once_whoever_asks(sim: Sim) {
-    let (one, two) = (site(&sim).await, site(&sim).await);
-    let recipe = recipe(&sim, &one).await;
-    let (first, second) = tokio::join!(template(&one, &recipe), template(&two, &recipe));
+    let (one, two) = (vcenter(&sim).await, vcenter(&sim).await);
+    let template_key = template_key(&sim, &one).await;
+    let (first, second) = tokio::join!(template(&one, &template_key), template(&two, &template_key));
     assert_eq!(first.moref, second.moref);
     let inventory = sim.get("/v1/inventory").await;
     assert_eq!(inventory["vms"].as_array().unwrap().len(), 1, "{inventory}");
 
     sim.forget_requests().await;
-    let late = site(&sim).await;
-    assert_eq!(template(&late, &recipe).await.snapshot, first.snapshot);
+    let late = vcenter(&sim).await;
+    assert_eq!(template(&late, &template_key).await.snapshot, first.snapshot);
     let requests = sim.get("/v1/requests").await;
     assert!(!requests.to_string().contains("deploy"), "{requests}");
     assert_eq!(sim.calls("CreateSnapshot_Task").await, 0);
 }
 
 async fn a_half_made_template_is_finished(sim: Sim) {
-    let site = site(&sim).await;
-    let recipe = recipe(&sim, &site).await;
+    let vcenter = vcenter(&sim).await;
+    let template_key = template_key(&sim, &vcenter).await;
     let deploy = vsphere::automation::Deploy {
-        item_id: recipe.item.clone(),
-        name: golden::name(&recipe, "s1"),
+        item_id: template_key.item.clone(),
+        name: template_key.template_name("s1"),
         annotation: None,
         pool: sim.pool(),
         folder: sim.folder(),
         host: None,
-        datastore: recipe.datastore.clone(),
+        datastore: template_key.datastore.clone(),
         profile: None,
         provisioning: None,
         networks: Vec::new(),
     };
-    let half = site.client.deploy_ovf(&deploy, std::time::Duration::from_mins(1)).await.unwrap();
-    assert_eq!(template(&site, &recipe).await.moref, half);
-    let Presence::Present(vm) = site.inventory.vm(&half) else { panic!("no template") };
+    let half = vcenter.client.deploy_ovf(&deploy, std::time::Duration::from_mins(1)).await.unwrap();
+    assert_eq!(template(&vcenter, &template_key).await.moref, half);
+    let Presence::Present(vm) = vcenter.inventory.vm(&half) else { panic!("no template") };
     assert_eq!(
-        crate::provider::mark::golden_state(&vm, &recipe.item, &recipe.content),
-        crate::provider::mark::Golden::Marked
+        crate::vcenter::mark::template_mark(&vm, &template_key.item, &template_key.content),
+        crate::vcenter::mark::TemplateMark::Marked
     );
 }
 
@@ -76,24 +76,24 @@ async fn a_subscribed_image_is_fetched_before_its_template_is_made() {
     else {
         return;
     };
-    let site = site(&sim).await;
-    let recipe = recipe_of(sim.library_named("subscribed"), &sim, &site).await;
-    let cached = async || site.client.library_item(&recipe.item).await.unwrap().cached;
+    let vcenter = vcenter(&sim).await;
+    let template_key = template_key_of(sim.library_named("subscribed"), &sim, &vcenter).await;
+    let cached = async || vcenter.client.library_item(&template_key.item).await.unwrap().cached;
     assert!(!cached().await);
     // What an image says of itself is here, whether its disks are or not.
-    let descriptor = site.client.ovf_descriptor(&recipe.item).await.unwrap();
+    let descriptor = vcenter.client.ovf_descriptor(&template_key.item).await.unwrap();
     assert!(descriptor.contains("Envelope"));
-    template(&site, &recipe).await;
+    template(&vcenter, &template_key).await;
     assert!(cached().await);
 }
 
 async fn one_call_makes_a_machine_and_a_second_finds_it(sim: Sim) {
-    let site = site(&sim).await;
-    let template = template(&site, &recipe(&sim, &site).await).await;
+    let vcenter = vcenter(&sim).await;
+    let template = template(&vcenter, &template_key(&sim, &vcenter).await).await;
     let facts = fixtures::facts(Found::Lost(None));
-    let intent = wanted(&sim, &site, &template, &facts).await;
+    let intent = wanted(&sim, &vcenter, &template, &facts).await;
     sim.forget_requests().await;
-    let machine = within("the clone", carry_out::cloned(&intent, &facts, &site)).await.unwrap();
+    let machine = within("the clone", carry_out::cloned(&intent, &facts, &vcenter)).await.unwrap();
     assert_eq!(sim.calls("CloneVM_Task").await, 1);
     assert!(facts.mark.is_on(&machine) && find::same(&machine, facts.identity));
     assert_eq!((machine.num_cpus, machine.memory_mib), (2, 4096));
@@ -102,53 +102,53 @@ async fn one_call_makes_a_machine_and_a_second_finds_it(sim: Sim) {
     assert_eq!(machine.cpu_allocation.reservation, Some(4588));
 
     // As if the answer had been lost, or another leader had been faster.
-    let again = within("the second clone", carry_out::cloned(&intent, &facts, &site)).await.unwrap();
+    let again = within("the second clone", carry_out::cloned(&intent, &facts, &vcenter)).await.unwrap();
     assert_eq!(again.moref, machine.moref);
     assert_eq!(machines(&sim.get("/v1/inventory").await), ["cp-0"]);
 
     // Another object's machine of the same name is neither taken nor touched.
     let mut other = fixtures::facts(Found::Lost(None));
-    other.mark = crate::provider::mark::Mark::new("other", "cp-0", "s1");
-    let refused = carry_out::cloned(&intent, &other, &site).await;
+    other.mark = crate::vcenter::mark::Mark::new("other", "cp-0", "s1");
+    let refused = carry_out::cloned(&intent, &other, &vcenter).await;
     assert!(matches!(refused, Err(Error::Blocked(Blocked::Claimed(_)))), "{refused:?}");
 
-    within("its end", delete::end(&machine, &site)).await.unwrap();
+    within("its end", delete::end(&machine, &vcenter)).await.unwrap();
     assert!(machines(&sim.get("/v1/inventory").await).is_empty());
 }
 
 async fn a_clone_whose_answer_was_lost_is_found_again(sim: Sim) {
-    let site = site(&sim).await;
-    let template = template(&site, &recipe(&sim, &site).await).await;
+    let vcenter = vcenter(&sim).await;
+    let template = template(&vcenter, &template_key(&sim, &vcenter).await).await;
     let facts = fixtures::facts(Found::Lost(None));
-    let intent = wanted(&sim, &site, &template, &facts).await;
+    let intent = wanted(&sim, &vcenter, &template, &facts).await;
     sim.post("/v1/faults", json!({"method": "CloneVM_Task", "kind": "lostAnswer"})).await;
-    let lost = within("the clone", carry_out::cloned(&intent, &facts, &site)).await;
+    let lost = within("the clone", carry_out::cloned(&intent, &facts, &vcenter)).await;
     assert!(matches!(&lost, Err(Error::Vcenter(error)) if error.outcome_unknown()), "{lost:?}");
-    let found = within("the second clone", carry_out::cloned(&intent, &facts, &site)).await.unwrap();
+    let found = within("the second clone", carry_out::cloned(&intent, &facts, &vcenter)).await.unwrap();
     assert!(facts.mark.is_on(&found));
     assert_eq!(machines(&sim.get("/v1/inventory").await), ["cp-0"]);
 }
 
 async fn names_are_looked_up_once(sim: Sim) {
-    let site = site(&sim).await;
+    let vcenter = vcenter(&sim).await;
     sim.forget_requests().await;
     for _ in 0..3 {
-        assert!(site.megahertz(&sim.pool()).await.unwrap() > 0);
-        assert!(site.datastore().await.unwrap().is_some());
-        assert_eq!(site.network("workload").await.unwrap().name, "workload");
+        assert!(vcenter.megahertz(&sim.pool()).await.unwrap() > 0);
+        assert!(vcenter.datastore().await.unwrap().is_some());
+        assert_eq!(vcenter.network("workload").await.unwrap().name, "workload");
     }
     let calls = sim.calls("RetrievePropertiesEx").await;
     assert!(calls <= 6, "{calls} reads");
-    assert!(site.network("nowhere").await.unwrap_err().is_not_found());
+    assert!(vcenter.network("nowhere").await.unwrap_err().is_not_found());
 }
 
 async fn volumes_are_in_the_clone_and_come_later_and_only_ours_are_destroyed(sim: Sim) {
-    let site = site(&sim).await;
-    let template = template(&site, &recipe(&sim, &site).await).await;
+    let vcenter = vcenter(&sim).await;
+    let template = template(&vcenter, &template_key(&sim, &vcenter).await).await;
     let facts = fixtures::facts(Found::Lost(None));
     let mut object = fixtures::virtual_machine();
     object.spec.volumes = vec![fixtures::volume("data", "1Gi", None)];
-    let mut intent = wanted(&sim, &site, &template, &facts).await;
+    let mut intent = wanted(&sim, &vcenter, &template, &facts).await;
     let storage = Storage::default();
     let layout = disks::layout(&object, &template.devices, &storage, false).unwrap();
     intent.spec.location.device_change.extend(layout.changes);
@@ -156,10 +156,10 @@ async fn volumes_are_in_the_clone_and_come_later_and_only_ours_are_destroyed(sim
     config.extra_config.retain(|(key, _)| key != marks::DISKS);
     config.extra_config.push((marks::DISKS.to_owned(), layout.mark));
     sim.forget_requests().await;
-    let machine = within("the clone", carry_out::cloned(&intent, &facts, &site)).await.unwrap();
+    let machine = within("the clone", carry_out::cloned(&intent, &facts, &vcenter)).await.unwrap();
     assert_eq!((sim.calls("CloneVM_Task").await, sim.calls("ReconfigVM_Task").await), (1, 0));
     assert!(!disks::may_have_foreign(&machine) && !disks::lacks_volumes(&object, &machine), "{machine:?}");
-    let devices = site.devices(&machine).await.unwrap();
+    let devices = vcenter.devices(&machine).await.unwrap();
     let told = disks::status(&object, &machine, &devices);
     assert!(told[0].attached && !told[0].disk_uuid.is_empty(), "{told:?}");
     assert_eq!(devices.disks[0].parents.len(), 1, "a linked clone");
@@ -168,11 +168,11 @@ async fn volumes_are_in_the_clone_and_come_later_and_only_ours_are_destroyed(sim
     object.spec.volumes[0] = fixtures::volume("data", "3Gi", None);
     assert!(disks::lacks_volumes(&object, &machine));
     let change = disks::changes(&object, &machine, &devices, &storage).unwrap().unwrap();
-    let task = site.client.reconfigure_vm(&machine.moref, change).await.unwrap();
-    within("the change", site.inventory.task(&task)).await.unwrap();
+    let task = vcenter.client.reconfigure_vm(&machine.moref, change).await.unwrap();
+    within("the change", vcenter.inventory.task(&task)).await.unwrap();
     let seen = async {
         loop {
-            if let Presence::Present(now) = site.inventory.vm(&machine.moref)
+            if let Presence::Present(now) = vcenter.inventory.vm(&machine.moref)
                 && now.change_version != machine.change_version
                 && now.disks == Some(3)
             {
@@ -182,7 +182,7 @@ async fn volumes_are_in_the_clone_and_come_later_and_only_ours_are_destroyed(sim
         }
     };
     let machine = within("the stream tells", seen).await;
-    let devices = site.devices(&machine).await.unwrap();
+    let devices = vcenter.devices(&machine).await.unwrap();
     assert_eq!(disks::changes(&object, &machine, &devices, &storage).unwrap(), None);
     assert_eq!(devices.disks.iter().map(|disk| disk.capacity >> 30).skip(1).collect::<Vec<_>>(), [3, 2]);
 
@@ -199,14 +199,14 @@ async fn volumes_are_in_the_clone_and_come_later_and_only_ours_are_destroyed(sim
     };
     let device_change = vec![vsphere::DeviceChange::Disk(create)];
     let spec = vsphere::ConfigSpec { device_change, ..vsphere::ConfigSpec::default() };
-    let task = site.client.reconfigure_vm(&machine.moref, spec).await.unwrap();
-    within("the change", site.inventory.task(&task)).await.unwrap();
-    let devices = site.client.devices(&machine.moref).await.unwrap();
+    let task = vcenter.client.reconfigure_vm(&machine.moref, spec).await.unwrap();
+    within("the change", vcenter.inventory.task(&task)).await.unwrap();
+    let devices = vcenter.client.devices(&machine.moref).await.unwrap();
     let foreign = disks::foreign(&machine, &devices);
     assert_eq!(foreign.len(), 1, "{foreign:?}");
     let seen = async {
         loop {
-            match site.inventory.vm(&machine.moref) {
+            match vcenter.inventory.vm(&machine.moref) {
                 Presence::Present(now) if now.disks == Some(4) => return now,
                 _ => tokio::task::yield_now().await,
             }
@@ -214,82 +214,93 @@ async fn volumes_are_in_the_clone_and_come_later_and_only_ours_are_destroyed(sim
     };
     let machine = within("the stream tells", seen).await;
     sim.forget_requests().await;
-    within("its end", delete::end(&machine, &site)).await.unwrap();
+    within("its end", delete::end(&machine, &vcenter)).await.unwrap();
     assert_eq!(sim.calls("ReconfigVM_Task").await, 1);
 }
 
 async fn a_disk_that_was_hung_on_a_machine_just_now_is_spared(sim: Sim) {
-    let site = site(&sim).await;
-    let template = template(&site, &recipe(&sim, &site).await).await;
+    let vcenter = vcenter(&sim).await;
+    let template = template(&vcenter, &template_key(&sim, &vcenter).await).await;
     let facts = fixtures::facts(Found::Lost(None));
-    let mut intent = wanted(&sim, &site, &template, &facts).await;
+    let mut intent = wanted(&sim, &vcenter, &template, &facts).await;
     for power_on in [true, false] {
         intent.spec.power_on = power_on;
-        let machine = within("the clone", carry_out::cloned(&intent, &facts, &site)).await.unwrap();
+        let machine = within("the clone", carry_out::cloned(&intent, &facts, &vcenter)).await.unwrap();
         assert!(!disks::may_have_foreign(&machine), "{machine:?}");
         let order = json!({ "file": "[ds1] theirs/disk.vmdk", "capacityMiB": 64 });
         sim.post(&format!("/v1/vms/{}/disks", machine.moref.id()), order).await;
         // By a view of the machine that does not have it.
-        within("its end", delete::end(&machine, &site)).await.unwrap();
+        within("its end", delete::end(&machine, &vcenter)).await.unwrap();
         assert_eq!(sim.get("/v1/orphans").await["files"], json!(["ds1/theirs"]), "{power_on}");
     }
 }
 
 async fn a_template_goes_when_nothing_needs_it_and_no_disk_rests_on_it(sim: Sim) {
-    let site = site(&sim).await;
-    let recipe = recipe(&sim, &site).await;
-    let template = template(&site, &recipe).await;
+    let vcenter = vcenter(&sim).await;
+    let template_key = template_key(&sim, &vcenter).await;
+    let template = template(&vcenter, &template_key).await;
     let facts = fixtures::facts(Found::Lost(None));
-    let intent = wanted(&sim, &site, &template, &facts).await;
-    let machine = within("the clone", carry_out::cloned(&intent, &facts, &site)).await.unwrap();
-    let is_needed = |item: &str, content: &str| item == recipe.item && content == recipe.content;
+    let intent = wanted(&sim, &vcenter, &template, &facts).await;
+    let machine = within("the clone", carry_out::cloned(&intent, &facts, &vcenter)).await.unwrap();
+    let is_needed = |item: &str, content: &str| item == template_key.item && content == template_key.content;
     let nothing: [String; 0] = [];
 
     sim.forget_requests().await;
-    assert_eq!(collect::collect(&site, is_needed).await.unwrap(), nothing);
-    assert_eq!(collect::collect(&site, |_, _| false).await.unwrap(), nothing, "its machine says so");
+    assert_eq!(templates::collect(&super::templates().0, &vcenter, is_needed).await.unwrap(), nothing);
+    assert_eq!(
+        templates::collect(&super::templates().0, &vcenter, |_, _| false).await.unwrap(),
+        nothing,
+        "its machine says so"
+    );
     assert_eq!(sim.calls("RetrievePropertiesEx").await, 0, "neither costs a call");
 
     // A machine that says nothing of it still rests on it.
-    let extra_config = vec![(crate::provider::mark::BASE.to_owned(), String::new())].into();
+    let extra_config = vec![(crate::vcenter::mark::BASE.to_owned(), String::new())].into();
     let spec = vsphere::ConfigSpec { extra_config, ..vsphere::ConfigSpec::default() };
-    let task = site.client.reconfigure_vm(&machine.moref, spec).await.unwrap();
-    within("the change", site.inventory.task(&task)).await.unwrap();
+    let task = vcenter.client.reconfigure_vm(&machine.moref, spec).await.unwrap();
+    within("the change", vcenter.inventory.task(&task)).await.unwrap();
     let silent = async {
         loop {
-            match site.inventory.vm(&machine.moref) {
-                Presence::Present(now) if crate::provider::mark::base(&now).is_none() => return,
+            match vcenter.inventory.vm(&machine.moref) {
+                Presence::Present(now) if crate::vcenter::mark::base(&now).is_none() => return,
                 _ => tokio::task::yield_now().await,
             }
         }
     };
     within("the stream tells", silent).await;
-    assert_eq!(collect::collect(&site, |_, _| false).await.unwrap(), nothing, "its disks say so");
+    assert_eq!(
+        templates::collect(&super::templates().0, &vcenter, |_, _| false).await.unwrap(),
+        nothing,
+        "its disks say so"
+    );
 
-    within("its end", delete::end(&machine, &site)).await.unwrap();
-    assert_eq!(collect::collect(&site, is_needed).await.unwrap(), nothing);
-    let gone = within("the template's end", collect::collect(&site, |_, _| false)).await.unwrap();
-    assert_eq!(gone, [golden::name(&recipe, "s1")]);
+    within("its end", delete::end(&machine, &vcenter)).await.unwrap();
+    assert_eq!(templates::collect(&super::templates().0, &vcenter, is_needed).await.unwrap(), nothing);
+    let gone =
+        within("the template's end", templates::collect(&super::templates().0, &vcenter, |_, _| false))
+            .await
+            .unwrap();
+    assert_eq!(gone, [template_key.template_name("s1")]);
     assert_eq!(sim.get("/v1/inventory").await["vms"].as_array().unwrap().len(), 0);
 }
 
 async fn linked_disks_are_promoted_once_and_their_template_can_go(sim: Sim) {
-    let site = site(&sim).await;
-    let template = template(&site, &recipe(&sim, &site).await).await;
+    let vcenter = vcenter(&sim).await;
+    let template = template(&vcenter, &template_key(&sim, &vcenter).await).await;
     let facts = fixtures::facts(Found::Lost(None));
-    let intent = wanted(&sim, &site, &template, &facts).await;
+    let intent = wanted(&sim, &vcenter, &template, &facts).await;
     let mut vm = fixtures::virtual_machine();
-    let (waker, woken) = Waker::new();
+    let (waker, woken) = Enqueue::new();
     let mut woken = pin!(woken);
     let promotions = Promotions::new(waker);
     sim.forget_requests().await;
-    let machine = within("the clone", carry_out::cloned(&intent, &facts, &site)).await.unwrap();
-    assert_eq!(promotion::of(&vm, &machine, &site, &promotions).await, None, "nobody asks for it");
+    let machine = within("the clone", carry_out::cloned(&intent, &facts, &vcenter)).await.unwrap();
+    assert_eq!(promotion::of(&vm, &machine, &vcenter, &promotions).await, None, "nobody asks for it");
     assert_eq!(sim.calls("RetrievePropertiesEx").await, 0, "and that costs nothing");
 
     vm.spec.promote_disks_mode = Some("Online".into());
     let state = async |vm: &VirtualMachine, machine: &Vm| {
-        promotion::of(vm, machine, &site, &promotions).await.unwrap().state
+        promotion::of(vm, machine, &vcenter, &promotions).await.unwrap().state
     };
     let State::Due(disks) = state(&vm, &machine).await else { panic!("a linked clone") };
     assert_eq!(disks.len(), 1);
@@ -297,7 +308,7 @@ async fn linked_disks_are_promoted_once_and_their_template_can_go(sim: Sim) {
     // What vCenter can't do is told, and not tried again before somebody changes the object.
     let fault = json!({"method": "PromoteDisks_Task", "kind": "taskFault", "fault": "FileFault", "message": "no space", "count": 1});
     sim.post("/v1/faults", fault).await;
-    promotions.begin(&vm, &machine.moref, &disks, &site);
+    promotions.begin(&vm, &machine.moref, &disks, &vcenter);
     within("the end", woken.next()).await;
     let State::Failed(why) = state(&vm, &machine).await else { panic!("it failed") };
     assert!(why.contains("FileFault"), "{why}");
@@ -305,18 +316,18 @@ async fn linked_disks_are_promoted_once_and_their_template_can_go(sim: Sim) {
     assert_eq!(state(&vm, &machine).await, State::Due(disks.clone()));
 
     // Begun, and begun again as after a crash: the second finds the first's task, and waits for it.
-    let late = super::site(&sim).await;
+    let late = super::vcenter(&sim).await;
     sim.post("/v1/faults", json!({"method": "PromoteDisks_Task", "kind": "hold", "count": 1})).await;
-    promotions.begin(&vm, &machine.moref, &disks, &site);
+    promotions.begin(&vm, &machine.moref, &disks, &vcenter);
     assert_eq!(state(&vm, &machine).await, State::Running);
     let begun = async {
-        while carry_out::promotion::underway(&machine.moref, &site).await.unwrap().is_none() {
+        while carry_out::promotion::underway(&machine.moref, &vcenter).await.unwrap().is_none() {
             tokio::task::yield_now().await;
         }
     };
     within("vCenter is at it", begun).await;
     sim.forget_requests().await;
-    let (waker, woken_late) = Waker::new();
+    let (waker, woken_late) = Enqueue::new();
     let mut woken_late = pin!(woken_late);
     Promotions::new(waker).begin(&vm, &machine.moref, &disks, &late);
     let follows = async {
@@ -333,12 +344,12 @@ async fn linked_disks_are_promoted_once_and_their_template_can_go(sim: Sim) {
     // A crash later on: the disks tell that there is nothing left to do.
     promotions.forget(&ObjectRef::from_obj(&vm));
     assert_eq!(state(&vm, &machine).await, State::Unnoted);
-    let promotion = promotion::of(&vm, &machine, &site, &promotions).await;
+    let promotion = promotion::of(&vm, &machine, &vcenter, &promotions).await;
     let step = promotion::noted(promotion.as_ref()).unwrap();
-    within("the note", carry_out::steps::carried_out(&machine.moref, &step, &site)).await.unwrap();
+    within("the note", carry_out::steps::carried_out(&machine.moref, &step, &vcenter)).await.unwrap();
     let noted = async {
         loop {
-            match site.inventory.vm(&machine.moref) {
+            match vcenter.inventory.vm(&machine.moref) {
                 Presence::Present(now) if mark::base(&now).is_none() => return now,
                 _ => tokio::task::yield_now().await,
             }
@@ -348,9 +359,12 @@ async fn linked_disks_are_promoted_once_and_their_template_can_go(sim: Sim) {
     sim.forget_requests().await;
     assert_eq!(state(&vm, &machine).await, State::Done);
     assert_eq!(sim.calls("RetrievePropertiesEx").await, 0, "it is never read again");
-    let gone = within("the template's end", collect::collect(&site, |_, _| false)).await.unwrap();
+    let gone =
+        within("the template's end", templates::collect(&super::templates().0, &vcenter, |_, _| false))
+            .await
+            .unwrap();
     assert_eq!(gone, std::slice::from_ref(&template.name));
-    within("its end", delete::end(&machine, &site)).await.unwrap();
+    within("its end", delete::end(&machine, &vcenter)).await.unwrap();
 }
 
 on_both_wires!(

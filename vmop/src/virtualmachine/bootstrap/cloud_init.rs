@@ -6,10 +6,10 @@ use kube::ResourceExt;
 use serde_json::{Map, Value};
 use vsphere::{CustomizationIdentity, CustomizationSpec, OVF_TRANSPORT_GUEST_INFO, VAppConfigSpec};
 
+use crate::unmet::Need;
 use crate::virtualmachine::bootstrap::netplan::network;
 use crate::virtualmachine::bootstrap::user_data::Told;
 use crate::virtualmachine::bootstrap::{Bootstrap, Surroundings, VApp};
-use crate::virtualmachine::needs::Need;
 use crate::virtualmachine::nic::nic::Addressing;
 
 /// Keys of the userdata: cloud-init's name, and Cluster API's.

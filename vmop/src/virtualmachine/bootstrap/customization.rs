@@ -6,10 +6,10 @@ use api::vmop::VirtualMachine;
 use kube::ResourceExt;
 use vsphere::{CustomizationAdapter, CustomizationIdentity, CustomizationSpec, FixedIpv4};
 
+use crate::unmet::Need;
 use crate::virtualmachine::bootstrap::user_data::Told;
 use crate::virtualmachine::bootstrap::values::{mask, rendered};
 use crate::virtualmachine::bootstrap::{Surroundings, search};
-use crate::virtualmachine::needs::Need;
 use crate::virtualmachine::nic::nic::{Addressing, Card};
 
 /// A Linux gets its name and addresses.

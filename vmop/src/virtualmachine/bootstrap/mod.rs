@@ -23,9 +23,10 @@ use api::vmop::VirtualMachine;
 use kube::ResourceExt;
 use vsphere::{ConfigSpec, CustomizationSpec, VAppConfigSpec, VAppProperty};
 
-use crate::provider::GuestNetwork;
+use crate::extra_config::DEFER_CLOUD_INIT;
+use crate::unmet::Need;
+use crate::vcenter::GuestNetwork;
 use crate::virtualmachine::clone::Identity;
-use crate::virtualmachine::needs::Need;
 use crate::virtualmachine::nic::nic::Card;
 use crate::virtualmachine::step::Step;
 
@@ -42,8 +43,6 @@ pub const GUESTINFO: [&str; 6] = [
 ];
 /// ExtraConfig: what the user gave when the guest was told last, so that only his changes are told again.
 pub const HASH: &str = "vmservice.bootstrapHash";
-/// ExtraConfig of images that let cloud-init wait: `ready`, and `enabled` where VMware Tools set up the guest.
-pub const DEFER: &str = "guestinfo.vmservice.defer-cloud-init";
 
 /// What the guest is told. Never printed: it holds the cluster's keys.
 #[derive(Clone, Default, PartialEq)]
@@ -132,7 +131,7 @@ pub fn bootstrap(vm: &VirtualMachine, told: &Told, around: &Surroundings<'_>) ->
     if bootstrap.customization.is_some() {
         bootstrap.extra_config.insert("vmware.tools.gosc.ignoretoolscheck".into(), "TRUE".into());
         if around.defers && told.transport != Transport::CloudinitPrep {
-            bootstrap.extra_config.insert(DEFER.into(), "enabled".into());
+            bootstrap.extra_config.insert(DEFER_CLOUD_INIT.into(), "enabled".into());
         }
     }
     bootstrap.extra_config.insert(HASH.into(), told.hash(around.identity.bios));

@@ -10,14 +10,15 @@ use kube::ResourceExt;
 use kube::runtime::reflector::ObjectRef;
 use vsphere::{VAppProperty, Vm};
 
-use crate::appearance::Kind;
-use crate::provider::Site;
-use crate::provider::golden::Template;
+use crate::data_sources::DataSourceKind;
+use crate::templates::Template;
+use crate::unmet::Need;
+use crate::unmet::Unmet;
+use crate::vcenter::VCenter;
 use crate::virtualmachine::bootstrap::user_data;
 use crate::virtualmachine::bootstrap::user_data::{Source, Told, told};
 use crate::virtualmachine::bootstrap::{Bootstrap, HASH, Surroundings, bootstrap};
 use crate::virtualmachine::clone::Identity;
-use crate::virtualmachine::needs::{Need, Unmet};
 use crate::virtualmachine::nic::interface::Ask;
 use crate::virtualmachine::nic::nic::Card;
 use crate::virtualmachine::nic::observe::Plugged;
@@ -26,7 +27,7 @@ use crate::virtualmachine::{Context, Error};
 /// What the user wants the guest to be told, and where that was read.
 pub struct Read<'a> {
     pub told: Need<Told>,
-    at: Option<(Kind, &'a str, Option<String>)>,
+    at: Option<(DataSourceKind, &'a str, Option<String>)>,
 }
 
 type Data = (Option<String>, BTreeMap<String, Vec<u8>>);
@@ -41,11 +42,11 @@ pub async fn read<'a>(vm: &'a VirtualMachine, ctx: &Context) -> Result<Read<'a>,
         }
         Ok(Source::Secret(name)) => {
             let secret = ctx.api.get(Some(&namespace), name).await?;
-            (Kind::Secret, name, secret.map(secret_data))
+            (DataSourceKind::Secret, name, secret.map(secret_data))
         }
         Ok(Source::ConfigMap(name)) => {
             let map = ctx.api.get(Some(&namespace), name).await?;
-            (Kind::ConfigMap, name, map.map(map_data))
+            (DataSourceKind::ConfigMap, name, map.map(map_data))
         }
     };
     let source = format!("{kind:?} {namespace}/{name}");
@@ -100,9 +101,9 @@ impl Read<'_> {
         let vm_ref = ObjectRef::from_obj(vm);
         match &self.at {
             Some((kind, name, seen)) if !good => {
-                ctx.appearances.await_change(&vm_ref, *kind, name, seen.clone());
+                ctx.data_sources.watch_for_change(&vm_ref, *kind, name, seen.clone());
             }
-            _ => ctx.appearances.forget(&vm_ref),
+            _ => ctx.data_sources.forget(&vm_ref),
         }
     }
 }
@@ -116,7 +117,7 @@ pub async fn retold(
     machine: &Arc<Vm>,
     identity: Identity,
     cards: Option<&[Card]>,
-    site: &Site,
+    vcenter: &VCenter,
     ctx: &Context,
 ) -> Result<(Need<Option<Bootstrap>>, Vec<Ask>), Error> {
     let nothing = (Ok(None), Vec::new());
@@ -131,13 +132,13 @@ pub async fn retold(
     };
     let plugged = match cards {
         Some(cards) => Plugged { cards: Ok(cards.to_vec()), asks: Vec::new() },
-        None => crate::virtualmachine::nic::observe::cards(vm, machine.pool.as_ref(), site, ctx).await?,
+        None => crate::virtualmachine::nic::observe::cards(vm, machine.pool.as_ref(), vcenter, ctx).await?,
     };
     let cards = match plugged.cards {
         Ok(cards) => cards,
         Err(unmet) => return Ok((Err(unmet), plugged.asks)),
     };
-    let (properties, present) = appliance(machine, site).await?;
+    let (properties, present) = appliance(machine, vcenter).await?;
     let around = Surroundings {
         identity,
         cards: &cards,
@@ -152,11 +153,11 @@ pub async fn retold(
 }
 
 /// The OVF properties of a machine, and how many cards it has.
-async fn appliance(machine: &Vm, site: &Site) -> Result<(Vec<VAppProperty>, usize), vsphere::Error> {
-    let read = site.client.retrieve(std::slice::from_ref(&machine.moref), &["config.vAppConfig"]).await?;
+async fn appliance(machine: &Vm, vcenter: &VCenter) -> Result<(Vec<VAppProperty>, usize), vsphere::Error> {
+    let read = vcenter.client.retrieve(std::slice::from_ref(&machine.moref), &["config.vAppConfig"]).await?;
     let properties = read.first().map(|vm| vm.get("config.vAppConfig").get("property").items());
     let properties = properties.unwrap_or_default().iter().filter_map(VAppProperty::read).collect();
-    Ok((properties, site.devices(machine).await?.cards.len()))
+    Ok((properties, vcenter.devices(machine).await?.cards.len()))
 }
 
 #[cfg(test)]

@@ -3,10 +3,10 @@
 use api::vmop::VirtualMachine;
 use vsphere::{OVF_TRANSPORT_GUEST_INFO, VAppConfigSpec, VAppProperty};
 
+use crate::unmet::Need;
 use crate::virtualmachine::bootstrap::user_data::Told;
 use crate::virtualmachine::bootstrap::values::rendered;
 use crate::virtualmachine::bootstrap::{Bootstrap, Surroundings, VApp};
-use crate::virtualmachine::needs::Need;
 
 /// Every property that exists, may be set and is given gets its value; other keys mean nothing here.
 pub(super) fn changed(vm: &VirtualMachine, told: &Told, around: &Surroundings<'_>) -> Need<Bootstrap> {

@@ -7,11 +7,11 @@ use api::vmop::VirtualMachine;
 use serde_json::json;
 use vsphere::{Backing, EthernetKind, VAppProperty};
 
-use crate::provider::GuestNetwork;
 use crate::testing::fixtures;
+use crate::unmet::Need;
+use crate::vcenter::GuestNetwork;
 use crate::virtualmachine::bootstrap::user_data::{Told, told};
 use crate::virtualmachine::bootstrap::{Bootstrap, Surroundings, VApp, bootstrap};
-use crate::virtualmachine::needs::Need;
 use crate::virtualmachine::nic::nic::{Address, Addressing, Card};
 use crate::virtualmachine::plan::Found;
 
@@ -271,7 +271,7 @@ fn ovf_properties_that_exist_and_may_be_set_are_set() {
     insta::assert_snapshot!(shown(&with(&machine("OvfEnv"), &data).unwrap()));
     let told = with(&machine("vAppConfig"), &data).unwrap();
     assert_eq!(told.customization, None);
-    assert!(!told.extra_config.contains_key(super::DEFER));
+    assert!(!told.extra_config.contains_key(crate::extra_config::DEFER_CLOUD_INIT));
     assert_eq!(told.v_app, with(&machine("OvfEnv"), &data).unwrap().v_app);
 }
 

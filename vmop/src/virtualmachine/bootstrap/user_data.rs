@@ -9,7 +9,7 @@ use api::vmop::VirtualMachine;
 use kube::ResourceExt;
 use sha2::{Digest, Sha256};
 
-use crate::virtualmachine::needs::{Need, Unmet};
+use crate::unmet::{Need, Unmet};
 
 /// Where the guest's data is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,11 +5,11 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use api::vmop::VirtualMachine;
 use serde_json::{Map, Value, json};
 
-use crate::template::{Functions, SPARSE, Template, exactly};
+use crate::unmet::Need;
 use crate::virtualmachine::bootstrap::Surroundings;
 use crate::virtualmachine::bootstrap::user_data::Told;
-use crate::virtualmachine::needs::Need;
 use crate::virtualmachine::nic::nic::{Addressing, Card};
+use gotemplate::{Functions, SPARSE, Template, exactly};
 
 /// The text with its templates carried out; a `\{` stands for a brace.
 pub(super) fn rendered(
@@ -19,7 +19,7 @@ pub(super) fn rendered(
     key: &str,
     text: &str,
 ) -> Need<String> {
-    let wrong = |error: crate::template::Error| {
+    let wrong = |error: gotemplate::Error| {
         told.wrong(key, &format!("is a template that can't be carried out, {error}. Mend it"))
     };
     let template = Template::parse(text).map_err(wrong)?;

@@ -12,10 +12,10 @@ use support::wait::within;
 use vsphere::inventory::{PowerState, Presence};
 use vsphere::{Backing, EthernetKind, MoRef, Value, Vm};
 
-use crate::provider::golden::Template;
-use crate::provider::{GuestNetwork, Site};
+use crate::templates::Template;
 use crate::testing::fixtures;
-use crate::testing::vcsim::{place, recipe, site, template};
+use crate::testing::vcsim::{place, template, template_key, vcenter};
+use crate::vcenter::{GuestNetwork, VCenter};
 use crate::virtualmachine::bootstrap::user_data::told;
 use crate::virtualmachine::bootstrap::{Bootstrap, HASH, Surroundings, bootstrap};
 use crate::virtualmachine::carry_out;
@@ -31,22 +31,22 @@ const MAC: &str = "00:50:56:aa:00:01";
 /// A simulator with a template, and what the guests are told of the network.
 struct Stage {
     sim: Sim,
-    site: Arc<Site>,
+    vcenter: Arc<VCenter>,
     template: Arc<Template>,
     network: GuestNetwork,
 }
 
 impl Stage {
     async fn of(sim: Sim) -> Self {
-        let site = site(&sim).await;
-        let template = template(&site, &recipe(&sim, &site).await).await;
+        let vcenter = vcenter(&sim).await;
+        let template = template(&vcenter, &template_key(&sim, &vcenter).await).await;
         let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
         let network = GuestNetwork { nameservers: words(&["10.0.0.53"]), search: words(&["lab"]), mtu: None };
-        Self { sim, site, template, network }
+        Self { sim, vcenter, template, network }
     }
 
     async fn card(&self, network: &str, mac: Option<&str>, addressing: Addressing) -> Card {
-        let backing = self.site.network(network).await.unwrap().backing.clone();
+        let backing = self.vcenter.network(network).await.unwrap().backing.clone();
         Card { mac: mac.map(str::to_owned), addressing, ..Card::plain(EthernetKind::Vmxnet3, backing) }
     }
 
@@ -80,7 +80,7 @@ impl Stage {
     /// The machine, made by the one call and running where its object says so.
     async fn made(&self, vm: &VirtualMachine, data: &[(&str, &str)], cards: &[Card]) -> Made {
         let facts = fixtures::facts(Found::Lost(None));
-        let storage = Storage { policy: None, datastore: self.site.datastore().await.unwrap() };
+        let storage = Storage { policy: None, datastore: self.vcenter.datastore().await.unwrap() };
         let parts = Parts {
             identity: facts.identity,
             mark: &facts.mark,
@@ -94,7 +94,7 @@ impl Stage {
         };
         self.sim.forget_requests().await;
         let machine =
-            within("the clone", carry_out::cloned(&intent(vm, &parts), &facts, &self.site)).await.unwrap();
+            within("the clone", carry_out::cloned(&intent(vm, &parts), &facts, &self.vcenter)).await.unwrap();
         for method in ["ReconfigVM_Task", "CustomizeVM_Task", "PowerOnVM_Task"] {
             assert_eq!(self.sim.calls(method).await, 0, "{method}: the one call is enough");
         }
@@ -104,7 +104,7 @@ impl Stage {
     /// The machine as vCenter has it.
     async fn seen(&self, machine: &MoRef) -> Made {
         let paths = ["config.extraConfig", "config.vAppConfig", "config.hardware.device", "guest"];
-        let read = self.site.client.retrieve(std::slice::from_ref(machine), &paths).await.unwrap();
+        let read = self.vcenter.client.retrieve(std::slice::from_ref(machine), &paths).await.unwrap();
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let options = read[0].get("config.extraConfig").items().iter();
         let properties = read[0].get("config.vAppConfig").get("property").items().iter();
@@ -133,14 +133,14 @@ impl Stage {
     /// The steps, one after another, each of which vCenter must take.
     async fn taken(&self, machine: &MoRef, steps: &[Step]) {
         for step in steps {
-            within(step.word(), carry_out::steps::carried_out(machine, step, &self.site)).await.unwrap();
+            within(step.word(), carry_out::steps::carried_out(machine, step, &self.vcenter)).await.unwrap();
         }
     }
 
     async fn until(&self, machine: &MoRef, what: &str, so: impl Fn(&Vm) -> bool) {
-        let mut changes = self.site.inventory.subscribe();
+        let mut changes = self.vcenter.inventory.subscribe();
         let told = async {
-            while !matches!(self.site.inventory.vm(machine), Presence::Present(vm) if so(&vm)) {
+            while !matches!(self.vcenter.inventory.vm(machine), Presence::Present(vm) if so(&vm)) {
                 changes.next().await;
             }
         };

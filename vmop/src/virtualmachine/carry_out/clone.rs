@@ -11,7 +11,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use vsphere::inventory::{PowerState, Presence};
 use vsphere::{Kind, MoRef, Vm};
 
-use crate::provider::{Site, mark};
+use crate::vcenter::{VCenter, mark};
 use crate::virtualmachine::carry_out::steps::seen;
 use crate::virtualmachine::clone::Intent;
 use crate::virtualmachine::identity::find;
@@ -29,15 +29,15 @@ pub async fn made(
     room: Option<OwnedSemaphorePermit>,
     vm: &VirtualMachine,
     facts: &Facts,
-    site: &Site,
+    vcenter: &VCenter,
     ctx: &Context,
 ) -> Result<Arc<Vm>, Error> {
     let template = intent.template.clone();
-    let made = cloned(intent, room, facts, site).await;
+    let made = cloned(intent, room, facts, vcenter).await;
     if let Err(Error::Vcenter(error)) = &made
         && error.is_not_found()
     {
-        Box::pin(forget(&template, vm, site, ctx)).await;
+        Box::pin(forget(&template, vm, vcenter, ctx)).await;
     }
     made
 }
@@ -49,29 +49,29 @@ pub async fn cloned(
     intent: Box<Intent>,
     room: Option<OwnedSemaphorePermit>,
     facts: &Facts,
-    site: &Site,
+    vcenter: &VCenter,
 ) -> Result<Arc<Vm>, Error> {
     let Intent { template, folder, name, spec } = unboxed(intent);
     tracing::info!(%template, %folder, "cloning");
     let runs = spec.power_on;
-    let begun = Box::pin(site.client.clone_vm(&template, &folder, &name, spec)).await;
+    let begun = Box::pin(vcenter.client.clone_vm(&template, &folder, &name, spec)).await;
     drop(room);
     let made = match begun {
-        Ok(task) => site.inventory.task(&task).await,
+        Ok(task) => vcenter.inventory.task(&task).await,
         Err(error) => Err(error),
     };
     match made {
         Ok(done) => match done.moref() {
             Some(moref) => {
-                let machine = site.inventory.entered(moref, ENTER).await?;
+                let machine = vcenter.inventory.entered(moref, ENTER).await?;
                 // The stream may tell that it runs after the task's end.
                 let on = |machine: &Vm| machine.power_state == Some(PowerState::On);
-                Ok(if runs { seen(machine, site, on).await } else { machine })
+                Ok(if runs { seen(machine, vcenter, on).await } else { machine })
             }
             None => Err(Error::Unsettled("The clone is done, and vCenter tells of no machine yet".into())),
         },
         Err(error) => match error.kind() {
-            Kind::DuplicateName { .. } => Box::pin(adopted(&folder, &name, facts, site)).await,
+            Kind::DuplicateName { .. } => Box::pin(adopted(&folder, &name, facts, vcenter)).await,
             _ => Err(error.into()),
         },
     }
@@ -85,12 +85,12 @@ fn unboxed(intent: Box<Intent>) -> Intent {
 /// The machine that has the name, if it is ours: then an earlier try got through.
 ///
 /// One that is still being made has no reference yet; the stream tells when it has.
-async fn adopted(folder: &MoRef, name: &str, facts: &Facts, site: &Site) -> Result<Arc<Vm>, Error> {
-    let machine = match tokio::time::timeout(SOON, named(folder, name, site)).await {
+async fn adopted(folder: &MoRef, name: &str, facts: &Facts, vcenter: &VCenter) -> Result<Arc<Vm>, Error> {
+    let machine = match tokio::time::timeout(SOON, named(folder, name, vcenter)).await {
         Ok(machine) => machine,
-        Err(_elapsed) => match site.client.find_child(folder, name).await? {
+        Err(_elapsed) => match vcenter.client.find_child(folder, name).await? {
             Some(holder) if holder.kind() == "VirtualMachine" => {
-                site.inventory.entered(&holder, ENTER).await?
+                vcenter.inventory.entered(&holder, ENTER).await?
             }
             Some(holder) => {
                 let what = format!("The name {name} in its folder");
@@ -111,10 +111,10 @@ async fn adopted(folder: &MoRef, name: &str, facts: &Facts, site: &Site) -> Resu
 }
 
 /// The machine of that name, as soon as the inventory has it.
-async fn named(folder: &MoRef, name: &str, site: &Site) -> Arc<Vm> {
-    let mut changes = site.inventory.subscribe();
+async fn named(folder: &MoRef, name: &str, vcenter: &VCenter) -> Arc<Vm> {
+    let mut changes = vcenter.inventory.subscribe();
     loop {
-        if let Presence::Present(machine) = site.inventory.by_name(folder, name) {
+        if let Presence::Present(machine) = vcenter.inventory.by_name(folder, name) {
             return machine;
         }
         if changes.next().await.is_none() {
@@ -124,12 +124,12 @@ async fn named(folder: &MoRef, name: &str, site: &Site) -> Arc<Vm> {
 }
 
 /// Something that the clone names is gone from vCenter: look it up anew, all of it.
-async fn forget(template: &MoRef, vm: &VirtualMachine, site: &Site, ctx: &Context) {
-    site.goldens.forget(template);
-    site.forget_storage().await;
+async fn forget(template: &MoRef, vm: &VirtualMachine, vcenter: &VCenter, ctx: &Context) {
+    ctx.templates.forget(template);
+    vcenter.forget_storage().await;
     let namespace = vm.namespace().unwrap_or_default();
     if let Some(policy) = &vm.spec.resource_policy_name {
-        site.realms.forget(&key(Some(&namespace), policy));
-        ctx.policies.wake(ObjectRef::new(policy).within(&namespace));
+        vcenter.realized_policies.forget(&key(Some(&namespace), policy));
+        ctx.policies.enqueue(ObjectRef::new(policy).within(&namespace));
     }
 }

@@ -11,7 +11,7 @@ use serde_json::json;
 use vsphere::inventory::PowerState;
 use vsphere::{Kind, Vm};
 
-use crate::provider::Site;
+use crate::vcenter::VCenter;
 use crate::virtualmachine::carry_out::steps::powered;
 use crate::virtualmachine::{Context, Error, power};
 
@@ -41,7 +41,7 @@ pub async fn asked(
     machine: &Vm,
     state: PowerState,
     until: Option<Timestamp>,
-    site: &Site,
+    vcenter: &VCenter,
     ctx: &Context,
 ) -> Result<(), Error> {
     let object = ObjectRef::from_obj(vm);
@@ -55,15 +55,15 @@ pub async fn asked(
     }
     tracing::info!(machine = %machine.moref, ?state, "asking the guest");
     let answer = match state {
-        PowerState::Suspended => site.client.standby_guest(&machine.moref).await,
-        PowerState::Off | PowerState::On => site.client.shutdown_guest(&machine.moref).await,
+        PowerState::Suspended => vcenter.client.standby_guest(&machine.moref).await,
+        PowerState::Off | PowerState::On => vcenter.client.shutdown_guest(&machine.moref).await,
     };
     match answer {
         Ok(()) => Ok(()),
         // The guest can't, and need not.
         Err(error) if until.is_some() && matches!(error.kind(), Kind::InvalidState) => {
             ctx.asked.forget(&object);
-            powered(&machine.moref, state, site).await
+            powered(&machine.moref, state, vcenter).await
         }
         Err(error) => {
             ctx.asked.forget(&object);

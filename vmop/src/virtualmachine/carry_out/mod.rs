@@ -18,14 +18,15 @@ use uuid::Uuid;
 use vsphere::Vm;
 use vsphere::inventory::PowerState;
 
-use crate::provider::{MEMBERSHIP, Site};
+use crate::pause;
+use crate::vcenter::{MEMBERSHIP, VCenter};
 use crate::virtualmachine::clone::Identity;
 use crate::virtualmachine::plan;
 use crate::virtualmachine::plan::{Blocked, Facts, Found, Plan};
 use crate::virtualmachine::size::resize;
 use crate::virtualmachine::status::Outcome;
 use crate::virtualmachine::step::Step;
-use crate::virtualmachine::{Context, Error, observe, pause, power};
+use crate::virtualmachine::{Context, Error, observe, power};
 
 /// The object bears our finalizer and both UUIDs: all that has to be persisted before anything exists outside.
 pub async fn prepared(
@@ -127,7 +128,7 @@ pub async fn left_alone(vm: &VirtualMachine, ctx: &Context) -> Result<(), Error>
     let machine = plan::identity(vm)
         .ok()
         .flatten()
-        .and_then(|identity| ctx.provider.site().ok()?.inventory.by_uuid(identity.instance).present());
+        .and_then(|identity| ctx.provider.vcenter().ok()?.inventory.by_uuid(identity.instance).present());
     let paused = pause::label(vm, machine.as_deref());
     if vm.labels().get(label::VMOP_PAUSED).map(String::as_str) != paused {
         let patch = json!({ "metadata": { "labels": { label::VMOP_PAUSED: paused } } });
@@ -146,25 +147,29 @@ pub async fn carry_out(
     facts: &Facts,
     ctx: &Context,
 ) -> Result<Option<Arc<Vm>>, Error> {
-    let site = || ctx.provider.site().map_err(Blocked::Provider);
+    let vcenter = || ctx.provider.vcenter().map_err(Blocked::Provider);
     match plan {
         Plan::Settled => Ok(None),
         Plan::Make { clone, then } => {
-            let site = site()?;
-            let machine = clone::made(clone, room, vm, facts, &site, ctx).await?;
-            Box::pin(taken(vm, machine, &then, &site, ctx)).await.map(Some)
+            let vcenter = vcenter()?;
+            let machine = clone::made(clone, room, vm, facts, &vcenter, ctx).await?;
+            Box::pin(taken(vm, machine, &then, &vcenter, ctx)).await.map(Some)
         }
         Plan::Change { machine, steps } => {
             drop(room);
-            Box::pin(taken(vm, machine, &steps, &*site()?, ctx)).await.map(Some)
+            Box::pin(taken(vm, machine, &steps, &*vcenter()?, ctx)).await.map(Some)
         }
     }
 }
 
 /// The machine of a plan's clone, for tests.
 #[cfg(test)]
-pub async fn cloned(intent: &super::clone::Intent, facts: &Facts, site: &Site) -> Result<Arc<Vm>, Error> {
-    clone::cloned(Box::new(intent.clone()), None, facts, site).await
+pub async fn cloned(
+    intent: &super::clone::Intent,
+    facts: &Facts,
+    vcenter: &VCenter,
+) -> Result<Arc<Vm>, Error> {
+    clone::cloned(Box::new(intent.clone()), None, facts, vcenter).await
 }
 
 /// The steps are carried out; a cluster module that turns out to be gone is made again.
@@ -172,16 +177,16 @@ async fn taken(
     vm: &VirtualMachine,
     machine: Arc<Vm>,
     steps: &[Step],
-    site: &Site,
+    vcenter: &VCenter,
     ctx: &Context,
 ) -> Result<Arc<Vm>, Error> {
-    let taken = steps::taken(machine, steps, vm, site, ctx).await;
+    let taken = steps::taken(machine, steps, vm, vcenter, ctx).await;
     if let Err(Error::Vcenter(error)) = &taken
         && error.is_not_found()
         && error.method() == MEMBERSHIP
         && let Some(module) = steps.iter().find_map(Step::module)
     {
-        observe::modules_gone(vm, module, site, ctx);
+        observe::modules_gone(vm, module, vcenter, ctx);
     }
     taken
 }

@@ -9,8 +9,8 @@ use kube::runtime::reflector::ObjectRef;
 use parking_lot::Mutex;
 use vsphere::{Disk, Error, MoRef};
 
-use crate::provider::Site;
-use crate::wake::Waker;
+use crate::enqueue::Enqueue;
+use crate::vcenter::VCenter;
 
 /// A promotion that failed for a reason that passes is begun anew after this.
 const RETRY: Duration = Duration::from_mins(5);
@@ -18,7 +18,7 @@ const RETRY: Duration = Duration::from_mins(5);
 /// What has become of promotions that this process began.
 pub struct Promotions {
     known: Mutex<HashMap<ObjectRef<VirtualMachine>, Begun>>,
-    waker: Waker<VirtualMachine>,
+    waker: Enqueue<VirtualMachine>,
 }
 
 /// A promotion that was begun for one spec of an object.
@@ -43,7 +43,7 @@ pub enum Progress {
 
 impl Promotions {
     /// Nothing was begun; `waker` wakes the objects of promotions that ended.
-    pub fn new(waker: Waker<VirtualMachine>) -> Arc<Self> {
+    pub fn new(waker: Enqueue<VirtualMachine>) -> Arc<Self> {
         Arc::new(Self { known: Mutex::default(), waker })
     }
 
@@ -62,7 +62,13 @@ impl Promotions {
     }
 
     /// vCenter promotes the disks; the object is woken when that has ended.
-    pub fn begin(self: &Arc<Self>, vm: &VirtualMachine, machine: &MoRef, disks: &[Disk], site: &Arc<Site>) {
+    pub fn begin(
+        self: &Arc<Self>,
+        vm: &VirtualMachine,
+        machine: &MoRef,
+        disks: &[Disk],
+        vcenter: &Arc<VCenter>,
+    ) {
         let object = ObjectRef::from_obj(vm);
         let begun = Begun {
             machine: machine.clone(),
@@ -71,11 +77,14 @@ impl Promotions {
         };
         self.known.lock().insert(object.clone(), begun);
         tracing::info!(%machine, disks = disks.len(), "promoting linked disks");
-        let (promotions, site) = (Arc::clone(self), Arc::clone(site));
+        let (promotions, vcenter) = (Arc::clone(self), Arc::clone(vcenter));
         let (machine, disks) = (machine.clone(), disks.to_vec());
         tokio::spawn(async move {
-            let gone = site.gone.clone();
-            if gone.run_until_cancelled(promotions.followed(&object, &machine, &disks, &site)).await.is_none()
+            let gone = vcenter.gone.clone();
+            if gone
+                .run_until_cancelled(promotions.followed(&object, &machine, &disks, &vcenter))
+                .await
+                .is_none()
             {
                 promotions.forget(&object);
             }
@@ -88,10 +97,10 @@ impl Promotions {
         object: &ObjectRef<VirtualMachine>,
         machine: &MoRef,
         disks: &[Disk],
-        site: &Site,
+        vcenter: &VCenter,
     ) {
-        let promoted = promoted(machine, disks, site).await;
-        site.forget_devices(machine);
+        let promoted = promoted(machine, disks, vcenter).await;
+        vcenter.forget_devices(machine);
         let Err(error) = promoted else { return self.tell(object, machine, Progress::Ended) };
         tracing::warn!(%machine, %error, "linked disks could not be promoted");
         let why = format!("{error}. {}", error.advice());
@@ -101,7 +110,7 @@ impl Promotions {
         self.tell(object, machine, Progress::Passing(why));
         tokio::time::sleep(RETRY).await;
         self.forget(object);
-        self.waker.wake(object.clone());
+        self.waker.enqueue(object.clone());
     }
 
     /// The object learns of it, unless it is another machine's by now.
@@ -109,17 +118,17 @@ impl Promotions {
         if let Some(begun) = self.known.lock().get_mut(object).filter(|begun| begun.machine == *machine) {
             begun.progress = progress;
         }
-        self.waker.wake(object.clone());
+        self.waker.enqueue(object.clone());
     }
 }
 
 /// vCenter has promoted the disks; one that is at it already is not asked again.
-async fn promoted(machine: &MoRef, disks: &[Disk], site: &Site) -> Result<(), Error> {
-    let task = match underway(machine, site).await? {
+async fn promoted(machine: &MoRef, disks: &[Disk], vcenter: &VCenter) -> Result<(), Error> {
+    let task = match underway(machine, vcenter).await? {
         Some(task) => task,
-        None => site.client.promote_disks(machine, disks).await?,
+        None => vcenter.client.promote_disks(machine, disks).await?,
     };
-    match site.inventory.task(&task).await {
+    match vcenter.inventory.task(&task).await {
         // The task is forgotten, so it is over; the disks tell what came of it.
         Err(error) if error.is_not_found() && error.method() == "Task" => Ok(()),
         ended => ended.map(drop),
@@ -127,9 +136,9 @@ async fn promoted(machine: &MoRef, disks: &[Disk], site: &Site) -> Result<(), Er
 }
 
 /// The promotion of the machine's disks that was begun before, by whomever.
-pub async fn underway(machine: &MoRef, site: &Site) -> Result<Option<MoRef>, Error> {
+pub async fn underway(machine: &MoRef, vcenter: &VCenter) -> Result<Option<MoRef>, Error> {
     let paths = ["info.state", "info.descriptionId"];
-    let tasks = site.client.retrieve_members(machine, "recentTask", "Task", &paths).await?;
+    let tasks = vcenter.client.retrieve_members(machine, "recentTask", "Task", &paths).await?;
     let runs = |task: &&vsphere::ObjectContent| {
         let what = task.get("info.descriptionId").as_str().unwrap_or_default().to_ascii_lowercase();
         let running = matches!(task.get("info.state").as_str(), Some("running" | "queued"));

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use vsphere::inventory::{PowerState, Presence};
 use vsphere::{ConfigSpec, CustomizationSpec, Kind, MoRef, Vm};
 
-use crate::provider::Site;
+use crate::vcenter::VCenter;
 use crate::virtualmachine::carry_out::guest;
 use crate::virtualmachine::power;
 use crate::virtualmachine::power::Way;
@@ -28,12 +28,12 @@ pub async fn taken(
     mut machine: Arc<Vm>,
     steps: &[Step],
     vm: &VirtualMachine,
-    site: &Site,
+    vcenter: &VCenter,
     ctx: &Context,
 ) -> Result<Arc<Vm>, Error> {
     for step in steps {
         // The stream goes on while a step is carried out.
-        if let Presence::Present(now) = site.inventory.vm(&machine.moref) {
+        if let Presence::Present(now) = vcenter.inventory.vm(&machine.moref) {
             machine = now;
         }
         if step.is_so(&machine) {
@@ -44,39 +44,41 @@ pub async fn taken(
                 Way::Hard => {}
                 Way::Deaf => return Ok(machine),
                 Way::Ask(until) => {
-                    guest::asked(vm, &machine, *state, until, site, ctx).await?;
-                    return Ok(seen(machine, site, |machine| step.is_so(machine)).await);
+                    guest::asked(vm, &machine, *state, until, vcenter, ctx).await?;
+                    return Ok(seen(machine, vcenter, |machine| step.is_so(machine)).await);
                 }
             }
         }
-        carried_out(&machine.moref, step, site).await?;
+        carried_out(&machine.moref, step, vcenter).await?;
         machine = match step {
             Step::Customize(_) | Step::Join(_) => machine,
-            step => seen(machine, site, |machine| step.is_so(machine)).await,
+            step => seen(machine, vcenter, |machine| step.is_so(machine)).await,
         };
     }
     Ok(machine)
 }
 
 /// The step is done, or vCenter says why not.
-pub async fn carried_out(machine: &MoRef, step: &Step, site: &Site) -> Result<(), Error> {
+pub async fn carried_out(machine: &MoRef, step: &Step, vcenter: &VCenter) -> Result<(), Error> {
     tracing::info!(%machine, step = step.word(), "changing the machine");
     match step {
         Step::Reconfigure(spec) => {
-            ended(site.client.reconfigure_vm(machine, (**spec).clone()).await, site).await
+            ended(vcenter.client.reconfigure_vm(machine, (**spec).clone()).await, vcenter).await
         }
-        Step::Upgrade(version) => ended(site.client.upgrade_hardware(machine, *version).await, site).await,
-        Step::Customize(spec) => customised(machine, spec, site).await,
-        Step::Join(module) => Ok(site.memberships.join(&site.client, module, machine).await?),
-        Step::Power(state, _) => powered(machine, *state, site).await,
+        Step::Upgrade(version) => {
+            ended(vcenter.client.upgrade_hardware(machine, *version).await, vcenter).await
+        }
+        Step::Customize(spec) => customised(machine, spec, vcenter).await,
+        Step::Join(module) => Ok(vcenter.memberships.join(&vcenter.client, module, machine).await?),
+        Step::Power(state, _) => powered(machine, *state, vcenter).await,
         Step::Restart(mode, at) => {
             // Noted after the deed: a crash between the two restarts a booting guest once more, but loses no restart.
             match mode {
-                Mode::Hard => ended(site.client.reset(machine).await, site).await?,
-                Mode::Soft | Mode::TrySoft => site.client.reboot_guest(machine).await?,
+                Mode::Hard => ended(vcenter.client.reset(machine).await, vcenter).await?,
+                Mode::Soft | Mode::TrySoft => vcenter.client.reboot_guest(machine).await?,
             }
             let note = ConfigSpec { extra_config: vec![restarted(*at)].into(), ..ConfigSpec::default() };
-            ended(site.client.reconfigure_vm(machine, note).await, site).await
+            ended(vcenter.client.reconfigure_vm(machine, note).await, vcenter).await
         }
     }
 }
@@ -85,15 +87,15 @@ pub async fn carried_out(machine: &MoRef, step: &Step, site: &Site) -> Result<()
 ///
 /// vCenter takes no second customisation before the first was carried out or taken off. One that can't be taken off does
 /// not hold the machine back: it is the guest's then.
-async fn customised(machine: &MoRef, spec: &CustomizationSpec, site: &Site) -> Result<(), Error> {
-    match ended(site.client.customize_vm(machine, spec.clone()).await, site).await {
+async fn customised(machine: &MoRef, spec: &CustomizationSpec, vcenter: &VCenter) -> Result<(), Error> {
+    match ended(vcenter.client.customize_vm(machine, spec.clone()).await, vcenter).await {
         Err(error) if is_pending(&error) => {}
         other => return other,
     }
     tracing::info!(%machine, "taking off the customisation that waits for the guest's start");
     let none = ConfigSpec { pending_customization: Some(String::new()), ..ConfigSpec::default() };
-    let again = match ended(site.client.reconfigure_vm(machine, none).await, site).await {
-        Ok(()) => ended(site.client.customize_vm(machine, spec.clone()).await, site).await,
+    let again = match ended(vcenter.client.reconfigure_vm(machine, none).await, vcenter).await {
+        Ok(()) => ended(vcenter.client.customize_vm(machine, spec.clone()).await, vcenter).await,
         Err(Error::Vcenter(error)) if !error.retryable() => {
             tracing::warn!(%machine, %error, "the customisation that waits can't be taken off, and stays");
             return Ok(());
@@ -115,13 +117,13 @@ fn is_pending(error: &Error) -> bool {
 }
 
 /// The machine is in that power state, or vCenter says why not.
-pub async fn powered(machine: &MoRef, state: PowerState, site: &Site) -> Result<(), Error> {
+pub async fn powered(machine: &MoRef, state: PowerState, vcenter: &VCenter) -> Result<(), Error> {
     let started = match state {
-        PowerState::On => site.client.power_on(machine).await,
-        PowerState::Off => site.client.power_off(machine).await,
-        PowerState::Suspended => site.client.suspend(machine).await,
+        PowerState::On => vcenter.client.power_on(machine).await,
+        PowerState::Off => vcenter.client.power_off(machine).await,
+        PowerState::Suspended => vcenter.client.suspend(machine).await,
     };
-    match ended(started, site).await {
+    match ended(started, vcenter).await {
         // Somebody else was faster, or the stream lags.
         Err(Error::Vcenter(error)) if is_in(&error, state) => Ok(()),
         other => other,
@@ -135,9 +137,9 @@ fn is_in(error: &vsphere::Error, state: PowerState) -> bool {
 }
 
 /// The task has come through.
-async fn ended(started: vsphere::Result<MoRef>, site: &Site) -> Result<(), Error> {
+async fn ended(started: vsphere::Result<MoRef>, vcenter: &VCenter) -> Result<(), Error> {
     let ended = match started {
-        Ok(task) => site.inventory.task(&task).await.map(drop),
+        Ok(task) => vcenter.inventory.task(&task).await.map(drop),
         Err(error) => Err(error),
     };
     match ended {
@@ -148,11 +150,11 @@ async fn ended(started: vsphere::Result<MoRef>, site: &Site) -> Result<(), Error
 }
 
 /// The machine as it is once the stream has told that it is so, or after a while as it was.
-pub async fn seen(machine: Arc<Vm>, site: &Site, so: impl Fn(&Vm) -> bool) -> Arc<Vm> {
-    let mut changes = site.inventory.subscribe();
+pub async fn seen(machine: Arc<Vm>, vcenter: &VCenter, so: impl Fn(&Vm) -> bool) -> Arc<Vm> {
+    let mut changes = vcenter.inventory.subscribe();
     let told = async {
         loop {
-            match site.inventory.vm(&machine.moref) {
+            match vcenter.inventory.vm(&machine.moref) {
                 Presence::Present(machine) if so(&machine) => return machine,
                 _ if changes.next().await.is_none() => return std::future::pending().await,
                 _ => {}

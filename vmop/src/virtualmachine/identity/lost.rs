@@ -6,14 +6,14 @@ use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
 use vsphere::{MoRef, Removal};
 
-use crate::provider::Site;
+use crate::vcenter::VCenter;
 use crate::virtualmachine::plan::Blocked;
 
 /// How much older than its object a machine's removal may be: the object may have been moved here since.
 const SLACK: SignedDuration = SignedDuration::from_hours(24);
 
 /// Since when the machine is gone and by whose doing: as was told already, else by one question to vCenter.
-pub async fn how(vm: &VirtualMachine, site: &Site) -> Option<String> {
+pub async fn how(vm: &VirtualMachine, vcenter: &VCenter) -> Option<String> {
     let conditions = vm.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
     let told = conditions::find(conditions, known::VIRTUAL_MACHINE_CREATED)
         .filter(|told| told.reason.as_deref() == Some(known::VIRTUAL_MACHINE_LOST))
@@ -23,8 +23,8 @@ pub async fn how(vm: &VirtualMachine, site: &Site) -> Option<String> {
     }
     let created = vm.metadata.creation_timestamp.as_ref().map(|time| time.0);
     let since = created.and_then(|time: Timestamp| time.checked_sub(SLACK).ok());
-    let datacenter = MoRef::datacenter(site.settings.datacenter.as_str());
-    match site.client.removals(&datacenter, since).await {
+    let datacenter = MoRef::datacenter(vcenter.settings.datacenter.as_str());
+    match vcenter.client.removals(&datacenter, since).await {
         Ok(removals) => removals.iter().rev().find(|removal| is_of(vm, removal)).map(said),
         Err(error) => {
             tracing::warn!(%error, "the events of vCenter can't be read");

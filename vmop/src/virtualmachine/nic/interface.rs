@@ -13,9 +13,10 @@ use api::vmop::{
 use kube::api::ObjectMeta;
 use kube::{Resource, ResourceExt};
 
-use crate::provider::config::NetworkProvider;
+use crate::unmet::Need;
+use crate::unmet::Unmet;
+use crate::vcenter::settings::NetworkProvider;
 use crate::virtualmachine::bootstrap::values::prefix_of;
-use crate::virtualmachine::needs::{Need, Unmet};
 use crate::virtualmachine::nic::nic::{Address, Addressing};
 
 /// Who says what a card is plugged into.

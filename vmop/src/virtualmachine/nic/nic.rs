@@ -7,7 +7,8 @@ use api::net::VirtualNetwork;
 use api::vmop::VirtualMachineNetworkInterface;
 use vsphere::{Backing, EthernetKind};
 
-use crate::virtualmachine::needs::{Need, Unmet};
+use crate::unmet::Need;
+use crate::unmet::Unmet;
 
 /// A network card as it shall be.
 #[derive(Clone, Debug, PartialEq)]

@@ -6,8 +6,9 @@ use api::vmop::{NETWORK_TYPE_NSX_T, VirtualMachine, VirtualMachineNetworkInterfa
 use kube::{Resource, ResourceExt};
 use vsphere::{MoRef, Network};
 
-use crate::provider::Site;
-use crate::virtualmachine::needs::{Need, Unmet};
+use crate::unmet::Need;
+use crate::unmet::Unmet;
+use crate::vcenter::VCenter;
 use crate::virtualmachine::nic::interface::{
     Ask, Handshake, NetworkId, Plug, Providers, Realised, ask, plug,
 };
@@ -25,19 +26,19 @@ pub struct Plugged {
 pub async fn cards(
     vm: &VirtualMachine,
     pool: Option<&MoRef>,
-    site: &Site,
+    vcenter: &VCenter,
     ctx: &Context,
 ) -> Result<Plugged, Error> {
     let default = [VirtualMachineNetworkInterface::default()];
     let interfaces = match vm.spec.network_interfaces.as_slice() {
-        [] if without_default(vm, site) => &[],
+        [] if without_default(vm, vcenter) => &[],
         [] => default.as_slice(),
         given => given,
     };
     let mut plugged = Plugged { cards: Ok(Vec::with_capacity(interfaces.len())), asks: Vec::new() };
     for interface in interfaces {
         // All are looked at: the provider can be at all of them at the same time.
-        let card = card(vm, interface, pool, site, ctx, &mut plugged.asks).await?;
+        let card = card(vm, interface, pool, vcenter, ctx, &mut plugged.asks).await?;
         match (&mut plugged.cards, card) {
             (Ok(cards), Ok(card)) => cards.push(card),
             (cards @ Ok(_), Err(unmet)) => *cards = Err(unmet),
@@ -49,26 +50,26 @@ pub async fn cards(
 }
 
 /// Whether a machine that names no card keeps what its template has, or gets none at all.
-fn without_default(vm: &VirtualMachine, site: &Site) -> bool {
-    let settings = &site.settings;
+fn without_default(vm: &VirtualMachine, vcenter: &VCenter) -> bool {
+    let settings = &vcenter.settings;
     vm.annotations().contains_key(annotation::NO_DEFAULT_NIC)
         || (settings.network.is_none()
-            && !settings.network_provider.is_some_and(crate::provider::config::NetworkProvider::asks))
+            && !settings.network_provider.is_some_and(crate::vcenter::settings::NetworkProvider::has_objects))
 }
 
 async fn card(
     vm: &VirtualMachine,
     interface: &VirtualMachineNetworkInterface,
     pool: Option<&MoRef>,
-    site: &Site,
+    vcenter: &VCenter,
     ctx: &Context,
     asks: &mut Vec<Ask>,
 ) -> Result<Need<Card>, Error> {
     let namespace = vm.namespace().unwrap_or_default();
     let caches = &ctx.caches;
     let providers = Providers {
-        configured: site.settings.network_provider,
-        default_network: site.settings.network.is_some(),
+        configured: vcenter.settings.network_provider,
+        default_network: vcenter.settings.network.is_some(),
         net_operator: caches.interfaces.is_served(),
         nsx: caches.nsx_interfaces.is_served(),
     };
@@ -78,11 +79,11 @@ async fn card(
         Err(unmet) => return Ok(Err(unmet)),
     };
     let realised = match &plug {
-        Plug::Named(name) => return named(*name, kind, site).await,
+        Plug::Named(name) => return named(*name, kind, vcenter).await,
         Plug::Realised(name) => {
             let network = caches.networks.cache().get(Some(&namespace), name);
             return match nic::realised(&namespace, name, network.as_deref()) {
-                Ok(()) => named(None, kind, site).await,
+                Ok(()) => named(None, kind, vcenter).await,
                 Err(unmet) => Ok(Err(unmet)),
             };
         }
@@ -100,7 +101,7 @@ async fn card(
         Some(Err(unmet)) => return Ok(Err(unmet)),
         None => return Ok(Err(absent(&namespace, &plug))),
     };
-    Ok(network(&realised.network, pool, site).await?.map(|network| {
+    Ok(network(&realised.network, pool, vcenter).await?.map(|network| {
         let Realised { mac, external_id, addressing, network: _ } = realised;
         Card { kind, backing: network.backing, mac, external_id, addressing }
     }))
@@ -154,30 +155,34 @@ fn absent(namespace: &str, plug: &Plug<'_>) -> Unmet {
 }
 
 /// A card on the network of that name, else on the configured one.
-async fn named(name: Option<&str>, kind: vsphere::EthernetKind, site: &Site) -> Result<Need<Card>, Error> {
-    let Some(name) = name.or(site.settings.network.as_deref()) else {
+async fn named(
+    name: Option<&str>,
+    kind: vsphere::EthernetKind,
+    vcenter: &VCenter,
+) -> Result<Need<Card>, Error> {
+    let Some(name) = name.or(vcenter.settings.network.as_deref()) else {
         let message =
             "The provider configuration has no Network to plug the card into. Add the key, or name a network";
         return Ok(Err(Unmet::wrong(reason::NETWORK_NOT_READY, message)));
     };
-    Ok(found(site.network(name).await, site)?.map(|network| Card::plain(kind, network.backing)))
+    Ok(found(vcenter.network(name).await, vcenter)?.map(|network| Card::plain(kind, network.backing)))
 }
 
-async fn network(id: &NetworkId, pool: Option<&MoRef>, site: &Site) -> Result<Need<Network>, Error> {
+async fn network(id: &NetworkId, pool: Option<&MoRef>, vcenter: &VCenter) -> Result<Need<Network>, Error> {
     found(
         match id {
-            NetworkId::Portgroup(id) => site.network(id).await,
-            NetworkId::Segment(id) => site.segment(id, pool).await,
+            NetworkId::Portgroup(id) => vcenter.network(id).await,
+            NetworkId::Segment(id) => vcenter.segment(id, pool).await,
         },
-        site,
+        vcenter,
     )
 }
 
-fn found(network: Result<Network, vsphere::Error>, site: &Site) -> Result<Need<Network>, Error> {
+fn found(network: Result<Network, vsphere::Error>, vcenter: &VCenter) -> Result<Need<Network>, Error> {
     match network {
         Ok(network) => Ok(Ok(network)),
         Err(error) if error.is_not_found() => {
-            Ok(Err(Unmet::in_vcenter(reason::NETWORK_NOT_READY, site.problem(&error).to_string())))
+            Ok(Err(Unmet::in_vcenter(reason::NETWORK_NOT_READY, vcenter.problem(&error).to_string())))
         }
         Err(error) => Err(error.into()),
     }

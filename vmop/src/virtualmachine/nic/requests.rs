@@ -23,12 +23,12 @@ pub async fn outdated(vm: &VirtualMachine, ctx: &Context) -> Result<(), Error> {
     let own = key(vm.metadata.namespace.as_deref(), &vm.name_any());
     let wanted = asked_names(vm);
     let named = |handshake, name: String| wanted.contains(&(handshake, name));
-    for interface in ctx.caches.interfaces_of.objects(&own) {
+    for interface in ctx.caches.interfaces_by_vm.objects(&own) {
         if !named(Handshake::NetOperator, interface.name_any()) {
             ctx.api.delete(&*interface).await?;
         }
     }
-    for interface in ctx.caches.nsx_interfaces_of.objects(&own) {
+    for interface in ctx.caches.nsx_interfaces_by_vm.objects(&own) {
         if !named(Handshake::Nsx, interface.name_any()) {
             ctx.api.delete(&*interface).await?;
         }
@@ -47,10 +47,10 @@ pub async fn released(vm: &VirtualMachine, ctx: &Context) -> Result<(), Error> {
         }
     }
     let own = key(namespace, &vm.name_any());
-    for interface in caches.interfaces_of.objects(&own) {
+    for interface in caches.interfaces_by_vm.objects(&own) {
         ctx.api.delete(&*interface).await?;
     }
-    for interface in caches.nsx_interfaces_of.objects(&own) {
+    for interface in caches.nsx_interfaces_by_vm.objects(&own) {
         ctx.api.delete(&*interface).await?;
     }
     Ok(())

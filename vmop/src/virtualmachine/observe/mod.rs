@@ -14,10 +14,10 @@ use kube::runtime::reflector::ObjectRef;
 use vsphere::Vm;
 use vsphere::inventory::PowerState;
 
-use crate::provider::Site;
-use crate::provider::mark::Mark;
+use crate::unmet::Need;
+use crate::vcenter::VCenter;
+use crate::vcenter::mark::Mark;
 use crate::virtualmachine::clone::Identity;
-use crate::virtualmachine::needs::Need;
 use crate::virtualmachine::plan::{Facts, Found};
 use crate::virtualmachine::storage::claims;
 use crate::virtualmachine::storage::claims::Volumes;
@@ -34,54 +34,59 @@ use crate::virtualmachine::placement::observe::home;
 pub async fn facts(vm: &VirtualMachine, identity: Identity, ctx: &Context) -> Result<Facts, Error> {
     let (namespace, name) = (vm.namespace().unwrap_or_default(), vm.name_any());
     let now = jiff::Timestamp::now();
-    let site = match ctx.provider.site() {
-        Ok(site) => site,
+    let vcenter = match ctx.provider.vcenter() {
+        Ok(vcenter) => vcenter,
         Err(problem) => {
             let mark = Mark::new(&namespace, &name, "");
             return Ok(Facts::new(identity, mark, Found::Unknown(problem), now));
         }
     };
-    let mark = Mark::new(&namespace, &name, &site.settings.stack);
-    let found = Box::pin(find::found(vm, identity, &mark, &site, ctx)).await?;
+    let mark = Mark::new(&namespace, &name, &vcenter.settings.stack);
+    let found = Box::pin(find::found(vm, identity, &mark, &vcenter, ctx)).await?;
     let mut facts = Facts::new(identity, mark, found, now);
-    facts.module = Box::pin(module(vm, &facts.found, &site, ctx)).await;
+    facts.module = Box::pin(module(vm, &facts.found, &vcenter, ctx)).await;
     if let Found::Ours(machine) | Found::Moved(machine) = &facts.found {
         let machine = Arc::clone(machine);
-        Box::pin(told_of(&mut facts, vm, &machine, &site, ctx)).await;
-        facts.promotion = Box::pin(promotion::of(vm, &machine, &site, &ctx.promotions)).await;
+        Box::pin(told_of(&mut facts, vm, &machine, &vcenter, ctx)).await;
+        facts.promotion = Box::pin(promotion::of(vm, &machine, &vcenter, &ctx.promotions)).await;
         let volumes = Volumes::of(vm, &ctx.caches);
         facts.volumes = (claims::has_claims(vm) || !volumes.there.is_empty()).then_some(volumes);
     }
     if let Found::Ours(machine) = &facts.found {
-        match Box::pin(offline::rewired(vm, machine, identity, &site, ctx)).await {
+        match Box::pin(offline::rewired(vm, machine, identity, &vcenter, ctx)).await {
             Ok(rewired) => (facts.rewired, facts.retold, facts.asks) = rewired,
-            Err(Error::Vcenter(error)) => facts.found = Found::Unknown(site.problem(&error)),
+            Err(Error::Vcenter(error)) => facts.found = Found::Unknown(vcenter.problem(&error)),
             Err(error) => return Err(error),
         }
     }
     if let Found::Ours(machine) = &facts.found
         && vm.spec.volumes.iter().any(|volume| volume.v_sphere_volume.is_some())
     {
-        match Box::pin(needs::hardware(vm, machine, &site, ctx)).await {
+        match Box::pin(needs::hardware(vm, machine, &vcenter, ctx)).await {
             Ok(hardware) => facts.hardware = Some(hardware),
-            Err(error) => facts.found = Found::Unknown(site.problem(&error)),
+            Err(error) => facts.found = Found::Unknown(vcenter.problem(&error)),
         }
     }
     Ok(facts)
 }
 
 /// What the status tells of a machine that is there, be it that it was made just now.
-pub async fn told_of(facts: &mut Facts, vm: &VirtualMachine, machine: &Vm, site: &Site, ctx: &Context) {
+pub async fn told_of(facts: &mut Facts, vm: &VirtualMachine, machine: &Vm, vcenter: &VCenter, ctx: &Context) {
     facts.probe = readiness::probed(vm, machine, &ctx.prober);
-    facts.host = site.host_name(machine).await;
-    let home = home(vm, site, &ctx.caches).ok();
-    facts.place = home.as_ref().and_then(|home| placement::observe::place(vm, home, site, ctx).ok());
-    facts.size = needs::class_size(vm, home.as_ref(), site, ctx).await;
+    facts.host = vcenter.host_name(machine).await;
+    let home = home(vm, vcenter, &ctx.caches).ok();
+    facts.place = home.as_ref().and_then(|home| placement::observe::place(vm, home, vcenter, ctx).ok());
+    facts.size = needs::class_size(vm, home.as_ref(), vcenter, ctx).await;
     facts.zone = placement::observe::zone(vm, machine, &ctx.caches);
 }
 
 /// The cluster module that the machine is still to become a member of.
-async fn module(vm: &VirtualMachine, found: &Found, site: &Site, ctx: &Context) -> Need<Option<String>> {
+async fn module(
+    vm: &VirtualMachine,
+    found: &Found,
+    vcenter: &VCenter,
+    ctx: &Context,
+) -> Need<Option<String>> {
     let (pool, running) = match found {
         Found::Ours(machine) => {
             let running = (machine.power_state == Some(PowerState::On)).then_some(&machine.moref);
@@ -90,14 +95,14 @@ async fn module(vm: &VirtualMachine, found: &Found, site: &Site, ctx: &Context) 
         Found::Nothing(nothing) => (nothing.needs.place.as_ref().ok().map(|place| &place.pool), None),
         _ => return Ok(None),
     };
-    let Some(module) = placement::observe::module(vm, pool, site)? else { return Ok(None) };
+    let Some(module) = placement::observe::module(vm, pool, vcenter)? else { return Ok(None) };
     // A machine that is off is put in when it is powered on; one that runs may have got its group later.
     let Some(machine) = running else { return Ok(Some(module)) };
-    match site.memberships.holds(&site.client, &module, machine).await {
+    match vcenter.memberships.holds(&vcenter.client, &module, machine).await {
         Ok(holds) => Ok(Some(module).filter(|_| !holds)),
         Err(error) => {
             if error.is_not_found() {
-                modules_gone(vm, &module, site, ctx);
+                modules_gone(vm, &module, vcenter, ctx);
             }
             // A machine that runs goes on without.
             tracing::warn!(module, %error, "a cluster module can't be read");
@@ -107,11 +112,11 @@ async fn module(vm: &VirtualMachine, found: &Found, site: &Site, ctx: &Context) 
 }
 
 /// Somebody removed the module: its policy makes another.
-pub fn modules_gone(vm: &VirtualMachine, module: &str, site: &Site, ctx: &Context) {
-    site.memberships.forget(module);
+pub fn modules_gone(vm: &VirtualMachine, module: &str, vcenter: &VCenter, ctx: &Context) {
+    vcenter.memberships.forget(module);
     let namespace = vm.namespace().unwrap_or_default();
     if let Some(policy) = &vm.spec.resource_policy_name {
-        site.realms.forget(&key(Some(&namespace), policy));
-        ctx.policies.wake(ObjectRef::new(policy).within(&namespace));
+        vcenter.realized_policies.forget(&key(Some(&namespace), policy));
+        ctx.policies.enqueue(ObjectRef::new(policy).within(&namespace));
     }
 }

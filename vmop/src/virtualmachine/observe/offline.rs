@@ -6,11 +6,11 @@ use api::vmop::VirtualMachine;
 use vsphere::Vm;
 use vsphere::inventory::PowerState;
 
-use crate::provider::Site;
+use crate::unmet::Need;
+use crate::vcenter::VCenter;
 use crate::virtualmachine::bootstrap::Bootstrap;
 use crate::virtualmachine::bootstrap::observe::retold;
 use crate::virtualmachine::clone::{Identity, wants_power};
-use crate::virtualmachine::needs::Need;
 use crate::virtualmachine::nic::change::{Rewired, differs};
 use crate::virtualmachine::nic::interface::Ask;
 use crate::virtualmachine::nic::observe::cards;
@@ -25,25 +25,25 @@ pub async fn rewired(
     vm: &VirtualMachine,
     machine: &Arc<Vm>,
     identity: Identity,
-    site: &Site,
+    vcenter: &VCenter,
     ctx: &Context,
 ) -> Result<Anew, Error> {
     if machine.power_state != Some(PowerState::Off) || !wants_power(vm) {
         return Ok((Ok(None), Ok(None), Vec::new()));
     }
     if !differs(vm, machine) {
-        let (retold, asks) = retold(vm, machine, identity, None, site, ctx).await?;
+        let (retold, asks) = retold(vm, machine, identity, None, vcenter, ctx).await?;
         return Ok((Ok(None), retold, asks));
     }
-    let plugged = cards(vm, machine.pool.as_ref(), site, ctx).await?;
+    let plugged = cards(vm, machine.pool.as_ref(), vcenter, ctx).await?;
     let wanted = match plugged.cards {
         Ok(wanted) => wanted,
         Err(unmet) => return Ok((Err(unmet), Ok(None), plugged.asks)),
     };
     // Read anew: what the stream told last may be older than our own change.
-    let present = site.client.network_cards(&machine.moref).await?;
+    let present = vcenter.client.network_cards(&machine.moref).await?;
     let rewired = Rewired::new(vm, &present, wanted);
-    let (retold, _) = retold(vm, machine, identity, Some(&rewired.cards), site, ctx).await?;
+    let (retold, _) = retold(vm, machine, identity, Some(&rewired.cards), vcenter, ctx).await?;
     Ok((Ok(Some(rewired)), retold, plugged.asks))
 }
 

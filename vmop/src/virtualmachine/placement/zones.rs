@@ -1,6 +1,5 @@
 //! Where a machine lies: in one of its namespace's zones, or in the one place that the namespace was given.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use api::conditions::vmop as reason;
@@ -10,9 +9,10 @@ use api::vmop::VirtualMachine;
 use kube::ResourceExt;
 use vsphere::MoRef;
 
-use crate::provider::Place;
-use crate::provider::config::Settings;
-use crate::virtualmachine::needs::{Need, Unmet};
+use crate::stable_hash::stable_hash;
+use crate::unmet::{Need, Unmet};
+use crate::vcenter::Placement;
+use crate::vcenter::settings::Settings;
 
 /// Reason of a namespace without folder or pool.
 pub const PLACEMENT_NOT_READY: &str = "PlacementNotReady";
@@ -23,11 +23,15 @@ pub struct ZonePlaces {
     /// The zone's name.
     pub name: String,
     /// One for each of its pools.
-    pub places: Vec<Place>,
+    pub places: Vec<Placement>,
 }
 
 /// Where the namespace's machines lie, as its annotations or the configuration say.
-pub fn home(namespace: &str, annotated: impl Fn(&str) -> Option<String>, settings: &Settings) -> Need<Place> {
+pub fn home(
+    namespace: &str,
+    annotated: impl Fn(&str) -> Option<String>,
+    settings: &Settings,
+) -> Need<Placement> {
     let lacks = |key: &str| {
         Unmet::wrong(
             PLACEMENT_NOT_READY,
@@ -38,7 +42,7 @@ pub fn home(namespace: &str, annotated: impl Fn(&str) -> Option<String>, setting
     };
     let folder = annotated(annotation::NAMESPACE_FOLDER).or_else(|| settings.folder.clone());
     let pool = annotated(annotation::NAMESPACE_RESOURCE_POOL).or_else(|| settings.resource_pool.clone());
-    Ok(Place {
+    Ok(Placement {
         folder: MoRef::folder(folder.ok_or_else(|| lacks(annotation::NAMESPACE_FOLDER))?),
         pool: MoRef::pool(pool.ok_or_else(|| lacks(annotation::NAMESPACE_RESOURCE_POOL))?),
     })
@@ -71,8 +75,8 @@ fn places<'a>(
     pools: impl Iterator<Item = &'a String>,
 ) -> Option<ZonePlaces> {
     let folder = MoRef::folder(folder.filter(|folder| !folder.is_empty())?);
-    let at = |pool: &String| Place { folder: folder.clone(), pool: MoRef::pool(pool.as_str()) };
-    let mut places: Vec<Place> = pools.filter(|pool| !pool.is_empty()).map(at).collect();
+    let at = |pool: &String| Placement { folder: folder.clone(), pool: MoRef::pool(pool.as_str()) };
+    let mut places: Vec<Placement> = pools.filter(|pool| !pool.is_empty()).map(at).collect();
     places.dedup();
     (!places.is_empty()).then_some(ZonePlaces { name, places })
 }
@@ -80,7 +84,7 @@ fn places<'a>(
 /// The zone that the machine shall lie in, and its place there: always the same, spread over what there is.
 ///
 /// `None` where the namespace has no zones.
-pub fn zoned<'a>(vm: &VirtualMachine, zones: &'a [ZonePlaces]) -> Need<Option<(&'a str, &'a Place)>> {
+pub fn zoned<'a>(vm: &VirtualMachine, zones: &'a [ZonePlaces]) -> Need<Option<(&'a str, &'a Placement)>> {
     let asked = vm.labels().get(label::ZONE).filter(|zone| !zone.is_empty());
     let namespace = vm.namespace().unwrap_or_default();
     if zones.is_empty() {
@@ -89,7 +93,7 @@ pub fn zoned<'a>(vm: &VirtualMachine, zones: &'a [ZonePlaces]) -> Need<Option<(&
     let all: Vec<_> = zones.iter().filter(|zone| asked.is_none_or(|asked| *asked == zone.name)).collect();
     let name = vm.name_any();
     // First the zone, then the pool: a zone with many pools gets no more than its share.
-    let zone = all.into_iter().max_by_key(|zone| drawn(&namespace, &name, &zone.name));
+    let zone = all.into_iter().max_by_key(|zone| stable_hash([&namespace, &name, &zone.name]));
     let Some(zone) = zone else {
         let names: Vec<_> = zones.iter().map(|zone| zone.name.as_str()).collect();
         let message = format!(
@@ -100,15 +104,8 @@ pub fn zoned<'a>(vm: &VirtualMachine, zones: &'a [ZonePlaces]) -> Need<Option<(&
         );
         return Err(Unmet::wrong(reason::ZONE_MISMATCH, message));
     };
-    let place = zone.places.iter().max_by_key(|place| drawn(&namespace, &name, place.pool.id()));
+    let place = zone.places.iter().max_by_key(|place| stable_hash([&namespace, &name, place.pool.id()]));
     Ok(place.map(|place| (zone.name.as_str(), place)))
-}
-
-/// A number that is drawn once and for all for a machine and a choice.
-fn drawn(namespace: &str, name: &str, choice: &str) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    (namespace, name, choice).hash(&mut hasher);
-    hasher.finish()
 }
 
 #[cfg(test)]

@@ -5,7 +5,8 @@ use api::vmop::{ResourceSpec, VirtualMachine, VirtualMachineClass};
 use kube::ResourceExt;
 use vsphere::{Allocation, BaseConfig, Object};
 
-use crate::virtualmachine::needs::{Need, Unmet};
+use crate::unmet::Need;
+use crate::unmet::Unmet;
 
 /// The size of a machine.
 #[derive(Clone, Debug, Default, PartialEq)]

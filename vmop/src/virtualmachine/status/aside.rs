@@ -7,16 +7,17 @@ use kube::ResourceExt;
 use vsphere::Vm;
 use vsphere::inventory::PowerState;
 
-use crate::provider::Place;
-use crate::provider::config::PromoteDisks;
+use crate::pause;
+use crate::vcenter::Placement;
+use crate::vcenter::settings::PromoteDisks;
 use crate::virtualmachine::plan::Facts;
+use crate::virtualmachine::power;
 use crate::virtualmachine::size::class::Size;
 use crate::virtualmachine::size::resize;
 use crate::virtualmachine::size::resize::Sized;
 use crate::virtualmachine::status::conditions::finer;
 use crate::virtualmachine::step::Mode;
 use crate::virtualmachine::storage::promotion::{Promotion, State};
-use crate::virtualmachine::{pause, power};
 
 /// What the guest says by itself: `true|false[,reason[,message]]`.
 const BOOTSTRAP: &str = "guestinfo.vmservice.bootstrap.condition";
@@ -201,7 +202,7 @@ fn hardware(vm: &VirtualMachine, machine: &Vm) -> Option<Condition> {
     })
 }
 
-fn located(machine: &Vm, place: &Place) -> Condition {
+fn located(machine: &Vm, place: &Placement) -> Condition {
     let (folder, pool) =
         (machine.folder.as_ref() == Some(&place.folder), machine.pool.as_ref() == Some(&place.pool));
     let (reason, what) = match (pool, folder) {

@@ -7,9 +7,10 @@ use jiff::Timestamp;
 use vsphere::Vm;
 use vsphere::inventory::PowerState;
 
-use crate::probe::Verdict;
+use crate::probe::ProbeResult;
+use crate::unmet::Unmet;
 use crate::virtualmachine::Error;
-use crate::virtualmachine::needs::{Needs, Unmet};
+use crate::virtualmachine::needs::Needs;
 use crate::virtualmachine::plan::{Blocked, Facts, Found};
 use crate::virtualmachine::power;
 use crate::virtualmachine::power::Way;
@@ -57,7 +58,7 @@ pub(super) fn conditions(
     machine: Option<&Vm>,
     facts: Option<&Facts>,
     outcome: &Outcome<'_>,
-    probe: Option<&Verdict>,
+    probe: Option<&ProbeResult>,
 ) -> Vec<Condition> {
     let mut all = match (machine, facts.map(|facts| &facts.found)) {
         (Some(machine), _) => existing(vm, machine, facts, outcome),
@@ -65,7 +66,7 @@ pub(super) fn conditions(
         _ => stopped(vm, old, facts, outcome),
     };
     // A machine out of sight is as it was, and so is one whose probe has not answered since our start.
-    let unasked = probe == Some(&Verdict::Unknown);
+    let unasked = probe == Some(&ProbeResult::Unknown);
     let last = conditions::find(&old.conditions, conditions::READY)
         .filter(|last| machine.is_none() || (unasked && probed(last)));
     let summed: Vec<_> = all.iter().filter(|condition| !aside::is_aside(vm, &condition.type_)).collect();
@@ -293,7 +294,7 @@ fn ready(
     machine: Option<&Vm>,
     last: Option<&Condition>,
     outcome: &Outcome<'_>,
-    probe: Option<&Verdict>,
+    probe: Option<&ProbeResult>,
 ) -> Condition {
     let bad = |severity: Option<&str>| {
         all.iter().find(|condition| {
@@ -316,13 +317,13 @@ fn ready(
             Condition::is_false(conditions::READY, INFO, "PoweredOff", "The machine is off, as was asked for")
         }
         _ if last.is_some() => last.cloned().unwrap_or_default(),
-        None | Some(Verdict::Answers) => Condition::is_true(conditions::READY),
-        Some(Verdict::Unknown) => Condition::is_unknown(
+        None | Some(ProbeResult::Answers) => Condition::is_true(conditions::READY),
+        Some(ProbeResult::Unknown) => Condition::is_unknown(
             conditions::READY,
             known::UNKNOWN,
             "The readiness probe has not answered yet",
         ),
-        Some(Verdict::Silent(why)) => Condition::is_false(
+        Some(ProbeResult::NoAnswer(why)) => Condition::is_false(
             conditions::READY,
             INFO,
             known::NOT_READY,

@@ -22,7 +22,7 @@ use serde_json::json;
 use uuid::Uuid;
 
 use crate::caches::Caches;
-use crate::virtualmachine::needs::Unmet;
+use crate::unmet::Unmet;
 use crate::virtualmachine::plan::Blocked;
 use crate::virtualmachine::{Context, Error};
 
@@ -64,7 +64,7 @@ impl Volumes {
     /// What the cache has.
     pub fn of(vm: &VirtualMachine, caches: &Caches) -> Self {
         let own = key(vm.metadata.namespace.as_deref(), &vm.name_any());
-        Self { served: caches.attachments.is_served(), there: caches.attachments_of.objects(&own) }
+        Self { served: caches.attachments.is_served(), there: caches.attachments_by_vm.objects(&own) }
     }
 
     fn find(&self, name: &str) -> Option<&CnsNodeVmAttachment> {

@@ -8,8 +8,9 @@ use k8s_openapi::api::storage::v1::StorageClass;
 use kube::ResourceExt;
 use vsphere::{MoRef, StoragePolicy};
 
-use crate::provider::storage::PolicyName;
-use crate::virtualmachine::needs::{Need, Unmet};
+use crate::unmet::Need;
+use crate::unmet::Unmet;
+use crate::vcenter::storage::PolicyName;
 
 /// What the disks of a machine lie on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

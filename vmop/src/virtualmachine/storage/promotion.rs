@@ -8,12 +8,13 @@ use api::vmop::VirtualMachine;
 use vsphere::inventory::PowerState;
 use vsphere::{ConfigSpec, Disk, Vm};
 
-use crate::provider::config::PromoteDisks;
-use crate::provider::{Site, mark};
+use crate::pause;
+use crate::vcenter::settings::PromoteDisks;
+use crate::vcenter::{VCenter, mark};
 use crate::virtualmachine::carry_out::promotion::{Progress, Promotions};
 use crate::virtualmachine::plan::{Facts, Found};
+use crate::virtualmachine::power;
 use crate::virtualmachine::step::Step;
-use crate::virtualmachine::{pause, power};
 
 /// What becomes of a machine's linked disks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,19 +45,19 @@ pub enum State {
 }
 
 /// When the linked disks of the object's machine are promoted.
-fn mode(vm: &VirtualMachine, site: &Site) -> PromoteDisks {
+fn mode(vm: &VirtualMachine, vcenter: &VCenter) -> PromoteDisks {
     let asked = vm.spec.promote_disks_mode.as_deref().and_then(PromoteDisks::of);
-    asked.unwrap_or(site.settings.promote_disks)
+    asked.unwrap_or(vcenter.settings.promote_disks)
 }
 
 /// What becomes of the machine's linked disks; nothing where nobody asks for anything.
 pub async fn of(
     vm: &VirtualMachine,
     machine: &Vm,
-    site: &Site,
+    vcenter: &VCenter,
     promotions: &Promotions,
 ) -> Option<Promotion> {
-    let mode = mode(vm, site);
+    let mode = mode(vm, vcenter);
     if mode == PromoteDisks::Disabled {
         return None;
     }
@@ -67,7 +68,7 @@ pub async fn of(
             Some(Progress::Running) => State::Running,
             Some(Progress::Passing(why)) => State::Passing(why),
             Some(Progress::Failed(why)) => State::Failed(why),
-            known => match site.devices(machine).await {
+            known => match vcenter.devices(machine).await {
                 Ok(devices) => resting(&devices.disks, known.is_some()),
                 Err(error) => State::Passing(error.to_string()),
             },

@@ -13,20 +13,21 @@ use support::wait::within;
 use vsphere::inventory::PowerState;
 
 use super::*;
-use crate::admission::Known;
-use crate::appearance::Appearances;
 use crate::caches::Caches;
+use crate::caches::ReplicaCaches;
+use crate::data_sources::DataSourceWatches;
+use crate::enqueue::Enqueue;
 use crate::probe::Prober;
-use crate::provider::Provider;
+use crate::templates::TemplateCache;
 use crate::testing::fixtures;
-use crate::testing::vcsim::{recipe, site, template, wanted};
+use crate::testing::vcsim::{template, template_key, vcenter, wanted};
+use crate::vcenter::Provider;
 use crate::virtualmachine::carry_out;
 use crate::virtualmachine::carry_out::promotion::Promotions;
 use crate::virtualmachine::nic::change::noted;
 use crate::virtualmachine::observe::offline::rewired;
 use crate::virtualmachine::plan::Found;
 use crate::virtualmachine::step::Step;
-use crate::wake::Waker;
 
 /// The Secret's one key, if there is a Secret.
 type Secret = Arc<Mutex<Option<&'static str>>>;
@@ -45,23 +46,23 @@ fn answer(request: &Request, secret: &Secret) -> (u16, Value) {
     }
 }
 
-pub fn context(started: &Started, site: &Arc<Site>) -> Context {
-    let (vms, _) = Waker::new();
-    let known = Known::start(started);
+pub fn context(started: &Started, vcenter: &Arc<VCenter>) -> Context {
+    let (vms, _) = Enqueue::new();
     Context {
         api: Api::new(started, "vmop/machine"),
         events: Events::new(started, "vmop-machine"),
-        provider: Provider::to(site),
-        caches: Caches::start(started, &known),
+        provider: Provider::to(vcenter),
+        caches: Caches::start(started, &ReplicaCaches::start(started)),
         prober: Prober::new(Vec::new()).0,
-        appearances: Appearances::new(started.client.clone(), vms.clone()),
+        data_sources: DataSourceWatches::new(started.client.clone(), vms.clone()),
         promotions: Promotions::new(vms),
         asked: carry_out::guest::Asked::default(),
         ended: Mutex::default(),
         room: Arc::new(tokio::sync::Semaphore::new(crate::virtualmachine::ROOM)),
         told: Mutex::default(),
-        policies: Waker::new().0,
-        looks: Arc::default(),
+        policies: Enqueue::new().0,
+        sync_requests: Arc::default(),
+        templates: TemplateCache::new(Arc::new(|_: &str| {})).0,
     }
 }
 
@@ -76,18 +77,18 @@ fn object() -> VirtualMachine {
 #[tokio::test]
 async fn a_machine_that_is_off_is_told_anew_what_its_user_changed() {
     let Some(sim) = Sim::start("a_machine_that_is_off_is_told_anew_what_its_user_changed") else { return };
-    let site = site(&sim).await;
-    let template = template(&site, &recipe(&sim, &site).await).await;
+    let vcenter = vcenter(&sim).await;
+    let template = template(&vcenter, &template_key(&sim, &vcenter).await).await;
     let facts = fixtures::facts(Found::Lost(None));
-    let mut intent = wanted(&sim, &site, &template, &facts).await;
+    let mut intent = wanted(&sim, &vcenter, &template, &facts).await;
     intent.spec.power_on = false;
-    let made = within("the clone", carry_out::cloned(&intent, &facts, &site)).await.unwrap();
+    let made = within("the clone", carry_out::cloned(&intent, &facts, &vcenter)).await.unwrap();
 
     let secret = Secret::new(Mutex::new(Some("#cloud-config\nfirst: 1\n")));
     let kept = Arc::clone(&secret);
     let (client, requests) = server(move |request| answer(request, &kept));
     let started = Started::detached(client);
-    let ctx = context(&started, &site);
+    let ctx = context(&started, &vcenter);
     let (vm, identity) = (object(), facts.identity);
     let first = read(&vm, &ctx).await.unwrap().told.unwrap().hash(identity.bios);
     let noted = |state: PowerState, hash: &str| {
@@ -98,7 +99,7 @@ async fn a_machine_that_is_off_is_told_anew_what_its_user_changed() {
         Arc::new(machine)
     };
     let retold = async |machine: &Arc<Vm>| {
-        let (rewired, retold, _) = rewired(&vm, machine, identity, &site, &ctx).await.unwrap();
+        let (rewired, retold, _) = rewired(&vm, machine, identity, &vcenter, &ctx).await.unwrap();
         assert_eq!(rewired, Ok(None));
         retold.unwrap()
     };

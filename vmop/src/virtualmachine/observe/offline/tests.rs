@@ -16,7 +16,7 @@ use vsphere::{ConfigSpec, EthernetCard};
 
 use super::*;
 use crate::testing::fixtures;
-use crate::testing::vcsim::{recipe, site, template, wanted};
+use crate::testing::vcsim::{template, template_key, vcenter, wanted};
 use crate::virtualmachine::bootstrap::HASH;
 use crate::virtualmachine::observe::context;
 use crate::virtualmachine::plan::{Facts, Found, Plan, plan};
@@ -24,10 +24,10 @@ use crate::virtualmachine::step::Step;
 use crate::virtualmachine::{carry_out, delete};
 
 /// The machine as the stream shows it, once `so` holds.
-async fn seen(machine: &Vm, site: &Site, so: impl Fn(&Vm) -> bool) -> Arc<Vm> {
+async fn seen(machine: &Vm, vcenter: &VCenter, so: impl Fn(&Vm) -> bool) -> Arc<Vm> {
     let seen = async {
         loop {
-            match site.inventory.vm(&machine.moref) {
+            match vcenter.inventory.vm(&machine.moref) {
                 Presence::Present(now) if so(&now) => return now,
                 _ => tokio::task::yield_now().await,
             }
@@ -37,16 +37,16 @@ async fn seen(machine: &Vm, site: &Site, so: impl Fn(&Vm) -> bool) -> Arc<Vm> {
 }
 
 async fn a_machine_gets_the_cards_that_its_spec_names_before_it_runs_again(sim: Sim) {
-    let site = site(&sim).await;
-    let template = template(&site, &recipe(&sim, &site).await).await;
+    let vcenter = vcenter(&sim).await;
+    let template = template(&vcenter, &template_key(&sim, &vcenter).await).await;
     let facts = fixtures::facts(Found::Lost(None));
-    let mut intent = wanted(&sim, &site, &template, &facts).await;
+    let mut intent = wanted(&sim, &vcenter, &template, &facts).await;
     intent.spec.power_on = false;
     let config = intent.spec.config.get_or_insert_with(ConfigSpec::default);
     config.extra_config.push((HASH.into(), "told before".into()));
-    let made = within("the clone", carry_out::cloned(&intent, &facts, &site)).await.unwrap();
-    let made = seen(&made, &site, |machine| machine.extra_config.contains_key(HASH)).await;
-    let cards = async || site.client.network_cards(&made.moref).await.unwrap();
+    let made = within("the clone", carry_out::cloned(&intent, &facts, &vcenter)).await.unwrap();
+    let made = seen(&made, &vcenter, |machine| machine.extra_config.contains_key(HASH)).await;
+    let cards = async || vcenter.client.network_cards(&made.moref).await.unwrap();
     let first: Vec<EthernetCard> = cards().await;
 
     let started = Started::detached(
@@ -59,13 +59,13 @@ async fn a_machine_gets_the_cards_that_its_spec_names_before_it_runs_again(sim: 
         })
         .0,
     );
-    let ctx = context(&started, &site);
+    let ctx = context(&started, &vcenter);
     let mut vm = fixtures::virtual_machine();
     vm.spec.vm_metadata.get_or_insert_default().transport = Some("CloudInit".into());
     let named = json!([{ "networkName": "VM Network" }, { "networkName": "workload" }]);
     vm.spec.network_interfaces = serde_json::from_value(named).unwrap();
     let steps = async |machine: &Arc<Vm>| {
-        let anew = rewired(&vm, machine, facts.identity, &site, &ctx).await.unwrap();
+        let anew = rewired(&vm, machine, facts.identity, &vcenter, &ctx).await.unwrap();
         let (rewired, retold, asks) = anew;
         assert!(asks.is_empty());
         let found = Found::Ours(Arc::clone(machine));
@@ -76,7 +76,7 @@ async fn a_machine_gets_the_cards_that_its_spec_names_before_it_runs_again(sim: 
     };
     let taken = async |steps: &[Step]| {
         for step in steps {
-            within("a step", carry_out::steps::carried_out(&made.moref, step, &site)).await.unwrap();
+            within("a step", carry_out::steps::carried_out(&made.moref, step, &vcenter)).await.unwrap();
         }
     };
     let words = |steps: &[Step]| steps.iter().map(Step::word).collect::<Vec<_>>().join(", ");
@@ -100,13 +100,13 @@ async fn a_machine_gets_the_cards_that_its_spec_names_before_it_runs_again(sim: 
         assert!(metadata.contains(card.address.as_deref().unwrap()), "{metadata}");
     }
     taken(&rest).await;
-    let done = seen(&made, &site, |machine| !differs(&vm, machine)).await;
+    let done = seen(&made, &vcenter, |machine| !differs(&vm, machine)).await;
     let mut off = (*done).clone();
     off.power_state = Some(PowerState::Off);
-    let (again, _, _) = rewired(&vm, &Arc::new(off), facts.identity, &site, &ctx).await.unwrap();
+    let (again, _, _) = rewired(&vm, &Arc::new(off), facts.identity, &vcenter, &ctx).await.unwrap();
     assert_eq!(again, Ok(None));
     assert_eq!(cards().await, second);
-    within("its end", delete::end(&done, &site)).await.unwrap();
+    within("its end", delete::end(&done, &vcenter)).await.unwrap();
     started.shutdown.cancel();
 }
 

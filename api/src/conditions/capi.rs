@@ -1,0 +1,41 @@
+//! What Cluster API's own kinds say of themselves, as far as it is read.
+//!
+//! They know no causes, only what they wait for; what a Machine's bootstrap configuration and node say is told apart
+//! by type and reason.
+
+use super::FALSE;
+use super::severity::Severity;
+
+constants! {
+    /// The object serves.
+    AVAILABLE = "Available";
+    /// Of a Machine: its bootstrap data is there.
+    BOOTSTRAP_CONFIG_READY = "BootstrapConfigReady";
+    /// Of a Machine: its infrastructure is there.
+    INFRASTRUCTURE_READY = "InfrastructureReady";
+    /// Of a Machine: its Node is Ready.
+    NODE_READY = "NodeReady";
+    /// Of a Machine: its Node is Ready and has no pressure.
+    NODE_HEALTHY = "NodeHealthy";
+    /// Machines are being added, or can't be.
+    SCALING_UP = "ScalingUp";
+    /// The object is going away.
+    DELETING = "Deleting";
+
+    /// What the Machine refers to is not ready.
+    NOT_READY = "NotReady";
+    /// What the Machine refers to is not there.
+    DOES_NOT_EXIST = "DoesNotExist";
+    /// What the Machine refers to was there, and is gone.
+    DELETED = "Deleted";
+}
+
+/// The severity of a condition of a Cluster, KubeadmControlPlane, MachineDeployment, MachineSet or Machine.
+pub fn severity(type_: &str, status: &str, reason: &str) -> Severity {
+    match (type_, status, reason) {
+        (BOOTSTRAP_CONFIG_READY | INFRASTRUCTURE_READY, _, DOES_NOT_EXIST | DELETED) => Severity::Warning,
+        (NODE_READY, FALSE, _) => Severity::Warning,
+        (BOOTSTRAP_CONFIG_READY, FALSE, NOT_READY) | (SCALING_UP | DELETING, ..) => Severity::Info,
+        _ => Severity::Waiting,
+    }
+}

@@ -1,0 +1,71 @@
+//! What a TanzuKubernetesCluster says of itself.
+
+constants! {
+    /// The control plane is initialised and has its replicas.
+    CONTROL_PLANE_READY = "ControlPlaneReady";
+    /// Every node pool has its replicas.
+    NODE_POOLS_READY = "NodePoolsReady";
+    /// Every add-on is applied.
+    ADDONS_READY = "AddonsReady";
+    /// Every node is Ready.
+    NODES_HEALTHY = "NodesHealthy";
+    /// The accounts of the guest's cloud provider and storage driver exist.
+    PROVIDER_SERVICE_ACCOUNTS_READY = "ProviderServiceAccountsReady";
+    /// Those who may edit the namespace may administer the guest.
+    ROLE_BINDING_SYNCED = "RoleBindingSynced";
+    /// The namespace's storage classes are in the guest.
+    STORAGE_CLASS_SYNCED = "StorageClassSynced";
+    /// The guest finds the Supervisor.
+    SERVICE_DISCOVERY_READY = "ServiceDiscoveryReady";
+    /// The release fits this installation.
+    TANZU_KUBERNETES_RELEASE_COMPATIBLE = "TanzuKubernetesReleaseCompatible";
+    /// Newer releases can be had; the message lists them.
+    UPDATES_AVAILABLE = "UpdatesAvailable";
+    /// Of one add-on: it is applied.
+    PROVISIONED = "Provisioned";
+}
+
+reasons! {
+    /// No condition has been computed yet.
+    Waiting WAITING_FOR_CONDITIONS = "WaitingForConditions";
+    /// The infrastructure of the cluster is not there yet.
+    Waiting WAITING_FOR_CLUSTER_INFRASTRUCTURE = "WaitingForClusterInfrastructure";
+    /// The first API server does not answer yet.
+    Waiting WAITING_FOR_CONTROL_PLANE_INITIALIZED = "WaitingForControlPlaneInitialized";
+    /// The control plane lacks replicas.
+    Waiting WAITING_FOR_CONTROL_PLANE = "WaitingForControlPlane";
+    /// Nobody can tell how the pools are.
+    Info NODE_POOLS_UNKNOWN = "NodePoolsUnknown";
+    /// Pools are scaling or rolling.
+    Info NODE_POOLS_UPDATING = "NodePoolsUpdating";
+    /// A pool cannot get its machines.
+    Warning NODE_POOLS_FAILED = "NodePoolsFailed";
+    /// An add-on could not be applied.
+    Warning ADDONS_RECONCILIATION_FAILED = "AddonsReconciliationFailed";
+    /// Some node is not Ready.
+    Waiting WAITING_FOR_NODES_HEALTHY = "WaitingForNodesHealthy";
+    /// An account could not be made.
+    Warning PROVIDER_SERVICE_ACCOUNTS_RECONCILIATION_FAILED = "ProviderServiceAccountsReconciliationFailed";
+    /// A role binding could not be made in the guest.
+    Warning ROLE_BINDING_SYNC_FAILED = "RoleBindingSyncFailed";
+    /// A storage class could not be made in the guest.
+    Warning STORAGE_CLASS_SYNC_FAILED = "StorageClassSyncFailed";
+    /// The Supervisor's service could not be made in the guest.
+    Warning SUPERVISOR_HEADLESS_SERVICE_SETUP_FAILED = "SupervisorHeadlessServiceSetupFailed";
+    /// Of one add-on: it could not be applied.
+    Warning PROVISIONING_FAILED = "ProvisioningFailed";
+    /// Of one add-on: it is not ours to apply.
+    Info ADDON_UNMANAGED = "AddonUnManaged";
+    /// What is asked for can't be made; the user must change the spec.
+    Error INVALID = "Invalid";
+    /// A write failed; it is tried again.
+    Warning RECONCILE_FAILED = "ReconcileFailed";
+    /// Somebody deleted the Cluster; it is made anew when it is gone.
+    Warning CLUSTER_DELETED = "ClusterDeleted";
+    /// The object is going away.
+    Info DELETING = "Deleting";
+    /// Of a Machine: its virtual machine runs, and its node has not joined yet.
+    Info WAITING_FOR_NODE = "WaitingForNode";
+    /// Of a Machine: nothing has been reported of it yet.
+    Waiting PENDING = "Pending";
+}

@@ -1,0 +1,31 @@
+//! What a WCPCluster says of itself.
+
+constants! {
+    /// Folder, resource pool and cluster modules are there.
+    RESOURCE_POLICY_READY = "ResourcePolicyReady";
+    /// The API server's virtual address is known.
+    LOAD_BALANCER_READY = "LoadBalancerReady";
+    /// The accounts of the guest's cloud provider and storage driver exist.
+    PROVIDER_SERVICE_ACCOUNTS_READY = "ProviderServiceAccountsReady";
+    /// The guest finds the Supervisor.
+    SERVICE_DISCOVERY_READY = "ServiceDiscoveryReady";
+}
+
+reasons! {
+    /// The resource policy could not be made.
+    Warning RESOURCE_POLICY_CREATION_FAILED = "ResourcePolicyCreationFailed";
+    /// The resource policy is made and not yet realised.
+    Waiting WAITING_FOR_RESOURCE_POLICY = "WaitingForResourcePolicy";
+    /// The network is made and not yet realised.
+    Info CLUSTER_NETWORK_PROVISION_STARTED = "ClusterNetworkProvisionStarted";
+    /// The network could not be made or realised.
+    Warning CLUSTER_NETWORK_PROVISION_FAILED = "ClusterNetworkProvisionFailed";
+    /// The load balancer's service could not be made.
+    Warning LOAD_BALANCER_CREATION_FAILED = "LoadBalancerCreationFailed";
+    /// The load balancer has no address yet.
+    Info WAITING_FOR_LOAD_BALANCER_IP = "WaitingForLoadBalancerIP";
+    /// Cluster API does not say yet which port the API server takes.
+    Waiting WAITING_FOR_KUBEADM_CONTROL_PLANE_SPEC_READY = "WaitingForKubeadmControlPlaneSpecReady";
+    /// An account could not be made.
+    Warning PROVIDER_SERVICE_ACCOUNTS_RECONCILIATION_FAILED = "ProviderServiceAccountsReconciliationFailed";
+}

@@ -1,0 +1,169 @@
+//! Text and the tokens of its actions.
+
+use serde_json::Value;
+
+use crate::error::Fault;
+
+/// A piece of a template.
+#[derive(Debug)]
+pub(super) enum Piece {
+    /// Text between actions.
+    Text(String),
+    /// What stands between `{{` and `}}`.
+    Action(usize, Vec<Token>),
+}
+
+/// A token and where it is.
+#[derive(Clone, Debug)]
+pub(super) struct Token {
+    /// Where it begins.
+    pub at: usize,
+    /// Whether white space precedes it.
+    pub spaced: bool,
+    /// What it is.
+    pub kind: Kind,
+}
+
+/// What a token is.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Kind {
+    /// A keyword or a function.
+    Word(String),
+    /// `.name`.
+    Field(String),
+    /// `.`.
+    Dot,
+    /// `$name`, or `$`.
+    Variable(String),
+    /// A string or a number.
+    Literal(Value),
+    /// `|`, `(`, `)` or `,`.
+    Mark(char),
+    /// `:=`.
+    Declare,
+    /// `=`.
+    Assign,
+}
+
+/// Divides a template into text and actions.
+pub(super) fn lex(text: &str) -> Result<Vec<Piece>, Fault> {
+    let mut pieces = Vec::new();
+    let (mut at, mut trims) = (0, false);
+    while let Some(open) = text[at..].find("{{").map(|found| found + at) {
+        let inside = open + 2;
+        let trims_before = starts_trim(&text[inside..]);
+        push_text(&mut pieces, &text[at..open], trims, trims_before);
+        let start = if trims_before { inside + 1 } else { inside };
+        let (close, trims_after) = action(text, open, start, &mut pieces)?;
+        (at, trims) = (close, trims_after);
+    }
+    push_text(&mut pieces, &text[at..], trims, false);
+    Ok(pieces)
+}
+
+/// `{{-` trims only with white space after it: `{{-3}}` is a number.
+fn starts_trim(inside: &str) -> bool {
+    inside.strip_prefix('-').is_some_and(|rest| rest.starts_with(char::is_whitespace))
+}
+
+fn push_text(pieces: &mut Vec<Piece>, text: &str, trims_start: bool, trims_end: bool) {
+    let text = if trims_start { text.trim_start() } else { text };
+    let text = if trims_end { text.trim_end() } else { text };
+    if !text.is_empty() {
+        pieces.push(Piece::Text(text.to_owned()));
+    }
+}
+
+/// Reads one action; tells where the text goes on, and whether it is trimmed there.
+fn action(text: &str, open: usize, start: usize, pieces: &mut Vec<Piece>) -> Result<(usize, bool), Fault> {
+    if let Some(comment) = text[start..].trim_start().strip_prefix("/*") {
+        let end = comment.find("*/").ok_or_else(|| Fault::new(open, "the comment has no end"))?;
+        let after = text.len() - comment.len() + end + 2;
+        return closed(text, after).ok_or_else(|| Fault::new(open, "a comment must end with */}}"));
+    }
+    let mut tokens = Vec::new();
+    let mut at = start;
+    loop {
+        let rest = &text[at..];
+        let skipped = rest.len() - rest.trim_start().len();
+        if let Some(end) = closed(text, at) {
+            pieces.push(Piece::Action(open, tokens));
+            return Ok(end);
+        }
+        at += skipped;
+        if at >= text.len() {
+            return Err(Fault::new(open, "the action has no }}"));
+        }
+        let (kind, length) = token(&text[at..]).map_err(|what| Fault::new(at, what))?;
+        tokens.push(Token { at, spaced: skipped > 0, kind });
+        at += length;
+    }
+}
+
+/// Where the text goes on, if the action ends at `at`.
+fn closed(text: &str, at: usize) -> Option<(usize, bool)> {
+    let rest = &text[at..];
+    let trimmed = rest.trim_start();
+    let after = |tail: &str| text.len() - tail.len();
+    if let Some(tail) = trimmed.strip_prefix("}}") {
+        return Some((after(tail), false));
+    }
+    let spaced = trimmed.len() < rest.len();
+    let tail = trimmed.strip_prefix("-}}").filter(|_| spaced)?;
+    Some((after(tail), true))
+}
+
+fn token(rest: &str) -> Result<(Kind, usize), String> {
+    let first = rest.chars().next().unwrap_or_default();
+    let name = |skip: usize| {
+        let tail = &rest[skip..];
+        let end = tail.find(|c: char| !(c.is_alphanumeric() || c == '_')).unwrap_or(tail.len());
+        tail[..end].to_owned()
+    };
+    Ok(match first {
+        ':' if rest.starts_with(":=") => (Kind::Declare, 2),
+        '=' => (Kind::Assign, 1),
+        '|' | '(' | ')' | ',' => (Kind::Mark(first), 1),
+        '.' => match name(1) {
+            name if name.is_empty() => (Kind::Dot, 1),
+            name => (Kind::Field(name.clone()), 1 + name.len()),
+        },
+        '$' => (Kind::Variable(name(1)), 1 + name(1).len()),
+        '"' => quoted(rest)?,
+        '`' => {
+            let end = rest[1..].find('`').ok_or("the raw string has no end")?;
+            (Kind::Literal(rest[1..=end].into()), end + 2)
+        }
+        c if c.is_ascii_digit() || c == '-' || c == '+' => number(rest)?,
+        c if c.is_alphabetic() || c == '_' => (Kind::Word(name(0)), name(0).len()),
+        other => return Err(format!("unexpected {other:?}")),
+    })
+}
+
+fn number(rest: &str) -> Result<(Kind, usize), String> {
+    let tail = &rest[1..];
+    let end = 1 + tail.find(|c: char| !(c.is_alphanumeric() || c == '.')).unwrap_or(tail.len());
+    let text = rest[..end].trim_start_matches('+');
+    let value = text.parse::<i64>().map(Value::from).or_else(|_| text.parse::<f64>().map(Value::from));
+    let value = value.map_err(|_| format!("{text:?} is not a number"))?;
+    Ok((Kind::Literal(value), end))
+}
+
+fn quoted(rest: &str) -> Result<(Kind, usize), String> {
+    let mut escaped = false;
+    for (at, c) in rest.char_indices().skip(1) {
+        match c {
+            '\n' => break,
+            _ if escaped => escaped = false,
+            '\\' => escaped = true,
+            '"' => {
+                let literal = &rest[..=at];
+                let text: String = serde_json::from_str(literal)
+                    .map_err(|_| format!("{literal} has an escape that is not known"))?;
+                return Ok((Kind::Literal(text.into()), at + 1));
+            }
+            _ => {}
+        }
+    }
+    Err("the string has no end".to_owned())
+}

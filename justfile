@@ -1,0 +1,38 @@
+# The commands of CONTRIBUTING.md. Each works without just, too.
+
+# List the commands
+_list:
+    @just --list
+
+# Start a stack with a cluster in it, until Ctrl-C
+up *ARGS="-f examples/test-cluster.yaml":
+    cargo run -- up {{ ARGS }}
+
+# Run all tests
+test:
+    cargo test --workspace
+
+# Run one story on the real stack
+story NAME:
+    cargo test -p layercake --test stories {{ NAME }}
+
+# Check and test one crate
+crate NAME:
+    cargo clippy -p {{ NAME }} --all-targets -- -D warnings
+    cargo test -p {{ NAME }}
+
+# Check everything that needs no tests
+lint:
+    cargo fmt --all --check
+    hack/words
+    hack/pages
+    cargo run --quiet -p imports
+    cargo clippy --workspace --all-targets -- -D warnings
+
+# Write the generated files anew
+generate:
+    hack/generate
+
+# Run what must pass before a change lands
+ci:
+    .ci/run

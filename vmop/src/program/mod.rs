@@ -1,0 +1,114 @@
+//! Starts the program: caches, vCenter, controllers.
+
+mod collect;
+mod parts;
+mod relay;
+mod virtual_machines;
+
+use std::sync::Arc;
+
+use futures::{Stream, stream};
+use kit::Started;
+use kit::apply;
+use kit::events::Events;
+use kit::run::Fatal;
+
+use crate::admission;
+use crate::admission::Known;
+use crate::caches::{Caches, ReplicaCaches};
+use crate::enqueue::{Enqueue, into_stream};
+use crate::flags::Flags;
+use crate::image;
+use crate::image::Images;
+use crate::orphans::Orphans;
+use crate::probe::Prober;
+use crate::program::parts::Parts;
+use crate::templates;
+use crate::templates::TemplateCache;
+use crate::vcenter;
+use crate::vcenter::Provider;
+use crate::{console, policy, publish, service};
+
+/// Runs all controllers of this replica, once it leads.
+pub async fn start(started: Started, flags: Flags) -> Result<(), Fatal> {
+    let mut metrics = vsphere::Metrics::default();
+    started.metrics.register(|registry| metrics = vsphere::Metrics::registered(registry));
+    let shared = ReplicaCaches::start(&started);
+    let hooks = admission::router(Known::start(&started, &shared));
+    kit::webhook::serve_or_own(&started, &flags.webhook, hooks, admission::OWN).await?;
+    started.lead().await?;
+
+    let (vms, enqueued_vms) = Enqueue::new();
+    let (policies, enqueued_policies) = Enqueue::new();
+    let caches = Caches::start(&started, &shared);
+    let (templates, template_requests) = TemplateCache::new(enqueue_waiting(&caches, &vms));
+    let (prober, probed) = Prober::new(flags.probe_address_map.clone());
+    let provider = Provider::new();
+    let (sync_requests, collect_templates) = Default::default();
+    let parts =
+        Parts { started, caches, provider, vms, policies, templates, sync_requests, collect_templates };
+
+    let background = [
+        tokio::spawn(templates::deploy_requested(Arc::clone(&parts.templates), template_requests)),
+        tokio::spawn(keep_connected(&parts, metrics)),
+        tokio::spawn(relay::relay(
+            parts.clone(),
+            Orphans::new(&parts.started, &parts.caches.vms, &parts.provider),
+        )),
+        tokio::spawn(collect::collect(parts.clone())),
+    ];
+    let Parts { started, caches, provider, sync_requests, .. } = &parts;
+    tokio::join!(
+        virtual_machines::run(&parts, prober, both(enqueued_vms, into_stream(probed))),
+        policy::run(started, caches, provider, &parts.vms, enqueued_policies),
+        service::run(started, caches),
+        console::run(started, caches, provider),
+        publish::run(started, caches, provider, Arc::clone(sync_requests)),
+        image::follow(images(&parts, &flags), started.shutdown.clone()),
+    );
+    background.iter().for_each(tokio::task::JoinHandle::abort);
+    if let Ok(vcenter) = provider.vcenter() {
+        vcenter.disconnect().await;
+    }
+    Ok(())
+}
+
+fn both<T>(one: impl Stream<Item = T>, other: impl Stream<Item = T>) -> impl Stream<Item = T> {
+    stream::select(one, other)
+}
+
+/// Enqueues the VirtualMachines that wait for a template of an image.
+fn enqueue_waiting(caches: &Caches, vms: &Enqueue<api::vmop::VirtualMachine>) -> templates::OnChange {
+    let (by_image, vms) = (caches.vms_by_image.clone(), vms.clone());
+    Arc::new(move |image: &str| by_image.refs(image).into_iter().for_each(|vm| vms.enqueue(vm)))
+}
+
+/// Keeps the provider connected, once it is known which folders matter.
+fn keep_connected(parts: &Parts, metrics: vsphere::Metrics) -> impl Future<Output = ()> + use<> {
+    let (provider, caches) = (Arc::clone(&parts.provider), parts.caches.clone());
+    let folders_of = caches.clone();
+    let program = vcenter::Program {
+        client: parts.started.client.clone(),
+        namespace: parts.started.namespace.clone(),
+        metrics,
+        events: Events::new(&parts.started, "vmop-provider"),
+        folders: Arc::new(move || folders_of.folders()),
+    };
+    async move {
+        caches.namespaces.complete().await;
+        caches.vms.complete().await;
+        vcenter::keep_connected(provider, program).await;
+    }
+}
+
+fn images(parts: &Parts, flags: &Flags) -> Images {
+    Images {
+        api: apply::Api::new(&parts.started, "vmop/image"),
+        provider: Arc::clone(&parts.provider),
+        cache: parts.caches.images.clone(),
+        sources: parts.caches.sources.clone(),
+        providers: parts.caches.providers.clone(),
+        period: flags.image_sync_period(),
+        sync_requests: Arc::clone(&parts.sync_requests),
+    }
+}

@@ -1,0 +1,77 @@
+//! Enqueues objects for what happens in vCenter, and all of them when vCenter comes or goes.
+
+use std::sync::Arc;
+
+use kit::index::reference;
+use kit::watch::{Cache, Watchable};
+use vsphere::Vm;
+use vsphere::inventory::Change;
+
+use crate::enqueue::Enqueue;
+use crate::orphans::Orphans;
+use crate::program::parts::Parts;
+use crate::vcenter::{ConnectionState, VCenter, mark};
+
+/// Relays vCenter's changes until dropped.
+pub async fn relay(parts: Parts, orphans: Orphans) {
+    parts.caches.vms.complete().await;
+    parts.caches.policies.complete().await;
+    let mut state = parts.provider.changes();
+    loop {
+        let now = state.borrow_and_update().clone();
+        if !matches!(now, ConnectionState::Starting) {
+            enqueue_all(&parts.caches.policies, &parts.policies);
+            enqueue_all(&parts.caches.vms, &parts.vms);
+        }
+        let relaying = async {
+            match &now {
+                ConnectionState::Connected(vcenter) => {
+                    tokio::join!(relay_changes(vcenter, &parts, &orphans), orphans.report(vcenter));
+                }
+                ConnectionState::Starting | ConnectionState::Broken(_) => {}
+            }
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            changed = state.changed() => if changed.is_err() { return },
+            () = relaying => {}
+        }
+    }
+}
+
+/// A change of one VM enqueues its object; a cache that is complete (again) enqueues all.
+async fn relay_changes(vcenter: &VCenter, parts: &Parts, orphans: &Orphans) {
+    let mut changes = vcenter.inventory.subscribe();
+    while let Some(batch) = changes.next().await {
+        for change in batch {
+            match change {
+                Change::Vm { was, now, .. } => relay_vm(was, now, vcenter, parts, orphans),
+                Change::Complete => {
+                    enqueue_all(&parts.caches.vms, &parts.vms);
+                    parts.collect_templates.notify_one();
+                    orphans.inspect_all();
+                }
+                Change::Incomplete => tracing::warn!("the inventory of vCenter is being read anew"),
+            }
+        }
+    }
+}
+
+fn relay_vm(was: Option<Arc<Vm>>, now: Option<Arc<Vm>>, vcenter: &VCenter, parts: &Parts, orphans: &Orphans) {
+    let has_base = |side: &Option<Arc<Vm>>| side.as_deref().and_then(mark::base).is_some();
+    if has_base(&was) && !has_base(&now) {
+        parts.collect_templates.notify_one();
+    }
+    if let Some(now) = &now {
+        orphans.inspect(now, vcenter);
+    }
+    let sides = [was, now].into_iter().flatten();
+    let owner = sides.filter_map(|vm| mark::owner(&vm, &vcenter.settings.stack)).last();
+    if let Some(owner) = owner {
+        parts.vms.enqueue(owner);
+    }
+}
+
+fn enqueue_all<K: Watchable>(cache: &Cache<K>, enqueue: &Enqueue<K>) {
+    cache.all().iter().for_each(|object| enqueue.enqueue(reference(&**object)));
+}

@@ -1,0 +1,146 @@
+//! The controller of VirtualMachines: what it works with, and every watch that concerns one.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::topology::AvailabilityZone;
+use api::vmop::{ContentSource, VirtualMachine, VirtualMachineClassBinding};
+use futures::Stream;
+use kit::Controller;
+use kit::apply;
+use kit::events::Events;
+use kit::index::{Index, key};
+use kube::runtime::reflector::ObjectRef;
+use kube::{Resource, ResourceExt};
+
+use crate::caches::{hard_keys, made_for};
+use crate::data_sources::DataSourceWatches;
+use crate::probe::Prober;
+use crate::program::parts::Parts;
+use crate::virtualmachine;
+use crate::virtualmachine::Context;
+use crate::watches::{
+    annotated_placement, name, namespace, namespaced_name, to, when_changed, when_it_comes_or_goes,
+};
+
+/// Reconciles VirtualMachines until the program ends; `enqueued` are those with a cause outside the API server.
+pub fn run<Enqueued>(
+    parts: &Parts,
+    prober: Prober<ObjectRef<VirtualMachine>>,
+    enqueued: Enqueued,
+) -> impl Future<Output = ()> + use<Enqueued>
+where
+    Enqueued: Stream<Item = ObjectRef<VirtualMachine>> + Send + 'static,
+{
+    let ctx = Arc::new(context(parts, prober));
+    forget_deleted(&ctx);
+    let caches = &parts.caches;
+    let vms = &caches.vms;
+    let by_class = vms.index(|vm| vec![vm.spec.class_name.clone()]);
+    let by_interface = vms.index(interfaces);
+    let by_namespace = vms.index(|vm| namespace(vm).into_iter().collect());
+    let in_namespace =
+        || to(&by_namespace, |zone: &AvailabilityZone| zone.spec.namespaces.clone().into_keys());
+    let libraries = caches.clone();
+    let bound_namespaces = move |source: &ContentSource| libraries.namespaces_bound_to(&source.name_any());
+    Controller::new("virtualmachine", &parts.started, vms)
+        .watches(&caches.classes, to(&by_class, name))
+        .watches(&caches.bindings, bound_vms(&by_class))
+        .watches(&caches.images, to(&caches.vms_by_image, name))
+        .watches_optional(&caches.source_bindings, to(&by_namespace, namespace))
+        .watches_optional(&caches.sources, to(&by_namespace, bound_namespaces))
+        // A policy that is realized enqueues its VirtualMachines itself.
+        .watches_changes(&caches.policies, when_it_comes_or_goes(to(&caches.vms_by_policy, namespaced_name)))
+        .watches_optional(&caches.networks, to(&vms.index(networks), namespaced_name))
+        .watches_optional(&caches.interfaces, interface_users(&by_interface))
+        .watches_optional(&caches.nsx_interfaces, interface_users(&by_interface))
+        .watches_changes(&caches.namespaces, when_changed(annotated_placement, to(&by_namespace, name)))
+        .watches_changes(&caches.quotas, when_changed(hard_keys, to(&by_namespace, namespace)))
+        .watches_optional(&caches.attachments, |made| vm_of(made).into_iter().collect())
+        .watches_optional(&caches.zones, to(&by_namespace, namespace))
+        .watches_optional(&caches.availability_zones, in_namespace())
+        .watches(
+            &caches.storage_classes,
+            to(&vms.index(|vm| vm.spec.storage_class.iter().cloned().collect()), name),
+        )
+        .wakes_on(enqueued)
+        // A clone may queue in vCenter for long, and must not keep others back: vCenter's own gate counts. But at a start
+        // all VirtualMachines wait for the inventory, and what waits takes memory.
+        .concurrency(1000)
+        .deadline(Duration::from_hours(3))
+        .run(ctx, virtualmachine::reconcile)
+}
+
+fn context(parts: &Parts, prober: Prober<ObjectRef<VirtualMachine>>) -> Context {
+    Context {
+        api: apply::Api::new(&parts.started, "vmop/machine"),
+        events: Events::new(&parts.started, "vmop-machine"),
+        provider: Arc::clone(&parts.provider),
+        caches: parts.caches.clone(),
+        prober,
+        data_sources: DataSourceWatches::new(parts.started.client.clone(), parts.vms.clone()),
+        asked: virtualmachine::carry_out::guest::Asked::default(),
+        promotions: virtualmachine::carry_out::promotion::Promotions::new(parts.vms.clone()),
+        ended: parking_lot::Mutex::default(),
+        room: Arc::new(tokio::sync::Semaphore::new(virtualmachine::ROOM)),
+        told: parking_lot::Mutex::default(),
+        policies: parts.policies.clone(),
+        sync_requests: Arc::clone(&parts.sync_requests),
+        templates: Arc::clone(&parts.templates),
+    }
+}
+
+/// Drops what is kept of a VirtualMachine once it is deleted.
+fn forget_deleted(ctx: &Arc<Context>) {
+    let forgetting = Arc::clone(ctx);
+    ctx.caches.vms.listen(move |change| {
+        if let (Some(old), None) = (&change.old, &change.new) {
+            let gone = ObjectRef::from_obj(&**old);
+            forgetting.prober.set_target(&gone, None);
+            forgetting.data_sources.forget(&gone);
+            forgetting.asked.forget(&gone);
+            forgetting.promotions.forget(&gone);
+            forgetting.ended.lock().remove(&old.uid().unwrap_or_default());
+        }
+    });
+}
+
+/// The VirtualMachines of a class in the namespace of its binding.
+fn bound_vms(
+    by_class: &Index<VirtualMachine>,
+) -> impl Fn(&VirtualMachineClassBinding) -> Vec<ObjectRef<VirtualMachine>> + Send + 'static {
+    let by_class = by_class.clone();
+    move |binding| {
+        let of_class = by_class.refs(&binding.spec.class_ref.name).into_iter();
+        of_class.filter(|vm| vm.namespace == binding.metadata.namespace).collect()
+    }
+}
+
+/// The VirtualMachines that an interface of a network provider is for: the one it was made for, and those that name it.
+fn interface_users<O: Resource>(
+    by_interface: &Index<VirtualMachine>,
+) -> impl Fn(&O) -> Vec<ObjectRef<VirtualMachine>> + Send + use<O> {
+    let by_interface = by_interface.clone();
+    move |interface| {
+        let naming_it = namespaced_name(interface).into_iter().flat_map(|key| by_interface.refs(&key));
+        vm_of(interface).into_iter().chain(naming_it).collect()
+    }
+}
+
+/// The VirtualMachine that an object was made for.
+fn vm_of<O: Resource>(made: &O) -> Option<ObjectRef<VirtualMachine>> {
+    let vm = made_for(made)?;
+    let (namespace, name) = vm.split_once('/')?;
+    Some(ObjectRef::new(name).within(namespace))
+}
+
+fn networks(vm: &VirtualMachine) -> Vec<String> {
+    let names = vm.spec.network_interfaces.iter().filter_map(|nic| nic.network_name.as_deref());
+    names.filter(|name| !name.is_empty()).map(|name| key(vm.metadata.namespace.as_deref(), name)).collect()
+}
+
+fn interfaces(vm: &VirtualMachine) -> Vec<String> {
+    let given = vm.spec.network_interfaces.iter().filter_map(|nic| nic.provider_ref.as_ref());
+    let names = given.map(|given| &given.name).filter(|name| !name.is_empty());
+    names.map(|name| key(vm.metadata.namespace.as_deref(), name)).collect()
+}

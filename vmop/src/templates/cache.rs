@@ -1,0 +1,128 @@
+//! Which templates there are, and which are requested.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
+use tokio::sync::mpsc;
+use vsphere::inventory::Presence;
+use vsphere::{Devices, MoRef, VAppProperty};
+
+use super::key::TemplateKey;
+use crate::vcenter::{Problem, VCenter};
+
+/// Called with the name of an image when one of its templates is ready, or can't be deployed.
+pub type OnChange = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// A template that is ready to be cloned.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Template {
+    /// The template.
+    pub moref: MoRef,
+    /// Its name.
+    pub name: String,
+    /// The snapshot that linked clones start from.
+    pub snapshot: MoRef,
+    /// Its disks, controllers and network adapters.
+    pub devices: Devices,
+    /// Its OVF properties.
+    pub properties: Vec<VAppProperty>,
+    /// Its cloud-init can wait for VMware Tools.
+    pub defers: bool,
+}
+
+/// How far a template is.
+#[derive(Clone, Debug, PartialEq)]
+pub enum TemplateState {
+    /// It is being deployed, or was not requested yet.
+    Deploying,
+    /// It can't be deployed; it is tried again.
+    Failed(Problem),
+    /// It is ready.
+    Ready(Arc<Template>),
+}
+
+impl TemplateState {
+    /// Whether it was ready, and has vanished from vCenter since.
+    fn is_gone(&self, vcenter: &VCenter) -> bool {
+        matches!(self, Self::Ready(template) if vcenter.inventory.vm(&template.moref) == Presence::Absent)
+    }
+}
+
+/// The templates of the vCenter that is connected.
+pub struct TemplateCache {
+    known: Mutex<Known>,
+    requests: mpsc::UnboundedSender<TemplateRequest>,
+    on_change: OnChange,
+}
+
+/// The templates of one connection; those of another are none of its.
+#[derive(Default)]
+struct Known {
+    vcenter: Weak<VCenter>,
+    states: HashMap<TemplateKey, TemplateState>,
+}
+
+/// A template to deploy.
+pub(super) struct TemplateRequest {
+    pub(super) vcenter: Arc<VCenter>,
+    pub(super) key: TemplateKey,
+}
+
+/// The requests that [`super::deploy_requested`] serves.
+pub struct TemplateRequests(pub(super) mpsc::UnboundedReceiver<TemplateRequest>);
+
+impl TemplateCache {
+    /// An empty cache, and the requests for its loop.
+    pub fn new(on_change: OnChange) -> (Arc<Self>, TemplateRequests) {
+        let (requests, receiver) = mpsc::unbounded_channel();
+        (Arc::new(Self { known: Mutex::default(), requests, on_change }), TemplateRequests(receiver))
+    }
+
+    /// How far the template is. Starts nothing.
+    pub fn get(&self, vcenter: &VCenter, key: &TemplateKey) -> TemplateState {
+        let known = self.known.lock();
+        let state = known.is_of(vcenter).then(|| known.states.get(key)).flatten();
+        state.filter(|state| !state.is_gone(vcenter)).cloned().unwrap_or(TemplateState::Deploying)
+    }
+
+    /// Has the template deployed, unless it is ready or under way.
+    pub fn request(&self, vcenter: &Arc<VCenter>, key: &TemplateKey) {
+        let mut known = self.known.lock();
+        if !known.is_of(vcenter) {
+            *known = Known { vcenter: Arc::downgrade(vcenter), states: HashMap::new() };
+        }
+        if known.states.get(key).is_some_and(|state| !state.is_gone(vcenter)) {
+            return;
+        }
+        known.states.insert(key.clone(), TemplateState::Deploying);
+        // The receiver is gone only when the program ends.
+        let _ = self.requests.send(TemplateRequest { vcenter: Arc::clone(vcenter), key: key.clone() });
+    }
+
+    /// The template can't be cloned from: it is looked up anew when it is requested again.
+    pub fn forget(&self, template: &MoRef) {
+        let ready =
+            |state: &TemplateState| matches!(state, TemplateState::Ready(ready) if ready.moref == *template);
+        self.known.lock().states.retain(|_, state| !ready(state));
+    }
+
+    /// Keeps the new state of a template, and tells who waits for its image if it is another.
+    pub(super) fn record(&self, vcenter: &VCenter, key: &TemplateKey, state: TemplateState) {
+        let mut known = self.known.lock();
+        if !known.is_of(vcenter) {
+            return;
+        }
+        let old = known.states.insert(key.clone(), state.clone());
+        drop(known);
+        if old != Some(state) {
+            (self.on_change)(&key.image);
+        }
+    }
+}
+
+impl Known {
+    fn is_of(&self, vcenter: &VCenter) -> bool {
+        std::ptr::eq(self.vcenter.as_ptr(), vcenter)
+    }
+}

@@ -1,0 +1,92 @@
+//! Golden templates that nothing needs any more are destroyed.
+//!
+//! A template goes only if no image has its content, no machine says that it was made from it, and no
+//! disk in the datacenter rests on its disks. The machines' own word comes from the stream and costs
+//! nothing; it can be out of date, so before anything is destroyed the disks themselves are asked.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use vsphere::{Devices, Disk, Error, MoRef, Vm};
+
+use super::cache::TemplateCache;
+use crate::vcenter::{VCenter, mark};
+
+/// So long a template is left after something happened that may have made it needless: what was planned
+/// before has ended by then, and a burst of events costs one look.
+pub const COLLECT_DELAY: Duration = Duration::from_mins(10);
+/// Machines whose disks are read in one call.
+const BATCH: usize = 100;
+
+/// Destroys the templates of this stack whose content is not `needed` and on which nothing rests; which they were.
+pub async fn collect(
+    templates: &TemplateCache,
+    vcenter: &VCenter,
+    needed: impl Fn(&str, &str) -> bool,
+) -> Result<Vec<String>, Error> {
+    let candidates = idle(vcenter, needed);
+    if candidates.is_empty() {
+        return Ok(Vec::new());
+    }
+    let machines = machines(vcenter).await?;
+    let mut gone = Vec::new();
+    for template in candidates {
+        let Some(own) = machines.iter().find(|(moref, _)| *moref == template.moref) else { continue };
+        let files: HashSet<&str> = own.1.iter().flat_map(files).collect();
+        let others = machines.iter().filter(|(moref, _)| *moref != template.moref);
+        let mut rested_on = others.flat_map(|(_, disks)| disks).flat_map(|disk| disk.parents.iter());
+        if rested_on.any(|file| files.contains(file.as_str())) || busy(vcenter, &template.moref).await? {
+            tracing::info!(template = template.name, "no image needs the template, but machines rest on it");
+            continue;
+        }
+        tracing::info!(template = template.name, "destroying the template: nothing needs it");
+        let task = vcenter.client.destroy(&template.moref).await?;
+        vcenter.inventory.task(&task).await?;
+        templates.forget(&template.moref);
+        gone.push(template.name.clone());
+    }
+    Ok(gone)
+}
+
+/// Templates that nobody is known to need, by what is cached.
+fn idle(vcenter: &VCenter, needed: impl Fn(&str, &str) -> bool) -> Vec<Arc<Vm>> {
+    let all = vcenter.inventory.all();
+    let bases: HashSet<&str> = all.iter().filter_map(|vm| mark::base(vm)).collect();
+    let needless = |vm: &Vm| {
+        let made_of = mark::template_content(vm, &vcenter.settings.stack);
+        vm.template && made_of.is_some_and(|(item, content)| !needed(item, content))
+    };
+    all.iter().filter(|vm| needless(vm) && !bases.contains(vm.name.as_str())).cloned().collect()
+}
+
+/// Every machine of the datacenter with its disks.
+async fn machines(vcenter: &VCenter) -> Result<Vec<(MoRef, Vec<Disk>)>, Error> {
+    const DEVICES: &str = "config.hardware.device";
+    let datacenter = MoRef::datacenter(vcenter.settings.datacenter.as_str());
+    let stores = vcenter.client.retrieve_members(&datacenter, "datastore", "Datastore", &["vm"]).await?;
+    let on = stores.iter().flat_map(|store| store.get("vm").items()).filter_map(|vm| vm.as_moref().cloned());
+    let mut all: Vec<MoRef> = on.collect();
+    all.sort_unstable();
+    all.dedup();
+    let mut machines = Vec::with_capacity(all.len());
+    for batch in all.chunks(BATCH) {
+        // A machine that goes meanwhile fails this look, not the next one.
+        let read = vcenter.client.retrieve(batch, &[DEVICES]).await?;
+        machines.extend(read.into_iter().map(|vm| {
+            let disks = Devices::read("", vm.get(DEVICES)).disks;
+            (vm.obj, disks)
+        }));
+    }
+    Ok(machines)
+}
+
+/// Whether vCenter is at work on the template: a clone of it may run.
+async fn busy(vcenter: &VCenter, template: &MoRef) -> Result<bool, Error> {
+    let tasks = vcenter.client.retrieve_members(template, "recentTask", "Task", &["info.state"]).await?;
+    Ok(tasks.iter().any(|task| matches!(task.get("info.state").as_str(), Some("running" | "queued"))))
+}
+
+fn files(disk: &Disk) -> impl Iterator<Item = &str> {
+    disk.file.iter().chain(&disk.parents).map(String::as_str)
+}

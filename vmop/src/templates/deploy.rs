@@ -1,0 +1,192 @@
+//! Deploys golden templates: those that are requested, each once.
+//!
+//! A template is made in four steps: deploy, mark, snapshot, mark as template. A crash may come
+//! between any two, and two leaders may be at it for a moment. So the name says what it is made of
+//! (vCenter keeps names in a folder apart), every step looks first whether it is done, and whoever
+//! finds a half-made one finishes it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kit::retry::Failures;
+use tokio::task::JoinSet;
+use vsphere::automation::Deploy;
+use vsphere::inventory::Presence;
+use vsphere::{ConfigSpec, Devices, Kind, MoRef, ObjectContent, VAppProperty, Value, Vm};
+
+use super::cache::{Template, TemplateCache, TemplateRequest, TemplateRequests, TemplateState};
+use super::key::TemplateKey;
+use crate::extra_config::DEFER_CLOUD_INIT;
+use crate::vcenter::{Problem, VCenter, mark};
+
+/// How long vCenter may copy an image's disks.
+const DEPLOY: Duration = Duration::from_hours(2);
+/// How often it is asked whether the files of an item are here: no event shows it.
+const FETCHING: Duration = Duration::from_secs(2);
+/// How long the stream may take to show a VM that vCenter has made.
+const ENTER: Duration = Duration::from_secs(30);
+const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(5));
+const SNAPSHOT: &str = "golden";
+
+/// Deploys what is requested, each template in a task of its own, until dropped.
+pub async fn deploy_requested(cache: Arc<TemplateCache>, mut requests: TemplateRequests) {
+    let mut deployments = JoinSet::new();
+    loop {
+        tokio::select! {
+            Some(TemplateRequest { vcenter, key }) = requests.0.recv() => {
+                let cache = Arc::clone(&cache);
+                deployments.spawn(async move {
+                    let gone = vcenter.gone.clone();
+                    gone.run_until_cancelled(deploy_until_ready(&cache, &vcenter, &key)).await;
+                });
+            }
+            Some(_ended) = deployments.join_next() => {}
+            else => return,
+        }
+    }
+}
+
+/// Deploys the template; where that fails, tries again with growing pauses.
+async fn deploy_until_ready(cache: &TemplateCache, vcenter: &VCenter, key: &TemplateKey) {
+    let failures = Failures::new(RETRY.0, RETRY.1);
+    loop {
+        match find_or_deploy(vcenter, key).await {
+            Ok(template) => {
+                tracing::info!(image = key.image, template = %template.moref, "template ready");
+                return cache.record(vcenter, key, TemplateState::Ready(Arc::new(template)));
+            }
+            Err(problem) => {
+                tracing::warn!(image = key.image, %problem, "template not ready; trying again");
+                cache.record(vcenter, key, TemplateState::Failed(problem));
+            }
+        }
+        tokio::time::sleep(failures.next(())).await;
+    }
+}
+
+/// Finds the template, or makes what is missing of it.
+async fn find_or_deploy(vcenter: &VCenter, key: &TemplateKey) -> Result<Template, Problem> {
+    let fail = |error: vsphere::Error| vcenter.problem(&error);
+    vcenter.watch_folder(&key.placement.folder).await.map_err(fail)?;
+    let name = key.template_name(&vcenter.settings.stack);
+    let vm = match vcenter.inventory.by_name(&key.placement.folder, &name) {
+        Presence::Present(vm) => vm,
+        Presence::Unknown => return Err(Problem::transient("The inventory of vCenter is being read")),
+        Presence::Absent => deploy(vcenter, key, &name).await.map_err(fail)?,
+    };
+    match mark::template_mark(&vm, &key.item, &key.content) {
+        mark::TemplateMark::Marked => {}
+        mark::TemplateMark::Unmarked => put_mark(vcenter, key, &vm).await.map_err(fail)?,
+        mark::TemplateMark::Foreign => {
+            return Err(Problem::new(format!(
+                "The name of the template of image {} is taken by the VM {}. Rename or remove that VM",
+                key.image,
+                mark::described(&vm)
+            )));
+        }
+    }
+    finish_template(vcenter, &vm.moref, name).await.map_err(fail)
+}
+
+/// Deploys the image under that name; where somebody else is at it already, takes his.
+async fn deploy(vcenter: &VCenter, key: &TemplateKey, name: &str) -> Result<Arc<Vm>, vsphere::Error> {
+    let deployment = Deploy {
+        item_id: key.item.clone(),
+        name: name.to_owned(),
+        annotation: Some(format!("Template of the image {}. VMs are linked to its disks.", key.image)),
+        pool: key.placement.pool.clone(),
+        folder: key.placement.folder.clone(),
+        host: None,
+        datastore: key.datastore.clone(),
+        profile: key.policy.clone(),
+        provisioning: None,
+        networks: Vec::new(),
+    };
+    fetch_files(vcenter, key).await?;
+    tracing::info!(image = key.image, name, "deploying");
+    let moref = match vcenter.client.deploy_ovf(&deployment, DEPLOY).await {
+        Ok(moref) => moref,
+        // Which fault reports a taken name depends on the release; one look settles it.
+        Err(error) => vcenter.client.find_child(&key.placement.folder, name).await?.ok_or(error)?,
+    };
+    vcenter.inventory.entered(&moref, ENTER).await
+}
+
+/// Has the item's files fetched; a subscribed library may have left them where they come from.
+async fn fetch_files(vcenter: &VCenter, key: &TemplateKey) -> Result<(), vsphere::Error> {
+    let cached = async || vcenter.client.library_item(&key.item).await.map(|item| item.cached);
+    if cached().await? {
+        return Ok(());
+    }
+    tracing::info!(image = key.image, "fetching the files of a subscribed library");
+    vcenter.client.sync_subscribed_item(&key.item).await?;
+    let all = async {
+        while !cached().await? {
+            tokio::time::sleep(FETCHING).await;
+        }
+        Ok(())
+    };
+    let late = || vsphere::Error::new("library item sync", Kind::TimedOut).on(&key.image);
+    tokio::time::timeout(DEPLOY, all).await.unwrap_or_else(|_elapsed| Err(late()))
+}
+
+async fn put_mark(vcenter: &VCenter, key: &TemplateKey, vm: &Vm) -> Result<(), vsphere::Error> {
+    let spec = ConfigSpec {
+        managed_by: Some(mark::managed_by()),
+        extra_config: mark::template_extra_config(&key.item, &key.content, &vcenter.settings.stack).into(),
+        ..ConfigSpec::default()
+    };
+    let task = vcenter.client.reconfigure_vm(&vm.moref, spec).await?;
+    vcenter.inventory.task(&task).await.map(drop)
+}
+
+/// Takes the snapshot and makes the VM a template, whichever is missing.
+async fn finish_template(vcenter: &VCenter, moref: &MoRef, name: String) -> Result<Template, vsphere::Error> {
+    const PATHS: [&str; 6] = [
+        SNAPSHOTS,
+        "config.hardware.device",
+        "config.template",
+        "config.changeVersion",
+        "config.vAppConfig",
+        "config.extraConfig",
+    ];
+    let read = vcenter.client.retrieve(std::slice::from_ref(moref), &PATHS).await?;
+    let Some(vm) = read.first() else {
+        return Err(
+            vsphere::Error::new("retrieve", Kind::NotFound { missing: Some(moref.clone()) }).on(moref)
+        );
+    };
+    let snapshot = match first_snapshot(vm) {
+        Some(snapshot) => snapshot,
+        None => take_snapshot(vcenter, moref).await?,
+    };
+    if vm.get("config.template").as_bool() != Some(true) {
+        vcenter.client.mark_as_template(moref).await?;
+    }
+    let version = vm.get("config.changeVersion").as_str().unwrap_or_default();
+    let devices = Devices::read(version, vm.get("config.hardware.device"));
+    let properties = vm.get("config.vAppConfig").get("property").items();
+    let properties = properties.iter().filter_map(VAppProperty::read).collect();
+    let defers = vm.get("config.extraConfig").items().iter().any(|option| {
+        option.get("key").as_str() == Some(DEFER_CLOUD_INIT) && option.get("value").as_str() == Some("ready")
+    });
+    Ok(Template { moref: moref.clone(), name, snapshot, devices, properties, defers })
+}
+
+const SNAPSHOTS: &str = "rootSnapshot";
+
+/// The oldest snapshot: where two were at it, both take the same one.
+fn first_snapshot(vm: &ObjectContent) -> Option<MoRef> {
+    vm.get(SNAPSHOTS).items().first().and_then(Value::as_moref).cloned()
+}
+
+async fn take_snapshot(vcenter: &VCenter, moref: &MoRef) -> Result<MoRef, vsphere::Error> {
+    let task =
+        vcenter.client.create_snapshot(moref, SNAPSHOT, "VMs are linked to it: do not remove.").await?;
+    vcenter.inventory.task(&task).await?;
+    let read = vcenter.client.retrieve(std::slice::from_ref(moref), &[SNAPSHOTS]).await?;
+    read.first().and_then(first_snapshot).ok_or_else(|| {
+        let cause = "the VM has no snapshot after one was taken".to_owned();
+        vsphere::Error::new("CreateSnapshot_Task", Kind::Unexpected { cause }).on(moref)
+    })
+}

@@ -1,0 +1,210 @@
+//! Keeps the provider connected: reads the configuration, connects, waits out failures, starts anew.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kit::events::Events;
+use kit::retry::Failures;
+use kube::Client;
+use tokio::sync::watch;
+use vsphere::{Config, Credentials, Inventory, Metrics, MoRef};
+
+use crate::vcenter::connection::VCenter;
+use crate::vcenter::guest_network::{GuestNetwork, NETWORK_CONFIG_MAP};
+use crate::vcenter::problem::Problem;
+use crate::vcenter::provider::{ConnectionState, Provider};
+use crate::vcenter::settings::{CONFIG_MAP, CredentialsSecret, Settings, Trust};
+use crate::vcenter::settings_watch::{KnownSettings, follow_object, follow_settings};
+
+/// vCenter locks an account after a few wrong passwords, so refused logins are repeated slowly.
+const REFUSED: (Duration, Duration) = (Duration::from_secs(30), Duration::from_mins(5));
+const UNREACHABLE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(1));
+
+/// The folders whose VMs are sure to be asked about; the stream has them from the beginning.
+pub type Folders = Arc<dyn Fn() -> Vec<MoRef> + Send + Sync>;
+
+/// Reason of the event of a Secret whose credentials vCenter refuses.
+const CREDENTIALS_REFUSED: &str = "CredentialsRefused";
+
+/// The program that a connection is kept for.
+pub struct Program {
+    /// The API server, where the configuration is.
+    pub client: Client,
+    /// The program's own namespace, with the configuration.
+    pub namespace: String,
+    /// Where vCenter's calls are counted.
+    pub metrics: Metrics,
+    /// Events about the configuration.
+    pub events: Events,
+    /// The folders to follow from the beginning.
+    pub folders: Folders,
+}
+
+impl Program {
+    /// Warns in an event of the Secret that vCenter refuses its credentials.
+    fn warn_refused(&self, settings: &Settings, problem: &Problem, and: &str) {
+        let CredentialsSecret { name, uid } = settings.secret.clone();
+        let (name, uid, namespace) = (Some(name), Some(uid), Some(self.namespace.clone()));
+        let metadata = ObjectMeta { name, namespace, uid, ..ObjectMeta::default() };
+        let secret = Secret { metadata, ..Secret::default() };
+        self.events.warning(&secret, CREDENTIALS_REFUSED, format!("{problem} {and}"));
+    }
+}
+
+/// Keeps `provider` connected to the vCenter that the program's configuration names, until dropped.
+///
+/// A change of the configuration ends the old connection and makes a new one; other credentials only log in anew.
+pub async fn keep_connected(provider: Arc<Provider>, program: Program) {
+    let (sender, mut settings) = watch::channel(None);
+    let (client, namespace) = (program.client.clone(), program.namespace.clone());
+    let networking = follow_network(client.clone(), namespace.clone(), &provider);
+    let reading = follow_settings(client, namespace, sender);
+    let connecting = async {
+        // No guest is configured before its network settings are known.
+        let mut known = provider.guest_network.subscribe();
+        let _ = known.wait_for(Option::is_some).await;
+        while settings.changed().await.is_ok() {
+            let known = settings.borrow_and_update().clone();
+            match known {
+                None => {}
+                Some(Err(problem)) => provider.set_broken(Problem::new(problem.to_string())),
+                Some(Ok(wanted)) => stay_connected(&provider, &wanted, &program, &mut settings).await,
+            }
+        }
+    };
+    tokio::join!(networking, reading, connecting);
+}
+
+/// Keeps the network settings of all guests.
+async fn follow_network(client: Client, namespace: String, provider: &Provider) {
+    let mut maps = follow_object::<ConfigMap>(&client, &namespace, NETWORK_CONFIG_MAP);
+    while let Some(map) = maps.next().await {
+        let network = GuestNetwork::from_data(map.as_ref().and_then(|map| map.data.as_ref()));
+        provider.guest_network.send_replace(Some(Arc::new(network)));
+    }
+}
+
+/// Connects and stays connected until the settings change.
+async fn stay_connected(
+    provider: &Provider,
+    wanted: &Settings,
+    program: &Program,
+    settings: &mut watch::Receiver<KnownSettings>,
+) {
+    let vcenter = tokio::select! {
+        vcenter = connect(provider, wanted, program) => vcenter,
+        changed = settings_change(settings, wanted) => return changed,
+    };
+    tracing::info!(vcenter = %wanted.address(), version = vcenter.client.about().version, "connected");
+    provider.state.send_replace(ConnectionState::Connected(Arc::clone(&vcenter)));
+    let mut used = wanted.clone();
+    loop {
+        settings_change(settings, &used).await;
+        let known = settings.borrow().clone();
+        match known {
+            Some(Ok(other)) if used.differ_in_credentials_only(&other) => {
+                if exchange_credentials(&vcenter, &other, program, settings).await {
+                    used = other;
+                }
+            }
+            _ => break,
+        }
+    }
+    provider.state.send_replace(ConnectionState::Starting);
+    vcenter.disconnect().await;
+}
+
+/// Whether the session is the new user's; the old one's stays in use until then, and if the settings change again.
+async fn exchange_credentials(
+    vcenter: &VCenter,
+    other: &Settings,
+    program: &Program,
+    settings: &mut watch::Receiver<KnownSettings>,
+) -> bool {
+    let unreachable = Failures::new(UNREACHABLE.0, UNREACHABLE.1);
+    let refused = Failures::new(REFUSED.0, REFUSED.1);
+    let address = other.address();
+    let mut warned = false;
+    loop {
+        let Err(error) = vcenter.client.set_credentials(to_credentials(other)).await else {
+            tracing::info!(vcenter = address, "other credentials are in use");
+            return true;
+        };
+        let slow = is_refused(&error);
+        let problem = Problem::of(&address, &error);
+        tracing::warn!(%problem, "other credentials are not accepted; the ones before stay in use");
+        if slow && !std::mem::replace(&mut warned, true) {
+            program.warn_refused(other, &problem, "The ones before stay in use.");
+        }
+        let delay = if slow { refused.next(()) } else { unreachable.next(()) };
+        tokio::select! {
+            () = tokio::time::sleep(delay) => {}
+            () = settings_change(settings, other) => return false,
+        }
+    }
+}
+
+/// Whether vCenter refuses the credentials.
+fn is_refused(error: &vsphere::Error) -> bool {
+    matches!(error.kind(), vsphere::Kind::InvalidLogin)
+}
+
+fn to_credentials(settings: &Settings) -> Credentials {
+    Credentials { username: settings.username.clone(), password: settings.password.clone().into() }
+}
+
+/// Resolves when the settings are other ones; leaves them marked as changed.
+async fn settings_change(settings: &mut watch::Receiver<KnownSettings>, wanted: &Settings) {
+    // The sender lives as long as this does.
+    let _ = settings.wait_for(|now| !matches!(now, Some(Ok(now)) if now == wanted)).await;
+    settings.mark_changed();
+}
+
+async fn connect(provider: &Provider, settings: &Settings, program: &Program) -> Arc<VCenter> {
+    let unreachable = Failures::new(UNREACHABLE.0, UNREACHABLE.1);
+    let refused = Failures::new(REFUSED.0, REFUSED.1);
+    let mut warned = false;
+    loop {
+        let (problem, slow) = match client_config(settings, &program.metrics) {
+            Ok(config) => match vsphere::Client::connect(config).await {
+                Ok(client) => {
+                    let options = vsphere::inventory::Options::default();
+                    let inventory = Inventory::start(client.clone(), (program.folders)(), options);
+                    return VCenter::new(settings.clone(), client, inventory);
+                }
+                Err(error) => (Problem::of(&settings.address(), &error), is_refused(&error)),
+            },
+            Err(problem) => (problem, false),
+        };
+        if slow && !std::mem::replace(&mut warned, true) {
+            program.warn_refused(settings, &problem, "Nothing can be done in vCenter until then.");
+        }
+        provider.set_broken(problem);
+        let delay = if slow { refused.next(()) } else { unreachable.next(()) };
+        tokio::time::sleep(delay).await;
+    }
+}
+
+fn client_config(settings: &Settings, metrics: &Metrics) -> Result<Config, Problem> {
+    let trust = match &settings.trust {
+        Trust::CaFile(path) => {
+            let pem = std::fs::read_to_string(path).map_err(|error| {
+                Problem::new(format!("ConfigMap {CONFIG_MAP}: CAFilePath {path}: {error}"))
+            })?;
+            vsphere::Trust::CaBundle(pem)
+        }
+        Trust::Thumbprint(text) => vsphere::Trust::Thumbprint(
+            text.parse()
+                .map_err(|error| Problem::new(format!("ConfigMap {CONFIG_MAP}: Thumbprint: {error}")))?,
+        ),
+        Trust::Nobody => vsphere::Trust::Insecure,
+        Trust::Public => vsphere::Trust::System,
+    };
+    let credentials = to_credentials(settings);
+    let base = Config::new(settings.host.clone(), "", "");
+    let (port, wire) = (settings.port, settings.wire);
+    Ok(Config { port, credentials, trust, wire, metrics: metrics.clone(), ..base })
+}

@@ -1,0 +1,118 @@
+//! One connected vCenter: its client, its inventory, and what this process knows of it.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio_util::sync::CancellationToken;
+use vsphere::{Client, Inventory, MoRef};
+
+use crate::vcenter::memo::{DeviceCache, LookupCache, StorageCache};
+use crate::vcenter::module_members::Memberships;
+use crate::vcenter::problem::Problem;
+use crate::vcenter::realized_policy::RealizedPolicies;
+use crate::vcenter::settings::Settings;
+
+/// How long a reconcile waits for the VMs of a folder to be read.
+const FOLDER_READ: Duration = Duration::from_secs(20);
+
+/// A connected vCenter.
+pub struct VCenter {
+    /// What was configured.
+    pub settings: Settings,
+    /// Its client; every call goes through this one.
+    pub client: Client,
+    /// The cache of all VMs in the folders of our namespaces.
+    pub inventory: Inventory,
+    /// The resource policies that are realized.
+    pub realized_policies: RealizedPolicies,
+    /// The members of cluster modules.
+    pub memberships: Memberships,
+    /// Held while cluster modules are created.
+    pub making_modules: tokio::sync::Mutex<()>,
+    /// The cluster modules that this process knows to be a policy's.
+    pub claimed_modules: Mutex<HashSet<String>>,
+    /// Cancelled when the connection is given up.
+    pub gone: CancellationToken,
+    watched_folders: tokio::sync::Mutex<HashSet<MoRef>>,
+    library_problem: Mutex<Option<String>>,
+    pub(super) lookups: LookupCache,
+    pub(super) storage: StorageCache,
+    pub(super) devices: DeviceCache,
+}
+
+impl VCenter {
+    /// A vCenter of which nothing is known yet.
+    pub fn new(settings: Settings, client: Client, inventory: Inventory) -> Arc<Self> {
+        Arc::new(Self {
+            gone: CancellationToken::new(),
+            settings,
+            client,
+            inventory,
+            realized_policies: RealizedPolicies::default(),
+            memberships: Memberships::default(),
+            making_modules: tokio::sync::Mutex::default(),
+            claimed_modules: Mutex::default(),
+            watched_folders: tokio::sync::Mutex::default(),
+            library_problem: Mutex::default(),
+            lookups: LookupCache::default(),
+            storage: StorageCache::default(),
+            devices: DeviceCache::default(),
+        })
+    }
+
+    /// Ends the stream and the session.
+    pub async fn disconnect(&self) {
+        self.gone.cancel();
+        self.inventory.stop().await;
+        self.client.logout().await;
+    }
+
+    /// A failure of this vCenter, for people.
+    pub fn problem(&self, error: &vsphere::Error) -> Problem {
+        Problem::of(&self.settings.address(), error)
+    }
+
+    /// Has the inventory hold every VM below `folder` from now on.
+    pub async fn watch_folder(&self, folder: &MoRef) -> Result<(), vsphere::Error> {
+        // Held while a folder is read: a folder that is only being read may not be asked about.
+        let mut watched = self.watched_folders.lock().await;
+        if watched.contains(folder) {
+            return Ok(());
+        }
+        match tokio::time::timeout(FOLDER_READ, self.inventory.add_root(folder)).await {
+            Ok(result) => result?,
+            Err(_elapsed) => {
+                let late = || vsphere::Error::new("WaitForUpdatesEx", vsphere::Kind::TimedOut).on(folder);
+                return Err(self.inventory.trouble().unwrap_or_else(late));
+            }
+        }
+        watched.insert(folder.clone());
+        Ok(())
+    }
+
+    /// Why the inventory can't be asked, if it can't.
+    pub fn inventory_problem(&self) -> Option<Problem> {
+        if self.inventory.complete() {
+            return None;
+        }
+        Some(match self.inventory.trouble() {
+            Some(error) => self.problem(&error),
+            None => Problem::transient(format!(
+                "vCenter {}: the inventory is being read",
+                self.settings.address()
+            )),
+        })
+    }
+
+    /// What is wrong with the content library, if something is.
+    pub fn library_problem(&self) -> Option<String> {
+        self.library_problem.lock().clone()
+    }
+
+    /// Keeps what is wrong with the content library, or that nothing is.
+    pub fn set_library_problem(&self, problem: Option<String>) {
+        *self.library_problem.lock() = problem;
+    }
+}

@@ -1,0 +1,33 @@
+//! The devices of VMs, read once per version of their settings.
+
+use std::sync::Arc;
+
+use vsphere::inventory::Presence;
+use vsphere::{Devices, Error, MoRef, Vm};
+
+use crate::vcenter::connection::VCenter;
+
+/// So many more are kept before those of VMs that are gone are let go.
+const SWEEP: usize = 256;
+
+impl VCenter {
+    /// Has the VM's devices read anew.
+    pub fn forget_devices(&self, vm: &MoRef) {
+        self.devices.0.lock().remove(vm);
+    }
+
+    /// The VM's devices; one call where its settings changed since the last time.
+    pub async fn devices(&self, vm: &Vm) -> Result<Arc<Devices>, Error> {
+        let known = self.devices.0.lock().get(&vm.moref).cloned();
+        if let Some(known) = known.filter(|known| known.change_version == vm.change_version) {
+            return Ok(known);
+        }
+        let devices = Arc::new(self.client.devices(&vm.moref).await?);
+        let mut all = self.devices.0.lock();
+        all.insert(vm.moref.clone(), Arc::clone(&devices));
+        if all.len().is_multiple_of(SWEEP) {
+            all.retain(|vm, _| self.inventory.vm(vm) != Presence::Absent);
+        }
+        Ok(devices)
+    }
+}

@@ -1,0 +1,122 @@
+//! What is looked up in a vCenter once: datastore, networks, clusters and hosts, by name or id.
+
+use vsphere::{MoRef, Network, Vm};
+
+use crate::vcenter::connection::VCenter;
+use crate::vcenter::memo::Host;
+
+impl VCenter {
+    /// The configured datastore; `None` where the image's own shall be used. An unknown name is `NotFound`.
+    pub async fn datastore(&self) -> Result<Option<MoRef>, vsphere::Error> {
+        let Some(name) = &self.settings.datastore else { return Ok(None) };
+        let found = self.lookups.datastore.get_or_try_init(|| async {
+            let all = self.client.datastores(&self.datacenter()).await?;
+            let named = all.iter().find(|datastore| datastore.name == *name || datastore.moref.id() == *name);
+            match named {
+                Some(datastore) => Ok(Some(datastore.moref.clone())),
+                None => Err(not_found("datastores", &format!("datastore {name}"))),
+            }
+        });
+        found.await.cloned()
+    }
+
+    /// The network of that name or MoID. An unknown one is `NotFound`.
+    pub async fn network(&self, name: &str) -> Result<Network, vsphere::Error> {
+        let named = |networks: &[Network]| {
+            networks.iter().find(|network| network.name == name || network.moref.id() == name).cloned()
+        };
+        let mut networks = self.lookups.networks.lock().await;
+        if let Some(network) = named(&networks) {
+            return Ok(network);
+        }
+        *networks = self.client.networks(&self.datacenter()).await?;
+        named(&networks).ok_or_else(|| not_found("networks", &format!("network {name}")))
+    }
+
+    /// The network of an NSX segment; where each switch has one, that of the pool's cluster.
+    pub async fn segment(&self, id: &str, pool: Option<&MoRef>) -> Result<Network, vsphere::Error> {
+        let of_segment = |networks: &[Network]| -> Vec<Network> {
+            networks.iter().filter(|network| network.segment.as_deref() == Some(id)).cloned().collect()
+        };
+        let mut networks = self.lookups.networks.lock().await;
+        let mut found = of_segment(&networks);
+        if found.is_empty() {
+            *networks = self.client.networks(&self.datacenter()).await?;
+            found = of_segment(&networks);
+        }
+        drop(networks);
+        if let (2.., Some(pool)) = (found.len(), pool) {
+            let cluster = self.cluster(pool).await?;
+            let read = self.client.retrieve(std::slice::from_ref(&cluster), &["network"]).await?;
+            let near = read.first().map(|cluster| cluster.get("network").items()).unwrap_or_default();
+            found.retain(|network| near.iter().any(|near| near.as_moref() == Some(&network.moref)));
+        }
+        found.into_iter().next().ok_or_else(|| not_found("networks", &format!("network of NSX segment {id}")))
+    }
+
+    /// The cluster (or single host) that a resource pool belongs to.
+    pub async fn cluster(&self, pool: &MoRef) -> Result<MoRef, vsphere::Error> {
+        let mut clusters = self.lookups.clusters.lock().await;
+        if let Some(cluster) = clusters.get(pool) {
+            return Ok(cluster.clone());
+        }
+        let read = self.client.retrieve(std::slice::from_ref(pool), &["owner"]).await?;
+        let owner = read.first().and_then(|pool| pool.get("owner").as_moref().cloned());
+        let cluster = owner.ok_or_else(|| not_found("owner", &pool.to_string()))?;
+        clusters.insert(pool.clone(), cluster.clone());
+        Ok(cluster)
+    }
+
+    /// The clock of the slowest host below a resource pool, in MHz: what a reserved core is worth there.
+    pub async fn megahertz(&self, pool: &MoRef) -> Result<i64, vsphere::Error> {
+        let hosts = self.hosts(pool, |hosts| !hosts.is_empty()).await?;
+        let slowest = hosts.iter().filter_map(|host| host.megahertz).min();
+        slowest.ok_or_else(|| not_found("host", &format!("host of {pool}")))
+    }
+
+    /// The name of the host that a VM runs on; its MoID where the name can't be had.
+    pub async fn host_name(&self, vm: &Vm) -> Option<String> {
+        let host = vm.host.as_ref()?;
+        let known = |hosts: &[Host]| hosts.iter().any(|known| known.moref == *host);
+        let hosts = match &vm.pool {
+            Some(pool) => self.hosts(pool, known).await.unwrap_or_default(),
+            None => Vec::new(),
+        };
+        let named = hosts.into_iter().find(|known| known.moref == *host);
+        Some(named.map_or_else(|| host.id().to_owned(), |named| named.name))
+    }
+
+    /// The hosts below a resource pool, read again where the ones at hand are not `enough`.
+    async fn hosts(
+        &self,
+        pool: &MoRef,
+        enough: impl Fn(&[Host]) -> bool,
+    ) -> Result<Vec<Host>, vsphere::Error> {
+        let cluster = self.cluster(pool).await?;
+        // Held while they are read: many reconciles ask at once.
+        let mut known = self.lookups.hosts.lock().await;
+        if let Some(hosts) = known.get(&cluster).filter(|hosts| enough(hosts)) {
+            return Ok(hosts.clone());
+        }
+        let paths = ["name", "summary.hardware.cpuMhz"];
+        let read = self.client.retrieve_members(&cluster, "host", "HostSystem", &paths).await?;
+        let hosts: Vec<_> = read
+            .iter()
+            .map(|host| Host {
+                moref: host.obj.clone(),
+                name: host.get("name").as_str().unwrap_or(host.obj.id()).to_owned(),
+                megahertz: host.get("summary.hardware.cpuMhz").as_i64(),
+            })
+            .collect();
+        known.insert(cluster, hosts.clone());
+        Ok(hosts)
+    }
+
+    fn datacenter(&self) -> MoRef {
+        MoRef::datacenter(self.settings.datacenter.as_str())
+    }
+}
+
+fn not_found(method: &'static str, what: &str) -> vsphere::Error {
+    vsphere::Error::new(method, vsphere::Kind::NotFound { missing: None }).on(what)
+}

@@ -1,0 +1,30 @@
+//! The one vCenter of this process: how it is reached, and everything it is asked.
+//!
+//! Reconciles ask for the [`VCenter`] and get it, or the [`Problem`] that keeps them waiting. Connecting,
+//! reconnecting after a change of the configuration, and waiting out a vCenter that does not answer
+//! happen here, once, whatever the number of objects.
+
+mod connect;
+mod connection;
+mod devices;
+mod guest_network;
+mod lookup;
+pub mod mark;
+mod memo;
+mod module_members;
+mod placement;
+mod problem;
+mod provider;
+mod realized_policy;
+pub mod settings;
+mod settings_watch;
+pub mod storage;
+
+pub use connect::{Program, keep_connected};
+pub use connection::VCenter;
+pub use guest_network::GuestNetwork;
+pub use module_members::MEMBERSHIP;
+pub use placement::Placement;
+pub use problem::Problem;
+pub use provider::{ConnectionState, Provider};
+pub use realized_policy::RealizedPolicy;

@@ -1,0 +1,59 @@
+//! Resource policies as they are realized in vCenter.
+
+use std::collections::{BTreeMap, HashMap};
+
+use parking_lot::Mutex;
+use vsphere::MoRef;
+
+use crate::vcenter::placement::Placement;
+
+/// A resource policy below one folder and pool of its namespace: each zone has one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RealizedPolicy {
+    /// The namespace's own folder and pool.
+    pub namespace_placement: Placement,
+    /// The policy's folder and pool.
+    pub placement: Placement,
+    /// The vSphere cluster of the pool.
+    pub cluster: MoRef,
+    /// The cluster modules, by group.
+    pub modules: BTreeMap<String, String>,
+}
+
+impl RealizedPolicy {
+    /// Whether the cluster can have modules: a single host can't.
+    pub fn has_modules(&self) -> bool {
+        self.cluster.kind() == "ClusterComputeResource"
+    }
+}
+
+/// The policies that are realized, by `namespace/name`.
+#[derive(Default)]
+pub struct RealizedPolicies(Mutex<HashMap<String, Vec<RealizedPolicy>>>);
+
+impl RealizedPolicies {
+    /// All of a policy's, if it is realized.
+    pub fn of(&self, key: &str) -> Option<Vec<RealizedPolicy>> {
+        self.0.lock().get(key).cloned()
+    }
+
+    /// The policy below that folder and pool of its namespace.
+    pub fn at(&self, key: &str, namespace_placement: &Placement) -> Option<RealizedPolicy> {
+        self.0
+            .lock()
+            .get(key)?
+            .iter()
+            .find(|realized| realized.namespace_placement == *namespace_placement)
+            .cloned()
+    }
+
+    /// Keeps what the policy is realized as. True if it is news.
+    pub fn set(&self, key: &str, realized: Vec<RealizedPolicy>) -> bool {
+        self.0.lock().insert(key.to_owned(), realized.clone()) != Some(realized)
+    }
+
+    /// Has the policy realized again. True if that is news.
+    pub fn forget(&self, key: &str) -> bool {
+        self.0.lock().remove(key).is_some()
+    }
+}

@@ -1,0 +1,309 @@
+//! What the administrator configured: one ConfigMap and one Secret, named and keyed as vm-operator's.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use vsphere::WireChoice;
+
+/// The ConfigMap in the operator's own namespace that says which vCenter to use.
+pub const CONFIG_MAP: &str = "vsphere.provider.config.vmoperator.vmware.com";
+
+/// How the vCenter's certificate is judged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Trust {
+    /// By the CA bundle in this file (`CAFilePath`).
+    CaFile(String),
+    /// By its SHA-256 fingerprint (`Thumbprint`).
+    Thumbprint(String),
+    /// Not at all (`InsecureSkipTLSVerify`).
+    Nobody,
+    /// By the CAs of the web.
+    Public,
+}
+
+/// Who says which networks the network adapters of VMs are connected to (`NetworkProvider`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NetworkProvider {
+    /// Nobody: networks are named (`NAMED`).
+    Named,
+    /// net-operator (`VSPHERE_NETWORK`).
+    Distributed,
+    /// NSX (`NSXT`).
+    Nsx,
+}
+
+impl NetworkProvider {
+    /// Whether an object is requested for each network adapter.
+    pub fn has_objects(self) -> bool {
+        self != Self::Named
+    }
+}
+
+/// When disks that are linked to a template's are made a VM's own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PromoteDisks {
+    /// Never.
+    #[default]
+    Disabled,
+    /// While the VM runs.
+    Online,
+    /// While it is off.
+    Offline,
+}
+
+impl PromoteDisks {
+    /// The mode of that name; `None` where there is none.
+    pub fn of(name: &str) -> Option<Self> {
+        Some(match name {
+            "Disabled" => Self::Disabled,
+            "Online" => Self::Online,
+            "Offline" => Self::Offline,
+            _ => return None,
+        })
+    }
+}
+
+/// The Secret with user name and password.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CredentialsSecret {
+    /// Its name (`VcCredsSecretName`).
+    pub name: String,
+    /// Its UID, by which events about it are found.
+    pub uid: String,
+}
+
+/// The provider configuration, complete and checked.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// Host name or address of the vCenter (`VcPNID`).
+    pub host: String,
+    /// Port of the vCenter (`VcPort`).
+    pub port: u16,
+    /// MoID of the datacenter (`Datacenter`).
+    pub datacenter: String,
+    /// Name of the datastore VMs are made on (`Datastore`); the image's own where it is empty.
+    pub datastore: Option<String>,
+    /// Port group of a VM that names none, and of NSX networks where there is no NSX (`Network`).
+    pub network: Option<String>,
+    /// Who says which networks network adapters are connected to (`NetworkProvider`); where it is left out, whoever is there.
+    pub network_provider: Option<NetworkProvider>,
+    /// UUID of the content library that holds the images (`ContentSource`).
+    pub library: Option<String>,
+    /// Address of the proxy to the VMs' consoles (`WebConsoleProxy`).
+    pub console_proxy: Option<String>,
+    /// MoID of the folder for golden templates (`Folder`); else the namespace's.
+    pub folder: Option<String>,
+    /// MoID of the pool for golden templates (`ResourcePool`); else the namespace's.
+    pub resource_pool: Option<String>,
+    /// Whether disks are copied from the template rather than linked to it (`FastDeployMode`: `linked`, `direct`).
+    pub direct: bool,
+    /// When linked disks are made a VM's own, of VMs that don't say so themselves (`PromoteDisksMode`).
+    pub promote_disks: PromoteDisks,
+    /// Whether a VM without a storage class is refused (`StorageClassRequired`).
+    pub storage_class_required: bool,
+    /// Marks what this stack made (`StackID`), so that two stacks can share a folder.
+    pub stack: String,
+    /// How the certificate is judged.
+    pub trust: Trust,
+    /// Which protocol is spoken (`Wire`).
+    pub wire: WireChoice,
+    /// The credentials Secret.
+    pub secret: CredentialsSecret,
+    /// User name from the credentials Secret.
+    pub username: String,
+    /// Password from the credentials Secret.
+    pub password: String,
+}
+
+impl fmt::Debug for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Settings({}, datacenter {})", self.address(), self.datacenter)
+    }
+}
+
+/// A configuration that can't be used, with the object and key to mend.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigProblem {
+    /// The ConfigMap is not there.
+    #[error(
+        "ConfigMap {0}/{CONFIG_MAP} does not exist. Create it with VcPNID, Datacenter and VcCredsSecretName"
+    )]
+    NoConfigMap(String),
+    /// A key the operator can't do without is missing or empty.
+    #[error("ConfigMap {0}/{CONFIG_MAP} has no {1}. Add the key")]
+    NoKey(String, &'static str),
+    /// A key has a value that can't be read.
+    #[error("ConfigMap {0}/{CONFIG_MAP}: {1} is {2:?}, which is not {3}")]
+    BadKey(String, &'static str, String, &'static str),
+    /// The Secret with the credentials is not there.
+    #[error(
+        "Secret {0}/{1} (VcCredsSecretName) does not exist. Create it with the keys username and password"
+    )]
+    NoSecret(String, String),
+    /// The Secret lacks a key.
+    #[error("Secret {0}/{1} (VcCredsSecretName) has no {2}. Add the key")]
+    NoCredential(String, String, &'static str),
+}
+
+/// The ConfigMap's own part: everything but the credentials.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigData<'a> {
+    namespace: &'a str,
+    data: &'a BTreeMap<String, String>,
+}
+
+impl<'a> ConfigData<'a> {
+    /// The data of the ConfigMap in `namespace`; `None` where there is no such ConfigMap.
+    pub fn new(
+        namespace: &'a str,
+        data: Option<&'a BTreeMap<String, String>>,
+    ) -> Result<Self, ConfigProblem> {
+        let data = data.ok_or_else(|| ConfigProblem::NoConfigMap(namespace.to_owned()))?;
+        Ok(Self { namespace, data })
+    }
+
+    /// Name of the Secret with user name and password.
+    pub fn credentials_secret(&self) -> Result<&'a str, ConfigProblem> {
+        self.required("VcCredsSecretName")
+    }
+
+    /// The settings, with the credentials out of the Secret; `None` where there is no Secret.
+    pub fn settings(&self, secret: Option<&BTreeMap<String, Vec<u8>>>) -> Result<Settings, ConfigProblem> {
+        let name = self.credentials_secret()?;
+        let secret = secret.ok_or_else(|| ConfigProblem::NoSecret(self.namespace.into(), name.into()))?;
+        let credential = |key: &'static str| {
+            secret
+                .get(key)
+                .and_then(|value| std::str::from_utf8(value).ok())
+                .filter(|value| !value.is_empty())
+                .map(str::to_owned)
+                .ok_or_else(|| ConfigProblem::NoCredential(self.namespace.into(), name.into(), key))
+        };
+        Ok(Settings {
+            host: self.required("VcPNID")?.to_owned(),
+            port: self.port()?,
+            datacenter: self.required("Datacenter")?.to_owned(),
+            datastore: self.optional("Datastore"),
+            network: self.optional("Network"),
+            network_provider: self.network_provider()?,
+            library: self.optional("ContentSource"),
+            console_proxy: self.optional("WebConsoleProxy"),
+            folder: self.optional("Folder"),
+            resource_pool: self.optional("ResourcePool"),
+            direct: self.direct()?,
+            promote_disks: self.promote_disks()?,
+            storage_class_required: self.flag("StorageClassRequired")?,
+            stack: self.optional("StackID").unwrap_or_default(),
+            trust: self.trust()?,
+            wire: self.wire()?,
+            secret: CredentialsSecret { name: name.into(), uid: String::new() },
+            username: credential("username")?,
+            password: credential("password")?,
+        })
+    }
+
+    fn optional(&self, key: &str) -> Option<String> {
+        self.data.get(key).map(|value| value.trim()).filter(|value| !value.is_empty()).map(str::to_owned)
+    }
+
+    fn required(&self, key: &'static str) -> Result<&'a str, ConfigProblem> {
+        self.data
+            .get(key)
+            .map(|value| value.trim())
+            .filter(|value| !value.is_empty())
+            .ok_or_else(|| ConfigProblem::NoKey(self.namespace.to_owned(), key))
+    }
+
+    fn direct(&self) -> Result<bool, ConfigProblem> {
+        const KEY: &str = "FastDeployMode";
+        match self.optional(KEY) {
+            None => Ok(false),
+            Some(mode) if mode == "linked" => Ok(false),
+            Some(mode) if mode == "direct" => Ok(true),
+            Some(mode) => Err(ConfigProblem::BadKey(self.namespace.into(), KEY, mode, "linked or direct")),
+        }
+    }
+
+    fn promote_disks(&self) -> Result<PromoteDisks, ConfigProblem> {
+        const KEY: &str = "PromoteDisksMode";
+        let Some(mode) = self.optional(KEY) else { return Ok(PromoteDisks::default()) };
+        PromoteDisks::of(&mode).ok_or_else(|| {
+            ConfigProblem::BadKey(self.namespace.into(), KEY, mode, "Disabled, Online or Offline")
+        })
+    }
+
+    fn port(&self) -> Result<u16, ConfigProblem> {
+        let Some(port) = self.optional("VcPort") else { return Ok(443) };
+        port.parse()
+            .map_err(|_| ConfigProblem::BadKey(self.namespace.into(), "VcPort", port, "a port number"))
+    }
+
+    fn flag(&self, key: &'static str) -> Result<bool, ConfigProblem> {
+        match self.optional(key).as_deref() {
+            None | Some("false") => Ok(false),
+            Some("true") => Ok(true),
+            Some(other) => {
+                Err(ConfigProblem::BadKey(self.namespace.into(), key, other.into(), "\"true\" or \"false\""))
+            }
+        }
+    }
+
+    fn wire(&self) -> Result<WireChoice, ConfigProblem> {
+        match self.optional("Wire").as_deref() {
+            None | Some("auto") => Ok(WireChoice::Auto),
+            Some("vijson") => Ok(WireChoice::ViJson),
+            Some("soap") => Ok(WireChoice::Soap),
+            Some(other) => Err(ConfigProblem::BadKey(
+                self.namespace.into(),
+                "Wire",
+                other.into(),
+                "\"auto\", \"vijson\" or \"soap\"",
+            )),
+        }
+    }
+
+    fn network_provider(&self) -> Result<Option<NetworkProvider>, ConfigProblem> {
+        const KEY: &str = "NetworkProvider";
+        const KNOWN: &str = "NAMED, VSPHERE_NETWORK or NSXT";
+        Ok(Some(match self.optional(KEY).as_deref() {
+            None => return Ok(None),
+            Some("NAMED") => NetworkProvider::Named,
+            Some("VSPHERE_NETWORK") => NetworkProvider::Distributed,
+            Some("NSXT") => NetworkProvider::Nsx,
+            Some(other) => {
+                return Err(ConfigProblem::BadKey(self.namespace.into(), KEY, other.into(), KNOWN));
+            }
+        }))
+    }
+
+    fn trust(&self) -> Result<Trust, ConfigProblem> {
+        if let Some(thumbprint) = self.optional("Thumbprint") {
+            return Ok(Trust::Thumbprint(thumbprint));
+        }
+        if self.flag("InsecureSkipTLSVerify")? {
+            return Ok(Trust::Nobody);
+        }
+        Ok(self.optional("CAFilePath").map_or(Trust::Public, Trust::CaFile))
+    }
+}
+
+impl Settings {
+    /// Whether the other ones name the same vCenter and all else alike, and only someone else logs in.
+    pub fn differ_in_credentials_only(&self, other: &Self) -> bool {
+        let Self { secret, username, password, .. } = other.clone();
+        let same = Self { secret, username, password, ..self.clone() };
+        self != other && same == *other
+    }
+
+    /// `host:port`, for people.
+    pub fn address(&self) -> String {
+        if self.host.contains(':') && !self.host.starts_with('[') {
+            format!("[{}]:{}", self.host, self.port)
+        } else {
+            format!("{}:{}", self.host, self.port)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

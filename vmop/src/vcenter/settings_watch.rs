@@ -1,0 +1,94 @@
+//! Follows the objects of the provider configuration, each by its name.
+
+use std::collections::BTreeMap;
+
+use futures::stream::BoxStream;
+use futures::{Stream, StreamExt};
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kube::runtime::{WatchStreamExt, watcher};
+use kube::{Api, Client};
+use tokio::sync::watch;
+
+use crate::vcenter::settings::{CONFIG_MAP, ConfigData, ConfigProblem, Settings};
+
+/// The settings, or what is wrong with them; `None` until the objects were read.
+pub type KnownSettings = Option<Result<Settings, ConfigProblem>>;
+
+/// Follows the ConfigMap and the Secret that it names, and publishes the settings that they give.
+pub async fn follow_settings(client: Client, namespace: String, known: watch::Sender<KnownSettings>) {
+    let mut maps = follow_object::<ConfigMap>(&client, &namespace, CONFIG_MAP);
+    let mut secrets: Option<(String, BoxStream<'static, Option<Secret>>)> = None;
+    let (mut map, mut secret): (Option<Option<ConfigMap>>, Option<Option<Secret>>) = (None, None);
+    loop {
+        tokio::select! {
+            Some(seen) = maps.next() => map = Some(seen),
+            Some(seen) = next_of(secrets.as_mut()) => secret = Some(seen),
+            else => return,
+        }
+        let Some(map) = &map else { continue };
+        let parsed = ConfigData::new(&namespace, map.as_ref().and_then(|map| map.data.as_ref()));
+        let name = parsed.as_ref().ok().and_then(|map| map.credentials_secret().ok());
+        if secrets.as_ref().map(|(name, _)| name.as_str()) != name {
+            secret = None;
+            secrets = name.map(|name| (name.to_owned(), follow_object(&client, &namespace, name)));
+        }
+        let settings = match (parsed, name, &secret) {
+            (Ok(_), Some(_), None) => continue,
+            (Ok(map), _, secret) => read_settings(&map, secret.as_ref().and_then(Option::as_ref)),
+            (Err(problem), ..) => Err(problem),
+        };
+        known.send_if_modified(|old| {
+            let new = Some(settings);
+            let changed = *old != new;
+            *old = new;
+            changed
+        });
+    }
+}
+
+fn read_settings(map: &ConfigData<'_>, secret: Option<&Secret>) -> Result<Settings, ConfigProblem> {
+    let mut settings = map.settings(secret_data(secret).as_ref())?;
+    settings.secret.uid = secret.and_then(|secret| secret.metadata.uid.clone()).unwrap_or_default();
+    Ok(settings)
+}
+
+fn secret_data(secret: Option<&Secret>) -> Option<BTreeMap<String, Vec<u8>>> {
+    let data = secret?.data.clone().unwrap_or_default();
+    Some(data.into_iter().map(|(key, value)| (key, value.0)).collect())
+}
+
+async fn next_of<T>(stream: Option<&mut (String, BoxStream<'static, T>)>) -> Option<T> {
+    match stream {
+        Some((_, stream)) => stream.next().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// One object as it comes, changes and goes. Only this one is watched and kept: it may be a Secret.
+pub fn follow_object<K>(client: &Client, namespace: &str, name: &str) -> BoxStream<'static, Option<K>>
+where
+    K: kube::Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
+        + Clone
+        + serde::de::DeserializeOwned
+        + std::fmt::Debug
+        + Send
+        + 'static,
+{
+    let api = Api::<K>::namespaced(client.clone(), namespace);
+    let named = name.to_owned();
+    log_errors(watcher::watch_object(api, name).default_backoff(), named).boxed()
+}
+
+fn log_errors<K>(
+    stream: impl Stream<Item = watcher::Result<Option<K>>> + Send + 'static,
+    name: String,
+) -> impl Stream<Item = Option<K>> + Send + 'static
+where
+    K: Send + 'static,
+{
+    stream.filter_map(move |item| {
+        let seen =
+            item.inspect_err(|error| tracing::warn!(name, %error, "watch interrupted; trying again")).ok();
+        async move { seen }
+    })
+}

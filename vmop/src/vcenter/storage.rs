@@ -1,0 +1,223 @@
+//! Where disks may lie: storage policies, and the datastores that satisfy them.
+//!
+//! Everything here holds for a while and is read once, whoever asks; no VM costs a call.
+
+use std::collections::HashSet;
+
+use vsphere::{Datastore, Error, MoRef, StoragePolicy};
+
+use crate::stable_hash::stable_hash;
+use crate::vcenter::connection::VCenter;
+
+/// How a StorageClass names its storage policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PolicyName<'a> {
+    /// By its id (`storagePolicyID`).
+    Id(&'a str),
+    /// By its name (`storagePolicyName`).
+    Name(&'a str),
+}
+
+impl PolicyName<'_> {
+    fn is(self, policy: &StoragePolicy) -> bool {
+        match self {
+            Self::Id(id) => policy.id.eq_ignore_ascii_case(id),
+            Self::Name(name) => policy.name == name,
+        }
+    }
+}
+
+impl std::fmt::Display for PolicyName<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Id(id) => write!(f, "{id}"),
+            Self::Name(name) => write!(f, "{name:?}"),
+        }
+    }
+}
+
+/// Where a VM's disks go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DatastoreChoice {
+    /// Where its template is: nothing says otherwise.
+    Any,
+    /// To this datastore.
+    On(MoRef),
+    /// Nowhere: why, and what to do.
+    Unavailable(String),
+}
+
+impl VCenter {
+    /// The storage policy of that name or id.
+    pub async fn storage_policy(&self, name: PolicyName<'_>) -> Result<Option<StoragePolicy>, Error> {
+        let among = |policies: &Vec<StoragePolicy>| policies.iter().any(|policy| name.is(policy));
+        let policies = self.storage.policies.get((), among, self.client.storage_policies()).await?;
+        Ok(policies.iter().find(|policy| name.is(policy)).cloned())
+    }
+
+    /// The datastore of a VM with that `policy`, in the cluster of `pool`.
+    ///
+    /// The configured one where there is one; else, for a policy, one of those that satisfy it, and
+    /// where there are zones one of the cluster's own:
+    /// always the same for the same `vm`, and the more often the more free space it has.
+    pub async fn datastore_for(
+        &self,
+        vm: &str,
+        pool: &MoRef,
+        policy: Option<&StoragePolicy>,
+        zoned: bool,
+    ) -> Result<DatastoreChoice, Error> {
+        let configured = match self.datastore().await {
+            Ok(configured) => configured,
+            Err(error) if error.is_not_found() => {
+                return Ok(DatastoreChoice::Unavailable(self.no_such_datastore()));
+            }
+            Err(error) => return Err(error),
+        };
+        let fitting = match policy {
+            Some(policy) => {
+                let read = self.client.compatible_datastores(&policy.id);
+                let known = self.storage.fitting.get(policy.id.clone(), |known| !known.is_empty(), read);
+                Some(known.await?)
+            }
+            None => None,
+        };
+        match (configured, policy, &fitting) {
+            (Some(configured), Some(policy), Some(fitting)) if !fitting.contains(&configured) => {
+                return Ok(DatastoreChoice::Unavailable(format!(
+                    "The configured datastore {} does not satisfy storage policy {:?}. Use another storage class, or another datastore in the provider configuration",
+                    self.settings.datastore.as_deref().unwrap_or_default(),
+                    policy.name
+                )));
+            }
+            (Some(configured), ..) => return Ok(DatastoreChoice::On(configured)),
+            // In one cluster the template's datastore does; in several each needs one of its own.
+            (None, None, _) if !zoned => return Ok(DatastoreChoice::Any),
+            _ => {}
+        }
+        let fitting = fitting.as_deref();
+        let cluster = self.cluster(pool).await?;
+        let usable = |datastores: &Vec<Datastore>| choose_datastore(vm, datastores, fitting).is_some();
+        let read = self.client.datastores(&cluster);
+        let datastores = self.storage.datastores.get(cluster.clone(), usable, read).await?;
+        Ok(choose_datastore(vm, &datastores, fitting).cloned().map_or_else(
+            || {
+                DatastoreChoice::Unavailable(format!(
+                    "No datastore of cluster {} is accessible{}. Give the cluster one, or use another storage class",
+                    cluster.id(),
+                    policy.map_or_else(String::new, |policy| format!(" and satisfies storage policy {:?}", policy.name))
+                ))
+            },
+            DatastoreChoice::On,
+        ))
+    }
+
+    /// Has datastores and their policies read anew.
+    pub async fn forget_storage(&self) {
+        self.storage.fitting.forget().await;
+        self.storage.datastores.forget().await;
+    }
+
+    fn no_such_datastore(&self) -> String {
+        let name = self.settings.datastore.as_deref().unwrap_or_default();
+        let address = self.settings.address();
+        format!(
+            "vCenter {address} has no datastore {name} in its datacenter. Create it there, or name another"
+        )
+    }
+}
+
+/// One of the datastores that can be used: the choice is the VM's own, weighed by the free space.
+///
+/// Rendezvous hashing: a burst of VMs spreads, nobody counts, and a VM's choice changes
+/// only when a datastore comes, goes, or has half or twice the free space.
+fn choose_datastore<'a>(
+    vm: &str,
+    datastores: &'a [Datastore],
+    fitting: Option<&HashSet<MoRef>>,
+) -> Option<&'a MoRef> {
+    let usable = datastores.iter().filter(|store| {
+        store.accessible
+            && store.normal
+            && store.free > 0
+            && fitting.is_none_or(|fitting| fitting.contains(&store.moref))
+    });
+    let distance_of = |store: &Datastore| distance(vm, store.moref.id()) / 2f64.powi(log2_free(store));
+    usable.min_by(|a, b| distance_of(a).total_cmp(&distance_of(b))).map(|store| &store.moref)
+}
+
+/// The free space in powers of two.
+fn log2_free(store: &Datastore) -> i32 {
+    i32::try_from(store.free.ilog2()).unwrap_or(0)
+}
+
+/// A number of a VM and a datastore that never changes, by an exponential distribution.
+fn distance(vm: &str, datastore: &str) -> f64 {
+    let upper = u32::try_from(stable_hash([vm, datastore]) >> 32).unwrap_or(0);
+    -((f64::from(upper) + 0.5) / 2f64.powi(32)).ln()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn store(id: &str, free_gib: u64) -> Datastore {
+        Datastore {
+            moref: MoRef::datastore(id),
+            name: id.to_owned(),
+            free: free_gib << 30,
+            accessible: true,
+            normal: true,
+        }
+    }
+
+    fn share(datastores: &[Datastore], id: &str) -> usize {
+        let fitting = datastores.iter().map(|store| store.moref.clone()).collect();
+        let names = (0..1000).map(|n| format!("ns/vm-{n}"));
+        names
+            .filter(|name| {
+                choose_datastore(name, datastores, Some(&fitting)).is_some_and(|one| one.id() == id)
+            })
+            .count()
+    }
+
+    #[test]
+    fn vms_spread_by_the_free_space() {
+        let stores = [store("a", 100), store("b", 100), store("c", 1000)];
+        let (a, b, c) = (share(&stores, "a"), share(&stores, "b"), share(&stores, "c"));
+        assert!(a > 50 && b > 50 && c > 700 && a + b + c == 1000, "{a} {b} {c}");
+    }
+
+    /// Fixed values: a new toolchain must not choose otherwise for VMs that are not placed yet.
+    #[test]
+    fn a_choice_is_the_same_for_ever() {
+        let stores = ["datastore-11", "datastore-12", "datastore-13"].map(|id| store(id, 100));
+        let choices = ["ns/cp-0", "ns/cp-1", "ns/worker-a", "ns/worker-b", "team/db"]
+            .map(|vm| (vm, choose_datastore(vm, &stores, None).unwrap().id()));
+        insta::assert_debug_snapshot!(choices);
+    }
+
+    #[test]
+    fn a_choice_holds_while_other_datastores_come_and_go() {
+        let all = [store("a", 100), store("b", 100), store("c", 100)];
+        let fitting: HashSet<_> = all.iter().map(|store| store.moref.clone()).collect();
+        for n in 0..100 {
+            let name = format!("ns/vm-{n}");
+            let first = choose_datastore(&name, &all, Some(&fitting)).unwrap();
+            let left: Vec<_> = all.iter().filter(|store| store.moref.id() != "c").cloned().collect();
+            if first.id() != "c" {
+                assert_eq!(choose_datastore(&name, &left, Some(&fitting)), Some(first));
+            }
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_or_can_not_be_used_is_passed_over() {
+        let mut stores = [store("a", 1000), store("b", 1000), store("c", 1000), store("d", 1)];
+        stores[0].accessible = false;
+        stores[1].normal = false;
+        let fitting = HashSet::from(["a", "b", "d"].map(MoRef::datastore));
+        assert_eq!(choose_datastore("ns/vm", &stores, Some(&fitting)), Some(&MoRef::datastore("d")));
+        assert_eq!(choose_datastore("ns/vm", &stores, Some(&HashSet::new())), None);
+    }
+}
