@@ -8,13 +8,16 @@
     allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::needless_pass_by_value)
 )]
 
+pub mod apply;
 pub mod args;
 pub mod background;
 pub mod describe;
+mod interrupts;
 pub mod lint;
 pub mod session;
 pub mod stack;
 pub mod up;
+mod wait;
 
 use std::ffi::OsString;
 use std::io::Write as _;
@@ -77,8 +80,8 @@ fn command(cli: Cli) -> ExitCode {
     let code = runtime.block_on(async {
         match cli.command {
             Command::Up(args) => up::run(args).await,
-            Command::Down => told(background::stopped().await),
-            Command::Describe { object } => told(described(object).await),
+            Command::Down => exit_code(background::stopped().await),
+            Command::Describe { object } => exit_code(described(object).await),
             Command::Lint { .. } => ExitCode::SUCCESS,
         }
     });
@@ -87,7 +90,7 @@ fn command(cli: Cli) -> ExitCode {
     code
 }
 
-fn told(outcome: anyhow::Result<()>) -> ExitCode {
+fn exit_code(outcome: anyhow::Result<()>) -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

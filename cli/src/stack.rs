@@ -12,12 +12,12 @@ use plane::tools::{self, Tools};
 use plane::{Guard, Plane, Program, Running};
 use serde_json::json;
 use sim::Site;
-use sim::vcenter::VcenterEndpoint;
+use sim::VcenterEndpoint;
 
+use crate::apply::apply;
 use crate::args::{Up, Wire};
 use crate::session::Session;
-use crate::up::prepare::applied;
-use crate::up::until;
+use crate::wait::until;
 
 /// Our programs, in the order in which they are listed everywhere.
 pub const PROGRAMS: [&str; 3] = ["gcm", "capw", "vmop"];
@@ -177,7 +177,7 @@ async fn releases_known(client: &Client) -> Result<()> {
     let kind = GroupVersionKind::gvk("run.tanzu.vmware.com", "v1alpha3", "TanzuKubernetesRelease");
     let resource = ApiResource::from_gvk_with_plural(&kind, "tanzukubernetesreleases");
     let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
-    until("Kubernetes releases made from the content library's images", RELEASES, || async {
+    until("Kubernetes releases made from the content library's images", RELEASES, async || {
         Ok(api.list_metadata(&ListParams::default()).await?.items.len() >= wanted.len())
     })
     .await
@@ -204,7 +204,7 @@ async fn vcenter_configured(
     configuration["data"]["Folder"] = json!(vcenter.folder);
     configuration["data"]["ResourcePool"] = json!(vcenter.resource_pool);
     for object in [&namespace, &credentials, &configuration] {
-        applied(client, object).await?;
+        apply(client, object).await?;
     }
     Ok(())
 }

@@ -81,7 +81,7 @@ impl Plane {
     }
 
     /// Starts etcd and the API server alone and defines our kinds: no controller but those that are [run](Self::run)
-    /// later does anything, so that what they cost can be told.
+    /// later does anything, so that their cost can be measured.
     pub async fn bare(options: Options) -> Result<Self> {
         Self::served(options, &[]).await
     }

@@ -16,7 +16,7 @@ use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, ListParams, Objec
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::core::GroupVersionKind;
 use kube::{Client, Config};
-use plane::process::until;
+use plane::wait::until;
 use plane::{Error, Guard, Options, Plane, Stack, guard, members, tools};
 use serde_json::{Value, json};
 use tokio::io::AsyncReadExt;
@@ -70,8 +70,8 @@ impl Parent {
             command.arg("parent").args(folder).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let said: Value = serde_json::from_str(&line).expect("the control plane did not start");
-        let text = |name: &str| said[name].as_str().unwrap().to_owned();
+        let printed: Value = serde_json::from_str(&line).expect("the control plane did not start");
+        let text = |name: &str| printed[name].as_str().unwrap().to_owned();
         let client = client(Path::new(&text("kubeconfig"))).await;
         Self { child, id: text("id"), folder: text("folder").into(), client }
     }

@@ -148,9 +148,9 @@ impl Story {
         prepared.unwrap_or_else(|error| panic!("{error:#}"));
         for document in &documents {
             if manifest::is_cluster(document) {
-                let _ = self.clusters.set(manifest::key(document).1);
+                let _ = self.clusters.set(layercake::apply::key(document).1);
             }
-            prepare::applied(&self.client(), document).await.map_err(|error| format!("{error:#}"))?;
+            layercake::apply::apply(&self.client(), document).await.map_err(|error| format!("{error:#}"))?;
         }
         Ok(())
     }
@@ -378,7 +378,7 @@ impl Story {
 
     /// Applies one object.
     pub async fn made(&self, object: &Value) {
-        prepare::applied(&self.client(), object).await.unwrap_or_else(|error| panic!("{error:#}"));
+        layercake::apply::apply(&self.client(), object).await.unwrap_or_else(|error| panic!("{error:#}"));
     }
 
     /// Makes a VirtualMachine as a program does: it is not refused for what other objects lack.

@@ -10,9 +10,9 @@ use kube::Client;
 use plane::tools::{self, Tools};
 use plane::{Guard, Options, Plane, Program, Running, Stack};
 use serde_json::{Value, json};
+use sim::Simulator;
+use sim::VcenterEndpoint;
 use sim::control::ControlApi;
-use sim::simulator::Simulator;
-use sim::vcenter::VcenterEndpoint;
 
 use crate::process;
 

@@ -7,9 +7,10 @@ use plane::stack::Stack;
 use plane::tools::Tools;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 
+use super::endpoint::VcenterEndpoint;
+use super::files::Files;
 use crate::Error;
 use crate::tools::VCSIM;
-use crate::vcenter::{Files, VcenterEndpoint};
 
 const READY: Duration = Duration::from_secs(30);
 
