@@ -27,7 +27,7 @@ use api::{
 };
 use clap::Parser;
 use kit::{
-    Started, flags,
+    Runtime, flags,
     run::Fatal,
     watch::{self, Cache, Watchable},
 };
@@ -77,7 +77,7 @@ pub struct Caches {
 }
 
 impl Caches {
-    fn watched(started: &Started) -> Self {
+    fn watched(started: &Runtime) -> Self {
         Self {
             clusters: watched(started),
             machines: watched(started),
@@ -94,11 +94,11 @@ impl Caches {
     }
 }
 
-fn watched<K: Watchable>(started: &Started) -> Cache<K> {
-    watch::pruned(started, Api::all(started.client.clone()))
+fn watched<K: Watchable>(started: &Runtime) -> Cache<K> {
+    watch::objects(started, Api::all(started.client.clone()))
 }
 
-async fn start(started: Started) -> Result<(), Fatal> {
+async fn start(started: Runtime) -> Result<(), Fatal> {
     started.lead().await?;
     let caches = Arc::new(Caches::watched(&started));
     tokio::join!(

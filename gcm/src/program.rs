@@ -11,8 +11,8 @@ use api::vmop::VirtualMachineImage;
 use clap::Parser;
 use kit::events::Events;
 use kit::run::Fatal;
-use kit::watch::{Cache, Watchable, pruned};
-use kit::{Controller, Started, apply, flags};
+use kit::watch::{self, Cache, Watchable};
+use kit::{Controller, Runtime, apply, flags};
 use kube::runtime::reflector::ObjectRef;
 use kube::{Api, ResourceExt};
 
@@ -40,7 +40,7 @@ pub fn main(args: Vec<OsString>) -> ExitCode {
     kit::run("gcm", flags.common.clone(), |started| start(started, flags))
 }
 
-async fn start(started: Started, flags: Flags) -> Result<(), Fatal> {
+async fn start(started: Runtime, flags: Flags) -> Result<(), Fatal> {
     let releases: Cache<TanzuKubernetesRelease> = watch(&started);
     let catalogue = Catalogue::following(&releases);
     let webhooks = Webhooks { catalogue: catalogue.clone(), client: started.client.clone() };
@@ -72,11 +72,11 @@ async fn start(started: Started, flags: Flags) -> Result<(), Fatal> {
     Ok(())
 }
 
-fn watch<K: Watchable>(started: &Started) -> Cache<K> {
-    pruned(started, Api::all(started.client.clone()))
+fn watch<K: Watchable>(started: &Runtime) -> Cache<K> {
+    watch::objects(started, Api::all(started.client.clone()))
 }
 
-fn kinds(started: &Started) -> Kinds {
+fn kinds(started: &Runtime) -> Kinds {
     Kinds {
         clusters: Kind::owned(watch(started)),
         wcp_clusters: Kind::owned(watch::<WCPCluster>(started)),
@@ -93,7 +93,7 @@ fn kinds(started: &Started) -> Kinds {
 }
 
 fn controller(
-    started: &Started,
+    started: &Runtime,
     clusters: &Cache<TanzuKubernetesCluster>,
     kinds: &Kinds,
     releases: &Cache<TanzuKubernetesRelease>,

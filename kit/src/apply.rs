@@ -2,13 +2,13 @@
 //!
 //! Intents go by server-side apply, one field manager per acting controller and kind, always whole. Status goes
 //! as the difference to what the watch showed. What is already so is not sent at all. Whatever was written is
-//! remembered ([`crate::writes`]).
+//! remembered ([`crate::expectations`]).
 
 use crate::{
+    expectations::{Expectations, Intent, version},
     metrics::Metrics,
-    run::Started,
+    run::Runtime,
     watch::Watchable,
-    writes::{Intent, Writes, version},
 };
 use kube::{
     Client, Resource, ResourceExt,
@@ -27,14 +27,14 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 /// An intent that was found to be so is sent all the same on the first look after this.
 const CONFIRM_AFTER: Duration = Duration::from_hours(1);
 
-/// Writes as one field manager, `capw/machine` say.
+/// Expectations as one field manager, `capw/machine` say.
 #[derive(Clone)]
 pub struct Api {
     client: Client,
     manager: &'static str,
-    writes: Arc<Writes>,
+    expectations: Arc<Expectations>,
     metrics: Arc<Metrics>,
-    turns: Arc<Semaphore>,
+    api_permits: Arc<Semaphore>,
 }
 
 /// What an apply came to.
@@ -61,14 +61,14 @@ impl<K> Applied<K> {
 }
 
 impl Api {
-    /// Writes as `manager`: crate and kind of the acting controller.
-    pub fn new(started: &Started, manager: &'static str) -> Self {
+    /// Expectations as `manager`: crate and kind of the acting controller.
+    pub fn new(runtime: &Runtime, manager: &'static str) -> Self {
         Self {
-            client: started.client.clone(),
+            client: runtime.client.clone(),
             manager,
-            writes: Arc::clone(&started.writes),
-            metrics: Arc::clone(&started.metrics),
-            turns: Arc::clone(&started.turns),
+            expectations: Arc::clone(&runtime.expectations),
+            metrics: Arc::clone(&runtime.metrics),
+            api_permits: Arc::clone(&runtime.api_permits),
         }
     }
 
@@ -93,7 +93,7 @@ impl Api {
 
     /// What is made for a request is made when it can be sent: those that wait take no memory.
     async fn turn(&self) -> Option<SemaphorePermit<'_>> {
-        self.turns.acquire().await.ok()
+        self.api_permits.acquire().await.ok()
     }
 
     /// Makes `intent` so: creates the object, or changes those fields that are ours.
@@ -115,7 +115,7 @@ impl Api {
         let request = request_for(intent).patch(&intent.name_any(), &params, &Patch::Apply(&wanted));
         let object: K = self.send(request, "apply").await?;
         let version = version(&object).unwrap_or_default();
-        self.writes.applied(self.manager, &object, Intent { hash, version, confirm: None });
+        self.expectations.record_intent(self.manager, &object, Intent { hash, version, confirm: None });
         Ok(Applied::Sent(Arc::new(object)))
     }
 
@@ -125,11 +125,11 @@ impl Api {
     /// intent once: a restart writes nothing.
     fn is_so<K: Watchable + Serialize>(&self, live: &K, wanted: &Value, hash: u64) -> kube::Result<bool> {
         let shown = version(live).unwrap_or_default();
-        let Some(before) = self.writes.intent(self.manager, live) else {
+        let Some(before) = self.expectations.intent(self.manager, live) else {
             let so = bears(&json_of(live)?, wanted);
             if so {
                 let confirm = Some(Instant::now() + CONFIRM_AFTER);
-                self.writes.applied(self.manager, live, Intent { hash, version: shown, confirm });
+                self.expectations.record_intent(self.manager, live, Intent { hash, version: shown, confirm });
             }
             return Ok(so);
         };
@@ -223,7 +223,7 @@ impl Api {
         let request = request.map_err(kube::Error::BuildRequest)?;
         self.metrics.wrote(self.manager, &K::kind(&()), verb);
         let object: K = self.client.request(request).await?;
-        self.writes.wrote(&object);
+        self.expectations.record_write(&object);
         Ok(object)
     }
 }

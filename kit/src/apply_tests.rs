@@ -98,7 +98,7 @@ mod sent {
         reply: impl Fn(&Request) -> (u16, Value) + Send + Sync + 'static,
     ) -> (Api, Arc<Mutex<Vec<Request>>>) {
         let (client, requests) = server(reply);
-        (Api::new(&Started::detached(client), "test/kind"), requests)
+        (Api::new(&Runtime::detached(client), "test/kind"), requests)
     }
 
     #[tokio::test]
@@ -193,7 +193,7 @@ mod sent {
         let (api, _) = api(|_| refusal(409, "Conflict"));
         let error = api.patch(&*stored("1", 5), json!({})).await.unwrap_err();
         assert!(is_conflict(&error));
-        assert!(api.writes.behind(&*stored("1", 1)).is_ok());
+        assert!(api.expectations.check_fresh(&*stored("1", 1)).is_ok());
     }
 
     /// A kind with a status, as our own kinds are.

@@ -4,19 +4,19 @@
 //! begins before every cache it reads is complete, or while the cache shows its object older than we wrote it.
 
 use crate::{
+    expectations::Expectations,
     index::reference,
     metrics::Metrics,
     optional::Optional,
-    retry::{Failures, Family, Next, Outcome, Pace, SOON, jittered},
-    run::Started,
+    retry::{Disposition, Failures, Next, REQUEUE_SOON, RateLimiter, ReconcileError, jitter},
+    run::Runtime,
     watch::{Cache, Change, Watchable},
-    writes::Writes,
 };
 use futures::{FutureExt, Stream, StreamExt, future::BoxFuture, stream};
 use kube::{
     Resource, ResourceExt,
     runtime::{
-        controller::{Action, Config, Controller as Runtime, Error as RuntimeError},
+        controller::{Action, Config, Controller as KubeController, Error as SchedulerError},
         reflector::ObjectRef,
     },
 };
@@ -38,7 +38,7 @@ const RESYNC: Duration = Duration::from_hours(8);
 /// Reconciles of one object that may follow each other at once.
 const BURST: u32 = 20;
 /// After a burst, one object is reconciled this often.
-const PACE: Duration = Duration::from_secs(1);
+const REFILL: Duration = Duration::from_secs(1);
 /// A first list that takes longer is worth a line in the log.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Objects reconciled at the same time.
@@ -55,13 +55,13 @@ pub struct Controller<K: Watchable> {
     deadline: Duration,
     failures: Arc<Failures<ObjectRef<K>>>,
     metrics: Arc<Metrics>,
-    writes: Arc<Writes>,
+    expectations: Arc<Expectations>,
     shutdown: CancellationToken,
 }
 
 impl<K: Watchable> Controller<K> {
     /// Reconciles the objects of `cache` when they appear, and when anything but their status changes.
-    pub fn new(name: &'static str, started: &Started, cache: &Cache<K>) -> Self {
+    pub fn new(name: &'static str, runtime: &Runtime, cache: &Cache<K>) -> Self {
         let (wake, woken) = mpsc::unbounded_channel();
         let failures = Arc::<Failures<ObjectRef<K>>>::default();
         let (wakes, forgets) = (wake.clone(), Arc::clone(&failures));
@@ -79,9 +79,9 @@ impl<K: Watchable> Controller<K> {
             concurrency: CONCURRENCY,
             deadline: DEADLINE,
             failures,
-            metrics: Arc::clone(&started.metrics),
-            writes: Arc::clone(&started.writes),
-            shutdown: started.shutdown.clone(),
+            metrics: Arc::clone(&runtime.metrics),
+            expectations: Arc::clone(&runtime.expectations),
+            shutdown: runtime.shutdown.clone(),
         }
         .reads(cache)
     }
@@ -183,7 +183,7 @@ impl<K: Watchable> Controller<K> {
         Ctx: Send + Sync + 'static,
         F: Fn(Arc<K>, Arc<Ctx>) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<Next, E>> + Send + 'static,
-        E: Family,
+        E: ReconcileError,
     {
         let all = futures::future::join_all(self.complete);
         tokio::select! {
@@ -194,16 +194,16 @@ impl<K: Watchable> Controller<K> {
             name: self.name,
             deadline: self.deadline,
             failures: self.failures,
-            pace: Pace::new(BURST, PACE),
+            limiter: RateLimiter::new(BURST, REFILL),
             metrics: self.metrics,
-            writes: self.writes,
+            expectations: self.expectations,
             reconcile,
         });
         let woken = stream::unfold(self.woken, |mut woken| async move {
             woken.recv().await.map(|reference| (reference, woken))
         });
         // The cache's own watch wakes it: kube's needs a stream of objects, and gets one that stays silent.
-        Runtime::for_stream(stream::pending(), self.cache.store())
+        KubeController::for_stream(stream::pending(), self.cache.store())
             .with_config(Config::default().concurrency(self.concurrency))
             .reconcile_on(woken)
             .graceful_shutdown_on({
@@ -227,7 +227,7 @@ impl<K: Watchable> Controller<K> {
             )
             .for_each(|result| async {
                 if let Err(error) = result
-                    && !matches!(error, RuntimeError::ObjectNotFound(_))
+                    && !matches!(error, SchedulerError::ObjectNotFound(_))
                 {
                     tracing::warn!(%error, "controller");
                 }
@@ -242,9 +242,9 @@ struct Steps<K: Watchable, F> {
     deadline: Duration,
     failures: Arc<Failures<ObjectRef<K>>>,
     /// By a hash, as every object has an entry after a start: two that share one share their pace.
-    pace: Pace<u64>,
+    limiter: RateLimiter<u64>,
     metrics: Arc<Metrics>,
-    writes: Arc<Writes>,
+    expectations: Arc<Expectations>,
     reconcile: F,
 }
 
@@ -253,14 +253,14 @@ impl<K: Watchable, F> Steps<K, F> {
     where
         F: Fn(Arc<K>, Arc<Ctx>) -> Fut,
         Fut: Future<Output = Result<Next, E>>,
-        E: Family,
+        E: ReconcileError,
     {
-        if self.writes.behind(&*object).is_err() {
-            return Action::requeue(jittered(SOON));
+        if self.expectations.check_fresh(&*object).is_err() {
+            return Action::requeue(jitter(REQUEUE_SOON));
         }
         let reference = reference(&*object);
-        if let Err(wait) = self.pace.admit(hashed(&reference), std::time::Instant::now()) {
-            return Action::requeue(jittered(wait));
+        if let Err(wait) = self.limiter.admit(hashed(&reference), std::time::Instant::now()) {
+            return Action::requeue(jitter(wait));
         }
         let span = tracing::info_span!(
             "reconcile",
@@ -271,13 +271,13 @@ impl<K: Watchable, F> Steps<K, F> {
         let began = Instant::now();
         let reconcile = (self.reconcile)(object, ctx).instrument(span.clone());
         let result = tokio::time::timeout(self.deadline, reconcile).await;
-        let (label, action) = span.in_scope(|| self.judged(reference, result.ok()));
+        let (label, action) = span.in_scope(|| self.schedule_next(reference, result.ok()));
         self.metrics.reconciled(self.name, label, began.elapsed());
         action
     }
 
     /// The metric's label, and when to look again. No result means that the deadline passed.
-    fn judged<E: Family>(
+    fn schedule_next<E: ReconcileError>(
         &self,
         reference: ObjectRef<K>,
         result: Option<Result<Next, E>>,
@@ -291,12 +291,12 @@ impl<K: Watchable, F> Steps<K, F> {
             Ok(next) => {
                 self.failures.reset(&reference);
                 let delay = if let Next::After(delay) = next { delay } else { RESYNC };
-                return ("Done", Action::requeue(jittered(delay)));
+                return ("Done", Action::requeue(jitter(delay)));
             }
             Err(error) => error,
         };
-        let action = match error.outcome() {
-            Outcome::Failed => {
+        let action = match error.disposition() {
+            Disposition::Failed => {
                 let delay = self.failures.next(reference);
                 tracing::warn!(
                     error = &error as &dyn std::error::Error,
@@ -306,14 +306,14 @@ impl<K: Watchable, F> Steps<K, F> {
                 Action::requeue(delay)
             }
             // A wait between two failures is no success: the row goes on.
-            Outcome::Waiting(delay) => {
+            Disposition::Waiting(delay) => {
                 tracing::debug!(why = %error, "waiting");
-                Action::requeue(jittered(delay.unwrap_or(RESYNC)))
+                Action::requeue(jitter(delay.unwrap_or(RESYNC)))
             }
-            Outcome::Invalid => {
+            Disposition::Invalid => {
                 self.failures.reset(&reference);
                 tracing::info!(why = %error, "invalid; waiting for a change");
-                Action::requeue(jittered(RESYNC))
+                Action::requeue(jitter(RESYNC))
             }
         };
         (error.label(), action)

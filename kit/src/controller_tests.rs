@@ -11,10 +11,10 @@ const SOON_ENOUGH: Duration = Duration::from_secs(10);
 
 #[derive(Debug, thiserror::Error)]
 #[error("{0:?}")]
-struct Refused(Outcome);
+struct Refused(Disposition);
 
-impl Family for Refused {
-    fn outcome(&self) -> Outcome {
+impl ReconcileError for Refused {
+    fn disposition(&self) -> Disposition {
         self.0
     }
 
@@ -30,7 +30,7 @@ struct Ctx {
 }
 
 struct Running {
-    started: Started,
+    runtime: Runtime,
     sets: (Cache<ReplicaSet>, Writer<ReplicaSet>),
     pods: (Cache<Pod>, Writer<Pod>),
     reconciled: mpsc::UnboundedReceiver<String>,
@@ -40,16 +40,16 @@ struct Running {
 impl Running {
     /// A controller of ReplicaSets that own Pods; both caches are complete and empty.
     fn new(answers: Vec<Result<Next, Refused>>) -> Self {
-        let started = Started::detached(server(|_| (404, serde_json::Value::Null)).0);
-        let mut sets = Cache::new(Arc::clone(&started.writes));
-        let mut pods = Cache::new(Arc::clone(&started.writes));
+        let runtime = Runtime::detached(server(|_| (404, serde_json::Value::Null)).0);
+        let mut sets = Cache::new(Arc::clone(&runtime.expectations));
+        let mut pods = Cache::new(Arc::clone(&runtime.expectations));
         let (sender, reconciled) = mpsc::unbounded_channel();
         let ctx = Arc::new(Ctx { answers: Mutex::new(answers.into()), reconciled: sender });
-        let controller = Controller::new("test", &started, &sets.0).owns(&pods.0).run(ctx, reconcile);
+        let controller = Controller::new("test", &runtime, &sets.0).owns(&pods.0).run(ctx, reconcile);
         let controller = tokio::spawn(controller);
         sets.0.take(&mut sets.1, &Event::InitDone);
         pods.0.take(&mut pods.1, &Event::InitDone);
-        Self { started, sets, pods, reconciled, controller }
+        Self { runtime, sets, pods, reconciled, controller }
     }
 
     fn sees_set(&mut self, set: ReplicaSet) {
@@ -102,8 +102,8 @@ async fn an_object_is_reconciled_when_it_appears_and_when_its_spec_or_a_child_ch
 #[tokio::test]
 async fn what_failed_or_asked_for_it_is_tried_again() {
     let answers = vec![
-        Err(Refused(Outcome::Failed)),
-        Err(Refused(Outcome::Waiting(Some(Duration::from_millis(1))))),
+        Err(Refused(Disposition::Failed)),
+        Err(Refused(Disposition::Waiting(Some(Duration::from_millis(1))))),
         Ok(Next::After(Duration::from_millis(1))),
     ];
     let mut running = Running::new(answers);
@@ -111,14 +111,14 @@ async fn what_failed_or_asked_for_it_is_tried_again() {
     for _ in 0..4 {
         assert_eq!(running.next().await, "a 1");
     }
-    let text = running.started.metrics.text();
+    let text = running.runtime.metrics.text();
     assert!(text.contains(r#"reconciles_total{controller="test",outcome="Refused"} 2"#), "{text}");
 }
 
 #[tokio::test]
 async fn an_object_older_than_our_write_of_it_is_not_reconciled() {
     let mut running = Running::new(Vec::new());
-    running.started.writes.wrote(&set("a", 5, 1));
+    running.runtime.expectations.record_write(&set("a", 5, 1));
     running.sees_set(set("a", 4, 1));
     running.sees_set(set("b", 4, 1));
     assert_eq!(running.next().await, "b 4");
@@ -131,7 +131,7 @@ async fn a_shutdown_ends_it() {
     let mut running = Running::new(Vec::new());
     running.sees_set(set("a", 1, 1));
     running.next().await;
-    running.started.shutdown.cancel();
+    running.runtime.shutdown.cancel();
     tokio::time::timeout(SOON_ENOUGH, running.controller).await.expect("the end").unwrap();
 }
 

@@ -1,6 +1,6 @@
 //! Kubernetes events: one per milestone or change of mind, never one per reconcile.
 
-use crate::{run::Started, status::Conditional, writes};
+use crate::{expectations, run::Runtime, status::Conditional};
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{
     Client, Resource,
@@ -23,11 +23,11 @@ pub struct Events {
 
 impl Events {
     /// Events that name `controller` (`capw-wcpmachine`, say) as their source.
-    pub fn new(started: &Started, controller: &'static str) -> Self {
+    pub fn new(runtime: &Runtime, controller: &'static str) -> Self {
         let reporter =
-            Reporter { controller: controller.to_owned(), instance: Some(started.identity.clone()) };
+            Reporter { controller: controller.to_owned(), instance: Some(runtime.identity.clone()) };
         let (queue, queued) = mpsc::unbounded_channel();
-        tokio::spawn(published(queued, started.client.clone(), reporter));
+        tokio::spawn(published(queued, runtime.client.clone(), reporter));
         Self { queue }
     }
 
@@ -114,7 +114,7 @@ fn shortened(mut note: String) -> String {
 /// `Kind namespace/name`, as messages for people name an object.
 pub fn named<K: Resource<DynamicType = ()>>(object: &K) -> String {
     let name = object.meta().name.as_deref().unwrap_or_default();
-    let named = writes::behind::<K>(object.meta().namespace.as_deref(), name);
+    let named = expectations::stale_cache::<K>(object.meta().namespace.as_deref(), name);
     format!("{} {}", named.kind, named.name)
 }
 

@@ -181,8 +181,8 @@ mod tests {
                 json!({ "apiVersion": "v1", "kind": "ConfigMapList", "metadata": metadata, "items": items }),
             )
         });
-        let started = crate::Started::detached(client.clone());
-        let cache = crate::watch::pruned(&started, Api::<ConfigMap>::namespaced(client, "n"));
+        let runtime = crate::Runtime::detached(client.clone());
+        let cache = crate::watch::objects(&runtime, Api::<ConfigMap>::namespaced(client, "n"));
         cache.complete().await;
         let names: Vec<_> = cache.all().iter().map(|object| object.name_any()).collect();
         assert_eq!(names, ["a"]);

@@ -1,7 +1,7 @@
 //! Leader election on a coordination Lease, by compare-and-swap.
 //!
 //! Every step is get, decide, `replace` with the resourceVersion that was read: of two candidates one loses with a
-//! conflict. Whether a holder is dead is judged by our own monotonic clock since the record last changed, as
+//! conflict. Whether a holder is dead is settle by our own monotonic clock since the record last changed, as
 //! client-go does, so clocks that disagree do no harm. Whoever can't renew in time stops before anyone else may
 //! begin.
 

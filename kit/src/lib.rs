@@ -3,7 +3,7 @@
 //!
 //! The rules it keeps so that the controllers need not think of them:
 //! - a cache holds no managed fields, and decides nothing before it is complete ([`watch`]);
-//! - nobody acts on a cache that is older than his own last write ([`writes`]);
+//! - nobody acts on a cache that is older than his own last write ([`expectations`]);
 //! - what is already so is not written again ([`apply`]);
 //! - an object that fails is retried alone, ever more rarely ([`retry`], [`controller`]);
 //! - one replica acts; it goes when it can't prove that it is the one ([`lease`], [`mod@run`]).
@@ -13,6 +13,7 @@ pub mod apply;
 pub mod client;
 pub mod controller;
 pub mod events;
+pub mod expectations;
 pub mod flags;
 mod guarded;
 pub mod index;
@@ -26,8 +27,7 @@ pub mod status;
 pub mod telemetry;
 pub mod watch;
 pub mod webhook;
-pub mod writes;
 
 pub use controller::Controller;
-pub use retry::{Family, Next, Outcome};
-pub use run::{Started, run};
+pub use retry::{Disposition, Next, ReconcileError};
+pub use run::{Runtime, run};

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use tokio::sync::watch as state;
 
 use crate::{
-    run::Started,
+    run::Runtime,
     watch::{Cache, Watchable, fed},
 };
 
@@ -32,12 +32,12 @@ impl<K: Watchable> Clone for Optional<K> {
 }
 
 /// Watches whole objects, without their managed fields, from when their kind is served.
-pub fn optional<K: Watchable>(started: &Started, api: Api<K>) -> Optional<K> {
-    let (cache, writer) = Cache::new(Arc::clone(&started.writes));
+pub fn optional<K: Watchable>(runtime: &Runtime, api: Api<K>) -> Optional<K> {
+    let (cache, writer) = Cache::new(Arc::clone(&runtime.expectations));
     let (told, served) = state::channel(None);
     let definition = format!("{}.{}", K::plural(&()), K::group(&()));
-    let definitions = Api::<PartialObjectMeta<CustomResourceDefinition>>::all(started.client.clone());
-    let (started, fill) = (started.clone(), cache.clone());
+    let definitions = Api::<PartialObjectMeta<CustomResourceDefinition>>::all(runtime.client.clone());
+    let (runtime, fill) = (runtime.clone(), cache.clone());
     tokio::spawn(async move {
         let mut seen = std::pin::pin!(watcher::watch_object(definitions, &definition).default_backoff());
         while let Some(event) = seen.next().await {
@@ -49,7 +49,7 @@ pub fn optional<K: Watchable>(started: &Started, api: Api<K>) -> Optional<K> {
         }
         told.send_replace(Some(true));
         // A kind that goes again is an error of this watch, told and tried again.
-        tokio::join!(fed(&started, api, watcher::Config::default(), fill, writer), told.closed());
+        tokio::join!(fed(&runtime, api, watcher::Config::default(), fill, writer), told.closed());
     });
     Optional { cache, served }
 }
@@ -92,8 +92,8 @@ mod tests {
     #[tokio::test]
     async fn a_kind_that_is_not_served_is_not_asked_for() {
         let (client, requests) = support::api_server::server(|_| list(&json!([])));
-        let started = Started::detached(client);
-        let maps = optional(&started, Api::<ConfigMap>::all(started.client.clone()));
+        let runtime = Runtime::detached(client);
+        let maps = optional(&runtime, Api::<ConfigMap>::all(runtime.client.clone()));
         maps.settled().await;
         assert!(!maps.is_served());
         assert!(requests.lock().iter().all(|request| request.path.contains("customresourcedefinitions")));
@@ -110,8 +110,8 @@ mod tests {
                 (false, _) => list(&json!([object])),
             }
         });
-        let started = Started::detached(client);
-        let maps = optional(&started, Api::<ConfigMap>::all(started.client.clone()));
+        let runtime = Runtime::detached(client);
+        let maps = optional(&runtime, Api::<ConfigMap>::all(runtime.client.clone()));
         let mut known = maps.served.clone();
         known.wait_for(|served| *served == Some(true)).await.unwrap();
         maps.settled().await;

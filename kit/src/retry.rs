@@ -19,7 +19,7 @@ pub enum Next {
 
 /// The three families of a reconcile that did not come through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum Disposition {
     /// The user must act: nothing is tried again before a change.
     Invalid,
     /// Something else must happen first; with a time, if no watch tells of it.
@@ -28,29 +28,29 @@ pub enum Outcome {
     Failed,
 }
 
-impl Outcome {
+impl Disposition {
     /// The family of an API server's refusal: a lost race is only a wait for the cache.
-    pub fn of(error: &kube::Error) -> Self {
+    pub fn from_api_error(error: &kube::Error) -> Self {
         match error {
-            kube::Error::Api(status) if status.is_conflict() => Self::Waiting(Some(SOON)),
+            kube::Error::Api(status) if status.is_conflict() => Self::Waiting(Some(REQUEUE_SOON)),
             _ => Self::Failed,
         }
     }
 }
 
 /// When a cache that is behind has probably caught up.
-pub const SOON: Duration = Duration::from_millis(100);
+pub const REQUEUE_SOON: Duration = Duration::from_millis(100);
 
 /// An error of a reconcile that knows its family.
-pub trait Family: std::error::Error + Send + Sync + 'static {
+pub trait ReconcileError: std::error::Error + Send + Sync + 'static {
     /// The family this error belongs to.
-    fn outcome(&self) -> Outcome;
+    fn disposition(&self) -> Disposition;
     /// The variant's name: the metric's label, and the log's.
     fn label(&self) -> &'static str;
 }
 
 /// `delay` give or take a fifth, so that a fleet does not march in step.
-pub fn jittered(delay: Duration) -> Duration {
+pub fn jitter(delay: Duration) -> Duration {
     delay.mul_f64(rand::rng().random_range(0.8..1.2))
 }
 
@@ -73,7 +73,7 @@ impl<Key: Hash + Eq> Failures<Key> {
         let count = counts.entry(key).or_default();
         let delay = self.first.saturating_mul(1 << (*count).min(20)).min(self.longest);
         *count = count.saturating_add(1);
-        jittered(delay)
+        jitter(delay)
     }
 
     /// Ends the row of failures: it worked, or the object is gone.
@@ -92,14 +92,14 @@ impl<Key: Hash + Eq> Default for Failures<Key> {
 ///
 /// A step that follows another waits for no timer. A loop (two writers of one field, a status that never settles)
 /// is slowed down before it becomes a storm.
-pub struct Pace<Key> {
+pub struct RateLimiter<Key> {
     burst: u32,
     each: Duration,
     /// When each object will have its whole burst again; who has it is not here for long.
     full_at: Mutex<HashMap<Key, Instant>>,
 }
 
-impl<Key: Hash + Eq> Pace<Key> {
+impl<Key: Hash + Eq> RateLimiter<Key> {
     /// `burst` at once, and one more after each `each`.
     pub fn new(burst: u32, each: Duration) -> Self {
         Self { burst, each, full_at: Mutex::default() }
@@ -145,26 +145,26 @@ mod tests {
 
     #[test]
     fn a_burst_is_free_and_a_loop_is_not() {
-        let pace = Pace::new(3, Duration::from_secs(1));
+        let limiter = RateLimiter::new(3, Duration::from_secs(1));
         let start = Instant::now();
         for _ in 0..3 {
-            assert_eq!(pace.admit("a", start), Ok(()));
+            assert_eq!(limiter.admit("a", start), Ok(()));
         }
-        assert_eq!(pace.admit("a", start), Err(Duration::from_secs(1)));
-        assert_eq!(pace.admit("b", start), Ok(()));
+        assert_eq!(limiter.admit("a", start), Err(Duration::from_secs(1)));
+        assert_eq!(limiter.admit("b", start), Ok(()));
         let later = start + Duration::from_secs(1);
-        assert_eq!(pace.admit("a", later), Ok(()));
-        assert_eq!(pace.admit("a", later), Err(Duration::from_secs(1)));
+        assert_eq!(limiter.admit("a", later), Ok(()));
+        assert_eq!(limiter.admit("a", later), Err(Duration::from_secs(1)));
     }
 
     proptest! {
         #[test]
         fn no_object_is_faster_than_its_pace(gaps in prop::collection::vec(0_u64..1500, 1..60)) {
-            let pace = Pace::new(5, Duration::from_secs(1));
+            let limiter = RateLimiter::new(5, Duration::from_secs(1));
             let (start, mut at, mut admitted) = (Instant::now(), Duration::ZERO, 0_u64);
             for gap in gaps {
                 at += Duration::from_millis(gap);
-                admitted += u64::from(pace.admit((), start + at).is_ok());
+                admitted += u64::from(limiter.admit((), start + at).is_ok());
                 prop_assert!(admitted <= 5 + at.as_secs());
             }
         }

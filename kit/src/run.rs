@@ -1,12 +1,12 @@
 //! The life of a controller program: flags, logs, client, servers, lease, work, a clean end.
 
 use crate::{
+    expectations::Expectations,
     flags::Common,
     lease::Elections,
     metrics::Metrics,
     serve::{self, Readiness},
     telemetry,
-    writes::Writes,
 };
 use kube::{Client, Config, config::Kubeconfig};
 use std::{error::Error, process::ExitCode, sync::Arc, time::Duration};
@@ -21,11 +21,11 @@ pub type Fatal = Box<dyn Error + Send + Sync>;
 const GRACE: Duration = Duration::from_secs(15);
 
 /// Requests of controllers to the API server that are in flight at a time; watches and leases are none.
-const TURNS: usize = 32;
+const API_PERMITS: usize = 32;
 
 /// What a running program has to work with.
 #[derive(Clone)]
-pub struct Started {
+pub struct Runtime {
     /// The API server.
     pub client: Client,
     /// What is measured.
@@ -39,9 +39,9 @@ pub struct Started {
     /// The program's own namespace.
     pub namespace: String,
     /// What this process wrote.
-    pub writes: Arc<Writes>,
+    pub expectations: Arc<Expectations>,
     /// Who may ask the API server now: more at once make it slower, and the lease wait.
-    pub turns: Arc<Semaphore>,
+    pub api_permits: Arc<Semaphore>,
     elections: Option<Elections>,
     lost: CancellationToken,
 }
@@ -49,11 +49,11 @@ pub struct Started {
 /// The program is ending before it came to lead.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("shut down before this replica held the lease")]
-pub struct NeverLed;
+pub struct NotLeader;
 
-impl Started {
+impl Runtime {
     /// Resolves when this replica may act. From then on the lease is renewed; once it is lost the process exits.
-    pub async fn lead(&self) -> Result<(), NeverLed> {
+    pub async fn lead(&self) -> Result<(), NotLeader> {
         let Some(elections) = self.elections.clone() else {
             self.metrics.leads(true);
             return Ok(());
@@ -61,7 +61,7 @@ impl Started {
         tracing::info!("waiting for the lease");
         let since = tokio::select! {
             since = elections.acquire() => since,
-            () = self.shutdown.cancelled() => return Err(NeverLed),
+            () = self.shutdown.cancelled() => return Err(NotLeader),
         };
         tracing::info!("holding the lease");
         self.metrics.leads(true);
@@ -83,8 +83,8 @@ impl Started {
             shutdown: CancellationToken::new(),
             identity: "test".into(),
             namespace: "default".into(),
-            writes: Arc::default(),
-            turns: Arc::new(Semaphore::new(TURNS)),
+            expectations: Arc::default(),
+            api_permits: Arc::new(Semaphore::new(API_PERMITS)),
             elections: None,
             lost: CancellationToken::new(),
         }
@@ -93,11 +93,11 @@ impl Started {
 
 /// Runs a controller program: all that programs have in common, then `start` until it ends.
 ///
-/// `start` is called on every replica. It serves webhooks, then awaits [`Started::lead`], then runs its
-/// controllers; they return once [`Started::shutdown`] is cancelled (SIGTERM, SIGINT). Then the lease is given up.
+/// `start` is called on every replica. It serves webhooks, then awaits [`Runtime::lead`], then runs its
+/// controllers; they return once [`Runtime::shutdown`] is cancelled (SIGTERM, SIGINT). Then the lease is given up.
 pub fn run<F, Fut>(name: &'static str, common: Common, start: F) -> ExitCode
 where
-    F: FnOnce(Started) -> Fut,
+    F: FnOnce(Runtime) -> Fut,
     Fut: Future<Output = Result<(), Fatal>>,
 {
     telemetry::start(common.log_format, &common.log_level);
@@ -117,19 +117,19 @@ where
 
 async fn live<F, Fut>(name: &'static str, common: Common, start: F) -> Result<(), Fatal>
 where
-    F: FnOnce(Started) -> Fut,
+    F: FnOnce(Runtime) -> Fut,
     Fut: Future<Output = Result<(), Fatal>>,
 {
     let shutdown = CancellationToken::new();
     listen_for_signals(shutdown.clone())?;
-    let started = prepare(name, common, shutdown.clone()).await?;
-    let (lost, elections) = (started.lost.clone(), started.elections.clone());
-    let ended = worked(start(started), &shutdown, GRACE, &lost).await?;
+    let prepared = prepare(name, common, shutdown.clone()).await?;
+    let (lost, elections) = (prepared.lost.clone(), prepared.elections.clone());
+    let ended = worked(start(prepared), &shutdown, GRACE, &lost).await?;
     if let Some(elections) = elections {
         elections.release().await;
     }
     match ended {
-        Err(error) if !error.is::<NeverLed>() => Err(error),
+        Err(error) if !error.is::<NotLeader>() => Err(error),
         _ => Ok(()),
     }
 }
@@ -154,7 +154,7 @@ async fn worked<T>(
     }
 }
 
-async fn prepare(name: &'static str, common: Common, shutdown: CancellationToken) -> Result<Started, Fatal> {
+async fn prepare(name: &'static str, common: Common, shutdown: CancellationToken) -> Result<Runtime, Fatal> {
     let metrics = Arc::new(Metrics::new());
     let ready = Readiness::default();
     serve::health(common.health_address, ready.clone(), shutdown.clone())
@@ -171,15 +171,15 @@ async fn prepare(name: &'static str, common: Common, shutdown: CancellationToken
     let lease_namespace = common.leader_election_namespace.as_ref().unwrap_or(&own_namespace);
     let elections = common.leader_elect.then(|| Elections::new(leasing, lease_namespace, name, &identity));
     tracing::info!(name, identity, version = env!("CARGO_PKG_VERSION"), "started");
-    Ok(Started {
+    Ok(Runtime {
         client,
         metrics,
         ready,
         shutdown,
         identity,
         namespace: own_namespace,
-        writes: Arc::default(),
-        turns: Arc::new(Semaphore::new(TURNS)),
+        expectations: Arc::default(),
+        api_permits: Arc::new(Semaphore::new(API_PERMITS)),
         elections,
         lost: CancellationToken::new(),
     })

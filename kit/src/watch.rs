@@ -5,10 +5,10 @@
 //! and listeners are told of every change with the object as it was and as it is, so nobody has to scan.
 
 use crate::{
+    expectations::{Expectations, StaleCache, stale_cache, version},
     guarded::{admitted, guarded},
     index::{Index, reference},
-    run::Started,
-    writes::{Behind, Writes, behind, version},
+    run::Runtime,
 };
 use futures::{Stream, StreamExt};
 use kube::{
@@ -81,7 +81,7 @@ impl<K: Watchable> Told<K> {
 
 struct Shared<K: Watchable> {
     store: Store<K>,
-    writes: Arc<Writes>,
+    expectations: Arc<Expectations>,
     /// The highest resourceVersion that any event of this watch carried.
     seen: AtomicU64,
     told: Mutex<Told<K>>,
@@ -99,28 +99,28 @@ impl<K: Watchable> Clone for Cache<K> {
 }
 
 /// Watches whole objects, without their managed fields.
-pub fn pruned<K: Watchable>(started: &Started, api: Api<K>) -> Cache<K> {
-    configured(started, api, watcher::Config::default())
+pub fn objects<K: Watchable>(runtime: &Runtime, api: Api<K>) -> Cache<K> {
+    selected(runtime, api, watcher::Config::default())
 }
 
 /// Watches only the metadata, without managed fields; enough for owners, labels and existence.
-pub fn metadata<K>(started: &Started, api: Api<PartialObjectMeta<K>>) -> Cache<PartialObjectMeta<K>>
+pub fn metadata<K>(runtime: &Runtime, api: Api<PartialObjectMeta<K>>) -> Cache<PartialObjectMeta<K>>
 where
     K: Resource<DynamicType = ()> + Clone + Debug + Send + Sync + 'static,
 {
-    configured(started, api, watcher::Config::default())
+    selected(runtime, api, watcher::Config::default())
 }
 
 /// Watches as `config` says (a label selector, say), without managed fields.
-pub fn configured<K: Watchable>(started: &Started, api: Api<K>, config: watcher::Config) -> Cache<K> {
-    let (cache, writer) = Cache::new(Arc::clone(&started.writes));
-    tokio::spawn(fed(started, api, config, cache.clone(), writer));
+pub fn selected<K: Watchable>(runtime: &Runtime, api: Api<K>, config: watcher::Config) -> Cache<K> {
+    let (cache, writer) = Cache::new(Arc::clone(&runtime.expectations));
+    tokio::spawn(fed(runtime, api, config, cache.clone(), writer));
     cache
 }
 
 /// Feeds `cache` with what the API server has, as long as the program runs.
 pub(crate) fn fed<K: Watchable>(
-    started: &Started,
+    runtime: &Runtime,
     api: Api<K>,
     config: watcher::Config,
     cache: Cache<K>,
@@ -132,7 +132,7 @@ pub(crate) fn fed<K: Watchable>(
         .filter_map(move |event| std::future::ready(event.map(|event| admitted(&store, event)).transpose()));
     let events = events.modify(prune);
     // A watch ends with its program, and a program with its watch: a cache that nobody feeds looks like peace.
-    let end = started.shutdown.clone().drop_guard();
+    let end = runtime.shutdown.clone().drop_guard();
     let followed = cache.follow(events, writer);
     async move {
         followed.await;
@@ -151,11 +151,11 @@ fn prune<K: Resource>(object: &mut K) {
 
 impl<K: Watchable> Cache<K> {
     /// A cache that nothing feeds; what [`Cache::follow`] is given fills it. For tests, which have no API server.
-    pub fn new(writes: Arc<Writes>) -> (Self, Writer<K>) {
+    pub fn new(expectations: Arc<Expectations>) -> (Self, Writer<K>) {
         let (store, feed) = reflector::store();
         let shared = Shared {
             store,
-            writes,
+            expectations,
             seen: AtomicU64::new(0),
             told: Mutex::new(Told { indexes: Vec::new(), listeners: Vec::new() }),
             complete: watch::Sender::new(false),
@@ -173,13 +173,13 @@ impl<K: Watchable> Cache<K> {
     }
 
     /// The object, unless the cache has not seen our own last write of it yet.
-    pub fn current(&self, namespace: Option<&str>, name: &str) -> Result<Option<Arc<K>>, Behind> {
+    pub fn current(&self, namespace: Option<&str>, name: &str) -> Result<Option<Arc<K>>, StaleCache> {
         let object = self.get(namespace, name);
         let shown = object
             .as_deref()
             .map_or_else(|| self.0.seen.load(Ordering::Acquire), |found| version(found).unwrap_or(u64::MAX));
-        if self.0.writes.unseen::<K>(namespace, name, shown) {
-            return Err(behind::<K>(namespace, name));
+        if self.0.expectations.is_stale::<K>(namespace, name, shown) {
+            return Err(stale_cache::<K>(namespace, name));
         }
         Ok(object)
     }
@@ -271,7 +271,7 @@ impl<K: Watchable> Cache<K> {
             Event::Delete(object) => {
                 let old = self.0.store.get(&ObjectRef::from_obj(object));
                 writer.apply_watcher_event(event);
-                self.0.writes.forget(object);
+                self.0.expectations.forget(object);
                 told.tell(&Change { old, new: None });
             }
             Event::InitDone => {
@@ -295,7 +295,7 @@ impl<K: Watchable> Cache<K> {
             }
         }
         for object in gone.into_values() {
-            self.0.writes.forget(&*object);
+            self.0.expectations.forget(&*object);
             told.tell(&Change { old: Some(object), new: None });
         }
     }
@@ -324,14 +324,14 @@ mod tests {
     struct Watched {
         cache: Cache<ConfigMap>,
         writer: Option<Writer<ConfigMap>>,
-        writes: Arc<Writes>,
+        expectations: Arc<Expectations>,
         log: Arc<Mutex<Vec<String>>>,
     }
 
     impl Watched {
         fn new() -> Self {
-            let writes = Arc::<Writes>::default();
-            let (cache, feed) = Cache::new(Arc::clone(&writes));
+            let expectations = Arc::<Expectations>::default();
+            let (cache, feed) = Cache::new(Arc::clone(&expectations));
             let log = Arc::<Mutex<Vec<String>>>::default();
             let told = Arc::clone(&log);
             cache.listen(move |change: &Change<ConfigMap>| {
@@ -341,7 +341,7 @@ mod tests {
                 let name = change.sides().next().map(|o| o.name_any()).unwrap_or_default();
                 told.lock().push(format!("{name} {}>{}", of(&change.old), of(&change.new)));
             });
-            Self { cache, writer: Some(feed), writes, log }
+            Self { cache, writer: Some(feed), expectations, log }
         }
 
         fn events(&mut self, events: Vec<Event<ConfigMap>>) -> Vec<String> {
@@ -402,8 +402,8 @@ mod tests {
     fn nobody_reads_a_cache_older_than_our_write() {
         let mut watched = Watched::new();
         watched.events(vec![Event::Apply(config_map("a", 5, "x"))]);
-        watched.writes.wrote(&config_map("a", 7, "x"));
-        watched.writes.wrote(&config_map("new", 8, "x"));
+        watched.expectations.record_write(&config_map("a", 7, "x"));
+        watched.expectations.record_write(&config_map("new", 8, "x"));
         assert!(watched.cache.current(Some("n"), "a").is_err());
         assert!(watched.cache.current(Some("n"), "new").is_err());
         watched.events(vec![Event::Apply(config_map("a", 7, "x")), Event::Delete(config_map("b", 9, "x"))]);
@@ -426,10 +426,10 @@ mod tests {
             "apiVersion": "v1", "kind": "ConfigMapList", "metadata": { "resourceVersion": "5" },
             "items": [{ "metadata": { "name": "a", "namespace": "n", "resourceVersion": "1" } }],
         });
-        let started = Started::detached(support::api_server::server(move |_| (200, list.clone())).0);
-        let cache = pruned(&started, Api::<ConfigMap>::all(started.client.clone()));
+        let runtime = Runtime::detached(support::api_server::server(move |_| (200, list.clone())).0);
+        let cache = objects(&runtime, Api::<ConfigMap>::all(runtime.client.clone()));
         cache.listen(|_| panic!("a listener's mistake"));
-        started.shutdown.cancelled().await;
+        runtime.shutdown.cancelled().await;
     }
 
     #[tokio::test]

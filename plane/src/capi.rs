@@ -13,7 +13,7 @@ use crate::cluster::Cluster;
 use crate::error::{Doing, Error, Result};
 use crate::manifest::{Deployment, Manifests};
 use crate::tools::Tools;
-use crate::workload::{Ports, Started, Wiring, Workload};
+use crate::workload::{Ports, Runtime, Wiring, Workload};
 
 /// A manager and the flags that make it fit a small machine: with upstream's concurrency of up to 100, most of the
 /// writes there are conflicts.
@@ -82,7 +82,7 @@ impl Prepared {
     }
 
     /// Starts the manager.
-    pub(crate) async fn start(&self, cluster: &Cluster, tools: &Tools) -> Result<Started> {
+    pub(crate) async fn start(&self, cluster: &Cluster, tools: &Tools) -> Result<Runtime> {
         self.workload(tools).start(cluster, self.ports).await
     }
 

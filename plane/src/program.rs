@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::health;
 use crate::manifest::Deployment;
 use crate::supervise::{State, Supervised};
-use crate::workload::{Ports, Started, Wiring};
+use crate::workload::{Ports, Runtime, Wiring};
 
 /// One of our programs, to be run by [`crate::Plane::run`].
 #[derive(Debug, Clone)]
@@ -97,7 +97,7 @@ pub struct Running {
 }
 
 impl Running {
-    pub(crate) fn new(started: Started) -> Self {
+    pub(crate) fn new(started: Runtime) -> Self {
         Self { process: Arc::new(started.process), ports: started.ports, kubeconfig: started.kubeconfig }
     }
 

@@ -64,7 +64,7 @@ pub(crate) struct Workload<'a> {
 }
 
 /// A program that is ready.
-pub(crate) struct Started {
+pub(crate) struct Runtime {
     pub process: Supervised,
     pub ports: Ports,
     pub kubeconfig: PathBuf,
@@ -72,7 +72,7 @@ pub(crate) struct Started {
 
 impl Workload<'_> {
     /// Grants the rights, starts the process, waits until it is ready, and has its webhooks called.
-    pub(crate) async fn start(&self, cluster: &Cluster, mut ports: Ports) -> Result<Started> {
+    pub(crate) async fn start(&self, cluster: &Cluster, mut ports: Ports) -> Result<Runtime> {
         let client = &cluster.client;
         objects::apply_all(client, &self.manifests.namespaces).await?;
         objects::apply_all(client, &self.manifests.objects).await?;
@@ -87,7 +87,7 @@ impl Workload<'_> {
             match self.started(cluster, deployment, &account, ports).await {
                 Ok(process) => {
                     self.have_webhooks_called(cluster, ports).await?;
-                    return Ok(Started { process, ports, kubeconfig: account });
+                    return Ok(Runtime { process, ports, kubeconfig: account });
                 }
                 Err(Error::PortTaken { .. }) if attempt < ATTEMPTS => {
                     attempt += 1;

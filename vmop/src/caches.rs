@@ -13,7 +13,7 @@ use api::vmop::{
 };
 use k8s_openapi::api::core::v1::{Namespace, ResourceQuota};
 use k8s_openapi::api::storage::v1::StorageClass;
-use kit::Started;
+use kit::Runtime;
 use kit::index::{Index, key};
 use kit::optional::{Optional, optional};
 use kit::watch::{self, Cache};
@@ -40,11 +40,11 @@ pub struct ReplicaCaches {
 
 impl ReplicaCaches {
     /// Begins to watch.
-    pub fn start(started: &Started) -> Self {
+    pub fn start(started: &Runtime) -> Self {
         let client = || started.client.clone();
-        let quotas = watch::pruned(started, Api::<ResourceQuota>::all(client()));
+        let quotas = watch::objects(started, Api::<ResourceQuota>::all(client()));
         Self {
-            storage_classes: watch::pruned(started, Api::all(client())),
+            storage_classes: watch::objects(started, Api::all(client())),
             quotas_by_namespace: quotas.index(|quota| quota.namespace().into_iter().collect()),
             quotas,
             zones: optional(started, Api::all(client())),
@@ -118,11 +118,11 @@ pub struct Caches {
 
 impl Caches {
     /// Begins to watch what `shared` does not hold.
-    pub fn start(started: &Started, shared: &ReplicaCaches) -> Self {
+    pub fn start(started: &Runtime, shared: &ReplicaCaches) -> Self {
         let client = || started.client.clone();
-        let vms = watch::pruned(started, Api::<VirtualMachine>::all(client()));
-        let bindings = watch::pruned(started, Api::<VirtualMachineClassBinding>::all(client()));
-        let policies = watch::pruned(started, Api::<VirtualMachineSetResourcePolicy>::all(client()));
+        let vms = watch::objects(started, Api::<VirtualMachine>::all(client()));
+        let bindings = watch::objects(started, Api::<VirtualMachineClassBinding>::all(client()));
+        let policies = watch::objects(started, Api::<VirtualMachineSetResourcePolicy>::all(client()));
         let (zones, availability_zones) = (shared.zones.clone(), shared.availability_zones.clone());
         let of = |pick: fn(&VirtualMachine) -> Vec<String>| vms.index(pick);
         let attachments = optional::<CnsNodeVmAttachment>(started, Api::all(client()));
@@ -159,8 +159,8 @@ impl Caches {
             vms_by_image: of(|vm| vec![vm.spec.image_name.clone()]),
             vms_by_policy: of(|vm| named(vm, vm.spec.resource_policy_name.as_deref())),
             vms_by_label: of(label_keys),
-            classes: watch::pruned(started, Api::all(client())),
-            images: watch::pruned(started, Api::all(client())),
+            classes: watch::objects(started, Api::all(client())),
+            images: watch::objects(started, Api::all(client())),
             networks: optional(started, Api::all(client())),
             namespaces: watch::metadata(started, Api::all(client())),
             storage_classes: shared.storage_classes.clone(),

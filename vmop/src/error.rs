@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use kit::retry::SOON;
-use kit::writes::Behind;
-use kit::{Family, Outcome};
+use kit::expectations::StaleCache;
+use kit::retry::REQUEUE_SOON;
+use kit::{Disposition, ReconcileError};
 
 use crate::vcenter::Problem;
 
 /// The reasons of one kind beside those that all have.
-pub trait OwnError: Family {
+pub trait OwnError: ReconcileError {
     /// How soon to look again while vCenter can't be used; `None` where its return enqueues all objects of the kind.
     const PROVIDER_RETRY: Option<Duration>;
 }
@@ -28,20 +28,20 @@ pub enum Error<Own: OwnError = NoOther> {
     Vcenter(#[from] vsphere::Error),
     /// The cache is older than what the API server has.
     #[error(transparent)]
-    StaleCache(#[from] Behind),
+    StaleCache(#[from] StaleCache),
     /// The API server refused a call, or did not answer it.
     #[error("API server: {0}")]
     Api(#[from] kube::Error),
 }
 
-impl<Own: OwnError> Family for Error<Own> {
-    fn outcome(&self) -> Outcome {
+impl<Own: OwnError> ReconcileError for Error<Own> {
+    fn disposition(&self) -> Disposition {
         match self {
-            Self::Own(own) => own.outcome(),
-            Self::Provider(_) => Outcome::Waiting(Own::PROVIDER_RETRY),
-            Self::Vcenter(_) => Outcome::Failed,
-            Self::StaleCache(_) => Outcome::Waiting(Some(SOON)),
-            Self::Api(error) => Outcome::of(error),
+            Self::Own(own) => own.disposition(),
+            Self::Provider(_) => Disposition::Waiting(Own::PROVIDER_RETRY),
+            Self::Vcenter(_) => Disposition::Failed,
+            Self::StaleCache(_) => Disposition::Waiting(Some(REQUEUE_SOON)),
+            Self::Api(error) => Disposition::from_api_error(error),
         }
     }
 
@@ -60,8 +60,8 @@ impl<Own: OwnError> Family for Error<Own> {
 #[derive(Debug, thiserror::Error)]
 pub enum NoOther {}
 
-impl Family for NoOther {
-    fn outcome(&self) -> Outcome {
+impl ReconcileError for NoOther {
+    fn disposition(&self) -> Disposition {
         match *self {}
     }
 

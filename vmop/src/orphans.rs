@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use api::names::annotation;
 use api::vmop::VirtualMachine;
 use kit::watch::Cache;
-use kit::{Started, apply};
+use kit::{Runtime, apply};
 use kube::{Client, ResourceExt};
 use parking_lot::Mutex;
 use prometheus_client::metrics::gauge::Gauge;
@@ -46,7 +46,7 @@ pub struct Orphans {
 
 impl Orphans {
     /// Knows of none yet; an object that goes while its VM is there raises a suspicion.
-    pub fn new(started: &Started, vms: &Cache<VirtualMachine>, provider: &Arc<Provider>) -> Self {
+    pub fn new(started: &Runtime, vms: &Cache<VirtualMachine>, provider: &Arc<Provider>) -> Self {
         let count = Gauge::default();
         let shown = count.clone();
         started.metrics.register(|registry| {
@@ -194,8 +194,8 @@ mod tests {
     type Events = mpsc::UnboundedSender<kube::runtime::watcher::Result<Event<VirtualMachine>>>;
 
     /// A cache that follows what it is told, and that has told once.
-    async fn objects(started: &Started) -> (Cache<VirtualMachine>, Events) {
-        let (cache, writer) = Cache::new(Arc::clone(&started.writes));
+    async fn objects(started: &Runtime) -> (Cache<VirtualMachine>, Events) {
+        let (cache, writer) = Cache::new(Arc::clone(&started.expectations));
         let (tell, told) = mpsc::unbounded();
         tokio::spawn(cache.clone().follow(told, writer));
         for event in [Event::Init, Event::InitApply(fixtures::virtual_machine()), Event::InitDone] {
@@ -225,7 +225,7 @@ mod tests {
         let machine = within("the clone", carry_out::cloned(&intent, &facts, &vcenter)).await.unwrap();
 
         let (client, _) = support::api_server::server(|_| support::api_server::refusal(404, "NotFound"));
-        let started = Started::detached(client);
+        let started = Runtime::detached(client);
         let (cache, tell) = objects(&started).await;
         let mut orphans = Orphans::new(&started, &cache, &Provider::to(&vcenter));
         orphans.grace = Duration::from_millis(5);
@@ -256,7 +256,7 @@ mod tests {
         let (client, _) = support::api_server::server(move |_| {
             if live { (200, there.clone()) } else { support::api_server::refusal(404, "NotFound") }
         });
-        let started = Started::detached(client);
+        let started = Runtime::detached(client);
         let (cache, tell) = objects(&started).await;
         let mut orphans = Orphans::new(&started, &cache, &Provider::to(&vcenter));
         orphans.grace = Duration::from_millis(5);
@@ -331,7 +331,7 @@ mod tests {
         let Some(sim) = Sim::start("only_machines_with_our_mark_are_suspected") else { return };
         let vcenter = vcenter(&sim).await;
         let (client, _) = support::api_server::server(|_| support::api_server::refusal(404, "NotFound"));
-        let started = Started::detached(client);
+        let started = Runtime::detached(client);
         let (cache, _tell) = objects(&started).await;
         let orphans = Orphans::new(&started, &cache, &Provider::to(&vcenter));
         let suspected = |machine: &Vm| {

@@ -8,8 +8,8 @@ use tracing::Instrument;
 
 use crate::config::{Config, Credentials};
 use crate::gate::Gate;
-use crate::http::{Http, Lane};
-use crate::session::{Line, Live, Session, refused};
+use crate::http::{Http, Pool};
+use crate::session::{Session, SessionHandle, Transport, refused};
 use crate::wire::Codec;
 use crate::{Error, Kind, MoRef, Object, Result, Value, WireKind, automation};
 
@@ -127,7 +127,7 @@ impl Client {
     /// Waits for its turn, logs in again if the session is gone, and repeats what may be repeated.
     pub async fn call(&self, target: &MoRef, method: &'static str, args: Option<Object>) -> Result<Value> {
         let span = tracing::debug_span!("vcenter", method, object = %target);
-        let request = Request { target, method, args: args.as_ref(), lane: Lane::Calls };
+        let request = Request { target, method, args: args.as_ref(), lane: Pool::Calls };
         self.carry(request).instrument(span).await.map_err(|error| match error.object() {
             Some(_) => error,
             None => error.on(target),
@@ -137,8 +137,8 @@ impl Client {
     /// Calls in the session `live` or not at all: what belongs to a session must not reach another one.
     pub(crate) async fn call_in(
         &self,
-        live: &Live,
-        lane: Lane,
+        live: &SessionHandle,
+        lane: Pool,
         target: &MoRef,
         method: &'static str,
         args: Option<Object>,
@@ -149,11 +149,11 @@ impl Client {
         self.once(live, request, timeout).instrument(span).await.map_err(|error| error.on(target))
     }
 
-    pub(crate) async fn live(&self) -> Result<Live> {
+    pub(crate) async fn live(&self) -> Result<SessionHandle> {
         self.inner.session.live(&self.line()).await
     }
 
-    pub(crate) async fn renew(&self, dead: u64) -> Result<Live> {
+    pub(crate) async fn renew(&self, dead: u64) -> Result<SessionHandle> {
         Box::pin(self.inner.session.renew(&self.line(), dead)).await
     }
 
@@ -169,9 +169,9 @@ impl Client {
         &self.inner.config
     }
 
-    pub(crate) fn line(&self) -> Line<'_> {
+    pub(crate) fn line(&self) -> Transport<'_> {
         let Inner { http, codec, config, .. } = &*self.inner;
-        Line { http, codec: &**codec, timeout: config.call_timeout, metrics: &config.metrics }
+        Transport { http, codec: &**codec, timeout: config.call_timeout, metrics: &config.metrics }
     }
 
     pub(crate) fn service(&self, name: &'static str) -> Result<MoRef> {
@@ -190,7 +190,7 @@ impl Client {
             let result = self.once(&live, request, self.inner.config.call_timeout).await;
             let error = match result {
                 Ok(value) => {
-                    permit.borne();
+                    permit.succeeded();
                     return Ok(value);
                 }
                 Err(error) if matches!(error.kind(), Kind::Overloaded) => {
@@ -217,7 +217,7 @@ impl Client {
         }
     }
 
-    async fn once(&self, live: &Live, request: Request<'_>, timeout: Duration) -> Result<Value> {
+    async fn once(&self, live: &SessionHandle, request: Request<'_>, timeout: Duration) -> Result<Value> {
         let started = Instant::now();
         let Request { target, method, args, lane } = request;
         let out = self.inner.codec.encode(target, method, args, Some(&live.ticket.session));
@@ -237,7 +237,7 @@ struct Request<'a> {
     target: &'a MoRef,
     method: &'static str,
     args: Option<&'a Object>,
-    lane: Lane,
+    lane: Pool,
 }
 
 /// Whether doing it twice is as good as doing it once. Anything that makes or changes a machine is not here.

@@ -1,6 +1,6 @@
 //! The virtual hardware of one machine. It is not in the stream: it is long, and seldom asked for.
 
-use crate::spec::{Controller, Disk, EthernetCard};
+use crate::spec::{Controller, Disk, VirtualNic};
 use crate::{Client, Error, Kind, MoRef, Result, Value};
 
 const DEVICES: &str = "config.hardware.device";
@@ -13,8 +13,8 @@ pub struct Devices {
     pub change_version: String,
     /// The disks, in their order.
     pub disks: Vec<Disk>,
-    /// The network cards, in their order.
-    pub cards: Vec<EthernetCard>,
+    /// The network adapters, in their order.
+    pub nics: Vec<VirtualNic>,
     /// What disks hang on.
     pub controllers: Vec<Controller>,
 }
@@ -26,7 +26,7 @@ impl Devices {
         Self {
             change_version: change_version.to_owned(),
             disks: devices.iter().filter_map(Disk::read).collect(),
-            cards: devices.iter().filter_map(EthernetCard::read).collect(),
+            nics: devices.iter().filter_map(VirtualNic::read).collect(),
             controllers: devices.iter().filter_map(Controller::read).collect(),
         }
     }
@@ -60,9 +60,9 @@ impl Client {
         Ok(Devices::read(read.get(VERSION).as_str().unwrap_or_default(), read.get(DEVICES)))
     }
 
-    /// The network cards of a machine or a template, in their order.
-    pub async fn network_cards(&self, vm: &MoRef) -> Result<Vec<EthernetCard>> {
-        Ok(self.devices(vm).await?.cards)
+    /// The network adapters of a machine or a template, in their order.
+    pub async fn read_nics(&self, vm: &MoRef) -> Result<Vec<VirtualNic>> {
+        Ok(self.devices(vm).await?.nics)
     }
 }
 

@@ -98,7 +98,7 @@ impl State {
 
 impl Permit {
     /// The call ended, and vCenter did not mind.
-    pub fn borne(self) {
+    pub fn succeeded(self) {
         let mut state = self.gate.state.lock();
         if !state.waiting.is_empty() {
             state.width = (state.width + 1.0 / state.width).min(WIDEST);

@@ -9,7 +9,7 @@ use reqwest::redirect::Policy;
 use reqwest::{Method, RequestBuilder};
 
 use crate::config::Config;
-use crate::tls::{self, Shown};
+use crate::tls::{self, SeenThumbprint};
 use crate::wire::Outgoing;
 use crate::{Error, Kind, Result};
 
@@ -18,7 +18,7 @@ pub(crate) const SESSION_HEADER: &str = "vmware-api-session-id";
 
 /// Which connections carry a request.
 #[derive(Clone, Copy)]
-pub(crate) enum Lane {
+pub(crate) enum Pool {
     /// Shared by all calls.
     Calls,
     /// The long poll's own, so that no call waits behind it.
@@ -30,7 +30,7 @@ pub(crate) struct Http {
     calls: reqwest::Client,
     poll: reqwest::Client,
     base: String,
-    shown: Shown,
+    shown: SeenThumbprint,
 }
 
 /// An answer, whatever its status.
@@ -42,7 +42,7 @@ pub(crate) struct Answer {
 
 impl Http {
     pub fn new(config: &Config) -> Result<Self> {
-        let shown = Shown::default();
+        let shown = SeenThumbprint::default();
         let base = config.base_url();
         let refused = |cause: String| Error::new("connect", Kind::Tls { cause, shown: None }).on(&base);
         let tls = tls::client_config(&config.trust, shown.clone()).map_err(refused)?;
@@ -67,17 +67,17 @@ impl Http {
     pub fn plain(base: String) -> Self {
         let client = reqwest::Client::builder().redirect(Policy::none()).no_proxy();
         let client = client.tls_backend_preconfigured(
-            tls::client_config(&crate::Trust::Insecure, Shown::default()).unwrap(),
+            tls::client_config(&crate::Trust::Insecure, SeenThumbprint::default()).unwrap(),
         );
         let client = client.build().unwrap();
-        Self { calls: client.clone(), poll: client, base, shown: Shown::default() }
+        Self { calls: client.clone(), poll: client, base, shown: SeenThumbprint::default() }
     }
 
     /// A request to a path of this vCenter, or to a URL that vCenter gave.
-    pub fn request(&self, lane: Lane, method: Method, path: &str) -> RequestBuilder {
+    pub fn request(&self, lane: Pool, method: Method, path: &str) -> RequestBuilder {
         let client = match lane {
-            Lane::Calls => &self.calls,
-            Lane::Poll => &self.poll,
+            Pool::Calls => &self.calls,
+            Pool::Poll => &self.poll,
         };
         if path.starts_with('/') {
             client.request(method, format!("{}{path}", self.base))
@@ -87,7 +87,7 @@ impl Http {
     }
 
     /// A request as a codec made it.
-    pub fn outgoing(&self, lane: Lane, out: Outgoing) -> RequestBuilder {
+    pub fn outgoing(&self, lane: Pool, out: Outgoing) -> RequestBuilder {
         let Outgoing { method, path, headers, body } = out;
         let request = self.request(lane, method, &path);
         let request = headers.into_iter().fold(request, |request, (name, value)| request.header(name, value));

@@ -47,8 +47,8 @@ pub use properties::ObjectContent;
 pub use spec::{
     Allocation, Backing, BaseConfig, CloneSpec, ConfigSpec, Controller, CustomizationAdapter,
     CustomizationIdentity, CustomizationSpec, DeviceChange, Disk, DiskChange, DiskLocator, DiskMoveType,
-    EthernetCard, EthernetKind, FixedIpv4, ManagedBy, OVF_TRANSPORT_GUEST_INFO, Provisioning, RelocateSpec,
-    VAppConfigSpec, VAppProperty,
+    FixedIpv4, ManagedBy, NicKind, OVF_TRANSPORT_GUEST_INFO, Provisioning, RelocateSpec, VAppConfigSpec,
+    VAppProperty, VirtualNic,
 };
 pub use tls::{Thumbprint, ThumbprintError};
 pub use value::{MoRef, Object, Value};

@@ -14,7 +14,7 @@ pub struct Network {
     pub name: String,
     /// The NSX segment (logical switch) that it is, by its UUID.
     pub segment: Option<String>,
-    /// How a network card is plugged into it.
+    /// How a network adapter is plugged into it.
     pub backing: Backing,
 }
 

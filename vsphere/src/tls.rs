@@ -83,10 +83,10 @@ impl FromStr for Thumbprint {
 }
 
 /// The thumbprint of the certificate that the server showed last.
-pub(crate) type Shown = Arc<Mutex<Option<Thumbprint>>>;
+pub(crate) type SeenThumbprint = Arc<Mutex<Option<Thumbprint>>>;
 
 /// A TLS client that trusts what `trust` says and remembers what it was shown.
-pub(crate) fn client_config(trust: &Trust, shown: Shown) -> Result<ClientConfig, String> {
+pub(crate) fn client_config(trust: &Trust, shown: SeenThumbprint) -> Result<ClientConfig, String> {
     let provider = Arc::new(ring::default_provider());
     let judge = match trust {
         Trust::CaBundle(pem) => Judge::Chain(chain(bundle(pem)?, &provider)?),
@@ -137,7 +137,7 @@ enum Judge {
 struct Verifier {
     judge: Judge,
     provider: Arc<CryptoProvider>,
-    shown: Shown,
+    shown: SeenThumbprint,
 }
 
 impl ServerCertVerifier for Verifier {
@@ -213,7 +213,8 @@ mod tests {
 
     #[test]
     fn a_bundle_must_hold_a_certificate() {
-        let refused = client_config(&Trust::CaBundle("nothing".into()), Shown::default()).unwrap_err();
+        let refused =
+            client_config(&Trust::CaBundle("nothing".into()), SeenThumbprint::default()).unwrap_err();
         assert_eq!(refused, "the CA bundle holds no certificate");
     }
 }

@@ -5,7 +5,7 @@ use api::{
     capw::{NodeInfo, WCPMachineTemplate, WCPMachineTemplateStatus},
     vmop::{VirtualMachineClass, VirtualMachineImage},
 };
-use kit::{Controller, Family, Next, Outcome, Started, apply::Api};
+use kit::{Controller, Disposition, Next, ReconcileError, Runtime, apply::Api};
 use kube::ResourceExt;
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -24,9 +24,9 @@ struct Context {
 #[error("status of the WCPMachineTemplate: {0}")]
 struct Error(#[from] kube::Error);
 
-impl Family for Error {
-    fn outcome(&self) -> Outcome {
-        Outcome::of(&self.0)
+impl ReconcileError for Error {
+    fn disposition(&self) -> Disposition {
+        Disposition::from_api_error(&self.0)
     }
 
     fn label(&self) -> &'static str {
@@ -35,7 +35,7 @@ impl Family for Error {
 }
 
 /// Runs the controller until the program ends.
-pub async fn controller(started: &Started, caches: &Arc<Caches>) {
+pub async fn controller(started: &Runtime, caches: &Arc<Caches>) {
     let by_class = caches.templates.index(|template| vec![template.spec.template.spec.class_name.clone()]);
     let by_image = caches.templates.index(|template| vec![template.spec.template.spec.image_name.clone()]);
     let context = Context { caches: Arc::clone(caches), api: Api::new(started, "capw/template") };

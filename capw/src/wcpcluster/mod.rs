@@ -17,14 +17,14 @@ use api::{
 use gather::Facts;
 use jiff::Timestamp;
 use kit::{
-    Controller, Family, Next, Outcome, Started,
+    Controller, Disposition, Next, ReconcileError, Runtime,
     apply::Api,
     controller::steers,
     events::Events,
+    expectations::StaleCache,
     index::{Index, key},
-    retry::SOON,
+    retry::REQUEUE_SOON,
     watch::{Cache, Change},
-    writes::Behind,
 };
 use kube::{Resource, ResourceExt, runtime::reflector::ObjectRef};
 use plan::{Invalid, Waiting};
@@ -52,7 +52,7 @@ pub enum Error {
     Waiting(#[from] Waiting),
     /// A cache has not seen our own last write.
     #[error(transparent)]
-    Behind(#[from] Behind),
+    Behind(#[from] StaleCache),
     /// The API server refused, or did not answer.
     #[error("{what}: {source}")]
     Api {
@@ -74,14 +74,14 @@ impl Error {
     }
 }
 
-impl Family for Error {
-    fn outcome(&self) -> Outcome {
+impl ReconcileError for Error {
+    fn disposition(&self) -> Disposition {
         match self {
             // Whose the object is may change, and no watch tells us of another's.
-            Self::Invalid(Invalid::NameTaken(_)) => Outcome::Waiting(Some(upstream::MENDED)),
-            Self::Waiting(_) => Outcome::Waiting(None),
-            Self::Behind(_) => Outcome::Waiting(Some(SOON)),
-            Self::Api { source, .. } => Outcome::of(source),
+            Self::Invalid(Invalid::NameTaken(_)) => Disposition::Waiting(Some(upstream::MENDED)),
+            Self::Waiting(_) => Disposition::Waiting(None),
+            Self::Behind(_) => Disposition::Waiting(Some(REQUEUE_SOON)),
+            Self::Api { source, .. } => Disposition::from_api_error(source),
         }
     }
 
@@ -96,7 +96,7 @@ impl Family for Error {
 }
 
 /// Runs the controller until the program ends.
-pub async fn controller(started: &Started, caches: &Arc<Caches>) {
+pub async fn controller(started: &Runtime, caches: &Arc<Caches>) {
     let context = Context {
         caches: Arc::clone(caches),
         machines: caches.wcp_machines.index(|machine| of_cluster(machine, label::CLUSTER_NAME)),

@@ -127,12 +127,12 @@ mod tests {
     use crate::fixtures::{client, no_caches, wcp_machine};
     use api::vmop::VirtualMachineSpec;
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-    use kit::{Started, apply::Api, events::Events};
+    use kit::{Runtime, apply::Api, events::Events};
 
     /// Whether a virtual machine is found that the cache does not show and the API server has, or has not.
     async fn is_found(deleted: bool, there: bool) -> bool {
         let vm = VirtualMachine::new("test-cluster-control-plane-jwsx7", VirtualMachineSpec::default());
-        let started = Started::detached(client(there.then(|| serde_json::to_value(vm).unwrap())));
+        let started = Runtime::detached(client(there.then(|| serde_json::to_value(vm).unwrap())));
         let ctx = Context {
             caches: Arc::new(no_caches()),
             api: Api::new(&started, "test"),

@@ -16,14 +16,14 @@ use api::{
 use gather::Facts;
 use jiff::Timestamp;
 use kit::{
-    Controller, Family, Next, Outcome, Started,
+    Controller, Disposition, Next, ReconcileError, Runtime,
     apply::Api,
     controller::steers,
     events::Events,
+    expectations::StaleCache,
     index::{Index, key},
-    retry::SOON,
+    retry::REQUEUE_SOON,
     watch::Change,
-    writes::Behind,
 };
 use kube::{Resource, ResourceExt, runtime::reflector::ObjectRef};
 use plan::{Invalid, Waiting};
@@ -47,7 +47,7 @@ pub enum Error {
     Waiting(#[from] Waiting),
     /// A cache has not seen our own last write.
     #[error(transparent)]
-    Behind(#[from] Behind),
+    Behind(#[from] StaleCache),
     /// The API server refused, or did not answer.
     #[error("{what}: {source}")]
     Api {
@@ -69,15 +69,15 @@ impl Error {
     }
 }
 
-impl Family for Error {
-    fn outcome(&self) -> Outcome {
+impl ReconcileError for Error {
+    fn disposition(&self) -> Disposition {
         match self {
             Self::Invalid(invalid) => {
-                invalid.look_again().map_or(Outcome::Invalid, |again| Outcome::Waiting(Some(again)))
+                invalid.look_again().map_or(Disposition::Invalid, |again| Disposition::Waiting(Some(again)))
             }
-            Self::Waiting(waiting) => Outcome::Waiting(waiting.look_again()),
-            Self::Behind(_) => Outcome::Waiting(Some(SOON)),
-            Self::Api { source, .. } => Outcome::of(source),
+            Self::Waiting(waiting) => Disposition::Waiting(waiting.look_again()),
+            Self::Behind(_) => Disposition::Waiting(Some(REQUEUE_SOON)),
+            Self::Api { source, .. } => Disposition::from_api_error(source),
         }
     }
 
@@ -92,7 +92,7 @@ impl Family for Error {
 }
 
 /// Runs the controller until the program ends.
-pub async fn controller(started: &Started, caches: &Arc<Caches>) {
+pub async fn controller(started: &Runtime, caches: &Arc<Caches>) {
     let by_cluster = caches.wcp_machines.index(|machine| of_cluster(machine).into_iter().collect());
     let context = Context {
         caches: Arc::clone(caches),

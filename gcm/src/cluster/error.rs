@@ -1,7 +1,7 @@
 //! Why a reconcile of a cluster did not come through.
 
-use kit::writes::Behind;
-use kit::{Family, Outcome};
+use kit::expectations::StaleCache;
+use kit::{Disposition, ReconcileError};
 
 use super::plan;
 
@@ -16,7 +16,7 @@ pub enum Error {
     Waiting(String),
     /// Our own last write is not in the cache yet.
     #[error(transparent)]
-    Behind(#[from] Behind),
+    Behind(#[from] StaleCache),
     /// An object of that name belongs to somebody else.
     #[error("{0} exists and does not belong to this cluster. Delete or rename it")]
     Taken(String),
@@ -25,14 +25,14 @@ pub enum Error {
     Api(#[from] kube::Error),
 }
 
-impl Family for Error {
-    fn outcome(&self) -> Outcome {
+impl ReconcileError for Error {
+    fn disposition(&self) -> Disposition {
         match self {
-            Self::Invalid(_) => Outcome::Invalid,
-            Self::Waiting(_) => Outcome::Waiting(None),
-            Self::Behind(_) => Outcome::Waiting(Some(kit::retry::SOON)),
-            Self::Taken(_) => Outcome::Failed,
-            Self::Api(error) => Outcome::of(error),
+            Self::Invalid(_) => Disposition::Invalid,
+            Self::Waiting(_) => Disposition::Waiting(None),
+            Self::Behind(_) => Disposition::Waiting(Some(kit::retry::REQUEUE_SOON)),
+            Self::Taken(_) => Disposition::Failed,
+            Self::Api(error) => Disposition::from_api_error(error),
         }
     }
 

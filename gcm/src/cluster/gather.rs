@@ -12,9 +12,9 @@ use api::names::{self, label};
 use kit::apply;
 use kit::controller::controller_of;
 use kit::events::Events;
+use kit::expectations::StaleCache;
 use kit::index::{Index, key};
 use kit::watch::{Cache, Watchable};
-use kit::writes::Behind;
 use kube::ResourceExt;
 
 use crate::releases::NodeImage;
@@ -56,7 +56,7 @@ impl<K: Watchable> Kind<K> {
     }
 
     /// The cluster's objects by name, none of them older than our own last write.
-    fn settled(&self, cluster: &str) -> Result<Vec<Arc<K>>, Behind> {
+    fn settled(&self, cluster: &str) -> Result<Vec<Arc<K>>, StaleCache> {
         let objects = self.sorted(cluster);
         for object in &objects {
             self.cache.current(object.namespace().as_deref(), &object.name_any())?;
@@ -180,7 +180,7 @@ impl Library {
 }
 
 /// Reads everything about one cluster.
-pub fn facts(tkc: &TanzuKubernetesCluster, ctx: &Context) -> Result<Facts, Behind> {
+pub fn facts(tkc: &TanzuKubernetesCluster, ctx: &Context) -> Result<Facts, StaleCache> {
     let namespace = tkc.namespace();
     let (namespace, name) = (namespace.as_deref(), tkc.name_any());
     let of = key(namespace, &name);

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use api::gcm::{OSImage, TanzuKubernetesRelease};
 use api::vmop::VirtualMachineImage;
 use jiff::Timestamp;
+use kit::expectations::StaleCache;
 use kit::index::Index;
 use kit::status::settle;
 use kit::watch::Cache;
-use kit::writes::Behind;
-use kit::{Controller, Family, Next, Outcome, Started, apply};
+use kit::{Controller, Disposition, Next, ReconcileError, Runtime, apply};
 use kube::runtime::reflector::ObjectRef;
 use kube::{Resource, ResourceExt};
 
@@ -37,18 +37,18 @@ pub enum Error {
     Unreadable(#[from] image::Unreadable),
     /// Our own last write is not in the cache yet.
     #[error(transparent)]
-    Behind(#[from] Behind),
+    Behind(#[from] StaleCache),
     /// The API server refused or did not answer.
     #[error("the API server: {0}")]
     Api(#[from] kube::Error),
 }
 
-impl Family for Error {
-    fn outcome(&self) -> Outcome {
+impl ReconcileError for Error {
+    fn disposition(&self) -> Disposition {
         match self {
-            Self::Unreadable(_) => Outcome::Invalid,
-            Self::Behind(_) => Outcome::Waiting(Some(kit::retry::SOON)),
-            Self::Api(error) => Outcome::of(error),
+            Self::Unreadable(_) => Disposition::Invalid,
+            Self::Behind(_) => Disposition::Waiting(Some(kit::retry::REQUEUE_SOON)),
+            Self::Api(error) => Disposition::from_api_error(error),
         }
     }
 
@@ -77,7 +77,7 @@ fn is_ours<K: Resource>(object: &K) -> bool {
 
 /// Runs the three controllers until the program ends.
 pub async fn run(
-    started: &Started,
+    started: &Runtime,
     images: &Cache<VirtualMachineImage>,
     os_images: &Cache<OSImage>,
     releases: &Cache<TanzuKubernetesRelease>,

@@ -8,7 +8,7 @@ pub(crate) mod issue;
 pub mod own;
 pub mod review;
 
-use crate::{flags, run::Started};
+use crate::{flags, run::Runtime};
 use axum::{Router, serve::Listener};
 use rustls::{ServerConfig, crypto::ring::default_provider, server::ResolvesServerCert};
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
@@ -24,40 +24,40 @@ use tokio_util::sync::CancellationToken;
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
 /// Serves `router` over HTTPS in the background, as the flags say. Ready counts from here.
-pub async fn serve(started: &Started, flags: &flags::Webhook, router: Router) -> io::Result<SocketAddr> {
+pub async fn serve(runtime: &Runtime, flags: &flags::Webhook, router: Router) -> io::Result<SocketAddr> {
     let certificate = folder::Certificate::read(&flags.webhook_cert_dir)?;
-    serve_with(started, flags, router, Arc::new(certificate)).await
+    serve_with(runtime, flags, router, Arc::new(certificate)).await
 }
 
 /// As [`serve`], with a certificate of the program's own where none is mounted.
 pub async fn serve_or_own(
-    started: &Started,
+    runtime: &Runtime,
     flags: &flags::Webhook,
     router: Router,
     own: own::Own,
 ) -> io::Result<SocketAddr> {
     if flags.webhook_cert_dir.join("tls.crt").exists() {
-        return serve(started, flags, router).await;
+        return serve(runtime, flags, router).await;
     }
     tracing::info!(
         folder = %flags.webhook_cert_dir.display(),
         secret = own.secret,
         "no webhook certificate is mounted: making and keeping one"
     );
-    let held = own::keep(started, own);
-    serve_with(started, flags, router, held).await
+    let held = own::keep(runtime, own);
+    serve_with(runtime, flags, router, held).await
 }
 
 async fn serve_with(
-    started: &Started,
+    runtime: &Runtime,
     flags: &flags::Webhook,
     router: Router,
     certificate: Arc<dyn ResolvesServerCert>,
 ) -> io::Result<SocketAddr> {
-    let requirement = started.ready.require("webhook");
+    let requirement = runtime.ready.require("webhook");
     let listener = TcpListener::bind(flags.webhook_address).await?;
     let address = listener.local_addr()?;
-    let stop = started.shutdown.clone();
+    let stop = runtime.shutdown.clone();
     let tls = Handshakes::accept(listener, acceptor(certificate)?, stop.clone());
     let serving = axum::serve(tls, router).with_graceful_shutdown(async move { stop.cancelled().await });
     tokio::spawn(async move {

@@ -4,7 +4,7 @@
 //! Replicas agree through the Secret alone: whoever writes first wins, everybody presents what was written.
 
 use super::issue::Material;
-use crate::{retry::Failures, run::Started};
+use crate::{retry::Failures, run::Runtime};
 use futures::{StreamExt, stream::BoxStream};
 use k8s_openapi::{
     ByteString, ClusterResourceScope,
@@ -57,12 +57,12 @@ impl ResolvesServerCert for Held {
 }
 
 /// Makes and keeps the certificate in the background; ready counts from its first presentation.
-pub(super) fn keep(started: &Started, own: Own) -> Arc<Held> {
+pub(super) fn keep(runtime: &Runtime, own: Own) -> Arc<Held> {
     let held = Arc::new(Held::default());
-    let requirement = started.ready.require("webhook certificate");
+    let requirement = runtime.ready.require("webhook certificate");
     let keeper = Keeper {
-        client: started.client.clone(),
-        namespace: started.namespace.clone(),
+        client: runtime.client.clone(),
+        namespace: runtime.namespace.clone(),
         own,
         held: Arc::clone(&held),
         requirement: Some(requirement),
@@ -70,7 +70,7 @@ pub(super) fn keep(started: &Started, own: Own) -> Arc<Held> {
         secret: None,
         configurations: Vec::new(),
     };
-    let stop = started.shutdown.clone();
+    let stop = runtime.shutdown.clone();
     tokio::spawn(async move {
         tokio::select! {
             () = keeper.keep() => {}

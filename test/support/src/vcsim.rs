@@ -214,7 +214,7 @@ impl Sim {
     pub async fn inventory(&self) -> Inventory {
         let client = self.client().await;
         let inventory = Inventory::start(client, vec![self.folder()], inventory::Options::default());
-        within("the inventory is complete", inventory.completed()).await;
+        within("the inventory is complete", inventory.wait_until_complete()).await;
         inventory
     }
 

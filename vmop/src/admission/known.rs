@@ -7,7 +7,7 @@ use api::names::label;
 use api::vmop::VirtualMachine;
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::{ConfigMap, ResourceQuota};
-use kit::Started;
+use kit::Runtime;
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, ResourceExt};
 use parking_lot::RwLock;
@@ -88,7 +88,7 @@ pub struct Known {
 
 impl Known {
     /// Begins to watch the provider configuration.
-    pub fn start(started: &Started, caches: &ReplicaCaches) -> Self {
+    pub fn start(started: &Runtime, caches: &ReplicaCaches) -> Self {
         let settings = Arc::default();
         tokio::spawn(followed(started.clone(), Arc::clone(&settings)));
         Self { caches: caches.clone(), settings }
@@ -142,7 +142,7 @@ impl Known {
 }
 
 /// Follows the provider's ConfigMap.
-async fn followed(started: Started, settings: Arc<RwLock<Arc<Settings>>>) {
+async fn followed(started: Runtime, settings: Arc<RwLock<Arc<Settings>>>) {
     let api = Api::<ConfigMap>::namespaced(started.client.clone(), &started.namespace);
     let mut seen = std::pin::pin!(watcher::watch_object(api, CONFIG_MAP).default_backoff());
     while let Some(event) = seen.next().await {

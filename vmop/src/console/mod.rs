@@ -14,7 +14,7 @@ use kit::apply::Api;
 use kit::events::Events;
 use kit::index::key as key_of;
 use kit::watch::{self, Cache};
-use kit::{Controller, Family, Next, Outcome, Started};
+use kit::{Controller, Disposition, Next, ReconcileError, Runtime};
 use kube::ResourceExt;
 
 use crate::caches::Caches;
@@ -40,9 +40,9 @@ pub type Error = error::Error<Refused>;
 #[error("{0}")]
 pub struct Refused(String);
 
-impl Family for Refused {
-    fn outcome(&self) -> Outcome {
-        Outcome::Invalid
+impl ReconcileError for Refused {
+    fn disposition(&self) -> Disposition {
+        Disposition::Invalid
     }
 
     fn label(&self) -> &'static str {
@@ -55,8 +55,8 @@ impl OwnError for Refused {
 }
 
 /// Answers requests until the program ends.
-pub fn run(started: &Started, caches: &Caches, provider: &Arc<Provider>) -> impl Future<Output = ()> + use<> {
-    let requests: Cache<WebConsoleRequest> = watch::pruned(started, kube::Api::all(started.client.clone()));
+pub fn run(started: &Runtime, caches: &Caches, provider: &Arc<Provider>) -> impl Future<Output = ()> + use<> {
+    let requests: Cache<WebConsoleRequest> = watch::objects(started, kube::Api::all(started.client.clone()));
     let by_vm = requests.index(|request| {
         vec![key_of(request.metadata.namespace.as_deref(), &request.spec.virtual_machine_name)]
     });

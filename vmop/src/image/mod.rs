@@ -17,7 +17,7 @@ use std::time::Duration;
 use api::vmop::{ContentLibraryProvider, ContentSource, VirtualMachineImage, VirtualMachineImageStatus};
 use kit::apply::Api;
 use kit::optional::Optional;
-use kit::retry::{Failures, jittered};
+use kit::retry::{Failures, jitter};
 use kit::watch::Cache;
 use kube::{Resource, ResourceExt};
 use serde_json::json;
@@ -138,7 +138,7 @@ impl Images {
                     match self.pass(vcenter).await {
                         Ok(()) => {
                             failures.reset(&());
-                            jittered(self.period)
+                            jitter(self.period)
                         }
                         Err(error) => {
                             tracing::warn!(%error, "the content libraries can't be read; trying again");

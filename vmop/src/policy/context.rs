@@ -6,7 +6,7 @@ use std::time::Duration;
 use api::vmop::VirtualMachine;
 use kit::apply::Api;
 use kit::events::Events;
-use kit::{Family, Outcome};
+use kit::{Disposition, ReconcileError};
 
 use crate::caches::Caches;
 use crate::enqueue::Enqueue;
@@ -46,11 +46,11 @@ pub enum PolicyError {
     Occupied(String),
 }
 
-impl Family for PolicyError {
-    fn outcome(&self) -> Outcome {
+impl ReconcileError for PolicyError {
+    fn disposition(&self) -> Disposition {
         match self {
-            Self::Unmet(unmet) => Outcome::Waiting(unmet.unwatched.then_some(OCCUPIED * 6)),
-            Self::Occupied(_) => Outcome::Waiting(Some(OCCUPIED)),
+            Self::Unmet(unmet) => Disposition::Waiting(unmet.unwatched.then_some(OCCUPIED * 6)),
+            Self::Occupied(_) => Disposition::Waiting(Some(OCCUPIED)),
         }
     }
 

@@ -90,7 +90,7 @@ async fn remove_child(
     }
     let done = async {
         let task = vcenter.client.destroy(&child).await?;
-        vcenter.inventory.task(&task).await
+        vcenter.inventory.wait_for_task(&task).await
     };
     match done.await {
         Err(error) if !error.is_not_found() => Err(error.into()),

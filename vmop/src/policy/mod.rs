@@ -22,10 +22,10 @@ use api::vmop::{VirtualMachine, VirtualMachineSetResourcePolicy};
 use futures::Stream;
 use kit::apply::Api;
 use kit::events::Events;
+use kit::expectations::stale_cache;
 use kit::index::key;
 use kit::watch::Change;
-use kit::writes::behind;
-use kit::{Controller, Next, Started};
+use kit::{Controller, Next, Runtime};
 use kube::ResourceExt;
 use kube::runtime::reflector::ObjectRef;
 
@@ -39,7 +39,7 @@ use crate::watches::{annotated_placement, name, namespace, to, when_changed};
 
 /// Reconciles policies until the program ends; `enqueued` are those with a cause outside the API server.
 pub fn run<Enqueued>(
-    started: &Started,
+    started: &Runtime,
     caches: &Caches,
     provider: &Arc<Provider>,
     vms: &Enqueue<VirtualMachine>,
@@ -83,7 +83,7 @@ pub async fn reconcile(
         return Ok(Next::OnChange);
     }
     if !is_current(&policy, &ctx).await? {
-        return Err(Error::StaleCache(behind::<VirtualMachineSetResourcePolicy>(
+        return Err(Error::StaleCache(stale_cache::<VirtualMachineSetResourcePolicy>(
             policy.metadata.namespace.as_deref(),
             &policy.name_any(),
         )));

@@ -124,8 +124,9 @@ async fn machines_share_the_call_that_makes_them_members(sim: Sim) {
             .clone_vm(&intent.template, &intent.folder, &format!("m-{name}"), spec)
             .await
             .unwrap();
-        machines
-            .push(within("a clone", vcenter.inventory.task(&task)).await.unwrap().moref().unwrap().clone());
+        machines.push(
+            within("a clone", vcenter.inventory.wait_for_task(&task)).await.unwrap().moref().unwrap().clone(),
+        );
     }
     let cluster = vcenter.cluster(&sim.pool()).await.unwrap();
     let module = vcenter.client.create_cluster_module(&cluster).await.unwrap();

@@ -8,7 +8,7 @@ mod virtual_machines;
 use std::sync::Arc;
 
 use futures::{Stream, stream};
-use kit::Started;
+use kit::Runtime;
 use kit::apply;
 use kit::events::Events;
 use kit::run::Fatal;
@@ -30,7 +30,7 @@ use crate::vcenter::Provider;
 use crate::{console, policy, publish, service};
 
 /// Runs all controllers of this replica, once it leads.
-pub async fn start(started: Started, flags: Flags) -> Result<(), Fatal> {
+pub async fn start(started: Runtime, flags: Flags) -> Result<(), Fatal> {
     let mut metrics = vsphere::Metrics::default();
     started.metrics.register(|registry| metrics = vsphere::Metrics::registered(registry));
     let shared = ReplicaCaches::start(&started);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use api::vmop::{VirtualMachine, VirtualMachineSetResourcePolicy};
-use kit::Started;
+use kit::Runtime;
 use tokio::sync::Notify;
 
 use crate::caches::Caches;
@@ -16,7 +16,7 @@ use crate::vcenter::Provider;
 #[derive(Clone)]
 pub struct Parts {
     /// The running program.
-    pub started: Started,
+    pub started: Runtime,
     /// What is watched.
     pub caches: Caches,
     /// The vCenter.

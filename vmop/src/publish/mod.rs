@@ -18,7 +18,7 @@ use kit::apply::Api;
 use kit::events::Events;
 use kit::index::{Index, key};
 use kit::watch::{self, Cache};
-use kit::{Controller, Next, Started};
+use kit::{Controller, Next, Runtime};
 use kube::ResourceExt;
 use kube::runtime::reflector::ObjectRef;
 use vsphere::{MoRef, Result as Vcenter};
@@ -49,13 +49,13 @@ pub struct Context {
 
 /// Publishes until the program ends; `library_syncs` is asked to read items that are to become images.
 pub fn run(
-    started: &Started,
+    started: &Runtime,
     caches: &Caches,
     provider: &Arc<Provider>,
     library_syncs: Arc<SyncRequests>,
 ) -> impl Future<Output = ()> + use<> {
     let requests: Cache<VirtualMachinePublishRequest> =
-        watch::pruned(started, kube::Api::all(started.client.clone()));
+        watch::objects(started, kube::Api::all(started.client.clone()));
     let by_source = requests.index(|request| {
         vec![key(request.metadata.namespace.as_deref(), &plan::source(request).name.unwrap_or_default())]
     });

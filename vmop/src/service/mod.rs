@@ -15,7 +15,7 @@ use kit::apply::Api;
 use kit::events::{Events, named};
 use kit::index::Index;
 use kit::watch::{self, Cache, Change};
-use kit::{Controller, Family, Next, Outcome, Started};
+use kit::{Controller, Disposition, Next, ReconcileError, Runtime};
 use kube::ResourceExt;
 use kube::runtime::reflector::ObjectRef;
 use kube::runtime::watcher;
@@ -47,9 +47,9 @@ pub type Error = error::Error<Invalid>;
 #[error("{0}")]
 pub struct Invalid(String);
 
-impl Family for Invalid {
-    fn outcome(&self) -> Outcome {
-        Outcome::Invalid
+impl ReconcileError for Invalid {
+    fn disposition(&self) -> Disposition {
+        Disposition::Invalid
     }
 
     fn label(&self) -> &'static str {
@@ -62,13 +62,13 @@ impl OwnError for Invalid {
 }
 
 /// Reconciles services until the program ends.
-pub fn run(started: &Started, caches: &Caches) -> impl Future<Output = ()> + use<> {
+pub fn run(started: &Runtime, caches: &Caches) -> impl Future<Output = ()> + use<> {
     let client = || started.client.clone();
     let (label, value) = plan::MANAGED_BY;
     let ours = watcher::Config::default().labels(&format!("{label}={value}"));
-    let services: Cache<VirtualMachineService> = watch::pruned(started, kube::Api::all(client()));
-    let live: Cache<Service> = watch::pruned(started, kube::Api::all(client()));
-    let slices = watch::configured(started, kube::Api::all(client()), ours);
+    let services: Cache<VirtualMachineService> = watch::objects(started, kube::Api::all(client()));
+    let live: Cache<Service> = watch::objects(started, kube::Api::all(client()));
+    let slices = watch::selected(started, kube::Api::all(client()), ours);
     let by_selector = services.index(|service| selector_key(service).into_iter().collect());
     let ctx = Arc::new(Context {
         api: Api::new(started, "vmop/service"),

@@ -42,7 +42,7 @@ pub async fn collect(
         }
         tracing::info!(template = template.name, "destroying the template: nothing needs it");
         let task = vcenter.client.destroy(&template.moref).await?;
-        vcenter.inventory.task(&task).await?;
+        vcenter.inventory.wait_for_task(&task).await?;
         templates.forget(&template.moref);
         gone.push(template.name.clone());
     }

@@ -109,7 +109,7 @@ async fn deploy(vcenter: &VCenter, key: &TemplateKey, name: &str) -> Result<Arc<
         // Which fault reports a taken name depends on the release; one look settles it.
         Err(error) => vcenter.client.find_child(&key.placement.folder, name).await?.ok_or(error)?,
     };
-    vcenter.inventory.entered(&moref, ENTER).await
+    vcenter.inventory.wait_for_vm(&moref, ENTER).await
 }
 
 /// Has the item's files fetched; a subscribed library may have left them where they come from.
@@ -137,7 +137,7 @@ async fn put_mark(vcenter: &VCenter, key: &TemplateKey, vm: &Vm) -> Result<(), v
         ..ConfigSpec::default()
     };
     let task = vcenter.client.reconfigure_vm(&vm.moref, spec).await?;
-    vcenter.inventory.task(&task).await.map(drop)
+    vcenter.inventory.wait_for_task(&task).await.map(drop)
 }
 
 /// Takes the snapshot and makes the VM a template, whichever is missing.
@@ -183,7 +183,7 @@ fn first_snapshot(vm: &ObjectContent) -> Option<MoRef> {
 async fn take_snapshot(vcenter: &VCenter, moref: &MoRef) -> Result<MoRef, vsphere::Error> {
     let task =
         vcenter.client.create_snapshot(moref, SNAPSHOT, "VMs are linked to it: do not remove.").await?;
-    vcenter.inventory.task(&task).await?;
+    vcenter.inventory.wait_for_task(&task).await?;
     let read = vcenter.client.retrieve(std::slice::from_ref(moref), &[SNAPSHOTS]).await?;
     read.first().and_then(first_snapshot).ok_or_else(|| {
         let cause = "the VM has no snapshot after one was taken".to_owned();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use api::conditions::Condition;
 use api::vmop::VirtualMachine;
 use vsphere::inventory::{Guest, PowerState};
-use vsphere::{Allocation, Backing, Controller, Devices, Disk, EthernetCard, EthernetKind, MoRef, Vm};
+use vsphere::{Allocation, Backing, Controller, Devices, Disk, MoRef, NicKind, VirtualNic, Vm};
 
 use crate::templates::Template;
 use crate::vcenter::Placement;
@@ -82,9 +82,9 @@ pub fn place() -> Placement {
 
 /// What a template of one disk and one card is made of.
 pub fn devices() -> Devices {
-    let card = EthernetCard {
+    let card = VirtualNic {
         key: 4000,
-        kind: EthernetKind::Vmxnet3,
+        kind: NicKind::Vmxnet3,
         backing: None,
         mac: None,
         address: None,
@@ -108,7 +108,7 @@ pub fn devices() -> Devices {
     Devices {
         change_version: "1".to_owned(),
         disks: vec![disk],
-        cards: vec![card],
+        nics: vec![card],
         controllers: vec![controller],
     }
 }
@@ -137,7 +137,7 @@ pub fn needs() -> Needs {
         image: Ok(Arc::new(template)),
         storage: Ok(Storage { policy: None, datastore: Some(MoRef::datastore("datastore-1")) }),
         network: Ok(vec![Card::plain(
-            EthernetKind::Vmxnet3,
+            NicKind::Vmxnet3,
             Backing::Network { name: "VM Network".into(), network: None },
         )]),
         bootstrap: Ok(Bootstrap {

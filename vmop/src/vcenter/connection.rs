@@ -85,7 +85,7 @@ impl VCenter {
             Ok(result) => result?,
             Err(_elapsed) => {
                 let late = || vsphere::Error::new("WaitForUpdatesEx", vsphere::Kind::TimedOut).on(folder);
-                return Err(self.inventory.trouble().unwrap_or_else(late));
+                return Err(self.inventory.last_error().unwrap_or_else(late));
             }
         }
         watched.insert(folder.clone());
@@ -97,7 +97,7 @@ impl VCenter {
         if self.inventory.complete() {
             return None;
         }
-        Some(match self.inventory.trouble() {
+        Some(match self.inventory.last_error() {
             Some(error) => self.problem(&error),
             None => Problem::transient(format!(
                 "vCenter {}: the inventory is being read",

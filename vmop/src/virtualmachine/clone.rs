@@ -5,7 +5,7 @@ use api::vmop::{POWERED_ON, VirtualMachine};
 use kube::ResourceExt;
 use uuid::Uuid;
 use vsphere::{
-    BaseConfig, CloneSpec, ConfigSpec, DeviceChange, DiskMoveType, EthernetCard, MoRef, RelocateSpec,
+    BaseConfig, CloneSpec, ConfigSpec, DeviceChange, DiskMoveType, MoRef, RelocateSpec, VirtualNic,
 };
 
 use crate::templates::Template;
@@ -70,7 +70,7 @@ pub fn intent(vm: &VirtualMachine, parts: &Parts<'_>) -> Intent {
         disk_move_type: Some(parts.disks.move_type),
         pool: Some(parts.place.pool.clone()),
         disks: parts.disks.locators.clone(),
-        device_change: cards(&parts.template.devices.cards, parts.cards, without_cards(vm))
+        device_change: cards(&parts.template.devices.nics, parts.cards, without_cards(vm))
             .into_iter()
             .chain(parts.disks.changes.clone())
             .collect(),
@@ -182,7 +182,7 @@ fn explicit(allocation: vsphere::Allocation) -> vsphere::Allocation {
 /// Turns the template's cards into the wanted ones: re-plugs those that fit, swaps and adds the others.
 ///
 /// Without wanted cards the template's stay as they are, unless there shall be `none`.
-pub fn cards(present: &[EthernetCard], wanted: &[Card], none: bool) -> Vec<DeviceChange> {
+pub fn cards(present: &[VirtualNic], wanted: &[Card], none: bool) -> Vec<DeviceChange> {
     if wanted.is_empty() && !none {
         return Vec::new();
     }
@@ -202,8 +202,8 @@ pub fn cards(present: &[EthernetCard], wanted: &[Card], none: bool) -> Vec<Devic
     changes
 }
 
-pub fn plugged(key: i32, card: &Card) -> EthernetCard {
-    EthernetCard {
+pub fn plugged(key: i32, card: &Card) -> VirtualNic {
+    VirtualNic {
         key,
         kind: card.kind,
         backing: Some(card.backing.clone()),
@@ -213,8 +213,8 @@ pub fn plugged(key: i32, card: &Card) -> EthernetCard {
     }
 }
 
-pub fn removed(card: &EthernetCard) -> DeviceChange {
-    DeviceChange::Remove(EthernetCard {
+pub fn removed(card: &VirtualNic) -> DeviceChange {
+    DeviceChange::Remove(VirtualNic {
         backing: None,
         mac: None,
         address: None,

@@ -267,7 +267,7 @@ pub async fn end(machine: &Vm, vcenter: &VCenter) -> Result<(), Error> {
     tracing::info!(machine = %machine.moref, "destroying");
     let done = async {
         let task = vcenter.client.destroy(&machine.moref).await?;
-        vcenter.inventory.task(&task).await
+        vcenter.inventory.wait_for_task(&task).await
     };
     match done.await {
         Err(error) if error.is_not_found() => {
@@ -297,7 +297,7 @@ async fn spared(machine: &Vm, lags: bool, vcenter: &VCenter) -> Result<(), Error
     let changes = foreign.into_iter().map(|disk| DeviceChange::Disk(DiskChange::Detach(disk)));
     let spec = ConfigSpec { device_change: changes.collect(), ..ConfigSpec::default() };
     let task = vcenter.client.reconfigure_vm(&machine.moref, spec).await?;
-    vcenter.inventory.task(&task).await?;
+    vcenter.inventory.wait_for_task(&task).await?;
     Ok(())
 }
 

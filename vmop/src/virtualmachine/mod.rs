@@ -37,9 +37,9 @@ use api::conditions::{self, vmop as known};
 use api::vmop::VirtualMachine;
 use kit::apply::Api;
 use kit::events::Events;
-use kit::retry::SOON;
-use kit::writes::Behind;
-use kit::{Family, Next, Outcome as Families};
+use kit::expectations::StaleCache;
+use kit::retry::REQUEUE_SOON;
+use kit::{Disposition, Next, ReconcileError};
 use kube::runtime::reflector::ObjectRef;
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -116,7 +116,7 @@ pub enum Error {
     Guest(String, Option<Duration>),
     /// The cache is older than our own last write.
     #[error(transparent)]
-    Behind(#[from] Behind),
+    Behind(#[from] StaleCache),
     /// The API server did not do it.
     #[error("API server: {0}")]
     Api(#[from] kube::Error),
@@ -158,17 +158,19 @@ impl Error {
     }
 }
 
-impl Family for Error {
-    fn outcome(&self) -> Families {
+impl ReconcileError for Error {
+    fn disposition(&self) -> Disposition {
         match self {
-            Self::Blocked(Blocked::Unmet(unmet)) => Families::Waiting(unmet.unwatched.then_some(UNWATCHED)),
-            Self::Blocked(Blocked::Provider(_)) => Families::Waiting(None),
-            Self::Blocked(_) => Families::Invalid,
-            Self::Unsettled(_) => Families::Waiting(Some(UNSETTLED)),
-            Self::Guest(_, until) => Families::Waiting(*until),
-            Self::Behind(_) => Families::Waiting(Some(SOON)),
-            Self::Api(error) => Families::of(error),
-            Self::Vcenter(_) => Families::Failed,
+            Self::Blocked(Blocked::Unmet(unmet)) => {
+                Disposition::Waiting(unmet.unwatched.then_some(UNWATCHED))
+            }
+            Self::Blocked(Blocked::Provider(_)) => Disposition::Waiting(None),
+            Self::Blocked(_) => Disposition::Invalid,
+            Self::Unsettled(_) => Disposition::Waiting(Some(UNSETTLED)),
+            Self::Guest(_, until) => Disposition::Waiting(*until),
+            Self::Behind(_) => Disposition::Waiting(Some(REQUEUE_SOON)),
+            Self::Api(error) => Disposition::from_api_error(error),
+            Self::Vcenter(_) => Disposition::Failed,
         }
     }
 
@@ -263,7 +265,7 @@ pub async fn reconcile(vm: Arc<VirtualMachine>, ctx: Arc<Context>) -> Result<Nex
     report(&vm, Some(&facts), &outcome, &ctx).await?;
     let machine = result?;
     // What was told meanwhile is not in the object at hand: look once more whether it still holds.
-    Ok(if told { Next::After(SOON) } else { patience::next(&vm, machine.as_deref(), &facts) })
+    Ok(if told { Next::After(REQUEUE_SOON) } else { patience::next(&vm, machine.as_deref(), &facts) })
 }
 
 /// An object that is left alone says so, where it was a user of ours who asked and not Cluster API.

@@ -8,9 +8,9 @@ use api::vmop::VirtualMachine;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use proptest::prelude::*;
 use uuid::Uuid;
-use vsphere::EthernetKind::{self, E1000, Vmxnet3};
+use vsphere::NicKind::{self, E1000, Vmxnet3};
 use vsphere::inventory::PowerState;
-use vsphere::{EthernetCard, Vm};
+use vsphere::{VirtualNic, Vm};
 
 use crate::probe::ProbeResult;
 use crate::testing::fixtures;
@@ -237,8 +237,8 @@ fn uuids_are_completed_once_and_bad_ones_named() {
 #[test]
 fn cards_are_replugged_swapped_added_and_removed() {
     let card = |kind| nic::Card::plain(kind, vsphere::Backing::Network { name: "n".into(), network: None });
-    let present = |keys: &[(i32, EthernetKind)]| {
-        let card = |(key, kind): &(i32, EthernetKind)| EthernetCard {
+    let present = |keys: &[(i32, NicKind)]| {
+        let card = |(key, kind): &(i32, NicKind)| VirtualNic {
             key: *key,
             kind: *kind,
             backing: None,
@@ -248,7 +248,7 @@ fn cards_are_replugged_swapped_added_and_removed() {
         };
         keys.iter().map(card).collect::<Vec<_>>()
     };
-    let changes = |present: &[EthernetCard], wanted: &[nic::Card]| {
+    let changes = |present: &[VirtualNic], wanted: &[nic::Card]| {
         let said = clone::cards(present, wanted, false).into_iter().map(|change| match change {
             vsphere::DeviceChange::Edit(card) => format!("edit {}", card.key),
             vsphere::DeviceChange::Add(card) => format!("add {}", card.key),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kit::Started;
+use kit::Runtime;
 use serde_json::json;
 use support::api_server::{refusal, server};
 use support::vcsim::Sim;
@@ -27,7 +27,7 @@ async fn who_waits_long_for_room_is_told_and_comes_in_when_there_is_some() {
         told.send(request.body.clone()).unwrap();
         (200, json!(fixtures::virtual_machine()))
     });
-    let started = Started::detached(client);
+    let started = Runtime::detached(client);
     let ctx = context(&started, &vcenter);
     let vm = fixtures::virtual_machine();
     let (room, waited) = turn(&vm, &ctx).await.unwrap();

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::{Value as Json, json};
 
 use super::ovf::{DeploymentError, why};
-use super::{Call, Form, Manner};
+use super::{Call, Form, RetryPolicy};
 use crate::{Client, Error, MoRef, Result};
 
 /// An item to be made of a machine.
@@ -39,7 +39,7 @@ impl Client {
     /// Never sent twice: after a lost answer look for the name in the library. A name that is taken is
     /// `DuplicateName`.
     pub async fn capture_ovf(&self, capture: &Capture, deadline: Duration) -> Result<String> {
-        let manner = Manner { timeout: deadline, repeatable: false };
+        let manner = RetryPolicy { timeout: deadline, repeatable: false };
         let captured: Captured = self
             .automation("capture", manner, |form| call(capture, form))
             .await

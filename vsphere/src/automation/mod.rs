@@ -25,7 +25,7 @@ use serde_json::Value as Json;
 use tracing::Instrument;
 
 use crate::client::{again, pause};
-use crate::http::{Answer, Lane, SESSION_HEADER};
+use crate::http::{Answer, Pool, SESSION_HEADER};
 use crate::session::refused;
 use crate::wire::status_refusal;
 use crate::{Client, Error, Fault, Kind, Result, Value};
@@ -53,7 +53,7 @@ impl Call {
 
 /// How patient a call is and whether it may be repeated.
 #[derive(Clone, Copy)]
-pub(crate) struct Manner {
+pub(crate) struct RetryPolicy {
     pub timeout: Duration,
     pub repeatable: bool,
 }
@@ -63,7 +63,7 @@ impl Client {
     pub(crate) async fn automation<T: DeserializeOwned>(
         &self,
         name: &'static str,
-        manner: Manner,
+        manner: RetryPolicy,
         call: impl Fn(Form) -> Call,
     ) -> Result<T> {
         self.automation_in(None, name, manner, call).await
@@ -74,7 +74,7 @@ impl Client {
         &self,
         only: Option<Form>,
         name: &'static str,
-        manner: Manner,
+        manner: RetryPolicy,
         call: impl Fn(Form) -> Call,
     ) -> Result<T> {
         let span = tracing::debug_span!("vcenter", method = name);
@@ -84,19 +84,19 @@ impl Client {
         })
     }
 
-    pub(crate) fn reading(&self) -> Manner {
-        Manner { timeout: self.config().call_timeout, repeatable: true }
+    pub(crate) fn reading(&self) -> RetryPolicy {
+        RetryPolicy { timeout: self.config().call_timeout, repeatable: true }
     }
 
-    pub(crate) fn once_only(&self) -> Manner {
-        Manner { timeout: self.config().call_timeout, repeatable: false }
+    pub(crate) fn once_only(&self) -> RetryPolicy {
+        RetryPolicy { timeout: self.config().call_timeout, repeatable: false }
     }
 
     async fn automate(
         &self,
         only: Option<Form>,
         name: &'static str,
-        manner: Manner,
+        manner: RetryPolicy,
         call: impl Fn(Form) -> Call,
     ) -> Result<Json> {
         let mut attempt = 0;
@@ -118,7 +118,7 @@ impl Client {
             self.counted(name, started, &result);
             let error = match result {
                 Ok(body) => {
-                    permit.borne();
+                    permit.succeeded();
                     self.inner.session.automation_works();
                     return Ok(body);
                 }
@@ -149,12 +149,12 @@ impl Client {
     async fn automate_once(
         &self,
         name: &'static str,
-        manner: Manner,
+        manner: RetryPolicy,
         call: Call,
         token: &str,
     ) -> Result<Answer> {
         let request =
-            self.inner.http.request(Lane::Calls, call.method, &call.path).header(SESSION_HEADER, token);
+            self.inner.http.request(Pool::Calls, call.method, &call.path).header(SESSION_HEADER, token);
         let request = match &call.body {
             Some(body) => request.json(body),
             None => request,

@@ -6,7 +6,7 @@
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
 
-use super::{Call, Form, Manner};
+use super::{Call, Form, RetryPolicy};
 use crate::{Client, Error, MoRef, Result};
 
 const MODULES: &str = "/rest/vcenter/cluster/modules";
@@ -94,7 +94,7 @@ impl Client {
     async fn modules<T: serde::de::DeserializeOwned>(
         &self,
         name: &'static str,
-        manner: Manner,
+        manner: RetryPolicy,
         call: impl Fn() -> Call,
     ) -> Result<T, Error> {
         self.automation_in(Some(Form::Rest), name, manner, |_| call()).await

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
 
-use super::{Call, Form, Manner};
+use super::{Call, Form, RetryPolicy};
 use crate::{Client, Error, Fault, MoRef, Result, Value};
 
 /// A deployment as it shall be.
@@ -96,7 +96,7 @@ impl Client {
     /// vCenter answers only when the disks are copied, so this may take long; the deadline is the caller's.
     /// Never sent twice: after a lost answer look for the name in the folder.
     pub async fn deploy_ovf(&self, deploy: &Deploy, deadline: Duration) -> Result<MoRef> {
-        let manner = Manner { timeout: deadline, repeatable: false };
+        let manner = RetryPolicy { timeout: deadline, repeatable: false };
         let id = &deploy.item_id;
         let deployment: Deployment = self
             .automation("deploy", manner, |form| {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::shared::{Built, Shared};
 use super::update::{Kind as UpdateKind, ObjectUpdate};
 use super::vm::paths;
-use crate::http::Lane;
-use crate::session::Live;
+use crate::http::Pool;
+use crate::session::SessionHandle;
 use crate::spec::{filter_spec, object_spec, property_spec, traversal};
 use crate::{Error, Kind, MoRef, Object, ObjectContent, Result, Value};
 
@@ -53,7 +53,7 @@ fn stream_spec(containers: &MoRef, task_list: &MoRef, paths: &[&str]) -> Value {
     filter_spec(properties, vec![containers, tasks], false)
 }
 
-async fn container_view(shared: &Shared, live: &Live, folder: &MoRef) -> Result<MoRef> {
+async fn container_view(shared: &Shared, live: &SessionHandle, folder: &MoRef) -> Result<MoRef> {
     let args = Object::new("CreateContainerViewRequestType")
         .with("container", folder)
         .with("type", vec!["VirtualMachine"])
@@ -64,7 +64,7 @@ async fn container_view(shared: &Shared, live: &Live, folder: &MoRef) -> Result<
     reference(&view, "CreateContainerView")
 }
 
-async fn list_view(shared: &Shared, live: &Live, members: Vec<MoRef>) -> Result<MoRef> {
+async fn list_view(shared: &Shared, live: &SessionHandle, members: Vec<MoRef>) -> Result<MoRef> {
     let args = Object::new("CreateListViewRequestType").with_list("obj", members);
     let manager = shared.client.service("viewManager")?;
     reference(&call(shared, live, &manager, "CreateListView", args).await?, "CreateListView")
@@ -76,13 +76,13 @@ fn reference(value: &Value, method: &'static str) -> Result<MoRef> {
 
 pub(super) async fn call(
     shared: &Shared,
-    live: &Live,
+    live: &SessionHandle,
     target: &MoRef,
     method: &'static str,
     args: Object,
 ) -> Result<Value> {
     let timeout = shared.client.config().call_timeout;
-    shared.client.call_in(live, Lane::Calls, target, method, Some(args), timeout).await
+    shared.client.call_in(live, Pool::Calls, target, method, Some(args), timeout).await
 }
 
 /// Adds a folder to the views in use and reads its machines once.

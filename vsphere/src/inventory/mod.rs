@@ -171,14 +171,14 @@ impl Inventory {
     }
 
     /// Waits until the cache is complete.
-    pub async fn completed(&self) {
+    pub async fn wait_until_complete(&self) {
         let mut status = self.shared().status.subscribe();
         // The sender lives as long as we do.
         drop(status.wait_for(|status| status.complete).await);
     }
 
     /// Why the cache is not complete or not fresh, if anything is wrong.
-    pub fn trouble(&self) -> Option<Error> {
+    pub fn last_error(&self) -> Option<Error> {
         self.shared().state.read().trouble.clone()
     }
 
@@ -231,22 +231,30 @@ impl Inventory {
     }
 
     /// Waits until the machine is in the cache, as after its clone.
-    pub async fn entered(&self, moref: &MoRef, deadline: Duration) -> Result<Arc<Vm>> {
+    pub async fn wait_for_vm(&self, moref: &MoRef, deadline: Duration) -> Result<Arc<Vm>> {
+        self.wait_until(deadline, |inventory| inventory.vm(moref).present()).await.ok_or_else(|| {
+            self.last_error().unwrap_or_else(|| Error::new("WaitForUpdatesEx", Kind::TimedOut)).on(moref)
+        })
+    }
+
+    /// Waits until `find` finds what it looks for; `None` where it has not by the deadline.
+    ///
+    /// `find` is called at once and after every change of the cache, so it must be cheap, such as a lookup by
+    /// reference. It says what counts: a machine in some state, one of some name, or that one has left.
+    pub async fn wait_until<T>(&self, deadline: Duration, find: impl Fn(&Self) -> Option<T>) -> Option<T> {
         let mut revision = self.shared().revision.subscribe();
-        let entered = async {
+        let found = async {
             loop {
                 revision.borrow_and_update();
-                if let Presence::Present(vm) = self.vm(moref) {
-                    return vm;
+                if let Some(found) = find(self) {
+                    return found;
                 }
                 if revision.changed().await.is_err() {
                     std::future::pending::<()>().await;
                 }
             }
         };
-        tokio::time::timeout(deadline, entered).await.map_err(|_| {
-            self.trouble().unwrap_or_else(|| Error::new("WaitForUpdatesEx", Kind::TimedOut)).on(moref)
-        })
+        tokio::time::timeout(deadline, found).await.ok()
     }
 
     /// Reads what happens from now on.
@@ -257,7 +265,7 @@ impl Inventory {
     /// Waits for the end of a task; its failure is the error.
     ///
     /// `NotFound` of the task itself means that vCenter has forgotten it: look at the object.
-    pub async fn task(&self, task: &MoRef) -> Result<TaskResult> {
+    pub async fn wait_for_task(&self, task: &MoRef) -> Result<TaskResult> {
         let outcome = self.shared().wait_for_task(task);
         outcome.await.unwrap_or_else(|_| Err(Error::new("Task", Kind::Canceled).on(task)))
     }

@@ -10,7 +10,7 @@ use super::changes::{Changes, Subscribers};
 use super::tasks::{Outcome, Tasks};
 use super::update::UpdateSet;
 use super::{Options, Presence, Vm};
-use crate::session::Live;
+use crate::session::SessionHandle;
 use crate::{Client, Error, MoRef};
 
 pub(super) struct Shared {
@@ -46,7 +46,7 @@ pub(super) struct Status {
 
 /// What was made in vCenter for one session; it ends with the session.
 pub(super) struct Built {
-    pub live: Live,
+    pub live: SessionHandle,
     pub collector: MoRef,
     /// The ListView of ContainerViews.
     pub containers: MoRef,

@@ -8,7 +8,7 @@ use super::pace::Pace;
 use super::shared::{Built, Shared};
 use super::update::UpdateSet;
 use crate::client::pause;
-use crate::http::Lane;
+use crate::http::Pool;
 use crate::{Error, Kind, Object, Result};
 
 /// vCenter may answer this much later than it was asked to.
@@ -132,7 +132,7 @@ async fn poll(shared: &Shared, built: &Built, version: &str, wait: Duration) -> 
     let args = Object::new("WaitForUpdatesExRequestType").with("version", version).with("options", options);
     let answer = shared
         .client
-        .call_in(&built.live, Lane::Poll, &built.collector, "WaitForUpdatesEx", Some(args), wait + GRACE)
+        .call_in(&built.live, Pool::Poll, &built.collector, "WaitForUpdatesEx", Some(args), wait + GRACE)
         .await?;
     Ok(UpdateSet::read(answer))
 }

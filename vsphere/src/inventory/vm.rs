@@ -70,7 +70,7 @@ pub struct Guest {
     pub heartbeat: Option<String>,
     /// How its customisation goes, where there is one.
     pub customization: Option<Customized>,
-    /// The virtual network cards; interfaces that exist only inside the guest are left out.
+    /// The virtual network adapters; interfaces that exist only inside the guest are left out.
     pub nics: Vec<GuestNic>,
 }
 
@@ -83,7 +83,7 @@ pub struct Customized {
     pub error: Option<String>,
 }
 
-/// A network card as the guest sees it.
+/// A network adapter as the guest sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GuestNic {
     /// The key of the device.

@@ -8,19 +8,19 @@ use tracing::Instrument;
 
 use super::Ticket;
 use crate::config::Credentials;
-use crate::http::{Answer, Http, Lane, SESSION_HEADER};
+use crate::http::{Answer, Http, Pool, SESSION_HEADER};
 use crate::wire::{Codec, Refusal, status_refusal};
 use crate::{Error, Fault, Kind, Metrics, MoRef, Object, Result};
 
 /// What a login goes through.
-pub(crate) struct Line<'a> {
+pub(crate) struct Transport<'a> {
     pub http: &'a Http,
     pub codec: &'a dyn Codec,
     pub timeout: Duration,
     pub metrics: &'a Metrics,
 }
 
-impl Line<'_> {
+impl Transport<'_> {
     /// Opens a session of the VIM API.
     pub(super) async fn log_in(&self, manager: &MoRef, credentials: &Credentials) -> Result<Arc<str>> {
         let opened = async {
@@ -28,7 +28,7 @@ impl Line<'_> {
                 .with("userName", &credentials.username)
                 .with("password", credentials.password.expose());
             let out = self.codec.encode(manager, "Login", Some(&args), None);
-            let answer = self.http.send("Login", self.http.outgoing(Lane::Calls, out), self.timeout).await?;
+            let answer = self.http.send("Login", self.http.outgoing(Pool::Calls, out), self.timeout).await?;
             let said = self.codec.decode(answer.status, &answer.body);
             said.map_err(|refusal| refused("Login", refusal))?;
             let opened = self.codec.opened(&answer.headers);
@@ -40,7 +40,7 @@ impl Line<'_> {
     /// Opens a session of the Automation API: `POST /api/session`; on servers before 7.0 the same under `/rest`.
     pub(super) async fn log_in_to_automation(&self, credentials: &Credentials) -> Result<Arc<str>> {
         let attempt = async |path: &'static str| {
-            let request = self.http.request(Lane::Calls, Method::POST, path);
+            let request = self.http.request(Pool::Calls, Method::POST, path);
             let request = request.basic_auth(&credentials.username, Some(credentials.password.expose()));
             self.http.send("session create", request, self.timeout).await
         };
@@ -59,13 +59,13 @@ impl Line<'_> {
         if ticket.apart
             && let Some(token) = &ticket.automation
         {
-            let request = self.http.request(Lane::Calls, Method::DELETE, "/api/session");
+            let request = self.http.request(Pool::Calls, Method::DELETE, "/api/session");
             let request = request.header(SESSION_HEADER, token.as_ref());
             let ended = self.http.send("session delete", request, self.timeout);
             drop(self.counted("session delete", ended).await);
         }
         let out = self.codec.encode(manager, "Logout", None, Some(&ticket.session));
-        let ended = self.http.send("Logout", self.http.outgoing(Lane::Calls, out), self.timeout);
+        let ended = self.http.send("Logout", self.http.outgoing(Pool::Calls, out), self.timeout);
         drop(self.counted("Logout", ended).await);
     }
 

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use parking_lot::{Mutex as PlainMutex, RwLock};
 use tokio::sync::{Mutex, oneshot, watch};
 
-pub(crate) use login::{Line, refused};
+pub(crate) use login::{Transport, refused};
 
 use crate::config::Credentials;
 use crate::wire::{Codec, numbers};
@@ -27,7 +27,7 @@ const REFUSED_LONGEST: Duration = Duration::from_mins(5);
 
 pub(crate) struct Session {
     credentials: RwLock<Credentials>,
-    live: RwLock<Option<Live>>,
+    live: RwLock<Option<SessionHandle>>,
     renewal: Mutex<Renewal>,
     epoch: watch::Sender<u64>,
     closed: AtomicBool,
@@ -40,7 +40,7 @@ pub(crate) struct Session {
 
 /// A session that vCenter knew when it was last used.
 #[derive(Clone)]
-pub(crate) struct Live {
+pub(crate) struct SessionHandle {
     pub epoch: u64,
     pub ticket: Ticket,
     /// Dropped by the last one who uses the session.
@@ -113,7 +113,7 @@ impl Session {
     }
 
     /// The session in use, or a new one.
-    pub async fn live(&self, via: &Line<'_>) -> Result<Live> {
+    pub async fn live(&self, via: &Transport<'_>) -> Result<SessionHandle> {
         let live = self.live.read().clone();
         match live {
             Some(live) => Ok(live),
@@ -123,7 +123,7 @@ impl Session {
     }
 
     /// A session other than the one with number `dead`.
-    pub async fn renew(&self, via: &Line<'_>, dead: u64) -> Result<Live> {
+    pub async fn renew(&self, via: &Transport<'_>, dead: u64) -> Result<SessionHandle> {
         let asked = Instant::now();
         let mut renewal = self.renewal.lock().await;
         if let Some(live) = self.live.read().clone().filter(|live| live.epoch != dead) {
@@ -137,7 +137,7 @@ impl Session {
     }
 
     /// Goes on with other credentials. Until they have opened a session, the old one stays in use.
-    pub async fn rotate(&self, via: &Line<'_>, credentials: Credentials) -> Result<Option<Replaced>> {
+    pub async fn rotate(&self, via: &Transport<'_>, credentials: Credentials) -> Result<Option<Replaced>> {
         let asked = Instant::now();
         let mut renewal = self.renewal.lock().await;
         if *self.credentials.read() == credentials {
@@ -155,7 +155,7 @@ impl Session {
     }
 
     /// Ends a session that has been replaced.
-    pub async fn retire(&self, via: &Line<'_>, replaced: Replaced) {
+    pub async fn retire(&self, via: &Transport<'_>, replaced: Replaced) {
         let ticket = {
             let mut all = self.replaced.lock();
             let at = all.iter().position(|(epoch, _)| *epoch == replaced.epoch);
@@ -184,7 +184,7 @@ impl Session {
 
     async fn log_in(
         &self,
-        via: &Line<'_>,
+        via: &Transport<'_>,
         renewal: &mut Renewal,
         credentials: &Credentials,
     ) -> Result<Arc<str>> {
@@ -197,14 +197,14 @@ impl Session {
     }
 
     /// Everybody uses this session from here on.
-    fn install(&self, via: &Line<'_>, renewal: &mut Renewal, session: Arc<str>) -> Live {
+    fn install(&self, via: &Transport<'_>, renewal: &mut Renewal, session: Arc<str>) -> SessionHandle {
         let epoch = self.epoch.borrow().wrapping_add(1).max(1);
         let shares = *self.sharing.read() != Sharing::Not;
         let automation = shares.then(|| via.codec.token(&session));
         let (in_use, unused) = oneshot::channel();
         renewal.unused = Some(unused);
         let ticket = Ticket { session, automation, apart: !shares };
-        let live = Live { epoch, ticket, _in_use: Arc::new(in_use) };
+        let live = SessionHandle { epoch, ticket, _in_use: Arc::new(in_use) };
         *self.live.write() = Some(live.clone());
         self.epoch.send_replace(epoch);
         via.metrics.logged_in();
@@ -212,7 +212,7 @@ impl Session {
     }
 
     /// The session with a token for the Automation API, which may need a login of its own.
-    pub async fn with_automation(&self, via: &Line<'_>, live: Live) -> Result<Live> {
+    pub async fn with_automation(&self, via: &Transport<'_>, live: SessionHandle) -> Result<SessionHandle> {
         if live.ticket.automation.is_some() {
             return Ok(live);
         }
@@ -253,7 +253,7 @@ impl Session {
     }
 
     /// Ends the session; nobody logs in again.
-    pub async fn log_out(&self, via: &Line<'_>) {
+    pub async fn log_out(&self, via: &Transport<'_>) {
         let _single = self.renewal.lock().await;
         self.closed.store(true, Ordering::SeqCst);
         let live = self.live.write().take();

@@ -9,11 +9,11 @@ use crate::{Object, Value};
 pub struct CustomizationSpec {
     /// Who the guest is.
     pub identity: CustomizationIdentity,
-    /// Search domains for all cards.
+    /// Search domains for all NICs.
     pub dns_suffixes: Vec<String>,
-    /// Name servers for all cards.
+    /// Name servers for all NICs.
     pub dns_servers: Vec<String>,
-    /// One for each card, in the order of the cards; vCenter refuses another number of them.
+    /// One for each NIC, in the order of the NICs; vCenter refuses another number of them.
     pub adapters: Vec<CustomizationAdapter>,
 }
 
@@ -51,10 +51,10 @@ impl fmt::Debug for CustomizationIdentity {
     }
 }
 
-/// How a guest sets up one network card.
+/// How a guest sets up one network adapter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CustomizationAdapter {
-    /// The card, where it is known by its MAC; else the order tells.
+    /// The NIC, where it is known by its MAC; else the order tells.
     pub mac: Option<String>,
     /// The IPv4 address; `None` for DHCP.
     pub ipv4: Option<FixedIpv4>,
@@ -62,7 +62,7 @@ pub struct CustomizationAdapter {
     pub ipv6: Vec<(String, u8)>,
     /// IPv6 routers.
     pub gateways6: Vec<String>,
-    /// Name servers of this card.
+    /// Name servers of this NIC.
     pub dns_servers: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Network cards, as they are added, changed and removed.
+//! Network adapters, as they are added, changed and removed.
 
 use super::disk::{Change, DiskChange};
 use super::vm::profiles;
@@ -7,12 +7,12 @@ use crate::{MoRef, Object, Value};
 /// One change of the virtual hardware.
 #[derive(Clone, Debug, PartialEq)]
 pub enum DeviceChange {
-    /// A new network card; its key must be negative and unlike every other in the same spec.
-    Add(EthernetCard),
-    /// The network card with this key becomes this one.
-    Edit(EthernetCard),
-    /// The network card with this key goes.
-    Remove(EthernetCard),
+    /// A new network adapter; its key must be negative and unlike every other in the same spec.
+    Add(VirtualNic),
+    /// The network adapter with this key becomes this one.
+    Edit(VirtualNic),
+    /// The network adapter with this key goes.
+    Remove(VirtualNic),
     /// A disk or its controller comes, grows or goes.
     Disk(DiskChange),
     /// Any other device, with the operation (`add`, `edit`, `remove`) and, where files are meant, `create` or `destroy`.
@@ -28,11 +28,11 @@ pub enum DeviceChange {
 
 impl From<DeviceChange> for Value {
     fn from(change: DeviceChange) -> Self {
-        let card = |operation, card: EthernetCard| (operation, None, Self::from(card), Vec::new());
+        let nic = |operation, nic: VirtualNic| (operation, None, Self::from(nic), Vec::new());
         let (operation, file_operation, device, policies) = match change {
-            DeviceChange::Add(added) => card("add", added),
-            DeviceChange::Edit(edited) => card("edit", edited),
-            DeviceChange::Remove(removed) => card("remove", removed),
+            DeviceChange::Add(added) => nic("add", added),
+            DeviceChange::Edit(edited) => nic("edit", edited),
+            DeviceChange::Remove(removed) => nic("remove", removed),
             DeviceChange::Disk(change) => {
                 let Change { operation, file_operation, device, profiles } = change.into();
                 (operation, file_operation, device.into(), profiles)
@@ -50,40 +50,40 @@ impl From<DeviceChange> for Value {
     }
 }
 
-/// A network card.
+/// A network adapter: vSphere's VirtualEthernetCard.
 #[derive(Clone, Debug, PartialEq)]
-pub struct EthernetCard {
-    /// The device's key: the one that vCenter gave, or a negative one for a new card.
+pub struct VirtualNic {
+    /// The device's key: the one that vCenter gave, or a negative one for a new NIC.
     pub key: i32,
     /// What the guest sees.
-    pub kind: EthernetKind,
+    pub kind: NicKind,
     /// What it is plugged into; `None` leaves it (edit, remove).
     pub backing: Option<Backing>,
     /// Set where the network provider chose it; else vCenter does.
     pub mac: Option<String>,
-    /// The MAC that a card that is there has, whoever chose it. Never sent.
+    /// The MAC that a NIC that is there has, whoever chose it. Never sent.
     pub address: Option<String>,
     /// The network provider's own name of the port, which NSX reads.
     pub external_id: Option<String>,
 }
 
-/// The card that the guest sees.
+/// The model of a network adapter: what the guest sees.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum EthernetKind {
-    /// The paravirtual card, the one to use.
+pub enum NicKind {
+    /// The paravirtual NIC, the one to use.
     #[default]
     Vmxnet3,
-    /// An old paravirtual card.
+    /// An old paravirtual NIC.
     Vmxnet2,
     /// An emulated Intel 82545EM.
     E1000,
     /// An emulated Intel 82574.
     E1000e,
-    /// An emulated AMD card.
+    /// An emulated AMD NIC.
     Pcnet32,
 }
 
-impl EthernetKind {
+impl NicKind {
     /// The device's type.
     pub fn type_name(self) -> &'static str {
         match self {
@@ -103,7 +103,7 @@ impl EthernetKind {
     }
 }
 
-/// What a network card is plugged into.
+/// What a network adapter is plugged into.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Backing {
     /// A port group of a standard switch.
@@ -149,30 +149,30 @@ impl From<Backing> for Value {
     }
 }
 
-impl From<EthernetCard> for Value {
-    fn from(card: EthernetCard) -> Self {
-        let connectable = card.backing.is_some().then(|| {
+impl From<VirtualNic> for Value {
+    fn from(nic: VirtualNic) -> Self {
+        let connectable = nic.backing.is_some().then(|| {
             Object::new("VirtualDeviceConnectInfo")
                 .with("startConnected", true)
                 .with("allowGuestControl", true)
                 .with("connected", true)
         });
-        let address_type = card.mac.as_ref().map(|_| "manual");
-        Object::new(card.kind.type_name())
-            .with("key", card.key)
-            .with_some("backing", card.backing)
+        let address_type = nic.mac.as_ref().map(|_| "manual");
+        Object::new(nic.kind.type_name())
+            .with("key", nic.key)
+            .with_some("backing", nic.backing)
             .with_some("connectable", connectable)
             .with_some("addressType", address_type)
-            .with_some("macAddress", card.mac)
-            .with_some("externalId", card.external_id)
+            .with_some("macAddress", nic.mac)
+            .with_some("externalId", nic.external_id)
             .into()
     }
 }
 
-impl EthernetCard {
-    /// Reads a network card; `None` for any other device. The MAC is kept only where it was set by hand.
+impl VirtualNic {
+    /// Reads a network adapter; `None` for any other device. The MAC is kept only where it was set by hand.
     pub fn read(device: &Value) -> Option<Self> {
-        let kind = EthernetKind::from_type_name(device.type_name())?;
+        let kind = NicKind::from_type_name(device.type_name())?;
         let text = |name: &str| device.get(name).as_str().map(str::to_owned);
         Some(Self {
             key: i32::try_from(device.get("key").as_i64()?).ok()?,

@@ -12,7 +12,7 @@ mod vapp;
 mod vm;
 
 pub use customization::{CustomizationAdapter, CustomizationIdentity, CustomizationSpec, FixedIpv4};
-pub use device::{Backing, DeviceChange, EthernetCard, EthernetKind};
+pub use device::{Backing, DeviceChange, NicKind, VirtualNic};
 pub use disk::{Controller, Disk, DiskChange, DiskLocator, Provisioning};
 pub use extra_config::ExtraConfig;
 pub(crate) use filter::{filter_spec, object_spec, property_spec, traversal};

@@ -24,7 +24,7 @@ pub struct ConfigSpec {
     pub num_cpus: Option<u32>,
     /// Memory.
     pub memory_mib: Option<i64>,
-    /// Network cards and other devices.
+    /// Network adapters and other devices.
     pub device_change: Vec<DeviceChange>,
     /// CPU in MHz.
     pub cpu_allocation: Option<Allocation>,

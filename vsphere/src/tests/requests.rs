@@ -5,9 +5,9 @@ use uuid::Uuid;
 use super::fake::{Fake, moref};
 use crate::{
     Allocation, Backing, CloneSpec, ConfigSpec, CustomizationAdapter, CustomizationIdentity,
-    CustomizationSpec, DeviceChange, Disk, DiskChange, DiskLocator, DiskMoveType, EthernetCard, EthernetKind,
-    FixedIpv4, ManagedBy, MoRef, OVF_TRANSPORT_GUEST_INFO, Provisioning, RelocateSpec, VAppConfigSpec,
-    VAppProperty, WireKind,
+    CustomizationSpec, DeviceChange, Disk, DiskChange, DiskLocator, DiskMoveType, FixedIpv4, ManagedBy,
+    MoRef, NicKind, OVF_TRANSPORT_GUEST_INFO, Provisioning, RelocateSpec, VAppConfigSpec, VAppProperty,
+    VirtualNic, WireKind,
 };
 
 async fn recorder(wire: WireKind) -> Fake {
@@ -46,7 +46,7 @@ fn everything() -> ConfigSpec {
         pending_customization: Some(String::new()),
         num_cpus: Some(2),
         memory_mib: Some(4096),
-        device_change: [DeviceChange::Remove(card(4001, None))].into_iter().chain(disks()).collect(),
+        device_change: [DeviceChange::Remove(nic(4001, None))].into_iter().chain(disks()).collect(),
         cpu_allocation: Some(Allocation { reservation: Some(1000), expandable: None, limit: Some(-1) }),
         memory_allocation: Some(Allocation { reservation: Some(4096), ..Allocation::default() }),
         extra_config: vec![
@@ -143,8 +143,8 @@ fn disks() -> impl Iterator<Item = DeviceChange> {
     changes.into_iter().map(DeviceChange::Disk)
 }
 
-fn card(key: i32, backing: Option<Backing>) -> EthernetCard {
-    EthernetCard { key, kind: EthernetKind::Vmxnet3, backing, mac: None, address: None, external_id: None }
+fn nic(key: i32, backing: Option<Backing>) -> VirtualNic {
+    VirtualNic { key, kind: NicKind::Vmxnet3, backing, mac: None, address: None, external_id: None }
 }
 
 fn linked_clone() -> CloneSpec {
@@ -152,10 +152,10 @@ fn linked_clone() -> CloneSpec {
     let segment = Backing::Opaque { id: "seg-1".into(), kind: "nsx.LogicalSwitch".into() };
     let network =
         Backing::Network { name: "VM Network".into(), network: Some(MoRef::new("Network", "network-7")) };
-    let named = EthernetCard {
+    let named = VirtualNic {
         mac: Some("00:50:56:12:34:56".into()),
         external_id: Some("port-1".into()),
-        ..card(4000, Some(portgroup))
+        ..nic(4000, Some(portgroup))
     };
     CloneSpec {
         location: RelocateSpec {
@@ -165,8 +165,8 @@ fn linked_clone() -> CloneSpec {
             host: Some(MoRef::host("host-20")),
             device_change: vec![
                 DeviceChange::Edit(named),
-                DeviceChange::Add(card(-1, Some(segment))),
-                DeviceChange::Add(card(-2, Some(network))),
+                DeviceChange::Add(nic(-1, Some(segment))),
+                DeviceChange::Add(nic(-2, Some(network))),
             ],
             disks: vec![DiskLocator {
                 key: 2000,

@@ -7,7 +7,7 @@ use serde_json::{Value as Json, json};
 
 use super::fake::{Fake, Reply, Seen, fault, json as reply, moref};
 use crate::inventory::{Options, Presence};
-use crate::{Inventory, MoRef, WireKind};
+use crate::{Inventory, Kind, MoRef, WireKind};
 
 fn reference(kind: &str, id: &str) -> Json {
     json!({ "_typeName": "ManagedObjectReference", "type": kind, "value": id })
@@ -76,7 +76,7 @@ async fn the_cache_is_complete_after_the_last_page_only(wire: WireKind) {
     let pages = vec![set("1", true, &[vm("vm-1")]), set("2", false, &[vm("vm-2")])];
     let (fake, inventory) = following(wire, pages).await;
     assert_eq!(inventory.vm(&MoRef::vm("vm-1")), Presence::Unknown);
-    inventory.completed().await;
+    inventory.wait_until_complete().await;
     assert!(here(&inventory, "vm-1") && here(&inventory, "vm-2"));
     assert_eq!(inventory.vm(&MoRef::vm("vm-3")), Presence::Absent);
     fake.until("WaitForUpdatesEx", 3).await;
@@ -85,7 +85,7 @@ async fn the_cache_is_complete_after_the_last_page_only(wire: WireKind) {
 
 async fn an_empty_folder_is_complete_at_once(wire: WireKind) {
     let (fake, inventory) = following(wire, vec![reply(204, Json::Null)]).await;
-    inventory.completed().await;
+    inventory.wait_until_complete().await;
     fake.until("WaitForUpdatesEx", 2).await;
     assert_eq!(versions(&fake), ["/0", "/240"]);
     assert!(inventory.all().is_empty());
@@ -113,7 +113,7 @@ async fn an_unknown_version_is_told_from_the_beginning(wire: WireKind) {
     ];
     let (fake, inventory) = following(wire, polls).await;
     fake.until("WaitForUpdatesEx", 4).await;
-    inventory.completed().await;
+    inventory.wait_until_complete().await;
     assert_eq!(versions(&fake), ["/0", "1/240", "/0", "7/240"]);
     assert!(!here(&inventory, "vm-1") && here(&inventory, "vm-2"));
     assert_eq!(fake.count("CreateFilter"), 1);
@@ -128,21 +128,39 @@ async fn a_lost_session_rebuilds_everything_and_keeps_who_waits(wire: WireKind) 
         ];
         let (fake, inventory) = following(wire, polls).await;
         let waiting = inventory.clone();
-        let result = tokio::spawn(async move { waiting.task(&MoRef::task("task-1")).await });
+        let result = tokio::spawn(async move { waiting.wait_for_task(&MoRef::task("task-1")).await });
         result.await.unwrap().unwrap();
-        inventory.completed().await;
+        inventory.wait_until_complete().await;
         assert!(here(&inventory, "vm-1") && !here(&inventory, "vm-2"), "{lost}");
         assert_eq!((inventory.generation(), fake.count("CreateFilter")), (2, 2), "{lost}");
         assert_eq!(fake.count("Login"), if lost == "NotAuthenticated" { 2 } else { 1 }, "{lost}");
     }
 }
 
+async fn what_is_waited_for_is_found_when_the_stream_shows_it(wire: WireKind) {
+    let gone = object("leave", &reference("VirtualMachine", "vm-1"), &[]);
+    let polls =
+        vec![set("1", false, &[vm("vm-1")]), set("2", false, &[vm("vm-2")]), set("3", false, &[gone])];
+    let (_fake, inventory) = following(wire, polls).await;
+    let left = |inventory: &Inventory| (inventory.vm(&MoRef::vm("vm-1")) == Presence::Absent).then_some(());
+    let second = MoRef::vm("vm-2");
+    let both = tokio::join!(
+        inventory.wait_for_vm(&second, Duration::from_secs(20)),
+        inventory.wait_until(Duration::from_secs(20), left),
+    );
+    assert_eq!((both.0.unwrap().name.as_str(), both.1), ("vm-2", Some(())));
+    let never = |_: &Inventory| None::<()>;
+    assert_eq!(inventory.wait_until(Duration::from_millis(1), never).await, None);
+    let missing = inventory.wait_for_vm(&MoRef::vm("vm-9"), Duration::from_millis(1)).await.unwrap_err();
+    assert_eq!(*missing.kind(), Kind::TimedOut);
+}
+
 async fn stopping_ends_who_waits(wire: WireKind) {
     let (_fake, inventory) = following(wire, vec![reply(204, Json::Null)]).await;
     let mut changes = inventory.subscribe();
-    inventory.completed().await;
+    inventory.wait_until_complete().await;
     let waiting = inventory.clone();
-    let result = tokio::spawn(async move { waiting.task(&MoRef::task("task-1")).await });
+    let result = tokio::spawn(async move { waiting.wait_for_task(&MoRef::task("task-1")).await });
     tokio::task::yield_now().await;
     inventory.stop().await;
     assert!(result.await.unwrap().is_err());
@@ -152,11 +170,11 @@ async fn stopping_ends_who_waits(wire: WireKind) {
 async fn logging_out_stops_the_inventory(wire: WireKind) {
     let (_fake, inventory) = following(wire, vec![reply(204, Json::Null)]).await;
     let mut changes = inventory.subscribe();
-    inventory.completed().await;
+    inventory.wait_until_complete().await;
     inventory.client().logout().await;
     while changes.next().await.is_some() {}
     assert!(!inventory.complete());
-    assert!(inventory.task(&MoRef::task("task-1")).await.is_err());
+    assert!(inventory.wait_for_task(&MoRef::task("task-1")).await.is_err());
 }
 
 on_both_wires!(
@@ -165,6 +183,7 @@ on_both_wires!(
     a_lost_answer_is_asked_for_again,
     an_unknown_version_is_told_from_the_beginning,
     a_lost_session_rebuilds_everything_and_keeps_who_waits,
+    what_is_waited_for_is_found_when_the_stream_shows_it,
     stopping_ends_who_waits,
     logging_out_stops_the_inventory,
 );

@@ -7,7 +7,7 @@ use reqwest::Method;
 use super::soap::reader::Reader;
 use super::{Codec, Soap, ViJson, status_refusal};
 use crate::config::{Config, WireChoice};
-use crate::http::{Http, Lane};
+use crate::http::{Http, Pool};
 use crate::session::refused;
 use crate::{Error, Kind, Result, Value};
 
@@ -61,7 +61,7 @@ fn no_json() -> Error {
 /// The newest release of VI/JSON that both sides know; `None` if the server has none.
 async fn release(http: &Http, timeout: Duration) -> Result<Option<String>> {
     let request = http
-        .request(Lane::Calls, Method::POST, "/api/vcenter/system?action=hello")
+        .request(Pool::Calls, Method::POST, "/api/vcenter/system?action=hello")
         .json(&serde_json::json!({ "api_releases": RELEASES }));
     let answer = http.send("hello", request, timeout).await?;
     match answer.status {
@@ -85,7 +85,7 @@ async fn release(http: &Http, timeout: Duration) -> Result<Option<String>> {
 
 /// The newest version of the SOAP API that both sides know.
 async fn version(http: &Http, timeout: Duration) -> Result<String> {
-    let request = http.request(Lane::Calls, Method::GET, "/sdk/vimServiceVersions.xml");
+    let request = http.request(Pool::Calls, Method::GET, "/sdk/vimServiceVersions.xml");
     let answer = http.send("vimServiceVersions", request, timeout).await?;
     if answer.status != 200 {
         return Err(refused("vimServiceVersions", status_refusal(answer.status)));
@@ -128,7 +128,7 @@ pub(crate) fn numbers(release: &str) -> Vec<u32> {
 
 /// Needs no login.
 async fn service_content(http: &Http, codec: &dyn Codec, timeout: Duration) -> Result<Value> {
-    let request = http.outgoing(Lane::Calls, codec.service_content());
+    let request = http.outgoing(Pool::Calls, codec.service_content());
     let answer = http.send("ServiceContent", request, timeout).await?;
     let content =
         codec.decode(answer.status, &answer.body).map_err(|refusal| refused("ServiceContent", refusal))?;

@@ -18,7 +18,7 @@ async fn styled(sim: &Sim, automation: PathStyle) -> Client {
 async fn made(sim: &Sim, inventory: &Inventory, golden: &Golden, name: &str) -> MoRef {
     let spec = CloneSpec { power_on: false, ..golden.clone_spec(sim, Uuid::new_v4()) };
     let task = inventory.client().clone_vm(&golden.template, &sim.folder(), name, spec).await.unwrap();
-    let done = within("the clone", inventory.task(&task)).await.unwrap();
+    let done = within("the clone", inventory.wait_for_task(&task)).await.unwrap();
     done.moref().unwrap().clone()
 }
 
@@ -123,7 +123,7 @@ async fn a_console_is_reached_by_a_ticket(sim: Sim) {
     let vm = made(&sim, &inventory, &golden, "vm").await;
     assert!(client.console_url(&vm).await.is_err(), "the machine is off");
     let task = client.power_on(&vm).await.unwrap();
-    within("it runs", inventory.task(&task)).await.unwrap();
+    within("it runs", inventory.wait_for_task(&task)).await.unwrap();
     let url = client.console_url(&vm).await.unwrap();
     assert!(url.expose().starts_with("wss://"), "{}", url.expose());
     assert_eq!(format!("{url:?}"), "<redacted>");

@@ -14,8 +14,8 @@ everywhere!(a_machine_is_changed_and_its_guest_is_asked, a_removal_is_told_with_
 async fn machine(sim: &Sim, inventory: &Inventory, name: &str) -> MoRef {
     let golden = golden(sim, inventory).await;
     let task = golden.clone(sim, inventory.client(), name, Uuid::new_v4()).await.unwrap();
-    let machine = within("the clone", inventory.task(&task)).await.unwrap().moref().unwrap().clone();
-    within("it enters", inventory.entered(&machine, std::time::Duration::from_secs(20))).await.unwrap();
+    let machine = within("the clone", inventory.wait_for_task(&task)).await.unwrap().moref().unwrap().clone();
+    within("it enters", inventory.wait_for_vm(&machine, std::time::Duration::from_secs(20))).await.unwrap();
     machine
 }
 
@@ -46,7 +46,7 @@ async fn a_machine_is_changed_and_its_guest_is_asked(sim: Sim) {
     client.standby_guest(&vm).await.unwrap();
     becomes(&inventory, &vm, "it sleeps", |vm| vm.power_state == Some(PowerState::Suspended)).await;
     let task = client.power_on(&vm).await.unwrap();
-    within("power-on", inventory.task(&task)).await.unwrap();
+    within("power-on", inventory.wait_for_task(&task)).await.unwrap();
     sim.guest(&vm, json!({ "toolsRunning": true })).await;
     client.shutdown_guest(&vm).await.unwrap();
     becomes(&inventory, &vm, "it is off", |vm| vm.power_state == Some(PowerState::Off)).await;
@@ -59,7 +59,7 @@ async fn a_machine_is_changed_and_its_guest_is_asked(sim: Sim) {
         ..ConfigSpec::default()
     };
     let task = client.reconfigure_vm(&vm, spec).await.unwrap();
-    within("reconfigure", inventory.task(&task)).await.unwrap();
+    within("reconfigure", inventory.wait_for_task(&task)).await.unwrap();
     becomes(&inventory, &vm, "its settings are the new ones", |vm| {
         (vm.num_cpus, vm.memory_mib, vm.change_tracking) == (8, 1024, Some(true))
             && vm.extra_config.get("vmservice.lastRestartTime").is_some_and(|at| at == "7")
@@ -67,7 +67,7 @@ async fn a_machine_is_changed_and_its_guest_is_asked(sim: Sim) {
     .await;
 
     let task = client.upgrade_hardware(&vm, 21).await.unwrap();
-    within("upgrade", inventory.task(&task)).await.unwrap();
+    within("upgrade", inventory.wait_for_task(&task)).await.unwrap();
     becomes(&inventory, &vm, "its hardware is newer", |vm| vm.hardware_version == "vmx-21").await;
     client.logout().await;
 }

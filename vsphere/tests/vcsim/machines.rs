@@ -20,7 +20,7 @@ use vsphere::{
 pub struct Golden {
     pub template: MoRef,
     pub snapshot: MoRef,
-    cards: Vec<vsphere::EthernetCard>,
+    nics: Vec<vsphere::VirtualNic>,
     workload: Backing,
 }
 
@@ -47,23 +47,24 @@ pub async fn golden(sim: &Sim, inventory: &Inventory) -> Golden {
     };
     let template = client.deploy_ovf(&deploy, Duration::from_mins(1)).await.unwrap();
     let task = client.create_snapshot(&template, "base", "for linked clones").await.unwrap();
-    let snapshot = within("the snapshot", inventory.task(&task)).await.unwrap().moref().unwrap().clone();
+    let snapshot =
+        within("the snapshot", inventory.wait_for_task(&task)).await.unwrap().moref().unwrap().clone();
     client.mark_as_template(&template).await.unwrap();
-    let cards = client.network_cards(&template).await.unwrap();
-    Golden { template, snapshot, cards, workload: workload.backing.clone() }
+    let nics = client.read_nics(&template).await.unwrap();
+    Golden { template, snapshot, nics, workload: workload.backing.clone() }
 }
 
 impl Golden {
     pub fn clone_spec(&self, sim: &Sim, uuid: Uuid) -> CloneSpec {
-        let cards = self.cards.iter().cloned().map(|mut card| {
-            card.backing = Some(self.workload.clone());
-            DeviceChange::Edit(card)
+        let nics = self.nics.iter().cloned().map(|mut nic| {
+            nic.backing = Some(self.workload.clone());
+            DeviceChange::Edit(nic)
         });
         CloneSpec {
             location: RelocateSpec {
                 pool: Some(sim.pool()),
                 disk_move_type: Some(DiskMoveType::CreateNewChildDiskBacking),
-                device_change: cards.collect(),
+                device_change: nics.collect(),
                 ..RelocateSpec::default()
             },
             config: Some(ConfigSpec {
@@ -121,7 +122,7 @@ async fn twenty(sim: &Sim, inventory: &Inventory) -> Vec<(MoRef, Uuid)> {
         let golden = &golden;
         async move {
             let task = golden.clone(sim, inventory.client(), &format!("node-{number}"), *uuid).await?;
-            let done = inventory.task(&task).await?;
+            let done = inventory.wait_for_task(&task).await?;
             Ok::<_, vsphere::Error>((done.moref().unwrap().clone(), *uuid))
         }
     });
@@ -133,7 +134,7 @@ async fn twenty_clones_cost_one_call_each_and_a_few_for_all(sim: Sim) {
     let inventory = sim.inventory().await;
     let made = twenty(&sim, &inventory).await;
     for (number, (vm, uuid)) in made.iter().enumerate() {
-        let entered = inventory.entered(vm, Duration::from_secs(20)).await.unwrap();
+        let entered = inventory.wait_for_vm(vm, Duration::from_secs(20)).await.unwrap();
         assert_eq!(entered.name, format!("node-{number}"));
         assert_eq!(entered.folder, Some(sim.folder()));
         assert_eq!((entered.instance_uuid, entered.uuid), (Some(*uuid), Some(*uuid)));
@@ -181,9 +182,9 @@ async fn twenty_ends_cost_two_calls_each_and_a_few_for_all(sim: Sim) {
     sim.forget_requests().await;
     let gone = made.iter().map(|(vm, _)| async {
         let off = client.power_off(vm).await?;
-        inventory.task(&off).await?;
+        inventory.wait_for_task(&off).await?;
         let task = client.destroy(vm).await?;
-        inventory.task(&task).await
+        inventory.wait_for_task(&task).await
     });
     within("twenty ends", try_join_all(gone)).await.unwrap();
     let mut changes = inventory.subscribe();
@@ -204,15 +205,15 @@ async fn what_a_clone_asks_for_is_applied(sim: Sim) {
     let golden = golden(&sim, &inventory).await;
     let uuid = Uuid::from_u128(7 << 64);
     let task = golden.clone(&sim, inventory.client(), "cp-0", uuid).await.unwrap();
-    let vm = within("the clone", inventory.task(&task)).await.unwrap().moref().unwrap().clone();
-    let vm = inventory.entered(&vm, Duration::from_secs(20)).await.unwrap();
+    let vm = within("the clone", inventory.wait_for_task(&task)).await.unwrap().moref().unwrap().clone();
+    let vm = inventory.wait_for_vm(&vm, Duration::from_secs(20)).await.unwrap();
     assert_eq!(vm.power_state, Some(PowerState::On));
     assert_eq!(vm.memory_allocation.reservation, Some(1024));
     assert_eq!(vm.managed_by.as_ref().map(|by| by.extension_key.as_str()), Some("com.vmware.vcenter.wcp"));
     let userdata = vm.guestinfo["guestinfo.userdata"];
     assert_eq!(userdata, vsphere::inventory::GuestInfo::of("H4sI"));
-    let cards = inventory.client().network_cards(&vm.moref).await.unwrap();
-    assert!(matches!(cards[0].backing, Some(Backing::Portgroup { .. })), "{cards:?}");
+    let nics = inventory.client().read_nics(&vm.moref).await.unwrap();
+    assert!(matches!(nics[0].backing, Some(Backing::Portgroup { .. })), "{nics:?}");
 
     // The guest takes its user data and says so; later somebody removes the key.
     let reconfigure = |value: &str| ConfigSpec {
@@ -224,7 +225,7 @@ async fn what_a_clone_asks_for_is_applied(sim: Sim) {
         [("---", vsphere::inventory::GuestInfo::Redacted), ("", vsphere::inventory::GuestInfo::Empty)]
     {
         let task = inventory.client().reconfigure_vm(&vm.moref, reconfigure(value)).await.unwrap();
-        within("the change", inventory.task(&task)).await.unwrap();
+        within("the change", inventory.wait_for_task(&task)).await.unwrap();
         loop {
             let now = inventory.vm(&vm.moref).present().unwrap();
             let told = now.guestinfo.get("guestinfo.userdata").copied();
@@ -253,7 +254,7 @@ async fn folders_and_pools_are_made_once(sim: Sim) {
     client.update_resource_pool(&pool, Allocation::default(), Allocation::default()).await.unwrap();
     for object in [folder, pool.clone()] {
         let task = client.destroy(&object).await.unwrap();
-        within("the end", inventory.task(&task)).await.unwrap();
+        within("the end", inventory.wait_for_task(&task)).await.unwrap();
     }
     let gone =
         client.update_resource_pool(&pool, Allocation::default(), Allocation::default()).await.unwrap_err();
@@ -265,7 +266,7 @@ async fn disks_are_read_added_grown_and_taken_away(sim: Sim) {
     let client = inventory.client().clone();
     let golden = golden(&sim, &inventory).await;
     let task = golden.clone(&sim, &client, "disks", Uuid::new_v4()).await.unwrap();
-    let vm = within("the clone", inventory.task(&task)).await.unwrap().moref().unwrap().clone();
+    let vm = within("the clone", inventory.wait_for_task(&task)).await.unwrap().moref().unwrap().clone();
     let base = client.devices(&golden.template).await.unwrap();
     let devices = client.devices(&vm).await.unwrap();
     assert_eq!(devices.disks[0].parents, [base.disks[0].file.clone().unwrap()]);
@@ -285,7 +286,7 @@ async fn disks_are_read_added_grown_and_taken_away(sim: Sim) {
         let device_change = vec![DeviceChange::Disk(change)];
         let spec = ConfigSpec { device_change, ..ConfigSpec::default() };
         let task = client.reconfigure_vm(&vm, spec).await.unwrap();
-        within("the change", inventory.task(&task)).await.unwrap();
+        within("the change", inventory.wait_for_task(&task)).await.unwrap();
         client.devices(&vm).await.unwrap().disks
     };
     let disks = change(create).await;

@@ -54,15 +54,15 @@ async fn sessions_that_expire_in_the_middle_cost_one_login_and_lose_nothing(sim:
         async move { golden.clone(sim, client, &name, Uuid::from_u128(100 + number)).await }
     });
     let tasks: Vec<_> = stream::iter(calls).buffered(sim.at_once()).try_collect().await.unwrap();
-    within("the task from before", inventory.task(&task)).await.unwrap();
+    within("the task from before", inventory.wait_for_task(&task)).await.unwrap();
     for task in tasks {
-        let made = within("a task from after", inventory.task(&task)).await.unwrap();
+        let made = within("a task from after", inventory.wait_for_task(&task)).await.unwrap();
         // A task's end may be told before the machine that it made.
-        inventory.entered(made.moref().unwrap(), Duration::from_secs(10)).await.unwrap();
+        inventory.wait_for_vm(made.moref().unwrap(), Duration::from_secs(10)).await.unwrap();
     }
     assert!(inventory.generation() > before);
     assert_eq!(sim.calls("Login").await, 1);
-    within("everything is told anew", inventory.completed()).await;
+    within("everything is told anew", inventory.wait_until_complete()).await;
     for uuid in (100..108).map(Uuid::from_u128) {
         assert!(matches!(inventory.by_uuid(uuid), Presence::Present(_)));
     }
@@ -70,7 +70,7 @@ async fn sessions_that_expire_in_the_middle_cost_one_login_and_lose_nothing(sim:
 
 async fn a_session_that_expires_while_nothing_happens_is_renewed_by_the_stream(sim: Sim) {
     let inventory = sim.inventory().await;
-    within("everything is told", inventory.completed()).await;
+    within("everything is told", inventory.wait_until_complete()).await;
     let before = inventory.generation();
     let mut changes = inventory.subscribe();
     sim.post("/v1/sessions/expire", json!({})).await;
@@ -97,7 +97,7 @@ async fn a_clone_whose_answer_is_lost_is_found_by_its_uuid(sim: Sim) {
     assert_eq!(sim.calls("CloneVM_Task").await, 1);
     let again = golden.clone(&sim, inventory.client(), "cp-0", Uuid::from_u128(6)).await;
     let error = match again {
-        Ok(task) => within("the second", inventory.task(&task)).await.unwrap_err(),
+        Ok(task) => within("the second", inventory.wait_for_task(&task)).await.unwrap_err(),
         Err(error) => error,
     };
     assert_eq!(error.category(), "DuplicateName", "{error:?}");
@@ -113,7 +113,7 @@ async fn a_task_that_fails_says_why(sim: Sim) {
     )
     .await;
     let task = golden.clone(&sim, inventory.client(), "cp-0", Uuid::from_u128(5)).await.unwrap();
-    let error = within("the failure", inventory.task(&task)).await.unwrap_err();
+    let error = within("the failure", inventory.wait_for_task(&task)).await.unwrap_err();
     assert_eq!(*error.kind(), Kind::InsufficientResources, "{error:?}");
     assert!(error.to_string().contains("no memory"), "{error}");
 }
@@ -124,7 +124,7 @@ async fn a_clone_that_fails_half_way_leaves_a_machine_that_is_known(sim: Sim) {
     sim.post("/v1/faults", json!({ "method": "CloneVM_Task", "kind": "halfClone", "count": 1 })).await;
     let uuid = Uuid::from_u128(5);
     let task = golden.clone(&sim, inventory.client(), "cp-0", uuid).await.unwrap();
-    within("the failure", inventory.task(&task)).await.unwrap_err();
+    within("the failure", inventory.wait_for_task(&task)).await.unwrap_err();
     let mut changes = inventory.subscribe();
     while inventory.by_uuid(uuid) == Presence::Absent {
         within("the machine appears", changes.next()).await.unwrap();
@@ -132,7 +132,7 @@ async fn a_clone_that_fails_half_way_leaves_a_machine_that_is_known(sim: Sim) {
     let vm = inventory.by_uuid(uuid).present().unwrap();
     assert_eq!(vm.power_state, Some(PowerState::Off));
     let task = inventory.client().power_on(&vm.moref).await.unwrap();
-    within("power on", inventory.task(&task)).await.unwrap();
+    within("power on", inventory.wait_for_task(&task)).await.unwrap();
 }
 
 async fn broken_answers_are_survived(sim: Sim) {
@@ -145,7 +145,7 @@ async fn broken_answers_are_survived(sim: Sim) {
     }
     let golden = golden(&sim, &inventory).await;
     let task = golden.clone(&sim, inventory.client(), "cp-0", Uuid::from_u128(5)).await.unwrap();
-    within("the clone", inventory.task(&task)).await.unwrap();
+    within("the clone", inventory.wait_for_task(&task)).await.unwrap();
 }
 
 async fn other_hands_are_seen(sim: Sim) {
@@ -153,8 +153,8 @@ async fn other_hands_are_seen(sim: Sim) {
     let golden = golden(&sim, &inventory).await;
     let uuid = Uuid::from_u128(5);
     let task = golden.clone(&sim, inventory.client(), "cp-0", uuid).await.unwrap();
-    let vm = within("the clone", inventory.task(&task)).await.unwrap().moref().unwrap().clone();
-    inventory.entered(&vm, Duration::from_secs(20)).await.unwrap();
+    let vm = within("the clone", inventory.wait_for_task(&task)).await.unwrap().moref().unwrap().clone();
+    inventory.wait_for_vm(&vm, Duration::from_secs(20)).await.unwrap();
     let mut changes = inventory.subscribe();
     let path = format!("/v1/vms/{}/power", vm.id());
     sim.post(&path, json!({ "action": "off" })).await;
@@ -171,12 +171,12 @@ async fn other_hands_are_seen(sim: Sim) {
 async fn a_folder_is_added_later_and_its_machines_are_known_at_once(sim: Sim) {
     let client = sim.client().await;
     let inventory = Inventory::start(client.clone(), Vec::new(), Options::default());
-    within("nothing is complete, too", inventory.completed()).await;
+    within("nothing is complete, too", inventory.wait_until_complete()).await;
     let seen = sim.inventory().await;
     let golden = golden(&sim, &seen).await;
     let uuid = Uuid::from_u128(5);
     let task = golden.clone(&sim, &client, "cp-0", uuid).await.unwrap();
-    within("the clone", inventory.task(&task)).await.unwrap();
+    within("the clone", inventory.wait_for_task(&task)).await.unwrap();
     assert_eq!(inventory.by_uuid(uuid), Presence::Absent);
     assert!(matches!(inventory.locate(uuid).await.unwrap(), Location::Elsewhere(vm) if vm.name == "cp-0"));
 
@@ -186,8 +186,8 @@ async fn a_folder_is_added_later_and_its_machines_are_known_at_once(sim: Sim) {
     assert!(missing.is_not_found(), "{missing:?}");
     assert_eq!(inventory.roots(), [sim.folder()]);
     let task = golden.clone(&sim, &client, "cp-1", Uuid::from_u128(6)).await.unwrap();
-    let vm = within("the second", inventory.task(&task)).await.unwrap().moref().unwrap().clone();
-    inventory.entered(&vm, Duration::from_secs(20)).await.unwrap();
+    let vm = within("the second", inventory.wait_for_task(&task)).await.unwrap().moref().unwrap().clone();
+    inventory.wait_for_vm(&vm, Duration::from_secs(20)).await.unwrap();
 }
 
 async fn at_rest_there_is_the_long_poll_and_nothing_else(sim: Sim) {
@@ -206,19 +206,19 @@ async fn a_restarted_vcenter_is_read_anew(mut sim: Sim) {
     let golden = golden(&sim, &inventory).await;
     let uuid = Uuid::from_u128(5);
     let task = golden.clone(&sim, inventory.client(), "cp-0", uuid).await.unwrap();
-    within("the clone", inventory.task(&task)).await.unwrap();
+    within("the clone", inventory.wait_for_task(&task)).await.unwrap();
     let mut changes = inventory.subscribe();
     sim.restart();
     while inventory.by_uuid(uuid) != Presence::Absent {
         within("the machine is gone", changes.next()).await.unwrap();
     }
     assert_eq!(inventory.locate(uuid).await.unwrap(), Location::Gone);
-    assert!(inventory.trouble().is_none());
+    assert!(inventory.last_error().is_none());
     let golden = crate::machines::golden(&sim, &inventory).await;
     within("the folder", inventory.add_root(&sim.folder())).await.unwrap();
     let task = golden.clone(&sim, inventory.client(), "cp-0", uuid).await.unwrap();
-    let vm = within("the clone", inventory.task(&task)).await.unwrap().moref().unwrap().clone();
-    inventory.entered(&vm, Duration::from_secs(20)).await.unwrap();
+    let vm = within("the clone", inventory.wait_for_task(&task)).await.unwrap().moref().unwrap().clone();
+    inventory.wait_for_vm(&vm, Duration::from_secs(20)).await.unwrap();
 }
 
 everywhere!(

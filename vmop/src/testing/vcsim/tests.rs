@@ -169,7 +169,7 @@ async fn volumes_are_in_the_clone_and_come_later_and_only_ours_are_destroyed(sim
     assert!(disks::lacks_volumes(&object, &machine));
     let change = disks::changes(&object, &machine, &devices, &storage).unwrap().unwrap();
     let task = vcenter.client.reconfigure_vm(&machine.moref, change).await.unwrap();
-    within("the change", vcenter.inventory.task(&task)).await.unwrap();
+    within("the change", vcenter.inventory.wait_for_task(&task)).await.unwrap();
     let seen = async {
         loop {
             if let Presence::Present(now) = vcenter.inventory.vm(&machine.moref)
@@ -200,7 +200,7 @@ async fn volumes_are_in_the_clone_and_come_later_and_only_ours_are_destroyed(sim
     let device_change = vec![vsphere::DeviceChange::Disk(create)];
     let spec = vsphere::ConfigSpec { device_change, ..vsphere::ConfigSpec::default() };
     let task = vcenter.client.reconfigure_vm(&machine.moref, spec).await.unwrap();
-    within("the change", vcenter.inventory.task(&task)).await.unwrap();
+    within("the change", vcenter.inventory.wait_for_task(&task)).await.unwrap();
     let devices = vcenter.client.devices(&machine.moref).await.unwrap();
     let foreign = disks::foreign(&machine, &devices);
     assert_eq!(foreign.len(), 1, "{foreign:?}");
@@ -258,7 +258,7 @@ async fn a_template_goes_when_nothing_needs_it_and_no_disk_rests_on_it(sim: Sim)
     let extra_config = vec![(crate::vcenter::mark::BASE.to_owned(), String::new())].into();
     let spec = vsphere::ConfigSpec { extra_config, ..vsphere::ConfigSpec::default() };
     let task = vcenter.client.reconfigure_vm(&machine.moref, spec).await.unwrap();
-    within("the change", vcenter.inventory.task(&task)).await.unwrap();
+    within("the change", vcenter.inventory.wait_for_task(&task)).await.unwrap();
     let silent = async {
         loop {
             match vcenter.inventory.vm(&machine.moref) {

@@ -2,7 +2,7 @@
 
 use api::vmop::VirtualMachine;
 use serde_json::{Map, Value, json};
-use vsphere::EthernetKind;
+use vsphere::NicKind;
 
 use crate::virtualmachine::bootstrap::{Surroundings, search};
 use crate::virtualmachine::nic::nic::{Addressing, Card};
@@ -89,12 +89,12 @@ fn ethernet(name: &str, card: &Card, vm: &VirtualMachine, around: &Surroundings<
 }
 
 /// The kernel's driver of a card.
-fn driver(kind: EthernetKind) -> &'static str {
+fn driver(kind: NicKind) -> &'static str {
     match kind {
-        EthernetKind::Vmxnet3 => "vmxnet3",
-        EthernetKind::Vmxnet2 => "vmxnet",
-        EthernetKind::E1000 => "e1000",
-        EthernetKind::E1000e => "e1000e",
-        EthernetKind::Pcnet32 => "pcnet32",
+        NicKind::Vmxnet3 => "vmxnet3",
+        NicKind::Vmxnet2 => "vmxnet",
+        NicKind::E1000 => "e1000",
+        NicKind::E1000e => "e1000e",
+        NicKind::Pcnet32 => "pcnet32",
     }
 }

@@ -86,7 +86,7 @@ impl Read<'_> {
             let around = Surroundings {
                 identity,
                 cards,
-                present: template.devices.cards.len(),
+                present: template.devices.nics.len(),
                 properties: &template.properties,
                 defers: template.defers,
                 network: &ctx.provider.guest_network(),
@@ -157,7 +157,7 @@ async fn appliance(machine: &Vm, vcenter: &VCenter) -> Result<(Vec<VAppProperty>
     let read = vcenter.client.retrieve(std::slice::from_ref(&machine.moref), &["config.vAppConfig"]).await?;
     let properties = read.first().map(|vm| vm.get("config.vAppConfig").get("property").items());
     let properties = properties.unwrap_or_default().iter().filter_map(VAppProperty::read).collect();
-    Ok((properties, vcenter.devices(machine).await?.cards.len()))
+    Ok((properties, vcenter.devices(machine).await?.nics.len()))
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use api::names::{annotation, label};
 use api::vmop::VirtualMachine;
 use serde_json::json;
-use vsphere::{Backing, EthernetKind, VAppProperty};
+use vsphere::{Backing, NicKind, VAppProperty};
 
 use crate::testing::fixtures;
 use crate::unmet::Need;
@@ -30,7 +30,7 @@ fn annotated(transport: &str, key: &str, value: &str) -> VirtualMachine {
 
 fn card(mac: Option<&str>, addressing: Addressing) -> Card {
     let backing = Backing::Network { name: "n".into(), network: None };
-    Card { mac: mac.map(str::to_owned), addressing, ..Card::plain(EthernetKind::Vmxnet3, backing) }
+    Card { mac: mac.map(str::to_owned), addressing, ..Card::plain(NicKind::Vmxnet3, backing) }
 }
 
 fn fixed(addresses: &[(&str, u8, &str)]) -> Addressing {
@@ -227,7 +227,7 @@ fn cards_without_macs_are_told_by_their_driver_while_that_tells_enough() {
         matches.collect::<Vec<_>>()
     };
     let plain = || card(None, Addressing::Dhcp);
-    let e1000 = || Card { kind: EthernetKind::E1000e, ..plain() };
+    let e1000 = || Card { kind: NicKind::E1000e, ..plain() };
     let fixed = || card(None, fixed(&[("10.0.0.5", 24, "10.0.0.1")]));
     let known = || card(Some("00:50:56:aa:00:01"), Addressing::Dhcp);
     for (cards, expected) in [

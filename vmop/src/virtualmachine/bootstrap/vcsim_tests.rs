@@ -10,7 +10,7 @@ use support::on_both_wires;
 use support::vcsim::Sim;
 use support::wait::within;
 use vsphere::inventory::{PowerState, Presence};
-use vsphere::{Backing, EthernetKind, MoRef, Value, Vm};
+use vsphere::{Backing, MoRef, NicKind, Value, Vm};
 
 use crate::templates::Template;
 use crate::testing::fixtures;
@@ -47,7 +47,7 @@ impl Stage {
 
     async fn card(&self, network: &str, mac: Option<&str>, addressing: Addressing) -> Card {
         let backing = self.vcenter.network(network).await.unwrap().backing.clone();
-        Card { mac: mac.map(str::to_owned), addressing, ..Card::plain(EthernetKind::Vmxnet3, backing) }
+        Card { mac: mac.map(str::to_owned), addressing, ..Card::plain(NicKind::Vmxnet3, backing) }
     }
 
     /// A card whose MAC and address the network provider chose, and one of which it says nothing.
@@ -69,7 +69,7 @@ impl Stage {
         let around = Surroundings {
             identity: fixtures::facts(Found::Lost(None)).identity,
             cards,
-            present: self.template.devices.cards.len(),
+            present: self.template.devices.nics.len(),
             properties: &self.template.properties,
             defers: self.template.defers,
             network: &self.network,
@@ -117,7 +117,7 @@ impl Stage {
             properties: properties
                 .map(|property| (text(property.get("id")), text(property.get("value"))))
                 .collect(),
-            cards: vsphere::Devices::read("", read[0].get("config.hardware.device")).cards,
+            cards: vsphere::Devices::read("", read[0].get("config.hardware.device")).nics,
             host_name: text(guest.get("hostName")),
             addresses: guest
                 .get("net")
@@ -158,7 +158,7 @@ struct Made {
     machine: MoRef,
     extra_config: BTreeMap<String, String>,
     properties: BTreeMap<String, String>,
-    cards: Vec<vsphere::EthernetCard>,
+    cards: Vec<vsphere::VirtualNic>,
     host_name: String,
     /// The first address of each card, as the guest reports it.
     addresses: Vec<String>,
@@ -290,7 +290,7 @@ async fn cloud_init_by_customization_sets_the_guest_up(sim: Sim) {
 async fn cards_are_as_many_and_as_the_provider_says(sim: Sim) {
     let stage = Stage::of(sim).await;
     let mut three = stage.cards().await;
-    three.push(Card { kind: EthernetKind::E1000e, ..three[1].clone() });
+    three.push(Card { kind: NicKind::E1000e, ..three[1].clone() });
     let made = stage.made(&object(""), &[], &three).await;
     made.is_set_up();
     let seen: Vec<_> = made.cards.iter().map(|card| (card.kind, card.backing.clone())).collect();

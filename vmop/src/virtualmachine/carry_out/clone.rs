@@ -57,13 +57,13 @@ pub async fn cloned(
     let begun = Box::pin(vcenter.client.clone_vm(&template, &folder, &name, spec)).await;
     drop(room);
     let made = match begun {
-        Ok(task) => vcenter.inventory.task(&task).await,
+        Ok(task) => vcenter.inventory.wait_for_task(&task).await,
         Err(error) => Err(error),
     };
     match made {
         Ok(done) => match done.moref() {
             Some(moref) => {
-                let machine = vcenter.inventory.entered(moref, ENTER).await?;
+                let machine = vcenter.inventory.wait_for_vm(moref, ENTER).await?;
                 // The stream may tell that it runs after the task's end.
                 let on = |machine: &Vm| machine.power_state == Some(PowerState::On);
                 Ok(if runs { seen(machine, vcenter, on).await } else { machine })
@@ -90,7 +90,7 @@ async fn adopted(folder: &MoRef, name: &str, facts: &Facts, vcenter: &VCenter) -
         Ok(machine) => machine,
         Err(_elapsed) => match vcenter.client.find_child(folder, name).await? {
             Some(holder) if holder.kind() == "VirtualMachine" => {
-                vcenter.inventory.entered(&holder, ENTER).await?
+                vcenter.inventory.wait_for_vm(&holder, ENTER).await?
             }
             Some(holder) => {
                 let what = format!("The name {name} in its folder");

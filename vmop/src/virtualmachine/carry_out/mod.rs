@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use api::names::{annotation, finalizer, label};
 use api::vmop::VirtualMachine;
-use kit::writes::behind;
+use kit::expectations::stale_cache;
 use kube::ResourceExt;
 use kube::runtime::reflector::ObjectRef;
 use serde_json::{Map, Value, json};
@@ -66,7 +66,7 @@ pub async fn current(vm: &VirtualMachine, ctx: &Context) -> Result<(), Error> {
     if live.is_some_and(|live| plan::decides(&live) == plan::decides(vm)) {
         return Ok(());
     }
-    Err(behind::<VirtualMachine>(vm.metadata.namespace.as_deref(), &vm.name_any()).into())
+    Err(stale_cache::<VirtualMachine>(vm.metadata.namespace.as_deref(), &vm.name_any()).into())
 }
 
 /// The object bears what has to travel with it: that its machine existed once, and by which class it was sized.

@@ -128,7 +128,7 @@ async fn promoted(machine: &MoRef, disks: &[Disk], vcenter: &VCenter) -> Result<
         Some(task) => task,
         None => vcenter.client.promote_disks(machine, disks).await?,
     };
-    match vcenter.inventory.task(&task).await {
+    match vcenter.inventory.wait_for_task(&task).await {
         // The task is forgotten, so it is over; the disks tell what came of it.
         Err(error) if error.is_not_found() && error.method() == "Task" => Ok(()),
         ended => ended.map(drop),

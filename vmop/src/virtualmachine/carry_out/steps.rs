@@ -139,7 +139,7 @@ fn is_in(error: &vsphere::Error, state: PowerState) -> bool {
 /// The task has come through.
 async fn ended(started: vsphere::Result<MoRef>, vcenter: &VCenter) -> Result<(), Error> {
     let ended = match started {
-        Ok(task) => vcenter.inventory.task(&task).await.map(drop),
+        Ok(task) => vcenter.inventory.wait_for_task(&task).await.map(drop),
         Err(error) => Err(error),
     };
     match ended {

@@ -159,7 +159,7 @@ async fn holder(identity: Identity, mark: &Mark, vcenter: &VCenter) -> Option<Fo
         Ok(moref) => moref?,
         Err(error) => return unknown(error),
     };
-    if let Ok(machine) = vcenter.inventory.entered(&moref, LAG).await {
+    if let Ok(machine) = vcenter.inventory.wait_for_vm(&moref, LAG).await {
         return Some(claimed(mark, machine, || format!("BIOS UUID {}", identity.bios)));
     }
     let name = match vcenter.client.retrieve(std::slice::from_ref(&moref), &["name"]).await {

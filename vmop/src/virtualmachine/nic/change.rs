@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use api::vmop::VirtualMachine;
 use sha2::{Digest, Sha256};
-use vsphere::{ConfigSpec, DeviceChange, EthernetCard, Vm};
+use vsphere::{ConfigSpec, DeviceChange, VirtualNic, Vm};
 
 use crate::virtualmachine::clone::{plugged, removed, without_cards};
 use crate::virtualmachine::nic::nic::Card;
@@ -45,14 +45,14 @@ impl Rewired {
     ///
     /// A card stays with whom its MAC names, else with whom is plugged in where it is, else with the next of its kind:
     /// its guest knows it by its MAC.
-    pub fn new(vm: &VirtualMachine, present: &[EthernetCard], wanted: Vec<Card>) -> Self {
+    pub fn new(vm: &VirtualMachine, present: &[VirtualNic], wanted: Vec<Card>) -> Self {
         // A machine that names no card and is to have no other keeps what it has.
         let left = if wanted.is_empty() && !without_cards(vm) { &[] } else { present };
         let mut left: Vec<_> = left.iter().collect();
         let mut kept = vec![None; wanted.len()];
-        let named = |here: &EthernetCard, card: &Card| card.mac.is_some() && here.address == card.mac;
-        let there = |here: &EthernetCard, card: &Card| here.backing.as_ref() == Some(&card.backing);
-        for fits in [named, there, |_: &EthernetCard, _: &Card| true] {
+        let named = |here: &VirtualNic, card: &Card| card.mac.is_some() && here.address == card.mac;
+        let there = |here: &VirtualNic, card: &Card| here.backing.as_ref() == Some(&card.backing);
+        for fits in [named, there, |_: &VirtualNic, _: &Card| true] {
             for (kept, card) in kept.iter_mut().zip(&wanted).filter(|(kept, _)| kept.is_none()) {
                 let fitting = left.iter().position(|here| here.kind == card.kind && fits(here, card));
                 *kept = fitting.map(|at| left.remove(at));
@@ -94,7 +94,7 @@ impl Rewired {
 
 #[cfg(test)]
 mod tests {
-    use vsphere::{Backing, EthernetKind};
+    use vsphere::{Backing, NicKind};
 
     use super::*;
     use crate::testing::fixtures;
@@ -103,19 +103,19 @@ mod tests {
         Backing::Network { name: name.to_owned(), network: None }
     }
 
-    fn here(key: i32, network: &str, mac: &str) -> EthernetCard {
+    fn here(key: i32, network: &str, mac: &str) -> VirtualNic {
         let (backing, address) = (Some(backing(network)), Some(mac.to_owned()));
-        EthernetCard { key, kind: EthernetKind::Vmxnet3, backing, mac: None, address, external_id: None }
+        VirtualNic { key, kind: NicKind::Vmxnet3, backing, mac: None, address, external_id: None }
     }
 
     fn wanted(network: &str, mac: Option<&str>) -> Card {
-        Card { mac: mac.map(str::to_owned), ..Card::plain(EthernetKind::Vmxnet3, backing(network)) }
+        Card { mac: mac.map(str::to_owned), ..Card::plain(NicKind::Vmxnet3, backing(network)) }
     }
 
     /// The changes in short, and the MACs that the guest is told of.
-    fn rewired(present: &[EthernetCard], wanted: Vec<Card>) -> (String, Vec<Option<String>>) {
+    fn rewired(present: &[VirtualNic], wanted: Vec<Card>) -> (String, Vec<Option<String>>) {
         let rewired = Rewired::new(&fixtures::virtual_machine(), present, wanted);
-        let network = |card: &EthernetCard| match &card.backing {
+        let network = |card: &VirtualNic| match &card.backing {
             Some(Backing::Network { name, .. }) => name.clone(),
             _ => String::new(),
         };
@@ -146,7 +146,7 @@ mod tests {
         ] {
             assert_eq!(rewired(&present, wanted), (changes.to_owned(), told));
         }
-        let other = Card { kind: EthernetKind::E1000e, ..c };
+        let other = Card { kind: NicKind::E1000e, ..c };
         assert_eq!(rewired(&present[..1], vec![other]), ("-4000 +c".to_owned(), macs(&[None])));
     }
 

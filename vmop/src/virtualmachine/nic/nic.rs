@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use api::conditions::vmop as reason;
 use api::net::VirtualNetwork;
 use api::vmop::VirtualMachineNetworkInterface;
-use vsphere::{Backing, EthernetKind};
+use vsphere::{Backing, NicKind};
 
 use crate::unmet::Need;
 use crate::unmet::Unmet;
@@ -14,7 +14,7 @@ use crate::unmet::Unmet;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Card {
     /// What the guest sees.
-    pub kind: EthernetKind,
+    pub kind: NicKind,
     /// What it is plugged into.
     pub backing: Backing,
     /// Its MAC, where the network provider chose it; else vCenter does.
@@ -27,7 +27,7 @@ pub struct Card {
 
 impl Card {
     /// A card of which no network provider says anything.
-    pub fn plain(kind: EthernetKind, backing: Backing) -> Self {
+    pub fn plain(kind: NicKind, backing: Backing) -> Self {
         Self { kind, backing, mac: None, external_id: None, addressing: Addressing::Dhcp }
     }
 }
@@ -84,13 +84,13 @@ pub fn realised(namespace: &str, name: &str, network: Option<&VirtualNetwork>) -
 }
 
 /// The kind of card that an interface asks for.
-pub fn card_kind(interface: &VirtualMachineNetworkInterface) -> Need<EthernetKind> {
+pub fn card_kind(interface: &VirtualMachineNetworkInterface) -> Need<NicKind> {
     match interface.ethernet_card_type.as_deref().unwrap_or_default() {
-        "" | "vmxnet3" => Ok(EthernetKind::Vmxnet3),
-        "vmxnet2" => Ok(EthernetKind::Vmxnet2),
-        "e1000" => Ok(EthernetKind::E1000),
-        "e1000e" => Ok(EthernetKind::E1000e),
-        "pcnet32" => Ok(EthernetKind::Pcnet32),
+        "" | "vmxnet3" => Ok(NicKind::Vmxnet3),
+        "vmxnet2" => Ok(NicKind::Vmxnet2),
+        "e1000" => Ok(NicKind::E1000),
+        "e1000e" => Ok(NicKind::E1000e),
+        "pcnet32" => Ok(NicKind::Pcnet32),
         other => Err(Unmet::wrong(
             reason::NETWORK_NOT_READY,
             format!("ethernetCardType {other:?} is unknown. Use vmxnet3, vmxnet2, e1000, e1000e or pcnet32"),

@@ -155,11 +155,7 @@ fn absent(namespace: &str, plug: &Plug<'_>) -> Unmet {
 }
 
 /// A card on the network of that name, else on the configured one.
-async fn named(
-    name: Option<&str>,
-    kind: vsphere::EthernetKind,
-    vcenter: &VCenter,
-) -> Result<Need<Card>, Error> {
+async fn named(name: Option<&str>, kind: vsphere::NicKind, vcenter: &VCenter) -> Result<Need<Card>, Error> {
     let Some(name) = name.or(vcenter.settings.network.as_deref()) else {
         let message =
             "The provider configuration has no Network to plug the card into. Add the key, or name a network";

@@ -41,7 +41,7 @@ pub async fn rewired(
         Err(unmet) => return Ok((Err(unmet), Ok(None), plugged.asks)),
     };
     // Read anew: what the stream told last may be older than our own change.
-    let present = vcenter.client.network_cards(&machine.moref).await?;
+    let present = vcenter.client.read_nics(&machine.moref).await?;
     let rewired = Rewired::new(vm, &present, wanted);
     let (retold, _) = retold(vm, machine, identity, Some(&rewired.cards), vcenter, ctx).await?;
     Ok((Ok(Some(rewired)), retold, plugged.asks))

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use api::conditions;
-use kit::Started;
+use kit::Runtime;
 use serde_json::json;
 use support::api_server::{refusal, server};
 use support::vcsim::Sim;
@@ -32,7 +32,7 @@ async fn a_machine_that_was_just_made_is_not_ready_before_its_probe_answers() {
     let mut made = Arc::unwrap_or_clone(made);
     made.guest.ip = Some("192.0.2.1".into());
 
-    let started = Started::detached(server(|_| refusal(404, "NotFound")).0);
+    let started = Runtime::detached(server(|_| refusal(404, "NotFound")).0);
     let ctx = context(&started, &vcenter);
     let mut vm = fixtures::virtual_machine();
     let ready = |vm: &_, facts: &_| {

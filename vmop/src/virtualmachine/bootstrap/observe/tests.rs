@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kit::Started;
+use kit::Runtime;
 use kit::apply::Api;
 use kit::events::Events;
 use parking_lot::Mutex;
@@ -46,7 +46,7 @@ fn answer(request: &Request, secret: &Secret) -> (u16, Value) {
     }
 }
 
-pub fn context(started: &Started, vcenter: &Arc<VCenter>) -> Context {
+pub fn context(started: &Runtime, vcenter: &Arc<VCenter>) -> Context {
     let (vms, _) = Enqueue::new();
     Context {
         api: Api::new(started, "vmop/machine"),
@@ -87,7 +87,7 @@ async fn a_machine_that_is_off_is_told_anew_what_its_user_changed() {
     let secret = Secret::new(Mutex::new(Some("#cloud-config\nfirst: 1\n")));
     let kept = Arc::clone(&secret);
     let (client, requests) = server(move |request| answer(request, &kept));
-    let started = Started::detached(client);
+    let started = Runtime::detached(client);
     let ctx = context(&started, &vcenter);
     let (vm, identity) = (object(), facts.identity);
     let first = read(&vm, &ctx).await.unwrap().told.unwrap().hash(identity.bios);

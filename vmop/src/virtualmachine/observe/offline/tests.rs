@@ -6,13 +6,13 @@ use support::api_server::{refusal, server};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use kit::Started;
+use kit::Runtime;
 use serde_json::json;
 use support::on_both_wires;
 use support::vcsim::Sim;
 use support::wait::within;
 use vsphere::inventory::Presence;
-use vsphere::{ConfigSpec, EthernetCard};
+use vsphere::{ConfigSpec, VirtualNic};
 
 use super::*;
 use crate::testing::fixtures;
@@ -46,10 +46,10 @@ async fn a_machine_gets_the_cards_that_its_spec_names_before_it_runs_again(sim: 
     config.extra_config.push((HASH.into(), "told before".into()));
     let made = within("the clone", carry_out::cloned(&intent, &facts, &vcenter)).await.unwrap();
     let made = seen(&made, &vcenter, |machine| machine.extra_config.contains_key(HASH)).await;
-    let cards = async || vcenter.client.network_cards(&made.moref).await.unwrap();
-    let first: Vec<EthernetCard> = cards().await;
+    let cards = async || vcenter.client.read_nics(&made.moref).await.unwrap();
+    let first: Vec<VirtualNic> = cards().await;
 
-    let started = Started::detached(
+    let started = Runtime::detached(
         server(|request| match request.line().as_str() {
             "GET /api/v1/namespaces/ns/secrets/cp-0-cloud-init" => {
                 let data = json!({ "user-data": STANDARD.encode("#cloud-config\n") });

@@ -17,7 +17,7 @@ const FORGOTTEN_AFTER: Duration = Duration::from_secs(15);
 
 /// The writes that a cache may not have seen yet, and the intents that were applied.
 #[derive(Default)]
-pub struct Writes {
+pub struct Expectations {
     state: Mutex<State>,
 }
 
@@ -48,16 +48,16 @@ pub struct Intent {
 /// The cache is older than what is known to have been written: wait for it to catch up.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("the cache shows {kind} {name} older than the API server has it")]
-pub struct Behind {
+pub struct StaleCache {
     /// Kind of the object.
     pub kind: String,
     /// Its name, with the namespace.
     pub name: String,
 }
 
-impl Writes {
+impl Expectations {
     /// Remembers that `object`, as the API server returned it, was written by us.
-    pub fn wrote<K: Resource<DynamicType = ()>>(&self, object: &K) {
+    pub fn record_write<K: Resource<DynamicType = ()>>(&self, object: &K) {
         if let Some(version) = version(object) {
             // Whoever takes the last finalizer off is answered with the object as it was: its end comes after.
             let version = version + u64::from(is_ended(object));
@@ -70,7 +70,7 @@ impl Writes {
     ///
     /// `shown` is the resourceVersion of the cached object, or of the latest event of the watch where the object
     /// is absent.
-    pub fn unseen<K: Resource<DynamicType = ()>>(
+    pub fn is_stale<K: Resource<DynamicType = ()>>(
         &self,
         namespace: Option<&str>,
         name: &str,
@@ -87,11 +87,11 @@ impl Writes {
     }
 
     /// Says whether the cached `object` is older than our last write of it.
-    pub fn behind<K: Resource<DynamicType = ()>>(&self, object: &K) -> Result<(), Behind> {
+    pub fn check_fresh<K: Resource<DynamicType = ()>>(&self, object: &K) -> Result<(), StaleCache> {
         let name = object.name_any();
         let shown = version(object).unwrap_or(u64::MAX);
-        if self.unseen::<K>(object.meta().namespace.as_deref(), &name, shown) {
-            return Err(behind::<K>(object.meta().namespace.as_deref(), &name));
+        if self.is_stale::<K>(object.meta().namespace.as_deref(), &name, shown) {
+            return Err(stale_cache::<K>(object.meta().namespace.as_deref(), &name));
         }
         Ok(())
     }
@@ -102,7 +102,7 @@ impl Writes {
     }
 
     /// Remembers an intent that the API server accepted.
-    pub fn applied<K: Resource<DynamicType = ()>>(&self, manager: &str, object: &K, intent: Intent) {
+    pub fn record_intent<K: Resource<DynamicType = ()>>(&self, manager: &str, object: &K, intent: Intent) {
         let object = key_of(object);
         let key = intent_key(manager, object);
         let mut state = self.state.lock();
@@ -127,9 +127,9 @@ impl Writes {
 }
 
 /// The error for an object that the cache shows older than we wrote it.
-pub fn behind<K: Resource<DynamicType = ()>>(namespace: Option<&str>, name: &str) -> Behind {
+pub fn stale_cache<K: Resource<DynamicType = ()>>(namespace: Option<&str>, name: &str) -> StaleCache {
     let name = namespace.map_or_else(|| name.to_owned(), |namespace| format!("{namespace}/{name}"));
-    Behind { kind: K::kind(&()).into_owned(), name }
+    StaleCache { kind: K::kind(&()).into_owned(), name }
 }
 
 /// The resourceVersion as the ordered number it is on every API server that Cluster API runs on.
@@ -173,13 +173,13 @@ mod tests {
 
     #[test]
     fn a_cache_is_behind_until_it_shows_the_write() {
-        let writes = Writes::default();
-        assert!(writes.behind(&config_map(5)).is_ok());
-        writes.wrote(&config_map(7));
-        let behind = writes.behind(&config_map(6)).unwrap_err();
+        let expectations = Expectations::default();
+        assert!(expectations.check_fresh(&config_map(5)).is_ok());
+        expectations.record_write(&config_map(7));
+        let behind = expectations.check_fresh(&config_map(6)).unwrap_err();
         assert_eq!(behind.to_string(), "the cache shows ConfigMap n/a older than the API server has it");
-        assert!(writes.behind(&config_map(7)).is_ok());
-        assert!(writes.behind(&config_map(6)).is_ok(), "once seen, the write is forgotten");
+        assert!(expectations.check_fresh(&config_map(7)).is_ok());
+        assert!(expectations.check_fresh(&config_map(6)).is_ok(), "once seen, the write is forgotten");
     }
 
     #[test]
@@ -188,42 +188,42 @@ mod tests {
         ended.metadata.deletion_timestamp = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(
             k8s_openapi::jiff::Timestamp::UNIX_EPOCH,
         ));
-        let writes = Writes::default();
-        writes.wrote(&ended);
-        assert!(writes.behind(&ended).is_err());
-        assert!(writes.behind(&config_map(8)).is_ok(), "a namesake is another");
-        writes.wrote(&ended);
-        writes.forget(&config_map(8));
-        assert!(writes.behind(&ended).is_ok(), "nothing is kept of what is gone");
+        let expectations = Expectations::default();
+        expectations.record_write(&ended);
+        assert!(expectations.check_fresh(&ended).is_err());
+        assert!(expectations.check_fresh(&config_map(8)).is_ok(), "a namesake is another");
+        expectations.record_write(&ended);
+        expectations.forget(&config_map(8));
+        assert!(expectations.check_fresh(&ended).is_ok(), "nothing is kept of what is gone");
     }
 
     #[test]
     fn an_absent_object_is_judged_by_how_far_the_watch_has_come() {
-        let writes = Writes::default();
-        writes.wrote(&config_map(7));
-        assert!(writes.unseen::<ConfigMap>(Some("n"), "a", 6));
-        assert!(!writes.unseen::<ConfigMap>(Some("n"), "b", 6));
-        assert!(!writes.unseen::<ConfigMap>(Some("n"), "a", 9));
+        let expectations = Expectations::default();
+        expectations.record_write(&config_map(7));
+        assert!(expectations.is_stale::<ConfigMap>(Some("n"), "a", 6));
+        assert!(!expectations.is_stale::<ConfigMap>(Some("n"), "b", 6));
+        assert!(!expectations.is_stale::<ConfigMap>(Some("n"), "a", 9));
     }
 
     #[test]
     fn the_end_of_an_older_object_does_not_forget_its_namesake() {
-        let writes = Writes::default();
-        writes.wrote(&config_map(9));
-        writes.forget(&config_map(8));
-        assert!(writes.behind(&config_map(8)).is_err());
-        writes.forget(&config_map(9));
-        assert!(writes.behind(&config_map(8)).is_ok());
+        let expectations = Expectations::default();
+        expectations.record_write(&config_map(9));
+        expectations.forget(&config_map(8));
+        assert!(expectations.check_fresh(&config_map(8)).is_err());
+        expectations.forget(&config_map(9));
+        assert!(expectations.check_fresh(&config_map(8)).is_ok());
     }
 
     #[test]
     fn an_intent_goes_with_its_object() {
-        let writes = Writes::default();
+        let expectations = Expectations::default();
         let intent = Intent { hash: 1, version: 7, confirm: None };
-        writes.applied("m", &config_map(7), intent);
-        assert_eq!(writes.intent("m", &config_map(7)), Some(intent));
-        assert_eq!(writes.intent("other", &config_map(7)), None);
-        writes.forget(&config_map(8));
-        assert_eq!(writes.intent("m", &config_map(7)), None);
+        expectations.record_intent("m", &config_map(7), intent);
+        assert_eq!(expectations.intent("m", &config_map(7)), Some(intent));
+        assert_eq!(expectations.intent("other", &config_map(7)), None);
+        expectations.forget(&config_map(8));
+        assert_eq!(expectations.intent("m", &config_map(7)), None);
     }
 }
