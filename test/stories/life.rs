@@ -92,7 +92,7 @@ async fn it_reads_the_same_in_three_versions(story: &Story) {
 
 fn its_columns_are_those_of_the_field(story: &Story) {
     let kinds = "tkc,cluster,machine,wcpcluster,wcpmachine,virtualmachine,virtualnetwork";
-    let kubectl = std::process::Command::new(story.world.tool(&plane::tools::KUBECTL))
+    let kubectl = std::process::Command::new(crate::world::tool(&plane::tools::KUBECTL))
         .arg("--kubeconfig")
         .arg(&story.world.session.kubeconfig)
         .args(["get", kinds, "-n", &story.namespace])
@@ -107,7 +107,7 @@ fn its_columns_are_those_of_the_field(story: &Story) {
             "virtualnetwork.vmware.com/life-vnet",
         ],
     );
-    let clusterctl = std::process::Command::new(story.world.tool(&plane::tools::CLUSTERCTL))
+    let clusterctl = std::process::Command::new(crate::world::tool(&plane::tools::CLUSTERCTL))
         .env("CLUSTERCTL_DISABLE_VERSIONCHECK", "true")
         .env("HOME", story.folder())
         .args(["describe", "cluster", "life", "-n", &story.namespace, "--kubeconfig"])

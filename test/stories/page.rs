@@ -85,7 +85,7 @@ impl Shell {
     fn new(world: &World) -> Self {
         let folder = tempfile::tempdir().unwrap();
         std::fs::copy(&world.session.kubeconfig, folder.path().join("kubeconfig")).unwrap();
-        std::os::unix::fs::symlink(world.tool(&plane::tools::KUBECTL), folder.path().join("kubectl"))
+        std::os::unix::fs::symlink(crate::world::tool(&plane::tools::KUBECTL), folder.path().join("kubectl"))
             .unwrap();
         let path = std::env::var("PATH").unwrap_or_default();
         Self { path: format!("{}:{path}", folder.path().display()), folder }

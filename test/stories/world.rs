@@ -44,6 +44,13 @@ pub struct World {
     pub tools: plane::tools::Tools,
 }
 
+/// A program that is built when it is first used.
+pub fn tool(tool: &'static plane::tools::Tool) -> std::path::PathBuf {
+    let (options, progress) = (plane::tools::Options::default(), plane::tools::progress());
+    let built = || plane::tools::ensure_one(tool, &options, &*progress);
+    tokio::task::block_in_place(built).expect("the program is found or built")
+}
+
 impl World {
     async fn begun() -> Result<Self, String> {
         let _ = rustls::crypto::ring::default_provider().install_default();
@@ -55,13 +62,6 @@ impl World {
         let guests = stack.site().guests();
         let tools = stack.tools().clone();
         Ok(Self { stack: tokio::sync::Mutex::new(stack), client, session, guests, tools })
-    }
-
-    /// A program that is built when it is first used.
-    pub fn tool(&self, tool: &'static plane::tools::Tool) -> std::path::PathBuf {
-        let (options, progress) = (plane::tools::Options::default(), plane::tools::progress());
-        let built = || plane::tools::ensure_one(tool, &options, &*progress);
-        tokio::task::block_in_place(built).expect("the program is found or built")
     }
 
     /// The control API of the simulated vCenter.
