@@ -3,9 +3,9 @@
 use plane::tools::{self, CLUSTERCTL, KUBECTL};
 
 fn main() -> Result<(), plane::Error> {
-    let names: Vec<_> = std::env::args().skip(1).collect();
-    let named = [&KUBECTL, &CLUSTERCTL].into_iter().filter(|tool| names.iter().any(|name| name == tool.name));
-    let further = sim::tools::programs().into_iter().chain(named).collect();
+    let asked: Vec<_> = std::env::args().skip(1).collect();
+    let also = [&KUBECTL, &CLUSTERCTL].into_iter().filter(|tool| asked.iter().any(|name| name == tool.name));
+    let further = sim::tools::programs().into_iter().chain(also).collect();
     let options = tools::Options { further, ..tools::Options::default() };
     println!("{:#?}", tools::ensure(&options, &*tools::progress())?);
     Ok(())
