@@ -3,6 +3,4 @@
 fn main() {
     println!("cargo::rerun-if-changed=../config");
     println!("cargo::rerun-if-changed=../hack/tools");
-    println!("cargo::rerun-if-changed=../sim/vcsim");
-    println!("cargo::rerun-if-changed=../sim/kubelet");
 }

@@ -129,10 +129,12 @@ fn duration(text: &str) -> Result<Duration, String> {
 /// Reads `NAME=PATH`.
 fn tool(text: &str) -> Result<(String, PathBuf), String> {
     let (name, path) = text.split_once('=').ok_or_else(|| format!("`{text}` is not NAME=PATH"))?;
-    if plane::tools::NAMES.contains(&name) {
+    let site = [&sim::tools::VCSIM, &sim::tools::KUBELET].map(|tool| tool.name);
+    let known: Vec<_> = plane::tools::names().chain(site).collect();
+    if known.contains(&name) {
         Ok((name.to_owned(), PathBuf::from(path)))
     } else {
-        Err(format!("there is no program `{name}`; there are {}", plane::tools::NAMES.join(", ")))
+        Err(format!("there is no program `{name}`; there are {}", known.join(", ")))
     }
 }
 

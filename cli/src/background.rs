@@ -11,9 +11,10 @@ use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::args::Up;
+use crate::interrupts::Interrupts;
 use crate::session::{Session, owner_only};
 use crate::stack::{self, Stack};
-use crate::up::{Interrupts, until};
+use crate::wait::until;
 
 /// A cold start builds the tools, which takes about ten minutes on two cores.
 const START: Duration = Duration::from_mins(40);
@@ -55,15 +56,12 @@ fn holder() -> Result<Option<u32>> {
 async fn locked() -> Result<File> {
     let mut lock = lock_file()?;
     // Who looks whether it is held holds it for a moment.
-    let taken = until("another stack runs in the background already: its lock", LOCK, || {
-        let taken = lock.try_lock();
-        async move {
-            match taken {
-                Ok(()) => Ok(true),
-                Err(TryLockError::WouldBlock) => Ok(false),
-                Err(TryLockError::Error(error)) => {
-                    Err(error).context("cannot lock the background stack's record")
-                }
+    let taken = until("another stack runs in the background already: its lock", LOCK, async || {
+        match lock.try_lock() {
+            Ok(()) => Ok(true),
+            Err(TryLockError::WouldBlock) => Ok(false),
+            Err(TryLockError::Error(error)) => {
+                Err(error).context("cannot lock the background stack's record")
             }
         }
     });
@@ -102,14 +100,9 @@ pub async fn started(args: &Up, given_up: impl Future<Output = ()>) -> Result<Op
     let mut child = command.spawn().context("cannot start the background process")?;
     eprintln!("Starting a stack in the background; its log is {}", log_path.display());
     let process = child.id();
-    let ready = until("the background stack", START, || {
-        let exited = child.try_wait();
-        async move {
-            match exited? {
-                Some(status) => bail!("the background stack ended with {status}; see its log"),
-                None => Ok(recorded()?.is_some()),
-            }
-        }
+    let ready = until("the background stack", START, async || match child.try_wait()? {
+        Some(status) => bail!("the background stack ended with {status}; see its log"),
+        None => Ok(recorded()?.is_some()),
     });
     let outcome = tokio::select! {
         ready = ready => ready.map(Some),
@@ -127,7 +120,7 @@ pub async fn started(args: &Up, given_up: impl Future<Output = ()>) -> Result<Op
     }
 }
 
-/// Is the background stack, until it is told to stop.
+/// Is the background stack, until it is stopped.
 pub async fn serve(args: &Up, mut interrupts: Interrupts) -> Result<()> {
     let _lock = locked().await?;
     let _ = fs::remove_file(record()?);
@@ -163,5 +156,5 @@ async fn ended(process: u32) -> Result<()> {
         Err(rustix::io::Errno::SRCH) => return Ok(()),
         killed => killed.with_context(|| format!("cannot stop process {}", process.as_raw_nonzero()))?,
     }
-    until("stopping the stack", STOP, || async { Ok(holder()?.is_none()) }).await
+    until("stopping the stack", STOP, async || Ok(holder()?.is_none())).await
 }

@@ -18,14 +18,17 @@
     allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::needless_pass_by_value)
 )]
 
+pub mod apply;
 pub mod args;
 pub mod background;
 pub mod describe;
+mod interrupts;
 pub mod lint;
 mod output;
 pub mod session;
 pub mod stack;
 pub mod up;
+mod wait;
 
 use std::ffi::OsString;
 use std::path::Path;

@@ -10,11 +10,30 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config};
 use serde::{Deserialize, Serialize};
+use sim::VcenterEndpoint;
 use sim::control::ControlApi;
-use sim::vcenter::VcenterEndpoint;
 
-use crate::up::prepare::Placement;
-use crate::up::report::Memory;
+/// Pool and folder, by MoID, in which a namespace's VMs are made.
+#[derive(Clone, Debug)]
+pub struct Placement {
+    /// `vmware-system-resource-pool`.
+    pub resource_pool: String,
+    /// `vmware-system-vm-folder`.
+    pub folder: String,
+}
+
+/// Resident memory in MiB, shared pages counted once.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Memory {
+    /// Control plane, Cluster API, simulator and guests: everything but our three programs.
+    pub stack: u64,
+    /// Guest Cluster Manager.
+    pub gcm: u64,
+    /// Infrastructure provider.
+    pub capw: u64,
+    /// VM operator.
+    pub vmop: u64,
+}
 
 /// What is needed to use a stack, also from another process than the one that runs it.
 #[derive(Clone, Serialize, Deserialize)]

@@ -12,12 +12,12 @@ use plane::tools::{self, Tools};
 use plane::{Guard, Plane, Program, Running};
 use serde_json::json;
 use sim::Site;
-use sim::vcenter::VcenterEndpoint;
+use sim::VcenterEndpoint;
 
+use crate::apply::apply;
 use crate::args::{Up, Wire};
 use crate::session::Session;
-use crate::up::prepare::applied;
-use crate::up::until;
+use crate::wait::until;
 
 /// Our programs, in the order in which they are listed everywhere.
 pub const PROGRAMS: [&str; 3] = ["gcm", "capw", "vmop"];
@@ -30,7 +30,7 @@ const RELEASES: Duration = Duration::from_mins(1);
 pub struct Options {
     /// The executable that is all of our programs and the guard: `layercake`.
     pub exe: PathBuf,
-    /// Programs that the user named, by their names in [`plane::tools::NAMES`].
+    /// Programs that the user named, by their names in [`plane::tools::names`] and [`sim::tools::programs`].
     pub tools: BTreeMap<String, PathBuf>,
     /// How the VM operator speaks with vCenter.
     pub wire: Wire,
@@ -140,9 +140,9 @@ type Parts = (Plane, Site, BTreeMap<&'static str, Running>);
 async fn parts(options: &Options, tools: &Tools, stack: &Arc<plane::Stack>) -> Result<Parts> {
     let (plane, site) = tokio::try_join!(
         async {
-            Plane::start(plane::Options { stack: stack.clone(), tools: tools.clone() })
-                .await
-                .map_err(anyhow::Error::from)
+            let definitions = sim::tools::definitions()?;
+            let options = plane::Options { stack: stack.clone(), tools: tools.clone(), definitions };
+            Plane::start(options).await.map_err(anyhow::Error::from)
         },
         async { Site::start(stack, tools).await.map_err(anyhow::Error::from) },
     )?;
@@ -177,14 +177,15 @@ async fn releases_known(client: &Client) -> Result<()> {
     let kind = GroupVersionKind::gvk("run.tanzu.vmware.com", "v1alpha3", "TanzuKubernetesRelease");
     let resource = ApiResource::from_gvk_with_plural(&kind, "tanzukubernetesreleases");
     let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
-    until("Kubernetes releases made from the content library's images", RELEASES, || async {
+    until("Kubernetes releases made from the content library's images", RELEASES, async || {
         Ok(api.list_metadata(&ListParams::default()).await?.items.len() >= wanted.len())
     })
     .await
 }
 
 async fn found(options: &Options) -> Result<Tools> {
-    let wanted = tools::Options { given: options.tools.clone(), cache: None, site: true };
+    let wanted =
+        tools::Options { given: options.tools.clone(), cache: None, further: sim::tools::programs() };
     let ensured =
         tokio::task::spawn_blocking(move || tools::ensure(&wanted, tools::progress().as_ref())).await?;
     Ok(ensured?)
@@ -203,7 +204,7 @@ async fn vcenter_configured(
     configuration["data"]["Folder"] = json!(vcenter.folder);
     configuration["data"]["ResourcePool"] = json!(vcenter.resource_pool);
     for object in [&namespace, &credentials, &configuration] {
-        applied(client, object).await?;
+        apply(client, object).await?;
     }
     Ok(())
 }

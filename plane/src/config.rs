@@ -14,7 +14,7 @@ pub fn definitions() -> Result<Vec<Value>> {
     definitions_in("crd")
 }
 
-/// The definitions of others' kinds that our programs read, for a simulated site: a real one brings its own.
+/// The definitions of others' kinds that our programs read: their providers bring them, where there are any.
 pub fn external_definitions() -> Result<Vec<Value>> {
     definitions_in("crd-external")
 }

@@ -1,4 +1,4 @@
-//! What can go wrong with the control plane, in words that tell the user what to do.
+//! What can go wrong with the control plane, in words that let the user act.
 
 use std::io;
 use std::path::PathBuf;
@@ -32,7 +32,7 @@ pub enum Error {
     Build {
         /// The program, or the manifests, that was being made.
         tool: String,
-        /// The end of what the tool said.
+        /// The end of the tool's output.
         reason: String,
     },
     /// A program that was named explicitly is not usable.

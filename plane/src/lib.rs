@@ -20,6 +20,7 @@ mod health;
 mod kubeconfig;
 mod manager;
 pub mod manifest;
+mod mark;
 pub mod members;
 pub mod memory;
 mod objects;
@@ -30,6 +31,7 @@ mod program;
 pub mod stack;
 pub mod supervise;
 pub mod tools;
+pub mod wait;
 mod workload;
 
 pub use certs::{Authority, Pair};

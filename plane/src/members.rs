@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::stack::{MARK, NAME};
+use crate::mark::{MARK, NAME};
 
 /// A process of a stack.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -16,7 +16,7 @@ pub fn of(stack: &str) -> BTreeMap<String, u64> {
     kib_by_name.into_iter().map(|(name, kib)| (name, kib.div_ceil(1024))).collect()
 }
 
-/// The proportional set size of a process, or its resident one where the kernel does not tell; 0 if it is gone.
+/// The proportional set size of a process, or its resident one where the kernel does not have it; 0 if it is gone.
 fn kib(pid: u32) -> u64 {
     let field = |file: &str, name: &str| {
         let text = fs::read_to_string(format!("/proc/{pid}/{file}")).ok()?;

@@ -12,7 +12,7 @@ use kube::{Client, ResourceExt};
 use serde_json::Value;
 
 use crate::error::{Doing, Error, Result};
-use crate::process::until;
+use crate::wait::until;
 
 /// Who applies, in the objects' managed fields.
 const FIELD_MANAGER: &str = "layercake";
@@ -42,7 +42,7 @@ pub async fn apply(client: &Client, object: &Value) -> Result<()> {
     loop {
         match api.patch(&name, &params, &Patch::Apply(&object)).await {
             Ok(_) => return Ok(()),
-            Err(error) if passes(&error) && tokio::time::Instant::now() < deadline => {
+            Err(error) if is_transient(&error) && tokio::time::Instant::now() < deadline => {
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
             Err(error) => return Err(error).doing(what),
@@ -51,7 +51,7 @@ pub async fn apply(client: &Client, object: &Value) -> Result<()> {
 }
 
 /// A namespace may be a moment old, a definition not yet served, the server busy.
-fn passes(error: &kube::Error) -> bool {
+fn is_transient(error: &kube::Error) -> bool {
     match error {
         // A manifest with an unknown field is a 500 too; it stays wrong.
         kube::Error::Api(status) if status.message.contains("failed to create typed patch") => false,

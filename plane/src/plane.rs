@@ -39,6 +39,8 @@ pub struct Options {
     pub stack: Arc<Stack>,
     /// The programs.
     pub tools: Tools,
+    /// Definitions of kinds beside our own and Cluster API's, that somebody else would bring.
+    pub definitions: Vec<Value>,
 }
 
 /// A running control plane.
@@ -79,20 +81,17 @@ impl Plane {
     }
 
     /// Starts etcd and the API server alone and defines our kinds: no controller but those that are [run](Self::run)
-    /// later does anything, so that what they cost can be told.
+    /// later does anything, so that their cost can be measured.
     pub async fn bare(options: Options) -> Result<Self> {
         Self::served(options, &[]).await
     }
 
     async fn served(options: Options, prepared: &[Prepared]) -> Result<Self> {
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let Options { stack, tools } = options;
+        let Options { stack, tools, definitions: further } = options;
         let began = Instant::now();
         let mut definitions = config::definitions()?;
-        // What is kept is real, and so are the providers of networks and storage.
-        if stack.is_ephemeral() {
-            definitions.extend(config::external_definitions()?);
-        }
+        definitions.extend(further);
         let (cluster, kubeconfig, store, server) = start_server(stack, &tools).await?;
         tracing::info!(seconds = began.elapsed().as_secs_f32(), "the API server is ready");
         define(&cluster, &tools, prepared, &definitions).await?;

@@ -16,7 +16,9 @@ use tokio::process::{Child, ChildStdin, ChildStdout};
 use tokio::sync::{mpsc, watch};
 
 use crate::error::{Doing, Error, Result};
-use crate::stack::{MARK, NAME, Stack};
+use crate::mark::{MARK, NAME};
+use crate::stack::Stack;
+use crate::wait;
 
 /// How a process is started; can be started many times.
 #[derive(Debug, Clone)]
@@ -223,10 +225,9 @@ impl Process {
         limit: Duration,
         ready: impl AsyncFnMut() -> Result<T, String>,
     ) -> Result<T> {
-        tokio::select! {
-            result = until(what, limit, ready) => result,
-            status = self.wait() => Err(ended_early(&self.name, &self.log, self.log_from, &status.to_string())),
-        }
+        let ended =
+            async { ended_early(&self.name, &self.log, self.log_from, &self.wait().await.to_string()) };
+        wait::until_or(what, limit, ready, ended).await
     }
 }
 
@@ -253,27 +254,6 @@ async fn attend(
         }
     };
     end.send_replace(Some(status));
-}
-
-/// Waits until `ready` gives a value, asking every 50 ms.
-pub async fn until<T>(
-    what: &str,
-    limit: Duration,
-    mut ready: impl AsyncFnMut() -> Result<T, String>,
-) -> Result<T> {
-    let deadline = tokio::time::Instant::now() + limit;
-    let mut reason = "no answer".to_owned();
-    loop {
-        match tokio::time::timeout_at(deadline, ready()).await {
-            Ok(Ok(value)) => return Ok(value),
-            Ok(Err(last)) => reason = last,
-            Err(_) => {}
-        }
-        if tokio::time::Instant::now() >= deadline {
-            return Err(Error::TooLate { what: what.to_owned(), limit, reason });
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
 }
 
 /// The error for a process that ended before it was ready, from what it logged since it was started.
@@ -310,7 +290,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_process_is_marked_and_logged_and_its_end_is_told() {
+    async fn a_process_is_marked_and_logged_and_its_end_is_reported() {
         let stack = Stack::ephemeral().unwrap();
         let process = shell(&stack, "echo $LAYERCAKE_STACK $LAYERCAKE_PROCESS; exit 3").spawn().unwrap();
         assert_eq!(process.wait().await.code(), Some(3));
@@ -321,7 +301,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_lost_port_is_told_apart() {
+    async fn a_lost_port_is_an_error_of_its_own() {
         let stack = Stack::ephemeral().unwrap();
         let process =
             shell(&stack, "echo listen tcp: bind: address already in use >&2; exit 1").spawn().unwrap();

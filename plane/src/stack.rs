@@ -9,10 +9,7 @@ use std::time::Duration;
 use crate::error::{Doing, Error, Result};
 use crate::members;
 
-/// The environment variable that every process of a stack carries, with the stack's id.
-pub const MARK: &str = "LAYERCAKE_STACK";
-/// The environment variable with the name of the process within its stack.
-pub const NAME: &str = "LAYERCAKE_PROCESS";
+pub use crate::mark::{MARK, NAME};
 
 /// A stack's identity and folder.
 #[derive(Debug)]

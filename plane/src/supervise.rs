@@ -1,8 +1,10 @@
 //! Processes that are started again when they end by themselves, as a kubelet does.
 
+use std::iter::Peekable;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
@@ -10,6 +12,7 @@ use tokio::time::Instant;
 
 use crate::error::{Error, Result};
 use crate::process::{self, Command, Process};
+use crate::wait;
 
 /// The wait before the first restart; it doubles with each that follows soon.
 const FIRST_DELAY: Duration = Duration::from_millis(100);
@@ -18,6 +21,12 @@ const LONGEST_DELAY: Duration = Duration::from_secs(10);
 const STEADY: Duration = Duration::from_mins(1);
 /// A process that ends this often before it is ready will not get ready.
 const PATIENCE: u32 = 3;
+
+/// The waits before restarts, from the first.
+fn delays() -> Peekable<ExponentialBackoff> {
+    let delays = ExponentialBuilder::default().with_min_delay(FIRST_DELAY).with_max_delay(LONGEST_DELAY);
+    delays.without_max_times().build().peekable()
+}
 
 /// What is known of a supervised process.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -62,7 +71,7 @@ impl Supervised {
             ..State::default()
         });
         let (name, log) = (command.name().to_owned(), command.log().to_owned());
-        let keeper = Keeper { command, orders: received, state, delay: FIRST_DELAY };
+        let keeper = Keeper { command, orders: received, state, delays: delays() };
         let keeper = Mutex::new(Some(tokio::spawn(keeper.keep(process))));
         Ok(Self { name, log, orders, state: watched, keeper })
     }
@@ -120,10 +129,7 @@ impl Supervised {
         limit: Duration,
         ready: impl AsyncFnMut() -> Result<T, String>,
     ) -> Result<T> {
-        tokio::select! {
-            result = process::until(what, limit, ready) => result,
-            error = self.given_up() => Err(error),
-        }
+        wait::until_or(what, limit, ready, self.given_up()).await
     }
 
     /// Waits until there is no hope that it gets ready, and says why.
@@ -152,7 +158,7 @@ struct Keeper {
     command: Command,
     orders: mpsc::UnboundedReceiver<Order>,
     state: watch::Sender<State>,
-    delay: Duration,
+    delays: Peekable<ExponentialBackoff>,
 }
 
 impl Keeper {
@@ -180,7 +186,7 @@ impl Keeper {
                 },
             };
             if since.elapsed() >= STEADY {
-                self.delay = FIRST_DELAY;
+                self.delays = delays();
             }
             process = self.restarted(is_held).await;
         }
@@ -199,16 +205,17 @@ impl Keeper {
     /// The process, started again when its time has come; none if it was stopped meanwhile.
     async fn restarted(&mut self, mut is_held: bool) -> Option<Process> {
         loop {
+            let delay = self.delays.peek().copied().unwrap_or(LONGEST_DELAY);
             let order = tokio::select! {
                 order = self.orders.recv() => order,
-                () = tokio::time::sleep(self.delay), if !is_held => Some(Order::Start),
+                () = tokio::time::sleep(delay), if !is_held => Some(Order::Start),
             };
             match order {
                 Some(Order::Kill) => is_held = true,
                 Some(Order::Stop(_)) | None => return None,
                 Some(Order::Start) => {
                     if !is_held {
-                        self.delay = (self.delay * 2).min(LONGEST_DELAY);
+                        self.delays.next();
                     }
                     match self.command.spawn() {
                         Ok(process) => {

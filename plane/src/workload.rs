@@ -20,7 +20,7 @@ use crate::{health, objects, ports};
 const ATTEMPTS: usize = 5;
 const READY: Duration = Duration::from_mins(1);
 
-/// How a program is told where to listen.
+/// Where a program is to listen.
 pub(crate) struct Wiring<'a> {
     pub kubeconfig: &'a Path,
     pub metrics: u16,

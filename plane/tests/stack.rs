@@ -16,7 +16,7 @@ use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, ListParams, Objec
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::core::GroupVersionKind;
 use kube::{Client, Config};
-use plane::process::until;
+use plane::wait::until;
 use plane::{Error, Guard, Options, Plane, Stack, guard, members, tools};
 use serde_json::{Value, json};
 use tokio::io::AsyncReadExt;
@@ -50,7 +50,7 @@ async fn parent(folder: Option<&Path>) {
     let tools = tools::ensure(&tools::Options::default(), &*tools::progress()).unwrap();
     let stack = Arc::new(folder.map_or_else(Stack::ephemeral, Stack::kept).unwrap());
     let _guard = Guard::start(&std::env::current_exe().unwrap(), &stack).unwrap();
-    let plane = Plane::start(Options { stack: stack.clone(), tools }).await.unwrap();
+    let plane = Plane::start(Options { stack: stack.clone(), tools, definitions: Vec::new() }).await.unwrap();
     eprintln!("memory in MiB: {:?}", plane.memory());
     println!("{}", json!({ "id": stack.id(), "folder": stack.folder(), "kubeconfig": plane.kubeconfig() }));
     let _ = tokio::io::stdin().read_to_end(&mut Vec::new()).await;
@@ -70,8 +70,8 @@ impl Parent {
             command.arg("parent").args(folder).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let said: Value = serde_json::from_str(&line).expect("the control plane did not start");
-        let text = |name: &str| said[name].as_str().unwrap().to_owned();
+        let printed: Value = serde_json::from_str(&line).expect("the control plane did not start");
+        let text = |name: &str| printed[name].as_str().unwrap().to_owned();
         let client = client(Path::new(&text("kubeconfig"))).await;
         Self { child, id: text("id"), folder: text("folder").into(), client }
     }

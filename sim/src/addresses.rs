@@ -31,7 +31,7 @@ pub fn reported(served: Ipv4Addr) -> Ipv4Addr {
     Ipv4Addr::new(10, b, c, d)
 }
 
-/// The address of one guest, as it is told and as it is dialled.
+/// The address of one guest, as it is reported and as it is dialled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Address {
     /// What the guest reports to vCenter: 10.X.b.c.

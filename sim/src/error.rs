@@ -7,7 +7,7 @@ use std::path::PathBuf;
 pub enum Error {
     /// The simulated vCenter's files could not be made, or it came up wrong.
     #[error(transparent)]
-    Vcenter(#[from] crate::vcenter::Error),
+    Vcenter(#[from] crate::vcsim::Error),
     /// The simulated vCenter does not run.
     #[error("the simulated vCenter does not run: {why}; its log is {}", log.display())]
     Simulator {

@@ -6,19 +6,16 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 pub mod addresses;
-pub mod balancer;
-pub mod control;
 mod error;
 pub mod guest;
-pub mod interface;
-pub mod library;
 pub mod network;
+mod objects;
 pub mod providers;
-pub mod releases;
-pub mod simulator;
 mod site;
 pub mod storage;
-pub mod vcenter;
+pub mod tools;
+pub mod vcsim;
 
 pub use error::Error;
 pub use site::Site;
+pub use vcsim::{Simulator, VcenterEndpoint, control, library, releases};

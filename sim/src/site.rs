@@ -9,11 +9,10 @@ use plane::tools::Tools;
 
 use crate::Error;
 use crate::addresses::Subnet;
-use crate::control::ControlApi;
 use crate::guest::{Guests, Options, Programs};
 use crate::providers::Providers;
-use crate::simulator::Simulator;
-use crate::vcenter::VcenterEndpoint;
+use crate::vcsim::control::ControlApi;
+use crate::vcsim::{Simulator, VcenterEndpoint};
 
 /// A running site.
 pub struct Site {
@@ -30,7 +29,7 @@ impl Site {
         let subnet = Subnet::claim()?;
         let simulator = Simulator::start(stack, tools).await?;
         let vcenter = simulator.vcenter();
-        let token = vcenter.control_token().map_err(crate::vcenter::Error::Io)?;
+        let token = vcenter.control_token().map_err(crate::vcsim::Error::Io)?;
         let control = ControlApi::new(&vcenter.control, &token);
         let guests = Guests::start(Options::new(
             control.clone(),

@@ -19,8 +19,8 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tracing::{info, warn};
 
-use crate::control::{ControlApi, Error};
-use crate::providers::key;
+use crate::objects::key;
+use crate::vcsim::control::{ControlApi, Error};
 
 const DRIVER: &str = "csi.vsphere.vmware.com";
 const PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";
@@ -202,7 +202,7 @@ impl Provider {
             let finalizers = json!({"metadata": {"finalizers": [FINALIZER]}});
             self.patched(attachment, &finalizers).await?;
         }
-        let attached = self.hung(attachment).await;
+        let attached = self.attach_disk(attachment).await;
         let status = match &attached {
             Ok((volume, disk)) => {
                 json!({"attached": true, "metadata": {VOLUME_ID: volume, "diskUUID": disk}, "error": null})
@@ -219,7 +219,7 @@ impl Provider {
     }
 
     /// The disk is attached to its VM; the identities of both it and of what the guest sees.
-    async fn hung(&self, attachment: &DynamicObject) -> Result<(String, String), Trouble> {
+    async fn attach_disk(&self, attachment: &DynamicObject) -> Result<(String, String), Trouble> {
         let namespace = attachment.namespace().unwrap_or_default();
         let claim = attachment.data["spec"]["volumename"].as_str().unwrap_or_default();
         let volume = self.bound(&namespace, claim)?;

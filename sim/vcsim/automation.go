@@ -15,7 +15,7 @@ import (
 // The library has the content libraries only in the form of /rest. vCenter's own form since 7.0 is /api: bare JSON, ids
 // in the path, maps as objects. These routes are a translation of the one into the other.
 
-// form is one route of /api and how it is said in /rest.
+// form is one route of /api and its form in /rest.
 type form struct {
 	pattern string
 	path    string // {…} are members of the pattern

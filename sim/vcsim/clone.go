@@ -310,8 +310,8 @@ func (c *cloning) devices() []types.BaseVirtualDeviceConfigSpec {
 				}
 			}
 		case types.BaseVirtualEthernetCard:
-			if card := d.GetVirtualEthernetCard(); card.AddressType != string(types.VirtualEthernetCardMacTypeManual) {
-				card.MacAddress = ""
+			if adapter := d.GetVirtualEthernetCard(); adapter.AddressType != string(types.VirtualEthernetCardMacTypeManual) {
+				adapter.MacAddress = ""
 			}
 		}
 		changes = append(changes, add)

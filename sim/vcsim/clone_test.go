@@ -88,7 +88,7 @@ func TestACloneIsWhatWasAskedFor(t *testing.T) {
 			spec.PowerOn = true
 			spec.Location.Datastore = &ref{Type: "Datastore", Value: s.found.Datastores["ds0"]}
 			spec.Location.DeviceChange = []types.BaseVirtualDeviceConfigSpec{&types.VirtualDeviceConfigSpec{
-				Operation: types.VirtualDeviceConfigSpecOperationEdit, Device: s.card(c, golden),
+				Operation: types.VirtualDeviceConfigSpecOperationEdit, Device: s.adapter(c, golden),
 			}}
 			*spec.Config = types.VirtualMachineConfigSpec{
 				Uuid: "42100000-0000-0000-0000-000000000001", InstanceUuid: "50100000-0000-0000-0000-000000000001",
@@ -129,9 +129,9 @@ func TestACloneIsWhatWasAskedFor(t *testing.T) {
 		if linkedDisk(devices.SelectByType((*types.VirtualDisk)(nil))[0]) == nil {
 			t.Error("the disk rests on nothing")
 		}
-		card := devices.SelectByType((*types.VirtualEthernetCard)(nil))[0].(types.BaseVirtualEthernetCard).GetVirtualEthernetCard()
-		if card.MacAddress != "00:50:56:12:34:56" {
-			t.Errorf("card %+v", card)
+		adapter := devices.SelectByType((*types.VirtualEthernetCard)(nil))[0].(types.BaseVirtualEthernetCard).GetVirtualEthernetCard()
+		if adapter.MacAddress != "00:50:56:12:34:56" {
+			t.Errorf("adapter %+v", adapter)
 		}
 		if profiles := s.machines.profilesOf(vm); len(profiles) != 1 || profiles[0] != "gold" {
 			t.Errorf("profiles %v", profiles)
@@ -142,20 +142,20 @@ func TestACloneIsWhatWasAskedFor(t *testing.T) {
 	})
 }
 
-// card is the golden VM's card, moved to the port group with an address of its own.
-func (s *site) card(c *govmomi.Client, vm *object.VirtualMachine) types.BaseVirtualDevice {
+// adapter is the golden VM's adapter, moved to the port group with an address of its own.
+func (s *site) adapter(c *govmomi.Client, vm *object.VirtualMachine) types.BaseVirtualDevice {
 	s.t.Helper()
 	devices, err := vm.Device(s.ctx)
 	must(s.t, err)
-	card := devices.SelectByType((*types.VirtualEthernetCard)(nil))[0]
+	adapter := devices.SelectByType((*types.VirtualEthernetCard)(nil))[0]
 	group := object.NewDistributedVirtualPortgroup(c.Client, ref{Type: "DistributedVirtualPortgroup", Value: s.found.Networks["workload"]})
 	backing, err := group.EthernetCardBackingInfo(s.ctx)
 	must(s.t, err)
-	ethernet := card.(types.BaseVirtualEthernetCard).GetVirtualEthernetCard()
+	ethernet := adapter.(types.BaseVirtualEthernetCard).GetVirtualEthernetCard()
 	ethernet.Backing = backing
 	ethernet.AddressType = string(types.VirtualEthernetCardMacTypeManual)
 	ethernet.MacAddress = "00:50:56:12:34:56"
-	return card
+	return adapter
 }
 
 func TestACloneIsRefused(t *testing.T) {

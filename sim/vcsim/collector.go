@@ -18,7 +18,7 @@ const maxPage = 100
 // gather is how long changes are allowed to accumulate before they are looked at.
 const gather = 3 * time.Millisecond
 
-// collector is a PropertyCollector that serves watching clients: it remembers what it told and tells the difference.
+// collector is a PropertyCollector that serves watching clients: it remembers what it sent and sends the difference.
 // The session clones it by reflection, so that its zero value must be good. Retrievals are the library's.
 type collector struct {
 	simulator.PropertyCollector
@@ -243,7 +243,7 @@ func (c *collector) next(ctx *simulator.Context, waiting context.Context, r requ
 	return set, nil
 }
 
-// ended tells why a wait is over: time, which is no fault, or somebody's wish.
+// ended gives the reason why a wait is over: time, which is no fault, or a request.
 func ended(waiting context.Context) types.BaseMethodFault {
 	if waiting.Err() == context.DeadlineExceeded {
 		return nil

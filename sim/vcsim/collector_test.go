@@ -79,7 +79,7 @@ func (w *stream) ask(version string, seconds, page int32) (*types.UpdateSet, err
 	return res.Returnval, nil
 }
 
-// apply brings what was told into the picture of the site, as a client does.
+// apply brings an update into the picture of the site, as a client does.
 func (w *stream) apply(set *types.UpdateSet) {
 	w.t.Helper()
 	w.version = set.Version

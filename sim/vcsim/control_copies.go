@@ -51,7 +51,7 @@ func (s *Sim) controlCopies(r *http.Request) (any, error) {
 	return made, nil
 }
 
-// show enters a VM into the inventory as the library does, the references of host and pool aside.
+// show enters a VM into the inventory as the library does, but for the references of host and pool.
 func (s *Sim) show(ctx *simulator.Context, folder *simulator.Folder, vm *simulator.VirtualMachine) {
 	ctx.Map.AppendReference(ctx, folder, &folder.ChildEntity, vm.Self)
 	ctx.Map.PutEntity(folder, vm)

@@ -69,7 +69,7 @@ func (s *Sim) controlDeleteDisk(r *http.Request) (any, error) {
 	return nil, nil
 }
 
-// controlAttachDisk tells by which UUID the guest knows the disk then.
+// controlAttachDisk answers by which UUID the guest knows the disk then.
 func (s *Sim) controlAttachDisk(r *http.Request) (any, error) {
 	ctx, vm, err := s.controlVM(r)
 	if err != nil {

@@ -167,7 +167,7 @@ type inventoryVM struct {
 	Disks             []diskSeen `json:"disks"`
 	Linked            bool       `json:"linked"`
 	IP                string     `json:"ip"`
-	Networks          []string   `json:"networks"` // of its cards
+	Networks          []string   `json:"networks"` // of its adapters
 	ExtraConfigKeys   []string   `json:"extraConfigKeys"`
 }
 
@@ -218,8 +218,8 @@ func describe(ctx *simulator.Context, vm *simulator.VirtualMachine, row machine)
 			out.IP = vm.Guest.IpAddress
 		}
 		for _, device := range vm.Config.Hardware.Device {
-			if card, ok := device.(types.BaseVirtualEthernetCard); ok {
-				out.Networks = append(out.Networks, networkName(ctx, card.GetVirtualEthernetCard()))
+			if adapter, ok := device.(types.BaseVirtualEthernetCard); ok {
+				out.Networks = append(out.Networks, networkName(ctx, adapter.GetVirtualEthernetCard()))
 			}
 		}
 		for _, o := range vm.Config.ExtraConfig {

@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// counters tell how many requests of clients came in, by wire and method.
+// counters hold how many requests of clients came in, by wire and method.
 type counters struct {
 	mu     sync.Mutex
 	total  int

@@ -120,7 +120,7 @@ func deviceOf(vm *simulator.VirtualMachine, id string) *types.VirtualDisk {
 	return nil
 }
 
-// firstClass is a first class disk as the control API tells of it.
+// firstClass is a first class disk as the control API lists it.
 type firstClass struct {
 	ID          string `json:"id"`
 	Name        string `json:"name"`
@@ -150,13 +150,13 @@ func (s *Sim) firstClassDisks(ctx *simulator.Context) []firstClass {
 	for i := range disks {
 		_, err := os.Stat(s.pathOf(disks[i].file))
 		disks[i].Exists = err == nil
-		s.whereHangs(ctx, &disks[i])
+		s.attachedTo(ctx, &disks[i])
 	}
 	return disks
 }
 
-// whereHangs looks at the VMs: who destroys or reconfigures one does not tell the catalog.
-func (s *Sim) whereHangs(ctx *simulator.Context, disk *firstClass) {
+// attachedTo looks at the VMs: who destroys or reconfigures one does not update the catalog.
+func (s *Sim) attachedTo(ctx *simulator.Context, disk *firstClass) {
 	for _, e := range ctx.Map.All("VirtualMachine") {
 		vm := e.(*simulator.VirtualMachine)
 		ctx.WithLock(vm, func() {

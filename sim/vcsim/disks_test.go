@@ -57,7 +57,7 @@ func TestAFirstClassDiskHangsOnAVMAndDiesWithItOnlyIfNobodyTakesItOff(t *testing
 	}
 }
 
-// look compares what the control API tells of a disk.
+// look compares what the control API lists of a disk.
 func (s *site) look(id string, want firstClass) {
 	s.t.Helper()
 	var list struct{ Disks []firstClass }

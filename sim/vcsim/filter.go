@@ -12,7 +12,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// values are an object's properties by path, as the client was last told.
+// values are an object's properties by path, as the client last got them.
 type values map[string]types.AnyType
 
 // filter selects objects and properties; its collector's lock guards it.

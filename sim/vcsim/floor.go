@@ -39,7 +39,7 @@ type climb struct {
 	client   *vim25.Client
 	golden   ref
 	snapshot ref
-	card     types.BaseVirtualDevice
+	adapter  types.BaseVirtualDevice
 	userdata string
 }
 
@@ -172,22 +172,22 @@ func waitFor(ctx context.Context, client *vim25.Client, task ref) (types.AnyType
 	}
 }
 
-// describeGolden notes the template's card, to be plugged into the port group in every clone.
+// describeGolden notes the template's adapter, to be plugged into the port group in every clone.
 func (c *climb) describeGolden(ctx context.Context) error {
 	var vm mo.VirtualMachine
 	if err := property.DefaultCollector(c.client).RetrieveOne(ctx, c.golden, []string{"config.hardware.device"}, &vm); err != nil {
 		return err
 	}
 	for _, device := range vm.Config.Hardware.Device {
-		if card, ok := device.(types.BaseVirtualEthernetCard); ok {
-			card.GetVirtualEthernetCard().Backing = &types.VirtualEthernetCardNetworkBackingInfo{
+		if adapter, ok := device.(types.BaseVirtualEthernetCard); ok {
+			adapter.GetVirtualEthernetCard().Backing = &types.VirtualEthernetCardNetworkBackingInfo{
 				VirtualDeviceDeviceBackingInfo: types.VirtualDeviceDeviceBackingInfo{DeviceName: c.network},
 			}
-			c.card = device
+			c.adapter = device
 			return nil
 		}
 	}
-	return fmt.Errorf("the image has no network card")
+	return fmt.Errorf("the image has no network adapter")
 }
 
 // run clones and watches until every VM has an address.
@@ -246,7 +246,7 @@ func (c *climb) clone(ctx context.Context, number int) error {
 			Config: &types.VirtualMachineConfigSpec{
 				Uuid: uuid, InstanceUuid: uuid, NumCPUs: 2, MemoryMB: 4096, ExtraConfig: options,
 				DeviceChange: []types.BaseVirtualDeviceConfigSpec{
-					&types.VirtualDeviceConfigSpec{Operation: types.VirtualDeviceConfigSpecOperationEdit, Device: c.card},
+					&types.VirtualDeviceConfigSpec{Operation: types.VirtualDeviceConfigSpecOperationEdit, Device: c.adapter},
 				},
 			},
 		},

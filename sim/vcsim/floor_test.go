@@ -27,8 +27,8 @@ func TestTheFloorIsOneCloneAMachine(t *testing.T) {
 				"--folder", s.found.Folder, "--pool", s.found.ResourcePool, "--library", s.found.Libraries["layercake"],
 				"--item", "ob-1", "--network", "workload",
 			}, io.Reader(begin), out))
-			ready, told, _ := strings.Cut(out.String(), "\n")
-			if ready != "ready" || !strings.Contains(told, `"seconds"`) {
+			ready, result, _ := strings.Cut(out.String(), "\n")
+			if ready != "ready" || !strings.Contains(result, `"seconds"`) {
 				t.Fatalf("%q", out)
 			}
 			var requests struct {

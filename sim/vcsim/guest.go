@@ -51,23 +51,23 @@ func (f guestFacts) changes(ctx *simulator.Context, vm *simulator.VirtualMachine
 	}
 }
 
-// nics are the cards that the guest reports: none without Tools.
+// nics are the adapters that the guest reports: none without Tools.
 func (f guestFacts) nics(ctx *simulator.Context, vm *simulator.VirtualMachine) []types.GuestNicInfo {
 	if !f.tools {
 		return []types.GuestNicInfo{}
 	}
-	return f.cards(ctx, vm)
+	return f.adapters(ctx, vm)
 }
 
-// cards have the address on the first one; the others are there without one.
-func (f guestFacts) cards(ctx *simulator.Context, vm *simulator.VirtualMachine) []types.GuestNicInfo {
+// adapters have the address on the first one; the others are there without one.
+func (f guestFacts) adapters(ctx *simulator.Context, vm *simulator.VirtualMachine) []types.GuestNicInfo {
 	nics := []types.GuestNicInfo{}
 	for _, device := range vm.Config.Hardware.Device {
-		card, ok := device.(types.BaseVirtualEthernetCard)
+		adapter, ok := device.(types.BaseVirtualEthernetCard)
 		if !ok {
 			continue
 		}
-		ethernet := card.GetVirtualEthernetCard()
+		ethernet := adapter.GetVirtualEthernetCard()
 		nic := types.GuestNicInfo{
 			Network:        networkName(ctx, ethernet),
 			MacAddress:     ethernet.MacAddress,
@@ -85,8 +85,8 @@ func (f guestFacts) cards(ctx *simulator.Context, vm *simulator.VirtualMachine) 
 	return nics
 }
 
-func networkName(ctx *simulator.Context, card *types.VirtualEthernetCard) string {
-	switch backing := card.Backing.(type) {
+func networkName(ctx *simulator.Context, adapter *types.VirtualEthernetCard) string {
+	switch backing := adapter.Backing.(type) {
 	case *types.VirtualEthernetCardNetworkBackingInfo:
 		return backing.DeviceName
 	case *types.VirtualEthernetCardDistributedVirtualPortBackingInfo:

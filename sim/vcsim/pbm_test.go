@@ -18,7 +18,7 @@ func TestPoliciesOverSOAP(t *testing.T) {
 	id, err := policies.ProfileIDByName(s.ctx, "Gold")
 	must(t, err)
 	if id != s.found.StoragePolicies["Gold"] {
-		t.Errorf("Gold is %s, told was %s", id, s.found.StoragePolicies["Gold"])
+		t.Errorf("Gold is %s, the ready line has %s", id, s.found.StoragePolicies["Gold"])
 	}
 	requirement := &pbmtypes.PbmPlacementCapabilityProfileRequirement{ProfileId: pbmtypes.PbmProfileId{UniqueId: id}}
 	result, err := policies.CheckRequirements(s.ctx, nil, nil, []pbmtypes.BasePbmPlacementRequirement{requirement})
@@ -29,6 +29,6 @@ func TestPoliciesOverSOAP(t *testing.T) {
 	}
 	must(t, c.Logout(s.ctx))
 	if _, err := policies.ProfileIDByName(s.ctx, "Gold"); err == nil {
-		t.Error("policies are told without a session")
+		t.Error("policies are listed without a session")
 	}
 }

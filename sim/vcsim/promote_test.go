@@ -32,7 +32,7 @@ func TestAVMWhoseDisksArePromotedRestsOnNothing(t *testing.T) {
 		t.Errorf("the disk rests on %s", backing.Parent.FileName)
 	}
 	if s.props(c, made).Config.ChangeVersion == version {
-		t.Error("the settings are said to be as before")
+		t.Error("the settings are reported as before")
 	}
 	must(t, promote())
 	must(t, must2(t)(golden.Destroy(s.ctx)).Wait(s.ctx))

@@ -83,7 +83,7 @@ type Ready struct {
 	Inventory
 }
 
-// innerPath is where the library's REST handlers reach the SOAP endpoint, so that their calls are told from a client's.
+// innerPath is where the library's REST handlers reach the SOAP endpoint, so that their calls are known from a client's.
 const innerPath = "/inner/sdk"
 
 // Start builds the inventory, imports the libraries and listens.

@@ -180,7 +180,7 @@ func (s *site) folder(c *govmomi.Client) *object.Folder {
 
 func (s *site) pool() *ref { return &ref{Type: "ResourcePool", Value: s.found.ResourcePool} }
 
-// golden makes a powered-off VM with a disk, a card and a snapshot, to be cloned.
+// golden makes a powered-off VM with a disk, a adapter and a snapshot, to be cloned.
 func (s *site) golden(c *govmomi.Client) (*object.VirtualMachine, ref) {
 	s.t.Helper()
 	vm := s.create(c, "golden")
@@ -198,11 +198,11 @@ func (s *site) create(c *govmomi.Client, name string) *object.VirtualMachine {
 	must(s.t, err)
 	disk := devices.CreateDisk(scsi.(types.BaseVirtualController), ref{}, fmt.Sprintf("[ds0] %s/disk1.vmdk", name))
 	disk.CapacityInKB = 1 << 20
-	card, err := devices.CreateEthernetCard("vmxnet3", &types.VirtualEthernetCardNetworkBackingInfo{
+	adapter, err := devices.CreateEthernetCard("vmxnet3", &types.VirtualEthernetCardNetworkBackingInfo{
 		VirtualDeviceDeviceBackingInfo: types.VirtualDeviceDeviceBackingInfo{DeviceName: stockNetwork},
 	})
 	must(s.t, err)
-	devices = append(devices, scsi, disk, card)
+	devices = append(devices, scsi, disk, adapter)
 	changes, err := devices.ConfigSpec(types.VirtualDeviceConfigSpecOperationAdd)
 	must(s.t, err)
 	task, err := s.folder(c).CreateVM(s.ctx, types.VirtualMachineConfigSpec{

@@ -152,7 +152,7 @@ async fn dry_run(story: &Story, text: &str) -> (Value, String) {
     let documents = manifest::documents(&text.replace("NAMESPACE", &story.namespace)).unwrap();
     let placement = story.shared.session.placement();
     layercake::up::prepare::prepared(&story.client(), &documents, &placement).await.unwrap();
-    let (namespace, name) = manifest::key(&documents[0]);
+    let (namespace, name) = layercake::apply::key(&documents[0]);
     let version = documents[0]["apiVersion"].as_str().unwrap();
     let path = format!(
         "/apis/{version}/namespaces/{namespace}/tanzukubernetesclusters/{name}?dryRun=All&fieldManager=story&force=true"

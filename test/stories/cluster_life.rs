@@ -92,8 +92,7 @@ async fn it_reads_the_same_in_three_versions(story: &Story) {
 
 fn its_columns_are_those_of_the_field(story: &Story) {
     let kinds = "tkc,cluster,machine,wcpcluster,wcpmachine,virtualmachine,virtualnetwork";
-    let tools = &story.shared.tools;
-    let kubectl = std::process::Command::new(&tools.kubectl)
+    let kubectl = std::process::Command::new(crate::shared_stack::build_tool(&plane::tools::KUBECTL))
         .arg("--kubeconfig")
         .arg(&story.shared.session.kubeconfig)
         .args(["get", kinds, "-n", &story.namespace])
@@ -111,7 +110,7 @@ fn its_columns_are_those_of_the_field(story: &Story) {
             "virtualnetwork.vmware.com/life-vnet",
         ],
     );
-    let clusterctl = std::process::Command::new(&tools.clusterctl)
+    let clusterctl = std::process::Command::new(crate::shared_stack::build_tool(&plane::tools::CLUSTERCTL))
         .env("CLUSTERCTL_DISABLE_VERSIONCHECK", "true")
         .env("HOME", story.folder())
         .args(["describe", "cluster", "life", "-n", &story.namespace, "--kubeconfig"])

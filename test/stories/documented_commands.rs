@@ -86,7 +86,11 @@ impl Shell {
     fn new(shared: &SharedStack) -> Self {
         let folder = tempfile::tempdir().unwrap();
         std::fs::copy(&shared.session.kubeconfig, folder.path().join("kubeconfig")).unwrap();
-        std::os::unix::fs::symlink(&shared.tools.kubectl, folder.path().join("kubectl")).unwrap();
+        std::os::unix::fs::symlink(
+            crate::shared_stack::build_tool(&plane::tools::KUBECTL),
+            folder.path().join("kubectl"),
+        )
+        .unwrap();
         let path = std::env::var("PATH").unwrap_or_default();
         Self { path: format!("{}:{path}", folder.path().display()), folder }
     }

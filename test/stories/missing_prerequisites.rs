@@ -1,7 +1,6 @@
 //! What is missing is named in a condition and an event, and once it is there the VM comes up by itself.
 
 use kube::api::{DeleteParams, Patch, PatchParams};
-use layercake::up::prepare;
 use serde_json::{Value, json};
 
 use crate::plain_vm::PlainVm;
@@ -38,7 +37,7 @@ fn a_vm_waits_for_its_storage_class() {
             "spec": {"hard": {"platinum.storageclass.storage.k8s.io/requests.storage": "1Ti"}},
         });
         let object = vm.object(&story.namespace);
-        let refusal = prepare::applied(&story.client(), &object).await.expect_err("accepted");
+        let refusal = layercake::apply::apply(&story.client(), &object).await.expect_err("accepted");
         assert_contains(
             format!("{refusal:#}"),
             &["platinum", "Storage policy is not associated with the namespace"],

@@ -148,7 +148,7 @@ fn kubeadm_accepts_it(story: &Story, userdata: &str, metadata: &Value) {
         files.iter().find(|file| file["path"].as_str().unwrap().starts_with("/run/kubeadm/")).unwrap();
     let file = tempfile::NamedTempFile::new_in(story.folder()).unwrap();
     std::fs::write(file.path(), kubeadm["content"].as_str().unwrap()).unwrap();
-    let check = Command::new(&story.shared.tools.kubeadm)
+    let check = Command::new(story.shared.tools.further(plane::tools::KUBEADM.name))
         .args(["config", "validate", "--config"])
         .arg(file.path())
         .output();

@@ -65,7 +65,7 @@ impl Story {
 
     /// Applies one object.
     pub async fn apply_object(&self, object: &Value) {
-        prepare::applied(&self.client(), object).await.unwrap_or_else(|error| panic!("{error:#}"));
+        layercake::apply::apply(&self.client(), object).await.unwrap_or_else(|error| panic!("{error:#}"));
     }
 
     /// Creates a VirtualMachine as a program does: it is not refused for what other objects lack.

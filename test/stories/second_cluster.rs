@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use kube::api::DynamicObject;
 use kube::{Api, Client, ResourceExt};
-use layercake::up::prepare;
 use plane::{Guard, Plane, Program};
 use serde_json::{Value, json};
 
@@ -27,7 +26,10 @@ impl SecondCluster {
         let stack = Arc::new(plane::Stack::ephemeral().unwrap());
         let guard = Guard::start(exe, &stack).unwrap();
         let tools = story.shared.tools.clone();
-        let plane = Plane::bare(plane::Options { stack, tools }).await.unwrap();
+        let plane =
+            Plane::bare(plane::Options { stack, tools, definitions: sim::tools::definitions().unwrap() })
+                .await
+                .unwrap();
         let second = Self { guard, plane };
         second.configure(story, changes).await;
         let vmop = Program::new("vmop", exe).arg("--probe-address-map=10.0.0.0/8=127.0.0.0/8");
@@ -68,7 +70,7 @@ impl SecondCluster {
 
     /// Applies one object.
     pub async fn apply(&self, object: &Value) {
-        prepare::applied(&self.client(), object).await.unwrap_or_else(|error| panic!("{error:#}"));
+        layercake::apply::apply(&self.client(), object).await.unwrap_or_else(|error| panic!("{error:#}"));
     }
 
     pub async fn stop(self) {
@@ -80,7 +82,7 @@ impl SecondCluster {
 /// Copies an object to another cluster.
 pub async fn copy_object(from: &Api<DynamicObject>, name: &str, to: &Client) -> Value {
     let copy = read_object(from, name).await;
-    prepare::applied(to, &copy).await.unwrap_or_else(|error| panic!("{name}: {error:#}"));
+    layercake::apply::apply(to, &copy).await.unwrap_or_else(|error| panic!("{name}: {error:#}"));
     copy
 }
 

@@ -65,3 +65,10 @@ pub fn other_wire() -> Wire {
         Wire::Auto | Wire::ViJson => Wire::Soap,
     }
 }
+
+/// A program that is built when it is first used.
+pub fn build_tool(tool: &'static plane::tools::Tool) -> std::path::PathBuf {
+    let (options, progress) = (plane::tools::Options::default(), plane::tools::progress());
+    let built = || plane::tools::ensure_one(tool, &options, &*progress);
+    tokio::task::block_in_place(built).expect("the program is found or built")
+}

@@ -89,9 +89,9 @@ impl Story {
         prepared.unwrap_or_else(|error| panic!("{error:#}"));
         for document in &documents {
             if manifest::is_cluster(document) {
-                let _ = self.clusters.set(manifest::key(document).1);
+                let _ = self.clusters.set(layercake::apply::key(document).1);
             }
-            prepare::applied(&self.client(), document).await.map_err(|error| format!("{error:#}"))?;
+            layercake::apply::apply(&self.client(), document).await.map_err(|error| format!("{error:#}"))?;
         }
         Ok(())
     }

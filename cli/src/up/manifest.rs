@@ -38,13 +38,6 @@ pub fn is_cluster(document: &Value) -> bool {
         && document["apiVersion"].as_str().is_some_and(|version| version.starts_with("run.tanzu.vmware.com/"))
 }
 
-/// Namespace and name of a document; no namespace means `default`.
-pub fn key(document: &Value) -> (String, String) {
-    let metadata = &document["metadata"];
-    let text = |field: &str| metadata[field].as_str().filter(|text| !text.is_empty());
-    (text("namespace").unwrap_or("default").to_owned(), text("name").unwrap_or_default().to_owned())
-}
-
 /// What a vSphere admin would have set up for one namespace before its clusters are applied.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Needs {
@@ -59,7 +52,7 @@ pub fn needs(documents: &[Value]) -> BTreeMap<String, Needs> {
     let mut needs: BTreeMap<String, Needs> = BTreeMap::new();
     for cluster in documents.iter().filter(|document| is_cluster(document)) {
         let spec: Spec = serde_json::from_value(cluster["spec"].clone()).unwrap_or_default();
-        let of_namespace = needs.entry(key(cluster).0).or_default();
+        let of_namespace = needs.entry(crate::apply::key(cluster).0).or_default();
         for part in spec.topology.parts() {
             of_namespace.vm_classes.extend(part.class.clone());
             of_namespace.vm_classes.extend(part.vm_class.clone());

@@ -1,5 +1,6 @@
 //! `layercake up`: the whole cake on this machine, and clusters brought up on it.
 
+pub mod cluster_report;
 pub mod follow;
 pub mod manifest;
 pub mod prepare;
@@ -11,16 +12,17 @@ use std::io::IsTerminal as _;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use kube::Client;
 use serde_json::Value;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use self::follow::ClusterReport;
+use self::cluster_report::ClusterReport;
 
+use crate::apply;
 use crate::args::{Output, Up};
 use crate::background;
 use crate::describe::{self, print};
+use crate::interrupts::Interrupts;
 use crate::output::write_out;
 use crate::session::Session;
 use crate::stack::{self, Stack};
@@ -90,7 +92,7 @@ async fn attached(args: &Up, documents: &[Value], mut interrupts: Interrupts) ->
     };
     let outcome = match outcome {
         Ok(Ended::Interrupted) => Ok(Ended::Interrupted),
-        outcome => told(outcome, run.report().await),
+        outcome => first_error(outcome, run.report().await),
     };
     let outcome = match outcome {
         Ok(ended @ (Ended::AllRun | Ended::SomeDoNot)) if !args.once => {
@@ -125,7 +127,7 @@ async fn detached(args: &Up, documents: &[Value], mut interrupts: Interrupts) ->
     };
     let outcome = match outcome {
         Ok(Ended::Interrupted) => Ok(Ended::Interrupted),
-        outcome => told(outcome, run.report().await),
+        outcome => first_error(outcome, run.report().await),
     };
     eprintln!("The stack stays up until `layercake down`.");
     outcome
@@ -138,7 +140,7 @@ fn say_stopping() {
 }
 
 /// What went wrong first counts.
-fn told(outcome: Result<Ended>, report: Result<()>) -> Result<Ended> {
+fn first_error(outcome: Result<Ended>, report: Result<()>) -> Result<Ended> {
     outcome.and_then(|ended| report.map(|()| ended))
 }
 
@@ -199,8 +201,8 @@ impl<'a> Run<'a> {
             eprintln!("prepared {made}");
         }
         for document in documents {
-            let (namespace, name) = manifest::key(document);
-            let applied = prepare::applied(client, document).await;
+            let (namespace, name) = apply::key(document);
+            let applied = apply::apply(client, document).await;
             match &applied {
                 Ok(()) => {
                     eprintln!("applied {} {namespace}/{name}", document["kind"].as_str().unwrap_or_default());
@@ -231,46 +233,4 @@ impl<'a> Run<'a> {
         }
         Ok(())
     }
-}
-
-/// The user's and the system's wishes that we end; none is lost while we look elsewhere.
-pub struct Interrupts {
-    interrupt: Signal,
-    terminate: Signal,
-}
-
-impl Interrupts {
-    /// From now on the signals don't kill this process.
-    pub fn listening() -> Result<Self> {
-        let interrupt = signal(SignalKind::interrupt()).context("cannot listen to signals")?;
-        let terminate = signal(SignalKind::terminate()).context("cannot listen to signals")?;
-        Ok(Self { interrupt, terminate })
-    }
-
-    /// Comes back at the next one.
-    pub async fn next(&mut self) {
-        tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
-        }
-    }
-}
-
-/// Waits until `is_so` holds, asking every 100 ms.
-pub(crate) async fn until<F>(what: &str, deadline: Duration, mut is_so: impl FnMut() -> F) -> Result<()>
-where
-    F: Future<Output = Result<bool>>,
-{
-    let mut ticks = tokio::time::interval(Duration::from_millis(100));
-    let waiting = async {
-        loop {
-            ticks.tick().await;
-            if is_so().await? {
-                return Ok(());
-            }
-        }
-    };
-    tokio::time::timeout(deadline, waiting)
-        .await
-        .with_context(|| format!("{what}: not within {deadline:?}"))?
 }

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::follow::ClusterReport;
+use super::cluster_report::ClusterReport;
 use crate::describe::next::next;
 use crate::describe::print;
-use crate::session::Session;
+use crate::session::{Memory, Session};
 
 /// A simulator that does not answer in this time has gone.
 const COUNTING: Duration = Duration::from_secs(5);
@@ -38,19 +38,6 @@ struct VCenterReport {
     wire: String,
     requests: u64,
     by_method: BTreeMap<String, u64>,
-}
-
-/// Resident memory in MiB, shared pages counted once.
-#[derive(Clone, Debug, Default, Serialize)]
-pub struct Memory {
-    /// Control plane, Cluster API, simulator and guests: everything but our three programs.
-    pub stack: u64,
-    /// Guest Cluster Manager.
-    pub gcm: u64,
-    /// Infrastructure provider.
-    pub capw: u64,
-    /// VM operator.
-    pub vmop: u64,
 }
 
 impl Report {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::follow::ClusterReport;
+use super::cluster_report::ClusterReport;
 use crate::describe::words::cut;
 use crate::describe::{Blocking, TreeNode, cause, print};
 
@@ -23,14 +23,14 @@ pub enum View {
     },
     /// Lines as things happen.
     Plain {
-        /// What was said of each cluster.
-        said: BTreeMap<String, Said>,
+        /// What was printed of each cluster.
+        shown: BTreeMap<String, Shown>,
     },
 }
 
-/// What was said of one cluster.
+/// What was printed of one cluster.
 #[derive(Default)]
-pub struct Said {
+pub struct Shown {
     milestones: usize,
     blocking: Option<(Blocking, Duration, bool)>,
 }
@@ -40,7 +40,7 @@ impl View {
     pub fn new() -> Self {
         let terminal =
             std::io::stderr().is_terminal() && std::env::var("TERM").is_ok_and(|term| term != "dumb");
-        if terminal { Self::Live { drawn: Vec::new() } } else { Self::Plain { said: BTreeMap::new() } }
+        if terminal { Self::Live { drawn: Vec::new() } } else { Self::Plain { shown: BTreeMap::new() } }
     }
 
     /// Shows how things stand; `trees` are those of the clusters that do not run yet, with their namespaces.
@@ -52,10 +52,10 @@ impl View {
                 let lines = lines(reports, trees, elapsed, height, width);
                 draw(drawn, &lines, width + 1);
             }
-            Self::Plain { said } => {
+            Self::Plain { shown } => {
                 for report in reports {
                     let key = format!("{}/{}", report.namespace, report.name);
-                    say(said.entry(key.clone()).or_default(), &key, report, elapsed);
+                    say(shown.entry(key.clone()).or_default(), &key, report, elapsed);
                 }
             }
         }
@@ -63,7 +63,7 @@ impl View {
 }
 
 impl Drop for View {
-    /// The live tree makes room for what is said at the end.
+    /// The live tree makes room for what is shown at the end.
     fn drop(&mut self) {
         if let Self::Live { drawn } = self {
             let (_, width) = console::Term::stderr().size();
@@ -72,13 +72,13 @@ impl Drop for View {
     }
 }
 
-fn say(said: &mut Said, key: &str, report: &ClusterReport, elapsed: Duration) {
-    for milestone in &report.milestones[said.milestones..] {
+fn say(shown: &mut Shown, key: &str, report: &ClusterReport, elapsed: Duration) {
+    for milestone in &report.milestones[shown.milestones..] {
         eprintln!("{:>6.1}s  {key}: {}", milestone.seconds, milestone.name);
     }
-    said.milestones = report.milestones.len();
+    shown.milestones = report.milestones.len();
     let Some(blocking) = &report.blocking else { return };
-    match &mut said.blocking {
+    match &mut shown.blocking {
         Some((known, since, mentioned)) if known == blocking => {
             if !*mentioned && elapsed.saturating_sub(*since) > WORTH_MENTIONING {
                 eprintln!("{:>6.1}s  {key}: waiting for {}", elapsed.as_secs_f64(), print::cause(blocking));

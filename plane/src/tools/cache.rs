@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::module::Module;
 use super::progress::Progress;
+use super::tool::Tool;
 use crate::error::{Doing, Error, Result};
 
 /// The cache folder.
@@ -38,6 +39,11 @@ impl Cache {
     /// Where the programs of a module are kept.
     pub(super) fn folder(&self, module: &Module) -> PathBuf {
         self.root.join(module.folder())
+    }
+
+    /// Where a program is kept once it is built.
+    pub(super) fn program(&self, tool: &Tool) -> PathBuf {
+        self.folder(tool.module).join(tool.name)
     }
 
     /// Where it is noted which programs outside the cache have which version.

@@ -9,9 +9,9 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use super::Tool;
 use super::cache::Cache;
 use super::progress::Progress;
+use super::tool::Tool;
 use crate::error::{Error, Result};
 
 /// Whether a program outside the cache has a fitting version, by path, size and time of change.
@@ -55,7 +55,7 @@ impl<'a> Finder<'a> {
                 }
             }
         }
-        let cached = self.cache.folder(&tool.module).join(tool.name);
+        let cached = self.cache.program(tool);
         Ok(executable(&cached).is_some().then_some(cached))
     }
 
@@ -125,7 +125,7 @@ fn says(path: &Path, args: &[&str], answer: &str) -> bool {
 mod tests {
     use super::*;
     use crate::tools::progress::Quiet;
-    use crate::tools::{TOOLS, Tool};
+    use crate::tools::tool::CONTROL_PLANE;
 
     fn program(folder: &Path, name: &str, script: &str) -> PathBuf {
         let path = folder.join(name);
@@ -135,7 +135,7 @@ mod tests {
     }
 
     fn etcd() -> &'static Tool {
-        TOOLS.iter().find(|tool| tool.name == "etcd").unwrap()
+        CONTROL_PLANE.iter().find(|tool| tool.name == "etcd").unwrap()
     }
 
     #[test]
@@ -148,7 +148,7 @@ mod tests {
         };
         let (given, assets, on_path) = (make("given"), make("assets"), make("path"));
         let cache = Cache::open(Some(folder.path().join("cache"))).unwrap();
-        let cached = cache.folder(&etcd().module);
+        let cached = cache.folder(etcd().module);
         fs::create_dir_all(&cached).unwrap();
         let cached = program(&cached, "etcd", "exit 1");
 

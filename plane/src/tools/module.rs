@@ -1,4 +1,4 @@
-//! The Go modules under hack/tools, and what is built from each.
+//! Go modules and what is built from each.
 //!
 //! Their sources are part of this program, so that an installed binary can build them on any machine.
 
@@ -11,9 +11,10 @@ use sha2::{Digest, Sha256};
 
 use crate::error::{Doing, Result};
 
-static SOURCES: Dir = include_dir!("$CARGO_MANIFEST_DIR/../hack/tools");
-static VCSIM_SOURCES: Dir = include_dir!("$CARGO_MANIFEST_DIR/../sim/vcsim");
-static KUBELET_SOURCES: Dir = include_dir!("$CARGO_MANIFEST_DIR/../sim/kubelet");
+static K8S_SOURCES: Dir = include_dir!("$CARGO_MANIFEST_DIR/../hack/tools/k8s");
+static ETCD_SOURCES: Dir = include_dir!("$CARGO_MANIFEST_DIR/../hack/tools/etcd");
+static CAPI_SOURCES: Dir = include_dir!("$CARGO_MANIFEST_DIR/../hack/tools/capi");
+static KUSTOMIZE_SOURCES: Dir = include_dir!("$CARGO_MANIFEST_DIR/../hack/tools/kustomize");
 
 /// The Kubernetes release of the control plane.
 pub const KUBERNETES: &str = "1.36.3";
@@ -24,18 +25,21 @@ pub const CLUSTER_API: &str = "1.14.2";
 /// The oldest Go that builds all of them.
 pub const GO: &str = "1.26";
 
-/// A Go module of hack/tools.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// A Go module whose sources are part of this program.
+#[derive(Debug, Clone, Copy)]
 pub struct Module {
-    /// Its folder in hack/tools.
+    /// Its name, by which its folder in the cache begins.
     pub name: &'static str,
+    /// Its folder.
+    pub sources: &'static Dir<'static>,
     /// Variables set by the linker; a server built without says that it is v0.0.0.
-    stamps: &'static [(&'static str, &'static str)],
+    pub stamps: &'static [(&'static str, &'static str)],
 }
 
 /// Kubernetes' own programs.
-pub const K8S: Module = Module {
+pub(super) static K8S: Module = Module {
     name: "k8s",
+    sources: &K8S_SOURCES,
     stamps: &[
         ("k8s.io/component-base/version.gitVersion", "v1.36.3"),
         ("k8s.io/component-base/version.gitMajor", "1"),
@@ -44,10 +48,11 @@ pub const K8S: Module = Module {
     ],
 };
 /// etcd, apart from Kubernetes so that neither drags the other's dependencies up.
-pub const ETCD_MODULE: Module = Module { name: "etcd", stamps: &[] };
+pub(super) static ETCD_MODULE: Module = Module { name: "etcd", sources: &ETCD_SOURCES, stamps: &[] };
 /// Cluster API's managers and clusterctl.
-pub const CAPI: Module = Module {
+pub(super) static CAPI: Module = Module {
     name: "capi",
+    sources: &CAPI_SOURCES,
     stamps: &[
         ("sigs.k8s.io/cluster-api/version.gitVersion", "v1.14.2"),
         ("sigs.k8s.io/cluster-api/version.gitMajor", "1"),
@@ -55,24 +60,19 @@ pub const CAPI: Module = Module {
         ("sigs.k8s.io/cluster-api/version.gitTreeState", "clean"),
     ],
 };
-/// The simulated vCenter.
-pub const VCSIM: Module = Module { name: "vcsim", stamps: &[] };
-/// The port-forward server that stands for a guest's kubelet.
-pub const KUBELET: Module = Module { name: "kubelet", stamps: &[] };
+/// kustomize's library with a small program around it.
+pub(super) static KUSTOMIZE: Module = Module { name: "kustomize", sources: &KUSTOMIZE_SOURCES, stamps: &[] };
 
 impl Module {
+    /// A module without stamps.
+    pub const fn new(name: &'static str, sources: &'static Dir<'static>) -> Self {
+        Self { name, sources, stamps: &[] }
+    }
+
     /// The files that a build depends on, as (path in the module, content), in a fixed order.
     pub(super) fn files(&self) -> Vec<(&'static Path, &'static [u8])> {
         let mut files = Vec::new();
-        match self.name {
-            "vcsim" => collect(&VCSIM_SOURCES, "", &mut files),
-            "kubelet" => collect(&KUBELET_SOURCES, "", &mut files),
-            name => {
-                if let Some(folder) = SOURCES.get_dir(name) {
-                    collect(folder, name, &mut files);
-                }
-            }
-        }
+        collect(self.sources, &mut files);
         files.sort();
         files
     }
@@ -108,7 +108,7 @@ impl Module {
         Ok(())
     }
 
-    /// Whether hack/tools holds the module with its checksums, without which nothing is built.
+    /// Whether there is anything to build.
     pub(super) fn is_complete(&self) -> bool {
         self.files().iter().any(|(path, _)| *path == Path::new("go.mod"))
     }
@@ -124,18 +124,16 @@ impl Module {
 }
 
 /// Tests and prose are left out, so that changing them costs nobody a build.
-fn collect(folder: &Dir<'static>, module: &str, files: &mut Vec<(&'static Path, &'static [u8])>) {
+fn collect(folder: &'static Dir<'static>, files: &mut Vec<(&'static Path, &'static [u8])>) {
     for file in folder.files() {
-        let path = file.path();
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let is_source = !name.ends_with("_test.go") && !name.ends_with(".md") && !name.starts_with('.');
-        if let (true, Ok(inside)) = (is_source, path.strip_prefix(module)) {
-            files.push((inside, file.contents()));
+        let name = file.path().file_name().unwrap_or_default().to_string_lossy();
+        if !name.ends_with("_test.go") && !name.ends_with(".md") && !name.starts_with('.') {
+            files.push((file.path(), file.contents()));
         }
     }
     for inner in folder.dirs() {
         if inner.path().file_name().is_none_or(|name| name != "testdata") {
-            collect(inner, module, files);
+            collect(inner, files);
         }
     }
 }
@@ -146,8 +144,9 @@ mod tests {
 
     #[test]
     fn a_folder_is_named_after_all_that_a_build_depends_on() {
-        assert!(K8S.is_complete() && ETCD_MODULE.is_complete() && CAPI.is_complete());
-        let names = [K8S, ETCD_MODULE, CAPI].map(|module| module.folder());
+        let modules = [&K8S, &ETCD_MODULE, &CAPI, &KUSTOMIZE];
+        assert!(modules.iter().all(|module| module.is_complete()));
+        let names = modules.map(Module::folder);
         assert!(names.iter().all(|name| name.rsplit('-').next().is_some_and(|hash| hash.len() == 16)));
         let stamped_otherwise = Module { stamps: &[("a.b", "c")], ..K8S };
         assert_ne!(stamped_otherwise.folder(), K8S.folder());

@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressStyle};
 use parking_lot::Mutex;
 
-/// Is told how the building of programs goes.
+/// Shows how the building of programs goes.
 pub trait Progress: Send + Sync {
     /// A program is being built: the `position`th of `total`.
     fn begin(&self, what: &str, position: usize, total: usize);
-    /// The compiler has come to `detail`.
-    fn advance(&self, detail: &str);
+    /// The compiler has come to `detail`, and all is built after `left`, as far as that is known.
+    fn advance(&self, detail: &str, left: Option<Duration>);
     /// The program that was begun last is there.
     fn end(&self);
     /// Something worth a line.
@@ -28,13 +28,22 @@ struct Current {
     what: String,
     since: Instant,
     packages: usize,
-    said: Instant,
+    shown: Instant,
 }
 
 impl Current {
     fn new(what: &str, position: usize, total: usize) -> Self {
         let now = Instant::now();
-        Self { what: format!("{what} ({position} of {total})"), since: now, packages: 0, said: now }
+        Self { what: format!("{what} ({position} of {total})"), since: now, packages: 0, shown: now }
+    }
+}
+
+/// What is left of all programs, rounded as an estimate is.
+fn in_words(left: Option<Duration>) -> String {
+    match left.map(|left| left.as_secs()) {
+        None => String::new(),
+        Some(seconds) if seconds < 60 => ", less than a minute left in all".to_owned(),
+        Some(seconds) => format!(", about {} min left in all", seconds.div_ceil(60)),
     }
 }
 
@@ -54,10 +63,10 @@ impl Progress for Bar {
         *self.0.lock() = Some((bar, current));
     }
 
-    fn advance(&self, detail: &str) {
+    fn advance(&self, detail: &str, left: Option<Duration>) {
         if let Some((bar, current)) = self.0.lock().as_mut() {
             current.packages += 1;
-            bar.set_message(format!("{} packages, {detail}", current.packages));
+            bar.set_message(format!("{} packages{}, {detail}", current.packages, in_words(left)));
         }
     }
 
@@ -90,13 +99,13 @@ impl Progress for Lines {
         *self.0.lock() = Some(current);
     }
 
-    fn advance(&self, detail: &str) {
+    fn advance(&self, detail: &str, left: Option<Duration>) {
         if let Some(current) = self.0.lock().as_mut() {
             current.packages += 1;
-            if current.said.elapsed() >= SILENCE {
-                current.said = Instant::now();
+            if current.shown.elapsed() >= SILENCE {
+                current.shown = Instant::now();
                 let seconds = current.since.elapsed().as_secs();
-                eprintln!("  {seconds} s, {} packages, at {detail}", current.packages);
+                eprintln!("  {seconds} s, {} packages{}, at {detail}", current.packages, in_words(left));
             }
         }
     }
@@ -112,14 +121,14 @@ impl Progress for Lines {
     }
 }
 
-/// Says nothing.
+/// Shows nothing.
 #[cfg(test)]
 pub(super) struct Quiet;
 
 #[cfg(test)]
 impl Progress for Quiet {
     fn begin(&self, _: &str, _: usize, _: usize) {}
-    fn advance(&self, _: &str) {}
+    fn advance(&self, _: &str, _: Option<Duration>) {}
     fn end(&self) {}
     fn note(&self, _: &str) {}
 }

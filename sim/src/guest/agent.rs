@@ -20,11 +20,11 @@ use super::failure::{Failure, Reason};
 use super::guest_vm::{BOOT_TIMEOUT, GuestVm, Programs};
 use super::pattern::fits;
 use crate::addresses::{Address, Subnet};
-use crate::control::{ControlApi, Error, GuestReport, Vm};
+use crate::vcsim::control::{ControlApi, Error, GuestReport, Vm};
 
 const LONG_POLL: Duration = Duration::from_secs(25);
 const RETRY: Duration = Duration::from_millis(500);
-const DOOR_PATIENCE: Duration = Duration::from_secs(5);
+const CONTROL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What a node image holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,7 +56,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// Options with kubeadm's boot timeout and images that tell no release.
+    /// Options with kubeadm's boot timeout and images of no known release.
     pub fn new(control: ControlApi, subnet: Subnet, programs: Programs, stack: Arc<Stack>) -> Self {
         let folder = stack.folder().join("guests");
         Self {
@@ -80,7 +80,7 @@ pub enum Phase {
     Booting,
     /// A node.
     Node,
-    /// A VM that runs and is no node, because nothing told it to be one.
+    /// A VM that runs and is no node, because nothing made it one.
     Plain(Failure),
     /// A VM that runs and did not become a node.
     Failed(Failure),
@@ -385,9 +385,12 @@ where
     Call: Future<Output = Result<T, Error>>,
 {
     let call = || async { call().await.map_err(|error| Failure::new(Reason::Host, error.to_string())) };
-    retried(Deadline::after(DOOR_PATIENCE), call).await
+    retried(Deadline::after(CONTROL_TIMEOUT), call).await
 }
 
 fn named(reports: &BTreeMap<String, BootReport>, name: &str) -> Option<BootReport> {
     reports.values().find(|report| report.name == name).cloned()
 }
+
+#[cfg(test)]
+mod tests;

@@ -12,7 +12,7 @@ use super::control_plane::{ControlPlane, Kubeconfigs};
 use super::deadline::{Deadline, retried};
 use super::discovery::{Found, discover};
 use super::etcd::Etcd;
-use super::failure::{Failure, Reason, told};
+use super::failure::{Failure, Reason, api_error};
 use super::guest_vm::GuestVm;
 use super::kubeadm::{ClusterConfiguration, Documents, Endpoint, InitConfiguration, JoinConfiguration};
 use super::kubeconfig::{Credential, client, cluster_info, kubeconfig};
@@ -262,8 +262,8 @@ impl Bootstrap<'_> {
             .split(',')
             .filter_map(|label| label.split_once('='))
             .find(|(key, _)| *key == RELEASE_LABEL);
-        let told = self.guest_vm.kubernetes_version.clone().or_else(|| release_version(label?.1));
-        let version = told.unwrap_or_else(|| cluster.kubernetes_version.clone());
+        let known = self.guest_vm.kubernetes_version.clone().or_else(|| release_version(label?.1));
+        let version = known.unwrap_or_else(|| cluster.kubernetes_version.clone());
         // A kubelet may be older than its API server, up to three minors, and never newer.
         if minor(&version) > minor(&cluster.kubernetes_version) {
             let message =
@@ -275,7 +275,7 @@ impl Bootstrap<'_> {
 }
 
 fn by_token(doing: &str, error: &kube::Error) -> Failure {
-    let message = format!("{doing} with the bootstrap token: {}", told(error));
+    let message = format!("{doing} with the bootstrap token: {}", api_error(error));
     match error {
         kube::Error::Api(status) if status.code == 401 => {
             Failure::new(Reason::BootstrapToken, message).for_good()
@@ -311,6 +311,6 @@ async fn mark_control_plane(client: &kube::Client, registration: &Registration) 
     let patch = Patch::Merge(json!({ "metadata": { "labels": registration.control_plane_labels() } }));
     let marked = nodes.patch(&registration.name, &PatchParams::default(), &patch).await;
     marked.map(drop).map_err(|error| {
-        Failure::new(Reason::Registration, format!("mark the control plane: {}", told(&error)))
+        Failure::new(Reason::Registration, format!("mark the control plane: {}", api_error(&error)))
     })
 }

@@ -265,8 +265,8 @@ mod tests {
         ] {
             assert_eq!(line(text).map_err(|failure| failure.reason), Err(Reason::UnknownCommand), "{text}");
         }
-        let told = line("curl --token s3cret").unwrap_err().message;
-        assert!(!told.contains("s3cret"), "{told}");
+        let message = line("curl --token s3cret").unwrap_err().message;
+        assert!(!message.contains("s3cret"), "{message}");
     }
 
     #[test]

@@ -67,7 +67,7 @@ impl Seed {
         let ethernets = network["ethernets"].as_object().ok_or_else(|| wrong("has no ethernets"))?;
         for ethernet in ethernets.values() {
             if !ethernet["match"].is_object() {
-                return Err(wrong("has an ethernet that matches no card"));
+                return Err(wrong("has an ethernet that matches no network adapter"));
             }
             for address in ethernet["addresses"].as_array().into_iter().flatten() {
                 let parsed = address.as_str().and_then(|address| address.parse::<ipnet::IpNet>().ok());
@@ -266,20 +266,20 @@ mod tests {
             let metadata = format!("{{hostname: x, network: {network}}}");
             Seed::of(&keys(&[("metadata", &metadata)])).unwrap().address()
         };
-        let card = "match: {driver: vmxnet3}";
+        let matching = "match: {driver: vmxnet3}";
         let given = format!(
-            "{{version: 2, ethernets: {{eth0: {{{card}, addresses: ['fd00::7/64', 10.2.0.7/16]}}}}}}"
+            "{{version: 2, ethernets: {{eth0: {{{matching}, addresses: ['fd00::7/64', 10.2.0.7/16]}}}}}}"
         );
         assert_eq!(address(&given), Ok(Some(Ipv4Addr::new(10, 2, 0, 7))));
         assert_eq!(
-            address(&format!("{{version: 2, ethernets: {{eth0: {{{card}, dhcp4: true}}}}}}")),
+            address(&format!("{{version: 2, ethernets: {{eth0: {{{matching}, dhcp4: true}}}}}}")),
             Ok(None)
         );
         for wrong in [
             "{version: 1}".to_owned(),
             "{version: 2}".to_owned(),
             "{version: 2, ethernets: {eth0: {addresses: [10.2.0.7/16]}}}".to_owned(),
-            format!("{{version: 2, ethernets: {{eth0: {{{card}, addresses: [10.2.0.7]}}}}}}"),
+            format!("{{version: 2, ethernets: {{eth0: {{{matching}, addresses: [10.2.0.7]}}}}}}"),
         ] {
             assert_eq!(address(&wrong).unwrap_err().reason, Reason::Metadata, "{wrong}");
         }

@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::time::Duration;
 
+use backon::{ConstantBuilder, Retryable};
 use tokio::time::Instant;
 
 use super::failure::Failure;
@@ -25,16 +26,12 @@ impl Deadline {
 }
 
 /// Tries until it succeeds or fails for good; after the deadline the last failure is the answer.
-pub(super) async fn retried<T, F, Attempt>(deadline: Deadline, mut attempt: F) -> Result<T, Failure>
+pub(super) async fn retried<T, F, Attempt>(deadline: Deadline, attempt: F) -> Result<T, Failure>
 where
     F: FnMut() -> Attempt,
     Attempt: Future<Output = Result<T, Failure>>,
 {
-    loop {
-        match attempt().await {
-            Ok(value) => return Ok(value),
-            Err(failure) if failure.is_final() || deadline.is_over() => return Err(failure),
-            Err(_) => tokio::time::sleep(PAUSE).await,
-        }
-    }
+    let pauses = ConstantBuilder::default().with_delay(PAUSE).without_max_times();
+    let goes_on = |failure: &Failure| !failure.is_final() && !deadline.is_over();
+    attempt.retry(pauses).sleep(tokio::time::sleep).when(goes_on).await
 }

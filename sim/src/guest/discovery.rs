@@ -9,7 +9,7 @@ use kube::config::Kubeconfig;
 
 use super::certs::pin;
 use super::deadline::{Deadline, retried};
-use super::failure::{Failure, Reason, told};
+use super::failure::{Failure, Reason, api_error};
 use super::kubeadm::{BootstrapTokenDiscovery, Discovery};
 use super::kubeconfig::{Credential, client, kubeconfig, untrusting_client};
 
@@ -89,7 +89,7 @@ async fn cluster_info(
     let ask = || async {
         let map = maps.get("cluster-info").await;
         let map = map.map_err(|error| {
-            Failure::new(Reason::Discovery, format!("read cluster-info: {}", told(&error)))
+            Failure::new(Reason::Discovery, format!("read cluster-info: {}", api_error(&error)))
         })?;
         let data = map.data.unwrap_or_default();
         match (data.get("kubeconfig"), data.get(&format!("jws-kubeconfig-{id}"))) {

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::deadline::{Deadline, retried};
 use super::disk::Disk;
-use super::failure::{Failure, Reason, told};
+use super::failure::{Failure, Reason, api_error};
 
 const ADVERTISED: &str = "kubeadm.kubernetes.io/etcd.advertise-client-urls";
 const CALL: Duration = Duration::from_secs(5);
@@ -52,7 +52,8 @@ impl Etcd {
     pub async fn of_cluster(client: kube::Client, disk: &Disk, certificates: &str) -> Result<Self, Failure> {
         let pods: Api<Pod> = Api::namespaced(client, "kube-system");
         let selector = ListParams::default().labels("component=etcd,tier=control-plane");
-        let pods = pods.list(&selector).await.map_err(|error| failed("list the etcd pods", &told(&error)))?;
+        let pods =
+            pods.list(&selector).await.map_err(|error| failed("list the etcd pods", &api_error(&error)))?;
         let advertised = |pod: &Pod| pod.metadata.annotations.as_ref()?.get(ADVERTISED).cloned();
         let endpoints: Vec<_> = pods.iter().filter_map(advertised).collect();
         if endpoints.is_empty() {

@@ -101,8 +101,8 @@ impl Failure {
     }
 }
 
-/// What the API server says, without the object that it says it of.
-pub(super) fn told(error: &kube::Error) -> String {
+/// The API server's message and code, without the object that it is about.
+pub(super) fn api_error(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) => format!("{} ({})", status.message, status.code),
         other => other.to_string(),

@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use plane::Stack;
 use plane::process::Command;
+use plane::tools::{KUBEADM, Tools};
 
 use super::deadline::Deadline;
 use super::disk::Disk;
 use super::failure::Failure;
 use crate::addresses::Address;
+use crate::tools::KUBELET;
 
 /// How long a boot waits for others, as kubeadm does.
 pub const BOOT_TIMEOUT: Duration = Duration::from_mins(5);
@@ -30,14 +32,14 @@ pub struct Programs {
     pub kubelet: PathBuf,
 }
 
-impl From<&plane::tools::Tools> for Programs {
-    fn from(tools: &plane::tools::Tools) -> Self {
+impl From<&Tools> for Programs {
+    fn from(tools: &Tools) -> Self {
         Self {
             etcd: tools.etcd.clone(),
             kube_apiserver: tools.kube_apiserver.clone(),
             kube_controller_manager: tools.kube_controller_manager.clone(),
-            kubeadm: tools.kubeadm.clone(),
-            kubelet: tools.kubelet.clone(),
+            kubeadm: tools.further(KUBEADM.name).to_owned(),
+            kubelet: tools.further(KUBELET.name).to_owned(),
         }
     }
 }

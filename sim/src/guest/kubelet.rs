@@ -15,7 +15,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::control_plane::{COMPONENTS, MANIFESTS};
 use super::deadline::{Deadline, retried};
 use super::etcd::Etcd;
-use super::failure::{Failure, Reason, told};
+use super::failure::{Failure, Reason, api_error};
 use super::guest_vm::GuestVm;
 use super::kubeconfig::client;
 use super::node::{mirror, pod_status};
@@ -193,7 +193,7 @@ struct Session {
 type Watched = Option<tokio::sync::watch::Receiver<plane::supervise::State>>;
 
 fn refused(doing: &str, error: &kube::Error) -> Failure {
-    let failure = Failure::new(Reason::Registration, format!("{doing}: {}", told(error)));
+    let failure = Failure::new(Reason::Registration, format!("{doing}: {}", api_error(error)));
     match error {
         kube::Error::Api(status) if status.code == 422 => failure.for_good(),
         _ => failure,
@@ -260,7 +260,7 @@ impl Session {
         .map_err(|error| refused("renew the node's lease", &error))
     }
 
-    /// Renews the lease for ever, and repairs what others have said of the node meanwhile.
+    /// Renews the lease for ever, and repairs what others have written of the node meanwhile.
     async fn beat(self, owner: OwnerReference, pods: Vec<(Pod, Watched)>) {
         let nodes: Api<Node> = Api::all(self.client.clone());
         let mut shown: Vec<_> = pods.iter().map(|(_, state)| process_id(state)).collect();

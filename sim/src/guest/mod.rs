@@ -33,8 +33,6 @@ mod render;
 mod validate;
 
 #[cfg(test)]
-mod agent_tests;
-#[cfg(test)]
 mod mutations;
 #[cfg(test)]
 mod sample;

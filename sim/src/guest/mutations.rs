@@ -1,6 +1,6 @@
 //! What may be wrong with a cloud-init, and the reason that each wrong thing is given.
 //!
-//! No program runs: all of it is found before. What only a live cluster can tell (a wrong token, a wrong pin) is in
+//! No program runs: all of it is found before. What only a live cluster can find (a wrong token, a wrong pin) is in
 //! the story of the nodes.
 
 use std::path::PathBuf;

@@ -11,7 +11,7 @@ use kube::{Client, Resource};
 use serde_json::{Value, json};
 
 use super::control_plane::ADMINS;
-use super::failure::{Failure, Reason, told};
+use super::failure::{Failure, Reason, api_error};
 use super::kubeadm::{BootstrapToken, ClusterConfiguration, Documents, token_parts};
 use super::registration::minor;
 
@@ -65,7 +65,7 @@ impl Writer {
         content["metadata"] = json!({ "name": name });
         let apply = PatchParams::apply("kubeadm").force();
         api.patch(name, &apply, &Patch::Apply(content)).await.map(drop).map_err(|error| {
-            Failure::new(Reason::ApiServer, format!("make {} {name}: {}", kind.kind, told(&error)))
+            Failure::new(Reason::ApiServer, format!("make {} {name}: {}", kind.kind, api_error(&error)))
         })
     }
 

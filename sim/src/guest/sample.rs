@@ -80,7 +80,7 @@ fn authority(name: &str) -> (String, String) {
     (CertifiedIssuer::self_signed(params, key).unwrap().pem(), pem)
 }
 
-/// The cluster that a node is told to be of.
+/// The cluster that a node is to join.
 pub(super) struct Sample {
     pub(super) pki: Pki,
     pub(super) endpoint: String,

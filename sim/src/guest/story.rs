@@ -20,7 +20,7 @@ use super::kubeconfig::client;
 use super::objects::Writer;
 use super::sample::{PKI, Pki, Sample, TOKEN};
 use crate::addresses::Subnet;
-use crate::balancer::VirtualServer;
+use crate::network::balancer::VirtualServer;
 
 /// A folder with all programs, for those who have them elsewhere.
 const PROGRAMS: &str = "LAYERCAKE_GUEST_PROGRAMS";
@@ -46,7 +46,8 @@ fn programs() -> Option<Programs> {
     if !["etcd-", "k8s-", "kubelet-", "vcsim-", "capi-"].into_iter().all(has) {
         return None;
     }
-    let options = plane::tools::Options { site: true, ..plane::tools::Options::default() };
+    let options =
+        plane::tools::Options { further: crate::tools::programs(), ..plane::tools::Options::default() };
     let tools = plane::tools::ensure(&options, &*plane::tools::progress()).unwrap();
     Some(Programs::from(&tools))
 }
@@ -103,7 +104,7 @@ impl Site {
     }
 }
 
-/// What only a live cluster can tell to be wrong.
+/// What only a live cluster can find wrong.
 async fn wrong_joins(site: &Site, sample: &Sample) {
     let other = Sample { pki: Pki::generate(), endpoint: sample.endpoint.clone(), version: sample.version };
     let nobody = Sample { pki: Pki::generate(), endpoint: "127.0.0.1:1".to_owned(), version: sample.version };
@@ -164,7 +165,7 @@ async fn three_machines_become_a_cluster_that_lives_through_reboots() {
         programs: Arc::new(programs),
     };
     let start = Instant::now();
-    let told = |what: &str| eprintln!("{:5.1} s {what}", start.elapsed().as_secs_f32());
+    let log = |what: &str| eprintln!("{:5.1} s {what}", start.elapsed().as_secs_f32());
 
     let vip = site.subnet.vip("sample").unwrap();
     let balancer = VirtualServer::listening(vip, 6443).await.unwrap();
@@ -172,17 +173,17 @@ async fn three_machines_become_a_cluster_that_lives_through_reboots() {
     balancer.set_backends(vec![backend("cp-1"), backend("cp-2")]);
     let pki = Pki::rsa(&site.programs.kubeadm, &site.stack.folder().join("pki"));
     let sample = Sample { pki, endpoint: format!("{vip}:6443"), version: "v1.33.1+vmware.1" };
-    told("keys");
+    log("keys");
 
     let mut first = site.boot("cp-1", &sample.init()).await;
-    told("first control plane");
+    log("first control plane");
     let admin = site.admin("cp-1").await;
     let token = BootstrapToken { token: TOKEN.into(), ..BootstrapToken::default() };
     Writer(admin.clone()).token(&token).await.unwrap();
     let (worker, control_plane) = (sample.join_worker(), sample.join_control_plane());
     let (mut third, mut second) =
         tokio::join!(site.boot("worker", &worker), site.boot("cp-2", &control_plane));
-    told("worker and second control plane");
+    log("worker and second control plane");
 
     let common = "v1.33.1+vmware.1 node-role.kubernetes.io/control-plane";
     let expected = [
@@ -197,14 +198,14 @@ async fn three_machines_become_a_cluster_that_lives_through_reboots() {
     assert_eq!(site.members("cp-1").await, both);
 
     wrong_joins(&site, &sample).await;
-    told("wrong joins refused");
+    log("wrong joins refused");
 
     second.power_off().await;
-    told("second control plane off");
+    log("second control plane off");
     assert!(!can_write(&admin).await, "a write without quorum");
     let redacted = Seed::from_parts(Sample::metadata("cp-2").as_bytes(), None).unwrap();
     second.boot(&redacted).await.unwrap();
-    told("second control plane on again");
+    log("second control plane on again");
     assert!(can_write(&admin).await);
     assert_eq!(site.members("cp-2").await, both);
     for guest in [&mut first, &mut second, &mut third] {

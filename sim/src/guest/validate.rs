@@ -39,11 +39,12 @@ pub(super) async fn validate(guest_vm: &GuestVm, text: &str) -> Result<(), Failu
         return Ok(());
     }
     let token = documents.join.and_then(|join| join.discovery.bootstrap_token).map(|found| found.token);
-    let told =
+    let message =
         verdict.text.lines().find(|line| line.starts_with("error:")).unwrap_or("error: refused").to_owned();
-    let told =
-        token.filter(|token| !token.is_empty()).map_or(told.clone(), |token| told.replace(&token, "(token)"));
-    Err(Failure::new(Reason::KubeadmConfig, format!("kubeadm config validate: {told}")))
+    let message = token
+        .filter(|token| !token.is_empty())
+        .map_or(message.clone(), |token| message.replace(&token, "(token)"));
+    Err(Failure::new(Reason::KubeadmConfig, format!("kubeadm config validate: {message}")))
 }
 
 struct Output {

@@ -109,7 +109,7 @@ impl BareClient {
     /// Starts it and waits until its template is there.
     async fn start(testbed: &Testbed, count: usize, wire: WireFlag, shape: &VmShape) -> Result<Self> {
         let vcenter = testbed.vcenter();
-        let mut child = Command::new(&testbed.plane().tools().vcsim)
+        let mut child = Command::new(testbed.plane().tools().further(sim::tools::VCSIM.name))
             .arg("floor")
             .args(["--url", &vcenter.url(), "--wire", wire.name(), "--prefix", PREFIX])
             .args(["--folder", &vcenter.folder, "--pool", &vcenter.resource_pool])

@@ -10,9 +10,9 @@ use kube::Client;
 use plane::tools::{self, Tools};
 use plane::{Guard, Options, Plane, Program, Running, Stack};
 use serde_json::{Value, json};
+use sim::Simulator;
+use sim::VcenterEndpoint;
 use sim::control::ControlApi;
-use sim::simulator::Simulator;
-use sim::vcenter::VcenterEndpoint;
 
 use crate::process;
 
@@ -69,9 +69,13 @@ impl Testbed {
         let guard = Guard::start(&exe, &stack)?;
         let (plane, simulator) = tokio::try_join!(
             async {
-                Plane::bare(Options { stack: stack.clone(), tools: tools.clone() })
-                    .await
-                    .map_err(anyhow::Error::from)
+                Plane::bare(Options {
+                    stack: stack.clone(),
+                    tools: tools.clone(),
+                    definitions: sim::tools::definitions()?,
+                })
+                .await
+                .map_err(anyhow::Error::from)
             },
             async { Simulator::with(&stack, &tools, site).await.map_err(anyhow::Error::from) },
         )?;
@@ -196,6 +200,6 @@ impl Testbed {
 }
 
 async fn find_tools() -> Result<Tools> {
-    let wanted = tools::Options { site: true, ..tools::Options::default() };
+    let wanted = tools::Options { further: sim::tools::programs(), ..tools::Options::default() };
     Ok(tokio::task::spawn_blocking(move || tools::ensure(&wanted, tools::progress().as_ref())).await??)
 }

@@ -76,7 +76,7 @@ fn context(parts: &Parts, prober: Prober<ObjectRef<VirtualMachine>>) -> Context 
         provider: Arc::clone(&parts.provider),
         caches: parts.caches.clone(),
         prober,
-        data_sources: DataSourceWatches::new(parts.started.client.clone(), parts.vms.clone()),
+        data_sources: DataSourceWatches::new(parts.runtime.client.clone(), parts.vms.clone()),
         guest_requests: GuestRequests::default(),
         promotions: Promotions::new(parts.vms.clone()),
         released: parking_lot::Mutex::default(),

@@ -1,6 +1,6 @@
 //! The fields of kubeadm's documents, those of v1beta3 and v1beta4 in one.
 //!
-//! What is not looked at is kept as it stands, so that an unknown field is told from a field without effect.
+//! What is not looked at is kept as it stands, so that an unknown field differs from a field without effect.
 
 use std::collections::BTreeMap;
 

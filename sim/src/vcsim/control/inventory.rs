@@ -1,50 +1,13 @@
-//! What vCenter holds and was asked for, as an administrator would look.
+//! What vCenter holds, as an administrator would look, and what is left behind in it.
 
 use std::collections::BTreeMap;
 
+use reqwest::Method;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-/// Requests that vCenter was sent, by wire and method.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Requests {
-    /// The sum.
-    pub total: u64,
-    /// What their bodies and those of the answers came to.
-    pub bytes: Traffic,
-    /// `vijson`, `soap`, `rest` → method → count.
-    pub by_wire: BTreeMap<String, BTreeMap<String, u64>>,
-}
-
-/// Bytes as the simulator saw them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default)]
-pub struct Traffic {
-    /// Of requests.
-    pub received: u64,
-    /// Of answers.
-    pub sent: u64,
-}
-
-impl Requests {
-    /// How often a method was called, whatever the wire.
-    pub fn of(&self, method: &str) -> u64 {
-        self.by_wire.values().filter_map(|methods| methods.get(method)).sum()
-    }
-}
-
-/// A call that can change something, as a client made it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default)]
-pub struct Call {
-    /// `vijson`, `soap` or `rest`.
-    pub wire: String,
-    /// The method: `CloneVM_Task`.
-    pub method: String,
-    /// The most telling name of its object: what it makes, else what it is called on.
-    pub object: String,
-}
+use super::client::ControlApi;
+use super::error::Error;
 
 /// What belongs to nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -88,7 +51,7 @@ pub struct InventoryVm {
     pub cpu_reservation: Option<i64>,
     /// Reserved memory, MiB.
     pub memory_reservation: Option<i64>,
-    /// What its cards are plugged into, by name.
+    /// The networks of its NICs, by name.
     pub networks: Vec<String>,
     /// Its disks, in their order.
     pub disks: Vec<InventoryDisk>,
@@ -144,4 +107,46 @@ pub struct Inventory {
     pub pools: Vec<InventoryNode>,
     /// Cluster modules.
     pub modules: Vec<InventoryModule>,
+}
+
+impl ControlApi {
+    /// VMs, folders and pools.
+    pub async fn inventory(&self) -> Result<Inventory, Error> {
+        self.call(Method::GET, "/v1/inventory", None).await
+    }
+
+    /// What belongs to nothing.
+    pub async fn orphaned_files(&self) -> Result<OrphanedFiles, Error> {
+        self.call(Method::GET, "/v1/orphans", None).await
+    }
+
+    /// Removes the files that belong to nothing.
+    pub async fn remove_orphaned_files(&self) -> Result<(), Error> {
+        self.send(Method::DELETE, "/v1/orphans", None).await
+    }
+
+    /// Removes all cluster modules.
+    pub async fn clear_modules(&self) -> Result<(), Error> {
+        self.send(Method::DELETE, "/v1/modules", None).await
+    }
+
+    /// Makes a folder of VMs; answers its id.
+    pub async fn make_folder(&self, parent: &str, name: &str) -> Result<String, Error> {
+        #[derive(Deserialize)]
+        struct Made {
+            moid: String,
+        }
+        let order = json!({"parent": parent, "name": name});
+        Ok(self.call::<Made>(Method::POST, "/v1/folders", Some(order)).await?.moid)
+    }
+
+    /// Destroys a folder with all VMs and folders in it.
+    pub async fn clear_folder(&self, moid: &str) -> Result<(), Error> {
+        self.send(Method::DELETE, &format!("/v1/folders/{moid}"), None).await
+    }
+
+    /// Destroys a resource pool.
+    pub async fn clear_pool(&self, moid: &str) -> Result<(), Error> {
+        self.send(Method::DELETE, &format!("/v1/pools/{moid}"), None).await
+    }
 }

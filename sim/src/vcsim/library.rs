@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::releases::{NODE_IMAGES, NodeImage};
+use super::releases::{NODE_IMAGES, NodeImage};
 
 /// An item of the library with the files it is made of, as the simulator imports it.
 #[derive(Debug, serde::Serialize)]

@@ -13,11 +13,11 @@ use plane::Stack;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use super::agent::{BootReport, Guests, Options, Phase};
-use super::failure::Reason;
-use super::guest_vm::Programs;
+use super::{BootReport, Guests, Options, Phase};
 use crate::addresses::Subnet;
-use crate::control::ControlApi;
+use crate::guest::failure::Reason;
+use crate::guest::guest_vm::Programs;
+use crate::vcsim::control::ControlApi;
 
 /// A vCenter of one VM.
 #[derive(Clone)]

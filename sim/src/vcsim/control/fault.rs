@@ -1,6 +1,11 @@
-//! Misfortunes that can be ordered.
+//! Faults that can be injected into calls.
 
+use reqwest::Method;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::client::ControlApi;
+use super::error::Error;
 
 /// How a call is made to fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -106,5 +111,27 @@ impl Fault {
     pub fn times(mut self, count: u32) -> Self {
         self.count = count;
         self
+    }
+}
+
+impl ControlApi {
+    /// Plants a fault; answers its id.
+    pub async fn plant(&self, fault: &Fault) -> Result<String, Error> {
+        #[derive(Deserialize)]
+        struct Planted {
+            id: String,
+        }
+        Ok(self.call::<Planted>(Method::POST, "/v1/faults", Some(json!(fault))).await?.id)
+    }
+
+    /// The planted faults with their hits and the calls they hold.
+    pub async fn faults(&self) -> Result<Value, Error> {
+        self.call(Method::GET, "/v1/faults", None).await
+    }
+
+    /// Removes one fault, or all; what they held goes on.
+    pub async fn remove_faults(&self, id: Option<&str>) -> Result<(), Error> {
+        let path = id.map_or_else(|| "/v1/faults".to_owned(), |id| format!("/v1/faults/{id}"));
+        self.send(Method::DELETE, &path, None).await
     }
 }

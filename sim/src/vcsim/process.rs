@@ -7,8 +7,10 @@ use plane::stack::Stack;
 use plane::tools::Tools;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 
+use super::endpoint::VcenterEndpoint;
+use super::files::Files;
 use crate::Error;
-use crate::vcenter::{Files, VcenterEndpoint};
+use crate::tools::VCSIM;
 
 const READY: Duration = Duration::from_secs(30);
 
@@ -28,7 +30,7 @@ impl Simulator {
     /// As [`Self::start`], with further arguments.
     pub async fn with(stack: &Stack, tools: &Tools, arguments: &[String]) -> Result<Self, Error> {
         let files = Files::written(&stack.subfolder("vcenter")?)?;
-        let command = Command::new(stack, "vcsim", &tools.vcsim)?.piped();
+        let command = Command::new(stack, VCSIM.name, tools.further(VCSIM.name))?.piped();
         let mut process = command
             .args(["--listen", "127.0.0.1:0", "--control", "127.0.0.1:0", "--stdin-exit"])
             .arg("--credentials")

@@ -14,8 +14,9 @@ use tokio::task::JoinHandle;
 use tracing::{info, warn};
 use watcher::Event;
 
+use super::networks::Networks;
 use crate::addresses::Subnet;
-use crate::providers::{Networks, condition, has_condition, key};
+use crate::objects::{condition, has_condition, key};
 
 /// The subnet of every interface, as a mask.
 const MASK: &str = "255.255.0.0";

@@ -1,4 +1,4 @@
-//! The simulated vCenter: its inventory, its certificate, its process.
+//! The files with which the simulated vCenter is started: its inventory, its certificate, its secrets.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,11 +7,13 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde::Deserialize;
+use serde_json::json;
 
-use crate::library;
-use crate::releases::NODE_IMAGES;
+use super::endpoint::VcenterEndpoint;
+use super::error::Error;
+use super::library;
+use super::releases::NODE_IMAGES;
 
 /// The resource pool, the folder, the library and the datastore that the site's namespaces use.
 const OWN: &str = "layercake";
@@ -22,91 +24,6 @@ const DATASTORE: &str = "sharedVmfs-0";
 const PORT_GROUP: &str = "workload-network";
 /// The simulator makes a segment of NSX of a port group with such a name.
 const SEGMENT: &str = "NSX-workload";
-const PROVIDER_CREDENTIALS: &str = "vcenter-credentials";
-const PROVIDER_CONFIGURATION: &str = "vsphere.provider.config.vmoperator.vmware.com";
-
-/// What an admin knows of the simulated vCenter.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct VcenterEndpoint {
-    /// Address and port, e.g. `127.0.0.1:40123`.
-    pub authority: String,
-    /// User name.
-    pub username: String,
-    /// Where the password is kept (file, 0600).
-    pub password_file: PathBuf,
-    /// The CA that signed its certificate (PEM file).
-    pub ca_file: PathBuf,
-    /// Address of the private control API.
-    pub control: String,
-    /// Where the control API's token is kept (file, 0600).
-    pub control_token_file: PathBuf,
-    /// MoID of the datacenter.
-    pub datacenter: String,
-    /// MoID of the resource pool that namespaces use.
-    pub resource_pool: String,
-    /// MoID of the folder that namespaces use.
-    pub folder: String,
-    /// Name of the datastore.
-    pub datastore: String,
-    /// Name of the port group of the nodes.
-    pub network: String,
-    /// MoIDs of all networks, by name.
-    pub networks: BTreeMap<String, String>,
-    /// NSX's UUIDs of those that are its segments, by name.
-    pub segments: BTreeMap<String, String>,
-    /// Id of the content library.
-    pub library: String,
-    /// Id of a library with one plain image, whose files are elsewhere until somebody asks for them.
-    #[serde(default)]
-    pub subscribed_library: String,
-}
-
-impl VcenterEndpoint {
-    /// URL of the SDK, without credentials.
-    pub fn url(&self) -> String {
-        format!("https://{}/sdk", self.authority)
-    }
-
-    /// The password.
-    pub fn password(&self) -> std::io::Result<String> {
-        fs::read_to_string(&self.password_file)
-    }
-
-    /// What tells the VM operator of this vCenter: the provider configuration and the credentials it names.
-    ///
-    /// `wire` is a value of its key `Wire`, `stack` one of `StackID`. Fails where the password can't be read.
-    pub fn provider(&self, namespace: &str, stack: &str, wire: &str) -> std::io::Result<[Value; 2]> {
-        let (host, port) = self.authority.split_once(':').unwrap_or((&self.authority, "443"));
-        let credentials = json!({
-            "apiVersion": "v1", "kind": "Secret",
-            "metadata": {"name": PROVIDER_CREDENTIALS, "namespace": namespace},
-            "stringData": {"username": self.username, "password": self.password()?},
-        });
-        let configuration = json!({
-            "apiVersion": "v1", "kind": "ConfigMap",
-            "metadata": {"name": PROVIDER_CONFIGURATION, "namespace": namespace},
-            "data": {
-                "VcPNID": host,
-                "VcPort": port,
-                "VcCredsSecretName": PROVIDER_CREDENTIALS,
-                "Datacenter": self.datacenter,
-                "Datastore": self.datastore,
-                "Network": self.network,
-                "ContentSource": self.library,
-                "CAFilePath": self.ca_file,
-                "StackID": stack,
-                "Wire": wire,
-            },
-        });
-        Ok([credentials, configuration])
-    }
-
-    /// The token of the control API.
-    pub fn control_token(&self) -> std::io::Result<String> {
-        fs::read_to_string(&self.control_token_file)
-    }
-}
 
 /// The files with which the simulator is started.
 #[derive(Debug)]
@@ -223,20 +140,6 @@ struct Ready {
     segments: BTreeMap<String, String>,
     #[serde(default)]
     libraries: BTreeMap<String, String>,
-}
-
-/// Why the simulated vCenter could not be set up.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// A file could not be written.
-    #[error("cannot write the simulated vCenter's files: {0}")]
-    Io(#[from] std::io::Error),
-    /// A certificate could not be made.
-    #[error("cannot make the simulated vCenter's certificate: {0}")]
-    Certificate(#[from] rcgen::Error),
-    /// The simulator answered something else than was asked for.
-    #[error("the simulated vCenter came up wrong: {0}")]
-    Ready(String),
 }
 
 fn secret_written(path: &Path, text: &str) -> std::io::Result<()> {

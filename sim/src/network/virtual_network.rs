@@ -19,8 +19,8 @@ use serde_json::json;
 use tokio::task::JoinHandle;
 use tracing::{info, warn};
 
+use super::balancer::VirtualServer;
 use crate::addresses::{self, Subnet};
-use crate::balancer::VirtualServer;
 
 const MANAGER: &str = "nsx-container-ncp";
 const SERVICE_NAME: &str = "kubernetes.io/service-name";

@@ -1,10 +1,11 @@
-//! First class disks: volumes that are no VM's own, as a storage provider makes them.
+//! Disks: first class ones, which are no VM's own, as a storage provider makes them, and those attached by hand.
 
 use reqwest::Method;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{ControlApi, Error};
+use super::client::ControlApi;
+use super::error::Error;
 
 /// A first class disk, as vCenter has it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -19,7 +20,7 @@ pub struct FirstClassDisk {
     pub capacity_mib: i64,
     /// Whether its data is there: who destroys a VM destroys what is attached to it.
     pub exists: bool,
-    /// The VM it hangs on; empty while it hangs on none.
+    /// The VM it is attached to; empty while it is attached to none.
     pub vm: String,
     /// By which that VM's guest knows it.
     #[serde(rename = "diskUUID")]
@@ -46,12 +47,12 @@ impl ControlApi {
         Ok(self.call::<Made>(Method::POST, "/v1/disks", Some(order)).await?.id)
     }
 
-    /// Deletes a disk, which is refused while it hangs on a VM.
+    /// Deletes a disk, which is refused while it is attached to a VM.
     pub async fn delete_disk(&self, id: &str) -> Result<(), Error> {
         self.send(Method::DELETE, &format!("/v1/disks/{id}"), None).await
     }
 
-    /// Hangs a disk on a VM, unless it hangs there; answers by which UUID the guest knows it.
+    /// Attaches a disk to a VM, unless it is attached already; answers by which UUID the guest knows it.
     pub async fn attach_disk(&self, moid: &str, id: &str) -> Result<String, Error> {
         #[derive(Deserialize)]
         struct Attached {
@@ -61,8 +62,19 @@ impl ControlApi {
         Ok(self.call::<Attached>(Method::PUT, &format!("/v1/vms/{moid}/disks/{id}"), None).await?.disk_uuid)
     }
 
-    /// Takes a disk off a VM, if it hangs there.
+    /// Detaches a disk from a VM, if it is attached.
     pub async fn detach_disk(&self, moid: &str, id: &str) -> Result<(), Error> {
         self.send(Method::DELETE, &format!("/v1/vms/{moid}/disks/{id}"), None).await
+    }
+
+    /// Attaches the disk of that file (`[datastore] folder/name.vmdk`) to a VM behind our back; it is made if it is not
+    /// there. Answers its UUID.
+    pub async fn attach(&self, moid: &str, file: &str, capacity_mib: u64) -> Result<String, Error> {
+        #[derive(Deserialize)]
+        struct Attached {
+            uuid: String,
+        }
+        let order = json!({"file": file, "capacityMiB": capacity_mib});
+        Ok(self.call::<Attached>(Method::POST, &format!("/v1/vms/{moid}/disks"), Some(order)).await?.uuid)
     }
 }

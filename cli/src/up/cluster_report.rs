@@ -1,0 +1,72 @@
+//! What becomes of one cluster while `up` follows it.
+
+use serde::Serialize;
+
+use super::progress::{Count, Milestone};
+use crate::describe::Blocking;
+
+const REFUSED: &str = "Refused";
+
+/// What became of one cluster.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ClusterReport {
+    /// Namespace.
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+    /// Phase, e.g. `running`.
+    pub phase: String,
+    /// Seconds from the manifest's being applied to Running, or to the time when we stopped waiting.
+    pub seconds: f64,
+    /// Control plane nodes.
+    pub control_plane: Count,
+    /// Worker nodes.
+    pub workers: Count,
+    /// Milestones reached.
+    pub milestones: Vec<Milestone>,
+    /// The first blocking cause, if it does not run.
+    pub blocking: Option<Blocking>,
+}
+
+impl ClusterReport {
+    /// A cluster that was only just applied.
+    pub fn new(namespace: &str, name: &str) -> Self {
+        let (namespace, name) = (namespace.to_owned(), name.to_owned());
+        let nothing = Count::default();
+        let phase = String::new();
+        Self {
+            namespace,
+            name,
+            phase,
+            seconds: 0.0,
+            control_plane: nothing,
+            workers: nothing,
+            milestones: vec![],
+            blocking: None,
+        }
+    }
+
+    /// A cluster that the API server did not take.
+    pub fn refused(namespace: &str, name: &str, error: &anyhow::Error) -> Self {
+        let object = format!("TanzuKubernetesCluster {namespace}/{name}");
+        let blocking =
+            Blocking { object, reason: REFUSED.to_owned(), message: error.root_cause().to_string() };
+        Self { phase: REFUSED.to_lowercase(), blocking: Some(blocking), ..Self::new(namespace, name) }
+    }
+
+    /// Whether there is anything to wait for.
+    pub fn is_awaited(&self) -> bool {
+        !self.is_running() && !self.is_refused()
+    }
+
+    /// Whether the API server did not take it.
+    pub fn is_refused(&self) -> bool {
+        self.phase == REFUSED.to_lowercase()
+    }
+
+    /// Whether the cluster runs.
+    pub fn is_running(&self) -> bool {
+        self.phase == "running"
+    }
+}

@@ -1,0 +1,10 @@
+//! The providers of networks: VirtualNetworks, interfaces with their addresses, and load balancers.
+
+pub mod balancer;
+mod interface;
+mod networks;
+mod virtual_network;
+
+pub use interface::Interfaces;
+pub(crate) use networks::Networks;
+pub use virtual_network::Network;

@@ -1,0 +1,147 @@
+//! VMs as a guest, or an operator behind our back, sees and changes them.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use reqwest::Method;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::client::ControlApi;
+use super::error::Error;
+
+/// A VM as the control API lists it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Vm {
+    /// Managed object id, `vm-42`.
+    pub moid: String,
+    /// Name in its folder.
+    pub name: String,
+    /// BIOS UUID.
+    pub uuid: String,
+    /// vCenter's instance UUID.
+    pub instance_uuid: String,
+    /// `poweredOn`, `poweredOff` or `suspended`.
+    pub power_state: String,
+    /// Whether it is a template, which never boots.
+    pub template: bool,
+    /// The folder it is in.
+    pub folder: String,
+    /// Grows with every power-on, reset and reboot.
+    pub boot_count: u64,
+}
+
+impl Vm {
+    /// Whether a guest runs in it.
+    pub fn powered_on(&self) -> bool {
+        self.power_state == "poweredOn" && !self.template
+    }
+}
+
+/// All VMs at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Vms {
+    /// To be given as `since` to the next call.
+    pub revision: u64,
+    /// Every VM, templates too.
+    #[serde(deserialize_with = "listed")]
+    pub vms: Vec<Vm>,
+}
+
+/// Go writes an empty list as null.
+fn listed<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<Vm>, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
+/// A VM that came to be as a copy of another.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct VmCopy {
+    /// Name in its folder.
+    pub name: String,
+    /// Managed object id.
+    pub moid: String,
+    /// BIOS and instance UUID.
+    pub uuid: String,
+}
+
+/// What VMware Tools in the guest reports.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GuestReport {
+    /// The primary address; none takes it away.
+    pub ip: Option<String>,
+    /// The host name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host_name: Option<String>,
+    /// Whether VMware Tools runs.
+    pub tools_running: bool,
+}
+
+/// What somebody does to a VM behind our back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum PowerAction {
+    /// Power it on.
+    On,
+    /// Power it off, hard.
+    Off,
+    /// Press reset.
+    Reset,
+    /// Power it off and delete it from disk.
+    Destroy,
+    /// Take it out of the inventory.
+    Unregister,
+}
+
+impl ControlApi {
+    /// The VMs, at once if the revision is not `since` any more, else when something changes or `wait` is over.
+    pub async fn vms(&self, since: Option<u64>, wait: Duration) -> Result<Vms, Error> {
+        let path = match since {
+            Some(revision) => format!("/v1/vms?since={revision}&waitMs={}", wait.as_millis()),
+            None => "/v1/vms".to_owned(),
+        };
+        self.call(Method::GET, &path, None).await
+    }
+
+    /// The VM's `guestinfo.*` keys.
+    pub async fn guestinfo(&self, moid: &str) -> Result<BTreeMap<String, String>, Error> {
+        self.call(Method::GET, &format!("/v1/vms/{moid}/guestinfo"), None).await
+    }
+
+    /// Writes `guestinfo.*` keys as the guest's RPC tool does; none removes one.
+    pub async fn set_guestinfo(
+        &self,
+        moid: &str,
+        values: &BTreeMap<String, Option<String>>,
+    ) -> Result<(), Error> {
+        self.send(Method::PATCH, &format!("/v1/vms/{moid}/guestinfo"), Some(json!(values))).await
+    }
+
+    /// Reports what VMware Tools sees.
+    pub async fn report(&self, moid: &str, report: &GuestReport) -> Result<(), Error> {
+        self.send(Method::PUT, &format!("/v1/vms/{moid}/guest"), Some(json!(report))).await
+    }
+
+    /// Does something to a VM behind our back.
+    pub async fn power(&self, moid: &str, action: PowerAction) -> Result<(), Error> {
+        self.send(Method::POST, &format!("/v1/vms/{moid}/power"), Some(json!({ "action": action }))).await
+    }
+
+    /// So many copies of a VM come to be beside it, to be read and not to be changed.
+    pub async fn copies(&self, moid: &str, count: usize, prefix: &str) -> Result<Vec<VmCopy>, Error> {
+        let body = json!({"count": count, "prefix": prefix});
+        self.call(Method::POST, &format!("/v1/vms/{moid}/copies"), Some(body)).await
+    }
+
+    /// Gives a VM another name behind our back.
+    pub async fn rename(&self, moid: &str, name: &str) -> Result<(), Error> {
+        self.send(Method::POST, &format!("/v1/vms/{moid}/rename"), Some(json!({ "name": name }))).await
+    }
+
+    /// Puts a VM into another folder behind our back.
+    pub async fn relocate(&self, moid: &str, folder: &str) -> Result<(), Error> {
+        self.send(Method::POST, &format!("/v1/vms/{moid}/move"), Some(json!({ "folder": folder }))).await
+    }
+}

@@ -1,0 +1,15 @@
+//! The simulated vCenter: its files, its process, its images, and the control API by which it is played with.
+//!
+//! The program itself is written in Go, in sim/vcsim.
+
+pub mod control;
+mod endpoint;
+mod error;
+mod files;
+pub mod library;
+mod process;
+pub mod releases;
+
+pub use endpoint::VcenterEndpoint;
+pub use error::Error;
+pub use process::Simulator;
