@@ -143,7 +143,11 @@ fn stroke(drawn: &[usize], lines: &[String], width: usize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use api::conditions::cause::Cause;
+    use api::conditions::severity::Severity;
+
     use super::*;
+    use crate::describe::node::Suspicion;
 
     #[test]
     fn a_drawing_covers_the_last_one_and_its_broken_lines() {
@@ -156,7 +160,15 @@ mod tests {
         let child =
             |name: &str| TreeNode { kind: "Machine".into(), name: name.into(), ..TreeNode::default() };
         let children = ["a", "b", "c", "d", "e"].map(child).to_vec();
-        let tree = TreeNode { kind: "Cluster".into(), name: "c".into(), children, ..TreeNode::default() };
+        let cause = Cause {
+            object: "Cluster c".into(),
+            reason: String::new(),
+            message: String::new(),
+            severity: Severity::Waiting,
+        };
+        let suspicion = Some(Suspicion { cause, own: false });
+        let tree =
+            TreeNode { kind: "Cluster".into(), name: "c".into(), suspicion, children, ..TreeNode::default() };
         let drawn = lines(&[], &[("ns".to_owned(), tree)], Duration::from_secs(5), 6, 30);
         assert_eq!(drawn.len(), 5);
         assert_eq!(drawn[3..], ["… 5 more lines".to_owned(), "5 s".to_owned()]);
