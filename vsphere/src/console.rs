@@ -1,6 +1,6 @@
 //! The way to a machine's console.
 
-use crate::methods::unexpected;
+use crate::error::unexpected;
 use crate::{Client, MoRef, Object, Result, Secret, Value};
 
 const METHOD: &str = "AcquireTicket";

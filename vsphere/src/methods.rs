@@ -1,7 +1,8 @@
 //! The calls that Layercake makes, each with its arguments in the order of the WSDL.
 
-use crate::spec::{Allocation, CloneSpec, ConfigSpec, CustomizationSpec, Disk};
-use crate::{Client, Error, Kind, MoRef, Object, Result, Value};
+use crate::error::unexpected;
+use crate::spec::{Allocation, CloneSpec, ConfigSpec, CustomizationSpec, Disk, escape_name};
+use crate::{Client, MoRef, Object, Result, Value};
 
 impl Client {
     /// Starts a clone. Never sent twice: when the answer is lost, look the machine up by its name and UUID.
@@ -14,7 +15,7 @@ impl Client {
     ) -> Result<MoRef> {
         let args = Object::new("CloneVMRequestType")
             .with("folder", folder)
-            .with("name", crate::spec::escape_name(name))
+            .with("name", escape_name(name))
             .with("spec", spec);
         self.task_of(source, "CloneVM_Task", Some(args)).await.map_err(|error| error.on(name))
     }
@@ -104,7 +105,7 @@ impl Client {
 
     /// Creates a folder; `DuplicateName` names who has the name.
     pub async fn create_folder(&self, parent: &MoRef, name: &str) -> Result<MoRef> {
-        let args = Object::new("CreateFolderRequestType").with("name", crate::spec::escape_name(name));
+        let args = Object::new("CreateFolderRequestType").with("name", escape_name(name));
         moref(self.call(parent, "CreateFolder", Some(args)).await?, "CreateFolder")
     }
 
@@ -117,7 +118,7 @@ impl Client {
         memory: Allocation,
     ) -> Result<MoRef> {
         let args = Object::new("CreateResourcePoolRequestType")
-            .with("name", crate::spec::escape_name(name))
+            .with("name", escape_name(name))
             .with("spec", pool_spec(cpu, memory));
         moref(self.call(parent, "CreateResourcePool", Some(args)).await?, "CreateResourcePool")
     }
@@ -145,9 +146,7 @@ impl Client {
 
     /// The child of that name of a folder or a pool; names are escaped as vCenter stores them.
     pub async fn find_child(&self, parent: &MoRef, name: &str) -> Result<Option<MoRef>> {
-        let args = Object::new("FindChildRequestType")
-            .with("entity", parent)
-            .with("name", crate::spec::escape_name(name));
+        let args = Object::new("FindChildRequestType").with("entity", parent).with("name", escape_name(name));
         let index = self.service("searchIndex")?;
         Ok(self.call(&index, "FindChild", Some(args)).await?.as_moref().cloned())
     }
@@ -180,8 +179,4 @@ fn moref(value: Value, method: &'static str) -> Result<MoRef> {
         Value::Ref(moref) => Ok(moref),
         _ => Err(unexpected(method, "no reference in the answer")),
     }
-}
-
-pub(crate) fn unexpected(method: &'static str, cause: &str) -> Error {
-    Error::new(method, Kind::Unexpected { cause: cause.to_owned() })
 }

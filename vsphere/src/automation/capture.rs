@@ -7,8 +7,8 @@ use serde_json::{Value as Json, json};
 
 use super::call::Call;
 use super::ovf::{DeploymentError, why};
-use super::style::Form;
 use crate::retry::RetryPolicy;
+use crate::style::Form;
 use crate::{Client, Error, MoRef, Result};
 
 /// An item to be made of a machine.

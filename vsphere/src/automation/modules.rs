@@ -7,8 +7,8 @@ use serde::Deserialize;
 use serde_json::{Value as Json, json};
 
 use super::call::Call;
-use super::style::Form;
 use crate::retry::RetryPolicy;
+use crate::style::Form;
 use crate::{Client, Error, MoRef, Result};
 
 const MODULES: &str = "/rest/vcenter/cluster/modules";

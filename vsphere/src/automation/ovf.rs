@@ -6,8 +6,8 @@ use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
 
 use super::call::Call;
-use super::style::Form;
 use crate::retry::RetryPolicy;
+use crate::style::Form;
 use crate::{Client, Error, Fault, MoRef, Result, Value};
 
 /// A deployment as it shall be.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::shared::{Built, Shared};
 use super::update::{Kind as UpdateKind, ObjectUpdate};
 use super::vm::paths;
+use crate::error::unexpected;
 use crate::http::Pool;
 use crate::session::SessionHandle;
 use crate::spec::{filter_spec, object_spec, property_spec, traversal};
@@ -71,7 +72,7 @@ async fn list_view(shared: &Shared, live: &SessionHandle, members: Vec<MoRef>) -
 }
 
 fn reference(value: &Value, method: &'static str) -> Result<MoRef> {
-    value.as_moref().cloned().ok_or_else(|| crate::methods::unexpected(method, "no reference in the answer"))
+    value.as_moref().cloned().ok_or_else(|| unexpected(method, "no reference in the answer"))
 }
 
 pub(super) async fn call(

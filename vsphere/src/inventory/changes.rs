@@ -6,8 +6,8 @@ use std::sync::{Arc, Weak};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use super::Change;
 use super::cache::Delta;
+use super::types::Change;
 use super::vm::Vm;
 use crate::MoRef;
 

@@ -12,6 +12,7 @@ mod shared;
 mod stream;
 mod task_list;
 mod tasks;
+mod types;
 mod update;
 mod vm;
 
@@ -22,97 +23,11 @@ use tokio::task::AbortHandle;
 use uuid::Uuid;
 
 pub use changes::Changes;
-use shared::Shared;
+pub use types::{Change, Location, Options, Presence, TaskResult};
 pub use vm::{Customized, Guest, GuestInfo, GuestNic, PowerState, ToolsState, Vm};
 
-use crate::{Client, Error, Kind, MoRef, Result, Value};
-
-/// What the cache says about a machine.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Presence {
-    /// It is below one of the roots.
-    Present(Arc<Vm>),
-    /// It is below none of the roots: moved, destroyed or never made. [`Inventory::locate`] finds out which.
-    Absent,
-    /// The cache is not complete; decide nothing.
-    Unknown,
-}
-
-impl Presence {
-    /// The machine, if it is present.
-    pub fn present(self) -> Option<Arc<Vm>> {
-        match self {
-            Self::Present(vm) => Some(vm),
-            Self::Absent | Self::Unknown => None,
-        }
-    }
-}
-
-/// What vCenter itself says about a machine.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Location {
-    /// It is below one of the roots.
-    Here(Arc<Vm>),
-    /// It exists, below none of the roots (or the stream has not shown it yet); read just now.
-    Elsewhere(Arc<Vm>),
-    /// It does not exist.
-    Gone,
-}
-
-/// What happened in the inventory since the last read.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Change {
-    /// A machine appeared, changed or left; changes of one machine between two reads are one.
-    Vm {
-        /// Its reference.
-        moref: MoRef,
-        /// As it was before, `None` if it appeared.
-        was: Option<Arc<Vm>>,
-        /// As it is, `None` if it left.
-        now: Option<Arc<Vm>>,
-    },
-    /// The cache became complete, at first or anew: whatever waited for it may decide now.
-    Complete,
-    /// The cache is not complete any more.
-    Incomplete,
-}
-
-/// A finished task.
-#[derive(Clone, Debug, PartialEq)]
-pub struct TaskResult {
-    /// What it made: the reference of a clone or a snapshot, null for most others.
-    pub result: Value,
-}
-
-impl TaskResult {
-    /// The object that the task made.
-    pub fn moref(&self) -> Option<&MoRef> {
-        self.result.as_moref()
-    }
-}
-
-/// What to keep of the machines.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Prefixes of the ExtraConfig keys that are kept with their values.
-    ///
-    /// Of guestinfo only `guestinfo.local-` and `guestinfo.vmservice.` are ever kept: the rest is secret.
-    pub extra_config: Vec<String>,
-    /// Reads of the stream that may follow each other at once.
-    pub burst: u32,
-    /// The shortest time between reads of the stream, and between additions to the list of tasks, after that.
-    pub pace: Duration,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            extra_config: vec!["vmservice.".into(), "layercake.".into()],
-            burst: 4,
-            pace: Duration::from_millis(500),
-        }
-    }
-}
+use self::shared::Shared;
+use crate::{Client, Error, Kind, MoRef, ObjectContent, Result};
 
 /// The cache and its stream. Clones share it; it ends with the last clone or by [`Inventory::stop`].
 ///
@@ -220,7 +135,7 @@ impl Inventory {
         match client.retrieve(std::slice::from_ref(&moref), vm::paths(&client.about().api_version)).await {
             Ok(found) => {
                 let mut vm = Vm::new(moref);
-                for (path, value) in found.into_iter().flat_map(crate::ObjectContent::into_properties) {
+                for (path, value) in found.into_iter().flat_map(ObjectContent::into_properties) {
                     vm.set(&path, &value, &self.shared().options.extra_config);
                 }
                 Ok(Location::Elsewhere(Arc::new(vm)))

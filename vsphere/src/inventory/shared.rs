@@ -8,8 +8,9 @@ use tokio::sync::{Mutex as AsyncMutex, Notify, oneshot, watch};
 use super::cache::{Cache, Delta};
 use super::changes::{Changes, Subscribers};
 use super::tasks::{Outcome, Tasks};
+use super::types::{Options, Presence};
 use super::update::UpdateSet;
-use super::{Options, Presence, Vm};
+use super::vm::Vm;
 use crate::session::SessionHandle;
 use crate::{Client, Error, MoRef};
 

@@ -1,6 +1,6 @@
 //! Disks and their controllers, as they are read, added, grown and removed.
 
-use super::vm::profiles;
+use super::profile::profiles;
 use crate::{MoRef, Object, Value};
 
 /// A virtual disk that a machine has.
@@ -265,6 +265,27 @@ fn sized(device: Object, capacity: u64) -> Object {
     device.with("capacityInKB", signed(capacity >> 10)).with("capacityInBytes", signed(capacity))
 }
 
+/// How a clone's disks come about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DiskMoveType {
+    /// A linked clone: an empty disk on top of the snapshot's.
+    CreateNewChildDiskBacking,
+    /// A full clone that keeps the chain of snapshots' disks.
+    MoveAllDiskBackingsAndAllowSharing,
+    /// A full clone with one disk of its own.
+    MoveAllDiskBackingsAndDisallowSharing,
+}
+
+impl DiskMoveType {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::CreateNewChildDiskBacking => "createNewChildDiskBacking",
+            Self::MoveAllDiskBackingsAndAllowSharing => "moveAllDiskBackingsAndAllowSharing",
+            Self::MoveAllDiskBackingsAndDisallowSharing => "moveAllDiskBackingsAndDisallowSharing",
+        }
+    }
+}
+
 /// How one disk of a template becomes a clone's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiskLocator {
@@ -273,7 +294,7 @@ pub struct DiskLocator {
     /// The datastore.
     pub datastore: MoRef,
     /// How it comes about; `None` as the machine's others.
-    pub move_type: Option<super::DiskMoveType>,
+    pub move_type: Option<DiskMoveType>,
     /// How it takes its space.
     pub provisioning: Provisioning,
     /// Storage policies, by id.
@@ -289,7 +310,7 @@ impl From<DiskLocator> for Value {
         Object::new("VirtualMachineRelocateSpecDiskLocator")
             .with("diskId", disk.key)
             .with("datastore", disk.datastore)
-            .with_some("diskMoveType", disk.move_type.map(super::DiskMoveType::name))
+            .with_some("diskMoveType", disk.move_type.map(DiskMoveType::name))
             .with_some("diskBackingInfo", backing)
             .with_list("profile", profiles(disk.profiles))
             .into()

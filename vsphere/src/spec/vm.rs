@@ -1,6 +1,12 @@
 //! A virtual machine as it shall be.
 
-use super::{BaseConfig, CustomizationSpec, DeviceChange, DiskLocator, ExtraConfig, VAppConfigSpec};
+use super::customization::CustomizationSpec;
+use super::device::DeviceChange;
+use super::disk::{DiskLocator, DiskMoveType};
+use super::extra_config::ExtraConfig;
+use super::profile::profiles;
+use super::raw::BaseConfig;
+use super::vapp::VAppConfigSpec;
 use crate::{MoRef, Object, Value};
 
 /// Settings of a virtual machine; what is `None` or empty stays as it is.
@@ -91,10 +97,6 @@ fn pending(package: String) -> Object {
     Object::new("ToolsConfigInfo").with("pendingCustomization", package)
 }
 
-pub(super) fn profiles(ids: Vec<String>) -> Vec<Object> {
-    ids.into_iter().map(|id| Object::new("VirtualMachineDefinedProfileSpec").with("profileId", id)).collect()
-}
-
 impl From<ConfigSpec> for Value {
     fn from(spec: ConfigSpec) -> Self {
         let options: Vec<Object> = spec
@@ -129,27 +131,6 @@ impl From<ConfigSpec> for Value {
         match spec.base {
             Some(base) => base.below(&own).into(),
             None => own.into(),
-        }
-    }
-}
-
-/// How a clone's disks come about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DiskMoveType {
-    /// A linked clone: an empty disk on top of the snapshot's.
-    CreateNewChildDiskBacking,
-    /// A full clone that keeps the chain of snapshots' disks.
-    MoveAllDiskBackingsAndAllowSharing,
-    /// A full clone with one disk of its own.
-    MoveAllDiskBackingsAndDisallowSharing,
-}
-
-impl DiskMoveType {
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::CreateNewChildDiskBacking => "createNewChildDiskBacking",
-            Self::MoveAllDiskBackingsAndAllowSharing => "moveAllDiskBackingsAndAllowSharing",
-            Self::MoveAllDiskBackingsAndDisallowSharing => "moveAllDiskBackingsAndDisallowSharing",
         }
     }
 }
