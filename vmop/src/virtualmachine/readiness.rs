@@ -76,7 +76,6 @@ fn heartbeat(vsphere_vm: &Vm, wanted: &GuestHeartbeatAction) -> ProbeResult {
 }
 
 /// Whether VMware Tools run in the guest.
-
 pub fn tools_condition(vsphere_vm: &Vm) -> Condition {
     let named = |reason: &str, condition| Condition { reason: Some(reason.to_owned()), ..condition };
     match vsphere_vm.guest.tools {

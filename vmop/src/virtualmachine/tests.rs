@@ -138,7 +138,7 @@ fn readiness_follows_power_address_and_probe() {
         ready(|vsphere_vm| vsphere_vm.power_state = Some(PowerState::Off), None),
         ready(
             |vsphere_vm| {
-                (vsphere_vm.power_state, vsphere_vm.connection_state) = (None, "inaccessible".into())
+                (vsphere_vm.power_state, vsphere_vm.connection_state) = (None, "inaccessible".into());
             },
             None,
         ),
