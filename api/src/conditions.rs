@@ -8,6 +8,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1 as meta;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use severity::{ERROR, INFO, WARNING};
+
 /// One aspect of an object's state, in the shape of Cluster API v1beta1.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
@@ -38,13 +40,6 @@ pub const TRUE: &str = "True";
 pub const FALSE: &str = "False";
 /// The status of a condition that is not known yet.
 pub const UNKNOWN: &str = "Unknown";
-
-/// Something is broken and does not heal by itself.
-pub const ERROR: &str = "Error";
-/// Something is wrong, and is being worked on or tolerated.
-pub const WARNING: &str = "Warning";
-/// Something has not happened yet.
-pub const INFO: &str = "Info";
 
 impl Condition {
     /// A condition that holds.

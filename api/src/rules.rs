@@ -5,21 +5,11 @@
 //! `gcm` and `vmop`.
 
 mod machine;
+mod rule;
 mod vmop;
 
-/// One rule at one place of a kind's schema.
-pub struct Rule {
-    /// The kind.
-    pub kind: &'static str,
-    /// The versions it is for; empty for all.
-    pub versions: &'static [&'static str],
-    /// Where it stands: steps divided by dots, `[]` for the items of a list, empty for the top.
-    pub path: &'static str,
-    /// The CEL expression.
-    pub expression: String,
-    /// The message for the user.
-    pub message: &'static str,
-}
+pub use rule::Rule;
+use rule::{fixed, once_set, only, rule};
 
 const TKC: &str = "TanzuKubernetesCluster";
 const WITH_COUNT: &[&str] = &["v1alpha1"];
@@ -32,30 +22,6 @@ pub fn all() -> Vec<Rule> {
     rules.extend(machine::all());
     rules.extend(vmop::all());
     rules
-}
-
-fn rule(kind: &'static str, path: &'static str, expression: &str, message: &'static str) -> Rule {
-    Rule { kind, versions: &[], path, expression: expression.to_owned(), message }
-}
-
-fn only(versions: &'static [&'static str], rule: Rule) -> Rule {
-    Rule { versions, ..rule }
-}
-
-/// The field never changes, and neither comes nor goes.
-///
-/// Every write of an object evaluates all its rules, those of the status too, and each look at a field costs the API
-/// server as much as the field has siblings. So a rule looks but once where it can, and says first what nearly always
-/// holds.
-fn fixed(field: &str) -> String {
-    format!(
-        "(has(self.{field}) ? has(oldSelf.{field}) && self.{field} == oldSelf.{field} : !has(oldSelf.{field}))"
-    )
-}
-
-/// The field does not change once it is set.
-fn once_set(field: &str) -> String {
-    format!("!has(oldSelf.{field}) || (has(self.{field}) && self.{field} == oldSelf.{field})")
 }
 
 const NAME: &str =

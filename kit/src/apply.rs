@@ -25,14 +25,14 @@ use crate::watchable::Watchable;
 /// An intent that was found to be so is sent all the same on the first look after this.
 const CONFIRM_AFTER: Duration = Duration::from_hours(1);
 
-/// Expectations as one field manager, `capw/machine` say.
+/// The API server as one field manager sees it, `capw/machine` say.
 #[derive(Clone)]
 pub struct Api {
     client: Client,
     manager: &'static str,
     expectations: Arc<Expectations>,
     metrics: Arc<Metrics>,
-    api_permits: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
 }
 
 /// What an apply came to.
@@ -59,14 +59,14 @@ impl<K> Applied<K> {
 }
 
 impl Api {
-    /// Expectations as `manager`: crate and kind of the acting controller.
+    /// The API server as seen by `manager`: crate and kind of the acting controller.
     pub fn new(runtime: &Runtime, manager: &'static str) -> Self {
         Self {
             client: runtime.client.clone(),
             manager,
             expectations: Arc::clone(&runtime.expectations),
             metrics: Arc::clone(&runtime.metrics),
-            api_permits: Arc::clone(&runtime.api_permits),
+            permits: Arc::clone(&runtime.api_permits),
         }
     }
 
@@ -77,7 +77,7 @@ impl Api {
 
     /// Reads one object from the API server: for what no watch covers, Secrets above all.
     pub async fn get<K: Watchable>(&self, namespace: Option<&str>, name: &str) -> kube::Result<Option<K>> {
-        let _permit = self.api_permit().await;
+        let _permit = self.permit().await;
         get(&self.client, namespace, name).await
     }
 
@@ -90,8 +90,8 @@ impl Api {
     }
 
     /// What is made for a request is made when it can be sent: those that wait take no memory.
-    async fn api_permit(&self) -> Option<SemaphorePermit<'_>> {
-        self.api_permits.acquire().await.ok()
+    async fn permit(&self) -> Option<SemaphorePermit<'_>> {
+        self.permits.acquire().await.ok()
     }
 
     /// Makes `intent` so: creates the object, or changes those fields that are ours.
@@ -108,7 +108,7 @@ impl Api {
         {
             return Ok(Applied::Unchanged(Arc::clone(live)));
         }
-        let _permit = self.api_permit().await;
+        let _permit = self.permit().await;
         let params = PatchParams::apply(self.manager).force();
         let request = request_for(intent).patch(&intent.name_any(), &params, &Patch::Apply(&wanted));
         let object: K = self.send(request, "apply").await?;
@@ -137,7 +137,7 @@ impl Api {
 
     /// Creates the object; an error that `is_already_exists` where there is one of that name.
     pub async fn create<K: Watchable + Serialize>(&self, object: &K) -> kube::Result<K> {
-        let _permit = self.api_permit().await;
+        let _permit = self.permit().await;
         let params = PostParams { field_manager: Some(self.manager.to_owned()), ..PostParams::default() };
         let body = serde_json::to_vec(&typed(object)?).map_err(kube::Error::SerdeError)?;
         self.send(request_for(object).create(&params, body), "create").await
@@ -145,7 +145,7 @@ impl Api {
 
     /// Patches what is ours of an object, on condition that it is still the one the caller saw: a conflict else.
     pub async fn patch<K: Watchable>(&self, seen: &K, mut patch: Value) -> kube::Result<K> {
-        let _permit = self.api_permit().await;
+        let _permit = self.permit().await;
         patch["metadata"]["resourceVersion"] = json!(seen.resource_version());
         patch["metadata"]["uid"] = json!(seen.uid());
         let params = PatchParams { field_manager: Some(self.manager.to_owned()), ..PatchParams::default() };
@@ -181,7 +181,7 @@ impl Api {
         K: Watchable + HasStatus<Status = S>,
         S: Serialize,
     {
-        let _permit = self.api_permit().await;
+        let _permit = self.permit().await;
         let old = seen.status().map(json_of).transpose()?.unwrap_or_else(|| json!({}));
         let Some(change) = difference(&old, &json_of(status)?) else { return Ok(false) };
         // The uid keeps the status of an object that is gone from its namesake.
@@ -200,7 +200,7 @@ impl Api {
         if seen.meta().deletion_timestamp.is_some() {
             return Ok(true);
         }
-        let _permit = self.api_permit().await;
+        let _permit = self.permit().await;
         let preconditions = Preconditions { uid: seen.uid(), resource_version: None };
         let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::background() };
         self.metrics.wrote(self.manager, &K::kind(&()), "delete");

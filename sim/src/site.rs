@@ -72,7 +72,7 @@ impl Site {
 
     /// Waits until the simulated vCenter has ended.
     pub async fn died(&self) -> Error {
-        self.simulator.ended().await
+        self.simulator.ended().await.into()
     }
 
     /// Stops everything.

@@ -33,8 +33,8 @@ constants! {
 /// The severity of a condition of a Cluster, KubeadmControlPlane, MachineDeployment, MachineSet or Machine.
 pub fn severity(type_: &str, status: &str, reason: &str) -> Severity {
     match (type_, status, reason) {
-        (BOOTSTRAP_CONFIG_READY | INFRASTRUCTURE_READY, _, DOES_NOT_EXIST | DELETED) => Severity::Warning,
-        (NODE_READY, FALSE, _) => Severity::Warning,
+        (BOOTSTRAP_CONFIG_READY | INFRASTRUCTURE_READY, _, DOES_NOT_EXIST | DELETED)
+        | (NODE_READY, FALSE, _) => Severity::Warning,
         (BOOTSTRAP_CONFIG_READY, FALSE, NOT_READY) | (SCALING_UP | DELETING, ..) => Severity::Info,
         _ => Severity::Waiting,
     }

@@ -1,6 +1,11 @@
-//! How grave a cause is.
+//! How grave a cause is, and the words for it that a condition carries.
 
-use super::{ERROR, INFO, WARNING};
+/// Something is broken and does not heal by itself.
+pub const ERROR: &str = "Error";
+/// Something is wrong, and is being worked on or tolerated.
+pub const WARNING: &str = "Warning";
+/// Something has not happened yet.
+pub const INFO: &str = "Info";
 
 /// How grave a cause is, and so how much it explains; in ascending order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

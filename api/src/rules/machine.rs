@@ -1,6 +1,6 @@
 //! What a VirtualMachine may say, and what of it may change.
 
-use super::{Rule, fixed, once_set, rule};
+use super::rule::{Rule, fixed, once_set, rule};
 
 const KIND: &str = "VirtualMachine";
 

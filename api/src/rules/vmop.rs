@@ -1,6 +1,6 @@
 //! What the other kinds of VM Operator may say.
 
-use super::{Rule, fixed, rule};
+use super::rule::{Rule, fixed, rule};
 
 pub(super) fn all() -> Vec<Rule> {
     let mut rules = guarantees();

@@ -1,6 +1,8 @@
-//! Why the simulated vCenter's files could not be made, or made no sense.
+//! Why the simulated vCenter could not be set up, or ended.
 
-/// Why the simulated vCenter could not be set up.
+use std::path::PathBuf;
+
+/// Why the simulated vCenter could not be set up, or ended.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A file could not be written.
@@ -12,4 +14,15 @@ pub enum Error {
     /// The simulator answered something else than was asked for.
     #[error("the simulated vCenter came up wrong: {0}")]
     Ready(String),
+    /// The simulated vCenter does not run.
+    #[error("the simulated vCenter does not run: {why}; its log is {}", log.display())]
+    Simulator {
+        /// What happened.
+        why: String,
+        /// Where it logs.
+        log: PathBuf,
+    },
+    /// Its process or folder could not be had.
+    #[error(transparent)]
+    Process(#[from] plane::Error),
 }

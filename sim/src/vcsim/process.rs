@@ -8,8 +8,8 @@ use plane::tools::Tools;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 
 use super::endpoint::VcenterEndpoint;
+use super::error::Error;
 use super::files::Files;
-use crate::Error;
 use crate::tools::VCSIM;
 
 const READY: Duration = Duration::from_secs(30);

@@ -2,7 +2,7 @@
 //!
 //! Each aspect of a VM has a room: identity, placement, size, image, nic, storage, bootstrap, power, readiness. It holds the
 //! aspect's facts, its part of the one clone, its drift and its conditions. What composes them stands beside: observe reads,
-//! plan and requests think, `carry_out` writes, status and report tell.
+//! plan and requests decide, `carry_out` writes, status and report show the result.
 
 pub mod bootstrap;
 pub mod carry_out;
