@@ -261,7 +261,7 @@ mod tests {
     use crate::retry::may_repeat;
 
     #[test]
-    fn nothing_that_makes_or_changes_a_machine_is_repeated() {
+    fn nothing_that_makes_or_changes_a_vm_is_repeated() {
         let lost = Error::new("x", Kind::AnswerLost { cause: "reset".into() });
         let unsent = Error::new("x", Kind::Unreachable { cause: "refused".into() });
         for method in ["CloneVM_Task", "ReconfigVM_Task", "PowerOnVM_Task", "Destroy_Task", "CreateFolder"] {

@@ -5,7 +5,7 @@ use crate::spec::{Allocation, CloneSpec, ConfigSpec, CustomizationSpec, Disk, es
 use crate::{Client, MoRef, Object, Result, Value};
 
 impl Client {
-    /// Starts a clone. Never sent twice: when the answer is lost, look the machine up by its name and UUID.
+    /// Starts a clone. Never sent twice: when the answer is lost, look the VM up by its name and UUID.
     pub async fn clone_vm(
         &self,
         source: &MoRef,
@@ -20,19 +20,19 @@ impl Client {
         self.task_of(source, "CloneVM_Task", Some(args)).await.map_err(|error| error.on(name))
     }
 
-    /// Starts a change of a machine's settings.
+    /// Starts a change of a VM's settings.
     pub async fn reconfigure_vm(&self, vm: &MoRef, spec: ConfigSpec) -> Result<MoRef> {
         let args = Object::new("ReconfigVMRequestType").with("spec", spec);
         self.task_of(vm, "ReconfigVM_Task", Some(args)).await
     }
 
-    /// Starts to raise a machine's virtual hardware to that version; it must be off.
+    /// Starts to raise a VM's virtual hardware to that version; it must be off.
     pub async fn upgrade_hardware(&self, vm: &MoRef, version: u32) -> Result<MoRef> {
         let args = Object::new("UpgradeVMRequestType").with("version", format!("vmx-{version}"));
         self.task_of(vm, "UpgradeVM_Task", Some(args)).await
     }
 
-    /// Starts to make linked disks of a machine its own: what they rest on is copied, and they rest on nothing then.
+    /// Starts to make linked disks of a VM its own: what they rest on is copied, and they rest on nothing then.
     ///
     /// Without disks it is for vCenter to choose which.
     pub async fn promote_disks(&self, vm: &MoRef, disks: &[Disk]) -> Result<MoRef> {
@@ -42,28 +42,28 @@ impl Client {
         self.task_of(vm, "PromoteDisks_Task", Some(args)).await
     }
 
-    /// Has a machine that is off set up its guest at the next power-on.
+    /// Has a VM that is off set up its guest at the next power-on.
     pub async fn customize_vm(&self, vm: &MoRef, spec: CustomizationSpec) -> Result<MoRef> {
         let args = Object::new("CustomizeVMRequestType").with("spec", spec);
         self.task_of(vm, "CustomizeVM_Task", Some(args)).await
     }
 
-    /// Starts to power a machine on.
+    /// Starts to power a VM on.
     pub async fn power_on(&self, vm: &MoRef) -> Result<MoRef> {
         self.task_of(vm, "PowerOnVM_Task", Some(Object::new("PowerOnVMRequestType"))).await
     }
 
-    /// Starts to power a machine off, hard.
+    /// Starts to power a VM off, hard.
     pub async fn power_off(&self, vm: &MoRef) -> Result<MoRef> {
         self.task_of(vm, "PowerOffVM_Task", None).await
     }
 
-    /// Starts to suspend a machine.
+    /// Starts to suspend a VM.
     pub async fn suspend(&self, vm: &MoRef) -> Result<MoRef> {
         self.task_of(vm, "SuspendVM_Task", None).await
     }
 
-    /// Starts to reset a machine, hard.
+    /// Starts to reset a VM, hard.
     pub async fn reset(&self, vm: &MoRef) -> Result<MoRef> {
         self.task_of(vm, "ResetVM_Task", None).await
     }
@@ -83,7 +83,7 @@ impl Client {
         self.call(vm, "RebootGuest", None).await.map(drop)
     }
 
-    /// Starts to destroy a machine with its disks, a folder with all in it, or a pool.
+    /// Starts to destroy a VM with its disks, a folder with all in it, or a pool.
     pub async fn destroy(&self, object: &MoRef) -> Result<MoRef> {
         self.task_of(object, "Destroy_Task", None).await
     }
@@ -98,7 +98,7 @@ impl Client {
         self.task_of(vm, "CreateSnapshot_Task", Some(args)).await
     }
 
-    /// Makes a machine a template.
+    /// Makes a VM a template.
     pub async fn mark_as_template(&self, vm: &MoRef) -> Result<()> {
         self.call(vm, "MarkAsTemplate", None).await.map(drop)
     }
@@ -134,7 +134,7 @@ impl Client {
         self.call(pool, "UpdateConfig", Some(args)).await.map(drop)
     }
 
-    /// The machine with this instance UUID (or BIOS UUID), anywhere in the vCenter.
+    /// The VM with this instance UUID (or BIOS UUID), anywhere in the vCenter.
     pub async fn find_by_uuid(&self, uuid: uuid::Uuid, instance: bool) -> Result<Option<MoRef>> {
         let args = Object::new("FindByUuidRequestType")
             .with("uuid", uuid.to_string())

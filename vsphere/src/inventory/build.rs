@@ -29,7 +29,7 @@ pub(super) async fn build(shared: &Shared) -> Result<Built> {
                 views.push(view);
                 seen.push(root);
             }
-            // Its machines are gone with it; who asks for them hears so from vCenter.
+            // Its VMs are gone with it; who asks for them hears so from vCenter.
             Err(error) if error.is_not_found() => {
                 tracing::warn!(folder = %root, "folder does not exist, nothing is watched there");
             }
@@ -45,10 +45,10 @@ pub(super) async fn build(shared: &Shared) -> Result<Built> {
     Ok(Built { live, collector, containers, task_list, roots: parking_lot::Mutex::new(seen) })
 }
 
-/// All machines in all containers, and all tasks in the list.
+/// All VMs in all containers, and all tasks in the list.
 fn stream_spec(containers: &MoRef, task_list: &MoRef, paths: &[&str]) -> Value {
-    let machines = traversal("ContainerView", "view", Vec::new());
-    let containers = object_spec(containers, true, vec![traversal("ListView", "view", vec![machines])]);
+    let vms = traversal("ContainerView", "view", Vec::new());
+    let containers = object_spec(containers, true, vec![traversal("ListView", "view", vec![vms])]);
     let tasks = object_spec(task_list, true, vec![traversal("ListView", "view", Vec::new())]);
     let properties = vec![property_spec("VirtualMachine", paths), property_spec("Task", TASK_PATHS)];
     filter_spec(properties, vec![containers, tasks], false)
@@ -86,7 +86,7 @@ pub(super) async fn call(
     shared.client.call_in(live, Pool::Calls, target, method, Some(args), timeout).await
 }
 
-/// Adds a folder to the views in use and reads its machines once.
+/// Adds a folder to the views in use and reads its VMs once.
 ///
 /// The stream does not say when it has sent all of a new folder, so the folder is read beside it.
 pub(super) async fn add_root(shared: &Shared, folder: &MoRef) -> Result<()> {
@@ -149,10 +149,10 @@ async fn extend(shared: &Shared, built: &Built, folder: &MoRef) -> Result<()> {
     shared.state.write().cache.reading();
     let args = Object::new("ModifyListViewRequestType").with("add", vec![view.clone()]);
     call(shared, &built.live, &built.containers, "ModifyListView", args).await?;
-    let machines = object_spec(&view, true, vec![traversal("ContainerView", "view", Vec::new())]);
+    let vms = object_spec(&view, true, vec![traversal("ContainerView", "view", Vec::new())]);
     let spec = filter_spec(
         vec![property_spec("VirtualMachine", paths(&shared.client.about().api_version))],
-        vec![machines],
+        vec![vms],
         false,
     );
     let outcome = shared

@@ -1,4 +1,4 @@
-//! A cache of every virtual machine below some folders, kept by one long poll.
+//! A cache of every VM below some folders, kept by one long poll.
 //!
 //! One ListView of ContainerViews (one per root folder), one ListView of tasks and one property
 //! filter feed it. Nothing is polled: at rest the long poll is the only call. A cache that is not
@@ -58,7 +58,7 @@ impl Handle {
 }
 
 impl Inventory {
-    /// Starts the stream over all machines below these folders. Needs a tokio runtime.
+    /// Starts the stream over all VMs below these folders. Needs a tokio runtime.
     pub fn start(client: Client, roots: Vec<MoRef>, options: Options) -> Self {
         let shared = Arc::new(Shared::new(client, roots, options));
         let stream = tokio::spawn(stream::run(shared.clone())).abort_handle();
@@ -70,7 +70,7 @@ impl Inventory {
         &self.handle.shared
     }
 
-    /// Adds a folder; returns once its machines are in the cache.
+    /// Adds a folder; returns once its VMs are in the cache.
     pub async fn add_root(&self, folder: &MoRef) -> Result<()> {
         build::add_root(self.shared(), folder).await
     }
@@ -102,27 +102,27 @@ impl Inventory {
         self.shared().status.borrow().generation
     }
 
-    /// The machine with that reference.
+    /// The VM with that reference.
     pub fn vm(&self, moref: &MoRef) -> Presence {
         self.shared().presence(|cache| cache.get(moref))
     }
 
-    /// The machine with that instance UUID.
+    /// The VM with that instance UUID.
     pub fn by_uuid(&self, instance_uuid: Uuid) -> Presence {
         self.shared().presence(|cache| cache.by_uuid(instance_uuid))
     }
 
-    /// The machine of that name in that folder.
+    /// The VM of that name in that folder.
     pub fn by_name(&self, folder: &MoRef, name: &str) -> Presence {
         self.shared().presence(|cache| cache.by_name(folder, name))
     }
 
-    /// All machines, in no order.
+    /// All VMs, in no order.
     pub fn all(&self) -> Vec<Arc<Vm>> {
         self.shared().state.read().cache.all().cloned().collect()
     }
 
-    /// Where the machine with that instance UUID is: from the cache, else by one question to vCenter.
+    /// Where the VM with that instance UUID is: from the cache, else by one question to vCenter.
     pub async fn locate(&self, instance_uuid: Uuid) -> Result<Location> {
         if let Presence::Present(vm) = self.by_uuid(instance_uuid) {
             return Ok(Location::Here(vm));
@@ -145,7 +145,7 @@ impl Inventory {
         }
     }
 
-    /// Waits until the machine is in the cache, as after its clone.
+    /// Waits until the VM is in the cache, as after its clone.
     pub async fn wait_for_vm(&self, moref: &MoRef, deadline: Duration) -> Result<Arc<Vm>> {
         self.wait_until(deadline, |inventory| inventory.vm(moref).present()).await.ok_or_else(|| {
             self.last_error().unwrap_or_else(|| Error::new("WaitForUpdatesEx", Kind::TimedOut)).on(moref)
@@ -155,7 +155,7 @@ impl Inventory {
     /// Waits until `find` finds what it looks for; `None` where it has not by the deadline.
     ///
     /// `find` is called at once and after every change of the cache, so it must be cheap, such as a lookup by
-    /// reference. It says what counts: a machine in some state, one of some name, or that one has left.
+    /// reference. It says what counts: a VM in some state, one of some name, or that one has left.
     pub async fn wait_until<T>(&self, deadline: Duration, find: impl Fn(&Self) -> Option<T>) -> Option<T> {
         let mut revision = self.shared().revision.subscribe();
         let found = async {

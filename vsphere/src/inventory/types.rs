@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::vm::Vm;
 use crate::{MoRef, Value};
 
-/// What the cache says about a machine.
+/// What the cache says about a VM.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Presence {
     /// It is below one of the roots.
@@ -18,7 +18,7 @@ pub enum Presence {
 }
 
 impl Presence {
-    /// The machine, if it is present.
+    /// The VM, if it is present.
     pub fn present(self) -> Option<Arc<Vm>> {
         match self {
             Self::Present(vm) => Some(vm),
@@ -27,7 +27,7 @@ impl Presence {
     }
 }
 
-/// What vCenter itself says about a machine.
+/// What vCenter itself says about a VM.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Location {
     /// It is below one of the roots.
@@ -41,7 +41,7 @@ pub enum Location {
 /// What happened in the inventory since the last read.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Change {
-    /// A machine appeared, changed or left; changes of one machine between two reads are one.
+    /// A VM appeared, changed or left; changes of one VM between two reads are one.
     Vm {
         /// Its reference.
         moref: MoRef,
@@ -70,7 +70,7 @@ impl TaskResult {
     }
 }
 
-/// What to keep of the machines.
+/// What to keep of the VMs.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Prefixes of the ExtraConfig keys that are kept with their values.

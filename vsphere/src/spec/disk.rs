@@ -3,7 +3,7 @@
 use super::profile::profiles;
 use crate::{MoRef, Object, Value};
 
-/// A virtual disk that a machine has.
+/// A virtual disk that a VM has.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Disk {
     /// The device's key.
@@ -164,7 +164,7 @@ impl Provisioning {
     }
 }
 
-/// A change of a machine's disks.
+/// A change of a VM's disks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DiskChange {
     /// A paravirtual SCSI controller comes.
@@ -186,7 +186,7 @@ pub enum DiskChange {
         capacity: u64,
         /// How it takes its space.
         provisioning: Provisioning,
-        /// The datastore's name; `None` for the machine's.
+        /// The datastore's name; `None` for the VM's.
         datastore: Option<String>,
         /// Storage policies, by id.
         profiles: Vec<String>,
@@ -293,7 +293,7 @@ pub struct DiskLocator {
     pub key: i32,
     /// The datastore.
     pub datastore: MoRef,
-    /// How it comes about; `None` as the machine's others.
+    /// How it comes about; `None` as the VM's others.
     pub move_type: Option<DiskMoveType>,
     /// How it takes its space.
     pub provisioning: Provisioning,

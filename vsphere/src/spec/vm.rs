@@ -1,4 +1,4 @@
-//! A virtual machine as it shall be.
+//! A VM as it shall be.
 
 use super::customization::CustomizationSpec;
 use super::device::DeviceChange;
@@ -9,10 +9,10 @@ use super::raw::BaseConfig;
 use super::vapp::VAppConfigSpec;
 use crate::{MoRef, Object, Value};
 
-/// Settings of a virtual machine; what is `None` or empty stays as it is.
+/// Settings of a VM; what is `None` or empty stays as it is.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ConfigSpec {
-    /// Refuses the change if the machine's version is another by now.
+    /// Refuses the change if the VM's version is another by now.
     pub change_version: Option<String>,
     /// The name in the inventory.
     pub name: Option<String>,
@@ -46,7 +46,7 @@ pub struct ConfigSpec {
     pub change_tracking_enabled: Option<bool>,
     /// `bios` or `efi`.
     pub firmware: Option<String>,
-    /// Whose machine it is.
+    /// Whose VM it is.
     pub managed_by: Option<ManagedBy>,
     /// Storage policies, by id.
     pub profiles: Vec<String>,
@@ -54,7 +54,7 @@ pub struct ConfigSpec {
     pub base: Option<BaseConfig>,
 }
 
-/// Who manages a machine, as vCenter shows it.
+/// Who manages a VM, as vCenter shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ManagedBy {
     /// The extension's key.
@@ -135,7 +135,7 @@ impl From<ConfigSpec> for Value {
     }
 }
 
-/// Where a machine shall be.
+/// Where a VM shall be.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RelocateSpec {
     /// The datastore of its home and disks; the source's by default.
