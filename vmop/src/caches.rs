@@ -117,7 +117,7 @@ pub struct Caches {
 }
 
 impl Caches {
-    /// Begins to watch what `shared` does not hold.
+    /// Begins to watch what `shared` does not hold. One list of watches and their indexes, longer than a procedure may be.
     pub fn start(runtime: &Runtime, shared: &ReplicaCaches) -> Self {
         let client = || runtime.client.clone();
         let vms = watch::objects(runtime, Api::<VirtualMachine>::all(client()));

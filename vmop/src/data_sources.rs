@@ -1,6 +1,6 @@
 //! Waits for a Secret or ConfigMap that a VM needs and that is not there, or not right, yet.
 //!
-//! Bootstrap data is read once, when a VM is made. Watching every Secret of the cluster for that
+//! Bootstrap data is read once, when a VM is created. Watching every Secret of the cluster for that
 //! would cost memory and rights for nothing; so one object is watched, by its name, while it is waited for.
 
 use std::collections::HashMap;

@@ -52,7 +52,7 @@ impl Orphans {
         let count = Gauge::default();
         let shown = count.clone();
         runtime.metrics.register(|registry| {
-            let help = "Machines in vCenter that bear our mark and that no object in this cluster owns";
+            let help = "VMs in vCenter that bear our mark and that no object in this cluster owns";
             registry.register("vmop_orphaned_machines", help, shown);
         });
         let orphans = Self {
@@ -150,7 +150,7 @@ impl Orphans {
         destroy(vm, vcenter).await
     }
 
-    /// Whether the object that the VM was made for was deleted before it came.
+    /// Whether the object that the VM was created for was deleted before it came.
     fn is_late(&self, vm: &Vm) -> bool {
         let ended = self.ended.lock();
         let since = vm.instance_uuid.and_then(|uuid| ended.get(&uuid));
@@ -216,14 +216,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_machine_whose_object_is_gone_is_counted_until_it_has_one_again_or_goes() {
-        let name = "a_machine_whose_object_is_gone_is_counted_until_it_has_one_again_or_goes";
+    async fn a_vm_whose_object_is_gone_is_counted_until_it_has_one_again_or_goes() {
+        let name = "a_vm_whose_object_is_gone_is_counted_until_it_has_one_again_or_goes";
         let Some(sim) = Sim::start(name) else { return };
         let vcenter = vcenter(&sim).await;
         let template = template(&vcenter, &template_key(&sim, &vcenter).await).await;
         let facts = fixtures::facts(Found::Absent);
         let intent = wanted(&sim, &vcenter, &template, &facts).await;
-        let machine = within("the clone", clone_vm(&intent, &facts, &vcenter)).await.unwrap();
+        let vsphere_vm = within("the clone", clone_vm(&intent, &facts, &vcenter)).await.unwrap();
 
         let (client, _) = support::api_server::server(|_| support::api_server::refusal(404, "NotFound"));
         let runtime = Runtime::detached(client);
@@ -241,7 +241,7 @@ mod tests {
         counted(&orphans, 0).await;
         events.unbounded_send(Ok(Event::Delete(fixtures::virtual_machine()))).unwrap();
         counted(&orphans, 1).await;
-        within("its end", destroy(&machine, &vcenter)).await.unwrap();
+        within("its end", destroy(&vsphere_vm, &vcenter)).await.unwrap();
         counted(&orphans, 0).await;
         reporting.abort();
     }
@@ -280,8 +280,8 @@ mod tests {
         };
         within("the object is gone", forgotten).await;
         sim.release().await;
-        let machine = within("the clone", clone).await.unwrap().unwrap();
-        orphans.inspect(&machine, &vcenter);
+        let vsphere_vm = within("the clone", clone).await.unwrap().unwrap();
+        orphans.inspect(&vsphere_vm, &vcenter);
         Some((sim, vcenter, orphans))
     }
 
@@ -292,8 +292,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_machine_that_comes_after_the_end_of_its_object_is_ended() {
-        let name = "a_machine_that_comes_after_the_end_of_its_object_is_ended";
+    async fn a_vm_that_comes_after_the_end_of_its_object_is_ended() {
+        let name = "a_vm_that_comes_after_the_end_of_its_object_is_ended";
         let Some((sim, vcenter, orphans)) = late(name, deleted(), false).await else { return };
         let reporting = tokio::spawn({
             let (orphans, vcenter) = (orphans.clone(), Arc::clone(&vcenter));
@@ -310,8 +310,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_machine_that_may_be_wanted_is_not_ended() {
-        let name = "a_machine_that_may_be_wanted_is_not_ended";
+    async fn a_vm_that_may_be_wanted_is_not_ended() {
+        let name = "a_vm_that_may_be_wanted_is_not_ended";
         let (mut moved, mut paused) = (deleted(), deleted());
         moved.metadata.annotations = Some([(annotation::DELETE_FOR_MOVE.to_owned(), String::new())].into());
         paused.metadata.annotations = Some([(annotation::PAUSED.to_owned(), "true".to_owned())].into());
@@ -328,24 +328,24 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_machines_with_our_mark_are_suspected() {
-        let Some(sim) = Sim::start("only_machines_with_our_mark_are_suspected") else { return };
+    async fn only_vms_with_our_mark_are_suspected() {
+        let Some(sim) = Sim::start("only_vms_with_our_mark_are_suspected") else { return };
         let vcenter = vcenter(&sim).await;
         let (client, _) = support::api_server::server(|_| support::api_server::refusal(404, "NotFound"));
         let runtime = Runtime::detached(client);
         let (cache, _events) = objects(&runtime).await;
         let orphans = Orphans::new(&runtime, &cache, &Provider::to(&vcenter));
-        let suspected = |machine: &Vm| {
-            orphans.inspect(machine, &vcenter);
+        let suspected = |vsphere_vm: &Vm| {
+            orphans.inspect(vsphere_vm, &vcenter);
             futures::FutureExt::now_or_never(orphans.suspected.notified()).is_some()
         };
-        let mut machine = fixtures::vsphere_vm();
-        assert!(!suspected(&machine), "its object is there");
+        let mut vsphere_vm = fixtures::vsphere_vm();
+        assert!(!suspected(&vsphere_vm), "its object is there");
         assert!(!suspected(&fixtures::unmarked_vm("vm-9", "stray")), "nobody's mark");
         let other = mark::Mark::new("ns", "gone", "another-stack");
-        machine.extra_config.extend(other.extra_config());
-        assert!(!suspected(&machine), "another stack's");
-        machine.extra_config.extend(mark::Mark::new("ns", "gone", "s1").extra_config());
-        assert!(suspected(&machine));
+        vsphere_vm.extra_config.extend(other.extra_config());
+        assert!(!suspected(&vsphere_vm), "another stack's");
+        vsphere_vm.extra_config.extend(mark::Mark::new("ns", "gone", "s1").extra_config());
+        assert!(suspected(&vsphere_vm));
     }
 }

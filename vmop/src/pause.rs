@@ -20,13 +20,13 @@ pub fn by_devops<K: Resource>(object: &K) -> bool {
 }
 
 /// Whether an admin asked in vCenter that the VM be left alone.
-pub fn by_admin(machine: &Vm) -> bool {
-    machine.extra_config.get(BY_ADMIN).is_some_and(|value| value.eq_ignore_ascii_case("true"))
+pub fn by_admin(vsphere_vm: &Vm) -> bool {
+    vsphere_vm.extra_config.get(BY_ADMIN).is_some_and(|value| value.eq_ignore_ascii_case("true"))
 }
 
 /// The label's value: who asked, if somebody did.
-pub fn label<K: Resource>(object: &K, machine: Option<&Vm>) -> Option<&'static str> {
-    match (by_devops(object), machine.is_some_and(by_admin)) {
+pub fn label<K: Resource>(object: &K, vsphere_vm: Option<&Vm>) -> Option<&'static str> {
+    match (by_devops(object), vsphere_vm.is_some_and(by_admin)) {
         (true, true) => Some("both"),
         (true, false) => Some("devops"),
         (false, true) => Some("admin"),

@@ -54,7 +54,7 @@ pub fn name<O: Resource>(object: &O) -> Option<String> {
 
 /// The key of an object in a namespace.
 pub fn namespaced_name<O: Resource>(object: &O) -> Option<String> {
-    Some(key(object.meta().namespace.as_deref(), &object.name_any()))
+    object.meta().name.as_deref().map(|name| key(object.meta().namespace.as_deref(), name))
 }
 
 /// The namespace of an object.

@@ -10,9 +10,10 @@ use crate::config::{Config, Credentials};
 use crate::gate::Gate;
 use crate::http::{Http, Pool};
 use crate::retry::{Attempt, call_until_done};
-use crate::session::{Session, SessionHandle, Transport, refused};
-use crate::wire::Codec;
-use crate::{Error, Kind, MoRef, Object, Result, Value, WireKind, automation};
+use crate::session::{Session, SessionHandle, Transport};
+use crate::style::Style;
+use crate::wire::{Codec, choose, refused};
+use crate::{Error, Kind, MoRef, Object, Result, Value, WireKind};
 
 /// A connection to one vCenter. Clones share the session.
 #[derive(Clone)]
@@ -25,7 +26,7 @@ pub(crate) struct Inner {
     pub http: Http,
     pub gate: Arc<Gate>,
     pub session: Session,
-    pub style: automation::Style,
+    pub style: Style,
     codec: Box<dyn Codec>,
     about: About,
     content: Value,
@@ -67,7 +68,7 @@ impl Client {
     }
 
     pub(crate) async fn over(http: Http, config: Config) -> Result<Self> {
-        let found = crate::wire::choose(&http, &config).await;
+        let found = choose(&http, &config).await;
         let (codec, content) = found.map_err(|error| error.on(config.base_url()))?;
         let about = About::read(content.get("about"));
         let session_manager = content.get("sessionManager").as_moref().cloned();
@@ -77,7 +78,7 @@ impl Client {
             http,
             gate: Gate::new(config.width, config.metrics.clone()),
             session: Session::new(config.credentials.clone(), &*codec, session_manager),
-            style: automation::Style::new(config.automation),
+            style: Style::new(config.automation),
             codec,
             about,
             content,
@@ -260,7 +261,7 @@ mod tests {
     use crate::retry::may_repeat;
 
     #[test]
-    fn nothing_that_makes_or_changes_a_machine_is_repeated() {
+    fn nothing_that_makes_or_changes_a_vm_is_repeated() {
         let lost = Error::new("x", Kind::AnswerLost { cause: "reset".into() });
         let unsent = Error::new("x", Kind::Unreachable { cause: "refused".into() });
         for method in ["CloneVM_Task", "ReconfigVM_Task", "PowerOnVM_Task", "Destroy_Task", "CreateFolder"] {

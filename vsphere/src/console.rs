@@ -1,14 +1,14 @@
-//! The way to a machine's console.
+//! The way to a VM's console.
 
-use crate::methods::unexpected;
+use crate::error::unexpected;
 use crate::{Client, MoRef, Object, Result, Secret, Value};
 
 const METHOD: &str = "AcquireTicket";
 
 impl Client {
-    /// The URL of a machine's console, good for one visit: whoever has it is let in, so it is never printed.
+    /// The URL of a VM's console, good for one visit: whoever has it is let in, so it is never printed.
     ///
-    /// The machine must run.
+    /// The VM must run.
     pub async fn console_url(&self, vm: &MoRef) -> Result<Secret> {
         let args = Object::new("AcquireTicketRequestType").with("ticketType", "webmks");
         let ticket = self.call(vm, METHOD, Some(args)).await?;

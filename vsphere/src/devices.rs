@@ -1,4 +1,4 @@
-//! The virtual hardware of one machine. It is not in the stream: it is long, and seldom asked for.
+//! The virtual hardware of one VM. It is not in the stream: it is long, and seldom asked for.
 
 use crate::spec::{Controller, Disk, VirtualNic};
 use crate::{Client, Error, Kind, MoRef, Result, Value};
@@ -6,7 +6,7 @@ use crate::{Client, Error, Kind, MoRef, Result, Value};
 const DEVICES: &str = "config.hardware.device";
 const VERSION: &str = "config.changeVersion";
 
-/// What a machine is made of, as of one version of its settings.
+/// What a VM is made of, as of one version of its settings.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Devices {
     /// The settings' version: while it stays, so do the devices.
@@ -20,7 +20,7 @@ pub struct Devices {
 }
 
 impl Devices {
-    /// Reads the list of a machine's devices.
+    /// Reads the list of a VM's devices.
     pub fn read(change_version: &str, devices: &Value) -> Self {
         let devices = devices.items();
         Self {
@@ -50,7 +50,7 @@ impl Devices {
 }
 
 impl Client {
-    /// The virtual hardware of a machine or a template. One call.
+    /// The virtual hardware of a VM or a template. One call.
     pub async fn devices(&self, vm: &MoRef) -> Result<Devices> {
         let read = self.retrieve(std::slice::from_ref(vm), &[DEVICES, VERSION]).await?;
         let Some(read) = read.first() else {
@@ -60,7 +60,7 @@ impl Client {
         Ok(Devices::read(read.get(VERSION).as_str().unwrap_or_default(), read.get(DEVICES)))
     }
 
-    /// The network adapters of a machine or a template, in their order.
+    /// The network adapters of a VM or a template, in their order.
     pub async fn read_nics(&self, vm: &MoRef) -> Result<Vec<VirtualNic>> {
         Ok(self.devices(vm).await?.nics)
     }

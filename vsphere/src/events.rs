@@ -1,8 +1,8 @@
-//! What vCenter has noted: who removed a machine, and when.
+//! What vCenter has noted: who removed a VM, and when.
 
 use crate::{Client, MoRef, Object, Result, Value};
 
-/// A machine was removed from vCenter.
+/// A VM was removed from vCenter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Removal {
     /// The event's type, such as `VmRemovedEvent`.
@@ -11,16 +11,16 @@ pub struct Removal {
     pub at: Option<jiff::Timestamp>,
     /// Who did it; vCenter itself leaves it empty.
     pub user: String,
-    /// The machine's name.
+    /// The VM's name.
     pub name: String,
-    /// The machine, by its former reference.
+    /// The VM, by its former reference.
     pub vm: Option<MoRef>,
 }
 
 impl Client {
-    /// The removals of machines that vCenter has noted below `datacenter` since then, the newest last.
+    /// The removals of VMs that vCenter has noted below `datacenter` since then, the newest last.
     ///
-    /// A removed machine can't be asked about by its reference any more; its datacenter can.
+    /// A removed VM can't be asked about by its reference any more; its datacenter can.
     pub async fn removals(&self, datacenter: &MoRef, since: Option<jiff::Timestamp>) -> Result<Vec<Removal>> {
         let entity =
             Object::new("EventFilterSpecByEntity").with("entity", datacenter).with("recursion", "all");

@@ -4,13 +4,12 @@ use std::error::Error as _;
 use std::time::Duration;
 
 use bytes::Bytes;
-use reqwest::header::HeaderMap;
+use reqwest::header::{HeaderMap, HeaderName};
 use reqwest::redirect::Policy;
 use reqwest::{Method, RequestBuilder};
 
 use crate::config::Config;
 use crate::tls::{self, SeenThumbprint};
-use crate::wire::Outgoing;
 use crate::{Error, Kind, Result};
 
 /// The token of a session travels in this header, both ways.
@@ -31,6 +30,16 @@ pub(crate) struct Http {
     poll: reqwest::Client,
     base: String,
     shown: SeenThumbprint,
+}
+
+/// One call as an HTTP request.
+#[derive(Debug)]
+pub(crate) struct Outgoing {
+    pub method: Method,
+    /// Path, escaped.
+    pub path: String,
+    pub headers: Vec<(HeaderName, String)>,
+    pub body: Vec<u8>,
 }
 
 /// An answer, whatever its status.

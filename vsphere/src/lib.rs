@@ -30,6 +30,7 @@ mod fault;
 mod gate;
 mod http;
 pub mod inventory;
+mod kind;
 mod methods;
 mod metrics;
 mod network;
@@ -38,8 +39,10 @@ mod properties;
 mod retry;
 mod session;
 pub mod spec;
+mod style;
 #[cfg(test)]
 mod tests;
+mod thumbprint;
 mod tls;
 mod value;
 mod wire;
@@ -47,10 +50,11 @@ mod wire;
 pub use client::{About, Client};
 pub use config::{Config, Credentials, PathStyle, Secret, Trust, WireChoice};
 pub use devices::Devices;
-pub use error::{Error, Kind, Result};
+pub use error::{Error, Result};
 pub use events::Removal;
 pub use fault::Fault;
 pub use inventory::{Inventory, Vm};
+pub use kind::Kind;
 pub use metrics::Metrics;
 pub use network::{Datastore, Network};
 pub use pbm::StoragePolicy;
@@ -61,6 +65,6 @@ pub use spec::{
     FixedIpv4, ManagedBy, NicKind, OVF_TRANSPORT_GUEST_INFO, Provisioning, RelocateSpec, VAppConfigSpec,
     VAppProperty, VirtualNic,
 };
-pub use tls::{Thumbprint, ThumbprintError};
+pub use thumbprint::{Thumbprint, ThumbprintError};
 pub use value::{MoRef, Object, Value};
 pub use wire::WireKind;

@@ -1,10 +1,11 @@
 //! The calls that Layercake makes, each with its arguments in the order of the WSDL.
 
-use crate::spec::{Allocation, CloneSpec, ConfigSpec, CustomizationSpec, Disk};
-use crate::{Client, Error, Kind, MoRef, Object, Result, Value};
+use crate::error::unexpected;
+use crate::spec::{Allocation, CloneSpec, ConfigSpec, CustomizationSpec, Disk, escape_name};
+use crate::{Client, MoRef, Object, Result, Value};
 
 impl Client {
-    /// Starts a clone. Never sent twice: when the answer is lost, look the machine up by its name and UUID.
+    /// Starts a clone. Never sent twice: when the answer is lost, look the VM up by its name and UUID.
     pub async fn clone_vm(
         &self,
         source: &MoRef,
@@ -14,24 +15,24 @@ impl Client {
     ) -> Result<MoRef> {
         let args = Object::new("CloneVMRequestType")
             .with("folder", folder)
-            .with("name", crate::spec::escape_name(name))
+            .with("name", escape_name(name))
             .with("spec", spec);
         self.task_of(source, "CloneVM_Task", Some(args)).await.map_err(|error| error.on(name))
     }
 
-    /// Starts a change of a machine's settings.
+    /// Starts a change of a VM's settings.
     pub async fn reconfigure_vm(&self, vm: &MoRef, spec: ConfigSpec) -> Result<MoRef> {
         let args = Object::new("ReconfigVMRequestType").with("spec", spec);
         self.task_of(vm, "ReconfigVM_Task", Some(args)).await
     }
 
-    /// Starts to raise a machine's virtual hardware to that version; it must be off.
+    /// Starts to raise a VM's virtual hardware to that version; it must be off.
     pub async fn upgrade_hardware(&self, vm: &MoRef, version: u32) -> Result<MoRef> {
         let args = Object::new("UpgradeVMRequestType").with("version", format!("vmx-{version}"));
         self.task_of(vm, "UpgradeVM_Task", Some(args)).await
     }
 
-    /// Starts to make linked disks of a machine its own: what they rest on is copied, and they rest on nothing then.
+    /// Starts to make linked disks of a VM its own: what they rest on is copied, and they rest on nothing then.
     ///
     /// Without disks it is for vCenter to choose which.
     pub async fn promote_disks(&self, vm: &MoRef, disks: &[Disk]) -> Result<MoRef> {
@@ -41,28 +42,28 @@ impl Client {
         self.task_of(vm, "PromoteDisks_Task", Some(args)).await
     }
 
-    /// Has a machine that is off set up its guest at the next power-on.
+    /// Has a VM that is off set up its guest at the next power-on.
     pub async fn customize_vm(&self, vm: &MoRef, spec: CustomizationSpec) -> Result<MoRef> {
         let args = Object::new("CustomizeVMRequestType").with("spec", spec);
         self.task_of(vm, "CustomizeVM_Task", Some(args)).await
     }
 
-    /// Starts to power a machine on.
+    /// Starts to power a VM on.
     pub async fn power_on(&self, vm: &MoRef) -> Result<MoRef> {
         self.task_of(vm, "PowerOnVM_Task", Some(Object::new("PowerOnVMRequestType"))).await
     }
 
-    /// Starts to power a machine off, hard.
+    /// Starts to power a VM off, hard.
     pub async fn power_off(&self, vm: &MoRef) -> Result<MoRef> {
         self.task_of(vm, "PowerOffVM_Task", None).await
     }
 
-    /// Starts to suspend a machine.
+    /// Starts to suspend a VM.
     pub async fn suspend(&self, vm: &MoRef) -> Result<MoRef> {
         self.task_of(vm, "SuspendVM_Task", None).await
     }
 
-    /// Starts to reset a machine, hard.
+    /// Starts to reset a VM, hard.
     pub async fn reset(&self, vm: &MoRef) -> Result<MoRef> {
         self.task_of(vm, "ResetVM_Task", None).await
     }
@@ -82,7 +83,7 @@ impl Client {
         self.call(vm, "RebootGuest", None).await.map(drop)
     }
 
-    /// Starts to destroy a machine with its disks, a folder with all in it, or a pool.
+    /// Starts to destroy a VM with its disks, a folder with all in it, or a pool.
     pub async fn destroy(&self, object: &MoRef) -> Result<MoRef> {
         self.task_of(object, "Destroy_Task", None).await
     }
@@ -97,14 +98,14 @@ impl Client {
         self.task_of(vm, "CreateSnapshot_Task", Some(args)).await
     }
 
-    /// Makes a machine a template.
+    /// Makes a VM a template.
     pub async fn mark_as_template(&self, vm: &MoRef) -> Result<()> {
         self.call(vm, "MarkAsTemplate", None).await.map(drop)
     }
 
     /// Creates a folder; `DuplicateName` names who has the name.
     pub async fn create_folder(&self, parent: &MoRef, name: &str) -> Result<MoRef> {
-        let args = Object::new("CreateFolderRequestType").with("name", crate::spec::escape_name(name));
+        let args = Object::new("CreateFolderRequestType").with("name", escape_name(name));
         moref(self.call(parent, "CreateFolder", Some(args)).await?, "CreateFolder")
     }
 
@@ -117,7 +118,7 @@ impl Client {
         memory: Allocation,
     ) -> Result<MoRef> {
         let args = Object::new("CreateResourcePoolRequestType")
-            .with("name", crate::spec::escape_name(name))
+            .with("name", escape_name(name))
             .with("spec", pool_spec(cpu, memory));
         moref(self.call(parent, "CreateResourcePool", Some(args)).await?, "CreateResourcePool")
     }
@@ -133,7 +134,7 @@ impl Client {
         self.call(pool, "UpdateConfig", Some(args)).await.map(drop)
     }
 
-    /// The machine with this instance UUID (or BIOS UUID), anywhere in the vCenter.
+    /// The VM with this instance UUID (or BIOS UUID), anywhere in the vCenter.
     pub async fn find_by_uuid(&self, uuid: uuid::Uuid, instance: bool) -> Result<Option<MoRef>> {
         let args = Object::new("FindByUuidRequestType")
             .with("uuid", uuid.to_string())
@@ -145,9 +146,7 @@ impl Client {
 
     /// The child of that name of a folder or a pool; names are escaped as vCenter stores them.
     pub async fn find_child(&self, parent: &MoRef, name: &str) -> Result<Option<MoRef>> {
-        let args = Object::new("FindChildRequestType")
-            .with("entity", parent)
-            .with("name", crate::spec::escape_name(name));
+        let args = Object::new("FindChildRequestType").with("entity", parent).with("name", escape_name(name));
         let index = self.service("searchIndex")?;
         Ok(self.call(&index, "FindChild", Some(args)).await?.as_moref().cloned())
     }
@@ -180,8 +179,4 @@ fn moref(value: Value, method: &'static str) -> Result<MoRef> {
         Value::Ref(moref) => Ok(moref),
         _ => Err(unexpected(method, "no reference in the answer")),
     }
-}
-
-pub(crate) fn unexpected(method: &'static str, cause: &str) -> Error {
-    Error::new(method, Kind::Unexpected { cause: cause.to_owned() })
 }

@@ -28,7 +28,7 @@ pub struct Metrics {
     logins: Counter,
     pub(crate) width: Gauge,
     pub(crate) in_flight: Gauge,
-    pub(crate) machines: Gauge,
+    pub(crate) vms: Gauge,
 }
 
 fn buckets() -> Histogram {
@@ -43,7 +43,7 @@ impl Default for Metrics {
             logins: Counter::default(),
             width: Gauge::default(),
             in_flight: Gauge::default(),
-            machines: Gauge::default(),
+            vms: Gauge::default(),
         }
     }
 }
@@ -63,7 +63,7 @@ impl Metrics {
         registry.register("logins", "Logins to vCenter", metrics.logins.clone());
         registry.register("gate_width", "Calls that may be in flight", metrics.width.clone());
         registry.register("calls_in_flight", "Calls that are in flight", metrics.in_flight.clone());
-        registry.register("inventory_machines", "Virtual machines in the cache", metrics.machines.clone());
+        registry.register("inventory_machines", "Virtual machines in the cache", metrics.vms.clone());
         metrics
     }
 

@@ -29,7 +29,7 @@ pub struct Datastore {
     pub free: u64,
     /// Whether hosts can reach it.
     pub accessible: bool,
-    /// Whether it may take new machines: it is not in maintenance.
+    /// Whether it may take new VMs: it is not in maintenance.
     pub normal: bool,
 }
 

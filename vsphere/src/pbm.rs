@@ -1,7 +1,7 @@
 //! Storage policies (SPBM): which there are, and which datastores satisfy one.
 //!
 //! A service of its own beside the VIM API, with the same session. Every answer holds for long, so
-//! callers keep it; nothing here is asked for a single machine.
+//! callers keep it; nothing here is asked for a single VM.
 
 use std::collections::HashSet;
 

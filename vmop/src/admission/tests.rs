@@ -58,7 +58,7 @@ fn refused(reasons: &[String], words: &[&str]) {
 }
 
 #[test]
-fn a_plain_machine_is_accepted() {
+fn a_plain_vm_is_accepted() {
     let vm = vm(json!({ "storageClass": "gold", "networkInterfaces": [{ "networkName": "a" }] }));
     assert!(reasons(&vm, None, facts(), USER).is_empty());
 }
@@ -181,7 +181,7 @@ fn rule_9_the_zone_is_there_and_stays() {
 }
 
 #[test]
-fn rule_power_state_of_a_new_machine_is_not_suspended() {
+fn rule_power_state_of_a_new_vm_is_not_suspended() {
     let suspended = vm(json!({ "powerState": "suspended" }));
     refused(
         &reasons(&suspended, None, facts(), USER),
@@ -253,14 +253,14 @@ fn rule_instance_storage_label_of_a_claim() {
 }
 
 #[test]
-fn a_machine_that_goes_away_is_never_refused() {
+fn a_vm_that_goes_away_is_never_refused() {
     let metadata = json!({ "deletionTimestamp": "2026-01-01T00:00:00Z", "labels": { label::ZONE: "y" } });
     let old = object(json!({ "labels": { label::ZONE: "z" } }), json!({}));
     assert!(reasons(&object(metadata, json!({})), Some(&old), facts(), USER).is_empty());
 }
 
 #[test]
-fn a_machine_that_is_moved_is_taken_as_it_is() {
+fn a_vm_that_is_moved_is_taken_as_it_is() {
     let metadata = json!({
         "annotations": { annotation::FIRST_BOOT_DONE: "true" }, "labels": { label::ZONE: "z" },
     });
@@ -299,7 +299,7 @@ fn patched(vm: &VirtualMachine, operations: &[Value]) -> VirtualMachine {
 }
 
 #[test]
-fn what_a_new_machine_lacks_is_filled_in_once() {
+fn what_a_new_vm_lacks_is_filled_in_once() {
     let settings = Settings { network: Some("VM Network".to_owned()), ..Settings::default() };
     let drawn = Uuid::from_u128(7);
     let new = vm(json!({}));

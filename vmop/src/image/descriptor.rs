@@ -87,14 +87,19 @@ struct DescriptorReader {
     key: String,
 }
 
+fn read_attributes(start: &BytesStart<'_>) -> quick_xml::Result<BTreeMap<String, String>> {
+    let mut attributes = BTreeMap::new();
+    for attribute in start.attributes() {
+        let attribute = attribute?;
+        let value = attribute.normalized_value(XmlVersion::Implicit1_0)?.into_owned();
+        attributes.insert(attribute.key.local_name().as_ref().to_owned(), value);
+    }
+    Ok(attributes)
+}
+
 impl DescriptorReader {
     fn open(&mut self, start: &BytesStart<'_>) -> quick_xml::Result<()> {
-        let mut attributes = BTreeMap::new();
-        for attribute in start.attributes() {
-            let attribute = attribute?;
-            let value = attribute.normalized_value(XmlVersion::Implicit1_0)?.into_owned();
-            attributes.insert(attribute.key.local_name().as_ref().to_owned(), value);
-        }
+        let mut attributes = read_attributes(start)?;
         let mut take = |name: &str| attributes.remove(name).filter(|value| !value.is_empty());
         match start.local_name().as_ref() {
             "Envelope" => self.envelope = true,

@@ -111,12 +111,12 @@ async fn modules_of_others_are_left_alone(sim: Sim) {
     assert_eq!(vcenter.client.cluster_modules().await.unwrap()[0].id, claimed);
 }
 
-async fn machines_share_the_call_that_makes_them_members(sim: Sim) {
+async fn vms_share_the_call_that_makes_them_members(sim: Sim) {
     let vcenter = vcenter(&sim).await;
     let template = template(&vcenter, &template_key(&sim, &vcenter).await).await;
     let facts = fixtures::facts(Found::Absent);
     let intent = wanted(&sim, &vcenter, &template, &facts).await;
-    let mut machines = Vec::new();
+    let mut vms = Vec::new();
     for name in 0..12 {
         let spec = CloneSpec { power_on: false, config: None, ..intent.spec.clone() };
         let task = vcenter
@@ -124,32 +124,32 @@ async fn machines_share_the_call_that_makes_them_members(sim: Sim) {
             .clone_vm(&intent.template, &intent.folder, &format!("m-{name}"), spec)
             .await
             .unwrap();
-        machines.push(
+        vms.push(
             within("a clone", vcenter.inventory.wait_for_task(&task)).await.unwrap().moref().unwrap().clone(),
         );
     }
     let cluster = vcenter.cluster(&sim.pool()).await.unwrap();
     let module = vcenter.client.create_cluster_module(&cluster).await.unwrap();
     sim.forget_requests().await;
-    let join = |machine: &MoRef| {
-        let (vcenter, module, machine) = (vcenter.clone(), module.clone(), machine.clone());
-        async move { vcenter.memberships.join(&vcenter.client, &module, &machine).await }
+    let join = |vsphere_vm: &MoRef| {
+        let (vcenter, module, vsphere_vm) = (vcenter.clone(), module.clone(), vsphere_vm.clone());
+        async move { vcenter.memberships.join(&vcenter.client, &module, &vsphere_vm).await }
     };
-    let all = futures::future::join_all(machines.iter().map(join));
+    let all = futures::future::join_all(vms.iter().map(join));
     assert!(within("membership", all).await.iter().all(Result::is_ok));
     let calls = sim.get("/v1/requests").await["total"].as_u64().unwrap();
-    assert!(calls <= 2, "{calls} calls for twelve machines");
+    assert!(calls <= 2, "{calls} calls for twelve VMs");
     assert_eq!(vcenter.client.cluster_module_members(&module).await.unwrap().len(), 12);
 
     // Another process asks again: a member stays one, and a stranger is known from members.
     let other = crate::testing::vcsim::vcenter(&sim).await;
     let stranger = MoRef::vm("vm-0");
     let again = tokio::join!(
-        other.memberships.join(&other.client, &module, &machines[0]),
+        other.memberships.join(&other.client, &module, &vms[0]),
         other.memberships.join(&other.client, &module, &stranger),
     );
     assert!(again.0.is_ok() && again.1.is_err(), "{again:?}");
-    assert!(other.memberships.holds(&other.client, &module, &machines[1]).await.unwrap());
+    assert!(other.memberships.holds(&other.client, &module, &vms[1]).await.unwrap());
     other.client.delete_cluster_module(&module).await.unwrap();
     let gone = other.memberships.join(&other.client, &module, &stranger).await.unwrap_err();
     assert!(gone.is_not_found() && gone.method() == crate::vcenter::MEMBERSHIP, "{gone:?}");
@@ -176,6 +176,6 @@ on_both_wires!(
     a_module_whose_answer_was_lost_is_found_again,
     a_second_leader_takes_back_what_it_made,
     modules_of_others_are_left_alone,
-    machines_share_the_call_that_makes_them_members,
+    vms_share_the_call_that_makes_them_members,
     a_pool_is_brought_back_to_what_its_policy_says,
 );

@@ -98,7 +98,7 @@ impl<K: Clone + Eq + Hash + Send + 'static> Prober<K> {
         probes.insert(object.clone(), Probe { target, result, task: tokio::spawn(watch) });
     }
 
-    /// What the probe of the object has said so far of `target`.
+    /// The result so far of probing `target` for the object.
     pub fn result(&self, object: &K, target: Option<&Target>) -> ProbeResult {
         let probes = self.probes.lock();
         let probe = probes.get(object).filter(|probe| Some(&probe.target) == target);

@@ -42,7 +42,7 @@ pub async fn start(runtime: Runtime, flags: Flags) -> Result<(), Fatal> {
     let (policies, enqueued_policies) = Enqueue::new();
     let caches = Caches::start(&runtime, &shared);
     let (templates, template_requests) = TemplateCache::new(enqueue_waiting(&caches, &vms));
-    let (prober, probed) = Prober::new(flags.probe_address_map.clone());
+    let (prober, probe_results) = Prober::new(flags.probe_address_map.clone());
     let provider = Provider::new();
     let (sync_requests, collect_templates) = Default::default();
     let parts =
@@ -57,7 +57,7 @@ pub async fn start(runtime: Runtime, flags: Flags) -> Result<(), Fatal> {
     ];
     let Parts { runtime, caches, provider, sync_requests, .. } = &parts;
     tokio::join!(
-        virtual_machines::run(&parts, prober, both(enqueued_vms, into_stream(probed))),
+        virtual_machines::run(&parts, prober, both(enqueued_vms, into_stream(probe_results))),
         policy::run(runtime, caches, provider, &parts.vms, enqueued_policies),
         service::run(runtime, caches),
         console::run(runtime, caches, provider),

@@ -103,7 +103,7 @@ async fn reconcile(request: Arc<VirtualMachinePublishRequest>, ctx: Arc<Context>
         }
         PublishStep::Done => Ok(Next::After(Duration::ZERO)),
         PublishStep::Upload(capture) => {
-            tracing::info!(vm = %capture.machine, item = capture.name, "publishing");
+            tracing::info!(vm = %capture.vm, item = capture.name, "publishing");
             if let Err(error) = vcenter.client.capture_ovf(&capture, UPLOAD).await {
                 report(&request, &facts, &PublishStep::Upload(capture), Some(&error), &ctx).await?;
                 return Err(error.into());

@@ -108,7 +108,7 @@ pub fn step(request: &VirtualMachinePublishRequest, facts: &Facts) -> PublishSte
         }
         (_, _, Some(PublishedItem { ours: true, complete: false, .. })) => PublishStep::Uploading,
         (Ok(vsphere_vm), Ok(library), None) => PublishStep::Upload(Capture {
-            machine: vsphere_vm.clone(),
+            vm: vsphere_vm.clone(),
             library_id: library.clone(),
             name: item_name(request),
             description: description(request),

@@ -19,9 +19,9 @@ fn request(uid: &str) -> VirtualMachinePublishRequest {
 
 async fn a_publication_whose_answer_was_lost_is_found_again(sim: Sim) {
     let vcenter = vcenter(&sim).await;
-    let machine = template(&vcenter, &template_key(&sim, &vcenter).await).await.moref.clone();
+    let vsphere_vm = template(&vcenter, &template_key(&sim, &vcenter).await).await.moref.clone();
     let facts = async |request: &VirtualMachinePublishRequest| Facts {
-        source: Ok(machine.clone()),
+        source: Ok(vsphere_vm.clone()),
         target: Ok(sim.library().to_owned()),
         item: find_item(request, sim.library(), &vcenter).await.unwrap(),
         image: None,

@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_serves_under_its_first_address_of_each_family() {
+    fn a_vm_serves_under_its_first_address_of_each_family() {
         let with = |ip: Option<&str>, addresses: &[&str]| {
             let vm: VirtualMachine = serde_json::from_value(serde_json::json!({
                 "metadata": {"name": "m"}, "spec": {"imageName": "i", "className": "c"},

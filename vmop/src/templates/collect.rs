@@ -29,15 +29,15 @@ pub async fn collect(
     if candidates.is_empty() {
         return Ok(Vec::new());
     }
-    let machines = machines(vcenter).await?;
+    let vms = vms(vcenter).await?;
     let mut gone = Vec::new();
     for template in candidates {
-        let Some(own) = machines.iter().find(|(moref, _)| *moref == template.moref) else { continue };
+        let Some(own) = vms.iter().find(|(moref, _)| *moref == template.moref) else { continue };
         let files: HashSet<&str> = own.1.iter().flat_map(files).collect();
-        let others = machines.iter().filter(|(moref, _)| *moref != template.moref);
+        let others = vms.iter().filter(|(moref, _)| *moref != template.moref);
         let mut rested_on = others.flat_map(|(_, disks)| disks).flat_map(|disk| disk.parents.iter());
         if rested_on.any(|file| files.contains(file.as_str())) || busy(vcenter, &template.moref).await? {
-            tracing::info!(template = template.name, "no image needs the template, but machines rest on it");
+            tracing::info!(template = template.name, "no image needs the template, but VMs rest on it");
             continue;
         }
         tracing::info!(template = template.name, "destroying the template: nothing needs it");
@@ -61,7 +61,7 @@ fn idle(vcenter: &VCenter, needed: impl Fn(&str, &str) -> bool) -> Vec<Arc<Vm>> 
 }
 
 /// Every VM of the datacenter with its disks.
-async fn machines(vcenter: &VCenter) -> Result<Vec<(MoRef, Vec<Disk>)>, Error> {
+async fn vms(vcenter: &VCenter) -> Result<Vec<(MoRef, Vec<Disk>)>, Error> {
     const DEVICES: &str = "config.hardware.device";
     let datacenter = MoRef::datacenter(vcenter.settings.datacenter.as_str());
     let stores = vcenter.client.retrieve_members(&datacenter, "datastore", "Datastore", &["vm"]).await?;
@@ -69,16 +69,16 @@ async fn machines(vcenter: &VCenter) -> Result<Vec<(MoRef, Vec<Disk>)>, Error> {
     let mut all: Vec<MoRef> = on.collect();
     all.sort_unstable();
     all.dedup();
-    let mut machines = Vec::with_capacity(all.len());
+    let mut vms = Vec::with_capacity(all.len());
     for batch in all.chunks(BATCH) {
         // A VM that goes meanwhile fails this look, not the next one.
         let read = vcenter.client.retrieve(batch, &[DEVICES]).await?;
-        machines.extend(read.into_iter().map(|vm| {
+        vms.extend(read.into_iter().map(|vm| {
             let disks = Devices::read("", vm.get(DEVICES)).disks;
             (vm.obj, disks)
         }));
     }
-    Ok(machines)
+    Ok(vms)
 }
 
 /// Whether vCenter is at work on the template: a clone of it may run.

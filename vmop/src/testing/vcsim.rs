@@ -98,7 +98,7 @@ pub async fn template(vcenter: &Arc<VCenter>, template_key: &TemplateKey) -> Arc
     within("the template is ready", deployed).await
 }
 
-/// The machine of [`fixtures::virtual_machine`], to be cloned from `template`.
+/// The VM of [`fixtures::virtual_machine`], to be cloned from `template`.
 pub async fn wanted(sim: &Sim, vcenter: &VCenter, template: &Arc<Template>, facts: &Facts) -> ClonePlan {
     let network = vcenter.network("workload").await.unwrap();
     let needs = fixtures::needs();

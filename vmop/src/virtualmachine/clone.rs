@@ -19,7 +19,7 @@ use crate::templates::Template;
 use crate::vcenter::Placement;
 use crate::vcenter::mark::{self, Mark};
 
-/// A machine to be made.
+/// A VM to be made.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClonePlan {
     /// What it is cloned from.
@@ -32,7 +32,7 @@ pub struct ClonePlan {
     pub spec: CloneSpec,
 }
 
-/// What goes into a machine, all of it settled.
+/// What goes into a VM, all of it settled.
 pub struct Parts<'a> {
     /// Who it is.
     pub identity: Identity,
@@ -42,9 +42,9 @@ pub struct Parts<'a> {
     pub size: &'a Size,
     /// What it is cloned from.
     pub template: &'a Template,
-    /// Its network cards.
+    /// Its NICs.
     pub nics: &'a [Nic],
-    /// What the guest is told.
+    /// The bootstrap data of its guest.
     pub bootstrap: &'a Bootstrap,
     /// Where it lies.
     pub placement: &'a Placement,
@@ -54,7 +54,7 @@ pub struct Parts<'a> {
     pub disks: Layout,
 }
 
-/// The machine of `vm`, made of these parts.
+/// The VM of `vm`, made of these parts.
 pub fn compose_clone(vm: &VirtualMachine, parts: &Parts<'_>) -> ClonePlan {
     let location = RelocateSpec {
         datastore: parts.storage.datastore.clone(),
@@ -84,7 +84,7 @@ pub fn compose_clone(vm: &VirtualMachine, parts: &Parts<'_>) -> ClonePlan {
     }
 }
 
-/// The policy of the machine's home and disks.
+/// The policy of the VM's home and disks.
 fn policies(storage: &Storage) -> Vec<String> {
     storage.policy.iter().map(|policy| policy.id.clone()).collect()
 }
@@ -126,11 +126,11 @@ fn firmware(vm: &VirtualMachine) -> Option<String> {
     Some(asked.clone()).filter(|firmware| matches!(firmware.as_str(), "bios" | "efi"))
 }
 
-/// How much memory-mapped I/O the object asks for, where its class passes devices through; blank takes an option off.
+/// How much memory-mapped I/O the object asks for, where its class has passthrough devices; blank removes an option.
 fn memory_mapped_io(vm: &VirtualMachine, size: &Size) -> Vec<(String, String)> {
-    let passes = size.config.as_ref().is_some_and(BaseConfig::has_passthrough);
+    let passthrough = size.config.as_ref().is_some_and(BaseConfig::has_passthrough);
     let asked = vm.annotations().get(annotation::MMIO_SIZE).map(|size| size.trim());
-    let options = match asked.filter(|size| passes && !size.is_empty()) {
+    let options = match asked.filter(|size| passthrough && !size.is_empty()) {
         None => return Vec::new(),
         Some("0") => [(MMIO, ""), (MMIO_SIZE, "")],
         Some(size) => [(MMIO, "TRUE"), (MMIO_SIZE, size)],
@@ -142,7 +142,7 @@ fn owned((key, value): (&str, &str)) -> (String, String) {
     (key.to_owned(), value.to_owned())
 }
 
-/// The template that the machine's disks rest on; empty where they are its own.
+/// The template that the VM's disks rest on; empty where they are its own.
 fn base<'a>(parts: &Parts<'a>) -> &'a str {
     match parts.disks.move_type {
         DiskMoveType::CreateNewChildDiskBacking => &parts.template.name,
@@ -183,7 +183,7 @@ mod tests {
 
     #[test]
     fn an_object_sizes_the_memory_of_its_passed_through_devices() {
-        let passes = json!({ "hardware": { "cpus": 2, "memory": "4Gi",
+        let passthrough = json!({ "hardware": { "cpus": 2, "memory": "4Gi",
             "devices": { "vgpuDevices": [{ "profileName": "grid_v100-4q" }] } } });
         let plain = json!({ "hardware": { "cpus": 2, "memory": "4Gi" } });
         let size = |spec: &serde_json::Value| {
@@ -195,11 +195,11 @@ mod tests {
             let options = memory_mapped_io(&annotated(annotation::MMIO_SIZE, value), &size(spec));
             options.into_iter().map(|(_, value)| value).collect::<Vec<_>>()
         };
-        assert_eq!(asked("128", &passes), ["TRUE", "128"]);
-        assert_eq!(asked("0", &passes), ["", ""]);
+        assert_eq!(asked("128", &passthrough), ["TRUE", "128"]);
+        assert_eq!(asked("0", &passthrough), ["", ""]);
         assert_eq!(asked("128", &plain), [""; 0]);
         assert!(
-            memory_mapped_io(&fixtures::virtual_machine(), &size(&passes)).is_empty(),
+            memory_mapped_io(&fixtures::virtual_machine(), &size(&passthrough)).is_empty(),
             "the class's own stands"
         );
     }

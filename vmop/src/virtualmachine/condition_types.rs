@@ -12,21 +12,21 @@ pub const NETWORK: &str = "VirtualMachineNetworkReady";
 pub const BOOTSTRAP: &str = "VirtualMachineBootstrapReady";
 /// Folder and pool are known.
 pub const PLACEMENT: &str = "VirtualMachineConditionPlacementReady";
-/// The machine has its class's size.
+/// The VM has its class's size.
 pub const CLASS_SYNCED: &str = "VirtualMachineClassConfigurationSynced";
-/// The machine has the virtual hardware that was asked for.
+/// The VM has the virtual hardware that was asked for.
 pub const COMPUTE_SYNCED: &str = "VirtualMachineComputeConfigSynced";
-/// The machine's disks rest on no template.
+/// The VM's disks rest on no template.
 pub const DISK_PROMOTION: &str = "VirtualMachineDiskPromotionSynced";
-/// The machine lies where it should.
+/// The VM lies where it should.
 pub const LOCATION: &str = "VirtualMachineLocationValid";
-/// The machine is not left alone.
+/// The VM is not left alone.
 pub const RECONCILE: &str = "VirtualMachineReconcileReady";
 /// What the guest says of its own bootstrap.
 pub const GUEST_BOOTSTRAP: &str = "GuestBootstrap";
 /// The restart that was asked for is done.
 pub const RESTART: &str = "VirtualMachineRestarted";
-/// The machine is in the power state that was asked for.
+/// The VM is in the power state that was asked for.
 pub const POWER: &str = "VirtualMachinePowerStateSynced";
 /// The guest has an address.
 pub const ADDRESS: &str = "VirtualMachineAddressReady";

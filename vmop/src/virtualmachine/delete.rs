@@ -32,9 +32,9 @@ use crate::pause;
 use crate::vcenter::VCenter;
 use crate::vcenter::mark::Mark;
 
-/// Lets the object go once its machine is gone.
+/// Lets the object go once its VM is gone.
 ///
-/// An object that is deleted because it was moved to another cluster keeps its machine: it is the
+/// An object that is deleted because it was moved to another cluster keeps its VM: it is the
 /// other cluster's now.
 pub fn delete<'a>(vm: &'a Arc<VirtualMachine>, ctx: &'a Context) -> BoxFuture<'a, Result<Next, Error>> {
     delete_now(vm, ctx).boxed()
@@ -44,7 +44,7 @@ async fn delete_now(vm: &Arc<VirtualMachine>, ctx: &Context) -> Result<Next, Err
     let moved = vm.annotations().contains_key(annotation::DELETE_FOR_MOVE);
     let ours = vm.finalizers().iter().any(|there| there == finalizer::VIRTUAL_MACHINE);
     let uid = vm.uid().unwrap_or_default();
-    // The leave of its machine wakes an object that the cache still shows after we let it go, or showed a moment ago.
+    // The leave of its VM wakes an object that the cache still shows after we let it go, or showed a moment ago.
     let let_go = ctx.released.lock().contains(&uid) || {
         let there = ctx.caches.vms.get(vm.metadata.namespace.as_deref(), &vm.name_any());
         there.is_none_or(|there| there.metadata.uid != vm.metadata.uid)
@@ -68,7 +68,7 @@ async fn delete_now(vm: &Arc<VirtualMachine>, ctx: &Context) -> Result<Next, Err
                 return Err(error.into());
             }
             ctx.guest_requests.forget(&object);
-            ctx.events.normal(&**vm, events::DELETE_SUCCESS, "The machine is gone from vCenter");
+            ctx.events.normal(&**vm, events::DELETE_SUCCESS, "The VM is gone from vCenter");
             Ok(Next::OnChange)
         }
         Err(error) => {
@@ -78,12 +78,12 @@ async fn delete_now(vm: &Arc<VirtualMachine>, ctx: &Context) -> Result<Next, Err
     }
 }
 
-/// Nothing of the machine is left in vCenter.
+/// Destroys the VM, unless a check holds that back.
 async fn destroy_vm(vm: &VirtualMachine, ctx: &Context) -> Result<(), Error> {
     let checks = checks(vm, annotation::DELETE_CHECK);
     if !checks.is_empty() {
         let message = format!(
-            "The machine is not destroyed while the object has the annotation {}. Who set it takes it off",
+            "The VM is not destroyed while the object has the annotation {}. Who set it takes it off",
             checks.join(", ")
         );
         return Err(Blocked::Held(message).into());
@@ -94,7 +94,27 @@ async fn destroy_vm(vm: &VirtualMachine, ctx: &Context) -> Result<(), Error> {
     };
     let vcenter = ctx.provider.vcenter().map_err(Blocked::Provider)?;
     let mark = Mark::new(&vm.namespace().unwrap_or_default(), &vm.name_any(), &vcenter.settings.stack);
-    let home = vm_home(vm, &vcenter, &ctx.caches).ok();
+    match find_to_destroy(vm, identity, &vcenter, ctx).await? {
+        Some(vsphere_vm) if mark.is_on(&vsphere_vm) => {
+            confirm_current(vm, ctx).await?;
+            end_ours(vm, &vsphere_vm, &vcenter, ctx).await
+        }
+        Some(vsphere_vm) => {
+            tracing::info!(vsphere_vm = %vsphere_vm.moref, "the VM with our UUID is not ours: it stays");
+            Ok(())
+        }
+        None => release_volumes(vm, ctx).await,
+    }
+}
+
+/// The VM by its UUID, else by its name in its folder, else wherever vCenter has it; `None` where there is none.
+async fn find_to_destroy(
+    vm: &VirtualMachine,
+    identity: Identity,
+    vcenter: &VCenter,
+    ctx: &Context,
+) -> Result<Option<Arc<Vm>>, Error> {
+    let home = vm_home(vm, vcenter, &ctx.caches).ok();
     if let Some(home) = &home {
         match vcenter.watch_folder(&home.folder).await {
             Err(error) if !error.is_not_found() => return Err(error.into()),
@@ -113,82 +133,76 @@ async fn destroy_vm(vm: &VirtualMachine, ctx: &Context) -> Result<(), Error> {
         Some(folder) => vcenter.inventory.by_name(folder, &vm.name_any()).present(),
         None => None,
     };
-    let machine = match vcenter.inventory.by_uuid(identity.instance) {
-        Presence::Present(machine) => Some(machine),
+    match vcenter.inventory.by_uuid(identity.instance) {
+        Presence::Present(vsphere_vm) => Ok(Some(vsphere_vm)),
         Presence::Absent => {
-            let named = named().filter(|machine| identity.is_of(machine));
-            if named.is_some() { named } else { find_anywhere(vm, identity, &vcenter).await? }
+            let named = named().filter(|vsphere_vm| identity.is_of(vsphere_vm));
+            if named.is_some() { Ok(named) } else { find_anywhere(vm, identity, vcenter).await }
         }
-        Presence::Unknown => return Err(Error::Unsettled("the inventory of vCenter is being read".into())),
-    };
-    match machine {
-        Some(machine) if mark.is_on(&machine) => {
-            confirm_current(vm, ctx).await?;
-            end_ours(vm, &machine, &vcenter, ctx).await
-        }
-        Some(machine) => {
-            tracing::info!(machine = %machine.moref, "the machine with our UUID is not ours: it stays");
-            Ok(())
-        }
-        None => release_volumes(vm, ctx).await,
+        Presence::Unknown => Err(Error::Unsettled("the inventory of vCenter is being read".into())),
     }
 }
 
-/// The machine wherever vCenter has it; `None` where there is none, nor one on its way.
+/// The VM wherever vCenter has it; `None` where there is none, nor one on its way.
 async fn find_anywhere(
     vm: &VirtualMachine,
     identity: Identity,
     vcenter: &VCenter,
 ) -> Result<Option<Arc<Vm>>, Error> {
-    // Asked before the machine is looked for, so that one whose clone ends in between is found.
+    // Asked before the VM is looked for, so that one whose clone ends in between is found.
     let underway = !existed(vm) && is_cloning(vcenter).await;
     match vcenter.inventory.locate(identity.instance).await? {
-        Location::Here(machine) | Location::Elsewhere(machine) => Ok(Some(machine)),
+        Location::Here(vsphere_vm) | Location::Elsewhere(vsphere_vm) => Ok(Some(vsphere_vm)),
         Location::Gone if underway => {
-            Err(Error::Unsettled("vCenter is at work on clones of ours; one may be this machine".to_owned()))
+            Err(Error::Unsettled("vCenter is at work on clones of ours; one may be this VM".to_owned()))
         }
         Location::Gone => Ok(None),
     }
 }
 
-/// Our machine is ended as its object says, unless somebody holds it back.
-async fn end_ours(vm: &VirtualMachine, machine: &Vm, vcenter: &VCenter, ctx: &Context) -> Result<(), Error> {
-    if pause::by_admin(machine) {
-        let message = "The machine is not destroyed while its ExtraConfig in vCenter has it left alone (vmservice.virtualmachine.pause). Take the key off";
+/// Our VM is ended as its object says, unless somebody holds it back.
+async fn end_ours(
+    vm: &VirtualMachine,
+    vsphere_vm: &Vm,
+    vcenter: &VCenter,
+    ctx: &Context,
+) -> Result<(), Error> {
+    if pause::by_admin(vsphere_vm) {
+        let message = "The VM is not destroyed while its ExtraConfig in vCenter pauses it (vmservice.virtualmachine.pause). Remove the key";
         return Err(Blocked::Held(message.to_owned()).into());
     }
     let now = Timestamp::now();
     let mode = Mode::of(vm.spec.power_off_mode.as_deref());
-    match power_operation(vm, machine, PowerState::Off, mode, now) {
+    match power_operation(vm, vsphere_vm, PowerState::Off, mode, now) {
         PowerOperation::Hard => {}
         PowerOperation::ToolsNotRunning => {
-            let message = "The guest is to be asked to shut down before its machine is destroyed (powerOffMode soft), and VMware Tools don't run in it. Start them, or choose trySoft or hard";
+            let message = "The guest is to be asked to shut down before its VM is destroyed (powerOffMode soft), and VMware Tools don't run in it. Start them, or choose trySoft or hard";
             return Err(Blocked::Held(message.to_owned()).into());
         }
         PowerOperation::Guest(until) => {
-            ask_guest(vm, machine, PowerState::Off, until, vcenter, ctx).await?;
+            ask_guest(vm, vsphere_vm, PowerState::Off, until, vcenter, ctx).await?;
             let wait = until.and_then(|until| Duration::try_from(until.duration_since(now)).ok());
             return Err(Error::Guest(
-                "The guest is asked to shut down before its machine is destroyed".into(),
+                "The guest is asked to shut down before its VM is destroyed".into(),
                 wait,
             ));
         }
     }
     if has_volumes(vm, ctx) {
-        if power_off(machine, vcenter).await?.is_none() {
+        if power_off(vsphere_vm, vcenter).await?.is_none() {
             return Ok(());
         }
         release_attachments(vm, &ctx.api, &ctx.caches).await?;
     }
-    destroy(machine, vcenter).await
+    destroy(vsphere_vm, vcenter).await
 }
 
-/// Whether volumes may be attached to the machine.
+/// Whether volumes may be attached to the VM.
 fn has_volumes(vm: &VirtualMachine, ctx: &Context) -> bool {
     claims::has_claims(vm) || !Volumes::of(vm, &ctx.caches).there.is_empty()
 }
 
-/// Nothing asks any more for volumes of a machine that is gone: nobody else takes the attachments away.
+/// Nothing asks any more for volumes of a VM that is gone: nobody else takes the attachments away.
 async fn release_volumes(vm: &VirtualMachine, ctx: &Context) -> Result<(), Error> {
     if !has_volumes(vm, ctx) {
         return Ok(());
@@ -199,14 +213,14 @@ async fn release_volumes(vm: &VirtualMachine, ctx: &Context) -> Result<(), Error
 
 /// Whether a clone of one of our templates runs: it may be one that was begun before a crash.
 ///
-/// A task does not tell the name of the machine it makes, so any clone is waited for.
+/// A task does not show the name of the VM it creates, so any clone is waited for.
 async fn is_cloning(vcenter: &VCenter) -> bool {
     let tasks = MoRef::new("TaskManager", "TaskManager");
     let paths = ["info.state", "info.entity", "info.descriptionId"];
     let read = match vcenter.client.retrieve_members(&tasks, "recentTask", "Task", &paths).await {
         Ok(read) => read,
         Err(error) => {
-            // Whether a clone runs can't be told; a machine it makes is reported as nobody's.
+            // Whether a clone runs is not known; a VM it creates is reported as orphaned.
             tracing::warn!(%error, "recent tasks can't be read");
             return false;
         }
@@ -220,7 +234,7 @@ async fn is_cloning(vcenter: &VCenter) -> bool {
     })
 }
 
-/// Says why the machine is still there.
+/// Says why the VM is still there.
 async fn report_blocked(vm: &VirtualMachine, error: &Error, ctx: &Context) -> Result<(), Error> {
     if !error.concerns_status() {
         return Ok(());
@@ -232,8 +246,8 @@ async fn report_blocked(vm: &VirtualMachine, error: &Error, ctx: &Context) -> Re
         _ => ERROR,
     };
     let reason = if severity == INFO { known::DELETING } else { known::DELETION_FAILED };
-    let told = Condition::is_false(READY, severity, reason, error.advised());
-    let mut conditions = vec![told];
+    let ready = Condition::is_false(READY, severity, reason, error.advised());
+    let mut conditions = vec![ready];
     conditions.extend(status.conditions.iter().filter(|condition| condition.type_ != READY).cloned());
     let old = std::mem::take(&mut status.conditions);
     status.phase = Some(vm_phase::DELETING.to_owned());

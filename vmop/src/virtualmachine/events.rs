@@ -1,10 +1,10 @@
-//! The events of a machine, with the reasons that vm-operator gives them.
+//! The events of a VM, with the reasons that vm-operator gives them.
 
 use api::conditions::{self, Condition, READY, vmop as known};
 use api::vmop::VirtualMachine;
 use kit::events::{Events, changed};
 
-/// The machine was made.
+/// The VM was created.
 const CREATE_SUCCESS: &str = "CreateSuccess";
 /// It can't be made.
 const CREATE_FAILURE: &str = "CreateFailure";
@@ -47,12 +47,7 @@ fn changes(
     new: &[Condition],
     warns: impl Fn(&str) -> bool,
 ) -> Vec<VmEvent> {
-    let made = conditions::holds(new, known::VIRTUAL_MACHINE_CREATED);
-    let failure = match (deleted, made) {
-        (true, _) => DELETE_FAILURE,
-        (false, true) => UPDATE_FAILURE,
-        (false, false) => CREATE_FAILURE,
-    };
+    let failure = failure_reason(deleted, new);
     let changed = changed(old, new);
     let ready = conditions::holds(new, READY);
     let just_made = changed.iter().any(|condition| {
@@ -65,7 +60,7 @@ fn changes(
             known::VIRTUAL_MACHINE_CREATED if so => Some(VmEvent {
                 warns: false,
                 reason: CREATE_SUCCESS.to_owned(),
-                note: format!("The machine was made in vCenter{}", if ready { ", and is ready" } else { "" }),
+                note: format!("The VM was created in vCenter{}", if ready { ", and is ready" } else { "" }),
             }),
             // One event tells of both.
             READY if so && just_made => None,
@@ -83,6 +78,14 @@ fn changes(
         }
     });
     events.collect()
+}
+
+fn failure_reason(deleted: bool, conditions: &[Condition]) -> &'static str {
+    match (deleted, conditions::holds(conditions, known::VIRTUAL_MACHINE_CREATED)) {
+        (true, _) => DELETE_FAILURE,
+        (false, true) => UPDATE_FAILURE,
+        (false, false) => CREATE_FAILURE,
+    }
 }
 
 #[cfg(test)]
@@ -115,12 +118,12 @@ mod tests {
             recorded(false, &waits, &booting),
             [
                 (false, "WaitingForIP so it is".to_owned()),
-                (false, "CreateSuccess The machine was made in vCenter".to_owned())
+                (false, "CreateSuccess The VM was created in vCenter".to_owned())
             ]
         );
         let up = [Condition::is_true(READY), created.clone()];
         assert_eq!(recorded(false, &booting, &up), one(false, "Ready Ready is True"));
-        let both = "CreateSuccess The machine was made in vCenter, and is ready";
+        let both = "CreateSuccess The VM was created in vCenter, and is ready";
         assert_eq!(recorded(false, &waits, &up), one(false, both));
         let ill = [ready(WARNING, "NotFound"), created];
         assert_eq!(recorded(false, &up, &ill), one(true, "UpdateFailure NotFound: so it is"));

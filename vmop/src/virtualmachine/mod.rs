@@ -2,7 +2,7 @@
 //!
 //! Each aspect of a VM has a room: identity, placement, size, image, nic, storage, bootstrap, power, readiness. It holds the
 //! aspect's facts, its part of the one clone, its drift and its conditions. What composes them stands beside: observe reads,
-//! plan and requests think, `carry_out` writes, status and report tell.
+//! plan and requests decide, `carry_out` writes, status and report show the result.
 
 pub mod bootstrap;
 pub mod carry_out;
@@ -65,7 +65,7 @@ pub async fn reconcile(cached: Arc<VirtualMachine>, ctx: Arc<Context>) -> Result
     let (slot, waited) = wait_for_slot(&cached, &ctx).await?;
     let (vm, identity) = prepare_or_report(&cached, &ctx).await?;
     let mut facts = observe::observe(&vm, identity, &ctx).await?;
-    make_requests(&vm, requests::requests(&vm, &facts), &ctx).await?;
+    make_requests(&vm, &requests::requests(&vm, &facts), &ctx).await?;
     let plan = plan::plan(&vm, &facts).map_err(Error::from);
     let plan = confirm_plan(plan, &cached, &vm, &ctx).await;
     let mut attempt = attempt(plan, slot, &vm, &mut facts, &ctx).await?;

@@ -9,7 +9,7 @@ use kube::ResourceExt;
 use vsphere::Vm;
 use vsphere::inventory::PowerState;
 
-use super::bootstrap::observe::{Access, BootstrapUpdate, observe_update, read_data_source};
+use super::bootstrap::observe::{Access, BootstrapUpdate, DataSourceWatch, observe_update, read_data_source};
 use super::context::Context;
 use super::error::Error;
 use super::facts::{Facts, RuntimeFacts};
@@ -197,47 +197,56 @@ async fn observe_creation(
     vcenter: &VCenter,
     ctx: &Context,
 ) -> Result<Facts, Error> {
-    let Places { home: Ok(home), own: placement } = places else { return Ok(facts) };
-    let source = read_data_source(vm, &ctx.api).await?;
-    let pool = placement.as_ref().ok().map(|placement| &placement.pool);
-    let nics = match observe_nics(vm, pool, vcenter, &ctx.caches).await {
-        Ok(nics) => nics,
+    let Places { home: Ok(home), own } = places else { return Ok(facts) };
+    let (creation, watch) = match observe_needs(vm, facts.identity, &home, own, vcenter, ctx).await {
+        Ok(observed) => observed,
         Err(Error::Vcenter(error)) => {
             facts.found = Found::Unknown(vcenter.problem(&error));
             return Ok(facts);
         }
         Err(error) => return Err(error),
     };
-    let sized = async {
-        let class = needed_size(vm, &home, vcenter, &ctx.caches).await?;
-        let place = placement.as_ref().unwrap_or(&home);
-        Ok((class, observe_storage(vm, place, vcenter, &ctx.caches).await?))
-    };
-    let (class, storage) = match sized.await {
-        Ok(sized) => sized,
-        Err(error) => {
-            let error: vsphere::Error = error;
-            facts.found = Found::Unknown(vcenter.problem(&error));
-            return Ok(facts);
-        }
-    };
-    let TemplateFacts { template, request, image_missing } =
-        find_template(vm, &home, storage.as_ref().ok(), vcenter, &ctx.caches, &ctx.templates);
-    let (wanted, image) = (nics.nics.as_deref().ok(), template.as_deref().ok());
-    let network = ctx.provider.guest_network();
-    let (bootstrap, watch) = source.compose_new(vm, facts.identity, wanted, image, &network);
     facts.data_source_watch = watch;
+    let pool = creation.needs.placement.as_ref().ok().map(|placement| &placement.pool);
     facts.membership = membership(vm, pool, None, vcenter).await;
-    let needs = Needs { class, image: template, storage, nics: nics.nics, bootstrap, placement };
-    if needs.first_unmet().is_none()
+    if creation.needs.first_unmet().is_none()
         && !is_controlled(vm)
         && let Some(holder) = find_holder(facts.identity, &facts.mark, vcenter).await
     {
         facts.found = holder;
         return Ok(facts);
     }
-    let (nic_requests, direct) = (nics.requests, vcenter.settings.direct);
-    facts.creation =
-        Some(Box::new(Creation { needs, nic_requests, template_request: request, image_missing, direct }));
+    facts.creation = Some(Box::new(creation));
     Ok(facts)
+}
+
+/// Each need by itself, and what becomes of the watch of the guest's data.
+async fn observe_needs(
+    vm: &VirtualMachine,
+    identity: Identity,
+    home: &Placement,
+    placement: Need<Placement>,
+    vcenter: &VCenter,
+    ctx: &Context,
+) -> Result<(Creation, DataSourceWatch), Error> {
+    let caches = &ctx.caches;
+    let source = read_data_source(vm, &ctx.api).await?;
+    let pool = placement.as_ref().ok().map(|placement| &placement.pool);
+    let NicFacts { nics, requests } = observe_nics(vm, pool, vcenter, caches).await?;
+    let class = needed_size(vm, home, vcenter, caches).await?;
+    let storage = observe_storage(vm, placement.as_ref().unwrap_or(home), vcenter, caches).await?;
+    let TemplateFacts { template, request, image_missing } =
+        find_template(vm, home, storage.as_ref().ok(), vcenter, caches, &ctx.templates);
+    let (wanted, cloned_from) = (nics.as_deref().ok(), template.as_deref().ok());
+    let network = ctx.provider.guest_network();
+    let (bootstrap, watch) = source.compose_new(vm, identity, wanted, cloned_from, &network);
+    let needs = Needs { class, image: template, storage, nics, bootstrap, placement };
+    let creation = Creation {
+        needs,
+        nic_requests: requests,
+        template_request: request,
+        image_missing,
+        direct: vcenter.settings.direct,
+    };
+    Ok((creation, watch))
 }

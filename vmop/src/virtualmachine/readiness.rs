@@ -48,11 +48,11 @@ fn no_address(vsphere_vm: &Vm) -> &'static str {
 }
 
 /// The address that the guest reports, unless it is one that only the guest itself can use.
-pub fn address(machine: &Vm) -> Option<&str> {
-    if machine.power_state != Some(PowerState::On) {
+pub fn address(vsphere_vm: &Vm) -> Option<&str> {
+    if vsphere_vm.power_state != Some(PowerState::On) {
         return None;
     }
-    let ip = machine.guest.ip.as_deref()?;
+    let ip = vsphere_vm.guest.ip.as_deref()?;
     let usable = match ip.parse::<std::net::IpAddr>().ok()? {
         std::net::IpAddr::V4(v4) => !v4.is_loopback() && !v4.is_link_local() && !v4.is_unspecified(),
         std::net::IpAddr::V6(v6) => !v6.is_loopback() && !v6.is_unicast_link_local() && !v6.is_unspecified(),
@@ -61,12 +61,12 @@ pub fn address(machine: &Vm) -> Option<&str> {
 }
 
 /// Whether the guest's heart beats as it should: the stream tells, so nobody is asked.
-fn heartbeat(machine: &Vm, wanted: &GuestHeartbeatAction) -> ProbeResult {
+fn heartbeat(vsphere_vm: &Vm, wanted: &GuestHeartbeatAction) -> ProbeResult {
     let enough = match wanted.threshold_status.as_deref() {
         Some("yellow") => ["green", "yellow"].as_slice(),
         _ => ["green"].as_slice(),
     };
-    match machine.guest.heartbeat.as_deref() {
+    match vsphere_vm.guest.heartbeat.as_deref() {
         Some(colour) if enough.contains(&colour) => ProbeResult::Answers,
         Some("gray") | None => ProbeResult::NoAnswer(
             "there is no heartbeat of VMware Tools. Check that they run in the guest".to_owned(),
@@ -76,11 +76,10 @@ fn heartbeat(machine: &Vm, wanted: &GuestHeartbeatAction) -> ProbeResult {
 }
 
 /// Whether VMware Tools run in the guest.
-
-pub fn tools_condition(machine: &Vm) -> Condition {
+pub fn tools_condition(vsphere_vm: &Vm) -> Condition {
     let named = |reason: &str, condition| Condition { reason: Some(reason.to_owned()), ..condition };
-    match machine.guest.tools {
-        _ if tools_running(machine) => {
+    match vsphere_vm.guest.tools {
+        _ if tools_running(vsphere_vm) => {
             let is_true = Condition::is_true(known::VIRTUAL_MACHINE_TOOLS);
             named(known::VIRTUAL_MACHINE_TOOLS_RUNNING, is_true)
         }
@@ -90,10 +89,10 @@ pub fn tools_condition(machine: &Vm) -> Condition {
             "vCenter knows nothing of VMware Tools in this guest",
         ),
         Some(_) => {
-            let message = if machine.power_state == Some(PowerState::On) {
+            let message = if vsphere_vm.power_state == Some(PowerState::On) {
                 "VMware Tools don't run: there is no address, no heartbeat and no soft shutdown. If this lasts, check that the image has them"
             } else {
-                "The machine is off"
+                "The VM is off"
             };
             let reason = known::VIRTUAL_MACHINE_TOOLS_NOT_RUNNING;
             Condition::is_false(known::VIRTUAL_MACHINE_TOOLS, INFO, reason, message)
@@ -102,7 +101,7 @@ pub fn tools_condition(machine: &Vm) -> Condition {
 }
 
 /// What the readiness probe dials; nothing without a probe or while the VM has no address.
-pub fn probe_target(vm: &VirtualMachine, machine: &Vm) -> Option<Target> {
+pub fn probe_target(vm: &VirtualMachine, vsphere_vm: &Vm) -> Option<Target> {
     let probe = vm.spec.readiness_probe.as_ref()?;
     let socket = probe.tcp_socket.as_ref()?;
     let port = match &socket.port {
@@ -114,7 +113,7 @@ pub fn probe_target(vm: &VirtualMachine, machine: &Vm) -> Option<Target> {
     };
     let host = socket.host.as_deref().filter(|host| !host.is_empty());
     Some(Target {
-        address: host.or_else(|| address(machine))?.parse().ok()?,
+        address: host.or_else(|| address(vsphere_vm))?.parse().ok()?,
         port: port?,
         period: seconds(probe.period_seconds),
         timeout: seconds(probe.timeout_seconds),
@@ -136,11 +135,11 @@ mod tests {
     #[test]
     fn a_heartbeat_is_as_good_as_its_colour() {
         let wanted = |threshold: &str| GuestHeartbeatAction { threshold_status: Some(threshold.into()) };
-        let mut machine = fixtures::unmarked_vm("vm-1", "cp-0");
+        let mut vsphere_vm = fixtures::unmarked_vm("vm-1", "cp-0");
         let mut answers = |colour: Option<&str>| {
-            machine.guest.heartbeat = colour.map(str::to_owned);
+            vsphere_vm.guest.heartbeat = colour.map(str::to_owned);
             ["green", "yellow"]
-                .map(|threshold| heartbeat(&machine, &wanted(threshold)) == ProbeResult::Answers)
+                .map(|threshold| heartbeat(&vsphere_vm, &wanted(threshold)) == ProbeResult::Answers)
         };
         assert_eq!(answers(Some("green")), [true, true]);
         assert_eq!(answers(Some("yellow")), [false, true]);
@@ -160,15 +159,15 @@ mod tests {
             },
         }))
         .unwrap();
-        let mut machine = fixtures::unmarked_vm("vm-1", "cp-0");
-        assert_eq!(probe_target(&vm, &machine), None);
-        machine.guest.ip = Some("10.1.2.3".into());
+        let mut vsphere_vm = fixtures::unmarked_vm("vm-1", "cp-0");
+        assert_eq!(probe_target(&vm, &vsphere_vm), None);
+        vsphere_vm.guest.ip = Some("10.1.2.3".into());
         let expected = Target {
             address: "10.1.2.3".parse().unwrap(),
             port: 6443,
             period: Duration::from_secs(3),
             timeout: Duration::from_secs(10),
         };
-        assert_eq!(probe_target(&vm, &machine), Some(expected));
+        assert_eq!(probe_target(&vm, &vsphere_vm), Some(expected));
     }
 }

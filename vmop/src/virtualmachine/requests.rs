@@ -12,11 +12,20 @@ use crate::pause;
 use crate::probe::Target;
 use crate::templates::TemplateKey;
 
+/// What becomes of a readiness probe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProbeRequest {
+    /// It stays as it is.
+    Keep,
+    /// It dials this from now on, or nothing.
+    Set(Option<Target>),
+}
+
 /// What is requested for one VM.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Requests<'a> {
-    /// What the readiness probe dials; `None` leaves the probe as it is.
-    pub probe_target: Option<Option<Target>>,
+    /// What becomes of the readiness probe.
+    pub probe: ProbeRequest,
     /// What becomes of the watch of the guest's data.
     pub data_source: &'a DataSourceWatch,
     /// The name of an image that does not exist: the library may have it since.
@@ -36,7 +45,7 @@ pub fn requests<'a>(vm: &'a VirtualMachine, facts: &'a Facts) -> Requests<'a> {
     let creation = facts.creation.as_deref();
     let exists = matches!(facts.found, Found::Ours(_) | Found::Moved(_));
     Requests {
-        probe_target: exists.then_some(facts.runtime.probe_target),
+        probe: if exists { ProbeRequest::Set(facts.runtime.probe_target) } else { ProbeRequest::Keep },
         data_source: &facts.data_source_watch,
         missing_image: creation
             .filter(|creation| creation.image_missing)

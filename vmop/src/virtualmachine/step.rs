@@ -1,11 +1,11 @@
-//! What is done to a machine that is there: one call per step, and whether a step is so already.
+//! What is done to a VM that is there: one call per step, and whether a step is so already.
 
 use api::vmop::VirtualMachine;
 use jiff::Timestamp;
 use vsphere::inventory::PowerState;
 use vsphere::{ConfigSpec, CustomizationSpec, Vm};
 
-/// ExtraConfig: when a machine was last restarted on request, in nanoseconds since 1970, as vm-operator writes it.
+/// ExtraConfig: when a VM was last restarted on request, in nanoseconds since 1970, as vm-operator writes it.
 const LAST_RESTART: &str = "vmservice.lastRestartTime";
 
 /// One call to vCenter. Steps are carried out in their order in one pass; one that is so already is skipped.
@@ -19,15 +19,15 @@ pub enum Step {
     Upgrade(u32),
     /// The guest is customised at its next start.
     Customize(Box<CustomizationSpec>),
-    /// The machine is a member of the cluster module with this UUID; membership precedes power-on.
+    /// The VM is a member of the cluster module with this UUID; membership precedes power-on.
     Join(String),
-    /// The machine is in this power state.
+    /// The VM is in this power state.
     Power(PowerState, Mode),
-    /// The machine is restarted, as was asked for at this time.
+    /// The VM is restarted, as was asked for at this time.
     Restart(Mode, Timestamp),
 }
 
-/// How a machine is turned off, suspended or restarted.
+/// How a VM is turned off, suspended or restarted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
     /// By vCenter, whatever the guest does.
@@ -49,7 +49,7 @@ impl Mode {
         }
     }
 
-    /// How the spec wants the machine to get into `state`.
+    /// How the spec wants the VM to get into `state`.
     pub fn into_state(vm: &VirtualMachine, state: PowerState) -> Self {
         match state {
             PowerState::On => Self::Hard,
@@ -83,49 +83,49 @@ impl Step {
     }
 
     /// Whether `machine` is so already. What vCenter's stream does not show is never taken for granted.
-    pub fn is_done(&self, machine: &Vm) -> bool {
+    pub fn is_done(&self, vsphere_vm: &Vm) -> bool {
         match self {
-            Self::Reconfigure(spec) => bears(machine, spec),
-            Self::Upgrade(version) => hardware_version(machine).is_some_and(|is| is >= *version),
+            Self::Reconfigure(spec) => bears(vsphere_vm, spec),
+            Self::Upgrade(version) => hardware_version(vsphere_vm).is_some_and(|is| is >= *version),
             Self::Customize(_) | Self::Join(_) => false,
-            Self::Power(state, _) => machine.power_state == Some(*state),
-            Self::Restart(_, asked) => last_restart(machine).is_some_and(|last| last >= *asked),
+            Self::Power(state, _) => vsphere_vm.power_state == Some(*state),
+            Self::Restart(_, asked) => last_restart(vsphere_vm).is_some_and(|last| last >= *asked),
         }
     }
 }
 
 /// The number in a hardware version such as `vmx-19`.
-pub fn hardware_version(machine: &Vm) -> Option<u32> {
-    machine.hardware_version.strip_prefix("vmx-")?.parse().ok()
+pub fn hardware_version(vsphere_vm: &Vm) -> Option<u32> {
+    vsphere_vm.hardware_version.strip_prefix("vmx-")?.parse().ok()
 }
 
-/// When the machine was last restarted on request.
-pub fn last_restart(machine: &Vm) -> Option<Timestamp> {
-    let nanoseconds = machine.extra_config.get(LAST_RESTART)?.parse().ok()?;
+/// When the VM was last restarted on request.
+pub fn last_restart(vsphere_vm: &Vm) -> Option<Timestamp> {
+    let nanoseconds = vsphere_vm.extra_config.get(LAST_RESTART)?.parse().ok()?;
     Timestamp::from_nanosecond(nanoseconds).ok()
 }
 
-/// The note that the machine was restarted at that time.
+/// The note that the VM was restarted at that time.
 pub fn restart_note(at: Timestamp) -> (String, String) {
     (LAST_RESTART.to_owned(), at.as_nanosecond().to_string())
 }
 
-/// Whether every setting of `spec` that the stream shows is the machine's; one that it does not show counts as missing.
-fn bears(machine: &Vm, spec: &ConfigSpec) -> bool {
+/// Whether every setting of `spec` that the stream shows is the VM's; one that it does not show counts as missing.
+fn bears(vsphere_vm: &Vm, spec: &ConfigSpec) -> bool {
     let shown = ConfigSpec {
-        num_cpus: spec.num_cpus.filter(|cpus| *cpus != machine.num_cpus),
-        memory_mib: spec.memory_mib.filter(|mib| u64::try_from(*mib) != Ok(machine.memory_mib)),
-        cpu_allocation: spec.cpu_allocation.filter(|wanted| !allocated(machine.cpu_allocation, *wanted)),
+        num_cpus: spec.num_cpus.filter(|cpus| *cpus != vsphere_vm.num_cpus),
+        memory_mib: spec.memory_mib.filter(|mib| u64::try_from(*mib) != Ok(vsphere_vm.memory_mib)),
+        cpu_allocation: spec.cpu_allocation.filter(|wanted| !allocated(vsphere_vm.cpu_allocation, *wanted)),
         memory_allocation: spec
             .memory_allocation
-            .filter(|wanted| !allocated(machine.memory_allocation, *wanted)),
+            .filter(|wanted| !allocated(vsphere_vm.memory_allocation, *wanted)),
         change_tracking_enabled: spec
             .change_tracking_enabled
-            .filter(|wanted| machine.change_tracking.unwrap_or(false) != *wanted),
+            .filter(|wanted| vsphere_vm.change_tracking.unwrap_or(false) != *wanted),
         extra_config: spec
             .extra_config
             .iter()
-            .filter(|(key, value)| machine.extra_config.get(key).map_or("", String::as_str) != value)
+            .filter(|(key, value)| vsphere_vm.extra_config.get(key).map_or("", String::as_str) != value)
             .cloned()
             .collect(),
         ..spec.clone()
@@ -133,7 +133,7 @@ fn bears(machine: &Vm, spec: &ConfigSpec) -> bool {
     shown == ConfigSpec::default()
 }
 
-/// Whether a machine's guarantee and limit are the wanted ones; what is not given is nothing and unlimited.
+/// Whether a VM's guarantee and limit are the wanted ones; what is not given is nothing and unlimited.
 pub fn allocated(is: vsphere::Allocation, wanted: vsphere::Allocation) -> bool {
     let whole = |allocation: vsphere::Allocation| {
         (allocation.reservation.unwrap_or(0), allocation.limit.unwrap_or(-1))
@@ -148,27 +148,27 @@ mod tests {
 
     #[test]
     fn settings_that_are_so_need_no_call() {
-        let machine = fixtures::vsphere_vm();
+        let vsphere_vm = fixtures::vsphere_vm();
         let size = ConfigSpec { num_cpus: Some(2), memory_mib: Some(4096), ..ConfigSpec::default() };
-        assert!(Step::Reconfigure(Box::new(size.clone())).is_done(&machine));
+        assert!(Step::Reconfigure(Box::new(size.clone())).is_done(&vsphere_vm));
         for other in [
             ConfigSpec { num_cpus: Some(4), ..size.clone() },
             ConfigSpec { extra_config: vec![("vmservice.x".into(), "1".into())].into(), ..size.clone() },
             ConfigSpec { firmware: Some("efi".into()), ..size },
         ] {
-            assert!(!Step::Reconfigure(Box::new(other)).is_done(&machine));
+            assert!(!Step::Reconfigure(Box::new(other)).is_done(&vsphere_vm));
         }
     }
 
     #[test]
-    fn versions_and_restarts_are_told_from_what_is_noted() {
-        let mut machine = fixtures::vsphere_vm();
-        assert!(Step::Upgrade(19).is_done(&machine) && !Step::Upgrade(20).is_done(&machine));
+    fn versions_and_restarts_are_read_from_notes() {
+        let mut vsphere_vm = fixtures::vsphere_vm();
+        assert!(Step::Upgrade(19).is_done(&vsphere_vm) && !Step::Upgrade(20).is_done(&vsphere_vm));
         let asked: Timestamp = "2026-11-21T13:00:00.5Z".parse().unwrap();
         let step = Step::Restart(Mode::Hard, asked);
-        assert!(!step.is_done(&machine));
-        machine.extra_config.extend([restart_note(asked)]);
-        assert_eq!(last_restart(&machine), Some(asked));
-        assert!(step.is_done(&machine));
+        assert!(!step.is_done(&vsphere_vm));
+        vsphere_vm.extra_config.extend([restart_note(asked)]);
+        assert_eq!(last_restart(&vsphere_vm), Some(asked));
+        assert!(step.is_done(&vsphere_vm));
     }
 }

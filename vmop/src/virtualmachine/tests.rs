@@ -1,4 +1,4 @@
-//! Plan and status together: what is done for a machine, and what is shown of it.
+//! Plan and status together: what is done for a VM, and what is shown of it.
 
 use std::sync::Arc;
 
@@ -56,7 +56,7 @@ fn lines(conditions: &[Condition]) -> Vec<String> {
 }
 
 #[test]
-fn a_machine_is_made_by_one_clone_with_everything_in_it() {
+fn a_vm_is_made_by_one_clone_with_everything_in_it() {
     let facts = fixtures::facts_of_creation(fixtures::needs());
     let (plan, _) = planned_from(&fixtures::virtual_machine(), &facts);
     insta::assert_debug_snapshot!(plan.unwrap());
@@ -91,7 +91,7 @@ fn what_only_takes_time_comes_last() {
 }
 
 #[test]
-fn another_ones_machine_is_refused_with_what_and_who() {
+fn another_ones_vm_is_refused_with_what_and_who() {
     let claim = Claim { what: "instance UUID 4237".into(), holder: "db (vm-3, without an owner)".into() };
     let (plan, shown) = planned(&fixtures::virtual_machine(), Found::Claimed(claim), None);
     assert!(matches!(plan, Err(Blocked::Claimed(_))));
@@ -100,9 +100,9 @@ fn another_ones_machine_is_refused_with_what_and_who() {
 
 fn running() -> VirtualMachine {
     let mut vm = fixtures::virtual_machine();
-    let mut machine = fixtures::vsphere_vm();
-    machine.guest.ip = Some("10.1.2.3".into());
-    let mut facts = fixtures::facts(Found::Ours(Arc::new(machine)));
+    let mut vsphere_vm = fixtures::vsphere_vm();
+    vsphere_vm.guest.ip = Some("10.1.2.3".into());
+    let mut facts = fixtures::facts(Found::Ours(Arc::new(vsphere_vm)));
     facts.runtime.probe = Some(ProbeResult::Answers);
     vm.status = Some(status(&vm, Some(&facts), &Outcome::Done(None)));
     vm
@@ -110,10 +110,10 @@ fn running() -> VirtualMachine {
 
 #[test]
 fn a_running_vm_is_ready_and_unchanged() {
-    let mut machine = fixtures::vsphere_vm();
-    machine.guest.ip = Some("10.1.2.3".into());
+    let mut vsphere_vm = fixtures::vsphere_vm();
+    vsphere_vm.guest.ip = Some("10.1.2.3".into());
     let vm = running();
-    let (plan, shown) = planned(&vm, Found::Ours(Arc::new(machine)), Some(ProbeResult::Answers));
+    let (plan, shown) = planned(&vm, Found::Ours(Arc::new(vsphere_vm)), Some(ProbeResult::Answers));
     assert_eq!(plan, Ok(Plan::Settled));
     insta::assert_snapshot!(shown.join("\n"));
     let mut shown = vm.status.unwrap();
@@ -124,20 +124,22 @@ fn a_running_vm_is_ready_and_unchanged() {
 #[test]
 fn readiness_follows_power_address_and_probe() {
     let ready = |change: fn(&mut Vm), probe: Option<ProbeResult>| {
-        let mut machine = fixtures::vsphere_vm();
-        machine.guest.ip = Some("10.1.2.3".into());
-        change(&mut machine);
-        planned(&fixtures::virtual_machine(), Found::Ours(Arc::new(machine)), probe).1.remove(0)
+        let mut vsphere_vm = fixtures::vsphere_vm();
+        vsphere_vm.guest.ip = Some("10.1.2.3".into());
+        change(&mut vsphere_vm);
+        planned(&fixtures::virtual_machine(), Found::Ours(Arc::new(vsphere_vm)), probe).1.remove(0)
     };
     let shown = [
         ready(|_| {}, None),
         ready(|_| {}, Some(ProbeResult::Unknown)),
         ready(|_| {}, Some(ProbeResult::NoAnswer("connection refused".into()))),
-        ready(|machine| machine.guest.ip = None, None),
-        ready(|machine| machine.guest.ip = Some("169.254.1.1".into()), None),
-        ready(|machine| machine.power_state = Some(PowerState::Off), None),
+        ready(|vsphere_vm| vsphere_vm.guest.ip = None, None),
+        ready(|vsphere_vm| vsphere_vm.guest.ip = Some("169.254.1.1".into()), None),
+        ready(|vsphere_vm| vsphere_vm.power_state = Some(PowerState::Off), None),
         ready(
-            |machine| (machine.power_state, machine.connection_state) = (None, "inaccessible".into()),
+            |vsphere_vm| {
+                (vsphere_vm.power_state, vsphere_vm.connection_state) = (None, "inaccessible".into());
+            },
             None,
         ),
     ];
@@ -145,7 +147,7 @@ fn readiness_follows_power_address_and_probe() {
 }
 
 #[test]
-fn a_machine_that_was_there_is_not_made_again() {
+fn a_vm_that_was_there_is_not_made_again() {
     let mut vm = running();
     let (plan, shown) = planned(&vm, Found::Lost(loss_message(None)), None);
     assert_eq!(plan, Err(Blocked::Lost(loss_message(None))));
@@ -159,7 +161,7 @@ fn a_machine_that_was_there_is_not_made_again() {
 }
 
 #[test]
-fn an_old_view_of_a_machine_decides_otherwise() {
+fn an_old_view_of_a_vm_decides_otherwise() {
     let seen = running();
     let decides = |change: fn(&mut VirtualMachine)| {
         let mut live = running();
@@ -173,7 +175,7 @@ fn an_old_view_of_a_machine_decides_otherwise() {
 }
 
 #[test]
-fn while_vcenter_is_away_a_machine_is_what_it_was() {
+fn while_vcenter_is_away_a_vm_is_what_it_was() {
     let away = || Found::Unknown(Problem::new("vCenter vc:443: can't be reached. Check the network"));
     let vm = running();
     let facts = fixtures::facts(away());
@@ -200,14 +202,14 @@ fn power_is_brought_to_what_the_spec_says() {
     ] {
         let mut vm = fixtures::virtual_machine();
         vm.spec.power_state = wanted.map(str::to_owned);
-        let mut machine = fixtures::vsphere_vm();
-        machine.power_state = is;
-        let machine = Arc::new(machine);
+        let mut vsphere_vm = fixtures::vsphere_vm();
+        vsphere_vm.power_state = is;
+        let vsphere_vm = Arc::new(vsphere_vm);
         let expected = plan.map_or(Plan::Settled, |state| Plan::Change {
-            vsphere_vm: Arc::clone(&machine),
+            vsphere_vm: Arc::clone(&vsphere_vm),
             steps: vec![Step::Power(state, Mode::Hard)],
         });
-        assert_eq!(planned(&vm, Found::Ours(machine), None).0, Ok(expected), "{wanted:?} {is:?}");
+        assert_eq!(planned(&vm, Found::Ours(vsphere_vm), None).0, Ok(expected), "{wanted:?} {is:?}");
     }
 }
 
@@ -322,7 +324,7 @@ fn the_built_in_classes_are_sizes() {
 }
 
 proptest! {
-    /// A machine as the plan made it needs nothing more, and its status is the same however often it is computed.
+    /// A VM as the plan made it needs nothing more, and its status is the same however often it is computed.
     #[test]
     fn a_plan_of_what_is_so_is_empty(on in any::<bool>(), ip in any::<bool>(), answers in any::<bool>()) {
         let mut vm = fixtures::virtual_machine();
@@ -330,13 +332,13 @@ proptest! {
         let mut facts = fixtures::facts_of_creation(fixtures::needs());
         let Ok(Plan::Create { clone, then }) = plan::plan(&vm, &facts) else { panic!("no clone") };
         prop_assert!(then.is_empty());
-        let mut machine = fixtures::unmarked_vm("vm-8", &clone.name);
+        let mut vsphere_vm = fixtures::unmarked_vm("vm-8", &clone.name);
         let config = clone.spec.config.unwrap();
-        machine.extra_config.extend(config.extra_config);
-        machine.power_state = Some(if clone.spec.power_on { PowerState::On } else { PowerState::Off });
-        machine.guest.ip = ip.then(|| "10.1.2.3".to_owned());
-        prop_assert!(facts.mark.is_on(&machine));
-        facts.found = Found::Ours(Arc::new(machine));
+        vsphere_vm.extra_config.extend(config.extra_config);
+        vsphere_vm.power_state = Some(if clone.spec.power_on { PowerState::On } else { PowerState::Off });
+        vsphere_vm.guest.ip = ip.then(|| "10.1.2.3".to_owned());
+        prop_assert!(facts.mark.is_on(&vsphere_vm));
+        facts.found = Found::Ours(Arc::new(vsphere_vm));
         facts.creation = None;
         facts.runtime.probe = Some(if answers { ProbeResult::Answers } else { ProbeResult::Unknown });
         prop_assert_eq!(plan::plan(&vm, &facts), Ok(Plan::Settled));

@@ -6,11 +6,11 @@ use std::time::Instant;
 use reqwest::Method;
 use serde_json::Value as Json;
 
-use super::style::Form;
 use crate::http::{Answer, Pool, SESSION_HEADER};
 use crate::retry::{Attempt, RetryPolicy};
-use crate::session::{SessionHandle, refused};
-use crate::wire::status_refusal;
+use crate::session::SessionHandle;
+use crate::style::Form;
+use crate::wire::{refused, status_refusal};
 use crate::{Client, Error, Fault, Kind, Result, Value};
 
 /// A request in the form that the server has.

@@ -1,4 +1,4 @@
-//! A machine becomes an OVF item of a content library.
+//! A VM becomes an OVF item of a content library.
 
 use std::time::Duration;
 
@@ -7,15 +7,15 @@ use serde_json::{Value as Json, json};
 
 use super::call::Call;
 use super::ovf::{DeploymentError, why};
-use super::style::Form;
 use crate::retry::RetryPolicy;
+use crate::style::Form;
 use crate::{Client, Error, MoRef, Result};
 
-/// An item to be made of a machine.
+/// An item to be made of a VM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Capture {
-    /// The machine.
-    pub machine: MoRef,
+    /// The VM.
+    pub vm: MoRef,
     /// The library's id; it must be a local one.
     pub library_id: String,
     /// The item's name.
@@ -35,7 +35,7 @@ struct Captured {
 }
 
 impl Client {
-    /// Makes an OVF item of a machine, waits for it, and gives the item's id.
+    /// Makes an OVF item of a VM, waits for it, and gives the item's id.
     ///
     /// vCenter answers only when the disks are copied, so this may take long; the deadline is the caller's.
     /// Never sent twice: after a lost answer look for the name in the library. A name that is taken is
@@ -56,7 +56,7 @@ impl Client {
 /// The token is a parameter of the query in the one form and a member of the body in the other.
 fn call(capture: &Capture, form: Form) -> Call {
     let mut body = json!({
-        "source": { "type": capture.machine.kind(), "id": capture.machine.id() },
+        "source": { "type": capture.vm.kind(), "id": capture.vm.id() },
         "target": { "library_id": capture.library_id },
         "create_spec": { "name": capture.name, "description": capture.description },
     });
@@ -80,7 +80,7 @@ mod tests {
     #[test]
     fn both_forms_of_a_capture() {
         let capture = Capture {
-            machine: MoRef::vm("vm-7"),
+            vm: MoRef::vm("vm-7"),
             library_id: "lib-1".into(),
             name: "node-image".into(),
             description: "made of node".into(),

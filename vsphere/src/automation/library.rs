@@ -6,7 +6,9 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::call::Call;
-use super::style::Form;
+use super::ovf::Message;
+use crate::error::unexpected;
+use crate::style::Form;
 use crate::{Client, Error, Kind, Result};
 
 /// A content library.
@@ -60,7 +62,7 @@ struct DownloadFile {
     #[serde(default)]
     status: String,
     download_endpoint: Option<Endpoint>,
-    error_message: Option<super::ovf::Message>,
+    error_message: Option<Message>,
 }
 
 #[derive(Deserialize)]
@@ -190,12 +192,11 @@ impl Client {
             file = files
                 .into_iter()
                 .find(|file| file.name == name)
-                .ok_or_else(|| crate::methods::unexpected("download", "the file vanished"))?;
+                .ok_or_else(|| unexpected("download", "the file vanished"))?;
         }
         let endpoint = file.download_endpoint.ok_or_else(|| Error::new("download", Kind::TimedOut))?;
         let bytes = self.fetch(&endpoint.uri).await?;
-        String::from_utf8(bytes)
-            .map_err(|_| crate::methods::unexpected("download", "the descriptor is not UTF-8"))
+        String::from_utf8(bytes).map_err(|_| unexpected("download", "the descriptor is not UTF-8"))
     }
 
     async fn open_download(&self, item_id: &str) -> Result<String> {

@@ -8,14 +8,12 @@ mod capture;
 mod library;
 mod modules;
 mod ovf;
-mod style;
 mod tags;
 
 pub use capture::Capture;
 pub use library::{Library, LibraryItem};
 pub use modules::ClusterModule;
 pub use ovf::{Deploy, Provisioning};
-pub(crate) use style::Style;
 pub use tags::{Category, Tag};
 
 use std::time::Instant;
@@ -23,12 +21,11 @@ use std::time::Instant;
 use serde::de::DeserializeOwned;
 use tracing::Instrument;
 
+use self::call::{AutomationCall, Call, count, send_once};
 use crate::retry::{RetryPolicy, call_until_done};
-use crate::session::refused;
-use crate::wire::status_refusal;
+use crate::style::Form;
+use crate::wire::{refused, status_refusal};
 use crate::{Client, Error, Kind, Result};
-use call::{AutomationCall, Call, count, send_once};
-use style::Form;
 
 impl Client {
     /// Makes a call of the Automation API; `name` is its name in errors and metrics.

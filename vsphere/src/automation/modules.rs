@@ -1,4 +1,4 @@
-//! Cluster modules: sets of machines that DRS keeps on different hosts.
+//! Cluster modules: sets of VMs that DRS keeps on different hosts.
 //!
 //! A module has no name and no description, only an id that vCenter draws. These calls have the old
 //! form only, on every release.
@@ -7,8 +7,8 @@ use serde::Deserialize;
 use serde_json::{Value as Json, json};
 
 use super::call::Call;
-use super::style::Form;
 use crate::retry::RetryPolicy;
+use crate::style::Form;
 use crate::{Client, Error, MoRef, Result};
 
 const MODULES: &str = "/rest/vcenter/cluster/modules";
@@ -63,7 +63,7 @@ impl Client {
         deleted.map(drop).map_err(|error| error.on(id))
     }
 
-    /// The machines in a module.
+    /// The VMs in a module.
     pub async fn cluster_module_members(&self, id: &str) -> Result<Vec<MoRef>> {
         let members: Members = self
             .modules("module members", self.reading(), || Call::get(format!("{MODULES}/vm/{id}/members")))
@@ -72,12 +72,12 @@ impl Client {
         Ok(members.vms.unwrap_or_default().into_iter().map(MoRef::vm).collect())
     }
 
-    /// Puts machines into a module. False where one of them was not put there, be it because it was there before.
+    /// Puts VMs into a module. False where one of them was not put there, be it because it was there before.
     pub async fn add_to_cluster_module(&self, id: &str, vms: &[MoRef]) -> Result<bool> {
         self.change_members(id, "add", vms).await
     }
 
-    /// Takes machines out of a module. False where one of them was not taken out.
+    /// Takes VMs out of a module. False where one of them was not taken out.
     pub async fn remove_from_cluster_module(&self, id: &str, vms: &[MoRef]) -> Result<bool> {
         self.change_members(id, "remove", vms).await
     }

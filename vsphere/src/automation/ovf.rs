@@ -6,8 +6,8 @@ use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
 
 use super::call::Call;
-use super::style::Form;
 use crate::retry::RetryPolicy;
+use crate::style::Form;
 use crate::{Client, Error, Fault, MoRef, Result, Value};
 
 /// A deployment as it shall be.
@@ -15,9 +15,9 @@ use crate::{Client, Error, Fault, MoRef, Result, Value};
 pub struct Deploy {
     /// The item's id.
     pub item_id: String,
-    /// The machine's name.
+    /// The VM's name.
     pub name: String,
-    /// The machine's notes.
+    /// The VM's notes.
     pub annotation: Option<String>,
     /// The resource pool.
     pub pool: MoRef,
@@ -93,7 +93,7 @@ pub(super) struct Message {
 }
 
 impl Client {
-    /// Deploys an OVF item and waits for it. The machine is powered off.
+    /// Deploys an OVF item and waits for it. The VM is powered off.
     ///
     /// vCenter answers only when the disks are copied, so this may take long; the deadline is the caller's.
     /// Never sent twice: after a lost answer look for the name in the folder.

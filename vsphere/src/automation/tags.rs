@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::{Value as Json, json};
 
 use super::call::Call;
-use super::style::Form;
+use crate::style::Form;
 use crate::{Client, Error, MoRef, Result};
 
 /// A category of tags.

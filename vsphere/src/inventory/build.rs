@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::shared::{Built, Shared};
 use super::update::{Kind as UpdateKind, ObjectUpdate};
 use super::vm::paths;
+use crate::error::unexpected;
 use crate::http::Pool;
 use crate::session::SessionHandle;
 use crate::spec::{filter_spec, object_spec, property_spec, traversal};
@@ -28,7 +29,7 @@ pub(super) async fn build(shared: &Shared) -> Result<Built> {
                 views.push(view);
                 seen.push(root);
             }
-            // Its machines are gone with it; who asks for them hears so from vCenter.
+            // Its VMs are gone with it; who asks for them hears so from vCenter.
             Err(error) if error.is_not_found() => {
                 tracing::warn!(folder = %root, "folder does not exist, nothing is watched there");
             }
@@ -44,10 +45,10 @@ pub(super) async fn build(shared: &Shared) -> Result<Built> {
     Ok(Built { live, collector, containers, task_list, roots: parking_lot::Mutex::new(seen) })
 }
 
-/// All machines in all containers, and all tasks in the list.
+/// All VMs in all containers, and all tasks in the list.
 fn stream_spec(containers: &MoRef, task_list: &MoRef, paths: &[&str]) -> Value {
-    let machines = traversal("ContainerView", "view", Vec::new());
-    let containers = object_spec(containers, true, vec![traversal("ListView", "view", vec![machines])]);
+    let vms = traversal("ContainerView", "view", Vec::new());
+    let containers = object_spec(containers, true, vec![traversal("ListView", "view", vec![vms])]);
     let tasks = object_spec(task_list, true, vec![traversal("ListView", "view", Vec::new())]);
     let properties = vec![property_spec("VirtualMachine", paths), property_spec("Task", TASK_PATHS)];
     filter_spec(properties, vec![containers, tasks], false)
@@ -71,7 +72,7 @@ async fn list_view(shared: &Shared, live: &SessionHandle, members: Vec<MoRef>) -
 }
 
 fn reference(value: &Value, method: &'static str) -> Result<MoRef> {
-    value.as_moref().cloned().ok_or_else(|| crate::methods::unexpected(method, "no reference in the answer"))
+    value.as_moref().cloned().ok_or_else(|| unexpected(method, "no reference in the answer"))
 }
 
 pub(super) async fn call(
@@ -85,7 +86,7 @@ pub(super) async fn call(
     shared.client.call_in(live, Pool::Calls, target, method, Some(args), timeout).await
 }
 
-/// Adds a folder to the views in use and reads its machines once.
+/// Adds a folder to the views in use and reads its VMs once.
 ///
 /// The stream does not say when it has sent all of a new folder, so the folder is read beside it.
 pub(super) async fn add_root(shared: &Shared, folder: &MoRef) -> Result<()> {
@@ -148,10 +149,10 @@ async fn extend(shared: &Shared, built: &Built, folder: &MoRef) -> Result<()> {
     shared.state.write().cache.reading();
     let args = Object::new("ModifyListViewRequestType").with("add", vec![view.clone()]);
     call(shared, &built.live, &built.containers, "ModifyListView", args).await?;
-    let machines = object_spec(&view, true, vec![traversal("ContainerView", "view", Vec::new())]);
+    let vms = object_spec(&view, true, vec![traversal("ContainerView", "view", Vec::new())]);
     let spec = filter_spec(
         vec![property_spec("VirtualMachine", paths(&shared.client.about().api_version))],
-        vec![machines],
+        vec![vms],
         false,
     );
     let outcome = shared

@@ -6,8 +6,8 @@ use std::sync::{Arc, Weak};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use super::Change;
 use super::cache::Delta;
+use super::types::Change;
 use super::vm::Vm;
 use crate::MoRef;
 
@@ -26,13 +26,13 @@ struct Unread {
 
 #[derive(Default)]
 struct State {
-    machines: HashMap<MoRef, BeforeAfter>,
+    vms: HashMap<MoRef, BeforeAfter>,
     complete: Option<bool>,
     closed: bool,
 }
 
 impl Changes {
-    /// Waits for changes and takes them all, one per machine. `None` when the inventory has stopped.
+    /// Waits for changes and takes them all, one per VM. `None` when the inventory has stopped.
     pub async fn next(&mut self) -> Option<Vec<Change>> {
         loop {
             {
@@ -52,9 +52,9 @@ impl Changes {
 
 impl State {
     fn take(&mut self) -> Vec<Change> {
-        let machines = std::mem::take(&mut self.machines).into_iter();
+        let vms = std::mem::take(&mut self.vms).into_iter();
         let mut changes: Vec<Change> =
-            machines.map(|(moref, (was, now))| Change::Vm { moref, was, now }).collect();
+            vms.map(|(moref, (was, now))| Change::Vm { moref, was, now }).collect();
         match self.complete.take() {
             Some(true) => changes.push(Change::Complete),
             Some(false) => changes.push(Change::Incomplete),
@@ -65,10 +65,10 @@ impl State {
 
     /// What was before the first unread change, and what is after the last.
     fn add(&mut self, delta: &Delta) {
-        let entry = self.machines.entry(delta.moref.clone()).or_insert_with(|| (delta.was.clone(), None));
+        let entry = self.vms.entry(delta.moref.clone()).or_insert_with(|| (delta.was.clone(), None));
         entry.1.clone_from(&delta.now);
         if entry.0 == entry.1 {
-            self.machines.remove(&delta.moref);
+            self.vms.remove(&delta.moref);
         }
     }
 }
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_of_one_machine_are_one() {
+    fn changes_of_one_vm_are_one() {
         let subscribers = Subscribers::default();
         let mut changes = subscribers.subscribe();
         let delta = |was: &str, now: &str| {

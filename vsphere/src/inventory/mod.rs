@@ -1,4 +1,4 @@
-//! A cache of every virtual machine below some folders, kept by one long poll.
+//! A cache of every VM below some folders, kept by one long poll.
 //!
 //! One ListView of ContainerViews (one per root folder), one ListView of tasks and one property
 //! filter feed it. Nothing is polled: at rest the long poll is the only call. A cache that is not
@@ -12,6 +12,7 @@ mod shared;
 mod stream;
 mod task_list;
 mod tasks;
+mod types;
 mod update;
 mod vm;
 
@@ -22,97 +23,11 @@ use tokio::task::AbortHandle;
 use uuid::Uuid;
 
 pub use changes::Changes;
-use shared::Shared;
+pub use types::{Change, Location, Options, Presence, TaskResult};
 pub use vm::{Customized, Guest, GuestInfo, GuestNic, PowerState, ToolsState, Vm};
 
-use crate::{Client, Error, Kind, MoRef, Result, Value};
-
-/// What the cache says about a machine.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Presence {
-    /// It is below one of the roots.
-    Present(Arc<Vm>),
-    /// It is below none of the roots: moved, destroyed or never made. [`Inventory::locate`] finds out which.
-    Absent,
-    /// The cache is not complete; decide nothing.
-    Unknown,
-}
-
-impl Presence {
-    /// The machine, if it is present.
-    pub fn present(self) -> Option<Arc<Vm>> {
-        match self {
-            Self::Present(vm) => Some(vm),
-            Self::Absent | Self::Unknown => None,
-        }
-    }
-}
-
-/// What vCenter itself says about a machine.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Location {
-    /// It is below one of the roots.
-    Here(Arc<Vm>),
-    /// It exists, below none of the roots (or the stream has not shown it yet); read just now.
-    Elsewhere(Arc<Vm>),
-    /// It does not exist.
-    Gone,
-}
-
-/// What happened in the inventory since the last read.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Change {
-    /// A machine appeared, changed or left; changes of one machine between two reads are one.
-    Vm {
-        /// Its reference.
-        moref: MoRef,
-        /// As it was before, `None` if it appeared.
-        was: Option<Arc<Vm>>,
-        /// As it is, `None` if it left.
-        now: Option<Arc<Vm>>,
-    },
-    /// The cache became complete, at first or anew: whatever waited for it may decide now.
-    Complete,
-    /// The cache is not complete any more.
-    Incomplete,
-}
-
-/// A finished task.
-#[derive(Clone, Debug, PartialEq)]
-pub struct TaskResult {
-    /// What it made: the reference of a clone or a snapshot, null for most others.
-    pub result: Value,
-}
-
-impl TaskResult {
-    /// The object that the task made.
-    pub fn moref(&self) -> Option<&MoRef> {
-        self.result.as_moref()
-    }
-}
-
-/// What to keep of the machines.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Prefixes of the ExtraConfig keys that are kept with their values.
-    ///
-    /// Of guestinfo only `guestinfo.local-` and `guestinfo.vmservice.` are ever kept: the rest is secret.
-    pub extra_config: Vec<String>,
-    /// Reads of the stream that may follow each other at once.
-    pub burst: u32,
-    /// The shortest time between reads of the stream, and between additions to the list of tasks, after that.
-    pub pace: Duration,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            extra_config: vec!["vmservice.".into(), "layercake.".into()],
-            burst: 4,
-            pace: Duration::from_millis(500),
-        }
-    }
-}
+use self::shared::Shared;
+use crate::{Client, Error, Kind, MoRef, ObjectContent, Result};
 
 /// The cache and its stream. Clones share it; it ends with the last clone or by [`Inventory::stop`].
 ///
@@ -143,7 +58,7 @@ impl Handle {
 }
 
 impl Inventory {
-    /// Starts the stream over all machines below these folders. Needs a tokio runtime.
+    /// Starts the stream over all VMs below these folders. Needs a tokio runtime.
     pub fn start(client: Client, roots: Vec<MoRef>, options: Options) -> Self {
         let shared = Arc::new(Shared::new(client, roots, options));
         let stream = tokio::spawn(stream::run(shared.clone())).abort_handle();
@@ -155,7 +70,7 @@ impl Inventory {
         &self.handle.shared
     }
 
-    /// Adds a folder; returns once its machines are in the cache.
+    /// Adds a folder; returns once its VMs are in the cache.
     pub async fn add_root(&self, folder: &MoRef) -> Result<()> {
         build::add_root(self.shared(), folder).await
     }
@@ -187,27 +102,27 @@ impl Inventory {
         self.shared().status.borrow().generation
     }
 
-    /// The machine with that reference.
+    /// The VM with that reference.
     pub fn vm(&self, moref: &MoRef) -> Presence {
         self.shared().presence(|cache| cache.get(moref))
     }
 
-    /// The machine with that instance UUID.
+    /// The VM with that instance UUID.
     pub fn by_uuid(&self, instance_uuid: Uuid) -> Presence {
         self.shared().presence(|cache| cache.by_uuid(instance_uuid))
     }
 
-    /// The machine of that name in that folder.
+    /// The VM of that name in that folder.
     pub fn by_name(&self, folder: &MoRef, name: &str) -> Presence {
         self.shared().presence(|cache| cache.by_name(folder, name))
     }
 
-    /// All machines, in no order.
+    /// All VMs, in no order.
     pub fn all(&self) -> Vec<Arc<Vm>> {
         self.shared().state.read().cache.all().cloned().collect()
     }
 
-    /// Where the machine with that instance UUID is: from the cache, else by one question to vCenter.
+    /// Where the VM with that instance UUID is: from the cache, else by one question to vCenter.
     pub async fn locate(&self, instance_uuid: Uuid) -> Result<Location> {
         if let Presence::Present(vm) = self.by_uuid(instance_uuid) {
             return Ok(Location::Here(vm));
@@ -220,7 +135,7 @@ impl Inventory {
         match client.retrieve(std::slice::from_ref(&moref), vm::paths(&client.about().api_version)).await {
             Ok(found) => {
                 let mut vm = Vm::new(moref);
-                for (path, value) in found.into_iter().flat_map(crate::ObjectContent::into_properties) {
+                for (path, value) in found.into_iter().flat_map(ObjectContent::into_properties) {
                     vm.set(&path, &value, &self.shared().options.extra_config);
                 }
                 Ok(Location::Elsewhere(Arc::new(vm)))
@@ -230,7 +145,7 @@ impl Inventory {
         }
     }
 
-    /// Waits until the machine is in the cache, as after its clone.
+    /// Waits until the VM is in the cache, as after its clone.
     pub async fn wait_for_vm(&self, moref: &MoRef, deadline: Duration) -> Result<Arc<Vm>> {
         self.wait_until(deadline, |inventory| inventory.vm(moref).present()).await.ok_or_else(|| {
             self.last_error().unwrap_or_else(|| Error::new("WaitForUpdatesEx", Kind::TimedOut)).on(moref)
@@ -240,7 +155,7 @@ impl Inventory {
     /// Waits until `find` finds what it looks for; `None` where it has not by the deadline.
     ///
     /// `find` is called at once and after every change of the cache, so it must be cheap, such as a lookup by
-    /// reference. It says what counts: a machine in some state, one of some name, or that one has left.
+    /// reference. It says what counts: a VM in some state, one of some name, or that one has left.
     pub async fn wait_until<T>(&self, deadline: Duration, find: impl Fn(&Self) -> Option<T>) -> Option<T> {
         let mut revision = self.shared().revision.subscribe();
         let found = async {

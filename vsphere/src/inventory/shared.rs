@@ -8,8 +8,9 @@ use tokio::sync::{Mutex as AsyncMutex, Notify, oneshot, watch};
 use super::cache::{Cache, Delta};
 use super::changes::{Changes, Subscribers};
 use super::tasks::{Outcome, Tasks};
+use super::types::{Options, Presence};
 use super::update::UpdateSet;
-use super::{Options, Presence, Vm};
+use super::vm::Vm;
 use crate::session::SessionHandle;
 use crate::{Client, Error, MoRef};
 
@@ -99,13 +100,13 @@ impl Shared {
         outcome
     }
 
-    /// Applies one read of the stream; machines before tasks, so that whoever awaits a clone finds it.
+    /// Applies one read of the stream; VMs before tasks, so that whoever awaits a clone finds it.
     pub fn apply(&self, set: UpdateSet) {
-        let (tasks, machines): (Vec<_>, Vec<_>) =
+        let (tasks, vms): (Vec<_>, Vec<_>) =
             set.objects.into_iter().partition(|update| update.obj.kind() == "Task");
         let deltas: Vec<Delta> = {
             let cache = &mut self.state.write().cache;
-            machines.into_iter().filter_map(|update| cache.apply(update)).collect()
+            vms.into_iter().filter_map(|update| cache.apply(update)).collect()
         };
         self.publish(&deltas);
         if !tasks.is_empty() {
@@ -120,8 +121,8 @@ impl Shared {
         if deltas.is_empty() {
             return;
         }
-        let machines = self.state.read().cache.len();
-        self.client.config().metrics.machines.set(i64::try_from(machines).unwrap_or(i64::MAX));
+        let vms = self.state.read().cache.len();
+        self.client.config().metrics.vms.set(i64::try_from(vms).unwrap_or(i64::MAX));
         self.revision.send_modify(|revision| *revision += 1);
         self.subscribers.notify(deltas, None);
     }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use tokio::sync::oneshot;
 
-use super::TaskResult;
+use super::types::TaskResult;
 use super::update::{Kind as UpdateKind, ObjectUpdate};
 use crate::{Error, Fault, Kind, MoRef, Result, Value};
 

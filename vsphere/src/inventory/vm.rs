@@ -1,4 +1,4 @@
-//! What the cache keeps of one machine.
+//! What the cache keeps of one VM.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use uuid::Uuid;
 use crate::spec::unescape_name;
 use crate::{Allocation, ManagedBy, MoRef, Value};
 
-/// A virtual machine or a template as vCenter reported it last.
+/// A VM or a template as vCenter reported it last.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Vm {
     /// Its reference.
@@ -31,7 +31,7 @@ pub struct Vm {
     pub uuid: Option<Uuid>,
     /// The UUID by which vCenter distinguishes VMs.
     pub instance_uuid: Option<Uuid>,
-    /// Whose machine it is.
+    /// Whose VM it is.
     pub managed_by: Option<ManagedBy>,
     /// The ExtraConfig keys that the options ask for.
     pub extra_config: BTreeMap<String, String>,
@@ -109,7 +109,7 @@ pub enum ToolsState {
     ExecutingScripts,
 }
 
-/// Whether a machine runs.
+/// Whether a VM runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PowerState {
     /// It runs.

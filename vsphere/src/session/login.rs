@@ -8,9 +8,10 @@ use tracing::Instrument;
 
 use super::ticket::Ticket;
 use crate::config::Credentials;
+use crate::error::unexpected;
 use crate::http::{Answer, Http, Pool, SESSION_HEADER};
-use crate::wire::{Codec, Refusal, status_refusal};
-use crate::{Error, Fault, Kind, Metrics, MoRef, Object, Result};
+use crate::wire::{Codec, refused, status_refusal};
+use crate::{Error, Kind, Metrics, MoRef, Object, Result};
 
 /// What a login goes through.
 pub(crate) struct Transport<'a> {
@@ -32,7 +33,7 @@ impl Transport<'_> {
             let decoded = self.codec.decode(answer.status, &answer.body);
             decoded.map_err(|refusal| refused("Login", refusal))?;
             let opened = self.codec.opened(&answer.headers);
-            opened.ok_or_else(|| crate::methods::unexpected("Login", "no session in the answer"))
+            opened.ok_or_else(|| unexpected("Login", "no session in the answer"))
         };
         self.counted("Login", opened).await.map_err(|error| error.on(&credentials.username))
     }
@@ -83,31 +84,9 @@ fn read_token(answer: &Answer, field: &str) -> Result<Arc<str>> {
         200 | 201 => {
             let body: serde_json::Value = serde_json::from_slice(&answer.body).unwrap_or_default();
             let token = if field.is_empty() { &body } else { &body[field] };
-            token
-                .as_str()
-                .map(Arc::from)
-                .ok_or_else(|| crate::methods::unexpected("Login", "no token in the answer"))
+            token.as_str().map(Arc::from).ok_or_else(|| unexpected("Login", "no token in the answer"))
         }
         401 => Err(Error::new("Login", Kind::InvalidLogin)),
         status => Err(refused("Login", status_refusal(status))),
-    }
-}
-
-pub(crate) fn refused(method: &'static str, refusal: Refusal) -> Error {
-    match refusal {
-        Refusal::Fault(fault) => Error::from_fault(method, fault),
-        Refusal::NotAuthenticated => {
-            let fault = Fault {
-                type_name: "NotAuthenticated".into(),
-                message: String::new(),
-                detail: crate::Value::Null,
-            };
-            Error::from_fault(method, fault)
-        }
-        Refusal::Overloaded => Error::new(method, Kind::Overloaded),
-        Refusal::NoSuchPath => {
-            Error::new(method, Kind::Unsupported { what: "the server has no such call".into() })
-        }
-        Refusal::Unexpected(cause) => Error::new(method, Kind::Unexpected { cause }),
     }
 }

@@ -16,7 +16,7 @@ use backon::{BackoffBuilder, ExponentialBuilder};
 use parking_lot::{Mutex as PlainMutex, RwLock};
 use tokio::sync::{Mutex, oneshot, watch};
 
-pub(crate) use login::{Transport, refused};
+pub(crate) use login::Transport;
 pub(crate) use ticket::Ticket;
 
 use crate::config::Credentials;

@@ -1,7 +1,7 @@
 //! Network adapters, as they are added, changed and removed.
 
 use super::disk::{Change, DiskChange};
-use super::vm::profiles;
+use super::profile::profiles;
 use crate::{MoRef, Object, Value};
 
 /// One change of the virtual hardware.

@@ -1,9 +1,9 @@
 //! Disks and their controllers, as they are read, added, grown and removed.
 
-use super::vm::profiles;
+use super::profile::profiles;
 use crate::{MoRef, Object, Value};
 
-/// A virtual disk that a machine has.
+/// A virtual disk that a VM has.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Disk {
     /// The device's key.
@@ -164,7 +164,7 @@ impl Provisioning {
     }
 }
 
-/// A change of a machine's disks.
+/// A change of a VM's disks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DiskChange {
     /// A paravirtual SCSI controller comes.
@@ -186,7 +186,7 @@ pub enum DiskChange {
         capacity: u64,
         /// How it takes its space.
         provisioning: Provisioning,
-        /// The datastore's name; `None` for the machine's.
+        /// The datastore's name; `None` for the VM's.
         datastore: Option<String>,
         /// Storage policies, by id.
         profiles: Vec<String>,
@@ -265,6 +265,27 @@ fn sized(device: Object, capacity: u64) -> Object {
     device.with("capacityInKB", signed(capacity >> 10)).with("capacityInBytes", signed(capacity))
 }
 
+/// How a clone's disks come about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DiskMoveType {
+    /// A linked clone: an empty disk on top of the snapshot's.
+    CreateNewChildDiskBacking,
+    /// A full clone that keeps the chain of snapshots' disks.
+    MoveAllDiskBackingsAndAllowSharing,
+    /// A full clone with one disk of its own.
+    MoveAllDiskBackingsAndDisallowSharing,
+}
+
+impl DiskMoveType {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::CreateNewChildDiskBacking => "createNewChildDiskBacking",
+            Self::MoveAllDiskBackingsAndAllowSharing => "moveAllDiskBackingsAndAllowSharing",
+            Self::MoveAllDiskBackingsAndDisallowSharing => "moveAllDiskBackingsAndDisallowSharing",
+        }
+    }
+}
+
 /// How one disk of a template becomes a clone's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiskLocator {
@@ -272,8 +293,8 @@ pub struct DiskLocator {
     pub key: i32,
     /// The datastore.
     pub datastore: MoRef,
-    /// How it comes about; `None` as the machine's others.
-    pub move_type: Option<super::DiskMoveType>,
+    /// How it comes about; `None` as the VM's others.
+    pub move_type: Option<DiskMoveType>,
     /// How it takes its space.
     pub provisioning: Provisioning,
     /// Storage policies, by id.
@@ -289,7 +310,7 @@ impl From<DiskLocator> for Value {
         Object::new("VirtualMachineRelocateSpecDiskLocator")
             .with("diskId", disk.key)
             .with("datastore", disk.datastore)
-            .with_some("diskMoveType", disk.move_type.map(super::DiskMoveType::name))
+            .with_some("diskMoveType", disk.move_type.map(DiskMoveType::name))
             .with_some("diskBackingInfo", backing)
             .with_list("profile", profiles(disk.profiles))
             .into()

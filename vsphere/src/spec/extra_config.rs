@@ -1,4 +1,4 @@
-//! ExtraConfig: keys and values of a machine that vCenter does not interpret.
+//! ExtraConfig: keys and values of a VM that vCenter does not interpret.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};

@@ -3,17 +3,17 @@
 use super::order::{CONFIG_SPEC, TYPES};
 use crate::{MoRef, Object, Value};
 
-/// Settings that belong to one machine, never to a class.
+/// Settings that belong to one VM, never to a class.
 const OF_ONE: &[&str] =
     &["changeVersion", "name", "createDate", "uuid", "instanceUuid", "files", "vmProfile"];
 const SPEC: &str = "VirtualMachineConfigSpec";
 
-/// Settings of a virtual machine in VI/JSON, read and put into the order of the WSDL.
+/// Settings of a VM in VI/JSON, read and put into the order of the WSDL.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BaseConfig(Object);
 
 impl BaseConfig {
-    /// Reads the JSON of a `VirtualMachineConfigSpec`. What belongs to one machine is left out.
+    /// Reads the JSON of a `VirtualMachineConfigSpec`. What belongs to one VM is left out.
     ///
     /// The error says which member can't be used.
     pub fn read(json: &serde_json::Value) -> Result<Self, String> {
@@ -67,7 +67,7 @@ impl BaseConfig {
         devices.map(Value::type_name).any(|name| name == "VirtualPCIPassthrough")
     }
 
-    /// The settings that a machine can take on which has its devices; `None` where there are none.
+    /// The settings that a VM can take on which has its devices; `None` where there are none.
     pub fn without_devices(&self) -> Option<Self> {
         let mut settings = Object::new(SPEC);
         for name in CONFIG_SPEC.iter().filter(|name| **name != "deviceChange") {

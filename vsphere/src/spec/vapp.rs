@@ -1,4 +1,4 @@
-//! The OVF properties of a machine: what its appliance asks for, and what it is given.
+//! The OVF properties of a VM: what its appliance asks for, and what it is given.
 
 use std::fmt;
 
@@ -7,10 +7,10 @@ use crate::{Object, Value};
 /// The transport by which a guest reads its OVF environment from VMware Tools.
 pub const OVF_TRANSPORT_GUEST_INFO: &str = "com.vmware.guestInfo";
 
-/// A change of a machine's OVF properties.
+/// A change of a VM's OVF properties.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VAppConfigSpec {
-    /// Properties that get another value; each is one that the machine has.
+    /// Properties that get another value; each is one that the VM has.
     pub properties: Vec<VAppProperty>,
     /// How the guest reads them; empty leaves it.
     pub transports: Vec<String>,
@@ -19,7 +19,7 @@ pub struct VAppConfigSpec {
 /// One OVF property. `Debug` prints no value.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct VAppProperty {
-    /// Its key in this machine.
+    /// Its key in this VM.
     pub key: i32,
     /// What is put before its name, divided by a dot.
     pub class_id: Option<String>,

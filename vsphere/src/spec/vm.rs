@@ -1,12 +1,18 @@
-//! A virtual machine as it shall be.
+//! A VM as it shall be.
 
-use super::{BaseConfig, CustomizationSpec, DeviceChange, DiskLocator, ExtraConfig, VAppConfigSpec};
+use super::customization::CustomizationSpec;
+use super::device::DeviceChange;
+use super::disk::{DiskLocator, DiskMoveType};
+use super::extra_config::ExtraConfig;
+use super::profile::profiles;
+use super::raw::BaseConfig;
+use super::vapp::VAppConfigSpec;
 use crate::{MoRef, Object, Value};
 
-/// Settings of a virtual machine; what is `None` or empty stays as it is.
+/// Settings of a VM; what is `None` or empty stays as it is.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ConfigSpec {
-    /// Refuses the change if the machine's version is another by now.
+    /// Refuses the change if the VM's version is another by now.
     pub change_version: Option<String>,
     /// The name in the inventory.
     pub name: Option<String>,
@@ -40,7 +46,7 @@ pub struct ConfigSpec {
     pub change_tracking_enabled: Option<bool>,
     /// `bios` or `efi`.
     pub firmware: Option<String>,
-    /// Whose machine it is.
+    /// Whose VM it is.
     pub managed_by: Option<ManagedBy>,
     /// Storage policies, by id.
     pub profiles: Vec<String>,
@@ -48,7 +54,7 @@ pub struct ConfigSpec {
     pub base: Option<BaseConfig>,
 }
 
-/// Who manages a machine, as vCenter shows it.
+/// Who manages a VM, as vCenter shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ManagedBy {
     /// The extension's key.
@@ -91,10 +97,6 @@ fn pending(package: String) -> Object {
     Object::new("ToolsConfigInfo").with("pendingCustomization", package)
 }
 
-pub(super) fn profiles(ids: Vec<String>) -> Vec<Object> {
-    ids.into_iter().map(|id| Object::new("VirtualMachineDefinedProfileSpec").with("profileId", id)).collect()
-}
-
 impl From<ConfigSpec> for Value {
     fn from(spec: ConfigSpec) -> Self {
         let options: Vec<Object> = spec
@@ -133,28 +135,7 @@ impl From<ConfigSpec> for Value {
     }
 }
 
-/// How a clone's disks come about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DiskMoveType {
-    /// A linked clone: an empty disk on top of the snapshot's.
-    CreateNewChildDiskBacking,
-    /// A full clone that keeps the chain of snapshots' disks.
-    MoveAllDiskBackingsAndAllowSharing,
-    /// A full clone with one disk of its own.
-    MoveAllDiskBackingsAndDisallowSharing,
-}
-
-impl DiskMoveType {
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::CreateNewChildDiskBacking => "createNewChildDiskBacking",
-            Self::MoveAllDiskBackingsAndAllowSharing => "moveAllDiskBackingsAndAllowSharing",
-            Self::MoveAllDiskBackingsAndDisallowSharing => "moveAllDiskBackingsAndDisallowSharing",
-        }
-    }
-}
-
-/// Where a machine shall be.
+/// Where a VM shall be.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RelocateSpec {
     /// The datastore of its home and disks; the source's by default.

@@ -185,7 +185,7 @@ fn linked_clone() -> CloneSpec {
     }
 }
 
-async fn machines(wire: WireKind) {
+async fn vms(wire: WireKind) {
     let fake = recorder(wire).await;
     let client = fake.client().await;
     let (vm, folder) = (MoRef::vm("vm-1"), MoRef::folder("group-v3"));
@@ -209,7 +209,7 @@ async fn machines(wire: WireKind) {
     client.create_snapshot(&vm, "golden", "for linked clones").await.unwrap();
     client.mark_as_template(&vm).await.unwrap();
     client.destroy(&vm).await.unwrap();
-    insta::assert_snapshot!(named("machines", wire), lines(&fake));
+    insta::assert_snapshot!(named("vms", wire), lines(&fake));
 }
 
 async fn folders_pools_and_searches(wire: WireKind) {
@@ -260,4 +260,4 @@ async fn what_is_read_in_pages_is_read_to_the_end(wire: WireKind) {
     assert_eq!(names, ["vm-1", "vm-2"]);
 }
 
-on_both_wires!(machines, folders_pools_and_searches, what_is_read_in_pages_is_read_to_the_end,);
+on_both_wires!(vms, folders_pools_and_searches, what_is_read_in_pages_is_read_to_the_end,);

@@ -4,11 +4,13 @@ use std::time::Duration;
 
 use reqwest::Method;
 
+use super::codec::{Codec, refused, status_refusal};
+use super::soap::Soap;
 use super::soap::reader::Reader;
-use super::{Codec, Soap, ViJson, status_refusal};
+use super::vijson::ViJson;
 use crate::config::{Config, WireChoice};
+use crate::error::unexpected;
 use crate::http::{Http, Pool};
-use crate::session::refused;
 use crate::{Error, Kind, Result, Value};
 
 /// The releases of VI/JSON that this client knows, newest first.
@@ -135,7 +137,7 @@ async fn service_content(http: &Http, codec: &dyn Codec, timeout: Duration) -> R
     if content.get("about").as_object().is_some() {
         Ok(content)
     } else {
-        Err(crate::methods::unexpected("ServiceContent", "no service content"))
+        Err(unexpected("ServiceContent", "no service content"))
     }
 }
 

@@ -1,101 +1,19 @@
 //! The protocols that carry the VIM API.
 //!
-//! A codec turns one call into an HTTP request and an HTTP answer into a [`Value`]. It does no I/O,
+//! A codec turns one call into an HTTP request and an HTTP answer into a [`Value`](crate::Value). It does no I/O,
 //! so the session, the gate, the retries and the tests are the same for every protocol.
 
 mod choice;
+mod codec;
 mod decode;
 mod encode;
 mod soap;
 mod vijson;
 
 pub(crate) use choice::{choose, numbers};
+pub use codec::WireKind;
+pub(crate) use codec::{Codec, refused, status_refusal};
 #[cfg(test)]
 pub(crate) use encode::Json;
-use soap::Soap;
 #[cfg(test)]
 pub(crate) use soap::{reader::Reader, writer::element as write_element};
-use vijson::ViJson;
-
-use std::sync::Arc;
-
-use reqwest::Method;
-use reqwest::header::{HeaderMap, HeaderName};
-
-use crate::{Fault, MoRef, Object, Value};
-
-/// A protocol that carries the VIM API.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WireKind {
-    /// JSON, from vCenter 8.0 U1 on.
-    ViJson,
-    /// SOAP, everywhere.
-    Soap,
-}
-
-/// The services of a vCenter that share one session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Service {
-    /// The VIM API itself.
-    Vim,
-    /// Storage policies.
-    Pbm,
-}
-
-impl Service {
-    /// The service that an object belongs to, which its type's name shows.
-    pub fn of(target: &MoRef) -> Self {
-        if target.kind().starts_with("Pbm") { Self::Pbm } else { Self::Vim }
-    }
-}
-
-/// One call as an HTTP request.
-#[derive(Debug)]
-pub(crate) struct Outgoing {
-    pub method: Method,
-    /// Path, escaped.
-    pub path: String,
-    pub headers: Vec<(HeaderName, String)>,
-    pub body: Vec<u8>,
-}
-
-/// Why there is no value.
-#[derive(Debug)]
-pub(crate) enum Refusal {
-    /// vCenter itself says so.
-    Fault(Fault),
-    /// The session is unknown, which a proxy may say without a fault.
-    NotAuthenticated,
-    /// Something before vCenter answered, or vCenter is starting.
-    Overloaded,
-    /// There is no such path.
-    NoSuchPath,
-    /// It can't be read.
-    Unexpected(String),
-}
-
-/// Turns calls into bytes and answers into values.
-pub(crate) trait Codec: Send + Sync {
-    fn kind(&self) -> WireKind;
-    /// The release of the API that is spoken, such as `8.0.3.0`.
-    fn release(&self) -> &str;
-    /// One call in a session, or before there is one.
-    fn encode(&self, target: &MoRef, method: &str, args: Option<&Object>, session: Option<&str>) -> Outgoing;
-    /// Asks for the `ServiceContent`, which needs no session.
-    fn service_content(&self) -> Outgoing;
-    fn decode(&self, status: u16, body: &[u8]) -> Result<Value, Refusal>;
-    /// The session that the answer of a `Login` opened, as `encode` wants it.
-    fn opened(&self, headers: &HeaderMap) -> Option<Arc<str>>;
-    /// The same session as the Automation API takes it, where one token opens both (8.0 U3 and later).
-    fn token(&self, session: &Arc<str>) -> Arc<str>;
-}
-
-/// What a status without a readable fault means.
-pub(crate) fn status_refusal(status: u16) -> Refusal {
-    match status {
-        401 => Refusal::NotAuthenticated,
-        404 => Refusal::NoSuchPath,
-        408 | 429 | 500 | 502..=504 => Refusal::Overloaded,
-        _ => Refusal::Unexpected(format!("HTTP status {status} without a fault")),
-    }
-}

@@ -6,9 +6,9 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::Method;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName};
 
+use super::codec::{Codec, Refusal, Service, WireKind, status_refusal};
 use super::encode::JsonObject;
-use super::{Codec, Outgoing, Refusal, Service, WireKind};
-use crate::http::SESSION_HEADER;
+use crate::http::{Outgoing, SESSION_HEADER};
 use crate::{Fault, MoRef, Object, Value};
 
 /// What may stand unescaped in a path segment; ids of views hold brackets, which may not.
@@ -77,7 +77,7 @@ pub(crate) fn decode(status: u16, body: &[u8]) -> Result<Value, Refusal> {
         Ok(value @ Value::Object(_)) if !value.type_name().is_empty() => {
             Err(Refusal::Fault(Fault::read(&value)))
         }
-        _ => Err(super::status_refusal(status)),
+        _ => Err(status_refusal(status)),
     }
 }
 

@@ -29,7 +29,7 @@ async fn cluster(client: &Client, pool: &MoRef) -> MoRef {
     read[0].get("owner").as_moref().unwrap().clone()
 }
 
-async fn a_module_holds_machines(sim: Sim) {
+async fn a_module_holds_vms(sim: Sim) {
     let inventory = sim.inventory().await;
     let golden = golden(&sim, &inventory).await;
     let client = inventory.client();
@@ -86,14 +86,14 @@ async fn a_subscribed_item_is_fetched_when_asked() {
     }
 }
 
-async fn a_machine_becomes_an_item_once(sim: Sim) {
+async fn a_vm_becomes_an_item_once(sim: Sim) {
     let inventory = sim.inventory().await;
     let golden = golden(&sim, &inventory).await;
     for style in STYLES {
         let client = styled(&sim, style).await;
         let name = format!("made-{style:?}");
         let capture = Capture {
-            machine: golden.template.clone(),
+            vm: golden.template.clone(),
             library_id: sim.library().to_owned(),
             name: name.clone(),
             description: "of golden".into(),
@@ -111,7 +111,7 @@ async fn a_machine_becomes_an_item_once(sim: Sim) {
         let other = Capture { token: String::new(), ..capture };
         let refused = client.capture_ovf(&other, Duration::from_mins(1)).await.unwrap_err();
         assert!(matches!(refused.kind(), vsphere::Kind::DuplicateName { .. }), "{refused:?}");
-        let missing = Capture { machine: MoRef::vm("vm-0"), name: "x".into(), ..other };
+        let missing = Capture { vm: MoRef::vm("vm-0"), name: "x".into(), ..other };
         assert!(client.capture_ovf(&missing, Duration::from_mins(1)).await.is_err());
     }
 }
@@ -121,7 +121,7 @@ async fn a_console_is_reached_by_a_ticket(sim: Sim) {
     let golden = golden(&sim, &inventory).await;
     let client = inventory.client();
     let vm = made(&sim, &inventory, &golden, "vm").await;
-    assert!(client.console_url(&vm).await.is_err(), "the machine is off");
+    assert!(client.console_url(&vm).await.is_err(), "the VM is off");
     let task = client.power_on(&vm).await.unwrap();
     within("it runs", inventory.wait_for_task(&task)).await.unwrap();
     let url = client.console_url(&vm).await.unwrap();
@@ -130,8 +130,8 @@ async fn a_console_is_reached_by_a_ticket(sim: Sim) {
 }
 
 everywhere!(
-    a_module_holds_machines,
+    a_module_holds_vms,
     an_object_bears_tags,
-    a_machine_becomes_an_item_once,
+    a_vm_becomes_an_item_once,
     a_console_is_reached_by_a_ticket,
 );

@@ -27,9 +27,9 @@ use crate::virtualmachine::storage::promotion::{PromotionState, observe_promotio
 use crate::virtualmachine::storage::promotions::Promotions;
 use crate::virtualmachine::storage::{disks, marks};
 
-fn machines(inventory: &serde_json::Value) -> Vec<String> {
-    let machines = inventory["vms"].as_array().unwrap().iter().filter(|vm| vm["template"] != true);
-    machines.map(|vm| vm["name"].as_str().unwrap().to_owned()).collect()
+fn vms(inventory: &serde_json::Value) -> Vec<String> {
+    let vms = inventory["vms"].as_array().unwrap().iter().filter(|vm| vm["template"] != true);
+    vms.map(|vm| vm["name"].as_str().unwrap().to_owned()).collect()
 }
 
 async fn a_template_is_made_once_whoever_asks(sim: Sim) {
@@ -89,33 +89,33 @@ async fn a_subscribed_image_is_fetched_before_its_template_is_made() {
     assert!(cached().await);
 }
 
-async fn one_call_makes_a_machine_and_a_second_finds_it(sim: Sim) {
+async fn one_call_makes_a_vm_and_a_second_finds_it(sim: Sim) {
     let vcenter = vcenter(&sim).await;
     let template = template(&vcenter, &template_key(&sim, &vcenter).await).await;
     let facts = fixtures::facts(Found::Absent);
     let intent = wanted(&sim, &vcenter, &template, &facts).await;
     sim.forget_requests().await;
-    let machine = within("the clone", clone_vm(&intent, &facts, &vcenter)).await.unwrap();
+    let vsphere_vm = within("the clone", clone_vm(&intent, &facts, &vcenter)).await.unwrap();
     assert_eq!(sim.calls("CloneVM_Task").await, 1);
-    assert!(facts.mark.is_on(&machine) && facts.identity.is_of(&machine));
-    assert_eq!((machine.num_cpus, machine.memory_mib), (2, 4096));
-    let guestinfo = sim.get(&format!("/v1/vms/{}/guestinfo", machine.moref.id())).await;
+    assert!(facts.mark.is_on(&vsphere_vm) && facts.identity.is_of(&vsphere_vm));
+    assert_eq!((vsphere_vm.num_cpus, vsphere_vm.memory_mib), (2, 4096));
+    let guestinfo = sim.get(&format!("/v1/vms/{}/guestinfo", vsphere_vm.moref.id())).await;
     assert_eq!(guestinfo["guestinfo.metadata"], "bWV0YQ==");
-    assert_eq!(machine.cpu_allocation.reservation, Some(4588));
+    assert_eq!(vsphere_vm.cpu_allocation.reservation, Some(4588));
 
     // As if the answer had been lost, or another leader had been faster.
     let again = within("the second clone", clone_vm(&intent, &facts, &vcenter)).await.unwrap();
-    assert_eq!(again.moref, machine.moref);
-    assert_eq!(machines(&sim.get("/v1/inventory").await), ["cp-0"]);
+    assert_eq!(again.moref, vsphere_vm.moref);
+    assert_eq!(vms(&sim.get("/v1/inventory").await), ["cp-0"]);
 
-    // Another object's machine of the same name is neither taken nor touched.
+    // Another object's VM of the same name is neither taken nor touched.
     let mut other = fixtures::facts(Found::Absent);
     other.mark = crate::vcenter::mark::Mark::new("other", "cp-0", "s1");
     let refused = clone_vm(&intent, &other, &vcenter).await;
     assert!(matches!(refused, Err(Error::Blocked(Blocked::Claimed(_)))), "{refused:?}");
 
-    within("its end", destroy(&machine, &vcenter)).await.unwrap();
-    assert!(machines(&sim.get("/v1/inventory").await).is_empty());
+    within("its end", destroy(&vsphere_vm, &vcenter)).await.unwrap();
+    assert!(vms(&sim.get("/v1/inventory").await).is_empty());
 }
 
 async fn a_clone_whose_answer_was_lost_is_found_again(sim: Sim) {
@@ -128,7 +128,7 @@ async fn a_clone_whose_answer_was_lost_is_found_again(sim: Sim) {
     assert!(matches!(&lost, Err(Error::Vcenter(error)) if error.outcome_unknown()), "{lost:?}");
     let found = within("the second clone", clone_vm(&intent, &facts, &vcenter)).await.unwrap();
     assert!(facts.mark.is_on(&found));
-    assert_eq!(machines(&sim.get("/v1/inventory").await), ["cp-0"]);
+    assert_eq!(vms(&sim.get("/v1/inventory").await), ["cp-0"]);
 }
 
 async fn names_are_looked_up_once(sim: Sim) {
@@ -158,24 +158,27 @@ async fn volumes_are_in_the_clone_and_come_later_and_only_ours_are_destroyed(sim
     config.extra_config.retain(|(key, _)| key != marks::DISKS);
     config.extra_config.push((marks::DISKS.to_owned(), layout.mark));
     sim.forget_requests().await;
-    let machine = within("the clone", clone_vm(&intent, &facts, &vcenter)).await.unwrap();
+    let vsphere_vm = within("the clone", clone_vm(&intent, &facts, &vcenter)).await.unwrap();
     assert_eq!((sim.calls("CloneVM_Task").await, sim.calls("ReconfigVM_Task").await), (1, 0));
-    assert!(!disks::may_have_foreign(&machine) && !disks::lacks_volumes(&object, &machine), "{machine:?}");
-    let devices = vcenter.devices(&machine).await.unwrap();
-    let statuses = disks::status(&object, &machine, &devices);
+    assert!(
+        !disks::may_have_foreign(&vsphere_vm) && !disks::lacks_volumes(&object, &vsphere_vm),
+        "{vsphere_vm:?}"
+    );
+    let devices = vcenter.devices(&vsphere_vm).await.unwrap();
+    let statuses = disks::status(&object, &vsphere_vm, &devices);
     assert!(statuses[0].attached && !statuses[0].disk_uuid.is_empty(), "{statuses:?}");
     assert_eq!(devices.disks[0].parents.len(), 1, "a linked clone");
 
     object.spec.volumes.push(fixtures::volume("logs", "2Gi", None));
     object.spec.volumes[0] = fixtures::volume("data", "3Gi", None);
-    assert!(disks::lacks_volumes(&object, &machine));
-    let change = disks::changes(&object, &machine, &devices, &storage).unwrap().unwrap();
-    let task = vcenter.client.reconfigure_vm(&machine.moref, change).await.unwrap();
+    assert!(disks::lacks_volumes(&object, &vsphere_vm));
+    let change = disks::changes(&object, &vsphere_vm, &devices, &storage).unwrap().unwrap();
+    let task = vcenter.client.reconfigure_vm(&vsphere_vm.moref, change).await.unwrap();
     within("the change", vcenter.inventory.wait_for_task(&task)).await.unwrap();
     let seen = async {
         loop {
-            if let Presence::Present(now) = vcenter.inventory.vm(&machine.moref)
-                && now.change_version != machine.change_version
+            if let Presence::Present(now) = vcenter.inventory.vm(&vsphere_vm.moref)
+                && now.change_version != vsphere_vm.change_version
                 && now.disks == Some(3)
             {
                 return now;
@@ -183,9 +186,9 @@ async fn volumes_are_in_the_clone_and_come_later_and_only_ours_are_destroyed(sim
             tokio::task::yield_now().await;
         }
     };
-    let machine = within("the stream tells", seen).await;
-    let devices = vcenter.devices(&machine).await.unwrap();
-    assert_eq!(disks::changes(&object, &machine, &devices, &storage).unwrap(), None);
+    let vsphere_vm = within("the stream tells", seen).await;
+    let devices = vcenter.devices(&vsphere_vm).await.unwrap();
+    assert_eq!(disks::changes(&object, &vsphere_vm, &devices, &storage).unwrap(), None);
     assert_eq!(devices.disks.iter().map(|disk| disk.capacity >> 30).skip(1).collect::<Vec<_>>(), [3, 2]);
 
     // Somebody attaches a disk of his own: it outlives the VM.
@@ -201,38 +204,38 @@ async fn volumes_are_in_the_clone_and_come_later_and_only_ours_are_destroyed(sim
     };
     let device_change = vec![vsphere::DeviceChange::Disk(create)];
     let spec = vsphere::ConfigSpec { device_change, ..vsphere::ConfigSpec::default() };
-    let task = vcenter.client.reconfigure_vm(&machine.moref, spec).await.unwrap();
+    let task = vcenter.client.reconfigure_vm(&vsphere_vm.moref, spec).await.unwrap();
     within("the change", vcenter.inventory.wait_for_task(&task)).await.unwrap();
-    let devices = vcenter.client.devices(&machine.moref).await.unwrap();
-    let foreign = disks::foreign(&machine, &devices);
+    let devices = vcenter.client.devices(&vsphere_vm.moref).await.unwrap();
+    let foreign = disks::foreign(&vsphere_vm, &devices);
     assert_eq!(foreign.len(), 1, "{foreign:?}");
     let seen = async {
         loop {
-            match vcenter.inventory.vm(&machine.moref) {
+            match vcenter.inventory.vm(&vsphere_vm.moref) {
                 Presence::Present(now) if now.disks == Some(4) => return now,
                 _ => tokio::task::yield_now().await,
             }
         }
     };
-    let machine = within("the stream tells", seen).await;
+    let vsphere_vm = within("the stream tells", seen).await;
     sim.forget_requests().await;
-    within("its end", destroy(&machine, &vcenter)).await.unwrap();
+    within("its end", destroy(&vsphere_vm, &vcenter)).await.unwrap();
     assert_eq!(sim.calls("ReconfigVM_Task").await, 1);
 }
 
-async fn a_disk_that_was_hung_on_a_machine_just_now_is_spared(sim: Sim) {
+async fn a_disk_that_was_hung_on_a_vm_just_now_is_spared(sim: Sim) {
     let vcenter = vcenter(&sim).await;
     let template = template(&vcenter, &template_key(&sim, &vcenter).await).await;
     let facts = fixtures::facts(Found::Absent);
     let mut intent = wanted(&sim, &vcenter, &template, &facts).await;
     for power_on in [true, false] {
         intent.spec.power_on = power_on;
-        let machine = within("the clone", clone_vm(&intent, &facts, &vcenter)).await.unwrap();
-        assert!(!disks::may_have_foreign(&machine), "{machine:?}");
+        let vsphere_vm = within("the clone", clone_vm(&intent, &facts, &vcenter)).await.unwrap();
+        assert!(!disks::may_have_foreign(&vsphere_vm), "{vsphere_vm:?}");
         let order = json!({ "file": "[ds1] theirs/disk.vmdk", "capacityMiB": 64 });
-        sim.post(&format!("/v1/vms/{}/disks", machine.moref.id()), order).await;
-        // By a view of the machine that does not have it.
-        within("its end", destroy(&machine, &vcenter)).await.unwrap();
+        sim.post(&format!("/v1/vms/{}/disks", vsphere_vm.moref.id()), order).await;
+        // By a view of the VM that does not have it.
+        within("its end", destroy(&vsphere_vm, &vcenter)).await.unwrap();
         assert_eq!(sim.get("/v1/orphans").await["files"], json!(["ds1/theirs"]), "{power_on}");
     }
 }
@@ -243,7 +246,7 @@ async fn a_template_goes_when_nothing_needs_it_and_no_disk_rests_on_it(sim: Sim)
     let template = template(&vcenter, &template_key).await;
     let facts = fixtures::facts(Found::Absent);
     let intent = wanted(&sim, &vcenter, &template, &facts).await;
-    let machine = within("the clone", clone_vm(&intent, &facts, &vcenter)).await.unwrap();
+    let vsphere_vm = within("the clone", clone_vm(&intent, &facts, &vcenter)).await.unwrap();
     let is_needed = |item: &str, content: &str| item == template_key.item && content == template_key.content;
     let nothing: [String; 0] = [];
 
@@ -252,18 +255,18 @@ async fn a_template_goes_when_nothing_needs_it_and_no_disk_rests_on_it(sim: Sim)
     assert_eq!(
         templates::collect(&super::templates().0, &vcenter, |_, _| false).await.unwrap(),
         nothing,
-        "its machine says so"
+        "its VM says so"
     );
     assert_eq!(sim.calls("RetrievePropertiesEx").await, 0, "neither costs a call");
 
     // A VM that says nothing of it still rests on it.
     let extra_config = vec![(crate::vcenter::mark::BASE.to_owned(), String::new())].into();
     let spec = vsphere::ConfigSpec { extra_config, ..vsphere::ConfigSpec::default() };
-    let task = vcenter.client.reconfigure_vm(&machine.moref, spec).await.unwrap();
+    let task = vcenter.client.reconfigure_vm(&vsphere_vm.moref, spec).await.unwrap();
     within("the change", vcenter.inventory.wait_for_task(&task)).await.unwrap();
     let silent = async {
         loop {
-            match vcenter.inventory.vm(&machine.moref) {
+            match vcenter.inventory.vm(&vsphere_vm.moref) {
                 Presence::Present(now) if crate::vcenter::mark::base(&now).is_none() => return,
                 _ => tokio::task::yield_now().await,
             }
@@ -276,7 +279,7 @@ async fn a_template_goes_when_nothing_needs_it_and_no_disk_rests_on_it(sim: Sim)
         "its disks say so"
     );
 
-    within("its end", destroy(&machine, &vcenter)).await.unwrap();
+    within("its end", destroy(&vsphere_vm, &vcenter)).await.unwrap();
     assert_eq!(templates::collect(&super::templates().0, &vcenter, is_needed).await.unwrap(), nothing);
     let gone =
         within("the template's end", templates::collect(&super::templates().0, &vcenter, |_, _| false))
@@ -296,34 +299,34 @@ async fn linked_disks_are_promoted_once_and_their_template_can_go(sim: Sim) {
     let mut woken = pin!(woken);
     let promotions = Promotions::new(waker);
     sim.forget_requests().await;
-    let machine = within("the clone", clone_vm(&intent, &facts, &vcenter)).await.unwrap();
-    assert_eq!(observe_promotion(&vm, &machine, &vcenter, &promotions).await, None, "nobody asks for it");
+    let vsphere_vm = within("the clone", clone_vm(&intent, &facts, &vcenter)).await.unwrap();
+    assert_eq!(observe_promotion(&vm, &vsphere_vm, &vcenter, &promotions).await, None, "nobody asks for it");
     assert_eq!(sim.calls("RetrievePropertiesEx").await, 0, "and that costs nothing");
 
     vm.spec.promote_disks_mode = Some("Online".into());
-    let state = async |vm: &VirtualMachine, machine: &Vm| {
-        observe_promotion(vm, machine, &vcenter, &promotions).await.unwrap().state
+    let state = async |vm: &VirtualMachine, vsphere_vm: &Vm| {
+        observe_promotion(vm, vsphere_vm, &vcenter, &promotions).await.unwrap().state
     };
-    let PromotionState::Due(disks) = state(&vm, &machine).await else { panic!("a linked clone") };
+    let PromotionState::Due(disks) = state(&vm, &vsphere_vm).await else { panic!("a linked clone") };
     assert_eq!(disks.len(), 1);
 
     // What vCenter can't do is reported, and not tried again before somebody changes the object.
     let fault = json!({"method": "PromoteDisks_Task", "kind": "taskFault", "fault": "FileFault", "message": "no space", "count": 1});
     sim.post("/v1/faults", fault).await;
-    begin_promotion(&promotions, &vm, &machine.moref, &disks, &vcenter);
+    begin_promotion(&promotions, &vm, &vsphere_vm.moref, &disks, &vcenter);
     within("the end", woken.next()).await;
-    let PromotionState::Failed(why) = state(&vm, &machine).await else { panic!("it failed") };
+    let PromotionState::Failed(why) = state(&vm, &vsphere_vm).await else { panic!("it failed") };
     assert!(why.contains("FileFault"), "{why}");
     vm.metadata.generation = vm.metadata.generation.map(|generation| generation + 1);
-    assert_eq!(state(&vm, &machine).await, PromotionState::Due(disks.clone()));
+    assert_eq!(state(&vm, &vsphere_vm).await, PromotionState::Due(disks.clone()));
 
     // Begun, and begun again as after a crash: the second finds the first's task, and waits for it.
     let late = super::vcenter(&sim).await;
     sim.post("/v1/faults", json!({"method": "PromoteDisks_Task", "kind": "hold", "count": 1})).await;
-    begin_promotion(&promotions, &vm, &machine.moref, &disks, &vcenter);
-    assert_eq!(state(&vm, &machine).await, PromotionState::Running);
+    begin_promotion(&promotions, &vm, &vsphere_vm.moref, &disks, &vcenter);
+    assert_eq!(state(&vm, &vsphere_vm).await, PromotionState::Running);
     let begun = async {
-        while running_promotion(&machine.moref, &vcenter).await.unwrap().is_none() {
+        while running_promotion(&vsphere_vm.moref, &vcenter).await.unwrap().is_none() {
             tokio::task::yield_now().await;
         }
     };
@@ -331,7 +334,7 @@ async fn linked_disks_are_promoted_once_and_their_template_can_go(sim: Sim) {
     sim.forget_requests().await;
     let (waker, woken_late) = Enqueue::new();
     let mut woken_late = pin!(woken_late);
-    begin_promotion(&Promotions::new(waker), &vm, &machine.moref, &disks, &late);
+    begin_promotion(&Promotions::new(waker), &vm, &vsphere_vm.moref, &disks, &late);
     let follows = async {
         while sim.calls("ModifyListView").await == 0 {
             tokio::task::yield_now().await;
@@ -341,42 +344,42 @@ async fn linked_disks_are_promoted_once_and_their_template_can_go(sim: Sim) {
     sim.release().await;
     within("the end", async { tokio::join!(woken.next(), woken_late.next()) }).await;
     assert_eq!(sim.calls("PromoteDisks_Task").await, 0);
-    assert_eq!(state(&vm, &machine).await, PromotionState::Finished, "its disks are its own");
+    assert_eq!(state(&vm, &vsphere_vm).await, PromotionState::Finished, "its disks are its own");
 
     // A crash later on: the disks show that there is nothing left to do.
     promotions.forget(&ObjectRef::from_obj(&vm));
-    assert_eq!(state(&vm, &machine).await, PromotionState::Finished);
-    let promotion = observe_promotion(&vm, &machine, &vcenter, &promotions).await;
+    assert_eq!(state(&vm, &vsphere_vm).await, PromotionState::Finished);
+    let promotion = observe_promotion(&vm, &vsphere_vm, &vcenter, &promotions).await;
     let step = promotion.unwrap().remove_note().unwrap();
-    within("the note", take_step(&machine.moref, &step, &vcenter)).await.unwrap();
+    within("the note", take_step(&vsphere_vm.moref, &step, &vcenter)).await.unwrap();
     let noted = async {
         loop {
-            match vcenter.inventory.vm(&machine.moref) {
+            match vcenter.inventory.vm(&vsphere_vm.moref) {
                 Presence::Present(now) if mark::base(&now).is_none() => return now,
                 _ => tokio::task::yield_now().await,
             }
         }
     };
-    let machine = within("the stream tells", noted).await;
+    let vsphere_vm = within("the stream tells", noted).await;
     sim.forget_requests().await;
-    assert_eq!(state(&vm, &machine).await, PromotionState::Done);
+    assert_eq!(state(&vm, &vsphere_vm).await, PromotionState::Done);
     assert_eq!(sim.calls("RetrievePropertiesEx").await, 0, "it is never read again");
     let gone =
         within("the template's end", templates::collect(&super::templates().0, &vcenter, |_, _| false))
             .await
             .unwrap();
     assert_eq!(gone, std::slice::from_ref(&template.name));
-    within("its end", destroy(&machine, &vcenter)).await.unwrap();
+    within("its end", destroy(&vsphere_vm, &vcenter)).await.unwrap();
 }
 
 on_both_wires!(
     linked_disks_are_promoted_once_and_their_template_can_go,
     a_template_is_made_once_whoever_asks,
     a_half_made_template_is_finished,
-    one_call_makes_a_machine_and_a_second_finds_it,
+    one_call_makes_a_vm_and_a_second_finds_it,
     a_clone_whose_answer_was_lost_is_found_again,
     names_are_looked_up_once,
     volumes_are_in_the_clone_and_come_later_and_only_ours_are_destroyed,
-    a_disk_that_was_hung_on_a_machine_just_now_is_spared,
+    a_disk_that_was_hung_on_a_vm_just_now_is_spared,
     a_template_goes_when_nothing_needs_it_and_no_disk_rests_on_it,
 );

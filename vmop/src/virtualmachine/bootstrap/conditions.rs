@@ -9,8 +9,8 @@ use crate::virtualmachine::condition_types;
 const GUEST_REPORT: &str = "guestinfo.vmservice.bootstrap.condition";
 
 /// How the guest's customisation goes; nothing where there is none.
-pub fn customization_condition(machine: &Vm) -> Option<Condition> {
-    let customized = machine.guest.customization.as_ref()?;
+pub fn customization_condition(vsphere_vm: &Vm) -> Option<Condition> {
+    let customized = vsphere_vm.guest.customization.as_ref()?;
     let underway =
         |reason, message: &str| Condition::is_false(known::GUEST_CUSTOMIZATION, INFO, reason, message);
     Some(match customized.status.as_str() {
@@ -36,8 +36,8 @@ pub fn customization_condition(machine: &Vm) -> Option<Condition> {
 }
 
 /// What the guest says of its own bootstrap.
-pub fn bootstrap_condition(machine: &Vm) -> Option<Condition> {
-    let reported = machine.extra_config.get(GUEST_REPORT)?;
+pub fn bootstrap_condition(vsphere_vm: &Vm) -> Option<Condition> {
+    let reported = vsphere_vm.extra_config.get(GUEST_REPORT)?;
     let mut parts = reported.splitn(3, ',').map(str::trim);
     let status = parts.next()?;
     let reason = parts.next().filter(|reason| !reason.is_empty());

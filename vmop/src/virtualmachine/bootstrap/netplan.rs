@@ -1,4 +1,4 @@
-//! Cloud-init's network configuration, version 2, of the NICs of a machine.
+//! Cloud-init's network configuration, version 2, of the NICs of a VM.
 
 use api::vmop::VirtualMachine;
 use serde_json::{Map, Value, json};
@@ -44,6 +44,7 @@ fn by_driver(nics: &[Nic], nic: &Nic) -> bool {
     nic.mac.is_none() && (alike.len() == 1 || alike.iter().all(plain))
 }
 
+/// One NIC in netplan's words, key by key; longer than a procedure may be.
 fn ethernet(name: &str, nic: &Nic, vm: &VirtualMachine, input: &BootstrapInput<'_>) -> Value {
     let mut map = Map::new();
     match &nic.mac {

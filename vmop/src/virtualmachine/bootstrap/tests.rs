@@ -16,7 +16,7 @@ use crate::virtualmachine::bootstrap::user_data::{UserData, user_data};
 use crate::virtualmachine::identity::find::Found;
 use crate::virtualmachine::nic::adapter::{Address, Addressing, Nic};
 
-fn machine(transport: &str) -> VirtualMachine {
+fn vsphere_vm(transport: &str) -> VirtualMachine {
     let mut vm = fixtures::virtual_machine();
     vm.spec.vm_metadata = (!transport.is_empty())
         .then(|| serde_json::from_value(json!({"secretName": "s", "transport": transport})).unwrap());
@@ -24,7 +24,7 @@ fn machine(transport: &str) -> VirtualMachine {
 }
 
 fn annotated(transport: &str, key: &str, value: &str) -> VirtualMachine {
-    let mut vm = machine(transport);
+    let mut vm = vsphere_vm(transport);
     vm.metadata.annotations = Some([(key.to_owned(), value.to_owned())].into());
     vm
 }
@@ -129,16 +129,16 @@ fn shown(bootstrap: &Bootstrap) -> String {
 
 #[test]
 fn without_a_transport_the_guest_gets_its_name_and_addresses() {
-    insta::assert_snapshot!(shown(&with(&machine(""), &[]).unwrap()));
+    insta::assert_snapshot!(shown(&with(&vsphere_vm(""), &[]).unwrap()));
 }
 
 #[test]
 fn extra_config_is_the_keys_of_guestinfo_and_no_others() {
     let data = [("guestinfo.appliance", "a: {{ .Not }}"), ("disk.enableUUID", "FALSE")];
-    insta::assert_snapshot!(shown(&with(&machine("ExtraConfig"), &data).unwrap()));
+    insta::assert_snapshot!(shown(&with(&vsphere_vm("ExtraConfig"), &data).unwrap()));
     // Data without a transport is the same.
-    assert_eq!(with(&machine("ExtraConfig"), &data), {
-        let mut vm = machine("ExtraConfig");
+    assert_eq!(with(&vsphere_vm("ExtraConfig"), &data), {
+        let mut vm = vsphere_vm("ExtraConfig");
         vm.spec.vm_metadata.as_mut().unwrap().transport = None;
         with(&vm, &data)
     });
@@ -150,16 +150,16 @@ fn cloud_init_by_extra_config_learns_the_network_and_is_not_customised() {
         ("guestinfo.metadata", "instance-id: i\nlocal-hostname: h\n"),
         ("guestinfo.userdata", "#cloud-config"),
     ];
-    insta::assert_snapshot!(shown(&with(&machine("ExtraConfig"), &data).unwrap()));
+    insta::assert_snapshot!(shown(&with(&vsphere_vm("ExtraConfig"), &data).unwrap()));
 
     let composed =
-        with(&machine("ExtraConfig"), &[("guestinfo.metadata", "instance-id: i\nnetwork: {}\n")]).unwrap();
+        with(&vsphere_vm("ExtraConfig"), &[("guestinfo.metadata", "instance-id: i\nnetwork: {}\n")]).unwrap();
     assert_eq!(
         composed.extra_config["guestinfo.metadata"], "instance-id: i\nnetwork: {}\n",
         "the user's network wins"
     );
     let plain = [nic(None, Addressing::Dhcp)];
-    let composed = on(&machine("ExtraConfig"), &data, &plain, &GuestNetwork::default()).unwrap();
+    let composed = on(&vsphere_vm("ExtraConfig"), &data, &plain, &GuestNetwork::default()).unwrap();
     assert_eq!(
         composed.extra_config["guestinfo.metadata"], data[0].1,
         "nothing is known that need be configured"
@@ -169,7 +169,7 @@ fn cloud_init_by_extra_config_learns_the_network_and_is_not_customised() {
 #[test]
 fn cloud_init_gets_our_metadata_and_the_users_data() {
     let data = [("user-data", "#cloud-config\n"), ("value", "other"), ("ssh-public-keys", "ssh-ed25519 A\n")];
-    let mut vm = machine("CloudInit");
+    let mut vm = vsphere_vm("CloudInit");
     vm.metadata.labels = Some([(label::CAPW_CLUSTER_ROLE.to_owned(), "node".to_owned())].into());
     insta::assert_snapshot!(shown(&with(&vm, &data).unwrap()));
 }
@@ -177,7 +177,7 @@ fn cloud_init_gets_our_metadata_and_the_users_data() {
 #[test]
 fn userdata_is_taken_plain_or_packed_by_either_name() {
     let composed = |data: &[(&str, &str)]| {
-        let composed = with(&machine("CloudInit"), data).unwrap();
+        let composed = with(&vsphere_vm("CloudInit"), data).unwrap();
         String::from_utf8(cloudinit::decode(&composed.extra_config).unwrap().userdata.unwrap()).unwrap()
     };
     let packed = cloudinit::encode(&cloudinit::Metadata::default(), b"#cloud-config", None).unwrap();
@@ -198,13 +198,13 @@ fn a_users_own_metadata_and_network_win() {
         ("metadata", "instance-id: mine\nwait-on-network: {ipv6: true}\ncolour: blue\n"),
         ("network-config", "network:\n  version: 2\n  ethernets: {ens192: {addresses: [10.9.9.9/24]}}\n"),
     ];
-    insta::assert_snapshot!(shown(&with(&machine("CloudInit"), &data).unwrap()));
+    insta::assert_snapshot!(shown(&with(&vsphere_vm("CloudInit"), &data).unwrap()));
 }
 
 #[test]
 fn a_single_nic_without_a_mac_is_matched_by_its_driver() {
     let metadata = |nics: &[Nic], network: &GuestNetwork| {
-        let composed = on(&machine("CloudInit"), &[("value", "#")], nics, network).unwrap();
+        let composed = on(&vsphere_vm("CloudInit"), &[("value", "#")], nics, network).unwrap();
         let metadata = cloudinit::decode(&composed.extra_config).unwrap().metadata().unwrap();
         metadata.other.get("network").map_or_else(String::new, ToString::to_string)
     };
@@ -224,7 +224,7 @@ fn a_single_nic_without_a_mac_is_matched_by_its_driver() {
 #[test]
 fn nics_without_macs_are_matched_by_their_driver_while_that_is_enough() {
     let composed = |nics: &[Nic]| {
-        let composed = on(&machine("CloudInit"), &[("value", "#")], nics, &network()).unwrap();
+        let composed = on(&vsphere_vm("CloudInit"), &[("value", "#")], nics, &network()).unwrap();
         let metadata = cloudinit::decode(&composed.extra_config).unwrap().metadata().unwrap();
         let ethernets = metadata.other["network"]["ethernets"].as_object().unwrap().clone();
         let matches = ethernets.iter().map(|(name, ethernet)| format!("{name} {}", ethernet["match"]));
@@ -257,7 +257,7 @@ fn who_the_guest_is_outlives_a_move() {
         let composed = with(vm, &[("value", "#")]).unwrap();
         cloudinit::decode(&composed.extra_config).unwrap().metadata().unwrap().instance_id
     };
-    let mut moved = machine("CloudInit");
+    let mut moved = vsphere_vm("CloudInit");
     moved.metadata.uid = Some("another".into());
     assert_eq!(id(&moved), "42370000-0000-4000-8000-000000000001");
     assert_eq!(id(&annotated("CloudInit", annotation::CLOUD_INIT_INSTANCE_ID, "restored")), "restored");
@@ -272,17 +272,17 @@ fn cloud_init_by_customization_goes_in_plain() {
 #[test]
 fn ovf_properties_that_exist_and_may_be_set_are_set() {
     let data = [("ip", "{{ V1alpha1_FirstIP }}"), ("serial", "9"), ("same", "old"), ("unknown", "u")];
-    insta::assert_snapshot!(shown(&with(&machine("OvfEnv"), &data).unwrap()));
-    let composed = with(&machine("vAppConfig"), &data).unwrap();
+    insta::assert_snapshot!(shown(&with(&vsphere_vm("OvfEnv"), &data).unwrap()));
+    let composed = with(&vsphere_vm("vAppConfig"), &data).unwrap();
     assert_eq!(composed.customization, None);
     assert!(!composed.extra_config.contains_key(crate::extra_config::DEFER_CLOUD_INIT));
-    assert_eq!(composed.v_app, with(&machine("OvfEnv"), &data).unwrap().v_app);
+    assert_eq!(composed.v_app, with(&vsphere_vm("OvfEnv"), &data).unwrap().v_app);
 }
 
 #[test]
 fn windows_gets_its_answer_file() {
     let data = [("unattend", "<a ip=\"{{ V1alpha1_FirstIP }}\" mac=\"{{ V1alpha1_FirstNicMacAddr }}\"/>")];
-    let composed = with(&machine("Sysprep"), &data).unwrap();
+    let composed = with(&vsphere_vm("Sysprep"), &data).unwrap();
     insta::assert_snapshot!(shown(&composed));
     assert!(!format!("{composed:?}").contains("<a ip"));
 }
@@ -296,8 +296,8 @@ fn customization_can_be_kept_away() {
 }
 
 #[test]
-fn a_card_less_machine_is_customised_by_what_its_template_has() {
-    let composed = on(&machine(""), &[], &[], &GuestNetwork::default()).unwrap();
+fn a_vm_without_nics_is_customized_by_what_its_template_has() {
+    let composed = on(&vsphere_vm(""), &[], &[], &GuestNetwork::default()).unwrap();
     assert_eq!(composed.customization.unwrap().adapters.len(), 1);
 }
 
@@ -312,7 +312,8 @@ fn what_is_wrong_is_reported_with_the_key_and_never_with_its_value() {
     };
     let noise: String = (0..70_000).map(|_| sign()).collect();
     let shown_of = |transport: &str, data: &[(&str, &str)]| {
-        with(&machine(transport), data).map_or_else(|unmet| unmet.message, |composed| format!("{composed:?}"))
+        with(&vsphere_vm(transport), data)
+            .map_or_else(|unmet| unmet.message, |composed| format!("{composed:?}"))
     };
     let composed = [
         shown_of("ExtraConfig", &[("value", "x")]),
@@ -333,7 +334,7 @@ fn what_is_wrong_is_reported_with_the_key_and_never_with_its_value() {
 
 #[test]
 fn templates_reach_addresses_nameservers_and_the_object() {
-    let vm = machine("vAppConfig");
+    let vm = vsphere_vm("vAppConfig");
     let value = |text: &str| match with(&vm, &[("ip", text)]) {
         Ok(composed) => match composed.v_app {
             VApp::Changed(spec) => spec.properties[0].value.clone().unwrap(),
@@ -346,7 +347,7 @@ fn templates_reach_addresses_nameservers_and_the_object() {
         ("{{ V1alpha1_FirstIPFromNIC 0 }}", "10.0.0.5/24"),
         (
             "{{ V1alpha1_FirstIPFromNIC 1 }}",
-            " 4: network nic 1 has no address from the network provider. Mend it",
+            " 4: network adapter 1 has no address from the network provider. Mend it",
         ),
         ("{{ V1alpha1_IPsFromNIC 0 }}", "[10.0.0.5/24 2001:db8::5/64]"),
         ("{{ V1alpha1_FirstNicMacAddr }}", "00-50-56-AA-00-01"),
@@ -375,14 +376,14 @@ fn templates_reach_addresses_nameservers_and_the_object() {
 fn the_hash_stands_for_what_the_user_gave() {
     let salt = uuid::Uuid::from_u128(1);
     let hash = |vm: &VirtualMachine, data: &[(&str, &str)]| read(vm, data).unwrap().hash(salt);
-    let vm = machine("CloudInit");
+    let vm = vsphere_vm("CloudInit");
     let one = hash(&vm, &[("value", "x")]);
     assert_eq!(one.len(), 16);
     assert_eq!(one, hash(&vm, &[("value", "x")]));
     let mut all: Vec<_> = [
         hash(&vm, &[("value", "y")]),
         hash(&vm, &[("valuex", "")]),
-        hash(&machine("ExtraConfig"), &[("value", "x")]),
+        hash(&vsphere_vm("ExtraConfig"), &[("value", "x")]),
         hash(&annotated("CloudInit", annotation::CLOUD_INIT_INSTANCE_ID, "i"), &[("value", "x")]),
         read(&vm, &[("value", "x")]).unwrap().hash(uuid::Uuid::from_u128(2)),
         one,
@@ -395,7 +396,7 @@ fn the_hash_stands_for_what_the_user_gave() {
 
 #[test]
 fn a_change_of_the_data_is_noted_last() {
-    let composed = with(&machine(""), &[]).unwrap();
+    let composed = with(&vsphere_vm(""), &[]).unwrap();
     let words: Vec<_> = composed.steps().iter().map(crate::virtualmachine::step::Step::word).collect();
     assert_eq!(words, ["customize", "reconfigure"]);
     let entries: BTreeMap<_, _> = composed.entries().collect();

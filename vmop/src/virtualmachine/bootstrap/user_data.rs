@@ -49,7 +49,7 @@ pub struct UserData {
     pub transport: Transport,
     /// Whether vCenter's guest customization is kept away from the guest.
     pub uncustomised: bool,
-    /// Another instance-id than the machine's own, for cloud-init.
+    /// Another instance-id than the VM's own, for cloud-init.
     pub instance_id: Option<String>,
     /// The Secret or ConfigMap, for people.
     pub source: String,
@@ -113,7 +113,7 @@ pub fn user_data(vm: &VirtualMachine, source: String, data: BTreeMap<String, Vec
 }
 
 impl UserData {
-    /// Stands for everything that the user gave, and for nothing else; of no use without the machine's UUID.
+    /// Stands for everything that the user gave, and for nothing else; of no use without the VM's UUID.
     pub fn hash(&self, salt: uuid::Uuid) -> String {
         let mut hash = Sha256::new();
         let mut part = |bytes: &[u8]| {

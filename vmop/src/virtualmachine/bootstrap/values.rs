@@ -61,7 +61,7 @@ fn device(nic: &Nic) -> Value {
     device
 }
 
-/// The machine's object as Go sees it: metadata's fields are the object's own too.
+/// The VM's object as Go sees it: metadata's fields are the object's own too.
 fn object(vm: &VirtualMachine) -> Value {
     let sparse = |value: Value| match value {
         Value::Object(mut map) => {
@@ -106,18 +106,20 @@ impl Functions for Net<'_> {
 impl Net<'_> {
     fn device(&self, at: usize) -> Result<&Value, String> {
         let devices = self.0["Devices"].as_array().map(Vec::as_slice).unwrap_or_default();
-        devices.get(at).ok_or_else(|| format!("there is no network nic {at}: there are {}", devices.len()))
+        devices
+            .get(at)
+            .ok_or_else(|| format!("there is no network adapter {at}: there are {}", devices.len()))
     }
 
     fn address(&self, at: usize) -> Called {
         let first = self.device(at)?["IPAddresses"].get(0).cloned();
-        first.ok_or_else(|| format!("network nic {at} has no address from the network provider"))
+        first.ok_or_else(|| format!("network adapter {at} has no address from the network provider"))
     }
 
     fn mac(&self) -> Called {
         let mac = self.device(0)?.get("MacAddress").cloned();
         mac.ok_or_else(|| {
-            "network nic 0 has no MAC from the network provider; vCenter chooses it later".into()
+            "network adapter 0 has no MAC from the network provider; vCenter chooses it later".into()
         })
     }
 
@@ -141,7 +143,7 @@ fn integer(value: &Value) -> Result<i64, String> {
 }
 
 fn number(value: &Value) -> Result<usize, String> {
-    usize::try_from(integer(value)?).map_err(|_| format!("there is no network nic {value}"))
+    usize::try_from(integer(value)?).map_err(|_| format!("there is no network adapter {value}"))
 }
 
 fn ip(text: &str) -> Result<IpAddr, String> {

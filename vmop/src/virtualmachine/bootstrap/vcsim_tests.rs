@@ -1,4 +1,4 @@
-//! Every transport against a real simulator process: what the machine has then, and what its guest was set up with.
+//! Every transport against a real simulator process: what the VM has then, and what its guest was set up with.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -78,7 +78,7 @@ impl Stage {
         compose(vm, &user_data(vm, "Secret ns/s".into(), data.collect()).unwrap(), &input).unwrap()
     }
 
-    /// The machine, made by the one call and running where its object says so.
+    /// The VM, made by the one call and running where its object says so.
     async fn made(&self, vm: &VirtualMachine, data: &[(&str, &str)], nics: &[Nic]) -> Made {
         let facts = fixtures::facts(Found::Absent);
         let storage = Storage { policy: None, datastore: self.vcenter.datastore().await.unwrap() };
@@ -94,24 +94,24 @@ impl Stage {
             disks: disks::layout(vm, &self.template.devices, &storage, false).unwrap(),
         };
         self.sim.forget_requests().await;
-        let machine =
+        let vsphere_vm =
             within("the clone", clone_vm(&compose_clone(vm, &parts), &facts, &self.vcenter)).await.unwrap();
         for method in ["ReconfigVM_Task", "CustomizeVM_Task", "PowerOnVM_Task"] {
             assert_eq!(self.sim.calls(method).await, 0, "{method}: the one call is enough");
         }
-        self.seen(&machine.moref).await
+        self.seen(&vsphere_vm.moref).await
     }
 
-    /// The machine as vCenter has it.
-    async fn seen(&self, machine: &MoRef) -> Made {
+    /// The VM as vCenter has it.
+    async fn seen(&self, vsphere_vm: &MoRef) -> Made {
         let paths = ["config.extraConfig", "config.vAppConfig", "config.hardware.device", "guest"];
-        let read = self.vcenter.client.retrieve(std::slice::from_ref(machine), &paths).await.unwrap();
+        let read = self.vcenter.client.retrieve(std::slice::from_ref(vsphere_vm), &paths).await.unwrap();
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let options = read[0].get("config.extraConfig").items().iter();
         let properties = read[0].get("config.vAppConfig").get("property").items().iter();
         let guest = read[0].get("guest");
         Made {
-            machine: machine.clone(),
+            vsphere_vm: vsphere_vm.clone(),
             extra_config: options
                 .map(|option| (text(option.get("key")), text(option.get("value"))))
                 .collect(),
@@ -132,16 +132,16 @@ impl Stage {
     }
 
     /// The steps, one after another, each of which vCenter must take.
-    async fn taken(&self, machine: &MoRef, steps: &[Step]) {
+    async fn taken(&self, vsphere_vm: &MoRef, steps: &[Step]) {
         for step in steps {
-            within(step.word(), take_step(machine, step, &self.vcenter)).await.unwrap();
+            within(step.word(), take_step(vsphere_vm, step, &self.vcenter)).await.unwrap();
         }
     }
 
-    async fn until(&self, machine: &MoRef, what: &str, so: impl Fn(&Vm) -> bool) {
+    async fn until(&self, vsphere_vm: &MoRef, what: &str, so: impl Fn(&Vm) -> bool) {
         let mut changes = self.vcenter.inventory.subscribe();
         let shown = async {
-            while !matches!(self.vcenter.inventory.vm(machine), Presence::Present(vm) if so(&vm)) {
+            while !matches!(self.vcenter.inventory.vm(vsphere_vm), Presence::Present(vm) if so(&vm)) {
                 changes.next().await;
             }
         };
@@ -153,10 +153,10 @@ fn first(value: &Value) -> Value {
     value.items().first().cloned().unwrap_or_default()
 }
 
-/// A machine as vCenter has it.
+/// A VM as vCenter has it.
 #[derive(Debug)]
 struct Made {
-    machine: MoRef,
+    vsphere_vm: MoRef,
     extra_config: BTreeMap<String, String>,
     properties: BTreeMap<String, String>,
     nics: Vec<vsphere::VirtualNic>,
@@ -242,8 +242,8 @@ async fn sysprep_gives_windows_its_answers(sim: Sim) {
     let made = stage.made(&off(object("Sysprep")), &[("unattend", answers)], &stage.nics().await).await;
     assert_eq!(made.customised, "TOOLSDEPLOYPKG_PENDING");
     made.has_no_guestinfo();
-    stage.taken(&made.machine, &[Step::Power(PowerState::On, Mode::Hard)]).await;
-    assert_eq!(stage.seen(&made.machine).await.customised, "TOOLSDEPLOYPKG_SUCCEEDED");
+    stage.taken(&made.vsphere_vm, &[Step::Power(PowerState::On, Mode::Hard)]).await;
+    assert_eq!(stage.seen(&made.vsphere_vm).await.customised, "TOOLSDEPLOYPKG_SUCCEEDED");
 }
 
 async fn extra_config_is_copied_and_learns_the_network(sim: Sim) {
@@ -288,7 +288,7 @@ async fn cloud_init_by_customization_sets_the_guest_up(sim: Sim) {
     made.has_no_guestinfo();
 }
 
-async fn cards_are_as_many_and_as_the_provider_says(sim: Sim) {
+async fn nics_are_as_many_and_as_the_provider_says(sim: Sim) {
     let stage = Stage::of(sim).await;
     let mut three = stage.nics().await;
     three.push(Nic { kind: NicKind::E1000e, ..three[1].clone() });
@@ -302,7 +302,7 @@ async fn cards_are_as_many_and_as_the_provider_says(sim: Sim) {
     assert!(made.macs.iter().all(|mac| !mac.is_empty()), "vCenter chooses the others: {made:?}");
 }
 
-async fn a_machine_without_cards_is_set_up_all_the_same(sim: Sim) {
+async fn a_vm_without_nics_is_set_up_all_the_same(sim: Sim) {
     let stage = Stage::of(sim).await;
     let mut vm = object("");
     vm.spec.network_interfaces.clear();
@@ -314,7 +314,7 @@ async fn a_machine_without_cards_is_set_up_all_the_same(sim: Sim) {
     );
 }
 
-async fn a_machine_that_is_off_is_told_anew_once(sim: Sim) {
+async fn a_vm_that_is_off_gets_a_change_once(sim: Sim) {
     let stage = Stage::of(sim).await;
     let nics = stage.nics().await;
     let mut before = nics.clone();
@@ -328,19 +328,19 @@ async fn a_machine_that_is_off_is_told_anew_once(sim: Sim) {
     let anew = stage.composed(&object("OvfEnv"), &[("address", "new")], &nics);
     // The customisation of the clone still waits, with another address: vCenter takes no second one, so it goes.
     let mut steps = anew.steps();
-    stage.taken(&made.machine, &steps).await;
-    assert_eq!(stage.seen(&made.machine).await.customised, "TOOLSDEPLOYPKG_PENDING");
+    stage.taken(&made.vsphere_vm, &steps).await;
+    assert_eq!(stage.seen(&made.vsphere_vm).await.customised, "TOOLSDEPLOYPKG_PENDING");
     let hash = &anew.extra_config[HASH];
-    stage.until(&made.machine, "it is noted", |vm| vm.extra_config.get(HASH) == Some(hash)).await;
+    stage.until(&made.vsphere_vm, "it is noted", |vm| vm.extra_config.get(HASH) == Some(hash)).await;
     steps.push(Step::Power(PowerState::On, Mode::Hard));
-    stage.taken(&made.machine, &steps).await;
-    let made = stage.seen(&made.machine).await;
+    stage.taken(&made.vsphere_vm, &steps).await;
+    let made = stage.seen(&made.vsphere_vm).await;
     assert_eq!(made.properties["address"], "new");
     made.is_set_up();
     // Once it has started, another one is taken.
-    stage.taken(&made.machine, &[Step::Power(PowerState::Off, Mode::Hard)]).await;
-    stage.taken(&made.machine, &anew.steps()).await;
-    assert_eq!(stage.seen(&made.machine).await.customised, "TOOLSDEPLOYPKG_PENDING");
+    stage.taken(&made.vsphere_vm, &[Step::Power(PowerState::Off, Mode::Hard)]).await;
+    stage.taken(&made.vsphere_vm, &anew.steps()).await;
+    assert_eq!(stage.seen(&made.vsphere_vm).await.customised, "TOOLSDEPLOYPKG_PENDING");
 }
 
 on_both_wires!(
@@ -351,7 +351,7 @@ on_both_wires!(
     extra_config_is_copied_and_learns_the_network,
     cloud_init_reads_its_six_keys,
     cloud_init_by_customization_sets_the_guest_up,
-    cards_are_as_many_and_as_the_provider_says,
-    a_machine_without_cards_is_set_up_all_the_same,
-    a_machine_that_is_off_is_told_anew_once,
+    nics_are_as_many_and_as_the_provider_says,
+    a_vm_without_nics_is_set_up_all_the_same,
+    a_vm_that_is_off_gets_a_change_once,
 );

@@ -16,12 +16,12 @@ use crate::virtualmachine::context::Context;
 use crate::virtualmachine::error::{Blocked, Claim, Error};
 use crate::virtualmachine::facts::Facts;
 
-/// How long the stream may take to tell of a machine that vCenter has made.
+/// How long the inventory may take to show a VM that vCenter has cloned.
 const ENTER: Duration = Duration::from_secs(30);
-/// How long it may lag behind a machine that had been there before we asked.
+/// How long it may lag behind a VM that had been there before we asked.
 const SOON: Duration = Duration::from_secs(2);
 
-/// The machine exists; what the clone named and is gone is looked up anew next time.
+/// The VM exists; what the clone named and is gone is looked up anew next time.
 pub async fn create(
     plan: Box<ClonePlan>,
     slot: Option<OwnedSemaphorePermit>,
@@ -40,7 +40,7 @@ pub async fn create(
     made
 }
 
-/// The machine exists: cloned now, or adopted if an earlier try got through.
+/// The VM exists: cloned now, or adopted if an earlier try got through.
 ///
 /// What it is made of is let go, and the `slot` for it, as soon as vCenter has answered.
 pub async fn clone_or_adopt(
@@ -61,12 +61,12 @@ pub async fn clone_or_adopt(
     match made {
         Ok(done) => match done.moref() {
             Some(moref) => {
-                let machine = vcenter.inventory.wait_for_vm(moref, ENTER).await?;
-                // The stream may tell that it runs after the task's end.
-                let on = |machine: &Vm| machine.power_state == Some(PowerState::On);
-                Ok(if runs { wait_until(machine, vcenter, on).await } else { machine })
+                let vsphere_vm = vcenter.inventory.wait_for_vm(moref, ENTER).await?;
+                // The inventory may show that it runs after the task's end.
+                let on = |vsphere_vm: &Vm| vsphere_vm.power_state == Some(PowerState::On);
+                Ok(if runs { wait_until(vsphere_vm, vcenter, on).await } else { vsphere_vm })
             }
-            None => Err(Error::Unsettled("The clone is done, and vCenter tells of no machine yet".into())),
+            None => Err(Error::Unsettled("The clone is done, and vCenter tells of no VM yet".into())),
         },
         Err(error) => match error.kind() {
             Kind::DuplicateName { .. } => Box::pin(adopt(&folder, &name, facts, vcenter)).await,
@@ -80,13 +80,13 @@ fn unbox(plan: Box<ClonePlan>) -> ClonePlan {
     *plan
 }
 
-/// The machine that has the name, if it is ours: then an earlier try got through.
+/// The VM that has the name, if it is ours: then an earlier try got through.
 ///
 /// One that is still being made has no reference yet; the stream tells when it has.
 async fn adopt(folder: &MoRef, name: &str, facts: &Facts, vcenter: &VCenter) -> Result<Arc<Vm>, Error> {
     let named = |inventory: &Inventory| inventory.by_name(folder, name).present();
-    let machine = match vcenter.inventory.wait_until(SOON, named).await {
-        Some(machine) => machine,
+    let vsphere_vm = match vcenter.inventory.wait_until(SOON, named).await {
+        Some(vsphere_vm) => vsphere_vm,
         None => match vcenter.client.find_child(folder, name).await? {
             Some(holder) if holder.kind() == "VirtualMachine" => {
                 vcenter.inventory.wait_for_vm(&holder, ENTER).await?
@@ -96,17 +96,17 @@ async fn adopt(folder: &MoRef, name: &str, facts: &Facts, vcenter: &VCenter) -> 
                 return Err(Blocked::Claimed(Claim { what, holder: holder.to_string() }).into());
             }
             None => {
-                let message = format!("vCenter is still at work on a machine called {name}");
+                let message = format!("vCenter is still at work on a VM called {name}");
                 return Err(Error::Unsettled(message));
             }
         },
     };
-    if facts.mark.is_on(&machine) && facts.identity.is_of(&machine) {
-        tracing::info!(machine = %machine.moref, "an earlier clone got through");
-        return Ok(machine);
+    if facts.mark.is_on(&vsphere_vm) && facts.identity.is_of(&vsphere_vm) {
+        tracing::info!(vsphere_vm = %vsphere_vm.moref, "an earlier clone got through");
+        return Ok(vsphere_vm);
     }
     let what = format!("The name {name} in its folder");
-    Err(Blocked::Claimed(Claim { what, holder: mark::described(&machine) }).into())
+    Err(Blocked::Claimed(Claim { what, holder: mark::described(&vsphere_vm) }).into())
 }
 
 /// Something that the clone names is gone from vCenter: look it up anew, all of it.

@@ -19,7 +19,7 @@ use crate::virtualmachine::power::operation::{guest_asked_since, soft_power_note
 /// Since when it is asked is on the object before it is asked, so that a restart of this program gives it no more time.
 pub async fn ask_guest(
     vm: &VirtualMachine,
-    machine: &Vm,
+    vsphere_vm: &Vm,
     state: PowerState,
     until: Option<Timestamp>,
     vcenter: &VCenter,
@@ -34,17 +34,17 @@ pub async fn ask_guest(
     if !ctx.guest_requests.insert(&object, state) {
         return Ok(());
     }
-    tracing::info!(machine = %machine.moref, ?state, "asking the guest");
+    tracing::info!(vsphere_vm = %vsphere_vm.moref, ?state, "asking the guest");
     let answer = match state {
-        PowerState::Suspended => vcenter.client.standby_guest(&machine.moref).await,
-        PowerState::Off | PowerState::On => vcenter.client.shutdown_guest(&machine.moref).await,
+        PowerState::Suspended => vcenter.client.standby_guest(&vsphere_vm.moref).await,
+        PowerState::Off | PowerState::On => vcenter.client.shutdown_guest(&vsphere_vm.moref).await,
     };
     match answer {
         Ok(()) => Ok(()),
         // The guest can't, and need not.
         Err(error) if until.is_some() && matches!(error.kind(), Kind::InvalidState) => {
             ctx.guest_requests.forget(&object);
-            set_power(&machine.moref, state, vcenter).await
+            set_power(&vsphere_vm.moref, state, vcenter).await
         }
         Err(error) => {
             ctx.guest_requests.forget(&object);

@@ -94,9 +94,8 @@ pub fn note_progress<'a>(
     ctx: &'a Context,
 ) -> BoxFuture<'a, Result<Arc<VirtualMachine>, Error>> {
     async move {
-        let vsphere_vm = match (result, &facts.found) {
-            (Ok(Some(vsphere_vm)), _) | (_, Found::Ours(vsphere_vm)) => vsphere_vm,
-            _ => return Ok(vm),
+        let ((Ok(Some(vsphere_vm)), _) | (_, Found::Ours(vsphere_vm))) = (result, &facts.found) else {
+            return Ok(vm);
         };
         let arrived = vsphere_vm.power_state == Some(wanted_power(&vm));
         if arrived {

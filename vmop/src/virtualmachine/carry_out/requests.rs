@@ -12,21 +12,29 @@ use crate::virtualmachine::bootstrap::observe::DataSourceWatch;
 use crate::virtualmachine::context::Context;
 use crate::virtualmachine::error::Error;
 use crate::virtualmachine::nic::request::apply_requests;
-use crate::virtualmachine::requests::Requests;
+use crate::virtualmachine::requests::{ProbeRequest, Requests};
 use crate::virtualmachine::storage::claims::apply_attachments;
 
 /// Makes all of the requests.
 pub fn make_requests<'a>(
     vm: &'a VirtualMachine,
-    requests: Requests<'a>,
+    requests: &Requests<'a>,
     ctx: &'a Context,
 ) -> BoxFuture<'a, Result<(), Error>> {
     // No `..`: a request that nobody makes must not compile.
-    let Requests { probe_target, data_source, missing_image, template, vanished_module, volumes, nics } =
-        requests;
+    let Requests {
+        probe: probe_target,
+        data_source,
+        missing_image,
+        template,
+        vanished_module,
+        volumes,
+        nics,
+    } = *requests;
     let object = ObjectRef::from_obj(vm);
-    if let Some(target) = probe_target {
-        ctx.prober.set_target(&object, target);
+    match probe_target {
+        ProbeRequest::Keep => {}
+        ProbeRequest::Set(target) => ctx.prober.set_target(&object, target),
     }
     match data_source {
         DataSourceWatch::Keep => {}
@@ -39,8 +47,12 @@ pub fn make_requests<'a>(
         ctx.sync_requests.request_missing(&vm.uid().unwrap_or_default(), image);
     }
     if let Ok(vcenter) = ctx.provider.vcenter() {
-        template.into_iter().for_each(|key| ctx.templates.request(&vcenter, key));
-        vanished_module.into_iter().for_each(|module| replace_module(vm, module, &vcenter, ctx));
+        if let Some(key) = template {
+            ctx.templates.request(&vcenter, key);
+        }
+        if let Some(module) = vanished_module {
+            replace_module(vm, module, &vcenter, ctx);
+        }
     }
     async move {
         if let Some((volumes, node)) = volumes {

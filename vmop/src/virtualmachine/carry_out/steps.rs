@@ -26,7 +26,7 @@ const PENDING: &str = "CustomizationPending";
 ///
 /// Where the guest has to do one, it is asked, and the steps after it are for the reconcile that finds it done.
 pub async fn take_all(
-    mut machine: Arc<Vm>,
+    mut vsphere_vm: Arc<Vm>,
     steps: &[Step],
     vm: &VirtualMachine,
     vcenter: &VCenter,
@@ -34,52 +34,52 @@ pub async fn take_all(
 ) -> Result<Arc<Vm>, Error> {
     for step in steps {
         // The inventory goes on while a step is carried out.
-        if let Presence::Present(now) = vcenter.inventory.vm(&machine.moref) {
-            machine = now;
+        if let Presence::Present(now) = vcenter.inventory.vm(&vsphere_vm.moref) {
+            vsphere_vm = now;
         }
-        if step.is_done(&machine) {
+        if step.is_done(&vsphere_vm) {
             continue;
         }
         if let Step::Power(state, mode) = step {
-            match power_operation(vm, &machine, *state, *mode, Timestamp::now()) {
+            match power_operation(vm, &vsphere_vm, *state, *mode, Timestamp::now()) {
                 PowerOperation::Hard => {}
-                PowerOperation::ToolsNotRunning => return Ok(machine),
+                PowerOperation::ToolsNotRunning => return Ok(vsphere_vm),
                 PowerOperation::Guest(until) => {
-                    ask_guest(vm, &machine, *state, until, vcenter, ctx).await?;
-                    return Ok(wait_until(machine, vcenter, |machine| step.is_done(machine)).await);
+                    ask_guest(vm, &vsphere_vm, *state, until, vcenter, ctx).await?;
+                    return Ok(wait_until(vsphere_vm, vcenter, |vsphere_vm| step.is_done(vsphere_vm)).await);
                 }
             }
         }
-        take_step(&machine.moref, step, vcenter).await?;
-        machine = match step {
-            Step::Customize(_) | Step::Join(_) => machine,
-            step => wait_until(machine, vcenter, |machine| step.is_done(machine)).await,
+        take_step(&vsphere_vm.moref, step, vcenter).await?;
+        vsphere_vm = match step {
+            Step::Customize(_) | Step::Join(_) => vsphere_vm,
+            step => wait_until(vsphere_vm, vcenter, |vsphere_vm| step.is_done(vsphere_vm)).await,
         };
     }
-    Ok(machine)
+    Ok(vsphere_vm)
 }
 
 /// Takes one step.
-pub async fn take_step(machine: &MoRef, step: &Step, vcenter: &VCenter) -> Result<(), Error> {
-    tracing::info!(%machine, step = step.word(), "changing the VM");
+pub async fn take_step(vsphere_vm: &MoRef, step: &Step, vcenter: &VCenter) -> Result<(), Error> {
+    tracing::info!(%vsphere_vm, step = step.word(), "changing the VM");
     match step {
         Step::Reconfigure(spec) => {
-            finish_task(vcenter.client.reconfigure_vm(machine, (**spec).clone()).await, vcenter).await
+            finish_task(vcenter.client.reconfigure_vm(vsphere_vm, (**spec).clone()).await, vcenter).await
         }
         Step::Upgrade(version) => {
-            finish_task(vcenter.client.upgrade_hardware(machine, *version).await, vcenter).await
+            finish_task(vcenter.client.upgrade_hardware(vsphere_vm, *version).await, vcenter).await
         }
-        Step::Customize(spec) => customize(machine, spec, vcenter).await,
-        Step::Join(module) => Ok(vcenter.memberships.join(&vcenter.client, module, machine).await?),
-        Step::Power(state, _) => set_power(machine, *state, vcenter).await,
+        Step::Customize(spec) => customize(vsphere_vm, spec, vcenter).await,
+        Step::Join(module) => Ok(vcenter.memberships.join(&vcenter.client, module, vsphere_vm).await?),
+        Step::Power(state, _) => set_power(vsphere_vm, *state, vcenter).await,
         Step::Restart(mode, at) => {
             // Noted after the deed: a crash between the two restarts a booting guest once more, but loses no restart.
             match mode {
-                Mode::Hard => finish_task(vcenter.client.reset(machine).await, vcenter).await?,
-                Mode::Soft | Mode::TrySoft => vcenter.client.reboot_guest(machine).await?,
+                Mode::Hard => finish_task(vcenter.client.reset(vsphere_vm).await, vcenter).await?,
+                Mode::Soft | Mode::TrySoft => vcenter.client.reboot_guest(vsphere_vm).await?,
             }
             let note = ConfigSpec { extra_config: vec![restart_note(*at)].into(), ..ConfigSpec::default() };
-            finish_task(vcenter.client.reconfigure_vm(machine, note).await, vcenter).await
+            finish_task(vcenter.client.reconfigure_vm(vsphere_vm, note).await, vcenter).await
         }
     }
 }
@@ -88,31 +88,31 @@ pub async fn take_step(machine: &MoRef, step: &Step, vcenter: &VCenter) -> Resul
 ///
 /// vCenter takes no second customization before the first was carried out or removed. One that can't be removed does not
 /// hold the VM back: it is the guest's then.
-async fn customize(machine: &MoRef, spec: &CustomizationSpec, vcenter: &VCenter) -> Result<(), Error> {
-    match finish_task(vcenter.client.customize_vm(machine, spec.clone()).await, vcenter).await {
+async fn customize(vsphere_vm: &MoRef, spec: &CustomizationSpec, vcenter: &VCenter) -> Result<(), Error> {
+    match finish_task(vcenter.client.customize_vm(vsphere_vm, spec.clone()).await, vcenter).await {
         Err(error) if is_pending(&error) => {}
         other => return other,
     }
-    tracing::info!(%machine, "removing the customization that waits for the guest's start");
+    tracing::info!(%vsphere_vm, "removing the customization that waits for the guest's start");
     let none = ConfigSpec { pending_customization: Some(String::new()), ..ConfigSpec::default() };
-    let again = match finish_task(vcenter.client.reconfigure_vm(machine, none).await, vcenter).await {
-        Ok(()) => finish_task(vcenter.client.customize_vm(machine, spec.clone()).await, vcenter).await,
+    let again = match finish_task(vcenter.client.reconfigure_vm(vsphere_vm, none).await, vcenter).await {
+        Ok(()) => finish_task(vcenter.client.customize_vm(vsphere_vm, spec.clone()).await, vcenter).await,
         Err(Error::Vcenter(error)) if !error.retryable() => {
-            tracing::warn!(%machine, %error, "the customization that waits can't be removed, and stays");
+            tracing::warn!(%vsphere_vm, %error, "the customization that waits can't be removed, and stays");
             return Ok(());
         }
         failed => failed,
     };
     match again {
         Err(error) if is_pending(&error) => {
-            tracing::warn!(%machine, "a customization waits for the guest's start still, and stays");
+            tracing::warn!(%vsphere_vm, "a customization waits for the guest's start still, and stays");
             Ok(())
         }
         other => other,
     }
 }
 
-/// Whether vCenter refuses because the machine's guest is to be customized already.
+/// Whether vCenter refuses because the VM's guest is to be customized already.
 fn is_pending(error: &Error) -> bool {
     matches!(error, Error::Vcenter(error) if error.fault().is_some_and(|fault| fault.type_name == PENDING))
 }

@@ -99,7 +99,7 @@ async fn watch_folders(
     None
 }
 
-/// What the cache says: the machine by its UUID, else by its name.
+/// What the cache says: the VM by its UUID, else by its name.
 fn find_in_cache(
     vm: &VirtualMachine,
     identity: Identity,
@@ -107,35 +107,35 @@ fn find_in_cache(
     vcenter: &VCenter,
     placement: Option<&Placement>,
 ) -> Option<Found> {
-    if let Presence::Present(machine) = vcenter.inventory.by_uuid(identity.instance) {
-        return Some(check_mark(mark, machine, || format!("Instance UUID {}", identity.instance)));
+    if let Presence::Present(vsphere_vm) = vcenter.inventory.by_uuid(identity.instance) {
+        return Some(check_mark(mark, vsphere_vm, || format!("Instance UUID {}", identity.instance)));
     }
     let name = vm.name_any();
     match vcenter.inventory.by_name(&placement?.folder, &name) {
-        Presence::Present(machine) if identity.is_of(&machine) => {
-            Some(check_mark(mark, machine, || format!("The name {name} in its folder")))
+        Presence::Present(vsphere_vm) if identity.is_of(&vsphere_vm) => {
+            Some(check_mark(mark, vsphere_vm, || format!("The name {name} in its folder")))
         }
-        Presence::Present(machine) => {
+        Presence::Present(vsphere_vm) => {
             let what = format!("The name {name} in its folder");
-            Some(Found::Claimed(Claim { what, holder: mark::described(&machine) }))
+            Some(Found::Claimed(Claim { what, holder: mark::described(&vsphere_vm) }))
         }
         Presence::Absent | Presence::Unknown => None,
     }
 }
 
-fn check_mark(mark: &Mark, machine: Arc<Vm>, what: impl FnOnce() -> String) -> Found {
-    if mark.is_on(&machine) {
-        Found::Ours(machine)
+fn check_mark(mark: &Mark, vsphere_vm: Arc<Vm>, what: impl FnOnce() -> String) -> Found {
+    if mark.is_on(&vsphere_vm) {
+        Found::Ours(vsphere_vm)
     } else {
-        Found::Claimed(Claim { what: what(), holder: mark::described(&machine) })
+        Found::Claimed(Claim { what: what(), holder: mark::described(&vsphere_vm) })
     }
 }
 
-/// A machine that was there and is not in the cache: moved away, or gone.
+/// A VM that was there and is not in the cache: moved away, or gone.
 async fn find_elsewhere(vm: &VirtualMachine, identity: Identity, mark: &Mark, vcenter: &VCenter) -> Found {
     match vcenter.inventory.locate(identity.instance).await {
-        Ok(Location::Here(machine)) if mark.is_on(&machine) => Found::Ours(machine),
-        Ok(Location::Elsewhere(machine)) if mark.is_on(&machine) => Found::Moved(machine),
+        Ok(Location::Here(vsphere_vm)) if mark.is_on(&vsphere_vm) => Found::Ours(vsphere_vm),
+        Ok(Location::Elsewhere(vsphere_vm)) if mark.is_on(&vsphere_vm) => Found::Moved(vsphere_vm),
         Ok(_) => Found::Lost(describe_loss(vm, vcenter).await),
         Err(error) => Found::Unknown(vcenter.problem(&error)),
     }
@@ -153,8 +153,8 @@ pub async fn find_holder(identity: Identity, mark: &Mark, vcenter: &VCenter) -> 
         Ok(moref) => moref?,
         Err(error) => return unknown(error),
     };
-    if let Ok(machine) = vcenter.inventory.wait_for_vm(&moref, LAG).await {
-        return Some(check_mark(mark, machine, || format!("BIOS UUID {}", identity.bios)));
+    if let Ok(vsphere_vm) = vcenter.inventory.wait_for_vm(&moref, LAG).await {
+        return Some(check_mark(mark, vsphere_vm, || format!("BIOS UUID {}", identity.bios)));
     }
     let name = match vcenter.client.retrieve(std::slice::from_ref(&moref), &["name"]).await {
         Ok(read) => read.first().and_then(|object| object.get("name").as_str().map(str::to_owned)),

@@ -36,8 +36,8 @@ pub fn nics_note(vm: &VirtualMachine) -> (String, String) {
 }
 
 /// Whether the spec names other interfaces than the VM got its NICs for. Where nobody noted them, it does not.
-pub fn nics_differ(vm: &VirtualMachine, machine: &Vm) -> bool {
-    machine.extra_config.get(INTERFACES).is_some_and(|was| !was.is_empty() && *was != nics_note(vm).1)
+pub fn nics_differ(vm: &VirtualMachine, vsphere_vm: &Vm) -> bool {
+    vsphere_vm.extra_config.get(INTERFACES).is_some_and(|was| !was.is_empty() && *was != nics_note(vm).1)
 }
 
 impl NicChange {
@@ -112,7 +112,7 @@ mod tests {
         Nic { mac: mac.map(str::to_owned), ..Nic::plain(NicKind::Vmxnet3, backing(network)) }
     }
 
-    /// The changes in short, and the MACs that the guest is told of.
+    /// The changes in short, and the MACs that the guest gets.
     fn change_nics(present: &[VirtualNic], wanted: Vec<Nic>) -> (String, Vec<Option<String>>) {
         let change = NicChange::new(&fixtures::virtual_machine(), present, wanted);
         let network = |nic: &VirtualNic| match &nic.backing {
@@ -129,12 +129,12 @@ mod tests {
     }
 
     #[test]
-    fn a_card_stays_with_whom_it_was_made_for() {
+    fn a_nic_stays_with_whom_it_was_made_for() {
         let present = [here(4000, "a", "m-0"), here(4001, "b", "m-1")];
         let (a, b, c) = (wanted("a", None), wanted("b", None), wanted("c", None));
         let macs =
             |macs: &[Option<&str>]| -> Vec<_> { macs.iter().map(|mac| mac.map(str::to_owned)).collect() };
-        for (wanted, changes, told) in [
+        for (wanted, changes, macs) in [
             (vec![a.clone(), b.clone()], "", macs(&[Some("m-0"), Some("m-1")])),
             (vec![b.clone(), a.clone()], "", macs(&[Some("m-1"), Some("m-0")])),
             (vec![b.clone()], "-4000", macs(&[Some("m-1")])),
@@ -144,19 +144,19 @@ mod tests {
             (vec![wanted("b", Some("m-9"))], "-4000 4001=b", macs(&[Some("m-9")])),
             (Vec::new(), "", Vec::new()),
         ] {
-            assert_eq!(change_nics(&present, wanted), (changes.to_owned(), told));
+            assert_eq!(change_nics(&present, wanted), (changes.to_owned(), macs));
         }
         let other = Nic { kind: NicKind::E1000e, ..c };
         assert_eq!(change_nics(&present[..1], vec![other]), ("-4000 +c".to_owned(), macs(&[None])));
     }
 
     #[test]
-    fn a_machine_whose_interfaces_nobody_noted_keeps_its_cards() {
-        let (mut vm, mut machine) = (fixtures::virtual_machine(), fixtures::vsphere_vm());
-        assert!(!nics_differ(&vm, &machine));
-        machine.extra_config.extend([nics_note(&vm)]);
-        assert!(!nics_differ(&vm, &machine));
+    fn a_vm_whose_interfaces_nobody_noted_keeps_its_nics() {
+        let (mut vm, mut vsphere_vm) = (fixtures::virtual_machine(), fixtures::vsphere_vm());
+        assert!(!nics_differ(&vm, &vsphere_vm));
+        vsphere_vm.extra_config.extend([nics_note(&vm)]);
+        assert!(!nics_differ(&vm, &vsphere_vm));
         vm.spec.network_interfaces = serde_json::from_value(serde_json::json!([{}, {}])).unwrap();
-        assert!(nics_differ(&vm, &machine));
+        assert!(nics_differ(&vm, &vsphere_vm));
     }
 }

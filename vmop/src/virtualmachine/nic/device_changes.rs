@@ -7,14 +7,14 @@ use vsphere::{DeviceChange, VirtualNic};
 
 use super::adapter::Nic;
 
-/// Whether the machine shall have no network card, whatever its template has.
+/// Whether the VM shall have no NIC, whatever its template has.
 pub fn without_nics(vm: &VirtualMachine) -> bool {
     vm.spec.network_interfaces.is_empty() && vm.annotations().contains_key(annotation::NO_DEFAULT_NIC)
 }
 
-/// Turns the template's cards into the wanted ones: re-plugs those that fit, swaps and adds the others.
+/// Turns the template's NICs into the wanted ones: connects those that fit anew, swaps and adds the others.
 ///
-/// Without wanted cards the template's stay as they are, unless there shall be `none`.
+/// Without wanted NICs the template's stay as they are, unless there shall be `none`.
 pub fn device_changes(present: &[VirtualNic], wanted: &[Nic], none: bool) -> Vec<DeviceChange> {
     if wanted.is_empty() && !none {
         return Vec::new();

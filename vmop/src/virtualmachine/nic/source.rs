@@ -37,7 +37,8 @@ pub struct NetworkProviders {
     pub nsx: bool,
 }
 
-/// Where it is found out which network a NIC of `vm` is connected to.
+/// Where it is found out which network a NIC of `vm` is connected to. One table of provider and type, longer than a
+/// procedure may be.
 pub fn nic_source<'a>(
     vm: &VirtualMachine,
     interface: &'a VirtualMachineNetworkInterface,

@@ -18,9 +18,9 @@ const NOBODY: NetworkProviders =
     NetworkProviders { configured: None, default_network: false, net_operator: false, nsx: false };
 const ALL: NetworkProviders = NetworkProviders { net_operator: true, nsx: true, ..NOBODY };
 
-fn card(network_type: &str) -> VirtualMachineNetworkInterface {
-    let card = json!({ "networkType": network_type, "networkName": "net" });
-    serde_json::from_value(card).unwrap()
+fn interface(network_type: &str) -> VirtualMachineNetworkInterface {
+    let interface = json!({ "networkType": network_type, "networkName": "net" });
+    serde_json::from_value(interface).unwrap()
 }
 
 fn vm() -> VirtualMachine {
@@ -44,7 +44,7 @@ fn ready() -> Value {
 }
 
 #[test]
-fn who_says_what_a_card_is_plugged_into() {
+fn who_says_which_network_a_nic_is_connected_to() {
     let asked = |kind, name: &str| NicSource::Requested(kind, name.to_owned());
     let distributed = NetworkProviders { configured: Some(NetworkProvider::Distributed), ..ALL };
     let nsx = NetworkProviders { configured: Some(NetworkProvider::Nsx), ..ALL };
@@ -65,21 +65,21 @@ fn who_says_what_a_card_is_plugged_into() {
         ("nsx-t", port_groups, NicSource::VirtualNetwork("net")),
         ("nsx-t", named, NicSource::VirtualNetwork("net")),
     ] {
-        let card = card(network_type);
-        assert_eq!(nic_source(&vm(), &card, providers), Ok(plug), "{network_type:?} {providers:?}");
+        let interface = interface(network_type);
+        assert_eq!(nic_source(&vm(), &interface, providers), Ok(plug), "{network_type:?} {providers:?}");
     }
     for (network_type, providers, words) in [
         ("nsx-t-subnet", ALL, "not supported"),
         ("nsx-t", NetworkProviders { nsx: false, ..nsx }, "VirtualNetworkInterface is not served"),
         ("", NetworkProviders { net_operator: false, ..distributed }, "NetworkInterface is not served"),
     ] {
-        let unmet = nic_source(&vm(), &card(network_type), providers).unwrap_err();
+        let unmet = nic_source(&vm(), &interface(network_type), providers).unwrap_err();
         assert!(unmet.message.contains(words), "{network_type}: {}", unmet.message);
     }
 }
 
 #[test]
-fn a_card_may_name_the_object_itself() {
+fn a_nic_may_name_the_object_itself() {
     let given = |group: &str, kind: &str| {
         let reference = json!({ "apiGroup": group, "kind": kind, "name": "mine" });
         serde_json::from_value(json!({ "providerRef": reference })).unwrap()
@@ -100,7 +100,7 @@ fn a_card_may_name_the_object_itself() {
 }
 
 #[test]
-fn what_is_asked_for_names_its_network_and_its_machine_and_is_nobody_s() {
+fn what_is_asked_for_names_its_network_and_its_vm_and_is_nobody_s() {
     let NicRequest::NetOperator(asked) =
         nic_request(&vm(), InterfaceKind::NetOperator, "net-cp-0", Some("net"))
     else {
@@ -118,7 +118,7 @@ fn what_is_asked_for_names_its_network_and_its_machine_and_is_nobody_s() {
     assert_eq!(made_for(&*asked).as_deref(), Some("ns/cp-0"));
     assert!(asked.owner_references().is_empty());
     let mut vm = vm();
-    vm.spec.network_interfaces = vec![card("nsx-t")];
+    vm.spec.network_interfaces = vec![interface("nsx-t")];
     let names = request_names(&vm).into_iter().map(|(_, name)| name).collect::<Vec<_>>();
     assert_eq!(names, ["net-cp-0", "net-cp-0-lsp"]);
     let NicRequest::NetOperator(default) = nic_request(&vm, InterfaceKind::NetOperator, "cp-0", None) else {
@@ -128,7 +128,7 @@ fn what_is_asked_for_names_its_network_and_its_machine_and_is_nobody_s() {
 }
 
 #[test]
-fn what_net_operator_answers_becomes_a_card() {
+fn what_net_operator_answers_becomes_a_nic() {
     let realised = net_operator(&json!({
         "conditions": ready(), "networkID": "dvportgroup-17", "macAddress": "00-50-56-AA-BB-CC",
         "externalID": "port-1",
@@ -142,8 +142,8 @@ fn what_net_operator_answers_becomes_a_card() {
     assert_eq!(realised.mac.as_deref(), Some("00:50:56:aa:bb:cc"));
     assert_eq!(realised.external_id.as_deref(), Some("port-1"));
     let Addressing::Static(addresses) = &realised.addressing else { panic!("{realised:?}") };
-    let told: Vec<_> = addresses.iter().map(ToString::to_string).collect();
-    assert_eq!(told, ["10.1.0.9/20", "fd00::9/64"]);
+    let shown: Vec<_> = addresses.iter().map(ToString::to_string).collect();
+    assert_eq!(shown, ["10.1.0.9/20", "fd00::9/64"]);
     assert_eq!(addresses[0].gateway, Some("10.1.0.1".parse().unwrap()));
     assert_eq!(addresses[1].gateway, None);
 
@@ -157,7 +157,7 @@ fn what_net_operator_answers_becomes_a_card() {
 }
 
 #[test]
-fn what_nsx_answers_becomes_a_card() {
+fn what_nsx_answers_becomes_a_nic() {
     let realised = nsx(&json!({
         "conditions": ready(), "interfaceID": "lsp-1", "macAddress": "04:50:56:00:00:01",
         "ipAddresses": [{ "ip": "10.2.0.9", "gateway": "10.2.0.1", "subnetMask": "255.255.255.0" }],

@@ -6,9 +6,11 @@ use vsphere::Vm;
 use crate::vcenter::Placement;
 use crate::virtualmachine::condition_types;
 
-pub fn location_condition(machine: &Vm, placement: &Placement) -> Condition {
-    let (folder, pool) =
-        (machine.folder.as_ref() == Some(&placement.folder), machine.pool.as_ref() == Some(&placement.pool));
+pub fn location_condition(vsphere_vm: &Vm, placement: &Placement) -> Condition {
+    let (folder, pool) = (
+        vsphere_vm.folder.as_ref() == Some(&placement.folder),
+        vsphere_vm.pool.as_ref() == Some(&placement.pool),
+    );
     let (reason, what) = match (pool, folder) {
         (true, true) => return Condition::is_true(condition_types::LOCATION),
         (false, true) => ("ResourcePoolMismatch", format!("resource pool {}", placement.pool.id())),
@@ -18,6 +20,6 @@ pub fn location_condition(machine: &Vm, placement: &Placement) -> Condition {
             format!("resource pool {} and the folder {}", placement.pool.id(), placement.folder.id()),
         ),
     };
-    let message = format!("The machine was moved in vCenter: it should lie in the {what}. Move it back");
+    let message = format!("The VM was moved in vCenter: it should lie in the {what}. Move it back");
     Condition::is_false(condition_types::LOCATION, WARNING, reason, message)
 }

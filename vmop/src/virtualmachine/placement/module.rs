@@ -43,7 +43,7 @@ pub async fn membership(
     }
 }
 
-/// The cluster module of the machine's group, if it has one; of the cluster that `pool` is in.
+/// The cluster module of the VM's group, if it has one; of the cluster that `pool` is in.
 fn wanted_module(vm: &VirtualMachine, pool: Option<&MoRef>, vcenter: &VCenter) -> Need<Option<String>> {
     let policy = vm.spec.resource_policy_name.as_deref().filter(|name| !name.is_empty());
     let group = vm.annotations().get(annotation::CLUSTER_MODULE_GROUP).filter(|group| !group.is_empty());

@@ -28,7 +28,7 @@ pub fn namespace_placements(namespace: &str, vcenter: &VCenter, caches: &Caches)
     Ok(zones.into_iter().flat_map(|zone| zone.placements).collect())
 }
 
-/// Folder and pool of the namespace for this machine: in its zone, or where the annotations say.
+/// Folder and pool of the namespace for this VM: in its zone, or where the annotations say.
 pub fn vm_home(vm: &VirtualMachine, vcenter: &VCenter, caches: &Caches) -> Need<Placement> {
     let namespace = vm.namespace().unwrap_or_default();
     let zones = namespace_zones(&namespace, caches);
@@ -44,12 +44,12 @@ fn annotated(namespace: &str, vcenter: &VCenter, caches: &Caches) -> Need<Placem
     namespace_placement(namespace, annotated, &vcenter.settings)
 }
 
-/// The zone that a machine lies in: by its label, its pool, what was reported, or where it would be created.
-pub fn vm_zone(vm: &VirtualMachine, machine: &Vm, caches: &Caches) -> Option<String> {
+/// The zone that a VM lies in: by its label, its pool, what was reported, or where it would be created.
+pub fn vm_zone(vm: &VirtualMachine, vsphere_vm: &Vm, caches: &Caches) -> Option<String> {
     let asked = vm.labels().get(label::ZONE).filter(|zone| !zone.is_empty()).cloned();
     let zones = namespace_zones(&vm.namespace().unwrap_or_default(), caches);
     let by_pool = || {
-        let pool = machine.pool.as_ref()?;
+        let pool = vsphere_vm.pool.as_ref()?;
         let here = |zone: &&ZonePlacements| zone.placements.iter().any(|place| place.pool == *pool);
         zones.iter().find(here).map(|zone| zone.name.clone())
     };

@@ -9,7 +9,7 @@ use crate::caches::Caches;
 use crate::unmet::{Need, Unmet};
 use crate::vcenter::{Placement, VCenter};
 
-/// Where the machine itself lies: in its policy's folder and pool, or its namespace's.
+/// Where the VM itself lies: in its policy's folder and pool, or its namespace's.
 pub fn vm_placement(
     vm: &VirtualMachine,
     home: &Placement,

@@ -17,7 +17,7 @@ use crate::vcenter::settings::Settings;
 /// Reason of a namespace without folder or pool.
 pub const PLACEMENT_NOT_READY: &str = "PlacementNotReady";
 
-/// A zone of a namespace, with where its machines lie there.
+/// A zone of a namespace, with where its VMs lie there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ZonePlacements {
     /// The zone's name.
@@ -26,7 +26,7 @@ pub struct ZonePlacements {
     pub placements: Vec<Placement>,
 }
 
-/// Where the namespace's machines lie, as its annotations or the configuration say.
+/// Where the namespace's VMs lie, as its annotations or the configuration say.
 pub fn namespace_placement(
     namespace: &str,
     annotated: impl Fn(&str) -> Option<String>,
@@ -50,7 +50,7 @@ pub fn namespace_placement(
 
 /// The zones of a namespace, by name: its own Zone objects, and AvailabilityZones that name it.
 ///
-/// One without a folder or a pool is left out: no machine can lie there.
+/// One without a folder or a pool is left out: no VM can lie there.
 pub fn parse_zones(
     namespace: &str,
     own: &[Arc<Zone>],
@@ -85,7 +85,7 @@ fn placements<'a>(
     (!places.is_empty()).then_some(ZonePlacements { name, placements: places })
 }
 
-/// The zone that the machine shall lie in, and its place there: always the same, spread over what there is.
+/// The zone that the VM shall lie in, and its place there: always the same, spread over what there is.
 ///
 /// `None` where the namespace has no zones.
 pub fn choose_zone<'a>(
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_lies_where_its_label_says_or_where_its_name_falls() {
+    fn a_vm_lies_where_its_label_says_or_where_its_name_falls() {
         let zones = three();
         let mut vm = crate::testing::fixtures::virtual_machine();
         let mut seen = std::collections::BTreeSet::new();

@@ -15,46 +15,47 @@ use crate::virtualmachine::step::Mode;
 
 pub fn power_condition(
     vm: &VirtualMachine,
-    machine: &Vm,
+    vsphere_vm: &Vm,
     now: Timestamp,
     stopped: Option<&Error>,
 ) -> Condition {
     let wanted = power_word(wanted_power(vm));
-    match (stopped, machine.power_state) {
-        (Some(error), _) if machine.power_state != Some(wanted_power(vm)) => {
-            let message = format!("The machine can't be brought to {wanted}: {}", error.advised());
+    match (stopped, vsphere_vm.power_state) {
+        (Some(error), _) if vsphere_vm.power_state != Some(wanted_power(vm)) => {
+            let message = format!("The VM can't be brought to {wanted}: {}", error.advised());
             Condition::is_false(condition_types::POWER, ERROR, error.reason(), message)
         }
         (_, None) => {
             let message =
-                format!("vCenter says that the machine is {}. Check its host", machine.connection_state);
+                format!("vCenter says that the VM is {}. Check its host", vsphere_vm.connection_state);
             Condition::is_unknown(condition_types::POWER, "Unreachable", message)
         }
         (_, Some(is)) if is == wanted_power(vm) => Condition::is_true(condition_types::POWER),
-        (_, Some(is)) => power_pending(vm, machine, is, now),
+        (_, Some(is)) => power_pending(vm, vsphere_vm, is, now),
     }
 }
 
-/// Why the machine is not yet in the power state that is wanted.
-fn power_pending(vm: &VirtualMachine, machine: &Vm, is: PowerState, now: Timestamp) -> Condition {
+/// Why the VM is not yet in the power state that is wanted. One table of cases with their messages, longer than a
+/// procedure may be.
+fn power_pending(vm: &VirtualMachine, vsphere_vm: &Vm, is: PowerState, now: Timestamp) -> Condition {
     let (wanted, is_word) = (wanted_power(vm), power_word(is));
     let word = power_word(wanted);
     let checks = checks(vm, annotation::POWER_ON_CHECK);
     if wanted == PowerState::On && !checks.is_empty() {
         let message = format!(
-            "The machine is {is_word}, and is not powered on while the object has the annotation {}. Who set it takes it off",
+            "The VM is {is_word}, and is not powered on while the object has the annotation {}. Who set it takes it off",
             checks.join(", ")
         );
         return Condition::is_false(condition_types::POWER, INFO, "PowerOnHeldBack", message);
     }
     if is == PowerState::Off && wanted == PowerState::Suspended {
-        let message = "The machine is off, and only a running machine can be suspended. Power it on first";
+        let message = "The VM is off, and only a running VM can be suspended. Power it on first";
         return Condition::is_false(condition_types::POWER, INFO, "PoweredOff", message);
     }
-    match power_operation(vm, machine, wanted, Mode::into_state(vm, wanted), now) {
+    match power_operation(vm, vsphere_vm, wanted, Mode::into_state(vm, wanted), now) {
         PowerOperation::ToolsNotRunning => {
             let message = format!(
-                "The machine is {is_word}: its guest is to be asked, as the spec says (soft), and VMware Tools don't run in it. Start them, or choose trySoft or hard"
+                "The VM is {is_word}: its guest is to be asked, as the spec says (soft), and VMware Tools don't run in it. Start them, or choose trySoft or hard"
             );
             Condition::is_false(
                 condition_types::POWER,
@@ -71,20 +72,20 @@ fn power_pending(vm: &VirtualMachine, machine: &Vm, is: PowerState, now: Timesta
                 ),
                 None => ". If this lasts, look at the guest, or choose trySoft or hard".to_owned(),
             };
-            let message = format!("The guest is asked to bring the machine to {word}{then}");
+            let message = format!("The guest is asked to bring the VM to {word}{then}");
             Condition::is_false(condition_types::POWER, INFO, "WaitingForGuest", message)
         }
         PowerOperation::Hard => Condition::is_false(
             condition_types::POWER,
             INFO,
             "PowerStateChanging",
-            format!("The machine is {is_word}, and is being brought to {word}"),
+            format!("The VM is {is_word}, and is being brought to {word}"),
         ),
     }
 }
 
-/// Said only of a restart that can't be done.
-pub fn restart_condition(vm: &VirtualMachine, machine: &Vm, now: jiff::Timestamp) -> Option<Condition> {
+/// The condition of a restart that can't be done; none of any other.
+pub fn restart_condition(vm: &VirtualMachine, vsphere_vm: &Vm, now: jiff::Timestamp) -> Option<Condition> {
     let asked = vm.spec.next_restart_time.as_deref().filter(|time| !time.is_empty())?;
     if asked != "now" && asked.parse::<jiff::Timestamp>().is_err() {
         let message = format!(
@@ -92,9 +93,9 @@ pub fn restart_condition(vm: &VirtualMachine, machine: &Vm, now: jiff::Timestamp
         );
         return Some(Condition::is_false(condition_types::RESTART, ERROR, "InvalidSpec", message));
     }
-    restart_due(vm, machine, now)?;
-    let deaf = Mode::of(vm.spec.restart_mode.as_deref()) == Mode::Soft && !tools_running(machine);
-    (deaf && machine.power_state == Some(PowerState::On)).then(|| {
+    restart_due(vm, vsphere_vm, now)?;
+    let unreachable = Mode::of(vm.spec.restart_mode.as_deref()) == Mode::Soft && !tools_running(vsphere_vm);
+    (unreachable && vsphere_vm.power_state == Some(PowerState::On)).then(|| {
         let message = "The guest is to restart by itself (soft), and VMware Tools don't run in it. Start them, or choose trySoft or hard";
         Condition::is_false(condition_types::RESTART, WARNING, known::VIRTUAL_MACHINE_TOOLS_NOT_RUNNING, message)
     })

@@ -13,7 +13,7 @@ use crate::virtualmachine::step::{Mode, Step, last_restart};
 /// How long a guest has before `trySoft` becomes hard, as vm-operator has it.
 pub const SOFT_TIMEOUT: SignedDuration = SignedDuration::from_mins(5);
 
-/// How a machine is brought into a power state, or restarted.
+/// How a VM is brought into a power state, or restarted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PowerOperation {
     /// vCenter does it now.
@@ -24,19 +24,19 @@ pub enum PowerOperation {
     ToolsNotRunning,
 }
 
-/// How the machine is brought into `state` in that mode.
+/// How the VM is brought into `state` in that mode.
 pub fn power_operation(
     vm: &VirtualMachine,
-    machine: &Vm,
+    vsphere_vm: &Vm,
     state: PowerState,
     mode: Mode,
     now: Timestamp,
 ) -> PowerOperation {
     // Only a running guest can be asked, and only to end or to rest.
-    if state == PowerState::On || machine.power_state != Some(PowerState::On) {
+    if state == PowerState::On || vsphere_vm.power_state != Some(PowerState::On) {
         return PowerOperation::Hard;
     }
-    match (mode, tools_running(machine)) {
+    match (mode, tools_running(vsphere_vm)) {
         (Mode::Hard, _) | (Mode::TrySoft, false) => PowerOperation::Hard,
         (Mode::Soft, true) => PowerOperation::Guest(None),
         (Mode::Soft, false) => PowerOperation::ToolsNotRunning,
@@ -49,11 +49,11 @@ pub fn power_operation(
 }
 
 /// Whether the guest can be asked for anything.
-pub fn tools_running(machine: &Vm) -> bool {
-    machine.guest.tools == Some(ToolsState::Running)
+pub fn tools_running(vsphere_vm: &Vm) -> bool {
+    vsphere_vm.guest.tools == Some(ToolsState::Running)
 }
 
-/// Since when the guest is asked to bring the machine into `state`.
+/// Since when the guest is asked to bring the VM into `state`.
 pub fn guest_asked_since(vm: &VirtualMachine, state: PowerState) -> Option<Timestamp> {
     let (of, since) = vm.annotations().get(annotation::SOFT_POWER)?.split_once(' ')?;
     since.parse().ok().filter(|_| of == power_word(state))
@@ -65,20 +65,20 @@ pub fn soft_power_note(state: PowerState, since: Timestamp) -> String {
 }
 
 /// The restart that the spec asks for and that has not been, if its time is readable.
-pub fn pending_restart(vm: &VirtualMachine, machine: &Vm) -> Option<Timestamp> {
+pub fn pending_restart(vm: &VirtualMachine, vsphere_vm: &Vm) -> Option<Timestamp> {
     let asked: Timestamp = vm.spec.next_restart_time.as_deref()?.parse().ok()?;
-    last_restart(machine).is_none_or(|last| last < asked).then_some(asked)
+    last_restart(vsphere_vm).is_none_or(|last| last < asked).then_some(asked)
 }
 
 /// The restart whose time has come.
-pub fn restart_due(vm: &VirtualMachine, machine: &Vm, now: Timestamp) -> Option<Timestamp> {
-    pending_restart(vm, machine).filter(|asked| *asked <= now)
+pub fn restart_due(vm: &VirtualMachine, vsphere_vm: &Vm, now: Timestamp) -> Option<Timestamp> {
+    pending_restart(vm, vsphere_vm).filter(|asked| *asked <= now)
 }
 
-/// The restart that is to be done now: the machine runs, its time has come, and the guest hears where it is to be asked.
-pub fn restart_step(vm: &VirtualMachine, machine: &Vm, now: Timestamp) -> Option<Step> {
-    let asked = restart_due(vm, machine, now)?;
-    let mode = match (Mode::of(vm.spec.restart_mode.as_deref()), tools_running(machine)) {
+/// The restart that is to be done now: the VM runs, its time has come, and the guest hears where it is to be asked.
+pub fn restart_step(vm: &VirtualMachine, vsphere_vm: &Vm, now: Timestamp) -> Option<Step> {
+    let asked = restart_due(vm, vsphere_vm, now)?;
+    let mode = match (Mode::of(vm.spec.restart_mode.as_deref()), tools_running(vsphere_vm)) {
         (Mode::Hard, _) | (Mode::TrySoft, false) => Mode::Hard,
         (Mode::Soft | Mode::TrySoft, true) => Mode::Soft,
         (Mode::Soft, false) => return None,
@@ -87,12 +87,12 @@ pub fn restart_step(vm: &VirtualMachine, machine: &Vm, now: Timestamp) -> Option
 }
 
 /// When to look again, if nothing happens before: a guest's time is up, or a restart is due.
-pub fn next_look(vm: &VirtualMachine, machine: &Vm, now: Timestamp) -> Option<SignedDuration> {
+pub fn next_look(vm: &VirtualMachine, vsphere_vm: &Vm, now: Timestamp) -> Option<SignedDuration> {
     let wanted = wanted_power(vm);
-    let at = if machine.power_state == Some(wanted) {
-        pending_restart(vm, machine).filter(|at| wanted == PowerState::On && *at > now)
+    let at = if vsphere_vm.power_state == Some(wanted) {
+        pending_restart(vm, vsphere_vm).filter(|at| wanted == PowerState::On && *at > now)
     } else {
-        match power_operation(vm, machine, wanted, Mode::into_state(vm, wanted), now) {
+        match power_operation(vm, vsphere_vm, wanted, Mode::into_state(vm, wanted), now) {
             PowerOperation::Guest(until) => until,
             PowerOperation::Hard | PowerOperation::ToolsNotRunning => None,
         }
@@ -127,15 +127,15 @@ mod tests {
         ] {
             let mut vm = fixtures::virtual_machine();
             vm.metadata.annotations = asked.map(|value| [(annotation::SOFT_POWER.to_owned(), value)].into());
-            let mut machine = fixtures::vsphere_vm();
-            machine.guest.tools = hears.then_some(ToolsState::Running);
+            let mut vsphere_vm = fixtures::vsphere_vm();
+            vsphere_vm.guest.tools = hears.then_some(ToolsState::Running);
             assert_eq!(
-                power_operation(&vm, &machine, PowerState::Off, mode, at(0)),
+                power_operation(&vm, &vsphere_vm, PowerState::Off, mode, at(0)),
                 way_then,
                 "{mode:?} {hears}"
             );
-            machine.power_state = Some(PowerState::Suspended);
-            assert_eq!(power_operation(&vm, &machine, PowerState::Off, mode, at(0)), PowerOperation::Hard);
+            vsphere_vm.power_state = Some(PowerState::Suspended);
+            assert_eq!(power_operation(&vm, &vsphere_vm, PowerState::Off, mode, at(0)), PowerOperation::Hard);
         }
     }
 
@@ -143,17 +143,20 @@ mod tests {
     fn a_restart_is_done_once_when_its_time_has_come() {
         let mut vm = fixtures::virtual_machine();
         vm.spec.next_restart_time = Some(at(10).to_string());
-        let mut machine = fixtures::vsphere_vm();
-        assert_eq!(restart_step(&vm, &machine, at(9)), None);
-        assert_eq!(next_look(&vm, &machine, at(9)), Some(SignedDuration::from_mins(1)));
-        assert_eq!(restart_step(&vm, &machine, at(10)), Some(Step::Restart(Mode::Hard, at(10))));
+        let mut vsphere_vm = fixtures::vsphere_vm();
+        assert_eq!(restart_step(&vm, &vsphere_vm, at(9)), None);
+        assert_eq!(next_look(&vm, &vsphere_vm, at(9)), Some(SignedDuration::from_mins(1)));
+        assert_eq!(restart_step(&vm, &vsphere_vm, at(10)), Some(Step::Restart(Mode::Hard, at(10))));
         vm.spec.restart_mode = Some("trySoft".into());
-        assert_eq!(restart_step(&vm, &machine, at(10)), Some(Step::Restart(Mode::Hard, at(10))));
+        assert_eq!(restart_step(&vm, &vsphere_vm, at(10)), Some(Step::Restart(Mode::Hard, at(10))));
         vm.spec.restart_mode = Some("soft".into());
-        assert_eq!(restart_step(&vm, &machine, at(10)), None);
-        machine.guest.tools = Some(ToolsState::Running);
-        assert_eq!(restart_step(&vm, &machine, at(10)), Some(Step::Restart(Mode::Soft, at(10))));
-        machine.extra_config.extend([restart_note(at(10))]);
-        assert_eq!((restart_step(&vm, &machine, at(11)), next_look(&vm, &machine, at(11))), (None, None));
+        assert_eq!(restart_step(&vm, &vsphere_vm, at(10)), None);
+        vsphere_vm.guest.tools = Some(ToolsState::Running);
+        assert_eq!(restart_step(&vm, &vsphere_vm, at(10)), Some(Step::Restart(Mode::Soft, at(10))));
+        vsphere_vm.extra_config.extend([restart_note(at(10))]);
+        assert_eq!(
+            (restart_step(&vm, &vsphere_vm, at(11)), next_look(&vm, &vsphere_vm, at(11))),
+            (None, None)
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! The class of a machine, and the size that it stands for.
+//! The class of a VM, and the size that it stands for.
 
 use api::conditions::vmop as reason;
 use api::vmop::{ResourceSpec, VirtualMachine, VirtualMachineClass};
@@ -8,7 +8,7 @@ use vsphere::{Allocation, BaseConfig, Object};
 use crate::unmet::Need;
 use crate::unmet::Unmet;
 
-/// The size of a machine.
+/// The size of a VM.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Size {
     /// Virtual CPUs.
@@ -92,7 +92,7 @@ pub fn parse_size(class: &VirtualMachineClass, megahertz: i64) -> Need<Size> {
 /// The keys of devices that are passed through go down from here.
 const NEW_DEVICE: i32 = -200;
 
-/// ExtraConfig of machines with devices that are passed through, as vm-operator's: such a machine can't leave its
+/// ExtraConfig of VMs with devices that are passed through, as vm-operator's: such a VM can't leave its
 /// host while it runs, and its guest finds its devices above 4 GiB.
 const OF_PASSTHROUGH: [(&str, &str); 3] =
     [("maintenance.vm.evacuation.poweroff", "TRUE"), (MMIO, "TRUE"), (MMIO_SIZE, "512")];
@@ -126,8 +126,8 @@ fn config(class: &VirtualMachineClass) -> Result<Option<BaseConfig>, String> {
             Object::new("VirtualPCIPassthrough").with("key", NEW_DEVICE - at).with("backing", backing);
         Some(config.unwrap_or_else(BaseConfig::empty).with_passthrough(device))
     });
-    let passes = config.as_ref().is_some_and(BaseConfig::has_passthrough);
-    Ok(if passes { config.map(|config| config.with_default_options(&OF_PASSTHROUGH)) } else { config })
+    let passthrough = config.as_ref().is_some_and(BaseConfig::has_passthrough);
+    Ok(if passthrough { config.map(|config| config.with_default_options(&OF_PASSTHROUGH)) } else { config })
 }
 
 /// Guarantees and limits in MHz and MiB; 0 means none.
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn devices_and_settings_of_a_class_go_below_the_machine_s_own() {
+    fn devices_and_settings_of_a_class_go_below_the_vm_s_own() {
         let spec = serde_json::json!({
             "hardware": { "cpus": 2, "memory": "4Gi", "devices": {
                 "vgpuDevices": [{ "profileName": "grid_v100-4q" }],

@@ -9,18 +9,18 @@ use super::class::Size;
 use super::resize::{Sized, outdated, sized};
 use crate::virtualmachine::condition_types;
 
-pub fn class_condition(vm: &VirtualMachine, machine: &Vm, size: &Size) -> Condition {
+pub fn class_condition(vm: &VirtualMachine, vsphere_vm: &Vm, size: &Size) -> Condition {
     let class = &vm.spec.class_name;
     let at_power_off =
-        |what: &str| format!("{what}. PowerOffRequired: the machine gets its size when it is powered off");
-    let (reason, message) = match sized(vm, machine, size) {
+        |what: &str| format!("{what}. PowerOffRequired: the VM gets its size when it is powered off");
+    let (reason, message) = match sized(vm, vsphere_vm, size) {
         Sized::Synced => return Condition::is_true(condition_types::CLASS_SYNCED),
         Sized::Renamed => ("ClassNameChanged", at_power_off(&format!("The class is now {class}"))),
         Sized::Follows => ("SameClassResize", at_power_off(&format!("The class {class} was changed"))),
         Sized::Updated => (
             "ClassUpdated",
             format!(
-                "The class {class} was changed after the machine was made, and the machine keeps its size. To have it follow, annotate the object with {}",
+                "The class {class} was changed after the VM was created, and the VM keeps its size. To have it follow, annotate the object with {}",
                 annotation::SAME_CLASS_RESIZE
             ),
         ),
@@ -28,12 +28,12 @@ pub fn class_condition(vm: &VirtualMachine, machine: &Vm, size: &Size) -> Condit
     Condition::is_false(condition_types::CLASS_SYNCED, INFO, reason, message)
 }
 
-pub fn hardware_condition(vm: &VirtualMachine, machine: &Vm) -> Option<Condition> {
-    outdated(vm, machine).then(|| {
+pub fn hardware_condition(vm: &VirtualMachine, vsphere_vm: &Vm) -> Option<Condition> {
+    outdated(vm, vsphere_vm).then(|| {
         let least = vm.spec.min_hardware_version.unwrap_or_default();
         let message = format!(
-            "The machine has the virtual hardware {}, and gets vmx-{least} when it is powered off",
-            machine.hardware_version
+            "The VM has the virtual hardware {}, and gets vmx-{least} when it is powered off",
+            vsphere_vm.hardware_version
         );
         Condition::is_false(condition_types::COMPUTE_SYNCED, INFO, "PowerOffRequired", message)
     })

@@ -1,4 +1,4 @@
-//! What of an existing machine's settings is another than its spec says, and when that may be changed.
+//! What of an existing VM's settings is another than its spec says, and when that may be changed.
 
 use api::names::annotation;
 use api::vmop::VirtualMachine;
@@ -10,7 +10,7 @@ use vsphere::{Allocation, BaseConfig, ConfigSpec, Vm};
 use crate::virtualmachine::size::class::Size;
 use crate::virtualmachine::step::{Step, allocated, hardware_version};
 
-/// How a machine's size relates to its class.
+/// How a VM's size relates to its class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sized {
     /// It is the class's.
@@ -23,10 +23,10 @@ pub enum Sized {
     Updated,
 }
 
-/// How the machine's size relates to `size`, its class's.
-pub fn sized(vm: &VirtualMachine, machine: &Vm, size: &Size) -> Sized {
+/// How the VM's size relates to `size`, its class's.
+pub fn sized(vm: &VirtualMachine, vsphere_vm: &Vm, size: &Size) -> Sized {
     let renamed = renamed(vm);
-    let sized = difference(machine, size) == ConfigSpec::default();
+    let sized = difference(vsphere_vm, size) == ConfigSpec::default();
     if sized && !(renamed && settings(size).is_some()) {
         Sized::Synced
     } else if renamed {
@@ -38,45 +38,45 @@ pub fn sized(vm: &VirtualMachine, machine: &Vm, size: &Size) -> Sized {
     }
 }
 
-/// The class that the machine was last sized by; `None` where nobody noted it.
+/// The class that the VM was last sized by; `None` where nobody noted it.
 fn sized_by(vm: &VirtualMachine) -> Option<String> {
     let noted: serde_json::Value =
         serde_json::from_str(vm.annotations().get(annotation::LAST_RESIZED_CLASS)?).ok()?;
     noted["name"].as_str().map(str::to_owned)
 }
 
-/// Whether the spec names another class than the one the machine was sized by.
+/// Whether the spec names another class than the one the VM was sized by.
 fn renamed(vm: &VirtualMachine) -> bool {
     sized_by(vm).is_some_and(|class| class != vm.spec.class_name)
 }
 
-/// What the class says beyond sizes. vCenter does not show it, so it is set when a machine takes on the class, and then
-/// it is noted; devices that are passed through come with a new machine only.
+/// What the class says beyond sizes. vCenter does not show it, so it is set when a VM takes on the class, and then
+/// it is noted; devices that are passed through come with a new VM only.
 fn settings(size: &Size) -> Option<BaseConfig> {
     size.config.as_ref().and_then(BaseConfig::without_devices)
 }
 
-/// The annotation's value: the machine has the size of the spec's class.
+/// The annotation's value: the VM has the size of the spec's class.
 pub fn class_note(vm: &VirtualMachine) -> String {
     json!({ "name": vm.spec.class_name }).to_string()
 }
 
-/// Whether it must be noted that the machine has the size of another class now; `set` says that its settings are, too.
-pub fn needs_note(vm: &VirtualMachine, machine: &Vm, size: Option<&Size>, set: bool) -> bool {
+/// Whether it must be noted that the VM has the size of another class now; `set` says that its settings are, too.
+pub fn needs_note(vm: &VirtualMachine, vsphere_vm: &Vm, size: Option<&Size>, set: bool) -> bool {
     let so = |size: &Size| {
-        let sized = difference(machine, size) == ConfigSpec::default();
+        let sized = difference(vsphere_vm, size) == ConfigSpec::default();
         sized && (set || settings(size).is_none())
     };
     renamed(vm) && size.is_some_and(so)
 }
 
-/// What can be done only to a machine that is off: another size, newer hardware.
-pub fn offline(vm: &VirtualMachine, machine: &Vm, size: Option<&Size>) -> Vec<Step> {
-    let mut spec = online(vm, machine);
+/// What can be done only to a VM that is off: another size, newer hardware.
+pub fn offline(vm: &VirtualMachine, vsphere_vm: &Vm, size: Option<&Size>) -> Vec<Step> {
+    let mut spec = online(vm, vsphere_vm);
     if let Some(size) = size
-        && matches!(sized(vm, machine, size), Sized::Renamed | Sized::Follows)
+        && matches!(sized(vm, vsphere_vm, size), Sized::Renamed | Sized::Follows)
     {
-        let resized = difference(machine, size);
+        let resized = difference(vsphere_vm, size);
         let change_tracking_enabled = spec.change_tracking_enabled;
         spec = ConfigSpec { change_tracking_enabled, base: settings(size), ..resized };
     }
@@ -89,24 +89,25 @@ pub fn offline(vm: &VirtualMachine, machine: &Vm, size: Option<&Size>) -> Vec<St
     steps
 }
 
-/// What can be done to a running machine, too.
-pub fn online(vm: &VirtualMachine, machine: &Vm) -> ConfigSpec {
+/// What can be done to a running VM, too.
+pub fn online(vm: &VirtualMachine, vsphere_vm: &Vm) -> ConfigSpec {
     let wanted = vm.spec.advanced_options.as_ref().and_then(|options| options.change_block_tracking);
     ConfigSpec {
-        change_tracking_enabled: wanted.filter(|wanted| machine.change_tracking.unwrap_or(false) != *wanted),
+        change_tracking_enabled: wanted
+            .filter(|wanted| vsphere_vm.change_tracking.unwrap_or(false) != *wanted),
         ..ConfigSpec::default()
     }
 }
 
-/// Whether the machine runs with older hardware than the spec asks for.
-pub fn outdated(vm: &VirtualMachine, machine: &Vm) -> bool {
+/// Whether the VM runs with older hardware than the spec asks for.
+pub fn outdated(vm: &VirtualMachine, vsphere_vm: &Vm) -> bool {
     let least = vm.spec.min_hardware_version.and_then(|version| u32::try_from(version).ok());
-    machine.power_state != Some(PowerState::Off)
-        && least.zip(hardware_version(machine)).is_some_and(|(least, is)| is < least)
+    vsphere_vm.power_state != Some(PowerState::Off)
+        && least.zip(hardware_version(vsphere_vm)).is_some_and(|(least, is)| is < least)
 }
 
-/// The settings that make the machine's size that one.
-fn difference(machine: &Vm, size: &Size) -> ConfigSpec {
+/// The settings that make the VM's size that one.
+fn difference(vsphere_vm: &Vm, size: &Size) -> ConfigSpec {
     let whole = |wanted: Allocation| Allocation {
         reservation: Some(wanted.reservation.unwrap_or(0)),
         limit: Some(wanted.limit.unwrap_or(-1)),
@@ -114,10 +115,10 @@ fn difference(machine: &Vm, size: &Size) -> ConfigSpec {
     };
     let other = |is: Allocation, wanted: Allocation| (!allocated(is, wanted)).then(|| whole(wanted));
     ConfigSpec {
-        num_cpus: (machine.num_cpus != size.cpus).then_some(size.cpus),
-        memory_mib: (i64::try_from(machine.memory_mib) != Ok(size.memory_mib)).then_some(size.memory_mib),
-        cpu_allocation: other(machine.cpu_allocation, size.cpu),
-        memory_allocation: other(machine.memory_allocation, size.memory),
+        num_cpus: (vsphere_vm.num_cpus != size.cpus).then_some(size.cpus),
+        memory_mib: (i64::try_from(vsphere_vm.memory_mib) != Ok(size.memory_mib)).then_some(size.memory_mib),
+        cpu_allocation: other(vsphere_vm.cpu_allocation, size.cpu),
+        memory_allocation: other(vsphere_vm.memory_allocation, size.memory),
         ..ConfigSpec::default()
     }
 }
@@ -128,7 +129,7 @@ mod tests {
     use crate::testing::fixtures;
 
     #[test]
-    fn a_machine_takes_another_classs_size_and_its_own_only_where_asked() {
+    fn a_vm_takes_another_classs_size_and_its_own_only_where_asked() {
         let size = fixtures::needs().class.unwrap();
         let bigger = Size { cpus: 4, ..size.clone() };
         let note = |class: &str| (annotation::LAST_RESIZED_CLASS, json!({ "name": class }).to_string());
@@ -142,13 +143,13 @@ mod tests {
             (vec![note("best-effort-small")], &size, Sized::Synced),
         ] {
             let mut vm = fixtures::virtual_machine();
-            let mut machine = fixtures::vsphere_vm();
-            (machine.cpu_allocation, machine.memory_allocation) = (size.cpu, size.memory);
+            let mut vsphere_vm = fixtures::vsphere_vm();
+            (vsphere_vm.cpu_allocation, vsphere_vm.memory_allocation) = (size.cpu, size.memory);
             vm.metadata.annotations =
                 Some(annotations.into_iter().map(|(key, value)| (key.to_owned(), value)).collect());
-            assert_eq!(sized(&vm, &machine, wanted), relation);
+            assert_eq!(sized(&vm, &vsphere_vm, wanted), relation);
             let resizes = matches!(relation, Sized::Renamed | Sized::Follows);
-            assert_eq!(!offline(&vm, &machine, Some(wanted)).is_empty(), resizes);
+            assert_eq!(!offline(&vm, &vsphere_vm, Some(wanted)).is_empty(), resizes);
         }
     }
 
@@ -161,37 +162,38 @@ mod tests {
         let config = BaseConfig::read(&given).unwrap();
         let size = Size { config: Some(config), ..fixtures::needs().class.unwrap() };
         let mut vm = fixtures::virtual_machine();
-        let mut machine = fixtures::vsphere_vm();
-        (machine.cpu_allocation, machine.memory_allocation) = (size.cpu, size.memory);
+        let mut vsphere_vm = fixtures::vsphere_vm();
+        (vsphere_vm.cpu_allocation, vsphere_vm.memory_allocation) = (size.cpu, size.memory);
         let note = |class: &str| {
             let note = json!({ "name": class }).to_string();
             Some([(annotation::LAST_RESIZED_CLASS.to_owned(), note)].into())
         };
         vm.metadata.annotations = note("best-effort-small");
-        let steps = offline(&vm, &machine, Some(&size));
+        let steps = offline(&vm, &vsphere_vm, Some(&size));
         let [Step::Reconfigure(spec)] = steps.as_slice() else { panic!("{steps:?}") };
-        assert!(spec.base.is_some() && !steps[0].is_done(&machine), "nothing shows whether they are set");
+        assert!(spec.base.is_some() && !steps[0].is_done(&vsphere_vm), "nothing shows whether they are set");
         assert!(
-            !needs_note(&vm, &machine, Some(&size), false) && needs_note(&vm, &machine, Some(&size), true)
+            !needs_note(&vm, &vsphere_vm, Some(&size), false)
+                && needs_note(&vm, &vsphere_vm, Some(&size), true)
         );
         vm.metadata.annotations = note("guaranteed-small");
-        assert_eq!(sized(&vm, &machine, &size), Sized::Synced);
-        assert!(offline(&vm, &machine, Some(&size)).is_empty());
+        assert_eq!(sized(&vm, &vsphere_vm, &size), Sized::Synced);
+        assert!(offline(&vm, &vsphere_vm, Some(&size)).is_empty());
     }
 
     #[test]
     fn hardware_is_raised_and_blocks_are_tracked_where_asked() {
         let mut vm = fixtures::virtual_machine();
-        let mut machine = fixtures::vsphere_vm();
+        let mut vsphere_vm = fixtures::vsphere_vm();
         vm.spec.min_hardware_version = Some(21);
         vm.spec.advanced_options = Some(api::vmop::VirtualMachineAdvancedOptions {
             change_block_tracking: Some(true),
             ..api::vmop::VirtualMachineAdvancedOptions::default()
         });
-        let steps = offline(&vm, &machine, None);
+        let steps = offline(&vm, &vsphere_vm, None);
         assert_eq!(steps.iter().map(Step::word).collect::<Vec<_>>(), ["reconfigure", "upgrade"]);
-        assert!(outdated(&vm, &machine));
-        (machine.change_tracking, machine.hardware_version) = (Some(true), "vmx-21".into());
-        assert!(offline(&vm, &machine, None).iter().all(|step| step.is_done(&machine)));
+        assert!(outdated(&vm, &vsphere_vm));
+        (vsphere_vm.change_tracking, vsphere_vm.hardware_version) = (Some(true), "vmx-21".into());
+        assert!(offline(&vm, &vsphere_vm, None).iter().all(|step| step.is_done(&vsphere_vm)));
     }
 }

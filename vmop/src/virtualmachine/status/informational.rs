@@ -89,8 +89,8 @@ pub fn paused_status(vm: &VirtualMachine) -> VirtualMachineStatus {
     status
 }
 
-fn pause_condition(vm: &VirtualMachine, machine: Option<&Vm>) -> Condition {
-    match pause::label(vm, machine) {
+fn pause_condition(vm: &VirtualMachine, vsphere_vm: Option<&Vm>) -> Condition {
+    match pause::label(vm, vsphere_vm) {
         None => {
             Condition { reason: Some(RUNNING.to_owned()), ..Condition::is_true(condition_types::RECONCILE) }
         }

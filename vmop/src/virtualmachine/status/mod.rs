@@ -21,53 +21,53 @@ pub use outcome::Outcome;
 /// The status of `vm`, its conditions without times.
 pub fn status(vm: &VirtualMachine, facts: Option<&Facts>, outcome: &Outcome<'_>) -> VirtualMachineStatus {
     let old = vm.status.clone().unwrap_or_default();
-    let machine = match (outcome, facts.map(|facts| &facts.found)) {
-        (Outcome::Done(Some(machine)), _) => Some(*machine),
-        (_, Some(Found::Ours(machine) | Found::Moved(machine))) => Some(&**machine),
+    let vsphere_vm = match (outcome, facts.map(|facts| &facts.found)) {
+        (Outcome::Done(Some(vsphere_vm)), _) => Some(*vsphere_vm),
+        (_, Some(Found::Ours(vsphere_vm) | Found::Moved(vsphere_vm))) => Some(&**vsphere_vm),
         _ => None,
     };
     let probe = facts.and_then(|facts| facts.runtime.probe.as_ref());
-    let mut status = match machine {
-        Some(machine) => VirtualMachineStatus {
+    let mut status = match vsphere_vm {
+        Some(vsphere_vm) => VirtualMachineStatus {
             zone: facts.and_then(|facts| facts.runtime.zone.clone()).or(old.zone.clone()),
-            ..present(vm, machine, facts.and_then(|facts| facts.runtime.host.clone()))
+            ..present(vm, vsphere_vm, facts.and_then(|facts| facts.runtime.host.clone()))
         },
         None => absent(&old, facts),
     };
-    if let (Some(machine), Some(known)) = (machine, facts.and_then(|facts| facts.disks.as_ref())) {
-        status.volumes = disks::status(vm, machine, &known.devices);
+    if let (Some(vsphere_vm), Some(known)) = (vsphere_vm, facts.and_then(|facts| facts.disks.as_ref())) {
+        status.volumes = disks::status(vm, vsphere_vm, &known.devices);
     }
-    if let (Some(_), Some(volumes)) = (machine, facts.and_then(|facts| facts.volumes.as_ref())) {
+    if let (Some(_), Some(volumes)) = (vsphere_vm, facts.and_then(|facts| facts.volumes.as_ref())) {
         status.volumes.extend(volumes.status(vm));
     }
     status.observed_generation = vm.metadata.generation;
-    status.conditions = all_conditions(vm, &old, machine, facts, outcome, probe);
+    status.conditions = all_conditions(vm, &old, vsphere_vm, facts, outcome, probe);
     status
 }
 
-fn present(vm: &VirtualMachine, machine: &Vm, host: Option<String>) -> VirtualMachineStatus {
+fn present(vm: &VirtualMachine, vsphere_vm: &Vm, host: Option<String>) -> VirtualMachineStatus {
     let deleting = vm.metadata.deletion_timestamp.is_some();
     VirtualMachineStatus {
-        host: host.or_else(|| machine.host.as_ref().map(|host| host.id().to_owned())),
-        host_name: machine.guest.host_name.clone(),
-        power_state: machine.power_state.map(|state| power_word(state).to_owned()),
+        host: host.or_else(|| vsphere_vm.host.as_ref().map(|host| host.id().to_owned())),
+        host_name: vsphere_vm.guest.host_name.clone(),
+        power_state: vsphere_vm.power_state.map(|state| power_word(state).to_owned()),
         phase: Some(if deleting { vm_phase::DELETING } else { vm_phase::CREATED }.to_owned()),
         conditions: Vec::new(),
-        vm_ip: address(machine).map(str::to_owned),
-        unique_id: Some(machine.moref.id().to_owned()),
-        bios_uuid: machine.uuid.map(|uuid| uuid.to_string()),
-        instance_uuid: machine.instance_uuid.map(|uuid| uuid.to_string()),
+        vm_ip: address(vsphere_vm).map(str::to_owned),
+        unique_id: Some(vsphere_vm.moref.id().to_owned()),
+        bios_uuid: vsphere_vm.uuid.map(|uuid| uuid.to_string()),
+        instance_uuid: vsphere_vm.instance_uuid.map(|uuid| uuid.to_string()),
         volumes: Vec::new(),
-        change_block_tracking: machine.change_tracking,
-        network_interfaces: machine.guest.nics.iter().map(interface).collect(),
+        change_block_tracking: vsphere_vm.change_tracking,
+        network_interfaces: vsphere_vm.guest.nics.iter().map(interface).collect(),
         zone: None,
-        last_restart_time: last_restart(machine).map(|at| at.to_string()),
-        hardware_version: hardware_version(machine).and_then(|version| version.try_into().ok()),
+        last_restart_time: last_restart(vsphere_vm).map(|at| at.to_string()),
+        hardware_version: hardware_version(vsphere_vm).and_then(|version| version.try_into().ok()),
         observed_generation: None,
     }
 }
 
-/// Without a machine at hand what was said of it stands, unless it is known to be gone.
+/// Without a VM at hand what was reported of it stands, unless it is known to be gone.
 fn absent(old: &VirtualMachineStatus, facts: Option<&Facts>) -> VirtualMachineStatus {
     match facts.map(|facts| &facts.found) {
         Some(Found::Absent | Found::Claimed(_)) => VirtualMachineStatus {

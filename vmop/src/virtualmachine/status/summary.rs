@@ -23,37 +23,37 @@ use crate::virtualmachine::readiness::address_condition;
 pub fn all_conditions(
     vm: &VirtualMachine,
     old: &VirtualMachineStatus,
-    machine: Option<&Vm>,
+    vsphere_vm: Option<&Vm>,
     facts: Option<&Facts>,
     outcome: &Outcome<'_>,
     probe: Option<&ProbeResult>,
 ) -> Vec<Condition> {
     let creation = facts.and_then(|facts| facts.creation.as_ref());
-    let mut all = match (machine, facts.map(|facts| &facts.found)) {
-        (Some(machine), _) => existing(vm, machine, facts, outcome),
+    let mut all = match (vsphere_vm, facts.map(|facts| &facts.found)) {
+        (Some(vsphere_vm), _) => existing(vm, vsphere_vm, facts, outcome),
         (None, Some(Found::Absent)) if creation.is_some() => {
             creation.map(|creation| missing(&creation.needs, outcome)).unwrap_or_default()
         }
         _ => stopped(vm, old, facts, outcome),
     };
-    // A machine out of sight is as it was, and so is one whose probe has not answered since our start.
+    // A VM out of sight is as it was, and so is one whose probe has not answered since our start.
     let unasked = probe == Some(&ProbeResult::Unknown);
     let last = conditions::find(&old.conditions, conditions::READY)
-        .filter(|last| machine.is_none() || (unasked && probed(last)));
+        .filter(|last| vsphere_vm.is_none() || (unasked && probed(last)));
     let summed: Vec<_> = all.iter().filter(|condition| !is_informational(vm, &condition.type_)).collect();
-    let ready = ready(&summed, machine, last, outcome, probe);
+    let ready = ready(&summed, vsphere_vm, last, outcome, probe);
     all.insert(0, ready);
-    if let Some(machine) = machine {
-        all.extend(informational_conditions(vm, machine, facts));
+    if let Some(vsphere_vm) = vsphere_vm {
+        all.extend(informational_conditions(vm, vsphere_vm, facts));
     }
     add_protected(vm, &mut all);
     all
 }
 
-/// Everything that had to be there is: the machine was made of it.
+/// Everything that had to be there is: the VM was created of it.
 fn existing(
     vm: &VirtualMachine,
-    machine: &Vm,
+    vsphere_vm: &Vm,
     facts: Option<&Facts>,
     outcome: &Outcome<'_>,
 ) -> Vec<Condition> {
@@ -69,9 +69,9 @@ fn existing(
     ];
     let mut all: Vec<_> = met.into_iter().map(Condition::is_true).collect();
     let now = facts.map_or(Timestamp::MIN, |facts| facts.now);
-    all.push(power_condition(vm, machine, now, outcome.error()));
+    all.push(power_condition(vm, vsphere_vm, now, outcome.error()));
     if wanted_power(vm) == PowerState::On {
-        all.push(address_condition(machine));
+        all.push(address_condition(vsphere_vm));
     }
     all
 }
@@ -102,15 +102,12 @@ fn created(needs: &Needs, outcome: &Outcome<'_>) -> Condition {
             known::VIRTUAL_MACHINE_CREATED,
             INFO,
             "WaitingForPrerequisites",
-            "The machine is made when what it needs is there",
+            "The VM is created when what it needs is there",
         ),
         Outcome::Stopped(error) => stopped_by(error),
-        Outcome::Underway | Outcome::Done(_) => Condition::is_false(
-            known::VIRTUAL_MACHINE_CREATED,
-            INFO,
-            "Cloning",
-            "vCenter is cloning the machine",
-        ),
+        Outcome::Underway | Outcome::Done(_) => {
+            Condition::is_false(known::VIRTUAL_MACHINE_CREATED, INFO, "Cloning", "vCenter is cloning the VM")
+        }
     }
 }
 
@@ -119,7 +116,7 @@ fn unmet_condition(type_: &str, unmet: &Unmet) -> Condition {
     Condition::is_false(type_, severity, unmet.reason, unmet.message.clone())
 }
 
-/// Nothing is known of the machine but why: that is told, and what was known otherwise stands.
+/// Nothing is known of the VM but why: that is reported, and what was known otherwise stands.
 fn stopped(
     vm: &VirtualMachine,
     old: &VirtualMachineStatus,
@@ -146,7 +143,7 @@ fn stopped(
     all
 }
 
-/// The machine is as it was, for all we know; only what is asked of it can't be done now.
+/// The VM is as it was, for all we know; only what is asked of it can't be done now.
 fn unseen(vm: &VirtualMachine, old: &VirtualMachineStatus, error: &Error) -> Vec<Condition> {
     let wanted = power_word(wanted_power(vm));
     let asked = old.power_state.as_deref() != Some(wanted);
@@ -155,18 +152,18 @@ fn unseen(vm: &VirtualMachine, old: &VirtualMachineStatus, error: &Error) -> Vec
         if !asked || condition.type_ != condition_types::POWER {
             return condition;
         }
-        let message = format!("The machine can't be brought to {wanted}: {}", error.advised());
+        let message = format!("The VM can't be brought to {wanted}: {}", error.advised());
         Condition::is_false(condition_types::POWER, WARNING, error.reason(), message)
     })
     .collect()
 }
 
-/// Whether `Ready` was what the probe said: everything before it was as it should be.
+/// Whether `Ready` was the result of the probe: everything before it was as it should be.
 fn probed(last: &Condition) -> bool {
     last.status == conditions::TRUE || last.reason.as_deref() == Some(known::NOT_READY)
 }
 
-/// Whether the machine was there when the status was last written.
+/// Whether the VM was there when the status was last written.
 fn made(old: &VirtualMachineStatus) -> bool {
     conditions::holds(&old.conditions, known::VIRTUAL_MACHINE_CREATED)
 }
@@ -183,10 +180,10 @@ fn stopped_by(error: &Error) -> Condition {
 
 /// The sum: the first thing that is not as it should be, else what the probe says.
 ///
-/// `last` is what it was, where nobody can look at the machine now.
+/// `last` is what it was, where nobody can look at the VM now.
 fn ready(
     all: &[&Condition],
-    machine: Option<&Vm>,
+    vsphere_vm: Option<&Vm>,
     last: Option<&Condition>,
     outcome: &Outcome<'_>,
     probe: Option<&ProbeResult>,
@@ -197,13 +194,13 @@ fn ready(
         sum.last_transition_time = None;
         return sum;
     }
-    if let (Some(_), Outcome::Stopped(error)) = (machine, outcome) {
+    if let (Some(_), Outcome::Stopped(error)) = (vsphere_vm, outcome) {
         return Condition::is_false(conditions::READY, WARNING, error.reason(), error.advised());
     }
-    let off = machine.is_some_and(|machine| machine.power_state != Some(PowerState::On));
+    let off = vsphere_vm.is_some_and(|vsphere_vm| vsphere_vm.power_state != Some(PowerState::On));
     match probe {
         _ if off => {
-            Condition::is_false(conditions::READY, INFO, "PoweredOff", "The machine is off, as was asked for")
+            Condition::is_false(conditions::READY, INFO, "PoweredOff", "The VM is off, as was asked for")
         }
         _ if last.is_some() => last.cloned().unwrap_or_default(),
         None | Some(ProbeResult::Answers) => Condition::is_true(conditions::READY),

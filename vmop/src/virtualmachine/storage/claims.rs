@@ -1,10 +1,10 @@
-//! Persistent volumes of a machine: one CnsNodeVmAttachment for each, which vSphere CSI carries out.
+//! Persistent volumes of a VM: one CnsNodeVmAttachment for each, which vSphere CSI carries out.
 //!
-//! The machine's part is to ask in the order of its spec, to wait before it is powered on, and to ask
+//! The VM's part is to ask in the order of its spec, to wait before it is powered on, and to ask
 //! for them to be taken off before it is destroyed: they are never its own.
 //!
-//! An attachment names its machine in an annotation and has no owner reference: an object that was moved to
-//! another cluster leaves a machine behind that runs, and garbage collection would take its disks off.
+//! An attachment names its VM in an annotation and has no owner reference: an object that was moved to
+//! another cluster leaves a VM behind that runs, and garbage collection would take its disks off.
 
 use std::sync::Arc;
 
@@ -31,17 +31,17 @@ const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 /// vSphere CSI's annotation: where it is, is a zone.
 const SELECTED_NODE_IS_ZONE: &str = "cns.vmware.com/selected-node-is-zone";
 
-/// Reason of a machine that waits for its volumes.
+/// Reason of a VM that waits for its volumes.
 pub const VOLUMES_NOT_ATTACHED: &str = "VolumesNotAttached";
 
-/// The volumes of a machine that are claims, each with its claim.
+/// The volumes of a VM that are claims, each with its claim.
 fn claims(
     vm: &VirtualMachine,
 ) -> impl Iterator<Item = (&VirtualMachineVolume, &PersistentVolumeClaimVolume)> {
     vm.spec.volumes.iter().filter_map(|volume| Some((volume, volume.persistent_volume_claim.as_ref()?)))
 }
 
-/// Whether the machine has such volumes.
+/// Whether the VM has such volumes.
 pub fn has_claims(vm: &VirtualMachine) -> bool {
     claims(vm).next().is_some()
 }
@@ -51,12 +51,12 @@ fn name(vm: &VirtualMachine, volume: &VirtualMachineVolume) -> String {
     format!("{}-{}", vm.name_any(), volume.name)
 }
 
-/// What is known of a machine's volumes.
+/// What is known of a VM's volumes.
 #[derive(Clone, Debug, Default)]
 pub struct Volumes {
     /// Whether anybody attaches volumes here.
     pub served: bool,
-    /// The attachments that were made for the machine.
+    /// The attachments that were made for the VM.
     pub there: Vec<Arc<CnsNodeVmAttachment>>,
 }
 
@@ -71,7 +71,7 @@ impl Volumes {
         self.there.iter().find(|there| there.name_any() == name).map(|there| &**there)
     }
 
-    /// Why the machine can't be powered on yet; `None` once every volume is attached.
+    /// Why the VM can't be powered on yet; `None` once every volume is attached.
     pub fn unmet(&self, vm: &VirtualMachine) -> Option<Unmet> {
         if let Some((volume, _)) = claims(vm).find(|(_, claim)| claim.instance_volume_claim.is_some()) {
             let message = format!(
@@ -115,7 +115,7 @@ impl Volumes {
         claims(vm).map(status_of).collect()
     }
 
-    /// Attachments that go: of volumes that left the spec, and those that name another machine or claim.
+    /// Attachments that go: of volumes that left the spec, and those that name another VM or claim.
     fn superfluous(&self, vm: &VirtualMachine, bios: Uuid) -> Vec<&CnsNodeVmAttachment> {
         let wanted = |there: &CnsNodeVmAttachment| {
             let node = Uuid::try_parse(&there.spec.node_uuid).ok() == Some(bios);
@@ -125,7 +125,7 @@ impl Volumes {
         self.there.iter().map(|there| &**there).filter(|there| !wanted(there)).collect()
     }
 
-    /// Attachments to ask for now: while the machine is off one after another, so that its disks keep their order.
+    /// Attachments to ask for now: while the VM is off one after another, so that its disks keep their order.
     fn missing(&self, vm: &VirtualMachine, bios: Uuid, off: bool) -> Vec<CnsNodeVmAttachment> {
         let mut missing = Vec::new();
         for (volume, claim) in claims(vm).filter(|(_, claim)| claim.instance_volume_claim.is_none()) {
@@ -167,7 +167,7 @@ fn attachment(
     }
 }
 
-/// Whether a claim's volume is only made once it is known where its consumer is, and nobody said so yet.
+/// Whether a claim's volume is only made once it is known where its consumer is, and nobody chose that yet.
 fn waits_for_place(claim: &PersistentVolumeClaim, class: Option<&StorageClass>) -> bool {
     let mode = class.and_then(|class| class.volume_binding_mode.as_deref());
     let bound = claim.spec.as_ref().is_some_and(|spec| spec.volume_name.is_some());
@@ -210,7 +210,7 @@ pub struct AttachTo<'a> {
     pub off: bool,
 }
 
-/// The attachments are those that the spec asks for, as far as it is their turn, of a machine in `zone`.
+/// The attachments are those that the spec asks for, as far as it is their turn, of a VM in `zone`.
 pub async fn apply_attachments(
     vm: &VirtualMachine,
     volumes: &Volumes,
@@ -233,7 +233,7 @@ pub async fn apply_attachments(
     Ok(())
 }
 
-/// No volume is attached any more: who destroys a machine destroys all that hangs on it.
+/// No volume is attached any more: who destroys a VM destroys all that hangs on it.
 pub async fn release_attachments(vm: &VirtualMachine, api: &Api, caches: &Caches) -> Result<(), Error> {
     for (volume, _) in claims(vm) {
         // One that was asked for a moment ago may not be in the cache yet.
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn what_left_the_spec_or_is_another_machine_s_goes() {
+    fn what_left_the_spec_or_is_another_vm_s_goes() {
         let before = vm(&["a", "b"]);
         let volumes = Volumes { served: true, there: vec![there(&before, 0, true), there(&before, 1, true)] };
         let gone = volumes.superfluous(&vm(&["a"]), Uuid::nil());
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_to_attach_them_and_what_is_not_supported_are_told() {
+    fn nobody_to_attach_them_and_what_is_not_supported_are_reported() {
         let unserved = Volumes::default().unmet(&vm(&["a"])).unwrap();
         assert!(!unserved.underway && unserved.message.contains("Install vSphere CSI"));
         let mut instance = vm(&["a"]);
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_that_waits_for_its_consumer_is_told_once_where_that_is() {
+    fn a_claim_that_waits_for_its_consumer_gets_its_zone_once() {
         let class = |mode: &str| {
             let class = json!({ "provisioner": "csi.vsphere.vmware.com", "volumeBindingMode": mode });
             serde_json::from_value::<StorageClass>(class).unwrap()
@@ -347,10 +347,10 @@ mod tests {
     }
 
     #[test]
-    fn an_attachment_leads_back_to_its_machine() {
+    fn an_attachment_leads_back_to_its_vm() {
         let vm = vm(&["a"]);
         let there = there(&vm, 0, false);
         assert_eq!(made_for(&*there).as_deref(), Some("ns/cp-0"));
-        assert_eq!(there.metadata.owner_references, None, "it stays when its machine's object is moved away");
+        assert_eq!(there.metadata.owner_references, None, "it stays when its VM's object is moved away");
     }
 }

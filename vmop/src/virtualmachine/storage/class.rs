@@ -1,4 +1,4 @@
-//! The storage class of a machine, and where its disks go.
+//! The storage class of a VM, and where its disks go.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use crate::unmet::Need;
 use crate::unmet::Unmet;
 use crate::vcenter::storage::PolicyName;
 
-/// What the disks of a machine lie on.
+/// What the disks of a VM lie on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Storage {
     /// The policy that they satisfy.

@@ -8,8 +8,8 @@ use super::promotion::{Promotion, PromotionState};
 use crate::vcenter::settings::PromoteDisks;
 use crate::virtualmachine::condition_types;
 
-/// Whether the machine's disks rest on a template still, where they shall not.
-pub fn promotion_condition(vm: &VirtualMachine, machine: &Vm, promotion: &Promotion) -> Condition {
+/// Whether the VM's disks rest on a template still, where they shall not.
+pub fn promotion_condition(vm: &VirtualMachine, vsphere_vm: &Vm, promotion: &Promotion) -> Condition {
     const PENDING: &str = "DiskPromotionPending";
     let is_false = |severity, reason, message: &str| {
         Condition::is_false(condition_types::DISK_PROMOTION, severity, reason, message)
@@ -18,20 +18,20 @@ pub fn promotion_condition(vm: &VirtualMachine, machine: &Vm, promotion: &Promot
         PromotionState::Done | PromotionState::Finished => {
             Condition::is_true(condition_types::DISK_PROMOTION)
         }
-        PromotionState::Due(_) if !promotion.fits(vm, machine) => {
+        PromotionState::Due(_) if !promotion.fits(vm, vsphere_vm) => {
             let when = if promotion.mode == PromoteDisks::Offline { "it is powered off" } else { "it runs" };
-            let message = format!("The machine's disks rest on the image's template until {when}");
+            let message = format!("The VM's disks rest on the image's template until {when}");
             is_false(INFO, PENDING, &message)
         }
         PromotionState::Due(_) | PromotionState::Running => is_false(
             INFO,
             "DiskPromotionRunning",
-            "vCenter copies what the machine's disks rest on; the machine goes on meanwhile",
+            "vCenter copies what the VM's disks rest on; the VM goes on meanwhile",
         ),
         PromotionState::Snapshots => is_false(
             INFO,
             PENDING,
-            "The machine has snapshots, which rest on its linked disks. Remove them in vCenter to have the disks promoted",
+            "The VM has snapshots, which rest on its linked disks. Remove them in vCenter to have the disks promoted",
         ),
         PromotionState::Retrying(why) => is_false(WARNING, "DiskPromotionTransientError", why),
         PromotionState::Failed(why) => {

@@ -1,7 +1,7 @@
-//! The disks of a machine: those of its image, and the volumes of its own.
+//! The disks of a VM: those of its image, and the volumes of its own.
 //!
-//! Which disks we made is kept in the machine's ExtraConfig, by their places: keys are vCenter's to
-//! give, and a disk that somebody else attached must never be destroyed with the machine.
+//! Which disks we made is kept in the VM's ExtraConfig, by their places: keys are vCenter's to
+//! give, and a disk that somebody else attached must never be destroyed with the VM.
 
 use api::vmop::{VirtualMachine, VirtualMachineVolume, VirtualMachineVolumeStatus};
 use vsphere::{
@@ -19,7 +19,7 @@ use crate::virtualmachine::storage::marks::{DISKS, Mark, marks, place, written};
 pub const FAST_DEPLOY: &str = "vmoperator.vmware.com/fast-deploy";
 /// The key of [`api::vmop::VSphereVolume::capacity`].
 const SIZE: &str = "ephemeral-storage";
-/// The key of a new controller, unlike those of new cards (-100 …) and disks (-1000 …).
+/// The key of a new controller, unlike those of new NICs (-100 …) and disks (-1000 …).
 const NEW_CONTROLLER: i32 = -10;
 /// The keys of new disks go down from here.
 const NEW_DISK: i32 = -1000;
@@ -37,7 +37,9 @@ pub struct Layout {
     pub mark: String,
 }
 
-/// The disks that a new machine gets; `direct` copies them by default. The error is for the user to mend.
+/// The disks that a new VM gets; `direct` copies them by default. The error is for the user to mend.
+///
+/// It is long because places are given out in one order: the image's disks, those that grow, new ones.
 pub fn layout(
     vm: &VirtualMachine,
     template: &Devices,
@@ -117,7 +119,7 @@ fn provisioning(vm: &VirtualMachine) -> Result<Provisioning, String> {
 /// A volume, its bytes, and the key of the image's disk that is meant.
 type SizedVolume<'a> = (&'a VirtualMachineVolume, u64, Option<i32>);
 
-/// The volumes that are disks of the machine's own.
+/// The volumes that are disks of the VM's own.
 fn sized_volumes(vm: &VirtualMachine) -> Result<Vec<SizedVolume<'_>>, String> {
     let mut sized = Vec::new();
     for volume in &vm.spec.volumes {
@@ -146,6 +148,8 @@ fn too_small(volume: &VirtualMachineVolume, disk: &Disk) -> String {
 }
 
 /// Empty disks for these volumes, on free places; on a new controller where the others are full.
+///
+/// It is long because each disk's place depends on those before it.
 fn new_disks(
     devices: &Devices,
     storage: &Storage,
@@ -190,17 +194,17 @@ fn new_disks(
     Ok((changes, marks))
 }
 
-/// Whether the machine may have disks that we did not make; only then its devices have to be read.
-pub fn may_have_foreign(machine: &Vm) -> bool {
-    let ours = marks(machine).len();
-    ours == 0 || machine.disks.is_none_or(|disks| usize::try_from(disks) != Ok(ours))
+/// Whether the VM may have disks that we did not make; only then its devices have to be read.
+pub fn may_have_foreign(vsphere_vm: &Vm) -> bool {
+    let ours = marks(vsphere_vm).len();
+    ours == 0 || vsphere_vm.disks.is_none_or(|disks| usize::try_from(disks) != Ok(ours))
 }
 
-/// The disks that we did not make: they are detached before the machine is destroyed.
+/// The disks that we did not make: they are detached before the VM is destroyed.
 ///
 /// First-class disks are persistent volumes, whatever place they have.
-pub fn foreign(machine: &Vm, devices: &Devices) -> Vec<Disk> {
-    let marks = marks(machine);
+pub fn foreign(vsphere_vm: &Vm, devices: &Devices) -> Vec<Disk> {
+    let marks = marks(vsphere_vm);
     let own_folder = |disk: &Disk| {
         let folder = |file: &str| file.rsplit_once('/').map(|(folder, _)| folder.to_owned());
         let first = devices.disks.first().and_then(|disk| disk.file.as_deref()).and_then(folder);
@@ -208,7 +212,7 @@ pub fn foreign(machine: &Vm, devices: &Devices) -> Vec<Disk> {
     };
     let ours = |disk: &Disk| match place(devices, disk) {
         _ if disk.first_class.is_some() => false,
-        // A machine of before the mark: what lies in its own folder was made with it.
+        // A VM of before the mark: what lies in its own folder was made with it.
         _ if marks.is_empty() => own_folder(disk),
         Some(place) => marks.iter().any(|mark| mark.place == place),
         None => false,
@@ -216,16 +220,16 @@ pub fn foreign(machine: &Vm, devices: &Devices) -> Vec<Disk> {
     devices.disks.iter().filter(|disk| !ours(disk)).cloned().collect()
 }
 
-/// The volumes of the machine's own that are there, each with its disk.
-fn volumes<'a>(machine: &Vm, devices: &'a Devices) -> Vec<(String, &'a Disk)> {
+/// The volumes of the VM's own that are there, each with its disk.
+fn volumes<'a>(vsphere_vm: &Vm, devices: &'a Devices) -> Vec<(String, &'a Disk)> {
     let at = |wanted: &str| devices.disks.iter().find(|disk| place(devices, disk).as_deref() == Some(wanted));
-    let named = marks(machine).into_iter().filter_map(|mark| Some((mark.volume?, at(&mark.place)?)));
+    let named = marks(vsphere_vm).into_iter().filter_map(|mark| Some((mark.volume?, at(&mark.place)?)));
     named.collect()
 }
 
-/// How the volumes of the machine's own are; each with its disk's UUID once it is there.
-pub fn status(vm: &VirtualMachine, machine: &Vm, devices: &Devices) -> Vec<VirtualMachineVolumeStatus> {
-    let there = volumes(machine, devices);
+/// How the volumes of the VM's own are; each with its disk's UUID once it is there.
+pub fn status(vm: &VirtualMachine, vsphere_vm: &Vm, devices: &Devices) -> Vec<VirtualMachineVolumeStatus> {
+    let there = volumes(vsphere_vm, devices);
     let own = vm.spec.volumes.iter().filter(|volume| volume.v_sphere_volume.is_some());
     own.map(|volume| {
         let disk = there.iter().find(|(name, _)| *name == volume.name).map(|(_, disk)| *disk);
@@ -239,9 +243,9 @@ pub fn status(vm: &VirtualMachine, machine: &Vm, devices: &Devices) -> Vec<Virtu
     .collect()
 }
 
-/// Whether the spec asks for disks that the machine does not have, by its mark alone.
-pub fn lacks_volumes(vm: &VirtualMachine, machine: &Vm) -> bool {
-    let marks = marks(machine);
+/// Whether the spec asks for disks that the VM does not have, by its mark alone.
+pub fn lacks_volumes(vm: &VirtualMachine, vsphere_vm: &Vm) -> bool {
+    let marks = marks(vsphere_vm);
     vm.spec
         .volumes
         .iter()
@@ -249,15 +253,35 @@ pub fn lacks_volumes(vm: &VirtualMachine, machine: &Vm) -> bool {
         .any(|volume| !marks.iter().any(|mark| mark.volume.as_deref() == Some(&volume.name)))
 }
 
-/// The change that gives a machine the disks and sizes that its spec asks for; `None` if there is none.
+/// The growth of a disk to `size` bytes; none where it has that size.
+fn grow(volume: &VirtualMachineVolume, disk: &Disk, size: u64) -> Result<Option<DiskChange>, String> {
+    if size > disk.capacity && !disk.parents.is_empty() {
+        return Err(format!(
+            "spec.volumes: {} can't grow: the disk is linked to the image's template. Have it promoted (spec.promoteDisksMode), or create the VM anew with {FAST_DEPLOY}: direct",
+            volume.name
+        ));
+    }
+    Ok((size > disk.capacity).then(|| DiskChange::Grow(disk.clone(), size)))
+}
+
+fn gone(volume: &VirtualMachineVolume) -> String {
+    format!(
+        "spec.volumes: the disk of {} is gone from the VM. Take the volume out of the spec, or put the disk back",
+        volume.name
+    )
+}
+
+/// The change that gives a VM the disks and sizes that its spec asks for; `None` if there is none.
+///
+/// It is long because marks, growth and new disks are decided volume by volume.
 pub fn changes(
     vm: &VirtualMachine,
-    machine: &Vm,
+    vsphere_vm: &Vm,
     devices: &Devices,
     storage: &Storage,
 ) -> Result<Option<ConfigSpec>, String> {
     let provisioning = provisioning(vm)?;
-    let mut marks = marks(machine);
+    let mut marks = marks(vsphere_vm);
     let (mut grown, mut created) = (Vec::new(), Vec::new());
     for (volume, size, key) in sized_volumes(vm)? {
         let known = marks.iter().find(|mark| mark.volume.as_deref() == Some(&volume.name));
@@ -266,12 +290,7 @@ pub fn changes(
         });
         let meant = || key.and_then(|key| devices.disks.iter().find(|disk| disk.key == key));
         match placed.or_else(meant) {
-            None if known.is_some() => {
-                return Err(format!(
-                    "spec.volumes: the disk of {} is gone from the machine. Take the volume out of the spec, or put the disk back",
-                    volume.name
-                ));
-            }
+            None if known.is_some() => return Err(gone(volume)),
             None => created.push((volume, size)),
             Some(disk) if size < disk.capacity => return Err(too_small(volume, disk)),
             Some(disk) => {
@@ -280,19 +299,11 @@ pub fn changes(
                     marks.retain(|mark| Some(&mark.place) != here.as_ref());
                     marks.extend(Mark::of(devices, disk, Some(volume)));
                 }
-                if size > disk.capacity {
-                    if !disk.parents.is_empty() {
-                        return Err(format!(
-                            "spec.volumes: {} can't grow: the disk is linked to the image's template. Have it promoted (spec.promoteDisksMode), or make the machine anew with {FAST_DEPLOY}: direct",
-                            volume.name
-                        ));
-                    }
-                    grown.push(DiskChange::Grow(disk.clone(), size));
-                }
+                grown.extend(grow(volume, disk, size)?);
             }
         }
     }
-    let before = written(&super::marks::marks(machine));
+    let before = written(&super::marks::marks(vsphere_vm));
     let (new, new_marks) = new_disks(devices, storage, provisioning, &created)?;
     marks.extend(new_marks);
     let mark = written(&marks);

@@ -1,4 +1,4 @@
-//! Which disks of a machine we made, kept in its ExtraConfig by their places.
+//! Which disks of a VM we made, kept in its ExtraConfig by their places.
 
 use std::fmt::Write;
 
@@ -50,9 +50,9 @@ pub fn written(marks: &[Mark]) -> String {
     text
 }
 
-/// The marks that a machine bears.
-pub fn marks(machine: &Vm) -> Vec<Mark> {
-    let text = machine.extra_config.get(DISKS).map(String::as_str).unwrap_or_default();
+/// The marks that a VM bears.
+pub fn marks(vsphere_vm: &Vm) -> Vec<Mark> {
+    let text = vsphere_vm.extra_config.get(DISKS).map(String::as_str).unwrap_or_default();
     let parsed = text.split(' ').filter(|word| !word.is_empty()).map(|word| match word.split_once('=') {
         Some((place, volume)) => Mark { place: place.to_owned(), volume: Some(volume.to_owned()) },
         None => Mark { place: word.to_owned(), volume: None },

@@ -24,7 +24,7 @@ pub struct Promotion {
     pub state: PromotionState,
 }
 
-/// How far the promotion of a machine's disks is.
+/// How far the promotion of a VM's disks is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PromotionState {
     /// No disk rests on a template.
@@ -33,7 +33,7 @@ pub enum PromotionState {
     Finished,
     /// These disks rest on a template.
     Due(Vec<Disk>),
-    /// Disks rest on a template, and the machine's snapshots on them.
+    /// Disks rest on a template, and the VM's snapshots on them.
     Snapshots,
     /// vCenter is at it.
     Running,
@@ -101,7 +101,7 @@ fn is_own(disk: &Disk, file: &str) -> bool {
     disk.file.as_deref().and_then(folder) == folder(file)
 }
 
-/// Whether the disk rests on another machine's; a first-class disk's chain is its storage provider's affair.
+/// Whether the disk rests on another VM's; a first-class disk's chain is its storage provider's affair.
 fn is_linked(disk: &Disk) -> bool {
     disk.first_class.is_none() && disk.parents.iter().any(|file| !is_own(disk, file))
 }

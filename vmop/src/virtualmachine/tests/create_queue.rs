@@ -20,12 +20,12 @@ async fn a_vm_that_is_queued_for_long_says_so_and_is_created_when_there_is_a_slo
     let name = "a_vm_that_is_queued_for_long_says_so_and_is_created_when_there_is_a_slot";
     let Some(sim) = Sim::start(name) else { return };
     let vcenter = vcenter(&sim).await;
-    let (patched, mut patches) = mpsc::unbounded_channel();
+    let (sender, mut patches) = mpsc::unbounded_channel();
     let (client, _) = server(move |request| {
         if !request.line().starts_with("PATCH ") {
             return refusal(404, "NotFound");
         }
-        patched.send(request.body.clone()).unwrap();
+        sender.send(request.body.clone()).unwrap();
         (200, json!(fixtures::virtual_machine()))
     });
     let started = Runtime::detached(client);

@@ -1,4 +1,4 @@
-//! What is done to a machine that is there, and what is said of it meanwhile.
+//! What is done to a VM that exists, and its conditions meanwhile.
 
 use std::sync::Arc;
 
@@ -21,21 +21,21 @@ use crate::virtualmachine::status::{Outcome, status};
 use crate::virtualmachine::step::{self, Mode, Step};
 use crate::virtualmachine::storage::promotion::{Promotion, PromotionState};
 
-/// A machine that has its class's size, and what is known of it.
+/// A VM that has its class's size, and what is known of it.
 fn settled() -> (VirtualMachine, Vm, Facts) {
     let size = fixtures::needs().class.unwrap();
-    let mut machine = fixtures::vsphere_vm();
-    (machine.cpu_allocation, machine.memory_allocation) = (size.cpu, size.memory);
-    machine.guest.ip = Some("10.1.2.3".into());
-    machine.guest.tools = Some(ToolsState::Running);
+    let mut vsphere_vm = fixtures::vsphere_vm();
+    (vsphere_vm.cpu_allocation, vsphere_vm.memory_allocation) = (size.cpu, size.memory);
+    vsphere_vm.guest.ip = Some("10.1.2.3".into());
+    vsphere_vm.guest.tools = Some(ToolsState::Running);
     let mut facts = fixtures::facts(Found::Absent);
     facts.runtime.size = Some(size);
     facts.runtime.placement = Some(fixtures::place());
-    (fixtures::virtual_machine(), machine, facts)
+    (fixtures::virtual_machine(), vsphere_vm, facts)
 }
 
-fn steps(vm: &VirtualMachine, machine: &Vm, facts: &Facts) -> Vec<Step> {
-    let facts = Facts { found: Found::Ours(Arc::new(machine.clone())), ..facts.clone() };
+fn steps(vm: &VirtualMachine, vsphere_vm: &Vm, facts: &Facts) -> Vec<Step> {
+    let facts = Facts { found: Found::Ours(Arc::new(vsphere_vm.clone())), ..facts.clone() };
     match plan::plan(vm, &facts).unwrap() {
         Plan::Change { steps, .. } => steps,
         Plan::Settled => Vec::new(),
@@ -43,26 +43,26 @@ fn steps(vm: &VirtualMachine, machine: &Vm, facts: &Facts) -> Vec<Step> {
     }
 }
 
-fn words(vm: &VirtualMachine, machine: &Vm, facts: &Facts) -> String {
-    steps(vm, machine, facts).iter().map(Step::word).collect::<Vec<_>>().join(", ")
+fn words(vm: &VirtualMachine, vsphere_vm: &Vm, facts: &Facts) -> String {
+    steps(vm, vsphere_vm, facts).iter().map(Step::word).collect::<Vec<_>>().join(", ")
 }
 
 fn annotate(vm: &mut VirtualMachine, key: &str, value: &str) {
     vm.metadata.annotations.get_or_insert_default().insert(key.to_owned(), value.to_owned());
 }
 
-/// What is said beside and of power, one line each.
-fn conditions(vm: &VirtualMachine, machine: &Vm, facts: &Facts, types: &[&str]) -> String {
-    let facts = Facts { found: Found::Ours(Arc::new(machine.clone())), ..facts.clone() };
+/// The conditions of those types, one line each.
+fn conditions(vm: &VirtualMachine, vsphere_vm: &Vm, facts: &Facts, types: &[&str]) -> String {
+    let facts = Facts { found: Found::Ours(Arc::new(vsphere_vm.clone())), ..facts.clone() };
     let status = status(vm, Some(&facts), &Outcome::Done(None));
     let wanted = |condition: &&Condition| types.contains(&condition.type_.as_str());
     status.conditions.iter().filter(wanted).map(fixtures::condition_line).collect::<Vec<_>>().join("\n")
 }
 
 #[test]
-fn what_needs_a_machine_that_is_off_is_done_between_its_end_and_its_start() {
+fn what_needs_a_vm_that_is_off_is_done_between_its_end_and_its_start() {
     use PowerState::{Off, On, Suspended};
-    let (mut vm, mut machine, mut facts) = settled();
+    let (mut vm, mut vsphere_vm, mut facts) = settled();
     vm.spec.min_hardware_version = Some(21);
     vm.spec.next_restart_time = Some("2026-11-21T12:00:00Z".into());
     annotate(&mut vm, annotation::LAST_RESIZED_CLASS, r#"{"name":"another"}"#);
@@ -81,40 +81,40 @@ fn what_needs_a_machine_that_is_off_is_done_between_its_end_and_its_start() {
         ("poweredOn", None, ""),
     ] {
         vm.spec.power_state = Some(wanted.into());
-        machine.power_state = is;
-        assert_eq!(words(&vm, &machine, &facts), todo, "{wanted} {is:?}");
+        vsphere_vm.power_state = is;
+        assert_eq!(words(&vm, &vsphere_vm, &facts), todo, "{wanted} {is:?}");
     }
 }
 
 #[test]
 fn a_check_holds_power_on_back_and_an_admin_everything() {
-    let (mut vm, mut machine, facts) = settled();
-    machine.power_state = Some(PowerState::Off);
-    assert_eq!(words(&vm, &machine, &facts), "power on");
+    let (mut vm, mut vsphere_vm, facts) = settled();
+    vsphere_vm.power_state = Some(PowerState::Off);
+    assert_eq!(words(&vm, &vsphere_vm, &facts), "power on");
     annotate(&mut vm, "poweron.check.vmoperator.vmware.com/backup", "not yet");
-    assert_eq!(words(&vm, &machine, &facts), "");
-    let held = conditions(&vm, &machine, &facts, &["VirtualMachinePowerStateSynced"]);
+    assert_eq!(words(&vm, &vsphere_vm, &facts), "");
+    let held = conditions(&vm, &vsphere_vm, &facts, &["VirtualMachinePowerStateSynced"]);
     vm.metadata.annotations = None;
-    machine.extra_config.insert("vmservice.virtualmachine.pause".into(), "TRUE".into());
-    assert_eq!(words(&vm, &machine, &facts), "");
-    let paused = conditions(&vm, &machine, &facts, &["VirtualMachineReconcileReady"]);
+    vsphere_vm.extra_config.insert("vmservice.virtualmachine.pause".into(), "TRUE".into());
+    assert_eq!(words(&vm, &vsphere_vm, &facts), "");
+    let paused = conditions(&vm, &vsphere_vm, &facts, &["VirtualMachineReconcileReady"]);
     insta::assert_snapshot!(format!("{held}\n{paused}"));
 }
 
 #[test]
 fn a_soft_end_says_what_it_waits_for() {
-    let (mut vm, mut machine, facts) = settled();
+    let (mut vm, mut vsphere_vm, facts) = settled();
     vm.spec.power_state = Some("poweredOff".into());
     let mut lines = Vec::new();
     for (mode, tools) in [("soft", true), ("soft", false), ("trySoft", true), ("trySoft", false)] {
         vm.spec.power_off_mode = Some(mode.into());
-        machine.guest.tools = Some(if tools { ToolsState::Running } else { ToolsState::NotRunning });
+        vsphere_vm.guest.tools = Some(if tools { ToolsState::Running } else { ToolsState::NotRunning });
         assert_eq!(
-            steps(&vm, &machine, &facts),
+            steps(&vm, &vsphere_vm, &facts),
             [Step::Power(PowerState::Off, Mode::of(Some(mode)))],
             "{mode}"
         );
-        lines.push(conditions(&vm, &machine, &facts, &["VirtualMachinePowerStateSynced"]));
+        lines.push(conditions(&vm, &vsphere_vm, &facts, &["VirtualMachinePowerStateSynced"]));
     }
     insta::assert_snapshot!(lines.join("\n"));
 }
@@ -132,37 +132,37 @@ fn informational_conditions_leave_a_vm_ready() {
         "VirtualMachineRestarted",
         "Backup",
     ];
-    let (vm, machine, facts) = settled();
-    let well = conditions(&vm, &machine, &facts, &types);
-    let (mut vm, mut machine, mut facts) = settled();
+    let (vm, vsphere_vm, facts) = settled();
+    let well = conditions(&vm, &vsphere_vm, &facts, &types);
+    let (mut vm, mut vsphere_vm, mut facts) = settled();
     vm.spec.min_hardware_version = Some(21);
     vm.spec.next_restart_time = Some("2026-11-21T12:00:00Z".into());
     vm.spec.restart_mode = Some("soft".into());
     annotate(&mut vm, "condition.vmoperator.vmware.com.protected/Backup", "Backup;False;Late;It is late");
     annotate(&mut vm, "condition.vmoperator.vmware.com.protected/Ready", "Ready;False;No;never");
-    machine.guest.tools = Some(ToolsState::NotRunning);
-    machine.guest.customization =
+    vsphere_vm.guest.tools = Some(ToolsState::NotRunning);
+    vsphere_vm.guest.customization =
         Some(Customized { status: "TOOLSDEPLOYPKG_FAILED".into(), error: Some("no network adapter".into()) });
-    machine
+    vsphere_vm
         .extra_config
         .insert("guestinfo.vmservice.bootstrap.condition".into(), "false,Disk,the disk is full".into());
     facts.runtime.size = facts.runtime.size.map(|size| Size { memory_mib: 8192, ..size });
     facts.runtime.placement =
         Some(Placement { pool: vsphere::MoRef::pool("resgroup-1"), ..fixtures::place() });
-    let ill = conditions(&vm, &machine, &facts, &types);
+    let ill = conditions(&vm, &vsphere_vm, &facts, &types);
     insta::assert_snapshot!(format!("{well}\n\n{ill}"));
 }
 
 #[test]
 fn linked_disks_are_promoted_in_the_power_state_that_was_asked_for() {
     use PowerState::{Off, On};
-    let (mut vm, mut machine, facts) = settled();
-    machine.extra_config.insert(mark::BASE.into(), "photon-x".into());
+    let (mut vm, mut vsphere_vm, facts) = settled();
+    vsphere_vm.extra_config.insert(mark::BASE.into(), "photon-x".into());
     let disks = vec![vsphere::Disk::default()];
     let promoting = |mode, state| Facts { promotion: Some(Promotion { mode, state }), ..facts.clone() };
-    let due = |vm: &VirtualMachine, machine: &Vm, mode| {
+    let due = |vm: &VirtualMachine, vsphere_vm: &Vm, mode| {
         let facts = promoting(mode, PromotionState::Due(disks.clone()));
-        facts.promotion.is_some_and(|promotion| promotion.due(vm, machine).is_some())
+        facts.promotion.is_some_and(|promotion| promotion.due(vm, vsphere_vm).is_some())
     };
     for (wanted, is, online, offline) in [
         ("poweredOn", On, true, false),
@@ -171,13 +171,14 @@ fn linked_disks_are_promoted_in_the_power_state_that_was_asked_for() {
         ("poweredOff", Off, false, true),
     ] {
         vm.spec.power_state = Some(wanted.into());
-        machine.power_state = Some(is);
-        let promotes = (due(&vm, &machine, PromoteDisks::Online), due(&vm, &machine, PromoteDisks::Offline));
+        vsphere_vm.power_state = Some(is);
+        let promotes =
+            (due(&vm, &vsphere_vm, PromoteDisks::Online), due(&vm, &vsphere_vm, PromoteDisks::Offline));
         assert_eq!(promotes, (online, offline), "{wanted} {is:?}");
     }
-    (vm.spec.power_state, machine.power_state) = (None, Some(On));
+    (vm.spec.power_state, vsphere_vm.power_state) = (None, Some(On));
     let say = |state, mode| {
-        conditions(&vm, &machine, &promoting(mode, state), &["VirtualMachineDiskPromotionSynced"])
+        conditions(&vm, &vsphere_vm, &promoting(mode, state), &["VirtualMachineDiskPromotionSynced"])
     };
     let lines = [
         say(PromotionState::Due(disks.clone()), PromoteDisks::Online),
@@ -192,34 +193,35 @@ fn linked_disks_are_promoted_in_the_power_state_that_was_asked_for() {
 
     // Only the word of it is left to be taken back, once.
     let finished = promoting(PromoteDisks::Online, PromotionState::Finished);
-    let steps = steps(&vm, &machine, &finished);
+    let steps = steps(&vm, &vsphere_vm, &finished);
     assert_eq!(steps.iter().map(Step::word).collect::<Vec<_>>(), ["reconfigure"]);
-    done(&mut machine, &steps[0]);
-    assert_eq!((mark::base(&machine), words(&vm, &machine, &finished)), (None, String::new()));
-    machine.extra_config.insert("vmservice.virtualmachine.pause".into(), "true".into());
-    assert!(!due(&vm, &machine, PromoteDisks::Online), "an admin has it paused");
+    done(&mut vsphere_vm, &steps[0]);
+    assert_eq!((mark::base(&vsphere_vm), words(&vm, &vsphere_vm, &finished)), (None, String::new()));
+    vsphere_vm.extra_config.insert("vmservice.virtualmachine.pause".into(), "true".into());
+    assert!(!due(&vm, &vsphere_vm, PromoteDisks::Online), "an admin has it paused");
 }
 
-/// The machine as it is once the step is carried out.
-fn done(machine: &mut Vm, step: &Step) {
+/// The VM as it is once the step is carried out.
+fn done(vsphere_vm: &mut Vm, step: &Step) {
     match step {
         Step::Reconfigure(spec) => {
-            machine.num_cpus = spec.num_cpus.unwrap_or(machine.num_cpus);
-            machine.memory_mib = spec.memory_mib.map_or(machine.memory_mib, |mib| mib.try_into().unwrap());
-            machine.cpu_allocation = spec.cpu_allocation.unwrap_or(machine.cpu_allocation);
-            machine.memory_allocation = spec.memory_allocation.unwrap_or(machine.memory_allocation);
-            machine.change_tracking = spec.change_tracking_enabled.or(machine.change_tracking);
-            machine.extra_config.extend(spec.extra_config.iter().cloned());
+            vsphere_vm.num_cpus = spec.num_cpus.unwrap_or(vsphere_vm.num_cpus);
+            vsphere_vm.memory_mib =
+                spec.memory_mib.map_or(vsphere_vm.memory_mib, |mib| mib.try_into().unwrap());
+            vsphere_vm.cpu_allocation = spec.cpu_allocation.unwrap_or(vsphere_vm.cpu_allocation);
+            vsphere_vm.memory_allocation = spec.memory_allocation.unwrap_or(vsphere_vm.memory_allocation);
+            vsphere_vm.change_tracking = spec.change_tracking_enabled.or(vsphere_vm.change_tracking);
+            vsphere_vm.extra_config.extend(spec.extra_config.iter().cloned());
         }
-        Step::Upgrade(version) => machine.hardware_version = format!("vmx-{version}"),
-        Step::Power(state, _) => machine.power_state = Some(*state),
-        Step::Restart(_, at) => machine.extra_config.extend([step::restart_note(*at)]),
+        Step::Upgrade(version) => vsphere_vm.hardware_version = format!("vmx-{version}"),
+        Step::Power(state, _) => vsphere_vm.power_state = Some(*state),
+        Step::Restart(_, at) => vsphere_vm.extra_config.extend([step::restart_note(*at)]),
         Step::Customize(_) | Step::Join(_) => {}
     }
 }
 
 proptest! {
-    /// However far a pass comes before it is cut short, the next ones bring the machine to where nothing is left to do.
+    /// However far a pass comes before it is cut short, the next ones bring the VM to where nothing is left to do.
     #[test]
     fn a_plan_cut_short_is_taken_up_and_comes_to_an_end(
         wanted in prop::sample::select(vec!["poweredOn", "poweredOff", "suspended"]),
@@ -229,7 +231,7 @@ proptest! {
             (1u32..9, 13i32..22, any::<bool>(), any::<bool>(), any::<bool>()),
         cuts in prop::collection::vec(0usize..4, 4),
     ) {
-        let (mut vm, mut machine, mut facts) = settled();
+        let (mut vm, mut vsphere_vm, mut facts) = settled();
         vm.spec.power_state = Some(wanted.into());
         vm.spec.power_off_mode = Some(mode.into());
         vm.spec.suspend_mode = Some(mode.into());
@@ -243,11 +245,11 @@ proptest! {
             annotate(&mut vm, annotation::LAST_RESIZED_CLASS, r#"{"name":"another"}"#);
         }
         facts.runtime.size = facts.runtime.size.map(|size| Size { cpus, ..size });
-        machine.power_state = Some(is);
+        vsphere_vm.power_state = Some(is);
         for cut in cuts.into_iter().chain([usize::MAX, usize::MAX]) {
-            let planned = steps(&vm, &machine, &facts);
-            planned.iter().take(cut).for_each(|step| done(&mut machine, step));
+            let planned = steps(&vm, &vsphere_vm, &facts);
+            planned.iter().take(cut).for_each(|step| done(&mut vsphere_vm, step));
         }
-        prop_assert_eq!(steps(&vm, &machine, &facts), Vec::<Step>::new());
+        prop_assert_eq!(steps(&vm, &vsphere_vm, &facts), Vec::<Step>::new());
     }
 }

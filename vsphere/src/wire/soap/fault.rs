@@ -2,7 +2,7 @@
 
 use super::reader::{ENVELOPE, Reader, Unreadable};
 use crate::value::known_name;
-use crate::wire::{Refusal, status_refusal};
+use crate::wire::codec::{Refusal, status_refusal};
 use crate::{Fault, Object, Value};
 
 /// What an envelope holds.

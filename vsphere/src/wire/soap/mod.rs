@@ -11,7 +11,8 @@ use std::sync::Arc;
 use reqwest::Method;
 use reqwest::header::{CONTENT_TYPE, COOKIE, HeaderMap, HeaderName, SET_COOKIE};
 
-use super::{Codec, Outgoing, Refusal, Service, WireKind};
+use crate::http::Outgoing;
+use crate::wire::codec::{Codec, Refusal, Service, WireKind};
 use crate::{MoRef, Object, Value};
 
 /// The cookie that carries the session.

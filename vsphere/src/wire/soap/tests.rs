@@ -5,7 +5,8 @@ use proptest::prelude::*;
 use super::fault::decode;
 use super::reader::Reader;
 use super::writer::element;
-use crate::wire::{Json, Refusal};
+use crate::wire::Json;
+use crate::wire::codec::Refusal;
 use crate::{MoRef, Object, Value};
 
 /// An answer as servers with other habits write it: their own prefixes, or none.

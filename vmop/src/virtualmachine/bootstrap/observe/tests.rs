@@ -40,7 +40,7 @@ fn answer(request: &Request, secret: &Secret) -> (u16, Value) {
     }
 }
 
-/// The machine of [`fixtures::virtual_machine`], off; its user gives `#cloud-config` in a Secret.
+/// The VM of [`fixtures::virtual_machine`], off; its user gives `#cloud-config` in a Secret.
 fn object() -> VirtualMachine {
     let mut vm = fixtures::virtual_machine();
     vm.spec.vm_metadata.get_or_insert_default().transport = Some("CloudInit".into());
@@ -66,14 +66,14 @@ async fn a_vm_that_is_off_gets_what_its_user_changed() {
     let (vm, identity) = (object(), facts.identity);
     let first = read_data_source(&vm, &ctx.api).await.unwrap().user_data.unwrap().hash(identity.bios);
     let noted = |state: PowerState, hash: &str| {
-        let mut machine = (*made).clone();
-        machine.power_state = Some(state);
-        machine.extra_config.insert(HASH.into(), hash.into());
-        machine.extra_config.extend([nics_note(&vm)]);
-        Arc::new(machine)
+        let mut vsphere_vm = (*made).clone();
+        vsphere_vm.power_state = Some(state);
+        vsphere_vm.extra_config.insert(HASH.into(), hash.into());
+        vsphere_vm.extra_config.extend([nics_note(&vm)]);
+        Arc::new(vsphere_vm)
     };
-    let update = async |machine: &Arc<Vm>| {
-        let (nic_change, update) = observe_power_on(&vm, machine, identity, &vcenter, &ctx).await.unwrap();
+    let update = async |vsphere_vm: &Arc<Vm>| {
+        let (nic_change, update) = observe_power_on(&vm, vsphere_vm, identity, &vcenter, &ctx).await.unwrap();
         assert_eq!(nic_change, Ok(None));
         update.data.unwrap()
     };

@@ -28,11 +28,11 @@ use crate::virtualmachine::observe::observe_power_on;
 use crate::virtualmachine::plan::{Plan, plan};
 use crate::virtualmachine::step::Step;
 
-/// The machine as the inventory shows it, once `so` holds.
-async fn seen(machine: &Vm, vcenter: &VCenter, so: impl Fn(&Vm) -> bool) -> Arc<Vm> {
+/// The VM as the inventory shows it, once `so` holds.
+async fn seen(vsphere_vm: &Vm, vcenter: &VCenter, so: impl Fn(&Vm) -> bool) -> Arc<Vm> {
     let seen = async {
         loop {
-            match vcenter.inventory.vm(&machine.moref) {
+            match vcenter.inventory.vm(&vsphere_vm.moref) {
                 Presence::Present(now) if so(&now) => return now,
                 _ => tokio::task::yield_now().await,
             }
@@ -50,7 +50,7 @@ async fn a_vm_gets_the_nics_that_its_spec_names_before_it_runs_again(sim: Sim) {
     let config = intent.spec.config.get_or_insert_with(ConfigSpec::default);
     config.extra_config.push((HASH.into(), "set before".into()));
     let made = within("the clone", clone_vm(&intent, &facts, &vcenter)).await.unwrap();
-    let made = seen(&made, &vcenter, |machine| machine.extra_config.contains_key(HASH)).await;
+    let made = seen(&made, &vcenter, |vsphere_vm| vsphere_vm.extra_config.contains_key(HASH)).await;
     let nics = async || vcenter.client.read_nics(&made.moref).await.unwrap();
     let first: Vec<VirtualNic> = nics().await;
 
@@ -69,11 +69,11 @@ async fn a_vm_gets_the_nics_that_its_spec_names_before_it_runs_again(sim: Sim) {
     vm.spec.vm_metadata.get_or_insert_default().transport = Some("CloudInit".into());
     let named = json!([{ "networkName": "VM Network" }, { "networkName": "workload" }]);
     vm.spec.network_interfaces = serde_json::from_value(named).unwrap();
-    let steps = async |machine: &Arc<Vm>| {
+    let steps = async |vsphere_vm: &Arc<Vm>| {
         let (nic_change, update) =
-            observe_power_on(&vm, machine, facts.identity, &vcenter, &ctx).await.unwrap();
+            observe_power_on(&vm, vsphere_vm, facts.identity, &vcenter, &ctx).await.unwrap();
         assert!(update.nic_requests.is_empty());
-        let (found, bootstrap_update) = (Found::Ours(Arc::clone(machine)), update.data);
+        let (found, bootstrap_update) = (Found::Ours(Arc::clone(vsphere_vm)), update.data);
         match plan(&vm, &Facts { found, nic_change, bootstrap_update, ..facts.clone() }).unwrap() {
             Plan::Change { steps, .. } => steps,
             other => panic!("{other:?}"),
@@ -105,7 +105,7 @@ async fn a_vm_gets_the_nics_that_its_spec_names_before_it_runs_again(sim: Sim) {
         assert!(metadata.contains(nic.address.as_deref().unwrap()), "{metadata}");
     }
     taken(&rest).await;
-    let done = seen(&made, &vcenter, |machine| !nics_differ(&vm, machine)).await;
+    let done = seen(&made, &vcenter, |vsphere_vm| !nics_differ(&vm, vsphere_vm)).await;
     let mut off = (*done).clone();
     off.power_state = Some(PowerState::Off);
     let (again, _) = observe_power_on(&vm, &Arc::new(off), facts.identity, &vcenter, &ctx).await.unwrap();

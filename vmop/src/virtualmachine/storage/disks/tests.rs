@@ -1,4 +1,4 @@
-//! Which disks a machine gets, and which of those it has are ours.
+//! Which disks a VM gets, and which of those it has are ours.
 
 use super::*;
 use crate::testing::fixtures;
@@ -78,46 +78,46 @@ fn where_there_is_no_place_a_controller_comes() {
 }
 
 #[test]
-fn a_machine_that_has_its_disks_needs_no_change() {
+fn a_vm_that_has_its_disks_needs_no_change() {
     let mut vm = fixtures::virtual_machine();
-    let mut machine = fixtures::vsphere_vm();
+    let mut vsphere_vm = fixtures::vsphere_vm();
     let mut devices = fixtures::devices();
-    machine.extra_config.insert(DISKS.to_owned(), "scsi0:0 scsi0:1=data".to_owned());
-    machine.disks = Some(2);
+    vsphere_vm.extra_config.insert(DISKS.to_owned(), "scsi0:0 scsi0:1=data".to_owned());
+    vsphere_vm.disks = Some(2);
     let data = Disk { key: 2001, unit: Some(1), capacity: 1 << 30, ..devices.disks[0].clone() };
     devices.disks.push(data);
-    let change = |vm: &VirtualMachine| changes(vm, &machine, &devices, &Storage::default());
+    let change = |vm: &VirtualMachine| changes(vm, &vsphere_vm, &devices, &Storage::default());
     assert_eq!(change(&vm), Ok(None), "a volume that leaves the spec stays a disk");
     vm.spec.volumes = vec![fixtures::volume("data", "1Gi", None)];
     assert_eq!(change(&vm), Ok(None));
-    assert!(!may_have_foreign(&machine) && foreign(&machine, &devices).is_empty());
+    assert!(!may_have_foreign(&vsphere_vm) && foreign(&vsphere_vm, &devices).is_empty());
     vm.spec.volumes = vec![fixtures::volume("data", "512Mi", None)];
     assert!(change(&vm).unwrap_err().contains("disks only grow"));
     vm.spec.volumes = vec![fixtures::volume("root", "40Gi", Some(2000))];
     let grown = change(&vm).unwrap().unwrap();
     assert_eq!(grown.extra_config[0].1, "scsi0:1=data scsi0:0=root");
     devices.disks[0].parents = vec!["[ds0] photon-x/photon-x.vmdk".to_owned()];
-    let linked = changes(&vm, &machine, &devices, &Storage::default());
+    let linked = changes(&vm, &vsphere_vm, &devices, &Storage::default());
     assert!(linked.unwrap_err().contains("can't grow"));
     devices.disks.remove(1);
     vm.spec.volumes = vec![fixtures::volume("data", "1Gi", None)];
-    let lost = changes(&vm, &machine, &devices, &Storage::default());
+    let lost = changes(&vm, &vsphere_vm, &devices, &Storage::default());
     assert!(lost.unwrap_err().contains("is gone"));
 }
 
 #[test]
-fn disks_of_others_are_told_from_ours() {
-    let mut machine = fixtures::vsphere_vm();
+fn disks_of_others_are_distinguished_from_ours() {
+    let mut vsphere_vm = fixtures::vsphere_vm();
     let mut devices = fixtures::devices();
     let other = Disk { key: 2001, unit: Some(1), ..devices.disks[0].clone() };
     let elsewhere = Disk { file: Some("[ds0] other/x.vmdk".into()), ..other.clone() };
     let volume = Disk { key: 2002, unit: Some(0), first_class: Some("fcd-1".into()), ..other.clone() };
-    machine.disks = Some(2);
-    assert!(may_have_foreign(&machine), "nothing is known of what was made");
+    vsphere_vm.disks = Some(2);
+    assert!(may_have_foreign(&vsphere_vm), "nothing is known of what was made");
     devices.disks.push(elsewhere.clone());
-    assert_eq!(foreign(&machine, &devices), [elsewhere]);
-    machine.extra_config.insert(DISKS.to_owned(), "scsi0:0".to_owned());
-    assert!(may_have_foreign(&machine));
+    assert_eq!(foreign(&vsphere_vm, &devices), [elsewhere]);
+    vsphere_vm.extra_config.insert(DISKS.to_owned(), "scsi0:0".to_owned());
+    assert!(may_have_foreign(&vsphere_vm));
     devices.disks = vec![devices.disks[0].clone(), other.clone(), volume.clone()];
-    assert_eq!(foreign(&machine, &devices), [other, volume]);
+    assert_eq!(foreign(&vsphere_vm, &devices), [other, volume]);
 }

@@ -1,0 +1,198 @@
+//! What the cache holds after updates, in any order and repeated.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::inventory::GuestInfo;
+use crate::{Object, Value};
+
+fn update(kind: Kind, id: &str, changes: &[(&str, Value)]) -> ObjectUpdate {
+    let changes = changes.iter().map(|(path, value)| ((*path).to_owned(), value.clone())).collect();
+    ObjectUpdate { obj: MoRef::vm(id), kind, changes }
+}
+
+fn enter(id: &str, name: &str, uuid: Uuid) -> ObjectUpdate {
+    let parent = Value::from(MoRef::folder("group-v3"));
+    update(
+        Kind::Enter,
+        id,
+        &[("name", name.into()), ("parent", parent), ("config.instanceUuid", uuid.to_string().into())],
+    )
+}
+
+fn option(key: &str, value: &str) -> Object {
+    Object::new("OptionValue").with("key", key).with("value", Value::any_string(value))
+}
+
+#[test]
+fn a_vm_is_found_by_every_key_until_it_leaves() {
+    let (mut cache, uuid, folder) = (Cache::default(), Uuid::from_u128(1), MoRef::folder("group-v3"));
+    let appeared = cache.apply(enter("vm-1", "a%2fb", uuid)).unwrap();
+    assert_eq!(appeared.was, None);
+    assert_eq!(cache.by_uuid(uuid).unwrap().moref, MoRef::vm("vm-1"));
+    assert!(cache.by_name(&folder, "a/b").is_some());
+
+    assert_eq!(cache.apply(enter("vm-1", "a%2fb", uuid)), None, "sent twice");
+    cache.apply(update(Kind::Modify, "vm-1", &[("name", "c".into())])).unwrap();
+    assert!(cache.by_name(&folder, "a/b").is_none() && cache.by_name(&folder, "c").is_some());
+
+    let left = cache.apply(update(Kind::Leave, "vm-1", &[])).unwrap();
+    assert_eq!((left.was.unwrap().name.as_str(), left.now), ("c", None));
+    assert!(cache.by_uuid(uuid).is_none() && cache.by_name(&folder, "c").is_none());
+    let late = update(Kind::Modify, "vm-1", &[("name", "d".into())]);
+    assert_eq!(cache.apply(late), None, "a change after the end is a repetition");
+}
+
+#[test]
+fn a_parent_that_is_unset_unsets_what_is_below() {
+    let mut cache = Cache::default();
+    let sent = [("guest.ipAddress", "10.0.0.1".into()), ("guest.hostName", "h".into()), ("name", "a".into())];
+    cache.apply(update(Kind::Enter, "vm-1", &sent));
+    cache.apply(update(Kind::Modify, "vm-1", &[("guest", Value::Null)]));
+    let vm = cache.get(&MoRef::vm("vm-1")).unwrap();
+    assert_eq!((&vm.guest.ip, &vm.guest.host_name, vm.name.as_str()), (&None, &None, "a"));
+}
+
+#[test]
+fn no_secret_is_kept() {
+    let mut cache = Cache::new(vec!["vmservice.".into(), "guestinfo.".into()]);
+    let options = Value::from(vec![
+        option("vmservice.namespacedName", "ns/cp-0"),
+        option("guestinfo.userdata", "H4sI-secret"),
+        option("guestinfo.vendordata", "---"),
+        option("guestinfo.metadata", ""),
+        option("guestinfo.password", "secret"),
+        option("guestinfo.local-ipv4", "10.0.0.1"),
+        option("sched.cpu.latencySensitivity", "normal"),
+    ]);
+    cache.apply(update(Kind::Enter, "vm-1", &[("config.extraConfig", options)]));
+    let vm = cache.get(&MoRef::vm("vm-1")).unwrap();
+    let kept: Vec<&str> = vm.extra_config.keys().map(String::as_str).collect();
+    assert_eq!(kept, ["guestinfo.local-ipv4", "vmservice.namespacedName"]);
+    assert!(!format!("{vm:?}").contains("secret"));
+    assert_eq!(vm.guestinfo["guestinfo.userdata"], GuestInfo::of("H4sI-secret"));
+    assert_eq!(vm.guestinfo["guestinfo.vendordata"], GuestInfo::Redacted);
+    assert_eq!(vm.guestinfo["guestinfo.metadata"], GuestInfo::Empty);
+}
+
+#[test]
+fn interfaces_inside_the_guest_are_no_news() {
+    let nic = |key: i32, ip: &str| {
+        Object::new("GuestNicInfo")
+            .with("ipAddress", vec![ip])
+            .with("connected", true)
+            .with("deviceConfigId", key)
+    };
+    let mut cache = Cache::default();
+    cache.apply(update(Kind::Enter, "vm-1", &[("guest.net", vec![nic(4000, "10.0.0.1")].into())]));
+    let more = vec![nic(4000, "10.0.0.1"), nic(-1, "192.168.0.1")];
+    assert_eq!(cache.apply(update(Kind::Modify, "vm-1", &[("guest.net", more.into())])), None);
+}
+
+#[test]
+fn what_is_not_sent_again_is_gone() {
+    let mut cache = Cache::default();
+    for id in ["vm-1", "vm-2"] {
+        cache.apply(enter(id, id, Uuid::nil()));
+    }
+    cache.begin();
+    assert_eq!(cache.apply(enter("vm-2", "vm-2", Uuid::nil())), None);
+    assert_eq!(cache.len(), 2, "nothing is forgotten before everything is sent");
+    let gone = cache.finish();
+    assert_eq!(gone.len(), 1);
+    assert_eq!((&gone[0].moref, &gone[0].now), (&MoRef::vm("vm-1"), &None));
+}
+
+#[test]
+fn the_stream_knows_better_than_a_reading_beside_it() {
+    let mut cache = Cache::default();
+    cache.apply(enter("vm-1", "new", Uuid::nil()));
+    cache.reading();
+    cache.apply(update(Kind::Leave, "vm-2", &[]));
+    let found = ["vm-1", "vm-2", "vm-3"].map(|id| enter(id, "old", Uuid::nil()));
+    let deltas = cache.read(found);
+    assert_eq!(deltas.len(), 1);
+    assert_eq!(cache.get(&MoRef::vm("vm-1")).unwrap().name, "new");
+    assert!(cache.get(&MoRef::vm("vm-2")).is_none() && cache.get(&MoRef::vm("vm-3")).is_some());
+}
+
+prop_compose! {
+    fn any_update()(id in 0..4u8, kind in 0..6u8, name in "[ab]", uuid in 0..3u128) -> ObjectUpdate {
+        let id = format!("vm-{id}");
+        match kind {
+            0 | 1 => enter(&id, &name, Uuid::from_u128(uuid)),
+            2 => update(Kind::Leave, &id, &[]),
+            3 => update(Kind::Modify, &id, &[("config", Value::Null)]),
+            4 => update(Kind::Modify, &id, &[("config.instanceUuid", Uuid::from_u128(uuid).to_string().into())]),
+            _ => update(Kind::Modify, &id, &[("name", name.into())]),
+        }
+    }
+}
+
+/// Every index finds exactly what a scan finds.
+fn check_indexes(cache: &Cache) {
+    let folder = MoRef::folder("group-v3");
+    for uuid in (0..3).map(Uuid::from_u128) {
+        let scanned = cache.all().any(|vm| vm.instance_uuid == Some(uuid));
+        assert_eq!(cache.by_uuid(uuid).is_some(), scanned);
+    }
+    for name in ["a", "b"] {
+        let scanned = cache.all().any(|vm| vm.name == name && vm.folder.as_ref() == Some(&folder));
+        assert_eq!(cache.by_name(&folder, name).is_some(), scanned);
+    }
+    let indexed: usize = cache.uuids.values().map(Vec::len).sum();
+    assert_eq!(indexed, cache.all().filter(|vm| vm.instance_uuid.is_some()).count());
+}
+
+proptest! {
+    #[test]
+    fn repetitions_change_nothing(updates in proptest::collection::vec(any_update(), 0..40)) {
+        let (mut once, mut twice) = (Cache::default(), Cache::default());
+        for update in updates {
+            once.apply(update.clone());
+            twice.apply(update.clone());
+            prop_assert_eq!(twice.apply(update), None);
+            check_indexes(&twice);
+        }
+        prop_assert_eq!(&once.vms, &twice.vms);
+    }
+
+    #[test]
+    fn a_rebuilt_cache_is_as_a_new_one(
+        before in proptest::collection::vec(any_update(), 0..20),
+        after in proptest::collection::vec(any_update(), 0..20),
+    ) {
+        let (mut rebuilt, mut fresh) = (Cache::default(), Cache::default());
+        for update in before {
+            rebuilt.apply(update);
+        }
+        rebuilt.begin();
+        fresh.begin();
+        // A new stream sends no change of a VM before it has sent the VM itself.
+        let sent = after.into_iter().filter(|update| update.kind != Kind::Modify);
+        for update in sent {
+            rebuilt.apply(update.clone());
+            fresh.apply(update);
+        }
+        rebuilt.finish();
+        fresh.finish();
+        check_indexes(&rebuilt);
+        prop_assert_eq!(&rebuilt.vms, &fresh.vms);
+    }
+
+    #[test]
+    fn deltas_add_up_to_the_cache(updates in proptest::collection::vec(any_update(), 0..40)) {
+        let mut cache = Cache::default();
+        let mut followed: HashMap<MoRef, Arc<Vm>> = HashMap::new();
+        for update in updates {
+            if let Some(Delta { moref, was, now }) = cache.apply(update) {
+                let before = match now {
+                    Some(now) => followed.insert(moref, now),
+                    None => followed.remove(&moref),
+                };
+                prop_assert_eq!(before, was);
+            }
+        }
+        prop_assert_eq!(&followed, &cache.vms);
+    }
+}

@@ -1,0 +1,7 @@
+//! Storage policies, as every spec names them.
+
+use crate::Object;
+
+pub(super) fn profiles(ids: Vec<String>) -> Vec<Object> {
+    ids.into_iter().map(|id| Object::new("VirtualMachineDefinedProfileSpec").with("profileId", id)).collect()
+}

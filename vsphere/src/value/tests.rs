@@ -1,0 +1,29 @@
+//! How values are read, and that none of them shows a secret.
+
+use super::*;
+
+#[test]
+fn accessors_read_what_xml_leaves_as_text() {
+    let cases =
+        [("42", Some(42), None), ("true", None, Some(true)), ("1", Some(1), Some(true)), ("x", None, None)];
+    for (text, number, truth) in cases {
+        let value = Value::from(text);
+        assert_eq!(value.as_i64(), number, "{text}");
+        assert_eq!(value.as_bool(), truth, "{text}");
+    }
+    assert_eq!(Value::from("one").items().len(), 1);
+    assert_eq!(Value::Null.items().len(), 0);
+}
+
+#[test]
+fn secrets_are_not_printed() {
+    let login = Object::new("LoginRequestType").with("userName", "u").with("password", "hunter2");
+    let option = Object::new("OptionValue")
+        .with("key", "guestinfo.userdata")
+        .with("value", Value::any_string("ca key"));
+    let plain =
+        Object::new("OptionValue").with("key", "disk.enableUUID").with("value", Value::any_string("TRUE"));
+    let text = format!("{:?}", Value::from(vec![login, option, plain]));
+    assert!(!text.contains("hunter2") && !text.contains("ca key"), "{text}");
+    assert!(text.contains("TRUE"), "{text}");
+}
