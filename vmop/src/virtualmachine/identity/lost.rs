@@ -11,21 +11,22 @@ use crate::vcenter::VCenter;
 /// How much older than its object the removal of a VM may be: the object may have been moved here since.
 const SLACK: SignedDuration = SignedDuration::from_hours(24);
 
-/// The message of a VM that is lost: by the event of vCenter, else as it was reported before.
+/// The message of a VM that is lost: as it was reported, once it names the event of vCenter; vCenter is asked until then.
 pub async fn describe_loss(vm: &VirtualMachine, vcenter: &VCenter) -> String {
-    match last_removal(vm, vcenter).await {
-        Some(removal) => loss_message(Some(&removal)),
-        None => reported_loss(vm).map_or_else(|| loss_message(None), str::to_owned),
+    match known_loss(vm) {
+        Some(message) => message.to_owned(),
+        None => loss_message(last_removal(vm, vcenter).await.as_ref()),
     }
 }
 
-/// The message of the condition, where it says already that the VM is lost: vCenter forgets its events.
-fn reported_loss(vm: &VirtualMachine) -> Option<&str> {
+/// The message of the condition, where it names the event already: vCenter forgets its events.
+fn known_loss(vm: &VirtualMachine) -> Option<&str> {
     let conditions = vm.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
     conditions::find(conditions, known::VIRTUAL_MACHINE_CREATED)
         .filter(|created| created.reason.as_deref() == Some(known::VIRTUAL_MACHINE_LOST))?
         .message
         .as_deref()
+        .filter(|message| *message != loss_message(None))
 }
 
 async fn last_removal(vm: &VirtualMachine, vcenter: &VCenter) -> Option<Removal> {
@@ -60,4 +61,32 @@ pub fn loss_message(removal: Option<&Removal>) -> String {
     format!(
         "The VM was destroyed or removed in vCenter{event}, not by this object. Delete this VirtualMachine; its owner creates another"
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use api::conditions::{Condition, ERROR};
+
+    use super::*;
+    use crate::testing::fixtures;
+
+    #[test]
+    fn a_loss_that_names_its_event_is_not_looked_up_again() {
+        let removal = Removal {
+            event: "VmRemovedEvent".to_owned(),
+            at: "2026-11-21T13:00:00Z".parse().ok(),
+            user: "VSPHERE.LOCAL\\Administrator".to_owned(),
+            name: "cp-0".to_owned(),
+            vm: None,
+        };
+        let known = loss_message(Some(&removal));
+        assert!(known.contains("(VmRemovedEvent at 2026-11-21T13:00:00Z by VSPHERE.LOCAL\\Administrator)"));
+        for (message, kept) in [(known.clone(), Some(known)), (loss_message(None), None)] {
+            let (type_, reason) = (known::VIRTUAL_MACHINE_CREATED, known::VIRTUAL_MACHINE_LOST);
+            let mut vm = fixtures::virtual_machine();
+            vm.status.get_or_insert_default().conditions =
+                vec![Condition::is_false(type_, ERROR, reason, message)];
+            assert_eq!(known_loss(&vm), kept.as_deref());
+        }
+    }
 }
