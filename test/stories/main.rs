@@ -22,6 +22,8 @@ mod second_cluster;
 mod shared_stack;
 mod story;
 mod tenants;
+mod tenants_machines;
+mod tenants_releases;
 mod vcenter_outage;
 mod virtual_machines_page;
 mod virtualmachine_rules;
