@@ -193,7 +193,13 @@ pub fn handed_over(intent: &MachineDeployment, live: &MachineDeployment) -> Opti
     Some(json!({
         "apiVersion": MachineDeployment::api_version(&()),
         "kind": MachineDeployment::kind(&()),
-        "metadata": { "name": intent.name_any(), "namespace": intent.namespace() },
+        "metadata": {
+            "name": intent.name_any(),
+            "namespace": intent.namespace(),
+            // Who decided meanwhile is not overruled: a conflict, and the next look takes what there is then.
+            "uid": live.uid(),
+            "resourceVersion": live.resource_version(),
+        },
         "spec": { "replicas": replicas },
     }))
 }

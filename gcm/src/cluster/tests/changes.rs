@@ -134,7 +134,9 @@ fn replicas_left_to_an_autoscaler_stay_as_they_are() {
     let mut tkc = sound();
     tkc.spec.topology.node_pools[0].replicas = Some(3);
     let fixture = ClusterFixture::running(tkc);
-    let live = &fixture.plan.deployments[0];
+    let mut live = fixture.plan.deployments[0].clone();
+    live.metadata.resource_version = Some("7".to_owned());
+    let live = &live;
     assert_eq!(handed_over(live, live), None);
     let mut tkc = fixture.tkc.clone();
     tkc.spec.topology.node_pools[0].replicas = None;
@@ -142,6 +144,7 @@ fn replicas_left_to_an_autoscaler_stay_as_they_are() {
     assert_eq!(next.deployments[0].spec.replicas, None);
     let document = handed_over(&next.deployments[0], live).unwrap();
     assert_eq!(document["spec"], json!({"replicas": 3}));
+    assert_eq!(document["metadata"]["resourceVersion"], "7", "whoever decided meanwhile is not overruled");
     let mut taken = next.deployments[0].clone();
     taken.spec.replicas = Some(5);
     assert_eq!(handed_over(&next.deployments[0], &taken), None, "handed over once");
