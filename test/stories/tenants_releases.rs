@@ -166,7 +166,7 @@ async fn assert_disagreement_is_a_conflict(story: &Story) {
     assert_eq!(changed["spec"]["kubernetes"], facts, "an image that came later changed the release");
     assert!(!images_of(&changed).contains(&OTHER.to_owned()), "{changed}");
     let refusal = story.try_apply(CLUSTER).await.expect_err("a cluster of a release in conflict");
-    assert_contains(refusal, &["v1.32.0", "run.tanzu.vmware.com/invalid"]);
+    assert_contains(refusal, &["v1.32.0", "run.tanzu.vmware.com/conflicting-os-images"]);
 
     let images: Api<DynamicObject> = story.cluster_api("VirtualMachineImage");
     images.delete(OTHER, &DeleteParams::default()).await.unwrap();
