@@ -162,7 +162,7 @@ mod tests {
     use api::vmop::VirtualMachineSpec;
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
     use kit::Runtime;
-    use kit::apply::Api;
+    use kit::apply::{Api, controlled_by};
     use kit::events::Events;
     use kit::watch::Cache;
     use kube::runtime::watcher::Event;
@@ -173,7 +173,8 @@ mod tests {
 
     /// Whether a virtual machine is found that the cache does not show and the API server has, or has not.
     async fn is_found(deleted: bool, there: bool) -> bool {
-        let vm = VirtualMachine::new("test-cluster-control-plane-jwsx7", VirtualMachineSpec::default());
+        let mut vm = VirtualMachine::new("test-cluster-control-plane-jwsx7", VirtualMachineSpec::default());
+        vm.metadata.owner_references = Some(vec![controlled_by(&wcp_machine())]);
         let started = Runtime::detached(client(there.then(|| serde_json::to_value(vm).unwrap())));
         let ctx = Context {
             caches: Arc::new(no_caches()),
