@@ -42,6 +42,13 @@ pub mod label {
     pub const DELETED: &str = "run.tanzu.vmware.com/deleted";
     /// A release whose data makes no sense.
     pub const INVALID: &str = "run.tanzu.vmware.com/invalid";
+    /// A release whose images disagree about it.
+    pub const CONFLICTING_OS_IMAGES: &str = "run.tanzu.vmware.com/conflicting-os-images";
+    /// On a ContentSource, `true`: its library's node images become releases. On a VirtualMachineImage: whether it is of such
+    /// a library.
+    pub const RELEASE_LIBRARY: &str = "run.tanzu.vmware.com/release-library";
+    /// On a VirtualMachineImage that was published: the uid of the VirtualMachinePublishRequest.
+    pub const PUBLISH_REQUEST: &str = "vmoperator.vmware.com/publish-request-uid";
     /// A release without packages.
     pub const LEGACY_TKR: &str = "run.tanzu.vmware.com/legacy-tkr";
     /// The zone a virtual machine or node lies in.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use api::conditions::{contract, wcp_machine as reasons};
-use kit::apply::is_conflict;
+use kit::apply::{is_already_exists, is_conflict};
 use kit::events::named;
 use kit::expectations::StaleCache;
 use kit::retry::REQUEUE_SOON;
@@ -12,8 +12,8 @@ use kube::Resource;
 
 /// How soon a reconcile looks again at what the user may have put right and no watch reports.
 const MENDED: Duration = Duration::from_mins(1);
-/// How soon a reconcile looks again for a bootstrap Secret, which no watch reports.
-const SECRET_MISSING: Duration = Duration::from_secs(5);
+/// How soon a reconcile looks again for a Secret or a claim, which no watch reports.
+const UNWATCHED: Duration = Duration::from_secs(5);
 /// How many names a message lists.
 const LISTED: usize = 5;
 
@@ -50,7 +50,7 @@ impl Error {
     pub fn is_overtaken(&self) -> bool {
         match self {
             Self::Behind(_) => true,
-            Self::Api { source, .. } => is_conflict(source),
+            Self::Api { source, .. } => is_conflict(source) || is_already_exists(source),
             Self::Invalid(_) | Self::Waiting(_) => false,
         }
     }
@@ -64,6 +64,8 @@ impl ReconcileError for Error {
             }
             Self::Waiting(waiting) => Disposition::Waiting(waiting.look_again()),
             Self::Behind(_) => Disposition::Waiting(Some(REQUEUE_SOON)),
+            // Whose the namesake is shows as soon as it is read.
+            Self::Api { source, .. } if is_already_exists(source) => Disposition::Waiting(Some(REQUEUE_SOON)),
             Self::Api { source, .. } => Disposition::from_api_error(source),
         }
     }
@@ -122,10 +124,10 @@ impl InvalidInput {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Waiting {
     /// Cluster API has not made a Cluster the owner yet.
-    #[error("no Cluster owns this WCPCluster yet")]
+    #[error("no Cluster owns this WCPCluster and names it in spec.infrastructureRef yet")]
     OwnerCluster,
     /// Cluster API has not made a Machine the owner yet.
-    #[error("no Machine owns this WCPMachine yet")]
+    #[error("no Machine owns this WCPMachine and names it in spec.infrastructureRef yet")]
     OwnerMachine,
     /// Without the Cluster nobody knows whether work on it is paused.
     #[error("Cluster {0} is not there")]
@@ -181,7 +183,7 @@ impl Waiting {
 
     /// When to look again where no watch reports it.
     pub fn look_again(&self) -> Option<Duration> {
-        matches!(self, Self::BootstrapSecret(_)).then_some(SECRET_MISSING)
+        matches!(self, Self::BootstrapSecret(_) | Self::Former { .. }).then_some(UNWATCHED)
     }
 }
 
@@ -205,7 +207,7 @@ mod tests {
             source: kube::Error::Api(Box::new(kube::core::Status::failure("m", reason).with_code(code))),
         };
         assert!(error(409, "Conflict").is_overtaken());
-        assert!(!error(409, "AlreadyExists").is_overtaken());
+        assert!(error(409, "AlreadyExists").is_overtaken());
         assert!(!error(500, "InternalError").is_overtaken());
     }
 }

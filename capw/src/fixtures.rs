@@ -104,6 +104,8 @@ pub fn facts(control_plane: bool) -> Facts {
         cluster: Some(Arc::new(cluster())),
         vm: None,
         bootstrap: bootstrap(Some("cloud-config"), "## template: jinja\n#cloud-config\n"),
+        cloud_init: None,
+        claims: Vec::new(),
         paused: false,
         drawn: Uuid::parse_str(UUID).unwrap(),
     }
@@ -137,6 +139,25 @@ pub fn client(found: Option<serde_json::Value>) -> kube::Client {
         let body = kube::client::Body::from(document.to_string().into_bytes());
         let response = http::Response::builder().status(status).body(body);
         std::future::ready(Ok::<_, std::convert::Infallible>(response.unwrap()))
+    });
+    kube::Client::new(service, "default")
+}
+
+/// A client of an API server that has nothing, which notes method, path and body of each request.
+pub fn recording_client(sent: &Arc<std::sync::Mutex<Vec<String>>>) -> kube::Client {
+    let sent = Arc::clone(sent);
+    let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
+        let sent = Arc::clone(&sent);
+        async move {
+            let (head, body) = request.into_parts();
+            let body = body.collect_bytes().await.unwrap();
+            let line = format!("{} {} {}", head.method, head.uri, String::from_utf8_lossy(&body));
+            sent.lock().unwrap().push(line);
+            let gone =
+                serde_json::json!({ "kind": "Status", "reason": "NotFound", "message": "", "code": 404 });
+            let body = kube::client::Body::from(gone.to_string().into_bytes());
+            Ok::<_, std::convert::Infallible>(http::Response::builder().status(404).body(body).unwrap())
+        }
     });
     kube::Client::new(service, "default")
 }

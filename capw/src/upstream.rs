@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use api::capi;
+use api::capw;
 use api::conditions::contract::{NOT_PAUSED, PAUSED};
 use api::names::{annotation, label};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -18,6 +19,20 @@ pub fn owner<'a, K: Resource>(object: &'a K, kind: &str) -> Option<&'a str> {
         .iter()
         .find(|owner| owner.kind == kind && ours(&owner.api_version))
         .map(|owner| owner.name.as_str())
+}
+
+/// Whether the Machine says that this WCPMachine is its own: an owner reference proves nothing, who writes the
+/// WCPMachine writes it too.
+pub fn is_named_by_machine(wcp_machine: &capw::WCPMachine, machine: &capi::Machine) -> bool {
+    let reference = &machine.spec.infrastructure_ref;
+    reference.kind == capw::WCPMachine::kind(&()) && reference.name == wcp_machine.name_any()
+}
+
+/// Whether the Cluster says that this WCPCluster is its own.
+pub fn is_named_by_cluster(wcp_cluster: &capw::WCPCluster, cluster: &capi::Cluster) -> bool {
+    cluster.spec.infrastructure_ref.as_ref().is_some_and(|reference| {
+        reference.kind == capw::WCPCluster::kind(&()) && reference.name == wcp_cluster.name_any()
+    })
 }
 
 /// Whether somebody put the work on this object off: on the object itself, or on its Cluster.
@@ -66,6 +81,15 @@ pub enum Claim {
     Former,
     /// Somebody else's: hands off.
     Taken,
+}
+
+/// Whether `owner` itself controls the child: what is not so is never deleted.
+pub fn is_controlled<O, C>(owner: &O, child: &C) -> bool
+where
+    O: Resource<DynamicType = ()>,
+    C: Resource,
+{
+    claim(owner, Some(child), |_| false) == Claim::Free
 }
 
 /// Judges whether `owner` may write `child`, which bears the name that a child of his has.

@@ -9,3 +9,8 @@ pub fn is_gone(error: &kube::Error) -> bool {
 pub fn is_conflict(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.is_conflict())
 }
+
+/// Whether the API server says that there is an object of that name already.
+pub fn is_already_exists(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.is_already_exists())
+}

@@ -16,7 +16,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-pub use crate::api_error::{is_conflict, is_gone};
+pub use crate::api_error::{is_already_exists, is_conflict, is_gone};
 use crate::expectations::{Expectations, Intent, version};
 use crate::metrics::Metrics;
 use crate::runtime::Runtime;
@@ -141,6 +141,22 @@ impl Api {
         let params = PostParams { field_manager: Some(self.manager.to_owned()), ..PostParams::default() };
         let body = serde_json::to_vec(&typed(object)?).map_err(kube::Error::SerdeError)?;
         self.send(request_for(object).create(&params, body), "create").await
+    }
+
+    /// As [`Self::apply`] where the cache shows the object; creates it else.
+    ///
+    /// A namesake that the cache does not show yet stays as it is: an error that [`is_already_exists`].
+    pub async fn create_or_apply<K>(&self, intent: &K, live: Option<&Arc<K>>) -> kube::Result<Applied<K>>
+    where
+        K: Watchable + Serialize,
+    {
+        if live.is_some() {
+            return self.apply(intent, live).await;
+        }
+        let object = self.create(intent).await?;
+        let (hash, version) = (hash(&typed::<K>(intent)?), version(&object).unwrap_or_default());
+        self.expectations.record_intent(self.manager, &object, Intent { hash, version, confirm: None });
+        Ok(Applied::Sent(Arc::new(object)))
     }
 
     /// Patches what is ours of an object, on condition that it is still the one the caller saw: a conflict else.

@@ -139,11 +139,12 @@ pub struct Manifests {
 }
 
 /// Kinds that only make sense where kubelet and cert-manager run, by group.
-const LEFT_OUT: [(&str, &[&str]); 4] = [
+const LEFT_OUT: [(&str, &[&str]); 5] = [
     ("v1", &["Service"]),
     ("cert-manager.io", &["Certificate", "Issuer", "ClusterIssuer"]),
     ("kustomize.config.k8s.io", &["Kustomization", "Component"]),
     ("policy", &["PodDisruptionBudget"]),
+    ("networking.k8s.io", &["NetworkPolicy"]),
 ];
 
 impl Manifests {

@@ -1,10 +1,11 @@
 //! Manifests that can't become clusters are refused at once, with the field, the reason and the remedy.
 
-use kube::api::{Patch, PatchParams};
+use base64::Engine as _;
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use layercake::up::manifest;
 use serde_json::{Value, json};
 
-use crate::story::{Story, assert_contains, story};
+use crate::story::{SOON, Story, assert_contains, story};
 
 const ONE: &str = r#"
 apiVersion: run.tanzu.vmware.com/v1alpha1
@@ -134,6 +135,42 @@ fn what_may_not_change_is_refused() {
             assert_contains(refusal.expect_err(word), &[word]);
         }
         story.delete("TanzuKubernetesCluster", "fixed", crate::story::SOON).await;
+    });
+}
+
+/// A review of it holds it twice.
+#[test]
+fn a_cluster_of_a_megabyte_is_created_changed_and_deleted() {
+    story("large", |story| async move {
+        story.prepare_namespace("best-effort-small").await;
+        let certificate = std::fs::read_to_string(&story.shared.session.vcenter.ca_file).unwrap();
+        let bundle = certificate.repeat(800_000 / certificate.len());
+        let data = base64::engine::general_purpose::STANDARD.encode(bundle);
+        assert!(data.len() > 1_050_000, "{}", data.len());
+        // Paused, so that nothing is made of it.
+        let paused = THREE.replace("NAME,", "large, annotations: {cluster.x-k8s.io/paused: \"\"},");
+        let mut cluster =
+            manifest::documents(&paused.replace("NAMESPACE", &story.namespace)).unwrap().remove(0);
+        let authorities = json!([{"name": "bundle", "data": data}]);
+        cluster["spec"]["settings"] = json!({"network": {"trust": {"additionalTrustedCAs": authorities}}});
+        let api = story.api("TanzuKubernetesCluster");
+        api.create(&PostParams::default(), &serde_json::from_value(cluster).unwrap()).await.unwrap();
+        for change in [
+            json!({"metadata": {"labels": {"of": "somebody"}}}),
+            json!({"spec": {"settings": {"network": {"proxy": null}, "storage": {"defaultClass": "gold"}}}}),
+            json!({"metadata": {"finalizers": ["story.test/held"]}}),
+        ] {
+            let changed = api.patch("large", &PatchParams::default(), &Patch::Merge(&change)).await;
+            changed.unwrap_or_else(|error| panic!("{change}: {error}"));
+        }
+        api.delete("large", &DeleteParams::default()).await.unwrap();
+        let freed = json!({"metadata": {"finalizers": null}});
+        api.patch("large", &PatchParams::default(), &Patch::Merge(&freed)).await.unwrap();
+        story
+            .wait_for("the large cluster is gone", SOON, || async {
+                story.get("TanzuKubernetesCluster", "large").await.is_none().then_some(())
+            })
+            .await;
     });
 }
 

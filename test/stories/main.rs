@@ -7,6 +7,7 @@
 mod admission;
 mod cluster_life;
 mod clusterctl_move;
+mod config_folders;
 mod content_sources;
 mod documented_commands;
 mod idle;

@@ -13,6 +13,7 @@ const GROUP: &str = "vmoperator.vmware.com/v1alpha1";
 /// The ContentSource before the library that is shared with mallory.
 const SOURCE: &str = "shared-images";
 const RELEASE_LIBRARY: &str = "run.tanzu.vmware.com/release-library";
+const WRITABLE: &str = "vmoperator.vmware.com/writable";
 /// The release whose images are fought over; no other story uses it.
 const RELEASE: &str = "v1.32.0---vmware.6-fips-vkr.2";
 const NODE_IMAGE: &str = "ob-24613402-photon-5-amd64-v1.32.0---vmware.6-fips-vkr.2";
@@ -57,11 +58,11 @@ async fn share_library(tenants: &Tenants) {
         "metadata": { "name": SOURCE, "namespace": tenants.hostile.namespace },
         "contentSourceRef": { "apiVersion": GROUP, "kind": "ContentSource", "name": SOURCE },
     });
-    for object in [
-        cluster_scoped("ContentLibraryProvider", SOURCE, json!({ "uuid": library })),
-        cluster_scoped("ContentSource", SOURCE, json!({ "providerRef": provider })),
-        binding,
-    ] {
+    let mut source = cluster_scoped("ContentSource", SOURCE, json!({ "providerRef": provider }));
+    source["metadata"]["labels"] = json!({ WRITABLE: "true" });
+    for object in
+        [cluster_scoped("ContentLibraryProvider", SOURCE, json!({ "uuid": library })), source, binding]
+    {
         tenants.victim.apply_object(&object).await;
     }
     wait_for_image(&tenants.victim, SHARED_IMAGE.item).await;
@@ -166,7 +167,7 @@ async fn assert_disagreement_is_a_conflict(story: &Story) {
     assert_eq!(changed["spec"]["kubernetes"], facts, "an image that came later changed the release");
     assert!(!images_of(&changed).contains(&OTHER.to_owned()), "{changed}");
     let refusal = story.try_apply(CLUSTER).await.expect_err("a cluster of a release in conflict");
-    assert_contains(refusal, &["v1.32.0", "run.tanzu.vmware.com/invalid"]);
+    assert_contains(refusal, &["v1.32.0", "run.tanzu.vmware.com/conflicting-os-images"]);
 
     let images: Api<DynamicObject> = story.cluster_api("VirtualMachineImage");
     images.delete(OTHER, &DeleteParams::default()).await.unwrap();

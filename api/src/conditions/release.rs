@@ -12,6 +12,8 @@ constants! {
 reasons! {
     /// The release's data cannot be read.
     Error CANNOT_PARSE_TKR = "CannotParseTKR";
+    /// The images of the release disagree about it.
+    Error CONFLICTING_OS_IMAGES = "ConflictingOSImages";
     /// Nothing newer is there.
     Info ALREADY_UP_TO_DATE = "AlreadyUpToDate";
     /// The release says that it does not fit.

@@ -75,7 +75,8 @@ async fn apply<K>(intent: &K, live: Option<&Arc<K>>, ctx: &Context) -> Result<Ar
 where
     K: Watchable + Serialize,
 {
-    let applied: Applied<K> = ctx.api.apply(intent, live).await.map_err(Error::api(intent, "applying"))?;
+    let applied: Applied<K> =
+        ctx.api.create_or_apply(intent, live).await.map_err(Error::api(intent, "applying"))?;
     Ok(Arc::clone(applied.object()))
 }
 

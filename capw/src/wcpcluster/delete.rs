@@ -11,9 +11,8 @@ use kube::ResourceExt;
 use super::act::Done;
 use super::context::Context;
 use super::gather::Facts;
-use super::plan::whose;
 use crate::error::{Error, Waiting};
-use crate::upstream::Claim;
+use crate::upstream::is_controlled;
 
 /// One step towards the end; waits while something is still there.
 pub async fn carry_out(cluster: &WCPCluster, facts: &Facts, ctx: &Context) -> Result<Done, Error> {
@@ -24,9 +23,9 @@ pub async fn carry_out(cluster: &WCPCluster, facts: &Facts, ctx: &Context) -> Re
         return Err(Waiting::MachinesGone(facts.machines.clone()).into());
     }
     let mut left = Vec::new();
-    left.extend(delete_child(cluster, facts.service.as_ref(), &facts.name, ctx).await?);
-    left.extend(delete_child(cluster, facts.network.as_ref(), &facts.name, ctx).await?);
-    left.extend(delete_child(cluster, facts.policy.as_ref(), &facts.name, ctx).await?);
+    left.extend(delete_child(cluster, facts.service.as_ref(), ctx).await?);
+    left.extend(delete_child(cluster, facts.network.as_ref(), ctx).await?);
+    left.extend(delete_child(cluster, facts.policy.as_ref(), ctx).await?);
     if !left.is_empty() {
         return Err(Waiting::ChildrenGone(left.join(", ")).into());
     }
@@ -35,14 +34,13 @@ pub async fn carry_out(cluster: &WCPCluster, facts: &Facts, ctx: &Context) -> Re
     Ok(Done::Gone)
 }
 
-/// Deletes a child that is there and ours; names it then.
+/// Deletes a child that is there and controlled by this very WCPCluster; names it then.
 async fn delete_child<K: Watchable>(
     cluster: &WCPCluster,
     child: Option<&Arc<K>>,
-    name: &str,
     ctx: &Context,
 ) -> Result<Option<String>, Error> {
-    let Some(child) = child.filter(|child| whose(cluster, Some(&***child), name) == Claim::Free) else {
+    let Some(child) = child.filter(|child| is_controlled(cluster, &***child)) else {
         return Ok(None);
     };
     ctx.api.delete(&**child).await.map_err(Error::api(&**child, "deleting"))?;

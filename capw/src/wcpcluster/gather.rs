@@ -36,7 +36,10 @@ pub struct Facts {
 /// Reads what the plan needs, all of it from caches.
 pub fn facts(wcp_cluster: &WCPCluster, ctx: &Context) -> Result<Facts, Error> {
     let owner = upstream::owner(wcp_cluster, "Cluster").map(str::to_owned);
-    let cluster = owner.as_deref().and_then(|name| beside(&ctx.caches.clusters, wcp_cluster, name));
+    let cluster = owner
+        .as_deref()
+        .and_then(|name| beside(&ctx.caches.clusters, wcp_cluster, name))
+        .filter(|cluster| upstream::is_named_by_cluster(wcp_cluster, cluster));
     let name = owner
         .or_else(|| wcp_cluster.labels().get(label::CLUSTER_NAME).cloned())
         .unwrap_or_else(|| wcp_cluster.name_any());

@@ -68,7 +68,7 @@ async fn persist_identity(
     ctx.api.patch(wcp_machine, patch).await.map_err(Error::api(wcp_machine, "persisting the providerID of"))
 }
 
-/// What a virtual machine refers to is there before it is.
+/// What a virtual machine refers to is there before it is. What has our name by now is somebody else's, and stays.
 async fn apply_objects(
     make: MachineObjects,
     facts: &Facts,
@@ -76,11 +76,12 @@ async fn apply_objects(
 ) -> Result<Arc<VirtualMachine>, Error> {
     let MachineObjects { cloud_init, claims, vm } = make;
     if let Some(secret) = cloud_init {
-        ctx.api.apply(&secret, None).await.map_err(Error::api(&secret, "applying"))?;
+        ctx.api.create(&secret).await.map_err(Error::api(&secret, "creating"))?;
     }
     for claim in claims {
-        ctx.api.apply(&claim, None).await.map_err(Error::api(&claim, "applying"))?;
+        ctx.api.create(&claim).await.map_err(Error::api(&claim, "creating"))?;
     }
-    let applied = ctx.api.apply(&vm, facts.vm.as_ref()).await.map_err(Error::api(&vm, "applying"))?;
+    let applied = ctx.api.create_or_apply(&vm, facts.vm.as_ref()).await;
+    let applied = applied.map_err(Error::api(&vm, "applying"))?;
     Ok(Arc::clone(applied.object()))
 }

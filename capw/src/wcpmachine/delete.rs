@@ -3,18 +3,16 @@
 //! Nothing is left to the garbage collector: a finalizer that goes too early would orphan a real machine.
 
 use api::capw::WCPMachine;
-use api::names::{self, finalizer};
-use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Secret};
+use api::names::finalizer;
 use kit::events::named;
 use kube::ResourceExt;
-use kube::api::ObjectMeta;
 
 use super::act::Done;
 use super::context::Context;
 use super::gather::Facts;
-use super::plan::{claim_name, whose};
+use super::identity::whose;
 use crate::error::{Error, Waiting};
-use crate::upstream::{self, Claim};
+use crate::upstream::{Claim, is_controlled};
 
 /// One step towards the end; waits while the virtual machine is still there.
 pub async fn carry_out(wcp_machine: &WCPMachine, facts: &Facts, ctx: &Context) -> Result<Done, Error> {
@@ -28,23 +26,82 @@ pub async fn carry_out(wcp_machine: &WCPMachine, facts: &Facts, ctx: &Context) -
         ctx.api.delete(vm).await.map_err(Error::api(vm, "deleting"))?;
         return Err(Waiting::VirtualMachineGone(named(vm)).into());
     }
-    let secret = Secret {
-        metadata: beside(wcp_machine, names::cloud_init_secret(&wcp_machine.name_any())),
-        ..Secret::default()
-    };
-    ctx.api.delete(&secret).await.map_err(Error::api(&secret, "deleting"))?;
-    if let Some(machine) = upstream::owner(wcp_machine, "Machine") {
-        for volume in &wcp_machine.spec.volumes {
-            let metadata = beside(wcp_machine, claim_name(machine, volume));
-            let claim = PersistentVolumeClaim { metadata, ..PersistentVolumeClaim::default() };
-            ctx.api.delete(&claim).await.map_err(Error::api(&claim, "deleting"))?;
-        }
+    // Of what has our names only what we control is ours, and only as it was read.
+    for secret in facts.cloud_init.iter().filter(|secret| is_controlled(wcp_machine, *secret)) {
+        ctx.api.delete(secret).await.map_err(Error::api(secret, "deleting"))?;
+    }
+    for claim in facts.claims.iter().filter(|claim| is_controlled(wcp_machine, *claim)) {
+        ctx.api.delete(claim).await.map_err(Error::api(claim, "deleting"))?;
     }
     let removed = ctx.api.remove_finalizer(wcp_machine, finalizer::WCP_MACHINE).await;
     removed.map_err(Error::api(wcp_machine, "taking the finalizer off"))?;
     Ok(Done::Gone)
 }
 
-fn beside(wcp_machine: &WCPMachine, name: String) -> ObjectMeta {
-    ObjectMeta { name: Some(name), namespace: wcp_machine.namespace(), ..ObjectMeta::default() }
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Secret};
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+    use kit::Runtime;
+    use kit::apply::{Api, controlled_by};
+    use kit::events::Events;
+    use kube::api::ObjectMeta;
+
+    use crate::fixtures::{facts, no_caches, recording_client, wcp_machine};
+
+    use super::*;
+
+    fn metadata(name: &str, owner: Option<&WCPMachine>) -> ObjectMeta {
+        ObjectMeta {
+            name: Some(name.into()),
+            namespace: Some("ben-test".into()),
+            uid: Some(format!("uid-of-{name}")),
+            owner_references: owner.map(|owner| vec![controlled_by(owner)]),
+            ..ObjectMeta::default()
+        }
+    }
+
+    /// The requests that the end of a WCPMachine sends where the namesakes of its children have this owner.
+    async fn deletions(owner: Option<&WCPMachine>) -> Vec<String> {
+        let mut wcp_machine = wcp_machine();
+        wcp_machine.metadata.finalizers = Some(vec![finalizer::WCP_MACHINE.into()]);
+        wcp_machine.metadata.deletion_timestamp = Some(Time(jiff::Timestamp::UNIX_EPOCH));
+        let sent = Arc::<Mutex<Vec<String>>>::default();
+        let started = Runtime::detached(recording_client(&sent));
+        let ctx = Context {
+            caches: Arc::new(no_caches()),
+            api: Api::new(&started, "test"),
+            events: Events::new(&started, "test"),
+        };
+        let facts = Facts {
+            cloud_init: Some(Secret { metadata: metadata("machine-cloud-init", owner), ..Secret::default() }),
+            claims: vec![PersistentVolumeClaim {
+                metadata: metadata("m-data", owner),
+                ..PersistentVolumeClaim::default()
+            }],
+            ..facts(true)
+        };
+        carry_out(&wcp_machine, &facts, &ctx).await.unwrap();
+        let sent = sent.lock().unwrap();
+        sent.iter().filter(|line| line.starts_with("DELETE")).cloned().collect()
+    }
+
+    #[tokio::test]
+    async fn only_what_the_wcpmachine_controls_is_deleted_and_only_as_it_was_read() {
+        let own = deletions(Some(&wcp_machine())).await;
+        assert_eq!(own.len(), 2, "{own:?}");
+        assert!(
+            own[0].contains("secrets/machine-cloud-init") && own[0].contains("uid-of-machine-cloud-init")
+        );
+        assert!(own[1].contains("persistentvolumeclaims/m-data") && own[1].contains("uid-of-m-data"));
+        let mut former = wcp_machine();
+        former.metadata.uid = Some("former".into());
+        let mut other = wcp_machine();
+        other.metadata.name = Some("other".into());
+        for owner in [None, Some(&former), Some(&other)] {
+            assert_eq!(deletions(owner).await, Vec::<String>::new());
+        }
+    }
 }

@@ -6,13 +6,14 @@ use api::capi::{Cluster, Machine};
 use api::capw::WCPMachine;
 use api::names;
 use api::vmop::{VirtualMachine, vm_phase};
-use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Secret};
 use kube::{Resource, ResourceExt};
 use uuid::Uuid;
 
 use super::context::Context;
+use super::identity::{claim_name, whose};
 use crate::error::Error;
-use crate::upstream::{self, beside};
+use crate::upstream::{self, Claim, beside, is_controlled};
 
 /// What is known when a plan is made.
 pub struct Facts {
@@ -24,6 +25,10 @@ pub struct Facts {
     pub vm: Option<Arc<VirtualMachine>>,
     /// What the node is to boot from.
     pub bootstrap: BootstrapSource,
+    /// The Secret that has the name of our cloud-init Secret, without its data.
+    pub cloud_init: Option<Secret>,
+    /// The claims that have the names of our further disks' claims.
+    pub claims: Vec<PersistentVolumeClaim>,
     /// Nobody may act on the WCPMachine.
     pub paused: bool,
     /// A UUID drawn for this reconcile, for a machine that has none yet.
@@ -45,7 +50,8 @@ pub enum BootstrapSource {
 /// Reads what the plan needs. Secrets are read only while there is no virtual machine yet.
 pub async fn facts(wcp_machine: &WCPMachine, ctx: &Context) -> Result<Facts, Error> {
     let machine = upstream::owner(wcp_machine, "Machine")
-        .and_then(|name| beside(&ctx.caches.machines, wcp_machine, name));
+        .and_then(|name| beside(&ctx.caches.machines, wcp_machine, name))
+        .filter(|machine| upstream::is_named_by_machine(wcp_machine, machine));
     let cluster_name = machine
         .as_deref()
         .map(|machine| machine.spec.cluster_name.clone())
@@ -56,9 +62,22 @@ pub async fn facts(wcp_machine: &WCPMachine, ctx: &Context) -> Result<Facts, Err
         None => None,
     };
     let paused = upstream::is_paused(wcp_machine, cluster.as_deref());
-    let mut facts =
-        Facts { machine, cluster, vm, bootstrap: BootstrapSource::NotRead, paused, drawn: Uuid::new_v4() };
-    if wants_bootstrap(wcp_machine, &facts) {
+    let mut facts = Facts {
+        machine,
+        cluster,
+        vm,
+        bootstrap: BootstrapSource::NotRead,
+        cloud_init: None,
+        claims: Vec::new(),
+        paused,
+        drawn: Uuid::new_v4(),
+    };
+    let boots = wants_bootstrap(wcp_machine, &facts);
+    if boots || is_last_step(wcp_machine, &facts) {
+        facts.cloud_init = cloud_init(wcp_machine, ctx).await?;
+        facts.claims = claims(wcp_machine, ctx).await?;
+    }
+    if boots {
         facts.bootstrap = bootstrap(wcp_machine, &facts, ctx).await?;
     }
     Ok(facts)
@@ -91,6 +110,12 @@ fn wants_bootstrap(wcp_machine: &WCPMachine, facts: &Facts) -> bool {
     !facts.paused && wcp_machine.meta().deletion_timestamp.is_none() && !made && cluster_ready
 }
 
+/// Whether the WCPMachine goes and its virtual machine is gone: what that booted from is next.
+fn is_last_step(wcp_machine: &WCPMachine, facts: &Facts) -> bool {
+    let gone = whose(wcp_machine, facts.vm.as_deref()) != Claim::Free || facts.vm.is_none();
+    !facts.paused && wcp_machine.meta().deletion_timestamp.is_some() && gone
+}
+
 /// Whether vCenter has the virtual machine.
 pub fn is_made(vm: &VirtualMachine) -> bool {
     vm.status.as_ref().is_some_and(|status| status.phase.as_deref() == Some(vm_phase::CREATED))
@@ -99,10 +124,7 @@ pub fn is_made(vm: &VirtualMachine) -> bool {
 async fn bootstrap(wcp_machine: &WCPMachine, facts: &Facts, ctx: &Context) -> Result<BootstrapSource, Error> {
     let name = facts.machine.as_deref().and_then(|machine| machine.spec.bootstrap.data_secret_name.clone());
     let Some(name) = name else { return Ok(BootstrapSource::NotRead) };
-    let kept = names::cloud_init_secret(&wcp_machine.name_any());
-    if let Some(secret) = secret(wcp_machine, &kept, ctx).await?
-        && is_controlled(&secret, wcp_machine)
-    {
+    if facts.cloud_init.as_ref().is_some_and(|secret| is_controlled(wcp_machine, secret)) {
         return Ok(BootstrapSource::Kept);
     }
     Ok(secret(wcp_machine, &name, ctx)
@@ -117,9 +139,22 @@ async fn secret(wcp_machine: &WCPMachine, name: &str, ctx: &Context) -> Result<O
         .map_err(|source| Error::Api { what: format!("reading Secret {name}"), source })
 }
 
-/// Whether the Secret is this very WCPMachine's, not one left by a former one of its name.
-fn is_controlled(secret: &Secret, wcp_machine: &WCPMachine) -> bool {
-    secret.owner_references().iter().any(|owner| Some(&owner.uid) == wcp_machine.meta().uid.as_ref())
+/// Whose the Secret is, is all that is kept of it.
+async fn cloud_init(wcp_machine: &WCPMachine, ctx: &Context) -> Result<Option<Secret>, Error> {
+    let found = secret(wcp_machine, &names::cloud_init_secret(&wcp_machine.name_any()), ctx).await?;
+    Ok(found.map(|secret| Secret { metadata: secret.metadata, ..Secret::default() }))
+}
+
+async fn claims(wcp_machine: &WCPMachine, ctx: &Context) -> Result<Vec<PersistentVolumeClaim>, Error> {
+    let Some(machine) = upstream::owner(wcp_machine, "Machine") else { return Ok(Vec::new()) };
+    let mut claims = Vec::new();
+    for volume in &wcp_machine.spec.volumes {
+        let name = claim_name(machine, volume);
+        let read = ctx.api.get(wcp_machine.meta().namespace.as_deref(), &name).await;
+        let what = || format!("reading PersistentVolumeClaim {name}");
+        claims.extend(read.map_err(|source| Error::Api { what: what(), source })?);
+    }
+    Ok(claims)
 }
 
 #[cfg(test)]
@@ -127,16 +162,19 @@ mod tests {
     use api::vmop::VirtualMachineSpec;
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
     use kit::Runtime;
-    use kit::apply::Api;
+    use kit::apply::{Api, controlled_by};
     use kit::events::Events;
+    use kit::watch::Cache;
+    use kube::runtime::watcher::Event;
 
-    use crate::fixtures::{client, no_caches, wcp_machine};
+    use crate::fixtures::{client, machine, no_caches, wcp_machine};
 
     use super::*;
 
     /// Whether a virtual machine is found that the cache does not show and the API server has, or has not.
     async fn is_found(deleted: bool, there: bool) -> bool {
-        let vm = VirtualMachine::new("test-cluster-control-plane-jwsx7", VirtualMachineSpec::default());
+        let mut vm = VirtualMachine::new("test-cluster-control-plane-jwsx7", VirtualMachineSpec::default());
+        vm.metadata.owner_references = Some(vec![controlled_by(&wcp_machine())]);
         let started = Runtime::detached(client(there.then(|| serde_json::to_value(vm).unwrap())));
         let ctx = Context {
             caches: Arc::new(no_caches()),
@@ -146,6 +184,25 @@ mod tests {
         let mut wcp_machine = wcp_machine();
         wcp_machine.metadata.deletion_timestamp = deleted.then_some(Time(jiff::Timestamp::UNIX_EPOCH));
         facts(&wcp_machine, &ctx).await.unwrap().vm.is_some()
+    }
+
+    #[tokio::test]
+    async fn a_machine_that_names_another_wcpmachine_is_not_the_owner() {
+        let (mut caches, mut others) = (no_caches(), machine(true));
+        others.spec.infrastructure_ref.name = "another".into();
+        for (machine, expected) in [(machine(true), true), (others, false)] {
+            let (cache, mut writer) = Cache::new(Arc::default());
+            writer.apply_watcher_event(&Event::Apply(machine));
+            caches.machines = cache;
+            let started = Runtime::detached(client(None));
+            let ctx = Context {
+                caches: Arc::new(caches),
+                api: Api::new(&started, "test"),
+                events: Events::new(&started, "test"),
+            };
+            assert_eq!(facts(&wcp_machine(), &ctx).await.unwrap().machine.is_some(), expected);
+            caches = no_caches();
+        }
     }
 
     #[tokio::test]

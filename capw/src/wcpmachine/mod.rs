@@ -4,6 +4,7 @@ pub mod act;
 pub mod context;
 pub mod delete;
 pub mod gather;
+pub mod identity;
 pub mod plan;
 pub mod status;
 

@@ -21,9 +21,9 @@ use kit::apply::controlled_by;
 use kit::events::named;
 use kube::api::ObjectMeta;
 use kube::{Resource, ResourceExt};
-use uuid::Uuid;
 
 use super::gather::{BootstrapSource, Facts, is_made};
+use super::identity::{Identity, claim_name, identity, whose};
 use crate::error::{InvalidInput, Waiting};
 use crate::upstream::{Claim, claim, infrastructure_provisioned, is_control_plane};
 
@@ -52,7 +52,7 @@ pub enum Then {
 pub struct MachineObjects {
     /// What the node boots from, unless it is there already.
     pub cloud_init: Option<Secret>,
-    /// Claims of further disks, while the virtual machine is not made.
+    /// Claims of further disks that are not there, while the virtual machine is not made.
     pub claims: Vec<PersistentVolumeClaim>,
     /// The virtual machine.
     pub vm: VirtualMachine,
@@ -70,37 +70,6 @@ pub fn plan(wcp_machine: &WCPMachine, facts: &Facts) -> Result<Plan, InvalidInpu
         && wcp_machine.finalizers().iter().any(|there| there == finalizer::WCP_MACHINE);
     let then = then(wcp_machine, machine, cluster, facts, &identity)?;
     Ok(Plan { identity: (!persisted).then_some(identity.provider_id), then })
-}
-
-/// Who the node is.
-struct Identity {
-    /// As vCenter writes it.
-    uuid: String,
-    /// As the WCPMachine has it: Cluster API wants to read the very same of the Node.
-    provider_id: String,
-}
-
-impl Identity {
-    fn of(uuid: Uuid) -> Self {
-        let uuid = uuid.hyphenated().to_string();
-        Self { provider_id: names::provider_id(&uuid), uuid }
-    }
-}
-
-/// The identity that the machine has, if it has one.
-fn identity(wcp_machine: &WCPMachine) -> Result<Option<Identity>, InvalidInput> {
-    let Some(own) = &wcp_machine.spec.provider_id else { return Ok(None) };
-    let uuid = names::uuid_of(own).and_then(|uuid| Uuid::try_parse(uuid).ok());
-    let uuid = uuid.ok_or_else(|| InvalidInput::ProviderId(own.clone()))?;
-    Ok(Some(Identity { provider_id: own.clone(), ..Identity::of(uuid) }))
-}
-
-/// Whose the virtual machine of the Machine's name is. One without an owner is ours if it has our identity.
-pub fn whose(wcp_machine: &WCPMachine, vm: Option<&VirtualMachine>) -> Claim {
-    claim(wcp_machine, vm, |vm| {
-        let own = identity(wcp_machine).ok().flatten();
-        own.is_some_and(|own| vm.spec.bios_uuid.as_ref() == Some(&own.uuid))
-    })
 }
 
 fn then(
@@ -132,6 +101,9 @@ fn then(
         return Ok(Then::Wait(Waiting::ClusterInfrastructure(cluster.name_any())));
     }
     let made = vm.is_some_and(is_made);
+    if !made && let Some(former) = former_child(wcp_machine, facts)? {
+        return Ok(Then::Wait(former));
+    }
     let cloud_init = match &facts.bootstrap {
         _ if made => None,
         BootstrapSource::Kept => None,
@@ -140,9 +112,38 @@ fn then(
         BootstrapSource::Read(secret) => Some(cloud_init(wcp_machine, machine, cluster, identity, secret)?),
     };
     let volumes: &[MachineVolume] = if made { &[] } else { &wcp_machine.spec.volumes };
-    let claims = volumes.iter().map(|volume| volume_claim(wcp_machine, machine, volume)).collect();
+    let is_there =
+        |claim: &PersistentVolumeClaim| facts.claims.iter().any(|there| there.name_any() == claim.name_any());
+    let claims = volumes
+        .iter()
+        .map(|volume| volume_claim(wcp_machine, machine, volume))
+        .filter(|claim| !is_there(claim))
+        .collect();
     let vm = virtual_machine(wcp_machine, machine, cluster, &identity.uuid);
     Ok(Then::Apply(Box::new(MachineObjects { cloud_init, claims, vm })))
+}
+
+/// A child of a former WCPMachine of our name that still has a name we need; an error where somebody else has one.
+fn former_child(wcp_machine: &WCPMachine, facts: &Facts) -> Result<Option<Waiting>, InvalidInput> {
+    fn check<C>(wcp_machine: &WCPMachine, child: &C) -> Result<Option<Waiting>, InvalidInput>
+    where
+        C: Resource<DynamicType = ()>,
+    {
+        let object = named(child);
+        match claim(wcp_machine, Some(child), |_| false) {
+            Claim::Free => Ok(None),
+            Claim::Former => Ok(Some(Waiting::Former { object, owner: "WCPMachine" })),
+            Claim::Taken => Err(InvalidInput::NameTaken { object, advice: NAME_ADVICE }),
+        }
+    }
+    let mut former = None;
+    if let Some(secret) = &facts.cloud_init {
+        former = former.or(check(wcp_machine, secret)?);
+    }
+    for volume_claim in &facts.claims {
+        former = former.or(check(wcp_machine, volume_claim)?);
+    }
+    Ok(former)
 }
 
 /// Whether the machine had a virtual machine once. Status does not survive a move; the Machine's providerID does.
@@ -194,11 +195,6 @@ fn child(wcp_machine: &WCPMachine, machine: &Machine, name: String) -> ObjectMet
         owner_references: Some(vec![controlled_by(wcp_machine)]),
         ..ObjectMeta::default()
     }
-}
-
-/// Name of the claim of a further disk.
-pub fn claim_name(machine: &str, volume: &MachineVolume) -> String {
-    format!("{machine}-{}", volume.name)
 }
 
 fn volume_claim(

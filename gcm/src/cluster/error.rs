@@ -1,5 +1,6 @@
 //! Why a reconcile of a cluster did not come through.
 
+use kit::apply::is_conflict;
 use kit::expectations::StaleCache;
 use kit::{Disposition, ReconcileError};
 
@@ -23,6 +24,17 @@ pub enum Error {
     /// The API server refused or did not answer.
     #[error("the API server: {0}")]
     Api(#[from] kube::Error),
+}
+
+impl Error {
+    /// Somebody else was quicker, or the cache is slow: the next reconcile, soon, knows more. Nothing went wrong.
+    pub fn is_overtaken(&self) -> bool {
+        match self {
+            Self::Behind(_) => true,
+            Self::Api(error) => is_conflict(error),
+            Self::Invalid(_) | Self::Waiting(_) | Self::Taken(_) => false,
+        }
+    }
 }
 
 impl ReconcileError for Error {

@@ -45,7 +45,7 @@ pub async fn reconcile(tkc: Arc<TanzuKubernetesCluster>, ctx: Arc<Context>) -> R
             Err(invalid) => Err(invalid.into()),                      // the user must act: no retry
         }
     };
-    if matches!(outcome, Err(Error::Behind(_))) {
+    if outcome.as_ref().is_err_and(Error::is_overtaken) {
         return outcome;
     }
     let report = status::status(&tkc, &facts, outcome.as_ref().err()); // thinks

@@ -110,7 +110,7 @@ pub fn plan(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Result<Plan, Invalid
         Err(invalid) => return Err(invalid),
     };
     let input = Input { tkc: &tkc, release: &release, image: &image };
-    let mut plan = objects(&input);
+    let mut plan = objects(&input, facts);
     plan.obsolete = obsolete(&plan, facts);
     Ok(plan)
 }
@@ -138,7 +138,7 @@ fn running<'f>(tkc: &TanzuKubernetesCluster, facts: &'f Facts) -> Option<&'f Ava
     facts.available_releases.iter().find(|candidate| runs && candidate.version == version)
 }
 
-fn objects(input: &Input<'_>) -> Plan {
+fn objects(input: &Input<'_>, facts: &Facts) -> Plan {
     let control_plane_template = machines::control_plane_template(input);
     let control_plane = control_plane::control_plane(input, &control_plane_template.name_any());
     let mut plan = Plan {
@@ -155,8 +155,10 @@ fn objects(input: &Input<'_>) -> Plan {
     for pool in &input.tkc.spec.topology.node_pools {
         let template = machines::pool_template(input, pool);
         let config = workers::pool_config(input, pool);
-        plan.deployments.push(machines::deployment(input, pool, &template.name_any(), &config.name_any()));
-        plan.checks.push(machines::pool_check(input, pool));
+        let deployment = machines::deployment(input, pool, &template.name_any(), &config.name_any());
+        let live = facts.deployments.iter().find(|live| live.name_any() == deployment.name_any());
+        plan.checks.push(machines::pool_check(input, pool, live.map(AsRef::as_ref)));
+        plan.deployments.push(deployment);
         plan.machine_templates.push(template);
         plan.config_templates.push(config);
     }

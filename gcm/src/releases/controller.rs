@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use api::gcm::{OSImage, TanzuKubernetesRelease};
+use api::names::label;
 use api::vmop::VirtualMachineImage;
 use jiff::Timestamp;
 use kit::expectations::StaleCache;
@@ -18,7 +19,7 @@ use super::image::{self, CarriedRelease};
 use super::labels::MANAGED_BY;
 use super::node_image::ReleaseImage;
 use super::release::KubernetesRelease;
-use super::{plan, status};
+use super::{conflict, plan, status};
 use crate::resolution::AvailableRelease;
 
 /// What the controllers of releases work with.
@@ -127,16 +128,33 @@ pub async fn run(
 }
 
 async fn reconcile_image(image: Arc<VirtualMachineImage>, ctx: Arc<Context>) -> Result<Next, Error> {
-    let Some(carried) = image::carried(&image).transpose()? else { return Ok(Next::OnChange) };
     if image.meta().deletion_timestamp.is_some() {
         return Ok(Next::OnChange);
     }
     let name = image.name_any();
     let live = ctx.os_images.current(None, &name)?;
+    let Some(carried) = image::carried(&image).transpose()? else {
+        return exclude_image(&image, live.as_deref(), &ctx).await;
+    };
     if live.as_deref().is_none_or(is_ours) {
         ctx.api.apply(&plan::os_image(&image, &carried), live.as_ref()).await?;
     }
     apply_release(&carried.version.object_name(), &ctx).await
+}
+
+/// An image that is for no release has no OSImage of ours, and stands in no release of ours.
+async fn exclude_image(
+    image: &VirtualMachineImage,
+    os_image: Option<&OSImage>,
+    ctx: &Context,
+) -> Result<Next, Error> {
+    if let Some(why) = image::explain_exclusion(image).filter(|_| image::is_node_image(image)) {
+        tracing::info!(image = image.name_any(), why, "a node image that becomes no release");
+    }
+    if let Some(ours) = os_image.filter(|os_image| is_ours(*os_image)) {
+        ctx.api.delete(ours).await?;
+    }
+    Ok(Next::OnChange)
 }
 
 /// Brings the release of this name to what the images that carry it say; one that nobody carries goes.
@@ -145,16 +163,13 @@ async fn apply_release(name: &str, ctx: &Context) -> Result<Next, Error> {
     if !live.as_deref().is_none_or(is_ours) {
         return Ok(Next::OnChange);
     }
-    let images: Vec<(String, CarriedRelease)> = ctx
-        .carriers
-        .objects(name)
-        .iter()
-        .filter(|image| image.meta().deletion_timestamp.is_none())
-        .filter_map(|image| Some((image.name_any(), image::carried(image)?.ok()?)))
-        .collect();
-    match (plan::release(&images), &live) {
+    match (plan::release(&carrying_images(name, ctx), live.as_deref()), &live) {
         (Some(intent), live) => {
-            ctx.api.apply(&intent, live.as_ref()).await?;
+            // A conflict that is over is taken off, whatever else is so already.
+            let marked =
+                |tkr: &TanzuKubernetesRelease| tkr.labels().contains_key(label::CONFLICTING_OS_IMAGES);
+            let live = live.as_ref().filter(|live| marked(live) == marked(&intent));
+            ctx.api.apply(&intent, live).await?;
         }
         (None, Some(live)) => {
             ctx.api.delete(&**live).await?;
@@ -162,6 +177,13 @@ async fn apply_release(name: &str, ctx: &Context) -> Result<Next, Error> {
         (None, None) => {}
     }
     Ok(Next::OnChange)
+}
+
+/// The images that carry the release of this name, with what each says of it.
+fn carrying_images(name: &str, ctx: &Context) -> Vec<(String, CarriedRelease)> {
+    let images = ctx.carriers.objects(name);
+    let images = images.iter().filter(|image| image.meta().deletion_timestamp.is_none());
+    images.filter_map(|image| Some((image.name_any(), image::carried(image)?.ok()?))).collect()
 }
 
 async fn reconcile_os_image(image: Arc<OSImage>, ctx: Arc<Context>) -> Result<Next, Error> {
@@ -184,6 +206,9 @@ async fn reconcile_release(tkr: Arc<TanzuKubernetesRelease>, ctx: Arc<Context>) 
             return Ok(Next::OnChange);
         }
     }
+    let disagreement = is_ours(&*tkr)
+        .then(|| conflict::explain(&carrying_images(&tkr.name_any(), &ctx), Some(&tkr)))
+        .flatten();
     let available: Arc<Vec<AvailableRelease>> = ctx.release_cache.available();
     let has_image = |name: &str| {
         let image = ctx.os_images.get(None, name);
@@ -191,7 +216,7 @@ async fn reconcile_release(tkr: Arc<TanzuKubernetesRelease>, ctx: Arc<Context>) 
             .and_then(|image| ReleaseImage::of(&image))
             .is_some_and(|image| ctx.images.get(None, &image.name).is_some())
     };
-    let mut new = status::release(&tkr, has_image, &available);
+    let mut new = status::release(&tkr, has_image, disagreement.as_deref(), &available);
     let old = tkr.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
     new.conditions = settle(old, new.conditions, Timestamp::now());
     ctx.api.patch_status(&*tkr, &new).await?;

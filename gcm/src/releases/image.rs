@@ -7,6 +7,7 @@ use std::io::Read;
 
 use api::gcm::release::{ContainerImage, KubernetesSpec, LocalReference, OSInfo};
 use api::gcm::{OSImageSpec, TanzuKubernetesReleaseSpec};
+use api::names::label;
 use api::vmop::VirtualMachineImage;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -47,13 +48,40 @@ pub struct Unreadable {
     reason: String,
 }
 
-/// The release an image carries; nothing for an image that is no node image.
+/// The release an image carries; nothing for an image that is no node image, or that none may be made of.
 pub fn carried(image: &VirtualMachineImage) -> Option<Result<CarriedRelease, Unreadable>> {
-    let property = |key: &str| {
-        let annotation = image.annotations().get(key).map(String::as_str);
-        let ovf = || image.spec.ovf_env.get(key).and_then(|property| property.default.as_deref());
-        annotation.or_else(ovf).filter(|text| !text.trim().is_empty())
-    };
+    explain_exclusion(image).is_none().then(|| read(image)).flatten()
+}
+
+/// Why no release is made of the image, or nothing: nodes run what the administrator chose.
+///
+/// VM Operator labels its images. One without a label was made by an older VM Operator, or by hand: images are
+/// cluster-scoped, so an administrator made it.
+pub fn explain_exclusion(image: &VirtualMachineImage) -> Option<String> {
+    let labels = image.labels();
+    if labels.contains_key(label::PUBLISH_REQUEST) {
+        return Some("it was published by a VirtualMachinePublishRequest".to_owned());
+    }
+    let of_source = || image.owner_references().iter().any(|owner| owner.kind == "ContentLibraryProvider");
+    let designated = labels.get(label::RELEASE_LIBRARY).map_or_else(|| !of_source(), |value| value == "true");
+    (!designated).then(|| {
+        format!("no ContentSource of its library has the label {}: \"true\"", label::RELEASE_LIBRARY)
+    })
+}
+
+/// Whether the image describes a release, be it one that may become one.
+pub fn is_node_image(image: &VirtualMachineImage) -> bool {
+    [RELEASE, DISTRIBUTION].iter().any(|key| property(image, key).is_some())
+}
+
+fn property<'i>(image: &'i VirtualMachineImage, key: &str) -> Option<&'i str> {
+    let annotation = image.annotations().get(key).map(String::as_str);
+    let ovf = || image.spec.ovf_env.get(key).and_then(|property| property.default.as_deref());
+    annotation.or_else(ovf).filter(|text| !text.trim().is_empty())
+}
+
+fn read(image: &VirtualMachineImage) -> Option<Result<CarriedRelease, Unreadable>> {
+    let property = |key| property(image, key);
     let (key, read) = if let Some(text) = property(RELEASE) {
         (RELEASE, embedded(text, property(OS_IMAGES)))
     } else {

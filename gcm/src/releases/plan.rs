@@ -9,6 +9,7 @@ use api::vmop::VirtualMachineImage;
 use kit::apply::controlled_by;
 use kube::ResourceExt;
 
+use super::conflict::{self, ReleaseFacts, established};
 use super::image::CarriedRelease;
 use super::labels::{MANAGED_BY, os_labels};
 
@@ -30,18 +31,24 @@ pub fn os_image(image: &VirtualMachineImage, carried: &CarriedRelease) -> OSImag
     object
 }
 
-/// The release that images carry together, as the first of them by name describes it. None without an image.
-pub fn release(images: &[(String, CarriedRelease)]) -> Option<TanzuKubernetesRelease> {
-    let mut images: Vec<_> = images.iter().collect();
-    images.sort_by(|a, b| a.0.cmp(&b.0));
-    let (_, first) = images.first()?;
-    let spec = TanzuKubernetesReleaseSpec {
-        version: first.version.to_string(),
-        kubernetes: first.kubernetes.clone(),
-        os_images: images.iter().map(|(name, _)| LocalReference { name: name.clone() }).collect(),
-        bootstrap_packages: first.packages.clone(),
-    };
-    let mut labels: BTreeMap<String, String> = first
+/// The release that these images carry; None without an image.
+///
+/// What `live` says of the release stays, whatever images come: only those that agree with it are its own. Where there is
+/// nothing yet, all images must agree.
+pub fn release(
+    images: &[(String, CarriedRelease)],
+    live: Option<&TanzuKubernetesRelease>,
+) -> Option<TanzuKubernetesRelease> {
+    let (_, any) = images.first()?;
+    let facts = established(live).or_else(|| conflict::agreed(images));
+    let disagree = conflict::explain(images, live).is_some();
+    let mut spec = TanzuKubernetesReleaseSpec { version: any.version.to_string(), ..Default::default() };
+    if let Some(ReleaseFacts { kubernetes, packages }) = &facts {
+        spec.kubernetes = kubernetes.clone();
+        spec.bootstrap_packages.clone_from(packages);
+        spec.os_images = own_images(images, facts.as_ref(), live);
+    }
+    let mut labels: BTreeMap<String, String> = any
         .version
         .prefixes()
         .into_iter()
@@ -49,10 +56,28 @@ pub fn release(images: &[(String, CarriedRelease)]) -> Option<TanzuKubernetesRel
         .map(|key| (key, String::new()))
         .collect();
     labels.insert(MANAGED_BY.0.to_owned(), MANAGED_BY.1.to_owned());
-    if first.packages.is_empty() {
+    if facts.is_some_and(|facts| facts.packages.is_empty()) {
         labels.insert(label::LEGACY_TKR.to_owned(), String::new());
     }
-    let mut object = TanzuKubernetesRelease::new(&first.version.object_name(), spec);
+    if disagree {
+        labels.insert(label::CONFLICTING_OS_IMAGES.to_owned(), String::new());
+    }
+    let mut object = TanzuKubernetesRelease::new(&any.version.object_name(), spec);
     object.metadata.labels = Some(labels);
     Some(object)
+}
+
+/// The names of the images that say what the release says; those it had, where there is none of them any more.
+fn own_images(
+    images: &[(String, CarriedRelease)],
+    facts: Option<&ReleaseFacts>,
+    live: Option<&TanzuKubernetesRelease>,
+) -> Vec<LocalReference> {
+    let agreeing = images.iter().filter(|(_, carried)| Some(&ReleaseFacts::of(carried)) == facts);
+    let mut names: Vec<_> = agreeing.map(|(name, _)| LocalReference { name: name.clone() }).collect();
+    names.sort_by(|a, b| a.name.cmp(&b.name));
+    if names.is_empty() {
+        return live.map(|live| live.spec.os_images.clone()).unwrap_or_default();
+    }
+    names
 }

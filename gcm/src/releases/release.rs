@@ -52,7 +52,14 @@ impl KubernetesRelease {
 /// Why a label takes the release out of use, or nothing.
 fn marked(tkr: &TanzuKubernetesRelease) -> Option<String> {
     let labels = tkr.labels();
-    [label::INCOMPATIBLE, label::DEACTIVATED, label::DELETED, label::INVALID]
+    let marks = [
+        label::INCOMPATIBLE,
+        label::DEACTIVATED,
+        label::DELETED,
+        label::INVALID,
+        label::CONFLICTING_OS_IMAGES,
+    ];
+    marks
         .iter()
         .find(|mark| labels.contains_key(**mark))
         .map(|mark| format!("the release is labelled {mark}"))

@@ -9,14 +9,16 @@ use super::release::KubernetesRelease;
 use crate::resolution::{self, AvailableRelease};
 use crate::version::Version;
 
-/// How a release is, given which of its OSImages are there and which other releases there are.
+/// How a release is, given which of its OSImages are there, what its images disagree about, and which other releases
+/// there are.
 pub fn release(
     tkr: &TanzuKubernetesRelease,
     has_image: impl Fn(&str) -> bool,
+    disagreement: Option<&str>,
     available: &[AvailableRelease],
 ) -> TanzuKubernetesReleaseStatus {
     let conditions = match KubernetesRelease::of(tkr) {
-        Ok(release) => read(&release, has_image, available),
+        Ok(release) => read(&release, has_image, disagreement, available),
         Err(error) => {
             let invalid =
                 |type_| Condition::is_false(type_, ERROR, words::CANNOT_PARSE_TKR, error.to_string());
@@ -33,10 +35,13 @@ pub fn release(
 fn read(
     release: &KubernetesRelease,
     has_image: impl Fn(&str) -> bool,
+    disagreement: Option<&str>,
     available: &[AvailableRelease],
 ) -> Vec<Condition> {
     let compatible = compatible(release.candidate.incompatible.as_deref());
-    let valid = if release.os_images.iter().any(|name| has_image(name)) {
+    let valid = if let Some(disagreement) = disagreement {
+        Condition::is_false(words::VALID, ERROR, words::CONFLICTING_OS_IMAGES, disagreement)
+    } else if release.os_images.iter().any(|name| has_image(name)) {
         Condition::is_true(words::VALID)
     } else {
         let message = match release.os_images.as_slice() {

@@ -9,11 +9,12 @@ use api::names::label;
 use api::vmop::{VirtualMachineImage, VirtualMachineImageSpec};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use kube::ResourceExt;
 use serde_json::{Value, json};
 
-use super::image::{DISTRIBUTION, OS_IMAGES, RELEASE, carried};
+use super::image::{DISTRIBUTION, OS_IMAGES, RELEASE, carried, explain_exclusion, is_node_image};
 use super::node_image::choose;
-use super::{KubernetesRelease, ReleaseImage, plan, status};
+use super::{KubernetesRelease, ReleaseImage, conflict, plan, status};
 use crate::testing::{SITE_VERSIONS, available};
 
 fn image(name: &str, annotations: &[(&str, String)]) -> VirtualMachineImage {
@@ -83,7 +84,7 @@ fn every_shape_of_image_becomes_a_release_and_an_os_image() {
         .map(|image| {
             let carried = carried(image).unwrap().unwrap();
             let name = image.metadata.name.clone().unwrap();
-            (plan::os_image(image, &carried), plan::release(&[(name, carried)]).unwrap())
+            (plan::os_image(image, &carried), plan::release(&[(name, carried)], None).unwrap())
         })
         .collect();
     insta::assert_yaml_snapshot!(made);
@@ -112,11 +113,88 @@ fn other_images_are_none_of_ours_and_broken_ones_say_why() {
 #[test]
 fn images_of_one_release_share_it() {
     let of = |name: &str| (name.to_owned(), carried(&image(name, &wrapped())).unwrap().unwrap());
-    let release = plan::release(&[of("ubuntu"), of("photon")]).unwrap();
+    let release = plan::release(&[of("ubuntu"), of("photon")], None).unwrap();
     let names: Vec<_> = release.spec.os_images.iter().map(|image| image.name.as_str()).collect();
     assert_eq!(names, ["photon", "ubuntu"]);
-    assert!(plan::release(&[]).is_none());
-    assert!(!release.metadata.labels.unwrap().contains_key(label::LEGACY_TKR));
+    assert!(plan::release(&[], None).is_none());
+    let labels = release.metadata.labels.unwrap();
+    assert!(!labels.contains_key(label::LEGACY_TKR) && !labels.contains_key(label::CONFLICTING_OS_IMAGES));
+}
+
+/// An image of the same release whose nodes would get their images elsewhere.
+fn other_facts() -> Vec<(&'static str, String)> {
+    let tkr = TKR.replace("localhost:5000/vmware.io", "registry.mallory.example");
+    let release = json!({"name": "x", "type": "inline", "value": packed(&tkr)});
+    vec![(RELEASE, release.to_string()), (OS_IMAGES, wrapped()[1].1.clone())]
+}
+
+#[test]
+fn images_that_disagree_change_nothing_of_a_release_and_are_named() {
+    let of = |name: &str, annotations: &[(&str, String)]| {
+        (name.to_owned(), carried(&image(name, annotations)).unwrap().unwrap())
+    };
+    let (ours, forged) = (of("ob-photon", &wrapped()), of("a-photon", &other_facts()));
+    let names = |tkr: &TanzuKubernetesRelease| {
+        tkr.spec.os_images.iter().map(|image| image.name.clone()).collect::<Vec<_>>()
+    };
+    let is_marked = |tkr: &TanzuKubernetesRelease| tkr.labels().contains_key(label::CONFLICTING_OS_IMAGES);
+    let first = plan::release(std::slice::from_ref(&ours), None).unwrap();
+
+    // One that comes later changes nothing, and joins nothing, whatever its name.
+    let both = [forged.clone(), ours.clone()];
+    let later = plan::release(&both, Some(&first)).unwrap();
+    assert_eq!(later.spec, first.spec);
+    assert!(is_marked(&later) && KubernetesRelease::of(&later).unwrap().candidate.incompatible.is_some());
+    let why = conflict::explain(&both, Some(&later)).unwrap();
+    insta::assert_snapshot!(why, @r#"images disagree about the release: kubernetes.imageRepository is "localhost:5000/vmware.io" in VirtualMachineImage ob-photon and "registry.mallory.example" in VirtualMachineImage a-photon. Clusters that run it stay as they are, and none is made of it: remove the wrong image from its library, or delete TanzuKubernetesRelease v1.33.1---vmware.1-fips-vkr.2 to have it made of those that remain"#);
+    let status = status::release(&later, |_| true, Some(&why), &[]);
+    let valid = api::conditions::find(&status.conditions, "Valid").unwrap();
+    assert_eq!((valid.status.as_str(), valid.reason.as_deref()), ("False", Some("ConflictingOSImages")));
+    assert_eq!(status.conditions[0].message.as_deref(), Some(why.as_str()), "Ready repeats it");
+
+    // The one that agreed goes: what the release says stays, and so does the conflict.
+    let alone = plan::release(std::slice::from_ref(&forged), Some(&later)).unwrap();
+    assert_eq!(alone.spec, first.spec);
+    assert!(is_marked(&alone));
+
+    // The other one goes: all is well.
+    let mended = plan::release(std::slice::from_ref(&ours), Some(&later)).unwrap();
+    assert!(!is_marked(&mended) && conflict::explain(std::slice::from_ref(&ours), Some(&later)).is_none());
+
+    // Nobody knows who is right where there is nothing yet: never the first by name.
+    let none = plan::release(&both, None).unwrap();
+    assert!(is_marked(&none) && names(&none).is_empty());
+    assert_eq!(none.spec.kubernetes, api::gcm::release::KubernetesSpec::default());
+    assert!(conflict::explain(&both, Some(&none)).is_some());
+    let resolved = plan::release(std::slice::from_ref(&ours), Some(&none)).unwrap();
+    assert_eq!(resolved.spec, first.spec);
+}
+
+#[test]
+fn only_images_of_release_libraries_that_nobody_published_carry_a_release() {
+    let of_source = |image: &mut VirtualMachineImage| {
+        let mut owner = kit::apply::controlled_by(image);
+        owner.kind = "ContentLibraryProvider".to_owned();
+        image.metadata.owner_references = Some(vec![owner]);
+    };
+    for (labels, source, expected) in [
+        (&[][..], false, true),
+        (&[], true, false),
+        (&[(label::RELEASE_LIBRARY, "true")], true, true),
+        (&[(label::RELEASE_LIBRARY, "false")], false, false),
+        (&[(label::RELEASE_LIBRARY, "true"), (label::PUBLISH_REQUEST, "u-1")], false, false),
+        (&[(label::PUBLISH_REQUEST, "unknown")], false, false),
+    ] {
+        let mut image = image("photon", &wrapped());
+        if source {
+            of_source(&mut image);
+        }
+        let labels = labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+        image.metadata.labels = Some(labels.collect());
+        assert_eq!(carried(&image).is_some(), expected, "{:?}", image.metadata);
+        assert_eq!(explain_exclusion(&image).is_none(), expected);
+        assert!(is_node_image(&image));
+    }
 }
 
 fn tkr(version: &str) -> TanzuKubernetesRelease {
@@ -141,14 +219,20 @@ fn a_release_says_how_it_is() {
         ("deactivated", retired, true),
     ]
     .iter()
-    .map(|(name, tkr, there)| json!({ *name: status::release(tkr, |_| *there, &available) }))
+    .map(|(name, tkr, there)| json!({ *name: status::release(tkr, |_| *there, None, &available) }))
     .collect();
     insta::assert_yaml_snapshot!(table);
 }
 
 #[test]
 fn labels_take_a_release_out_of_use() {
-    for mark in [label::INCOMPATIBLE, label::DEACTIVATED, label::DELETED, label::INVALID] {
+    for mark in [
+        label::INCOMPATIBLE,
+        label::DEACTIVATED,
+        label::DELETED,
+        label::INVALID,
+        label::CONFLICTING_OS_IMAGES,
+    ] {
         let mut tkr = tkr("v1.33.1+vmware.1-fips-vkr.2");
         assert!(KubernetesRelease::of(&tkr).unwrap().candidate.incompatible.is_none());
         tkr.metadata.labels = Some(BTreeMap::from([(mark.to_owned(), String::new())]));

@@ -125,6 +125,21 @@ mod sent {
     }
 
     #[tokio::test]
+    async fn what_is_not_there_is_created_and_no_namesake_is_taken_over() {
+        let (api, requests) = api(|request| match request.method.as_str() {
+            "POST" if request.body["data"]["k"] == "taken" => refusal(409, "AlreadyExists"),
+            _ => echo(request),
+        });
+        let taken = api.create_or_apply(&intent("taken"), None).await.unwrap_err();
+        assert!(is_already_exists(&taken));
+        assert!(api.create_or_apply(&intent("1"), None).await.unwrap().is_sent());
+        assert!(!api.create_or_apply(&intent("1"), Some(&stored("1", 9))).await.unwrap().is_sent());
+        assert!(api.create_or_apply(&intent("2"), Some(&stored("1", 10))).await.unwrap().is_sent());
+        let methods: Vec<_> = requests.lock().iter().map(|request| request.method.clone()).collect();
+        assert_eq!(methods, ["POST", "POST", "PATCH"]);
+    }
+
+    #[tokio::test]
     async fn only_the_very_object_that_was_seen_is_live() {
         let (api, requests) = api(|request| match request.path.as_str() {
             "/api/v1/namespaces/n/configmaps/a?" | "/api/v1/namespaces/n/configmaps/a" => (

@@ -15,6 +15,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::Router;
+use axum::extract::DefaultBodyLimit;
 use rustls::server::ResolvesServerCert;
 use tokio::net::TcpListener;
 
@@ -22,6 +23,9 @@ use crate::flags;
 use crate::runtime::Runtime;
 use crate::webhook::self_managed::SelfManaged;
 use crate::webhook::tls::{Handshakes, acceptor};
+
+/// A review holds the object twice, before and after; the API server stores objects of up to 3 MiB as JSON or so.
+const LARGEST_REVIEW: usize = 16 << 20;
 
 /// Serves `router` over HTTPS in the background, as the flags say. Ready counts from here.
 pub async fn serve(runtime: &Runtime, flags: &flags::Webhook, router: Router) -> io::Result<SocketAddr> {
@@ -59,6 +63,7 @@ async fn serve_with(
     let address = listener.local_addr()?;
     let stop = runtime.shutdown.clone();
     let tls = Handshakes::accept(listener, acceptor(certificate)?, stop.clone());
+    let router = router.layer(DefaultBodyLimit::max(LARGEST_REVIEW));
     let serving = axum::serve(tls, router).with_graceful_shutdown(async move { stop.cancelled().await });
     tokio::spawn(async move {
         if let Err(error) = serving.await {

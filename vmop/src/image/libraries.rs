@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use api::conditions::vmop as reason;
+use api::names::label;
 use api::vmop::{ContentLibraryProvider, ContentSource, VirtualMachineImage};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{Resource, ResourceExt};
@@ -23,6 +24,8 @@ pub struct ImageLibrary {
     pub id: String,
     /// The ContentLibraryProvider that names it, which owns its images; the configured library needs none.
     pub provider: Option<OwnerReference>,
+    /// The administrator names it for releases: the configured one, and those of sources that are labelled so.
+    pub releases: bool,
 }
 
 impl ImageLibrary {
@@ -43,7 +46,7 @@ pub fn libraries(
     let mut sources: Vec<_> = sources.iter().collect();
     sources.sort_by_key(|source| source.name_any());
     let (mut libraries, mut wrong) = (Vec::<ImageLibrary>::new(), Vec::new());
-    libraries.extend(configured.map(|id| ImageLibrary { id: id.to_owned(), provider: None }));
+    libraries.extend(configured.map(|id| ImageLibrary { id: id.to_owned(), provider: None, releases: true }));
     for source in sources {
         let named = provider_of(source).unwrap_or_default();
         let Some(provider) = provider(named) else {
@@ -55,11 +58,23 @@ pub fn libraries(
         };
         let owner = provider.owner_ref(&());
         match libraries.iter_mut().find(|known| known.id == library_of(&provider)) {
-            Some(known) => known.provider = known.provider.take().or(owner),
-            None => libraries.push(ImageLibrary { id: library_of(&provider).to_owned(), provider: owner }),
+            Some(known) => {
+                known.provider = known.provider.take().or(owner);
+                known.releases |= is_for_releases(source);
+            }
+            None => libraries.push(ImageLibrary {
+                id: library_of(&provider).to_owned(),
+                provider: owner,
+                releases: is_for_releases(source),
+            }),
         }
     }
     (libraries, wrong)
+}
+
+/// Whether the administrator names the library behind a source for releases.
+pub fn is_for_releases(source: &ContentSource) -> bool {
+    source.labels().get(label::RELEASE_LIBRARY).is_some_and(|value| value == "true")
 }
 
 /// The name of the ContentLibraryProvider behind a source.
@@ -156,6 +171,12 @@ mod tests {
         assert_eq!(listed, [("lib-b", "b"), ("lib-a", "a")]);
         assert_eq!(wrong.len(), 1);
         assert!(wrong[0].contains("ContentSource lost") && wrong[0].contains("nowhere"), "{wrong:?}");
+        let for_releases: Vec<_> = libraries.iter().map(|library| library.releases).collect();
+        assert_eq!(for_releases, [true, false], "the configured one alone");
+        let mut labelled = (*source("a", "a")).clone();
+        labelled.metadata.labels = Some([(label::RELEASE_LIBRARY.to_owned(), "true".to_owned())].into());
+        let (libraries, _) = super::libraries(None, &[source("0", "a"), Arc::new(labelled)], named);
+        assert_eq!(libraries.iter().map(|library| library.releases).collect::<Vec<_>>(), [true]);
         let (alone, _) = super::libraries(Some("lib-c"), &[], named);
         assert_eq!((alone[0].name(), &alone[0].provider), ("lib-c", &None));
     }

@@ -61,7 +61,9 @@ pub async fn follow(images: Images, shutdown: CancellationToken) {
             lost.request();
         }
     });
-    request_when_changed(images.sources.cache(), &images.sync_requests, |source| source.spec.clone());
+    request_when_changed(images.sources.cache(), &images.sync_requests, |source| {
+        (source.spec.clone(), libraries::is_for_releases(source))
+    });
     request_when_changed(images.providers.cache(), &images.sync_requests, |provider| {
         (provider.spec.clone(), provider.uid())
     });
@@ -300,8 +302,15 @@ impl Images {
         let wanted = plan::image(name, library, item, read.as_ref().unwrap_or(&empty));
         let image = match live {
             // What an unreadable item showed before still helps people to know it.
-            Some(image) if read.is_err() => image,
-            live => Arc::clone(self.api.apply(&wanted, live.as_ref()).await?.object()),
+            Some(image) if read.is_err() && plan::is_labelled(&image, library, item) => image,
+            Some(image) if read.is_err() => {
+                Arc::new(self.api.patch(&*image, plan::label_patch(library, item)).await?)
+            }
+            live => {
+                // What a label that is to go says matters: it is sent, whatever else is so already.
+                let labelled = live.filter(|image| plan::is_labelled(image, library, item));
+                Arc::clone(self.api.apply(&wanted, labelled.as_ref()).await?.object())
+            }
         };
         let old = image.status.clone().unwrap_or_default();
         let why = read.as_ref().map_err(ToString::to_string);

@@ -3,18 +3,26 @@
 use std::collections::BTreeMap;
 
 use api::conditions::{Condition, ERROR, WARNING, vmop as known};
+use api::names::label;
 use api::vmop::{
     ContentLibraryReference, ContentProviderReference, VirtualMachineImage, VirtualMachineImageOSInfo,
     VirtualMachineImageProductInfo, VirtualMachineImageSpec, VirtualMachineImageStatus,
 };
+use kube::ResourceExt;
 use kube::api::ObjectMeta;
+use serde_json::{Value, json};
+use uuid::Uuid;
 use vsphere::automation::LibraryItem;
 
 use super::descriptor::Descriptor;
 use super::libraries::{ImageLibrary, PROVIDER_KIND};
+use crate::vcenter::mark;
 
 /// Label of the images that we made: the library they come from.
 pub const LIBRARY_LABEL: &str = "vmoperator.vmware.com/content-library";
+const OUR_LABELS: [&str; 3] = [LIBRARY_LABEL, label::RELEASE_LIBRARY, label::PUBLISH_REQUEST];
+/// Stands for the uid of a request where somebody changed it.
+const UNKNOWN_REQUEST: &str = "unknown";
 /// OVF properties with this prefix are the release's own data; they become annotations.
 const SYSTEM_PREFIX: &str = "vmware-system.";
 /// An image with release data of this prefix is a node of a Kubernetes cluster.
@@ -55,12 +63,39 @@ pub fn image(
     };
     let metadata = ObjectMeta {
         name: Some(name.to_owned()),
-        labels: Some(BTreeMap::from([(LIBRARY_LABEL.to_owned(), library.id.clone())])),
+        labels: Some(labels(library, item)),
         annotations: Some(annotations(descriptor)),
         owner_references: library.provider.clone().map(|provider| vec![provider]),
         ..ObjectMeta::default()
     };
     VirtualMachineImage { metadata, spec, status: None }
+}
+
+/// Labels of the image: its library, whether that is for releases, and who published it.
+fn labels(library: &ImageLibrary, item: &LibraryItem) -> BTreeMap<String, String> {
+    let mut labels = BTreeMap::from([
+        (LIBRARY_LABEL.to_owned(), library.id.clone()),
+        (label::RELEASE_LIBRARY.to_owned(), library.releases.to_string()),
+    ]);
+    if let Some(uid) = mark::publish_request(&item.description) {
+        let is_uid = |uid: &str| Uuid::try_parse(uid).is_ok();
+        let uid = if is_uid(uid) { uid } else { UNKNOWN_REQUEST };
+        labels.insert(label::PUBLISH_REQUEST.to_owned(), uid.to_owned());
+    }
+    labels
+}
+
+/// The change that gives an image its labels, and takes off those that it is not to have.
+pub fn label_patch(library: &ImageLibrary, item: &LibraryItem) -> Value {
+    let wanted = labels(library, item);
+    let labels: BTreeMap<_, _> = OUR_LABELS.map(|key| (key, wanted.get(key))).into();
+    json!({ "metadata": { "labels": labels } })
+}
+
+/// Whether the image has the labels that it is to have, and none of them that it is not to have.
+pub fn is_labelled(image: &VirtualMachineImage, library: &ImageLibrary, item: &LibraryItem) -> bool {
+    let wanted = labels(library, item);
+    OUR_LABELS.iter().all(|key| image.labels().get(*key) == wanted.get(*key))
 }
 
 fn annotations(descriptor: &Descriptor) -> BTreeMap<String, String> {
@@ -167,6 +202,7 @@ pub fn current(image: &VirtualMachineImage, library: &ImageLibrary, item: &Libra
     image.spec.image_id == item.id
         && image.spec.provider_ref.name == library.name()
         && owned
+        && is_labelled(image, library, item)
         && status.content_version.as_deref() == Some(item.content_version.as_str())
         && holds(known::VIRTUAL_MACHINE_IMAGE_SYNCED)
         && holds(known::VIRTUAL_MACHINE_IMAGE_PROVIDER_READY)
@@ -213,7 +249,7 @@ mod tests {
     }
 
     fn library() -> ImageLibrary {
-        ImageLibrary { id: "lib-1".into(), provider: None }
+        ImageLibrary { id: "lib-1".into(), provider: None, releases: true }
     }
 
     #[test]
@@ -250,6 +286,38 @@ mod tests {
         assert!(!current(&image, &newer), "a broken item is read again");
         image.status = Some(without_library(&read, "it is gone"));
         assert!(!current(&image, &item("a")), "a library that is back is read again");
+    }
+
+    #[test]
+    fn an_image_says_whether_its_library_is_for_releases_and_who_published_it() {
+        let descriptor = Descriptor::default();
+        let published = |uid: &str| LibraryItem {
+            description: format!("virtualmachinepublishrequest.vmoperator.vmware.com: {uid}\nof mine"),
+            ..item("a")
+        };
+        let uid = "3f0c6a0e-5a51-4d4e-9a5b-2f3f0c6a0e5a";
+        let tenants = ImageLibrary { releases: false, ..library() };
+        for (library, item, releases, request) in [
+            (library(), item("a"), "true", None),
+            (tenants.clone(), item("a"), "false", None),
+            (library(), published(uid), "true", Some(uid)),
+            (library(), published("no uid at all!"), "true", Some("unknown")),
+        ] {
+            let mut image = image("a", &library, &item, &descriptor);
+            let labels = image.labels().clone();
+            assert_eq!(labels[label::RELEASE_LIBRARY], releases);
+            assert_eq!(labels.get(label::PUBLISH_REQUEST).map(String::as_str), request);
+            let old = VirtualMachineImageStatus::default();
+            image.status = Some(status(&library, &item, Ok(&descriptor), &old));
+            assert!(current(&image, &library, &item));
+            assert!(!current(
+                &image,
+                &ImageLibrary { releases: !library.releases, ..library.clone() },
+                &item
+            ));
+            image.metadata.labels.get_or_insert_default().remove(label::RELEASE_LIBRARY);
+            assert!(!current(&image, &library, &item), "what an older release made is labelled");
+        }
     }
 
     #[test]

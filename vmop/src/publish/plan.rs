@@ -11,11 +11,10 @@ use vsphere::MoRef;
 use vsphere::automation::Capture;
 
 use crate::publish::unfit::Unfit;
+use crate::vcenter::mark::{PUBLISHED_BY, publish_request};
 
 const VMOP: &str = "vmoperator.vmware.com/v1alpha1";
 const REGISTRY: &str = "imageregistry.vmware.com/v1alpha1";
-/// The first line of an item's description, as vm-operator writes it: whose request made the item.
-const MADE_BY: &str = "virtualmachinepublishrequest.vmoperator.vmware.com: ";
 
 /// Everything that was read.
 #[derive(Clone, Debug, PartialEq)]
@@ -90,8 +89,7 @@ pub fn item_name(request: &VirtualMachinePublishRequest) -> String {
 
 /// Whether an item with this description was made by this request.
 pub fn made_by(request: &VirtualMachinePublishRequest, description: &str) -> bool {
-    let first = description.lines().next().unwrap_or_default();
-    first.strip_prefix(MADE_BY).is_some_and(|uid| Some(uid.trim()) == request.uid().as_deref())
+    publish_request(description).is_some_and(|uid| Some(uid) == request.uid().as_deref())
 }
 
 /// What is to be done.
@@ -120,7 +118,7 @@ pub fn step(request: &VirtualMachinePublishRequest, facts: &Facts) -> PublishSte
 
 fn description(request: &VirtualMachinePublishRequest) -> String {
     let given = request.spec.target.item.description.as_deref().unwrap_or_default();
-    format!("{MADE_BY}{}\n{given}", request.uid().unwrap_or_default())
+    format!("{PUBLISHED_BY}{}\n{given}", request.uid().unwrap_or_default())
 }
 
 /// When the request goes, if it is done and is to go.
@@ -316,7 +314,7 @@ mod tests {
         assert_eq!((capture.name.as_str(), capture.token.as_str()), ("vm-image", "u-1"));
         assert!(capture.description.ends_with("\nnightly"));
         assert!(made_by(&request, &capture.description));
-        assert!(!made_by(&request, "nightly") && !made_by(&request, &format!("{MADE_BY}u-2")));
+        assert!(!made_by(&request, "nightly") && !made_by(&request, &format!("{PUBLISHED_BY}u-2")));
         // What is there stays there, whatever becomes of the VM.
         let gone = Facts { source: Err(unfit("x")), item: item(true, true), ..facts() };
         assert_eq!(step(&request, &gone), PublishStep::AwaitImage);

@@ -17,6 +17,8 @@ const OWNER: &str = "vmservice.namespacedName";
 const STACK: &str = "vmservice.stackID";
 /// ExtraConfig of a VM: the name of the golden template that its disks may rest on.
 pub const BASE: &str = "layercake.base";
+/// The first line of an item's description, as vm-operator writes it: whose request made the item.
+pub const PUBLISHED_BY: &str = "virtualmachinepublishrequest.vmoperator.vmware.com: ";
 /// ExtraConfig of a golden template: the library item and the content version it was made of.
 const TEMPLATE: &str = "layercake.template";
 
@@ -67,6 +69,11 @@ pub fn described(vm: &Vm) -> String {
 /// Who manages our VMs, as vCenter shows it.
 pub fn managed_by() -> ManagedBy {
     ManagedBy { extension_key: EXTENSION.to_owned(), kind: KIND.to_owned() }
+}
+
+/// The uid of the VirtualMachinePublishRequest that made the item of this description; none for other items.
+pub fn publish_request(description: &str) -> Option<&str> {
+    Some(description.lines().next()?.strip_prefix(PUBLISHED_BY)?.trim())
 }
 
 /// The ExtraConfig entries of the golden template of this library item's content.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::call::Call;
+use super::call::{Call, part};
 use super::ovf::Message;
 use crate::error::unexpected;
 use crate::style::Form;
@@ -76,10 +76,11 @@ const PREPARING: (Duration, u32) = (Duration::from_millis(250), 120);
 impl Client {
     /// The library with that id.
     pub async fn library(&self, id: &str) -> Result<Library> {
+        let part = part(id);
         self.automation("library", self.reading(), |form| {
             Call::get(match form {
-                Form::Api => format!("/api/content/library/{id}"),
-                Form::Rest => format!("/rest/com/vmware/content/library/id:{id}"),
+                Form::Api => format!("/api/content/library/{part}"),
+                Form::Rest => format!("/rest/com/vmware/content/library/id:{part}"),
             })
         })
         .await
@@ -107,10 +108,11 @@ impl Client {
 
     /// The ids of a library's items.
     pub async fn library_items(&self, library_id: &str) -> Result<Vec<String>> {
+        let part = part(library_id);
         self.automation("library items", self.reading(), |form| {
             Call::get(match form {
-                Form::Api => format!("/api/content/library/item?library_id={library_id}"),
-                Form::Rest => format!("/rest/com/vmware/content/library/item?library_id={library_id}"),
+                Form::Api => format!("/api/content/library/item?library_id={part}"),
+                Form::Rest => format!("/rest/com/vmware/content/library/item?library_id={part}"),
             })
         })
         .await
@@ -133,10 +135,11 @@ impl Client {
 
     /// An item.
     pub async fn library_item(&self, id: &str) -> Result<LibraryItem> {
+        let part = part(id);
         self.automation("library item", self.reading(), |form| {
             Call::get(match form {
-                Form::Api => format!("/api/content/library/item/{id}"),
-                Form::Rest => format!("/rest/com/vmware/content/library/item/id:{id}"),
+                Form::Api => format!("/api/content/library/item/{part}"),
+                Form::Rest => format!("/rest/com/vmware/content/library/item/id:{part}"),
             })
         })
         .await
@@ -147,13 +150,13 @@ impl Client {
     ///
     /// Once begun, a second request does no harm.
     pub async fn sync_subscribed_item(&self, id: &str) -> Result<()> {
-        let spec = json!({ "force_sync_content": true });
+        let (spec, part) = (json!({ "force_sync_content": true }), part(id));
         let _: serde_json::Value = self
             .automation("library item sync", self.reading(), |form| {
                 let path = match form {
-                    Form::Api => format!("/api/content/library/subscribed-item/{id}?action=sync"),
+                    Form::Api => format!("/api/content/library/subscribed-item/{part}?action=sync"),
                     Form::Rest => {
-                        format!("/rest/com/vmware/content/library/subscribed-item/id:{id}?~action=sync")
+                        format!("/rest/com/vmware/content/library/subscribed-item/id:{part}?~action=sync")
                     }
                 };
                 Call::post(path, spec.clone())

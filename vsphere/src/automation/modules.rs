@@ -6,7 +6,7 @@
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
 
-use super::call::Call;
+use super::call::{Call, part};
 use crate::retry::RetryPolicy;
 use crate::style::Form;
 use crate::{Client, Error, MoRef, Result};
@@ -58,15 +58,18 @@ impl Client {
 
     /// Deletes a module; its members stay as they are.
     pub async fn delete_cluster_module(&self, id: &str) -> Result<()> {
-        let deleted: Result<Json> =
-            self.modules("module delete", self.reading(), || Call::delete(format!("{MODULES}/{id}"))).await;
+        let deleted: Result<Json> = self
+            .modules("module delete", self.reading(), || Call::delete(format!("{MODULES}/{}", part(id))))
+            .await;
         deleted.map(drop).map_err(|error| error.on(id))
     }
 
     /// The VMs in a module.
     pub async fn cluster_module_members(&self, id: &str) -> Result<Vec<MoRef>> {
         let members: Members = self
-            .modules("module members", self.reading(), || Call::get(format!("{MODULES}/vm/{id}/members")))
+            .modules("module members", self.reading(), || {
+                Call::get(format!("{MODULES}/vm/{}/members", part(id)))
+            })
             .await
             .map_err(|error| error.on(id))?;
         Ok(members.vms.unwrap_or_default().into_iter().map(MoRef::vm).collect())
@@ -85,7 +88,7 @@ impl Client {
     async fn change_members(&self, id: &str, action: &'static str, vms: &[MoRef]) -> Result<bool> {
         let vms: Vec<_> = vms.iter().map(MoRef::id).collect();
         let name = if action == "add" { "module add" } else { "module remove" };
-        let path = format!("{MODULES}/vm/{id}/members?action={action}");
+        let path = format!("{MODULES}/vm/{}/members?action={action}", part(id));
         let outcome: Outcome = self
             .modules(name, self.reading(), || Call::post(path.clone(), json!({ "vms": vms })))
             .await

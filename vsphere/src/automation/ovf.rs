@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
 
-use super::call::Call;
+use super::call::{Call, part};
 use crate::retry::RetryPolicy;
 use crate::style::Form;
 use crate::{Client, Error, Fault, MoRef, Result, Value};
@@ -99,7 +99,7 @@ impl Client {
     /// Never sent twice: after a lost answer look for the name in the folder.
     pub async fn deploy_ovf(&self, deploy: &Deploy, deadline: Duration) -> Result<MoRef> {
         let policy = RetryPolicy { timeout: deadline, repeatable: false };
-        let id = &deploy.item_id;
+        let id = part(&deploy.item_id);
         let deployment: Deployment = self
             .automation("deploy", policy, |form| {
                 let path = match form {

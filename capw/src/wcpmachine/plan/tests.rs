@@ -7,6 +7,7 @@ use crate::fixtures::{self, UUID, bootstrap, facts, wcp_machine};
 
 use super::*;
 use proptest::prelude::*;
+use uuid::Uuid;
 
 fn made(plan: Plan) -> MachineObjects {
     match plan.then {
@@ -174,6 +175,32 @@ fn a_virtual_machine_of_somebody_else_is_left_alone() {
 }
 
 #[test]
+fn no_namesake_of_a_child_is_taken_over() {
+    let mut wcp_machine = wcp_machine();
+    wcp_machine.spec.volumes = vec![MachineVolume { name: "data".into(), ..MachineVolume::default() }];
+    let make = made(plan(&wcp_machine, &facts(true)).unwrap());
+    let (secret, claim) = (make.cloud_init.unwrap(), make.claims[0].clone());
+    let with = |change: fn(&mut ObjectMeta)| {
+        let (mut secret, mut claim) = (secret.clone(), claim.clone());
+        change(&mut secret.metadata);
+        change(&mut claim.metadata);
+        [Facts { cloud_init: Some(secret), ..facts(true) }, Facts { claims: vec![claim], ..facts(true) }]
+    };
+    for users in with(|metadata| metadata.owner_references = None) {
+        let invalid = plan(&wcp_machine, &users).err().unwrap();
+        assert!(matches!(invalid, InvalidInput::NameTaken { .. }), "{invalid}");
+        assert!(invalid.to_string().contains(" ben-test/"), "{invalid}");
+    }
+    for former in with(|metadata| metadata.owner_references.as_mut().unwrap()[0].uid = "former".into()) {
+        let waiting = waits(&wcp_machine, &former);
+        assert_eq!(waiting.reason(), "WaitingForFormerObject");
+        assert!(waiting.look_again().is_some(), "no watch shows when it is gone");
+    }
+    let [_, own] = with(|_| ());
+    assert!(made(plan(&wcp_machine, &own).unwrap()).claims.is_empty(), "what is there is not made again");
+}
+
+#[test]
 fn without_the_cluster_nobody_knows_whether_it_is_paused() {
     let mut machine = fixtures::machine(true);
     machine.spec.provider_id = Some(format!("vsphere://{UUID}"));
@@ -191,6 +218,13 @@ fn a_virtual_machine_without_an_owner_is_ours_only_if_it_has_our_identity() {
     vm.metadata.owner_references = None;
     assert_eq!(whose(&wcp_machine, Some(&vm)), Claim::Free);
     assert_eq!(whose(&fixtures::wcp_machine(), Some(&vm)), Claim::Taken, "nobody drew this identity for it");
+    let mut anothers = vm.clone();
+    anothers.spec.vm_metadata.as_mut().unwrap().secret_name = Some("db-cloud-init".into());
+    assert_eq!(
+        whose(&wcp_machine, Some(&anothers)),
+        Claim::Taken,
+        "who wrote the identity may know another's"
+    );
     vm.spec.bios_uuid = None;
     assert_eq!(whose(&wcp_machine, Some(&vm)), Claim::Taken, "not to be deleted either");
     let users = Facts { vm: Some(Arc::new(vm)), ..facts(true) };

@@ -35,6 +35,11 @@ const REPLICAS_BY_OTHERS: &str = "others";
 const SILENT_SECONDS: i32 = 5 * 60;
 /// A node that says it is not ready this long is replaced.
 const NOT_READY_SECONDS: i32 = 12 * 60;
+/// Machines are replaced as long as no more than this share of a group is unhealthy: more is the trouble of a host or a
+/// network, which new machines would share.
+const UNHEALTHY_SHARE: &str = "40%";
+/// The smallest group of which the share is a whole machine: Cluster API rounds down.
+const SHARED_FROM: i32 = 3;
 /// A machine whose node has not joined after this long is replaced.
 const STARTUP_SECONDS: i32 = 2 * 60 * 60;
 
@@ -193,24 +198,52 @@ pub fn handed_over(intent: &MachineDeployment, live: &MachineDeployment) -> Opti
     Some(json!({
         "apiVersion": MachineDeployment::api_version(&()),
         "kind": MachineDeployment::kind(&()),
-        "metadata": { "name": intent.name_any(), "namespace": intent.namespace() },
+        "metadata": {
+            "name": intent.name_any(),
+            "namespace": intent.namespace(),
+            // Who decided meanwhile is not overruled: a conflict, and the next look takes what there is then.
+            "uid": live.uid(),
+            "resourceVersion": live.resource_version(),
+        },
         "spec": { "replicas": replicas },
     }))
 }
 
 /// The health check of the control plane's machines.
 pub fn control_plane_check(input: &Input<'_>) -> MachineHealthCheck {
-    health_check(input, &names::control_plane(&input.name()), (label::CONTROL_PLANE, ""))
+    let replicas = input.tkc.spec.topology.control_plane.replicas.or(Some(1));
+    health_check(input, &names::control_plane(&input.name()), (label::CONTROL_PLANE, ""), replicas)
 }
 
 /// The health check of a pool's machines; it has the name of the pool's MachineDeployment, whose suffix keeps pool
 /// `b-c` of cluster `a` and pool `c` of cluster `a-b` apart.
-pub fn pool_check(input: &Input<'_>, pool: &NodePool) -> MachineHealthCheck {
+///
+/// `live` is the pool's MachineDeployment: it knows how many machines there are where the cluster leaves that to others.
+pub fn pool_check(
+    input: &Input<'_>,
+    pool: &NodePool,
+    live: Option<&MachineDeployment>,
+) -> MachineHealthCheck {
     let deployment = names::machine_deployment(&input.namespace(), &input.name(), &pool.name);
-    health_check(input, &deployment, (label::DEPLOYMENT_NAME, &deployment))
+    let replicas = pool.replicas.or_else(|| live?.spec.replicas);
+    health_check(input, &deployment, (label::DEPLOYMENT_NAME, &deployment), replicas)
 }
 
-fn health_check(input: &Input<'_>, name: &str, (key, value): (&str, &str)) -> MachineHealthCheck {
+/// How many machines of a group may be unhealthy and still be replaced. One always may: else the only machine of a
+/// group, or one of two, would never be.
+fn most_unhealthy(replicas: Option<i32>) -> IntOrString {
+    match replicas {
+        Some(few) if (1..SHARED_FROM).contains(&few) => IntOrString::Int(1),
+        _ => IntOrString::String(UNHEALTHY_SHARE.to_owned()),
+    }
+}
+
+fn health_check(
+    input: &Input<'_>,
+    name: &str,
+    (key, value): (&str, &str),
+    replicas: Option<i32>,
+) -> MachineHealthCheck {
     let unready = |status: &str, timeout_seconds| MachineHealthCheckChecksUnhealthyNodeConditions {
         r#type: "Ready".to_owned(),
         status: status.to_owned(),
@@ -234,7 +267,7 @@ fn health_check(input: &Input<'_>, name: &str, (key, value): (&str, &str)) -> Ma
             }),
             remediation: Some(MachineHealthCheckRemediation {
                 trigger_if: Some(MachineHealthCheckRemediationTriggerIf {
-                    unhealthy_less_than_or_equal_to: Some(IntOrString::String("100%".to_owned())),
+                    unhealthy_less_than_or_equal_to: Some(most_unhealthy(replicas)),
                     ..MachineHealthCheckRemediationTriggerIf::default()
                 }),
                 ..MachineHealthCheckRemediation::default()

@@ -134,7 +134,9 @@ fn replicas_left_to_an_autoscaler_stay_as_they_are() {
     let mut tkc = sound();
     tkc.spec.topology.node_pools[0].replicas = Some(3);
     let fixture = ClusterFixture::running(tkc);
-    let live = &fixture.plan.deployments[0];
+    let mut live = fixture.plan.deployments[0].clone();
+    live.metadata.resource_version = Some("7".to_owned());
+    let live = &live;
     assert_eq!(handed_over(live, live), None);
     let mut tkc = fixture.tkc.clone();
     tkc.spec.topology.node_pools[0].replicas = None;
@@ -142,9 +144,37 @@ fn replicas_left_to_an_autoscaler_stay_as_they_are() {
     assert_eq!(next.deployments[0].spec.replicas, None);
     let document = handed_over(&next.deployments[0], live).unwrap();
     assert_eq!(document["spec"], json!({"replicas": 3}));
+    assert_eq!(document["metadata"]["resourceVersion"], "7", "whoever decided meanwhile is not overruled");
     let mut taken = next.deployments[0].clone();
     taken.spec.replicas = Some(5);
     assert_eq!(handed_over(&next.deployments[0], &taken), None, "handed over once");
+}
+
+#[test]
+fn one_unhealthy_machine_is_replaced_and_many_are_not() {
+    let triggers = |replicas: Option<i32>, live: Option<i32>| {
+        let mut tkc = sound();
+        tkc.spec.topology.node_pools[0].replicas = replicas;
+        let fixture = ClusterFixture::running(tkc);
+        let mut facts = fixture.facts();
+        for deployment in &mut facts.deployments {
+            std::sync::Arc::make_mut(deployment).spec.replicas = live;
+        }
+        let plan = plan(&fixture.tkc, &facts).unwrap();
+        let check = &plan.checks[1].spec.remediation.as_ref().unwrap().trigger_if;
+        serde_json::to_value(check.as_ref().unwrap().unhealthy_less_than_or_equal_to.clone()).unwrap()
+    };
+    for (replicas, live, expected) in [
+        (Some(1), None, json!(1)),
+        (Some(2), Some(5), json!(1)),
+        (Some(3), None, json!("40%")),
+        (Some(0), None, json!("40%")),
+        (None, Some(2), json!(1)),
+        (None, Some(10), json!("40%")),
+        (None, None, json!("40%")),
+    ] {
+        assert_eq!(triggers(replicas, live), expected, "{replicas:?} {live:?}");
+    }
 }
 
 #[test]

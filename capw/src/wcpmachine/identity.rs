@@ -1,0 +1,52 @@
+//! Who a node is, and which objects are a WCPMachine's own.
+
+use api::capw::{MachineVolume, WCPMachine};
+use api::names;
+use api::vmop::VirtualMachine;
+use kube::ResourceExt;
+use uuid::Uuid;
+
+use crate::error::InvalidInput;
+use crate::upstream::{Claim, claim};
+
+/// Who the node is.
+pub struct Identity {
+    /// As vCenter writes it.
+    pub uuid: String,
+    /// As the WCPMachine has it: Cluster API wants to read the very same of the Node.
+    pub provider_id: String,
+}
+
+impl Identity {
+    /// The identity of this UUID.
+    pub fn of(uuid: Uuid) -> Self {
+        let uuid = uuid.hyphenated().to_string();
+        Self { provider_id: names::provider_id(&uuid), uuid }
+    }
+}
+
+/// The identity that the machine has, if it has one.
+pub fn identity(wcp_machine: &WCPMachine) -> Result<Option<Identity>, InvalidInput> {
+    let Some(own) = &wcp_machine.spec.provider_id else { return Ok(None) };
+    let uuid = names::uuid_of(own).and_then(|uuid| Uuid::try_parse(uuid).ok());
+    let uuid = uuid.ok_or_else(|| InvalidInput::ProviderId(own.clone()))?;
+    Ok(Some(Identity { provider_id: own.clone(), ..Identity::of(uuid) }))
+}
+
+/// Whose the virtual machine of the Machine's name is.
+///
+/// One without an owner is ours if it has our identity and boots from our Secret: the identity alone is the word of
+/// whoever wrote the WCPMachine.
+pub fn whose(wcp_machine: &WCPMachine, vm: Option<&VirtualMachine>) -> Claim {
+    claim(wcp_machine, vm, |vm| {
+        let own = identity(wcp_machine).ok().flatten();
+        let secret = vm.spec.vm_metadata.as_ref().and_then(|metadata| metadata.secret_name.as_deref());
+        own.is_some_and(|own| vm.spec.bios_uuid.as_ref() == Some(&own.uuid))
+            && secret == Some(&*names::cloud_init_secret(&wcp_machine.name_any()))
+    })
+}
+
+/// Name of the claim of a further disk.
+pub fn claim_name(machine: &str, volume: &MachineVolume) -> String {
+    format!("{machine}-{}", volume.name)
+}
