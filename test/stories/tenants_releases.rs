@@ -57,11 +57,11 @@ async fn share_library(tenants: &Tenants) {
         "metadata": { "name": SOURCE, "namespace": tenants.hostile.namespace },
         "contentSourceRef": { "apiVersion": GROUP, "kind": "ContentSource", "name": SOURCE },
     });
-    for object in [
-        cluster_scoped("ContentLibraryProvider", SOURCE, json!({ "uuid": library })),
-        cluster_scoped("ContentSource", SOURCE, json!({ "providerRef": provider })),
-        binding,
-    ] {
+    let mut source = cluster_scoped("ContentSource", SOURCE, json!({ "providerRef": provider }));
+    source["metadata"]["labels"] = json!({ api::names::label::WRITABLE: "true" });
+    for object in
+        [cluster_scoped("ContentLibraryProvider", SOURCE, json!({ "uuid": library })), source, binding]
+    {
         tenants.victim.apply_object(&object).await;
     }
     wait_for_image(&tenants.victim, SHARED_IMAGE.item).await;
