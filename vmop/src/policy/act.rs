@@ -37,6 +37,8 @@ pub async fn realize(
     let mut book = Annotation::new(policy, ctx);
     let mut wanted = Vec::new();
     for parent in placements {
+        // Whose the VMs are that lie there must be known before anything is looked at.
+        vcenter.watch_folder(&parent.folder).await?;
         wanted.extend(wanted_folder(policy, parent));
         wanted.extend(wanted_pool(policy, parent, vcenter).await?);
     }
@@ -104,11 +106,11 @@ fn wanted_child(
 }
 
 /// The folder's name; `None` where VMs lie in the namespace's own.
-pub fn folder_name(policy: &VirtualMachineSetResourcePolicy) -> Option<&str> {
+fn folder_name(policy: &VirtualMachineSetResourcePolicy) -> Option<&str> {
     policy.spec.folder.as_ref()?.name.as_deref().filter(|name| !name.is_empty())
 }
 
 /// The pool's name; `None` where VMs run in the namespace's own.
-pub fn pool_name(policy: &VirtualMachineSetResourcePolicy) -> Option<&str> {
+fn pool_name(policy: &VirtualMachineSetResourcePolicy) -> Option<&str> {
     policy.spec.resource_pool.as_ref()?.name.as_deref().filter(|name| !name.is_empty())
 }

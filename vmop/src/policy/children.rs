@@ -5,6 +5,7 @@
 //! the policy. Earlier versions kept no record of folders and pools; a child in which nothing but VMs of the
 //! policy's namespace lies, and one of the policy's own, was made by them, and is recorded.
 
+use api::conditions::vmop as reason;
 use vsphere::{Allocation, Kind, MoRef};
 
 use crate::policy::context::Error;
@@ -162,6 +163,11 @@ async fn look(
             continue;
         }
         let occupants: Vec<_> = contents(&found, vcenter).await?.iter().map(occupant).collect();
+        if occupants.contains(&Occupant::Unknown) {
+            // It may be ours: neither taken nor passed over before that is known.
+            let message = format!("It is not known yet whose the VMs in {name} ({found}) in vCenter are");
+            return Err(Unmet::in_vcenter(reason::RESOURCE_POLICY_NOT_READY, message).into());
+        }
         let begun = ledger.child(kind, parent, name).is_some();
         if (begun && occupants.is_empty()) || made_by_earlier_version(&occupants) {
             return Ok(Look::Adopt(name.to_owned(), found));

@@ -150,12 +150,9 @@ async fn a_child_of_an_earlier_version_is_recorded(sim: Sim) {
     let folder = vcenter.client.create_folder(&sim.folder(), "payments").await.unwrap();
     let vm = clone_into(&folder, "web", &sim, &vcenter).await;
     let all = children(&sim, "a");
-    for (whose, recorded) in [
-        (Occupant::OfPolicy, true),
-        (Occupant::OfNamespace, false),
-        (Occupant::Unknown, false),
-        (Occupant::Stranger, false),
-    ] {
+    for (whose, recorded) in
+        [(Occupant::OfPolicy, true), (Occupant::OfNamespace, false), (Occupant::Stranger, false)]
+    {
         let mut store = Notes::default();
         let seen = |object: &MoRef| if *object == vm { whose } else { Occupant::Stranger };
         let mut ledger = Ledger::default();
@@ -167,6 +164,18 @@ async fn a_child_of_an_earlier_version_is_recorded(sim: Sim) {
             remove(&store, &vcenter).await.unwrap();
         }
     }
+}
+
+async fn a_child_of_which_too_little_is_known_is_waited_for(sim: Sim) {
+    let vcenter = vcenter(&sim).await;
+    let folder = vcenter.client.create_folder(&sim.folder(), "payments").await.unwrap();
+    clone_into(&folder, "web", &sim, &vcenter).await;
+    let there = below(&sim.folder(), &vcenter).await;
+    let (mut store, mut ledger) = (Notes::default(), Ledger::default());
+    let unknown = |_: &MoRef| Occupant::Unknown;
+    let all = children(&sim, "a");
+    realize_children(&all[..1], &mut ledger, &mut store, &unknown, &vcenter).await.unwrap_err();
+    assert_eq!((store.writes, below(&sim.folder(), &vcenter).await), (0, there));
 }
 
 async fn a_vm_that_comes_into_a_folder_that_is_removed_keeps_it(sim: Sim) {
@@ -205,5 +214,6 @@ on_both_wires!(
     a_child_of_others_is_neither_used_nor_changed_nor_destroyed,
     a_name_that_is_taken_while_it_is_made_is_somebody_elses,
     a_child_of_an_earlier_version_is_recorded,
+    a_child_of_which_too_little_is_known_is_waited_for,
     a_vm_that_comes_into_a_folder_that_is_removed_keeps_it,
 );

@@ -21,6 +21,12 @@ pub async fn remove_children(
     let _turn = vcenter.making_children.lock().await;
     let others = store.others();
     for child in &ledger.children {
+        if child.kind == ChildKind::Folder {
+            match vcenter.watch_folder(&child.parent()).await {
+                Err(error) if error.is_not_found() => continue,
+                watched => watched?,
+            }
+        }
         let Some((moref, name)) = find(child, vcenter).await? else { continue };
         if others.contains(moref.id()) {
             tracing::warn!(%moref, "another policy's ledger has it too: it stays");
