@@ -65,6 +65,8 @@ pub mod label {
     pub const PROVIDER: &str = "cluster.x-k8s.io/provider";
     /// Whose objects `clusterctl` looks at.
     pub const CLUSTERCTL: &str = "clusterctl.cluster.x-k8s.io";
+    /// A content source that VMs may be published to: `true`.
+    pub const WRITABLE: &str = "vmoperator.vmware.com/writable";
     /// What `clusterctl move` moves by itself.
     pub const CLUSTERCTL_MOVE: &str = "clusterctl.cluster.x-k8s.io/move";
     /// What `clusterctl move` moves with everything it owns.
@@ -85,6 +87,8 @@ pub mod annotation {
     pub const MANAGED_BY: &str = "cluster.x-k8s.io/managed-by";
     /// The cluster module a virtual machine is a member of.
     pub const CLUSTER_MODULE_GROUP: &str = "vsphere-cluster-module-group";
+    /// What was made in vCenter for a resource policy, by ids. Only administrators and VM Operator may write it.
+    pub const RESOURCE_POLICY_LEDGER: &str = "vmoperator.vmware.com/cluster-modules";
     /// The vSphere tag a virtual machine carries.
     pub const VSPHERE_TAG: &str = "vsphere-tag";
     /// What annotations begin with that only administrators may set: conditions of theirs, and gates.

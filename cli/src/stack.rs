@@ -203,7 +203,8 @@ async fn vcenter_configured(
     // Machines of namespaces that say nothing lie there too.
     configuration["data"]["Folder"] = json!(vcenter.folder);
     configuration["data"]["ResourcePool"] = json!(vcenter.resource_pool);
-    for object in [&namespace, &credentials, &configuration] {
+    let [library, source] = vcenter.publish_source();
+    for object in [&namespace, &credentials, &configuration, &library, &source] {
         apply(client, object).await?;
     }
     Ok(())

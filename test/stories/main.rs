@@ -25,6 +25,7 @@ mod story;
 mod tenants;
 mod tenants_machines;
 mod tenants_releases;
+mod tenants_vcenter;
 mod vcenter_outage;
 mod virtual_machines_page;
 mod virtualmachine_rules;

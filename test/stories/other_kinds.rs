@@ -82,7 +82,15 @@ async fn assert_served(story: &Story) {
 }
 
 async fn assert_published(story: &Story) {
-    let spec = json!({"source": {"name": NAMES[0]}, "target": {"item": {"name": "beside-image"}, "location": {"name": "layercake"}}});
+    let group = "vmoperator.vmware.com/v1alpha1";
+    story
+        .apply_object(&json!({
+            "apiVersion": group, "kind": "ContentSourceBinding",
+            "metadata": {"name": "published", "namespace": story.namespace},
+            "contentSourceRef": {"apiVersion": group, "kind": "ContentSource", "name": "published"},
+        }))
+        .await;
+    let spec = json!({"source": {"name": NAMES[0]}, "target": {"item": {"name": "beside-image"}, "location": {"name": "published"}}});
     story.apply_object(&object(story, "VirtualMachinePublishRequest", &spec)).await;
     let done = wait_for_object(story, "VirtualMachinePublishRequest", "the VM is published", |request| {
         (request["status"]["ready"] == true).then(|| request["status"].clone())

@@ -13,7 +13,6 @@ const GROUP: &str = "vmoperator.vmware.com/v1alpha1";
 /// The ContentSource before the library that is shared with mallory.
 const SOURCE: &str = "shared-images";
 const RELEASE_LIBRARY: &str = "run.tanzu.vmware.com/release-library";
-const WRITABLE: &str = "vmoperator.vmware.com/writable";
 /// The release whose images are fought over; no other story uses it.
 const RELEASE: &str = "v1.32.0---vmware.6-fips-vkr.2";
 const NODE_IMAGE: &str = "ob-24613402-photon-5-amd64-v1.32.0---vmware.6-fips-vkr.2";
@@ -59,7 +58,7 @@ async fn share_library(tenants: &Tenants) {
         "contentSourceRef": { "apiVersion": GROUP, "kind": "ContentSource", "name": SOURCE },
     });
     let mut source = cluster_scoped("ContentSource", SOURCE, json!({ "providerRef": provider }));
-    source["metadata"]["labels"] = json!({ WRITABLE: "true" });
+    source["metadata"]["labels"] = json!({ api::names::label::WRITABLE: "true" });
     for object in
         [cluster_scoped("ContentLibraryProvider", SOURCE, json!({ "uuid": library })), source, binding]
     {

@@ -9,11 +9,17 @@ use tracing::Instrument;
 use crate::config::{Config, Credentials};
 use crate::gate::Gate;
 use crate::http::{Http, Pool};
+use crate::lane::Lane;
 use crate::retry::{Attempt, call_until_done};
 use crate::session::{Session, SessionHandle, Transport};
 use crate::style::Style;
 use crate::wire::{Codec, choose, refused};
-use crate::{Error, Kind, MoRef, Object, Result, Value, WireKind};
+use crate::{Error, Kind, Metrics, MoRef, Object, Result, Value, WireKind};
+
+/// VMs that become items of content libraries at the same time, and how many of them for one share.
+const CAPTURES: (usize, usize) = (6, 2);
+/// Items of content libraries that are deployed at the same time, and how many of them for one share.
+const DEPLOYMENTS: (usize, usize) = (12, 4);
 
 /// A connection to one vCenter. Clones share the session.
 #[derive(Clone)]
@@ -25,6 +31,10 @@ pub(crate) struct Inner {
     pub config: Config,
     pub http: Http,
     pub gate: Arc<Gate>,
+    /// Of calls with a place in a lane: it keeps none of them waiting.
+    pub long_calls: Arc<Gate>,
+    captures: Lane,
+    deployments: Lane,
     pub session: Session,
     pub style: Style,
     codec: Box<dyn Codec>,
@@ -77,6 +87,9 @@ impl Client {
         let inner = Inner {
             http,
             gate: Gate::new(config.width, config.metrics.clone()),
+            long_calls: Gate::new(CAPTURES.0 + DEPLOYMENTS.0, Metrics::default()),
+            captures: Lane::new(CAPTURES.0, CAPTURES.1),
+            deployments: Lane::new(DEPLOYMENTS.0, DEPLOYMENTS.1),
             session: Session::new(config.credentials.clone(), &*codec, session_manager),
             style: Style::new(config.automation),
             codec,
@@ -114,6 +127,16 @@ impl Client {
             client.inner.session.retire(&client.transport(), replaced).await;
         });
         Ok(())
+    }
+
+    /// The lane of [`Client::capture_ovf`].
+    pub fn captures(&self) -> &Lane {
+        &self.inner.captures
+    }
+
+    /// The lane of [`Client::deploy_ovf`].
+    pub fn deployments(&self) -> &Lane {
+        &self.inner.deployments
     }
 
     /// Ends the session. Further calls fail, and an inventory on this client stops.

@@ -83,6 +83,12 @@ impl Client {
         self.call(vm, "RebootGuest", None).await.map(drop)
     }
 
+    /// Starts to give a folder, a pool or a VM another name.
+    pub async fn rename(&self, object: &MoRef, name: &str) -> Result<MoRef> {
+        let args = Object::new("RenameRequestType").with("newName", escape_name(name));
+        self.task_of(object, "Rename_Task", Some(args)).await
+    }
+
     /// Starts to destroy a VM with its disks, a folder with all in it, or a pool.
     pub async fn destroy(&self, object: &MoRef) -> Result<MoRef> {
         self.task_of(object, "Destroy_Task", None).await

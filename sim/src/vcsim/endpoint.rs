@@ -10,6 +10,9 @@ use serde_json::{Value, json};
 const PROVIDER_CREDENTIALS: &str = "vcenter-credentials";
 const PROVIDER_CONFIGURATION: &str = "vsphere.provider.config.vmoperator.vmware.com";
 
+/// Name of the source of the library that VMs are published to.
+const PUBLISHED: &str = "published";
+
 /// What an admin knows of the simulated vCenter.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -48,6 +51,9 @@ pub struct VcenterEndpoint {
     /// Id of a local library with one node image, which no namespace is given yet.
     #[serde(default)]
     pub shared_library: String,
+    /// Id of a local library that is empty, for VMs that are published.
+    #[serde(default)]
+    pub published_library: String,
 }
 
 impl VcenterEndpoint {
@@ -88,6 +94,21 @@ impl VcenterEndpoint {
             },
         });
         Ok([credentials, configuration])
+    }
+
+    /// What lets namespaces publish VMs, each by a ContentSourceBinding of its own: a source of the empty library.
+    pub fn publish_source(&self) -> [Value; 2] {
+        let group = "vmoperator.vmware.com/v1alpha1";
+        let provider = json!({
+            "apiVersion": group, "kind": "ContentLibraryProvider", "metadata": {"name": PUBLISHED},
+            "spec": {"uuid": self.published_library},
+        });
+        let source = json!({
+            "apiVersion": group, "kind": "ContentSource",
+            "metadata": {"name": PUBLISHED, "labels": {"vmoperator.vmware.com/writable": "true"}},
+            "spec": {"providerRef": {"apiVersion": group, "kind": "ContentLibraryProvider", "name": PUBLISHED}},
+        });
+        [provider, source]
     }
 
     /// The token of the control API.

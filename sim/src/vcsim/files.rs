@@ -20,6 +20,8 @@ const OWN: &str = "layercake";
 /// The library whose files are elsewhere until somebody asks for them, and where they are.
 const SUBSCRIBED: &str = "subscribed";
 const PUBLIC: &str = "public";
+/// A local library that is empty, for VMs that are published.
+const PUBLISHED: &str = "published";
 /// A local library that an administrator may share with some namespaces.
 const SHARED: &str = "shared";
 const DATASTORE: &str = "sharedVmfs-0";
@@ -80,6 +82,7 @@ impl Files {
                 {"name": PUBLIC, "items": [plain]},
                 {"name": SUBSCRIBED, "subscribes": PUBLIC},
                 {"name": SHARED, "items": shared},
+                {"name": PUBLISHED},
             ],
         });
         fs::write(&files.spec, spec.to_string())?;
@@ -127,6 +130,7 @@ impl Files {
             library: library(OWN).ok_or_else(missing)?,
             subscribed_library: library(SUBSCRIBED).ok_or_else(missing)?,
             shared_library: library(SHARED).ok_or_else(missing)?,
+            published_library: library(PUBLISHED).ok_or_else(missing)?,
         })
     }
 }
@@ -178,7 +182,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let files = Files::written(folder.path()).unwrap();
         let ready = r#"{"url":"https://127.0.0.1:1234/sdk","control":"http://127.0.0.1:4321","datacenter":"datacenter-2",
-            "resourcePool":"resgroup-9","folder":"group-v4","libraries":{"layercake":"id","subscribed":"other","shared":"third"}}"#;
+            "resourcePool":"resgroup-9","folder":"group-v4","libraries":{"layercake":"id","subscribed":"other","shared":"third","published":"fourth"}}"#;
         let vcenter = files.vcenter(ready).unwrap();
         assert_eq!(vcenter.url(), "https://127.0.0.1:1234/sdk");
         assert_eq!(vcenter.library, "id");

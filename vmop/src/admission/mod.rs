@@ -11,7 +11,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use api::names::label;
+use api::names::{annotation, label};
 use api::vmop::{VirtualMachine, WebConsoleRequest};
 use axum::extract::State;
 use axum::routing::post;
@@ -32,6 +32,9 @@ const MUTATE: &str = "/default-mutate-vmoperator-vmware-com-v1alpha1-virtualmach
 const VALIDATE: &str = "/default-validate-vmoperator-vmware-com-v1alpha1-virtualmachine";
 /// Where WebConsoleRequests are checked.
 const VALIDATE_CONSOLE: &str = "/default-validate-vmoperator-vmware-com-v1alpha1-webconsolerequest";
+/// Where resource policies are checked.
+const VALIDATE_POLICY: &str =
+    "/default-validate-vmoperator-vmware-com-v1alpha1-virtualmachinesetresourcepolicy";
 /// Where claims of instance storage are checked.
 const VALIDATE_CLAIM: &str = "/default-validate--v1-persistentvolumeclaim";
 
@@ -49,6 +52,7 @@ pub fn router(known: Known) -> Router {
         .route(MUTATE, post(mutate))
         .route(VALIDATE, post(validate))
         .route(VALIDATE_CONSOLE, post(validate_console))
+        .route(VALIDATE_POLICY, post(validate_policy))
         .route(VALIDATE_CLAIM, post(validate_claim))
         .with_state(Arc::new(known))
 }
@@ -79,6 +83,16 @@ async fn validate_console(Json(review): Json<Value>) -> Json<Value> {
         return review.allow(&[]);
     }
     review.deny(&format!("metadata.labels[{}]: field is immutable", label::UUID))
+}
+
+async fn validate_policy(State(known): State<Arc<Known>>, Json(review): Json<Value>) -> Json<Value> {
+    let review = Review::read(review);
+    let asker = Asker::new(&review.user, &review.groups, &known.settings().privileged);
+    // Read as it is: a policy whose spec cannot be read has a record all the same.
+    let record =
+        |object: &Value| object["metadata"]["annotations"][annotation::RESOURCE_POLICY_LEDGER].clone();
+    let denial = rules::policy_denials(&record(&review.object), &record(&review.old), asker);
+    respond(review, asker, denial.into_iter().collect())
 }
 
 async fn validate_claim(State(known): State<Arc<Known>>, Json(review): Json<Value>) -> Json<Value> {

@@ -9,6 +9,7 @@ use api::vmop::{
 };
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::ResourceExt;
+use serde_json::Value;
 
 use super::known::{Facts, Zone};
 
@@ -278,11 +279,7 @@ fn annotations(new: &VirtualMachine, old: Option<&VirtualMachine>, asker: Asker)
         keys.dedup();
         for key in keys {
             if new.annotations().get(key) != before.and_then(|before| before.get(key)) {
-                denials.push(Denial::new(
-                    format!("metadata.annotations[{key}]"),
-                    "Forbidden: modifying this annotation is not allowed for non-admin users: name who must in \
-                     PrivilegedUsers of the provider configuration",
-                ));
+                denials.push(protected(key));
             }
         }
     }
@@ -298,6 +295,21 @@ fn annotations(new: &VirtualMachine, old: Option<&VirtualMachine>, asker: Asker)
         ));
     }
     denials
+}
+
+fn protected(key: &str) -> Denial {
+    Denial::new(
+        format!("metadata.annotations[{key}]"),
+        "Forbidden: modifying this annotation is not allowed for non-admin users: name who must in \
+         PrivilegedUsers of the provider configuration",
+    )
+}
+
+/// What was made in vCenter for a resource policy is written by VM Operator alone: what it names is changed and destroyed.
+///
+/// It holds for a policy that is being deleted too: then what it names is destroyed.
+pub fn policy_denials(new: &Value, old: &Value, asker: Asker) -> Option<Denial> {
+    (!asker.privileged && new != old).then(|| protected(annotation::RESOURCE_POLICY_LEDGER))
 }
 
 fn is_protected(key: &str) -> bool {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::known::{Facts, Settings, Zone};
-use super::rules::{Asker, Denial, claim_denials, denials};
+use super::rules::{Asker, Denial, claim_denials, denials, policy_denials};
 use super::{fill, respond};
 use kit::webhook::review::Review;
 
@@ -229,6 +229,20 @@ fn rule_protected_annotations() {
         assert!(reasons(&of(key), None, facts(), ADMIN).is_empty());
     }
     assert!(reasons(&of("vmoperator.vmware.com/paused"), None, facts(), USER).is_empty());
+}
+
+#[test]
+fn rule_record_of_a_resource_policy() {
+    let (record, none) = (json!(r#"{"modules":{},"children":[]}"#), Value::Null);
+    for (new, old) in [(&record, &none), (&none, &record), (&json!("{}"), &record)] {
+        for asker in [USER, PROGRAM] {
+            let denial = policy_denials(new, old, asker).unwrap();
+            assert!(denial.stops(asker));
+            refused(&[denial.to_string()], &[annotation::RESOURCE_POLICY_LEDGER, "PrivilegedUsers"]);
+        }
+        assert_eq!(policy_denials(new, old, ADMIN), None);
+    }
+    assert_eq!(policy_denials(&record, &record, USER), None);
 }
 
 #[test]

@@ -1,15 +1,18 @@
-//! Makes a policy's folder and pool in vCenter, or finds them by their names.
+//! Makes a policy's folder, pool and cluster modules in vCenter, or finds them by its ledger.
 
 use std::collections::BTreeSet;
 
 use api::vmop::VirtualMachineSetResourcePolicy;
-use vsphere::{Kind, MoRef};
+use kube::ResourceExt;
+use vsphere::MoRef;
 
+use crate::policy::children::{Form, LONGEST_NAME, WantedChild, realize_children};
 use crate::policy::context::{Context, Error};
-use crate::policy::ledger::Ledger;
+use crate::policy::ledger::{ChildKind, Ledger};
+use crate::policy::ledger_store::Annotation;
 use crate::policy::modules;
+use crate::policy::occupants::occupant;
 use crate::policy::pool::{allocations, keep_allocations};
-use crate::unmet::Unmet;
 use crate::vcenter::{Placement, RealizedPolicy, VCenter};
 
 /// Has the policy's folders, pools and cluster modules exist, below each of the `placements` of its namespace.
@@ -30,11 +33,34 @@ pub async fn realize(
     if let Some(known) = known.filter(|known| current && same(known)) {
         return Ok(known);
     }
+    let mut ledger = Ledger::read(policy);
+    let mut book = Annotation::new(policy, ctx);
+    let mut wanted = Vec::new();
+    for parent in placements {
+        // Whose the VMs are that lie there must be known before anything is looked at.
+        vcenter.watch_folder(&parent.folder).await?;
+        wanted.extend(wanted_folder(policy, parent));
+        wanted.extend(wanted_pool(policy, parent, vcenter).await?);
+    }
+    // The pools of a zone share its folder.
+    let mut seen = BTreeSet::new();
+    wanted.retain(|child| seen.insert(child.parent.clone()));
+    let whose = |object: &MoRef| occupant(object, policy, &ctx.caches, vcenter);
+    let made = realize_children(&wanted, &mut ledger, &mut book, &whose, vcenter).await?;
+    for (child, moref) in wanted.iter().zip(&made) {
+        if let Form::Pool(cpu, memory) = child.form {
+            keep_allocations(moref, cpu, memory, vcenter).await?;
+        }
+    }
+    let child = |kind, parent: &MoRef| {
+        let of = |(child, _): &(&WantedChild, &MoRef)| child.kind() == kind && child.parent == *parent;
+        wanted.iter().zip(&made).find(of).map_or_else(|| parent.clone(), |(_, moref)| moref.clone())
+    };
     let mut realized = Vec::new();
     for parent in placements {
         let placement = Placement {
-            folder: folder(policy, parent, vcenter).await?,
-            pool: pool(policy, parent, vcenter).await?,
+            folder: child(ChildKind::Folder, &parent.folder),
+            pool: child(ChildKind::ResourcePool, &parent.pool),
         };
         let cluster = vcenter.cluster(&parent.pool).await?;
         realized.push(RealizedPolicy {
@@ -46,83 +72,45 @@ pub async fn realize(
     }
     let clusters: BTreeSet<_> = realized.iter().map(|realized| realized.cluster.clone()).collect();
     let wanted = modules::wanted(policy, &clusters);
-    let mut book = modules::Annotation::new(policy, ctx);
-    let mut made = modules::create_missing(&wanted, Ledger::read(policy), &mut book, vcenter).await?;
+    let mut made = modules::create_missing(&wanted, ledger, &mut book, vcenter).await?;
     for realized in &mut realized {
         realized.modules = made.remove(realized.cluster.id()).unwrap_or_default();
     }
     Ok(realized)
 }
 
-async fn folder(
-    policy: &VirtualMachineSetResourcePolicy,
-    parent: &Placement,
-    vcenter: &VCenter,
-) -> Result<MoRef, Error> {
-    let Some(name) = folder_name(policy) else { return Ok(parent.folder.clone()) };
-    // A look comes first: one that was carried here from another cluster has been made, and nothing here says so.
-    if let Some(found) = vcenter.client.find_child(&parent.folder, name).await? {
-        return require_kind(found, "Folder", name);
-    }
-    match vcenter.client.create_folder(&parent.folder, name).await {
-        Ok(folder) => Ok(folder),
-        Err(error) => require_kind(find_holder(error, &parent.folder, name, vcenter).await?, "Folder", name),
-    }
+fn wanted_folder(policy: &VirtualMachineSetResourcePolicy, parent: &Placement) -> Option<WantedChild> {
+    let name = folder_name(policy)?;
+    Some(wanted_child(policy, &parent.folder, name, Form::Folder))
 }
 
-async fn pool(
+async fn wanted_pool(
     policy: &VirtualMachineSetResourcePolicy,
     parent: &Placement,
     vcenter: &VCenter,
-) -> Result<MoRef, Error> {
-    let Some(name) = pool_name(policy) else { return Ok(parent.pool.clone()) };
+) -> Result<Option<WantedChild>, Error> {
+    let Some(name) = pool_name(policy) else { return Ok(None) };
     let (cpu, memory) = allocations(policy, parent, vcenter).await?;
-    let found = match vcenter.client.find_child(&parent.pool, name).await? {
-        Some(found) => found,
-        None => match vcenter.client.create_resource_pool(&parent.pool, name, cpu, memory).await {
-            Ok(pool) => return Ok(pool),
-            Err(error) => find_holder(error, &parent.pool, name, vcenter).await?,
-        },
-    };
-    let found = require_kind(found, "ResourcePool", name)?;
-    keep_allocations(&found, cpu, memory, vcenter).await?;
-    Ok(found)
+    Ok(Some(wanted_child(policy, &parent.pool, name, Form::Pool(cpu, memory))))
 }
 
-/// Whoever has the name already, when that is why the call failed.
-async fn find_holder(
-    error: vsphere::Error,
+fn wanted_child(
+    policy: &VirtualMachineSetResourcePolicy,
     parent: &MoRef,
     name: &str,
-    vcenter: &VCenter,
-) -> Result<MoRef, Error> {
-    match error.kind() {
-        Kind::DuplicateName { holder: Some(holder), .. } => Ok(holder.clone()),
-        Kind::DuplicateName { holder: None, .. } => {
-            Ok(vcenter.client.find_child(parent, name).await?.ok_or(error)?)
-        }
-        _ => Err(error.into()),
-    }
-}
-
-fn require_kind(found: MoRef, kind: &str, name: &str) -> Result<MoRef, Error> {
-    if found.kind() == kind {
-        return Ok(found);
-    }
-    let message = format!(
-        "The name {name} is taken in vCenter by a {} ({}). Rename that, or give the policy another name",
-        found.kind(),
-        found.id()
-    );
-    Err(Unmet::in_vcenter("NameTaken", message).into())
+    form: Form,
+) -> WantedChild {
+    let suffix = api::names::hash([policy.namespace().unwrap_or_default(), policy.name_any()]);
+    let alternative = api::names::joined(name, &format!("-{suffix}"), LONGEST_NAME);
+    WantedChild { parent: parent.clone(), name: name.to_owned(), alternative, form }
 }
 
 /// The folder's name; `None` where VMs lie in the namespace's own.
-pub fn folder_name(policy: &VirtualMachineSetResourcePolicy) -> Option<&str> {
+fn folder_name(policy: &VirtualMachineSetResourcePolicy) -> Option<&str> {
     policy.spec.folder.as_ref()?.name.as_deref().filter(|name| !name.is_empty())
 }
 
 /// The pool's name; `None` where VMs run in the namespace's own.
-pub fn pool_name(policy: &VirtualMachineSetResourcePolicy) -> Option<&str> {
+fn pool_name(policy: &VirtualMachineSetResourcePolicy) -> Option<&str> {
     policy.spec.resource_pool.as_ref()?.name.as_deref().filter(|name| !name.is_empty())
 }

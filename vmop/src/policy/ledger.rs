@@ -1,21 +1,23 @@
-//! Which cluster modules are a policy's own: known from nothing but what was written down.
+//! What a policy has in vCenter: known from nothing but what was written down.
 //!
-//! A module has no name, so nothing in vCenter says whose it is. Before one is made, the policy's
-//! annotation says which modules there are; afterwards, which one was made. After a crash between the
-//! two, those that have appeared since, are empty and nobody's, are ours: they are as good as new. The
-//! annotation travels when objects are moved to another cluster, which a status does not.
+//! Names prove nothing: anybody may give a folder, a pool or a policy any name, and a cluster module has none. So
+//! the policy's annotation says what was made for it, by ids; admission keeps everybody but administrators from
+//! writing it. Before something is made, the annotation says that it is about to be, under which name, and which
+//! modules there are. After a crash between the two, what has appeared since, is empty and nobody's, is ours: it is
+//! as good as new. The annotation travels when objects are moved to another cluster, which a status does not.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use api::vmop::VirtualMachineSetResourcePolicy;
 use kube::ResourceExt;
 use serde::{Deserialize, Serialize};
+use vsphere::MoRef;
 use vsphere::automation::ClusterModule;
 
+use crate::stable_hash::stable_hash;
+
 /// The annotation.
-pub const ANNOTATION: &str = "vmoperator.vmware.com/cluster-modules";
-/// Of an id of a module, this much tells it from others.
-const SHORT: usize = 8;
+pub const ANNOTATION: &str = api::names::annotation::RESOURCE_POLICY_LEDGER;
 
 /// A group of a policy in one vSphere cluster: it has one module.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -32,25 +34,64 @@ pub struct Slot {
 pub struct Ledger {
     /// The modules that are ours: by cluster, by group.
     pub modules: BTreeMap<String, BTreeMap<String, String>>,
-    /// While some are being made: the modules that there were before, by the beginning of their ids.
+    /// The folders and pools that are ours.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub children: Vec<Child>,
+    /// While modules are being made: those that there were before, by hashes, since they are other people's.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub before: Option<BTreeSet<String>>,
+    pub known: Option<BTreeSet<String>>,
+}
+
+/// A folder or a pool that was made for a policy, or is about to be.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Child {
+    /// Whether it is a folder or a pool.
+    pub kind: ChildKind,
+    /// MoID of the folder or pool that it is in.
+    pub parent: String,
+    /// Its name in vCenter.
+    pub name: String,
+    /// Its MoID; `None` while it is being made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+}
+
+/// What a policy has below the folder and the pool of its namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ChildKind {
+    /// A folder of VMs.
+    Folder,
+    /// A resource pool.
+    ResourcePool,
+}
+
+impl ChildKind {
+    /// The managed object's type.
+    pub fn type_name(self) -> &'static str {
+        match self {
+            Self::Folder => "Folder",
+            Self::ResourcePool => "ResourcePool",
+        }
+    }
+}
+
+impl Child {
+    /// It, as vCenter knows it; `None` while it is being made.
+    pub fn moref(&self) -> Option<MoRef> {
+        self.id.as_deref().map(|id| MoRef::new(self.kind.type_name(), id))
+    }
+
+    /// What it is in.
+    pub fn parent(&self) -> MoRef {
+        MoRef::new(self.kind.type_name(), self.parent.as_str())
+    }
 }
 
 impl Ledger {
-    /// What the policy's annotation says; without one, what its status does.
+    /// What the policy's annotation says. Nothing else counts: a namespace's user may write a status.
     pub fn read(policy: &VirtualMachineSetResourcePolicy) -> Self {
         let written = policy.annotations().get(ANNOTATION);
-        if let Some(ledger) = written.and_then(|text| serde_json::from_str(text).ok()) {
-            return ledger;
-        }
-        let mut ledger = Self::default();
-        let shown = policy.status.iter().flat_map(|status| &status.cluster_modules);
-        for module in shown.filter(|module| !module.module_uuid.is_empty()) {
-            let slot = Slot { cluster: module.cluster_mo_id.clone(), group: module.group_name.clone() };
-            ledger.enter(slot, module.module_uuid.clone());
-        }
-        ledger
+        written.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
     }
 
     /// The annotation's text.
@@ -69,9 +110,31 @@ impl Ledger {
         self.modules.entry(slot.cluster).or_default().insert(slot.group, id);
     }
 
-    /// The ids of all modules that are ours.
+    /// The ids of all modules, folders and pools that are ours.
     pub fn ids(&self) -> impl Iterator<Item = &String> {
+        self.module_ids().chain(self.children.iter().filter_map(|child| child.id.as_ref()))
+    }
+
+    /// The ids of all modules that are ours.
+    pub fn module_ids(&self) -> impl Iterator<Item = &String> {
         self.modules.values().flat_map(BTreeMap::values)
+    }
+
+    /// The folder or pool of that name, made or about to be.
+    pub fn child(&self, kind: ChildKind, parent: &MoRef, name: &str) -> Option<&Child> {
+        self.children.iter().find(|child| child.is(kind, parent, name))
+    }
+
+    /// The folder or pool of that name has that id, or is about to be made.
+    pub fn enter_child(&mut self, kind: ChildKind, parent: &MoRef, name: &str, id: Option<&str>) {
+        self.forget_child(kind, parent, name);
+        let (parent, name, id) = (parent.id().to_owned(), name.to_owned(), id.map(str::to_owned));
+        self.children.push(Child { kind, parent, name, id });
+    }
+
+    /// There is no folder or pool of ours of that name.
+    pub fn forget_child(&mut self, kind: ChildKind, parent: &MoRef, name: &str) {
+        self.children.retain(|child| !child.is(kind, parent, name));
     }
 
     /// Modules that vCenter does not have (any more) are nobody's.
@@ -89,7 +152,7 @@ impl Ledger {
 
     /// Modules are about to be made, and these are there.
     pub fn begin(&mut self, there: &[ClusterModule]) {
-        self.before = Some(there.iter().map(|module| short(&module.id)).collect());
+        self.known = Some(there.iter().map(|module| hashed(&module.id)).collect());
     }
 
     /// The modules of a cluster that have appeared since [`Ledger::begin`] and that nobody has claimed.
@@ -99,11 +162,11 @@ impl Ledger {
         there: &'a [ClusterModule],
         claimed: impl Fn(&str) -> bool,
     ) -> Vec<&'a str> {
-        let Some(before) = &self.before else { return Vec::new() };
-        let ours: BTreeSet<_> = self.ids().collect();
+        let Some(known) = &self.known else { return Vec::new() };
+        let ours: BTreeSet<_> = self.module_ids().collect();
         let mut new: Vec<_> = there
             .iter()
-            .filter(|module| module.cluster == cluster && !before.contains(&short(&module.id)))
+            .filter(|module| module.cluster == cluster && !known.contains(&hashed(&module.id)))
             .filter(|module| !ours.contains(&module.id) && !claimed(&module.id))
             .map(|module| module.id.as_str())
             .collect();
@@ -112,8 +175,15 @@ impl Ledger {
     }
 }
 
-fn short(id: &str) -> String {
-    id.chars().take(SHORT).collect()
+impl Child {
+    fn is(&self, kind: ChildKind, parent: &MoRef, name: &str) -> bool {
+        self.kind == kind && self.parent == parent.id() && self.name == name
+    }
+}
+
+/// Tells a module from others, and nobody its id: who knows an id could have the module changed.
+fn hashed(id: &str) -> String {
+    format!("{:016x}", stable_hash([id]))
 }
 
 #[cfg(test)]
@@ -138,27 +208,46 @@ mod tests {
         assert!(ledger.appeared("domain-c9", &there, |_| false).is_empty());
         ledger.enter(slot("a"), "new-0002".into());
         assert_eq!(ledger.appeared("domain-c8", &there, |id| id == "theirs-4"), ["new-0003"]);
-        ledger.before = None;
+        ledger.known = None;
         assert!(ledger.appeared("domain-c8", &there, |_| false).is_empty());
     }
 
     #[test]
-    fn it_travels_as_an_annotation_and_the_status_is_taken_where_there_is_none() {
+    fn it_travels_as_an_annotation_and_shows_no_module_of_others() {
         let mut policy = VirtualMachineSetResourcePolicy::default();
         let mut ledger = Ledger::default();
         ledger.enter(slot("a"), "m-1".into());
+        ledger.enter_child(ChildKind::Folder, &MoRef::folder("group-v3"), "web", Some("group-v9"));
+        ledger.enter_child(ChildKind::ResourcePool, &MoRef::pool("resgroup-8"), "web", None);
         ledger.begin(&[module("52f7a1c0-1111")]);
-        insta::assert_snapshot!(ledger.text(), @r#"{"modules":{"domain-c8":{"a":"m-1"}},"before":["52f7a1c0"]}"#);
+        insta::assert_snapshot!(ledger.text(), @r#"{"modules":{"domain-c8":{"a":"m-1"}},"children":[{"kind":"Folder","parent":"group-v3","name":"web","id":"group-v9"},{"kind":"ResourcePool","parent":"resgroup-8","name":"web"}],"known":["88de7410a625faa8"]}"#);
         policy.annotations_mut().insert(ANNOTATION.into(), ledger.text());
         assert_eq!(Ledger::read(&policy), ledger);
 
         policy.annotations_mut().clear();
-        assert_eq!(Ledger::read(&policy), Ledger::default());
         policy.status = serde_json::from_value(serde_json::json!({
             "clustermodules": [{"groupname": "b", "moduleUUID": "m-2", "clusterMoID": "domain-c8"}],
         }))
         .unwrap();
-        assert_eq!(Ledger::read(&policy).module(&slot("b")).unwrap(), "m-2");
+        assert_eq!(Ledger::read(&policy), Ledger::default(), "a status is no record");
+        // As earlier versions have begun: what they saw is not known here, so nothing is taken for new.
+        policy.annotations_mut().insert(ANNOTATION.into(), r#"{"modules":{},"before":[]}"#.into());
+        assert!(Ledger::read(&policy).appeared("domain-c8", &[module("m-3")], |_| false).is_empty());
+    }
+
+    #[test]
+    fn a_folder_and_a_pool_of_one_name_are_two_children() {
+        let mut ledger = Ledger::default();
+        let (folder, pool) = (MoRef::folder("group-v3"), MoRef::pool("resgroup-8"));
+        ledger.enter_child(ChildKind::Folder, &folder, "web", None);
+        ledger.enter_child(ChildKind::Folder, &folder, "web", Some("group-v9"));
+        ledger.enter_child(ChildKind::ResourcePool, &pool, "web", Some("resgroup-9"));
+        assert_eq!(ledger.children.len(), 2);
+        let made = ledger.child(ChildKind::Folder, &folder, "web").unwrap();
+        assert_eq!((made.moref(), made.parent()), (Some(MoRef::folder("group-v9")), folder.clone()));
+        assert_eq!(ledger.ids().collect::<Vec<_>>(), ["group-v9", "resgroup-9"]);
+        ledger.forget_child(ChildKind::Folder, &folder, "web");
+        assert_eq!(ledger.child(ChildKind::Folder, &folder, "web"), None);
     }
 
     #[test]

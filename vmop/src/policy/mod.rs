@@ -1,14 +1,20 @@
 //! VirtualMachineSetResourcePolicy: a folder, a resource pool and cluster modules for a set of VMs.
 //!
-//! Folder and pool are made below the namespace's own, under the names that the spec gives: a lost
-//! answer is found again by name. Cluster modules have no names; [`ledger`] says how they are found.
+//! Folder and pool are made below the namespace's own, under the names that the spec gives where these are free.
+//! Only what the policy's [`ledger`] records is ever used, changed or destroyed.
 
 mod act;
+mod children;
+#[cfg(test)]
+mod children_tests;
 mod context;
 mod delete;
 pub mod ledger;
+mod ledger_store;
 pub mod modules;
+mod occupants;
 mod pool;
+mod remove_children;
 pub mod status;
 #[cfg(test)]
 mod vcsim_tests;

@@ -3,50 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use api::vmop::VirtualMachineSetResourcePolicy;
-use kube::ResourceExt;
-use serde_json::json;
 use vsphere::MoRef;
 use vsphere::automation::ClusterModule;
 
-use crate::policy::context::{Context, Error};
-use crate::policy::ledger::{ANNOTATION, Ledger, Slot};
+use crate::policy::context::Error;
+use crate::policy::ledger::{Ledger, Slot};
+use crate::policy::ledger_store::LedgerStore;
 use crate::vcenter::VCenter;
-
-/// Where a ledger is kept.
-pub trait LedgerStore {
-    /// Writes the ledger.
-    async fn write(&mut self, ledger: &Ledger) -> kube::Result<()>;
-
-    /// The modules that all other ledgers claim.
-    fn others(&self) -> BTreeSet<String>;
-}
-
-/// The ledger of a policy: its annotation.
-pub struct Annotation<'a> {
-    policy: VirtualMachineSetResourcePolicy,
-    ctx: &'a Context,
-}
-
-impl<'a> Annotation<'a> {
-    /// The ledger of `policy`, as it was last seen.
-    pub fn new(policy: &VirtualMachineSetResourcePolicy, ctx: &'a Context) -> Self {
-        Self { policy: policy.clone(), ctx }
-    }
-}
-
-impl LedgerStore for Annotation<'_> {
-    async fn write(&mut self, ledger: &Ledger) -> kube::Result<()> {
-        let patch = json!({ "metadata": { "annotations": { ANNOTATION: ledger.text() } } });
-        self.policy = self.ctx.api.patch(&self.policy, patch).await?;
-        Ok(())
-    }
-
-    fn others(&self) -> BTreeSet<String> {
-        let all = self.ctx.caches.policies.all();
-        let others = all.iter().filter(|other| other.uid() != self.policy.uid());
-        others.flat_map(|other| Ledger::read(other).ids().cloned().collect::<Vec<_>>()).collect()
-    }
-}
 
 /// The groups of a policy in those clusters that can have modules: a single host can't.
 pub fn wanted(policy: &VirtualMachineSetResourcePolicy, clusters: &BTreeSet<MoRef>) -> BTreeSet<Slot> {
@@ -89,12 +52,17 @@ pub async fn remove(
     vcenter: &VCenter,
 ) -> Result<(), Error> {
     let _turn = vcenter.making_modules.lock().await;
-    if ledger.before.is_some() {
+    if ledger.known.is_some() {
         let there = vcenter.client.cluster_modules().await?;
         let missing = ledger.missing(wanted);
         find_created(&mut ledger, &missing, &there, store, vcenter).await?;
     }
-    for id in ledger.ids() {
+    let others = store.others();
+    for id in ledger.module_ids() {
+        if others.contains(id) {
+            tracing::warn!(module = id, "another policy's ledger has it too: it stays");
+            continue;
+        }
         match vcenter.client.delete_cluster_module(id).await {
             Err(error) if !error.is_not_found() => return Err(error.into()),
             _ => vcenter.memberships.forget(id),
@@ -111,7 +79,7 @@ async fn create(
     store: &mut impl LedgerStore,
     vcenter: &VCenter,
 ) -> Result<(), Error> {
-    let missing = if ledger.before.is_some() {
+    let missing = if ledger.known.is_some() {
         find_created(ledger, &missing, there, store, vcenter).await?
     } else {
         ledger.begin(there);
@@ -125,7 +93,7 @@ async fn create(
         made.push(id.clone());
         ledger.enter(slot, id);
     }
-    ledger.before = None;
+    ledger.known = None;
     let written = store.write(ledger).await;
     if let Err(error) = &written
         && (kit::apply::is_conflict(error) || kit::apply::is_gone(error))
@@ -138,7 +106,7 @@ async fn create(
         }
     }
     written?;
-    vcenter.claimed_modules.lock().extend(ledger.ids().cloned());
+    vcenter.claimed.lock().extend(ledger.ids().cloned());
     Ok(())
 }
 
@@ -151,7 +119,7 @@ async fn find_created(
     vcenter: &VCenter,
 ) -> Result<Vec<Slot>, Error> {
     let others = store.others();
-    let claimed = |id: &str| others.contains(id) || vcenter.claimed_modules.lock().contains(id);
+    let claimed = |id: &str| others.contains(id) || vcenter.claimed.lock().contains(id);
     let mut left = Vec::new();
     let clusters: BTreeSet<_> = missing.iter().map(|slot| slot.cluster.as_str()).collect();
     for cluster in clusters {

@@ -1,4 +1,4 @@
-//! Cluster modules and pools against a real simulator process, with crashes at every write.
+//! Cluster modules and guarantees of pools against a real simulator process, with crashes at every write.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,8 @@ use support::wait::within;
 use vsphere::{Allocation, CloneSpec, MoRef};
 
 use crate::policy::ledger::{Ledger, Slot};
-use crate::policy::modules::{LedgerStore, create_missing, remove};
+use crate::policy::ledger_store::LedgerStore;
+use crate::policy::modules::{create_missing, remove};
 use crate::policy::pool::keep_allocations;
 use crate::testing::fixtures;
 use crate::testing::vcsim::{place, template, template_key, vcenter, wanted};
@@ -17,11 +18,11 @@ use crate::virtualmachine::identity::find::Found;
 
 /// A ledger that can refuse to be written.
 #[derive(Default)]
-struct Notes {
-    written: Ledger,
-    others: BTreeSet<String>,
-    writes: usize,
-    fails_at: Option<(usize, u16)>,
+pub(super) struct Notes {
+    pub written: Ledger,
+    pub others: BTreeSet<String>,
+    pub writes: usize,
+    pub fails_at: Option<(usize, u16)>,
 }
 
 impl LedgerStore for Notes {
@@ -71,7 +72,7 @@ async fn a_module_is_made_once_whatever_write_is_lost(sim: Sim) {
             create_missing(&wanted, store.written.clone(), &mut store, &vcenter).await.unwrap(),
             modules
         );
-        assert_eq!((store.writes, store.written.before.is_none()), (writes, true));
+        assert_eq!((store.writes, store.written.known.is_none()), (writes, true));
         remove(&wanted, store.written.clone(), &store, &vcenter).await.unwrap();
         assert_eq!(count(&vcenter).await, 0);
     }
@@ -106,9 +107,21 @@ async fn modules_of_others_are_left_alone(sim: Sim) {
     let claimed = vcenter.client.create_cluster_module(&cluster).await.unwrap();
     store.others.insert(claimed.clone());
     create_missing(&wanted, store.written.clone(), &mut store, &vcenter).await.unwrap();
-    assert!(store.written.ids().all(|id| *id != claimed));
+    assert!(store.written.module_ids().all(|id| *id != claimed));
     remove(&wanted, store.written.clone(), &store, &vcenter).await.unwrap();
     assert_eq!(vcenter.client.cluster_modules().await.unwrap()[0].id, claimed);
+}
+
+async fn a_module_in_two_ledgers_is_deleted_by_neither(sim: Sim) {
+    let vcenter = vcenter(&sim).await;
+    let cluster = vcenter.cluster(&sim.pool()).await.unwrap();
+    let module = vcenter.client.create_cluster_module(&cluster).await.unwrap();
+    let mut store = Notes::default();
+    let slot = slots(&sim, &vcenter, &["x"]).await.pop_first().unwrap();
+    store.written.enter(slot, module.clone());
+    store.others.insert(module);
+    remove(&BTreeSet::new(), store.written.clone(), &store, &vcenter).await.unwrap();
+    assert_eq!(count(&vcenter).await, 1);
 }
 
 async fn vms_share_the_call_that_makes_them_members(sim: Sim) {
@@ -176,6 +189,7 @@ on_both_wires!(
     a_module_whose_answer_was_lost_is_found_again,
     a_second_leader_takes_back_what_it_made,
     modules_of_others_are_left_alone,
+    a_module_in_two_ledgers_is_deleted_by_neither,
     vms_share_the_call_that_makes_them_members,
     a_pool_is_brought_back_to_what_its_policy_says,
 );

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use api::conditions::vmop::publish as known;
 use api::vmop::{VirtualMachine, VirtualMachineImage, VirtualMachinePublishRequest};
+use futures::FutureExt;
 use kit::apply::Api;
 use kit::events::Events;
 use kit::index::{Index, key};
@@ -34,6 +35,8 @@ use crate::watches::{namespaced_name, to, when_changed};
 
 /// How long vCenter may copy a VM's disks.
 const UPLOAD: Duration = Duration::from_hours(2);
+/// How long a request waits for its turn before it is looked at again.
+const QUEUE: Duration = Duration::from_hours(24);
 /// What no watch shows, such as the end of an upload that another process began, is looked at again after this.
 const UNWATCHED: Duration = Duration::from_secs(15);
 
@@ -72,9 +75,9 @@ pub fn run(
         // Only whether it is there matters, and not what it does.
         .watches_changes(&caches.vms, when_changed(moid, to(&by_source, namespaced_name)))
         .watches(&caches.images, to(&by_item, |image: &VirtualMachineImage| image.status.clone()?.image_name))
-        // An upload takes what it takes, and must not keep others back.
+        // An upload takes what it takes, and must not keep others back: the lane of captures counts.
         .concurrency(0)
-        .deadline(UPLOAD + Duration::from_mins(10))
+        .deadline(QUEUE + UPLOAD + Duration::from_mins(10))
         .run(ctx, reconcile)
 }
 
@@ -93,6 +96,9 @@ async fn reconcile(request: Arc<VirtualMachinePublishRequest>, ctx: Arc<Context>
     let vcenter = ctx.provider.vcenter()?;
     let facts = gather(&request, &vcenter, &ctx).await?;
     let step = plan::step(&request, &facts);
+    if matches!(step, PublishStep::Upload(_)) {
+        return upload_in_turn(&request, facts, &vcenter, &ctx).await;
+    }
     report(&request, &facts, &step, None, &ctx).await?;
     match step {
         PublishStep::Blocked => Ok(Next::After(UNWATCHED * 4)),
@@ -101,16 +107,43 @@ async fn reconcile(request: Arc<VirtualMachinePublishRequest>, ctx: Arc<Context>
             ctx.library_syncs.request();
             Ok(Next::After(UNWATCHED * 4))
         }
-        PublishStep::Done => Ok(Next::After(Duration::ZERO)),
-        PublishStep::Upload(capture) => {
-            tracing::info!(vm = %capture.vm, item = capture.name, "publishing");
-            if let Err(error) = vcenter.client.capture_ovf(&capture, UPLOAD).await {
-                report(&request, &facts, &PublishStep::Upload(capture), Some(&error), &ctx).await?;
-                return Err(error.into());
-            }
-            Ok(Next::After(Duration::ZERO))
-        }
+        PublishStep::Done | PublishStep::Queued | PublishStep::Upload(_) => Ok(Next::After(Duration::ZERO)),
     }
+}
+
+/// Uploads once there is a place for the namespace: vCenter copies few VMs at a time, and fewer of one namespace.
+async fn upload_in_turn(
+    request: &VirtualMachinePublishRequest,
+    mut facts: Facts,
+    vcenter: &VCenter,
+    ctx: &Context,
+) -> Result<Next, Error> {
+    let namespace = request.namespace().unwrap_or_default();
+    let mut entering = Box::pin(vcenter.client.captures().enter(&namespace));
+    let turn = if let Some(turn) = entering.as_mut().now_or_never() {
+        turn
+    } else {
+        report(request, &facts, &PublishStep::Queued, None, ctx).await?;
+        let Ok(turn) = tokio::time::timeout(QUEUE, entering).await else {
+            return Ok(Next::After(Duration::ZERO));
+        };
+        // Much may have happened since: the request, its VM or its library may be gone.
+        let live = ctx.api.live(request).await?;
+        if live.is_none_or(|live| pause::paused(&live) || live.metadata.deletion_timestamp.is_some()) {
+            return Ok(Next::OnChange);
+        }
+        facts = gather(request, vcenter, ctx).await?;
+        turn
+    };
+    let step = plan::step(request, &facts);
+    let PublishStep::Upload(capture) = &step else { return Ok(Next::After(Duration::ZERO)) };
+    report(request, &facts, &step, None, ctx).await?;
+    tracing::info!(vm = %capture.vm, item = capture.name, "publishing");
+    if let Err(error) = vcenter.client.capture_ovf(&turn, capture, UPLOAD).await {
+        report(request, &facts, &step, Some(&error), ctx).await?;
+        return Err(error.into());
+    }
+    Ok(Next::After(Duration::ZERO))
 }
 
 /// One that is done stays, or goes when its time has come.

@@ -47,6 +47,8 @@ pub enum PublishStep {
     Blocked,
     /// vCenter makes the item.
     Upload(Capture),
+    /// vCenter makes the item once it is the request's turn.
+    Queued,
     /// vCenter is at work on the item.
     Uploading,
     /// The item is there and no image yet.
@@ -211,6 +213,10 @@ fn upload_condition(step: &PublishStep, failed: Uploaded<'_>, name: &str) -> Con
         (PublishStep::Upload(_) | PublishStep::Uploading, None) => {
             let message = format!("vCenter makes the item {name}");
             Condition::is_false(known::UPLOADED, INFO, known::UPLOADING, message)
+        }
+        (PublishStep::Queued, None) => {
+            let message = "The request is queued: vCenter copies few VMs of one namespace at a time";
+            Condition::is_false(known::UPLOADED, INFO, known::QUEUED, message)
         }
         (PublishStep::Blocked, None) => {
             let message = "Source and target must be valid first";

@@ -2,10 +2,12 @@
 //!
 //! The library is named by an object. ContentLibrary (imageregistry.vmware.com) is taken where that
 //! API is served; else a ContentLibraryProvider, or the ContentSource before it, that a
-//! ContentSourceBinding lets the namespace use. Without either, the library of the provider
-//! configuration may be named by its own name or id.
+//! ContentSourceBinding lets the namespace use and an administrator has labelled as writable. What is published
+//! becomes an image, so the library of the provider configuration is never written to: its images are everybody's,
+//! and releases are made of them.
 
 use api::conditions::vmop::publish as reason;
+use api::names::label;
 use api::vmop::{ContentLibraryProvider, ContentSource, ContentSourceBinding, PublishTargetLocation};
 use kube::{Api, Client, ResourceExt};
 use serde_json::Value;
@@ -23,26 +25,36 @@ pub async fn find_library(
 ) -> Result<Result<String, Unfit>, Error> {
     let name = location.name.as_deref().unwrap_or_default();
     let kind = location.kind.as_deref().unwrap_or_default();
-    if matches!(kind, "" | "ContentLibrary")
-        && let Some(library) = registered(namespace, name, client).await?
-    {
-        return match registration(&library, namespace, name) {
-            Ok(id) => writable(id, name, vcenter).await,
-            Err(unfit) => Ok(Err(unfit)),
-        };
+    let mut named = None;
+    if matches!(kind, "" | "ContentLibrary") {
+        let library = registered(namespace, name, client).await?;
+        named = library.map(|library| registration(&library, namespace, name));
     }
-    if let Some(id) = provided(namespace, name, kind, client).await? {
-        return writable(id, name, vcenter).await;
+    if named.is_none() {
+        named = provided(namespace, name, kind, client).await?;
     }
-    let Some(configured) = vcenter.settings.library.clone() else { return Ok(Err(unknown(namespace, name))) };
-    if configured == name {
-        return writable(configured, name, vcenter).await;
+    let named = named.unwrap_or_else(|| Err(unknown(namespace, name)));
+    match named.and_then(|id| check_id(id, name, vcenter.settings.library.as_deref())) {
+        Ok(id) => writable(id, name, vcenter).await,
+        Err(unfit) => Ok(Err(unfit)),
     }
-    match vcenter.client.library(&configured).await {
-        Ok(library) if library.name == name => Ok(fit(&library, name)),
-        Ok(_) => Ok(Err(unknown(namespace, name))),
-        Err(error) => missing(error, name),
+}
+
+/// The id is one, and not that of the library that everybody's images come from.
+fn check_id(id: String, name: &str, configured: Option<&str>) -> Result<String, Unfit> {
+    // It becomes part of a path.
+    if id.is_empty() || !id.chars().all(|char| char.is_ascii_alphanumeric() || char == '-') {
+        let message = format!("The UUID {id:?} of {name} is none of a content library. Correct it");
+        return Err(Unfit { reason: reason::TARGET_CONTENT_LIBRARY_NOT_READY, message });
     }
+    if configured.is_some_and(|configured| configured.eq_ignore_ascii_case(&id)) {
+        let message = format!(
+            "Content library {name} is the ContentSource of the provider configuration: images of every namespace \
+             come from it, and nothing is published to it. Name another"
+        );
+        return Err(Unfit { reason: reason::TARGET_CONTENT_LIBRARY_NOT_WRITABLE, message });
+    }
+    Ok(id)
 }
 
 /// The ContentLibrary object, where that API is served.
@@ -89,8 +101,13 @@ fn registration(library: &Value, namespace: &str, name: &str) -> Result<String, 
     })
 }
 
-/// The library of a ContentLibraryProvider or a ContentSource that the namespace may use.
-async fn provided(namespace: &str, name: &str, kind: &str, client: &Client) -> Result<Option<String>, Error> {
+/// The library of a ContentLibraryProvider or a ContentSource that the namespace may use; `None` where there is none.
+async fn provided(
+    namespace: &str,
+    name: &str,
+    kind: &str,
+    client: &Client,
+) -> Result<Option<Result<String, Unfit>>, Error> {
     if !matches!(kind, "" | "ContentLibraryProvider" | "ContentSource" | "ContentLibrary") {
         return Ok(None);
     }
@@ -100,20 +117,40 @@ async fn provided(namespace: &str, name: &str, kind: &str, client: &Client) -> R
         Err(error) if absent(&error) => return Ok(None),
         Err(error) => return Err(error.into()),
     };
+    let mut closed = None;
     for binding in bound {
         let source = &binding.spec.content_source_ref.name;
         let Some(found) = kit::apply::get::<ContentSource>(client, None, source).await? else { continue };
-        let Some(provider) = found.spec.provider_ref.map(|provider| provider.name) else { continue };
+        let Some(provider) = found.spec.provider_ref.as_ref().map(|provider| &provider.name) else {
+            continue;
+        };
         let named = if kind == "ContentSource" { source == name } else { provider == name };
         if !named {
             continue;
         }
-        let provider = kit::apply::get::<ContentLibraryProvider>(client, None, &provider).await?;
+        if let Err(unfit) = source_is_writable(&found) {
+            closed = Some(Err(unfit));
+            continue;
+        }
+        let provider = kit::apply::get::<ContentLibraryProvider>(client, None, provider).await?;
         return Ok(
-            provider.and_then(|provider| provider.spec.uuid.clone().or_else(|| Some(provider.name_any())))
+            provider.map(|provider| Ok(provider.spec.uuid.clone().unwrap_or_else(|| provider.name_any())))
         );
     }
-    Ok(None)
+    Ok(closed)
+}
+
+/// Only who writes cluster-scoped objects can label one: a namespace's user may bind sources, and use those for images.
+fn source_is_writable(source: &ContentSource) -> Result<(), Unfit> {
+    if source.labels().get(label::WRITABLE).is_some_and(|writable| writable == "true") {
+        return Ok(());
+    }
+    let message = format!(
+        "ContentSource {} is for images alone: an administrator labels it {}=true where VMs may be published to it",
+        source.name_any(),
+        label::WRITABLE
+    );
+    Err(Unfit { reason: reason::TARGET_CONTENT_LIBRARY_NOT_WRITABLE, message })
 }
 
 /// The library is there, and is one that can be written to.
@@ -145,7 +182,8 @@ fn missing(error: vsphere::Error, name: &str) -> Result<Result<String, Unfit>, E
 
 fn unknown(namespace: &str, name: &str) -> Unfit {
     let message = format!(
-        "Namespace {namespace} has no content library {name}. Name a ContentLibrary, or a ContentLibraryProvider whose ContentSource is bound there"
+        "Namespace {namespace} has no content library {name} to publish to. Name a ContentLibrary, or a ContentLibraryProvider whose ContentSource is bound there and is labelled {}=true",
+        label::WRITABLE
     );
     Unfit { reason: reason::TARGET_CONTENT_LIBRARY_NOT_EXIST, message }
 }
@@ -166,6 +204,29 @@ mod tests {
         }
         let refused = kube::core::Status::failure("no", "Forbidden").with_code(403);
         assert!(!absent(&kube::Error::Api(refused.boxed())));
+    }
+
+    #[test]
+    fn nothing_is_published_to_the_library_that_everybody_s_images_come_from() {
+        let reason_of =
+            |id: &str| check_id(id.to_owned(), "lib", Some("lib-1")).map_err(|unfit| unfit.reason);
+        assert_eq!(reason_of("lib-2"), Ok("lib-2".to_owned()));
+        assert_eq!(reason_of("lib-1"), Err(reason::TARGET_CONTENT_LIBRARY_NOT_WRITABLE));
+        assert_eq!(reason_of("LIB-1"), Err(reason::TARGET_CONTENT_LIBRARY_NOT_WRITABLE));
+        for id in ["", "../lib-1", "lib-2?x", "lib-2/..", "lib%2d1"] {
+            assert_eq!(reason_of(id), Err(reason::TARGET_CONTENT_LIBRARY_NOT_READY), "{id}");
+        }
+    }
+
+    #[test]
+    fn a_source_is_written_to_where_an_administrator_says_so() {
+        let mut source = ContentSource::default();
+        source.metadata.name = Some("team".into());
+        for (value, fits) in [(None, false), (Some("false"), false), (Some("true"), true)] {
+            source.metadata.labels =
+                value.map(|value: &str| [(label::WRITABLE.to_owned(), value.to_owned())].into());
+            assert_eq!(source_is_writable(&source).is_ok(), fits, "{value:?}");
+        }
     }
 
     #[test]

@@ -34,7 +34,8 @@ async fn a_publication_whose_answer_was_lost_is_found_again(sim: Sim) {
     let PublishStep::Upload(capture) = step(&first, &facts(&first).await) else {
         panic!("nothing to upload")
     };
-    let lost = vcenter.client.capture_ovf(&capture, super::UPLOAD).await.unwrap_err();
+    let turn = vcenter.client.captures().enter("ns").await;
+    let lost = vcenter.client.capture_ovf(&turn, &capture, super::UPLOAD).await.unwrap_err();
     assert!(matches!(lost.kind(), Kind::AnswerLost { .. }), "{lost:?}");
     assert_eq!(
         step(&first, &facts(&first).await),

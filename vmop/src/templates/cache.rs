@@ -1,10 +1,10 @@
 //! Which templates there are, and which are requested.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use vsphere::inventory::Presence;
 use vsphere::{Devices, MoRef, VAppProperty};
 
@@ -61,12 +61,16 @@ pub struct TemplateCache {
 struct Known {
     vcenter: Weak<VCenter>,
     states: HashMap<TemplateKey, TemplateState>,
+    /// The namespaces that wait for each of those that are not ready.
+    requesters: HashMap<TemplateKey, watch::Sender<BTreeSet<String>>>,
 }
 
 /// A template to deploy.
 pub(super) struct TemplateRequest {
     pub(super) vcenter: Arc<VCenter>,
     pub(super) key: TemplateKey,
+    /// The namespaces that wait for it; more may come.
+    pub(super) requesters: watch::Receiver<BTreeSet<String>>,
 }
 
 /// The requests that [`super::deploy_requested`] serves.
@@ -86,18 +90,25 @@ impl TemplateCache {
         state.filter(|state| !state.is_gone(vcenter)).cloned().unwrap_or(TemplateState::Deploying)
     }
 
-    /// Has the template deployed, unless it is ready or under way.
-    pub fn request(&self, vcenter: &Arc<VCenter>, key: &TemplateKey) {
+    /// Has the template deployed for `namespace`, unless it is ready. One that is under way waits no longer than the
+    /// first of the namespaces that want it.
+    pub fn request(&self, vcenter: &Arc<VCenter>, key: &TemplateKey, namespace: &str) {
         let mut known = self.known.lock();
         if !known.is_of(vcenter) {
-            *known = Known { vcenter: Arc::downgrade(vcenter), states: HashMap::new() };
+            *known = Known { vcenter: Arc::downgrade(vcenter), ..Known::default() };
         }
         if known.states.get(key).is_some_and(|state| !state.is_gone(vcenter)) {
+            if let Some(requesters) = known.requesters.get(key) {
+                requesters.send_if_modified(|requesters| requesters.insert(namespace.to_owned()));
+            }
             return;
         }
+        let (sender, requesters) = watch::channel(BTreeSet::from([namespace.to_owned()]));
         known.states.insert(key.clone(), TemplateState::Deploying);
+        known.requesters.insert(key.clone(), sender);
+        let (vcenter, key) = (Arc::clone(vcenter), key.clone());
         // The receiver is gone only when the program ends.
-        let _ = self.requests.send(TemplateRequest { vcenter: Arc::clone(vcenter), key: key.clone() });
+        let _ = self.requests.send(TemplateRequest { vcenter, key, requesters });
     }
 
     /// The template can't be cloned from: it is looked up anew when it is requested again.
@@ -112,6 +123,9 @@ impl TemplateCache {
         let mut known = self.known.lock();
         if !known.is_of(vcenter) {
             return;
+        }
+        if matches!(state, TemplateState::Ready(_)) {
+            known.requesters.remove(key);
         }
         let old = known.states.insert(key.clone(), state.clone());
         drop(known);

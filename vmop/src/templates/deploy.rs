@@ -5,14 +5,18 @@
 //! (vCenter keeps names in a folder apart), every step looks first whether it is done, and whoever
 //! finds a half-made one finishes it.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
 use kit::retry::Failures;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use vsphere::automation::Deploy;
 use vsphere::inventory::Presence;
-use vsphere::{ConfigSpec, Devices, Kind, MoRef, ObjectContent, VAppProperty, Value, Vm};
+use vsphere::{ConfigSpec, Devices, Kind, Lane, MoRef, ObjectContent, Turn, VAppProperty, Value, Vm};
 
 use super::cache::{Template, TemplateCache, TemplateRequest, TemplateRequests, TemplateState};
 use super::key::TemplateKey;
@@ -33,11 +37,11 @@ pub async fn deploy_requested(cache: Arc<TemplateCache>, mut requests: TemplateR
     let mut deployments = JoinSet::new();
     loop {
         tokio::select! {
-            Some(TemplateRequest { vcenter, key }) = requests.0.recv() => {
+            Some(request) = requests.0.recv() => {
                 let cache = Arc::clone(&cache);
                 deployments.spawn(async move {
-                    let gone = vcenter.gone.clone();
-                    gone.run_until_cancelled(deploy_until_ready(&cache, &vcenter, &key)).await;
+                    let gone = request.vcenter.gone.clone();
+                    gone.run_until_cancelled(deploy_until_ready(&cache, &request)).await;
                 });
             }
             Some(_ended) = deployments.join_next() => {}
@@ -47,10 +51,11 @@ pub async fn deploy_requested(cache: Arc<TemplateCache>, mut requests: TemplateR
 }
 
 /// Deploys the template; where that fails, tries again with growing pauses.
-async fn deploy_until_ready(cache: &TemplateCache, vcenter: &VCenter, key: &TemplateKey) {
+async fn deploy_until_ready(cache: &TemplateCache, request: &TemplateRequest) {
+    let TemplateRequest { vcenter, key, .. } = request;
     let failures = Failures::new(RETRY.0, RETRY.1);
     loop {
-        match find_or_deploy(vcenter, key).await {
+        match find_or_deploy(request).await {
             Ok(template) => {
                 tracing::info!(image = key.image, template = %template.moref, "template ready");
                 return cache.record(vcenter, key, TemplateState::Ready(Arc::new(template)));
@@ -65,14 +70,15 @@ async fn deploy_until_ready(cache: &TemplateCache, vcenter: &VCenter, key: &Temp
 }
 
 /// Finds the template, or makes what is missing of it.
-async fn find_or_deploy(vcenter: &VCenter, key: &TemplateKey) -> Result<Template, Problem> {
+async fn find_or_deploy(request: &TemplateRequest) -> Result<Template, Problem> {
+    let TemplateRequest { vcenter, key, .. } = request;
     let fail = |error: vsphere::Error| vcenter.problem(&error);
     vcenter.watch_folder(&key.placement.folder).await.map_err(fail)?;
     let name = key.template_name(&vcenter.settings.stack);
     let vm = match vcenter.inventory.by_name(&key.placement.folder, &name) {
         Presence::Present(vm) => vm,
         Presence::Unknown => return Err(Problem::transient("The inventory of vCenter is being read")),
-        Presence::Absent => deploy(vcenter, key, &name).await.map_err(fail)?,
+        Presence::Absent => deploy(request, &name).await.map_err(fail)?,
     };
     match mark::template_mark(&vm, &key.item, &key.content) {
         mark::TemplateMark::Marked => {}
@@ -89,7 +95,8 @@ async fn find_or_deploy(vcenter: &VCenter, key: &TemplateKey) -> Result<Template
 }
 
 /// Deploys the image under that name; where somebody else is at it already, takes his.
-async fn deploy(vcenter: &VCenter, key: &TemplateKey, name: &str) -> Result<Arc<Vm>, vsphere::Error> {
+async fn deploy(request: &TemplateRequest, name: &str) -> Result<Arc<Vm>, vsphere::Error> {
+    let TemplateRequest { vcenter, key, requesters } = request;
     let deployment = Deploy {
         item_id: key.item.clone(),
         name: name.to_owned(),
@@ -102,14 +109,36 @@ async fn deploy(vcenter: &VCenter, key: &TemplateKey, name: &str) -> Result<Arc<
         provisioning: None,
         networks: Vec::new(),
     };
+    // What is there already needs no turn: nobody's deployments keep others from their clones.
+    let turn = enter_for_any(vcenter.client.deployments(), requesters.clone()).await;
     fetch_files(vcenter, key).await?;
     tracing::info!(image = key.image, name, "deploying");
-    let moref = match vcenter.client.deploy_ovf(&deployment, DEPLOY).await {
+    let moref = match vcenter.client.deploy_ovf(&turn, &deployment, DEPLOY).await {
         Ok(moref) => moref,
         // Which fault reports a taken name depends on the release; one look settles it.
         Err(error) => vcenter.client.find_child(&key.placement.folder, name).await?.ok_or(error)?,
     };
     vcenter.inventory.wait_for_vm(&moref, ENTER).await
+}
+
+/// Waits for a turn of whichever requester gets one first: none waits for the others' shares.
+async fn enter_for_any(lane: &Lane, mut requesters: watch::Receiver<BTreeSet<String>>) -> Turn {
+    let mut entered = BTreeSet::new();
+    let mut waiting = FuturesUnordered::new();
+    loop {
+        let now = requesters.borrow_and_update().clone();
+        for namespace in now {
+            if entered.insert(namespace.clone()) {
+                waiting.push(async move { lane.enter(&namespace).await });
+            }
+        }
+        tokio::select! {
+            Some(turn) = waiting.next() => return turn,
+            Ok(()) = requesters.changed() => {}
+            // Nobody asks for it any more, and nobody ever asked.
+            else => std::future::pending().await,
+        }
+    }
 }
 
 /// Has the item's files fetched; a subscribed library may have left them where they come from.

@@ -80,7 +80,7 @@ pub async fn template(vcenter: &Arc<VCenter>, template_key: &TemplateKey) -> Arc
     let (templates, requests) = templates();
     let ready = async {
         loop {
-            templates.request(vcenter, template_key);
+            templates.request(vcenter, template_key, "ns");
             match templates.get(vcenter, template_key) {
                 TemplateState::Ready(template) => return template,
                 // Whoever loses the race to deploy looks again.

@@ -31,8 +31,10 @@ pub struct VCenter {
     pub memberships: Memberships,
     /// Held while cluster modules are created.
     pub making_modules: tokio::sync::Mutex<()>,
-    /// The cluster modules that this process knows to be a policy's.
-    pub claimed_modules: Mutex<HashSet<String>>,
+    /// Held while folders and pools are created or removed.
+    pub making_children: tokio::sync::Mutex<()>,
+    /// The cluster modules, folders and pools that this process knows to be a policy's, by their ids.
+    pub claimed: Mutex<HashSet<String>>,
     /// Cancelled when the connection is given up.
     pub gone: CancellationToken,
     watched_folders: tokio::sync::Mutex<HashSet<MoRef>>,
@@ -53,7 +55,8 @@ impl VCenter {
             realized_policies: RealizedPolicies::default(),
             memberships: Memberships::default(),
             making_modules: tokio::sync::Mutex::default(),
-            claimed_modules: Mutex::default(),
+            making_children: tokio::sync::Mutex::default(),
+            claimed: Mutex::default(),
             watched_folders: tokio::sync::Mutex::default(),
             library_problem: Mutex::default(),
             lookups: LookupCache::default(),

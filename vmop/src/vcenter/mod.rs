@@ -18,6 +18,7 @@ mod provider;
 mod realized_policy;
 pub mod settings;
 mod settings_watch;
+mod stack_id;
 pub mod storage;
 
 pub use connect::{Program, keep_connected};

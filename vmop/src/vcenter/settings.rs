@@ -101,7 +101,7 @@ pub struct Settings {
     pub promote_disks: PromoteDisks,
     /// Whether a VM without a storage class is refused (`StorageClassRequired`).
     pub storage_class_required: bool,
-    /// Marks what this stack made (`StackID`), so that two stacks can share a folder.
+    /// Marks what this stack made (`StackID`, else one that is drawn), so that two stacks can share a folder.
     pub stack: String,
     /// How the certificate is judged.
     pub trust: Trust,

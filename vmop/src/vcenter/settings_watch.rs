@@ -9,6 +9,7 @@ use kube::{Api, Client};
 use tokio::sync::watch;
 
 use crate::vcenter::settings::{CONFIG_MAP, ConfigData, ConfigProblem, Settings};
+use crate::vcenter::stack_id::DrawnStackId;
 
 /// The settings, or what is wrong with them; `None` until the objects were read.
 pub type KnownSettings = Option<Result<Settings, ConfigProblem>>;
@@ -17,6 +18,7 @@ pub type KnownSettings = Option<Result<Settings, ConfigProblem>>;
 pub async fn follow_settings(client: Client, namespace: String, known: watch::Sender<KnownSettings>) {
     let mut maps = follow_object::<ConfigMap>(&client, &namespace, CONFIG_MAP);
     let mut secrets: Option<(String, BoxStream<'static, Option<Secret>>)> = None;
+    let mut drawn = DrawnStackId::new(client.clone(), namespace.clone());
     let (mut map, mut secret): (Option<Option<ConfigMap>>, Option<Option<Secret>>) = (None, None);
     loop {
         tokio::select! {
@@ -31,11 +33,16 @@ pub async fn follow_settings(client: Client, namespace: String, known: watch::Se
             secret = None;
             secrets = name.map(|name| (name.to_owned(), follow_object(&client, &namespace, name)));
         }
-        let settings = match (parsed, name, &secret) {
+        let mut settings = match (parsed, name, &secret) {
             (Ok(_), Some(_), None) => continue,
             (Ok(map), _, secret) => read_settings(&map, secret.as_ref().and_then(Option::as_ref)),
             (Err(problem), ..) => Err(problem),
         };
+        if let Ok(settings) = &mut settings
+            && settings.stack.is_empty()
+        {
+            settings.stack = drawn.get().await;
+        }
         known.send_if_modified(|old| {
             let new = Some(settings);
             let changed = *old != new;

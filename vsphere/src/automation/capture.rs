@@ -9,7 +9,7 @@ use super::call::Call;
 use super::ovf::{DeploymentError, why};
 use crate::retry::RetryPolicy;
 use crate::style::Form;
-use crate::{Client, Error, MoRef, Result};
+use crate::{Client, Error, MoRef, Result, Turn};
 
 /// An item to be made of a VM.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,15 +35,15 @@ struct Captured {
 }
 
 impl Client {
-    /// Makes an OVF item of a VM, waits for it, and gives the item's id.
+    /// Makes an OVF item of a VM, waits for it, and gives the item's id; `turn` is a place in [`Client::captures`].
     ///
     /// vCenter answers only when the disks are copied, so this may take long; the deadline is the caller's.
     /// Never sent twice: after a lost answer look for the name in the library. A name that is taken is
     /// `DuplicateName`.
-    pub async fn capture_ovf(&self, capture: &Capture, deadline: Duration) -> Result<String> {
+    pub async fn capture_ovf(&self, turn: &Turn, capture: &Capture, deadline: Duration) -> Result<String> {
         let policy = RetryPolicy { timeout: deadline, repeatable: false };
         let captured: Captured = self
-            .automation("capture", policy, |form| call(capture, form))
+            .long_automation(turn, "capture", policy, |form| call(capture, form))
             .await
             .map_err(|error: Error| error.on(&capture.name))?;
         match captured.ovf_library_item_id {

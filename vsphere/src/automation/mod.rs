@@ -16,16 +16,18 @@ pub use modules::ClusterModule;
 pub use ovf::{Deploy, Provisioning};
 pub use tags::{Category, Tag};
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use serde::de::DeserializeOwned;
 use tracing::Instrument;
 
 use self::call::{AutomationCall, Call, count, send_once};
+use crate::gate::Gate;
 use crate::retry::{RetryPolicy, call_until_done};
 use crate::style::Form;
 use crate::wire::{refused, status_refusal};
-use crate::{Client, Error, Kind, Result};
+use crate::{Client, Error, Kind, Result, Turn};
 
 impl Client {
     /// Makes a call of the Automation API; `name` is its name in errors and metrics.
@@ -38,6 +40,17 @@ impl Client {
         self.automation_in(None, name, policy, call).await
     }
 
+    /// Makes a call that may take hours: it holds a place in a lane, and none of those of short calls.
+    pub(crate) async fn long_automation<T: DeserializeOwned>(
+        &self,
+        _turn: &Turn,
+        name: &'static str,
+        policy: RetryPolicy,
+        call: impl Fn(Form) -> Call + Send + Sync,
+    ) -> Result<T> {
+        self.automation_at(&self.inner.long_calls, None, name, policy, call).await
+    }
+
     /// Makes a call that has one form only, whatever the server's others have.
     pub(crate) async fn automation_in<T: DeserializeOwned>(
         &self,
@@ -46,9 +59,20 @@ impl Client {
         policy: RetryPolicy,
         call: impl Fn(Form) -> Call + Send + Sync,
     ) -> Result<T> {
+        self.automation_at(&self.inner.gate, only, name, policy, call).await
+    }
+
+    async fn automation_at<T: DeserializeOwned>(
+        &self,
+        gate: &Arc<Gate>,
+        only: Option<Form>,
+        name: &'static str,
+        policy: RetryPolicy,
+        call: impl Fn(Form) -> Call + Send + Sync,
+    ) -> Result<T> {
         let span = tracing::debug_span!("vcenter", method = name);
         let call = AutomationCall { client: self, only, name, policy, request: call };
-        let body = call_until_done(&self.inner.gate, &call).instrument(span).await?;
+        let body = call_until_done(gate, &call).instrument(span).await?;
         serde_json::from_value(body).map_err(|error| {
             Error::new(name, Kind::Unexpected { cause: format!("unreadable JSON: {error}") })
         })

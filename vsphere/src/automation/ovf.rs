@@ -8,7 +8,7 @@ use serde_json::{Map, Value as Json, json};
 use super::call::{Call, part};
 use crate::retry::RetryPolicy;
 use crate::style::Form;
-use crate::{Client, Error, Fault, MoRef, Result, Value};
+use crate::{Client, Error, Fault, MoRef, Result, Turn, Value};
 
 /// A deployment as it shall be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,15 +93,15 @@ pub(super) struct Message {
 }
 
 impl Client {
-    /// Deploys an OVF item and waits for it. The VM is powered off.
+    /// Deploys an OVF item and waits for it; `turn` is a place in [`Client::deployments`]. The VM is powered off.
     ///
     /// vCenter answers only when the disks are copied, so this may take long; the deadline is the caller's.
     /// Never sent twice: after a lost answer look for the name in the folder.
-    pub async fn deploy_ovf(&self, deploy: &Deploy, deadline: Duration) -> Result<MoRef> {
+    pub async fn deploy_ovf(&self, turn: &Turn, deploy: &Deploy, deadline: Duration) -> Result<MoRef> {
         let policy = RetryPolicy { timeout: deadline, repeatable: false };
         let id = part(&deploy.item_id);
         let deployment: Deployment = self
-            .automation("deploy", policy, |form| {
+            .long_automation(turn, "deploy", policy, |form| {
                 let path = match form {
                     Form::Api => format!("/api/vcenter/ovf/library-item/{id}?action=deploy"),
                     Form::Rest => format!("/rest/com/vmware/vcenter/ovf/library-item/id:{id}?~action=deploy"),

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use serde_json::json;
 use support::vcsim::Sim;
-use support::wait::within;
+use support::wait::{in_time, poll, within};
+use tokio::task::JoinSet;
 use uuid::Uuid;
 use vsphere::automation::Capture;
 use vsphere::{Client, CloneSpec, Config, Inventory, MoRef, PathStyle};
@@ -99,8 +101,9 @@ async fn a_vm_becomes_an_item_once(sim: Sim) {
             description: "of golden".into(),
             token: name.clone(),
         };
-        let item = client.capture_ovf(&capture, Duration::from_mins(1)).await.unwrap();
-        let again = client.capture_ovf(&capture, Duration::from_mins(1)).await.unwrap();
+        let turn = client.captures().enter("").await;
+        let item = client.capture_ovf(&turn, &capture, Duration::from_mins(1)).await.unwrap();
+        let again = client.capture_ovf(&turn, &capture, Duration::from_mins(1)).await.unwrap();
         assert_eq!(item, again, "the token stands for one request");
         assert_eq!(
             client.library_items_named(sim.library(), &name).await.unwrap(),
@@ -109,11 +112,54 @@ async fn a_vm_becomes_an_item_once(sim: Sim) {
         let read = client.library_item(&item).await.unwrap();
         assert_eq!((read.description.as_str(), read.kind.as_str()), ("of golden", "ovf"));
         let other = Capture { token: String::new(), ..capture };
-        let refused = client.capture_ovf(&other, Duration::from_mins(1)).await.unwrap_err();
+        let refused = client.capture_ovf(&turn, &other, Duration::from_mins(1)).await.unwrap_err();
         assert!(matches!(refused.kind(), vsphere::Kind::DuplicateName { .. }), "{refused:?}");
         let missing = Capture { vm: MoRef::vm("vm-0"), name: "x".into(), ..other };
-        assert!(client.capture_ovf(&missing, Duration::from_mins(1)).await.is_err());
+        assert!(client.capture_ovf(&turn, &missing, Duration::from_mins(1)).await.is_err());
     }
+}
+
+/// Captures that vCenter takes its time with, as many as asked for.
+fn hang_captures(client: &Client, sim: &Sim, share: &'static str, count: usize) -> JoinSet<()> {
+    let library = sim.library().to_owned();
+    let mut hanging = JoinSet::new();
+    for n in 0..count {
+        let (client, library_id) = (client.clone(), library.clone());
+        hanging.spawn(async move {
+            let name = format!("{share}-{n}");
+            let (vm, description) = (MoRef::vm("vm-0"), String::new());
+            let capture = Capture { vm, library_id, token: name.clone(), name, description };
+            let turn = client.captures().enter(share).await;
+            drop(client.capture_ovf(&turn, &capture, Duration::from_mins(1)).await);
+        });
+    }
+    hanging
+}
+
+/// Waits until the simulator holds so many calls.
+async fn wait_for_held(sim: &Sim, count: u64) {
+    let held = async || sim.get("/v1/faults").await["faults"][0]["held"].as_u64();
+    let enough = || async { held().await.filter(|held| *held >= count) };
+    poll("calls are held", Duration::from_secs(20), enough).await.unwrap();
+    assert_eq!(held().await, Some(count));
+}
+
+async fn captures_hold_no_place_of_short_calls(sim: Sim) {
+    let client = styled(&sim, PathStyle::Api).await;
+    // The client learns the form of the API before.
+    client.library(sim.library()).await.unwrap();
+    let held = json!({ "method": "POST /api/vcenter/ovf/library-item", "kind": "holdCall", "count": 0 });
+    sim.post("/v1/faults", held).await;
+    let mut hanging = hang_captures(&client, &sim, "team-b", 40);
+    wait_for_held(&sim, 2).await;
+    let short = in_time("a short call", Duration::from_secs(10), client.current_time()).await;
+    short.unwrap().unwrap();
+    // One share does not take the places of others.
+    let mut others = hang_captures(&client, &sim, "team-a", 1);
+    wait_for_held(&sim, 3).await;
+    hanging.shutdown().await;
+    sim.release().await;
+    within("the other ends", others.join_next()).await;
 }
 
 async fn a_console_is_reached_by_a_ticket(sim: Sim) {
@@ -133,5 +179,6 @@ everywhere!(
     a_module_holds_vms,
     an_object_bears_tags,
     a_vm_becomes_an_item_once,
+    captures_hold_no_place_of_short_calls,
     a_console_is_reached_by_a_ticket,
 );

@@ -45,7 +45,8 @@ pub async fn golden(sim: &Sim, inventory: &Inventory) -> Golden {
         provisioning: None,
         networks: vec![("nic0".into(), standard.moref.clone())],
     };
-    let template = client.deploy_ovf(&deploy, Duration::from_mins(1)).await.unwrap();
+    let turn = client.deployments().enter("").await;
+    let template = client.deploy_ovf(&turn, &deploy, Duration::from_mins(1)).await.unwrap();
     let task = client.create_snapshot(&template, "base", "for linked clones").await.unwrap();
     let snapshot =
         within("the snapshot", inventory.wait_for_task(&task)).await.unwrap().moref().unwrap().clone();

@@ -63,7 +63,8 @@ async fn a_half_made_template_is_finished(sim: Sim) {
         provisioning: None,
         networks: Vec::new(),
     };
-    let half = vcenter.client.deploy_ovf(&deploy, std::time::Duration::from_mins(1)).await.unwrap();
+    let turn = vcenter.client.deployments().enter("ns").await;
+    let half = vcenter.client.deploy_ovf(&turn, &deploy, std::time::Duration::from_mins(1)).await.unwrap();
     assert_eq!(template(&vcenter, &template_key).await.moref, half);
     let Presence::Present(vm) = vcenter.inventory.vm(&half) else { panic!("no template") };
     assert_eq!(

@@ -48,7 +48,7 @@ pub fn make_requests<'a>(
     }
     if let Ok(vcenter) = ctx.provider.vcenter() {
         if let Some(key) = template {
-            ctx.templates.request(&vcenter, key);
+            ctx.templates.request(&vcenter, key, &vm.namespace().unwrap_or_default());
         }
         if let Some(module) = vanished_module {
             replace_module(vm, module, &vcenter, ctx);

@@ -1,0 +1,219 @@
+//! Folders and pools of policies against a real simulator process: whose they are, and crashes at every write.
+
+use serde_json::json;
+use support::on_both_wires;
+use support::vcsim::Sim;
+use support::wait::within;
+use vsphere::{Allocation, CloneSpec, MoRef};
+
+use crate::policy::children::{Form, Occupant, WantedChild, realize_children};
+use crate::policy::ledger::{ChildKind, Ledger};
+use crate::policy::remove_children::remove_children;
+use crate::policy::vcsim_tests::Notes;
+use crate::testing::fixtures;
+use crate::testing::vcsim::{template, template_key, vcenter, wanted};
+use crate::vcenter::VCenter;
+use crate::virtualmachine::identity::find::Found;
+
+const NOTHING: Allocation = Allocation { reservation: None, limit: None, expandable: None };
+
+fn children(sim: &Sim, suffix: &str) -> [WantedChild; 2] {
+    let child = |parent, form| WantedChild {
+        parent,
+        name: "payments".into(),
+        alternative: format!("payments-{suffix}"),
+        form,
+    };
+    let limits = Allocation { limit: Some(24_000), ..NOTHING };
+    [child(sim.folder(), Form::Folder), child(sim.pool(), Form::Pool(limits, limits))]
+}
+
+async fn realize(
+    sim: &Sim,
+    suffix: &str,
+    store: &mut Notes,
+    vcenter: &VCenter,
+) -> Result<Vec<MoRef>, crate::policy::context::Error> {
+    let mut ledger = store.written.clone();
+    let whose = |_: &MoRef| Occupant::Stranger;
+    realize_children(&children(sim, suffix), &mut ledger, store, &whose, vcenter).await
+}
+
+async fn names(objects: &[MoRef], vcenter: &VCenter) -> Vec<String> {
+    let mut names = Vec::new();
+    for object in objects {
+        let read = vcenter.client.retrieve(std::slice::from_ref(object), &["name"]).await.unwrap();
+        names.push(read[0].get("name").as_str().unwrap().to_owned());
+    }
+    names
+}
+
+async fn below(parent: &MoRef, vcenter: &VCenter) -> usize {
+    super::children::contents(parent, vcenter).await.unwrap().len()
+}
+
+async fn remove(store: &Notes, vcenter: &VCenter) -> Result<(), crate::policy::context::Error> {
+    remove_children(&store.written, store, &|_: &MoRef| Occupant::Stranger, vcenter).await
+}
+
+async fn a_child_is_made_once_whatever_write_is_lost(sim: Sim) {
+    let vcenter = vcenter(&sim).await;
+    let there = (below(&sim.folder(), &vcenter).await, below(&sim.pool(), &vcenter).await);
+    for fails_at in [None, Some((1, 500)), Some((2, 500))] {
+        let mut store = Notes { fails_at, ..Notes::default() };
+        let first = realize(&sim, "a", &mut store, &vcenter).await;
+        assert_eq!(first.is_err(), fails_at.is_some());
+        store.fails_at = None;
+        let made = realize(&sim, "a", &mut store, &vcenter).await.unwrap();
+        assert_eq!(names(&made, &vcenter).await, ["payments", "payments"], "{fails_at:?}");
+        let writes = store.writes;
+        assert_eq!(realize(&sim, "a", &mut store, &vcenter).await.unwrap(), made);
+        assert_eq!(store.writes, writes, "what is so already is not written again");
+        assert_eq!(below(&sim.folder(), &vcenter).await, there.0 + 1);
+        assert_eq!(below(&sim.pool(), &vcenter).await, there.1 + 1);
+        remove(&store, &vcenter).await.unwrap();
+        assert_eq!(below(&sim.folder(), &vcenter).await, there.0);
+        assert_eq!(below(&sim.pool(), &vcenter).await, there.1);
+    }
+}
+
+async fn a_child_whose_answer_was_lost_is_found_again(sim: Sim) {
+    let vcenter = vcenter(&sim).await;
+    for method in ["CreateFolder", "CreateResourcePool"] {
+        sim.post("/v1/faults", json!({ "method": method, "kind": "lostAnswer" })).await;
+        let mut store = Notes::default();
+        realize(&sim, "a", &mut store, &vcenter).await.unwrap_err();
+        // One that is deleted now has what was made removed.
+        let given_up = Notes { written: store.written.clone(), ..Notes::default() };
+        remove(&given_up, &vcenter).await.unwrap();
+        sim.post("/v1/faults", json!({ "method": method, "kind": "lostAnswer" })).await;
+        let mut store = Notes::default();
+        realize(&sim, "a", &mut store, &vcenter).await.unwrap_err();
+        let made = realize(&sim, "a", &mut store, &vcenter).await.unwrap();
+        assert_eq!(names(&made, &vcenter).await, ["payments", "payments"], "{method}");
+        remove(&store, &vcenter).await.unwrap();
+    }
+}
+
+async fn a_child_of_others_is_neither_used_nor_changed_nor_destroyed(sim: Sim) {
+    let vcenter = vcenter(&sim).await;
+    let theirs = [
+        vcenter.client.create_folder(&sim.folder(), "payments").await.unwrap(),
+        vcenter.client.create_resource_pool(&sim.pool(), "payments", NOTHING, NOTHING).await.unwrap(),
+    ];
+    let mut store = Notes::default();
+    let made = realize(&sim, "a", &mut store, &vcenter).await.unwrap();
+    assert_eq!(names(&made, &vcenter).await, ["payments-a", "payments-a"]);
+    // Another policy shares neither, whatever its name is.
+    let mut second = Notes { others: store.written.ids().cloned().collect(), ..Notes::default() };
+    let own = realize(&sim, "b", &mut second, &vcenter).await.unwrap();
+    assert_eq!(names(&own, &vcenter).await, ["payments-b", "payments-b"]);
+    let read = vcenter.client.retrieve(&theirs[1..], &["config.cpuAllocation"]).await.unwrap();
+    assert_eq!(read[0].get("config.cpuAllocation").get("limit").as_i64(), Some(-1));
+    // It keeps its name and its children when the other is gone.
+    remove(&store, &vcenter).await.unwrap();
+    assert_eq!(realize(&sim, "b", &mut second, &vcenter).await.unwrap(), own);
+    assert_eq!(names(&theirs, &vcenter).await, ["payments", "payments"]);
+    // An id that another ledger has too is destroyed by neither.
+    let thief = Notes {
+        written: second.written.clone(),
+        others: second.written.ids().cloned().collect(),
+        ..Notes::default()
+    };
+    remove(&thief, &vcenter).await.unwrap();
+    assert_eq!(names(&own, &vcenter).await, ["payments-b", "payments-b"]);
+}
+
+async fn a_name_that_is_taken_while_it_is_made_is_somebody_elses(sim: Sim) {
+    let vcenter = vcenter(&sim).await;
+    sim.post("/v1/faults", json!({ "method": "CreateFolder", "kind": "holdCall" })).await;
+    let mut store = Notes::default();
+    let other = vsphere::Client::connect(sim.config()).await.unwrap();
+    let meanwhile = async {
+        let held =
+            async || sim.get("/v1/faults").await["faults"][0]["held"].as_u64().filter(|held| *held > 0);
+        let deadline = std::time::Duration::from_secs(20);
+        support::wait::poll("the call is held", deadline, held).await.unwrap();
+        let theirs = other.create_folder(&sim.folder(), "payments").await.unwrap();
+        sim.release().await;
+        theirs
+    };
+    let (refused, theirs) = tokio::join!(realize(&sim, "a", &mut store, &vcenter), meanwhile);
+    refused.unwrap_err();
+    let made = realize(&sim, "a", &mut store, &vcenter).await.unwrap();
+    assert_ne!(made[0], theirs);
+    assert_eq!(names(&made, &vcenter).await, ["payments-a", "payments"]);
+}
+
+async fn a_child_of_an_earlier_version_is_recorded(sim: Sim) {
+    let vcenter = vcenter(&sim).await;
+    let folder = vcenter.client.create_folder(&sim.folder(), "payments").await.unwrap();
+    let vm = clone_into(&folder, "web", &sim, &vcenter).await;
+    let all = children(&sim, "a");
+    for (whose, recorded) in
+        [(Occupant::OfPolicy, true), (Occupant::OfNamespace, false), (Occupant::Stranger, false)]
+    {
+        let mut store = Notes::default();
+        let seen = |object: &MoRef| if *object == vm { whose } else { Occupant::Stranger };
+        let mut ledger = Ledger::default();
+        let made = realize_children(&all[..1], &mut ledger, &mut store, &seen, &vcenter).await.unwrap();
+        assert_eq!(made[0] == folder, recorded, "{whose:?}");
+        assert_eq!(store.written.child(ChildKind::Folder, &sim.folder(), "payments").is_some(), recorded);
+        vcenter.claimed.lock().clear();
+        if !recorded {
+            remove(&store, &vcenter).await.unwrap();
+        }
+    }
+}
+
+async fn a_child_of_which_too_little_is_known_is_waited_for(sim: Sim) {
+    let vcenter = vcenter(&sim).await;
+    let folder = vcenter.client.create_folder(&sim.folder(), "payments").await.unwrap();
+    clone_into(&folder, "web", &sim, &vcenter).await;
+    let there = below(&sim.folder(), &vcenter).await;
+    let (mut store, mut ledger) = (Notes::default(), Ledger::default());
+    let unknown = |_: &MoRef| Occupant::Unknown;
+    let all = children(&sim, "a");
+    realize_children(&all[..1], &mut ledger, &mut store, &unknown, &vcenter).await.unwrap_err();
+    assert_eq!((store.writes, below(&sim.folder(), &vcenter).await), (0, there));
+}
+
+async fn a_vm_that_comes_into_a_folder_that_is_removed_keeps_it(sim: Sim) {
+    let vcenter = vcenter(&sim).await;
+    let mut store = Notes::default();
+    let made = realize(&sim, "a", &mut store, &vcenter).await.unwrap();
+    // The template is made before, so that the clone is one call.
+    template(&vcenter, &template_key(&sim, &vcenter).await).await;
+    sim.post("/v1/faults", json!({ "method": "Rename_Task", "kind": "holdCall" })).await;
+    let meanwhile = async {
+        let held =
+            async || sim.get("/v1/faults").await["faults"][0]["held"].as_u64().filter(|held| *held > 0);
+        let deadline = std::time::Duration::from_secs(20);
+        support::wait::poll("the call is held", deadline, held).await.unwrap();
+        let vm = clone_into(&made[0], "stray", &sim, &vcenter).await;
+        sim.release().await;
+        vm
+    };
+    let (removed, vm) = tokio::join!(remove(&store, &vcenter), meanwhile);
+    removed.unwrap();
+    assert_eq!(names(&[made[0].clone(), vm], &vcenter).await, ["payments", "stray"]);
+}
+
+async fn clone_into(folder: &MoRef, name: &str, sim: &Sim, vcenter: &std::sync::Arc<VCenter>) -> MoRef {
+    let template = template(vcenter, &template_key(sim, vcenter).await).await;
+    let facts = fixtures::facts(Found::Absent);
+    let intent = wanted(sim, vcenter, &template, &facts).await;
+    let spec = CloneSpec { power_on: false, config: None, ..intent.spec.clone() };
+    let task = vcenter.client.clone_vm(&intent.template, folder, name, spec).await.unwrap();
+    within("a clone", vcenter.inventory.wait_for_task(&task)).await.unwrap().moref().unwrap().clone()
+}
+
+on_both_wires!(
+    a_child_is_made_once_whatever_write_is_lost,
+    a_child_whose_answer_was_lost_is_found_again,
+    a_child_of_others_is_neither_used_nor_changed_nor_destroyed,
+    a_name_that_is_taken_while_it_is_made_is_somebody_elses,
+    a_child_of_an_earlier_version_is_recorded,
+    a_child_of_which_too_little_is_known_is_waited_for,
+    a_vm_that_comes_into_a_folder_that_is_removed_keeps_it,
+);

@@ -1,0 +1,46 @@
+//! Where a ledger is kept: the annotation of its policy.
+
+use std::collections::BTreeSet;
+
+use api::vmop::VirtualMachineSetResourcePolicy;
+use kube::ResourceExt;
+use serde_json::json;
+
+use crate::policy::context::Context;
+use crate::policy::ledger::{ANNOTATION, Ledger};
+
+/// Where a ledger is kept.
+pub trait LedgerStore {
+    /// Writes the ledger.
+    async fn write(&mut self, ledger: &Ledger) -> kube::Result<()>;
+
+    /// The ids that all other ledgers claim.
+    fn others(&self) -> BTreeSet<String>;
+}
+
+/// The ledger of a policy: its annotation.
+pub struct Annotation<'a> {
+    policy: VirtualMachineSetResourcePolicy,
+    ctx: &'a Context,
+}
+
+impl<'a> Annotation<'a> {
+    /// The ledger of `policy`, as it was last seen.
+    pub fn new(policy: &VirtualMachineSetResourcePolicy, ctx: &'a Context) -> Self {
+        Self { policy: policy.clone(), ctx }
+    }
+}
+
+impl LedgerStore for Annotation<'_> {
+    async fn write(&mut self, ledger: &Ledger) -> kube::Result<()> {
+        let patch = json!({ "metadata": { "annotations": { ANNOTATION: ledger.text() } } });
+        self.policy = self.ctx.api.patch(&self.policy, patch).await?;
+        Ok(())
+    }
+
+    fn others(&self) -> BTreeSet<String> {
+        let all = self.ctx.caches.policies.all();
+        let others = all.iter().filter(|other| other.uid() != self.policy.uid());
+        others.flat_map(|other| Ledger::read(other).ids().cloned().collect::<Vec<_>>()).collect()
+    }
+}
