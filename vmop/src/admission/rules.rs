@@ -1,6 +1,6 @@
 //! The rules: pure, over the object as it shall be, as it is, and what is known of others.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use api::names::{annotation, label};
@@ -69,20 +69,40 @@ impl Asker {
     }
 }
 
+/// An identity that somebody gives who may not: asked before ours is filled in.
+///
+/// The API server asks only about those who lack the right, which RBAC gives.
+pub fn identity_denials(new: &VirtualMachine, old: Option<&VirtualMachine>, asker: Asker) -> Vec<Denial> {
+    let fields = [
+        ("spec.biosUUID", &new.spec.bios_uuid, old.map(|old| &old.spec.bios_uuid)),
+        ("spec.instanceUUID", &new.spec.instance_uuid, old.map(|old| &old.spec.instance_uuid)),
+    ];
+    let given = |uuid: Option<&Option<String>>| uuid.cloned().flatten().unwrap_or_default();
+    let changed = fields.into_iter().filter(|(_, new, old)| given(Some(new)) != given(*old));
+    let denial = |field: &str| {
+        let reason = "Forbidden: VM Operator draws the identity of a VM: leave the field out. Who restores or moves \
+                      VirtualMachines needs the verb update on virtualmachines/identity in all namespaces";
+        Denial::new(field, reason)
+    };
+    changed.filter(|_| !asker.privileged).map(|(field, ..)| denial(field)).collect()
+}
+
 /// Everything that is wrong with `new`.
 ///
-/// A VM that is going away is never refused anything: its finalizer must come off.
+/// Of a VM that is going away only protected annotations stay as they are: they may hold its deletion back. Its finalizer
+/// must come off.
 pub fn denials(
     new: &VirtualMachine,
     old: Option<&VirtualMachine>,
     facts: Facts,
     asker: Asker,
 ) -> Vec<Denial> {
+    let mut denials = protected_annotations(new, old, asker);
     if new.metadata.deletion_timestamp.is_some() {
-        return Vec::new();
+        return denials;
     }
     let was = old.map(|old| &old.spec);
-    let mut denials = annotations(new, old, asker);
+    denials.extend(module_group(new, old));
     // Its VM was there before its object came here: moved or restored, it is taken as it is.
     if old.is_none() && new.annotations().contains_key(annotation::FIRST_BOOT_DONE) {
         return denials;
@@ -267,37 +287,40 @@ fn power(spec: &VirtualMachineSpec, old: Option<&VirtualMachineSpec>) -> Vec<Den
     denials
 }
 
-/// Annotations that only administrators and programs of the platform may set, and one that needs a policy.
-fn annotations(new: &VirtualMachine, old: Option<&VirtualMachine>, asker: Asker) -> Vec<Denial> {
-    let before = old.map(ResourceExt::annotations);
-    let mut denials = Vec::new();
-    if !asker.privileged {
-        let keys = new.annotations().keys().chain(before.into_iter().flat_map(BTreeMap::keys));
-        let mut keys: Vec<&String> = keys.filter(|key| is_protected(key)).collect();
-        keys.sort();
-        keys.dedup();
-        for key in keys {
-            if new.annotations().get(key) != before.and_then(|before| before.get(key)) {
-                denials.push(Denial::new(
-                    format!("metadata.annotations[{key}]"),
-                    "Forbidden: modifying this annotation is not allowed for non-admin users: name who must in \
-                     PrivilegedUsers of the provider configuration",
-                ));
-            }
-        }
+/// Annotations that only administrators and programs of the platform may set, change or take away.
+fn protected_annotations(new: &VirtualMachine, old: Option<&VirtualMachine>, asker: Asker) -> Vec<Denial> {
+    if asker.privileged {
+        return Vec::new();
     }
+    let before = old.map(ResourceExt::annotations);
+    let keys = new.annotations().keys().chain(before.into_iter().flat_map(BTreeMap::keys));
+    let keys: BTreeSet<&String> = keys.filter(|key| is_protected(key)).collect();
+    let changed =
+        keys.into_iter().filter(|key| new.annotations().get(*key) != before.and_then(|before| before.get(*key)));
+    changed
+        .map(|key| {
+            Denial::new(
+                format!("metadata.annotations[{key}]"),
+                "Forbidden: modifying this annotation is not allowed for non-admin users: name who must in \
+                 PrivilegedUsers of the provider configuration",
+            )
+        })
+        .collect()
+}
+
+/// The annotation that puts a VM into a group needs a policy, which has the groups.
+fn module_group(new: &VirtualMachine, old: Option<&VirtualMachine>) -> Option<Denial> {
     let group = |vm: &VirtualMachine| vm.annotations().get(annotation::CLUSTER_MODULE_GROUP).cloned();
     let policy = new.spec.resource_policy_name.as_deref().unwrap_or_default();
-    if policy.is_empty()
+    let lacks = policy.is_empty()
         && group(new).is_some_and(|group| !group.is_empty())
-        && old.and_then(group) != group(new)
-    {
-        denials.push(Denial::new(
+        && old.and_then(group) != group(new);
+    lacks.then(|| {
+        Denial::new(
             format!("metadata.annotations[{}]", annotation::CLUSTER_MODULE_GROUP),
             "Forbidden: a group needs spec.resourcePolicyName: its policy has the groups",
-        ));
-    }
-    denials
+        )
+    })
 }
 
 fn is_protected(key: &str) -> bool {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::known::{Facts, Settings, Zone};
-use super::rules::{Asker, Denial, claim_denials, denials};
+use super::rules::{Asker, Denial, claim_denials, denials, identity_denials};
 use super::{fill, respond};
 use kit::webhook::review::Review;
 
@@ -253,10 +253,39 @@ fn rule_instance_storage_label_of_a_claim() {
 }
 
 #[test]
-fn a_vm_that_goes_away_is_never_refused() {
-    let metadata = json!({ "deletionTimestamp": "2026-01-01T00:00:00Z", "labels": { label::ZONE: "y" } });
-    let old = object(json!({ "labels": { label::ZONE: "z" } }), json!({}));
-    assert!(reasons(&object(metadata, json!({})), Some(&old), facts(), USER).is_empty());
+fn rule_the_identity_is_given_by_those_who_may() {
+    let uuid = Uuid::from_u128(7).to_string();
+    for field in ["biosUUID", "instanceUUID"] {
+        let given = vm(json!({ field: uuid }));
+        let words = [field, "VM Operator draws the identity of a VM: leave the field out", "virtualmachines/identity"];
+        let reasons = |new: &VirtualMachine, old: Option<&VirtualMachine>, asker: Asker| -> Vec<String> {
+            identity_denials(new, old, asker).iter().map(Denial::to_string).collect()
+        };
+        refused(&reasons(&given, None, USER), &words);
+        refused(&reasons(&given, None, PROGRAM), &words);
+        refused(&reasons(&given, Some(&vm(json!({}))), USER), &words);
+        assert!(reasons(&given, None, ADMIN).is_empty());
+        assert!(reasons(&given, Some(&given), USER).is_empty(), "it stays");
+        assert!(reasons(&vm(json!({ field: "" })), None, USER).is_empty(), "none is given");
+    }
+}
+
+#[test]
+fn of_a_vm_that_goes_away_protected_annotations_stay() {
+    let key = "delete.check.vmoperator.vmware.com/backup";
+    let going = |annotations: Value, zone: &str| {
+        let metadata = json!({
+            "deletionTimestamp": "2026-01-01T00:00:00Z", "annotations": annotations, "labels": { label::ZONE: zone },
+        });
+        object(metadata, json!({}))
+    };
+    let old = going(json!({ key: "not yet" }), "z");
+    let words = [key, "not allowed for non-admin users"];
+    refused(&reasons(&going(json!({}), "z"), Some(&old), facts(), USER), &words);
+    refused(&reasons(&going(json!({ key: "" }), "z"), Some(&old), facts(), USER), &words);
+    assert!(reasons(&going(json!({}), "z"), Some(&old), facts(), ADMIN).is_empty());
+    let other = going(json!({ key: "not yet", "a": "b" }), "y");
+    assert!(reasons(&other, Some(&old), facts(), USER).is_empty(), "all else is as it may be");
 }
 
 #[test]

@@ -13,7 +13,7 @@ use super::bootstrap::observe::{Access, BootstrapUpdate, DataSourceWatch, observ
 use super::context::Context;
 use super::error::Error;
 use super::facts::{Facts, RuntimeFacts};
-use super::identity::find::{Found, SearchPlaces, find, find_holder, is_controlled};
+use super::identity::find::{Found, SearchPlaces, find, find_holder};
 use super::identity::uuids::Identity;
 use super::image::{TemplateFacts, find_template};
 use super::needs::{Creation, Needs};
@@ -189,7 +189,7 @@ pub(in crate::virtualmachine) async fn observe_power_on(
     Ok((Ok(Some(change)), BootstrapUpdate { nic_requests: requests, ..update }))
 }
 
-/// What a VM needs that is to be created, and whether its BIOS UUID is free in all of vCenter.
+/// What a VM needs that is to be created, and whether its BIOS UUID is free.
 async fn observe_creation(
     vm: &VirtualMachine,
     mut facts: Facts,
@@ -210,8 +210,7 @@ async fn observe_creation(
     let pool = creation.needs.placement.as_ref().ok().map(|placement| &placement.pool);
     facts.membership = membership(vm, pool, None, vcenter).await;
     if creation.needs.first_unmet().is_none()
-        && !is_controlled(vm)
-        && let Some(holder) = find_holder(facts.identity, &facts.mark, vcenter).await
+        && let Some(holder) = find_holder(vm, facts.identity, &facts.mark, vcenter).await
     {
         facts.found = holder;
         return Ok(facts);
