@@ -79,7 +79,9 @@ async fn validate(State(known): State<Arc<Known>>, Json(review): Json<Value>) ->
     let (Some(new), old) = review.objects::<VirtualMachine>() else { return review.allow(&[]) };
     let facts = known.facts(&new);
     let asker = Asker::new(&review.user, &review.groups, &known.settings().privileged);
-    respond(review, asker, rules::denials(&new, old.as_ref(), facts, asker))
+    let mut denials = rules::denials(&new, old.as_ref(), facts, asker);
+    denials.extend(rules::network_denials(&new, old.as_ref(), asker, |name| known.network_refusal(&new, name)));
+    respond(review, asker, denials)
 }
 
 async fn validate_console(Json(review): Json<Value>) -> Json<Value> {

@@ -11,6 +11,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::ResourceExt;
 
 use super::known::{Facts, Zone};
+use crate::probe::LONGEST_TIMEOUT;
 
 /// The only port a TCP probe may have where the network is restricted.
 const RESTRICTED_PORT: i32 = 6443;
@@ -21,22 +22,40 @@ const MIB: i128 = 1024 * 1024;
 pub struct Denial {
     field: String,
     reason: String,
-    /// It is due to another object, which may still come or change.
-    elsewhere: bool,
+    weight: Weight,
+}
+
+/// Whom a reason stops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Weight {
+    /// Everybody.
+    Refusal,
+    /// All but programs: it is due to another object, which may still come or change.
+    Elsewhere,
+    /// Nobody: it is only worth a warning.
+    Warning,
 }
 
 impl Denial {
     fn new(field: impl Into<String>, reason: impl Into<String>) -> Self {
-        Self { field: field.into(), reason: reason.into(), elsewhere: false }
+        Self { field: field.into(), reason: reason.into(), weight: Weight::Refusal }
     }
 
     fn elsewhere(field: impl Into<String>, reason: impl Into<String>) -> Self {
-        Self { elsewhere: true, ..Self::new(field, reason) }
+        Self { weight: Weight::Elsewhere, ..Self::new(field, reason) }
+    }
+
+    fn warning(field: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self { weight: Weight::Warning, ..Self::new(field, reason) }
     }
 
     /// Whether it stops this one: a program is only warned of what other objects lack.
     pub fn stops(&self, asker: Asker) -> bool {
-        !(self.elsewhere && asker.program)
+        match self.weight {
+            Weight::Refusal => true,
+            Weight::Elsewhere => !asker.program,
+            Weight::Warning => false,
+        }
     }
 }
 
@@ -113,7 +132,7 @@ pub fn denials(
         denials.extend(storage(new, old, facts));
         denials.extend(networks(&new.spec, was, facts));
         denials.extend(volumes(new));
-        denials.extend(probe(&new.spec, facts));
+        denials.extend(probe(new, old, facts));
         denials.extend(instance_storage(&new.spec, was, asker));
         denials.extend(power(&new.spec, was));
     }
@@ -149,6 +168,28 @@ fn networks(spec: &VirtualMachineSpec, old: Option<&VirtualMachineSpec>, facts: 
             )
         })
         .collect()
+}
+
+/// Networks of vCenter that were not given to the namespace; `refusal` says why one may not be used.
+pub fn network_denials(
+    new: &VirtualMachine,
+    old: Option<&VirtualMachine>,
+    asker: Asker,
+    refusal: impl Fn(&str) -> Option<String>,
+) -> Vec<Denial> {
+    let same = old.is_some_and(|old| old.spec.network_interfaces == new.spec.network_interfaces);
+    let moved = old.is_none() && new.annotations().contains_key(annotation::FIRST_BOOT_DONE);
+    if same || new.metadata.deletion_timestamp.is_some() || (moved && asker.privileged) {
+        return Vec::new();
+    }
+    let given = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
+    let interfaces = new.spec.network_interfaces.iter().enumerate();
+    let named = interfaces.filter(|(_, nic)| given(&nic.network_type).is_none() && nic.provider_ref.is_none());
+    let refused = named.filter_map(|(index, nic)| {
+        let why = refusal(&given(&nic.network_name)?)?;
+        Some(Denial::elsewhere(format!("spec.networkInterfaces[{index}].networkName"), format!("Forbidden: {why}")))
+    });
+    refused.collect()
 }
 
 /// Rule 5, as far as the definition can't say it.
@@ -193,14 +234,30 @@ fn is_dns_subdomain(name: &str) -> bool {
     name.len() <= 253 && name.split('.').all(label)
 }
 
-/// Rule 7, as far as it depends on the provider configuration.
-fn probe(spec: &VirtualMachineSpec, facts: Facts) -> Option<Denial> {
-    let port = &spec.readiness_probe.as_ref()?.tcp_socket.as_ref()?.port;
-    let allowed = *port == IntOrString::Int(RESTRICTED_PORT);
-    (facts.restricted_network && !allowed).then(|| {
-        let reason = format!("Unsupported value: {}: supported values: \"{RESTRICTED_PORT}\"", shown(port));
-        Denial::new("spec.readinessProbe.tcpSocket.port", reason)
-    })
+/// Rule 7, as far as it depends on the provider configuration; and a probe reaches the VM's own addresses only.
+fn probe(new: &VirtualMachine, old: Option<&VirtualMachine>, facts: Facts) -> Vec<Denial> {
+    let (field, was) = ("spec.readinessProbe", old.and_then(|old| old.spec.readiness_probe.as_ref()));
+    let Some(probe) = new.spec.readiness_probe.as_ref().filter(|probe| was != Some(*probe)) else { return Vec::new() };
+    let Some(socket) = probe.tcp_socket.as_ref() else { return Vec::new() };
+    let mut denials = Vec::new();
+    if facts.restricted_network && socket.port != IntOrString::Int(RESTRICTED_PORT) {
+        let port = shown(&socket.port);
+        let reason = format!("Unsupported value: {port}: supported values: \"{RESTRICTED_PORT}\"");
+        denials.push(Denial::new(format!("{field}.tcpSocket.port"), reason));
+    }
+    let status = old.and_then(|old| old.status.as_ref());
+    let own = status.map(|status| status.endpoint_addresses.as_slice()).unwrap_or_default();
+    if let Some(host) = socket.host.as_ref().filter(|host| !host.is_empty() && !own.contains(*host)) {
+        let reason = "a probe reaches the addresses of its VM only: leave the host out, or give one of status.endpointAddresses";
+        denials.push(Denial::new(format!("{field}.tcpSocket.host"), format!("Invalid value: {host:?}: {reason}")));
+    }
+    let longest = LONGEST_TIMEOUT.as_secs();
+    if let Some(timeout) = probe.timeout_seconds.filter(|timeout| u64::try_from(*timeout).is_ok_and(|given| given > longest))
+    {
+        let reason = format!("{timeout} is more than {longest}: an attempt counts as failed after {longest} seconds");
+        denials.push(Denial::warning(format!("{field}.timeoutSeconds"), reason));
+    }
+    denials
 }
 
 fn shown(port: &IntOrString) -> String {

@@ -18,7 +18,8 @@ use super::identity::uuids::Identity;
 use super::image::{TemplateFacts, find_template};
 use super::needs::{Creation, Needs};
 use super::nic::change::{NicChange, nics_differ};
-use super::nic::observe::{NicFacts, observe_nics};
+use super::nic::endpoint::endpoint_addresses;
+use super::nic::observe::{NicFacts, assigned_addresses, observe_nics};
 use super::placement::module::membership;
 use super::placement::namespace::{vm_home, vm_zone};
 use super::placement::policy::vm_placement;
@@ -28,6 +29,7 @@ use super::size::observe::{class_size, needed_size};
 use super::storage::claims::{self, Volumes};
 use super::storage::observe::{observe_disks, observe_storage};
 use super::storage::promotion::observe_promotion;
+use crate::probe::ProbeResult;
 use crate::unmet::Need;
 use crate::vcenter::mark::Mark;
 use crate::vcenter::{Placement, VCenter};
@@ -97,11 +99,18 @@ pub fn observe_runtime<'a>(
     ctx: &'a Context,
 ) -> BoxFuture<'a, RuntimeFacts> {
     async move {
-        let probe_target = probe_target(vm, vsphere_vm);
+        let assigned = assigned_addresses(vm, vcenter, &ctx.caches);
+        let endpoint_addresses =
+            endpoint_addresses(vsphere_vm, &assigned, &vcenter.settings.guest_address_ranges);
+        let (probe_target, refused) = match probe_target(vm, vsphere_vm, &endpoint_addresses) {
+            Ok(target) => (target, None),
+            Err(why) => (None, Some(ProbeResult::NoAnswer(why))),
+        };
         let Places { home, own } = observe_places(vm, vcenter, ctx);
         RuntimeFacts {
-            probe: probe_result(vm, vsphere_vm, probe_target.as_ref(), &ctx.prober),
+            probe: refused.or_else(|| probe_result(vm, vsphere_vm, probe_target.as_ref(), &ctx.prober)),
             probe_target,
+            endpoint_addresses,
             host: vcenter.host_name(vsphere_vm).await,
             zone: vm_zone(vm, vsphere_vm, &ctx.caches),
             size: class_size(vm, home.as_ref().ok(), vcenter, &ctx.caches).await,
