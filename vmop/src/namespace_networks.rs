@@ -1,6 +1,6 @@
 //! Which networks of vCenter the VMs of a namespace may name.
 //!
-//! A name or a MoID in a spec is a wish. An administrator lists what a namespace may use in an annotation of the Namespace;
+//! A name or a MoID in a spec is only a request. An administrator lists what a namespace may use in an annotation of the Namespace;
 //! the network of the provider configuration is everybody's. Networks of a network provider are objects in the namespace,
 //! and need no list.
 
@@ -55,7 +55,9 @@ mod tests {
         assert!(allowed("workload", None));
         assert!(!allowed("dvportgroup-13", None) && !allowed("dvportgroup-13", Some("")));
         let listed = Some("front end, dvportgroup-13");
-        assert!(allowed("workload", listed) && allowed("front end", listed) && allowed("dvportgroup-13", listed));
+        assert!(
+            allowed("workload", listed) && allowed("front end", listed) && allowed("dvportgroup-13", listed)
+        );
         assert!(!allowed("front", listed) && !allowed("*", listed) && !allowed("", listed));
         assert!(allowed("anything", Some("a, *")));
         assert!(!is_allowed("workload", None, None));

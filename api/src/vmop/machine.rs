@@ -353,8 +353,7 @@ pub struct VirtualMachineStatus {
     /// Its first address, as its guest reports it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub vm_ip: Option<String>,
-    /// Those of its addresses that its network provider assigned, or that lie in a range which the administrator has given
-    /// to guests: services, machines and probes use these alone.
+    /// The addresses that services, machines and probes use, as its network provider or a configured range has them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub endpoint_addresses: Vec<String>,
     /// vCenter's identity of it, such as `vm-1077`.

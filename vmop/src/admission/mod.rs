@@ -80,7 +80,8 @@ async fn validate(State(known): State<Arc<Known>>, Json(review): Json<Value>) ->
     let facts = known.facts(&new);
     let asker = Asker::new(&review.user, &review.groups, &known.settings().privileged);
     let mut denials = rules::denials(&new, old.as_ref(), facts, asker);
-    denials.extend(rules::network_denials(&new, old.as_ref(), asker, |name| known.network_refusal(&new, name)));
+    denials
+        .extend(rules::network_denials(&new, old.as_ref(), asker, |name| known.network_refusal(&new, name)));
     respond(review, asker, denials)
 }
 

@@ -184,10 +184,14 @@ pub fn network_denials(
     }
     let given = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
     let interfaces = new.spec.network_interfaces.iter().enumerate();
-    let named = interfaces.filter(|(_, nic)| given(&nic.network_type).is_none() && nic.provider_ref.is_none());
+    let named =
+        interfaces.filter(|(_, nic)| given(&nic.network_type).is_none() && nic.provider_ref.is_none());
     let refused = named.filter_map(|(index, nic)| {
         let why = refusal(&given(&nic.network_name)?)?;
-        Some(Denial::elsewhere(format!("spec.networkInterfaces[{index}].networkName"), format!("Forbidden: {why}")))
+        Some(Denial::elsewhere(
+            format!("spec.networkInterfaces[{index}].networkName"),
+            format!("Forbidden: {why}"),
+        ))
     });
     refused.collect()
 }
@@ -237,7 +241,9 @@ fn is_dns_subdomain(name: &str) -> bool {
 /// Rule 7, as far as it depends on the provider configuration; and a probe reaches the VM's own addresses only.
 fn probe(new: &VirtualMachine, old: Option<&VirtualMachine>, facts: Facts) -> Vec<Denial> {
     let (field, was) = ("spec.readinessProbe", old.and_then(|old| old.spec.readiness_probe.as_ref()));
-    let Some(probe) = new.spec.readiness_probe.as_ref().filter(|probe| was != Some(*probe)) else { return Vec::new() };
+    let Some(probe) = new.spec.readiness_probe.as_ref().filter(|probe| was != Some(*probe)) else {
+        return Vec::new();
+    };
     let Some(socket) = probe.tcp_socket.as_ref() else { return Vec::new() };
     let mut denials = Vec::new();
     if facts.restricted_network && socket.port != IntOrString::Int(RESTRICTED_PORT) {
@@ -249,12 +255,17 @@ fn probe(new: &VirtualMachine, old: Option<&VirtualMachine>, facts: Facts) -> Ve
     let own = status.map(|status| status.endpoint_addresses.as_slice()).unwrap_or_default();
     if let Some(host) = socket.host.as_ref().filter(|host| !host.is_empty() && !own.contains(*host)) {
         let reason = "a probe reaches the addresses of its VM only: leave the host out, or give one of status.endpointAddresses";
-        denials.push(Denial::new(format!("{field}.tcpSocket.host"), format!("Invalid value: {host:?}: {reason}")));
+        denials.push(Denial::new(
+            format!("{field}.tcpSocket.host"),
+            format!("Invalid value: {host:?}: {reason}"),
+        ));
     }
     let longest = LONGEST_TIMEOUT.as_secs();
-    if let Some(timeout) = probe.timeout_seconds.filter(|timeout| u64::try_from(*timeout).is_ok_and(|given| given > longest))
+    if let Some(timeout) =
+        probe.timeout_seconds.filter(|timeout| u64::try_from(*timeout).is_ok_and(|given| given > longest))
     {
-        let reason = format!("{timeout} is more than {longest}: an attempt counts as failed after {longest} seconds");
+        let reason =
+            format!("{timeout} is more than {longest}: an attempt counts as failed after {longest} seconds");
         denials.push(Denial::warning(format!("{field}.timeoutSeconds"), reason));
     }
     denials
@@ -352,8 +363,9 @@ fn protected_annotations(new: &VirtualMachine, old: Option<&VirtualMachine>, ask
     let before = old.map(ResourceExt::annotations);
     let keys = new.annotations().keys().chain(before.into_iter().flat_map(BTreeMap::keys));
     let keys: BTreeSet<&String> = keys.filter(|key| is_protected(key)).collect();
-    let changed =
-        keys.into_iter().filter(|key| new.annotations().get(*key) != before.and_then(|before| before.get(*key)));
+    let changed = keys
+        .into_iter()
+        .filter(|key| new.annotations().get(*key) != before.and_then(|before| before.get(*key)));
     changed
         .map(|key| {
             Denial::new(

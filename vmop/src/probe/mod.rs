@@ -195,7 +195,7 @@ async fn watch<K: Clone>(watched: Watched, changed: mpsc::UnboundedSender<K>, ob
 /// Why an attempt failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Failure {
-    /// Somebody said no.
+    /// The target refused it.
     Refused(io::ErrorKind),
     /// Nothing came back for so long.
     Silent(Duration),
@@ -311,9 +311,7 @@ mod tests {
         assert_eq!(prober.gate.available_permits(), AT_ONCE - SHARE, "they are not more than its share");
         let (victim, target) = (Object("team-a", 1), at(1, 1));
         prober.set_target(&victim, Some(target));
-        let woken = async {
-            while changed.recv().await.as_ref() != Some(&victim) {}
-        };
+        let woken = async { while changed.recv().await.as_ref() != Some(&victim) {} };
         tokio::time::timeout(Duration::from_secs(5), woken).await.expect("others are not held up");
         assert_eq!(prober.result(&victim, Some(&target)), ProbeResult::Answers);
     }

@@ -23,7 +23,8 @@ use crate::virtualmachine::power::guest_requests::GuestRequests;
 use crate::virtualmachine::storage::promotions::Promotions;
 use crate::virtualmachine::throttle::StatusThrottle;
 use crate::watches::{
-    annotated_networks, annotated_placement, name, namespace, namespaced_name, to, when_changed, when_it_comes_or_goes,
+    annotated_networks, annotated_placement, name, namespace, namespaced_name, to, when_changed,
+    when_it_comes_or_goes,
 };
 
 /// Reconciles VirtualMachines until the program ends; `enqueued` are those with a cause outside the API server.

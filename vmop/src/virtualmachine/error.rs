@@ -30,7 +30,10 @@ impl fmt::Display for Claim {
         let Self { what, holder } = self;
         match holder {
             Some(holder) => {
-                write!(f, "{what} belongs to the VM {holder}. Give this VirtualMachine another, or remove that VM")
+                write!(
+                    f,
+                    "{what} belongs to the VM {holder}. Give this VirtualMachine another, or remove that VM"
+                )
             }
             None => write!(
                 f,

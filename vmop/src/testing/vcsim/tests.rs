@@ -138,7 +138,10 @@ async fn nobodys_owner_references_spare_the_check_of_the_bios_uuid(sim: Sim) {
     let Some(Found::Claimed(claim)) = found else { panic!("{found:?}") };
     let message = claim.to_string();
     assert!(message.contains(&identity.bios.to_string()) && message.contains("another VM"), "{message}");
-    assert!(!message.contains("vm-") && !message.contains("ns/"), "it names another namespace's VM: {message}");
+    assert!(
+        !message.contains("vm-") && !message.contains("ns/"),
+        "it names another namespace's VM: {message}"
+    );
     let fresh = Identity { bios: uuid::Uuid::from_u128(9), ..identity };
     assert!(find_holder(&forged, fresh, &mark, &vcenter).await.is_none());
     assert_eq!(sim.calls("FindByUuid").await, 0, "the inventory has every namespace's VMs");

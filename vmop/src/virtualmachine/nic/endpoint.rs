@@ -54,7 +54,13 @@ mod tests {
         let mut vsphere_vm = fixtures::unmarked_vm("vm-1", "web");
         vsphere_vm.guest.ip = Some(ip.to_owned());
         let addresses = addresses.iter().map(|&address| address.to_owned()).collect();
-        vsphere_vm.guest.nics = vec![GuestNic { addresses, ..GuestNic::default() }];
+        vsphere_vm.guest.nics = vec![GuestNic {
+            device_key: 4000,
+            mac: String::new(),
+            network: String::new(),
+            connected: true,
+            addresses,
+        }];
         vsphere_vm
     }
 
@@ -80,8 +86,21 @@ mod tests {
     fn addresses_that_lead_elsewhere_never_count() {
         let all: Vec<IpNet> = vec!["0.0.0.0/0".parse().unwrap(), "::/0".parse().unwrap()];
         let never = [
-            "127.0.0.1", "127.3.255.1", "169.254.169.254", "224.0.0.1", "239.1.2.3", "0.0.0.0", "255.255.255.255", "::1", "::",
-            "fe80::1", "ff02::1", "::ffff:127.0.0.1", "::ffff:169.254.169.254", "nonsense", "",
+            "127.0.0.1",
+            "127.3.255.1",
+            "169.254.169.254",
+            "224.0.0.1",
+            "239.1.2.3",
+            "0.0.0.0",
+            "255.255.255.255",
+            "::1",
+            "::",
+            "fe80::1",
+            "ff02::1",
+            "::ffff:127.0.0.1",
+            "::ffff:169.254.169.254",
+            "nonsense",
+            "",
         ];
         for text in never {
             let vsphere_vm = reporting(text, &[text]);
