@@ -41,8 +41,8 @@ pub fn refusal(
 }
 
 fn is_allowed(name: &str, default: Option<&str>, listed: Option<&str>) -> bool {
-    let listed = listed.into_iter().flat_map(|listed| listed.split(',')).map(str::trim);
-    default == Some(name) || listed.into_iter().any(|listed| listed == ALL || listed == name)
+    let mut listed = listed.into_iter().flat_map(|listed| listed.split(',')).map(str::trim);
+    default == Some(name) || listed.any(|listed| listed == ALL || listed == name)
 }
 
 #[cfg(test)]
