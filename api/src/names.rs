@@ -129,6 +129,8 @@ pub mod annotation {
     pub const NAMESPACE_RESOURCE_POOL: &str = "vmware-system-resource-pool";
     /// The folder of a namespace, by vCenter's identity of it.
     pub const NAMESPACE_FOLDER: &str = "vmware-system-vm-folder";
+    /// The networks of vCenter that VMs of a namespace may name, by name or MoID, divided by commas; `*` stands for all.
+    pub const NAMESPACE_NETWORKS: &str = "vmware-system-networks";
     /// The VirtualNetwork a load balancer belongs to.
     pub const NCP_VIRTUAL_NETWORK: &str = "ncp.vmware.com/virtual-network-name";
     /// What a release must be like: a label query.

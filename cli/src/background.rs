@@ -2,6 +2,7 @@
 
 use std::fs::{self, File, TryLockError};
 use std::io::{Read as _, Write as _};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -20,6 +21,8 @@ use crate::wait::until;
 const START: Duration = Duration::from_mins(40);
 const LOCK: Duration = Duration::from_secs(2);
 const STOP: Duration = Duration::from_secs(30);
+/// Permissions of the files that describe the stack.
+const OWNER_ONLY: u32 = 0o600;
 
 /// Where the background stack is described.
 fn record() -> Result<PathBuf> {
@@ -31,7 +34,8 @@ fn lock_file() -> Result<File> {
     let folder = plane::tools::cache_folder()?;
     fs::create_dir_all(&folder)?;
     let path = folder.join("background.lock");
-    let opened = File::options().create(true).truncate(false).read(true).write(true).open(&path);
+    let mut options = File::options();
+    let opened = options.create(true).truncate(false).read(true).write(true).mode(OWNER_ONLY).open(&path);
     opened.with_context(|| format!("cannot open {}", path.display()))
 }
 
@@ -89,7 +93,10 @@ pub async fn started(args: &Up, given_up: impl Future<Output = ()>) -> Result<Op
         bail!("a stack is running already (process {process}): stop it with `layercake down`");
     }
     let log_path = plane::tools::cache_folder()?.join("background.log");
-    let log = File::create(&log_path).with_context(|| format!("cannot write {}", log_path.display()))?;
+    let log = File::options().create(true).truncate(true).write(true).mode(OWNER_ONLY).open(&log_path);
+    let log = log.with_context(|| format!("cannot write {}", log_path.display()))?;
+    // An earlier version's may be readable for all.
+    log.set_permissions(fs::Permissions::from_mode(OWNER_ONLY))?;
     let mut command = Command::new(std::env::current_exe()?);
     command.args(["up", "--background"]).process_group(0);
     command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use kube::Config;
 use kube::config::Kubeconfig;
+use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -35,6 +36,9 @@ where
     Fut: Future<Output = Result<(), Fatal>>,
 {
     telemetry::start(common.log_format, &common.log_level);
+    if let Err(error) = forbid_core_dumps() {
+        tracing::warn!(%error, "a crash may leave a core dump, which has secrets in it");
+    }
     // An Err means that one is installed already, which is as good.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
@@ -47,6 +51,18 @@ where
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => report_failure(name, &*error),
     }
+}
+
+/// A crash ends the program by an abort, and its memory has credentials and bootstrap data in it: none of it is to reach a disk.
+///
+/// A limit binds what the kernel writes itself. Handlers such as systemd-coredump get the memory all the same, unless a process
+/// can't be dumped; then its own user can't read its memory maps either, which tools on a developer's machine do.
+fn forbid_core_dumps() -> std::io::Result<()> {
+    setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })?;
+    if std::env::var_os("KUBERNETES_SERVICE_HOST").is_some() {
+        set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
+    }
+    Ok(())
 }
 
 async fn run_to_end<F, Fut>(name: &'static str, common: Common, start: F) -> Result<(), Fatal>

@@ -23,6 +23,7 @@ mod second_cluster;
 mod shared_stack;
 mod story;
 mod tenants;
+mod tenants_identities;
 mod tenants_machines;
 mod tenants_releases;
 mod tenants_vcenter;

@@ -234,6 +234,7 @@ pub fn api_resource(kind: &str) -> ApiResource {
         | "ResourceQuota"
         | "PersistentVolume"
         | "PersistentVolumeClaim" => ("", "v1"),
+        "EndpointSlice" => ("discovery.k8s.io", "v1"),
         "StorageClass" => ("storage.k8s.io", "v1"),
         "Zone" => ("topology.tanzu.vmware.com", "v1alpha1"),
         _ => ("vmoperator.vmware.com", "v1alpha1"),

@@ -258,7 +258,7 @@ async fn may_not_change(story: &Story) {
         "imageName": "image", "className": "class", "minHardwareVersion": 15,
         "ports": [{ "port": 1, "ip": "10.0.0.1", "name": "a" }],
         "vmMetadata": { "secretName": "a" },
-        "networkInterfaces": [{ "networkName": "a" }],
+        "networkInterfaces": [{ "networkName": "workload-network" }],
         "volumes": [{ "name": "a", "vSphereVolume": { "capacity": { "ephemeral-storage": "1Gi" } } }],
         "advancedOptions": { "defaultVolumeProvisioningOptions": { "thinProvisioned": true } },
     });

@@ -36,6 +36,8 @@ pub struct ReplicaCaches {
     pub zones: Optional<Zone>,
     /// The zones of all, with what each namespace has there, where there are any.
     pub availability_zones: Optional<AvailabilityZone>,
+    /// Folder, pool and networks of each namespace, in its annotations.
+    pub namespaces: Cache<PartialObjectMeta<Namespace>>,
 }
 
 impl ReplicaCaches {
@@ -49,6 +51,7 @@ impl ReplicaCaches {
             quotas,
             zones: optional(runtime, Api::all(client())),
             availability_zones: optional(runtime, Api::all(client())),
+            namespaces: watch::metadata(runtime, Api::all(client())),
         }
     }
 }
@@ -82,7 +85,7 @@ pub struct Caches {
     pub nsx_interfaces: Optional<VirtualNetworkInterface>,
     /// Network adapters as net-operator realises them.
     pub interfaces: Optional<NetworkInterface>,
-    /// Folder and pool of each namespace, in its annotations.
+    /// Folder, pool and networks of each namespace, in its annotations.
     pub namespaces: Cache<PartialObjectMeta<Namespace>>,
     /// Storage classes, with the storage policies that they stand for.
     pub storage_classes: Cache<StorageClass>,
@@ -162,7 +165,7 @@ impl Caches {
             classes: watch::objects(runtime, Api::all(client())),
             images: watch::objects(runtime, Api::all(client())),
             networks: optional(runtime, Api::all(client())),
-            namespaces: watch::metadata(runtime, Api::all(client())),
+            namespaces: shared.namespaces.clone(),
             storage_classes: shared.storage_classes.clone(),
             policies,
             vms,

@@ -1,23 +1,28 @@
 //! Waits for a Secret or ConfigMap that a VM needs and that is not there, or not right, yet.
 //!
-//! Bootstrap data is read once, when a VM is created. Watching every Secret of the cluster for that
-//! would cost memory and rights for nothing; so one object is watched, by its name, while it is waited for.
+//! Bootstrap data is read once, when a VM is created. Watching Secrets for that would need the right to list all of them;
+//! so one object is read, by its name, ever less often while it is waited for: `get` is all that the operator may do.
 
 use std::collections::HashMap;
 use std::fmt::Debug;
+use std::time::Duration;
 
 use api::vmop::VirtualMachine;
-use futures::StreamExt;
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kit::retry::jitter;
 use kube::api::PartialObjectMeta;
 use kube::runtime::reflector::ObjectRef;
-use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, Resource};
 use parking_lot::Mutex;
 use tokio::task::JoinHandle;
 
 use crate::enqueue::Enqueue;
+
+/// How soon it is read again at first.
+const FIRST: Duration = Duration::from_secs(1);
+/// How seldom it is read again at last.
+const SLOWEST: Duration = Duration::from_secs(30);
 
 /// What each VM waits for; one thing at a time.
 pub struct DataSourceWatches {
@@ -89,12 +94,14 @@ where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + Send + 'static,
 {
     let api = Api::<PartialObjectMeta<K>>::namespaced(client, namespace);
-    let mut objects = std::pin::pin!(watcher::watch_object(api, name).default_backoff());
-    while let Some(object) = objects.next().await {
-        if let Ok(Some(object)) = object
-            && object.metadata.resource_version != seen
-        {
-            return;
+    let mut pause = FIRST;
+    loop {
+        tokio::time::sleep(jitter(pause)).await;
+        match api.get_metadata_opt(name).await {
+            Ok(Some(object)) if object.metadata.resource_version != seen => return,
+            Ok(_) => {}
+            Err(error) => tracing::debug!(%error, namespace, name, "what a VM waits for can't be read"),
         }
+        pause = (pause * 2).min(SLOWEST);
     }
 }

@@ -14,6 +14,7 @@ mod error;
 mod extra_config;
 mod flags;
 mod image;
+mod namespace_networks;
 mod orphans;
 mod pause;
 mod policy;

@@ -62,6 +62,11 @@ pub fn namespace<O: Resource>(object: &O) -> Option<String> {
     object.meta().namespace.clone()
 }
 
+/// The networks that VMs of a namespace may name, as its annotation lists them.
+pub fn annotated_networks(namespace: &PartialObjectMeta<Namespace>) -> Option<String> {
+    namespace.annotations().get(annotation::NAMESPACE_NETWORKS).cloned()
+}
+
 /// Folder and pool of a namespace, as its annotations name them.
 pub fn annotated_placement(namespace: &PartialObjectMeta<Namespace>) -> [Option<String>; 2] {
     [annotation::NAMESPACE_FOLDER, annotation::NAMESPACE_RESOURCE_POOL]

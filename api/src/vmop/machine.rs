@@ -350,9 +350,12 @@ pub struct VirtualMachineStatus {
     /// How it is, aspect by aspect.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
-    /// Its first address.
+    /// Its first address, as its guest reports it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub vm_ip: Option<String>,
+    /// The addresses that services, machines and probes use, as its network provider or a configured range has them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub endpoint_addresses: Vec<String>,
     /// vCenter's identity of it, such as `vm-1077`.
     #[serde(rename = "uniqueID", skip_serializing_if = "Option::is_none")]
     pub unique_id: Option<String>,

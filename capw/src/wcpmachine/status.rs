@@ -227,7 +227,10 @@ fn blocked_by(vm_status: &'static str, cause: &conditions::Condition, name: &str
 
 fn addresses(vm: &VirtualMachine) -> Vec<MachineAddress> {
     let address = |type_: &str, address: String| MachineAddress { type_: type_.to_owned(), address };
-    let Some(ip) = vm.status.as_ref().and_then(|status| status.vm_ip.clone()) else { return Vec::new() };
+    // Not what the guest alone reports.
+    let Some(ip) = vm.status.as_ref().and_then(|status| status.endpoint_addresses.first().cloned()) else {
+        return Vec::new();
+    };
     vec![address("InternalIP", ip), address("Hostname", vm.name_any())]
 }
 

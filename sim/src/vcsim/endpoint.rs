@@ -9,6 +9,8 @@ use serde_json::{Value, json};
 
 const PROVIDER_CREDENTIALS: &str = "vcenter-credentials";
 const PROVIDER_CONFIGURATION: &str = "vsphere.provider.config.vmoperator.vmware.com";
+/// Where the simulated site's guests have their addresses.
+const GUEST_ADDRESSES: &str = "10.0.0.0/8";
 
 /// Name of the source of the library that VMs are published to.
 const PUBLISHED: &str = "published";
@@ -87,6 +89,7 @@ impl VcenterEndpoint {
                 "Datacenter": self.datacenter,
                 "Datastore": self.datastore,
                 "Network": self.network,
+                "GuestAddressRanges": GUEST_ADDRESSES,
                 "ContentSource": self.library,
                 "CAFilePath": self.ca_file,
                 "StackID": stack,

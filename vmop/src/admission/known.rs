@@ -13,6 +13,7 @@ use kube::{Api, ResourceExt};
 use parking_lot::RwLock;
 
 use crate::caches::{ReplicaCaches, hard_keys};
+use crate::namespace_networks::{default_network, refusal};
 use crate::vcenter::settings::{CONFIG_MAP, NetworkProvider};
 
 /// Everything that rules need to know of others, looked up for one VM.
@@ -113,6 +114,16 @@ impl Known {
             named_networks: settings.named_networks(),
             restricted_network: settings.restricted_network,
         }
+    }
+
+    /// Why the VM may not be connected to the network of that name; `None` where it may, or nobody knows yet.
+    pub fn network_refusal(&self, vm: &VirtualMachine, name: &str) -> Option<String> {
+        let settings = self.settings();
+        if !settings.named_networks() || !self.caches.namespaces.is_complete() {
+            return None;
+        }
+        let default = default_network(settings.network_provider, settings.network.as_deref());
+        refusal(&vm.namespace().unwrap_or_default(), name, default, &self.caches.namespaces)
     }
 
     fn assigned(&self, namespace: &str, class: &str) -> Option<bool> {

@@ -28,6 +28,8 @@ pub use rules::{Asker, Denial};
 
 /// Where VirtualMachines are completed.
 const MUTATE: &str = "/default-mutate-vmoperator-vmware-com-v1alpha1-virtualmachine";
+/// Where it is checked who gives VirtualMachines their identities.
+const VALIDATE_IDENTITY: &str = "/identity-validate-vmoperator-vmware-com-v1alpha1-virtualmachine";
 /// Where VirtualMachines are checked.
 const VALIDATE: &str = "/default-validate-vmoperator-vmware-com-v1alpha1-virtualmachine";
 /// Where WebConsoleRequests are checked.
@@ -50,6 +52,7 @@ pub const OWN: SelfManaged = SelfManaged {
 pub fn router(known: Known) -> Router {
     Router::new()
         .route(MUTATE, post(mutate))
+        .route(VALIDATE_IDENTITY, post(validate_identity))
         .route(VALIDATE, post(validate))
         .route(VALIDATE_CONSOLE, post(validate_console))
         .route(VALIDATE_POLICY, post(validate_policy))
@@ -67,13 +70,23 @@ async fn mutate(State(known): State<Arc<Known>>, Json(review): Json<Value>) -> J
     review.patch(&operations)
 }
 
+async fn validate_identity(State(known): State<Arc<Known>>, Json(review): Json<Value>) -> Json<Value> {
+    let review = Review::read(review);
+    let (Some(new), old) = review.objects::<VirtualMachine>() else { return review.allow(&[]) };
+    let asker = Asker::new(&review.user, &review.groups, &known.settings().privileged);
+    respond(review, asker, rules::identity_denials(&new, old.as_ref(), asker))
+}
+
 async fn validate(State(known): State<Arc<Known>>, Json(review): Json<Value>) -> Json<Value> {
     let review = Review::read(review);
     // Whatever cannot be read is for the schema, which says it better.
     let (Some(new), old) = review.objects::<VirtualMachine>() else { return review.allow(&[]) };
     let facts = known.facts(&new);
     let asker = Asker::new(&review.user, &review.groups, &known.settings().privileged);
-    respond(review, asker, rules::denials(&new, old.as_ref(), facts, asker))
+    let mut denials = rules::denials(&new, old.as_ref(), facts, asker);
+    denials
+        .extend(rules::network_denials(&new, old.as_ref(), asker, |name| known.network_refusal(&new, name)));
+    respond(review, asker, denials)
 }
 
 async fn validate_console(Json(review): Json<Value>) -> Json<Value> {

@@ -1,6 +1,6 @@
 //! The rules: pure, over the object as it shall be, as it is, and what is known of others.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use api::names::{annotation, label};
@@ -12,6 +12,7 @@ use kube::ResourceExt;
 use serde_json::Value;
 
 use super::known::{Facts, Zone};
+use crate::probe::LONGEST_TIMEOUT;
 
 /// The only port a TCP probe may have where the network is restricted.
 const RESTRICTED_PORT: i32 = 6443;
@@ -22,22 +23,40 @@ const MIB: i128 = 1024 * 1024;
 pub struct Denial {
     field: String,
     reason: String,
-    /// It is due to another object, which may still come or change.
-    elsewhere: bool,
+    weight: Weight,
+}
+
+/// Whom a reason stops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Weight {
+    /// Everybody.
+    Refusal,
+    /// All but programs: it is due to another object, which may still come or change.
+    Elsewhere,
+    /// Nobody: it is only worth a warning.
+    Warning,
 }
 
 impl Denial {
     fn new(field: impl Into<String>, reason: impl Into<String>) -> Self {
-        Self { field: field.into(), reason: reason.into(), elsewhere: false }
+        Self { field: field.into(), reason: reason.into(), weight: Weight::Refusal }
     }
 
     fn elsewhere(field: impl Into<String>, reason: impl Into<String>) -> Self {
-        Self { elsewhere: true, ..Self::new(field, reason) }
+        Self { weight: Weight::Elsewhere, ..Self::new(field, reason) }
+    }
+
+    fn warning(field: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self { weight: Weight::Warning, ..Self::new(field, reason) }
     }
 
     /// Whether it stops this one: a program is only warned of what other objects lack.
     pub fn stops(&self, asker: Asker) -> bool {
-        !(self.elsewhere && asker.program)
+        match self.weight {
+            Weight::Refusal => true,
+            Weight::Elsewhere => !asker.program,
+            Weight::Warning => false,
+        }
     }
 }
 
@@ -70,20 +89,40 @@ impl Asker {
     }
 }
 
+/// An identity that somebody gives who may not: asked before ours is filled in.
+///
+/// The API server asks only about those who lack the right, which RBAC gives.
+pub fn identity_denials(new: &VirtualMachine, old: Option<&VirtualMachine>, asker: Asker) -> Vec<Denial> {
+    let fields = [
+        ("spec.biosUUID", &new.spec.bios_uuid, old.map(|old| &old.spec.bios_uuid)),
+        ("spec.instanceUUID", &new.spec.instance_uuid, old.map(|old| &old.spec.instance_uuid)),
+    ];
+    let given = |uuid: Option<&Option<String>>| uuid.cloned().flatten().unwrap_or_default();
+    let changed = fields.into_iter().filter(|(_, new, old)| given(Some(new)) != given(*old));
+    let denial = |field: &str| {
+        let reason = "Forbidden: VM Operator draws the identity of a VM: leave the field out. Who restores or moves \
+                      VirtualMachines needs the verb update on virtualmachines/identity in all namespaces";
+        Denial::new(field, reason)
+    };
+    changed.filter(|_| !asker.privileged).map(|(field, ..)| denial(field)).collect()
+}
+
 /// Everything that is wrong with `new`.
 ///
-/// A VM that is going away is never refused anything: its finalizer must come off.
+/// Of a VM that is going away only protected annotations stay as they are: they may hold its deletion back. Its finalizer
+/// must come off.
 pub fn denials(
     new: &VirtualMachine,
     old: Option<&VirtualMachine>,
     facts: Facts,
     asker: Asker,
 ) -> Vec<Denial> {
+    let mut denials = protected_annotations(new, old, asker);
     if new.metadata.deletion_timestamp.is_some() {
-        return Vec::new();
+        return denials;
     }
     let was = old.map(|old| &old.spec);
-    let mut denials = annotations(new, old, asker);
+    denials.extend(module_group(new, old));
     // Its VM was there before its object came here: moved or restored, it is taken as it is.
     if old.is_none() && new.annotations().contains_key(annotation::FIRST_BOOT_DONE) {
         return denials;
@@ -94,7 +133,7 @@ pub fn denials(
         denials.extend(storage(new, old, facts));
         denials.extend(networks(&new.spec, was, facts));
         denials.extend(volumes(new));
-        denials.extend(probe(&new.spec, facts));
+        denials.extend(probe(new, old, facts));
         denials.extend(instance_storage(&new.spec, was, asker));
         denials.extend(power(&new.spec, was));
     }
@@ -130,6 +169,32 @@ fn networks(spec: &VirtualMachineSpec, old: Option<&VirtualMachineSpec>, facts: 
             )
         })
         .collect()
+}
+
+/// Networks of vCenter that were not given to the namespace; `refusal` says why one may not be used.
+pub fn network_denials(
+    new: &VirtualMachine,
+    old: Option<&VirtualMachine>,
+    asker: Asker,
+    refusal: impl Fn(&str) -> Option<String>,
+) -> Vec<Denial> {
+    let same = old.is_some_and(|old| old.spec.network_interfaces == new.spec.network_interfaces);
+    let moved = old.is_none() && new.annotations().contains_key(annotation::FIRST_BOOT_DONE);
+    if same || new.metadata.deletion_timestamp.is_some() || (moved && asker.privileged) {
+        return Vec::new();
+    }
+    let given = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
+    let interfaces = new.spec.network_interfaces.iter().enumerate();
+    let named =
+        interfaces.filter(|(_, nic)| given(&nic.network_type).is_none() && nic.provider_ref.is_none());
+    let refused = named.filter_map(|(index, nic)| {
+        let why = refusal(&given(&nic.network_name)?)?;
+        Some(Denial::elsewhere(
+            format!("spec.networkInterfaces[{index}].networkName"),
+            format!("Forbidden: {why}"),
+        ))
+    });
+    refused.collect()
 }
 
 /// Rule 5, as far as the definition can't say it.
@@ -174,14 +239,37 @@ fn is_dns_subdomain(name: &str) -> bool {
     name.len() <= 253 && name.split('.').all(label)
 }
 
-/// Rule 7, as far as it depends on the provider configuration.
-fn probe(spec: &VirtualMachineSpec, facts: Facts) -> Option<Denial> {
-    let port = &spec.readiness_probe.as_ref()?.tcp_socket.as_ref()?.port;
-    let allowed = *port == IntOrString::Int(RESTRICTED_PORT);
-    (facts.restricted_network && !allowed).then(|| {
-        let reason = format!("Unsupported value: {}: supported values: \"{RESTRICTED_PORT}\"", shown(port));
-        Denial::new("spec.readinessProbe.tcpSocket.port", reason)
-    })
+/// Rule 7, as far as it depends on the provider configuration; and a probe reaches the VM's own addresses only.
+fn probe(new: &VirtualMachine, old: Option<&VirtualMachine>, facts: Facts) -> Vec<Denial> {
+    let (field, was) = ("spec.readinessProbe", old.and_then(|old| old.spec.readiness_probe.as_ref()));
+    let Some(probe) = new.spec.readiness_probe.as_ref().filter(|probe| was != Some(*probe)) else {
+        return Vec::new();
+    };
+    let Some(socket) = probe.tcp_socket.as_ref() else { return Vec::new() };
+    let mut denials = Vec::new();
+    if facts.restricted_network && socket.port != IntOrString::Int(RESTRICTED_PORT) {
+        let port = shown(&socket.port);
+        let reason = format!("Unsupported value: {port}: supported values: \"{RESTRICTED_PORT}\"");
+        denials.push(Denial::new(format!("{field}.tcpSocket.port"), reason));
+    }
+    let status = old.and_then(|old| old.status.as_ref());
+    let own = status.map(|status| status.endpoint_addresses.as_slice()).unwrap_or_default();
+    if let Some(host) = socket.host.as_ref().filter(|host| !host.is_empty() && !own.contains(*host)) {
+        let reason = "a probe reaches the addresses of its VM only: leave the host out, or give one of status.endpointAddresses";
+        denials.push(Denial::new(
+            format!("{field}.tcpSocket.host"),
+            format!("Invalid value: {host:?}: {reason}"),
+        ));
+    }
+    let longest = LONGEST_TIMEOUT.as_secs();
+    if let Some(timeout) =
+        probe.timeout_seconds.filter(|timeout| u64::try_from(*timeout).is_ok_and(|given| given > longest))
+    {
+        let reason =
+            format!("{timeout} is more than {longest}: an attempt counts as failed after {longest} seconds");
+        denials.push(Denial::warning(format!("{field}.timeoutSeconds"), reason));
+    }
+    denials
 }
 
 fn shown(port: &IntOrString) -> String {
@@ -268,33 +356,33 @@ fn power(spec: &VirtualMachineSpec, old: Option<&VirtualMachineSpec>) -> Vec<Den
     denials
 }
 
-/// Annotations that only administrators and programs of the platform may set, and one that needs a policy.
-fn annotations(new: &VirtualMachine, old: Option<&VirtualMachine>, asker: Asker) -> Vec<Denial> {
-    let before = old.map(ResourceExt::annotations);
-    let mut denials = Vec::new();
-    if !asker.privileged {
-        let keys = new.annotations().keys().chain(before.into_iter().flat_map(BTreeMap::keys));
-        let mut keys: Vec<&String> = keys.filter(|key| is_protected(key)).collect();
-        keys.sort();
-        keys.dedup();
-        for key in keys {
-            if new.annotations().get(key) != before.and_then(|before| before.get(key)) {
-                denials.push(protected(key));
-            }
-        }
+/// Annotations that only administrators and programs of the platform may set, change or take away.
+fn protected_annotations(new: &VirtualMachine, old: Option<&VirtualMachine>, asker: Asker) -> Vec<Denial> {
+    if asker.privileged {
+        return Vec::new();
     }
+    let before = old.map(ResourceExt::annotations);
+    let keys = new.annotations().keys().chain(before.into_iter().flat_map(BTreeMap::keys));
+    let keys: BTreeSet<&String> = keys.filter(|key| is_protected(key)).collect();
+    let changed = keys
+        .into_iter()
+        .filter(|key| new.annotations().get(*key) != before.and_then(|before| before.get(*key)));
+    changed.map(|key| protected(key)).collect()
+}
+
+/// The annotation that puts a VM into a group needs a policy, which has the groups.
+fn module_group(new: &VirtualMachine, old: Option<&VirtualMachine>) -> Option<Denial> {
     let group = |vm: &VirtualMachine| vm.annotations().get(annotation::CLUSTER_MODULE_GROUP).cloned();
     let policy = new.spec.resource_policy_name.as_deref().unwrap_or_default();
-    if policy.is_empty()
+    let lacks = policy.is_empty()
         && group(new).is_some_and(|group| !group.is_empty())
-        && old.and_then(group) != group(new)
-    {
-        denials.push(Denial::new(
+        && old.and_then(group) != group(new);
+    lacks.then(|| {
+        Denial::new(
             format!("metadata.annotations[{}]", annotation::CLUSTER_MODULE_GROUP),
             "Forbidden: a group needs spec.resourcePolicyName: its policy has the groups",
-        ));
-    }
-    denials
+        )
+    })
 }
 
 fn protected(key: &str) -> Denial {

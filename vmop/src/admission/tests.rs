@@ -9,7 +9,9 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::known::{Facts, Settings, Zone};
-use super::rules::{Asker, Denial, claim_denials, denials, policy_denials};
+use super::rules::{
+    Asker, Denial, claim_denials, denials, identity_denials, network_denials, policy_denials,
+};
 use super::{fill, respond};
 use kit::webhook::review::Review;
 
@@ -145,6 +147,54 @@ fn rule_7_a_restricted_network_has_one_port_to_probe() {
 }
 
 #[test]
+fn rule_7_a_probe_reaches_its_own_vm_and_not_for_long() {
+    let of = |host: &str, timeout: i32| {
+        let socket = json!({ "port": 443, "host": host });
+        let mut vm = vm(json!({ "readinessProbe": { "tcpSocket": socket, "timeoutSeconds": timeout } }));
+        vm.status.get_or_insert_default().endpoint_addresses = vec!["10.1.2.3".to_owned()];
+        vm
+    };
+    let field = "spec.readinessProbe.tcpSocket.host";
+    for asker in [USER, ADMIN, PROGRAM] {
+        refused(
+            &reasons(&of("10.96.0.1", 1), None, facts(), asker),
+            &[field, "10.96.0.1", "leave the host out"],
+        );
+    }
+    let old = of("", 1);
+    assert!(reasons(&of("10.1.2.3", 10), Some(&old), facts(), USER).is_empty(), "its own");
+    refused(&reasons(&of("10.1.2.4", 1), Some(&old), facts(), USER), &[field]);
+    let mut other = of("10.96.0.1", 60);
+    other.spec.power_off_mode = Some("soft".to_owned());
+    assert!(reasons(&other, Some(&of("10.96.0.1", 60)), facts(), USER).is_empty(), "it was there before");
+    let long = denials(&of("", 60), None, facts(), USER);
+    assert!(long.len() == 1 && !long[0].stops(USER), "{long:?}");
+    assert!(long[0].to_string().contains("timeoutSeconds"), "{long:?}");
+}
+
+#[test]
+fn rule_networks_are_those_that_the_namespace_was_given() {
+    let of = |name: &str| {
+        vm(json!({ "networkInterfaces": [{ "networkName": "given" }, { "networkName": name }] }))
+    };
+    let refusal = |name: &str| (name != "given").then(|| format!("may not use {name}"));
+    let reasons = |new: &VirtualMachine, old: Option<&VirtualMachine>| -> Vec<String> {
+        network_denials(new, old, USER, refusal).iter().map(Denial::to_string).collect()
+    };
+    refused(
+        &reasons(&of("dmz"), None),
+        &["spec.networkInterfaces[1].networkName", "Forbidden: may not use dmz"],
+    );
+    refused(&reasons(&of("dmz"), Some(&of("given"))), &["dmz"]);
+    assert!(reasons(&of("dmz"), Some(&of("dmz"))).is_empty(), "what is there already stays");
+    assert!(reasons(&of(""), None).is_empty(), "it is the configured one");
+    let requested = vm(json!({ "networkInterfaces": [{ "networkType": "nsx-t", "networkName": "dmz" }] }));
+    assert!(reasons(&requested, None).is_empty(), "it is an object of the namespace");
+    let denials = network_denials(&of("dmz"), None, PROGRAM, refusal);
+    assert!(!denials[0].stops(PROGRAM), "its condition says so");
+}
+
+#[test]
 fn rule_8_instance_storage_is_for_privileged_accounts() {
     let claim = |size: &str| {
         json!([{ "name": "a", "persistentVolumeClaim": {
@@ -267,10 +317,43 @@ fn rule_instance_storage_label_of_a_claim() {
 }
 
 #[test]
-fn a_vm_that_goes_away_is_never_refused() {
-    let metadata = json!({ "deletionTimestamp": "2026-01-01T00:00:00Z", "labels": { label::ZONE: "y" } });
-    let old = object(json!({ "labels": { label::ZONE: "z" } }), json!({}));
-    assert!(reasons(&object(metadata, json!({})), Some(&old), facts(), USER).is_empty());
+fn rule_the_identity_is_given_by_those_who_may() {
+    let uuid = Uuid::from_u128(7).to_string();
+    for field in ["biosUUID", "instanceUUID"] {
+        let given = vm(json!({ field: uuid }));
+        let words = [
+            field,
+            "VM Operator draws the identity of a VM: leave the field out",
+            "virtualmachines/identity",
+        ];
+        let reasons = |new: &VirtualMachine, old: Option<&VirtualMachine>, asker: Asker| -> Vec<String> {
+            identity_denials(new, old, asker).iter().map(Denial::to_string).collect()
+        };
+        refused(&reasons(&given, None, USER), &words);
+        refused(&reasons(&given, None, PROGRAM), &words);
+        refused(&reasons(&given, Some(&vm(json!({}))), USER), &words);
+        assert!(reasons(&given, None, ADMIN).is_empty());
+        assert!(reasons(&given, Some(&given), USER).is_empty(), "it stays");
+        assert!(reasons(&vm(json!({ field: "" })), None, USER).is_empty(), "none is given");
+    }
+}
+
+#[test]
+fn of_a_vm_that_goes_away_protected_annotations_stay() {
+    let key = "delete.check.vmoperator.vmware.com/backup";
+    let going = |annotations: Value, zone: &str| {
+        let metadata = json!({
+            "deletionTimestamp": "2026-01-01T00:00:00Z", "annotations": annotations, "labels": { label::ZONE: zone },
+        });
+        object(metadata, json!({}))
+    };
+    let old = going(json!({ key: "not yet" }), "z");
+    let words = [key, "not allowed for non-admin users"];
+    refused(&reasons(&going(json!({}), "z"), Some(&old), facts(), USER), &words);
+    refused(&reasons(&going(json!({ key: "" }), "z"), Some(&old), facts(), USER), &words);
+    assert!(reasons(&going(json!({}), "z"), Some(&old), facts(), ADMIN).is_empty());
+    let other = going(json!({ key: "not yet", "a": "b" }), "y");
+    assert!(reasons(&other, Some(&old), facts(), USER).is_empty(), "all else is as it may be");
 }
 
 #[test]

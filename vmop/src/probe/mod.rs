@@ -1,17 +1,24 @@
 //! TCP readiness probes, outside the reconciles: a reconcile sets the target and reads the result.
 //!
 //! A result that changes wakes its object; one that holds costs nothing but the connection. Until a
-//! target has answered once it is asked every second, so that a node is not late by a whole period.
+//! target has answered once it is asked every second, so that a node is not late by a whole period. One that does not even
+//! refuse is asked ever less often, and each namespace has a share of the connections: addresses from which nothing comes
+//! back hold up the probes of their own namespace alone.
 
 pub mod address;
 
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
+use std::{fmt, io};
 
 use address::AddressMap;
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use kube::Resource;
+use kube::runtime::reflector::ObjectRef;
 use parking_lot::Mutex;
 use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, mpsc};
@@ -19,8 +26,14 @@ use tokio::task::JoinHandle;
 
 /// Connections that may be opening at one time.
 const AT_ONCE: usize = 64;
+/// How many of them may be of one namespace's objects.
+const SHARE: usize = 16;
+/// Time after which every attempt counts as failed.
+pub const LONGEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// How soon a target that does not answer is asked again, if its period is not shorter.
 const IMPATIENT: Duration = Duration::from_secs(1);
+/// How seldom a target is asked from which nothing comes back.
+const SLOWEST: Duration = Duration::from_secs(30);
 
 /// What to dial and how often.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,11 +60,35 @@ pub enum ProbeResult {
     NoAnswer(String),
 }
 
+/// What has a probe.
+pub trait Probed: Clone + Eq + Hash + Send + 'static {
+    /// Whose share of the connections its probe uses.
+    fn namespace(&self) -> &str;
+}
+
+impl<K> Probed for ObjectRef<K>
+where
+    K: Resource<DynamicType: Clone + Eq + Hash + Send> + 'static,
+{
+    fn namespace(&self) -> &str {
+        self.namespace.as_deref().unwrap_or_default()
+    }
+}
+
+/// How a connection is opened.
+type Connect = fn(SocketAddr) -> BoxFuture<'static, io::Result<()>>;
+
+fn connect(address: SocketAddr) -> BoxFuture<'static, io::Result<()>> {
+    async move { TcpStream::connect(address).await.map(drop) }.boxed()
+}
+
 /// Probes the targets of every object and tells which results changed.
 pub struct Prober<K> {
     probes: Mutex<HashMap<K, Probe>>,
     maps: Vec<AddressMap>,
+    connect: Connect,
     gate: Arc<Semaphore>,
+    shares: Mutex<HashMap<String, Weak<Semaphore>>>,
     changed: mpsc::UnboundedSender<K>,
 }
 
@@ -67,12 +104,28 @@ impl Drop for Probe {
     }
 }
 
-impl<K: Clone + Eq + Hash + Send + 'static> Prober<K> {
+impl<K: Probed> Prober<K> {
     /// A prober without targets; the receiver yields every object whose result changed.
     pub fn new(maps: Vec<AddressMap>) -> (Self, mpsc::UnboundedReceiver<K>) {
+        Self::with(maps, connect)
+    }
+
+    fn with(maps: Vec<AddressMap>, connect: Connect) -> (Self, mpsc::UnboundedReceiver<K>) {
         let (changed, receiver) = mpsc::unbounded_channel();
         let gate = Arc::new(Semaphore::new(AT_ONCE));
-        (Self { probes: Mutex::default(), maps, gate, changed }, receiver)
+        (Self { probes: Mutex::default(), maps, connect, gate, shares: Mutex::default(), changed }, receiver)
+    }
+
+    /// The connections that a namespace's probes share, while there are any.
+    fn share(&self, namespace: &str) -> Arc<Semaphore> {
+        let mut shares = self.shares.lock();
+        if let Some(share) = shares.get(namespace).and_then(Weak::upgrade) {
+            return share;
+        }
+        shares.retain(|_, share| share.strong_count() > 0);
+        let share = Arc::new(Semaphore::new(SHARE));
+        shares.insert(namespace.to_owned(), Arc::downgrade(&share));
+        share
     }
 
     /// The object is probed at `target` from now on, or not at all.
@@ -87,14 +140,15 @@ impl<K: Clone + Eq + Hash + Send + 'static> Prober<K> {
         }
         let result = Arc::new(Mutex::new(ProbeResult::Unknown));
         let address = self.maps.iter().fold(target.address, |address, map| map.dial(address));
-        let watch = watch(
-            SocketAddr::new(address, target.port),
+        let watched = Watched {
+            dial: SocketAddr::new(address, target.port),
             target,
-            Arc::clone(&result),
-            Arc::clone(&self.gate),
-            self.changed.clone(),
-            object.clone(),
-        );
+            connect: self.connect,
+            result: Arc::clone(&result),
+            share: self.share(object.namespace()),
+            gate: Arc::clone(&self.gate),
+        };
+        let watch = watch(watched, self.changed.clone(), object.clone());
         probes.insert(object.clone(), Probe { target, result, task: tokio::spawn(watch) });
     }
 
@@ -106,19 +160,24 @@ impl<K: Clone + Eq + Hash + Send + 'static> Prober<K> {
     }
 }
 
-async fn watch<K: Clone>(
+/// One target, and what its probe needs.
+struct Watched {
     dial: SocketAddr,
     target: Target,
+    connect: Connect,
     result: Arc<Mutex<ProbeResult>>,
+    share: Arc<Semaphore>,
     gate: Arc<Semaphore>,
-    changed: mpsc::UnboundedSender<K>,
-    object: K,
-) {
+}
+
+async fn watch<K: Clone>(watched: Watched, changed: mpsc::UnboundedSender<K>, object: K) {
+    let Watched { dial, target, connect, result, share, gate } = watched;
     let mut failures = 0;
     loop {
-        let answer = match gate.acquire().await {
-            Ok(_permit) => attempt(dial, target.timeout).await,
-            Err(_closed) => return,
+        let answer = {
+            // The share first: who waits for it holds nothing that others need.
+            let (Ok(_own), Ok(_permit)) = (share.acquire().await, gate.acquire().await) else { return };
+            attempt(connect(dial), target.timeout).await
         };
         failures = if answer.is_ok() { 0 } else { failures + 1 };
         let old = result.lock().clone();
@@ -133,11 +192,29 @@ async fn watch<K: Clone>(
     }
 }
 
-async fn attempt(dial: SocketAddr, limit: Duration) -> Result<(), String> {
-    match tokio::time::timeout(limit, TcpStream::connect(dial)).await {
-        Ok(Ok(_stream)) => Ok(()),
-        Ok(Err(error)) => Err(error.kind().to_string()),
-        Err(_elapsed) => Err(format!("no answer within {} s", limit.as_secs())),
+/// Why an attempt failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Failure {
+    /// The target refused it.
+    Refused(io::ErrorKind),
+    /// Nothing came back for so long.
+    Silent(Duration),
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused(kind) => kind.fmt(f),
+            Self::Silent(limit) => write!(f, "no answer within {} s", limit.as_secs()),
+        }
+    }
+}
+
+async fn attempt(connecting: BoxFuture<'static, io::Result<()>>, limit: Duration) -> Result<(), Failure> {
+    match tokio::time::timeout(limit, connecting).await {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(error)) => Err(Failure::Refused(error.kind())),
+        Err(_elapsed) => Err(Failure::Silent(limit)),
     }
 }
 
@@ -146,7 +223,7 @@ async fn attempt(dial: SocketAddr, limit: Duration) -> Result<(), String> {
 /// A target that answered must fail twice in a row, so that one lost packet takes no node out of service.
 fn judged(
     old: &ProbeResult,
-    result: Result<(), String>,
+    result: Result<(), Failure>,
     failures: u32,
     period: Duration,
 ) -> (ProbeResult, Duration) {
@@ -155,12 +232,18 @@ fn judged(
         Err(_) if *old == ProbeResult::Answers && failures < 2 => {
             (ProbeResult::Answers, period.min(IMPATIENT))
         }
-        Err(why) => (ProbeResult::NoAnswer(why), period.min(IMPATIENT)),
+        Err(why @ Failure::Refused(_)) => (ProbeResult::NoAnswer(why.to_string()), period.min(IMPATIENT)),
+        Err(why @ Failure::Silent(_)) => {
+            let doubled = IMPATIENT.saturating_mul(1 << failures.saturating_sub(1).min(5));
+            (ProbeResult::NoAnswer(why.to_string()), doubled.min(SLOWEST))
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use support::wait::within;
+
     use super::*;
 
     const PERIOD: Duration = Duration::from_secs(10);
@@ -168,7 +251,7 @@ mod tests {
     #[test]
     fn one_lost_packet_takes_no_node_out() {
         let silent = ProbeResult::NoAnswer("connection refused".into());
-        let refused = || Err("connection refused".to_owned());
+        let refused = || Err(Failure::Refused(io::ErrorKind::ConnectionRefused));
         for (old, result, failures, new, pause) in [
             (ProbeResult::Unknown, Ok(()), 0, ProbeResult::Answers, PERIOD),
             (ProbeResult::Unknown, refused(), 1, silent.clone(), IMPATIENT),
@@ -177,6 +260,65 @@ mod tests {
             (ProbeResult::Answers, refused(), 2, silent.clone(), IMPATIENT),
         ] {
             assert_eq!(judged(&old, result, failures, PERIOD), (new, pause));
+        }
+    }
+
+    #[test]
+    fn a_target_from_which_nothing_comes_back_is_asked_ever_less_often() {
+        let silent = |failures| {
+            let failure = Err(Failure::Silent(LONGEST_TIMEOUT));
+            judged(&ProbeResult::Unknown, failure, failures, PERIOD).1.as_secs()
+        };
+        assert_eq!([1, 2, 3, 4, 5, 6, 7, u32::MAX].map(silent), [1, 2, 4, 8, 16, 30, 30, 30]);
+    }
+
+    /// An object of a namespace.
+    #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+    struct Object(&'static str, u8);
+
+    impl Probed for Object {
+        fn namespace(&self) -> &str {
+            self.0
+        }
+    }
+
+    /// Nothing comes back from 10.9.0.0/16; everything else answers at once.
+    fn connect_or_not(address: SocketAddr) -> BoxFuture<'static, io::Result<()>> {
+        match address.ip() {
+            IpAddr::V4(ip) if ip.octets()[1] == 9 => futures::future::pending().boxed(),
+            _ => futures::future::ready(Ok(())).boxed(),
+        }
+    }
+
+    #[tokio::test]
+    async fn one_namespaces_silent_targets_hold_up_nobody_else() {
+        let (prober, mut changed) = Prober::with(Vec::new(), connect_or_not);
+        let at = |network: u8, host: u8| Target {
+            address: IpAddr::from([10, network, 0, host]),
+            port: 6443,
+            period: PERIOD,
+            timeout: LONGEST_TIMEOUT,
+        };
+        for number in 0..200 {
+            prober.set_target(&Object("team-b", number), Some(at(9, number)));
+        }
+        let begun = async {
+            while prober.gate.available_permits() > AT_ONCE - SHARE {
+                tokio::task::yield_now().await;
+            }
+        };
+        within("team-b's connections are being opened", begun).await;
+        assert_eq!(prober.gate.available_permits(), AT_ONCE - SHARE, "they are not more than its share");
+        let (victim, target) = (Object("team-a", 1), at(1, 1));
+        prober.set_target(&victim, Some(target));
+        let woken = async { while changed.recv().await.as_ref() != Some(&victim) {} };
+        tokio::time::timeout(Duration::from_secs(5), woken).await.expect("others are not held up");
+        assert_eq!(prober.result(&victim, Some(&target)), ProbeResult::Answers);
+    }
+
+    impl Probed for &'static str {
+        fn namespace(&self) -> &str {
+            "ns"
         }
     }
 

@@ -23,7 +23,8 @@ use crate::virtualmachine::power::guest_requests::GuestRequests;
 use crate::virtualmachine::storage::promotions::Promotions;
 use crate::virtualmachine::throttle::StatusThrottle;
 use crate::watches::{
-    annotated_placement, name, namespace, namespaced_name, to, when_changed, when_it_comes_or_goes,
+    annotated_networks, annotated_placement, name, namespace, namespaced_name, to, when_changed,
+    when_it_comes_or_goes,
 };
 
 /// Reconciles VirtualMachines until the program ends; `enqueued` are those with a cause outside the API server.
@@ -56,6 +57,7 @@ where
         .watches_optional(&caches.interfaces, interface_users(&by_interface))
         .watches_optional(&caches.nsx_interfaces, interface_users(&by_interface))
         .watches_changes(&caches.namespaces, when_changed(annotated_placement, to(&by_namespace, name)))
+        .watches_changes(&caches.namespaces, when_changed(annotated_networks, to(&by_namespace, name)))
         .watches_changes(&caches.quotas, when_changed(hard_keys, to(&by_namespace, namespace)))
         .watches_optional(&caches.attachments, |made| vm_of(made).into_iter().collect())
         .watches_optional(&caches.zones, to(&by_namespace, namespace))

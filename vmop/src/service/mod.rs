@@ -94,7 +94,9 @@ fn affected(
     change: &Change<VirtualMachine>,
     by_selector: &Index<VirtualMachineService>,
 ) -> Vec<ObjectRef<VirtualMachineService>> {
-    let relevant = |vm: &Arc<VirtualMachine>| (vm.metadata.labels.clone(), plan::backends(vm));
+    let relevant = |vm: &Arc<VirtualMachine>| {
+        (vm.metadata.labels.clone(), plan::backends(vm), plan::unassigned_address(vm).map(str::to_owned))
+    };
     if change.old.as_ref().map(relevant) == change.new.as_ref().map(relevant) {
         return Vec::new();
     }
@@ -114,7 +116,7 @@ pub async fn reconcile(service: Arc<VirtualMachineService>, ctx: Arc<Context>) -
         Err(_) => None,
     };
     if let Some(outcome) = outcome {
-        let mut status = plan::status(outcome);
+        let mut status = plan::status(outcome, &selected_vms(&service, &ctx));
         let old = service.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
         status.conditions = kit::status::settle(old, status.conditions, jiff::Timestamp::now());
         if ctx.api.patch_status(&*service, &status).await? {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
-use api::conditions::{Condition, ERROR, INFO, READY, vmop as known};
+use api::conditions::{Condition, ERROR, INFO, READY, WARNING, vmop as known};
 use api::vmop::{
     LoadBalancerIngress, LoadBalancerStatus, VirtualMachine, VirtualMachineService,
     VirtualMachineServiceStatus,
@@ -30,6 +30,10 @@ const NSX_HEALTH_CHECK_PORT: &str = "ncp/healthCheckNodePort";
 const SERVICE_PROXY: (&str, &str) = ("service.kubernetes.io/service-proxy-name", "nsx-t");
 /// kubectl's own note on the VirtualMachineService: of no use on the Service.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+/// Condition: whether all VMs of the service can be sent traffic; it is there only where not.
+const ENDPOINTS_READY: &str = "EndpointsReady";
+/// Its reason: nobody but the guest answers for an address.
+const ADDRESS_NOT_ASSIGNED: &str = "AddressNotAssigned";
 const LOAD_BALANCER: &str = "LoadBalancer";
 const EXTERNAL_NAME: &str = "ExternalName";
 
@@ -132,28 +136,24 @@ pub fn slice(service: &VirtualMachineService, vms: &[Arc<VirtualMachine>], famil
     }
 }
 
-/// The addresses under which a VM serves, if it is ready and not on its way out: its first of each family.
+/// The addresses under which a VM serves, if it is ready and not on its way out: its first of each family, of those that
+/// somebody else than its guest answers for.
 pub fn backends(vm: &VirtualMachine) -> (Option<Ipv4Addr>, Option<Ipv6Addr>) {
     let ready = |status: &&api::vmop::VirtualMachineStatus| {
         vm.metadata.deletion_timestamp.is_none() && api::conditions::holds(&status.conditions, READY)
     };
     let Some(status) = vm.status.as_ref().filter(ready) else { return (None, None) };
-    let addresses = status.network_interfaces.iter().flat_map(|nic| &nic.ip_addresses);
-    let plain = |text: &str| text.split('/').next().and_then(|ip| ip.parse::<IpAddr>().ok());
-    let all: Vec<_> = status.vm_ip.iter().chain(addresses).filter_map(|text| plain(text)).collect();
-    let four = all.iter().find_map(|ip| match ip {
-        IpAddr::V4(ip) if !ip.is_link_local() => Some(*ip),
-        _ => None,
-    });
-    let six = all.iter().find_map(|ip| match ip {
-        IpAddr::V6(ip) if !ip.is_unicast_link_local() => Some(*ip),
-        _ => None,
-    });
-    // The address that the VM reports as its own says which network it serves in.
-    match status.vm_ip.as_deref().and_then(plain) {
-        Some(_) => (four, six),
-        None => (None, None),
-    }
+    let all: Vec<IpAddr> = status.endpoint_addresses.iter().filter_map(|text| text.parse().ok()).collect();
+    let four = all.iter().find_map(|ip| if let IpAddr::V4(ip) = ip { Some(*ip) } else { None });
+    let six = all.iter().find_map(|ip| if let IpAddr::V6(ip) = ip { Some(*ip) } else { None });
+    (four, six)
+}
+
+/// The address that a VM's guest reports and that nobody else answers for, where it has no other.
+pub fn unassigned_address(vm: &VirtualMachine) -> Option<&str> {
+    let status = vm.status.as_ref()?;
+    let serves = vm.metadata.deletion_timestamp.is_none() && status.endpoint_addresses.is_empty();
+    status.vm_ip.as_deref().filter(|_| serves)
 }
 
 fn endpoint(vm: &VirtualMachine, address: IpAddr) -> Endpoint {
@@ -191,8 +191,24 @@ fn metadata(
     }
 }
 
-/// What the service says of itself: the Service as it is, or why there is none.
-pub fn status(live: Result<&Service, &str>) -> VirtualMachineServiceStatus {
+/// That VMs are left out whose guests report addresses which nobody else answers for; nothing, where there are none.
+fn endpoints_condition(vms: &[Arc<VirtualMachine>]) -> Option<Condition> {
+    let mut left_out = vms.iter().filter_map(|vm| Some((vm, unassigned_address(vm)?)));
+    let (vm, address) = left_out.next()?;
+    let others = match left_out.count() {
+        0 => String::new(),
+        count => format!(" (and {count} more VMs)"),
+    };
+    let message = format!(
+        "VirtualMachine {} reports the address {address}{others}: no network provider assigned it, and it is in no range of \
+         GuestAddressRanges in the provider configuration, so that it gets no traffic. Add its range there",
+        vm.name_any()
+    );
+    Some(Condition::is_false(ENDPOINTS_READY, WARNING, ADDRESS_NOT_ASSIGNED, message))
+}
+
+/// What the service says of itself: the Service as it is, or why there is none; and which of its VMs are left out.
+pub fn status(live: Result<&Service, &str>, vms: &[Arc<VirtualMachine>]) -> VirtualMachineServiceStatus {
     let live = match live {
         Ok(live) => live,
         Err(why) => {
@@ -217,7 +233,7 @@ pub fn status(live: Result<&Service, &str>) -> VirtualMachineServiceStatus {
     };
     VirtualMachineServiceStatus {
         load_balancer: Some(LoadBalancerStatus { ingress }).filter(|status| !status.ingress.is_empty()),
-        conditions: vec![ready],
+        conditions: [Some(ready), endpoints_condition(vms)].into_iter().flatten().collect(),
     }
 }
 
@@ -242,7 +258,7 @@ mod tests {
             serde_json::from_value(serde_json::json!({
                 "metadata": {"name": name, "namespace": "ns"},
                 "spec": {"imageName": "i", "className": "c"},
-                "status": {"vmIp": ip, "conditions": [{"type": "Ready", "status": ready}]},
+                "status": {"vmIp": ip, "endpointAddresses": ip.as_slice(), "conditions": [{"type": "Ready", "status": ready}]},
             }))
             .unwrap(),
         )
@@ -294,12 +310,13 @@ mod tests {
 
     #[test]
     fn a_vm_serves_under_its_first_address_of_each_family() {
-        let with = |ip: Option<&str>, addresses: &[&str]| {
+        let with = |addresses: &[&str]| {
             let vm: VirtualMachine = serde_json::from_value(serde_json::json!({
                 "metadata": {"name": "m"}, "spec": {"imageName": "i", "className": "c"},
                 "status": {
-                    "vmIp": ip, "conditions": [{"type": "Ready", "status": "True"}],
-                    "networkInterfaces": [{"connected": true, "ipAddresses": addresses}],
+                    "vmIp": "10.0.0.7", "endpointAddresses": addresses,
+                    "conditions": [{"type": "Ready", "status": "True"}],
+                    "networkInterfaces": [{"connected": true, "ipAddresses": ["10.0.0.8/24"]}],
                 },
             }))
             .unwrap();
@@ -307,22 +324,43 @@ mod tests {
             (four.map(|ip| ip.to_string()), six.map(|ip| ip.to_string()))
         };
         let both = (Some("10.0.0.1".to_owned()), Some("fd00::1".to_owned()));
-        assert_eq!(with(Some("10.0.0.1"), &["10.0.0.9/24", "fe80::1/64", "fd00::1/64"]), both);
-        assert_eq!(with(Some("fd00::1"), &["169.254.0.1/16", "10.0.0.1/24"]), both);
-        assert_eq!(with(Some("10.0.0.1"), &[]), (Some("10.0.0.1".to_owned()), None));
-        assert_eq!(with(None, &["10.0.0.9/24"]), (None, None));
+        assert_eq!(with(&["10.0.0.1", "10.0.0.9", "fd00::1"]), both);
+        assert_eq!(with(&["fd00::1", "10.0.0.1"]), both);
+        assert_eq!(with(&["10.0.0.1"]), (Some("10.0.0.1".to_owned()), None));
+        assert_eq!(with(&[]), (None, None), "what a guest alone says is no endpoint");
+    }
+
+    #[test]
+    fn a_service_says_which_vm_it_leaves_out() {
+        let live = service(&vmservice());
+        let good = backend_vm("a", "True", Some("10.1.0.1"));
+        let bad = |name: &str| {
+            let mut vm = Arc::unwrap_or_clone(backend_vm(name, "True", Some("10.96.0.1")));
+            vm.status.as_mut().unwrap().endpoint_addresses.clear();
+            Arc::new(vm)
+        };
+        let shown = |vms: &[Arc<VirtualMachine>]| status(Ok(&live), vms).conditions;
+        assert_eq!(shown(std::slice::from_ref(&good)).len(), 1);
+        let conditions = shown(&[good.clone(), bad("b"), bad("c")]);
+        let left_out = api::conditions::find(&conditions, ENDPOINTS_READY).unwrap();
+        let message = left_out.message.as_deref().unwrap();
+        for word in ["VirtualMachine b", "10.96.0.1", "1 more", "GuestAddressRanges"] {
+            assert!(message.contains(word), "{word} is not in {message}");
+        }
+        let slice = slice(&vmservice(), &[good, bad("b")], Ip::V4);
+        assert_eq!(slice.endpoints.unwrap()[0].addresses, ["10.1.0.1"], "the others are served all the same");
     }
 
     #[test]
     fn the_status_is_the_balancers() {
         let mut live = service(&vmservice());
-        assert_eq!(status(Ok(&live)).conditions[0].status, "False");
+        assert_eq!(status(Ok(&live), &[]).conditions[0].status, "False");
         live.status =
             serde_json::from_value(serde_json::json!({"loadBalancer": {"ingress": [{"ip": "127.3.255.1"}]}}))
                 .unwrap();
-        let shown = status(Ok(&live));
+        let shown = status(Ok(&live), &[]);
         assert_eq!(shown.conditions[0].status, "True");
         assert_eq!(shown.load_balancer.unwrap().ingress[0].ip.as_deref(), Some("127.3.255.1"));
-        assert_eq!(status(Err("taken")).conditions[0].message.as_deref(), Some("taken"));
+        assert_eq!(status(Err("taken"), &[]).conditions[0].message.as_deref(), Some("taken"));
     }
 }

@@ -27,6 +27,7 @@ pub fn settings(sim: &Sim) -> Settings {
         datacenter: sim.datacenter().id().to_owned(),
         datastore: Some("ds1".into()),
         network: Some("workload".into()),
+        guest_address_ranges: vec!["192.0.2.0/24".parse().unwrap()],
         network_provider: None,
         library: Some(sim.library().to_owned()),
         folder: None,

@@ -45,6 +45,16 @@ impl Mark {
     pub fn is_on(&self, vm: &Vm) -> bool {
         entry(vm, OWNER) == self.owner && entry(vm, STACK) == self.stack && not_anothers(vm)
     }
+
+    /// The VM that is in the way of this one, in words for the namespace's users: `None` where it is not of their namespace.
+    /// The log has it in any case.
+    pub fn describe_holder(&self, vm: &Vm) -> Option<String> {
+        let described = described(vm);
+        tracing::warn!(vm = self.owner, holder = described, "another VM is in the way");
+        let namespace = |owner: &str| owner.split_once('/').map(|(namespace, _)| namespace.to_owned());
+        let own = entry(vm, STACK) == self.stack && namespace(entry(vm, OWNER)) == namespace(&self.owner);
+        own.then_some(described)
+    }
 }
 
 /// The object that `vm` belongs to, if it is one of this stack's.
@@ -56,7 +66,7 @@ pub fn owner(vm: &Vm, stack: &str) -> Option<ObjectRef<VirtualMachine>> {
     Some(ObjectRef::new(name).within(namespace))
 }
 
-/// What people should know of whose VM `vm` is.
+/// What administrators should know of whose VM `vm` is.
 pub fn described(vm: &Vm) -> String {
     let owner = match (entry(vm, OWNER), vm.managed_by.as_ref()) {
         ("", None) => "without an owner".to_owned(),
@@ -139,6 +149,18 @@ mod tests {
         vm.managed_by = Some(ManagedBy { extension_key: "com.example.backup".into(), kind: "x".into() });
         assert!(!mark.is_on(&vm));
         assert_eq!(described(&vm), "cp-0 (vm-1, of VirtualMachine ns/cp-0)");
+    }
+
+    #[test]
+    fn who_is_in_the_way_is_for_the_own_namespace_to_know() {
+        let mut vm = fixtures::unmarked_vm("vm-1", "cp-0");
+        assert_eq!(Mark::new("ns", "cp-0", "s1").describe_holder(&vm), None, "an administrator's");
+        vm.extra_config.extend(Mark::new("ns", "cp-0", "s1").extra_config());
+        let own = Mark::new("ns", "cp-1", "s1").describe_holder(&vm);
+        assert_eq!(own.as_deref(), Some("cp-0 (vm-1, of VirtualMachine ns/cp-0)"));
+        for (namespace, stack) in [("other", "s1"), ("ns", "s2"), ("n", "s1")] {
+            assert_eq!(Mark::new(namespace, "cp-1", stack).describe_holder(&vm), None);
+        }
     }
 
     #[test]

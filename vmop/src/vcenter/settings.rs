@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use ipnet::IpNet;
 use vsphere::WireChoice;
 
 /// The ConfigMap in the operator's own namespace that says which vCenter to use.
@@ -85,6 +86,8 @@ pub struct Settings {
     pub datastore: Option<String>,
     /// Port group of a VM that names none, and of NSX networks where there is no NSX (`Network`).
     pub network: Option<String>,
+    /// Where guests have their addresses, beside those that a network provider assigns (`GuestAddressRanges`).
+    pub guest_address_ranges: Vec<IpNet>,
     /// Who says which networks network adapters are connected to (`NetworkProvider`); where it is left out, whoever is there.
     pub network_provider: Option<NetworkProvider>,
     /// UUID of the content library that holds the images (`ContentSource`).
@@ -185,6 +188,7 @@ impl<'a> ConfigData<'a> {
             datacenter: self.required("Datacenter")?.to_owned(),
             datastore: self.optional("Datastore"),
             network: self.optional("Network"),
+            guest_address_ranges: self.guest_address_ranges()?,
             network_provider: self.network_provider()?,
             library: self.optional("ContentSource"),
             console_proxy: self.optional("WebConsoleProxy"),
@@ -260,6 +264,16 @@ impl<'a> ConfigData<'a> {
                 "\"auto\", \"vijson\" or \"soap\"",
             )),
         }
+    }
+
+    fn guest_address_ranges(&self) -> Result<Vec<IpNet>, ConfigProblem> {
+        const KEY: &str = "GuestAddressRanges";
+        let text = self.optional(KEY).unwrap_or_default();
+        let ranges = text.split(',').map(str::trim).filter(|range| !range.is_empty()).map(str::parse);
+        ranges.collect::<Result<_, _>>().map_err(|_| {
+            let kind = "a list of CIDRs divided by commas, such as 10.20.0.0/16";
+            ConfigProblem::BadKey(self.namespace.into(), KEY, text.clone(), kind)
+        })
     }
 
     fn network_provider(&self) -> Result<Option<NetworkProvider>, ConfigProblem> {

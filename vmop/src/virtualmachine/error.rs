@@ -1,5 +1,6 @@
 //! Why a reconcile of a VirtualMachine did not come through.
 
+use std::fmt;
 use std::time::Duration;
 
 use api::conditions::vmop as known;
@@ -20,8 +21,27 @@ pub const UNSETTLED: Duration = Duration::from_secs(15);
 pub struct Claim {
     /// What it is, such as `Instance UUID 4237…`.
     pub what: String,
-    /// The other VM, in words.
-    pub holder: String,
+    /// The other VM, in words; `None` where it is none of this namespace's.
+    pub holder: Option<String>,
+}
+
+impl fmt::Display for Claim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { what, holder } = self;
+        match holder {
+            Some(holder) => {
+                write!(
+                    f,
+                    "{what} belongs to the VM {holder}. Give this VirtualMachine another, or remove that VM"
+                )
+            }
+            None => write!(
+                f,
+                "{what} belongs to another VM. Give this VirtualMachine another, or ask the vSphere administrator: \
+                 VM Operator's log names that VM"
+            ),
+        }
+    }
 }
 
 /// Why nothing can be done before something changes.
@@ -37,7 +57,7 @@ pub enum Blocked {
     #[error("{0}")]
     Provider(Problem),
     /// An identity that somebody else has.
-    #[error("{} belongs to the VM {}. Give this VirtualMachine another, or remove that VM", .0.what, .0.holder)]
+    #[error("{0}")]
     Claimed(Claim),
     /// The VM existed, and was destroyed or removed in vCenter; the message says how.
     #[error("{0}")]

@@ -1,5 +1,7 @@
 //! Everything that one reconcile has read of a VM.
 
+use std::net::IpAddr;
+
 use jiff::Timestamp;
 
 use super::bootstrap::data::Bootstrap;
@@ -59,6 +61,8 @@ pub struct RuntimeFacts {
     pub probe: Option<ProbeResult>,
     /// What the readiness probe is to dial.
     pub probe_target: Option<Target>,
+    /// The addresses that others may be sent to.
+    pub endpoint_addresses: Vec<IpAddr>,
     /// Name of the host that it runs on.
     pub host: Option<String>,
     /// The zone that it lies in.

@@ -13,12 +13,13 @@ use super::bootstrap::observe::{Access, BootstrapUpdate, DataSourceWatch, observ
 use super::context::Context;
 use super::error::Error;
 use super::facts::{Facts, RuntimeFacts};
-use super::identity::find::{Found, SearchPlaces, find, find_holder, is_controlled};
+use super::identity::find::{Found, SearchPlaces, find, find_holder};
 use super::identity::uuids::Identity;
 use super::image::{TemplateFacts, find_template};
 use super::needs::{Creation, Needs};
 use super::nic::change::{NicChange, nics_differ};
-use super::nic::observe::{NicFacts, observe_nics};
+use super::nic::endpoint::endpoint_addresses;
+use super::nic::observe::{NicFacts, assigned_addresses, observe_nics};
 use super::placement::module::membership;
 use super::placement::namespace::{vm_home, vm_zone};
 use super::placement::policy::vm_placement;
@@ -28,6 +29,7 @@ use super::size::observe::{class_size, needed_size};
 use super::storage::claims::{self, Volumes};
 use super::storage::observe::{observe_disks, observe_storage};
 use super::storage::promotion::observe_promotion;
+use crate::probe::ProbeResult;
 use crate::unmet::Need;
 use crate::vcenter::mark::Mark;
 use crate::vcenter::{Placement, VCenter};
@@ -97,11 +99,18 @@ pub fn observe_runtime<'a>(
     ctx: &'a Context,
 ) -> BoxFuture<'a, RuntimeFacts> {
     async move {
-        let probe_target = probe_target(vm, vsphere_vm);
+        let assigned = assigned_addresses(vm, vcenter, &ctx.caches);
+        let endpoint_addresses =
+            endpoint_addresses(vsphere_vm, &assigned, &vcenter.settings.guest_address_ranges);
+        let (probe_target, refused) = match probe_target(vm, vsphere_vm, &endpoint_addresses) {
+            Ok(target) => (target, None),
+            Err(why) => (None, Some(ProbeResult::NoAnswer(why))),
+        };
         let Places { home, own } = observe_places(vm, vcenter, ctx);
         RuntimeFacts {
-            probe: probe_result(vm, vsphere_vm, probe_target.as_ref(), &ctx.prober),
+            probe: refused.or_else(|| probe_result(vm, vsphere_vm, probe_target.as_ref(), &ctx.prober)),
             probe_target,
+            endpoint_addresses,
             host: vcenter.host_name(vsphere_vm).await,
             zone: vm_zone(vm, vsphere_vm, &ctx.caches),
             size: class_size(vm, home.as_ref().ok(), vcenter, &ctx.caches).await,
@@ -189,7 +198,7 @@ pub(in crate::virtualmachine) async fn observe_power_on(
     Ok((Ok(Some(change)), BootstrapUpdate { nic_requests: requests, ..update }))
 }
 
-/// What a VM needs that is to be created, and whether its BIOS UUID is free in all of vCenter.
+/// What a VM needs that is to be created, and whether its BIOS UUID is free.
 async fn observe_creation(
     vm: &VirtualMachine,
     mut facts: Facts,
@@ -210,8 +219,7 @@ async fn observe_creation(
     let pool = creation.needs.placement.as_ref().ok().map(|placement| &placement.pool);
     facts.membership = membership(vm, pool, None, vcenter).await;
     if creation.needs.first_unmet().is_none()
-        && !is_controlled(vm)
-        && let Some(holder) = find_holder(facts.identity, &facts.mark, vcenter).await
+        && let Some(holder) = find_holder(vm, facts.identity, &facts.mark, vcenter).await
     {
         facts.found = holder;
         return Ok(facts);

@@ -1,5 +1,6 @@
 //! Whether a VM is ready: its address, and what its readiness probe says.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use api::conditions::{Condition, INFO, vmop as known};
@@ -10,8 +11,9 @@ use vsphere::Vm;
 use vsphere::inventory::PowerState;
 
 use super::condition_types;
+use super::nic::endpoint::is_routable;
 use super::power::operation::tools_running;
-use crate::probe::{ProbeResult, Prober, Target};
+use crate::probe::{LONGEST_TIMEOUT, ProbeResult, Prober, Target};
 
 /// What the readiness probe says of a VM whose probe dials `target`; `None` without a probe.
 pub fn probe_result(
@@ -53,11 +55,7 @@ pub fn address(vsphere_vm: &Vm) -> Option<&str> {
         return None;
     }
     let ip = vsphere_vm.guest.ip.as_deref()?;
-    let usable = match ip.parse::<std::net::IpAddr>().ok()? {
-        std::net::IpAddr::V4(v4) => !v4.is_loopback() && !v4.is_link_local() && !v4.is_unspecified(),
-        std::net::IpAddr::V6(v6) => !v6.is_loopback() && !v6.is_unicast_link_local() && !v6.is_unspecified(),
-    };
-    usable.then_some(ip)
+    is_routable(ip.parse().ok()?).then_some(ip)
 }
 
 /// Whether the guest's heart beats as it should: the stream tells, so nobody is asked.
@@ -100,10 +98,26 @@ pub fn tools_condition(vsphere_vm: &Vm) -> Condition {
     }
 }
 
-/// What the readiness probe dials; nothing without a probe or while the VM has no address.
-pub fn probe_target(vm: &VirtualMachine, vsphere_vm: &Vm) -> Option<Target> {
-    let probe = vm.spec.readiness_probe.as_ref()?;
-    let socket = probe.tcp_socket.as_ref()?;
+/// What the readiness probe dials: nothing without a probe or while the VM has no address; why not, where it may not.
+///
+/// `own` are the addresses of the VM that others may be sent to: a probe reaches nothing else.
+pub fn probe_target(vm: &VirtualMachine, vsphere_vm: &Vm, own: &[IpAddr]) -> Result<Option<Target>, String> {
+    let Some(probe) = vm.spec.readiness_probe.as_ref() else { return Ok(None) };
+    let Some(socket) = probe.tcp_socket.as_ref() else { return Ok(None) };
+    let Some(reported) = address(vsphere_vm) else { return Ok(None) };
+    let Some(first) = own.first() else {
+        return Err(format!(
+            "{reported}, which the guest reports, is not dialled: no network provider assigned it, and it is in no range of \
+             GuestAddressRanges in the provider configuration. Add its range there"
+        ));
+    };
+    let host = socket.host.as_deref().filter(|host| !host.is_empty());
+    let address = match host {
+        None => *first,
+        Some(host) => host.parse().ok().filter(|host| own.contains(host)).ok_or_else(|| {
+            format!("tcpSocket.host {host:?} is not an address of this VM, and is not dialled. Leave it out")
+        })?,
+    };
     let port = match &socket.port {
         IntOrString::Int(port) => u16::try_from(*port).ok(),
         IntOrString::String(text) => text.parse().ok().or_else(|| {
@@ -111,13 +125,12 @@ pub fn probe_target(vm: &VirtualMachine, vsphere_vm: &Vm) -> Option<Target> {
             u16::try_from(named.port).ok()
         }),
     };
-    let host = socket.host.as_deref().filter(|host| !host.is_empty());
-    Some(Target {
-        address: host.or_else(|| address(vsphere_vm))?.parse().ok()?,
-        port: port?,
+    Ok(port.map(|port| Target {
+        address,
+        port,
         period: seconds(probe.period_seconds),
-        timeout: seconds(probe.timeout_seconds),
-    })
+        timeout: seconds(probe.timeout_seconds).min(LONGEST_TIMEOUT),
+    }))
 }
 
 /// Ten seconds where nothing sensible is given, as vm-operator has it.
@@ -160,14 +173,30 @@ mod tests {
         }))
         .unwrap();
         let mut vsphere_vm = fixtures::unmarked_vm("vm-1", "cp-0");
-        assert_eq!(probe_target(&vm, &vsphere_vm), None);
+        assert_eq!(probe_target(&vm, &vsphere_vm, &[]), Ok(None));
         vsphere_vm.guest.ip = Some("10.1.2.3".into());
+        let own: [IpAddr; 2] = ["10.1.2.3".parse().unwrap(), "10.1.2.4".parse().unwrap()];
         let expected = Target {
-            address: "10.1.2.3".parse().unwrap(),
+            address: own[0],
             port: 6443,
             period: Duration::from_secs(3),
             timeout: Duration::from_secs(10),
         };
-        assert_eq!(probe_target(&vm, &vsphere_vm), Some(expected));
+        assert_eq!(probe_target(&vm, &vsphere_vm, &own), Ok(Some(expected)));
+
+        let probe = |host: &str, timeout: i32| {
+            let mut vm = vm.clone();
+            let probe = vm.spec.readiness_probe.as_mut().unwrap();
+            probe.timeout_seconds = Some(timeout);
+            probe.tcp_socket.as_mut().unwrap().host = Some(host.to_owned());
+            probe_target(&vm, &vsphere_vm, &own)
+        };
+        assert_eq!(probe("", 60), Ok(Some(expected)), "no attempt takes longer");
+        assert_eq!(probe("10.1.2.4", 60), Ok(Some(Target { address: own[1], ..expected })));
+        for host in ["10.96.0.1", "127.0.0.1", "vcenter.example.com"] {
+            assert!(probe(host, 1).unwrap_err().contains(host), "{host}");
+        }
+        let unknown = probe_target(&vm, &vsphere_vm, &[]).unwrap_err();
+        assert!(unknown.contains("10.1.2.3") && unknown.contains("GuestAddressRanges"), "{unknown}");
     }
 }

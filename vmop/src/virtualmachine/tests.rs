@@ -92,7 +92,8 @@ fn what_only_takes_time_comes_last() {
 
 #[test]
 fn another_ones_vm_is_refused_with_what_and_who() {
-    let claim = Claim { what: "instance UUID 4237".into(), holder: "db (vm-3, without an owner)".into() };
+    let claim =
+        Claim { what: "instance UUID 4237".into(), holder: Some("db (vm-3, without an owner)".into()) };
     let (plan, shown) = planned(&fixtures::virtual_machine(), Found::Claimed(claim), None);
     assert!(matches!(plan, Err(Blocked::Claimed(_))));
     insta::assert_snapshot!(shown.join("\n"));

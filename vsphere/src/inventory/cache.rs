@@ -21,6 +21,7 @@ pub(super) struct Cache {
     vms: HashMap<MoRef, Arc<Vm>>,
     /// Two VMs can have one UUID by a copy made outside vCenter, and one name while they swap names.
     uuids: HashMap<Uuid, Vec<MoRef>>,
+    bios_uuids: HashMap<Uuid, Vec<MoRef>>,
     names: HashMap<MoRef, HashMap<String, Vec<MoRef>>>,
     keep: Vec<String>,
     /// While the cache is rebuilt: the VMs that the stream has shown since.
@@ -53,6 +54,11 @@ impl Cache {
     /// Of several with one UUID, a VM before a template, then the lowest reference.
     pub fn by_uuid(&self, uuid: Uuid) -> Option<&Arc<Vm>> {
         self.first(self.uuids.get(&uuid)?)
+    }
+
+    /// As [`Self::by_uuid`], by the BIOS UUID.
+    pub fn by_bios_uuid(&self, uuid: Uuid) -> Option<&Arc<Vm>> {
+        self.first(self.bios_uuids.get(&uuid)?)
     }
 
     pub fn by_name(&self, folder: &MoRef, name: &str) -> Option<&Arc<Vm>> {
@@ -137,6 +143,9 @@ impl Cache {
         if let Some(uuid) = vm.instance_uuid {
             self.uuids.entry(uuid).or_default().push(vm.moref.clone());
         }
+        if let Some(uuid) = vm.uuid {
+            self.bios_uuids.entry(uuid).or_default().push(vm.moref.clone());
+        }
         if let Some(folder) = &vm.folder {
             let names = self.names.entry(folder.clone()).or_default();
             names.entry(vm.name.clone()).or_default().push(vm.moref.clone());
@@ -146,6 +155,9 @@ impl Cache {
     fn unindex(&mut self, vm: &Vm) {
         if let Some(uuid) = vm.instance_uuid {
             remove(&mut self.uuids, &uuid, &vm.moref);
+        }
+        if let Some(uuid) = vm.uuid {
+            remove(&mut self.bios_uuids, &uuid, &vm.moref);
         }
         if let Some(folder) = &vm.folder
             && let Some(names) = self.names.get_mut(folder)

@@ -112,6 +112,11 @@ impl Inventory {
         self.shared().presence(|cache| cache.by_uuid(instance_uuid))
     }
 
+    /// The VM with that BIOS UUID.
+    pub fn by_bios_uuid(&self, bios_uuid: Uuid) -> Presence {
+        self.shared().presence(|cache| cache.by_bios_uuid(bios_uuid))
+    }
+
     /// The VM of that name in that folder.
     pub fn by_name(&self, folder: &MoRef, name: &str) -> Presence {
         self.shared().presence(|cache| cache.by_name(folder, name))

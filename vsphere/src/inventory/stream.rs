@@ -114,7 +114,7 @@ async fn follow(shared: &Shared, built: &Built, complete: &mut bool) -> Error {
                 shared.begin();
             }
             // vCenter answers again for the same version, so nothing is lost with an answer.
-            Err(error) if is_passing(&error) && failures < LOST => {
+            Err(error) if is_passing(&error) && !is_hung(&error, wait) && failures < LOST => {
                 failures += 1;
                 truncated = false;
                 tracing::debug!(%error, "poll is repeated");
@@ -140,6 +140,11 @@ async fn poll(shared: &Shared, built: &Built, version: &str, wait: Duration) -> 
 /// The collector does not know the version: it sends everything again from the empty one.
 fn is_stale(error: &Error) -> bool {
     error.fault().is_some_and(|fault| fault.type_name == "InvalidCollectorVersion")
+}
+
+/// Nothing came back for the whole of a long poll: whatever has changed meanwhile, the cache does not show it.
+fn is_hung(error: &Error, wait: Duration) -> bool {
+    *error.kind() == Kind::TimedOut && !wait.is_zero()
 }
 
 fn is_passing(error: &Error) -> bool {

@@ -19,6 +19,7 @@ fn running(status: &mut VirtualMachineStatus) {
     status.phase = Some(vm_phase::CREATED.into());
     status.power_state = Some(POWERED_ON.into());
     status.vm_ip = Some("172.26.1.18".into());
+    status.endpoint_addresses = vec!["172.26.1.18".into()];
     status.bios_uuid = Some(UUID.into());
 }
 
@@ -51,6 +52,7 @@ fn a_virtual_machine_comes_up_step_by_step() {
             |s| {
                 running(s);
                 s.vm_ip = None;
+                s.endpoint_addresses.clear();
             },
             "poweredon",
             "WaitingForNetworkAddress",
@@ -107,6 +109,7 @@ fn a_step_on_the_way_keeps_its_word_and_takes_the_message_from_below() {
     let silent = vm(|s| {
         running(s);
         s.vm_ip = None;
+        s.endpoint_addresses.clear();
         blocked(s, "VirtualMachineAddressKnown", "Info", "WaitingForAddress");
     });
     assert_eq!(reason(&of(&Ok(Done::Asked(silent)))), ("poweredon", "WaitingForNetworkAddress", name));

@@ -21,7 +21,8 @@ use crate::virtualmachine::carry_out::destroy::destroy;
 use crate::virtualmachine::carry_out::promotion::{begin_promotion, running_promotion};
 use crate::virtualmachine::carry_out::steps::take_step;
 use crate::virtualmachine::error::{Blocked, Error};
-use crate::virtualmachine::identity::find::Found;
+use crate::virtualmachine::identity::find::{Found, find_holder};
+use crate::virtualmachine::identity::uuids::Identity;
 use crate::virtualmachine::storage::class::Storage;
 use crate::virtualmachine::storage::promotion::{PromotionState, observe_promotion};
 use crate::virtualmachine::storage::promotions::Promotions;
@@ -117,6 +118,37 @@ async fn one_call_makes_a_vm_and_a_second_finds_it(sim: Sim) {
 
     within("its end", destroy(&vsphere_vm, &vcenter)).await.unwrap();
     assert!(vms(&sim.get("/v1/inventory").await).is_empty());
+}
+
+async fn nobodys_owner_references_spare_the_check_of_the_bios_uuid(sim: Sim) {
+    let vcenter = vcenter(&sim).await;
+    let template = template(&vcenter, &template_key(&sim, &vcenter).await).await;
+    let facts = fixtures::facts(Found::Absent);
+    let intent = wanted(&sim, &vcenter, &template, &facts).await;
+    within("the clone", clone_vm(&intent, &facts, &vcenter)).await.unwrap();
+
+    let mut forged = fixtures::virtual_machine();
+    forged.metadata.owner_references = serde_json::from_value(json!([{
+        "apiVersion": "v1", "kind": "ConfigMap", "name": "mine", "uid": "u-1", "controller": true,
+    }]))
+    .unwrap();
+    let identity = Identity { instance: uuid::Uuid::from_u128(9), ..facts.identity };
+    let mark = mark::Mark::new("other", "cp-0", "s1");
+    sim.forget_requests().await;
+    let found = find_holder(&forged, identity, &mark, &vcenter).await;
+    let Some(Found::Claimed(claim)) = found else { panic!("{found:?}") };
+    let message = claim.to_string();
+    assert!(message.contains(&identity.bios.to_string()) && message.contains("another VM"), "{message}");
+    assert!(
+        !message.contains("vm-") && !message.contains("ns/"),
+        "it names another namespace's VM: {message}"
+    );
+    let fresh = Identity { bios: uuid::Uuid::from_u128(9), ..identity };
+    assert!(find_holder(&forged, fresh, &mark, &vcenter).await.is_none());
+    assert_eq!(sim.calls("FindByUuid").await, 0, "the inventory has every namespace's VMs");
+    let by_hand = fixtures::virtual_machine();
+    assert!(find_holder(&by_hand, fresh, &mark, &vcenter).await.is_none());
+    assert_eq!(sim.calls("FindByUuid").await, 1);
 }
 
 async fn a_clone_whose_answer_was_lost_is_found_again(sim: Sim) {
@@ -378,6 +410,7 @@ on_both_wires!(
     a_template_is_made_once_whoever_asks,
     a_half_made_template_is_finished,
     one_call_makes_a_vm_and_a_second_finds_it,
+    nobodys_owner_references_spare_the_check_of_the_bios_uuid,
     a_clone_whose_answer_was_lost_is_found_again,
     names_are_looked_up_once,
     volumes_are_in_the_clone_and_come_later_and_only_ours_are_destroyed,

@@ -79,3 +79,19 @@ fn the_password_is_not_printed() {
     let settings = ConfigData::new("ns", Some(&data)).unwrap().settings(Some(&secret)).unwrap();
     assert!(!format!("{settings:?}").contains("hunter2"));
 }
+
+#[test]
+fn ranges_of_guests_are_a_list_of_cidrs() {
+    let ranges = |text: &str| {
+        let data = data(&[("GuestAddressRanges", text)]);
+        let settings = ConfigData::new("ns", Some(&data)).unwrap().settings(Some(&secret()));
+        settings
+            .map(|settings| settings.guest_address_ranges.iter().map(ToString::to_string).collect::<Vec<_>>())
+    };
+    assert_eq!(ranges(" 10.20.0.0/16, fd00::/64,").unwrap(), ["10.20.0.0/16", "fd00::/64"]);
+    assert_eq!(ranges("").unwrap(), Vec::<String>::new(), "nobody answers for what guests say");
+    for bad in ["10.20.0.0", "10.20.0.0/40", "a/8", "10.0.0.0/8 10.1.0.0/16"] {
+        let problem = ranges(bad).unwrap_err().to_string();
+        assert!(problem.contains("GuestAddressRanges") && problem.contains(bad), "{problem}");
+    }
+}

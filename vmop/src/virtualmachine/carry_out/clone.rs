@@ -10,7 +10,7 @@ use vsphere::{Kind, MoRef, Vm};
 
 use super::requests::realize_policy_anew;
 use super::steps::wait_until;
-use crate::vcenter::{VCenter, mark};
+use crate::vcenter::VCenter;
 use crate::virtualmachine::clone::ClonePlan;
 use crate::virtualmachine::context::Context;
 use crate::virtualmachine::error::{Blocked, Claim, Error};
@@ -93,7 +93,7 @@ async fn adopt(folder: &MoRef, name: &str, facts: &Facts, vcenter: &VCenter) -> 
             }
             Some(holder) => {
                 let what = format!("The name {name} in its folder");
-                return Err(Blocked::Claimed(Claim { what, holder: holder.to_string() }).into());
+                return Err(Blocked::Claimed(Claim { what, holder: Some(holder.to_string()) }).into());
             }
             None => {
                 let message = format!("vCenter is still at work on a VM called {name}");
@@ -106,7 +106,7 @@ async fn adopt(folder: &MoRef, name: &str, facts: &Facts, vcenter: &VCenter) -> 
         return Ok(vsphere_vm);
     }
     let what = format!("The name {name} in its folder");
-    Err(Blocked::Claimed(Claim { what, holder: mark::described(&vsphere_vm) }).into())
+    Err(Blocked::Claimed(Claim { what, holder: facts.mark.describe_holder(&vsphere_vm) }).into())
 }
 
 /// Something that the clone names is gone from vCenter: look it up anew, all of it.

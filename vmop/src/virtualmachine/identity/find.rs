@@ -13,7 +13,7 @@ use super::uuids::{Identity, existed};
 use crate::caches::Caches;
 use crate::unmet::{Need, Unmet};
 use crate::vcenter::mark::Mark;
-use crate::vcenter::{Placement, Problem, VCenter, mark};
+use crate::vcenter::{Placement, Problem, VCenter};
 use crate::virtualmachine::error::Claim;
 use crate::virtualmachine::placement::namespace::namespace_placements;
 use crate::virtualmachine::placement::zones::PLACEMENT_NOT_READY;
@@ -117,7 +117,7 @@ fn find_in_cache(
         }
         Presence::Present(vsphere_vm) => {
             let what = format!("The name {name} in its folder");
-            Some(Found::Claimed(Claim { what, holder: mark::described(&vsphere_vm) }))
+            Some(Found::Claimed(Claim { what, holder: mark.describe_holder(&vsphere_vm) }))
         }
         Presence::Absent | Presence::Unknown => None,
     }
@@ -127,7 +127,7 @@ fn check_mark(mark: &Mark, vsphere_vm: Arc<Vm>, what: impl FnOnce() -> String) -
     if mark.is_on(&vsphere_vm) {
         Found::Ours(vsphere_vm)
     } else {
-        Found::Claimed(Claim { what: what(), holder: mark::described(&vsphere_vm) })
+        Found::Claimed(Claim { what: what(), holder: mark.describe_holder(&vsphere_vm) })
     }
 }
 
@@ -141,26 +141,35 @@ async fn find_elsewhere(vm: &VirtualMachine, identity: Identity, mark: &Mark, vc
     }
 }
 
-/// Whether a controller created the object: then its UUIDs are random, and nobody else can have them.
-pub fn is_controlled(vm: &VirtualMachine) -> bool {
+/// Whether a controller created the object: then its UUIDs are random.
+fn is_controlled(vm: &VirtualMachine) -> bool {
     vm.owner_references().iter().any(|owner| owner.controller == Some(true))
 }
 
-/// The VM that has our BIOS UUID anywhere in vCenter, if there is one.
-pub async fn find_holder(identity: Identity, mark: &Mark, vcenter: &VCenter) -> Option<Found> {
-    let unknown = |error: vsphere::Error| Some(Found::Unknown(vcenter.problem(&error)));
+/// The VM that has our BIOS UUID, if there is one: in the inventory, and, for an object whose UUIDs were given by hand or
+/// drawn for it alone, anywhere in vCenter.
+///
+/// Nobody's owner references spare the look into the inventory, where all VMs of other namespaces are.
+pub async fn find_holder(
+    vm: &VirtualMachine,
+    identity: Identity,
+    mark: &Mark,
+    vcenter: &VCenter,
+) -> Option<Found> {
+    let what = || format!("BIOS UUID {}", identity.bios);
+    if let Presence::Present(vsphere_vm) = vcenter.inventory.by_bios_uuid(identity.bios) {
+        return Some(check_mark(mark, vsphere_vm, what));
+    }
+    if is_controlled(vm) {
+        return None;
+    }
     let moref = match vcenter.client.find_by_uuid(identity.bios, false).await {
         Ok(moref) => moref?,
-        Err(error) => return unknown(error),
+        Err(error) => return Some(Found::Unknown(vcenter.problem(&error))),
     };
     if let Ok(vsphere_vm) = vcenter.inventory.wait_for_vm(&moref, LAG).await {
-        return Some(check_mark(mark, vsphere_vm, || format!("BIOS UUID {}", identity.bios)));
+        return Some(check_mark(mark, vsphere_vm, what));
     }
-    let name = match vcenter.client.retrieve(std::slice::from_ref(&moref), &["name"]).await {
-        Ok(read) => read.first().and_then(|object| object.get("name").as_str().map(str::to_owned)),
-        Err(error) if error.is_not_found() => return None,
-        Err(error) => return unknown(error),
-    };
-    let holder = format!("{} ({})", name.unwrap_or_default(), moref.id());
-    Some(Found::Claimed(Claim { what: format!("BIOS UUID {}", identity.bios), holder }))
+    tracing::warn!(vsphere_vm = %moref, "{} belongs to a VM that is not in the inventory", what());
+    Some(Found::Claimed(Claim { what: what(), holder: None }))
 }

@@ -3,6 +3,7 @@
 pub mod adapter;
 pub mod change;
 pub mod device_changes;
+pub mod endpoint;
 pub mod observe;
 pub mod realization;
 pub mod request;

@@ -1,5 +1,7 @@
 //! Which network each NIC of a VM is connected to, and what has to be requested for that.
 
+use std::net::IpAddr;
+
 use api::conditions::vmop as reason;
 use api::names::annotation;
 use api::vmop::{NETWORK_TYPE_NSX_T, VirtualMachine, VirtualMachineNetworkInterface};
@@ -7,10 +9,13 @@ use kube::{Resource, ResourceExt};
 use vsphere::{MoRef, Network, NicKind};
 
 use super::adapter::{Nic, check_network, nic_kind};
-use super::realization::{NetworkId, Realization, not_ready, read_net_operator, read_nsx};
+use super::realization::{
+    NetworkId, Realization, net_operator_addresses, not_ready, nsx_addresses, read_net_operator, read_nsx,
+};
 use super::request::{InterfaceKind, NicRequest, nic_request};
 use super::source::{NetworkProviders, NicSource, nic_source};
 use crate::caches::Caches;
+use crate::namespace_networks::{default_network, refusal};
 use crate::unmet::{Need, Unmet};
 use crate::vcenter::VCenter;
 use crate::vcenter::settings::NetworkProvider;
@@ -74,7 +79,12 @@ async fn observe_nic(
         Err(unmet) => return Ok(Err(unmet)),
     };
     let answer = match &source {
-        NicSource::Named(name) => return nic_on_named(*name, kind, vcenter).await,
+        NicSource::Named(name) => {
+            return match check_allowed(&namespace, *name, vcenter, caches) {
+                Ok(()) => nic_on_named(*name, kind, vcenter).await,
+                Err(unmet) => Ok(Err(unmet)),
+            };
+        }
         NicSource::VirtualNetwork(name) => {
             let network = caches.networks.cache().get(Some(&namespace), name);
             return match check_network(&namespace, name, network.as_deref()) {
@@ -96,6 +106,48 @@ async fn observe_nic(
         Some(Err(unmet)) => Ok(Err(unmet)),
         None => Ok(Err(absent(&namespace, &source))),
     }
+}
+
+/// A network of vCenter is for the namespaces that it was given to.
+fn check_allowed(namespace: &str, name: Option<&str>, vcenter: &VCenter, caches: &Caches) -> Need<()> {
+    let settings = &vcenter.settings;
+    let default = default_network(settings.network_provider, settings.network.as_deref());
+    let refused = name.and_then(|name| refusal(namespace, name, default, &caches.namespaces));
+    refused.map_or(Ok(()), |why| Err(Unmet::wrong(reason::NETWORK_NOT_READY, sentence(&why))))
+}
+
+fn sentence(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
+}
+
+/// The addresses that network providers have assigned to the NICs of a VM, as far as is known now.
+pub fn assigned_addresses(vm: &VirtualMachine, vcenter: &VCenter, caches: &Caches) -> Vec<IpAddr> {
+    let default = [VirtualMachineNetworkInterface::default()];
+    let interfaces = vm.spec.network_interfaces.as_slice();
+    let interfaces = if interfaces.is_empty() { &default } else { interfaces };
+    let (namespace, providers) = (vm.namespace(), network_providers(vcenter, caches));
+    let of = |interface: &VirtualMachineNetworkInterface| -> Vec<IpAddr> {
+        let (kind, name) = match nic_source(vm, interface, providers) {
+            Ok(NicSource::Given(kind, name)) => (kind, name.to_owned()),
+            Ok(NicSource::Requested(kind, name)) => (kind, name),
+            Ok(NicSource::Named(_) | NicSource::VirtualNetwork(_)) | Err(_) => return Vec::new(),
+        };
+        match kind {
+            InterfaceKind::NetOperator => caches
+                .interfaces
+                .cache()
+                .get(namespace.as_deref(), &name)
+                .map(|object| net_operator_addresses(&object)),
+            InterfaceKind::Nsx => caches
+                .nsx_interfaces
+                .cache()
+                .get(namespace.as_deref(), &name)
+                .map(|object| nsx_addresses(&object)),
+        }
+        .unwrap_or_default()
+    };
+    interfaces.iter().flat_map(of).collect()
 }
 
 fn network_providers(vcenter: &VCenter, caches: &Caches) -> NetworkProviders {

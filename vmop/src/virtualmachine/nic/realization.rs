@@ -77,6 +77,18 @@ pub fn read_nsx(interface: &VirtualNetworkInterface) -> Need<Realization> {
     })
 }
 
+/// The addresses that net-operator has assigned, whether the interface is Ready at the moment or not.
+pub fn net_operator_addresses(interface: &NetworkInterface) -> Vec<IpAddr> {
+    let status = interface.status.iter();
+    status.flat_map(|status| &status.ip_configs).filter_map(|config| config.ip.parse().ok()).collect()
+}
+
+/// The addresses that NSX has assigned, whether the interface is Ready at the moment or not.
+pub fn nsx_addresses(interface: &VirtualNetworkInterface) -> Vec<IpAddr> {
+    let status = interface.status.iter();
+    status.flat_map(|status| &status.ip_addresses).filter_map(|given| given.ip.parse().ok()).collect()
+}
+
 fn filled(text: Option<String>) -> Option<String> {
     text.filter(|text| !text.is_empty())
 }

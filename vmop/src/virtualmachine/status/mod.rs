@@ -30,6 +30,7 @@ pub fn status(vm: &VirtualMachine, facts: Option<&Facts>, outcome: &Outcome<'_>)
     let mut status = match vsphere_vm {
         Some(vsphere_vm) => VirtualMachineStatus {
             zone: facts.and_then(|facts| facts.runtime.zone.clone()).or(old.zone.clone()),
+            endpoint_addresses: facts.map_or_else(|| old.endpoint_addresses.clone(), endpoint_addresses),
             ..present(vm, vsphere_vm, facts.and_then(|facts| facts.runtime.host.clone()))
         },
         None => absent(&old, facts),
@@ -45,6 +46,10 @@ pub fn status(vm: &VirtualMachine, facts: Option<&Facts>, outcome: &Outcome<'_>)
     status
 }
 
+fn endpoint_addresses(facts: &Facts) -> Vec<String> {
+    facts.runtime.endpoint_addresses.iter().map(ToString::to_string).collect()
+}
+
 fn present(vm: &VirtualMachine, vsphere_vm: &Vm, host: Option<String>) -> VirtualMachineStatus {
     let deleting = vm.metadata.deletion_timestamp.is_some();
     VirtualMachineStatus {
@@ -54,6 +59,7 @@ fn present(vm: &VirtualMachine, vsphere_vm: &Vm, host: Option<String>) -> Virtua
         phase: Some(if deleting { vm_phase::DELETING } else { vm_phase::CREATED }.to_owned()),
         conditions: Vec::new(),
         vm_ip: address(vsphere_vm).map(str::to_owned),
+        endpoint_addresses: Vec::new(),
         unique_id: Some(vsphere_vm.moref.id().to_owned()),
         bios_uuid: vsphere_vm.uuid.map(|uuid| uuid.to_string()),
         instance_uuid: vsphere_vm.instance_uuid.map(|uuid| uuid.to_string()),
@@ -77,6 +83,7 @@ fn absent(old: &VirtualMachineStatus, facts: Option<&Facts>) -> VirtualMachineSt
         Some(Found::Lost(_)) => VirtualMachineStatus {
             power_state: None,
             vm_ip: None,
+            endpoint_addresses: Vec::new(),
             host: None,
             network_interfaces: Vec::new(),
             phase: Some(vm_phase::UNKNOWN.to_owned()),

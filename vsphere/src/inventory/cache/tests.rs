@@ -44,6 +44,19 @@ fn a_vm_is_found_by_every_key_until_it_leaves() {
 }
 
 #[test]
+fn a_vm_is_found_by_its_bios_uuid_while_it_has_it() {
+    let (mut cache, one, two) = (Cache::default(), Uuid::from_u128(1), Uuid::from_u128(2));
+    let has = |uuid: Uuid| [("config.uuid", Value::from(uuid.to_string()))];
+    cache.apply(update(Kind::Enter, "vm-1", &has(one)));
+    cache.apply(update(Kind::Enter, "vm-2", &has(one)));
+    assert_eq!(cache.by_bios_uuid(one).unwrap().moref, MoRef::vm("vm-1"));
+    cache.apply(update(Kind::Modify, "vm-1", &has(two)));
+    assert_eq!(cache.by_bios_uuid(one).unwrap().moref, MoRef::vm("vm-2"));
+    cache.apply(update(Kind::Leave, "vm-2", &[]));
+    assert!(cache.by_bios_uuid(one).is_none() && cache.by_bios_uuid(two).is_some());
+}
+
+#[test]
 fn a_parent_that_is_unset_unsets_what_is_below() {
     let mut cache = Cache::default();
     let sent = [("guest.ipAddress", "10.0.0.1".into()), ("guest.hostName", "h".into()), ("name", "a".into())];

@@ -1,0 +1,74 @@
+//! Which networks of vCenter the VMs of a namespace may name.
+//!
+//! A name or a MoID in a spec is only a request. An administrator lists what a namespace may use in an annotation of the Namespace;
+//! the network of the provider configuration is everybody's. Networks of a network provider are objects in the namespace,
+//! and need no list.
+
+use api::names::annotation;
+use k8s_openapi::api::core::v1::Namespace;
+use kit::watch::Cache;
+use kube::ResourceExt;
+use kube::api::PartialObjectMeta;
+
+use crate::vcenter::settings::NetworkProvider;
+
+/// What is listed where a namespace may use every network.
+const ALL: &str = "*";
+/// The network of the VMs that name none, where the administrator has named networks and no default.
+const VM_NETWORK: &str = "VM Network";
+
+/// The network that everybody may use: the configured one.
+pub fn default_network(provider: Option<NetworkProvider>, configured: Option<&str>) -> Option<&str> {
+    configured.or_else(|| (provider == Some(NetworkProvider::Named)).then_some(VM_NETWORK))
+}
+
+/// Why VMs of `namespace` may not be connected to the network of that name or MoID; `None` where they may.
+pub fn refusal(
+    namespace: &str,
+    name: &str,
+    default: Option<&str>,
+    namespaces: &Cache<PartialObjectMeta<Namespace>>,
+) -> Option<String> {
+    let object = namespaces.get(None, namespace);
+    let listed = object.as_ref().and_then(|object| object.annotations().get(annotation::NAMESPACE_NETWORKS));
+    (!is_allowed(name, default, listed.map(String::as_str))).then(|| {
+        format!(
+            "the namespace {namespace} may not use the network {name:?}. Name another, or have an administrator add it to \
+             the annotation {} of the Namespace",
+            annotation::NAMESPACE_NETWORKS
+        )
+    })
+}
+
+fn is_allowed(name: &str, default: Option<&str>, listed: Option<&str>) -> bool {
+    let mut listed = listed.into_iter().flat_map(|listed| listed.split(',')).map(str::trim);
+    default == Some(name) || listed.any(|listed| listed == ALL || listed == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_namespace_uses_the_networks_that_are_listed_for_it() {
+        let allowed = |name: &str, listed: Option<&str>| is_allowed(name, Some("workload"), listed);
+        assert!(allowed("workload", None));
+        assert!(!allowed("dvportgroup-13", None) && !allowed("dvportgroup-13", Some("")));
+        let listed = Some("front end, dvportgroup-13");
+        assert!(
+            allowed("workload", listed) && allowed("front end", listed) && allowed("dvportgroup-13", listed)
+        );
+        assert!(!allowed("front", listed) && !allowed("*", listed) && !allowed("", listed));
+        assert!(allowed("anything", Some("a, *")));
+        assert!(!is_allowed("workload", None, None));
+    }
+
+    #[test]
+    fn everybodys_network_is_the_configured_one() {
+        let named = Some(NetworkProvider::Named);
+        assert_eq!(default_network(named, Some("a")), Some("a"));
+        assert_eq!(default_network(named, None), Some("VM Network"));
+        assert_eq!(default_network(Some(NetworkProvider::Nsx), None), None);
+        assert_eq!(default_network(None, None), None);
+    }
+}
