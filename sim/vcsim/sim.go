@@ -202,6 +202,7 @@ func (s *Sim) takeOver() {
 		"Destroy_Task":        s.destroy,
 		"CreateSnapshot_Task": s.createSnapshot,
 		"DetachDisk_Task":     s.detachDisk,
+		"Fetch":               s.fetch,
 		"FindByUuid":          s.findByUUID,
 		"ImportVApp":          s.importVApp,
 		"MoveIntoFolder_Task": s.moveIntoFolder,

@@ -69,6 +69,8 @@ def walk(start):
             continue
         seen.add((type(found), found._moId))
         for field in found._GetPropertyList():
+            if not VmomiSupport.IsChildVersion(found._stub.version, found._GetPropertyInfo(field.name).version):
+                continue  # came with a later release than the server's
             try:
                 queue.extend(references(getattr(found, field.name)))
                 counts[found._wsdlName] += 1
