@@ -1,10 +1,9 @@
-"""Starts the simulated vCenter for the clients to be tried on it."""
+"""Starts the simulated vCenter, the program that LAYERCAKE_VCSIM names, for a client to be tried on it."""
 import json
 import os
 import subprocess
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-VCSIM = os.path.join(HERE, "..", "..", "sim", "vcsim")
 USER, PASSWORD, CONTROL_TOKEN = "user", "not-a-secret-but-treated-as-one", "control-token"
 SPEC = {
     "datacenter": "dc0", "cluster": "cluster0", "hosts": 2, "datastores": ["ds0", "ds1"], "resourcePool": "layercake",
@@ -19,7 +18,6 @@ class Site:
         self.folder = folder
 
     def __enter__(self):
-        vcsim = os.environ.get("LAYERCAKE_VCSIM") or self.build()
         goroot = subprocess.run(["go", "env", "GOROOT"], check=True, capture_output=True, text=True).stdout.strip()
         certificate = os.path.join(goroot, "src", "crypto", "tls", "generate_cert.go")
         subprocess.run(["go", "run", certificate, "--host", "127.0.0.1", "--ecdsa-curve", "P256"], cwd=self.folder, check=True,
@@ -27,7 +25,7 @@ class Site:
         self.write("spec.json", SPEC)
         self.write("credentials.json", {"username": USER, "password": PASSWORD, "controlToken": CONTROL_TOKEN})
         arguments = ["--credentials", "credentials.json", "--tlscert", "cert.pem", "--tlskey", "key.pem", "--spec", "spec.json", "--stdin-exit"]
-        self.process = subprocess.Popen([vcsim, *arguments], cwd=self.folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        self.process = subprocess.Popen([os.environ["LAYERCAKE_VCSIM"], *arguments], cwd=self.folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         env={**os.environ, "TMPDIR": self.folder})
         self.ready = json.loads(self.process.stdout.readline())
         self.host, _, self.port = self.ready["url"].split("/")[2].partition(":")
@@ -36,11 +34,6 @@ class Site:
     def __exit__(self, *_):
         self.process.stdin.close()
         self.process.wait()
-
-    def build(self):
-        """The simulator as the tree has it."""
-        subprocess.run(["go", "build", "-o", self.path("vcsim"), "."], cwd=VCSIM, check=True, env={**os.environ, "CGO_ENABLED": "0"})
-        return self.path("vcsim")
 
     def path(self, name):
         return os.path.join(self.folder, name)
