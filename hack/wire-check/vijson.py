@@ -71,7 +71,6 @@ class ViJson(Vim):
         kind = self.tables.by_wsdl.get(data.get("_typeName", ""))
         if kind is None or not self.tables.is_a(kind, self.tables.by_vmodl["vmodl.MethodFault"]):
             return self.report("fault", place, f"{data.get('_typeName')!r} is no fault")
-        data.pop("faultstring", None)  # not a member, but the text of the error
         return self.members(f"{place}!{kind.wsdl}", data, self.tables.fields(kind))
 
     # -- values ------------------------------------------------------------------------------------------------------
@@ -80,7 +79,8 @@ class ViJson(Vim):
             return self.report("value", place, "must be an object")
         known = {field.name: field for field in fields}
         for name, value in data.items():
-            if name != "_typeName":
+            # The text of a fault is in none of the tables.
+            if name != "_typeName" and not (name == "faultstring" and "faultCause" in known):
                 self.member(f"{place}.{name}", value, known.get(name))
         for field in fields:
             if not field.optional and data.get(field.name) is None:

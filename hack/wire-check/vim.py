@@ -71,7 +71,9 @@ class Vim:
         field, kind = met[-1], self.tables.by_vmodl.get(met[-1].type)
         if "[" in path or field.type == "anyType":
             return None
-        if field.list:
+        if field.list and kind is not None and kind.kind == "managed":
+            expected = "ArrayOfManagedObjectReference"
+        elif field.list:
             expected = "ArrayOf" + next((name for name, held in ARRAYS.items() if held == field.type), kind and kind.wsdl or field.type)
         elif kind is None:
             expected = PRIMITIVES[field.type]

@@ -137,10 +137,12 @@ func (s *Sim) forward(out *answer, r *http.Request) {
 	}
 }
 
-// restored are the members of tags and categories that the library leaves out where they are empty.
+// restored are the members of answers that the library leaves out where they are empty.
 var restored = map[string]map[string]string{
-	"/rest/com/vmware/cis/tagging/tag/id:":      {"description": `""`, "used_by": "[]"},
-	"/rest/com/vmware/cis/tagging/category/id:": {"description": `""`, "used_by": "[]", "associable_types": "[]"},
+	"/rest/com/vmware/cis/tagging/tag/id:":          {"description": `""`, "used_by": "[]"},
+	"/rest/com/vmware/cis/tagging/category/id:":     {"description": `""`, "used_by": "[]", "associable_types": "[]"},
+	"/rest/com/vmware/vcenter/ovf/library-item/id:": {"succeeded": "false"},
+	"error": {"errors": "[]", "warnings": "[]", "information": "[]"}, // of an OVF deployment
 }
 
 // restore gives an answer about one object the members that vCenter's has: all of its model, and none of the library's own,
@@ -159,15 +161,24 @@ func restore(out *answer, path string) {
 	}
 	for prefix, members := range restored {
 		if strings.HasPrefix(path, prefix) {
-			for name, value := range members {
-				if _, set := body.Value[name]; !set {
-					body.Value[name] = json.RawMessage(value)
-				}
-			}
+			addMissing(body.Value, members)
 		}
+	}
+	var failure map[string]json.RawMessage
+	if json.Unmarshal(body.Value["error"], &failure) == nil && len(failure) != 0 {
+		addMissing(failure, restored["error"])
+		body.Value["error"], _ = json.Marshal(failure)
 	}
 	out.body.Reset()
 	_ = json.NewEncoder(out).Encode(body)
+}
+
+func addMissing(value map[string]json.RawMessage, members map[string]string) {
+	for name, member := range members {
+		if _, set := value[name]; !set {
+			value[name] = json.RawMessage(member)
+		}
+	}
 }
 
 var sessionManager = types.ManagedObjectReference{Type: "SessionManager", Value: "SessionManager"}
