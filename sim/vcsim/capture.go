@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
+	"encoding/xml"
 	"fmt"
 	"net/http"
 	"os"
@@ -110,8 +111,10 @@ func (s *Sim) captureItem(wanted capture) (string, error) {
 func (s *Sim) export(vm *simulator.VirtualMachine, dir, name string) ([]string, error) {
 	var cpus, memory int32
 	var disks []int64
+	var products string
 	fresh(s.svc).WithLock(vm, func() {
 		cpus, memory = vm.Config.Hardware.NumCPU, vm.Config.Hardware.MemoryMB
+		products = productSections(vm.Config.VAppConfig)
 		for _, device := range vm.Config.Hardware.Device {
 			if disk, ok := device.(*types.VirtualDisk); ok {
 				disks = append(disks, disk.CapacityInKB)
@@ -130,8 +133,33 @@ func (s *Sim) export(vm *simulator.VirtualMachine, dir, name string) ([]string, 
 		fmt.Fprintf(&sections, `<Disk ovf:diskId="disk%d" ovf:fileRef="file%d" ovf:capacity="%d" ovf:capacityAllocationUnits="byte * 2^10" ovf:format="http://www.vmware.com/interfaces/specifications/vmdk.html#streamOptimized"/>`, i, i, kib)
 		fmt.Fprintf(&items, `<Item><rasd:AddressOnParent>%d</rasd:AddressOnParent><rasd:ElementName>disk%d</rasd:ElementName><rasd:HostResource>ovf:/disk/disk%d</rasd:HostResource><rasd:InstanceID>%d</rasd:InstanceID><rasd:Parent>3</rasd:Parent><rasd:ResourceType>17</rasd:ResourceType></Item>`, i, i, i, 10+i)
 	}
-	ovf := fmt.Sprintf(exported, references.String(), sections.String(), name, name, cpus, memory, items.String())
+	ovf := fmt.Sprintf(exported, references.String(), sections.String(), name, name, products, cpus, memory, items.String())
 	return files, os.WriteFile(files[0], []byte(ovf), 0o600)
+}
+
+// productSections are the OVF properties of a VM, with the values they have: an export carries them on.
+func productSections(info types.BaseVmConfigInfo) string {
+	if info == nil || len(info.GetVmConfigInfo().Property) == 0 {
+		return ""
+	}
+	var properties strings.Builder
+	for _, p := range info.GetVmConfigInfo().Property {
+		value := p.Value
+		if value == "" {
+			value = p.DefaultValue
+		}
+		configurable := p.UserConfigurable != nil && *p.UserConfigurable
+		fmt.Fprintf(&properties, `<Property ovf:key="%s" ovf:type="%s" ovf:userConfigurable="%t" ovf:value="%s"/>`,
+			escapedXML(p.Id), escapedXML(p.Type), configurable, escapedXML(value))
+		properties.WriteString("\n")
+	}
+	return "<ProductSection><Info/>\n" + properties.String() + "</ProductSection>\n"
+}
+
+func escapedXML(text string) string {
+	var out bytes.Buffer
+	_ = xml.EscapeText(&out, []byte(text))
+	return out.String()
 }
 
 const exported = `<?xml version="1.0"?>
@@ -144,7 +172,7 @@ const exported = `<?xml version="1.0"?>
 <NetworkSection><Info/><Network ovf:name="nic0"/></NetworkSection>
 <VirtualSystem ovf:id="%s"><Info/><Name>%s</Name>
 <OperatingSystemSection ovf:id="36" vmw:osType="vmwarePhoton64Guest"><Info/></OperatingSystemSection>
-<VirtualHardwareSection><Info/>
+%s<VirtualHardwareSection><Info/>
 <System><vssd:ElementName>x</vssd:ElementName><vssd:InstanceID>0</vssd:InstanceID><vssd:VirtualSystemType>vmx-17</vssd:VirtualSystemType></System>
 <Item><rasd:ElementName>cpu</rasd:ElementName><rasd:InstanceID>1</rasd:InstanceID><rasd:ResourceType>3</rasd:ResourceType><rasd:VirtualQuantity>%d</rasd:VirtualQuantity></Item>
 <Item><rasd:AllocationUnits>byte * 2^20</rasd:AllocationUnits><rasd:ElementName>memory</rasd:ElementName><rasd:InstanceID>2</rasd:InstanceID><rasd:ResourceType>4</rasd:ResourceType><rasd:VirtualQuantity>%d</rasd:VirtualQuantity></Item>

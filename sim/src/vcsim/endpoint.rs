@@ -45,6 +45,9 @@ pub struct VcenterEndpoint {
     /// Id of a library with one plain image, whose files are elsewhere until somebody asks for them.
     #[serde(default)]
     pub subscribed_library: String,
+    /// Id of a local library with one node image, which no namespace is given yet.
+    #[serde(default)]
+    pub shared_library: String,
 }
 
 impl VcenterEndpoint {

@@ -13,13 +13,15 @@ use serde_json::json;
 use super::endpoint::VcenterEndpoint;
 use super::error::Error;
 use super::library;
-use super::releases::NODE_IMAGES;
+use super::releases::{NODE_IMAGES, SHARED_IMAGE};
 
 /// The resource pool, the folder, the library and the datastore that the site's namespaces use.
 const OWN: &str = "layercake";
 /// The library whose files are elsewhere until somebody asks for them, and where they are.
 const SUBSCRIBED: &str = "subscribed";
 const PUBLIC: &str = "public";
+/// A local library that an administrator may share with some namespaces.
+const SHARED: &str = "shared";
 const DATASTORE: &str = "sharedVmfs-0";
 const PORT_GROUP: &str = "workload-network";
 /// The simulator makes a segment of NSX of a port group with such a name.
@@ -65,6 +67,7 @@ impl Files {
         files.certificate_written()?;
         let items = library::written(&folder.join("library"), NODE_IMAGES)?;
         let plain = library::plain(&folder.join("library"))?;
+        let shared = library::written(&folder.join("library"), &[SHARED_IMAGE])?;
         let spec = json!({
             "datacenter": "dc0", "cluster": "cluster0", "hosts": 4,
             "hostCpuMhz": 96_000, "hostMemoryMiB": 1_048_576,
@@ -76,6 +79,7 @@ impl Files {
                 {"name": OWN, "items": items},
                 {"name": PUBLIC, "items": [plain]},
                 {"name": SUBSCRIBED, "subscribes": PUBLIC},
+                {"name": SHARED, "items": shared},
             ],
         });
         fs::write(&files.spec, spec.to_string())?;
@@ -122,6 +126,7 @@ impl Files {
             segments: ready.segments,
             library: library(OWN).ok_or_else(missing)?,
             subscribed_library: library(SUBSCRIBED).ok_or_else(missing)?,
+            shared_library: library(SHARED).ok_or_else(missing)?,
         })
     }
 }
@@ -173,7 +178,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let files = Files::written(folder.path()).unwrap();
         let ready = r#"{"url":"https://127.0.0.1:1234/sdk","control":"http://127.0.0.1:4321","datacenter":"datacenter-2",
-            "resourcePool":"resgroup-9","folder":"group-v4","libraries":{"layercake":"id","subscribed":"other"}}"#;
+            "resourcePool":"resgroup-9","folder":"group-v4","libraries":{"layercake":"id","subscribed":"other","shared":"third"}}"#;
         let vcenter = files.vcenter(ready).unwrap();
         assert_eq!(vcenter.url(), "https://127.0.0.1:1234/sdk");
         assert_eq!(vcenter.library, "id");

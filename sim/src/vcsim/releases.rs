@@ -170,6 +170,17 @@ pub const NODE_IMAGES: &[NodeImage] = &[
     },
 ];
 
+/// A second image of a release in [`NODE_IMAGES`], in a library of its own.
+pub const SHARED_IMAGE: NodeImage = NodeImage {
+    shape: Shape::Embedded,
+    ..image(
+        "ob-24613403-ubuntu-2204-amd64-v1.32.0---vmware.6-fips-vkr.2",
+        "v1.32.0+vmware.6-fips-vkr.2",
+        "v1.32.0+vmware.6-fips",
+        Os::Ubuntu2204,
+    )
+};
+
 const fn image(item: &'static str, version: &'static str, kubernetes: &'static str, os: Os) -> NodeImage {
     let tags = ["v3.5.11_vmware.4", "v1.11.3_vmware.5", "3.9"];
     NodeImage { item, version, kubernetes, tags, os, shape: Shape::Distribution }
