@@ -68,9 +68,10 @@ func (s *Sim) captured(wanted capture) map[string]any {
 			class = "com.vmware.vapi.std.errors.already_exists"
 		}
 		message := map[string]any{"id": "vcsim.capture", "default_message": err.Error(), "args": []any{}}
-		return map[string]any{"succeeded": false, "error": map[string]any{"errors": []any{map[string]any{
-			"category": "SERVER", "error": map[string]any{"@class": class, "messages": []any{message}},
-		}}}}
+		failure := map[string]any{"category": "SERVER", "error": map[string]any{"@class": class, "messages": []any{message}}}
+		return map[string]any{"succeeded": false, "error": map[string]any{
+			"errors": []any{failure}, "warnings": []any{}, "information": []any{},
+		}}
 	}
 	if wanted.Token != "" {
 		s.captures.items[wanted.Token] = id

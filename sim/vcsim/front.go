@@ -23,7 +23,7 @@ func (s *Sim) front() http.Handler {
 	s.routeREST(mux)
 	s.routeVIJSON(mux)
 	mux.Handle("/", s.svc.ServeMux)
-	return s.counters.metered(mux)
+	return s.recorder.recorded(s.counters.metered(asPolicies(mux)))
 }
 
 // serveSOAP lets the library decode and encode, with the cookie replaced by the number of the call.

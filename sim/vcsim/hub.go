@@ -67,8 +67,12 @@ func (h *hub) PutObject(_ *simulator.Context, o mo.Reference) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if _, known := h.born[r]; r.Type == "VirtualMachine" && !known {
+		makeWhole(o)
 		h.born[r] = false
 		return
+	}
+	if r.Type == "ResourcePool" {
+		makeWhole(o)
 	}
 	h.note(r, false)
 	if e, ok := o.(mo.Entity); ok && e.Entity().Parent != nil {

@@ -55,7 +55,20 @@ func build(ctx context.Context, svc *simulator.Service, spec Spec, dir string) (
 			return Inventory{}, fmt.Errorf("inventory: %w", err)
 		}
 	}
+	b.makeWhole()
 	return b.found, nil
+}
+
+// makeWhole completes what the library has made.
+func (b *builder) makeWhole() {
+	registry := b.svc.Context.Map
+	for _, host := range b.hosts {
+		makeHostWhole(registry, registry.Get(host.Reference()).(*simulator.HostSystem))
+	}
+	for _, pool := range registry.All("ResourcePool") {
+		makeWhole(pool)
+	}
+	makeWhole(registry.Get(*b.client.ServiceContent.SnmpSystem))
 }
 
 func (b *builder) datacenter() error {

@@ -105,6 +105,7 @@ func parse(args []string) (Options, bool, error) {
 	if o.Credentials, err = readCredentials(*credentials); err != nil {
 		return o, false, err
 	}
+	o.RecordFolder = os.Getenv(recordVariable)
 	o.Spec, err = readSpec(*spec)
 	return o, *stdinExit, err
 }

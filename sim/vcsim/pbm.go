@@ -51,7 +51,7 @@ func (s *Sim) connectPolicies() error {
 	for _, policy := range s.options.Spec.StoragePolicies {
 		made := profiles.PbmCreate(ctx, &pbmtypes.PbmCreate{CreateSpec: pbmtypes.PbmCapabilityProfileCreateSpec{
 			Name: policy.Name, Category: "REQUIREMENT", ResourceType: pbmtypes.PbmProfileResourceType{ResourceType: "STORAGE"},
-			Constraints: &pbmtypes.PbmCapabilitySubProfileConstraints{SubProfiles: []pbmtypes.PbmCapabilitySubProfile{}},
+			Constraints: placedByTag(policy.Name),
 		}})
 		id := made.(*pbmmethods.PbmCreateBody).Res.Returnval.UniqueId
 		s.found.StoragePolicies[policy.Name] = id

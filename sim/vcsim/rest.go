@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"unicode"
 
 	"github.com/vmware/govmomi/vim25/types"
 )
@@ -128,10 +129,55 @@ func (s *Sim) forward(out *answer, r *http.Request) {
 	if deploys {
 		s.complete(body, out)
 	}
+	restore(out, r.URL.Path)
 	action := r.URL.Query().Get("~action")
 	lists := r.Method == http.MethodGet || action == "find" || strings.HasPrefix(action, "list-")
 	if lists && strings.TrimSpace(out.body.String()) == `{"value":null}` {
 		out.replace(out.status, "application/json", `{"value":[]}`)
+	}
+}
+
+// restored are the members of answers that the library leaves out where they are empty.
+var restored = map[string]map[string]string{
+	"/rest/com/vmware/cis/tagging/tag/id:":          {"description": `""`, "used_by": "[]"},
+	"/rest/com/vmware/cis/tagging/category/id:":     {"description": `""`, "used_by": "[]", "associable_types": "[]"},
+	"/rest/com/vmware/vcenter/ovf/library-item/id:": {"succeeded": "false"},
+	"error": {"errors": "[]", "warnings": "[]", "information": "[]"}, // of an OVF deployment
+}
+
+// restore gives an answer about one object the members that vCenter's has: all of its model, and none of the library's own,
+// which are called as in Go.
+func restore(out *answer, path string) {
+	var body struct {
+		Value map[string]json.RawMessage `json:"value"`
+	}
+	if json.Unmarshal(out.body.Bytes(), &body) != nil || len(body.Value) == 0 {
+		return
+	}
+	for name := range body.Value {
+		if unicode.IsUpper(rune(name[0])) {
+			delete(body.Value, name)
+		}
+	}
+	for prefix, members := range restored {
+		if strings.HasPrefix(path, prefix) {
+			addMissing(body.Value, members)
+		}
+	}
+	var failure map[string]json.RawMessage
+	if json.Unmarshal(body.Value["error"], &failure) == nil && len(failure) != 0 {
+		addMissing(failure, restored["error"])
+		body.Value["error"], _ = json.Marshal(failure)
+	}
+	out.body.Reset()
+	_ = json.NewEncoder(out).Encode(body)
+}
+
+func addMissing(value map[string]json.RawMessage, members map[string]string) {
+	for name, member := range members {
+		if _, set := value[name]; !set {
+			value[name] = json.RawMessage(member)
+		}
 	}
 }
 

@@ -31,6 +31,7 @@ type Options struct {
 	StockCollector bool
 	LenientSOAP    bool
 	GuestDelay     delay
+	RecordFolder   string // see recorder
 }
 
 // Sim is one simulated vCenter with its listeners.
@@ -66,6 +67,7 @@ type Sim struct {
 	policies  *simulator.Registry // storage policies' own
 	fitting   map[string][]string // datastores that satisfy a policy, by its id
 
+	recorder *recorder
 	done     chan struct{} // closed by Close
 	listener net.Listener
 	control  net.Listener
@@ -105,6 +107,9 @@ func Start(o Options) (*Sim, error) {
 func (s *Sim) start(certificate tls.Certificate) error {
 	ctx := context.Background()
 	var err error
+	if s.recorder, err = newRecorder(s.options.RecordFolder); err != nil {
+		return err
+	}
 	if s.listener, err = net.Listen("tcp", s.options.Listen); err != nil {
 		return err
 	}
@@ -197,6 +202,7 @@ func (s *Sim) takeOver() {
 		"Destroy_Task":        s.destroy,
 		"CreateSnapshot_Task": s.createSnapshot,
 		"DetachDisk_Task":     s.detachDisk,
+		"Fetch":               s.fetch,
 		"FindByUuid":          s.findByUUID,
 		"ImportVApp":          s.importVApp,
 		"MoveIntoFolder_Task": s.moveIntoFolder,
@@ -279,6 +285,7 @@ func (s *Sim) Close() {
 			_ = server.Close()
 		}
 	}
+	s.recorder.close()
 	if s.model != nil && s.model.Service != nil {
 		s.model.Remove()
 	}

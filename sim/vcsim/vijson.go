@@ -240,11 +240,12 @@ func encodeValue(value any) ([]byte, error) {
 		return nil, err
 	}
 	data := bytes.TrimSpace(out.Bytes())
-	// vCenter leaves out what is unset. No text can be mistaken for it: its quotes would be escaped.
+	// vCenter leaves out what is unset, and an array without elements is one. No text can be mistaken for these: its quotes
+	// would be escaped.
 	for _, unset := range []string{`,"val":null`, `,"fault":null`} {
 		data = bytes.ReplaceAll(data, []byte(unset), nil)
 	}
-	return data, nil
+	return bytes.ReplaceAll(data, []byte(`"_value":null`), []byte(`"_value":[]`)), nil
 }
 
 // encodeFault writes the fault as the body, with its text as one more member.

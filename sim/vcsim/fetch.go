@@ -1,0 +1,106 @@
+package main
+
+import (
+	"reflect"
+
+	"github.com/vmware/govmomi/simulator"
+	"github.com/vmware/govmomi/vim25"
+	"github.com/vmware/govmomi/vim25/methods"
+	"github.com/vmware/govmomi/vim25/soap"
+	"github.com/vmware/govmomi/vim25/types"
+)
+
+// Fetch is the method by which pyVmomi and ovftool read one property. It is in no WSDL, but every vCenter has it.
+
+// neverSet are properties of vCenter that the library's types lack.
+var neverSet = map[string]bool{
+	"ClusterComputeResource.configManagerEnabled": true,
+	"ClusterComputeResource.summaryEx":            true,
+}
+
+type fetched struct {
+	Res *fetchReturn `xml:"urn:vim25 FetchResponse,omitempty"`
+}
+
+type fetchReturn struct {
+	Returnval types.AnyType `xml:"returnval,omitempty,typeattr"`
+}
+
+// Fault is the interface by which the library looks at any answer.
+func (*fetched) Fault() *soap.Fault { return nil }
+
+// fetch answers with the value of a property, or with none where it is unset.
+func (s *Sim) fetch(ctx *simulator.Context, _ *call, body types.AnyType) soap.HasFault {
+	request := reflect.ValueOf(body).Elem()
+	this, name := request.FieldByName("This").Interface().(ref), request.FieldByName("Prop").String()
+	if neverSet[this.Type+"."+name] {
+		return &fetched{Res: &fetchReturn{}}
+	}
+	if this == vim25.ServiceInstance && name == "content" {
+		res := s.invoke(ctx, this, "RetrieveServiceContent", &types.RetrieveServiceContent{This: this})
+		if res.Fault() != nil {
+			return res
+		}
+		return &fetched{Res: &fetchReturn{Returnval: res.(*methods.RetrieveServiceContentBody).Res.Returnval}}
+	}
+	collector := ref{Type: "PropertyCollector", Value: "propertyCollector"}
+	res := s.invoke(ctx, collector, "RetrievePropertiesEx", &types.RetrievePropertiesEx{
+		This: collector,
+		SpecSet: []types.PropertyFilterSpec{{
+			PropSet:   []types.PropertySpec{{Type: this.Type, PathSet: []string{name}}},
+			ObjectSet: []types.ObjectSpec{{Obj: this}},
+		}},
+	})
+	if res.Fault() != nil {
+		return res
+	}
+	out := &fetchReturn{}
+	for _, object := range res.(*methods.RetrievePropertiesExBody).Res.Returnval.Objects {
+		for _, missing := range object.MissingSet {
+			return faultBody(missing.Fault.LocalizedMessage, missing.Fault.Fault.(types.BaseMethodFault))
+		}
+		for _, property := range object.PropSet {
+			out.Returnval = property.Val
+		}
+	}
+	return &fetched{Res: out}
+}
+
+// RetrievePropertiesEx is the VIM method. What is unset is no property of an object in the answer.
+func (c *collector) RetrievePropertiesEx(ctx *simulator.Context, req *types.RetrievePropertiesEx) soap.HasFault {
+	res := c.PropertyCollector.RetrievePropertiesEx(ctx, req)
+	if body, ok := res.(*methods.RetrievePropertiesExBody); ok && body.Res != nil && body.Res.Returnval != nil {
+		leaveOutUnset(body.Res.Returnval.Objects)
+	}
+	return res
+}
+
+// RetrieveProperties is the VIM method.
+func (c *collector) RetrieveProperties(ctx *simulator.Context, req *types.RetrieveProperties) soap.HasFault {
+	res := c.PropertyCollector.RetrieveProperties(ctx, req)
+	if body, ok := res.(*methods.RetrievePropertiesBody); ok && body.Res != nil {
+		leaveOutUnset(body.Res.Returnval)
+	}
+	return res
+}
+
+// ContinueRetrievePropertiesEx is the VIM method.
+func (c *collector) ContinueRetrievePropertiesEx(ctx *simulator.Context, req *types.ContinueRetrievePropertiesEx) soap.HasFault {
+	res := c.PropertyCollector.ContinueRetrievePropertiesEx(ctx, req)
+	if body, ok := res.(*methods.ContinueRetrievePropertiesExBody); ok && body.Res != nil {
+		leaveOutUnset(body.Res.Returnval.Objects)
+	}
+	return res
+}
+
+func leaveOutUnset(objects []types.ObjectContent) {
+	for i := range objects {
+		set := []types.DynamicProperty{}
+		for _, property := range objects[i].PropSet {
+			if !empty(property.Val) {
+				set = append(set, property)
+			}
+		}
+		objects[i].PropSet = set
+	}
+}
