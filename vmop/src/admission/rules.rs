@@ -301,7 +301,7 @@ fn annotations(new: &VirtualMachine, old: Option<&VirtualMachine>, asker: Asker)
 }
 
 fn is_protected(key: &str) -> bool {
-    [annotation::FIRST_BOOT_DONE, annotation::CLOUD_INIT_INSTANCE_ID].contains(&key)
+    [annotation::FIRST_BOOT_DONE, annotation::DISKS, annotation::CLOUD_INIT_INSTANCE_ID].contains(&key)
         || annotation::PROTECTED_PREFIXES.iter().any(|prefix| key.starts_with(prefix))
 }
 

@@ -10,6 +10,7 @@ use api::vmop::VirtualMachineSetResourcePolicy;
 use kit::Next;
 use kit::index::key;
 use kube::ResourceExt;
+use vsphere::inventory::{Configuration, Presence};
 use vsphere::{MoRef, Vm};
 
 use crate::policy::act::{folder_name, pool_name};
@@ -104,5 +105,10 @@ fn ours(object: &MoRef, namespace: &str, vcenter: &VCenter) -> bool {
         mark::owner(vm, &vcenter.settings.stack)
             .is_some_and(|owner| owner.namespace.as_deref() == Some(namespace))
     };
-    vcenter.inventory.vm(object).present().is_some_and(|vm| owned(&vm))
+    match vcenter.inventory.vm(object) {
+        Presence::Present(vm) => owned(&vm),
+        // One that was never read may be any.
+        Presence::Unavailable(vm) => owned(&vm) || vm.configuration == Configuration::NeverRead,
+        Presence::Absent | Presence::Unknown => false,
+    }
 }

@@ -17,7 +17,7 @@ use vsphere::{ConfigSpec, Devices, Kind, MoRef, ObjectContent, VAppProperty, Val
 use super::cache::{Template, TemplateCache, TemplateRequest, TemplateRequests, TemplateState};
 use super::key::TemplateKey;
 use crate::extra_config::DEFER_CLOUD_INIT;
-use crate::vcenter::{Problem, VCenter, mark};
+use crate::vcenter::{Problem, VCenter, describe_unavailable, mark};
 
 /// How long vCenter may copy an image's disks.
 const DEPLOY: Duration = Duration::from_hours(2);
@@ -71,6 +71,13 @@ async fn find_or_deploy(vcenter: &VCenter, key: &TemplateKey) -> Result<Template
     let name = key.template_name(&vcenter.settings.stack);
     let vm = match vcenter.inventory.by_name(&key.placement.folder, &name) {
         Presence::Present(vm) => vm,
+        Presence::Unavailable(vm) => {
+            return Err(Problem::new(format!(
+                "The template of image {} can't be cloned: {}",
+                key.image,
+                describe_unavailable(&vm)
+            )));
+        }
         Presence::Unknown => return Err(Problem::transient("The inventory of vCenter is being read")),
         Presence::Absent => deploy(vcenter, key, &name).await.map_err(fail)?,
     };

@@ -19,6 +19,7 @@ mod realized_policy;
 pub mod settings;
 mod settings_watch;
 pub mod storage;
+mod unavailable;
 
 pub use connect::{Program, keep_connected};
 pub use connection::VCenter;
@@ -28,3 +29,4 @@ pub use placement::Placement;
 pub use problem::Problem;
 pub use provider::{ConnectionState, Provider};
 pub use realized_policy::RealizedPolicy;
+pub use unavailable::describe_unavailable;
