@@ -13,7 +13,7 @@ pub fn describe_unavailable(vsphere_vm: &Vm) -> String {
             "is orphaned: its host does not have it registered. Bring the host back that it ran on, or register it again"
         }
         "inaccessible" => "is inaccessible: its files can't be read. Bring its datastore or host back",
-        "invalid" => "is invalid: its configuration file can't be read. Restore the file, or its datastore",
+        "invalid" => "is invalid: its configuration file can't be read. Bring the file or its datastore back",
         _ => "has no configuration that vCenter can read. If this lasts, bring its host or datastore back",
     };
     format!("The VM {name} ({id}) {state}; until then nothing is done to it, and it counts as it was last")
