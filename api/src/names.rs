@@ -95,6 +95,8 @@ pub mod annotation {
     pub const PROTECTED_PREFIXES: &[&str] = &[PROTECTED_CONDITION, POWER_ON_CHECK, DELETE_CHECK];
     /// The virtual machine existed once: it is never made again.
     pub const FIRST_BOOT_DONE: &str = "virtualmachine.vmoperator.vmware.com/first-boot-done";
+    /// The virtual machine's own disks, by UUID and file: what is destroyed with it.
+    pub const DISKS: &str = "virtualmachine.vmoperator.vmware.com/disks";
     /// VM Operator leaves the virtual machine alone.
     pub const VMOP_PAUSE: &str = "vmoperator.vmware.com/pause-reconcile";
     /// As [`VMOP_PAUSE`], under its later name.

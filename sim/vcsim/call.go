@@ -174,6 +174,14 @@ func (s *Sim) dispatch(ctx *simulator.Context, k *call, body types.AnyType) (res
 			return res
 		}
 	}
+	if !inner {
+		if fault := s.outOfReach(k, body); fault != nil {
+			if strings.HasSuffix(k.name, "_Task") {
+				return s.inTask(k, func() (types.AnyType, types.BaseMethodFault) { return nil, fault })
+			}
+			return faultBody(faultText(fault), fault)
+		}
+	}
 	res = s.carry(ctx, k, body)
 	if endsSessions[k.name] {
 		s.reap()

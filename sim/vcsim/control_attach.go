@@ -17,6 +17,7 @@ func (s *Sim) controlAttachFile(r *http.Request) (any, error) {
 	var order struct {
 		File        string `json:"file"` // as vCenter writes it: [datastore] folder/name.vmdk
 		CapacityMiB int64  `json:"capacityMiB"`
+		InPlaceOf   string `json:"inPlaceOf"` // last: the VM's last disk goes, with its file
 	}
 	ctx, vm, err := s.controlVM(r)
 	if err == nil {
@@ -31,6 +32,11 @@ func (s *Sim) controlAttachFile(r *http.Request) (any, error) {
 	file := s.pathOf(order.File)
 	if file == "" {
 		return nil, refuse(http.StatusBadRequest, "%q is no file of a datastore", order.File)
+	}
+	if order.InPlaceOf != "" {
+		if err := s.vacate(ctx, vm, order.InPlaceOf); err != nil {
+			return nil, err
+		}
 	}
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return nil, err
@@ -61,6 +67,25 @@ func (s *Sim) controlAttachFile(r *http.Request) (any, error) {
 		return nil, err
 	}
 	return map[string]string{"uuid": persistent.Uuid}, nil
+}
+
+// vacate destroys the VM's last disk, unless it is its only one.
+func (s *Sim) vacate(ctx *simulator.Context, vm *simulator.VirtualMachine, which string) error {
+	devices := object.VirtualDeviceList(vmConfig(ctx, vm).Hardware.Device)
+	disks := devices.SelectByType((*types.VirtualDisk)(nil))
+	if which != "last" || len(disks) < 2 {
+		return refuse(http.StatusConflict, "VM %s has no disk %q to give up", vm.Self.Value, which)
+	}
+	return s.behind(vm.Self, "ReconfigVM_Task", &types.ReconfigVM_Task{
+		This: vm.Self,
+		Spec: types.VirtualMachineConfigSpec{DeviceChange: []types.BaseVirtualDeviceConfigSpec{
+			&types.VirtualDeviceConfigSpec{
+				Operation:     types.VirtualDeviceConfigSpecOperationRemove,
+				FileOperation: types.VirtualDeviceConfigSpecFileOperationDestroy,
+				Device:        disks[len(disks)-1],
+			},
+		}},
+	})
 }
 
 // uuidOn is that of the VM's disk with that file.

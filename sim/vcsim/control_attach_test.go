@@ -74,3 +74,31 @@ func TestTheControlAPIKnowsEveryToken(t *testing.T) {
 		t.Errorf("%d tokens, without ours", len(answer.Tokens))
 	}
 }
+
+// A disk in the place of another is there, and the other is gone with its file.
+func TestADiskIsHungIntoTheLastOnesPlace(t *testing.T) {
+	s := newSite(t)
+	c := s.login(false)
+	vm := s.create(c, "a").Reference().Value
+	swap := map[string]any{"file": "[ds0] theirs/b.vmdk", "capacityMiB": 64, "inPlaceOf": "last"}
+	if status := s.open("POST", "/v1/vms/"+vm+"/disks", swap, nil); status != http.StatusConflict {
+		t.Errorf("its only disk is gone: status %d", status)
+	}
+	s.open("POST", "/v1/vms/"+vm+"/disks", map[string]any{"file": "[ds0] theirs/a.vmdk", "capacityMiB": 64}, nil)
+	place := func() (int32, int32) {
+		made, _ := s.vmOf(fresh(s.svc), vm)
+		disks := object.VirtualDeviceList(vmConfig(fresh(s.svc), made).Hardware.Device).SelectByType((*types.VirtualDisk)(nil))
+		last := disks[len(disks)-1].GetVirtualDevice()
+		return last.ControllerKey, *last.UnitNumber
+	}
+	controller, unit := place()
+	s.open("POST", "/v1/vms/"+vm+"/disks", swap, nil)
+	if c, u := place(); c != controller || u != unit {
+		t.Errorf("it hangs at %d:%d instead of %d:%d", c, u, controller, unit)
+	}
+	var inventory struct{ VMs []inventoryVM }
+	s.open("GET", "/v1/inventory", nil, &inventory)
+	if disks := inventory.VMs[0].Disks; len(disks) != 2 || disks[1].File != "[ds0] theirs/b.vmdk" || inventory.VMs[0].Broken {
+		t.Errorf("disks %v, broken %v", disks, inventory.VMs[0].Broken)
+	}
+}

@@ -166,6 +166,7 @@ type inventoryVM struct {
 	StorageProfiles   []string   `json:"storageProfiles"`
 	Disks             []diskSeen `json:"disks"`
 	Linked            bool       `json:"linked"`
+	Broken            bool       `json:"broken"` // a disk of it, or one that it rests on, is gone
 	IP                string     `json:"ip"`
 	Networks          []string   `json:"networks"` // of its adapters
 	ExtraConfigKeys   []string   `json:"extraConfigKeys"`
@@ -187,6 +188,7 @@ func (s *Sim) controlInventory(*http.Request) (any, error) {
 		if vm, ok := s.vmOf(ctx, row.MoID); ok {
 			seen := describe(ctx, vm, row)
 			seen.StorageProfiles = s.machines.profilesOf(vm.Self)
+			seen.Broken = s.lacksFiles(ctx, vm)
 			vms = append(vms, seen)
 		}
 	}

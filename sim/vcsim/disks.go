@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/vmware/govmomi/object"
@@ -211,4 +212,14 @@ func (s *Sim) erase(file string) {
 			_ = os.Remove(folder) // if nothing else is in it
 		}
 	}
+}
+
+// lacksFiles tells whether a file is gone that the VM's disks are in or rest on.
+func (s *Sim) lacksFiles(ctx *simulator.Context, vm *simulator.VirtualMachine) bool {
+	var own, bases []string
+	ctx.WithLock(vm, func() { own, bases = filesOf(vm) })
+	return slices.ContainsFunc(append(own, bases...), func(file string) bool {
+		_, err := os.Stat(s.pathOf(file))
+		return err != nil
+	})
 }

@@ -208,6 +208,9 @@ func (s *Sim) findByUUID(ctx *simulator.Context, _ *call, body types.AnyType) so
 		return s.invoke(ctx, req.This, "FindByUuid", body)
 	}
 	found := s.machines.find(func(r row) bool {
+		if s.outages.of(ref{Type: "VirtualMachine", Value: r.MoID}).unset {
+			return false // what vCenter cannot read it cannot find
+		}
 		if req.InstanceUuid != nil && *req.InstanceUuid {
 			return strings.EqualFold(r.InstanceUUID, req.Uuid)
 		}

@@ -37,7 +37,8 @@ func (s *Sim) hostsOf(ctx *simulator.Context, pool ref) []*simulator.HostSystem 
 	for _, e := range ctx.Map.All("HostSystem") {
 		host := e.(*simulator.HostSystem)
 		ctx.WithLock(host, func() {
-			if host.Parent != nil && *host.Parent == p.Owner && !host.Runtime.InMaintenanceMode {
+			if host.Parent != nil && *host.Parent == p.Owner && !host.Runtime.InMaintenanceMode &&
+				!s.outages.hostAway(host.Self) {
 				hosts = append(hosts, host)
 			}
 		})

@@ -137,6 +137,11 @@ func (s *Sim) createVM(ctx *simulator.Context, _ *call, body types.AnyType) soap
 	if req.Config.Name == "" {
 		return s.invoke(ctx, req.This, "CreateVM_Task", body)
 	}
+	host, fault := s.reachable(ctx, req.Pool, req.Host, req.Config.Files)
+	if fault != nil {
+		return faultBody(faultText(fault), fault)
+	}
+	req.Host = host
 	release, fault := s.claimName(req.This, req.Config.Name)
 	if fault != nil {
 		return &methods.CreateVM_TaskBody{Res: &types.CreateVM_TaskResponse{
@@ -163,6 +168,11 @@ func (s *Sim) importVApp(ctx *simulator.Context, _ *call, body types.AnyType) so
 			fault := &types.DuplicateName{Name: spec.ConfigSpec.Name, Object: holder}
 			return faultBody(faultText(fault), fault)
 		}
+		host, fault := s.reachable(ctx, req.This, req.Host, spec.ConfigSpec.Files)
+		if fault != nil {
+			return faultBody(faultText(fault), fault)
+		}
+		req.Host = host
 	}
 	return s.invoke(ctx, req.This, "ImportVApp", body)
 }

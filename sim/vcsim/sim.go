@@ -58,6 +58,7 @@ type Sim struct {
 	claims    claims
 	modules   modules
 	captures  captures
+	outages   outages
 	admission sync.Mutex   // of reservations
 	files     sync.RWMutex // see storage.go
 	admitted  map[ref]bool // being powered on; guarded by the lock of machines
@@ -97,6 +98,7 @@ func Start(o Options) (*Sim, error) {
 	s := &Sim{options: o, inner: types.Login{UserName: "vcsim-inner", Password: rand.Text()}, done: make(chan struct{})}
 	s.modules.byID = map[string]*module{}
 	s.captures.items = map[string]string{}
+	s.outages.forget()
 	if err := s.start(certificate); err != nil {
 		s.Close()
 		return nil, err

@@ -3,7 +3,6 @@ package main
 import (
 	"os"
 	"path/filepath"
-	"slices"
 
 	"github.com/vmware/govmomi/object"
 	"github.com/vmware/govmomi/simulator"
@@ -51,7 +50,8 @@ func (s *Sim) moveIntoFolder(ctx *simulator.Context, _ *call, body types.AnyType
 	return s.invoke(ctx, req.This, "MoveIntoFolder_Task", body)
 }
 
-// destroy refuses to delete disks that linked clones rest on, and empties folders, which the library forgets to do.
+// destroy deletes the disks of a VM whoever rests on them, as a host does that knows only its own VMs, and empties folders,
+// which the library forgets to do.
 func (s *Sim) destroy(ctx *simulator.Context, _ *call, body types.AnyType) soap.HasFault {
 	req := body.(*types.Destroy_Task)
 	switch req.This.Type {
@@ -75,9 +75,6 @@ func (s *Sim) destroyVM(this ref) types.BaseMethodFault {
 	vm, ok := s.vmOf(ctx, this.Value)
 	if !ok {
 		return &types.ManagedObjectNotFound{Obj: this}
-	}
-	if fault := s.restedOn(this); fault != nil {
-		return fault
 	}
 	var fault types.BaseMethodFault
 	var path object.DatastorePath
@@ -126,20 +123,6 @@ func giveBack(ctx *simulator.Context, disk *types.VirtualDisk) {
 			datastore.Info.GetDatastoreInfo().FreeSpace = datastore.Summary.FreeSpace
 		})
 	}
-}
-
-func (s *Sim) restedOn(vm ref) types.BaseMethodFault {
-	s.machines.refresh()
-	s.machines.mu.Lock()
-	defer s.machines.mu.Unlock()
-	for _, file := range s.machines.rows[vm].disks {
-		for other, r := range s.machines.rows {
-			if other != vm && slices.Contains(r.bases, file) {
-				return &types.ResourceInUse{Type: "VirtualDisk", Name: file}
-			}
-		}
-	}
-	return nil
 }
 
 // destroyFolder destroys what is in the folder, then the folder. A VM that is on stops it.

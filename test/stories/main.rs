@@ -17,6 +17,7 @@ mod networks;
 mod node_image;
 mod node_pools;
 mod other_kinds;
+mod outages;
 mod people_roles;
 mod plain_vm;
 mod second_cluster;

@@ -28,6 +28,7 @@ use crate::vcenter::{Provider, VCenter, mark};
 use crate::virtualmachine::carry_out::destroy::destroy;
 use crate::virtualmachine::error::Error;
 use crate::virtualmachine::identity::uuids;
+use crate::virtualmachine::storage::record::DiskRecord;
 
 /// How long what sync_requests like an orphan may be one that is about to go, or whose object is about to come.
 const GRACE: Duration = Duration::from_secs(30);
@@ -76,7 +77,7 @@ impl Orphans {
     fn note_deleted(&self, object: &VirtualMachine, vcenter: &VCenter) {
         let Ok(Some(identity)) = uuids::parse_identity(object) else { return };
         match vcenter.inventory.by_uuid(identity.instance) {
-            Presence::Present(_) => self.suspected.notify_one(),
+            Presence::Present(_) | Presence::Unavailable(_) => self.suspected.notify_one(),
             Presence::Absent if never_came(object) => {
                 let mut ended = self.ended.lock();
                 ended.retain(|_, since| since.elapsed() < ON_ITS_WAY);
@@ -88,7 +89,7 @@ impl Orphans {
 
     /// A VM came or changed: it is looked into if nothing owns it.
     pub fn inspect(&self, vm: &Vm, vcenter: &VCenter) {
-        if self.is_orphan(vm, vcenter) {
+        if vm.is_available() && self.is_orphan(vm, vcenter) {
             self.suspected.notify_one();
         }
     }
@@ -110,7 +111,7 @@ impl Orphans {
                 continue;
             }
             self.destroy_late_vms(vcenter).await;
-            let now = self.find_orphans(vcenter);
+            let now = self.find_orphans(&known, vcenter);
             for new in now.difference(&known) {
                 tracing::warn!(
                     vm = new,
@@ -128,7 +129,7 @@ impl Orphans {
     /// VMs that came after the end of their objects are destroyed; one that can't be is tried again.
     async fn destroy_late_vms(&self, vcenter: &VCenter) {
         for vm in vcenter.inventory.all() {
-            if !self.is_orphan(&vm, vcenter) || !self.is_late(&vm) {
+            if !vm.is_available() || !self.is_orphan(&vm, vcenter) || !self.is_late(&vm) {
                 continue;
             }
             if let Err(error) = self.destroy_unless_live(&vm, vcenter).await {
@@ -147,7 +148,8 @@ impl Orphans {
             return Ok(());
         }
         tracing::warn!(vm = mark::described(vm), "it came after the end of its object: destroying it");
-        destroy(vm, vcenter).await
+        // Its object is gone, and with it what was recorded of its disks.
+        destroy(vm, &DiskRecord::default(), vcenter).await
     }
 
     /// Whether the object that the VM was created for was deleted before it came.
@@ -157,9 +159,12 @@ impl Orphans {
         since.is_some_and(|since| since.elapsed() < ON_ITS_WAY)
     }
 
-    fn find_orphans(&self, vcenter: &VCenter) -> BTreeSet<String> {
+    /// Of a VM that vCenter does not reach nothing new is reported: one that was an orphan stays one.
+    fn find_orphans(&self, known: &BTreeSet<String>, vcenter: &VCenter) -> BTreeSet<String> {
         let orphaned = |vm: &Arc<Vm>| self.is_orphan(vm, vcenter) && !self.is_late(vm);
-        vcenter.inventory.all().iter().filter(|vm| orphaned(vm)).map(|vm| mark::described(vm)).collect()
+        let seen = |vm: &Arc<Vm>| vm.is_available() || known.contains(&mark::described(vm));
+        let all = vcenter.inventory.all();
+        all.iter().filter(|vm| orphaned(vm) && seen(vm)).map(|vm| mark::described(vm)).collect()
     }
 
     /// Whether it bears our mark, and no object owns it. A golden template has a mark of its own.
@@ -230,7 +235,10 @@ mod tests {
         let (cache, events) = objects(&runtime).await;
         let mut orphans = Orphans::new(&runtime, &cache, &Provider::to(&vcenter));
         orphans.grace = Duration::from_millis(5);
-        assert!(orphans.find_orphans(&vcenter).is_empty(), "its object owns it, and a template is nobody's");
+        assert!(
+            orphans.find_orphans(&BTreeSet::new(), &vcenter).is_empty(),
+            "its object owns it, and a template is nobody's"
+        );
 
         let (watched, looked) = (orphans.clone(), Arc::clone(&vcenter));
         let reporting = tokio::spawn(async move { watched.report(&looked).await });
@@ -241,7 +249,7 @@ mod tests {
         counted(&orphans, 0).await;
         events.unbounded_send(Ok(Event::Delete(fixtures::virtual_machine()))).unwrap();
         counted(&orphans, 1).await;
-        within("its end", destroy(&vsphere_vm, &vcenter)).await.unwrap();
+        within("its end", destroy(&vsphere_vm, &DiskRecord::default(), &vcenter)).await.unwrap();
         counted(&orphans, 0).await;
         reporting.abort();
     }

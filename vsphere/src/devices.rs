@@ -1,4 +1,4 @@
-//! The virtual hardware of one VM. It is not in the stream: it is long, and seldom asked for.
+//! The virtual hardware of one VM.
 
 use crate::spec::{Controller, Disk, VirtualNic};
 use crate::{Client, Error, Kind, MoRef, Result, Value};
@@ -57,6 +57,10 @@ impl Client {
             let missing = Kind::NotFound { missing: Some(vm.clone()) };
             return Err(Error::new("RetrievePropertiesEx", missing).on(vm));
         };
+        if read.get(DEVICES).items().is_empty() {
+            // A VM has some: what vCenter can't read now must not pass for a VM without disks.
+            return Err(Error::new("RetrievePropertiesEx", Kind::InvalidState).on(vm));
+        }
         Ok(Devices::read(read.get(VERSION).as_str().unwrap_or_default(), read.get(DEVICES)))
     }
 

@@ -239,6 +239,16 @@ impl Sim {
         self.ask(reqwest::Method::POST, path, Some(body)).await
     }
 
+    /// Puts to the control API.
+    pub async fn put(&self, path: &str, body: Json) {
+        self.ask(reqwest::Method::PUT, path, Some(body)).await;
+    }
+
+    /// Deletes in the control API.
+    pub async fn delete(&self, path: &str) {
+        self.ask(reqwest::Method::DELETE, path, None).await;
+    }
+
     /// Takes all injected faults back; calls that one of them holds go on.
     pub async fn release(&self) {
         self.ask(reqwest::Method::DELETE, "/v1/faults", None).await;

@@ -401,7 +401,7 @@ pub fn policy_denials(new: &Value, old: &Value, asker: Asker) -> Option<Denial> 
 }
 
 fn is_protected(key: &str) -> bool {
-    [annotation::FIRST_BOOT_DONE, annotation::CLOUD_INIT_INSTANCE_ID].contains(&key)
+    [annotation::FIRST_BOOT_DONE, annotation::DISKS, annotation::CLOUD_INIT_INSTANCE_ID].contains(&key)
         || annotation::PROTECTED_PREFIXES.iter().any(|prefix| key.starts_with(prefix))
 }
 

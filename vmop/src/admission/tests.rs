@@ -267,6 +267,7 @@ fn rule_protected_annotations() {
     let of = |key: &str| object(json!({ "annotations": { key: "x" } }), json!({}));
     for key in [
         annotation::FIRST_BOOT_DONE,
+        annotation::DISKS,
         annotation::CLOUD_INIT_INSTANCE_ID,
         "condition.vmoperator.vmware.com.protected/Backup",
         "poweron.check.vmoperator.vmware.com/licence",

@@ -3,7 +3,7 @@
 use api::vmop::VirtualMachineSetResourcePolicy;
 use kube::ResourceExt;
 use vsphere::MoRef;
-use vsphere::inventory::Presence;
+use vsphere::inventory::{Configuration, Presence};
 
 use crate::caches::Caches;
 use crate::policy::children::Occupant;
@@ -18,6 +18,9 @@ pub fn occupant(
 ) -> Occupant {
     let vm = match vcenter.inventory.vm(object) {
         Presence::Present(vm) => vm,
+        // One that was never read may be any.
+        Presence::Unavailable(vm) if vm.configuration == Configuration::NeverRead => return Occupant::Unknown,
+        Presence::Unavailable(vm) => vm,
         Presence::Unknown if object.kind() == "VirtualMachine" => return Occupant::Unknown,
         Presence::Unknown | Presence::Absent => return Occupant::Stranger,
     };

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use vsphere::{Devices, Disk, Error, MoRef, Vm};
+use vsphere::{Devices, Disk, Error, Kind, MoRef, Vm};
 
 use super::cache::TemplateCache;
 use crate::vcenter::{VCenter, mark};
@@ -28,6 +28,9 @@ pub async fn collect(
     let candidates = idle(vcenter, needed);
     if candidates.is_empty() {
         return Ok(Vec::new());
+    }
+    if let Some(vm) = vcenter.inventory.all().into_iter().find(|vm| !vm.is_available()) {
+        return Err(undecidable(&vm.moref));
     }
     let vms = vms(vcenter).await?;
     let mut gone = Vec::new();
@@ -60,25 +63,47 @@ fn idle(vcenter: &VCenter, needed: impl Fn(&str, &str) -> bool) -> Vec<Arc<Vm>> 
     all.iter().filter(|vm| needless(vm) && !bases.contains(vm.name.as_str())).cloned().collect()
 }
 
-/// Every VM of the datacenter with its disks.
+/// Every VM of the datacenter with its disks. It fails where those of one can't be read: templates may be what they
+/// rest on.
 async fn vms(vcenter: &VCenter) -> Result<Vec<(MoRef, Vec<Disk>)>, Error> {
     const DEVICES: &str = "config.hardware.device";
-    let datacenter = MoRef::datacenter(vcenter.settings.datacenter.as_str());
-    let stores = vcenter.client.retrieve_members(&datacenter, "datastore", "Datastore", &["vm"]).await?;
-    let on = stores.iter().flat_map(|store| store.get("vm").items()).filter_map(|vm| vm.as_moref().cloned());
-    let mut all: Vec<MoRef> = on.collect();
+    let mut all = listed_vms(vcenter).await?;
+    all.extend(vcenter.inventory.all().iter().map(|vm| vm.moref.clone()));
     all.sort_unstable();
     all.dedup();
     let mut vms = Vec::with_capacity(all.len());
     for batch in all.chunks(BATCH) {
         // A VM that goes meanwhile fails this look, not the next one.
         let read = vcenter.client.retrieve(batch, &[DEVICES]).await?;
+        let unread =
+            |moref: &&MoRef| !read.iter().any(|vm| vm.obj == **moref && !vm.get(DEVICES).items().is_empty());
+        if let Some(unread) = batch.iter().find(unread) {
+            return Err(undecidable(unread));
+        }
         vms.extend(read.into_iter().map(|vm| {
             let disks = Devices::read("", vm.get(DEVICES)).disks;
             (vm.obj, disks)
         }));
     }
     Ok(vms)
+}
+
+/// The VMs that the datastores of the datacenter list, if each can be looked into.
+async fn listed_vms(vcenter: &VCenter) -> Result<Vec<MoRef>, Error> {
+    const ACCESSIBLE: &str = "summary.accessible";
+    let datacenter = MoRef::datacenter(vcenter.settings.datacenter.as_str());
+    let stores =
+        vcenter.client.retrieve_members(&datacenter, "datastore", "Datastore", &["vm", ACCESSIBLE]).await?;
+    if let Some(away) = stores.iter().find(|store| store.get(ACCESSIBLE).as_bool() != Some(true)) {
+        return Err(undecidable(&away.obj));
+    }
+    let on = stores.iter().flat_map(|store| store.get("vm").items()).filter_map(|vm| vm.as_moref().cloned());
+    Ok(on.collect())
+}
+
+/// While vCenter can't read the disks of a VM, they may rest on any template.
+fn undecidable(object: &MoRef) -> Error {
+    Error::new("RetrievePropertiesEx", Kind::InvalidState).on(object)
 }
 
 /// Whether vCenter is at work on the template: a clone of it may run.

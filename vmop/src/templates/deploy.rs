@@ -21,7 +21,7 @@ use vsphere::{ConfigSpec, Devices, Kind, Lane, MoRef, ObjectContent, Turn, VAppP
 use super::cache::{Template, TemplateCache, TemplateRequest, TemplateRequests, TemplateState};
 use super::key::TemplateKey;
 use crate::extra_config::DEFER_CLOUD_INIT;
-use crate::vcenter::{Problem, VCenter, mark};
+use crate::vcenter::{Problem, VCenter, describe_unavailable, mark};
 
 /// How long vCenter may copy an image's disks.
 const DEPLOY: Duration = Duration::from_hours(2);
@@ -77,6 +77,13 @@ async fn find_or_deploy(request: &TemplateRequest) -> Result<Template, Problem> 
     let name = key.template_name(&vcenter.settings.stack);
     let vm = match vcenter.inventory.by_name(&key.placement.folder, &name) {
         Presence::Present(vm) => vm,
+        Presence::Unavailable(vm) => {
+            return Err(Problem::new(format!(
+                "The template of image {} can't be cloned: {}",
+                key.image,
+                describe_unavailable(&vm)
+            )));
+        }
         Presence::Unknown => return Err(Problem::transient("The inventory of vCenter is being read")),
         Presence::Absent => deploy(request, &name).await.map_err(fail)?,
     };

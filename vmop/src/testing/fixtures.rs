@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use api::conditions::Condition;
 use api::vmop::VirtualMachine;
-use vsphere::inventory::{Guest, PowerState};
+use vsphere::inventory::{Configuration, Guest, PowerState};
 use vsphere::{Allocation, Backing, Controller, Devices, Disk, MoRef, NicKind, VirtualNic, Vm};
 
 use crate::templates::Template;
@@ -39,12 +39,14 @@ pub fn unmarked_vm(id: &str, name: &str) -> Vm {
         template: false,
         power_state: Some(PowerState::On),
         connection_state: "connected".to_owned(),
+        configuration: Configuration::Current,
         uuid: None,
         instance_uuid: None,
         managed_by: None,
         extra_config: BTreeMap::new(),
         guestinfo: BTreeMap::new(),
         disks: None,
+        devices: None,
         num_cpus: 2,
         memory_mib: 4096,
         cpu_allocation: Allocation::default(),

@@ -20,6 +20,7 @@ pub mod settings;
 mod settings_watch;
 mod stack_id;
 pub mod storage;
+mod unavailable;
 
 pub use connect::{Program, keep_connected};
 pub use connection::VCenter;
@@ -29,3 +30,4 @@ pub use placement::Placement;
 pub use problem::Problem;
 pub use provider::{ConnectionState, Provider};
 pub use realized_policy::RealizedPolicy;
+pub use unavailable::describe_unavailable;

@@ -21,6 +21,7 @@ use super::carry_out::object::confirm_current;
 use super::context::Context;
 use super::error::{Blocked, Error};
 use super::events;
+use super::identity::find::unidentified;
 use super::identity::uuids::{Identity, existed, parse_identity};
 use super::nic::request::delete_requests;
 use super::placement::namespace::vm_home;
@@ -28,6 +29,7 @@ use super::power::operation::{PowerOperation, power_operation};
 use super::power::state::checks;
 use super::step::Mode;
 use super::storage::claims::{self, Volumes, release_attachments};
+use super::storage::record::DiskRecord;
 use crate::pause;
 use crate::vcenter::VCenter;
 use crate::vcenter::mark::Mark;
@@ -79,7 +81,7 @@ async fn delete_now(vm: &Arc<VirtualMachine>, ctx: &Context) -> Result<Next, Err
 }
 
 /// Destroys the VM, unless a check holds that back.
-async fn destroy_vm(vm: &VirtualMachine, ctx: &Context) -> Result<(), Error> {
+pub(super) async fn destroy_vm(vm: &VirtualMachine, ctx: &Context) -> Result<(), Error> {
     let checks = checks(vm, annotation::DELETE_CHECK);
     if !checks.is_empty() {
         let message = format!(
@@ -135,7 +137,11 @@ async fn find_to_destroy(
     };
     match vcenter.inventory.by_uuid(identity.instance) {
         Presence::Present(vsphere_vm) => Ok(Some(vsphere_vm)),
+        Presence::Unavailable(vsphere_vm) => Err(Blocked::Unavailable(vsphere_vm).into()),
         Presence::Absent => {
+            if let Some(unidentified) = unidentified(vm, vcenter) {
+                return Err(Blocked::Unavailable(unidentified).into());
+            }
             let named = named().filter(|vsphere_vm| identity.is_of(vsphere_vm));
             if named.is_some() { Ok(named) } else { find_anywhere(vm, identity, vcenter).await }
         }
@@ -153,6 +159,7 @@ async fn find_anywhere(
     let underway = !existed(vm) && is_cloning(vcenter).await;
     match vcenter.inventory.locate(identity.instance).await? {
         Location::Here(vsphere_vm) | Location::Elsewhere(vsphere_vm) => Ok(Some(vsphere_vm)),
+        Location::Unavailable(vsphere_vm) => Err(Blocked::Unavailable(vsphere_vm).into()),
         Location::Gone if underway => {
             Err(Error::Unsettled("vCenter is at work on clones of ours; one may be this VM".to_owned()))
         }
@@ -194,7 +201,7 @@ async fn end_ours(
         }
         release_attachments(vm, &ctx.api, &ctx.caches).await?;
     }
-    destroy(vsphere_vm, vcenter).await
+    destroy(vsphere_vm, &DiskRecord::of(vm), vcenter).await
 }
 
 /// Whether volumes may be attached to the VM.
@@ -242,6 +249,7 @@ async fn report_blocked(vm: &VirtualMachine, error: &Error, ctx: &Context) -> Re
     let mut status = vm.status.clone().unwrap_or_default();
     let severity = match error {
         Error::Vcenter(error) if error.retryable() => WARNING,
+        Error::Blocked(Blocked::Unavailable(_)) => WARNING,
         Error::Unsettled(_) | Error::Guest(..) => INFO,
         _ => ERROR,
     };

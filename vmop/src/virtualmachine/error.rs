@@ -1,20 +1,25 @@
 //! Why a reconcile of a VirtualMachine did not come through.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use api::conditions::vmop as known;
 use kit::expectations::StaleCache;
 use kit::retry::REQUEUE_SOON;
 use kit::{Disposition, ReconcileError};
+use vsphere::Vm;
 
 use crate::unmet::Unmet;
-use crate::vcenter::Problem;
+use crate::vcenter::{Problem, describe_unavailable};
 
 /// What nobody watches is looked at again after this.
 const UNWATCHED: Duration = Duration::from_secs(30);
 /// What vCenter still works on is looked at again after this, if no change in vCenter comes before.
 pub const UNSETTLED: Duration = Duration::from_secs(15);
+
+/// The reason of what vCenter does not reach.
+pub const UNREACHABLE: &str = "Unreachable";
 
 /// Something of the VirtualMachine's that belongs to another VM.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,7 +50,7 @@ impl fmt::Display for Claim {
 }
 
 /// Why nothing can be done before something changes.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Blocked {
     /// The spec is wrong; nothing helps but a change.
     #[error("{0}")]
@@ -62,6 +67,9 @@ pub enum Blocked {
     /// The VM existed, and was destroyed or removed in vCenter; the message says how.
     #[error("{0}")]
     Lost(String),
+    /// vCenter does not reach the VM, so that nothing is known of it for sure.
+    #[error("{}", describe_unavailable(.0))]
+    Unavailable(Arc<Vm>),
     /// Somebody asked for it not to be done yet.
     #[error("{0}")]
     Held(String),
@@ -103,6 +111,7 @@ impl Error {
             Self::Blocked(Blocked::Claimed(_)) => known::IDENTITY_CONFLICT,
             Self::Blocked(Blocked::Lost(_)) => known::VIRTUAL_MACHINE_LOST,
             Self::Blocked(Blocked::Moved(_)) => "FolderMismatch",
+            Self::Blocked(Blocked::Unavailable(_)) => UNREACHABLE,
             Self::Blocked(Blocked::Held(_)) => "HeldBack",
             Self::Guest(..) => "WaitingForGuest",
             Self::Vcenter(error) => error.category(),
@@ -136,6 +145,8 @@ impl ReconcileError for Error {
                 Disposition::Waiting(unmet.unwatched.then_some(UNWATCHED))
             }
             Self::Blocked(Blocked::Provider(_)) => Disposition::Waiting(None),
+            // Whether it is the object's at all may show only when another's is known to be that VM.
+            Self::Blocked(Blocked::Unavailable(_)) => Disposition::Waiting(Some(UNWATCHED)),
             Self::Blocked(_) => Disposition::Invalid,
             Self::Unsettled(_) => Disposition::Waiting(Some(UNSETTLED)),
             Self::Guest(_, until) => Disposition::Waiting(*until),
@@ -153,6 +164,7 @@ impl ReconcileError for Error {
             Self::Blocked(Blocked::Claimed(_)) => "Claimed",
             Self::Blocked(Blocked::Lost(_)) => "Lost",
             Self::Blocked(Blocked::Moved(_)) => "Moved",
+            Self::Blocked(Blocked::Unavailable(_)) => "Unavailable",
             Self::Blocked(Blocked::Held(_)) => "Held",
             Self::Guest(..) => "Guest",
             Self::Vcenter(_) => "Vcenter",

@@ -76,10 +76,24 @@ pub fn observe<'a>(
             Found::Moved(vsphere_vm) => {
                 Ok(observe_existing(vm, &vsphere_vm, facts, &vcenter, ctx).boxed().await)
             }
+            Found::Unavailable(vsphere_vm) => {
+                let probe = probe_of_unavailable(vm, &vsphere_vm, ctx);
+                Ok(Facts { runtime: RuntimeFacts { probe, ..RuntimeFacts::default() }, ..facts })
+            }
             Found::Unknown(_) | Found::Nowhere(_) | Found::Lost(_) | Found::Claimed(_) => Ok(facts),
         }
     }
     .boxed()
+}
+
+/// What the readiness probe says of a VM that vCenter does not reach: it asks the guest itself, at its last address.
+fn probe_of_unavailable(vm: &VirtualMachine, vsphere_vm: &Vm, ctx: &Context) -> Option<ProbeResult> {
+    vm.spec.readiness_probe.as_ref()?.tcp_socket.as_ref()?;
+    let mut last = vsphere_vm.clone();
+    last.guest.ip = vm.status.as_ref()?.vm_ip.clone();
+    last.power_state = Some(PowerState::On);
+    let target = probe_target(vm, &last);
+    probe_result(vm, &last, target.as_ref(), &ctx.prober)
 }
 
 fn observe_places(vm: &VirtualMachine, vcenter: &VCenter, ctx: &Context) -> Places {

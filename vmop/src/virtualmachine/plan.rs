@@ -52,6 +52,7 @@ pub fn plan(vm: &VirtualMachine, facts: &Facts) -> Result<Plan, Blocked> {
         Found::Nowhere(unmet) => Err(Blocked::Unmet(unmet.clone())),
         Found::Claimed(claim) => Err(Blocked::Claimed(claim.clone())),
         Found::Lost(message) => Err(Blocked::Lost(message.clone())),
+        Found::Unavailable(vsphere_vm) => Err(Blocked::Unavailable(Arc::clone(vsphere_vm))),
         Found::Moved(vsphere_vm) => Err(Blocked::Moved(vsphere_vm.moref.id().to_owned())),
         Found::Ours(vsphere_vm) => plan_change(vm, facts, vsphere_vm),
         Found::Absent => match &facts.creation {

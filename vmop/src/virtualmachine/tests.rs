@@ -31,6 +31,7 @@ use crate::vcenter::Problem;
 
 mod create_queue;
 mod lifecycle;
+mod outages;
 
 /// What is planned for `vm` when vCenter has this of it, and its conditions, one a line.
 fn planned(
@@ -187,6 +188,37 @@ fn while_vcenter_is_away_a_vm_is_what_it_was() {
     asked.spec.power_state = Some("poweredOff".into());
     insta::assert_snapshot!(planned(&asked, away(), None).1.join("\n"));
     insta::assert_snapshot!(planned(&fixtures::virtual_machine(), away(), None).1.join("\n"));
+}
+
+#[test]
+fn a_vm_out_of_reach_is_what_it_was_and_only_its_probe_knows_better() {
+    let mut vsphere_vm = fixtures::vsphere_vm();
+    vsphere_vm.guest.ip = Some("10.1.2.3".into());
+    vsphere_vm.connection_state = "inaccessible".into();
+    vsphere_vm.power_state = Some(PowerState::Off);
+    let found = || Found::Unavailable(Arc::new(vsphere_vm.clone()));
+    let vm = running();
+    let (plan, answers) = planned(&vm, found(), Some(ProbeResult::Answers));
+    assert!(matches!(plan, Err(Blocked::Unavailable(_))));
+    let refused = planned(&vm, found(), Some(ProbeResult::NoAnswer("connection refused".into()))).1;
+    let unseen = planned(&fixtures::virtual_machine(), found(), None).1;
+    assert_eq!(answers[0], "Ready | True");
+    assert_eq!(refused[0], "Ready | False | Info | NotReady | The readiness probe fails: connection refused");
+    let starts = |lines: &[String], start: &str| lines.iter().any(|line| line.starts_with(start));
+    let inaccessible =
+        "Unknown | Unreachable | The VM cp-0 (vm-8) is inaccessible: its files can't be read. Bring";
+    assert!(starts(&answers, &format!("VirtualMachinePowerStateSynced | {inaccessible}")), "{answers:?}");
+    assert!(starts(&answers, "VirtualMachineCreated | True"), "{answers:?}");
+    assert!(starts(&unseen, &format!("VirtualMachineCreated | {inaccessible}")), "{unseen:?}");
+    assert!(unseen[0].starts_with("Ready | Unknown | Unreachable"), "{unseen:?}");
+    let facts = fixtures::facts(found());
+    let error = Error::from(plan.unwrap_err());
+    let shown = status(&vm, Some(&facts), &Outcome::Stopped(&error));
+    let before = vm.status.unwrap();
+    assert_eq!(
+        (shown.vm_ip, shown.power_state, shown.bios_uuid),
+        (before.vm_ip, before.power_state, before.bios_uuid)
+    );
 }
 
 #[test]

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use super::update::{Kind, ObjectUpdate};
-use super::vm::{PATHS, Vm};
+use super::vm::{Configuration, Vm};
 use crate::MoRef;
 
 /// All VMs, by reference, by instance UUID, and by folder and name.
@@ -23,6 +23,8 @@ pub(super) struct Cache {
     uuids: HashMap<Uuid, Vec<MoRef>>,
     bios_uuids: HashMap<Uuid, Vec<MoRef>>,
     names: HashMap<MoRef, HashMap<String, Vec<MoRef>>>,
+    /// Those whose configuration vCenter has never reported.
+    unidentified: HashSet<MoRef>,
     keep: Vec<String>,
     /// While the cache is rebuilt: the VMs that the stream has shown since.
     resent: Option<HashSet<MoRef>>,
@@ -51,7 +53,7 @@ impl Cache {
         self.vms.get(moref)
     }
 
-    /// Of several with one UUID, a VM before a template, then the lowest reference.
+    /// Of several with one UUID, one that can be reached, a VM before a template, then the lowest reference.
     pub fn by_uuid(&self, uuid: Uuid) -> Option<&Arc<Vm>> {
         self.first(self.uuids.get(&uuid)?)
     }
@@ -66,18 +68,26 @@ impl Cache {
     }
 
     fn first(&self, morefs: &[MoRef]) -> Option<&Arc<Vm>> {
-        morefs.iter().filter_map(|moref| self.vms.get(moref)).min_by_key(|vm| (vm.template, &vm.moref))
+        morefs
+            .iter()
+            .filter_map(|moref| self.vms.get(moref))
+            .min_by_key(|vm| (!vm.is_available(), vm.template, &vm.moref))
     }
 
     pub fn all(&self) -> impl Iterator<Item = &Arc<Vm>> {
         self.vms.values()
     }
 
+    /// The VMs whose configuration vCenter has never reported.
+    pub fn unidentified(&self) -> impl Iterator<Item = &Arc<Vm>> {
+        self.unidentified.iter().filter_map(|moref| self.vms.get(moref))
+    }
+
     /// Applies one update of a VM.
     pub fn apply(&mut self, update: ObjectUpdate) -> Option<Delta> {
         let ObjectUpdate { obj, kind, changes } = update;
         let was = self.vms.get(&obj).cloned();
-        let vm = match (kind, &was) {
+        let mut vm = match (kind, &was) {
             (Kind::Leave, _) => {
                 if let Some(left) = &mut self.left {
                     left.insert(obj.clone());
@@ -89,34 +99,19 @@ impl Cache {
             }
             // A change of a VM that has left is a late repetition.
             (Kind::Modify, None) => return None,
-            // An enter brings everything, so nothing of before may stay.
+            // An enter brings everything, so nothing of before may stay but what vCenter can't read now.
             (Kind::Enter, _) => Vm::new(obj.clone()),
             (Kind::Modify, Some(vm)) => Vm::clone(vm),
         };
         if let Some(resent) = &mut self.resent {
             resent.insert(obj.clone());
         }
-        let now = self.changed(vm, &changes);
+        vm.apply(&changes, &self.keep);
+        let now = match &was {
+            Some(was) => vm.keep_last_known(was),
+            None => vm,
+        };
         self.put(&obj, was, Some(now))
-    }
-
-    fn changed(&self, mut vm: Vm, changes: &[(String, crate::Value)]) -> Vm {
-        for (path, value) in changes {
-            if value.is_null() {
-                // A parent that is unset unsets all below it.
-                let below = |known: &&&str| {
-                    known
-                        .strip_prefix(path.as_str())
-                        .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-                };
-                for known in PATHS.iter().filter(below) {
-                    vm.set(known, value, &self.keep);
-                }
-            } else {
-                vm.set(path, value, &self.keep);
-            }
-        }
-        vm
     }
 
     fn put(&mut self, obj: &MoRef, was: Option<Arc<Vm>>, now: Option<Vm>) -> Option<Delta> {
@@ -140,6 +135,9 @@ impl Cache {
     }
 
     fn index(&mut self, vm: &Vm) {
+        if vm.configuration == Configuration::NeverRead {
+            self.unidentified.insert(vm.moref.clone());
+        }
         if let Some(uuid) = vm.instance_uuid {
             self.uuids.entry(uuid).or_default().push(vm.moref.clone());
         }
@@ -153,6 +151,7 @@ impl Cache {
     }
 
     fn unindex(&mut self, vm: &Vm) {
+        self.unidentified.remove(&vm.moref);
         if let Some(uuid) = vm.instance_uuid {
             remove(&mut self.uuids, &uuid, &vm.moref);
         }

@@ -4,6 +4,7 @@
 //! filter feed it. Nothing is polled: at rest the long poll is the only call. A cache that is not
 //! complete (start, new session, restarted vCenter) answers `Unknown`, so that nobody acts on it.
 
+mod availability;
 mod build;
 mod cache;
 mod changes;
@@ -24,7 +25,7 @@ use uuid::Uuid;
 
 pub use changes::Changes;
 pub use types::{Change, Location, Options, Presence, TaskResult};
-pub use vm::{Customized, Guest, GuestInfo, GuestNic, PowerState, ToolsState, Vm};
+pub use vm::{Configuration, Customized, Guest, GuestInfo, GuestNic, PowerState, ToolsState, Vm};
 
 use self::shared::Shared;
 use crate::{Client, Error, Kind, MoRef, ObjectContent, Result};
@@ -122,28 +123,35 @@ impl Inventory {
         self.shared().presence(|cache| cache.by_name(folder, name))
     }
 
-    /// All VMs, in no order.
+    /// The VMs whose configuration vCenter has never reported: each may be any VM that is looked for.
+    pub fn unidentified(&self) -> Vec<Arc<Vm>> {
+        self.shared().state.read().cache.unidentified().cloned().collect()
+    }
+
+    /// All VMs, in no order, those that are not available among them.
     pub fn all(&self) -> Vec<Arc<Vm>> {
         self.shared().state.read().cache.all().cloned().collect()
     }
 
     /// Where the VM with that instance UUID is: from the cache, else by one question to vCenter.
+    ///
+    /// One that vCenter does not find is gone only for as far as all others are identified: see [`Self::unidentified`].
     pub async fn locate(&self, instance_uuid: Uuid) -> Result<Location> {
-        if let Presence::Present(vm) = self.by_uuid(instance_uuid) {
-            return Ok(Location::Here(vm));
+        if let Some(location) = here(self.by_uuid(instance_uuid)) {
+            return Ok(location);
         }
         let client = self.client();
         let Some(moref) = client.find_by_uuid(instance_uuid, true).await? else { return Ok(Location::Gone) };
-        if let Presence::Present(vm) = self.vm(&moref) {
-            return Ok(Location::Here(vm));
+        if let Some(location) = here(self.vm(&moref)) {
+            return Ok(location);
         }
         match client.retrieve(std::slice::from_ref(&moref), vm::paths(&client.about().api_version)).await {
             Ok(found) => {
                 let mut vm = Vm::new(moref);
-                for (path, value) in found.into_iter().flat_map(ObjectContent::into_properties) {
-                    vm.set(&path, &value, &self.shared().options.extra_config);
-                }
-                Ok(Location::Elsewhere(Arc::new(vm)))
+                let read: Vec<_> = found.into_iter().flat_map(ObjectContent::into_properties).collect();
+                vm.apply(&read, &self.shared().options.extra_config);
+                let vm = Arc::new(vm);
+                Ok(if vm.is_available() { Location::Elsewhere(vm) } else { Location::Unavailable(vm) })
             }
             Err(error) if error.is_not_found() => Ok(Location::Gone),
             Err(error) => Err(error),
@@ -202,5 +210,13 @@ impl Inventory {
             // The connection may be gone with the session; then the wait is, too.
             drop(self.client().call(&collector, "CancelWaitForUpdates", None).await);
         }
+    }
+}
+
+fn here(presence: Presence) -> Option<Location> {
+    match presence {
+        Presence::Present(vm) => Some(Location::Here(vm)),
+        Presence::Unavailable(vm) => Some(Location::Unavailable(vm)),
+        Presence::Absent | Presence::Unknown => None,
     }
 }

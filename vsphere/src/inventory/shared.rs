@@ -80,7 +80,8 @@ impl Shared {
             return Presence::Unknown;
         }
         match find(&self.state.read().cache) {
-            Some(vm) => Presence::Present(vm.clone()),
+            Some(vm) if vm.is_available() => Presence::Present(vm.clone()),
+            Some(vm) => Presence::Unavailable(vm.clone()),
             None => Presence::Absent,
         }
     }

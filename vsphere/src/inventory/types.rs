@@ -11,6 +11,9 @@ use crate::{MoRef, Value};
 pub enum Presence {
     /// It is below one of the roots.
     Present(Arc<Vm>),
+    /// It is below one of the roots, and vCenter does not reach it or can't read its configuration: what is known of it
+    /// is from before, if anything is. Decide nothing.
+    Unavailable(Arc<Vm>),
     /// It is below none of the roots: moved, destroyed or never made. [`Inventory::locate`](super::Inventory::locate) finds out which.
     Absent,
     /// The cache is not complete; decide nothing.
@@ -18,11 +21,11 @@ pub enum Presence {
 }
 
 impl Presence {
-    /// The VM, if it is present.
+    /// The VM, if it is present and can be reached.
     pub fn present(self) -> Option<Arc<Vm>> {
         match self {
             Self::Present(vm) => Some(vm),
-            Self::Absent | Self::Unknown => None,
+            Self::Unavailable(_) | Self::Absent | Self::Unknown => None,
         }
     }
 }
@@ -34,6 +37,8 @@ pub enum Location {
     Here(Arc<Vm>),
     /// It exists, below none of the roots (or the stream has not shown it yet); read just now.
     Elsewhere(Arc<Vm>),
+    /// It exists, or a VM does that may be it, and vCenter can't read its configuration.
+    Unavailable(Arc<Vm>),
     /// It does not exist.
     Gone,
 }

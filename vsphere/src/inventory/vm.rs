@@ -1,12 +1,13 @@
 //! What the cache keeps of one VM.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use crate::spec::unescape_name;
-use crate::{Allocation, ManagedBy, MoRef, Value};
+use crate::{Allocation, Devices, ManagedBy, MoRef, Value};
 
 /// A VM or a template as vCenter reported it last.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,6 +28,8 @@ pub struct Vm {
     pub power_state: Option<PowerState>,
     /// Such as `connected`, `inaccessible` or `orphaned`.
     pub connection_state: String,
+    /// Whether its configuration is what vCenter says now.
+    pub configuration: Configuration,
     /// The BIOS UUID, which the guest sees.
     pub uuid: Option<Uuid>,
     /// The UUID by which vCenter distinguishes VMs.
@@ -39,6 +42,8 @@ pub struct Vm {
     pub guestinfo: BTreeMap<String, GuestInfo>,
     /// How many disks it has, where vCenter has reported it.
     pub disks: Option<u32>,
+    /// Its disks, controllers and network adapters, where vCenter has reported them.
+    pub devices: Option<Arc<Devices>>,
     /// Virtual CPUs.
     pub num_cpus: u32,
     /// Memory.
@@ -55,6 +60,20 @@ pub struct Vm {
     pub hardware_version: String,
     /// What the guest reports through VMware Tools.
     pub guest: Guest,
+}
+
+/// Whether what is known of a VM's configuration (UUIDs, ExtraConfig, hardware, whose it is) is what vCenter says now.
+///
+/// vCenter unsets the configuration of a VM whose files it can't read, and has none yet of one that is being created.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Configuration {
+    /// vCenter has never reported any: it is not known whose VM this is.
+    #[default]
+    NeverRead,
+    /// vCenter reports none now; it is what it reported last.
+    LastKnown,
+    /// It is what vCenter reports.
+    Current,
 }
 
 /// What the guest reports through VMware Tools.
@@ -147,6 +166,7 @@ pub(super) const PATHS: &[&str] = &[
     "summary.config.numVirtualDisks",
     "config.hardware.numCPU",
     "config.hardware.memoryMB",
+    "config.hardware.device",
     "config.cpuAllocation",
     "config.memoryAllocation",
     "config.changeVersion",
@@ -184,12 +204,14 @@ impl Vm {
             template: false,
             power_state: None,
             connection_state: String::new(),
+            configuration: Configuration::NeverRead,
             uuid: None,
             instance_uuid: None,
             managed_by: None,
             extra_config: BTreeMap::new(),
             guestinfo: BTreeMap::new(),
             disks: None,
+            devices: None,
             num_cpus: 0,
             memory_mib: 0,
             cpu_allocation: Allocation::default(),
@@ -219,6 +241,9 @@ impl Vm {
             "config.extraConfig" => self.set_extra_config(value, keep),
             "summary.config.numVirtualDisks" => {
                 self.disks = value.as_i64().and_then(|disks| disks.try_into().ok());
+            }
+            "config.hardware.device" => {
+                self.devices = (!value.is_null()).then(|| Arc::new(Devices::read("", value)));
             }
             "config.hardware.numCPU" => self.num_cpus = number(value),
             "config.hardware.memoryMB" => self.memory_mib = number(value),

@@ -77,4 +77,11 @@ impl ControlApi {
         let order = json!({"file": file, "capacityMiB": capacity_mib});
         Ok(self.call::<Attached>(Method::POST, &format!("/v1/vms/{moid}/disks"), Some(order)).await?.uuid)
     }
+
+    /// Hangs the disk of that file into the place of a VM's last disk, which is destroyed. It is refused where the VM has
+    /// only one.
+    pub async fn swap_last_disk(&self, moid: &str, file: &str, capacity_mib: u64) -> Result<(), Error> {
+        let order = json!({"file": file, "capacityMiB": capacity_mib, "inPlaceOf": "last"});
+        self.send(Method::POST, &format!("/v1/vms/{moid}/disks"), Some(order)).await
+    }
 }

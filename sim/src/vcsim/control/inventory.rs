@@ -41,6 +41,10 @@ pub struct InventoryVm {
     pub power_state: String,
     /// The mark of the extension that manages it.
     pub managed_by: Option<Value>,
+    /// The host's id.
+    pub host: String,
+    /// Whether a file is gone that a disk of it is in or rests on.
+    pub broken: bool,
     /// Virtual CPUs.
     #[serde(rename = "numCPUs")]
     pub num_cpus: i64,

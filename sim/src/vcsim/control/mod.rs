@@ -7,6 +7,7 @@ mod disks;
 mod error;
 mod fault;
 mod inventory;
+mod outages;
 mod requests;
 mod vms;
 

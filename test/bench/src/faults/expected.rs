@@ -28,12 +28,21 @@ pub struct Expected {
     pub destroyed: bool,
     /// When somebody attached a disk to it in vCenter.
     pub disk_attached: Option<Instant>,
+    /// Somebody destroyed its volume there and hung a disk of his own into its place.
+    pub disk_swapped: bool,
 }
 
 impl Expected {
     /// Nothing was done to it yet.
     pub fn new(power: &'static str) -> Self {
-        Self { power, restarted: false, deleted: false, destroyed: false, disk_attached: None }
+        Self {
+            power,
+            restarted: false,
+            deleted: false,
+            destroyed: false,
+            disk_attached: None,
+            disk_swapped: false,
+        }
     }
 }
 
@@ -91,6 +100,11 @@ pub fn find_violation(name: &str, expected: &Expected, object: &Value) -> Option
     }
     if expected.destroyed {
         return (!reports_lost(ready)).then(|| format!("{VM} {name} does not say how it was lost: {ready}"));
+    }
+    if expected.disk_swapped {
+        let is_reported =
+            ready["message"].as_str().is_some_and(|message| message.contains("is gone from the VM"));
+        return (!is_reported).then(|| format!("{VM} {name} does not say that its volume is gone: {ready}"));
     }
     let power = &object["status"]["powerState"];
     // A VM that is off can't be suspended.

@@ -60,6 +60,9 @@ impl Findings {
             if let Some(other) = seen.insert(&vm.uuid, &vm.moid) {
                 self.duplicated.push(format!("{other} and {} have one BIOS UUID", vm.moid));
             }
+            if vm.broken {
+                self.lost.push(format!("{} ({}) rests on a disk that is gone", vm.name, vm.moid));
+            }
             if !paths.contains_key(&vm.folder) {
                 self.orphaned.push(format!("{} ({}) lies outside", vm.name, vm.moid));
             } else if !vm.template

@@ -36,6 +36,14 @@ impl ForeignDisks {
         Ok(())
     }
 
+    /// Destroys the VM's last disk and hangs one of somebody else's into its place.
+    pub async fn swap_disk(&self, vm: &str, folder: &str) -> Result<()> {
+        let file = format!("[{}] {folder}/disk.vmdk", self.datastore);
+        self.control.swap_last_disk(vm, &file, SIZE.into()).await?;
+        self.kept.borrow_mut().insert(format!("{}/{folder}", self.datastore));
+        Ok(())
+    }
+
     /// Makes a claim that is bound to a volume of its own.
     pub async fn create_claim(&self, client: &Client, namespace: &str, claim: &str) -> Result<()> {
         let disk = self.control.make_disk(&format!("{namespace}-{claim}"), SIZE.into()).await?;

@@ -44,6 +44,18 @@ pub enum FaultEvent {
     PoweredOff(usize),
     /// Somebody renames it there.
     Renamed(usize),
+    /// Somebody destroys its last disk there and hangs another into its place.
+    SwappedDisk(usize),
+    /// Somebody moves it into a folder that nobody looks at.
+    Moved(usize),
+    /// vCenter can't read its configuration any more, for the reason of this state.
+    Unset(usize, &'static str),
+    /// The host that it runs on is disconnected.
+    HostAway(usize),
+    /// The datastore of all is inaccessible.
+    DatastoreAway,
+    /// Everything that vCenter did not reach is back.
+    OutagesOver,
 }
 
 impl FaultEvent {
@@ -64,6 +76,12 @@ impl FaultEvent {
             Self::Destroyed(_) => "destroyedBehind",
             Self::PoweredOff(_) => "poweredOffBehind",
             Self::Renamed(_) => "renamedBehind",
+            Self::SwappedDisk(_) => "diskSwapped",
+            Self::Moved(_) => "movedBehind",
+            Self::Unset(..) => "configUnset",
+            Self::HostAway(_) => "hostAway",
+            Self::DatastoreAway => "datastoreAway",
+            Self::OutagesOver => "outagesOver",
         }
     }
 }
@@ -128,6 +146,10 @@ pub fn draw_schedule(seed: u64, vms: usize) -> Schedule {
         let number = dice.random_range(0..vms);
         at(&mut dice, 800, FaultEvent::AttachDisk(number));
     }
+    draw_outages(&mut dice, vms, storm, &mut all);
+    let mut at = |dice: &mut StdRng, from: u64, event| {
+        all.push((Duration::from_millis(dice.random_range(from..storm)), event));
+    };
     for number in 0..vms {
         // Each VM meets at most one end, from either side.
         match dice.random_range(0..12) {
@@ -135,11 +157,30 @@ pub fn draw_schedule(seed: u64, vms: usize) -> Schedule {
             2 => at(&mut dice, 900, FaultEvent::Destroyed(number)),
             3 => at(&mut dice, 900, FaultEvent::PoweredOff(number)),
             4 => at(&mut dice, 900, FaultEvent::Renamed(number)),
+            5 => at(&mut dice, 900, FaultEvent::SwappedDisk(number)),
+            6 => at(&mut dice, 900, FaultEvent::Moved(number)),
             _ => {}
         }
     }
     all.sort_by_key(|(at, _)| *at);
     all
+}
+
+/// What vCenter does not reach, and until when: a while, or the end of the storm.
+fn draw_outages(dice: &mut StdRng, vms: usize, storm: u64, all: &mut Schedule) {
+    const STATES: [&str; 4] = ["inaccessible", "invalid", "orphaned", "disconnected"];
+    for _ in 0..dice.random_range(0..4) {
+        let (number, state) = (dice.random_range(0..vms), STATES.choose(dice).copied().unwrap_or("invalid"));
+        all.push((Duration::from_millis(dice.random_range(600..storm)), FaultEvent::Unset(number, state)));
+    }
+    let outage = match dice.random_range(0..3) {
+        0 => FaultEvent::HostAway(dice.random_range(0..vms)),
+        1 => FaultEvent::DatastoreAway,
+        _ => return,
+    };
+    let began = dice.random_range(600..storm);
+    all.push((Duration::from_millis(began), outage));
+    all.push((Duration::from_millis(dice.random_range(began..storm)), FaultEvent::OutagesOver));
 }
 
 fn draw_fault(dice: &mut StdRng) -> Fault {
@@ -170,6 +211,6 @@ mod tests {
         assert_ne!(draw_schedule(7, 24), draw_schedule(8, 24));
         let kinds: std::collections::BTreeSet<_> =
             (0..40).flat_map(|seed| draw_schedule(seed, 24)).map(|(_, event)| event.name()).collect();
-        assert_eq!(kinds.len(), 22, "{kinds:?}");
+        assert_eq!(kinds.len(), 28, "{kinds:?}");
     }
 }

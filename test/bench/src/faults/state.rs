@@ -5,6 +5,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use anyhow::Result;
 use api::cns::CnsNodeVmAttachment;
+use api::names::annotation;
 use kube::api::ListParams;
 use kube::{Api, ResourceExt as _};
 use serde_json::{Map, Value, json};
@@ -229,7 +230,7 @@ fn canonical(mut object: Value) -> Value {
             "deletionTimestamp",
         ],
     );
-    strip(&mut object["metadata"]["annotations"], &[MODULES]);
+    strip(&mut object["metadata"]["annotations"], &[MODULES, annotation::DISKS]);
     strip(&mut object["spec"], &["biosUUID", "instanceUUID", "nextRestartTime"]);
     let status = &mut object["status"];
     strip(

@@ -51,6 +51,8 @@ struct Trial<'a> {
     namespace: Namespace,
     expected: RefCell<Vec<Expected>>,
     pending: RefCell<Vec<FaultEvent>>,
+    /// VMs that were moved away, and whence.
+    moved: RefCell<Vec<(String, String)>>,
     report: &'a RefCell<FaultReport>,
 }
 
@@ -63,6 +65,7 @@ async fn run_trial(environment: &Environment, seed: u64, report: &RefCell<FaultR
         namespace,
         expected: RefCell::new(expected),
         pending: RefCell::default(),
+        moved: RefCell::default(),
         report,
     };
     environment.proxy.reset();
@@ -125,7 +128,13 @@ impl Trial<'_> {
         }
         tokio::time::sleep_until(began + STORM).await;
         self.environment.proxy.with_injections(|injections| injections.chaos = None);
-        self.environment.testbed.control().remove_faults(None).await?;
+        let control = self.environment.testbed.control();
+        control.remove_faults(None).await?;
+        control.end_outages().await?;
+        // Somebody puts back what was moved away.
+        for (vm, folder) in self.moved.take() {
+            drop(control.relocate(&vm, &folder).await);
+        }
         Ok(())
     }
 
@@ -184,6 +193,23 @@ impl Trial<'_> {
                 let Some(id) = self.vm_id(*number).await? else { return Ok(self.postpone(*number)) };
                 return Ok(Some(control.rename(&id, &renamed_vm(*number)).await.is_ok()));
             }
+            FaultEvent::SwappedDisk(number) => return self.swap_disk(*number).await,
+            FaultEvent::Moved(number) => return self.move_away(*number).await,
+            FaultEvent::Unset(number, state) => {
+                let Some(id) = self.vm_id(*number).await? else { return Ok(Some(false)) };
+                return Ok(Some(control.set_vm_state(&id, state).await.is_ok()));
+            }
+            FaultEvent::HostAway(number) => {
+                let Some(id) = self.vm_id(*number).await? else { return Ok(Some(false)) };
+                let inventory = control.inventory().await?;
+                let Some(vm) = inventory.vms.iter().find(|vm| vm.moid == id) else { return Ok(Some(false)) };
+                control.set_host_state(&vm.host, "notResponding").await?;
+            }
+            FaultEvent::DatastoreAway => {
+                let datastore = &self.environment.testbed.vcenter().datastore;
+                control.set_datastore_accessible(datastore, false).await?;
+            }
+            FaultEvent::OutagesOver => control.end_outages().await?,
         }
         Ok(Some(true))
     }
@@ -209,7 +235,8 @@ impl Trial<'_> {
 
     /// Somebody attaches a disk to the VM in vCenter; not to one whose object is deleted.
     async fn attach_disk(&self, number: usize) -> Result<Option<bool>> {
-        if self.expected.borrow()[number].deleted {
+        let expected = self.expected.borrow()[number].clone();
+        if expected.deleted || expected.disk_swapped {
             return Ok(Some(false));
         }
         let Some(id) = self.vm_id(number).await? else { return Ok(self.postpone(number)) };
@@ -217,6 +244,38 @@ impl Trial<'_> {
         let done = self.environment.disks.attach_disk(&id, &folder).await.is_ok();
         if done {
             self.expected.borrow_mut()[number].disk_attached = Some(Instant::now());
+        }
+        Ok(Some(done))
+    }
+
+    /// Somebody destroys the VM's last disk and hangs one of his own into its place; not of one whose object is deleted.
+    async fn swap_disk(&self, number: usize) -> Result<Option<bool>> {
+        let expected = self.expected.borrow()[number].clone();
+        // The last disk of some VMs is somebody else's already.
+        if expected.deleted || expected.disk_attached.is_some() || has_claim(number) {
+            return Ok(Some(false));
+        }
+        let Some(id) = self.vm_id(number).await? else { return Ok(self.postpone(number)) };
+        let folder = foreign_folder(&self.namespace.name, &vm_name(number));
+        let done = self.environment.disks.swap_disk(&id, &folder).await.is_ok();
+        if done {
+            let expected = &mut self.expected.borrow_mut()[number];
+            (expected.disk_attached, expected.disk_swapped) = (Some(Instant::now()), true);
+        }
+        Ok(Some(done))
+    }
+
+    /// Somebody moves the VM out of its folder until the storm is over.
+    async fn move_away(&self, number: usize) -> Result<Option<bool>> {
+        // Not after the storm: nobody moves it back then.
+        let Some(id) = self.vm_id(number).await? else { return Ok(Some(false)) };
+        let control = self.environment.testbed.control();
+        let inventory = control.inventory().await?;
+        let Some(vm) = inventory.vms.iter().find(|vm| vm.moid == id) else { return Ok(Some(false)) };
+        let top = &self.environment.testbed.vcenter().folder;
+        let done = control.relocate(&id, top).await.is_ok();
+        if done {
+            self.moved.borrow_mut().push((id, vm.folder.clone()));
         }
         Ok(Some(done))
     }

@@ -26,7 +26,13 @@ use crate::virtualmachine::identity::uuids::Identity;
 use crate::virtualmachine::storage::class::Storage;
 use crate::virtualmachine::storage::promotion::{PromotionState, observe_promotion};
 use crate::virtualmachine::storage::promotions::Promotions;
+use crate::virtualmachine::storage::record::DiskRecord;
 use crate::virtualmachine::storage::{disks, marks};
+
+/// The disks that are not the VM's own, by what the stream shows.
+fn foreign(vsphere_vm: &Vm) -> Vec<vsphere::Disk> {
+    DiskRecord::default().foreign(vsphere_vm, vsphere_vm.devices.as_ref().unwrap())
+}
 
 fn vms(inventory: &serde_json::Value) -> Vec<String> {
     let vms = inventory["vms"].as_array().unwrap().iter().filter(|vm| vm["template"] != true);
@@ -116,7 +122,7 @@ async fn one_call_makes_a_vm_and_a_second_finds_it(sim: Sim) {
     let refused = clone_vm(&intent, &other, &vcenter).await;
     assert!(matches!(refused, Err(Error::Blocked(Blocked::Claimed(_)))), "{refused:?}");
 
-    within("its end", destroy(&vsphere_vm, &vcenter)).await.unwrap();
+    within("its end", destroy(&vsphere_vm, &DiskRecord::default(), &vcenter)).await.unwrap();
     assert!(vms(&sim.get("/v1/inventory").await).is_empty());
 }
 
@@ -193,10 +199,7 @@ async fn volumes_are_in_the_clone_and_come_later_and_only_ours_are_destroyed(sim
     sim.forget_requests().await;
     let vsphere_vm = within("the clone", clone_vm(&intent, &facts, &vcenter)).await.unwrap();
     assert_eq!((sim.calls("CloneVM_Task").await, sim.calls("ReconfigVM_Task").await), (1, 0));
-    assert!(
-        !disks::may_have_foreign(&vsphere_vm) && !disks::lacks_volumes(&object, &vsphere_vm),
-        "{vsphere_vm:?}"
-    );
+    assert!(foreign(&vsphere_vm).is_empty() && !disks::lacks_volumes(&object, &vsphere_vm), "{vsphere_vm:?}");
     let devices = vcenter.devices(&vsphere_vm).await.unwrap();
     let statuses = disks::status(&object, &vsphere_vm, &devices);
     assert!(statuses[0].attached && !statuses[0].disk_uuid.is_empty(), "{statuses:?}");
@@ -240,7 +243,7 @@ async fn volumes_are_in_the_clone_and_come_later_and_only_ours_are_destroyed(sim
     let task = vcenter.client.reconfigure_vm(&vsphere_vm.moref, spec).await.unwrap();
     within("the change", vcenter.inventory.wait_for_task(&task)).await.unwrap();
     let devices = vcenter.client.devices(&vsphere_vm.moref).await.unwrap();
-    let foreign = disks::foreign(&vsphere_vm, &devices);
+    let foreign = DiskRecord::default().foreign(&vsphere_vm, &devices);
     assert_eq!(foreign.len(), 1, "{foreign:?}");
     let seen = async {
         loop {
@@ -252,7 +255,7 @@ async fn volumes_are_in_the_clone_and_come_later_and_only_ours_are_destroyed(sim
     };
     let vsphere_vm = within("the stream tells", seen).await;
     sim.forget_requests().await;
-    within("its end", destroy(&vsphere_vm, &vcenter)).await.unwrap();
+    within("its end", destroy(&vsphere_vm, &DiskRecord::default(), &vcenter)).await.unwrap();
     assert_eq!(sim.calls("ReconfigVM_Task").await, 1);
 }
 
@@ -264,11 +267,11 @@ async fn a_disk_that_was_hung_on_a_vm_just_now_is_spared(sim: Sim) {
     for power_on in [true, false] {
         intent.spec.power_on = power_on;
         let vsphere_vm = within("the clone", clone_vm(&intent, &facts, &vcenter)).await.unwrap();
-        assert!(!disks::may_have_foreign(&vsphere_vm), "{vsphere_vm:?}");
+        assert!(foreign(&vsphere_vm).is_empty(), "{vsphere_vm:?}");
         let order = json!({ "file": "[ds1] theirs/disk.vmdk", "capacityMiB": 64 });
         sim.post(&format!("/v1/vms/{}/disks", vsphere_vm.moref.id()), order).await;
         // By a view of the VM that does not have it.
-        within("its end", destroy(&vsphere_vm, &vcenter)).await.unwrap();
+        within("its end", destroy(&vsphere_vm, &DiskRecord::default(), &vcenter)).await.unwrap();
         assert_eq!(sim.get("/v1/orphans").await["files"], json!(["ds1/theirs"]), "{power_on}");
     }
 }
@@ -312,7 +315,7 @@ async fn a_template_goes_when_nothing_needs_it_and_no_disk_rests_on_it(sim: Sim)
         "its disks say so"
     );
 
-    within("its end", destroy(&vsphere_vm, &vcenter)).await.unwrap();
+    within("its end", destroy(&vsphere_vm, &DiskRecord::default(), &vcenter)).await.unwrap();
     assert_eq!(templates::collect(&super::templates().0, &vcenter, is_needed).await.unwrap(), nothing);
     let gone =
         within("the template's end", templates::collect(&super::templates().0, &vcenter, |_, _| false))
@@ -402,7 +405,7 @@ async fn linked_disks_are_promoted_once_and_their_template_can_go(sim: Sim) {
             .await
             .unwrap();
     assert_eq!(gone, std::slice::from_ref(&template.name));
-    within("its end", destroy(&vsphere_vm, &vcenter)).await.unwrap();
+    within("its end", destroy(&vsphere_vm, &DiskRecord::default(), &vcenter)).await.unwrap();
 }
 
 on_both_wires!(

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use api::vmop::VirtualMachine;
 use tokio::sync::OwnedSemaphorePermit;
-use vsphere::inventory::{Inventory, PowerState};
+use vsphere::inventory::{Inventory, PowerState, Presence};
 use vsphere::{Kind, MoRef, Vm};
 
 use super::requests::realize_policy_anew;
@@ -85,7 +85,11 @@ fn unbox(plan: Box<ClonePlan>) -> ClonePlan {
 /// One that is still being made has no reference yet; the stream tells when it has.
 async fn adopt(folder: &MoRef, name: &str, facts: &Facts, vcenter: &VCenter) -> Result<Arc<Vm>, Error> {
     let named = |inventory: &Inventory| inventory.by_name(folder, name).present();
-    let vsphere_vm = match vcenter.inventory.wait_until(SOON, named).await {
+    let found = vcenter.inventory.wait_until(SOON, named).await;
+    if let (None, Presence::Unavailable(vsphere_vm)) = (&found, vcenter.inventory.by_name(folder, name)) {
+        return Err(Blocked::Unavailable(vsphere_vm).into());
+    }
+    let vsphere_vm = match found {
         Some(vsphere_vm) => vsphere_vm,
         None => match vcenter.client.find_child(folder, name).await? {
             Some(holder) if holder.kind() == "VirtualMachine" => {

@@ -9,7 +9,7 @@ use vsphere::{ConfigSpec, DeviceChange, DiskChange, Vm};
 use super::power::set_power;
 use crate::vcenter::VCenter;
 use crate::virtualmachine::error::Error;
-use crate::virtualmachine::storage::disks;
+use crate::virtualmachine::storage::record::DiskRecord;
 
 /// How long the inventory may take to show that a VM is off, or gone.
 const SHOWN: Duration = Duration::from_secs(10);
@@ -34,17 +34,17 @@ pub async fn power_off(vsphere_vm: &Vm, vcenter: &VCenter) -> Result<Option<Arc<
         Presence::Present(vsphere_vm) if is_off(&vsphere_vm) => Some(vsphere_vm),
         // Outside our folders, or gone meanwhile: destroying shows.
         Presence::Absent => Some(Arc::new(vsphere_vm.clone())),
-        Presence::Present(_) | Presence::Unknown => None,
+        Presence::Present(_) | Presence::Unavailable(_) | Presence::Unknown => None,
     };
     let off = vcenter.inventory.wait_until(SHOWN, shown).await;
     off.map(Some).ok_or_else(|| Error::Unsettled(format!("{} is being powered off", vsphere_vm.name)))
 }
 
-/// The VM is off and destroyed, with its disks.
-pub async fn destroy(vsphere_vm: &Vm, vcenter: &VCenter) -> Result<(), Error> {
+/// The VM is off and destroyed, with its own disks.
+pub async fn destroy(vsphere_vm: &Vm, record: &DiskRecord, vcenter: &VCenter) -> Result<(), Error> {
     let lags = is_off(vsphere_vm);
     let Some(vsphere_vm) = power_off(vsphere_vm, vcenter).await? else { return Ok(()) };
-    match detach_foreign_disks(&vsphere_vm, lags, vcenter).await {
+    match detach_foreign_disks(&vsphere_vm, record, lags, vcenter).await {
         Err(Error::Vcenter(error)) if error.is_not_found() => return Ok(()),
         other => other?,
     }
@@ -65,21 +65,32 @@ pub async fn destroy(vsphere_vm: &Vm, vcenter: &VCenter) -> Result<(), Error> {
     }
 }
 
-/// Disks that we did not make are detached: what destroys a VM destroys all that hangs on it.
+/// Disks that are not the VM's own are detached: what destroys a VM destroys all that hangs on it.
 ///
-/// Of a VM that was off before, the inventory may not show the latest: vCenter is asked.
-async fn detach_foreign_disks(vsphere_vm: &Vm, lags: bool, vcenter: &VCenter) -> Result<(), Error> {
-    if !lags && !disks::may_have_foreign(vsphere_vm) {
+/// Of a VM that was off before, the inventory may not show the latest: vCenter is asked. So it is where something is to
+/// be detached: nothing else may change meanwhile.
+async fn detach_foreign_disks(
+    vsphere_vm: &Vm,
+    record: &DiskRecord,
+    lags: bool,
+    vcenter: &VCenter,
+) -> Result<(), Error> {
+    let shown = vsphere_vm.devices.as_ref().filter(|_| !lags);
+    if shown.is_some_and(|devices| record.foreign(vsphere_vm, devices).is_empty()) {
         return Ok(());
     }
     let devices = vcenter.client.devices(&vsphere_vm.moref).await?;
-    let foreign = disks::foreign(vsphere_vm, &devices);
+    let foreign = record.foreign(vsphere_vm, &devices);
     if foreign.is_empty() {
         return Ok(());
     }
     tracing::info!(vsphere_vm = %vsphere_vm.moref, disks = foreign.len(), "detaching disks that are not the VM's own");
     let changes = foreign.into_iter().map(|disk| DeviceChange::Disk(DiskChange::Detach(disk)));
-    let spec = ConfigSpec { device_change: changes.collect(), ..ConfigSpec::default() };
+    let spec = ConfigSpec {
+        change_version: Some(devices.change_version),
+        device_change: changes.collect(),
+        ..ConfigSpec::default()
+    };
     let task = vcenter.client.reconfigure_vm(&vsphere_vm.moref, spec).await?;
     vcenter.inventory.wait_for_task(&task).await?;
     Ok(())

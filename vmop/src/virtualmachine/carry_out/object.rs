@@ -23,6 +23,7 @@ use crate::virtualmachine::identity::uuids::{Identity, complete_identity, decisi
 use crate::virtualmachine::plan::Plan;
 use crate::virtualmachine::power::state::wanted_power;
 use crate::virtualmachine::size::resize;
+use crate::virtualmachine::storage::record::DiskRecord;
 
 /// Persists our finalizer and both UUIDs: all that has to be there before anything exists outside.
 pub async fn prepare(
@@ -135,6 +136,9 @@ fn metadata_patch(vm: &VirtualMachine, vsphere_vm: &Vm, facts: &Facts, progress:
     let size = facts.runtime.size.as_ref();
     if (first && !sized) || resize::needs_note(vm, vsphere_vm, size, progress.settings_applied) {
         annotations.insert(annotation::LAST_RESIZED_CLASS.into(), resize::class_note(vm).into());
+    }
+    if let Some(disks) = DiskRecord::of(vm).completed(vsphere_vm) {
+        annotations.insert(annotation::DISKS.into(), disks.into());
     }
     if progress.arrived && vm.annotations().contains_key(annotation::SOFT_POWER) {
         annotations.insert(annotation::SOFT_POWER.into(), Value::Null);

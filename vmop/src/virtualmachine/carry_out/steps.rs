@@ -12,7 +12,7 @@ use super::guest::ask_guest;
 use super::power::{finish_task, set_power};
 use crate::vcenter::VCenter;
 use crate::virtualmachine::context::Context;
-use crate::virtualmachine::error::Error;
+use crate::virtualmachine::error::{Blocked, Error};
 use crate::virtualmachine::power::operation::{PowerOperation, power_operation};
 use crate::virtualmachine::step::{Mode, Step, restart_note};
 
@@ -34,8 +34,10 @@ pub async fn take_all(
 ) -> Result<Arc<Vm>, Error> {
     for step in steps {
         // The inventory goes on while a step is carried out.
-        if let Presence::Present(now) = vcenter.inventory.vm(&vsphere_vm.moref) {
-            vsphere_vm = now;
+        match vcenter.inventory.vm(&vsphere_vm.moref) {
+            Presence::Present(now) => vsphere_vm = now,
+            Presence::Unavailable(now) => return Err(Blocked::Unavailable(now).into()),
+            Presence::Absent | Presence::Unknown => {}
         }
         if step.is_done(&vsphere_vm) {
             continue;

@@ -32,6 +32,8 @@ pub enum Found {
     Nowhere(Unmet),
     /// Our VM.
     Ours(Arc<Vm>),
+    /// Our VM, or one that may be ours, and vCenter does not reach it: nothing is decided from it.
+    Unavailable(Arc<Vm>),
     /// Our VM, where we do not look.
     Moved(Arc<Vm>),
     /// It existed, and is gone; the message says how.
@@ -65,6 +67,9 @@ pub async fn find(
     }
     if let Some(found) = find_in_cache(vm, identity, mark, vcenter, places.own.as_ref().ok()) {
         return found;
+    }
+    if let Some(unidentified) = unidentified(vm, vcenter) {
+        return Found::Unavailable(unidentified);
     }
     if existed(vm) {
         return find_elsewhere(vm, identity, mark, vcenter).await;
@@ -107,11 +112,17 @@ fn find_in_cache(
     vcenter: &VCenter,
     placement: Option<&Placement>,
 ) -> Option<Found> {
-    if let Presence::Present(vsphere_vm) = vcenter.inventory.by_uuid(identity.instance) {
-        return Some(check_mark(mark, vsphere_vm, || format!("Instance UUID {}", identity.instance)));
+    match vcenter.inventory.by_uuid(identity.instance) {
+        Presence::Present(vsphere_vm) => {
+            return Some(check_mark(mark, vsphere_vm, || format!("Instance UUID {}", identity.instance)));
+        }
+        Presence::Unavailable(vsphere_vm) => return Some(Found::Unavailable(vsphere_vm)),
+        Presence::Absent | Presence::Unknown => {}
     }
     let name = vm.name_any();
     match vcenter.inventory.by_name(&placement?.folder, &name) {
+        // Whose it is shows when it can be reached.
+        Presence::Unavailable(vsphere_vm) => Some(Found::Unavailable(vsphere_vm)),
         Presence::Present(vsphere_vm) if identity.is_of(&vsphere_vm) => {
             Some(check_mark(mark, vsphere_vm, || format!("The name {name} in its folder")))
         }
@@ -131,11 +142,33 @@ fn check_mark(mark: &Mark, vsphere_vm: Arc<Vm>, what: impl FnOnce() -> String) -
     }
 }
 
+/// A VM whose configuration was never read and that may be this object's.
+///
+/// It is the one that the status names, or it bears its name. An object that had a VM and has no status, as after a move
+/// to another cluster, may have any of them.
+pub fn unidentified(vm: &VirtualMachine, vcenter: &VCenter) -> Option<Arc<Vm>> {
+    let id = vm.status.as_ref().and_then(|status| status.unique_id.as_deref());
+    let name = vm.name_any();
+    let may_be = |vsphere_vm: &Arc<Vm>| match id {
+        Some(id) => vsphere_vm.moref.id() == id || bears_name(vsphere_vm, &name),
+        None => existed(vm) || bears_name(vsphere_vm, &name),
+    };
+    vcenter.inventory.unidentified().into_iter().find(may_be)
+}
+
+/// Whether it is called so. One that vCenter can't read may be shown by the path of its file, as
+/// `/vmfs/volumes/5f3…/cp-0/cp-0.vmx`.
+fn bears_name(vsphere_vm: &Vm, name: &str) -> bool {
+    let file = vsphere_vm.name.rsplit('/').next().unwrap_or_default();
+    vsphere_vm.name == name || file.strip_suffix(".vmx") == Some(name)
+}
+
 /// A VM that was there and is not in the cache: moved away, or gone.
 async fn find_elsewhere(vm: &VirtualMachine, identity: Identity, mark: &Mark, vcenter: &VCenter) -> Found {
     match vcenter.inventory.locate(identity.instance).await {
         Ok(Location::Here(vsphere_vm)) if mark.is_on(&vsphere_vm) => Found::Ours(vsphere_vm),
         Ok(Location::Elsewhere(vsphere_vm)) if mark.is_on(&vsphere_vm) => Found::Moved(vsphere_vm),
+        Ok(Location::Unavailable(vsphere_vm)) => Found::Unavailable(vsphere_vm),
         Ok(_) => Found::Lost(describe_loss(vm, vcenter).await),
         Err(error) => Found::Unknown(vcenter.problem(&error)),
     }

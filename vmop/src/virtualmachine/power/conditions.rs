@@ -10,7 +10,7 @@ use vsphere::inventory::PowerState;
 use super::operation::{PowerOperation, SOFT_TIMEOUT, power_operation, restart_due, tools_running};
 use super::state::{checks, power_word, wanted_power};
 use crate::virtualmachine::condition_types;
-use crate::virtualmachine::error::Error;
+use crate::virtualmachine::error::{Error, UNREACHABLE};
 use crate::virtualmachine::step::Mode;
 
 pub fn power_condition(
@@ -28,7 +28,7 @@ pub fn power_condition(
         (_, None) => {
             let message =
                 format!("vCenter says that the VM is {}. Check its host", vsphere_vm.connection_state);
-            Condition::is_unknown(condition_types::POWER, "Unreachable", message)
+            Condition::is_unknown(condition_types::POWER, UNREACHABLE, message)
         }
         (_, Some(is)) if is == wanted_power(vm) => Condition::is_true(condition_types::POWER),
         (_, Some(is)) => power_pending(vm, vsphere_vm, is, now),

@@ -10,8 +10,9 @@ use super::informational::{add_protected, informational_conditions, is_informati
 use super::outcome::Outcome;
 use crate::probe::ProbeResult;
 use crate::unmet::Unmet;
+use crate::vcenter::describe_unavailable;
 use crate::virtualmachine::condition_types;
-use crate::virtualmachine::error::{Blocked, Error};
+use crate::virtualmachine::error::{Blocked, Error, UNREACHABLE};
 use crate::virtualmachine::facts::Facts;
 use crate::virtualmachine::identity::find::Found;
 use crate::virtualmachine::needs::Needs;
@@ -40,8 +41,13 @@ pub fn all_conditions(
     let unasked = probe == Some(&ProbeResult::Unknown);
     let last = conditions::find(&old.conditions, conditions::READY)
         .filter(|last| vsphere_vm.is_none() || (unasked && probed(last)));
-    let summed: Vec<_> = all.iter().filter(|condition| !is_informational(vm, &condition.type_)).collect();
-    let ready = ready(&summed, vsphere_vm, last, outcome, probe);
+    let unavailable = matches!(facts.map(|facts| &facts.found), Some(Found::Unavailable(_))) && made(old);
+    let ready = if unavailable {
+        ready_of_unavailable(last, probe)
+    } else {
+        let summed = all.iter().filter(|condition| !is_informational(vm, &condition.type_));
+        ready(&summed.collect::<Vec<_>>(), vsphere_vm, last, outcome, probe)
+    };
     all.insert(0, ready);
     if let Some(vsphere_vm) = vsphere_vm {
         all.extend(informational_conditions(vm, vsphere_vm, facts));
@@ -125,6 +131,9 @@ fn stopped(
 ) -> Vec<Condition> {
     let Outcome::Stopped(error) = outcome else { return Vec::new() };
     let found = facts.map(|facts| &facts.found);
+    if let Some(Found::Unavailable(vsphere_vm)) = found {
+        return out_of_reach(old, vsphere_vm);
+    }
     if matches!(found, Some(Found::Unknown(_))) && made(old) {
         return unseen(vm, old, error);
     }
@@ -156,6 +165,35 @@ fn unseen(vm: &VirtualMachine, old: &VirtualMachineStatus, error: &Error) -> Vec
         Condition::is_false(condition_types::POWER, WARNING, error.reason(), message)
     })
     .collect()
+}
+
+/// The VM is as it was, for all we know, and vCenter does not reach it.
+fn out_of_reach(old: &VirtualMachineStatus, vsphere_vm: &Vm) -> Vec<Condition> {
+    let type_ = if made(old) { condition_types::POWER } else { known::VIRTUAL_MACHINE_CREATED };
+    let mut all: Vec<_> =
+        old.conditions.iter().filter(|old| old.type_ != conditions::READY).cloned().collect();
+    let unknown = Condition::is_unknown(type_, UNREACHABLE, describe_unavailable(vsphere_vm));
+    match all.iter_mut().find(|condition| condition.type_ == type_) {
+        Some(condition) => *condition = unknown,
+        None => all.push(unknown),
+    }
+    all
+}
+
+/// `Ready` of a VM that vCenter does not reach: as it was, for who drops its address may drop a cluster's endpoint that
+/// serves well. Only the probe knows better, which asks the guest itself.
+fn ready_of_unavailable(last: Option<&Condition>, probe: Option<&ProbeResult>) -> Condition {
+    match (probe, last) {
+        (Some(ProbeResult::NoAnswer(why)), _) => probe_failed(why),
+        (Some(ProbeResult::Answers), Some(last)) if probed(last) => Condition::is_true(conditions::READY),
+        (_, Some(last)) => last.clone(),
+        (_, None) => Condition::is_unknown(conditions::READY, UNREACHABLE, "vCenter does not reach the VM"),
+    }
+}
+
+fn probe_failed(why: &str) -> Condition {
+    let message = format!("The readiness probe fails: {why}");
+    Condition::is_false(conditions::READY, INFO, known::NOT_READY, message)
 }
 
 /// Whether `Ready` was the result of the probe: everything before it was as it should be.
@@ -209,11 +247,6 @@ fn ready(
             known::UNKNOWN,
             "The readiness probe has not answered yet",
         ),
-        Some(ProbeResult::NoAnswer(why)) => Condition::is_false(
-            conditions::READY,
-            INFO,
-            known::NOT_READY,
-            format!("The readiness probe fails: {why}"),
-        ),
+        Some(ProbeResult::NoAnswer(why)) => probe_failed(why),
     }
 }

@@ -1,7 +1,7 @@
 //! The disks of a VM: those of its image, and the volumes of its own.
 //!
-//! Which disks we made is kept in the VM's ExtraConfig, by their places: keys are vCenter's to
-//! give, and a disk that somebody else attached must never be destroyed with the VM.
+//! Which disks we made is kept in the VM's ExtraConfig by their places, and in the object by what was found there
+//! ([`super::record`]): a disk that somebody else attached must never be destroyed with the VM.
 
 use api::vmop::{VirtualMachine, VirtualMachineVolume, VirtualMachineVolumeStatus};
 use vsphere::{
@@ -14,6 +14,7 @@ use crate::virtualmachine::storage::class::Storage;
 mod tests;
 
 use crate::virtualmachine::storage::marks::{DISKS, Mark, marks, place, written};
+use crate::virtualmachine::storage::record::DiskRecord;
 
 /// Annotation, as vm-operator's: `direct` asks for a full clone, `linked` for a linked one.
 pub const FAST_DEPLOY: &str = "vmoperator.vmware.com/fast-deploy";
@@ -194,42 +195,31 @@ fn new_disks(
     Ok((changes, marks))
 }
 
-/// Whether the VM may have disks that we did not make; only then its devices have to be read.
-pub fn may_have_foreign(vsphere_vm: &Vm) -> bool {
-    let ours = marks(vsphere_vm).len();
-    ours == 0 || vsphere_vm.disks.is_none_or(|disks| usize::try_from(disks) != Ok(ours))
-}
-
-/// The disks that we did not make: they are detached before the VM is destroyed.
-///
-/// First-class disks are persistent volumes, whatever place they have.
-pub fn foreign(vsphere_vm: &Vm, devices: &Devices) -> Vec<Disk> {
-    let marks = marks(vsphere_vm);
-    let own_folder = |disk: &Disk| {
-        let folder = |file: &str| file.rsplit_once('/').map(|(folder, _)| folder.to_owned());
-        let first = devices.disks.first().and_then(|disk| disk.file.as_deref()).and_then(folder);
-        disk.file.as_deref().and_then(folder) == first
-    };
-    let ours = |disk: &Disk| match place(devices, disk) {
-        _ if disk.first_class.is_some() => false,
-        // A VM of before the mark: what lies in its own folder was made with it.
-        _ if marks.is_empty() => own_folder(disk),
-        Some(place) => marks.iter().any(|mark| mark.place == place),
-        None => false,
-    };
-    devices.disks.iter().filter(|disk| !ours(disk)).cloned().collect()
-}
-
 /// The volumes of the VM's own that are there, each with its disk.
-fn volumes<'a>(vsphere_vm: &Vm, devices: &'a Devices) -> Vec<(String, &'a Disk)> {
-    let at = |wanted: &str| devices.disks.iter().find(|disk| place(devices, disk).as_deref() == Some(wanted));
+fn volumes<'a>(record: &DiskRecord, vsphere_vm: &Vm, devices: &'a Devices) -> Vec<(String, &'a Disk)> {
+    let at = |wanted: &str| own_disk_at(wanted, record, vsphere_vm, devices);
     let named = marks(vsphere_vm).into_iter().filter_map(|mark| Some((mark.volume?, at(&mark.place)?)));
     named.collect()
 }
 
+/// The own disk that is meant by a place: what was recorded there, wherever it hangs now, else what hangs there and is
+/// the VM's own.
+fn own_disk_at<'a>(
+    wanted: &str,
+    record: &DiskRecord,
+    vsphere_vm: &Vm,
+    devices: &'a Devices,
+) -> Option<&'a Disk> {
+    let own = |disk: &&Disk| record.is_own(vsphere_vm, devices, disk);
+    match record.uuid_at(wanted) {
+        Some(uuid) => devices.disks.iter().filter(own).find(|disk| disk.uuid.as_deref() == Some(uuid)),
+        None => devices.disks.iter().filter(own).find(|disk| place(devices, disk).as_deref() == Some(wanted)),
+    }
+}
+
 /// How the volumes of the VM's own are; each with its disk's UUID once it is there.
 pub fn status(vm: &VirtualMachine, vsphere_vm: &Vm, devices: &Devices) -> Vec<VirtualMachineVolumeStatus> {
-    let there = volumes(vsphere_vm, devices);
+    let there = volumes(&DiskRecord::of(vm), vsphere_vm, devices);
     let own = vm.spec.volumes.iter().filter(|volume| volume.v_sphere_volume.is_some());
     own.map(|volume| {
         let disk = there.iter().find(|(name, _)| *name == volume.name).map(|(_, disk)| *disk);
@@ -281,13 +271,12 @@ pub fn changes(
     storage: &Storage,
 ) -> Result<Option<ConfigSpec>, String> {
     let provisioning = provisioning(vm)?;
+    let record = DiskRecord::of(vm);
     let mut marks = marks(vsphere_vm);
     let (mut grown, mut created) = (Vec::new(), Vec::new());
     for (volume, size, key) in sized_volumes(vm)? {
         let known = marks.iter().find(|mark| mark.volume.as_deref() == Some(&volume.name));
-        let placed = known.and_then(|mark| {
-            devices.disks.iter().find(|disk| place(devices, disk).as_deref() == Some(&mark.place))
-        });
+        let placed = known.and_then(|mark| own_disk_at(&mark.place, &record, vsphere_vm, devices));
         let meant = || key.and_then(|key| devices.disks.iter().find(|disk| disk.key == key));
         match placed.or_else(meant) {
             None if known.is_some() => return Err(gone(volume)),

@@ -8,3 +8,4 @@ pub mod marks;
 pub mod observe;
 pub mod promotion;
 pub mod promotions;
+pub mod record;

@@ -67,6 +67,64 @@ fn a_parent_that_is_unset_unsets_what_is_below() {
 }
 
 #[test]
+fn a_vm_whose_configuration_is_unset_is_who_it_was() {
+    let (mut cache, uuid, folder) = (Cache::default(), Uuid::from_u128(1), MoRef::folder("group-v3"));
+    let config = [
+        ("config.template", false.into()),
+        ("config.uuid", uuid.to_string().into()),
+        ("config.extraConfig", vec![option("vmservice.namespacedName", "ns/a")].into()),
+        ("summary.config.numVirtualDisks", Value::from(2)),
+        ("runtime.connectionState", "connected".into()),
+    ];
+    cache.keep = vec!["vmservice.".into()];
+    cache.apply(enter("vm-1", "a", uuid));
+    assert_eq!(cache.unidentified().count(), 1, "no configuration yet: it is being created");
+    cache.apply(update(Kind::Modify, "vm-1", &config));
+    let known = cache.get(&MoRef::vm("vm-1")).unwrap().clone();
+    assert!(known.is_available() && cache.unidentified().count() == 0);
+
+    let unset: Vec<_> = config[..4].iter().map(|(path, _)| (*path, Value::Null)).collect();
+    let lost: [&[(&str, Value)]; 3] = [
+        &unset,
+        &[("config", Value::Null), ("summary", Value::Null)],
+        &[
+            ("runtime.connectionState", "inaccessible".into()),
+            ("config", Value::Null),
+            ("name", "/vmfs/a.vmx".into()),
+        ],
+    ];
+    for lost in lost {
+        cache.apply(update(Kind::Modify, "vm-1", lost));
+        let vm = cache.by_uuid(uuid).unwrap().clone();
+        assert!(!vm.is_available() && vm.configuration == Configuration::LastKnown, "{lost:?}");
+        assert_eq!((&vm.extra_config, vm.uuid, vm.disks), (&known.extra_config, known.uuid, known.disks));
+        // A new session sends all that it has: no configuration.
+        cache.begin();
+        let parent = Value::from(MoRef::folder("group-v3"));
+        cache.apply(update(Kind::Enter, "vm-1", &[("name", "a".into()), ("parent", parent)]));
+        cache.finish();
+        let vm = cache.by_name(&folder, "a").unwrap().clone();
+        assert_eq!((vm.instance_uuid, vm.configuration), (Some(uuid), Configuration::LastKnown));
+        cache.apply(update(Kind::Modify, "vm-1", &config));
+        assert!(cache.by_uuid(uuid).unwrap().is_available());
+    }
+    // A property that is unset while the configuration is there is unset.
+    cache.apply(update(Kind::Modify, "vm-1", &[("config.extraConfig", Value::Null)]));
+    assert!(cache.by_uuid(uuid).unwrap().extra_config.is_empty());
+}
+
+#[test]
+fn of_two_with_one_uuid_the_one_that_can_be_reached_is_found() {
+    let (mut cache, uuid) = (Cache::default(), Uuid::from_u128(1));
+    for id in ["vm-1", "vm-2"] {
+        cache.apply(enter(id, id, uuid));
+    }
+    let config = [("config.template", false.into()), ("runtime.connectionState", "connected".into())];
+    cache.apply(update(Kind::Modify, "vm-2", &config));
+    assert_eq!(cache.by_uuid(uuid).unwrap().moref, MoRef::vm("vm-2"));
+}
+
+#[test]
 fn no_secret_is_kept() {
     let mut cache = Cache::new(vec!["vmservice.".into(), "guestinfo.".into()]);
     let options = Value::from(vec![

@@ -27,6 +27,7 @@ use crate::virtualmachine::nic::change::nics_differ;
 use crate::virtualmachine::observe::observe_power_on;
 use crate::virtualmachine::plan::{Plan, plan};
 use crate::virtualmachine::step::Step;
+use crate::virtualmachine::storage::record::DiskRecord;
 
 /// The VM as the inventory shows it, once `so` holds.
 async fn seen(vsphere_vm: &Vm, vcenter: &VCenter, so: impl Fn(&Vm) -> bool) -> Arc<Vm> {
@@ -111,7 +112,7 @@ async fn a_vm_gets_the_nics_that_its_spec_names_before_it_runs_again(sim: Sim) {
     let (again, _) = observe_power_on(&vm, &Arc::new(off), facts.identity, &vcenter, &ctx).await.unwrap();
     assert_eq!(again, Ok(None));
     assert_eq!(nics().await, second);
-    within("its end", destroy(&done, &vcenter)).await.unwrap();
+    within("its end", destroy(&done, &DiskRecord::default(), &vcenter)).await.unwrap();
     started.shutdown.cancel();
 }
 

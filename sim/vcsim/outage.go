@@ -1,0 +1,256 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/vmware/govmomi/object"
+	"github.com/vmware/govmomi/simulator"
+	"github.com/vmware/govmomi/vim25/methods"
+	"github.com/vmware/govmomi/vim25/soap"
+	"github.com/vmware/govmomi/vim25/types"
+)
+
+// What is out of vCenter's reach: hosts that are disconnected, datastores that are inaccessible, and the VMs on them. Whether
+// the VMs themselves go on, vCenter does not know.
+
+// outages says what is out of reach, and why.
+type outages struct {
+	mu     sync.Mutex
+	vms    map[ref]vmOutage                        // as ordered
+	hosts  map[ref]types.HostSystemConnectionState // as ordered
+	stores map[ref]bool                            // as ordered
+	now    map[ref]vmOutage                        // what follows for each VM
+}
+
+// vmOutage is how vCenter shows a VM that it cannot reach.
+type vmOutage struct {
+	state types.VirtualMachineConnectionState
+	unset bool // its configuration cannot be read
+}
+
+var connected = vmOutage{state: types.VirtualMachineConnectionStateConnected}
+
+// of is how vCenter shows the VM.
+func (o *outages) of(vm ref) vmOutage {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if now, out := o.now[vm]; out {
+		return now
+	}
+	return connected
+}
+
+func (o *outages) any() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return len(o.now) != 0
+}
+
+func (o *outages) hostAway(host ref) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	_, away := o.hosts[host]
+	return away
+}
+
+func (o *outages) storeAway(store ref) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.stores[store]
+}
+
+// settleOutages brings every VM to what follows from the orders.
+func (s *Sim) settleOutages() {
+	ctx := fresh(s.svc)
+	for _, e := range ctx.Map.All("VirtualMachine") {
+		vm := e.(*simulator.VirtualMachine)
+		ctx.WithLock(vm, func() {
+			next := s.outageOf(ctx, vm)
+			s.outages.mu.Lock()
+			if next == connected {
+				delete(s.outages.now, vm.Self)
+			} else {
+				s.outages.now[vm.Self] = next
+			}
+			s.outages.mu.Unlock()
+			ctx.Update(vm, []types.PropertyChange{
+				change("runtime.connectionState", next.state), change("summary.runtime.connectionState", next.state),
+			})
+		})
+		s.hub.touch(vm.Self)
+	}
+}
+
+// outageOf is called with the VM locked. What holds its files comes before what it is registered on.
+func (s *Sim) outageOf(ctx *simulator.Context, vm *simulator.VirtualMachine) vmOutage {
+	s.outages.mu.Lock()
+	defer s.outages.mu.Unlock()
+	if ordered, ok := s.outages.vms[vm.Self]; ok {
+		return ordered
+	}
+	var path object.DatastorePath
+	path.FromString(vm.Config.Files.VmPathName)
+	if s.outages.stores[ref{Type: "Datastore", Value: s.found.Datastores[path.Datastore]}] {
+		return vmOutage{types.VirtualMachineConnectionStateInaccessible, true}
+	}
+	if vm.Runtime.Host != nil {
+		if _, away := s.outages.hosts[*vm.Runtime.Host]; away {
+			return vmOutage{state: types.VirtualMachineConnectionStateDisconnected}
+		}
+	}
+	return connected
+}
+
+// RetrievePropertiesEx is the VIM method. Everything that reads a VM's properties comes through here, the stream too.
+func (c *collector) RetrievePropertiesEx(ctx *simulator.Context, r *types.RetrievePropertiesEx) soap.HasFault {
+	res := c.PropertyCollector.RetrievePropertiesEx(ctx, r)
+	if body, ok := res.(*methods.RetrievePropertiesExBody); ok && body.Res != nil && body.Res.Returnval != nil {
+		simOf(ctx).unset(body.Res.Returnval.Objects)
+	}
+	return res
+}
+
+// RetrieveProperties is the VIM method.
+func (c *collector) RetrieveProperties(ctx *simulator.Context, r *types.RetrieveProperties) soap.HasFault {
+	res := c.PropertyCollector.RetrieveProperties(ctx, r)
+	if body, ok := res.(*methods.RetrievePropertiesBody); ok && body.Res != nil {
+		simOf(ctx).unset(body.Res.Returnval)
+	}
+	return res
+}
+
+// ContinueRetrievePropertiesEx is the VIM method.
+func (c *collector) ContinueRetrievePropertiesEx(ctx *simulator.Context, r *types.ContinueRetrievePropertiesEx) soap.HasFault {
+	res := c.PropertyCollector.ContinueRetrievePropertiesEx(ctx, r)
+	if body, ok := res.(*methods.ContinueRetrievePropertiesExBody); ok && body.Res != nil {
+		simOf(ctx).unset(body.Res.Returnval.Objects)
+	}
+	return res
+}
+
+// readFromFiles are the properties that vCenter does not know when it cannot read a VM's files.
+var readFromFiles = []string{
+	"config", "guest", "layout", "layoutEx", "snapshot", "rootSnapshot", "storage", "resourceConfig", "summary.guest",
+}
+
+// keptOfSummary are the members of a VM's summary that vCenter's own records have.
+var keptOfSummary = []string{"name", "template", "vmPathName"}
+
+// unset takes off what vCenter does not know of VMs whose files it cannot read.
+func (s *Sim) unset(objects []types.ObjectContent) {
+	if !s.outages.any() {
+		return
+	}
+	for i, o := range objects {
+		if o.Obj.Type != "VirtualMachine" || !s.outages.of(o.Obj).unset {
+			continue
+		}
+		var kept []types.DynamicProperty
+		for _, p := range o.PropSet {
+			if !unreadable(p.Name) {
+				kept = append(kept, types.DynamicProperty{Name: p.Name, Val: unread(p.Val)})
+			}
+		}
+		objects[i].PropSet = kept
+	}
+}
+
+func unreadable(path string) bool {
+	if member, ok := strings.CutPrefix(path, "summary.config."); ok {
+		return !slices.Contains(keptOfSummary, member)
+	}
+	return slices.ContainsFunc(readFromFiles, func(root string) bool {
+		return path == root || strings.HasPrefix(path, root+".")
+	})
+}
+
+// unread is what is left of a property that is known in part. A host that cannot read a VM's files calls it off.
+func unread(value types.AnyType) types.AnyType {
+	const off = types.VirtualMachinePowerStatePoweredOff
+	switch v := value.(type) {
+	case types.VirtualMachineSummary:
+		v.Config, v.Guest = summaryKept(v.Config), nil
+		v.Runtime.PowerState = off
+		return v
+	case types.VirtualMachineConfigSummary:
+		return summaryKept(v)
+	case types.VirtualMachineRuntimeInfo:
+		v.PowerState = off
+		return v
+	case types.VirtualMachinePowerState:
+		return off
+	}
+	return value
+}
+
+func summaryKept(c types.VirtualMachineConfigSummary) types.VirtualMachineConfigSummary {
+	return types.VirtualMachineConfigSummary{Name: c.Name, Template: c.Template, VmPathName: c.VmPathName}
+}
+
+// worksAnywhere are methods that need neither the host nor the files of a VM.
+var worksAnywhere = []string{"UnregisterVM", "setCustomValue", "SetCustomValue", "RefreshStorageInfo", "reloadVirtualMachineFromPath_Task"}
+
+// outOfReach is the fault of a client's call that needs what is out of reach.
+func (s *Sim) outOfReach(k *call, body types.AnyType) types.BaseMethodFault {
+	if clone, ok := body.(*types.CloneVM_Task); ok {
+		location := clone.Spec.Location
+		if store := location.Datastore; store != nil && s.outages.storeAway(*store) {
+			return s.inaccessible(*store)
+		}
+		if host := location.Host; host != nil && s.outages.hostAway(*host) {
+			return &types.HostNotConnected{}
+		}
+	}
+	if k.this.Type == "HostSystem" && s.outages.hostAway(k.this) && strings.HasSuffix(k.name, "_Task") {
+		return &types.HostNotConnected{}
+	}
+	if k.this.Type != "VirtualMachine" || slices.Contains(worksAnywhere, k.name) {
+		return nil
+	}
+	switch out := s.outages.of(k.this); {
+	case out == connected:
+		return nil
+	case out.state == types.VirtualMachineConnectionStateDisconnected:
+		return &types.HostNotConnected{}
+	default:
+		return &types.InvalidState{}
+	}
+}
+
+func (s *Sim) inaccessible(store ref) types.BaseMethodFault {
+	fault := &types.InaccessibleDatastore{}
+	fault.Datastore = &store
+	for name, moid := range s.found.Datastores {
+		if moid == store.Value {
+			fault.Name = name
+		}
+	}
+	return fault
+}
+
+// reachable is the host of a VM that is to be made: the one that was asked for, else any that is there while others are away.
+func (s *Sim) reachable(ctx *simulator.Context, pool ref, host *ref, files *types.VirtualMachineFileInfo) (*ref, types.BaseMethodFault) {
+	s.outages.mu.Lock()
+	calm := len(s.outages.hosts) == 0 && len(s.outages.stores) == 0
+	s.outages.mu.Unlock()
+	var path object.DatastorePath
+	if calm || files == nil || !path.FromString(files.VmPathName) {
+		return host, nil
+	}
+	if store := (ref{Type: "Datastore", Value: s.found.Datastores[path.Datastore]}); s.outages.storeAway(store) {
+		return nil, s.inaccessible(store)
+	}
+	if host != nil {
+		if s.outages.hostAway(*host) {
+			return nil, &types.HostNotConnected{}
+		}
+		return host, nil
+	}
+	chosen, ok := s.chooseHost(ctx, pool, path.Datastore)
+	if !ok {
+		return nil, &types.NoCompatibleHost{}
+	}
+	return &chosen, nil
+}

@@ -1,0 +1,37 @@
+//! VMs that vCenter does not reach, in words.
+
+use vsphere::Vm;
+
+/// Why nothing can be known of a VM, in vSphere's words, and what to do.
+///
+/// It must advise nothing that takes the VM away: it may run all the while.
+pub fn describe_unavailable(vsphere_vm: &Vm) -> String {
+    let (name, id) = (&vsphere_vm.name, vsphere_vm.moref.id());
+    let state = match vsphere_vm.connection_state.as_str() {
+        "disconnected" => "is disconnected: vCenter has no connection to its host. Reconnect the host",
+        "orphaned" => {
+            "is orphaned: its host does not have it registered. Bring the host back that it ran on, or register it again"
+        }
+        "inaccessible" => "is inaccessible: its files can't be read. Bring its datastore or host back",
+        "invalid" => "is invalid: its configuration file can't be read. Bring the file or its datastore back",
+        _ => "has no configuration that vCenter can read. If this lasts, bring its host or datastore back",
+    };
+    format!("The VM {name} ({id}) {state}; until then nothing is done to it, and it counts as it was last")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::fixtures;
+
+    #[test]
+    fn nobody_is_advised_to_remove_a_vm_that_is_away() {
+        let mut vsphere_vm = fixtures::vsphere_vm();
+        for state in ["connected", "disconnected", "orphaned", "inaccessible", "invalid", ""] {
+            vsphere_vm.connection_state = state.to_owned();
+            let message = describe_unavailable(&vsphere_vm).to_lowercase();
+            assert!(["remove", "delete", "another"].iter().all(|word| !message.contains(word)), "{message}");
+            assert!(message.contains("back") || message.contains("reconnect"), "{message}");
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! Which disks are the VM's own, by UUID and file: what hangs in their places may be somebody else's by now.
+//!
+//! The places of own disks are in the VM's ExtraConfig, since a clone's UUIDs are known only once it is there. What hung
+//! there first is kept in the object, in the same write that notes that its VM exists.
+
+use std::collections::BTreeMap;
+
+use api::names::annotation;
+use api::vmop::VirtualMachine;
+use kube::ResourceExt;
+use serde::{Deserialize, Serialize};
+use vsphere::{Devices, Disk, Vm};
+
+use super::marks::{marks, place};
+
+/// An own disk, as it was first seen.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RecordedDisk {
+    /// Its UUID, which stays with it wherever it is moved.
+    pub uuid: String,
+    /// Its file then, such as `[ds1] cp-0/cp-0.vmdk`.
+    pub file: String,
+}
+
+/// The own disks of one VM, by the place in which each was first seen.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DiskRecord(BTreeMap<String, RecordedDisk>);
+
+impl DiskRecord {
+    /// What the object says; of one that can't be read nothing is recorded, and its disks are judged by their places.
+    pub fn of(vm: &VirtualMachine) -> Self {
+        let written = vm.annotations().get(annotation::DISKS);
+        Self(written.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default())
+    }
+
+    /// The record with the own disks that it lacks, as text; `None` where it lacks none.
+    pub fn completed(&self, vsphere_vm: &Vm) -> Option<String> {
+        let devices = vsphere_vm.devices.as_deref().filter(|_| vsphere_vm.is_available())?;
+        let mut all = self.0.clone();
+        for mark in marks(vsphere_vm).into_iter().filter(|mark| !self.0.contains_key(&mark.place)) {
+            let hangs_there = |disk: &&Disk| place(devices, disk).as_deref() == Some(&mark.place);
+            let there =
+                devices.disks.iter().find(hangs_there).filter(|disk| self.is_own(vsphere_vm, devices, disk));
+            if let Some((disk, uuid)) = there.and_then(|disk| Some((disk, disk.uuid.clone()?))) {
+                all.insert(mark.place, RecordedDisk { uuid, file: disk.file.clone().unwrap_or_default() });
+            }
+        }
+        (all != self.0).then(|| serde_json::to_string(&all).unwrap_or_default())
+    }
+
+    /// Whether the disk is the VM's own: made with it, and to be destroyed with it.
+    ///
+    /// One that is not recorded is its own only in a place that is, and in the folder of the VM's files.
+    pub fn is_own(&self, vsphere_vm: &Vm, devices: &Devices, disk: &Disk) -> bool {
+        if disk.first_class.is_some() {
+            // A persistent volume, whatever place it has.
+            return false;
+        }
+        let recorded = self.0.values().find(|recorded| disk.uuid.as_deref() == Some(&recorded.uuid));
+        if let Some(recorded) = recorded {
+            return is_at(disk, &recorded.file) || !has_twin_at(devices, disk, &recorded.file);
+        }
+        let Some(place) = place(devices, disk) else { return false };
+        let marks = marks(vsphere_vm);
+        let marked = marks.is_empty() || marks.iter().any(|mark| mark.place == place);
+        marked && !self.0.contains_key(&place) && in_home_folder(devices, disk)
+    }
+
+    /// The UUID of the disk that was recorded in that place.
+    pub fn uuid_at(&self, place: &str) -> Option<&str> {
+        self.0.get(place).map(|recorded| recorded.uuid.as_str())
+    }
+
+    /// The disks that are not the VM's own.
+    pub fn foreign(&self, vsphere_vm: &Vm, devices: &Devices) -> Vec<Disk> {
+        devices.disks.iter().filter(|disk| !self.is_own(vsphere_vm, devices, disk)).cloned().collect()
+    }
+}
+
+/// Whether the disk is in that file, or rests on it since a snapshot was taken.
+fn is_at(disk: &Disk, file: &str) -> bool {
+    disk.file.as_deref() == Some(file) || disk.parents.iter().any(|parent| parent == file)
+}
+
+/// Whether another disk has its UUID and that file: then this one is a copy that somebody made of the file.
+fn has_twin_at(devices: &Devices, disk: &Disk, file: &str) -> bool {
+    devices.disks.iter().any(|other| other.key != disk.key && other.uuid == disk.uuid && is_at(other, file))
+}
+
+/// Whether the disk's file lies where that of the VM's first disk does.
+fn in_home_folder(devices: &Devices, disk: &Disk) -> bool {
+    let folder =
+        |disk: &Disk| disk.file.as_deref().and_then(|file| Some(file.rsplit_once('/')?.0.to_owned()));
+    let home = devices.disks.first().and_then(folder);
+    home.is_some() && folder(disk) == home
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use vsphere::Controller;
+
+    use super::*;
+    use crate::testing::fixtures;
+    use crate::virtualmachine::storage::marks::DISKS;
+
+    fn disk(unit: i32, uuid: &str, file: &str) -> Disk {
+        Disk {
+            key: 2000 + unit,
+            controller: Some(1000),
+            unit: Some(unit),
+            file: Some(format!("[ds1] {file}.vmdk")),
+            uuid: Some(uuid.to_owned()),
+            ..Disk::default()
+        }
+    }
+
+    fn vsphere_vm(disks: &[Disk]) -> Vm {
+        let controller = Controller {
+            key: 1000,
+            kind: "ParaVirtualSCSIController".into(),
+            bus: 0,
+            reserved_unit: Some(7),
+        };
+        let devices = Devices { disks: disks.to_vec(), controllers: vec![controller], ..Devices::default() };
+        let mut vsphere_vm = fixtures::vsphere_vm();
+        vsphere_vm.extra_config.insert(DISKS.to_owned(), "scsi0:0 scsi0:1=data".to_owned());
+        vsphere_vm.devices = Some(Arc::new(devices));
+        vsphere_vm
+    }
+
+    fn record(text: Option<String>) -> DiskRecord {
+        let mut vm = fixtures::virtual_machine();
+        vm.metadata.annotations = text.map(|text| [(annotation::DISKS.to_owned(), text)].into());
+        DiskRecord::of(&vm)
+    }
+
+    fn foreign(record: &DiskRecord, vsphere_vm: &Vm) -> Vec<i32> {
+        let foreign = record.foreign(vsphere_vm, vsphere_vm.devices.as_ref().unwrap());
+        foreign.into_iter().map(|disk| disk.unit.unwrap()).collect()
+    }
+
+    #[test]
+    fn own_disks_are_known_by_uuid_wherever_they_hang() {
+        let made = vsphere_vm(&[disk(0, "u0", "cp-0/cp-0"), disk(1, "u1", "cp-0/cp-0_1")]);
+        let kept = record(record(None).completed(&made));
+        assert_eq!((kept.0.len(), kept.completed(&made)), (2, None));
+        for (disks, theirs) in [
+            (vec![disk(0, "u0", "cp-0/cp-0"), disk(1, "u1", "cp-0/cp-0_1")], vec![]),
+            // Hung elsewhere, moved to another datastore, on a snapshot.
+            (vec![disk(1, "u0", "cp-0/cp-0"), disk(4, "u1", "moved/cp-0_1-000001")], vec![]),
+            // In a vacated place, from another folder and from the VM's own.
+            (vec![disk(0, "u0", "cp-0/cp-0"), disk(1, "x", "theirs/disk")], vec![1]),
+            (vec![disk(0, "u0", "cp-0/cp-0"), disk(1, "x", "cp-0/cp-0_1")], vec![1]),
+            // A copy of an own disk's file beside it.
+            (
+                vec![disk(0, "u0", "cp-0/cp-0"), disk(1, "u1", "cp-0/cp-0_1"), disk(2, "u1", "theirs/copy")],
+                vec![2],
+            ),
+            // Both places changed hands.
+            (vec![disk(0, "x", "theirs/a"), disk(1, "y", "theirs/b")], vec![0, 1]),
+        ] {
+            assert_eq!(foreign(&kept, &vsphere_vm(&disks)), theirs, "{disks:?}");
+        }
+        let volume = Disk { first_class: Some("id".into()), ..disk(1, "u1", "cp-0/cp-0_1") };
+        assert_eq!(foreign(&kept, &vsphere_vm(&[disk(0, "u0", "cp-0/cp-0"), volume])), [1]);
+    }
+
+    #[test]
+    fn without_a_record_places_count_in_the_vms_own_folder_alone() {
+        let none = record(None);
+        assert_eq!(record(Some("no record".into())), none);
+        let disks = [disk(0, "u0", "cp-0/cp-0"), disk(1, "x", "theirs/disk"), disk(2, "y", "cp-0/cp-0_2")];
+        let mut older = vsphere_vm(&disks);
+        assert_eq!(foreign(&none, &older), [1, 2]);
+        let kept = record(none.completed(&older));
+        assert_eq!(kept.0.keys().collect::<Vec<_>>(), ["scsi0:0"], "what may be another's is not recorded");
+        older.extra_config.remove(DISKS);
+        assert_eq!(foreign(&none, &older), [1], "a VM of before the marks");
+        older.connection_state = "disconnected".into();
+        assert_eq!(none.completed(&older), None);
+    }
+}
