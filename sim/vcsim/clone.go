@@ -21,6 +21,7 @@ type cloning struct {
 
 	config    types.VirtualMachineConfigInfo // the source's, copied
 	vApp      types.BaseVmConfigSpec         // the source's, changed
+	heeded    heeded                         // of the changes in the location
 	template  bool
 	snapshots []types.VirtualMachineSnapshotTree
 	pool      ref
@@ -138,6 +139,10 @@ func (c *cloning) check(*simulator.Context) types.BaseMethodFault {
 			return notSupported("spec.location.disk with a datastore or diskMoveType of its own")
 		}
 	}
+	var fault types.BaseMethodFault
+	if c.heeded, fault = heed(c.config.Hardware.Device, &location); fault != nil {
+		return fault
+	}
 	c.vApp = vAppSpec(c.config.VAppConfig)
 	if spec.Config == nil {
 		return nil
@@ -145,7 +150,6 @@ func (c *cloning) check(*simulator.Context) types.BaseMethodFault {
 	if fault := checkConfig("spec.config", spec.Config); fault != nil {
 		return fault
 	}
-	var fault types.BaseMethodFault
 	c.vApp, fault = mergeVApp(c.vApp, spec.Config.VAppConfig)
 	return fault
 }
@@ -215,34 +219,12 @@ func (c *cloning) make(ctx *simulator.Context) (ref, types.BaseMethodFault) {
 // finish does what needs a VM: changes of the copied devices, customization, the mark of a template.
 func (c *cloning) finish(vm ref) types.BaseMethodFault {
 	s, spec := c.sim, c.req.Spec
-	changes := slices.Clone(spec.Location.DeviceChange)
-	profiles := []string{}
-	for _, p := range spec.Location.Profile {
-		if defined, ok := p.(*types.VirtualMachineDefinedProfileSpec); ok {
-			profiles = append(profiles, defined.ProfileId)
-		}
-	}
-	if spec.Config != nil {
-		changes = append(changes, spec.Config.DeviceChange...)
-		profiles = append(profiles, profilesOf(spec.Config)...)
-	}
-	s.machines.setProfiles(vm, profiles)
 	if spec.Config == nil || spec.Config.VAppConfigRemoved == nil || !*spec.Config.VAppConfigRemoved {
 		s.setOvfTransport(vm, c.vApp)
 	}
 	ctx := fresh(s.svc)
-	if len(changes) != 0 {
-		made, _ := s.vmOf(ctx, vm.Value)
-		config := vmConfig(ctx, made)
-		if fault := checkDisks(config.Hardware.Device, changes); fault != nil {
-			return fault
-		}
-		_, fault := s.reading(ctx, vm, "ReconfigVM_Task", &types.ReconfigVM_Task{
-			This: vm, Spec: types.VirtualMachineConfigSpec{DeviceChange: changes},
-		})
-		if fault != nil {
-			return fault
-		}
+	if fault := c.changeDevices(ctx, vm); fault != nil {
+		return fault
 	}
 	if spec.Customization != nil {
 		_, fault := s.follow(s.invoke(ctx, vm, "CustomizeVM_Task", &types.CustomizeVM_Task{This: vm, Spec: *spec.Customization}))
@@ -255,6 +237,40 @@ func (c *cloning) finish(vm ref) types.BaseMethodFault {
 		return fault
 	}
 	return nil
+}
+
+// changeDevices carries out what the location says of adapters, then what the settings say of any device, and notes the
+// storage profiles of both.
+func (c *cloning) changeDevices(ctx *simulator.Context, vm ref) types.BaseMethodFault {
+	s, spec := c.sim, c.req.Spec
+	s.machines.setProfiles(vm, idsOf(spec.Location.Profile), c.heeded.profiles)
+	made, _ := s.vmOf(ctx, vm.Value)
+	if fault := c.change(ctx, vm, c.heeded.edits(vmConfig(ctx, made).Hardware.Device)); fault != nil {
+		return fault
+	}
+	if spec.Config == nil {
+		return nil
+	}
+	devices := vmConfig(ctx, made).Hardware.Device
+	changes := completed(devices, spec.Config.DeviceChange)
+	if fault := checkDisks(devices, changes); fault != nil {
+		return fault
+	}
+	if fault := c.change(ctx, vm, changes); fault != nil {
+		return fault
+	}
+	s.noteProfiles(vm, profilesOf(spec.Config), changes)
+	return nil
+}
+
+func (c *cloning) change(ctx *simulator.Context, vm ref, changes []types.BaseVirtualDeviceConfigSpec) types.BaseMethodFault {
+	if len(changes) == 0 {
+		return nil
+	}
+	_, fault := c.sim.reading(ctx, vm, "ReconfigVM_Task", &types.ReconfigVM_Task{
+		This: vm, Spec: types.VirtualMachineConfigSpec{DeviceChange: changes},
+	})
+	return fault
 }
 
 // spec is the configuration of the new VM: the source's, with what the caller wants on top.
