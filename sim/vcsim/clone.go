@@ -104,7 +104,7 @@ func (c *cloning) look(ctx *simulator.Context) types.BaseMethodFault {
 }
 
 // check refuses what cannot be done, or would be dropped.
-func (c *cloning) check(*simulator.Context) types.BaseMethodFault {
+func (c *cloning) check(ctx *simulator.Context) types.BaseMethodFault {
 	spec := c.req.Spec
 	location := spec.Location
 	switch {
@@ -134,6 +134,12 @@ func (c *cloning) check(*simulator.Context) types.BaseMethodFault {
 	default:
 		return notSupported("spec.location.diskMoveType " + location.DiskMoveType)
 	}
+	if location.DiskMoveType == "createNewChildDiskBacking" && location.Datastore != nil {
+		// A child on another datastore than its base is promised nowhere.
+		if fault := c.sameDatastore(ctx, *location.Datastore); fault != nil {
+			return fault
+		}
+	}
 	for _, disk := range location.Disk {
 		if location.Datastore == nil || disk.Datastore != *location.Datastore || disk.DiskMoveType != location.DiskMoveType {
 			return notSupported("spec.location.disk with a datastore or diskMoveType of its own")
@@ -150,8 +156,39 @@ func (c *cloning) check(*simulator.Context) types.BaseMethodFault {
 	if fault := checkConfig("spec.config", spec.Config); fault != nil {
 		return fault
 	}
+	if !c.divides(spec.Config) {
+		return &types.InvalidArgument{InvalidProperty: "spec.config.numCPUs"}
+	}
 	c.vApp, fault = mergeVApp(c.vApp, spec.Config.VAppConfig)
 	return fault
+}
+
+// sameDatastore refuses to link a disk to a base on another datastore.
+func (c *cloning) sameDatastore(ctx *simulator.Context, wanted ref) types.BaseMethodFault {
+	for _, device := range c.config.Hardware.Device {
+		disk, ok := device.(*types.VirtualDisk)
+		if !ok {
+			continue
+		}
+		var path object.DatastorePath
+		file, ok := disk.Backing.(types.BaseVirtualDeviceFileBackingInfo)
+		if !ok || !path.FromString(file.GetVirtualDeviceFileBackingInfo().FileName) {
+			continue
+		}
+		if datastore, ok := ctx.Map.Get(wanted).(*simulator.Datastore); ok && datastore.Name != path.Datastore {
+			return &types.InvalidArgument{InvalidProperty: "spec.location.datastore"}
+		}
+	}
+	return nil
+}
+
+// divides tells whether the CPUs fill whole sockets; what a spec leaves out stays the source's.
+func (c *cloning) divides(spec *types.VirtualMachineConfigSpec) bool {
+	cpus, cores := spec.NumCPUs, c.config.Hardware.NumCoresPerSocket
+	if spec.NumCoresPerSocket != nil {
+		cores = spec.NumCoresPerSocket
+	}
+	return cpus == 0 || cores == nil || *cores <= 1 || cpus%*cores == 0
 }
 
 func hasSnapshot(tree []types.VirtualMachineSnapshotTree, wanted ref) bool {
@@ -248,7 +285,7 @@ func (c *cloning) changeDevices(ctx *simulator.Context, vm ref) types.BaseMethod
 	if fault := c.change(ctx, vm, c.heeded.edits(vmConfig(ctx, made).Hardware.Device)); fault != nil {
 		return fault
 	}
-	if spec.Config == nil {
+	if spec.Config == nil || c.meets(kindNoDevices) {
 		return nil
 	}
 	devices := vmConfig(ctx, made).Hardware.Device

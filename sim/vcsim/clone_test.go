@@ -161,7 +161,7 @@ func (s *site) adapter(c *govmomi.Client, vm *object.VirtualMachine) types.BaseV
 }
 
 func TestACloneIsRefused(t *testing.T) {
-	s := newSite(t)
+	s := newSite(t, func(o *Options) { o.Spec.Datastores = []string{"ds0", "ds1"} })
 	c := s.login(false)
 	golden, snapshot := s.golden(c)
 	nowhere := ref{Type: "VirtualMachineSnapshot", Value: "snapshot-999"}
@@ -186,6 +186,12 @@ func TestACloneIsRefused(t *testing.T) {
 		}
 	}))
 	failsWith[*types.InvalidDeviceOperation](t, err)
+	elsewhere := ref{Type: "Datastore", Value: s.found.Datastores["ds1"]}
+	_, err = s.clone(c, golden, "x", s.linked(snapshot, func(spec *types.VirtualMachineCloneSpec) { spec.Location.Datastore = &elsewhere }))
+	failsWith[*types.InvalidArgument](t, err)
+	must(t, must2(t)(golden.Reconfigure(s.ctx, types.VirtualMachineConfigSpec{NumCPUs: 4, NumCoresPerSocket: types.NewInt32(2)})).Wait(s.ctx))
+	_, err = s.clone(c, golden, "x", s.linked(snapshot, func(spec *types.VirtualMachineCloneSpec) { spec.Config.NumCPUs = 3 }))
+	failsWith[*types.InvalidArgument](t, err)
 	// What failed left nothing, so the name is free.
 	_, err = s.clone(c, golden, "x", s.linked(snapshot))
 	must(t, err)

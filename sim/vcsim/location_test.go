@@ -45,13 +45,13 @@ func TestALocationIsHeededForBackingsAndProfilesOnly(t *testing.T) {
 		disk.Backing = &types.VirtualDiskFlatVer2BackingInfo{DiskMode: "persistent"}
 		return disk
 	}
-	newCard := func() types.BaseVirtualDevice {
-		card := s.adapter(c, golden)
-		card.GetVirtualDevice().Key, card.GetVirtualDevice().UnitNumber = -100, nil
-		return card
+	newAdapter := func() types.BaseVirtualDevice {
+		adapter := s.adapter(c, golden)
+		adapter.GetVirtualDevice().Key, adapter.GetVirtualDevice().UnitNumber = -100, nil
+		return adapter
 	}
 	for name, ignored := range map[string][]types.BaseVirtualDeviceConfigSpec{
-		"a new disk": changes(add, newDisk()), "a new adapter": changes(add, newCard()),
+		"a new disk": changes(add, newDisk()), "a new adapter": changes(add, newAdapter()),
 		"a removal": changes(remove, first((*types.VirtualEthernetCard)(nil))),
 	} {
 		vm, err := clone(func(spec *types.VirtualMachineCloneSpec) { spec.Location.DeviceChange = ignored })
@@ -66,9 +66,9 @@ func TestALocationIsHeededForBackingsAndProfilesOnly(t *testing.T) {
 		"how it connects":   func(e *types.VirtualEthernetCard) { e.Connectable = &types.VirtualDeviceConnectInfo{Connected: true} },
 	} {
 		_, err := clone(func(spec *types.VirtualMachineCloneSpec) {
-			card := s.adapter(c, golden)
-			more(card.(types.BaseVirtualEthernetCard).GetVirtualEthernetCard())
-			spec.Location.DeviceChange = changes(edit, card)
+			adapter := s.adapter(c, golden)
+			more(adapter.(types.BaseVirtualEthernetCard).GetVirtualEthernetCard())
+			spec.Location.DeviceChange = changes(edit, adapter)
 		})
 		if err == nil {
 			t.Errorf("%s was changed by a location", name)
@@ -79,14 +79,14 @@ func TestALocationIsHeededForBackingsAndProfilesOnly(t *testing.T) {
 	// The settings' changes are carried out, whatever they are; what an edit leaves out stays.
 	vm, err := clone(func(spec *types.VirtualMachineCloneSpec) {
 		kind := first((*types.VirtualEthernetCard)(nil))
-		card := &types.VirtualVmxnet3{}
+		adapter := &types.VirtualVmxnet3{}
 		if e1000, ok := kind.(*types.VirtualE1000); ok {
 			t.Fatalf("%+v", e1000)
 		}
-		card.Key, card.AddressType, card.MacAddress = kind.GetVirtualDevice().Key, "manual", "00:50:56:12:34:56"
+		adapter.Key, adapter.AddressType, adapter.MacAddress = kind.GetVirtualDevice().Key, "manual", "00:50:56:12:34:56"
 		spec.Location.Profile = []types.BaseVirtualMachineProfileSpec{&types.VirtualMachineDefinedProfileSpec{ProfileId: "home"}}
 		spec.Location.DeviceChange = changes(edit, s.adapter(c, golden))
-		spec.Config.DeviceChange = append(changes(edit, card), changes(add, newDisk(), "data")...)
+		spec.Config.DeviceChange = append(changes(edit, adapter), changes(add, newDisk(), "data")...)
 		disk := first((*types.VirtualDisk)(nil)).GetVirtualDevice().Key
 		datastore := ref{Type: "Datastore", Value: s.found.Datastores["ds0"]}
 		spec.Location.Datastore = &datastore
@@ -100,9 +100,9 @@ func TestALocationIsHeededForBackingsAndProfilesOnly(t *testing.T) {
 		t.Errorf("the clone has %s adapters and disks", got)
 	}
 	devices := object.VirtualDeviceList(s.props(c, vm).Config.Hardware.Device)
-	card := devices.SelectByType((*types.VirtualEthernetCard)(nil))[0].(types.BaseVirtualEthernetCard).GetVirtualEthernetCard()
-	if _, ok := card.Backing.(*types.VirtualEthernetCardDistributedVirtualPortBackingInfo); !ok || card.MacAddress != "00:50:56:12:34:56" || card.UnitNumber == nil {
-		t.Errorf("%+v", card)
+	adapter := devices.SelectByType((*types.VirtualEthernetCard)(nil))[0].(types.BaseVirtualEthernetCard).GetVirtualEthernetCard()
+	if _, ok := adapter.Backing.(*types.VirtualEthernetCardDistributedVirtualPortBackingInfo); !ok || adapter.MacAddress != "00:50:56:12:34:56" || adapter.UnitNumber == nil {
+		t.Errorf("%+v", adapter)
 	}
 	if home, disks := s.machines.profilesOf(vm).home, s.diskProfiles(vm); fmt.Sprint(home, disks) != "[home] [[boot] [data]]" {
 		t.Errorf("home %v, disks %v", home, disks)
