@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 use vsphere::{Client, Inventory, MoRef};
 
+use crate::vcenter::device_kinds::DeviceKinds;
 use crate::vcenter::memo::{DeviceCache, LookupCache, StorageCache};
 use crate::vcenter::module_members::Memberships;
 use crate::vcenter::problem::Problem;
@@ -33,6 +34,8 @@ pub struct VCenter {
     pub making_modules: tokio::sync::Mutex<()>,
     /// The cluster modules that this process knows to be a policy's.
     pub claimed_modules: Mutex<HashSet<String>>,
+    /// The kinds of devices that clones are known to get from their settings.
+    pub proven_devices: Mutex<DeviceKinds>,
     /// Cancelled when the connection is given up.
     pub gone: CancellationToken,
     watched_folders: tokio::sync::Mutex<HashSet<MoRef>>,
@@ -54,6 +57,7 @@ impl VCenter {
             memberships: Memberships::default(),
             making_modules: tokio::sync::Mutex::default(),
             claimed_modules: Mutex::default(),
+            proven_devices: Mutex::default(),
             watched_folders: tokio::sync::Mutex::default(),
             library_problem: Mutex::default(),
             lookups: LookupCache::default(),
