@@ -209,7 +209,7 @@ func (s *Sim) complete(request []byte, out *answer) {
 		}
 	}
 	if wanted.Spec.Profile != "" {
-		s.machines.setProfiles(vm, []string{wanted.Spec.Profile})
+		s.profileWhole(vm, wanted.Spec.Profile)
 	}
 	if spec.Annotation != "" || len(spec.ExtraConfig) != 0 {
 		_, _ = s.follow(s.reconfigVM(fresh(s.svc), nil, &types.ReconfigVM_Task{This: vm, Spec: spec}))

@@ -45,8 +45,13 @@ func (s *Sim) routeCapture(mux *http.ServeMux) {
 					restError(out, http.StatusBadRequest, "invalid_argument", err.Error())
 					return
 				}
-				if token := r.URL.Query().Get("client_token"); token != "" {
-					wanted.Token = token
+				// The new form has the token in a header, and knows neither the parameter nor the member.
+				if !old {
+					if r.URL.Query().Has("client_token") || wanted.Token != "" {
+						apiError(out, http.StatusBadRequest, "INVALID_ARGUMENT", "client_token is no parameter; it is the header Client-Token")
+						return
+					}
+					wanted.Token = r.Header.Get("Client-Token")
 				}
 				writeREST(out, http.StatusOK, old, s.captured(wanted))
 			})

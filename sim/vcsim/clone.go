@@ -21,6 +21,7 @@ type cloning struct {
 
 	config    types.VirtualMachineConfigInfo // the source's, copied
 	vApp      types.BaseVmConfigSpec         // the source's, changed
+	heeded    heeded                         // of the changes in the location
 	template  bool
 	snapshots []types.VirtualMachineSnapshotTree
 	pool      ref
@@ -103,7 +104,7 @@ func (c *cloning) look(ctx *simulator.Context) types.BaseMethodFault {
 }
 
 // check refuses what cannot be done, or would be dropped.
-func (c *cloning) check(*simulator.Context) types.BaseMethodFault {
+func (c *cloning) check(ctx *simulator.Context) types.BaseMethodFault {
 	spec := c.req.Spec
 	location := spec.Location
 	switch {
@@ -133,10 +134,20 @@ func (c *cloning) check(*simulator.Context) types.BaseMethodFault {
 	default:
 		return notSupported("spec.location.diskMoveType " + location.DiskMoveType)
 	}
+	if location.DiskMoveType == "createNewChildDiskBacking" && location.Datastore != nil {
+		// A child on another datastore than its base is promised nowhere.
+		if fault := c.sameDatastore(ctx, *location.Datastore); fault != nil {
+			return fault
+		}
+	}
 	for _, disk := range location.Disk {
 		if location.Datastore == nil || disk.Datastore != *location.Datastore || disk.DiskMoveType != location.DiskMoveType {
 			return notSupported("spec.location.disk with a datastore or diskMoveType of its own")
 		}
+	}
+	var fault types.BaseMethodFault
+	if c.heeded, fault = heed(c.config.Hardware.Device, &location); fault != nil {
+		return fault
 	}
 	c.vApp = vAppSpec(c.config.VAppConfig)
 	if spec.Config == nil {
@@ -145,9 +156,39 @@ func (c *cloning) check(*simulator.Context) types.BaseMethodFault {
 	if fault := checkConfig("spec.config", spec.Config); fault != nil {
 		return fault
 	}
-	var fault types.BaseMethodFault
+	if !c.divides(spec.Config) {
+		return &types.InvalidArgument{InvalidProperty: "spec.config.numCPUs"}
+	}
 	c.vApp, fault = mergeVApp(c.vApp, spec.Config.VAppConfig)
 	return fault
+}
+
+// sameDatastore refuses to link a disk to a base on another datastore.
+func (c *cloning) sameDatastore(ctx *simulator.Context, wanted ref) types.BaseMethodFault {
+	for _, device := range c.config.Hardware.Device {
+		disk, ok := device.(*types.VirtualDisk)
+		if !ok {
+			continue
+		}
+		var path object.DatastorePath
+		file, ok := disk.Backing.(types.BaseVirtualDeviceFileBackingInfo)
+		if !ok || !path.FromString(file.GetVirtualDeviceFileBackingInfo().FileName) {
+			continue
+		}
+		if datastore, ok := ctx.Map.Get(wanted).(*simulator.Datastore); ok && datastore.Name != path.Datastore {
+			return &types.InvalidArgument{InvalidProperty: "spec.location.datastore"}
+		}
+	}
+	return nil
+}
+
+// divides tells whether the CPUs fill whole sockets; what a spec leaves out stays the source's.
+func (c *cloning) divides(spec *types.VirtualMachineConfigSpec) bool {
+	cpus, cores := spec.NumCPUs, c.config.Hardware.NumCoresPerSocket
+	if spec.NumCoresPerSocket != nil {
+		cores = spec.NumCoresPerSocket
+	}
+	return cpus == 0 || cores == nil || *cores <= 1 || cpus%*cores == 0
 }
 
 func hasSnapshot(tree []types.VirtualMachineSnapshotTree, wanted ref) bool {
@@ -215,34 +256,12 @@ func (c *cloning) make(ctx *simulator.Context) (ref, types.BaseMethodFault) {
 // finish does what needs a VM: changes of the copied devices, customization, the mark of a template.
 func (c *cloning) finish(vm ref) types.BaseMethodFault {
 	s, spec := c.sim, c.req.Spec
-	changes := slices.Clone(spec.Location.DeviceChange)
-	profiles := []string{}
-	for _, p := range spec.Location.Profile {
-		if defined, ok := p.(*types.VirtualMachineDefinedProfileSpec); ok {
-			profiles = append(profiles, defined.ProfileId)
-		}
-	}
-	if spec.Config != nil {
-		changes = append(changes, spec.Config.DeviceChange...)
-		profiles = append(profiles, profilesOf(spec.Config)...)
-	}
-	s.machines.setProfiles(vm, profiles)
 	if spec.Config == nil || spec.Config.VAppConfigRemoved == nil || !*spec.Config.VAppConfigRemoved {
 		s.setOvfTransport(vm, c.vApp)
 	}
 	ctx := fresh(s.svc)
-	if len(changes) != 0 {
-		made, _ := s.vmOf(ctx, vm.Value)
-		config := vmConfig(ctx, made)
-		if fault := checkDisks(config.Hardware.Device, changes); fault != nil {
-			return fault
-		}
-		_, fault := s.reading(ctx, vm, "ReconfigVM_Task", &types.ReconfigVM_Task{
-			This: vm, Spec: types.VirtualMachineConfigSpec{DeviceChange: changes},
-		})
-		if fault != nil {
-			return fault
-		}
+	if fault := c.changeDevices(ctx, vm); fault != nil {
+		return fault
 	}
 	if spec.Customization != nil {
 		_, fault := s.follow(s.invoke(ctx, vm, "CustomizeVM_Task", &types.CustomizeVM_Task{This: vm, Spec: *spec.Customization}))
@@ -255,6 +274,40 @@ func (c *cloning) finish(vm ref) types.BaseMethodFault {
 		return fault
 	}
 	return nil
+}
+
+// changeDevices carries out what the location says of adapters, then what the settings say of any device, and notes the
+// storage profiles of both.
+func (c *cloning) changeDevices(ctx *simulator.Context, vm ref) types.BaseMethodFault {
+	s, spec := c.sim, c.req.Spec
+	s.machines.setProfiles(vm, idsOf(spec.Location.Profile), c.heeded.profiles)
+	made, _ := s.vmOf(ctx, vm.Value)
+	if fault := c.change(ctx, vm, c.heeded.edits(vmConfig(ctx, made).Hardware.Device)); fault != nil {
+		return fault
+	}
+	if spec.Config == nil || c.meets(kindNoDevices) {
+		return nil
+	}
+	devices := vmConfig(ctx, made).Hardware.Device
+	changes := completed(devices, spec.Config.DeviceChange)
+	if fault := checkDisks(devices, changes); fault != nil {
+		return fault
+	}
+	if fault := c.change(ctx, vm, changes); fault != nil {
+		return fault
+	}
+	s.noteProfiles(vm, profilesOf(spec.Config), changes)
+	return nil
+}
+
+func (c *cloning) change(ctx *simulator.Context, vm ref, changes []types.BaseVirtualDeviceConfigSpec) types.BaseMethodFault {
+	if len(changes) == 0 {
+		return nil
+	}
+	_, fault := c.sim.reading(ctx, vm, "ReconfigVM_Task", &types.ReconfigVM_Task{
+		This: vm, Spec: types.VirtualMachineConfigSpec{DeviceChange: changes},
+	})
+	return fault
 }
 
 // spec is the configuration of the new VM: the source's, with what the caller wants on top.

@@ -177,12 +177,14 @@ func TestTheStreamTellsOfEverything(t *testing.T) {
 		_, err = methods.ModifyListView(s.ctx, c, &types.ModifyListView{This: w.tasks, Add: []ref{task.Reference()}})
 		must(t, err)
 		w.until("a failed task", func() bool {
-			failure, ok := w.seen[task.Reference()]["info.error"].(types.LocalizedMethodFault)
-			if !ok {
-				return false
+			switch failure := w.seen[task.Reference()]["info.error"].(type) {
+			case types.LocalizedMethodFault:
+				_, ok := failure.Fault.(*types.InvalidPowerState)
+				return ok
+			case types.InvalidPowerState: // over VI/JSON it is the fault itself
+				return true
 			}
-			_, ok = failure.Fault.(*types.InvalidPowerState)
-			return ok
+			return false
 		})
 		must(t, must2(t)(vm.PowerOff(s.ctx)).Wait(s.ctx))
 		// The view of tasks changes while the VM goes: neither may hide the other.

@@ -118,15 +118,8 @@ func withoutVoid(old, changes []types.BaseOptionValue) []types.BaseOptionValue {
 	})
 }
 
-// profilesOf are the storage profiles that a spec names.
-func profilesOf(spec *types.VirtualMachineConfigSpec) (ids []string) {
-	for _, p := range spec.VmProfile {
-		if defined, ok := p.(*types.VirtualMachineDefinedProfileSpec); ok {
-			ids = append(ids, defined.ProfileId)
-		}
-	}
-	return ids
-}
+// profilesOf are the storage profiles that a spec names for the VM's home.
+func profilesOf(spec *types.VirtualMachineConfigSpec) []string { return idsOf(spec.VmProfile) }
 
 // vAppSpec adds the properties and products of a source to a clone.
 func vAppSpec(info types.BaseVmConfigInfo) types.BaseVmConfigSpec {

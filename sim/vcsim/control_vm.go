@@ -163,7 +163,8 @@ type inventoryVM struct {
 	CPULimit          int64      `json:"cpuLimit"`
 	MemoryReservation int64      `json:"memoryReservation"`
 	MemoryLimit       int64      `json:"memoryLimit"`
-	StorageProfiles   []string   `json:"storageProfiles"`
+	StorageProfiles   []string   `json:"storageProfiles"` // of its home
+	DiskProfiles      [][]string `json:"diskProfiles"`    // of its disks, in their order
 	Disks             []diskSeen `json:"disks"`
 	Linked            bool       `json:"linked"`
 	Broken            bool       `json:"broken"` // a disk of it, or one that it rests on, is gone
@@ -187,7 +188,8 @@ func (s *Sim) controlInventory(*http.Request) (any, error) {
 	for _, row := range rows {
 		if vm, ok := s.vmOf(ctx, row.MoID); ok {
 			seen := describe(ctx, vm, row)
-			seen.StorageProfiles = s.machines.profilesOf(vm.Self)
+			seen.StorageProfiles = append([]string{}, s.machines.profilesOf(vm.Self).home...)
+			seen.DiskProfiles = s.diskProfiles(vm.Self)
 			seen.Broken = s.lacksFiles(ctx, vm)
 			vms = append(vms, seen)
 		}

@@ -28,13 +28,14 @@ const (
 	kindDelayCall  = "delayCall"  // the call waits, even if it starts a task
 	kindHoldCall   = "holdCall"   // the call waits until the rule is deleted, even if it starts a task
 	kindHalfClone  = "halfClone"  // the clone's task fails after the VM was made, and the VM stays
+	kindNoDevices  = "noDevices"  // the clone ignores the changes of devices in its settings
 	kindParkCall   = "parkCall"   // the call waits until the rule is deleted, and is then cut off; nothing is done
 	kindParkAnswer = "parkAnswer" // everything is done; its answer waits until the rule is deleted, and is then cut off
 )
 
 var kinds = []string{
 	kindFault, kindTaskFault, kindLostAnswer, kindHTTP503, kindHTML, kindAbort, kindDelay, kindHold, kindDelayCall,
-	kindHoldCall, kindHalfClone, kindParkCall, kindParkAnswer,
+	kindHoldCall, kindHalfClone, kindNoDevices, kindParkCall, kindParkAnswer,
 }
 
 // rule says which calls meet which fault.
@@ -89,8 +90,8 @@ func (rs *rules) add(r *rule) error {
 		return fmt.Errorf("method is missing; * means any")
 	case !slices.Contains(kinds, r.Kind):
 		return fmt.Errorf("kind %q: must be one of %s", r.Kind, strings.Join(kinds, ", "))
-	case r.Kind == kindHalfClone && r.Method != "CloneVM_Task":
-		return fmt.Errorf("kind halfClone is for CloneVM_Task only")
+	case (r.Kind == kindHalfClone || r.Kind == kindNoDevices) && r.Method != "CloneVM_Task":
+		return fmt.Errorf("kind %s is for CloneVM_Task only", r.Kind)
 	}
 	if t, ok := typeByName(r.Fault); r.Fault != "" && (!ok || !reflect.PointerTo(t).Implements(reflect.TypeFor[types.BaseMethodFault]())) {
 		return fmt.Errorf("fault %q: no such fault", r.Fault)

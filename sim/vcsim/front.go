@@ -20,6 +20,7 @@ func (s *Sim) front() http.Handler {
 		mux.HandleFunc("POST "+path, func(w http.ResponseWriter, r *http.Request) { s.serveSOAP(w, r, wireSOAP) })
 	}
 	mux.HandleFunc("POST "+innerPath, func(w http.ResponseWriter, r *http.Request) { s.serveSOAP(w, r, wireInner) })
+	mux.HandleFunc("POST /pbm", s.servePolicies)
 	s.routeREST(mux)
 	s.routeVIJSON(mux)
 	mux.Handle("/", s.svc.ServeMux)

@@ -45,14 +45,14 @@ type machines struct {
 
 	mu       sync.Mutex
 	rows     map[ref]row
-	profiles map[ref][]string // storage profiles; the library has no place for them
+	profiles map[ref]profiles
 	revision int64
 	changed  chan struct{} // closed and replaced at each change
 }
 
 func newMachines(svc *simulator.Service, h *hub, done <-chan struct{}) *machines {
 	m := &machines{
-		svc: svc, hub: h, feed: h.subscribe(), rows: map[ref]row{}, profiles: map[ref][]string{},
+		svc: svc, hub: h, feed: h.subscribe(), rows: map[ref]row{}, profiles: map[ref]profiles{},
 		revision: 1, changed: make(chan struct{}),
 	}
 	go func() {
@@ -186,19 +186,6 @@ func (m *machines) find(wanted func(row) bool) (found []ref) {
 	}
 	slices.SortFunc(found, compareRefs)
 	return found
-}
-
-// setProfiles remembers which storage profiles a VM was asked to have.
-func (m *machines) setProfiles(vm ref, ids []string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.profiles[vm] = ids
-}
-
-func (m *machines) profilesOf(vm ref) []string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return append([]string{}, m.profiles[vm]...)
 }
 
 // findByUUID stands in for the library's search, which reads every VM without its lock.

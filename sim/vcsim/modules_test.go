@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"net/url"
 	"testing"
 
@@ -74,7 +75,7 @@ func TestAVMBecomesAnItemOnce(t *testing.T) {
 	s := newSite(t)
 	c, token := s.login(false), s.token()
 	vm := s.create(c, "source")
-	post := func(path, name string) (done struct {
+	post := func(clientToken, name string) (done struct {
 		Succeeded bool
 		Item      string `json:"ovf_library_item_id"`
 		Error     map[string]any
@@ -82,18 +83,21 @@ func TestAVMBecomesAnItemOnce(t *testing.T) {
 		t.Helper()
 		body := fmt.Sprintf(`{"source":{"type":"VirtualMachine","id":%q},"target":{"library_id":%q},"create_spec":{"name":%q,"description":"d"}}`,
 			vm.Reference().Value, s.found.Libraries["layercake"], name)
-		status, _, text := s.raw("POST", path, token, body)
+		status, _, text := s.rawWith(http.Header{"Client-Token": {clientToken}}, "POST", "/api/vcenter/ovf/library-item", token, body)
 		if status != 200 {
 			t.Fatalf("%d %s", status, text)
 		}
 		must(t, json.Unmarshal([]byte(text), &done))
 		return done
 	}
-	first := post("/api/vcenter/ovf/library-item?client_token=t", "copy")
-	if again := post("/api/vcenter/ovf/library-item?client_token=t", "copy"); !first.Succeeded || again.Item != first.Item {
+	if status, _, text := s.raw("POST", "/api/vcenter/ovf/library-item?client_token=t", token, "{}"); status != 400 {
+		t.Errorf("a token among the parameters: %d %s", status, text)
+	}
+	first := post("t", "copy")
+	if again := post("t", "copy"); !first.Succeeded || again.Item != first.Item {
 		t.Errorf("%+v, then %+v", first, again)
 	}
-	if taken := post("/api/vcenter/ovf/library-item", "copy"); taken.Succeeded || taken.Error == nil {
+	if taken := post("", "copy"); taken.Succeeded || taken.Error == nil {
 		t.Errorf("the name was given twice: %+v", taken)
 	}
 	deploy := fmt.Sprintf(`{"deployment_spec":{"name":"deployed"},"target":{"resource_pool_id":%q,"folder_id":%q}}`,

@@ -1,9 +1,14 @@
 package main
 
 import (
+	"bytes"
+	"encoding/xml"
 	"fmt"
+	"io"
+	"net/http"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	pbmmethods "github.com/vmware/govmomi/pbm/methods"
@@ -105,6 +110,55 @@ func (p *solver) PbmCheckRequirements(ctx *simulator.Context, req *pbmtypes.PbmC
 		res.Returnval = append(res.Returnval, result)
 	}
 	return &pbmmethods.PbmCheckRequirementsBody{Res: res}
+}
+
+// policiesSince are the versions of the policies' service with which methods came that not all of its versions have.
+var policiesSince = map[string]string{"PbmCheckRequirements": "6.5"}
+
+// servePolicies refuses what the version that the client speaks does not have. A client that names none has the newest.
+func (s *Sim) servePolicies(w http.ResponseWriter, r *http.Request) {
+	content, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	r.Body = io.NopCloser(bytes.NewReader(content))
+	_, version, _ := strings.Cut(strings.Trim(r.Header.Get("SOAPAction"), `"`), "urn:pbm/")
+	method, err := readMethod(content)
+	if err != nil || version == "" {
+		s.svc.ServeMux.ServeHTTP(w, r)
+		return
+	}
+	switch {
+	case compareReleases(version, s.options.Spec.APIRelease) > 0:
+		s.refusePolicies(w, "InvalidRequest", "Unsupported version URI urn:pbm/"+version, "")
+	case compareReleases(version, policiesSince[method.name.Local]) < 0:
+		s.counters.add(wireSOAP, method.name.Local)
+		s.refusePolicies(w, "MethodNotFound", "The method is not implemented", `<method>`+method.name.Local+`</method>`)
+	default:
+		s.svc.ServeMux.ServeHTTP(w, r)
+	}
+}
+
+func (s *Sim) refusePolicies(w http.ResponseWriter, fault, text, detail string) {
+	out := newAnswer()
+	out.replace(http.StatusInternalServerError, "text/xml; charset=utf-8", xml.Header+
+		`<soapenv:Envelope xmlns:soapenv="http://schemas.xmlsoap.org/soap/envelope/" xmlns:xsi="`+instanceSpace+`">`+
+		`<soapenv:Body><soapenv:Fault><faultcode>ServerFaultCode</faultcode><faultstring>`+text+`</faultstring>`+
+		`<detail><`+fault+`Fault xmlns="urn:vim25" xsi:type="`+fault+`">`+detail+`</`+fault+`Fault></detail>`+
+		`</soapenv:Fault></soapenv:Body></soapenv:Envelope>`)
+	out.send(w)
+}
+
+// compareReleases compares by number; no release is older than all.
+func compareReleases(a, b string) int {
+	numbers := func(release string) (all []int) {
+		for part := range strings.SplitSeq(release, ".") {
+			n, _ := strconv.Atoi(part)
+			all = append(all, n)
+		}
+		return all
+	}
+	return slices.Compare(numbers(a), numbers(b))
 }
 
 // ofPolicies tells whether the object is one of the policies' service.

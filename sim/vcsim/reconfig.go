@@ -58,10 +58,9 @@ func (s *Sim) reconfigure(ctx *simulator.Context, vm *simulator.VirtualMachine, 
 	if fault != nil {
 		return nil, fault
 	}
-	if profiles := profilesOf(&req.Spec); len(profiles) != 0 {
-		s.machines.setProfiles(req.This, profiles)
+	if _, fault := s.follow(res); fault == nil {
+		s.noteProfiles(req.This, profilesOf(&req.Spec), req.Spec.DeviceChange)
 	}
-	_, _ = s.follow(res)
 	s.setOvfTransport(req.This, req.Spec.VAppConfig)
 	return res, nil
 }
@@ -120,6 +119,7 @@ func checkReconfig(vm *simulator.VirtualMachine, spec *types.VirtualMachineConfi
 // adjust prepares a spec for the library; the VM is locked.
 func adjust(ctx *simulator.Context, vm *simulator.VirtualMachine, spec *types.VirtualMachineConfigSpec) {
 	spec.ExtraConfig = withoutVoid(vm.Config.ExtraConfig, spec.ExtraConfig)
+	spec.DeviceChange = completed(vm.Config.Hardware.Device, spec.DeviceChange)
 	if spec.CpuAllocation != nil {
 		spec.CpuAllocation = mergeAllocation(vm.Config.CpuAllocation, spec.CpuAllocation)
 	}

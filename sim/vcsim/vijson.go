@@ -26,7 +26,14 @@ func (s *Sim) served() []string {
 
 func (s *Sim) routeVIJSON(mux *http.ServeMux) {
 	mux.HandleFunc("POST /sdk/vim25/{release}/{type}/{moid}/{name}", s.serveMethod)
-	mux.HandleFunc("POST /sdk/vim25/{release}/pbm/{type}/{moid}/{name}", s.serveMethod)
+	mux.HandleFunc("POST /sdk/vim25/{release}/pbm/{type}/{moid}/{name}", func(w http.ResponseWriter, r *http.Request) {
+		// Storage policies came into VI/JSON with 8.0 U3.
+		if slices.Index(releases, r.PathValue("release")) < slices.Index(releases, "8.0.3.0") {
+			http.NotFound(w, r)
+			return
+		}
+		s.serveMethod(w, r)
+	})
 	mux.HandleFunc("GET /sdk/vim25/{release}/{type}/{moid}/{name}", s.serveProperty)
 	mux.HandleFunc("POST /api/vcenter/system", s.serveHello)
 }
@@ -57,6 +64,10 @@ func (s *Sim) serveHello(w http.ResponseWriter, r *http.Request) {
 func (s *Sim) serveMethod(w http.ResponseWriter, r *http.Request) {
 	this, name := ref{Type: r.PathValue("type"), Value: r.PathValue("moid")}, r.PathValue("name")
 	kind, ok := typeByName(name)
+	if ofPolicies(this) != strings.Contains(r.URL.Path, "/pbm/") {
+		http.NotFound(w, r)
+		return
+	}
 	if !ok || !slices.Contains(s.served(), r.PathValue("release")) || !hasThis(kind) {
 		http.NotFound(w, r)
 		return
@@ -245,7 +256,47 @@ func encodeValue(value any) ([]byte, error) {
 	for _, unset := range []string{`,"val":null`, `,"fault":null`} {
 		data = bytes.ReplaceAll(data, []byte(unset), nil)
 	}
-	return bytes.ReplaceAll(data, []byte(`"_value":null`), []byte(`"_value":[]`)), nil
+	data = bytes.ReplaceAll(data, []byte(`"_value":null`), []byte(`"_value":[]`))
+	if bytes.Contains(data, []byte(localizedFault)) {
+		return bareFaults(data)
+	}
+	return data, nil
+}
+
+const localizedFault = `"LocalizedMethodFault"`
+
+// bareFaults takes nested faults out of the wrapper that only SOAP has around them.
+func bareFaults(data []byte) ([]byte, error) {
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.UseNumber()
+	var value any
+	if err := decoder.Decode(&value); err != nil {
+		return nil, err
+	}
+	return json.Marshal(bare(value))
+}
+
+func bare(value any) any {
+	switch v := value.(type) {
+	case []any:
+		for i := range v {
+			v[i] = bare(v[i])
+		}
+	case map[string]any:
+		for key := range v {
+			v[key] = bare(v[key])
+		}
+		fault, ok := v["fault"].(map[string]any)
+		if !ok || v["_typeName"] != "LocalizedMethodFault" {
+			break
+		}
+		fault["faultstring"] = v["localizedMessage"]
+		if fault["faultMessage"] == nil {
+			fault["faultMessage"] = []any{}
+		}
+		return fault
+	}
+	return value
 }
 
 // encodeFault writes the fault as the body, with its text as one more member.

@@ -17,8 +17,17 @@ import (
 // raw sends one VI/JSON request as it stands and gives status, headers and body.
 func (s *site) raw(method, path, token, body string) (int, http.Header, string) {
 	s.t.Helper()
+	return s.rawWith(nil, method, path, token, body)
+}
+
+// rawWith makes a request with more headers.
+func (s *site) rawWith(headers http.Header, method, path, token, body string) (int, http.Header, string) {
+	s.t.Helper()
 	r, err := http.NewRequestWithContext(s.ctx, method, "https://"+s.endpoint().Host+path, strings.NewReader(body))
 	must(s.t, err)
+	for name, values := range headers {
+		r.Header[name] = values
+	}
 	if token != "" {
 		r.Header.Set(tokenHeader, token)
 	}

@@ -13,7 +13,7 @@ use crate::lane::Lane;
 use crate::retry::{Attempt, call_until_done};
 use crate::session::{Session, SessionHandle, Transport};
 use crate::style::Style;
-use crate::wire::{Codec, choose, refused};
+use crate::wire::{Codec, Service, choose, policy_codec, refused};
 use crate::{Error, Kind, Metrics, MoRef, Object, Result, Value, WireKind};
 
 /// VMs that become items of content libraries at the same time, and how many of them for one share.
@@ -38,6 +38,8 @@ pub(crate) struct Inner {
     pub session: Session,
     pub style: Style,
     codec: Box<dyn Codec>,
+    /// For storage policies, where it is another.
+    policy_codec: Option<Box<dyn Codec>>,
     about: About,
     content: Value,
 }
@@ -92,6 +94,7 @@ impl Client {
             deployments: Lane::new(DEPLOYMENTS.0, DEPLOYMENTS.1),
             session: Session::new(config.credentials.clone(), &*codec, session_manager),
             style: Style::new(config.automation),
+            policy_codec: policy_codec(&*codec),
             codec,
             about,
             content,
@@ -213,15 +216,26 @@ impl Client {
     ) -> Result<Value> {
         let started = Instant::now();
         let Request { target, method, args, pool } = request;
-        let out = self.inner.codec.encode(target, method, args, Some(&session.ticket.session));
+        let codec = self.inner.codec_for(target);
+        let out = codec.encode(target, method, args, Some(&session.ticket.session));
         let post = self.inner.http.outgoing(pool, out);
         let result = self.inner.http.send(method, post, timeout).await.and_then(|answer| {
-            self.inner.codec.decode(answer.status, &answer.body).map_err(|refusal| refused(method, refusal))
+            codec.decode(answer.status, &answer.body).map_err(|refusal| refused(method, refusal))
         });
         let outcome = result.as_ref().map_or_else(Error::category, |_| "ok");
         self.inner.config.metrics.count(method, outcome, started.elapsed());
         tracing::trace!(outcome, "answered");
         result
+    }
+}
+
+impl Inner {
+    /// What carries the calls of an object's service.
+    fn codec_for(&self, target: &MoRef) -> &dyn Codec {
+        match (&self.policy_codec, Service::of(target)) {
+            (Some(codec), Service::Pbm) => &**codec,
+            _ => &*self.codec,
+        }
     }
 }
 

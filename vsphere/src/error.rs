@@ -121,7 +121,7 @@ impl Error {
             Kind::NotAuthenticated => "Check that the session limit of vCenter is not reached.".into(),
             Kind::InvalidLogin => "Check the user name and the password in the credentials Secret.".into(),
             Kind::NoPermission { privilege } if privilege.is_empty() => {
-                "Give the user the privileges that the installation guide lists.".into()
+                "Give the user the privileges that docs/vcenter.md lists.".into()
             }
             Kind::NoPermission { privilege } => {
                 format!("Give the user the privilege {privilege} on the object and its parents.").into()

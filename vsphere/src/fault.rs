@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{Kind, Value};
+use crate::{Kind, Object, Value};
 
 /// A fault as vCenter reports it.
 #[derive(Clone, PartialEq)]
@@ -17,11 +17,17 @@ pub struct Fault {
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.message.is_empty() {
-            f.write_str(&self.type_name)
-        } else {
-            write!(f, "{} ({})", self.message.trim_end_matches('.'), self.type_name)
+        let mut closing = "";
+        if !self.message.is_empty() {
+            return write!(f, "{} ({})", self.message.trim_end_matches('.'), self.type_name);
         }
+        f.write_str(&self.type_name)?;
+        let fields = self.detail.as_object().into_iter().flat_map(Object::fields);
+        for (at, (name, value)) in fields.filter_map(plain).enumerate() {
+            write!(f, "{}{name} {value}", if at == 0 { " (" } else { ", " })?;
+            closing = ")";
+        }
+        f.write_str(closing)
     }
 }
 
@@ -31,11 +37,27 @@ impl fmt::Debug for Fault {
     }
 }
 
+/// A field whose value can be shown in a word.
+fn plain<'a>((name, value): (&'a str, &'a Value)) -> Option<(&'a str, String)> {
+    let text = match value {
+        Value::Bool(truth) => truth.to_string(),
+        Value::Int(number) => number.to_string(),
+        Value::Str(text) if !text.is_empty() => text.clone(),
+        Value::Ref(moref) => moref.to_string(),
+        _ => return None,
+    };
+    Some((name, text))
+}
+
 impl Fault {
     /// Reads a fault object, with or without the `LocalizedMethodFault` around it.
+    ///
+    /// VI/JSON has none around it, and some faults have a field `fault` of their own: only the wrapper is opened,
+    /// to which SOAP need not give a type.
     pub fn read(value: &Value) -> Self {
         let inner = value.get("fault");
-        let (detail, outer) = if inner.as_object().is_some() { (inner, Some(value)) } else { (value, None) };
+        let wraps = matches!(value.type_name(), "" | "LocalizedMethodFault") && inner.as_object().is_some();
+        let (detail, outer) = if wraps { (inner, Some(value)) } else { (value, None) };
         let localized = outer.and_then(|outer| outer.get("localizedMessage").as_str());
         let mut message =
             localized.or_else(|| detail.get("faultstring").as_str()).unwrap_or_default().to_owned();
@@ -62,7 +84,10 @@ pub(crate) fn kind_of(fault: &Fault) -> Kind {
     let text = |name: &str| fault.detail.get(name).as_str().unwrap_or_default().to_owned();
     let moref = |name: &str| fault.detail.get(name).as_moref().cloned();
     match fault.type_name.as_str() {
-        "NotAuthenticated" => Kind::NotAuthenticated,
+        // The later ones are those of 9.x.
+        "NotAuthenticated" | "AuthenticationRequired" | "SessionNotFound" | "InvalidToken" => {
+            Kind::NotAuthenticated
+        }
         "InvalidLogin" | "PasswordExpired" | "InvalidLocale" | "NoClientCertificate" => Kind::InvalidLogin,
         "NoPermission" | "RestrictedByAdministrator" => Kind::NoPermission { privilege: text("privilegeId") },
         "ManagedObjectNotFound" => Kind::NotFound { missing: moref("obj") },
@@ -70,18 +95,24 @@ pub(crate) fn kind_of(fault: &Fault) -> Kind {
         "DuplicateName" | "AlreadyExists" => {
             Kind::DuplicateName { name: text("name"), holder: moref("object") }
         }
-        "NoDiskSpace" | "NoCompatibleHost" | "NoCompatibleDatastore" | "NumVirtualCpusExceedsLimit" => {
-            Kind::InsufficientResources
-        }
+        "NoDiskSpace"
+        | "NoCompatibleHost"
+        | "NoCompatibleHostWithAccessToDevice"
+        | "NoCompatibleDatastore"
+        | "NumVirtualCpusExceedsLimit"
+        | "InvalidResourcePoolStructureFault" => Kind::InsufficientResources,
         name if name.starts_with("Insufficient") => Kind::InsufficientResources,
         "InvalidPowerState"
         | "InvalidState"
+        | "InvalidVmState"
+        | "QuestionPending"
+        | "VmPowerOnDisabled"
+        | "NoActiveHostInCluster"
         | "InvalidHostState"
         | "InvalidDatastoreState"
         | "InvalidHostConnectionState"
         | "ToolsUnavailable"
-        | "NotSupported"
-        | "InMaintenanceMode" => Kind::InvalidState,
+        | "NotSupported" => Kind::InvalidState,
         "TaskInProgress" | "ConcurrentAccess" | "ResourceInUse" | "VAppTaskInProgress"
         | "HostCommunication" | "HostNotReachable" | "HostNotConnected" => Kind::Busy,
         "RequestCanceled" => Kind::Canceled,
@@ -94,7 +125,6 @@ pub(crate) fn kind_of(fault: &Fault) -> Kind {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Object;
 
     #[test]
     fn the_reasons_below_a_fault_are_reported() {
@@ -104,5 +134,52 @@ mod tests {
         let outer =
             Object::new("LocalizedMethodFault").with("fault", detail).with("localizedMessage", "It failed.");
         assert_eq!(Fault::read(&outer.into()).to_string(), "It failed: disk is full (SystemError)");
+    }
+
+    #[test]
+    fn a_fault_that_holds_a_fault_is_itself() {
+        let held = Object::new("FileNotFound").with("file", "[ds0] cp-0/cp-0.vmdk");
+        let disk = Object::new("CannotAccessVmDisk").with("fault", held.clone()).with("backing", "x");
+        let wrapped = Object::new("LocalizedMethodFault").with("fault", disk.clone());
+        for value in [disk, wrapped, Object::new("").with("fault", held.clone())] {
+            let untyped = value.type_name().is_empty();
+            let fault = Fault::read(&value.into());
+            if untyped {
+                assert_eq!(fault.type_name, "FileNotFound", "SOAP gives the wrapper no type");
+            } else {
+                assert_eq!((fault.type_name.as_str(), kind_of(&fault)), ("CannotAccessVmDisk", Kind::Fault));
+            }
+        }
+    }
+
+    #[test]
+    fn a_fault_without_a_message_tells_its_fields() {
+        let fault = Object::new("InsufficientMemoryResourcesFault")
+            .with("faultMessage", Vec::<Object>::new())
+            .with("unreserved", 1024)
+            .with("requested", 4096);
+        let read = Fault::read(&fault.into());
+        assert_eq!(read.to_string(), "InsufficientMemoryResourcesFault (unreserved 1024, requested 4096)");
+        assert_eq!(Fault::read(&Object::new("SystemError").into()).to_string(), "SystemError");
+    }
+
+    #[test]
+    fn faults_are_sorted_with_those_that_they_derive_from() {
+        let kind = |name: &'static str| kind_of(&Fault::read(&Object::new(name).into()));
+        for name in ["NotAuthenticated", "AuthenticationRequired", "SessionNotFound", "InvalidToken"] {
+            assert_eq!(kind(name), Kind::NotAuthenticated, "{name}");
+        }
+        for name in [
+            "InvalidVmState",
+            "QuestionPending",
+            "VmPowerOnDisabled",
+            "NoActiveHostInCluster",
+            "InvalidPowerState",
+        ] {
+            assert_eq!(kind(name), Kind::InvalidState, "{name}");
+        }
+        for name in ["NoCompatibleHostWithAccessToDevice", "InvalidResourcePoolStructureFault"] {
+            assert_eq!(kind(name), Kind::InsufficientResources, "{name}");
+        }
     }
 }

@@ -64,8 +64,8 @@ pub use properties::ObjectContent;
 pub use spec::{
     Allocation, Backing, BaseConfig, CloneSpec, ConfigSpec, Controller, CustomizationAdapter,
     CustomizationIdentity, CustomizationSpec, DeviceChange, Disk, DiskChange, DiskLocator, DiskMoveType,
-    FixedIpv4, ManagedBy, NicKind, OVF_TRANSPORT_GUEST_INFO, Provisioning, RelocateSpec, VAppConfigSpec,
-    VAppProperty, VirtualNic,
+    FixedIpv4, ManagedBy, NicBacking, NicKind, OVF_TRANSPORT_GUEST_INFO, Provisioning, RelocateSpec,
+    VAppConfigSpec, VAppProperty, VirtualNic,
 };
 pub use thumbprint::{Thumbprint, ThumbprintError};
 pub use value::{MoRef, Object, Value};

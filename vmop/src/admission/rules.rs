@@ -127,6 +127,7 @@ pub fn denials(
     if old.is_none() && new.annotations().contains_key(annotation::FIRST_BOOT_DONE) {
         return denials;
     }
+    denials.extend(name(new, old));
     denials.extend(zone(new, old, facts));
     // What was accepted once is not refused later for what the rest of the world has become.
     if was != Some(&new.spec) {
@@ -138,6 +139,20 @@ pub fn denials(
         denials.extend(power(&new.spec, was));
     }
     denials
+}
+
+/// The longest name that vCenter gives a VM.
+const LONGEST_NAME: usize = 80;
+
+/// A VM has its object's name, which may be longer than vCenter's names are.
+fn name(new: &VirtualMachine, old: Option<&VirtualMachine>) -> Option<Denial> {
+    let length = new.metadata.name.as_deref().map_or(0, str::len);
+    (old.is_none() && length > LONGEST_NAME).then(|| {
+        let reason = format!(
+            "must have at most {LONGEST_NAME} characters, as names of VMs in vCenter do; it has {length}. Use a shorter name"
+        );
+        Denial::new("metadata.name", reason)
+    })
 }
 
 /// Rule 3: the storage class is there, and the namespace was given it.

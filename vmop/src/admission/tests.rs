@@ -66,6 +66,14 @@ fn a_plain_vm_is_accepted() {
 }
 
 #[test]
+fn a_name_is_one_that_vcenter_takes() {
+    let named = |length: usize| object(json!({ "name": "x".repeat(length) }), json!({}));
+    assert!(reasons(&named(80), None, facts(), USER).is_empty());
+    refused(&reasons(&named(81), None, facts(), PROGRAM), &["metadata.name", "at most 80", "it has 81"]);
+    assert!(reasons(&named(81), Some(&named(81)), facts(), USER).is_empty(), "it was accepted once");
+}
+
+#[test]
 fn rule_3_storage_class_is_there_and_in_a_quota() {
     let vm = vm(json!({ "storageClass": "gold" }));
     let unassigned = Facts { storage_class_assigned: Some(false), ..facts() };

@@ -9,8 +9,8 @@ use vsphere::inventory::{Configuration, Guest, PowerState};
 use vsphere::{Allocation, Backing, Controller, Devices, Disk, MoRef, NicKind, VirtualNic, Vm};
 
 use crate::templates::Template;
-use crate::vcenter::Placement;
 use crate::vcenter::mark::Mark;
+use crate::vcenter::{DeviceKinds, Placement};
 use crate::virtualmachine::bootstrap::data::{Bootstrap, VApp};
 use crate::virtualmachine::facts::Facts;
 use crate::virtualmachine::identity::find::Found;
@@ -92,6 +92,7 @@ pub fn devices() -> Devices {
         mac: None,
         address: None,
         external_id: None,
+        connects: true,
     };
     let controller = Controller {
         key: 1000,
@@ -170,6 +171,7 @@ pub fn facts_of_creation(needs: Needs) -> Facts {
         template_request: None,
         image_missing: false,
         direct: false,
+        proven_devices: DeviceKinds::default(),
     };
     Facts { creation: Some(Box::new(creation)), ..facts(Found::Absent) }
 }

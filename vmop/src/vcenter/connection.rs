@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 use vsphere::{Client, Inventory, MoRef};
 
+use crate::vcenter::device_kinds::DeviceKinds;
 use crate::vcenter::memo::{DeviceCache, LookupCache, StorageCache};
 use crate::vcenter::module_members::Memberships;
 use crate::vcenter::problem::Problem;
@@ -35,6 +36,8 @@ pub struct VCenter {
     pub making_children: tokio::sync::Mutex<()>,
     /// The cluster modules, folders and pools that this process knows to be a policy's, by their ids.
     pub claimed: Mutex<HashSet<String>>,
+    /// The kinds of devices that clones are known to get from their settings.
+    pub proven_devices: Mutex<DeviceKinds>,
     /// Cancelled when the connection is given up.
     pub gone: CancellationToken,
     watched_folders: tokio::sync::Mutex<HashSet<MoRef>>,
@@ -57,6 +60,7 @@ impl VCenter {
             making_modules: tokio::sync::Mutex::default(),
             making_children: tokio::sync::Mutex::default(),
             claimed: Mutex::default(),
+            proven_devices: Mutex::default(),
             watched_folders: tokio::sync::Mutex::default(),
             library_problem: Mutex::default(),
             lookups: LookupCache::default(),

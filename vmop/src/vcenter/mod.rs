@@ -6,6 +6,7 @@
 
 mod connect;
 mod connection;
+mod device_kinds;
 mod devices;
 mod guest_network;
 mod lookup;
@@ -24,6 +25,7 @@ mod unavailable;
 
 pub use connect::{Program, keep_connected};
 pub use connection::VCenter;
+pub use device_kinds::DeviceKinds;
 pub use guest_network::GuestNetwork;
 pub use module_members::MEMBERSHIP;
 pub use placement::Placement;

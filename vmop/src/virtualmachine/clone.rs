@@ -9,7 +9,7 @@ use super::bootstrap::data::Bootstrap;
 use super::identity::uuids::Identity;
 use super::nic::adapter::Nic;
 use super::nic::change::nics_note;
-use super::nic::device_changes::{device_changes, without_nics};
+use super::nic::device_changes::{clone_nics, without_nics};
 use super::power::state::wants_power_on;
 use super::size::class::{MMIO, MMIO_SIZE, Size};
 use super::storage::class::Storage;
@@ -56,22 +56,21 @@ pub struct Parts<'a> {
 
 /// The VM of `vm`, made of these parts.
 pub fn compose_clone(vm: &VirtualMachine, parts: &Parts<'_>) -> ClonePlan {
+    let nics = clone_nics(&parts.template.devices.nics, parts.nics, without_nics(vm));
+    let device_change = nics.changes.into_iter().chain(parts.disks.changes.clone()).collect();
     let location = RelocateSpec {
         datastore: parts.storage.datastore.clone(),
         disk_move_type: Some(parts.disks.move_type),
         pool: Some(parts.placement.pool.clone()),
         disks: parts.disks.locators.clone(),
-        device_change: device_changes(&parts.template.devices.nics, parts.nics, without_nics(vm))
-            .into_iter()
-            .chain(parts.disks.changes.clone())
-            .collect(),
+        nics: nics.backings,
         profiles: policies(parts.storage),
         ..RelocateSpec::default()
     };
     let spec = CloneSpec {
         location,
         template: false,
-        config: Some(config(vm, parts)),
+        config: Some(ConfigSpec { device_change, ..config(vm, parts) }),
         customization: parts.bootstrap.customization.clone(),
         power_on: wants_power_on(vm),
         snapshot: Some(parts.template.snapshot.clone()),
@@ -84,7 +83,7 @@ pub fn compose_clone(vm: &VirtualMachine, parts: &Parts<'_>) -> ClonePlan {
     }
 }
 
-/// The policy of the VM's home and disks.
+/// The policy of the VM's home. Its disks have locators, which name it again.
 fn policies(storage: &Storage) -> Vec<String> {
     storage.policy.iter().map(|policy| policy.id.clone()).collect()
 }
@@ -106,6 +105,7 @@ fn config(vm: &VirtualMachine, parts: &Parts<'_>) -> ConfigSpec {
         instance_uuid: Some(parts.identity.instance.to_string()),
         annotation: Some(format!("VirtualMachine {name}. Change it there, not here.")),
         num_cpus: Some(parts.size.cpus),
+        num_cores_per_socket: parts.size.cores_per_socket(),
         memory_mib: Some(parts.size.memory_mib),
         cpu_allocation: Some(explicit(parts.size.cpu)),
         memory_allocation: Some(explicit(parts.size.memory)),

@@ -7,6 +7,7 @@
 pub mod bootstrap;
 pub mod carry_out;
 pub mod clone;
+mod clone_check;
 pub mod condition_types;
 pub mod context;
 pub mod delete;
@@ -133,7 +134,8 @@ fn attempt<'a>(
     .boxed()
 }
 
-/// What follows once the plan is carried out: NICs' objects that are needed no more go, and a promotion that is due begins.
+/// What follows once the plan is carried out: what a check of a clone's devices proved is known from then on, NICs' objects
+/// that are needed no more go, and a promotion that is due begins.
 fn follow_up<'a>(
     vm: &'a VirtualMachine,
     facts: &'a Facts,
@@ -141,6 +143,12 @@ fn follow_up<'a>(
     ctx: &'a Context,
 ) -> BoxFuture<'a, Result<(), Error>> {
     async move {
+        if let Found::Ours(vsphere_vm) = &facts.found
+            && let Ok(vcenter) = ctx.provider.vcenter()
+        {
+            let mut known = vcenter.proven_devices.lock();
+            *known = known.and(clone_check::proven(vm, vsphere_vm, facts));
+        }
         if facts.has_changed_nics() && attempt.result.is_ok() {
             delete_outdated(vm, &ctx.api, &ctx.caches).await?;
         }

@@ -12,7 +12,7 @@ use super::size::class::Size;
 use super::storage::class::Storage;
 use crate::templates::{Template, TemplateKey};
 use crate::unmet::{Need, Unmet};
-use crate::vcenter::Placement;
+use crate::vcenter::{DeviceKinds, Placement};
 
 /// What is known of a VM that is to be created.
 #[derive(Clone, Debug)]
@@ -27,6 +27,8 @@ pub struct Creation {
     pub image_missing: bool,
     /// Whether disks are copied by default, rather than linked.
     pub direct: bool,
+    /// The kinds of devices that clones are known to get from their settings.
+    pub proven_devices: DeviceKinds,
 }
 
 /// Everything a VM needs before it is created.

@@ -113,6 +113,10 @@ pub fn restart_note(at: Timestamp) -> (String, String) {
 /// Whether every setting of `spec` that the stream shows is the VM's; one that it does not show counts as missing.
 fn bears(vsphere_vm: &Vm, spec: &ConfigSpec) -> bool {
     let shown = ConfigSpec {
+        // It is set together with the CPUs, and not shown.
+        num_cores_per_socket: spec
+            .num_cores_per_socket
+            .filter(|_| spec.num_cpus.is_none_or(|cpus| cpus != vsphere_vm.num_cpus)),
         num_cpus: spec.num_cpus.filter(|cpus| *cpus != vsphere_vm.num_cpus),
         memory_mib: spec.memory_mib.filter(|mib| u64::try_from(*mib) != Ok(vsphere_vm.memory_mib)),
         cpu_allocation: spec.cpu_allocation.filter(|wanted| !allocated(vsphere_vm.cpu_allocation, *wanted)),

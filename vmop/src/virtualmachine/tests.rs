@@ -19,7 +19,7 @@ use super::identity::lost::loss_message;
 use super::identity::uuids::{complete_identity, decisive_state, existed, parse_identity};
 use super::needs::Needs;
 use super::nic::adapter::Nic;
-use super::nic::device_changes::device_changes;
+use super::nic::device_changes::clone_nics;
 use super::plan::{self, Plan};
 use super::size::class;
 use super::status::{Outcome, status};
@@ -61,6 +61,36 @@ fn a_vm_is_made_by_one_clone_with_everything_in_it() {
     let facts = fixtures::facts_of_creation(fixtures::needs());
     let (plan, _) = planned_from(&fixtures::virtual_machine(), &facts);
     insta::assert_debug_snapshot!(plan.unwrap());
+}
+
+#[test]
+fn a_clone_is_powered_on_at_once_only_where_its_devices_are_known_to_come() {
+    use crate::vcenter::DeviceKinds;
+    let noted = |clone: &super::clone::ClonePlan| {
+        let notes = clone.spec.config.iter().flat_map(|config| config.extra_config.iter());
+        let notes = notes.filter(|(key, _)| key == "layercake.networkInterfaces");
+        notes.map(|(_, note)| note.clone()).collect::<Vec<_>>()
+    };
+    let mut vm = fixtures::virtual_machine();
+    vm.spec.volumes = vec![fixtures::volume("data", "1Gi", None)];
+    let mut needs = fixtures::needs();
+    needs.nics = needs.nics.map(|nics| {
+        nics.into_iter().map(|nic| Nic { mac: Some("00:50:56:aa:00:01".into()), ..nic }).collect()
+    });
+    let both = DeviceKinds { nics: true, disks: true };
+    for (proven, powered_on, note) in [
+        (DeviceKinds::default(), false, Some("unchecked nics disks")),
+        (DeviceKinds { disks: false, ..both }, false, Some("unchecked nics disks")),
+        (both, true, None),
+    ] {
+        let mut facts = fixtures::facts_of_creation(needs.clone());
+        facts.creation.as_mut().unwrap().proven_devices = proven;
+        let Ok(Plan::Create { clone, then }) = plan::plan(&vm, &facts) else { panic!() };
+        assert_eq!((clone.spec.power_on, then.len()), (powered_on, 0), "{proven:?}");
+        let notes = noted(&clone);
+        assert_eq!(notes.len(), 1, "{notes:?}");
+        assert!(note.is_none_or(|note| notes[0] == note), "{notes:?}");
+    }
 }
 
 #[test]
@@ -289,25 +319,32 @@ fn nics_are_reconnected_swapped_added_and_removed() {
             mac: None,
             address: None,
             external_id: None,
+            connects: true,
         };
         keys.iter().map(nic).collect::<Vec<_>>()
     };
     let changes = |present: &[VirtualNic], wanted: &[Nic]| {
-        let words = device_changes(present, wanted, false).into_iter().map(|change| match change {
+        let nics = clone_nics(present, wanted, false);
+        let backings = nics.backings.iter().map(|nic| format!("connect {}", nic.key));
+        let words = nics.changes.iter().map(|change| match change {
             vsphere::DeviceChange::Edit(nic) => format!("edit {}", nic.key),
             vsphere::DeviceChange::Add(nic) => format!("add {}", nic.key),
             vsphere::DeviceChange::Remove(nic) => format!("remove {}", nic.key),
             vsphere::DeviceChange::Disk(_) => "disk".to_owned(),
             vsphere::DeviceChange::Other { .. } => "other".to_owned(),
         });
-        words.collect::<Vec<_>>().join(", ")
+        backings.chain(words).collect::<Vec<_>>().join(", ")
     };
     let two = present(&[(4000, Vmxnet3), (4001, E1000)]);
-    assert_eq!(changes(&two, &[nic(Vmxnet3)]), "edit 4000, remove 4001");
-    assert_eq!(changes(&two, &[nic(E1000), nic(E1000)]), "remove 4000, add -100, edit 4001");
-    assert_eq!(changes(&[], &[nic(Vmxnet3), nic(Vmxnet3)]), "add -100, add -200");
+    assert_eq!(changes(&two, &[nic(Vmxnet3)]), "connect 4000, remove 4001");
+    assert_eq!(changes(&two, &[nic(E1000), nic(E1000)]), "connect 4001, remove 4000, add -100");
+    assert_eq!(changes(&[], &[nic(Vmxnet3), nic(Vmxnet3)]), "add -100, add -101");
     assert_eq!(changes(&two, &[]), "");
-    let none = device_changes(&two, &[], true);
+    let addressed = Nic { mac: Some("00:50:56:aa:00:01".into()), ..nic(Vmxnet3) };
+    assert_eq!(changes(&two[..1], &[addressed]), "connect 4000, edit 4000");
+    let off = [VirtualNic { connects: false, ..two[0].clone() }];
+    assert_eq!(changes(&off, &[nic(Vmxnet3)]), "connect 4000, edit 4000");
+    let none = clone_nics(&two, &[], true).changes;
     assert!(none.len() == 2 && none.iter().all(|change| matches!(change, vsphere::DeviceChange::Remove(_))));
 }
 

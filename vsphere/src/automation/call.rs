@@ -18,19 +18,26 @@ pub(crate) struct Call {
     pub method: Method,
     pub path: String,
     pub body: Option<Json>,
+    /// The header `Client-Token`: vCenter carries out two calls with the same one once.
+    pub client_token: Option<String>,
 }
 
 impl Call {
     pub fn get(path: String) -> Self {
-        Self { method: Method::GET, path, body: None }
+        Self { method: Method::GET, path, body: None, client_token: None }
     }
 
     pub fn post(path: String, body: Json) -> Self {
-        Self { method: Method::POST, path, body: Some(body) }
+        Self { method: Method::POST, path, body: Some(body), client_token: None }
+    }
+
+    /// A call without parameters.
+    pub fn post_nothing(path: String) -> Self {
+        Self { method: Method::POST, path, body: None, client_token: None }
     }
 
     pub fn delete(path: String) -> Self {
-        Self { method: Method::DELETE, path, body: None }
+        Self { method: Method::DELETE, path, body: None, client_token: None }
     }
 }
 
@@ -115,6 +122,10 @@ pub(super) async fn send_once(
     let http = &client.inner.http;
     let request =
         http.request(Pool::Calls, call.method, &call.path).header(SESSION_HEADER, &**token(session));
+    let request = match &call.client_token {
+        Some(token) => request.header("Client-Token", token),
+        None => request,
+    };
     let request = match &call.body {
         Some(body) => request.json(body),
         None => request,

@@ -53,7 +53,7 @@ impl Client {
     }
 }
 
-/// The token is a parameter of the query in the one form and a member of the body in the other.
+/// The token is a header in the one form and a member of the body in the other.
 fn call(capture: &Capture, form: Form) -> Call {
     let mut body = json!({
         "source": { "type": capture.vm.kind(), "id": capture.vm.id() },
@@ -61,11 +61,10 @@ fn call(capture: &Capture, form: Form) -> Call {
         "create_spec": { "name": capture.name, "description": capture.description },
     });
     match form {
-        Form::Api => {
-            let token =
-                percent_encoding::utf8_percent_encode(&capture.token, percent_encoding::NON_ALPHANUMERIC);
-            Call::post(format!("/api/vcenter/ovf/library-item?client_token={token}"), body)
-        }
+        Form::Api => Call {
+            client_token: Some(capture.token.clone()).filter(|token| !token.is_empty()),
+            ..Call::post("/api/vcenter/ovf/library-item".into(), body)
+        },
         Form::Rest => {
             body["client_token"] = Json::String(capture.token.clone());
             Call::post("/rest/com/vmware/vcenter/ovf/library-item".into(), body)
@@ -87,8 +86,8 @@ mod tests {
             token: "t/1".into(),
         };
         let forms = [Form::Api, Form::Rest].map(|form| {
-            let Call { path, body, .. } = call(&capture, form);
-            json!({ "path": path, "body": body })
+            let Call { path, body, client_token, .. } = call(&capture, form);
+            json!({ "path": path, "body": body, "client_token": client_token })
         });
         insta::assert_json_snapshot!(forms);
     }

@@ -59,10 +59,10 @@ impl Client {
                 format!("{}?action=list-tags-for-category", path(form, "tag")),
                 json!({ "category_id": category }),
             ),
-            Form::Rest => Call::post(
-                format!("{}?~action=list-tags-for-category", path_of(form, "tag", category)),
-                json!({}),
-            ),
+            Form::Rest => Call::post_nothing(format!(
+                "{}?~action=list-tags-for-category",
+                path_of(form, "tag", category)
+            )),
         })
         .await
         .map_err(|error: Error| error.on(category))

@@ -31,14 +31,18 @@ impl Transport<'_> {
             let out = self.codec.encode(manager, "Login", Some(&args), None);
             let answer = self.http.send("Login", self.http.outgoing(Pool::Calls, out), self.timeout).await?;
             let decoded = self.codec.decode(answer.status, &answer.body);
-            decoded.map_err(|refusal| refused("Login", refusal))?;
+            decoded.map_err(|refusal| match refused("Login", refusal) {
+                // There is no session yet that could be lost: it is the login that is refused.
+                error if *error.kind() == Kind::NotAuthenticated => Error::new("Login", Kind::InvalidLogin),
+                error => error,
+            })?;
             let opened = self.codec.opened(&answer.headers);
             opened.ok_or_else(|| unexpected("Login", "no session in the answer"))
         };
         self.counted("Login", opened).await.map_err(|error| error.on(&credentials.username))
     }
 
-    /// Opens a session of the Automation API: `POST /api/session`; on servers before 7.0 the same under `/rest`.
+    /// Opens a session of the Automation API: `POST /api/session`; on servers before 7.0 U2 the same under `/rest`.
     pub(super) async fn log_in_to_automation(&self, credentials: &Credentials) -> Result<Arc<str>> {
         let attempt = async |path: &'static str| {
             let request = self.http.request(Pool::Calls, Method::POST, path);

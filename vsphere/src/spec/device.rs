@@ -26,6 +26,25 @@ pub enum DeviceChange {
     },
 }
 
+/// The network of a template's NIC in a clone of it. A clone's location can change nothing else of a device.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NicBacking {
+    /// The key of the template's NIC.
+    pub key: i32,
+    /// What the guest sees; it is the template's.
+    pub kind: NicKind,
+    /// What the NIC is plugged into.
+    pub backing: Backing,
+}
+
+impl From<NicBacking> for Value {
+    fn from(nic: NicBacking) -> Self {
+        let device =
+            Object::new(nic.kind.type_name()).with("key", nic.key).with("backing", Self::from(nic.backing));
+        Object::new("VirtualDeviceConfigSpec").with("operation", "edit").with("device", device).into()
+    }
+}
+
 impl From<DeviceChange> for Value {
     fn from(change: DeviceChange) -> Self {
         let nic = |operation, nic: VirtualNic| (operation, None, Self::from(nic), Vec::new());
@@ -65,6 +84,8 @@ pub struct VirtualNic {
     pub address: Option<String>,
     /// The network provider's own name of the port, which NSX reads.
     pub external_id: Option<String>,
+    /// Whether it is connected when the VM starts. Never sent: those that are sent are.
+    pub connects: bool,
 }
 
 /// The model of a network adapter: what the guest sees.
@@ -181,6 +202,7 @@ impl VirtualNic {
             mac: text("macAddress").filter(|_| device.get("addressType").as_str() == Some("manual")),
             address: text("macAddress").map(|mac| mac.to_ascii_lowercase()),
             external_id: text("externalId"),
+            connects: device.get("connectable").get("startConnected").as_bool().unwrap_or(true),
         })
     }
 }

@@ -13,7 +13,7 @@ mod vapp;
 mod vm;
 
 pub use customization::{CustomizationAdapter, CustomizationIdentity, CustomizationSpec, FixedIpv4};
-pub use device::{Backing, DeviceChange, NicKind, VirtualNic};
+pub use device::{Backing, DeviceChange, NicBacking, NicKind, VirtualNic};
 pub use disk::{Controller, Disk, DiskChange, DiskLocator, DiskMoveType, Provisioning};
 pub use extra_config::ExtraConfig;
 pub(crate) use filter::{filter_spec, object_spec, property_spec, traversal};

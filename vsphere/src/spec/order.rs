@@ -87,8 +87,6 @@ pub(super) const CONFIG_SPEC: &[&str] = &[
     "sevSnpEnabled",
     "tagSpecs",
     "vmPlacementPolicies",
-    "extensionCompatibilityConstraint",
-    "skipExtensionCompatibilityChecks",
 ];
 
 /// The types that may occur in one, each with its fields.

@@ -61,6 +61,11 @@ impl BaseConfig {
         Self(merged(&self.0, &Object::new(SPEC).with("extraConfig", options)))
     }
 
+    /// Whether it says how many CPUs a socket has.
+    pub fn has_cores_per_socket(&self) -> bool {
+        !self.0.get("numCoresPerSocket").is_null()
+    }
+
     /// Whether devices of the host are passed through.
     pub fn has_passthrough(&self) -> bool {
         let devices = self.0.get("deviceChange").items().iter().map(|change| change.get("device"));

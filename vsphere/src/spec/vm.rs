@@ -1,7 +1,7 @@
 //! A VM as it shall be.
 
 use super::customization::CustomizationSpec;
-use super::device::DeviceChange;
+use super::device::{DeviceChange, NicBacking};
 use super::disk::{DiskLocator, DiskMoveType};
 use super::extra_config::ExtraConfig;
 use super::profile::profiles;
@@ -28,6 +28,8 @@ pub struct ConfigSpec {
     pub pending_customization: Option<String>,
     /// Virtual CPUs.
     pub num_cpus: Option<u32>,
+    /// How many of them a socket has; what is left out stays as it is, and must divide them.
+    pub num_cores_per_socket: Option<u32>,
     /// Memory.
     pub memory_mib: Option<i64>,
     /// Network adapters and other devices.
@@ -48,7 +50,7 @@ pub struct ConfigSpec {
     pub firmware: Option<String>,
     /// Whose VM it is.
     pub managed_by: Option<ManagedBy>,
-    /// Storage policies, by id.
+    /// Storage policies of the home, by id. Disks have their own.
     pub profiles: Vec<String>,
     /// Settings below all these, which hold where nothing here is given.
     pub base: Option<BaseConfig>,
@@ -117,6 +119,7 @@ impl From<ConfigSpec> for Value {
             .with_some("annotation", spec.annotation)
             .with_some("tools", spec.pending_customization.map(pending))
             .with_some("numCPUs", spec.num_cpus)
+            .with_some("numCoresPerSocket", spec.num_cores_per_socket)
             .with_some("memoryMB", spec.memory_mib)
             .with_list("deviceChange", spec.device_change)
             .with_some("cpuAllocation", spec.cpu_allocation)
@@ -148,9 +151,9 @@ pub struct RelocateSpec {
     pub host: Option<MoRef>,
     /// Disks of the source that come about otherwise than the rest.
     pub disks: Vec<DiskLocator>,
-    /// Changes of the source's devices.
-    pub device_change: Vec<DeviceChange>,
-    /// Storage policies, by id.
+    /// The networks of the source's NICs. All other changes of devices belong to the settings: here they are ignored.
+    pub nics: Vec<NicBacking>,
+    /// Storage policies of the home, by id. Disks have their own.
     pub profiles: Vec<String>,
 }
 
@@ -162,7 +165,7 @@ impl From<RelocateSpec> for Value {
             .with_some("pool", spec.pool)
             .with_some("host", spec.host)
             .with_list("disk", spec.disks)
-            .with_list("deviceChange", spec.device_change)
+            .with_list("deviceChange", spec.nics)
             .with_list("profile", profiles(spec.profiles))
             .into()
     }

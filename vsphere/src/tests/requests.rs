@@ -6,8 +6,8 @@ use super::fake::{Fake, moref};
 use crate::{
     Allocation, Backing, CloneSpec, ConfigSpec, CustomizationAdapter, CustomizationIdentity,
     CustomizationSpec, DeviceChange, Disk, DiskChange, DiskLocator, DiskMoveType, FixedIpv4, ManagedBy,
-    MoRef, NicKind, OVF_TRANSPORT_GUEST_INFO, Provisioning, RelocateSpec, VAppConfigSpec, VAppProperty,
-    VirtualNic, WireKind,
+    MoRef, NicBacking, NicKind, OVF_TRANSPORT_GUEST_INFO, Provisioning, RelocateSpec, VAppConfigSpec,
+    VAppProperty, VirtualNic, WireKind,
 };
 
 async fn recorder(wire: WireKind) -> Fake {
@@ -45,6 +45,7 @@ fn everything() -> ConfigSpec {
         annotation: Some("notes".into()),
         pending_customization: Some(String::new()),
         num_cpus: Some(2),
+        num_cores_per_socket: Some(1),
         memory_mib: Some(4096),
         device_change: [DeviceChange::Remove(nic(4001, None))].into_iter().chain(disks()).collect(),
         cpu_allocation: Some(Allocation { reservation: Some(1000), expandable: None, limit: Some(-1) }),
@@ -144,7 +145,15 @@ fn disks() -> impl Iterator<Item = DeviceChange> {
 }
 
 fn nic(key: i32, backing: Option<Backing>) -> VirtualNic {
-    VirtualNic { key, kind: NicKind::Vmxnet3, backing, mac: None, address: None, external_id: None }
+    VirtualNic {
+        key,
+        kind: NicKind::Vmxnet3,
+        backing,
+        mac: None,
+        address: None,
+        external_id: None,
+        connects: true,
+    }
 }
 
 fn linked_clone() -> CloneSpec {
@@ -155,19 +164,20 @@ fn linked_clone() -> CloneSpec {
     let named = VirtualNic {
         mac: Some("00:50:56:12:34:56".into()),
         external_id: Some("port-1".into()),
-        ..nic(4000, Some(portgroup))
+        ..nic(4000, Some(portgroup.clone()))
     };
+    let device_change = vec![
+        DeviceChange::Edit(named),
+        DeviceChange::Add(nic(-1, Some(segment))),
+        DeviceChange::Add(nic(-2, Some(network))),
+    ];
     CloneSpec {
         location: RelocateSpec {
             datastore: Some(MoRef::datastore("datastore-15")),
             disk_move_type: Some(DiskMoveType::CreateNewChildDiskBacking),
             pool: Some(MoRef::pool("resgroup-8")),
             host: Some(MoRef::host("host-20")),
-            device_change: vec![
-                DeviceChange::Edit(named),
-                DeviceChange::Add(nic(-1, Some(segment))),
-                DeviceChange::Add(nic(-2, Some(network))),
-            ],
+            nics: vec![NicBacking { key: 4000, kind: NicKind::Vmxnet3, backing: portgroup }],
             disks: vec![DiskLocator {
                 key: 2000,
                 datastore: MoRef::datastore("datastore-15"),
@@ -178,7 +188,7 @@ fn linked_clone() -> CloneSpec {
             profiles: vec!["policy-1".into()],
         },
         template: false,
-        config: Some(everything()),
+        config: Some(ConfigSpec { device_change, ..everything() }),
         customization: Some(linux()),
         power_on: true,
         snapshot: Some(MoRef::new("VirtualMachineSnapshot", "snapshot-7")),

@@ -195,6 +195,16 @@ async fn refused_credentials_leave_everything_as_it_is(wire: WireKind) {
     assert_eq!((fake.count("Login"), fake.count("Logout")), (2, 0), "a refused password is not tried twice");
 }
 
+async fn a_login_that_is_refused_with_401_is_no_lost_session(wire: WireKind) {
+    let fake = Fake::start(wire, |seen| match seen.call() {
+        "Login" if seen.body.contains("other") => Some(Reply::Body(401, String::new())),
+        _ => None,
+    })
+    .await;
+    let refused = fake.client().await.set_credentials(other()).await.unwrap_err();
+    assert_eq!(*refused.kind(), Kind::InvalidLogin);
+}
+
 on_both_wires!(
     a_lost_session_is_renewed_once_for_all,
     a_session_that_does_not_last_is_an_error_and_no_loop,
@@ -207,4 +217,5 @@ on_both_wires!(
     an_old_vcenter_gets_a_second_login_when_the_automation_api_is_needed,
     other_credentials_take_over_without_a_gap,
     refused_credentials_leave_everything_as_it_is,
+    a_login_that_is_refused_with_401_is_no_lost_session,
 );

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use reqwest::Method;
 
-use super::codec::{Codec, refused, status_refusal};
+use super::codec::{Codec, WireKind, refused, status_refusal};
 use super::soap::Soap;
 use super::soap::reader::Reader;
 use super::vijson::ViJson;
@@ -16,10 +16,12 @@ use crate::{Error, Kind, Result, Value};
 /// The releases of VI/JSON that this client knows, newest first.
 const RELEASES: &[&str] = &["9.1.0.0", "9.0.0.0", "8.0.3.0", "8.0.2.0", "8.0.1.0"];
 /// The versions of the SOAP API between which this client knows them all.
-const OLDEST: [u32; 2] = [6, 5];
+const OLDEST: [u32; 2] = [7, 0];
 const NEWEST: [u32; 4] = [9, 1, 0, 0];
 /// VI/JSON came with 8.0 U1.
 const FIRST_WITH_JSON: [u32; 3] = [8, 0, 1];
+/// Storage policies came into VI/JSON with 8.0 U3.
+const FIRST_WITH_POLICIES: [u32; 3] = [8, 0, 3];
 
 /// The protocol that the configuration asks for, or the best one that the server has; and the `ServiceContent`.
 pub(crate) async fn choose(http: &Http, config: &Config) -> Result<(Box<dyn Codec>, Value)> {
@@ -123,6 +125,15 @@ fn newest(offered: &[String]) -> Option<String> {
     offered.iter().filter(known).max_by_key(|version| numbers(version)).cloned()
 }
 
+/// What carries calls of the storage policy service, if it is not what carries all others.
+///
+/// Policies came into VI/JSON with 8.0 U3; before, they have to be asked for over SOAP, in the same session.
+pub(crate) fn policy_codec(codec: &dyn Codec) -> Option<Box<dyn Codec>> {
+    let older = numbers(codec.release()).as_slice() < FIRST_WITH_POLICIES.as_slice();
+    (codec.kind() == WireKind::ViJson && older)
+        .then(|| Box::new(Soap { version: codec.release().to_owned() }) as Box<dyn Codec>)
+}
+
 /// Releases are compared by number.
 pub(crate) fn numbers(release: &str) -> Vec<u32> {
     release.split('.').map(|part| part.parse().unwrap_or(0)).collect()
@@ -163,7 +174,8 @@ mod tests {
             (versions("7.0.3.2", &["7.0.3.0", "6.7.3", "2.5"]), Some("7.0.3.2")),
             (versions("9.2.0.0", &["9.1.0.1", "9.1.0.0", "9.0.0.0"]), Some("9.1.0.0")),
             (versions("10.0", &["9.0.0.0", "8.0.3.0"]), Some("9.0.0.0")),
-            (versions("6.7", &[]), Some("6.7")),
+            (versions("7.0.0.0", &["6.9.1", "6.7"]), Some("7.0.0.0")),
+            (versions("6.7", &["6.5"]), None),
             (versions("6.0", &["5.5"]), None),
         ];
         for (text, expected) in cases {

@@ -32,6 +32,15 @@ impl Service {
     }
 }
 
+/// What a fault means that came with this status: 401 says that the session is unknown, whatever the fault is called.
+pub(crate) fn fault_refusal(status: u16, fault: Fault) -> Refusal {
+    if status == 401 && *Error::from_fault("", fault.clone()).kind() != Kind::InvalidLogin {
+        Refusal::NotAuthenticated
+    } else {
+        Refusal::Fault(fault)
+    }
+}
+
 /// Why there is no value.
 #[derive(Debug)]
 pub(crate) enum Refusal {

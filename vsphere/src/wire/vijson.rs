@@ -6,7 +6,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::Method;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName};
 
-use super::codec::{Codec, Refusal, Service, WireKind, status_refusal};
+use super::codec::{Codec, Refusal, Service, WireKind, fault_refusal, status_refusal};
 use super::encode::JsonObject;
 use crate::http::{Outgoing, SESSION_HEADER};
 use crate::{Fault, MoRef, Object, Value};
@@ -75,7 +75,7 @@ pub(crate) fn decode(status: u16, body: &[u8]) -> Result<Value, Refusal> {
     // A fault is a JSON object with a type; anything else comes from a proxy or a server that is starting.
     match serde_json::from_slice::<Value>(body) {
         Ok(value @ Value::Object(_)) if !value.type_name().is_empty() => {
-            Err(Refusal::Fault(Fault::read(&value)))
+            Err(fault_refusal(status, Fault::read(&value)))
         }
         _ => Err(status_refusal(status)),
     }
@@ -122,6 +122,8 @@ mod tests {
             (503, b"<html>upstream connect error</html>", "Err(Overloaded)"),
             (500, b"", "Err(Overloaded)"),
             (401, b"", "Err(NotAuthenticated)"),
+            (401, br#"{"_typeName":"SomethingNew","faultstring":"no session"}"#, "Err(NotAuthenticated)"),
+            (401, fault, "Err(Fault(Cannot complete login (InvalidLogin)))"),
             (404, b"404 page not found", "Err(NoSuchPath)"),
         ];
         for (status, body, expected) in cases {

@@ -13,7 +13,7 @@ use vsphere::automation::Deploy;
 use vsphere::inventory::{Change, Location, PowerState, Presence};
 use vsphere::{
     Allocation, Backing, Client, CloneSpec, ConfigSpec, DeviceChange, DiskChange, DiskMoveType, Inventory,
-    ManagedBy, MoRef, Provisioning, RelocateSpec,
+    ManagedBy, MoRef, NicBacking, Provisioning, RelocateSpec,
 };
 
 /// A template with a snapshot, ready for linked clones.
@@ -57,15 +57,16 @@ pub async fn golden(sim: &Sim, inventory: &Inventory) -> Golden {
 
 impl Golden {
     pub fn clone_spec(&self, sim: &Sim, uuid: Uuid) -> CloneSpec {
-        let nics = self.nics.iter().cloned().map(|mut nic| {
-            nic.backing = Some(self.workload.clone());
-            DeviceChange::Edit(nic)
+        let nics = self.nics.iter().map(|nic| NicBacking {
+            key: nic.key,
+            kind: nic.kind,
+            backing: self.workload.clone(),
         });
         CloneSpec {
             location: RelocateSpec {
                 pool: Some(sim.pool()),
                 disk_move_type: Some(DiskMoveType::CreateNewChildDiskBacking),
-                device_change: nics.collect(),
+                nics: nics.collect(),
                 ..RelocateSpec::default()
             },
             config: Some(ConfigSpec {

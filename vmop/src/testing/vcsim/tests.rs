@@ -192,8 +192,8 @@ async fn volumes_are_in_the_clone_and_come_later_and_only_ours_are_destroyed(sim
     let mut intent = wanted(&sim, &vcenter, &template, &facts).await;
     let storage = Storage::default();
     let layout = disks::layout(&object, &template.devices, &storage, false).unwrap();
-    intent.spec.location.device_change.extend(layout.changes);
     let config = intent.spec.config.as_mut().unwrap();
+    config.device_change.extend(layout.changes);
     config.extra_config.retain(|(key, _)| key != marks::DISKS);
     config.extra_config.push((marks::DISKS.to_owned(), layout.mark));
     sim.forget_requests().await;

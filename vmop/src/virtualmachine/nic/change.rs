@@ -4,10 +4,11 @@ use std::fmt::Write as _;
 
 use api::vmop::VirtualMachine;
 use sha2::{Digest, Sha256};
-use vsphere::{ConfigSpec, DeviceChange, VirtualNic, Vm};
+use vsphere::{Backing, ConfigSpec, DeviceChange, VirtualNic, Vm};
 
 use super::adapter::Nic;
-use super::device_changes::{connected, removed, without_nics};
+use super::device_changes::{connected, new_keys, removed, without_nics};
+use crate::vcenter::DeviceKinds;
 use crate::virtualmachine::step::Step;
 
 /// ExtraConfig: which interfaces the spec named when the VM got its NICs.
@@ -21,6 +22,34 @@ pub struct NicChange {
     /// The wanted NICs, with the MACs that they have already.
     pub nics: Vec<Nic>,
     note: (String, String),
+}
+
+/// The note of a clone whose devices have not been compared with what it asked for; the kinds that it asked for follow.
+const UNCHECKED: &str = "unchecked";
+/// The note of a VM whose NICs are being changed, or that is asked once more for what a clone did not bring.
+const CHANGING: &str = "changing";
+
+/// The note of a clone that asked for changes of these kinds of devices.
+pub fn unchecked_note(kinds: DeviceKinds) -> (String, String) {
+    let words = [(kinds.nics, " nics"), (kinds.disks, " disks")];
+    let words = words.into_iter().filter_map(|(asked, word)| asked.then_some(word));
+    (INTERFACES.to_owned(), [UNCHECKED].into_iter().chain(words).collect())
+}
+
+/// The kinds of devices that the clone asked for, if nobody compared what it got yet.
+pub fn unchecked(vsphere_vm: &Vm) -> Option<DeviceKinds> {
+    let kinds = vsphere_vm.extra_config.get(INTERFACES)?.strip_prefix(UNCHECKED)?;
+    Some(DeviceKinds { nics: kinds.contains("nics"), disks: kinds.contains("disks") })
+}
+
+/// The note that the VM is asked for devices, and the clone is no proof of them any more.
+pub fn changing_note() -> (String, String) {
+    (INTERFACES.to_owned(), CHANGING.to_owned())
+}
+
+/// Whether the VM was asked already to change its NICs into those of its spec.
+pub fn is_changing(vsphere_vm: &Vm) -> bool {
+    vsphere_vm.extra_config.get(INTERFACES).is_some_and(|note| note == CHANGING)
 }
 
 /// The note that the VM has the NICs of its spec.
@@ -44,31 +73,40 @@ impl NicChange {
     /// The `present` NICs become the `wanted` ones.
     ///
     /// A NIC stays the one that its MAC names, else the one that is connected where it is, else the next of its kind:
-    /// its guest knows it by its MAC.
-    pub fn new(vm: &VirtualMachine, present: &[VirtualNic], wanted: Vec<Nic>) -> Self {
+    /// its guest knows it by its MAC. Where the change was `asked` for already, vCenter may have made a port group of an
+    /// opaque network: that is no difference then.
+    pub fn new(vm: &VirtualMachine, present: &[VirtualNic], wanted: Vec<Nic>, asked: bool) -> Self {
+        let wanted: Vec<_> = wanted
+            .into_iter()
+            .map(|nic| Nic { mac: nic.mac.map(|mac| mac.to_ascii_lowercase()), ..nic })
+            .collect();
         // A VM that names no NIC and is to have no other keeps what it has.
         let left = if wanted.is_empty() && !without_nics(vm) { &[] } else { present };
         let mut left: Vec<_> = left.iter().collect();
         let mut kept = vec![None; wanted.len()];
         let named = |here: &VirtualNic, nic: &Nic| nic.mac.is_some() && here.address == nic.mac;
-        let there = |here: &VirtualNic, nic: &Nic| here.backing.as_ref() == Some(&nic.backing);
-        for fits in [named, there, |_: &VirtualNic, _: &Nic| true] {
+        let there = |here: &VirtualNic, nic: &Nic| match (&here.backing, &nic.backing) {
+            (Some(Backing::Portgroup { .. }), Backing::Opaque { .. }) if asked => true,
+            (here, wanted) => here.as_ref() == Some(wanted),
+        };
+        let fits: [&dyn Fn(&VirtualNic, &Nic) -> bool; 3] = [&named, &there, &|_, _| true];
+        for fits in fits {
             for (kept, nic) in kept.iter_mut().zip(&wanted).filter(|(kept, _)| kept.is_none()) {
                 let fitting = left.iter().position(|here| here.kind == nic.kind && fits(here, nic));
                 *kept = fitting.map(|at| left.remove(at));
             }
         }
         let mut changes: Vec<_> = left.into_iter().map(removed).collect();
-        let mut added = 0;
+        let mut new_keys = new_keys();
         let nics = kept.into_iter().zip(wanted).map(|(kept, nic)| {
             let Some(here) = kept else {
-                added -= 1;
-                changes.push(DeviceChange::Add(connected(added * 100, &nic)));
+                changes.extend(new_keys.next().map(|key| DeviceChange::Add(connected(key, &nic))));
                 return nic;
             };
             let mac = nic.mac.clone().or_else(|| here.address.clone());
             let stays = there(here, &nic)
                 && mac == here.address
+                && here.connects
                 && (nic.external_id.is_none() || nic.external_id == here.external_id);
             if !stays {
                 changes.push(DeviceChange::Edit(connected(here.key, &nic)));
@@ -81,7 +119,11 @@ impl NicChange {
 
     /// The step that changes the NICs, if there is a change. The guest learns of them when there is none left: their MACs are known then.
     pub fn step(&self) -> Option<Step> {
-        let spec = ConfigSpec { device_change: self.changes.clone(), ..ConfigSpec::default() };
+        let spec = ConfigSpec {
+            device_change: self.changes.clone(),
+            extra_config: vec![changing_note()].into(),
+            ..ConfigSpec::default()
+        };
         (!self.changes.is_empty()).then(|| Step::Reconfigure(Box::new(spec)))
     }
 
@@ -94,7 +136,7 @@ impl NicChange {
 
 #[cfg(test)]
 mod tests {
-    use vsphere::{Backing, NicKind};
+    use vsphere::NicKind;
 
     use super::*;
     use crate::testing::fixtures;
@@ -105,7 +147,15 @@ mod tests {
 
     fn here(key: i32, network: &str, mac: &str) -> VirtualNic {
         let (backing, address) = (Some(backing(network)), Some(mac.to_owned()));
-        VirtualNic { key, kind: NicKind::Vmxnet3, backing, mac: None, address, external_id: None }
+        VirtualNic {
+            key,
+            kind: NicKind::Vmxnet3,
+            backing,
+            mac: None,
+            address,
+            external_id: None,
+            connects: true,
+        }
     }
 
     fn wanted(network: &str, mac: Option<&str>) -> Nic {
@@ -114,7 +164,7 @@ mod tests {
 
     /// The changes in short, and the MACs that the guest gets.
     fn change_nics(present: &[VirtualNic], wanted: Vec<Nic>) -> (String, Vec<Option<String>>) {
-        let change = NicChange::new(&fixtures::virtual_machine(), present, wanted);
+        let change = NicChange::new(&fixtures::virtual_machine(), present, wanted, false);
         let network = |nic: &VirtualNic| match &nic.backing {
             Some(Backing::Network { name, .. }) => name.clone(),
             _ => String::new(),

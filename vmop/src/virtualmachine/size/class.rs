@@ -23,6 +23,13 @@ pub struct Size {
     pub config: Option<BaseConfig>,
 }
 
+impl Size {
+    /// One CPU a socket, unless the class says how many: a template's number need not divide the class's CPUs.
+    pub fn cores_per_socket(&self) -> Option<u32> {
+        (!self.config.as_ref().is_some_and(BaseConfig::has_cores_per_socket)).then_some(1)
+    }
+}
+
 /// The class exists and is bound to the namespace.
 pub fn check_class<'a>(
     vm: &VirtualMachine,

@@ -114,8 +114,10 @@ fn difference(vsphere_vm: &Vm, size: &Size) -> ConfigSpec {
         expandable: None,
     };
     let other = |is: Allocation, wanted: Allocation| (!allocated(is, wanted)).then(|| whole(wanted));
+    let num_cpus = (vsphere_vm.num_cpus != size.cpus).then_some(size.cpus);
     ConfigSpec {
-        num_cpus: (vsphere_vm.num_cpus != size.cpus).then_some(size.cpus),
+        num_cpus,
+        num_cores_per_socket: num_cpus.and_then(|_| size.cores_per_socket()),
         memory_mib: (i64::try_from(vsphere_vm.memory_mib) != Ok(size.memory_mib)).then_some(size.memory_mib),
         cpu_allocation: other(vsphere_vm.cpu_allocation, size.cpu),
         memory_allocation: other(vsphere_vm.memory_allocation, size.memory),

@@ -8,6 +8,7 @@ use vsphere::{
     ConfigSpec, DeviceChange, Devices, Disk, DiskChange, DiskLocator, DiskMoveType, MoRef, Provisioning, Vm,
 };
 
+use crate::virtualmachine::nic::change::{changing_note, unchecked};
 use crate::virtualmachine::storage::class::Storage;
 
 #[cfg(test)]
@@ -69,25 +70,42 @@ pub fn layout(
         || encrypts
         || !grown.is_empty()
         || matches!(provisioning, Provisioning::Thick | Provisioning::EagerZeroed);
+    if let Some(disk) = template.disks.iter().find(|disk| !full && lies_elsewhere(disk, storage)) {
+        return Err(elsewhere(disk));
+    }
     let (new, new_marks) = new_disks(template, storage, provisioning, &created)?;
     marks.extend(new_marks);
     let policies = storage.policy.iter().map(|policy| policy.id.clone()).collect::<Vec<_>>();
     let datastore = |disk: &Disk| storage.datastore.clone().or_else(|| disk.datastore.clone());
-    let own_way = full && provisioning != Provisioning::Default;
+    // Only a locator brings a policy to a disk: the location's own is the home's.
+    let own_way = full && provisioning != Provisioning::Default || !policies.is_empty();
+    let move_type = if full { FULL } else { DiskMoveType::CreateNewChildDiskBacking };
     let locator = |disk: &Disk, datastore: MoRef| DiskLocator {
         key: disk.key,
         datastore,
-        move_type: Some(FULL),
-        provisioning,
+        move_type: Some(move_type),
+        provisioning: if full { provisioning } else { Provisioning::Default },
         profiles: policies.clone(),
     };
     let disks = template.disks.iter().filter(|_| own_way);
     Ok(Layout {
-        move_type: if full { FULL } else { DiskMoveType::CreateNewChildDiskBacking },
+        move_type,
         locators: disks.filter_map(|disk| Some(locator(disk, datastore(disk)?))).collect(),
         changes: grown.into_iter().chain(new).map(DeviceChange::Disk).collect(),
         mark: written(&marks),
     })
+}
+
+/// Whether the template's disk lies on another datastore than the VM's is to.
+fn lies_elsewhere(disk: &Disk, storage: &Storage) -> bool {
+    disk.datastore.is_some() && storage.datastore.is_some() && disk.datastore != storage.datastore
+}
+
+fn elsewhere(disk: &Disk) -> String {
+    format!(
+        "The disk {} of the image's template is not on the VM's datastore any more, and vCenter promises no linked disk across datastores. Move the template back to its datastore, or set the annotation {FAST_DEPLOY}: direct",
+        disk.file.as_deref().unwrap_or_default()
+    )
 }
 
 const FULL: DiskMoveType = DiskMoveType::MoveAllDiskBackingsAndDisallowSharing;
@@ -272,6 +290,8 @@ pub fn changes(
 ) -> Result<Option<ConfigSpec>, String> {
     let provisioning = provisioning(vm)?;
     let record = DiskRecord::of(vm);
+    // The clone may not have brought what it was asked for.
+    let unchecked = unchecked(vsphere_vm).is_some();
     let mut marks = marks(vsphere_vm);
     let (mut grown, mut created) = (Vec::new(), Vec::new());
     for (volume, size, key) in sized_volumes(vm)? {
@@ -279,8 +299,11 @@ pub fn changes(
         let placed = known.and_then(|mark| own_disk_at(&mark.place, &record, vsphere_vm, devices));
         let meant = || key.and_then(|key| devices.disks.iter().find(|disk| disk.key == key));
         match placed.or_else(meant) {
-            None if known.is_some() => return Err(gone(volume)),
-            None => created.push((volume, size)),
+            None if known.is_some() && !unchecked => return Err(gone(volume)),
+            None => {
+                marks.retain(|mark| mark.volume.as_deref() != Some(&volume.name));
+                created.push((volume, size));
+            }
             Some(disk) if size < disk.capacity => return Err(too_small(volume, disk)),
             Some(disk) => {
                 if known.is_none() {
@@ -300,11 +323,13 @@ pub fn changes(
     if device_change.is_empty() && mark == before {
         return Ok(None);
     }
+    let lacks = unchecked && !device_change.is_empty();
+    let extra_config = [(DISKS.to_owned(), mark)].into_iter().chain(lacks.then(changing_note)).collect();
     Ok(Some(ConfigSpec {
         // Places were chosen for these devices: refused if they are others by now.
         change_version: Some(devices.change_version.clone()),
         device_change,
-        extra_config: vec![(DISKS.to_owned(), mark)].into(),
+        extra_config,
         ..ConfigSpec::default()
     }))
 }

@@ -2,7 +2,7 @@
 
 use super::reader::{ENVELOPE, Reader, Unreadable};
 use crate::value::known_name;
-use crate::wire::codec::{Refusal, status_refusal};
+use crate::wire::codec::{Refusal, fault_refusal, status_refusal};
 use crate::{Fault, Object, Value};
 
 /// What an envelope holds.
@@ -15,7 +15,7 @@ pub(super) fn decode(status: u16, body: &[u8]) -> Result<Value, Refusal> {
     let success = (200..300).contains(&status);
     match str::from_utf8(body).map_err(|error| error.to_string()).and_then(opened) {
         Ok(Some(Body::Answer(value))) if success => Ok(value),
-        Ok(Some(Body::Fault(fault))) => Err(Refusal::Fault(Fault::read(&thrown(fault)))),
+        Ok(Some(Body::Fault(fault))) => Err(fault_refusal(status, Fault::read(&thrown(fault)))),
         // A page of HTML with status 200 comes from a proxy, never from vCenter's API.
         Ok(None) if success && !body.trim_ascii().is_empty() => Err(Refusal::Overloaded),
         Err(cause) if success => {

@@ -18,12 +18,12 @@ use crate::{MoRef, Object, Value};
 /// The cookie that carries the session.
 const SESSION_COOKIE: &str = "vmware_soap_session";
 const SOAP_ACTION: HeaderName = HeaderName::from_static("soapaction");
-/// The version of the storage policy service; it has not changed since vSphere 5.5.
-const PBM_VERSION: &str = "2.0";
+/// The version of the storage policy service: the one that `PbmCheckRequirements` came with.
+const PBM_VERSION: &str = "6.5";
 
 /// The codec for one version of the API.
 pub(crate) struct Soap {
-    /// As the server names it, such as `8.0.3.0` or `6.7`.
+    /// As the server names it, such as `8.0.3.0`.
     pub version: String,
 }
 
@@ -113,7 +113,7 @@ mod codec_tests {
         let profiles = MoRef::new("PbmProfileProfileManager", "ProfileManager");
         let out = codec.encode(&profiles, "PbmQueryProfile", None, Some("\"52ab\""));
         assert_eq!(out.path, "/pbm");
-        assert_eq!(out.headers[1].1, "\"urn:pbm/2.0\"");
+        assert_eq!(out.headers[1].1, "\"urn:pbm/6.5\"");
         let body = String::from_utf8(out.body).unwrap();
         assert!(body.contains("<vcSessionCookie>52ab</vcSessionCookie>"), "{body}");
         assert!(body.contains("<PbmQueryProfile xmlns=\"urn:pbm\">"), "{body}");

@@ -12,22 +12,28 @@ use support::on_both_wires;
 use support::vcsim::Sim;
 use support::wait::within;
 use vsphere::inventory::{PowerState, Presence};
-use vsphere::{ConfigSpec, VirtualNic, Vm};
+use vsphere::{ConfigSpec, DeviceChange, NicKind, VirtualNic, Vm};
 
 use crate::testing::context::context;
 use crate::testing::fixtures;
 use crate::testing::vcsim::{clone_vm, template, template_key, vcenter, wanted};
-use crate::vcenter::VCenter;
+use crate::vcenter::{DeviceKinds, VCenter};
 use crate::virtualmachine::bootstrap::data::HASH;
 use crate::virtualmachine::carry_out::destroy::destroy;
 use crate::virtualmachine::carry_out::steps::take_step;
+use crate::virtualmachine::clone_check::{self, hold_for_check};
 use crate::virtualmachine::facts::Facts;
 use crate::virtualmachine::identity::find::Found;
-use crate::virtualmachine::nic::change::nics_differ;
+use crate::virtualmachine::nic::adapter::Nic;
+use crate::virtualmachine::nic::change::{nics_differ, unchecked};
+use crate::virtualmachine::nic::device_changes::connected;
 use crate::virtualmachine::observe::observe_power_on;
 use crate::virtualmachine::plan::{Plan, plan};
 use crate::virtualmachine::step::Step;
+use crate::virtualmachine::storage::class::Storage;
+use crate::virtualmachine::storage::observe::DiskFacts;
 use crate::virtualmachine::storage::record::DiskRecord;
+use crate::virtualmachine::storage::{disks, marks};
 
 /// The VM as the inventory shows it, once `so` holds.
 async fn seen(vsphere_vm: &Vm, vcenter: &VCenter, so: impl Fn(&Vm) -> bool) -> Arc<Vm> {
@@ -116,4 +122,68 @@ async fn a_vm_gets_the_nics_that_its_spec_names_before_it_runs_again(sim: Sim) {
     started.shutdown.cancel();
 }
 
-on_both_wires!(a_vm_gets_the_nics_that_its_spec_names_before_it_runs_again);
+/// A clone whose settings ask for a second NIC and a volume, of which vCenter may have heeded nothing.
+async fn what_a_clone_did_not_bring_is_asked_for_before_the_vm_runs(sim: Sim) {
+    let vcenter = vcenter(&sim).await;
+    let template = template(&vcenter, &template_key(&sim, &vcenter).await).await;
+    let facts = fixtures::facts(Found::Absent);
+    let mut vm = fixtures::virtual_machine();
+    vm.spec.vm_metadata = None;
+    let named = json!([{ "networkName": "VM Network" }, { "networkName": "workload" }]);
+    vm.spec.network_interfaces = serde_json::from_value(named).unwrap();
+    vm.spec.volumes = vec![fixtures::volume("data", "1Gi", None)];
+    let started = Runtime::detached(server(|_| refusal(404, "NotFound")).0);
+    let ctx = context(&started, &vcenter);
+    let storage = Storage { policy: None, datastore: vcenter.datastore().await.unwrap() };
+    for heeded in [false, true] {
+        let mut intent = wanted(&sim, &vcenter, &template, &facts).await;
+        let layout = disks::layout(&vm, &template.devices, &storage, false).unwrap();
+        let config = intent.spec.config.get_or_insert_with(ConfigSpec::default);
+        let backing = vcenter.network("workload").await.unwrap().backing.clone();
+        let second = connected(-100, &Nic::plain(NicKind::Vmxnet3, backing));
+        config.device_change = layout.changes.into_iter().chain([DeviceChange::Add(second)]).collect();
+        config.extra_config.retain(|(key, _)| key != marks::DISKS);
+        config.extra_config.push((marks::DISKS.to_owned(), layout.mark));
+        let held = hold_for_check(&mut intent, *vcenter.proven_devices.lock());
+        assert!(held && !intent.spec.power_on, "nothing is proven yet");
+        if !heeded {
+            sim.post("/v1/faults", json!({ "method": "CloneVM_Task", "kind": "noDevices" })).await;
+        }
+        let made = within("the clone", clone_vm(&intent, &facts, &vcenter)).await.unwrap();
+        let mut made = seen(&made, &vcenter, |vsphere_vm| unchecked(vsphere_vm).is_some()).await;
+        let mut proven = DeviceKinds::default();
+        for pass in 0..4 {
+            let (nic_change, update) =
+                observe_power_on(&vm, &made, facts.identity, &vcenter, &ctx).await.unwrap();
+            let devices = Arc::new(vcenter.client.devices(&made.moref).await.unwrap());
+            let disks = Some(DiskFacts { devices, storage: Ok(storage.clone()) });
+            let (found, bootstrap_update) = (Found::Ours(Arc::clone(&made)), update.data);
+            let facts = Facts { found, nic_change, bootstrap_update, disks, ..facts.clone() };
+            proven = proven.and(clone_check::proven(&vm, &made, &facts));
+            let Plan::Change { steps, .. } = plan(&vm, &facts).unwrap() else { panic!("pass {pass}") };
+            let powers_on = steps.iter().any(|step| step.word() == "power on");
+            let devices = vcenter.client.devices(&made.moref).await.unwrap();
+            let version = devices.change_version.clone();
+            for step in &steps {
+                within("a step", take_step(&made.moref, step, &vcenter)).await.unwrap();
+            }
+            if powers_on {
+                break;
+            }
+            made = seen(&made, &vcenter, |vsphere_vm| vsphere_vm.change_version != version).await;
+        }
+        let devices = vcenter.client.devices(&made.moref).await.unwrap();
+        assert_eq!((devices.nics.len(), devices.disks.len()), (2, 2), "heeded: {heeded}");
+        let on = seen(&made, &vcenter, |now| now.power_state == Some(PowerState::On)).await;
+        assert_eq!(proven, DeviceKinds { nics: heeded, disks: heeded }, "only the clone itself is a proof");
+        *vcenter.proven_devices.lock() = proven;
+        within("its end", destroy(&on, &vcenter)).await.unwrap();
+    }
+    assert!(DeviceKinds { nics: true, disks: true }.within(*vcenter.proven_devices.lock()));
+    started.shutdown.cancel();
+}
+
+on_both_wires!(
+    a_vm_gets_the_nics_that_its_spec_names_before_it_runs_again,
+    what_a_clone_did_not_bring_is_asked_for_before_the_vm_runs,
+);

@@ -9,7 +9,7 @@ fn foreign(vsphere_vm: &Vm, devices: &Devices) -> Vec<Disk> {
 
 fn gold(encrypts: bool) -> Storage {
     let policy = vsphere::StoragePolicy { id: "aa-1".into(), name: "Gold".into(), k8s_name: None, encrypts };
-    Storage { policy: Some(policy), datastore: Some(MoRef::datastore("datastore-2")) }
+    Storage { policy: Some(policy), datastore: Some(MoRef::datastore("datastore-1")) }
 }
 
 #[test]
@@ -53,6 +53,27 @@ fn disks_are_linked_unless_something_speaks_against_it() {
     assert!(layout(&sized("19Gi"), &fixtures::devices(), &Storage::default(), false).is_err());
     let both = provisioned(Some(true), Some(true));
     assert!(layout(&both, &fixtures::devices(), &Storage::default(), false).is_err());
+}
+
+#[test]
+fn every_disk_of_the_image_gets_the_policy_however_it_comes_about() {
+    let vm = fixtures::virtual_machine();
+    for encrypts in [false, true] {
+        let layout = layout(&vm, &fixtures::devices(), &gold(encrypts), false).unwrap();
+        let [locator] = layout.locators.as_slice() else { panic!("{layout:?}") };
+        assert_eq!((locator.key, locator.profiles.as_slice()), (2000, ["aa-1".to_owned()].as_slice()));
+        assert_eq!(locator.move_type, Some(layout.move_type), "encrypts: {encrypts}");
+    }
+    assert!(layout(&vm, &fixtures::devices(), &Storage::default(), false).unwrap().locators.is_empty());
+}
+
+#[test]
+fn no_disk_is_linked_to_one_on_another_datastore() {
+    let storage = Storage { policy: None, datastore: Some(MoRef::datastore("datastore-2")) };
+    let vm = fixtures::virtual_machine();
+    let refused = layout(&vm, &fixtures::devices(), &storage, false).unwrap_err();
+    assert!(refused.contains("[ds0] photon-x/photon-x.vmdk") && refused.contains("direct"), "{refused}");
+    assert!(layout(&vm, &fixtures::devices(), &storage, true).is_ok(), "a copy may lie anywhere");
 }
 
 #[test]
@@ -107,6 +128,13 @@ fn a_vm_that_has_its_disks_needs_no_change() {
     vm.spec.volumes = vec![fixtures::volume("data", "1Gi", None)];
     let lost = changes(&vm, &vsphere_vm, &devices, &Storage::default());
     assert!(lost.unwrap_err().contains("is gone"));
+    // A clone that nobody has looked at yet may not have brought it.
+    let kinds = crate::vcenter::DeviceKinds { nics: false, disks: true };
+    vsphere_vm.extra_config.extend([crate::virtualmachine::nic::change::unchecked_note(kinds)]);
+    let lacking = changes(&vm, &vsphere_vm, &devices, &Storage::default()).unwrap().unwrap();
+    assert_eq!(lacking.device_change.len(), 1);
+    assert_eq!(lacking.extra_config[0].1, "scsi0:0 scsi0:1=data");
+    assert_eq!(lacking.extra_config[1].1, "changing", "what the clone brought proves nothing any more");
 }
 
 #[test]
