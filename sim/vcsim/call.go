@@ -174,6 +174,11 @@ func (s *Sim) dispatch(ctx *simulator.Context, k *call, body types.AnyType) (res
 			return res
 		}
 	}
+	if !inner {
+		if res := s.refuses(k, body); res != nil {
+			return res
+		}
+	}
 	res = s.carry(ctx, k, body)
 	if endsSessions[k.name] {
 		s.reap()

@@ -20,6 +20,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 pub mod automation;
+mod certificate;
 mod client;
 mod config;
 mod console;
@@ -35,6 +36,7 @@ mod methods;
 mod metrics;
 mod network;
 mod pbm;
+mod privileges;
 mod properties;
 mod retry;
 mod session;
@@ -47,6 +49,7 @@ mod tls;
 mod value;
 mod wire;
 
+pub use certificate::ShownCertificate;
 pub use client::{About, Client};
 pub use config::{Config, Credentials, PathStyle, Secret, Trust, WireChoice};
 pub use devices::Devices;
@@ -58,6 +61,7 @@ pub use kind::Kind;
 pub use metrics::Metrics;
 pub use network::{Datastore, Network};
 pub use pbm::StoragePolicy;
+pub use privileges::{PRIVILEGES, Privilege, PrivilegeScope, PrivilegeUse};
 pub use properties::ObjectContent;
 pub use spec::{
     Allocation, Backing, BaseConfig, CloneSpec, ConfigSpec, Controller, CustomizationAdapter,
