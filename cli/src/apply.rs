@@ -19,11 +19,20 @@ pub fn key(document: &Value) -> (String, String) {
 pub async fn apply(client: &Client, object: &Value) -> Result<()> {
     let kind = object["kind"].as_str().unwrap_or_default();
     let (namespace, name) = key(object);
+    let applied = send(client, object, PatchParams::apply(MANAGER).force()).await;
+    applied.with_context(|| format!("cannot apply {kind} {namespace}/{name}"))
+}
+
+/// Asks the API server and all its admission whether it would take the object, and changes nothing.
+pub async fn dry_run(client: &Client, object: &Value) -> Result<()> {
+    send(client, object, PatchParams::apply(MANAGER).force().dry_run()).await
+}
+
+async fn send(client: &Client, object: &Value, mut params: PatchParams) -> Result<()> {
+    let (namespace, name) = key(object);
     let api = api_of(client, object, &namespace).await?;
-    let mut params = PatchParams::apply(MANAGER).force();
     params.field_validation = Some(ValidationDirective::Strict);
-    let patched = api.patch(&name, &params, &Patch::Apply(object)).await;
-    patched.map_err(refusal).with_context(|| format!("cannot apply {kind} {namespace}/{name}")).map(drop)
+    api.patch(&name, &params, &Patch::Apply(object)).await.map_err(refusal).map(drop)
 }
 
 /// The API server adds this to other errors; it tells an author nothing.

@@ -28,6 +28,10 @@ pub enum CliCommand {
         #[command(subcommand)]
         object: Describe,
     },
+    /// Find out what keeps VMs and clusters from coming up, before they are applied: configuration, vCenter, privileges,
+    /// library, storage, network, Kubernetes, Cluster API, manifests. Changes nothing. Exit status 0: nothing is wrong;
+    /// 1: an error; 2: warnings only.
+    Doctor(Doctor),
     /// Check manifests without a cluster; exit status 1 if one is wrong.
     Lint {
         /// Manifests; `-` is standard input.
@@ -87,6 +91,49 @@ impl Wire {
             Self::Soap => "soap",
         }
     }
+}
+
+/// Flags of `doctor`.
+#[derive(Clone, Debug, Args)]
+pub struct Doctor {
+    /// Manifests to check, too.
+    #[arg(short = 'f', long = "filename", value_name = "MANIFEST")]
+    pub manifests: Vec<PathBuf>,
+    /// The kubeconfig file; by default KUBECONFIG, then ~/.kube/config.
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+    /// The kubeconfig context.
+    #[arg(long)]
+    pub context: Option<String>,
+    /// The namespace of the VM operator, where the provider configuration is.
+    #[arg(long, default_value = "vmware-system-vmop")]
+    pub namespace: String,
+    /// The CA bundle (PEM) of vCenter, where CAFilePath names a file of the program's container.
+    #[arg(long, value_name = "FILE")]
+    pub vcenter_ca: Option<PathBuf>,
+    /// How to print what was found.
+    #[arg(short, long, value_enum, default_value_t)]
+    pub output: DoctorOutput,
+    /// Only these checks, by code or its beginning, such as LC03.
+    #[arg(long, value_name = "CODE", value_delimiter = ',')]
+    pub only: Vec<String>,
+    /// Not these checks, by code or its beginning.
+    #[arg(long, value_name = "CODE", value_delimiter = ',')]
+    pub skip: Vec<String>,
+}
+
+/// How `doctor` prints what it found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum DoctorOutput {
+    /// Every check, by subject.
+    #[default]
+    Table,
+    /// Only what is not in order.
+    Short,
+    /// One JSON document.
+    Json,
+    /// JUnit's XML.
+    Junit,
 }
 
 /// Objects that can be described.

@@ -6,9 +6,10 @@
 //! | [`up`] | `up`: starts a stack, applies manifests and follows their clusters until they run |
 //! | [`stack`], [`session`], [`background`] | the processes of a stack, a client's way to its API server, a stack that outlives its command |
 //! | [`describe`] | `describe tkc`: the tree of a cluster's objects, with the first cause of what is not ready |
+//! | [`doctor`] | `doctor`: what keeps VMs and clusters from coming up, found before they are applied |
 //! | [`lint`] | `lint`: manifests held against the CRDs' schemas and [`gcm::admission`], without a cluster |
 //!
-//! Commands read objects through the API server as any user does; nothing here knows vCenter.
+//! Commands read objects through the API server as any user does; what `doctor` asks of vCenter is [`vmop::doctor`]'s.
 //!
 //! The executable answers to several names. Called `gcm`, `capw` or `vmop` it is that controller, called
 //! `layercake-guard` it is the process that cleans up after a stack: so one file is all there is to install.
@@ -22,6 +23,7 @@ pub mod apply;
 pub mod args;
 pub mod background;
 pub mod describe;
+pub mod doctor;
 mod interrupts;
 pub mod lint;
 mod output;
@@ -87,6 +89,7 @@ fn run_command(cli: Cli) -> ExitCode {
             CliCommand::Up(args) => up::run(args).await,
             CliCommand::Down => exit_code(background::stopped().await),
             CliCommand::Describe { object } => exit_code(describe_object(object).await),
+            CliCommand::Doctor(args) => doctor::run(args).await,
             CliCommand::Lint { .. } => ExitCode::SUCCESS,
         }
     });

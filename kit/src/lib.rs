@@ -5,6 +5,7 @@ mod api_error;
 pub mod apply;
 pub mod client;
 pub mod controller;
+pub mod diagnosis;
 pub mod events;
 pub mod expectations;
 pub mod flags;

@@ -181,6 +181,9 @@ func (s *Sim) dispatch(ctx *simulator.Context, k *call, body types.AnyType) (res
 			}
 			return faultBody(faultText(fault), fault)
 		}
+		if res := s.refuses(k, body); res != nil {
+			return res
+		}
 	}
 	res = s.carry(ctx, k, body)
 	if endsSessions[k.name] {

@@ -51,6 +51,7 @@ func (s *Sim) controlHandler() http.Handler {
 	mux.HandleFunc("GET /v1/faults", controlJSON(s.controlFaults))
 	mux.HandleFunc("DELETE /v1/faults", controlJSON(s.controlRemoveFault))
 	mux.HandleFunc("DELETE /v1/faults/{id}", controlJSON(s.controlRemoveFault))
+	mux.HandleFunc("PUT /v1/privileges", controlJSON(s.controlPrivileges))
 	mux.HandleFunc("POST /v1/sessions/expire", controlJSON(s.controlExpire))
 	mux.HandleFunc("GET /v1/sessions", controlJSON(s.controlSessions))
 	mux.HandleFunc("DELETE /v1/modules", controlJSON(s.controlClearModules))

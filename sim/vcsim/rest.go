@@ -49,6 +49,7 @@ func (s *Sim) guarded(w http.ResponseWriter, r *http.Request, names []string, se
 	case !goOn:
 	case session && !s.alive(r, tokenOf(r)):
 		unauthenticated(out, strings.HasPrefix(r.URL.Path, "/rest"))
+	case s.refusesREST(out, r):
 	default:
 		serve(out)
 	}

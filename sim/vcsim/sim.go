@@ -69,6 +69,9 @@ type Sim struct {
 	fitting   map[string][]string // datastores that satisfy a policy, by its id
 
 	recorder *recorder
+
+	privileges privileges
+
 	done     chan struct{} // closed by Close
 	listener net.Listener
 	control  net.Listener
@@ -197,28 +200,29 @@ func (s *Sim) endpoints(certificate tls.Certificate) {
 // takeOver puts ours in place of what the library does otherwise than vCenter.
 func (s *Sim) takeOver() {
 	s.overrides = map[string]override{
-		"AcquireTicket":       s.acquireTicket,
-		"AttachDisk_Task":     s.attachDisk,
-		"CloneVM_Task":        s.cloneVM,
-		"CreateVM_Task":       s.createVM,
-		"Destroy_Task":        s.destroy,
-		"CreateSnapshot_Task": s.createSnapshot,
-		"DetachDisk_Task":     s.detachDisk,
-		"Fetch":               s.fetch,
-		"FindByUuid":          s.findByUUID,
-		"ImportVApp":          s.importVApp,
-		"MoveIntoFolder_Task": s.moveIntoFolder,
-		"PowerOffVM_Task":     s.powerOff,
-		"PowerOnVM_Task":      s.powerOn,
-		"PromoteDisks_Task":   s.promoteDisks,
-		"CustomizeVM_Task":    s.customize,
-		"RebootGuest":         s.rebootGuest,
-		"ReconfigVM_Task":     s.reconfigVM,
-		"Rename_Task":         s.rename,
-		"ResetVM_Task":        s.reset,
-		"ShutdownGuest":       s.shutdownGuest,
-		"SuspendVM_Task":      s.suspend,
-		"StandbyGuest":        s.standbyGuest,
+		"AcquireTicket":                s.acquireTicket,
+		"AttachDisk_Task":              s.attachDisk,
+		"CloneVM_Task":                 s.cloneVM,
+		"CreateVM_Task":                s.createVM,
+		"Destroy_Task":                 s.destroy,
+		"CreateSnapshot_Task":          s.createSnapshot,
+		"DetachDisk_Task":              s.detachDisk,
+		"Fetch":                        s.fetch,
+		"FetchUserPrivilegeOnEntities": s.fetchPrivileges,
+		"FindByUuid":                   s.findByUUID,
+		"ImportVApp":                   s.importVApp,
+		"MoveIntoFolder_Task":          s.moveIntoFolder,
+		"PowerOffVM_Task":              s.powerOff,
+		"PowerOnVM_Task":               s.powerOn,
+		"PromoteDisks_Task":            s.promoteDisks,
+		"CustomizeVM_Task":             s.customize,
+		"RebootGuest":                  s.rebootGuest,
+		"ReconfigVM_Task":              s.reconfigVM,
+		"Rename_Task":                  s.rename,
+		"ResetVM_Task":                 s.reset,
+		"ShutdownGuest":                s.shutdownGuest,
+		"SuspendVM_Task":               s.suspend,
+		"StandbyGuest":                 s.standbyGuest,
 	}
 	if !s.options.StockCollector {
 		ours := &collector{}

@@ -202,6 +202,11 @@ impl Client {
         Transport { http, codec: &**codec, timeout: config.call_timeout, metrics: &config.metrics }
     }
 
+    /// The root folder: vCenter itself, as far as privileges go.
+    pub fn root_folder(&self) -> Result<MoRef> {
+        self.service("rootFolder")
+    }
+
     pub(crate) fn service(&self, name: &'static str) -> Result<MoRef> {
         self.inner.content.get(name).as_moref().cloned().ok_or_else(|| {
             Error::new("ServiceContent", Kind::Unsupported { what: format!("the server has no {name}") })

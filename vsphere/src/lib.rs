@@ -20,6 +20,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 pub mod automation;
+mod certificate;
 mod client;
 mod config;
 mod console;
@@ -36,6 +37,7 @@ mod methods;
 mod metrics;
 mod network;
 mod pbm;
+mod privileges;
 mod properties;
 mod retry;
 mod session;
@@ -48,6 +50,7 @@ mod tls;
 mod value;
 mod wire;
 
+pub use certificate::ShownCertificate;
 pub use client::{About, Client};
 pub use config::{Config, Credentials, PathStyle, Secret, Trust, WireChoice};
 pub use devices::Devices;
@@ -60,6 +63,7 @@ pub use lane::{Lane, Turn};
 pub use metrics::Metrics;
 pub use network::{Datastore, Network};
 pub use pbm::StoragePolicy;
+pub use privileges::{PRIVILEGES, Privilege, PrivilegeScope, PrivilegeUse};
 pub use properties::ObjectContent;
 pub use spec::{
     Allocation, Backing, BaseConfig, CloneSpec, ConfigSpec, Controller, CustomizationAdapter,

@@ -20,7 +20,8 @@ pub enum PolicyName<'a> {
 }
 
 impl PolicyName<'_> {
-    fn is(self, policy: &StoragePolicy) -> bool {
+    /// Whether it names this policy.
+    pub fn is(self, policy: &StoragePolicy) -> bool {
         match self {
             Self::Id(id) => policy.id.eq_ignore_ascii_case(id),
             Self::Name(name) => policy.name == name,

@@ -67,6 +67,11 @@ impl ControlApi {
         self.send(Method::POST, "/v1/sessions/expire", None).await
     }
 
+    /// Takes these privileges from the user that clients log in as, on every object; all others are given back.
+    pub async fn take_privileges(&self, missing: &[&str]) -> Result<(), Error> {
+        self.send(Method::PUT, "/v1/privileges", Some(json!({ "missing": missing }))).await
+    }
+
     /// Closes every connection and refuses new ones for `down`; then also the sessions may be gone. Returns when
     /// vCenter serves again.
     pub async fn cut(&self, down: Duration, sessions: bool) -> Result<(), Error> {

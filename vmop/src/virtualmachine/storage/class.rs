@@ -51,7 +51,7 @@ pub fn check_class<'a>(
 }
 
 /// The storage policy that a class stands for; the CSI drivers take the parameter in any case.
-fn policy_of(class: &StorageClass) -> Option<PolicyName<'_>> {
+pub fn policy_of(class: &StorageClass) -> Option<PolicyName<'_>> {
     let parameters = class.parameters.as_ref()?;
     let given = |wanted: &str| {
         let named = parameters.iter().find(|(key, _)| key.eq_ignore_ascii_case(wanted));

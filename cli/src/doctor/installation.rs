@@ -1,0 +1,184 @@
+//! Whether Kubernetes, Cluster API and our programs are there and work.
+
+use jiff::Timestamp;
+use k8s_openapi::api::admissionregistration::v1::{
+    MutatingWebhookConfiguration, ValidatingWebhookConfiguration, WebhookClientConfig,
+};
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kit::diagnosis::{Check, Diagnosis};
+use kube::api::ListParams;
+use kube::{Api, Client, ResourceExt};
+
+const VERSION: Check = Check::new("LC0101", "the API server can be reached and is new enough");
+const CRDS: Check = Check::new("LC0102", "all CustomResourceDefinitions are there");
+const CLUSTER_API: Check = Check::new("LC0103", "Cluster API is there");
+const LEADERS: Check = Check::new("LC0104", "each program has a leader that renews its lease");
+const WEBHOOKS: Check = Check::new("LC0105", "the webhooks trust a certificate");
+
+/// The checks of this file.
+pub const ALL: &[Check] = &[VERSION, CRDS, CLUSTER_API, LEADERS, WEBHOOKS];
+
+/// The oldest minor of the API server that has all that the CRDs and webhooks use.
+const OLDEST_MINOR: u32 = 31;
+/// Kinds of Cluster API that gcm and capw use, with the version that they use.
+const OF_CLUSTER_API: [&str; 6] = [
+    "clusters.cluster.x-k8s.io",
+    "machines.cluster.x-k8s.io",
+    "machinedeployments.cluster.x-k8s.io",
+    "machinehealthchecks.cluster.x-k8s.io",
+    "kubeadmcontrolplanes.controlplane.cluster.x-k8s.io",
+    "kubeadmconfigtemplates.bootstrap.cluster.x-k8s.io",
+];
+const CONTRACT: &str = "v1beta2";
+/// The programs, by namespace.
+const PROGRAMS: [(&str, &str); 3] =
+    [("gcm", "vmware-system-tkg"), ("capw", "vmware-system-capw"), ("vmop", "vmware-system-vmop")];
+/// A lease that nobody renewed for so long has no holder.
+const STALE_S: i64 = 30;
+
+/// Runs the checks.
+pub async fn check(client: &Client) -> Vec<Diagnosis> {
+    let version = match client.apiserver_version().await {
+        Ok(version) => judge_version(&version.major, &version.minor),
+        Err(error) => {
+            let broken = VERSION.error(error.to_string(), "Correct the kubeconfig, or start the API server");
+            let open =
+                ALL.iter().filter(|check| **check != VERSION).map(|check| check.skipped("no API server"));
+            return std::iter::once(broken).chain(open).collect();
+        }
+    };
+    let crds = Api::<CustomResourceDefinition>::all(client.clone()).list(&ListParams::default()).await;
+    let mut found = vec![version];
+    match crds {
+        Ok(crds) => {
+            found.push(judge_crds(&api::crds::all(), &crds.items));
+            found.push(judge_cluster_api(&crds.items));
+        }
+        Err(error) => {
+            let remedy = "Use a kubeconfig whose user may list CustomResourceDefinitions";
+            found.push(CRDS.error(error.to_string(), remedy));
+        }
+    }
+    let (leases, webhooks) = tokio::join!(leaders(client), webhooks(client));
+    found.extend(leases);
+    found.push(webhooks);
+    found
+}
+
+fn judge_version(major: &str, minor: &str) -> Diagnosis {
+    let found = format!("Kubernetes {major}.{minor}");
+    let number: u32 = minor.trim_end_matches('+').parse().unwrap_or(0);
+    if number < OLDEST_MINOR {
+        VERSION.error(found, format!("Upgrade it to 1.{OLDEST_MINOR} or later"))
+    } else {
+        VERSION.ok(found)
+    }
+}
+
+fn served(crd: &CustomResourceDefinition) -> impl Iterator<Item = &str> {
+    crd.spec.versions.iter().filter(|version| version.served).map(|version| version.name.as_str())
+}
+
+fn judge_crds(ours: &[CustomResourceDefinition], there: &[CustomResourceDefinition]) -> Diagnosis {
+    let missing: Vec<_> = ours
+        .iter()
+        .filter_map(|ours| {
+            let name = ours.name_any();
+            let Some(crd) = there.iter().find(|crd| crd.name_any() == name) else { return Some(name) };
+            let lacks: Vec<_> =
+                served(ours).filter(|version| !served(crd).any(|served| served == *version)).collect();
+            (!lacks.is_empty()).then(|| format!("{name} ({})", lacks.join(", ")))
+        })
+        .collect();
+    if missing.is_empty() {
+        CRDS.ok(format!("{} kinds", ours.len()))
+    } else {
+        CRDS.error(format!("missing: {}", missing.join(", ")), "Run kubectl apply -k config/crd")
+    }
+}
+
+fn judge_cluster_api(there: &[CustomResourceDefinition]) -> Diagnosis {
+    let has = |name: &&&str| {
+        there.iter().any(|crd| crd.name_any() == **name && served(crd).any(|version| version == CONTRACT))
+    };
+    let missing: Vec<_> = OF_CLUSTER_API.iter().filter(|name| !has(name)).copied().collect();
+    if missing.is_empty() {
+        CLUSTER_API.ok(format!("contract {CONTRACT}"))
+    } else {
+        let remedy = "Install Cluster API 1.14 with clusterctl init --infrastructure=none, or upgrade it";
+        CLUSTER_API.error(format!("missing in version {CONTRACT}: {}", missing.join(", ")), remedy)
+    }
+}
+
+async fn leaders(client: &Client) -> Vec<Diagnosis> {
+    let mut found = Vec::new();
+    for (program, namespace) in PROGRAMS {
+        match Api::<Lease>::namespaced(client.clone(), namespace).list(&ListParams::default()).await {
+            Ok(leases) => found.push(judge_lease(program, namespace, &leases.items, Timestamp::now())),
+            Err(error) => {
+                found.push(LEADERS.error(error.to_string(), "Use a kubeconfig whose user may list Leases"))
+            }
+        }
+    }
+    found
+}
+
+fn judge_lease(program: &str, namespace: &str, leases: &[Lease], now: Timestamp) -> Diagnosis {
+    let renewed =
+        leases.iter().filter_map(|lease| lease.spec.as_ref()?.renew_time.as_ref()).map(|time| time.0).max();
+    let remedy = format!("Look at its pods: kubectl -n {namespace} get pods, and their logs");
+    match renewed {
+        None => LEADERS.error(
+            format!("{program} has never run: there is no lease in {namespace}"),
+            format!("Run kubectl apply -k config/{program}"),
+        ),
+        Some(renewed) if now.duration_since(renewed).as_secs() > STALE_S => LEADERS
+            .error(format!("{program} has no leader: its lease was renewed last at {renewed:.0}"), remedy),
+        Some(_) => LEADERS.ok(program),
+    }
+}
+
+async fn webhooks(client: &Client) -> Diagnosis {
+    let all = ListParams::default();
+    let validating = Api::<ValidatingWebhookConfiguration>::all(client.clone());
+    let mutating = Api::<MutatingWebhookConfiguration>::all(client.clone());
+    let (validating, mutating) = tokio::join!(validating.list(&all), mutating.list(&all));
+    let (validating, mutating) = match (validating, mutating) {
+        (Ok(validating), Ok(mutating)) => (validating.items, mutating.items),
+        (Err(error), _) | (_, Err(error)) => {
+            return WEBHOOKS
+                .error(error.to_string(), "Use a kubeconfig whose user may list webhook configurations");
+        }
+    };
+    let of = |name: &str| name.starts_with("vmware-system-");
+    let validating = validating.into_iter().filter(|one| of(&one.name_any())).flat_map(|one| {
+        let name = one.name_any();
+        one.webhooks.unwrap_or_default().into_iter().map(move |hook| (name.clone(), hook.client_config))
+    });
+    let mutating = mutating.into_iter().filter(|one| of(&one.name_any())).flat_map(|one| {
+        let name = one.name_any();
+        one.webhooks.unwrap_or_default().into_iter().map(move |hook| (name.clone(), hook.client_config))
+    });
+    judge_webhooks(&validating.chain(mutating).collect::<Vec<_>>())
+}
+
+fn judge_webhooks(webhooks: &[(String, WebhookClientConfig)]) -> Diagnosis {
+    if webhooks.is_empty() {
+        return WEBHOOKS.error("there is no webhook", "Run kubectl apply -k config/gcm and config/vmop");
+    }
+    let empty =
+        |config: &WebhookClientConfig| config.ca_bundle.as_ref().is_none_or(|bundle| bundle.0.is_empty());
+    let mut without: Vec<_> =
+        webhooks.iter().filter(|(_, config)| empty(config)).map(|(name, _)| name.as_str()).collect();
+    without.dedup();
+    if without.is_empty() {
+        WEBHOOKS.ok(format!("{} webhooks", webhooks.len()))
+    } else {
+        let remedy = "Look whether cert-manager and its cainjector run, and at the Certificates in the programs' namespaces";
+        WEBHOOKS.error(format!("no CA bundle in {}", without.join(", ")), remedy)
+    }
+}
+
+#[cfg(test)]
+mod tests;

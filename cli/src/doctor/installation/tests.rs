@@ -1,0 +1,64 @@
+//! One provoked cause per check.
+
+use kit::diagnosis::Outcome;
+use serde_json::json;
+
+use super::*;
+
+fn crd(name: &str, version: &str) -> CustomResourceDefinition {
+    let (plural, group) = name.split_once('.').unwrap();
+    serde_json::from_value(json!({
+        "metadata": {"name": name},
+        "spec": {
+            "group": group, "scope": "Namespaced", "names": {"kind": "Kind", "plural": plural},
+            "versions": [{"name": version, "served": true, "storage": true}],
+        },
+    }))
+    .unwrap()
+}
+
+#[test]
+fn old_api_servers_are_refused() {
+    assert_eq!(judge_version("1", "36+").outcome, Outcome::Ok);
+    assert_eq!(judge_version("1", "30").outcome, Outcome::Error);
+}
+
+#[test]
+fn missing_kinds_and_versions_are_named() {
+    let ours = [crd("as.x", "v1"), crd("bs.x", "v2")];
+    assert_eq!(judge_crds(&ours, &ours).outcome, Outcome::Ok);
+    let found = judge_crds(&ours, &[crd("bs.x", "v1")]);
+    assert_eq!(found.outcome, Outcome::Error);
+    assert_eq!(found.found, "missing: as.x, bs.x (v2)");
+}
+
+#[test]
+fn cluster_api_must_have_the_contract() {
+    let all = OF_CLUSTER_API.map(|name| crd(name, CONTRACT));
+    assert_eq!(judge_cluster_api(&all).outcome, Outcome::Ok);
+    let old = OF_CLUSTER_API.map(|name| crd(name, "v1beta1"));
+    assert_eq!(judge_cluster_api(&old).outcome, Outcome::Error);
+}
+
+#[test]
+fn a_lease_must_be_fresh() {
+    let lease = |time: &str| -> Vec<Lease> {
+        vec![serde_json::from_value(json!({"spec": {"renewTime": time}})).unwrap()]
+    };
+    let now: Timestamp = "2026-11-01T00:01:00Z".parse().unwrap();
+    let judge = |leases: &[Lease]| judge_lease("vmop", "vmware-system-vmop", leases, now);
+    assert_eq!(judge(&lease("2026-11-01T00:00:58.000000Z")).outcome, Outcome::Ok);
+    assert!(judge(&lease("2026-11-01T00:00:20.000000Z")).found.contains("no leader"));
+    assert!(judge(&[]).found.contains("never run"));
+}
+
+#[test]
+fn webhooks_need_a_bundle() {
+    let hook = |bundle: serde_json::Value| {
+        ("vmware-system-x".to_owned(), serde_json::from_value(json!({"caBundle": bundle})).unwrap())
+    };
+    assert_eq!(judge_webhooks(&[hook(json!("QQ=="))]).outcome, Outcome::Ok);
+    let found = judge_webhooks(&[hook(json!("QQ==")), hook(json!(null))]);
+    assert_eq!((found.outcome, found.found.as_str()), (Outcome::Error, "no CA bundle in vmware-system-x"));
+    assert_eq!(judge_webhooks(&[]).outcome, Outcome::Error);
+}

@@ -1,0 +1,88 @@
+//! `layercake doctor`: what keeps clusters from coming up, found before they are applied.
+//!
+//! Checks look and change nothing. Each has a code that never changes, says what it found, and what to do. Those of
+//! the VM operator's layer are [`vmop::doctor`]'s; here are those of Kubernetes, of Cluster API and of manifests.
+
+mod installation;
+mod manifest;
+mod print;
+mod select;
+#[cfg(test)]
+mod tests;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use kit::diagnosis::{Check, Diagnosis, Outcome};
+
+use crate::args::{Doctor, DoctorOutput};
+use crate::output::write_out;
+use crate::session;
+use select::Selection;
+
+/// All checks, by code.
+pub fn checks() -> Vec<Check> {
+    let mut all: Vec<Check> = [installation::ALL, vmop::doctor::CHECKS, manifest::ALL].concat();
+    all.sort_by_key(|check| check.code);
+    all
+}
+
+/// Runs the checks and prints what they found. Exit status 0: nothing is wrong; 1: an error; 2: warnings only.
+pub async fn run(args: Doctor) -> ExitCode {
+    match diagnose(&args).await {
+        Ok(found) => {
+            write_out(&match args.output {
+                DoctorOutput::Table => print::table(&found),
+                DoctorOutput::Short => print::short(&found),
+                DoctorOutput::Json => print::json(&found),
+                DoctorOutput::Junit => print::junit(&found),
+            });
+            ExitCode::from(status(&found))
+        }
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn status(found: &[Diagnosis]) -> u8 {
+    match found.iter().map(|diagnosis| diagnosis.outcome).max() {
+        Some(Outcome::Error) => 1,
+        Some(Outcome::Warning) => 2,
+        _ => 0,
+    }
+}
+
+async fn diagnose(args: &Doctor) -> Result<Vec<Diagnosis>> {
+    let selection = Selection::new(&checks(), &args.only, &args.skip)?;
+    let client = session::client(args.kubeconfig.as_deref(), args.context.as_deref()).await?;
+    let options = vmop::doctor::Options {
+        namespace: args.namespace.clone(),
+        ca: args.vcenter_ca.as_ref().map(read).transpose()?,
+    };
+    let manifests =
+        args.manifests.iter().map(|path| Ok((path.clone(), read(path)?))).collect::<Result<Vec<_>>>()?;
+    let wanted = |check: Check| selection.has(check);
+    let (mut found, vcenter, of_manifests) = tokio::join!(
+        installation::check(&client),
+        async {
+            let any = vmop::doctor::CHECKS.iter().any(|check| wanted(*check));
+            if any { vmop::doctor::diagnose(&client, &options, wanted).await } else { Vec::new() }
+        },
+        manifest::check(&client, &manifests),
+    );
+    found.extend(vcenter);
+    found.extend(of_manifests);
+    found.retain(|diagnosis| wanted(diagnosis.check));
+    found.sort_by_key(|diagnosis| diagnosis.check.code);
+    if found.is_empty() {
+        bail!("no check is left by --only and --skip");
+    }
+    Ok(found)
+}
+
+fn read(path: &PathBuf) -> Result<String> {
+    std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
+}

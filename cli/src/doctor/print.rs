@@ -1,0 +1,111 @@
+//! How findings are printed.
+
+use std::fmt::Write as _;
+
+use kit::diagnosis::{Diagnosis, Outcome};
+
+fn mark(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Ok => "√",
+        Outcome::Skipped => "-",
+        Outcome::Warning => "‼",
+        Outcome::Error => "×",
+    }
+}
+
+/// The subject of a code's first two digits.
+fn subject(code: &str) -> &'static str {
+    match &code[..code.len().min(4)] {
+        "LC01" => "kubernetes",
+        "LC02" => "configuration",
+        "LC03" => "vcenter",
+        "LC04" => "privileges",
+        "LC05" => "placement",
+        "LC06" => "content libraries",
+        "LC07" => "storage",
+        "LC08" => "network",
+        "LC09" => "virtual machines",
+        _ => "manifests",
+    }
+}
+
+/// One line a finding, below its subject, with what to do under each that is not in order.
+pub fn table(found: &[Diagnosis]) -> String {
+    let mut text = String::new();
+    let mut last = "";
+    for Diagnosis { check, outcome, found, remedy } in found {
+        let of = subject(check.code);
+        if of != last {
+            let gap = if last.is_empty() { "" } else { "\n" };
+            let _ = writeln!(text, "{gap}{of}\n{}", "-".repeat(of.len()));
+            last = of;
+        }
+        let _ = writeln!(text, "{} {} {}", mark(*outcome), check.code, check.title);
+        if *outcome != Outcome::Ok {
+            let _ = writeln!(text, "    {found}");
+        }
+        if !remedy.is_empty() {
+            let _ = writeln!(text, "    {remedy}.");
+            let _ = writeln!(text, "    see docs/vcenter.md#{}", check.code.to_lowercase());
+        }
+    }
+    let _ = writeln!(text, "\n{}", sum(found));
+    text
+}
+
+/// Only what is not in order.
+pub fn short(found: &[Diagnosis]) -> String {
+    let mut text = String::new();
+    for Diagnosis { check, outcome, found, remedy } in
+        found.iter().filter(|found| found.outcome > Outcome::Skipped)
+    {
+        let _ = writeln!(text, "{} {} {found}. {remedy}.", mark(*outcome), check.code);
+    }
+    let _ = writeln!(text, "{}", sum(found));
+    text
+}
+
+/// One JSON document.
+pub fn json(found: &[Diagnosis]) -> String {
+    let text = serde_json::to_string_pretty(&serde_json::json!({ "checks": found })).unwrap_or_default();
+    format!("{text}\n")
+}
+
+/// JUnit's XML: an error is a failure, a warning stands in the case's output.
+pub fn junit(found: &[Diagnosis]) -> String {
+    let count = |outcome: Outcome| found.iter().filter(|diagnosis| diagnosis.outcome == outcome).count();
+    let mut text = format!(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuite name=\"layercake doctor\" tests=\"{}\" failures=\"{}\" skipped=\"{}\">\n",
+        found.len(),
+        count(Outcome::Error),
+        count(Outcome::Skipped)
+    );
+    for Diagnosis { check, outcome, found, remedy } in found {
+        let (code, title, found, remedy) = (check.code, escape(check.title), escape(found), escape(remedy));
+        let inner = match outcome {
+            Outcome::Ok => format!("<system-out>{found}</system-out>"),
+            Outcome::Skipped => format!("<skipped message=\"{found}\"/>"),
+            Outcome::Warning => format!("<system-out>warning: {found}. {remedy}</system-out>"),
+            Outcome::Error => format!("<failure message=\"{found}\">{remedy}</failure>"),
+        };
+        let of = subject(code);
+        let _ = writeln!(text, "  <testcase classname=\"{of}\" name=\"{code} {title}\">{inner}</testcase>");
+    }
+    text.push_str("</testsuite>\n");
+    text
+}
+
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+fn sum(found: &[Diagnosis]) -> String {
+    let count = |outcome: Outcome| found.iter().filter(|diagnosis| diagnosis.outcome == outcome).count();
+    format!(
+        "{} checks: {} errors, {} warnings, {} skipped",
+        found.len(),
+        count(Outcome::Error),
+        count(Outcome::Warning),
+        count(Outcome::Skipped)
+    )
+}

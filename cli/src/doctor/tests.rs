@@ -1,0 +1,50 @@
+//! The report, its forms and its exit status.
+
+use kit::diagnosis::Check;
+
+use super::*;
+
+const A: Check = Check::new("LC0101", "a is so");
+const B: Check = Check::new("LC0301", "b is so");
+const C: Check = Check::new("LC0302", "c is so");
+
+fn found() -> Vec<Diagnosis> {
+    vec![
+        A.ok("a"),
+        B.error("b <is> not so", "Mend b"),
+        C.warning("c is nearly so", "Watch c"),
+        C.skipped("b is not so"),
+    ]
+}
+
+#[test]
+fn each_form_has_what_was_found_and_what_to_do() {
+    insta::assert_snapshot!("table", print::table(&found()));
+    insta::assert_snapshot!("short", print::short(&found()));
+    insta::assert_snapshot!("json", print::json(&found()));
+    insta::assert_snapshot!("junit", print::junit(&found()));
+}
+
+#[test]
+fn the_status_is_that_of_the_worst() {
+    let found = found();
+    assert_eq!(status(&found), 1);
+    assert_eq!(status(&found[2..]), 2);
+    assert_eq!(status(&[A.ok(""), A.skipped("")]), 0);
+}
+
+#[test]
+fn codes_are_unique() {
+    let codes = checks();
+    assert!(codes.windows(2).all(|pair| pair[0].code < pair[1].code), "{codes:?}");
+}
+
+#[test]
+fn codes_and_their_beginnings_select() {
+    let (only, skip) = (vec!["LC03".to_owned()], vec!["LC0302".to_owned()]);
+    let selection = Selection::new(&[A, B, C], &only, &skip).unwrap();
+    assert_eq!([A, B, C].map(|check| selection.has(check)), [false, true, false]);
+    let wrong = vec!["LC99".to_owned()];
+    let error = Selection::new(&[A], &wrong, &[]).err().unwrap().to_string();
+    assert!(error.contains("there is no check LC99"), "{error}");
+}

@@ -1,0 +1,67 @@
+//! What a check of an installation found: one line for people, one record for programs.
+
+use serde::Serialize;
+
+/// How a check came out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Outcome {
+    /// What was looked at is as it must be.
+    Ok,
+    /// It could not be looked at, because of what another check found.
+    Skipped,
+    /// It works, and something about it is likely to hurt.
+    Warning,
+    /// Something does not work.
+    Error,
+}
+
+/// A check that there is: what it looks at, and its code, which never changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Check {
+    /// Such as `LC0301`: two digits for the subject, two for the check.
+    pub code: &'static str,
+    /// What is the case if it finds nothing wrong.
+    pub title: &'static str,
+}
+
+impl Check {
+    /// A check by its code and what is the case if it finds nothing wrong.
+    pub const fn new(code: &'static str, title: &'static str) -> Self {
+        Self { code, title }
+    }
+
+    /// Nothing is wrong; `found` is what was looked at.
+    pub fn ok(self, found: impl Into<String>) -> Diagnosis {
+        Diagnosis { check: self, outcome: Outcome::Ok, found: found.into(), remedy: String::new() }
+    }
+
+    /// It works, and something about it is likely to hurt.
+    pub fn warning(self, found: impl Into<String>, remedy: impl Into<String>) -> Diagnosis {
+        Diagnosis { check: self, outcome: Outcome::Warning, found: found.into(), remedy: remedy.into() }
+    }
+
+    /// Something does not work.
+    pub fn error(self, found: impl Into<String>, remedy: impl Into<String>) -> Diagnosis {
+        Diagnosis { check: self, outcome: Outcome::Error, found: found.into(), remedy: remedy.into() }
+    }
+
+    /// It could not be looked at; `found` is why.
+    pub fn skipped(self, found: impl Into<String>) -> Diagnosis {
+        Diagnosis { check: self, outcome: Outcome::Skipped, found: found.into(), remedy: String::new() }
+    }
+}
+
+/// What one check found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Diagnosis {
+    /// The check.
+    #[serde(flatten)]
+    pub check: Check,
+    /// How it came out.
+    pub outcome: Outcome,
+    /// What was found, with the object's name.
+    pub found: String,
+    /// What to do; empty where there is nothing to do.
+    pub remedy: String,
+}

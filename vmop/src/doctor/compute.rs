@@ -1,0 +1,135 @@
+//! Hosts, DRS and the room in resource pools.
+
+use api::vmop::{VirtualMachine, VirtualMachineClass};
+use kit::diagnosis::Diagnosis;
+use kube::api::ListParams;
+use kube::{Api, ResourceExt};
+use vsphere::ObjectContent;
+
+use super::checks::{DRS, HEADROOM, HOSTS, NAMES};
+use super::site::{Site, name};
+use crate::virtualmachine::size::class::parse_size;
+
+/// vCenter takes no longer name of a VM.
+const LONGEST_NAME: usize = 80;
+
+pub async fn check(site: &Site<'_>) -> Vec<Diagnosis> {
+    let mut found = judge_hosts(&site.hosts);
+    found.extend(judge_drs(&site.clusters));
+    found.extend(headroom(site).await);
+    found.push(names(site).await);
+    found
+}
+
+fn judge_hosts(hosts: &[ObjectContent]) -> Vec<Diagnosis> {
+    let mut found = Vec::new();
+    let mut usable = 0;
+    for host in hosts {
+        let state = host.get("runtime.connectionState").as_str().unwrap_or_default();
+        if state != "connected" {
+            let remedy = "Reconnect the host. VMs on it are left alone until then";
+            found.push(HOSTS.warning(format!("host {} is {state}", name(host)), remedy));
+        } else if host.get("runtime.inMaintenanceMode").as_bool() == Some(true) {
+            let found_host = format!("host {} is in maintenance mode", name(host));
+            found.push(HOSTS.warning(found_host, "Exit maintenance mode when the work on it is done"));
+        } else {
+            usable += 1;
+        }
+    }
+    if usable == 0 {
+        let remedy = "Bring a host of the cluster back";
+        found.push(HOSTS.error("no host can run a VM", remedy));
+    } else if found.is_empty() {
+        found.push(HOSTS.ok(format!("{usable} host(s)")));
+    }
+    found
+}
+
+/// Without DRS vCenter places no VM: a clone needs a host then.
+fn judge_drs(clusters: &[ObjectContent]) -> Vec<Diagnosis> {
+    let mut found = Vec::new();
+    for cluster in clusters.iter().filter(|cluster| cluster.obj.kind() == "ClusterComputeResource") {
+        let drs = cluster.get("configurationEx").get("drsConfig");
+        if drs.get("enabled").as_bool() != Some(true) {
+            let remedy =
+                "Turn DRS on (partially automated is enough), so that vCenter chooses a host for each VM";
+            found.push(DRS.error(format!("DRS is off in cluster {}", name(cluster)), remedy));
+        } else if drs.get("defaultVmBehavior").as_str() == Some("manual") {
+            let remedy = "Set the automation level to partially or fully automated";
+            found.push(DRS.error(
+                format!("DRS of cluster {} is manual: power-on waits for a person", name(cluster)),
+                remedy,
+            ));
+        }
+    }
+    if found.is_empty() {
+        found.push(DRS.ok(format!("{} cluster(s) or host(s)", clusters.len())));
+    }
+    found
+}
+
+/// Whether each pool has the unreserved memory that the largest guaranteed class reserves.
+async fn headroom(site: &Site<'_>) -> Vec<Diagnosis> {
+    let classes = match Api::<VirtualMachineClass>::all(site.kube.clone()).list(&ListParams::default()).await
+    {
+        Ok(classes) => classes.items,
+        Err(error) => {
+            return vec![HEADROOM.skipped(format!("VirtualMachineClasses cannot be read: {error}"))];
+        }
+    };
+    // Only memory is looked at, for which no clock is needed.
+    let reserved = classes.iter().filter_map(|class| {
+        let size = parse_size(class, 0).ok()?;
+        Some((class.name_any(), size.memory.reservation.unwrap_or(0)))
+    });
+    judge_headroom(&site.pools, reserved.max_by_key(|(_, mib)| *mib))
+}
+
+fn judge_headroom(pools: &[ObjectContent], largest: Option<(String, i64)>) -> Vec<Diagnosis> {
+    let Some((class, mib)) = largest.filter(|(_, mib)| *mib > 0) else {
+        return vec![HEADROOM.ok("no VM class reserves memory")];
+    };
+    let mut found = Vec::new();
+    for pool in pools {
+        let unreserved = pool.get("runtime").get("memory").get("unreservedForVm").as_i64();
+        let Some(free) = unreserved.map(|bytes| bytes / (1024 * 1024)).filter(|free| *free < mib) else {
+            continue;
+        };
+        let remedy = "Raise the pool's reservation or its cluster's capacity, or use a best-effort class";
+        found.push(HEADROOM.warning(
+            format!(
+                "resource pool {} has {free} MiB that are not reserved; a VM of class {class} reserves {mib}",
+                name(pool)
+            ),
+            remedy,
+        ));
+    }
+    if found.is_empty() {
+        found.push(HEADROOM.ok(format!("a VM of class {class} ({mib} MiB reserved) fits into each pool")));
+    }
+    found
+}
+
+async fn names(site: &Site<'_>) -> Diagnosis {
+    match Api::<VirtualMachine>::all(site.kube.clone()).list_metadata(&ListParams::default()).await {
+        Ok(vms) => {
+            judge_names(vms.items.iter().map(|vm| (vm.namespace().unwrap_or_default(), vm.name_any())))
+        }
+        Err(error) => NAMES.skipped(format!("VirtualMachines cannot be read: {error}")),
+    }
+}
+
+fn judge_names(names: impl Iterator<Item = (String, String)>) -> Diagnosis {
+    let mut longest = 0;
+    for (namespace, name) in names {
+        if name.len() > LONGEST_NAME {
+            let found = format!("VirtualMachine {namespace}/{name} has {} characters", name.len());
+            return NAMES.error(
+                found,
+                format!("Give it a name of at most {LONGEST_NAME}: vCenter takes no longer one"),
+            );
+        }
+        longest = longest.max(name.len());
+    }
+    NAMES.ok(format!("the longest has {longest} of {LONGEST_NAME} characters"))
+}

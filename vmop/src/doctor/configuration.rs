@@ -1,0 +1,75 @@
+//! The provider configuration and the Secret that it names.
+
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kit::diagnosis::Diagnosis;
+use kube::{Api, Client};
+
+use super::checks::{CONFIGURED, CREDENTIALS};
+use crate::vcenter::settings::{CONFIG_MAP, ConfigData, ConfigProblem, Settings};
+
+/// Reads the configuration as the program does; `None` where it can't be used.
+pub async fn check(client: &Client, namespace: &str) -> (Option<Settings>, Vec<Diagnosis>) {
+    let map = match Api::<ConfigMap>::namespaced(client.clone(), namespace).get_opt(CONFIG_MAP).await {
+        Ok(map) => map,
+        Err(error) => return (None, vec![unreadable(namespace, &error)]),
+    };
+    let data = map.as_ref().and_then(|map| map.data.as_ref());
+    let named =
+        ConfigData::new(namespace, data).and_then(|data| Ok((data.credentials_secret()?.to_owned(), data)));
+    let (name, data) = match named {
+        Ok(named) => named,
+        Err(problem) => return (None, vec![judge(&problem)]),
+    };
+    let secret = match Api::<Secret>::namespaced(client.clone(), namespace).get_opt(&name).await {
+        Ok(secret) => secret,
+        Err(error) => return (None, vec![unreadable(namespace, &error)]),
+    };
+    let secret = secret.map(|secret| secret.data.unwrap_or_default());
+    let secret = secret.map(|data| data.into_iter().map(|(key, value)| (key, value.0)).collect());
+    match data.settings(secret.as_ref()) {
+        Ok(settings) => {
+            let found = vec![
+                CONFIGURED.ok(format!("ConfigMap {namespace}/{CONFIG_MAP}, vCenter {}", settings.address())),
+                CREDENTIALS.ok(format!("Secret {namespace}/{name}, user {}", settings.username)),
+            ];
+            (Some(settings), found)
+        }
+        Err(problem) => (None, vec![judge(&problem)]),
+    }
+}
+
+fn unreadable(namespace: &str, error: &kube::Error) -> Diagnosis {
+    let found = format!("the configuration in namespace {namespace} cannot be read: {error}");
+    CONFIGURED.error(found, "Use a kubeconfig whose user may get ConfigMaps and Secrets there")
+}
+
+/// What is wrong with the configuration, and what to do, are one message of the program.
+fn judge(problem: &ConfigProblem) -> Diagnosis {
+    let check = match problem {
+        ConfigProblem::NoSecret(..) | ConfigProblem::NoCredential(..) => CREDENTIALS,
+        _ => CONFIGURED,
+    };
+    let text = problem.to_string();
+    let (found, remedy) = text.rsplit_once(". ").unwrap_or((&text, ""));
+    check.error(found, remedy)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_problem_has_its_check_and_its_remedy() {
+        let cases = [
+            (ConfigProblem::NoConfigMap("ns".into()), CONFIGURED),
+            (ConfigProblem::NoKey("ns".into(), "VcPNID"), CONFIGURED),
+            (ConfigProblem::NoSecret("ns".into(), "creds".into()), CREDENTIALS),
+            (ConfigProblem::NoCredential("ns".into(), "creds".into(), "password"), CREDENTIALS),
+        ];
+        for (problem, check) in cases {
+            let diagnosis = judge(&problem);
+            assert_eq!(diagnosis.check, check, "{problem}");
+            assert!(!diagnosis.remedy.is_empty(), "{problem}");
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! The way to vCenter: certificate, login, version, clock.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use kit::diagnosis::Diagnosis;
+use vsphere::{About, Client, Config, Kind, ShownCertificate, WireKind};
+
+use super::Options;
+use super::checks::{CERTIFICATE, CLOCK, LOGIN, REACHABLE, TRUSTED, VERSION};
+use crate::vcenter::settings::{CONFIG_MAP, Settings, Trust};
+
+/// A certificate that ends sooner is worth a warning.
+const SOON: SignedDuration = SignedDuration::from_hours(30 * 24);
+/// Certificates of new clusters and tokens of vCenter fail where clocks differ by more.
+const SKEW: (SignedDuration, SignedDuration) = (SignedDuration::from_secs(10), SignedDuration::from_mins(5));
+/// The oldest vCenter that is supported, and the first that speaks VI/JSON.
+const OLDEST: (u32, u32) = (7, 0);
+
+/// Connects as the program does; no client where that fails.
+pub async fn check(settings: &Settings, options: &Options) -> (Option<Client>, Vec<Diagnosis>) {
+    let address = settings.address();
+    let mut config = Config::new(settings.host.clone(), settings.username.clone(), settings.password.clone());
+    config.port = settings.port;
+    config.wire = settings.wire;
+    config.connect_timeout = Duration::from_secs(5);
+    let shown = match ShownCertificate::of(&config).await {
+        Ok(shown) => shown,
+        Err(error) => {
+            let remedy = format!(
+                "Correct VcPNID and VcPort in ConfigMap {CONFIG_MAP}, name resolution, or the firewall"
+            );
+            return (None, vec![REACHABLE.error(format!("vCenter {address}: {error}"), remedy)]);
+        }
+    };
+    let mut found = vec![
+        REACHABLE.ok(format!("vCenter {address}")),
+        judge_certificate(&shown, Timestamp::now()),
+        judge_trust(&settings.trust, &shown),
+    ];
+    config.trust = match trust(settings, options) {
+        Ok(trust) => trust,
+        Err((problem, remedy)) => {
+            found.retain(|diagnosis| diagnosis.check != TRUSTED);
+            found.push(TRUSTED.error(problem, remedy));
+            return (None, found);
+        }
+    };
+    match Client::connect(config).await {
+        Ok(client) => {
+            found.push(LOGIN.ok(format!("{} at {address}", settings.username)));
+            found.push(judge_version(client.about(), client.wire()));
+            found.push(match client.current_time().await {
+                Ok(time) => judge_clock(time.duration_since(Timestamp::now())),
+                Err(error) => CLOCK.error(error.to_string(), error.advice()),
+            });
+            (Some(client), found)
+        }
+        Err(error) => {
+            if matches!(error.kind(), Kind::Tls { .. }) {
+                found.retain(|diagnosis| diagnosis.check != TRUSTED);
+                found.push(TRUSTED.error(error.to_string(), error.advice()));
+            } else {
+                found.push(LOGIN.error(format!("vCenter {address}: {error}"), error.advice()));
+            }
+            (None, found)
+        }
+    }
+}
+
+/// How the certificate is judged; the file of a CA may be one of the program's container.
+fn trust(settings: &Settings, options: &Options) -> Result<vsphere::Trust, (String, String)> {
+    Ok(match &settings.trust {
+        Trust::CaFile(path) => match options.ca.clone().map_or_else(|| std::fs::read_to_string(path), Ok) {
+            Ok(pem) => vsphere::Trust::CaBundle(pem),
+            Err(error) => {
+                let found = format!("CAFilePath {path}: {error}");
+                return Err((
+                    found,
+                    "If it is a file of the program's container, give a copy by --vcenter-ca".to_owned(),
+                ));
+            }
+        },
+        Trust::Thumbprint(text) => vsphere::Trust::Thumbprint(text.parse().map_err(|error| {
+            (
+                format!("Thumbprint {text:?}: {error}"),
+                "Write the SHA-256 of the certificate as AB:CD:…".to_owned(),
+            )
+        })?),
+        Trust::Nobody => vsphere::Trust::Insecure,
+        Trust::Public => vsphere::Trust::System,
+    })
+}
+
+fn judge_trust(trust: &Trust, shown: &ShownCertificate) -> Diagnosis {
+    match trust {
+        Trust::Nobody => TRUSTED.warning(
+            "InsecureSkipTLSVerify is true: whoever answers gets the password",
+            format!(
+                "Remove it and set Thumbprint to {}, after comparing it with vCenter's own, or CAFilePath",
+                shown.thumbprint
+            ),
+        ),
+        Trust::CaFile(path) => TRUSTED.ok(format!("by the CA bundle {path}")),
+        Trust::Thumbprint(_) => TRUSTED.ok("by its thumbprint"),
+        Trust::Public => TRUSTED.ok("by the operating system's trust anchors"),
+    }
+}
+
+fn judge_certificate(shown: &ShownCertificate, now: Timestamp) -> Diagnosis {
+    let left = shown.not_after.duration_since(now);
+    let days = left.as_hours() / 24;
+    let found = format!("certificate of {} ends {}", shown.subject, shown.not_after.strftime("%F"));
+    let remedy = "Renew the machine SSL certificate of vCenter, and Thumbprint where it is set";
+    if left.is_negative() {
+        CERTIFICATE.error(format!("{found}: it has expired"), remedy)
+    } else if left < SOON {
+        CERTIFICATE.warning(format!("{found}, in {days} days"), remedy)
+    } else {
+        CERTIFICATE.ok(format!("{found}, in {days} days"))
+    }
+}
+
+fn judge_version(about: &About, wire: WireKind) -> Diagnosis {
+    let mut numbers = about.version.split('.').map(|part| part.parse().unwrap_or(0));
+    let version: (u32, u32) = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    let found = format!(
+        "{}, spoken to over {}",
+        about.full_name,
+        match wire {
+            WireKind::ViJson => "VI/JSON",
+            WireKind::Soap => "SOAP",
+        }
+    );
+    if version < OLDEST {
+        VERSION.error(found, "Upgrade vCenter: 7.0 is the oldest that is supported")
+    } else {
+        VERSION.ok(found)
+    }
+}
+
+/// `ahead` is how far vCenter's clock is before this machine's.
+fn judge_clock(ahead: SignedDuration) -> Diagnosis {
+    let found = format!(
+        "vCenter's clock is {:.1} s {}",
+        ahead.abs().as_secs_f64(),
+        if ahead.is_negative() { "behind" } else { "ahead" }
+    );
+    let remedy = "Have vCenter, the hosts and this machine follow the same NTP servers";
+    if ahead.abs() > SKEW.1 {
+        CLOCK.error(found, remedy)
+    } else if ahead.abs() > SKEW.0 {
+        CLOCK.warning(found, remedy)
+    } else {
+        CLOCK.ok(found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kit::diagnosis::Outcome;
+
+    use super::*;
+
+    #[test]
+    fn certificates_are_judged_by_what_is_left() {
+        let not_after: Timestamp = "2027-01-31T00:00:00Z".parse().unwrap();
+        let shown =
+            ShownCertificate { thumbprint: vsphere::Thumbprint::of(b""), subject: "CN=vc".into(), not_after };
+        let cases = [
+            ("2026-11-01T00:00:00Z", Outcome::Ok),
+            ("2027-01-02T00:00:00Z", Outcome::Warning),
+            ("2027-01-31T00:00:01Z", Outcome::Error),
+        ];
+        for (now, outcome) in cases {
+            let diagnosis = judge_certificate(&shown, now.parse().unwrap());
+            assert_eq!(diagnosis.outcome, outcome, "{now}: {}", diagnosis.found);
+        }
+    }
+
+    #[test]
+    fn clocks_may_differ_by_seconds() {
+        let cases =
+            [(2, Outcome::Ok), (-11, Outcome::Warning), (301, Outcome::Error), (-301, Outcome::Error)];
+        for (seconds, outcome) in cases {
+            assert_eq!(judge_clock(SignedDuration::from_secs(seconds)).outcome, outcome, "{seconds}");
+        }
+    }
+
+    #[test]
+    fn versions_before_7_0_are_refused() {
+        let about = |version: &str| About { version: version.into(), ..About::default() };
+        for (version, outcome) in [("8.0.3", Outcome::Ok), ("7.0.0", Outcome::Ok), ("6.7.0", Outcome::Error)]
+        {
+            assert_eq!(judge_version(&about(version), WireKind::Soap).outcome, outcome, "{version}");
+        }
+    }
+
+    #[test]
+    fn a_certificate_that_nobody_verifies_is_told_with_its_thumbprint() {
+        let not_after = Timestamp::MAX;
+        let shown =
+            ShownCertificate { thumbprint: vsphere::Thumbprint::of(b"x"), subject: String::new(), not_after };
+        let diagnosis = judge_trust(&Trust::Nobody, &shown);
+        assert_eq!(diagnosis.outcome, Outcome::Warning);
+        assert!(diagnosis.remedy.contains(&shown.thumbprint.to_string()), "{}", diagnosis.remedy);
+    }
+}

@@ -1,0 +1,118 @@
+//! The content libraries and whether their items can be deployed.
+
+use std::collections::BTreeMap;
+
+use api::vmop::{ContentLibraryProvider, VirtualMachineImage};
+use kit::diagnosis::Diagnosis;
+use kube::api::ListParams;
+use kube::{Api, ResourceExt};
+use vsphere::automation::LibraryItem;
+
+use super::checks::{ITEMS, LIBRARY};
+use super::site::Site;
+
+pub async fn check(site: &Site<'_>) -> Vec<Diagnosis> {
+    let mut named = BTreeMap::new();
+    if let Some(id) = &site.settings.library {
+        named.insert(id.clone(), "ContentSource of the provider configuration".to_owned());
+    }
+    let providers = Api::<ContentLibraryProvider>::all(site.kube.clone()).list(&ListParams::default()).await;
+    for provider in providers.map(|list| list.items).unwrap_or_default() {
+        let id =
+            provider.spec.uuid.clone().filter(|uuid| !uuid.is_empty()).unwrap_or_else(|| provider.name_any());
+        named.entry(id).or_insert_with(|| format!("ContentLibraryProvider {}", provider.name_any()));
+    }
+    if named.is_empty() {
+        let remedy = "Set ContentSource in the provider configuration to the id of a content library (govc library.info)";
+        return vec![LIBRARY.error("no content library is named anywhere: there are no images", remedy)];
+    }
+    let mut found = Vec::new();
+    for (id, user) in &named {
+        match site.vcenter.library(id).await {
+            Ok(library) => {
+                found.push(LIBRARY.ok(format!("{} ({id}), of {user}", library.name)));
+                found.extend(items(site, &library.name, id).await);
+            }
+            Err(error) => {
+                found.push(LIBRARY.error(format!("library {id}, of {user}: {error}"), error.advice()))
+            }
+        }
+    }
+    found
+}
+
+async fn items(site: &Site<'_>, library: &str, id: &str) -> Vec<Diagnosis> {
+    let ids = match site.vcenter.library_items(id).await {
+        Ok(ids) => ids,
+        Err(error) => return vec![ITEMS.error(format!("library {library}: {error}"), error.advice())],
+    };
+    let mut items = Vec::with_capacity(ids.len());
+    for id in &ids {
+        match site.vcenter.library_item(id).await {
+            Ok(item) => items.push(item),
+            Err(error) => return vec![ITEMS.error(format!("library {library}: {error}"), error.advice())],
+        }
+    }
+    let images = Api::<VirtualMachineImage>::all(site.kube.clone()).list(&ListParams::default()).await;
+    let known = images
+        .map(|list| list.items.iter().map(ResourceExt::name_any).collect::<Vec<_>>())
+        .unwrap_or_default();
+    judge_items(library, &items, &known)
+}
+
+fn judge_items(library: &str, items: &[LibraryItem], known: &[String]) -> Vec<Diagnosis> {
+    let ovf: Vec<_> = items.iter().filter(|item| item.kind == "ovf").collect();
+    if ovf.is_empty() {
+        let remedy = "Import an OVA of a node image (govc library.import), or synchronise the library";
+        return vec![ITEMS.error(format!("library {library} has no item of type ovf"), remedy)];
+    }
+    let absent: Vec<_> = ovf.iter().filter(|item| !item.cached).map(|item| item.name.as_str()).collect();
+    let mut found = Vec::new();
+    if !absent.is_empty() {
+        let remedy = "Synchronise them (govc library.sync), or leave it to the first VM, which then waits for the download";
+        found.push(
+            ITEMS.warning(
+                format!("library {library}: the files of {} are not here", absent.join(", ")),
+                remedy,
+            ),
+        );
+    }
+    if !ovf
+        .iter()
+        .any(|item| known.iter().any(|name| *name == item.name.to_lowercase() || *name == item.name))
+    {
+        let remedy = "Look at the log of the VM operator, and at the conditions of VirtualMachineImages";
+        found.push(ITEMS.warning(format!("no item of library {library} is a VirtualMachineImage"), remedy));
+    }
+    if found.is_empty() {
+        found.push(ITEMS.ok(format!("library {library}: {} item(s)", ovf.len())));
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use kit::diagnosis::Outcome;
+
+    use super::*;
+
+    #[test]
+    fn items_are_judged_by_type_and_by_what_is_here() {
+        let item = |kind: &str, cached: bool| -> LibraryItem {
+            let item = serde_json::json!({ "id": "i", "name": "photon", "type": kind, "cached": cached });
+            serde_json::from_value(item).unwrap()
+        };
+        let known = ["photon".to_owned()];
+        let cases = [
+            (vec![item("ovf", true)], &known[..], Outcome::Ok, "1 item"),
+            (vec![item("iso", true)], &known[..], Outcome::Error, "no item of type ovf"),
+            (vec![item("ovf", false)], &known[..], Outcome::Warning, "photon are not here"),
+            (vec![item("ovf", true)], &[], Outcome::Warning, "no item of library"),
+        ];
+        for (items, known, outcome, text) in cases {
+            let found = judge_items("lib", &items, known);
+            assert_eq!(found[0].outcome, outcome, "{found:?}");
+            assert!(found[0].found.contains(text), "{found:?}");
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! Whether the VM operator can work with its configuration and its vCenter: what `layercake doctor` asks of this layer.
+//!
+//! Each file has the checks of one subject. A check reads in its own words and then judges, purely; what it finds is
+//! for a vSphere admin. Nothing is changed anywhere.
+
+mod checks;
+mod compute;
+mod configuration;
+mod connection;
+mod library;
+mod network;
+mod privileges;
+mod site;
+mod storage;
+#[cfg(test)]
+mod tests;
+
+use kit::diagnosis::{Check, Diagnosis};
+use kube::Client;
+
+pub use checks::ALL as CHECKS;
+
+use site::Site;
+
+/// What the checks are given.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The namespace of the VM operator, where its configuration is.
+    pub namespace: String,
+    /// A CA bundle (PEM) to use where the configured `CAFilePath` is a file of the program's container.
+    pub ca: Option<String>,
+}
+
+/// Runs all checks that `wanted` names; what a failed one leaves open is skipped and says so.
+pub async fn diagnose(client: &Client, options: &Options, wanted: impl Fn(Check) -> bool) -> Vec<Diagnosis> {
+    let (settings, mut found) = configuration::check(client, &options.namespace).await;
+    match settings {
+        Some(settings) => {
+            let (vcenter, connected) = connection::check(&settings, options).await;
+            found.extend(connected);
+            if let Some(vcenter) = vcenter {
+                let (site, read) = Site::read(client, &settings, &vcenter).await;
+                found.extend(read);
+                if let Some(site) = site {
+                    found.extend(diagnose_site(&site, &wanted).await);
+                }
+                vcenter.logout().await;
+            }
+        }
+        None => {}
+    }
+    let looked_at = |check: &Check| found.iter().any(|diagnosis| diagnosis.check == *check);
+    let open: Vec<_> = CHECKS.iter().filter(|check| !looked_at(check)).collect();
+    found.extend(open.into_iter().map(|check| check.skipped("an earlier check failed")));
+    found.retain(|diagnosis| wanted(diagnosis.check));
+    found.sort_by_key(|diagnosis| diagnosis.check.code);
+    found
+}
+
+/// The checks that need nothing but a connected vCenter, side by side.
+async fn diagnose_site(site: &Site<'_>, wanted: &impl Fn(Check) -> bool) -> Vec<Diagnosis> {
+    let _ = wanted;
+    let (privileges, compute, library, storage, network) = tokio::join!(
+        privileges::check(site),
+        compute::check(site),
+        library::check(site),
+        storage::check(site),
+        network::check(site),
+    );
+    [privileges, compute, library, storage, network].concat()
+}

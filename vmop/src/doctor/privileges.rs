@@ -1,0 +1,117 @@
+//! Whether the user has the privileges that the VM operator needs, object by object.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use kit::diagnosis::Diagnosis;
+use vsphere::{MoRef, ObjectContent, PRIVILEGES, Privilege, PrivilegeScope, PrivilegeUse};
+
+use super::checks::{OPTIONAL_PRIVILEGES, PRIVILEGES as REQUIRED};
+use super::site::Site;
+
+type Held = HashMap<MoRef, BTreeSet<String>>;
+
+/// One call tells what the user has on all objects.
+pub async fn check(site: &Site<'_>) -> Vec<Diagnosis> {
+    let objects = objects(site).await;
+    let all: Vec<MoRef> = objects.values().flatten().cloned().collect();
+    match site.vcenter.own_privileges(&all).await {
+        Ok(held) => judge(&objects, &held, &site.settings.username),
+        Err(error) => {
+            let failed = |check: kit::diagnosis::Check| check.error(error.to_string(), error.advice());
+            vec![failed(REQUIRED), failed(OPTIONAL_PRIVILEGES)]
+        }
+    }
+}
+
+/// The objects on which privileges are needed, by scope.
+async fn objects(site: &Site<'_>) -> BTreeMap<PrivilegeScope, Vec<MoRef>> {
+    let datastores = site.vcenter.datastores(&site.datacenter).await.unwrap_or_default();
+    let configured = site.settings.datastore.as_deref();
+    let datastores = datastores.into_iter().filter(|datastore| {
+        configured.is_none_or(|name| datastore.name == name || datastore.moref.id() == name)
+    });
+    let networks = site.vcenter.networks(&site.datacenter).await.unwrap_or_default();
+    let configured = site.settings.network.as_deref();
+    let networks = networks
+        .into_iter()
+        .filter(|network| configured.is_some_and(|name| network.name == name || network.moref.id() == name));
+    let root = site.vcenter.root_folder().ok();
+    BTreeMap::from([
+        (PrivilegeScope::VCenter, root.into_iter().collect()),
+        (PrivilegeScope::Datacenter, vec![site.datacenter.clone()]),
+        (PrivilegeScope::Folder, site.folders.keys().cloned().collect()),
+        (
+            PrivilegeScope::ResourcePool,
+            site.pools.iter().map(|pool: &ObjectContent| pool.obj.clone()).collect(),
+        ),
+        (PrivilegeScope::Datastore, datastores.map(|datastore| datastore.moref).collect()),
+        (PrivilegeScope::Network, networks.map(|network| network.moref).collect()),
+    ])
+}
+
+/// Each missing privilege is an error where every VM needs it, else a warning that names who does.
+fn judge(objects: &BTreeMap<PrivilegeScope, Vec<MoRef>>, held: &Held, user: &str) -> Vec<Diagnosis> {
+    let none = BTreeSet::new();
+    let lacking = |privilege: &Privilege| {
+        let on = objects.get(&privilege.scope).into_iter().flatten();
+        on.filter(|object| !held.get(object).unwrap_or(&none).contains(privilege.id))
+            .map(MoRef::to_string)
+            .collect()
+    };
+    let mut found = Vec::new();
+    for privilege in PRIVILEGES {
+        let objects: Vec<String> = lacking(privilege);
+        if objects.is_empty() {
+            continue;
+        }
+        let Privilege { id, scope, calls, used } = privilege;
+        let lacks = format!("{user} lacks {id} on {} ({calls})", objects.join(", "));
+        let remedy = format!("Add {id} to the user's role on the {}", scope.name());
+        found.push(match used {
+            PrivilegeUse::Always => REQUIRED.error(lacks, remedy),
+            PrivilegeUse::Only(feature) => {
+                OPTIONAL_PRIVILEGES.warning(format!("{lacks}: needed for {feature}"), remedy)
+            }
+        });
+    }
+    for check in [REQUIRED, OPTIONAL_PRIVILEGES] {
+        if found.iter().all(|diagnosis| diagnosis.check != check) {
+            let always = check == REQUIRED;
+            let count = PRIVILEGES
+                .iter()
+                .filter(|privilege| (privilege.used == PrivilegeUse::Always) == always)
+                .count();
+            found.push(check.ok(format!("{user} has all {count}")));
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use kit::diagnosis::Outcome;
+
+    use super::*;
+
+    #[test]
+    fn each_privilege_that_is_taken_away_is_named_with_its_object() {
+        let objects: BTreeMap<_, _> =
+            PrivilegeScope::ALL.map(|scope| (scope, vec![MoRef::new("Object", scope.name())])).into();
+        for taken in PRIVILEGES {
+            let held = PrivilegeScope::ALL.map(|scope| {
+                let has = PRIVILEGES.iter().filter(|has| has.scope == scope && **has != *taken);
+                (MoRef::new("Object", scope.name()), has.map(|has| has.id.to_owned()).collect())
+            });
+            let found = judge(&objects, &Held::from(held), "user");
+            let bad: Vec<_> = found.iter().filter(|diagnosis| diagnosis.outcome != Outcome::Ok).collect();
+            assert_eq!(bad.len(), 1, "{}: {found:?}", taken.id);
+            assert!(
+                bad[0].found.contains(taken.id) && bad[0].remedy.contains(taken.scope.name()),
+                "{:?}",
+                bad[0]
+            );
+            let wanted = if taken.used == PrivilegeUse::Always { Outcome::Error } else { Outcome::Warning };
+            assert_eq!(bad[0].outcome, wanted);
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! What the checks of vCenter look at: the objects that configuration, namespaces and zones name.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use api::names::annotation;
+use api::topology::{AvailabilityZone, Zone};
+use k8s_openapi::api::core::v1::Namespace;
+use kit::diagnosis::Diagnosis;
+use kube::api::ListParams;
+use kube::{Api, Client, ResourceExt};
+use vsphere::{Kind, MoRef, ObjectContent};
+
+use super::checks::PLACEMENT;
+use crate::vcenter::Placement;
+use crate::vcenter::settings::Settings;
+use crate::virtualmachine::placement::zones::{namespace_placement, parse_zones};
+
+/// A connected vCenter and where its VMs lie.
+pub struct Site<'a> {
+    /// The API server.
+    pub kube: &'a Client,
+    /// The provider configuration.
+    pub settings: &'a Settings,
+    /// The vCenter.
+    pub vcenter: &'a vsphere::Client,
+    /// The datacenter.
+    pub datacenter: MoRef,
+    /// The folders of VMs, with who uses them.
+    pub folders: BTreeMap<MoRef, String>,
+    /// The resource pools of VMs.
+    pub pools: Vec<ObjectContent>,
+    /// The clusters (or single hosts) that the pools belong to.
+    pub clusters: Vec<ObjectContent>,
+    /// Their hosts.
+    pub hosts: Vec<ObjectContent>,
+}
+
+impl<'a> Site<'a> {
+    /// Reads which objects there are; `None` where one that others rest on is missing.
+    pub async fn read(
+        kube: &'a Client,
+        settings: &'a Settings,
+        vcenter: &'a vsphere::Client,
+    ) -> (Option<Self>, Vec<Diagnosis>) {
+        let datacenter = MoRef::datacenter(settings.datacenter.as_str());
+        let users = users(kube, settings).await;
+        let mut wanted =
+            BTreeMap::from([(datacenter.clone(), "Datacenter of the provider configuration".to_owned())]);
+        for (user, place) in &users {
+            wanted.entry(place.folder.clone()).or_insert_with(|| user.clone());
+            wanted.entry(place.pool.clone()).or_insert_with(|| user.clone());
+        }
+        let mut found = Vec::new();
+        let mut present = BTreeSet::new();
+        for (object, user) in &wanted {
+            match vcenter.retrieve(std::slice::from_ref(object), &["name"]).await {
+                Ok(_) => _ = present.insert(object.clone()),
+                Err(error) => found.push(judge_missing(object, user, &error)),
+            }
+        }
+        let of_kind =
+            |kind: &str| present.iter().filter(|object| object.kind() == kind).cloned().collect::<Vec<_>>();
+        let (folders, pools) = (of_kind("Folder"), of_kind("ResourcePool"));
+        if found.is_empty() && pools.is_empty() {
+            let remedy = format!(
+                "Annotate a namespace with {} and {} (MoIDs), or set Folder and ResourcePool",
+                annotation::NAMESPACE_FOLDER,
+                annotation::NAMESPACE_RESOURCE_POOL
+            );
+            found
+                .push(PLACEMENT.warning("no namespace has a folder and a resource pool for its VMs", remedy));
+        } else if found.is_empty() {
+            let (folders, pools) = (folders.len(), pools.len());
+            found.push(PLACEMENT.ok(format!("{datacenter}, {folders} folder(s), {pools} resource pool(s)")));
+        }
+        if !present.contains(&datacenter) {
+            return (None, found);
+        }
+        match Self::surroundings(vcenter, &pools).await {
+            Ok((pools, clusters, hosts)) => {
+                let folders =
+                    folders.into_iter().map(|folder| (folder.clone(), wanted[&folder].clone())).collect();
+                let site = Self { kube, settings, vcenter, datacenter, folders, pools, clusters, hosts };
+                (Some(site), found)
+            }
+            Err(error) => {
+                found.push(PLACEMENT.error(error.to_string(), error.advice()));
+                (None, found)
+            }
+        }
+    }
+
+    async fn surroundings(
+        vcenter: &vsphere::Client,
+        pools: &[MoRef],
+    ) -> vsphere::Result<(Vec<ObjectContent>, Vec<ObjectContent>, Vec<ObjectContent>)> {
+        if pools.is_empty() {
+            return Ok((Vec::new(), Vec::new(), Vec::new()));
+        }
+        let pools = vcenter.retrieve(pools, &["name", "owner", "runtime", "config"]).await?;
+        let owners: BTreeSet<MoRef> =
+            pools.iter().filter_map(|pool| pool.get("owner").as_moref().cloned()).collect();
+        let owners: Vec<MoRef> = owners.into_iter().collect();
+        let clusters =
+            vcenter.retrieve(&owners, &["name", "host", "network", "datastore", "configurationEx"]).await?;
+        let mut hosts = Vec::new();
+        for cluster in &owners {
+            let paths = ["name", "runtime.connectionState", "runtime.inMaintenanceMode", "network"];
+            hosts.extend(vcenter.retrieve_members(cluster, "host", "HostSystem", &paths).await?);
+        }
+        Ok((pools, clusters, hosts))
+    }
+}
+
+/// A name of an object, for people: vSphere's name and the MoID.
+pub fn name(object: &ObjectContent) -> String {
+    let name = object.get("name").as_str().unwrap_or_default();
+    format!("{name} ({})", object.obj.id())
+}
+
+fn judge_missing(object: &MoRef, user: &str, error: &vsphere::Error) -> Diagnosis {
+    if matches!(error.kind(), Kind::NotFound { .. }) {
+        let remedy = "Correct the MoID (govc ls -i prints it), and give the user System.Read there";
+        return PLACEMENT
+            .error(format!("{object}, of {user}, does not exist, or the user may not see it"), remedy);
+    }
+    PLACEMENT.error(format!("{object}, of {user}: {error}"), error.advice())
+}
+
+/// Who has a place in vCenter: namespaces by annotations or zones, and the provider configuration itself.
+async fn users(kube: &Client, settings: &Settings) -> Vec<(String, Placement)> {
+    let all = ListParams::default();
+    let namespaces =
+        Api::<Namespace>::all(kube.clone()).list(&all).await.map(|list| list.items).unwrap_or_default();
+    // Clusters without zones do not serve these kinds.
+    let zones = Api::<Zone>::all(kube.clone()).list(&all).await.map(|list| list.items).unwrap_or_default();
+    let wide = Api::<AvailabilityZone>::all(kube.clone())
+        .list(&all)
+        .await
+        .map(|list| list.items)
+        .unwrap_or_default();
+    let zones: Vec<_> = zones.into_iter().map(Arc::new).collect();
+    let wide: Vec<_> = wide.into_iter().map(Arc::new).collect();
+    let mut users = Vec::new();
+    if let Ok(place) = namespace_placement("", |_| None, settings) {
+        users.push(("the provider configuration".to_owned(), place));
+    }
+    for namespace in &namespaces {
+        let name = namespace.name_any();
+        let user = format!("namespace {name}");
+        let own: Vec<_> =
+            zones.iter().filter(|zone| zone.namespace().as_deref() == Some(&*name)).cloned().collect();
+        for zone in parse_zones(&name, &own, &wide) {
+            users.extend(zone.placements.into_iter().map(|place| (user.clone(), place)));
+        }
+        let annotated = |key: &str| namespace.annotations().get(key).cloned();
+        if annotated(annotation::NAMESPACE_FOLDER).is_some()
+            || annotated(annotation::NAMESPACE_RESOURCE_POOL).is_some()
+        {
+            users.extend(namespace_placement(&name, annotated, settings).ok().map(|place| (user, place)));
+        }
+    }
+    users
+}

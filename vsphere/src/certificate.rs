@@ -1,0 +1,62 @@
+//! The certificate that a server shows, whether it is trusted or not.
+
+use jiff::Timestamp;
+use reqwest::redirect::Policy;
+use reqwest::tls::TlsInfo;
+use x509_parser::prelude::{FromDer, X509Certificate};
+
+use crate::error::unexpected;
+use crate::tls::{self, SeenThumbprint};
+use crate::{Config, Error, Kind, Result, Thumbprint, Trust};
+
+/// A certificate, as far as an administrator has to look at it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShownCertificate {
+    /// Its SHA-256.
+    pub thumbprint: Thumbprint,
+    /// Whom it is for.
+    pub subject: String,
+    /// The end of its validity.
+    pub not_after: Timestamp,
+}
+
+impl ShownCertificate {
+    /// Asks the server of `config` for its certificate, without judging it and without logging in.
+    pub async fn of(config: &Config) -> Result<Self> {
+        const METHOD: &str = "connect";
+        let base = config.base_url();
+        let failed = |cause: String| Error::new(METHOD, Kind::Unreachable { cause }).on(&base);
+        let tls = tls::client_config(&Trust::Insecure, SeenThumbprint::default()).map_err(failed)?;
+        let client = reqwest::Client::builder()
+            .tls_backend_preconfigured(tls)
+            .tls_info(true)
+            .redirect(Policy::none())
+            .no_proxy()
+            .connect_timeout(config.connect_timeout)
+            .timeout(config.call_timeout)
+            .build()
+            .map_err(|error| failed(error.to_string()))?;
+        let answer = client.head(&base).send().await.map_err(|error| failed(innermost(&error)))?;
+        let der = answer.extensions().get::<TlsInfo>().and_then(TlsInfo::peer_certificate);
+        let der = der.ok_or_else(|| unexpected(METHOD, "the server showed no certificate"))?;
+        Self::read(der).ok_or_else(|| unexpected(METHOD, "the server's certificate cannot be read"))
+    }
+
+    fn read(der: &[u8]) -> Option<Self> {
+        let (_, certificate) = X509Certificate::from_der(der).ok()?;
+        Some(Self {
+            thumbprint: Thumbprint::of(der),
+            subject: certificate.subject().to_string(),
+            not_after: Timestamp::from_second(certificate.validity().not_after.timestamp()).ok()?,
+        })
+    }
+}
+
+/// The cause behind a failed request: what the operating system said.
+fn innermost(error: &reqwest::Error) -> String {
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(next) = cause.source() {
+        cause = next;
+    }
+    cause.to_string()
+}

@@ -1,0 +1,211 @@
+//! The privileges that calls need, and which of them a user has.
+
+use std::collections::{BTreeSet, HashMap};
+
+use crate::{Client, MoRef, Object, Result};
+
+/// On which object of the inventory a privilege must be held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum PrivilegeScope {
+    /// The vCenter itself: its root folder.
+    VCenter,
+    /// The datacenter.
+    Datacenter,
+    /// The folders of VMs and of golden templates, with all below.
+    Folder,
+    /// The resource pools of VMs and of golden templates, with all below.
+    ResourcePool,
+    /// The datastores on which disks are made.
+    Datastore,
+    /// The networks to which VMs are connected.
+    Network,
+}
+
+impl PrivilegeScope {
+    /// All scopes, the widest first.
+    pub const ALL: [Self; 6] =
+        [Self::VCenter, Self::Datacenter, Self::Folder, Self::ResourcePool, Self::Datastore, Self::Network];
+
+    /// As people call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::VCenter => "vCenter",
+            Self::Datacenter => "datacenter",
+            Self::Folder => "VM folder",
+            Self::ResourcePool => "resource pool",
+            Self::Datastore => "datastore",
+            Self::Network => "network",
+        }
+    }
+}
+
+/// Who misses a privilege that is not there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PrivilegeUse {
+    /// Every VM.
+    Always,
+    /// Only who uses what the text names.
+    Only(&'static str),
+}
+
+/// A privilege, where it must be held, and what is done with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Privilege {
+    /// Its id, such as `VirtualMachine.Inventory.Delete`.
+    pub id: &'static str,
+    /// On which object.
+    pub scope: PrivilegeScope,
+    /// The calls that need it.
+    pub calls: &'static str,
+    /// Who needs it.
+    pub used: PrivilegeUse,
+}
+
+/// The privileges that the VM operator needs, by scope.
+///
+/// Those of methods are the ones that the description of the VIM API names; those of devices, fields and the Automation API are
+/// from its texts.
+pub const PRIVILEGES: &[Privilege] = {
+    use PrivilegeScope::{Datacenter, Datastore, Folder, Network, ResourcePool, VCenter};
+    use PrivilegeUse::{Always, Only};
+    const POLICY: PrivilegeUse = Only("VirtualMachineSetResourcePolicy");
+    const LIBRARY: PrivilegeUse = Only("images of a content library");
+    const PUBLISH: PrivilegeUse = Only("VirtualMachinePublishRequest");
+    const RESIZE: PrivilegeUse = Only("another class for a VM");
+    const POWER: PrivilegeUse = Only("power states and restarts that users ask for");
+    const OVF: PrivilegeUse = Only("OVF properties (transports vAppConfig and OvfEnv)");
+    const fn of(
+        id: &'static str,
+        scope: PrivilegeScope,
+        calls: &'static str,
+        used: PrivilegeUse,
+    ) -> Privilege {
+        Privilege { id, scope, calls, used }
+    }
+    &[
+        of("System.View", VCenter, "every call", Always),
+        of(
+            "StorageProfile.View",
+            VCenter,
+            "PbmQueryProfile, PbmRetrieveContent, PbmCheckRequirements",
+            Only("storage classes with a policy"),
+        ),
+        of("ContentLibrary.DownloadSession", VCenter, "download-session", LIBRARY),
+        of(
+            "ContentLibrary.SyncLibraryItem",
+            VCenter,
+            "subscribed-item sync",
+            Only("subscribed content libraries"),
+        ),
+        of("ContentLibrary.AddLibraryItem", VCenter, "vm-template capture", PUBLISH),
+        of("System.Read", Datacenter, "RetrievePropertiesEx, WaitForUpdatesEx", Always),
+        of("VirtualMachine.Inventory.CreateFromExisting", Folder, "CloneVM_Task", Always),
+        of("VirtualMachine.Inventory.Delete", Folder, "Destroy_Task", Always),
+        of("VirtualMachine.Provisioning.DeployTemplate", Folder, "CloneVM_Task of a template", Always),
+        of("VirtualMachine.Provisioning.MarkAsTemplate", Folder, "MarkAsTemplate", LIBRARY),
+        of("VirtualMachine.State.CreateSnapshot", Folder, "CreateSnapshot_Task", LIBRARY),
+        of("VApp.Import", Folder, "ovf deploy", LIBRARY),
+        of("VirtualMachine.Config.AddNewDisk", Folder, "CloneVM_Task, ReconfigVM_Task", Always),
+        of("VirtualMachine.Config.AddRemoveDevice", Folder, "CloneVM_Task, ReconfigVM_Task", Always),
+        of("VirtualMachine.Config.EditDevice", Folder, "CloneVM_Task, ReconfigVM_Task", Always),
+        of(
+            "VirtualMachine.Config.AdvancedConfig",
+            Folder,
+            "CloneVM_Task, ReconfigVM_Task (guestinfo)",
+            Always,
+        ),
+        of("VirtualMachine.Config.CPUCount", Folder, "CloneVM_Task, ReconfigVM_Task", Always),
+        of("VirtualMachine.Config.Memory", Folder, "CloneVM_Task, ReconfigVM_Task", Always),
+        of("VirtualMachine.Config.Resource", Folder, "CloneVM_Task, ReconfigVM_Task", Always),
+        of("VirtualMachine.Config.Settings", Folder, "CloneVM_Task, ReconfigVM_Task", Always),
+        of("VirtualMachine.Config.ManagedBy", Folder, "CloneVM_Task (the mark)", Always),
+        of(
+            "VirtualMachine.Config.RemoveDisk",
+            Folder,
+            "ReconfigVM_Task before Destroy_Task",
+            Only("disks that others attached"),
+        ),
+        of(
+            "VirtualMachine.Config.DiskExtend",
+            Folder,
+            "CloneVM_Task, ReconfigVM_Task",
+            Only("disks larger than the image's"),
+        ),
+        of("VirtualMachine.Config.ChangeTracking", Folder, "ReconfigVM_Task", RESIZE),
+        of(
+            "VirtualMachine.Config.UpgradeVirtualHardware",
+            Folder,
+            "UpgradeVM_Task",
+            Only("minHardwareVersion"),
+        ),
+        of(
+            "VirtualMachine.Config.HostUSBDevice",
+            Folder,
+            "CloneVM_Task",
+            Only("classes with passthrough devices"),
+        ),
+        of("VirtualMachine.Interact.PowerOn", Folder, "CloneVM_Task, PowerOnVM_Task", Always),
+        of("VirtualMachine.Interact.PowerOff", Folder, "PowerOffVM_Task, ShutdownGuest", Always),
+        of("VirtualMachine.Interact.Suspend", Folder, "SuspendVM_Task, StandbyGuest", POWER),
+        of("VirtualMachine.Interact.Reset", Folder, "ResetVM_Task, RebootGuest", POWER),
+        of("VirtualMachine.Interact.ConsoleInteract", Folder, "AcquireTicket", Only("WebConsoleRequest")),
+        of(
+            "VirtualMachine.Provisioning.Customize",
+            Folder,
+            "CloneVM_Task, CustomizeVM_Task",
+            Only("guests without cloud-init"),
+        ),
+        of("VirtualMachine.Provisioning.PromoteDisks", Folder, "PromoteDisks_Task", Only("PromoteDisksMode")),
+        of("VirtualMachine.Provisioning.Clone", Folder, "vm-template capture", PUBLISH),
+        of("VApp.Export", Folder, "vm-template capture", PUBLISH),
+        of("VApp.ApplicationConfig", Folder, "CloneVM_Task, ReconfigVM_Task", OVF),
+        of("Folder.Create", Folder, "CreateFolder", POLICY),
+        of("Folder.Delete", Folder, "Destroy_Task of a folder", POLICY),
+        of("Resource.AssignVMToPool", ResourcePool, "CloneVM_Task, ovf deploy", Always),
+        of("Resource.CreatePool", ResourcePool, "CreateResourcePool", POLICY),
+        of("Resource.EditPool", ResourcePool, "UpdateConfig", POLICY),
+        of("Resource.DeletePool", ResourcePool, "Destroy_Task of a pool", POLICY),
+        of("Datastore.AllocateSpace", Datastore, "CloneVM_Task, ovf deploy", Always),
+        of("Network.Assign", Network, "CloneVM_Task, ReconfigVM_Task", Always),
+    ]
+};
+
+impl Client {
+    /// The privileges that the session's own user has on each of the objects, by groups and propagation too.
+    ///
+    /// Two calls, whatever the number of objects (`FetchUserPrivilegeOnEntities`).
+    pub async fn own_privileges(&self, objects: &[MoRef]) -> Result<HashMap<MoRef, BTreeSet<String>>> {
+        const METHOD: &str = "FetchUserPrivilegeOnEntities";
+        let manager = self.service("sessionManager")?;
+        let session = self.retrieve(std::slice::from_ref(&manager), &["currentSession"]).await?;
+        let session =
+            session.first().map(|manager| manager.get("currentSession").clone()).unwrap_or_default();
+        let user = session.get("userName").as_str().unwrap_or(&self.config().credentials.username).to_owned();
+        let args = Object::new("FetchUserPrivilegeOnEntitiesRequestType")
+            .with_list("entities", objects.iter().map(Value::from).collect::<Vec<Value>>())
+            .with("userName", user);
+        let authorization = self.service("authorizationManager")?;
+        let found = self.call(&authorization, METHOD, Some(args)).await?;
+        let read = found.items().iter().filter_map(|result| {
+            let object = result.get("entity").as_moref()?.clone();
+            let held =
+                result.get("privileges").items().iter().filter_map(|id| id.as_str().map(str::to_owned));
+            Some((object, held.collect()))
+        });
+        Ok(read.collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_privilege_stands_once_in_each_scope_and_scopes_stand_together() {
+        let mut seen = BTreeSet::new();
+        for privilege in PRIVILEGES {
+            assert!(seen.insert((privilege.scope, privilege.id)), "{} stands twice", privilege.id);
+        }
+        assert!(PRIVILEGES.is_sorted_by_key(|privilege| privilege.scope), "by scope");
+    }
+}
