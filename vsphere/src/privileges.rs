@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use crate::{Client, MoRef, Object, Result};
+use crate::{Client, MoRef, Object, Result, Value};
 
 /// On which object of the inventory a privilege must be held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,5 +1,6 @@
 //! Reads everything that a reconcile of a VM rests on. It starts, writes and wakes nothing.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use api::vmop::VirtualMachine;
@@ -90,9 +91,12 @@ pub fn observe<'a>(
 fn probe_of_unavailable(vm: &VirtualMachine, vsphere_vm: &Vm, ctx: &Context) -> Option<ProbeResult> {
     vm.spec.readiness_probe.as_ref()?.tcp_socket.as_ref()?;
     let mut last = vsphere_vm.clone();
-    last.guest.ip = vm.status.as_ref()?.vm_ip.clone();
+    let status = vm.status.as_ref()?;
+    last.guest.ip = status.vm_ip.clone();
     last.power_state = Some(PowerState::On);
-    let target = probe_target(vm, &last);
+    let own: Vec<IpAddr> =
+        status.endpoint_addresses.iter().filter_map(|address| address.parse().ok()).collect();
+    let target = probe_target(vm, &last, &own).ok().flatten();
     probe_result(vm, &last, target.as_ref(), &ctx.prober)
 }
 

@@ -177,7 +177,7 @@ async fn what_a_clone_did_not_bring_is_asked_for_before_the_vm_runs(sim: Sim) {
         let on = seen(&made, &vcenter, |now| now.power_state == Some(PowerState::On)).await;
         assert_eq!(proven, DeviceKinds { nics: heeded, disks: heeded }, "only the clone itself is a proof");
         *vcenter.proven_devices.lock() = proven;
-        within("its end", destroy(&on, &vcenter)).await.unwrap();
+        within("its end", destroy(&on, &DiskRecord::default(), &vcenter)).await.unwrap();
     }
     assert!(DeviceKinds { nics: true, disks: true }.within(*vcenter.proven_devices.lock()));
     started.shutdown.cancel();
