@@ -40,7 +40,7 @@ pub(super) fn go(folder: &Path) -> Command {
     for foreign in ["GOOS", "GOARCH", "GO111MODULE"] {
         go.env_remove(foreign);
     }
-    // A fifth of the compiler's time is its garbage collection; with room it collects seldom. The limit keeps small machines safe.
+    // The compiler spends much of its time on its own garbage; with room it collects seldom. The limit keeps small machines safe.
     for (setting, value) in [("GOGC", "400"), ("GOMEMLIMIT", "2GiB")] {
         if std::env::var_os(setting).is_none() {
             go.env(setting, value);

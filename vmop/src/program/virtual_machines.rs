@@ -28,6 +28,8 @@ use crate::watches::{
 };
 
 /// Reconciles VirtualMachines until the program ends; `enqueued` are those with a cause outside the API server.
+///
+/// It is long because it is one table: each watch beside the index by which its events find their VirtualMachines.
 pub fn run<Enqueued>(
     parts: &Parts,
     prober: Prober<ObjectRef<VirtualMachine>>,
