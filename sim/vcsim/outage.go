@@ -7,8 +7,6 @@ import (
 
 	"github.com/vmware/govmomi/object"
 	"github.com/vmware/govmomi/simulator"
-	"github.com/vmware/govmomi/vim25/methods"
-	"github.com/vmware/govmomi/vim25/soap"
 	"github.com/vmware/govmomi/vim25/types"
 )
 
@@ -103,33 +101,6 @@ func (s *Sim) outageOf(ctx *simulator.Context, vm *simulator.VirtualMachine) vmO
 	return connected
 }
 
-// RetrievePropertiesEx is the VIM method. Everything that reads a VM's properties comes through here, the stream too.
-func (c *collector) RetrievePropertiesEx(ctx *simulator.Context, r *types.RetrievePropertiesEx) soap.HasFault {
-	res := c.PropertyCollector.RetrievePropertiesEx(ctx, r)
-	if body, ok := res.(*methods.RetrievePropertiesExBody); ok && body.Res != nil && body.Res.Returnval != nil {
-		simOf(ctx).unset(body.Res.Returnval.Objects)
-	}
-	return res
-}
-
-// RetrieveProperties is the VIM method.
-func (c *collector) RetrieveProperties(ctx *simulator.Context, r *types.RetrieveProperties) soap.HasFault {
-	res := c.PropertyCollector.RetrieveProperties(ctx, r)
-	if body, ok := res.(*methods.RetrievePropertiesBody); ok && body.Res != nil {
-		simOf(ctx).unset(body.Res.Returnval)
-	}
-	return res
-}
-
-// ContinueRetrievePropertiesEx is the VIM method.
-func (c *collector) ContinueRetrievePropertiesEx(ctx *simulator.Context, r *types.ContinueRetrievePropertiesEx) soap.HasFault {
-	res := c.PropertyCollector.ContinueRetrievePropertiesEx(ctx, r)
-	if body, ok := res.(*methods.ContinueRetrievePropertiesExBody); ok && body.Res != nil {
-		simOf(ctx).unset(body.Res.Returnval.Objects)
-	}
-	return res
-}
-
 // readFromFiles are the properties that vCenter does not know when it cannot read a VM's files.
 var readFromFiles = []string{
 	"config", "guest", "layout", "layoutEx", "snapshot", "rootSnapshot", "storage", "resourceConfig", "summary.guest",
@@ -138,8 +109,8 @@ var readFromFiles = []string{
 // keptOfSummary are the members of a VM's summary that vCenter's own records have.
 var keptOfSummary = []string{"name", "template", "vmPathName"}
 
-// unset takes off what vCenter does not know of VMs whose files it cannot read.
-func (s *Sim) unset(objects []types.ObjectContent) {
+// leaveOutUnreadable takes off what vCenter does not know of VMs whose files it cannot read.
+func (s *Sim) leaveOutUnreadable(objects []types.ObjectContent) {
 	if !s.outages.any() {
 		return
 	}
