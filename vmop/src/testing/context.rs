@@ -2,10 +2,16 @@
 
 use std::sync::Arc;
 
+use futures::stream;
+use k8s_openapi::api::core::v1::Namespace;
 use kit::Runtime;
 use kit::apply::Api;
 use kit::events::Events;
+use kit::watch::Cache;
+use kube::api::PartialObjectMeta;
+use kube::runtime::watcher::Event;
 use parking_lot::Mutex;
+use serde_json::json;
 
 use crate::caches::{Caches, ReplicaCaches};
 use crate::data_sources::DataSourceWatches;
@@ -37,4 +43,15 @@ pub fn context(runtime: &Runtime, vcenter: &Arc<VCenter>) -> Context {
         sync_requests: Arc::default(),
         templates: TemplateCache::new(Arc::new(|_: &str| {})).0,
     }
+}
+
+/// Has the VMs of `namespace` use every network.
+pub async fn allow_all_networks(context: &mut Context, namespace: &str) {
+    let annotations = json!({ "vmware-system-networks": "*" });
+    let object: PartialObjectMeta<Namespace> =
+        serde_json::from_value(json!({ "metadata": { "name": namespace, "annotations": annotations } }))
+            .expect("a namespace");
+    let (cache, writer) = Cache::new(Arc::default());
+    cache.clone().follow(stream::iter([Ok(Event::Apply(object))]), writer).await;
+    context.caches.namespaces = cache;
 }

@@ -18,7 +18,7 @@ use super::identity::find::{Found, SearchPlaces, find, find_holder};
 use super::identity::uuids::Identity;
 use super::image::{TemplateFacts, find_template};
 use super::needs::{Creation, Needs};
-use super::nic::change::{NicChange, is_changing, nics_differ};
+use super::nic::change::{NicChange, nics_differ, were_asked_for};
 use super::nic::endpoint::endpoint_addresses;
 use super::nic::observe::{NicFacts, assigned_addresses, observe_nics};
 use super::placement::module::membership;
@@ -211,7 +211,7 @@ pub(in crate::virtualmachine) async fn observe_power_on(
     };
     // Read anew: what the inventory has may be older than our own change.
     let present = vcenter.client.read_nics(&vsphere_vm.moref).await?;
-    let change = NicChange::new(vm, &present, wanted, is_changing(vsphere_vm));
+    let change = NicChange::new(vm, &present, wanted, were_asked_for(vsphere_vm));
     let update = observe_update(vm, vsphere_vm, identity, Some(&change.nics), &access).await?;
     Ok((Ok(Some(change)), BootstrapUpdate { nic_requests: requests, ..update }))
 }

@@ -25,7 +25,14 @@ fn vm(id: &str) -> Json {
     object(
         "enter",
         &reference("VirtualMachine", id),
-        &[("name", json!({ "_typeName": "string", "_value": id }))],
+        &[
+            ("name", json!({ "_typeName": "string", "_value": id })),
+            ("config.template", json!({ "_typeName": "boolean", "_value": false })),
+            (
+                "runtime.connectionState",
+                json!({ "_typeName": "VirtualMachineConnectionState", "_value": "connected" }),
+            ),
+        ],
     )
 }
 

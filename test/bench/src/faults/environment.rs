@@ -137,6 +137,7 @@ impl Environment {
         let annotations = json!({
             "vmware-system-resource-pool": vcenter.resource_pool,
             "vmware-system-vm-folder": folder,
+            "vmware-system-networks": "VM Network",
         });
         self.testbed
             .apply(&json!({

@@ -47,9 +47,10 @@ pub fn changing_note() -> (String, String) {
     (INTERFACES.to_owned(), CHANGING.to_owned())
 }
 
-/// Whether the VM was asked already to change its NICs into those of its spec.
-pub fn is_changing(vsphere_vm: &Vm) -> bool {
-    vsphere_vm.extra_config.get(INTERFACES).is_some_and(|note| note == CHANGING)
+/// Whether the NICs of its spec were asked for already, by its clone or by a change.
+pub fn were_asked_for(vsphere_vm: &Vm) -> bool {
+    let changing = vsphere_vm.extra_config.get(INTERFACES).is_some_and(|note| note == CHANGING);
+    changing || unchecked(vsphere_vm).is_some_and(|asked| asked.nics)
 }
 
 /// The note that the VM has the NICs of its spec.

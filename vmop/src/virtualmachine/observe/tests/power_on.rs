@@ -14,7 +14,7 @@ use support::wait::within;
 use vsphere::inventory::{PowerState, Presence};
 use vsphere::{ConfigSpec, DeviceChange, NicKind, VirtualNic, Vm};
 
-use crate::testing::context::context;
+use crate::testing::context::{allow_all_networks, context};
 use crate::testing::fixtures;
 use crate::testing::vcsim::{clone_vm, template, template_key, vcenter, wanted};
 use crate::vcenter::{DeviceKinds, VCenter};
@@ -71,7 +71,8 @@ async fn a_vm_gets_the_nics_that_its_spec_names_before_it_runs_again(sim: Sim) {
         })
         .0,
     );
-    let ctx = context(&started, &vcenter);
+    let mut ctx = context(&started, &vcenter);
+    allow_all_networks(&mut ctx, "ns").await;
     let mut vm = fixtures::virtual_machine();
     vm.spec.vm_metadata.get_or_insert_default().transport = Some("CloudInit".into());
     let named = json!([{ "networkName": "VM Network" }, { "networkName": "workload" }]);
@@ -133,13 +134,14 @@ async fn what_a_clone_did_not_bring_is_asked_for_before_the_vm_runs(sim: Sim) {
     vm.spec.network_interfaces = serde_json::from_value(named).unwrap();
     vm.spec.volumes = vec![fixtures::volume("data", "1Gi", None)];
     let started = Runtime::detached(server(|_| refusal(404, "NotFound")).0);
-    let ctx = context(&started, &vcenter);
+    let mut ctx = context(&started, &vcenter);
+    allow_all_networks(&mut ctx, "ns").await;
     let storage = Storage { policy: None, datastore: vcenter.datastore().await.unwrap() };
     for heeded in [false, true] {
         let mut intent = wanted(&sim, &vcenter, &template, &facts).await;
         let layout = disks::layout(&vm, &template.devices, &storage, false).unwrap();
         let config = intent.spec.config.get_or_insert_with(ConfigSpec::default);
-        let backing = vcenter.network("workload").await.unwrap().backing.clone();
+        let backing = vcenter.network("VM Network").await.unwrap().backing.clone();
         let second = connected(-100, &Nic::plain(NicKind::Vmxnet3, backing));
         config.device_change = layout.changes.into_iter().chain([DeviceChange::Add(second)]).collect();
         config.extra_config.retain(|(key, _)| key != marks::DISKS);
