@@ -155,7 +155,7 @@ func ofDevices(changes []types.BaseVirtualDeviceConfigSpec) (needed []string) {
 	for _, change := range changes {
 		c := change.GetVirtualDeviceConfigSpec()
 		_, isDisk := c.Device.(*types.VirtualDisk)
-		_, isCard := c.Device.(types.BaseVirtualEthernetCard)
+		_, isNIC := c.Device.(types.BaseVirtualEthernetCard)
 		privilege := "VirtualMachine.Config.AddRemoveDevice"
 		switch {
 		case isDisk && c.Operation == types.VirtualDeviceConfigSpecOperationAdd:
@@ -168,7 +168,7 @@ func ofDevices(changes []types.BaseVirtualDeviceConfigSpec) (needed []string) {
 			privilege = "VirtualMachine.Config.EditDevice"
 		}
 		needed = append(needed, privilege)
-		if isCard && c.Operation != types.VirtualDeviceConfigSpecOperationRemove {
+		if isNIC && c.Operation != types.VirtualDeviceConfigSpecOperationRemove {
 			needed = append(needed, "Network.Assign")
 		}
 	}

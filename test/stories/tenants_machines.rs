@@ -8,7 +8,7 @@ use crate::tenants::Tenants;
 
 #[test]
 fn a_wcpmachine_deletes_only_what_it_owns() {
-    story("machines", |story| async move {
+    story("owned-machines", |story| async move {
         let tenants = Tenants::prepare(&story, "best-effort-xsmall").await;
         let namespace = &tenants.hostile.namespace;
         // The administrator's, in mallory's namespace; she has no right on Secrets and claims.

@@ -126,7 +126,7 @@ async fn publish_node_image(tenants: &Tenants) {
         "metadata": { "name": "forged", "namespace": tenants.hostile.namespace },
         "spec": {
             "source": { "name": "donor" },
-            "target": { "item": { "name": FORGED }, "location": { "name": SOURCE, "kind": "ContentSource" } },
+            "target": { "item": { "name": FORGED }, "location": { "name": SOURCE, "apiVersion": GROUP, "kind": "ContentSource" } },
         },
     });
     tenants.mallory_applies(&request).await.unwrap();

@@ -115,8 +115,9 @@ fn slow_publications_of_one_tenant_keep_no_other_waiting() {
         let tenants = Tenants::prepare(&story, CLASS).await;
         for tenant in [&tenants.victim, &tenants.hostile] {
             tenant.apply_object(&bound_source(tenant)).await;
-            tenant.apply_object(&PlainVm::named("donor").object(&tenant.namespace)).await;
-            tenant.wait_until_powered_on("donor").await;
+            let donor = donor(tenant);
+            tenant.apply_object(&PlainVm::named(&donor).object(&tenant.namespace)).await;
+            tenant.wait_until_powered_on(&donor).await;
         }
         let slow = Fault::once("POST /api/vcenter/ovf/library-item", FaultKind::Hold).times(0);
         let slow = story.shared.control().plant(&slow).await.unwrap();
@@ -151,17 +152,23 @@ fn slow_publications_of_one_tenant_keep_no_other_waiting() {
             .await
             .unwrap();
         story.shared.control().remove_faults(Some(&slow)).await.unwrap();
-        for (tenant, name) in [(&story, "urgent"), (&story, "donor"), (&tenants.hostile, "donor")] {
-            tenant.delete("VirtualMachine", name, SOON).await;
+        story.delete("VirtualMachine", "urgent", SOON).await;
+        for tenant in [&tenants.victim, &tenants.hostile] {
+            tenant.delete("VirtualMachine", &donor(tenant), SOON).await;
         }
     });
+}
+
+/// The VM that a tenant publishes. Both tenants' VMs are in one folder, where a name is free for one.
+fn donor(story: &Story) -> String {
+    format!("donor-{}", story.namespace)
 }
 
 fn request(story: &Story, name: &str, location: &str) -> Value {
     json!({
         "apiVersion": GROUP, "kind": REQUEST, "metadata": { "name": name, "namespace": story.namespace },
         "spec": {
-            "source": { "name": "donor" },
+            "source": { "name": donor(story) },
             "target": { "item": { "name": format!("{}-{name}", story.namespace) }, "location": { "name": location } },
         },
     })

@@ -52,7 +52,7 @@ impl ShownCertificate {
     }
 }
 
-/// The cause behind a failed request: what the operating system said.
+/// The cause behind a failed request: as the operating system reports it.
 fn innermost(error: &reqwest::Error) -> String {
     let mut cause: &dyn std::error::Error = error;
     while let Some(next) = cause.source() {

@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn the_worst_finding_of_a_manifest_is_told() {
+    fn the_worst_finding_of_a_manifest_is_reported() {
         let good = include_str!("../../../examples/test-cluster.yaml");
         assert_eq!(judge_fields("f", good).outcome, Outcome::Ok);
         let bad = good.replacen("topology:", "topologie:", 1);

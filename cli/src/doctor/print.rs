@@ -101,11 +101,12 @@ fn escape(text: &str) -> String {
 
 fn sum(found: &[Diagnosis]) -> String {
     let count = |outcome: Outcome| found.iter().filter(|diagnosis| diagnosis.outcome == outcome).count();
+    let of = |count: usize, word: &str| format!("{count} {word}{}", if count == 1 { "" } else { "s" });
     format!(
-        "{} checks: {} errors, {} warnings, {} skipped",
-        found.len(),
-        count(Outcome::Error),
-        count(Outcome::Warning),
+        "{}: {}, {}, {} skipped",
+        of(found.len(), "check"),
+        of(count(Outcome::Error), "error"),
+        of(count(Outcome::Warning), "warning"),
         count(Outcome::Skipped)
     )
 }

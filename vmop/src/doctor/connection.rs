@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_that_nobody_verifies_is_told_with_its_thumbprint() {
+    fn a_certificate_that_nobody_verifies_is_reported_with_its_thumbprint() {
         let not_after = Timestamp::MAX;
         let shown =
             ShownCertificate { thumbprint: vsphere::Thumbprint::of(b"x"), subject: String::new(), not_after };
