@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::story::{CLUSTER, SOON, Story, disruptive_story};
 
-const MANIFEST: &str = r#"
+const MANIFEST: &str = r"
 apiVersion: run.tanzu.vmware.com/v1alpha1
 kind: TanzuKubernetesCluster
 metadata: {name: away, namespace: NAMESPACE}
@@ -16,7 +16,7 @@ spec:
     controlPlane: {count: 1, class: best-effort-small, storageClass: gc-storage-profile}
     workers: {count: 1, class: best-effort-small, storageClass: gc-storage-profile}
   distribution: {version: v1.33}
-"#;
+";
 const POWER: &str = "VirtualMachinePowerStateSynced";
 
 #[test]

@@ -93,12 +93,12 @@ async fn assert_aggregated(
     verb: &str,
     expected: bool,
 ) {
-    let roles: Api<ClusterRole> = Api::all(story.client());
+    let cluster_roles: Api<ClusterRole> = Api::all(story.client());
     let has = |list: Option<&Vec<String>>, wanted: &str| {
         list.is_some_and(|list| list.iter().any(|it| it == wanted || it == "*"))
     };
     let look = || async {
-        let rules = roles.get(role).await.expect("the role").rules.unwrap_or_default();
+        let rules = cluster_roles.get(role).await.expect("the role").rules.unwrap_or_default();
         // Everything of ours is there at once.
         rules.iter().find(|rule| has(rule.api_groups.as_ref(), group))?;
         let found = rules.iter().any(|rule| {

@@ -184,7 +184,7 @@ async fn wait_for_valid(story: &Story, status: &str) -> Value {
         .await
 }
 
-const CLUSTER: &str = r#"
+const CLUSTER: &str = r"
 apiVersion: run.tanzu.vmware.com/v1alpha1
 kind: TanzuKubernetesCluster
 metadata: {name: refused, namespace: NAMESPACE}
@@ -193,4 +193,4 @@ spec:
     controlPlane: {count: 1, class: best-effort-xsmall, storageClass: gold}
     workers: {count: 1, class: best-effort-xsmall, storageClass: gold}
   distribution: {version: v1.32}
-"#;
+";

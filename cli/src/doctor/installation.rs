@@ -117,7 +117,7 @@ async fn leaders(client: &Client) -> Vec<Diagnosis> {
         match Api::<Lease>::namespaced(client.clone(), namespace).list(&ListParams::default()).await {
             Ok(leases) => found.push(judge_lease(program, namespace, &leases.items, Timestamp::now())),
             Err(error) => {
-                found.push(LEADERS.error(error.to_string(), "Use a kubeconfig whose user may list Leases"))
+                found.push(LEADERS.error(error.to_string(), "Use a kubeconfig whose user may list Leases"));
             }
         }
     }

@@ -69,7 +69,7 @@ async fn diagnose(args: &Doctor) -> Result<Vec<Diagnosis>> {
         installation::check(&client),
         async {
             let any = vmop::doctor::CHECKS.iter().any(|check| wanted(*check));
-            if any { vmop::doctor::diagnose(&client, &options, wanted).await } else { Vec::new() }
+            if any { Box::pin(vmop::doctor::diagnose(&client, &options, wanted)).await } else { Vec::new() }
         },
         manifest::check(&client, &manifests),
     );

@@ -79,8 +79,8 @@ async fn headroom(site: &Site<'_>) -> Vec<Diagnosis> {
     };
     // Only memory is looked at, for which no clock is needed.
     let reserved = classes.iter().filter_map(|class| {
-        let size = parse_size(class, 0).ok()?;
-        Some((class.name_any(), size.memory.reservation.unwrap_or(0)))
+        let parsed = parse_size(class, 0).ok()?;
+        Some((class.name_any(), parsed.memory.reservation.unwrap_or(0)))
     });
     judge_headroom(&site.pools, reserved.max_by_key(|(_, mib)| *mib))
 }

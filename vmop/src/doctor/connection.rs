@@ -6,7 +6,6 @@ use jiff::{SignedDuration, Timestamp};
 use kit::diagnosis::Diagnosis;
 use vsphere::{About, Client, Config, Kind, ShownCertificate, WireKind};
 
-use super::Options;
 use super::checks::{CERTIFICATE, CLOCK, LOGIN, REACHABLE, TRUSTED, VERSION};
 use crate::vcenter::settings::{CONFIG_MAP, Settings, Trust};
 
@@ -18,7 +17,7 @@ const SKEW: (SignedDuration, SignedDuration) = (SignedDuration::from_secs(10), S
 const OLDEST: (u32, u32) = (7, 0);
 
 /// Connects as the program does; no client where that fails.
-pub async fn check(settings: &Settings, options: &Options) -> (Option<Client>, Vec<Diagnosis>) {
+pub async fn check(settings: &Settings, ca: Option<&str>) -> (Option<Client>, Vec<Diagnosis>) {
     let address = settings.address();
     let mut config = Config::new(settings.host.clone(), settings.username.clone(), settings.password.clone());
     config.port = settings.port;
@@ -38,7 +37,7 @@ pub async fn check(settings: &Settings, options: &Options) -> (Option<Client>, V
         judge_certificate(&shown, Timestamp::now()),
         judge_trust(&settings.trust, &shown),
     ];
-    config.trust = match trust(settings, options) {
+    config.trust = match trust(settings, ca) {
         Ok(trust) => trust,
         Err((problem, remedy)) => {
             found.retain(|diagnosis| diagnosis.check != TRUSTED);
@@ -69,9 +68,10 @@ pub async fn check(settings: &Settings, options: &Options) -> (Option<Client>, V
 }
 
 /// How the certificate is judged; the file of a CA may be one of the program's container.
-fn trust(settings: &Settings, options: &Options) -> Result<vsphere::Trust, (String, String)> {
+fn trust(settings: &Settings, ca: Option<&str>) -> Result<vsphere::Trust, (String, String)> {
     Ok(match &settings.trust {
-        Trust::CaFile(path) => match options.ca.clone().map_or_else(|| std::fs::read_to_string(path), Ok) {
+        Trust::CaFile(path) => match ca.map_or_else(|| std::fs::read_to_string(path), |ca| Ok(ca.to_owned()))
+        {
             Ok(pem) => vsphere::Trust::CaBundle(pem),
             Err(error) => {
                 let found = format!("CAFilePath {path}: {error}");

@@ -34,7 +34,7 @@ pub async fn check(site: &Site<'_>) -> Vec<Diagnosis> {
                 found.extend(items(site, &library.name, id).await);
             }
             Err(error) => {
-                found.push(LIBRARY.error(format!("library {id}, of {user}: {error}"), error.advice()))
+                found.push(LIBRARY.error(format!("library {id}, of {user}: {error}"), error.advice()));
             }
         }
     }

@@ -33,8 +33,8 @@ fn judge(configured: &str, networks: &[Network], hosts: &[ObjectContent]) -> Vec
     let named =
         networks.iter().find(|network| network.name == configured || network.moref.id() == configured);
     let Some(network) = named else {
-        let names: Vec<_> = networks.iter().map(|network| network.name.as_str()).collect();
-        let remedy = format!("Set Network to one of {}", names.join(", "));
+        let there: Vec<_> = networks.iter().map(|network| network.name.as_str()).collect();
+        let remedy = format!("Set Network to one of {}", there.join(", "));
         return vec![NETWORK.error(format!("network {configured:?} is not in the datacenter"), remedy)];
     };
     let mut found = vec![NETWORK.ok(format!("{} ({})", network.name, network.moref.id()))];

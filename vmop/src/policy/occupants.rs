@@ -17,12 +17,11 @@ pub fn occupant(
     vcenter: &VCenter,
 ) -> Occupant {
     let vm = match vcenter.inventory.vm(object) {
-        Presence::Present(vm) => vm,
         // One that was never read may be any.
         Presence::Unavailable(vm) if vm.configuration == Configuration::NeverRead => {
             return Occupant::Unknown;
         }
-        Presence::Unavailable(vm) => vm,
+        Presence::Present(vm) | Presence::Unavailable(vm) => vm,
         Presence::Unknown if object.kind() == "VirtualMachine" => return Occupant::Unknown,
         Presence::Unknown | Presence::Absent => return Occupant::Stranger,
     };

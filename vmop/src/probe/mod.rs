@@ -317,7 +317,7 @@ mod tests {
     }
 
     impl Probed for &'static str {
-        fn namespace(&self) -> &str {
+        fn namespace(&self) -> &'static str {
             "ns"
         }
     }

@@ -92,7 +92,7 @@ fn probe_of_unavailable(vm: &VirtualMachine, vsphere_vm: &Vm, ctx: &Context) -> 
     vm.spec.readiness_probe.as_ref()?.tcp_socket.as_ref()?;
     let mut last = vsphere_vm.clone();
     let status = vm.status.as_ref()?;
-    last.guest.ip = status.vm_ip.clone();
+    last.guest.ip.clone_from(&status.vm_ip);
     last.power_state = Some(PowerState::On);
     let own: Vec<IpAddr> =
         status.endpoint_addresses.iter().filter_map(|address| address.parse().ok()).collect();

@@ -66,7 +66,7 @@ fn a_vm_is_made_by_one_clone_with_everything_in_it() {
 #[test]
 fn a_clone_is_powered_on_at_once_only_where_its_devices_are_known_to_come() {
     use crate::vcenter::DeviceKinds;
-    let noted = |clone: &super::clone::ClonePlan| {
+    let notes_of = |clone: &super::clone::ClonePlan| {
         let notes = clone.spec.config.iter().flat_map(|config| config.extra_config.iter());
         let notes = notes.filter(|(key, _)| key == "layercake.networkInterfaces");
         notes.map(|(_, note)| note.clone()).collect::<Vec<_>>()
@@ -87,7 +87,7 @@ fn a_clone_is_powered_on_at_once_only_where_its_devices_are_known_to_come() {
         facts.creation.as_mut().unwrap().proven_devices = proven;
         let Ok(Plan::Create { clone, then }) = plan::plan(&vm, &facts) else { panic!() };
         assert_eq!((clone.spec.power_on, then.len()), (powered_on, 0), "{proven:?}");
-        let notes = noted(&clone);
+        let notes = notes_of(&clone);
         assert_eq!(notes.len(), 1, "{notes:?}");
         assert!(note.is_none_or(|note| notes[0] == note), "{notes:?}");
     }

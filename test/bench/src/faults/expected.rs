@@ -17,6 +17,7 @@ pub const SUSPENDED: &str = "suspended";
 
 /// What the users want of a VM, and what was done to it.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "any of them may have been done, whatever else was")]
 pub struct Expected {
     /// The power state that was asked for last.
     pub power: &'static str,

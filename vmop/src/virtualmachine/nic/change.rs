@@ -24,6 +24,9 @@ pub struct NicChange {
     note: (String, String),
 }
 
+/// Whether a NIC that is there can be the wanted one.
+type Fits<'a> = &'a dyn Fn(&VirtualNic, &Nic) -> bool;
+
 /// The note of a clone whose devices have not been compared with what it asked for; the kinds that it asked for follow.
 const UNCHECKED: &str = "unchecked";
 /// The note of a VM whose NICs are being changed, or that is asked once more for what a clone did not bring.
@@ -90,7 +93,7 @@ impl NicChange {
             (Some(Backing::Portgroup { .. }), Backing::Opaque { .. }) if asked => true,
             (here, wanted) => here.as_ref() == Some(wanted),
         };
-        let fits: [&dyn Fn(&VirtualNic, &Nic) -> bool; 3] = [&named, &there, &|_, _| true];
+        let fits: [Fits<'_>; 3] = [&named, &there, &|_, _| true];
         for fits in fits {
             for (kept, nic) in kept.iter_mut().zip(&wanted).filter(|(kept, _)| kept.is_none()) {
                 let fitting = left.iter().position(|here| here.kind == nic.kind && fits(here, nic));

@@ -160,7 +160,7 @@ async fn what_a_clone_did_not_bring_is_asked_for_before_the_vm_runs(sim: Sim) {
             let devices = Arc::new(vcenter.client.devices(&made.moref).await.unwrap());
             let disks = Some(DiskFacts { devices, storage: Ok(storage.clone()) });
             let (found, bootstrap_update) = (Found::Ours(Arc::clone(&made)), update.data);
-            let facts = Facts { found, nic_change, bootstrap_update, disks, ..facts.clone() };
+            let facts = Facts { found, disks, nic_change, bootstrap_update, ..facts.clone() };
             proven = proven.and(clone_check::proven(&vm, &made, &facts));
             let Plan::Change { steps, .. } = plan(&vm, &facts).unwrap() else { panic!("pass {pass}") };
             let powers_on = steps.iter().any(|step| step.word() == "power on");
