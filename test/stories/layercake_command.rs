@@ -93,6 +93,7 @@ fn a_killed_up_leaves_no_process_and_no_folder() {
     let folder = Path::new(kubeconfig).parent().unwrap();
     assert!(folder.is_dir());
     assert_ne!(processes_of(folder), Vec::<PathBuf>::new());
+    assert_is_healthy(kubeconfig);
     // SIGKILL: nothing of `up` itself can clean up.
     up.kill().unwrap();
     up.wait().unwrap();
@@ -101,6 +102,17 @@ fn a_killed_up_leaves_no_process_and_no_folder() {
         assert!(killed.elapsed() < Duration::from_secs(20), "{:?} are left", processes_of(folder));
         std::thread::sleep(Duration::from_millis(50));
     }
+}
+
+/// A site that nobody has used yet has nothing wrong, and the doctor knows it soon.
+fn assert_is_healthy(kubeconfig: &str) {
+    let started = Instant::now();
+    let found = layercake(&["doctor", "--kubeconfig", kubeconfig]);
+    let took = started.elapsed();
+    let report = String::from_utf8_lossy(&found.stdout);
+    assert_eq!(found.status.code(), Some(0), "{report}{}", String::from_utf8_lossy(&found.stderr));
+    eprintln!("doctor: {:.1} s\n{report}", took.as_secs_f64());
+    assert!(took < Duration::from_secs(3), "{took:?}");
 }
 
 #[test]

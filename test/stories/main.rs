@@ -9,6 +9,7 @@ mod cluster_life;
 mod clusterctl_move;
 mod config_folders;
 mod content_sources;
+mod doctor;
 mod documented_commands;
 mod idle;
 mod layercake_command;

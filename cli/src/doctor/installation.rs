@@ -1,5 +1,7 @@
 //! Whether Kubernetes, Cluster API and our programs are there and work.
 
+mod rights;
+
 use jiff::Timestamp;
 use k8s_openapi::api::admissionregistration::v1::{
     MutatingWebhookConfiguration, ValidatingWebhookConfiguration, WebhookClientConfig,
@@ -16,8 +18,10 @@ const CLUSTER_API: Check = Check::new("LC0103", "Cluster API is there");
 const LEADERS: Check = Check::new("LC0104", "each program has a leader that renews its lease");
 const WEBHOOKS: Check = Check::new("LC0105", "the webhooks trust a certificate");
 
+const RIGHTS: Check = Check::new("LC0106", "the programs' ServiceAccounts have their rights");
+
 /// The checks of this file.
-pub const ALL: &[Check] = &[VERSION, CRDS, CLUSTER_API, LEADERS, WEBHOOKS];
+pub const ALL: &[Check] = &[VERSION, CRDS, CLUSTER_API, LEADERS, WEBHOOKS, RIGHTS];
 
 /// The oldest minor of the API server that has all that the CRDs and webhooks use.
 const OLDEST_MINOR: u32 = 31;
@@ -60,9 +64,11 @@ pub async fn check(client: &Client) -> Vec<Diagnosis> {
             found.push(CRDS.error(error.to_string(), remedy));
         }
     }
-    let (leases, webhooks) = tokio::join!(leaders(client), webhooks(client));
+    let (leases, webhooks, rights) =
+        tokio::join!(leaders(client), webhooks(client), rights::check(client, RIGHTS));
     found.extend(leases);
     found.push(webhooks);
+    found.extend(rights);
     found
 }
 

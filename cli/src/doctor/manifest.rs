@@ -1,14 +1,15 @@
 //! Whether manifests will do: their fields, what the API server says of them, and their address ranges.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use api::vmop::VirtualMachine;
+use api::vmop::{VirtualMachine, VirtualMachineClassBinding};
 use ipnet::IpNet;
 use k8s_openapi::api::core::v1::{Namespace, Node, Service};
 use kit::diagnosis::{Check, Diagnosis};
 use kube::api::ListParams;
-use kube::{Api, Client};
+use kube::{Api, Client, ResourceExt};
 use serde_json::Value;
 
 use crate::apply::dry_run;
@@ -17,10 +18,11 @@ use crate::lint::lint;
 
 const FIELDS: Check = Check::new("LC1001", "the manifest's fields are known and in their place");
 const ACCEPTED: Check = Check::new("LC1002", "the API server accepts the manifest");
-const RANGES: Check = Check::new("LC1003", "pods and services overlap with no address in use");
+const RANGES: Check = Check::new("LC1003", "pods, services and endpoint overlap with no address in use");
+const CLASSES: Check = Check::new("LC1004", "the namespace may use the VM classes");
 
 /// The checks of this file.
-pub const ALL: &[Check] = &[FIELDS, ACCEPTED, RANGES];
+pub const ALL: &[Check] = &[FIELDS, ACCEPTED, RANGES, CLASSES];
 
 /// Checks each file; without one, nothing.
 pub async fn check(client: &Client, manifests: &[(PathBuf, String)]) -> Vec<Diagnosis> {
@@ -28,6 +30,13 @@ pub async fn check(client: &Client, manifests: &[(PathBuf, String)]) -> Vec<Diag
         return ALL.iter().map(|check| check.skipped("no manifest: give one by -f")).collect();
     }
     let used = addresses(client).await;
+    let bound = Api::<VirtualMachineClassBinding>::all(client.clone()).list(&ListParams::default()).await;
+    let bound: Vec<_> = bound
+        .map(|list| list.items)
+        .unwrap_or_default()
+        .into_iter()
+        .map(|binding| (binding.namespace().unwrap_or_default(), binding.spec.class_ref.name))
+        .collect();
     let mut found = Vec::new();
     for (path, text) in manifests {
         let file = path.display().to_string();
@@ -35,6 +44,7 @@ pub async fn check(client: &Client, manifests: &[(PathBuf, String)]) -> Vec<Diag
         for object in objects(text) {
             found.push(accepted(client, &file, &object).await);
             found.extend(judge_ranges(&object, &used));
+            found.extend(judge_classes(&object, &bound));
         }
     }
     found
@@ -122,10 +132,20 @@ async fn addresses(client: &Client) -> Vec<(IpAddr, String)> {
 
 /// The ranges of a TanzuKubernetesCluster; its nodes reach management and other nodes, so neither may lie in them.
 fn judge_ranges(object: &Value, used: &[(IpAddr, String)]) -> Option<Diagnosis> {
+    let named = label(object);
+    if let Some(endpoint) = object.pointer("/spec/controlPlaneEndpoint/host").and_then(Value::as_str) {
+        let taken = used.iter().find(|(address, _)| endpoint.parse() == Ok(*address));
+        return Some(match taken {
+            Some((_, who)) => RANGES.error(
+                format!("{named}: the control plane's endpoint {endpoint} is the address of {who}"),
+                "Give the control plane an address of its own",
+            ),
+            None => RANGES.ok(named),
+        });
+    }
     if object["kind"] != "TanzuKubernetesCluster" {
         return None;
     }
-    let named = label(object);
     for of in ["pods", "services"] {
         let blocks =
             object.pointer(&format!("/spec/settings/network/{of}/cidrBlocks")).and_then(Value::as_array);
@@ -139,6 +159,43 @@ fn judge_ranges(object: &Value, used: &[(IpAddr, String)]) -> Option<Diagnosis> 
         }
     }
     Some(RANGES.ok(named))
+}
+
+/// The VM classes of a TanzuKubernetesCluster's nodes; those that its namespace may not use are waited for.
+fn judge_classes(object: &Value, bound: &[(String, String)]) -> Option<Diagnosis> {
+    if object["kind"] != "TanzuKubernetesCluster" {
+        return None;
+    }
+    let mut classes = BTreeSet::new();
+    collect_classes(&object["spec"]["topology"], &mut classes);
+    let namespace = object.pointer("/metadata/namespace").and_then(Value::as_str).unwrap_or_default();
+    let may_use = |class: &str| bound.iter().any(|(own, name)| own == namespace && name == class);
+    let missing: Vec<_> = classes.into_iter().filter(|class| !may_use(class)).collect();
+    let named = label(object);
+    Some(if missing.is_empty() {
+        CLASSES.ok(named)
+    } else {
+        let found = format!("{named}: namespace {namespace} may not use the VM class {}", missing.join(", "));
+        CLASSES.error(found, format!("Create a VirtualMachineClassBinding for it in {namespace}"))
+    })
+}
+
+/// The classes that a topology names: `class` in v1alpha1, `vmClass` later.
+fn collect_classes<'a>(topology: &'a Value, classes: &mut BTreeSet<&'a str>) {
+    match topology {
+        Value::Object(members) => {
+            for (member, value) in members {
+                match value {
+                    Value::String(class) if member == "class" || member == "vmClass" => {
+                        classes.insert(class);
+                    }
+                    value => collect_classes(value, classes),
+                }
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| collect_classes(item, classes)),
+        _ => {}
+    }
 }
 
 #[cfg(test)]
@@ -165,6 +222,29 @@ mod tests {
         );
         assert_eq!(judge_ranges(&cluster("192.168.0.0/16"), &used).unwrap().outcome, Outcome::Ok);
         assert_eq!(judge_ranges(&serde_json::json!({"kind": "ConfigMap"}), &used), None);
+        let endpoint = serde_json::json!({
+            "kind": "Cluster", "metadata": {"name": "c", "namespace": "n"},
+            "spec": {"controlPlaneEndpoint": {"host": "10.76.1.1", "port": 6443}},
+        });
+        assert_eq!(judge_ranges(&endpoint, &used).unwrap().outcome, Outcome::Error);
+    }
+
+    #[test]
+    fn classes_must_be_bound_in_the_namespace() {
+        let cluster = serde_json::json!({
+            "kind": "TanzuKubernetesCluster", "metadata": {"name": "c", "namespace": "n"},
+            "spec": {"topology": {
+                "controlPlane": {"vmClass": "small"}, "nodePools": [{"name": "a", "vmClass": "large"}],
+            }},
+        });
+        let bound = |classes: &[&str]| -> Vec<_> {
+            classes.iter().map(|class| ("n".to_owned(), (*class).to_owned())).collect()
+        };
+        let all = judge_classes(&cluster, &bound(&["small", "large"])).unwrap();
+        assert_eq!(all.outcome, Outcome::Ok);
+        let one = judge_classes(&cluster, &bound(&["small"])).unwrap();
+        assert_eq!(one.outcome, Outcome::Error);
+        assert!(one.found.contains("large") && !one.found.contains("small"), "{}", one.found);
     }
 
     #[test]

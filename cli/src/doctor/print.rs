@@ -40,9 +40,11 @@ pub fn table(found: &[Diagnosis]) -> String {
             let _ = writeln!(text, "{gap}{of}\n{}", "-".repeat(of.len()));
             last = of;
         }
-        let _ = writeln!(text, "{} {} {}", mark(*outcome), check.code, check.title);
-        if *outcome != Outcome::Ok {
-            let _ = writeln!(text, "    {found}");
+        let _ = write!(text, "{} {} {}", mark(*outcome), check.code, check.title);
+        if *outcome == Outcome::Ok {
+            let _ = writeln!(text, " ({found})");
+        } else {
+            let _ = writeln!(text, "\n    {found}");
         }
         if !remedy.is_empty() {
             let _ = writeln!(text, "    {remedy}.");

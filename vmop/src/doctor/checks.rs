@@ -25,6 +25,9 @@ pub const NETWORK: Check = Check::new("LC0801", "the configured network exists")
 pub const NETWORK_HOSTS: Check = Check::new("LC0802", "the network is on all hosts");
 pub const NAMES: Check = Check::new("LC0901", "names of VirtualMachines fit into vCenter");
 
+pub const CLASSES: Check = Check::new("LC0902", "namespaces may use VM classes");
+pub const QUOTA: Check = Check::new("LC0903", "quotas of namespaces have room");
+
 /// All of them, by code.
 pub const ALL: &[Check] = &[
     CONFIGURED,
@@ -48,4 +51,6 @@ pub const ALL: &[Check] = &[
     NETWORK,
     NETWORK_HOSTS,
     NAMES,
+    CLASSES,
+    QUOTA,
 ];

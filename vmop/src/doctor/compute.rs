@@ -78,7 +78,8 @@ async fn headroom(site: &Site<'_>) -> Vec<Diagnosis> {
         }
     };
     // Only memory is looked at, for which no clock is needed.
-    let reserved = classes.iter().filter_map(|class| {
+    let bound = |class: &str| site.bindings.iter().any(|binding| binding.spec.class_ref.name == class);
+    let reserved = classes.iter().filter(|class| bound(&class.name_any())).filter_map(|class| {
         let parsed = parse_size(class, 0).ok()?;
         Some((class.name_any(), parsed.memory.reservation.unwrap_or(0)))
     });
@@ -87,7 +88,7 @@ async fn headroom(site: &Site<'_>) -> Vec<Diagnosis> {
 
 fn judge_headroom(pools: &[ObjectContent], largest: Option<(String, i64)>) -> Vec<Diagnosis> {
     let Some((class, mib)) = largest.filter(|(_, mib)| *mib > 0) else {
-        return vec![HEADROOM.ok("no VM class reserves memory")];
+        return vec![HEADROOM.ok("no VM class that a namespace may use reserves memory")];
     };
     let mut found = Vec::new();
     for pool in pools {

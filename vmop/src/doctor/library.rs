@@ -26,31 +26,44 @@ pub async fn check(site: &Site<'_>) -> Vec<Diagnosis> {
         let remedy = "Set ContentSource in the provider configuration to the id of a content library (govc library.info)";
         return vec![LIBRARY.error("no content library is named anywhere: there are no images", remedy)];
     }
-    let mut found = Vec::new();
+    let (mut found, mut empty, mut images) = (Vec::new(), Vec::new(), false);
     for (id, user) in &named {
         match site.vcenter.library(id).await {
             Ok(library) => {
                 found.push(LIBRARY.ok(format!("{} ({id}), of {user}", library.name)));
-                found.extend(items(site, &library.name, id).await);
+                match items(site, &library.name, id).await {
+                    Some(items) => {
+                        images = true;
+                        found.extend(items);
+                    }
+                    None => empty.push(library.name),
+                }
             }
             Err(error) => {
                 found.push(LIBRARY.error(format!("library {id}, of {user}: {error}"), error.advice()));
             }
         }
     }
+    if !empty.is_empty() && !images {
+        let remedy = "Import an OVA of a node image (govc library.import), or synchronise the library";
+        found.push(ITEMS.error(format!("library {} has no item of type ovf", empty.join(", ")), remedy));
+    }
     found
 }
 
-async fn items(site: &Site<'_>, library: &str, id: &str) -> Vec<Diagnosis> {
+/// What is found of a library's items; `None` where there are none, as in a library that is there to publish to.
+async fn items(site: &Site<'_>, library: &str, id: &str) -> Option<Vec<Diagnosis>> {
     let ids = match site.vcenter.library_items(id).await {
         Ok(ids) => ids,
-        Err(error) => return vec![ITEMS.error(format!("library {library}: {error}"), error.advice())],
+        Err(error) => return Some(vec![ITEMS.error(format!("library {library}: {error}"), error.advice())]),
     };
     let mut items = Vec::with_capacity(ids.len());
     for id in &ids {
         match site.vcenter.library_item(id).await {
             Ok(item) => items.push(item),
-            Err(error) => return vec![ITEMS.error(format!("library {library}: {error}"), error.advice())],
+            Err(error) => {
+                return Some(vec![ITEMS.error(format!("library {library}: {error}"), error.advice())]);
+            }
         }
     }
     let images = Api::<VirtualMachineImage>::all(site.kube.clone()).list(&ListParams::default()).await;
@@ -60,11 +73,10 @@ async fn items(site: &Site<'_>, library: &str, id: &str) -> Vec<Diagnosis> {
     judge_items(library, &items, &known)
 }
 
-fn judge_items(library: &str, items: &[LibraryItem], known: &[String]) -> Vec<Diagnosis> {
+fn judge_items(library: &str, items: &[LibraryItem], known: &[String]) -> Option<Vec<Diagnosis>> {
     let ovf: Vec<_> = items.iter().filter(|item| item.kind == "ovf").collect();
     if ovf.is_empty() {
-        let remedy = "Import an OVA of a node image (govc library.import), or synchronise the library";
-        return vec![ITEMS.error(format!("library {library} has no item of type ovf"), remedy)];
+        return None;
     }
     let absent: Vec<_> = ovf.iter().filter(|item| !item.cached).map(|item| item.name.as_str()).collect();
     let mut found = Vec::new();
@@ -87,7 +99,7 @@ fn judge_items(library: &str, items: &[LibraryItem], known: &[String]) -> Vec<Di
     if found.is_empty() {
         found.push(ITEMS.ok(format!("library {library}: {} item(s)", ovf.len())));
     }
-    found
+    Some(found)
 }
 
 #[cfg(test)]
@@ -105,14 +117,14 @@ mod tests {
         let known = ["photon".to_owned()];
         let cases = [
             (vec![item("ovf", true)], &known[..], Outcome::Ok, "1 item"),
-            (vec![item("iso", true)], &known[..], Outcome::Error, "no item of type ovf"),
             (vec![item("ovf", false)], &known[..], Outcome::Warning, "photon are not here"),
             (vec![item("ovf", true)], &[], Outcome::Warning, "no item of library"),
         ];
         for (items, known, outcome, text) in cases {
-            let found = judge_items("lib", &items, known);
+            let found = judge_items("lib", &items, known).unwrap();
             assert_eq!(found[0].outcome, outcome, "{found:?}");
             assert!(found[0].found.contains(text), "{found:?}");
         }
+        assert_eq!(judge_items("lib", &[item("iso", true)], &known), None);
     }
 }

@@ -8,6 +8,7 @@ mod compute;
 mod configuration;
 mod connection;
 mod library;
+mod namespaces;
 mod network;
 mod privileges;
 mod site;
@@ -56,12 +57,13 @@ pub async fn diagnose(client: &Client, options: &Options, wanted: impl Fn(Check)
 
 /// The checks that need nothing but a connected vCenter, side by side.
 async fn diagnose_site(site: &Site<'_>) -> Vec<Diagnosis> {
-    let (privileges, compute, library, storage, network) = tokio::join!(
+    let (privileges, compute, library, storage, network, namespaces) = tokio::join!(
         privileges::check(site),
         compute::check(site),
         library::check(site),
         storage::check(site),
         network::check(site),
+        namespaces::check(site),
     );
-    [privileges, compute, library, storage, network].concat()
+    [privileges, compute, library, storage, network, namespaces].concat()
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use api::names::annotation;
 use api::topology::{AvailabilityZone, Zone};
+use api::vmop::VirtualMachineClassBinding;
 use k8s_openapi::api::core::v1::Namespace;
 use kit::diagnosis::Diagnosis;
 use kube::api::ListParams;
@@ -16,6 +17,9 @@ use crate::vcenter::Placement;
 use crate::vcenter::settings::Settings;
 use crate::virtualmachine::placement::zones::{namespace_placement, parse_zones};
 
+/// How a user that is a namespace is called.
+const NAMESPACE: &str = "namespace ";
+
 /// A connected vCenter and where its VMs lie.
 pub struct Site<'a> {
     /// The API server.
@@ -26,6 +30,10 @@ pub struct Site<'a> {
     pub vcenter: &'a vsphere::Client,
     /// The datacenter.
     pub datacenter: MoRef,
+    /// The namespaces that have a place for VMs.
+    pub namespaces: BTreeSet<String>,
+    /// Which VM classes namespaces may use.
+    pub bindings: Vec<VirtualMachineClassBinding>,
     /// The folders of VMs, with who uses them.
     pub folders: BTreeMap<MoRef, String>,
     /// The resource pools of VMs.
@@ -45,6 +53,11 @@ impl<'a> Site<'a> {
     ) -> (Option<Self>, Vec<Diagnosis>) {
         let datacenter = MoRef::datacenter(settings.datacenter.as_str());
         let users = users(kube, settings).await;
+        let namespaces =
+            users.iter().filter_map(|(user, _)| user.strip_prefix(NAMESPACE)).map(str::to_owned).collect();
+        let bindings =
+            Api::<VirtualMachineClassBinding>::all(kube.clone()).list(&ListParams::default()).await;
+        let bindings = bindings.map(|list| list.items).unwrap_or_default();
         let mut wanted =
             BTreeMap::from([(datacenter.clone(), "Datacenter of the provider configuration".to_owned())]);
         for (user, place) in &users {
@@ -81,7 +94,18 @@ impl<'a> Site<'a> {
             Ok((pools, clusters, hosts)) => {
                 let folders =
                     folders.into_iter().map(|folder| (folder.clone(), wanted[&folder].clone())).collect();
-                let site = Self { kube, settings, vcenter, datacenter, folders, pools, clusters, hosts };
+                let site = Self {
+                    kube,
+                    settings,
+                    vcenter,
+                    datacenter,
+                    namespaces,
+                    bindings,
+                    folders,
+                    pools,
+                    clusters,
+                    hosts,
+                };
                 (Some(site), found)
             }
             Err(error) => {
@@ -148,7 +172,7 @@ async fn users(kube: &Client, settings: &Settings) -> Vec<(String, Placement)> {
     }
     for namespace in &namespaces {
         let name = namespace.name_any();
-        let user = format!("namespace {name}");
+        let user = format!("{NAMESPACE}{name}");
         let own: Vec<_> =
             zones.iter().filter(|zone| zone.namespace().as_deref() == Some(&*name)).cloned().collect();
         for zone in parse_zones(&name, &own, &wide) {

@@ -1,0 +1,121 @@
+//! Whether the programs may do what they must, where they run as ServiceAccounts.
+
+use k8s_openapi::api::authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec};
+use k8s_openapi::api::core::v1::ServiceAccount;
+use kit::diagnosis::{Check, Diagnosis};
+use kube::api::PostParams;
+use kube::{Api, Client};
+
+/// A right that a program can't do without, in all namespaces.
+struct Right {
+    account: (&'static str, &'static str),
+    verb: &'static str,
+    group: &'static str,
+    resource: &'static str,
+}
+
+const GCM: (&str, &str) = ("vmware-system-tkg", "vmware-system-tkg-controller-manager");
+const CAPW: (&str, &str) = ("vmware-system-capw", "vmware-system-capw-controller-manager");
+const VMOP: (&str, &str) = ("vmware-system-vmop", "vmware-system-vmop-controller-manager");
+
+const fn right(
+    account: (&'static str, &'static str),
+    verb: &'static str,
+    group: &'static str,
+    resource: &'static str,
+) -> Right {
+    Right { account, verb, group, resource }
+}
+
+/// One for each object that a program writes on the way from a TanzuKubernetesCluster to a VM.
+const RIGHTS: &[Right] = &[
+    right(GCM, "list", "run.tanzu.vmware.com", "tanzukubernetesclusters"),
+    right(GCM, "create", "cluster.x-k8s.io", "clusters"),
+    right(GCM, "create", "cluster.x-k8s.io", "machinedeployments"),
+    right(GCM, "create", "controlplane.cluster.x-k8s.io", "kubeadmcontrolplanes"),
+    right(GCM, "create", "infrastructure.cluster.vmware.com", "wcpclusters"),
+    right(CAPW, "list", "cluster.x-k8s.io", "machines"),
+    right(CAPW, "list", "infrastructure.cluster.vmware.com", "wcpmachines"),
+    right(CAPW, "create", "vmoperator.vmware.com", "virtualmachines"),
+    right(CAPW, "create", "vmoperator.vmware.com", "virtualmachineservices"),
+    right(VMOP, "list", "vmoperator.vmware.com", "virtualmachines"),
+    right(VMOP, "get", "", "secrets"),
+    right(VMOP, "create", "", "events"),
+];
+
+pub async fn check(client: &Client, check: Check) -> Vec<Diagnosis> {
+    let mut present = Vec::new();
+    for account @ (namespace, name) in [GCM, CAPW, VMOP] {
+        match Api::<ServiceAccount>::namespaced(client.clone(), namespace).get_opt(name).await {
+            Ok(Some(_)) => present.push(account),
+            Ok(None) => {}
+            Err(error) => {
+                return vec![check.skipped(format!("ServiceAccounts cannot be read: {error}"))];
+            }
+        }
+    }
+    if present.is_empty() {
+        return vec![check.ok("no program runs as a ServiceAccount of this cluster")];
+    }
+    let reviews = Api::<SubjectAccessReview>::all(client.clone());
+    let mut missing = Vec::new();
+    for right in RIGHTS.iter().filter(|right| present.contains(&right.account)) {
+        match reviews.create(&PostParams::default(), &review(right)).await {
+            Ok(answer) if answer.status.as_ref().is_some_and(|status| status.allowed) => {}
+            Ok(_) => missing.push(right),
+            Err(error) => {
+                return vec![check.skipped(format!("SubjectAccessReviews cannot be made: {error}"))];
+            }
+        }
+    }
+    judge(check, &missing)
+}
+
+fn review(right: &Right) -> SubjectAccessReview {
+    let (namespace, name) = right.account;
+    let attributes = ResourceAttributes {
+        group: Some(right.group.to_owned()),
+        resource: Some(right.resource.to_owned()),
+        verb: Some(right.verb.to_owned()),
+        ..ResourceAttributes::default()
+    };
+    SubjectAccessReview {
+        spec: SubjectAccessReviewSpec {
+            user: Some(format!("system:serviceaccount:{namespace}:{name}")),
+            groups: Some(vec!["system:authenticated".to_owned(), "system:serviceaccounts".to_owned()]),
+            resource_attributes: Some(attributes),
+            ..SubjectAccessReviewSpec::default()
+        },
+        ..SubjectAccessReview::default()
+    }
+}
+
+fn judge(check: Check, missing: &[&Right]) -> Vec<Diagnosis> {
+    if missing.is_empty() {
+        return vec![check.ok(format!("{} looked at", RIGHTS.len()))];
+    }
+    let lacks = |right: &&Right| {
+        let Right { account: (namespace, name), verb, group, resource } = right;
+        let of = if group.is_empty() { String::new() } else { format!(".{group}") };
+        let found = format!("ServiceAccount {namespace}/{name} may not {verb} {resource}{of}");
+        check.error(found, "Run kubectl apply -k on the program's folder of config/ again")
+    };
+    missing.iter().map(lacks).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use kit::diagnosis::Outcome;
+
+    use super::*;
+
+    #[test]
+    fn a_right_that_is_missing_is_named_with_whose_it_is() {
+        let check = Check::new("LC0106", "");
+        assert_eq!(judge(check, &[])[0].outcome, Outcome::Ok);
+        let found = judge(check, &[&right(VMOP, "get", "", "secrets")]);
+        assert_eq!(found[0].outcome, Outcome::Error);
+        let words = "vmware-system-vmop/vmware-system-vmop-controller-manager may not get secrets";
+        assert!(found[0].found.contains(words), "{found:?}");
+    }
+}

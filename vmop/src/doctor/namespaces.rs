@@ -1,0 +1,137 @@
+//! What namespaces with a place for VMs must have, too: VM classes, and room in their quotas.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use api::vmop::{VirtualMachineClass, VirtualMachineClassBinding};
+use k8s_openapi::api::core::v1::ResourceQuota;
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use kit::diagnosis::Diagnosis;
+use kube::api::ListParams;
+use kube::{Api, ResourceExt};
+
+use super::checks::{CLASSES, QUOTA};
+use super::site::Site;
+
+pub async fn check(site: &Site<'_>) -> Vec<Diagnosis> {
+    let all = ListParams::default();
+    let (classes, quotas) =
+        (Api::<VirtualMachineClass>::all(site.kube.clone()), Api::<ResourceQuota>::all(site.kube.clone()));
+    let (classes, quotas) = tokio::join!(classes.list_metadata(&all), quotas.list(&all));
+    let classes = match classes {
+        Ok(classes) => {
+            let classes = classes.items.iter().map(ResourceExt::name_any).collect();
+            judge_classes(&site.namespaces, &site.bindings, &classes)
+        }
+        Err(error) => vec![CLASSES.skipped(format!("VirtualMachineClasses cannot be read: {error}"))],
+    };
+    let quotas = match quotas {
+        Ok(quotas) => judge_quotas(&site.namespaces, &quotas.items),
+        Err(error) => vec![QUOTA.skipped(format!("ResourceQuotas cannot be read: {error}"))],
+    };
+    [classes, quotas].concat()
+}
+
+fn judge_classes(
+    namespaces: &BTreeSet<String>,
+    bindings: &[VirtualMachineClassBinding],
+    classes: &BTreeSet<String>,
+) -> Vec<Diagnosis> {
+    let mut bound: BTreeMap<&str, usize> =
+        namespaces.iter().map(|namespace| (namespace.as_str(), 0)).collect();
+    let mut found = Vec::new();
+    for binding in bindings {
+        let (namespace, class) = (binding.namespace().unwrap_or_default(), &binding.spec.class_ref.name);
+        let Some(count) = bound.get_mut(namespace.as_str()) else { continue };
+        if classes.contains(class) {
+            *count += 1;
+        } else {
+            let name = binding.name_any();
+            found.push(CLASSES.error(
+                format!("VirtualMachineClassBinding {namespace}/{name} names the class {class}, which does not exist"),
+                "Create the VirtualMachineClass, or delete the binding",
+            ));
+        }
+    }
+    for (namespace, _) in bound.iter().filter(|(_, count)| **count == 0) {
+        found.push(CLASSES.warning(
+            format!("namespace {namespace} may use no VM class"),
+            format!("Create a VirtualMachineClassBinding in {namespace} for each class that it may use"),
+        ));
+    }
+    if found.is_empty() {
+        found.push(CLASSES.ok(format!("{} namespace(s)", bound.len())));
+    }
+    found
+}
+
+/// A quota that is used up refuses the next claim or VM of its namespace.
+fn judge_quotas(namespaces: &BTreeSet<String>, quotas: &[ResourceQuota]) -> Vec<Diagnosis> {
+    let mut found = Vec::new();
+    let of_ours = |quota: &&ResourceQuota| quota.namespace().is_some_and(|own| namespaces.contains(&own));
+    for quota in quotas.iter().filter(of_ours) {
+        let Some(status) = &quota.status else { continue };
+        let (hard, used) = (status.hard.iter().flatten(), status.used.clone().unwrap_or_default());
+        for (resource, hard) in hard {
+            let (Some(limit), Some(taken)) = (amount(hard), used.get(resource).and_then(amount)) else {
+                continue;
+            };
+            if taken >= limit && limit > 0 {
+                let (namespace, name) = (quota.namespace().unwrap_or_default(), quota.name_any());
+                found.push(QUOTA.warning(
+                    format!("ResourceQuota {namespace}/{name}: all of {resource} ({}) is used", hard.0),
+                    "Raise the quota, or delete what is not needed",
+                ));
+            }
+        }
+    }
+    if found.is_empty() {
+        found.push(QUOTA.ok("each has room"));
+    }
+    found
+}
+
+fn amount(quantity: &Quantity) -> Option<i128> {
+    api::quantity::Quantity(quantity.0.clone()).millis().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use kit::diagnosis::Outcome;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_namespace_needs_a_class_that_exists() {
+        let namespaces = BTreeSet::from(["a".to_owned()]);
+        let binding = |class: &str| -> VirtualMachineClassBinding {
+            let binding = json!({
+                "apiVersion": "vmoperator.vmware.com/v1alpha1", "kind": "VirtualMachineClassBinding",
+                "metadata": { "name": class, "namespace": "a" }, "classRef": { "name": class },
+            });
+            serde_json::from_value(binding).unwrap()
+        };
+        let classes = BTreeSet::from(["small".to_owned()]);
+        let outcomes = |bindings: &[VirtualMachineClassBinding]| -> Vec<Outcome> {
+            judge_classes(&namespaces, bindings, &classes).iter().map(|found| found.outcome).collect()
+        };
+        assert_eq!(outcomes(&[binding("small")]), [Outcome::Ok]);
+        assert_eq!(outcomes(&[]), [Outcome::Warning]);
+        assert_eq!(outcomes(&[binding("small"), binding("gone")]), [Outcome::Error]);
+    }
+
+    #[test]
+    fn a_quota_that_is_used_up_is_named() {
+        let namespaces = BTreeSet::from(["a".to_owned()]);
+        let quota = |used: &str| -> ResourceQuota {
+            let status =
+                json!({ "hard": { "requests.storage": "1Ti" }, "used": { "requests.storage": used } });
+            serde_json::from_value(json!({ "metadata": { "name": "q", "namespace": "a" }, "status": status }))
+                .unwrap()
+        };
+        assert_eq!(judge_quotas(&namespaces, &[quota("1Gi")])[0].outcome, Outcome::Ok);
+        let full = judge_quotas(&namespaces, &[quota("1024Gi")]);
+        assert_eq!(full[0].outcome, Outcome::Warning);
+        assert!(full[0].found.contains("a/q") && full[0].found.contains("requests.storage"), "{full:?}");
+    }
+}
