@@ -73,11 +73,19 @@ var toDestroy = map[string]string{
 	"VirtualMachine": "VirtualMachine.Inventory.Delete", "Folder": "Folder.Delete", "ResourcePool": "Resource.DeletePool",
 }
 
+// toRename is the privilege that Rename_Task needs, by what is renamed.
+var toRename = map[string]string{
+	"VirtualMachine": "VirtualMachine.Config.Rename", "Folder": "Folder.Rename", "ResourcePool": "Resource.RenamePool",
+}
+
 // ofREST are the privileges of calls of the Automation API that are POSTed, by a part of their path and their action.
 var ofREST = []struct{ path, action, privilege string }{
 	{"/ovf/library-item", "deploy", "VApp.Import"},
+	{"/ovf/library-item", "deploy", "VirtualMachine.Inventory.Create"},
 	{"/ovf/library-item", "", "ContentLibrary.AddLibraryItem"},
+	{"/ovf/library-item", "", "VApp.Export"},
 	{"/download-session", "", "ContentLibrary.DownloadSession"},
+	{"/downloadsession", "", "ContentLibrary.DownloadSession"},
 	{"/subscribed-item", "sync", "ContentLibrary.SyncLibraryItem"},
 	{"/library/item", "sync", "ContentLibrary.SyncLibraryItem"},
 }
@@ -92,6 +100,8 @@ func (s *Sim) needsOf(k *call, body types.AnyType) []need {
 	}
 	add(ofMethod[k.name], k.this)
 	switch r := body.(type) {
+	case *types.Rename_Task:
+		add(toRename[k.this.Type], k.this)
 	case *types.Destroy_Task:
 		add(toDestroy[k.this.Type], k.this)
 	case *types.ReconfigVM_Task:

@@ -21,6 +21,7 @@ mod other_kinds;
 mod outages;
 mod people_roles;
 mod plain_vm;
+mod privileges;
 mod second_cluster;
 mod shared_stack;
 mod story;

@@ -40,7 +40,7 @@ const RIGHTS: &[Right] = &[
     right(CAPW, "create", "vmoperator.vmware.com", "virtualmachineservices"),
     right(VMOP, "list", "vmoperator.vmware.com", "virtualmachines"),
     right(VMOP, "get", "", "secrets"),
-    right(VMOP, "create", "", "events"),
+    right(VMOP, "create", "events.k8s.io", "events"),
 ];
 
 pub async fn check(client: &Client, check: Check) -> Vec<Diagnosis> {

@@ -1,0 +1,68 @@
+//! Writes docs/vcenter.md, given on standard input, with its tables of privileges and checks made from the code, to
+//! standard output.
+
+use std::error::Error;
+use std::fmt::Write as _;
+use std::io::Read as _;
+
+use layercake::doctor;
+use vsphere::{PRIVILEGES, PrivilegeScope, PrivilegeUse};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut page = String::new();
+    std::io::stdin().read_to_string(&mut page)?;
+    let page =
+        with(&page, "privileges", &privileges()).ok_or("docs/vcenter.md has no marks of its privileges")?;
+    let page = with(&page, "checks", &checks()).ok_or("docs/vcenter.md has no marks of the checks")?;
+    print!("{page}");
+    Ok(())
+}
+
+/// The page with what is between the marks of that name replaced.
+fn with(page: &str, name: &str, made: &str) -> Option<String> {
+    let (begin, end) =
+        (format!("<!-- {name}: written by hack/generate -->\n"), format!("<!-- end of {name} -->"));
+    let (before, rest) = page.split_once(&begin)?;
+    let (_, after) = rest.split_once(&end)?;
+    Some(format!("{before}{begin}\n{made}\n{end}{after}"))
+}
+
+fn privileges() -> String {
+    let mut text = String::from("| privilege | on | for the calls | needed |\n|---|---|---|---|\n");
+    for privilege in PRIVILEGES {
+        let needed = match privilege.used {
+            PrivilegeUse::Always => "always",
+            PrivilegeUse::Only(feature) => feature,
+        };
+        let (id, scope, calls) = (privilege.id, privilege.scope.name(), privilege.calls);
+        let _ = writeln!(text, "| `{id}` | {scope} | {calls} | {needed} |");
+    }
+    text += "\nA role with all of them, and where to give it, by govc:\n\n```sh\n";
+    let ids: Vec<_> = PRIVILEGES.iter().map(|privilege| privilege.id).collect();
+    let _ = writeln!(text, "govc role.create layercake {}", ids.join(" "));
+    for scope in PrivilegeScope::ALL {
+        let (place, propagate) = match scope {
+            PrivilegeScope::VCenter => ("/", false),
+            PrivilegeScope::Datacenter => ("/DATACENTER", true),
+            PrivilegeScope::Folder => ("/DATACENTER/vm/FOLDER", true),
+            PrivilegeScope::ResourcePool => ("/DATACENTER/host/CLUSTER/Resources/POOL", true),
+            PrivilegeScope::Datastore => ("/DATACENTER/datastore/DATASTORE", false),
+            PrivilegeScope::Network => ("/DATACENTER/network/NETWORK", false),
+        };
+        let _ = writeln!(
+            text,
+            "govc permissions.set -principal USER@DOMAIN -role layercake -propagate={propagate} {place}   # {}",
+            scope.name()
+        );
+    }
+    text + "```\n"
+}
+
+fn checks() -> String {
+    let mut text = String::from("| code | what is so if nothing is wrong |\n|---|---|\n");
+    for check in doctor::checks() {
+        let (code, title) = (check.code, check.title);
+        let _ = writeln!(text, "| <a id=\"{}\"></a>{code} | {title} |", code.to_lowercase());
+    }
+    text
+}
