@@ -38,19 +38,11 @@ enum Deed {
 
 fn deeds() -> Vec<(&'static str, Deed)> {
     use Deed::{Changes, Creates, CreatesPolicy, Deletes, DeletesPolicy, Publishes, UsesImage};
-    let disk = |size: &str, key: Option<i32>| {
-        let mut disk =
-            json!({ "name": "data", "vSphereVolume": { "capacity": { "ephemeral-storage": size } } });
-        if let Some(key) = key {
-            disk["vSphereVolume"]["deviceKey"] = key.into();
-        }
-        json!({ "volumes": [disk] })
-    };
+    let disk = json!({ "name": "data", "vSphereVolume": { "capacity": { "ephemeral-storage": "1Gi" } } });
     let two_nics = json!({ "networkInterfaces": [{ "networkName": "workload-network" }, { "networkName": "VM Network" }] });
     let plain = || Creates(json!({}));
     vec![
         ("StorageProfile.View", Creates(json!({ "storageClass": "privileged" }))),
-        ("ContentLibrary.DownloadSession", UsesImage),
         ("VirtualMachine.Provisioning.MarkAsTemplate", UsesImage),
         ("VirtualMachine.State.CreateSnapshot", UsesImage),
         ("VApp.Import", UsesImage),
@@ -71,8 +63,7 @@ fn deeds() -> Vec<(&'static str, Deed)> {
         ("Resource.AssignVMToPool", plain()),
         ("Datastore.AllocateSpace", plain()),
         ("Network.Assign", plain()),
-        ("VirtualMachine.Config.AddNewDisk", Creates(disk("1Gi", None))),
-        ("VirtualMachine.Config.DiskExtend", Creates(disk("64Gi", Some(2000)))),
+        ("VirtualMachine.Config.AddNewDisk", Creates(json!({ "volumes": [disk] }))),
         ("VirtualMachine.Config.AddRemoveDevice", Creates(two_nics)),
         (
             "VApp.ApplicationConfig",
@@ -92,14 +83,15 @@ fn deeds() -> Vec<(&'static str, Deed)> {
         ("Folder.Delete", DeletesPolicy),
         ("Resource.DeletePool", DeletesPolicy),
         ("Folder.Rename", DeletesPolicy),
-        ("Resource.RenamePool", DeletesPolicy),
     ]
 }
 
-/// Privileges of features that the shared site has no object for; the simulator's own tests have them.
+/// Privileges of features that the shared site has no object for: here the doctor alone tells of them.
 const ELSEWHERE: &[&str] = &[
+    "ContentLibrary.DownloadSession",
     "ContentLibrary.SyncLibraryItem",
     "Resource.EditPool",
+    "VirtualMachine.Config.DiskExtend",
     "VirtualMachine.Config.RemoveDisk",
     "VirtualMachine.Config.UpgradeVirtualHardware",
 ];

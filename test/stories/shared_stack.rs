@@ -1,6 +1,7 @@
 //! The one stack that all stories share; the first of them starts it.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::LazyLock;
 
 use clap::ValueEnum as _;
@@ -28,7 +29,7 @@ pub struct SharedStack {
 impl SharedStack {
     async fn start() -> Result<Self, String> {
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let exe = env!("CARGO_BIN_EXE_layercake").into();
+        let exe = programs();
         let options = Options { exe, tools: BTreeMap::new(), wire: wire()? };
         let stack = Stack::start(&options).await.map_err(|error| format!("{error:#}"))?;
         let session = stack.session();
@@ -48,6 +49,13 @@ impl SharedStack {
     pub fn control(&self) -> sim::control::ControlApi {
         self.session.control().expect("the simulator's control API")
     }
+}
+
+/// The `layercake` whose programs the shared stack runs: this build's, or that of another, as `LAYERCAKE_PROGRAMS` says. The
+/// story of a defence fails with those of a build that lacks it.
+fn programs() -> PathBuf {
+    std::env::var_os("LAYERCAKE_PROGRAMS")
+        .map_or_else(|| env!("CARGO_BIN_EXE_layercake").into(), PathBuf::from)
 }
 
 /// How the VM operator speaks with vCenter in the shared stack: as `LAYERCAKE_WIRE` says, as `up --wire` does.

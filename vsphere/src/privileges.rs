@@ -160,7 +160,6 @@ pub const PRIVILEGES: &[Privilege] = {
         of("Resource.CreatePool", ResourcePool, "CreateResourcePool", POLICY),
         of("Resource.EditPool", ResourcePool, "UpdateConfig", POLICY),
         of("Resource.DeletePool", ResourcePool, "Destroy_Task of a pool", POLICY),
-        of("Resource.RenamePool", ResourcePool, "Rename_Task of a pool, before it is destroyed", POLICY),
         of("Datastore.AllocateSpace", Datastore, "CloneVM_Task, ovf deploy", Always),
         of("Network.Assign", Network, "CloneVM_Task, ReconfigVM_Task", Always),
     ]
