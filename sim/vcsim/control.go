@@ -33,6 +33,8 @@ func (s *Sim) controlHandler() http.Handler {
 	mux.HandleFunc("PUT /v1/datastores/{name}/outage", controlJSON(s.controlStoreOutage))
 	mux.HandleFunc("DELETE /v1/outages", controlJSON(s.controlEndOutages))
 	mux.HandleFunc("POST /v1/folders", controlJSON(s.controlMakeFolder))
+	mux.HandleFunc("POST /v1/folders/{moid}/rename", controlJSON(s.controlRenameFolder))
+	mux.HandleFunc("POST /v1/folders/{moid}/move", controlJSON(s.controlMoveFolder))
 	mux.HandleFunc("DELETE /v1/folders/{moid}", controlJSON(func(r *http.Request) (any, error) { return s.controlClear(r, "Folder") }))
 	mux.HandleFunc("DELETE /v1/pools/{moid}", controlJSON(func(r *http.Request) (any, error) { return s.controlClear(r, "ResourcePool") }))
 	mux.HandleFunc("GET /v1/vms", s.controlVMs)
