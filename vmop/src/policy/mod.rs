@@ -18,6 +18,7 @@ mod remove_children;
 pub mod status;
 #[cfg(test)]
 mod vcsim_tests;
+mod whereabouts;
 
 use std::sync::Arc;
 
