@@ -19,6 +19,7 @@ use tokio::task::JoinHandle;
 
 use super::foreign_disks::ForeignDisks;
 use super::report::count_leaks;
+use super::site_events::DISCOVERED;
 use crate::proxy::ApiProxy;
 use crate::testbed::{Testbed, WebhookCalls, WireFlag};
 use crate::vms::node_image;
@@ -196,6 +197,9 @@ impl Environment {
         control.remove_faults(None).await?;
         let inventory = control.inventory().await?;
         control.clear_folder(&namespace.folder).await.context("cannot clear the folder")?;
+        for folder in inventory.folders.iter().filter(|folder| folder.name == DISCOVERED) {
+            control.clear_folder(&folder.moid).await.context("cannot clear the VMs found on hosts")?;
+        }
         let below = &self.testbed.vcenter().resource_pool;
         for pool in inventory.pools.iter().filter(|pool| pool.parent == *below) {
             control.clear_pool(&pool.moid).await.context("cannot clear the pool")?;
