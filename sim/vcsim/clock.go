@@ -26,7 +26,7 @@ type setting struct {
 
 type interval struct{ from, to time.Time }
 
-// shown is what the clock said at that true time.
+// shown is what the clock showed at that true time.
 func (c *clock) shown(at time.Time) time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()

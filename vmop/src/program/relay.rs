@@ -42,7 +42,7 @@ pub async fn relay(parts: Parts, orphans: Orphans) {
 /// A change of one VM enqueues its object; a cache that is complete (again) enqueues all.
 async fn relay_changes(vcenter: &VCenter, parts: &Parts, orphans: &Orphans) {
     let mut changes = vcenter.inventory.subscribe();
-    // A later completeness is that of a new session, and may be told without the time between.
+    // A later completeness is that of a new session, and may come without a word of the time between.
     let mut anew = vcenter.inventory.complete();
     while let Some(batch) = changes.next().await {
         for change in batch {

@@ -264,6 +264,8 @@ fn draw_fault(dice: &mut StdRng) -> Fault {
 mod tests {
     use super::*;
 
+    const SHORT_RUN: std::ops::Range<u64> = 11..14;
+
     #[test]
     fn a_seed_has_one_schedule() {
         assert_eq!(draw_schedule(7, 24), draw_schedule(7, 24));
@@ -273,5 +275,25 @@ mod tests {
         let kinds: std::collections::BTreeSet<_> =
             (0..40).flat_map(both).map(|(_, event)| event.name()).collect();
         assert_eq!(kinds.len(), 33, "{kinds:?}");
+    }
+
+    /// What happens to the site in the trials of the short run, tests/faults.rs.
+    #[test]
+    fn the_short_run_has_all_that_happens_to_a_site() {
+        let kinds: std::collections::BTreeSet<_> =
+            SHORT_RUN.flat_map(|seed| draw_site_schedule(seed, 24)).map(|(_, event)| event.name()).collect();
+        for kind in [
+            "configUnset",
+            "hostAway",
+            "datastoreAway",
+            "diskSwapped",
+            "movedBehind",
+            "folderMoved",
+            "clockSet",
+            "backupTaken",
+            "vcenterRestored",
+        ] {
+            assert!(kinds.contains(kind), "{kind} is not in {kinds:?}");
+        }
     }
 }
