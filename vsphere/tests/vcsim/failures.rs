@@ -200,14 +200,12 @@ async fn a_vm_that_cannot_be_read_where_nobody_looks_is_not_gone(sim: Sim) {
     let (uuid, other) = (Uuid::from_u128(5), Uuid::from_u128(6));
     let task = golden.clone(&sim, &client, "cp-0", uuid).await.unwrap();
     let made = within("the clone", inventory.wait_for_task(&task)).await.unwrap().moref().unwrap().clone();
-    let datastore = async |accessible: bool| {
-        sim.put("/v1/datastores/ds0/outage", json!({ "accessible": accessible })).await;
-    };
-    datastore(false).await;
+    let outage = format!("/v1/vms/{}/outage", made.id());
+    sim.put(&outage, json!({ "state": "inaccessible" })).await;
     assert_eq!(inventory.locate(uuid, None).await.unwrap(), Location::Gone, "vCenter does not find it");
     let found = inventory.locate(uuid, Some(&made)).await.unwrap();
     assert!(matches!(&found, Location::Unavailable(vm) if vm.moref == made), "{found:?}");
-    datastore(true).await;
+    sim.put(&outage, json!({ "state": "connected" })).await;
     assert!(matches!(inventory.locate(uuid, Some(&made)).await.unwrap(), Location::Elsewhere(_)));
     assert_eq!(inventory.locate(other, Some(&made)).await.unwrap(), Location::Gone, "it is another's");
 }

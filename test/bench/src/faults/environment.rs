@@ -277,7 +277,8 @@ pub fn api_resource(kind: &str) -> ApiResource {
 /// Reports an address for every VM that is powered on, once a boot.
 async fn report_addresses(control: ControlApi) {
     let mut since = None;
-    let mut booted: HashMap<String, u64> = HashMap::new();
+    // A restored vCenter gives ids a second time.
+    let mut booted: HashMap<(String, String), u64> = HashMap::new();
     loop {
         let Ok(vms) = control.vms(since, Duration::from_secs(5)).await else {
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -285,7 +286,8 @@ async fn report_addresses(control: ControlApi) {
         };
         since = Some(vms.revision);
         for vm in vms.vms.iter().filter(|vm| vm.powered_on()) {
-            if booted.get(&vm.moid) == Some(&vm.boot_count) {
+            let this = (vm.moid.clone(), vm.instance_uuid.clone());
+            if booted.get(&this) == Some(&vm.boot_count) {
                 continue;
             }
             let number: u32 = vm.moid.trim_start_matches("vm-").parse().unwrap_or_default();
@@ -293,7 +295,7 @@ async fn report_addresses(control: ControlApi) {
             let ip = Some(format!("10.1.{high}.{low}"));
             let report = GuestReport { ip, host_name: Some(vm.name.clone()), tools_running: true };
             if control.report(&vm.moid, &report).await.is_ok() {
-                booted.insert(vm.moid.clone(), vm.boot_count);
+                booted.insert(this, vm.boot_count);
             }
         }
     }

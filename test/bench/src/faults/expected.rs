@@ -30,6 +30,8 @@ pub struct Expected {
     pub disk_attached: Option<Instant>,
     /// Somebody destroyed its volume there and hung a disk of his own into its place.
     pub disk_swapped: bool,
+    /// vCenter was restored, and may have forgotten what became of it.
+    pub history_forgotten: bool,
 }
 
 impl Expected {
@@ -42,6 +44,7 @@ impl Expected {
             destroyed: false,
             disk_attached: None,
             disk_swapped: false,
+            history_forgotten: false,
         }
     }
 }
@@ -99,7 +102,8 @@ pub fn find_violation(name: &str, expected: &Expected, object: &Value) -> Option
         return (!object.is_null()).then(|| format!("{VM} {name} is still there: {ready}"));
     }
     if expected.destroyed {
-        return (!reports_lost(ready)).then(|| format!("{VM} {name} does not say how it was lost: {ready}"));
+        let reported = reports_lost(ready) || (expected.history_forgotten && ready["reason"] == LOST);
+        return (!reported).then(|| format!("{VM} {name} does not say how it was lost: {ready}"));
     }
     // A VM that never ran and lacks a disk gets another: it may not have come with the clone.
     let has_volumes = || {
@@ -168,6 +172,9 @@ mod tests {
         assert!(find_violation("a", &destroyed, &object(ON, "False", LOST, "It is gone")).is_some());
         let message = "It is gone (VmRemovedEvent at 2026-11-21T13:00:00Z by somebody), not by this object";
         assert_eq!(find_violation("a", &destroyed, &object(ON, "False", LOST, message)), None);
+        let forgotten = Expected { history_forgotten: true, ..destroyed };
+        assert_eq!(find_violation("a", &forgotten, &object(ON, "False", LOST, "It is gone")), None);
+        assert!(find_violation("a", &forgotten, &object(ON, "True", "", "")).is_some());
     }
 
     #[test]

@@ -154,6 +154,7 @@ impl Trial<'_> {
             let lay = inventory.vms.iter().map(|vm| (vm.instance_uuid.clone(), vm.folder.clone())).collect();
             control.restore_backup().await?;
             self.undone.borrow_mut().lay = Some(lay);
+            self.expected.borrow_mut().iter_mut().for_each(|expected| expected.history_forgotten = true);
         }
         control.remove_faults(Some(&parked)).await?;
         Ok(Some(known))
