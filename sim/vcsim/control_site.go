@@ -162,13 +162,20 @@ func (s *Sim) controlMakeFolder(r *http.Request) (any, error) {
 	if err := decodeStrict(r, &order); err != nil {
 		return nil, err
 	}
-	parent := ref{Type: "Folder", Value: order.Parent}
-	res := s.carry(fresh(s.svc), &call{name: "CreateFolder", this: parent}, &types.CreateFolder{This: parent, Name: order.Name})
+	made, err := s.makeFolder(ref{Type: "Folder", Value: order.Parent}, order.Name)
+	if err != nil {
+		return nil, err
+	}
+	return map[string]string{"moid": made.Value}, nil
+}
+
+func (s *Sim) makeFolder(parent ref, name string) (ref, error) {
+	res := s.carry(fresh(s.svc), &call{name: "CreateFolder", this: parent}, &types.CreateFolder{This: parent, Name: name})
 	body, ok := res.(*methods.CreateFolderBody)
 	if !ok || body.Res == nil {
-		return nil, refuse(http.StatusConflict, "folder %s was not made", order.Name)
+		return ref{}, refuse(http.StatusConflict, "folder %s was not made", name)
 	}
-	return map[string]string{"moid": body.Res.Returnval.Value}, nil
+	return body.Res.Returnval, nil
 }
 
 // controlClear destroys a folder or a pool with all that is in it.

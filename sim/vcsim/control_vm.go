@@ -169,6 +169,7 @@ type inventoryVM struct {
 	Linked            bool       `json:"linked"`
 	Broken            bool       `json:"broken"` // a disk of it, or one that it rests on, is gone
 	IP                string     `json:"ip"`
+	ConnectionState   string     `json:"connectionState"`
 	Networks          []string   `json:"networks"` // of its adapters
 	ExtraConfigKeys   []string   `json:"extraConfigKeys"`
 }
@@ -212,6 +213,7 @@ func describe(ctx *simulator.Context, vm *simulator.VirtualMachine, row machine)
 			out.ManagedBy, out.ManagedByType = m.ExtensionKey, m.Type
 		}
 		out.Annotation = vm.Config.Annotation
+		out.ConnectionState = string(vm.Runtime.ConnectionState)
 		out.NumCPUs, out.MemoryMB = vm.Config.Hardware.NumCPU, vm.Config.Hardware.MemoryMB
 		out.CPUReservation, out.CPULimit = allocation(vm.Config.CpuAllocation)
 		out.MemoryReservation, out.MemoryLimit = allocation(vm.Config.MemoryAllocation)

@@ -209,6 +209,13 @@ func (h *hub) touch(r ref) {
 	}
 }
 
+// isBorn tells whether a VM is finished, and known to others.
+func (h *hub) isBorn(r ref) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.born[r]
+}
+
 // booted counts a start of the guest that is not a change of the power state as well: a reset, a reboot.
 func (h *hub) booted(r ref) {
 	h.mu.Lock()

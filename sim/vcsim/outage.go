@@ -20,6 +20,7 @@ type outages struct {
 	hosts  map[ref]types.HostSystemConnectionState // as ordered
 	stores map[ref]bool                            // as ordered
 	now    map[ref]vmOutage                        // what follows for each VM
+	lost   map[ref]bool                            // VMs that no host has any more
 }
 
 // vmOutage is how vCenter shows a VM that it cannot reach.
@@ -59,6 +60,16 @@ func (o *outages) storeAway(store ref) bool {
 	return o.stores[store]
 }
 
+// lose notes that no host has the VM any more, which no order ends.
+func (o *outages) lose(vm ref) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.lost == nil {
+		o.lost = map[ref]bool{}
+	}
+	o.lost[vm] = true
+}
+
 // settleOutages brings every VM to what follows from the orders.
 func (s *Sim) settleOutages() {
 	ctx := fresh(s.svc)
@@ -85,6 +96,9 @@ func (s *Sim) settleOutages() {
 func (s *Sim) outageOf(ctx *simulator.Context, vm *simulator.VirtualMachine) vmOutage {
 	s.outages.mu.Lock()
 	defer s.outages.mu.Unlock()
+	if s.outages.lost[vm.Self] {
+		return vmOutage{state: types.VirtualMachineConnectionStateOrphaned}
+	}
 	if ordered, ok := s.outages.vms[vm.Self]; ok {
 		return ordered
 	}

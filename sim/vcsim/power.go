@@ -1,8 +1,6 @@
 package main
 
 import (
-	"time"
-
 	"github.com/vmware/govmomi/simulator"
 	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/soap"
@@ -142,7 +140,7 @@ func (s *Sim) bootAgain(this ref) (fault types.BaseMethodFault) {
 			return
 		}
 		ctx.Update(vm, append(guestFacts{}.changes(ctx, vm),
-			change("runtime.bootTime", time.Now()), change("summary.runtime.bootTime", time.Now())))
+			change("runtime.bootTime", s.clock.now()), change("summary.runtime.bootTime", s.clock.now())))
 		s.hub.booted(this)
 	})
 	return fault

@@ -59,6 +59,8 @@ type Sim struct {
 	modules   modules
 	captures  captures
 	outages   outages
+	clock     clock
+	backups   backups
 	admission sync.Mutex   // of reservations
 	files     sync.RWMutex // see storage.go
 	admitted  map[ref]bool // being powered on; guarded by the lock of machines
@@ -215,7 +217,9 @@ func (s *Sim) takeOver() {
 		"PowerOffVM_Task":              s.powerOff,
 		"PowerOnVM_Task":               s.powerOn,
 		"PromoteDisks_Task":            s.promoteDisks,
+		"CurrentTime":                  s.currentTime,
 		"CustomizeVM_Task":             s.customize,
+		"QueryEvents":                  s.queryEvents,
 		"RebootGuest":                  s.rebootGuest,
 		"ReconfigVM_Task":              s.reconfigVM,
 		"Rename_Task":                  s.rename,

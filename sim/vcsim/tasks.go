@@ -6,7 +6,6 @@ import (
 	"reflect"
 	"strings"
 	"sync/atomic"
-	"time"
 
 	"github.com/vmware/govmomi/simulator"
 	"github.com/vmware/govmomi/vim25/mo"
@@ -28,7 +27,7 @@ func (s *Sim) runTask(entity ref, method string, do work) ref {
 	ctx := fresh(s.svc)
 	task := s.newTask(ctx, entity, method)
 	go func() {
-		s.setTask(ctx, task, change("info.state", types.TaskInfoStateRunning), change("info.startTime", time.Now()))
+		s.setTask(ctx, task, change("info.state", types.TaskInfoStateRunning), change("info.startTime", s.clock.now()))
 		result, fault := safely(do)
 		s.endTask(ctx, task, result, fault)
 	}()
@@ -69,11 +68,11 @@ func (s *Sim) newTask(ctx *simulator.Context, entity ref, method string) *simula
 
 func (s *Sim) endTask(ctx *simulator.Context, task *simulator.Task, result types.AnyType, fault types.BaseMethodFault) {
 	changes := []types.PropertyChange{
-		change("info.state", types.TaskInfoStateSuccess), change("info.completeTime", time.Now()), change("info.result", result),
+		change("info.state", types.TaskInfoStateSuccess), change("info.completeTime", s.clock.now()), change("info.result", result),
 	}
 	if fault != nil {
 		changes = []types.PropertyChange{
-			change("info.state", types.TaskInfoStateError), change("info.completeTime", time.Now()),
+			change("info.state", types.TaskInfoStateError), change("info.completeTime", s.clock.now()),
 			change("info.error", types.LocalizedMethodFault{Fault: fault, LocalizedMessage: faultText(fault)}),
 		}
 	}

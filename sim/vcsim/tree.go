@@ -47,7 +47,15 @@ func (s *Sim) moveIntoFolder(ctx *simulator.Context, _ *call, body types.AnyType
 			}}
 		}
 	}
-	return s.invoke(ctx, req.This, "MoveIntoFolder_Task", body)
+	res := s.invoke(ctx, req.This, "MoveIntoFolder_Task", body)
+	_, _ = s.follow(res)
+	for _, child := range req.List {
+		// What is in a folder moves with it, and leaves the views of where it was.
+		for _, vm := range s.vmsBelow(child) {
+			s.hub.touch(vm)
+		}
+	}
+	return res
 }
 
 // destroy deletes the disks of a VM whoever rests on them, as a host does that knows only its own VMs, and empties folders,

@@ -33,9 +33,10 @@ impl Client {
         let args = Object::new("QueryEventsRequestType").with("filter", filter);
         let manager = self.service("eventManager")?;
         let answer = self.call(&manager, "QueryEvents", Some(args)).await?;
-        let mut removals: Vec<_> = answer.items().iter().map(removal).collect();
-        removals.sort_by_key(|removal| removal.at);
-        Ok(removals)
+        let mut events: Vec<_> = answer.items().iter().collect();
+        // Their keys have an order, whatever vCenter's clock was set to.
+        events.sort_by_key(|event| event.get("key").as_i64());
+        Ok(events.into_iter().map(removal).collect())
     }
 }
 

@@ -15,6 +15,7 @@ use uuid::Uuid;
 use crate::admission::known::Settings;
 use crate::vcenter::settings::NetworkProvider;
 use crate::virtualmachine::identity::uuids;
+use crate::virtualmachine::power::operation::restart_now;
 
 /// What a new VM lacks: our finalizer, both UUIDs, a power state, one interface.
 pub fn created(vm: &VirtualMachine, settings: &Settings, drawn: Uuid) -> Vec<Value> {
@@ -72,7 +73,7 @@ pub fn updated(vm: &VirtualMachine, old: &VirtualMachine, now: Timestamp) -> Vec
         ),
         // One that is off is refused it.
         Some(time) if time.eq_ignore_ascii_case("now") && is_on(old) => {
-            operations.push(set("/spec/nextRestartTime", &now.to_string()));
+            operations.push(set("/spec/nextRestartTime", &restart_now(old, now).to_string()));
         }
         Some(_) => {}
     }

@@ -2,15 +2,17 @@
 //!
 //! A child that others have made is never used, whatever its name: neither another policy's, be it of the same
 //! namespace, nor a vSphere administrator's. Where the wanted name is taken, the child gets a suffix that stands for
-//! the policy. Earlier versions kept no record of folders and pools; a child in which nothing but VMs of the
+//! the policy. One of ours that was renamed is used on; one that was moved is waited for, and nothing is made in its
+//! place: the VMs in it would be made twice. Earlier versions kept no record of folders and pools; a child in which nothing but VMs of the
 //! policy's namespace lies, and one of the policy's own, was made by them, and is recorded.
 
 use api::conditions::vmop as reason;
 use vsphere::{Allocation, Kind, MoRef};
 
 use crate::policy::context::Error;
-use crate::policy::ledger::{Child, ChildKind, Ledger};
+use crate::policy::ledger::{ChildKind, Ledger};
 use crate::policy::ledger_store::LedgerStore;
+use crate::policy::whereabouts::{Whereabouts, locate};
 use crate::unmet::Unmet;
 use crate::vcenter::VCenter;
 
@@ -145,15 +147,27 @@ async fn look(
     vcenter: &VCenter,
 ) -> Result<Look, Error> {
     let (kind, parent) = (child.kind(), &child.parent);
+    let others = store.others();
     for name in child.names() {
-        let Some(made) = ledger.child(kind, parent, name).and_then(Child::moref) else { continue };
+        let Some(recorded) = ledger.child(kind, parent, name) else { continue };
+        let Some(made) = recorded.moref() else { continue };
         if vcenter.client.find_child(parent, name).await?.as_ref() == Some(&made) {
             return Ok(Look::Ours(made));
         }
-        tracing::warn!(%made, name, "it is not where it was made: it is ours no more");
-        ledger.forget_child(kind, parent, name);
+        match locate(&made, recorded, &others, vcenter).await? {
+            Whereabouts::Here(made) => return Ok(Look::Ours(made)),
+            Whereabouts::Moved { name, parent: now } => {
+                let message = format!(
+                    "{name} ({made}) was moved in vCenter from {parent} to {now}. Move it back, or destroy it there"
+                );
+                return Err(Unmet::in_vcenter(reason::RESOURCE_POLICY_NOT_READY, message).into());
+            }
+            Whereabouts::Gone => {
+                tracing::warn!(%made, name, "it is not where it was made: it is ours no more");
+                ledger.forget_child(kind, parent, name);
+            }
+        }
     }
-    let others = store.others();
     let claimed = |found: &MoRef| others.contains(found.id()) || vcenter.claimed.lock().contains(found.id());
     for name in child.names() {
         let Some(found) = vcenter.client.find_child(parent, name).await? else {

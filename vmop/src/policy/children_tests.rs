@@ -199,6 +199,45 @@ async fn a_vm_that_comes_into_a_folder_that_is_removed_keeps_it(sim: Sim) {
     assert_eq!(names(&[made[0].clone(), vm], &vcenter).await, ["payments", "stray"]);
 }
 
+async fn a_child_that_is_renamed_is_used_on_and_one_that_is_moved_is_waited_for(sim: Sim) {
+    let vcenter = vcenter(&sim).await;
+    let elsewhere = vcenter.client.create_folder(&sim.folder(), "elsewhere").await.unwrap();
+    let there = below(&sim.folder(), &vcenter).await;
+    let mut store = Notes::default();
+    let made = realize(&sim, "a", &mut store, &vcenter).await.unwrap();
+    let folder = format!("/v1/folders/{}", made[0].id());
+
+    sim.post(&format!("{folder}/rename"), json!({ "name": "renamed" })).await;
+    assert_eq!(realize(&sim, "a", &mut store, &vcenter).await.unwrap(), made);
+    sim.post(&format!("{folder}/move"), json!({ "folder": elsewhere.id() })).await;
+    for _ in 0..2 {
+        let refused = realize(&sim, "a", &mut store, &vcenter).await.unwrap_err().to_string();
+        assert!(refused.contains("renamed") && refused.contains(elsewhere.id()), "{refused}");
+        assert!(refused.contains("Move it back"), "{refused}");
+    }
+    assert_eq!(below(&sim.folder(), &vcenter).await, there, "nothing is made in its place");
+    // A policy that is deleted meanwhile leaves it where it was put.
+    remove(&store, &vcenter).await.unwrap();
+    assert_eq!(below(&elsewhere, &vcenter).await, 1);
+    sim.post(&format!("{folder}/move"), json!({ "folder": sim.folder().id() })).await;
+    let back = realize(&sim, "a", &mut store, &vcenter).await.unwrap();
+    assert_eq!(back[0], made[0]);
+    remove(&store, &vcenter).await.unwrap();
+    assert_eq!(below(&sim.folder(), &vcenter).await, there, "a renamed folder is removed like any other");
+}
+
+async fn an_id_that_vcenter_gave_to_another_is_ours_no_more(sim: Sim) {
+    let vcenter = vcenter(&sim).await;
+    let mut store = Notes::default();
+    let made = realize(&sim, "a", &mut store, &vcenter).await.unwrap();
+    // As after a restore from a backup, when ids are given a second time.
+    let theirs = vcenter.client.create_folder(&sim.folder(), "theirs").await.unwrap();
+    store.written.enter_child(ChildKind::Folder, &sim.folder(), "payments", Some(theirs.id()));
+    store.others.insert(theirs.id().to_owned());
+    let now = realize(&sim, "a", &mut store, &vcenter).await.unwrap();
+    assert!(now[0] != theirs && now[0] != made[0], "{now:?}");
+}
+
 async fn clone_into(folder: &MoRef, name: &str, sim: &Sim, vcenter: &std::sync::Arc<VCenter>) -> MoRef {
     let template = template(vcenter, &template_key(sim, vcenter).await).await;
     let facts = fixtures::facts(Found::Absent);
@@ -216,4 +255,6 @@ on_both_wires!(
     a_child_of_an_earlier_version_is_recorded,
     a_child_of_which_too_little_is_known_is_waited_for,
     a_vm_that_comes_into_a_folder_that_is_removed_keeps_it,
+    a_child_that_is_renamed_is_used_on_and_one_that_is_moved_is_waited_for,
+    an_id_that_vcenter_gave_to_another_is_ours_no_more,
 );

@@ -18,6 +18,7 @@ mod remove_children;
 pub mod status;
 #[cfg(test)]
 mod vcsim_tests;
+mod whereabouts;
 
 use std::sync::Arc;
 
@@ -115,7 +116,8 @@ pub async fn reconcile(
 async fn is_current(policy: &VirtualMachineSetResourcePolicy, ctx: &Context) -> Result<bool, Error> {
     let deleted = policy.metadata.deletion_timestamp.is_some();
     let key = key(policy.metadata.namespace.as_deref(), &policy.name_any());
-    let known = ctx.provider.vcenter().is_ok_and(|vcenter| vcenter.realized_policies.of(&key).is_some());
+    let known =
+        ctx.provider.vcenter().is_ok_and(|vcenter| vcenter.realized_policies.undoubted(&key).is_some());
     if known && !deleted {
         return Ok(true);
     }
@@ -132,7 +134,7 @@ async fn realize(
     let placements = placement::namespace::namespace_placements(&namespace, &vcenter, &ctx.caches)?;
     let key = key(Some(&namespace), &policy.name_any());
     let realized =
-        act::realize(policy, &placements, vcenter.realized_policies.of(&key), &vcenter, ctx).await?;
+        act::realize(policy, &placements, vcenter.realized_policies.undoubted(&key), &vcenter, ctx).await?;
     if vcenter.realized_policies.set(&key, realized.clone()) {
         ctx.caches.vms_by_policy.refs(&key).into_iter().for_each(|vm| ctx.vms.enqueue(vm));
     }

@@ -3,12 +3,15 @@
 //! vCenter destroys a folder with everything in it. So a folder gets another name first, by which nobody looks for
 //! it, and is read once more: what was moved or cloned into it meanwhile keeps it alive.
 
+use std::collections::BTreeSet;
+
 use vsphere::{Error as VcenterError, MoRef};
 
 use crate::policy::children::{LONGEST_NAME, Occupant, contents};
 use crate::policy::context::{Error, occupied};
 use crate::policy::ledger::{Child, ChildKind, Ledger};
 use crate::policy::ledger_store::LedgerStore;
+use crate::policy::whereabouts::{Whereabouts, locate};
 use crate::vcenter::VCenter;
 
 /// Destroys every folder and pool that the ledger records; one that others use stays.
@@ -51,13 +54,13 @@ pub async fn remove_children(
 /// Which name a child has.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Named {
-    /// Its own.
+    /// Its own, or one that an administrator gave it.
     AsMade,
     /// That of one that is being removed.
     AsRemoved,
 }
 
-/// The child, if it is where it was made, under its own name or that of one that is being removed.
+/// The child, if it is where it was made, whatever its name is.
 async fn find(child: &Child, vcenter: &VCenter) -> Result<Option<(MoRef, Named)>, VcenterError> {
     let parent = child.parent();
     let at = async |name: &str| match vcenter.client.find_child(&parent, name).await {
@@ -72,8 +75,17 @@ async fn find(child: &Child, vcenter: &VCenter) -> Result<Option<(MoRef, Named)>
         return Ok(Some((found, Named::AsMade)));
     }
     let Some(made) = child.moref() else { return Ok(None) };
-    let found = at(&removed_name(child, &made)).await?.filter(is_it);
-    Ok(found.map(|found| (found, Named::AsRemoved)))
+    if let Some(found) = at(&removed_name(child, &made)).await?.filter(is_it) {
+        return Ok(Some((found, Named::AsRemoved)));
+    }
+    match locate(&made, child, &BTreeSet::new(), vcenter).await? {
+        Whereabouts::Here(renamed) => Ok(Some((renamed, Named::AsMade))),
+        Whereabouts::Moved { name, parent } => {
+            tracing::warn!(%made, name, %parent, "it was moved in vCenter: it stays");
+            Ok(None)
+        }
+        Whereabouts::Gone => Ok(None),
+    }
 }
 
 async fn remove_folder(

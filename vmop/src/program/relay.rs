@@ -42,11 +42,19 @@ pub async fn relay(parts: Parts, orphans: Orphans) {
 /// A change of one VM enqueues its object; a cache that is complete (again) enqueues all.
 async fn relay_changes(vcenter: &VCenter, parts: &Parts, orphans: &Orphans) {
     let mut changes = vcenter.inventory.subscribe();
+    // A later completeness is that of a new session, and may come without a word of the time between.
+    let mut anew = vcenter.inventory.complete();
     while let Some(batch) = changes.next().await {
         for change in batch {
             match change {
                 Change::Vm { was, now, .. } => relay_vm(was, now, vcenter, parts, orphans),
                 Change::Complete => {
+                    if std::mem::replace(&mut anew, true) {
+                        // It may have been restored from a backup: what was read of it before proves nothing.
+                        vcenter.memberships.forget_all();
+                        vcenter.realized_policies.doubt_all();
+                        enqueue_all(&parts.caches.policies, &parts.policies);
+                    }
                     enqueue_all(&parts.caches.vms, &parts.vms);
                     parts.collect_templates.notify_one();
                     orphans.inspect_all();

@@ -75,6 +75,11 @@ impl Memberships {
         self.modules.lock().remove(id);
     }
 
+    /// vCenter may have been restored from a backup: all modules are read anew.
+    pub fn forget_all(&self) {
+        self.modules.lock().clear();
+    }
+
     fn module(&self, id: &str) -> Arc<Module> {
         Arc::clone(self.modules.lock().entry(id.to_owned()).or_default())
     }

@@ -29,12 +29,28 @@ impl RealizedPolicy {
 
 /// The policies that are realized, by `namespace/name`.
 #[derive(Default)]
-pub struct RealizedPolicies(Mutex<HashMap<String, Vec<RealizedPolicy>>>);
+pub struct RealizedPolicies(Mutex<HashMap<String, Entry>>);
+
+struct Entry {
+    realized: Vec<RealizedPolicy>,
+    /// vCenter may have been restored from a backup since.
+    doubted: bool,
+}
 
 impl RealizedPolicies {
     /// All of a policy's, if it is realized.
     pub fn of(&self, key: &str) -> Option<Vec<RealizedPolicy>> {
-        self.0.lock().get(key).cloned()
+        self.0.lock().get(key).map(|entry| entry.realized.clone())
+    }
+
+    /// All of a policy's, if it is realized and nothing speaks for another look.
+    pub fn undoubted(&self, key: &str) -> Option<Vec<RealizedPolicy>> {
+        self.0.lock().get(key).filter(|entry| !entry.doubted).map(|entry| entry.realized.clone())
+    }
+
+    /// Has every policy looked at again; VMs go on with what is known of it meanwhile.
+    pub fn doubt_all(&self) {
+        self.0.lock().values_mut().for_each(|entry| entry.doubted = true);
     }
 
     /// The policy below that folder and pool of its namespace.
@@ -42,6 +58,7 @@ impl RealizedPolicies {
         self.0
             .lock()
             .get(key)?
+            .realized
             .iter()
             .find(|realized| realized.namespace_placement == *namespace_placement)
             .cloned()
@@ -49,11 +66,29 @@ impl RealizedPolicies {
 
     /// Keeps what the policy is realized as. True if it is news.
     pub fn set(&self, key: &str, realized: Vec<RealizedPolicy>) -> bool {
-        self.0.lock().insert(key.to_owned(), realized.clone()) != Some(realized)
+        let before =
+            self.0.lock().insert(key.to_owned(), Entry { realized: realized.clone(), doubted: false });
+        before.is_none_or(|before| before.realized != realized)
     }
 
     /// Has the policy realized again. True if that is news.
     pub fn forget(&self, key: &str) -> bool {
         self.0.lock().remove(key).is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_policy_that_is_doubted_is_known_and_looked_at_again() {
+        let policies = RealizedPolicies::default();
+        assert!(policies.set("ns/p", Vec::new()));
+        assert!(policies.undoubted("ns/p").is_some());
+        policies.doubt_all();
+        assert!(policies.of("ns/p").is_some() && policies.undoubted("ns/p").is_none());
+        assert!(!policies.set("ns/p", Vec::new()), "it is no news");
+        assert!(policies.undoubted("ns/p").is_some());
     }
 }

@@ -21,7 +21,7 @@ use super::carry_out::object::confirm_current;
 use super::context::Context;
 use super::error::{Blocked, Error};
 use super::events;
-use super::identity::find::unidentified;
+use super::identity::find::{last_reference, unidentified};
 use super::identity::uuids::{Identity, existed, parse_identity};
 use super::nic::request::delete_requests;
 use super::placement::namespace::vm_home;
@@ -157,7 +157,7 @@ async fn find_anywhere(
 ) -> Result<Option<Arc<Vm>>, Error> {
     // Asked before the VM is looked for, so that one whose clone ends in between is found.
     let underway = !existed(vm) && is_cloning(vcenter).await;
-    match vcenter.inventory.locate(identity.instance).await? {
+    match vcenter.inventory.locate(identity.instance, last_reference(vm).as_ref()).await? {
         Location::Here(vsphere_vm) | Location::Elsewhere(vsphere_vm) => Ok(Some(vsphere_vm)),
         Location::Unavailable(vsphere_vm) => Err(Blocked::Unavailable(vsphere_vm).into()),
         Location::Gone if underway => {

@@ -147,6 +147,8 @@ impl ReconcileError for Error {
             Self::Blocked(Blocked::Provider(_)) => Disposition::Waiting(None),
             // Whether it is the object's at all may show only when another's is known to be that VM.
             Self::Blocked(Blocked::Unavailable(_)) => Disposition::Waiting(Some(UNWATCHED)),
+            // Nobody tells when it is destroyed where it is now.
+            Self::Blocked(Blocked::Moved(_)) => Disposition::Waiting(Some(UNWATCHED)),
             Self::Blocked(_) => Disposition::Invalid,
             Self::Unsettled(_) => Disposition::Waiting(Some(UNSETTLED)),
             Self::Guest(_, until) => Disposition::Waiting(*until),
@@ -172,5 +174,16 @@ impl ReconcileError for Error {
             Self::StaleCache(_) => "Behind",
             Self::Api(_) => "Api",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_vm_that_was_moved_where_nobody_looks_is_looked_for_again() {
+        let moved = Error::from(Blocked::Moved("vm-1".to_owned()));
+        assert!(matches!(moved.disposition(), Disposition::Waiting(Some(_))));
     }
 }

@@ -135,25 +135,45 @@ impl Inventory {
 
     /// Where the VM with that instance UUID is: from the cache, else by one question to vCenter.
     ///
-    /// One that vCenter does not find is gone only for as far as all others are identified: see [`Self::unidentified`].
-    pub async fn locate(&self, instance_uuid: Uuid) -> Result<Location> {
+    /// One that vCenter does not find is gone only for as far as all others are identified: see [`Self::unidentified`]. vCenter
+    /// finds none by UUID whose configuration it can't read: with `last`, the reference that the VM had when it was seen last, it
+    /// is not gone while that one may be it.
+    pub async fn locate(&self, instance_uuid: Uuid, last: Option<&MoRef>) -> Result<Location> {
         if let Some(location) = here(self.by_uuid(instance_uuid)) {
             return Ok(location);
         }
-        let client = self.client();
-        let Some(moref) = client.find_by_uuid(instance_uuid, true).await? else { return Ok(Location::Gone) };
-        if let Some(location) = here(self.vm(&moref)) {
-            return Ok(location);
+        if let Some(moref) = self.client().find_by_uuid(instance_uuid, true).await? {
+            if let Some(location) = here(self.vm(&moref)) {
+                return Ok(location);
+            }
+            return Ok(self.read_elsewhere(moref).await?.unwrap_or(Location::Gone));
         }
+        let Some(last) = last.filter(|last| here(self.vm(last)).is_none()) else { return Ok(Location::Gone) };
+        Ok(match self.read_elsewhere(last.clone()).await? {
+            Some(Location::Unavailable(vm)) if vm.instance_uuid.is_none_or(|uuid| uuid == instance_uuid) => {
+                Location::Unavailable(vm)
+            }
+            // It can be read again since.
+            Some(Location::Elsewhere(vm)) if vm.instance_uuid == Some(instance_uuid) => {
+                Location::Elsewhere(vm)
+            }
+            // The id is another's.
+            _ => Location::Gone,
+        })
+    }
+
+    /// A VM that the stream does not show, read now; `None` where it is gone.
+    async fn read_elsewhere(&self, moref: MoRef) -> Result<Option<Location>> {
+        let client = self.client();
         match client.retrieve(std::slice::from_ref(&moref), vm::paths(&client.about().api_version)).await {
             Ok(found) => {
                 let mut vm = Vm::new(moref);
                 let read: Vec<_> = found.into_iter().flat_map(ObjectContent::into_properties).collect();
                 vm.apply(&read, &self.shared().options.extra_config);
                 let vm = Arc::new(vm);
-                Ok(if vm.is_available() { Location::Elsewhere(vm) } else { Location::Unavailable(vm) })
+                Ok(Some(if vm.is_available() { Location::Elsewhere(vm) } else { Location::Unavailable(vm) }))
             }
-            Err(error) if error.is_not_found() => Ok(Location::Gone),
+            Err(error) if error.is_not_found() => Ok(None),
             Err(error) => Err(error),
         }
     }

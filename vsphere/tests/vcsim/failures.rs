@@ -139,7 +139,7 @@ async fn broken_answers_are_survived(sim: Sim) {
     let inventory = sim.inventory().await;
     for kind in ["http503", "html", "abort"] {
         sim.post("/v1/faults", json!({ "method": "FindByUuid", "kind": kind, "count": 2 })).await;
-        let location = inventory.locate(Uuid::from_u128(1)).await;
+        let location = inventory.locate(Uuid::from_u128(1), None).await;
         assert_eq!(location.unwrap(), Location::Gone, "{kind}");
         sim.post("/v1/faults", json!({ "method": "WaitForUpdatesEx", "kind": kind, "count": 2 })).await;
     }
@@ -165,7 +165,7 @@ async fn changes_by_others_are_seen(sim: Sim) {
     while inventory.by_uuid(uuid) != Presence::Absent {
         within("it is gone", changes.next()).await.unwrap();
     }
-    assert_eq!(inventory.locate(uuid).await.unwrap(), Location::Gone);
+    assert_eq!(inventory.locate(uuid, None).await.unwrap(), Location::Gone);
 }
 
 async fn a_folder_is_added_later_and_its_vms_are_known_at_once(sim: Sim) {
@@ -178,7 +178,9 @@ async fn a_folder_is_added_later_and_its_vms_are_known_at_once(sim: Sim) {
     let task = golden.clone(&sim, &client, "cp-0", uuid).await.unwrap();
     within("the clone", inventory.wait_for_task(&task)).await.unwrap();
     assert_eq!(inventory.by_uuid(uuid), Presence::Absent);
-    assert!(matches!(inventory.locate(uuid).await.unwrap(), Location::Elsewhere(vm) if vm.name == "cp-0"));
+    assert!(
+        matches!(inventory.locate(uuid, None).await.unwrap(), Location::Elsewhere(vm) if vm.name == "cp-0")
+    );
 
     within("the folder", inventory.add_root(&sim.folder())).await.unwrap();
     assert!(matches!(inventory.by_uuid(uuid), Presence::Present(_)));
@@ -188,6 +190,24 @@ async fn a_folder_is_added_later_and_its_vms_are_known_at_once(sim: Sim) {
     let task = golden.clone(&sim, &client, "cp-1", Uuid::from_u128(6)).await.unwrap();
     let vm = within("the second", inventory.wait_for_task(&task)).await.unwrap().moref().unwrap().clone();
     inventory.wait_for_vm(&vm, Duration::from_secs(20)).await.unwrap();
+}
+
+async fn a_vm_that_cannot_be_read_where_nobody_looks_is_not_gone(sim: Sim) {
+    let client = sim.client().await;
+    let inventory = Inventory::start(client.clone(), Vec::new(), Options::default());
+    within("nothing is complete, too", inventory.wait_until_complete()).await;
+    let golden = golden(&sim, &sim.inventory().await).await;
+    let (uuid, other) = (Uuid::from_u128(5), Uuid::from_u128(6));
+    let task = golden.clone(&sim, &client, "cp-0", uuid).await.unwrap();
+    let made = within("the clone", inventory.wait_for_task(&task)).await.unwrap().moref().unwrap().clone();
+    let outage = format!("/v1/vms/{}/outage", made.id());
+    sim.put(&outage, json!({ "state": "inaccessible" })).await;
+    assert_eq!(inventory.locate(uuid, None).await.unwrap(), Location::Gone, "vCenter does not find it");
+    let found = inventory.locate(uuid, Some(&made)).await.unwrap();
+    assert!(matches!(&found, Location::Unavailable(vm) if vm.moref == made), "{found:?}");
+    sim.put(&outage, json!({ "state": "connected" })).await;
+    assert!(matches!(inventory.locate(uuid, Some(&made)).await.unwrap(), Location::Elsewhere(_)));
+    assert_eq!(inventory.locate(other, Some(&made)).await.unwrap(), Location::Gone, "it is another's");
 }
 
 async fn at_rest_there_is_the_long_poll_and_nothing_else(sim: Sim) {
@@ -212,7 +232,7 @@ async fn a_restarted_vcenter_is_read_anew(mut sim: Sim) {
     while inventory.by_uuid(uuid) != Presence::Absent {
         within("the VM is gone", changes.next()).await.unwrap();
     }
-    assert_eq!(inventory.locate(uuid).await.unwrap(), Location::Gone);
+    assert_eq!(inventory.locate(uuid, None).await.unwrap(), Location::Gone);
     assert!(inventory.last_error().is_none());
     let golden = crate::vms::golden(&sim, &inventory).await;
     within("the folder", inventory.add_root(&sim.folder())).await.unwrap();
@@ -239,3 +259,4 @@ on_both_wires!(a_session_that_expires_while_nothing_happens_is_renewed_by_the_st
 
 // Not with the upstream collector: of several sessions that wait it feeds only the last.
 on_both_wires!(a_folder_is_added_later_and_its_vms_are_known_at_once);
+on_both_wires!(a_vm_that_cannot_be_read_where_nobody_looks_is_not_gone);

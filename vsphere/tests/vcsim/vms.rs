@@ -198,7 +198,7 @@ async fn twenty_ends_cost_two_calls_each_and_a_few_for_all(sim: Sim) {
     let spent = sim.get("/v1/requests").await;
     println!("twenty ends: {spent}");
     assert!(sim.total().await <= 70, "{spent}");
-    assert_eq!(inventory.locate(made[0].1).await.unwrap(), Location::Gone);
+    assert_eq!(inventory.locate(made[0].1, None).await.unwrap(), Location::Gone);
     client.logout().await;
 }
 

@@ -43,6 +43,8 @@ pub struct InventoryVm {
     pub managed_by: Option<Value>,
     /// The host's id.
     pub host: String,
+    /// `connected`, or why vCenter does not reach it; `orphaned` where no host has it.
+    pub connection_state: String,
     /// Whether a file is gone that a disk of it is in or rests on.
     pub broken: bool,
     /// Virtual CPUs.
@@ -147,6 +149,16 @@ impl ControlApi {
     /// Destroys a folder with all VMs and folders in it.
     pub async fn clear_folder(&self, moid: &str) -> Result<(), Error> {
         self.send(Method::DELETE, &format!("/v1/folders/{moid}"), None).await
+    }
+
+    /// Gives a folder another name behind our back.
+    pub async fn rename_folder(&self, moid: &str, name: &str) -> Result<(), Error> {
+        self.send(Method::POST, &format!("/v1/folders/{moid}/rename"), Some(json!({ "name": name }))).await
+    }
+
+    /// Puts a folder with all that is in it into another behind our back.
+    pub async fn relocate_folder(&self, moid: &str, folder: &str) -> Result<(), Error> {
+        self.send(Method::POST, &format!("/v1/folders/{moid}/move"), Some(json!({ "folder": folder }))).await
     }
 
     /// Destroys a resource pool.

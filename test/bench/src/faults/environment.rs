@@ -19,6 +19,7 @@ use tokio::task::JoinHandle;
 
 use super::foreign_disks::ForeignDisks;
 use super::report::count_leaks;
+use super::site_events::DISCOVERED;
 use crate::proxy::ApiProxy;
 use crate::testbed::{Testbed, WebhookCalls, WireFlag};
 use crate::vms::node_image;
@@ -196,6 +197,9 @@ impl Environment {
         control.remove_faults(None).await?;
         let inventory = control.inventory().await?;
         control.clear_folder(&namespace.folder).await.context("cannot clear the folder")?;
+        for folder in inventory.folders.iter().filter(|folder| folder.name == DISCOVERED) {
+            control.clear_folder(&folder.moid).await.context("cannot clear the VMs found on hosts")?;
+        }
         let below = &self.testbed.vcenter().resource_pool;
         for pool in inventory.pools.iter().filter(|pool| pool.parent == *below) {
             control.clear_pool(&pool.moid).await.context("cannot clear the pool")?;
@@ -273,7 +277,8 @@ pub fn api_resource(kind: &str) -> ApiResource {
 /// Reports an address for every VM that is powered on, once a boot.
 async fn report_addresses(control: ControlApi) {
     let mut since = None;
-    let mut booted: HashMap<String, u64> = HashMap::new();
+    // A restored vCenter gives ids a second time.
+    let mut booted: HashMap<(String, String), u64> = HashMap::new();
     loop {
         let Ok(vms) = control.vms(since, Duration::from_secs(5)).await else {
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -281,7 +286,8 @@ async fn report_addresses(control: ControlApi) {
         };
         since = Some(vms.revision);
         for vm in vms.vms.iter().filter(|vm| vm.powered_on()) {
-            if booted.get(&vm.moid) == Some(&vm.boot_count) {
+            let this = (vm.moid.clone(), vm.instance_uuid.clone());
+            if booted.get(&this) == Some(&vm.boot_count) {
                 continue;
             }
             let number: u32 = vm.moid.trim_start_matches("vm-").parse().unwrap_or_default();
@@ -289,7 +295,7 @@ async fn report_addresses(control: ControlApi) {
             let ip = Some(format!("10.1.{high}.{low}"));
             let report = GuestReport { ip, host_name: Some(vm.name.clone()), tools_running: true };
             if control.report(&vm.moid, &report).await.is_ok() {
-                booted.insert(vm.moid.clone(), vm.boot_count);
+                booted.insert(this, vm.boot_count);
             }
         }
     }

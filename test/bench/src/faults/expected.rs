@@ -31,6 +31,8 @@ pub struct Expected {
     pub disk_attached: Option<Instant>,
     /// Somebody destroyed its volume there and hung a disk of his own into its place.
     pub disk_swapped: bool,
+    /// vCenter was restored, and may have forgotten what became of it.
+    pub history_forgotten: bool,
 }
 
 impl Expected {
@@ -43,6 +45,7 @@ impl Expected {
             destroyed: false,
             disk_attached: None,
             disk_swapped: false,
+            history_forgotten: false,
         }
     }
 }
@@ -100,9 +103,15 @@ pub fn find_violation(name: &str, expected: &Expected, object: &Value) -> Option
         return (!object.is_null()).then(|| format!("{VM} {name} is still there: {ready}"));
     }
     if expected.destroyed {
-        return (!reports_lost(ready)).then(|| format!("{VM} {name} does not say how it was lost: {ready}"));
+        let reported = reports_lost(ready) || (expected.history_forgotten && ready["reason"] == LOST);
+        return (!reported).then(|| format!("{VM} {name} does not say how it was lost: {ready}"));
     }
-    if expected.disk_swapped {
+    // A VM that never ran and lacks a disk gets another: it may not have come with the clone.
+    let has_volumes = || {
+        let volumes = object["status"]["volumes"].as_array();
+        volumes.is_some_and(|all| !all.is_empty() && all.iter().all(|volume| volume["attached"] == true))
+    };
+    if expected.disk_swapped && !has_volumes() {
         let is_reported =
             ready["message"].as_str().is_some_and(|message| message.contains("is gone from the VM"));
         return (!is_reported).then(|| format!("{VM} {name} does not say that its volume is gone: {ready}"));
@@ -164,6 +173,9 @@ mod tests {
         assert!(find_violation("a", &destroyed, &object(ON, "False", LOST, "It is gone")).is_some());
         let message = "It is gone (VmRemovedEvent at 2026-11-21T13:00:00Z by somebody), not by this object";
         assert_eq!(find_violation("a", &destroyed, &object(ON, "False", LOST, message)), None);
+        let forgotten = Expected { history_forgotten: true, ..destroyed };
+        assert_eq!(find_violation("a", &forgotten, &object(ON, "False", LOST, "It is gone")), None);
+        assert!(find_violation("a", &forgotten, &object(ON, "True", "", "")).is_some());
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod foreign_disks;
 mod report;
 mod run;
 mod schedule;
+mod site_events;
 mod state;
 mod trial;
 mod workload;

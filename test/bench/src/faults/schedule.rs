@@ -10,6 +10,9 @@ use sim::control::{Fault, FaultKind};
 /// How long things go wrong.
 pub const STORM: Duration = Duration::from_millis(3200);
 
+/// How long things happen to the site.
+pub const SITE_STORM: Duration = Duration::from_millis(2500);
+
 /// One thing that happens.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FaultEvent {
@@ -56,6 +59,16 @@ pub enum FaultEvent {
     DatastoreAway,
     /// Everything that vCenter did not reach is back.
     OutagesOver,
+    /// Somebody moves a whole folder, the namespace's or the policy's, to where nobody looks.
+    FolderMoved(&'static str),
+    /// Somebody renames it.
+    FolderRenamed(&'static str),
+    /// vCenter's clock is set so many seconds from the true time.
+    ClockSet(i64),
+    /// A backup of vCenter is taken.
+    BackupTaken,
+    /// vCenter is restored from it; its hosts are connected when the storm is over.
+    Restored,
 }
 
 impl FaultEvent {
@@ -82,6 +95,11 @@ impl FaultEvent {
             Self::HostAway(_) => "hostAway",
             Self::DatastoreAway => "datastoreAway",
             Self::OutagesOver => "outagesOver",
+            Self::FolderMoved(_) => "folderMoved",
+            Self::FolderRenamed(_) => "folderRenamed",
+            Self::ClockSet(_) => "clockSet",
+            Self::BackupTaken => "backupTaken",
+            Self::Restored => "vcenterRestored",
         }
     }
 }
@@ -146,10 +164,6 @@ pub fn draw_schedule(seed: u64, vms: usize) -> Schedule {
         let number = dice.random_range(0..vms);
         at(&mut dice, 800, FaultEvent::AttachDisk(number));
     }
-    draw_outages(&mut dice, vms, storm, &mut all);
-    let mut at = |dice: &mut StdRng, from: u64, event| {
-        all.push((Duration::from_millis(dice.random_range(from..storm)), event));
-    };
     for number in 0..vms {
         // Each VM meets at most one end, from either side.
         match dice.random_range(0..12) {
@@ -157,10 +171,55 @@ pub fn draw_schedule(seed: u64, vms: usize) -> Schedule {
             2 => at(&mut dice, 900, FaultEvent::Destroyed(number)),
             3 => at(&mut dice, 900, FaultEvent::PoweredOff(number)),
             4 => at(&mut dice, 900, FaultEvent::Renamed(number)),
-            5 => at(&mut dice, 900, FaultEvent::SwappedDisk(number)),
-            6 => at(&mut dice, 900, FaultEvent::Moved(number)),
             _ => {}
         }
+    }
+    if dice.random_bool(0.5) {
+        // What the policy has may be younger.
+        at(&mut dice, 100, FaultEvent::BackupTaken);
+    }
+    all.sort_by_key(|(at, _)| *at);
+    all
+}
+
+/// What happens to the site of a seed when most of so many VMs are there.
+pub fn draw_site_schedule(seed: u64, vms: usize) -> Schedule {
+    const WHOSE: [&str; 2] = ["namespace", "policy"];
+    let mut dice = StdRng::seed_from_u64(seed.rotate_left(32));
+    let mut all = Vec::new();
+    let storm = u64::try_from(SITE_STORM.as_millis()).unwrap_or_default();
+    draw_outages(&mut dice, vms, storm, &mut all);
+    let mut at = |dice: &mut StdRng, from: u64, event| {
+        all.push((Duration::from_millis(dice.random_range(from..storm)), event));
+    };
+    for _ in 0..dice.random_range(0..3) {
+        at(&mut dice, 100, FaultEvent::Kill);
+    }
+    for number in (1..vms).step_by(5).filter(|_| dice.random_bool(0.4)).collect::<Vec<_>>() {
+        // These have a disk besides their first.
+        at(&mut dice, 0, FaultEvent::SwappedDisk(number));
+    }
+    for _ in 0..dice.random_range(1..4) {
+        let number = dice.random_range(0..vms);
+        at(&mut dice, 0, FaultEvent::Moved(number));
+        let number = dice.random_range(0..vms);
+        at(&mut dice, 300, FaultEvent::Delete(number));
+    }
+    if dice.random_bool(0.5) {
+        let hours = [-1, 1].choose(&mut dice).copied().unwrap_or(1);
+        at(&mut dice, 0, FaultEvent::ClockSet(hours * 3600));
+    }
+    if dice.random_bool(0.5) {
+        if dice.random_bool(0.7) {
+            // Else it is the one that was taken when the VMs were made.
+            all.push((Duration::ZERO, FaultEvent::BackupTaken));
+        }
+        all.push((Duration::from_millis(dice.random_range(900..storm)), FaultEvent::Restored));
+    } else {
+        let whose = WHOSE.choose(&mut dice).copied().unwrap_or("policy");
+        let moved = dice.random_bool(0.6);
+        let event = if moved { FaultEvent::FolderMoved(whose) } else { FaultEvent::FolderRenamed(whose) };
+        all.push((Duration::from_millis(dice.random_range(0..storm / 2)), event));
     }
     all.sort_by_key(|(at, _)| *at);
     all
@@ -171,14 +230,14 @@ fn draw_outages(dice: &mut StdRng, vms: usize, storm: u64, all: &mut Schedule) {
     const STATES: [&str; 4] = ["inaccessible", "invalid", "orphaned", "disconnected"];
     for _ in 0..dice.random_range(0..4) {
         let (number, state) = (dice.random_range(0..vms), STATES.choose(dice).copied().unwrap_or("invalid"));
-        all.push((Duration::from_millis(dice.random_range(600..storm)), FaultEvent::Unset(number, state)));
+        all.push((Duration::from_millis(dice.random_range(0..storm)), FaultEvent::Unset(number, state)));
     }
     let outage = match dice.random_range(0..3) {
         0 => FaultEvent::HostAway(dice.random_range(0..vms)),
         1 => FaultEvent::DatastoreAway,
         _ => return,
     };
-    let began = dice.random_range(600..storm);
+    let began = dice.random_range(0..storm);
     all.push((Duration::from_millis(began), outage));
     all.push((Duration::from_millis(dice.random_range(began..storm)), FaultEvent::OutagesOver));
 }
@@ -205,12 +264,36 @@ fn draw_fault(dice: &mut StdRng) -> Fault {
 mod tests {
     use super::*;
 
+    const SHORT_RUN: std::ops::Range<u64> = 11..14;
+
     #[test]
     fn a_seed_has_one_schedule() {
         assert_eq!(draw_schedule(7, 24), draw_schedule(7, 24));
         assert_ne!(draw_schedule(7, 24), draw_schedule(8, 24));
+        assert_eq!(draw_site_schedule(7, 24), draw_site_schedule(7, 24));
+        let both = |seed| draw_schedule(seed, 24).into_iter().chain(draw_site_schedule(seed, 24));
         let kinds: std::collections::BTreeSet<_> =
-            (0..40).flat_map(|seed| draw_schedule(seed, 24)).map(|(_, event)| event.name()).collect();
-        assert_eq!(kinds.len(), 28, "{kinds:?}");
+            (0..40).flat_map(both).map(|(_, event)| event.name()).collect();
+        assert_eq!(kinds.len(), 33, "{kinds:?}");
+    }
+
+    /// What happens to the site in the trials of the short run, tests/faults.rs.
+    #[test]
+    fn the_short_run_has_all_that_happens_to_a_site() {
+        let kinds: std::collections::BTreeSet<_> =
+            SHORT_RUN.flat_map(|seed| draw_site_schedule(seed, 24)).map(|(_, event)| event.name()).collect();
+        for kind in [
+            "configUnset",
+            "hostAway",
+            "datastoreAway",
+            "diskSwapped",
+            "movedBehind",
+            "folderMoved",
+            "clockSet",
+            "backupTaken",
+            "vcenterRestored",
+        ] {
+            assert!(kinds.contains(kind), "{kind} is not in {kinds:?}");
+        }
     }
 }

@@ -15,7 +15,8 @@ use super::expected::{
 };
 use super::foreign_disks::foreign_folder;
 use super::report::{FailedRun, FaultReport, keep_log};
-use super::schedule::{FaultEvent, STORM, draw_schedule};
+use super::schedule::{FaultEvent, SITE_STORM, STORM, Schedule, draw_schedule, draw_site_schedule};
+use super::site_events::Undone;
 use super::state::CanonicalState;
 use super::workload::{UserRequest, policy_object, send_request};
 use crate::proxy::chaos::Chaos;
@@ -46,13 +47,14 @@ pub async fn run_seeded(
     futures::future::try_join_all(each).await.map(drop)
 }
 
-struct Trial<'a> {
-    environment: &'a Environment,
-    namespace: Namespace,
-    expected: RefCell<Vec<Expected>>,
+/// One trial under way.
+pub(super) struct Trial<'a> {
+    pub(super) environment: &'a Environment,
+    pub(super) namespace: Namespace,
+    pub(super) expected: RefCell<Vec<Expected>>,
     pending: RefCell<Vec<FaultEvent>>,
-    /// VMs that were moved away, and whence.
-    moved: RefCell<Vec<(String, String)>>,
+    /// What was done to the site.
+    pub(super) undone: RefCell<Undone>,
     report: &'a RefCell<FaultReport>,
 }
 
@@ -65,7 +67,7 @@ async fn run_trial(environment: &Environment, seed: u64, report: &RefCell<FaultR
         namespace,
         expected: RefCell::new(expected),
         pending: RefCell::default(),
-        moved: RefCell::default(),
+        undone: RefCell::default(),
         report,
     };
     environment.proxy.reset();
@@ -120,22 +122,38 @@ impl Trial<'_> {
         }
     }
 
+    /// First the VMs are made in a storm; when most of them are there, things happen to the site.
     async fn run_storm(&self, seed: u64) -> Result<()> {
+        self.run_schedule(draw_schedule(seed, VMS), STORM).await?;
+        self.wait_for_vms().await?;
+        self.run_schedule(draw_site_schedule(seed, VMS), SITE_STORM).await?;
+        self.environment.proxy.with_injections(|injections| injections.chaos = None);
+        self.environment.testbed.control().remove_faults(None).await?;
+        self.undo_site_events().await
+    }
+
+    async fn run_schedule(&self, schedule: Schedule, lasts: Duration) -> Result<()> {
         let began = Instant::now();
-        for (at, event) in draw_schedule(seed, VMS) {
+        for (at, event) in schedule {
             tokio::time::sleep_until(began + at).await;
             self.apply(event).await?;
         }
-        tokio::time::sleep_until(began + STORM).await;
-        self.environment.proxy.with_injections(|injections| injections.chaos = None);
-        let control = self.environment.testbed.control();
-        control.remove_faults(None).await?;
-        control.end_outages().await?;
-        // Somebody puts back what was moved away.
-        for (vm, folder) in self.moved.take() {
-            drop(control.relocate(&vm, &folder).await);
-        }
+        tokio::time::sleep_until(began + lasts).await;
         Ok(())
+    }
+
+    /// Most VMs are there, or it takes too long.
+    async fn wait_for_vms(&self) -> Result<()> {
+        let deadline = Instant::now() + PATIENCE / 2;
+        let wanted = self.expected.borrow().iter().filter(|expected| !expected.deleted).count();
+        loop {
+            let objects = list_objects(&self.environment.testbed.client(), VM, &self.namespace.name).await?;
+            let made = objects.values().filter(|object| object["status"]["uniqueID"].is_string()).count();
+            if made * 4 >= wanted * 3 || Instant::now() >= deadline {
+                return Ok(());
+            }
+            tokio::time::sleep(LOOK).await;
+        }
     }
 
     /// Makes the event happen, now or as soon as there is a VM that it can happen to.
@@ -179,6 +197,9 @@ impl Trial<'_> {
             }
             FaultEvent::AttachDisk(number) => return self.attach_disk(*number).await,
             FaultEvent::Delete(number) => {
+                if self.expected.borrow()[*number].deleted {
+                    return Ok(Some(false));
+                }
                 let attached = self.expected.borrow()[*number].disk_attached;
                 if attached.is_some_and(|since| since.elapsed() < DISK_NOTICED) {
                     return Ok(None);
@@ -193,29 +214,13 @@ impl Trial<'_> {
                 let Some(id) = self.vm_id(*number).await? else { return Ok(self.postpone(*number)) };
                 return Ok(Some(control.rename(&id, &renamed_vm(*number)).await.is_ok()));
             }
-            FaultEvent::SwappedDisk(number) => return self.swap_disk(*number).await,
-            FaultEvent::Moved(number) => return self.move_away(*number).await,
-            FaultEvent::Unset(number, state) => {
-                let Some(id) = self.vm_id(*number).await? else { return Ok(Some(false)) };
-                return Ok(Some(control.set_vm_state(&id, state).await.is_ok()));
-            }
-            FaultEvent::HostAway(number) => {
-                let Some(id) = self.vm_id(*number).await? else { return Ok(Some(false)) };
-                let inventory = control.inventory().await?;
-                let Some(vm) = inventory.vms.iter().find(|vm| vm.moid == id) else { return Ok(Some(false)) };
-                control.set_host_state(&vm.host, "notResponding").await?;
-            }
-            FaultEvent::DatastoreAway => {
-                let datastore = &self.environment.testbed.vcenter().datastore;
-                control.set_datastore_accessible(datastore, false).await?;
-            }
-            FaultEvent::OutagesOver => control.end_outages().await?,
+            _ => return Box::pin(self.apply_to_site(event)).await,
         }
         Ok(Some(true))
     }
 
     /// Has an event wait for its VM, unless the object is deleted.
-    fn postpone(&self, number: usize) -> Option<bool> {
+    pub(super) fn postpone(&self, number: usize) -> Option<bool> {
         self.expected.borrow()[number].deleted.then_some(false)
     }
 
@@ -248,38 +253,6 @@ impl Trial<'_> {
         Ok(Some(done))
     }
 
-    /// Somebody destroys the VM's last disk and hangs one of his own into its place; not of one whose object is deleted.
-    async fn swap_disk(&self, number: usize) -> Result<Option<bool>> {
-        let expected = self.expected.borrow()[number].clone();
-        // The last disk of some VMs is somebody else's already.
-        if expected.deleted || expected.disk_attached.is_some() || has_claim(number) {
-            return Ok(Some(false));
-        }
-        let Some(id) = self.vm_id(number).await? else { return Ok(self.postpone(number)) };
-        let folder = foreign_folder(&self.namespace.name, &vm_name(number));
-        let done = self.environment.disks.swap_disk(&id, &folder).await.is_ok();
-        if done {
-            let expected = &mut self.expected.borrow_mut()[number];
-            (expected.disk_attached, expected.disk_swapped) = (Some(Instant::now()), true);
-        }
-        Ok(Some(done))
-    }
-
-    /// Somebody moves the VM out of its folder until the storm is over.
-    async fn move_away(&self, number: usize) -> Result<Option<bool>> {
-        // Not after the storm: nobody moves it back then.
-        let Some(id) = self.vm_id(number).await? else { return Ok(Some(false)) };
-        let control = self.environment.testbed.control();
-        let inventory = control.inventory().await?;
-        let Some(vm) = inventory.vms.iter().find(|vm| vm.moid == id) else { return Ok(Some(false)) };
-        let top = &self.environment.testbed.vcenter().folder;
-        let done = control.relocate(&id, top).await.is_ok();
-        if done {
-            self.moved.borrow_mut().push((id, vm.folder.clone()));
-        }
-        Ok(Some(done))
-    }
-
     async fn patch_vm(&self, number: usize, patch: &Value) -> Result<()> {
         let api = self.environment.api(VM, &self.namespace.name);
         let patch = kube::api::Patch::Merge(patch);
@@ -287,11 +260,20 @@ impl Trial<'_> {
         Ok(())
     }
 
-    /// The VM that the object knows of.
-    async fn vm_id(&self, number: usize) -> Result<Option<String>> {
+    /// The VM that the object knows of, by the id that it has now.
+    pub(super) async fn vm_id(&self, number: usize) -> Result<Option<String>> {
         let api = self.environment.api(VM, &self.namespace.name);
         let object = api.get_opt(&vm_name(number)).await?;
-        Ok(object.and_then(|object| object.data["status"]["uniqueID"].as_str().map(str::to_owned)))
+        let known = object.filter(|object| object.data["status"]["uniqueID"].is_string());
+        let Some(uuid) =
+            known.and_then(|object| object.data["spec"]["instanceUUID"].as_str().map(str::to_owned))
+        else {
+            return Ok(None);
+        };
+        // A restored vCenter gives ids a second time.
+        let inventory = self.environment.testbed.control().inventory().await?;
+        let vm = inventory.vms.into_iter().find(|vm| vm.instance_uuid.eq_ignore_ascii_case(&uuid));
+        Ok(vm.map(|vm| vm.moid))
     }
 
     async fn act_in_vcenter(&self, number: usize, action: PowerAction) -> Result<Option<bool>> {
@@ -324,6 +306,7 @@ impl Trial<'_> {
         let live = list_objects(&self.environment.testbed.client(), VM, &self.namespace.name).await?;
         let expected = self.expected.borrow().clone();
         self.forgive_destroyed(state);
+        self.forgive_discovered(state, &self.environment.testbed.control().inventory().await?);
         let mut wrong: Vec<_> = state.findings.all().cloned().collect();
         for (number, expected) in expected.iter().enumerate() {
             let name = vm_name(number);
@@ -366,6 +349,7 @@ impl Trial<'_> {
         loop {
             let mut state = CanonicalState::read(self.environment, &self.namespace).await?;
             self.forgive_destroyed(&mut state);
+            self.forgive_discovered(&mut state, &self.environment.testbed.control().inventory().await?);
             let mut wrong: Vec<_> = state.findings.all().cloned().collect();
             wrong.extend(state.objects.keys().map(|name| format!("{name} is still there")));
             wrong.extend(state.modules().iter().map(|module| format!("{module} is still there")));

@@ -26,8 +26,9 @@ pub async fn ask_guest(
     ctx: &Context,
 ) -> Result<(), Error> {
     let object = ObjectRef::from_obj(vm);
-    if until.is_some() && guest_asked_since(vm, state).is_none() {
-        let since = soft_power_note(state, Timestamp::now());
+    let now = Timestamp::now();
+    if until.is_some() && guest_asked_since(vm, state, now).is_none() {
+        let since = soft_power_note(state, now);
         let patch = json!({ "metadata": { "annotations": { annotation::SOFT_POWER: since } } });
         ctx.api.patch(vm, patch).await?;
     }

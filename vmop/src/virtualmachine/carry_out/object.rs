@@ -21,6 +21,7 @@ use crate::virtualmachine::facts::Facts;
 use crate::virtualmachine::identity::find::Found;
 use crate::virtualmachine::identity::uuids::{Identity, complete_identity, decisive_state, parse_identity};
 use crate::virtualmachine::plan::Plan;
+use crate::virtualmachine::power::operation::restart_now;
 use crate::virtualmachine::power::state::wanted_power;
 use crate::virtualmachine::size::resize;
 use crate::virtualmachine::storage::record::DiskRecord;
@@ -50,7 +51,7 @@ pub async fn prepare(
     }
     if now {
         // Which now it was must not be asked twice.
-        patch["spec"]["nextRestartTime"] = jiff::Timestamp::now().to_string().into();
+        patch["spec"]["nextRestartTime"] = restart_now(vm, jiff::Timestamp::now()).to_string().into();
     }
     Ok((Arc::new(Box::pin(ctx.api.patch(&**vm, patch)).await?), identity))
 }

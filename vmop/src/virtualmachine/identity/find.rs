@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use api::vmop::VirtualMachine;
 use kube::ResourceExt;
-use vsphere::Vm;
 use vsphere::inventory::{Location, Presence};
+use vsphere::{MoRef, Vm};
 
 use super::lost::describe_loss;
 use super::uuids::{Identity, existed};
@@ -165,13 +165,19 @@ fn bears_name(vsphere_vm: &Vm, name: &str) -> bool {
 
 /// A VM that was there and is not in the cache: moved away, or gone.
 async fn find_elsewhere(vm: &VirtualMachine, identity: Identity, mark: &Mark, vcenter: &VCenter) -> Found {
-    match vcenter.inventory.locate(identity.instance).await {
+    match vcenter.inventory.locate(identity.instance, last_reference(vm).as_ref()).await {
         Ok(Location::Here(vsphere_vm)) if mark.is_on(&vsphere_vm) => Found::Ours(vsphere_vm),
         Ok(Location::Elsewhere(vsphere_vm)) if mark.is_on(&vsphere_vm) => Found::Moved(vsphere_vm),
         Ok(Location::Unavailable(vsphere_vm)) => Found::Unavailable(vsphere_vm),
         Ok(_) => Found::Lost(describe_loss(vm, vcenter).await),
         Err(error) => Found::Unknown(vcenter.problem(&error)),
     }
+}
+
+/// The VM that the status names: the last that was seen of it.
+pub fn last_reference(vm: &VirtualMachine) -> Option<MoRef> {
+    let id = vm.status.as_ref()?.unique_id.as_deref()?;
+    Some(MoRef::new("VirtualMachine", id))
 }
 
 /// Whether a controller created the object: then its UUIDs are random.

@@ -13,6 +13,9 @@ use crate::virtualmachine::step::{Mode, Step, last_restart};
 /// How long a guest has before `trySoft` becomes hard, as vm-operator has it.
 pub const SOFT_TIMEOUT: SignedDuration = SignedDuration::from_mins(5);
 
+/// A restart that is asked for so soon after another is another.
+const NEXT: SignedDuration = SignedDuration::from_micros(1);
+
 /// How a VM is brought into a power state, or restarted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PowerOperation {
@@ -42,7 +45,7 @@ pub fn power_operation(
         (Mode::Soft, false) => PowerOperation::ToolsNotRunning,
         (Mode::TrySoft, true) => {
             let until =
-                guest_asked_since(vm, state).unwrap_or(now).saturating_add(SOFT_TIMEOUT).unwrap_or(now);
+                guest_asked_since(vm, state, now).unwrap_or(now).saturating_add(SOFT_TIMEOUT).unwrap_or(now);
             if now < until { PowerOperation::Guest(Some(until)) } else { PowerOperation::Hard }
         }
     }
@@ -53,10 +56,10 @@ pub fn tools_running(vsphere_vm: &Vm) -> bool {
     vsphere_vm.guest.tools == Some(ToolsState::Running)
 }
 
-/// Since when the guest is asked to bring the VM into `state`.
-pub fn guest_asked_since(vm: &VirtualMachine, state: PowerState) -> Option<Timestamp> {
+/// Since when the guest is asked to bring the VM into `state`. A time that is yet to come is none: the clock was set back.
+pub fn guest_asked_since(vm: &VirtualMachine, state: PowerState, now: Timestamp) -> Option<Timestamp> {
     let (of, since) = vm.annotations().get(annotation::SOFT_POWER)?.split_once(' ')?;
-    since.parse().ok().filter(|_| of == power_word(state))
+    since.parse().ok().filter(|since| of == power_word(state) && *since <= now)
 }
 
 /// The annotation's value: the guest is asked for `state` since then.
@@ -72,7 +75,16 @@ pub fn pending_restart(vm: &VirtualMachine, vsphere_vm: &Vm) -> Option<Timestamp
 
 /// The restart whose time has come.
 pub fn restart_due(vm: &VirtualMachine, vsphere_vm: &Vm, now: Timestamp) -> Option<Timestamp> {
-    pending_restart(vm, vsphere_vm).filter(|asked| *asked <= now)
+    let next = last_restart(vsphere_vm).and_then(|last| last.checked_add(NEXT).ok());
+    pending_restart(vm, vsphere_vm).filter(|asked| *asked <= now || Some(*asked) == next)
+}
+
+/// The time that `now` means as that of a restart: never one at which the VM was restarted already, as it would be when the
+/// clock was set back.
+pub fn restart_now(vm: &VirtualMachine, now: Timestamp) -> Timestamp {
+    let last = vm.status.as_ref().and_then(|status| status.last_restart_time.as_deref()?.parse().ok());
+    let next = last.and_then(|last: Timestamp| last.checked_add(NEXT).ok());
+    next.map_or(now, |next| next.max(now))
 }
 
 /// The restart that is to be done now: the VM runs, its time has come, and the guest hears where it is to be asked.
@@ -105,6 +117,25 @@ mod tests {
     use super::*;
     use crate::testing::fixtures;
     use crate::virtualmachine::step::restart_note;
+
+    #[test]
+    fn a_clock_that_is_set_back_stops_neither_a_restart_nor_the_end_of_a_guests_time() {
+        let mut vm = fixtures::virtual_machine();
+        let mut vsphere_vm = fixtures::vsphere_vm();
+        vsphere_vm.extra_config.extend([restart_note(at(60))]);
+        vm.status.get_or_insert_default().last_restart_time = Some(at(60).to_string());
+        let asked = restart_now(&vm, at(0));
+        vm.spec.next_restart_time = Some(asked.to_string());
+        assert_eq!(restart_due(&vm, &vsphere_vm, at(0)), Some(asked));
+        vsphere_vm.extra_config.extend([restart_note(asked)]);
+        assert_eq!(restart_due(&vm, &vsphere_vm, at(0)), None, "it was done");
+        assert_eq!(restart_now(&vm, at(61)), at(61));
+
+        vm.metadata.annotations =
+            Some([(annotation::SOFT_POWER.to_owned(), soft_power_note(PowerState::Off, at(60)))].into());
+        assert_eq!(guest_asked_since(&vm, PowerState::Off, at(0)), None);
+        assert_eq!(guest_asked_since(&vm, PowerState::Off, at(61)), Some(at(60)));
+    }
 
     fn at(minute: i64) -> Timestamp {
         Timestamp::from_second(1_790_000_000 + minute * 60).unwrap()

@@ -1,0 +1,277 @@
+package main
+
+import (
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/vmware/govmomi/simulator"
+	"github.com/vmware/govmomi/vim25/mo"
+	"github.com/vmware/govmomi/vim25/types"
+)
+
+// A backup of vCenter is one of its database: which folders, pools and VMs there are, under which ids, and in what they lie.
+// Hosts and datastores are not in it. After it is restored they go on with what they have:
+//
+//   - VMs that were made since are not in the inventory. They run, and their files are there. When the hosts are connected
+//     again, vCenter finds them and enters them, in a folder of its own and under new ids. Ids are drawn from where the
+//     backup left off, so that one VM may get what was another's.
+//   - VMs that were destroyed since are back, without a host or files: orphaned.
+//   - Folders, pools and modules are those of the backup.
+//   - Sessions are gone, and what tasks and events were noted since.
+
+// backups are the one backup, and the VMs that only hosts know.
+type backups struct {
+	mu     sync.Mutex
+	last   *backup
+	unseen []*simulator.VirtualMachine
+}
+
+type backup struct {
+	taken   time.Time
+	places  map[ref]place
+	modules map[string]*module
+}
+
+// place is where a folder, a pool or a VM lies.
+type place struct {
+	entity   mo.Entity
+	name     string
+	parent   *ref
+	pool     *ref  // of a VM
+	children []ref // of a folder, or the pools of a pool
+}
+
+// discovered is the folder in which vCenter puts VMs that it finds on hosts.
+const discovered = "Discovered virtual machine"
+
+func (s *Sim) takeBackup() *backup {
+	ctx := fresh(s.svc)
+	b := &backup{taken: time.Now(), places: map[ref]place{}, modules: map[string]*module{}}
+	for _, e := range s.registered(ctx) {
+		ctx.WithLock(e, func() {
+			p := place{entity: e, name: e.Entity().Name, parent: e.Entity().Parent}
+			switch o := e.(type) {
+			case *simulator.Folder:
+				p.children = slices.Clone(o.ChildEntity)
+			case *simulator.ResourcePool:
+				p.children = slices.Clone(o.ResourcePool.ResourcePool)
+			case *simulator.VirtualMachine:
+				p.pool = o.ResourcePool
+			}
+			b.places[e.Reference()] = p
+		})
+	}
+	s.modules.mu.Lock()
+	defer s.modules.mu.Unlock()
+	for id, m := range s.modules.byID {
+		b.modules[id] = &module{m.cluster, maps.Clone(m.members)}
+	}
+	return b
+}
+
+// registered are the folders of VMs, the pools, and the VMs that are finished.
+func (s *Sim) registered(ctx *simulator.Context) (found []mo.Entity) {
+	for _, e := range ctx.Map.All("") {
+		switch o := e.(type) {
+		case *simulator.Folder:
+			if slices.Contains(o.ChildType, "VirtualMachine") {
+				found = append(found, e)
+			}
+		case *simulator.ResourcePool:
+			found = append(found, e)
+		case *simulator.VirtualMachine:
+			if s.hub.isBorn(o.Self) {
+				found = append(found, e)
+			}
+		}
+	}
+	return found
+}
+
+// restore brings the inventory to what the backup says.
+func (s *Sim) restore(b *backup) {
+	ctx := fresh(s.svc)
+	for _, e := range s.registered(ctx) {
+		vm, ok := e.(*simulator.VirtualMachine)
+		if _, known := b.places[e.Reference()]; ok && !known {
+			s.unregister(ctx, vm)
+			s.backups.unseen = append(s.backups.unseen, vm)
+		}
+	}
+	for _, e := range s.registered(ctx) {
+		if _, known := b.places[e.Reference()]; !known {
+			ctx.Map.Remove(ctx, e.Reference())
+		}
+	}
+	for self, p := range b.places {
+		if ctx.Map.Get(self) != nil {
+			continue
+		}
+		if vm, ok := p.entity.(*simulator.VirtualMachine); ok {
+			s.outages.lose(self)
+			s.register(ctx, vm)
+		} else {
+			ctx.Map.Put(p.entity)
+		}
+	}
+	for _, p := range b.places {
+		s.putBack(ctx, p)
+	}
+	s.modules.mu.Lock()
+	s.modules.byID = map[string]*module{}
+	for id, m := range b.modules {
+		s.modules.byID[id] = &module{m.cluster, maps.Clone(m.members)}
+	}
+	s.modules.mu.Unlock()
+	s.forgetTasks(ctx)
+	s.clock.forget(b.taken)
+	for self := range b.places {
+		s.hub.touch(self)
+	}
+	s.settleOutages()
+}
+
+// putBack gives a folder, a pool or a VM its place. What a VM is called its host knows.
+func (s *Sim) putBack(ctx *simulator.Context, p place) {
+	ctx.WithLock(p.entity, func() {
+		p.entity.Entity().Parent = p.parent
+		switch o := p.entity.(type) {
+		case *simulator.Folder:
+			o.Name, o.ChildEntity = p.name, slices.Clone(p.children)
+		case *simulator.ResourcePool:
+			o.Name, o.ResourcePool.ResourcePool = p.name, slices.Clone(p.children)
+		}
+	})
+	vm, ok := p.entity.(*simulator.VirtualMachine)
+	if !ok || p.pool == nil {
+		return
+	}
+	var from *ref
+	ctx.WithLock(vm, func() { from, vm.ResourcePool = vm.ResourcePool, p.pool })
+	if from == nil || *from == *p.pool {
+		return
+	}
+	if pool, ok := ctx.Map.Get(*from).(*simulator.ResourcePool); ok {
+		ctx.Map.RemoveReference(ctx, pool, &pool.Vm, vm.Self)
+	}
+	if pool, ok := ctx.Map.Get(*p.pool).(*simulator.ResourcePool); ok {
+		ctx.Map.AddReference(ctx, pool, &pool.Vm, vm.Self)
+	}
+}
+
+// unregister takes a VM out of the inventory, on or off, and leaves it as it is.
+func (s *Sim) unregister(ctx *simulator.Context, vm *simulator.VirtualMachine) {
+	ctx.WithLock(vm, func() {
+		// The library refuses what a client may not do: this is none.
+		state := vm.Runtime.PowerState
+		vm.Runtime.PowerState = types.VirtualMachinePowerStatePoweredOff
+		vm.UnregisterVM(ctx, &types.UnregisterVM{This: vm.Self})
+		vm.Runtime.PowerState = state
+	})
+}
+
+// register enters a VM under its id into its folder, its pool, and the lists of its host and its datastores.
+func (s *Sim) register(ctx *simulator.Context, vm *simulator.VirtualMachine) {
+	ctx.Map.Put(vm)
+	if folder, ok := ctx.Map.Get(*vm.Parent).(*simulator.Folder); ok {
+		ctx.Map.AddReference(ctx, folder, &folder.ChildEntity, vm.Self)
+	}
+	if host, ok := ctx.Map.Get(*vm.Runtime.Host).(*simulator.HostSystem); ok {
+		ctx.Map.AddReference(ctx, host, &host.Vm, vm.Self)
+	}
+	if vm.ResourcePool != nil {
+		if pool, ok := ctx.Map.Get(*vm.ResourcePool).(*simulator.ResourcePool); ok {
+			ctx.Map.AddReference(ctx, pool, &pool.Vm, vm.Self)
+		}
+	}
+	for _, store := range vm.Datastore {
+		if datastore, ok := ctx.Map.Get(store).(*simulator.Datastore); ok {
+			ctx.Map.AddReference(ctx, datastore, &datastore.Vm, vm.Self)
+		}
+	}
+	ctx.WithLock(vm, func() { ctx.Update(vm, []types.PropertyChange{change("name", vm.Name)}) })
+}
+
+// discover enters the VMs that hosts have and vCenter does not know: each under the id that was another's.
+func (s *Sim) discover() error {
+	ctx := fresh(s.svc)
+	s.backups.mu.Lock()
+	defer s.backups.mu.Unlock()
+	unseen := s.backups.unseen
+	if len(unseen) == 0 {
+		return nil
+	}
+	s.backups.unseen = nil
+	folder, err := s.discoveredFolder(ctx)
+	if err != nil {
+		return err
+	}
+	pool := s.rootPool(ctx)
+	ids := make([]ref, len(unseen))
+	for i := range unseen {
+		ids[i] = unseen[(i+1)%len(unseen)].Self
+	}
+	for i, vm := range unseen {
+		vm.Self = ids[i]
+		vm.Summary.Vm = &vm.Self
+		vm.Parent = &folder
+		if vm.ResourcePool != nil {
+			vm.ResourcePool = pool
+		}
+		s.register(ctx, vm)
+	}
+	s.settleOutages()
+	return nil
+}
+
+// rootPool is that of the cluster: vCenter asks nobody where a VM that it finds belongs.
+func (s *Sim) rootPool(ctx *simulator.Context) *ref {
+	cluster, ok := ctx.Map.Get(ref{Type: "ClusterComputeResource", Value: s.found.Cluster}).(*simulator.ClusterComputeResource)
+	if !ok {
+		return nil
+	}
+	return cluster.ResourcePool
+}
+
+// discoveredFolder is made when it is first needed.
+func (s *Sim) discoveredFolder(ctx *simulator.Context) (ref, error) {
+	top, ok := ctx.Map.Get(ref{Type: "Datacenter", Value: s.found.Datacenter}).(*simulator.Datacenter)
+	if !ok {
+		return ref{}, nil
+	}
+	if there, ok := s.childNamed(top.VmFolder, discovered); ok {
+		return there, nil
+	}
+	made, err := s.makeFolder(top.VmFolder, discovered)
+	return made, err
+}
+
+// forgetTasks takes those off the list that were begun since; none runs.
+func (s *Sim) forgetTasks(ctx *simulator.Context) {
+	gone := map[ref]bool{}
+	for _, o := range ctx.Map.AllReference("Task") {
+		task, ok := o.(*simulator.Task)
+		if !ok {
+			continue
+		}
+		ctx.WithLock(task, func() { gone[task.Self] = task.Info.QueueTime.After(s.backups.last.taken) })
+	}
+	left := func(tasks []ref) []ref {
+		return slices.DeleteFunc(slices.Clone(tasks), func(task ref) bool { return gone[task] })
+	}
+	for _, o := range ctx.Map.AllReference("TaskManager") {
+		if manager, ok := o.(*simulator.TaskManager); ok {
+			ctx.WithLock(manager, func() { manager.RecentTask = left(manager.RecentTask) })
+		}
+	}
+	for _, e := range ctx.Map.All("") {
+		ctx.WithLock(e, func() { e.Entity().RecentTask = left(e.Entity().RecentTask) })
+	}
+	for task, is := range gone {
+		if is {
+			ctx.Map.Remove(ctx, task)
+		}
+	}
+}

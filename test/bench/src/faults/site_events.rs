@@ -1,0 +1,229 @@
+//! What happens to the site in a trial: outages, disks that are swapped, VMs and folders that are moved, a vCenter that is
+//! restored from a backup. Somebody undoes all of it when the storm is over.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use anyhow::Result;
+use serde_json::Value;
+use sim::control::{Fault, FaultKind, Inventory, PowerAction};
+use tokio::time::Instant;
+
+use super::environment::list_objects;
+use super::expected::{VM, has_claim};
+use super::foreign_disks::foreign_folder;
+use super::schedule::FaultEvent;
+use super::state::CanonicalState;
+use super::trial::Trial;
+
+/// Where vCenter puts VMs that it finds on hosts.
+pub const DISCOVERED: &str = "Discovered virtual machine";
+/// All VMs that vCenter has made are known to their objects in this time, or it is not restored.
+const KNOWN: Duration = Duration::from_secs(10);
+const LOOK: Duration = Duration::from_millis(20);
+
+/// What was done to the site of a trial and has to be undone.
+#[derive(Debug, Default)]
+pub struct Undone {
+    /// VMs that were moved away, and whence.
+    vms: Vec<(String, String)>,
+    /// Folders that were moved or renamed, with their parents and names.
+    folders: Vec<(String, String, String)>,
+    /// A backup was taken.
+    backup: bool,
+    /// It was restored; folders and their ids just before, by the instance UUID of each VM.
+    lay: Option<BTreeMap<String, String>>,
+    /// Instance UUIDs of VMs that only hosts had for a while.
+    discovered: BTreeSet<String>,
+}
+
+impl Trial<'_> {
+    /// Makes an event of the site happen; false if it can't, and nothing if there is no VM yet.
+    pub(super) async fn apply_to_site(&self, event: &FaultEvent) -> Result<Option<bool>> {
+        let control = self.environment.testbed.control();
+        match event {
+            FaultEvent::SwappedDisk(number) => return self.swap_disk(*number).await,
+            FaultEvent::Moved(number) => return self.move_away(*number).await,
+            FaultEvent::Unset(number, state) => {
+                let Some(id) = self.vm_id(*number).await? else { return Ok(Some(false)) };
+                return Ok(Some(control.set_vm_state(&id, state).await.is_ok()));
+            }
+            FaultEvent::HostAway(number) => {
+                let Some(id) = self.vm_id(*number).await? else { return Ok(Some(false)) };
+                let inventory = control.inventory().await?;
+                let Some(vm) = inventory.vms.iter().find(|vm| vm.moid == id) else { return Ok(Some(false)) };
+                control.set_host_state(&vm.host, "notResponding").await?;
+            }
+            FaultEvent::DatastoreAway => {
+                let datastore = &self.environment.testbed.vcenter().datastore;
+                control.set_datastore_accessible(datastore, false).await?;
+            }
+            FaultEvent::OutagesOver => control.end_outages().await?,
+            FaultEvent::FolderMoved(whose) => return self.change_folder(whose, true).await,
+            FaultEvent::FolderRenamed(whose) => return self.change_folder(whose, false).await,
+            FaultEvent::ClockSet(offset) => control.set_clock(*offset).await?,
+            FaultEvent::BackupTaken => {
+                control.take_backup().await?;
+                self.undone.borrow_mut().backup = true;
+            }
+            FaultEvent::Restored => return self.restore().await,
+            _ => return Ok(Some(false)),
+        }
+        Ok(Some(true))
+    }
+
+    /// Somebody destroys the VM's last disk and hangs one of his own into its place; not of one whose object is deleted.
+    async fn swap_disk(&self, number: usize) -> Result<Option<bool>> {
+        let expected = self.expected.borrow()[number].clone();
+        // The last disk of some VMs is somebody else's already.
+        if expected.deleted || expected.disk_attached.is_some() || has_claim(number) {
+            return Ok(Some(false));
+        }
+        let Some(id) = self.vm_id(number).await? else { return Ok(self.postpone(number)) };
+        let folder = foreign_folder(&self.namespace.name, &super::expected::vm_name(number));
+        let done = self.environment.disks.swap_disk(&id, &folder).await.is_ok();
+        if done {
+            let expected = &mut self.expected.borrow_mut()[number];
+            (expected.disk_attached, expected.disk_swapped) = (Some(Instant::now()), true);
+        }
+        Ok(Some(done))
+    }
+
+    /// Somebody moves the VM out of its folder until the storm is over.
+    async fn move_away(&self, number: usize) -> Result<Option<bool>> {
+        // Not after the storm: nobody moves it back then.
+        let Some(id) = self.vm_id(number).await? else { return Ok(Some(false)) };
+        let control = self.environment.testbed.control();
+        let inventory = control.inventory().await?;
+        let Some(vm) = inventory.vms.iter().find(|vm| vm.moid == id) else { return Ok(Some(false)) };
+        let top = &self.environment.testbed.vcenter().folder;
+        if vm.folder == *top {
+            return Ok(Some(false));
+        }
+        let done = control.relocate(&id, top).await.is_ok();
+        if done {
+            self.undone.borrow_mut().vms.push((id, vm.folder.clone()));
+        }
+        Ok(Some(done))
+    }
+
+    /// Somebody moves a whole folder out of its place, or renames it, until the storm is over.
+    async fn change_folder(&self, whose: &str, moved: bool) -> Result<Option<bool>> {
+        let control = self.environment.testbed.control();
+        let inventory = control.inventory().await?;
+        let (id, below) = (&self.namespace.folder, &self.environment.testbed.vcenter().folder);
+        let is_wanted = |folder: &&sim::control::InventoryNode| match whose {
+            "namespace" => folder.moid == *id,
+            _ => folder.parent == *id,
+        };
+        let Some(folder) = inventory.folders.iter().find(is_wanted) else { return Ok(Some(false)) };
+        let outside = inventory.folders.iter().find(|folder| folder.moid == *below);
+        let done = if moved {
+            // Where the namespace's own lies nobody looks for the policy's.
+            let Some(target) = outside.map(|top| if whose == "namespace" { &top.parent } else { &top.moid })
+            else {
+                return Ok(Some(false));
+            };
+            control.relocate_folder(&folder.moid, target).await.is_ok()
+        } else {
+            control.rename_folder(&folder.moid, &format!("{}-renamed", folder.name)).await.is_ok()
+        };
+        if done {
+            let before = (folder.moid.clone(), folder.parent.clone(), folder.name.clone());
+            self.undone.borrow_mut().folders.push(before);
+        }
+        Ok(Some(done))
+    }
+
+    /// vCenter is restored from the backup. VMs of whose making nobody has heard yet would be made again, as objects that
+    /// are restored from a backup of their own would: no more are begun, and those that are done are waited for.
+    async fn restore(&self) -> Result<Option<bool>> {
+        if !self.undone.borrow().backup {
+            return Ok(Some(false));
+        }
+        let control = self.environment.testbed.control();
+        let parked = control.plant(&Fault::once("CloneVM_Task", FaultKind::ParkCall).times(10_000)).await?;
+        let deadline = Instant::now() + KNOWN;
+        let mut known = self.knows_all_vms().await?;
+        while !known && Instant::now() < deadline {
+            tokio::time::sleep(LOOK).await;
+            known = self.knows_all_vms().await?;
+        }
+        if known {
+            let inventory = control.inventory().await?;
+            let lay = inventory.vms.iter().map(|vm| (vm.instance_uuid.clone(), vm.folder.clone())).collect();
+            control.restore_backup().await?;
+            self.undone.borrow_mut().lay = Some(lay);
+            self.expected.borrow_mut().iter_mut().for_each(|expected| expected.history_forgotten = true);
+        }
+        control.remove_faults(Some(&parked)).await?;
+        Ok(Some(known))
+    }
+
+    /// Whether no clone runs, and every VM's object names its VM.
+    async fn knows_all_vms(&self) -> Result<bool> {
+        let control = self.environment.testbed.control();
+        if !control.orphaned_files().await?.tasks.is_empty() {
+            return Ok(false);
+        }
+        let inventory = control.inventory().await?;
+        let objects = list_objects(&self.environment.testbed.client(), VM, &self.namespace.name).await?;
+        Ok(objects.values().all(|object| {
+            let uuid = object["spec"]["instanceUUID"].as_str().unwrap_or_default();
+            let there = inventory.vms.iter().any(|vm| vm.instance_uuid.eq_ignore_ascii_case(uuid));
+            !there || object["status"]["uniqueID"].is_string()
+        }))
+    }
+
+    /// Somebody undoes what was done to the site.
+    pub(super) async fn undo_site_events(&self) -> Result<()> {
+        let control = self.environment.testbed.control();
+        control.end_outages().await?;
+        control.set_clock(0).await?;
+        let undone = self.undone.take();
+        for (folder, parent, name) in &undone.folders {
+            drop(control.relocate_folder(folder, parent).await);
+            drop(control.rename_folder(folder, name).await);
+        }
+        for (vm, folder) in &undone.vms {
+            drop(control.relocate(vm, folder).await);
+        }
+        let Some(lay) = undone.lay else { return Ok(()) };
+        let known: BTreeSet<_> = uuids(&control.inventory().await?);
+        control.reconnect_hosts().await?;
+        let inventory = control.inventory().await?;
+        let discovered: BTreeSet<_> = uuids(&inventory).difference(&known).cloned().collect();
+        for vm in &inventory.vms {
+            if vm.connection_state == "orphaned" {
+                control.power(&vm.moid, PowerAction::Unregister).await?;
+            }
+            if discovered.contains(&vm.instance_uuid) && !vm.template {
+                let before = lay.get(&vm.instance_uuid).map_or("", String::as_str);
+                let outside = *before == *self.environment.testbed.vcenter().folder;
+                if outside || control.relocate(&vm.moid, before).await.is_err() {
+                    drop(control.relocate(&vm.moid, &self.namespace.folder).await);
+                }
+            }
+        }
+        self.undone.borrow_mut().discovered = discovered;
+        Ok(())
+    }
+
+    /// Takes out of the findings VMs that were found on hosts when their objects were gone already: they are reported as
+    /// orphans, and somebody removes them. A template that was found again is left to him too.
+    pub(super) fn forgive_discovered(&self, state: &mut CanonicalState, inventory: &Inventory) {
+        let undone = self.undone.borrow();
+        let found: Vec<_> =
+            inventory.vms.iter().filter(|vm| undone.discovered.contains(&vm.instance_uuid)).collect();
+        let is_one = |orphan: &String| found.iter().any(|vm| orphan.contains(&format!("({})", vm.moid)));
+        state.findings.orphaned.retain(|orphan| !is_one(orphan));
+        let is_spare = |path: &String, vm: &Value| {
+            vm["template"] == true && found.iter().any(|one| path.ends_with(&format!("/{}", one.name)))
+        };
+        state.vms.retain(|path, vm| !(path.starts_with("elsewhere/") && is_spare(path, vm)));
+    }
+}
+
+fn uuids(inventory: &Inventory) -> BTreeSet<String> {
+    inventory.vms.iter().map(|vm| vm.instance_uuid.clone()).collect()
+}
