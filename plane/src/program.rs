@@ -5,11 +5,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::Value;
+
 use crate::error::Result;
-use crate::health;
-use crate::manifest::Deployment;
+use crate::manifest::{Deployment, Manifests};
 use crate::supervise::{State, Supervised};
 use crate::workload::{Ports, Runtime, Wiring};
+use crate::{config, health};
 
 /// One of our programs, to be run by [`crate::Plane::run`].
 #[derive(Debug, Clone)]
@@ -20,6 +22,7 @@ pub struct Program {
     pub(crate) asked: bool,
     pub(crate) args: Vec<OsString>,
     pub(crate) env: Vec<(OsString, OsString)>,
+    pub(crate) documents: Option<Vec<Value>>,
 }
 
 impl Program {
@@ -32,7 +35,15 @@ impl Program {
             asked: true,
             args: Vec::new(),
             env: Vec::new(),
+            documents: None,
         }
+    }
+
+    /// Takes these documents for what config/ has for the program: what a kustomization of it amounts to.
+    #[must_use]
+    pub fn configured_by(mut self, documents: Vec<Value>) -> Self {
+        self.documents = Some(documents);
+        self
     }
 
     /// Leaves its webhooks out, so that writes pass while it is dead.
@@ -62,6 +73,13 @@ impl Program {
     pub fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
         self.env.push((name.as_ref().to_owned(), value.as_ref().to_owned()));
         self
+    }
+
+    pub(crate) fn manifests(&self) -> Result<Manifests> {
+        match &self.documents {
+            Some(documents) => Manifests::sorted(&self.name, documents.iter().cloned()),
+            None => config::manifests(&self.name),
+        }
     }
 
     /// The name of the process in the stack.

@@ -18,6 +18,7 @@ mod node_image;
 mod node_pools;
 mod other_kinds;
 mod outages;
+mod own_server;
 mod people_roles;
 mod plain_vm;
 mod second_cluster;
