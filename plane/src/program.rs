@@ -95,7 +95,9 @@ impl Program {
         let mut args = deployment.args.clone();
         args.extend([
             format!("--kubeconfig={}", wiring.kubeconfig.display()),
-            format!("--metrics-address=127.0.0.1:{}", wiring.metrics),
+            format!("--diagnostics-address=127.0.0.1:{}", wiring.metrics),
+            // Whoever measures on this machine needs no token.
+            "--insecure-diagnostics".to_owned(),
             format!("--health-address=127.0.0.1:{}", wiring.health),
         ]);
         if let Some((port, folder)) = wiring.webhooks {
@@ -195,6 +197,6 @@ mod tests {
         assert_eq!(program.process(), "gcm-1");
         insta::assert_debug_snapshot!(program.arguments(&deployment, &wiring));
         let without = Wiring { webhooks: None, ..wiring };
-        assert_eq!(program.arguments(&deployment, &without).len(), 5);
+        assert_eq!(program.arguments(&deployment, &without).len(), 6);
     }
 }

@@ -12,6 +12,7 @@ mod content_sources;
 mod documented_commands;
 mod idle;
 mod layercake_command;
+mod metrics;
 mod missing_prerequisites;
 mod networks;
 mod node_image;
