@@ -30,6 +30,7 @@ mod tenants_identities;
 mod tenants_machines;
 mod tenants_releases;
 mod tenants_vcenter;
+mod upgrade;
 mod vcenter_outage;
 mod virtual_machines_page;
 mod virtualmachine_rules;
