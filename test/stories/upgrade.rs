@@ -1,14 +1,16 @@
 //! An upgrade: what the last release stored lives on under today's definitions and programs.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
+use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::{Client, ResourceExt};
 use layercake::up::manifest;
 use serde_json::{Value, json};
 
-use crate::own_server::{OwnServer, assert_no_right_is_missing};
+use crate::own_server::{OwnServer, assert_no_right_is_missing, render, without_cert_manager};
 use crate::plain_vm::PlainVm;
 use crate::second_cluster::SecondCluster;
 use crate::story::{SOON, api_resource, story};
@@ -51,6 +53,46 @@ fn objects_of_the_last_release_live_on() {
             })
             .await;
         cluster.stop().await;
+    });
+}
+
+/// What an administrator applied then is replaced by what config/ holds now, and nothing of it stays behind: no right, no webhook.
+#[test]
+fn the_last_releases_configuration_is_replaced() {
+    story("upgrade-config", |story| async move {
+        let definitions = read("crds.jsonl").lines().map(parse).collect();
+        let server = OwnServer::start(&story, definitions).await;
+        let old: Vec<_> = read("config.jsonl").lines().map(parse).collect();
+        server.apply("the last release's config/", &old);
+        let mut new = render("crd");
+        server.apply("config/crd", &new);
+        for program in layercake::stack::PROGRAMS {
+            let documents = without_cert_manager(&render(program));
+            server.apply(&format!("config/{program}"), &documents);
+            new.extend(documents);
+        }
+        let name = |document: &Value| {
+            let metadata = &document["metadata"];
+            format!("{} {}/{}", document["kind"], metadata["namespace"], metadata["name"])
+        };
+        let kept: BTreeSet<_> = new.iter().map(name).collect();
+        let left: Vec<_> = old.iter().map(name).filter(|old| !kept.contains(old)).collect();
+        assert!(left.is_empty(), "an upgrade leaves these, so somebody must delete them: {left:?}");
+        for wanted in new.iter().filter(|document| document["kind"] == "Deployment") {
+            let namespace = wanted["metadata"]["namespace"].as_str().unwrap();
+            let deployments: Api<Deployment> = Api::namespaced(server.client(), namespace);
+            let there = deployments.get(wanted["metadata"]["name"].as_str().unwrap()).await.unwrap();
+            let containers =
+                serde_json::to_value(there.spec.unwrap().template.spec.unwrap().containers).unwrap();
+            let wanted = &wanted["spec"]["template"]["spec"]["containers"];
+            assert_eq!(containers[0]["args"], wanted[0]["args"]);
+            assert_eq!(containers.as_array().unwrap().len(), 1);
+            assert_eq!(
+                containers[0]["ports"].as_array().unwrap().len(),
+                wanted[0]["ports"].as_array().unwrap().len()
+            );
+        }
+        server.stop().await;
     });
 }
 
