@@ -29,6 +29,10 @@ lint:
     cargo run --quiet -p imports
     cargo clippy --workspace --all-targets -- -D warnings
 
+# Build the images of the three programs into target/images
+images:
+    hack/build-images
+
 # Write the generated files anew
 generate:
     hack/generate

@@ -16,14 +16,28 @@ pub struct Common {
     #[arg(long, value_name = "FILE", overrides_with = "kubeconfig")]
     pub kubeconfig: Option<PathBuf>,
 
-    /// Where /metrics is served.
+    /// Where /metrics is served: over HTTPS, to whoever may get that path.
     #[arg(
         long,
+        alias = "metrics-address",
         value_name = "HOST:PORT",
-        default_value = "0.0.0.0:8080",
-        overrides_with = "metrics_address"
+        default_value = "0.0.0.0:8443",
+        overrides_with = "diagnostics_address"
     )]
-    pub metrics_address: SocketAddr,
+    pub diagnostics_address: SocketAddr,
+
+    /// Serve /metrics over plain HTTP, to everybody who reaches it.
+    #[arg(
+        long,
+        value_name = "BOOL",
+        default_value = "false",
+        default_missing_value = "true",
+        num_args = 0..=1,
+        require_equals = true,
+        action = clap::ArgAction::Set,
+        overrides_with = "insecure_diagnostics"
+    )]
+    pub insecure_diagnostics: bool,
 
     /// Where /healthz and /readyz are served.
     #[arg(long, value_name = "HOST:PORT", default_value = "0.0.0.0:8081", overrides_with = "health_address")]
@@ -116,7 +130,8 @@ mod tests {
     fn defaults_suit_a_deployment() {
         let program = parsed(&[]);
         assert!(program.common.leader_elect);
-        assert_eq!(program.common.metrics_address.port(), 8080);
+        assert_eq!(program.common.diagnostics_address.port(), 8443);
+        assert!(!program.common.insecure_diagnostics);
         assert_eq!(program.common.health_address.port(), 8081);
         assert_eq!(program.webhook.webhook_address.port(), 9443);
     }
@@ -125,17 +140,20 @@ mod tests {
     fn the_last_of_two_values_counts() {
         let program = parsed(&[
             "--leader-elect",
-            "--metrics-address=0.0.0.0:8080",
+            "--diagnostics-address=0.0.0.0:8443",
+            "--insecure-diagnostics",
             "--log-level=warn",
             "--webhook-address=0.0.0.0:9443",
             "--metrics-address",
             "127.0.0.1:1234",
+            "--insecure-diagnostics=false",
             "--leader-elect=false",
             "--log-level=debug",
             "--webhook-address=127.0.0.1:99",
         ]);
         assert!(!program.common.leader_elect);
-        assert_eq!(program.common.metrics_address.to_string(), "127.0.0.1:1234");
+        assert_eq!(program.common.diagnostics_address.to_string(), "127.0.0.1:1234");
+        assert!(!program.common.insecure_diagnostics);
         assert_eq!(program.common.log_level, "debug");
         assert_eq!(program.webhook.webhook_address.port(), 99);
     }

@@ -6,6 +6,7 @@ pub mod apply;
 pub mod client;
 pub mod controller;
 pub mod diagnosis;
+mod diagnostics;
 pub mod events;
 pub mod expectations;
 pub mod flags;

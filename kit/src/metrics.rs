@@ -39,6 +39,9 @@ struct Write {
 }
 
 impl Metrics {
+    /// What [`Self::text`] is.
+    pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
     /// An own registry, with the shared families in it.
     pub fn new() -> Self {
         let mut registry = Registry::default();

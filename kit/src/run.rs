@@ -5,13 +5,14 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kube::Config;
 use kube::config::Kubeconfig;
+use kube::{Client, Config};
 use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
+use crate::diagnostics;
 use crate::flags::Common;
 use crate::leadership::{Leadership, NotLeader};
 use crate::lease::Elections;
@@ -108,14 +109,12 @@ async fn prepare(name: &'static str, common: Common, shutdown: CancellationToken
     serve::health(common.health_address, ready.clone(), shutdown.clone())
         .await
         .map_err(|error| format!("--health-address {}: {error}", common.health_address))?;
-    serve::metrics(common.metrics_address, Arc::clone(&metrics), shutdown.clone())
-        .await
-        .map_err(|error| format!("--metrics-address {}: {error}", common.metrics_address))?;
     let config = config(&common).await?;
     let own_namespace = std::env::var("POD_NAMESPACE").unwrap_or_else(|_| config.default_namespace.clone());
     let identity = identity(name);
     // The lease has a connection of its own: nothing that is asked for meanwhile keeps it back.
     let (client, leasing) = (crate::client::client(config.clone())?, crate::client::client(config)?);
+    serve_metrics(&common, &metrics, &client, &shutdown).await?;
     let lease_namespace = common.leader_election_namespace.as_ref().unwrap_or(&own_namespace);
     let elections = common.leader_elect.then(|| Elections::new(leasing, lease_namespace, name, &identity));
     tracing::info!(name, identity, version = env!("CARGO_PKG_VERSION"), "started");
@@ -130,6 +129,21 @@ async fn prepare(name: &'static str, common: Common, shutdown: CancellationToken
         api_permits: Arc::new(Semaphore::new(API_PERMITS)),
         leadership: Leadership::new(elections),
     })
+}
+
+async fn serve_metrics(
+    common: &Common,
+    metrics: &Arc<Metrics>,
+    client: &Client,
+    shutdown: &CancellationToken,
+) -> Result<(), Fatal> {
+    let (address, metrics, stop) = (common.diagnostics_address, Arc::clone(metrics), shutdown.clone());
+    let served = if common.insecure_diagnostics {
+        serve::metrics(address, metrics, stop).await
+    } else {
+        diagnostics::serve(address, metrics, client.clone(), stop).await
+    };
+    served.map_err(|error| format!("--diagnostics-address {address}: {error}").into())
 }
 
 async fn config(common: &Common) -> Result<Config, Fatal> {

@@ -61,15 +61,16 @@ pub async fn health(address: SocketAddr, ready: Readiness, stop: CancellationTok
     serve(address, router, stop).await
 }
 
-/// Serves /metrics at `address`, in the background.
+/// Serves /metrics at `address` in the background, over plain HTTP and to everybody who reaches it.
 pub async fn metrics(
     address: SocketAddr,
     metrics: Arc<Metrics>,
     stop: CancellationToken,
 ) -> std::io::Result<()> {
-    const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    let router = Router::new()
-        .route("/metrics", get(move || async move { ([(CONTENT_TYPE, OPEN_METRICS)], metrics.text()) }));
+    let router = Router::new().route(
+        "/metrics",
+        get(move || async move { ([(CONTENT_TYPE, Metrics::CONTENT_TYPE)], metrics.text()) }),
+    );
     serve(address, router, stop).await
 }
 

@@ -86,12 +86,27 @@ impl Plane {
         Self::served(options, &[]).await
     }
 
+    /// Starts etcd and the API server alone, and defines no kind but the given ones.
+    pub async fn empty(options: Options) -> Result<Self> {
+        let Options { stack, tools, definitions } = options;
+        Self::defined(stack, tools, definitions, &[]).await
+    }
+
     async fn served(options: Options, prepared: &[Prepared]) -> Result<Self> {
-        let _ = rustls::crypto::ring::default_provider().install_default();
         let Options { stack, tools, definitions: further } = options;
-        let began = Instant::now();
         let mut definitions = config::definitions()?;
         definitions.extend(further);
+        Self::defined(stack, tools, definitions, prepared).await
+    }
+
+    async fn defined(
+        stack: Arc<Stack>,
+        tools: Tools,
+        definitions: Vec<Value>,
+        prepared: &[Prepared],
+    ) -> Result<Self> {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let began = Instant::now();
         let (cluster, kubeconfig, store, server) = start_server(stack, &tools).await?;
         tracing::info!(seconds = began.elapsed().as_secs_f32(), "the API server is ready");
         define(&cluster, &tools, prepared, &definitions).await?;
@@ -111,7 +126,7 @@ impl Plane {
     /// Runs one of our programs with the rights, arguments and webhooks that config/ gives it, and returns when it
     /// is ready.
     pub async fn run(&self, program: Program) -> Result<Running> {
-        let mut manifests = config::manifests(&program.name)?;
+        let mut manifests = program.manifests()?;
         if !program.asked || program.replica > 0 {
             manifests.webhooks.clear();
         }

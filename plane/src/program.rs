@@ -5,11 +5,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::Value;
+
 use crate::error::Result;
-use crate::health;
-use crate::manifest::Deployment;
+use crate::manifest::{Deployment, Manifests};
 use crate::supervise::{State, Supervised};
 use crate::workload::{Ports, Runtime, Wiring};
+use crate::{config, health};
 
 /// One of our programs, to be run by [`crate::Plane::run`].
 #[derive(Debug, Clone)]
@@ -20,6 +22,7 @@ pub struct Program {
     pub(crate) asked: bool,
     pub(crate) args: Vec<OsString>,
     pub(crate) env: Vec<(OsString, OsString)>,
+    pub(crate) documents: Option<Vec<Value>>,
 }
 
 impl Program {
@@ -32,7 +35,15 @@ impl Program {
             asked: true,
             args: Vec::new(),
             env: Vec::new(),
+            documents: None,
         }
+    }
+
+    /// Takes these documents for what config/ has for the program: what a kustomization of it amounts to.
+    #[must_use]
+    pub fn configured_by(mut self, documents: Vec<Value>) -> Self {
+        self.documents = Some(documents);
+        self
     }
 
     /// Leaves its webhooks out, so that writes pass while it is dead.
@@ -64,6 +75,13 @@ impl Program {
         self
     }
 
+    pub(crate) fn manifests(&self) -> Result<Manifests> {
+        match &self.documents {
+            Some(documents) => Manifests::sorted(&self.name, documents.iter().cloned()),
+            None => config::manifests(&self.name),
+        }
+    }
+
     /// The name of the process in the stack.
     pub(crate) fn process(&self) -> String {
         match self.replica {
@@ -77,7 +95,9 @@ impl Program {
         let mut args = deployment.args.clone();
         args.extend([
             format!("--kubeconfig={}", wiring.kubeconfig.display()),
-            format!("--metrics-address=127.0.0.1:{}", wiring.metrics),
+            format!("--diagnostics-address=127.0.0.1:{}", wiring.metrics),
+            // Whoever measures on this machine needs no token.
+            "--insecure-diagnostics".to_owned(),
             format!("--health-address=127.0.0.1:{}", wiring.health),
         ]);
         if let Some((port, folder)) = wiring.webhooks {
@@ -177,6 +197,6 @@ mod tests {
         assert_eq!(program.process(), "gcm-1");
         insta::assert_debug_snapshot!(program.arguments(&deployment, &wiring));
         let without = Wiring { webhooks: None, ..wiring };
-        assert_eq!(program.arguments(&deployment, &without).len(), 5);
+        assert_eq!(program.arguments(&deployment, &without).len(), 6);
     }
 }

@@ -8,6 +8,7 @@ use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 use sim::control::PowerAction;
 
+use crate::own_server::assert_no_right_is_missing;
 use crate::story::{CLUSTER, SOON, Story, assert_contains, story};
 
 const MANIFEST: &str = r#"
@@ -41,7 +42,16 @@ fn a_cluster_is_created_read_scaled_rebooted_and_deleted() {
         it_scales(&story, 1).await;
         a_rebooted_node_comes_back(&story).await;
         nothing_is_left_of_it(&story).await;
+        what_config_grants_was_enough(&story).await;
     });
+}
+
+/// The programs run as the accounts of config/, with the arguments of its Deployments.
+async fn what_config_grants_was_enough(story: &Story) {
+    let stack = story.shared.stack.lock().await;
+    for name in layercake::stack::PROGRAMS {
+        assert_no_right_is_missing(stack.program(name).expect(name));
+    }
 }
 
 fn its_status_tells_everything(cluster: &Value) {

@@ -1,67 +1,115 @@
-//! What an administrator deploys is accepted as it is: `kubectl apply -k` of every folder of config/, strictly validated.
+//! What an administrator deploys is accepted as it is, by an API server that has nothing yet: `kubectl apply -k` of every
+//! folder of config/, strictly validated. The embedded plane runs the programs with exactly that.
 
-use std::io::Write as _;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-
-use layercake::up::manifest;
+use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
+use k8s_openapi::api::core::v1::Secret;
+use kube::Api;
+use plane::manifest::Manifests;
 use serde_json::{Value, json};
 
-use crate::story::{Story, story};
+use crate::own_server::{OwnServer, render, without_cert_manager};
+use crate::story::{SOON, story};
 
-const FOLDERS: [&str; 6] = ["crd", "crd-external", "gcm", "capw", "vmop", "vmop-standalone"];
+const DEFINITIONS: [&str; 2] = ["crd", "crd-external"];
+const PROGRAMS: [&str; 3] = ["gcm", "capw", "vmop"];
 
 #[test]
 fn every_folder_of_config_is_accepted_by_the_api_server() {
     story("config-folders", |story| async move {
-        let kubectl = crate::shared_stack::build_tool(&plane::tools::KUBECTL);
-        for folder in FOLDERS {
-            let documents = rendered(&kubectl, folder);
-            assert!(!documents.is_empty(), "{folder}");
-            apply_dry(&story, &kubectl, folder, &documents);
-            for document in documents.iter().filter(|document| document["kind"] == "Deployment") {
-                assert_hardened(folder, document, &documents);
+        let server = OwnServer::start(&story, Vec::new()).await;
+        for folder in DEFINITIONS {
+            server.apply(&format!("config/{folder}"), &render(folder));
+        }
+        server.wait_until_served();
+        for folder in PROGRAMS.iter().chain(&["vmop-standalone"]) {
+            let documents = without_cert_manager(&render(folder));
+            server.apply(&format!("config/{folder}"), &documents);
+            let deployments: Vec<_> =
+                documents.iter().filter(|document| document["kind"] == "Deployment").collect();
+            assert_eq!(deployments.len(), 1, "config/{folder}");
+            assert_hardened(folder, deployments[0], &documents);
+            server.try_create(&format!("a Pod of config/{folder}"), &[pod(deployments[0])]);
+        }
+        server.stop().await;
+    });
+}
+
+/// The first Pod that the Deployment would have: the namespace's Pod security admits it.
+fn pod(deployment: &Value) -> Value {
+    let template = &deployment["spec"]["template"];
+    json!({
+        "apiVersion": "v1", "kind": "Pod", "spec": template["spec"],
+        "metadata": {
+            "name": "first", "namespace": deployment["metadata"]["namespace"],
+            "labels": template["metadata"]["labels"],
+        },
+    })
+}
+
+#[test]
+fn the_embedded_plane_runs_what_kubectl_would_apply() {
+    story("config-rendered", |_| async {
+        for program in PROGRAMS {
+            let rendered = Manifests::sorted(program, render(program)).expect("manifests");
+            let embedded = plane::config::manifests(program).expect("manifests");
+            assert_eq!(embedded.deployment, rendered.deployment, "{program}");
+            for (embedded, rendered) in [
+                (&embedded.namespaces, &rendered.namespaces),
+                (&embedded.objects, &rendered.objects),
+                (&embedded.webhooks, &rendered.webhooks),
+            ] {
+                assert_eq!(unlabelled(embedded), unlabelled(rendered), "{program}");
             }
         }
     });
 }
 
-fn rendered(kubectl: &Path, folder: &str) -> Vec<Value> {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../config").join(folder);
-    let output = Command::new(kubectl).arg("kustomize").arg(&path).output().expect("kubectl");
-    assert!(output.status.success(), "{folder}: {}", String::from_utf8_lossy(&output.stderr));
-    manifest::documents(&String::from_utf8(output.stdout).expect("UTF-8")).expect("documents")
+/// In the order of their names, without the label that capw's kustomization adds: clusterctl alone reads it.
+fn unlabelled(documents: &[Value]) -> Vec<Value> {
+    let mut documents = documents.to_vec();
+    for document in &mut documents {
+        let Some(metadata) = document["metadata"].as_object_mut() else { continue };
+        if let Some(labels) = metadata.get_mut("labels").and_then(Value::as_object_mut) {
+            labels.remove("cluster.x-k8s.io/provider");
+            if labels.is_empty() {
+                metadata.remove("labels");
+            }
+        }
+    }
+    documents.sort_by_key(|document| {
+        let metadata = &document["metadata"];
+        format!("{} {} {}", document["kind"], metadata["namespace"], metadata["name"])
+    });
+    documents
 }
 
-/// Applies what the API server knows, without effect; cert-manager brings its own kinds.
-fn apply_dry(story: &Story, kubectl: &Path, folder: &str, documents: &[Value]) {
-    let of_cert_manager = |document: &&Value| {
-        document["apiVersion"].as_str().is_some_and(|version| version.starts_with("cert-manager.io/"))
-    };
-    let items: Vec<_> = documents.iter().filter(|document| !of_cert_manager(document)).collect();
-    let list = json!({ "apiVersion": "v1", "kind": "List", "items": items });
-    let mut applying = Command::new(kubectl)
-        .arg("--kubeconfig")
-        .arg(&story.shared.session.kubeconfig)
-        .args([
-            "apply",
-            "--dry-run=server",
-            "--server-side",
-            "--force-conflicts",
-            "--validate=strict",
-            "-f",
-            "-",
-        ])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("kubectl");
-    applying.stdin.take().expect("its input").write_all(list.to_string().as_bytes()).expect("written");
-    let output = applying.wait_with_output().expect("its end");
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "config/{folder}: {errors}");
-    assert!(!errors.contains("Warning"), "config/{folder}: {errors}");
+/// With no certificate mounted, the VM operator has the rights to make one and to have it trusted.
+#[test]
+fn the_vm_operator_alone_makes_the_certificate_of_its_webhooks() {
+    story("config-standalone", |story| async move {
+        let server = OwnServer::start(&story, Vec::new()).await;
+        server.apply("config/crd", &render("crd"));
+        server.wait_until_served();
+        let documents = render("vmop-standalone");
+        server.apply("config/vmop-standalone", &documents);
+        let vmop = server.run("vmop", &documents, &["--webhook-cert-dir=/var/run/no-webhook-certs"]).await;
+        let secrets: Api<Secret> = Api::namespaced(server.client(), "vmware-system-vmop");
+        let secret =
+            secrets.get("vmware-system-vmop-webhook-own-cert").await.expect("the certificate's Secret");
+        let authority = &secret.data.expect("data")["ca.crt"];
+        let configurations: Api<ValidatingWebhookConfiguration> = Api::all(server.client());
+        story
+            .wait_for("the API server trusts the webhooks", SOON, || async {
+                let name = "vmware-system-vmop-validating-webhook";
+                let webhooks = configurations.get(name).await.expect("webhooks").webhooks.unwrap_or_default();
+                let trusted =
+                    webhooks.iter().all(|hook| hook.client_config.ca_bundle.as_ref() == Some(authority));
+                (trusted && !webhooks.is_empty()).then_some(())
+            })
+            .await;
+        crate::own_server::assert_no_right_is_missing(&vmop);
+        server.stop().await;
+    });
 }
 
 /// A Deployment runs under another user, spread, and with a budget and a policy; its namespace admits nothing looser.

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use kube::api::DynamicObject;
 use kube::{Api, Client, ResourceExt};
-use plane::{Guard, Plane, Program};
+use plane::{Guard, Plane, Program, Running};
 use serde_json::{Value, json};
 
+use crate::own_server;
 use crate::story::{Story, api_resource};
 
 pub const OPERATOR: &str = "vmware-system-vmop";
@@ -30,11 +31,28 @@ impl SecondCluster {
             Plane::bare(plane::Options { stack, tools, definitions: sim::tools::definitions().unwrap() })
                 .await
                 .unwrap();
+        let second = Self::adopt(story, guard, plane, changes).await;
+        second.run_operator().await;
+        second
+    }
+
+    /// One of a control plane that serves our kinds and runs no VM operator yet.
+    pub async fn adopt(story: &Story, guard: Guard, plane: Plane, changes: &[(&str, Option<&str>)]) -> Self {
         let second = Self { guard, plane };
         second.configure(story, changes).await;
-        let vmop = Program::new("vmop", exe).arg("--probe-address-map=10.0.0.0/8=127.0.0.0/8");
-        second.plane.run(vmop).await.unwrap();
         second
+    }
+
+    /// Starts its VM operator.
+    pub async fn run_operator(&self) -> Running {
+        let exe = env!("CARGO_BIN_EXE_layercake").as_ref();
+        let vmop = Program::new("vmop", exe).arg("--probe-address-map=10.0.0.0/8=127.0.0.0/8");
+        self.plane.run(vmop).await.unwrap()
+    }
+
+    /// Applies today's definitions over those that it has.
+    pub fn upgrade(&self) {
+        own_server::apply(self.plane.kubeconfig(), "config/crd", &own_server::render("crd"));
     }
 
     /// Copies what the first one's admin gave it, and what the namespace may use.

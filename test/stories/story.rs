@@ -216,9 +216,11 @@ pub fn api_resource(kind: &str) -> ApiResource {
         "TanzuKubernetesCluster" | "TanzuKubernetesRelease" | "OSImage" => {
             ("run.tanzu.vmware.com", "v1alpha3")
         }
-        "WCPCluster" | "WCPMachine" | "WCPMachineTemplate" | "ProviderServiceAccount" => {
-            ("infrastructure.cluster.vmware.com", "v1beta2")
-        }
+        "WCPCluster"
+        | "WCPClusterTemplate"
+        | "WCPMachine"
+        | "WCPMachineTemplate"
+        | "ProviderServiceAccount" => ("infrastructure.cluster.vmware.com", "v1beta2"),
         "VirtualNetwork" | "VirtualNetworkInterface" => ("vmware.com", "v1alpha1"),
         "NetworkInterface" => ("netoperator.vmware.com", "v1alpha1"),
         "CnsNodeVmAttachment" => ("cns.vmware.com", "v1alpha1"),

@@ -1,0 +1,142 @@
+//! An upgrade loses nothing: what a definition of an earlier release let users and programs store, today's lets them, too.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+const RELEASES: [&str; 1] = ["v0.1.0"];
+
+#[test]
+fn whatever_an_earlier_release_stored_is_valid_and_kept() {
+    let today: BTreeMap<_, _> = api::crds::all()
+        .into_iter()
+        .map(|definition| serde_json::to_value(definition).unwrap())
+        .map(|definition| (definition["metadata"]["name"].as_str().unwrap().to_owned(), definition))
+        .collect();
+    let mut lost = Vec::new();
+    for release in RELEASES {
+        for before in definitions_of(release) {
+            let name = before["metadata"]["name"].as_str().unwrap();
+            match today.get(name) {
+                Some(now) => compare_definitions(name, &before, now, &mut lost),
+                None => lost.push(format!("{name} is no longer defined")),
+            }
+        }
+    }
+    assert!(lost.is_empty(), "{lost:#?}");
+}
+
+#[test]
+fn what_would_be_lost_is_named() {
+    let before = json!({
+        "type": "object", "required": ["a"],
+        "properties": {
+            "a": {"type": "string", "enum": ["x", "y"]}, "b": {"type": "integer"},
+            "c": {"type": "array", "items": {"type": "object", "properties": {"d": {"type": "string"}}}},
+        },
+    });
+    let now = json!({
+        "type": "object", "required": ["a", "e"],
+        "properties": {
+            "a": {"type": "string", "enum": ["x"], "maxLength": 3}, "b": {"type": "string"}, "e": {"type": "string"},
+            "c": {"type": "array", "items": {"type": "object", "properties": {}}},
+        },
+    });
+    let mut lost = Vec::new();
+    compare_schemas("K", &before, &now, &mut lost);
+    let expected = [
+        "K: required has e, too",
+        "K.a: enum lacks \"y\"",
+        "K.a: maxLength is new or another",
+        "K.b: type is new or another",
+        "K.c[]: the field d is gone",
+    ];
+    assert_eq!(lost, expected);
+    lost.clear();
+    compare_schemas("K", &before, &before, &mut lost);
+    assert!(lost.is_empty(), "{lost:?}");
+}
+
+fn definitions_of(release: &str) -> Vec<Value> {
+    let path =
+        PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../test/releases").join(release).join("crds.jsonl");
+    let text = std::fs::read_to_string(path).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn compare_definitions(name: &str, before: &Value, now: &Value, lost: &mut Vec<String>) {
+    for part in ["group", "names", "scope"] {
+        let (before, now) = (&before["spec"][part], &now["spec"][part]);
+        let differs = before["shortNames"].as_array() != now["shortNames"].as_array()
+            || before["plural"] != now["plural"]
+            || before["kind"] != now["kind"]
+            || (!before.is_object() && before != now);
+        if differs {
+            lost.push(format!("{name}: spec.{part} is another"));
+        }
+    }
+    for before in before["spec"]["versions"].as_array().unwrap() {
+        let version = &before["name"];
+        let now = now["spec"]["versions"].as_array().unwrap().iter().find(|now| now["name"] == *version);
+        match now {
+            Some(now) if now["served"] == true => {
+                if before["subresources"] != now["subresources"] {
+                    lost.push(format!("{name} {version}: subresources are others"));
+                }
+                let schema = |version: &Value| version["schema"]["openAPIV3Schema"].clone();
+                compare_schemas(&format!("{name} {version}"), &schema(before), &schema(now), lost);
+            }
+            _ => lost.push(format!("{name} {version} is no longer served")),
+        }
+    }
+}
+
+/// Says what `now` refuses or drops that `before` allowed.
+fn compare_schemas(path: &str, before: &Value, now: &Value, lost: &mut Vec<String>) {
+    let list = |schema: &Value, key: &str| schema[key].as_array().cloned().unwrap_or_default();
+    for required in list(now, "required") {
+        if !list(before, "required").contains(&required) {
+            lost.push(format!("{path}: required has {}, too", required.as_str().unwrap()));
+        }
+    }
+    if now.get("enum").is_some() {
+        let gone = list(before, "enum").into_iter().filter(|value| !list(now, "enum").contains(value));
+        lost.extend(gone.map(|value| format!("{path}: enum lacks {value}")));
+        if before.get("enum").is_none() {
+            lost.push(format!("{path}: enum is new"));
+        }
+    }
+    for bound in
+        ["maxLength", "minLength", "pattern", "maximum", "minimum", "maxItems", "minItems", "type", "format"]
+    {
+        let (before, now) = (before.get(bound), now.get(bound));
+        if now.is_some() && before != now {
+            lost.push(format!("{path}: {bound} is new or another"));
+        }
+    }
+    compare_parts(path, before, now, lost);
+}
+
+fn compare_parts(path: &str, before: &Value, now: &Value, lost: &mut Vec<String>) {
+    const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";
+    if before[PRESERVE] == true && now[PRESERVE] != true {
+        lost.push(format!("{path}: unknown fields are dropped"));
+    }
+    if before["nullable"] == true && now["nullable"] != true {
+        lost.push(format!("{path}: null is refused"));
+    }
+    for (name, before) in before["properties"].as_object().into_iter().flatten() {
+        match now["properties"].get(name) {
+            Some(now) => compare_schemas(&format!("{path}.{name}"), before, now, lost),
+            None if now[PRESERVE] == true => {}
+            None => lost.push(format!("{path}: the field {name} is gone")),
+        }
+    }
+    for (key, name) in [("items", "[]"), ("additionalProperties", "{}")] {
+        if before[key].is_object() {
+            compare_schemas(&format!("{path}{name}"), &before[key], &now[key], lost);
+        }
+    }
+}

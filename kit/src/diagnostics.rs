@@ -1,0 +1,85 @@
+//! /metrics over HTTPS, for whoever may `get` that path: as Cluster API's managers serve theirs.
+
+mod access;
+mod certificate;
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, WWW_AUTHENTICATE};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use kube::Client;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use self::access::{Access, Refusal};
+use self::certificate::SelfSigned;
+use crate::metrics::Metrics;
+use crate::webhook::tls::{Handshakes, acceptor};
+
+/// What is served, and the path that a role names.
+const PATH: &str = "/metrics";
+
+struct Served {
+    metrics: Arc<Metrics>,
+    access: Access,
+}
+
+/// Serves /metrics at `address` over HTTPS in the background, with a certificate that the program signs itself.
+///
+/// The API server says who a token belongs to and whether they may have the path.
+pub(crate) async fn serve(
+    address: SocketAddr,
+    metrics: Arc<Metrics>,
+    client: Client,
+    stop: CancellationToken,
+) -> io::Result<()> {
+    let listener = TcpListener::bind(address).await?;
+    let tls = Handshakes::accept(listener, acceptor(Arc::new(SelfSigned::generate()?))?, stop.clone());
+    let router = router(Served { metrics, access: Access::new(client) });
+    let serving = axum::serve(tls, router).with_graceful_shutdown(async move { stop.cancelled().await });
+    tokio::spawn(async move {
+        if let Err(error) = serving.await {
+            tracing::error!(%error, "stopped serving {PATH}");
+        }
+    });
+    Ok(())
+}
+
+fn router(served: Served) -> Router {
+    Router::new().route(PATH, get(answer)).with_state(Arc::new(served))
+}
+
+async fn answer(State(served): State<Arc<Served>>, headers: HeaderMap) -> Response {
+    let token = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok()).and_then(bearer);
+    match served.access.review(token, PATH).await {
+        Ok(()) => ([(CONTENT_TYPE, Metrics::CONTENT_TYPE)], served.metrics.text()).into_response(),
+        Err(refusal) => refuse(&refusal),
+    }
+}
+
+fn refuse(refusal: &Refusal) -> Response {
+    let message = refusal.to_string();
+    match refusal {
+        Refusal::Unauthenticated => {
+            (StatusCode::UNAUTHORIZED, [(WWW_AUTHENTICATE, "Bearer")], message).into_response()
+        }
+        Refusal::Forbidden { .. } => (StatusCode::FORBIDDEN, message).into_response(),
+        Refusal::Unknown => (StatusCode::SERVICE_UNAVAILABLE, message).into_response(),
+    }
+}
+
+/// The token of an Authorization header.
+fn bearer(header: &str) -> Option<&str> {
+    let (scheme, token) = header.split_once(' ')?;
+    let token = token.trim();
+    (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,144 @@
+//! Who may have a path: the API server is asked, by a TokenReview and a SubjectAccessReview, and its answer is kept
+//! for a moment.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec, UserInfo};
+use k8s_openapi::api::authorization::v1::{
+    NonResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec,
+};
+use kube::api::PostParams;
+use kube::{Api, Client};
+use parking_lot::Mutex;
+use sha2::{Digest, Sha256};
+use tokio::sync::Semaphore;
+
+/// For how long a right that was taken away, or a token that was revoked, still opens.
+const ALLOWED_FOR: Duration = Duration::from_mins(1);
+/// For how long a right that was given does not open yet.
+const REFUSED_FOR: Duration = Duration::from_secs(10);
+/// Answers that are kept: few scrape, and whoever invents tokens fills no memory.
+const LARGEST: usize = 256;
+/// Reviews at a time, so that strangers can't have the API server asked for more.
+const REVIEWS: usize = 2;
+/// A scrape gets its answer in this time.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Why a path is not served to who asks for it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Refusal {
+    /// No token, or one that the API server does not know.
+    #[error("a bearer token that the API server accepts is needed")]
+    Unauthenticated,
+    /// The user lacks the right.
+    #[error(
+        "{user} may not get {path}: bind a ClusterRole with the verb get on this nonResourceURL (…-metrics-reader)"
+    )]
+    Forbidden {
+        /// Who asked.
+        user: String,
+        /// For what.
+        path: String,
+    },
+    /// The API server did not answer.
+    #[error("the API server does not say who this is: try again")]
+    Unknown,
+}
+
+/// What is kept of an answer, by the token's digest and the path: no token stays in memory.
+type Known = HashMap<[u8; 32], (Instant, Result<(), Refusal>)>;
+
+/// The API server as the judge.
+pub(super) struct Access {
+    client: Client,
+    places: Semaphore,
+    known: Mutex<Known>,
+}
+
+impl Access {
+    pub(super) fn new(client: Client) -> Self {
+        Self { client, places: Semaphore::new(REVIEWS), known: Mutex::default() }
+    }
+
+    /// Whether the owner of the token may `get` the path.
+    pub(super) async fn review(&self, token: Option<&str>, path: &str) -> Result<(), Refusal> {
+        let token = token.ok_or(Refusal::Unauthenticated)?;
+        let key: [u8; 32] =
+            Sha256::new().chain_update(path).chain_update([0]).chain_update(token).finalize().into();
+        if let Some(known) = self.known(&key) {
+            return known;
+        }
+        let answer = tokio::time::timeout(PATIENCE, self.ask(token, path, &key)).await;
+        answer.unwrap_or_else(|_| {
+            tracing::warn!(path, "no answer to a token review in time");
+            Err(Refusal::Unknown)
+        })
+    }
+
+    fn known(&self, key: &[u8; 32]) -> Option<Result<(), Refusal>> {
+        let known = self.known.lock();
+        let (until, answer) = known.get(key)?;
+        (*until > Instant::now()).then(|| answer.clone())
+    }
+
+    async fn ask(&self, token: &str, path: &str, key: &[u8; 32]) -> Result<(), Refusal> {
+        let Ok(_place) = self.places.acquire().await else { return Err(Refusal::Unknown) };
+        // Who waited for the place may find that the same token was reviewed meanwhile.
+        if let Some(known) = self.known(key) {
+            return known;
+        }
+        let answer = match self.decide(token, path).await {
+            Ok(answer) => answer,
+            Err(error) => {
+                tracing::warn!(%error, path, "a token can't be reviewed: grant the rights of config/");
+                return Err(Refusal::Unknown);
+            }
+        };
+        let lasts = if answer.is_ok() { ALLOWED_FOR } else { REFUSED_FOR };
+        let mut known = self.known.lock();
+        if known.len() >= LARGEST {
+            let now = Instant::now();
+            // The allowed stay, whatever strangers try.
+            known.retain(|_, (until, answer)| *until > now && answer.is_ok());
+        }
+        known.insert(*key, (Instant::now() + lasts, answer.clone()));
+        answer
+    }
+
+    async fn decide(&self, token: &str, path: &str) -> kube::Result<Result<(), Refusal>> {
+        let review = TokenReview {
+            spec: TokenReviewSpec { token: token.to_owned(), ..TokenReviewSpec::default() },
+            ..TokenReview::default()
+        };
+        let reviewed = Api::all(self.client.clone()).create(&PostParams::default(), &review).await?;
+        let user = reviewed
+            .status
+            .filter(|status| status.authenticated == Some(true))
+            .and_then(|status| status.user);
+        let Some(user) = user else { return Ok(Err(Refusal::Unauthenticated)) };
+        let name = user.username.clone().unwrap_or_default();
+        let review = access_review(user, path);
+        let reviewed = Api::all(self.client.clone()).create(&PostParams::default(), &review).await?;
+        let allowed = reviewed.status.is_some_and(|status| status.allowed && status.denied != Some(true));
+        Ok(if allowed { Ok(()) } else { Err(Refusal::Forbidden { user: name, path: path.to_owned() }) })
+    }
+}
+
+fn access_review(user: UserInfo, path: &str) -> SubjectAccessReview {
+    let UserInfo { extra, groups, uid, username } = user;
+    SubjectAccessReview {
+        spec: SubjectAccessReviewSpec {
+            extra,
+            groups,
+            non_resource_attributes: Some(NonResourceAttributes {
+                path: Some(path.to_owned()),
+                verb: Some("get".to_owned()),
+            }),
+            resource_attributes: None,
+            uid,
+            user: username,
+        },
+        ..SubjectAccessReview::default()
+    }
+}
