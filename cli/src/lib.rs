@@ -92,7 +92,7 @@ fn run_command(cli: Cli) -> ExitCode {
             CliCommand::Down => exit_code(background::stopped().await),
             CliCommand::Describe { object } => exit_code(describe_object(object).await),
             CliCommand::Doctor(args) => doctor::run(args).await,
-            CliCommand::Bundle(args) => exit_code(bundle::run(args).await),
+            CliCommand::Bundle(args) => bundle::run(args).await,
             CliCommand::Lint { .. } => ExitCode::SUCCESS,
         }
     });

@@ -102,7 +102,7 @@ async fn plant(story: &Story) {
     story.wait_for_complaint("VirtualMachine", "unbound", &["canary-class"]).await;
     let log = story.folder().join("logs/vmop.log");
     let mut log = std::fs::File::options().append(true).open(log).unwrap();
-    writeln!(log, "planted: said canary-kubeconfig-token and password=canary-in-log").unwrap();
+    writeln!(log, "planted: showed canary-kubeconfig-token and password=canary-in-log").unwrap();
 }
 
 fn bundle(story: &Story, args: &[&str]) -> Output {
@@ -185,7 +185,7 @@ fn assert_says_what_blocks(story: &Story, files: &BTreeMap<String, String>) {
         &["VcPNID"],
     );
     has("clusters/NAMESPACE/bundled.txt", &["TanzuKubernetesCluster/bundled"]);
-    has("processes/vmop.log", &["planted: said [scrubbed"]);
+    has("processes/vmop.log", &["planted: showed [scrubbed"]);
     has("doctor.txt", &["LC0101"]);
     has(
         "contents.txt",
@@ -234,7 +234,7 @@ fn who_may_only_view_gets_a_bundle_that_says_what_it_lacks() {
 }
 
 #[test]
-fn a_wrong_recipient_and_an_unreachable_server_are_said_clearly() {
+fn a_wrong_recipient_and_an_unreachable_server_are_clear_errors() {
     let run = |args: &[&str]| {
         let folder = tempfile::tempdir().unwrap();
         let made = Command::new(env!("CARGO_BIN_EXE_layercake"))

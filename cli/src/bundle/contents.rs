@@ -8,7 +8,7 @@ use super::select::LeftOut;
 use super::shapes::Counts;
 use super::source::Unread;
 
-/// What is to be said of a bundle, besides its files.
+/// What the page has besides the files.
 #[derive(Debug, Default)]
 pub struct Contents {
     /// Lines on how it was made.

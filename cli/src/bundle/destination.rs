@@ -35,8 +35,9 @@ impl Destination {
             return Ok(Self::Stdout(stdout));
         }
         let path = output.map_or_else(|| default_name(is_encrypted, now), Path::to_owned);
-        if path.is_dir() {
-            bail!("{} is a folder: give -o a file's name", path.display());
+        // What is whole is renamed to it: a device would be replaced.
+        if path.exists() && !path.is_file() {
+            bail!("{} is no file: give -o a file's name, or - for standard output", path.display());
         }
         if !force && path.exists() {
             bail!("{} exists: give another name, or --force to replace it", path.display());
@@ -89,5 +90,35 @@ impl Write for Destination {
             Self::File { unfinished, .. } => unfinished.flush(),
             Self::Stdout(stdout) => stdout.flush(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn opened(path: &str, force: bool) -> Result<Destination> {
+        Destination::open(Some(Path::new(path)), force, false, Timestamp::UNIX_EPOCH)
+    }
+
+    #[test]
+    fn only_a_file_is_replaced_and_only_if_asked() {
+        let refused = |path: &str, force| opened(path, force).err().unwrap().to_string();
+        for path in ["/dev/null", "/tmp"] {
+            assert!(refused(path, true).contains("is no file"));
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("bundle");
+        let path = path.to_str().unwrap();
+        std::fs::write(path, "old").unwrap();
+        assert!(refused(path, false).contains("--force"));
+        let mut forced = opened(path, true).unwrap();
+        forced.write_all(b"new").unwrap();
+        assert_eq!(std::fs::read_to_string(path).unwrap(), "old", "it is not whole yet");
+        forced.finish().unwrap();
+        assert_eq!(std::fs::read_to_string(path).unwrap(), "new");
+        assert_eq!(std::fs::metadata(path).unwrap().permissions().mode() & 0o777, 0o600);
+        drop(opened(path, true).unwrap());
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "an unfinished one is left");
     }
 }

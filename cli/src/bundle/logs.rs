@@ -37,7 +37,7 @@ impl<W: Write> Parts<'_, W> {
         for namespace in CONTROLLER_NAMESPACES {
             let api: Api<Pod> = Api::namespaced(self.source.client.clone(), namespace);
             let mut pages = Pages::default();
-            // What can't be listed is said where the objects are read.
+            // What can't be listed is reported where the objects are read.
             while let Ok(Some(pods)) = pages.next(&api, 100).await {
                 for pod in pods {
                     self.write_logs_of_pod(&api, namespace, &pod).await?;

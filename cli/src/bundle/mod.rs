@@ -23,7 +23,7 @@ mod tests;
 
 use std::io::Write;
 use std::path::PathBuf;
-use std::process::Stdio;
+use std::process::{ExitCode, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -34,6 +34,7 @@ use kube::{Api, Client};
 use tokio::process::Command;
 
 use crate::args::Bundle;
+use crate::interrupts::Interrupts;
 use crate::session;
 use archive::{Archive, recipient};
 use contents::{Contents, total};
@@ -43,8 +44,26 @@ use scrub::{Scrubbed, Scrubber};
 use secrets::SecretsRead;
 use source::{Scope, Source, answer};
 
-/// Makes a bundle, and says on standard error where it is and what it lacks.
-pub async fn run(args: Bundle) -> Result<()> {
+/// Makes a bundle, and says on standard error where it is and what it lacks. Exit status 130: it was interrupted, and
+/// nothing is left.
+pub async fn run(args: Bundle) -> ExitCode {
+    let made = match Interrupts::listening() {
+        Ok(mut interrupts) => tokio::select! {
+            made = make(args) => made,
+            () = interrupts.next() => return ExitCode::from(INTERRUPTED),
+        },
+        Err(error) => Err(error),
+    };
+    match made {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn make(args: Bundle) -> Result<()> {
     let recipients = args.recipients.iter().map(|text| recipient(text)).collect::<Result<Vec<_>>>()?;
     let now = Timestamp::now();
     let destination = Destination::open(args.output.as_deref(), args.force, !recipients.is_empty(), now)?;
@@ -59,13 +78,16 @@ pub async fn run(args: Bundle) -> Result<()> {
     let Collected { page, missed } = collect(client, options, now, &mut archive).await?;
     let (files, scrubbed) = (archive.entries.len(), total(&archive.entries).values().sum::<usize>());
     let place = archive.finish(&page)?.finish()?;
-    eprintln!("Wrote {files} files to {place}; {scrubbed} secrets were taken out of texts.");
+    eprintln!("Wrote {files} files to {place}; in {scrubbed} places of texts something was taken out.");
     for line in missed {
         eprintln!("Not in it: {line}");
     }
     eprintln!("contents.txt says what is in it and what is not. Look through it before you hand it over.");
     Ok(())
 }
+
+/// The exit status of what was interrupted, as a shell has it.
+const INTERRUPTED: u8 = 130;
 
 /// What is collected.
 struct Options {
@@ -75,7 +97,7 @@ struct Options {
     doctor: Option<Command>,
 }
 
-/// What remains to be written, and to be said.
+/// What remains to be written, and to be shown.
 struct Collected {
     page: Scrubbed,
     missed: Vec<String>,

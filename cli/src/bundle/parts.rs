@@ -15,6 +15,9 @@ use crate::describe;
 /// How long the checks of `layercake doctor` may take.
 const DOCTOR: Duration = Duration::from_mins(1);
 
+/// How long the objects of one cluster's tree may take.
+const TREE: Duration = Duration::from_secs(30);
+
 /// A TanzuKubernetesCluster.
 pub struct Cluster {
     /// Its namespace.
@@ -31,7 +34,7 @@ pub struct Parts<'a, W: Write> {
     pub scrubber: &'a Scrubber,
     /// Where the files go.
     pub archive: &'a mut Archive<W>,
-    /// What is to be said of it.
+    /// What the list of contents will say.
     pub contents: &'a mut Contents,
     /// Events and lines of logs that are older are left out.
     pub since: Option<Duration>,
@@ -41,7 +44,9 @@ impl<W: Write> Parts<'_, W> {
     /// Writes what `layercake describe` says of each cluster.
     pub async fn write_trees(&mut self, clusters: Vec<Cluster>) -> Result<()> {
         for Cluster { namespace, name } in clusters {
-            match describe::describe(&self.source.client, &namespace, &name).await {
+            let described = describe::describe(&self.source.client, &namespace, &name);
+            let described = tokio::time::timeout(TREE, described).await.context("no answer in time");
+            match described.and_then(|described| described) {
                 Ok(tree) => {
                     let path = format!("clusters/{namespace}/{name}.txt");
                     self.archive.add(&path, self.scrubber.text(&tree.text()))?;

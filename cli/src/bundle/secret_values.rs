@@ -62,6 +62,8 @@ impl SecretValues {
             self.insert(text.to_owned());
             self.insert(STANDARD.encode(value));
             self.insert(STANDARD.encode(text));
+            // As a log in JSON has it.
+            self.insert(escaped(text));
         }
         if !text.contains('\n') && !text.starts_with('{') {
             return;
@@ -105,6 +107,11 @@ impl SecretValues {
     pub fn iter(&self) -> impl Iterator<Item = &str> {
         self.texts.iter().map(String::as_str)
     }
+}
+
+fn escaped(text: &str) -> String {
+    let quoted = serde_json::Value::from(text).to_string();
+    quoted[1..quoted.len() - 1].to_owned()
 }
 
 fn is_public(text: &str, public: &[&str]) -> bool {

@@ -96,21 +96,31 @@ fn what_a_supporter_needs_stays() {
 
 #[test]
 fn values_of_secrets_are_found_in_any_form() {
-    let userdata = "#!/bin/sh\nan ordinary but long line of bootstrap data\ntoken: secretly-said\nend\n";
+    let userdata = "#!/bin/sh\nan ordinary but long line of bootstrap data\ntoken: secretly-showed\nend\n";
     let kubeconfig = "{\"users\":[{\"user\":{\"client-key-data\":\"Zm9vYmFyYmF6\"}}]}";
-    let scrubber =
-        scrubber(&["correct horse", "b4t", "pw12", "443", "true", "the-namespace", userdata, kubeconfig]);
+    let scrubber = scrubber(&[
+        "two\"words \\ ?",
+        "correct horse",
+        "b4t",
+        "pw12",
+        "443",
+        "true",
+        "the-namespace",
+        userdata,
+        kubeconfig,
+    ]);
     let encoded = STANDARD.encode("correct horse");
     for text in [
-        "said correct horse aloud",
-        &format!("said {encoded} aloud"),
-        "said pw12 aloud",
-        "said an ordinary but long line of bootstrap data aloud",
-        "said secretly-said aloud",
-        "said Zm9vYmFyYmF6 aloud",
+        "showed correct horse aloud",
+        &format!("showed {encoded} aloud"),
+        "showed pw12 aloud",
+        "showed two\\\"words \\\\ ? aloud",
+        "showed an ordinary but long line of bootstrap data aloud",
+        "showed secretly-showed aloud",
+        "showed Zm9vYmFyYmF6 aloud",
     ] {
         let scrubbed = scrubber.text(text);
-        assert_eq!(scrubbed.text, "said [scrubbed: value of a Secret] aloud");
+        assert_eq!(scrubbed.text, "showed [scrubbed: value of a Secret] aloud");
         assert_eq!(scrubbed.counts.values().sum::<usize>(), 1);
     }
     for text in ["port 443 is true in the-namespace", "spw123 is a part of a word", "b4t is too short"] {

@@ -99,7 +99,7 @@ fn reply(request: &Request) -> (u16, Value) {
             "status": {"containerStatuses": [{"name": "manager", "ready": true, "restartCount": 1, "image": "", "imageID": ""}]},
         })),
         "/api/v1/namespaces/vmware-system-vmop/pods/x-1/log" => {
-            (200, json!("said canary-kubeconfig-token and canary-password\n"))
+            (200, json!("showed canary-kubeconfig-token and canary-password\n"))
         }
         path if path.contains("/configmaps/") => refusal(404, "NotFound"),
         "/apis/storage.k8s.io/v1/storageclasses" => refusal(403, "Forbidden"),
@@ -159,8 +159,8 @@ async fn no_canary_is_in_a_bundle() {
     has("namespaces/dev/kubeadmconfigs.bootstrap.cluster.x-k8s.io/x-1.yaml", &["/etc/file", "10.0.0.1:6443"]);
     has("namespaces/dev/events.txt", &["VirtualMachine/vm", "the pin is [scrubbed: value of a Secret]"]);
     has("namespaces/dev/configmaps/provider.yaml", &["VcPNID: vcenter.test"]);
-    has("namespaces/vmware-system-vmop/logs/x-1/manager.log", &["said [scrubbed"]);
-    has("namespaces/vmware-system-vmop/logs/x-1/manager.previous.log", &["said [scrubbed"]);
+    has("namespaces/vmware-system-vmop/logs/x-1/manager.log", &["showed [scrubbed"]);
+    has("namespaces/vmware-system-vmop/logs/x-1/manager.previous.log", &["showed [scrubbed"]);
     has(
         "contents.txt",
         &[
