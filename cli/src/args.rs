@@ -32,6 +32,9 @@ pub enum CliCommand {
     /// library, storage, network, Kubernetes, Cluster API, manifests. Changes nothing. Exit status 0: nothing is wrong;
     /// 1: an error; 2: warnings only.
     Doctor(Doctor),
+    /// Collect what a supporter needs to see why a cluster or VM does not come up: objects, events, logs and checks, in
+    /// one file, without secrets. Changes nothing.
+    Bundle(Bundle),
     /// Check manifests without a cluster; exit status 1 if one is wrong.
     Lint {
         /// Manifests; `-` is standard input.
@@ -134,6 +137,35 @@ pub enum DoctorOutput {
     Json,
     /// JUnit's XML.
     Junit,
+}
+
+/// Flags of `bundle`.
+#[derive(Clone, Debug, Args)]
+pub struct Bundle {
+    /// Only this namespace and those of the programs; may be repeated. By default all.
+    #[arg(short, long = "namespace", value_name = "NAMESPACE")]
+    pub namespaces: Vec<String>,
+    /// The file to write; `-` is standard output. By default layercake-bundle-TIME.tar.gz in this folder.
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Replace the file if it exists.
+    #[arg(long)]
+    pub force: bool,
+    /// Leave out events and lines of pods' logs that are older, e.g. `1h`.
+    #[arg(long, value_parser = duration)]
+    pub since: Option<Duration>,
+    /// Encrypt for this age recipient (age1…); may be repeated.
+    #[arg(long = "encrypt", value_name = "RECIPIENT")]
+    pub recipients: Vec<String>,
+    /// Leave out the report of `doctor`, which asks vCenter.
+    #[arg(long)]
+    pub no_doctor: bool,
+    /// The kubeconfig file; by default KUBECONFIG, then ~/.kube/config.
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+    /// The kubeconfig context.
+    #[arg(long)]
+    pub context: Option<String>,
 }
 
 /// Objects that can be described.

@@ -7,6 +7,7 @@
 //! | [`stack`], [`session`], [`background`] | the processes of a stack, a client's way to its API server, a stack that outlives its command |
 //! | [`describe`] | `describe tkc`: the tree of a cluster's objects, with the first cause of what is not ready |
 //! | [`doctor`] | `doctor`: what keeps VMs and clusters from coming up, found before they are applied |
+//! | [`bundle`] | `bundle`: what a supporter needs, in one file, by allow-list and without secrets |
 //! | [`lint`] | `lint`: manifests held against the CRDs' schemas and [`gcm::admission`], without a cluster |
 //!
 //! Commands read objects through the API server as any user does; what `doctor` asks of vCenter is [`vmop::doctor`]'s.
@@ -22,6 +23,7 @@
 pub mod apply;
 pub mod args;
 pub mod background;
+pub mod bundle;
 pub mod describe;
 pub mod doctor;
 mod interrupts;
@@ -90,6 +92,7 @@ fn run_command(cli: Cli) -> ExitCode {
             CliCommand::Down => exit_code(background::stopped().await),
             CliCommand::Describe { object } => exit_code(describe_object(object).await),
             CliCommand::Doctor(args) => doctor::run(args).await,
+            CliCommand::Bundle(args) => bundle::run(args).await,
             CliCommand::Lint { .. } => ExitCode::SUCCESS,
         }
     });

@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 mod admission;
+mod bundle;
 mod cluster_life;
 mod clusterctl_move;
 mod config_folders;

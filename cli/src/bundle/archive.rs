@@ -1,0 +1,133 @@
+//! The file that a bundle is: a gzipped tar, encrypted if recipients are named.
+
+use std::io::{self, Write};
+
+use age::Recipient;
+use age::stream::StreamWriter;
+use age::x25519;
+use anyhow::{Context, Result, anyhow, bail};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use tar::{Builder, Header};
+
+use super::scrub::Scrubbed;
+use super::shapes::Counts;
+
+/// All files together take at most so much, unpacked.
+const MAX_TOTAL: usize = 512 << 20;
+/// The folder in the archive.
+const FOLDER: &str = "layercake-bundle";
+
+/// One file of the bundle.
+#[derive(Debug)]
+pub struct Entry {
+    /// Its path.
+    pub path: String,
+    /// Its size.
+    pub bytes: usize,
+    /// What was taken out of it.
+    pub scrubbed: Counts,
+}
+
+/// A bundle that is being written.
+pub struct Archive<W: Write> {
+    tar: Builder<GzEncoder<Sink<W>>>,
+    made_at: u64,
+    bytes: usize,
+    /// The files so far.
+    pub entries: Vec<Entry>,
+    /// How many files there was no room for.
+    pub omitted: usize,
+}
+
+impl<W: Write> Archive<W> {
+    /// Begins a bundle; with recipients, nothing unencrypted reaches `output`. `made_at` is in seconds since 1970.
+    pub fn new(output: W, recipients: &[x25519::Recipient], made_at: u64) -> Result<Self> {
+        let gzip = GzEncoder::new(Sink::new(output, recipients)?, Compression::default());
+        Ok(Self { tar: Builder::new(gzip), made_at, bytes: 0, entries: Vec::new(), omitted: 0 })
+    }
+
+    /// Adds a file.
+    pub fn add(&mut self, path: &str, content: Scrubbed) -> Result<()> {
+        if self.bytes + content.text.len() > MAX_TOTAL {
+            self.omitted += 1;
+            return Ok(());
+        }
+        self.append(path, content.text.as_bytes())?;
+        self.entries.push(Entry {
+            path: path.to_owned(),
+            bytes: content.text.len(),
+            scrubbed: content.counts,
+        });
+        Ok(())
+    }
+
+    fn append(&mut self, path: &str, content: &[u8]) -> Result<()> {
+        self.bytes += content.len();
+        let mut header = Header::new_gnu();
+        header.set_size(content.len() as u64);
+        header.set_mode(0o600);
+        header.set_mtime(self.made_at);
+        let appended = self.tar.append_data(&mut header, format!("{FOLDER}/{path}"), content);
+        appended.with_context(|| format!("cannot write {path} into the bundle"))
+    }
+
+    /// Writes the list of what is in it and ends the bundle.
+    pub fn finish(mut self, contents: &Scrubbed) -> Result<W> {
+        self.append("contents.txt", contents.text.as_bytes())?;
+        let gzip = self.tar.into_inner().context("cannot end the bundle")?;
+        let sink = gzip.finish().context("cannot end the bundle")?;
+        sink.finish().context("cannot end the bundle")
+    }
+}
+
+/// Where the compressed bytes go.
+enum Sink<W: Write> {
+    Plain(W),
+    Encrypted(Box<StreamWriter<W>>),
+}
+
+impl<W: Write> Sink<W> {
+    fn new(output: W, recipients: &[x25519::Recipient]) -> Result<Self> {
+        if recipients.is_empty() {
+            return Ok(Self::Plain(output));
+        }
+        let recipients = recipients.iter().map(|recipient| recipient as &dyn Recipient);
+        let encryptor = age::Encryptor::with_recipients(recipients).map_err(|error| anyhow!("{error}"))?;
+        let writer = encryptor.wrap_output(output).context("cannot begin the encrypted bundle")?;
+        Ok(Self::Encrypted(Box::new(writer)))
+    }
+
+    fn finish(self) -> io::Result<W> {
+        match self {
+            Self::Plain(output) => Ok(output),
+            Self::Encrypted(writer) => writer.finish(),
+        }
+    }
+}
+
+impl<W: Write> Write for Sink<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Plain(output) => output.write(bytes),
+            Self::Encrypted(writer) => writer.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Plain(output) => output.flush(),
+            Self::Encrypted(writer) => writer.flush(),
+        }
+    }
+}
+
+/// Reads a recipient. What is no recipient is not repeated: it may be an identity, which is secret.
+pub fn recipient(text: &str) -> Result<x25519::Recipient> {
+    if text.to_uppercase().starts_with("AGE-SECRET-KEY-") {
+        bail!("--encrypt was given an identity, which is secret: give its recipient, which begins with age1");
+    }
+    text.parse().map_err(|_| {
+        anyhow!("--encrypt wants an age recipient: age1 and 58 letters and digits, as `age-keygen` prints it")
+    })
+}

@@ -1,0 +1,103 @@
+//! `contents.txt`: what is in a bundle, what was taken out, what is missing and why. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+
+use super::archive::Entry;
+use super::select::LeftOut;
+use super::shapes::Counts;
+use super::source::Unread;
+
+/// What the page has besides the files.
+#[derive(Debug, Default)]
+pub struct Contents {
+    /// Lines on how it was made.
+    pub made: Vec<String>,
+    left_out: BTreeMap<String, LeftOut>,
+    missed: BTreeMap<(String, String), Vec<String>>,
+    not_served: BTreeSet<String>,
+    shortened: Vec<String>,
+}
+
+impl Contents {
+    /// The fields of a kind that are left out.
+    pub fn left_out_of(&mut self, kind: &str) -> &mut LeftOut {
+        self.left_out.entry(kind.to_owned()).or_default()
+    }
+
+    /// Says what could not be read in a namespace (`None`: in all, or where there is none), and why.
+    pub fn miss(&mut self, what: &str, namespace: Option<&str>, why: &Unread) {
+        if matches!(why, Unread::NotServed) {
+            self.not_served.insert(what.to_owned());
+        } else {
+            let places = self.missed.entry((what.to_owned(), why.to_string())).or_default();
+            places.extend(namespace.map(str::to_owned));
+        }
+    }
+
+    /// Says what was read in part.
+    pub fn shorten(&mut self, what: &str) {
+        self.shortened.push(what.to_owned());
+    }
+
+    /// What could not be read, a line each.
+    pub fn missed(&self) -> Vec<String> {
+        let line = |((what, why), places): (&(String, String), &Vec<String>)| match places.as_slice() {
+            [] => format!("{what}: {why}"),
+            [one] => format!("{what} in namespace {one}: {why}"),
+            several => format!("{what} in namespaces {}: {why}", several.join(", ")),
+        };
+        self.missed.iter().map(line).collect()
+    }
+
+    /// The whole page.
+    pub fn text(&self, entries: &[Entry], omitted: usize) -> String {
+        let mut text = String::from("What is in this bundle, and what is not\n\n");
+        for line in &self.made {
+            let _ = writeln!(text, "{line}");
+        }
+        let section = |text: &mut String, title: &str, lines: &[String]| {
+            let _ = writeln!(text, "\n{title}\n{}", "-".repeat(title.len()));
+            for line in lines {
+                let _ = writeln!(text, "{line}");
+            }
+            if lines.is_empty() {
+                text.push_str("nothing\n");
+            }
+        };
+        section(&mut text, "Could not be read", &self.missed());
+        let not_served: Vec<_> = self.not_served.iter().cloned().collect();
+        section(&mut text, "Kinds that this API server does not serve", &not_served);
+        let full =
+            (omitted > 0).then(|| format!("{omitted} files: the bundle has reached its greatest size"));
+        let shortened: Vec<_> = self.shortened.iter().cloned().chain(full).collect();
+        section(&mut text, "Shortened", &shortened);
+        let scrubbed =
+            total(entries).iter().map(|(kind, count)| format!("{count:>8}   {kind}")).collect::<Vec<_>>();
+        section(&mut text, "Taken out of texts", &scrubbed);
+        section(&mut text, "Files: bytes, places where something was taken out, path", &files(entries));
+        section(&mut text, "Fields left out, as they are not on the list: times, kind, path", &self.fields());
+        text
+    }
+
+    fn fields(&self) -> Vec<String> {
+        let each = self.left_out.iter().flat_map(|(kind, paths)| paths.iter().map(move |path| (kind, path)));
+        each.map(|(kind, (path, count))| format!("{count:>8}   {kind}   {path}")).collect()
+    }
+}
+
+fn files(entries: &[Entry]) -> Vec<String> {
+    let line = |Entry { path, bytes, scrubbed }: &Entry| {
+        format!("{bytes:>8}   {:>5}   {path}", scrubbed.values().sum::<usize>())
+    };
+    entries.iter().map(line).collect()
+}
+
+/// How often what was taken out of all files.
+pub fn total(entries: &[Entry]) -> Counts {
+    let mut total = Counts::new();
+    for (kind, count) in entries.iter().flat_map(|entry| &entry.scrubbed) {
+        *total.entry(kind).or_default() += count;
+    }
+    total
+}

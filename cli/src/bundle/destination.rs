@@ -1,0 +1,124 @@
+//! The file that a bundle becomes, or standard output.
+
+use std::fs::Permissions;
+use std::io::{self, IsTerminal as _, Stdout, Write};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, anyhow, bail};
+use jiff::Timestamp;
+use tempfile::NamedTempFile;
+
+/// Where the bundle's bytes go.
+pub enum Destination {
+    /// A file beside the one that it becomes once it is whole; only its owner can read it.
+    File {
+        /// The unfinished file.
+        unfinished: NamedTempFile,
+        /// What it becomes.
+        path: PathBuf,
+        /// Whether a file of that name is replaced.
+        force: bool,
+    },
+    /// Standard output.
+    Stdout(Stdout),
+}
+
+impl Destination {
+    /// Opens the destination: `-` is standard output, `None` a file in this folder with a name of its own.
+    pub fn open(output: Option<&Path>, force: bool, is_encrypted: bool, now: Timestamp) -> Result<Self> {
+        if output == Some(Path::new("-")) {
+            let stdout = io::stdout();
+            if stdout.is_terminal() {
+                bail!("a bundle is no text: redirect standard output, or give -o FILE");
+            }
+            return Ok(Self::Stdout(stdout));
+        }
+        let path = output.map_or_else(|| default_name(is_encrypted, now), Path::to_owned);
+        // What is whole is renamed to it: a device would be replaced.
+        if path.exists() && !path.is_file() {
+            bail!("{} is no file: give -o a file's name, or - for standard output", path.display());
+        }
+        if !force && path.exists() {
+            bail!("{} exists: give another name, or --force to replace it", path.display());
+        }
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let unfinished = tempfile::Builder::new()
+            .prefix(".layercake-bundle-")
+            .permissions(Permissions::from_mode(0o600))
+            .tempfile_in(folder)
+            .with_context(|| format!("cannot write in {}", folder.display()))?;
+        Ok(Self::File { unfinished, path, force })
+    }
+
+    /// Gives the whole bundle its name, and returns it.
+    pub fn finish(self) -> Result<String> {
+        match self {
+            Self::Stdout(mut stdout) => {
+                stdout.flush().context("cannot write to standard output")?;
+                Ok("standard output".to_owned())
+            }
+            Self::File { unfinished, path, force } => {
+                unfinished
+                    .as_file()
+                    .sync_all()
+                    .with_context(|| format!("cannot write {}", path.display()))?;
+                let named =
+                    if force { unfinished.persist(&path) } else { unfinished.persist_noclobber(&path) };
+                named.map_err(|error| anyhow!("cannot write {}: {}", path.display(), error.error))?;
+                Ok(path.display().to_string())
+            }
+        }
+    }
+}
+
+fn default_name(is_encrypted: bool, now: Timestamp) -> PathBuf {
+    let suffix = if is_encrypted { ".age" } else { "" };
+    format!("layercake-bundle-{}.tar.gz{suffix}", now.strftime("%Y%m%dT%H%M%SZ")).into()
+}
+
+impl Write for Destination {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::File { unfinished, .. } => unfinished.write(bytes),
+            Self::Stdout(stdout) => stdout.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::File { unfinished, .. } => unfinished.flush(),
+            Self::Stdout(stdout) => stdout.flush(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn opened(path: &str, force: bool) -> Result<Destination> {
+        Destination::open(Some(Path::new(path)), force, false, Timestamp::UNIX_EPOCH)
+    }
+
+    #[test]
+    fn only_a_file_is_replaced_and_only_if_asked() {
+        let refused = |path: &str, force| opened(path, force).err().unwrap().to_string();
+        for path in ["/dev/null", "/tmp"] {
+            assert!(refused(path, true).contains("is no file"));
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("bundle");
+        let path = path.to_str().unwrap();
+        std::fs::write(path, "old").unwrap();
+        assert!(refused(path, false).contains("--force"));
+        let mut forced = opened(path, true).unwrap();
+        forced.write_all(b"new").unwrap();
+        assert_eq!(std::fs::read_to_string(path).unwrap(), "old", "it is not whole yet");
+        forced.finish().unwrap();
+        assert_eq!(std::fs::read_to_string(path).unwrap(), "new");
+        assert_eq!(std::fs::metadata(path).unwrap().permissions().mode() & 0o777, 0o600);
+        drop(opened(path, true).unwrap());
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "an unfinished one is left");
+    }
+}

@@ -1,0 +1,85 @@
+//! The parts of a bundle: what they are read from and written into, and those that other commands make.
+
+use std::io::Write;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use tokio::process::Command;
+
+use super::archive::Archive;
+use super::contents::Contents;
+use super::scrub::Scrubber;
+use super::source::{Source, Unread};
+use crate::describe;
+
+/// How long the checks of `layercake doctor` may take.
+const DOCTOR: Duration = Duration::from_mins(1);
+
+/// How long the objects of one cluster's tree may take.
+const TREE: Duration = Duration::from_secs(30);
+
+/// A TanzuKubernetesCluster.
+pub struct Cluster {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+}
+
+/// What the parts of a bundle are read from and written into.
+pub struct Parts<'a, W: Write> {
+    /// The API server.
+    pub source: &'a Source,
+    /// What is taken out of all texts.
+    pub scrubber: &'a Scrubber,
+    /// Where the files go.
+    pub archive: &'a mut Archive<W>,
+    /// What the list of contents will say.
+    pub contents: &'a mut Contents,
+    /// Events and lines of logs that are older are left out.
+    pub since: Option<Duration>,
+}
+
+impl<W: Write> Parts<'_, W> {
+    /// Writes what `layercake describe` says of each cluster.
+    pub async fn write_trees(&mut self, clusters: Vec<Cluster>) -> Result<()> {
+        for Cluster { namespace, name } in clusters {
+            let described = describe::describe(&self.source.client, &namespace, &name);
+            let described = tokio::time::timeout(TREE, described).await.context("no answer in time");
+            match described.and_then(|described| described) {
+                Ok(tree) => {
+                    let path = format!("clusters/{namespace}/{name}.txt");
+                    self.archive.add(&path, self.scrubber.text(&tree.text()))?;
+                }
+                Err(error) => {
+                    let why = Unread::Failed(format!("{error:#}"));
+                    self.contents.miss(&format!("the tree of cluster {name}"), Some(&namespace), &why);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes what `layercake doctor` says.
+    pub async fn write_diagnosis(&mut self, command: Command) -> Result<()> {
+        match diagnosed(command).await {
+            Ok(report) => self.archive.add("doctor.txt", self.scrubber.text(&report))?,
+            Err(error) => {
+                let why = Unread::Failed(format!("{error:#}"));
+                self.contents.miss("the report of layercake doctor", None, &why);
+            }
+        }
+        Ok(())
+    }
+}
+
+async fn diagnosed(mut command: Command) -> Result<String> {
+    let output = tokio::time::timeout(DOCTOR, command.output())
+        .await
+        .with_context(|| format!("no report within {} s", DOCTOR.as_secs()))?
+        .context("cannot run it")?;
+    if output.stdout.is_empty() {
+        bail!("{}", String::from_utf8_lossy(&output.stderr).trim());
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}

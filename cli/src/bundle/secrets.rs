@@ -1,0 +1,125 @@
+//! Secrets: their values to be looked for, and of each its name, type, and the names and sizes of its keys.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+
+use api::vmop::VirtualMachine;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kube::{Api, ResourceExt as _};
+
+use super::contents::Contents;
+use super::secret_values::SecretValues;
+use super::source::{Pages, Source, answer};
+
+/// Secrets of one answer: each has up to a mebibyte.
+const PAGE: u32 = 20;
+
+/// What was read.
+#[derive(Debug, Default)]
+pub struct SecretsRead {
+    /// The texts to look for.
+    pub values: SecretValues,
+    /// How many objects they are of.
+    pub objects: usize,
+    /// A table by namespace.
+    pub tables: BTreeMap<String, String>,
+}
+
+/// Reads the Secrets, and the ConfigMaps that hold bootstrap data of VirtualMachines.
+pub async fn read(source: &Source, contents: &mut Contents) -> SecretsRead {
+    let mut read = SecretsRead::default();
+    for namespace in source.namespaces(true) {
+        let api = api_in(source, namespace.as_deref());
+        let mut pages = Pages::default();
+        loop {
+            match pages.next(&api, PAGE).await {
+                Ok(Some(secrets)) => secrets.iter().for_each(|secret| read.add(secret)),
+                Ok(None) => break,
+                Err(error) => {
+                    contents.miss("Secrets, whose values were not looked for,", namespace.as_deref(), &error);
+                    break;
+                }
+            }
+        }
+    }
+    for (namespace, name) in bootstrap_config_maps(source, contents).await {
+        let api: Api<ConfigMap> = Api::namespaced(source.client.clone(), &namespace);
+        match answer(api.get_opt(&name)).await {
+            Ok(found) => found.iter().for_each(|config_map| read.add_config_map(config_map)),
+            Err(error) => contents.miss(&format!("ConfigMap {name}"), Some(&namespace), &error),
+        }
+    }
+    read
+}
+
+impl SecretsRead {
+    fn add(&mut self, secret: &Secret) {
+        self.objects += 1;
+        let namespace = secret.namespace().unwrap_or_default();
+        let name = secret.name_any();
+        let labels: Vec<_> = secret.labels().values().map(String::as_str).collect();
+        let public = [vec![namespace.as_str(), name.as_str()], labels].concat();
+        for value in secret.data.iter().flat_map(BTreeMap::values) {
+            self.values.add(&value.0, &public);
+        }
+        let keys = secret.data.iter().flatten().map(|(key, value)| format!("{key} ({})", value.0.len()));
+        let keys = keys.collect::<Vec<_>>().join(", ");
+        let owners = secret.owner_references().iter().map(|owner| format!("{}/{}", owner.kind, owner.name));
+        let owners = owners.collect::<Vec<_>>().join(",");
+        let type_ = secret.type_.as_deref().unwrap_or("Opaque");
+        let created = secret.creation_timestamp().map(|time| time.0.to_string()).unwrap_or_default();
+        let table = self
+            .tables
+            .entry(namespace)
+            .or_insert_with(|| "NAME   TYPE   CREATED   OWNER   KEYS (BYTES)\n".to_owned());
+        let _ = writeln!(table, "{name}   {type_}   {created}   {}   {}", or_dash(&owners), or_dash(&keys));
+    }
+
+    fn add_config_map(&mut self, config_map: &ConfigMap) {
+        self.objects += 1;
+        let (namespace, name) = (config_map.namespace().unwrap_or_default(), config_map.name_any());
+        let public = [namespace.as_str(), name.as_str()];
+        let texts = config_map.data.iter().flat_map(BTreeMap::values).map(String::as_bytes);
+        let binary = config_map.binary_data.iter().flat_map(BTreeMap::values).map(|value| value.0.as_slice());
+        for value in texts.chain(binary) {
+            self.values.add(value, &public);
+        }
+    }
+}
+
+/// Namespace and name of each ConfigMap that a VirtualMachine takes its bootstrap data from.
+async fn bootstrap_config_maps(source: &Source, contents: &mut Contents) -> BTreeSet<(String, String)> {
+    let mut found = BTreeSet::new();
+    for namespace in source.namespaces(false) {
+        let api: Api<VirtualMachine> = match &namespace {
+            Some(namespace) => Api::namespaced(source.client.clone(), namespace),
+            None => Api::all(source.client.clone()),
+        };
+        let mut pages = Pages::default();
+        loop {
+            match pages.next(&api, 200).await {
+                Ok(Some(vms)) => found.extend(vms.iter().filter_map(|vm| {
+                    let name = vm.spec.vm_metadata.as_ref()?.config_map_name.clone()?;
+                    Some((vm.namespace().unwrap_or_default(), name))
+                })),
+                Ok(None) => break,
+                Err(error) => {
+                    contents.miss("bootstrap ConfigMaps of VirtualMachines", namespace.as_deref(), &error);
+                    break;
+                }
+            }
+        }
+    }
+    found
+}
+
+fn api_in(source: &Source, namespace: Option<&str>) -> Api<Secret> {
+    match namespace {
+        Some(namespace) => Api::namespaced(source.client.clone(), namespace),
+        None => Api::all(source.client.clone()),
+    }
+}
+
+fn or_dash(text: &str) -> &str {
+    if text.is_empty() { "-" } else { text }
+}
