@@ -21,8 +21,9 @@ mod source;
 #[cfg(test)]
 mod tests;
 
+use std::ffi::OsStr;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{ExitCode, Stdio};
 use std::time::Duration;
 
@@ -181,8 +182,8 @@ fn doctor(args: &Bundle) -> Result<Command> {
     let mut command = Command::new(std::env::current_exe().context("cannot find the path of this program")?);
     command.arg("doctor").stdin(Stdio::null()).kill_on_drop(true);
     for (flag, value) in [
-        ("--kubeconfig", args.kubeconfig.as_ref().map(|path| path.as_os_str())),
-        ("--context", args.context.as_ref().map(|context| context.as_ref())),
+        ("--kubeconfig", args.kubeconfig.as_deref().map(Path::as_os_str)),
+        ("--context", args.context.as_deref().map(OsStr::new)),
     ] {
         if let Some(value) = value {
             command.arg(flag).arg(value);

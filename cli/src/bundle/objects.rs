@@ -86,8 +86,12 @@ impl<W: Write> Parts<'_, W> {
                 self.contents
                     .shorten(&format!("events of namespace {namespace}: the oldest {excess} are left out"));
             }
-            let text: String =
-                rows.split_off(excess).iter().map(|[time, rest]| format!("{time}   {rest}\n")).collect();
+            let lines: Vec<_> = rows.split_off(excess).iter().map(|row| row.join("   ")).collect();
+            let text = lines.join(
+                "
+",
+            ) + "
+";
             self.archive.add(&format!("namespaces/{namespace}/events.txt"), self.scrubber.text(&text))?;
         }
         Ok(())

@@ -52,7 +52,7 @@ impl Selection<'_> {
             let path = if path.is_empty() { shown.to_owned() } else { format!("{path}.{shown}") };
             match fields.below(name) {
                 Some(below) => {
-                    taken.extend(self.value(value, below, &path).map(|value| (name.clone(), value)))
+                    taken.extend(self.value(value, below, &path).map(|value| (name.clone(), value)));
                 }
                 None => drop(self.leave(&path)),
             }
@@ -84,8 +84,8 @@ fn is_field(name: &str) -> bool {
 /// Enough of the SHA-256 to recognize the value by.
 fn hash(text: &str) -> String {
     let digest = Sha256::digest(text.as_bytes());
-    let start: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-    format!("sha256:{start}…")
+    let start = digest.iter().take(8).fold(0_u64, |start, byte| start << 8 | u64::from(*byte));
+    format!("sha256:{start:016x}…")
 }
 
 /// Scheme, host and port: neither user, password nor path.
