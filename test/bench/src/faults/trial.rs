@@ -316,7 +316,9 @@ impl Trial<'_> {
         let modules = state.modules();
         let lacks = |number: &usize| {
             let expected = &expected[*number];
-            let there = expected.power == ON && !expected.deleted && !expected.destroyed;
+            // One that lacks a volume waits for its user before anything is done to it.
+            let there =
+                expected.power == ON && !expected.deleted && !expected.destroyed && !expected.disk_swapped;
             is_module_member(*number) && there && !modules.iter().any(|module| is_in_module(module, *number))
         };
         wrong
