@@ -95,14 +95,14 @@ fn compare_definitions(name: &str, before: &Value, now: &Value, lost: &mut Vec<S
 
 /// Says what `now` refuses or drops that `before` allowed.
 fn compare_schemas(path: &str, before: &Value, now: &Value, lost: &mut Vec<String>) {
-    let list = |schema: &Value, key: &str| schema[key].as_array().cloned().unwrap_or_default();
-    for required in list(now, "required") {
-        if !list(before, "required").contains(&required) {
+    let items = |schema: &Value, key: &str| schema[key].as_array().cloned().unwrap_or_default();
+    for required in items(now, "required") {
+        if !items(before, "required").contains(&required) {
             lost.push(format!("{path}: required has {}, too", required.as_str().unwrap()));
         }
     }
     if now.get("enum").is_some() {
-        let gone = list(before, "enum").into_iter().filter(|value| !list(now, "enum").contains(value));
+        let gone = items(before, "enum").into_iter().filter(|value| !items(now, "enum").contains(value));
         lost.extend(gone.map(|value| format!("{path}: enum lacks {value}")));
         if before.get("enum").is_none() {
             lost.push(format!("{path}: enum is new"));

@@ -115,6 +115,11 @@ fn the_vm_operator_alone_makes_the_certificate_of_its_webhooks() {
 /// A Deployment runs under another user, spread, and with a budget and a policy; its namespace admits nothing looser.
 fn assert_hardened(folder: &str, deployment: &Value, documents: &[Value]) {
     let pod = &deployment["spec"]["template"]["spec"];
+    let container = &pod["containers"][0];
+    let program = container["command"][0].as_str().expect("a command").trim_start_matches('/');
+    // As hack/build-images calls them.
+    let image = format!("localhost/layercake/{program}:v{}", env!("CARGO_PKG_VERSION"));
+    assert_eq!(container["image"], image, "config/images");
     assert_eq!(pod["securityContext"]["runAsUser"], 65532, "{folder}");
     assert_eq!(pod["securityContext"]["runAsNonRoot"], true, "{folder}");
     assert_eq!(pod["priorityClassName"], "system-cluster-critical", "{folder}");
