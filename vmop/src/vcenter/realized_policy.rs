@@ -66,9 +66,10 @@ impl RealizedPolicies {
 
     /// Keeps what the policy is realized as. True if it is news.
     pub fn set(&self, key: &str, realized: Vec<RealizedPolicy>) -> bool {
-        let before =
-            self.0.lock().insert(key.to_owned(), Entry { realized: realized.clone(), doubted: false });
-        before.is_none_or(|before| before.realized != realized)
+        let mut all = self.0.lock();
+        let is_news = all.get(key).is_none_or(|entry| entry.realized != realized);
+        all.insert(key.to_owned(), Entry { realized, doubted: false });
+        is_news
     }
 
     /// Has the policy realized again. True if that is news.

@@ -145,10 +145,11 @@ impl ReconcileError for Error {
                 Disposition::Waiting(unmet.unwatched.then_some(UNWATCHED))
             }
             Self::Blocked(Blocked::Provider(_)) => Disposition::Waiting(None),
-            // Whether it is the object's at all may show only when another's is known to be that VM.
-            Self::Blocked(Blocked::Unavailable(_)) => Disposition::Waiting(Some(UNWATCHED)),
-            // Nobody tells when it is destroyed where it is now.
-            Self::Blocked(Blocked::Moved(_)) => Disposition::Waiting(Some(UNWATCHED)),
+            // Whether it is the object's at all may show only when another's is known to be that VM; and nobody tells when
+            // one is destroyed where it was moved to.
+            Self::Blocked(Blocked::Unavailable(_) | Blocked::Moved(_)) => {
+                Disposition::Waiting(Some(UNWATCHED))
+            }
             Self::Blocked(_) => Disposition::Invalid,
             Self::Unsettled(_) => Disposition::Waiting(Some(UNSETTLED)),
             Self::Guest(_, until) => Disposition::Waiting(*until),
