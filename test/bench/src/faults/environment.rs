@@ -19,7 +19,6 @@ use tokio::task::JoinHandle;
 
 use super::foreign_disks::ForeignDisks;
 use super::report::count_leaks;
-use super::site_events::DISCOVERED;
 use crate::proxy::ApiProxy;
 use crate::testbed::{Testbed, WebhookCalls, WireFlag};
 use crate::vms::node_image;
@@ -30,6 +29,8 @@ const ACCOUNT: &str = "system:serviceaccount:vmware-system-vmop:vmware-system-vm
 pub const KINDS: [&str; 2] = ["VirtualMachine", "VirtualMachineSetResourcePolicy"];
 /// What the image's template is called in every environment.
 const TEMPLATE: &str = "template";
+/// Where vCenter puts VMs that it finds on hosts.
+const DISCOVERED: &str = "Discovered virtual machine";
 /// In every guest's data; it must appear in no log.
 pub const MARKER: &str = "LAYERCAKE-SECRET-MARKER-6f1d";
 

@@ -1,7 +1,7 @@
 //! What happens to the site in a trial: outages, disks that are swapped, VMs and folders that are moved, a vCenter that is
 //! restored from a backup. Somebody undoes all of it when the storm is over.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -16,26 +16,9 @@ use super::schedule::FaultEvent;
 use super::state::CanonicalState;
 use super::trial::Trial;
 
-/// Where vCenter puts VMs that it finds on hosts.
-pub const DISCOVERED: &str = "Discovered virtual machine";
 /// All VMs that vCenter has made are known to their objects in this time, or it is not restored.
 const KNOWN: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(20);
-
-/// What was done to the site of a trial and has to be undone.
-#[derive(Debug, Default)]
-pub struct Undone {
-    /// VMs that were moved away, and whence.
-    vms: Vec<(String, String)>,
-    /// Folders that were moved or renamed, with their parents and names.
-    folders: Vec<(String, String, String)>,
-    /// A backup was taken.
-    backup: bool,
-    /// It was restored; folders and their ids just before, by the instance UUID of each VM.
-    lay: Option<BTreeMap<String, String>>,
-    /// Instance UUIDs of VMs that only hosts had for a while.
-    discovered: BTreeSet<String>,
-}
 
 impl Trial<'_> {
     /// Makes an event of the site happen; false if it can't, and nothing if there is no VM yet.

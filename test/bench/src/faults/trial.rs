@@ -1,6 +1,7 @@
 //! One trial: a few dozen VMs in a storm, and what is left when the storm is over.
 
 use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use anyhow::Result;
@@ -16,7 +17,6 @@ use super::expected::{
 use super::foreign_disks::foreign_folder;
 use super::report::{FailedRun, FaultReport, keep_log};
 use super::schedule::{FaultEvent, SITE_STORM, STORM, Schedule, draw_schedule, draw_site_schedule};
-use super::site_events::Undone;
 use super::state::CanonicalState;
 use super::workload::{UserRequest, policy_object, send_request};
 use crate::proxy::chaos::Chaos;
@@ -45,6 +45,21 @@ pub async fn run_seeded(
         }
     });
     futures::future::try_join_all(each).await.map(drop)
+}
+
+/// What was done to the site of a trial and has to be undone.
+#[derive(Debug, Default)]
+pub(super) struct Undone {
+    /// VMs that were moved away, and whence.
+    pub(super) vms: Vec<(String, String)>,
+    /// Folders that were moved or renamed, with their parents and names.
+    pub(super) folders: Vec<(String, String, String)>,
+    /// A backup was taken.
+    pub(super) backup: bool,
+    /// It was restored; folders and their ids just before, by the instance UUID of each VM.
+    pub(super) lay: Option<BTreeMap<String, String>>,
+    /// Instance UUIDs of VMs that only hosts had for a while.
+    pub(super) discovered: BTreeSet<String>,
 }
 
 /// One trial under way.
