@@ -125,13 +125,14 @@ fn assert_named(output: &Output, code: &str, words: &[&str]) {
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(matches!(output.status.code(), Some(1 | 2)), "{code}: {text}{errors}");
     let report: Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}{errors}"));
-    let complaint: String = report["checks"]
+    let complaints: Vec<String> = report["checks"]
         .as_array()
         .unwrap()
         .iter()
         .filter(|check| check["code"] == code && check["outcome"] != "ok" && check["outcome"] != "skipped")
-        .map(|check| format!("{} {}\n", check["found"], check["remedy"]))
+        .map(|check| format!("{} {}", check["found"], check["remedy"]))
         .collect();
+    let complaint = complaints.join("\n");
     assert!(!complaint.is_empty(), "{code} finds nothing wrong: {text}");
     assert_contains(&complaint, words);
 }
