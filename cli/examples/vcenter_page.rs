@@ -37,8 +37,9 @@ fn privileges() -> String {
         let (id, scope, calls) = (privilege.id, privilege.scope.name(), privilege.calls);
         let _ = writeln!(text, "| `{id}` | {scope} | {calls} | {needed} |");
     }
-    text += "\nA role with all of them, and where to give it, by govc:\n\n```sh\n";
-    let ids: Vec<_> = PRIVILEGES.iter().map(|privilege| privilege.id).collect();
+    text += "\nA role with all of them, and where to give it, by govc; every role has those of `System`:\n\n```sh\n";
+    let ids = PRIVILEGES.iter().map(|privilege| privilege.id).filter(|id| !id.starts_with("System."));
+    let ids: Vec<_> = ids.collect();
     let _ = writeln!(text, "govc role.create layercake {}", ids.join(" "));
     for scope in PrivilegeScope::ALL {
         let (place, propagate) = match scope {
