@@ -1,8 +1,8 @@
 //! `layercake bundle`: what a supporter needs to see why a cluster or a VM does not come up, in one file.
 //!
-//! A bundle is safe in three steps. Of objects only the fields of an allow-list are taken ([`allowlist`], [`select`]).
-//! Every text then goes through a scrubber ([`scrub`]), which takes out the values of the Secrets that were read, and
-//! what looks like a secret ([`shapes`]). What was left out and taken out is listed in `contents.txt` ([`contents`]).
+//! A bundle is safe in three steps. Of objects only the fields of an allow-list are taken (`allowlist`, `select`).
+//! Every text then goes through a scrubber (`scrub`), which takes out the values of the Secrets that were read, and
+//! what looks like a secret (`shapes`). What was left out and taken out is listed in `contents.txt` (`contents`).
 //! Nothing is changed in the cluster, and the values of Secrets are held in memory only.
 
 mod allowlist;
