@@ -242,6 +242,7 @@ fn canonical(mut object: Value) -> Value {
             "instanceUUID",
             "observedGeneration",
             "vmIp",
+            "endpointAddresses",
             "networkInterfaces",
             "folderMoID",
             "resourcepools",
