@@ -42,7 +42,6 @@ fn deeds() -> Vec<(&'static str, Deed)> {
     let two_nics = json!({ "networkInterfaces": [{ "networkName": "workload-network" }, { "networkName": "VM Network" }] });
     let plain = || Creates(json!({}));
     vec![
-        ("StorageProfile.View", Creates(json!({ "storageClass": "privileged" }))),
         ("VirtualMachine.Provisioning.MarkAsTemplate", UsesImage),
         ("VirtualMachine.State.CreateSnapshot", UsesImage),
         ("VApp.Import", UsesImage),
@@ -86,11 +85,12 @@ fn deeds() -> Vec<(&'static str, Deed)> {
     ]
 }
 
-/// Privileges of features that the shared site has no object for: here the doctor alone tells of them.
+/// Privileges of calls that the shared site needs no more, or has no object for: here the doctor alone tells of them.
 const ELSEWHERE: &[&str] = &[
     "ContentLibrary.DownloadSession",
     "ContentLibrary.SyncLibraryItem",
     "Resource.EditPool",
+    "StorageProfile.View",
     "VirtualMachine.Config.DiskExtend",
     "VirtualMachine.Config.RemoveDisk",
     "VirtualMachine.Config.UpgradeVirtualHardware",
@@ -159,15 +159,6 @@ async fn prepare(story: &Story) {
     let annotations = json!({ "metadata": { "annotations": { "vmware-system-networks": "VM Network" } } });
     let namespaces = kube::Api::<k8s_openapi::api::core::v1::Namespace>::all(story.client());
     namespaces.patch(&story.namespace, &PatchParams::default(), &Patch::Merge(&annotations)).await.unwrap();
-    let class = json!({
-        "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": { "name": "privileged" },
-        "provisioner": "csi.vsphere.vmware.com", "parameters": { "storagePolicyName": "vSAN Default Storage Policy" },
-    });
-    let quota = json!({
-        "apiVersion": "v1", "kind": "ResourceQuota",
-        "metadata": { "name": "storage", "namespace": story.namespace },
-        "spec": { "hard": { "privileged.storageclass.storage.k8s.io/requests.storage": "1Ti" } },
-    });
     let ovf = json!({
         "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "ovf", "namespace": story.namespace },
         "data": { "guestinfo.hostname": "a" },
@@ -177,7 +168,7 @@ async fn prepare(story: &Story) {
         "metadata": { "name": "published", "namespace": story.namespace },
         "contentSourceRef": { "apiVersion": GROUP, "kind": "ContentSource", "name": "published" },
     });
-    for object in [&class, &quota, &ovf, &binding] {
+    for object in [&ovf, &binding] {
         story.apply_object(object).await;
     }
     story.apply_object(&PlainVm::named("privileged-donor").object(&story.namespace)).await;
