@@ -26,7 +26,7 @@ class Automation:
         if operation.since:
             self.since.add((operation.since, str(operation)))
         self.query(operation, query, fixed)
-        known = {name.lower(): parameter for parameter, name in operation.header.items()}
+        known = {text.lower() for pair in operation.header.items() for text in pair}
         for header in ("client-token",):
             if header in (name.lower() for name in headers) and header not in known:
                 self.report("header", f"{operation}", f"takes no {header}")
@@ -34,7 +34,7 @@ class Automation:
         if operation.body:
             self.value(f"{operation}:{operation.body}", data, operation.input[operation.body], operation.module)
         else:
-            elsewhere = {*operation.path, *operation.query, *operation.header, *fixed}
+            elsewhere = {*operation.path, *operation.query, *operation.header, *operation.header.values(), *fixed}
             expected = {name: kind for name, kind in operation.input.items() if name not in elsewhere}
             self.members(str(operation), data or {}, expected, operation.module)
         return operation

@@ -66,6 +66,9 @@ func (r *rule) detail() types.BaseMethodFault {
 	if system, ok := fault.(*types.SystemError); ok {
 		system.Reason = r.text()
 	}
+	if busy, ok := fault.(*types.TaskInProgress); ok {
+		busy.Task = ref{Type: "Task", Value: "task-1"}
+	}
 	fault.GetMethodFault().FaultMessage = []types.LocalizableMessage{{Key: "vcsim.injected", Message: r.text()}}
 	return fault
 }

@@ -55,7 +55,11 @@ func (s *Sim) fetch(ctx *simulator.Context, _ *call, body types.AnyType) soap.Ha
 		return res
 	}
 	out := &fetchReturn{}
-	for _, object := range res.(*methods.RetrievePropertiesExBody).Res.Returnval.Objects {
+	found := res.(*methods.RetrievePropertiesExBody).Res.Returnval
+	if found == nil {
+		return &fetched{Res: out}
+	}
+	for _, object := range found.Objects {
 		for _, missing := range object.MissingSet {
 			return faultBody(missing.Fault.LocalizedMessage, missing.Fault.Fault.(types.BaseMethodFault))
 		}

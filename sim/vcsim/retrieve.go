@@ -15,6 +15,9 @@ func (c *collector) RetrievePropertiesEx(ctx *simulator.Context, r *types.Retrie
 	res := c.PropertyCollector.RetrievePropertiesEx(ctx, r)
 	if body, ok := res.(*methods.RetrievePropertiesExBody); ok && body.Res != nil && body.Res.Returnval != nil {
 		simOf(ctx).leaveOut(body.Res.Returnval.Objects)
+		if len(body.Res.Returnval.Objects) == 0 {
+			body.Res.Returnval = nil
+		}
 	}
 	return res
 }
