@@ -2,7 +2,7 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -79,14 +79,10 @@ fn processes_of(folder: &Path) -> Vec<PathBuf> {
 
 #[test]
 fn a_killed_up_leaves_no_process_and_no_folder() {
-    let mut up = Command::new(env!("CARGO_BIN_EXE_layercake"))
-        .arg("up")
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let lines = BufReader::new(up.stdout.take().unwrap()).lines();
+    let mut up = Command::new(env!("CARGO_BIN_EXE_layercake"));
+    up.arg("up").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut up = Running(up.spawn().unwrap());
+    let lines = BufReader::new(up.0.stdout.take().unwrap()).lines();
     let exports: Vec<_> = lines.take(2).map(Result::unwrap).collect();
     let kubeconfig = exports[0].strip_prefix("export KUBECONFIG=").unwrap();
     assert_contains(&exports[1], &["export GOVC_URL=https://127.0.0.1:", "GOVC_PASSWORD=\"$(cat "]);
@@ -95,12 +91,22 @@ fn a_killed_up_leaves_no_process_and_no_folder() {
     assert_ne!(processes_of(folder), Vec::<PathBuf>::new());
     assert_is_healthy(kubeconfig);
     // SIGKILL: nothing of `up` itself can clean up.
-    up.kill().unwrap();
-    up.wait().unwrap();
+    up.0.kill().unwrap();
+    up.0.wait().unwrap();
     let killed = Instant::now();
     while folder.exists() || !processes_of(folder).is_empty() {
         assert!(killed.elapsed() < Duration::from_secs(20), "{:?} are left", processes_of(folder));
         std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// A process that ends with its story, however that ends.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 
