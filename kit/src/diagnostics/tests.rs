@@ -44,7 +44,7 @@ fn reviewed(review: &Value, status: &Value) -> Value {
     review
 }
 
-async fn asked(router: &Router, authorization: Option<&str>) -> (StatusCode, String) {
+async fn get_metrics(router: &Router, authorization: Option<&str>) -> (StatusCode, String) {
     let mut request = Request::get(PATH);
     if let Some(value) = authorization {
         request = request.header(AUTHORIZATION, value);
@@ -59,14 +59,18 @@ async fn asked(router: &Router, authorization: Option<&str>) -> (StatusCode, Str
 async fn metrics_are_for_who_may_get_them() {
     let (router, requests) = diagnostics();
     for authorization in [None, Some("Basic c2NyYXBlcg=="), Some("Bearer "), Some("scraper")] {
-        assert_eq!(asked(&router, authorization).await.0, StatusCode::UNAUTHORIZED, "{authorization:?}");
+        assert_eq!(
+            get_metrics(&router, authorization).await.0,
+            StatusCode::UNAUTHORIZED,
+            "{authorization:?}"
+        );
     }
     assert!(requests.lock().is_empty(), "nobody is asked where there is no token");
-    assert_eq!(asked(&router, Some("Bearer invented")).await.0, StatusCode::UNAUTHORIZED);
-    let (status, message) = asked(&router, Some("Bearer stranger")).await;
+    assert_eq!(get_metrics(&router, Some("Bearer invented")).await.0, StatusCode::UNAUTHORIZED);
+    let (status, message) = get_metrics(&router, Some("Bearer stranger")).await;
     assert_eq!(status, StatusCode::FORBIDDEN);
     assert!(message.starts_with("stranger may not get /metrics"), "{message}");
-    let (status, metrics) = asked(&router, Some("bearer scraper")).await;
+    let (status, metrics) = get_metrics(&router, Some("bearer scraper")).await;
     assert_eq!(status, StatusCode::OK);
     assert!(metrics.contains("# TYPE leader gauge"), "{metrics}");
 }
@@ -75,14 +79,14 @@ async fn metrics_are_for_who_may_get_them() {
 async fn an_answer_is_kept_and_no_answer_is_not() {
     let (router, requests) = diagnostics();
     for token in ["Bearer scraper", "Bearer stranger", "Bearer invented"] {
-        let first = asked(&router, Some(token)).await;
+        let first = get_metrics(&router, Some(token)).await;
         let asked_for_the_first = requests.lock().len();
-        assert_eq!(asked(&router, Some(token)).await, first);
+        assert_eq!(get_metrics(&router, Some(token)).await, first);
         assert_eq!(requests.lock().len(), asked_for_the_first, "{token}");
     }
     let before = requests.lock().len();
     for _ in 0..2 {
-        assert_eq!(asked(&router, Some("Bearer unlucky")).await.0, StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(get_metrics(&router, Some("Bearer unlucky")).await.0, StatusCode::SERVICE_UNAVAILABLE);
     }
     assert!(requests.lock().len() >= before + 2);
 }
@@ -90,11 +94,11 @@ async fn an_answer_is_kept_and_no_answer_is_not() {
 #[tokio::test]
 async fn invented_tokens_do_not_fill_the_memory_nor_push_out_who_is_known() {
     let (router, requests) = diagnostics();
-    asked(&router, Some("Bearer scraper")).await;
+    get_metrics(&router, Some("Bearer scraper")).await;
     for number in 0..600 {
-        asked(&router, Some(&format!("Bearer invented-{number}"))).await;
+        get_metrics(&router, Some(&format!("Bearer invented-{number}"))).await;
     }
     let before = requests.lock().len();
-    assert_eq!(asked(&router, Some("Bearer scraper")).await.0, StatusCode::OK);
+    assert_eq!(get_metrics(&router, Some("Bearer scraper")).await.0, StatusCode::OK);
     assert_eq!(requests.lock().len(), before);
 }
