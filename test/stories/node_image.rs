@@ -13,7 +13,7 @@ use k8s_openapi::api::core::v1::{Node, Secret};
 use kube::Api;
 use kube::api::ListParams;
 use serde_json::{Value, json};
-use sim::guest::{Disk, Failure, GuestVm, Programs, Reason, Seed, boot};
+use sim::guest::{Disk, Failure, GuestVm, Patterns, Programs, Reason, Seed, boot};
 
 use crate::story::{CLUSTER, Story, assert_contains, story};
 use crate::vsphere_soap;
@@ -323,6 +323,7 @@ async fn boot_fails(story: &Story, name: &str, metadata: &Value, userdata: &str)
         stack: stack.marked().clone(),
         kubernetes_version: None,
         boot_timeout: Duration::from_secs(6),
+        silent: Patterns::default(),
     };
     let mut metadata = metadata.clone();
     metadata["local-hostname"] = name.into();

@@ -18,7 +18,7 @@ use super::deadline::{Deadline, retried};
 use super::disk::Disk;
 use super::failure::{Failure, Reason};
 use super::guest_vm::{BOOT_TIMEOUT, GuestVm, Programs};
-use super::pattern::fits;
+use super::pattern::{Patterns, fits};
 use crate::addresses::{Address, Subnet};
 use crate::vcsim::control::{ControlApi, Error, GuestReport, Vm};
 
@@ -115,13 +115,18 @@ struct Shared {
     options: Options,
     reports: watch::Sender<BTreeMap<String, BootReport>>,
     held: watch::Sender<BTreeSet<String>>,
+    silent: Patterns,
 }
 
 impl Guests {
     /// Starts to play the VMs.
     pub fn start(options: Options) -> Self {
-        let shared =
-            Arc::new(Shared { options, reports: watch::Sender::default(), held: watch::Sender::default() });
+        let shared = Arc::new(Shared {
+            options,
+            reports: watch::Sender::default(),
+            held: watch::Sender::default(),
+            silent: Patterns::default(),
+        });
         let stop = CancellationToken::new();
         let watching = tokio::spawn(watch_vms(Arc::clone(&shared), stop.clone()));
         Self(Arc::new(Inner { shared, watching: Mutex::new(Some(watching)), stop }))
@@ -139,6 +144,17 @@ impl Guests {
         self.0.shared.held.send_modify(|held| {
             held.remove(pattern);
         });
+    }
+
+    /// Keeps the kubelets of VMs silent whose name fits the pattern, as if their network or disks were away, until
+    /// [`Self::unsilence`]. Their static pods go on.
+    pub fn silence(&self, pattern: &str) {
+        self.0.shared.silent.add(pattern);
+    }
+
+    /// Lets those speak that this pattern silences.
+    pub fn unsilence(&self, pattern: &str) {
+        self.0.shared.silent.remove(pattern);
     }
 
     /// All VMs that were ever powered on and are not deleted.
@@ -347,6 +363,7 @@ fn guest_vm(shared: &Shared, vm: &Vm) -> Result<GuestVm, Failure> {
         stack: Arc::clone(&options.stack),
         kubernetes_version: (options.images)(vm).map(|release| release.kubernetes_version),
         boot_timeout: options.boot_timeout,
+        silent: shared.silent.clone(),
     })
 }
 

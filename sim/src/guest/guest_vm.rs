@@ -11,6 +11,7 @@ use plane::tools::{KUBEADM, Tools};
 use super::deadline::Deadline;
 use super::disk::Disk;
 use super::failure::Failure;
+use super::pattern::Patterns;
 use crate::addresses::Address;
 use crate::tools::KUBELET;
 
@@ -72,6 +73,8 @@ pub struct GuestVm {
     pub kubernetes_version: Option<String>,
     /// How long it waits for others.
     pub boot_timeout: Duration,
+    /// The names of VMs whose kubelets say nothing.
+    pub silent: Patterns,
 }
 
 impl GuestVm {

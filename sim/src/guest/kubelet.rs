@@ -19,6 +19,7 @@ use super::failure::{Failure, Reason, api_error};
 use super::guest_vm::GuestVm;
 use super::kubeconfig::client;
 use super::node::{mirror, pod_status};
+use super::pattern::Patterns;
 use super::registration::Registration;
 use crate::addresses::Address;
 
@@ -163,6 +164,8 @@ impl Kubelet {
             client: client(&kubeconfig).await?,
             registration: registration.clone(),
             address: self.guest_vm.address,
+            vm: self.guest_vm.name.clone(),
+            silent: self.guest_vm.silent.clone(),
         };
         let owner = retried(self.guest_vm.deadline(), || session.node()).await?;
         let pods: Vec<_> = self
@@ -188,6 +191,8 @@ struct Session {
     client: kube::Client,
     registration: Registration,
     address: Address,
+    vm: String,
+    silent: Patterns,
 }
 
 type Watched = Option<tokio::sync::watch::Receiver<plane::supervise::State>>;
@@ -266,6 +271,9 @@ impl Session {
         let mut shown: Vec<_> = pods.iter().map(|(_, state)| process_id(state)).collect();
         loop {
             tokio::time::sleep(RENEWAL).await;
+            if self.silent.fit(&self.vm) {
+                continue;
+            }
             if let Err(failure) = self.renew(&owner).await {
                 tracing::debug!(node = owner.name, %failure, "the lease is not renewed");
                 continue;

@@ -45,5 +45,6 @@ pub use datasource::{REDACTED, Seed};
 pub use disk::Disk;
 pub use failure::{Failure, Reason};
 pub use guest_vm::{BOOT_TIMEOUT, GuestVm, Programs};
+pub use pattern::Patterns;
 pub use registration::release_version;
 pub use render::cloud_config;

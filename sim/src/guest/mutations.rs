@@ -13,6 +13,7 @@ use super::boot::boot;
 use super::disk::Disk;
 use super::failure::Reason;
 use super::guest_vm::{GuestVm, Programs};
+use super::pattern::Patterns;
 use super::sample::{Pki, Sample};
 use crate::addresses::Address;
 
@@ -183,6 +184,7 @@ fn guest_vm(stack: &Arc<Stack>, disk: PathBuf) -> GuestVm {
         stack: Arc::clone(stack),
         kubernetes_version: Some("v1.26.5+vmware.2".into()),
         boot_timeout: Duration::ZERO,
+        silent: Patterns::default(),
     }
 }
 

@@ -1,5 +1,31 @@
 //! Names in which `*` stands for anything.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use parking_lot::RwLock;
+
+/// Patterns that many look at and a story changes.
+#[derive(Clone, Debug, Default)]
+pub struct Patterns(Arc<RwLock<BTreeSet<String>>>);
+
+impl Patterns {
+    /// Adds one.
+    pub(super) fn add(&self, pattern: &str) {
+        self.0.write().insert(pattern.to_owned());
+    }
+
+    /// Takes one away again.
+    pub(super) fn remove(&self, pattern: &str) {
+        self.0.write().remove(pattern);
+    }
+
+    /// Whether the name fits one of them.
+    pub(super) fn fit(&self, name: &str) -> bool {
+        self.0.read().iter().any(|pattern| fits(pattern, name))
+    }
+}
+
 /// Whether a name fits a pattern.
 pub(super) fn fits(pattern: &str, name: &str) -> bool {
     match pattern.split_once('*') {
@@ -16,6 +42,16 @@ pub(super) fn fits(pattern: &str, name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_fits_as_long_as_its_pattern_is_there() {
+        let patterns = Patterns::default();
+        let shared = patterns.clone();
+        patterns.add("c-*");
+        assert!(shared.fit("c-1") && !shared.fit("d-1"));
+        patterns.remove("c-*");
+        assert!(!shared.fit("c-1"));
+    }
 
     #[test]
     fn patterns_hold_names() {

@@ -18,6 +18,7 @@ use super::guest_vm::{GuestVm, Programs};
 use super::kubeadm::BootstrapToken;
 use super::kubeconfig::client;
 use super::objects::Writer;
+use super::pattern::Patterns;
 use super::sample::{PKI, Pki, Sample, TOKEN};
 use crate::addresses::Subnet;
 use crate::network::balancer::VirtualServer;
@@ -80,6 +81,7 @@ impl Site {
             stack: Arc::clone(&self.stack),
             kubernetes_version: None,
             boot_timeout: Duration::from_mins(1),
+            silent: Patterns::default(),
         }
     }
 
