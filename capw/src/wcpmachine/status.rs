@@ -5,7 +5,7 @@
 
 use api::capw::{Initialization, MachineAddress, WCPMachine, WCPMachineStatus};
 use api::conditions::severity::Severity;
-use api::conditions::{self, cause, contract, vmop, wcp_machine as reasons};
+use api::conditions::{self, cause, contract, vcenter, vmop, wcp_machine as reasons};
 use api::gcm::parts::vm_status;
 use api::vmop::{POWERED_ON, VirtualMachine, VirtualMachineStatus, vm_phase};
 use jiff::Timestamp;
@@ -176,7 +176,10 @@ fn of_vm(vm: &VirtualMachine) -> Verdict {
         return blocked_by(vm_status::NOT_FOUND, lost, &name);
     }
     if made && on && seen.vm_ip.is_some() && seen.bios_uuid.is_some() {
-        let (reason, message) = (contract::PROVISIONED.to_owned(), String::new());
+        // It serves as before, for all that vCenter knows; its Node may know more.
+        let unseen = blocking.filter(|cause| cause.reason.as_deref() == Some(vcenter::UNREACHABLE));
+        let message = unseen.map(|cause| text_of(cause, &name)).unwrap_or_default();
+        let reason = contract::PROVISIONED.to_owned();
         return Verdict { vm_status: vm_status::READY, provisioned: true, reason, message };
     }
     let stage = match (made, on) {
@@ -216,13 +219,15 @@ fn blocking(seen: &VirtualMachineStatus) -> Option<&conditions::Condition> {
 /// The cause in its own words, with the object it is about.
 fn blocked_by(vm_status: &'static str, cause: &conditions::Condition, name: &str) -> Verdict {
     let reason = cause.reason.as_deref().filter(|reason| !reason.is_empty()).unwrap_or(&cause.type_);
-    let text = cause.message.as_deref().unwrap_or_default();
-    let message = match text {
+    Verdict::not_yet(vm_status, reason, text_of(cause, name))
+}
+
+fn text_of(cause: &conditions::Condition, name: &str) -> String {
+    match cause.message.as_deref().unwrap_or_default() {
         "" => name.to_owned(),
         text if text.contains(name) => text.to_owned(),
         text => format!("{name}: {text}"),
-    };
-    Verdict::not_yet(vm_status, reason, message)
+    }
 }
 
 fn addresses(vm: &VirtualMachine) -> Vec<MachineAddress> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use api::capw::WCPCluster;
 use api::conditions::cause::{self, Cause};
 use api::conditions::severity::Severity;
-use api::conditions::{READY, TRUE, capi, metav1, tkc, wcp_machine};
+use api::conditions::{READY, TRUE, capi, metav1, tkc, vcenter, wcp_machine};
 use api::gcm::parts::vm_status;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt;
@@ -61,7 +61,21 @@ pub fn of_machine(node: &Node<'_>) -> Option<Cause> {
     let health = [capi::NODE_READY, capi::NODE_HEALTHY, READY]
         .iter()
         .find_map(|type_| metav1::find(machine, type_).filter(|c| c.status != TRUE));
-    health.map(|condition| Cause::of_cluster_api(object, condition))
+    health
+        .map(|condition| of_outage(node, &object).unwrap_or_else(|| Cause::of_cluster_api(object, condition)))
+}
+
+/// Why a node may be silent whose machine is ready for all that is known: its WCPMachine says that vCenter does not
+/// reach the virtual machine.
+fn of_outage(node: &Node<'_>, object: &str) -> Option<Cause> {
+    let wcp = node.wcp?;
+    let ready = metav1::find(&wcp.status.as_ref()?.conditions, READY)?;
+    (ready.status == TRUE && !ready.message.is_empty()).then(|| Cause {
+        object: format!("{object}: WCPMachine {}", wcp.name_any()),
+        reason: vcenter::UNREACHABLE.to_owned(),
+        message: ready.message.clone(),
+        severity: Severity::Warning,
+    })
 }
 
 /// Why a Machine without a Node has none: its virtual machine runs and says no more, or is not there yet.

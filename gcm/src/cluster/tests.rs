@@ -2,6 +2,8 @@
 
 mod changes;
 
+use std::sync::Arc;
+
 use api::capi::Cluster;
 use api::conditions::{READY as READY_CONDITION, find};
 use api::gcm::parts::{phase, vm_status};
@@ -288,6 +290,23 @@ fn the_gravest_cause_among_machines_is_copied_up() {
     assert!(copied(vec![FOLLOWS, NO_ADDRESS]).contains("no address yet"));
     assert!(copied(vec![NO_ADDRESS, NO_CLASS]).contains("VirtualMachineClass small is not there"));
     assert!(copied(vec![NO_CLASS, NO_MEMORY]).contains("VirtualMachineClass small is not there"));
+}
+
+/// A node that is silent in an outage is silent because of it.
+#[test]
+fn a_vm_that_vcenter_does_not_reach_explains_a_node_that_is_not_ready() {
+    let mut fixture = ClusterFixture::running(sound());
+    fixture.groups[1] = vec![ILL];
+    let mut facts = fixture.facts();
+    let wcp = facts.wcp_machines.iter_mut().find(|wcp| !wcp.name_any().contains("control-plane")).unwrap();
+    let conditions = &mut Arc::make_mut(wcp).status.as_mut().unwrap().conditions;
+    conditions[0].message = "VirtualMachine ns/c-1: its datastore is inaccessible".to_owned();
+    let shown = status(&fixture.tkc, &facts, None).status;
+    let message = ready_message(&shown);
+    assert!(
+        message.contains("Unreachable: VirtualMachine ns/c-1: its datastore is inaccessible"),
+        "{message}"
+    );
 }
 
 #[test]

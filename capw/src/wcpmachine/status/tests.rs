@@ -204,6 +204,23 @@ fn the_same_facts_later_make_the_same_status() {
 }
 
 #[test]
+fn a_machine_that_serves_stays_ready_in_an_outage_and_says_what_is_the_matter() {
+    let vm = vm(|status| {
+        running(status);
+        let unreachable = Graded::is_unknown(
+            "VirtualMachinePowerStateSynced",
+            "Unreachable",
+            "its datastore is inaccessible",
+        );
+        status.conditions.push(unreachable);
+    });
+    let status = of(&Ok(Done::Asked(vm)));
+    let text = "VirtualMachine ben-test/node: its datastore is inaccessible";
+    assert_eq!(reason(&status), ("ready", "Ready", text));
+    assert_eq!(status.ready, Some(true));
+}
+
+#[test]
 fn a_vm_that_vcenter_does_not_reach_is_named_before_its_power_state() {
     let made = vm(|status| {
         status.phase = Some(vm_phase::CREATED.into());
