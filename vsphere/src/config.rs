@@ -26,6 +26,8 @@ pub struct Config {
     pub call_timeout: Duration,
     /// How long vCenter may hold the long poll; keep it below the idle timeout of any proxy between.
     pub poll_timeout: Duration,
+    /// How much later than `poll_timeout` an answer may come; after that the long poll counts as hung.
+    pub poll_grace: Duration,
     /// How many calls may be in flight at first; adapts to what vCenter bears.
     pub width: usize,
     /// Where calls are counted.
@@ -45,6 +47,7 @@ impl Config {
             connect_timeout: Duration::from_secs(10),
             call_timeout: Duration::from_mins(1),
             poll_timeout: Duration::from_mins(4),
+            poll_grace: Duration::from_secs(30),
             width: 24,
             metrics: Metrics::default(),
         }

@@ -11,8 +11,6 @@ use crate::http::Pool;
 use crate::retry::pause_after;
 use crate::{Error, Kind, Object, Result};
 
-/// vCenter may answer this much later than it was asked to.
-const GRACE: Duration = Duration::from_secs(30);
 /// Objects per answer; more come in the next one at once.
 const PAGE: u32 = 250;
 /// Polls that may fail for want of a connection before the views are doubted.
@@ -130,9 +128,10 @@ async fn poll(shared: &Shared, built: &Built, version: &str, wait: Duration) -> 
     let seconds = u32::try_from(wait.as_secs()).unwrap_or(u32::MAX);
     let options = Object::new("WaitOptions").with("maxWaitSeconds", seconds).with("maxObjectUpdates", PAGE);
     let args = Object::new("WaitForUpdatesExRequestType").with("version", version).with("options", options);
+    let timeout = wait + shared.client.config().poll_grace;
     let answer = shared
         .client
-        .call_in(&built.live, Pool::Poll, &built.collector, "WaitForUpdatesEx", Some(args), wait + GRACE)
+        .call_in(&built.live, Pool::Poll, &built.collector, "WaitForUpdatesEx", Some(args), timeout)
         .await?;
     Ok(UpdateSet::read(answer))
 }

@@ -6,7 +6,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use serde_json::json;
 use support::on_both_wires;
 use support::vcsim::Sim;
-use support::wait::within;
+use support::wait::{poll, within};
 use uuid::Uuid;
 use vsphere::inventory::{Location, Options, PowerState, Presence};
 use vsphere::{Client, Config, Inventory, Kind, Trust};
@@ -148,6 +148,25 @@ async fn broken_answers_are_survived(sim: Sim) {
     within("the clone", inventory.wait_for_task(&task)).await.unwrap();
 }
 
+async fn a_long_poll_that_hangs_ends_what_was_complete(sim: Sim) {
+    let second = Duration::from_secs(1);
+    let config = Config { poll_timeout: second, poll_grace: second, ..sim.config() };
+    let client = Client::connect(config).await.unwrap();
+    let inventory = Inventory::start(client, vec![sim.folder()], Options::default());
+    within("everything is read", inventory.wait_until_complete()).await;
+    let before = inventory.generation();
+    // More than there are in one attempt to read everything anew.
+    sim.post("/v1/faults", json!({ "method": "WaitForUpdatesEx", "kind": "hold", "count": 1000 })).await;
+    let doubted = || async { (!inventory.complete()).then_some(()) };
+    poll("what may be old does not count as complete", Duration::from_secs(20), doubted).await.unwrap();
+    let why = || async { inventory.last_error().filter(|error| *error.kind() == Kind::TimedOut) };
+    poll("it says why", Duration::from_secs(20), why).await.unwrap();
+    assert!(!inventory.complete());
+    sim.delete("/v1/faults").await;
+    within("everything is read anew", inventory.wait_until_complete()).await;
+    assert!(inventory.generation() > before);
+}
+
 async fn changes_by_others_are_seen(sim: Sim) {
     let inventory = sim.inventory().await;
     let golden = golden(&sim, &inventory).await;
@@ -249,6 +268,7 @@ everywhere!(
     a_task_that_fails_says_why,
     a_clone_that_fails_half_way_leaves_a_vm_that_is_known,
     broken_answers_are_survived,
+    a_long_poll_that_hangs_ends_what_was_complete,
     changes_by_others_are_seen,
     at_rest_there_is_the_long_poll_and_nothing_else,
     a_restarted_vcenter_is_read_anew,
