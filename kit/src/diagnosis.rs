@@ -46,6 +46,11 @@ impl Check {
         Diagnosis { check: self, outcome: Outcome::Error, found: found.into(), remedy: remedy.into() }
     }
 
+    /// What was read, or that without it the check could not look at anything.
+    pub fn read<T, E: std::fmt::Display>(self, what: &str, answer: Result<T, E>) -> Result<T, Diagnosis> {
+        answer.map_err(|error| self.skipped(format!("{what} cannot be read: {error}")))
+    }
+
     /// It could not be looked at; `found` is why.
     pub fn skipped(self, found: impl Into<String>) -> Diagnosis {
         Diagnosis { check: self, outcome: Outcome::Skipped, found: found.into(), remedy: String::new() }

@@ -29,22 +29,17 @@ pub async fn check(client: &Client, manifests: &[(PathBuf, String)]) -> Vec<Diag
     if manifests.is_empty() {
         return ALL.iter().map(|check| check.skipped("no manifest: give one by -f")).collect();
     }
-    let used = addresses(client).await;
-    let bound = Api::<VirtualMachineClassBinding>::all(client.clone()).list(&ListParams::default()).await;
-    let bound: Vec<_> = bound
-        .map(|list| list.items)
-        .unwrap_or_default()
-        .into_iter()
-        .map(|binding| (binding.namespace().unwrap_or_default(), binding.spec.class_ref.name))
-        .collect();
-    let mut found = Vec::new();
+    let used = RANGES.read("The addresses of nodes, machines and services", addresses(client).await);
+    let bound = CLASSES.read("VirtualMachineClassBindings", bound_classes(client).await);
+    let unread = [used.as_ref().err(), bound.as_ref().err()];
+    let mut found: Vec<_> = unread.into_iter().flatten().cloned().collect();
     for (path, text) in manifests {
         let file = path.display().to_string();
         found.push(judge_fields(&file, text));
         for object in objects(text) {
             found.push(accepted(client, &file, &object).await);
-            found.extend(judge_ranges(&object, &used));
-            found.extend(judge_classes(&object, &bound));
+            found.extend(used.iter().filter_map(|used| judge_ranges(&object, used)));
+            found.extend(bound.iter().filter_map(|bound| judge_classes(&object, bound)));
         }
     }
     found
@@ -102,16 +97,11 @@ async fn accepted(client: &Client, file: &str, object: &Value) -> Diagnosis {
 }
 
 /// Addresses that machines of this installation have: its nodes, its VMs, and its own services.
-async fn addresses(client: &Client) -> Vec<(IpAddr, String)> {
+async fn addresses(client: &Client) -> kube::Result<Vec<(IpAddr, String)>> {
     let all = ListParams::default();
-    let nodes = Api::<Node>::all(client.clone()).list(&all).await.map(|list| list.items).unwrap_or_default();
-    let vms = Api::<VirtualMachine>::all(client.clone())
-        .list(&all)
-        .await
-        .map(|list| list.items)
-        .unwrap_or_default();
-    let own =
-        Api::<Service>::namespaced(client.clone(), "default").get_opt("kubernetes").await.ok().flatten();
+    let nodes = Api::<Node>::all(client.clone()).list(&all).await?.items;
+    let vms = Api::<VirtualMachine>::all(client.clone()).list(&all).await?.items;
+    let own = Api::<Service>::namespaced(client.clone(), "default").get_opt("kubernetes").await?;
     let mut used = Vec::new();
     for node in nodes {
         let name = format!("Node {}", node.metadata.name.unwrap_or_default());
@@ -127,7 +117,17 @@ async fn addresses(client: &Client) -> Vec<(IpAddr, String)> {
     }
     let own = own.and_then(|service| service.spec?.cluster_ip?.parse().ok());
     used.extend(own.map(|address| (address, "Service default/kubernetes of this cluster".to_owned())));
-    used
+    Ok(used)
+}
+
+/// Which namespace may use which VM class.
+async fn bound_classes(client: &Client) -> kube::Result<Vec<(String, String)>> {
+    let bindings =
+        Api::<VirtualMachineClassBinding>::all(client.clone()).list(&ListParams::default()).await?;
+    let bindings = bindings.items.into_iter();
+    Ok(bindings
+        .map(|binding| (binding.namespace().unwrap_or_default(), binding.spec.class_ref.name))
+        .collect())
 }
 
 /// The ranges of a TanzuKubernetesCluster; its nodes reach management and other nodes, so neither may lie in them.

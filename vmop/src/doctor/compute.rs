@@ -7,7 +7,7 @@ use kube::{Api, ResourceExt};
 use vsphere::ObjectContent;
 
 use super::checks::{DRS, HEADROOM, HOSTS, NAMES};
-use super::site::{Site, name};
+use super::site::{BINDINGS, Site, list_all, name};
 use crate::virtualmachine::size::class::parse_size;
 
 /// vCenter takes no longer name of a VM.
@@ -70,15 +70,17 @@ fn judge_drs(clusters: &[ObjectContent]) -> Vec<Diagnosis> {
 
 /// Whether each pool has the unreserved memory that the largest guaranteed class reserves.
 async fn headroom(site: &Site<'_>) -> Vec<Diagnosis> {
-    let classes = match Api::<VirtualMachineClass>::all(site.kube.clone()).list(&ListParams::default()).await
-    {
-        Ok(classes) => classes.items,
-        Err(error) => {
-            return vec![HEADROOM.skipped(format!("VirtualMachineClasses cannot be read: {error}"))];
-        }
+    let read = async {
+        let bindings = HEADROOM.read(BINDINGS, site.bindings.as_ref())?;
+        let classes = list_all::<VirtualMachineClass>(site.kube).await;
+        Ok((HEADROOM.read("VirtualMachineClasses", classes)?, bindings))
+    };
+    let (classes, bindings) = match read.await {
+        Ok(read) => read,
+        Err(unread) => return vec![unread],
     };
     // Only memory is looked at, for which no clock is needed.
-    let bound = |class: &str| site.bindings.iter().any(|binding| binding.spec.class_ref.name == class);
+    let bound = |class: &str| bindings.iter().any(|binding| binding.spec.class_ref.name == class);
     let reserved = classes.iter().filter(|class| bound(&class.name_any())).filter_map(|class| {
         let parsed = parse_size(class, 0).ok()?;
         Some((class.name_any(), parsed.memory.reservation.unwrap_or(0)))

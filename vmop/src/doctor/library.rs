@@ -4,20 +4,23 @@ use std::collections::BTreeMap;
 
 use api::vmop::{ContentLibraryProvider, VirtualMachineImage};
 use kit::diagnosis::Diagnosis;
-use kube::api::ListParams;
-use kube::{Api, ResourceExt};
+use kube::ResourceExt;
 use vsphere::automation::LibraryItem;
 
 use super::checks::{ITEMS, LIBRARY};
-use super::site::Site;
+use super::site::{Site, list_all};
 
 pub async fn check(site: &Site<'_>) -> Vec<Diagnosis> {
     let mut named = BTreeMap::new();
     if let Some(id) = &site.settings.library {
         named.insert(id.clone(), "ContentSource of the provider configuration".to_owned());
     }
-    let providers = Api::<ContentLibraryProvider>::all(site.kube.clone()).list(&ListParams::default()).await;
-    for provider in providers.map(|list| list.items).unwrap_or_default() {
+    let providers =
+        match LIBRARY.read("ContentLibraryProviders", list_all::<ContentLibraryProvider>(site.kube).await) {
+            Ok(providers) => providers,
+            Err(unread) => return vec![unread],
+        };
+    for provider in providers {
         let id =
             provider.spec.uuid.clone().filter(|uuid| !uuid.is_empty()).unwrap_or_else(|| provider.name_any());
         named.entry(id).or_insert_with(|| format!("ContentLibraryProvider {}", provider.name_any()));
@@ -66,11 +69,14 @@ async fn items(site: &Site<'_>, library: &str, id: &str) -> Option<Vec<Diagnosis
             }
         }
     }
-    let images = Api::<VirtualMachineImage>::all(site.kube.clone()).list(&ListParams::default()).await;
-    let known = images
-        .map(|list| list.items.iter().map(ResourceExt::name_any).collect::<Vec<_>>())
-        .unwrap_or_default();
-    judge_items(library, &items, &known)
+    let images = list_all::<VirtualMachineImage>(site.kube).await;
+    match ITEMS.read("VirtualMachineImages", images) {
+        Ok(images) => {
+            let known: Vec<_> = images.iter().map(ResourceExt::name_any).collect();
+            judge_items(library, &items, &known)
+        }
+        Err(unread) => Some(vec![unread]),
+    }
 }
 
 fn judge_items(library: &str, items: &[LibraryItem], known: &[String]) -> Option<Vec<Diagnosis>> {

@@ -10,23 +10,24 @@ use kube::api::ListParams;
 use kube::{Api, ResourceExt};
 
 use super::checks::{CLASSES, QUOTA};
-use super::site::Site;
+use super::site::{BINDINGS, Site};
 
 pub async fn check(site: &Site<'_>) -> Vec<Diagnosis> {
     let all = ListParams::default();
     let (classes, quotas) =
         (Api::<VirtualMachineClass>::all(site.kube.clone()), Api::<ResourceQuota>::all(site.kube.clone()));
     let (classes, quotas) = tokio::join!(classes.list_metadata(&all), quotas.list(&all));
-    let classes = match classes {
-        Ok(classes) => {
-            let classes = classes.items.iter().map(ResourceExt::name_any).collect();
-            judge_classes(&site.namespaces, &site.bindings, &classes)
-        }
-        Err(error) => vec![CLASSES.skipped(format!("VirtualMachineClasses cannot be read: {error}"))],
+    let read = CLASSES.read("VirtualMachineClasses", classes).and_then(|classes| {
+        let bindings = CLASSES.read(BINDINGS, site.bindings.as_ref())?;
+        Ok((classes.items.iter().map(ResourceExt::name_any).collect(), bindings))
+    });
+    let classes = match read {
+        Ok((classes, bindings)) => judge_classes(&site.namespaces, bindings, &classes),
+        Err(unread) => vec![unread],
     };
-    let quotas = match quotas {
+    let quotas = match QUOTA.read("ResourceQuotas", quotas) {
         Ok(quotas) => judge_quotas(&site.namespaces, &quotas.items),
-        Err(error) => vec![QUOTA.skipped(format!("ResourceQuotas cannot be read: {error}"))],
+        Err(unread) => vec![unread],
     };
     [classes, quotas].concat()
 }

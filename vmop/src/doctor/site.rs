@@ -1,6 +1,7 @@
 //! What the checks of vCenter look at: the objects that configuration, namespaces and zones name.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Debug;
 use std::sync::Arc;
 
 use api::names::annotation;
@@ -9,7 +10,8 @@ use api::vmop::VirtualMachineClassBinding;
 use k8s_openapi::api::core::v1::Namespace;
 use kit::diagnosis::Diagnosis;
 use kube::api::ListParams;
-use kube::{Api, Client, ResourceExt};
+use kube::{Api, Client, Resource, ResourceExt};
+use serde::de::DeserializeOwned;
 use vsphere::{Kind, MoRef, ObjectContent};
 
 use super::checks::PLACEMENT;
@@ -19,6 +21,9 @@ use crate::virtualmachine::placement::zones::{namespace_placement, parse_zones};
 
 /// How a user that is a namespace is called.
 const NAMESPACE: &str = "namespace ";
+
+/// How the bindings of VM classes are called.
+pub const BINDINGS: &str = "VirtualMachineClassBindings";
 
 /// A connected vCenter and where its VMs lie.
 pub struct Site<'a> {
@@ -33,7 +38,7 @@ pub struct Site<'a> {
     /// The namespaces that have a place for VMs.
     pub namespaces: BTreeSet<String>,
     /// Which VM classes namespaces may use.
-    pub bindings: Vec<VirtualMachineClassBinding>,
+    pub bindings: kube::Result<Vec<VirtualMachineClassBinding>>,
     /// The folders of VMs, with who uses them.
     pub folders: BTreeMap<MoRef, String>,
     /// The resource pools of VMs.
@@ -52,12 +57,13 @@ impl<'a> Site<'a> {
         vcenter: &'a vsphere::Client,
     ) -> (Option<Self>, Vec<Diagnosis>) {
         let datacenter = MoRef::datacenter(settings.datacenter.as_str());
-        let users = users(kube, settings).await;
+        let users = match users(kube, settings).await {
+            Ok(users) => users,
+            Err(unread) => return (None, vec![unread]),
+        };
         let namespaces =
             users.iter().filter_map(|(user, _)| user.strip_prefix(NAMESPACE)).map(str::to_owned).collect();
-        let bindings =
-            Api::<VirtualMachineClassBinding>::all(kube.clone()).list(&ListParams::default()).await;
-        let bindings = bindings.map(|list| list.items).unwrap_or_default();
+        let bindings = list_all(kube).await;
         let mut wanted =
             BTreeMap::from([(datacenter.clone(), "Datacenter of the provider configuration".to_owned())]);
         for (user, place) in &users {
@@ -153,17 +159,10 @@ fn judge_missing(object: &MoRef, user: &str, error: &vsphere::Error) -> Diagnosi
 }
 
 /// Who has a place in vCenter: namespaces by annotations or zones, and the provider configuration itself.
-async fn users(kube: &Client, settings: &Settings) -> Vec<(String, Placement)> {
-    let all = ListParams::default();
-    let namespaces =
-        Api::<Namespace>::all(kube.clone()).list(&all).await.map(|list| list.items).unwrap_or_default();
-    // Clusters without zones do not serve these kinds.
-    let zones = Api::<Zone>::all(kube.clone()).list(&all).await.map(|list| list.items).unwrap_or_default();
-    let wide = Api::<AvailabilityZone>::all(kube.clone())
-        .list(&all)
-        .await
-        .map(|list| list.items)
-        .unwrap_or_default();
+async fn users(kube: &Client, settings: &Settings) -> Result<Vec<(String, Placement)>, Diagnosis> {
+    let namespaces: Vec<Namespace> = PLACEMENT.read("Namespaces", list_all(kube).await)?;
+    let zones: Vec<Zone> = PLACEMENT.read("Zones", list_served(kube).await)?;
+    let wide: Vec<AvailabilityZone> = PLACEMENT.read("AvailabilityZones", list_served(kube).await)?;
     let zones: Vec<_> = zones.into_iter().map(Arc::new).collect();
     let wide: Vec<_> = wide.into_iter().map(Arc::new).collect();
     let mut users = Vec::new();
@@ -185,5 +184,24 @@ async fn users(kube: &Client, settings: &Settings) -> Vec<(String, Placement)> {
             users.extend(namespace_placement(&name, annotated, settings).ok().map(|place| (user, place)));
         }
     }
-    users
+    Ok(users)
+}
+
+/// All objects of a kind.
+pub async fn list_all<K>(kube: &Client) -> kube::Result<Vec<K>>
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
+{
+    Ok(Api::<K>::all(kube.clone()).list(&ListParams::default()).await?.items)
+}
+
+/// All objects of a kind that not every cluster has.
+async fn list_served<K>(kube: &Client) -> kube::Result<Vec<K>>
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
+{
+    match list_all(kube).await {
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(Vec::new()),
+        other => other,
+    }
 }
