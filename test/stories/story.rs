@@ -50,11 +50,16 @@ fn run<F: Future<Output = ()>>(
 ) {
     RUNTIME.block_on(async {
         let shared = SharedStack::get().await;
-        let _hold = hold().await;
+        let hold = hold().await;
         let story = Story { shared, namespace: namespace.to_owned(), clusters: Arc::default() };
         let outcome = AssertUnwindSafe(steps(story.clone())).catch_unwind().await;
         if let Err(panic) = outcome {
             story.print_diagnostics().await;
+            if let Hold::Alone(_) = hold {
+                // What this story broke is not to fail those after it.
+                let _ = shared.control().end_outages().await;
+                let _ = shared.control().remove_faults(None).await;
+            }
             resume_unwind(panic);
         }
     });
