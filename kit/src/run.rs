@@ -105,7 +105,7 @@ async fn run_until_shutdown<T>(
 
 async fn prepare(name: &'static str, common: Common, shutdown: CancellationToken) -> Result<Runtime, Fatal> {
     let metrics = Arc::new(Metrics::new());
-    let ready = Readiness::default();
+    let ready = Readiness::starting();
     serve::health(common.health_address, ready.clone(), shutdown.clone())
         .await
         .map_err(|error| format!("--health-address {}: {error}", common.health_address))?;

@@ -39,7 +39,10 @@ pub struct Runtime {
 
 impl Runtime {
     /// Resolves when this replica may act. From then on the lease is renewed; once it is lost the process exits.
+    ///
+    /// What the replica's readiness requires is named before.
     pub async fn lead(&self) -> Result<(), NotLeader> {
+        self.ready.started();
         self.leadership.acquire(&self.shutdown).await?;
         self.metrics.set_leading(true);
         Ok(())

@@ -23,7 +23,22 @@ pub struct Requirement {
     what: &'static str,
 }
 
+/// What is missing until the program has named all that it requires.
+const START: &str = "its start";
+
 impl Readiness {
+    /// That of a program which has not yet named what it requires.
+    pub(crate) fn starting() -> Self {
+        let ready = Self::default();
+        ready.0.lock().push(START);
+        ready
+    }
+
+    /// Says that the program has named all that it requires.
+    pub(crate) fn started(&self) {
+        self.0.lock().retain(|missing| *missing != START);
+    }
+
     /// Holds readiness back until `what` is met.
     pub fn require(&self, what: &'static str) -> Requirement {
         self.0.lock().push(what);
@@ -97,6 +112,17 @@ mod tests {
         webhook.met();
         assert_eq!(ready.missing(), ["cache"]);
         cache.met();
+        assert!(ready.missing().is_empty());
+    }
+
+    #[test]
+    fn nothing_is_ready_that_has_not_named_what_it_requires() {
+        let ready = Readiness::starting();
+        assert_eq!(ready.missing(), ["its start"]);
+        let webhook = ready.require("webhook");
+        ready.started();
+        assert_eq!(ready.missing(), ["webhook"]);
+        webhook.met();
         assert!(ready.missing().is_empty());
     }
 }
