@@ -42,7 +42,7 @@ var kinds = []string{
 type rule struct {
 	ID      string `json:"id"`
 	Method  string `json:"method"`
-	Object  string `json:"object,omitempty"`
+	Object  string `json:"object,omitempty"` // a name or an id; with * at its end all that begin so
 	Kind    string `json:"kind"`
 	Fault   string `json:"fault,omitempty"`
 	Message string `json:"message,omitempty"`
@@ -53,6 +53,14 @@ type rule struct {
 	Held    int    `json:"held"`
 
 	released chan struct{}
+}
+
+// isOn says whether the rule is for an object of that name.
+func (r *rule) isOn(name string) bool {
+	if start, ok := strings.CutSuffix(r.Object, "*"); ok {
+		return strings.HasPrefix(name, start)
+	}
+	return name == r.Object
 }
 
 // detail is the fault that the rule names.
@@ -146,7 +154,7 @@ func (rs *rules) match(methods []string, names func() []string) *rule {
 		if r.Method != "*" && !slices.Contains(methods, r.Method) || *r.Count > 0 && r.Hits >= *r.Count {
 			continue
 		}
-		if r.Object != "" && !slices.Contains(names(), r.Object) {
+		if r.Object != "" && !slices.ContainsFunc(names(), r.isOn) {
 			continue
 		}
 		if r.Skip > 0 {

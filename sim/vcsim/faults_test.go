@@ -82,6 +82,19 @@ type faultsAnswer struct {
 }
 
 // A held clone has a task that runs, and its name is taken, until it is let go.
+func TestAFaultIsForTheObjectsThatItsNameFits(t *testing.T) {
+	for _, c := range []struct {
+		object, name string
+		fits         bool
+	}{
+		{"p", "p", true}, {"p", "pq", false}, {"p.deleted-*", "p.deleted-group-7", true}, {"p.deleted-*", "p", false}, {"*", "a", true},
+	} {
+		if (&rule{Object: c.object}).isOn(c.name) != c.fits {
+			t.Errorf("%s is for %s: %t", c.object, c.name, !c.fits)
+		}
+	}
+}
+
 func TestAHeldCloneRunsOn(t *testing.T) {
 	s := newSite(t)
 	c := s.login(true)

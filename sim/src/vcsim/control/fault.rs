@@ -43,7 +43,7 @@ pub enum FaultKind {
 pub struct Fault {
     /// The method: `CloneVM_Task`, or `GET /com/vmware/content/library/item`.
     pub method: String,
-    /// Only calls that name this object.
+    /// Only calls that name this object; with `*` at its end, all that begin so.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub object: Option<String>,
     /// What happens.

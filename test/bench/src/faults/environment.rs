@@ -110,11 +110,14 @@ impl Environment {
         Api::namespaced_with(self.testbed.client(), namespace, &api_resource(kind))
     }
 
-    /// The name of an object of vCenter that is the same in every environment: ids of library items and names of templates
-    /// differ.
+    /// The name of an object of vCenter that is the same in every environment: ids of library items, names of templates,
+    /// and those of folders that are being removed differ.
     pub fn canonical_name(&self, object: &str) -> String {
         if object.starts_with('/') {
             return String::new();
+        }
+        if let Some((name, _id)) = object.split_once(".deleted-") {
+            return format!("{name}.deleted-*");
         }
         if !object.starts_with(&node_image()) {
             return object.to_owned();
