@@ -1,6 +1,6 @@
 //! The agent: watches the simulated vCenter's VMs and plays those that are powered on.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use super::deadline::{Deadline, retried};
 use super::disk::Disk;
 use super::failure::{Failure, Reason};
 use super::guest_vm::{BOOT_TIMEOUT, GuestVm, Programs};
-use super::pattern::{Patterns, fits};
+use super::pattern::Patterns;
 use crate::addresses::{Address, Subnet};
 use crate::vcsim::control::{ControlApi, Error, GuestReport, Vm};
 
@@ -114,7 +114,7 @@ struct Inner {
 struct Shared {
     options: Options,
     reports: watch::Sender<BTreeMap<String, BootReport>>,
-    held: watch::Sender<BTreeSet<String>>,
+    held: Patterns,
     silent: Patterns,
 }
 
@@ -124,7 +124,7 @@ impl Guests {
         let shared = Arc::new(Shared {
             options,
             reports: watch::Sender::default(),
-            held: watch::Sender::default(),
+            held: Patterns::default(),
             silent: Patterns::default(),
         });
         let stop = CancellationToken::new();
@@ -134,16 +134,12 @@ impl Guests {
 
     /// Keeps VMs from booting whose name fits the pattern (`*` stands for anything), until [`Self::release`].
     pub fn hold(&self, pattern: &str) {
-        self.0.shared.held.send_modify(|held| {
-            held.insert(pattern.to_owned());
-        });
+        self.0.shared.held.add(pattern);
     }
 
     /// Lets those go that this pattern holds.
     pub fn release(&self, pattern: &str) {
-        self.0.shared.held.send_modify(|held| {
-            held.remove(pattern);
-        });
+        self.0.shared.held.remove(pattern);
     }
 
     /// Keeps the kubelets of VMs silent whose name fits the pattern, as if their network or disks were away, until
@@ -314,10 +310,6 @@ impl Shared {
     fn disk_folder(&self, moid: &str) -> PathBuf {
         self.options.folder.join(moid)
     }
-
-    fn is_held(&self, name: &str) -> bool {
-        self.held.borrow().iter().any(|pattern| fits(pattern, name))
-    }
 }
 
 /// One VM from power-on to power-off.
@@ -368,12 +360,9 @@ fn guest_vm(shared: &Shared, vm: &Vm) -> Result<GuestVm, Failure> {
 }
 
 async fn boot(shared: &Shared, vm: &Vm, guest_vm: GuestVm, guest: &mut Guest) -> Result<(), Failure> {
-    let mut held = shared.held.subscribe();
-    while shared.is_held(&vm.name) {
+    if shared.held.fit(&vm.name) {
         shared.set(&vm.moid, Phase::Held);
-        if held.changed().await.is_err() {
-            break;
-        }
+        shared.held.fit_no_more(&vm.name).await;
     }
     shared.set(&vm.moid, Phase::Booting);
     let control = &shared.options.control;

@@ -3,31 +3,38 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use parking_lot::RwLock;
+use tokio::sync::watch;
 
 /// Patterns that many look at and a story changes.
 #[derive(Clone, Debug, Default)]
-pub struct Patterns(Arc<RwLock<BTreeSet<String>>>);
+pub struct Patterns(Arc<watch::Sender<BTreeSet<String>>>);
 
 impl Patterns {
     /// Adds one.
     pub(super) fn add(&self, pattern: &str) {
-        self.0.write().insert(pattern.to_owned());
+        self.0.send_if_modified(|all| all.insert(pattern.to_owned()));
     }
 
     /// Takes one away again.
     pub(super) fn remove(&self, pattern: &str) {
-        self.0.write().remove(pattern);
+        self.0.send_if_modified(|all| all.remove(pattern));
     }
 
     /// Whether the name fits one of them.
     pub(super) fn fit(&self, name: &str) -> bool {
-        self.0.read().iter().any(|pattern| fits(pattern, name))
+        self.0.borrow().iter().any(|pattern| fits(pattern, name))
+    }
+
+    /// Resolves when the name fits none of them.
+    pub(super) async fn fit_no_more(&self, name: &str) {
+        let mut all = self.0.subscribe();
+        // The sender lives as long as we do.
+        drop(all.wait_for(|all| !all.iter().any(|pattern| fits(pattern, name))).await);
     }
 }
 
 /// Whether a name fits a pattern.
-pub(super) fn fits(pattern: &str, name: &str) -> bool {
+fn fits(pattern: &str, name: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == name,
         Some((start, rest)) => match name.strip_prefix(start) {
