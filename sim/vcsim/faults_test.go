@@ -81,7 +81,6 @@ type faultsAnswer struct {
 	Faults []rule `json:"faults"`
 }
 
-// A held clone has a task that runs, and its name is taken, until it is let go.
 func TestAFaultIsForTheObjectsThatItsNameFits(t *testing.T) {
 	for _, c := range []struct {
 		object, name string
@@ -95,6 +94,7 @@ func TestAFaultIsForTheObjectsThatItsNameFits(t *testing.T) {
 	}
 }
 
+// A held clone has a task that runs, and its name is taken, until it is let go.
 func TestAHeldCloneRunsOn(t *testing.T) {
 	s := newSite(t)
 	c := s.login(true)

@@ -8,28 +8,9 @@ use serde_json::Value;
 
 use crate::story::{CLUSTER, SOON, Story, disruptive_story};
 
-const MANIFEST: &str = r"
-apiVersion: run.tanzu.vmware.com/v1alpha1
-kind: TanzuKubernetesCluster
-metadata: {name: away, namespace: NAMESPACE}
-spec:
-  topology:
-    controlPlane: {count: 1, class: best-effort-small, storageClass: gc-storage-profile}
-    workers: {count: 1, class: best-effort-small, storageClass: gc-storage-profile}
-  distribution: {version: v1.33}
-";
-const LARGE: &str = r"
-apiVersion: run.tanzu.vmware.com/v1alpha1
-kind: TanzuKubernetesCluster
-metadata: {name: large, namespace: NAMESPACE}
-spec:
-  topology:
-    controlPlane: {count: 3, class: best-effort-small, storageClass: gc-storage-profile}
-    workers: {count: 17, class: best-effort-small, storageClass: gc-storage-profile}
-  distribution: {version: v1.33}
-";
-/// Machines of [`LARGE`].
-const MACHINES: usize = 20;
+/// Nodes of the control plane and workers of the large cluster.
+const NODES: [usize; 2] = [3, 17];
+const MACHINES: usize = NODES[0] + NODES[1];
 /// How many of its workers a host takes with it: fewer than 40 % of 17, so health checks let them be replaced.
 const ON_ONE_HOST: usize = 5;
 /// Time for as many machines on two busy cores.
@@ -41,7 +22,7 @@ const POWER: &str = "VirtualMachinePowerStateSynced";
 #[test]
 fn an_outage_replaces_no_node_and_a_deleted_node_goes_when_its_host_is_back() {
     disruptive_story("outages", |story| async move {
-        story.apply(MANIFEST).await;
+        story.apply(&cluster("away", [1, 1])).await;
         story.wait_until_running("away").await;
         nothing_happens_while_the_datastore_is_away(&story).await;
         a_node_that_is_deleted_meanwhile_goes_when_it_is_back(&story).await;
@@ -58,7 +39,7 @@ fn outages_of_ten_minutes_with_twenty_machines_make_and_destroy_none() {
     disruptive_story("long-outages", |story| async move {
         let control = story.shared.control();
         let files = control.orphaned_files().await.unwrap().files;
-        story.apply(LARGE).await;
+        story.apply(&cluster("large", NODES)).await;
         wait_for_healthy_nodes(&story).await;
         all_machines_live_through_the_loss_of_their_datastore(&story).await;
         machines_of_a_lost_host_are_replaced_when_it_is_back(&story).await;
@@ -67,6 +48,21 @@ fn outages_of_ten_minutes_with_twenty_machines_make_and_destroy_none() {
         assert!(!inventory.vms.iter().any(|vm| vm.name.starts_with("large-")), "VMs are left");
         assert_eq!(control.orphaned_files().await.unwrap().files, files, "files are left");
     });
+}
+
+fn cluster(name: &str, [nodes, workers]: [usize; 2]) -> String {
+    format!(
+        "
+apiVersion: run.tanzu.vmware.com/v1alpha1
+kind: TanzuKubernetesCluster
+metadata: {{name: {name}, namespace: NAMESPACE}}
+spec:
+  topology:
+    controlPlane: {{count: {nodes}, class: best-effort-small, storageClass: gc-storage-profile}}
+    workers: {{count: {workers}, class: best-effort-small, storageClass: gc-storage-profile}}
+  distribution: {{version: v1.33}}
+"
+    )
 }
 
 /// What must stay as it is in an outage: VMs in vCenter, and the objects that stand for them, by UID.
@@ -109,9 +105,7 @@ async fn all_machines_live_through_the_loss_of_their_datastore(story: &Story) {
     let control = story.shared.control();
     let before = machines(story).await;
     assert_eq!((before.0.len(), before.1.len()), (MACHINES, MACHINES));
-    let file = story.vms().await[0].disks[0].file.clone();
-    let datastore = file.trim_start_matches('[').split(']').next().unwrap().to_owned();
-    control.set_datastore_accessible(&datastore, false).await.unwrap();
+    lose_datastore(story).await;
     story.shared.guests.silence("large-*");
     nothing_comes_or_goes_for_long(story, &before).await;
     let (expected, healthy) = health(story).await;
@@ -157,6 +151,13 @@ async fn machines_of_a_lost_host_are_replaced_when_it_is_back(story: &Story) {
     wait_for_healthy_nodes(story).await;
 }
 
+/// The datastore of all VMs is away.
+async fn lose_datastore(story: &Story) {
+    let file = story.vms().await[0].disks[0].file.clone();
+    let datastore = file.trim_start_matches('[').split(']').next().unwrap();
+    story.shared.control().set_datastore_accessible(datastore, false).await.unwrap();
+}
+
 fn condition<'a>(object: &'a Value, type_: &str) -> &'a Value {
     let mut all = object["status"]["conditions"].as_array().into_iter().flatten();
     all.find(|condition| condition["type"] == type_).unwrap_or(&Value::Null)
@@ -182,9 +183,7 @@ async fn wait_for_power_conditions(story: &Story, status: &str) {
 async fn nothing_happens_while_the_datastore_is_away(story: &Story) {
     let control = story.shared.control();
     let before = vms_in_vcenter(story).await;
-    let file = story.vms().await[0].disks[0].file.clone();
-    let datastore = file.trim_start_matches('[').split(']').next().unwrap().to_owned();
-    control.set_datastore_accessible(&datastore, false).await.unwrap();
+    lose_datastore(story).await;
     wait_for_power_conditions(story, "Unknown").await;
     for vm in story.list("VirtualMachine").await {
         let why = condition(&vm, POWER)["message"].as_str().unwrap().to_owned();
