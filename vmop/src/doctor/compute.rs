@@ -114,11 +114,12 @@ fn judge_headroom(pools: &[ObjectContent], largest: Option<(String, i64)>) -> Ve
 }
 
 async fn names(site: &Site<'_>) -> Diagnosis {
-    match Api::<VirtualMachine>::all(site.kube.clone()).list_metadata(&ListParams::default()).await {
+    let vms = Api::<VirtualMachine>::all(site.kube.clone()).list_metadata(&ListParams::default()).await;
+    match NAMES.read("VirtualMachines", vms) {
         Ok(vms) => {
             judge_names(vms.items.iter().map(|vm| (vm.namespace().unwrap_or_default(), vm.name_any())))
         }
-        Err(error) => NAMES.skipped(format!("VirtualMachines cannot be read: {error}")),
+        Err(unread) => unread,
     }
 }
 

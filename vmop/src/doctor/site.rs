@@ -59,7 +59,11 @@ impl<'a> Site<'a> {
         let datacenter = MoRef::datacenter(settings.datacenter.as_str());
         let users = match users(kube, settings).await {
             Ok(users) => users,
-            Err(unread) => return (None, vec![unread]),
+            Err(unread) => {
+                let remedy =
+                    "Use a kubeconfig whose user may list Namespaces and zones: all else rests on them";
+                return (None, vec![PLACEMENT.error(unread.found, remedy)]);
+            }
         };
         let namespaces =
             users.iter().filter_map(|(user, _)| user.strip_prefix(NAMESPACE)).map(str::to_owned).collect();

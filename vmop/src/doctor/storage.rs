@@ -4,12 +4,11 @@ use std::collections::HashSet;
 
 use k8s_openapi::api::storage::v1::StorageClass;
 use kit::diagnosis::Diagnosis;
-use kube::api::ListParams;
-use kube::{Api, ResourceExt};
+use kube::ResourceExt;
 use vsphere::{Datastore, MoRef, StoragePolicy};
 
 use super::checks::{DATASTORES, POLICIES};
-use super::site::Site;
+use super::site::{Site, list_all};
 use crate::vcenter::storage::PolicyName;
 use crate::virtualmachine::storage::class::policy_of;
 
@@ -59,9 +58,9 @@ fn judge_datastores(datastores: &[Datastore], configured: Option<&str>) -> Vec<D
 }
 
 async fn policies(site: &Site<'_>, datastores: &[Datastore]) -> Vec<Diagnosis> {
-    let classes = match Api::<StorageClass>::all(site.kube.clone()).list(&ListParams::default()).await {
-        Ok(classes) => classes.items,
-        Err(error) => return vec![POLICIES.skipped(format!("StorageClasses cannot be read: {error}"))],
+    let classes = match POLICIES.read("StorageClasses", list_all::<StorageClass>(site.kube).await) {
+        Ok(classes) => classes,
+        Err(unread) => return vec![unread],
     };
     let named: Vec<_> = classes
         .iter()
