@@ -126,8 +126,11 @@ mod tests {
 
     #[test]
     fn both_kinds_settle_alike() {
-        let graded =
-            |status: &str| Graded { type_: "Ready".into(), status: status.into(), ..Graded::default() };
+        let graded = |status: &str| Graded {
+            type_: "Ready".into(),
+            status: status.to_owned().into(),
+            ..Graded::default()
+        };
         let old = settle(&[], vec![graded("False")], at(10));
         assert_eq!(settle(&old, vec![graded("False")], at(20)), old);
         assert_eq!(settle(&old, vec![graded("True")], at(20))[0].since().0, at(20));

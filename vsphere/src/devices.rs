@@ -25,9 +25,9 @@ impl Devices {
         let devices = devices.items();
         Self {
             change_version: change_version.to_owned(),
-            disks: devices.iter().filter_map(Disk::read).collect(),
-            nics: devices.iter().filter_map(VirtualNic::read).collect(),
-            controllers: devices.iter().filter_map(Controller::read).collect(),
+            disks: exact(devices.iter().filter_map(Disk::read)),
+            nics: exact(devices.iter().filter_map(VirtualNic::read)),
+            controllers: exact(devices.iter().filter_map(Controller::read)),
         }
     }
 
@@ -47,6 +47,13 @@ impl Devices {
             (0..controller.places()).find(|unit| !used(*unit)).map(|unit| (controller.key, unit))
         })
     }
+}
+
+/// Collected without room to grow: it is kept for every VM.
+pub(crate) fn exact<T>(items: impl Iterator<Item = T>) -> Vec<T> {
+    let mut items: Vec<T> = items.collect();
+    items.shrink_to_fit();
+    items
 }
 
 impl Client {
@@ -76,12 +83,8 @@ mod tests {
 
     #[test]
     fn places_go_round_what_is_taken_and_the_controller_itself() {
-        let controller = Controller {
-            key: 1000,
-            kind: "ParaVirtualSCSIController".into(),
-            bus: 0,
-            reserved_unit: Some(7),
-        };
+        let controller =
+            Controller { key: 1000, kind: "ParaVirtualSCSIController", bus: 0, reserved_unit: Some(7) };
         let disk = |unit| Disk { controller: Some(1000), unit: Some(unit), ..Disk::default() };
         let mut devices = Devices { controllers: vec![controller], ..Devices::default() };
         assert_eq!(devices.free_place(&[]), Some((1000, 0)));

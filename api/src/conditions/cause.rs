@@ -84,7 +84,7 @@ pub fn first<'a>(
 ) -> Option<&'a Condition> {
     let suspects = conditions
         .into_iter()
-        .filter(|condition| condition.status != TRUE && !left_out.contains(&condition.type_.as_str()));
+        .filter(|condition| condition.status != TRUE && !left_out.contains(&condition.type_.as_ref()));
     gravest(suspects, |condition| of_condition(condition))
 }
 

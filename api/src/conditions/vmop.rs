@@ -3,6 +3,7 @@
 pub mod publish;
 
 constants! {
+    in TYPES;
     /// Class, image and policy are there.
     VIRTUAL_MACHINE_PREREQ_READY = "VirtualMachinePrereqReady";
     /// How guest customisation went.

@@ -40,11 +40,11 @@ pub fn all(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Vec<ConditionWithCaus
 pub fn ready(conditions: &[ConditionWithCause]) -> ConditionWithCause {
     let summed = [words::CONTROL_PLANE_READY, words::NODE_POOLS_READY, words::NODES_HEALTHY];
     let failing = conditions.iter().find(|ConditionWithCause { condition, .. }| {
-        summed.contains(&condition.type_.as_str()) && condition.status != TRUE
+        summed.contains(&condition.type_.as_ref()) && condition.status != TRUE
     });
     match failing.cloned() {
         Some(ConditionWithCause { condition, cause }) => {
-            ConditionWithCause { condition: Condition { type_: READY.to_owned(), ..condition }, cause }
+            ConditionWithCause { condition: Condition { type_: READY.into(), ..condition }, cause }
         }
         None => Condition::is_true(READY).into(),
     }

@@ -56,7 +56,7 @@ fn read(
         .find(|condition| condition.status != api::conditions::TRUE)
         .map_or_else(
             || Condition::is_true(READY),
-            |failing| Condition { type_: READY.to_owned(), ..failing.clone() },
+            |failing| Condition { type_: READY.into(), ..failing.clone() },
         );
     vec![ready, compatible, valid, updates]
 }

@@ -149,7 +149,7 @@ fn images_that_disagree_change_nothing_of_a_release_and_are_named() {
     insta::assert_snapshot!(why, @r#"images disagree about the release: kubernetes.imageRepository is "localhost:5000/vmware.io" in VirtualMachineImage ob-photon and "registry.mallory.example" in VirtualMachineImage a-photon. Clusters that run it stay as they are, and none is made of it: remove the wrong image from its library, or delete TanzuKubernetesRelease v1.33.1---vmware.1-fips-vkr.2 to have it made of those that remain"#);
     let status = status::release(&later, |_| true, Some(&why), &[]);
     let valid = api::conditions::find(&status.conditions, "Valid").unwrap();
-    assert_eq!((valid.status.as_str(), valid.reason.as_deref()), ("False", Some("ConflictingOSImages")));
+    assert_eq!((valid.status.as_ref(), valid.reason.as_deref()), ("False", Some("ConflictingOSImages")));
     assert_eq!(status.conditions[0].message.as_deref(), Some(why.as_str()), "Ready repeats it");
 
     // The one that agreed goes: what the release says stays, and so does the conflict.

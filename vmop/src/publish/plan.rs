@@ -173,9 +173,9 @@ fn conditions(
         .find(|condition| condition.status != api::conditions::TRUE);
     let complete = first.map_or_else(
         || Condition::is_true(known::COMPLETE),
-        |first| Condition { type_: known::COMPLETE.to_owned(), ..first.clone() },
+        |first| Condition { type_: known::COMPLETE.into(), ..first.clone() },
     );
-    let ready = Condition { type_: READY.to_owned(), ..complete.clone() };
+    let ready = Condition { type_: READY.into(), ..complete.clone() };
     vec![ready, source, target, upload, image, complete]
 }
 
@@ -276,7 +276,7 @@ mod tests {
         let (request, now) = (request(), Timestamp::UNIX_EPOCH);
         let status = status(&request, facts, &step(&request, facts), failed, now);
         let word = |condition: &Condition| {
-            let reason = condition.reason.clone().unwrap_or_else(|| condition.status.clone());
+            let reason = condition.reason.clone().unwrap_or_else(|| condition.status.clone().into_owned());
             format!("{}={reason}", condition.type_)
         };
         status.conditions.iter().map(word).collect()

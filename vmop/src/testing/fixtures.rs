@@ -22,10 +22,10 @@ use crate::virtualmachine::storage::class::Storage;
 
 /// A condition in one line: type, status, severity, reason and message, without those it does not have.
 pub fn condition_line(condition: &Condition) -> String {
-    let parts = [Some(&condition.type_), Some(&condition.status)];
-    let words = [&condition.severity, &condition.reason, &condition.message].map(Option::as_ref);
-    let parts = parts.into_iter().chain(words).flatten().filter(|part| !part.is_empty());
-    parts.map(String::as_str).collect::<Vec<_>>().join(" | ")
+    let parts = [condition.type_.as_ref(), condition.status.as_ref()];
+    let words = [&condition.severity, &condition.reason, &condition.message];
+    let words = words.into_iter().filter_map(Option::as_deref);
+    parts.into_iter().chain(words).filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" | ")
 }
 
 /// A running VM that bears no mark.
@@ -44,7 +44,6 @@ pub fn unmarked_vm(id: &str, name: &str) -> Vm {
         instance_uuid: None,
         managed_by: None,
         extra_config: BTreeMap::new(),
-        guestinfo: BTreeMap::new(),
         disks: None,
         devices: None,
         num_cpus: 2,
@@ -94,12 +93,8 @@ pub fn devices() -> Devices {
         external_id: None,
         connects: true,
     };
-    let controller = Controller {
-        key: 1000,
-        kind: "ParaVirtualSCSIController".to_owned(),
-        bus: 0,
-        reserved_unit: Some(7),
-    };
+    let controller =
+        Controller { key: 1000, kind: "ParaVirtualSCSIController", bus: 0, reserved_unit: Some(7) };
     let disk = Disk {
         key: 2000,
         controller: Some(1000),

@@ -56,7 +56,7 @@ fn changes(
     let events = changed.into_iter().filter_map(|condition| {
         let (reason, message) = (condition.reason.as_deref(), condition.message.as_deref());
         let so = condition.status == conditions::TRUE;
-        match condition.type_.as_str() {
+        match condition.type_.as_ref() {
             known::VIRTUAL_MACHINE_CREATED if so => Some(VmEvent {
                 warns: false,
                 reason: CREATE_SUCCESS.to_owned(),

@@ -138,7 +138,7 @@ fn keeps_from_use(condition: &Condition) -> bool {
         reason::VIRTUAL_MACHINE_IMAGE_PROVIDER_READY,
         reason::VIRTUAL_MACHINE_IMAGE_SYNCED,
     ];
-    condition.status == api::conditions::FALSE && grave.contains(&condition.type_.as_str())
+    condition.status == api::conditions::FALSE && grave.contains(&condition.type_.as_ref())
 }
 
 #[cfg(test)]

@@ -66,7 +66,6 @@ impl Vm {
             instance_uuid: was.instance_uuid,
             managed_by: was.managed_by.clone(),
             extra_config: was.extra_config.clone(),
-            guestinfo: was.guestinfo.clone(),
             disks: was.disks,
             devices: was.devices.clone(),
             num_cpus: was.num_cpus,

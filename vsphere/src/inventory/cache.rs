@@ -5,6 +5,7 @@
 //! from before is a change.
 
 use std::borrow::Borrow;
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
 use std::sync::Arc;
@@ -139,14 +140,14 @@ impl Cache {
             self.unidentified.insert(vm.moref.clone());
         }
         if let Some(uuid) = vm.instance_uuid {
-            self.uuids.entry(uuid).or_default().push(vm.moref.clone());
+            push(self.uuids.entry(uuid), &vm.moref);
         }
         if let Some(uuid) = vm.uuid {
-            self.bios_uuids.entry(uuid).or_default().push(vm.moref.clone());
+            push(self.bios_uuids.entry(uuid), &vm.moref);
         }
         if let Some(folder) = &vm.folder {
             let names = self.names.entry(folder.clone()).or_default();
-            names.entry(vm.name.clone()).or_default().push(vm.moref.clone());
+            push(names.entry(vm.name.clone()), &vm.moref);
         }
     }
 
@@ -206,6 +207,11 @@ impl Cache {
     pub fn has_read(&mut self) {
         self.left = None;
     }
+}
+
+/// Nearly all have one, for which a vector would take room for four.
+fn push<K>(entry: Entry<'_, K, Vec<MoRef>>, moref: &MoRef) {
+    entry.or_insert_with(|| Vec::with_capacity(1)).push(moref.clone());
 }
 
 fn remove<K, Q>(index: &mut HashMap<K, Vec<MoRef>>, key: &Q, moref: &MoRef)

@@ -25,7 +25,7 @@ use uuid::Uuid;
 
 pub use changes::Changes;
 pub use types::{Change, Location, Options, Presence, TaskResult};
-pub use vm::{Configuration, Customized, Guest, GuestInfo, GuestNic, PowerState, ToolsState, Vm};
+pub use vm::{Configuration, Customized, Guest, GuestNic, PowerState, ToolsState, Vm};
 
 use self::shared::Shared;
 use crate::{Client, Error, Kind, MoRef, ObjectContent, Result};

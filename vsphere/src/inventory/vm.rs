@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
+use crate::devices::exact;
 use crate::spec::unescape_name;
 use crate::{Allocation, Devices, ManagedBy, MoRef, Value};
 
@@ -38,8 +38,6 @@ pub struct Vm {
     pub managed_by: Option<ManagedBy>,
     /// The ExtraConfig keys that the options ask for.
     pub extra_config: BTreeMap<String, String>,
-    /// What is known of the bootstrap keys (`guestinfo.metadata`, `guestinfo.userdata`, `guestinfo.vendordata`), by key.
-    pub guestinfo: BTreeMap<String, GuestInfo>,
     /// How many disks it has, where vCenter has reported it.
     pub disks: Option<u32>,
     /// Its disks, controllers and network adapters, where vCenter has reported them.
@@ -139,17 +137,6 @@ pub enum PowerState {
     Suspended,
 }
 
-/// What is known of a bootstrap key without its value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum GuestInfo {
-    /// There is no value.
-    Empty,
-    /// The guest has taken it and left `---`.
-    Redacted,
-    /// There is one; the first eight bytes of its SHA-256.
-    Present(u64),
-}
-
 /// What the stream is asked for. Leaf properties only: whole ones bring enumerations that break readers.
 pub(super) const PATHS: &[&str] = &[
     "name",
@@ -188,10 +175,8 @@ pub(super) fn paths(api_version: &str) -> &'static [&'static str] {
     if version < [7, 0, 2] { PATHS.split_last().map_or(PATHS, |(_, older)| older) } else { PATHS }
 }
 
-/// Of guestinfo only what the guest itself reports is kept with its value.
+/// Of guestinfo only what the guest itself reports is kept: the rest holds keys and tokens.
 const REPORTED: [&str; 2] = ["guestinfo.local-", "guestinfo.vmservice."];
-/// Kept as a digest.
-const BOOTSTRAP: [&str; 3] = ["guestinfo.metadata", "guestinfo.userdata", "guestinfo.vendordata"];
 
 impl Vm {
     pub(super) fn new(moref: MoRef) -> Self {
@@ -209,7 +194,6 @@ impl Vm {
             instance_uuid: None,
             managed_by: None,
             extra_config: BTreeMap::new(),
-            guestinfo: BTreeMap::new(),
             disks: None,
             devices: None,
             num_cpus: 0,
@@ -255,7 +239,7 @@ impl Vm {
             "guest.ipAddress" => self.guest.ip = text(),
             "guest.hostName" => self.guest.host_name = text(),
             "guest.toolsRunningStatus" => self.guest.tools = tools(value),
-            "guest.net" => self.guest.nics = value.items().iter().filter_map(nic).collect(),
+            "guest.net" => self.guest.nics = exact(value.items().iter().filter_map(nic)),
             "guestHeartbeatStatus" => self.guest.heartbeat = text(),
             "guest.customizationInfo" => self.guest.customization = customized(value),
             _ => {}
@@ -264,7 +248,6 @@ impl Vm {
 
     fn set_extra_config(&mut self, value: &Value, keep: &[String]) {
         self.extra_config.clear();
-        self.guestinfo.clear();
         for option in value.items() {
             if let Some(key) = option.get("key").as_str() {
                 self.set_option(key, option.get("value").as_str().unwrap_or_default(), keep);
@@ -274,28 +257,13 @@ impl Vm {
 
     fn set_option(&mut self, key: &str, value: &str, keep: &[String]) {
         let begins = |prefix: &str| key.starts_with(prefix);
-        if BOOTSTRAP.contains(&key) {
-            self.guestinfo.insert(key.to_owned(), GuestInfo::of(value));
-        } else if if begins("guestinfo.") {
+        let wanted = if begins("guestinfo.") {
             REPORTED.into_iter().any(begins)
         } else {
             keep.iter().any(|prefix| begins(prefix))
-        } {
+        };
+        if wanted {
             self.extra_config.insert(key.to_owned(), value.to_owned());
-        }
-    }
-}
-
-impl GuestInfo {
-    /// What is known of a bootstrap key with that value.
-    pub fn of(value: &str) -> Self {
-        match value.trim() {
-            "" => Self::Empty,
-            "---" => Self::Redacted,
-            text => {
-                let digest = Sha256::digest(text);
-                Self::Present(digest.iter().take(8).fold(0, |sum, byte| sum << 8 | u64::from(*byte)))
-            }
         }
     }
 }
@@ -354,10 +322,9 @@ fn nic(value: &Value) -> Option<GuestNic> {
             None => ip.to_owned(),
         })
     });
-    let mut addresses: Vec<String> = with_prefix.collect();
+    let mut addresses = exact(with_prefix);
     if addresses.is_empty() {
-        addresses =
-            value.get("ipAddress").items().iter().filter_map(Value::as_str).map(str::to_owned).collect();
+        addresses = exact(value.get("ipAddress").items().iter().filter_map(Value::as_str).map(str::to_owned));
     }
     Some(GuestNic {
         device_key,

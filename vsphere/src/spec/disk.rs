@@ -1,6 +1,9 @@
 //! Disks and their controllers, as they are read, added, grown and removed.
 
+use std::borrow::Cow;
+
 use super::profile::profiles;
+use crate::devices::exact;
 use crate::{MoRef, Object, Value};
 
 /// A virtual disk that a VM has.
@@ -29,7 +32,7 @@ pub struct Disk {
     /// Whether all of it was zeroed when it was made.
     pub eager: Option<bool>,
     /// `persistent` for an ordinary disk.
-    pub mode: String,
+    pub mode: Cow<'static, str>,
 }
 
 impl Disk {
@@ -61,7 +64,10 @@ impl Disk {
             first_class,
             thin: backing.get("thinProvisioned").as_bool(),
             eager: backing.get("eagerlyScrub").as_bool(),
-            mode: text("diskMode").unwrap_or_else(|| PERSISTENT.to_owned()),
+            mode: match backing.get("diskMode").as_str() {
+                None | Some("" | PERSISTENT) => PERSISTENT.into(),
+                Some(other) => other.to_owned().into(),
+            },
         })
     }
 }
@@ -77,13 +83,8 @@ fn key(value: &Value) -> Option<i32> {
 }
 
 fn chain(backing: &Value) -> Vec<String> {
-    let mut files = Vec::new();
-    let mut base = backing.get("parent");
-    while let Some(file) = base.get("fileName").as_str() {
-        files.push(file.to_owned());
-        base = base.get("parent");
-    }
-    files
+    let bases = std::iter::successors(Some(backing.get("parent")), |base| Some(base.get("parent")));
+    exact(bases.map_while(|base| base.get("fileName").as_str()).map(str::to_owned))
 }
 
 /// What disks hang on.
@@ -92,7 +93,7 @@ pub struct Controller {
     /// The device's key.
     pub key: i32,
     /// The device's type, such as `ParaVirtualSCSIController`.
-    pub kind: String,
+    pub kind: &'static str,
     /// Its number among controllers of its bus.
     pub bus: i32,
     /// Its own place on the bus, which no disk can have.
@@ -102,13 +103,10 @@ pub struct Controller {
 impl Controller {
     /// Reads a disk controller; `None` for any other device.
     pub fn read(device: &Value) -> Option<Self> {
-        let kind = device.type_name();
-        if !DISK_CONTROLLERS.iter().any(|known| known.0 == kind) {
-            return None;
-        }
+        let (kind, _) = DISK_CONTROLLERS.iter().find(|known| known.0 == device.type_name())?;
         Some(Self {
             key: key(device.get("key"))?,
-            kind: kind.to_owned(),
+            kind,
             bus: key(device.get("busNumber"))?,
             reserved_unit: key(device.get("scsiCtlrUnitNumber")).or_else(|| is_scsi(kind).then_some(7)),
         })
@@ -121,7 +119,7 @@ impl Controller {
 
     /// Whether it is one of the SCSI controllers.
     pub fn is_scsi(&self) -> bool {
-        is_scsi(&self.kind)
+        is_scsi(self.kind)
     }
 }
 
@@ -250,7 +248,7 @@ fn existing(disk: &Disk, capacity: u64) -> Object {
         Object::new(FLAT)
             .with("fileName", file)
             .with_some("datastore", disk.datastore.clone())
-            .with("diskMode", disk.mode.as_str())
+            .with("diskMode", disk.mode.as_ref())
     });
     let device = Object::new("VirtualDisk")
         .with("key", disk.key)

@@ -84,14 +84,14 @@ fn the_gravest_comes_first_and_of_equals_the_first() {
         ),
     ];
     for (conditions, expected) in table {
-        assert_eq!(first(conditions, &[]).map(|found| found.type_.as_str()), expected, "{conditions:?}");
+        assert_eq!(first(conditions, &[]).map(|found| found.type_.as_ref()), expected, "{conditions:?}");
     }
 }
 
 #[test]
 fn types_can_be_left_out() {
     let conditions = [Condition::is_false("A", ERROR, "X", ""), Condition::is_false("B", INFO, "X", "")];
-    assert_eq!(first(&conditions, &["A"]).map(|found| found.type_.as_str()), Some("B"));
+    assert_eq!(first(&conditions, &["A"]).map(|found| found.type_.as_ref()), Some("B"));
 }
 
 #[test]

@@ -40,11 +40,11 @@ async fn a_vm_that_was_just_created_is_not_ready_before_its_probe_answers() {
     };
     vm.spec.readiness_probe = None;
     facts.runtime = observe_runtime(&vm, &made, &vcenter, &ctx).await;
-    assert_eq!((facts.runtime.probe.clone(), ready(&vm, &facts).as_str()), (None, "True"));
+    assert_eq!((facts.runtime.probe.clone(), ready(&vm, &facts).as_ref()), (None, "True"));
     vm.spec.readiness_probe = serde_json::from_value(json!({ "tcpSocket": { "port": 6443 } })).unwrap();
     facts.runtime = observe_runtime(&vm, &made, &vcenter, &ctx).await;
     assert_eq!(
-        (facts.runtime.probe.clone(), ready(&vm, &facts).as_str()),
+        (facts.runtime.probe.clone(), ready(&vm, &facts).as_ref()),
         (Some(ProbeResult::Unknown), "Unknown")
     );
     started.shutdown.cancel();

@@ -71,8 +71,8 @@ pub fn add_protected(vm: &VirtualMachine, all: &mut Vec<Condition>) {
             continue;
         }
         all.push(Condition {
-            type_: type_.to_owned(),
-            status: status.to_owned(),
+            type_: type_.to_owned().into(),
+            status: status.to_owned().into(),
             severity: (status == conditions::FALSE).then(|| INFO.to_owned()),
             reason: Some(reason.to_owned()).filter(|reason| !reason.is_empty()),
             message: Some(message.to_owned()).filter(|message| !message.is_empty()),

@@ -228,7 +228,7 @@ fn ready(
 ) -> Condition {
     if let Some(cause) = cause::first(all.iter().copied(), &[]) {
         let mut sum = cause.clone();
-        conditions::READY.clone_into(&mut sum.type_);
+        sum.type_ = conditions::READY.into();
         sum.last_transition_time = None;
         return sum;
     }

@@ -27,7 +27,7 @@ impl Mark {
 /// Where a disk hangs, in words that outlast a clone: bus, controller and unit.
 pub fn place(devices: &Devices, disk: &Disk) -> Option<String> {
     let controller = devices.controllers.iter().find(|controller| Some(controller.key) == disk.controller)?;
-    let bus = match controller.kind.as_str() {
+    let bus = match controller.kind {
         "VirtualAHCIController" => "sata",
         "VirtualNVMEController" => "nvme",
         "VirtualIDEController" => "ide",

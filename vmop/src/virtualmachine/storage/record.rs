@@ -118,12 +118,8 @@ mod tests {
     }
 
     fn vsphere_vm(disks: &[Disk]) -> Vm {
-        let controller = Controller {
-            key: 1000,
-            kind: "ParaVirtualSCSIController".into(),
-            bus: 0,
-            reserved_unit: Some(7),
-        };
+        let controller =
+            Controller { key: 1000, kind: "ParaVirtualSCSIController", bus: 0, reserved_unit: Some(7) };
         let devices = Devices { disks: disks.to_vec(), controllers: vec![controller], ..Devices::default() };
         let mut vsphere_vm = fixtures::vsphere_vm();
         vsphere_vm.extra_config.insert(DISKS.to_owned(), "scsi0:0 scsi0:1=data".to_owned());

@@ -55,7 +55,7 @@ fn annotate(vm: &mut VirtualMachine, key: &str, value: &str) {
 fn conditions(vm: &VirtualMachine, vsphere_vm: &Vm, facts: &Facts, types: &[&str]) -> String {
     let facts = Facts { found: Found::Ours(Arc::new(vsphere_vm.clone())), ..facts.clone() };
     let status = status(vm, Some(&facts), &Outcome::Done(None));
-    let wanted = |condition: &&Condition| types.contains(&condition.type_.as_str());
+    let wanted = |condition: &&Condition| types.contains(&condition.type_.as_ref());
     status.conditions.iter().filter(wanted).map(fixtures::condition_line).collect::<Vec<_>>().join("\n")
 }
 

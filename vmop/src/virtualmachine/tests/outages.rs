@@ -118,7 +118,7 @@ async fn stays(vm: &VirtualMachine, word: &str, sim: &Sim, vcenter: &VCenter, ct
     assert!(matches!(found, Found::Unavailable(_)), "{}: {found:?}", vm.name_any());
     let (before, mut now) = (vm.status.clone().unwrap(), shown(vm, &found));
     let power = conditions::find(&now.conditions, "VirtualMachinePowerStateSynced").cloned().unwrap();
-    assert_eq!((power.status.as_str(), power.reason.as_deref()), ("Unknown", Some("Unreachable")));
+    assert_eq!((power.status.as_ref(), power.reason.as_deref()), ("Unknown", Some("Unreachable")));
     assert!(power.message.as_deref().unwrap().contains(word), "{power:?}");
     let ready = |status: &VirtualMachineStatus| conditions::holds(&status.conditions, conditions::READY);
     assert_eq!((ready(&now), now.vm_ip.is_some()), (ready(&before), true));
