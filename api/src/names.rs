@@ -8,6 +8,28 @@ use sha2::{Digest, Sha256};
 /// The longest name of a machine, and of whatever becomes a label value or a Service: it is a DNS label.
 pub const MAX_MACHINE_NAME: usize = 63;
 
+/// The OVF properties by which a node image of image-builder says what is in it.
+pub mod image_builder {
+    /// The version of Kubernetes, such as `v1.33.1`; an image that has it is a node image.
+    pub const KUBERNETES_SEMVER: &str = "KUBERNETES_SEMVER";
+    /// Such as `ubuntu`.
+    pub const DISTRO_NAME: &str = "DISTRO_NAME";
+    /// Such as `24.04`.
+    pub const DISTRO_VERSION: &str = "DISTRO_VERSION";
+    /// Such as `amd64`.
+    pub const DISTRO_ARCH: &str = "DISTRO_ARCH";
+    /// All that are kept of such an image.
+    pub const PROPERTIES: [&str; 7] = [
+        KUBERNETES_SEMVER,
+        "KUBERNETES_SOURCE_TYPE",
+        DISTRO_NAME,
+        DISTRO_VERSION,
+        DISTRO_ARCH,
+        "CNI_VERSION",
+        "CONTAINERD_VERSION",
+    ];
+}
+
 /// Labels.
 pub mod label {
     /// The Cluster an object belongs to.

@@ -1,13 +1,14 @@
 //! What a node image says of itself, in the OVF properties that VM Operator copies to its annotations.
 //!
-//! Two shapes are in the field. Images of vSphere 7 carry one JSON document with versions. Later ones carry whole
-//! objects, packed as base64 of gzip of YAML. Images of our own making may carry the objects unpacked.
+//! Three shapes are in the field. Images of vSphere 7 carry one JSON document with versions. Later ones carry whole
+//! objects, packed as base64 of gzip of YAML, or unpacked where somebody made the image himself. Images of image-builder
+//! carry a property for each thing, the version of Kubernetes among them, and the containers that kubeadm knows of.
 
 use std::io::Read;
 
 use api::gcm::release::{ContainerImage, KubernetesSpec, LocalReference, OSInfo};
 use api::gcm::{OSImageSpec, TanzuKubernetesReleaseSpec};
-use api::names::label;
+use api::names::{image_builder, label};
 use api::vmop::VirtualMachineImage;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -71,7 +72,7 @@ pub fn explain_exclusion(image: &VirtualMachineImage) -> Option<String> {
 
 /// Whether the image describes a release, be it one that may become one.
 pub fn is_node_image(image: &VirtualMachineImage) -> bool {
-    [RELEASE, DISTRIBUTION].iter().any(|key| property(image, key).is_some())
+    [RELEASE, DISTRIBUTION, image_builder::KUBERNETES_SEMVER].iter().any(|key| property(image, key).is_some())
 }
 
 fn property<'i>(image: &'i VirtualMachineImage, key: &str) -> Option<&'i str> {
@@ -84,8 +85,11 @@ fn read(image: &VirtualMachineImage) -> Option<Result<CarriedRelease, Unreadable
     let property = |key| property(image, key);
     let (key, read) = if let Some(text) = property(RELEASE) {
         (RELEASE, embedded(text, property(OS_IMAGES)))
+    } else if let Some(text) = property(DISTRIBUTION) {
+        (DISTRIBUTION, distribution(text))
     } else {
-        (DISTRIBUTION, distribution(property(DISTRIBUTION)?))
+        let key = image_builder::KUBERNETES_SEMVER;
+        (key, built(property(key)?))
     };
     Some(read.map(|read| complete(read, image)).map_err(|reason| Unreadable {
         image: image.name_any(),
@@ -94,7 +98,7 @@ fn read(image: &VirtualMachineImage) -> Option<Result<CarriedRelease, Unreadable
     }))
 }
 
-/// What the two shapes have in common.
+/// What the shapes have in common.
 struct ParsedProperties {
     version: Version,
     kubernetes: KubernetesSpec,
@@ -121,6 +125,12 @@ fn distribution(text: &str) -> Result<ParsedProperties, String> {
         kube_vip: image("kube-vip"),
         image_repository: repository.clone(),
     };
+    Ok(ParsedProperties { version, kubernetes, packages: Vec::new(), os: None })
+}
+
+fn built(version: &str) -> Result<ParsedProperties, String> {
+    let version = Version::parse(version).map_err(|error| error.to_string())?;
+    let kubernetes = KubernetesSpec { version: version.to_string(), ..KubernetesSpec::default() };
     Ok(ParsedProperties { version, kubernetes, packages: Vec::new(), os: None })
 }
 
@@ -184,14 +194,19 @@ fn complete(parsed: ParsedProperties, image: &VirtualMachineImage) -> CarriedRel
 
 /// The operating system of an image that does not say it: by properties, else by its guest id and name.
 fn guessed_os(image: &VirtualMachineImage) -> OSInfo {
-    let property = |key: &str| image.annotations().get(&format!("{RELEASE}.{key}")).cloned();
+    let property = |key: &str, or: &str| {
+        let key = format!("{RELEASE}.{key}");
+        property(image, &key).or_else(|| property(image, or)).map(|text| text.trim().to_ascii_lowercase())
+    };
     let guest = image.spec.os_info.as_ref().and_then(|os| os.type_.clone()).unwrap_or_default();
     let hints = format!("{} {guest}", image.name_any()).to_ascii_lowercase();
     let (name, version) = if hints.contains("ubuntu") { ("ubuntu", "22.04") } else { ("photon", "3.0") };
+    let name = property("os-name", image_builder::DISTRO_NAME).unwrap_or_else(|| name.to_owned());
+    let type_ = if name.contains("windows") { "windows" } else { "linux" };
     OSInfo {
-        type_: property("os-type").unwrap_or_else(|| "linux".to_owned()),
-        name: property("os-name").unwrap_or_else(|| name.to_owned()),
-        version: property("os-version").unwrap_or_else(|| version.to_owned()),
-        arch: property("os-arch").unwrap_or_else(|| "amd64".to_owned()),
+        type_: property("os-type", "").unwrap_or_else(|| type_.to_owned()),
+        name,
+        version: property("os-version", image_builder::DISTRO_VERSION).unwrap_or_else(|| version.to_owned()),
+        arch: property("os-arch", image_builder::DISTRO_ARCH).unwrap_or_else(|| "amd64".to_owned()),
     }
 }

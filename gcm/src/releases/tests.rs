@@ -5,7 +5,7 @@ use std::io::Write;
 
 use api::gcm::release::LocalReference;
 use api::gcm::{OSImage, TanzuKubernetesRelease};
-use api::names::label;
+use api::names::{image_builder, label};
 use api::vmop::{VirtualMachineImage, VirtualMachineImageSpec};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -70,6 +70,12 @@ fn wrapped() -> Vec<(&'static str, String)> {
     vec![(RELEASE, release.to_string()), (OS_IMAGES, os_images.to_string())]
 }
 
+/// What image-builder writes into the OVF descriptor of a node image.
+fn built(version: &str) -> Vec<(&'static str, String)> {
+    let values = [version, "pkg", "ubuntu", "24.04", "amd64", "1.6.0", "2.0.4"].map(str::to_owned);
+    image_builder::PROPERTIES.into_iter().zip(values).collect()
+}
+
 #[test]
 fn every_shape_of_image_becomes_a_release_and_an_os_image() {
     let plain =
@@ -78,6 +84,7 @@ fn every_shape_of_image_becomes_a_release_and_an_os_image() {
         image("ob-1-photon-3-k8s-v1.23.8---vmware.3-tkg.1", &[(DISTRIBUTION, distribution())]),
         image("vmi-packed", &wrapped()),
         image("vmi-plain", &[(RELEASE, plain(TKR)), (OS_IMAGES, plain(OSI))]),
+        image("ubuntu-2404-kube-v1.33.1", &built("v1.33.1")),
     ];
     let made: Vec<(OSImage, TanzuKubernetesRelease)> = images
         .iter()
@@ -108,6 +115,8 @@ fn other_images_are_none_of_ours_and_broken_ones_say_why() {
     for text in &texts {
         assert!(text.starts_with("VirtualMachineImage i: property vmware-system."), "{text}");
     }
+    let unreadable = carried(&image("i", &built("latest"))).unwrap().unwrap_err();
+    insta::assert_snapshot!(unreadable, @r#"VirtualMachineImage i: property KUBERNETES_SEMVER: "latest" is not a version such as v1.33.1+vmware.1-fips-vkr.2"#);
 }
 
 #[test]

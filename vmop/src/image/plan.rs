@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use api::conditions::{Condition, ERROR, WARNING, vmop as known};
-use api::names::label;
+use api::names::{image_builder, label};
 use api::vmop::{
     ContentLibraryReference, ContentProviderReference, VirtualMachineImage, VirtualMachineImageOSInfo,
     VirtualMachineImageProductInfo, VirtualMachineImageSpec, VirtualMachineImageStatus,
@@ -99,8 +99,10 @@ pub fn is_labelled(image: &VirtualMachineImage, library: &ImageLibrary, item: &L
 }
 
 fn annotations(descriptor: &Descriptor) -> BTreeMap<String, String> {
-    let system =
-        descriptor.properties.iter().filter(|(key, _)| key.starts_with(SYSTEM_PREFIX) && key.len() <= 63);
+    let of_release = |key: &str| {
+        key.starts_with(SYSTEM_PREFIX) && key.len() <= 63 || image_builder::PROPERTIES.contains(&key)
+    };
+    let system = descriptor.properties.iter().filter(|(key, _)| of_release(key));
     let mut room = ANNOTATIONS;
     let mut kept = BTreeMap::new();
     for (key, property) in system {
@@ -381,10 +383,12 @@ mod tests {
     fn release_data_becomes_annotations_and_the_rest_stays_out() {
         let xml = r#"<Envelope><ProductSection>
             <Property key="vmware-system.tkr" value="x"/><Property key="secret" value="y"/>
+            <Property key="KUBERNETES_SEMVER" value="v1.33.1"/><Property key="BUILD_DATE" value="today"/>
             <Property key="dns" value="z" userConfigurable="true"/></ProductSection></Envelope>"#;
         let image = image("a", &library(), &item("a"), &super::super::descriptor::read(xml).unwrap());
         let annotations = image.metadata.annotations.unwrap();
-        assert_eq!(annotations.into_iter().collect::<Vec<_>>(), [("vmware-system.tkr".into(), "x".into())]);
+        let kept = [("KUBERNETES_SEMVER", "v1.33.1"), ("vmware-system.tkr", "x")];
+        assert_eq!(annotations, kept.map(|(key, value)| (key.to_owned(), value.to_owned())).into());
         assert_eq!(image.spec.ovf_env.keys().collect::<Vec<_>>(), ["dns"]);
     }
 }
