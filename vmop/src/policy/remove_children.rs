@@ -4,7 +4,10 @@
 //! it, and is read once more: what was moved or cloned into it meanwhile keeps it alive.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
+use futures::future::join_all;
+use vsphere::inventory::Presence;
 use vsphere::{Error as VcenterError, MoRef};
 
 use crate::policy::children::{LONGEST_NAME, Occupant, contents};
@@ -13,6 +16,9 @@ use crate::policy::ledger::{Child, ChildKind, Ledger};
 use crate::policy::ledger_store::LedgerStore;
 use crate::policy::whereabouts::{Whereabouts, locate};
 use crate::vcenter::VCenter;
+
+/// How far the inventory may lag behind what vCenter answers.
+const LAG: Duration = Duration::from_secs(1);
 
 /// Destroys every folder and pool that the ledger records; one that others use stays.
 pub async fn remove_children(
@@ -119,7 +125,13 @@ async fn is_free(
     occupant: &impl Fn(&MoRef) -> Occupant,
     vcenter: &VCenter,
 ) -> Result<bool, Error> {
-    let inside = contents(moref, vcenter).await?;
+    let mut inside = contents(moref, vcenter).await?;
+    let unknown: Vec<_> = inside.iter().filter(|object| is_unknown(object, vcenter)).collect();
+    if !unknown.is_empty() {
+        // The inventory is ahead of what was read, and a VM was destroyed since; or behind, and one has just come.
+        join_all(unknown.into_iter().map(|vm| vcenter.inventory.wait_for_vm(vm, LAG))).await;
+        inside = contents(moref, vcenter).await?;
+    }
     if inside.iter().any(|object| occupant(object) != Occupant::Stranger) {
         return Err(occupied(format!("VMs are still in {} ({moref}) in vCenter", child.name)));
     }
@@ -127,6 +139,10 @@ async fn is_free(
         tracing::info!(%moref, "others use it: it stays");
     }
     Ok(inside.is_empty())
+}
+
+fn is_unknown(object: &MoRef, vcenter: &VCenter) -> bool {
+    object.kind() == "VirtualMachine" && vcenter.inventory.vm(object) == Presence::Absent
 }
 
 /// A name that says what becomes of the folder, and that nobody looks for.

@@ -156,7 +156,7 @@ async fn find_anywhere(
     vcenter: &VCenter,
 ) -> Result<Option<Arc<Vm>>, Error> {
     // Asked before the VM is looked for, so that one whose clone ends in between is found.
-    let underway = !existed(vm) && is_cloning(vcenter).await;
+    let underway = !existed(vm) && is_cloning(vcenter).await?;
     match vcenter.inventory.locate(identity.instance, last_reference(vm).as_ref()).await? {
         Location::Here(vsphere_vm) | Location::Elsewhere(vsphere_vm) => Ok(Some(vsphere_vm)),
         Location::Unavailable(vsphere_vm) => Err(Blocked::Unavailable(vsphere_vm).into()),
@@ -196,10 +196,12 @@ async fn end_ours(
         }
     }
     if has_volumes(vm, ctx) {
-        if power_off(vsphere_vm, vcenter).await?.is_none() {
+        let off = power_off(vsphere_vm, vcenter).await?;
+        // Also of a VM that is gone meanwhile: nobody else takes them away.
+        release_attachments(vm, &ctx.api, &ctx.caches).await?;
+        if off.is_none() {
             return Ok(());
         }
-        release_attachments(vm, &ctx.api, &ctx.caches).await?;
     }
     destroy(vsphere_vm, &DiskRecord::of(vm), vcenter).await
 }
@@ -221,24 +223,29 @@ async fn release_volumes(vm: &VirtualMachine, ctx: &Context) -> Result<(), Error
 /// Whether a clone of one of our templates runs: it may be one that was begun before a crash.
 ///
 /// A task does not show the name of the VM it creates, so any clone is waited for.
-async fn is_cloning(vcenter: &VCenter) -> bool {
+async fn is_cloning(vcenter: &VCenter) -> Result<bool, vsphere::Error> {
     let tasks = MoRef::new("TaskManager", "TaskManager");
     let paths = ["info.state", "info.entity", "info.descriptionId"];
     let read = match vcenter.client.retrieve_members(&tasks, "recentTask", "Task", &paths).await {
         Ok(read) => read,
+        Err(error) if error.retryable() => return Err(error),
         Err(error) => {
             // Whether a clone runs is not known; a VM it creates is reported as orphaned.
             tracing::warn!(%error, "recent tasks can't be read");
-            return false;
+            return Ok(false);
         }
     };
-    read.iter().any(|task| {
+    let is_ours = |source: &MoRef| match vcenter.inventory.vm(source) {
+        Presence::Present(source) | Presence::Unavailable(source) => source.template,
+        Presence::Unknown => true,
+        Presence::Absent => false,
+    };
+    Ok(read.iter().any(|task| {
         let text = |path: &str| task.get(path).as_str().unwrap_or_default().to_ascii_lowercase();
         let runs = matches!(text("info.state").as_str(), "running" | "queued");
-        let source =
-            task.get("info.entity").as_moref().and_then(|source| vcenter.inventory.vm(source).present());
-        runs && text("info.descriptionId").contains("clone") && source.is_some_and(|source| source.template)
-    })
+        let source = task.get("info.entity").as_moref();
+        runs && text("info.descriptionId").contains("clone") && source.is_some_and(is_ours)
+    }))
 }
 
 /// Says why the VM is still there.

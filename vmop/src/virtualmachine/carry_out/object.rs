@@ -65,8 +65,11 @@ pub fn confirm_plan<'a>(
 ) -> BoxFuture<'a, Result<Plan, Error>> {
     async move {
         match plan? {
+            // Also where our finalizer was put on just now: the API server drops an object although it has one if that came
+            // between the look and the deed of a deletion.
+            plan @ Plan::Create { .. } => confirm_current(vm, ctx).await.map(|()| plan),
             // What was written just now was written on condition that it was current.
-            plan @ (Plan::Create { .. } | Plan::Change { .. }) if Arc::ptr_eq(cached, vm) => {
+            plan @ Plan::Change { .. } if Arc::ptr_eq(cached, vm) => {
                 confirm_current(vm, ctx).await.map(|()| plan)
             }
             plan => Ok(plan),

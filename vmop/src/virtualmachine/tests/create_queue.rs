@@ -1,4 +1,4 @@
-//! VMs that are queued to be created, with an API server that takes their statuses.
+//! VMs that are about to be created, with an API server that takes their statuses, or has forgotten their objects.
 
 use std::sync::Arc;
 
@@ -12,7 +12,9 @@ use tokio::sync::mpsc;
 use crate::testing::context::context;
 use crate::testing::fixtures;
 use crate::testing::vcsim::vcenter;
+use crate::virtualmachine::carry_out::object::confirm_plan;
 use crate::virtualmachine::context::CREATE_CONCURRENCY;
+use crate::virtualmachine::plan::{self, Plan};
 use crate::virtualmachine::wait_for_slot;
 
 #[tokio::test]
@@ -48,5 +50,21 @@ async fn a_vm_that_is_queued_for_long_says_so_and_is_created_when_there_is_a_slo
     drop(all);
     let (slot, waited) = within("the slot", next).await.unwrap();
     assert!(slot.is_some() && waited);
+    started.shutdown.cancel();
+}
+
+#[tokio::test]
+async fn no_vm_is_made_for_an_object_that_went_while_its_finalizer_was_put_on() {
+    let name = "no_vm_is_made_for_an_object_that_went_while_its_finalizer_was_put_on";
+    let Some(sim) = Sim::start(name) else { return };
+    let vcenter = vcenter(&sim).await;
+    let (client, _) = server(|_| refusal(404, "NotFound"));
+    let started = Runtime::detached(client);
+    let ctx = context(&started, &vcenter);
+    let [cached, written] = [fixtures::virtual_machine(), fixtures::virtual_machine()].map(Arc::new);
+    let plan = plan::plan(&written, &fixtures::facts_of_creation(fixtures::needs())).unwrap();
+    assert!(matches!(plan, Plan::Create { .. }));
+    let error = confirm_plan(Ok(plan), &cached, &written, &ctx).await.unwrap_err();
+    assert!(error.to_string().contains("the cache"), "{error}");
     started.shutdown.cancel();
 }
