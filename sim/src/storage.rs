@@ -198,10 +198,9 @@ impl Provider {
         if attachment.data["status"]["attached"] == true {
             return Ok(());
         }
-        if !attachment.finalizers().iter().any(|there| there == FINALIZER) {
-            let finalizers = json!({"metadata": {"finalizers": [FINALIZER]}});
-            self.patched(attachment, &finalizers).await?;
-        }
+        // What is watched may be old: nothing is attached for an object that is gone, or whose going waits for nobody.
+        let Some(attachment) = self.held(attachment).await? else { return Ok(()) };
+        let attachment = &attachment;
         let attached = self.attach_disk(attachment).await;
         let status = match &attached {
             Ok((volume, disk)) => {
@@ -216,6 +215,24 @@ impl Provider {
         let api = self.api(attachment);
         gone(api.patch_status(&attachment.name_any(), &PatchParams::default(), &patch).await)?;
         attached.map(|(volume, _)| info!(attachment = key(attachment), volume, "attached"))
+    }
+
+    /// The attachment as it is now, kept by our finalizer; `None` where it is gone or going.
+    async fn held(&self, attachment: &DynamicObject) -> Result<Option<DynamicObject>, Trouble> {
+        let (api, name) = (self.api(attachment), attachment.name_any());
+        let Some(now) = api.get_opt(&name).await? else { return Ok(None) };
+        if now.metadata.deletion_timestamp.is_some() || now.metadata.uid != attachment.metadata.uid {
+            return Ok(None);
+        }
+        if now.finalizers().iter().any(|there| there == FINALIZER) {
+            return Ok(Some(now));
+        }
+        let version = now.metadata.resource_version;
+        let patch = json!({"metadata": {"resourceVersion": version, "finalizers": [FINALIZER]}});
+        match api.patch(&name, &PatchParams::default(), &Patch::Merge(patch)).await {
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
+            held => Ok(Some(held?)),
+        }
     }
 
     /// The disk is attached to its VM; the identities of both it and of what the guest sees.
@@ -255,10 +272,13 @@ impl Provider {
             return Ok(());
         }
         let uuid = attachment.data["spec"]["nodeuuid"].as_str().unwrap_or_default();
-        let volume = attachment.data["status"]["metadata"][VOLUME_ID].as_str();
+        let noted = attachment.data["status"]["metadata"][VOLUME_ID].as_str().map(str::to_owned);
+        // It may have been attached without anybody noting it.
+        let claim = attachment.data["spec"]["volumename"].as_str().unwrap_or_default();
+        let volume = noted.or_else(|| self.bound(&attachment.namespace().unwrap_or_default(), claim).ok());
         // A VM that is gone has nothing attached to it.
         if let (Some(volume), Some(vm)) = (volume, self.vm(uuid).await?) {
-            match self.control.detach_disk(&vm, volume).await {
+            match self.control.detach_disk(&vm, &volume).await {
                 Ok(()) | Err(Error::NotFound { .. }) => {
                     info!(attachment = key(attachment), volume, "detached");
                 }

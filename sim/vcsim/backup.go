@@ -135,13 +135,15 @@ func (s *Sim) restore(b *backup) {
 
 // putBack gives a folder, a pool or a VM its place. What a VM is called its host knows.
 func (s *Sim) putBack(ctx *simulator.Context, p place) {
+	// A VM that was being made when the backup was taken is not in it.
+	children := slices.DeleteFunc(slices.Clone(p.children), func(child ref) bool { return ctx.Map.Get(child) == nil })
 	ctx.WithLock(p.entity, func() {
 		p.entity.Entity().Parent = p.parent
 		switch o := p.entity.(type) {
 		case *simulator.Folder:
-			o.Name, o.ChildEntity = p.name, slices.Clone(p.children)
+			o.Name, o.ChildEntity = p.name, children
 		case *simulator.ResourcePool:
-			o.Name, o.ResourcePool.ResourcePool = p.name, slices.Clone(p.children)
+			o.Name, o.ResourcePool.ResourcePool = p.name, children
 		}
 	})
 	vm, ok := p.entity.(*simulator.VirtualMachine)

@@ -192,6 +192,25 @@ impl Trial<'_> {
         Ok(())
     }
 
+    /// Somebody removes the VMs that were found on hosts when their objects were gone already: nobody else would, and the
+    /// folders that they are in stay as long.
+    pub(super) async fn remove_ownerless(&self) -> Result<()> {
+        let discovered = self.undone.borrow().discovered.clone();
+        let control = self.environment.testbed.control();
+        let objects = list_objects(&self.environment.testbed.client(), VM, &self.namespace.name).await?;
+        let owned = |uuid: &str| {
+            let of = |object: &Value| object["spec"]["instanceUUID"].as_str().map(str::to_lowercase);
+            objects.values().filter_map(of).any(|own| own == uuid.to_lowercase())
+        };
+        for vm in control.inventory().await?.vms {
+            if discovered.contains(&vm.instance_uuid) && !vm.template && !owned(&vm.instance_uuid) {
+                // It may be on its way out by its object's end.
+                drop(control.power(&vm.moid, PowerAction::Destroy).await);
+            }
+        }
+        Ok(())
+    }
+
     /// Takes out of the findings VMs that were found on hosts when their objects were gone already: they are reported as
     /// orphans, and somebody removes them. A template that was found again is left to him too.
     pub(super) fn forgive_discovered(&self, state: &mut CanonicalState, inventory: &Inventory) {

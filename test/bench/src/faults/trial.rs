@@ -364,6 +364,7 @@ impl Trial<'_> {
         }
         let deadline = Instant::now() + PATIENCE;
         loop {
+            self.remove_ownerless().await?;
             let mut state = CanonicalState::read(self.environment, &self.namespace).await?;
             self.forgive_destroyed(&mut state);
             self.forgive_discovered(&mut state, &self.environment.testbed.control().inventory().await?);
