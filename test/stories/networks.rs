@@ -36,7 +36,7 @@ fn net_operator_gives_a_nic_its_port_group_mac_and_address() {
         assert_requested(&interface, &vm, &json!({"networkName": "workload-network", "type": "vmxnet3"}));
         let config = &interface["status"]["ipConfigs"][0];
         let ethernet = json!({"match": {"macaddress": interface["status"]["macAddress"]}, "set-name": "eth0",
-            "dhcp4": false, "gateway4": config["gateway"],
+            "dhcp4": false, "routes": [{"to": "0.0.0.0/0", "via": config["gateway"]}],
             "addresses": [format!("{}/16", config["ip"].as_str().unwrap())]});
         assert_connected(
             &story,
@@ -88,7 +88,7 @@ fn nsx_gives_a_nic_its_segment_mac_and_address() {
         assert_requested(&interface, &vm, &json!({"virtualNetwork": "vnet"}));
         let address = &interface["status"]["ipAddresses"][0];
         let ethernet = json!({"match": {"macaddress": interface["status"]["macAddress"]}, "set-name": "eth0",
-            "dhcp4": false, "gateway4": address["gateway"], "mtu": 8900,
+            "dhcp4": false, "routes": [{"to": "0.0.0.0/0", "via": address["gateway"]}], "mtu": 8900,
             "addresses": [format!("{}/16", address["ip"].as_str().unwrap())],
             "nameservers": {"addresses": ["10.0.0.53"]}});
         assert_connected(&story, &vms, &vm, "NSX-workload", &interface, &ethernet).await;

@@ -258,13 +258,14 @@ async fn observe_needs(
     let caches = &ctx.caches;
     let source = read_data_source(vm, &ctx.api).await?;
     let pool = placement.as_ref().ok().map(|placement| &placement.pool);
+    let network = ctx.provider.guest_network();
     let NicFacts { nics, requests } = observe_nics(vm, pool, vcenter, caches).await?;
+    let nics = nics.map(|nics| source.with_macs(nics, identity, &network));
     let class = needed_size(vm, home, vcenter, caches).await?;
     let storage = observe_storage(vm, placement.as_ref().unwrap_or(home), vcenter, caches).await?;
     let TemplateFacts { template, request, image_missing } =
         find_template(vm, home, storage.as_ref().ok(), vcenter, caches, &ctx.templates);
     let (wanted, cloned_from) = (nics.as_deref().ok(), template.as_deref().ok());
-    let network = ctx.provider.guest_network();
     let (bootstrap, watch) = source.compose_new(vm, identity, wanted, cloned_from, &network);
     let needs = Needs { class, image: template, storage, nics, bootstrap, placement };
     let creation = Creation {

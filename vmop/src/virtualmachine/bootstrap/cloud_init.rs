@@ -10,7 +10,7 @@ use super::data::{Bootstrap, BootstrapInput, VApp};
 use super::netplan::network;
 use super::user_data::UserData;
 use crate::unmet::Need;
-use crate::virtualmachine::nic::adapter::Addressing;
+use crate::virtualmachine::nic::adapter::Nic;
 
 /// Keys of the userdata: cloud-init's name, and Cluster API's.
 const USERDATA_KEYS: [&str; 2] = ["user-data", "value"];
@@ -75,7 +75,7 @@ pub(super) fn verbatim(vm: &VirtualMachine, data: &UserData, input: &BootstrapIn
 /// Metadata that can't be read, or says what network there is, stays as it is.
 fn add_network(vm: &VirtualMachine, input: &BootstrapInput<'_>, bootstrap: &mut Bootstrap) {
     let keys = &mut bootstrap.extra_config;
-    let Some(network) = given(input).then(|| network(vm, input)).flatten() else { return };
+    let Some(network) = is_given(input.nics).then(|| network(vm, input)).flatten() else { return };
     let read = cloudinit::decode(keys).ok().and_then(|decoded| decoded.metadata().ok());
     let Some(mut metadata) = read.filter(|metadata| !metadata.other.contains_key("network")) else { return };
     metadata.other.insert("network".to_owned(), network);
@@ -85,8 +85,8 @@ fn add_network(vm: &VirtualMachine, input: &BootstrapInput<'_>, bootstrap: &mut 
 }
 
 /// Whether the network provider says something about a NIC.
-fn given(input: &BootstrapInput<'_>) -> bool {
-    input.nics.iter().any(|nic| nic.mac.is_some() || nic.addressing != Addressing::Dhcp)
+pub(super) fn is_given(nics: &[Nic]) -> bool {
+    nics.iter().any(|nic| !nic.is_plain())
 }
 
 fn userdata(data: &UserData) -> Need<Option<String>> {

@@ -1,15 +1,27 @@
 //! Composes the bootstrap data of a guest from what its user gives, by the transport that the user names.
 //!
-//! All of it goes into the one call that creates the VM. Nothing here waits for what vCenter chooses: a NIC whose MAC is
-//! not known yet is matched by its driver or its name.
+//! All of it goes into the one call that creates the VM. Nothing here waits for what vCenter chooses: a NIC that the guest
+//! has to know gets a MAC of ours where the network provider chose none.
 
 use api::vmop::VirtualMachine;
 
 use super::data::{Bootstrap, BootstrapInput, HASH, VApp};
+use super::netplan::is_configured;
 use super::user_data::{Transport, UserData};
 use super::{cloud_init, customization, properties};
 use crate::extra_config::DEFER_CLOUD_INIT;
 use crate::unmet::Need;
+use crate::vcenter::GuestNetwork;
+use crate::virtualmachine::nic::adapter::Nic;
+
+/// Whether the guest's data describes its NICs one by one, by their MACs.
+pub fn names_nics(data: &UserData, nics: &[Nic], network: &GuestNetwork) -> bool {
+    match data.transport {
+        Transport::CloudInit | Transport::CloudinitPrep => is_configured(nics, network),
+        Transport::ExtraConfig => cloud_init::is_given(nics),
+        Transport::None | Transport::OvfEnv | Transport::VAppConfig | Transport::Sysprep => false,
+    }
+}
 
 /// The bootstrap data of the guest of `vm`.
 pub fn compose(vm: &VirtualMachine, data: &UserData, input: &BootstrapInput<'_>) -> Need<Bootstrap> {

@@ -1,61 +1,45 @@
 //! Cloud-init's network configuration, version 2, of the NICs of a VM.
 
+use std::net::IpAddr;
+
 use api::vmop::VirtualMachine;
 use serde_json::{Map, Value, json};
-use vsphere::NicKind;
 
 use super::data::{BootstrapInput, search_domains};
-use crate::virtualmachine::nic::adapter::{Addressing, Nic};
+use crate::vcenter::GuestNetwork;
+use crate::virtualmachine::nic::adapter::{Address, Addressing, Nic};
+
+/// Whether the guest's network needs configuration: something that it would not do by itself.
+pub(super) fn is_configured(nics: &[Nic], network: &GuestNetwork) -> bool {
+    let for_all = !network.nameservers.is_empty() || network.mtu.is_some();
+    !nics.is_empty() && (for_all || !nics.iter().all(Nic::is_plain))
+}
 
 /// The network of the guest; `None` where nothing is known that it would not do by itself.
 pub(super) fn network(vm: &VirtualMachine, input: &BootstrapInput<'_>) -> Option<Value> {
-    let configured = input.network;
-    let plain = |nic: &Nic| nic.mac.is_none() && nic.addressing == Addressing::Dhcp;
-    if input.nics.iter().all(plain) && configured.nameservers.is_empty() && configured.mtu.is_none() {
+    if !is_configured(input.nics, input.network) {
         return None;
     }
     let ethernets: Map<_, _> = input
         .nics
         .iter()
         .enumerate()
-        .filter(|(at, _)| !is_configured_before(input.nics, *at))
         .map(|(at, nic)| {
             let name = format!("eth{at}");
             let ethernet = ethernet(&name, nic, vm, input);
             (name, ethernet)
         })
         .collect();
-    (!ethernets.is_empty()).then(|| json!({ "version": 2, "ethernets": ethernets }))
-}
-
-/// Whether an earlier NIC of the same driver and configuration stands for this one.
-fn is_configured_before(nics: &[Nic], at: usize) -> bool {
-    nics.get(at).is_some_and(|nic| {
-        by_driver(nics, nic) && nics.iter().take(at).any(|other| driver(other.kind) == driver(nic.kind))
-    })
-}
-
-/// Whether the driver is enough to match a NIC: all that have it are configured alike, or there is one only.
-///
-/// A name would match better, but what a NIC is called depends on the guest.
-fn by_driver(nics: &[Nic], nic: &Nic) -> bool {
-    let alike: Vec<_> = nics.iter().filter(|other| driver(other.kind) == driver(nic.kind)).collect();
-    let plain = |nic: &&Nic| nic.mac.is_none() && nic.addressing == Addressing::Dhcp;
-    nic.mac.is_none() && (alike.len() == 1 || alike.iter().all(plain))
+    Some(json!({ "version": 2, "ethernets": ethernets }))
 }
 
 /// One NIC in netplan's words, key by key; longer than a procedure may be.
 fn ethernet(name: &str, nic: &Nic, vm: &VirtualMachine, input: &BootstrapInput<'_>) -> Value {
     let mut map = Map::new();
-    match &nic.mac {
-        Some(mac) => {
-            map.insert("match".into(), json!({ "macaddress": mac }));
-            map.insert("set-name".into(), name.into());
-        }
-        None if by_driver(input.nics, nic) => {
-            drop(map.insert("match".into(), json!({ "driver": driver(nic.kind) })));
-        }
-        None => drop(map.insert("match".into(), json!({ "name": name }))),
+    if let Some(mac) = &nic.mac {
+        // A driver or a name won't do: cloud-init then writes for systemd-networkd that the NIC's name is `ethN`, whatever it is.
+        map.insert("match".into(), json!({ "macaddress": mac.to_ascii_lowercase().replace('-', ":") }));
+        map.insert("set-name".into(), name.into());
     }
     match &nic.addressing {
         Addressing::Dhcp => drop(map.insert("dhcp4".into(), true.into())),
@@ -67,10 +51,9 @@ fn ethernet(name: &str, nic: &Nic, vm: &VirtualMachine, input: &BootstrapInput<'
             map.insert("dhcp4".into(), false.into());
             let all: Vec<_> = addresses.iter().map(ToString::to_string).collect();
             map.insert("addresses".into(), all.into());
-            for address in addresses {
-                let Some(gateway) = address.gateway else { continue };
-                let key = if gateway.is_ipv4() { "gateway4" } else { "gateway6" };
-                map.entry(key).or_insert_with(|| gateway.to_string().into());
+            let routes = routes(addresses);
+            if !routes.is_empty() {
+                map.insert("routes".into(), routes.into());
             }
         }
     }
@@ -89,13 +72,15 @@ fn ethernet(name: &str, nic: &Nic, vm: &VirtualMachine, input: &BootstrapInput<'
     map.into()
 }
 
-/// The kernel's driver of a NIC.
-fn driver(kind: NicKind) -> &'static str {
-    match kind {
-        NicKind::Vmxnet3 => "vmxnet3",
-        NicKind::Vmxnet2 => "vmxnet",
-        NicKind::E1000 => "e1000",
-        NicKind::E1000e => "e1000e",
-        NicKind::Pcnet32 => "pcnet32",
-    }
+/// The ways out by the first router of each kind of address.
+///
+/// Cloud-init deprecates `gateway4` and `gateway6`, and refuses `to: default` where it writes for systemd-networkd. 22.4
+/// writes `::/64` there for `::/0`; the two halves of all addresses lead out in any case.
+fn routes(addresses: &[Address]) -> Vec<Value> {
+    let first =
+        |is_v4: bool| addresses.iter().filter_map(|address| address.gateway).find(|to| to.is_ipv4() == is_v4);
+    let to = |all: &[&str], via: Option<IpAddr>| -> Vec<Value> {
+        via.map(|via| all.iter().map(|to| json!({ "to": to, "via": via })).collect()).unwrap_or_default()
+    };
+    [to(&["0.0.0.0/0"], first(true)), to(&["::/0", "::/1", "8000::/1"], first(false))].concat()
 }

@@ -8,9 +8,9 @@ use api::vmop::VirtualMachine;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kit::apply::Api;
 use kube::ResourceExt;
-use vsphere::{VAppProperty, Vm};
+use vsphere::{Devices, VAppProperty, VirtualNic, Vm};
 
-use super::compose::compose;
+use super::compose::{compose, names_nics};
 use super::data::{Bootstrap, BootstrapInput, HASH};
 use super::user_data::{Source, UserData, source, user_data};
 use crate::caches::Caches;
@@ -89,6 +89,21 @@ fn map_data(map: ConfigMap) -> Data {
 }
 
 impl DataSource {
+    /// That data, which was read nowhere.
+    #[cfg(test)]
+    pub fn of(user_data: Need<UserData>) -> Self {
+        Self { user_data, read_from: None }
+    }
+
+    /// The NICs of a VM that is to be created, each with a MAC if the guest has to know them.
+    pub fn with_macs(&self, nics: Vec<Nic>, identity: Identity, network: &GuestNetwork) -> Vec<Nic> {
+        let named = |data: &UserData| names_nics(data, &nics, network);
+        if !self.user_data.as_ref().is_ok_and(named) {
+            return nics;
+        }
+        nics.into_iter().enumerate().map(|(at, nic)| nic.with_mac(identity, at)).collect()
+    }
+
     /// The bootstrap data of a VM that is to be created, and what becomes of the watch.
     pub fn compose_new(
         self,
@@ -173,8 +188,9 @@ pub async fn observe_update(
             return Ok(BootstrapUpdate { data: Err(unmet), nic_requests: requests, watch });
         }
     };
-    let (properties, present) = read_appliance(vsphere_vm, access.vcenter).await?;
-    let network = access.network;
+    let (properties, devices) = read_appliance(vsphere_vm, access.vcenter).await?;
+    let (network, present) = (access.network, devices.nics.len());
+    let nics = with_known_macs(nics, &devices.nics);
     let input =
         BootstrapInput { identity, nics: &nics, present, properties: &properties, defers: false, network };
     let need = compose(vm, data, &input);
@@ -195,14 +211,20 @@ pub struct Access<'a> {
     pub network: &'a GuestNetwork,
 }
 
-/// The OVF properties of a VM, and how many NICs it has.
+/// The NICs with the MACs that they have.
+fn with_known_macs(nics: Vec<Nic>, present: &[VirtualNic]) -> Vec<Nic> {
+    let known = present.iter().map(|here| here.address.clone()).chain(std::iter::repeat(None));
+    nics.into_iter().zip(known).map(|(nic, known)| Nic { mac: nic.mac.or(known), ..nic }).collect()
+}
+
+/// The OVF properties of a VM, and its devices.
 async fn read_appliance(
     vsphere_vm: &Vm,
     vcenter: &VCenter,
-) -> Result<(Vec<VAppProperty>, usize), vsphere::Error> {
+) -> Result<(Vec<VAppProperty>, Arc<Devices>), vsphere::Error> {
     let read =
         vcenter.client.retrieve(std::slice::from_ref(&vsphere_vm.moref), &["config.vAppConfig"]).await?;
     let properties = read.first().map(|vm| vm.get("config.vAppConfig").get("property").items());
     let properties = properties.unwrap_or_default().iter().filter_map(VAppProperty::read).collect();
-    Ok((properties, vcenter.devices(vsphere_vm).await?.nics.len()))
+    Ok((properties, vcenter.devices(vsphere_vm).await?))
 }

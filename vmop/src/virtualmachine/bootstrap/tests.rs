@@ -1,6 +1,8 @@
 //! The bootstrap data of a guest, transport by transport.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::process::Command;
 
 use api::names::{annotation, label};
 use api::vmop::VirtualMachine;
@@ -12,8 +14,10 @@ use crate::unmet::Need;
 use crate::vcenter::GuestNetwork;
 use crate::virtualmachine::bootstrap::compose::compose;
 use crate::virtualmachine::bootstrap::data::{Bootstrap, BootstrapInput, HASH, VApp};
+use crate::virtualmachine::bootstrap::observe::DataSource;
 use crate::virtualmachine::bootstrap::user_data::{UserData, user_data};
 use crate::virtualmachine::identity::find::Found;
+use crate::virtualmachine::identity::uuids::Identity;
 use crate::virtualmachine::nic::adapter::{Address, Addressing, Nic};
 
 fn vsphere_vm(transport: &str) -> VirtualMachine {
@@ -201,54 +205,105 @@ fn a_users_own_metadata_and_network_win() {
     insta::assert_snapshot!(shown(&with(&vsphere_vm("CloudInit"), &data).unwrap()));
 }
 
-#[test]
-fn a_single_nic_without_a_mac_is_matched_by_its_driver() {
-    let metadata = |nics: &[Nic], network: &GuestNetwork| {
-        let composed = on(&vsphere_vm("CloudInit"), &[("value", "#")], nics, network).unwrap();
-        let metadata = cloudinit::decode(&composed.extra_config).unwrap().metadata().unwrap();
-        metadata.other.get("network").map_or_else(String::new, ToString::to_string)
-    };
+/// The network in the metadata of a VM that is created with these NICs.
+fn network_config(nics: &[Nic], network: &GuestNetwork) -> String {
+    let vm = vsphere_vm("CloudInit");
+    let identity = fixtures::facts(Found::Absent).identity;
+    let source = DataSource::of(read(&vm, &[("value", "#")]));
+    let nics = source.with_macs(nics.to_vec(), identity, network);
+    let composed = on(&vm, &[("value", "#")], &nics, network).unwrap();
+    let metadata = cloudinit::decode(&composed.extra_config).unwrap().metadata().unwrap();
+    metadata.other.get("network").map_or_else(String::new, ToString::to_string)
+}
+
+/// Every shape of network that metadata can have, and some that need none.
+fn networks() -> Vec<String> {
     let none = GuestNetwork::default();
     let address = fixed(&[("10.0.0.5", 24, "10.0.0.1")]);
-    let shown_of = [
-        metadata(&[nic(None, address.clone())], &none),
-        metadata(&[nic(None, address.clone()), nic(None, Addressing::Unaddressed)], &none),
-        metadata(&[nic(Some("00:50:56:AA:00:01"), Addressing::Dhcp)], &none),
-        metadata(&[nic(None, Addressing::Dhcp)], &network()),
-        metadata(&[nic(None, Addressing::Dhcp)], &none),
-        metadata(&[], &network()),
-    ];
-    insta::assert_snapshot!(shown_of.join("\n"));
+    let both = fixed(&[("2001:db8::5", 64, "2001:db8::1"), ("10.0.0.5", 24, "10.0.0.1")]);
+    let plain = || nic(None, Addressing::Dhcp);
+    let e1000 = || Nic { kind: NicKind::E1000e, ..plain() };
+    let known = |addressing| nic(Some("00:50:56:aa:00:01"), addressing);
+    vec![
+        network_config(&[nic(None, address.clone())], &none),
+        network_config(&[nic(None, address), nic(None, Addressing::Unaddressed)], &none),
+        network_config(&[known(Addressing::Dhcp), plain()], &none),
+        network_config(&[known(both)], &none),
+        network_config(&[plain(), e1000()], &network()),
+        network_config(&[plain(), e1000()], &none),
+        network_config(&[], &network()),
+    ]
 }
 
 #[test]
-fn nics_without_macs_are_matched_by_their_driver_while_that_is_enough() {
-    let composed = |nics: &[Nic]| {
-        let composed = on(&vsphere_vm("CloudInit"), &[("value", "#")], nics, &network()).unwrap();
-        let metadata = cloudinit::decode(&composed.extra_config).unwrap().metadata().unwrap();
-        let ethernets = metadata.other["network"]["ethernets"].as_object().unwrap().clone();
-        let matches = ethernets.iter().map(|(name, ethernet)| format!("{name} {}", ethernet["match"]));
-        matches.collect::<Vec<_>>()
-    };
-    let plain = || nic(None, Addressing::Dhcp);
-    let e1000 = || Nic { kind: NicKind::E1000e, ..plain() };
-    let fixed = || nic(None, fixed(&[("10.0.0.5", 24, "10.0.0.1")]));
-    let known = || nic(Some("00:50:56:aa:00:01"), Addressing::Dhcp);
-    for (nics, expected) in [
-        (vec![plain(), plain()], vec![r#"eth0 {"driver":"vmxnet3"}"#]),
-        (
-            vec![plain(), e1000(), plain()],
-            vec![r#"eth0 {"driver":"vmxnet3"}"#, r#"eth1 {"driver":"e1000e"}"#],
-        ),
-        (vec![fixed(), e1000()], vec![r#"eth0 {"driver":"vmxnet3"}"#, r#"eth1 {"driver":"e1000e"}"#]),
-        (vec![fixed(), plain()], vec![r#"eth0 {"name":"eth0"}"#, r#"eth1 {"name":"eth1"}"#]),
-        (
-            vec![known(), plain()],
-            vec![r#"eth0 {"macaddress":"00:50:56:aa:00:01"}"#, r#"eth1 {"name":"eth1"}"#],
-        ),
-    ] {
-        assert_eq!(composed(&nics), expected);
+fn a_guest_that_has_to_know_its_nics_learns_their_macs() {
+    insta::assert_snapshot!(networks().join("\n"));
+}
+
+#[test]
+fn every_renderer_of_cloud_init_takes_every_network() {
+    if Command::new("cloud-init").arg("--version").output().is_err() {
+        eprintln!(
+            "SKIPPED: cloud-init is not installed, so its renderers were not tried (Debian: apt-get install cloud-init)"
+        );
+        return;
     }
+    let folder = tempfile::tempdir().unwrap();
+    for (at, network) in networks().iter().filter(|network| !network.is_empty()).enumerate() {
+        let config: serde_json::Value = serde_json::from_str(network).unwrap();
+        let file = folder.path().join(format!("{at}.yaml"));
+        std::fs::write(&file, network).unwrap();
+        for renderer in ["netplan", "networkd", "eni"] {
+            let into = folder.path().join(format!("{at}-{renderer}"));
+            let mut convert = Command::new("cloud-init");
+            convert.args([
+                "devel",
+                "net-convert",
+                "--kind",
+                "yaml",
+                "--distro",
+                "debian",
+                "--output-kind",
+                renderer,
+            ]);
+            convert.arg("--network-data").arg(&file).arg("--directory").arg(&into);
+            let done = convert.output().unwrap();
+            let complaint = String::from_utf8_lossy(&done.stderr).into_owned();
+            assert!(
+                done.status.success() && !complaint.contains("eprecated"),
+                "{renderer}, {network}: {complaint}"
+            );
+            let written = written_below(&into);
+            for ethernet in config["ethernets"].as_object().unwrap().values() {
+                let routes = ethernet["routes"].as_array().into_iter().flatten().map(|route| &route["via"]);
+                for known in routes.chain([&ethernet["match"]["macaddress"]]) {
+                    let known = known.as_str().unwrap();
+                    assert!(written.contains(known), "{renderer} lacks {known}: {written}");
+                }
+            }
+        }
+    }
+}
+
+fn written_below(folder: &Path) -> String {
+    let below = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let read = |path: std::path::PathBuf| {
+        if path.is_dir() { written_below(&path) } else { std::fs::read_to_string(path).unwrap() }
+    };
+    below.map(read).collect()
+}
+
+#[test]
+fn a_mac_that_is_drawn_is_the_vms_own_and_stays() {
+    let identity = fixtures::facts(Found::Absent).identity;
+    let mac = |identity, at| nic(None, Addressing::Dhcp).with_mac(identity, at).mac.unwrap();
+    let other = Identity { instance: uuid::Uuid::from_u128(7), ..identity };
+    let drawn = [mac(identity, 0), mac(identity, 1), mac(other, 0)];
+    assert_eq!(BTreeSet::from(drawn.clone()).len(), 3, "{drawn:?}");
+    assert!(drawn.iter().all(|mac| mac.starts_with("02:") && mac.len() == 17), "{drawn:?}");
+    assert_eq!(mac(identity, 0), drawn[0]);
+    let given = nic(Some("00:50:56:aa:00:01"), Addressing::Dhcp).with_mac(identity, 0);
+    assert_eq!(given.mac.as_deref(), Some("00:50:56:aa:00:01"));
 }
 
 #[test]

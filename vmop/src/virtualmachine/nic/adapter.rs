@@ -5,10 +5,12 @@ use std::net::{IpAddr, Ipv6Addr};
 use api::conditions::vmop as reason;
 use api::net::VirtualNetwork;
 use api::vmop::VirtualMachineNetworkInterface;
+use sha2::{Digest, Sha256};
 use vsphere::{Backing, NicKind};
 
 use crate::unmet::Need;
 use crate::unmet::Unmet;
+use crate::virtualmachine::identity::uuids::Identity;
 
 /// A NIC as it shall be.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,7 +19,7 @@ pub struct Nic {
     pub kind: NicKind,
     /// The network that it is connected to.
     pub backing: Backing,
-    /// Its MAC, where the network provider chose it; else vCenter does.
+    /// Its MAC, where the network provider chose it or the guest has to know it beforehand; else vCenter chooses.
     pub mac: Option<String>,
     /// What the network provider calls the port.
     pub external_id: Option<String>,
@@ -29,6 +31,22 @@ impl Nic {
     /// A NIC of which no network provider says anything.
     pub fn plain(kind: NicKind, backing: Backing) -> Self {
         Self { kind, backing, mac: None, external_id: None, addressing: Addressing::Dhcp }
+    }
+
+    /// Whether a guest without configuration does with it what it shall.
+    pub fn is_plain(&self) -> bool {
+        self.mac.is_none() && self.addressing == Addressing::Dhcp
+    }
+
+    /// The NIC at that place of a VM, with a MAC of our own where nobody chose one.
+    ///
+    /// It is locally administered, and the same whenever it is drawn for that place of that VM.
+    pub fn with_mac(self, identity: Identity, at: usize) -> Self {
+        let draw = || {
+            let digest = Sha256::digest(format!("{}/{at}", identity.instance));
+            digest.iter().take(5).fold("02".to_owned(), |mac, byte| format!("{mac}:{byte:02x}"))
+        };
+        Self { mac: self.mac.or_else(|| Some(draw())), ..self }
     }
 }
 
