@@ -1,5 +1,6 @@
 //! The virtual hardware of one VM.
 
+use crate::exact::exact;
 use crate::spec::{Controller, Disk, VirtualNic};
 use crate::{Client, Error, Kind, MoRef, Result, Value};
 
@@ -47,13 +48,6 @@ impl Devices {
             (0..controller.places()).find(|unit| !used(*unit)).map(|unit| (controller.key, unit))
         })
     }
-}
-
-/// Collected without room to grow: it is kept for every VM.
-pub(crate) fn exact<T>(items: impl Iterator<Item = T>) -> Vec<T> {
-    let mut items: Vec<T> = items.collect();
-    items.shrink_to_fit();
-    items
 }
 
 impl Client {

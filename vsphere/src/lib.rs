@@ -27,6 +27,7 @@ mod console;
 mod devices;
 mod error;
 mod events;
+mod exact;
 mod fault;
 mod gate;
 mod http;

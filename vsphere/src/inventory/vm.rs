@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use crate::devices::exact;
+use crate::exact::exact;
 use crate::spec::unescape_name;
 use crate::{Allocation, Devices, ManagedBy, MoRef, Value};
 

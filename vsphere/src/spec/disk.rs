@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::profile::profiles;
-use crate::devices::exact;
+use crate::exact::exact;
 use crate::{MoRef, Object, Value};
 
 /// A virtual disk that a VM has.
