@@ -41,6 +41,38 @@ pub enum CliCommand {
         #[arg(required = true)]
         manifests: Vec<PathBuf>,
     },
+    /// Make the images that nodes are cloned from.
+    Image {
+        /// What to do with images.
+        #[command(subcommand)]
+        command: ImageCommand,
+    },
+}
+
+/// What can be done with node images.
+#[derive(Debug, Subcommand)]
+pub enum ImageCommand {
+    /// Build a node image from Debian's packages and Go modules: an OVA for vSphere, the same disk for QEMU, and the list of
+    /// what is in it. Needs apt, dpkg, unshare and Go, root or user namespaces, and 8 GB of disk, but no hypervisor and no
+    /// registry.
+    Build(ImageBuild),
+}
+
+/// Flags of `image build`.
+#[derive(Clone, Debug, Args)]
+pub struct ImageBuild {
+    /// The release of Kubernetes, e.g. `v1.36`.
+    #[arg(long, value_name = "VERSION")]
+    pub kubernetes: String,
+    /// The operating system.
+    #[arg(long, value_name = "NAME", default_value = "debian-13")]
+    pub os: String,
+    /// The folder for the files of the image.
+    #[arg(short, long, value_name = "DIR")]
+    pub output: PathBuf,
+    /// Take the packages of an earlier build, from its lock file: they make the same image.
+    #[arg(long, value_name = "FILE")]
+    pub lock: Option<PathBuf>,
 }
 
 /// Flags of `up`.
@@ -64,6 +96,9 @@ pub struct Up {
     /// How the VM operator speaks with vCenter.
     #[arg(long, value_enum, default_value_t)]
     pub wire: Wire,
+    /// What the simulated vSphere has for networks.
+    #[arg(long, value_enum, default_value_t)]
+    pub network: SiteNetwork,
     /// A program to use instead of a built one, e.g. `etcd=/usr/bin/etcd`.
     #[arg(long = "tool", value_name = "NAME=PATH", value_parser = tool)]
     pub tools: Vec<(String, PathBuf)>,
@@ -94,6 +129,16 @@ impl Wire {
             Self::Soap => "soap",
         }
     }
+}
+
+/// What a simulated vSphere has for networks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum SiteNetwork {
+    /// NSX: every cluster has a network and a load balancer of its own.
+    Nsx,
+    /// Port groups: control plane nodes hold their cluster's address themselves.
+    #[default]
+    PortGroups,
 }
 
 /// Flags of `doctor`.

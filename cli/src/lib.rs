@@ -8,6 +8,7 @@
 //! | [`describe`] | `describe tkc`: the tree of a cluster's objects, with the first cause of what is not ready |
 //! | [`doctor`] | `doctor`: what keeps VMs and clusters from coming up, found before they are applied |
 //! | [`bundle`] | `bundle`: what a supporter needs, in one file, by allow-list and without secrets |
+//! | `node_image` | `image build`: what nodes are cloned from; the work is [`image`]'s |
 //! | [`lint`] | `lint`: manifests held against the CRDs' schemas and [`gcm::admission`], without a cluster |
 //!
 //! Commands read objects through the API server as any user does; what `doctor` asks of vCenter is [`vmop::doctor`]'s.
@@ -28,6 +29,7 @@ pub mod describe;
 pub mod doctor;
 mod interrupts;
 pub mod lint;
+mod node_image;
 mod output;
 pub mod session;
 pub mod stack;
@@ -40,7 +42,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory as _, FromArgMatches as _};
 
-use crate::args::{Cli, CliCommand, Describe, Output};
+use crate::args::{Cli, CliCommand, Describe, ImageCommand, Output};
 use crate::output::write_out;
 
 /// Runs the program that the first argument names.
@@ -93,6 +95,9 @@ fn run_command(cli: Cli) -> ExitCode {
             CliCommand::Describe { object } => exit_code(describe_object(object).await),
             CliCommand::Doctor(args) => doctor::run(args).await,
             CliCommand::Bundle(args) => bundle::run(args).await,
+            CliCommand::Image { command: ImageCommand::Build(args) } => {
+                exit_code(node_image::build(args).await)
+            }
             CliCommand::Lint { .. } => ExitCode::SUCCESS,
         }
     });

@@ -13,7 +13,8 @@ use k8s_openapi::api::core::v1::{Node, Secret};
 use kube::Api;
 use kube::api::ListParams;
 use serde_json::{Value, json};
-use sim::guest::{Disk, Failure, GuestVm, Patterns, Programs, Reason, Seed, boot};
+use sim::control::VmDisk;
+use sim::guest::{Disk, Failure, GuestVm, Patterns, Programs, Provoked, Reason, Seed, boot};
 
 use crate::story::{CLUSTER, Story, assert_contains, story};
 use crate::vsphere_soap;
@@ -28,9 +29,14 @@ spec:
       replicas: 1
       vmClass: best-effort-small
       storageClass: gold
+      volumes: [{name: etcd, mountPath: /var/lib/etcd, capacity: {storage: 4Gi}}]
       tkr: {reference: {name: v1.36.3---vmware.1-vkr.1}}
     nodePools:
-    - {name: only, replicas: 1, vmClass: best-effort-small, storageClass: gold}
+    - name: only
+      replicas: 1
+      vmClass: best-effort-small
+      storageClass: gold
+      volumes: [{name: containerd, mountPath: /var/lib/containerd, capacity: {storage: 16Gi}}]
 ";
 
 #[test]
@@ -180,7 +186,7 @@ const MUTATIONS: &[Mutation] = &[
         "no template line",
         ControlPlane,
         |t| t.replacen("## template: jinja\n", "", 1),
-        &[R::KubeadmConfig, R::CloudConfig],
+        &[R::KubeadmConfig, R::CloudConfig, R::UnknownCommand],
     ),
     (
         "an unset jinja variable",
@@ -267,6 +273,31 @@ const MUTATIONS: &[Mutation] = &[
     ("another token", Worker, |t| changed_after(t, "token: ", 22), &[R::Discovery, R::BootstrapToken]),
     ("another CA hash", Worker, |t| changed_after(t, "sha256:", 63), &[R::CaHash]),
     ("an endpoint where nobody is", Worker, |t| t.replace(":6443", ":6444"), &[R::Discovery]),
+    ("a disk that is not there", ControlPlane, |t| t.replace("*:0:1:0", "*:0:2:0"), &[R::Disk]),
+    (
+        "a disk without a filesystem",
+        ControlPlane,
+        |t| t.replace("label: data-etcd", "label: data"),
+        &[R::Disk],
+    ),
+    (
+        "lost and found in etcd's folder",
+        ControlPlane,
+        |t| t.replace("test ! -e /var/lib/etcd/lost+found", "true"),
+        &[R::Preflight],
+    ),
+    (
+        "a kubelet that waits for no disk",
+        Worker,
+        |t| renamed(t, "/etc/systemd/system/kubelet.service.d/10-volumes.conf"),
+        &[R::Disk],
+    ),
+    (
+        "containerd on the folder below its disk",
+        Worker,
+        |t| t.replace("systemctl start containerd", "true"),
+        &[R::Preflight],
+    ),
     (
         "a command that fails before kubeadm",
         Worker,
@@ -312,18 +343,30 @@ async fn every_mutation_keeps_the_node_out(story: &Story, seeds: [(&str, &Value)
     assert_eq!(before, after, "a mutant got in");
 }
 
+/// The image's disk and one further one.
+fn disks() -> [VmDisk; 2] {
+    [0, 1].map(|unit| VmDisk {
+        bus: "scsi".to_owned(),
+        unit,
+        uuid: format!("6000c29{unit}"),
+        capacity_mib: 4096,
+        ..VmDisk::default()
+    })
+}
+
 /// Boots a VM of its own from this cloud-init; returns why it did not become a node.
 async fn boot_fails(story: &Story, name: &str, metadata: &Value, userdata: &str) -> Failure {
     let stack = story.shared.stack.lock().await;
     let guest_vm = GuestVm {
         name: name.to_owned(),
         address: stack.site().subnet().guest_address(name).unwrap(),
-        disk: Disk::at(story.folder().join("mutants").join(name)).unwrap(),
+        disk: Disk::at(story.folder().join("mutants").join(name)).unwrap().with_devices(&disks()),
         programs: Arc::new(Programs::from(&story.shared.tools)),
         stack: stack.marked().clone(),
         kubernetes_version: None,
         boot_timeout: Duration::from_secs(6),
         silent: Patterns::default(),
+        provoked: Provoked::default(),
     };
     let mut metadata = metadata.clone();
     metadata["local-hostname"] = name.into();

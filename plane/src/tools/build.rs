@@ -106,6 +106,7 @@ fn command(sources: &Path, batch: &Batch, into: &Path) -> Command {
     let mut build = go(sources);
     build
         .args(["build", "-v", "-mod=readonly", "-trimpath", "-buildvcs=false"])
+        .arg(format!("-tags={}", batch.module.tags.join(",")))
         .arg(format!("-ldflags={}", batch.module.ldflags()))
         .arg("-o");
     match batch.tools.as_slice() {

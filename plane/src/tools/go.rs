@@ -37,7 +37,7 @@ pub(super) fn write_sources(cache: &Cache, module: &Module) -> Result<PathBuf> {
 pub(super) fn go(folder: &Path) -> Command {
     let mut go = Command::new("go");
     go.current_dir(folder).env("CGO_ENABLED", "0").env("GOWORK", "off").stdin(Stdio::null());
-    for foreign in ["GOOS", "GOARCH", "GO111MODULE"] {
+    for foreign in ["GOOS", "GOARCH", "GOAMD64", "GOEXPERIMENT", "GO111MODULE"] {
         go.env_remove(foreign);
     }
     // The compiler spends much of its time on its own garbage; with room it collects seldom. The limit keeps small machines safe.

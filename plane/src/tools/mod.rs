@@ -6,6 +6,7 @@
 
 mod build;
 mod cache;
+mod dependencies;
 mod estimate;
 mod find;
 mod go;
@@ -18,9 +19,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 pub use cache::folder as cache_folder;
+pub use dependencies::{Dependency, dependencies, go_version};
 pub use module::{CLUSTER_API, ETCD, GO, KUBERNETES, Module};
 pub use progress::{Progress, progress};
-pub use tool::{CLUSTERCTL, KUBEADM, KUBECTL, Tool, names};
+pub use tool::{CLUSTERCTL, ETCD_SERVER, KUBEADM, KUBECTL, Tool, names};
 
 use crate::error::{Error, Result};
 use cache::Cache;
@@ -93,6 +95,15 @@ pub fn ensure_one(tool: &'static Tool, options: &Options, progress: &dyn Progres
     let cache = Cache::open(options.cache.clone())?;
     let found = found_or_built(options, &[tool], &cache, progress)?.remove(tool.name);
     Ok(found.unwrap_or_default())
+}
+
+/// Finds programs, and builds those that are nowhere. Blocks, for many minutes if it has to build.
+pub fn ensure_all(
+    tools: &[&'static Tool],
+    progress: &dyn Progress,
+) -> Result<BTreeMap<&'static str, PathBuf>> {
+    let cache = Cache::open(None)?;
+    found_or_built(&Options::default(), tools, &cache, progress)
 }
 
 fn found_or_built(

@@ -34,6 +34,8 @@ pub struct Module {
     pub sources: &'static Dir<'static>,
     /// Variables set by the linker; a server built without says that it is v0.0.0.
     pub stamps: &'static [(&'static str, &'static str)],
+    /// Build constraints that are met.
+    pub tags: &'static [&'static str],
 }
 
 /// Kubernetes' own programs.
@@ -46,9 +48,10 @@ pub(super) static K8S: Module = Module {
         ("k8s.io/component-base/version.gitMinor", "36"),
         ("k8s.io/component-base/version.gitTreeState", "clean"),
     ],
+    tags: &[],
 };
 /// etcd, apart from Kubernetes so that neither drags the other's dependencies up.
-pub(super) static ETCD_MODULE: Module = Module { name: "etcd", sources: &ETCD_SOURCES, stamps: &[] };
+pub(super) static ETCD_MODULE: Module = Module::new("etcd", &ETCD_SOURCES);
 /// Cluster API's managers and clusterctl.
 pub(super) static CAPI: Module = Module {
     name: "capi",
@@ -59,14 +62,27 @@ pub(super) static CAPI: Module = Module {
         ("sigs.k8s.io/cluster-api/version.gitMinor", "14"),
         ("sigs.k8s.io/cluster-api/version.gitTreeState", "clean"),
     ],
+    tags: &[],
 };
 /// kustomize's library with a small program around it.
-pub(super) static KUSTOMIZE: Module = Module { name: "kustomize", sources: &KUSTOMIZE_SOURCES, stamps: &[] };
+pub(super) static KUSTOMIZE: Module = Module::new("kustomize", &KUSTOMIZE_SOURCES);
 
 impl Module {
-    /// A module without stamps.
+    /// A module without stamps and tags.
     pub const fn new(name: &'static str, sources: &'static Dir<'static>) -> Self {
-        Self { name, sources, stamps: &[] }
+        Self { name, sources, stamps: &[], tags: &[] }
+    }
+
+    /// With variables that the linker sets.
+    #[must_use]
+    pub const fn with_stamps(self, stamps: &'static [(&'static str, &'static str)]) -> Self {
+        Self { stamps, ..self }
+    }
+
+    /// With build constraints that are met.
+    #[must_use]
+    pub const fn with_tags(self, tags: &'static [&'static str]) -> Self {
+        Self { tags, ..self }
     }
 
     /// The files that a build depends on, as (path in the module, content), in a fixed order.
@@ -87,6 +103,10 @@ impl Module {
             hash.update(content);
         }
         hash.update(self.ldflags());
+        for tag in self.tags {
+            hash.update([0]);
+            hash.update(tag);
+        }
         hash.update(std::env::consts::ARCH);
         let digest = hash.finalize();
         let mut name = format!("{}-", self.name);
@@ -150,6 +170,7 @@ mod tests {
         assert!(names.iter().all(|name| name.rsplit('-').next().is_some_and(|hash| hash.len() == 16)));
         let stamped_otherwise = Module { stamps: &[("a.b", "c")], ..K8S };
         assert_ne!(stamped_otherwise.folder(), K8S.folder());
+        assert_ne!(K8S.with_tags(&["providerless"]).folder(), K8S.folder());
     }
 
     #[test]

@@ -60,6 +60,9 @@ pub(super) static CONTROL_PLANE: [Tool; 6] = [
         .taking(15),
 ];
 
+/// etcd as it is built here, never one from elsewhere: for what has to be the same on every machine.
+pub static ETCD_SERVER: Tool =
+    Tool::new("etcd", &module::ETCD_MODULE, "go.etcd.io/etcd/server/v3").taking(60);
 /// Kubernetes' command line.
 pub static KUBECTL: Tool = Tool::new("kubectl", &module::K8S, "k8s.io/kubernetes/cmd/kubectl")
     .with_version(&["version", "--client"], "Client Version: v1.36.")

@@ -1,0 +1,135 @@
+//! The lock file: every package that goes into an image or builds it, by its digest.
+//!
+//! Debian's archive moves on. With the lock file of an earlier build the same packages make the same image, as long as they
+//! are in the cache or still in an archive.
+
+use std::fs;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Doing, Error, Result};
+
+/// All packages of an image.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Lock {
+    /// The operating system, such as `debian-13`.
+    pub os: String,
+    /// The version of Go that built the programs, as it calls itself.
+    pub go: String,
+    /// The time that everything in the image bears, in seconds since 1970: that of the newest index of packages.
+    pub epoch: i64,
+    /// What is installed on the node.
+    pub node: Vec<Package>,
+    /// What containers' images take files from.
+    pub containers: Vec<Package>,
+    /// The tools that build.
+    pub builder: Vec<Package>,
+}
+
+/// A package.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Package {
+    /// Where it is had.
+    pub uri: String,
+    /// Its file's SHA-256, in hexadecimal digits.
+    pub sha256: String,
+}
+
+impl Package {
+    /// The last part of its address, which names package, version and architecture.
+    pub fn file(&self) -> &str {
+        self.uri.rsplit('/').next().unwrap_or(&self.uri)
+    }
+}
+
+impl Lock {
+    /// Reads a lock file, which must be one for `os`.
+    pub fn read(path: &Path, os: &str) -> Result<Self> {
+        let refusal = |reason: String| Error::Lock { path: path.display().to_string(), reason };
+        let text = fs::read(path).doing("read", path)?;
+        let lock: Self = serde_json::from_slice(&text).map_err(|error| {
+            refusal(format!(
+                "it cannot be read ({error}); take the one that an earlier build wrote, or build without"
+            ))
+        })?;
+        if lock.os != os {
+            return Err(refusal(format!("it is for {}, and the image is to be {os}", lock.os)));
+        }
+        let wrong = lock.all().find(|package| !package.is_safe());
+        match wrong {
+            None => Ok(lock),
+            Some(package) => Err(refusal(format!("{:?} is no package with its SHA-256", package.uri))),
+        }
+    }
+
+    /// Its text.
+    pub fn text(&self) -> String {
+        let mut text = serde_json::to_string_pretty(self).unwrap_or_default();
+        text.push('\n');
+        text
+    }
+
+    /// Every package, some more than once.
+    pub fn all(&self) -> impl Iterator<Item = &Package> {
+        self.node.iter().chain(&self.containers).chain(&self.builder)
+    }
+}
+
+impl Package {
+    /// Both fields become names of files and arguments.
+    fn is_safe(&self) -> bool {
+        let digest = self.sha256.len() == 64 && self.sha256.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let scheme = ["http://", "https://"].iter().any(|scheme| self.uri.starts_with(scheme));
+        let plain = self.uri.chars().all(|c| c.is_ascii_graphic() && !matches!(c, '\'' | '"' | '\\'));
+        let deb = Path::new(self.file()).extension().is_some_and(|extension| extension == "deb");
+        digest && scheme && plain && deb
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lock() -> Lock {
+        let package = Package {
+            uri: "http://deb.debian.org/debian/pool/main/d/dash/dash_0.5.12-12_amd64.deb".to_owned(),
+            sha256: "a8".repeat(32),
+        };
+        Lock {
+            os: "debian-13".to_owned(),
+            go: "go1.26.8".to_owned(),
+            epoch: 1_789_199_741,
+            node: vec![package.clone()],
+            containers: Vec::new(),
+            builder: vec![package],
+        }
+    }
+
+    #[test]
+    fn a_lock_is_read_as_it_was_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lock.json");
+        fs::write(&path, lock().text()).unwrap();
+        assert_eq!(Lock::read(&path, "debian-13").unwrap(), lock());
+        let refusal = Lock::read(&path, "debian-14").unwrap_err().to_string();
+        assert!(refusal.ends_with("it is for debian-13, and the image is to be debian-14"), "{refusal}");
+    }
+
+    #[test]
+    fn a_lock_that_would_run_something_else_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lock.json");
+        for uri in ["file:///etc/passwd", "http://x/a'b.deb", "http://x/a", "http://x/\n.deb"] {
+            let mut lock = lock();
+            lock.node[0].uri = uri.to_owned();
+            fs::write(&path, lock.text()).unwrap();
+            assert!(Lock::read(&path, "debian-13").is_err(), "{uri}");
+        }
+        fs::write(&path, "{}").unwrap();
+        let refusal = Lock::read(&path, "debian-13").unwrap_err().to_string();
+        assert!(refusal.contains("cannot be read"), "{refusal}");
+    }
+}

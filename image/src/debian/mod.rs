@@ -1,0 +1,9 @@
+//! The packages of Debian: which, in which version, and from where.
+
+mod apt;
+mod archive;
+mod lock;
+
+pub(crate) use apt::resolve;
+pub(crate) use archive::{fetch, prepare_builder, unpack, write_archive};
+pub use lock::{Lock, Package};

@@ -1,0 +1,35 @@
+//! SHA-256 of files.
+
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+
+use sha2::{Digest as _, Sha256};
+
+use crate::error::{Doing, Result};
+
+/// The digest of a file, in hexadecimal digits.
+pub(crate) fn sha256_of(path: &Path) -> Result<String> {
+    let mut file = File::open(path).doing("read", path)?;
+    let mut hash = Sha256::new();
+    let mut buffer = vec![0; 1 << 20];
+    loop {
+        match file.read(&mut buffer).doing("read", path)? {
+            0 => return Ok(hexadecimal(&hash.finalize()[..])),
+            read => hash.update(&buffer[..read]),
+        }
+    }
+}
+
+/// The digest of a text, in hexadecimal digits.
+pub(crate) fn sha256(text: &[u8]) -> String {
+    hexadecimal(&Sha256::digest(text)[..])
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
