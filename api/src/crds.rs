@@ -15,7 +15,7 @@ use kube::CustomResourceExt;
 
 use crate::names::label;
 use crate::rules::{self, Rule};
-use crate::{capw, cns, gcm, net, topology, vmop};
+use crate::{capw, cns, gcm, ipam, net, topology, vmop};
 
 /// The namespace of gcm and of its webhook's Service.
 pub const CONVERSION_NAMESPACE: &str = "vmware-system-tkg";
@@ -73,6 +73,8 @@ pub fn external() -> Vec<CustomResourceDefinition> {
         cns::CnsNodeVmAttachment::crd(),
         topology::AvailabilityZone::crd(),
         topology::Zone::crd(),
+        ipam::InClusterIpPool::crd(),
+        ipam::GlobalInClusterIpPool::crd(),
     ]
     .into_iter()
     .map(fit)

@@ -18,6 +18,7 @@ pub mod conditions;
 pub mod crds;
 pub mod gcm;
 mod generated;
+pub mod ipam;
 pub mod names;
 pub mod net;
 pub mod quantity;

@@ -93,12 +93,18 @@ pub mod label {
     pub const CLUSTERCTL_MOVE: &str = "clusterctl.cluster.x-k8s.io/move";
     /// What `clusterctl move` moves with everything it owns.
     pub const CLUSTERCTL_MOVE_HIERARCHY: &str = "clusterctl.cluster.x-k8s.io/move-hierarchy";
+    /// On a ConfigMap: the add-on whose bundle it is.
+    pub const ADDON_NAME: &str = "tkg.tanzu.vmware.com/addon-name";
+    /// On a ConfigMap with a bundle: the only cluster that it is for.
+    pub const ADDON_CLUSTER_NAME: &str = "tkg.tanzu.vmware.com/cluster-name";
     /// Rights that Cluster API's core manager takes in.
     pub const AGGREGATE_TO_MANAGER: &str = "cluster.x-k8s.io/aggregate-to-manager";
 }
 
 /// Annotations.
 pub mod annotation {
+    /// On a ConfigMap with a bundle: what the add-on is for, `cni` say.
+    pub const ADDON_TYPE: &str = "tkg.tanzu.vmware.com/addon-type";
     /// Nobody acts on the object.
     pub const PAUSED: &str = "cluster.x-k8s.io/paused";
     /// The object is deleted here because it was moved: what it stands for stays.
@@ -290,6 +296,11 @@ pub fn control_plane_service(cluster: &str) -> String {
     joined(cluster, "-control-plane-service", MAX_MACHINE_NAME)
 }
 
+/// The IPAddressClaim by which a cluster gets the address at which its API servers answer.
+pub fn control_plane_address(cluster: &str) -> String {
+    joined(cluster, "-control-plane-address", MAX_MACHINE_NAME)
+}
+
 /// The Secret with what a node's cloud-init reads.
 pub fn cloud_init_secret(wcp_machine: &str) -> String {
     format!("{wcp_machine}-cloud-init")
@@ -330,6 +341,7 @@ mod tests {
             pool_template("test-cluster", "workers", "a"),
             virtual_network("test-cluster"),
             control_plane_service("test-cluster"),
+            control_plane_address("test-cluster"),
             worker_group("test-cluster"),
             cloud_init_secret("test-cluster-workers-hktqw-v6wss"),
         ];

@@ -43,12 +43,6 @@ fn tanzu_kubernetes_cluster() -> Vec<Rule> {
                 ONE_OR_THREE,
             ),
         ),
-        rule(
-            TKC,
-            "spec.settings.network.cni",
-            "self.name in ['antrea', 'calico', 'antrea-nsx-routed']",
-            "cni must be antrea, calico or antrea-nsx-routed",
-        ),
     ];
     let network = [
         ("cni", "updates to immutable fields are not allowed: settings.network.cni may not be changed"),

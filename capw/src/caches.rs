@@ -1,6 +1,6 @@
 //! What capw watches.
 
-use api::capi::{Cluster, Machine};
+use api::capi::{Cluster, IpAddress, IpAddressClaim, Machine};
 use api::capw::{WCPCluster, WCPMachine, WCPMachineTemplate};
 use api::net::VirtualNetwork;
 use api::vmop::{
@@ -31,6 +31,10 @@ pub struct Caches {
     pub services: Cache<VirtualMachineService>,
     /// Networks of clusters.
     pub networks: Cache<VirtualNetwork>,
+    /// Claims of addresses.
+    pub address_claims: Cache<IpAddressClaim>,
+    /// Addresses that IPAM providers gave.
+    pub addresses: Cache<IpAddress>,
     /// Sizes.
     pub classes: Cache<VirtualMachineClass>,
     /// Node images.
@@ -50,6 +54,8 @@ impl Caches {
             policies: watch(started),
             services: watch(started),
             networks: watch(started),
+            address_claims: watch(started),
+            addresses: watch(started),
             classes: watch(started),
             images: watch(started),
         }

@@ -102,6 +102,14 @@ pub enum InvalidInput {
         /// What is wrong with it, and what to do.
         what: String,
     },
+    /// A further disk cannot be made as it is asked for.
+    #[error("spec.volumes: {volume}: {what}")]
+    Volume {
+        /// Name of the volume.
+        volume: String,
+        /// What is wrong with it, and what to do.
+        what: String,
+    },
 }
 
 impl InvalidInput {
@@ -111,12 +119,13 @@ impl InvalidInput {
             Self::NameTaken { .. } => contract::NAME_TAKEN,
             Self::ProviderId(_) => contract::PROVIDER_ID_INVALID,
             Self::Bootstrap { .. } => contract::BOOTSTRAP_DATA_INVALID,
+            Self::Volume { .. } => reasons::VM_CREATION_FAILED,
         }
     }
 
     /// When to look again: no watch reports a bootstrap Secret or another's object.
     pub fn look_again(&self) -> Option<Duration> {
-        (!matches!(self, Self::ProviderId(_))).then_some(MENDED)
+        (!matches!(self, Self::ProviderId(_) | Self::Volume { .. })).then_some(MENDED)
     }
 }
 

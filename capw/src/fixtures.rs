@@ -17,6 +17,7 @@ use kube::api::ObjectMeta;
 use uuid::Uuid;
 
 use crate::caches::Caches;
+use crate::network::{NetworkFlags, NetworkProvider};
 use crate::wcpmachine::gather::{BootstrapSource, Facts};
 
 pub const UUID: &str = "423697d9-706c-4e92-b514-088978955321";
@@ -98,6 +99,11 @@ pub fn bootstrap(format: Option<&str>, value: &str) -> BootstrapSource {
     }))
 }
 
+/// The flags of an installation with NSX.
+pub fn nsx() -> NetworkFlags {
+    NetworkFlags { network_provider: NetworkProvider::Nsx, endpoint_provider: None, endpoint_pool: None }
+}
+
 pub fn facts(control_plane: bool) -> Facts {
     Facts {
         machine: Some(Arc::new(machine(control_plane))),
@@ -107,6 +113,8 @@ pub fn facts(control_plane: bool) -> Facts {
         cloud_init: None,
         claims: Vec::new(),
         paused: false,
+        network: None,
+        network_provider: NetworkProvider::Nsx,
         drawn: Uuid::parse_str(UUID).unwrap(),
     }
 }
@@ -126,6 +134,8 @@ pub fn no_caches() -> Caches {
         policies: empty(),
         services: empty(),
         networks: empty(),
+        address_claims: empty(),
+        addresses: empty(),
         classes: empty(),
         images: empty(),
     }

@@ -1,8 +1,8 @@
 //! capw, the infrastructure provider `wcp` of Cluster API: the layer between Machines and VirtualMachines.
 //!
 //! - It reads Cluster, Machine, WCPCluster, WCPMachine, WCPMachineTemplate, VirtualMachineClass,
-//!   VirtualMachineImage and a Machine's bootstrap Secret.
-//! - It writes VirtualNetwork, VirtualMachineSetResourcePolicy, VirtualMachineService, the cloud-init Secret,
+//!   VirtualMachineImage, IPAddress and a Machine's bootstrap Secret.
+//! - It writes VirtualNetwork, IPAddressClaim, VirtualMachineSetResourcePolicy, VirtualMachineService, the cloud-init Secret,
 //!   PersistentVolumeClaim, VirtualMachine, and the status of the WCP kinds.
 //! - It never touches a TanzuKubernetesCluster or vCenter.
 //!
@@ -13,6 +13,7 @@ pub mod caches;
 pub mod error;
 #[cfg(test)]
 mod fixtures;
+pub mod network;
 pub mod template;
 pub mod upstream;
 pub mod wcpcluster;
@@ -27,6 +28,7 @@ use kit::run::Fatal;
 use kit::{Runtime, flags};
 
 use caches::Caches;
+use network::NetworkFlags;
 
 /// Cluster API infrastructure provider wcp: makes VirtualMachines of Machines.
 #[derive(Debug, Parser)]
@@ -34,22 +36,24 @@ use caches::Caches;
 struct Flags {
     #[command(flatten)]
     common: flags::Common,
+    #[command(flatten)]
+    network: NetworkFlags,
 }
 
 /// Runs the program with these arguments; the first is its name.
 pub fn main(args: Vec<OsString>) -> ExitCode {
     match flags::parse::<Flags>(args) {
-        Ok(Flags { common }) => kit::run("capw", common, start),
+        Ok(Flags { common, network }) => kit::run("capw", common, |started| start(started, network)),
         Err(code) => code,
     }
 }
 
-async fn start(started: Runtime) -> Result<(), Fatal> {
+async fn start(started: Runtime, network: NetworkFlags) -> Result<(), Fatal> {
     started.lead().await?;
     let caches = Arc::new(Caches::watch(&started));
     tokio::join!(
-        wcpcluster::controller(&started, &caches),
-        wcpmachine::controller(&started, &caches),
+        wcpcluster::controller(&started, &caches, &network),
+        wcpmachine::controller(&started, &caches, network.network_provider),
         template::controller(&started, &caches),
     );
     Ok(())

@@ -56,6 +56,11 @@ pub fn is_control_plane(machine: &capi::Machine) -> bool {
     machine.labels().contains_key(label::CONTROL_PLANE)
 }
 
+/// Whether the Machine's node has joined.
+pub fn has_node(machine: &capi::Machine) -> bool {
+    machine.status.as_ref().is_some_and(|status| status.node_ref.is_some())
+}
+
 /// Whether Cluster API says that the cluster's infrastructure was there once.
 pub fn infrastructure_provisioned(cluster: &capi::Cluster) -> bool {
     let initialization = cluster.status.as_ref().and_then(|status| status.initialization.as_ref());

@@ -11,11 +11,10 @@ use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams};
 use plane::tools::{self, Tools};
 use plane::{Guard, Plane, Program, Running};
 use serde_json::json;
-use sim::Site;
-use sim::VcenterEndpoint;
+use sim::{Site, SiteNetworks, VcenterEndpoint};
 
 use crate::apply::apply;
-use crate::args::{Up, Wire};
+use crate::args::{SiteNetwork, Up, Wire};
 use crate::session::Session;
 use crate::wait::until;
 
@@ -23,6 +22,8 @@ use crate::wait::until;
 pub const PROGRAMS: [&str; 3] = ["gcm", "capw", "vmop"];
 
 const VMOP_NAMESPACE: &str = "vmware-system-vmop";
+/// The pool that the addresses of control planes come from, where no load balancer gives them: config/capw names it.
+const ENDPOINT_POOL: &str = "control-planes";
 const RELEASES: Duration = Duration::from_mins(1);
 
 /// What a stack is started with.
@@ -34,13 +35,18 @@ pub struct Options {
     pub tools: BTreeMap<String, PathBuf>,
     /// How the VM operator speaks with vCenter.
     pub wire: Wire,
+    /// What the simulated site has for networks.
+    pub network: SiteNetwork,
+    /// Further arguments of the VM operator.
+    pub vmop: Vec<String>,
 }
 
 impl Options {
     /// As `up`'s command line says.
     pub fn of(args: &Up) -> Result<Self> {
         let exe = std::env::current_exe().context("cannot find the path of this program")?;
-        Ok(Self { exe, tools: args.tools.iter().cloned().collect(), wire: args.wire })
+        let (tools, wire, network) = (args.tools.iter().cloned().collect(), args.wire, args.network);
+        Ok(Self { exe, tools, wire, network, vmop: Vec::new() })
     }
 }
 
@@ -147,19 +153,53 @@ async fn parts(options: &Options, tools: &Tools, stack: &Arc<plane::Stack>) -> R
         async { Site::start(stack, tools).await.map_err(anyhow::Error::from) },
     )?;
     let client = plane.client();
-    site.serve(&client);
+    site.serve(&client, site_networks(options.network));
     vcenter_configured(&client, site.vcenter(), stack.id(), options.wire).await?;
+    endpoint_pool_made(&client, &site).await?;
     let run = async |name: &'static str| {
         let program = Program::new(name, &options.exe);
         // Whatever dials a guest's address goes to where the site serves it.
-        let program =
-            if name == "vmop" { program.arg("--probe-address-map=10.0.0.0/8=127.0.0.0/8") } else { program };
+        let program = network_arguments(name, options.network).into_iter().fold(program, Program::arg);
+        let program = if name == "vmop" {
+            let program = program.arg("--probe-address-map=10.0.0.0/8=127.0.0.0/8");
+            options.vmop.iter().fold(program, Program::arg)
+        } else {
+            program
+        };
         let running = plane.run(program).await;
         running.map(|running| (name, running)).with_context(|| format!("cannot start {name}"))
     };
     let programs = futures::future::try_join_all(PROGRAMS.map(run)).await?.into_iter().collect();
     releases_known(&client).await?;
     Ok((plane, site, programs))
+}
+
+/// What the site's providers bring.
+fn site_networks(network: SiteNetwork) -> SiteNetworks {
+    match network {
+        SiteNetwork::Nsx => SiteNetworks::Nsx,
+        SiteNetwork::PortGroups => SiteNetworks::PortGroups,
+    }
+}
+
+/// What our programs are to know of the site's networks, where config/ says another thing.
+fn network_arguments(program: &str, network: SiteNetwork) -> Vec<String> {
+    let arguments: &[&str] = match (program, network) {
+        ("gcm", SiteNetwork::Nsx) => &["--virtual-ip=none"],
+        ("capw", SiteNetwork::Nsx) => &["--network-provider=NSXT"],
+        _ => &[],
+    };
+    arguments.iter().map(|argument| (*argument).to_owned()).collect()
+}
+
+/// The pool that the addresses of control planes come from, as an admin makes it.
+async fn endpoint_pool_made(client: &Client, site: &Site) -> Result<()> {
+    let pool = json!({
+        "apiVersion": "ipam.cluster.x-k8s.io/v1alpha2", "kind": "GlobalInClusterIPPool",
+        "metadata": {"name": ENDPOINT_POOL},
+        "spec": {"addresses": [site.subnet().claimed_addresses()], "prefix": 16},
+    });
+    apply(client, &pool).await
 }
 
 /// Has the guard end whatever still runs, and waits for it.

@@ -8,12 +8,14 @@
 mod decode;
 mod encode;
 mod metadata;
+mod reporter;
 
 use std::fmt;
 
 pub use decode::{Decoded, decode, redacted, unpacked};
 pub use encode::encode;
 pub use metadata::{Metadata, WaitOnNetwork, mapping};
+pub use reporter::{BOOTSTRAP_CONDITION, BOOTSTRAP_LOG, BOOTSTRAP_REPORTED, BOOTSTRAP_REPORTER};
 
 /// The metadata: who the node is.
 pub const METADATA: &str = "guestinfo.metadata";

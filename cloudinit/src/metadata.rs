@@ -1,6 +1,7 @@
 //! Who a node is: the metadata that cloud-init reads and its templates refer to.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -22,6 +23,12 @@ pub struct Metadata {
     /// Where the cluster's API server answers, as `host:port`. Control plane nodes only.
     #[serde(rename = "controlPlaneEndpoint", default, skip_serializing_if = "Option::is_none")]
     pub control_plane_endpoint: Option<String>,
+    /// The host of that alone, for what holds the address itself.
+    #[serde(rename = "controlPlaneHost", default, skip_serializing_if = "Option::is_none")]
+    pub control_plane_host: Option<String>,
+    /// The number of that address's virtual router (VRRP), 1 to 255.
+    #[serde(rename = "virtualRouterID", default, skip_serializing_if = "Option::is_none")]
+    pub virtual_router_id: Option<u8>,
     /// The node's providerID, known before the virtual machine exists.
     #[serde(rename = "provider_id", default, skip_serializing_if = "Option::is_none")]
     pub provider_id: Option<String>,
@@ -62,10 +69,12 @@ impl Metadata {
         }
     }
 
-    /// The same, of a control plane node whose cluster answers at this `host:port`.
+    /// The same, of a control plane node whose cluster answers at this host and port.
     #[must_use]
-    pub fn with_control_plane_endpoint(mut self, endpoint: impl Into<String>) -> Self {
-        self.control_plane_endpoint = Some(endpoint.into());
+    pub fn with_control_plane_endpoint(mut self, host: &str, port: i32) -> Self {
+        self.control_plane_endpoint = Some(format!("{host}:{port}"));
+        self.control_plane_host = Some(host.to_owned());
+        self.virtual_router_id = Some(virtual_router(host));
         self
     }
 
@@ -92,6 +101,16 @@ impl Metadata {
             reason: error.to_string().lines().next().unwrap_or_default().to_owned(),
         })
     }
+}
+
+/// The number of the virtual router that holds an address: the last one of the address, so that those of one network differ.
+fn virtual_router(host: &str) -> u8 {
+    let last = match host.parse() {
+        Ok(IpAddr::V4(address)) => address.octets()[3],
+        Ok(IpAddr::V6(address)) => address.octets()[15],
+        Err(_) => host.bytes().fold(0, u8::wrapping_add),
+    };
+    last.max(1)
 }
 
 /// A mapping out of YAML or JSON, such as metadata or a network configuration. The error quotes nothing.

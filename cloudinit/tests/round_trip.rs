@@ -11,7 +11,7 @@ use proptest::prelude::*;
 
 fn node() -> Metadata {
     Metadata::of_node("test-cluster-control-plane-jwsx7", "vsphere://423697d9-706c-3e92-7514-088978955321")
-        .with_control_plane_endpoint("192.168.123.3:6443")
+        .with_control_plane_endpoint("192.168.123.3", 6443)
 }
 
 #[test]

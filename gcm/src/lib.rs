@@ -7,6 +7,7 @@
 //! | module | what is in it |
 //! |---|---|
 //! | [`cluster`] | the controller of TanzuKubernetesClusters: gather, plan, act, status; [`cluster::objects`] builds the objects |
+//! | [`addons`] | what guests need besides nodes: bundles of manifests, applied and kept in them |
 //! | [`releases`] | the controllers of releases: from node images to TanzuKubernetesReleases and OSImages |
 //! | [`admission`] | what a TanzuKubernetesCluster may ask for, and the defaults it gets |
 //! | [`resolution`], [`version`] | which release a cluster asks for, and how versions compare |
@@ -18,6 +19,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 #![recursion_limit = "256"]
 
+pub mod addons;
 pub mod admission;
 pub mod cluster;
 pub mod duration;

@@ -9,14 +9,22 @@ use api::gcm::{OSImage, TanzuKubernetesCluster, TanzuKubernetesRelease};
 use api::names::label;
 use api::vmop::VirtualMachineImage;
 use clap::Parser;
+use futures::stream;
+use k8s_openapi::api::core::v1::ConfigMap;
 use kit::events::Events;
+use kit::index::key;
 use kit::run::Fatal;
 use kit::watch::{self, Cache, Watchable};
 use kit::{Controller, Runtime, apply, flags};
+use kube::core::PartialObjectMeta;
 use kube::runtime::reflector::ObjectRef;
+use kube::runtime::watcher;
 use kube::{Api, ResourceExt};
+use tokio::sync::mpsc;
 
+use crate::addons::engine::Engine;
 use crate::cluster::gather::{ClusterCaches, Context, KindCache};
+use crate::cluster::virtual_ip_flags::VirtualIpFlags;
 use crate::releases::cache::ReleaseCache;
 use crate::webhook::{self, Webhooks};
 use crate::{cluster, releases};
@@ -29,6 +37,8 @@ struct Flags {
     common: flags::Common,
     #[command(flatten)]
     webhook: flags::Webhook,
+    #[command(flatten)]
+    virtual_ip: VirtualIpFlags,
 }
 
 /// Runs the program; `args[0]` is its name.
@@ -58,15 +68,32 @@ async fn start(started: Runtime, flags: Flags) -> Result<(), Fatal> {
     let os_images: Cache<OSImage> = watch(&started);
     let clusters: Cache<TanzuKubernetesCluster> = watch(&started);
     let kinds = kinds(&started);
+    let bundles = bundles(&started);
+    let (wake, woken) = mpsc::unbounded_channel();
+    let addons = Engine::new(started.client.clone(), wake, started.shutdown.clone());
+    let forgetting = addons.clone();
+    clusters.listen(move |change| {
+        if let (Some(old), None) = (&change.old, &change.new) {
+            forgetting.forget(&key(old.namespace().as_deref(), &old.name_any()));
+        }
+    });
     let ctx = Arc::new(Context {
         api: apply::Api::new(&started, "gcm/cluster"),
         events: Events::new(&started, "gcm-cluster"),
         release_cache: release_cache.clone(),
         os_images: os_images.clone(),
+        virtual_ip: flags.virtual_ip.clone(),
         kinds: kinds.clone(),
+        vm_images: images.clone(),
+        bundles: bundles.index(|map| map.namespace().into_iter().collect()),
+        addons,
     });
-    let of_clusters =
-        controller(&started, &clusters, &kinds, &releases, &os_images).run(ctx, cluster::reconcile);
+    let reports = stream::unfold(woken, |mut woken| async move { Some((woken.recv().await?, woken)) });
+    let of_clusters = controller(&started, &clusters, &kinds, &releases, &os_images)
+        .reads(&images)
+        .watches(&bundles, of_namespace(&clusters))
+        .wakes_on(reports)
+        .run(ctx, cluster::reconcile);
     let of_releases = releases::controller::run(&started, &images, &os_images, &releases, &release_cache);
     tokio::join!(of_clusters, of_releases);
     Ok(())
@@ -74,6 +101,20 @@ async fn start(started: Runtime, flags: Flags) -> Result<(), Fatal> {
 
 fn watch<K: Watchable>(started: &Runtime) -> Cache<K> {
     watch::objects(started, Api::all(started.client.clone()))
+}
+
+/// The ConfigMaps with bundles: their metadata alone, since users may write as many as they like.
+fn bundles(started: &Runtime) -> Cache<PartialObjectMeta<ConfigMap>> {
+    let labelled = watcher::Config::default().labels(label::ADDON_NAME);
+    watch::selected(started, Api::all(started.client.clone()), labelled)
+}
+
+/// The clusters of the object's namespace.
+fn of_namespace<K: Watchable>(
+    clusters: &Cache<TanzuKubernetesCluster>,
+) -> impl Fn(&K) -> Vec<ObjectRef<TanzuKubernetesCluster>> + Send + 'static {
+    let of_namespace = clusters.index(|cluster| cluster.namespace().into_iter().collect());
+    move |object| of_namespace.refs(&object.namespace().unwrap_or_default())
 }
 
 fn kinds(started: &Runtime) -> ClusterCaches {

@@ -9,11 +9,12 @@ use std::time::Duration;
 
 use api::gcm::TanzuKubernetesCluster;
 use api::gcm::convert;
+use api::names::label;
 use api::vmop::VirtualMachineClassBinding;
 use axum::extract::State;
 use axum::routing::post;
 use axum::{Json, Router};
-use k8s_openapi::api::core::v1::ResourceQuota;
+use k8s_openapi::api::core::v1::{ConfigMap, ResourceQuota};
 use kit::webhook::conversion;
 use kit::webhook::review::Review;
 use kube::api::ListParams;
@@ -21,6 +22,7 @@ use kube::core::conversion::ConversionReview;
 use kube::{Api, Client, ResourceExt};
 use serde_json::Value;
 
+use crate::addons::choice::container_networks;
 use crate::admission::{self, defaults};
 use crate::releases::cache::ReleaseCache;
 
@@ -32,6 +34,8 @@ pub const VALIDATE: &str = "/validate-run-tanzu-vmware-com-v1alpha3-tanzukuberne
 pub const CONVERT: &str = "/convert";
 /// Hints about classes are no reason to make anybody wait.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// So many bundles of a namespace are looked at.
+const MAX_BUNDLES: u32 = 100;
 
 /// What the webhooks work with.
 #[derive(Clone)]
@@ -66,7 +70,11 @@ async fn validate(State(webhooks): State<Arc<Webhooks>>, Json(review): Json<Valu
     let review = Review::read(review);
     let (Some(new), old) = review.objects::<TanzuKubernetesCluster>() else { return review.allow(&[]) };
     let available = webhooks.release_cache.available();
-    let mut denials = admission::validate(&new, old.as_ref(), &available);
+    let bundles = match admission::network::unlisted_cni(&new.spec) {
+        Some(_) => tokio::time::timeout(PATIENCE, bundles(&new, &webhooks.client)).await.unwrap_or_default(),
+        None => BTreeSet::new(),
+    };
+    let mut denials = admission::validate_with(&new, old.as_ref(), &available, &bundles);
     if review.version == "v1alpha1" {
         denials.extend(old.as_ref().and_then(|old| admission::unseen_pools(&new, old)));
     }
@@ -90,6 +98,14 @@ async fn validate(State(webhooks): State<Arc<Webhooks>>, Json(review): Json<Valu
         warnings.extend(missing.unwrap_or_default());
     }
     review.allow(&warnings)
+}
+
+/// The container networks that the namespace has bundles of.
+async fn bundles(tkc: &TanzuKubernetesCluster, client: &Client) -> BTreeSet<String> {
+    let maps = Api::<ConfigMap>::namespaced(client.clone(), &tkc.namespace().unwrap_or_default());
+    let labelled = ListParams::default().labels(label::ADDON_NAME).limit(MAX_BUNDLES);
+    let maps = maps.list_metadata(&labelled).await.map(|list| list.items).unwrap_or_default();
+    container_networks(&maps)
 }
 
 /// Classes the cluster names and its namespace does not have. They may still come, so this only warns.

@@ -5,6 +5,9 @@
 use std::error::Error;
 use std::time::Duration;
 
+use axum::http::Response;
+use http_body_util::Limited;
+use hyper::body::Incoming;
 use hyper_rustls::{FixedServerNameResolver, HttpsConnectorBuilder};
 use hyper_timeout::TimeoutConnector;
 use hyper_util::client::legacy;
@@ -26,6 +29,14 @@ const ANSWERED_WITHIN: Duration = Duration::from_secs(15);
 /// # Errors
 /// Credentials or certificates that can't be used, or a proxy, which is not supported.
 pub fn client(config: Config) -> Result<Client, Box<dyn Error + Send + Sync>> {
+    bounded(config, usize::MAX)
+}
+
+/// The same of an API server that is not trusted: an answer, or a watch, with more bytes ends with an error.
+///
+/// # Errors
+/// As of [`client`].
+pub fn bounded(config: Config, bytes: usize) -> Result<Client, Box<dyn Error + Send + Sync>> {
     if config.proxy_url.is_some() {
         // kube says what is wrong with it.
         return Ok(Client::try_from(config)?);
@@ -54,6 +65,7 @@ pub fn client(config: Config) -> Result<Client, Box<dyn Error + Send + Sync>> {
         .option_layer(config.default_retry.then(|| RetryLayer::new(RetryPolicy::server_retry())))
         .option_layer(config.auth_layer()?)
         .layer(config.extra_headers_layer()?)
+        .map_response(move |answer: Response<Incoming>| answer.map(|body| Limited::new(body, bytes)))
         .map_err(BoxError::from)
         .service(http);
     Ok(ClientBuilder::new(service, config.default_namespace).build())
@@ -64,10 +76,12 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
+    use axum::body::Body;
     use axum::routing::get;
     use axum::serve::ListenerExt;
     use axum::{Json, Router};
     use futures::future::join_all;
+    use futures::stream::repeat_with;
     use k8s_openapi::api::core::v1::ConfigMap;
     use kube::Api;
     use rustls::sign::SingleCertAndKey;
@@ -80,6 +94,18 @@ mod tests {
     use super::*;
     use crate::webhook::bundle::CertBundle;
     use crate::webhook::tls::{Handshakes, acceptor};
+
+    #[tokio::test]
+    async fn an_answer_without_end_is_an_error() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let endless = async || Body::from_stream(repeat_with(|| Ok::<_, std::io::Error>("x".repeat(1024))));
+        let router = Router::new().route("/api/v1/namespaces/default/configmaps/a", get(endless));
+        tokio::spawn(axum::serve(listener, router).into_future());
+        let maps: Api<ConfigMap> =
+            Api::default_namespaced(bounded(Config::new(url.parse().unwrap()), 1 << 20).unwrap());
+        assert!(maps.get("a").await.is_err());
+    }
 
     #[tokio::test]
     async fn requests_share_one_connection() {

@@ -11,8 +11,10 @@ use parking_lot::Mutex;
 
 /// Held on 127.X.0.1 for as long as a stack owns 127.X.0.0/16.
 const CLAIM_PORT: u16 = 6440;
-/// The third number of every virtual IP.
+/// The third number of every virtual IP that a load balancer has.
 const VIP_BLOCK: u8 = 255;
+/// The third number of those that are claimed of the IPAM provider.
+const CLAIMED_BLOCK: u8 = VIP_BLOCK - 1;
 
 /// Where a packet for a reported address is sent on this host.
 ///
@@ -92,7 +94,7 @@ impl Subnet {
     }
 
     fn of(number: u8, claim: TcpListener) -> Self {
-        let guests = Pool::new(number, 1, VIP_BLOCK - 1);
+        let guests = Pool::new(number, 1, CLAIMED_BLOCK - 1);
         let vips = Pool::new(number, VIP_BLOCK, VIP_BLOCK);
         Self(Arc::new(Inner { number, _claim: claim, guests: Mutex::new(guests), vips: Mutex::new(vips) }))
     }
@@ -100,6 +102,12 @@ impl Subnet {
     /// The second number of every address of this stack.
     pub fn number(&self) -> u8 {
         self.0.number
+    }
+
+    /// The range that an IPAM provider gives addresses of, as its pools have it.
+    pub fn claimed_addresses(&self) -> String {
+        let number = self.number();
+        format!("127.{number}.{CLAIMED_BLOCK}.1-127.{number}.{CLAIMED_BLOCK}.254")
     }
 
     /// The address of a guest: the same one for the same owner until it is released, as a DHCP lease.

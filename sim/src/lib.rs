@@ -17,5 +17,6 @@ pub mod tools;
 pub mod vcsim;
 
 pub use error::Error;
+pub use providers::SiteNetworks;
 pub use site::Site;
 pub use vcsim::{Simulator, VcenterEndpoint, control, library, releases};

@@ -10,7 +10,7 @@ use plane::tools::Tools;
 use crate::Error;
 use crate::addresses::Subnet;
 use crate::guest::{Guests, Options, Programs};
-use crate::providers::Providers;
+use crate::providers::{Providers, SiteNetworks};
 use crate::vcsim::control::ControlApi;
 use crate::vcsim::{Simulator, VcenterEndpoint};
 
@@ -41,8 +41,8 @@ impl Site {
     }
 
     /// Serves the control plane behind `client` as the provider of its networks and storage.
-    pub fn serve(&self, client: &Client) {
-        *self.providers.lock() = Some(self.providers(client));
+    pub fn serve(&self, client: &Client, networks: SiteNetworks) {
+        *self.providers.lock() = Some(self.providers(client, networks));
     }
 
     /// Leaves the control plane alone, before it goes.
@@ -51,8 +51,8 @@ impl Site {
     }
 
     /// The providers of one more control plane, for as long as they are kept.
-    pub fn providers(&self, client: &Client) -> Providers {
-        Providers::serving(client, &self.subnet, self.vcenter(), &self.control)
+    pub fn providers(&self, client: &Client, networks: SiteNetworks) -> Providers {
+        Providers::serving(client, networks, &self.subnet, self.vcenter(), &self.control)
     }
 
     /// What an admin knows of the simulated vCenter.

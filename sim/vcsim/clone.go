@@ -68,7 +68,7 @@ func (c *cloning) run() (types.AnyType, types.BaseMethodFault) {
 		return nil, fault
 	}
 	if c.meets(kindHalfClone) {
-		return nil, c.rule.detail()
+		return nil, c.rule.detail(c.source)
 	}
 	if c.req.Spec.PowerOn && !c.req.Spec.Template {
 		on := fresh(c.sim.svc)

@@ -63,8 +63,8 @@ func (r *rule) isOn(name string) bool {
 	return name == r.Object
 }
 
-// detail is the fault that the rule names.
-func (r *rule) detail() types.BaseMethodFault {
+// detail is the fault that the rule names, as a call on that object has it.
+func (r *rule) detail(this ref) types.BaseMethodFault {
 	name := r.Fault
 	if name == "" {
 		name = "SystemError"
@@ -76,6 +76,9 @@ func (r *rule) detail() types.BaseMethodFault {
 	}
 	if busy, ok := fault.(*types.TaskInProgress); ok {
 		busy.Task = ref{Type: "Task", Value: "task-1"}
+	}
+	if gone, ok := fault.(*types.ManagedObjectNotFound); ok {
+		gone.Obj = this
 	}
 	fault.GetMethodFault().FaultMessage = []types.LocalizableMessage{{Key: "vcsim.injected", Message: r.text()}}
 	return fault
@@ -210,12 +213,12 @@ func (s *Sim) suffer(ctx *simulator.Context, k *call, body types.AnyType) soap.H
 	isTask := strings.HasSuffix(k.name, "_Task")
 	switch r.Kind {
 	case kindFault:
-		return faultBody(r.text(), r.detail())
+		return faultBody(r.text(), r.detail(k.this))
 	case kindTaskFault:
 		if isTask {
-			return s.inTask(k, func() (types.AnyType, types.BaseMethodFault) { return nil, r.detail() })
+			return s.inTask(k, func() (types.AnyType, types.BaseMethodFault) { return nil, r.detail(k.this) })
 		}
-		return faultBody(r.text(), r.detail())
+		return faultBody(r.text(), r.detail(k.this))
 	case kindHTTP503, kindHTML, kindAbort:
 		k.verdict = r.spoil
 		return faultBody(r.text(), &types.SystemError{})

@@ -1,12 +1,15 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
 
+	"github.com/vmware/govmomi/object"
 	"github.com/vmware/govmomi/simulator"
 	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/soap"
@@ -23,6 +26,23 @@ type machine struct {
 	Template     bool   `json:"template"`
 	Folder       string `json:"folder"`
 	BootCount    int    `json:"bootCount"`
+	// The disks by their places: the guest sees those, and no file of the datastore.
+	Disks []guestDisk `json:"disks"`
+}
+
+// guestDisk is a disk as the guest sees it.
+type guestDisk struct {
+	Bus         string `json:"bus"` // scsi, sata, ide or nvme
+	Controller  int32  `json:"controller"`
+	Unit        int32  `json:"unit"`
+	UUID        string `json:"uuid"`
+	CapacityMiB int64  `json:"capacityMiB"`
+}
+
+func (m machine) equals(other machine) bool {
+	disks, others := m.Disks, other.Disks
+	m.Disks, other.Disks = nil, nil
+	return slices.Equal(disks, others) && reflect.DeepEqual(m, other)
 }
 
 // row is what the simulator itself wants to know beyond that.
@@ -89,7 +109,7 @@ func (m *machines) refresh() {
 		}
 		m.mu.Lock()
 		old, had := m.rows[r]
-		moved = moved || ok != had || old.machine != now.machine
+		moved = moved || ok != had || !old.equals(now.machine)
 		if ok {
 			m.rows[r] = now
 		} else {
@@ -124,6 +144,7 @@ func (m *machines) read(r ref) (row, bool) {
 			Template:     vm.Config.Template,
 			Folder:       vm.Parent.Value,
 			BootCount:    m.hub.bootCount(r),
+			Disks:        guestDisks(vm),
 		}
 		now.demand = demandOf(vm)
 		if vm.ResourcePool != nil {
@@ -135,6 +156,39 @@ func (m *machines) read(r ref) (row, bool) {
 		now.disks, now.bases = filesOf(vm)
 	})
 	return now, true
+}
+
+// guestDisks are the disks of a VM, in the order of their places.
+func guestDisks(vm *simulator.VirtualMachine) []guestDisk {
+	devices := object.VirtualDeviceList(vm.Config.Hardware.Device)
+	var disks []guestDisk
+	for _, device := range devices {
+		disk, ok := device.(*types.VirtualDisk)
+		if !ok || disk.UnitNumber == nil {
+			continue
+		}
+		now := guestDisk{Unit: *disk.UnitNumber, CapacityMiB: disk.CapacityInBytes >> 20, Bus: "scsi"}
+		switch controller := devices.FindByKey(disk.ControllerKey).(type) {
+		case types.BaseVirtualSCSIController:
+			now.Controller = controller.GetVirtualSCSIController().BusNumber
+		case types.BaseVirtualSATAController:
+			now.Bus, now.Controller = "sata", controller.GetVirtualSATAController().BusNumber
+		case *types.VirtualIDEController:
+			now.Bus, now.Controller = "ide", controller.BusNumber
+		case *types.VirtualNVMEController:
+			now.Bus, now.Controller = "nvme", controller.BusNumber
+		default:
+			continue // nothing that a guest could reach it by
+		}
+		if backing, ok := disk.Backing.(*types.VirtualDiskFlatVer2BackingInfo); ok {
+			now.UUID = backing.Uuid
+		}
+		disks = append(disks, now)
+	}
+	slices.SortFunc(disks, func(a, b guestDisk) int {
+		return cmp.Or(cmp.Compare(a.Bus, b.Bus), cmp.Compare(a.Controller, b.Controller), cmp.Compare(a.Unit, b.Unit))
+	})
+	return disks
 }
 
 func filesOf(vm *simulator.VirtualMachine) (disks, bases []string) {

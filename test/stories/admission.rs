@@ -59,7 +59,7 @@ const REFUSALS: &[(&str, &str, &str, &[&str])] = &[
     (ONE, "10.96.0.0/12", "192.168.128.0/18", &["192.168", "overlap"]),
     (ONE, "10.96.0.0/12", "10.96.0.0/64", &["10.96.0.0/64"]),
     (ONE, "settings:", "settings:\n    security: {podSecurityPolicy: x}", &["spec.settings.security"]),
-    (ONE, "    network:", "    network:\n      cni: {name: flannel}", &["cni", "antrea", "calico"]),
+    (ONE, "    network:", "    network:\n      cni: {name: cilium}", &["cni", "antrea", "calico", "flannel"]),
     (
         ONE,
         "    network:",

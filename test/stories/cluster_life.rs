@@ -5,10 +5,12 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Node;
 use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, ResourceExt};
+use layercake::args::SiteNetwork;
 use serde_json::{Value, json};
 use sim::control::PowerAction;
 
 use crate::own_server::assert_no_right_is_missing;
+use crate::shared_stack::network;
 use crate::story::{CLUSTER, SOON, Story, assert_contains, story};
 
 const MANIFEST: &str = r#"
@@ -113,13 +115,10 @@ fn its_columns_are_those_of_the_field(story: &Story) {
         &text,
         &["CONTROL PLANE", "WORKER", "TKR NAME", "PROVIDERID", "IPADDR", "POWER-STATE", "PHASE"],
     );
-    assert_contains(
-        &text,
-        &[
-            "wcpmachine.infrastructure.cluster.vmware.com/life-control-plane-",
-            "virtualnetwork.vmware.com/life-vnet",
-        ],
-    );
+    assert_contains(&text, &["wcpmachine.infrastructure.cluster.vmware.com/life-control-plane-"]);
+    if network() == SiteNetwork::Nsx {
+        assert_contains(&text, &["virtualnetwork.vmware.com/life-vnet"]);
+    }
     let clusterctl = std::process::Command::new(crate::shared_stack::build_tool(&plane::tools::CLUSTERCTL))
         .env("CLUSTERCTL_DISABLE_VERSIONCHECK", "true")
         .env("HOME", story.folder())
@@ -219,6 +218,8 @@ async fn nothing_is_left_of_it(story: &Story) {
         "VirtualMachineService",
         "VirtualMachineSetResourcePolicy",
         "VirtualNetwork",
+        "IPAddressClaim",
+        "IPAddress",
         "Service",
         "Secret",
     ] {

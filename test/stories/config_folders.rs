@@ -30,6 +30,7 @@ fn every_folder_of_config_is_accepted_by_the_api_server() {
             assert_hardened(folder, deployments[0], &documents);
             server.try_create(&format!("a Pod of config/{folder}"), &[pod(deployments[0])]);
         }
+        server.apply("config/nsx", &without_cert_manager(&render("nsx")));
         server.stop().await;
     });
 }

@@ -4,6 +4,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
+mod addons;
 mod admission;
 mod bundle;
 mod cluster_life;
@@ -12,11 +13,13 @@ mod config_folders;
 mod content_sources;
 mod doctor;
 mod documented_commands;
+mod first_boot;
 mod idle;
 mod layercake_command;
 mod metrics;
 mod missing_prerequisites;
 mod networks;
+mod node_disks;
 mod node_image;
 mod node_pools;
 mod other_kinds;

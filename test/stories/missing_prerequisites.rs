@@ -49,25 +49,6 @@ fn a_vm_waits_for_its_storage_class() {
 }
 
 #[test]
-fn a_vm_waits_for_its_network() {
-    story("no-network", |story| async move {
-        story.prepare_namespace("best-effort-xsmall").await;
-        let mut object = PlainVm::named("no-network-vm").object(&story.namespace);
-        object["spec"]["networkInterfaces"] =
-            json!([{"networkName": "nowhere-vnet", "networkType": "nsx-t"}]);
-        story.apply_object(&object).await;
-        story.wait_for_complaint("VirtualMachine", "no-network-vm", &["nowhere-vnet"]).await;
-        let network = json!({
-            "apiVersion": "vmware.com/v1alpha1", "kind": "VirtualNetwork",
-            "metadata": {"name": "nowhere-vnet", "namespace": story.namespace}, "spec": {},
-        });
-        story.apply_object(&network).await;
-        story.wait_until_powered_on("no-network-vm").await;
-        delete_vm(&story, "no-network-vm").await;
-    });
-}
-
-#[test]
 fn a_vm_waits_for_its_image() {
     story("no-image", |story| async move {
         story.prepare_namespace("best-effort-xsmall").await;

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 use clap::ValueEnum as _;
 use kube::Client;
-use layercake::args::Wire;
+use layercake::args::{SiteNetwork, Wire};
 use layercake::stack::{Options, Stack};
 use tokio::runtime::Runtime;
 use tokio::sync::{OnceCell, RwLock};
@@ -30,7 +30,10 @@ impl SharedStack {
     async fn start() -> Result<Self, String> {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let exe = programs();
-        let options = Options { exe, tools: BTreeMap::new(), wire: wire()? };
+        // A guest that says nothing shall not keep a story waiting for long. Programs of another build may not know this.
+        let own = std::env::var_os("LAYERCAKE_PROGRAMS").is_none();
+        let vmop = own.then(|| "--bootstrap-report-timeout=90s".to_owned()).into_iter().collect();
+        let options = Options { exe, tools: BTreeMap::new(), wire: wire()?, network: network(), vmop };
         let stack = Stack::start(&options).await.map_err(|error| format!("{error:#}"))?;
         let session = stack.session();
         let client = session.client().await.map_err(|error| format!("{error:#}"))?;
@@ -56,6 +59,22 @@ impl SharedStack {
 fn programs() -> PathBuf {
     std::env::var_os("LAYERCAKE_PROGRAMS")
         .map_or_else(|| env!("CARGO_BIN_EXE_layercake").into(), PathBuf::from)
+}
+
+/// What the site of the shared stack has for networks: as `LAYERCAKE_NETWORK` says, as `up --network` does.
+pub fn network() -> SiteNetwork {
+    match std::env::var("LAYERCAKE_NETWORK") {
+        Ok(named) => SiteNetwork::from_str(&named, true).expect("LAYERCAKE_NETWORK"),
+        Err(_) => SiteNetwork::default(),
+    }
+}
+
+/// What the site of the shared stack does not have: stories with a stack of their own take it, so that one run has both.
+pub fn other_network() -> SiteNetwork {
+    match network() {
+        SiteNetwork::Nsx => SiteNetwork::PortGroups,
+        SiteNetwork::PortGroups => SiteNetwork::Nsx,
+    }
 }
 
 /// How the VM operator speaks with vCenter in the shared stack: as `LAYERCAKE_WIRE` says, as `up --wire` does.

@@ -232,6 +232,7 @@ pub fn api_resource(kind: &str) -> ApiResource {
         "Cluster" | "Machine" | "MachineSet" | "MachineDeployment" | "MachineHealthCheck" => {
             ("cluster.x-k8s.io", "v1beta2")
         }
+        "IPAddress" | "IPAddressClaim" => ("ipam.cluster.x-k8s.io", "v1beta2"),
         "KubeadmControlPlane" => ("controlplane.cluster.x-k8s.io", "v1beta2"),
         "KubeadmConfig" | "KubeadmConfigTemplate" => ("bootstrap.cluster.x-k8s.io", "v1beta2"),
         "Secret"
@@ -241,6 +242,7 @@ pub fn api_resource(kind: &str) -> ApiResource {
         | "ResourceQuota"
         | "PersistentVolume"
         | "PersistentVolumeClaim" => ("", "v1"),
+        "DaemonSet" | "Deployment" => ("apps", "v1"),
         "EndpointSlice" => ("discovery.k8s.io", "v1"),
         "StorageClass" => ("storage.k8s.io", "v1"),
         "Zone" => ("topology.tanzu.vmware.com", "v1alpha1"),

@@ -3,7 +3,7 @@
 
 use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
-use sim::control::FirstClassDisk;
+use sim::control::{Fault, FaultKind, FirstClassDisk};
 
 use crate::plain_vm::PlainVm;
 use crate::story::{SOON, Story, assert_contains, story};
@@ -58,6 +58,27 @@ fn claims_are_attached_in_order_and_outlive_their_machine() {
             assert!(disk.exists, "{claim} was destroyed with the VM");
             delete_claim(&story, claim, &disk.id).await;
         }
+    });
+}
+
+#[test]
+fn claims_are_released_of_a_machine_that_is_gone_when_it_is_to_be_powered_off() {
+    story("volumes-vanished", |story| async move {
+        story.prepare_namespace("best-effort-xsmall").await;
+        create_storage_class(&story, CLASS, "Immediate").await;
+        create_claim(&story, "kept", CLASS).await;
+        story.apply_object(&with_claims(&story, "vanisher", &["kept"])).await;
+        story.wait_until_powered_on("vanisher").await;
+
+        let gone = Fault::once("PowerOffVM_Task", FaultKind::Fault).on("vanisher");
+        let gone = gone.with("ManagedObjectNotFound", "has already been deleted");
+        story.shared.control().plant(&gone).await.unwrap();
+        story.delete("VirtualMachine", "vanisher", SOON).await;
+        assert!(story.list("CnsNodeVmAttachment").await.is_empty());
+        wait_until_detached(&story, "kept").await;
+        let disk = disk_of(&story, "kept").await;
+        assert!(disk.exists, "the claim's disk was destroyed with the VM");
+        delete_claim(&story, "kept", &disk.id).await;
     });
 }
 

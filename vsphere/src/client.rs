@@ -11,7 +11,7 @@ use crate::gate::Gate;
 use crate::http::{Http, Pool};
 use crate::lane::Lane;
 use crate::retry::{Attempt, call_until_done};
-use crate::session::{Session, SessionHandle, Transport};
+use crate::session::{Session, SessionHandle, Transport, check_change};
 use crate::style::Style;
 use crate::wire::{Codec, Service, choose, policy_codec, refused};
 use crate::{Error, Kind, Metrics, MoRef, Object, Result, Value, WireKind};
@@ -266,7 +266,11 @@ impl Attempt for VimCall<'_> {
     }
 
     async fn open_session(&self) -> Result<SessionHandle> {
-        self.client.session().await
+        let session = self.client.session().await?;
+        if !self.repeatable() {
+            check_change(session.epoch, self.request.method)?;
+        }
+        Ok(session)
     }
 
     async fn send(&self, session: &SessionHandle) -> Result<Value> {

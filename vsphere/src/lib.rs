@@ -66,6 +66,7 @@ pub use network::{Datastore, Network};
 pub use pbm::StoragePolicy;
 pub use privileges::{PRIVILEGES, Privilege, PrivilegeScope, PrivilegeUse};
 pub use properties::ObjectContent;
+pub use session::with_bound_changes;
 pub use spec::{
     Allocation, Backing, BaseConfig, CloneSpec, ConfigSpec, Controller, CustomizationAdapter,
     CustomizationIdentity, CustomizationSpec, DeviceChange, Disk, DiskChange, DiskLocator, DiskMoveType,

@@ -85,6 +85,11 @@ pub struct MachineVolume {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub storage_class: Option<String>,
+    /// The disk is the virtual machine's own and hangs in this place of SCSI controller 0, by which its guest finds it.
+    /// Left out, the disk is a PersistentVolumeClaim's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 15))]
+    pub unit_number: Option<i32>,
 }
 
 /// How a machine's infrastructure is.

@@ -52,6 +52,10 @@ reasons! {
     Warning STORAGE_CLASS_SYNC_FAILED = "StorageClassSyncFailed";
     /// The Supervisor's service could not be made in the guest.
     Warning SUPERVISOR_HEADLESS_SERVICE_SETUP_FAILED = "SupervisorHeadlessServiceSetupFailed";
+    /// Some add-on is not applied yet, or does not work yet.
+    Info ADDONS_RECONCILING = "AddonsReconciling";
+    /// Of one add-on: it is not applied yet, or does not work yet.
+    Info PROVISIONING = "Provisioning";
     /// Of one add-on: it could not be applied.
     Warning PROVISIONING_FAILED = "ProvisioningFailed";
     /// Of one add-on: it is not ours to apply.

@@ -48,6 +48,8 @@ constants! {
     VIRTUAL_MACHINE_LOCATION_VALID = "VirtualMachineLocationValid";
     /// The virtual machine's disks rest on no template.
     VIRTUAL_MACHINE_DISK_PROMOTION_SYNCED = "VirtualMachineDiskPromotionSynced";
+    /// What the guest reports of its own bootstrap.
+    GUEST_BOOTSTRAP = "GuestBootstrap";
     /// The guest reports an address.
     VIRTUAL_MACHINE_IP_READY = "VirtualMachineIPReady";
 }
@@ -203,6 +205,12 @@ reasons! {
     Error VOLUMES_NOT_ATTACHED = "VolumesNotAttached";
     /// Folder or resource pool is not known.
     Error PLACEMENT_NOT_READY = "PlacementNotReady";
+    /// The guest's first boot failed.
+    Error BOOTSTRAP_FAILED = "BootstrapFailed";
+    /// The guest's first boot takes long.
+    Warning BOOTSTRAP_IN_PROGRESS = "BootstrapInProgress";
+    /// The guest was to report how its first boot went, and has not.
+    Warning NO_BOOTSTRAP_STATUS = "NoBootstrapStatus";
     /// The disks could not be promoted; it is tried again.
     Warning DISK_PROMOTION_TRANSIENT_ERROR = "DiskPromotionTransientError";
 }

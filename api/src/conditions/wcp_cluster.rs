@@ -24,6 +24,14 @@ reasons! {
     Warning LOAD_BALANCER_CREATION_FAILED = "LoadBalancerCreationFailed";
     /// The load balancer has no address yet.
     Info WAITING_FOR_LOAD_BALANCER_IP = "WaitingForLoadBalancerIP";
+    /// The claim of the control plane's address could not be made.
+    Warning IP_ADDRESS_CLAIM_CREATION_FAILED = "IPAddressClaimCreationFailed";
+    /// The address of the control plane that an IPAM provider gave is none.
+    Warning IP_ADDRESS_INVALID = "IPAddressInvalid";
+    /// The control plane's address is claimed, and no IPAM provider has given one yet.
+    Info WAITING_FOR_IP_ADDRESS = "WaitingForIPAddress";
+    /// Nobody gave the cluster an endpoint, and there is no pool to take one from.
+    Warning CONTROL_PLANE_ENDPOINT_MISSING = "ControlPlaneEndpointMissing";
     /// Cluster API does not say yet which port the API server takes.
     Waiting WAITING_FOR_KUBEADM_CONTROL_PLANE_SPEC_READY = "WaitingForKubeadmControlPlaneSpecReady";
     /// An account could not be made.

@@ -2,6 +2,8 @@
 #![allow(missing_docs, clippy::all, clippy::pedantic, rustdoc::all)]
 
 pub mod clusters;
+pub mod ipaddressclaims;
+pub mod ipaddresses;
 pub mod kubeadmconfigs;
 pub mod kubeadmconfigtemplates;
 pub mod kubeadmcontrolplanes;

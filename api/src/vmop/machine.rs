@@ -206,9 +206,14 @@ pub struct VirtualMachineVolume {
     /// The claim the disk belongs to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub persistent_volume_claim: Option<PersistentVolumeClaimVolume>,
-    /// A disk of the image, to be resized.
+    /// A disk of the virtual machine's own, or one of the image, to be resized.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub v_sphere_volume: Option<VSphereVolume>,
+    /// The place on SCSI controller 0 that a new disk of the virtual machine's own is made in: 0 to 15 without 7, which is
+    /// the controller's. Left out: the first that is free.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 15))]
+    pub unit_number: Option<i32>,
 }
 
 /// The claim a disk belongs to.
@@ -239,7 +244,7 @@ pub struct InstanceVolumeClaim {
     pub size: Quantity,
 }
 
-/// A disk of the image, to be resized.
+/// A disk of the virtual machine's own, or one of the image, to be resized.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct VSphereVolume {
@@ -250,6 +255,10 @@ pub struct VSphereVolume {
     /// The disk, by vSphere's device key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device_key: Option<i32>,
+    /// The storage class of a new disk. Left out: the virtual machine's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
+    pub storage_class: Option<String>,
 }
 
 /// How to find out that a virtual machine serves.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use api::capi::Cluster;
+use api::capi::{Cluster, IpAddress, IpAddressClaim};
 use api::capw::{ApiEndpoint, WCPCluster};
 use api::names::finalizer;
 use api::net::VirtualNetwork;
@@ -14,7 +14,7 @@ use serde_json::json;
 
 use super::context::Context;
 use super::gather::Facts;
-use super::plan::{Plan, endpoint};
+use super::plan::{Front, Plan, claimed_address, endpoint, load_balancer_address};
 use crate::error::Error;
 
 /// What a reconcile came to.
@@ -31,19 +31,50 @@ pub enum Done {
 pub struct StepResults {
     /// Where the machines lie in vCenter.
     pub policy: Result<Arc<VirtualMachineSetResourcePolicy>, Error>,
-    /// The machines' network.
-    pub network: Result<Arc<VirtualNetwork>, Error>,
+    /// The machines' own network, where they have one.
+    pub network: Option<Result<Arc<VirtualNetwork>, Error>>,
     /// What is in front of the API servers.
-    pub service: Result<Arc<VirtualMachineService>, Error>,
+    pub front: FrontResult,
     /// Where the API server answers, once that is known and persisted.
     pub endpoint: Result<Option<ApiEndpoint>, Error>,
+}
+
+/// What became of what is in front of the API servers.
+pub enum FrontResult {
+    /// The load balancer's service.
+    LoadBalancer(Result<Arc<VirtualMachineService>, Error>),
+    /// The claim of an address, and what an IPAM provider answered.
+    VirtualIp(Result<Arc<IpAddressClaim>, Error>, Option<Arc<IpAddress>>),
+    /// Somebody gave the endpoint.
+    Given,
+    /// There is no endpoint to be had.
+    Missing,
+}
+
+impl FrontResult {
+    /// Where it answers, as soon as that is known.
+    fn host(&self) -> Option<&str> {
+        match self {
+            Self::LoadBalancer(service) => service.as_deref().ok().and_then(load_balancer_address),
+            Self::VirtualIp(_, address) => address.as_deref().and_then(claimed_address),
+            Self::Given | Self::Missing => None,
+        }
+    }
+
+    fn failure(self) -> Option<Error> {
+        match self {
+            Self::LoadBalancer(service) => service.err(),
+            Self::VirtualIp(claim, _) => claim.err(),
+            Self::Given | Self::Missing => None,
+        }
+    }
 }
 
 impl StepResults {
     /// The first step that failed.
     pub fn failure(self) -> Option<Error> {
-        let Self { policy, network, service, endpoint } = self;
-        policy.err().or(network.err()).or(service.err()).or(endpoint.err())
+        let Self { policy, network, front, endpoint } = self;
+        policy.err().or(network.and_then(Result::err)).or(front.failure()).or(endpoint.err())
     }
 }
 
@@ -54,21 +85,41 @@ pub async fn carry_out(
     facts: &Facts,
     ctx: &Context,
 ) -> Result<Done, Error> {
-    let Plan { policy, network, service } = plan;
+    let Plan { policy, network, front } = plan;
     let marked = ctx.api.add_finalizer(&**cluster, finalizer::WCP_CLUSTER).await;
     if let Some(marked) = marked.map_err(Error::api(&**cluster, "putting the finalizer on"))? {
         *cluster = Arc::new(marked);
     }
-    let (policy, network, service) = tokio::join!(
+    let network = async {
+        match &network {
+            Some(network) => Some(apply(network, facts.network.as_ref(), ctx).await),
+            None => None,
+        }
+    };
+    let (policy, network, front) = tokio::join!(
         apply(&policy, facts.policy.as_ref(), ctx),
-        apply(&network, facts.network.as_ref(), ctx),
-        apply(&service, facts.service.as_ref(), ctx),
+        network,
+        carry_out_front(&front, facts, ctx),
     );
-    let endpoint = persist_endpoint(cluster, facts.cluster.as_deref(), service.as_deref().ok(), ctx).await;
+    let endpoint = persist_endpoint(cluster, facts.cluster.as_deref(), front.host(), ctx).await;
     if endpoint.as_ref().is_err_and(Error::is_overtaken) {
         return endpoint.map(|_| Done::Nothing);
     }
-    Ok(Done::Tried(Box::new(StepResults { policy, network, service, endpoint })))
+    Ok(Done::Tried(Box::new(StepResults { policy, network, front, endpoint })))
+}
+
+async fn carry_out_front(front: &Front, facts: &Facts, ctx: &Context) -> FrontResult {
+    match front {
+        Front::LoadBalancer(service) => {
+            FrontResult::LoadBalancer(apply(&**service, facts.service.as_ref(), ctx).await)
+        }
+        Front::VirtualIp(claim) => {
+            let claim = apply(&**claim, facts.address_claim.as_ref(), ctx).await;
+            FrontResult::VirtualIp(claim, facts.address.clone())
+        }
+        Front::Given => FrontResult::Given,
+        Front::Missing => FrontResult::Missing,
+    }
 }
 
 async fn apply<K>(intent: &K, live: Option<&Arc<K>>, ctx: &Context) -> Result<Arc<K>, Error>
@@ -84,10 +135,10 @@ where
 async fn persist_endpoint(
     cluster: &mut Arc<WCPCluster>,
     owner: Option<&Cluster>,
-    service: Option<&VirtualMachineService>,
+    host: Option<&str>,
     ctx: &Context,
 ) -> Result<Option<ApiEndpoint>, Error> {
-    let Some(endpoint) = endpoint(cluster, owner, service) else { return Ok(None) };
+    let Some(endpoint) = endpoint(cluster, owner, host) else { return Ok(None) };
     if cluster.spec.control_plane_endpoint.as_ref() != Some(&endpoint) {
         let patch = json!({ "spec": { "controlPlaneEndpoint": endpoint } });
         let written = ctx.api.patch(&**cluster, patch).await;

@@ -9,6 +9,7 @@ use kit::events::Events;
 use kit::index::Index;
 
 use crate::caches::Caches;
+use crate::network::NetworkFlags;
 
 /// What a reconcile works with.
 pub struct Context {
@@ -18,6 +19,8 @@ pub struct Context {
     pub(super) machines: Index<WCPMachine>,
     /// Virtual machines by Cluster.
     pub(super) vms: Index<VirtualMachine>,
+    /// What new clusters are connected to.
+    pub(super) network: NetworkFlags,
     /// Writes to the API server.
     pub(super) api: Api,
     /// Publishes events.

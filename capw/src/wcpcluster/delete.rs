@@ -24,6 +24,7 @@ pub async fn carry_out(cluster: &WCPCluster, facts: &Facts, ctx: &Context) -> Re
     }
     let mut left = Vec::new();
     left.extend(delete_child(cluster, facts.service.as_ref(), ctx).await?);
+    left.extend(delete_child(cluster, facts.address_claim.as_ref(), ctx).await?);
     left.extend(delete_child(cluster, facts.network.as_ref(), ctx).await?);
     left.extend(delete_child(cluster, facts.policy.as_ref(), ctx).await?);
     if !left.is_empty() {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use api::capi::Cluster;
+use api::capi::{Cluster, IpAddress, IpAddressClaim};
 use api::capw::WCPCluster;
 use api::names::{self, label};
 use api::net::VirtualNetwork;
@@ -13,6 +13,7 @@ use kube::{Resource, ResourceExt};
 
 use super::context::Context;
 use crate::error::Error;
+use crate::network::NetworkFlags;
 use crate::upstream::{self, beside};
 
 /// What is known when a plan is made.
@@ -27,6 +28,12 @@ pub struct Facts {
     pub network: Option<Arc<VirtualNetwork>>,
     /// What is in front of the API servers.
     pub service: Option<Arc<VirtualMachineService>>,
+    /// The claim of the address at which the API servers answer.
+    pub address_claim: Option<Arc<IpAddressClaim>>,
+    /// What an IPAM provider answered to it.
+    pub address: Option<Arc<IpAddress>>,
+    /// What new clusters are connected to.
+    pub flags: NetworkFlags,
     /// The WCPMachines and virtual machines of the cluster that are still there when it is to go.
     pub machines: Vec<String>,
     /// Nobody may act on the WCPCluster.
@@ -55,11 +62,22 @@ pub fn facts(wcp_cluster: &WCPCluster, ctx: &Context) -> Result<Facts, Error> {
     } else {
         Vec::new()
     };
+    let address_claim = ctx.caches.address_claims.current(namespace, &names::control_plane_address(&name))?;
+    let address = address_claim.as_deref().and_then(|claim| {
+        let name = &claim.status.as_ref()?.address_ref.as_ref()?.name;
+        ctx.caches
+            .addresses
+            .get(namespace, name)
+            .filter(|found| found.spec.claim_ref.name == claim.name_any())
+    });
     Ok(Facts {
         paused: upstream::is_paused(wcp_cluster, cluster.as_deref()),
         policy: ctx.caches.policies.current(namespace, &names::resource_policy(&name))?,
         network: ctx.caches.networks.current(namespace, &names::virtual_network(&name))?,
         service: ctx.caches.services.current(namespace, &names::control_plane_service(&name))?,
+        address_claim,
+        address,
+        flags: ctx.network.clone(),
         cluster,
         name,
         machines,

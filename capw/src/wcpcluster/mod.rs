@@ -9,12 +9,12 @@ pub mod status;
 
 use std::sync::Arc;
 
-use api::capi::Cluster;
+use api::capi::{Cluster, IpAddress, IpAddressClaim};
 use api::capw::WCPCluster;
 use api::names::label;
 use jiff::Timestamp;
 use kit::apply::Api;
-use kit::controller::steers;
+use kit::controller::{controller_of, steers};
 use kit::events::Events;
 use kit::index::key;
 use kit::watch::{Cache, Change};
@@ -24,25 +24,30 @@ use kube::{Resource, ResourceExt};
 
 use crate::caches::Caches;
 use crate::error::Error;
+use crate::network::NetworkFlags;
 use crate::upstream;
 use act::Done;
 use context::Context;
 use gather::Facts;
 
 /// Runs the controller until the program ends.
-pub async fn controller(started: &Runtime, caches: &Arc<Caches>) {
+pub async fn controller(started: &Runtime, caches: &Arc<Caches>, network: &NetworkFlags) {
     let context = Context {
         caches: Arc::clone(caches),
+        network: network.clone(),
         machines: caches.wcp_machines.index(|machine| of_cluster(machine, label::CLUSTER_NAME)),
         vms: caches.vms.index(|vm| of_cluster(vm, label::CAPW_CLUSTER_NAME)),
         api: Api::new(started, "capw/cluster"),
         events: Events::new(started, "capw-wcpcluster"),
     };
     let (clusters, also_clusters) = (caches.clusters.clone(), caches.clusters.clone());
+    let claims = caches.address_claims.clone();
     Controller::new("wcpcluster", started, &caches.wcp_clusters)
         .owns(&caches.policies)
         .owns(&caches.networks)
         .owns(&caches.services)
+        .owns(&caches.address_claims)
+        .watches_changes(&caches.addresses, move |change| of_address(change, &claims).into_iter().collect())
         .watches_changes(&caches.clusters, of_changed_cluster)
         .watches_changes(&caches.wcp_machines, move |change| {
             of_gone(change, label::CLUSTER_NAME, &clusters).into_iter().collect()
@@ -114,6 +119,14 @@ fn of_changed_cluster(change: &Change<Cluster>) -> Vec<ObjectRef<WCPCluster>> {
         return Vec::new();
     }
     vec![ObjectRef::new(&reference.name).within(&cluster.namespace().unwrap_or_default())]
+}
+
+/// The WCPCluster whose claim an address answers.
+fn of_address(change: &Change<IpAddress>, claims: &Cache<IpAddressClaim>) -> Option<ObjectRef<WCPCluster>> {
+    let address = change.new.as_ref().or(change.old.as_ref())?;
+    let namespace = address.namespace()?;
+    let claim = claims.get(Some(&namespace), &address.spec.claim_ref.name)?;
+    controller_of(&*claim)
 }
 
 /// The WCPCluster that may be waiting for this object to be gone from its Cluster.

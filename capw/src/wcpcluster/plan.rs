@@ -1,10 +1,11 @@
 //! What a WCPCluster needs: a resource policy, a network, a load balancer, and to know its endpoint. Pure.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
-use api::capi::Cluster;
+use api::capi::{Cluster, IPAM_GROUP, IpAddress, IpAddressClaim, IpAddressClaimPoolRef, IpAddressClaimSpec};
 use api::capw::{ApiEndpoint, WCPCluster};
-use api::names::{self, annotation, label};
+use api::names::{self, annotation, finalizer, label};
 use api::net::{VirtualNetwork, VirtualNetworkSpec};
 use api::vmop::{
     ClusterModuleSpec, FolderSpec, ResourcePoolSpec, ResourceSpec, VirtualMachineService,
@@ -18,6 +19,7 @@ use kube::api::ObjectMeta;
 
 use super::gather::Facts;
 use crate::error::{Error, InvalidInput, Waiting};
+use crate::network::{AddressPool, EndpointProvider, NetworkProvider};
 use crate::upstream::{Claim, claim};
 
 /// What to do about an object whose name the cluster needs.
@@ -28,10 +30,23 @@ const NAME_ADVICE: &str = "rename or delete it, or give the cluster another name
 pub struct Plan {
     /// Where the machines lie in vCenter.
     pub policy: VirtualMachineSetResourcePolicy,
-    /// The machines' network.
-    pub network: VirtualNetwork,
+    /// The machines' own network, where they have one.
+    pub network: Option<VirtualNetwork>,
     /// What is in front of the API servers.
-    pub service: VirtualMachineService,
+    pub front: Front,
+}
+
+/// What is in front of the API servers.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Front {
+    /// A load balancer.
+    LoadBalancer(Box<VirtualMachineService>),
+    /// An address of a pool, which the control plane nodes hold.
+    VirtualIp(Box<IpAddressClaim>),
+    /// The endpoint that somebody gave.
+    Given,
+    /// Nothing: nobody gave an endpoint, and there is no pool.
+    Missing,
 }
 
 /// Why there is no plan.
@@ -59,37 +74,46 @@ pub fn plan(cluster: &WCPCluster, facts: &Facts) -> Result<Plan, Stop> {
     }
     let name = &facts.name;
     ours(cluster, facts.policy.as_deref(), name)?;
-    ours(cluster, facts.network.as_deref(), name)?;
-    ours(cluster, facts.service.as_deref(), name)?;
     Ok(Plan {
         policy: policy(cluster, name),
-        network: network(cluster, name),
-        service: service(cluster, name),
+        network: network(cluster, facts)?,
+        front: front(cluster, facts)?,
     })
 }
 
-/// The endpoint, as soon as it is known: the one in the spec, else the Cluster's, else the load balancer's.
+/// The endpoint that is given: the one in the spec, else the Cluster's.
+pub fn given_endpoint(wcp_cluster: &WCPCluster, cluster: Option<&Cluster>) -> Option<ApiEndpoint> {
+    let given = wcp_cluster.spec.control_plane_endpoint.clone().filter(|endpoint| !endpoint.host.is_empty());
+    given.or_else(|| {
+        // The user's word: Cluster API keeps it, whatever we find out, and builds every kubeconfig on it.
+        let given = cluster?.spec.control_plane_endpoint.as_ref()?;
+        let host = given.host.clone().filter(|host| !host.is_empty())?;
+        let port = given.port.filter(|port| *port > 0).unwrap_or(names::API_SERVER_PORT);
+        Some(ApiEndpoint { host, port })
+    })
+}
+
+/// The endpoint, as soon as it is known: the one that is given, else this host.
 pub fn endpoint(
     wcp_cluster: &WCPCluster,
     cluster: Option<&Cluster>,
-    service: Option<&VirtualMachineService>,
+    host: Option<&str>,
 ) -> Option<ApiEndpoint> {
-    let given = wcp_cluster.spec.control_plane_endpoint.clone().filter(|endpoint| !endpoint.host.is_empty());
-    let port = names::API_SERVER_PORT;
-    given
-        .or_else(|| {
-            // The user's word: Cluster API keeps it, whatever we find out, and builds every kubeconfig on it.
-            let given = cluster?.spec.control_plane_endpoint.as_ref()?;
-            let host = given.host.clone().filter(|host| !host.is_empty())?;
-            Some(ApiEndpoint { host, port: given.port.filter(|port| *port > 0).unwrap_or(port) })
-        })
-        .or_else(|| Some(ApiEndpoint { host: address(service?)?.to_owned(), port }))
+    let found = || Some(ApiEndpoint { host: host?.to_owned(), port: names::API_SERVER_PORT });
+    given_endpoint(wcp_cluster, cluster).or_else(found)
 }
 
 /// The load balancer's address, as soon as it has one.
-pub fn address(service: &VirtualMachineService) -> Option<&str> {
+pub fn load_balancer_address(service: &VirtualMachineService) -> Option<&str> {
     let ingress = service.status.as_ref()?.load_balancer.as_ref()?.ingress.first()?;
     ingress.ip.as_deref().or(ingress.hostname.as_deref()).filter(|host| !host.is_empty())
+}
+
+/// The address that an IPAM provider gave; `None` where it is none that nodes can be reached at.
+pub fn claimed_address(address: &IpAddress) -> Option<&str> {
+    let text = address.spec.address.as_str();
+    let parsed: IpAddr = text.parse().ok()?;
+    (!parsed.is_unspecified() && !parsed.is_multicast()).then_some(text)
 }
 
 /// Whose a child is. One without an owner is ours if it says that it belongs to our cluster.
@@ -145,10 +169,55 @@ fn policy(cluster: &WCPCluster, name: &str) -> VirtualMachineSetResourcePolicy {
     }
 }
 
-fn network(cluster: &WCPCluster, name: &str) -> VirtualNetwork {
-    VirtualNetwork {
+/// The machines' own network: where NSX is, and of a cluster that has one already.
+fn network(cluster: &WCPCluster, facts: &Facts) -> Result<Option<VirtualNetwork>, Stop> {
+    let (name, there) = (&facts.name, facts.network.as_deref());
+    let nsx = facts.flags.network_provider == NetworkProvider::Nsx;
+    if !nsx && (there.is_none() || whose(cluster, there, name) == Claim::Taken) {
+        return Ok(None);
+    }
+    // Machines on a port group do not move to another network because new clusters are on NSX. A cluster that is new
+    // itself may have been given its endpoint, and has no finalizer of ours yet.
+    let began = cluster.finalizers().iter().any(|there| there == finalizer::WCP_CLUSTER)
+        && cluster.spec.control_plane_endpoint.is_some();
+    if there.is_none() && facts.service.is_none() && began {
+        return Ok(None);
+    }
+    ours(cluster, there, name)?;
+    Ok(Some(VirtualNetwork {
         metadata: child(cluster, names::virtual_network(name), name),
         spec: VirtualNetworkSpec::default(),
+        status: None,
+    }))
+}
+
+/// What is in front of the API servers: what the cluster has, else what new clusters get.
+fn front(cluster: &WCPCluster, facts: &Facts) -> Result<Front, Stop> {
+    let (name, there) = (&facts.name, facts.service.as_deref());
+    let balanced = facts.flags.endpoint_provider() == EndpointProvider::LoadBalancer;
+    let claimed = facts.address_claim.as_deref();
+    if (balanced && claimed.is_none()) || (there.is_some() && whose(cluster, there, name) != Claim::Taken) {
+        ours(cluster, there, name)?;
+        return Ok(Front::LoadBalancer(Box::new(service(cluster, name))));
+    }
+    if claimed.is_none() && given_endpoint(cluster, facts.cluster.as_deref()).is_some() {
+        return Ok(Front::Given);
+    }
+    ours(cluster, claimed, name)?;
+    let pool = match (claimed, &facts.flags.endpoint_pool) {
+        (Some(claim), _) => claim.spec.pool_ref.clone(),
+        (None, Some(AddressPool { kind, name })) => {
+            IpAddressClaimPoolRef { api_group: IPAM_GROUP.to_owned(), kind: kind.clone(), name: name.clone() }
+        }
+        (None, None) => return Ok(Front::Missing),
+    };
+    Ok(Front::VirtualIp(Box::new(address_claim(cluster, name, pool))))
+}
+
+fn address_claim(cluster: &WCPCluster, name: &str, pool_ref: IpAddressClaimPoolRef) -> IpAddressClaim {
+    IpAddressClaim {
+        metadata: child(cluster, names::control_plane_address(name), name),
+        spec: IpAddressClaimSpec { cluster_name: Some(name.to_owned()), pool_ref },
         status: None,
     }
 }

@@ -1,5 +1,8 @@
 //! How a WCPCluster is. Pure.
 
+use std::sync::Arc;
+
+use api::capi::{IpAddress, IpAddressClaim};
 use api::capw::{ApiEndpoint, Initialization, WCPCluster, WCPClusterStatus};
 use api::conditions::{self, contract, wcp_cluster as reasons};
 use api::names;
@@ -11,11 +14,15 @@ use kit::events::{Events, named};
 use kit::status::{condition, find, settle};
 use kube::Resource;
 
-use super::act::{Done, StepResults};
+use super::act::{Done, FrontResult, StepResults};
 use super::gather::Facts;
-use super::plan::address;
+use super::plan::load_balancer_address;
 use crate::error::Error;
 use crate::upstream::paused_condition;
+
+/// What to do where a cluster can have no endpoint.
+const NO_ENDPOINT: &str = "the cluster has no endpoint: set spec.controlPlaneEndpoint of the Cluster, or start capw with \
+                           --endpoint-pool to have its address taken from a pool, or with --endpoint-provider=load-balancer";
 
 /// The status that says what the facts and the outcome say.
 pub fn status(
@@ -65,6 +72,7 @@ pub fn publish_changes(events: &Events, cluster: &WCPCluster, old: &[Condition],
         contract::DELETING,
         reasons::CLUSTER_NETWORK_PROVISION_STARTED,
         reasons::WAITING_FOR_LOAD_BALANCER_IP,
+        reasons::WAITING_FOR_IP_ADDRESS,
         reasons::WAITING_FOR_RESOURCE_POLICY,
     ];
     events.transitions(cluster, &notable(old), &notable(new), |c| !expected.contains(&c.reason.as_str()));
@@ -99,8 +107,8 @@ fn of_error(cluster: &WCPCluster, error: &Error, old: &[Condition]) -> Vec<Condi
 fn of_steps(made: &StepResults, generation: Option<i64>) -> Vec<Condition> {
     let aspects = [
         policy_condition(&made.policy, generation),
-        network_condition(&made.network, generation),
-        load_balancer_condition(made, generation),
+        network_condition(made.network.as_ref(), generation),
+        endpoint_condition(made, generation),
     ];
     let first = aspects.iter().find(|aspect| aspect.status != conditions::TRUE);
     let ready = match first {
@@ -133,15 +141,19 @@ fn policy_condition(
 }
 
 fn network_condition(
-    network: &Result<impl AsRef<VirtualNetwork>, Error>,
+    network: Option<&Result<Arc<VirtualNetwork>, Error>>,
     generation: Option<i64>,
 ) -> Condition {
     let aspect = |ready: bool, reason: &str, message: String| {
         condition(contract::NETWORK_READY, ready, reason, message, generation)
     };
     let network = match network {
-        Ok(network) => network.as_ref(),
-        Err(error) => return aspect(false, reasons::CLUSTER_NETWORK_PROVISION_FAILED, error.to_string()),
+        // The machines are on a network that is there without them.
+        None => return aspect(true, contract::READY, String::new()),
+        Some(Ok(network)) => &**network,
+        Some(Err(error)) => {
+            return aspect(false, reasons::CLUSTER_NETWORK_PROVISION_FAILED, error.to_string());
+        }
     };
     let name = named(network);
     let of_network = network.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
@@ -158,29 +170,67 @@ fn network_condition(
     }
 }
 
-fn load_balancer_condition(made: &StepResults, generation: Option<i64>) -> Condition {
+fn endpoint_condition(made: &StepResults, generation: Option<i64>) -> Condition {
     let aspect = |ready: bool, reason: &str, message: String| {
         condition(reasons::LOAD_BALANCER_READY, ready, reason, message, generation)
     };
-    match (&made.service, &made.endpoint) {
-        (Err(error), _) | (_, Err(error)) => {
+    match (&made.front, &made.endpoint) {
+        (FrontResult::LoadBalancer(Err(error)), _) | (_, Err(error)) => {
             aspect(false, reasons::LOAD_BALANCER_CREATION_FAILED, error.to_string())
         }
-        (Ok(service), Ok(Some(endpoint))) => {
+        (FrontResult::VirtualIp(Err(error), _), _) => {
+            aspect(false, reasons::IP_ADDRESS_CLAIM_CREATION_FAILED, error.to_string())
+        }
+        (FrontResult::LoadBalancer(Ok(service)), Ok(Some(endpoint))) => {
             aspect(true, contract::READY, describe_other_address(service, endpoint))
         }
-        (Ok(service), Ok(None)) => {
+        (_, Ok(Some(_))) => aspect(true, contract::READY, String::new()),
+        (FrontResult::LoadBalancer(Ok(service)), Ok(None)) => {
             let waits = format!("{} has no address yet", named(&**service));
             aspect(false, reasons::WAITING_FOR_LOAD_BALANCER_IP, find_cause(service).unwrap_or(waits))
         }
+        (FrontResult::VirtualIp(Ok(claim), address), Ok(None)) => {
+            let (reason, message) = describe_claim(claim, address.as_deref());
+            aspect(false, reason, message)
+        }
+        (FrontResult::Given | FrontResult::Missing, Ok(None)) => {
+            aspect(false, reasons::CONTROL_PLANE_ENDPOINT_MISSING, NO_ENDPOINT.to_owned())
+        }
     }
+}
+
+/// Why a claim has brought no address yet.
+fn describe_claim(claim: &IpAddressClaim, address: Option<&IpAddress>) -> (&'static str, String) {
+    let name = named(claim);
+    if let Some(address) = address {
+        let message = format!(
+            "{} of {name} is {:?}, at which no node can be reached: mend the pool, and delete the IPAddressClaim",
+            named(address),
+            address.spec.address
+        );
+        return (reasons::IP_ADDRESS_INVALID, message);
+    }
+    let pool = &claim.spec.pool_ref;
+    let conditions = claim.status.as_ref().and_then(|status| status.conditions.as_deref());
+    let cause = conditions
+        .unwrap_or_default()
+        .iter()
+        .find(|condition| condition.type_ == contract::READY && condition.status == conditions::FALSE);
+    let message = match cause {
+        Some(cause) => format!("{name}: {}: {}", cause.reason, cause.message),
+        None => format!(
+            "{name} of {} {} has no address yet: an IPAM provider that serves the pool gives it",
+            pool.kind, pool.name
+        ),
+    };
+    (reasons::WAITING_FOR_IP_ADDRESS, message)
 }
 
 /// Says so if the load balancer has another address than the endpoint, which every kubeconfig and node holds.
 ///
 /// It steers nothing: a user may have given an endpoint of his own, and ours is never changed.
 fn describe_other_address(service: &VirtualMachineService, endpoint: &ApiEndpoint) -> String {
-    match address(service).filter(|address| *address != endpoint.host) {
+    match load_balancer_address(service).filter(|address| *address != endpoint.host) {
         Some(address) => {
             format!("{} has address {address}; the endpoint stays {}", named(service), endpoint.host)
         }

@@ -50,6 +50,7 @@ mod tests {
     use kube::api::ObjectMeta;
 
     use crate::fixtures::{facts, no_caches, recording_client, wcp_machine};
+    use crate::network::NetworkProvider;
 
     use super::*;
 
@@ -72,6 +73,7 @@ mod tests {
         let started = Runtime::detached(recording_client(&sent));
         let ctx = Context {
             caches: Arc::new(no_caches()),
+            network: NetworkProvider::Nsx,
             api: Api::new(&started, "test"),
             events: Events::new(&started, "test"),
         };

@@ -5,14 +5,16 @@ use std::sync::Arc;
 use api::capi::{Cluster, Machine};
 use api::capw::WCPMachine;
 use api::names;
+use api::net::VirtualNetwork;
 use api::vmop::{VirtualMachine, vm_phase};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Secret};
 use kube::{Resource, ResourceExt};
 use uuid::Uuid;
 
 use super::context::Context;
-use super::identity::{claim_name, whose};
+use super::identity::{claim_name, is_claimed, whose};
 use crate::error::Error;
+use crate::network::NetworkProvider;
 use crate::upstream::{self, Claim, beside, is_controlled};
 
 /// What is known when a plan is made.
@@ -29,6 +31,10 @@ pub struct Facts {
     pub cloud_init: Option<Secret>,
     /// The claims that have the names of our further disks' claims.
     pub claims: Vec<PersistentVolumeClaim>,
+    /// The network of the cluster's own, where it has one.
+    pub network: Option<Arc<VirtualNetwork>>,
+    /// Who connects machines of new clusters to a network.
+    pub network_provider: NetworkProvider,
     /// Nobody may act on the WCPMachine.
     pub paused: bool,
     /// A UUID drawn for this reconcile, for a machine that has none yet.
@@ -62,6 +68,9 @@ pub async fn facts(wcp_machine: &WCPMachine, ctx: &Context) -> Result<Facts, Err
         None => None,
     };
     let paused = upstream::is_paused(wcp_machine, cluster.as_deref());
+    let network = cluster.as_deref().and_then(|cluster| {
+        beside(&ctx.caches.networks, wcp_machine, &names::virtual_network(&cluster.name_any()))
+    });
     let mut facts = Facts {
         machine,
         cluster,
@@ -70,6 +79,8 @@ pub async fn facts(wcp_machine: &WCPMachine, ctx: &Context) -> Result<Facts, Err
         cloud_init: None,
         claims: Vec::new(),
         paused,
+        network,
+        network_provider: ctx.network,
         drawn: Uuid::new_v4(),
     };
     let boots = wants_bootstrap(wcp_machine, &facts);
@@ -148,7 +159,7 @@ async fn cloud_init(wcp_machine: &WCPMachine, ctx: &Context) -> Result<Option<Se
 async fn claims(wcp_machine: &WCPMachine, ctx: &Context) -> Result<Vec<PersistentVolumeClaim>, Error> {
     let Some(machine) = upstream::owner(wcp_machine, "Machine") else { return Ok(Vec::new()) };
     let mut claims = Vec::new();
-    for volume in &wcp_machine.spec.volumes {
+    for volume in wcp_machine.spec.volumes.iter().filter(|volume| is_claimed(volume)) {
         let name = claim_name(machine, volume);
         let read = ctx.api.get(wcp_machine.meta().namespace.as_deref(), &name).await;
         let what = || format!("reading PersistentVolumeClaim {name}");
@@ -178,6 +189,7 @@ mod tests {
         let started = Runtime::detached(client(there.then(|| serde_json::to_value(vm).unwrap())));
         let ctx = Context {
             caches: Arc::new(no_caches()),
+            network: NetworkProvider::Nsx,
             api: Api::new(&started, "test"),
             events: Events::new(&started, "test"),
         };
@@ -197,6 +209,7 @@ mod tests {
             let started = Runtime::detached(client(None));
             let ctx = Context {
                 caches: Arc::new(caches),
+                network: NetworkProvider::Nsx,
                 api: Api::new(&started, "test"),
                 events: Events::new(&started, "test"),
             };

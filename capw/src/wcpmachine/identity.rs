@@ -46,6 +46,11 @@ pub fn whose(wcp_machine: &WCPMachine, vm: Option<&VirtualMachine>) -> Claim {
     })
 }
 
+/// Whether a further disk is a claim's, and not the virtual machine's own.
+pub fn is_claimed(volume: &MachineVolume) -> bool {
+    volume.unit_number.is_none()
+}
+
 /// Name of the claim of a further disk.
 pub fn claim_name(machine: &str, volume: &MachineVolume) -> String {
     format!("{machine}-{}", volume.name)

@@ -3,6 +3,7 @@
 pub mod act;
 pub mod context;
 pub mod delete;
+mod first_boot;
 pub mod gather;
 pub mod identity;
 pub mod plan;
@@ -25,16 +26,18 @@ use kube::{Resource, ResourceExt};
 
 use crate::caches::Caches;
 use crate::error::Error;
+use crate::network::NetworkProvider;
 use crate::upstream;
 use act::Done;
 use context::Context;
 use gather::Facts;
 
 /// Runs the controller until the program ends.
-pub async fn controller(started: &Runtime, caches: &Arc<Caches>) {
+pub async fn controller(started: &Runtime, caches: &Arc<Caches>, network: NetworkProvider) {
     let by_cluster = caches.wcp_machines.index(|wcp_machine| of_cluster(wcp_machine).into_iter().collect());
     let context = Context {
         caches: Arc::clone(caches),
+        network,
         api: Api::new(started, "capw/machine"),
         events: Events::new(started, "capw-wcpmachine"),
     };
@@ -96,11 +99,13 @@ fn of_cluster(wcp_machine: &WCPMachine) -> Option<String> {
     Some(key(wcp_machine.meta().namespace.as_deref(), cluster))
 }
 
-/// The WCPMachine of a Machine whose spec or metadata changed.
+/// The WCPMachine of a Machine whose spec or metadata changed, or whose node joined.
 fn of_machine(change: &Change<Machine>) -> Vec<ObjectRef<WCPMachine>> {
     let Some(machine) = &change.new else { return Vec::new() };
     let reference = &machine.spec.infrastructure_ref;
-    if reference.kind != WCPMachine::kind(&()) || !steers(change.old.as_deref(), &**machine) {
+    let old = change.old.as_deref();
+    let counts = steers(old, &**machine) || old.map(upstream::has_node) != Some(upstream::has_node(machine));
+    if reference.kind != WCPMachine::kind(&()) || !counts {
         return Vec::new();
     }
     vec![ObjectRef::new(&reference.name).within(&machine.namespace().unwrap_or_default())]

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use api::capi::{Cluster, Machine};
-use api::capw::{MachineVolume, WCPMachine};
+use api::capw::{MachineVolume, WCPCluster, WCPMachine};
 use api::names::{self, annotation, finalizer, label};
 use api::vmop::{
-    NETWORK_TYPE_NSX_T, POWERED_ON, PersistentVolumeClaimVolume, Probe, TRANSPORT_EXTRA_CONFIG,
-    TcpSocketAction, VirtualMachine, VirtualMachineMetadata, VirtualMachineNetworkInterface,
-    VirtualMachineSpec, VirtualMachineVolume,
+    NETWORK_TYPE_DISTRIBUTED, NETWORK_TYPE_NSX_T, POWERED_ON, PersistentVolumeClaimVolume, Probe,
+    TRANSPORT_EXTRA_CONFIG, TcpSocketAction, VSphereVolume, VirtualMachine, VirtualMachineMetadata,
+    VirtualMachineNetworkInterface, VirtualMachineSpec, VirtualMachineVolume,
 };
 use cloudinit::Metadata;
 use k8s_openapi::ByteString;
@@ -18,15 +18,20 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kit::apply::controlled_by;
+use kit::controller::controller_of;
 use kit::events::named;
 use kube::api::ObjectMeta;
 use kube::{Resource, ResourceExt};
 
 use super::gather::{BootstrapSource, Facts, is_made};
-use super::identity::{Identity, claim_name, identity, whose};
+use super::identity::{Identity, claim_name, identity, is_claimed, whose};
 use crate::error::{InvalidInput, Waiting};
+use crate::network::NetworkProvider;
 use crate::upstream::{Claim, claim, infrastructure_provisioned, is_control_plane};
 
+/// The key of a volume's size, and of a disk's.
+const CLAIM_SIZE: &str = "storage";
+const DISK_SIZE: &str = "ephemeral-storage";
 /// What to do about an object whose name a VirtualMachine needs.
 const NAME_ADVICE: &str = "rename or delete it, or the Machine of its name";
 
@@ -112,15 +117,37 @@ fn then(
         BootstrapSource::Read(secret) => Some(cloud_init(wcp_machine, machine, cluster, identity, secret)?),
     };
     let volumes: &[MachineVolume] = if made { &[] } else { &wcp_machine.spec.volumes };
+    check_places(volumes)?;
     let is_there =
         |claim: &PersistentVolumeClaim| facts.claims.iter().any(|there| there.name_any() == claim.name_any());
     let claims = volumes
         .iter()
+        .filter(|volume| is_claimed(volume))
         .map(|volume| volume_claim(wcp_machine, machine, volume))
         .filter(|claim| !is_there(claim))
         .collect();
-    let vm = virtual_machine(wcp_machine, machine, cluster, &identity.uuid);
+    let vm = virtual_machine(wcp_machine, machine, cluster, &identity.uuid, network_provider(facts));
     Ok(Then::Apply(Box::new(MachineObjects { cloud_init, claims, vm })))
+}
+
+/// Whether each own disk has a place of its own, and a size.
+fn check_places(volumes: &[MachineVolume]) -> Result<(), InvalidInput> {
+    const OF_CONTROLLER: i32 = 7;
+    for (at, volume) in volumes.iter().enumerate() {
+        let Some(unit) = volume.unit_number else { continue };
+        let wrong = |what: String| InvalidInput::Volume { volume: volume.name.clone(), what };
+        if unit == OF_CONTROLLER || volumes[..at].iter().any(|other| other.unit_number == Some(unit)) {
+            return Err(wrong(format!(
+                "unitNumber {unit} is taken: give each volume another, and none {OF_CONTROLLER}"
+            )));
+        }
+        match volume.capacity.get(CLAIM_SIZE).map(api::Quantity::mib) {
+            Some(Ok(mib)) if mib > 0 => {}
+            Some(Err(error)) => return Err(wrong(format!("{error}: write capacity as 16Gi"))),
+            _ => return Err(wrong("it has no size: write capacity: {storage: 16Gi}".to_owned())),
+        }
+    }
+    Ok(())
 }
 
 /// A child of a former WCPMachine of our name that still has a name we need; an error where somebody else has one.
@@ -177,12 +204,28 @@ fn cloud_init(
         && let Some(host) = endpoint.host.as_deref().filter(|host| !host.is_empty())
     {
         let port = endpoint.port.unwrap_or(names::API_SERVER_PORT);
-        metadata = metadata.with_control_plane_endpoint(format!("{host}:{port}"));
+        metadata = metadata.with_control_plane_endpoint(host, port);
     }
-    let keys = cloudinit::encode(&metadata, userdata, None).map_err(|error| invalid(error.to_string()))?;
-    let data = keys.into_iter().map(|(key, value)| (key, ByteString(value.into_bytes()))).collect();
+    let reporter = Some(cloudinit::BOOTSTRAP_REPORTER.as_bytes());
+    let keys =
+        cloudinit::encode(&metadata, userdata, reporter).map_err(|error| invalid(error.to_string()))?;
+    let data = keys
+        .into_iter()
+        .chain(guest_report_keys())
+        .map(|(key, value)| (key, ByteString(value.into_bytes())))
+        .collect();
     let name = names::cloud_init_secret(&wcp_machine.name_any());
     Ok(Secret { metadata: child(wcp_machine, machine, name), data: Some(data), ..Secret::default() })
+}
+
+/// The keys of the guest's report as they are before it: an image that was a node has none of that node's.
+fn guest_report_keys() -> impl Iterator<Item = (String, String)> {
+    let before = [
+        (cloudinit::BOOTSTRAP_REPORTED, "true"),
+        (cloudinit::BOOTSTRAP_CONDITION, ""),
+        (cloudinit::BOOTSTRAP_LOG, ""),
+    ];
+    before.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned()))
 }
 
 /// Metadata of what belongs to the machine.
@@ -223,10 +266,11 @@ fn virtual_machine(
     machine: &Machine,
     cluster: &Cluster,
     uuid: &str,
+    network: NetworkProvider,
 ) -> VirtualMachine {
     let name = cluster.name_any();
     let control_plane = is_control_plane(machine);
-    let mut vm = VirtualMachine::new(&machine.name_any(), spec(wcp_machine, machine, &name, uuid));
+    let mut vm = VirtualMachine::new(&machine.name_any(), spec(wcp_machine, machine, &name, uuid, network));
     let (group, tag) = if control_plane {
         (names::CONTROL_PLANE_GROUP.to_owned(), names::TAG_CONTROL_PLANE)
     } else {
@@ -268,16 +312,14 @@ pub fn failure_domain<'a>(wcp_machine: &'a WCPMachine, machine: &'a Machine) -> 
     domain.filter(|domain| !domain.is_empty())
 }
 
-fn spec(wcp_machine: &WCPMachine, machine: &Machine, cluster: &str, uuid: &str) -> VirtualMachineSpec {
+fn spec(
+    wcp_machine: &WCPMachine,
+    machine: &Machine,
+    cluster: &str,
+    uuid: &str,
+    network: NetworkProvider,
+) -> VirtualMachineSpec {
     let wanted = &wcp_machine.spec;
-    let volume = |volume: &MachineVolume| VirtualMachineVolume {
-        name: volume.name.clone(),
-        persistent_volume_claim: Some(PersistentVolumeClaimVolume {
-            claim_name: claim_name(&machine.name_any(), volume),
-            ..PersistentVolumeClaimVolume::default()
-        }),
-        ..VirtualMachineVolume::default()
-    };
     VirtualMachineSpec {
         image_name: wanted.image_name.clone(),
         class_name: wanted.class_name.clone(),
@@ -286,21 +328,74 @@ fn spec(wcp_machine: &WCPMachine, machine: &Machine, cluster: &str, uuid: &str) 
         power_off_mode: wanted.power_off_mode.clone(),
         min_hardware_version: wanted.min_hardware_version,
         resource_policy_name: Some(names::resource_policy(cluster)),
-        network_interfaces: vec![VirtualMachineNetworkInterface {
-            network_type: Some(NETWORK_TYPE_NSX_T.to_owned()),
-            network_name: Some(names::virtual_network(cluster)),
-            ..VirtualMachineNetworkInterface::default()
-        }],
+        network_interfaces: vec![interface(cluster, network)],
         vm_metadata: Some(VirtualMachineMetadata {
             secret_name: Some(names::cloud_init_secret(&wcp_machine.name_any())),
             transport: Some(TRANSPORT_EXTRA_CONFIG.to_owned()),
             ..VirtualMachineMetadata::default()
         }),
         readiness_probe: is_control_plane(machine).then(api_server_answers),
-        volumes: wanted.volumes.iter().map(volume).collect(),
+        volumes: wanted.volumes.iter().map(|volume| vm_volume(machine, volume)).collect(),
         bios_uuid: Some(uuid.to_owned()),
         instance_uuid: Some(uuid.to_owned()),
         ..VirtualMachineSpec::default()
+    }
+}
+
+/// Who connects the machine to its network: a cluster that has a VirtualNetwork keeps it, and a virtual machine that is
+/// there stays where it is; another provider is for new clusters.
+fn network_provider(facts: &Facts) -> NetworkProvider {
+    if facts.network.as_deref().is_some_and(|network| controller_of::<WCPCluster, _>(network).is_some()) {
+        return NetworkProvider::Nsx;
+    }
+    let interface = facts.vm.as_deref().and_then(|vm| vm.spec.network_interfaces.first());
+    match interface.map(|interface| interface.network_type.as_deref()) {
+        None => facts.network_provider,
+        Some(Some(NETWORK_TYPE_NSX_T)) => NetworkProvider::Nsx,
+        Some(Some(NETWORK_TYPE_DISTRIBUTED)) => NetworkProvider::Distributed,
+        Some(_) => NetworkProvider::Named,
+    }
+}
+
+/// The machine's one network adapter. One that names no network is on the default one, whoever says which that is.
+fn interface(cluster: &str, network: NetworkProvider) -> VirtualMachineNetworkInterface {
+    let (type_, name) = match network {
+        NetworkProvider::Named => (None, None),
+        NetworkProvider::Distributed => (Some(NETWORK_TYPE_DISTRIBUTED), None),
+        NetworkProvider::Nsx => (Some(NETWORK_TYPE_NSX_T), Some(names::virtual_network(cluster))),
+    };
+    VirtualMachineNetworkInterface {
+        network_type: type_.map(str::to_owned),
+        network_name: name,
+        ..VirtualMachineNetworkInterface::default()
+    }
+}
+
+/// A disk of the virtual machine's own in the place that the volume names, or else that of a claim.
+fn vm_volume(machine: &Machine, volume: &MachineVolume) -> VirtualMachineVolume {
+    let MachineVolume { name, mount_path: _, capacity, storage_class, unit_number } = volume;
+    let Some(unit) = unit_number else {
+        return VirtualMachineVolume {
+            name: name.clone(),
+            persistent_volume_claim: Some(PersistentVolumeClaimVolume {
+                claim_name: claim_name(&machine.name_any(), volume),
+                ..PersistentVolumeClaimVolume::default()
+            }),
+            ..VirtualMachineVolume::default()
+        };
+    };
+    // vSphere counts whole MiB.
+    let size = capacity.get(CLAIM_SIZE).and_then(|size| size.mib().ok());
+    let size = size.map(|mib| (DISK_SIZE.to_owned(), api::Quantity(format!("{mib}Mi"))));
+    VirtualMachineVolume {
+        name: name.clone(),
+        v_sphere_volume: Some(VSphereVolume {
+            capacity: size.into_iter().collect(),
+            storage_class: storage_class.clone(),
+            ..VSphereVolume::default()
+        }),
+        unit_number: Some(*unit),
+        ..VirtualMachineVolume::default()
     }
 }
 

@@ -15,6 +15,7 @@ use kit::status::{condition, settle};
 use kube::{Resource, ResourceExt};
 
 use super::act::Done;
+use super::first_boot::{FirstBoot, first_boot};
 use super::gather::Facts;
 use super::plan::failure_domain;
 use crate::error::Error;
@@ -32,6 +33,16 @@ impl Verdict {
     fn not_yet(vm_status: &'static str, reason: &str, message: impl Into<String>) -> Self {
         Self { vm_status, provisioned: false, reason: reason.to_owned(), message: message.into() }
     }
+
+    /// A guest that has no address may say why, or why nobody knows.
+    fn or_of_guest(self, boot: Option<&FirstBoot>) -> Self {
+        match boot {
+            Some(boot) if self.vm_status == vm_status::POWERED_ON => {
+                Self::not_yet(self.vm_status, boot.reason, boot.message.clone())
+            }
+            _ => self,
+        }
+    }
 }
 
 /// The status that says what the facts and the outcome say.
@@ -47,10 +58,11 @@ pub fn status(
         _ => facts.vm.as_deref(),
     };
     let seen = vm.and_then(|vm| vm.status.as_ref());
-    let verdict = verdict(wcp_machine, vm, outcome, &old);
+    let boot = vm.and_then(|vm| first_boot(vm, facts.machine.as_deref()));
+    let verdict = verdict(wcp_machine, vm, outcome, &old).or_of_guest(boot.as_ref());
     let provisioned_once =
         verdict.provisioned || old.initialization.as_ref().and_then(|it| it.provisioned).unwrap_or(false);
-    let conditions = conditions(wcp_machine, facts, &verdict);
+    let conditions = conditions(wcp_machine, facts, &verdict, boot.as_ref());
     let known = |new: Option<String>, old: &Option<String>| new.or_else(|| old.clone());
     let ip = seen.and_then(|seen| seen.vm_ip.clone());
     WCPMachineStatus {
@@ -68,8 +80,10 @@ pub fn status(
 
 /// Publishes what changed about the virtual machine; `Ready` says the same once more.
 pub fn publish_changes(events: &Events, wcp_machine: &WCPMachine, old: &[Condition], new: &[Condition]) {
+    let of_guest = |c: &Condition| c.type_ == contract::READY && c.reason == vmop::BOOTSTRAP_FAILED;
     let of_vm = |conditions: &[Condition]| -> Vec<Condition> {
-        conditions.iter().filter(|c| c.type_ == contract::VIRTUAL_MACHINE_PROVISIONED).cloned().collect()
+        let counts = |c: &&Condition| c.type_ == contract::VIRTUAL_MACHINE_PROVISIONED || of_guest(c);
+        conditions.iter().filter(counts).cloned().collect()
     };
     let expected = [
         contract::PROVISIONED,
@@ -85,12 +99,23 @@ pub fn publish_changes(events: &Events, wcp_machine: &WCPMachine, old: &[Conditi
     events.transitions(wcp_machine, &of_vm(old), &of_vm(new), |c| !expected.contains(&c.reason.as_str()));
 }
 
-fn conditions(wcp_machine: &WCPMachine, facts: &Facts, verdict: &Verdict) -> Vec<Condition> {
+/// A machine whose guest did not become a node is provisioned, and not ready.
+fn conditions(
+    wcp_machine: &WCPMachine,
+    facts: &Facts,
+    verdict: &Verdict,
+    boot: Option<&FirstBoot>,
+) -> Vec<Condition> {
     let generation = wcp_machine.meta().generation;
     let Verdict { vm_status: _, provisioned, reason, message } = verdict;
-    let ready = if *provisioned { contract::READY } else { reason };
+    let ready = if let Some(boot) = boot.filter(|_| *provisioned) {
+        condition(contract::READY, false, boot.reason, &boot.message, generation)
+    } else {
+        let reason = if *provisioned { contract::READY } else { reason };
+        condition(contract::READY, *provisioned, reason, message, generation)
+    };
     vec![
-        condition(contract::READY, *provisioned, ready, message, generation),
+        ready,
         condition(contract::VIRTUAL_MACHINE_PROVISIONED, *provisioned, reason, message, generation),
         paused_condition(facts.paused, generation),
     ]
@@ -212,7 +237,8 @@ fn is_obstacle(cause: &conditions::Condition, made: bool) -> bool {
 /// The first condition that says why there is no running VM, as the one ranking has it. What the guest does comes
 /// later.
 fn blocking(seen: &VirtualMachineStatus) -> Option<&conditions::Condition> {
-    let of_the_guest = [vmop::GUEST_CUSTOMIZATION, vmop::VIRTUAL_MACHINE_TOOLS, conditions::READY];
+    let of_the_guest =
+        [vmop::GUEST_CUSTOMIZATION, vmop::GUEST_BOOTSTRAP, vmop::VIRTUAL_MACHINE_TOOLS, conditions::READY];
     cause::first(&seen.conditions, &of_the_guest)
 }
 

@@ -5,7 +5,7 @@
 
 use api::conditions::cause::{Cause, gravest, severity};
 use api::conditions::severity::Severity;
-use api::conditions::{READY, capi, tkc, wcp_cluster};
+use api::conditions::{READY, capi, tkc, vmop, wcp_cluster};
 use kube::core::DynamicObject;
 use serde::Serialize;
 use serde_json::Value;
@@ -80,6 +80,9 @@ fn of_condition(kind: &str, object: String, found: Option<&Value>) -> Suspicion 
     let own = match kind {
         "TanzuKubernetesCluster" => [tkc::INVALID, tkc::RECONCILE_FAILED].contains(&reason.as_str()),
         "WCPCluster" => wcp_cluster::severity(&reason).is_some_and(Severity::is_failing),
+        // The VirtualMachine does what it should; that its guest is no node is the Machine's matter.
+        "WCPMachine" => [vmop::BOOTSTRAP_FAILED, vmop::BOOTSTRAP_IN_PROGRESS, vmop::NO_BOOTSTRAP_STATUS]
+            .contains(&reason.as_str()),
         _ => false,
     };
     let status = found["status"].as_str().unwrap_or_default();

@@ -55,6 +55,21 @@ fn a_node_that_has_not_joined_is_its_machines_matter() {
 }
 
 #[test]
+fn a_first_boot_that_failed_comes_before_a_probe_that_waits_for_it() {
+    let mut objects = seen(NODE_BOOTS);
+    let not_ready = |reason: &str, message: &str| json!([{"type": "Ready", "status": "False", "reason": reason, "message": message}]);
+    conditions(&mut objects, "VirtualMachine", CONTROL_PLANE, not_ready("NotReady", "the probe fails"));
+    let wcp_machine = objects["WCPMachine"][0].name_any();
+    let failed = not_ready("BootstrapFailed", "kubeadm init failed: Port 10259 is in use");
+    conditions(&mut objects, "WCPMachine", &wcp_machine, failed);
+    let mirrored = json!([{"type": "InfrastructureReady", "status": "False", "reason": "x", "message": "y"}]);
+    conditions(&mut objects, "Machine", CONTROL_PLANE, mirrored);
+    let blocking = cause(&objects);
+    assert_eq!(blocking.object, format!("WCPMachine demo/{wcp_machine}"));
+    assert!(blocking.message.contains("Port 10259"), "{}", blocking.message);
+}
+
+#[test]
 fn nothing_blocks_a_running_cluster() {
     assert_eq!(blocking("demo", &tree(&seen(RUNNING)).unwrap()), None);
 }

@@ -94,8 +94,8 @@ const MUTATIONS: &[(&str, &str, &str, &str)] = &[
     (
         SEED,
         "name: calico",
-        "name: flannel",
-        "spec.settings.network.cni.name: \"flannel\" is no container network",
+        "name: cilium",
+        "spec.settings.network.cni.name: \"cilium\" is no container network",
     ),
     (SEED, "192.0.2.0/16", "192.0.2.0", "\"192.0.2.0\" is no address range"),
     (SEED, "192.0.2.0/16", "198.50.0.0/16", "overlap"),

@@ -8,8 +8,10 @@ use super::{network, version};
 use crate::resolution::{self, AvailableRelease};
 use crate::version::Version;
 
-/// The container network a cluster gets unless it asks for another.
+/// The container network that a cluster of VMware's releases gets unless it asks for another: their images carry it.
 pub const CNI: &str = "antrea";
+/// The one that a cluster of other releases gets: it is built in.
+pub const BUILT_IN_CNI: &str = "flannel";
 /// The addresses pods get.
 pub const PODS: &str = "192.168.0.0/16";
 /// The addresses services get.
@@ -39,14 +41,17 @@ pub fn missing_values(
     if new.metadata.deletion_timestamp.is_some() {
         return Vec::new();
     }
-    let mut values = constants(new);
-    if let Ok(candidate) = resolution::resolve_release(version::intended_request(new, old), available) {
+    let resolved = resolution::resolve_release(version::intended_request(new, old), available);
+    let is_vmware = |candidate: &&AvailableRelease| candidate.version.to_string().contains("vmware");
+    let cni = if resolved.as_ref().is_ok_and(|found| !is_vmware(found)) { BUILT_IN_CNI } else { CNI };
+    let mut values = constants(new, cni);
+    if let Ok(candidate) = resolved {
         values.extend(release(new, old, &candidate.version));
     }
     values
 }
 
-fn constants(new: &TanzuKubernetesCluster) -> Vec<DefaultValue> {
+fn constants(new: &TanzuKubernetesCluster, default_cni: &str) -> Vec<DefaultValue> {
     let network = network::network(&new.spec);
     let cni =
         network.and_then(|n| n.cni.as_ref()).map(|cni| cni.name.as_str()).filter(|name| !name.is_empty());
@@ -58,7 +63,7 @@ fn constants(new: &TanzuKubernetesCluster) -> Vec<DefaultValue> {
         values.push(default_value("spec.topology.controlPlane.replicas", 1));
     }
     if cni.is_none() {
-        values.push(default_value("spec.settings.network.cni.name", CNI));
+        values.push(default_value("spec.settings.network.cni.name", default_cni));
     }
     if unranged(network.and_then(|n| n.pods.as_ref())) && cni != Some(network::ROUTED) {
         values.push(default_value("spec.settings.network.pods.cidrBlocks", json!([PODS])));

@@ -10,6 +10,9 @@ pub mod network;
 pub mod nodes;
 pub mod settings;
 pub mod version;
+pub mod volumes;
+
+use std::collections::BTreeSet;
 
 use api::gcm::TanzuKubernetesCluster;
 use api::names::annotation;
@@ -27,13 +30,25 @@ pub fn validate(
     old: Option<&TanzuKubernetesCluster>,
     available: &[AvailableRelease],
 ) -> Vec<FieldDenial> {
+    validate_with(new, old, available, &BTreeSet::new())
+}
+
+/// The same, where the cluster's namespace has bundles of these container networks.
+pub fn validate_with(
+    new: &TanzuKubernetesCluster,
+    old: Option<&TanzuKubernetesCluster>,
+    available: &[AvailableRelease],
+    bundles: &BTreeSet<String>,
+) -> Vec<FieldDenial> {
     if new.metadata.deletion_timestamp.is_some() || old.is_some_and(|old| old.spec == new.spec) {
         return Vec::new();
     }
     let mut denials = nodes::name_denials(&new.name_any());
     denials.extend(nodes::topology_denials(&new.spec.topology));
+    denials.extend(volumes::denials(&new.spec.topology, old.map(|old| &old.spec.topology)));
     denials.extend(version::denials(new, old, available));
     denials.extend(network::denials(&new.spec));
+    denials.extend(network::cni_denial(&new.spec, old.map(|old| &old.spec), bundles));
     denials.extend(settings::denials(&new.spec));
     if let Some(old) = old {
         denials.extend(network::change_denials(&old.spec, &new.spec));

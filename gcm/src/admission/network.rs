@@ -1,14 +1,17 @@
 //! Addresses of pods and services, and the network that carries them.
 
+use std::collections::BTreeSet;
+
 use api::gcm::TanzuKubernetesClusterSpec;
 use api::gcm::parts::{NetworkRanges, NetworkSettings};
+use api::names::{annotation, label};
 use ipnet::IpNet;
 
 use super::denial::FieldDenial;
 use super::dns::is_dns_subdomain;
 
-/// The container networks a cluster can have.
-pub const CNIS: [&str; 3] = ["antrea", "calico", "antrea-nsx-routed"];
+/// The container networks that come with releases, and the built-in one; others come in ConfigMaps.
+pub const CNIS: [&str; 4] = ["antrea", "calico", "antrea-nsx-routed", "flannel"];
 /// The one whose pods have addresses of NSX.
 pub const ROUTED: &str = "antrea-nsx-routed";
 /// How many bits of an address a node's own share of the pods' range fixes, for IPv4 and IPv6.
@@ -44,6 +47,12 @@ fn ranges<'a>(key: &str, blocks: &'a [String], denials: &mut Vec<FieldDenial>) -
     read
 }
 
+/// The container network that a cluster asks for, if nobody is known to provide one of that name.
+pub fn unlisted_cni(spec: &TanzuKubernetesClusterSpec) -> Option<&str> {
+    let name = network(spec)?.cni.as_ref()?.name.as_str();
+    (!CNIS.contains(&name)).then_some(name)
+}
+
 pub(super) fn denials(spec: &TanzuKubernetesClusterSpec) -> Vec<FieldDenial> {
     let Some(network) = network(spec) else { return Vec::new() };
     let mut denials = Vec::new();
@@ -76,7 +85,6 @@ pub(super) fn denials(spec: &TanzuKubernetesClusterSpec) -> Vec<FieldDenial> {
         }));
     }
     denials.extend(domain_denial(network));
-    denials.extend(cni_denial(network));
     denials
 }
 
@@ -139,15 +147,29 @@ fn domain_denial(network: &NetworkSettings) -> Option<FieldDenial> {
     ))
 }
 
-fn cni_denial(network: &NetworkSettings) -> Option<FieldDenial> {
-    let name = network.cni.as_ref().map(|cni| cni.name.as_str())?;
-    (!CNIS.contains(&name)).then(|| {
-        FieldDenial::new(
-            "spec.settings.network.cni.name",
-            format!("{name:?} is no container network that comes with a release"),
-            format!("Use one of: {}", CNIS.join(", ")),
-        )
-    })
+/// A container network that neither a release nor one of the namespace's `bundles` provides.
+pub(super) fn cni_denial(
+    spec: &TanzuKubernetesClusterSpec,
+    old: Option<&TanzuKubernetesClusterSpec>,
+    bundles: &BTreeSet<String>,
+) -> Option<FieldDenial> {
+    let name = unlisted_cni(spec).filter(|name| !bundles.contains(*name))?;
+    // One that was provided once stays what the cluster has.
+    if old.and_then(unlisted_cni) == Some(name) {
+        return None;
+    }
+    let mut known: Vec<&str> = CNIS.to_vec();
+    known.extend(bundles.iter().map(String::as_str).filter(|own| !CNIS.contains(own)));
+    Some(FieldDenial::new(
+        "spec.settings.network.cni.name",
+        format!("{name:?} is no container network that comes with a release or a bundle"),
+        format!(
+            "Use one of: {}. Or bring its manifests first, in a ConfigMap with the label {}: {name} and the annotation {}: cni",
+            known.join(", "),
+            label::ADDON_NAME,
+            annotation::ADDON_TYPE
+        ),
+    ))
 }
 
 /// Nothing of the network can change while the cluster lives.

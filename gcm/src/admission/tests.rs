@@ -150,7 +150,7 @@ fn every_rule_names_field_reason_and_remedy() {
             )),
         ),
         ("mount path", denied(set("/spec/topology/nodePools/0/volumes", volume("var/lib", "4Gi")))),
-        ("size", denied(set("/spec/topology/nodePools/0/volumes", volume("/var/lib", "much")))),
+        ("size", denied(set("/spec/topology/nodePools/0/volumes", volume("/var/lib/etcd", "much")))),
         (
             "no size",
             denied(set(

@@ -7,6 +7,7 @@ use api::capi::MachineDeployment;
 use api::gcm::TanzuKubernetesCluster;
 use kit::Next;
 use kit::controller::controller_of;
+use kit::index::key;
 use kit::watch::Watchable;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, ResourceExt};
@@ -33,6 +34,7 @@ pub async fn carry_out(plan: Plan, facts: &mut Facts, ctx: &Context) -> Result<N
         deployments,
         checks,
         accounts,
+        addons,
         obsolete,
     } = plan;
     let kinds = &ctx.kinds;
@@ -48,6 +50,10 @@ pub async fn carry_out(plan: Plan, facts: &mut Facts, ctx: &Context) -> Result<N
     }
     apply_all(&checks, &kinds.checks, ctx).await?;
     apply_all(&accounts, &kinds.accounts, ctx).await?;
+    if let Some(addons) = addons {
+        ctx.addons.want(&cluster.namespace().unwrap_or_default(), &cluster.name_any(), addons);
+        facts.addons = ctx.addons.reports(&key(cluster.namespace().as_deref(), &cluster.name_any()));
+    }
     remove_obsolete(obsolete, facts, ctx).await?;
     Ok(Next::OnChange)
 }

@@ -6,12 +6,13 @@ use api::capw::WCPCluster;
 use api::conditions::cause::{self, Cause};
 use api::conditions::severity::Severity;
 use api::conditions::{READY, TRUE, capi, metav1, tkc, vcenter, wcp_machine};
-use api::gcm::parts::vm_status;
+use api::gcm::parts::{node_status, vm_status};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt;
 
 use super::gather::Facts;
 use super::nodes::{Node, conditions};
+use crate::addons::bundle::AddonType;
 
 /// What `Ready` of an object of capw says, if it does not hold.
 fn of_ready(object: String, conditions: &[Condition]) -> Option<Cause> {
@@ -97,6 +98,19 @@ fn of_unjoined(node: &Node<'_>, object: String) -> Cause {
 /// The first cause among some of the cluster's machines: the gravest, of equals the first.
 pub fn of_machines<'n, 'a: 'n>(nodes: impl IntoIterator<Item = &'n Node<'a>>) -> Option<Cause> {
     cause::gravest(nodes.into_iter().filter_map(of_machine), |cause| cause.severity)
+}
+
+/// The first cause among some machines. Of nodes that joined and are not ready, that is a container network that can't be
+/// applied: without one no node gets ready.
+pub fn of_nodes<'n, 'a: 'n>(facts: &Facts, nodes: impl IntoIterator<Item = &'n Node<'a>>) -> Option<Cause> {
+    let nodes: Vec<_> = nodes.into_iter().collect();
+    let joined = nodes.iter().any(|node| node.node_status() == node_status::NOT_READY);
+    let network = || {
+        let mut reports = facts.addons.iter().flat_map(|reports| reports.iter());
+        let report = reports.find(|report| report.type_ == Some(AddonType::Cni))?;
+        report.cause(false).filter(Cause::is_failing)
+    };
+    joined.then(network).flatten().or_else(|| of_machines(nodes))
 }
 
 /// Why a cluster that is to go does not go: what failed, not what takes its time.

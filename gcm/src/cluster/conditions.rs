@@ -1,7 +1,7 @@
-//! The conditions of a cluster, each in one function; add-ons are not among them before somebody applies them.
+//! The conditions of a cluster, each in one function.
 
-use api::conditions::cause::Cause;
-use api::conditions::{Condition, INFO, READY, TRUE, WARNING, capi, metav1, tkc as words};
+use api::conditions::cause::{self, Cause};
+use api::conditions::{Condition, INFO, READY, TRUE, WARNING, capi, find, metav1, tkc as words};
 use api::gcm::TanzuKubernetesCluster;
 use api::gcm::parts::{node_status, vm_status};
 
@@ -31,14 +31,16 @@ impl From<Condition> for ConditionWithCause {
 /// All conditions but the summary, in the order in which the summary looks at them.
 pub fn all(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Vec<ConditionWithCause> {
     let nodes = Node::all(facts);
-    let mut conditions = vec![control_plane(facts, &nodes), pools(tkc, facts, &nodes), nodes_healthy(&nodes)];
+    let mut conditions = vec![control_plane(facts, &nodes), pools(tkc, facts, &nodes)];
+    conditions.extend([addons(tkc, facts, &nodes), nodes_healthy(facts, &nodes)]);
     conditions.extend(release(tkc, facts).into_iter().map(ConditionWithCause::from));
     conditions
 }
 
 /// The summary: what fails first, in the order of the conditions.
 pub fn ready(conditions: &[ConditionWithCause]) -> ConditionWithCause {
-    let summed = [words::CONTROL_PLANE_READY, words::NODE_POOLS_READY, words::NODES_HEALTHY];
+    let summed =
+        [words::CONTROL_PLANE_READY, words::NODE_POOLS_READY, words::ADDONS_READY, words::NODES_HEALTHY];
     let failing = conditions.iter().find(|ConditionWithCause { condition, .. }| {
         summed.contains(&condition.type_.as_ref()) && condition.status != TRUE
     });
@@ -60,7 +62,7 @@ fn unmet(type_: &str, reason: &str, text: &str, cause: Option<Cause>) -> Conditi
 fn control_plane(facts: &Facts, nodes: &[Node<'_>]) -> ConditionWithCause {
     let initialization =
         facts.cluster.as_ref().and_then(|cluster| cluster.status.as_ref()?.initialization.as_ref());
-    let machines = || blocking::of_machines(nodes.iter().filter(|node| node.is_control_plane()));
+    let machines = || blocking::of_nodes(facts, nodes.iter().filter(|node| node.is_control_plane()));
     if initialization.is_none_or(|done| done.infrastructure_provisioned != Some(true)) {
         return unmet(
             words::CONTROL_PLANE_READY,
@@ -111,14 +113,42 @@ fn pools(tkc: &TanzuKubernetesCluster, facts: &Facts, nodes: &[Node<'_>]) -> Con
         return Condition::is_true(words::NODE_POOLS_READY).into();
     }
     let workers = || nodes.iter().filter(|node| !node.is_control_plane());
-    let cause = blocking::of_machines(workers()).or_else(|| blocking::of_pools(facts));
+    let cause = blocking::of_nodes(facts, workers()).or_else(|| blocking::of_pools(facts));
     let failed =
         workers().any(|node| [vm_status::ERROR, vm_status::NOT_FOUND].contains(&node.vm_status().as_str()));
     let reason = if failed { words::NODE_POOLS_FAILED } else { words::NODE_POOLS_UPDATING };
     unmet(words::NODE_POOLS_READY, reason, &format!("Node pool {}", unsettled.join(", ")), cause)
 }
 
-fn nodes_healthy(nodes: &[Node<'_>]) -> ConditionWithCause {
+/// Whether there are nodes, and all that stay are ready.
+pub fn all_nodes_ready(nodes: &[Node<'_>]) -> bool {
+    let mut staying = nodes.iter().filter(|node| !node.is_deleting()).peekable();
+    staying.peek().is_some() && staying.all(|node| node.node_status() == node_status::READY)
+}
+
+fn addons(tkc: &TanzuKubernetesCluster, facts: &Facts, nodes: &[Node<'_>]) -> ConditionWithCause {
+    let Some(reports) = &facts.addons else {
+        // Nobody has looked since this program began: they are as they were.
+        let before = tkc.status.as_ref().and_then(|status| find(&status.conditions, words::ADDONS_READY));
+        if let Some(before) = before {
+            return before.clone().into();
+        }
+        let text = "Waiting for the API server of the cluster";
+        return unmet(words::ADDONS_READY, words::ADDONS_RECONCILING, text, None);
+    };
+    let serves = all_nodes_ready(nodes);
+    let causes = reports.iter().filter_map(|report| report.cause(serves));
+    let Some(cause) = cause::gravest(causes, |cause| cause.severity) else {
+        return Condition::is_true(words::ADDONS_READY).into();
+    };
+    let reason =
+        if cause.is_failing() { words::ADDONS_RECONCILIATION_FAILED } else { words::ADDONS_RECONCILING };
+    let settled = reports.iter().filter(|report| report.cause(serves).is_none()).count();
+    let text = format!("{settled} of {} add-ons are applied and work", reports.len());
+    unmet(words::ADDONS_READY, reason, &text, Some(cause))
+}
+
+fn nodes_healthy(facts: &Facts, nodes: &[Node<'_>]) -> ConditionWithCause {
     let staying = || nodes.iter().filter(|node| !node.is_deleting());
     let ill: Vec<&Node<'_>> = staying().filter(|node| node.node_status() != node_status::READY).collect();
     let all = staying().count();
@@ -126,7 +156,7 @@ fn nodes_healthy(nodes: &[Node<'_>]) -> ConditionWithCause {
         return Condition::is_true(words::NODES_HEALTHY).into();
     }
     let text = format!("{} of {all} nodes are ready", all - ill.len());
-    let cause = blocking::of_machines(ill.iter().copied());
+    let cause = blocking::of_nodes(facts, ill.iter().copied());
     unmet(words::NODES_HEALTHY, words::WAITING_FOR_NODES_HEALTHY, &text, cause)
 }
 

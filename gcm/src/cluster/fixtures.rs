@@ -11,7 +11,14 @@ use kube::ResourceExt;
 use serde_json::{Value, json};
 
 use super::gather::{Facts, ReleaseLookup};
+use super::objects::input::Input;
+use super::objects::machines;
+use super::objects::virtual_ip::VirtualIp;
+use super::objects::volumes::VolumesAs;
 use super::plan::{Plan, plan};
+use super::virtual_ip_flags::{VirtualIpFlags, VirtualIpKind};
+use crate::addons::bundle::AddonType;
+use crate::addons::report::{AddonReport, AddonState};
 use crate::admission::defaults::with_defaults;
 use crate::releases::cache::ReleaseCache;
 use crate::releases::{KubernetesRelease, ReleaseImage};
@@ -50,6 +57,7 @@ pub(crate) fn nothing() -> Facts {
     Facts {
         available_releases: release_cache.available(),
         releases: ReleaseLookup::of(release_cache, images),
+        virtual_ip: VirtualIpFlags { virtual_ip: VirtualIpKind::None, virtual_ip_image: None },
         ..Facts::default()
     }
 }
@@ -100,6 +108,8 @@ pub(crate) struct ClusterFixture {
     pub infrastructure: Result<(), (&'static str, &'static str)>,
     /// Whether the first API server answers.
     pub initialized: bool,
+    /// How the container network is, once the first API server answers.
+    pub network: AddonReport,
 }
 
 impl ClusterFixture {
@@ -108,7 +118,13 @@ impl ClusterFixture {
         let tkc = stored(tkc);
         let plan = plan(&tkc, &nothing()).unwrap();
         let groups = vec![Vec::new(); 1 + plan.deployments.len()];
-        Self { tkc, plan, groups, infrastructure: Ok(()), initialized: false }
+        let network = AddonReport {
+            name: "antrea".to_owned(),
+            type_: Some(AddonType::Cni),
+            version: Some("v2.3.0".to_owned()),
+            state: AddonState::Applied,
+        };
+        Self { tkc, plan, groups, infrastructure: Ok(()), initialized: false, network }
     }
 
     /// A cluster of which everything is ready.
@@ -128,6 +144,7 @@ impl ClusterFixture {
         facts.cluster = Some(Arc::new(self.cluster()));
         facts.wcp_cluster = Some(Arc::new(self.wcp_cluster()));
         facts.control_plane = Some(Arc::new(self.control_plane()));
+        facts.addons = self.initialized.then(|| Arc::new(vec![self.network.clone()]));
         facts.machine_templates = self.plan.machine_templates.iter().cloned().map(Arc::new).collect();
         facts.config_templates = self.plan.config_templates.iter().cloned().map(Arc::new).collect();
         facts.checks = self.plan.checks.iter().cloned().map(Arc::new).collect();
@@ -143,6 +160,30 @@ impl ClusterFixture {
                 facts.machines.push(Arc::new(machine));
                 facts.wcp_machines.push(Arc::new(wcp));
             }
+        }
+        facts
+    }
+
+    /// The same of a cluster whose volumes are claims: its templates are those of before.
+    pub(crate) fn facts_with_claims(&self) -> Facts {
+        let mut facts = self.facts();
+        let tkc = &self.tkc;
+        let candidate = crate::resolution::resolve_release(
+            crate::admission::version::release_request(tkc),
+            &facts.available_releases,
+        );
+        let release = facts.releases.release(candidate.unwrap()).unwrap();
+        let image = facts.releases.images(&release.os_images).remove(0);
+        let input = Input { tkc, release: &release, image: &image, virtual_ip: &VirtualIp::default() };
+        let mut control_plane = self.control_plane();
+        control_plane.spec.machine_template.spec.infrastructure_ref.name =
+            machines::control_plane_template(&input, VolumesAs::Claims).name_any();
+        facts.control_plane = Some(Arc::new(control_plane));
+        for (live, pool) in facts.deployments.iter_mut().zip(&tkc.spec.topology.node_pools) {
+            let mut deployment = (**live).clone();
+            deployment.spec.template.spec.infrastructure_ref.name =
+                machines::pool_template(&input, pool, VolumesAs::Claims).name_any();
+            *live = Arc::new(deployment);
         }
         facts
     }

@@ -9,6 +9,8 @@ use api::capi::{
 use api::capw::{ProviderServiceAccount, WCPCluster, WCPMachine, WCPMachineTemplate};
 use api::gcm::{OSImage, TanzuKubernetesCluster};
 use api::names::{self, label};
+use api::vmop::VirtualMachineImage;
+use k8s_openapi::api::core::v1::ConfigMap;
 use kit::apply;
 use kit::controller::controller_of;
 use kit::events::Events;
@@ -16,7 +18,11 @@ use kit::expectations::StaleCache;
 use kit::index::{Index, key};
 use kit::watch::{Cache, Watchable};
 use kube::ResourceExt;
+use kube::core::PartialObjectMeta;
 
+use super::virtual_ip_flags::VirtualIpFlags;
+use crate::addons::engine::Engine;
+use crate::addons::report::AddonReport;
 use crate::releases::ReleaseImage;
 use crate::releases::cache::ReleaseCache;
 use crate::resolution::AvailableRelease;
@@ -75,8 +81,16 @@ pub struct Context {
     pub release_cache: ReleaseCache,
     /// The node images.
     pub os_images: Cache<OSImage>,
+    /// What holds the addresses of new control planes.
+    pub virtual_ip: VirtualIpFlags,
     /// The caches of the kinds a cluster is made of.
     pub kinds: ClusterCaches,
+    /// The images of nodes, which may carry add-ons.
+    pub vm_images: Cache<VirtualMachineImage>,
+    /// The ConfigMaps with bundles, by namespace.
+    pub bundles: Index<PartialObjectMeta<ConfigMap>>,
+    /// What applies add-ons in guests.
+    pub addons: Engine,
 }
 
 /// The kinds a cluster is made of.
@@ -109,6 +123,8 @@ pub struct ClusterCaches {
 /// Everything a reconcile knows of one cluster; lists are sorted by name.
 #[derive(Clone, Default)]
 pub struct Facts {
+    /// What holds the addresses of new control planes.
+    pub virtual_ip: VirtualIpFlags,
     /// What resolution chooses from.
     pub available_releases: Arc<Vec<AvailableRelease>>,
     /// The available releases, and the images of each.
@@ -135,6 +151,10 @@ pub struct Facts {
     pub machines: Vec<Arc<Machine>>,
     /// The infrastructure of its machines.
     pub wcp_machines: Vec<Arc<WCPMachine>>,
+    /// The ConfigMaps of its namespace that are bundles of add-ons.
+    pub bundles: Vec<Arc<PartialObjectMeta<ConfigMap>>>,
+    /// How its add-ons are, once somebody looks after them.
+    pub addons: Option<Arc<Vec<AddonReport>>>,
 }
 
 impl Facts {
@@ -153,6 +173,7 @@ impl Facts {
 pub struct ReleaseLookup {
     release_cache: ReleaseCache,
     images: Option<Cache<OSImage>>,
+    vm_images: Option<Cache<VirtualMachineImage>>,
     #[cfg(test)]
     pub(crate) fixed: Vec<ReleaseImage>,
 }
@@ -173,9 +194,14 @@ impl ReleaseLookup {
         names.iter().filter_map(|name| ReleaseImage::of(&*cache.get(None, name)?)).collect()
     }
 
+    /// The VirtualMachineImage of this name.
+    pub fn vm_image(&self, name: &str) -> Option<Arc<VirtualMachineImage>> {
+        self.vm_images.as_ref()?.get(None, name)
+    }
+
     #[cfg(test)]
     pub(crate) fn of(release_cache: ReleaseCache, fixed: Vec<ReleaseImage>) -> Self {
-        Self { release_cache, images: None, fixed }
+        Self { release_cache, images: None, vm_images: None, fixed }
     }
 }
 
@@ -189,10 +215,12 @@ pub fn facts(tkc: &TanzuKubernetesCluster, ctx: &Context) -> Result<Facts, Stale
     // The machines of another's Cluster of the same name are none of ours.
     let others = cluster.as_deref().is_some_and(|cluster| !is_of(cluster, tkc));
     Ok(Facts {
+        virtual_ip: ctx.virtual_ip.clone(),
         available_releases: ctx.release_cache.available(),
         releases: ReleaseLookup {
             release_cache: ctx.release_cache.clone(),
             images: Some(ctx.os_images.clone()),
+            vm_images: Some(ctx.vm_images.clone()),
             #[cfg(test)]
             fixed: Vec::new(),
         },
@@ -211,6 +239,8 @@ pub fn facts(tkc: &TanzuKubernetesCluster, ctx: &Context) -> Result<Facts, Stale
         sets: if others { Vec::new() } else { kinds.sets.sorted(&of) },
         machines: if others { Vec::new() } else { kinds.machines.sorted(&of) },
         wcp_machines: if others { Vec::new() } else { kinds.wcp_machines.sorted(&of) },
+        bundles: ctx.bundles.objects(namespace.unwrap_or_default()),
+        addons: ctx.addons.reports(&of),
     })
 }
 

@@ -14,6 +14,7 @@ pub mod present;
 pub mod remaining;
 pub mod replicas;
 pub mod status;
+pub mod virtual_ip_flags;
 
 use std::sync::Arc;
 
@@ -21,6 +22,7 @@ use api::gcm::TanzuKubernetesCluster;
 use api::names::{annotation, finalizer};
 use jiff::Timestamp;
 use kit::Next;
+use kit::index::key;
 use kit::status::settle;
 use kube::{Resource, ResourceExt};
 
@@ -32,9 +34,11 @@ use status::StatusWithCause;
 pub async fn reconcile(tkc: Arc<TanzuKubernetesCluster>, ctx: Arc<Context>) -> Result<Next, Error> {
     let mut facts = gather::facts(&tkc, &ctx)?; // every read
     if is_paused(&tkc, &facts) {
+        ctx.addons.forget(&key(tkc.namespace().as_deref(), &tkc.name_any()));
         return Ok(Next::OnChange);
     }
     let outcome = if tkc.meta().deletion_timestamp.is_some() {
+        ctx.addons.forget(&key(tkc.namespace().as_deref(), &tkc.name_any()));
         delete::carry_out(&tkc, &facts, &ctx).await
     } else {
         let tkc =
@@ -81,6 +85,11 @@ async fn write_status(
     let StatusWithCause { status: mut new, cause } = report;
     let old = tkc.status.clone().unwrap_or_default();
     new.conditions = settle(&old.conditions, new.conditions, Timestamp::now());
+    for addon in &mut new.addons {
+        let before = old.addons.iter().find(|before| before.name == addon.name);
+        let before = before.map(|before| before.conditions.as_slice()).unwrap_or_default();
+        addon.conditions = settle(before, std::mem::take(&mut addon.conditions), Timestamp::now());
+    }
     match ctx.api.patch_status(tkc, &new).await {
         Ok(true) => {
             for milestone in milestones::between(&old, &new, cause.as_ref()) {

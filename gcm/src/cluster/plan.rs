@@ -5,13 +5,18 @@ use std::collections::BTreeSet;
 use api::capi::{Cluster, KubeadmConfigTemplate, KubeadmControlPlane, MachineDeployment, MachineHealthCheck};
 use api::capw::{ProviderServiceAccount, WCPCluster, WCPMachineTemplate};
 use api::gcm::TanzuKubernetesCluster;
+use api::gcm::parts::Volume;
 use api::names::{annotation, label};
 use kube::{Resource, ResourceExt};
 
 use super::gather::Facts;
 use super::objects::input::{Input, release_label};
-use super::objects::{accounts, cluster, control_plane, machines, workers};
+use super::objects::virtual_ip::VirtualIp;
+use super::objects::volumes::VolumesAs;
+use super::objects::{accounts, addons, cluster, control_plane, machines, workers};
 use super::present;
+use crate::addons::choice::container_networks;
+use crate::addons::engine::WantedAddons;
 use crate::admission::denial::FieldDenial;
 use crate::admission::{self, version};
 use crate::releases::node_image::choose;
@@ -40,6 +45,8 @@ pub struct Plan {
     pub checks: Vec<MachineHealthCheck>,
     /// The accounts of programs in the guest.
     pub accounts: Vec<ProviderServiceAccount>,
+    /// What the guest is to have, once its API server answers.
+    pub addons: Option<WantedAddons>,
     /// What nothing needs any more.
     pub obsolete: Obsolete,
 }
@@ -100,7 +107,7 @@ pub fn plan(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Result<Plan, Invalid
     let tkc = admission::defaults::with_defaults(tkc, None, &facts.available_releases);
     // What runs may stay: only the rules that the objects themselves need are asked again.
     if facts.cluster.is_none()
-        && let Some(denial) = admission::validate(&tkc, None, &facts.available_releases).into_iter().next()
+        && let Some(denial) = denials(&tkc, facts).into_iter().next()
     {
         return Err(Invalid::Denied(denial));
     }
@@ -109,10 +116,20 @@ pub fn plan(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Result<Plan, Invalid
         Err(invalid) if invalid.is_gone() => present::release(&tkc, facts).ok_or(invalid)?,
         Err(invalid) => return Err(invalid),
     };
-    let input = Input { tkc: &tkc, release: &release, image: &image };
-    let mut plan = objects(&input, facts);
+    let virtual_ip = match &facts.control_plane {
+        Some(live) => VirtualIp::kept(live),
+        None => VirtualIp::of(&facts.virtual_ip),
+    };
+    let input = Input { tkc: &tkc, release: &release, image: &image, virtual_ip: &virtual_ip };
+    let mut plan = objects(&input, facts)?;
+    plan.addons = addons::addons(&input, facts);
     plan.obsolete = obsolete(&plan, facts);
     Ok(plan)
+}
+
+fn denials(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Vec<FieldDenial> {
+    let bundles = container_networks(facts.bundles.iter().map(AsRef::as_ref));
+    admission::validate_with(tkc, None, &facts.available_releases, &bundles)
 }
 
 /// The release and the image that the cluster asks for.
@@ -138,9 +155,15 @@ fn running<'f>(tkc: &TanzuKubernetesCluster, facts: &'f Facts) -> Option<&'f Ava
     facts.available_releases.iter().find(|candidate| runs && candidate.version == version)
 }
 
-fn objects(input: &Input<'_>, facts: &Facts) -> Plan {
-    let control_plane_template = machines::control_plane_template(input);
-    let control_plane = control_plane::control_plane(input, &control_plane_template.name_any());
+fn objects(input: &Input<'_>, facts: &Facts) -> Result<Plan, Invalid> {
+    let topology = &input.tkc.spec.topology;
+    let live = facts.control_plane.as_ref();
+    let live = live.map(|kcp| kcp.spec.machine_template.spec.infrastructure_ref.name.as_str());
+    let claims = machines::control_plane_template(input, VolumesAs::Claims);
+    let volumes = topology.control_plane.volumes.as_deref();
+    let kind = volumes_as(live, &claims, "spec.topology.controlPlane", volumes)?;
+    let control_plane_template = machines::control_plane_template(input, kind);
+    let control_plane = control_plane::control_plane(input, &control_plane_template.name_any(), kind);
     let mut plan = Plan {
         machine_templates: vec![control_plane_template],
         config_templates: Vec::new(),
@@ -150,19 +173,43 @@ fn objects(input: &Input<'_>, facts: &Facts) -> Plan {
         deployments: Vec::new(),
         checks: vec![machines::control_plane_check(input)],
         accounts: accounts::accounts(input),
+        addons: None,
         obsolete: Obsolete::default(),
     };
-    for pool in &input.tkc.spec.topology.node_pools {
-        let template = machines::pool_template(input, pool);
-        let config = workers::pool_config(input, pool);
-        let deployment = machines::deployment(input, pool, &template.name_any(), &config.name_any());
-        let live = facts.deployments.iter().find(|live| live.name_any() == deployment.name_any());
+    for (at, pool) in topology.node_pools.iter().enumerate() {
+        let name = api::names::machine_deployment(&input.namespace(), &input.name(), &pool.name);
+        let live = facts.deployments.iter().find(|live| live.name_any() == name);
+        let uses = live.map(|live| live.spec.template.spec.infrastructure_ref.name.as_str());
+        let claims = machines::pool_template(input, pool, VolumesAs::Claims);
+        let field = format!("spec.topology.nodePools[{at}]");
+        let kind = volumes_as(uses, &claims, &field, pool.volumes.as_deref())?;
+        let template = machines::pool_template(input, pool, kind);
+        let config = workers::pool_config(input, pool, kind);
         plan.checks.push(machines::pool_check(input, pool, live.map(AsRef::as_ref)));
-        plan.deployments.push(deployment);
+        plan.deployments.push(machines::deployment(input, pool, &template.name_any(), &config.name_any()));
         plan.machine_templates.push(template);
         plan.config_templates.push(config);
     }
-    plan
+    Ok(plan)
+}
+
+/// How a group's volumes come about: as claims only where its machines are made from the very template that says so.
+///
+/// Machines of before stay as they are; whatever else changes their template brings the disks with it.
+fn volumes_as(
+    live: Option<&str>,
+    claims: &WCPMachineTemplate,
+    field: &str,
+    volumes: Option<&[Volume]>,
+) -> Result<VolumesAs, Invalid> {
+    if live == Some(claims.name_any().as_str()) {
+        return Ok(VolumesAs::Claims);
+    }
+    // What was admitted by fewer rules gets no commands that it would break.
+    match admission::volumes::group_denials(field, volumes).into_iter().next() {
+        Some(denial) => Err(Invalid::Denied(denial)),
+        None => Ok(VolumesAs::Disks),
+    }
 }
 
 fn names<'k, K: Resource + 'k>(objects: impl IntoIterator<Item = &'k K>) -> BTreeSet<String> {

@@ -14,6 +14,7 @@ fn names<K: Watchable>(objects: &[Arc<K>]) -> impl Iterator<Item = String> {
 /// Everything of the cluster that is still there, what others wait for first.
 fn left(facts: &Facts) -> Vec<String> {
     let Facts {
+        virtual_ip: _,
         available_releases: _,
         releases: _,
         cluster,
@@ -27,6 +28,8 @@ fn left(facts: &Facts) -> Vec<String> {
         sets,
         machines,
         wcp_machines,
+        bundles: _,
+        addons: _,
     } = facts;
     names(machines)
         .chain(names(wcp_machines))

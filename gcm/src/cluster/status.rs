@@ -6,7 +6,7 @@ use std::sync::Arc;
 use api::capi::MachineDeployment;
 use api::conditions::cause::Cause;
 use api::conditions::{Condition, ERROR, INFO, READY, TRUE, WARNING, tkc as words};
-use api::gcm::parts::{ApiEndpoint, ClusterApiStatus, phase};
+use api::gcm::parts::{AddonStatus, ApiEndpoint, ClusterApiStatus, phase};
 use api::gcm::{TanzuKubernetesCluster, TanzuKubernetesClusterStatus};
 use api::names::label;
 use kube::ResourceExt;
@@ -44,7 +44,7 @@ pub fn status(tkc: &TanzuKubernetesCluster, facts: &Facts, error: Option<&Error>
     let status = TanzuKubernetesClusterStatus {
         api_endpoints: endpoints(facts),
         version: observed_version(tkc, &old, phase),
-        addons: old.addons,
+        addons: addons(facts, &old),
         phase: Some(phase.to_owned()),
         conditions: std::iter::once(ready.condition).chain(conditions).collect(),
         total_worker_replicas: Some(count_pools(facts).map(|(_, group)| group.there).sum()),
@@ -55,6 +55,13 @@ pub fn status(tkc: &TanzuKubernetesCluster, facts: &Facts, error: Option<&Error>
         observed_generation: tkc.metadata.generation,
     };
     StatusWithCause { status, cause: ready.cause }
+}
+
+/// How the add-ons are; while nobody looks after them, as they were.
+fn addons(facts: &Facts, old: &TanzuKubernetesClusterStatus) -> Vec<AddonStatus> {
+    let Some(reports) = &facts.addons else { return old.addons.clone() };
+    let serves = conditions::all_nodes_ready(&Node::all(facts));
+    reports.iter().map(|report| report.status(serves)).collect()
 }
 
 fn summary(

@@ -18,6 +18,7 @@ use super::fixtures::{ASKED, ClusterFixture, MachineFixture, READY, from, nothin
 use super::milestones;
 use super::plan::{Invalid, Obsolete, Plan, plan};
 use super::status::{StatusWithCause, status};
+use crate::addons::report::AddonState;
 use crate::testing::{cluster, hub, manifest, sound};
 
 /// The test-cluster of the seeds, with a hint that can be met.
@@ -77,6 +78,7 @@ pub(super) fn documents(plan: &Plan) -> Vec<Value> {
         deployments,
         checks,
         accounts,
+        addons: _,
         obsolete: _,
     } = plan;
     let mut all = vec![document(cluster), document(wcp_cluster), document(control_plane)];
@@ -104,6 +106,8 @@ fn the_objects_of_a_cluster_with_pools() {
 #[test]
 fn cluster_api_knows_every_field() {
     use super::objects::input::Input;
+    use super::objects::virtual_ip::VirtualIp;
+    use super::objects::volumes::VolumesAs;
     use super::objects::{control_plane, machines};
     let facts = nothing();
     let tkc = stored(pools());
@@ -113,8 +117,8 @@ fn cluster_api_knows_every_field() {
     )
     .unwrap();
     let (release, images) = (facts.releases.release(candidate).unwrap(), facts.releases.images(&[]));
-    let input = Input { tkc: &tkc, release: &release, image: &images[0] };
-    let kcp = control_plane::control_plane(&input, "template");
+    let input = Input { tkc: &tkc, release: &release, image: &images[0], virtual_ip: &VirtualIp::default() };
+    let kcp = control_plane::control_plane(&input, "template", VolumesAs::Disks);
     let spec = document(&kcp)["spec"].clone();
     for path in [
         "/version",
@@ -129,6 +133,9 @@ fn cluster_api_knows_every_field() {
         "/kubeadmConfigSpec/initConfiguration/nodeRegistration/name",
         "/kubeadmConfigSpec/joinConfiguration/nodeRegistration/kubeletExtraArgs/1/value",
         "/kubeadmConfigSpec/files/0/permissions",
+        "/kubeadmConfigSpec/bootCommands/0",
+        "/kubeadmConfigSpec/diskSetup/filesystems/0/partition",
+        "/kubeadmConfigSpec/mounts/0/3",
         "/kubeadmConfigSpec/preKubeadmCommands/0",
         "/kubeadmConfigSpec/users/0/lockPassword",
     ] {
@@ -430,4 +437,29 @@ proptest! {
         prop_assert_eq!(status.phase.as_deref(), Some(phase::RUNNING));
         prop_assert!(round_trips::<TanzuKubernetesClusterStatus>(&document(&status)));
     }
+}
+
+#[test]
+fn a_container_network_that_cannot_be_applied_explains_nodes_that_are_not_ready() {
+    let mut fixture = ClusterFixture::running(seed());
+    fixture.network.state = AddonState::Failed("DaemonSet kube-system/antrea-agent: it is wrong".to_owned());
+    fixture.groups[0][0].node = Some("False");
+    let StatusWithCause { status: shown, cause } = status(&fixture.tkc, &fixture.facts(), None);
+    let ready = find(&shown.conditions, READY_CONDITION).unwrap();
+    assert!(ready.message.as_deref().unwrap().contains("Add-on antrea: ProvisioningFailed: DaemonSet"));
+    assert_eq!(cause.unwrap().object, "Add-on antrea");
+    assert_eq!(shown.addons[0].conditions[0].reason.as_deref(), Some("ProvisioningFailed"));
+}
+
+#[test]
+fn a_container_network_of_somebody_else_keeps_no_cluster_from_running() {
+    let mut fixture = ClusterFixture::running(seed());
+    fixture.network.state = AddonState::Unprovided("no bundle provides antrea".to_owned());
+    let shown = status(&fixture.tkc, &fixture.facts(), None).status;
+    assert_eq!(shown.phase.as_deref(), Some(phase::RUNNING));
+    assert_eq!(shown.addons[0].conditions[0].reason.as_deref(), Some("AddonUnManaged"));
+    fixture.groups[0][0].node = Some("False");
+    let shown = status(&fixture.tkc, &fixture.facts(), None).status;
+    let ready = find(&shown.conditions, READY_CONDITION).unwrap();
+    assert!(ready.message.as_deref().unwrap().contains("no bundle provides antrea"));
 }

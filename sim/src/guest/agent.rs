@@ -19,8 +19,10 @@ use super::disk::Disk;
 use super::failure::{Failure, Reason};
 use super::guest_vm::{BOOT_TIMEOUT, GuestVm, Programs};
 use super::pattern::Patterns;
+use super::provoked::Provoked;
+use super::reporter;
 use crate::addresses::{Address, Subnet};
-use crate::vcsim::control::{ControlApi, Error, GuestReport, Vm};
+use crate::vcsim::control::{ControlApi, Error, GuestReport, Vm, VmDisk};
 
 const LONG_POLL: Duration = Duration::from_secs(25);
 const RETRY: Duration = Duration::from_millis(500);
@@ -116,6 +118,7 @@ struct Shared {
     reports: watch::Sender<BTreeMap<String, BootReport>>,
     held: Patterns,
     silent: Patterns,
+    provoked: Provoked,
 }
 
 impl Guests {
@@ -126,6 +129,7 @@ impl Guests {
             reports: watch::Sender::default(),
             held: Patterns::default(),
             silent: Patterns::default(),
+            provoked: Provoked::default(),
         });
         let stop = CancellationToken::new();
         let watching = tokio::spawn(watch_vms(Arc::clone(&shared), stop.clone()));
@@ -151,6 +155,16 @@ impl Guests {
     /// Lets those speak that this pattern silences.
     pub fn unsilence(&self, pattern: &str) {
         self.0.shared.silent.remove(pattern);
+    }
+
+    /// Has kubeadm fail so on VMs whose name fits the pattern and that have yet to boot.
+    pub fn provoke(&self, pattern: &str, failure: Failure) {
+        self.0.shared.provoked.add(pattern, failure);
+    }
+
+    /// Provokes nothing any more on those that this pattern names.
+    pub fn stop_provoking(&self, pattern: &str) {
+        self.0.shared.provoked.remove(pattern);
     }
 
     /// All VMs that were ever powered on and are not deleted.
@@ -183,6 +197,12 @@ impl Guests {
             Phase::Failed(failure) | Phase::Plain(failure) => Some(failure),
             _ => None,
         }
+    }
+
+    /// The mount points of the VM of that name, each with its disk, as its guest has them since its last boot.
+    pub fn mounts_of(&self, vm: &Vm) -> Vec<(String, VmDisk)> {
+        let disk = Disk::at(self.0.shared.disk_folder(&vm.moid)).map(|disk| disk.with_devices(&vm.disks));
+        disk.map(|disk| disk.mounted()).unwrap_or_default()
     }
 
     /// Takes every guest down and waits until no process is left.
@@ -350,12 +370,13 @@ fn guest_vm(shared: &Shared, vm: &Vm) -> Result<GuestVm, Failure> {
     Ok(GuestVm {
         name: vm.name.clone(),
         address,
-        disk: Disk::at(shared.disk_folder(&vm.moid))?,
+        disk: Disk::at(shared.disk_folder(&vm.moid))?.with_devices(&vm.disks),
         programs: Arc::clone(&options.programs),
         stack: Arc::clone(&options.stack),
         kubernetes_version: (options.images)(vm).map(|release| release.kubernetes_version),
         boot_timeout: options.boot_timeout,
         silent: shared.silent.clone(),
+        provoked: shared.provoked.clone(),
     })
 }
 
@@ -379,10 +400,21 @@ async fn boot(shared: &Shared, vm: &Vm, guest_vm: GuestVm, guest: &mut Guest) ->
     asked(|| control.report(&vm.moid, &report)).await?;
     let seed = seed?;
     given?;
+    let (disk, stack) = (guest_vm.disk.clone(), Arc::clone(&guest_vm.stack));
     *guest = Guest::new(GuestVm { address, ..guest_vm });
     let writes = seed.write_back(address.reported);
     asked(|| control.set_guestinfo(&vm.moid, &writes)).await?;
-    guest.boot(&seed).await
+    let is_new = guest.is_new(&seed);
+    let booted = guest.boot(&seed).await;
+    if is_new {
+        // A boot is what it is, whatever becomes of its report.
+        match reporter::report(&disk, &stack, &seed, booted.as_ref().err()).await {
+            Ok(reported) if reported.is_empty() => {}
+            Ok(reported) => asked(|| control.set_guestinfo(&vm.moid, &reported)).await?,
+            Err(failure) => tracing::warn!(vm = vm.name, %failure, "a guest could not report on its boot"),
+        }
+    }
+    booted
 }
 
 /// The control API's answer; a connection that breaks is no reason to fail a boot.

@@ -1,10 +1,10 @@
 //! One boot of one guest: cloud-init's stages at the first, only the kubelet at every other.
 
 use super::bootstrap;
-use super::cloud_config::{CloudConfig, Line, UserEntry};
+use super::cloud_config::{CloudConfig, File, Line, UserEntry};
 use super::commands::{self, Command, Kubeadm};
 use super::datasource::Seed;
-use super::disk::Installed;
+use super::disk::{Disk, Installed};
 use super::failure::{Failure, Reason};
 use super::guest_vm::GuestVm;
 use super::kubelet::Kubelet;
@@ -30,7 +30,10 @@ impl Guest {
         let instance_id = seed.instance_id()?;
         self.guest_vm.disk.boot()?;
         match self.guest_vm.disk.installed() {
-            Some(installed) if installed.instance_id == instance_id => self.kubelet.start_all().await,
+            Some(installed) if installed.instance_id == instance_id => {
+                self.guest_vm.disk.mount_fstab()?;
+                self.kubelet.start_all().await
+            }
             _ => {
                 let registration = self.first_boot(seed).await?;
                 self.guest_vm.disk.finish(&Installed {
@@ -41,6 +44,12 @@ impl Guest {
                 })
             }
         }
+    }
+
+    /// Whether the next boot is the first of this instance.
+    pub fn is_new(&self, seed: &Seed) -> bool {
+        let installed = self.guest_vm.disk.installed();
+        installed.is_none_or(|installed| seed.instance_id().is_ok_and(|id| id != installed.instance_id))
     }
 
     /// Ends everything at once.
@@ -64,18 +73,7 @@ impl Guest {
             "/etc/hostname",
             format!("{}\n", config.hostname.as_deref().map_or_else(|| seed.hostname(), Ok)?),
         )?;
-        before.iter().try_for_each(|command| command.run(disk))?;
-        for mount in
-            config.mounts.iter().filter_map(|mount| mount.get(1)).filter(|path| path.starts_with('/'))
-        {
-            disk.make_folder(mount)?;
-        }
-        config.write_files.iter().try_for_each(|file| disk.write_file(file))?;
-        for entry in &config.users {
-            if let UserEntry::User(user) = entry {
-                disk.make_folder(&format!("/home/{}", user.name))?;
-            }
-        }
+        initialize(disk, &config, &before)?;
         self.run(&after).await
     }
 
@@ -96,11 +94,28 @@ impl Guest {
     }
 
     async fn kubeadm(&mut self, kubeadm: &Kubeadm) -> Result<Registration, Failure> {
+        if let Some(failure) = self.guest_vm.provoked.failure_of(&self.guest_vm.name) {
+            return Err(failure);
+        }
         bootstrap::run(kubeadm, &self.guest_vm, &mut self.kubelet).await
     }
 }
 
-fn commands_of(lines: &[Line]) -> Result<Vec<Command>, Failure> {
+/// cloud-init's first stage: commands, files, disks, users, and the files that waited for users.
+pub(super) fn initialize(disk: &Disk, config: &CloudConfig, before: &[Command]) -> Result<(), Failure> {
+    before.iter().try_for_each(|command| command.run(disk))?;
+    let waits = |file: &&File| file.defer == Some(true);
+    config.write_files.iter().filter(|file| !waits(file)).try_for_each(|file| disk.write_file(file))?;
+    disk.set_up_volumes(config)?;
+    for entry in &config.users {
+        if let UserEntry::User(user) = entry {
+            disk.make_folder(&format!("/home/{}", user.name))?;
+        }
+    }
+    config.write_files.iter().filter(waits).try_for_each(|file| disk.write_file(file))
+}
+
+pub(super) fn commands_of(lines: &[Line]) -> Result<Vec<Command>, Failure> {
     let mut all = Vec::new();
     for line in lines {
         all.extend(match line {

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::certs::{Leaf, Purpose, der, request};
 use super::commands::Kubeadm;
-use super::control_plane::{ControlPlane, Kubeconfigs};
+use super::control_plane::{API_PORT, ControlPlane, Kubeconfigs};
 use super::deadline::{Deadline, retried};
 use super::discovery::{Found, discover};
 use super::etcd::Etcd;
@@ -20,10 +20,10 @@ use super::kubelet::Kubelet;
 use super::objects::{Writer, kubelet_config_name};
 use super::registration::{Registration, minor, release_version};
 use super::validate::validate;
+use super::virtual_ip::Joins;
 
 /// The label by which gcm tells a node its release.
 const RELEASE_LABEL: &str = "run.tanzu.vmware.com/kubernetesDistributionVersion";
-const API_PORT: u16 = 6443;
 
 /// Makes the VM a node; what it is then is answered.
 pub(super) async fn run(
@@ -35,6 +35,8 @@ pub(super) async fn run(
     let text = guest_vm.disk.read(path).ok_or_else(|| missing(path))?;
     let documents = Documents::parse(&text)?;
     validate(guest_vm, &text).await?;
+    let joins_as_worker = documents.join.as_ref().is_some_and(|join| join.control_plane.is_none());
+    guest_vm.disk.preflight(!joins_as_worker)?;
     let mut node = Bootstrap { guest_vm, kubelet };
     match (kubeadm, &documents.cluster, &documents.init, &documents.join) {
         (Kubeadm::Init(_), Some((cluster, _)), Some(init), None) => {
@@ -96,6 +98,7 @@ impl Bootstrap<'_> {
         );
         self.kubelet.configure(&registration, &own)?;
 
+        self.kubelet.start_virtual_ip(node.port, Joins::First)?;
         self.kubelet.start_pod("etcd")?;
         self.kubelet.etcd_started(guest_vm.deadline()).await?;
         let writer = Writer(self.start_control_plane(&kubeconfigs).await?);
@@ -177,6 +180,7 @@ impl Bootstrap<'_> {
             &Credential::Certificate(&leaf),
         );
         self.kubelet.configure(registration, &own)?;
+        self.kubelet.start_virtual_ip(node.port, Joins::Later)?;
 
         let admin = client(&kubeconfigs.admin).await?;
         let etcd = Etcd::of_cluster(admin, &guest_vm.disk, cluster.certificates_dir()).await?;

@@ -7,9 +7,10 @@ use super::disk::Disk;
 use super::failure::{Failure, Reason};
 
 /// Programs whose effect a guest without an operating system can't have.
-const WITHOUT_EFFECT: [&str; 16] = [
+const WITHOUT_EFFECT: [&str; 17] = [
     "chmod",
     "chown",
+    "cp",
     "export",
     "hostnamectl",
     "ip",
@@ -20,9 +21,9 @@ const WITHOUT_EFFECT: [&str; 16] = [
     "swapoff",
     "sync",
     "sysctl",
-    "systemctl",
     "timedatectl",
     "true",
+    "umount",
     "update-ca-certificates",
 ];
 
@@ -51,8 +52,47 @@ pub enum Command {
     MakeFolders(Vec<String>),
     /// `touch`.
     Touch(Vec<String>),
+    /// `sed -i 's#FROM#TO#' FILE`.
+    Replace {
+        /// The text that is looked for.
+        from: String,
+        /// What takes its place.
+        to: String,
+        /// The file.
+        path: String,
+    },
+    /// `grep -qs TEXT FILE && …`.
+    IfContains {
+        /// The text.
+        text: String,
+        /// The file.
+        path: String,
+        /// What is done if it does.
+        then: Vec<Command>,
+    },
     /// `hostname NAME`.
     Hostname(String),
+    /// `mountpoint PATH`.
+    MountPoint(String),
+    /// `test -e PATH` and `test ! -e PATH`.
+    Test {
+        /// The path.
+        path: String,
+        /// Whether something is to be there.
+        there: bool,
+    },
+    /// `rmdir PATH`.
+    RemoveFolders(Vec<String>),
+    /// `udevadm control --reload`.
+    ReloadUdev,
+    /// `udevadm trigger`.
+    TriggerUdev,
+    /// `systemctl VERB containerd`.
+    Containerd(String),
+    /// `exit 1`: nothing after it runs.
+    Exit,
+    /// One command, and another where it fails.
+    Or(Box<Command>, Box<Command>),
     /// Nothing that matters here.
     WithoutEffect,
 }
@@ -66,12 +106,42 @@ pub struct Redirect {
 
 /// The commands of one line, which are joined by `&&` or `;`.
 pub fn line(text: &str) -> Result<Vec<Command>, Failure> {
+    if let Some(command) = interface(text).or_else(|| condition(text).transpose()).transpose()? {
+        return Ok(vec![command]);
+    }
     let words = words(text)?;
     words
         .split(|word| *word == Word::End)
         .filter(|words| !words.is_empty())
-        .map(|words| command(text, words))
+        .map(|words| alternatives(text, words))
         .collect()
+}
+
+/// One command, or several of which each runs where the one before it fails.
+fn alternatives(text: &str, words: &[Word]) -> Result<Command, Failure> {
+    let mut parts = words.rsplit(|word| *word == Word::Or);
+    let last = command(text, parts.next().unwrap_or_default())?;
+    parts.try_fold(last, |otherwise, words| {
+        Ok(Command::Or(Box::new(command(text, words)?), Box::new(otherwise)))
+    })
+}
+
+/// The name of the network adapter on the way to an address, put into a file: all adapters here are eth0.
+fn interface(text: &str) -> Option<Result<Command, Failure>> {
+    let rest = text.strip_prefix("sed -i \"s/")?;
+    let (from, rest) = rest.split_once("/$(ip -o route get ")?;
+    let (address, path) = rest.split_once(" | sed 's/.* dev \\([^ ]*\\).*/\\1/')/\" ")?;
+    let known = address.parse::<std::net::IpAddr>().is_ok() && path.starts_with('/');
+    let replace = Command::Replace { from: from.to_owned(), to: "eth0".to_owned(), path: path.to_owned() };
+    Some(if known { Ok(replace) } else { Err(unknown(text)) })
+}
+
+/// A command that is carried out if a file contains a text.
+fn condition(text: &str) -> Result<Option<Command>, Failure> {
+    let Some(rest) = text.strip_prefix("grep -qs ") else { return Ok(None) };
+    let (pattern, then) = rest.split_once(" && ").ok_or_else(|| unknown(text))?;
+    let (text, path) = pattern.split_once(' ').ok_or_else(|| unknown(pattern))?;
+    Ok(Some(Command::IfContains { text: text.to_owned(), path: path.to_owned(), then: line(then)? }))
 }
 
 /// The command of a list of words, which no shell looks at.
@@ -88,6 +158,8 @@ enum Word {
     Text(String),
     /// `&&` or `;`.
     End,
+    /// `||`.
+    Or,
     /// `>` or `>>`.
     Into {
         append: bool,
@@ -123,16 +195,17 @@ fn words(text: &str) -> Result<Vec<Word>, Failure> {
                 }
             }
             c if c.is_whitespace() => words.extend(word.take().map(Word::Text)),
-            ';' | '&' | '>' => {
+            ';' | '&' | '>' | '|' => {
                 words.extend(word.take().map(Word::Text));
                 let double = chars.next_if_eq(&c).is_some();
                 words.push(match (c, double) {
                     ('&', true) | (';', false) => Word::End,
+                    ('|', true) => Word::Or,
                     ('>', append) => Word::Into { append },
                     _ => return Err(unknown(text)),
                 });
             }
-            '$' | '`' | '|' | '<' | '(' | ')' | '*' | '?' => return Err(unknown(text)),
+            '$' | '`' | '<' | '(' | ')' | '*' | '?' => return Err(unknown(text)),
             '\\' => word.get_or_insert_default().extend(chars.next()),
             other => word.get_or_insert_default().push(other),
         }
@@ -161,11 +234,35 @@ fn command(line: &str, words: &[Word]) -> Result<Command, Failure> {
         ("echo", to) => Ok(echo(args, to)),
         ("kubeadm", None) => kubeadm(args),
         ("mkdir", None) => Ok(Command::MakeFolders(paths(args))),
+        ("sed", None) => match args {
+            ["-i", expression, path] => replace(expression, path).ok_or_else(|| unknown(name)),
+            _ => Err(unknown(name)),
+        },
         ("touch", None) => Ok(Command::Touch(paths(args))),
+        ("mountpoint", None) if args.len() == 1 => Ok(Command::MountPoint(args[0].to_owned())),
+        ("test", None) => match args {
+            ["-e", path] => Ok(Command::Test { path: (*path).to_owned(), there: true }),
+            ["!", "-e", path] => Ok(Command::Test { path: (*path).to_owned(), there: false }),
+            _ => Err(unknown(name)),
+        },
+        ("rmdir", None) => Ok(Command::RemoveFolders(paths(args))),
+        ("exit", None) if args.len() == 1 && args[0] != "0" => Ok(Command::Exit),
+        ("udevadm", None) if args == ["control", "--reload"] => Ok(Command::ReloadUdev),
+        ("udevadm", None) if args.first() == Some(&"trigger") => Ok(Command::TriggerUdev),
+        ("udevadm", None) if args == ["settle"] => Ok(Command::WithoutEffect),
+        ("systemctl", None) => Ok(match args {
+            [verb, "containerd" | "containerd.service"] => Command::Containerd((*verb).to_owned()),
+            _ => Command::WithoutEffect,
+        }),
         ("hostname", None) if args.len() == 1 => Ok(Command::Hostname(args[0].to_owned())),
         (name, _) if WITHOUT_EFFECT.contains(&name) => Ok(Command::WithoutEffect),
         _ => Err(unknown(name)),
     }
+}
+
+fn replace(expression: &str, path: &str) -> Option<Command> {
+    let (from, to) = expression.strip_prefix("s#")?.strip_suffix('#')?.split_once('#')?;
+    Some(Command::Replace { from: from.to_owned(), to: to.to_owned(), path: path.to_owned() })
 }
 
 fn paths(args: &[&str]) -> Vec<String> {
@@ -222,7 +319,40 @@ impl Command {
             Self::Touch(paths) => {
                 paths.iter().filter(|path| !disk.has(path)).try_for_each(|path| disk.write(path, ""))
             }
+            Self::Replace { from, to, path } => {
+                let read = disk.read(path);
+                let text =
+                    read.ok_or_else(|| Failure::new(Reason::Command, format!("{path}: no such file")))?;
+                disk.write(path, text.replace(from, to))
+            }
+            Self::IfContains { text, path, then } => {
+                let contains = disk.read(path).is_some_and(|there| there.contains(text));
+                if contains { then.iter().try_for_each(|command| command.run(disk)) } else { Ok(()) }
+            }
             Self::Hostname(name) => disk.write("/etc/hostname", format!("{name}\n")),
+            Self::MountPoint(path) if disk.is_mounted(path) => Ok(()),
+            Self::MountPoint(path) => Err(Failure::new(Reason::Disk, format!("{path} is not a mountpoint"))),
+            Self::Test { path, there } if disk.has(path) == *there => Ok(()),
+            Self::Test { path, there: true } => {
+                Err(Failure::new(Reason::Command, format!("{path} is not there")))
+            }
+            Self::Test { path, there: false } => {
+                Err(Failure::new(Reason::Command, format!("{path} is there")))
+            }
+            Self::RemoveFolders(paths) => paths.iter().try_for_each(|path| {
+                let removed = std::fs::remove_dir(disk.path(path));
+                removed
+                    .map_err(|error| Failure::new(Reason::Command, format!("rmdir {path}: {}", error.kind())))
+            }),
+            Self::ReloadUdev => disk.reload_udev_rules(),
+            Self::TriggerUdev => disk.trigger_udev(),
+            Self::Containerd(verb) => disk.turn_containerd(verb),
+            Self::Exit => Err(Failure::new(Reason::Command, "exit")),
+            Self::Or(one, other) => one.run(disk).or_else(|failure| match **other {
+                // What failed says more than that it ended.
+                Self::Exit => Err(failure),
+                _ => other.run(disk),
+            }),
             Self::Kubeadm(_) | Self::WithoutEffect | Self::Echo { to: None, .. } => Ok(()),
         }
     }
@@ -249,11 +379,30 @@ mod tests {
     }
 
     #[test]
+    fn files_are_changed_as_virtual_ips_need_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let disk = Disk::at(folder.path().to_owned()).unwrap();
+        disk.write("/etc/a", "interface @I@\npath: /x\n").unwrap();
+        let run = |text: &str| line(text).unwrap().iter().try_for_each(|command| command.run(&disk));
+        run("sed -i \"s/@I@/$(ip -o route get 127.9.255.1 | sed 's/.* dev \\([^ ]*\\).*/\\1/')/\" /etc/a")
+            .unwrap();
+        run("grep -qs nothing /etc/a && sed -i 's#path: /x#path: /z#' /etc/a").unwrap();
+        run("grep -qs interface /etc/a && sed -i 's#path: /x#path: /y#' /etc/a").unwrap();
+        assert_eq!(disk.read("/etc/a").as_deref(), Some("interface eth0\npath: /y\n"));
+        assert_eq!(run("sed -i 's#a#b#' /etc/none").unwrap_err().reason, Reason::Command);
+        assert!(line("sed -i s/a/b/ /etc/a").is_err() && line("grep -qs a /etc/a").is_err());
+    }
+
+    #[test]
     fn everything_else_is_refused() {
         for text in [
             "kubadm init --config /x",
             "kubeadm init",
             "kubeadm reset --config /x",
+            "true |",
+            "|| true",
+            "test -d /x",
+            "exit 0",
             "kubeadm init --config /x --skip-phases=certs",
             "curl http://x | sh",
             "echo $HOME",

@@ -16,20 +16,25 @@ use crate::addresses::Address;
 pub const ADMINS: &str = "kubeadm:cluster-admins";
 /// Where static pods lie.
 pub const MANIFESTS: &str = "/etc/kubernetes/manifests";
+/// Where an API server answers, unless its configuration says something else.
+pub const API_PORT: u16 = 6443;
 /// The components, in the order in which they are started.
 pub const COMPONENTS: [&str; 4] = ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"];
 
-/// The controllers that a cluster without pods can use. All others would only take memory.
-const CONTROLLERS: [&str; 13] = [
+/// The controllers that add-ons and nodes need. All others would only take memory.
+const CONTROLLERS: [&str; 16] = [
     "bootstrap-signer-controller",
     "certificatesigningrequest-approving-controller",
     "certificatesigningrequest-cleaner-controller",
     "certificatesigningrequest-signing-controller",
     "clusterrole-aggregation-controller",
+    "daemonset-controller",
+    "deployment-controller",
     "garbage-collector-controller",
     "namespace-controller",
     "node-lifecycle-controller",
     "pod-garbage-collector-controller",
+    "replicaset-controller",
     "root-ca-certificate-publisher-controller",
     "serviceaccount-controller",
     "serviceaccount-token-controller",

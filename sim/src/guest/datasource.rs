@@ -25,6 +25,8 @@ pub struct Seed {
     pub metadata: Map<String, Value>,
     /// The user data, unless there is none or it was redacted.
     pub userdata: Option<Vec<u8>>,
+    /// The vendordata, unless there is none or it was redacted.
+    pub vendordata: Option<Vec<u8>>,
     /// Keys that metadata asks to be redacted.
     pub redact: Vec<String>,
 }
@@ -35,16 +37,15 @@ impl Seed {
         let Some(metadata) = value(guestinfo, "metadata")? else {
             return Err(Failure::new(Reason::NoDatasource, "guestinfo.metadata is not set"));
         };
-        // Nothing of a node is in it, but it must be readable.
-        value(guestinfo, "vendordata")?;
-        Self::from_parts(&metadata, value(guestinfo, "userdata")?)
+        let vendordata = value(guestinfo, "vendordata")?;
+        Ok(Self { vendordata, ..Self::from_parts(&metadata, value(guestinfo, "userdata")?)? })
     }
 
     /// The same from decoded bytes.
     pub fn from_parts(metadata: &[u8], userdata: Option<Vec<u8>>) -> Result<Self, Failure> {
         let metadata = mapping(metadata)?;
         let redact = redactions(&metadata)?;
-        Ok(Self { metadata, userdata, redact })
+        Ok(Self { metadata, userdata, vendordata: None, redact })
     }
 
     /// The id whose change makes cloud-init start anew.

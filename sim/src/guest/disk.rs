@@ -4,11 +4,13 @@ use std::fs;
 use std::io::Write;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use super::cloud_config::File;
 use super::failure::{Failure, Reason};
+use crate::vcsim::control::VmDisk;
 
 /// What is remembered of a finished first boot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,6 +31,7 @@ pub struct Installed {
 #[derive(Clone, Debug)]
 pub struct Disk {
     root: PathBuf,
+    devices: Arc<[VmDisk]>,
 }
 
 const INSTALLED: &str = "/var/lib/cloud/instance/boot-finished.json";
@@ -36,11 +39,22 @@ const INSTALLED: &str = "/var/lib/cloud/instance/boot-finished.json";
 impl Disk {
     /// The disk in this folder, which is made if there is none.
     pub fn at(root: PathBuf) -> Result<Self, Failure> {
-        let disk = Self { root };
+        let disk = Self { root, devices: Arc::default() };
         fs::create_dir_all(&disk.root)
             .and_then(|()| fs::set_permissions(&disk.root, fs::Permissions::from_mode(0o700)))
             .map_err(|error| Failure::host("make the disk's folder", &error))?;
         Ok(disk)
+    }
+
+    /// The same with these disks in the VM, the one that it boots from first.
+    #[must_use]
+    pub fn with_devices(self, devices: &[VmDisk]) -> Self {
+        Self { devices: devices.into(), ..self }
+    }
+
+    /// The disks of the VM.
+    pub fn devices(&self) -> &[VmDisk] {
+        &self.devices
     }
 
     /// Where a path of the guest lies on this host.
@@ -53,8 +67,9 @@ impl Disk {
         &self.root
     }
 
-    /// A boot begins: `/run` and `/tmp` are empty.
+    /// A boot begins: `/run` and `/tmp` are empty, nothing is mounted, and udev has read its rules.
     pub fn boot(&self) -> Result<(), Failure> {
+        self.unmount_all()?;
         for volatile in ["/run", "/tmp"] {
             match fs::remove_dir_all(self.path(volatile)) {
                 Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -63,7 +78,7 @@ impl Disk {
                 _ => self.make_folder(volatile)?,
             }
         }
-        Ok(())
+        self.reload_udev_rules()
     }
 
     /// Makes a folder and what is above it.

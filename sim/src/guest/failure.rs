@@ -29,8 +29,14 @@ pub enum Reason {
     UnknownCommand,
     /// A command failed.
     Command,
+    /// A further disk is not there, or can't be formatted or mounted in time.
+    Disk,
+    /// kubeadm's checks before it begins.
+    Preflight,
     /// No command called kubeadm: the VM runs, and is no node.
     KubeadmNotRun,
+    /// A static pod of the user's can't run.
+    StaticPod,
     /// kubeadm's configuration is missing or not valid.
     KubeadmConfig,
     /// kubeadm's configuration is for another release than the image.
@@ -83,6 +89,11 @@ impl Failure {
     /// A failure with these words.
     pub fn new(reason: Reason, message: impl Into<String>) -> Self {
         Self { reason, message: message.into(), is_final: false }
+    }
+
+    /// What kubeadm's preflight check of that name finds (`Port-10259`, `ImagePull`); a story provokes it.
+    pub fn preflight(check: &str, found: &str) -> Self {
+        Self::new(Reason::Preflight, format!("[ERROR {check}]: {found}"))
     }
 
     /// A failure that no waiting repairs.

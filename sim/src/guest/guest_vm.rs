@@ -12,6 +12,7 @@ use super::deadline::Deadline;
 use super::disk::Disk;
 use super::failure::Failure;
 use super::pattern::Patterns;
+use super::provoked::Provoked;
 use crate::addresses::Address;
 use crate::tools::KUBELET;
 
@@ -75,6 +76,8 @@ pub struct GuestVm {
     pub boot_timeout: Duration,
     /// The names of VMs whose kubelets say nothing.
     pub silent: Patterns,
+    /// What stories have kubeadm fail with.
+    pub provoked: Provoked,
 }
 
 impl GuestVm {

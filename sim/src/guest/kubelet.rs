@@ -1,26 +1,31 @@
 //! The guest's kubelet: runs the static pods as processes, registers the node and keeps its lease.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use kube::api::{Api, Patch, PatchParams, PostParams};
+use kube::ResourceExt;
+use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
 use plane::process::Command;
 use plane::supervise::Supervised;
 use serde_json::json;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::control_plane::{COMPONENTS, MANIFESTS};
+use super::control_plane::{API_PORT, COMPONENTS, MANIFESTS};
 use super::deadline::{Deadline, retried};
+use super::disk::Disk;
 use super::etcd::Etcd;
 use super::failure::{Failure, Reason, api_error};
 use super::guest_vm::GuestVm;
 use super::kubeconfig::client;
-use super::node::{mirror, pod_status};
+use super::node::{mirror, mirror_name, pod_status};
 use super::pattern::Patterns;
+use super::pods::{NodePods, has_network, shows_ready};
 use super::registration::Registration;
+use super::scheduler;
+use super::virtual_ip::{Joins, VirtualIp};
 use crate::addresses::Address;
 
 const REGISTRATION: &str = "/var/lib/kubelet/registration.json";
@@ -34,17 +39,30 @@ pub(super) struct Kubelet {
     guest_vm: GuestVm,
     pods: BTreeMap<String, (Pod, Option<Supervised>)>,
     port_forward: Option<Supervised>,
+    virtual_ip: Option<VirtualIp>,
     heartbeat: Option<AbortOnDropHandle<()>>,
+    bound_pods: Option<AbortOnDropHandle<()>>,
+    scheduler: Option<AbortOnDropHandle<()>>,
 }
 
 impl Kubelet {
     pub(super) fn new(guest_vm: GuestVm) -> Self {
-        Self { guest_vm, pods: BTreeMap::new(), port_forward: None, heartbeat: None }
+        Self {
+            guest_vm,
+            pods: BTreeMap::new(),
+            port_forward: None,
+            virtual_ip: None,
+            heartbeat: None,
+            bound_pods: None,
+            scheduler: None,
+        }
     }
 
     /// Kills every process and waits until their ports are free.
     pub(super) async fn power_off(&mut self) {
-        self.heartbeat = None;
+        (self.heartbeat, self.virtual_ip) = (None, None);
+        self.bound_pods = None;
+        self.scheduler = None;
         let pods = std::mem::take(&mut self.pods).into_values().filter_map(|(_, process)| process);
         let all: Vec<_> = pods.chain(self.port_forward.take()).collect();
         futures::future::join_all(all.iter().map(|process| process.stop(Duration::ZERO))).await;
@@ -63,6 +81,9 @@ impl Kubelet {
         let registration: Registration = text
             .and_then(|text| serde_json::from_str(&text).ok())
             .ok_or_else(|| Failure::new(Reason::Registration, "the kubelet is not configured"))?;
+        if registration.control_plane {
+            self.start_virtual_ip(API_PORT, Joins::Later)?;
+        }
         for component in COMPONENTS {
             if self.guest_vm.disk.has(&format!("{MANIFESTS}/{component}.json")) {
                 self.start_pod(component)?;
@@ -71,7 +92,14 @@ impl Kubelet {
         self.register(&registration).await
     }
 
-    /// Starts a static pod's process. kube-scheduler has none: nothing is ever scheduled.
+    /// Takes part in holding the control plane's address, if a static pod of the user's does.
+    pub(super) fn start_virtual_ip(&mut self, port: u16, joins: Joins) -> Result<(), Failure> {
+        let address = self.guest_vm.address.served;
+        self.virtual_ip = VirtualIp::start(&self.guest_vm.disk, address, port, joins)?;
+        Ok(())
+    }
+
+    /// Starts a static pod's process. kube-scheduler has none: [`scheduler`] plays it.
     pub(super) fn start_pod(&mut self, component: &str) -> Result<(), Failure> {
         let path = format!("{MANIFESTS}/{component}.json");
         let text = self.guest_vm.disk.read(&path).unwrap_or_default();
@@ -166,6 +194,7 @@ impl Kubelet {
             address: self.guest_vm.address,
             vm: self.guest_vm.name.clone(),
             silent: self.guest_vm.silent.clone(),
+            disk: self.guest_vm.disk.clone(),
         };
         let owner = retried(self.guest_vm.deadline(), || session.node()).await?;
         let pods: Vec<_> = self
@@ -177,7 +206,22 @@ impl Kubelet {
             retried(self.guest_vm.deadline(), || session.mirror(pod, &owner, state.as_ref())).await?;
         }
         retried(self.guest_vm.deadline(), || session.renew(&owner)).await?;
-        self.heartbeat = Some(AbortOnDropHandle::new(tokio::spawn(session.beat(owner, pods))));
+        let (network, configured) = tokio::sync::watch::channel(has_network(&self.guest_vm.disk));
+        let bound = NodePods {
+            client: session.client.clone(),
+            node: registration.name.clone(),
+            address: self.guest_vm.address,
+            disk: self.guest_vm.disk.clone(),
+            vm: self.guest_vm.name.clone(),
+            silent: self.guest_vm.silent.clone(),
+            network,
+        };
+        self.bound_pods = Some(AbortOnDropHandle::new(tokio::spawn(bound.run())));
+        self.heartbeat = Some(AbortOnDropHandle::new(tokio::spawn(session.beat(owner, pods, configured))));
+        if registration.control_plane {
+            let own = self.guest_vm.disk.read("/etc/kubernetes/scheduler.conf").unwrap_or_default();
+            self.scheduler = Some(AbortOnDropHandle::new(tokio::spawn(scheduler::run(client(&own).await?))));
+        }
         Ok(())
     }
 }
@@ -193,6 +237,7 @@ struct Session {
     address: Address,
     vm: String,
     silent: Patterns,
+    disk: Disk,
 }
 
 type Watched = Option<tokio::sync::watch::Receiver<plane::supervise::State>>;
@@ -209,7 +254,7 @@ impl Session {
     /// Creates the Node, or brings the status of the one that is there up to date.
     async fn node(&self) -> Result<OwnerReference, Failure> {
         let nodes: Api<Node> = Api::all(self.client.clone());
-        let node = self.registration.node(self.address)?;
+        let node = self.registration.node(self.address, has_network(&self.disk))?;
         let node = match nodes.create(&PostParams::default(), &node).await {
             Err(kube::Error::Api(status)) if status.code == 409 => self.refresh().await?,
             other => other.map_err(|error| refused("register the node", &error))?,
@@ -226,7 +271,9 @@ impl Session {
 
     async fn refresh(&self) -> Result<Node, Failure> {
         let nodes: Api<Node> = Api::all(self.client.clone());
-        let status = Patch::Strategic(json!({ "status": self.registration.status(self.address) }));
+        let status = Patch::Strategic(
+            json!({ "status": self.registration.status(self.address, has_network(&self.disk)) }),
+        );
         let patched = nodes.patch_status(&self.registration.name, &PatchParams::default(), &status).await;
         patched.map_err(|error| refused("report the node's status", &error))
     }
@@ -266,11 +313,20 @@ impl Session {
     }
 
     /// Renews the lease for ever, and repairs what others have written of the node meanwhile.
-    async fn beat(self, owner: OwnerReference, pods: Vec<(Pod, Watched)>) {
+    async fn beat(
+        self,
+        owner: OwnerReference,
+        pods: Vec<(Pod, Watched)>,
+        mut configured: tokio::sync::watch::Receiver<bool>,
+    ) {
         let nodes: Api<Node> = Api::all(self.client.clone());
         let mut shown: Vec<_> = pods.iter().map(|(_, state)| process_id(state)).collect();
         loop {
-            tokio::time::sleep(RENEWAL).await;
+            tokio::select! {
+                () = tokio::time::sleep(RENEWAL) => {}
+                // What watches the pods ends with this.
+                Ok(()) = configured.changed() => {}
+            }
             if self.silent.fit(&self.vm) {
                 continue;
             }
@@ -279,16 +335,29 @@ impl Session {
                 continue;
             }
             // A node that was deleted is not made again before the next boot.
-            if nodes.get(&owner.name).await.is_ok_and(|node| !is_ready(&node)) {
+            let ready = has_network(&self.disk);
+            if nodes.get(&owner.name).await.is_ok_and(|node| is_ready(&node) != ready) {
                 let _ = self.refresh().await;
             }
+            let unready = self.unready_pods(&owner.name).await;
             for ((pod, state), shown) in pods.iter().zip(&mut shown) {
                 let now = process_id(state);
-                if now != *shown && self.mirror(pod, &owner, state.as_ref()).await.is_ok() {
+                let runs = state.is_none() || now.is_some();
+                let changed = now != *shown || runs && unready.contains(&mirror_name(pod, &owner));
+                if changed && self.mirror(pod, &owner, state.as_ref()).await.is_ok() {
                     *shown = now;
                 }
             }
         }
+    }
+
+    /// The node's Pods that do not show as ready: the node lifecycle controller marks those of a node that is not Ready,
+    /// and leaves it to the kubelet to take that back.
+    async fn unready_pods(&self, node: &str) -> BTreeSet<String> {
+        let pods: Api<Pod> = Api::namespaced(self.client.clone(), "kube-system");
+        let own = ListParams::default().fields(&format!("spec.nodeName={node}"));
+        let all = pods.list(&own).await.map(|list| list.items).unwrap_or_default();
+        all.iter().filter(|pod| !shows_ready(pod)).map(ResourceExt::name_any).collect()
     }
 }
 

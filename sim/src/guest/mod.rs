@@ -1,12 +1,13 @@
 //! Guests: what runs in a powered-on VM of the simulated vCenter.
 //!
 //! A guest learns everything from its VM's guestinfo, as cloud-init would, and becomes a real node: etcd,
-//! kube-apiserver and kube-controller-manager are real, and so are certificates, tokens, membership and quorum. What
-//! it does not understand ends its boot, so a broken cloud-init breaks the story that made it.
+//! kube-apiserver and kube-controller-manager are real, and so are certificates, tokens, membership and quorum. Pods are
+//! bound by a stand-in of kube-scheduler and have no processes; a node is Ready once a Pod configured its container
+//! network. What a guest does not understand ends its boot, so a broken cloud-init breaks the story that made it.
 //!
 //! From VM to node, one file each: [`agent`] (power), `datasource` (guestinfo), `render` (jinja), `cloud_config`,
-//! `commands`, `bootstrap` (kubeadm) with `kubeadm`, `validate`, `certs`, `control_plane`, `discovery`, `etcd`,
-//! `objects`, and at last `kubelet` with `node`.
+//! `commands`, `volumes` with `udev`, `bootstrap` (kubeadm) with `kubeadm`, `validate`, `certs`, `control_plane`, `discovery`, `etcd`,
+//! `objects`, then `kubelet` with `node`, `pods` and `container_images`, `scheduler`, and at last `reporter`.
 
 pub mod agent;
 mod boot;
@@ -14,6 +15,7 @@ mod bootstrap;
 mod certs;
 mod cloud_config;
 mod commands;
+mod container_images;
 mod control_plane;
 mod datasource;
 mod deadline;
@@ -28,9 +30,16 @@ mod kubelet;
 mod node;
 mod objects;
 mod pattern;
+mod pods;
+mod provoked;
 mod registration;
 mod render;
+mod reporter;
+mod scheduler;
+mod udev;
 mod validate;
+mod virtual_ip;
+mod volumes;
 
 #[cfg(test)]
 mod mutations;
@@ -46,5 +55,6 @@ pub use disk::Disk;
 pub use failure::{Failure, Reason};
 pub use guest_vm::{BOOT_TIMEOUT, GuestVm, Programs};
 pub use pattern::Patterns;
+pub use provoked::Provoked;
 pub use registration::release_version;
 pub use render::cloud_config;

@@ -14,6 +14,7 @@ use super::disk::Disk;
 use super::failure::Reason;
 use super::guest_vm::{GuestVm, Programs};
 use super::pattern::Patterns;
+use super::provoked::Provoked;
 use super::sample::{Pki, Sample};
 use crate::addresses::Address;
 
@@ -185,6 +186,7 @@ fn guest_vm(stack: &Arc<Stack>, disk: PathBuf) -> GuestVm {
         kubernetes_version: Some("v1.26.5+vmware.2".into()),
         boot_timeout: Duration::ZERO,
         silent: Patterns::default(),
+        provoked: Provoked::default(),
     }
 }
 

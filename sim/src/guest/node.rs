@@ -11,10 +11,12 @@ use super::registration::Registration;
 use crate::addresses::Address;
 
 const LEASE_SECONDS: i32 = 40;
+/// What containerd reports before something has configured a container network.
+pub(super) const NO_NETWORK: &str = "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady message:Network plugin returns error: cni plugin not initialized";
 
 impl Registration {
     /// The Node as the kubelet creates it.
-    pub fn node(&self, address: Address) -> Result<Node, Failure> {
+    pub fn node(&self, address: Address, network: bool) -> Result<Node, Failure> {
         let mut labels = self.labels.clone();
         labels.extend([
             ("kubernetes.io/hostname".to_owned(), self.name.clone()),
@@ -26,19 +28,24 @@ impl Registration {
             "kind": "Node",
             "metadata": { "name": self.name, "labels": labels },
             "spec": { "providerID": self.provider_id, "taints": self.taints },
-            "status": self.status(address),
+            "status": self.status(address, network),
         });
         serde_json::from_value(node).map_err(|error| Failure::host("make the Node", &error))
     }
 
-    /// The Node's status.
-    pub fn status(&self, address: Address) -> Value {
+    /// The Node's status; `network` says whether a container network is configured.
+    pub fn status(&self, address: Address, network: bool) -> Value {
         let now = Timestamp::now().to_string();
         let condition = |kind: &str, status: &str, reason: &str, message: &str| {
             json!({
                 "type": kind, "status": status, "reason": reason, "message": message,
                 "lastHeartbeatTime": now, "lastTransitionTime": now,
             })
+        };
+        let ready = if network {
+            condition("Ready", "True", "KubeletReady", "kubelet is posting ready status")
+        } else {
+            condition("Ready", "False", "KubeletNotReady", NO_NETWORK)
         };
         let resources = json!({ "cpu": "2", "memory": "4096Mi", "pods": "110", "ephemeral-storage": "16Gi" });
         json!({
@@ -52,7 +59,7 @@ impl Registration {
                 condition("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
                 condition("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
                 condition("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
-                condition("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
+                ready,
             ],
             "daemonEndpoints": { "kubeletEndpoint": { "Port": 10250 } },
             "nodeInfo": {
@@ -88,12 +95,16 @@ impl Registration {
     }
 }
 
+/// The name of a static pod's mirror.
+pub fn mirror_name(manifest: &Pod, owner: &OwnerReference) -> String {
+    format!("{}-{}", manifest.metadata.name.as_deref().unwrap_or_default(), owner.name)
+}
+
 /// The mirror of a static pod.
 pub fn mirror(manifest: &Pod, owner: &OwnerReference) -> Pod {
     let mut pod = manifest.clone();
-    let name = manifest.metadata.name.clone().unwrap_or_default();
     let hash = format!("{:016x}{:016x}", fnv(&json!(manifest.spec).to_string()), fnv(&owner.name));
-    pod.metadata.name = Some(format!("{name}-{}", owner.name));
+    pod.metadata.name = Some(mirror_name(manifest, owner));
     pod.metadata.owner_references = Some(vec![owner.clone()]);
     pod.metadata.annotations.get_or_insert_default().extend([
         ("kubernetes.io/config.hash".to_owned(), hash.clone()),

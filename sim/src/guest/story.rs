@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{ConfigMap, Node};
 use kube::api::{Api, ListParams, PostParams};
 use plane::Stack;
@@ -19,6 +20,7 @@ use super::kubeadm::BootstrapToken;
 use super::kubeconfig::client;
 use super::objects::Writer;
 use super::pattern::Patterns;
+use super::provoked::Provoked;
 use super::sample::{PKI, Pki, Sample, TOKEN};
 use crate::addresses::Subnet;
 use crate::network::balancer::VirtualServer;
@@ -82,6 +84,7 @@ impl Site {
             kubernetes_version: None,
             boot_timeout: Duration::from_mins(1),
             silent: Patterns::default(),
+            provoked: Provoked::default(),
         }
     }
 
@@ -187,6 +190,9 @@ async fn three_machines_become_a_cluster_that_lives_through_reboots() {
         tokio::join!(site.boot("worker", &worker), site.boot("cp-2", &control_plane));
     log("worker and second control plane");
 
+    no_node_is_ready_without_its_container_network(&admin).await;
+    log("container network");
+
     let common = "v1.33.1+vmware.1 node-role.kubernetes.io/control-plane";
     let expected = [
         format!("cp-1 vsphere://uuid-of-cp-1 {common}"),
@@ -215,9 +221,27 @@ async fn three_machines_become_a_cluster_that_lives_through_reboots() {
     }
 }
 
+/// What a real kubelet says, until a Pod of the container network runs on its node.
+async fn no_node_is_ready_without_its_container_network(client: &kube::Client) {
+    let nodes = Api::<Node>::all(client.clone()).list(&ListParams::default()).await.unwrap();
+    for node in nodes {
+        let conditions = node.status.and_then(|status| status.conditions).unwrap_or_default();
+        let ready = conditions.into_iter().find(|condition| condition.type_ == "Ready").unwrap();
+        assert_eq!((ready.status.as_str(), ready.reason.as_deref()), ("False", Some("KubeletNotReady")));
+        assert!(ready.message.unwrap().contains("cni plugin not initialized"));
+    }
+    let manifests = crate::vcsim::addons::manifests("antrea", "antrea-agent");
+    let documents = serde_saphyr::from_multiple::<serde_json::Value>(&manifests).unwrap();
+    let [map, set]: [serde_json::Value; 2] = documents.try_into().unwrap();
+    let maps: Api<ConfigMap> = Api::namespaced(client.clone(), "kube-system");
+    let sets: Api<DaemonSet> = Api::namespaced(client.clone(), "kube-system");
+    sets.create(&PostParams::default(), &serde_json::from_value(set).unwrap()).await.unwrap();
+    maps.create(&PostParams::default(), &serde_json::from_value(map).unwrap()).await.unwrap();
+}
+
 async fn settled(client: &kube::Client, expected: &[String]) -> Vec<String> {
     let nodes = Api::<Node>::all(client.clone());
-    let deadline = Instant::now() + Duration::from_secs(10);
+    let deadline = Instant::now() + Duration::from_secs(30);
     loop {
         let all: Vec<_> = nodes.list(&ListParams::default()).await.unwrap().iter().map(shown).collect();
         if all == expected || Instant::now() > deadline {

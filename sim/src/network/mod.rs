@@ -2,9 +2,11 @@
 
 pub mod balancer;
 mod interface;
+mod ipam;
 mod networks;
 mod virtual_network;
 
 pub use interface::Interfaces;
+pub use ipam::Ipam;
 pub(crate) use networks::Networks;
 pub use virtual_network::Network;

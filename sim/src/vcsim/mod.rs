@@ -2,6 +2,7 @@
 //!
 //! The program itself is written in Go, in sim/vcsim.
 
+pub(crate) mod addons;
 pub mod control;
 mod endpoint;
 mod error;

@@ -5,6 +5,8 @@
 
 use serde_json::{Value, json};
 
+use super::addons;
+
 /// A node image: one item of the content library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeImage {
@@ -211,6 +213,7 @@ impl NodeImage {
             ("vmware-system.tkr.os-type", "linux".to_owned()),
             ("vmware-system.tkr.os-arch", "amd64".to_owned()),
         ]);
+        properties.extend(addons::properties());
         properties
     }
 

@@ -227,6 +227,9 @@ fn volumes(new: &VirtualMachine) -> Vec<Denial> {
             );
             denials.push(Denial::new(format!("{field}.name"), reason));
         }
+        if let Some(reason) = unit_reason(volume, &new.spec.volumes[..index]) {
+            denials.push(Denial::new(format!("{field}.unitNumber"), format!("Invalid value: {reason}")));
+        }
         if volume.v_sphere_volume.as_ref().is_some_and(|disk| !is_whole_mib(disk)) {
             denials.push(Denial::new(
                 format!("{field}.vSphereVolume.capacity.ephemeral-storage"),
@@ -235,6 +238,20 @@ fn volumes(new: &VirtualMachine) -> Vec<Denial> {
         }
     }
     denials
+}
+
+/// Why a volume cannot have the place that it names.
+fn unit_reason(volume: &VirtualMachineVolume, before: &[VirtualMachineVolume]) -> Option<String> {
+    const OF_CONTROLLER: i32 = 7;
+    let unit = volume.unit_number?;
+    if volume.v_sphere_volume.is_none() {
+        return Some("only a vSphereVolume can name its place. Leave it out".to_owned());
+    }
+    if unit == OF_CONTROLLER {
+        return Some(format!("{unit} is the controller's own place. Name another"));
+    }
+    let twin = before.iter().find(|other| other.unit_number == Some(unit))?;
+    Some(format!("{unit} is the place of volume {}. Name another", twin.name))
 }
 
 fn is_whole_mib(disk: &VSphereVolume) -> bool {

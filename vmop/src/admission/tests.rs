@@ -125,6 +125,19 @@ fn rule_5_the_name_of_an_attachment_is_a_dns_subdomain() {
 }
 
 #[test]
+fn rule_5_a_disk_has_a_place_of_its_own() {
+    let disk = |name: &str, unit: i32| json!({ "name": name, "unitNumber": unit, "vSphereVolume": { "capacity": { "ephemeral-storage": "1Gi" } } });
+    let of = |volumes: Value| vm(json!({ "volumes": volumes }));
+    let claim = json!([{ "name": "a", "unitNumber": 1, "persistentVolumeClaim": { "claimName": "c" } }]);
+    refused(&reasons(&of(claim), None, facts(), USER), &["spec.volumes[0].unitNumber", "vSphereVolume"]);
+    let own = of(json!([disk("a", 7)]));
+    refused(&reasons(&own, None, facts(), USER), &["spec.volumes[0].unitNumber", "controller's own"]);
+    let twins = of(json!([disk("a", 1), disk("b", 1)]));
+    refused(&reasons(&twins, None, facts(), USER), &["spec.volumes[1].unitNumber", "place of volume a"]);
+    assert!(reasons(&of(json!([disk("a", 1), disk("b", 2)])), None, facts(), USER).is_empty());
+}
+
+#[test]
 fn rule_5_the_size_of_a_disk_is_whole_mib() {
     let of = |size: Value| {
         vm(

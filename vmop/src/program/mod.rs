@@ -57,7 +57,12 @@ pub async fn start(runtime: Runtime, flags: Flags) -> Result<(), Fatal> {
     ];
     let Parts { runtime, caches, provider, sync_requests, .. } = &parts;
     tokio::join!(
-        virtual_machines::run(&parts, prober, both(enqueued_vms, into_stream(probe_results))),
+        virtual_machines::run(
+            &parts,
+            prober,
+            flags.bootstrap_report_timeout(),
+            both(enqueued_vms, into_stream(probe_results))
+        ),
         policy::run(runtime, caches, provider, &parts.vms, enqueued_policies),
         service::run(runtime, caches),
         console::run(runtime, caches, provider),

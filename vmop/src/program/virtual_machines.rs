@@ -6,6 +6,7 @@ use std::time::Duration;
 use api::topology::AvailabilityZone;
 use api::vmop::{ContentSource, VirtualMachine, VirtualMachineClassBinding};
 use futures::Stream;
+use jiff::SignedDuration;
 use kit::Controller;
 use kit::apply;
 use kit::events::Events;
@@ -33,12 +34,13 @@ use crate::watches::{
 pub fn run<Enqueued>(
     parts: &Parts,
     prober: Prober<ObjectRef<VirtualMachine>>,
+    report_timeout: Option<SignedDuration>,
     enqueued: Enqueued,
 ) -> impl Future<Output = ()> + use<Enqueued>
 where
     Enqueued: Stream<Item = ObjectRef<VirtualMachine>> + Send + 'static,
 {
-    let ctx = Arc::new(context(parts, prober));
+    let ctx = Arc::new(context(parts, prober, report_timeout));
     forget_deleted(&ctx);
     let caches = &parts.caches;
     let vms = &caches.vms;
@@ -73,7 +75,11 @@ where
         .run(ctx, virtualmachine::reconcile)
 }
 
-fn context(parts: &Parts, prober: Prober<ObjectRef<VirtualMachine>>) -> Context {
+fn context(
+    parts: &Parts,
+    prober: Prober<ObjectRef<VirtualMachine>>,
+    report_timeout: Option<SignedDuration>,
+) -> Context {
     Context {
         api: apply::Api::new(&parts.runtime, "vmop/machine"),
         events: Events::new(&parts.runtime, "vmop-machine"),
@@ -85,6 +91,7 @@ fn context(parts: &Parts, prober: Prober<ObjectRef<VirtualMachine>>) -> Context 
         promotions: Promotions::new(parts.vms.clone()),
         released: parking_lot::Mutex::default(),
         create_slots: create_slots(),
+        report_timeout,
         status_throttle: StatusThrottle::default(),
         policies: parts.policies.clone(),
         sync_requests: Arc::clone(&parts.sync_requests),

@@ -38,6 +38,7 @@ pub fn context(runtime: &Runtime, vcenter: &Arc<VCenter>) -> Context {
         guest_requests: GuestRequests::default(),
         released: Mutex::default(),
         create_slots: create_slots(),
+        report_timeout: None,
         status_throttle: StatusThrottle::default(),
         policies: Enqueue::new().0,
         sync_requests: Arc::default(),

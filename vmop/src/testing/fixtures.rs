@@ -134,7 +134,11 @@ pub fn needs() -> Needs {
             config: None,
         }),
         image: Ok(Arc::new(template)),
-        storage: Ok(Storage { policy: None, datastore: Some(MoRef::datastore("datastore-1")) }),
+        storage: Ok(Storage {
+            policy: None,
+            datastore: Some(MoRef::datastore("datastore-1")),
+            ..Storage::default()
+        }),
         nics: Ok(vec![Nic::plain(
             NicKind::Vmxnet3,
             Backing::Network { name: "VM Network".into(), network: None },

@@ -104,7 +104,7 @@ pub async fn wanted(sim: &Sim, vcenter: &VCenter, template: &Arc<Template>, fact
     let network = vcenter.network("workload").await.unwrap();
     let needs = fixtures::needs();
     let datastore = vcenter.datastore().await.unwrap();
-    let storage = Storage { policy: None, datastore };
+    let storage = Storage { policy: None, datastore, ..Storage::default() };
     let nics = needs.nics.unwrap().into_iter();
     let nics: Vec<_> = nics.map(|nic| Nic { backing: network.backing.clone(), ..nic }).collect();
     let parts = Parts {

@@ -81,6 +81,11 @@ impl VCenter {
         Problem::of(&self.settings.address(), error)
     }
 
+    /// A call that failed although vCenter can be used, as a problem.
+    pub fn call_problem(&self, error: &vsphere::Error) -> Problem {
+        Problem::of_call(&self.settings.address(), error)
+    }
+
     /// Has the inventory hold every VM below `folder` from now on.
     pub async fn watch_folder(&self, folder: &MoRef) -> Result<(), vsphere::Error> {
         // Held while a folder is read: a folder that is only being read may not be asked about.

@@ -96,6 +96,15 @@ impl VCenter {
             .map_or_else(|| DatastoreChoice::Unavailable(none_fits(&cluster, policy)), DatastoreChoice::On))
     }
 
+    /// The name of a datastore of the cluster of `pool`, as a disk's file names it.
+    pub async fn datastore_name(&self, pool: &MoRef, datastore: &MoRef) -> Result<Option<String>, Error> {
+        let cluster = self.cluster(pool).await?;
+        let named = |datastores: &Vec<Datastore>| datastores.iter().any(|store| store.moref == *datastore);
+        let read = self.client.datastores(&cluster);
+        let datastores = self.storage.datastores.get(cluster.clone(), named, read).await?;
+        Ok(datastores.iter().find(|store| store.moref == *datastore).map(|store| store.name.clone()))
+    }
+
     /// The datastores that satisfy a policy.
     async fn fitting_datastores(
         &self,

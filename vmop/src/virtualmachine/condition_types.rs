@@ -23,7 +23,7 @@ pub const LOCATION: &str = "VirtualMachineLocationValid";
 /// The VM is not left alone.
 pub const RECONCILE: &str = "VirtualMachineReconcileReady";
 /// What the guest says of its own bootstrap.
-pub const GUEST_BOOTSTRAP: &str = "GuestBootstrap";
+pub const GUEST_BOOTSTRAP: &str = api::conditions::vmop::GUEST_BOOTSTRAP;
 /// The restart that was asked for is done.
 pub const RESTART: &str = "VirtualMachineRestarted";
 /// The VM is in the power state that was asked for.

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use api::vmop::{VirtualMachine, VirtualMachineSetResourcePolicy};
+use jiff::SignedDuration;
 use kit::apply::Api;
 use kit::events::Events;
 use kube::runtime::reflector::ObjectRef;
@@ -46,6 +47,8 @@ pub struct Context {
     pub released: Mutex<HashSet<String>>,
     /// One permit for each VM that may be created at the same time.
     pub create_slots: Arc<Semaphore>,
+    /// How long after its power-on a guest may take to report on its bootstrap; `None` waits for ever.
+    pub report_timeout: Option<SignedDuration>,
     /// Keeps early statuses rare.
     pub status_throttle: StatusThrottle,
     /// Enqueues resource policies whose folder or pool has vanished.

@@ -10,6 +10,8 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use jiff::Timestamp;
 use kit::Next;
+use kit::apply::is_gone;
+use kit::expectations::stale_cache;
 use kube::ResourceExt;
 use kube::runtime::reflector::ObjectRef;
 use vsphere::inventory::{Location, PowerState, Presence};
@@ -33,6 +35,11 @@ use super::storage::record::DiskRecord;
 use crate::pause;
 use crate::vcenter::VCenter;
 use crate::vcenter::mark::Mark;
+
+/// How often the VM of an object that is gone is tried to be destroyed; then it is reported as one without an object.
+const UNOWNED_ATTEMPTS: usize = 60;
+/// How long to wait in between, as for a clone that is under way.
+const UNOWNED_PAUSE: Duration = Duration::from_secs(2);
 
 /// Lets the object go once its VM is gone.
 ///
@@ -80,8 +87,72 @@ async fn delete_now(vm: &Arc<VirtualMachine>, ctx: &Context) -> Result<Next, Err
     }
 }
 
+/// What came of a reconcile whose object may have gone while its finalizer was put on: then its VM is destroyed.
+///
+/// The API server drops an object although it has a finalizer, if that was put on between the look and the deed of a
+/// deletion. Nobody else would know of the VM. An object that had the finalizer before went by somebody's hand, such as
+/// a move to another cluster.
+pub fn end_if_object_went<'a>(
+    settled: Result<Next, Error>,
+    cached: &'a VirtualMachine,
+    vm: &'a VirtualMachine,
+    ctx: &'a Context,
+) -> BoxFuture<'a, Result<Next, Error>> {
+    async move {
+        let marked = cached.finalizers().iter().any(|there| there == finalizer::VIRTUAL_MACHINE);
+        match settled {
+            Err(Error::Api(error)) if is_gone(&error) && !marked => {
+                confirm_unowned(vm, ctx).await?;
+                tracing::warn!("the object went while its finalizer was put on: its VM is destroyed");
+                end_unowned(vm, ctx).await
+            }
+            other => other,
+        }
+    }
+    .boxed()
+}
+
+/// Checks that the API server has no object, under the name, of the VM that was made for `vm`.
+async fn confirm_unowned(vm: &VirtualMachine, ctx: &Context) -> Result<(), Error> {
+    let same = |live: VirtualMachine| {
+        live.metadata.uid == vm.metadata.uid || live.spec.instance_uuid == vm.spec.instance_uuid
+    };
+    let live = ctx.api.get(vm.metadata.namespace.as_deref(), &vm.name_any()).await?;
+    if live.is_some_and(same) {
+        return Err(stale_cache::<VirtualMachine>(vm.metadata.namespace.as_deref(), &vm.name_any()).into());
+    }
+    Ok(())
+}
+
+/// Destroys the VM of an object that is gone, which nothing will enqueue again.
+async fn end_unowned(vm: &VirtualMachine, ctx: &Context) -> Result<Next, Error> {
+    let mut result = Ok(());
+    for attempt in 0..UNOWNED_ATTEMPTS {
+        if attempt > 0 {
+            tokio::time::sleep(UNOWNED_PAUSE).await;
+        }
+        result = match destroy_if(vm, confirm_unowned(vm, ctx).boxed(), ctx).await {
+            Ok(()) => delete_requests(vm, &ctx.api, &ctx.caches).await,
+            failed => failed,
+        };
+        if result.is_ok() {
+            break;
+        }
+    }
+    result.map(|()| Next::OnChange)
+}
+
 /// Destroys the VM, unless a check holds that back.
 pub(super) async fn destroy_vm(vm: &VirtualMachine, ctx: &Context) -> Result<(), Error> {
+    destroy_if(vm, confirm_current(vm, ctx).boxed(), ctx).await
+}
+
+/// As [`destroy_vm`], if that is `confirmed` once the VM is found.
+async fn destroy_if(
+    vm: &VirtualMachine,
+    confirmed: BoxFuture<'_, Result<(), Error>>,
+    ctx: &Context,
+) -> Result<(), Error> {
     let checks = checks(vm, annotation::DELETE_CHECK);
     if !checks.is_empty() {
         let message = format!(
@@ -95,10 +166,11 @@ pub(super) async fn destroy_vm(vm: &VirtualMachine, ctx: &Context) -> Result<(),
         return Ok(());
     };
     let vcenter = ctx.provider.vcenter().map_err(Blocked::Provider)?;
+    vcenter.inventory.bind_changes();
     let mark = Mark::new(&vm.namespace().unwrap_or_default(), &vm.name_any(), &vcenter.settings.stack);
     match find_to_destroy(vm, identity, &vcenter, ctx).await? {
         Some(vsphere_vm) if mark.is_on(&vsphere_vm) => {
-            confirm_current(vm, ctx).await?;
+            confirmed.await?;
             end_ours(vm, &vsphere_vm, &vcenter, ctx).await
         }
         Some(vsphere_vm) => {

@@ -144,7 +144,10 @@ impl ReconcileError for Error {
             Self::Blocked(Blocked::Unmet(unmet)) => {
                 Disposition::Waiting(unmet.unwatched.then_some(UNWATCHED))
             }
-            Self::Blocked(Blocked::Provider(_)) => Disposition::Waiting(None),
+            // The return of vCenter enqueues all objects; a call that failed is made again.
+            Self::Blocked(Blocked::Provider(problem)) => {
+                Disposition::Waiting(problem.is_unwatched().then_some(UNSETTLED))
+            }
             // Whether it is the object's at all may show only when another's is known to be that VM; and nobody tells when
             // one is destroyed where it was moved to.
             Self::Blocked(Blocked::Unavailable(_) | Blocked::Moved(_)) => {
@@ -181,6 +184,17 @@ impl ReconcileError for Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_call_that_failed_is_made_again_and_the_return_of_vcenter_waited_for() {
+        let failed = vsphere::Error::new("RetrievePropertiesEx", vsphere::Kind::InvalidState);
+        let looks_again = |problem: Problem| match Error::from(Blocked::Provider(problem)).disposition() {
+            Disposition::Waiting(again) => again.is_some(),
+            other => panic!("{other:?}"),
+        };
+        assert!(looks_again(Problem::of_call("vc:443", &failed)));
+        assert!(!looks_again(Problem::of("vc:443", &failed)));
+    }
 
     #[test]
     fn a_vm_that_was_moved_where_nobody_looks_is_looked_for_again() {

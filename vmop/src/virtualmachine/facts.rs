@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use super::bootstrap::data::Bootstrap;
 use super::bootstrap::observe::DataSourceWatch;
@@ -71,6 +71,8 @@ pub struct RuntimeFacts {
     pub placement: Option<Placement>,
     /// The size that its class stands for, where that is known.
     pub size: Option<Size>,
+    /// How long after its power-on a guest may take to report on its bootstrap, where it is to.
+    pub report_timeout: Option<SignedDuration>,
 }
 
 impl Facts {

@@ -40,6 +40,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use kit::Next;
 use tokio::sync::OwnedSemaphorePermit;
+use vsphere::with_bound_changes;
 
 use crate::pause;
 use carry_out::object::{confirm_plan, note_progress, prepare};
@@ -55,8 +56,16 @@ use plan::Plan;
 use report::{Attempt, report, report_attempt, report_if_slow, report_paused};
 use status::Outcome;
 
-/// Brings one VM from what it is to what its object says.
-pub async fn reconcile(cached: Arc<VirtualMachine>, ctx: Arc<Context>) -> Result<Next, Error> {
+/// Brings one VM from what it is to what its object says. Nothing is changed but in the session of vCenter in which the VM
+/// was looked at.
+pub fn reconcile(
+    cached: Arc<VirtualMachine>,
+    ctx: Arc<Context>,
+) -> impl Future<Output = Result<Next, Error>> + Send {
+    with_bound_changes(reconcile_bound(cached, ctx))
+}
+
+async fn reconcile_bound(cached: Arc<VirtualMachine>, ctx: Arc<Context>) -> Result<Next, Error> {
     if pause::paused(&*cached) {
         return report_paused(&cached, &ctx).await;
     }
@@ -65,16 +74,28 @@ pub async fn reconcile(cached: Arc<VirtualMachine>, ctx: Arc<Context>) -> Result
     }
     let (slot, waited) = wait_for_slot(&cached, &ctx).await?;
     let (vm, identity) = prepare_or_report(&cached, &ctx).await?;
-    let mut facts = observe::observe(&vm, identity, &ctx).await?;
-    make_requests(&vm, &requests::requests(&vm, &facts), &ctx).await?;
+    let settled = settle(&cached, Arc::clone(&vm), identity, (slot, waited), &ctx).await;
+    delete::end_if_object_went(settled, &cached, &vm, &ctx).await
+}
+
+/// As `reconcile`, of an object that has its finalizer and identity, and a place among those that are created.
+async fn settle(
+    cached: &Arc<VirtualMachine>,
+    vm: Arc<VirtualMachine>,
+    identity: Identity,
+    (slot, waited): (Option<OwnedSemaphorePermit>, bool),
+    ctx: &Context,
+) -> Result<Next, Error> {
+    let mut facts = observe::observe(&vm, identity, ctx).await?;
+    make_requests(&vm, &requests::requests(&vm, &facts), ctx).await?;
     let plan = plan::plan(&vm, &facts).map_err(Error::from);
-    let plan = confirm_plan(plan, &cached, &vm, &ctx).await;
-    let mut attempt = attempt(plan, slot, &vm, &mut facts, &ctx).await?;
+    let plan = confirm_plan(plan, cached, &vm, ctx).await;
+    let mut attempt = attempt(plan, slot, &vm, &mut facts, ctx).await?;
     attempt.reported |= waited;
-    follow_up(&vm, &facts, &attempt, &ctx).await?;
-    let vm = note_progress(vm, &facts, &attempt.result, &ctx).await?;
-    refresh(&vm, &mut facts, &mut attempt, &ctx).await;
-    report_attempt(&vm, &facts, attempt, &ctx).await
+    follow_up(&vm, &facts, &attempt, ctx).await?;
+    let vm = note_progress(vm, &facts, &attempt.result, ctx).await?;
+    refresh(&vm, &mut facts, &mut attempt, ctx).await;
+    report_attempt(&vm, &facts, attempt, ctx).await
 }
 
 /// Waits until one more VM may be created; whether the object got a status meanwhile.

@@ -62,6 +62,7 @@ pub fn observe<'a>(
                 return Ok(Facts::new(identity, mark, Found::Unknown(problem), now));
             }
         };
+        vcenter.inventory.bind_changes();
         let mark = Mark::new(&namespace, &name, &vcenter.settings.stack);
         let places = observe_places(vm, &vcenter, ctx);
         let search = SearchPlaces { namespace: &places.home, own: &places.own };
@@ -133,6 +134,7 @@ pub fn observe_runtime<'a>(
             zone: vm_zone(vm, vsphere_vm, &ctx.caches),
             size: class_size(vm, home.as_ref().ok(), vcenter, &ctx.caches).await,
             placement: own.ok(),
+            report_timeout: ctx.report_timeout,
         }
     }
     .boxed()
@@ -170,7 +172,7 @@ async fn observe_changes(
             facts.nic_requests = update.nic_requests;
             facts.data_source_watch = update.watch;
         }
-        Err(Error::Vcenter(error)) => facts.found = Found::Unknown(vcenter.problem(&error)),
+        Err(Error::Vcenter(error)) => facts.found = Found::Unknown(vcenter.call_problem(&error)),
         Err(error) => return Err(error),
     }
     if matches!(facts.found, Found::Ours(_))
@@ -178,7 +180,7 @@ async fn observe_changes(
     {
         match observe_disks(vm, vsphere_vm, vcenter, home, &ctx.caches).boxed().await {
             Ok(disks) => facts.disks = Some(disks),
-            Err(error) => facts.found = Found::Unknown(vcenter.problem(&error)),
+            Err(error) => facts.found = Found::Unknown(vcenter.call_problem(&error)),
         }
     }
     Ok(facts)
@@ -228,7 +230,7 @@ async fn observe_creation(
     let (creation, watch) = match observe_needs(vm, facts.identity, &home, own, vcenter, ctx).await {
         Ok(observed) => observed,
         Err(Error::Vcenter(error)) => {
-            facts.found = Found::Unknown(vcenter.problem(&error));
+            facts.found = Found::Unknown(vcenter.call_problem(&error));
             return Ok(facts);
         }
         Err(error) => return Err(error),

@@ -7,10 +7,12 @@ use api::conditions;
 use api::vmop::VirtualMachine;
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use jiff::SignedDuration;
 use kit::Next;
 use kit::retry::REQUEUE_SOON;
 use vsphere::Vm;
 
+use super::bootstrap::report::report_due;
 use super::carry_out::object::note_pause;
 use super::context::Context;
 use super::error::{Error, UNSETTLED};
@@ -19,7 +21,7 @@ use super::facts::Facts;
 use super::identity::find::Found;
 use super::power::operation::next_look;
 use super::status::{Outcome, paused_status, status};
-use super::throttle::{WAITS, quiet_after_error, quiet_while_booting};
+use super::throttle::{WAITS, can_wait, quiet_after_error, quiet_while_booting};
 use crate::pause;
 
 /// What carrying out a plan came to.
@@ -64,7 +66,10 @@ fn next(vm: &VirtualMachine, changed: Option<&Vm>, facts: &Facts) -> Next {
         (None, Found::Ours(vsphere_vm)) => vsphere_vm,
         _ => return Next::OnChange,
     };
-    match next_look(vm, vsphere_vm, facts.now) {
+    let overdue = report_due(vm, vsphere_vm, facts.runtime.report_timeout, facts.now)
+        .map(|due| due.duration_since(facts.now))
+        .filter(SignedDuration::is_positive);
+    match next_look(vm, vsphere_vm, facts.now).into_iter().chain(overdue).min() {
         Some(wait) => {
             Next::After(Duration::try_from(wait).unwrap_or_default().max(Duration::from_millis(100)))
         }
@@ -107,6 +112,9 @@ pub async fn report(
     let old = vm.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
     let mut status = status(vm, facts, outcome);
     status.conditions = kit::status::settle(old, status.conditions, jiff::Timestamp::now());
+    if can_wait(vm.status.as_ref(), &status) {
+        return Ok(());
+    }
     if Box::pin(ctx.api.patch_status(vm, &status)).await? {
         let warns = |severity: &str| severity != conditions::INFO;
         events::record(vm, old, &status.conditions, warns, &ctx.events);

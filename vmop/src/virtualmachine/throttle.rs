@@ -5,12 +5,14 @@
 
 use std::time::{Duration, Instant};
 
-use api::vmop::VirtualMachine;
+use api::conditions::{self, TRUE};
+use api::vmop::{VirtualMachine, VirtualMachineStatus};
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use vsphere::Vm;
 use vsphere::inventory::PowerState;
 
+use super::condition_types::GUEST_BOOTSTRAP;
 use super::error::{Blocked, Error};
 use super::facts::Facts;
 use super::identity::find::Found;
@@ -62,6 +64,19 @@ pub fn quiet_while_booting(vm: &VirtualMachine, created: Option<&Vm>, facts: &Fa
     (new && boots).then_some(SLOW)
 }
 
+/// Whether a status can wait for the next one: all that it adds is that the guest booted as it should.
+pub fn can_wait(old: Option<&VirtualMachineStatus>, new: &VirtualMachineStatus) -> bool {
+    let (Some(old), Some(booted)) = (old, conditions::find(&new.conditions, GUEST_BOOTSTRAP)) else {
+        return false;
+    };
+    if booted.status != TRUE || conditions::find(&old.conditions, GUEST_BOOTSTRAP).is_some() {
+        return false;
+    }
+    let mut rest = new.clone();
+    rest.conditions.retain(|condition| condition.type_ != GUEST_BOOTSTRAP);
+    rest == *old
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -97,6 +112,24 @@ mod tests {
             ..api::vmop::VirtualMachineStatus::default()
         });
         assert_eq!(quiet_after_error(&vm, &passing, now), None);
+    }
+
+    #[test]
+    fn good_news_of_a_boot_come_with_the_next_status() {
+        let condition = |type_: &str| api::conditions::Condition::is_true(type_);
+        let status = |conditions: &[api::conditions::Condition]| VirtualMachineStatus {
+            conditions: conditions.to_vec(),
+            ..VirtualMachineStatus::default()
+        };
+        let (ready, booted) = (condition("Ready"), condition(GUEST_BOOTSTRAP));
+        let failed = api::conditions::Condition::is_false(GUEST_BOOTSTRAP, "Warning", "BootstrapFailed", "x");
+        let old = status(std::slice::from_ref(&ready));
+        let new = status(&[ready.clone(), booted.clone()]);
+        assert!(can_wait(Some(&old), &new));
+        assert!(!can_wait(None, &new), "the first status");
+        assert!(!can_wait(Some(&status(&[])), &new), "Ready has changed, too");
+        assert!(!can_wait(Some(&old), &status(&[ready.clone(), failed.clone()])));
+        assert!(!can_wait(Some(&status(&[ready, failed])), &new), "it has recovered");
     }
 
     #[test]

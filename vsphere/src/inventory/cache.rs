@@ -6,7 +6,7 @@
 
 use std::borrow::Borrow;
 use std::collections::hash_map::Entry;
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::Hash;
 use std::sync::Arc;
 
@@ -15,6 +15,9 @@ use uuid::Uuid;
 use super::update::{Kind, ObjectUpdate};
 use super::vm::{Configuration, Vm};
 use crate::MoRef;
+
+/// How many VMs that have left are remembered.
+const DEPARTED: usize = 1024;
 
 /// All VMs, by reference, by instance UUID, and by folder and name.
 #[derive(Debug, Default)]
@@ -26,6 +29,8 @@ pub(super) struct Cache {
     names: HashMap<MoRef, HashMap<String, Vec<MoRef>>>,
     /// Those whose configuration vCenter has never reported.
     unidentified: HashSet<MoRef>,
+    /// Those that left last, by instance UUID, the oldest first: one that vCenter can't read is found by nothing else.
+    departed: VecDeque<(Uuid, MoRef)>,
     keep: Vec<String>,
     /// While the cache is rebuilt: the VMs that the stream has shown since.
     resent: Option<HashSet<MoRef>>,
@@ -57,6 +62,11 @@ impl Cache {
     /// Of several with one UUID, one that can be reached, a VM before a template, then the lowest reference.
     pub fn by_uuid(&self, uuid: Uuid) -> Option<&Arc<Vm>> {
         self.first(self.uuids.get(&uuid)?)
+    }
+
+    /// The reference that a VM had when it left, with that instance UUID.
+    pub fn departed(&self, uuid: Uuid) -> Option<&MoRef> {
+        self.departed.iter().rev().find(|(left, _)| *left == uuid).map(|(_, moref)| moref)
     }
 
     /// As [`Self::by_uuid`], by the BIOS UUID.
@@ -123,13 +133,14 @@ impl Cache {
         if let Some(was) = &was {
             self.unindex(was);
         }
-        match &now {
-            Some(now) => {
-                self.index(now);
-                self.vms.insert(obj.clone(), now.clone());
-            }
-            None => {
-                self.vms.remove(obj);
+        if let Some(now) = &now {
+            self.index(now);
+            self.vms.insert(obj.clone(), now.clone());
+        } else {
+            self.vms.remove(obj);
+            self.departed.extend(was.as_ref().and_then(|was| Some((was.instance_uuid?, obj.clone()))));
+            if self.departed.len() > DEPARTED {
+                self.departed.pop_front();
             }
         }
         Some(Delta { moref: obj.clone(), was, now })

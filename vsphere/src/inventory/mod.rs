@@ -28,6 +28,7 @@ pub use types::{Change, Location, Options, Presence, TaskResult};
 pub use vm::{Configuration, Customized, Guest, GuestNic, PowerState, ToolsState, Vm};
 
 use self::shared::Shared;
+use crate::session::bind_changes;
 use crate::{Client, Error, Kind, MoRef, ObjectContent, Result};
 
 /// The cache and its stream. Clones share it; it ends with the last clone or by [`Inventory::stop`].
@@ -103,6 +104,16 @@ impl Inventory {
         self.shared().status.borrow().generation
     }
 
+    /// Binds the changes that this task makes from here on to the session that the cache was read in: what it shows, and
+    /// what is read next, holds in that one only. In another they fail as not authenticated.
+    ///
+    /// For tasks that run in [`crate::with_bound_changes`].
+    pub fn bind_changes(&self) {
+        let shared = self.shared();
+        let complete = shared.status.borrow().complete;
+        bind_changes(shared.built.borrow().as_ref().filter(|_| complete).map(|built| built.live.epoch));
+    }
+
     /// The VM with that reference.
     pub fn vm(&self, moref: &MoRef) -> Presence {
         self.shared().presence(|cache| cache.get(moref))
@@ -136,8 +147,8 @@ impl Inventory {
     /// Where the VM with that instance UUID is: from the cache, else by one question to vCenter.
     ///
     /// One that vCenter does not find is gone only for as far as all others are identified: see [`Self::unidentified`]. vCenter
-    /// finds none by UUID whose configuration it can't read: with `last`, the reference that the VM had when it was seen last, it
-    /// is not gone while that one may be it.
+    /// finds none by UUID whose configuration it can't read: with `last`, the reference that the VM had when it was seen last, or
+    /// with the one under which it left the cache, it is not gone while that one may be it.
     pub async fn locate(&self, instance_uuid: Uuid, last: Option<&MoRef>) -> Result<Location> {
         if let Some(location) = here(self.by_uuid(instance_uuid)) {
             return Ok(location);
@@ -148,8 +159,11 @@ impl Inventory {
             }
             return Ok(self.read_elsewhere(moref).await?.unwrap_or(Location::Gone));
         }
-        let Some(last) = last.filter(|last| here(self.vm(last)).is_none()) else { return Ok(Location::Gone) };
-        Ok(match self.read_elsewhere(last.clone()).await? {
+        let left = self.shared().state.read().cache.departed(instance_uuid).cloned();
+        let Some(last) = last.cloned().or(left).filter(|last| here(self.vm(last)).is_none()) else {
+            return Ok(Location::Gone);
+        };
+        Ok(match self.read_elsewhere(last).await? {
             Some(Location::Unavailable(vm)) if vm.instance_uuid.is_none_or(|uuid| uuid == instance_uuid) => {
                 Location::Unavailable(vm)
             }

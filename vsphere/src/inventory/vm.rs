@@ -177,6 +177,10 @@ pub(super) fn paths(api_version: &str) -> &'static [&'static str] {
 
 /// Of guestinfo only what the guest itself reports is kept: the rest holds keys and tokens.
 const REPORTED: [&str; 2] = ["guestinfo.local-", "guestinfo.vmservice."];
+/// So many keys are kept of what a guest reports: it may write a megabyte, and not fill our memory with it.
+const REPORTED_KEYS: usize = 32;
+/// So many characters are kept of each value that a guest reports.
+const REPORTED_LENGTH: usize = 1024;
 
 impl Vm {
     pub(super) fn new(moref: MoRef) -> Self {
@@ -257,13 +261,15 @@ impl Vm {
 
     fn set_option(&mut self, key: &str, value: &str, keep: &[String]) {
         let begins = |prefix: &str| key.starts_with(prefix);
-        let wanted = if begins("guestinfo.") {
-            REPORTED.into_iter().any(begins)
-        } else {
-            keep.iter().any(|prefix| begins(prefix))
-        };
-        if wanted {
-            self.extra_config.insert(key.to_owned(), value.to_owned());
+        if !begins("guestinfo.") {
+            if keep.iter().any(|prefix| begins(prefix)) {
+                self.extra_config.insert(key.to_owned(), value.to_owned());
+            }
+            return;
+        }
+        let kept = self.extra_config.keys().filter(|key| key.starts_with("guestinfo.")).count();
+        if REPORTED.into_iter().any(begins) && kept < REPORTED_KEYS && key.len() <= REPORTED_LENGTH {
+            self.extra_config.insert(key.to_owned(), value.chars().take(REPORTED_LENGTH).collect());
         }
     }
 }

@@ -5,6 +5,7 @@
 //! credentials open a session of their own before the old one ends, and if they are refused, it stays.
 
 mod login;
+mod pin;
 mod ticket;
 
 use std::convert::Infallible;
@@ -17,6 +18,8 @@ use parking_lot::{Mutex as PlainMutex, RwLock};
 use tokio::sync::{Mutex, oneshot, watch};
 
 pub(crate) use login::Transport;
+pub use pin::with_bound_changes;
+pub(crate) use pin::{bind_changes, check_change};
 pub(crate) use ticket::Ticket;
 
 use crate::config::Credentials;

@@ -9,7 +9,10 @@ use vsphere::{ConfigSpec, Inventory, MoRef, Vm};
 
 use crate::vms::golden;
 
-everywhere!(a_vm_is_changed_and_its_guest_is_asked, a_removal_has_its_event_time_and_user);
+everywhere!(a_vm_is_changed_and_its_guest_is_asked);
+
+// Not with the upstream collector: it loses a leave that falls together with another object's change.
+support::on_both_wires!(a_removal_has_its_event_time_and_user);
 
 async fn clone_vm(sim: &Sim, inventory: &Inventory, name: &str) -> MoRef {
     let golden = golden(sim, inventory).await;

@@ -1,8 +1,10 @@
 use std::sync::Arc;
 
+use api::capi::IpAddressSpec;
 use api::vmop::{LoadBalancerIngress, LoadBalancerStatus, VirtualMachineServiceStatus};
 
-use crate::fixtures::{cluster, wcp_cluster};
+use crate::fixtures::{cluster, nsx, wcp_cluster};
+use crate::network::NetworkFlags;
 
 use super::*;
 
@@ -13,9 +15,25 @@ fn facts() -> Facts {
         policy: None,
         network: None,
         service: None,
+        address_claim: None,
+        address: None,
+        flags: nsx(),
         machines: Vec::new(),
         paused: false,
     }
+}
+
+/// The flags of an installation without NSX or load balancers.
+fn on_port_groups() -> NetworkFlags {
+    let endpoint_pool = "GlobalInClusterIPPool/vips".parse().ok();
+    NetworkFlags { network_provider: NetworkProvider::Named, endpoint_pool, ..NetworkFlags::default() }
+}
+
+/// A Cluster that nobody gave an endpoint.
+fn without_endpoint() -> Arc<Cluster> {
+    let mut cluster = cluster();
+    cluster.spec.control_plane_endpoint = None;
+    Arc::new(cluster)
 }
 
 fn with_address(ip: Option<&str>) -> VirtualMachineService {
@@ -27,20 +45,24 @@ fn with_address(ip: Option<&str>) -> VirtualMachineService {
 
 #[test]
 fn a_cluster_needs_what_the_seed_shows() {
-    let Plan { policy, network, service } = plan(&wcp_cluster(), &facts()).unwrap();
-    insta::assert_yaml_snapshot!((policy, network, service));
+    let Plan { policy, network, front } = plan(&wcp_cluster(), &facts()).unwrap();
+    let Front::LoadBalancer(service) = front else { panic!("{front:?}") };
+    insta::assert_yaml_snapshot!((policy, network.unwrap(), service));
 }
 
 #[test]
 fn a_plan_of_the_planned_state_is_the_same() {
     let first = plan(&wcp_cluster(), &facts()).unwrap();
+    let Front::LoadBalancer(service) = &first.front else { panic!("{first:?}") };
     let planned = Facts {
         policy: Some(Arc::new(first.policy.clone())),
-        network: Some(Arc::new(first.network.clone())),
-        service: Some(Arc::new(first.service.clone())),
+        network: first.network.clone().map(Arc::new),
+        service: Some(Arc::new((**service).clone())),
         ..facts()
     };
     assert_eq!(plan(&wcp_cluster(), &planned).unwrap(), first);
+    let elsewhere = Facts { flags: on_port_groups(), ..planned };
+    assert_eq!(plan(&wcp_cluster(), &elsewhere).unwrap(), first, "a cluster keeps what it began with");
 }
 
 #[test]
@@ -59,7 +81,7 @@ fn nothing_is_made_without_an_owner_or_of_somebody_elses() {
 
 #[test]
 fn what_a_user_made_is_neither_taken_nor_overwritten() {
-    let ours = plan(&wcp_cluster(), &facts()).unwrap().network;
+    let ours = plan(&wcp_cluster(), &facts()).unwrap().network.unwrap();
     let mut users = ours.clone();
     users.metadata.owner_references = None;
     users.metadata.labels = None;
@@ -80,18 +102,19 @@ fn what_a_user_made_is_neither_taken_nor_overwritten() {
 fn the_endpoint_is_the_load_balancers_until_there_is_one_in_the_spec() {
     let mut cluster = wcp_cluster();
     assert_eq!(endpoint(&cluster, None, None), None);
-    assert_eq!(endpoint(&cluster, None, Some(&with_address(None))), None);
-    let first = endpoint(&cluster, None, Some(&with_address(Some("192.168.123.3"))));
+    assert_eq!(endpoint(&cluster, None, load_balancer_address(&with_address(None))), None);
+    let service = with_address(Some("192.168.123.3"));
+    let first = endpoint(&cluster, None, load_balancer_address(&service));
     assert_eq!(first, Some(ApiEndpoint { host: "192.168.123.3".into(), port: 6443 }));
     cluster.spec.control_plane_endpoint.clone_from(&first);
-    assert_eq!(endpoint(&cluster, None, Some(&with_address(Some("192.168.123.9")))), first);
+    assert_eq!(endpoint(&cluster, None, Some("192.168.123.9")), first);
 }
 
 #[test]
 fn an_endpoint_that_the_user_gave_the_cluster_goes_before_the_load_balancers() {
     let mut given = crate::fixtures::cluster();
-    let service = with_address(Some("192.168.123.9"));
-    let host = |cluster: &Cluster| endpoint(&wcp_cluster(), Some(cluster), Some(&service)).unwrap().host;
+    let found = Some("192.168.123.9");
+    let host = |cluster: &Cluster| endpoint(&wcp_cluster(), Some(cluster), found).unwrap().host;
     assert_eq!(host(&given), "192.168.123.3");
     given.spec.control_plane_endpoint = None;
     assert_eq!(host(&given), "192.168.123.9");
@@ -102,4 +125,72 @@ fn a_long_list_is_cut() {
     let names: Vec<_> = (0..7).map(|at| format!("m{at}")).collect();
     let message = Waiting::MachinesGone(names).to_string();
     assert_eq!(message, "still there of the cluster: m0, m1, m2, m3, m4 and 2 more");
+}
+
+#[test]
+fn a_cluster_on_port_groups_claims_an_address_and_has_no_network_of_its_own() {
+    let facts = Facts { cluster: Some(without_endpoint()), flags: on_port_groups(), ..facts() };
+    let first = plan(&wcp_cluster(), &facts).unwrap();
+    assert_eq!(first.network, None);
+    let Front::VirtualIp(claim) = &first.front else { panic!("{first:?}") };
+    insta::assert_yaml_snapshot!(claim);
+    let mut another = on_port_groups();
+    another.endpoint_pool = None;
+    let claimed = Facts { address_claim: Some(Arc::new((**claim).clone())), flags: another, ..facts };
+    assert_eq!(plan(&wcp_cluster(), &claimed).unwrap(), first, "another pool is for new clusters");
+    let balanced = Facts { flags: nsx(), ..claimed };
+    assert_eq!(plan(&wcp_cluster(), &balanced).unwrap().front, first.front);
+}
+
+#[test]
+fn a_cluster_on_port_groups_stays_there_and_a_new_one_with_an_endpoint_gets_its_network() {
+    let mut given = wcp_cluster();
+    given.spec.control_plane_endpoint = Some(ApiEndpoint { host: "192.168.123.3".into(), port: 6443 });
+    assert!(plan(&given, &facts()).unwrap().network.is_some(), "NSX is there, and nothing was made yet");
+    given.metadata.finalizers = Some(vec![finalizer::WCP_CLUSTER.into()]);
+    assert_eq!(plan(&given, &facts()).unwrap().network, None);
+    let balanced = Facts { service: Some(Arc::new(service(&given, "test-cluster"))), ..facts() };
+    assert!(plan(&given, &balanced).unwrap().network.is_some(), "one that somebody deleted is made again");
+}
+
+#[test]
+fn an_endpoint_that_is_given_needs_no_address_and_one_that_cannot_be_had_is_missing() {
+    let given = Facts { flags: on_port_groups(), ..facts() };
+    assert_eq!(plan(&wcp_cluster(), &given).unwrap().front, Front::Given);
+    let flags = NetworkFlags { endpoint_pool: None, ..on_port_groups() };
+    let none = Facts { cluster: Some(without_endpoint()), flags, ..facts() };
+    assert_eq!(plan(&wcp_cluster(), &none).unwrap().front, Front::Missing);
+}
+
+#[test]
+fn somebody_elses_namesakes_are_neither_taken_nor_in_the_way_where_none_is_needed() {
+    let ours = plan(&wcp_cluster(), &facts()).unwrap().network.unwrap();
+    let mut users = ours;
+    users.metadata.owner_references = None;
+    users.metadata.labels = None;
+    let there = Facts {
+        cluster: Some(without_endpoint()),
+        network: Some(Arc::new(users)),
+        flags: on_port_groups(),
+        ..facts()
+    };
+    assert_eq!(plan(&wcp_cluster(), &there).unwrap().network, None);
+    let Front::VirtualIp(mut claim) = plan(&wcp_cluster(), &there).unwrap().front else { panic!() };
+    claim.metadata.owner_references = None;
+    claim.metadata.labels = None;
+    let taken = Facts { address_claim: Some(Arc::new(*claim)), ..there };
+    assert!(matches!(plan(&wcp_cluster(), &taken), Err(Stop::Invalid(InvalidInput::NameTaken { .. }))));
+}
+
+#[test]
+fn only_an_address_that_can_be_reached_becomes_the_endpoint() {
+    let host = |address: &str| {
+        let spec = IpAddressSpec { address: address.into(), ..IpAddressSpec::default() };
+        claimed_address(&IpAddress { spec, ..IpAddress::default() }).map(str::to_owned)
+    };
+    assert_eq!(host("192.168.0.9").as_deref(), Some("192.168.0.9"));
+    assert_eq!(host("fd00::9").as_deref(), Some("fd00::9"));
+    for wrong in ["", "x", "0.0.0.0", "::", "224.0.0.18", "192.168.0.9/24"] {
+        assert_eq!(host(wrong), None, "{wrong}");
+    }
 }

@@ -4,7 +4,7 @@ use api::capw::ApiEndpoint;
 use api::conditions::Condition as Graded;
 
 use crate::error::{InvalidInput, Waiting};
-use crate::fixtures::{cluster, wcp_cluster};
+use crate::fixtures::{cluster, nsx, wcp_cluster};
 use crate::wcpcluster::plan;
 
 use super::*;
@@ -16,6 +16,9 @@ fn facts(paused: bool) -> Facts {
         policy: None,
         network: None,
         service: None,
+        address_claim: None,
+        address: None,
+        flags: nsx(),
         machines: Vec::new(),
         paused,
     }
@@ -24,13 +27,14 @@ fn facts(paused: bool) -> Facts {
 /// All three objects made, the network realised or not, the endpoint known or not.
 fn made(network: Option<Graded>, endpoint: bool) -> StepResults {
     let plan = plan::plan(&wcp_cluster(), &facts(false)).unwrap();
-    let mut realised = plan.network;
+    let mut realised = plan.network.unwrap();
+    let plan::Front::LoadBalancer(service) = plan.front else { panic!() };
     realised.status.get_or_insert_default().conditions = network.into_iter().collect();
     let endpoint = endpoint.then(|| ApiEndpoint { host: "192.168.123.3".into(), port: 6443 });
     StepResults {
         policy: Ok(Arc::new(plan.policy)),
-        network: Ok(Arc::new(realised)),
-        service: Ok(Arc::new(plan.service)),
+        network: Some(Ok(Arc::new(realised))),
+        front: FrontResult::LoadBalancer(Ok(Arc::new(*service))),
         endpoint: Ok(endpoint),
     }
 }
@@ -136,15 +140,16 @@ fn the_same_facts_later_make_the_same_status() {
 #[test]
 fn a_load_balancer_with_another_address_than_the_endpoint_is_mentioned() {
     let mut made = made(Some(Graded::is_true("Ready")), true);
-    let mut service = VirtualMachineService::clone(made.service.as_ref().unwrap());
+    let FrontResult::LoadBalancer(Ok(service)) = &made.front else { panic!() };
+    let mut service = VirtualMachineService::clone(service);
     let ingress = |ip: &str| {
         let ingress = api::vmop::LoadBalancerIngress { ip: Some(ip.into()), hostname: None };
         Some(api::vmop::LoadBalancerStatus { ingress: vec![ingress] })
     };
     let mut message = |ip: &str| {
         service.status.get_or_insert_default().load_balancer = ingress(ip);
-        made.service = Ok(Arc::new(service.clone()));
-        let condition = load_balancer_condition(&made, None);
+        made.front = FrontResult::LoadBalancer(Ok(Arc::new(service.clone())));
+        let condition = endpoint_condition(&made, None);
         assert_eq!(condition.status, "True");
         condition.message
     };
@@ -164,4 +169,39 @@ fn a_name_that_is_taken_is_worth_an_event_and_a_summary_is_not() {
     assert_eq!(taken.iter().map(|c| c.reason.as_str()).collect::<Vec<_>>(), ["NameTaken"]);
     let made = notable(&of(Ok(Done::Tried(Box::new(made(None, false))))));
     assert_eq!(made.iter().find(|c| c.type_ == "Ready" || c.type_ == "Paused"), None);
+}
+
+#[test]
+fn a_claim_says_what_it_waits_for() {
+    let claim = || {
+        let mut claim = IpAddressClaim::default();
+        (claim.metadata.namespace, claim.metadata.name) = (Some("ben-test".into()), Some("vip".into()));
+        (claim.spec.pool_ref.kind, claim.spec.pool_ref.name) = ("InClusterIPPool".into(), "vips".into());
+        claim
+    };
+    let of_claim = |claim: IpAddressClaim, address: Option<IpAddress>| {
+        let front = FrontResult::VirtualIp(Ok(Arc::new(claim)), address.map(Arc::new));
+        let status = of(StepResults { network: None, front, ..made(None, false) });
+        let (reason, message) = ready(&status);
+        (reason.to_owned(), message.to_owned())
+    };
+    let expected = "IPAddressClaim ben-test/vip of InClusterIPPool vips has no address yet: an IPAM provider that serves the pool gives it";
+    assert_eq!(of_claim(claim(), None), ("WaitingForIPAddress".into(), expected.into()));
+    let mut exhausted = claim();
+    let ready = condition("Ready", false, "PoolExhausted", "no address is free", None);
+    exhausted.status.get_or_insert_default().conditions = Some(vec![ready]);
+    let expected = "IPAddressClaim ben-test/vip: PoolExhausted: no address is free";
+    assert_eq!(of_claim(exhausted, None).1, expected);
+    let (reason, message) = of_claim(claim(), Some(IpAddress::default()));
+    assert_eq!(reason, "IPAddressInvalid");
+    assert!(message.contains("mend the pool"), "{message}");
+}
+
+#[test]
+fn without_an_endpoint_the_remedy_is_named() {
+    let status = of(StepResults { network: None, front: FrontResult::Missing, ..made(None, false) });
+    assert_eq!(ready(&status).0, "ControlPlaneEndpointMissing");
+    assert!(ready(&status).1.contains("--endpoint-pool"), "{}", ready(&status).1);
+    let given = of(StepResults { network: None, front: FrontResult::Given, ..made(None, true) });
+    assert_eq!(given.ready, Some(true), "machines on a port group need no network of their own");
 }

@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use api::net::VirtualNetwork;
 use api::vmop::{VirtualMachineStatus, vm_phase};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
@@ -61,18 +62,92 @@ fn a_worker_has_no_probe_and_its_own_module() {
 }
 
 #[test]
+fn a_network_adapter_names_what_connects_it() {
+    let interface = |facts: &Facts| {
+        let interface = made(plan(&wcp_machine(), facts).unwrap()).vm.spec.network_interfaces.remove(0);
+        (interface.network_type, interface.network_name)
+    };
+    let of = |network_provider| interface(&Facts { network_provider, ..facts(true) });
+    assert_eq!(of(NetworkProvider::Named), (None, None), "the VM operator's configured port group");
+    assert_eq!(of(NetworkProvider::Distributed), (Some("vsphere-distributed".into()), None));
+    let nsx = (Some("nsx-t".into()), Some("test-cluster-vnet".into()));
+    assert_eq!(of(NetworkProvider::Nsx), nsx);
+
+    let there = made(plan(&wcp_machine(), &facts(true)).unwrap()).vm;
+    let network_provider = NetworkProvider::Named;
+    let stays = Facts { vm: Some(Arc::new(there.clone())), network_provider, ..facts(true) };
+    assert_eq!(interface(&stays), nsx, "what is there stays where it is");
+    let mut network = VirtualNetwork::default();
+    network.metadata.owner_references = Some(vec![controlled_by(&fixtures::wcp_cluster())]);
+    let mut changed = there;
+    changed.spec.network_interfaces[0].network_type = None;
+    let (network, vm) = (Some(Arc::new(network)), Some(Arc::new(changed)));
+    let repaired = Facts { vm, network, network_provider, ..facts(true) };
+    assert_eq!(interface(&repaired), nsx, "the cluster's own network goes before what somebody wrote");
+    let strangers = Some(Arc::new(VirtualNetwork::default()));
+    let namesake = Facts { network: strangers, network_provider, ..facts(true) };
+    assert_eq!(interface(&namesake), (None, None));
+}
+
+#[test]
+fn a_volume_with_a_place_is_a_disk_of_the_vms_own() {
+    let volume = |name: &str, size: &str, unit| MachineVolume {
+        name: name.into(),
+        capacity: BTreeMap::from([("storage".into(), size.into())]),
+        storage_class: Some("silver".into()),
+        unit_number: unit,
+        ..MachineVolume::default()
+    };
+    let mut wcp_machine = wcp_machine();
+    wcp_machine.spec.volumes = vec![volume("etcd", "1G", Some(1)), volume("old", "1Gi", None)];
+    let make = made(plan(&wcp_machine, &facts(true)).unwrap());
+    assert_eq!(make.claims.len(), 1, "that of the volume without a place");
+    assert_eq!(
+        serde_json::to_value(&make.vm.spec.volumes).unwrap(),
+        serde_json::json!([
+            {
+                "name": "etcd", "unitNumber": 1,
+                "vSphereVolume": { "capacity": { "ephemeral-storage": "954Mi" }, "storageClass": "silver" },
+            },
+            {
+                "name": "old",
+                "persistentVolumeClaim": { "claimName": "test-cluster-control-plane-jwsx7-old" },
+            },
+        ])
+    );
+    for (volumes, why) in [
+        (vec![volume("etcd", "1Gi", Some(7))], "unitNumber 7 is taken"),
+        (vec![volume("a", "1Gi", Some(1)), volume("b", "1Gi", Some(1))], "b: unitNumber 1 is taken"),
+        (vec![volume("etcd", "0", Some(1))], "it has no size"),
+        (vec![volume("etcd", "much", Some(1))], "16Gi"),
+    ] {
+        wcp_machine.spec.volumes = volumes;
+        let refused = plan(&wcp_machine, &facts(true)).err().unwrap().to_string();
+        assert!(refused.contains(why), "{refused}");
+    }
+}
+
+#[test]
 fn cloud_init_says_who_the_node_is() {
     for control_plane in [true, false] {
         let make = made(plan(&wcp_machine(), &facts(control_plane)).unwrap());
         let secret = make.cloud_init.unwrap();
         assert_eq!(secret.name_any(), "machine-cloud-init");
-        let decoded = cloudinit::decode(&text(secret.data.as_ref().unwrap())).unwrap();
+        let keys = text(secret.data.as_ref().unwrap());
+        let decoded = cloudinit::decode(&keys).unwrap();
         let metadata = decoded.metadata().unwrap();
         assert_eq!(metadata.instance_id, "test-cluster-control-plane-jwsx7");
         assert_eq!(metadata.provider_id, Some(format!("vsphere://{UUID}")));
         let endpoint = control_plane.then(|| "192.168.123.3:6443".to_owned());
         assert_eq!(metadata.control_plane_endpoint, endpoint);
-        assert_eq!(decoded.userdata.unwrap(), b"## template: jinja\n#cloud-config\n");
+        assert_eq!(
+            decoded.userdata.unwrap(),
+            b"## template: jinja\n#cloud-config\n",
+            "as Cluster API wrote it"
+        );
+        assert_eq!(decoded.vendordata.unwrap(), cloudinit::BOOTSTRAP_REPORTER.as_bytes());
+        assert_eq!(keys[cloudinit::BOOTSTRAP_REPORTED], "true");
+        assert_eq!(keys[cloudinit::BOOTSTRAP_CONDITION], "", "a captured node's report is not this one's");
     }
 }
 

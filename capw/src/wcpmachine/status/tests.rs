@@ -232,3 +232,28 @@ fn a_vm_that_vcenter_does_not_reach_is_named_before_its_power_state() {
     let status = of(&Ok(Done::Asked(made)));
     assert_eq!(reason(&status), ("created", "Unreachable", "VirtualMachine ben-test/node: check its host"));
 }
+
+#[test]
+fn a_guest_that_did_not_become_a_node_leaves_the_machine_provisioned_and_not_ready() {
+    let failed = vm(|s| {
+        running(s);
+        let text = "kubeadm init failed: Port 10259 is in use";
+        s.conditions.push(Graded::is_false(vmop::GUEST_BOOTSTRAP, "Warning", "BootstrapFailed", text));
+    });
+    let status = of(&Ok(Done::Asked(failed)));
+    let (vm_status, why, message) = reason(&status);
+    assert_eq!((vm_status, why), ("ready", "BootstrapFailed"));
+    let cause = "VirtualMachine ben-test/node: kubeadm init failed: Port 10259 is in use. ";
+    assert!(message.starts_with(cause) && message.contains("clean node image"), "{message}");
+    assert_eq!((status.ready, status.initialization.is_some()), (Some(true), true));
+    assert_eq!(status.conditions[1].status, "True", "VirtualMachineProvisioned");
+
+    let silent = vm(|s| {
+        running(s);
+        s.vm_ip = None;
+        blocked(s, "VirtualMachineAddressReady", "Info", "WaitingForAddress");
+        s.conditions.push(Graded::is_unknown(vmop::GUEST_BOOTSTRAP, "NoBootstrapStatus", "no report"));
+    });
+    let expected = ("poweredon", "NoBootstrapStatus", "VirtualMachine ben-test/node: no report");
+    assert_eq!(reason(&of(&Ok(Done::Asked(silent)))), expected);
+}

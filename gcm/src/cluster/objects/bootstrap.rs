@@ -8,14 +8,14 @@ use api::gcm::parts::{Proxy, Trust};
 use api::names::{self, label};
 
 use super::input::Input;
+use super::node_file::NodeFile;
+use super::volumes::VolumeSetup;
 use crate::admission::nodes::{kubelet_may_set, machine_label_reaches_node};
 use crate::admission::settings;
 use crate::duration;
 
 /// The name under which a node registers. Only the machine knows it, so cloud-init puts it in, through jinja.
 pub const NODE_NAME: &str = "{{ ds.meta_data.local_hostname }}";
-/// The owner of the files.
-pub const FILE_OWNER: &str = "root:root";
 /// The user for those who must get into a node.
 pub const USER: &str = "vmware-system-user";
 /// What the user may do: become root without a password.
@@ -28,16 +28,6 @@ const PHOTON_TRUST: &str = "rehash_ca_certificates.sh";
 /// Makes systems of Debian's family trust the certificates in their folder for local ones.
 const DEBIAN_TRUST: &str = "update-ca-certificates";
 
-/// A file that a node gets before kubeadm runs.
-pub struct NodeFile {
-    /// Its absolute path.
-    pub path: String,
-    /// Its permissions, octal.
-    pub permissions: &'static str,
-    /// What is in it.
-    pub content: String,
-}
-
 /// What runs and what stands on a node before kubeadm runs.
 pub struct NodeSetup {
     /// Shell commands, in their order.
@@ -46,11 +36,12 @@ pub struct NodeSetup {
     pub files: Vec<NodeFile>,
 }
 
-/// What every node of the cluster gets.
-pub fn node_setup(input: &Input<'_>) -> NodeSetup {
+/// What every node of the cluster gets, and with it what its volumes need.
+pub fn node_setup(input: &Input<'_>, volumes: &VolumeSetup) -> NodeSetup {
     let network = input.tkc.spec.settings.as_ref().and_then(|settings| settings.network.as_ref());
-    let mut files = Vec::new();
+    let mut files = volumes.files.clone();
     let mut commands = vec!["hostnamectl set-hostname \"{{ ds.meta_data.hostname }}\"".to_owned()];
+    commands.extend(volumes.commands.iter().cloned());
     if let Some(trust) = network.and_then(|network| network.trust.as_ref()) {
         let authorities = trusted_files(trust);
         if !authorities.is_empty() {

@@ -14,6 +14,9 @@ use api::capi::{
     KubeadmControlPlaneKubeadmConfigSpecClusterConfigurationEtcdLocal as LocalEtcd,
     KubeadmControlPlaneKubeadmConfigSpecClusterConfigurationScheduler as Scheduler,
     KubeadmControlPlaneKubeadmConfigSpecClusterConfigurationSchedulerExtraArgs as SchedulerArgument,
+    KubeadmControlPlaneKubeadmConfigSpecDiskSetup as DiskSetup,
+    KubeadmControlPlaneKubeadmConfigSpecDiskSetupFilesystems as DiskFilesystem,
+    KubeadmControlPlaneKubeadmConfigSpecDiskSetupPartitions as DiskPartition,
     KubeadmControlPlaneKubeadmConfigSpecFiles as ConfigFile,
     KubeadmControlPlaneKubeadmConfigSpecInitConfiguration as InitConfiguration,
     KubeadmControlPlaneKubeadmConfigSpecInitConfigurationNodeRegistration as InitRegistration,
@@ -32,23 +35,18 @@ use api::gcm::release::ContainerImage;
 use api::names::{self, label};
 
 use super::bootstrap::{
-    FILE_OWNER, NODE_NAME, NodeFile, NodeSetup, USER, USER_SHELL, USER_SUDO, drain_seconds,
-    kubelet_arguments, node_setup,
+    NODE_NAME, NodeSetup, USER, USER_SHELL, USER_SUDO, drain_seconds, kubelet_arguments, node_setup,
 };
 use super::input::{Input, TypedReference};
+use super::volumes::{VolumeFilesystem, VolumeSetup, VolumesAs, volume_setup};
 use crate::releases::KubernetesRelease;
 
-/// Add-ons are this program's: Cluster API is not to touch those that kubeadm brings.
-const HANDS_OFF: [&str; 2] =
-    ["controlplane.cluster.x-k8s.io/skip-coredns", "controlplane.cluster.x-k8s.io/skip-kube-proxy"];
-
-/// The KubeadmControlPlane, whose machines are made from the template of this name.
-pub fn control_plane(input: &Input<'_>, template: &str) -> KubeadmControlPlane {
-    let ControlPlane { replicas, vm_class: _, storage_class: _, volumes: _, tkr: _, node_drain_timeout } =
+/// The KubeadmControlPlane, whose machines are made from the template of this name and have their volumes like this.
+pub fn control_plane(input: &Input<'_>, template: &str, volumes_as: VolumesAs) -> KubeadmControlPlane {
+    let ControlPlane { replicas, vm_class: _, storage_class: _, volumes, tkr: _, node_drain_timeout } =
         &input.tkc.spec.topology.control_plane;
-    let mut metadata =
+    let metadata =
         input.metadata(&names::control_plane(&input.name()), &[(label::TKR, &input.release_label())]);
-    metadata.annotations = Some(HANDS_OFF.iter().map(|key| ((*key).to_owned(), String::new())).collect());
     let TypedReference { api_group, kind, name } = TypedReference::to::<WCPMachineTemplate>(template);
     let machine = MachineTemplateSpec {
         infrastructure_ref: InfrastructureRef { api_group, kind, name },
@@ -64,17 +62,18 @@ pub fn control_plane(input: &Input<'_>, template: &str) -> KubeadmControlPlane {
             replicas: Some(replicas.unwrap_or(1)),
             version: input.release.kubernetes.clone(),
             machine_template: MachineTemplate { spec: machine, ..MachineTemplate::default() },
-            kubeadm_config_spec: Some(config(input)),
+            kubeadm_config_spec: Some(config(input, volume_setup(volumes.as_deref(), volumes_as))),
             ..KubeadmControlPlaneSpec::default()
         },
         status: None,
     }
 }
 
-fn config(input: &Input<'_>) -> ConfigSpec {
-    let NodeSetup { commands, files } = node_setup(input);
-    let files: Vec<ConfigFile> = files.into_iter().map(config_file).collect();
-    ConfigSpec {
+fn config(input: &Input<'_>, volumes: VolumeSetup) -> ConfigSpec {
+    let NodeSetup { commands, files } = node_setup(input, &volumes);
+    let VolumeSetup { boot_commands, filesystems, mounts, files: _, commands: _ } = volumes;
+    let files: Vec<ConfigFile> = files.into_iter().map(Into::into).collect();
+    let mut config = ConfigSpec {
         cluster_configuration: Some(cluster_configuration(input.release)),
         init_configuration: Some(InitConfiguration {
             node_registration: Some(init_registration(input)),
@@ -84,11 +83,16 @@ fn config(input: &Input<'_>) -> ConfigSpec {
             node_registration: Some(join_registration(input)),
             ..JoinConfiguration::default()
         }),
+        boot_commands: (!boot_commands.is_empty()).then_some(boot_commands),
+        disk_setup: (!filesystems.is_empty()).then(|| disk_setup(filesystems)),
+        mounts: (!mounts.is_empty()).then_some(mounts),
         pre_kubeadm_commands: Some(commands),
         files: (!files.is_empty()).then_some(files),
         users: Some(vec![user()]),
         ..ConfigSpec::default()
-    }
+    };
+    input.virtual_ip.clone().put_into(&mut config);
+    config
 }
 
 fn cluster_configuration(release: &KubernetesRelease) -> ClusterConfiguration {
@@ -162,15 +166,23 @@ fn join_registration(input: &Input<'_>) -> JoinRegistration {
     }
 }
 
-fn config_file(file: NodeFile) -> ConfigFile {
-    let NodeFile { path, permissions, content } = file;
-    ConfigFile {
-        path,
-        owner: Some(FILE_OWNER.to_owned()),
-        permissions: Some(permissions.to_owned()),
-        content: Some(content),
-        ..ConfigFile::default()
-    }
+fn disk_setup(volumes: Vec<VolumeFilesystem>) -> DiskSetup {
+    // Of each disk, since Cluster API writes a `disk_setup` that is nothing otherwise, which cloud-init warns of.
+    let whole = |volume: &VolumeFilesystem| DiskPartition {
+        device: volume.device.clone(),
+        layout: Some(false),
+        ..DiskPartition::default()
+    };
+    let partitions = volumes.iter().map(whole).collect();
+    let filesystem = |volume: VolumeFilesystem| DiskFilesystem {
+        device: volume.device,
+        filesystem: volume.filesystem,
+        label: Some(volume.label),
+        partition: Some(volume.partition),
+        ..DiskFilesystem::default()
+    };
+    let filesystems = volumes.into_iter().map(filesystem).collect();
+    DiskSetup { filesystems: Some(filesystems), partitions: Some(partitions) }
 }
 
 fn user() -> User {

@@ -8,6 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Resource, ResourceExt};
 use serde::Serialize;
 
+use super::virtual_ip::VirtualIp;
 use crate::releases::{KubernetesRelease, ReleaseImage};
 use crate::version::Version;
 
@@ -20,6 +21,8 @@ pub struct Input<'a> {
     pub release: &'a KubernetesRelease,
     /// The image its nodes are made from.
     pub image: &'a ReleaseImage,
+    /// What holds the address of its control plane.
+    pub virtual_ip: &'a VirtualIp,
 }
 
 impl Input<'_> {

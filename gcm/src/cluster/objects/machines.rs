@@ -24,6 +24,7 @@ use serde_json::{Value, json};
 
 use super::bootstrap::drain_seconds;
 use super::input::{Input, TypedReference, content_of};
+use super::volumes::{VolumesAs, unit_number};
 
 /// The annotation of a MachineDeployment that says who decides about its replicas.
 const REPLICAS_BY: &str = "run.tanzu.vmware.com/replicas-by";
@@ -44,17 +45,18 @@ const SHARED_FROM: i32 = 3;
 const STARTUP_SECONDS: i32 = 2 * 60 * 60;
 
 /// The template of the control plane's machines, named after its content.
-pub fn control_plane_template(input: &Input<'_>) -> WCPMachineTemplate {
+pub fn control_plane_template(input: &Input<'_>, kind: VolumesAs) -> WCPMachineTemplate {
     let ControlPlane { replicas: _, vm_class, storage_class, volumes, tkr: _, node_drain_timeout: _ } =
         &input.tkc.spec.topology.control_plane;
-    let spec = machine_template_spec(input, vm_class, storage_class, volumes.as_deref());
+    let spec = machine_template_spec(input, vm_class, storage_class, volumes.as_deref(), kind);
     let name = names::control_plane_template(&input.name(), &content_of(&spec));
     WCPMachineTemplate { metadata: input.metadata(&name, &[]), spec, status: None }
 }
 
 /// The template of a pool's machines, named after its content.
-pub fn pool_template(input: &Input<'_>, pool: &NodePool) -> WCPMachineTemplate {
-    let spec = machine_template_spec(input, &pool.vm_class, &pool.storage_class, pool.volumes.as_deref());
+pub fn pool_template(input: &Input<'_>, pool: &NodePool, kind: VolumesAs) -> WCPMachineTemplate {
+    let volumes = pool.volumes.as_deref();
+    let spec = machine_template_spec(input, &pool.vm_class, &pool.storage_class, volumes, kind);
     let name = names::pool_template(&input.name(), &pool.name, &content_of(&spec));
     let metadata = input.metadata(&name, &[(label::NODE_POOL, &pool.name)]);
     WCPMachineTemplate { metadata, spec, status: None }
@@ -65,17 +67,19 @@ fn machine_template_spec(
     class: &str,
     storage: &str,
     volumes: Option<&[Volume]>,
+    kind: VolumesAs,
 ) -> WCPMachineTemplateSpec {
-    let volumes =
-        volumes.unwrap_or_default().iter().map(|Volume { name, mount_path, capacity, storage_class }| {
-            let class = storage_class.as_deref().filter(|class| !class.is_empty()).unwrap_or(storage);
-            MachineVolume {
-                name: name.clone(),
-                mount_path: Some(mount_path.clone()),
-                capacity: capacity.clone(),
-                storage_class: Some(class.to_owned()),
-            }
-        });
+    let volumes = volumes.unwrap_or_default().iter().enumerate().map(|(at, volume)| {
+        let Volume { name, mount_path, capacity, storage_class } = volume;
+        let class = storage_class.as_deref().filter(|class| !class.is_empty()).unwrap_or(storage);
+        MachineVolume {
+            name: name.clone(),
+            mount_path: Some(mount_path.clone()),
+            capacity: capacity.clone(),
+            storage_class: Some(class.to_owned()),
+            unit_number: (kind == VolumesAs::Disks).then(|| unit_number(at)),
+        }
+    });
     let spec = WCPMachineSpec {
         class_name: class.to_owned(),
         image_name: input.image.name.clone(),

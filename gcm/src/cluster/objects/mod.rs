@@ -3,9 +3,13 @@
 //! They are built as the generated types, so that a field Cluster API does not know fails to compile.
 
 pub mod accounts;
+pub mod addons;
 pub mod bootstrap;
 pub mod cluster;
 pub mod control_plane;
 pub mod input;
 pub mod machines;
+pub mod node_file;
+pub mod virtual_ip;
+pub mod volumes;
 pub mod workers;

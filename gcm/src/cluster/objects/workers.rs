@@ -2,7 +2,10 @@
 
 use api::capi::{
     KubeadmConfigTemplate, KubeadmConfigTemplateSpec, KubeadmConfigTemplateTemplate as Template,
-    KubeadmConfigTemplateTemplateSpec as ConfigSpec, KubeadmConfigTemplateTemplateSpecFiles as ConfigFile,
+    KubeadmConfigTemplateTemplateSpec as ConfigSpec, KubeadmConfigTemplateTemplateSpecDiskSetup as DiskSetup,
+    KubeadmConfigTemplateTemplateSpecDiskSetupFilesystems as DiskFilesystem,
+    KubeadmConfigTemplateTemplateSpecDiskSetupPartitions as DiskPartition,
+    KubeadmConfigTemplateTemplateSpecFiles as ConfigFile,
     KubeadmConfigTemplateTemplateSpecJoinConfiguration as JoinConfiguration,
     KubeadmConfigTemplateTemplateSpecJoinConfigurationNodeRegistration as JoinRegistration,
     KubeadmConfigTemplateTemplateSpecJoinConfigurationNodeRegistrationKubeletExtraArgs as JoinArgument,
@@ -13,28 +16,32 @@ use api::gcm::parts::NodePool;
 use api::names::{self, label};
 use k8s_openapi::api::core::v1::Taint;
 
-use super::bootstrap::{
-    FILE_OWNER, NODE_NAME, NodeFile, NodeSetup, USER, USER_SHELL, USER_SUDO, kubelet_arguments, node_setup,
-};
+use super::bootstrap::{NODE_NAME, NodeSetup, USER, USER_SHELL, USER_SUDO, kubelet_arguments, node_setup};
 use super::input::{Input, content_of};
+use super::volumes::{VolumeFilesystem, VolumeSetup, VolumesAs, volume_setup};
 
-/// The KubeadmConfigTemplate of a pool, named after its content.
-pub fn pool_config(input: &Input<'_>, pool: &NodePool) -> KubeadmConfigTemplate {
+/// The KubeadmConfigTemplate of a pool, whose nodes have their volumes like this, named after its content.
+pub fn pool_config(input: &Input<'_>, pool: &NodePool, kind: VolumesAs) -> KubeadmConfigTemplate {
+    let volumes = volume_setup(pool.volumes.as_deref(), kind);
     let spec = KubeadmConfigTemplateSpec {
-        template: Template { spec: Some(config(input, pool)), ..Template::default() },
+        template: Template { spec: Some(config(input, pool, volumes)), ..Template::default() },
     };
     let name = names::pool_template(&input.name(), &pool.name, &content_of(&spec));
     KubeadmConfigTemplate { metadata: input.metadata(&name, &[(label::NODE_POOL, &pool.name)]), spec }
 }
 
-fn config(input: &Input<'_>, pool: &NodePool) -> ConfigSpec {
-    let NodeSetup { commands, files } = node_setup(input);
-    let files: Vec<ConfigFile> = files.into_iter().map(config_file).collect();
+fn config(input: &Input<'_>, pool: &NodePool, volumes: VolumeSetup) -> ConfigSpec {
+    let NodeSetup { commands, files } = node_setup(input, &volumes);
+    let VolumeSetup { boot_commands, filesystems, mounts, files: _, commands: _ } = volumes;
+    let files: Vec<ConfigFile> = files.into_iter().map(Into::into).collect();
     ConfigSpec {
         join_configuration: Some(JoinConfiguration {
             node_registration: Some(registration(input, pool)),
             ..JoinConfiguration::default()
         }),
+        boot_commands: (!boot_commands.is_empty()).then_some(boot_commands),
+        disk_setup: (!filesystems.is_empty()).then(|| disk_setup(filesystems)),
+        mounts: (!mounts.is_empty()).then_some(mounts),
         pre_kubeadm_commands: Some(commands),
         files: (!files.is_empty()).then_some(files),
         users: Some(vec![user()]),
@@ -65,15 +72,23 @@ fn node_taint(taint: &Taint) -> NodeTaint {
     }
 }
 
-fn config_file(file: NodeFile) -> ConfigFile {
-    let NodeFile { path, permissions, content } = file;
-    ConfigFile {
-        path,
-        owner: Some(FILE_OWNER.to_owned()),
-        permissions: Some(permissions.to_owned()),
-        content: Some(content),
-        ..ConfigFile::default()
-    }
+fn disk_setup(volumes: Vec<VolumeFilesystem>) -> DiskSetup {
+    // Of each disk, since Cluster API writes a `disk_setup` that is nothing otherwise, which cloud-init warns of.
+    let whole = |volume: &VolumeFilesystem| DiskPartition {
+        device: volume.device.clone(),
+        layout: Some(false),
+        ..DiskPartition::default()
+    };
+    let partitions = volumes.iter().map(whole).collect();
+    let filesystem = |volume: VolumeFilesystem| DiskFilesystem {
+        device: volume.device,
+        filesystem: volume.filesystem,
+        label: Some(volume.label),
+        partition: Some(volume.partition),
+        ..DiskFilesystem::default()
+    };
+    let filesystems = volumes.into_iter().map(filesystem).collect();
+    DiskSetup { filesystems: Some(filesystems), partitions: Some(partitions) }
 }
 
 fn user() -> User {

@@ -98,6 +98,45 @@ fn any_name_of_a_release_comes_to_a_running_cluster() {
     assert_eq!(shown(&fixture).phase.as_deref(), Some(phase::RUNNING));
 }
 
+/// The volumes of clusters that are older than disks of the VM's own are claims that nobody mounts. No machine is replaced
+/// for it; a template that changes anyway brings the disks.
+#[test]
+fn machines_of_before_keep_the_claims_of_their_volumes() {
+    let fixture = ClusterFixture::running(pools());
+    let before = fixture.facts_with_claims();
+    let kept = plan(&fixture.tkc, &before).unwrap();
+    let live = &before.control_plane.as_ref().unwrap().spec.machine_template.spec.infrastructure_ref.name;
+    assert_eq!(kept.control_plane.spec.machine_template.spec.infrastructure_ref.name, *live);
+    let config = kept.control_plane.spec.kubeadm_config_spec.as_ref().unwrap();
+    assert_eq!((&config.boot_commands, &config.disk_setup, &config.mounts), (&None, &None, &None));
+    let units = |template: &api::capw::WCPMachineTemplate| {
+        let volumes = &template.spec.template.spec.volumes;
+        volumes.iter().map(|volume| volume.unit_number).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        kept.machine_templates.iter().map(units).collect::<Vec<_>>(),
+        [vec![None], vec![], vec![None], vec![]]
+    );
+    for (deployment, live) in kept.deployments.iter().zip(&before.deployments) {
+        let reference = |deployment: &api::capi::MachineDeployment| {
+            deployment.spec.template.spec.infrastructure_ref.name.clone()
+        };
+        assert_eq!(reference(deployment), reference(live));
+    }
+
+    let mut tkc = fixture.tkc.clone();
+    tkc.spec.topology.control_plane.vm_class = "guaranteed-large".to_owned();
+    let changed = plan(&tkc, &before).unwrap();
+    assert_eq!(units(&changed.machine_templates[0]), [Some(1)]);
+    assert!(changed.control_plane.spec.kubeadm_config_spec.unwrap().disk_setup.is_some());
+    assert_eq!(units(&changed.machine_templates[2]), [None], "what does not change stays");
+
+    // What fewer rules let in is not mounted.
+    tkc.spec.topology.control_plane.volumes.as_mut().unwrap()[0].mount_path = "/etc".to_owned();
+    let refused = plan(&tkc, &before).unwrap_err().to_string();
+    assert!(refused.contains("spec.topology.controlPlane.volumes[0].mountPath"), "{refused}");
+}
+
 /// Between our write and Cluster API's first look at it, the counts below are about a spec that is no more.
 #[test]
 fn what_was_just_written_is_not_called_settled() {

@@ -30,6 +30,26 @@ pub struct Vm {
     pub folder: String,
     /// Grows with every power-on, reset and reboot.
     pub boot_count: u64,
+    /// Its disks, in the order of their places.
+    #[serde(deserialize_with = "listed")]
+    pub disks: Vec<VmDisk>,
+}
+
+/// A disk of a VM, as its guest sees it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct VmDisk {
+    /// `scsi`, `sata`, `ide` or `nvme`.
+    pub bus: String,
+    /// The number of its controller among those of its bus.
+    pub controller: i32,
+    /// Its place there.
+    pub unit: i32,
+    /// Its UUID, which `disk.enableUUID` shows to the guest.
+    pub uuid: String,
+    /// Size, MiB.
+    #[serde(rename = "capacityMiB")]
+    pub capacity_mib: i64,
 }
 
 impl Vm {
@@ -51,7 +71,11 @@ pub struct Vms {
 }
 
 /// Go writes an empty list as null.
-fn listed<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<Vm>, D::Error> {
+fn listed<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
+where
+    D: serde::Deserializer<'de>,
+    T: Deserialize<'de>,
+{
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 

@@ -193,7 +193,8 @@ impl Trial<'_> {
     }
 
     /// Somebody removes the VMs that were found on hosts when their objects were gone already: nobody else would, and the
-    /// folders that they are in stay as long.
+    /// folders that they are in stay as long. Volumes that are attached to them he takes away first, as a careful
+    /// administrator does: the storage provider could not, while vCenter did not know the VMs.
     pub(super) async fn remove_ownerless(&self) -> Result<()> {
         let discovered = self.undone.borrow().discovered.clone();
         let control = self.environment.testbed.control();
@@ -204,6 +205,9 @@ impl Trial<'_> {
         };
         for vm in control.inventory().await?.vms {
             if discovered.contains(&vm.instance_uuid) && !vm.template && !owned(&vm.instance_uuid) {
+                for disk in control.disks().await?.into_iter().filter(|disk| disk.vm == vm.moid) {
+                    drop(control.detach_disk(&vm.moid, &disk.id).await);
+                }
                 // It may be on its way out by its object's end.
                 drop(control.power(&vm.moid, PowerAction::Destroy).await);
             }

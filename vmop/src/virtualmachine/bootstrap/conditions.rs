@@ -1,12 +1,7 @@
-//! What the guest made of its bootstrap data.
+//! How the guest's customisation goes.
 
-use api::conditions::{Condition, ERROR, INFO, WARNING, vmop as known};
+use api::conditions::{Condition, ERROR, INFO, vmop as known};
 use vsphere::Vm;
-
-use crate::virtualmachine::condition_types;
-
-/// ExtraConfig: what the guest reports by itself, as `true|false[,reason[,message]]`.
-const GUEST_REPORT: &str = "guestinfo.vmservice.bootstrap.condition";
 
 /// How the guest's customisation goes; nothing where there is none.
 pub fn customization_condition(vsphere_vm: &Vm) -> Option<Condition> {
@@ -32,27 +27,5 @@ pub fn customization_condition(vsphere_vm: &Vm) -> Option<Condition> {
             Condition::is_false(known::GUEST_CUSTOMIZATION, ERROR, known::GUEST_CUSTOMIZATION_FAILED, message)
         }
         _ => return None,
-    })
-}
-
-/// What the guest says of its own bootstrap.
-pub fn bootstrap_condition(vsphere_vm: &Vm) -> Option<Condition> {
-    let reported = vsphere_vm.extra_config.get(GUEST_REPORT)?;
-    let mut parts = reported.splitn(3, ',').map(str::trim);
-    let status = parts.next()?;
-    let reason = parts.next().filter(|reason| !reason.is_empty());
-    let message = parts.next().filter(|message| !message.is_empty()).map(str::to_owned);
-    Some(if status.eq_ignore_ascii_case("true") {
-        let reason = reason.map(str::to_owned);
-        Condition { reason, message, ..Condition::is_true(condition_types::GUEST_BOOTSTRAP) }
-    } else {
-        let mut condition = Condition::is_false(
-            condition_types::GUEST_BOOTSTRAP,
-            WARNING,
-            reason.unwrap_or("False"),
-            String::new(),
-        );
-        condition.message = message;
-        condition
     })
 }

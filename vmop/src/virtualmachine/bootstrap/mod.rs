@@ -8,6 +8,7 @@ pub mod data;
 mod netplan;
 pub mod observe;
 mod properties;
+pub mod report;
 #[cfg(test)]
 mod tests;
 pub mod user_data;

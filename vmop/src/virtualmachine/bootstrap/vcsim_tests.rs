@@ -81,7 +81,11 @@ impl Stage {
     /// The VM, made by the one call and running where its object says so.
     async fn made(&self, vm: &VirtualMachine, data: &[(&str, &str)], nics: &[Nic]) -> Made {
         let facts = fixtures::facts(Found::Absent);
-        let storage = Storage { policy: None, datastore: self.vcenter.datastore().await.unwrap() };
+        let storage = Storage {
+            policy: None,
+            datastore: self.vcenter.datastore().await.unwrap(),
+            ..Storage::default()
+        };
         let parts = Parts {
             identity: facts.identity,
             mark: &facts.mark,

@@ -94,7 +94,7 @@ async fn watch_folders(
     folders.dedup();
     for folder in folders {
         let Err(error) = vcenter.watch_folder(folder).await else { continue };
-        let problem = vcenter.problem(&error);
+        let problem = vcenter.call_problem(&error);
         return Some(if error.is_not_found() {
             Found::Nowhere(Unmet::in_vcenter(PLACEMENT_NOT_READY, problem.to_string()))
         } else {
@@ -170,7 +170,7 @@ async fn find_elsewhere(vm: &VirtualMachine, identity: Identity, mark: &Mark, vc
         Ok(Location::Elsewhere(vsphere_vm)) if mark.is_on(&vsphere_vm) => Found::Moved(vsphere_vm),
         Ok(Location::Unavailable(vsphere_vm)) => Found::Unavailable(vsphere_vm),
         Ok(_) => Found::Lost(describe_loss(vm, vcenter).await),
-        Err(error) => Found::Unknown(vcenter.problem(&error)),
+        Err(error) => Found::Unknown(vcenter.call_problem(&error)),
     }
 }
 
@@ -204,7 +204,7 @@ pub async fn find_holder(
     }
     let moref = match vcenter.client.find_by_uuid(identity.bios, false).await {
         Ok(moref) => moref?,
-        Err(error) => return Some(Found::Unknown(vcenter.problem(&error))),
+        Err(error) => return Some(Found::Unknown(vcenter.call_problem(&error))),
     };
     if let Ok(vsphere_vm) = vcenter.inventory.wait_for_vm(&moref, LAG).await {
         return Some(check_mark(mark, vsphere_vm, what));

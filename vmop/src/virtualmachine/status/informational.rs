@@ -7,7 +7,8 @@ use kube::ResourceExt;
 use vsphere::Vm;
 
 use crate::pause;
-use crate::virtualmachine::bootstrap::conditions::{bootstrap_condition, customization_condition};
+use crate::virtualmachine::bootstrap::conditions::customization_condition;
+use crate::virtualmachine::bootstrap::report::bootstrap_condition;
 use crate::virtualmachine::condition_types;
 use crate::virtualmachine::facts::Facts;
 use crate::virtualmachine::placement::conditions::location_condition;
@@ -28,10 +29,11 @@ pub fn informational_conditions(
     let size = facts.and_then(|facts| facts.runtime.size.as_ref());
     let placement = facts.and_then(|facts| facts.runtime.placement.as_ref());
     let promotion = facts.and_then(|facts| facts.promotion.as_ref());
+    let report_timeout = facts.and_then(|facts| facts.runtime.report_timeout);
     let all = [
         Some(tools_condition(vsphere_vm)),
         customization_condition(vsphere_vm),
-        bootstrap_condition(vsphere_vm),
+        bootstrap_condition(vm, vsphere_vm, report_timeout, facts.map(|facts| facts.now)),
         size.map(|size| class_condition(vm, vsphere_vm, size)),
         hardware_condition(vm, vsphere_vm),
         placement.map(|placement| location_condition(vsphere_vm, placement)),

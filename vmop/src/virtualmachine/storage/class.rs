@@ -1,6 +1,6 @@
 //! The storage class of a VM, and where its disks go.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use api::conditions::vmop as reason;
 use api::vmop::VirtualMachine;
@@ -19,17 +19,45 @@ pub struct Storage {
     pub policy: Option<StoragePolicy>,
     /// The datastore; `None` for the template's.
     pub datastore: Option<MoRef>,
+    /// What disks of other storage classes lie on, by class.
+    pub of_classes: BTreeMap<String, DiskStorage>,
+}
+
+/// What a disk lies on whose storage class is not its VM's.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DiskStorage {
+    /// The policy that it satisfies.
+    pub policy: Option<StoragePolicy>,
+    /// The datastore's name; `None` for the VM's.
+    pub datastore: Option<String>,
+}
+
+impl Storage {
+    /// What a new disk of that class lies on; the VM's own where no other is named.
+    pub fn of_class(&self, class: Option<&str>) -> DiskStorage {
+        let own = || DiskStorage { policy: self.policy.clone(), datastore: None };
+        class.and_then(|class| self.of_classes.get(class)).cloned().unwrap_or_else(own)
+    }
+}
+
+/// The storage classes of a VM's new disks that are not its own.
+pub fn further_classes(vm: &VirtualMachine) -> BTreeSet<&str> {
+    let own = vm.spec.storage_class.as_deref().unwrap_or_default();
+    let named =
+        vm.spec.volumes.iter().filter_map(|volume| volume.v_sphere_volume.as_ref()?.storage_class.as_deref());
+    named.filter(|class| !class.is_empty() && *class != own).collect()
 }
 
 /// The storage class exists and the namespace was given it by a quota; the policy that it stands for.
 pub fn check_class<'a>(
     vm: &VirtualMachine,
     required: bool,
+    name: Option<&str>,
     class: Option<&'a StorageClass>,
     quotas: &BTreeSet<String>,
 ) -> Need<Option<PolicyName<'a>>> {
     let namespace = vm.namespace().unwrap_or_default();
-    let Some(name) = vm.spec.storage_class.as_deref().filter(|name| !name.is_empty()) else {
+    let Some(name) = name.filter(|name| !name.is_empty()) else {
         if required {
             let message = "spec.storageClass is empty, and the provider configuration requires one. Set it";
             return Err(Unmet::wrong(reason::STORAGE_CLASS_REQUIRED, message));
@@ -61,8 +89,7 @@ pub fn policy_of(class: &StorageClass) -> Option<PolicyName<'_>> {
 }
 
 /// The class's policy is unknown to vCenter.
-pub fn unknown_policy(vm: &VirtualMachine, name: PolicyName<'_>, vcenter: &str) -> Unmet {
-    let class = vm.spec.storage_class.as_deref().unwrap_or_default();
+pub fn unknown_policy(class: &str, name: PolicyName<'_>, vcenter: &str) -> Unmet {
     let message = format!(
         "StorageClass {class} stands for storage policy {name}, which vCenter {vcenter} does not have. Create the policy, or mend the class's parameters"
     );

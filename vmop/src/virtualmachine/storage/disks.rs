@@ -15,14 +15,13 @@ use crate::virtualmachine::storage::class::Storage;
 mod tests;
 
 use crate::virtualmachine::storage::marks::{DISKS, Mark, marks, place, written};
+use crate::virtualmachine::storage::places::{NEW_CONTROLLER, Place, Places};
 use crate::virtualmachine::storage::record::DiskRecord;
 
 /// Annotation, as vm-operator's: `direct` asks for a full clone, `linked` for a linked one.
 pub const FAST_DEPLOY: &str = "vmoperator.vmware.com/fast-deploy";
 /// The key of [`api::vmop::VSphereVolume::capacity`].
 const SIZE: &str = "ephemeral-storage";
-/// The key of a new controller, unlike those of new NICs (-100 …) and disks (-1000 …).
-const NEW_CONTROLLER: i32 = -10;
 /// The keys of new disks go down from here.
 const NEW_DISK: i32 = -1000;
 
@@ -166,51 +165,47 @@ fn too_small(volume: &VirtualMachineVolume, disk: &Disk) -> String {
     )
 }
 
-/// Empty disks for these volumes, on free places; on a new controller where the others are full.
-///
-/// It is long because each disk's place depends on those before it.
+/// Empty disks for these volumes, on the places that they name, else on free ones; on a new controller where the others
+/// are full.
 fn new_disks(
     devices: &Devices,
     storage: &Storage,
     provisioning: Provisioning,
     volumes: &[(&VirtualMachineVolume, u64)],
 ) -> Result<(Vec<DiskChange>, Vec<Mark>), String> {
-    let (mut changes, mut marks, mut taken) = (Vec::new(), Vec::new(), Vec::new());
-    let bus = (0..4).find(|bus| {
-        !devices.controllers.iter().any(|controller| controller.is_scsi() && controller.bus == *bus)
-    });
-    // A controller that is added has as many places as one that is there.
-    let mut new_units = (0..16).filter(|unit| *unit != 7);
+    let (mut changes, mut marks) = (Vec::new(), Vec::new());
+    let mut places = Places::of(devices);
+    // Named places first: the others take what is left.
+    let mut given = std::collections::BTreeMap::new();
+    for (volume, _) in volumes {
+        if let Some(unit) = volume.unit_number {
+            given.insert(volume.name.as_str(), places.take(volume, unit)?);
+        }
+    }
     for (at, (volume, size)) in (0i32..).zip(volumes) {
-        let (controller, unit, bus) = if let Some((key, unit)) = devices.free_place(&taken) {
-            let bus = devices.controllers.iter().find(|controller| controller.key == key);
-            (key, unit, bus.map_or(0, |controller| controller.bus))
-        } else {
-            let full = || {
-                format!(
-                    "spec.volumes: there is no place for {}: all disk controllers are full. Leave some volumes out",
-                    volume.name
-                )
-            };
-            let (bus, unit) = bus.zip(new_units.next()).ok_or_else(full)?;
-            if unit == 0 {
-                changes.push(DiskChange::AddController { key: NEW_CONTROLLER, bus });
-            }
-            (NEW_CONTROLLER, unit, bus)
+        let Place { controller, bus, unit } = match given.get(volume.name.as_str()) {
+            Some(place) => *place,
+            None => places.take_free(volume)?,
         };
-        taken.push((controller, unit));
-        marks.push(Mark { place: format!("scsi{bus}:{unit}"), volume: Some(volume.name.clone()) });
+        let class = volume.v_sphere_volume.as_ref().and_then(|own| own.storage_class.as_deref());
+        let lies_on = storage.of_class(class);
+        marks.push(Mark {
+            place: format!("scsi{bus}:{unit}"),
+            volume: Some(volume.name.clone()),
+            elsewhere: lies_on.datastore.is_some(),
+        });
         changes.push(DiskChange::Create {
             key: NEW_DISK - at,
             controller,
             unit,
             capacity: *size,
             provisioning,
-            datastore: None,
-            profiles: storage.policy.iter().map(|policy| policy.id.clone()).collect(),
+            datastore: lies_on.datastore,
+            profiles: lies_on.policy.into_iter().map(|policy| policy.id).collect(),
         });
     }
-    Ok((changes, marks))
+    let controller = places.added().map(|bus| DiskChange::AddController { key: NEW_CONTROLLER, bus });
+    Ok((controller.into_iter().chain(changes).collect(), marks))
 }
 
 /// The volumes of the VM's own that are there, each with its disk.

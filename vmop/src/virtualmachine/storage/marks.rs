@@ -15,12 +15,18 @@ pub struct Mark {
     pub place: String,
     /// The volume that it is; `None` for the image's.
     pub volume: Option<String>,
+    /// It was made on a datastore of its own, outside the folder of the VM's other files.
+    pub elsewhere: bool,
 }
+
+/// Follows the place of a disk on a datastore of its own.
+const ELSEWHERE: char = '@';
 
 impl Mark {
     /// The mark of a disk.
     pub fn of(devices: &Devices, disk: &Disk, volume: Option<&VirtualMachineVolume>) -> Option<Self> {
-        Some(Self { place: place(devices, disk)?, volume: volume.map(|volume| volume.name.clone()) })
+        let volume = volume.map(|volume| volume.name.clone());
+        Some(Self { place: place(devices, disk)?, volume, elsewhere: false })
     }
 }
 
@@ -39,12 +45,13 @@ pub fn place(devices: &Devices, disk: &Disk) -> Option<String> {
 /// The marks as one text.
 pub fn written(marks: &[Mark]) -> String {
     let mut text = String::new();
-    for Mark { place, volume } in marks {
+    for Mark { place, volume, elsewhere } in marks {
         let space = if text.is_empty() { "" } else { " " };
+        let own = if *elsewhere { ELSEWHERE.to_string() } else { String::new() };
         // Writing to a string can't fail.
         let _ = match volume {
-            Some(volume) => write!(text, "{space}{place}={volume}"),
-            None => write!(text, "{space}{place}"),
+            Some(volume) => write!(text, "{space}{place}{own}={volume}"),
+            None => write!(text, "{space}{place}{own}"),
         };
     }
     text
@@ -53,9 +60,15 @@ pub fn written(marks: &[Mark]) -> String {
 /// The marks that a VM bears.
 pub fn marks(vsphere_vm: &Vm) -> Vec<Mark> {
     let text = vsphere_vm.extra_config.get(DISKS).map(String::as_str).unwrap_or_default();
-    let parsed = text.split(' ').filter(|word| !word.is_empty()).map(|word| match word.split_once('=') {
-        Some((place, volume)) => Mark { place: place.to_owned(), volume: Some(volume.to_owned()) },
-        None => Mark { place: word.to_owned(), volume: None },
+    let parsed = text.split(' ').filter(|word| !word.is_empty()).map(|word| {
+        let (place, volume) =
+            word.split_once('=').map_or((word, None), |(place, volume)| (place, Some(volume)));
+        let stripped = place.strip_suffix(ELSEWHERE);
+        Mark {
+            place: stripped.unwrap_or(place).to_owned(),
+            volume: volume.map(str::to_owned),
+            elsewhere: stripped.is_some(),
+        }
     });
     parsed.collect()
 }

@@ -6,6 +6,7 @@ pub mod conditions;
 pub mod disks;
 pub mod marks;
 pub mod observe;
+pub mod places;
 pub mod promotion;
 pub mod promotions;
 pub mod record;

@@ -1,14 +1,15 @@
 //! What is known of the storage of a VM: the datastore for its disks, and the disks that it has.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use api::conditions::vmop as reason;
 use api::vmop::VirtualMachine;
 use kit::index::key;
 use kube::ResourceExt;
-use vsphere::{Devices, Vm};
+use vsphere::{Devices, StoragePolicy, Vm};
 
-use super::class::{Storage, check_class, unknown_policy};
+use super::class::{DiskStorage, Storage, check_class, further_classes, unknown_policy};
 use crate::caches::Caches;
 use crate::unmet::{Need, Unmet};
 use crate::vcenter::storage::DatastoreChoice;
@@ -24,32 +25,94 @@ pub struct DiskFacts {
     pub storage: Need<Storage>,
 }
 
-/// The storage class's policy, and a datastore that satisfies it.
+/// The storage class's policy, and a datastore that satisfies it; the same for disks of other classes.
 pub async fn observe_storage(
     vm: &VirtualMachine,
     placement: &Placement,
     vcenter: &VCenter,
     caches: &Caches,
 ) -> Result<Need<Storage>, vsphere::Error> {
-    let namespace = vm.namespace().unwrap_or_default();
-    let class = caches.storage_classes.get(None, vm.spec.storage_class.as_deref().unwrap_or_default());
-    let quotas = caches.quota_keys(&namespace);
-    let required = vcenter.settings.storage_class_required;
-    let policy = match check_class(vm, required, class.as_deref(), &quotas) {
-        Ok(None) => None,
-        Ok(Some(name)) => match vcenter.storage_policy(name).await? {
-            Some(policy) => Some(policy),
-            None => return Ok(Err(unknown_policy(vm, name, &vcenter.settings.address()))),
-        },
+    let class = vm.spec.storage_class.as_deref();
+    let policy = match observe_policy(vm, class, vcenter, caches).await? {
+        Ok(policy) => policy,
         Err(unmet) => return Ok(Err(unmet)),
     };
-    let owner = key(Some(&namespace), &vm.name_any());
-    let zoned = !namespace_zones(&namespace, caches).is_empty();
-    Ok(match vcenter.datastore_for(&owner, &placement.pool, policy.as_ref(), zoned).await? {
-        DatastoreChoice::Any => Ok(Storage { policy, datastore: None }),
-        DatastoreChoice::On(datastore) => Ok(Storage { policy, datastore: Some(datastore) }),
-        DatastoreChoice::Unavailable(message) => Err(Unmet::in_vcenter(reason::DATASTORE_NOT_FOUND, message)),
+    let owner = owner(vm);
+    let datastore =
+        match vcenter.datastore_for(&owner, &placement.pool, policy.as_ref(), is_zoned(vm, caches)).await? {
+            DatastoreChoice::Any => None,
+            DatastoreChoice::On(datastore) => Some(datastore),
+            DatastoreChoice::Unavailable(message) => return Ok(Err(unavailable(message))),
+        };
+    let mut storage = Storage { policy, datastore, of_classes: BTreeMap::new() };
+    for class in further_classes(vm) {
+        let further = match observe_policy(vm, Some(class), vcenter, caches).await? {
+            Ok(policy) => further_storage(&owner, placement, policy, &storage, vcenter).await?,
+            Err(unmet) => Err(unmet),
+        };
+        match further {
+            Ok(further) => storage.of_classes.insert(class.to_owned(), further),
+            Err(unmet) => return Ok(Err(unmet)),
+        };
+    }
+    Ok(Ok(storage))
+}
+
+/// The policy that a storage class stands for, where the namespace was given the class.
+async fn observe_policy(
+    vm: &VirtualMachine,
+    name: Option<&str>,
+    vcenter: &VCenter,
+    caches: &Caches,
+) -> Result<Need<Option<StoragePolicy>>, vsphere::Error> {
+    let class = caches.storage_classes.get(None, name.unwrap_or_default());
+    let quotas = caches.quota_keys(&vm.namespace().unwrap_or_default());
+    let required = vcenter.settings.storage_class_required;
+    Ok(match check_class(vm, required, name, class.as_deref(), &quotas) {
+        Ok(None) => Ok(None),
+        Ok(Some(policy)) => match vcenter.storage_policy(policy).await? {
+            Some(policy) => Ok(Some(policy)),
+            None => Err(unknown_policy(name.unwrap_or_default(), policy, &vcenter.settings.address())),
+        },
+        Err(unmet) => Err(unmet),
     })
+}
+
+/// Where a disk of another policy than its VM's lies: on the VM's datastore where nothing else is needed.
+async fn further_storage(
+    owner: &str,
+    placement: &Placement,
+    policy: Option<StoragePolicy>,
+    home: &Storage,
+    vcenter: &VCenter,
+) -> Result<Need<DiskStorage>, vsphere::Error> {
+    if policy.is_none() || policy == home.policy {
+        return Ok(Ok(DiskStorage { policy, datastore: None }));
+    }
+    // The template's datastore need not satisfy this policy: one that does is chosen, whether there are zones or not.
+    Ok(match vcenter.datastore_for(owner, &placement.pool, policy.as_ref(), true).await? {
+        DatastoreChoice::Any => Ok(DiskStorage { policy, datastore: None }),
+        DatastoreChoice::On(chosen) if home.datastore.as_ref() == Some(&chosen) => {
+            Ok(DiskStorage { policy, datastore: None })
+        }
+        DatastoreChoice::On(chosen) => {
+            let datastore = vcenter.datastore_name(&placement.pool, &chosen).await?;
+            Ok(DiskStorage { policy, datastore })
+        }
+        DatastoreChoice::Unavailable(message) => Err(unavailable(message)),
+    })
+}
+
+fn owner(vm: &VirtualMachine) -> String {
+    key(vm.metadata.namespace.as_deref(), &vm.name_any())
+}
+
+fn is_zoned(vm: &VirtualMachine, caches: &Caches) -> bool {
+    !namespace_zones(&vm.namespace().unwrap_or_default(), caches).is_empty()
+}
+
+fn unavailable(message: String) -> Unmet {
+    Unmet::in_vcenter(reason::DATASTORE_NOT_FOUND, message)
 }
 
 /// The disks of a VM that exists, and what further ones would lie on.

@@ -51,7 +51,8 @@ impl DiskRecord {
 
     /// Whether the disk is the VM's own: made with it, and to be destroyed with it.
     ///
-    /// One that is not recorded is its own only in a place that is, and in the folder of the VM's files.
+    /// One that is not recorded is its own only in a place that is, and in the folder of the VM's files; or, where it was
+    /// made on a datastore of its own, under the VM's name there.
     pub fn is_own(&self, vsphere_vm: &Vm, devices: &Devices, disk: &Disk) -> bool {
         if disk.first_class.is_some() {
             // A persistent volume, whatever place it has.
@@ -63,8 +64,10 @@ impl DiskRecord {
         }
         let Some(place) = place(devices, disk) else { return false };
         let marks = marks(vsphere_vm);
-        let marked = marks.is_empty() || marks.iter().any(|mark| mark.place == place);
-        marked && !self.0.contains_key(&place) && in_home_folder(devices, disk)
+        let mark = marks.iter().find(|mark| mark.place == place);
+        let marked = marks.is_empty() || mark.is_some();
+        let elsewhere = mark.is_some_and(|mark| mark.elsewhere) && has_name_of(vsphere_vm, disk);
+        marked && !self.0.contains_key(&place) && (in_home_folder(devices, disk) || elsewhere)
     }
 
     /// The UUID of the disk that was recorded in that place.
@@ -94,6 +97,21 @@ fn in_home_folder(devices: &Devices, disk: &Disk) -> bool {
         |disk: &Disk| disk.file.as_deref().and_then(|file| Some(file.rsplit_once('/')?.0.to_owned()));
     let home = devices.disks.first().and_then(folder);
     home.is_some() && folder(disk) == home
+}
+
+/// Whether the disk's file, or its folder, has the VM's name, as vCenter gives it to new disks.
+fn has_name_of(vsphere_vm: &Vm, disk: &Disk) -> bool {
+    let Some((_, path)) = disk.file.as_deref().and_then(|file| file.split_once("] ")) else { return false };
+    let is_name = |part: &str| {
+        let rest = part.strip_prefix(vsphere_vm.name.as_str());
+        rest.is_some_and(|rest| rest.is_empty() || rest.strip_prefix('_').is_some_and(is_number))
+    };
+    let (folder, file) = path.rsplit_once('/').unwrap_or_default();
+    is_name(folder) || is_name(file.trim_end_matches(".vmdk"))
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(|c| c.is_ascii_digit())
 }
 
 #[cfg(test)]
@@ -162,6 +180,26 @@ mod tests {
         }
         let volume = Disk { first_class: Some("id".into()), ..disk(1, "u1", "cp-0/cp-0_1") };
         assert_eq!(foreign(&kept, &vsphere_vm(&[disk(0, "u0", "cp-0/cp-0"), volume])), [1]);
+    }
+
+    #[test]
+    fn a_disk_on_a_datastore_of_its_own_is_the_vms() {
+        let on = |file: &str| Disk { file: Some(file.to_owned()), ..disk(1, "u1", "") };
+        for (file, theirs) in [
+            ("[ds2] cp-0/cp-0.vmdk", vec![]),
+            ("[ds2] cp-0_1/cp-0.vmdk", vec![]),
+            ("[vsan] 5f3c/cp-0_1.vmdk", vec![]),
+            ("[ds2] cp-01/cp-01.vmdk", vec![1]),
+            ("[ds2] theirs/disk.vmdk", vec![1]),
+        ] {
+            let mut made = vsphere_vm(&[disk(0, "u0", "cp-0/cp-0"), on(file)]);
+            assert_eq!(foreign(&record(None), &made), [1], "nothing says that it may lie elsewhere");
+            made.extra_config.insert(DISKS.to_owned(), "scsi0:0 scsi0:1@=data".to_owned());
+            assert_eq!(foreign(&record(None), &made), theirs, "{file}");
+            let kept = record(record(None).completed(&made));
+            assert_eq!(kept.0.contains_key("scsi0:1"), theirs.is_empty(), "{file}");
+            assert_eq!(foreign(&kept, &made), theirs, "{file}");
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use api::conditions;
-use api::names::annotation;
+use api::names::{annotation, finalizer};
 use api::vmop::{VirtualMachine, VirtualMachineStatus};
 use kit::Runtime;
 use kube::ResourceExt;
@@ -25,7 +25,7 @@ use crate::vcenter::VCenter;
 use crate::vcenter::mark::{self, Mark};
 use crate::virtualmachine::carry_out::destroy::destroy;
 use crate::virtualmachine::context::Context;
-use crate::virtualmachine::delete::destroy_vm;
+use crate::virtualmachine::delete::{destroy_vm, end_if_object_went};
 use crate::virtualmachine::error::{Blocked, Error};
 use crate::virtualmachine::facts::Facts;
 use crate::virtualmachine::identity::find::{Found, SearchPlaces, find};
@@ -344,10 +344,43 @@ async fn own_disks_go_without_another_call(sim: Sim) {
     assert_eq!(sim.get("/v1/orphans").await["files"], json!([]));
 }
 
+/// What comes of a reconcile that failed because its object is gone: with the finalizer since before, or since just now.
+async fn end_after(marked: bool, vm: &VirtualMachine, ctx: &Context) -> Result<(), Error> {
+    let mut cached = vm.clone();
+    cached.metadata.finalizers = marked.then(|| vec![finalizer::VIRTUAL_MACHINE.to_owned()]);
+    let gone = kube::core::Status::failure("gone", "NotFound").with_code(404);
+    let failed = Err(Error::from(kube::Error::Api(Box::new(gone))));
+    end_if_object_went(failed, &cached, vm, ctx).await.map(drop)
+}
+
+async fn a_vm_is_destroyed_whose_object_went_while_its_finalizer_was_put_on(sim: Sim) {
+    let vcenter = vcenter(&sim).await;
+    let there = Arc::new(std::sync::Mutex::new(None::<VirtualMachine>));
+    let shown = Arc::clone(&there);
+    let (client, _) = server(move |_| match &*shown.lock().unwrap() {
+        Some(vm) => (200, json!(vm)),
+        None => refusal(404, "NotFound"),
+    });
+    let started = Runtime::detached(client);
+    let ctx = context(&started, &vcenter);
+    let vm = made(1, &sim, &vcenter, &ctx).await.remove(0);
+    let uuid = identity(&vm).instance;
+    let runs = || matches!(vcenter.inventory.by_uuid(uuid), Presence::Present(_));
+
+    assert!(end_after(true, &vm, &ctx).await.is_err() && runs(), "somebody took it away, such as a move");
+    *there.lock().unwrap() = Some(vm.clone());
+    assert!(end_after(false, &vm, &ctx).await.is_err() && runs(), "it is there");
+    *there.lock().unwrap() = None;
+    within("the end", end_after(false, &vm, &ctx)).await.unwrap();
+    assert_eq!(vcenter.inventory.by_uuid(uuid), Presence::Absent);
+    started.shutdown.cancel();
+}
+
 on_both_wires!(
     an_outage_takes_nothing_and_makes_nothing,
     what_is_known_of_a_vm_outlasts_its_configuration,
     no_template_goes_while_a_vm_cannot_be_read,
     a_disk_in_a_vacated_place_outlives_the_vm,
     own_disks_go_without_another_call,
+    a_vm_is_destroyed_whose_object_went_while_its_finalizer_was_put_on,
 );

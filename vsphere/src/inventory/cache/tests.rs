@@ -143,6 +143,21 @@ fn no_secret_is_kept() {
 }
 
 #[test]
+fn a_guest_does_not_fill_the_memory_with_what_it_reports() {
+    let mut cache = Cache::new(vec!["vmservice.".into()]);
+    let flood = (0..1000).map(|at| option(&format!("guestinfo.vmservice.x{at}"), &"ü".repeat(100_000)));
+    let ours = option("vmservice.namespacedName", "ns/cp-0");
+    cache.apply(update(
+        Kind::Enter,
+        "vm-1",
+        &[("config.extraConfig", flood.chain([ours]).collect::<Vec<_>>().into())],
+    ));
+    let vm = cache.get(&MoRef::vm("vm-1")).unwrap();
+    assert_eq!(vm.extra_config["vmservice.namespacedName"], "ns/cp-0");
+    assert!(vm.extra_config.values().map(String::len).sum::<usize>() < 100_000);
+}
+
+#[test]
 fn interfaces_inside_the_guest_are_no_news() {
     let nic = |key: i32, ip: &str| {
         Object::new("GuestNicInfo")

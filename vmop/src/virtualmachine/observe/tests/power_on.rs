@@ -136,7 +136,8 @@ async fn what_a_clone_did_not_bring_is_asked_for_before_the_vm_runs(sim: Sim) {
     let started = Runtime::detached(server(|_| refusal(404, "NotFound")).0);
     let mut ctx = context(&started, &vcenter);
     allow_all_networks(&mut ctx, "ns").await;
-    let storage = Storage { policy: None, datastore: vcenter.datastore().await.unwrap() };
+    let storage =
+        Storage { policy: None, datastore: vcenter.datastore().await.unwrap(), ..Storage::default() };
     for heeded in [false, true] {
         let mut intent = wanted(&sim, &vcenter, &template, &facts).await;
         let layout = disks::layout(&vm, &template.devices, &storage, false).unwrap();

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::testing::fixtures;
+use crate::virtualmachine::storage::class::DiskStorage;
 
 fn foreign(vsphere_vm: &Vm, devices: &Devices) -> Vec<Disk> {
     DiskRecord::default().foreign(vsphere_vm, devices)
@@ -9,7 +10,7 @@ fn foreign(vsphere_vm: &Vm, devices: &Devices) -> Vec<Disk> {
 
 fn gold(encrypts: bool) -> Storage {
     let policy = vsphere::StoragePolicy { id: "aa-1".into(), name: "Gold".into(), k8s_name: None, encrypts };
-    Storage { policy: Some(policy), datastore: Some(MoRef::datastore("datastore-1")) }
+    Storage { policy: Some(policy), datastore: Some(MoRef::datastore("datastore-1")), ..Storage::default() }
 }
 
 #[test]
@@ -69,7 +70,8 @@ fn every_disk_of_the_image_gets_the_policy_however_it_comes_about() {
 
 #[test]
 fn no_disk_is_linked_to_one_on_another_datastore() {
-    let storage = Storage { policy: None, datastore: Some(MoRef::datastore("datastore-2")) };
+    let storage =
+        Storage { policy: None, datastore: Some(MoRef::datastore("datastore-2")), ..Storage::default() };
     let vm = fixtures::virtual_machine();
     let refused = layout(&vm, &fixtures::devices(), &storage, false).unwrap_err();
     assert!(refused.contains("[ds0] photon-x/photon-x.vmdk") && refused.contains("direct"), "{refused}");
@@ -100,6 +102,44 @@ fn where_there_is_no_place_a_controller_comes() {
     assert_eq!(controllers.count(), 1);
     vm.spec.volumes = (0..30).map(|n| fixtures::volume(&format!("v{n}"), "1Gi", None)).collect();
     assert!(super::layout(&vm, &fixtures::devices(), &Storage::default(), false).is_err());
+}
+
+#[test]
+fn a_volume_has_the_place_and_the_policy_that_it_names() {
+    let mut vm = fixtures::virtual_machine();
+    let at = |name: &str, unit: Option<i32>, class: Option<&str>| {
+        let mut volume = fixtures::volume(name, "1Gi", None);
+        volume.unit_number = unit;
+        volume.v_sphere_volume.as_mut().unwrap().storage_class = class.map(str::to_owned);
+        volume
+    };
+    let mut storage = gold(false);
+    let silver = vsphere::StoragePolicy { id: "bb-2".into(), ..gold(false).policy.unwrap() };
+    let lies_on = DiskStorage { policy: Some(silver), datastore: Some("ds2".into()) };
+    storage.of_classes.insert("silver".into(), lies_on);
+    vm.spec.volumes =
+        vec![at("free", None, None), at("logs", Some(1), Some("silver")), at("etcd", Some(3), None)];
+    let layout = layout(&vm, &fixtures::devices(), &storage, false).unwrap();
+    assert_eq!(layout.mark, "scsi0:0 scsi0:2=free scsi0:1@=logs scsi0:3=etcd");
+    let made = layout.changes.iter().filter_map(|change| match change {
+        DeviceChange::Disk(DiskChange::Create { datastore, profiles, .. }) => {
+            Some((datastore.as_deref(), profiles[0].as_str()))
+        }
+        _ => None,
+    });
+    assert_eq!(made.collect::<Vec<_>>(), [(None, "aa-1"), (Some("ds2"), "bb-2"), (None, "aa-1")]);
+    for (unit, why) in [(0, "where another disk is"), (7, "no disk's"), (64, "no disk's")] {
+        vm.spec.volumes = vec![at("etcd", Some(unit), None)];
+        let refused = super::layout(&vm, &fixtures::devices(), &storage, false).unwrap_err();
+        assert!(refused.contains("etcd") && refused.contains(why), "{refused}");
+    }
+    // An image on another bus: the controller comes with the disk.
+    let mut sata = fixtures::devices();
+    sata.controllers.clear();
+    vm.spec.volumes = vec![at("etcd", Some(1), None)];
+    let layout = super::layout(&vm, &sata, &storage, false).unwrap();
+    assert!(matches!(layout.changes[0], DeviceChange::Disk(DiskChange::AddController { bus: 0, .. })));
+    assert!(layout.mark.ends_with("scsi0:1=etcd"), "{}", layout.mark);
 }
 
 #[test]

@@ -1,0 +1,105 @@
+//! What the machines of an installation are connected to, and what is in front of their API servers: flags, and what they
+//! mean for a cluster.
+
+use std::str::FromStr;
+
+use clap::{Args, ValueEnum};
+
+/// Who connects machines to a network. The words are those of the VM operator's `NetworkProvider`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum NetworkProvider {
+    /// Nobody: machines are on the port group that the VM operator is configured with.
+    #[default]
+    #[value(name = "NAMED")]
+    Named,
+    /// net-operator: machines are on the default network of their namespace.
+    #[value(name = "VSPHERE_NETWORK")]
+    Distributed,
+    /// NSX: every cluster has a VirtualNetwork of its own.
+    #[value(name = "NSXT")]
+    Nsx,
+}
+
+/// What is in front of the API servers of a cluster whose endpoint nobody gave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum EndpointProvider {
+    /// A load balancer, which serves the cluster's VirtualMachineService.
+    LoadBalancer,
+    /// An address that the control plane nodes hold themselves.
+    VirtualIp,
+}
+
+/// A pool of an IPAM provider, written `KIND/NAME`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AddressPool {
+    /// Its kind, such as `InClusterIPPool`.
+    pub kind: String,
+    /// Its name: in the cluster's namespace, unless the kind has none.
+    pub name: String,
+}
+
+impl FromStr for AddressPool {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.split_once('/') {
+            Some((kind, name)) if !kind.is_empty() && !name.is_empty() && !name.contains('/') => {
+                Ok(Self { kind: kind.to_owned(), name: name.to_owned() })
+            }
+            _ => Err(format!("{text:?} is not KIND/NAME, such as GlobalInClusterIPPool/control-planes")),
+        }
+    }
+}
+
+/// What the installation's clusters are connected to.
+///
+/// A cluster keeps what it began with: another value counts for new clusters.
+#[derive(Args, Clone, Debug, Default, PartialEq, Eq)]
+pub struct NetworkFlags {
+    /// Who connects machines to a network: nobody (the VM operator's configured port group), net-operator, or NSX.
+    #[arg(long, value_enum, default_value_t, overrides_with = "network_provider")]
+    pub network_provider: NetworkProvider,
+    /// What is in front of the API servers of a cluster whose endpoint nobody gave; by default a load balancer where NSX
+    /// is, else a virtual IP on the control plane nodes.
+    #[arg(long, value_enum, overrides_with = "endpoint_provider")]
+    pub endpoint_provider: Option<EndpointProvider>,
+    /// The pool that virtual IPs come from, of the group ipam.cluster.x-k8s.io: InClusterIPPool/NAME is the one of that
+    /// name in the cluster's namespace, GlobalInClusterIPPool/NAME the same for all.
+    #[arg(long, value_name = "KIND/NAME", overrides_with = "endpoint_pool")]
+    pub endpoint_pool: Option<AddressPool>,
+}
+
+impl NetworkFlags {
+    /// What is in front of the API servers.
+    pub fn endpoint_provider(&self) -> EndpointProvider {
+        self.endpoint_provider.unwrap_or(match self.network_provider {
+            NetworkProvider::Nsx => EndpointProvider::LoadBalancer,
+            NetworkProvider::Named | NetworkProvider::Distributed => EndpointProvider::VirtualIp,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pool_is_kind_and_name() {
+        let pool = AddressPool { kind: "InClusterIPPool".into(), name: "vips".into() };
+        assert_eq!("InClusterIPPool/vips".parse(), Ok(pool));
+        for wrong in ["", "vips", "/vips", "InClusterIPPool/", "a/b/c"] {
+            assert!(wrong.parse::<AddressPool>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn nsx_has_load_balancers_and_others_virtual_addresses() {
+        let of = |network_provider, endpoint_provider| {
+            NetworkFlags { network_provider, endpoint_provider, endpoint_pool: None }.endpoint_provider()
+        };
+        assert_eq!(of(NetworkProvider::Nsx, None), EndpointProvider::LoadBalancer);
+        assert_eq!(of(NetworkProvider::Named, None), EndpointProvider::VirtualIp);
+        let balanced = Some(EndpointProvider::LoadBalancer);
+        assert_eq!(of(NetworkProvider::Distributed, balanced), EndpointProvider::LoadBalancer);
+    }
+}

@@ -1,0 +1,163 @@
+//! What the guest says of its first boot while no node has joined: the cause in its own words, and a remedy. Pure.
+
+use api::capi::Machine;
+use api::conditions::{self, TRUE, vmop};
+use api::vmop::VirtualMachine;
+use kit::events::named;
+
+use crate::upstream::has_node;
+
+/// Why the virtual machine runs and is no node, as far as its guest says it.
+pub struct FirstBoot {
+    /// One of VM Operator's reasons.
+    pub reason: &'static str,
+    /// The cause, and what to do.
+    pub message: String,
+}
+
+/// Words of a cause, and what to do about it; the first that fits counts.
+const REMEDIES: [(&[&str], &str); 9] = [
+    (
+        &["no space left on device"],
+        "Give the node a larger disk: another image, or a volume for /var/lib/containerd (spec.topology)",
+    ),
+    (
+        &["not yet valid", "has expired"],
+        "Set the clock: check the time of the ESXi hosts and the NTP servers of the nodes",
+    ),
+    (
+        &["unknown authority", "certificate signed by"],
+        "Give the nodes the registry's certificate authority: spec.settings.network.trust",
+    ),
+    (
+        &["failed to pull image", "ImagePull", "toomanyrequests"],
+        "Check that the registry serves this image and that nodes reach it (spec.settings.network.proxy and trust), or use a node \
+         image that holds it",
+    ),
+    (
+        &["is in use"],
+        "Something in the node image listens there, or the image was a node before: use a clean node image",
+    ),
+    (
+        &["is not empty", "already exists"],
+        "The node image or its volume holds another node's files: use a clean node image and empty volumes",
+    ),
+    (
+        &["Module ", "modprobe", "bridge-nf-call-iptables", "ip_forward"],
+        "Use a node image whose kernel has and loads the module (br_netfilter, overlay)",
+    ),
+    (&["available CPUs", "system RAM"], "Use a larger virtual machine class: spec.topology"),
+    (
+        &[
+            "identity of the API Server",
+            "connection refused",
+            "i/o timeout",
+            "deadline exceeded",
+            "timed out",
+        ],
+        "Check that the node reaches the cluster's endpoint on port 6443, and that its control plane runs",
+    ),
+];
+
+/// Where the whole output is.
+const LOOK: &str = "Read guestinfo.vmservice.bootstrap.log in the VM's ExtraConfig, or /var/log/cloud-init-output.log in the guest";
+
+/// What the guest says, unless it says nothing or its Machine has a node.
+pub fn first_boot(vm: &VirtualMachine, machine: Option<&Machine>) -> Option<FirstBoot> {
+    if machine.is_none_or(has_node) {
+        return None;
+    }
+    let seen = vm.status.as_ref()?;
+    let boot = conditions::find(&seen.conditions, vmop::GUEST_BOOTSTRAP)?;
+    let text = boot.message.as_deref().filter(|text| !text.is_empty());
+    let (name, own) = (named(vm), boot.reason.as_deref());
+    // The reason is one of ours, whatever word a guest chooses.
+    let (reason, message) = match (boot.status.as_ref(), own) {
+        (TRUE, _) => return None,
+        (conditions::UNKNOWN, _) => {
+            (vmop::NO_BOOTSTRAP_STATUS, format!("{name}: {}", text.unwrap_or("no report")))
+        }
+        (_, Some(vmop::BOOTSTRAP_IN_PROGRESS)) => (
+            vmop::BOOTSTRAP_IN_PROGRESS,
+            format!("{name}: {}. {LOOK}", text.unwrap_or("the first boot takes long")),
+        ),
+        _ => {
+            let text = text.or(own).unwrap_or("the first boot failed");
+            (vmop::BOOTSTRAP_FAILED, format!("{name}: {text}. {}", remedy(text)))
+        }
+    };
+    Some(FirstBoot { reason, message })
+}
+
+/// What to do about that cause.
+fn remedy(text: &str) -> String {
+    let fits = |words: &&[&str]| words.iter().any(|word| text.to_lowercase().contains(&word.to_lowercase()));
+    let known = REMEDIES.iter().find(|(words, _)| fits(words));
+    known.map_or_else(|| LOOK.to_owned(), |(_, remedy)| format!("{remedy}. {LOOK}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use api::capi::{MachineStatus, MachineStatusNodeRef};
+    use api::conditions::Condition;
+
+    use super::*;
+    use crate::fixtures::machine;
+
+    fn boot(condition: Condition) -> Option<FirstBoot> {
+        first_boot(&vm(condition), Some(&machine(true)))
+    }
+
+    fn vm(condition: Condition) -> VirtualMachine {
+        let mut vm = VirtualMachine::default();
+        vm.metadata.name = Some("cp-0".into());
+        vm.metadata.namespace = Some("ns".into());
+        vm.status.get_or_insert_default().conditions = vec![condition];
+        vm
+    }
+
+    fn failed(reason: &str, text: &str) -> Condition {
+        Condition::is_false(vmop::GUEST_BOOTSTRAP, "Warning", reason, text)
+    }
+
+    #[test]
+    fn a_failure_has_its_cause_and_a_remedy() {
+        let causes = [
+            "kubeadm init failed: Port 10259 is in use",
+            "kubeadm init failed: failed to pull image registry.example/pause:3.10: not found",
+            "kubeadm init failed: failed to pull image r/x: x509: certificate signed by unknown authority",
+            "kubeadm join failed: x509: certificate has expired or is not yet valid",
+            "kubeadm init failed: error execution phase certs: write /etc/x: no space left on device",
+            "kubeadm init failed: /proc/sys/net/bridge/bridge-nf-call-iptables does not exist",
+            "kubeadm init failed: the number of available CPUs 1 is less than the required 2",
+            "kubeadm join failed: couldn't validate the identity of the API Server: timed out",
+            "kubeadm init failed: nobody knows this",
+        ];
+        let boots = causes.map(|cause| boot(failed("BootstrapFailed", cause)).unwrap());
+        assert!(boots.iter().all(|boot| boot.reason == "BootstrapFailed"));
+        insta::assert_snapshot!(boots.map(|boot| boot.message).join("\n"));
+    }
+
+    #[test]
+    fn a_reason_is_never_the_guests_own_word() {
+        for (condition, reason) in [
+            (failed("WaitingForBootstrapData", ""), "BootstrapFailed"),
+            (failed("BootstrapInProgress", "x"), "BootstrapInProgress"),
+            (Condition::is_unknown(vmop::GUEST_BOOTSTRAP, "NoBootstrapStatus", "x"), "NoBootstrapStatus"),
+        ] {
+            assert_eq!(boot(condition).unwrap().reason, reason);
+        }
+    }
+
+    #[test]
+    fn a_node_that_joined_needs_no_report() {
+        let vm = vm(failed("BootstrapFailed", "x"));
+        let mut machine = machine(true);
+        assert!(first_boot(&vm, Some(&machine)).is_some());
+        assert!(first_boot(&vm, None).is_none());
+        let node_ref = Some(MachineStatusNodeRef { name: "cp-0".into() });
+        machine.status = Some(MachineStatus { node_ref, ..MachineStatus::default() });
+        assert!(first_boot(&vm, Some(&machine)).is_none());
+        assert!(boot(Condition::is_true(vmop::GUEST_BOOTSTRAP)).is_none());
+    }
+}

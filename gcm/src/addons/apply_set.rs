@@ -1,0 +1,178 @@
+//! The marks by which the objects of an add-on are known in the guest: those of an ApplySet (KEP-3659), which
+//! `kubectl apply --applyset` reads, too.
+
+use std::collections::BTreeSet;
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use super::manifest::{Manifest, ObjectKey};
+
+/// On a member: the id of its set.
+pub const PART_OF: &str = "applyset.kubernetes.io/part-of";
+/// On a parent: the id of its set.
+pub const ID: &str = "applyset.kubernetes.io/id";
+/// On a parent: who keeps the set.
+pub const TOOLING: &str = "applyset.kubernetes.io/tooling";
+/// On a parent: the kinds of its members.
+pub const GROUP_KINDS: &str = "applyset.kubernetes.io/contains-group-kinds";
+/// On a parent: namespaces of members other than its own.
+pub const NAMESPACES: &str = "applyset.kubernetes.io/additional-namespaces";
+/// On a parent: the version of the bundle that was applied as a whole; empty for one without.
+pub const APPLIED: &str = "run.tanzu.vmware.com/addon-applied";
+/// Where parents are.
+pub const PARENT_NAMESPACE: &str = "kube-system";
+const TOOL: &str = "gcm/v1";
+/// The most kinds that are believed of a parent, which the guest's users can write.
+const MAX_KINDS: usize = 64;
+
+/// The name of an add-on's parent.
+pub fn parent_name(slot: &str) -> String {
+    format!("gcm-addon-{slot}")
+}
+
+/// The id of an add-on's set.
+pub fn id(slot: &str) -> String {
+    let parent = format!("{}.{PARENT_NAMESPACE}.ConfigMap.", parent_name(slot));
+    format!("applyset-{}-v1", URL_SAFE_NO_PAD.encode(Sha256::digest(parent)))
+}
+
+/// The manifest as a member of the set.
+pub fn member(manifest: &Manifest, id: &str) -> Value {
+    let mut value = manifest.value.clone();
+    if !value["metadata"]["labels"].is_object() {
+        value["metadata"]["labels"] = json!({});
+    }
+    value["metadata"]["labels"][PART_OF] = json!(id);
+    value
+}
+
+/// Kind and group as the annotation has them.
+pub fn group_kind(key: &ObjectKey) -> String {
+    if key.group.is_empty() { key.kind.clone() } else { format!("{}.{}", key.kind, key.group) }
+}
+
+/// The parent of a set with these members; `applied` is the version of the bundle, once all of it is.
+pub fn parent(
+    slot: &str,
+    kinds: &BTreeSet<String>,
+    namespaces: &BTreeSet<String>,
+    applied: Option<&str>,
+) -> ConfigMap {
+    let joined = |set: &BTreeSet<String>| set.iter().cloned().collect::<Vec<_>>().join(",");
+    let others: BTreeSet<_> = namespaces.iter().filter(|name| *name != PARENT_NAMESPACE).cloned().collect();
+    let mut annotations = vec![
+        (TOOLING.to_owned(), TOOL.to_owned()),
+        (GROUP_KINDS.to_owned(), joined(kinds)),
+        (NAMESPACES.to_owned(), joined(&others)),
+    ];
+    annotations.extend(applied.map(|version| (APPLIED.to_owned(), version.to_owned())));
+    ConfigMap {
+        metadata: ObjectMeta {
+            name: Some(parent_name(slot)),
+            namespace: Some(PARENT_NAMESPACE.to_owned()),
+            labels: Some([(ID.to_owned(), id(slot))].into()),
+            annotations: Some(annotations.into_iter().collect()),
+            ..ObjectMeta::default()
+        },
+        ..ConfigMap::default()
+    }
+}
+
+/// The kinds that a parent names, as group and kind.
+pub fn kinds_of(parent: &ConfigMap) -> Vec<(String, String)> {
+    let annotations = parent.metadata.annotations.as_ref();
+    let kinds = annotations.and_then(|all| all.get(GROUP_KINDS)).map(String::as_str).unwrap_or_default();
+    let split = |kind: &str| match kind.split_once('.') {
+        Some((kind, group)) => (group.to_owned(), kind.to_owned()),
+        None => (String::new(), kind.to_owned()),
+    };
+    let plain = |kind: &&str| {
+        !kind.is_empty() && kind.bytes().all(|b| b.is_ascii_alphanumeric() || b"-.".contains(&b))
+    };
+    kinds.split(',').map(str::trim).filter(plain).take(MAX_KINDS).map(split).collect()
+}
+
+/// The version of the bundle that was applied as a whole before, if one was.
+pub fn applied_version(parent: &ConfigMap) -> Option<&str> {
+    parent.metadata.annotations.as_ref()?.get(APPLIED).map(String::as_str)
+}
+
+/// Whether an object that its bundle dropped is deleted.
+///
+/// With these kinds would go what users made: objects of a kind, all of a namespace, data.
+pub fn is_pruned(key: &ObjectKey) -> bool {
+    !matches!(
+        (key.group.as_str(), key.kind.as_str()),
+        ("", "Namespace" | "PersistentVolumeClaim" | "PersistentVolume" | "Node")
+            | ("apiextensions.k8s.io", "CustomResourceDefinition")
+    )
+}
+
+/// Of the members that were found, those that the bundle does not have any more.
+pub fn dropped<'m, T>(found: &'m [(ObjectKey, T)], wanted: &BTreeSet<ObjectKey>) -> Vec<&'m (ObjectKey, T)> {
+    found.iter().filter(|(key, _)| !wanted.contains(key) && is_pruned(key)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(group: &str, kind: &str, name: &str) -> ObjectKey {
+        ObjectKey { group: group.into(), kind: kind.into(), namespace: Some("n".into()), name: name.into() }
+    }
+
+    #[test]
+    fn the_id_is_the_one_of_the_specification() {
+        // The hash of NAME.NAMESPACE.KIND.GROUP in URL-safe base64.
+        let id = id("cni");
+        assert!(id.starts_with("applyset-") && id.ends_with("-v1") && id.len() == 9 + 43 + 3, "{id}");
+        assert!(id.len() <= 63, "a label's value");
+    }
+
+    #[test]
+    fn a_parent_names_what_its_members_are() {
+        let kinds = BTreeSet::from(["DaemonSet.apps".to_owned(), "ConfigMap".to_owned()]);
+        let namespaces = BTreeSet::from(["kube-system".to_owned(), "kube-flannel".to_owned()]);
+        let parent = parent("cni", &kinds, &namespaces, Some("v1"));
+        let annotations = parent.metadata.annotations.clone().unwrap();
+        assert_eq!(annotations[GROUP_KINDS], "ConfigMap,DaemonSet.apps");
+        assert_eq!(annotations[NAMESPACES], "kube-flannel");
+        assert_eq!(annotations[TOOLING], "gcm/v1");
+        let read = [(String::new(), "ConfigMap".to_owned()), ("apps".to_owned(), "DaemonSet".to_owned())];
+        assert_eq!(kinds_of(&parent), read);
+        assert_eq!(applied_version(&parent), Some("v1"));
+    }
+
+    #[test]
+    fn a_parent_that_others_wrote_is_believed_within_bounds() {
+        let mut parent = ConfigMap::default();
+        assert_eq!((kinds_of(&parent), applied_version(&parent)), (Vec::new(), None));
+        let kinds: Vec<_> = (0..1000).map(|n| format!("Kind{n}.g")).collect();
+        let text = format!("../x, ,{}", kinds.join(","));
+        parent.metadata.annotations = Some([(GROUP_KINDS.to_owned(), text)].into());
+        let read = kinds_of(&parent);
+        assert_eq!((read.len(), read[0].1.as_str()), (64, "Kind0"));
+    }
+
+    #[test]
+    fn what_a_bundle_dropped_goes_unless_users_things_went_with_it() {
+        let wanted = BTreeSet::from([key("", "ConfigMap", "kept")]);
+        let found: Vec<(ObjectKey, ())> = [
+            key("", "ConfigMap", "kept"),
+            key("", "ConfigMap", "dropped"),
+            key("apps", "DaemonSet", "dropped"),
+            key("", "Namespace", "n"),
+            key("apiextensions.k8s.io", "CustomResourceDefinition", "c"),
+            key("", "PersistentVolumeClaim", "data"),
+        ]
+        .map(|key| (key, ()))
+        .to_vec();
+        let names: Vec<_> = dropped(&found, &wanted).iter().map(|(key, ())| key.to_string()).collect();
+        assert_eq!(names, ["ConfigMap n/dropped", "DaemonSet n/dropped"]);
+    }
+}

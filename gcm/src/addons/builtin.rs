@@ -1,0 +1,69 @@
+//! The bundles that this program brings: the container network of its own node images, and metrics-server.
+
+use super::bundle::{AddonType, Bundle, BundleFile};
+
+/// A bundle of this program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BuiltIn {
+    /// The name of the add-on.
+    pub name: &'static str,
+    /// What it is for.
+    pub type_: AddonType,
+    version: &'static str,
+    file: (&'static str, &'static str),
+}
+
+/// All of them.
+pub const BUILT_IN: [BuiltIn; 2] = [
+    BuiltIn {
+        name: "flannel",
+        type_: AddonType::Cni,
+        version: "v0.28.10",
+        file: ("flannel.yaml.jinja", include_str!("builtin/flannel.yaml.jinja")),
+    },
+    BuiltIn {
+        name: "metrics-server",
+        type_: AddonType::MetricsServer,
+        version: "v0.9.0",
+        file: ("metrics-server.yaml", include_str!("builtin/metrics-server.yaml")),
+    },
+];
+
+impl BuiltIn {
+    /// The one of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        BUILT_IN.into_iter().find(|bundle| bundle.name == name)
+    }
+
+    /// Its files and version.
+    pub fn bundle(self) -> Bundle {
+        let (name, text) = self.file;
+        let file = BundleFile { name: name.to_owned(), text: text.to_owned(), secret: false };
+        Bundle { version: Some(self.version.to_owned()), files: vec![file], ..Bundle::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::addons::manifest::parse;
+    use crate::addons::render::Values;
+
+    #[test]
+    fn what_is_built_in_can_be_applied() {
+        let values = Values { pod_cidr: "192.168.0.0/16".into(), ..Values::default() };
+        for built_in in BUILT_IN {
+            let manifests = parse(&built_in.bundle().files, &values).unwrap();
+            assert!(manifests.len() > 4, "{}", built_in.name);
+            let text = format!("{manifests:?}");
+            assert!(
+                !text.contains("Always"),
+                "{}: nodes without a way out have their images already",
+                built_in.name
+            );
+            if built_in.type_ == AddonType::Cni {
+                assert!(text.contains(r#"\"Network\": \"192.168.0.0/16\""#), "{text}");
+            }
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! What a bundle is: texts of manifests, and how they are to be kept.
+
+/// The most bytes of all files of a bundle: what a ConfigMap and a Secret can hold.
+pub const MAX_BYTES: usize = 2 << 20;
+
+/// What an add-on is for, in the words of `status.addons[].type`; in the order in which they are applied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum AddonType {
+    /// The container network.
+    Cni,
+    /// The cloud provider.
+    Cpi,
+    /// The storage driver.
+    Csi,
+    /// Single sign-on.
+    AuthService,
+    /// Metrics of Pods and nodes.
+    MetricsServer,
+}
+
+impl AddonType {
+    /// All types.
+    pub const ALL: [Self; 5] = [Self::Cni, Self::Cpi, Self::Csi, Self::AuthService, Self::MetricsServer];
+
+    /// The word in the status.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Cni => "CNI",
+            Self::Cpi => "CPI",
+            Self::Csi => "CSI",
+            Self::AuthService => "AuthService",
+            Self::MetricsServer => "MetricsServer",
+        }
+    }
+
+    /// The type of this word, whatever its case.
+    pub fn of(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|type_| type_.as_str().eq_ignore_ascii_case(word))
+    }
+}
+
+/// How far a bundle is kept as it is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// What others change of it is corrected.
+    #[default]
+    Reconcile,
+    /// It is applied once in the life of a cluster; then it is its users'.
+    ApplyOnce,
+    /// Somebody else applies it.
+    Unmanaged,
+}
+
+impl Mode {
+    /// The mode of this word.
+    pub fn of(word: &str) -> Option<Self> {
+        match word {
+            "Reconcile" => Some(Self::Reconcile),
+            "ApplyOnce" => Some(Self::ApplyOnce),
+            "Unmanaged" => Some(Self::Unmanaged),
+            _ => None,
+        }
+    }
+}
+
+/// A file of a bundle.
+#[derive(Clone, PartialEq, Eq)]
+pub struct BundleFile {
+    /// Its name, for messages.
+    pub name: String,
+    /// Its text.
+    pub text: String,
+    /// Whether its text may be shown: that of a Secret may not.
+    pub secret: bool,
+}
+
+/// A bundle, read.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Bundle {
+    /// Its version, for people.
+    pub version: Option<String>,
+    /// How it is kept.
+    pub mode: Mode,
+    /// Names of the add-ons that must work before this one is applied.
+    pub after: Vec<String>,
+    /// Its files, in the order in which they are applied. None: the built-in bundle of the add-on's name.
+    pub files: Vec<BundleFile>,
+    /// The Secret with further files.
+    pub secret: Option<String>,
+}

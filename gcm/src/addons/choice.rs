@@ -1,0 +1,255 @@
+//! Which add-ons a cluster gets, and from which of several bundles of one name.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use api::names::{annotation, label};
+use api::vmop::VirtualMachineImage;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::ResourceExt;
+use kube::core::PartialObjectMeta;
+
+use super::builtin::{BUILT_IN, BuiltIn};
+use super::bundle::AddonType;
+use super::image;
+
+/// The most add-ons of a cluster: what its namespace's users bring more is reported, and not applied.
+pub const MAX_ADDONS: usize = 24;
+
+/// Where a bundle comes from.
+#[derive(Clone, Debug)]
+pub enum Source {
+    /// This program.
+    BuiltIn(BuiltIn),
+    /// The node image of the release.
+    Image(Arc<VirtualMachineImage>),
+    /// A ConfigMap of the cluster's namespace, at a version.
+    ConfigMap {
+        /// Its name.
+        name: String,
+        /// Its resourceVersion: another one is another bundle.
+        version: String,
+    },
+    /// None.
+    Nowhere {
+        /// The names of those that there are of this type.
+        known: Vec<String>,
+    },
+}
+
+impl PartialEq for Source {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::BuiltIn(a), Self::BuiltIn(b)) => a == b,
+            (Self::Image(a), Self::Image(b)) => Arc::ptr_eq(a, b) || a.annotations() == b.annotations(),
+            (Self::ConfigMap { name: a, version: v }, Self::ConfigMap { name: b, version: w }) => {
+                (a, v) == (b, w)
+            }
+            (Self::Nowhere { known: a }, Self::Nowhere { known: b }) => a == b,
+            _ => false,
+        }
+    }
+}
+
+/// An add-on that a cluster is to have.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ChosenAddon {
+    /// Its name.
+    pub name: String,
+    /// What it is for.
+    pub type_: Option<AddonType>,
+    /// Its bundle.
+    pub source: Source,
+}
+
+impl ChosenAddon {
+    /// What it is known by in the guest: there is one container network, whatever its name.
+    pub fn slot(&self) -> &str {
+        if self.type_ == Some(AddonType::Cni) { "cni" } else { &self.name }
+    }
+
+    /// Where its bundle comes from, for people.
+    pub fn origin(&self) -> String {
+        match &self.source {
+            Source::BuiltIn(_) => "the built-in bundle".to_owned(),
+            Source::Image(image) => format!("VirtualMachineImage {}", image.name_any()),
+            Source::ConfigMap { name, .. } => format!("ConfigMap {name}"),
+            Source::Nowhere { .. } => "no bundle".to_owned(),
+        }
+    }
+}
+
+/// What the choice is made of.
+pub struct Offer<'a> {
+    /// The cluster's name.
+    pub cluster: &'a str,
+    /// The container network that it asks for.
+    pub cni: &'a str,
+    /// The ConfigMaps of its namespace that are bundles.
+    pub config_maps: &'a [Arc<PartialObjectMeta<ConfigMap>>],
+    /// The image of its nodes.
+    pub image: Option<&'a Arc<VirtualMachineImage>>,
+}
+
+/// The add-ons of a cluster, the container network first.
+///
+/// A ConfigMap for this cluster wins over one for all of its namespace, that over the node image's bundle, and that over a
+/// built-in one. The container network is the one that the cluster names; of the others it gets those that its namespace
+/// has a ConfigMap for.
+pub fn choose(offer: &Offer<'_>) -> Vec<ChosenAddon> {
+    let maps = config_maps(offer);
+    let mut chosen = vec![container_network(offer, &maps)];
+    let others = maps.iter().filter(|(name, (_, type_))| {
+        *type_ != Some(AddonType::Cni) && name.as_str() != offer.cni && name.as_str() != "cni"
+    });
+    chosen.extend(others.map(|(name, (map, type_))| ChosenAddon {
+        name: name.clone(),
+        type_: *type_,
+        source: of_config_map(map),
+    }));
+    chosen.sort_by_key(|addon| (addon.type_.is_none(), addon.type_));
+    chosen.truncate(MAX_ADDONS);
+    chosen
+}
+
+/// The names of the container networks that a namespace's clusters can have, with these ConfigMaps in it.
+pub fn container_networks<'m>(
+    maps: impl IntoIterator<Item = &'m PartialObjectMeta<ConfigMap>>,
+) -> BTreeSet<String> {
+    let of_cni = |map: &&PartialObjectMeta<ConfigMap>| type_of(map) == Some(AddonType::Cni);
+    let own = maps.into_iter().filter(of_cni).filter_map(|map| name_of(map).map(str::to_owned));
+    let built_in = BUILT_IN.iter().filter(|bundle| bundle.type_ == AddonType::Cni);
+    own.chain(built_in.map(|bundle| bundle.name.to_owned())).collect()
+}
+
+type Maps = BTreeMap<String, (Arc<PartialObjectMeta<ConfigMap>>, Option<AddonType>)>;
+
+fn config_maps(offer: &Offer<'_>) -> Maps {
+    let mut maps = Maps::new();
+    let mut all: Vec<_> = offer.config_maps.iter().collect();
+    // Those for one cluster last, where they win; of two alike the last by name.
+    all.sort_by_key(|map| (map.labels().contains_key(label::ADDON_CLUSTER_NAME), map.name_any()));
+    for map in all {
+        let cluster = map.labels().get(label::ADDON_CLUSTER_NAME);
+        if let Some(name) = name_of(map)
+            && cluster.is_none_or(|cluster| cluster == offer.cluster)
+        {
+            let type_ = type_of(map).or_else(|| BuiltIn::named(name).map(|bundle| bundle.type_));
+            maps.insert(name.to_owned(), (Arc::clone(map), type_));
+        }
+    }
+    maps
+}
+
+fn container_network(offer: &Offer<'_>, maps: &Maps) -> ChosenAddon {
+    let source = if let Some((map, _)) = maps.get(offer.cni) {
+        of_config_map(map)
+    } else if let Some(image) = offer.image.filter(|image| image::property(image, offer.cni).is_some()) {
+        Source::Image(Arc::clone(image))
+    } else if let Some(bundle) = BuiltIn::named(offer.cni).filter(|bundle| bundle.type_ == AddonType::Cni) {
+        Source::BuiltIn(bundle)
+    } else {
+        let mut known = container_networks(offer.config_maps.iter().map(AsRef::as_ref));
+        let networks = ["antrea", "calico"];
+        let carried = offer.image.into_iter().flat_map(|image| image::carried(image));
+        known.extend(carried.filter(|name| networks.contains(name)).map(str::to_owned));
+        Source::Nowhere { known: known.into_iter().collect() }
+    };
+    ChosenAddon { name: offer.cni.to_owned(), type_: Some(AddonType::Cni), source }
+}
+
+fn of_config_map(map: &PartialObjectMeta<ConfigMap>) -> Source {
+    Source::ConfigMap { name: map.name_any(), version: map.resource_version().unwrap_or_default() }
+}
+
+/// The add-on's name: a label's value, and part of names in the guest.
+fn name_of(map: &PartialObjectMeta<ConfigMap>) -> Option<&str> {
+    let name = map.labels().get(label::ADDON_NAME)?;
+    let fits = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+    let ends = name.starts_with('-') || name.ends_with('-');
+    (!name.is_empty() && !ends && name.bytes().all(fits)).then_some(name.as_str())
+}
+
+fn type_of(map: &PartialObjectMeta<ConfigMap>) -> Option<AddonType> {
+    map.annotations().get(annotation::ADDON_TYPE).and_then(|word| AddonType::of(word))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn map(
+        name: &str,
+        addon: &str,
+        cluster: Option<&str>,
+        type_: Option<&str>,
+    ) -> Arc<PartialObjectMeta<ConfigMap>> {
+        let mut labels = json!({"tkg.tanzu.vmware.com/addon-name": addon});
+        if let Some(cluster) = cluster {
+            labels["tkg.tanzu.vmware.com/cluster-name"] = json!(cluster);
+        }
+        let annotations = type_.map(|type_| json!({"tkg.tanzu.vmware.com/addon-type": type_}));
+        let object = json!({"metadata": {"name": name, "namespace": "ns", "resourceVersion": "7", "labels": labels, "annotations": annotations}});
+        Arc::new(serde_json::from_value(object).unwrap())
+    }
+
+    fn image(addon: &str) -> Arc<VirtualMachineImage> {
+        let mut image = VirtualMachineImage::new("photon", api::vmop::VirtualMachineImageSpec::default());
+        image.annotations_mut().insert(format!("vmware-system.guest.kubernetes.addons.{addon}"), "{}".into());
+        Arc::new(image)
+    }
+
+    fn shown(
+        cni: &str,
+        maps: &[Arc<PartialObjectMeta<ConfigMap>>],
+        image: Option<&Arc<VirtualMachineImage>>,
+    ) -> String {
+        let offer = Offer { cluster: "c", cni, config_maps: maps, image };
+        let all = choose(&offer);
+        all.iter().map(|addon| format!("{}={}", addon.slot(), addon.origin())).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn the_nearest_bundle_wins() {
+        let antrea = image("antrea");
+        assert_eq!(shown("flannel", &[], None), "cni=the built-in bundle");
+        assert_eq!(shown("antrea", &[], None), "cni=no bundle");
+        assert_eq!(shown("antrea", &[], Some(&antrea)), "cni=VirtualMachineImage photon");
+        let all = map("of-all", "antrea", None, Some("cni"));
+        let own = map("of-c", "antrea", Some("c"), Some("cni"));
+        let other = map("of-d", "antrea", Some("d"), Some("cni"));
+        let maps = [own.clone(), all.clone(), other.clone()];
+        assert_eq!(shown("antrea", &maps, Some(&antrea)), "cni=ConfigMap of-c");
+        assert_eq!(shown("antrea", &[all, other], Some(&antrea)), "cni=ConfigMap of-all");
+    }
+
+    #[test]
+    fn other_networks_are_left_out_and_other_add_ons_follow_in_their_order() {
+        let maps = [
+            map("m1", "extra", None, None),
+            map("m2", "metrics-server", None, None),
+            map("m3", "calico", None, Some("CNI")),
+            map("m4", "pvcsi", None, Some("CSI")),
+            map("m5", "Not a name", None, None),
+        ];
+        assert_eq!(
+            shown("flannel", &maps, None),
+            "cni=the built-in bundle pvcsi=ConfigMap m4 metrics-server=ConfigMap m2 extra=ConfigMap m1"
+        );
+        let names = container_networks(maps.iter().map(AsRef::as_ref));
+        assert_eq!(names.into_iter().collect::<Vec<_>>(), ["calico", "flannel"]);
+    }
+
+    #[test]
+    fn a_change_of_a_config_map_is_another_bundle() {
+        let offer = |maps: &[Arc<PartialObjectMeta<ConfigMap>>]| {
+            choose(&Offer { cluster: "c", cni: "flannel", config_maps: maps, image: None })
+        };
+        let before = map("m", "extra", None, None);
+        let mut after = (*before).clone();
+        after.metadata.resource_version = Some("8".into());
+        assert_ne!(offer(&[before]), offer(&[Arc::new(after)]));
+    }
+}

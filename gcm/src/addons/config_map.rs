@@ -1,0 +1,123 @@
+//! Bundles that users bring: ConfigMaps in the cluster's namespace.
+//!
+//! The labels `tkg.tanzu.vmware.com/addon-name` and, for one cluster only, `tkg.tanzu.vmware.com/cluster-name` say whose
+//! they are, and the annotation `tkg.tanzu.vmware.com/addon-type` what for. Every key that ends in `.yaml` or `.yml` is a
+//! file of manifests, and one that ends in `.jinja` after that a template of them.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::Secret;
+
+use super::bundle::{Bundle, BundleFile, MAX_BYTES, Mode};
+use super::render::TEMPLATE;
+
+/// The type of a Secret with files of a bundle: no other Secret is read.
+pub const SECRET_TYPE: &str = "run.tanzu.vmware.com/addon-bundle";
+/// The most add-ons that one may name in `after`.
+const MAX_AFTER: usize = 32;
+
+fn is_manifests(key: &str) -> bool {
+    let key = key.strip_suffix(TEMPLATE).unwrap_or(key);
+    [".yaml", ".yml"].iter().any(|end| key.ends_with(end))
+}
+
+/// The bundle of a ConfigMap.
+///
+/// # Errors
+/// The key that is not understood, with those that are.
+pub fn read(data: &BTreeMap<String, String>) -> Result<Bundle, String> {
+    let mut bundle = Bundle::default();
+    for (key, text) in data {
+        let word = text.trim();
+        match key.as_str() {
+            "version" => bundle.version = Some(word.chars().take(64).collect()),
+            "mode" => {
+                bundle.mode = Mode::of(word)
+                    .ok_or_else(|| format!("mode {word:?} is none of Reconcile, ApplyOnce and Unmanaged"))?;
+            }
+            "after" => {
+                let names = word.split(',').map(str::trim).filter(|name| !name.is_empty());
+                bundle.after = names.take(MAX_AFTER).map(str::to_owned).collect();
+            }
+            "secret" => bundle.secret = Some(word.to_owned()).filter(|name| !name.is_empty()),
+            key if is_manifests(key) => {
+                bundle.files.push(BundleFile { name: key.to_owned(), text: text.clone(), secret: false });
+            }
+            _ => {
+                return Err(format!(
+                    "key {key} is none of version, mode, after and secret, and does not end in .yaml or .yaml{TEMPLATE}"
+                ));
+            }
+        }
+    }
+    Ok(bundle)
+}
+
+/// Adds the files of the Secret that the bundle names.
+///
+/// # Errors
+/// A Secret of another type: who may name a Secret here need not be one who may read it.
+pub fn add_secret(bundle: &mut Bundle, name: &str, secret: Secret) -> Result<(), String> {
+    if secret.type_.as_deref() != Some(SECRET_TYPE) {
+        return Err(format!(
+            "Secret {name} is not of type {SECRET_TYPE}. Only Secrets of that type are read"
+        ));
+    }
+    for (key, bytes) in secret.data.unwrap_or_default() {
+        if !is_manifests(&key) {
+            return Err(format!("Secret {name}: key {key} does not end in .yaml or .yaml{TEMPLATE}"));
+        }
+        let text =
+            String::from_utf8(bytes.0).map_err(|_| format!("Secret {name}: key {key} is not UTF-8"))?;
+        bundle.files.push(BundleFile { name: key, text, secret: true });
+    }
+    let bytes: usize = bundle.files.iter().map(|file| file.text.len()).sum();
+    if bytes > MAX_BYTES {
+        return Err(format!("its files have {bytes} bytes, and {MAX_BYTES} are the most"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::ByteString;
+
+    use super::*;
+
+    fn data(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+        pairs.iter().map(|(key, text)| ((*key).to_owned(), (*text).to_owned())).collect()
+    }
+
+    #[test]
+    fn a_config_map_becomes_a_bundle() {
+        let bundle = read(&data(&[
+            ("version", "v3.30.0\n"),
+            ("mode", "ApplyOnce"),
+            ("after", "antrea, metrics-server"),
+            ("secret", "keys"),
+            ("b.yaml.jinja", "b"),
+            ("a.yml", "a"),
+        ]))
+        .unwrap();
+        assert_eq!((bundle.version.as_deref(), bundle.mode), (Some("v3.30.0"), Mode::ApplyOnce));
+        assert_eq!((bundle.after.len(), bundle.secret.as_deref()), (2, Some("keys")));
+        let files: Vec<_> = bundle.files.iter().map(|file| file.name.as_str()).collect();
+        assert_eq!(files, ["a.yml", "b.yaml.jinja"]);
+        assert!(read(&data(&[("mode", "always")])).is_err_and(|error| error.contains("ApplyOnce")));
+        assert!(read(&data(&[("manifest", "")])).is_err_and(|error| error.contains("key manifest")));
+    }
+
+    #[test]
+    fn only_a_secret_that_is_meant_for_it_is_read() {
+        let mut bundle = Bundle::default();
+        let mut secret = Secret {
+            type_: Some("cluster.x-k8s.io/secret".into()),
+            data: Some([("a.yaml".to_owned(), ByteString(b"a".to_vec()))].into()),
+            ..Secret::default()
+        };
+        assert!(add_secret(&mut bundle, "c-ca", secret.clone()).unwrap_err().contains(SECRET_TYPE));
+        secret.type_ = Some(SECRET_TYPE.to_owned());
+        add_secret(&mut bundle, "files", secret).unwrap();
+        assert!(bundle.files[0].secret);
+    }
+}

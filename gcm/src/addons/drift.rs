@@ -1,0 +1,90 @@
+//! What others changed of an add-on's objects, judged by metadata alone.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+/// A state of an object: after our last write, or as a watch showed it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Written {
+    version: u64,
+    generation: Option<i64>,
+    marks: u64,
+}
+
+/// What a change of an object asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Nothing: it is as we wrote it, or older.
+    None,
+    /// A look at its health: only its status changed.
+    Status,
+    /// Our manifest, once more.
+    Drift,
+}
+
+impl Written {
+    /// The state that this metadata shows.
+    pub fn of(meta: &ObjectMeta) -> Self {
+        Self { version: version(meta), generation: meta.generation, marks: marks(meta) }
+    }
+
+    /// What a later state of the object asks for.
+    pub fn change(&self, now: &Self) -> Change {
+        if now.version <= self.version {
+            return Change::None;
+        }
+        match (self.generation, now.generation) {
+            (Some(before), Some(after)) if before == after => {
+                if self.marks == now.marks {
+                    Change::Status
+                } else {
+                    Change::Drift
+                }
+            }
+            // A kind without generations has no status of its own: every version is a change.
+            _ => Change::Drift,
+        }
+    }
+}
+
+fn version(meta: &ObjectMeta) -> u64 {
+    meta.resource_version.as_deref().and_then(|version| version.parse().ok()).unwrap_or(u64::MAX)
+}
+
+/// Changes of labels and annotations do not count in the generation.
+fn marks(meta: &ObjectMeta) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (&meta.labels, &meta.annotations, meta.deletion_timestamp.is_some()).hash(&mut hasher);
+    hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn meta(version: &str, generation: Option<i64>, label: &str) -> ObjectMeta {
+        ObjectMeta {
+            resource_version: Some(version.into()),
+            generation,
+            labels: Some([("a".to_owned(), label.to_owned())].into()),
+            ..ObjectMeta::default()
+        }
+    }
+
+    #[test]
+    fn only_what_others_wrote_later_is_drift() {
+        let written = Written::of(&meta("10", Some(2), "x"));
+        for (now, expected) in [
+            (meta("10", Some(2), "x"), Change::None),
+            (meta("9", Some(1), "x"), Change::None),
+            (meta("11", Some(2), "x"), Change::Status),
+            (meta("11", Some(3), "x"), Change::Drift),
+            (meta("11", Some(2), "y"), Change::Drift),
+        ] {
+            assert_eq!(written.change(&Written::of(&now)), expected, "{now:?}");
+        }
+        let map = Written::of(&meta("10", None, "x"));
+        assert_eq!(map.change(&Written::of(&meta("11", None, "x"))), Change::Drift);
+    }
+}

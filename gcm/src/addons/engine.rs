@@ -1,0 +1,335 @@
+//! The add-ons of all clusters: a task and a connection for each, so that a guest that hangs delays no other.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::gcm::TanzuKubernetesCluster;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kit::apply::get;
+use kit::retry::jitter;
+use kube::Client;
+use kube::runtime::reflector::ObjectRef;
+use parking_lot::Mutex;
+use tokio::sync::{Semaphore, mpsc, watch};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::builtin::BuiltIn;
+use super::bundle::{Bundle, Mode};
+use super::choice::{ChosenAddon, Source};
+use super::deployment::Intent;
+use super::guest::{Guest, GuestError};
+use super::render::Values;
+use super::report::{AddonReport, AddonState};
+use super::session::Session;
+use super::{config_map, image, kubeconfig, manifest};
+
+/// A round of one cluster takes no longer.
+const ROUND: Duration = Duration::from_mins(3);
+/// After a round that left something to wait for, the first and the longest pause.
+const PAUSES: (Duration, Duration) = (Duration::from_secs(2), Duration::from_mins(5));
+/// While add-ons come up, they are looked at this often, whether a watch shows a change or not.
+const PROGRESS: Duration = Duration::from_secs(20);
+/// When nothing is left to do, Secrets are read again after this time: nobody watches them.
+const RESYNC: Duration = Duration::from_mins(10);
+/// Changes in a guest are gathered for so long before they are acted on, and rounds follow each other no faster.
+const GATHER: Duration = Duration::from_secs(1);
+/// Clusters of one namespace whose bundles are read and applied at the same time.
+const SHARE: usize = 2;
+
+/// What a cluster is to have.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WantedAddons {
+    /// Where its API server is, `https://HOST:PORT`.
+    pub server: String,
+    /// Its add-ons.
+    pub addons: Vec<ChosenAddon>,
+    /// What templates may name.
+    pub values: Values,
+}
+
+/// The add-ons of all clusters. Clones share one.
+#[derive(Clone)]
+pub struct Engine(Arc<Shared>);
+
+struct Shared {
+    management: Client,
+    clusters: Mutex<HashMap<String, ClusterTask>>,
+    shares: Mutex<HashMap<String, Arc<Semaphore>>>,
+    wake: mpsc::UnboundedSender<ObjectRef<TanzuKubernetesCluster>>,
+    shutdown: CancellationToken,
+}
+
+/// None before the first look at the guest: nothing is known, and what is known of before stays.
+type Reports = Arc<Mutex<Option<Arc<Vec<AddonReport>>>>>;
+
+struct ClusterTask {
+    wanted: watch::Sender<Arc<WantedAddons>>,
+    reports: Reports,
+    _task: AbortOnDropHandle<()>,
+}
+
+impl Engine {
+    /// An engine without clusters; `wake` gets the cluster whose report changed.
+    pub fn new(
+        management: Client,
+        wake: mpsc::UnboundedSender<ObjectRef<TanzuKubernetesCluster>>,
+        shutdown: CancellationToken,
+    ) -> Self {
+        let (clusters, shares) = (Mutex::default(), Mutex::default());
+        Self(Arc::new(Shared { management, clusters, shares, wake, shutdown }))
+    }
+
+    /// Has a cluster's add-ons be so from now on.
+    pub fn want(&self, namespace: &str, name: &str, wanted: WantedAddons) {
+        let key = kit::index::key(Some(namespace), name);
+        let mut clusters = self.0.clusters.lock();
+        if let Some(cluster) = clusters.get(&key) {
+            cluster.wanted.send_if_modified(|before| {
+                let differs = **before != wanted;
+                if differs {
+                    *before = Arc::new(wanted);
+                }
+                differs
+            });
+            return;
+        }
+        let reports = Reports::default();
+        let (sender, receiver) = watch::channel(Arc::new(wanted));
+        let cluster = Cluster {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            share: self.share(namespace),
+            shared: Arc::clone(&self.0),
+            reports: Arc::clone(&reports),
+        };
+        let task = AbortOnDropHandle::new(tokio::spawn(cluster.keep(receiver)));
+        clusters.insert(key, ClusterTask { wanted: sender, reports, _task: task });
+    }
+
+    /// Leaves a cluster alone: it goes, or others look after it.
+    pub fn forget(&self, key: &str) {
+        self.0.clusters.lock().remove(key);
+    }
+
+    /// How a cluster's add-ons are; none if nobody has looked after them yet.
+    pub fn reports(&self, key: &str) -> Option<Arc<Vec<AddonReport>>> {
+        self.0.clusters.lock().get(key)?.reports.lock().clone()
+    }
+
+    fn share(&self, namespace: &str) -> Arc<Semaphore> {
+        let mut shares = self.0.shares.lock();
+        shares.retain(|_, share| Arc::strong_count(share) > 1);
+        Arc::clone(shares.entry(namespace.to_owned()).or_insert_with(|| Arc::new(Semaphore::new(SHARE))))
+    }
+}
+
+fn report(addon: &ChosenAddon, version: Option<String>, state: AddonState) -> AddonReport {
+    AddonReport { name: addon.name.clone(), type_: addon.type_, version, state }
+}
+
+/// One cluster, as its task sees it.
+struct Cluster {
+    namespace: String,
+    name: String,
+    share: Arc<Semaphore>,
+    shared: Arc<Shared>,
+    reports: Reports,
+}
+
+impl Cluster {
+    /// Keeps the cluster's add-ons as they are wanted, until nobody wants them any more.
+    async fn keep(self, mut wanted: watch::Receiver<Arc<WantedAddons>>) {
+        let mut session: Option<Session> = None;
+        let mut pause = PAUSES.0;
+        loop {
+            let now = Arc::clone(&wanted.borrow_and_update());
+            let round = tokio::time::timeout(ROUND, self.round(&now, &mut session)).await;
+            let late =
+                || Err(GuestError::Unreachable(format!("a round took longer than {} s", ROUND.as_secs())));
+            let delay = match round.unwrap_or_else(|_| late()) {
+                Ok(reports) => {
+                    let delay = Self::delay(&reports, &mut pause);
+                    self.publish(reports);
+                    delay
+                }
+                Err(error) => {
+                    session = None;
+                    // One call that fails is no news.
+                    if pause > PAUSES.0 {
+                        let state = AddonState::Pending(error.to_string());
+                        self.publish(
+                            now.addons.iter().map(|addon| report(addon, None, state.clone())).collect(),
+                        );
+                    }
+                    longer(&mut pause)
+                }
+            };
+            tokio::select! {
+                () = self.shared.shutdown.cancelled() => return,
+                changed = wanted.changed() => match changed {
+                    Ok(()) => pause = PAUSES.0,
+                    Err(_) => return,
+                },
+                () = tokio::time::sleep(jitter(delay)) => {}
+                () = noticed(&mut session) => tokio::time::sleep(GATHER).await,
+            }
+        }
+    }
+
+    fn delay(reports: &[AddonReport], pause: &mut Duration) -> Duration {
+        let failing =
+            |report: &AddonReport| matches!(report.state, AddonState::Failed(_) | AddonState::Pending(_));
+        if reports.iter().any(failing) {
+            return longer(pause);
+        }
+        *pause = PAUSES.0;
+        let rising = |report: &AddonReport| matches!(report.state, AddonState::InProgress(_));
+        if reports.iter().any(rising) { PROGRESS } else { RESYNC }
+    }
+
+    fn publish(&self, reports: Vec<AddonReport>) {
+        {
+            let mut shown = self.reports.lock();
+            if shown.as_ref().is_some_and(|shown| **shown == reports) {
+                return;
+            }
+            *shown = Some(Arc::new(reports));
+        }
+        // The receiver is gone only when the controller ended with the program.
+        let _ = self.shared.wake.send(ObjectRef::new(&self.name).within(&self.namespace));
+    }
+
+    /// Looks at every add-on once; an error says that the guest does not answer.
+    async fn round(
+        &self,
+        wanted: &WantedAddons,
+        session: &mut Option<Session>,
+    ) -> Result<Vec<AddonReport>, GuestError> {
+        if session.as_ref().is_none_or(|session| session.server != wanted.server) {
+            *session = None;
+            *session = Some(Session::new(self.connect(&wanted.server).await?, &wanted.server));
+        }
+        let Some(session) = session else { return Ok(Vec::new()) };
+        session.keep_only(&wanted.addons);
+        session.notice();
+        let mut reports: Vec<AddonReport> = Vec::with_capacity(wanted.addons.len());
+        for addon in &wanted.addons {
+            let state = self.look_after(addon, &wanted.values, session, &reports).await?;
+            let version = session.deployment(addon.slot()).version.clone();
+            reports.push(report(addon, version, state));
+        }
+        session.watch();
+        Ok(reports)
+    }
+
+    async fn look_after(
+        &self,
+        addon: &ChosenAddon,
+        values: &Values,
+        session: &mut Session,
+        before: &[AddonReport],
+    ) -> Result<AddonState, GuestError> {
+        if let Source::Nowhere { known } = &addon.source {
+            return Ok(AddonState::Unprovided(describe_unprovided(&addon.name, known)));
+        }
+        if session.deployment(addon.slot()).wants_bundle(&addon.source, values) {
+            // Bundles take memory while they are applied: a namespace's clusters take turns.
+            let Ok(_permit) = self.share.acquire().await else {
+                return Ok(AddonState::Pending(String::new()));
+            };
+            let failed = |reason: String| Ok(AddonState::Failed(format!("{}: {reason}", addon.origin())));
+            let bundle = match self.load(addon).await {
+                Ok(bundle) => bundle,
+                Err(reason) => return failed(reason),
+            };
+            if bundle.mode == Mode::Unmanaged {
+                session.release(addon.slot());
+                return Ok(AddonState::Unmanaged);
+            }
+            let unsettled =
+                |name: &&String| before.iter().find(|r| r.name == **name).is_none_or(|r| !r.is_settled());
+            if let Some(other) = bundle.after.iter().find(unsettled) {
+                return Ok(AddonState::Pending(format!("it waits for add-on {other}")));
+            }
+            let manifests = match manifest::parse(&bundle.files, values) {
+                Ok(manifests) => manifests,
+                Err(reason) => return failed(reason),
+            };
+            let slot = addon.slot();
+            let intent =
+                Intent { slot, source: &addon.source, bundle: &bundle, manifests: &manifests, values };
+            if let Some(state) = session.apply(&intent).await? {
+                return Ok(state);
+            }
+        }
+        session.health(addon.slot()).await
+    }
+
+    /// The bundle of an add-on.
+    async fn load(&self, addon: &ChosenAddon) -> Result<Bundle, String> {
+        let built_in = || BuiltIn::named(&addon.name).map(BuiltIn::bundle);
+        match &addon.source {
+            Source::BuiltIn(bundle) => Ok(bundle.bundle()),
+            Source::Image(node_image) => image::property(node_image, &addon.name)
+                .ok_or("it is there no more".to_owned())
+                .and_then(image::read),
+            Source::Nowhere { .. } => Err("there is none".to_owned()),
+            Source::ConfigMap { name, .. } => {
+                let namespace = Some(self.namespace.as_str());
+                let map = get::<ConfigMap>(&self.shared.management, namespace, name).await;
+                let map = map.map_err(|error| format!("it can't be read: {error}"))?;
+                let mut bundle = config_map::read(&map.ok_or("it is gone")?.data.unwrap_or_default())?;
+                if let Some(secret) = bundle.secret.clone() {
+                    let read = get::<Secret>(&self.shared.management, namespace, &secret).await;
+                    let read = read.map_err(|error| format!("Secret {secret} can't be read: {error}"))?;
+                    let read = read.ok_or_else(|| format!("there is no Secret {secret}"))?;
+                    config_map::add_secret(&mut bundle, &secret, read)?;
+                }
+                // A ConfigMap without manifests says how the built-in bundle is kept.
+                if bundle.files.is_empty() && bundle.mode != Mode::Unmanaged {
+                    let there =
+                        built_in().ok_or("it has no manifests, and no bundle of this name is built in")?;
+                    bundle.version = bundle.version.or(there.version);
+                    bundle.files = there.files;
+                }
+                Ok(bundle)
+            }
+        }
+    }
+
+    /// The guest's API server, with the credentials that Cluster API made for the cluster.
+    async fn connect(&self, server: &str) -> Result<Guest, GuestError> {
+        let name = format!("{}-kubeconfig", self.name);
+        let unusable = |what: String| GuestError::Unreachable(format!("Secret {name}: {what}"));
+        let secret = get::<Secret>(&self.shared.management, Some(&self.namespace), &name).await;
+        let secret = secret.map_err(|error| unusable(format!("it can't be read: {error}")))?;
+        let data = secret.ok_or_else(|| unusable("it is not there yet".to_owned()))?.data.unwrap_or_default();
+        let text = data.get(kubeconfig::KEY).and_then(|value| std::str::from_utf8(&value.0).ok());
+        let text = text.ok_or_else(|| unusable(format!("it has no key {}", kubeconfig::KEY)))?;
+        Guest::new(kubeconfig::config(text, server).await.map_err(unusable)?)
+    }
+}
+
+fn describe_unprovided(name: &str, known: &[String]) -> String {
+    let known = known.join(", ");
+    format!(
+        "no bundle provides the container network {name}. Those that are provided: {known}. Bring its manifests in a ConfigMap labelled {}={name}",
+        api::names::label::ADDON_NAME
+    )
+}
+
+fn longer(pause: &mut Duration) -> Duration {
+    let now = *pause;
+    *pause = (now * 2).min(PAUSES.1);
+    now
+}
+
+/// Resolves when the guest shows a change that something is to be done about.
+async fn noticed(session: &mut Option<Session>) {
+    match session {
+        Some(session) => session.noticed().await,
+        None => std::future::pending().await,
+    }
+}

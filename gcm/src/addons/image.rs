@@ -1,0 +1,82 @@
+//! Bundles that a node image carries: OVF properties that VM Operator copies to annotations, as images of vSphere 7 have
+//! them, `{"type": "inline", "version": …, "value": base64 of gzip of YAML}`.
+
+use std::io::Read;
+
+use api::vmop::VirtualMachineImage;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use kube::ResourceExt;
+use serde::Deserialize;
+
+use super::bundle::{Bundle, BundleFile, MAX_BYTES};
+
+/// What stands before the name of the add-on.
+const PROPERTY: &str = "vmware-system.guest.kubernetes.addons.";
+
+#[derive(Deserialize)]
+struct Inline {
+    #[serde(rename = "type")]
+    type_: String,
+    version: Option<String>,
+    value: String,
+}
+
+/// What the image carries for an add-on.
+pub fn property<'i>(image: &'i VirtualMachineImage, addon: &str) -> Option<&'i str> {
+    image.annotations().get(&format!("{PROPERTY}{addon}")).map(String::as_str)
+}
+
+/// The names of the add-ons that the image carries.
+pub fn carried(image: &VirtualMachineImage) -> impl Iterator<Item = &str> {
+    image.annotations().keys().filter_map(|key| key.strip_prefix(PROPERTY))
+}
+
+/// The bundle of a property.
+///
+/// # Errors
+/// What of it can't be read.
+pub fn read(property: &str) -> Result<Bundle, String> {
+    let inline: Inline =
+        serde_json::from_str(property).map_err(|error| format!("the property is not JSON: {error}"))?;
+    if inline.type_ != "inline" {
+        return Err(format!("the property is of type {:?}, and only inline ones can be read", inline.type_));
+    }
+    let bytes = STANDARD.decode(inline.value.trim()).map_err(|error| format!("it is not base64: {error}"))?;
+    let mut text = String::new();
+    let most = u64::try_from(MAX_BYTES).unwrap_or(u64::MAX);
+    let read = flate2::read::GzDecoder::new(bytes.as_slice()).take(most + 1).read_to_string(&mut text);
+    let length = read.map_err(|error| format!("it is not gzip: {error}"))?;
+    if length > MAX_BYTES {
+        return Err(format!("it has more than {MAX_BYTES} bytes"));
+    }
+    let file = BundleFile { name: "manifests.yaml".to_owned(), text, secret: false };
+    Ok(Bundle { version: inline.version, files: vec![file], ..Bundle::default() })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use serde_json::json;
+
+    use super::*;
+
+    fn packed(text: &[u8]) -> String {
+        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        gzip.write_all(text).unwrap();
+        STANDARD.encode(gzip.finish().unwrap())
+    }
+
+    #[test]
+    fn an_inline_add_on_is_unpacked_within_bounds() {
+        let property =
+            |value: String| json!({"name": "antrea", "type": "inline", "version": "v1", "value": value});
+        let bundle = read(&property(packed(b"a: b")).to_string()).unwrap();
+        assert_eq!((bundle.files[0].text.as_str(), bundle.version.as_deref()), ("a: b", Some("v1")));
+        let bomb = property(packed(&vec![b' '; MAX_BYTES + 1])).to_string();
+        assert!(read(&bomb).is_err_and(|error| error.contains("more than")));
+        assert!(read(&property("!".to_owned()).to_string()).is_err());
+        assert!(read("{}").is_err());
+    }
+}

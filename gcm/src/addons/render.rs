@@ -1,0 +1,97 @@
+//! Templates in bundles: files that end in `.jinja`, and in them the names of typed values. There are no other expressions
+//! and no statements, so that nobody's bundle costs this program more than its own length.
+
+use minijinja::{AutoEscape, Environment, UndefinedBehavior};
+use serde::Serialize;
+
+/// What a file is named that is a template.
+pub const TEMPLATE: &str = ".jinja";
+
+/// What templates may name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Values {
+    /// The first range of the Pods' addresses.
+    pub pod_cidr: String,
+    /// The first range of the Services' addresses.
+    pub service_cidr: String,
+    /// The domain of Services.
+    pub service_domain: String,
+    /// The cluster's name.
+    pub cluster_name: String,
+    /// The cluster's namespace.
+    pub cluster_namespace: String,
+    /// The host of the control plane's endpoint.
+    pub control_plane_host: String,
+    /// Its port.
+    pub control_plane_port: u16,
+    /// The version of Kubernetes, with a `v`.
+    pub kubernetes_version: String,
+}
+
+/// The names of the values, as templates write them.
+const NAMES: [&str; 8] = [
+    "pod_cidr",
+    "service_cidr",
+    "service_domain",
+    "cluster_name",
+    "cluster_namespace",
+    "control_plane_host",
+    "control_plane_port",
+    "kubernetes_version",
+];
+
+/// The text with values in the places of their names.
+///
+/// # Errors
+/// What is neither text nor the name of a value, with its line.
+pub fn render(text: &str, values: &Values) -> Result<String, String> {
+    check(text)?;
+    let mut environment = Environment::new();
+    environment.set_undefined_behavior(UndefinedBehavior::Strict);
+    environment.set_auto_escape_callback(|_| AutoEscape::None);
+    let rendered = environment.render_str(text, minijinja::value::Serde(values));
+    rendered.map_err(|error| format!("it can't be rendered: {}", error.kind()))
+}
+
+fn check(text: &str) -> Result<(), String> {
+    for (at, line) in text.lines().enumerate() {
+        let wrong = |what: &str| {
+            format!("line {}: {what}. A template can hold {{{{ NAME }}}} of {}", at + 1, NAMES.join(", "))
+        };
+        if line.contains("{%") || line.contains("{#") {
+            return Err(wrong("statements and comments are not supported"));
+        }
+        for expression in line.split("{{").skip(1) {
+            let (name, _) = expression.split_once("}}").ok_or_else(|| wrong("{{ is not closed"))?;
+            if !NAMES.contains(&name.trim()) {
+                return Err(wrong(&format!("{:?} is no value", name.trim())));
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_stand_where_their_names_stood_and_nothing_else_is_run() {
+        let values = Values { pod_cidr: "10.1.0.0/16".into(), control_plane_port: 6443, ..Values::default() };
+        let text = "Network: \"{{ pod_cidr }}\"\nport: {{control_plane_port}}\n";
+        assert_eq!(render(text, &values).unwrap(), "Network: \"10.1.0.0/16\"\nport: 6443");
+        for (text, part) in [
+            ("a\n{{ pod_cidr * 1000000 }}", "line 2"),
+            ("{{ password }}", "password"),
+            ("{% for a in range(99999999) %}x{% endfor %}", "statements"),
+            ("{{ pod_cidr", "not closed"),
+            ("{{ pod_cidr | upper }}", "no value"),
+        ] {
+            let error = render(text, &values).unwrap_err();
+            assert!(error.contains(part) && error.contains("pod_cidr"), "{text}: {error}");
+        }
+        let all = serde_json::to_value(&values).unwrap();
+        assert_eq!(all.as_object().unwrap().len(), NAMES.len());
+        assert!(NAMES.iter().all(|name| all.get(name).is_some()));
+    }
+}

@@ -1,0 +1,124 @@
+//! What is known of one guest for as long as it answers: its add-ons, and the watches of their objects.
+
+use std::collections::{BTreeSet, HashMap};
+
+use futures::StreamExt;
+use tokio::sync::mpsc;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::apply_set;
+use super::bundle::Mode;
+use super::choice::ChosenAddon;
+use super::deployment::{Deployment, Intent};
+use super::guest::{Guest, GuestError, Sighting};
+use super::manifest::ObjectKey;
+use super::report::AddonState;
+
+/// Changes that a guest shows and nobody has looked at yet: more wait at the guest.
+const BACKLOG: usize = 64;
+
+/// A connected guest.
+pub struct Session {
+    /// Where its API server is.
+    pub server: String,
+    guest: Guest,
+    deployments: HashMap<String, Deployment>,
+    watches: HashMap<(ObjectKey, Vec<String>), AbortOnDropHandle<()>>,
+    sightings: (mpsc::Sender<Sighting>, mpsc::Receiver<Sighting>),
+}
+
+impl Session {
+    /// A guest of which nothing is known yet.
+    pub fn new(guest: Guest, server: &str) -> Self {
+        Self {
+            server: server.to_owned(),
+            guest,
+            deployments: HashMap::new(),
+            watches: HashMap::new(),
+            sightings: mpsc::channel(BACKLOG),
+        }
+    }
+
+    /// What is known of an add-on.
+    pub fn deployment(&mut self, slot: &str) -> &mut Deployment {
+        self.deployments.entry(slot.to_owned()).or_default()
+    }
+
+    /// Forgets add-ons that the cluster is not to have any more; their objects stay.
+    pub fn keep_only(&mut self, addons: &[ChosenAddon]) {
+        self.deployments.retain(|slot, _| addons.iter().any(|addon| addon.slot() == slot));
+    }
+
+    /// Looks after an add-on no more.
+    pub fn release(&mut self, slot: &str) {
+        self.deployments.remove(slot);
+    }
+
+    /// Applies an add-on; what keeps it from being applied.
+    pub async fn apply(&mut self, intent: &Intent<'_>) -> Result<Option<AddonState>, GuestError> {
+        let deployment = self.deployments.entry(intent.slot.to_owned()).or_default();
+        deployment.apply(&mut self.guest, intent).await
+    }
+
+    /// How an add-on works.
+    pub async fn health(&mut self, slot: &str) -> Result<AddonState, GuestError> {
+        let deployment = self.deployments.entry(slot.to_owned()).or_default();
+        deployment.health(&self.guest).await
+    }
+
+    /// Takes note of everything that the watches have shown.
+    pub fn notice(&mut self) -> bool {
+        let mut any = false;
+        while let Ok(sighting) = self.sightings.1.try_recv() {
+            any |= take_note(&mut self.deployments, &sighting);
+        }
+        any
+    }
+
+    /// Resolves when a watch has shown something that is to be acted on.
+    pub async fn noticed(&mut self) {
+        // The session holds a sender itself.
+        while let Some(sighting) = self.sightings.1.recv().await {
+            if take_note(&mut self.deployments, &sighting) {
+                return;
+            }
+        }
+    }
+
+    /// Watches the kinds that the add-ons have, each once.
+    pub fn watch(&mut self) {
+        let kept = self.deployments.iter().filter(|(_, deployment)| deployment.mode == Mode::Reconcile);
+        let mut sets: Vec<String> = kept.clone().map(|(slot, _)| apply_set::id(slot)).collect();
+        sets.sort();
+        let mut wanted = BTreeSet::new();
+        let mut missing = Vec::new();
+        for (kind, served) in kept.flat_map(|(_, deployment)| deployment.kinds()) {
+            let key = (kind, sets.clone());
+            if wanted.insert(key.clone()) && !self.watches.contains_key(&key) {
+                missing.push((key, served.clone()));
+            }
+        }
+        self.watches.retain(|key, task| wanted.contains(key) && !task.is_finished());
+        for (key, served) in missing {
+            let mut shown = self.guest.watch(&served, &sets).boxed();
+            let sender = self.sightings.0.clone();
+            let task = tokio::spawn(async move {
+                while let Some(sighting) = shown.next().await {
+                    if sender.send(sighting).await.is_err() {
+                        return;
+                    }
+                }
+            });
+            self.watches.insert(key, AbortOnDropHandle::new(task));
+        }
+    }
+}
+
+fn take_note(deployments: &mut HashMap<String, Deployment>, sighting: &Sighting) -> bool {
+    // Every deployment takes note: an object may be of two.
+    let mut noticed = false;
+    for deployment in deployments.values_mut() {
+        noticed |= deployment.notice(sighting);
+    }
+    noticed
+}

@@ -1,0 +1,169 @@
+//! What plays kube-scheduler on a control plane: it binds Pods to nodes by what keeps them apart for good (node selectors,
+//! required node affinity, taints, cordons) and by nothing else: no resources, no spreading, no preemption.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use futures::StreamExt;
+use k8s_openapi::api::core::v1::{
+    Node, NodeSelectorRequirement, NodeSelectorTerm, Pod, PodSpec, Taint, Toleration,
+};
+use kube::api::{Api, ListParams};
+use kube::runtime::{WatchStreamExt, watcher};
+use kube::{Client, ResourceExt};
+use serde_json::{Value, json};
+
+/// How often Pods are tried again that fit no node.
+const AGAIN: Duration = Duration::from_secs(2);
+
+/// Binds Pods, for ever. Where there are several control planes all try, and the first binding counts.
+pub(super) async fn run(client: Client) {
+    let all: Api<Pod> = Api::all(client.clone());
+    let unbound = watcher::Config::default().fields("spec.nodeName=");
+    let mut events = std::pin::pin!(watcher(all, unbound).default_backoff());
+    let mut waiting: BTreeMap<String, Pod> = BTreeMap::new();
+    let mut again = tokio::time::interval(AGAIN);
+    loop {
+        tokio::select! {
+            event = events.next() => match event {
+                Some(Ok(watcher::Event::Apply(pod) | watcher::Event::InitApply(pod))) => {
+                    waiting.insert(pod.uid().unwrap_or_default(), pod);
+                }
+                // Bound, as well as gone: it is no longer one of those that are watched.
+                Some(Ok(watcher::Event::Delete(pod))) => drop(waiting.remove(&pod.uid().unwrap_or_default())),
+                Some(Ok(_)) => continue,
+                Some(Err(error)) => tracing::debug!(%error, "unbound pods can't be watched"),
+                None => return,
+            },
+            _ = again.tick() => {}
+        }
+        waiting.retain(|_, pod| pod.metadata.deletion_timestamp.is_none());
+        if waiting.is_empty() {
+            continue;
+        }
+        let nodes: Api<Node> = Api::all(client.clone());
+        let Ok(nodes) = nodes.list(&ListParams::default()).await else { continue };
+        for pod in waiting.values() {
+            if let Some(node) = nodes.items.iter().find(|node| fits(pod, node)) {
+                bind(&client, pod, &node.name_any()).await;
+            }
+        }
+    }
+}
+
+async fn bind(client: &Client, pod: &Pod, node: &str) {
+    let (namespace, name) = (pod.namespace().unwrap_or_default(), pod.name_any());
+    let binding = json!({
+        "apiVersion": "v1", "kind": "Binding", "metadata": { "name": name, "namespace": namespace, "uid": pod.uid() },
+        "target": { "apiVersion": "v1", "kind": "Node", "name": node },
+    });
+    let path = format!("/api/v1/namespaces/{namespace}/pods/{name}/binding");
+    let request = http::Request::post(path).header("content-type", "application/json");
+    if let Ok(request) = request.body(binding.to_string().into_bytes())
+        && let Err(error) = client.request::<Value>(request).await
+    {
+        tracing::debug!(pod = name, %error, "a pod is not bound");
+    }
+}
+
+fn fits(pod: &Pod, node: &Node) -> bool {
+    let (Some(spec), Some(node_spec)) = (&pod.spec, &node.spec) else { return false };
+    let selected =
+        spec.node_selector.iter().flatten().all(|(key, value)| node.labels().get(key) == Some(value));
+    let taints = node_spec.taints.as_deref().unwrap_or_default();
+    let tolerations = spec.tolerations.as_deref().unwrap_or_default();
+    let repels = |taint: &&Taint| taint.effect != "PreferNoSchedule";
+    node.metadata.deletion_timestamp.is_none()
+        && selected
+        && has_affinity(spec, node)
+        && taints.iter().filter(repels).all(|taint| tolerations.iter().any(|each| tolerates(each, taint)))
+}
+
+fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
+    let effect =
+        toleration.effect.as_deref().is_none_or(|effect| effect.is_empty() || effect == taint.effect);
+    let key = toleration.key.as_deref().unwrap_or_default();
+    let exists = toleration.operator.as_deref() == Some("Exists");
+    let value = toleration.value.as_deref().unwrap_or_default() == taint.value.as_deref().unwrap_or_default();
+    effect && if key.is_empty() { exists } else { key == taint.key && (exists || value) }
+}
+
+fn has_affinity(spec: &PodSpec, node: &Node) -> bool {
+    let required = spec.affinity.as_ref().and_then(|affinity| {
+        affinity.node_affinity.as_ref()?.required_during_scheduling_ignored_during_execution.as_ref()
+    });
+    required.is_none_or(|required| required.node_selector_terms.iter().any(|term| is_term_met(term, node)))
+}
+
+fn is_term_met(term: &NodeSelectorTerm, node: &Node) -> bool {
+    let labels = node.labels();
+    let name = node.name_any();
+    term.match_expressions
+        .iter()
+        .flatten()
+        .all(|each| is_met(each, labels.get(&each.key).map(String::as_str)))
+        && term
+            .match_fields
+            .iter()
+            .flatten()
+            .all(|each| each.key == "metadata.name" && is_met(each, Some(name.as_str())))
+}
+
+fn is_met(requirement: &NodeSelectorRequirement, value: Option<&str>) -> bool {
+    let values = requirement.values.as_deref().unwrap_or_default();
+    let listed = || value.is_some_and(|value| values.iter().any(|each| each == value));
+    match requirement.operator.as_str() {
+        "In" => listed(),
+        "NotIn" => !listed(),
+        "Exists" => value.is_some(),
+        "DoesNotExist" => value.is_none(),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(name: &str, labels: &Value, taints: &Value) -> Node {
+        let metadata = json!({"name": name, "labels": labels});
+        serde_json::from_value(
+            json!({"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": {"taints": taints}}),
+        )
+        .unwrap()
+    }
+
+    fn pod(spec: &Value) -> Pod {
+        let mut spec = spec.clone();
+        spec["containers"] = json!([]);
+        serde_json::from_value(json!({"apiVersion": "v1", "kind": "Pod", "metadata": {}, "spec": spec}))
+            .unwrap()
+    }
+
+    #[test]
+    fn a_pod_goes_where_nothing_keeps_it_away() {
+        let not_ready = json!([{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]);
+        let tainted = node("a", &json!({"os": "linux"}), &not_ready);
+        let affinity = |field: &str, key: &str, value: &str| {
+            let term = json!({field: [{"key": key, "operator": "In", "values": [value]}]});
+            let required = json!({"nodeSelectorTerms": [term]});
+            json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}})
+        };
+        let all = json!([{"operator": "Exists", "effect": "NoSchedule"}]);
+        for (spec, expected) in [
+            (json!({}), false),
+            (json!({"tolerations": all}), true),
+            (
+                json!({"tolerations": [{"key": "node.kubernetes.io/not-ready", "effect": "NoExecute", "operator": "Exists"}]}),
+                false,
+            ),
+            (json!({"tolerations": all, "nodeSelector": {"os": "windows"}}), false),
+            (json!({"tolerations": all, "affinity": affinity("matchFields", "metadata.name", "a")}), true),
+            (json!({"tolerations": all, "affinity": affinity("matchFields", "metadata.name", "b")}), false),
+            (json!({"tolerations": all, "affinity": affinity("matchExpressions", "os", "linux")}), true),
+        ] {
+            assert_eq!(fits(&pod(&spec), &tainted), expected, "{spec}");
+        }
+        assert!(fits(&pod(&json!({})), &node("b", &json!({}), &json!([]))));
+    }
+}

@@ -1,0 +1,229 @@
+//! The address of a control plane that its nodes hold themselves: what keepalived or kube-vip does in a static pod.
+//!
+//! Both are read as strictly as they would be: a file that does not say what they need ends the boot. Which node holds the
+//! address is settled by who listens on it first.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::net::TcpStream;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::control_plane::MANIFESTS;
+use super::disk::Disk;
+use super::failure::{Failure, Reason};
+use crate::network::balancer::VirtualServer;
+
+/// How often a node looks whether its API server answers, and whether the address is free.
+const LOOK: Duration = Duration::from_millis(500);
+/// A node whose API server has not answered so often in a row lets the address go.
+const FALL: usize = 3;
+/// Where Debian's keepalived has a file of its own, without which it does not start.
+const OWN_FOLDER: &str = "/etc/keepalived";
+/// What looks whether the API server answers. A link in the place of the program is refused as insecure.
+const CHECK: &str = "script \"/usr/bin/busybox wget ";
+const DIAL_DEADLINE: Duration = Duration::from_secs(2);
+
+/// Whether the node is its cluster's first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Joins {
+    /// It is: nobody has rights in the cluster yet but the super-administrator.
+    First,
+    /// Others are there.
+    Later,
+}
+
+/// A node that takes part in holding the address. Dropping it lets the address go.
+pub struct VirtualIp {
+    _holding: AbortOnDropHandle<()>,
+}
+
+impl VirtualIp {
+    /// Takes part, if a static pod on the disk says so; `local` is where the node's own API server answers.
+    pub fn start(disk: &Disk, local: Ipv4Addr, port: u16, joins: Joins) -> Result<Option<Self>, Failure> {
+        let Some(address) = address(disk, joins)? else { return Ok(None) };
+        let holding = tokio::spawn(hold(address, SocketAddr::from((local, port)), port));
+        Ok(Some(Self { _holding: AbortOnDropHandle::new(holding) }))
+    }
+}
+
+async fn hold(address: Ipv4Addr, local: SocketAddr, port: u16) {
+    loop {
+        tokio::time::sleep(LOOK).await;
+        if !answers(local).await {
+            continue;
+        }
+        let Ok(server) = VirtualServer::listening(address, port).await else { continue };
+        tracing::info!(%address, %local, "the node holds the control plane's address");
+        server.set_backends(vec![local]);
+        let mut failures = 0;
+        while failures < FALL {
+            tokio::time::sleep(LOOK).await;
+            failures = if answers(local).await { 0 } else { failures + 1 };
+        }
+        tracing::info!(%address, %local, "the node lets the control plane's address go");
+    }
+}
+
+async fn answers(local: SocketAddr) -> bool {
+    matches!(tokio::time::timeout(DIAL_DEADLINE, TcpStream::connect(local)).await, Ok(Ok(_)))
+}
+
+/// The address that a static pod on the disk holds.
+fn address(disk: &Disk, joins: Joins) -> Result<Option<Ipv4Addr>, Failure> {
+    if let Some(text) = disk.read(&format!("{MANIFESTS}/keepalived.yaml")) {
+        let pod = pod("keepalived", &text, &["NET_ADMIN", "NET_RAW"])?;
+        return keepalived(&pod, disk).map(Some);
+    }
+    if let Some(text) = disk.read(&format!("{MANIFESTS}/kube-vip.yaml")) {
+        let pod = pod("kube-vip", &text, &["NET_ADMIN", "NET_RAW"])?;
+        return kube_vip(&pod, disk, joins).map(Some);
+    }
+    Ok(None)
+}
+
+fn refused(name: &str, what: impl std::fmt::Display) -> Failure {
+    Failure::new(Reason::StaticPod, format!("static pod {name}: {what}"))
+}
+
+/// A static pod on the host's network, with one container that may do this.
+fn pod(name: &str, text: &str, capabilities: &[&str]) -> Result<Value, Failure> {
+    let pod: Value = serde_saphyr::from_str(text).map_err(|_| refused(name, "is no YAML"))?;
+    if pod["apiVersion"] != "v1" || pod["kind"] != "Pod" || pod["metadata"]["name"] != name {
+        return Err(refused(name, "is no Pod of that name"));
+    }
+    if pod["spec"]["hostNetwork"] != true {
+        return Err(refused(name, "is not on the host's network"));
+    }
+    let container = &pod["spec"]["containers"][0];
+    if container["image"].as_str().is_none_or(str::is_empty) {
+        return Err(refused(name, "has no image"));
+    }
+    let added = container["securityContext"]["capabilities"]["add"].as_array().cloned().unwrap_or_default();
+    match capabilities.iter().find(|wanted| !added.iter().any(|one| one == *wanted)) {
+        Some(lacks) => Err(refused(name, format!("lacks the capability {lacks}"))),
+        None => Ok(pod),
+    }
+}
+
+/// The path on the host of the volume that is mounted at `mount`.
+fn host_path<'a>(pod: &'a Value, mount: &str) -> Option<&'a str> {
+    let mounts = pod["spec"]["containers"][0]["volumeMounts"].as_array()?;
+    let name = &mounts.iter().find(|one| one["mountPath"] == mount)?["name"];
+    let volumes = pod["spec"]["volumes"].as_array()?;
+    volumes.iter().find(|one| one["name"] == *name)?["hostPath"]["path"].as_str()
+}
+
+fn is_mounted(pod: &Value, path: &str) -> bool {
+    let mounts = pod["spec"]["containers"][0]["volumeMounts"].as_array();
+    mounts.is_some_and(|mounts| mounts.iter().any(|mount| mount["mountPath"] == path))
+}
+
+fn keepalived(pod: &Value, disk: &Disk) -> Result<Ipv4Addr, Failure> {
+    let name = "keepalived";
+    let command = pod["spec"]["containers"][0]["command"].as_array().cloned().unwrap_or_default();
+    let file = command.iter().filter_map(Value::as_str).find_map(|one| one.strip_prefix("--use-file="));
+    let file = file.ok_or_else(|| refused(name, "is given no --use-file"))?;
+    let folder = file.rsplit_once('/').map_or("/", |(folder, _)| folder);
+    if host_path(pod, folder) != Some(folder) {
+        return Err(refused(name, format!("{folder} of the host is not mounted")));
+    }
+    if is_mounted(pod, OWN_FOLDER) {
+        return Err(refused(
+            name,
+            format!("Unable to read build config options file: a mount hides {OWN_FOLDER}"),
+        ));
+    }
+    if !is_mounted(pod, "/run") {
+        return Err(refused(name, "daemon is already running: it can't write /run/keepalived"));
+    }
+    let text = disk.read(file).ok_or_else(|| refused(name, format!("{file} is not there")))?;
+    if !text.contains(CHECK) {
+        return Err(refused(
+            name,
+            format!("no vrrp_script runs {CHECK}, the only program of its image that asks over HTTPS"),
+        ));
+    }
+    let words: Vec<_> = text.split_whitespace().collect();
+    let after =
+        |word: &str| words.iter().position(|one| *one == word).and_then(|at| words.get(at + 1)).copied();
+    match after("interface") {
+        Some("eth0") => {}
+        other => return Err(refused(name, format!("there is no interface {other:?}"))),
+    }
+    if after("virtual_router_id").and_then(|id| id.parse::<u8>().ok()).is_none_or(|id| id == 0) {
+        return Err(refused(name, "virtual_router_id is not 1 to 255"));
+    }
+    let list = text.split_once("virtual_ipaddress").map(|(_, rest)| rest).unwrap_or_default();
+    let address = list.trim_start().strip_prefix('{').and_then(|rest| rest.split_whitespace().next());
+    read_address(name, address)
+}
+
+fn kube_vip(pod: &Value, disk: &Disk, joins: Joins) -> Result<Ipv4Addr, Failure> {
+    let name = "kube-vip";
+    let environment = pod["spec"]["containers"][0]["env"].as_array().cloned().unwrap_or_default();
+    let value = |key: &str| {
+        environment
+            .iter()
+            .find(|one| one["name"] == key)
+            .and_then(|one| one["value"].as_str().map(str::to_owned))
+    };
+    for (key, wanted) in [("vip_arp", "true"), ("cp_enable", "true"), ("vip_leaderelection", "true")] {
+        if value(key).as_deref() != Some(wanted) {
+            return Err(refused(name, format!("{key} is not {wanted}")));
+        }
+    }
+    let kubeconfig = host_path(pod, "/etc/kubernetes/admin.conf");
+    // On the first node kubeadm gives the administrator his rights through the address that kube-vip is to hold.
+    let opens = match joins {
+        Joins::First => "/etc/kubernetes/super-admin.conf",
+        Joins::Later => "/etc/kubernetes/admin.conf",
+    };
+    if kubeconfig != Some(opens) && !(joins == Joins::Later && kubeconfig.is_some_and(|path| disk.has(path)))
+    {
+        return Err(refused(name, format!("{kubeconfig:?} does not open the cluster here, {opens} does")));
+    }
+    read_address(name, value("address").as_deref())
+}
+
+fn read_address(name: &str, text: Option<&str>) -> Result<Ipv4Addr, Failure> {
+    match text.and_then(|text| text.parse::<IpAddr>().ok()) {
+        Some(IpAddr::V4(address)) if address.is_loopback() => Ok(address),
+        _ => Err(refused(name, format!("{text:?} is no address of this network"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const POD: &str = "apiVersion: v1\nkind: Pod\nmetadata: {name: keepalived}\nspec:\n  hostNetwork: true\n  containers:\n  - name: k\n    image: x\n    command: [keepalived, --use-file=/etc/virtual-ip/keepalived.conf]\n    securityContext: {capabilities: {add: [NET_ADMIN, NET_RAW]}}\n    volumeMounts: [{name: c, mountPath: /etc/virtual-ip}, {name: r, mountPath: /run}]\n  volumes: [{name: c, hostPath: {path: /etc/virtual-ip}}, {name: r, emptyDir: {}}]\n";
+    const CONFIG: &str = "vrrp_script s {\n  script \"/usr/bin/busybox wget -q https://localhost:6443/livez\"\n}\nvrrp_instance a {\n  interface eth0\n  virtual_router_id 7\n  virtual_ipaddress {\n    127.9.255.7\n  }\n}\n";
+
+    fn held(pod: &str, config: &str) -> Result<Option<Ipv4Addr>, String> {
+        let folder = tempfile::tempdir().unwrap();
+        let disk = Disk::at(folder.path().to_owned()).unwrap();
+        disk.write(&format!("{MANIFESTS}/keepalived.yaml"), pod).unwrap();
+        disk.write("/etc/virtual-ip/keepalived.conf", config).unwrap();
+        address(&disk, Joins::First).map_err(|failure| failure.message)
+    }
+
+    #[test]
+    fn keepalived_is_read_as_it_reads_itself() {
+        assert_eq!(held(POD, CONFIG), Ok(Some(Ipv4Addr::new(127, 9, 255, 7))));
+        for (pod, config) in [
+            (POD.replace("hostNetwork: true", "hostNetwork: false"), CONFIG.to_owned()),
+            (POD.replace("NET_ADMIN, ", ""), CONFIG.to_owned()),
+            (POD.replace("path: /etc/virtual-ip", "path: /etc/other"), CONFIG.to_owned()),
+            (POD.replace("/etc/virtual-ip", "/etc/keepalived"), CONFIG.to_owned()),
+            (POD.replace("mountPath: /run", "mountPath: /var/run"), CONFIG.to_owned()),
+            (POD.to_owned(), CONFIG.replace("/usr/bin/busybox wget", "/bin/wget")),
+            (POD.to_owned(), CONFIG.replace("eth0", "@INTERFACE@")),
+            (POD.to_owned(), CONFIG.replace("_id 7", "_id 0")),
+            (POD.to_owned(), CONFIG.replace("127.9.255.7", "here")),
+        ] {
+            assert!(held(&pod, &config).is_err(), "{pod}\n{config}");
+        }
+    }
+}

@@ -1,0 +1,371 @@
+//! Further disks of a guest: filesystems on them, and where they are mounted.
+//!
+//! A filesystem is a folder that belongs to its disk, by the disk's UUID: with another disk in its place the data is not
+//! there. A mount is a link to that folder, so that what is written below the mount point lies on the disk.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::symlink;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::cloud_config::{CloudConfig, Filesystem};
+use super::disk::Disk;
+use super::failure::{Failure, Reason};
+use super::udev;
+use crate::vcsim::control::VmDisk;
+
+/// Where containerd keeps images and containers.
+const CONTAINERD: &str = "/var/lib/containerd";
+/// There while containerd runs on the folder below its mount point, or is stopped.
+const CONTAINERD_STATE: &str = "/run/systemd/containerd.state";
+/// The rules that udev has read, and those by which it named the disks.
+const UDEV_LOADED: &str = "/run/udev/loaded.rules";
+const UDEV_APPLIED: &str = "/run/udev/applied.rules";
+const FSTAB: &str = "/etc/fstab";
+/// What cloud-init mounts with where an entry names no options.
+const DEFAULT_OPTIONS: &str = "defaults,nofail,x-systemd.after=cloud-init-network.service,_netdev";
+
+/// What is on a disk.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+struct Content {
+    partitions: usize,
+    filesystem: String,
+    label: String,
+}
+
+/// What is mounted, with the folder that it hides.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Mount {
+    path: String,
+    uuid: String,
+    hidden: bool,
+}
+
+fn failed(what: impl Into<String>) -> Failure {
+    Failure::new(Reason::Disk, what)
+}
+
+fn host(error: &io::Error) -> Failure {
+    Failure::host("keep a volume", error)
+}
+
+impl Disk {
+    fn content_folder(&self, disk: &VmDisk) -> PathBuf {
+        self.root().join(".volumes").join(disk.uuid.replace(['/', '.'], ""))
+    }
+
+    fn content(&self, disk: &VmDisk) -> Content {
+        let text = fs::read_to_string(self.content_folder(disk).with_extension("json"));
+        text.ok().and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default()
+    }
+
+    fn keep_content(&self, disk: &VmDisk, content: &Content) -> Result<(), Failure> {
+        let folder = self.content_folder(disk);
+        fs::create_dir_all(&folder).map_err(|error| host(&error))?;
+        let text = serde_json::to_string(content).unwrap_or_default();
+        fs::write(folder.with_extension("json"), text).map_err(|error| host(&error))
+    }
+
+    /// udev reads its rules. By itself it does so at boot, and later at times of its own.
+    pub fn reload_udev_rules(&self) -> Result<(), Failure> {
+        let rules = self.folder("/etc/udev/rules.d", ".rules");
+        self.write(UDEV_LOADED, rules.join("\n"))
+    }
+
+    /// udev names the disks by the rules that it has read.
+    pub fn trigger_udev(&self) -> Result<(), Failure> {
+        let rules = self.read(UDEV_LOADED).unwrap_or_default();
+        self.write(UDEV_APPLIED, rules)?;
+        // What has no name of its own at the first boot would be formatted wrongly.
+        udev::names(self.devices(), &self.udev_rules()).map(drop)
+    }
+
+    fn udev_rules(&self) -> Vec<String> {
+        let rules = self.read(UDEV_APPLIED).unwrap_or_default();
+        rules.lines().map(str::to_owned).collect()
+    }
+
+    /// The lines of all files in a folder whose names end so.
+    fn folder(&self, guest_path: &str, suffix: &str) -> Vec<String> {
+        let files = fs::read_dir(self.path(guest_path)).into_iter().flatten().flatten();
+        let mut names: Vec<_> = files
+            .map(|file| file.file_name().to_string_lossy().into_owned())
+            .filter(|name| name.ends_with(suffix))
+            .collect();
+        names.sort();
+        let texts = names.iter().filter_map(|name| self.read(&format!("{guest_path}/{name}")));
+        let lines = texts.flat_map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>());
+        lines.filter(|line| !line.trim().is_empty() && !line.starts_with('#')).collect()
+    }
+
+    /// The disk of that name, in cloud-init's words if there is none.
+    fn device(&self, name: &str) -> Result<&VmDisk, Failure> {
+        let at = udev::names(self.devices(), &self.udev_rules())?.get(name).copied();
+        at.and_then(|at| self.devices().get(at)).ok_or_else(|| {
+            failed(format!("Device {name} did not exist and was not created with a udevadm settle."))
+        })
+    }
+
+    fn is_boot_disk(&self, disk: &VmDisk) -> bool {
+        self.devices().first() == Some(disk)
+    }
+
+    /// Partitions, filesystems and mounts of the cloud-config, in cloud-init's order.
+    pub fn set_up_volumes(&self, config: &CloudConfig) -> Result<(), Failure> {
+        for (name, setup) in &config.disk_setup {
+            let partitions = match &setup.layout {
+                // It is not to be partitioned.
+                Value::Bool(false) => continue,
+                Value::Bool(true) => 1,
+                Value::Array(parts) => parts.len(),
+                _ => return Err(failed(format!("disk_setup {name}: layout is neither true nor a list"))),
+            };
+            let disk = self.unused(name)?;
+            self.keep_content(disk, &Content { partitions, ..Content::default() })?;
+        }
+        for fs in &config.fs_setup {
+            self.make_filesystem(fs)?;
+        }
+        for mount in &config.mounts {
+            self.add_mount(mount)?;
+        }
+        Ok(())
+    }
+
+    /// The disk of that name, which nothing is on yet.
+    fn unused(&self, name: &str) -> Result<&VmDisk, Failure> {
+        let disk = self.device(name)?;
+        if self.is_boot_disk(disk) {
+            return Err(failed(format!(
+                "{name} is apparently in use by the system: the root filesystem is on it"
+            )));
+        }
+        Ok(disk)
+    }
+
+    fn make_filesystem(&self, wanted: &Filesystem) -> Result<(), Failure> {
+        let disk = self.unused(&wanted.device)?;
+        let label = wanted.label.clone().unwrap_or_default();
+        let longest = match wanted.filesystem.as_str() {
+            "ext2" | "ext3" | "ext4" => 16,
+            "xfs" => 12,
+            other => return Err(failed(format!("mkfs.{other}: the node image has no such program"))),
+        };
+        if label.len() > longest {
+            return Err(failed(format!(
+                "fs_setup: label {label} has more than {longest} characters and is cut"
+            )));
+        }
+        let now = self.content(disk);
+        let partition = match wanted.partition.as_ref() {
+            Some(Value::String(text)) => text.to_lowercase(),
+            Some(number) => number.to_string(),
+            None => "any".to_owned(),
+        };
+        if let Ok(number) = partition.parse::<usize>()
+            && !(1..=now.partitions).contains(&number)
+        {
+            return Err(failed(format!("fs_setup: {} has no partition {number}", wanted.device)));
+        }
+        if partition == "none" && now.partitions > 0 {
+            return Err(failed(format!(
+                "fs_setup: {} has partitions; the filesystem would overlap them",
+                wanted.device
+            )));
+        }
+        if !now.filesystem.is_empty()
+            && now.label == label
+            && now.filesystem == wanted.filesystem
+            && wanted.overwrite != Some(true)
+        {
+            return Ok(());
+        }
+        if !now.filesystem.is_empty() {
+            return Err(failed(format!(
+                "fs_setup: {} holds the filesystem {} already",
+                wanted.device, now.label
+            )));
+        }
+        if self.devices().iter().any(|other| other != disk && self.content(other).label == label) {
+            return Err(failed(format!("fs_setup: two filesystems are labelled {label}")));
+        }
+        self.keep_content(
+            disk,
+            &Content { partitions: now.partitions, filesystem: wanted.filesystem.clone(), label },
+        )?;
+        if wanted.filesystem.starts_with("ext") {
+            fs::create_dir_all(self.content_folder(disk).join("lost+found")).map_err(|error| host(&error))?;
+        }
+        Ok(())
+    }
+
+    /// One entry of `mounts`: into fstab, and mounted.
+    fn add_mount(&self, entry: &[String]) -> Result<(), Failure> {
+        let [spec, path, rest @ ..] = entry else {
+            return Err(failed("mounts: an entry lacks its device or its mount point"));
+        };
+        if !path.starts_with('/') {
+            return Err(failed(format!("mounts: {path} is no path")));
+        }
+        let kind = rest.first().map_or("auto", String::as_str);
+        let options = rest.get(1).map_or(DEFAULT_OPTIONS, String::as_str);
+        self.check_order(path, options)?;
+        let line = format!("{spec}\t{path}\t{kind}\t{options},comment=cloudconfig\t0\t2\n");
+        self.mount(spec, path, kind)?;
+        self.write(FSTAB, self.read(FSTAB).unwrap_or_default() + &line)?;
+        if covers(path, CONTAINERD) {
+            // This image starts containerd before cloud-init mounts.
+            self.write(CONTAINERD_STATE, "below")?;
+        }
+        Ok(())
+    }
+
+    /// Whether what uses a mount waits for it at the next boot, too.
+    fn check_order(&self, path: &str, options: &str) -> Result<(), Failure> {
+        let late = options.split(',').any(|option| matches!(option, "nofail" | "_netdev"));
+        let users = [("kubelet", true), ("containerd", covers(path, CONTAINERD))];
+        match users.iter().find(|(unit, uses)| late && *uses && !self.waits_for(unit, path)) {
+            Some((unit, _)) => Err(failed(format!(
+                "mounts: {path} may be mounted after {unit}.service has started ({options}): nothing makes it wait"
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether a unit has a drop-in that requires the mounts of that path.
+    fn waits_for(&self, unit: &str, path: &str) -> bool {
+        let lines = self.folder(&format!("/etc/systemd/system/{unit}.service.d"), ".conf");
+        let required = lines.iter().filter_map(|line| line.strip_prefix("RequiresMountsFor="));
+        required.flat_map(str::split_whitespace).any(|required| covers(path, required))
+    }
+
+    fn mount(&self, spec: &str, path: &str, kind: &str) -> Result<(), Failure> {
+        let not_found = || failed(format!("mount: {path}: can't find {spec}."));
+        let disk = if let Some(label) = spec.strip_prefix("LABEL=") {
+            let mut labelled = self.devices().iter().filter(|disk| self.content(disk).label == label);
+            let first = labelled.next().ok_or_else(not_found)?;
+            if labelled.next().is_some() {
+                return Err(failed(format!("mount: {path}: several disks are labelled {label}")));
+            }
+            first
+        } else {
+            self.device(spec).map_err(|_| not_found())?
+        };
+        let content = self.content(disk);
+        if content.filesystem.is_empty() || !matches!(kind, "auto") && kind != content.filesystem {
+            return Err(failed(format!("mount: {path}: wrong fs type, bad superblock on {spec}.")));
+        }
+        let mut mounts = self.mounts();
+        if mounts.iter().any(|mount| mount.path == path || mount.uuid == disk.uuid) {
+            return Err(failed(format!("mount: {path}: {spec} already mounted or mount point busy.")));
+        }
+        let (point, below) = (self.path(path), self.below(path));
+        let folder = point.parent().unwrap_or(&point);
+        fs::create_dir_all(folder).map_err(|error| host(&error))?;
+        let hidden = point.exists();
+        if hidden {
+            let hide = fs::create_dir_all(below.parent().unwrap_or(&below))
+                .and_then(|()| fs::rename(&point, &below));
+            hide.map_err(|error| host(&error))?;
+        }
+        symlink(self.content_folder(disk), &point).map_err(|error| host(&error))?;
+        mounts.push(Mount { path: path.to_owned(), uuid: disk.uuid.clone(), hidden });
+        self.keep_mounts(&mounts)
+    }
+
+    /// Where the folder lies that a mount hides.
+    fn below(&self, path: &str) -> PathBuf {
+        self.root().join(".below").join(path.trim_start_matches('/').replace('/', "%"))
+    }
+
+    fn mounts(&self) -> Vec<Mount> {
+        self.read("/.mounts").and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default()
+    }
+
+    fn keep_mounts(&self, mounts: &[Mount]) -> Result<(), Failure> {
+        self.write("/.mounts", serde_json::to_string(mounts).unwrap_or_default())
+    }
+
+    /// Power is gone: nothing is mounted any more.
+    pub fn unmount_all(&self) -> Result<(), Failure> {
+        for mount in self.mounts().iter().rev() {
+            let point = self.path(&mount.path);
+            let shown = fs::remove_file(&point).and_then(|()| {
+                if mount.hidden {
+                    fs::rename(self.below(&mount.path), &point)
+                } else {
+                    fs::create_dir_all(&point)
+                }
+            });
+            shown.map_err(|error| host(&error))?;
+        }
+        self.keep_mounts(&[])
+    }
+
+    /// systemd mounts what fstab names; what requires a mount that fails does not start.
+    pub fn mount_fstab(&self) -> Result<(), Failure> {
+        for line in self.read(FSTAB).unwrap_or_default().lines() {
+            let fields: Vec<_> = line.split_whitespace().collect();
+            let [spec, path, kind, ..] = fields[..] else { continue };
+            self.mount(spec, path, kind).map_err(|failure| {
+                failed(format!("Dependency failed for kubelet.service: {}", failure.message))
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Whether something is mounted at that path.
+    pub fn is_mounted(&self, path: &str) -> bool {
+        self.mounts().iter().any(|mount| mount.path == path)
+    }
+
+    /// The mount points, each with its disk.
+    pub fn mounted(&self) -> Vec<(String, VmDisk)> {
+        let disk = |uuid: &str| self.devices().iter().find(|disk| disk.uuid == uuid).cloned();
+        self.mounts().into_iter().filter_map(|mount| Some((mount.path, disk(&mount.uuid)?))).collect()
+    }
+
+    /// containerd is started, stopped or restarted.
+    pub fn turn_containerd(&self, verb: &str) -> Result<(), Failure> {
+        let was = self.read(CONTAINERD_STATE).unwrap_or_default();
+        match (verb, was.as_str()) {
+            ("stop", _) => self.write(CONTAINERD_STATE, "stopped"),
+            ("restart", _) | ("start", "stopped") => self.write(CONTAINERD_STATE, ""),
+            _ => Ok(()),
+        }
+    }
+
+    /// What kubeadm checks before it changes anything.
+    pub fn preflight(&self, with_etcd: bool) -> Result<(), Failure> {
+        const ETCD: &str = "/var/lib/etcd";
+        let refused = |what: String| Err(Failure::new(Reason::Preflight, what));
+        match self.read(CONTAINERD_STATE).unwrap_or_default().as_str() {
+            "below" => {
+                return refused(format!(
+                    "containerd runs on the folder below {CONTAINERD}: it was started before the disk was mounted"
+                ));
+            }
+            "stopped" => return refused("[ERROR CRI]: container runtime is not running".to_owned()),
+            _ => {}
+        }
+        let holds = fs::read_dir(self.path(ETCD)).is_ok_and(|mut entries| entries.next().is_some());
+        if with_etcd && holds {
+            return refused(format!("[ERROR DirAvailable--var-lib-etcd]: {ETCD} is not empty"));
+        }
+        Ok(())
+    }
+}
+
+/// Whether `inner` is that folder or lies in it.
+fn covers(folder: &str, inner: &str) -> bool {
+    inner
+        .strip_prefix(folder.trim_end_matches('/'))
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,208 @@
+//! What the guest reports of its own bootstrap, and what its silence means. Whatever it reports is a stranger's text.
+
+use api::conditions::{self, Condition, INFO, TRUE, WARNING, vmop as known};
+use api::vmop::VirtualMachine;
+use cloudinit::{BOOTSTRAP_CONDITION, BOOTSTRAP_REPORTED};
+use jiff::{SignedDuration, Timestamp};
+use vsphere::Vm;
+use vsphere::inventory::PowerState;
+
+use crate::virtualmachine::condition_types;
+use crate::virtualmachine::power::operation::tools_running;
+
+/// So many characters of a guest's message are repeated.
+const MESSAGE: usize = 512;
+/// So many characters may a guest's reason have.
+const REASON: usize = 64;
+/// ExtraConfig: the address that cloud-init writes when it has found its data.
+const CLOUD_INIT_ADDRESS: &str = "guestinfo.local-ipv4";
+
+/// What the guest says of its own bootstrap; that it says nothing, once it had `timeout` for it.
+pub fn bootstrap_condition(
+    vm: &VirtualMachine,
+    vsphere_vm: &Vm,
+    timeout: Option<SignedDuration>,
+    now: Option<Timestamp>,
+) -> Option<Condition> {
+    if let Some(reported) = reported(vsphere_vm) {
+        return Some(of_report(reported));
+    }
+    let (timeout, now) = (timeout?, now?);
+    let due = report_due(vm, vsphere_vm, Some(timeout), now)?;
+    (due <= now).then(|| {
+        let message = silence(vsphere_vm, timeout);
+        Condition::is_unknown(condition_types::GUEST_BOOTSTRAP, known::NO_BOOTSTRAP_STATUS, message)
+    })
+}
+
+/// When a guest that is to report on its bootstrap should have; nothing where it has, or is not to, or is off.
+pub fn report_due(
+    vm: &VirtualMachine,
+    vsphere_vm: &Vm,
+    timeout: Option<SignedDuration>,
+    now: Timestamp,
+) -> Option<Timestamp> {
+    let brings_reporter =
+        vsphere_vm.extra_config.get(BOOTSTRAP_REPORTED).is_some_and(|value| value == "true");
+    if !brings_reporter || reported(vsphere_vm).is_some() || vsphere_vm.power_state != Some(PowerState::On) {
+        return None;
+    }
+    let status = vm.status.as_ref();
+    let known = status.and_then(|status| conditions::find(&status.conditions, condition_types::POWER));
+    let on = known.filter(|power| power.status == TRUE).and_then(|power| power.last_transition_time.as_ref());
+    on.map_or(now, |on| on.0).checked_add(timeout?).ok()
+}
+
+fn reported(vsphere_vm: &Vm) -> Option<&str> {
+    vsphere_vm.extra_config.get(BOOTSTRAP_CONDITION).map(String::as_str).filter(|value| !value.is_empty())
+}
+
+fn of_report(reported: &str) -> Condition {
+    let mut parts = reported.splitn(3, ',').map(str::trim);
+    let status = parts.next().unwrap_or_default();
+    let reason = parts.next().filter(|reason| is_reason(reason)).map(str::to_owned);
+    let message = parts.next().map(printable).filter(|message| !message.is_empty());
+    // As Go's ParseBool, by which VM Operator reads it.
+    if ["1", "t", "T", "true", "TRUE", "True"].contains(&status) {
+        return Condition { reason, message, ..Condition::is_true(condition_types::GUEST_BOOTSTRAP) };
+    }
+    let severity = if reason.as_deref() == Some(known::BOOTSTRAP_IN_PROGRESS) { INFO } else { WARNING };
+    let reason = reason.as_deref().unwrap_or("False");
+    Condition {
+        message,
+        ..Condition::is_false(condition_types::GUEST_BOOTSTRAP, severity, reason, String::new())
+    }
+}
+
+/// Whether the API server takes it for a reason.
+fn is_reason(text: &str) -> bool {
+    text.len() <= REASON
+        && text.starts_with(|c: char| c.is_ascii_alphabetic())
+        && text.ends_with(|c: char| c.is_ascii_alphanumeric())
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+}
+
+/// One line of letters, digits and ASCII's signs: nothing that steers a terminal or turns the direction of writing.
+fn printable(text: &str) -> String {
+    let shown = |c: char| match c {
+        c if c.is_whitespace() || c.is_control() => ' ',
+        c if c.is_ascii() || c.is_alphanumeric() => c,
+        _ => '?',
+    };
+    let line: String = text.chars().map(shown).collect();
+    let line = line.split(' ').filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
+    line.chars().take(MESSAGE).collect()
+}
+
+/// What is known of a guest that says nothing, and where to look.
+fn silence(vsphere_vm: &Vm, timeout: SignedDuration) -> String {
+    let has_begun =
+        vsphere_vm.extra_config.get(CLOUD_INIT_ADDRESS).is_some_and(|address| !address.is_empty());
+    let (found, advice) = match (tools_running(vsphere_vm), has_begun) {
+        (_, true) => (
+            "cloud-init has begun and not ended",
+            "Read /var/log/cloud-init-output.log in the guest, or look at the VM's console",
+        ),
+        (true, false) => (
+            "VMware Tools run, and cloud-init has not begun",
+            "Look at the VM's console: the image lacks cloud-init with its VMware datasource, or waits for a network",
+        ),
+        (false, false) => (
+            "VMware Tools don't run and cloud-init has not begun",
+            "Look at the VM's console: the guest hangs before cloud-init, or the image lacks cloud-init or VMware Tools",
+        ),
+    };
+    format!(
+        "The VM is powered on, and its guest has not reported for {timeout:#} how its first boot went: {found}. {advice}"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+    use vsphere::inventory::ToolsState;
+
+    use super::*;
+    use crate::testing::fixtures::{condition_line, unmarked_vm, virtual_machine};
+
+    const TIMEOUT: SignedDuration = SignedDuration::from_mins(20);
+
+    fn at(minute: i64) -> Timestamp {
+        Timestamp::from_second(1_790_000_000 + minute * 60).unwrap()
+    }
+
+    fn line(vsphere_vm: &Vm) -> Option<String> {
+        bootstrap_condition(&virtual_machine(), vsphere_vm, None, None).as_ref().map(condition_line)
+    }
+
+    #[test]
+    fn a_report_is_read_as_vm_operator_reads_it() {
+        let mut vsphere_vm = unmarked_vm("vm-1", "cp-0");
+        assert_eq!(line(&vsphere_vm), None);
+        for (reported, expected) in [
+            ("", None),
+            ("1", Some("GuestBootstrap | True")),
+            ("True", Some("GuestBootstrap | True")),
+            (" true , Done ,  a, b ", Some("GuestBootstrap | True | Done | a, b")),
+            ("yes", Some("GuestBootstrap | False | Warning | False")),
+            (
+                "false,Disk,the disk, it is full",
+                Some("GuestBootstrap | False | Warning | Disk | the disk, it is full"),
+            ),
+            ("false,BootstrapInProgress,x", Some("GuestBootstrap | False | Info | BootstrapInProgress | x")),
+        ] {
+            vsphere_vm.extra_config.insert(BOOTSTRAP_CONDITION.into(), reported.into());
+            assert_eq!(line(&vsphere_vm).as_deref(), expected, "{reported}");
+        }
+    }
+
+    #[test]
+    fn a_hostile_guest_can_neither_flood_nor_steer_who_reads() {
+        let mut vsphere_vm = unmarked_vm("vm-1", "cp-0");
+        let hostile = format!("false,no reason; rm -rf,\x1b[2Ja\u{202e}b\r\n\0{}", "x".repeat(1 << 20));
+        vsphere_vm.extra_config.insert(BOOTSTRAP_CONDITION.into(), hostile);
+        let condition = bootstrap_condition(&virtual_machine(), &vsphere_vm, None, None).unwrap();
+        let message = condition.message.unwrap();
+        assert_eq!(condition.reason.as_deref(), Some("False"));
+        assert!(message.starts_with("[2Ja?b xxx") && message.len() == MESSAGE, "{message}");
+    }
+
+    #[test]
+    fn silence_means_something_once_a_reporter_had_its_time() {
+        let (mut vm, mut vsphere_vm) = (virtual_machine(), unmarked_vm("vm-1", "cp-0"));
+        let silence_at = |vm: &VirtualMachine, vsphere_vm: &Vm, minute| {
+            bootstrap_condition(vm, vsphere_vm, Some(TIMEOUT), Some(at(minute))).and_then(|c| c.message)
+        };
+        let mut power = Condition::is_true(condition_types::POWER);
+        power.last_transition_time = Some(Time(at(0)));
+        vm.status.get_or_insert_default().conditions = vec![power];
+        assert_eq!(silence_at(&vm, &vsphere_vm, 60), None, "nobody promised a report");
+
+        vsphere_vm.extra_config.insert(BOOTSTRAP_REPORTED.into(), "true".into());
+        assert_eq!(report_due(&vm, &vsphere_vm, Some(TIMEOUT), at(1)), Some(at(20)));
+        assert_eq!(report_due(&virtual_machine(), &vsphere_vm, Some(TIMEOUT), at(1)), Some(at(21)));
+        assert_eq!(report_due(&vm, &vsphere_vm, None, at(1)), None);
+        assert_eq!(silence_at(&vm, &vsphere_vm, 19), None);
+        let dead = silence_at(&vm, &vsphere_vm, 20).unwrap();
+        vsphere_vm.guest.tools = Some(ToolsState::Running);
+        let lost = silence_at(&vm, &vsphere_vm, 20).unwrap();
+        vsphere_vm.extra_config.insert(CLOUD_INIT_ADDRESS.into(), "10.0.0.1".into());
+        let stuck = silence_at(&vm, &vsphere_vm, 20).unwrap();
+        assert!(dead.contains("for 20m how its first boot went: VMware Tools don't run"), "{dead}");
+        assert!(
+            lost.contains("VMware Tools run, and cloud-init has not begun. Look at the VM's console"),
+            "{lost}"
+        );
+        assert!(
+            stuck.contains("cloud-init has begun and not ended. Read /var/log/cloud-init-output.log"),
+            "{stuck}"
+        );
+
+        vsphere_vm.power_state = Some(PowerState::Off);
+        assert_eq!(silence_at(&vm, &vsphere_vm, 20), None);
+        vsphere_vm.power_state = Some(PowerState::On);
+        vsphere_vm.extra_config.insert(BOOTSTRAP_CONDITION.into(), "true".into());
+        assert_eq!(silence_at(&vm, &vsphere_vm, 20), None);
+        assert_eq!(report_due(&vm, &vsphere_vm, Some(TIMEOUT), at(1)), None);
+    }
+}

@@ -1,0 +1,89 @@
+//! Places of disks on SCSI controllers: those that a spec names, and free ones.
+
+use api::vmop::VirtualMachineVolume;
+use vsphere::Devices;
+
+/// The key of a new controller, unlike those of new NICs (-100 …) and disks (-1000 …).
+pub const NEW_CONTROLLER: i32 = -10;
+/// The places of a controller that is added, and the one that it takes itself.
+const UNITS: i32 = 16;
+const OWN_UNIT: i32 = 7;
+
+/// A place for a disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The key of its controller.
+    pub controller: i32,
+    /// The number of its controller among the SCSI controllers.
+    pub bus: i32,
+    /// The place there.
+    pub unit: i32,
+}
+
+/// What is taken of a VM's places, and what is promised.
+pub struct Places<'a> {
+    devices: &'a Devices,
+    taken: Vec<(i32, i32)>,
+    /// The number that a controller gets if one has to come.
+    new_bus: Option<i32>,
+}
+
+impl<'a> Places<'a> {
+    /// The places of a VM with these devices.
+    pub fn of(devices: &'a Devices) -> Self {
+        let is_there = |bus: i32| {
+            devices.controllers.iter().any(|controller| controller.is_scsi() && controller.bus == bus)
+        };
+        Self { devices, taken: Vec::new(), new_bus: (0..4).find(|bus| !is_there(*bus)) }
+    }
+
+    /// The place that the volume names on SCSI controller 0.
+    pub fn take(&mut self, volume: &VirtualMachineVolume, unit: i32) -> Result<Place, String> {
+        let name = &volume.name;
+        let there =
+            self.devices.controllers.iter().find(|controller| controller.is_scsi() && controller.bus == 0);
+        let (key, places, reserved) = there.map_or((NEW_CONTROLLER, UNITS, Some(OWN_UNIT)), |controller| {
+            (controller.key, controller.places(), controller.reserved_unit)
+        });
+        if !(0..places).contains(&unit) || reserved == Some(unit) {
+            return Err(format!(
+                "spec.volumes: {name} names place {unit} of SCSI controller 0, which is no disk's. Name another from 0 to {} without {OWN_UNIT}, or none",
+                places - 1
+            ));
+        }
+        let used =
+            self.devices.disks.iter().any(|disk| disk.controller == Some(key) && disk.unit == Some(unit));
+        if used || self.taken.contains(&(key, unit)) {
+            return Err(format!(
+                "spec.volumes: {name} names place {unit} of SCSI controller 0, where another disk is, of the image or of another volume. Name a free place, or none; nodes of a cluster need an image whose only disk is in place 0"
+            ));
+        }
+        self.taken.push((key, unit));
+        Ok(Place { controller: key, bus: 0, unit })
+    }
+
+    /// The first place that is free, on a new controller where there is none.
+    pub fn take_free(&mut self, volume: &VirtualMachineVolume) -> Result<Place, String> {
+        let place = if let Some((key, unit)) = self.devices.free_place(&self.taken) {
+            let bus = self.devices.controllers.iter().find(|controller| controller.key == key);
+            Some(Place { controller: key, bus: bus.map_or(0, |controller| controller.bus), unit })
+        } else {
+            let is_free = |unit: &i32| *unit != OWN_UNIT && !self.taken.contains(&(NEW_CONTROLLER, *unit));
+            let unit = (0..UNITS).find(is_free);
+            self.new_bus.zip(unit).map(|(bus, unit)| Place { controller: NEW_CONTROLLER, bus, unit })
+        };
+        let place = place.ok_or_else(|| {
+            format!(
+                "spec.volumes: there is no place for {}: all disk controllers are full. Leave some volumes out",
+                volume.name
+            )
+        })?;
+        self.taken.push((place.controller, place.unit));
+        Ok(place)
+    }
+
+    /// The number of the controller that has to come, if one has.
+    pub fn added(&self) -> Option<i32> {
+        self.new_bus.filter(|_| self.taken.iter().any(|(key, _)| *key == NEW_CONTROLLER))
+    }
+}
