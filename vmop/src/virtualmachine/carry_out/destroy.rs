@@ -24,7 +24,9 @@ fn is_off(vsphere_vm: &Vm) -> bool {
 pub async fn power_off(vsphere_vm: &Vm, vcenter: &VCenter) -> Result<Option<Arc<Vm>>, Error> {
     if !is_off(vsphere_vm) {
         match set_power(&vsphere_vm.moref, PowerState::Off, vcenter).await {
-            Err(Error::Vcenter(error)) if error.is_not_found() => return Ok(None),
+            Err(Error::Vcenter(error)) if error.is_not_found() => {
+                return confirm_gone(vsphere_vm, vcenter).await.map(|()| None);
+            }
             // The stream lags: destroying tells.
             Err(Error::Vcenter(error)) if matches!(error.kind(), vsphere::Kind::InvalidState) => {}
             other => other?,
@@ -45,7 +47,7 @@ pub async fn destroy(vsphere_vm: &Vm, record: &DiskRecord, vcenter: &VCenter) ->
     let lags = is_off(vsphere_vm);
     let Some(vsphere_vm) = power_off(vsphere_vm, vcenter).await? else { return Ok(()) };
     match detach_foreign_disks(&vsphere_vm, record, lags, vcenter).await {
-        Err(Error::Vcenter(error)) if error.is_not_found() => return Ok(()),
+        Err(Error::Vcenter(error)) if error.is_not_found() => return confirm_gone(&vsphere_vm, vcenter).await,
         other => other?,
     }
     tracing::info!(vsphere_vm = %vsphere_vm.moref, "destroying");
@@ -54,14 +56,17 @@ pub async fn destroy(vsphere_vm: &Vm, record: &DiskRecord, vcenter: &VCenter) ->
         vcenter.inventory.wait_for_task(&task).await
     };
     match done.await {
-        Err(error) if error.is_not_found() => {
-            // Either the VM or only the memory of the task is gone: the next pass tells which.
-            let left =
-                |inventory: &Inventory| (inventory.vm(&vsphere_vm.moref) == Presence::Absent).then_some(());
-            let left = vcenter.inventory.wait_until(SHOWN, left).await;
-            left.ok_or_else(|| Error::Unsettled(format!("{} is being destroyed", vsphere_vm.name)))
-        }
+        Err(error) if error.is_not_found() => confirm_gone(&vsphere_vm, vcenter).await,
         other => other.map(drop).map_err(Error::from),
+    }
+}
+
+/// Asks vCenter whether the VM is gone, where something was not found: it may be only the memory of a task.
+async fn confirm_gone(vsphere_vm: &Vm, vcenter: &VCenter) -> Result<(), Error> {
+    match vcenter.client.devices(&vsphere_vm.moref).await {
+        Err(error) if error.is_not_found() => Ok(()),
+        Err(error) => Err(error.into()),
+        Ok(_) => Err(Error::Unsettled(format!("{} is being destroyed", vsphere_vm.name))),
     }
 }
 

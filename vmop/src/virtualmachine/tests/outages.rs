@@ -344,6 +344,24 @@ async fn own_disks_go_without_another_call(sim: Sim) {
     assert_eq!(sim.get("/v1/orphans").await["files"], json!([]));
 }
 
+/// A vCenter that was restarted has forgotten its tasks: that one of them is not found says nothing of its VM.
+async fn a_vm_outlives_the_memory_of_a_task(sim: Sim) {
+    let vcenter = vcenter(&sim).await;
+    let (made, record) = with_volume(&sim, &vcenter).await;
+    let order = json!({ "file": "[ds1] theirs/disk.vmdk", "capacityMiB": 64 });
+    sim.post(&format!("/v1/vms/{}/disks", made.moref.id()), order).await;
+    for method in ["PowerOffVM_Task", "ReconfigVM_Task", "Destroy_Task"] {
+        let fault = json!({ "method": method, "kind": "taskFault", "fault": "ManagedObjectNotFound", "count": 1 });
+        sim.post("/v1/faults", fault).await;
+        let vsphere_vm = vcenter.inventory.vm(&made.moref).present().unwrap();
+        let ended = within("the attempt", destroy(&vsphere_vm, &record, &vcenter)).await;
+        assert!(matches!(ended, Err(Error::Unsettled(_))), "{method}: {ended:?}");
+    }
+    let vsphere_vm = vcenter.inventory.vm(&made.moref).present().unwrap();
+    within("its end", destroy(&vsphere_vm, &record, &vcenter)).await.unwrap();
+    assert_eq!(sim.get("/v1/orphans").await["files"], json!(["ds1/theirs"]));
+}
+
 /// What comes of a reconcile that failed because its object is gone: with the finalizer since before, or since just now.
 async fn end_after(marked: bool, vm: &VirtualMachine, ctx: &Context) -> Result<(), Error> {
     let mut cached = vm.clone();
@@ -382,5 +400,6 @@ on_both_wires!(
     no_template_goes_while_a_vm_cannot_be_read,
     a_disk_in_a_vacated_place_outlives_the_vm,
     own_disks_go_without_another_call,
+    a_vm_outlives_the_memory_of_a_task,
     a_vm_is_destroyed_whose_object_went_while_its_finalizer_was_put_on,
 );
