@@ -65,6 +65,10 @@ impl Page {
                 let page = &self.lines[written];
                 let same =
                     page.len() == output.len() && page.iter().zip(&output).all(|(a, b)| is_alike(a, b));
+                if !same && let Some(object) = awaited_object(&command) {
+                    let found = self.shell.run(&format!("kubectl get {object} -o yaml")).await;
+                    eprintln!("what was waited for:\n{}", found.join("\n"));
+                }
                 assert!(same, "`{command}` prints\n{}\nand the page\n{}", output.join("\n"), page.join("\n"));
             }
             self.next += output.len();
@@ -104,6 +108,12 @@ impl Shell {
         let text = String::from_utf8(output.stdout).unwrap();
         text.lines().map(|line| line.trim_end().to_owned()).collect()
     }
+}
+
+/// The object that a `kubectl wait` is for, as KIND/NAME.
+fn awaited_object(command: &str) -> Option<&str> {
+    let words = command.strip_prefix("kubectl wait ")?.split(' ');
+    words.into_iter().find(|word| !word.starts_with('-') && word.contains('/'))
 }
 
 fn root() -> &'static Path {

@@ -101,11 +101,10 @@ async fn reconcile(request: Arc<VirtualMachinePublishRequest>, ctx: Arc<Context>
     }
     report(&request, &facts, &step, None, &ctx).await?;
     match step {
-        PublishStep::Blocked => Ok(Next::After(UNWATCHED * 4)),
-        PublishStep::Uploading => Ok(Next::After(UNWATCHED)),
+        PublishStep::Blocked | PublishStep::Uploading => Ok(Next::After(UNWATCHED)),
         PublishStep::AwaitImage => {
             ctx.library_syncs.request();
-            Ok(Next::After(UNWATCHED * 4))
+            Ok(Next::After(UNWATCHED * 2))
         }
         PublishStep::Done | PublishStep::Queued | PublishStep::Upload(_) => Ok(Next::After(Duration::ZERO)),
     }
@@ -194,6 +193,9 @@ async fn gather(
     ctx: &Context,
 ) -> Result<Facts, Error> {
     let namespace = request.namespace().unwrap_or_default();
+    if let Some(problem) = vcenter.inventory_problem() {
+        return Err(problem.into());
+    }
     let source = find_source(request, &namespace, vcenter, ctx);
     let location = &request.spec.target.location;
     let target = target::find_library(&namespace, location, ctx.api.client(), vcenter).await?;
