@@ -26,23 +26,25 @@ type form struct {
 }
 
 const (
-	content = "/rest/com/vmware/content/library"
-	tagging = "/rest/com/vmware/cis/tagging"
+	libraryAt = "/rest" + libraryPath
+	tagging   = "/rest/com/vmware/cis/tagging"
 )
 
 var forms = []form{
-	{pattern: "GET /api/content/library", path: content},
-	{pattern: "POST /api/content/library?action=find", path: content, query: "~action=find", wrap: "spec"},
-	{pattern: "GET /api/content/library/{id}", path: content + "/id:{id}"},
-	{pattern: "GET /api/content/library/item", path: content + "/item", query: "library_id"},
-	{pattern: "POST /api/content/library/item?action=find", path: content + "/item", query: "~action=find", wrap: "spec"},
-	{pattern: "GET /api/content/library/item/{id}", path: content + "/item/id:{id}"},
-	{pattern: "POST /api/content/library/item/download-session", path: content + "/item/download-session", wrap: "create_spec", status: http.StatusCreated},
-	{pattern: "GET /api/content/library/item/download-session/{id}", path: content + "/item/download-session/id:{id}"},
-	{pattern: "DELETE /api/content/library/item/download-session/{id}", path: content + "/item/download-session/id:{id}"},
-	{pattern: "GET /api/content/library/item/download-session/{id}/file", path: content + "/item/downloadsession/file", query: "download_session_id={id}"},
-	{pattern: "POST /api/content/library/item/download-session/{id}/file?action=prepare", path: content + "/item/downloadsession/file/id:{id}", query: "~action=prepare"},
-	{pattern: "POST /api/content/library/subscribed-item/{id}?action=sync", path: content + "/subscribed-item/id:{id}", query: "~action=sync", status: http.StatusNoContent},
+	{pattern: "GET /api/content/library", path: libraryAt},
+	{pattern: "POST /api/content/library?action=find", path: libraryAt, query: "~action=find", wrap: "spec"},
+	{pattern: "GET /api/content/library/{id}", path: libraryAt + "/id:{id}"},
+	{pattern: "GET /api/content/library/item", path: libraryAt + "/item", query: "library_id"},
+	{pattern: "POST /api/content/library/item?action=find", path: libraryAt + "/item", query: "~action=find", wrap: "spec"},
+	{pattern: "GET /api/content/library/item/{id}", path: libraryAt + "/item/id:{id}"},
+	// {what} is file: with the word itself, the mux finds two patterns for a session called so.
+	{pattern: "GET /api/content/library/item/{id}/{what}", path: libraryAt + "/item/file", query: "library_item_id={id}"},
+	{pattern: "POST /api/content/library/item/download-session", path: libraryAt + "/item/download-session", wrap: "create_spec", status: http.StatusCreated},
+	{pattern: "GET /api/content/library/item/download-session/{id}", path: libraryAt + "/item/download-session/id:{id}"},
+	{pattern: "DELETE /api/content/library/item/download-session/{id}", path: libraryAt + "/item/download-session/id:{id}"},
+	{pattern: "GET /api/content/library/item/download-session/{id}/file", path: libraryAt + "/item/downloadsession/file", query: "download_session_id={id}"},
+	{pattern: "POST /api/content/library/item/download-session/{id}/file?action=prepare", path: libraryAt + "/item/downloadsession/file/id:{id}", query: "~action=prepare"},
+	{pattern: "POST /api/content/library/subscribed-item/{id}?action=sync", path: libraryAt + "/subscribed-item/id:{id}", query: "~action=sync", status: http.StatusNoContent},
 	{pattern: "POST /api/vcenter/ovf/library-item/{id}?action=deploy", path: "/rest/com/vmware/vcenter/ovf/library-item/id:{id}", query: "~action=deploy", edit: listMappings},
 	{pattern: "POST /api/vcenter/ovf/library-item/{id}?action=filter", path: "/rest/com/vmware/vcenter/ovf/library-item/id:{id}", query: "~action=filter"},
 	{pattern: "GET /api/cis/tagging/category", path: tagging + "/category"},
@@ -68,8 +70,15 @@ func (s *Sim) routeAPI(mux *http.ServeMux) {
 	}
 	for pattern, byAction := range byPath {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
-			f, ok := byAction[r.URL.Query().Get("action")]
-			if !ok {
+			action := r.URL.Query().Get("action")
+			f, ok := byAction[action]
+			for _, route := range libraryRoutes {
+				if !ok && route.shared && action == route.action && pattern == route.verb+" "+route.api {
+					s.serveLibrary(w, r, route)
+					return
+				}
+			}
+			if what := r.PathValue("what"); !ok || what != "" && what != "file" {
 				s.serveREST(w, r)
 				return
 			}

@@ -60,6 +60,8 @@ func (s *Sim) controlHandler() http.Handler {
 	mux.HandleFunc("POST /v1/hosts/reconnect", controlJSON(s.controlReconnect))
 	mux.HandleFunc("POST /v1/sessions/expire", controlJSON(s.controlExpire))
 	mux.HandleFunc("GET /v1/sessions", controlJSON(s.controlSessions))
+	mux.HandleFunc("GET /v1/uploads", controlJSON(s.controlUploads))
+	mux.HandleFunc("POST /v1/uploads/expire", controlJSON(s.controlExpireUploads))
 	mux.HandleFunc("DELETE /v1/modules", controlJSON(s.controlClearModules))
 
 	want := []byte("Bearer " + s.options.Credentials.ControlToken)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"os"
@@ -78,18 +79,28 @@ func (s *Sim) importItem(library string, item LibraryItem) (id string, err error
 }
 
 func (s *Sim) importFile(session, file string) error {
-	data, err := os.ReadFile(file)
+	data, err := os.Open(file)
 	if err != nil {
 		return err
 	}
+	defer func() { _ = data.Close() }()
+	info, err := data.Stat()
+	if err != nil {
+		return err
+	}
+	return s.pushFile(session, filepath.Base(file), info.Size(), data)
+}
+
+// pushFile gives the library a file of its own session.
+func (s *Sim) pushFile(session, name string, size int64, data io.Reader) error {
 	var added struct {
 		Endpoint struct {
 			URI string `json:"uri"`
 		} `json:"upload_endpoint"`
 	}
 	path := "/com/vmware/content/library/item/updatesession/file/id:" + session + "?~action=add"
-	err = s.vapiCall(path, map[string]any{"file_spec": map[string]any{
-		"name": filepath.Base(file), "source_type": "PUSH", "size": len(data),
+	err := s.vapiCall(path, map[string]any{"file_spec": map[string]any{
+		"name": name, "source_type": "PUSH", "size": size,
 	}}, &added)
 	if err != nil {
 		return err
@@ -98,7 +109,8 @@ func (s *Sim) importFile(session, file string) error {
 	if err != nil {
 		return err
 	}
-	return s.vapiDo(http.MethodPut, target.Path, data, nil)
+	// A file of this machine would be copied, and not read as a disk that was sent.
+	return s.vapiDo(http.MethodPut, target.EscapedPath(), onlyReader{data}, nil)
 }
 
 func (s *Sim) vapiCall(path string, body, result any) error {
@@ -106,11 +118,14 @@ func (s *Sim) vapiCall(path string, body, result any) error {
 	if err != nil {
 		return err
 	}
-	return s.vapiDo(http.MethodPost, "/rest"+path, data, result)
+	return s.vapiDo(http.MethodPost, "/rest"+path, bytes.NewReader(data), result)
 }
 
-func (s *Sim) vapiDo(method, path string, body []byte, result any) error {
-	r, err := http.NewRequest(method, path, bytes.NewReader(body))
+func (s *Sim) vapiDo(method, path string, body io.Reader, result any) error {
+	if body == nil {
+		body = http.NoBody
+	}
+	r, err := http.NewRequest(method, path, body)
 	if err != nil {
 		return err
 	}

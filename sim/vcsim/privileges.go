@@ -204,20 +204,25 @@ func (s *Sim) refusesREST(out *answer, r *http.Request) bool {
 		if !meant || !s.privileges.lacks(of.privilege) {
 			continue
 		}
-		message := map[string]any{
-			"id": "vapi.security.authorization.denied", "args": []string{of.privilege},
-			"default_message": "Permission to perform this operation was denied: " + of.privilege,
-		}
-		if strings.HasPrefix(r.URL.Path, "/rest") {
-			writeJSON(out, http.StatusForbidden, map[string]any{
-				"type": "com.vmware.vapi.std.errors.unauthorized", "value": map[string]any{"messages": []any{message}},
-			})
-		} else {
-			writeJSON(out, http.StatusForbidden, map[string]any{"error_type": "UNAUTHORIZED", "messages": []any{message}})
-		}
+		denied(out, strings.HasPrefix(r.URL.Path, "/rest"), of.privilege)
 		return true
 	}
 	return false
+}
+
+// denied is the answer to a user who lacks a privilege.
+func denied(out *answer, old bool, privilege string) {
+	message := map[string]any{
+		"id": "vapi.security.authorization.denied", "args": []string{privilege},
+		"default_message": "Permission to perform this operation was denied: " + privilege,
+	}
+	if old {
+		writeJSON(out, http.StatusForbidden, map[string]any{
+			"type": "com.vmware.vapi.std.errors.unauthorized", "value": map[string]any{"messages": []any{message}},
+		})
+		return
+	}
+	writeJSON(out, http.StatusForbidden, map[string]any{"error_type": "UNAUTHORIZED", "messages": []any{message}})
 }
 
 // fetchPrivileges answers with what the user has: all that an administrator has, but for what was taken away. An object

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"unicode"
@@ -34,6 +35,7 @@ func (s *Sim) routeREST(mux *http.ServeMux) {
 	s.routeAPI(mux)
 	s.routeModules(mux)
 	s.routeCapture(mux)
+	s.routeUploads(mux)
 }
 
 // guarded counts a REST call and lets it meet its fault before it is served. It is known by the first name, and
@@ -131,6 +133,7 @@ func (s *Sim) forward(out *answer, r *http.Request) {
 		s.complete(body, out)
 	}
 	restore(out, r.URL.Path)
+	s.showContent(out, r)
 	action := r.URL.Query().Get("~action")
 	lists := r.Method == http.MethodGet || action == "find" || strings.HasPrefix(action, "list-")
 	if lists && strings.TrimSpace(out.body.String()) == `{"value":null}` {
@@ -170,6 +173,20 @@ func restore(out *answer, path string) {
 		addMissing(failure, restored["error"])
 		body.Value["error"], _ = json.Marshal(failure)
 	}
+	out.body.Reset()
+	_ = json.NewEncoder(out).Encode(body)
+}
+
+// showContent gives an item the size and the version of what it was filled with; the library has neither.
+func (s *Sim) showContent(out *answer, r *http.Request) {
+	of, ok := s.contentOf(r.URL.Path)
+	var body struct {
+		Value map[string]any `json:"value"`
+	}
+	if !ok || r.Method != http.MethodGet || json.Unmarshal(out.body.Bytes(), &body) != nil || body.Value == nil {
+		return
+	}
+	body.Value["size"], body.Value["content_version"] = of.size, strconv.Itoa(of.version)
 	out.body.Reset()
 	_ = json.NewEncoder(out).Encode(body)
 }

@@ -58,6 +58,7 @@ type Sim struct {
 	claims    claims
 	modules   modules
 	captures  captures
+	uploads   uploads
 	outages   outages
 	clock     clock
 	backups   backups
@@ -103,6 +104,7 @@ func Start(o Options) (*Sim, error) {
 	s := &Sim{options: o, inner: types.Login{UserName: "vcsim-inner", Password: rand.Text()}, done: make(chan struct{})}
 	s.modules.byID = map[string]*module{}
 	s.captures.items = map[string]string{}
+	s.uploads.begin()
 	s.outages.forget()
 	if err := s.start(certificate); err != nil {
 		s.Close()
