@@ -64,7 +64,7 @@ pub use lane::{Lane, Turn};
 pub use metrics::Metrics;
 pub use network::{Datastore, Network};
 pub use pbm::StoragePolicy;
-pub use privileges::{PRIVILEGES, Privilege, PrivilegeScope, PrivilegeUse};
+pub use privileges::{IMPORT_PRIVILEGES, PRIVILEGES, Privilege, PrivilegeScope, PrivilegeUse};
 pub use properties::ObjectContent;
 pub use session::with_bound_changes;
 pub use spec::{

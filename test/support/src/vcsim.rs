@@ -31,6 +31,8 @@ macro_rules! on_both_wires {
     )* };
 }
 
+/// The descriptor of a node image with one disk, `node-disk1.vmdk`: [`empty_disk`].
+pub const NODE_OVF: &str = include_str!("node.ovf");
 const TOKEN: &str = "control-token";
 const PASSWORD: &str = "not-a-secret-but-treated-as-one";
 
@@ -284,7 +286,7 @@ impl Sim {
 fn write_inputs(folder: &Path, libraries: &[Json]) -> String {
     let path = |name: &str| folder.join(name);
     let ca = write_certificate(&path("cert.pem"), &path("key.pem"));
-    std::fs::write(path("node.ovf"), include_str!("node.ovf")).unwrap();
+    std::fs::write(path("node.ovf"), NODE_OVF).unwrap();
     std::fs::write(path("node-disk1.vmdk"), empty_disk()).unwrap();
     let files = [path("node.ovf"), path("node-disk1.vmdk")];
     let own = json!({ "name": "layercake", "items": [{ "name": "node", "files": files }] });
@@ -335,7 +337,7 @@ fn write_secret(path: &Path, text: &str) {
 }
 
 /// The smallest disk that the simulator's import reads: a sparse header and a descriptor.
-fn empty_disk() -> Vec<u8> {
+pub fn empty_disk() -> Vec<u8> {
     let mut disk = b"KDMV".to_vec();
     let words =
         |disk: &mut Vec<u8>, words: &[u64]| words.iter().for_each(|word| disk.extend(word.to_le_bytes()));

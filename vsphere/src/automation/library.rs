@@ -65,9 +65,10 @@ struct DownloadFile {
     error_message: Option<Message>,
 }
 
+/// Where the bytes of a file come from or go to.
 #[derive(Deserialize)]
-struct Endpoint {
-    uri: String,
+pub(super) struct Endpoint {
+    pub uri: String,
 }
 
 /// How often a prepared file is asked for, and for how long.

@@ -9,12 +9,16 @@ mod library;
 mod modules;
 mod ovf;
 mod tags;
+mod upload;
 
 pub use capture::Capture;
 pub use library::{Library, LibraryItem};
 pub use modules::ClusterModule;
 pub use ovf::{Deploy, Provisioning};
 pub use tags::{Category, Tag};
+pub use upload::{
+    FileStatus, ItemFile, NewFile, NewItem, UpdateFile, UpdateSession, UpdateState, Validation,
+};
 
 use std::sync::Arc;
 use std::time::Instant;

@@ -21,5 +21,6 @@ macro_rules! everywhere {
 
 mod automation;
 mod failures;
+mod uploads;
 mod vm_changes;
 mod vms;

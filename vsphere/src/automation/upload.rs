@@ -1,0 +1,317 @@
+//! Items of content libraries are made and filled: update sessions, their files, and the bytes.
+//!
+//! An item is made empty. A session announces its files, takes their bytes by HTTP and gives them to the item when it
+//! completes; before, nobody sees them. An item has one session at a time, and one without activity expires after five minutes.
+
+mod model;
+
+pub use model::{FileStatus, ItemFile, NewFile, NewItem, UpdateFile, UpdateSession, UpdateState, Validation};
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use futures::{Stream, StreamExt as _};
+use reqwest::header::CONTENT_LENGTH;
+use reqwest::{Body, Method};
+use serde_json::{Value as Json, json};
+use uuid::Uuid;
+
+use self::model::{FileInfo, SessionModel, ValidationResult};
+use super::call::{Call, count, part};
+use crate::http::Pool;
+use crate::retry::RetryPolicy;
+use crate::style::Form;
+use crate::wire::{refused, status_refusal};
+use crate::{Client, Error, Kind, Result};
+
+/// An upload of which no byte moves for so long is given up; vCenter may take its time after the last one.
+const STALL: Duration = Duration::from_mins(5);
+/// No upload takes longer.
+const LONGEST_UPLOAD: Duration = Duration::from_hours(24);
+
+impl Client {
+    /// Makes an item without files and gives its id. Two calls with the same token make one item.
+    ///
+    /// A name that is taken is `DuplicateName`.
+    pub async fn create_library_item(&self, item: &NewItem, token: Uuid) -> Result<String> {
+        self.automation("library item create", self.reading(), |form| create_item(item, token, form))
+            .await
+            .map_err(|error: Error| error.on(&item.name))
+    }
+
+    /// Removes an item with its files.
+    pub async fn delete_library_item(&self, id: &str) -> Result<()> {
+        let part = part(id);
+        self.automation("library item delete", self.once_only(), |form| {
+            Call::delete(match form {
+                Form::Api => format!("/api/content/library/item/{part}"),
+                Form::Rest => format!("/rest/com/vmware/content/library/item/id:{part}"),
+            })
+        })
+        .await
+        .map(|_: Json| ())
+        .map_err(|error| error.on(id))
+    }
+
+    /// The files of an item; none as long as nothing was uploaded.
+    pub async fn library_item_files(&self, id: &str) -> Result<Vec<ItemFile>> {
+        let part = part(id);
+        self.automation("library item files", self.reading(), |form| {
+            Call::get(match form {
+                Form::Api => format!("/api/content/library/item/{part}/file"),
+                Form::Rest => format!("/rest/com/vmware/content/library/item/file?library_item_id={part}"),
+            })
+        })
+        .await
+        .map_err(|error: Error| error.on(id))
+    }
+
+    /// Opens an update session of an item and gives its id. Two calls with the same token open one session.
+    pub async fn open_update(&self, item_id: &str, token: Uuid) -> Result<String> {
+        self.automation("update session create", self.reading(), |form| open_session(item_id, token, form))
+            .await
+            .map_err(|error: Error| error.on(item_id))
+    }
+
+    /// The ids of the update sessions of an item that the session's own user opened.
+    pub async fn update_sessions(&self, item_id: &str) -> Result<Vec<String>> {
+        let item = part(item_id);
+        self.automation("update sessions", self.reading(), |form| {
+            let root = match form {
+                Form::Api => "/api/content/library/item/update-session",
+                Form::Rest => "/rest/com/vmware/content/library/item/update-session",
+            };
+            Call::get(format!("{root}?library_item_id={item}"))
+        })
+        .await
+        .map_err(|error: Error| error.on(item_id))
+    }
+
+    /// An update session as it is now.
+    pub async fn update_session(&self, id: &str) -> Result<UpdateSession> {
+        let call = |form| Call::get(session_path(id, "", form));
+        let model: Result<SessionModel> = self.automation("update session", self.reading(), call).await;
+        let SessionModel { state, error_message } = model.map_err(|error| error.on(id))?;
+        Ok(UpdateSession { state, error: error_message.map(|message| message.default_message) })
+    }
+
+    /// The files of an update session.
+    pub async fn update_files(&self, id: &str) -> Result<Vec<UpdateFile>> {
+        let session = part(id);
+        let infos: Result<Vec<FileInfo>> = self
+            .automation("update session files", self.reading(), |form| {
+                Call::get(match form {
+                    Form::Api => session_path(id, "/file", form),
+                    Form::Rest => format!("{REST_FILE}?update_session_id={session}"),
+                })
+            })
+            .await;
+        Ok(infos.map_err(|error| error.on(id))?.into_iter().map(UpdateFile::from).collect())
+    }
+
+    /// Announces a file; its `endpoint` then takes the bytes.
+    ///
+    /// Not repeated when the answer is lost: [`Client::update_files`] has the file then.
+    pub async fn add_update_file(&self, id: &str, file: &NewFile) -> Result<UpdateFile> {
+        let info: Result<FileInfo> =
+            self.automation("update session add", self.once_only(), |form| add_file(id, file, form)).await;
+        info.map(UpdateFile::from).map_err(|error| error.on(&file.name))
+    }
+
+    /// What is missing or wrong in a session whose files have all come.
+    pub async fn validate_update(&self, id: &str) -> Result<Validation> {
+        let session = part(id);
+        let found: Result<ValidationResult> = self
+            .automation("update session validate", self.reading(), |form| {
+                Call::post_nothing(match form {
+                    Form::Api => session_path(id, "/file?action=validate", form),
+                    Form::Rest => format!("{REST_FILE}/id:{session}?~action=validate"),
+                })
+            })
+            .await;
+        let ValidationResult { missing_files, invalid_files } = found.map_err(|error| error.on(id))?;
+        let named = invalid_files.into_iter().map(|file| (file.name, file.error_message.default_message));
+        Ok(Validation { missing: missing_files, invalid: named.collect() })
+    }
+
+    /// Gives the session's files to the item. vCenter may answer before it has; [`Client::update_session`] shows when.
+    ///
+    /// Never sent twice: after a lost answer the session's state tells what became of it.
+    pub async fn complete_update(&self, id: &str, deadline: Duration) -> Result<()> {
+        let policy = RetryPolicy { timeout: deadline, repeatable: false };
+        self.session_action("update session complete", policy, id, "complete", None).await
+    }
+
+    /// Keeps a session from expiring, and shows others how far the upload is, in percent.
+    pub async fn keep_update(&self, id: &str, percent: u8) -> Result<()> {
+        let progress = Some(json!({ "client_progress": percent.min(100) }));
+        self.session_action("update session keep-alive", self.reading(), id, "keep-alive", progress).await
+    }
+
+    /// Ends a session that is active; what it received is removed.
+    pub async fn cancel_update(&self, id: &str) -> Result<()> {
+        self.session_action("update session cancel", self.once_only(), id, "cancel", None).await
+    }
+
+    /// Removes a session that is not active any more.
+    pub async fn delete_update(&self, id: &str) -> Result<()> {
+        let call = |form| Call::delete(session_path(id, "", form));
+        let deleted: Result<Json> = self.automation("update session delete", self.once_only(), call).await;
+        deleted.map(drop).map_err(|error| error.on(id))
+    }
+
+    async fn session_action(
+        &self,
+        name: &'static str,
+        policy: RetryPolicy,
+        id: &str,
+        action: &str,
+        body: Option<Json>,
+    ) -> Result<()> {
+        let call = |form| {
+            let parameter = if form == Form::Api { "action" } else { "~action" };
+            let path = session_path(id, &format!("?{parameter}={action}"), form);
+            Call { body: body.clone(), ..Call::post_nothing(path) }
+        };
+        let done: Result<Json> = self.automation(name, policy, call).await;
+        done.map(drop).map_err(|error| error.on(id))
+    }
+
+    /// Sends a file's bytes to its endpoint; `sent` grows as they leave.
+    ///
+    /// The endpoint is its own key, so the session's token is not sent. That the answer is good does not mean that the
+    /// file is: [`Client::update_files`] tells. Nothing is repeated.
+    pub async fn upload(
+        &self,
+        endpoint: &str,
+        size: u64,
+        bytes: impl Stream<Item = io::Result<Bytes>> + Send + 'static,
+        sent: &Arc<AtomicU64>,
+    ) -> Result<()> {
+        const NAME: &str = "upload";
+        if !endpoint.starts_with("https://") {
+            let cause = format!("the upload endpoint {endpoint} is not https");
+            return Err(Error::new(NAME, Kind::Unexpected { cause }));
+        }
+        let counter = Arc::clone(sent);
+        let chunks = bytes.inspect(move |chunk| {
+            let count = chunk.as_ref().map_or(0, Bytes::len);
+            counter.fetch_add(count as u64, Ordering::Relaxed);
+        });
+        let http = &self.inner.http;
+        let request = http.request(Pool::Calls, Method::PUT, endpoint);
+        let request = request.header(CONTENT_LENGTH, size).body(Body::wrap_stream(chunks));
+        let started = Instant::now();
+        let answer = tokio::select! {
+            answer = http.send(NAME, request, LONGEST_UPLOAD) => answer,
+            () = stalled(sent) => Err(Error::new(NAME, Kind::TimedOut)),
+        };
+        let result = answer.and_then(|answer| match answer.status {
+            200..300 => Ok(()),
+            status => Err(refused(NAME, status_refusal(status))),
+        });
+        count(self, NAME, started, &result);
+        result
+    }
+}
+
+/// Resolves when nothing has moved for long.
+async fn stalled(sent: &AtomicU64) {
+    let mut before = None;
+    loop {
+        let now = Some(sent.load(Ordering::Relaxed));
+        if now == before {
+            return;
+        }
+        before = now;
+        tokio::time::sleep(STALL).await;
+    }
+}
+
+const REST_FILE: &str = "/rest/com/vmware/content/library/item/updatesession/file";
+
+fn session_path(id: &str, rest: &str, form: Form) -> String {
+    let part = part(id);
+    match form {
+        Form::Api => format!("/api/content/library/item/update-session/{part}{rest}"),
+        Form::Rest => format!("/rest/com/vmware/content/library/item/update-session/id:{part}{rest}"),
+    }
+}
+
+/// The token is a header in the one form and a member of the body in the other.
+fn creation(api: &str, rest: &str, spec: Json, token: Uuid, form: Form) -> Call {
+    match form {
+        Form::Api => Call { client_token: Some(token.to_string()), ..Call::post(api.to_owned(), spec) },
+        Form::Rest => Call::post(rest.to_owned(), json!({ "client_token": token, "create_spec": spec })),
+    }
+}
+
+fn create_item(item: &NewItem, token: Uuid, form: Form) -> Call {
+    let NewItem { library_id, name, description, kind } = item;
+    let spec = json!({ "library_id": library_id, "name": name, "description": description, "type": kind });
+    creation("/api/content/library/item", "/rest/com/vmware/content/library/item", spec, token, form)
+}
+
+fn open_session(item_id: &str, token: Uuid, form: Form) -> Call {
+    creation(
+        "/api/content/library/item/update-session",
+        "/rest/com/vmware/content/library/item/update-session",
+        json!({ "library_item_id": item_id }),
+        token,
+        form,
+    )
+}
+
+fn add_file(session: &str, file: &NewFile, form: Form) -> Call {
+    let NewFile { name, size, sha256 } = file;
+    let spec = json!({
+        "name": name, "source_type": "PUSH", "size": size,
+        "checksum_info": { "algorithm": "SHA256", "checksum": sha256 },
+    });
+    match form {
+        Form::Api => Call::post(session_path(session, "/file", form), spec),
+        Form::Rest => {
+            let path = format!("{REST_FILE}/id:{}?~action=add", part(session));
+            Call::post(path, json!({ "file_spec": spec }))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_forms_of_what_fills_an_item() {
+        let item = NewItem {
+            library_id: "lib-1".into(),
+            name: "node".into(),
+            description: "of node.ova".into(),
+            kind: "ovf".into(),
+        };
+        let file = NewFile { name: "node.ovf".into(), size: 7, sha256: "ab".into() };
+        let calls = [Form::Api, Form::Rest].map(|form| {
+            let calls = [
+                create_item(&item, Uuid::nil(), form),
+                open_session("item-1", Uuid::nil(), form),
+                add_file("s/1", &file, form),
+            ];
+            calls.map(|Call { path, body, client_token, .. }| {
+                json!({ "path": path, "body": body, "client_token": client_token })
+            })
+        });
+        insta::assert_json_snapshot!(calls);
+    }
+
+    #[test]
+    fn what_later_releases_add_is_read() {
+        let session: SessionModel = serde_json::from_value(json!({ "state": "PAUSED" })).unwrap();
+        assert_eq!(session.state, UpdateState::Unknown);
+        let info = json!({ "name": "a", "status": "WAITING_FOR_TRANSFER", "bytes_transferred": 0 });
+        let file = UpdateFile::from(serde_json::from_value::<FileInfo>(info).unwrap());
+        assert_eq!((file.status, file.endpoint), (FileStatus::WaitingForTransfer, None));
+    }
+}
