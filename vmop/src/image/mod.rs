@@ -296,7 +296,12 @@ impl Images {
         item: &LibraryItem,
         live: Option<Arc<VirtualMachineImage>>,
     ) -> Result<(), Error> {
-        let xml = vcenter.client.ovf_descriptor(&item.id).await?;
+        let xml = match vcenter.client.ovf_descriptor(&item.id).await {
+            Ok(xml) => xml,
+            // An import is filling it: it is no image yet.
+            Err(_) if vcenter.client.library_item_files(&item.id).await?.is_empty() => return Ok(()),
+            Err(error) => return Err(error.into()),
+        };
         let read = descriptor::read(&xml);
         let empty = descriptor::Descriptor::default();
         let wanted = plan::image(name, library, item, read.as_ref().unwrap_or(&empty));
