@@ -6,13 +6,15 @@ use std::fmt::Write as _;
 use std::io::Read as _;
 
 use layercake::doctor;
-use vsphere::{PRIVILEGES, PrivilegeScope, PrivilegeUse};
+use vsphere::{IMPORT_PRIVILEGES, PRIVILEGES, Privilege, PrivilegeScope, PrivilegeUse};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut page = String::new();
     std::io::stdin().read_to_string(&mut page)?;
     let page =
         with(&page, "privileges", &privileges()).ok_or("docs/vcenter.md has no marks of its privileges")?;
+    let page = with(&page, "privileges of imports", &import_privileges())
+        .ok_or("docs/vcenter.md has no marks of the privileges of imports")?;
     let page = with(&page, "checks", &checks()).ok_or("docs/vcenter.md has no marks of the checks")?;
     print!("{page}");
     Ok(())
@@ -27,9 +29,9 @@ fn with(page: &str, name: &str, made: &str) -> Option<String> {
     Some(format!("{before}{begin}\n{made}\n{end}{after}"))
 }
 
-fn privileges() -> String {
+fn table(privileges: &[Privilege]) -> String {
     let mut text = String::from("| privilege | on | for the calls | needed |\n|---|---|---|---|\n");
-    for privilege in PRIVILEGES {
+    for privilege in privileges {
         let needed = match privilege.used {
             PrivilegeUse::Always => "always",
             PrivilegeUse::Only(feature) => feature,
@@ -37,10 +39,26 @@ fn privileges() -> String {
         let (id, scope, calls) = (privilege.id, privilege.scope.name(), privilege.calls);
         let _ = writeln!(text, "| `{id}` | {scope} | {calls} | {needed} |");
     }
+    text
+}
+
+/// The privileges of a role, without those that every role has.
+fn ids(privileges: &[Privilege]) -> String {
+    let ids = privileges.iter().map(|privilege| privilege.id).filter(|id| !id.starts_with("System."));
+    ids.collect::<Vec<_>>().join(" ")
+}
+
+fn import_privileges() -> String {
+    let mut text = table(IMPORT_PRIVILEGES);
+    text += "\n```sh\n";
+    let _ = writeln!(text, "govc role.create layercake-import {}", ids(IMPORT_PRIVILEGES));
+    text + "```\n"
+}
+
+fn privileges() -> String {
+    let mut text = table(PRIVILEGES);
     text += "\nA role with all of them, and where to give it, by govc; every role has those of `System`:\n\n```sh\n";
-    let ids = PRIVILEGES.iter().map(|privilege| privilege.id).filter(|id| !id.starts_with("System."));
-    let ids: Vec<_> = ids.collect();
-    let _ = writeln!(text, "govc role.create layercake {}", ids.join(" "));
+    let _ = writeln!(text, "govc role.create layercake {}", ids(PRIVILEGES));
     for scope in PrivilegeScope::ALL {
         let (place, propagate) = match scope {
             PrivilegeScope::VCenter => ("/", false),

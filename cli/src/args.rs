@@ -56,6 +56,45 @@ pub enum ImageCommand {
     /// what is in it. Needs apt, dpkg, unshare and Go, root or user namespaces, and 8 GB of disk, but no hypervisor and no
     /// registry.
     Build(ImageBuild),
+    /// Import an OVA into a content library of the vCenter that the VM operator is configured with. The same OVA is imported
+    /// once; what was broken off is taken up again. Exit status 0: the item is there; 1: it is not; 130: interrupted, and what
+    /// was begun is removed.
+    Import(ImageImport),
+}
+
+/// Flags of `image import`.
+#[derive(Clone, Debug, Args)]
+pub struct ImageImport {
+    /// The OVA.
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// The content library, by name or id; not a subscribed one.
+    #[arg(long, value_name = "LIBRARY")]
+    pub library: String,
+    /// The item's name; by default the file's, without its extension.
+    #[arg(long)]
+    pub name: Option<String>,
+    /// The kubeconfig file; by default KUBECONFIG, then ~/.kube/config.
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+    /// The kubeconfig context.
+    #[arg(long)]
+    pub context: Option<String>,
+    /// The namespace of the VM operator, where the provider configuration is.
+    #[arg(long, default_value = "vmware-system-vmop")]
+    pub namespace: String,
+    /// The CA bundle (PEM) of vCenter, where CAFilePath names a file of the program's container.
+    #[arg(long, value_name = "FILE")]
+    pub vcenter_ca: Option<PathBuf>,
+    /// The user in vCenter; by default the VM operator's, who needs more privileges for imports.
+    #[arg(long, value_name = "USER", requires = "password_file")]
+    pub user: Option<String>,
+    /// The file with the password of --user.
+    #[arg(long, value_name = "FILE", requires = "user")]
+    pub password_file: Option<PathBuf>,
+    /// How to print what was imported.
+    #[arg(short, long, value_enum)]
+    pub output: Option<Output>,
 }
 
 /// Flags of `image build`.

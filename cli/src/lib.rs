@@ -9,9 +9,11 @@
 //! | [`doctor`] | `doctor`: what keeps VMs and clusters from coming up, found before they are applied |
 //! | [`bundle`] | `bundle`: what a supporter needs, in one file, by allow-list and without secrets |
 //! | `node_image` | `image build`: what nodes are cloned from; the work is [`image`]'s |
+//! | [`image_import`] | `image import`: an OVA becomes an item of a content library, once |
 //! | [`lint`] | `lint`: manifests held against the CRDs' schemas and [`gcm::admission`], without a cluster |
 //!
-//! Commands read objects through the API server as any user does; what `doctor` asks of vCenter is [`vmop::doctor`]'s.
+//! Commands read objects through the API server as any user does; what `doctor` asks of vCenter is [`vmop::doctor`]'s, by which
+//! `image import` connects, too.
 //!
 //! The executable answers to several names. Called `gcm`, `capw` or `vmop` it is that controller, called
 //! `layercake-guard` it is the process that cleans up after a stack: so one file is all there is to install.
@@ -27,6 +29,7 @@ pub mod background;
 pub mod bundle;
 pub mod describe;
 pub mod doctor;
+pub mod image_import;
 mod interrupts;
 pub mod lint;
 mod node_image;
@@ -98,6 +101,7 @@ fn run_command(cli: Cli) -> ExitCode {
             CliCommand::Image { command: ImageCommand::Build(args) } => {
                 exit_code(node_image::build(args).await)
             }
+            CliCommand::Image { command: ImageCommand::Import(args) } => image_import::run(args).await,
             CliCommand::Lint { .. } => ExitCode::SUCCESS,
         }
     });

@@ -15,6 +15,7 @@ mod doctor;
 mod documented_commands;
 mod first_boot;
 mod idle;
+mod image_import;
 mod layercake_command;
 mod metrics;
 mod missing_prerequisites;

@@ -32,6 +32,30 @@ pub struct Options {
     pub ca: Option<String>,
 }
 
+/// Who logs in at vCenter.
+#[derive(Clone)]
+pub struct Account {
+    /// The name, such as `admin@vsphere.local`.
+    pub username: String,
+    /// The password.
+    pub password: String,
+}
+
+/// Connects to the vCenter of the provider configuration as the program does, or as another user; or says why it can't.
+pub async fn connect(
+    client: &Client,
+    options: &Options,
+    account: Option<Account>,
+) -> Result<vsphere::Client, Vec<Diagnosis>> {
+    let (settings, found) = configuration::check(client, &options.namespace).await;
+    let Some(mut settings) = settings else { return Err(found) };
+    if let Some(Account { username, password }) = account {
+        (settings.username, settings.password) = (username, password);
+    }
+    let (vcenter, found) = connection::check(&settings, options.ca.as_deref()).await;
+    vcenter.ok_or(found)
+}
+
 /// Runs all checks that `wanted` names; what a failed one leaves open is skipped and says so.
 pub async fn diagnose(client: &Client, options: &Options, wanted: impl Fn(Check) -> bool) -> Vec<Diagnosis> {
     let (settings, mut found) = configuration::check(client, &options.namespace).await;

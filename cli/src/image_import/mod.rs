@@ -1,0 +1,242 @@
+//! `layercake image import`: an OVA becomes an item of a content library, once.
+//!
+//! | file | what is in it |
+//! |---|---|
+//! | `ova.rs` | the OVA is read and compared with its manifest, before anything is made |
+//! | `item.rs` | the item: is it there, is it another's, is it one that an import has begun |
+//! | `fill.rs` | the item's files are uploaded, or what an earlier run has uploaded is completed |
+//! | `progress.rs` | how far that is |
+//!
+//! The item's description bears the OVA's SHA-256 from the moment it is made, and an item gets all its files in one step. So a
+//! run that ends anywhere leaves either nothing, an empty item with our mark, or the whole item; the next run tells them apart.
+
+mod fill;
+mod item;
+mod ova;
+mod progress;
+#[cfg(test)]
+mod tests;
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use kit::diagnosis::{Diagnosis, Outcome};
+use serde::Serialize;
+use vmop::doctor::{Account, Options};
+use vsphere::Client;
+
+use crate::args::{ImageImport, Output};
+use crate::interrupts::Interrupts;
+use crate::output::write_out;
+use crate::session;
+use fill::{Filling, OthersWork, may_help_again};
+use item::{Found, Wanted, find_library};
+use ova::Ova;
+use progress::{Progress, megabytes};
+
+/// Exit status for an import that was interrupted, as shells have it.
+const INTERRUPTED: u8 = 130;
+/// How often a session is kept from expiring.
+const KEEP_ALIVE: Duration = Duration::from_mins(1);
+/// How long the removal of what was begun may take.
+const CLEANUP: Duration = Duration::from_secs(30);
+
+/// What an import has come to.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Report {
+    library: String,
+    name: String,
+    item: String,
+    sha256: String,
+    bytes: u64,
+    /// False if the item was there before.
+    imported: bool,
+}
+
+/// Imports an OVA. Exit status 0: the item is there; 1: it is not; 130: the import was interrupted, and what it made is removed.
+pub async fn run(args: ImageImport) -> ExitCode {
+    let ended = match Interrupts::listening() {
+        Ok(mut interrupts) => import(&args, &mut interrupts).await,
+        Err(error) => Err(error),
+    };
+    match ended {
+        Ok(Some(report)) => {
+            write_out(&shown(&report, args.output));
+            ExitCode::SUCCESS
+        }
+        Ok(None) => ExitCode::from(INTERRUPTED),
+        Err(error) => {
+            eprintln!("error: {error:#}{}", advice(&error));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn shown(report: &Report, output: Option<Output>) -> String {
+    let Report { library, name, item, bytes, imported, .. } = report;
+    match output {
+        Some(Output::Json) => format!("{}\n", serde_json::json!(report)),
+        None if *imported => format!("{library}/{name}: imported, {} MB, item {item}\n", megabytes(*bytes)),
+        None => format!("{library}/{name}: already there, item {item}\n"),
+    }
+}
+
+/// What an admin can do about a refusal of vCenter.
+fn advice(error: &anyhow::Error) -> String {
+    match error.downcast_ref::<vsphere::Error>() {
+        Some(error) if item::has_type(error, "Unauthorized") => {
+            ". Give the user the privileges for imports that docs/vcenter.md lists, or another user by --user"
+                .to_owned()
+        }
+        Some(error) if error.retryable() => {
+            ". Run the command again: it goes on with what is there".to_owned()
+        }
+        Some(error) if error.fault().is_none() => format!(". {}", error.advice().trim_end_matches('.')),
+        _ => String::new(),
+    }
+}
+
+/// `None` if it was interrupted.
+async fn import(args: &ImageImport, interrupts: &mut Interrupts) -> Result<Option<Report>> {
+    let prepared = tokio::select! {
+        prepared = prepare(args) => prepared?,
+        () = interrupts.next() => return Ok(None),
+    };
+    let (ova, vcenter, wanted) = prepared;
+    let result = bring(&vcenter, &ova, &wanted, KEEP_ALIVE, interrupts).await;
+    vcenter.logout().await;
+    result
+}
+
+/// Reads the OVA, connects, and finds the library. Nothing is made.
+async fn prepare(args: &ImageImport) -> Result<(Ova, Client, Wanted)> {
+    let name = item_name(args)?;
+    let ova = read(&args.file).await?;
+    if !ova.has_manifest {
+        eprintln!("{} has no manifest: nothing tells whether it is as it was made", args.file.display());
+    }
+    let vcenter = connect(args).await?;
+    let library = find_library(&vcenter, &args.library).await?;
+    let file = args.file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let wanted = Wanted { library, name, sha256: ova.sha256.clone(), file };
+    Ok((ova, vcenter, wanted))
+}
+
+/// The item's name: the one that is given, or the file's without its extension.
+fn item_name(args: &ImageImport) -> Result<String> {
+    let of_file = || args.file.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+    let name = args.name.clone().or_else(of_file).unwrap_or_default();
+    match name.chars().count() {
+        1..=80 if !name.contains(['/', '\\']) => Ok(name),
+        _ => bail!(
+            "{name:?} is no name of a library's item: it must have 1 to 80 characters and no slash. Give one by --name"
+        ),
+    }
+}
+
+async fn read(path: &Path) -> Result<Ova> {
+    let size =
+        tokio::fs::metadata(path).await.with_context(|| format!("cannot read {}", path.display()))?.len();
+    let progress = Progress::begin("reading", size);
+    let (path, done) = (path.to_owned(), Arc::clone(&progress.done));
+    progress.shown(tokio::task::spawn_blocking(move || Ova::read(&path, &done))).await?
+}
+
+/// Connects to the vCenter that the VM operator is configured with.
+async fn connect(args: &ImageImport) -> Result<Client> {
+    let read_file = |path: &Path| {
+        std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
+    };
+    let options = Options {
+        namespace: args.namespace.clone(),
+        ca: args.vcenter_ca.as_deref().map(read_file).transpose()?,
+    };
+    let account = match (&args.user, &args.password_file) {
+        (Some(user), Some(file)) => {
+            let password = read_file(file)?.trim_end_matches(['\r', '\n']).to_owned();
+            Some(Account { username: user.clone(), password })
+        }
+        _ => None,
+    };
+    let client = session::client(args.kubeconfig.as_deref(), args.context.as_deref()).await?;
+    vmop::doctor::connect(&client, &options, account).await.map_err(|found| {
+        let wrong = found.iter().filter(|diagnosis| diagnosis.outcome == Outcome::Error);
+        let texts: Vec<_> =
+            wrong.map(|Diagnosis { found, remedy, .. }| format!("{found}. {remedy}")).collect();
+        anyhow::anyhow!(texts.join("; "))
+    })
+}
+
+/// Brings the item about; at an interrupt, removes what was begun.
+async fn bring(
+    vcenter: &Client,
+    ova: &Ova,
+    wanted: &Wanted,
+    keep_alive: Duration,
+    interrupts: &mut Interrupts,
+) -> Result<Option<Report>> {
+    let progress = Progress::begin("uploading", ova.size());
+    let outcome = tokio::select! {
+        outcome = brought(vcenter, ova, wanted, keep_alive, &progress) => outcome,
+        () = interrupts.next() => {
+            tokio::select! {
+                () = clean_up(vcenter, wanted) => {}
+                () = interrupts.next() => eprintln!("not cleaned up: run the command again to go on"),
+            }
+            return Ok(None);
+        }
+    };
+    if let Err(error) = &outcome
+        && !may_help_again(error)
+        && !error.is::<OthersWork>()
+    {
+        clean_up(vcenter, wanted).await;
+    }
+    let (item, imported) = outcome?;
+    let Wanted { library, name, sha256, .. } = wanted;
+    let (library, name, sha256) = (library.name.clone(), name.clone(), sha256.clone());
+    Ok(Some(Report { library, name, item, sha256, bytes: ova.size(), imported }))
+}
+
+/// The item's id, and whether this run has filled it.
+async fn brought(
+    vcenter: &Client,
+    ova: &Ova,
+    wanted: &Wanted,
+    keep_alive: Duration,
+    progress: &Progress,
+) -> Result<(String, bool)> {
+    let found = match wanted.find(vcenter).await? {
+        Found::Nothing => wanted.create(vcenter).await?,
+        Found::Begun(item) => {
+            eprintln!("an import of this OVA was broken off: going on with item {item}");
+            Found::Begun(item)
+        }
+        found @ Found::Whole(_) => found,
+    };
+    match found {
+        Found::Whole(item) => Ok((item, false)),
+        Found::Begun(item) => {
+            let filling = Filling { vcenter, ova, progress, keep_alive };
+            progress.shown(filling.fill(&item)).await?;
+            Ok((item, true))
+        }
+        Found::Nothing => bail!("the item {} was removed while it was made", wanted.name),
+    }
+}
+
+/// Removes what was begun, and says so.
+async fn clean_up(vcenter: &Client, wanted: &Wanted) {
+    match tokio::time::timeout(CLEANUP, wanted.remove_begun(vcenter)).await {
+        Ok(Ok(true)) => eprintln!("removed the item {}, which has no files", wanted.name),
+        Ok(Ok(false)) => {}
+        Ok(Err(error)) => eprintln!("the item {} stays, without files: {error:#}", wanted.name),
+        Err(_) => {
+            eprintln!("the item {} may stay, without files: vCenter did not answer in time", wanted.name);
+        }
+    }
+}

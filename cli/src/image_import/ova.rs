@@ -1,0 +1,211 @@
+//! An OVA on this machine: what is in it, and that it is whole.
+//!
+//! The file is read once, all of it, before anything is made in vCenter. Its parts are found by their place in it, so that
+//! they are sent from the file itself.
+
+mod descriptor;
+mod manifest;
+mod part;
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use anyhow::{Context, Result, bail};
+use sha2::{Digest as _, Sha256};
+
+pub use self::part::Part;
+
+use self::descriptor::{Reference, References};
+use self::part::AGAIN;
+
+/// What is read at once.
+const CHUNK: usize = 1 << 20;
+/// A descriptor or a manifest that is larger is none.
+const LONGEST_TEXT: u64 = 16 << 20;
+
+/// An OVA that is whole.
+#[derive(Clone, Debug)]
+pub struct Ova {
+    /// Where it is.
+    pub path: PathBuf,
+    /// The SHA-256 of the whole file, in hexadecimal digits.
+    pub sha256: String,
+    /// The descriptor, then the files that it names, in its order.
+    pub parts: Vec<Part>,
+    /// Whether a manifest vouches for the parts.
+    pub has_manifest: bool,
+}
+
+impl Ova {
+    /// Bytes of all parts.
+    pub fn size(&self) -> u64 {
+        self.parts.iter().map(|part| part.size).sum()
+    }
+
+    /// Reads a file and compares it with its manifest; `done` grows as bytes are read.
+    pub fn read(path: &Path, done: &AtomicU64) -> Result<Self> {
+        let shown = path.display();
+        let file = File::open(path).with_context(|| format!("cannot open {shown}"))?;
+        if !file.metadata().with_context(|| format!("cannot read {shown}"))?.is_file() {
+            bail!("{shown} is no file");
+        }
+        let read = Contents::read(file, done).with_context(|| format!("{shown} is no whole OVA"))?;
+        read.verified(path).with_context(|| format!("{shown} is no whole OVA"))
+    }
+}
+
+/// What an OVA holds, before anything is compared.
+struct Contents {
+    sha256: String,
+    parts: Vec<Part>,
+    /// Descriptors and manifests, by name.
+    texts: BTreeMap<String, String>,
+}
+
+impl Contents {
+    fn read(file: File, done: &AtomicU64) -> Result<Self> {
+        let mut hashed = Hashed { inner: file, digest: Sha256::new(), done };
+        let mut archive = tar::Archive::new(&mut hashed);
+        let (mut parts, mut texts) = (Vec::new(), BTreeMap::new());
+        for entry in archive.entries()? {
+            let (part, text) = read_entry(&mut entry.map_err(|error| unreadable(&error))?)?;
+            if parts.iter().any(|other: &Part| other.name == part.name) {
+                bail!("it has two files called {}", part.name);
+            }
+            texts.extend(text.map(|text| (part.name.clone(), text)));
+            parts.push(part);
+        }
+        io::copy(&mut hashed, &mut io::sink())?;
+        Ok(Self { sha256: hex(hashed.digest), parts, texts })
+    }
+
+    fn verified(self, path: &Path) -> Result<Ova> {
+        let Self { sha256, parts, texts } = self;
+        let named = |extension: &str| {
+            let mut all = texts.keys().filter(|name| has_extension(name, extension)).cloned();
+            (all.next(), all.next())
+        };
+        let descriptor = match named("ovf") {
+            (Some(name), None) => name,
+            (None, _) => bail!("it has no .ovf file: give the .ova that a build or an export wrote"),
+            (Some(_), Some(_)) => bail!("it has more than one .ovf file"),
+        };
+        let (manifest, None) = named("mf") else { bail!("it has more than one .mf file") };
+        let text = |name: &str| texts.get(name).map(String::as_str).unwrap_or_default();
+        let References(references) =
+            References::read(text(&descriptor)).with_context(|| descriptor.clone())?;
+        let digests =
+            manifest.as_deref().map(|name| manifest::read(text(name)).with_context(|| name.to_owned()));
+        let digests = digests.transpose()?;
+        if let Some(digests) = &digests {
+            manifest::compare(digests, &parts)?;
+        }
+        let wanted = named_parts(&descriptor, &references, &parts)?;
+        if let Some(digests) = &digests {
+            manifest::covers(digests, &wanted)?;
+        }
+        Ok(Ova { path: path.to_owned(), sha256, parts: wanted, has_manifest: digests.is_some() })
+    }
+}
+
+/// The descriptor, then the files that it names.
+fn named_parts(descriptor: &str, references: &[Reference], parts: &[Part]) -> Result<Vec<Part>> {
+    let find = |name: &str| parts.iter().find(|part| part.name == name).cloned();
+    let mut wanted: Vec<Part> = find(descriptor).into_iter().collect();
+    for reference in references {
+        let Some(part) = find(&reference.href) else {
+            bail!(
+                "{descriptor} names {}, which is not in it: it was cut off or repacked. {AGAIN}",
+                reference.href
+            );
+        };
+        if let Some(size) = reference.size.filter(|size| *size != part.size) {
+            bail!("{} has {} bytes, and {descriptor} says {size}. {AGAIN}", part.name, part.size);
+        }
+        wanted.push(part);
+    }
+    Ok(wanted)
+}
+
+/// Reads one file of the archive to its end; its text, if it is a descriptor or a manifest.
+fn read_entry(entry: &mut tar::Entry<'_, impl Read>) -> Result<(Part, Option<String>)> {
+    let name = entry.path().ok().and_then(|path| path.to_str().map(str::to_owned));
+    let Some(name) = name.filter(|name| is_plain(name)) else {
+        bail!(
+            "the archive holds a file whose name is no plain one: {}",
+            String::from_utf8_lossy(&entry.path_bytes())
+        );
+    };
+    if !entry.header().entry_type().is_file() {
+        bail!("{name} is no plain file");
+    }
+    let (offset, size) = (entry.raw_file_position(), entry.size());
+    let is_text = has_extension(&name, "ovf") || has_extension(&name, "mf");
+    if is_text && size > LONGEST_TEXT {
+        bail!("{name} has {size} bytes: no descriptor and no manifest has so many");
+    }
+    let (mut digest, mut text, mut count) = (Sha256::new(), Vec::new(), 0);
+    let mut chunk = vec![0; CHUNK];
+    loop {
+        let read = entry.read(&mut chunk).map_err(|error| unreadable(&error))?;
+        if read == 0 {
+            break;
+        }
+        digest.update(&chunk[..read]);
+        count += read as u64;
+        if is_text {
+            text.extend_from_slice(&chunk[..read]);
+        }
+    }
+    if count != size {
+        bail!("it ends in the middle of {name}, after {count} of {size} bytes. {AGAIN}");
+    }
+    let text = if is_text {
+        Some(String::from_utf8(text).with_context(|| format!("{name} is no UTF-8 text"))?)
+    } else {
+        None
+    };
+    Ok((Part { name, offset, size, sha256: hex(digest) }, text))
+}
+
+fn unreadable(error: &io::Error) -> anyhow::Error {
+    anyhow::anyhow!("it is no tar archive, or a part of one: {error}. {AGAIN}")
+}
+
+fn is_plain(name: &str) -> bool {
+    !name.is_empty() && name != ".." && name != "." && !name.contains(['/', '\\'])
+}
+
+fn has_extension(name: &str, extension: &str) -> bool {
+    Path::new(name).extension().is_some_and(|it| it.eq_ignore_ascii_case(extension))
+}
+
+fn hex(digest: Sha256) -> String {
+    use std::fmt::Write as _;
+    digest.finalize().iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// A reader that hashes what goes through it.
+struct Hashed<'a> {
+    inner: File,
+    digest: Sha256,
+    done: &'a AtomicU64,
+}
+
+impl Read for Hashed<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.inner.read(buffer)?;
+        self.digest.update(&buffer[..read]);
+        self.done.fetch_add(read as u64, Ordering::Relaxed);
+        Ok(read)
+    }
+}
+
+#[cfg(test)]
+pub mod tests;
