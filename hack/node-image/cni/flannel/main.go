@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -196,7 +197,12 @@ func readSubnet(text string) (Subnet, error) {
 		case "FLANNEL_NETWORK", "FLANNEL_IPV6_NETWORK":
 			subnet.Networks = append(subnet.Networks, strings.Split(value, ",")...)
 		case "FLANNEL_SUBNET", "FLANNEL_IPV6_SUBNET":
-			subnet.Subnets = append(subnet.Subnets, value)
+			// flanneld writes the node's own address in it, and host-local takes only that of the network.
+			_, network, err := net.ParseCIDR(value)
+			if err != nil {
+				return subnet, fmt.Errorf("%s: %w", name, err)
+			}
+			subnet.Subnets = append(subnet.Subnets, network.String())
 		case "FLANNEL_MTU":
 			mtu, err := strconv.ParseUint(value, 10, 32)
 			if err != nil {
