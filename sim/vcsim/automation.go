@@ -197,7 +197,7 @@ type deployment struct {
 }
 
 // complete does to a deployed VM what the library has left out.
-func (s *Sim) complete(request []byte, out *answer) {
+func (s *Sim) complete(request []byte, path string, out *answer) {
 	var wanted deployment
 	var done struct {
 		Value struct {
@@ -211,6 +211,7 @@ func (s *Sim) complete(request []byte, out *answer) {
 		return
 	}
 	vm := ref{Type: "VirtualMachine", Value: done.Value.Resource.ID}
+	s.noteImage(vm, path)
 	spec := types.VirtualMachineConfigSpec{Annotation: wanted.Spec.Annotation}
 	for _, p := range wanted.Spec.Additional {
 		for _, o := range p.Options {

@@ -245,6 +245,7 @@ func (c *cloning) make(ctx *simulator.Context) (ref, types.BaseMethodFault) {
 		return ref{}, fault
 	}
 	vm := result.(ref)
+	s.images.set(vm, s.images.get(c.source))
 	if fault := c.finish(vm); fault != nil {
 		// vCenter clears up after a clone that fails.
 		_ = s.destroyVM(vm)

@@ -40,6 +40,7 @@ func (s *Sim) controlHandler() http.Handler {
 	mux.HandleFunc("GET /v1/vms", s.controlVMs)
 	mux.HandleFunc("GET /v1/vms/{moid}/guestinfo", controlJSON(s.controlGuestInfo))
 	mux.HandleFunc("PATCH /v1/vms/{moid}/guestinfo", controlJSON(s.controlSetGuestInfo))
+	mux.HandleFunc("GET /v1/vms/{moid}/hardware", controlJSON(s.controlHardware))
 	mux.HandleFunc("PUT /v1/vms/{moid}/guest", controlJSON(s.controlGuest))
 	mux.HandleFunc("POST /v1/vms/{moid}/power", controlJSON(s.controlPower))
 	mux.HandleFunc("POST /v1/vms/{moid}/copies", controlJSON(s.controlCopies))

@@ -18,14 +18,16 @@ type ref = types.ManagedObjectReference
 // The library calls it while it holds object locks, so it only ever takes notes: whoever reads a feed locks one
 // object at a time, and no lock is ever waited for under another.
 type hub struct {
-	mu     sync.Mutex
-	feeds  map[*feed]struct{}
-	boots  map[ref]int
-	born   map[ref]bool            // VMs; false: not finished, and to be seen by nobody
-	hidden map[string]*ref         // VMs by folder and name that stay unseen until they are shown
-	tasks  map[ref][]chan struct{} // to be closed at the end of the task
-	ended  []endedTask             // oldest first
-	onBoot func(ref)               // hears of every start of a guest; must not block
+	mu    sync.Mutex
+	feeds map[*feed]struct{}
+	boots map[ref]int
+	// Requests to shut down that real guests carry out by themselves.
+	shutdowns map[ref]int
+	born      map[ref]bool            // VMs; false: not finished, and to be seen by nobody
+	hidden    map[string]*ref         // VMs by folder and name that stay unseen until they are shown
+	tasks     map[ref][]chan struct{} // to be closed at the end of the task
+	ended     []endedTask             // oldest first
+	onBoot    func(ref)               // hears of every start of a guest; must not block
 }
 
 // feed is one reader's list of changed objects, each named once however often it changed. The hub's lock guards it: a
@@ -37,7 +39,7 @@ type feed struct {
 }
 
 func newHub(registry *simulator.Registry) *hub {
-	h := &hub{feeds: map[*feed]struct{}{}, boots: map[ref]int{}, born: map[ref]bool{},
+	h := &hub{feeds: map[*feed]struct{}{}, boots: map[ref]int{}, shutdowns: map[ref]int{}, born: map[ref]bool{},
 		hidden: map[string]*ref{}, tasks: map[ref][]chan struct{}{}}
 	registry.AddHandler(h)
 	return h
@@ -85,6 +87,7 @@ func (h *hub) RemoveObject(_ *simulator.Context, r ref) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.boots, r)
+	delete(h.shutdowns, r)
 	if born, isVM := h.born[r]; isVM {
 		delete(h.born, r)
 		if !born {
@@ -222,6 +225,20 @@ func (h *hub) booted(r ref) {
 	defer h.mu.Unlock()
 	h.boot(r)
 	h.note(r, false)
+}
+
+// askedToShutDown counts a request to a real guest.
+func (h *hub) askedToShutDown(r ref) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.shutdowns[r]++
+	h.note(r, false)
+}
+
+func (h *hub) shutdownCount(r ref) int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.shutdowns[r]
 }
 
 func (h *hub) bootCount(r ref) int {

@@ -26,6 +26,8 @@ type machine struct {
 	Template     bool   `json:"template"`
 	Folder       string `json:"folder"`
 	BootCount    int    `json:"bootCount"`
+	// Grows with every request to a real guest to shut down.
+	ShutdownCount int `json:"shutdownCount"`
 	// The disks by their places: the guest sees those, and no file of the datastore.
 	Disks []guestDisk `json:"disks"`
 }
@@ -37,6 +39,7 @@ type guestDisk struct {
 	Unit        int32  `json:"unit"`
 	UUID        string `json:"uuid"`
 	CapacityMiB int64  `json:"capacityMiB"`
+	FirstClass  bool   `json:"firstClass"` // a volume of its own that only hangs on the VM
 }
 
 func (m machine) equals(other machine) bool {
@@ -136,15 +139,16 @@ func (m *machines) read(r ref) (row, bool) {
 	var now row
 	ctx.WithLock(vm, func() {
 		now.machine = machine{
-			MoID:         r.Value,
-			Name:         vm.Name,
-			UUID:         vm.Config.Uuid,
-			InstanceUUID: vm.Config.InstanceUuid,
-			PowerState:   string(vm.Runtime.PowerState),
-			Template:     vm.Config.Template,
-			Folder:       vm.Parent.Value,
-			BootCount:    m.hub.bootCount(r),
-			Disks:        guestDisks(vm),
+			MoID:          r.Value,
+			Name:          vm.Name,
+			UUID:          vm.Config.Uuid,
+			InstanceUUID:  vm.Config.InstanceUuid,
+			PowerState:    string(vm.Runtime.PowerState),
+			Template:      vm.Config.Template,
+			Folder:        vm.Parent.Value,
+			BootCount:     m.hub.bootCount(r),
+			ShutdownCount: m.hub.shutdownCount(r),
+			Disks:         guestDisks(vm),
 		}
 		now.demand = demandOf(vm)
 		if vm.ResourcePool != nil {
@@ -167,7 +171,7 @@ func guestDisks(vm *simulator.VirtualMachine) []guestDisk {
 		if !ok || disk.UnitNumber == nil {
 			continue
 		}
-		now := guestDisk{Unit: *disk.UnitNumber, CapacityMiB: disk.CapacityInBytes >> 20, Bus: "scsi"}
+		now := guestDisk{Unit: *disk.UnitNumber, CapacityMiB: disk.CapacityInBytes >> 20, Bus: "scsi", FirstClass: disk.VDiskId != nil}
 		switch controller := devices.FindByKey(disk.ControllerKey).(type) {
 		case types.BaseVirtualSCSIController:
 			now.Controller = controller.GetVirtualSCSIController().BusNumber

@@ -77,6 +77,7 @@ func parse(args []string) (Options, bool, error) {
 	reads := flags.String("soap", "strict", "requests over SOAP: strict, as vCenter reads them, or lenient, as the library does")
 	credentials := flags.String("credentials", "", "JSON `file` with username, password and controlToken, mode 0600")
 	spec := flags.String("spec", "", "JSON `file` that describes the inventory; without it a small default")
+	flags.BoolVar(&o.RealGuests, "real-guests", false, "guests shut down by themselves: ShutdownGuest only asks them, by the control API")
 	stdinExit := flags.Bool("stdin-exit", false, "exit when stdin is closed")
 	if err := flags.Parse(args); err != nil {
 		return o, false, err

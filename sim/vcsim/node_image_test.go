@@ -106,9 +106,8 @@ func TestANodeImageIsDeployedFromALibrary(t *testing.T) {
 	must(t, err)
 	var made mo.VirtualMachine
 	must(t, c.RetrieveOne(s.ctx, *vm, []string{"config"}, &made))
-	// The simulator does not take the firmware over, as a vCenter does.
-	if made.Config.GuestId != "debian12_64Guest" {
-		t.Errorf("guest %q", made.Config.GuestId)
+	if made.Config.GuestId != "debian12_64Guest" || made.Config.Firmware != "efi" {
+		t.Errorf("guest %q, firmware %q", made.Config.GuestId, made.Config.Firmware)
 	}
 	sizes := []int64{}
 	for _, device := range made.Config.Hardware.Device {

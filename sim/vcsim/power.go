@@ -82,6 +82,10 @@ func (s *Sim) shutdownGuest(ctx *simulator.Context, _ *call, body types.AnyType)
 	if fault := s.needsTools(ctx, req.This); fault != nil {
 		return faultBody("", fault)
 	}
+	if s.options.RealGuests {
+		s.hub.askedToShutDown(req.This)
+		return &methods.ShutdownGuestBody{Res: &types.ShutdownGuestResponse{}}
+	}
 	return s.withoutGuest(ctx, req.This, "ShutdownGuest", body)
 }
 

@@ -123,14 +123,14 @@ func (s *Sim) forward(out *answer, r *http.Request) {
 	r.Header.Set(tokenHeader, s.sharedSession())
 	r.Header.Del("Cookie")
 	var body []byte
-	deploys := strings.HasPrefix(r.URL.Path, "/rest/com/vmware/vcenter/ovf/library-item/id:") && r.URL.Query().Get("~action") == "deploy"
+	deploys := strings.HasPrefix(r.URL.Path, deployPath) && r.URL.Query().Get("~action") == "deploy"
 	if deploys {
 		body, _ = io.ReadAll(r.Body)
 		r.Body = io.NopCloser(bytes.NewReader(body))
 	}
 	s.vapi.ServeHTTP(out, r)
 	if deploys {
-		s.complete(body, out)
+		s.complete(body, r.URL.Path, out)
 	}
 	restore(out, r.URL.Path)
 	s.showContent(out, r)

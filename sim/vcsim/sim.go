@@ -31,6 +31,7 @@ type Options struct {
 	StockCollector bool
 	LenientSOAP    bool
 	GuestDelay     delay
+	RealGuests     bool   // see shutdownGuest
 	RecordFolder   string // see recorder
 }
 
@@ -59,6 +60,7 @@ type Sim struct {
 	modules   modules
 	captures  captures
 	uploads   uploads
+	images    images
 	outages   outages
 	clock     clock
 	backups   backups

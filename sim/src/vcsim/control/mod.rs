@@ -17,4 +17,4 @@ pub use error::Error;
 pub use fault::{Fault, FaultKind};
 pub use inventory::{Inventory, InventoryDisk, InventoryModule, InventoryNode, InventoryVm, OrphanedFiles};
 pub use requests::{Call, Requests, Traffic};
-pub use vms::{GuestReport, PowerAction, Vm, VmCopy, VmDisk, Vms};
+pub use vms::{GuestReport, Hardware, Nic, PowerAction, Vm, VmCopy, VmDisk, Vms};

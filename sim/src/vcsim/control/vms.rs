@@ -30,6 +30,8 @@ pub struct Vm {
     pub folder: String,
     /// Grows with every power-on, reset and reboot.
     pub boot_count: u64,
+    /// Grows with every request to the guest to shut down, where real machines carry them out.
+    pub shutdown_count: u64,
     /// Its disks, in the order of their places.
     #[serde(deserialize_with = "listed")]
     pub disks: Vec<VmDisk>,
@@ -50,6 +52,42 @@ pub struct VmDisk {
     /// Size, MiB.
     #[serde(rename = "capacityMiB")]
     pub capacity_mib: i64,
+    /// Whether it is a volume of its own that only hangs on the VM.
+    pub first_class: bool,
+}
+
+/// What a VM is made of, as a hypervisor needs to know it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Hardware {
+    /// Virtual CPUs.
+    #[serde(rename = "numCPUs")]
+    pub num_cpus: u32,
+    /// Memory, MiB.
+    #[serde(rename = "memoryMB")]
+    pub memory_mb: u64,
+    /// `bios` or `efi`.
+    pub firmware: String,
+    /// The content library's item that its first disk is a copy of, by name; empty where it is a copy of none.
+    pub image: String,
+    /// Its disks, in the order of their places.
+    #[serde(deserialize_with = "listed")]
+    pub disks: Vec<VmDisk>,
+    /// Its network adapters, in their order.
+    #[serde(deserialize_with = "listed")]
+    pub nics: Vec<Nic>,
+}
+
+/// A network adapter of a VM.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Nic {
+    /// Its MAC address.
+    pub mac: String,
+    /// The name of its network.
+    pub network: String,
+    /// Whether it is plugged in at power-on.
+    pub connected: bool,
 }
 
 impl Vm {
@@ -127,6 +165,11 @@ impl ControlApi {
             None => "/v1/vms".to_owned(),
         };
         self.call(Method::GET, &path, None).await
+    }
+
+    /// What the VM is made of.
+    pub async fn hardware(&self, moid: &str) -> Result<Hardware, Error> {
+        self.call(Method::GET, &format!("/v1/vms/{moid}/hardware"), None).await
     }
 
     /// The VM's `guestinfo.*` keys.
