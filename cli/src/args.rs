@@ -28,6 +28,8 @@ pub enum CliCommand {
         #[command(subcommand)]
         object: Describe,
     },
+    /// Show the serial console of a node of `up --nodes qemu`: kernel, cloud-init, kubeadm.
+    Console(Console),
     /// Find out what keeps VMs and clusters from coming up, before they are applied: configuration, vCenter, privileges,
     /// library, storage, network, Kubernetes, Cluster API, manifests. Changes nothing. Exit status 0: nothing is wrong;
     /// 1: an error; 2: warnings only.
@@ -138,6 +140,12 @@ pub struct Up {
     /// What the simulated vSphere has for networks.
     #[arg(long, value_enum, default_value_t)]
     pub network: SiteNetwork,
+    /// What runs in the VMs of the simulated vSphere.
+    #[arg(long, value_enum, default_value_t)]
+    pub nodes: NodeKind,
+    /// With `--nodes qemu`, a node image: the OVA that `image build` made, its other files beside it. May be repeated.
+    #[arg(long = "image", value_name = "FILE")]
+    pub images: Vec<PathBuf>,
     /// A program to use instead of a built one, e.g. `etcd=/usr/bin/etcd`.
     #[arg(long = "tool", value_name = "NAME=PATH", value_parser = tool)]
     pub tools: Vec<(String, PathBuf)>,
@@ -178,6 +186,35 @@ pub enum SiteNetwork {
     /// Port groups: control plane nodes hold their cluster's address themselves.
     #[default]
     PortGroups,
+}
+
+/// What runs in the VMs of a simulated vSphere.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum NodeKind {
+    /// Guests that are played: a control plane of Kubernetes' own programs, and no kernel, container runtime or Pod.
+    #[default]
+    Simulated,
+    /// Machines that boot a node image in QEMU, by KVM where it works, else emulated. Needs the right to make a network.
+    Qemu,
+}
+
+/// Flags of `console`.
+#[derive(Clone, Debug, Args)]
+pub struct Console {
+    /// The name of the node, which is its VirtualMachine's.
+    pub name: String,
+    /// Go on with what is added, until Ctrl-C.
+    #[arg(short, long)]
+    pub follow: bool,
+    /// Its namespace; by default that of the current context.
+    #[arg(short, long)]
+    pub namespace: Option<String>,
+    /// The kubeconfig file; by default KUBECONFIG, then ~/.kube/config.
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+    /// The kubeconfig context.
+    #[arg(long)]
+    pub context: Option<String>,
 }
 
 /// Flags of `doctor`.

@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use clap::ValueEnum as _;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::args::Up;
@@ -83,8 +84,29 @@ fn recorded() -> Result<Option<Session>> {
     Ok(session.filter(|session| session.pid == holder))
 }
 
+/// The folder of the background stack, if one is ready.
+pub fn folder() -> Option<PathBuf> {
+    recorded().ok().flatten().map(|session| session.folder)
+}
+
 fn pid(raw: u32) -> Option<Pid> {
     i32::try_from(raw).ok().and_then(Pid::from_raw)
+}
+
+/// The arguments of the stack's own, for the process that runs it.
+fn stack_arguments(args: &Up) -> Result<Vec<String>> {
+    let mut arguments = vec![format!("--wire={}", args.wire.name())];
+    let word = |value: Option<clap::builder::PossibleValue>| value.map(|value| value.get_name().to_owned());
+    arguments.extend(word(args.network.to_possible_value()).map(|network| format!("--network={network}")));
+    arguments.extend(word(args.nodes.to_possible_value()).map(|nodes| format!("--nodes={nodes}")));
+    for image in &args.images {
+        let path = fs::canonicalize(image).with_context(|| format!("cannot find {}", image.display()))?;
+        arguments.push(format!("--image={}", path.display()));
+    }
+    for (name, path) in &args.tools {
+        arguments.push(format!("--tool={name}={}", path.display()));
+    }
+    Ok(arguments)
 }
 
 /// Starts a background stack and returns once it is ready; `None` if it was given up before.
@@ -100,10 +122,7 @@ pub async fn started(args: &Up, given_up: impl Future<Output = ()>) -> Result<Op
     let mut command = Command::new(std::env::current_exe()?);
     command.args(["up", "--background"]).process_group(0);
     command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
-    command.arg(format!("--wire={}", args.wire.name()));
-    for (name, path) in &args.tools {
-        command.arg(format!("--tool={name}={}", path.display()));
-    }
+    command.args(stack_arguments(args)?);
     let mut child = command.spawn().context("cannot start the background process")?;
     eprintln!("Starting a stack in the background; its log is {}", log_path.display());
     let process = child.id();

@@ -6,6 +6,7 @@
 //! | [`up`] | `up`: starts a stack, applies manifests and follows their clusters until they run |
 //! | [`stack`], [`session`], [`background`] | the processes of a stack, a client's way to its API server, a stack that outlives its command |
 //! | [`describe`] | `describe tkc`: the tree of a cluster's objects, with the first cause of what is not ready |
+//! | `console` | `console`: what a node of `up --nodes qemu` shows on its serial console |
 //! | [`doctor`] | `doctor`: what keeps VMs and clusters from coming up, found before they are applied |
 //! | [`bundle`] | `bundle`: what a supporter needs, in one file, by allow-list and without secrets |
 //! | `node_image` | `image build`: what nodes are cloned from; the work is [`image`]'s |
@@ -27,6 +28,7 @@ pub mod apply;
 pub mod args;
 pub mod background;
 pub mod bundle;
+mod console;
 pub mod describe;
 pub mod doctor;
 pub mod image_import;
@@ -96,6 +98,7 @@ fn run_command(cli: Cli) -> ExitCode {
             CliCommand::Up(args) => up::run(args).await,
             CliCommand::Down => exit_code(background::stopped().await),
             CliCommand::Describe { object } => exit_code(describe_object(object).await),
+            CliCommand::Console(args) => exit_code(console::run(args).await),
             CliCommand::Doctor(args) => doctor::run(args).await,
             CliCommand::Bundle(args) => bundle::run(args).await,
             CliCommand::Image { command: ImageCommand::Build(args) } => {

@@ -5,16 +5,16 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, ensure};
 use kube::Client;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams};
 use plane::tools::{self, Tools};
 use plane::{Guard, Plane, Program, Running};
 use serde_json::json;
-use sim::{Site, SiteNetworks, VcenterEndpoint};
+use sim::{BootImage, Nodes, Site, SiteNetworks, VcenterEndpoint};
 
 use crate::apply::apply;
-use crate::args::{SiteNetwork, Up, Wire};
+use crate::args::{NodeKind, SiteNetwork, Up, Wire};
 use crate::session::Session;
 use crate::wait::until;
 
@@ -37,6 +37,8 @@ pub struct Options {
     pub wire: Wire,
     /// What the simulated site has for networks.
     pub network: SiteNetwork,
+    /// What runs in the simulated site's VMs.
+    pub nodes: Nodes,
     /// Further arguments of the VM operator.
     pub vmop: Vec<String>,
 }
@@ -46,8 +48,25 @@ impl Options {
     pub fn of(args: &Up) -> Result<Self> {
         let exe = std::env::current_exe().context("cannot find the path of this program")?;
         let (tools, wire, network) = (args.tools.iter().cloned().collect(), args.wire, args.network);
-        Ok(Self { exe, tools, wire, network, vmop: Vec::new() })
+        Ok(Self { exe, tools, wire, network, nodes: nodes(args)?, vmop: Vec::new() })
     }
+}
+
+/// What runs in VMs, as the command line says.
+fn nodes(args: &Up) -> Result<Nodes> {
+    if args.nodes == NodeKind::Simulated {
+        return Ok(Nodes::Simulated);
+    }
+    ensure!(
+        args.network == SiteNetwork::PortGroups,
+        "--nodes qemu needs --network port-groups: nothing plays NSX for real machines"
+    );
+    let images = args.images.iter().map(|image| BootImage::open(image)).collect::<Result<Vec<_>, _>>()?;
+    ensure!(
+        !images.is_empty(),
+        "--nodes qemu needs --image: make one with `layercake image build --kubernetes v1.36 -o images`, and name its OVA"
+    );
+    Ok(Nodes::Qemu(images))
 }
 
 /// A running stack. Its guard ends it when this process ends, however that ends.
@@ -150,7 +169,7 @@ async fn parts(options: &Options, tools: &Tools, stack: &Arc<plane::Stack>) -> R
             let options = plane::Options { stack: stack.clone(), tools: tools.clone(), definitions };
             Plane::start(options).await.map_err(anyhow::Error::from)
         },
-        async { Site::start(stack, tools).await.map_err(anyhow::Error::from) },
+        async { Site::start(stack, tools, options.nodes.clone()).await.map_err(anyhow::Error::from) },
     )?;
     let client = plane.client();
     site.serve(&client, site_networks(options.network));
@@ -161,7 +180,11 @@ async fn parts(options: &Options, tools: &Tools, stack: &Arc<plane::Stack>) -> R
         // Whatever dials a guest's address goes to where the site serves it.
         let program = network_arguments(name, options.network).into_iter().fold(program, Program::arg);
         let program = if name == "vmop" {
-            let program = program.arg("--probe-address-map=10.0.0.0/8=127.0.0.0/8");
+            // Simulated guests serve on loopback what they report of a network.
+            let program = match options.nodes {
+                Nodes::Simulated => program.arg("--probe-address-map=10.0.0.0/8=127.0.0.0/8"),
+                Nodes::Qemu(_) => program,
+            };
             options.vmop.iter().fold(program, Program::arg)
         } else {
             program
@@ -170,7 +193,7 @@ async fn parts(options: &Options, tools: &Tools, stack: &Arc<plane::Stack>) -> R
         running.map(|running| (name, running)).with_context(|| format!("cannot start {name}"))
     };
     let programs = futures::future::try_join_all(PROGRAMS.map(run)).await?.into_iter().collect();
-    releases_known(&client).await?;
+    releases_known(&client, &options.nodes).await?;
     Ok((plane, site, programs))
 }
 
@@ -197,7 +220,7 @@ async fn endpoint_pool_made(client: &Client, site: &Site) -> Result<()> {
     let pool = json!({
         "apiVersion": "ipam.cluster.x-k8s.io/v1alpha2", "kind": "GlobalInClusterIPPool",
         "metadata": {"name": ENDPOINT_POOL},
-        "spec": {"addresses": [site.subnet().claimed_addresses()], "prefix": 16},
+        "spec": {"addresses": [site.claimed_addresses()], "prefix": 16},
     });
     apply(client, &pool).await
 }
@@ -211,9 +234,12 @@ async fn cleaned(guard: Guard, folder: &std::path::Path) {
 }
 
 /// Releases are made from the images of the content library; without them no version can be resolved.
-async fn releases_known(client: &Client) -> Result<()> {
-    let wanted = sim::releases::NODE_IMAGES.iter().map(sim::releases::NodeImage::release);
-    let wanted: std::collections::BTreeSet<_> = wanted.collect();
+async fn releases_known(client: &Client, nodes: &Nodes) -> Result<()> {
+    let simulated = || sim::releases::NODE_IMAGES.iter().map(sim::releases::NodeImage::release);
+    let wanted: std::collections::BTreeSet<_> = match nodes {
+        Nodes::Simulated => simulated().collect(),
+        Nodes::Qemu(images) => images.iter().map(|image| image.name.clone()).collect(),
+    };
     let kind = GroupVersionKind::gvk("run.tanzu.vmware.com", "v1alpha3", "TanzuKubernetesRelease");
     let resource = ApiResource::from_gvk_with_plural(&kind, "tanzukubernetesreleases");
     let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);

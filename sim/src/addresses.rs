@@ -84,7 +84,9 @@ impl Subnet {
     pub fn claim() -> Result<Self, Error> {
         let start = rand::random_range(2..=250_u8);
         let mut last = std::io::Error::other("not tried");
-        for number in (start..=250).chain(2..start) {
+        // 10.96.0.0/12 is where clusters have their Services.
+        let numbers = (start..=250).chain(2..start).filter(|number| !(96..=111).contains(number));
+        for number in numbers {
             match TcpListener::bind((Ipv4Addr::new(127, number, 0, 1), CLAIM_PORT)) {
                 Ok(claim) => return Ok(Self::of(number, claim)),
                 Err(error) => last = error,
@@ -104,10 +106,11 @@ impl Subnet {
         self.0.number
     }
 
-    /// The range that an IPAM provider gives addresses of, as its pools have it.
-    pub fn claimed_addresses(&self) -> String {
-        let number = self.number();
-        format!("127.{number}.{CLAIMED_BLOCK}.1-127.{number}.{CLAIMED_BLOCK}.254")
+    /// The range that an IPAM provider gives addresses of, as its pools have it: loopback addresses, or those of a network
+    /// of `real` machines.
+    pub fn claimed_addresses(&self, real: bool) -> String {
+        let first = format!("{}.{}.{CLAIMED_BLOCK}", if real { 10 } else { 127 }, self.number());
+        format!("{first}.1-{first}.254")
     }
 
     /// The address of a guest: the same one for the same owner until it is released, as a DHCP lease.

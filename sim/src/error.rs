@@ -6,6 +6,9 @@ pub enum Error {
     /// The simulated vCenter's files could not be made, or it does not run.
     #[error(transparent)]
     Vcenter(#[from] crate::vcsim::Error),
+    /// Real machines can't be had.
+    #[error(transparent)]
+    Qemu(#[from] crate::qemu::Error),
     /// No addresses are free.
     #[error(transparent)]
     Addresses(#[from] crate::addresses::Error),

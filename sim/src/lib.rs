@@ -6,17 +6,21 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 pub mod addresses;
+mod boot_image;
 mod error;
 pub mod guest;
 pub mod network;
 mod objects;
+pub mod pattern;
 pub mod providers;
+pub mod qemu;
 mod site;
 pub mod storage;
 pub mod tools;
 pub mod vcsim;
 
+pub use boot_image::{BootImage, ImageError};
 pub use error::Error;
 pub use providers::SiteNetworks;
-pub use site::Site;
+pub use site::{Nodes, Site};
 pub use vcsim::{Simulator, VcenterEndpoint, control, library, releases};

@@ -9,10 +9,22 @@ use plane::tools::Tools;
 
 use crate::Error;
 use crate::addresses::Subnet;
+use crate::boot_image::BootImage;
 use crate::guest::{Guests, Options, Programs};
 use crate::providers::{Providers, SiteNetworks};
+use crate::qemu::Hypervisor;
 use crate::vcsim::control::ControlApi;
 use crate::vcsim::{Simulator, VcenterEndpoint};
+
+/// What runs in VMs that are powered on.
+#[derive(Clone, Debug, Default)]
+pub enum Nodes {
+    /// Guests that are played: Kubernetes' own control plane, and no kernel, container runtime or Pod.
+    #[default]
+    Simulated,
+    /// Machines of QEMU, from these images.
+    Qemu(Vec<BootImage>),
+}
 
 /// A running site.
 pub struct Site {
@@ -20,24 +32,41 @@ pub struct Site {
     guests: Guests,
     subnet: Subnet,
     control: ControlApi,
+    hypervisor: Option<Arc<Hypervisor>>,
     providers: Mutex<Option<Providers>>,
 }
 
 impl Site {
     /// Starts the simulated vCenter and the agent that boots its VMs.
-    pub async fn start(stack: &Arc<Stack>, tools: &Tools) -> Result<Self, Error> {
+    pub async fn start(stack: &Arc<Stack>, tools: &Tools, nodes: Nodes) -> Result<Self, Error> {
         let subnet = Subnet::claim()?;
-        let simulator = Simulator::start(stack, tools).await?;
+        let images = match &nodes {
+            Nodes::Simulated => &[][..],
+            Nodes::Qemu(images) => images,
+        };
+        let simulator = Simulator::start(stack, tools, images).await?;
         let vcenter = simulator.vcenter();
         let token = vcenter.control_token().map_err(crate::vcsim::Error::Io)?;
         let control = ControlApi::new(&vcenter.control, &token);
-        let guests = Guests::start(Options::new(
-            control.clone(),
-            subnet.clone(),
-            Programs::from(tools),
-            stack.clone(),
-        ));
-        Ok(Self { simulator, guests, subnet, control, providers: Mutex::default() })
+        let hypervisor = match nodes {
+            Nodes::Simulated => None,
+            Nodes::Qemu(images) => {
+                Some(Arc::new(Hypervisor::prepare(stack, &control, subnet.number(), images).await?))
+            }
+        };
+        let options = Options::new(control.clone(), subnet.clone(), Programs::from(tools), stack.clone());
+        let guests = Guests::start(Options { hypervisor: hypervisor.clone(), ..options });
+        Ok(Self { simulator, guests, subnet, control, hypervisor, providers: Mutex::default() })
+    }
+
+    /// What runs the real machines, if nodes are such.
+    pub fn hypervisor(&self) -> Option<&Hypervisor> {
+        self.hypervisor.as_deref()
+    }
+
+    /// The range that the addresses of control planes are claimed from.
+    pub fn claimed_addresses(&self) -> String {
+        self.subnet.claimed_addresses(self.hypervisor.is_some())
     }
 
     /// Serves the control plane behind `client` as the provider of its networks and storage.
@@ -78,6 +107,9 @@ impl Site {
     /// Stops everything.
     pub async fn stop(self) {
         self.guests.stop().await;
+        if let Some(hypervisor) = &self.hypervisor {
+            hypervisor.end().await;
+        }
         self.simulator.stop().await;
     }
 }

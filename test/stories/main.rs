@@ -29,6 +29,8 @@ mod own_server;
 mod people_roles;
 mod plain_vm;
 mod privileges;
+mod real_node;
+mod real_site;
 mod second_cluster;
 mod shared_stack;
 mod story;

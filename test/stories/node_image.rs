@@ -14,7 +14,8 @@ use kube::Api;
 use kube::api::ListParams;
 use serde_json::{Value, json};
 use sim::control::VmDisk;
-use sim::guest::{Disk, Failure, GuestVm, Patterns, Programs, Provoked, Reason, Seed, boot};
+use sim::guest::{Disk, Failure, GuestVm, Programs, Provoked, Reason, Seed, boot};
+use sim::pattern::Patterns;
 
 use crate::story::{CLUSTER, Story, assert_contains, story};
 use crate::vsphere_soap;

@@ -33,7 +33,14 @@ impl SharedStack {
         // A guest that says nothing shall not keep a story waiting for long. Programs of another build may not know this.
         let own = std::env::var_os("LAYERCAKE_PROGRAMS").is_none();
         let vmop = own.then(|| "--bootstrap-report-timeout=90s".to_owned()).into_iter().collect();
-        let options = Options { exe, tools: BTreeMap::new(), wire: wire()?, network: network(), vmop };
+        let options = Options {
+            exe,
+            tools: BTreeMap::new(),
+            wire: wire()?,
+            network: network(),
+            nodes: sim::Nodes::Simulated,
+            vmop,
+        };
         let stack = Stack::start(&options).await.map_err(|error| format!("{error:#}"))?;
         let session = stack.session();
         let client = session.client().await.map_err(|error| format!("{error:#}"))?;
@@ -56,7 +63,7 @@ impl SharedStack {
 
 /// The `layercake` whose programs the shared stack runs: this build's, or that of another, as `LAYERCAKE_PROGRAMS` says. The
 /// story of a defence fails with those of a build that lacks it.
-fn programs() -> PathBuf {
+pub fn programs() -> PathBuf {
     std::env::var_os("LAYERCAKE_PROGRAMS")
         .map_or_else(|| env!("CARGO_BIN_EXE_layercake").into(), PathBuf::from)
 }

@@ -1,6 +1,7 @@
 //! The agent: watches the simulated vCenter's VMs and plays those that are powered on.
 
 use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,10 +19,11 @@ use super::deadline::{Deadline, retried};
 use super::disk::Disk;
 use super::failure::{Failure, Reason};
 use super::guest_vm::{BOOT_TIMEOUT, GuestVm, Programs};
-use super::pattern::Patterns;
 use super::provoked::Provoked;
 use super::reporter;
 use crate::addresses::{Address, Subnet};
+use crate::pattern::Patterns;
+use crate::qemu::Hypervisor;
 use crate::vcsim::control::{ControlApi, Error, GuestReport, Vm, VmDisk};
 
 const LONG_POLL: Duration = Duration::from_secs(25);
@@ -55,6 +57,8 @@ pub struct Options {
     pub images: Images,
     /// How long a boot waits for others.
     pub boot_timeout: Duration,
+    /// What runs VMs as real machines, in place of playing them.
+    pub hypervisor: Option<Arc<Hypervisor>>,
 }
 
 impl Options {
@@ -69,6 +73,7 @@ impl Options {
             folder,
             images: Arc::new(|_| None),
             boot_timeout: BOOT_TIMEOUT,
+            hypervisor: None,
         }
     }
 }
@@ -82,6 +87,8 @@ pub enum Phase {
     Booting,
     /// A node.
     Node,
+    /// A real machine whose VMware Tools report.
+    Running,
     /// A VM that runs and is no node, because nothing made it one.
     Plain(Failure),
     /// A VM that runs and did not become a node.
@@ -224,6 +231,7 @@ impl Drop for Inner {
 /// A VM that is played.
 struct Played {
     boot_count: u64,
+    vm: watch::Sender<Vm>,
     power: CancellationToken,
     task: AbortOnDropHandle<()>,
 }
@@ -283,8 +291,16 @@ async fn follow(shared: &Arc<Shared>, played: &mut BTreeMap<String, Played>, vms
         if vm.powered_on() && !played.contains_key(&vm.moid) {
             let power = CancellationToken::new();
             let (moid, boot_count) = (vm.moid.clone(), vm.boot_count);
-            let task = AbortOnDropHandle::new(tokio::spawn(play(Arc::clone(shared), vm, power.clone())));
-            played.insert(moid, Played { boot_count, power, task });
+            let (vm, seen) = watch::channel(vm);
+            let task = AbortOnDropHandle::new(tokio::spawn(play(Arc::clone(shared), seen, power.clone())));
+            played.insert(moid, Played { boot_count, vm, power, task });
+        } else if let Some(played) = played.get(&vm.moid) {
+            played.vm.send_if_modified(|before| {
+                *before != vm && {
+                    *before = vm;
+                    true
+                }
+            });
         }
     }
 }
@@ -321,6 +337,9 @@ impl Shared {
     /// The VM is gone, and its disk with it.
     fn forget(&self, moid: &str) {
         self.options.subnet.release_guest_address(moid);
+        if let Some(hypervisor) = &self.options.hypervisor {
+            hypervisor.forget(moid);
+        }
         if let Ok(disk) = Disk::at(self.disk_folder(moid)) {
             let _ = disk.erase();
         }
@@ -333,7 +352,11 @@ impl Shared {
 }
 
 /// One VM from power-on to power-off.
-async fn play(shared: Arc<Shared>, vm: Vm, power: CancellationToken) {
+async fn play(shared: Arc<Shared>, seen: watch::Receiver<Vm>, power: CancellationToken) {
+    if let Some(hypervisor) = shared.options.hypervisor.clone() {
+        return run_machine(&shared, &hypervisor, seen, &power).await;
+    }
+    let vm = seen.borrow().clone();
     let guest_vm = match guest_vm(&shared, &vm) {
         Ok(guest_vm) => guest_vm,
         Err(failure) => return tracing::warn!(vm = vm.name, %failure, "a guest can't be played"),
@@ -361,6 +384,31 @@ async fn play(shared: Arc<Shared>, vm: Vm, power: CancellationToken) {
         }
     }
     guest.power_off().await;
+}
+
+/// A real machine, from power-on to power-off.
+async fn run_machine(
+    shared: &Shared,
+    hypervisor: &Hypervisor,
+    seen: watch::Receiver<Vm>,
+    power: &CancellationToken,
+) {
+    let vm = &seen.borrow().clone();
+    let unknown = Address::reported_as(Ipv4Addr::UNSPECIFIED);
+    let report =
+        BootReport { moid: vm.moid.clone(), name: vm.name.clone(), address: unknown, phase: Phase::Booting };
+    shared.reports.send_modify(|reports| drop(reports.insert(vm.moid.clone(), report)));
+    let reported = |report: &GuestReport| {
+        if let Some(address) = report.ip.as_ref().and_then(|ip| ip.parse().ok()) {
+            shared.readdress(&vm.moid, Address { reported: address, served: address });
+        }
+        shared.set(&vm.moid, Phase::Running);
+    };
+    if let Err(error) = hypervisor.run(seen, power, reported).await {
+        tracing::warn!(vm = vm.name, %error, "a machine can't be run");
+        shared.set(&vm.moid, Phase::Failed(Failure::new(Reason::Host, error.to_string())));
+    }
+    power.cancelled().await;
 }
 
 fn guest_vm(shared: &Shared, vm: &Vm) -> Result<GuestVm, Failure> {

@@ -11,9 +11,9 @@ use plane::tools::{KUBEADM, Tools};
 use super::deadline::Deadline;
 use super::disk::Disk;
 use super::failure::Failure;
-use super::pattern::Patterns;
 use super::provoked::Provoked;
 use crate::addresses::Address;
+use crate::pattern::Patterns;
 use crate::tools::KUBELET;
 
 /// How long a boot waits for others, as kubeadm does.

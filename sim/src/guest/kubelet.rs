@@ -21,12 +21,12 @@ use super::failure::{Failure, Reason, api_error};
 use super::guest_vm::GuestVm;
 use super::kubeconfig::client;
 use super::node::{mirror, mirror_name, pod_status};
-use super::pattern::Patterns;
 use super::pods::{NodePods, has_network, shows_ready};
 use super::registration::Registration;
 use super::scheduler;
 use super::virtual_ip::{Joins, VirtualIp};
 use crate::addresses::Address;
+use crate::pattern::Patterns;
 
 const REGISTRATION: &str = "/var/lib/kubelet/registration.json";
 const KUBECONFIG: &str = "/etc/kubernetes/kubelet.conf";

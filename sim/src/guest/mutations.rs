@@ -13,10 +13,10 @@ use super::boot::boot;
 use super::disk::Disk;
 use super::failure::Reason;
 use super::guest_vm::{GuestVm, Programs};
-use super::pattern::Patterns;
 use super::provoked::Provoked;
 use super::sample::{Pki, Sample};
 use crate::addresses::Address;
+use crate::pattern::Patterns;
 
 struct Seed {
     metadata: String,

@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 
 use super::container_images::{containers, missing};
 use super::disk::Disk;
-use super::pattern::Patterns;
 use crate::addresses::Address;
+use crate::pattern::Patterns;
 
 /// Where the container network's configuration lies.
 const NETWORK: &str = "/etc/cni/net.d";

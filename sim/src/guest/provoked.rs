@@ -5,7 +5,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::failure::Failure;
-use super::pattern::fits;
+use crate::pattern::fits;
 
 /// What kubeadm fails with, by patterns of VMs' names; many look at it and a story changes it.
 #[derive(Clone, Debug, Default)]

@@ -19,11 +19,11 @@ use super::guest_vm::{GuestVm, Programs};
 use super::kubeadm::BootstrapToken;
 use super::kubeconfig::client;
 use super::objects::Writer;
-use super::pattern::Patterns;
 use super::provoked::Provoked;
 use super::sample::{PKI, Pki, Sample, TOKEN};
 use crate::addresses::Subnet;
 use crate::network::balancer::VirtualServer;
+use crate::pattern::Patterns;
 
 /// A folder with all programs, for those who have them elsewhere.
 const PROGRAMS: &str = "LAYERCAKE_GUEST_PROGRAMS";

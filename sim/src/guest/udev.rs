@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use super::failure::{Failure, Reason};
-use super::pattern::fits;
+use crate::pattern::fits;
 use crate::vcsim::control::VmDisk;
 
 /// The keys by which the kernel and udev's own rules know a disk.

@@ -25,6 +25,23 @@ pub fn written(folder: &Path, images: &[NodeImage]) -> std::io::Result<Vec<Item>
     images.iter().map(|image| item(folder, image.item, &ovf(image, disk.len()), &disk)).collect()
 }
 
+/// Writes the descriptors of real images below `folder`, each with a disk that is empty: the machines have the real one.
+pub fn of_real(folder: &Path, images: &[crate::boot_image::BootImage]) -> std::io::Result<Vec<Item>> {
+    fs::create_dir_all(folder)?;
+    let disk = disk();
+    images
+        .iter()
+        .map(|image| {
+            // The library compares the size that the descriptor names with the file's.
+            let size = image.descriptor.split("ovf:size=\"").nth(1).and_then(|rest| rest.split('"').next());
+            let sized = |size: &str| format!("ovf:size=\"{size}\"");
+            let text =
+                image.descriptor.replace(&sized(size.unwrap_or_default()), &sized(&disk.len().to_string()));
+            item(folder, &image.name, &text, &disk)
+        })
+        .collect()
+}
+
 /// Writes the files of [`PLAIN`] below `folder`, which is there, and returns the item.
 pub fn plain(folder: &Path) -> std::io::Result<Item> {
     let disk = disk();

@@ -10,6 +10,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use super::endpoint::VcenterEndpoint;
 use super::error::Error;
 use super::files::Files;
+use crate::boot_image::BootImage;
 use crate::tools::VCSIM;
 
 const READY: Duration = Duration::from_secs(30);
@@ -23,13 +24,21 @@ pub struct Simulator {
 
 impl Simulator {
     /// Starts it, with all its files in the stack's folder, and waits until it serves.
-    pub async fn start(stack: &Stack, tools: &Tools) -> Result<Self, Error> {
-        Self::with(stack, tools, &[]).await
+    ///
+    /// Its libraries have the given node images, or simulated ones where none is given.
+    pub async fn start(stack: &Stack, tools: &Tools, images: &[BootImage]) -> Result<Self, Error> {
+        let real = (!images.is_empty()).then(|| "--real-guests".to_owned());
+        Self::with(stack, tools, images, real.as_slice()).await
     }
 
     /// As [`Self::start`], with further arguments.
-    pub async fn with(stack: &Stack, tools: &Tools, arguments: &[String]) -> Result<Self, Error> {
-        let files = Files::written(&stack.subfolder("vcenter")?)?;
+    pub async fn with(
+        stack: &Stack,
+        tools: &Tools,
+        images: &[BootImage],
+        arguments: &[String],
+    ) -> Result<Self, Error> {
+        let files = Files::written(&stack.subfolder("vcenter")?, images)?;
         let command = Command::new(stack, VCSIM.name, tools.further(VCSIM.name))?.piped();
         let mut process = command
             .args(["--listen", "127.0.0.1:0", "--control", "127.0.0.1:0", "--stdin-exit"])

@@ -77,7 +77,7 @@ impl Testbed {
                 .await
                 .map_err(anyhow::Error::from)
             },
-            async { Simulator::with(&stack, &tools, site).await.map_err(anyhow::Error::from) },
+            async { Simulator::with(&stack, &tools, &[], site).await.map_err(anyhow::Error::from) },
         )?;
         let vcenter = simulator.vcenter();
         let control = ControlApi::new(&vcenter.control, &vcenter.control_token()?);

@@ -60,6 +60,7 @@ fn disk(controller: i32, unit: i32) -> VmDisk {
         unit,
         uuid: format!("6000c29-{controller}-{unit}"),
         capacity_mib: 4096,
+        ..VmDisk::default()
     }
 }
 

@@ -47,7 +47,9 @@ pub async fn destroy(vsphere_vm: &Vm, record: &DiskRecord, vcenter: &VCenter) ->
     let lags = is_off(vsphere_vm);
     let Some(vsphere_vm) = power_off(vsphere_vm, vcenter).await? else { return Ok(()) };
     match detach_foreign_disks(&vsphere_vm, record, lags, vcenter).await {
-        Err(Error::Vcenter(error)) if error.is_not_found() => return confirm_gone(&vsphere_vm, vcenter).await,
+        Err(Error::Vcenter(error)) if error.is_not_found() => {
+            return confirm_gone(&vsphere_vm, vcenter).await;
+        }
         other => other?,
     }
     tracing::info!(vsphere_vm = %vsphere_vm.moref, "destroying");

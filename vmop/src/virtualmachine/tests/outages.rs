@@ -351,7 +351,8 @@ async fn a_vm_outlives_the_memory_of_a_task(sim: Sim) {
     let order = json!({ "file": "[ds1] theirs/disk.vmdk", "capacityMiB": 64 });
     sim.post(&format!("/v1/vms/{}/disks", made.moref.id()), order).await;
     for method in ["PowerOffVM_Task", "ReconfigVM_Task", "Destroy_Task"] {
-        let fault = json!({ "method": method, "kind": "taskFault", "fault": "ManagedObjectNotFound", "count": 1 });
+        let fault =
+            json!({ "method": method, "kind": "taskFault", "fault": "ManagedObjectNotFound", "count": 1 });
         sim.post("/v1/faults", fault).await;
         let vsphere_vm = vcenter.inventory.vm(&made.moref).present().unwrap();
         let ended = within("the attempt", destroy(&vsphere_vm, &record, &vcenter)).await;

@@ -34,7 +34,7 @@ impl Patterns {
 }
 
 /// Whether a name fits a pattern.
-pub(super) fn fits(pattern: &str, name: &str) -> bool {
+pub fn fits(pattern: &str, name: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == name,
         Some((start, rest)) => match name.strip_prefix(start) {

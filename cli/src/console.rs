@@ -1,0 +1,76 @@
+//! `console`: what a node shows on its serial console.
+
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use api::vmop::VirtualMachine;
+use kube::Api;
+use sim::qemu::console_log;
+
+use crate::args::Console;
+use crate::background;
+use crate::interrupts::Interrupts;
+use crate::session;
+
+/// How often a console that is followed is looked at.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// Prints a node's console, and what is added to it until a Ctrl-C where that is wanted.
+pub async fn run(args: Console) -> Result<()> {
+    let Console { name, follow, namespace, kubeconfig, context } = args;
+    let client = session::client(kubeconfig.as_deref(), context.as_deref()).await?;
+    let namespace = namespace.unwrap_or_else(|| client.default_namespace().to_owned());
+    let vm = Api::<VirtualMachine>::namespaced(client, &namespace).get_opt(&name).await?;
+    let vm = vm.with_context(|| {
+        format!("VirtualMachine {namespace}/{name} does not exist. Nodes are listed by: kubectl get virtualmachines -n {namespace}")
+    })?;
+    let moid = vm.status.and_then(|status| status.unique_id);
+    let moid = moid.with_context(|| {
+        format!("VirtualMachine {namespace}/{name} is not in vCenter yet; its conditions say why")
+    })?;
+    let Some(path) = stack_folders(kubeconfig).iter().find_map(|folder| console_log(folder, &moid)) else {
+        bail!(
+            "VirtualMachine {namespace}/{name} ({moid}) has no serial console here: only nodes of `layercake up --nodes qemu` \
+             have one. In a real vCenter, open the VM's console in the vSphere client, or create a VirtualMachineWebConsoleRequest"
+        );
+    };
+    let mut console = File::open(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    print_rest(&mut console, &path)?;
+    if !follow {
+        return Ok(());
+    }
+    let mut interrupts = Interrupts::listening()?;
+    loop {
+        tokio::select! {
+            () = interrupts.next() => return Ok(()),
+            () = tokio::time::sleep(LOOK) => print_rest(&mut console, &path)?,
+        }
+    }
+}
+
+/// Prints what was added since the last time, as it is: a console is bytes for a terminal.
+fn print_rest(console: &mut File, path: &Path) -> Result<()> {
+    let mut added = Vec::new();
+    console.read_to_end(&mut added).with_context(|| format!("cannot read {}", path.display()))?;
+    let mut out = std::io::stdout().lock();
+    // A reader that has gone, such as `head`, is no error.
+    if out.write_all(&added).and_then(|()| out.flush()).is_err() {
+        std::process::exit(0);
+    }
+    Ok(())
+}
+
+/// Folders of stacks of this host that the cluster may be one of: a stack's kubeconfig lies in its folder.
+fn stack_folders(kubeconfig: Option<PathBuf>) -> Vec<PathBuf> {
+    let files = match kubeconfig {
+        Some(file) => vec![file],
+        None => std::env::var_os("KUBECONFIG")
+            .map(|files| std::env::split_paths(&files).collect())
+            .unwrap_or_default(),
+    };
+    let beside = files.iter().filter_map(|file| Some(file.canonicalize().ok()?.parent()?.to_owned()));
+    beside.chain(background::folder()).collect()
+}

@@ -1,0 +1,178 @@
+//! The host's end of a machine's guestinfo, as an ESXi host has it, and of what VMware Tools report by themselves.
+//!
+//! The guest's end comes into an unchanged image by systemd's credentials: `vmware-rpctool` in /usr/local/bin, where
+//! cloud-init finds it first, and a unit that does what VMware Tools do by themselves.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use jiff::Timestamp;
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::{UnixListener, UnixStream};
+
+use super::error::Error;
+use crate::vcsim::control::{ControlApi, GuestReport};
+
+const RPC: &str = include_str!("guest-rpc.sh");
+const TOOLS: &str = include_str!("guest-tools.sh");
+/// Before anything asks for guestinfo: cloud-init's first unit, and that of the tools.
+const INSTALL: &str = "[Service]\nExecStartPre=/bin/sh -c \"install -D -m 755 /run/credentials/@system/layercake.rpc \
+                       /usr/local/bin/vmware-rpctool; install -m 755 /run/credentials/@system/layercake.rpc /usr/local/bin/vmtoolsd; \
+                       install -m 755 /run/credentials/@system/layercake.tools /usr/local/bin/layercake-tools\"\n";
+const UNIT: &str = "[Unit]\nDescription=What VMware Tools report by themselves\nAfter=cloud-init-main.service\n\
+                    [Service]\nExecStart=/usr/local/bin/layercake-tools\nRestart=always\n";
+const WANTED: &str = "[Unit]\nWants=layercake-tools.service\n";
+
+/// SMBIOS strings, each a credential for the guest's systemd.
+pub fn credentials() -> Vec<String> {
+    let parts = [
+        ("layercake.rpc", RPC),
+        ("layercake.tools", TOOLS),
+        ("systemd.unit-dropin.cloud-init-main.service~10-guestinfo", INSTALL),
+        ("systemd.extra-unit.layercake-tools.service", UNIT),
+        ("systemd.unit-dropin.multi-user.target~10-tools", WANTED),
+    ];
+    parts.map(credential).into()
+}
+
+/// SMBIOS strings that have a shell script run before cloud-init: what went wrong with a node before it booted.
+pub fn damage(script: &str) -> Vec<String> {
+    let parts = [
+        ("layercake.damage", script),
+        (
+            "systemd.unit-dropin.cloud-init-main.service~20-damage",
+            "[Service]\nExecStartPre=/bin/sh /run/credentials/@system/layercake.damage\n",
+        ),
+    ];
+    parts.map(credential).into()
+}
+
+fn credential((name, text): (&str, &str)) -> String {
+    format!("io.systemd.credential.binary:{name}={}", STANDARD.encode(text))
+}
+
+/// What a guest asks of its host.
+#[derive(Debug, PartialEq, Eq)]
+enum Request<'a> {
+    Get(&'a str),
+    Set(&'a str, &'a str),
+    Report { host_name: &'a str, addresses: Vec<&'a str> },
+    Unknown,
+}
+
+impl<'a> Request<'a> {
+    fn read(text: &'a str) -> Self {
+        let (verb, rest) = text.split_once(' ').unwrap_or((text, ""));
+        match (verb, rest.split_once(' ')) {
+            ("info-get", None) if !rest.is_empty() => Self::Get(rest),
+            ("info-set", Some((key, value))) => Self::Set(key, value),
+            ("info-set", None) if !rest.is_empty() => Self::Set(rest, ""),
+            ("tools", Some((host_name, addresses))) => {
+                Self::Report { host_name, addresses: addresses.split_whitespace().collect() }
+            }
+            _ => Self::Unknown,
+        }
+    }
+}
+
+/// Answers a machine until it is dropped.
+#[derive(Debug)]
+pub struct Channel {
+    moid: String,
+    control: ControlApi,
+    /// Hears that the tools have reported.
+    pub reported: tokio::sync::watch::Sender<Option<GuestReport>>,
+}
+
+impl Channel {
+    /// The channel of the VM of that id.
+    pub fn new(moid: &str, control: ControlApi) -> Self {
+        Self { moid: moid.to_owned(), control, reported: tokio::sync::watch::Sender::default() }
+    }
+
+    /// Serves the machine that connects at `socket`.
+    pub async fn serve(&self, socket: &Path) -> Result<(), Error> {
+        let _ = std::fs::remove_file(socket);
+        let listener = UnixListener::bind(socket).map_err(Error::at(socket))?;
+        loop {
+            let (stream, _) = listener.accept().await.map_err(Error::at(socket))?;
+            if let Err(error) = self.converse(stream).await {
+                tracing::debug!(%error, vm = self.moid, "the machine's channel broke");
+            }
+        }
+    }
+
+    async fn converse(&self, stream: UnixStream) -> std::io::Result<()> {
+        let (read, mut write) = stream.into_split();
+        let mut lines = BufReader::new(read).lines();
+        while let Some(line) = lines.next_line().await? {
+            let asked = STANDARD.decode(line.trim()).ok().and_then(|text| String::from_utf8(text).ok());
+            let (status, text) = match self.answer(Request::read(asked.as_deref().unwrap_or_default())).await
+            {
+                Ok(text) => (1, text),
+                Err(text) => (0, text),
+            };
+            write.write_all(format!("{status} {}\n", STANDARD.encode(text)).as_bytes()).await?;
+        }
+        Ok(())
+    }
+
+    /// What the host answers; the error is what VMware's tool writes then.
+    async fn answer(&self, request: Request<'_>) -> Result<String, String> {
+        match request {
+            Request::Get(key) => {
+                let info = self.control.guestinfo(&self.moid).await.map_err(|error| error.to_string())?;
+                // cloud-init takes no other text, and this one without a newline.
+                info.get(key)
+                    .filter(|value| !value.is_empty())
+                    .cloned()
+                    .ok_or_else(|| "No value found".to_owned())
+            }
+            Request::Set(key, value) => {
+                let values = BTreeMap::from([(key.to_owned(), Some(value.to_owned()))]);
+                let set = self.control.set_guestinfo(&self.moid, &values).await;
+                set.map(|()| String::new()).map_err(|error| error.to_string())
+            }
+            Request::Report { host_name, addresses } => {
+                let report = GuestReport {
+                    ip: addresses.first().map(|&address| address.to_owned()),
+                    host_name: Some(host_name.to_owned()),
+                    tools_running: true,
+                };
+                if self.reported.borrow().as_ref() != Some(&report) {
+                    let sent = self.control.report(&self.moid, &report).await;
+                    sent.map_err(|error| error.to_string())?;
+                    self.reported.send_replace(Some(report));
+                }
+                Ok(Timestamp::now().as_second().to_string())
+            }
+            Request::Unknown => Err("Unknown command".to_owned()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_those_of_the_rpc_tool() {
+        for (text, request) in [
+            ("info-get guestinfo.metadata", Request::Get("guestinfo.metadata")),
+            ("info-set guestinfo.userdata ---", Request::Set("guestinfo.userdata", "---")),
+            ("info-set guestinfo.a b c\nd", Request::Set("guestinfo.a", "b c\nd")),
+            ("info-set guestinfo.a", Request::Set("guestinfo.a", "")),
+            (
+                "tools cp-0 10.1.0.1 10.1.0.2 ",
+                Request::Report { host_name: "cp-0", addresses: vec!["10.1.0.1", "10.1.0.2"] },
+            ),
+            ("", Request::Unknown),
+            ("info-get", Request::Unknown),
+            ("log hello", Request::Unknown),
+        ] {
+            assert_eq!(Request::read(text), request, "{text}");
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! Machines from power-on to power-off.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use plane::Stack;
+use plane::process::{self, Command, Process};
+use serde_json::json;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::accelerator::Accelerator;
+use super::channel::{Channel, damage};
+use super::disks::Disks;
+use super::error::Error;
+use super::host::HostPrograms;
+use super::machine::{Machine, MachineFiles, block, device, disk_id};
+use super::qmp::Qmp;
+use super::segment::Segment;
+use crate::boot_image::BootImage;
+use crate::pattern::fits;
+use crate::vcsim::control::{ControlApi, GuestReport, Hardware, PowerAction, Vm, VmDisk};
+
+/// The folder of the machines in a stack's.
+const FOLDER: &str = "machines";
+/// How long a machine may take to end at a signal.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Runs VMs as machines.
+#[derive(Debug)]
+pub struct Hypervisor {
+    stack: Arc<Stack>,
+    control: ControlApi,
+    programs: HostPrograms,
+    accelerator: Accelerator,
+    segment: Segment,
+    images: BTreeMap<String, BootImage>,
+    disks: Disks,
+    folder: PathBuf,
+    /// The files of disks that are VMs' own, by VM.
+    used: Mutex<BTreeMap<String, BTreeSet<PathBuf>>>,
+    /// What is done to machines before they boot, by a pattern of their VMs' names.
+    damages: Mutex<Vec<(String, String)>>,
+}
+
+impl Hypervisor {
+    /// Prepares the host: finds its programs, tries KVM, makes the network 10.NUMBER.0.0/16.
+    pub async fn prepare(
+        stack: &Arc<Stack>,
+        control: &ControlApi,
+        number: u8,
+        images: Vec<BootImage>,
+    ) -> Result<Self, Error> {
+        let programs = HostPrograms::find()?;
+        let Some(first) = images.first() else {
+            return Err(Error::NoImage);
+        };
+        let accelerator = Accelerator::find(stack, &programs, first).await?;
+        let segment = Segment::make(stack, &programs, number).await?;
+        let folder = stack.subfolder(FOLDER)?;
+        let disks = Disks::in_folder(folder.join("disks"), programs.qemu_img.clone())?;
+        let images = images.into_iter().map(|image| (image.name.clone(), image)).collect();
+        let (stack, control) = (Arc::clone(stack), control.clone());
+        let (used, damages) = (Mutex::default(), Mutex::default());
+        Ok(Self { stack, control, programs, accelerator, segment, images, disks, folder, used, damages })
+    }
+
+    /// How machines are run here.
+    pub fn accelerator(&self) -> Accelerator {
+        self.accelerator
+    }
+
+    /// Has a shell script run before cloud-init in machines whose VM's name fits the pattern and that have yet to start.
+    pub fn damage(&self, pattern: &str, script: &str) {
+        self.damages.lock().push((pattern.to_owned(), script.to_owned()));
+    }
+
+    /// Runs a VM until it is powered off, by vCenter (`power`) or by its guest.
+    pub async fn run(
+        &self,
+        mut seen: watch::Receiver<Vm>,
+        power: &CancellationToken,
+        reported: impl Fn(&GuestReport),
+    ) -> Result<(), Error> {
+        let vm = seen.borrow_and_update().clone();
+        let hardware = self.control.hardware(&vm.moid).await?;
+        let folder = self.folder.join(&vm.moid);
+        std::fs::create_dir_all(&folder).map_err(Error::at(&folder))?;
+        let files = MachineFiles::in_folder(&folder);
+        let channel = Channel::new(&vm.moid, self.control.clone());
+        let mut reports = channel.reported.subscribe();
+        let process = self.start(&vm, &hardware, &files).await?;
+        let reporting = async {
+            while reports.changed().await.is_ok() {
+                if let Some(report) = &*reports.borrow_and_update() {
+                    reported(report);
+                }
+            }
+        };
+        tokio::select! {
+            () = power.cancelled() => process.stop(GRACE).await,
+            status = process.wait() => self.ended_by_itself(&vm, &process, status).await?,
+            served = channel.serve(&files.channel) => {
+                process.kill().await;
+                served?;
+            }
+            () = reporting => {}
+            () = self.follow(vm.clone(), seen, &files) => {}
+        }
+        Ok(())
+    }
+
+    /// Does to a machine what is done to its VM while it runs.
+    async fn follow(&self, mut vm: Vm, mut seen: watch::Receiver<Vm>, files: &MachineFiles) {
+        while seen.changed().await.is_ok() {
+            let now = seen.borrow_and_update().clone();
+            if let Err(why) = self.change(&vm, &now, files).await {
+                tracing::warn!(vm = now.name, why, "a machine is not what its VM is");
+            }
+            vm = now;
+        }
+        std::future::pending::<()>().await;
+    }
+
+    async fn change(&self, old: &Vm, new: &Vm, files: &MachineFiles) -> Result<(), String> {
+        if old.shutdown_count == new.shutdown_count && old.disks == new.disks {
+            return Ok(());
+        }
+        let mut control = Qmp::connect(&files.control).await?;
+        if old.shutdown_count != new.shutdown_count {
+            control.execute("system_powerdown", json!({})).await?;
+        }
+        let same = |one: &VmDisk, other: &VmDisk| {
+            (disk_id(one), one.controller, one.unit) == (disk_id(other), other.controller, other.unit)
+        };
+        for disk in old.disks.iter().filter(|disk| !new.disks.iter().any(|other| same(disk, other))) {
+            control.remove_device(&format!("device-{}", disk_id(disk))).await?;
+            control.execute("blockdev-del", json!({"node-name": disk_id(disk)})).await?;
+        }
+        for disk in new.disks.iter().filter(|disk| disk.bus == "scsi") {
+            match old.disks.iter().find(|other| same(disk, other)) {
+                Some(before) if before.capacity_mib != disk.capacity_mib => {
+                    let size = disk.capacity_mib << 20;
+                    control
+                        .execute("block_resize", json!({"node-name": disk_id(disk), "size": size}))
+                        .await?;
+                }
+                Some(_) => {}
+                None => {
+                    let file = self.disks.ensure(disk, None).await.map_err(|error| error.to_string())?;
+                    control.execute("blockdev-add", block(disk, &file)).await?;
+                    control.execute("device_add", device(disk)).await?;
+                    self.note_used(&new.moid, disk, file);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A disk of the VM's own goes with it.
+    fn note_used(&self, moid: &str, disk: &VmDisk, file: PathBuf) {
+        if !disk.first_class {
+            self.used.lock().entry(moid.to_owned()).or_default().insert(file);
+        }
+    }
+
+    async fn start(&self, vm: &Vm, hardware: &Hardware, files: &MachineFiles) -> Result<Process, Error> {
+        let image = self.images.get(&hardware.image).ok_or_else(|| Error::Machine {
+            vm: vm.name.clone(),
+            why: format!(
+                "its first disk is no copy of a node image that this site has the files of, but of {:?}",
+                hardware.image
+            ),
+        })?;
+        let mut disks: Vec<(VmDisk, PathBuf)> = Vec::new();
+        for disk in hardware.disks.iter().filter(|disk| disk.bus == "scsi") {
+            let base = disks.is_empty().then_some(image.disk.as_path());
+            let file = self.disks.ensure(disk, base).await?;
+            self.note_used(&vm.moid, disk, file.clone());
+            disks.push((disk.clone(), file));
+        }
+        let smbios: Vec<_> = {
+            let damages = self.damages.lock();
+            damages
+                .iter()
+                .filter(|(pattern, _)| fits(pattern, &vm.name))
+                .flat_map(|(_, script)| damage(script))
+                .collect()
+        };
+        let machine = Machine { vm, hardware, image, disks: &disks, files, smbios: &smbios };
+        let (program, entering) = self.segment.entering();
+        Ok(Command::new(&self.stack, &format!("machine-{}", vm.name), &program)?
+            .args(entering)
+            .arg(&self.programs.qemu)
+            .args(machine.arguments(self.accelerator, &self.segment))
+            .spawn()?)
+    }
+
+    /// A machine that went by itself is off in vCenter, too.
+    async fn ended_by_itself(&self, vm: &Vm, process: &Process, status: ExitStatus) -> Result<(), Error> {
+        if let Err(error) = self.control.power(&vm.moid, PowerAction::Off).await {
+            tracing::debug!(vm = vm.name, %error, "the VM was off already");
+        }
+        if status.success() {
+            return Ok(());
+        }
+        let why = format!("QEMU ended: {status}: {}", process::tail(process.log(), process.log_from(), 5));
+        Err(Error::Machine { vm: vm.name.clone(), why })
+    }
+
+    /// The VM is deleted, and its disks with it.
+    pub fn forget(&self, moid: &str) {
+        for file in self.used.lock().remove(moid).into_iter().flatten() {
+            let _ = std::fs::remove_file(file);
+        }
+        let _ = std::fs::remove_dir_all(self.folder.join(moid));
+    }
+
+    /// Ends the network, when all machines have ended.
+    pub async fn end(&self) {
+        self.segment.end().await;
+    }
+}
+
+/// The serial console of a VM in the stack of that folder, if it is a real machine.
+pub fn console_log(stack: &Path, moid: &str) -> Option<PathBuf> {
+    let file = MachineFiles::in_folder(&stack.join(FOLDER).join(moid)).console;
+    file.is_file().then_some(file)
+}

@@ -1,0 +1,127 @@
+//! The network of the machines: a bridge in a network namespace of its own, with one way to this host and no other.
+//!
+//! The namespace lives as long as the process in it, dnsmasq, and everything in it goes with that: bridges, the machines'
+//! interfaces, and the host's own. So a stack that is killed leaves nothing behind.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use plane::Stack;
+use plane::process::{Command, Process};
+
+use super::error::Error;
+use super::host::{HostPrograms, run};
+
+const READY: Duration = Duration::from_secs(10);
+/// The bridge that machines' interfaces are in.
+const BRIDGE: &str = "br0";
+
+/// The running network.
+#[derive(Debug)]
+pub struct Segment {
+    server: Process,
+    number: u8,
+    namespace: String,
+    /// Has QEMU put an interface into the bridge.
+    script: PathBuf,
+    nsenter: PathBuf,
+}
+
+impl Segment {
+    /// Makes the network 10.NUMBER.0.0/16.
+    pub async fn make(stack: &Stack, programs: &HostPrograms, number: u8) -> Result<Self, Error> {
+        let folder = stack.subfolder("segment")?;
+        let script = folder.join("join");
+        write_script(
+            &script,
+            &format!("#!/bin/sh\nexec {} link set dev \"$1\" master {BRIDGE} up\n", programs.ip.display()),
+        )?;
+        let leases = folder.join("leases");
+        let server = Command::new(stack, "dnsmasq", &programs.unshare)?
+            .args(["--net", "/bin/sh", "-ceu"])
+            .arg(setup(programs, number, &leases.display().to_string()))
+            .spawn()?;
+        let namespace = format!("/proc/{}/ns/net", server.pid());
+        let segment = Self { server, number, namespace, script, nsenter: programs.nsenter.clone() };
+        segment.connect(programs).await?;
+        Ok(segment)
+    }
+
+    /// Gives this host an address in the network.
+    async fn connect(&self, programs: &HostPrograms) -> Result<(), Error> {
+        let (pid, host) = (self.server.pid().to_string(), self.host_interface());
+        let look = [
+            format!("--net={}", self.namespace),
+            programs.ip.display().to_string(),
+            "link".into(),
+            "show".into(),
+            BRIDGE.into(),
+        ];
+        let made = async || run(&self.nsenter, &look).await;
+        self.server
+            .until("the network of the machines", READY, made)
+            .await
+            .map_err(|error| Error::Network(error.to_string()))?;
+        let address = format!("10.{}.0.1/16", self.number);
+        let steps: [(&PathBuf, Vec<&str>); 4] = [
+            (
+                &programs.ip,
+                vec!["link", "add", &host, "type", "veth", "peer", "name", "host0", "netns", &pid],
+            ),
+            (
+                &programs.nsenter,
+                vec![&look[0], "--", "ip", "link", "set", "dev", "host0", "master", BRIDGE, "up"],
+            ),
+            (&programs.ip, vec!["address", "add", &address, "dev", &host]),
+            (&programs.ip, vec!["link", "set", "dev", &host, "up"]),
+        ];
+        for (program, args) in steps {
+            run(program, args).await.map_err(Error::Network)?;
+        }
+        Ok(())
+    }
+
+    /// The name of the host's interface.
+    fn host_interface(&self) -> String {
+        format!("layercake{}", self.number)
+    }
+
+    /// The program, and the arguments before QEMU's own, that have it run in the network.
+    pub fn entering(&self) -> (PathBuf, [String; 2]) {
+        (self.nsenter.clone(), [format!("--net={}", self.namespace), "--".to_owned()])
+    }
+
+    /// QEMU's arguments for an interface of that MAC in the network.
+    pub fn interface(&self, id: usize, mac: &str) -> [String; 4] {
+        [
+            "-netdev".to_owned(),
+            format!("tap,id=net{id},script={},downscript=no", self.script.display()),
+            "-device".to_owned(),
+            // Without an option ROM: to look for a network to boot from takes a minute of emulation.
+            format!("vmxnet3,netdev=net{id},mac={mac},romfile="),
+        ]
+    }
+
+    /// Ends it.
+    pub async fn end(&self) {
+        self.server.kill().await;
+    }
+}
+
+/// What makes the bridge, and serves addresses in it. A name server there is, as CoreDNS needs one, which knows no name.
+fn setup(programs: &HostPrograms, number: u8, leases: &str) -> String {
+    let (ip, dnsmasq) = (programs.ip.display(), programs.dnsmasq.display());
+    format!(
+        "{ip} link set dev lo up; {ip} link add {BRIDGE} type bridge; {ip} address add 10.{number}.0.2/16 dev {BRIDGE}; \
+         {ip} link set dev {BRIDGE} up; exec {dnsmasq} --keep-in-foreground --conf-file=/dev/null --user=root --pid-file= \
+         --log-facility=- --log-dhcp --no-resolv --no-hosts --bind-interfaces --interface={BRIDGE} --dhcp-authoritative --no-ping \
+         --dhcp-leasefile={leases} --dhcp-range=10.{number}.1.1,10.{number}.249.254,255.255.0.0,12h \
+         --dhcp-option=option:router,10.{number}.0.2"
+    )
+}
+
+fn write_script(path: &std::path::Path, text: &str) -> Result<(), Error> {
+    use std::os::unix::fs::PermissionsExt as _;
+    std::fs::write(path, text).map_err(Error::at(path))?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o700)).map_err(Error::at(path))
+}
