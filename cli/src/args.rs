@@ -128,9 +128,9 @@ pub struct Up {
     /// Leave everything running in the background; `layercake down` stops it.
     #[arg(long, conflicts_with = "once")]
     pub detach: bool,
-    /// How long to wait for the clusters.
-    #[arg(long, default_value = "15m", value_parser = duration)]
-    pub timeout: Duration,
+    /// How long to wait for the clusters; 15m if not given, with `--nodes qemu` 1h.
+    #[arg(long, value_parser = duration)]
+    pub timeout: Option<Duration>,
     /// What to print on standard output at the end.
     #[arg(short, long, value_enum)]
     pub output: Option<Output>,

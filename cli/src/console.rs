@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use api::vmop::VirtualMachine;
 use kube::Api;
-use sim::qemu::console_log;
+use sim::qemu::{console_log, has_consoles};
 
 use crate::args::Console;
 use crate::background;
@@ -61,6 +61,11 @@ fn print_rest(console: &mut File, path: &Path) -> Result<()> {
         std::process::exit(0);
     }
     Ok(())
+}
+
+/// Whether nodes of the cluster of that kubeconfig have a console here.
+pub fn are_had(kubeconfig: Option<PathBuf>) -> bool {
+    stack_folders(kubeconfig).iter().any(|folder| has_consoles(folder))
 }
 
 /// Folders of stacks of this host that the cluster may be one of: a stack's kubeconfig lies in its folder.

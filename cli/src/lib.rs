@@ -131,7 +131,7 @@ async fn describe_object(object: Describe) -> anyhow::Result<()> {
     let description = describe::describe(&client, &namespace, &name).await?;
     match output {
         Some(Output::Json) => write_out(&format!("{}\n", serde_json::to_string_pretty(&description)?)),
-        None => write_out(&description.text()),
+        None => write_out(&description.text(console::are_had(kubeconfig))),
     }
     Ok(())
 }

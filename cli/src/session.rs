@@ -12,6 +12,7 @@ use kube::{Api, Client, Config};
 use serde::{Deserialize, Serialize};
 use sim::VcenterEndpoint;
 use sim::control::ControlApi;
+use sim::qemu::Accelerator;
 
 /// Pool and folder, by MoID, in which a namespace's VMs are made.
 #[derive(Clone, Debug)]
@@ -48,6 +49,8 @@ pub struct Session {
     pub kubeconfig: PathBuf,
     /// The simulated vCenter.
     pub vcenter: VcenterEndpoint,
+    /// How its nodes are run where they are machines that boot.
+    pub machines: Option<Accelerator>,
 }
 
 impl Session {

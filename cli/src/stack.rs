@@ -11,6 +11,7 @@ use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams};
 use plane::tools::{self, Tools};
 use plane::{Guard, Plane, Program, Running};
 use serde_json::json;
+use sim::qemu::Hypervisor;
 use sim::{BootImage, Nodes, Site, SiteNetworks, VcenterEndpoint};
 
 use crate::apply::apply;
@@ -118,6 +119,7 @@ impl Stack {
             folder: self.plane.stack().folder().to_owned(),
             kubeconfig: self.plane.kubeconfig().to_owned(),
             vcenter: self.site.vcenter().clone(),
+            machines: self.site.hypervisor().map(Hypervisor::accelerator),
         }
     }
 

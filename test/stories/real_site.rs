@@ -174,7 +174,7 @@ impl RealSite {
         for cluster in self.list("TanzuKubernetesCluster").await {
             let name = cluster["metadata"]["name"].as_str().unwrap_or_default();
             match layercake::describe::describe(&self.client, NAMESPACE, name).await {
-                Ok(description) => eprintln!("{}", description.text()),
+                Ok(description) => eprintln!("{}", description.text(false)),
                 Err(error) => eprintln!("{error:#}"),
             }
         }

@@ -204,7 +204,7 @@ impl Story {
         eprintln!("[{}] logs: {}", self.namespace, self.folder().join("logs").display());
         let Some(cluster) = self.clusters.get() else { return };
         match describe::describe(&self.client(), &self.namespace, cluster).await {
-            Ok(description) => eprintln!("{}", description.text()),
+            Ok(description) => eprintln!("{}", description.text(false)),
             Err(error) => eprintln!("{error:#}"),
         }
         for boot in self.shared.guests.boots() {

@@ -49,7 +49,7 @@ impl<W: Write> Parts<'_, W> {
             match described.and_then(|described| described) {
                 Ok(tree) => {
                     let path = format!("clusters/{namespace}/{name}.txt");
-                    self.archive.add(&path, self.scrubber.text(&tree.text()))?;
+                    self.archive.add(&path, self.scrubber.text(&tree.text(false)))?;
                 }
                 Err(error) => {
                     let why = Unread::Failed(format!("{error:#}"));

@@ -40,8 +40,8 @@ pub async fn describe(client: &Client, namespace: &str, name: &str) -> Result<De
 }
 
 impl Description {
-    /// The description as a person reads it.
-    pub fn text(&self) -> String {
-        print::text(self.blocking.as_ref(), &self.tree, Timestamp::now(), None)
+    /// The description as a person reads it; `consoles` says whether nodes have a console that can be read here.
+    pub fn text(&self, consoles: bool) -> String {
+        print::text(self.blocking.as_ref(), &self.tree, Timestamp::now(), None, consoles)
     }
 }

@@ -22,8 +22,12 @@ const OF_STORAGE: [&str; 4] = [
 /// Reasons that are about a network.
 const OF_NETWORK: [&str; 2] = [vmop::WAITING_FOR_ADDRESS, vmop::NETWORK_NOT_READY];
 
-/// The next command, or the next place to look.
-pub fn next(blocking: &Blocking) -> Option<String> {
+/// Reasons that are about a first boot, which the node's console shows.
+const OF_BOOT: [&str; 4] =
+    [vmop::BOOTSTRAP_FAILED, vmop::BOOTSTRAP_IN_PROGRESS, vmop::NO_BOOTSTRAP_STATUS, tkc::WAITING_FOR_NODE];
+
+/// The next command, or the next place to look; `consoles` says whether nodes have one that can be read here.
+pub fn next(blocking: &Blocking, consoles: bool) -> Option<String> {
     let (kind, path) = blocking.object.split_once(' ')?;
     let (namespace, name) = path.split_once('/')?;
     let reason = blocking.reason.as_str();
@@ -42,6 +46,10 @@ pub fn next(blocking: &Blocking) -> Option<String> {
         }
         _ if reason == vmop::PROVIDER_NOT_READY => {
             "kubectl logs -n vmware-system-vmop deployment/vmware-system-vmop-controller-manager".to_owned()
+        }
+        // Machine, WCPMachine and VirtualMachine of a node have one name.
+        "Machine" | "WCPMachine" if consoles && OF_BOOT.contains(&reason) => {
+            format!("layercake console {name} -n {namespace}")
         }
         // The log of the guest is not to be had from here; the message says where it is.
         "Machine" if reason == tkc::WAITING_FOR_NODE => {
@@ -112,7 +120,20 @@ mod tests {
         ];
         for (object, reason, message, command) in table {
             let blocking = Blocking { object: object.into(), reason: reason.into(), message: message.into() };
-            assert_eq!(next(&blocking).as_deref(), Some(command), "{reason}");
+            assert_eq!(next(&blocking, false).as_deref(), Some(command), "{reason}");
+        }
+    }
+
+    #[test]
+    fn a_first_boot_is_looked_at_on_its_console_where_it_has_one() {
+        for (object, reason) in [
+            ("WCPMachine ns/c-1", "BootstrapFailed"),
+            ("WCPMachine ns/c-1", "NoBootstrapStatus"),
+            ("Machine ns/c-1", "WaitingForNode"),
+        ] {
+            let blocking = Blocking { object: object.into(), reason: reason.into(), message: String::new() };
+            assert_eq!(next(&blocking, true).as_deref(), Some("layercake console c-1 -n ns"));
+            assert!(next(&blocking, false).unwrap().starts_with("kubectl "));
         }
     }
 }

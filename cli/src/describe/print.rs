@@ -21,12 +21,18 @@ struct Row {
 
 /// The whole text: the blocking cause and what to do next on top, then the tree as a table.
 ///
-/// With a `width` no line is longer, and the names take no more than half of it.
-pub fn text(blocking: Option<&Blocking>, tree: &TreeNode, now: Timestamp, width: Option<usize>) -> String {
+/// With a `width` no line is longer, and the names take no more than half of it; `consoles` as [`next`] has it.
+pub fn text(
+    blocking: Option<&Blocking>,
+    tree: &TreeNode,
+    now: Timestamp,
+    width: Option<usize>,
+    consoles: bool,
+) -> String {
     let mut out = String::new();
     if let Some(blocking) = blocking {
         let _ = writeln!(out, "Blocked by {}", cause(blocking));
-        if let Some(command) = next(blocking) {
+        if let Some(command) = next(blocking, consoles) {
             let _ = writeln!(out, "Next: {command}");
         }
         out.push('\n');
@@ -157,13 +163,13 @@ mod tests {
     #[test]
     fn one_node_is_one_line() {
         let now = "2026-01-01T00:03:05Z".parse().unwrap();
-        insta::assert_snapshot!(text(None, &tree(), now, None));
+        insta::assert_snapshot!(text(None, &tree(), now, None, false));
     }
 
     #[test]
     fn on_a_terminal_no_line_is_too_long() {
         let now = "2026-01-01T00:03:05Z".parse().unwrap();
-        let text = text(None, &tree(), now, Some(60));
+        let text = text(None, &tree(), now, Some(60), false);
         assert!(text.lines().all(|line| line.chars().count() <= 60), "{text}");
         insta::assert_snapshot!(text);
     }

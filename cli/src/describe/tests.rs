@@ -176,14 +176,14 @@ fn a_booting_cluster_is_described() {
     let now: Timestamp = "2026-11-21T11:26:00Z".parse().unwrap();
     let tree = tree(&seen(NODE_BOOTS)).unwrap();
     let blocking = blocking("demo", &tree);
-    insta::assert_snapshot!(super::print::text(blocking.as_ref(), &tree, now, None));
+    insta::assert_snapshot!(super::print::text(blocking.as_ref(), &tree, now, None, false));
 }
 
 #[test]
 fn a_running_cluster_is_described() {
     let now: Timestamp = "2026-11-21T11:26:00Z".parse().unwrap();
     let tree = tree(&seen(RUNNING)).unwrap();
-    insta::assert_snapshot!(super::print::text(None, &tree, now, None));
+    insta::assert_snapshot!(super::print::text(None, &tree, now, None, false));
     let json = serde_json::to_value(&tree).unwrap();
     let fields: Vec<_> = json.as_object().unwrap().keys().cloned().collect();
     assert_eq!(fields, ["children", "kind", "message", "name", "ready", "reason"]);

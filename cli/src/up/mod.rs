@@ -31,6 +31,10 @@ use crate::stack::{self, Stack};
 const USAGE: u8 = 2;
 /// Exit status for a run that was interrupted before its end, as shells have it.
 const INTERRUPTED: u8 = 130;
+/// How long clusters of simulated nodes may take.
+const SIMULATED: Duration = Duration::from_mins(15);
+/// How long clusters of machines that boot may take: emulated, three control planes come up one after the other.
+const MACHINES: Duration = Duration::from_hours(1);
 
 /// How `up` ended.
 enum Ended {
@@ -162,6 +166,12 @@ impl<'a> Run<'a> {
         self.args.output == Some(Output::Json)
     }
 
+    /// How long the clusters may take.
+    fn timeout(&self) -> Duration {
+        let usual = if self.session.machines.is_some() { MACHINES } else { SIMULATED };
+        self.args.timeout.unwrap_or(usual)
+    }
+
     fn ended(&self) -> Ended {
         let all_run = !self.refused && self.clusters.iter().all(ClusterReport::is_running);
         if all_run { Ended::AllRun } else { Ended::SomeDoNot }
@@ -174,12 +184,18 @@ impl<'a> Run<'a> {
         }
         eprintln!("The stack is ready after {:.1} s.", self.stack_seconds);
         eprintln!("Everything is in {}", self.session.folder.display());
+        if let Some(accelerator) = self.session.machines {
+            eprintln!(
+                "Nodes are machines, run by {accelerator}; `layercake console NAME` shows one's console"
+            );
+        }
         if documents.is_empty() {
             return Ok(());
         }
         let client = self.session.client().await?;
         self.applied(&client, documents).await?;
-        follow::followed(&client, &mut self.clusters, self.args.timeout).await?;
+        let timeout = self.timeout();
+        follow::followed(&client, &mut self.clusters, timeout).await?;
         for cluster in &self.clusters {
             let ClusterReport { namespace, name, .. } = cluster;
             if let Some(path) = self.session.kubeconfig_written(&client, namespace, name).await? {

@@ -23,6 +23,9 @@ pub struct Report {
     vcenter: VCenterReport,
     #[serde(rename = "memoryMiB")]
     memory_mib: Memory,
+    /// Whether nodes have a console that `layercake console` shows.
+    #[serde(skip)]
+    consoles: bool,
 }
 
 #[derive(Debug, Serialize)]
@@ -58,7 +61,8 @@ impl Report {
         }
         let vcenter = VCenterReport { wire: wires.join("+"), requests: counted.total, by_method };
         let seconds = (stack_seconds * 10.0).round() / 10.0;
-        Self { stack: StackReport { seconds }, clusters, vcenter, memory_mib: session.memory() }
+        let (stack, memory_mib) = (StackReport { seconds }, session.memory());
+        Self { stack, clusters, vcenter, memory_mib, consoles: sim::qemu::has_consoles(&session.folder) }
     }
 
     /// The report as a person reads it.
@@ -82,7 +86,7 @@ impl Report {
             }
             if let Some(blocking) = &cluster.blocking {
                 let _ = writeln!(text, "  Blocked by {}", print::cause(blocking));
-                if let Some(command) = next(blocking) {
+                if let Some(command) = next(blocking, self.consoles) {
                     let _ = writeln!(text, "  Next: {command}");
                 }
             }

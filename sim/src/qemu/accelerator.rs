@@ -1,10 +1,12 @@
 //! How the processors of machines are had: by KVM where it works, else by emulation.
 
+use std::fmt;
 use std::path::Path;
 use std::time::Duration;
 
 use plane::Stack;
 use plane::process::{self, Command};
+use serde::{Deserialize, Serialize};
 
 use super::error::Error;
 use super::host::HostPrograms;
@@ -19,12 +21,21 @@ const CAME_THROUGH: &str = "Unable to mount root fs";
 const GIVEN_UP: &str = "KVM internal error";
 
 /// How machines are run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Accelerator {
     /// By the host's processors.
     Kvm,
     /// By emulation. A machine's clock counts its instructions: a busy host makes a boot slower, and no timeout fire.
     Emulation,
+}
+
+impl fmt::Display for Accelerator {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Self::Kvm => "KVM",
+            Self::Emulation => "emulation",
+        })
+    }
 }
 
 /// What the output of a trial shows so far.

@@ -226,6 +226,11 @@ impl Hypervisor {
     }
 }
 
+/// Whether VMs of the stack of that folder are real machines, whose consoles can be read.
+pub fn has_consoles(stack: &Path) -> bool {
+    stack.join(FOLDER).is_dir()
+}
+
 /// The serial console of a VM in the stack of that folder, if it is a real machine.
 pub fn console_log(stack: &Path, moid: &str) -> Option<PathBuf> {
     let file = MachineFiles::in_folder(&stack.join(FOLDER).join(moid)).console;

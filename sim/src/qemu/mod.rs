@@ -17,4 +17,4 @@ mod segment;
 pub use accelerator::Accelerator;
 pub use error::Error;
 pub use host::check_host;
-pub use hypervisor::{Hypervisor, console_log};
+pub use hypervisor::{Hypervisor, console_log, has_consoles};
