@@ -107,6 +107,7 @@ cause_of() {
             if (!seen[$0]++) found = found (found == "" ? "" : "; ") $0
             next
         }
+        { sub(/^[EFIW][0-9]+ [0-9:.]+ +[0-9]+ [^ ]+\] /, "") }
         /no space left on device|is not yet valid|has expired|modprobe: FATAL|FATAL: Module/ { hint = $0 }
         /-check\] .*not healthy/ { health = $0; sub(/^.*-check\] */, "", health) }
         /^(error: )?error execution phase|^error: / { step = $0 }
@@ -118,6 +119,16 @@ cause_of() {
             if (hint != "" && index(text, hint) == 0) text = text "; " hint
             print substr(text, 1, 400)
         }'
+}
+
+# What makes kubeadm fail without a word of it, a line each: full disks (etcd alone takes 64 MiB at once), and modules
+# that the kernel lacks.
+shortages() {
+    df -P -k "$root/" "$root/var/lib/containerd" "$root/var/lib/etcd" 2>/dev/null |
+        awk 'NR > 1 && $4 < 102400 && !seen[$6]++ { print "no space left on device: " $6 }'
+    for module in overlay br_netfilter; do
+        modprobe -n "$module" 2>&1 | grep -o "Module $module not found"
+    done
 }
 
 # What was under way, by the files that Cluster API has written for kubeadm.
@@ -134,6 +145,8 @@ stage() {
 report_failure() {
     log=$(clean_output)
     cause=$(printf '%s\n' "$log" | cause_of)
+    lacks=$(shortages | awk '{ printf "%s%s", (NR > 1 ? "; " : ""), $0 }')
+    [ -z "$lacks" ] || cause="${cause:+$cause; }$lacks"
     [ -z "$log" ] || set_guestinfo log "$log"
     report "false,BootstrapFailed,$(stage) failed${cause:+: $cause}"
 }

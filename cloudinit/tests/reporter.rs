@@ -44,10 +44,16 @@ impl Node {
         let node = Self { root: tempfile::tempdir().unwrap() };
         node.write("reporter", BOOTSTRAP_REPORTER);
         node.write("rpc/.keep", "");
-        node.write("bin/vmware-rpctool", RPCTOOL);
-        let tool = node.path("bin/vmware-rpctool");
-        fs::set_permissions(tool, fs::Permissions::from_mode(0o755)).unwrap();
+        node.program("vmware-rpctool", RPCTOOL);
+        node.program("modprobe", "#!/bin/sh\n");
+        node.program("df", "#!/bin/sh\n");
         node
+    }
+
+    fn program(&self, name: &str, script: &str) {
+        let path = format!("bin/{name}");
+        self.write(&path, script);
+        fs::set_permissions(self.path(&path), fs::Permissions::from_mode(0o755)).unwrap();
     }
 
     fn path(&self, path: &str) -> PathBuf {
@@ -124,6 +130,12 @@ fn a_failure_names_its_cause() {
             "kubeadm init failed: error execution phase certs: failed; cp: error writing '/a': no space left on device",
         ),
         (
+            "W0101 00:00:14.539678     716 certs.go:474] WARNING: etcd/ca: the certificate has expired: NotAfter\n\
+             error: error execution phase certs: failed\n",
+            INIT,
+            "kubeadm init failed: error execution phase certs: failed; WARNING: etcd/ca: the certificate has expired: NotAfter",
+        ),
+        (
             "/var/lib/cloud/instance/scripts/runcmd: 7: kubeadm: not found\n",
             JOIN,
             "kubeadm join failed: /var/lib/cloud/instance/scripts/runcmd: 7: kubeadm: not found",
@@ -134,6 +146,27 @@ fn a_failure_names_its_cause() {
         let (condition, _) = Node::failed(output, config);
         assert_eq!(condition, format!("false,BootstrapFailed,{expected}"));
     }
+}
+
+#[test]
+fn what_kubeadm_does_not_say_is_looked_for() {
+    let node = Node::new();
+    node.write(FINISHED, "{}");
+    node.write(INIT, "");
+    node.write(OUTPUT, "error: error execution phase wait-control-plane: failed\n");
+    node.program(
+        "df",
+        "#!/bin/sh\necho Filesystem 1024-blocks Used Available Capacity Mounted on\n\
+         echo /dev/sda2 20000000 19990000 10000 100% /\necho /dev/sdb1 8000000 1000 7999000 1% /var/lib/containerd\n\
+         echo /dev/sda2 20000000 19990000 10000 100% /\n",
+    );
+    node.program(
+        "modprobe",
+        "#!/bin/sh\n[ $2 = br_netfilter ] || echo modprobe: FATAL: Module $2 not found in directory /lib/modules/6.12 >&2\n",
+    );
+    let says = "kubeadm init failed: error execution phase wait-control-plane: failed; no space left on device: /; \
+                Module overlay not found";
+    assert_eq!(node.report().0, format!("false,BootstrapFailed,{says}"));
 }
 
 #[test]

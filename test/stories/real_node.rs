@@ -64,8 +64,9 @@ const BROKEN: [Broken; 5] = [
     },
     Broken {
         name: "full-disk",
-        damage: "fallocate -l $(($(df --output=avail -B1 / | tail -n 1) - 1500000)) /fill; sync",
-        says: &["no space left on device", "Give the node a larger disk"],
+        // cloud-init has room, etcd has none for its log. The blocks that only root can have are free ones, too.
+        damage: "fallocate -l $(($(stat -f -c '%f * %S' /) - 50000000)) /fill; sync",
+        says: &["kubeadm init failed", "no space left on device: /", "Give the node a larger disk"],
     },
     Broken {
         name: "wrong-time",
@@ -74,8 +75,12 @@ const BROKEN: [Broken; 5] = [
     },
     Broken {
         name: "no-module",
-        damage: "rm -rf /lib/modules/*/kernel/fs/overlayfs /lib/modules/*/kernel/net/bridge; depmod -a",
-        says: &["kubeadm init failed", "Use a node image whose kernel has and loads the module"],
+        damage: "rm -rf /lib/modules/*/kernel/fs/overlayfs; depmod -a; rmmod overlay",
+        says: &[
+            "kubeadm init failed",
+            "Module overlay not found",
+            "Use a node image whose kernel has and loads the module",
+        ],
     },
 ];
 
