@@ -115,9 +115,10 @@ cause_of() {
         END {
             text = found != "" ? found : step != "" ? step : last
             sub(/^error: /, "", text)
-            if (found == "" && health != "" && index(text, health) == 0) text = text "; " health
-            if (hint != "" && index(text, hint) == 0) text = text "; " hint
-            print substr(text, 1, 400)
+            # What explains a long text is not cut off with its end.
+            if (found == "" && health != "" && index(text, health) == 0) more = "; " substr(health, 1, 150)
+            if (hint != "" && index(text, hint) == 0) more = more "; " substr(hint, 1, 150)
+            print substr(text, 1, 400 - length(more)) more
         }'
 }
 

@@ -149,6 +149,13 @@ fn a_failure_names_its_cause() {
 }
 
 #[test]
+fn a_long_text_does_not_push_its_explanation_out() {
+    let output = format!("the certificate has expired\nerror: {}\n", "word ".repeat(400));
+    let (condition, _) = Node::failed(&output, INIT);
+    assert!(condition.ends_with("; the certificate has expired") && condition.len() < 500, "{condition}");
+}
+
+#[test]
 fn what_kubeadm_does_not_say_is_looked_for() {
     let node = Node::new();
     node.write(FINISHED, "{}");

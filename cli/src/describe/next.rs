@@ -23,8 +23,13 @@ const OF_STORAGE: [&str; 4] = [
 const OF_NETWORK: [&str; 2] = [vmop::WAITING_FOR_ADDRESS, vmop::NETWORK_NOT_READY];
 
 /// Reasons that are about a first boot, which the node's console shows.
-const OF_BOOT: [&str; 4] =
-    [vmop::BOOTSTRAP_FAILED, vmop::BOOTSTRAP_IN_PROGRESS, vmop::NO_BOOTSTRAP_STATUS, tkc::WAITING_FOR_NODE];
+const OF_BOOT: [&str; 5] = [
+    vmop::BOOTSTRAP_FAILED,
+    vmop::BOOTSTRAP_IN_PROGRESS,
+    vmop::NO_BOOTSTRAP_STATUS,
+    vmop::WAITING_FOR_ADDRESS,
+    tkc::WAITING_FOR_NODE,
+];
 
 /// The next command, or the next place to look; `consoles` says whether nodes have one that can be read here.
 pub fn next(blocking: &Blocking, consoles: bool) -> Option<String> {
@@ -41,15 +46,15 @@ pub fn next(blocking: &Blocking, consoles: bool) -> Option<String> {
         }
         "TanzuKubernetesCluster" if reason == tkc::INVALID => "kubectl get tkr".to_owned(),
         _ if OF_STORAGE.contains(&reason) => format!("kubectl describe resourcequotas -n {namespace}"),
+        // Machine, WCPMachine and VirtualMachine of a node have one name.
+        "Machine" | "WCPMachine" | "VirtualMachine" if consoles && OF_BOOT.contains(&reason) => {
+            format!("layercake console {name} -n {namespace}")
+        }
         "VirtualMachine" if OF_NETWORK.contains(&reason) => {
             format!("kubectl describe virtualnetworks -n {namespace}")
         }
         _ if reason == vmop::PROVIDER_NOT_READY => {
             "kubectl logs -n vmware-system-vmop deployment/vmware-system-vmop-controller-manager".to_owned()
-        }
-        // Machine, WCPMachine and VirtualMachine of a node have one name.
-        "Machine" | "WCPMachine" if consoles && OF_BOOT.contains(&reason) => {
-            format!("layercake console {name} -n {namespace}")
         }
         // The log of the guest is not to be had from here; the message says where it is.
         "Machine" if reason == tkc::WAITING_FOR_NODE => {
@@ -130,6 +135,7 @@ mod tests {
             ("WCPMachine ns/c-1", "BootstrapFailed"),
             ("WCPMachine ns/c-1", "NoBootstrapStatus"),
             ("Machine ns/c-1", "WaitingForNode"),
+            ("VirtualMachine ns/c-1", "WaitingForAddress"),
         ] {
             let blocking = Blocking { object: object.into(), reason: reason.into(), message: String::new() };
             assert_eq!(next(&blocking, true).as_deref(), Some("layercake console c-1 -n ns"));

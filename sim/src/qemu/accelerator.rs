@@ -78,7 +78,8 @@ impl Accelerator {
                 "-rtc",
                 "base=utc,clock=vm",
                 "-cpu",
-                "max",
+                // QEMU 7.2 sets wrong flags with cmpxchg16b: an interrupt just after it is a double fault in the kernel.
+                "max,-cx16",
             ],
         }
     }
