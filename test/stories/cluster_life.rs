@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
+use k8s_openapi::api::admissionregistration::v1::{
+    ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
+};
 use k8s_openapi::api::core::v1::Node;
-use kube::api::{ListParams, Patch, PatchParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
 use layercake::args::SiteNetwork;
 use serde_json::{Value, json};
@@ -41,7 +44,7 @@ fn a_cluster_is_created_read_scaled_rebooted_and_deleted() {
         its_columns_are_those_of_the_field(&story);
         its_nodes_are_real(&story).await;
         it_scales(&story, 2).await;
-        it_scales(&story, 1).await;
+        it_scales_while_nodes_cannot_be_deleted(&story).await;
         a_rebooted_node_comes_back(&story).await;
         nothing_is_left_of_it(&story).await;
         what_config_grants_was_enough(&story).await;
@@ -155,12 +158,58 @@ async fn its_nodes_are_real(story: &Story) {
 }
 
 async fn it_scales(story: &Story, count: usize) {
+    ask_for_workers(story, count).await;
+    wait_for_workers(story, count).await;
+}
+
+/// As while the endpoint of a control plane moves: Cluster API gives up deleting a Node after 10 s, if nobody says otherwise.
+async fn it_scales_while_nodes_cannot_be_deleted(story: &Story) {
+    let guest = story.guest_client("life").await;
+    let policies: Api<ValidatingAdmissionPolicy> = Api::all(guest.clone());
+    let bindings: Api<ValidatingAdmissionPolicyBinding> = Api::all(guest.clone());
+    let rule =
+        json!({"apiGroups": [""], "apiVersions": ["v1"], "operations": ["DELETE"], "resources": ["nodes"]});
+    let policy = json!({
+        "metadata": {"name": "nodes-stay"},
+        "spec": {"matchConstraints": {"resourceRules": [rule]}, "validations": [{"expression": "false"}]},
+    });
+    let binding = json!({
+        "metadata": {"name": "nodes-stay"},
+        "spec": {"policyName": "nodes-stay", "validationActions": ["Deny"]},
+    });
+    policies.create(&PostParams::default(), &serde_json::from_value(policy).unwrap()).await.unwrap();
+    bindings.create(&PostParams::default(), &serde_json::from_value(binding).unwrap()).await.unwrap();
+    let nodes: Api<Node> = Api::all(guest);
+    let name = nodes.list(&ListParams::default()).await.unwrap().items[0].name_any();
+    story
+        .wait_for("nodes cannot be deleted", SOON, || async {
+            nodes.delete(&name, &DeleteParams::default().dry_run()).await.is_err().then_some(())
+        })
+        .await;
+
+    ask_for_workers(story, 1).await;
+    let going = story
+        .wait_for("a Machine is deleted", SOON, || async {
+            let machines = story.cluster_api("Machine").list(&ListParams::default()).await.ok()?.items;
+            Some(machines.iter().find(|machine| machine.metadata.deletion_timestamp.is_some())?.name_any())
+        })
+        .await;
+    story.wait_for_events("Machine", &going, &["FailedDeleteNode"]).await;
+    bindings.delete("nodes-stay", &DeleteParams::default()).await.unwrap();
+    policies.delete("nodes-stay", &DeleteParams::default()).await.unwrap();
+    wait_for_workers(story, 1).await;
+}
+
+async fn ask_for_workers(story: &Story, count: usize) {
     let cluster = story.get("TanzuKubernetesCluster", "life").await.unwrap();
     let mut pools = cluster["spec"]["topology"]["nodePools"].clone();
     pools[0]["replicas"] = json!(count);
     let patch = json!({"spec": {"topology": {"nodePools": pools}}});
     let api = story.api("TanzuKubernetesCluster");
     api.patch("life", &PatchParams::default(), &Patch::Merge(&patch)).await.unwrap();
+}
+
+async fn wait_for_workers(story: &Story, count: usize) {
     let guest = story.guest_client("life").await;
     story
         .wait_for(&format!("{count} workers"), CLUSTER, || async {

@@ -74,6 +74,10 @@ pub fn kubelet_arguments(
     [("node-labels", text), ("provider-id", "{{ ds.meta_data.provider_id }}".to_owned())]
 }
 
+/// How long the deletion of a Machine waits for that of its Node: as long as it takes. Cluster API's own 10 s count from
+/// the Machine's deletion, and while a control plane is replaced the endpoint is away for about as long: the Node stayed.
+pub const NODE_DELETION_SECONDS: i32 = 0;
+
 /// How long draining may take; 0 and nothing both mean: as long as it takes.
 pub fn drain_seconds(text: Option<&str>) -> Option<i32> {
     text.and_then(duration::parse_seconds).filter(|seconds| *seconds > 0)

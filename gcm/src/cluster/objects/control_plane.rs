@@ -35,7 +35,8 @@ use api::gcm::release::ContainerImage;
 use api::names::{self, label};
 
 use super::bootstrap::{
-    NODE_NAME, NodeSetup, USER, USER_SHELL, USER_SUDO, drain_seconds, kubelet_arguments, node_setup,
+    NODE_DELETION_SECONDS, NODE_NAME, NodeSetup, USER, USER_SHELL, USER_SUDO, drain_seconds,
+    kubelet_arguments, node_setup,
 };
 use super::input::{Input, TypedReference};
 use super::volumes::{VolumeFilesystem, VolumeSetup, VolumesAs, volume_setup};
@@ -50,8 +51,9 @@ pub fn control_plane(input: &Input<'_>, template: &str, volumes_as: VolumesAs) -
     let TypedReference { api_group, kind, name } = TypedReference::to::<WCPMachineTemplate>(template);
     let machine = MachineTemplateSpec {
         infrastructure_ref: InfrastructureRef { api_group, kind, name },
-        deletion: drain_seconds(node_drain_timeout.as_deref()).map(|seconds| MachineDeletion {
-            node_drain_timeout_seconds: Some(seconds),
+        deletion: Some(MachineDeletion {
+            node_drain_timeout_seconds: drain_seconds(node_drain_timeout.as_deref()),
+            node_deletion_timeout_seconds: Some(NODE_DELETION_SECONDS),
             ..MachineDeletion::default()
         }),
         ..MachineTemplateSpec::default()

@@ -22,7 +22,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::{Resource, ResourceExt};
 use serde_json::{Value, json};
 
-use super::bootstrap::drain_seconds;
+use super::bootstrap::{NODE_DELETION_SECONDS, drain_seconds};
 use super::input::{Input, TypedReference, content_of};
 use super::volumes::{VolumesAs, unit_number};
 
@@ -167,7 +167,6 @@ fn machine_spec(
 ) -> MachineDeploymentTemplateSpec {
     let config = TypedReference::to::<KubeadmConfigTemplate>(config);
     let template = TypedReference::to::<WCPMachineTemplate>(template);
-    let drain = drain_seconds(pool.node_drain_timeout.as_deref());
     MachineDeploymentTemplateSpec {
         cluster_name: input.name(),
         version: Some(input.release.kubernetes.clone()),
@@ -185,8 +184,9 @@ fn machine_spec(
             name: template.name,
         },
         failure_domain: pool.failure_domain.clone().filter(|domain| !domain.is_empty()),
-        deletion: drain.map(|seconds| MachineDeploymentTemplateSpecDeletion {
-            node_drain_timeout_seconds: Some(seconds),
+        deletion: Some(MachineDeploymentTemplateSpecDeletion {
+            node_drain_timeout_seconds: drain_seconds(pool.node_drain_timeout.as_deref()),
+            node_deletion_timeout_seconds: Some(NODE_DELETION_SECONDS),
             ..MachineDeploymentTemplateSpecDeletion::default()
         }),
         ..MachineDeploymentTemplateSpec::default()
