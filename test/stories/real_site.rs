@@ -133,8 +133,16 @@ impl RealSite {
         let worker = guest.nodes().await.into_iter().find(|node| !is_control_plane(node)).unwrap();
         let boot_id = |node: &Node| node.status.as_ref()?.node_info.as_ref().map(|info| info.boot_id.clone());
         let vm = self.get("VirtualMachine", &worker.name_any()).await.unwrap();
-        self.control.power(vm["status"]["uniqueID"].as_str().unwrap(), PowerAction::Reset).await.unwrap();
+        let moid = vm["status"]["uniqueID"].as_str().unwrap();
+        // What was written a moment ago would be lost with the machine's memory, as on any other.
+        guest.sync_disks(&worker.name_any()).await;
+        self.control.power(moid, PowerAction::Reset).await.unwrap();
+        let seen = std::sync::Mutex::new(String::new());
         self.wait_for("the worker is back", BOOTS, async || {
+            match console_log(&self.folder(), moid) {
+                Some(console) => *seen.lock().unwrap() = plane::process::tail(&console, 0, 60),
+                None => panic!("the worker was replaced; the end of its console:\n{}", seen.lock().unwrap()),
+            }
             let now = guest.nodes().await.into_iter().find(|node| node.name_any() == worker.name_any())?;
             (boot_id(&now) != boot_id(&worker) && is_ready(&now)).then_some(())
         })
@@ -277,6 +285,13 @@ impl Guest {
         let answer =
             self.wait_for_output(&format!("an answer {when}"), &ask, |text| text.starts_with("web-")).await;
         eprintln!("{when}, {answer:?} answers");
+    }
+
+    async fn sync_disks(&self, node: &str) {
+        let on_node = format!("spec.nodeName={node}");
+        let toolbox = ["get", "pods", "-l", "app=toolbox", "-o", "name", "--field-selector", &on_node];
+        let toolbox = self.kubectl(&toolbox, None).await.unwrap();
+        self.kubectl(&["exec", toolbox.trim(), "--", BUSYBOX, "sync"], None).await.unwrap();
     }
 
     /// cloud-init has nothing to complain of, and volumes are file systems of their own.
