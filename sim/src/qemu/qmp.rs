@@ -31,28 +31,27 @@ impl Qmp {
 
     /// Carries out a command.
     pub async fn execute(&mut self, command: &str, arguments: Value) -> Result<(), String> {
-        let line = json!({"execute": command, "arguments": arguments}).to_string() + "\n";
-        self.write.write_all(line.as_bytes()).await.map_err(|error| error.to_string())?;
-        loop {
-            let message = self.message().await?;
-            if let Some(error) = message["error"]["desc"].as_str() {
-                return Err(format!("{command}: {error}"));
-            }
-            if message.get("return").is_some() {
-                return Ok(());
-            }
-        }
+        self.send(command, &arguments).await?;
+        while !is_answer(command, &self.message().await?)? {}
+        Ok(())
     }
 
-    /// Takes a device out, and waits until the guest has let it go.
+    /// Takes a device out, and waits until the guest has let it go, of which QEMU may speak before it answers.
     pub async fn remove_device(&mut self, id: &str) -> Result<(), String> {
-        self.execute("device_del", json!({"id": id})).await?;
-        loop {
+        const COMMAND: &str = "device_del";
+        self.send(COMMAND, &json!({"id": id})).await?;
+        let (mut answered, mut gone) = (false, false);
+        while !(answered && gone) {
             let message = self.message().await?;
-            if message["event"] == "DEVICE_DELETED" && message["data"]["device"] == id {
-                return Ok(());
-            }
+            answered |= is_answer(COMMAND, &message)?;
+            gone |= message["event"] == "DEVICE_DELETED" && message["data"]["device"] == id;
         }
+        Ok(())
+    }
+
+    async fn send(&mut self, command: &str, arguments: &Value) -> Result<(), String> {
+        let line = json!({"execute": command, "arguments": arguments}).to_string() + "\n";
+        self.write.write_all(line.as_bytes()).await.map_err(|error| error.to_string())
     }
 
     async fn message(&mut self) -> Result<Value, String> {
@@ -61,5 +60,52 @@ impl Qmp {
             line.map_err(|_| "the machine does not answer".to_owned())?.map_err(|error| error.to_string())?;
         let line = line.ok_or("the machine has ended")?;
         serde_json::from_str(&line).map_err(|error| error.to_string())
+    }
+}
+
+/// Whether a message is the answer to a command, and no event; the error is QEMU's.
+fn is_answer(command: &str, message: &Value) -> Result<bool, String> {
+    match message["error"]["desc"].as_str() {
+        Some(error) => Err(format!("{command}: {error}")),
+        None => Ok(message.get("return").is_some()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::UnixListener;
+
+    use super::*;
+
+    /// Removes a device of a QEMU that says this to it.
+    async fn removed(messages: &[Value]) -> Result<(), String> {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("qmp");
+        let listener = UnixListener::bind(&socket).unwrap();
+        let machine = async {
+            let (stream, _) = listener.accept().await.unwrap();
+            let (read, mut write) = stream.into_split();
+            let mut commands = BufReader::new(read).lines();
+            write.write_all(b"{\"QMP\": {}}\n").await.unwrap();
+            commands.next_line().await.unwrap();
+            write.write_all(b"{\"return\": {}}\n").await.unwrap();
+            commands.next_line().await.unwrap();
+            for message in messages {
+                write.write_all(format!("{message}\n").as_bytes()).await.unwrap();
+            }
+        };
+        let remove = async { Qmp::connect(&socket).await?.remove_device("disk1").await };
+        tokio::join!(machine, remove).1
+    }
+
+    #[tokio::test]
+    async fn a_device_goes_before_or_after_the_answer() {
+        let event = |device: &str| json!({"event": "DEVICE_DELETED", "data": {"device": device}});
+        let answer = json!({"return": {}});
+        removed(&[event("disk1"), answer.clone()]).await.unwrap();
+        removed(&[event("disk0"), answer.clone(), event("disk1")]).await.unwrap();
+        assert_eq!(removed(&[answer, event("disk0")]).await.unwrap_err(), "the machine has ended");
+        let error = json!({"error": {"class": "DeviceNotFound", "desc": "Device 'disk1' not found"}});
+        assert_eq!(removed(&[error]).await.unwrap_err(), "device_del: Device 'disk1' not found");
     }
 }
