@@ -56,6 +56,7 @@ impl Options {
 /// What runs in VMs, as the command line says.
 fn nodes(args: &Up) -> Result<Nodes> {
     if args.nodes == NodeKind::Simulated {
+        ensure!(args.images.is_empty(), "--image is of --nodes qemu: simulated nodes boot no image");
         return Ok(Nodes::Simulated);
     }
     ensure!(

@@ -91,12 +91,17 @@ impl Node {
     }
 
     /// Ended without success, with this output.
-    fn failed(output: &str, config: &str) -> (String, String) {
+    fn ended(output: &str, config: &str) -> Self {
         let node = Self::new();
         node.write(FINISHED, "{}");
         node.write(config, "");
         node.write(OUTPUT, output);
-        node.report()
+        node
+    }
+
+    /// What is reported then.
+    fn failed(output: &str, config: &str) -> (String, String) {
+        Self::ended(output, config).report()
     }
 }
 
@@ -157,10 +162,7 @@ fn a_long_text_does_not_push_its_explanation_out() {
 
 #[test]
 fn what_kubeadm_does_not_say_is_looked_for() {
-    let node = Node::new();
-    node.write(FINISHED, "{}");
-    node.write(INIT, "");
-    node.write(OUTPUT, "error: error execution phase wait-control-plane: failed\n");
+    let node = Node::ended("error: error execution phase wait-control-plane: failed\n", INIT);
     node.program(
         "df",
         "#!/bin/sh\necho Filesystem 1024-blocks Used Available Capacity Mounted on\n\

@@ -62,7 +62,7 @@ impl Report {
         let vcenter = VCenterReport { wire: wires.join("+"), requests: counted.total, by_method };
         let seconds = (stack_seconds * 10.0).round() / 10.0;
         let (stack, memory_mib) = (StackReport { seconds }, session.memory());
-        Self { stack, clusters, vcenter, memory_mib, consoles: sim::qemu::has_consoles(&session.folder) }
+        Self { stack, clusters, vcenter, memory_mib, consoles: session.machines.is_some() }
     }
 
     /// The report as a person reads it.
