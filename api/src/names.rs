@@ -169,12 +169,19 @@ pub mod annotation {
     pub const RESOLVE_OS_IMAGE: &str = "run.tanzu.vmware.com/resolve-os-image";
     /// What a version of TanzuKubernetesCluster cannot show, kept for the way back.
     pub const CONVERSION_DATA: &str = "run.tanzu.vmware.com/conversion-data";
+    /// On a KubeadmControlPlane or MachineDeployment: digests of what its machines were asked to be, and of the texts
+    /// that this came to.
+    pub const MACHINE_RECIPE: &str = "run.tanzu.vmware.com/machine-recipe";
 }
 
 /// Finalizers.
 pub mod finalizer {
     /// Of a TanzuKubernetesCluster.
     pub const TKC: &str = "tanzukubernetescluster.run.tanzu.vmware.com";
+    /// Cluster API's, of a Cluster.
+    pub const CLUSTER: &str = "cluster.cluster.x-k8s.io";
+    /// Cluster API's, of a KubeadmControlPlane.
+    pub const CONTROL_PLANE: &str = "kubeadm.controlplane.cluster.x-k8s.io";
     /// Of a WCPCluster.
     pub const WCP_CLUSTER: &str = "wcpcluster.infrastructure.cluster.vmware.com";
     /// Of a WCPMachine.

@@ -264,6 +264,11 @@ fn hash(value: &Value) -> u64 {
     hasher.finish()
 }
 
+/// Whether `live` bears everything that `wanted` says, whatever the API server or others added.
+pub fn bears<T: Serialize>(live: &T, wanted: &T) -> bool {
+    json_of(live).and_then(|live| Ok(contains(&live, &json_of(wanted)?))).unwrap_or_default()
+}
+
 /// Whether `live` has every field that `wanted` has, with the same value. Metadata lists are sets.
 fn contains(live: &Value, wanted: &Value) -> bool {
     match (live, wanted) {

@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use super::error::Error;
 use super::gather::{Context, Facts, KindCache};
-use super::objects::machines;
+use super::objects::{cluster, machines};
 use super::plan::{Obsolete, Plan};
 
 /// Owns the replicas of pools that were left to others.
@@ -23,13 +23,16 @@ const REPLICAS_MANAGER: &str = "gcm/replicas";
 
 /// Makes everything so: what others refer to first, what is obsolete last.
 ///
+/// The Cluster is older than its infrastructure and its control plane, which belong to it from the start: whoever waits for
+/// that need not wait for Cluster API to say so, a second or two later.
+///
 /// `facts` take in what was written, so that no status calls a cluster settled whose objects were just changed.
 pub async fn carry_out(plan: Plan, facts: &mut Facts, ctx: &Context) -> Result<Next, Error> {
     let Plan {
         machine_templates,
         config_templates,
-        wcp_cluster,
-        control_plane,
+        mut wcp_cluster,
+        mut control_plane,
         cluster,
         deployments,
         checks,
@@ -40,9 +43,12 @@ pub async fn carry_out(plan: Plan, facts: &mut Facts, ctx: &Context) -> Result<N
     let kinds = &ctx.kinds;
     apply_all(&machine_templates, &kinds.machine_templates, ctx).await?;
     apply_all(&config_templates, &kinds.config_templates, ctx).await?;
+    let applied = apply(&cluster, &kinds.clusters, ctx).await?;
+    cluster::join(&mut wcp_cluster, &applied);
+    cluster::join(&mut control_plane, &applied);
+    facts.cluster = Some(applied);
     facts.wcp_cluster = Some(apply(&wcp_cluster, &kinds.wcp_clusters, ctx).await?);
     facts.control_plane = Some(apply(&control_plane, &kinds.control_planes, ctx).await?);
-    facts.cluster = Some(apply(&cluster, &kinds.clusters, ctx).await?);
     for deployment in &deployments {
         hand_over(deployment, facts, ctx).await?;
         let applied = apply(deployment, &kinds.deployments, ctx).await?;

@@ -6,6 +6,7 @@ pub mod conditions;
 pub mod delete;
 pub mod error;
 pub mod gather;
+pub mod groups;
 pub mod milestones;
 pub mod nodes;
 pub mod objects;

@@ -5,16 +5,14 @@ use std::collections::BTreeSet;
 use api::capi::{Cluster, KubeadmConfigTemplate, KubeadmControlPlane, MachineDeployment, MachineHealthCheck};
 use api::capw::{ProviderServiceAccount, WCPCluster, WCPMachineTemplate};
 use api::gcm::TanzuKubernetesCluster;
-use api::gcm::parts::Volume;
 use api::names::{annotation, label};
 use kube::{Resource, ResourceExt};
 
 use super::gather::Facts;
 use super::objects::input::{Input, release_label};
 use super::objects::virtual_ip::VirtualIp;
-use super::objects::volumes::VolumesAs;
-use super::objects::{accounts, addons, cluster, control_plane, machines, workers};
-use super::present;
+use super::objects::{accounts, addons, cluster};
+use super::{groups, present};
 use crate::addons::choice::container_networks;
 use crate::addons::engine::WantedAddons;
 use crate::admission::denial::FieldDenial;
@@ -156,60 +154,28 @@ fn running<'f>(tkc: &TanzuKubernetesCluster, facts: &'f Facts) -> Option<&'f Ava
 }
 
 fn objects(input: &Input<'_>, facts: &Facts) -> Result<Plan, Invalid> {
-    let topology = &input.tkc.spec.topology;
-    let live = facts.control_plane.as_ref();
-    let live = live.map(|kcp| kcp.spec.machine_template.spec.infrastructure_ref.name.as_str());
-    let claims = machines::control_plane_template(input, VolumesAs::Claims);
-    let volumes = topology.control_plane.volumes.as_deref();
-    let kind = volumes_as(live, &claims, "spec.topology.controlPlane", volumes)?;
-    let control_plane_template = machines::control_plane_template(input, kind);
-    let control_plane = control_plane::control_plane(input, &control_plane_template.name_any(), kind);
+    let groups::ControlPlaneObjects { template, control_plane, check } = groups::control_plane(input, facts)?;
     let mut plan = Plan {
-        machine_templates: vec![control_plane_template],
+        machine_templates: vec![template],
         config_templates: Vec::new(),
         wcp_cluster: cluster::wcp_cluster(input),
         control_plane,
         cluster: cluster::cluster(input),
         deployments: Vec::new(),
-        checks: vec![machines::control_plane_check(input)],
+        checks: vec![check],
         accounts: accounts::accounts(input),
         addons: None,
         obsolete: Obsolete::default(),
     };
-    for (at, pool) in topology.node_pools.iter().enumerate() {
-        let name = api::names::machine_deployment(&input.namespace(), &input.name(), &pool.name);
-        let live = facts.deployments.iter().find(|live| live.name_any() == name);
-        let uses = live.map(|live| live.spec.template.spec.infrastructure_ref.name.as_str());
-        let claims = machines::pool_template(input, pool, VolumesAs::Claims);
-        let field = format!("spec.topology.nodePools[{at}]");
-        let kind = volumes_as(uses, &claims, &field, pool.volumes.as_deref())?;
-        let template = machines::pool_template(input, pool, kind);
-        let config = workers::pool_config(input, pool, kind);
-        plan.checks.push(machines::pool_check(input, pool, live.map(AsRef::as_ref)));
-        plan.deployments.push(machines::deployment(input, pool, &template.name_any(), &config.name_any()));
+    for (at, pool) in input.tkc.spec.topology.node_pools.iter().enumerate() {
+        let groups::PoolObjects { template, config, deployment, check } =
+            groups::pool(input, facts, at, pool)?;
+        plan.checks.push(check);
+        plan.deployments.push(deployment);
         plan.machine_templates.push(template);
         plan.config_templates.push(config);
     }
     Ok(plan)
-}
-
-/// How a group's volumes come about: as claims only where its machines are made from the very template that says so.
-///
-/// Machines of before stay as they are; whatever else changes their template brings the disks with it.
-fn volumes_as(
-    live: Option<&str>,
-    claims: &WCPMachineTemplate,
-    field: &str,
-    volumes: Option<&[Volume]>,
-) -> Result<VolumesAs, Invalid> {
-    if live == Some(claims.name_any().as_str()) {
-        return Ok(VolumesAs::Claims);
-    }
-    // What was admitted by fewer rules gets no commands that it would break.
-    match admission::volumes::group_denials(field, volumes).into_iter().next() {
-        Some(denial) => Err(Invalid::Denied(denial)),
-        None => Ok(VolumesAs::Disks),
-    }
 }
 
 fn names<'k, K: Resource + 'k>(objects: impl IntoIterator<Item = &'k K>) -> BTreeSet<String> {

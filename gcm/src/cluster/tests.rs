@@ -1,6 +1,7 @@
 //! From a cluster to its objects, and from its objects' state to its own.
 
 mod changes;
+mod recipes;
 
 use std::sync::Arc;
 
@@ -118,7 +119,7 @@ fn cluster_api_knows_every_field() {
     .unwrap();
     let (release, images) = (facts.releases.release(candidate).unwrap(), facts.releases.images(&[]));
     let input = Input { tkc: &tkc, release: &release, image: &images[0], virtual_ip: &VirtualIp::default() };
-    let kcp = control_plane::control_plane(&input, "template", VolumesAs::Disks);
+    let kcp = control_plane::control_plane(&input, "template", VolumesAs::Disks, 1);
     let spec = document(&kcp)["spec"].clone();
     for path in [
         "/version",

@@ -6,7 +6,9 @@ use api::capi::{
 };
 use api::capw::{WCPCluster, WCPClusterSpec};
 use api::gcm::parts::NetworkRanges;
-use api::names::{self, label};
+use api::names::{self, finalizer, label};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use kube::{Resource, ResourceExt};
 
 use super::input::{Input, TypedReference};
 use crate::admission::defaults;
@@ -16,7 +18,10 @@ pub fn cluster(input: &Input<'_>) -> Cluster {
     let control_plane = TypedReference::to::<KubeadmControlPlane>(&names::control_plane(&input.name()));
     let infrastructure = TypedReference::to::<WCPCluster>(&input.name());
     Cluster {
-        metadata: input.metadata(&input.name(), &[(label::TKR, &input.release_label())]),
+        metadata: ObjectMeta {
+            finalizers: Some(vec![finalizer::CLUSTER.to_owned()]),
+            ..input.metadata(&input.name(), &[(label::TKR, &input.release_label())])
+        },
         spec: ClusterSpec {
             cluster_network: Some(network(input)),
             control_plane_ref: Some(ClusterControlPlaneRef {
@@ -49,6 +54,19 @@ fn network(input: &Input<'_>) -> ClusterClusterNetwork {
         services: services.map(|cidr_blocks| ClusterClusterNetworkServices { cidr_blocks }),
         ..ClusterClusterNetwork::default()
     }
+}
+
+/// Says that an object belongs to the Cluster, as Cluster API itself would.
+pub fn join<K: Resource>(object: &mut K, cluster: &Cluster) {
+    let owner = OwnerReference {
+        api_version: Cluster::api_version(&()).into_owned(),
+        kind: Cluster::kind(&()).into_owned(),
+        name: cluster.name_any(),
+        uid: cluster.uid().unwrap_or_default(),
+        controller: None,
+        block_owner_deletion: None,
+    };
+    object.meta_mut().owner_references.get_or_insert_default().push(owner);
 }
 
 /// The WCPCluster; capw fills in the endpoint.

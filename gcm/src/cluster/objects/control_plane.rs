@@ -27,12 +27,15 @@ use api::capi::{
     KubeadmControlPlaneKubeadmConfigSpecUsers as User, KubeadmControlPlaneMachineTemplate as MachineTemplate,
     KubeadmControlPlaneMachineTemplateSpec as MachineTemplateSpec,
     KubeadmControlPlaneMachineTemplateSpecDeletion as MachineDeletion,
-    KubeadmControlPlaneMachineTemplateSpecInfrastructureRef as InfrastructureRef, KubeadmControlPlaneSpec,
+    KubeadmControlPlaneMachineTemplateSpecInfrastructureRef as InfrastructureRef,
+    KubeadmControlPlaneRollout as Rollout, KubeadmControlPlaneRolloutBefore as RolloutBefore,
+    KubeadmControlPlaneSpec,
 };
 use api::capw::WCPMachineTemplate;
 use api::gcm::parts::ControlPlane;
 use api::gcm::release::ContainerImage;
-use api::names::{self, label};
+use api::names::{self, finalizer, label};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::bootstrap::{
     NODE_DELETION_SECONDS, NODE_NAME, NodeSetup, USER, USER_SHELL, USER_SUDO, drain_seconds,
@@ -42,12 +45,24 @@ use super::input::{Input, TypedReference};
 use super::volumes::{VolumeFilesystem, VolumeSetup, VolumesAs, volume_setup};
 use crate::releases::KubernetesRelease;
 
+/// Machines of the control plane are replaced so many days before their certificates expire, which kubeadm issues for
+/// a year. The original's `controlPlaneCertificateRotation` has the same number.
+const CERTIFICATE_DAYS: i32 = 90;
+
 /// The KubeadmControlPlane, whose machines are made from the template of this name and have their volumes like this.
-pub fn control_plane(input: &Input<'_>, template: &str, volumes_as: VolumesAs) -> KubeadmControlPlane {
-    let ControlPlane { replicas, vm_class: _, storage_class: _, volumes, tkr: _, node_drain_timeout } =
+pub fn control_plane(
+    input: &Input<'_>,
+    template: &str,
+    volumes_as: VolumesAs,
+    replicas: i32,
+) -> KubeadmControlPlane {
+    let ControlPlane { replicas: _, vm_class: _, storage_class: _, volumes, tkr: _, node_drain_timeout } =
         &input.tkc.spec.topology.control_plane;
-    let metadata =
-        input.metadata(&names::control_plane(&input.name()), &[(label::TKR, &input.release_label())]);
+    // Cluster API's first look at it adds its finalizer and nothing else, and its second comes a second later.
+    let metadata = ObjectMeta {
+        finalizers: Some(vec![finalizer::CONTROL_PLANE.to_owned()]),
+        ..input.metadata(&names::control_plane(&input.name()), &[(label::TKR, &input.release_label())])
+    };
     let TypedReference { api_group, kind, name } = TypedReference::to::<WCPMachineTemplate>(template);
     let machine = MachineTemplateSpec {
         infrastructure_ref: InfrastructureRef { api_group, kind, name },
@@ -61,7 +76,11 @@ pub fn control_plane(input: &Input<'_>, template: &str, volumes_as: VolumesAs) -
     KubeadmControlPlane {
         metadata,
         spec: KubeadmControlPlaneSpec {
-            replicas: Some(replicas.unwrap_or(1)),
+            replicas: Some(replicas),
+            rollout: Some(Rollout {
+                before: Some(RolloutBefore { certificates_expiry_days: Some(CERTIFICATE_DAYS) }),
+                ..Rollout::default()
+            }),
             version: input.release.kubernetes.clone(),
             machine_template: MachineTemplate { spec: machine, ..MachineTemplate::default() },
             kubeadm_config_spec: Some(config(input, volume_setup(volumes.as_deref(), volumes_as))),
@@ -141,7 +160,8 @@ fn cluster_configuration(release: &KubernetesRelease) -> ClusterConfiguration {
     }
 }
 
-fn names_something(image: &ContainerImage) -> bool {
+/// Whether a release says anything of an image.
+pub fn names_something(image: &ContainerImage) -> bool {
     let ContainerImage { image_repository, image_tag } = image;
     image_repository.is_some() || image_tag.is_some()
 }

@@ -1,0 +1,180 @@
+//! The objects of one group of machines, the control plane or a pool: from the cluster's spec, or as they are where another
+//! version of this program made them from the same.
+
+use std::sync::Arc;
+
+use api::capi::{KubeadmConfigTemplate, KubeadmControlPlane, MachineDeployment, MachineHealthCheck};
+use api::capw::WCPMachineTemplate;
+use api::gcm::TanzuKubernetesCluster;
+use api::gcm::parts::{NodePool, Volume, phase};
+use kit::apply::bears;
+use kube::{Resource, ResourceExt};
+
+use super::gather::Facts;
+use super::objects::input::Input;
+use super::objects::recipe::Mark;
+use super::objects::volumes::VolumesAs;
+use super::objects::{control_plane, machines, workers};
+use super::plan::Invalid;
+use crate::admission;
+
+/// What the control plane is made of.
+pub struct ControlPlaneObjects {
+    /// The template of its machines.
+    pub template: WCPMachineTemplate,
+    /// The control plane.
+    pub control_plane: KubeadmControlPlane,
+    /// Its health check.
+    pub check: MachineHealthCheck,
+}
+
+/// What a pool is made of.
+pub struct PoolObjects {
+    /// The template of its machines.
+    pub template: WCPMachineTemplate,
+    /// The template of their bootstrap configurations.
+    pub config: KubeadmConfigTemplate,
+    /// The pool.
+    pub deployment: MachineDeployment,
+    /// Its health check.
+    pub check: MachineHealthCheck,
+}
+
+/// The objects of the control plane.
+pub fn control_plane(input: &Input<'_>, facts: &Facts) -> Result<ControlPlaneObjects, Invalid> {
+    let live = facts.control_plane.as_deref();
+    let uses = live.map(|kcp| kcp.spec.machine_template.spec.infrastructure_ref.name.as_str());
+    let claims = machines::control_plane_template(input, VolumesAs::Claims);
+    let volumes = input.tkc.spec.topology.control_plane.volumes.as_deref();
+    let kind = volumes_as(uses, &claims, "spec.topology.controlPlane", volumes)?;
+    let template = machines::control_plane_template(input, kind);
+    let control_plane =
+        control_plane::control_plane(input, &template.name_any(), kind, control_plane_replicas(input, facts));
+    let mut objects =
+        ControlPlaneObjects { template, control_plane, check: machines::control_plane_check(input) };
+    let mark = objects.mark(input);
+    match live.and_then(|live| objects.kept(&mark, live, input, facts)) {
+        Some(kept) => kept.put_on(&mut objects.control_plane),
+        None => mark.put_on(&mut objects.control_plane),
+    }
+    Ok(objects)
+}
+
+/// One machine until the API server answers: with more, Cluster API tries to add the others before it can, and after each
+/// try waits for several seconds.
+fn control_plane_replicas(input: &Input<'_>, facts: &Facts) -> i32 {
+    let wanted = input.tkc.spec.topology.control_plane.replicas.unwrap_or(1);
+    let cluster = facts.cluster.as_ref().and_then(|cluster| cluster.status.as_ref()?.initialization.as_ref());
+    if cluster.is_some_and(|done| done.control_plane_initialized == Some(true)) {
+        return wanted;
+    }
+    let live = facts.control_plane.as_ref().and_then(|kcp| kcp.spec.replicas);
+    wanted.min(live.unwrap_or(1))
+}
+
+impl ControlPlaneObjects {
+    /// Where CoreDNS comes from is no text of a machine's: Cluster API changes it in the guest.
+    fn mark(&self, input: &Input<'_>) -> Mark {
+        let mut config = self.control_plane.spec.kubeadm_config_spec.clone();
+        if let Some(kubeadm) = config.as_mut().and_then(|config| config.cluster_configuration.as_mut()) {
+            kubeadm.dns = None;
+        }
+        Mark::of_control_plane(input, &(self.template.name_any(), config))
+    }
+
+    /// Takes over what the machines that are there were made from, if it is what is asked for in other words.
+    fn kept(
+        &mut self,
+        mark: &Mark,
+        live: &KubeadmControlPlane,
+        input: &Input<'_>,
+        facts: &Facts,
+    ) -> Option<Mark> {
+        let uses = &live.spec.machine_template.spec.infrastructure_ref;
+        let differs = uses.name != self.template.name_any()
+            || !bears(&live.spec.kubeadm_config_spec, &self.control_plane.spec.kubeadm_config_spec);
+        let kept = mark.kept(Mark::on(live), differs && ran(input.tkc))?;
+        let template = find(&facts.machine_templates, &uses.name)?;
+        self.template.metadata.name = Some(uses.name.clone());
+        self.template.spec.clone_from(&template.spec);
+        let spec = &mut self.control_plane.spec;
+        let dns = spec.kubeadm_config_spec.take().and_then(|config| config.cluster_configuration?.dns);
+        spec.machine_template.spec.infrastructure_ref.name.clone_from(&uses.name);
+        spec.kubeadm_config_spec.clone_from(&live.spec.kubeadm_config_spec);
+        let config = spec.kubeadm_config_spec.as_mut();
+        if let Some(kubeadm) = config.and_then(|config| config.cluster_configuration.as_mut()) {
+            kubeadm.dns = dns;
+        }
+        Some(kept)
+    }
+}
+
+/// The objects of the pool at this place of the spec.
+pub fn pool(input: &Input<'_>, facts: &Facts, at: usize, pool: &NodePool) -> Result<PoolObjects, Invalid> {
+    let name = api::names::machine_deployment(&input.namespace(), &input.name(), &pool.name);
+    let live = find(&facts.deployments, &name);
+    let uses = live.map(|live| live.spec.template.spec.infrastructure_ref.name.as_str());
+    let claims = machines::pool_template(input, pool, VolumesAs::Claims);
+    let field = format!("spec.topology.nodePools[{at}]");
+    let kind = volumes_as(uses, &claims, &field, pool.volumes.as_deref())?;
+    let mut template = machines::pool_template(input, pool, kind);
+    let mut config = workers::pool_config(input, pool, kind);
+    let mark = Mark::of_pool(input, pool, &(template.name_any(), config.name_any()));
+    let kept = live.and_then(|live| keep_templates(&mark, live, input, facts, &mut template, &mut config));
+    let mut deployment = machines::deployment(input, pool, &template.name_any(), &config.name_any());
+    kept.as_ref().unwrap_or(&mark).put_on(&mut deployment);
+    let check = machines::pool_check(input, pool, live.map(AsRef::as_ref));
+    Ok(PoolObjects { template, config, deployment, check })
+}
+
+/// Takes over the templates that the pool's machines were made from, if they are what is asked for in other words.
+fn keep_templates(
+    mark: &Mark,
+    live: &MachineDeployment,
+    input: &Input<'_>,
+    facts: &Facts,
+    template: &mut WCPMachineTemplate,
+    config: &mut KubeadmConfigTemplate,
+) -> Option<Mark> {
+    let uses = &live.spec.template.spec;
+    let (machine, bootstrap) = (&uses.infrastructure_ref.name, &uses.bootstrap.config_ref.as_ref()?.name);
+    let differs = *machine != template.name_any() || *bootstrap != config.name_any();
+    let kept = mark.kept(Mark::on(live), differs && ran(input.tkc))?;
+    let (there, configured) =
+        (find(&facts.machine_templates, machine)?, find(&facts.config_templates, bootstrap)?);
+    template.metadata.name = Some(machine.clone());
+    template.spec.clone_from(&there.spec);
+    config.metadata.name = Some(bootstrap.clone());
+    config.spec.clone_from(&configured.spec);
+    Some(kept)
+}
+
+/// Whether the cluster ran with just this spec when it was last looked at.
+fn ran(tkc: &TanzuKubernetesCluster) -> bool {
+    tkc.status.as_ref().is_some_and(|status| {
+        status.phase.as_deref() == Some(phase::RUNNING) && status.observed_generation == tkc.metadata.generation
+    })
+}
+
+fn find<'f, K: Resource>(objects: &'f [Arc<K>], name: &str) -> Option<&'f Arc<K>> {
+    objects.iter().find(|object| object.name_any() == name)
+}
+
+/// How a group's volumes come about: as claims only where its machines are made from the very template that says so.
+///
+/// Machines of before stay as they are; whatever else changes their template brings the disks with it.
+fn volumes_as(
+    live: Option<&str>,
+    claims: &WCPMachineTemplate,
+    field: &str,
+    volumes: Option<&[Volume]>,
+) -> Result<VolumesAs, Invalid> {
+    if live == Some(claims.name_any().as_str()) {
+        return Ok(VolumesAs::Claims);
+    }
+    // What was admitted by fewer rules gets no commands that it would break.
+    match admission::volumes::group_denials(field, volumes).into_iter().next() {
+        Some(denial) => Err(Invalid::Denied(denial)),
+        None => Ok(VolumesAs::Disks),
+    }
+}

@@ -1,0 +1,206 @@
+//! No node is replaced without a cause: what a cluster's author asks for decides, not what a version of this program makes
+//! of it.
+
+use std::sync::Arc;
+
+use api::capi::KubeadmControlPlane;
+use api::gcm::TanzuKubernetesCluster;
+use api::gcm::parts::phase;
+use api::names::annotation;
+use kube::ResourceExt;
+use serde_json::{Value, json};
+
+use super::{document, pools, shown};
+use crate::cluster::fixtures::{ClusterFixture, from, nothing, stored};
+use crate::cluster::gather::Facts;
+use crate::cluster::plan::{Plan, plan};
+use crate::testing::sound;
+
+/// What decides whether machines are replaced: the control plane's, then each pool's.
+fn replaces(plan: &Plan) -> Vec<Value> {
+    let control_plane = &plan.control_plane.spec;
+    let mut all = vec![json!([
+        control_plane.version,
+        control_plane.machine_template.spec.infrastructure_ref.name,
+        control_plane.kubeadm_config_spec,
+    ])];
+    all.extend(plan.deployments.iter().map(|deployment| {
+        let spec = &deployment.spec.template.spec;
+        json!([spec.version, spec.infrastructure_ref.name, spec.bootstrap, spec.failure_domain])
+    }));
+    all
+}
+
+fn marks(plan: &Plan) -> Vec<String> {
+    let mark = |annotations: &std::collections::BTreeMap<String, String>| {
+        annotations[annotation::MACHINE_RECIPE].clone()
+    };
+    let pools = plan.deployments.iter().map(|deployment| mark(deployment.annotations()));
+    std::iter::once(mark(plan.control_plane.annotations())).chain(pools).collect()
+}
+
+/// The same cluster as another version of this program made it: other commands on every node, templates of other
+/// contents, and their digests in the marks.
+fn of_another_version(fixture: &ClusterFixture, marked: bool) -> Facts {
+    let mut facts = fixture.facts();
+    let command = "echo as another version has it".to_owned();
+    let renamed = |name: &str| format!("{name}-x");
+    let mut kcp: KubeadmControlPlane = (**facts.control_plane.as_ref().unwrap()).clone();
+    let config = kcp.spec.kubeadm_config_spec.as_mut().unwrap();
+    config.pre_kubeadm_commands.get_or_insert_default().push(command.clone());
+    let template = &mut kcp.spec.machine_template.spec.infrastructure_ref.name;
+    *template = renamed(template);
+    let remark = |annotations: &mut std::collections::BTreeMap<String, String>| {
+        let mark = annotations.remove(annotation::MACHINE_RECIPE).unwrap();
+        if marked {
+            let recipe = mark.split_once('.').unwrap().0;
+            annotations.insert(annotation::MACHINE_RECIPE.to_owned(), format!("{recipe}.0123456789abcdef"));
+        }
+    };
+    remark(kcp.annotations_mut());
+    facts.control_plane = Some(Arc::new(kcp));
+    for template in &mut facts.machine_templates {
+        let name = renamed(&template.name_any());
+        Arc::make_mut(template).metadata.name = Some(name);
+    }
+    for template in &mut facts.config_templates {
+        let template = Arc::make_mut(template);
+        template.metadata.name = Some(renamed(&template.name_any()));
+        let config = template.spec.template.spec.as_mut().unwrap();
+        config.pre_kubeadm_commands.get_or_insert_default().push(command.clone());
+    }
+    for deployment in &mut facts.deployments {
+        let deployment = Arc::make_mut(deployment);
+        remark(deployment.annotations_mut());
+        let spec = &mut deployment.spec.template.spec;
+        spec.infrastructure_ref.name = renamed(&spec.infrastructure_ref.name);
+        let config = spec.bootstrap.config_ref.as_mut().unwrap();
+        config.name = renamed(&config.name);
+    }
+    facts
+}
+
+/// What of the plan differs from what is there: the control plane, then each pool.
+fn rolls(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Vec<bool> {
+    let plan = plan(tkc, facts).unwrap();
+    let there = Plan {
+        control_plane: (**facts.control_plane.as_ref().unwrap()).clone(),
+        deployments: facts.deployments.iter().map(|live| (**live).clone()).collect(),
+        ..plan_of_nothing(tkc)
+    };
+    let by_name = |plan: &Plan| {
+        let mut deployments: Vec<_> =
+            plan.deployments.iter().map(ResourceExt::name_any).zip(replaces(plan).split_off(1)).collect();
+        deployments.sort_by(|a, b| a.0.cmp(&b.0));
+        deployments
+    };
+    let control_plane = replaces(&plan)[0] != replaces(&there)[0];
+    let pools = by_name(&plan).into_iter().zip(by_name(&there)).map(|(planned, there)| planned != there);
+    std::iter::once(control_plane).chain(pools).collect()
+}
+
+fn plan_of_nothing(tkc: &TanzuKubernetesCluster) -> Plan {
+    plan(tkc, &nothing()).unwrap()
+}
+
+#[test]
+fn texts_of_another_version_stay_until_the_cluster_changes() {
+    let fixture = ClusterFixture::running(pools());
+    let there = of_another_version(&fixture, true);
+    assert_eq!(rolls(&fixture.tkc, &there), [false; 4], "the same spec");
+    let kept = plan(&fixture.tkc, &there).unwrap();
+    assert!(marks(&kept).iter().all(|mark| mark.ends_with(".0123456789abcdef")), "{:?}", marks(&kept));
+    assert_eq!(kept.obsolete, crate::cluster::plan::Obsolete::default());
+    // What is kept is applied, or its owner would be the only one to hold it.
+    let written = |facts: &Facts| -> Vec<Value> {
+        let machines = facts.machine_templates.iter().map(|template| document(&template.spec));
+        machines.chain(facts.config_templates.iter().map(|template| document(&template.spec))).collect()
+    };
+    let machines = kept.machine_templates.iter().map(|template| document(&template.spec));
+    let configs = kept.config_templates.iter().map(|template| document(&template.spec));
+    assert_eq!(machines.chain(configs).collect::<Vec<_>>(), written(&there));
+
+    for (change, expected) in [
+        (json!({"spec": {"topology": {"controlPlane": {"vmClass": "guaranteed-large"}}}}), [true, false, false, false]),
+        (json!({"spec": {"topology": {"controlPlane": {"nodeDrainTimeout": "1h", "replicas": 3}}}}), [false; 4]),
+        (json!({"spec": {"settings": {"network": {"proxy": {"noProxy": [".example"]}}}}}), [true; 4]),
+        (json!({"spec": {"settings": {"storage": {"classes": ["gold"]}}}}), [false; 4]),
+    ] {
+        let mut written = document(&fixture.tkc);
+        merge(&mut written, &change);
+        let tkc: TanzuKubernetesCluster = from_tkc(written);
+        assert_eq!(rolls(&tkc, &there), expected, "{change}");
+    }
+    let with_pool = |change: &dyn Fn(&mut api::gcm::parts::NodePool)| {
+        let mut tkc = fixture.tkc.clone();
+        change(&mut tkc.spec.topology.node_pools[0]);
+        rolls(&tkc, &there).iter().filter(|rolls| **rolls).count()
+    };
+    assert_eq!(with_pool(&|pool| pool.replicas = Some(7)), 0);
+    assert_eq!(with_pool(&|pool| pool.node_drain_timeout = Some("7m".into())), 0);
+    assert_eq!(with_pool(&|pool| pool.labels = Some([("node-role.kubernetes.io/x".into(), String::new())].into())), 0);
+    assert_eq!(with_pool(&|pool| pool.labels = Some([("tier".into(), "x".into())].into())), 1);
+    assert_eq!(with_pool(&|pool| pool.storage_class = "silver".into()), 1);
+}
+
+/// Another version's texts go where nothing is known of what they were made for, unless the cluster ran with this spec.
+#[test]
+fn machines_older_than_marks_stay_if_their_cluster_ran_so() {
+    let mut fixture = ClusterFixture::running(pools());
+    let there = of_another_version(&fixture, false);
+    assert_eq!(rolls(&fixture.tkc, &there), [true; 4], "nothing says that these are what is asked for");
+    fixture.tkc.status = Some(shown(&fixture));
+    assert_eq!(fixture.tkc.status.as_ref().unwrap().phase.as_deref(), Some(phase::RUNNING));
+    assert_eq!(rolls(&fixture.tkc, &there), [false; 4]);
+    let adopted = marks(&plan(&fixture.tkc, &there).unwrap());
+    assert!(adopted.iter().all(|mark| mark.ends_with('.')), "{adopted:?}");
+    fixture.tkc.metadata.generation = Some(2);
+    assert_eq!(rolls(&fixture.tkc, &there), [true; 4], "the spec has changed since");
+}
+
+/// Who edits an object of the cluster's by hand finds it as it was.
+#[test]
+fn what_this_version_made_is_put_right() {
+    let fixture = ClusterFixture::running(pools());
+    let mut facts = fixture.facts();
+    let mut kcp = (**facts.control_plane.as_ref().unwrap()).clone();
+    kcp.spec.kubeadm_config_spec.as_mut().unwrap().pre_kubeadm_commands = Some(vec!["reboot".to_owned()]);
+    facts.control_plane = Some(Arc::new(kcp));
+    assert_eq!(replaces(&plan(&fixture.tkc, &facts).unwrap()), replaces(&fixture.plan));
+}
+
+/// A template that is gone can't be kept.
+#[test]
+fn machines_whose_template_is_gone_are_made_from_a_new_one() {
+    let fixture = ClusterFixture::running(sound());
+    let mut there = of_another_version(&fixture, true);
+    there.config_templates.clear();
+    assert_eq!(rolls(&fixture.tkc, &there), [false, true]);
+}
+
+/// Another digest of the same recipe replaces every machine of every cluster: these may never change.
+#[test]
+fn recipes_are_digested_as_ever() {
+    let digests = |tkc: TanzuKubernetesCluster| -> Vec<String> {
+        let marks = marks(&plan_of_nothing(&stored(tkc)));
+        marks.iter().map(|mark| mark.split_once('.').unwrap().0.to_owned()).collect()
+    };
+    insta::assert_yaml_snapshot!([digests(sound()), digests(pools()), digests(super::seed())]);
+}
+
+fn merge(object: &mut Value, change: &Value) {
+    match (object, change) {
+        (Value::Object(object), Value::Object(change)) => {
+            for (name, change) in change {
+                merge(object.entry(name).or_insert(Value::Null), change);
+            }
+        }
+        (object, change) => *object = change.clone(),
+    }
+}
+
+fn from_tkc(mut written: Value) -> TanzuKubernetesCluster {
+    written["apiVersion"] = json!("run.tanzu.vmware.com/v1alpha3");
+    written["kind"] = json!("TanzuKubernetesCluster");
+    from::<TanzuKubernetesCluster>(written)
+}
