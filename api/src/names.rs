@@ -169,6 +169,8 @@ pub mod annotation {
     pub const RESOLVE_OS_IMAGE: &str = "run.tanzu.vmware.com/resolve-os-image";
     /// What a version of TanzuKubernetesCluster cannot show, kept for the way back.
     pub const CONVERSION_DATA: &str = "run.tanzu.vmware.com/conversion-data";
+    /// On a Machine: it is to be replaced, if a MachineHealthCheck looks after it.
+    pub const REMEDIATE_MACHINE: &str = "cluster.x-k8s.io/remediate-machine";
     /// On a KubeadmControlPlane or MachineDeployment: digests of what its machines were asked to be, and of the texts
     /// that this came to.
     pub const MACHINE_RECIPE: &str = "run.tanzu.vmware.com/machine-recipe";

@@ -11,6 +11,7 @@ mod cluster_life;
 mod clusterctl_move;
 mod config_folders;
 mod content_sources;
+mod day_two;
 mod doctor;
 mod documented_commands;
 mod first_boot;

@@ -17,6 +17,8 @@ constants! {
     NODE_READY = "NodeReady";
     /// Of a Machine: its Node is Ready and has no pressure.
     NODE_HEALTHY = "NodeHealthy";
+    /// Of a Machine: its MachineHealthCheck has nothing against it.
+    HEALTH_CHECK_SUCCEEDED = "HealthCheckSucceeded";
     /// Machines are being added, or can't be.
     SCALING_UP = "ScalingUp";
     /// The object is going away.

@@ -308,6 +308,24 @@ pub struct ClusterApiStatus {
     pub phase: Option<String>,
 }
 
+/// A node that was replaced because it was not healthy, with what was known of it: its Machine is gone.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(extend("required" = ["machine", "time"]))]
+pub struct RemediatedNode {
+    /// The Machine.
+    pub machine: String,
+    /// The node, if it had joined.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
+    /// When its replacement began, as `2026-11-21T13:00:00Z`.
+    pub time: String,
+    /// Why, in one word.
+    pub reason: String,
+    /// Why, for people: what the health check found, and what was last known of the virtual machine and its first boot.
+    pub message: String,
+}
+
 /// An add-on of the cluster, as v1alpha2 and later list it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]

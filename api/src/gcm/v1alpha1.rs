@@ -7,8 +7,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use super::parts::{
-    ApiEndpoint, ClusterApiStatus, Distribution, NetworkSettings, Settings, StorageSettings, Volume,
-    node_status, phase, vm_status,
+    ApiEndpoint, ClusterApiStatus, Distribution, NetworkSettings, RemediatedNode, Settings, StorageSettings,
+    Volume, node_status, phase, vm_status,
 };
 use crate::conditions::Condition;
 
@@ -111,6 +111,9 @@ pub struct TanzuKubernetesClusterStatus {
     /// How many nodes were replaced because they were not healthy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_remediation_count: Option<i32>,
+    /// The last of these nodes, the latest last.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub remediated_nodes: Vec<RemediatedNode>,
     /// How the cluster is, aspect by aspect.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,

@@ -99,6 +99,9 @@ pub struct TanzuKubernetesClusterStatus {
     /// How many nodes were replaced because they were not healthy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_remediation_count: Option<i32>,
+    /// The last of these nodes, the latest last.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub remediated_nodes: Vec<RemediatedNode>,
     /// The generation of the spec that this status is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,

@@ -7,6 +7,7 @@ mod first_boot;
 pub mod gather;
 pub mod identity;
 pub mod plan;
+pub mod remediation;
 pub mod status;
 
 use std::sync::Arc;
@@ -90,6 +91,7 @@ async fn report(
         let old = wcp_machine.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
         status::publish_changes(&ctx.events, wcp_machine, old, &status.conditions);
     }
+    remediation::request(&outcome, facts.machine.as_deref(), ctx).await?;
     outcome.map(|_| Next::OnChange)
 }
 

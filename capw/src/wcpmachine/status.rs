@@ -19,7 +19,7 @@ use super::first_boot::{FirstBoot, first_boot};
 use super::gather::Facts;
 use super::plan::failure_domain;
 use crate::error::Error;
-use crate::upstream::paused_condition;
+use crate::upstream::{self, paused_condition};
 
 /// How the machine stands, in one word, and why.
 struct Verdict {
@@ -132,7 +132,7 @@ fn verdict(
     }
     let pending = if vm.is_some() { vm_status::CREATED } else { vm_status::PENDING };
     match outcome {
-        Ok(Done::Asked(vm)) => of_vm(vm),
+        Ok(Done::Asked(vm)) => of_vm(wcp_machine, vm),
         Ok(Done::Lost) => Verdict::not_yet(vm_status::NOT_FOUND, reasons::VM_LOST, lost(wcp_machine)),
         Err(Error::Invalid(invalid)) => {
             Verdict::not_yet(vm_status::ERROR, invalid.reason(), invalid.to_string())
@@ -183,14 +183,23 @@ fn as_it_was(old: &WCPMachineStatus) -> Verdict {
 fn lost(wcp_machine: &WCPMachine) -> String {
     let uuid = wcp_machine.spec.provider_id.as_deref().unwrap_or_default();
     format!(
-        "the VirtualMachine of {} ({uuid}) was there and is gone; it is not made again: delete the Machine to have it \
-         replaced",
-        named(wcp_machine)
+        "the VirtualMachine of {} ({uuid}) was there and is gone; it is not made again. {}",
+        named(wcp_machine),
+        replacement(machine_of(wcp_machine))
     )
 }
 
+fn machine_of(wcp_machine: &WCPMachine) -> &str {
+    upstream::owner(wcp_machine, "Machine").unwrap_or_default()
+}
+
+/// What becomes of a machine whose virtual machine is lost, and what its user can do.
+fn replacement(machine: &str) -> String {
+    format!("A MachineHealthCheck has Machine {machine} replaced; without one, delete Machine {machine}")
+}
+
 /// How the virtual machine stands: the first thing that blocks it, or the next thing it lacks.
-fn of_vm(vm: &VirtualMachine) -> Verdict {
+fn of_vm(wcp_machine: &WCPMachine, vm: &VirtualMachine) -> Verdict {
     let name = named(vm);
     let default = VirtualMachineStatus::default();
     let seen = vm.status.as_ref().unwrap_or(&default);
@@ -198,7 +207,8 @@ fn of_vm(vm: &VirtualMachine) -> Verdict {
     let made = seen.phase.as_deref() == Some(vm_phase::CREATED);
     let blocking = blocking(seen);
     if let Some(lost) = blocking.filter(|cause| cause.reason.as_deref() == Some(vmop::VIRTUAL_MACHINE_LOST)) {
-        return blocked_by(vm_status::NOT_FOUND, lost, &name);
+        let message = format!("{}. {}", text_of(lost, &name), replacement(machine_of(wcp_machine)));
+        return Verdict::not_yet(vm_status::NOT_FOUND, vmop::VIRTUAL_MACHINE_LOST, message);
     }
     if made && on && seen.vm_ip.is_some() && seen.bios_uuid.is_some() {
         // It serves as before, for all that vCenter knows; its Node may know more.

@@ -131,7 +131,8 @@ impl ClusterFixture {
     pub(crate) fn running(tkc: TanzuKubernetesCluster) -> Self {
         let mut fixture = Self::new(tkc);
         fixture.initialized = true;
-        fixture.plan.control_plane.spec.replicas = fixture.tkc.spec.topology.control_plane.replicas.or(Some(1));
+        fixture.plan.control_plane.spec.replicas =
+            fixture.tkc.spec.topology.control_plane.replicas.or(Some(1));
         fixture.groups = std::iter::once(fixture.plan.control_plane.spec.replicas)
             .chain(fixture.plan.deployments.iter().map(|deployment| deployment.spec.replicas))
             .map(|replicas| vec![READY; usize::try_from(replicas.unwrap_or(1)).unwrap()])

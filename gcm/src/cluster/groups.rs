@@ -152,7 +152,8 @@ fn keep_templates(
 /// Whether the cluster ran with just this spec when it was last looked at.
 fn ran(tkc: &TanzuKubernetesCluster) -> bool {
     tkc.status.as_ref().is_some_and(|status| {
-        status.phase.as_deref() == Some(phase::RUNNING) && status.observed_generation == tkc.metadata.generation
+        status.phase.as_deref() == Some(phase::RUNNING)
+            && status.observed_generation == tkc.metadata.generation
     })
 }
 

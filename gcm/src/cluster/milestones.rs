@@ -2,7 +2,7 @@
 
 use api::conditions::cause::Cause;
 use api::conditions::{Condition, ERROR, FALSE, READY, TRUE, WARNING, find, tkc as words};
-use api::gcm::parts::{node_status, phase, vm_status};
+use api::gcm::parts::{RemediatedNode, node_status, phase, vm_status};
 use api::gcm::{TanzuKubernetesCluster, TanzuKubernetesClusterStatus};
 use kit::events::Events;
 
@@ -52,6 +52,7 @@ pub fn between(
     milestones.extend(virtual_machines(old, new));
     milestones.extend(control_plane(old, new));
     milestones.extend(nodes(old, new));
+    milestones.extend(remediations(old, new));
     milestones.extend(phases(old, new));
     milestones.extend(failures(old, new, cause));
     milestones
@@ -127,6 +128,16 @@ fn nodes(old: &TanzuKubernetesClusterStatus, new: &TanzuKubernetesClusterStatus)
     milestones
 }
 
+fn remediations(old: &TanzuKubernetesClusterStatus, new: &TanzuKubernetesClusterStatus) -> Vec<Milestone> {
+    let is_new =
+        |node: &&RemediatedNode| !old.remediated_nodes.iter().any(|before| before.machine == node.machine);
+    let remediated = |node: &RemediatedNode| {
+        let note = format!("Machine {} is replaced: {}: {}", node.machine, node.reason, node.message);
+        Milestone { warning: true, reason: "NodeRemediated", note }
+    };
+    new.remediated_nodes.iter().filter(is_new).map(remediated).collect()
+}
+
 fn phases(old: &TanzuKubernetesClusterStatus, new: &TanzuKubernetesClusterStatus) -> Option<Milestone> {
     if old.phase == new.phase {
         return None;
@@ -136,6 +147,11 @@ fn phases(old: &TanzuKubernetesClusterStatus, new: &TanzuKubernetesClusterStatus
         phase::UPDATING => {
             Some(Milestone::reached("Updating", "machines are being added, replaced or removed"))
         }
+        phase::UPDATE_FAILED => Some(Milestone {
+            warning: true,
+            reason: "UpdateFailed",
+            note: "the update came to a halt; it goes on when its cause is gone".to_owned(),
+        }),
         phase::DELETING => Some(Milestone::reached("Deleting", "the cluster is being deleted")),
         _ => None,
     }

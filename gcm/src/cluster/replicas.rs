@@ -52,9 +52,14 @@ impl ReplicaCounts {
         current && [there, ready, up_to_date].iter().all(|count| *count == wanted)
     }
 
+    /// Whether machines are being made what the spec says since it changed.
+    pub fn is_changing(&self) -> bool {
+        !self.current || self.up_to_date != self.there
+    }
+
     /// Whether machines come, go or are replaced.
     pub fn is_moving(&self) -> bool {
-        !self.current || self.there != self.wanted || self.up_to_date != self.there
+        self.is_changing() || self.there != self.wanted
     }
 }
 

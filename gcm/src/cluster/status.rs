@@ -1,23 +1,19 @@
 //! How a cluster is, from everything below it.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
-use api::capi::MachineDeployment;
 use api::conditions::cause::Cause;
+use api::conditions::severity::Severity;
 use api::conditions::{Condition, ERROR, INFO, READY, TRUE, WARNING, tkc as words};
-use api::gcm::parts::{AddonStatus, ApiEndpoint, ClusterApiStatus, phase};
+use api::gcm::parts::{AddonStatus, ApiEndpoint, ClusterApiStatus, phase as phases};
 use api::gcm::{TanzuKubernetesCluster, TanzuKubernetesClusterStatus};
-use api::names::label;
-use kube::ResourceExt;
 
 use super::conditions::ConditionWithCause;
 use super::error::Error;
 use super::gather::Facts;
 use super::nodes::Node;
-use super::objects::input::release_label;
+use super::phase::phase;
 use super::remaining::remaining;
-use super::replicas::{ReplicaCounts, count_pools};
+use super::remediations::remediations;
+use super::replicas::count_pools;
 use super::{blocking, conditions};
 use crate::admission::version;
 
@@ -39,7 +35,8 @@ pub fn status(tkc: &TanzuKubernetesCluster, facts: &Facts, error: Option<&Error>
     // A write that was refused once says nothing about the nodes.
     let serves =
         conditions::ready(&conditions).condition.status == TRUE && !matches!(error, Some(Error::Waiting(_)));
-    let phase = phase(tkc, facts, error, serves);
+    let phase = phase(tkc, facts, error, serves, ready.cause.as_ref());
+    let (remediated_nodes, node_remediation_count) = remediations(facts, &old);
     let conditions = conditions.into_iter().map(|each| each.condition);
     let status = TanzuKubernetesClusterStatus {
         api_endpoints: endpoints(facts),
@@ -50,8 +47,9 @@ pub fn status(tkc: &TanzuKubernetesCluster, facts: &Facts, error: Option<&Error>
         total_worker_replicas: Some(count_pools(facts).map(|(_, group)| group.there).sum()),
         vm_status: nodes.iter().map(|node| (node.name(), node.vm_status())).collect(),
         node_status: nodes.iter().map(|node| (node.name(), node.node_status().to_owned())).collect(),
-        cluster_api_status: Some(cluster_api_status(facts)),
-        node_remediation_count: old.node_remediation_count,
+        cluster_api_status: Some(cluster_api_status(facts, ready.cause.as_ref())),
+        node_remediation_count,
+        remediated_nodes,
         observed_generation: tkc.metadata.generation,
     };
     StatusWithCause { status, cause: ready.cause }
@@ -102,51 +100,6 @@ fn deleting(facts: &Facts, error: Option<&Error>) -> ConditionWithCause {
     ConditionWithCause { condition, cause }
 }
 
-fn phase(tkc: &TanzuKubernetesCluster, facts: &Facts, error: Option<&Error>, ready: bool) -> &'static str {
-    let before = tkc.status.as_ref().and_then(|status| status.phase.as_deref());
-    let ran =
-        matches!(before, Some(phase::RUNNING | phase::UPDATING | phase::UNHEALTHY | phase::UPDATE_FAILED));
-    if tkc.metadata.deletion_timestamp.is_some() {
-        return phase::DELETING;
-    }
-    if matches!(error, Some(Error::Invalid(_))) && facts.cluster.is_none() {
-        return phase::FAILED;
-    }
-    let control_plane = facts.control_plane.as_deref().map(ReplicaCounts::of_control_plane);
-    let all: Vec<ReplicaCounts> =
-        control_plane.into_iter().chain(count_pools(facts).map(|(_, group)| group)).collect();
-    match (ready && complete(tkc, facts), ran) {
-        (true, _) => phase::RUNNING,
-        (false, false) => phase::CREATING,
-        (false, true) if all.iter().any(ReplicaCounts::is_moving) || !complete(tkc, facts) => phase::UPDATING,
-        (false, true) => phase::UNHEALTHY,
-    }
-}
-
-/// Whether the objects below are about the spec as it is: same counts, same release, same pools.
-///
-/// The facts were read before this reconcile wrote; what it changed shows in the next.
-fn complete(tkc: &TanzuKubernetesCluster, facts: &Facts) -> bool {
-    let topology = &tkc.spec.topology;
-    let Some(kcp) = &facts.control_plane else { return false };
-    let release = version::current_version(tkc).map(|version| release_label(&version));
-    let is_release = |labels: &BTreeMap<String, String>| match &release {
-        Some(release) => labels.get(label::TKR) == Some(release),
-        None => true,
-    };
-    let pools = topology.node_pools.iter().all(|pool| {
-        let of_pool = |d: &&Arc<MachineDeployment>| d.labels().get(label::NODE_POOL) == Some(&pool.name);
-        facts.deployments.iter().find(of_pool).is_some_and(|deployment| {
-            pool.replicas.is_none_or(|replicas| deployment.spec.replicas == Some(replicas))
-                && is_release(deployment.labels())
-        })
-    });
-    kcp.spec.replicas == Some(topology.control_plane.replicas.unwrap_or(1))
-        && is_release(kcp.labels())
-        && pools
-        && facts.deployments.len() == topology.node_pools.len()
-}
-
 fn endpoints(facts: &Facts) -> Vec<ApiEndpoint> {
     let endpoint = facts.cluster.as_ref().and_then(|cluster| cluster.spec.control_plane_endpoint.as_ref());
     endpoint
@@ -164,19 +117,21 @@ fn observed_version(
 ) -> Option<String> {
     let wanted = version::current_version(tkc).map(|version| version.to_string());
     match &old.version {
-        Some(before) if phase != phase::RUNNING && phase != phase::CREATING => Some(before.clone()),
+        Some(before) if phase != phases::RUNNING && phase != phases::CREATING => Some(before.clone()),
         _ => wanted,
     }
 }
 
-fn cluster_api_status(facts: &Facts) -> ClusterApiStatus {
+fn cluster_api_status(facts: &Facts, cause: Option<&Cause>) -> ClusterApiStatus {
     let phase = facts.cluster.as_ref().and_then(|cluster| cluster.status.as_ref()?.phase.as_ref());
     let phase =
         phase.map_or_else(|| "provisioning".to_owned(), |phase| format!("{phase:?}").to_ascii_lowercase());
+    // Cluster API's own fields for this are gone: what does not heal by itself stands here.
+    let error = cause.filter(|cause| cause.severity == Severity::Error);
     ClusterApiStatus {
         api_endpoints: Vec::new(),
-        error_reason: None,
-        error_message: None,
+        error_reason: error.map(|cause| cause.reason.clone()),
+        error_message: error.map(ToString::to_string),
         phase: Some(phase),
     }
 }

@@ -1,6 +1,7 @@
 //! From a cluster to its objects, and from its objects' state to its own.
 
 mod changes;
+mod health;
 mod recipes;
 
 use std::sync::Arc;

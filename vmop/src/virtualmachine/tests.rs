@@ -181,8 +181,8 @@ fn readiness_follows_power_address_and_probe() {
 #[test]
 fn a_vm_that_was_there_is_not_made_again() {
     let mut vm = running();
-    let (plan, shown) = planned(&vm, Found::Lost(loss_message(None)), None);
-    assert_eq!(plan, Err(Blocked::Lost(loss_message(None))));
+    let (plan, shown) = planned(&vm, Found::Lost(loss_message(&vm, None)), None);
+    assert_eq!(plan, Err(Blocked::Lost(loss_message(&vm, None))));
     insta::assert_snapshot!(shown.join("\n"));
     assert!(existed(&vm));
     vm.status = None;

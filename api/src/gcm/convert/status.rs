@@ -27,6 +27,7 @@ pub(super) fn to_hub(status: &old::TanzuKubernetesClusterStatus) -> hub::TanzuKu
         node_status,
         addons,
         node_remediation_count,
+        remediated_nodes,
         conditions,
         total_worker_replicas,
         observed_generation,
@@ -45,6 +46,7 @@ pub(super) fn to_hub(status: &old::TanzuKubernetesClusterStatus) -> hub::TanzuKu
         node_status,
         cluster_api_status: cluster_api_status.filter(|below| *below != ClusterApiStatus::default()),
         node_remediation_count,
+        remediated_nodes,
         observed_generation,
     }
 }
@@ -61,6 +63,7 @@ pub(super) fn from_hub(status: &hub::TanzuKubernetesClusterStatus) -> old::Tanzu
         node_status,
         cluster_api_status,
         node_remediation_count,
+        remediated_nodes,
         observed_generation,
     } = status.clone();
     let mut cluster_api_status = cluster_api_status;
@@ -75,6 +78,7 @@ pub(super) fn from_hub(status: &hub::TanzuKubernetesClusterStatus) -> old::Tanzu
         node_status,
         addons: addons_from_hub(&addons),
         node_remediation_count,
+        remediated_nodes,
         conditions,
         total_worker_replicas,
         observed_generation,

@@ -98,7 +98,9 @@ fn what_blocks_the_vm_is_quoted() {
         running(s);
         blocked(s, vmop::VIRTUAL_MACHINE_CREATED, "Error", vmop::VIRTUAL_MACHINE_LOST);
     });
-    assert_eq!(reason(&of(&Ok(Done::Asked(lost)))).0, "notfound");
+    let status = of(&Ok(Done::Asked(lost)));
+    assert_eq!(reason(&status).0, "notfound");
+    assert!(reason(&status).2.ends_with("because. A MachineHealthCheck has Machine test-cluster-control-plane-jwsx7 replaced; without one, delete Machine test-cluster-control-plane-jwsx7"));
 }
 
 #[test]
@@ -156,7 +158,7 @@ fn without_a_virtual_machine_the_outcome_tells() {
     assert_eq!(reason(&of(&invalid)).1, "ProviderIDInvalid");
     let lost = of(&Ok(Done::Lost));
     assert_eq!(reason(&lost).0, "notfound");
-    assert!(reason(&lost).2.contains("delete the Machine to have it replaced"));
+    assert!(reason(&lost).2.contains("A MachineHealthCheck has Machine test-cluster-control-plane-jwsx7 replaced; without one, delete Machine test-cluster-control-plane-jwsx7"));
 }
 
 #[test]

@@ -17,8 +17,8 @@ use sha2::{Digest, Sha256};
 
 use super::control_plane::names_something;
 use super::input::{Input, content_of};
-use crate::admission::nodes::{kubelet_may_set, machine_label_reaches_node};
 use crate::admission::network;
+use crate::admission::nodes::{kubelet_may_set, machine_label_reaches_node};
 
 /// Bytes of a digest that are kept: recipes of one group are compared, and nobody gains by two that meet.
 const DIGEST_BYTES: usize = 8;

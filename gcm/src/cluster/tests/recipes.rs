@@ -121,8 +121,14 @@ fn texts_of_another_version_stay_until_the_cluster_changes() {
     assert_eq!(machines.chain(configs).collect::<Vec<_>>(), written(&there));
 
     for (change, expected) in [
-        (json!({"spec": {"topology": {"controlPlane": {"vmClass": "guaranteed-large"}}}}), [true, false, false, false]),
-        (json!({"spec": {"topology": {"controlPlane": {"nodeDrainTimeout": "1h", "replicas": 3}}}}), [false; 4]),
+        (
+            json!({"spec": {"topology": {"controlPlane": {"vmClass": "guaranteed-large"}}}}),
+            [true, false, false, false],
+        ),
+        (
+            json!({"spec": {"topology": {"controlPlane": {"nodeDrainTimeout": "1h", "replicas": 3}}}}),
+            [false; 4],
+        ),
         (json!({"spec": {"settings": {"network": {"proxy": {"noProxy": [".example"]}}}}}), [true; 4]),
         (json!({"spec": {"settings": {"storage": {"classes": ["gold"]}}}}), [false; 4]),
     ] {
@@ -138,7 +144,10 @@ fn texts_of_another_version_stay_until_the_cluster_changes() {
     };
     assert_eq!(with_pool(&|pool| pool.replicas = Some(7)), 0);
     assert_eq!(with_pool(&|pool| pool.node_drain_timeout = Some("7m".into())), 0);
-    assert_eq!(with_pool(&|pool| pool.labels = Some([("node-role.kubernetes.io/x".into(), String::new())].into())), 0);
+    assert_eq!(
+        with_pool(&|pool| pool.labels = Some([("node-role.kubernetes.io/x".into(), String::new())].into())),
+        0
+    );
     assert_eq!(with_pool(&|pool| pool.labels = Some([("tier".into(), "x".into())].into())), 1);
     assert_eq!(with_pool(&|pool| pool.storage_class = "silver".into()), 1);
 }

@@ -15,7 +15,7 @@ const SLACK: SignedDuration = SignedDuration::from_hours(24);
 pub async fn describe_loss(vm: &VirtualMachine, vcenter: &VCenter) -> String {
     match known_loss(vm) {
         Some(message) => message.to_owned(),
-        None => loss_message(last_removal(vm, vcenter).await.as_ref()),
+        None => loss_message(vm, last_removal(vm, vcenter).await.as_ref()),
     }
 }
 
@@ -26,7 +26,7 @@ fn known_loss(vm: &VirtualMachine) -> Option<&str> {
         .filter(|created| created.reason.as_deref() == Some(known::VIRTUAL_MACHINE_LOST))?
         .message
         .as_deref()
-        .filter(|message| *message != loss_message(None))
+        .filter(|message| *message != loss_message(vm, None))
 }
 
 async fn last_removal(vm: &VirtualMachine, vcenter: &VCenter) -> Option<Removal> {
@@ -51,16 +51,20 @@ fn is_of(vm: &VirtualMachine, removal: &Removal) -> bool {
 }
 
 /// The message of a VM that is gone, with the event of vCenter that tells of it, such as
-/// `VmRemovedEvent at 2026-11-21T13:00:00Z by VSPHERE.LOCAL\Administrator`.
-pub fn loss_message(removal: Option<&Removal>) -> String {
+/// `VmRemovedEvent at 2026-11-21T13:00:00Z by VSPHERE.LOCAL\Administrator`. Whoever owns the object decides what becomes of it.
+pub fn loss_message(vm: &VirtualMachine, removal: Option<&Removal>) -> String {
     let event = removal.map_or_else(String::new, |removal| {
         let at = removal.at.map_or_else(String::new, |at| format!(" at {at:.0}"));
         let by = if removal.user.is_empty() { String::new() } else { format!(" by {}", removal.user) };
         format!(" ({}{at}{by})", removal.event)
     });
-    format!(
-        "The VM was destroyed or removed in vCenter{event}, not by this object. Delete this VirtualMachine; its owner creates another"
-    )
+    let owners = vm.metadata.owner_references.as_deref().unwrap_or_default();
+    let owner = owners.iter().find(|owner| owner.controller == Some(true));
+    let advice = owner.map_or_else(
+        || "Delete this VirtualMachine and apply it again to have another".to_owned(),
+        |owner| format!("What becomes of it is up to {} {}", owner.kind, owner.name),
+    );
+    format!("The VM was destroyed or removed in vCenter{event}, not by this object. {advice}")
 }
 
 #[cfg(test)]
@@ -79,9 +83,10 @@ mod tests {
             name: "cp-0".to_owned(),
             vm: None,
         };
-        let known = loss_message(Some(&removal));
+        let own = fixtures::virtual_machine();
+        let known = loss_message(&own, Some(&removal));
         assert!(known.contains("(VmRemovedEvent at 2026-11-21T13:00:00Z by VSPHERE.LOCAL\\Administrator)"));
-        for (message, kept) in [(known.clone(), Some(known)), (loss_message(None), None)] {
+        for (message, kept) in [(known.clone(), Some(known)), (loss_message(&own, None), None)] {
             let (type_, reason) = (known::VIRTUAL_MACHINE_CREATED, known::VIRTUAL_MACHINE_LOST);
             let mut vm = fixtures::virtual_machine();
             vm.status.get_or_insert_default().conditions =

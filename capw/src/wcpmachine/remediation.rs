@@ -1,0 +1,82 @@
+//! A machine whose virtual machine is lost: its node is not waited for. The Machine is marked as Cluster API has it, and
+//! its MachineHealthCheck has it replaced at once, within the limits that the check sets.
+
+use api::capi::Machine;
+use api::conditions::{self, vmop};
+use api::names::annotation;
+use api::vmop::VirtualMachine;
+use kube::ResourceExt;
+use serde_json::json;
+
+use super::act::Done;
+use super::context::Context;
+use crate::error::Error;
+
+/// Whether vCenter has the virtual machine no more, as the VM operator found out for certain.
+pub fn is_lost(vm: &VirtualMachine) -> bool {
+    let conditions = vm.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+    conditions::find(conditions, vmop::VIRTUAL_MACHINE_CREATED)
+        .is_some_and(|created| created.reason.as_deref() == Some(vmop::VIRTUAL_MACHINE_LOST))
+}
+
+/// Whether the Machine is to be marked: its virtual machine is lost, and nobody has marked or deleted it yet.
+fn is_due(outcome: &Result<Done, Error>, machine: &Machine) -> bool {
+    let lost = match outcome {
+        Ok(Done::Lost) => true,
+        Ok(Done::Asked(vm)) => is_lost(vm),
+        _ => false,
+    };
+    let marked = machine.annotations().contains_key(annotation::REMEDIATE_MACHINE);
+    lost && !marked && machine.metadata.deletion_timestamp.is_none()
+}
+
+/// Has the Machine replaced, if its virtual machine is lost. Without a MachineHealthCheck the mark does nothing.
+pub async fn request(
+    outcome: &Result<Done, Error>,
+    machine: Option<&Machine>,
+    ctx: &Context,
+) -> Result<(), Error> {
+    let Some(machine) = machine.filter(|machine| is_due(outcome, machine)) else { return Ok(()) };
+    let mark = json!({ "metadata": { "annotations": { annotation::REMEDIATE_MACHINE: "" } } });
+    ctx.api.patch(machine, mark).await.map_err(Error::api(machine, "marking"))?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use api::conditions::{Condition, ERROR};
+    use jiff::Timestamp;
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+    use super::*;
+    use crate::fixtures;
+
+    fn asked(reason: &str) -> Result<Done, Error> {
+        let mut vm = VirtualMachine::default();
+        let created = Condition::is_false(vmop::VIRTUAL_MACHINE_CREATED, ERROR, reason, "");
+        vm.status.get_or_insert_default().conditions = vec![created];
+        Ok(Done::Asked(Arc::new(vm)))
+    }
+
+    #[test]
+    fn a_machine_is_replaced_when_its_vm_is_lost_and_not_when_nobody_knows() {
+        let machine = fixtures::machine(false);
+        for (outcome, due) in [
+            (Ok(Done::Lost), true),
+            (asked(vmop::VIRTUAL_MACHINE_LOST), true),
+            (asked(conditions::vcenter::UNREACHABLE), false),
+            (Ok(Done::Nothing), false),
+            (Ok(Done::Gone), false),
+        ] {
+            assert_eq!(is_due(&outcome, &machine), due);
+        }
+        let mut marked = machine.clone();
+        marked.annotations_mut().insert(annotation::REMEDIATE_MACHINE.to_owned(), String::new());
+        assert!(!is_due(&Ok(Done::Lost), &marked), "once is enough");
+        let mut going = machine;
+        going.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
+        assert!(!is_due(&Ok(Done::Lost), &going));
+    }
+}

@@ -1,0 +1,61 @@
+//! Nodes that were replaced because they were not healthy: how many, and what was known of the last of them.
+
+use api::capi::Machine;
+use api::conditions::{FALSE, READY, TRUE, capi, cause, metav1};
+use api::gcm::TanzuKubernetesClusterStatus;
+use api::gcm::parts::RemediatedNode;
+
+use super::gather::Facts;
+use super::nodes::{Node, conditions};
+
+/// So many nodes are remembered. Those whose Machine is still there are besides, or they would be counted again.
+const REMEMBERED: usize = 5;
+/// A message is cut after so many bytes.
+const LONGEST_MESSAGE: usize = 2048;
+
+/// The nodes that are remembered, the last one last, and how many there were in all.
+pub fn remediations(facts: &Facts, old: &TanzuKubernetesClusterStatus) -> (Vec<RemediatedNode>, Option<i32>) {
+    let nodes = Node::all(facts);
+    let is_known = |name: &str| old.remediated_nodes.iter().any(|known| known.machine == name);
+    let new: Vec<_> =
+        nodes.iter().filter(|node| !is_known(&node.name())).filter_map(RemediatedNode::seen).collect();
+    let count = old.node_remediation_count.unwrap_or_default();
+    let count = count.saturating_add(i32::try_from(new.len()).unwrap_or(i32::MAX));
+    let mut all = old.remediated_nodes.clone();
+    all.extend(new);
+    all.sort_by(|a, b| (&a.time, &a.machine).cmp(&(&b.time, &b.machine)));
+    let past = all.len().saturating_sub(REMEMBERED);
+    let is_there = |machine: &str| nodes.iter().any(|node| node.name() == machine);
+    let kept = all.into_iter().enumerate().filter(|(at, node)| *at >= past || is_there(&node.machine));
+    (kept.map(|(_, node)| node).collect(), (count > 0).then_some(count))
+}
+
+trait Seen: Sized {
+    /// What is known of a machine that is deleted because its health check failed.
+    fn seen(node: &Node<'_>) -> Option<Self>;
+}
+
+impl Seen for RemediatedNode {
+    fn seen(node: &Node<'_>) -> Option<Self> {
+        let Machine { metadata, .. } = node.machine;
+        let time = metadata.deletion_timestamp.as_ref()?;
+        let check = metav1::find(conditions(node.machine), capi::HEALTH_CHECK_SUCCEEDED)
+            .filter(|check| check.status == FALSE)?;
+        let below = node.wcp.filter(|wcp| wcp.metadata.deletion_timestamp.is_none()).and_then(|wcp| {
+            let conditions = wcp.status.as_ref()?.conditions.as_slice();
+            metav1::find(conditions, READY).filter(|ready| ready.status != TRUE)
+        });
+        let mut message = cause::one_line(&check.message);
+        if let Some(below) = below {
+            message += &format!("; WCPMachine: {}: {}", below.reason, cause::one_line(&below.message));
+        }
+        message.truncate(message.floor_char_boundary(LONGEST_MESSAGE));
+        Some(Self {
+            machine: node.name(),
+            node: node.node().map(str::to_owned),
+            time: time.0.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+            reason: below.map_or(&check.reason, |below| &below.reason).clone(),
+            message,
+        })
+    }
+}

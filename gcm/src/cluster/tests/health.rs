@@ -1,0 +1,128 @@
+//! Phases, and what is remembered of nodes that were replaced.
+
+use std::sync::Arc;
+
+use api::capi::Machine;
+use api::gcm::parts::phase;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::ResourceExt;
+use serde_json::json;
+
+use super::shown;
+use crate::cluster::fixtures::{ASKED, ClusterFixture, MachineFixture, READY, from};
+use crate::cluster::gather::Facts;
+use crate::cluster::milestones;
+use crate::cluster::status::status;
+use crate::testing::sound;
+
+const FULL_DISK: MachineFixture =
+    MachineFixture { vm: "error", below: Some(("CreationFailed", "the datastore is full")), node: None };
+const SILENT: MachineFixture = MachineFixture { vm: "ready", below: None, node: Some("Unknown") };
+
+/// The phase after the next look, which is stored.
+fn step(fixture: &mut ClusterFixture) -> String {
+    fixture.tkc.status = Some(shown(fixture));
+    fixture.tkc.status.as_ref().unwrap().phase.clone().unwrap()
+}
+
+/// A cluster that ran is given another spec.
+#[test]
+fn a_change_is_updating_until_the_cluster_runs_or_the_change_comes_to_a_halt() {
+    let mut fixture = ClusterFixture::running(sound());
+    assert_eq!(step(&mut fixture), phase::RUNNING);
+    fixture.tkc.spec.topology.control_plane.replicas = Some(3);
+    assert_eq!(step(&mut fixture), phase::UPDATING);
+    // Every machine is there, and the new ones are not ready yet.
+    fixture.plan.control_plane.spec.replicas = Some(3);
+    fixture.groups[0] = vec![READY, READY, ASKED];
+    assert_eq!(step(&mut fixture), phase::UPDATING, "nothing is ill");
+    fixture.groups[0][2] = FULL_DISK;
+    assert_eq!(step(&mut fixture), phase::UPDATE_FAILED);
+    let error = fixture.tkc.status.as_ref().unwrap().cluster_api_status.clone().unwrap();
+    assert_eq!(error.error_reason.as_deref(), Some("CreationFailed"));
+    assert!(error.error_message.unwrap().ends_with("CreationFailed: the datastore is full"));
+    fixture.groups[0][2] = ASKED;
+    assert_eq!(step(&mut fixture), phase::UPDATING, "it goes on");
+    fixture.groups[0][2] = READY;
+    assert_eq!(step(&mut fixture), phase::RUNNING);
+    assert_eq!(fixture.tkc.status.as_ref().unwrap().cluster_api_status.as_ref().unwrap().error_reason, None);
+}
+
+/// A cluster that fell ill is unhealthy until it runs again.
+#[test]
+fn a_cluster_whose_node_is_replaced_stays_unhealthy_until_the_new_one_is_ready() {
+    let mut fixture = ClusterFixture::running(sound());
+    assert_eq!(step(&mut fixture), phase::RUNNING);
+    fixture.groups[1][0] = SILENT;
+    assert_eq!(step(&mut fixture), phase::UNHEALTHY);
+    fixture.groups[1] = vec![SILENT, ASKED];
+    assert_eq!(step(&mut fixture), phase::UNHEALTHY, "a machine more is the remedy");
+    fixture.groups[1] = vec![READY];
+    assert_eq!(step(&mut fixture), phase::RUNNING);
+}
+
+/// The worker of the facts, unhealthy and on its way out.
+fn remediated(mut facts: Facts) -> Facts {
+    let worker = facts.machines.last_mut().unwrap();
+    let mut machine: Machine = (**worker).clone();
+    machine.metadata.deletion_timestamp = Some(Time("2026-11-21T13:00:00Z".parse().unwrap()));
+    machine.status.as_mut().unwrap().conditions.get_or_insert_default().push(from(json!({
+        "type": "HealthCheckSucceeded", "status": "False", "reason": "UnhealthyNode",
+        "message": "Health check failed:\n  * Condition Ready on Node is reporting status Unknown for more than 5m0s",
+        "lastTransitionTime": "2026-11-21T13:00:00Z",
+    })));
+    *worker = Arc::new(machine);
+    facts
+}
+
+#[test]
+fn a_node_that_was_replaced_is_counted_once_and_its_evidence_kept() {
+    let mut fixture = ClusterFixture::running(sound());
+    let before = shown(&fixture);
+    assert_eq!((before.node_remediation_count, before.remediated_nodes.len()), (None, 0));
+    fixture.tkc.status = Some(before.clone());
+    fixture.groups[1][0] = MachineFixture {
+        below: Some(("BootstrapFailed", "kubeadm: the registry does not answer")),
+        ..SILENT
+    };
+    let facts = remediated(fixture.facts());
+    let after = status(&fixture.tkc, &facts, None).status;
+    insta::assert_yaml_snapshot!(after.remediated_nodes);
+    assert_eq!(after.node_remediation_count, Some(1));
+    let events = milestones::between(&before, &after, None);
+    assert!(events.iter().any(|event| event.warning && event.reason == "NodeRemediated"), "{events:?}");
+
+    // Neither the next look nor a Machine that is gone changes the count; a new process knows no more than the status.
+    fixture.tkc.status = Some(after.clone());
+    let again = status(&fixture.tkc, &facts, None).status;
+    assert_eq!((again.node_remediation_count, &again.remediated_nodes), (Some(1), &after.remediated_nodes));
+    let gone = shown(&fixture);
+    assert_eq!((gone.node_remediation_count, &gone.remediated_nodes), (Some(1), &after.remediated_nodes));
+}
+
+#[test]
+fn the_last_five_are_remembered_and_all_are_counted() {
+    let mut fixture = ClusterFixture::running(sound());
+    fixture.groups[1][0] = SILENT;
+    for number in 0..7 {
+        let mut facts = remediated(fixture.facts());
+        let worker = facts.machines.last_mut().unwrap();
+        Arc::make_mut(worker).metadata.name = Some(format!("worker-{number}"));
+        fixture.tkc.status = Some(status(&fixture.tkc, &facts, None).status);
+    }
+    let last = fixture.tkc.status.unwrap();
+    assert_eq!(last.node_remediation_count, Some(7));
+    let names: Vec<_> = last.remediated_nodes.iter().map(|node| node.machine.as_str()).collect();
+    assert_eq!(names, ["worker-2", "worker-3", "worker-4", "worker-5", "worker-6"]);
+}
+
+/// A healthy Machine that its user deletes is no remediation.
+#[test]
+fn a_machine_that_somebody_deletes_is_not_counted() {
+    let fixture = ClusterFixture::running(sound());
+    let mut facts = fixture.facts();
+    let worker = facts.machines.last_mut().unwrap();
+    Arc::make_mut(worker).metadata.deletion_timestamp = Some(Time("2026-11-21T13:00:00Z".parse().unwrap()));
+    assert!(!worker.name_any().is_empty());
+    assert_eq!(status(&fixture.tkc, &facts, None).status.node_remediation_count, None);
+}
