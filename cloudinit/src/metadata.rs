@@ -23,7 +23,7 @@ pub struct Metadata {
     /// Where the cluster's API server answers, as `host:port`. Control plane nodes only.
     #[serde(rename = "controlPlaneEndpoint", default, skip_serializing_if = "Option::is_none")]
     pub control_plane_endpoint: Option<String>,
-    /// The host of that alone, for what holds the address itself.
+    /// The host of that alone, for what holds the address itself, and what no proxy stands before.
     #[serde(rename = "controlPlaneHost", default, skip_serializing_if = "Option::is_none")]
     pub control_plane_host: Option<String>,
     /// The number of that address's virtual router (VRRP), 1 to 255.
@@ -67,6 +67,13 @@ impl Metadata {
             wait_on_network: Some(WaitOnNetwork { ipv4: Some(true), ipv6: None }),
             ..Self::default()
         }
+    }
+
+    /// The same, of a node whose cluster answers at this host.
+    #[must_use]
+    pub fn with_control_plane_host(mut self, host: &str) -> Self {
+        self.control_plane_host = Some(host.to_owned());
+        self
     }
 
     /// The same, of a control plane node whose cluster answers at this host and port.

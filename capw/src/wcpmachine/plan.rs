@@ -199,12 +199,15 @@ fn cloud_init(
     let userdata = value("value").filter(|value| !value.is_empty());
     let userdata = userdata.ok_or_else(|| invalid("key value is missing or empty".into()))?;
     let mut metadata = Metadata::of_node(&machine.name_any(), &identity.provider_id);
-    if is_control_plane(machine)
-        && let Some(endpoint) = cluster.spec.control_plane_endpoint.as_ref()
+    if let Some(endpoint) = cluster.spec.control_plane_endpoint.as_ref()
         && let Some(host) = endpoint.host.as_deref().filter(|host| !host.is_empty())
     {
         let port = endpoint.port.unwrap_or(names::API_SERVER_PORT);
-        metadata = metadata.with_control_plane_endpoint(host, port);
+        metadata = if is_control_plane(machine) {
+            metadata.with_control_plane_endpoint(host, port)
+        } else {
+            metadata.with_control_plane_host(host)
+        };
     }
     let reporter = Some(cloudinit::BOOTSTRAP_REPORTER.as_bytes());
     let keys =

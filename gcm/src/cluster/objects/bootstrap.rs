@@ -4,11 +4,12 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use api::gcm::parts::{Proxy, Trust};
+use api::gcm::parts::Trust;
 use api::names::{self, label};
 
 use super::input::Input;
 use super::node_file::NodeFile;
+use super::proxy;
 use super::volumes::VolumeSetup;
 use crate::admission::nodes::{kubelet_may_set, machine_label_reaches_node};
 use crate::admission::settings;
@@ -42,17 +43,20 @@ pub fn node_setup(input: &Input<'_>, volumes: &VolumeSetup) -> NodeSetup {
     let mut files = volumes.files.clone();
     let mut commands = vec!["hostnamectl set-hostname \"{{ ds.meta_data.hostname }}\"".to_owned()];
     commands.extend(volumes.commands.iter().cloned());
-    if let Some(trust) = network.and_then(|network| network.trust.as_ref()) {
-        let authorities = trusted_files(trust);
-        if !authorities.is_empty() {
-            files.extend(authorities);
-            commands.push(trust_command(&input.image.labels).to_owned());
-        }
+    let authorities =
+        network.and_then(|network| network.trust.as_ref()).map(trusted_files).unwrap_or_default();
+    let proxy = proxy::files(&input.tkc.spec);
+    if !authorities.is_empty() {
+        commands.push(trust_command(&input.image.labels).to_owned());
     }
-    if let Some(file) = network.and_then(|network| network.proxy.as_ref()).and_then(proxy_file) {
-        files.push(file);
-        commands.extend(["systemctl daemon-reload".to_owned(), "systemctl restart containerd".to_owned()]);
+    if !proxy.is_empty() {
+        commands.push("systemctl daemon-reload".to_owned());
     }
+    // It runs already, and reads authorities and environment when it starts.
+    if !authorities.is_empty() || !proxy.is_empty() {
+        commands.push("systemctl restart containerd".to_owned());
+    }
+    files.extend(authorities.into_iter().chain(proxy));
     NodeSetup { commands, files }
 }
 
@@ -109,21 +113,4 @@ fn trusted_files(trust: &Trust) -> Vec<NodeFile> {
             paths.map(|path| NodeFile { path, permissions: "0644", content: pem.clone() })
         })
         .collect()
-}
-
-/// A value as systemd reads it back: `%` begins a specifier, and passwords in URLs are full of it.
-fn escape_for_unit(value: &str) -> String {
-    value.trim().replace('\\', "\\\\").replace('"', "\\\"").replace('%', "%%")
-}
-
-/// The proxy that containerd pulls images through; the file carries a password, so only root may read it.
-fn proxy_file(proxy: &Proxy) -> Option<NodeFile> {
-    let Proxy { http_proxy, https_proxy, no_proxy } = proxy;
-    let (http, https) = (escape_for_unit(http_proxy.as_deref()?), escape_for_unit(https_proxy.as_deref()?));
-    let without = escape_for_unit(&no_proxy.as_deref().unwrap_or_default().join(","));
-    let content = format!(
-        "[Service]\nEnvironment=\"HTTP_PROXY={http}\"\nEnvironment=\"HTTPS_PROXY={https}\"\nEnvironment=\"NO_PROXY={without}\"\n"
-    );
-    let path = "/etc/systemd/system/containerd.service.d/http-proxy.conf".to_owned();
-    Some(NodeFile { path, permissions: "0600", content })
 }

@@ -10,6 +10,7 @@ pub mod control_plane;
 pub mod input;
 pub mod machines;
 pub mod node_file;
+pub mod proxy;
 pub mod recipe;
 pub mod virtual_ip;
 pub mod volumes;

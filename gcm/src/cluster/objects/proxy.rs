@@ -1,0 +1,87 @@
+//! The proxy of a cluster's nodes, and what they reach without it.
+
+use api::gcm::TanzuKubernetesClusterSpec;
+use api::gcm::parts::{NetworkRanges, NetworkSettings, Proxy};
+
+use super::node_file::NodeFile;
+use crate::admission::{defaults, network};
+
+/// The programs that go through the proxy: one pulls images, the other asks for what pulling takes.
+const UNITS: [&str; 2] = ["containerd", "kubelet"];
+/// What a node reaches by itself, whatever its cluster is. Its own metadata names the address of the control plane.
+const OWN: [&str; 5] = ["localhost", "127.0.0.1", "::1", "{{ ds.meta_data.controlPlaneHost }}", ".svc"];
+
+/// A value as systemd reads it back: `%` begins a specifier, and passwords in URLs are full of it.
+fn escape_for_unit(value: &str) -> String {
+    value.trim().replace('\\', "\\\\").replace('"', "\\\"").replace('%', "%%")
+}
+
+/// The files by which a node's programs go through the cluster's proxy. They carry a password, so only root may read them.
+pub fn files(spec: &TanzuKubernetesClusterSpec) -> Vec<NodeFile> {
+    let settings = network::network(spec);
+    let Some(proxy) = settings.and_then(|settings| settings.proxy.as_ref()) else { return Vec::new() };
+    let Proxy { http_proxy, https_proxy, no_proxy } = proxy;
+    let (Some(http), Some(https)) = (http_proxy.as_deref(), https_proxy.as_deref()) else {
+        return Vec::new();
+    };
+    let without = without_proxy(settings, no_proxy.as_deref().unwrap_or_default()).join(",");
+    let (http, https, without) = (escape_for_unit(http), escape_for_unit(https), escape_for_unit(&without));
+    let content = format!(
+        "[Service]\nEnvironment=\"HTTP_PROXY={http}\"\nEnvironment=\"HTTPS_PROXY={https}\"\nEnvironment=\"NO_PROXY={without}\"\n"
+    );
+    let path = |unit: &str| format!("/etc/systemd/system/{unit}.service.d/http-proxy.conf");
+    UNITS.map(|unit| NodeFile { path: path(unit), permissions: "0600", content: content.clone() }).into()
+}
+
+/// What is reached without the proxy: what the author says, and what is the cluster's own.
+fn without_proxy(settings: Option<&NetworkSettings>, said: &[String]) -> Vec<String> {
+    let blocks = |ranges: Option<&NetworkRanges>, otherwise: &str| {
+        let blocks = ranges.and_then(|ranges| ranges.cidr_blocks.clone()).filter(|blocks| !blocks.is_empty());
+        blocks.unwrap_or_else(|| vec![otherwise.to_owned()])
+    };
+    let domain = settings.and_then(|settings| settings.service_domain.as_deref());
+    let mut all: Vec<String> = Vec::new();
+    let own = OWN.map(str::to_owned).into_iter();
+    let ranges = blocks(settings.and_then(|settings| settings.pods.as_ref()), defaults::PODS)
+        .into_iter()
+        .chain(blocks(settings.and_then(|settings| settings.services.as_ref()), defaults::SERVICES));
+    let domain = format!(".{}", domain.unwrap_or(defaults::DOMAIN));
+    for entry in said.iter().cloned().chain(own).chain(ranges).chain([domain]) {
+        let entry = entry.trim();
+        if !entry.is_empty() && !all.iter().any(|there| there == entry) {
+            all.push(entry.to_owned());
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn spec(network: &serde_json::Value) -> TanzuKubernetesClusterSpec {
+        let spec = json!({
+            "topology": {"controlPlane": {"vmClass": "c", "storageClass": "s"}, "nodePools": []},
+            "settings": {"network": network},
+        });
+        serde_json::from_value(spec).unwrap()
+    }
+
+    #[test]
+    fn the_clusters_own_addresses_are_reached_without_the_proxy() {
+        let proxy = json!({"httpProxy": "http://u:p%40@10.0.0.1:80", "httpsProxy": "http://10.0.0.1:80",
+            "noProxy": ["10.0.0.0/8", "localhost", ".corp"]});
+        let files = files(&spec(&json!({
+            "proxy": proxy, "serviceDomain": "corp.local",
+            "pods": {"cidrBlocks": ["192.0.2.0/16"]}, "services": {"cidrBlocks": ["198.51.100.0/12"]},
+        })));
+        assert_eq!(files.len(), 2);
+        assert!(files.iter().all(|file| file.permissions == "0600"), "it carries a password");
+        insta::assert_snapshot!(files[0].content);
+        let defaults = self::files(&spec(&json!({ "proxy": proxy })));
+        assert!(defaults[1].content.contains("192.168.0.0/16,10.96.0.0/12,.cluster.local\""));
+        assert_eq!(self::files(&spec(&json!({}))), []);
+    }
+}
