@@ -32,6 +32,7 @@ mod plain_vm;
 mod privileges;
 mod real_node;
 mod real_site;
+mod release_upgrade;
 mod second_cluster;
 mod shared_stack;
 mod story;

@@ -147,12 +147,17 @@ impl Story {
 
     /// A client of the guest cluster, with the kubeconfig that Cluster API made.
     pub async fn guest_client(&self, cluster: &str) -> Client {
+        Client::try_from(self.guest_config(cluster).await).expect("a client")
+    }
+
+    /// How to reach the guest cluster, with the kubeconfig that Cluster API made.
+    pub async fn guest_config(&self, cluster: &str) -> Config {
         let secrets: Api<Secret> = Api::namespaced(self.client(), &self.namespace);
         let secret = secrets.get(&format!("{cluster}-kubeconfig")).await.expect("the kubeconfig Secret");
         let text = String::from_utf8(secret.data.expect("data")["value"].0.clone()).expect("UTF-8");
         let kubeconfig = Kubeconfig::from_yaml(&text).expect("a kubeconfig");
         let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
-        Client::try_from(config.expect("a configuration")).expect("a client")
+        config.expect("a configuration")
     }
 
     /// Waits until events about an object gave all these reasons, or any: events come after the status they go with.

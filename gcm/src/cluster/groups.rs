@@ -7,6 +7,7 @@ use api::capi::{KubeadmConfigTemplate, KubeadmControlPlane, MachineDeployment, M
 use api::capw::WCPMachineTemplate;
 use api::gcm::TanzuKubernetesCluster;
 use api::gcm::parts::{NodePool, Volume, phase};
+use api::names::label;
 use kit::apply::bears;
 use kube::{Resource, ResourceExt};
 
@@ -109,10 +110,30 @@ impl ControlPlaneObjects {
     }
 }
 
-/// The objects of the pool at this place of the spec.
-pub fn pool(input: &Input<'_>, facts: &Facts, at: usize, pool: &NodePool) -> Result<PoolObjects, Invalid> {
+/// Whether some machine of the control plane is of an older version than the cluster asks for: no pool goes before it,
+/// since no kubelet may be newer than an API server.
+pub fn is_control_plane_behind(input: &Input<'_>, facts: &Facts) -> bool {
+    let Some(live) = &facts.control_plane else { return false };
+    let wanted = &input.release.kubernetes;
+    let oldest = live.status.as_ref().and_then(|status| status.version.as_ref());
+    live.spec.version != *wanted || oldest.is_some_and(|oldest| oldest != wanted)
+}
+
+/// The objects of the pool at this place of the spec; none while it waits to be made.
+pub fn pool(
+    input: &Input<'_>,
+    facts: &Facts,
+    at: usize,
+    pool: &NodePool,
+) -> Result<Option<PoolObjects>, Invalid> {
     let name = api::names::machine_deployment(&input.namespace(), &input.name(), &pool.name);
     let live = find(&facts.deployments, &name);
+    if is_control_plane_behind(input, facts) {
+        let waiting = live.and_then(|live| waiting_pool(input, facts, pool, live));
+        if live.is_none() || waiting.is_some() {
+            return Ok(waiting);
+        }
+    }
     let uses = live.map(|live| live.spec.template.spec.infrastructure_ref.name.as_str());
     let claims = machines::pool_template(input, pool, VolumesAs::Claims);
     let field = format!("spec.topology.nodePools[{at}]");
@@ -124,7 +145,38 @@ pub fn pool(input: &Input<'_>, facts: &Facts, at: usize, pool: &NodePool) -> Res
     let mut deployment = machines::deployment(input, pool, &template.name_any(), &config.name_any());
     kept.as_ref().unwrap_or(&mark).put_on(&mut deployment);
     let check = machines::pool_check(input, pool, live.map(AsRef::as_ref));
-    Ok(PoolObjects { template, config, deployment, check })
+    Ok(Some(PoolObjects { template, config, deployment, check }))
+}
+
+/// A pool that waits for the control plane: its machines stay what they are, and there may be more or fewer of them.
+///
+/// None where what its machines are made from is gone: then it cannot wait.
+fn waiting_pool(
+    input: &Input<'_>,
+    facts: &Facts,
+    pool: &NodePool,
+    live: &MachineDeployment,
+) -> Option<PoolObjects> {
+    let uses = &live.spec.template.spec;
+    let mut template =
+        WCPMachineTemplate::clone(find(&facts.machine_templates, &uses.infrastructure_ref.name)?);
+    let mut config = KubeadmConfigTemplate::clone(find(
+        &facts.config_templates,
+        &uses.bootstrap.config_ref.as_ref()?.name,
+    )?);
+    let metadata = |name: String| input.metadata(&name, &[(label::NODE_POOL, &pool.name)]);
+    template.metadata = metadata(template.name_any());
+    config.metadata = metadata(config.name_any());
+    let mut deployment = machines::deployment(input, pool, &template.name_any(), &config.name_any());
+    deployment.spec.template.spec.version.clone_from(&uses.version);
+    for (key, value) in live.labels().iter().filter(|(key, _)| *key == label::TKR) {
+        deployment.labels_mut().insert(key.clone(), value.clone());
+    }
+    if let Some(mark) = Mark::on(live) {
+        mark.put_on(&mut deployment);
+    }
+    let check = machines::pool_check(input, pool, Some(live));
+    Some(PoolObjects { template, config, deployment, check })
 }
 
 /// Takes over the templates that the pool's machines were made from, if they are what is asked for in other words.

@@ -168,8 +168,8 @@ fn objects(input: &Input<'_>, facts: &Facts) -> Result<Plan, Invalid> {
         obsolete: Obsolete::default(),
     };
     for (at, pool) in input.tkc.spec.topology.node_pools.iter().enumerate() {
-        let groups::PoolObjects { template, config, deployment, check } =
-            groups::pool(input, facts, at, pool)?;
+        let Some(objects) = groups::pool(input, facts, at, pool)? else { continue };
+        let groups::PoolObjects { template, config, deployment, check } = objects;
         plan.checks.push(check);
         plan.deployments.push(deployment);
         plan.machine_templates.push(template);

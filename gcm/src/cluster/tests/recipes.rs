@@ -213,3 +213,46 @@ fn from_tkc(mut written: Value) -> TanzuKubernetesCluster {
     written["kind"] = json!("TanzuKubernetesCluster");
     from::<TanzuKubernetesCluster>(written)
 }
+
+/// Nodes of pools never run ahead of the control plane.
+#[test]
+fn pools_wait_for_the_control_plane() {
+    let mut fixture = ClusterFixture::running(pools());
+    let mut tkc = fixture.tkc.clone();
+    let release = "v1.35.1---vmware.1-vkr.1";
+    tkc.spec.distribution = None;
+    tkc.spec.topology.control_plane.tkr.as_mut().unwrap().reference.as_mut().unwrap().name =
+        Some(release.to_owned());
+    for pool in &mut tkc.spec.topology.node_pools {
+        pool.tkr = None;
+    }
+    let tkc = stored(tkc);
+    let behind = |facts: &Facts, version: &str| {
+        let mut facts = facts.clone();
+        let mut kcp = (**facts.control_plane.as_ref().unwrap()).clone();
+        kcp.spec.version = "v1.35.1+vmware.1".to_owned();
+        kcp.status.as_mut().unwrap().version = Some(version.to_owned());
+        facts.control_plane = Some(Arc::new(kcp));
+        facts
+    };
+    let facts = fixture.facts();
+    assert_eq!(rolls(&tkc, &facts), [true, false, false, false], "the control plane goes first");
+    let waiting = behind(&facts, "v1.34.2+vmware.1");
+    let mut more = tkc.clone();
+    more.spec.topology.node_pools[0].replicas = Some(5);
+    let planned = plan(&more, &waiting).unwrap();
+    assert_eq!(planned.deployments[0].spec.replicas, Some(5), "a pool that waits is scaled");
+    assert_eq!(planned.obsolete, crate::cluster::plan::Obsolete::default());
+    assert_eq!(rolls(&more, &waiting)[1..], [false; 3]);
+    more.spec.topology.node_pools.push(api::gcm::parts::NodePool {
+        name: "late".to_owned(),
+        ..more.spec.topology.node_pools[0].clone()
+    });
+    assert_eq!(plan(&more, &waiting).unwrap().deployments.len(), 3, "a new pool waits, too");
+    fixture.tkc = tkc.clone();
+    let status = crate::cluster::status::status(&tkc, &waiting, None).status;
+    assert_ne!(status.phase.as_deref(), Some(phase::RUNNING));
+    let there = behind(&facts, "v1.35.1+vmware.1");
+    assert_eq!(rolls(&tkc, &there)[1..], [true; 3]);
+    assert_eq!(plan(&more, &there).unwrap().deployments.len(), 4);
+}

@@ -1,0 +1,123 @@
+//! A cluster goes to the next minor release while its API server is in use.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use k8s_openapi::api::core::v1::Node;
+use kube::api::{ListParams, Patch, PatchParams};
+use kube::{Api, Client, Config, ResourceExt};
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+
+use crate::story::{CLUSTER, Story, assert_contains, story};
+
+const MANIFEST: &str = r"
+apiVersion: run.tanzu.vmware.com/v1alpha3
+kind: TanzuKubernetesCluster
+metadata: {name: rising, namespace: NAMESPACE}
+spec:
+  topology:
+    controlPlane:
+      replicas: 3
+      vmClass: best-effort-small
+      storageClass: gc-storage-profile
+      tkr: {reference: {name: v1.34.2---vmware.1-vkr.1}}
+    nodePools:
+    - {name: workers, replicas: 3, vmClass: best-effort-small, storageClass: gc-storage-profile}
+";
+
+#[test]
+fn an_upgrade_of_three_and_three_loses_no_request() {
+    story("rising", |story| async move {
+        story.apply(MANIFEST).await;
+        let cluster = story.wait_until_running("rising").await;
+        assert_eq!(updates(&cluster), "[1.35.1+vmware.1-vkr.1]");
+        let client = Requests::of(story.guest_config("rising").await);
+        upgrade_to(&story, "v1.35.1---vmware.1-vkr.1").await;
+        assert!(control_planes_come_first(&story).await);
+        let cluster = story
+            .wait_for("the cluster runs v1.35.1", CLUSTER * 2, || async {
+                let cluster = story.get("TanzuKubernetesCluster", "rising").await?;
+                let status = &cluster["status"];
+                let runs = status["version"] == "v1.35.1+vmware.1-vkr.1" && status["phase"] == "running";
+                runs.then_some(cluster)
+            })
+            .await;
+        client.assert_none_lost();
+        assert_eq!(cluster["spec"]["distribution"]["fullVersion"], "v1.35.1+vmware.1-vkr.1");
+        let nodes: Api<Node> = Api::all(story.guest_client("rising").await);
+        for node in nodes.list(&ListParams::default()).await.unwrap().items {
+            let version = node.status.as_ref().unwrap().node_info.as_ref().unwrap().kubelet_version.clone();
+            assert_contains(version, &["v1.35.1"]);
+        }
+        story.delete("TanzuKubernetesCluster", "rising", CLUSTER).await;
+    });
+}
+
+fn updates(cluster: &Value) -> String {
+    let conditions = cluster["status"]["conditions"].as_array().unwrap();
+    let updates = conditions.iter().find(|condition| condition["type"] == "UpdatesAvailable").unwrap();
+    updates["message"].as_str().unwrap_or_default().to_owned()
+}
+
+async fn upgrade_to(story: &Story, release: &str) {
+    let patch = json!({"spec": {"topology": {"controlPlane": {"tkr": {"reference": {"name": release}}}}}});
+    let api = story.api("TanzuKubernetesCluster");
+    api.patch("rising", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+}
+
+/// Looks until a worker has the new version, and whether every control plane node had it before.
+async fn control_planes_come_first(story: &Story) -> bool {
+    let nodes: Api<Node> = Api::all(story.guest_client("rising").await);
+    story
+        .wait_for("the first worker has the new version", CLUSTER * 2, || async {
+            let nodes = nodes.list(&ListParams::default()).await.ok()?.items;
+            let old = |node: &&Node| {
+                let info = node.status.as_ref().and_then(|status| status.node_info.as_ref());
+                info.is_some_and(|info| info.kubelet_version.starts_with("v1.34"))
+            };
+            let (workers, masters): (Vec<&Node>, Vec<&Node>) =
+                nodes.iter().partition(|node| node.name_any().contains("-workers-"));
+            let begun = workers.iter().any(|worker| !old(worker));
+            begun.then(|| !masters.iter().any(old))
+        })
+        .await
+}
+
+/// Somebody who asks the cluster's endpoint twice a second, on a connection of its own each time, as commands do.
+struct Requests {
+    sent: Arc<AtomicU32>,
+    lost: Arc<std::sync::Mutex<Vec<String>>>,
+    _task: JoinSet<()>,
+}
+
+impl Requests {
+    fn of(mut config: Config) -> Self {
+        config.connect_timeout = Some(Duration::from_secs(10));
+        config.read_timeout = Some(Duration::from_secs(10));
+        let sent = Arc::<AtomicU32>::default();
+        let lost = Arc::<std::sync::Mutex<Vec<String>>>::default();
+        let (count, failures, began) = (Arc::clone(&sent), Arc::clone(&lost), Instant::now());
+        let mut task = JoinSet::new();
+        task.spawn(async move {
+            let mut beat = tokio::time::interval(Duration::from_millis(500));
+            loop {
+                beat.tick().await;
+                count.fetch_add(1, Ordering::Relaxed);
+                let client = Client::try_from(config.clone()).expect("a client");
+                if let Err(error) = client.apiserver_version().await {
+                    let at = began.elapsed().as_secs_f64();
+                    failures.lock().unwrap().push(format!("after {at:.1} s: {error}"));
+                }
+            }
+        });
+        Self { sent, lost, _task: task }
+    }
+
+    fn assert_none_lost(&self) {
+        let (sent, lost) = (self.sent.load(Ordering::Relaxed), self.lost.lock().unwrap().clone());
+        eprintln!("{sent} requests, {} lost", lost.len());
+        assert!(sent > 20 && lost.is_empty(), "{} of {sent} requests were lost: {lost:#?}", lost.len());
+    }
+}
