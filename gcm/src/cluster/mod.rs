@@ -14,6 +14,7 @@ pub mod present;
 pub mod remaining;
 pub mod replicas;
 pub mod status;
+pub mod synced;
 pub mod virtual_ip_flags;
 
 use std::sync::Arc;
