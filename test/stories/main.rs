@@ -14,6 +14,7 @@ mod content_sources;
 mod doctor;
 mod documented_commands;
 mod first_boot;
+mod guest_sync;
 mod idle;
 mod image_import;
 mod layercake_command;

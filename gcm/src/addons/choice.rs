@@ -238,6 +238,8 @@ mod tests {
             map("m3", "calico", None, Some("CNI")),
             map("m4", "pvcsi", None, Some("CSI")),
             map("m5", "Not a name", None, None),
+            // What comes from the namespace is nobody's add-on.
+            map("m6", crate::sync::ROLE_BINDINGS, None, None),
         ];
         assert_eq!(
             shown("flannel", &maps, None),

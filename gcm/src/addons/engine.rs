@@ -43,25 +43,25 @@ const SHARE: usize = 2;
 pub struct WantedAddons {
     /// Where its API server is, `https://HOST:PORT`.
     pub server: String,
-    /// What comes from its namespace, applied first: it waits for nothing.
-    pub synced: Vec<ChosenAddon>,
     /// Its add-ons.
     pub addons: Vec<ChosenAddon>,
+    /// What comes from its namespace; applied last, since nodes wait for the container network.
+    pub synced: Vec<ChosenAddon>,
     /// What templates may name.
     pub values: Values,
 }
 
 impl WantedAddons {
     fn all(&self) -> impl Iterator<Item = &ChosenAddon> {
-        self.synced.iter().chain(&self.addons)
+        self.addons.iter().chain(&self.synced)
     }
 }
 
 /// How everything is that a cluster is to have.
 #[derive(Clone, Default, PartialEq)]
 struct GuestReports {
-    synced: Arc<Vec<AddonReport>>,
     addons: Arc<Vec<AddonReport>>,
+    synced: Arc<Vec<AddonReport>>,
 }
 
 /// The add-ons of all clusters. Clones share one.
@@ -214,8 +214,8 @@ impl Cluster {
 
     /// Shows reports about everything that was wanted, in its order.
     fn publish(&self, mut reports: Vec<AddonReport>, wanted: &WantedAddons) {
-        let addons = Arc::new(reports.split_off(wanted.synced.len().min(reports.len())));
-        let reports = GuestReports { synced: Arc::new(reports), addons };
+        let synced = Arc::new(reports.split_off(wanted.addons.len().min(reports.len())));
+        let reports = GuestReports { addons: Arc::new(reports), synced };
         {
             let mut shown = self.reports.lock();
             if shown.as_ref() == Some(&reports) {
@@ -240,7 +240,7 @@ impl Cluster {
         let Some(session) = session else { return Ok(Vec::new()) };
         session.keep_only(wanted.all());
         session.notice();
-        let mut reports: Vec<AddonReport> = Vec::with_capacity(wanted.synced.len() + wanted.addons.len());
+        let mut reports: Vec<AddonReport> = Vec::with_capacity(wanted.addons.len() + wanted.synced.len());
         for addon in wanted.all() {
             let state = self.look_after(addon, &wanted.values, session, &reports).await?;
             let version = session.deployment(addon.slot()).version.clone();

@@ -1,6 +1,7 @@
 //! Objects that this program makes itself: applied and kept as an add-on's, and no part of the status of add-ons.
 
-use serde_json::Value;
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest, Sha256};
 
 use super::manifest::Manifest;
@@ -15,9 +16,11 @@ pub struct Generated {
 impl Generated {
     /// The set of these objects.
     pub fn new(manifests: Vec<Manifest>) -> Self {
-        let values: Vec<&Value> = manifests.iter().map(|manifest| &manifest.value).collect();
-        let digest = Sha256::digest(Value::from_iter(values.into_iter().cloned()).to_string());
-        let version = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        let mut hasher = Sha256::new();
+        for manifest in &manifests {
+            hasher.update(manifest.value.to_string());
+        }
+        let version = URL_SAFE_NO_PAD.encode(&hasher.finalize()[..9]);
         Self { manifests, version }
     }
 

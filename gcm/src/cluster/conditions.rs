@@ -34,7 +34,8 @@ pub fn all(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Vec<ConditionWithCaus
     let nodes = Node::all(facts);
     let mut conditions = vec![control_plane(facts, &nodes), pools(tkc, facts, &nodes)];
     conditions.extend([addons(tkc, facts, &nodes), nodes_healthy(facts, &nodes)]);
-    conditions.extend(synced::conditions(tkc, facts));
+    let synced = synced::conditions(tkc, facts);
+    conditions.extend(synced.map(|(condition, cause)| ConditionWithCause { condition, cause }));
     conditions.extend(release(tkc, facts).into_iter().map(ConditionWithCause::from));
     conditions
 }

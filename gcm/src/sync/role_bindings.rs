@@ -6,6 +6,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use k8s_openapi::api::rbac::v1::{RoleBinding, Subject};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -100,9 +102,7 @@ fn binding_name(namespace: &str, person: Person<'_>) -> String {
     if is_exact {
         return readable;
     }
-    let digest = Sha256::digest(person.name);
-    let digest: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-    format!("{readable}:{digest}")
+    format!("{readable}:{}", URL_SAFE_NO_PAD.encode(&Sha256::digest(person.name)[..9]))
 }
 
 fn is_plain(byte: u8) -> bool {

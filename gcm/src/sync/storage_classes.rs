@@ -100,6 +100,8 @@ fn document(name: &str, of: &str, class: Option<&StorageClass>, mode: &str) -> V
 }
 
 fn unassigned(name: &str, field: &str, namespace: &str, assigned: &Assigned) -> Problem {
+    // Whatever a user wrote is shown.
+    let name = name.escape_debug();
     let message = format!(
         "it is not assigned to namespace {namespace}. Give a ResourceQuota there the hard key {name}.storageclass.storage.k8s.io/requests.storage, or take it out of {field}. {}",
         offered(assigned)

@@ -51,5 +51,5 @@ pub fn addons(input: &Input<'_>, facts: &Facts) -> Option<WantedAddons> {
         kubernetes_version: input.release.kubernetes.clone(),
     };
     let synced = sync::sets(input.tkc, &facts.namespace);
-    Some(WantedAddons { server, synced, addons: choose(&offer), values })
+    Some(WantedAddons { server, addons: choose(&offer), synced, values })
 }
