@@ -3,8 +3,8 @@
 //! | module | what is in it |
 //! |---|---|
 //! | [`namespace`] | what is watched of namespaces, and what of that concerns one cluster |
-//! | [`storage_classes`] | the StorageClasses of a guest |
-//! | [`role_bindings`] | the ClusterRoleBindings of a guest |
+//! | [`mod@storage_classes`] | the StorageClasses of a guest |
+//! | [`mod@role_bindings`] | the ClusterRoleBindings of a guest |
 //! | [`wanted`] | objects that a guest is to have, and what can't be had |
 //!
 //! All but the watches is pure. The [`engine`](crate::addons::engine) applies the objects, each kind as an ApplySet of its
