@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`cluster`] | the controller of TanzuKubernetesClusters: gather, plan, act, status; [`cluster::objects`] builds the objects |
 //! | [`addons`] | what guests need besides nodes: bundles of manifests, applied and kept in them |
+//! | [`sync`] | what guests get of their namespace: storage classes and administrators |
 //! | [`releases`] | the controllers of releases: from node images to TanzuKubernetesReleases and OSImages |
 //! | [`admission`] | what a TanzuKubernetesCluster may ask for, and the defaults it gets |
 //! | [`resolution`], [`version`] | which release a cluster asks for, and how versions compare |
@@ -26,6 +27,7 @@ pub mod duration;
 mod program;
 pub mod releases;
 pub mod resolution;
+pub mod sync;
 #[cfg(test)]
 mod testing;
 pub mod version;

@@ -11,6 +11,7 @@ use api::vmop::VirtualMachineImage;
 use clap::Parser;
 use futures::stream;
 use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::rbac::v1::RoleBinding;
 use kit::events::Events;
 use kit::index::key;
 use kit::run::Fatal;
@@ -26,6 +27,8 @@ use crate::addons::engine::Engine;
 use crate::cluster::gather::{ClusterCaches, Context, KindCache};
 use crate::cluster::virtual_ip_flags::VirtualIpFlags;
 use crate::releases::cache::ReleaseCache;
+use crate::sync::namespace::{NamespaceCaches, QuotaLimits};
+use crate::sync::role_bindings::makes_administrators;
 use crate::webhook::{self, Webhooks};
 use crate::{cluster, releases};
 
@@ -69,6 +72,7 @@ async fn start(started: Runtime, flags: Flags) -> Result<(), Fatal> {
     let clusters: Cache<TanzuKubernetesCluster> = watch(&started);
     let kinds = kinds(&started);
     let bundles = bundles(&started);
+    let namespaces = NamespaceCaches::start(&started);
     let (wake, woken) = mpsc::unbounded_channel();
     let addons = Engine::new(started.client.clone(), wake, started.shutdown.clone());
     let forgetting = addons.clone();
@@ -86,10 +90,12 @@ async fn start(started: Runtime, flags: Flags) -> Result<(), Fatal> {
         kinds: kinds.clone(),
         vm_images: images.clone(),
         bundles: bundles.index(|map| map.namespace().into_iter().collect()),
+        namespaces: namespaces.clone(),
         addons,
     });
     let reports = stream::unfold(woken, |mut woken| async move { Some((woken.recv().await?, woken)) });
-    let of_clusters = controller(&started, &clusters, &kinds, &releases, &os_images)
+    let of_clusters = controller(&started, &clusters, &kinds, &releases, &os_images);
+    let of_clusters = of_namespaces(of_clusters, &clusters, &namespaces)
         .reads(&images)
         .watches(&bundles, of_namespace(&clusters))
         .wakes_on(reports)
@@ -107,6 +113,30 @@ fn watch<K: Watchable>(started: &Runtime) -> Cache<K> {
 fn bundles(started: &Runtime) -> Cache<PartialObjectMeta<ConfigMap>> {
     let labelled = watcher::Config::default().labels(label::ADDON_NAME);
     watch::selected(started, Api::all(started.client.clone()), labelled)
+}
+
+/// Wakes the clusters whose namespace gives them something else.
+fn of_namespaces(
+    controller: Controller<TanzuKubernetesCluster>,
+    clusters: &Cache<TanzuKubernetesCluster>,
+    namespaces: &NamespaceCaches,
+) -> Controller<TanzuKubernetesCluster> {
+    let (of_quota, of_binding) =
+        (of_namespace::<QuotaLimits>(clusters), of_namespace::<RoleBinding>(clusters));
+    let all = clusters.index(|_| vec![String::new()]);
+    controller
+        .watches_changes(&namespaces.quotas, move |change| {
+            let classes =
+                |side: &Option<Arc<QuotaLimits>>| side.as_ref().map(|quota| quota.assigned_classes());
+            let concerned =
+                || change.sides().next().map(|quota| of_quota(quota.as_ref())).unwrap_or_default();
+            if classes(&change.old) == classes(&change.new) { Vec::new() } else { concerned() }
+        })
+        .watches(&namespaces.role_bindings, move |binding| {
+            if makes_administrators(binding) { of_binding(binding) } else { Vec::new() }
+        })
+        // Storage classes are few and change rarely; each may be given to every namespace.
+        .watches(&namespaces.storage_classes, move |_| all.refs(""))
 }
 
 /// The clusters of the object's namespace.

@@ -3,7 +3,7 @@
 //! The API server shows admission the stored version, whatever version was sent; texts name fields as their author
 //! wrote them. Whatever cannot be read here is let through: the schema, which is looked at later, says it better.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,6 +25,7 @@ use serde_json::Value;
 use crate::addons::choice::container_networks;
 use crate::admission::{self, defaults};
 use crate::releases::cache::ReleaseCache;
+use crate::sync::namespace::assigned_classes;
 
 /// Where defaults are filled in.
 pub const MUTATE: &str = "/mutate-run-tanzu-vmware-com-v1alpha3-tanzukubernetescluster";
@@ -93,7 +94,7 @@ async fn validate(State(webhooks): State<Arc<Webhooks>>, Json(review): Json<Valu
         .iter()
         .map(|text| admission::path_in(&review.version, text))
         .collect();
-    if old.as_ref().is_none_or(|old| old.spec.topology != new.spec.topology) {
+    if old.as_ref().is_none_or(|old| names_other_classes(old, &new)) {
         let missing = tokio::time::timeout(PATIENCE, missing(&new, &webhooks.client)).await;
         warnings.extend(missing.unwrap_or_default());
     }
@@ -106,6 +107,13 @@ async fn bundles(tkc: &TanzuKubernetesCluster, client: &Client) -> BTreeSet<Stri
     let labelled = ListParams::default().labels(label::ADDON_NAME).limit(MAX_BUNDLES);
     let maps = maps.list_metadata(&labelled).await.map(|list| list.items).unwrap_or_default();
     container_networks(&maps)
+}
+
+fn names_other_classes(old: &TanzuKubernetesCluster, new: &TanzuKubernetesCluster) -> bool {
+    let storage = |tkc: &TanzuKubernetesCluster| {
+        tkc.spec.settings.as_ref().and_then(|settings| settings.storage.clone())
+    };
+    old.spec.topology != new.spec.topology || storage(old) != storage(new)
 }
 
 /// Classes the cluster names and its namespace does not have. They may still come, so this only warns.
@@ -121,16 +129,10 @@ async fn missing(tkc: &TanzuKubernetesCluster, client: &Client) -> Vec<String> {
         texts.extend(admission::nodes::unbound(&tkc.spec.topology, &namespace, &bound));
     }
     if let Ok(quotas) = quotas {
-        let assigned: BTreeSet<String> = quotas
-            .items
-            .into_iter()
-            .filter_map(|quota| quota.spec?.hard)
-            .flat_map(BTreeMap::into_keys)
-            .filter_map(|key| {
-                key.split_once(".storageclass.storage.k8s.io/").map(|(class, _)| class.to_owned())
-            })
-            .collect();
+        let limits = quotas.items.into_iter().filter_map(|quota| quota.spec?.hard);
+        let assigned: BTreeSet<String> = limits.flat_map(|hard| assigned_classes(&hard)).collect();
         texts.extend(admission::nodes::unassigned(&tkc.spec.topology, &namespace, &assigned));
+        texts.extend(admission::settings::unassigned(&tkc.spec, &namespace, &assigned));
     }
     texts
 }

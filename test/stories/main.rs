@@ -15,6 +15,7 @@ mod day_two;
 mod doctor;
 mod documented_commands;
 mod first_boot;
+mod guest_sync;
 mod idle;
 mod image_import;
 mod layercake_command;

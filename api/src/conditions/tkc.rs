@@ -52,6 +52,10 @@ reasons! {
     Warning STORAGE_CLASS_SYNC_FAILED = "StorageClassSyncFailed";
     /// The Supervisor's service could not be made in the guest.
     Warning SUPERVISOR_HEADLESS_SERVICE_SETUP_FAILED = "SupervisorHeadlessServiceSetupFailed";
+    /// The role bindings are not in the guest yet.
+    Info ROLE_BINDING_SYNCING = "RoleBindingSyncing";
+    /// The storage classes are not in the guest yet.
+    Info STORAGE_CLASS_SYNCING = "StorageClassSyncing";
     /// Some add-on is not applied yet, or does not work yet.
     Info ADDONS_RECONCILING = "AddonsReconciling";
     /// Of one add-on: it is not applied yet, or does not work yet.

@@ -113,6 +113,11 @@ pub fn is_pruned(key: &ObjectKey) -> bool {
     )
 }
 
+/// Whether a member that can't be changed is deleted and made anew: nothing that was made of it goes with it.
+pub fn is_replaced(key: &ObjectKey) -> bool {
+    (key.group.as_str(), key.kind.as_str()) == ("storage.k8s.io", "StorageClass")
+}
+
 /// Of the members that were found, those that the bundle does not have any more.
 pub fn dropped<'m, T>(found: &'m [(ObjectKey, T)], wanted: &BTreeSet<ObjectKey>) -> Vec<&'m (ObjectKey, T)> {
     found.iter().filter(|(key, _)| !wanted.contains(key) && is_pruned(key)).collect()

@@ -11,6 +11,7 @@ use kube::core::PartialObjectMeta;
 
 use super::builtin::{BUILT_IN, BuiltIn};
 use super::bundle::AddonType;
+use super::generated::Generated;
 use super::image;
 
 /// The most add-ons of a cluster: what its namespace's users bring more is reported, and not applied.
@@ -30,6 +31,8 @@ pub enum Source {
         /// Its resourceVersion: another one is another bundle.
         version: String,
     },
+    /// This program, for this cluster: no add-on, and no bundle.
+    Generated(Arc<Generated>),
     /// None.
     Nowhere {
         /// The names of those that there are of this type.
@@ -45,6 +48,7 @@ impl PartialEq for Source {
             (Self::ConfigMap { name: a, version: v }, Self::ConfigMap { name: b, version: w }) => {
                 (a, v) == (b, w)
             }
+            (Self::Generated(a), Self::Generated(b)) => a == b,
             (Self::Nowhere { known: a }, Self::Nowhere { known: b }) => a == b,
             _ => false,
         }
@@ -74,6 +78,7 @@ impl ChosenAddon {
             Source::BuiltIn(_) => "the built-in bundle".to_owned(),
             Source::Image(image) => format!("VirtualMachineImage {}", image.name_any()),
             Source::ConfigMap { name, .. } => format!("ConfigMap {name}"),
+            Source::Generated(_) => "what the namespace gives".to_owned(),
             Source::Nowhere { .. } => "no bundle".to_owned(),
         }
     }
@@ -233,6 +238,8 @@ mod tests {
             map("m3", "calico", None, Some("CNI")),
             map("m4", "pvcsi", None, Some("CSI")),
             map("m5", "Not a name", None, None),
+            // What comes from the namespace is nobody's add-on.
+            map("m6", crate::sync::ROLE_BINDINGS, None, None),
         ];
         assert_eq!(
             shown("flannel", &maps, None),

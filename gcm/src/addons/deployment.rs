@@ -8,7 +8,7 @@ use super::apply_set;
 use super::bundle::{Bundle, Mode};
 use super::choice::Source;
 use super::drift::{Change, Written};
-use super::guest::{Guest, GuestError, ServedKind, Sighting};
+use super::guest::{Guest, GuestError, Membership, ServedKind, Sighting};
 use super::health::{self, Health};
 use super::manifest::{Manifest, ObjectKey, stage};
 use super::render::Values;
@@ -60,6 +60,11 @@ pub struct Intent<'a> {
 impl Intent<'_> {
     fn manager(&self) -> String {
         format!("gcm/addon/{}", self.slot)
+    }
+
+    /// What else to do than to delete an object of others that is in the place of one.
+    fn remedy(&self) -> &'static str {
+        if matches!(self.source, Source::Generated(_)) { "" } else { ", or leave it out of the bundle" }
     }
 
     fn hash(&self) -> u64 {
@@ -206,7 +211,8 @@ impl Deployment {
             Err(GuestError::Refused(reason)) => return Ok(Some(format!("{key}: {reason}"))),
             Err(error) => return Err(error),
         };
-        match guest.apply(&kind, manifest, &set, &intent.manager()).await {
+        let of = Membership { set: &set, manager: &intent.manager(), remedy: intent.remedy() };
+        match guest.apply(&kind, manifest, &of).await {
             Ok(object) => {
                 let written = Written::of(&object.metadata);
                 let key = Guest::key(&kind, key);

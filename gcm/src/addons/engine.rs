@@ -45,8 +45,23 @@ pub struct WantedAddons {
     pub server: String,
     /// Its add-ons.
     pub addons: Vec<ChosenAddon>,
+    /// What comes from its namespace; applied last, since nodes wait for the container network.
+    pub synced: Vec<ChosenAddon>,
     /// What templates may name.
     pub values: Values,
+}
+
+impl WantedAddons {
+    fn all(&self) -> impl Iterator<Item = &ChosenAddon> {
+        self.addons.iter().chain(&self.synced)
+    }
+}
+
+/// How everything is that a cluster is to have.
+#[derive(Clone, Default, PartialEq)]
+struct GuestReports {
+    addons: Arc<Vec<AddonReport>>,
+    synced: Arc<Vec<AddonReport>>,
 }
 
 /// The add-ons of all clusters. Clones share one.
@@ -62,7 +77,7 @@ struct Shared {
 }
 
 /// None before the first look at the guest: nothing is known, and what is known of before stays.
-type Reports = Arc<Mutex<Option<Arc<Vec<AddonReport>>>>>;
+type Reports = Arc<Mutex<Option<GuestReports>>>;
 
 struct ClusterTask {
     wanted: watch::Sender<Arc<WantedAddons>>,
@@ -115,6 +130,15 @@ impl Engine {
 
     /// How a cluster's add-ons are; none if nobody has looked after them yet.
     pub fn reports(&self, key: &str) -> Option<Arc<Vec<AddonReport>>> {
+        Some(self.all_reports(key)?.addons)
+    }
+
+    /// The same of what comes from its namespace.
+    pub fn sync_reports(&self, key: &str) -> Option<Arc<Vec<AddonReport>>> {
+        Some(self.all_reports(key)?.synced)
+    }
+
+    fn all_reports(&self, key: &str) -> Option<GuestReports> {
         self.0.clusters.lock().get(key)?.reports.lock().clone()
     }
 
@@ -151,7 +175,7 @@ impl Cluster {
             let delay = match round.unwrap_or_else(|_| late()) {
                 Ok(reports) => {
                     let delay = Self::delay(&reports, &mut pause);
-                    self.publish(reports);
+                    self.publish(reports, &now);
                     delay
                 }
                 Err(error) => {
@@ -159,9 +183,8 @@ impl Cluster {
                     // One call that fails is no news.
                     if pause > PAUSES.0 {
                         let state = AddonState::Pending(error.to_string());
-                        self.publish(
-                            now.addons.iter().map(|addon| report(addon, None, state.clone())).collect(),
-                        );
+                        let reports = now.all().map(|addon| report(addon, None, state.clone())).collect();
+                        self.publish(reports, &now);
                     }
                     longer(&mut pause)
                 }
@@ -189,13 +212,16 @@ impl Cluster {
         if reports.iter().any(rising) { PROGRESS } else { RESYNC }
     }
 
-    fn publish(&self, reports: Vec<AddonReport>) {
+    /// Shows reports about everything that was wanted, in its order.
+    fn publish(&self, mut reports: Vec<AddonReport>, wanted: &WantedAddons) {
+        let synced = Arc::new(reports.split_off(wanted.addons.len().min(reports.len())));
+        let reports = GuestReports { addons: Arc::new(reports), synced };
         {
             let mut shown = self.reports.lock();
-            if shown.as_ref().is_some_and(|shown| **shown == reports) {
+            if shown.as_ref() == Some(&reports) {
                 return;
             }
-            *shown = Some(Arc::new(reports));
+            *shown = Some(reports);
         }
         // The receiver is gone only when the controller ended with the program.
         let _ = self.shared.wake.send(ObjectRef::new(&self.name).within(&self.namespace));
@@ -212,10 +238,10 @@ impl Cluster {
             *session = Some(Session::new(self.connect(&wanted.server).await?, &wanted.server));
         }
         let Some(session) = session else { return Ok(Vec::new()) };
-        session.keep_only(&wanted.addons);
+        session.keep_only(wanted.all());
         session.notice();
-        let mut reports: Vec<AddonReport> = Vec::with_capacity(wanted.addons.len());
-        for addon in &wanted.addons {
+        let mut reports: Vec<AddonReport> = Vec::with_capacity(wanted.addons.len() + wanted.synced.len());
+        for addon in wanted.all() {
             let state = self.look_after(addon, &wanted.values, session, &reports).await?;
             let version = session.deployment(addon.slot()).version.clone();
             reports.push(report(addon, version, state));
@@ -253,7 +279,11 @@ impl Cluster {
             if let Some(other) = bundle.after.iter().find(unsettled) {
                 return Ok(AddonState::Pending(format!("it waits for add-on {other}")));
             }
-            let manifests = match manifest::parse(&bundle.files, values) {
+            let manifests = match &addon.source {
+                Source::Generated(generated) => Ok(generated.manifests().to_vec()),
+                _ => manifest::parse(&bundle.files, values),
+            };
+            let manifests = match manifests {
                 Ok(manifests) => manifests,
                 Err(reason) => return failed(reason),
             };
@@ -272,6 +302,9 @@ impl Cluster {
         let built_in = || BuiltIn::named(&addon.name).map(BuiltIn::bundle);
         match &addon.source {
             Source::BuiltIn(bundle) => Ok(bundle.bundle()),
+            Source::Generated(generated) => {
+                Ok(Bundle { version: Some(generated.version().to_owned()), ..Bundle::default() })
+            }
             Source::Image(node_image) => image::property(node_image, &addon.name)
                 .ok_or("it is there no more".to_owned())
                 .and_then(image::read),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures::{Stream, StreamExt};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, Preconditions};
-use kube::core::{GroupVersionKind, PartialObjectMeta};
+use kube::core::{GroupVersionKind, PartialObjectMeta, Status};
 use kube::discovery::{self, Scope};
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, Config};
@@ -42,6 +42,17 @@ pub enum GuestError {
 pub struct ServedKind {
     resource: ApiResource,
     namespaced: bool,
+}
+
+/// What an object is applied as.
+#[derive(Clone, Copy)]
+pub struct Membership<'a> {
+    /// The id of its set.
+    pub set: &'a str,
+    /// The owner of its fields.
+    pub manager: &'a str,
+    /// What else to do than to delete an object that is in its place, as the end of a sentence.
+    pub remedy: &'a str,
 }
 
 /// What a watch of one kind shows.
@@ -87,6 +98,13 @@ fn explain(error: &kube::Error) -> GuestError {
 
 async fn send<T>(request: impl Future<Output = kube::Result<T>>) -> Result<T, GuestError> {
     call(request).await.unwrap_or_else(|error| Err(explain(&error)))
+}
+
+/// Whether the API server refuses nothing but the change of what can't be changed.
+fn is_immutable(status: &Status) -> bool {
+    let causes = status.details.as_ref().map(|details| details.causes.as_slice()).unwrap_or_default();
+    let of_change = |message: &str| message.contains("immutable") || message.contains("forbidden");
+    status.code == 422 && !causes.is_empty() && causes.iter().all(|cause| of_change(&cause.message))
 }
 
 /// The answer, or none where the API server has no such object.
@@ -159,31 +177,50 @@ impl Guest {
     /// Makes an object so, as a member of the set.
     ///
     /// Of a member our fields are ours, whoever changed them. An object of somebody else keeps the fields that have another
-    /// owner, and the conflict is the error.
+    /// owner, and the conflict is the error. A member whose kind lets nobody change it is made anew.
     pub async fn apply(
         &self,
         kind: &ServedKind,
         manifest: &Manifest,
-        set: &str,
-        manager: &str,
+        of: &Membership<'_>,
     ) -> Result<DynamicObject, GuestError> {
         let api = self.api(kind, manifest.key.namespace.as_deref());
-        let value = apply_set::member(manifest, set);
-        let name = &manifest.key.name;
-        let params = PatchParams::apply(manager);
-        let patched = match call(api.patch(name, &params, &Patch::Apply(&value))).await {
-            Err(kube::Error::Api(status)) if status.code == 409 => {
-                let live = found(api.get_metadata(name)).await?;
-                let labels = live.and_then(|live| live.metadata.labels).unwrap_or_default();
-                if labels.get(PART_OF).is_none_or(|id| id != set) {
-                    let what = "it exists, and others own what is to be changed. Delete it, or leave it out of the bundle";
-                    return Err(GuestError::Refused(bounded(&format!("{what}: {}", status.message))));
-                }
-                call(api.patch(name, &params.force(), &Patch::Apply(&value))).await
+        let value = apply_set::member(manifest, of.set);
+        let (name, patch) = (&manifest.key.name, Patch::Apply(&value));
+        let params = PatchParams::apply(of.manager);
+        let mut patched = call(api.patch(name, &params, &patch)).await;
+        if let Err(kube::Error::Api(status)) = &patched
+            && status.code == 409
+        {
+            if self.member(&api, name, of.set).await?.is_none() {
+                let what = "it exists, and others own what is to be changed. Delete it";
+                let remedy = of.remedy;
+                return Err(GuestError::Refused(bounded(&format!("{what}{remedy}: {}", status.message))));
             }
-            other => other,
-        };
+            patched = call(api.patch(name, &params.clone().force(), &patch)).await;
+        }
+        if let Err(kube::Error::Api(status)) = &patched
+            && apply_set::is_replaced(&manifest.key)
+            && is_immutable(status)
+            && let Some(uid) = self.member(&api, name, of.set).await?
+        {
+            self.delete(kind, &manifest.key, Some(uid)).await?;
+            patched = call(api.patch(name, &params.force(), &patch)).await;
+        }
         patched.unwrap_or_else(|error| Err(explain(&error)))
+    }
+
+    /// The uid of an object, if it is there and a member of the set.
+    async fn member(
+        &self,
+        api: &Api<DynamicObject>,
+        name: &str,
+        set: &str,
+    ) -> Result<Option<String>, GuestError> {
+        let live = found(api.get_metadata(name)).await?.map(|live| live.metadata);
+        let member = live
+            .filter(|live| live.labels.as_ref().and_then(|all| all.get(PART_OF)).is_some_and(|id| id == set));
+        Ok(member.and_then(|member| member.uid))
     }
 
     /// An object, if it is there.

@@ -94,7 +94,11 @@ fn items(mut document: Value) -> Vec<Value> {
     }
 }
 
-fn read(mut value: Value) -> Result<Manifest, String> {
+/// The object of a document.
+///
+/// # Errors
+/// What no object can be.
+pub fn read(mut value: Value) -> Result<Manifest, String> {
     let text = |path: &str| value.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
     let (api_version, kind) = (text("/apiVersion"), text("/kind"));
     let (name, namespace) = (text("/metadata/name"), text("/metadata/namespace"));

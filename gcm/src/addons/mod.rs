@@ -9,6 +9,7 @@
 //! |---|---|
 //! | [`choice`] | which bundles a cluster gets, and which of several of one name |
 //! | [`config_map`], [`image`], [`builtin`] | where bundles come from |
+//! | [`generated`] | sets of objects that this program makes itself, and that are no add-ons ([`crate::sync`]) |
 //! | [`bundle`], [`render`], [`manifest`] | from a bundle's texts to objects |
 //! | [`apply_set`], [`health`], [`drift`] | labels of what belongs together; whether it works; what others changed |
 //! | [`report`] | how add-ons are, as status and cause |
@@ -26,6 +27,7 @@ pub mod config_map;
 pub mod deployment;
 pub mod drift;
 pub mod engine;
+pub mod generated;
 pub mod guest;
 pub mod health;
 pub mod image;

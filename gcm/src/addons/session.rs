@@ -45,8 +45,9 @@ impl Session {
     }
 
     /// Forgets add-ons that the cluster is not to have any more; their objects stay.
-    pub fn keep_only(&mut self, addons: &[ChosenAddon]) {
-        self.deployments.retain(|slot, _| addons.iter().any(|addon| addon.slot() == slot));
+    pub fn keep_only<'a>(&mut self, addons: impl Iterator<Item = &'a ChosenAddon>) {
+        let slots: BTreeSet<&str> = addons.map(ChosenAddon::slot).collect();
+        self.deployments.retain(|slot, _| slots.contains(slot.as_str()));
     }
 
     /// Looks after an add-on no more.

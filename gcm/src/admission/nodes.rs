@@ -322,7 +322,7 @@ fn groups(topology: &Topology) -> impl Iterator<Item = (String, &str, &str, &[Vo
     std::iter::once(control_plane).chain(pools)
 }
 
-fn offered(names: &BTreeSet<String>) -> String {
+pub(super) fn offered(names: &BTreeSet<String>) -> String {
     if names.is_empty() {
         return "It has none".to_owned();
     }

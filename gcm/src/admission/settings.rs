@@ -2,6 +2,8 @@
 //!
 //! A proxy's address carries a password: no text made here repeats it.
 
+use std::collections::BTreeSet;
+
 use api::gcm::TanzuKubernetesClusterSpec;
 use api::gcm::parts::{Proxy, Trust, TrustedCa};
 use base64::Engine;
@@ -10,6 +12,8 @@ use url::Url;
 
 use super::denial::FieldDenial;
 use super::network;
+use super::nodes::offered;
+use crate::sync::storage_classes::first_edition;
 
 const PROXY: &str = "spec.settings.network.proxy";
 const TRUST: &str = "spec.settings.network.trust.additionalTrustedCAs";
@@ -136,6 +140,36 @@ fn certificates(pem: &str) -> impl Iterator<Item = Vec<u8>> {
     })
 }
 
+/// Whether a cluster that is given `class` has `name` of it.
+fn is_edition(name: &str, class: &str) -> bool {
+    class == name || class == first_edition(name)
+}
+
+/// Warnings about storage classes for the guest that are not assigned to the namespace.
+pub fn unassigned(
+    spec: &TanzuKubernetesClusterSpec,
+    namespace: &str,
+    assigned: &BTreeSet<String>,
+) -> Vec<String> {
+    let storage = spec.settings.as_ref().and_then(|settings| settings.storage.as_ref());
+    let classes = storage.and_then(|storage| storage.classes.as_deref()).unwrap_or_default();
+    let default = storage.and_then(|storage| storage.default_class.as_deref());
+    let text = |field: String, class: &str| {
+        format!(
+            "{field}: StorageClass {class:?} is not assigned to namespace {namespace:?}: the cluster lacks it until then. {}",
+            offered(assigned)
+        )
+    };
+    let missing =
+        classes.iter().enumerate().filter(|(_, class)| !class.is_empty() && !assigned.contains(*class));
+    let default =
+        default.filter(|name| !name.is_empty() && !assigned.iter().any(|class| is_edition(name, class)));
+    missing
+        .map(|(at, class)| text(format!("spec.settings.storage.classes[{at}]"), class))
+        .chain(default.map(|class| text("spec.settings.storage.defaultClass".to_owned(), class)))
+        .collect()
+}
+
 pub(super) fn warnings(spec: &TanzuKubernetesClusterSpec) -> Vec<String> {
     let storage = spec.settings.as_ref().and_then(|settings| settings.storage.as_ref());
     let default =
@@ -143,7 +177,7 @@ pub(super) fn warnings(spec: &TanzuKubernetesClusterSpec) -> Vec<String> {
     let classes = storage.and_then(|storage| storage.classes.as_deref());
     match (default, classes) {
         (Some(default), Some(classes))
-            if !classes.is_empty() && !classes.iter().any(|class| class == default) =>
+            if !classes.is_empty() && !classes.iter().any(|class| is_edition(default, class)) =>
         {
             vec![format!(
                 "spec.settings.storage.defaultClass: {default:?} is not among spec.settings.storage.classes"

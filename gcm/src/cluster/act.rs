@@ -58,7 +58,9 @@ pub async fn carry_out(plan: Plan, facts: &mut Facts, ctx: &Context) -> Result<N
     apply_all(&accounts, &kinds.accounts, ctx).await?;
     if let Some(addons) = addons {
         ctx.addons.want(&cluster.namespace().unwrap_or_default(), &cluster.name_any(), addons);
-        facts.addons = ctx.addons.reports(&key(cluster.namespace().as_deref(), &cluster.name_any()));
+        let key = key(cluster.namespace().as_deref(), &cluster.name_any());
+        facts.addons = ctx.addons.reports(&key);
+        facts.synced = ctx.addons.sync_reports(&key);
     }
     remove_obsolete(obsolete, facts, ctx).await?;
     Ok(Next::OnChange)

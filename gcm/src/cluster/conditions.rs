@@ -9,6 +9,7 @@ use super::blocking;
 use super::gather::Facts;
 use super::nodes::Node;
 use super::replicas::{ReplicaCounts, count_pools};
+use super::synced;
 use crate::admission::version;
 use crate::releases::status::updates_condition;
 use crate::resolution;
@@ -33,6 +34,8 @@ pub fn all(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Vec<ConditionWithCaus
     let nodes = Node::all(facts);
     let mut conditions = vec![control_plane(facts, &nodes), pools(tkc, facts, &nodes)];
     conditions.extend([addons(tkc, facts, &nodes), nodes_healthy(facts, &nodes)]);
+    let synced = synced::conditions(tkc, facts);
+    conditions.extend(synced.map(|(condition, cause)| ConditionWithCause { condition, cause }));
     conditions.extend(release(tkc, facts).into_iter().map(ConditionWithCause::from));
     conditions
 }
@@ -42,7 +45,8 @@ pub fn ready(conditions: &[ConditionWithCause]) -> ConditionWithCause {
     let summed =
         [words::CONTROL_PLANE_READY, words::NODE_POOLS_READY, words::ADDONS_READY, words::NODES_HEALTHY];
     let failing = conditions.iter().find(|ConditionWithCause { condition, .. }| {
-        summed.contains(&condition.type_.as_ref()) && condition.status != TRUE
+        (summed.contains(&condition.type_.as_ref()) && condition.status != TRUE)
+            || synced::is_failing(condition)
     });
     match failing.cloned() {
         Some(ConditionWithCause { condition, cause }) => {

@@ -18,10 +18,12 @@ use super::objects::volumes::VolumesAs;
 use super::plan::{Plan, plan};
 use super::virtual_ip_flags::{VirtualIpFlags, VirtualIpKind};
 use crate::addons::bundle::AddonType;
+use crate::addons::choice::{ChosenAddon, Source};
 use crate::addons::report::{AddonReport, AddonState};
 use crate::admission::defaults::with_defaults;
 use crate::releases::cache::ReleaseCache;
 use crate::releases::{KubernetesRelease, ReleaseImage};
+use crate::sync;
 use crate::testing::SITE_VERSIONS;
 
 /// A release as the simulated site has it.
@@ -147,6 +149,7 @@ impl ClusterFixture {
         facts.wcp_cluster = Some(Arc::new(self.wcp_cluster()));
         facts.control_plane = Some(Arc::new(self.control_plane()));
         facts.addons = self.initialized.then(|| Arc::new(vec![self.network.clone()]));
+        facts.synced = self.initialized.then(|| Arc::new(self.synced(&facts)));
         facts.machine_templates = self.plan.machine_templates.iter().cloned().map(Arc::new).collect();
         facts.config_templates = self.plan.config_templates.iter().cloned().map(Arc::new).collect();
         facts.checks = self.plan.checks.iter().cloned().map(Arc::new).collect();
@@ -188,6 +191,16 @@ impl ClusterFixture {
             *live = Arc::new(deployment);
         }
         facts
+    }
+
+    /// Everything that the namespace gives is in the guest.
+    fn synced(&self, facts: &Facts) -> Vec<AddonReport> {
+        let report = |set: ChosenAddon| {
+            let Source::Generated(generated) = &set.source else { panic!("a set of others") };
+            let version = Some(generated.version().to_owned());
+            AddonReport { name: set.name, type_: None, version, state: AddonState::Applied }
+        };
+        sync::sets(&self.tkc, &facts.namespace).into_iter().map(report).collect()
     }
 
     fn cluster(&self) -> Cluster {

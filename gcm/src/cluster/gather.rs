@@ -26,6 +26,7 @@ use crate::addons::report::AddonReport;
 use crate::releases::ReleaseImage;
 use crate::releases::cache::ReleaseCache;
 use crate::resolution::AvailableRelease;
+use crate::sync::namespace::{NamespaceCaches, NamespaceFacts};
 
 /// A watched kind, by the cluster its objects belong to.
 #[derive(Clone)]
@@ -89,6 +90,8 @@ pub struct Context {
     pub vm_images: Cache<VirtualMachineImage>,
     /// The ConfigMaps with bundles, by namespace.
     pub bundles: Index<PartialObjectMeta<ConfigMap>>,
+    /// What namespaces give to their clusters.
+    pub namespaces: NamespaceCaches,
     /// What applies add-ons in guests.
     pub addons: Engine,
 }
@@ -155,6 +158,10 @@ pub struct Facts {
     pub bundles: Vec<Arc<PartialObjectMeta<ConfigMap>>>,
     /// How its add-ons are, once somebody looks after them.
     pub addons: Option<Arc<Vec<AddonReport>>>,
+    /// What its namespace gives.
+    pub namespace: NamespaceFacts,
+    /// How that is in the guest, once somebody looks after it.
+    pub synced: Option<Arc<Vec<AddonReport>>>,
 }
 
 impl Facts {
@@ -241,6 +248,8 @@ pub fn facts(tkc: &TanzuKubernetesCluster, ctx: &Context) -> Result<Facts, Stale
         wcp_machines: if others { Vec::new() } else { kinds.wcp_machines.sorted(&of) },
         bundles: ctx.bundles.objects(namespace.unwrap_or_default()),
         addons: ctx.addons.reports(&of),
+        namespace: ctx.namespaces.facts(namespace.unwrap_or_default()),
+        synced: ctx.addons.sync_reports(&of),
     })
 }
 

@@ -17,6 +17,7 @@ pub mod remaining;
 pub mod remediations;
 pub mod replicas;
 pub mod status;
+pub mod synced;
 pub mod virtual_ip_flags;
 
 use std::sync::Arc;

@@ -30,6 +30,8 @@ fn left(facts: &Facts) -> Vec<String> {
         wcp_machines,
         bundles: _,
         addons: _,
+        namespace: _,
+        synced: _,
     } = facts;
     names(machines)
         .chain(names(wcp_machines))

@@ -137,6 +137,11 @@ async fn objects_are_converted_all_or_none() {
 #[test]
 fn classes_that_a_namespace_lacks_are_named() {
     let topology = sound().spec.topology;
+    let mut asks = sound().spec;
+    asks.settings.as_mut().unwrap().storage = Some(api::gcm::parts::StorageSettings {
+        classes: Some(vec!["gold".to_owned(), "lead".to_owned()]),
+        default_class: Some("gold-latebinding".to_owned()),
+    });
     let none = BTreeSet::new();
     let some = BTreeSet::from(["large".to_owned()]);
     insta::assert_yaml_snapshot!([
@@ -144,5 +149,7 @@ fn classes_that_a_namespace_lacks_are_named() {
         admission::nodes::unbound(&topology, "ns", &some),
         admission::nodes::unassigned(&topology, "ns", &some),
         admission::nodes::unassigned(&topology, "ns", &BTreeSet::from(["gold".to_owned()])),
+        admission::settings::unassigned(&asks, "ns", &some),
+        admission::settings::unassigned(&asks, "ns", &BTreeSet::from(["gold".to_owned()])),
     ]);
 }

@@ -8,6 +8,7 @@ use crate::addons::engine::WantedAddons;
 use crate::addons::render::Values;
 use crate::admission::{defaults, network};
 use crate::cluster::gather::Facts;
+use crate::sync;
 
 /// The add-ons of a cluster whose API server has answered.
 pub fn addons(input: &Input<'_>, facts: &Facts) -> Option<WantedAddons> {
@@ -49,5 +50,6 @@ pub fn addons(input: &Input<'_>, facts: &Facts) -> Option<WantedAddons> {
         control_plane_port: port,
         kubernetes_version: input.release.kubernetes.clone(),
     };
-    Some(WantedAddons { server, addons: choose(&offer), values })
+    let synced = sync::sets(input.tkc, &facts.namespace);
+    Some(WantedAddons { server, addons: choose(&offer), synced, values })
 }

@@ -1,0 +1,51 @@
+//! What a guest gets of its cluster's namespace: the storage classes, and as administrators those who may edit there.
+//!
+//! | module | what is in it |
+//! |---|---|
+//! | [`namespace`] | what is watched of namespaces, and what of that concerns one cluster |
+//! | [`mod@storage_classes`] | the StorageClasses of a guest |
+//! | [`mod@role_bindings`] | the ClusterRoleBindings of a guest |
+//! | [`wanted`] | objects that a guest is to have, and what can't be had |
+//!
+//! All but the watches is pure. The [`engine`](crate::addons::engine) applies the objects, each kind as an ApplySet of its
+//! own, and `cluster/synced.rs` makes conditions of what it reports.
+
+pub mod namespace;
+pub mod role_bindings;
+pub mod storage_classes;
+pub mod wanted;
+
+use std::sync::Arc;
+
+use api::gcm::TanzuKubernetesCluster;
+use kube::ResourceExt;
+
+use crate::addons::choice::{ChosenAddon, Source};
+use namespace::NamespaceFacts;
+use wanted::WantedObjects;
+
+/// What the storage classes are known by in the guest; no user can name an add-on so.
+pub const STORAGE_CLASSES: &str = "sync.storage-classes";
+/// What the bindings of administrators are known by in the guest.
+pub const ROLE_BINDINGS: &str = "sync.role-bindings";
+
+/// The storage classes that a cluster's guest is to have.
+pub fn storage_classes(tkc: &TanzuKubernetesCluster, facts: &NamespaceFacts) -> WantedObjects {
+    let settings = tkc.spec.settings.as_ref().and_then(|settings| settings.storage.as_ref());
+    storage_classes::wanted(settings, &tkc.namespace().unwrap_or_default(), &facts.classes)
+}
+
+/// The administrators that a cluster's guest is to have.
+pub fn role_bindings(tkc: &TanzuKubernetesCluster, facts: &NamespaceFacts) -> WantedObjects {
+    role_bindings::wanted(&tkc.namespace().unwrap_or_default(), &facts.role_bindings)
+}
+
+/// All of it, as the engine applies it.
+pub fn sets(tkc: &TanzuKubernetesCluster, facts: &NamespaceFacts) -> Vec<ChosenAddon> {
+    let set = |name: &str, wanted: WantedObjects| ChosenAddon {
+        name: name.to_owned(),
+        type_: None,
+        source: Source::Generated(Arc::new(wanted.objects)),
+    };
+    vec![set(STORAGE_CLASSES, storage_classes(tkc, facts)), set(ROLE_BINDINGS, role_bindings(tkc, facts))]
+}

@@ -1,0 +1,129 @@
+//! What is watched of namespaces, and what of that concerns the clusters in one of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::ResourceQuota;
+use k8s_openapi::api::rbac::v1::RoleBinding;
+use k8s_openapi::api::storage::v1::StorageClass;
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kit::Runtime;
+use kit::index::Index;
+use kit::watch::{self, Cache};
+use kube::{Api, Resource, ResourceExt};
+use serde::Deserialize;
+
+use super::role_bindings::makes_administrators;
+
+/// What follows the name of a storage class in the keys of quotas.
+const OF_STORAGE_CLASS: &str = ".storageclass.storage.k8s.io/";
+
+/// A ResourceQuota without its selectors and without what is used of it, which changes all the time.
+#[derive(Clone, Debug, Deserialize, Resource)]
+#[resource(inherit = ResourceQuota)]
+pub struct QuotaLimits {
+    /// Whose limits they are.
+    pub metadata: ObjectMeta,
+    spec: Option<Limits>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct Limits {
+    hard: Option<BTreeMap<String, Quantity>>,
+}
+
+impl QuotaLimits {
+    /// The storage classes that it assigns to its namespace.
+    pub fn assigned_classes(&self) -> BTreeSet<String> {
+        let hard = self.spec.as_ref().and_then(|spec| spec.hard.as_ref());
+        hard.map(assigned_classes).unwrap_or_default()
+    }
+}
+
+/// The storage classes of which these limits leave something.
+pub fn assigned_classes(hard: &BTreeMap<String, Quantity>) -> BTreeSet<String> {
+    let is_some = |amount: &Quantity| api::Quantity(amount.0.clone()).millis().is_ok_and(|amount| amount > 0);
+    let classes = hard.iter().filter(|(_, amount)| is_some(amount));
+    classes
+        .filter_map(|(key, _)| key.split_once(OF_STORAGE_CLASS))
+        .map(|(class, _)| class.to_owned())
+        .collect()
+}
+
+/// What is watched of all namespaces.
+#[derive(Clone)]
+pub struct NamespaceCaches {
+    /// The limits of quotas.
+    pub quotas: Cache<QuotaLimits>,
+    /// The storage classes of the management cluster.
+    pub storage_classes: Cache<StorageClass>,
+    /// The role bindings.
+    pub role_bindings: Cache<RoleBinding>,
+    quotas_of: Index<QuotaLimits>,
+    role_bindings_of: Index<RoleBinding>,
+}
+
+impl NamespaceCaches {
+    /// Begins to watch.
+    pub fn start(runtime: &Runtime) -> Self {
+        let client = || runtime.client.clone();
+        let quotas: Cache<QuotaLimits> = watch::objects(runtime, Api::all(client()));
+        let role_bindings: Cache<RoleBinding> = watch::objects(runtime, Api::all(client()));
+        Self {
+            quotas_of: quotas.index(|quota| quota.namespace().into_iter().collect()),
+            role_bindings_of: role_bindings.index(|binding| {
+                binding.namespace().filter(|_| makes_administrators(binding)).into_iter().collect()
+            }),
+            quotas,
+            storage_classes: watch::objects(runtime, Api::all(client())),
+            role_bindings,
+        }
+    }
+
+    /// What concerns the clusters of a namespace.
+    pub fn facts(&self, namespace: &str) -> NamespaceFacts {
+        let quotas = self.quotas_of.objects(namespace);
+        let assigned = quotas.iter().flat_map(|quota| quota.assigned_classes());
+        NamespaceFacts {
+            classes: assigned.map(|name| (name.clone(), self.storage_classes.get(None, &name))).collect(),
+            role_bindings: self.role_bindings_of.objects(namespace),
+        }
+    }
+}
+
+/// What a namespace gives to the clusters in it.
+#[derive(Clone, Default)]
+pub struct NamespaceFacts {
+    /// The storage classes that are assigned to it, as the management cluster has them.
+    pub classes: BTreeMap<String, Option<Arc<StorageClass>>>,
+    /// The role bindings that make administrators of guests.
+    pub role_bindings: Vec<Arc<RoleBinding>>,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_class_is_assigned_by_a_limit_that_leaves_something() {
+        let quota: QuotaLimits = serde_json::from_value(json!({
+            "apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q", "namespace": "ns"},
+            "spec": {"hard": {
+                "gold.storageclass.storage.k8s.io/requests.storage": "1Ti",
+                "silver.storageclass.storage.k8s.io/requests.storage": "0",
+                "bronze.storageclass.storage.k8s.io/persistentvolumeclaims": "5",
+                "lead.storageclass.storage.k8s.io/requests.storage": "much",
+                "requests.storage": "1Ti",
+                "pods": "4",
+            }, "scopes": ["NotTerminating"]},
+            "status": {"used": {"pods": "1"}},
+        }))
+        .unwrap();
+        assert_eq!(quota.assigned_classes().into_iter().collect::<Vec<_>>(), ["bronze", "gold"]);
+        let empty = json!({"metadata": {"name": "q"}, "spec": {}});
+        assert!(serde_json::from_value::<QuotaLimits>(empty).unwrap().assigned_classes().is_empty());
+    }
+}

@@ -1,0 +1,131 @@
+//! The StorageClasses of a guest: those of its namespace, each in two editions.
+//!
+//! The second edition binds a volume when the first Pod that uses it is scheduled; it is named after the first, with
+//! `-latebinding`. Claims in the guest become claims of the class that `svStorageClass` names in the namespace.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use api::gcm::parts::StorageSettings;
+use k8s_openapi::api::storage::v1::StorageClass;
+use serde_json::{Value, json};
+
+use super::wanted::{Problem, WantedObjects};
+
+/// The driver of volumes in guests.
+const PROVISIONER: &str = "csi.vsphere.vmware.com";
+/// Marks the class of claims that name none.
+const IS_DEFAULT: &str = "storageclass.kubernetes.io/is-default-class";
+/// What the second edition's name ends with.
+const LATE_BINDING: &str = "-latebinding";
+const WAIT_FOR_FIRST_CONSUMER: &str = "WaitForFirstConsumer";
+/// The most classes of a namespace that one guest gets: with both editions, what a list of the guest may have.
+const MAX_CLASSES: usize = 200;
+/// So many names are in a message.
+const MAX_NAMES: usize = 10;
+/// The most characters of a name.
+const MAX_NAME: usize = 253;
+
+/// The classes of the management cluster that are assigned to the namespace, by name.
+type Assigned = BTreeMap<String, Option<Arc<StorageClass>>>;
+
+/// The StorageClasses of a guest: those of `assigned` that the cluster asks for, or all.
+pub fn wanted(settings: Option<&StorageSettings>, namespace: &str, assigned: &Assigned) -> WantedObjects {
+    let named: BTreeSet<&str> = settings
+        .and_then(|settings| settings.classes.as_deref())
+        .unwrap_or_default()
+        .iter()
+        .map(String::as_str)
+        .filter(|name| !name.is_empty())
+        .collect();
+    let is_asked_for = |name: &str| named.is_empty() || named.contains(name);
+    let mut classes: Vec<_> = assigned.iter().filter(|(name, _)| is_asked_for(name)).collect();
+    let mut problems: Vec<_> = named
+        .iter()
+        .filter(|name| !assigned.contains_key(**name))
+        .map(|name| unassigned(name, "spec.settings.storage.classes", namespace, assigned))
+        .collect();
+    if classes.len() > MAX_CLASSES {
+        let message = format!(
+            "it has {} storage classes, and a cluster gets {MAX_CLASSES} at most. Name those that it needs in spec.settings.storage.classes",
+            classes.len()
+        );
+        problems.push(Problem::new(format!("Namespace {namespace}"), message));
+        classes.truncate(MAX_CLASSES);
+    }
+    let mut documents: BTreeMap<String, Value> = BTreeMap::new();
+    for (name, class) in classes {
+        documents.extend(editions(name, class.as_deref(), assigned));
+    }
+    if let Some(default) =
+        settings.and_then(|settings| settings.default_class.as_deref()).filter(|name| !name.is_empty())
+    {
+        match documents.get_mut(default) {
+            Some(document) => document["metadata"]["annotations"] = json!({IS_DEFAULT: "true"}),
+            None => problems.push(no_default(default, namespace, assigned)),
+        }
+    }
+    WantedObjects::of(documents.into_values().collect(), problems)
+}
+
+/// The class as the management cluster has it, and the edition of it that binds late, unless the namespace has a class of
+/// that name.
+fn editions(name: &str, class: Option<&StorageClass>, assigned: &Assigned) -> Vec<(String, Value)> {
+    let mode = class.and_then(|class| class.volume_binding_mode.as_deref()).unwrap_or("Immediate");
+    let mut editions = vec![(name.to_owned(), document(name, name, class, mode))];
+    let late = format!("{name}{LATE_BINDING}");
+    if !name.ends_with(LATE_BINDING) && !assigned.contains_key(&late) && late.len() <= MAX_NAME {
+        let document = document(&late, name, class, WAIT_FOR_FIRST_CONSUMER);
+        editions.push((late, document));
+    }
+    editions
+}
+
+/// The class that a class may be the second edition of: itself, if it is none.
+pub fn first_edition(name: &str) -> &str {
+    name.strip_suffix(LATE_BINDING).unwrap_or(name)
+}
+
+fn document(name: &str, of: &str, class: Option<&StorageClass>, mode: &str) -> Value {
+    json!({
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "StorageClass",
+        "metadata": {"name": name, "labels": {"isSyncedFromSupervisor": "yes"}},
+        "provisioner": PROVISIONER,
+        "parameters": {"svStorageClass": of},
+        "reclaimPolicy": class.and_then(|class| class.reclaim_policy.as_deref()).unwrap_or("Delete"),
+        "volumeBindingMode": mode,
+        "allowVolumeExpansion": class.and_then(|class| class.allow_volume_expansion).unwrap_or(true),
+    })
+}
+
+fn unassigned(name: &str, field: &str, namespace: &str, assigned: &Assigned) -> Problem {
+    // Whatever a user wrote is shown.
+    let name = name.escape_debug();
+    let message = format!(
+        "it is not assigned to namespace {namespace}. Give a ResourceQuota there the hard key {name}.storageclass.storage.k8s.io/requests.storage, or take it out of {field}. {}",
+        offered(assigned)
+    );
+    Problem::new(format!("StorageClass {name}"), message)
+}
+
+fn no_default(name: &str, namespace: &str, assigned: &Assigned) -> Problem {
+    if !assigned.contains_key(name) && !assigned.contains_key(first_edition(name)) {
+        return unassigned(name, "spec.settings.storage.defaultClass", namespace, assigned);
+    }
+    let message = "spec.settings.storage.defaultClass names it, and spec.settings.storage.classes does not. Add it there, or name another default";
+    Problem::new(format!("StorageClass {name}"), message)
+}
+
+/// What the namespace has instead.
+fn offered(assigned: &Assigned) -> String {
+    if assigned.is_empty() {
+        return "The namespace has none".to_owned();
+    }
+    let names: Vec<&str> = assigned.keys().take(MAX_NAMES).map(String::as_str).collect();
+    let more = if assigned.len() > MAX_NAMES { ", …" } else { "" };
+    format!("The namespace has {}{more}", names.join(", "))
+}
+
+#[cfg(test)]
+mod tests;
