@@ -62,6 +62,8 @@ impl WantedAddons {
 struct GuestReports {
     addons: Arc<Vec<AddonReport>>,
     synced: Arc<Vec<AddonReport>>,
+    /// The version of Kubernetes for which this is wanted.
+    kubernetes: String,
 }
 
 /// The add-ons of all clusters. Clones share one.
@@ -136,6 +138,11 @@ impl Engine {
     /// The same of what comes from its namespace.
     pub fn sync_reports(&self, key: &str) -> Option<Arc<Vec<AddonReport>>> {
         Some(self.all_reports(key)?.synced)
+    }
+
+    /// The version of Kubernetes that the add-ons were last looked at for.
+    pub fn looked_at_for(&self, key: &str) -> Option<String> {
+        Some(self.all_reports(key)?.kubernetes)
     }
 
     fn all_reports(&self, key: &str) -> Option<GuestReports> {
@@ -215,7 +222,8 @@ impl Cluster {
     /// Shows reports about everything that was wanted, in its order.
     fn publish(&self, mut reports: Vec<AddonReport>, wanted: &WantedAddons) {
         let synced = Arc::new(reports.split_off(wanted.addons.len().min(reports.len())));
-        let reports = GuestReports { addons: Arc::new(reports), synced };
+        let kubernetes = wanted.values.kubernetes_version.clone();
+        let reports = GuestReports { addons: Arc::new(reports), synced, kubernetes };
         {
             let mut shown = self.reports.lock();
             if shown.as_ref() == Some(&reports) {

@@ -4,10 +4,13 @@ use api::conditions::cause::{self, Cause};
 use api::conditions::{Condition, INFO, READY, TRUE, WARNING, capi, find, metav1, tkc as words};
 use api::gcm::TanzuKubernetesCluster;
 use api::gcm::parts::{node_status, vm_status};
+use api::names::label;
+use kube::ResourceExt;
 
 use super::blocking;
 use super::gather::Facts;
 use super::nodes::Node;
+use super::objects::input::release_label;
 use super::replicas::{ReplicaCounts, count_pools};
 use super::synced;
 use crate::admission::version;
@@ -148,8 +151,20 @@ fn addons(tkc: &TanzuKubernetesCluster, facts: &Facts, nodes: &[Node<'_>]) -> Co
     let reason =
         if cause.is_failing() { words::ADDONS_RECONCILIATION_FAILED } else { words::ADDONS_RECONCILING };
     let settled = reports.iter().filter(|report| report.cause(serves).is_none()).count();
-    let text = format!("{settled} of {} add-ons are applied and work", reports.len());
+    let held = if upgrade_waits(tkc, facts) {
+        ": the control plane stays at its version until they can all be applied"
+    } else {
+        ""
+    };
+    let text = format!("{settled} of {} add-ons are applied and work{held}", reports.len());
     unmet(words::ADDONS_READY, reason, &text, Some(cause))
+}
+
+/// Whether the control plane is to go to another release and has not been sent there.
+fn upgrade_waits(tkc: &TanzuKubernetesCluster, facts: &Facts) -> bool {
+    let wanted = version::current_version(tkc).map(|version| release_label(&version));
+    let live = facts.control_plane.as_ref().and_then(|kcp| kcp.labels().get(label::TKR));
+    wanted.is_some() && live.is_some() && live != wanted.as_ref()
 }
 
 fn nodes_healthy(facts: &Facts, nodes: &[Node<'_>]) -> ConditionWithCause {

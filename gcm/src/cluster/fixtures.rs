@@ -149,6 +149,7 @@ impl ClusterFixture {
         facts.wcp_cluster = Some(Arc::new(self.wcp_cluster()));
         facts.control_plane = Some(Arc::new(self.control_plane()));
         facts.addons = self.initialized.then(|| Arc::new(vec![self.network.clone()]));
+        facts.addons_for = self.initialized.then(|| self.plan.control_plane.spec.version.clone());
         facts.synced = self.initialized.then(|| Arc::new(self.synced(&facts)));
         facts.machine_templates = self.plan.machine_templates.iter().cloned().map(Arc::new).collect();
         facts.config_templates = self.plan.config_templates.iter().cloned().map(Arc::new).collect();

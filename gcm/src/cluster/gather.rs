@@ -162,6 +162,8 @@ pub struct Facts {
     pub namespace: NamespaceFacts,
     /// How that is in the guest, once somebody looks after it.
     pub synced: Option<Arc<Vec<AddonReport>>>,
+    /// The version of Kubernetes that its add-ons were last looked at for.
+    pub addons_for: Option<String>,
 }
 
 impl Facts {
@@ -250,6 +252,7 @@ pub fn facts(tkc: &TanzuKubernetesCluster, ctx: &Context) -> Result<Facts, Stale
         addons: ctx.addons.reports(&of),
         namespace: ctx.namespaces.facts(namespace.unwrap_or_default()),
         synced: ctx.addons.sync_reports(&of),
+        addons_for: ctx.addons.looked_at_for(&of),
     })
 }
 

@@ -3,7 +3,11 @@
 
 use std::sync::Arc;
 
-use api::capi::{KubeadmConfigTemplate, KubeadmControlPlane, MachineDeployment, MachineHealthCheck};
+use api::capi::{
+    KubeadmConfigTemplate, KubeadmControlPlane,
+    KubeadmControlPlaneKubeadmConfigSpecClusterConfigurationDns as Dns, MachineDeployment,
+    MachineHealthCheck,
+};
 use api::capw::WCPMachineTemplate;
 use api::gcm::TanzuKubernetesCluster;
 use api::gcm::parts::{NodePool, Volume, phase};
@@ -17,6 +21,7 @@ use super::objects::recipe::Mark;
 use super::objects::volumes::VolumesAs;
 use super::objects::{control_plane, machines, workers};
 use super::plan::Invalid;
+use crate::addons::report::{AddonReport, AddonState};
 use crate::admission;
 
 /// What the control plane is made of.
@@ -53,12 +58,31 @@ pub fn control_plane(input: &Input<'_>, facts: &Facts) -> Result<ControlPlaneObj
         control_plane::control_plane(input, &template.name_any(), kind, control_plane_replicas(input, facts));
     let mut objects =
         ControlPlaneObjects { template, control_plane, check: machines::control_plane_check(input) };
+    if let Some(live) = live.filter(|live| waits_for_addons(input, facts, live))
+        && objects.wait(live, facts).is_some()
+    {
+        return Ok(objects);
+    }
     let mark = objects.mark(input);
     match live.and_then(|live| objects.kept(&mark, live, input, facts)) {
         Some(kept) => kept.put_on(&mut objects.control_plane),
         None => mark.put_on(&mut objects.control_plane),
     }
     Ok(objects)
+}
+
+/// Whether the control plane stays at its version until the add-ons of the next one are applied: what comes after the
+/// upgrade must be there for it, and an add-on that can't be is found before a node is gone.
+pub fn waits_for_addons(input: &Input<'_>, facts: &Facts, live: &KubeadmControlPlane) -> bool {
+    let cluster = facts.cluster.as_ref().and_then(|cluster| cluster.status.as_ref()?.initialization.as_ref());
+    let serves = cluster.is_some_and(|done| done.control_plane_initialized == Some(true));
+    let wanted = &input.release.kubernetes;
+    let failed = |reports: &Vec<AddonReport>| {
+        reports.iter().any(|report| matches!(report.state, AddonState::Failed(_)))
+    };
+    let applied = facts.addons_for.as_ref() == Some(wanted)
+        && facts.addons.as_ref().is_some_and(|reports| !failed(reports));
+    serves && live.spec.version != *wanted && !applied
 }
 
 /// One machine until the API server answers: with more, Cluster API tries to add the others before it can, and after each
@@ -83,6 +107,37 @@ impl ControlPlaneObjects {
         Mark::of_control_plane(input, &(self.template.name_any(), config))
     }
 
+    /// Takes over what the machines that are there were made from, with their version.
+    fn wait(&mut self, live: &KubeadmControlPlane, facts: &Facts) -> Option<()> {
+        let template =
+            find(&facts.machine_templates, &live.spec.machine_template.spec.infrastructure_ref.name)?;
+        let dns = live
+            .spec
+            .kubeadm_config_spec
+            .as_ref()
+            .and_then(|config| config.cluster_configuration.as_ref()?.dns.clone());
+        self.take_over(live, template, dns);
+        self.control_plane.spec.version.clone_from(&live.spec.version);
+        let release = live.labels().get(label::TKR).cloned().unwrap_or_default();
+        self.control_plane.labels_mut().insert(label::TKR.to_owned(), release);
+        if let Some(mark) = Mark::on(live) {
+            mark.put_on(&mut self.control_plane);
+        }
+        Some(())
+    }
+
+    fn take_over(&mut self, live: &KubeadmControlPlane, template: &WCPMachineTemplate, dns: Option<Dns>) {
+        self.template.metadata.name = template.metadata.name.clone();
+        self.template.spec.clone_from(&template.spec);
+        let spec = &mut self.control_plane.spec;
+        spec.machine_template.spec.infrastructure_ref.name = template.name_any();
+        spec.kubeadm_config_spec.clone_from(&live.spec.kubeadm_config_spec);
+        let config = spec.kubeadm_config_spec.as_mut();
+        if let Some(kubeadm) = config.and_then(|config| config.cluster_configuration.as_mut()) {
+            kubeadm.dns = dns;
+        }
+    }
+
     /// Takes over what the machines that are there were made from, if it is what is asked for in other words.
     fn kept(
         &mut self,
@@ -96,16 +151,9 @@ impl ControlPlaneObjects {
             || !bears(&live.spec.kubeadm_config_spec, &self.control_plane.spec.kubeadm_config_spec);
         let kept = mark.kept(Mark::on(live), differs && ran(input.tkc))?;
         let template = find(&facts.machine_templates, &uses.name)?;
-        self.template.metadata.name = Some(uses.name.clone());
-        self.template.spec.clone_from(&template.spec);
-        let spec = &mut self.control_plane.spec;
-        let dns = spec.kubeadm_config_spec.take().and_then(|config| config.cluster_configuration?.dns);
-        spec.machine_template.spec.infrastructure_ref.name.clone_from(&uses.name);
-        spec.kubeadm_config_spec.clone_from(&live.spec.kubeadm_config_spec);
-        let config = spec.kubeadm_config_spec.as_mut();
-        if let Some(kubeadm) = config.and_then(|config| config.cluster_configuration.as_mut()) {
-            kubeadm.dns = dns;
-        }
+        let config = self.control_plane.spec.kubeadm_config_spec.take();
+        let dns = config.and_then(|config| config.cluster_configuration?.dns);
+        self.take_over(live, template, dns);
         Some(kept)
     }
 }

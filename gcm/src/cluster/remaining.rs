@@ -32,6 +32,7 @@ fn left(facts: &Facts) -> Vec<String> {
         addons: _,
         namespace: _,
         synced: _,
+        addons_for: _,
     } = facts;
     names(machines)
         .chain(names(wcp_machines))

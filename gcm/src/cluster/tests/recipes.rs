@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use api::capi::KubeadmControlPlane;
+use api::conditions::find;
 use api::gcm::TanzuKubernetesCluster;
 use api::gcm::parts::phase;
 use api::names::annotation;
@@ -11,6 +12,7 @@ use kube::ResourceExt;
 use serde_json::{Value, json};
 
 use super::{document, pools, shown};
+use crate::addons::report::AddonState;
 use crate::cluster::fixtures::{ClusterFixture, from, nothing, stored};
 use crate::cluster::gather::Facts;
 use crate::cluster::plan::{Plan, plan};
@@ -216,7 +218,7 @@ fn from_tkc(mut written: Value) -> TanzuKubernetesCluster {
 
 /// Nodes of pools never run ahead of the control plane.
 #[test]
-fn pools_wait_for_the_control_plane() {
+fn an_upgrade_goes_from_add_ons_to_the_control_plane_to_pools() {
     let mut fixture = ClusterFixture::running(pools());
     let mut tkc = fixture.tkc.clone();
     let release = "v1.35.1---vmware.1-vkr.1";
@@ -235,7 +237,16 @@ fn pools_wait_for_the_control_plane() {
         facts.control_plane = Some(Arc::new(kcp));
         facts
     };
-    let facts = fixture.facts();
+    let mut facts = fixture.facts();
+    assert_eq!(rolls(&tkc, &facts), [false; 4], "nobody has looked at the add-ons of the new version");
+    facts.addons_for = Some("v1.35.1+vmware.1".to_owned());
+    let mut failed = facts.clone();
+    let report = &mut Arc::make_mut(failed.addons.as_mut().unwrap())[0];
+    report.state = AddonState::Failed("the API server refuses it".to_owned());
+    assert_eq!(rolls(&tkc, &failed), [false; 4], "an add-on can't be applied");
+    let held = crate::cluster::status::status(&tkc, &failed, None).status;
+    let message = find(&held.conditions, "AddonsReady").unwrap().message.clone().unwrap();
+    assert!(message.contains("the control plane stays at its version"), "{message}");
     assert_eq!(rolls(&tkc, &facts), [true, false, false, false], "the control plane goes first");
     let waiting = behind(&facts, "v1.34.2+vmware.1");
     let mut more = tkc.clone();
