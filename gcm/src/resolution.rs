@@ -2,7 +2,7 @@
 //!
 //! Pure, so that admission, the reconciler and `layercake lint` decide alike.
 
-use crate::version::Version;
+use crate::version::{Version, are_of_one_release};
 
 /// The oldest Kubernetes minor release that Cluster API 1.14 can bootstrap.
 pub const OLDEST: (u64, u64) = (1, 22);
@@ -45,7 +45,7 @@ pub struct ReleaseRequest<'a> {
     pub full: &'a str,
     /// spec.distribution.version.
     pub hint: &'a str,
-    /// spec.topology.controlPlane.tkr.reference.name.
+    /// spec.topology.controlPlane.tkr.reference.name: a release's name, or a prefix of it.
     pub reference: &'a str,
 }
 
@@ -162,10 +162,10 @@ impl<'a> ReleaseRequest<'a> {
         if !Self::written(reference) {
             return None;
         }
-        if Self::written(full) && Version::parse(full).ok() != Version::parse(reference).ok() {
+        if Self::written(full) && !same(reference, full) {
             return Some(against("full version", full));
         }
-        (Self::written(hint) && !same(hint, reference)).then(|| against("version hint", hint))
+        (Self::written(hint) && !are_of_one_release(hint, reference)).then(|| against("version hint", hint))
     }
 }
 
@@ -179,9 +179,17 @@ pub fn resolve_release<'o>(
         return Err(contradiction);
     }
     let wanted = Version::parse(text).ok();
+    let named = |candidate: &&AvailableRelease| Some(&candidate.version) == wanted.as_ref();
+    // v1.36.3 may be the whole name of one release and a prefix of another: a whole name means that one.
+    let whole = field == RequestField::Full || available.iter().any(|candidate| named(&candidate));
+    let begins = |text: &str, candidate: &AvailableRelease| text.is_empty() || candidate.version.matches(text);
     let meant = |candidate: &&AvailableRelease| match field {
+        RequestField::Full => named(candidate),
+        RequestField::Reference if whole => named(candidate),
+        RequestField::Reference => {
+            begins(text, candidate) && begins(request.hint.trim(), candidate)
+        }
         RequestField::Hint => candidate.version.matches(text),
-        RequestField::Full | RequestField::Reference => Some(&candidate.version) == wanted.as_ref(),
     };
     let newest = |fit: bool| {
         let candidates =
@@ -290,6 +298,13 @@ pub(crate) mod tests {
             ("", "v1", "", SITE_VERSIONS[11]),
             ("", "v1.22.9+vmware.1-tkg.1.cc71bc8", "", SITE_VERSIONS[3]),
             ("", "", "v1.22.9---vmware.1-tkg.1.cc71bc8", SITE_VERSIONS[3]),
+            ("", "", "v1.36", SITE_VERSIONS[11]),
+            ("", "", "v1.36.3", SITE_VERSIONS[11]),
+            ("", "", "v1.36.3---vmware", SITE_VERSIONS[11]),
+            ("", "", "v1", SITE_VERSIONS[11]),
+            ("", "v1.33", "v1", SITE_VERSIONS[8]),
+            ("", "v1", "v1.33", SITE_VERSIONS[8]),
+            ("v1.33.1+vmware.1-fips-vkr.2", "", "v1.33", SITE_VERSIONS[8]),
             (
                 "1.22.9+vmware.1-tkg.1.cc71bc8",
                 "v1.22.9",
@@ -335,6 +350,15 @@ pub(crate) mod tests {
                 "v1.22.9---vmware.1-tkg.1.cc71bc8",
                 r#"release reference "v1.22.9---vmware.1-tkg.1.cc71bc8" does not match full version "v1.23.8+vmware.3-tkg.1""#.to_owned(),
             ),
+            ("", "", "v1.36.30", r#"unable to find a compatible release named "v1.36.30""#.to_owned()),
+            ("", "", "v1.36.3---vmw", r#"unable to find a compatible release named "v1.36.3---vmw""#.to_owned()),
+            (
+                "v1.23.8+vmware.3-tkg.1",
+                "",
+                "v1.22",
+                r#"release reference "v1.22" does not match full version "v1.23.8+vmware.3-tkg.1""#.to_owned(),
+            ),
+            ("", "v1.2", "v1.22", r#"release reference "v1.22" does not match version hint "v1.2""#.to_owned()),
             (
                 "",
                 "v1.23",
@@ -351,6 +375,14 @@ pub(crate) mod tests {
         let versions = ["v1.15.1+vmware.1", "v1.15.10+vmware.1", "v1.33.9+vmware.1", "v1.33.10+vmware.1"];
         assert_eq!(chosen("", "v1.33", "", &versions).as_deref(), Ok("v1.33.10+vmware.1"));
         assert!(chosen("", "v1.15.1", "", &versions).unwrap_err().contains("v1.15.1+vmware.1: "));
+    }
+
+    #[test]
+    fn a_reference_that_is_a_whole_name_means_that_release() {
+        let versions = ["v1.33.1", "v1.33.1+vmware.1", "v1.33.1+vmware.2"];
+        assert_eq!(chosen("", "", "v1.33.1", &versions).as_deref(), Ok("v1.33.1"));
+        assert_eq!(chosen("", "", "v1.33.1", &versions[1..]).as_deref(), Ok("v1.33.1+vmware.2"));
+        assert_eq!(chosen("v1.33.1", "", "v1.33.1", &versions[1..]).ok(), None, "a full version is no prefix");
     }
 
     #[test]

@@ -81,14 +81,14 @@ fn constants(new: &TanzuKubernetesCluster, default_cni: &str) -> Vec<DefaultValu
 fn release(
     new: &TanzuKubernetesCluster,
     old: Option<&TanzuKubernetesCluster>,
-    version: &Version,
+    chosen: &Version,
 ) -> Vec<DefaultValue> {
-    let name = version.object_name();
-    let means = |text: &str| Version::parse(text).ok().as_ref() == Some(version);
+    let name = chosen.object_name();
+    let means = |text: &str| Version::parse(text).ok().as_ref() == Some(chosen);
     let written = version::release_request(new);
     let mut values = Vec::new();
     if !means(written.full) {
-        values.push(default_value("spec.distribution.fullVersion", version.to_string()));
+        values.push(default_value("spec.distribution.fullVersion", chosen.to_string()));
     }
     if !means(written.reference) {
         values.push(default_value("spec.topology.controlPlane.tkr.reference.name", name.as_str()));
@@ -96,8 +96,7 @@ fn release(
     let before = old.and_then(version::current_version);
     for (at, pool) in new.spec.topology.node_pools.iter().enumerate() {
         let written = pool.tkr.as_ref().and_then(api::gcm::parts::Tkr::name);
-        let lags = |text: &str| before.is_some() && Version::parse(text).ok() == before;
-        if written.is_none_or(|text| !means(text) && lags(text)) {
+        if written.is_none_or(|text| !means(text) && version::follows(text, chosen, before.as_ref())) {
             values.push(default_value(
                 &format!("spec.topology.nodePools.{at}.tkr.reference.name"),
                 name.as_str(),

@@ -39,6 +39,11 @@ pub fn intended_request<'a>(
     let Some(before) = old.map(release_request) else { return request };
     let (full, hint, reference) =
         (before.full != request.full, before.hint != request.hint, before.reference != request.reference);
+    let other_full = full && !request.full.is_empty();
+    if reference && !other_full && runs_it(request.reference, before) {
+        let whole = [before.reference, before.full].into_iter().find(|text| Version::parse(text).is_ok());
+        return ReleaseRequest { full: "", reference: whole.unwrap_or(request.reference), ..request };
+    }
     match (full, reference) {
         (true, false) if !request.full.is_empty() => ReleaseRequest { reference: "", ..request },
         (true, false) if !request.hint.is_empty() => ReleaseRequest { reference: "", ..request },
@@ -48,6 +53,14 @@ pub fn intended_request<'a>(
         }
         _ => request,
     }
+}
+
+/// True if a reference is only a prefix, and one of the release that runs.
+///
+/// Who applies the same manifest again sends his prefix where the whole name was filled in: that is no upgrade, whatever
+/// releases came meanwhile.
+fn runs_it(reference: &str, before: ReleaseRequest<'_>) -> bool {
+    !reference.is_empty() && before.exact().is_some_and(|version| version.matches(reference))
 }
 
 /// The version the cluster runs according to its spec.
@@ -143,9 +156,7 @@ fn pools<'a>(
     let before = old.and_then(current_version);
     new.spec.topology.node_pools.iter().enumerate().filter_map(move |(at, pool)| {
         let written = name(pool.tkr.as_ref());
-        let pool_version = Version::parse(written).ok();
-        let follows = written.is_empty() || pool_version.as_ref() == Some(version);
-        if follows || (before.is_some() && pool_version == before) {
+        if written.is_empty() || follows(written, version, before.as_ref()) {
             return None;
         }
         Some(FieldDenial::new(
@@ -158,6 +169,11 @@ fn pools<'a>(
             "Leave the pool's tkr out: it is the control plane's",
         ))
     })
+}
+
+/// True if the reference of a pool means the release of the control plane, or the one it had before.
+pub(super) fn follows(reference: &str, version: &Version, before: Option<&Version>) -> bool {
+    version.matches(reference) || before.is_some_and(|before| before.matches(reference))
 }
 
 pub(super) fn warnings(new: &TanzuKubernetesCluster, available: &[AvailableRelease]) -> Vec<String> {
