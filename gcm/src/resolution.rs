@@ -182,13 +182,12 @@ pub fn resolve_release<'o>(
     let named = |candidate: &&AvailableRelease| Some(&candidate.version) == wanted.as_ref();
     // v1.36.3 may be the whole name of one release and a prefix of another: a whole name means that one.
     let whole = field == RequestField::Full || available.iter().any(|candidate| named(&candidate));
-    let begins = |text: &str, candidate: &AvailableRelease| text.is_empty() || candidate.version.matches(text);
+    let begins =
+        |text: &str, candidate: &AvailableRelease| text.is_empty() || candidate.version.matches(text);
     let meant = |candidate: &&AvailableRelease| match field {
         RequestField::Full => named(candidate),
         RequestField::Reference if whole => named(candidate),
-        RequestField::Reference => {
-            begins(text, candidate) && begins(request.hint.trim(), candidate)
-        }
+        RequestField::Reference => begins(text, candidate) && begins(request.hint.trim(), candidate),
         RequestField::Hint => candidate.version.matches(text),
     };
     let newest = |fit: bool| {
@@ -382,7 +381,11 @@ pub(crate) mod tests {
         let versions = ["v1.33.1", "v1.33.1+vmware.1", "v1.33.1+vmware.2"];
         assert_eq!(chosen("", "", "v1.33.1", &versions).as_deref(), Ok("v1.33.1"));
         assert_eq!(chosen("", "", "v1.33.1", &versions[1..]).as_deref(), Ok("v1.33.1+vmware.2"));
-        assert_eq!(chosen("v1.33.1", "", "v1.33.1", &versions[1..]).ok(), None, "a full version is no prefix");
+        assert_eq!(
+            chosen("v1.33.1", "", "v1.33.1", &versions[1..]).ok(),
+            None,
+            "a full version is no prefix"
+        );
     }
 
     #[test]

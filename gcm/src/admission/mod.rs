@@ -6,8 +6,10 @@
 pub mod defaults;
 pub mod denial;
 mod dns;
+pub mod dropped;
 pub mod network;
 pub mod nodes;
+pub mod places;
 pub mod settings;
 pub mod version;
 pub mod volumes;

@@ -390,8 +390,7 @@ fn the_same_prefix_again_is_no_upgrade() {
         let mut again = serde_json::to_value(&before).unwrap();
         set(REFERENCE, json!("v1.33"))(&mut again);
         again["spec"]["distribution"] = distribution;
-        let after =
-            with_defaults(&serde_json::from_value(again).unwrap(), Some(&before), &available(&newer));
+        let after = with_defaults(&serde_json::from_value(again).unwrap(), Some(&before), &available(&newer));
         assert_eq!(release_names(&after), release_names(&before));
     }
     let mut meant = serde_json::to_value(&before).unwrap();
