@@ -58,6 +58,8 @@ pub mod label {
     pub const NODE_POOL: &str = "run.tanzu.vmware.com/node-pool";
     /// A release that does not fit this installation.
     pub const INCOMPATIBLE: &str = "run.tanzu.vmware.com/incompatible";
+    /// On a TanzuKubernetesCluster: it shall give its Cluster away. Not supported.
+    pub const RETIRE_TKC: &str = "kubernetes.vmware.com/retire-tkc";
     /// A release that was taken out of use.
     pub const DEACTIVATED: &str = "run.tanzu.vmware.com/deactivated";
     /// A release that is gone.
@@ -167,6 +169,8 @@ pub mod annotation {
     pub const RESOLVE_TKR: &str = "run.tanzu.vmware.com/resolve-tkr";
     /// What a node image must be like: a label query.
     pub const RESOLVE_OS_IMAGE: &str = "run.tanzu.vmware.com/resolve-os-image";
+    /// On a release that is labelled incompatible because of an image: what the image says.
+    pub const INCOMPATIBLE_REASON: &str = "run.tanzu.vmware.com/incompatible-reason";
     /// What a version of TanzuKubernetesCluster cannot show, kept for the way back.
     pub const CONVERSION_DATA: &str = "run.tanzu.vmware.com/conversion-data";
     /// On a Machine: it is to be replaced, if a MachineHealthCheck looks after it.

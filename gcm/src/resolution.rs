@@ -2,6 +2,11 @@
 //!
 //! Pure, so that admission, the reconciler and `layercake lint` decide alike.
 
+use std::collections::BTreeMap;
+
+use kube::core::SelectorExt;
+
+use crate::query;
 use crate::version::{Version, are_of_one_release};
 
 /// The oldest Kubernetes minor release that Cluster API 1.14 can bootstrap.
@@ -16,14 +21,27 @@ pub struct AvailableRelease {
     pub version: Version,
     /// Why no new cluster may use it, or nothing.
     pub incompatible: Option<String>,
+    /// What a query can ask for: the labels of the object, and every prefix of its name.
+    pub labels: BTreeMap<String, String>,
 }
 
 impl AvailableRelease {
     /// A release of which nothing but its version is known.
     pub fn of(version: Version) -> Self {
         let incompatible = explain_incompatibility(&version);
-        Self { version, incompatible }
+        Self { labels: prefix_labels(&version), version, incompatible }
     }
+
+    /// True if the release is what a query asks for.
+    pub fn answers(&self, query: &str) -> bool {
+        query::parse(query).is_ok_and(|selector| selector.matches(&self.labels))
+    }
+}
+
+/// The labels by which a release is found: one for each prefix of its name.
+pub fn prefix_labels(version: &Version) -> BTreeMap<String, String> {
+    let keys = version.prefixes().into_iter().filter(|key| key.len() <= 63);
+    keys.map(|key| (key, String::new())).collect()
 }
 
 /// Why Cluster API cannot make a cluster of this Kubernetes version, or nothing.
@@ -47,6 +65,8 @@ pub struct ReleaseRequest<'a> {
     pub hint: &'a str,
     /// spec.topology.controlPlane.tkr.reference.name: a release's name, or a prefix of it.
     pub reference: &'a str,
+    /// The annotation run.tanzu.vmware.com/resolve-tkr: a query of labels, where several releases are meant.
+    pub query: &'a str,
 }
 
 /// Which of the texts of a [`ReleaseRequest`] is meant.
@@ -58,6 +78,8 @@ pub enum RequestField {
     Hint,
     /// spec.topology.controlPlane.tkr.reference.name.
     Reference,
+    /// The annotation run.tanzu.vmware.com/resolve-tkr.
+    Query,
 }
 
 /// Why no release can be chosen; the first half of each text is that of the original.
@@ -113,6 +135,7 @@ fn unknown(source: RequestField, text: &str) -> String {
             format!("unable to find a compatible full version matching version hint {text:?}")
         }
         RequestField::Reference => format!("unable to find a compatible release named {text:?}"),
+        RequestField::Query => format!("unable to find a compatible release matching query {text:?}"),
     }
 }
 
@@ -143,6 +166,7 @@ impl<'a> ReleaseRequest<'a> {
             (RequestField::Full, self.full),
             (RequestField::Reference, self.reference),
             (RequestField::Hint, self.hint),
+            (RequestField::Query, self.query),
         ]
         .into_iter()
         .find(|(_, text)| Self::written(text))
@@ -184,11 +208,17 @@ pub fn resolve_release<'o>(
     let whole = field == RequestField::Full || available.iter().any(|candidate| named(&candidate));
     let begins =
         |text: &str, candidate: &AvailableRelease| text.is_empty() || candidate.version.matches(text);
+    let queried = |candidate: &AvailableRelease| {
+        !ReleaseRequest::written(request.query) || candidate.answers(request.query)
+    };
     let meant = |candidate: &&AvailableRelease| match field {
         RequestField::Full => named(candidate),
         RequestField::Reference if whole => named(candidate),
-        RequestField::Reference => begins(text, candidate) && begins(request.hint.trim(), candidate),
-        RequestField::Hint => candidate.version.matches(text),
+        RequestField::Reference => {
+            begins(text, candidate) && begins(request.hint.trim(), candidate) && queried(candidate)
+        }
+        RequestField::Hint => candidate.version.matches(text) && queried(candidate),
+        RequestField::Query => queried(candidate),
     };
     let newest = |fit: bool| {
         let candidates =
@@ -282,7 +312,7 @@ pub(crate) mod tests {
 
     fn chosen(full: &str, hint: &str, reference: &str, versions: &[&str]) -> Result<String, String> {
         let available = available(versions);
-        resolve_release(ReleaseRequest { full, hint, reference }, &available)
+        resolve_release(ReleaseRequest { full, hint, reference, query: "" }, &available)
             .map(|candidate| candidate.version.to_string())
             .map_err(|e| e.to_string())
     }
@@ -377,6 +407,33 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn a_query_narrows_what_a_prefix_or_nothing_names() {
+        let mut available = available(&SITE_VERSIONS);
+        for (at, track) in [(7, "stable"), (8, "stable"), (9, "edge")] {
+            available[at].labels.insert("track".to_owned(), track.to_owned());
+        }
+        let chosen = |reference: &str, hint: &str, query: &str| {
+            resolve_release(ReleaseRequest { full: "", hint, reference, query }, &available)
+                .map(|candidate| candidate.version.to_string())
+                .map_err(|e| e.to_string())
+        };
+        for (reference, hint, query, expected) in [
+            ("", "", "track=stable", SITE_VERSIONS[8]),
+            ("", "", "track,!v1.33", SITE_VERSIONS[9]),
+            ("v1", "", "track=stable", SITE_VERSIONS[8]),
+            ("v1.32", "", "track in (stable, edge)", SITE_VERSIONS[7]),
+            ("", "v1", "track=edge", SITE_VERSIONS[9]),
+            ("", "", "v1.35", SITE_VERSIONS[10]),
+        ] {
+            assert_eq!(chosen(reference, hint, query).as_deref(), Ok(expected), "{reference} {hint} {query}");
+        }
+        let nothing = chosen("", "", "track=none").unwrap_err();
+        assert_eq!(nothing, r#"unable to find a compatible release matching query "track=none""#);
+        assert!(chosen("v1.33", "", "track=edge").is_err());
+        assert!(chosen("", "", "v1.17").unwrap_err().contains("older than v1.22"));
+    }
+
+    #[test]
     fn a_reference_that_is_a_whole_name_means_that_release() {
         let versions = ["v1.33.1", "v1.33.1+vmware.1", "v1.33.1+vmware.2"];
         assert_eq!(chosen("", "", "v1.33.1", &versions).as_deref(), Ok("v1.33.1"));
@@ -420,7 +477,7 @@ pub(crate) mod tests {
         #[test]
         fn any_text_resolves_to_a_fit_offer_or_an_error(full in ".{0,12}", hint in "v?1?\\.?[0-9]{0,2}.{0,4}", reference in ".{0,6}") {
             let available = available(&SITE_VERSIONS);
-            if let Ok(candidate) = resolve_release(ReleaseRequest { full: &full, hint: &hint, reference: &reference }, &available) {
+            if let Ok(candidate) = resolve_release(ReleaseRequest { full: &full, hint: &hint, reference: &reference, query: "" }, &available) {
                 prop_assert!(candidate.incompatible.is_none());
                 prop_assert!(hint.trim().is_empty() || candidate.version.matches(&hint));
             }

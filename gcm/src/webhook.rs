@@ -95,6 +95,7 @@ async fn validate(State(webhooks): State<Arc<Webhooks>>, Json(review): Json<Valu
         .map(|text| admission::path_in(&review.version, text))
         .collect();
     warnings.extend(admission::dropped::warnings(&new, old.as_ref()));
+    warnings.extend(admission::queries::unsupported(&new, old.as_ref()));
     if old.as_ref().is_none_or(|old| names_other_classes(old, &new)) {
         let missing = tokio::time::timeout(PATIENCE, missing(&new, &webhooks.client)).await;
         warnings.extend(missing.unwrap_or_default());

@@ -10,6 +10,7 @@ pub mod dropped;
 pub mod network;
 pub mod nodes;
 pub mod places;
+pub mod queries;
 pub mod settings;
 pub mod version;
 pub mod volumes;
@@ -42,10 +43,14 @@ pub fn validate_with(
     available: &[AvailableRelease],
     bundles: &BTreeSet<String>,
 ) -> Vec<FieldDenial> {
-    if new.metadata.deletion_timestamp.is_some() || old.is_some_and(|old| old.spec == new.spec) {
+    if new.metadata.deletion_timestamp.is_some() {
         return Vec::new();
     }
-    let mut denials = nodes::name_denials(&new.name_any());
+    let mut denials = queries::denials(new, old);
+    if old.is_some_and(|old| old.spec == new.spec) {
+        return denials;
+    }
+    denials.extend(nodes::name_denials(&new.name_any()));
     denials.extend(nodes::topology_denials(&new.spec.topology));
     denials.extend(volumes::denials(&new.spec.topology, old.map(|old| &old.spec.topology)));
     denials.extend(version::denials(new, old, available));

@@ -4,8 +4,11 @@ use std::fmt::Write;
 
 use api::gcm::TanzuKubernetesCluster;
 use api::gcm::parts::Tkr;
+use api::names::annotation;
+use kube::ResourceExt;
 
 use super::denial::FieldDenial;
+use super::queries;
 use crate::resolution::{self, AvailableRelease, ReleaseRequest, RequestField, Unresolved};
 use crate::version::Version;
 
@@ -24,6 +27,7 @@ pub fn release_request(tkc: &TanzuKubernetesCluster) -> ReleaseRequest<'_> {
         full: distribution.and_then(|d| d.full_version.as_deref()).unwrap_or_default(),
         hint: distribution.and_then(|d| d.version.as_deref()).unwrap_or_default(),
         reference: name(tkc.spec.topology.control_plane.tkr.as_ref()),
+        query: tkc.annotations().get(annotation::RESOLVE_TKR).map(String::as_str).unwrap_or_default(),
     }
 }
 
@@ -79,6 +83,7 @@ pub(super) fn denials(
     match resolution::resolve_release(request, available) {
         Ok(candidate) => {
             denials.extend(step(before.as_ref(), &candidate.version));
+            denials.extend(queries::denial(request.query, candidate, before.as_ref()));
             denials.extend(pools(new, old, &candidate.version));
         }
         // What runs already may go on running, whatever became of its release.
@@ -98,6 +103,7 @@ fn unresolved_denial(
         RequestField::Full => FULL,
         RequestField::Hint => HINT,
         RequestField::Reference => REFERENCE,
+        RequestField::Query => queries::TKR,
     };
     let remedy = match unresolved {
         Unresolved::Disagree { .. } => {
@@ -121,7 +127,7 @@ fn works(request: ReleaseRequest<'_>, available: &[AvailableRelease], field: Req
     }
     let written = |version: &Version| match field {
         RequestField::Reference => version.object_name(),
-        RequestField::Full | RequestField::Hint => version.to_string(),
+        RequestField::Full | RequestField::Hint | RequestField::Query => version.to_string(),
     };
     let mut text = "Use one of".to_owned();
     for (count, version) in fit.iter().enumerate() {
@@ -178,5 +184,6 @@ pub(super) fn follows(reference: &str, version: &Version, before: Option<&Versio
 
 pub(super) fn warnings(new: &TanzuKubernetesCluster, available: &[AvailableRelease]) -> Vec<String> {
     let resolved = resolution::resolve_release(release_request(new), available).ok();
-    resolved.and_then(|candidate| resolution::support_warning(&candidate.version)).into_iter().collect()
+    let support = resolved.and_then(|candidate| resolution::support_warning(&candidate.version));
+    support.into_iter().chain(resolved.and_then(|candidate| queries::idle(new, candidate))).collect()
 }
