@@ -10,6 +10,7 @@ use api::names::label;
 use api::vmop::VirtualMachineImage;
 use clap::Parser;
 use futures::stream;
+use ipnet::IpNet;
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::api::rbac::v1::RoleBinding;
 use kit::events::Events;
@@ -42,6 +43,10 @@ struct Flags {
     webhook: flags::Webhook,
     #[command(flatten)]
     virtual_ip: VirtualIpFlags,
+    /// Ranges that nodes must reach outside their clusters, divided by commas: those of vCenter, of this cluster, of DNS. No
+    /// new cluster may give them to its pods or services.
+    #[arg(long, value_name = "CIDR", value_delimiter = ',')]
+    management_cidrs: Vec<IpNet>,
 }
 
 /// Runs the program; `args[0]` is its name.
@@ -56,7 +61,11 @@ pub fn main(args: Vec<OsString>) -> ExitCode {
 async fn start(started: Runtime, flags: Flags) -> Result<(), Fatal> {
     let releases: Cache<TanzuKubernetesRelease> = watch(&started);
     let release_cache = ReleaseCache::following(&releases);
-    let webhooks = Webhooks { release_cache: release_cache.clone(), client: started.client.clone() };
+    let webhooks = Webhooks {
+        release_cache: release_cache.clone(),
+        client: started.client.clone(),
+        management: flags.management_cidrs.clone(),
+    };
     // Conversion must be served before the first cluster can be read.
     kit::webhook::serve(&started, &flags.webhook, webhook::router(webhooks)).await?;
     let known = started.ready.require("releases");

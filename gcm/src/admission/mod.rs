@@ -9,6 +9,7 @@ mod dns;
 pub mod dropped;
 pub mod network;
 pub mod nodes;
+pub mod overlap;
 pub mod places;
 pub mod queries;
 pub mod settings;
@@ -18,7 +19,7 @@ pub mod volumes;
 use std::collections::BTreeSet;
 
 use api::gcm::TanzuKubernetesCluster;
-use api::names::annotation;
+use api::names::{annotation, finalizer};
 use kube::ResourceExt;
 
 use crate::resolution::AvailableRelease;
@@ -93,6 +94,11 @@ pub fn unseen_pools(new: &TanzuKubernetesCluster, old: &TanzuKubernetesCluster) 
             ),
         )
     })
+}
+
+/// True for a cluster that nobody has seen before: one that was moved here comes with its finalizer.
+pub fn is_created(new: &TanzuKubernetesCluster, old: Option<&TanzuKubernetesCluster>) -> bool {
+    old.is_none() && !new.finalizers().iter().any(|own| own == finalizer::TKC)
 }
 
 /// What is allowed and yet worth a word.

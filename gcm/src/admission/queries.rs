@@ -7,7 +7,6 @@ use kube::ResourceExt;
 use super::denial::FieldDenial;
 use crate::query;
 use crate::resolution::AvailableRelease;
-use crate::version::Version;
 
 /// Where the query of releases stands, for messages.
 pub const TKR: &str = "metadata.annotations[run.tanzu.vmware.com/resolve-tkr]";
@@ -32,23 +31,12 @@ pub(super) fn denials(
         .collect()
 }
 
-/// A release that is named in full and that the query excludes; one that runs already may go on.
-pub(super) fn denial(text: &str, chosen: &AvailableRelease, before: Option<&Version>) -> Option<FieldDenial> {
-    let fits = text.trim().is_empty() || chosen.answers(text) || query::parse(text).is_err();
-    (!fits && before != Some(&chosen.version)).then(|| {
-        FieldDenial::new(
-            TKR,
-            format!("query {text:?} does not match {}, which the spec names", chosen.version.object_name()),
-            "Remove the annotation, or name a release whose labels match it (kubectl get tkr --show-labels)",
-        )
-    })
-}
-
-/// A query that changes nothing because the spec names the release that runs.
+/// A query that changes nothing because the spec names a release in full. A cluster that was moved here comes so: it is no
+/// reason to refuse it.
 pub(super) fn idle(tkc: &TanzuKubernetesCluster, chosen: &AvailableRelease) -> Option<String> {
     let text = tkc.annotations().get(annotation::RESOLVE_TKR).filter(|text| !chosen.answers(text))?;
     Some(format!(
-        "{TKR}: {text:?} does not match {}, which the cluster runs and the spec names: it has no effect. To follow it, set spec.distribution and spec.topology.controlPlane.tkr to null",
+        "{TKR}: {text:?} does not match {}, which the spec names: it has no effect. To follow it, set spec.distribution and spec.topology.controlPlane.tkr to null",
         chosen.version.object_name()
     ))
 }
@@ -93,16 +81,11 @@ mod tests {
             Some("v1.34.2---vmware.1-vkr.1")
         );
         assert_eq!((validate(&full, None, &available), warnings(&full, &available)), (vec![], vec![]));
-        // Named in full, and excluded by the query: refused where it is new, and else only without effect.
-        let against = asking(annotation::RESOLVE_TKR, "v1.34");
-        let running = with_defaults(&sound(), None, &available);
-        let mut texts = vec![validate(&against, None, &available)];
-        let mut later = running.clone();
-        later.metadata.annotations.clone_from(&against.metadata.annotations);
-        assert_eq!(validate(&later, Some(&running), &available), vec![]);
-        let idle = warnings(&later, &available);
-        later.spec.topology.node_pools[0].replicas = Some(2);
-        assert_eq!(validate(&later, Some(&running), &available), vec![]);
+        // Named in full, and excluded by the query.
+        let named = asking(annotation::RESOLVE_TKR, "v1.34");
+        assert_eq!(validate(&named, None, &available), vec![]);
+        let idle = warnings(&named, &available);
+        let mut texts = Vec::new();
         texts.push(validate(&unnamed("track=none"), None, &available));
         texts.push(validate(&unnamed("track in stable"), None, &available));
         texts.push(validate(&asking(annotation::RESOLVE_OS_IMAGE, "os-name=a b"), None, &available));

@@ -83,7 +83,6 @@ pub(super) fn denials(
     match resolution::resolve_release(request, available) {
         Ok(candidate) => {
             denials.extend(step(before.as_ref(), &candidate.version));
-            denials.extend(queries::denial(request.query, candidate, before.as_ref()));
             denials.extend(pools(new, old, &candidate.version));
         }
         // What runs already may go on running, whatever became of its release.

@@ -18,7 +18,7 @@ fn webhooks() -> State<Arc<Webhooks>> {
         release_cache.set(&release.name.clone(), Some(release));
     }
     let client = Client::try_from(kube::Config::new("http://127.0.0.1:1".parse().unwrap())).unwrap();
-    State(Arc::new(Webhooks { release_cache, client }))
+    State(Arc::new(Webhooks { release_cache, client, management: vec!["10.200.0.0/16".parse().unwrap()] }))
 }
 
 fn review(new: &TanzuKubernetesCluster, version: &str) -> Json<Value> {
@@ -64,6 +64,28 @@ async fn a_wrong_cluster_is_refused_in_the_words_of_its_version() {
     ] {
         assert!(message.contains(words), "{words} is not in {message}");
     }
+}
+
+#[tokio::test]
+async fn a_range_of_management_is_refused_to_a_new_cluster() {
+    let mut wrong = sound();
+    let network = wrong.spec.settings.as_mut().unwrap().network.as_mut().unwrap();
+    network.pods.as_mut().unwrap().cidr_blocks = Some(vec!["10.200.128.0/17".to_owned()]);
+    let Json(answer) = validate(webhooks(), review(&wrong, "v1alpha3")).await;
+    let message = answer["response"]["status"]["message"].as_str().unwrap();
+    assert!(
+        message.starts_with("spec.settings.network.pods.cidrBlocks[0]: 10.200.128.0/17 overlaps"),
+        "{message}"
+    );
+    let mut moved = review(&wrong, "v1alpha3");
+    moved.0["request"]["object"]["metadata"]["finalizers"] = json!([api::names::finalizer::TKC]);
+    let Json(kept) = validate(webhooks(), moved).await;
+    assert_eq!(kept["response"]["allowed"], true, "{kept}");
+    let mut later = review(&wrong, "v1alpha3");
+    later.0["request"]["oldObject"] = to_value(&wrong).unwrap();
+    later.0["request"]["object"]["spec"]["topology"]["nodePools"][0]["replicas"] = json!(2);
+    let Json(kept) = validate(webhooks(), later).await;
+    assert_eq!(kept["response"]["allowed"], true, "{kept}");
 }
 
 /// `kubectl replace` with a manifest of v1alpha1 does not send the annotation that keeps the other pools.
