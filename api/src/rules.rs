@@ -18,6 +18,12 @@ const WITH_REPLICAS: &[&str] = &["v1alpha2", "v1alpha3"];
 /// Every rule there is.
 pub fn all() -> Vec<Rule> {
     let mut rules = tanzu_kubernetes_cluster();
+    rules.push(rule(
+        "TkgServiceConfiguration",
+        "",
+        "self.metadata.name == 'tkg-service-configuration'",
+        "there is one configuration for all clusters: call it tkg-service-configuration",
+    ));
     rules.extend(wcp());
     rules.extend(machine::all());
     rules.extend(vmop::all());

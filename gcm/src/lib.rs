@@ -12,6 +12,7 @@
 //! | [`releases`] | the controllers of releases: from node images to TanzuKubernetesReleases and OSImages |
 //! | [`admission`] | what a TanzuKubernetesCluster may ask for, and the defaults it gets |
 //! | [`resolution`], [`version`], [`query`] | which release a cluster asks for, and how versions compare |
+//! | [`service_configuration`] | what new clusters inherit |
 //! | [`webhook`] | admission and conversion over HTTPS |
 //!
 //! [`admission`], [`resolution`], [`version`] and [`query`] are pure, and `layercake lint` calls them too. Generated objects
@@ -28,6 +29,7 @@ mod program;
 pub mod query;
 pub mod releases;
 pub mod resolution;
+pub mod service_configuration;
 pub mod sync;
 #[cfg(test)]
 mod testing;

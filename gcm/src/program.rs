@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use api::capw::{WCPCluster, WCPMachine};
-use api::gcm::{OSImage, TanzuKubernetesCluster, TanzuKubernetesRelease};
+use api::gcm::{OSImage, TanzuKubernetesCluster, TanzuKubernetesRelease, TkgServiceConfiguration};
 use api::names::label;
 use api::vmop::VirtualMachineImage;
 use clap::Parser;
@@ -28,6 +28,7 @@ use crate::addons::engine::Engine;
 use crate::cluster::gather::{ClusterCaches, Context, KindCache};
 use crate::cluster::virtual_ip_flags::VirtualIpFlags;
 use crate::releases::cache::ReleaseCache;
+use crate::service_configuration::ServiceConfiguration;
 use crate::sync::namespace::{NamespaceCaches, QuotaLimits};
 use crate::sync::role_bindings::makes_administrators;
 use crate::webhook::{self, Webhooks};
@@ -61,16 +62,19 @@ pub fn main(args: Vec<OsString>) -> ExitCode {
 async fn start(started: Runtime, flags: Flags) -> Result<(), Fatal> {
     let releases: Cache<TanzuKubernetesRelease> = watch(&started);
     let release_cache = ReleaseCache::following(&releases);
+    let configurations: Cache<TkgServiceConfiguration> = watch(&started);
     let webhooks = Webhooks {
         release_cache: release_cache.clone(),
         client: started.client.clone(),
         management: flags.management_cidrs.clone(),
+        configuration: ServiceConfiguration::following(&configurations),
     };
     // Conversion must be served before the first cluster can be read.
     kit::webhook::serve(&started, &flags.webhook, webhook::router(webhooks)).await?;
     let known = started.ready.require("releases");
     tokio::select! {
-        () = releases.complete() => {}
+        // A cluster that is made before its defaults are known would never get them.
+        ((), ()) = async { tokio::join!(releases.complete(), configurations.complete()) } => {}
         () = started.shutdown.cancelled() => return Ok(()),
     }
     known.met();

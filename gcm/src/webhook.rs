@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use api::capi::Machine;
 use api::capw::WCPCluster;
-use api::gcm::TanzuKubernetesCluster;
 use api::gcm::convert;
+use api::gcm::{TanzuKubernetesCluster, TkgServiceConfiguration};
 use api::ipam::InClusterIpPool;
 use api::names::label;
 use api::vmop::VirtualMachineClassBinding;
@@ -30,12 +30,15 @@ use crate::addons::choice::container_networks;
 use crate::admission::overlap::UsedRange;
 use crate::admission::{self, defaults};
 use crate::releases::cache::ReleaseCache;
+use crate::service_configuration::ServiceConfiguration;
 use crate::sync::namespace::assigned_classes;
 
 /// Where defaults are filled in.
 pub const MUTATE: &str = "/mutate-run-tanzu-vmware-com-v1alpha3-tanzukubernetescluster";
 /// Where rules are checked.
 pub const VALIDATE: &str = "/validate-run-tanzu-vmware-com-v1alpha3-tanzukubernetescluster";
+/// Where the rules of the TkgServiceConfiguration are checked.
+pub const VALIDATE_CONFIGURATION: &str = "/validate-run-tanzu-vmware-com-v1alpha3-tkgserviceconfiguration";
 /// Where versions are converted.
 pub const CONVERT: &str = "/convert";
 /// Hints about classes are no reason to make anybody wait.
@@ -54,6 +57,8 @@ pub struct Webhooks {
     pub client: Client,
     /// Ranges that nodes must reach outside their clusters.
     pub management: Vec<IpNet>,
+    /// What new clusters inherit.
+    pub configuration: ServiceConfiguration,
 }
 
 /// The routes of the webhooks.
@@ -61,6 +66,7 @@ pub fn router(webhooks: Webhooks) -> Router {
     Router::new()
         .route(MUTATE, post(mutate))
         .route(VALIDATE, post(validate))
+        .route(VALIDATE_CONFIGURATION, post(validate_configuration))
         .route(CONVERT, post(converted))
         .with_state(Arc::new(webhooks))
 }
@@ -68,7 +74,11 @@ pub fn router(webhooks: Webhooks) -> Router {
 async fn mutate(State(webhooks): State<Arc<Webhooks>>, Json(review): Json<Value>) -> Json<Value> {
     let review = Review::read(review);
     let (Some(new), old) = review.objects::<TanzuKubernetesCluster>() else { return review.allow(&[]) };
-    let values = defaults::missing_values(&new, old.as_ref(), &webhooks.release_cache.available());
+    let mut values =
+        admission::inherited::inherited_values(&new, old.as_ref(), &webhooks.configuration.current());
+    // Which pods' range is wanted depends on the container network, which may be inherited.
+    let new = serde_json::from_value(defaults::filled_in(&review.object, &values)).unwrap_or(new);
+    values.extend(defaults::missing_values(&new, old.as_ref(), &webhooks.release_cache.available()));
     if values.is_empty() {
         return review.allow(&[]);
     }
@@ -181,6 +191,14 @@ async fn missing(tkc: &TanzuKubernetesCluster, client: &Client) -> Vec<String> {
         texts.extend(admission::settings::unassigned(&tkc.spec, &namespace, &assigned));
     }
     texts
+}
+
+async fn validate_configuration(Json(review): Json<Value>) -> Json<Value> {
+    let review = Review::read(review);
+    let (Some(new), _) = review.objects::<TkgServiceConfiguration>() else { return review.allow(&[]) };
+    let denials: Vec<String> =
+        admission::inherited::denials(&new.spec).iter().map(ToString::to_string).collect();
+    if denials.is_empty() { review.allow(&[]) } else { review.deny(&denials.join(" ")) }
 }
 
 async fn converted(review: Json<ConversionReview>) -> Json<ConversionReview> {

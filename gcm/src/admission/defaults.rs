@@ -28,7 +28,7 @@ pub struct DefaultValue {
     pub value: Value,
 }
 
-fn default_value(path: &str, value: impl Into<Value>) -> DefaultValue {
+pub(super) fn default_value(path: &str, value: impl Into<Value>) -> DefaultValue {
     DefaultValue { path: path.split('.').map(str::to_owned).collect(), value: value.into() }
 }
 
@@ -143,19 +143,23 @@ pub fn patch(object: &Value, values: &[DefaultValue]) -> Value {
     Value::Array(operations)
 }
 
+/// The object with these values in it.
+pub fn filled_in(object: &Value, values: &[DefaultValue]) -> Value {
+    let mut object = object.clone();
+    for DefaultValue { path, value } in values {
+        let at = path.iter().fold(&mut object, |at, step| step_into(at, step));
+        *at = value.clone();
+    }
+    object
+}
+
 /// The object with everything filled in, for those who have no API server to apply a patch.
 pub fn with_defaults(
     tkc: &TanzuKubernetesCluster,
     old: Option<&TanzuKubernetesCluster>,
     available: &[AvailableRelease],
 ) -> TanzuKubernetesCluster {
-    let Ok(mut object) = serde_json::to_value(tkc) else { return tkc.clone() };
-    for DefaultValue { path, value } in missing_values(tkc, old, available) {
-        let mut at = &mut object;
-        for step in &path {
-            at = step_into(at, step);
-        }
-        *at = value;
-    }
-    serde_json::from_value(object).unwrap_or_else(|_| tkc.clone())
+    let Ok(object) = serde_json::to_value(tkc) else { return tkc.clone() };
+    let filled = filled_in(&object, &missing_values(tkc, old, available));
+    serde_json::from_value(filled).unwrap_or_else(|_| tkc.clone())
 }

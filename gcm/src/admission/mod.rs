@@ -7,6 +7,7 @@ pub mod defaults;
 pub mod denial;
 mod dns;
 pub mod dropped;
+pub mod inherited;
 pub mod network;
 pub mod nodes;
 pub mod overlap;

@@ -18,7 +18,13 @@ fn webhooks() -> State<Arc<Webhooks>> {
         release_cache.set(&release.name.clone(), Some(release));
     }
     let client = Client::try_from(kube::Config::new("http://127.0.0.1:1".parse().unwrap())).unwrap();
-    State(Arc::new(Webhooks { release_cache, client, management: vec!["10.200.0.0/16".parse().unwrap()] }))
+    let management = vec!["10.200.0.0/16".parse().unwrap()];
+    State(Arc::new(Webhooks {
+        release_cache,
+        client,
+        management,
+        configuration: ServiceConfiguration::default(),
+    }))
 }
 
 fn review(new: &TanzuKubernetesCluster, version: &str) -> Json<Value> {
@@ -45,6 +51,35 @@ async fn a_cluster_is_filled_in() {
     let patch: Vec<Value> = from_slice(&patch).unwrap();
     let full = patch.iter().find(|operation| operation["path"] == "/spec/distribution/fullVersion").unwrap();
     assert_eq!(full["value"], "v1.33.1+vmware.1-fips-vkr.2");
+}
+
+#[tokio::test]
+async fn a_new_cluster_gets_what_the_configuration_says() {
+    let State(webhooks) = webhooks();
+    let spec = json!({"defaultCNI": "antrea-nsx-routed", "defaultNodeDrainTimeout": "5m"});
+    webhooks.configuration.set(from_value(spec).unwrap());
+    let mut new = sound();
+    new.spec.settings = None;
+    let Json(answer) = mutate(State(webhooks), review(&new, "v1alpha3")).await;
+    let patch = STANDARD.decode(answer["response"]["patch"].as_str().unwrap()).unwrap();
+    let patch = String::from_utf8(patch).unwrap();
+    assert!(patch.contains("antrea-nsx-routed") && patch.contains("\"5m\""), "{patch}");
+    assert!(!patch.contains("192.168.0.0/16"), "routed pods have addresses of NSX: {patch}");
+}
+
+#[tokio::test]
+async fn a_wrong_configuration_is_refused() {
+    let spec = |spec: Value| {
+        Json(json!({"request": {"uid": "u-1", "object": {
+            "apiVersion": "run.tanzu.vmware.com/v1alpha3", "kind": "TkgServiceConfiguration",
+            "metadata": {"name": "tkg-service-configuration"}, "spec": spec,
+        }}}))
+    };
+    let Json(answer) = validate_configuration(spec(json!({"defaultCNI": "cilium"}))).await;
+    let message = answer["response"]["status"]["message"].as_str().unwrap();
+    assert!(message.starts_with("spec.defaultCNI: \"cilium\""), "{message}");
+    let Json(right) = validate_configuration(spec(json!({"defaultCNI": "calico"}))).await;
+    assert_eq!(right["response"]["allowed"], true);
 }
 
 #[tokio::test]
