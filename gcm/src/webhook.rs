@@ -117,6 +117,10 @@ async fn validate(State(webhooks): State<Arc<Webhooks>>, Json(review): Json<Valu
         .iter()
         .map(|text| admission::path_in(&review.version, text))
         .collect();
+    if let Some(old) = &old {
+        let rolls = admission::rolls::warnings(old, &new);
+        warnings.extend(rolls.iter().map(|text| admission::path_in(&review.version, text)));
+    }
     warnings.extend(admission::dropped::warnings(&new, old.as_ref()));
     warnings.extend(admission::queries::unsupported(&new, old.as_ref()));
     if old.as_ref().is_none_or(|old| names_other_classes(old, &new)) {

@@ -223,7 +223,7 @@ impl Story {
 /// Group, version and plural of a kind.
 pub fn api_resource(kind: &str) -> ApiResource {
     let (group, version) = match kind {
-        "TanzuKubernetesCluster" | "TanzuKubernetesRelease" | "OSImage" => {
+        "TanzuKubernetesCluster" | "TanzuKubernetesRelease" | "OSImage" | "TkgServiceConfiguration" => {
             ("run.tanzu.vmware.com", "v1alpha3")
         }
         "WCPCluster"

@@ -7,12 +7,14 @@ pub mod defaults;
 pub mod denial;
 mod dns;
 pub mod dropped;
+mod ignored;
 pub mod inherited;
 pub mod network;
 pub mod nodes;
 pub mod overlap;
 pub mod places;
 pub mod queries;
+pub mod rolls;
 pub mod settings;
 pub mod version;
 pub mod volumes;
@@ -110,6 +112,7 @@ pub fn warnings(new: &TanzuKubernetesCluster, available: &[AvailableRelease]) ->
     let mut warnings = version::warnings(new, available);
     warnings.extend(network::warnings(&new.spec));
     warnings.extend(settings::warnings(&new.spec));
+    warnings.extend(ignored::warnings(&new.spec));
     warnings
 }
 

@@ -3,6 +3,7 @@
 mod changes;
 mod health;
 mod recipes;
+mod rolled;
 
 use std::sync::Arc;
 
