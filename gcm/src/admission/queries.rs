@@ -85,10 +85,12 @@ mod tests {
         let named = asking(annotation::RESOLVE_TKR, "v1.34");
         assert_eq!(validate(&named, None, &available), vec![]);
         let idle = warnings(&named, &available);
-        let mut texts = Vec::new();
-        texts.push(validate(&unnamed("track=none"), None, &available));
-        texts.push(validate(&unnamed("track in stable"), None, &available));
-        texts.push(validate(&asking(annotation::RESOLVE_OS_IMAGE, "os-name=a b"), None, &available));
+        let texts = [
+            unnamed("track=none"),
+            unnamed("track in stable"),
+            asking(annotation::RESOLVE_OS_IMAGE, "os-name=a b"),
+        ]
+        .map(|tkc| validate(&tkc, None, &available));
         let unreadable = asking(annotation::RESOLVE_OS_IMAGE, "os-name=a b");
         assert_eq!(validate(&unreadable, Some(&unreadable), &available), vec![], "it was there before");
         insta::assert_debug_snapshot!((texts, idle));
