@@ -444,3 +444,21 @@ proptest! {
         prop_assert!(denials.iter().all(|denial| denial.starts_with("spec.") || denial.starts_with("metadata.")));
     }
 }
+
+#[test]
+fn an_upgrade_over_minor_releases_is_asked_for() {
+    let old = stored("v1.33.1+vmware.1-fips-vkr.2");
+    let mut new = old.clone();
+    new.spec.distribution.as_mut().unwrap().full_version = Some("v1.36.3+vmware.1-vkr.1".to_owned());
+    let available = available(&SITE_VERSIONS);
+    let refused = validate(&new, Some(&old), &available);
+    insta::assert_snapshot!(refused[0].to_string());
+    let mut annotations = new.metadata.annotations.take().unwrap_or_default();
+    annotations.insert(api::names::annotation::UPGRADE_IN_STEPS.to_owned(), "true".to_owned());
+    new.metadata.annotations = Some(annotations);
+    assert_eq!(validate(&new, Some(&old), &available).len(), 0);
+    // No way leads over a minor release of which there is none.
+    let gap: Vec<_> =
+        available.iter().filter(|release| release.version.minor() != (1, 35)).cloned().collect();
+    assert!(validate(&new, Some(&old), &gap)[0].to_string().contains("minor releases cannot be skipped"));
+}

@@ -176,7 +176,7 @@ pub fn pool(
 ) -> Result<Option<PoolObjects>, Invalid> {
     let name = api::names::machine_deployment(&input.namespace(), &input.name(), &pool.name);
     let live = find(&facts.deployments, &name);
-    if is_control_plane_behind(input, facts) {
+    if input.pools_wait || is_control_plane_behind(input, facts) {
         let waiting = live.and_then(|live| waiting_pool(input, facts, pool, live));
         if live.is_none() || waiting.is_some() {
             return Ok(waiting);

@@ -18,6 +18,7 @@ pub mod remaining;
 pub mod remediations;
 pub mod replicas;
 pub mod status;
+mod steps;
 pub mod synced;
 pub mod virtual_ip_flags;
 

@@ -12,6 +12,7 @@ use super::gather::Facts;
 use super::objects::input::{Input, release_label};
 use super::objects::virtual_ip::VirtualIp;
 use super::objects::{accounts, addons, cluster};
+use super::steps::{self, Step};
 use super::{groups, present};
 use crate::addons::choice::container_networks;
 use crate::addons::engine::WantedAddons;
@@ -20,6 +21,7 @@ use crate::admission::{self, version};
 use crate::releases::node_image::choose;
 use crate::releases::{KubernetesRelease, ReleaseImage};
 use crate::resolution::{self, AvailableRelease, Unresolved};
+use crate::version::Version;
 
 /// The annotation in which Cluster API notes the template a machine was made from.
 const CLONED_FROM: &str = "cluster.x-k8s.io/cloned-from-name";
@@ -73,6 +75,12 @@ pub enum Invalid {
     /// No release can be chosen.
     #[error("{0}")]
     Unresolved(Box<Unresolved>),
+    /// No release leads on to the one that is asked for.
+    #[error("no release of Kubernetes v{}.{} can be used, by which the cluster would go on from {from}: minor releases cannot be skipped. Synchronise the content library with one", from.minor().0, from.minor().1 + 1)]
+    NoStep {
+        /// What the control plane runs.
+        from: Version,
+    },
     /// The release is there and its image is not.
     #[error("TanzuKubernetesRelease {release}: no OSImage {}is there. Synchronise the content library, or choose another release", query.as_ref().map(|query| format!("that matches {query:?} ")).unwrap_or_default())]
     NoImage {
@@ -89,7 +97,7 @@ impl Invalid {
         match self {
             Self::Unresolved(unresolved) => matches!(**unresolved, Unresolved::Unknown { .. }),
             Self::NoImage { query, .. } => query.is_none(),
-            Self::Denied(_) => false,
+            Self::Denied(_) | Self::NoStep { .. } => false,
         }
     }
 }
@@ -109,16 +117,19 @@ pub fn plan(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Result<Plan, Invalid
     {
         return Err(Invalid::Denied(denial));
     }
-    let (release, image) = match chosen(&tkc, facts) {
+    let (release, image, pools_wait) = match chosen(&tkc, facts) {
         Ok(chosen) => chosen,
-        Err(invalid) if invalid.is_gone() => present::release(&tkc, facts).ok_or(invalid)?,
+        Err(invalid) if invalid.is_gone() => {
+            let (release, image) = present::release(&tkc, facts).ok_or(invalid)?;
+            (release, image, false)
+        }
         Err(invalid) => return Err(invalid),
     };
     let virtual_ip = match &facts.control_plane {
         Some(live) => VirtualIp::kept(live),
         None => VirtualIp::of(&facts.virtual_ip),
     };
-    let input = Input { tkc: &tkc, release: &release, image: &image, virtual_ip: &virtual_ip };
+    let input = Input { tkc: &tkc, release: &release, pools_wait, image: &image, virtual_ip: &virtual_ip };
     let mut plan = objects(&input, facts)?;
     plan.addons = addons::addons(&input, facts);
     plan.obsolete = obsolete(&plan, facts);
@@ -130,10 +141,15 @@ fn denials(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Vec<FieldDenial> {
     admission::validate_with(tkc, None, &facts.available_releases, &bundles)
 }
 
-/// The release and the image that the cluster asks for.
-fn chosen(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Result<(KubernetesRelease, ReleaseImage), Invalid> {
+/// The release that the cluster asks for, or the next on the way to it, with its image; and whether pools wait for another.
+fn chosen(
+    tkc: &TanzuKubernetesCluster,
+    facts: &Facts,
+) -> Result<(KubernetesRelease, ReleaseImage, bool), Invalid> {
     let candidate = resolution::resolve_release(version::release_request(tkc), &facts.available_releases)
         .or_else(|unresolved| running(tkc, facts).ok_or(unresolved))?;
+    let Step { release: candidate, pools_wait } =
+        steps::next(candidate, facts).map_err(|from| Invalid::NoStep { from })?;
     let query = tkc.annotations().get(annotation::RESOLVE_OS_IMAGE);
     let missing = |all: bool| Invalid::NoImage {
         release: candidate.version.object_name(),
@@ -143,7 +159,7 @@ fn chosen(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Result<(KubernetesRele
     let images = facts.releases.images(&release.os_images);
     let image = choose(&images, query.map(String::as_str), present::image(facts))
         .ok_or_else(|| missing(images.is_empty()))?;
-    Ok(((*release).clone(), image.clone()))
+    Ok(((*release).clone(), image.clone(), pools_wait))
 }
 
 /// The release that the cluster runs already: one that was taken out of use still serves those who have it.

@@ -119,7 +119,13 @@ fn cluster_api_knows_every_field() {
     )
     .unwrap();
     let (release, images) = (facts.releases.release(candidate).unwrap(), facts.releases.images(&[]));
-    let input = Input { tkc: &tkc, release: &release, image: &images[0], virtual_ip: &VirtualIp::default() };
+    let input = Input {
+        tkc: &tkc,
+        release: &release,
+        pools_wait: false,
+        image: &images[0],
+        virtual_ip: &VirtualIp::default(),
+    };
     let kcp = control_plane::control_plane(&input, "template", VolumesAs::Disks, 1);
     let spec = document(&kcp)["spec"].clone();
     for path in [

@@ -19,6 +19,8 @@ pub struct Input<'a> {
     pub tkc: &'a TanzuKubernetesCluster,
     /// The release it resolves to.
     pub release: &'a KubernetesRelease,
+    /// Whether pools stay what they are, since the control plane goes on to another release after this.
+    pub pools_wait: bool,
     /// The image its nodes are made from.
     pub image: &'a ReleaseImage,
     /// What holds the address of its control plane.
