@@ -45,7 +45,7 @@ pub struct ReleaseRequest<'a> {
     pub full: &'a str,
     /// spec.distribution.version.
     pub hint: &'a str,
-    /// spec.topology.controlPlane.tkr.reference.name.
+    /// spec.topology.controlPlane.tkr.reference.name: a release's name, or a prefix that its labels bear.
     pub reference: &'a str,
 }
 
@@ -162,10 +162,11 @@ impl<'a> ReleaseRequest<'a> {
         if !Self::written(reference) {
             return None;
         }
-        if Self::written(full) && Version::parse(full).ok() != Version::parse(reference).ok() {
+        if Self::written(full) && !same(reference, full) {
             return Some(against("full version", full));
         }
-        (Self::written(hint) && !same(hint, reference)).then(|| against("version hint", hint))
+        let agrees = same(hint, reference) || same(reference, hint) || Version::parse(reference).is_err();
+        (Self::written(hint) && !agrees).then(|| against("version hint", hint))
     }
 }
 
@@ -179,9 +180,15 @@ pub fn resolve_release<'o>(
         return Err(contradiction);
     }
     let wanted = Version::parse(text).ok();
+    let is_wanted = |candidate: &AvailableRelease| Some(&candidate.version) == wanted.as_ref();
+    let named = available.iter().any(is_wanted);
     let meant = |candidate: &&AvailableRelease| match field {
         RequestField::Hint => candidate.version.matches(text),
-        RequestField::Full | RequestField::Reference => Some(&candidate.version) == wanted.as_ref(),
+        RequestField::Reference if !named => {
+            candidate.version.matches(text)
+                && (!ReleaseRequest::written(request.hint) || candidate.version.matches(request.hint))
+        }
+        RequestField::Full | RequestField::Reference => is_wanted(candidate),
     };
     let newest = |fit: bool| {
         let candidates =
@@ -266,155 +273,4 @@ pub fn support_warning(kubernetes: &Version) -> Option<String> {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    /// The releases of the simulated site.
-    pub(crate) const SITE_VERSIONS: [&str; 12] = [
-        "v1.17.4+vmware.1-tkg.1.0dba899",
-        "v1.20.12+vmware.1-tkg.1.b9a42f3",
-        "v1.21.2+vmware.1-tkg.1.ee25d55",
-        "v1.22.9+vmware.1-tkg.1.cc71bc8",
-        "v1.23.8+vmware.3-tkg.1",
-        "v1.26.5+vmware.2-fips.1-tkg.1",
-        "v1.30.1+vmware.1-fips-tkg.5",
-        "v1.32.0+vmware.6-fips-vkr.2",
-        "v1.33.1+vmware.1-fips-vkr.2",
-        "v1.34.2+vmware.1-vkr.1",
-        "v1.35.1+vmware.1-vkr.1",
-        "v1.36.3+vmware.1-vkr.1",
-    ];
-
-    pub(crate) fn available(versions: &[&str]) -> Vec<AvailableRelease> {
-        versions.iter().map(|text| AvailableRelease::of(Version::parse(text).unwrap())).collect()
-    }
-
-    fn chosen(full: &str, hint: &str, reference: &str, versions: &[&str]) -> Result<String, String> {
-        let available = available(versions);
-        resolve_release(ReleaseRequest { full, hint, reference }, &available)
-            .map(|candidate| candidate.version.to_string())
-            .map_err(|e| e.to_string())
-    }
-
-    #[test]
-    fn what_is_written_finds_its_release() {
-        for (full, hint, reference, expected) in [
-            ("v1.33.1+vmware.1-fips-vkr.2", "", "", SITE_VERSIONS[8]),
-            ("1.33.1+vmware.1-fips-vkr.2", "v1.33", "", SITE_VERSIONS[8]),
-            ("", "v1.23", "", SITE_VERSIONS[4]),
-            ("", "1.23.8", "", SITE_VERSIONS[4]),
-            ("", "v1", "", SITE_VERSIONS[11]),
-            ("", "v1.22.9+vmware.1-tkg.1.cc71bc8", "", SITE_VERSIONS[3]),
-            ("", "", "v1.22.9---vmware.1-tkg.1.cc71bc8", SITE_VERSIONS[3]),
-            (
-                "1.22.9+vmware.1-tkg.1.cc71bc8",
-                "v1.22.9",
-                "v1.22.9---vmware.1-tkg.1.cc71bc8",
-                SITE_VERSIONS[3],
-            ),
-        ] {
-            assert_eq!(
-                chosen(full, hint, reference, &SITE_VERSIONS).as_deref(),
-                Ok(expected),
-                "{full} {hint} {reference}"
-            );
-        }
-    }
-
-    #[test]
-    fn what_cannot_be_is_refused_in_the_words_of_the_original() {
-        let old = "Kubernetes v1.17 is older than v1.22, the oldest that Cluster API bootstraps";
-        for (full, hint, reference, expected) in [
-            (
-                "v1.17.4+vmware.1-tkg.1.0dba899",
-                "v1.17.5",
-                "",
-                r#"full version "v1.17.4+vmware.1-tkg.1.0dba899" does not match version hint "v1.17.5""#.to_owned(),
-            ),
-            ("", "1.25", "", r#"unable to find a compatible full version matching version hint "1.25""#.to_owned()),
-            (
-                "",
-                "v1.17.4",
-                "",
-                format!(
-                    r#"unable to find a compatible full version matching version hint "v1.17.4": v1.17.4+vmware.1-tkg.1.0dba899: {old}"#
-                ),
-            ),
-            ("v1.2.3+x", "", "", r#"unable to find a compatible release with full version "v1.2.3+x""#.to_owned()),
-            ("rubbish", "", "", r#"unable to find a compatible release with full version "rubbish""#.to_owned()),
-            ("", "", "v1.30.0---vmware.1-tanzu.1", r#"unable to find a compatible release named "v1.30.0---vmware.1-tanzu.1""#.to_owned()),
-            ("", "", "", "no release is named".to_owned()),
-            ("", " ", "", "no release is named".to_owned()),
-            (
-                "v1.23.8+vmware.3-tkg.1",
-                "",
-                "v1.22.9---vmware.1-tkg.1.cc71bc8",
-                r#"release reference "v1.22.9---vmware.1-tkg.1.cc71bc8" does not match full version "v1.23.8+vmware.3-tkg.1""#.to_owned(),
-            ),
-            (
-                "",
-                "v1.23",
-                "v1.22.9---vmware.1-tkg.1.cc71bc8",
-                r#"release reference "v1.22.9---vmware.1-tkg.1.cc71bc8" does not match version hint "v1.23""#.to_owned(),
-            ),
-        ] {
-            assert_eq!(chosen(full, hint, reference, &SITE_VERSIONS), Err(expected), "{full} {hint} {reference}");
-        }
-    }
-
-    #[test]
-    fn a_hint_takes_the_newest_that_fits() {
-        let versions = ["v1.15.1+vmware.1", "v1.15.10+vmware.1", "v1.33.9+vmware.1", "v1.33.10+vmware.1"];
-        assert_eq!(chosen("", "v1.33", "", &versions).as_deref(), Ok("v1.33.10+vmware.1"));
-        assert!(chosen("", "v1.15.1", "", &versions).unwrap_err().contains("v1.15.1+vmware.1: "));
-    }
-
-    #[test]
-    fn upgrades_go_up_and_skip_no_minor_release() {
-        let v = |text| Version::parse(text).unwrap();
-        for (from, to, allowed) in [
-            ("v1.32.0+vmware.6-fips-vkr.2", "v1.33.1+vmware.1-fips-vkr.2", true),
-            ("v1.32.0+vmware.6-fips-vkr.2", "v1.32.0+vmware.6-fips-vkr.2", true),
-            ("v1.32.0+vmware.6-fips-vkr.2", "v1.34.2+vmware.1-vkr.1", false),
-            ("v1.33.1+vmware.1-fips-vkr.2", "v1.32.0+vmware.6-fips-vkr.2", false),
-            ("v1.33.1+vmware.1-fips-vkr.2", "v1.33.1+vmware.1-fips-vkr.1", false),
-            ("v1.33.1+vmware.1", "v2.0.0+vmware.1", false),
-        ] {
-            assert_eq!(explain_unreachable(&v(from), &v(to)).is_none(), allowed, "{from} {to}");
-        }
-        let available = available(&SITE_VERSIONS);
-        assert_eq!(find_updates(&v(SITE_VERSIONS[7]), &available), [&v(SITE_VERSIONS[8])]);
-        assert!(find_updates(&v(SITE_VERSIONS[11]), &available).is_empty());
-    }
-
-    #[test]
-    fn a_warning_outside_the_supported_window() {
-        let warned: Vec<bool> = SITE_VERSIONS
-            .iter()
-            .map(|text| support_warning(&Version::parse(text).unwrap()).is_some())
-            .collect();
-        assert_eq!(warned.iter().filter(|warned| **warned).count(), 7);
-        assert!(warned[6] && !warned[7] && !warned[11]);
-    }
-
-    proptest! {
-        #[test]
-        fn any_text_resolves_to_a_fit_offer_or_an_error(full in ".{0,12}", hint in "v?1?\\.?[0-9]{0,2}.{0,4}", reference in ".{0,6}") {
-            let available = available(&SITE_VERSIONS);
-            if let Ok(candidate) = resolve_release(ReleaseRequest { full: &full, hint: &hint, reference: &reference }, &available) {
-                prop_assert!(candidate.incompatible.is_none());
-                prop_assert!(hint.trim().is_empty() || candidate.version.matches(&hint));
-            }
-        }
-
-        #[test]
-        fn every_prefix_of_a_fit_offer_resolves_to_it_or_to_a_newer(at in 3_usize..12) {
-            let available = available(&SITE_VERSIONS);
-            for prefix in available[at].version.prefixes() {
-                let found = resolve_release(ReleaseRequest { hint: &prefix, ..ReleaseRequest::default() }, &available).unwrap();
-                prop_assert!(found.version >= available[at].version);
-            }
-        }
-    }
-}
+pub(crate) mod tests;

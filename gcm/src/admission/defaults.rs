@@ -97,7 +97,8 @@ fn release(
     for (at, pool) in new.spec.topology.node_pools.iter().enumerate() {
         let written = pool.tkr.as_ref().and_then(api::gcm::parts::Tkr::name);
         let lags = |text: &str| before.is_some() && Version::parse(text).ok() == before;
-        if written.is_none_or(|text| !means(text) && lags(text)) {
+        let is_prefix = |text: &str| version.matches(text);
+        if written.is_none_or(|text| !means(text) && (is_prefix(text) || lags(text))) {
             values.push(default_value(
                 &format!("spec.topology.nodePools.{at}.tkr.reference.name"),
                 name.as_str(),

@@ -166,7 +166,7 @@ fn pools<'a>(
     new.spec.topology.node_pools.iter().enumerate().filter_map(move |(at, pool)| {
         let written = name(pool.tkr.as_ref());
         let pool_version = Version::parse(written).ok();
-        let follows = written.is_empty() || pool_version.as_ref() == Some(version);
+        let follows = written.is_empty() || version.matches(written);
         if follows || (before.is_some() && pool_version == before) {
             return None;
         }

@@ -127,7 +127,7 @@ impl ControlPlaneObjects {
     }
 
     fn take_over(&mut self, live: &KubeadmControlPlane, template: &WCPMachineTemplate, dns: Option<Dns>) {
-        self.template.metadata.name = template.metadata.name.clone();
+        self.template.metadata.name.clone_from(&template.metadata.name);
         self.template.spec.clone_from(&template.spec);
         let spec = &mut self.control_plane.spec;
         spec.machine_template.spec.infrastructure_ref.name = template.name_any();
