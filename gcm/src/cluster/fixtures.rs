@@ -11,6 +11,7 @@ use kube::ResourceExt;
 use serde_json::{Value, json};
 
 use super::gather::{Facts, ReleaseLookup};
+use super::health_flags::HealthFlags;
 use super::objects::input::Input;
 use super::objects::machines;
 use super::objects::virtual_ip::VirtualIp;
@@ -185,6 +186,7 @@ impl ClusterFixture {
             release: &release,
             pools_wait: false,
             image: &image,
+            health: &HealthFlags::default(),
             virtual_ip: &VirtualIp::default(),
         };
         let mut control_plane = self.control_plane();

@@ -7,6 +7,7 @@ pub mod delete;
 pub mod error;
 pub mod gather;
 pub mod groups;
+pub mod health_flags;
 pub mod milestones;
 pub mod nodes;
 pub mod objects;

@@ -129,7 +129,14 @@ pub fn plan(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Result<Plan, Invalid
         Some(live) => VirtualIp::kept(live),
         None => VirtualIp::of(&facts.virtual_ip),
     };
-    let input = Input { tkc: &tkc, release: &release, pools_wait, image: &image, virtual_ip: &virtual_ip };
+    let input = Input {
+        tkc: &tkc,
+        release: &release,
+        pools_wait,
+        image: &image,
+        health: &facts.health,
+        virtual_ip: &virtual_ip,
+    };
     let mut plan = objects(&input, facts)?;
     plan.addons = addons::addons(&input, facts);
     plan.obsolete = obsolete(&plan, facts);

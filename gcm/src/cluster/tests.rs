@@ -107,6 +107,7 @@ fn the_objects_of_a_cluster_with_pools() {
 /// Every field of the documents in `objects` is one that the generated types know: nothing was dropped.
 #[test]
 fn cluster_api_knows_every_field() {
+    use super::health_flags::HealthFlags;
     use super::objects::input::Input;
     use super::objects::virtual_ip::VirtualIp;
     use super::objects::volumes::VolumesAs;
@@ -124,6 +125,7 @@ fn cluster_api_knows_every_field() {
         release: &release,
         pools_wait: false,
         image: &images[0],
+        health: &HealthFlags::default(),
         virtual_ip: &VirtualIp::default(),
     };
     let kcp = control_plane::control_plane(&input, "template", VolumesAs::Disks, 1);
