@@ -9,6 +9,7 @@ mod admission;
 mod bundle;
 mod cluster_life;
 mod clusterctl_move;
+mod clusterctl_release;
 mod config_folders;
 mod content_sources;
 mod doctor;
