@@ -21,7 +21,22 @@ struct Manager {
     name: &'static str,
     exe: fn(&Tools) -> &Path,
     flags: &'static [&'static str],
+    gates: &'static [Gate],
 }
+
+/// A feature of Cluster API that upstream leaves off, and that is switched as `clusterctl init` switches it: by a variable
+/// of the environment.
+struct Gate {
+    name: &'static str,
+    variable: &'static str,
+    default: bool,
+}
+
+/// `ClusterTopology` is on: ClusterClasses cost nothing where there are none.
+const GATES: &[Gate] = &[
+    Gate { name: "ClusterTopology", variable: "CLUSTER_TOPOLOGY", default: true },
+    Gate { name: "MachineTaintPropagation", variable: "EXP_MACHINE_TAINT_PROPAGATION", default: false },
+];
 
 const MANAGERS: [Manager; 3] = [
     Manager {
@@ -33,16 +48,19 @@ const MANAGERS: [Manager; 3] = [
             "--machineset-concurrency=4",
             "--machinedeployment-concurrency=4",
         ],
+        gates: GATES,
     },
     Manager {
         name: "capi-kubeadm-bootstrap",
         exe: |tools| &tools.capi_kubeadm_bootstrap,
         flags: &["--kubeadmconfig-concurrency=4"],
+        gates: &[],
     },
     Manager {
         name: "capi-kubeadm-control-plane",
         exe: |tools| &tools.capi_kubeadm_control_plane,
         flags: &["--kubeadmcontrolplane-concurrency=4"],
+        gates: GATES,
     },
 ];
 
@@ -95,14 +113,22 @@ impl Prepared {
             manifests: &self.manifests,
             converted: &self.manifests.definitions,
             pod: format!("{}-0", self.manager.name),
-            args: Box::new(|deployment, wiring| args(self.manager, deployment, wiring)),
+            args: Box::new(|deployment, wiring| {
+                let given = |variable: &str| std::env::var(variable).ok();
+                args(self.manager, deployment, wiring, given)
+            }),
             env: &[],
         }
     }
 }
 
-/// The Deployment's arguments, then ours: where a flag is given twice, the last counts.
-fn args(manager: &Manager, deployment: &Deployment, wiring: &Wiring) -> Vec<OsString> {
+/// The Deployment's arguments, then ours: where a flag or a gate is given twice, the last counts.
+fn args(
+    manager: &Manager,
+    deployment: &Deployment,
+    wiring: &Wiring,
+    variable: impl Fn(&str) -> Option<String>,
+) -> Vec<OsString> {
     let mut args = deployment.args.clone();
     args.extend([
         format!("--kubeconfig={}", wiring.kubeconfig.display()),
@@ -117,6 +143,14 @@ fn args(manager: &Manager, deployment: &Deployment, wiring: &Wiring) -> Vec<OsSt
         args.push(format!("--webhook-cert-dir={}", folder.display()));
     }
     args.extend(manager.flags.iter().map(|flag| (*flag).to_owned()));
+    let gates = manager.gates.iter().map(|gate| {
+        let value = variable(gate.variable).unwrap_or_else(|| gate.default.to_string());
+        format!("{}={value}", gate.name)
+    });
+    let gates: Vec<_> = gates.collect();
+    if !gates.is_empty() {
+        args.push(format!("--feature-gates={}", gates.join(",")));
+    }
     args.into_iter().map(OsString::from).collect()
 }
 
@@ -136,6 +170,18 @@ mod tests {
             health: 2,
             webhooks: Some((3, Path::new("/d/webhooks/x"))),
         };
-        insta::assert_debug_snapshot!(args(&MANAGERS[1], &deployment, &wiring));
+        insta::assert_debug_snapshot!(args(&MANAGERS[1], &deployment, &wiring, |_| None));
+    }
+
+    #[test]
+    fn features_are_switched_as_clusterctl_switches_them() {
+        let (deployment, kubeconfig) = (Deployment::default(), Path::new("/d/kubeconfigs/x"));
+        let wiring = Wiring { kubeconfig, metrics: 1, health: 2, webhooks: None };
+        let gates = |given: Option<&str>| {
+            let taints = |variable: &str| given.filter(|_| variable.starts_with("EXP_")).map(str::to_owned);
+            args(&MANAGERS[0], &deployment, &wiring, taints).pop().unwrap()
+        };
+        assert_eq!(gates(None), "--feature-gates=ClusterTopology=true,MachineTaintPropagation=false");
+        assert_eq!(gates(Some("true")), "--feature-gates=ClusterTopology=true,MachineTaintPropagation=true");
     }
 }
