@@ -1,5 +1,5 @@
 //! Clusters without a TanzuKubernetesCluster, made of the templates that clusterctl is given: templates stay as they are,
-//! and a cluster whose class changes gets others.
+//! a cluster whose class changes gets others, and zones are failure domains.
 
 use kube::api::{DeleteParams, Patch, PatchParams};
 use layercake::up::manifest;
@@ -70,6 +70,50 @@ fn a_cluster_whose_class_changes_gets_other_templates() {
         assert!(before.iter().all(|name| !after.contains(name)), "{before:?} {after:?}");
         delete_cluster(&story).await;
     });
+}
+
+#[test]
+fn the_zones_of_a_namespace_are_failure_domains_of_its_clusters() {
+    story("failure-domains", |story| async move {
+        story.prepare_namespace("best-effort-xsmall").await;
+        for zone in ["zone-a", "zone-b"] {
+            story.apply_object(&zone_object(&story, zone)).await;
+        }
+        apply_cluster(&story).await;
+        let (machine, zone) = story
+            .wait_for("a control plane Machine has a zone", SOON, || async {
+                let machine = story.list("Machine").await.into_iter().find(|machine| {
+                    machine["metadata"]["labels"].get("cluster.x-k8s.io/control-plane").is_some()
+                })?;
+                let zone = machine["spec"]["failureDomain"].as_str()?.to_owned();
+                Some((machine["metadata"]["name"].as_str()?.to_owned(), zone))
+            })
+            .await;
+        let cluster = story.get("Cluster", "topology").await.expect("the Cluster");
+        let domains = cluster["status"]["failureDomains"].as_array().expect("failure domains");
+        let names: Vec<_> = domains.iter().map(|domain| &domain["name"]).collect();
+        assert_eq!(names, ["zone-a", "zone-b"]);
+        assert!(domains.iter().all(|domain| domain["controlPlane"] == true), "{domains:?}");
+        story
+            .wait_for("its VirtualMachine is to lie there", SOON, || async {
+                let vm = story.get("VirtualMachine", &machine).await?;
+                (vm["metadata"]["labels"]["topology.kubernetes.io/zone"] == zone).then_some(())
+            })
+            .await;
+        delete_cluster(&story).await;
+    });
+}
+
+fn zone_object(story: &Story, name: &str) -> Value {
+    let placement = story.shared.session.placement();
+    json!({
+        "apiVersion": "topology.tanzu.vmware.com/v1alpha1", "kind": "Zone",
+        "metadata": { "name": name, "namespace": story.namespace },
+        "spec": {
+            "availabilityZoneReference": { "apiVersion": "topology.tanzu.vmware.com/v1alpha1", "name": name },
+            "managedVMs": { "folderMoID": placement.folder, "poolMoIDs": [placement.resource_pool] },
+        },
+    })
 }
 
 /// A cluster of the ClusterClass, with the class beside it.
