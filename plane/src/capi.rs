@@ -82,10 +82,16 @@ pub(crate) fn prepare(tools: &Tools) -> Result<Vec<Prepared>> {
                 what: path.display().to_string(),
                 reason: format!("{error}. Remove the file to have it made anew"),
             })?;
-            let manifests = Manifests::sorted(manager.name, documents)?;
+            let mut manifests = Manifests::sorted(manager.name, documents)?;
+            manifests.definitions.iter_mut().for_each(label_for_clusterctl);
             Ok(Prepared { manager, manifests, ports: Ports::free()? })
         })
         .collect()
+}
+
+/// Puts the label on by which `clusterctl move` and `describe` find kinds: `clusterctl init` would.
+fn label_for_clusterctl(definition: &mut Value) {
+    definition["metadata"]["labels"]["clusterctl.cluster.x-k8s.io"] = "".into();
 }
 
 impl Prepared {
@@ -171,6 +177,17 @@ mod tests {
             webhooks: Some((3, Path::new("/d/webhooks/x"))),
         };
         insta::assert_debug_snapshot!(args(&MANAGERS[1], &deployment, &wiring, |_| None));
+    }
+
+    #[test]
+    fn clusterctl_finds_the_kinds_of_the_managers() {
+        let mut definition = serde_json::json!({ "metadata": { "name": "a", "labels": { "b": "c" } } });
+        label_for_clusterctl(&mut definition);
+        let labels = serde_json::json!({ "b": "c", "clusterctl.cluster.x-k8s.io": "" });
+        assert_eq!(definition["metadata"]["labels"], labels);
+        let mut unlabelled = serde_json::json!({ "metadata": { "name": "a" } });
+        label_for_clusterctl(&mut unlabelled);
+        assert!(unlabelled["metadata"]["labels"].is_object());
     }
 
     #[test]

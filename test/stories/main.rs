@@ -28,6 +28,7 @@ mod other_kinds;
 mod outages;
 mod own_server;
 mod people_roles;
+mod plain_cluster_move;
 mod plain_clusters;
 mod plain_vm;
 mod privileges;

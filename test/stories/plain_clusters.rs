@@ -59,13 +59,13 @@ fn a_cluster_whose_class_changes_gets_other_templates() {
         story.prepare_namespace("best-effort-xsmall").await;
         apply_cluster(&story).await;
         let before = of_class(&story, "best-effort-small").await;
-        let path = "/spec/topology/variables/1";
-        let patch = json!([
-            { "op": "test", "path": format!("{path}/name"), "value": "className" },
-            { "op": "replace", "path": format!("{path}/value"), "value": "best-effort-medium" },
+        let variable = "/spec/topology/variables/1";
+        let change = json!([
+            { "op": "test", "path": format!("{variable}/name"), "value": "className" },
+            { "op": "replace", "path": format!("{variable}/value"), "value": "best-effort-medium" },
         ]);
-        let patch: Patch<()> = Patch::Json(serde_json::from_value(patch).unwrap());
-        story.api("Cluster").patch("topology", &PatchParams::default(), &patch).await.unwrap();
+        let patch: Patch<()> = Patch::Json(serde_json::from_value(change).unwrap());
+        story.api("Cluster").patch(CLUSTER_NAME, &PatchParams::default(), &patch).await.unwrap();
         let after = of_class(&story, "best-effort-medium").await;
         assert!(before.iter().all(|name| !after.contains(name)), "{before:?} {after:?}");
         delete_cluster(&story).await;
@@ -89,7 +89,7 @@ fn the_zones_of_a_namespace_are_failure_domains_of_its_clusters() {
                 Some((machine["metadata"]["name"].as_str()?.to_owned(), zone))
             })
             .await;
-        let cluster = story.get("Cluster", "topology").await.expect("the Cluster");
+        let cluster = story.get("Cluster", CLUSTER_NAME).await.expect("the Cluster");
         let domains = cluster["status"]["failureDomains"].as_array().expect("failure domains");
         let names: Vec<_> = domains.iter().map(|domain| &domain["name"]).collect();
         assert_eq!(names, ["zone-a", "zone-b"]);
@@ -119,30 +119,33 @@ fn zone_object(story: &Story, name: &str) -> Value {
 /// A cluster of the ClusterClass, with the class beside it.
 async fn apply_cluster(story: &Story) {
     for file in ["clusterclass-wcp.yaml", "cluster-template-topology.yaml"] {
-        for document in documents(story, file) {
+        for document in template_documents(story, file, ["1", "1"]) {
             story.apply_object(&document).await;
         }
     }
 }
 
 async fn delete_cluster(story: &Story) {
-    story.api("Cluster").delete("topology", &DeleteParams::default()).await.unwrap();
+    story.api("Cluster").delete(CLUSTER_NAME, &DeleteParams::default()).await.unwrap();
     story
         .wait_for("the cluster is gone", SOON, || async {
-            story.get("Cluster", "topology").await.is_none().then_some(())
+            story.get("Cluster", CLUSTER_NAME).await.is_none().then_some(())
         })
         .await;
 }
 
-/// The documents of a template that clusterctl is given, as it would process them.
-fn documents(story: &Story, file: &str) -> Vec<Value> {
+/// The name of the cluster of each story.
+pub const CLUSTER_NAME: &str = "topology";
+
+/// The documents of a template that clusterctl is given, as it would process them: so many control plane nodes and workers.
+pub fn template_documents(story: &Story, file: &str, counts: [&str; 2]) -> Vec<Value> {
     let path = format!("{}/../config/clusterctl/templates/{file}", env!("CARGO_MANIFEST_DIR"));
     let mut text = plane::manifest::with_defaults(&std::fs::read_to_string(path).unwrap());
     for (variable, value) in [
-        ("CLUSTER_NAME", "topology"),
+        ("CLUSTER_NAME", CLUSTER_NAME),
         ("KUBERNETES_VERSION", "v1.33.1+vmware.1-fips"),
-        ("CONTROL_PLANE_MACHINE_COUNT", "1"),
-        ("WORKER_MACHINE_COUNT", "1"),
+        ("CONTROL_PLANE_MACHINE_COUNT", counts[0]),
+        ("WORKER_MACHINE_COUNT", counts[1]),
         ("VSPHERE_IMAGE_NAME", "ob-24892153-photon-5-amd64-v1.33.1---vmware.1-fips-vkr.2"),
         ("VSPHERE_STORAGE_CLASS", "gold"),
     ] {
