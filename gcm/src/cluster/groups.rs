@@ -16,11 +16,11 @@ use kit::apply::bears;
 use kube::{Resource, ResourceExt};
 
 use super::gather::Facts;
+use super::invalid::Invalid;
 use super::objects::input::Input;
 use super::objects::recipe::Mark;
 use super::objects::volumes::VolumesAs;
 use super::objects::{control_plane, machines, workers};
-use super::plan::Invalid;
 use crate::addons::report::{AddonReport, AddonState};
 use crate::admission;
 

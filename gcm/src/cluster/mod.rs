@@ -8,6 +8,7 @@ pub mod error;
 pub mod gather;
 pub mod groups;
 pub mod health_flags;
+pub mod invalid;
 pub mod milestones;
 pub mod nodes;
 pub mod objects;

@@ -9,6 +9,7 @@ use api::names::{annotation, label};
 use kube::{Resource, ResourceExt};
 
 use super::gather::Facts;
+use super::invalid::Invalid;
 use super::objects::input::{Input, release_label};
 use super::objects::virtual_ip::VirtualIp;
 use super::objects::{accounts, addons, cluster};
@@ -20,8 +21,7 @@ use crate::admission::denial::FieldDenial;
 use crate::admission::{self, version};
 use crate::releases::node_image::choose;
 use crate::releases::{KubernetesRelease, ReleaseImage};
-use crate::resolution::{self, AvailableRelease, Unresolved};
-use crate::version::Version;
+use crate::resolution::{self, AvailableRelease};
 
 /// The annotation in which Cluster API notes the template a machine was made from.
 const CLONED_FROM: &str = "cluster.x-k8s.io/cloned-from-name";
@@ -64,48 +64,6 @@ pub struct Obsolete {
     pub config_templates: BTreeSet<String>,
     /// Accounts.
     pub accounts: BTreeSet<String>,
-}
-
-/// Why nothing can be planned before somebody acts.
-#[derive(Debug, thiserror::Error)]
-pub enum Invalid {
-    /// The spec breaks a rule that admission checks.
-    #[error("{0}")]
-    Denied(FieldDenial),
-    /// No release can be chosen.
-    #[error("{0}")]
-    Unresolved(Box<Unresolved>),
-    /// No release leads on to the one that is asked for.
-    #[error("no release of Kubernetes v{}.{} can be used, by which the cluster would go on from {from}: minor releases cannot be skipped. Synchronise the content library with one", from.minor().0, from.minor().1 + 1)]
-    NoStep {
-        /// What the control plane runs.
-        from: Version,
-    },
-    /// The release is there and its image is not.
-    #[error("TanzuKubernetesRelease {release}: no OSImage {}is there. Synchronise the content library, or choose another release", query.as_ref().map(|query| format!("that matches {query:?} ")).unwrap_or_default())]
-    NoImage {
-        /// The release.
-        release: String,
-        /// What was asked for, where others are there.
-        query: Option<String>,
-    },
-}
-
-impl Invalid {
-    /// Whether what is asked for is not there, rather than cannot be.
-    fn is_gone(&self) -> bool {
-        match self {
-            Self::Unresolved(unresolved) => matches!(**unresolved, Unresolved::Unknown { .. }),
-            Self::NoImage { query, .. } => query.is_none(),
-            Self::Denied(_) | Self::NoStep { .. } => false,
-        }
-    }
-}
-
-impl From<Unresolved> for Invalid {
-    fn from(unresolved: Unresolved) -> Self {
-        Self::Unresolved(Box::new(unresolved))
-    }
 }
 
 /// The plan for one cluster.

@@ -17,8 +17,9 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::fixtures::{ASKED, ClusterFixture, MachineFixture, READY, from, nothing, stored};
+use super::invalid::Invalid;
 use super::milestones;
-use super::plan::{Invalid, Obsolete, Plan, plan};
+use super::plan::{Obsolete, Plan, plan};
 use super::status::{StatusWithCause, status};
 use crate::addons::report::AddonState;
 use crate::testing::{cluster, hub, manifest, sound};
