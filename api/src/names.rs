@@ -167,6 +167,8 @@ pub mod annotation {
     pub const NCP_VIRTUAL_NETWORK: &str = "ncp.vmware.com/virtual-network-name";
     /// What a release must be like: a label query.
     pub const RESOLVE_TKR: &str = "run.tanzu.vmware.com/resolve-tkr";
+    /// `true`: an upgrade may go over several minor releases, one after the other.
+    pub const UPGRADE_IN_STEPS: &str = "run.tanzu.vmware.com/upgrade-in-steps";
     /// What a node image must be like: a label query.
     pub const RESOLVE_OS_IMAGE: &str = "run.tanzu.vmware.com/resolve-os-image";
     /// On a release that is labelled incompatible because of an image: what the image says.

@@ -26,6 +26,7 @@ use tokio::sync::mpsc;
 
 use crate::addons::engine::Engine;
 use crate::cluster::gather::{ClusterCaches, Context, KindCache};
+use crate::cluster::health_flags::HealthFlags;
 use crate::cluster::virtual_ip_flags::VirtualIpFlags;
 use crate::releases::cache::ReleaseCache;
 use crate::service_configuration::ServiceConfiguration;
@@ -48,6 +49,8 @@ struct Flags {
     /// new cluster may give them to its pods or services.
     #[arg(long, value_name = "CIDR", value_delimiter = ',')]
     management_cidrs: Vec<IpNet>,
+    #[command(flatten)]
+    health: HealthFlags,
 }
 
 /// Runs the program; `args[0]` is its name.
@@ -100,6 +103,7 @@ async fn start(started: Runtime, flags: Flags) -> Result<(), Fatal> {
         release_cache: release_cache.clone(),
         os_images: os_images.clone(),
         virtual_ip: flags.virtual_ip.clone(),
+        health: flags.health.clone(),
         kinds: kinds.clone(),
         vm_images: images.clone(),
         bundles: bundles.index(|map| map.namespace().into_iter().collect()),

@@ -270,6 +270,23 @@ pub fn explain_unreachable(from: &Version, to: &Version) -> Option<String> {
     None
 }
 
+/// The releases by which a cluster that may take several minor releases goes from one version to another, the last one with
+/// them; none if one of the minor releases between has none that can be used, or versions would decrease.
+pub fn find_steps<'o>(
+    from: &Version,
+    to: &'o Version,
+    available: &'o [AvailableRelease],
+) -> Option<Vec<&'o Version>> {
+    let ((from_major, from_minor), (to_major, to_minor)) = (from.minor(), to.minor());
+    if to < from || from_major != to_major {
+        return None;
+    }
+    let usable = usable_versions(available);
+    let newest = |minor| usable.iter().find(|version| version.minor() == (to_major, minor)).copied();
+    let between: Option<Vec<_>> = (from_minor + 1..to_minor).map(newest).collect();
+    between.map(|between| between.into_iter().chain([to]).collect())
+}
+
 /// A warning about a Kubernetes version that works outside Cluster API's supported window, or nothing.
 pub fn support_warning(kubernetes: &Version) -> Option<String> {
     (!SUPPORTED.contains(&kubernetes.minor())).then(|| {

@@ -238,6 +238,7 @@ pub fn api_resource(kind: &str) -> ApiResource {
             ("cluster.x-k8s.io", "v1beta2")
         }
         "IPAddress" | "IPAddressClaim" => ("ipam.cluster.x-k8s.io", "v1beta2"),
+        "GlobalInClusterIPPool" => ("ipam.cluster.x-k8s.io", "v1alpha2"),
         "KubeadmControlPlane" => ("controlplane.cluster.x-k8s.io", "v1beta2"),
         "KubeadmConfig" | "KubeadmConfigTemplate" => ("bootstrap.cluster.x-k8s.io", "v1beta2"),
         "Secret"

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use api::capw::WCPMachine;
+use api::topology::{AvailabilityZone, Zone};
 use api::vmop::VirtualMachine;
 use kit::apply::Api;
 use kit::events::Events;
@@ -19,6 +20,10 @@ pub struct Context {
     pub(super) machines: Index<WCPMachine>,
     /// Virtual machines by Cluster.
     pub(super) vms: Index<VirtualMachine>,
+    /// Zones by namespace.
+    pub(super) zones: Index<Zone>,
+    /// Zones with what each namespace has there, by namespace.
+    pub(super) availability_zones: Index<AvailabilityZone>,
     /// What new clusters are connected to.
     pub(super) network: NetworkFlags,
     /// Writes to the API server.

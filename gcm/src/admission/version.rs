@@ -82,7 +82,7 @@ pub(super) fn denials(
     let mut denials = Vec::new();
     match resolution::resolve_release(request, available) {
         Ok(candidate) => {
-            denials.extend(step(before.as_ref(), &candidate.version));
+            denials.extend(step(new, before.as_ref(), &candidate.version, available));
             denials.extend(pools(new, old, &candidate.version));
         }
         // What runs already may go on running, whatever became of its release.
@@ -145,10 +145,30 @@ fn minor_of(text: &str) -> Option<(u64, u64)> {
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
 }
 
-fn step(before: Option<&Version>, after: &Version) -> Option<FieldDenial> {
-    let why = resolution::explain_unreachable(before?, after)?;
-    let remedy =
-        format!("Choose a release that status condition UpdatesAvailable lists, or stay at {}", before?);
+fn step(
+    new: &TanzuKubernetesCluster,
+    before: Option<&Version>,
+    after: &Version,
+    available: &[AvailableRelease],
+) -> Option<FieldDenial> {
+    let before = before?;
+    let why = resolution::explain_unreachable(before, after)?;
+    let steps = resolution::find_steps(before, after, available);
+    let in_steps = new.annotations().get(annotation::UPGRADE_IN_STEPS).is_some_and(|value| value == "true");
+    let mut remedy =
+        format!("Choose a release that status condition UpdatesAvailable lists, or stay at {before}");
+    if let Some(steps) = steps {
+        if in_steps {
+            return None;
+        }
+        let steps: Vec<String> = steps.iter().map(ToString::to_string).collect();
+        let _ = write!(
+            remedy,
+            ". To go by {}, annotate the cluster with {}=true",
+            steps.join(", "),
+            annotation::UPGRADE_IN_STEPS
+        );
+    }
     Some(FieldDenial::new(FULL, why, remedy))
 }
 
