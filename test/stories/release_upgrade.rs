@@ -1,6 +1,7 @@
 //! A cluster goes to the next minor release while its API server is in use.
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -90,17 +91,14 @@ fn an_upgrade_over_two_minor_releases_goes_in_steps() {
         let annotations = json!({"run.tanzu.vmware.com/upgrade-in-steps": "true"});
         let patch = json!({"metadata": {"annotations": annotations}, "spec": target});
         api.patch("steps", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
-        let seen = RefCell::new(Vec::new());
+        let seen = RefCell::new(BTreeSet::new());
         story
             .wait_for("the cluster runs v1.36.3", CLUSTER * 2, || async {
                 for machine in story.cluster_api("Machine").list(&ListParams::default()).await.ok()?.items {
                     let kind =
                         if machine.name_any().contains("-workers-") { "worker" } else { "control plane" };
                     let version = machine.data["spec"]["version"].as_str()?.get(..5)?.to_owned();
-                    let is_new = !seen.borrow().contains(&(kind, version.clone()));
-                    if is_new {
-                        seen.borrow_mut().push((kind, version));
-                    }
+                    seen.borrow_mut().insert((kind, version));
                 }
                 let cluster = story.get("TanzuKubernetesCluster", "steps").await?;
                 let status = &cluster["status"];

@@ -28,40 +28,45 @@ pub fn warnings(new: &TanzuKubernetesCluster, old: Option<&TanzuKubernetesCluste
         return Vec::new();
     };
     let Ok(manifest) = serde_json::from_str::<Value>(&text) else { return Vec::new() };
-    let mut warnings = dropped_fields(&manifest);
-    let more = warnings.len().saturating_sub(MOST);
-    warnings.truncate(MOST);
+    let Some(DroppedWalk { found: mut warnings, more, .. }) = walk(&manifest) else { return Vec::new() };
     if more > 0 {
         warnings.push(format!("{more} more fields of the manifest were dropped: run layercake lint on it"));
     }
     warnings
 }
 
-/// The fields of a TanzuKubernetesCluster's manifest that its version does not have, each with its place and a remedy.
+/// Finds the fields of a TanzuKubernetesCluster's manifest that its version does not have, each with its place and a remedy.
 /// Texts name fields and never repeat values: a misplaced proxy carries a password.
-pub fn dropped_fields(manifest: &Value) -> Vec<String> {
+fn walk(manifest: &Value) -> Option<DroppedWalk> {
     static CLUSTERS: LazyLock<Option<CustomResourceDefinition>> = LazyLock::new(|| {
         api::crds::all().into_iter().find(|crd| crd.spec.names.kind == "TanzuKubernetesCluster")
     });
-    let Some(crd) = CLUSTERS.as_ref() else { return Vec::new() };
+    let crd = CLUSTERS.as_ref()?;
     let api_version = manifest["apiVersion"].as_str().unwrap_or_default();
     let version = api_version.rsplit_once('/').map_or(api_version, |(_, version)| version);
     let served = crd.spec.versions.iter().find(|served| served.name == version);
-    let Some(schema) = served.and_then(|served| served.schema.as_ref()?.open_api_v3_schema.as_ref()) else {
-        return Vec::new();
-    };
-    let mut walk = DroppedWalk { places: FieldPlaces::of(crd, version), found: Vec::new() };
+    let schema = served.and_then(|served| served.schema.as_ref()?.open_api_v3_schema.as_ref())?;
+    let mut walk = DroppedWalk { places: FieldPlaces::of(crd, version), found: Vec::new(), more: 0 };
     walk.metadata(&manifest["metadata"]);
     walk.value(manifest, schema, "");
-    walk.found
+    Some(walk)
 }
 
 struct DroppedWalk {
     places: FieldPlaces,
     found: Vec<String>,
+    /// How many were found besides: an author may write as many as an annotation holds.
+    more: usize,
 }
 
 impl DroppedWalk {
+    /// Whether there is no room for another warning; it is counted then.
+    fn is_full(&mut self) -> bool {
+        let full = self.found.len() >= MOST;
+        self.more += usize::from(full);
+        full
+    }
+
     fn value(&mut self, value: &Value, schema: &JSONSchemaProps, path: &str) {
         match value {
             Value::Object(fields) => {
@@ -89,6 +94,7 @@ impl DroppedWalk {
             (None, Some(JSONSchemaPropsOrBool::Bool(true))) => {}
             (None, _) if schema.x_kubernetes_preserve_unknown_fields == Some(true) => {}
             (None, _) if path.is_empty() && is_common(key) => {}
+            (None, _) if self.is_full() => {}
             (None, _) => {
                 let FieldAdvice { reason, remedy, .. } = self.places.advise(path, key, schema);
                 let remedy = if remedy == REMOVE { "Remove it" } else { &remedy };
@@ -100,6 +106,9 @@ impl DroppedWalk {
     fn metadata(&mut self, metadata: &Value) {
         let keys = metadata.as_object().into_iter().flat_map(|fields| fields.keys());
         for key in keys.filter(|key| !METADATA.contains(&key.as_str())) {
+            if self.is_full() {
+                continue;
+            }
             let remedy = nearest(key, METADATA.iter().copied()).map_or_else(
                 || "Remove it".to_owned(),
                 |near| format!("Perhaps metadata.{near} is meant; if not, remove it"),
@@ -117,6 +126,10 @@ mod tests {
 
     use super::*;
     use crate::testing::{hub, manifest, sound};
+
+    fn dropped_fields(manifest: &Value) -> Vec<String> {
+        walk(manifest).unwrap().found
+    }
 
     #[test]
     fn fields_that_were_dropped_are_named_with_their_place() {
