@@ -366,6 +366,7 @@ async fn boot_fails(story: &Story, name: &str, metadata: &Value, userdata: &str)
         stack: stack.marked().clone(),
         kubernetes_version: None,
         boot_timeout: Duration::from_secs(6),
+        addresses: Arc::default(),
         silent: Patterns::default(),
         provoked: Provoked::default(),
     };

@@ -146,7 +146,7 @@ async fn control_planes_come_first(story: &Story) -> bool {
         .await
 }
 
-/// Somebody who asks the cluster's endpoint twice a second, on a connection of its own each time, as commands do.
+/// Somebody who asks the cluster's endpoint ten times a second, on a connection of its own each time, as commands do.
 struct Requests {
     sent: Arc<AtomicU32>,
     lost: Arc<std::sync::Mutex<Vec<String>>>,
@@ -162,14 +162,14 @@ impl Requests {
         let (count, failures, began) = (Arc::clone(&sent), Arc::clone(&lost), Instant::now());
         let mut task = JoinSet::new();
         task.spawn(async move {
-            let mut beat = tokio::time::interval(Duration::from_millis(500));
+            let mut beat = tokio::time::interval(Duration::from_millis(100));
             loop {
                 beat.tick().await;
                 count.fetch_add(1, Ordering::Relaxed);
                 let client = Client::try_from(config.clone()).expect("a client");
                 if let Err(error) = client.apiserver_version().await {
                     let at = began.elapsed().as_secs_f64();
-                    failures.lock().unwrap().push(format!("after {at:.1} s: {error}"));
+                    failures.lock().unwrap().push(format!("after {at:.1} s: {error:?}"));
                 }
             }
         });
@@ -178,7 +178,7 @@ impl Requests {
 
     fn assert_none_lost(&self) {
         let (sent, lost) = (self.sent.load(Ordering::Relaxed), self.lost.lock().unwrap().clone());
-        eprintln!("{sent} requests, {} lost", lost.len());
+        eprintln!("{sent} requests, {} lost: {lost:#?}", lost.len());
         assert!(sent > 20 && lost.is_empty(), "{} of {sent} requests were lost: {lost:#?}", lost.len());
     }
 }

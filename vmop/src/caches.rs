@@ -9,7 +9,7 @@ use api::net::{VirtualNetwork, VirtualNetworkInterface};
 use api::topology::{AvailabilityZone, Zone};
 use api::vmop::{
     ContentLibraryProvider, ContentSource, ContentSourceBinding, VirtualMachine, VirtualMachineClass,
-    VirtualMachineClassBinding, VirtualMachineImage, VirtualMachineSetResourcePolicy,
+    VirtualMachineClassBinding, VirtualMachineImage, VirtualMachineService, VirtualMachineSetResourcePolicy,
 };
 use k8s_openapi::api::core::v1::{Namespace, ResourceQuota};
 use k8s_openapi::api::storage::v1::StorageClass;
@@ -77,6 +77,8 @@ pub struct Caches {
     pub sources_by_provider: Index<ContentSource>,
     /// Bindings by source.
     pub source_bindings_by_source: Index<ContentSourceBinding>,
+    /// Addresses in front of VMs.
+    pub services: Cache<VirtualMachineService>,
     /// Folders and pools.
     pub policies: Cache<VirtualMachineSetResourcePolicy>,
     /// Networks of the network provider.
@@ -115,6 +117,8 @@ pub struct Caches {
     pub vms_by_image: Index<VirtualMachine>,
     /// VirtualMachines by `namespace/policy`.
     pub vms_by_policy: Index<VirtualMachine>,
+    /// Services by a label that they select, as [`selector_key`] names it.
+    pub services_by_label: Index<VirtualMachineService>,
     /// VirtualMachines by each of their labels, as [`label_key`] writes it.
     pub vms_by_label: Index<VirtualMachine>,
 }
@@ -125,6 +129,7 @@ impl Caches {
         let client = || runtime.client.clone();
         let vms = watch::objects(runtime, Api::<VirtualMachine>::all(client()));
         let bindings = watch::objects(runtime, Api::<VirtualMachineClassBinding>::all(client()));
+        let services = watch::objects(runtime, Api::<VirtualMachineService>::all(client()));
         let policies = watch::objects(runtime, Api::<VirtualMachineSetResourcePolicy>::all(client()));
         let (zones, availability_zones) = (shared.zones.clone(), shared.availability_zones.clone());
         let of = |pick: fn(&VirtualMachine) -> Vec<String>| vms.index(pick);
@@ -162,6 +167,8 @@ impl Caches {
             vms_by_image: of(|vm| vec![vm.spec.image_name.clone()]),
             vms_by_policy: of(|vm| named(vm, vm.spec.resource_policy_name.as_deref())),
             vms_by_label: of(label_keys),
+            services_by_label: services.index(|service| selector_key(service).into_iter().collect()),
+            services,
             classes: watch::objects(runtime, Api::all(client())),
             images: watch::objects(runtime, Api::all(client())),
             networks: optional(runtime, Api::all(client())),
@@ -219,6 +226,12 @@ pub fn hard_keys(quota: &ResourceQuota) -> Vec<String> {
 pub fn label_keys<K: Resource>(object: &K) -> Vec<String> {
     let namespace = object.meta().namespace.as_deref().unwrap_or_default();
     object.labels().iter().map(|(name, value)| label_key(namespace, name, value)).collect()
+}
+
+/// The label by which a service is found from a VirtualMachine: one of its selector, any will do.
+pub fn selector_key(service: &VirtualMachineService) -> Option<String> {
+    let (name, value) = service.spec.selector.iter().next()?;
+    Some(label_key(&service.namespace().unwrap_or_default(), name, value))
 }
 
 /// A label of an object in a namespace, as a key of an index.

@@ -57,7 +57,8 @@ pub struct WCPMachineSpec {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub volumes: Vec<MachineVolume>,
-    /// How the virtual machine is turned off: `hard`, `soft` or `trySoft`. Left out: `hard`.
+    /// How the virtual machine is turned off: `hard`, `soft` or `trySoft`. Left out: `hard`, and `trySoft` for a node of a control
+    /// plane that others take over from.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 16))]
     pub power_off_mode: Option<String>,

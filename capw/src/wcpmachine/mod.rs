@@ -113,13 +113,16 @@ fn of_machine(change: &Change<Machine>) -> Vec<ObjectRef<WCPMachine>> {
     vec![ObjectRef::new(&reference.name).within(&machine.namespace().unwrap_or_default())]
 }
 
-/// The WCPMachines of a Cluster that was paused, resumed, or got what machines wait for.
+/// The WCPMachines of a Cluster that was paused, resumed or deleted, or got what machines wait for.
 fn of_changed_cluster(
     change: &Change<Cluster>,
     by_cluster: &Index<WCPMachine>,
 ) -> Vec<ObjectRef<WCPMachine>> {
     let Some(cluster) = &change.new else { return Vec::new() };
-    let relevant = |cluster: &Cluster| (cluster.spec.clone(), upstream::infrastructure_provisioned(cluster));
+    let relevant = |cluster: &Cluster| {
+        let goes = cluster.metadata.deletion_timestamp.is_some();
+        (cluster.spec.clone(), upstream::infrastructure_provisioned(cluster), goes)
+    };
     if change.old.as_deref().is_some_and(|old| relevant(old) == relevant(cluster)) {
         return Vec::new();
     }

@@ -30,6 +30,8 @@ use crate::network::NetworkProvider;
 use crate::upstream::{Claim, claim, infrastructure_provisioned, is_control_plane};
 
 /// The key of a volume's size, and of a disk's.
+/// Value of `powerOffMode`: the guest shuts down, or is switched off if it does not.
+const TRY_SOFT: &str = "trySoft";
 const CLAIM_SIZE: &str = "storage";
 const DISK_SIZE: &str = "ephemeral-storage";
 /// What to do about an object whose name a VirtualMachine needs.
@@ -276,6 +278,7 @@ fn virtual_machine(
     let name = cluster.name_any();
     let control_plane = is_control_plane(machine);
     let mut vm = VirtualMachine::new(&machine.name_any(), spec(wcp_machine, machine, &name, uuid, network));
+    vm.spec.power_off_mode = power_off_mode(wcp_machine, machine, cluster);
     let (group, tag) = if control_plane {
         (names::CONTROL_PLANE_GROUP.to_owned(), names::TAG_CONTROL_PLANE)
     } else {
@@ -289,6 +292,13 @@ fn virtual_machine(
         (annotation::VSPHERE_TAG.to_owned(), tag.to_owned()),
     ]));
     vm
+}
+
+/// How the virtual machine is to end, where its author does not say: a node of a control plane shuts down, so that the others
+/// take over what it holds for its cluster at once; unless all of them go.
+fn power_off_mode(wcp_machine: &WCPMachine, machine: &Machine, cluster: &Cluster) -> Option<String> {
+    let leaves_others = is_control_plane(machine) && cluster.metadata.deletion_timestamp.is_none();
+    wcp_machine.spec.power_off_mode.clone().or_else(|| leaves_others.then(|| TRY_SOFT.to_owned()))
 }
 
 fn labels(wcp_machine: &WCPMachine, machine: &Machine, cluster: &str) -> BTreeMap<String, String> {
@@ -330,7 +340,6 @@ fn spec(
         class_name: wanted.class_name.clone(),
         storage_class: Some(wanted.storage_class.clone()).filter(|class| !class.is_empty()),
         power_state: Some(POWERED_ON.to_owned()),
-        power_off_mode: wanted.power_off_mode.clone(),
         min_hardware_version: wanted.min_hardware_version,
         resource_policy_name: Some(names::resource_policy(cluster)),
         network_interfaces: vec![interface(cluster, network)],

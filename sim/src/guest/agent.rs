@@ -22,9 +22,10 @@ use super::guest_vm::{BOOT_TIMEOUT, GuestVm, Programs};
 use super::provoked::Provoked;
 use super::reporter;
 use crate::addresses::{Address, Subnet};
+use crate::network::held_address::HeldAddresses;
 use crate::pattern::Patterns;
 use crate::qemu::Hypervisor;
-use crate::vcsim::control::{ControlApi, Error, GuestReport, Vm, VmDisk};
+use crate::vcsim::control::{ControlApi, Error, GuestReport, PowerAction, Vm, VmDisk};
 
 const LONG_POLL: Duration = Duration::from_secs(25);
 const RETRY: Duration = Duration::from_millis(500);
@@ -123,6 +124,7 @@ struct Inner {
 struct Shared {
     options: Options,
     reports: watch::Sender<BTreeMap<String, BootReport>>,
+    addresses: Arc<HeldAddresses>,
     held: Patterns,
     silent: Patterns,
     provoked: Provoked,
@@ -132,6 +134,7 @@ impl Guests {
     /// Starts to play the VMs.
     pub fn start(options: Options) -> Self {
         let shared = Arc::new(Shared {
+            addresses: Arc::default(),
             options,
             reports: watch::Sender::default(),
             held: Patterns::default(),
@@ -371,19 +374,41 @@ async fn play(shared: Arc<Shared>, seen: watch::Receiver<Vm>, power: Cancellatio
     let mut guest = Guest::new(guest_vm.clone());
     tokio::select! {
         () = power.cancelled() => {}
-        result = boot(&shared, &vm, guest_vm, &mut guest) => {
-            match result {
-                Ok(()) => shared.set(&vm.moid, Phase::Node),
-                Err(failure) if failure.reason.is_plain_vm() => shared.set(&vm.moid, Phase::Plain(failure)),
-                Err(failure) => {
-                    tracing::warn!(vm = vm.name, %failure, "a guest did not become a node");
-                    shared.set(&vm.moid, Phase::Failed(failure));
-                }
-            }
-            power.cancelled().await;
-        }
+        () = boot_and_run(&shared, &vm, guest_vm, &mut guest) => {}
+        () = asked_to_shut_down(seen, vm.shutdown_count) => shut_down(&shared, &vm, &mut guest, &power).await,
     }
     guest.power_off().await;
+}
+
+async fn boot_and_run(shared: &Shared, vm: &Vm, guest_vm: GuestVm, guest: &mut Guest) {
+    match boot(shared, vm, guest_vm, guest).await {
+        Ok(()) => shared.set(&vm.moid, Phase::Node),
+        Err(failure) if failure.reason.is_plain_vm() => shared.set(&vm.moid, Phase::Plain(failure)),
+        Err(failure) => {
+            tracing::warn!(vm = vm.name, %failure, "a guest did not become a node");
+            shared.set(&vm.moid, Phase::Failed(failure));
+        }
+    }
+    std::future::pending::<()>().await;
+}
+
+async fn asked_to_shut_down(mut seen: watch::Receiver<Vm>, before: u64) {
+    let asked = seen.wait_for(|vm| vm.shutdown_count != before).await.is_ok();
+    if !asked {
+        std::future::pending::<()>().await;
+    }
+}
+
+/// The guest shuts down, and its machine is off then, unless somebody pulls the plug.
+async fn shut_down(shared: &Shared, vm: &Vm, guest: &mut Guest, power: &CancellationToken) {
+    tokio::select! {
+        () = power.cancelled() => return,
+        () = guest.shut_down() => {}
+    }
+    if let Err(error) = shared.options.control.power(&vm.moid, PowerAction::Off).await {
+        tracing::debug!(vm = vm.name, %error, "the VM was off already");
+    }
+    power.cancelled().await;
 }
 
 /// A real machine, from power-on to power-off.
@@ -423,6 +448,7 @@ fn guest_vm(shared: &Shared, vm: &Vm) -> Result<GuestVm, Failure> {
         stack: Arc::clone(&options.stack),
         kubernetes_version: (options.images)(vm).map(|release| release.kubernetes_version),
         boot_timeout: options.boot_timeout,
+        addresses: Arc::clone(&shared.addresses),
         silent: shared.silent.clone(),
         provoked: shared.provoked.clone(),
     })

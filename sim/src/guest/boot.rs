@@ -57,6 +57,11 @@ impl Guest {
         self.kubelet.power_off().await;
     }
 
+    /// Shuts its operating system down.
+    pub async fn shut_down(&mut self) {
+        self.kubelet.shut_down().await;
+    }
+
     async fn first_boot(&mut self, seed: &Seed) -> Result<Registration, Failure> {
         let Some(userdata) = &seed.userdata else {
             return Err(Failure::new(Reason::NoUserdata, "guestinfo.userdata is not set"));

@@ -13,6 +13,7 @@ use super::disk::Disk;
 use super::failure::Failure;
 use super::provoked::Provoked;
 use crate::addresses::Address;
+use crate::network::held_address::HeldAddresses;
 use crate::pattern::Patterns;
 use crate::tools::KUBELET;
 
@@ -74,6 +75,8 @@ pub struct GuestVm {
     pub kubernetes_version: Option<String>,
     /// How long it waits for others.
     pub boot_timeout: Duration,
+    /// The addresses of its network that machines hold in turn.
+    pub addresses: Arc<HeldAddresses>,
     /// The names of VMs whose kubelets say nothing.
     pub silent: Patterns,
     /// What stories have kubeadm fail with.

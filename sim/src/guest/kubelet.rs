@@ -31,6 +31,8 @@ use crate::pattern::Patterns;
 const REGISTRATION: &str = "/var/lib/kubelet/registration.json";
 const KUBECONFIG: &str = "/etc/kubernetes/kubelet.conf";
 const RENEWAL: Duration = Duration::from_secs(10);
+/// How long a process has to end after it was asked to.
+const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
 
 /// The kubelet of one guest, and with it all of the guest's processes.
 ///
@@ -60,12 +62,25 @@ impl Kubelet {
 
     /// Kills every process and waits until their ports are free.
     pub(super) async fn power_off(&mut self) {
-        (self.heartbeat, self.virtual_ip) = (None, None);
+        self.virtual_ip = None;
+        self.end(Duration::ZERO).await;
+    }
+
+    /// Ends every process as an operating system that shuts down does.
+    pub(super) async fn shut_down(&mut self) {
+        if let Some(virtual_ip) = self.virtual_ip.take() {
+            virtual_ip.resign().await;
+        }
+        self.end(SHUTDOWN_GRACE).await;
+    }
+
+    async fn end(&mut self, grace: Duration) {
+        self.heartbeat = None;
         self.bound_pods = None;
         self.scheduler = None;
         let pods = std::mem::take(&mut self.pods).into_values().filter_map(|(_, process)| process);
         let all: Vec<_> = pods.chain(self.port_forward.take()).collect();
-        futures::future::join_all(all.iter().map(|process| process.stop(Duration::ZERO))).await;
+        futures::future::join_all(all.iter().map(|process| process.stop(grace))).await;
     }
 
     /// Writes down what the node is, for this boot and those to come.
@@ -94,8 +109,8 @@ impl Kubelet {
 
     /// Takes part in holding the control plane's address, if a static pod of the user's does.
     pub(super) fn start_virtual_ip(&mut self, port: u16, joins: Joins) -> Result<(), Failure> {
-        let address = self.guest_vm.address.served;
-        self.virtual_ip = VirtualIp::start(&self.guest_vm.disk, address, port, joins)?;
+        let GuestVm { disk, addresses, address, .. } = &self.guest_vm;
+        self.virtual_ip = VirtualIp::start(disk, addresses, (address.served, port).into(), joins)?;
         Ok(())
     }
 

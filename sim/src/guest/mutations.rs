@@ -185,6 +185,7 @@ fn guest_vm(stack: &Arc<Stack>, disk: PathBuf) -> GuestVm {
         stack: Arc::clone(stack),
         kubernetes_version: Some("v1.26.5+vmware.2".into()),
         boot_timeout: Duration::ZERO,
+        addresses: Arc::default(),
         silent: Patterns::default(),
         provoked: Provoked::default(),
     }

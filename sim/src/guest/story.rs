@@ -83,6 +83,7 @@ impl Site {
             stack: Arc::clone(&self.stack),
             kubernetes_version: None,
             boot_timeout: Duration::from_mins(1),
+            addresses: Arc::default(),
             silent: Patterns::default(),
             provoked: Provoked::default(),
         }

@@ -1,22 +1,26 @@
 //! The address of a control plane that its nodes hold themselves: what keepalived or kube-vip does in a static pod.
 //!
-//! Both are read as strictly as they would be: a file that does not say what they need ends the boot. Which node holds the
-//! address is settled by who listens on it first.
+//! Both are read as strictly as they would be: a file that does not say what they need ends the boot. Who holds the address
+//! is settled as [`HeldAddress`] says.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
 use tokio::net::TcpStream;
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::control_plane::MANIFESTS;
 use super::disk::Disk;
 use super::failure::{Failure, Reason};
-use crate::network::balancer::VirtualServer;
+use crate::network::held_address::{HeldAddress, HeldAddresses};
 
-/// How often a node looks whether its API server answers, and whether the address is free.
-const LOOK: Duration = Duration::from_millis(500);
+/// How often a node looks whether the address is free.
+const LOOK: Duration = Duration::from_millis(200);
+/// How often the holder looks whether its API server answers, as the configuration of keepalived has it.
+const CHECKED: Duration = Duration::from_secs(2);
 /// A node whose API server has not answered so often in a row lets the address go.
 const FALL: usize = 3;
 /// Where Debian's keepalived has a file of its own, without which it does not start.
@@ -34,36 +38,53 @@ pub enum Joins {
     Later,
 }
 
-/// A node that takes part in holding the address. Dropping it lets the address go.
+/// A node that takes part in holding the address. Dropping it is a power failure, of which the others hear nothing.
 pub struct VirtualIp {
-    _holding: AbortOnDropHandle<()>,
+    resign: CancellationToken,
+    holding: AbortOnDropHandle<()>,
 }
 
 impl VirtualIp {
     /// Takes part, if a static pod on the disk says so; `local` is where the node's own API server answers.
-    pub fn start(disk: &Disk, local: Ipv4Addr, port: u16, joins: Joins) -> Result<Option<Self>, Failure> {
+    pub fn start(
+        disk: &Disk,
+        addresses: &HeldAddresses,
+        local: SocketAddr,
+        joins: Joins,
+    ) -> Result<Option<Self>, Failure> {
         let Some(address) = address(disk, joins)? else { return Ok(None) };
-        let holding = tokio::spawn(hold(address, SocketAddr::from((local, port)), port));
-        Ok(Some(Self { _holding: AbortOnDropHandle::new(holding) }))
+        let (address, resign) =
+            (addresses.at(SocketAddr::from((address, local.port()))), CancellationToken::new());
+        let holding = tokio::spawn(hold(address, local, resign.clone()));
+        Ok(Some(Self { resign, holding: AbortOnDropHandle::new(holding) }))
+    }
+
+    /// Ends with a word to the others, as keepalived does when it is stopped.
+    pub async fn resign(self) {
+        self.resign.cancel();
+        let _ = self.holding.await;
     }
 }
 
-async fn hold(address: Ipv4Addr, local: SocketAddr, port: u16) {
-    loop {
-        tokio::time::sleep(LOOK).await;
+async fn hold(address: Arc<HeldAddress>, local: SocketAddr, resign: CancellationToken) {
+    while !is_over(&resign, LOOK).await {
         if !answers(local).await {
             continue;
         }
-        let Ok(server) = VirtualServer::listening(address, port).await else { continue };
-        tracing::info!(%address, %local, "the node holds the control plane's address");
-        server.set_backends(vec![local]);
+        let Some(holding) = address.take(local) else { continue };
+        tracing::info!(%local, "the node holds the control plane's address");
         let mut failures = 0;
-        while failures < FALL {
-            tokio::time::sleep(LOOK).await;
+        while failures < FALL && !is_over(&resign, CHECKED).await {
             failures = if answers(local).await { 0 } else { failures + 1 };
         }
-        tracing::info!(%address, %local, "the node lets the control plane's address go");
+        holding.resign();
+        tracing::info!(%local, "the node lets the control plane's address go");
     }
+}
+
+/// Waits so long, or until it is over.
+async fn is_over(resign: &CancellationToken, wait: Duration) -> bool {
+    tokio::time::timeout(wait, resign.cancelled()).await.is_ok()
 }
 
 async fn answers(local: SocketAddr) -> bool {

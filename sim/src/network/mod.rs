@@ -1,6 +1,7 @@
 //! The providers of networks: VirtualNetworks, interfaces with their addresses, and load balancers.
 
 pub mod balancer;
+pub mod held_address;
 mod interface;
 mod ipam;
 mod networks;

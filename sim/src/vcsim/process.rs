@@ -25,10 +25,10 @@ pub struct Simulator {
 impl Simulator {
     /// Starts it, with all its files in the stack's folder, and waits until it serves.
     ///
-    /// Its libraries have the given node images, or simulated ones where none is given.
+    /// Its libraries have the given node images, or simulated ones where none is given. Guests shut down by themselves: whoever
+    /// runs them follows the requests.
     pub async fn start(stack: &Stack, tools: &Tools, images: &[BootImage]) -> Result<Self, Error> {
-        let real = (!images.is_empty()).then(|| "--real-guests".to_owned());
-        Self::with(stack, tools, images, real.as_slice()).await
+        Self::with(stack, tools, images, &["--real-guests".to_owned()]).await
     }
 
     /// As [`Self::start`], with further arguments.

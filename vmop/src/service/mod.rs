@@ -20,7 +20,7 @@ use kube::ResourceExt;
 use kube::runtime::reflector::ObjectRef;
 use kube::runtime::watcher;
 
-use crate::caches::{Caches, label_key, label_keys};
+use crate::caches::{Caches, label_keys, selector_key};
 use crate::error;
 use crate::error::OwnError;
 use crate::pause;
@@ -66,10 +66,9 @@ pub fn run(runtime: &Runtime, caches: &Caches) -> impl Future<Output = ()> + use
     let client = || runtime.client.clone();
     let (label, value) = plan::MANAGED_BY;
     let ours = watcher::Config::default().labels(&format!("{label}={value}"));
-    let services: Cache<VirtualMachineService> = watch::objects(runtime, kube::Api::all(client()));
     let live: Cache<Service> = watch::objects(runtime, kube::Api::all(client()));
     let slices = watch::selected(runtime, kube::Api::all(client()), ours);
-    let by_selector = services.index(|service| selector_key(service).into_iter().collect());
+    let by_selector = caches.services_by_label.clone();
     let ctx = Arc::new(Context {
         api: Api::new(runtime, "vmop/service"),
         events: Events::new(runtime, "vmop-service"),
@@ -77,7 +76,7 @@ pub fn run(runtime: &Runtime, caches: &Caches) -> impl Future<Output = ()> + use
         slices: slices.clone(),
         vms_by_label: caches.vms_by_label.clone(),
     });
-    Controller::new("virtualmachineservice", runtime, &services)
+    Controller::new("virtualmachineservice", runtime, &caches.services)
         // By name, not by owner: a Service that is in the way says so, and its end clears the way.
         .watches(&live, |live| vec![reference_of(live)])
         .owns(&slices)
@@ -160,16 +159,8 @@ async fn apply(service: &VirtualMachineService, ctx: &Context) -> Result<Arc<Ser
 /// The VirtualMachines that the selector picks, in order of their names.
 fn selected_vms(service: &VirtualMachineService, ctx: &Context) -> Vec<Arc<VirtualMachine>> {
     let Some(key) = selector_key(service) else { return Vec::new() };
-    let picked = |vm: &Arc<VirtualMachine>| {
-        service.spec.selector.iter().all(|(name, value)| vm.labels().get(name) == Some(value))
-    };
-    let mut vms: Vec<_> = ctx.vms_by_label.objects(&key).into_iter().filter(picked).collect();
+    let mut vms = ctx.vms_by_label.objects(&key);
+    vms.retain(|vm| plan::selects(service, vm));
     vms.sort_by_key(|vm| vm.name_any());
     vms
-}
-
-/// The label by which a service is found from a VirtualMachine: one of its selector, any will do.
-pub fn selector_key(service: &VirtualMachineService) -> Option<String> {
-    let (name, value) = service.spec.selector.iter().next()?;
-    Some(label_key(&service.namespace().unwrap_or_default(), name, value))
 }

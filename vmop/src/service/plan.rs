@@ -75,7 +75,7 @@ pub fn service(service: &VirtualMachineService) -> Service {
 
 /// Labels and annotations of the Service: the object's own, and what they say to the load balancer of NSX.
 ///
-/// Where there is no NSX nobody sync_requests at the latter.
+/// Where there is no NSX nobody looks at the latter.
 fn for_load_balancer(
     service: &VirtualMachineService,
 ) -> (BTreeMap<String, String>, BTreeMap<String, String>) {
@@ -134,6 +134,11 @@ pub fn slice(service: &VirtualMachineService, vms: &[Arc<VirtualMachine>], famil
         endpoints: Some(endpoints.collect()),
         ports: Some(ports.collect()),
     }
+}
+
+/// Whether a VM is one of those behind a service.
+pub fn selects(service: &VirtualMachineService, vm: &VirtualMachine) -> bool {
+    service.spec.selector.iter().all(|(name, value)| vm.labels().get(name) == Some(value))
 }
 
 /// The addresses under which a VM serves, if it is ready and not on its way out: its first of each family, of those that

@@ -21,6 +21,7 @@ use super::carry_out::destroy::{destroy, power_off};
 use super::carry_out::guest::ask_guest;
 use super::carry_out::object::confirm_current;
 use super::context::Context;
+use super::drain::drain;
 use super::error::{Blocked, Error};
 use super::events;
 use super::identity::find::{last_reference, unidentified};
@@ -251,6 +252,11 @@ async fn end_ours(
         return Err(Blocked::Held(message.to_owned()).into());
     }
     let now = Timestamp::now();
+    if vsphere_vm.power_state == Some(PowerState::On)
+        && let Some(look) = drain(vm, &ctx.caches, now)
+    {
+        return Err(Error::Draining(look));
+    }
     let mode = Mode::of(vm.spec.power_off_mode.as_deref());
     match power_operation(vm, vsphere_vm, PowerState::Off, mode, now) {
         PowerOperation::Hard => {}
@@ -329,7 +335,7 @@ async fn report_blocked(vm: &VirtualMachine, error: &Error, ctx: &Context) -> Re
     let severity = match error {
         Error::Vcenter(error) if error.retryable() => WARNING,
         Error::Blocked(Blocked::Unavailable(_)) => WARNING,
-        Error::Unsettled(_) | Error::Guest(..) => INFO,
+        Error::Unsettled(_) | Error::Guest(..) | Error::Draining(_) => INFO,
         _ => ERROR,
     };
     let reason = if severity == INFO { known::DELETING } else { known::DELETION_FAILED };

@@ -93,6 +93,9 @@ pub enum Error {
     /// The guest was asked, and takes its time; after that long it is looked at again.
     #[error("{0}")]
     Guest(String, Option<Duration>),
+    /// The VM goes, and load balancers are to learn of it first; after that long it is looked at again.
+    #[error("Load balancers hand its connections to the other VMs of its service before it is switched off")]
+    Draining(Duration),
     /// The cache is older than our own last write.
     #[error(transparent)]
     StaleCache(#[from] StaleCache),
@@ -114,6 +117,7 @@ impl Error {
             Self::Blocked(Blocked::Unavailable(_)) => UNREACHABLE,
             Self::Blocked(Blocked::Held(_)) => "HeldBack",
             Self::Guest(..) => "WaitingForGuest",
+            Self::Draining(_) => "Draining",
             Self::Vcenter(error) => error.category(),
             Self::Unsettled(_) => "WaitingForVCenter",
             Self::StaleCache(_) | Self::Api(_) => "ApiServer",
@@ -133,7 +137,11 @@ impl Error {
         match self {
             Self::StaleCache(_) | Self::Api(_) => false,
             Self::Blocked(Blocked::Provider(problem)) => !problem.is_transient(),
-            Self::Blocked(_) | Self::Vcenter(_) | Self::Unsettled(_) | Self::Guest(..) => true,
+            Self::Blocked(_)
+            | Self::Vcenter(_)
+            | Self::Unsettled(_)
+            | Self::Guest(..)
+            | Self::Draining(_) => true,
         }
     }
 }
@@ -156,6 +164,7 @@ impl ReconcileError for Error {
             Self::Blocked(_) => Disposition::Invalid,
             Self::Unsettled(_) => Disposition::Waiting(Some(UNSETTLED)),
             Self::Guest(_, until) => Disposition::Waiting(*until),
+            Self::Draining(look) => Disposition::Waiting(Some(*look)),
             Self::StaleCache(_) => Disposition::Waiting(Some(REQUEUE_SOON)),
             Self::Api(error) => Disposition::from_api_error(error),
             Self::Vcenter(_) => Disposition::Failed,
@@ -173,6 +182,7 @@ impl ReconcileError for Error {
             Self::Blocked(Blocked::Unavailable(_)) => "Unavailable",
             Self::Blocked(Blocked::Held(_)) => "Held",
             Self::Guest(..) => "Guest",
+            Self::Draining(_) => "Draining",
             Self::Vcenter(_) => "Vcenter",
             Self::Unsettled(_) => "Unsettled",
             Self::StaleCache(_) => "Behind",

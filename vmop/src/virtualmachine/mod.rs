@@ -11,6 +11,7 @@ mod clone_check;
 pub mod condition_types;
 pub mod context;
 pub mod delete;
+mod drain;
 pub mod error;
 mod events;
 pub mod facts;

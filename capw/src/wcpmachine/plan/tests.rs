@@ -359,3 +359,19 @@ proptest! {
         prop_assert_eq!(VirtualMachine { status: live.status.clone(), ..vm }, live);
     }
 }
+
+#[test]
+fn a_control_plane_node_shuts_down_unless_its_cluster_goes() {
+    let mode = |wcp_machine: &WCPMachine, facts: &Facts| {
+        made(plan(wcp_machine, facts).unwrap()).vm.spec.power_off_mode
+    };
+    assert_eq!(mode(&wcp_machine(), &facts(true)).as_deref(), Some("trySoft"));
+    assert_eq!(mode(&wcp_machine(), &facts(false)), None);
+    let mut going = facts(true);
+    let cluster = Arc::make_mut(going.cluster.as_mut().unwrap());
+    cluster.metadata.deletion_timestamp = Some(Time(jiff::Timestamp::UNIX_EPOCH));
+    assert_eq!(mode(&wcp_machine(), &going), None);
+    let mut chosen = wcp_machine();
+    chosen.spec.power_off_mode = Some("hard".into());
+    assert_eq!(mode(&chosen, &facts(true)).as_deref(), Some("hard"));
+}

@@ -30,7 +30,7 @@ pub struct Vm {
     pub folder: String,
     /// Grows with every power-on, reset and reboot.
     pub boot_count: u64,
-    /// Grows with every request to the guest to shut down, where real machines carry them out.
+    /// Grows with every request to the guest to shut down, where guests carry them out themselves.
     pub shutdown_count: u64,
     /// Its disks, in the order of their places.
     #[serde(deserialize_with = "listed")]
