@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use api::capw::WCPMachine;
+use api::capw::{ProviderServiceAccount, WCPMachine};
 use api::vmop::VirtualMachine;
 use kit::apply::Api;
 use kit::events::Events;
@@ -19,6 +19,8 @@ pub struct Context {
     pub(super) machines: Index<WCPMachine>,
     /// Virtual machines by Cluster.
     pub(super) vms: Index<VirtualMachine>,
+    /// Accounts by WCPCluster.
+    pub(super) accounts: Index<ProviderServiceAccount>,
     /// What new clusters are connected to.
     pub(super) network: NetworkFlags,
     /// Writes to the API server.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use api::capi::{Cluster, IpAddress, IpAddressClaim};
-use api::capw::WCPCluster;
+use api::capw::{ProviderServiceAccount, WCPCluster};
 use api::names::{self, label};
 use api::net::VirtualNetwork;
 use api::vmop::{VirtualMachineService, VirtualMachineSetResourcePolicy};
@@ -36,6 +36,8 @@ pub struct Facts {
     pub flags: NetworkFlags,
     /// The WCPMachines and virtual machines of the cluster that are still there when it is to go.
     pub machines: Vec<String>,
+    /// The accounts of programs in the guest.
+    pub accounts: Vec<Arc<ProviderServiceAccount>>,
     /// Nobody may act on the WCPCluster.
     pub paused: bool,
 }
@@ -77,6 +79,7 @@ pub fn facts(wcp_cluster: &WCPCluster, ctx: &Context) -> Result<Facts, Error> {
         service: ctx.caches.services.current(namespace, &names::control_plane_service(&name))?,
         address_claim,
         address,
+        accounts: ctx.accounts.objects(&key(namespace, &wcp_cluster.name_any())),
         flags: ctx.network.clone(),
         cluster,
         name,
