@@ -1,5 +1,6 @@
 //! The end of an account: the guest's Secret if the guest is there and stays, then what lies in the account's namespace.
 
+use api::capi::Cluster;
 use api::capw::ProviderServiceAccount;
 use api::names::finalizer;
 use kit::watch::Watchable;
@@ -7,22 +8,22 @@ use kube::ResourceExt;
 
 use super::Context;
 use super::error::{Error, Stop};
-use super::gather::{Children, Owners, children, connect, server_of};
+use super::gather::{Children, children, connect, server_of};
 use super::guest::CALL;
-use super::plan::check;
+use super::plan::check_target;
 use crate::upstream::is_controlled;
 
 /// Removes what was made for the account, and the finalizer.
 pub async fn carry_out(
     account: &ProviderServiceAccount,
-    owners: &Owners,
+    cluster: Option<&Cluster>,
     ctx: &Context,
 ) -> Result<(), Error> {
     if !account.finalizers().iter().any(|there| there == finalizer::PROVIDER_SERVICE_ACCOUNT) {
         return Ok(());
     }
     // The token is worth nothing without its ServiceAccount, which goes in any case.
-    match tokio::time::timeout(CALL, remove_from_guest(account, owners, ctx)).await {
+    match tokio::time::timeout(CALL, remove_from_guest(account, cluster, ctx)).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => warn_of_kept(account, &error.to_string(), ctx),
         Err(_) => warn_of_kept(account, &format!("no answer within {} s", CALL.as_secs()), ctx),
@@ -45,11 +46,11 @@ fn warn_of_kept(account: &ProviderServiceAccount, why: &str, ctx: &Context) {
 /// Removes the guest's Secret, unless the guest goes itself.
 async fn remove_from_guest(
     account: &ProviderServiceAccount,
-    owners: &Owners,
+    cluster: Option<&Cluster>,
     ctx: &Context,
 ) -> Result<(), Error> {
-    let Some(cluster) = owners.cluster.as_deref() else { return Ok(()) };
-    if cluster.metadata.deletion_timestamp.is_some() || check(account).is_err() {
+    let Some(cluster) = cluster else { return Ok(()) };
+    if cluster.metadata.deletion_timestamp.is_some() || check_target(account).is_err() {
         return Ok(());
     }
     let Some(server) = server_of(cluster) else { return Ok(()) };

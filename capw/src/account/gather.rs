@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use api::capi::Cluster;
-use api::capw::{ProviderServiceAccount, WCPCluster};
+use api::capw::ProviderServiceAccount;
 use api::names;
 use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
@@ -17,14 +17,6 @@ use super::guest::{Guest, GuestError};
 use super::plan::{Credentials, is_current};
 use crate::caches::Caches;
 use crate::upstream::{self, beside};
-
-/// Whose guest gets the token.
-pub struct Owners {
-    /// The WCPCluster that the account names.
-    pub wcp_cluster: Option<Arc<WCPCluster>>,
-    /// The Cluster that owns it, and says so.
-    pub cluster: Option<Arc<Cluster>>,
-}
 
 /// What an account has in its own namespace.
 #[derive(Clone, Default)]
@@ -61,15 +53,11 @@ pub struct Facts {
     pub guest: GuestFacts,
 }
 
-/// Reads whose guest gets the token.
-pub fn owners(account: &ProviderServiceAccount, caches: &Caches) -> Owners {
-    let name = account.spec.r#ref.name.as_deref().unwrap_or_default();
-    let wcp_cluster = beside(&caches.wcp_clusters, account, name);
-    let cluster = wcp_cluster.as_deref().and_then(|wcp_cluster| {
-        let cluster = beside(&caches.clusters, account, upstream::owner(wcp_cluster, "Cluster")?)?;
-        upstream::is_named_by_cluster(wcp_cluster, &cluster).then_some(cluster)
-    });
-    Owners { wcp_cluster, cluster }
+/// The Cluster whose guest gets the token: the one that owns the WCPCluster, and says so.
+pub fn cluster(account: &ProviderServiceAccount, caches: &Caches) -> Option<Arc<Cluster>> {
+    let wcp_cluster = beside(&caches.wcp_clusters, account, account.spec.r#ref.name.as_deref()?)?;
+    let cluster = beside(&caches.clusters, account, upstream::owner(&*wcp_cluster, "Cluster")?)?;
+    upstream::is_named_by_cluster(&wcp_cluster, &cluster).then_some(cluster)
 }
 
 /// Where the API server of a Cluster answers, once its control plane is initialised.
@@ -85,16 +73,11 @@ pub fn server_of(cluster: &Cluster) -> Option<String> {
 /// Returns the guest, too, if it answers.
 pub async fn facts(
     account: &ProviderServiceAccount,
-    owners: &Owners,
+    cluster: Option<Arc<Cluster>>,
     ctx: &Context,
 ) -> Result<(Facts, Option<Guest>), Error> {
-    let server = owners.cluster.as_deref().and_then(server_of);
-    let mut facts = Facts {
-        cluster: owners.cluster.clone(),
-        server,
-        children: Children::default(),
-        guest: GuestFacts::Unneeded,
-    };
+    let server = cluster.as_deref().and_then(server_of);
+    let mut facts = Facts { cluster, server, children: Children::default(), guest: GuestFacts::Unneeded };
     let Some((cluster, server)) = facts.cluster.as_deref().zip(facts.server.as_deref()) else {
         return Ok((facts, None));
     };

@@ -32,10 +32,17 @@ pub struct Guest {
     client: Client,
 }
 
-/// Sends a request; the outer error is one that the guest answered with.
+/// Sends a request; the inner error is one that the guest answered with.
 async fn call<T>(request: impl Future<Output = kube::Result<T>>) -> Result<kube::Result<T>, GuestError> {
-    match tokio::time::timeout(CALL, request).await {
-        Err(_) => Err(GuestError::Unreachable(format!("no answer within {} s", CALL.as_secs()))),
+    call_within(CALL, request).await
+}
+
+async fn call_within<T>(
+    limit: Duration,
+    request: impl Future<Output = kube::Result<T>>,
+) -> Result<kube::Result<T>, GuestError> {
+    match tokio::time::timeout(limit, request).await {
+        Err(_) => Err(GuestError::Unreachable(format!("no answer within {} s", limit.as_secs()))),
         Ok(Err(error)) if !is_answer(&error) => Err(GuestError::Unreachable(describe(&error))),
         Ok(answer) => Ok(answer),
     }
@@ -138,4 +145,33 @@ pub fn mark(account: &ProviderServiceAccount) -> String {
 /// Whether the guest's Secret is that of the account.
 pub fn is_of(secret: &Secret, account: &ProviderServiceAccount) -> bool {
     secret.annotations().get(annotation::PROVIDER_SERVICE_ACCOUNT).is_some_and(|of| *of == mark(account))
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::Status;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_guest_that_hangs_is_waited_for_so_long_and_no_longer() {
+        let hangs = std::future::pending::<kube::Result<()>>();
+        let late = call_within(Duration::from_millis(1), hangs).await.unwrap_err();
+        assert_eq!(late, GuestError::Unreachable("no answer within 0 s".into()));
+        assert!(CALL * 4 < Duration::from_mins(1), "a reconcile has time for every call");
+    }
+
+    #[tokio::test]
+    async fn a_guest_that_refuses_answers_and_one_in_trouble_does_not() {
+        let answered = async |code| {
+            let status = Status::failure("a\nb", "Reason").with_code(code);
+            call(async { kube::Result::<()>::Err(kube::Error::Api(Box::new(status))) }).await
+        };
+        for code in [403, 404, 409, 422] {
+            assert!(answered(code).await.is_ok(), "{code}");
+        }
+        for code in [401, 500, 503] {
+            assert_eq!(answered(code).await.unwrap_err(), GuestError::Unreachable("a b".into()), "{code}");
+        }
+    }
 }

@@ -66,14 +66,18 @@ pub async fn controller(started: &Runtime, caches: &Arc<Caches>) {
 
 /// Brings one account and its token about.
 async fn reconcile(account: Arc<ProviderServiceAccount>, ctx: Arc<Context>) -> Result<Next, Error> {
-    let owners = gather::owners(&account, &ctx.caches);
-    if upstream::is_moving(&*account) || upstream::is_paused(&*account, owners.cluster.as_deref()) {
+    let cluster = gather::cluster(&account, &ctx.caches);
+    if upstream::is_moving(&*account) || upstream::is_paused(&*account, cluster.as_deref()) {
         return Ok(Next::OnChange);
     }
     if account.meta().deletion_timestamp.is_some() {
-        return delete::carry_out(&account, &owners, &ctx).await.map(|()| Next::OnChange);
+        return delete::carry_out(&account, cluster.as_deref(), &ctx).await.map(|()| Next::OnChange);
     }
-    let outcome = bring_about(&account, &owners, &ctx).await;
+    // A guest that goes needs no token any more.
+    if cluster.as_ref().is_some_and(|cluster| cluster.metadata.deletion_timestamp.is_some()) {
+        return Ok(Next::OnChange);
+    }
+    let outcome = bring_about(&account, cluster, &ctx).await;
     if outcome.as_ref().is_err_and(Error::is_overtaken) {
         return outcome.map(|()| Next::OnChange);
     }
@@ -88,11 +92,11 @@ async fn reconcile(account: Arc<ProviderServiceAccount>, ctx: Arc<Context>) -> R
 
 async fn bring_about(
     account: &ProviderServiceAccount,
-    owners: &gather::Owners,
+    cluster: Option<Arc<Cluster>>,
     ctx: &Context,
 ) -> Result<(), Error> {
     plan::check(account)?;
-    let (facts, guest) = gather::facts(account, owners, ctx).await?;
+    let (facts, guest) = gather::facts(account, cluster, ctx).await?;
     let plan = plan::plan(account, &facts)?;
     act::carry_out(account, plan, &facts, guest.as_ref(), ctx).await
 }

@@ -67,6 +67,17 @@ impl Credentials {
 
 /// Refuses what no account can be like.
 pub fn check(account: &ProviderServiceAccount) -> Result<(), Stop> {
+    check_target(account)?;
+    match account.spec.rules.iter().find_map(kept_resource) {
+        Some(resource) => Err(Stop::Invalid(format!(
+            "spec.rules has {resource}, which are never lent to a program in a guest: take them out"
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// Refuses what is no place in a guest of the account's namespace.
+pub fn check_target(account: &ProviderServiceAccount) -> Result<(), Stop> {
     let spec = &account.spec;
     let elsewhere =
         spec.r#ref.namespace.as_deref().filter(|of| *of != account.namespace().unwrap_or_default());
@@ -79,12 +90,7 @@ pub fn check(account: &ProviderServiceAccount) -> Result<(), Stop> {
     if let Some((field, name)) = names.into_iter().find(|(_, name)| !is_name(name)) {
         return Err(Stop::Invalid(format!("spec.{field} is {name:?}, which can be no name of an object")));
     }
-    match spec.rules.iter().find_map(kept_resource) {
-        Some(resource) => Err(Stop::Invalid(format!(
-            "spec.rules has {resource}, which are never lent to a program in a guest: take them out"
-        ))),
-        None => Ok(()),
-    }
+    Ok(())
 }
 
 fn is_name(name: &str) -> bool {

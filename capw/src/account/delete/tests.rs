@@ -57,8 +57,7 @@ async fn only_what_the_account_controls_is_deleted_and_only_as_it_was_read() {
 #[tokio::test]
 async fn an_account_whose_cluster_is_gone_goes_without_its_guest() {
     let (context, sent) = context();
-    let owners = Owners { wcp_cluster: None, cluster: None };
-    carry_out(&account(), &owners, &context).await.unwrap();
+    carry_out(&account(), None, &context).await.unwrap();
     let sent = sent.lock().unwrap().clone();
     assert!(sent.iter().all(|line| !line.contains("kubeconfig")), "{sent:?}");
     let last = sent.last().unwrap();
