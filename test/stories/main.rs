@@ -31,6 +31,7 @@ mod own_server;
 mod people_roles;
 mod plain_vm;
 mod privileges;
+mod provider_accounts;
 mod real_node;
 mod real_site;
 mod release_upgrade;
