@@ -47,6 +47,7 @@ pub fn all() -> Vec<CustomResourceDefinition> {
     let shared = [
         gcm::TanzuKubernetesRelease::crd(),
         gcm::OSImage::crd(),
+        tkg_service_configuration(),
         vmop::VirtualMachineClass::crd(),
         vmop::VirtualMachineClassBinding::crd(),
         vmop::VirtualMachineImage::crd(),
@@ -115,6 +116,19 @@ fn tanzu_kubernetes_cluster() -> CustomResourceDefinition {
         .annotations
         .get_or_insert_default()
         .insert("cert-manager.io/inject-ca-from".to_owned(), inject_from);
+    crd
+}
+
+/// The three versions of TkgServiceConfiguration, which have the same fields: nothing is lost between them, and nobody has to
+/// convert.
+fn tkg_service_configuration() -> CustomResourceDefinition {
+    let mut crd = gcm::TkgServiceConfiguration::crd();
+    let stored = crd.spec.versions.remove(0);
+    let versions = ["v1alpha1", "v1alpha2", "v1alpha3"].map(|name| {
+        let storage = name == stored.name;
+        CustomResourceDefinitionVersion { name: name.to_owned(), storage, ..stored.clone() }
+    });
+    crd.spec.versions = versions.into();
     crd
 }
 
@@ -205,7 +219,7 @@ mod tests {
             .map(|version| serde_json::to_string(version).unwrap().matches("\"rule\":").count())
             .sum();
         let versions = |rule: &Rule| match (rule.kind, rule.versions.len()) {
-            ("TanzuKubernetesCluster", 0) => 3,
+            ("TanzuKubernetesCluster" | "TkgServiceConfiguration", 0) => 3,
             (_, 0) => 1,
             (_, some) => some,
         };

@@ -58,6 +58,8 @@ pub mod label {
     pub const NODE_POOL: &str = "run.tanzu.vmware.com/node-pool";
     /// A release that does not fit this installation.
     pub const INCOMPATIBLE: &str = "run.tanzu.vmware.com/incompatible";
+    /// On a TanzuKubernetesCluster: it shall give its Cluster away. Not supported.
+    pub const RETIRE_TKC: &str = "kubernetes.vmware.com/retire-tkc";
     /// A release that was taken out of use.
     pub const DEACTIVATED: &str = "run.tanzu.vmware.com/deactivated";
     /// A release that is gone.
@@ -165,8 +167,12 @@ pub mod annotation {
     pub const NCP_VIRTUAL_NETWORK: &str = "ncp.vmware.com/virtual-network-name";
     /// What a release must be like: a label query.
     pub const RESOLVE_TKR: &str = "run.tanzu.vmware.com/resolve-tkr";
+    /// `true`: an upgrade may go over several minor releases, one after the other.
+    pub const UPGRADE_IN_STEPS: &str = "run.tanzu.vmware.com/upgrade-in-steps";
     /// What a node image must be like: a label query.
     pub const RESOLVE_OS_IMAGE: &str = "run.tanzu.vmware.com/resolve-os-image";
+    /// On a release that is labelled incompatible because of an image: what the image says.
+    pub const INCOMPATIBLE_REASON: &str = "run.tanzu.vmware.com/incompatible-reason";
     /// What a version of TanzuKubernetesCluster cannot show, kept for the way back.
     pub const CONVERSION_DATA: &str = "run.tanzu.vmware.com/conversion-data";
     /// On a guest's Secret: the ProviderServiceAccount, `NAMESPACE/NAME`, whose token it holds.

@@ -2,7 +2,7 @@
 //!
 //! A rule here needs no webhook and cannot be gone round. What needs other objects to decide (classes,
 //! releases, storage classes, overlapping networks), who asks, or whether an object is new, is for admission in
-//! `gcm` and `vmop`.
+//! `gcm` and `vmop`; what needs the request, as that templates stay as they are, is for config/capw/admission.yaml.
 
 mod machine;
 mod rule;
@@ -18,6 +18,12 @@ const WITH_REPLICAS: &[&str] = &["v1alpha2", "v1alpha3"];
 /// Every rule there is.
 pub fn all() -> Vec<Rule> {
     let mut rules = tanzu_kubernetes_cluster();
+    rules.push(rule(
+        "TkgServiceConfiguration",
+        "",
+        "self.metadata.name == 'tkg-service-configuration'",
+        "there is one configuration for all clusters: call it tkg-service-configuration",
+    ));
     rules.extend(wcp());
     rules.extend(machine::all());
     rules.extend(vmop::all());
@@ -101,18 +107,6 @@ fn wcp() -> Vec<Rule> {
             "spec",
             &once_set("providerID"),
             "providerID may not be changed once it is set: it is the identity of the virtual machine",
-        ),
-        rule(
-            "WCPClusterTemplate",
-            "spec.template",
-            "self.spec == oldSelf.spec",
-            "spec.template.spec may not be changed: make another template",
-        ),
-        rule(
-            "WCPMachineTemplate",
-            "spec.template",
-            "self.spec == oldSelf.spec",
-            "spec.template.spec may not be changed: make another template",
         ),
     ];
     for field in ["imageName", "className", "storageClass", "minHardwareVersion", "failureDomain", "volumes"]

@@ -3,11 +3,13 @@
 use api::capi::{Cluster, IpAddress, IpAddressClaim, Machine};
 use api::capw::{ProviderServiceAccount, WCPCluster, WCPMachine, WCPMachineTemplate};
 use api::net::VirtualNetwork;
+use api::topology::{AvailabilityZone, Zone};
 use api::vmop::{
     VirtualMachine, VirtualMachineClass, VirtualMachineImage, VirtualMachineService,
     VirtualMachineSetResourcePolicy,
 };
 use kit::Runtime;
+use kit::optional::{Optional, optional};
 use kit::watch::{self, Cache, Watchable};
 use kube::Api;
 
@@ -41,6 +43,10 @@ pub struct Caches {
     pub classes: Cache<VirtualMachineClass>,
     /// Node images.
     pub images: Cache<VirtualMachineImage>,
+    /// Zones that namespaces may use, where there are any.
+    pub zones: Optional<Zone>,
+    /// Zones with what each namespace has there, where there are any.
+    pub availability_zones: Optional<AvailabilityZone>,
 }
 
 impl Caches {
@@ -61,6 +67,8 @@ impl Caches {
             addresses: watch(started),
             classes: watch(started),
             images: watch(started),
+            zones: optional(started, Api::all(started.client.clone())),
+            availability_zones: optional(started, Api::all(started.client.clone())),
         }
     }
 }

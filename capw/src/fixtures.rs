@@ -12,6 +12,7 @@ use api::names::label;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use kit::apply::controlled_by;
+use kit::optional::Optional;
 use kit::watch::{Cache, Watchable};
 use kube::api::ObjectMeta;
 use uuid::Uuid;
@@ -139,6 +140,8 @@ pub fn no_caches() -> Caches {
         addresses: empty(),
         classes: empty(),
         images: empty(),
+        zones: Optional::unserved(),
+        availability_zones: Optional::unserved(),
     }
 }
 

@@ -11,10 +11,11 @@
 //! | [`sync`] | what guests get of their namespace: storage classes and administrators |
 //! | [`releases`] | the controllers of releases: from node images to TanzuKubernetesReleases and OSImages |
 //! | [`admission`] | what a TanzuKubernetesCluster may ask for, and the defaults it gets |
-//! | [`resolution`], [`version`] | which release a cluster asks for, and how versions compare |
+//! | [`resolution`], [`version`], [`query`] | which release a cluster asks for, and how versions compare |
+//! | [`service_configuration`] | what new clusters inherit |
 //! | [`webhook`] | admission and conversion over HTTPS |
 //!
-//! [`admission`], [`resolution`] and [`version`] are pure, and `layercake lint` calls them too. Generated objects
+//! [`admission`], [`resolution`], [`version`] and [`query`] are pure, and `layercake lint` calls them too. Generated objects
 //! are compared by content: templates are named after a hash of theirs, so that an upgrade of this program replaces
 //! no machine.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
@@ -25,8 +26,10 @@ pub mod admission;
 pub mod cluster;
 pub mod duration;
 mod program;
+pub mod query;
 pub mod releases;
 pub mod resolution;
+pub mod service_configuration;
 pub mod sync;
 #[cfg(test)]
 mod testing;

@@ -5,11 +5,12 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use api::capw::{WCPCluster, WCPMachine};
-use api::gcm::{OSImage, TanzuKubernetesCluster, TanzuKubernetesRelease};
+use api::gcm::{OSImage, TanzuKubernetesCluster, TanzuKubernetesRelease, TkgServiceConfiguration};
 use api::names::label;
 use api::vmop::VirtualMachineImage;
 use clap::Parser;
 use futures::stream;
+use ipnet::IpNet;
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::api::rbac::v1::RoleBinding;
 use kit::events::Events;
@@ -25,8 +26,10 @@ use tokio::sync::mpsc;
 
 use crate::addons::engine::Engine;
 use crate::cluster::gather::{ClusterCaches, Context, KindCache};
+use crate::cluster::health_flags::HealthFlags;
 use crate::cluster::virtual_ip_flags::VirtualIpFlags;
 use crate::releases::cache::ReleaseCache;
+use crate::service_configuration::ServiceConfiguration;
 use crate::sync::namespace::{NamespaceCaches, QuotaLimits};
 use crate::sync::role_bindings::makes_administrators;
 use crate::webhook::{self, Webhooks};
@@ -42,6 +45,12 @@ struct Flags {
     webhook: flags::Webhook,
     #[command(flatten)]
     virtual_ip: VirtualIpFlags,
+    /// Ranges that nodes must reach outside their clusters, divided by commas: those of vCenter, of this cluster, of DNS. No
+    /// new cluster may give them to its pods or services.
+    #[arg(long, value_name = "CIDR", value_delimiter = ',')]
+    management_cidrs: Vec<IpNet>,
+    #[command(flatten)]
+    health: HealthFlags,
 }
 
 /// Runs the program; `args[0]` is its name.
@@ -56,12 +65,19 @@ pub fn main(args: Vec<OsString>) -> ExitCode {
 async fn start(started: Runtime, flags: Flags) -> Result<(), Fatal> {
     let releases: Cache<TanzuKubernetesRelease> = watch(&started);
     let release_cache = ReleaseCache::following(&releases);
-    let webhooks = Webhooks { release_cache: release_cache.clone(), client: started.client.clone() };
+    let configurations: Cache<TkgServiceConfiguration> = watch(&started);
+    let webhooks = Webhooks {
+        release_cache: release_cache.clone(),
+        client: started.client.clone(),
+        management: flags.management_cidrs.clone(),
+        configuration: ServiceConfiguration::following(&configurations),
+    };
     // Conversion must be served before the first cluster can be read.
     kit::webhook::serve(&started, &flags.webhook, webhook::router(webhooks)).await?;
     let known = started.ready.require("releases");
     tokio::select! {
-        () = releases.complete() => {}
+        // A cluster that is made before its defaults are known would never get them.
+        ((), ()) = async { tokio::join!(releases.complete(), configurations.complete()) } => {}
         () = started.shutdown.cancelled() => return Ok(()),
     }
     known.met();
@@ -87,6 +103,7 @@ async fn start(started: Runtime, flags: Flags) -> Result<(), Fatal> {
         release_cache: release_cache.clone(),
         os_images: os_images.clone(),
         virtual_ip: flags.virtual_ip.clone(),
+        health: flags.health.clone(),
         kinds: kinds.clone(),
         vm_images: images.clone(),
         bundles: bundles.index(|map| map.namespace().into_iter().collect()),

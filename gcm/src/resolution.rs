@@ -2,7 +2,12 @@
 //!
 //! Pure, so that admission, the reconciler and `layercake lint` decide alike.
 
-use crate::version::Version;
+use std::collections::BTreeMap;
+
+use kube::core::SelectorExt;
+
+use crate::query;
+use crate::version::{Version, are_of_one_release};
 
 /// The oldest Kubernetes minor release that Cluster API 1.14 can bootstrap.
 pub const OLDEST: (u64, u64) = (1, 22);
@@ -16,14 +21,27 @@ pub struct AvailableRelease {
     pub version: Version,
     /// Why no new cluster may use it, or nothing.
     pub incompatible: Option<String>,
+    /// What a query can ask for: the labels of the object, and every prefix of its name.
+    pub labels: BTreeMap<String, String>,
 }
 
 impl AvailableRelease {
     /// A release of which nothing but its version is known.
     pub fn of(version: Version) -> Self {
         let incompatible = explain_incompatibility(&version);
-        Self { version, incompatible }
+        Self { labels: prefix_labels(&version), version, incompatible }
     }
+
+    /// True if the release is what a query asks for.
+    pub fn answers(&self, query: &str) -> bool {
+        query::parse(query).is_ok_and(|selector| selector.matches(&self.labels))
+    }
+}
+
+/// The labels by which a release is found: one for each prefix of its name.
+pub fn prefix_labels(version: &Version) -> BTreeMap<String, String> {
+    let keys = version.prefixes().into_iter().filter(|key| key.len() <= 63);
+    keys.map(|key| (key, String::new())).collect()
 }
 
 /// Why Cluster API cannot make a cluster of this Kubernetes version, or nothing.
@@ -45,8 +63,10 @@ pub struct ReleaseRequest<'a> {
     pub full: &'a str,
     /// spec.distribution.version.
     pub hint: &'a str,
-    /// spec.topology.controlPlane.tkr.reference.name.
+    /// spec.topology.controlPlane.tkr.reference.name: a release's name, or a prefix of it.
     pub reference: &'a str,
+    /// The annotation run.tanzu.vmware.com/resolve-tkr: a query of labels, where several releases are meant.
+    pub query: &'a str,
 }
 
 /// Which of the texts of a [`ReleaseRequest`] is meant.
@@ -58,6 +78,8 @@ pub enum RequestField {
     Hint,
     /// spec.topology.controlPlane.tkr.reference.name.
     Reference,
+    /// The annotation run.tanzu.vmware.com/resolve-tkr.
+    Query,
 }
 
 /// Why no release can be chosen; the first half of each text is that of the original.
@@ -113,6 +135,7 @@ fn unknown(source: RequestField, text: &str) -> String {
             format!("unable to find a compatible full version matching version hint {text:?}")
         }
         RequestField::Reference => format!("unable to find a compatible release named {text:?}"),
+        RequestField::Query => format!("unable to find a compatible release matching query {text:?}"),
     }
 }
 
@@ -143,6 +166,7 @@ impl<'a> ReleaseRequest<'a> {
             (RequestField::Full, self.full),
             (RequestField::Reference, self.reference),
             (RequestField::Hint, self.hint),
+            (RequestField::Query, self.query),
         ]
         .into_iter()
         .find(|(_, text)| Self::written(text))
@@ -162,10 +186,10 @@ impl<'a> ReleaseRequest<'a> {
         if !Self::written(reference) {
             return None;
         }
-        if Self::written(full) && Version::parse(full).ok() != Version::parse(reference).ok() {
+        if Self::written(full) && !same(reference, full) {
             return Some(against("full version", full));
         }
-        (Self::written(hint) && !same(hint, reference)).then(|| against("version hint", hint))
+        (Self::written(hint) && !are_of_one_release(hint, reference)).then(|| against("version hint", hint))
     }
 }
 
@@ -179,9 +203,22 @@ pub fn resolve_release<'o>(
         return Err(contradiction);
     }
     let wanted = Version::parse(text).ok();
+    let named = |candidate: &&AvailableRelease| Some(&candidate.version) == wanted.as_ref();
+    // v1.36.3 may be the whole name of one release and a prefix of another: a whole name means that one.
+    let whole = field == RequestField::Full || available.iter().any(|candidate| named(&candidate));
+    let begins =
+        |text: &str, candidate: &AvailableRelease| text.is_empty() || candidate.version.matches(text);
+    let queried = |candidate: &AvailableRelease| {
+        !ReleaseRequest::written(request.query) || candidate.answers(request.query)
+    };
     let meant = |candidate: &&AvailableRelease| match field {
-        RequestField::Hint => candidate.version.matches(text),
-        RequestField::Full | RequestField::Reference => Some(&candidate.version) == wanted.as_ref(),
+        RequestField::Full => named(candidate),
+        RequestField::Reference if whole => named(candidate),
+        RequestField::Reference => {
+            begins(text, candidate) && begins(request.hint.trim(), candidate) && queried(candidate)
+        }
+        RequestField::Hint => candidate.version.matches(text) && queried(candidate),
+        RequestField::Query => queried(candidate),
     };
     let newest = |fit: bool| {
         let candidates =
@@ -233,6 +270,23 @@ pub fn explain_unreachable(from: &Version, to: &Version) -> Option<String> {
     None
 }
 
+/// The releases by which a cluster that may take several minor releases goes from one version to another, the last one with
+/// them; none if one of the minor releases between has none that can be used, or versions would decrease.
+pub fn find_steps<'o>(
+    from: &Version,
+    to: &'o Version,
+    available: &'o [AvailableRelease],
+) -> Option<Vec<&'o Version>> {
+    let ((from_major, from_minor), (to_major, to_minor)) = (from.minor(), to.minor());
+    if to < from || from_major != to_major {
+        return None;
+    }
+    let usable = usable_versions(available);
+    let newest = |minor| usable.iter().find(|version| version.minor() == (to_major, minor)).copied();
+    let between: Option<Vec<_>> = (from_minor + 1..to_minor).map(newest).collect();
+    between.map(|between| between.into_iter().chain([to]).collect())
+}
+
 /// A warning about a Kubernetes version that works outside Cluster API's supported window, or nothing.
 pub fn support_warning(kubernetes: &Version) -> Option<String> {
     (!SUPPORTED.contains(&kubernetes.minor())).then(|| {
@@ -249,155 +303,4 @@ pub fn support_warning(kubernetes: &Version) -> Option<String> {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    /// The releases of the simulated site.
-    pub(crate) const SITE_VERSIONS: [&str; 12] = [
-        "v1.17.4+vmware.1-tkg.1.0dba899",
-        "v1.20.12+vmware.1-tkg.1.b9a42f3",
-        "v1.21.2+vmware.1-tkg.1.ee25d55",
-        "v1.22.9+vmware.1-tkg.1.cc71bc8",
-        "v1.23.8+vmware.3-tkg.1",
-        "v1.26.5+vmware.2-fips.1-tkg.1",
-        "v1.30.1+vmware.1-fips-tkg.5",
-        "v1.32.0+vmware.6-fips-vkr.2",
-        "v1.33.1+vmware.1-fips-vkr.2",
-        "v1.34.2+vmware.1-vkr.1",
-        "v1.35.1+vmware.1-vkr.1",
-        "v1.36.3+vmware.1-vkr.1",
-    ];
-
-    pub(crate) fn available(versions: &[&str]) -> Vec<AvailableRelease> {
-        versions.iter().map(|text| AvailableRelease::of(Version::parse(text).unwrap())).collect()
-    }
-
-    fn chosen(full: &str, hint: &str, reference: &str, versions: &[&str]) -> Result<String, String> {
-        let available = available(versions);
-        resolve_release(ReleaseRequest { full, hint, reference }, &available)
-            .map(|candidate| candidate.version.to_string())
-            .map_err(|e| e.to_string())
-    }
-
-    #[test]
-    fn what_is_written_finds_its_release() {
-        for (full, hint, reference, expected) in [
-            ("v1.33.1+vmware.1-fips-vkr.2", "", "", SITE_VERSIONS[8]),
-            ("1.33.1+vmware.1-fips-vkr.2", "v1.33", "", SITE_VERSIONS[8]),
-            ("", "v1.23", "", SITE_VERSIONS[4]),
-            ("", "1.23.8", "", SITE_VERSIONS[4]),
-            ("", "v1", "", SITE_VERSIONS[11]),
-            ("", "v1.22.9+vmware.1-tkg.1.cc71bc8", "", SITE_VERSIONS[3]),
-            ("", "", "v1.22.9---vmware.1-tkg.1.cc71bc8", SITE_VERSIONS[3]),
-            (
-                "1.22.9+vmware.1-tkg.1.cc71bc8",
-                "v1.22.9",
-                "v1.22.9---vmware.1-tkg.1.cc71bc8",
-                SITE_VERSIONS[3],
-            ),
-        ] {
-            assert_eq!(
-                chosen(full, hint, reference, &SITE_VERSIONS).as_deref(),
-                Ok(expected),
-                "{full} {hint} {reference}"
-            );
-        }
-    }
-
-    #[test]
-    fn what_cannot_be_is_refused_in_the_words_of_the_original() {
-        let old = "Kubernetes v1.17 is older than v1.22, the oldest that Cluster API bootstraps";
-        for (full, hint, reference, expected) in [
-            (
-                "v1.17.4+vmware.1-tkg.1.0dba899",
-                "v1.17.5",
-                "",
-                r#"full version "v1.17.4+vmware.1-tkg.1.0dba899" does not match version hint "v1.17.5""#.to_owned(),
-            ),
-            ("", "1.25", "", r#"unable to find a compatible full version matching version hint "1.25""#.to_owned()),
-            (
-                "",
-                "v1.17.4",
-                "",
-                format!(
-                    r#"unable to find a compatible full version matching version hint "v1.17.4": v1.17.4+vmware.1-tkg.1.0dba899: {old}"#
-                ),
-            ),
-            ("v1.2.3+x", "", "", r#"unable to find a compatible release with full version "v1.2.3+x""#.to_owned()),
-            ("rubbish", "", "", r#"unable to find a compatible release with full version "rubbish""#.to_owned()),
-            ("", "", "v1.30.0---vmware.1-tanzu.1", r#"unable to find a compatible release named "v1.30.0---vmware.1-tanzu.1""#.to_owned()),
-            ("", "", "", "no release is named".to_owned()),
-            ("", " ", "", "no release is named".to_owned()),
-            (
-                "v1.23.8+vmware.3-tkg.1",
-                "",
-                "v1.22.9---vmware.1-tkg.1.cc71bc8",
-                r#"release reference "v1.22.9---vmware.1-tkg.1.cc71bc8" does not match full version "v1.23.8+vmware.3-tkg.1""#.to_owned(),
-            ),
-            (
-                "",
-                "v1.23",
-                "v1.22.9---vmware.1-tkg.1.cc71bc8",
-                r#"release reference "v1.22.9---vmware.1-tkg.1.cc71bc8" does not match version hint "v1.23""#.to_owned(),
-            ),
-        ] {
-            assert_eq!(chosen(full, hint, reference, &SITE_VERSIONS), Err(expected), "{full} {hint} {reference}");
-        }
-    }
-
-    #[test]
-    fn a_hint_takes_the_newest_that_fits() {
-        let versions = ["v1.15.1+vmware.1", "v1.15.10+vmware.1", "v1.33.9+vmware.1", "v1.33.10+vmware.1"];
-        assert_eq!(chosen("", "v1.33", "", &versions).as_deref(), Ok("v1.33.10+vmware.1"));
-        assert!(chosen("", "v1.15.1", "", &versions).unwrap_err().contains("v1.15.1+vmware.1: "));
-    }
-
-    #[test]
-    fn upgrades_go_up_and_skip_no_minor_release() {
-        let v = |text| Version::parse(text).unwrap();
-        for (from, to, allowed) in [
-            ("v1.32.0+vmware.6-fips-vkr.2", "v1.33.1+vmware.1-fips-vkr.2", true),
-            ("v1.32.0+vmware.6-fips-vkr.2", "v1.32.0+vmware.6-fips-vkr.2", true),
-            ("v1.32.0+vmware.6-fips-vkr.2", "v1.34.2+vmware.1-vkr.1", false),
-            ("v1.33.1+vmware.1-fips-vkr.2", "v1.32.0+vmware.6-fips-vkr.2", false),
-            ("v1.33.1+vmware.1-fips-vkr.2", "v1.33.1+vmware.1-fips-vkr.1", false),
-            ("v1.33.1+vmware.1", "v2.0.0+vmware.1", false),
-        ] {
-            assert_eq!(explain_unreachable(&v(from), &v(to)).is_none(), allowed, "{from} {to}");
-        }
-        let available = available(&SITE_VERSIONS);
-        assert_eq!(find_updates(&v(SITE_VERSIONS[7]), &available), [&v(SITE_VERSIONS[8])]);
-        assert!(find_updates(&v(SITE_VERSIONS[11]), &available).is_empty());
-    }
-
-    #[test]
-    fn a_warning_outside_the_supported_window() {
-        let warned: Vec<bool> = SITE_VERSIONS
-            .iter()
-            .map(|text| support_warning(&Version::parse(text).unwrap()).is_some())
-            .collect();
-        assert_eq!(warned.iter().filter(|warned| **warned).count(), 7);
-        assert!(warned[6] && !warned[7] && !warned[11]);
-    }
-
-    proptest! {
-        #[test]
-        fn any_text_resolves_to_a_fit_offer_or_an_error(full in ".{0,12}", hint in "v?1?\\.?[0-9]{0,2}.{0,4}", reference in ".{0,6}") {
-            let available = available(&SITE_VERSIONS);
-            if let Ok(candidate) = resolve_release(ReleaseRequest { full: &full, hint: &hint, reference: &reference }, &available) {
-                prop_assert!(candidate.incompatible.is_none());
-                prop_assert!(hint.trim().is_empty() || candidate.version.matches(&hint));
-            }
-        }
-
-        #[test]
-        fn every_prefix_of_a_fit_offer_resolves_to_it_or_to_a_newer(at in 3_usize..12) {
-            let available = available(&SITE_VERSIONS);
-            for prefix in available[at].version.prefixes() {
-                let found = resolve_release(ReleaseRequest { hint: &prefix, ..ReleaseRequest::default() }, &available).unwrap();
-                prop_assert!(found.version >= available[at].version);
-            }
-        }
-    }
-}
+pub(crate) mod tests;

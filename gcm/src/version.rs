@@ -99,6 +99,16 @@ impl Version {
     }
 }
 
+/// True if one of two texts is a semantic prefix of the other, in any spelling: one release may then match both.
+pub fn are_of_one_release(one: &str, other: &str) -> bool {
+    let spell = |text: &str| spelt(text).replace('+', "---");
+    let (one, other) = (spell(one), spell(other));
+    let begins = |whole: &str, text: &str| {
+        whole.strip_prefix(text).is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_alphanumeric()))
+    };
+    begins(&one, &other) || begins(&other, &one)
+}
+
 /// The text without blanks and `v`, with `---` spelt `+`.
 fn spelt(text: &str) -> String {
     let text = text.trim();

@@ -7,13 +7,17 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::gcm::TanzuKubernetesCluster;
+use api::capi::Machine;
+use api::capw::WCPCluster;
 use api::gcm::convert;
+use api::gcm::{TanzuKubernetesCluster, TkgServiceConfiguration};
+use api::ipam::InClusterIpPool;
 use api::names::label;
 use api::vmop::VirtualMachineClassBinding;
 use axum::extract::State;
 use axum::routing::post;
 use axum::{Json, Router};
+use ipnet::IpNet;
 use k8s_openapi::api::core::v1::{ConfigMap, ResourceQuota};
 use kit::webhook::conversion;
 use kit::webhook::review::Review;
@@ -23,20 +27,26 @@ use kube::{Api, Client, ResourceExt};
 use serde_json::Value;
 
 use crate::addons::choice::container_networks;
+use crate::admission::overlap::UsedRange;
 use crate::admission::{self, defaults};
 use crate::releases::cache::ReleaseCache;
+use crate::service_configuration::ServiceConfiguration;
 use crate::sync::namespace::assigned_classes;
 
 /// Where defaults are filled in.
 pub const MUTATE: &str = "/mutate-run-tanzu-vmware-com-v1alpha3-tanzukubernetescluster";
 /// Where rules are checked.
 pub const VALIDATE: &str = "/validate-run-tanzu-vmware-com-v1alpha3-tanzukubernetescluster";
+/// Where the rules of the TkgServiceConfiguration are checked.
+pub const VALIDATE_CONFIGURATION: &str = "/validate-run-tanzu-vmware-com-v1alpha3-tkgserviceconfiguration";
 /// Where versions are converted.
 pub const CONVERT: &str = "/convert";
 /// Hints about classes are no reason to make anybody wait.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// So many bundles of a namespace are looked at.
 const MAX_BUNDLES: u32 = 100;
+/// So many objects of each kind of a namespace are looked at for addresses in use.
+const MAX_OBJECTS: u32 = 500;
 
 /// What the webhooks work with.
 #[derive(Clone)]
@@ -45,6 +55,10 @@ pub struct Webhooks {
     pub release_cache: ReleaseCache,
     /// For looking at a namespace's classes.
     pub client: Client,
+    /// Ranges that nodes must reach outside their clusters.
+    pub management: Vec<IpNet>,
+    /// What new clusters inherit.
+    pub configuration: ServiceConfiguration,
 }
 
 /// The routes of the webhooks.
@@ -52,6 +66,7 @@ pub fn router(webhooks: Webhooks) -> Router {
     Router::new()
         .route(MUTATE, post(mutate))
         .route(VALIDATE, post(validate))
+        .route(VALIDATE_CONFIGURATION, post(validate_configuration))
         .route(CONVERT, post(converted))
         .with_state(Arc::new(webhooks))
 }
@@ -59,7 +74,11 @@ pub fn router(webhooks: Webhooks) -> Router {
 async fn mutate(State(webhooks): State<Arc<Webhooks>>, Json(review): Json<Value>) -> Json<Value> {
     let review = Review::read(review);
     let (Some(new), old) = review.objects::<TanzuKubernetesCluster>() else { return review.allow(&[]) };
-    let values = defaults::missing_values(&new, old.as_ref(), &webhooks.release_cache.available());
+    let mut values =
+        admission::inherited::inherited_values(&new, old.as_ref(), &webhooks.configuration.current());
+    // Which pods' range is wanted depends on the container network, which may be inherited.
+    let new = serde_json::from_value(defaults::filled_in(&review.object, &values)).unwrap_or(new);
+    values.extend(defaults::missing_values(&new, old.as_ref(), &webhooks.release_cache.available()));
     if values.is_empty() {
         return review.allow(&[]);
     }
@@ -76,6 +95,10 @@ async fn validate(State(webhooks): State<Arc<Webhooks>>, Json(review): Json<Valu
         None => BTreeSet::new(),
     };
     let mut denials = admission::validate_with(&new, old.as_ref(), &available, &bundles);
+    let is_created = admission::is_created(&new, old.as_ref());
+    if is_created {
+        denials.extend(admission::overlap::denials(&new.spec, &webhooks.management));
+    }
     if review.version == "v1alpha1" {
         denials.extend(old.as_ref().and_then(|old| admission::unseen_pools(&new, old)));
     }
@@ -94,11 +117,48 @@ async fn validate(State(webhooks): State<Arc<Webhooks>>, Json(review): Json<Valu
         .iter()
         .map(|text| admission::path_in(&review.version, text))
         .collect();
+    if let Some(old) = &old {
+        let rolls = admission::rolls::warnings(old, &new);
+        warnings.extend(rolls.iter().map(|text| admission::path_in(&review.version, text)));
+    }
+    warnings.extend(admission::dropped::warnings(&new, old.as_ref()));
+    warnings.extend(admission::queries::unsupported(&new, old.as_ref()));
     if old.as_ref().is_none_or(|old| names_other_classes(old, &new)) {
         let missing = tokio::time::timeout(PATIENCE, missing(&new, &webhooks.client)).await;
         warnings.extend(missing.unwrap_or_default());
     }
+    if is_created {
+        let namespace = new.namespace().unwrap_or_default();
+        let used = tokio::time::timeout(PATIENCE, used_ranges(&namespace, &webhooks.client)).await;
+        warnings.extend(admission::overlap::warnings(&new.spec, &used.unwrap_or_default()));
+    }
     review.allow(&warnings)
+}
+
+/// Addresses that are seen in a namespace: of its machines, its clusters, and the pools that they come from.
+async fn used_ranges(namespace: &str, client: &Client) -> Vec<UsedRange> {
+    let some = ListParams::default().limit(MAX_OBJECTS);
+    let machines = Api::<Machine>::namespaced(client.clone(), namespace);
+    let clusters = Api::<WCPCluster>::namespaced(client.clone(), namespace);
+    let pools = Api::<InClusterIpPool>::namespaced(client.clone(), namespace);
+    let (machines, clusters, pools) =
+        tokio::join!(machines.list(&some), clusters.list(&some), pools.list(&some));
+    let mut used = Vec::new();
+    for machine in machines.into_iter().flatten() {
+        let owner = format!("Machine {namespace}/{}", machine.name_any());
+        let addresses = machine.status.and_then(|status| status.addresses).unwrap_or_default();
+        used.extend(addresses.iter().flat_map(|address| UsedRange::read(&address.address, &owner)));
+    }
+    for cluster in clusters.into_iter().flatten() {
+        let owner = format!("the control plane of cluster {namespace}/{}", cluster.name_any());
+        let endpoint = cluster.spec.control_plane_endpoint.as_ref();
+        used.extend(endpoint.into_iter().flat_map(|endpoint| UsedRange::read(&endpoint.host, &owner)));
+    }
+    for pool in pools.into_iter().flatten() {
+        let owner = format!("InClusterIPPool {namespace}/{}", pool.name_any());
+        used.extend(pool.spec.addresses.iter().flat_map(|text| UsedRange::read(text, &owner)));
+    }
+    used
 }
 
 /// The container networks that the namespace has bundles of.
@@ -135,6 +195,14 @@ async fn missing(tkc: &TanzuKubernetesCluster, client: &Client) -> Vec<String> {
         texts.extend(admission::settings::unassigned(&tkc.spec, &namespace, &assigned));
     }
     texts
+}
+
+async fn validate_configuration(Json(review): Json<Value>) -> Json<Value> {
+    let review = Review::read(review);
+    let (Some(new), _) = review.objects::<TkgServiceConfiguration>() else { return review.allow(&[]) };
+    let denials: Vec<String> =
+        admission::inherited::denials(&new.spec).iter().map(ToString::to_string).collect();
+    if denials.is_empty() { review.allow(&[]) } else { review.deny(&denials.join(" ")) }
 }
 
 async fn converted(review: Json<ConversionReview>) -> Json<ConversionReview> {

@@ -49,6 +49,11 @@ pub fn optional<K: Watchable>(runtime: &Runtime, api: Api<K>) -> Optional<K> {
 }
 
 impl<K: Watchable> Optional<K> {
+    /// One of a kind that is not served, for tests of who reads it.
+    pub fn unserved() -> Self {
+        Self { cache: Cache::new(Arc::default()).0, served: state::channel(Some(false)).1 }
+    }
+
     /// The cache, for indexes and listeners; empty while the kind is not served.
     pub fn cache(&self) -> &Cache<K> {
         &self.cache

@@ -21,7 +21,22 @@ struct Manager {
     name: &'static str,
     exe: fn(&Tools) -> &Path,
     flags: &'static [&'static str],
+    gates: &'static [Gate],
 }
+
+/// A feature of Cluster API that upstream leaves off, and that is switched as `clusterctl init` switches it: by a variable
+/// of the environment.
+struct Gate {
+    name: &'static str,
+    variable: &'static str,
+    default: bool,
+}
+
+/// `ClusterTopology` is on: ClusterClasses cost nothing where there are none.
+const GATES: &[Gate] = &[
+    Gate { name: "ClusterTopology", variable: "CLUSTER_TOPOLOGY", default: true },
+    Gate { name: "MachineTaintPropagation", variable: "EXP_MACHINE_TAINT_PROPAGATION", default: false },
+];
 
 const MANAGERS: [Manager; 3] = [
     Manager {
@@ -33,16 +48,19 @@ const MANAGERS: [Manager; 3] = [
             "--machineset-concurrency=4",
             "--machinedeployment-concurrency=4",
         ],
+        gates: GATES,
     },
     Manager {
         name: "capi-kubeadm-bootstrap",
         exe: |tools| &tools.capi_kubeadm_bootstrap,
         flags: &["--kubeadmconfig-concurrency=4"],
+        gates: &[],
     },
     Manager {
         name: "capi-kubeadm-control-plane",
         exe: |tools| &tools.capi_kubeadm_control_plane,
         flags: &["--kubeadmcontrolplane-concurrency=4"],
+        gates: GATES,
     },
 ];
 
@@ -64,10 +82,16 @@ pub(crate) fn prepare(tools: &Tools) -> Result<Vec<Prepared>> {
                 what: path.display().to_string(),
                 reason: format!("{error}. Remove the file to have it made anew"),
             })?;
-            let manifests = Manifests::sorted(manager.name, documents)?;
+            let mut manifests = Manifests::sorted(manager.name, documents)?;
+            manifests.definitions.iter_mut().for_each(label_for_clusterctl);
             Ok(Prepared { manager, manifests, ports: Ports::free()? })
         })
         .collect()
+}
+
+/// Puts the label on by which `clusterctl move` and `describe` find kinds: `clusterctl init` would.
+fn label_for_clusterctl(definition: &mut Value) {
+    definition["metadata"]["labels"]["clusterctl.cluster.x-k8s.io"] = "".into();
 }
 
 impl Prepared {
@@ -95,14 +119,22 @@ impl Prepared {
             manifests: &self.manifests,
             converted: &self.manifests.definitions,
             pod: format!("{}-0", self.manager.name),
-            args: Box::new(|deployment, wiring| args(self.manager, deployment, wiring)),
+            args: Box::new(|deployment, wiring| {
+                let given = |variable: &str| std::env::var(variable).ok();
+                args(self.manager, deployment, wiring, given)
+            }),
             env: &[],
         }
     }
 }
 
-/// The Deployment's arguments, then ours: where a flag is given twice, the last counts.
-fn args(manager: &Manager, deployment: &Deployment, wiring: &Wiring) -> Vec<OsString> {
+/// The Deployment's arguments, then ours: where a flag or a gate is given twice, the last counts.
+fn args(
+    manager: &Manager,
+    deployment: &Deployment,
+    wiring: &Wiring,
+    variable: impl Fn(&str) -> Option<String>,
+) -> Vec<OsString> {
     let mut args = deployment.args.clone();
     args.extend([
         format!("--kubeconfig={}", wiring.kubeconfig.display()),
@@ -117,6 +149,14 @@ fn args(manager: &Manager, deployment: &Deployment, wiring: &Wiring) -> Vec<OsSt
         args.push(format!("--webhook-cert-dir={}", folder.display()));
     }
     args.extend(manager.flags.iter().map(|flag| (*flag).to_owned()));
+    let gates = manager.gates.iter().map(|gate| {
+        let value = variable(gate.variable).unwrap_or_else(|| gate.default.to_string());
+        format!("{}={value}", gate.name)
+    });
+    let gates: Vec<_> = gates.collect();
+    if !gates.is_empty() {
+        args.push(format!("--feature-gates={}", gates.join(",")));
+    }
     args.into_iter().map(OsString::from).collect()
 }
 
@@ -136,6 +176,29 @@ mod tests {
             health: 2,
             webhooks: Some((3, Path::new("/d/webhooks/x"))),
         };
-        insta::assert_debug_snapshot!(args(&MANAGERS[1], &deployment, &wiring));
+        insta::assert_debug_snapshot!(args(&MANAGERS[1], &deployment, &wiring, |_| None));
+    }
+
+    #[test]
+    fn clusterctl_finds_the_kinds_of_the_managers() {
+        let mut definition = serde_json::json!({ "metadata": { "name": "a", "labels": { "b": "c" } } });
+        label_for_clusterctl(&mut definition);
+        let labels = serde_json::json!({ "b": "c", "clusterctl.cluster.x-k8s.io": "" });
+        assert_eq!(definition["metadata"]["labels"], labels);
+        let mut unlabelled = serde_json::json!({ "metadata": { "name": "a" } });
+        label_for_clusterctl(&mut unlabelled);
+        assert!(unlabelled["metadata"]["labels"].is_object());
+    }
+
+    #[test]
+    fn features_are_switched_as_clusterctl_switches_them() {
+        let (deployment, kubeconfig) = (Deployment::default(), Path::new("/d/kubeconfigs/x"));
+        let wiring = Wiring { kubeconfig, metrics: 1, health: 2, webhooks: None };
+        let gates = |given: Option<&str>| {
+            let taints = |variable: &str| given.filter(|_| variable.starts_with("EXP_")).map(str::to_owned);
+            args(&MANAGERS[0], &deployment, &wiring, taints).pop().unwrap()
+        };
+        assert_eq!(gates(None), "--feature-gates=ClusterTopology=true,MachineTaintPropagation=false");
+        assert_eq!(gates(Some("true")), "--feature-gates=ClusterTopology=true,MachineTaintPropagation=true");
     }
 }

@@ -116,6 +116,38 @@ fn what_real_manifests_look_like_is_taken() {
     });
 }
 
+/// A prefix in a reference, a query, and fields that the API server dropped.
+#[test]
+fn what_is_written_out_or_dropped_is_shown() {
+    story("shown", |story| async move {
+        let named = |name: &str| THREE.replace("v1.34.2---vmware.1-vkr.1", name).replace("NAME,", "shown,");
+        for prefix in ["v1.34", "v1.34.2", "v1.34.2---vmware"] {
+            let (cluster, _) = dry_run(&story, &named(prefix)).await;
+            let topology = &cluster["spec"]["topology"];
+            for group in [&topology["controlPlane"], &topology["nodePools"][1]] {
+                assert_eq!(group["tkr"]["reference"]["name"], "v1.34.2---vmware.1-vkr.1", "{prefix}");
+            }
+            assert_eq!(cluster["spec"]["distribution"]["fullVersion"], "v1.34.2+vmware.1-vkr.1");
+        }
+        let query = "shown, annotations: {run.tanzu.vmware.com/resolve-tkr: \"v1.33\"},";
+        let queried =
+            THREE.replace("tkr: {reference: {name: v1.34.2---vmware.1-vkr.1}}", "nodeDrainTimeout: 5m");
+        let queried = queried.replace("NAME,", query);
+        let (cluster, _) = dry_run(&story, &queried).await;
+        assert_eq!(
+            cluster["metadata"]["labels"]["run.tanzu.vmware.com/tkr"],
+            "v1.33.1---vmware.1-fips-vkr.2"
+        );
+
+        let applied =
+            json!({"apiVersion": "run.tanzu.vmware.com/v1alpha3", "spec": {"proxy": {}}}).to_string();
+        let annotation = json!({"kubectl.kubernetes.io/last-applied-configuration": applied});
+        let dropped = THREE.replace("NAME,", &format!("shown, annotations: {annotation},"));
+        let (_, warning) = dry_run(&story, &dropped).await;
+        assert_contains(warning, &["spec.proxy: there is no such field", "spec.settings.network.proxy"]);
+    });
+}
+
 #[test]
 fn what_may_not_change_is_refused() {
     story("immutable", |story| async move {

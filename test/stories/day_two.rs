@@ -3,16 +3,16 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
-use api::names::label;
+use api::names::{annotation, label};
 use futures::{StreamExt, TryStreamExt};
-use kube::api::{DynamicObject, ListParams, Patch, PatchParams};
+use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 use sim::control::PowerAction;
 use tokio::task::JoinSet;
 
-use crate::story::{CLUSTER, Story, assert_contains, story};
+use crate::story::{CLUSTER, SOON, Story, assert_contains, story};
 
 const MANIFEST: &str = r"
 apiVersion: run.tanzu.vmware.com/v1alpha3
@@ -36,8 +36,10 @@ fn a_running_cluster_is_repaired_and_changed() {
         story.wait_until_running("days").await;
         a_lost_worker_is_replaced_at_once(&story).await;
         what_changes_in_place_replaces_nothing(&story).await;
+        an_update_that_halts_says_where_and_goes_on(&story).await;
         its_control_plane_grows(&story).await;
         a_pool_is_renamed(&story).await;
+        a_paused_cluster_is_not_deleted_and_says_so(&story).await;
         story.delete("TanzuKubernetesCluster", "days", CLUSTER).await;
     });
 }
@@ -116,6 +118,28 @@ async fn what_changes_in_place_replaces_nothing(story: &Story) {
     assert_eq!(machines(story).await, before);
 }
 
+/// The class of the pool's machines is not the namespace's yet.
+async fn an_update_that_halts_says_where_and_goes_on(story: &Story) {
+    let mut pool = pool("old", 1);
+    pool["vmClass"] = json!("best-effort-medium");
+    change(story, json!({"topology": {"nodePools": [pool]}})).await;
+    let cluster = story
+        .wait_for("the update halts", CLUSTER, || async {
+            let cluster = story.get("TanzuKubernetesCluster", "days").await?;
+            (cluster["status"]["phase"] == "updateFailed").then_some(cluster)
+        })
+        .await;
+    let error = cluster["status"]["clusterApiStatus"]["errorMessage"].as_str().unwrap();
+    assert_contains(error, &["VirtualMachine", "best-effort-medium"]);
+    story.wait_for_events("TanzuKubernetesCluster", "days", &["UpdateFailed"]).await;
+
+    story.prepare_namespace("best-effort-medium").await;
+    wait_until_settled(story).await;
+    let vms = story.vms().await;
+    let worker = vms.iter().find(|vm| vm.name.contains("-old-")).unwrap();
+    assert_eq!(worker.memory_mb, 8192, "{}", worker.name);
+}
+
 async fn its_control_plane_grows(story: &Story) {
     let before = machines(story).await;
     let phases = Phases::watch(story);
@@ -140,6 +164,30 @@ async fn a_pool_is_renamed(story: &Story) {
     change(story, json!({"topology": {"nodePools": []}})).await;
     let cluster = wait_until_settled(story).await;
     assert_eq!(cluster["status"]["totalWorkerReplicas"], 0);
+}
+
+async fn a_paused_cluster_is_not_deleted_and_says_so(story: &Story) {
+    let api = story.api("TanzuKubernetesCluster");
+    let annotate = async |value: Value| {
+        let patch = Patch::Merge(json!({"metadata": {"annotations": {annotation::PAUSED: value}}}));
+        api.patch("days", &PatchParams::default(), &patch).await.unwrap();
+    };
+    annotate(json!("")).await;
+    let paused = async |text: &'static str| {
+        story
+            .wait_for(text, SOON, || async {
+                let cluster = story.get("TanzuKubernetesCluster", "days").await?;
+                let conditions = cluster["status"]["conditions"].as_array()?.clone();
+                let paused = conditions.into_iter().find(|condition| condition["type"] == "Paused")?;
+                paused["message"].as_str()?.contains(text).then_some(())
+            })
+            .await;
+    };
+    paused("nothing is changed or repaired").await;
+    api.delete("days", &DeleteParams::default()).await.unwrap();
+    paused("the deletion waits").await;
+    assert_eq!(machines(story).await.len(), 3, "nothing was deleted");
+    annotate(Value::Null).await;
 }
 
 fn pool(name: &str, replicas: i32) -> Value {

@@ -1,10 +1,14 @@
-//! Kinds beside VirtualMachine: a resource policy, a service, a publish request, a console request.
+//! Kinds beside VirtualMachine and TanzuKubernetesCluster: a resource policy, a service, a publish request, a console request,
+//! and what new clusters inherit.
 
+use kube::Api;
+use kube::api::{ApiResource, DeleteParams, DynamicObject, PostParams};
 use serde_json::{Value, json};
 
 use crate::plain_vm::PlainVm;
-use crate::story::{SOON, Story, story};
+use crate::story::{SOON, Story, api_resource, assert_contains, story};
 
+const NAME: &str = "tkg-service-configuration";
 const NAMES: [&str; 2] = ["beside-a", "beside-b"];
 
 #[test]
@@ -118,4 +122,39 @@ async fn assert_console_answered(story: &Story) {
     assert!(answered["status"]["expiryTime"].is_string());
     let label = &answered["metadata"]["labels"]["vmoperator.vmware.com/webconsolerequest-uuid"];
     assert_eq!(*label, answered["metadata"]["uid"]);
+}
+
+/// Its default is what clusters of VMware's releases get anyway: stories that run beside this one see no difference.
+#[test]
+fn the_configuration_of_the_service_is_one_and_checked() {
+    story("service-configuration", |story| async move {
+        let api = story.cluster_api("TkgServiceConfiguration");
+        let of = |version: &str, name: &str, spec: Value| {
+            let object = json!({
+                "apiVersion": format!("run.tanzu.vmware.com/{version}"), "kind": "TkgServiceConfiguration",
+                "metadata": {"name": name}, "spec": spec,
+            });
+            serde_json::from_value::<DynamicObject>(object).unwrap()
+        };
+        let dry = PostParams { dry_run: true, ..PostParams::default() };
+        for (name, spec, word) in [
+            ("mine", json!({}), "tkg-service-configuration"),
+            (NAME, json!({"defaultCNI": "cilium"}), "spec.defaultCNI"),
+            (NAME, json!({"proxy": {"httpProxy": "http://p"}}), "spec.proxy.httpsProxy"),
+        ] {
+            let refusal = api.create(&dry, &of("v1alpha3", name, spec)).await.expect_err(word);
+            assert_contains(refusal, &[word]);
+        }
+        let spec = json!({"defaultCNI": "antrea"});
+        let old = ApiResource {
+            version: "v1alpha1".into(),
+            api_version: "run.tanzu.vmware.com/v1alpha1".into(),
+            ..api_resource("TkgServiceConfiguration")
+        };
+        let old = Api::<DynamicObject>::all_with(story.client(), &old);
+        old.create(&PostParams::default(), &of("v1alpha1", NAME, spec)).await.unwrap();
+        let stored = api.get(NAME).await.unwrap();
+        assert_eq!(stored.data["spec"]["defaultCNI"], "antrea");
+        api.delete(NAME, &DeleteParams::default()).await.unwrap();
+    });
 }

@@ -36,6 +36,8 @@ const RIGHTS: &[(&str, &str, &str, bool)] = &[
     ("patch", RUN, "tanzukubernetesclusters/status", false),
     ("create", RUN, "tanzukubernetesreleases", false),
     ("create", RUN, "osimages", false),
+    ("get", RUN, "tkgserviceconfigurations", false),
+    ("create", RUN, "tkgserviceconfigurations", false),
     ("create", "topology.tanzu.vmware.com", "zones", false),
     ("create", "vmware.com", "virtualnetworkinterfaces", false),
     ("create", "cluster.x-k8s.io", "machines", false),

@@ -1,5 +1,7 @@
 //! A cluster goes to the next minor release while its API server is in use.
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -52,6 +54,65 @@ fn an_upgrade_of_three_and_three_loses_no_request() {
             assert_contains(version, &["v1.35.1"]);
         }
         story.delete("TanzuKubernetesCluster", "rising", CLUSTER).await;
+    });
+}
+
+const SMALL: &str = r"
+apiVersion: run.tanzu.vmware.com/v1alpha3
+kind: TanzuKubernetesCluster
+metadata: {name: steps, namespace: NAMESPACE}
+spec:
+  topology:
+    controlPlane:
+      replicas: 1
+      vmClass: best-effort-small
+      storageClass: gc-storage-profile
+      tkr: {reference: {name: v1.34.2---vmware.1-vkr.1}}
+    nodePools:
+    - {name: workers, replicas: 1, vmClass: best-effort-small, storageClass: gc-storage-profile}
+";
+
+/// Two minor releases at once are refused, until somebody asks for it: the control plane takes both, the pool the last.
+#[test]
+fn an_upgrade_over_two_minor_releases_goes_in_steps() {
+    story("steps", |story| async move {
+        story.apply(SMALL).await;
+        story.wait_until_running("steps").await;
+        let target = json!({"topology": {"controlPlane": {"tkr": {"reference": {"name": "v1.36.3---vmware.1-vkr.1"}}}}});
+        let api = story.api("TanzuKubernetesCluster");
+        let refused =
+            api.patch("steps", &PatchParams::default(), &Patch::Merge(json!({ "spec": target }))).await;
+        let refused = refused.unwrap_err();
+        assert_contains(
+            refused,
+            &["minor releases cannot be skipped", "run.tanzu.vmware.com/upgrade-in-steps=true"],
+        );
+
+        let annotations = json!({"run.tanzu.vmware.com/upgrade-in-steps": "true"});
+        let patch = json!({"metadata": {"annotations": annotations}, "spec": target});
+        api.patch("steps", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+        let seen = RefCell::new(BTreeSet::new());
+        story
+            .wait_for("the cluster runs v1.36.3", CLUSTER * 2, || async {
+                for machine in story.cluster_api("Machine").list(&ListParams::default()).await.ok()?.items {
+                    let kind =
+                        if machine.name_any().contains("-workers-") { "worker" } else { "control plane" };
+                    let version = machine.data["spec"]["version"].as_str()?.get(..5)?.to_owned();
+                    seen.borrow_mut().insert((kind, version));
+                }
+                let cluster = story.get("TanzuKubernetesCluster", "steps").await?;
+                let status = &cluster["status"];
+                let runs = status["version"] == "v1.36.3+vmware.1-vkr.1" && status["phase"] == "running";
+                runs.then_some(())
+            })
+            .await;
+        let seen = seen.into_inner();
+        let of = |kind: &str| -> Vec<String> {
+            seen.iter().filter(|(of, _)| *of == kind).map(|(_, version)| version.clone()).collect()
+        };
+        assert_eq!(of("control plane"), ["v1.34", "v1.35", "v1.36"]);
+        assert_eq!(of("worker"), ["v1.34", "v1.36"]);
+        story.delete("TanzuKubernetesCluster", "steps", CLUSTER).await;
     });
 }
 

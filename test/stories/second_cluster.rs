@@ -1,5 +1,6 @@
 //! Another management cluster beside the stack's: an API server of its own, and a VM operator on the same vCenter.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use kube::api::DynamicObject;
@@ -80,6 +81,11 @@ impl SecondCluster {
 
     pub fn client(&self) -> Client {
         self.plane.client()
+    }
+
+    /// The administrator's kubeconfig.
+    pub fn kubeconfig(&self) -> &Path {
+        self.plane.kubeconfig()
     }
 
     pub fn api(&self, kind: &str, namespace: &str) -> Api<DynamicObject> {

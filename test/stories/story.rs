@@ -223,7 +223,7 @@ impl Story {
 /// Group, version and plural of a kind.
 pub fn api_resource(kind: &str) -> ApiResource {
     let (group, version) = match kind {
-        "TanzuKubernetesCluster" | "TanzuKubernetesRelease" | "OSImage" => {
+        "TanzuKubernetesCluster" | "TanzuKubernetesRelease" | "OSImage" | "TkgServiceConfiguration" => {
             ("run.tanzu.vmware.com", "v1alpha3")
         }
         "WCPCluster"
@@ -238,6 +238,7 @@ pub fn api_resource(kind: &str) -> ApiResource {
             ("cluster.x-k8s.io", "v1beta2")
         }
         "IPAddress" | "IPAddressClaim" => ("ipam.cluster.x-k8s.io", "v1beta2"),
+        "GlobalInClusterIPPool" => ("ipam.cluster.x-k8s.io", "v1alpha2"),
         "KubeadmControlPlane" => ("controlplane.cluster.x-k8s.io", "v1beta2"),
         "KubeadmConfig" | "KubeadmConfigTemplate" => ("bootstrap.cluster.x-k8s.io", "v1beta2"),
         "Role" | "RoleBinding" => ("rbac.authorization.k8s.io", "v1"),

@@ -21,6 +21,8 @@ constants! {
     TANZU_KUBERNETES_RELEASE_COMPATIBLE = "TanzuKubernetesReleaseCompatible";
     /// Newer releases can be had; the message lists them.
     UPDATES_AVAILABLE = "UpdatesAvailable";
+    /// Nobody works on the cluster; only there while it is so.
+    PAUSED = "Paused";
     /// Of one add-on: it is applied.
     PROVISIONED = "Provisioned";
 }

@@ -7,12 +7,14 @@
 mod convert;
 pub mod parts;
 pub mod release;
+pub mod service_configuration;
 pub mod v1alpha1;
 pub mod v1alpha3;
 
 pub use convert::{ConvertError, convert};
 pub use release::{OSImage, OSImageSpec, TanzuKubernetesRelease, TanzuKubernetesReleaseSpec};
+pub use service_configuration::{TkgServiceConfiguration, TkgServiceConfigurationSpec};
 pub use v1alpha3::{TanzuKubernetesCluster, TanzuKubernetesClusterSpec, TanzuKubernetesClusterStatus};
 
-/// The API group of TanzuKubernetesCluster, TanzuKubernetesRelease and OSImage.
+/// The API group of TanzuKubernetesCluster, TanzuKubernetesRelease, OSImage and TkgServiceConfiguration.
 pub const GROUP: &str = "run.tanzu.vmware.com";

@@ -5,7 +5,7 @@ use api::names::finalizer;
 use kit::watch::Watchable;
 use serde::Serialize;
 
-use super::Context;
+use super::context::Context;
 use super::error::Error;
 use super::gather::{Facts, GuestFacts};
 use super::guest::Guest;

@@ -6,7 +6,7 @@ use api::names::finalizer;
 use kit::watch::Watchable;
 use kube::ResourceExt;
 
-use super::Context;
+use super::context::Context;
 use super::error::{Error, Stop};
 use super::gather::{Children, children, connect, server_of};
 use super::guest::CALL;

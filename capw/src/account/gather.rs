@@ -11,10 +11,10 @@ use kit::guest::server;
 use kit::watch::Watchable;
 use kube::{Resource, ResourceExt};
 
-use super::Context;
+use super::context::Context;
+use super::credentials::{Credentials, is_current};
 use super::error::Error;
 use super::guest::{Guest, GuestError};
-use super::plan::{Credentials, is_current};
 use crate::caches::Caches;
 use crate::upstream::{self, beside};
 

@@ -5,6 +5,8 @@
 //! here nor there: both are looked at again every few minutes.
 
 pub mod act;
+pub mod context;
+pub mod credentials;
 pub mod delete;
 pub mod error;
 pub mod gather;
@@ -29,6 +31,7 @@ use kube::{Resource, ResourceExt};
 
 use crate::caches::Caches;
 use crate::upstream;
+use context::Context;
 use error::Error;
 use gather::server_of;
 
@@ -36,16 +39,6 @@ use gather::server_of;
 const LOOKED_AT_AFTER: Duration = Duration::from_mins(2);
 /// Accounts at a time: those whose guests hang leave places for others.
 const CONCURRENCY: u16 = 16;
-
-/// What a reconcile works with.
-pub struct Context {
-    /// What is watched.
-    pub(super) caches: Arc<Caches>,
-    /// Writes to the API server.
-    pub(super) api: Api,
-    /// Publishes events.
-    pub(super) events: Events,
-}
 
 /// Runs the controller until the program ends.
 pub async fn controller(started: &Runtime, caches: &Arc<Caches>) {
@@ -120,7 +113,7 @@ fn of_changed_wcp_cluster(
 ) -> Vec<ObjectRef<ProviderServiceAccount>> {
     match &change.new {
         Some(new) if !steers(change.old.as_deref(), &**new) => Vec::new(),
-        _ => change.sides().take(1).flat_map(|wcp| accounts.refs(&key_of(&**wcp))).collect(),
+        _ => change.sides().take(1).flat_map(|wcp| accounts.refs(&key_of(wcp))).collect(),
     }
 }
 

@@ -1,11 +1,9 @@
 //! What an account needs in its own namespace and in the guest, given the facts. Pure.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use api::capw::ProviderServiceAccount;
 use api::names::{self, annotation, label};
-use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{PolicyRule, Role, RoleBinding, RoleRef, Subject};
 use kit::apply::controlled_by;
@@ -13,17 +11,13 @@ use kit::events::named;
 use kube::api::ObjectMeta;
 use kube::{Resource, ResourceExt};
 
+use super::credentials::{Credentials, TOKEN_OF, TOKEN_TYPE, is_current};
 use super::error::Stop;
 use super::gather::{Children, Facts, GuestFacts};
 use super::guest::{is_of, mark};
 use crate::upstream::{Claim, claim};
 
 const RBAC: &str = "rbac.authorization.k8s.io";
-const TOKEN_TYPE: &str = "kubernetes.io/service-account-token";
-const TOKEN_OF: &str = "kubernetes.io/service-account.name";
-const TOKEN_OF_UID: &str = "kubernetes.io/service-account.uid";
-/// The keys of the token's Secret that are copied into the guest.
-const COPIED: [&str; 3] = ["ca.crt", "namespace", "token"];
 
 /// What of our own rights is never lent, by group: all resources where none is named. The API server itself refuses
 /// what we do not have.
@@ -43,26 +37,6 @@ pub struct Plan {
     pub token: Option<Secret>,
     /// The guest's Secret, if it is to be written; or why nobody knows.
     pub in_guest: Result<Option<Box<Secret>>, Stop>,
-}
-
-/// What a program in the guest needs to reach the management cluster.
-#[derive(PartialEq)]
-pub struct Credentials(BTreeMap<String, ByteString>);
-
-impl fmt::Debug for Credentials {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Credentials")
-    }
-}
-
-impl Credentials {
-    /// Those in a Secret, if all of them are there.
-    pub fn of(secret: &Secret) -> Option<Self> {
-        let data = secret.data.as_ref()?;
-        let value = |key: &str| data.get(key).filter(|value| !value.0.is_empty()).cloned();
-        let copied = COPIED.iter().map(|key| Some(((*key).to_owned(), value(key)?)));
-        copied.collect::<Option<_>>().map(Self)
-    }
 }
 
 /// Refuses what no account can be like.
@@ -202,15 +176,6 @@ fn token_secret(account: &ProviderServiceAccount, cluster: &str) -> Secret {
     Secret { metadata, type_: Some(TOKEN_TYPE.to_owned()), ..Secret::default() }
 }
 
-/// Whether a Secret holds the token of this very ServiceAccount, and no former one's.
-pub fn is_current(token: &Secret, service_account: &ServiceAccount) -> bool {
-    let of = |key: &str| token.annotations().get(key);
-    token.type_.as_deref() == Some(TOKEN_TYPE)
-        && token.metadata.deletion_timestamp.is_none()
-        && of(TOKEN_OF) == service_account.metadata.name.as_ref()
-        && of(TOKEN_OF_UID) == service_account.metadata.uid.as_ref()
-}
-
 /// The guest's Secret, if it is not as it should be.
 fn in_guest(account: &ProviderServiceAccount, facts: &Facts) -> Result<Option<Box<Secret>>, Stop> {
     let Children { service_account, token, .. } = &facts.children;
@@ -240,7 +205,7 @@ fn guest_secret(account: &ProviderServiceAccount, credentials: Credentials) -> S
             annotations: Some(BTreeMap::from([marked])),
             ..ObjectMeta::default()
         },
-        data: Some(credentials.0),
+        data: Some(credentials.into_data()),
         ..Secret::default()
     }
 }

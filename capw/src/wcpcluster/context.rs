@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use api::capw::{ProviderServiceAccount, WCPMachine};
+use api::topology::{AvailabilityZone, Zone};
 use api::vmop::VirtualMachine;
 use kit::apply::Api;
 use kit::events::Events;
@@ -21,6 +22,10 @@ pub struct Context {
     pub(super) vms: Index<VirtualMachine>,
     /// Accounts by WCPCluster.
     pub(super) accounts: Index<ProviderServiceAccount>,
+    /// Zones by namespace.
+    pub(super) zones: Index<Zone>,
+    /// Zones with what each namespace has there, by namespace.
+    pub(super) availability_zones: Index<AvailabilityZone>,
     /// What new clusters are connected to.
     pub(super) network: NetworkFlags,
     /// Writes to the API server.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use api::capi::{Cluster, IpAddress, IpAddressClaim};
-use api::capw::{ProviderServiceAccount, WCPCluster};
+use api::capw::{FailureDomain, ProviderServiceAccount, WCPCluster};
 use api::names::{self, label};
 use api::net::VirtualNetwork;
 use api::vmop::{VirtualMachineService, VirtualMachineSetResourcePolicy};
@@ -12,6 +12,7 @@ use kit::index::key;
 use kube::{Resource, ResourceExt};
 
 use super::context::Context;
+use super::failure_domains::failure_domains;
 use crate::error::Error;
 use crate::network::NetworkFlags;
 use crate::upstream::{self, beside};
@@ -38,6 +39,8 @@ pub struct Facts {
     pub machines: Vec<String>,
     /// The accounts of programs in the guest.
     pub accounts: Vec<Arc<ProviderServiceAccount>>,
+    /// Where machines can be placed.
+    pub failure_domains: Vec<FailureDomain>,
     /// Nobody may act on the WCPCluster.
     pub paused: bool,
 }
@@ -84,5 +87,10 @@ pub fn facts(wcp_cluster: &WCPCluster, ctx: &Context) -> Result<Facts, Error> {
         cluster,
         name,
         machines,
+        failure_domains: failure_domains(
+            namespace.unwrap_or_default(),
+            &ctx.zones.objects(namespace.unwrap_or_default()),
+            &ctx.availability_zones.objects(namespace.unwrap_or_default()),
+        ),
     })
 }

@@ -3,6 +3,7 @@
 pub mod act;
 pub mod context;
 pub mod delete;
+pub mod failure_domains;
 pub mod gather;
 pub mod plan;
 pub mod status;
@@ -39,17 +40,28 @@ pub async fn controller(started: &Runtime, caches: &Arc<Caches>, network: &Netwo
         machines: caches.wcp_machines.index(|machine| of_cluster(machine, label::CLUSTER_NAME)),
         vms: caches.vms.index(|vm| of_cluster(vm, label::CAPW_CLUSTER_NAME)),
         accounts: caches.accounts.index(account::of_wcp_cluster),
+        zones: caches.zones.cache().index(|zone| zone.namespace().into_iter().collect()),
+        availability_zones: caches
+            .availability_zones
+            .cache()
+            .index(|zone| zone.spec.namespaces.keys().cloned().collect()),
         api: Api::new(started, "capw/cluster"),
         events: Events::new(started, "capw-wcpcluster"),
     };
     let (clusters, also_clusters) = (caches.clusters.clone(), caches.clusters.clone());
     let claims = caches.address_claims.clone();
+    let in_zone = caches.wcp_clusters.index(|cluster| cluster.namespace().into_iter().collect());
+    let in_wide_zone = in_zone.clone();
     Controller::new("wcpcluster", started, &caches.wcp_clusters)
         .owns(&caches.policies)
         .owns(&caches.networks)
         .owns(&caches.services)
         .owns(&caches.address_claims)
         .watches_changes(&caches.addresses, move |change| of_address(change, &claims).into_iter().collect())
+        .watches_optional(&caches.zones, move |zone| in_zone.refs(&zone.namespace().unwrap_or_default()))
+        .watches_optional(&caches.availability_zones, move |zone| {
+            zone.spec.namespaces.keys().flat_map(|namespace| in_wide_zone.refs(namespace)).collect()
+        })
         .watches_changes(&caches.clusters, of_changed_cluster)
         .watches_changes(&caches.accounts, |change| of_changed_account(change).into_iter().collect())
         .watches_changes(&caches.wcp_machines, move |change| {

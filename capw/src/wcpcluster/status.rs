@@ -44,6 +44,7 @@ pub fn status(
         if let Ok(Some(endpoint)) = &made.endpoint {
             status.api_endpoints = vec![endpoint.clone()];
         }
+        status.failure_domains.clone_from(&facts.failure_domains);
         status.resource_policy_name = made.policy.is_ok().then(|| names::resource_policy(&facts.name));
     }
     // Cluster API looks at provisioned until it is true, and never again.

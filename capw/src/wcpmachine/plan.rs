@@ -218,7 +218,9 @@ fn cloud_init(
         .map(|(key, value)| (key, ByteString(value.into_bytes())))
         .collect();
     let name = names::cloud_init_secret(&wcp_machine.name_any());
-    Ok(Secret { metadata: child(wcp_machine, machine, name), data: Some(data), ..Secret::default() })
+    // With the cluster's label it would be one of those Secrets that Cluster API's managers all keep in memory.
+    let metadata = ObjectMeta { labels: None, ..child(wcp_machine, machine, name) };
+    Ok(Secret { metadata, data: Some(data), ..Secret::default() })
 }
 
 /// The keys of the guest's report as they are before it: an image that was a node has none of that node's.

@@ -53,24 +53,24 @@ mod tests {
     use super::*;
     use crate::fixtures;
 
-    fn asked(reason: &str) -> Result<Done, Error> {
+    fn asked(reason: &str) -> Done {
         let mut vm = VirtualMachine::default();
         let created = Condition::is_false(vmop::VIRTUAL_MACHINE_CREATED, ERROR, reason, "");
         vm.status.get_or_insert_default().conditions = vec![created];
-        Ok(Done::Asked(Arc::new(vm)))
+        Done::Asked(Arc::new(vm))
     }
 
     #[test]
     fn a_machine_is_replaced_when_its_vm_is_lost_and_not_when_nobody_knows() {
         let machine = fixtures::machine(false);
         for (outcome, due) in [
-            (Ok(Done::Lost), true),
+            (Done::Lost, true),
             (asked(vmop::VIRTUAL_MACHINE_LOST), true),
             (asked(conditions::vcenter::UNREACHABLE), false),
-            (Ok(Done::Nothing), false),
-            (Ok(Done::Gone), false),
+            (Done::Nothing, false),
+            (Done::Gone, false),
         ] {
-            assert_eq!(is_due(&outcome, &machine), due);
+            assert_eq!(is_due(&Ok(outcome), &machine), due);
         }
         let mut marked = machine.clone();
         marked.annotations_mut().insert(annotation::REMEDIATE_MACHINE.to_owned(), String::new());

@@ -2,7 +2,7 @@
 //! only matter before there is a cluster.
 
 use api::gcm::{TanzuKubernetesCluster, convert};
-use api::names;
+use api::names::{self, annotation};
 use gcm::admission;
 use gcm::admission::denial::FieldDenial;
 use gcm::resolution::{self, AvailableRelease};
@@ -105,9 +105,11 @@ fn name_releases(
             findings.push(Finding::error(document.find(&at).0, &at, reason, remedy));
             continue;
         };
-        available.push(AvailableRelease { version: release, incompatible: None });
+        available.push(AvailableRelease { incompatible: None, ..AvailableRelease::of(release) });
     }
-    if available.is_empty() && findings.is_empty() {
+    // Which releases a query finds, only their cluster knows.
+    let queried = document.to_json()["metadata"]["annotations"][annotation::RESOLVE_TKR].is_string();
+    if available.is_empty() && findings.is_empty() && !queried {
         let remedy = format!("Write a hint such as v{}.{}", newest_supported().0, newest_supported().1);
         findings.push(Finding::error(line, field, "no version of Kubernetes is named", remedy));
     }

@@ -6,7 +6,6 @@
 
 mod cluster;
 pub mod finding;
-mod places;
 mod schema;
 mod tree;
 
@@ -18,10 +17,10 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::LazyLock;
 
+use gcm::admission::places::{self, FieldPlaces};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 
 use finding::{Finding, FindingSeverity, LintReport};
-use places::FieldPlaces;
 use tree::{YamlNode, YamlValue};
 
 /// Checks the manifests in a text. `file` is the name that the report carries.

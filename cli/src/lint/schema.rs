@@ -1,32 +1,14 @@
 //! A manifest held against the schema of its kind and version: fields that do not exist, that are
 //! missing, or that are of another type.
 
+use gcm::admission::places::{FieldPlaces, METADATA, is_common, nearest};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
 };
 use serde_json::Value;
 
 use super::finding::Finding;
-use super::places::FieldPlaces;
 use super::tree::{YamlEntry, YamlNode, YamlValue};
-
-/// Fields of every object's metadata.
-const METADATA: [&str; 14] = [
-    "annotations",
-    "creationTimestamp",
-    "deletionGracePeriodSeconds",
-    "deletionTimestamp",
-    "finalizers",
-    "generateName",
-    "generation",
-    "labels",
-    "managedFields",
-    "name",
-    "namespace",
-    "ownerReferences",
-    "resourceVersion",
-    "uid",
-];
 
 /// Everything in `document` that breaks `schema`.
 pub fn check_schema(document: &YamlNode, schema: &JSONSchemaProps, places: &FieldPlaces) -> Vec<Finding> {
@@ -141,7 +123,7 @@ impl SchemaWalk<'_> {
         };
         for entry in entries.iter().filter(|entry| !METADATA.contains(&entry.key.as_str())) {
             let path = format!("metadata.{}", entry.key);
-            let near = super::places::nearest(&entry.key, METADATA.iter().copied());
+            let near = nearest(&entry.key, METADATA.iter().copied());
             let remedy = near.map_or_else(
                 || "Remove it".to_owned(),
                 |near| format!("Perhaps metadata.{near} is meant; if not, remove it"),
@@ -171,11 +153,6 @@ impl SchemaWalk<'_> {
 fn is_open(schema: &JSONSchemaProps) -> bool {
     schema.x_kubernetes_preserve_unknown_fields == Some(true)
         || matches!(schema.additional_properties, Some(JSONSchemaPropsOrBool::Bool(true)))
-}
-
-/// Fields that every object has.
-fn is_common(key: &str) -> bool {
-    matches!(key, "apiVersion" | "kind" | "metadata" | "status")
 }
 
 fn name_of(path: &str) -> &str {

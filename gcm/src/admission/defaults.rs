@@ -28,7 +28,7 @@ pub struct DefaultValue {
     pub value: Value,
 }
 
-fn default_value(path: &str, value: impl Into<Value>) -> DefaultValue {
+pub(super) fn default_value(path: &str, value: impl Into<Value>) -> DefaultValue {
     DefaultValue { path: path.split('.').map(str::to_owned).collect(), value: value.into() }
 }
 
@@ -81,14 +81,14 @@ fn constants(new: &TanzuKubernetesCluster, default_cni: &str) -> Vec<DefaultValu
 fn release(
     new: &TanzuKubernetesCluster,
     old: Option<&TanzuKubernetesCluster>,
-    version: &Version,
+    chosen: &Version,
 ) -> Vec<DefaultValue> {
-    let name = version.object_name();
-    let means = |text: &str| Version::parse(text).ok().as_ref() == Some(version);
+    let name = chosen.object_name();
+    let means = |text: &str| Version::parse(text).ok().as_ref() == Some(chosen);
     let written = version::release_request(new);
     let mut values = Vec::new();
     if !means(written.full) {
-        values.push(default_value("spec.distribution.fullVersion", version.to_string()));
+        values.push(default_value("spec.distribution.fullVersion", chosen.to_string()));
     }
     if !means(written.reference) {
         values.push(default_value("spec.topology.controlPlane.tkr.reference.name", name.as_str()));
@@ -96,8 +96,7 @@ fn release(
     let before = old.and_then(version::current_version);
     for (at, pool) in new.spec.topology.node_pools.iter().enumerate() {
         let written = pool.tkr.as_ref().and_then(api::gcm::parts::Tkr::name);
-        let lags = |text: &str| before.is_some() && Version::parse(text).ok() == before;
-        if written.is_none_or(|text| !means(text) && lags(text)) {
+        if written.is_none_or(|text| !means(text) && version::follows(text, chosen, before.as_ref())) {
             values.push(default_value(
                 &format!("spec.topology.nodePools.{at}.tkr.reference.name"),
                 name.as_str(),
@@ -144,19 +143,23 @@ pub fn patch(object: &Value, values: &[DefaultValue]) -> Value {
     Value::Array(operations)
 }
 
+/// The object with these values in it.
+pub fn filled_in(object: &Value, values: &[DefaultValue]) -> Value {
+    let mut object = object.clone();
+    for DefaultValue { path, value } in values {
+        let at = path.iter().fold(&mut object, |at, step| step_into(at, step));
+        *at = value.clone();
+    }
+    object
+}
+
 /// The object with everything filled in, for those who have no API server to apply a patch.
 pub fn with_defaults(
     tkc: &TanzuKubernetesCluster,
     old: Option<&TanzuKubernetesCluster>,
     available: &[AvailableRelease],
 ) -> TanzuKubernetesCluster {
-    let Ok(mut object) = serde_json::to_value(tkc) else { return tkc.clone() };
-    for DefaultValue { path, value } in missing_values(tkc, old, available) {
-        let mut at = &mut object;
-        for step in &path {
-            at = step_into(at, step);
-        }
-        *at = value;
-    }
-    serde_json::from_value(object).unwrap_or_else(|_| tkc.clone())
+    let Ok(object) = serde_json::to_value(tkc) else { return tkc.clone() };
+    let filled = filled_in(&object, &missing_values(tkc, old, available));
+    serde_json::from_value(filled).unwrap_or_else(|_| tkc.clone())
 }

@@ -6,8 +6,15 @@
 pub mod defaults;
 pub mod denial;
 mod dns;
+pub mod dropped;
+mod ignored;
+pub mod inherited;
 pub mod network;
 pub mod nodes;
+pub mod overlap;
+pub mod places;
+pub mod queries;
+pub mod rolls;
 pub mod settings;
 pub mod version;
 pub mod volumes;
@@ -15,7 +22,7 @@ pub mod volumes;
 use std::collections::BTreeSet;
 
 use api::gcm::TanzuKubernetesCluster;
-use api::names::annotation;
+use api::names::{annotation, finalizer};
 use kube::ResourceExt;
 
 use crate::resolution::AvailableRelease;
@@ -40,10 +47,14 @@ pub fn validate_with(
     available: &[AvailableRelease],
     bundles: &BTreeSet<String>,
 ) -> Vec<FieldDenial> {
-    if new.metadata.deletion_timestamp.is_some() || old.is_some_and(|old| old.spec == new.spec) {
+    if new.metadata.deletion_timestamp.is_some() {
         return Vec::new();
     }
-    let mut denials = nodes::name_denials(&new.name_any());
+    let mut denials = queries::denials(new, old);
+    if old.is_some_and(|old| old.spec == new.spec) {
+        return denials;
+    }
+    denials.extend(nodes::name_denials(&new.name_any()));
     denials.extend(nodes::topology_denials(&new.spec.topology));
     denials.extend(volumes::denials(&new.spec.topology, old.map(|old| &old.spec.topology)));
     denials.extend(version::denials(new, old, available));
@@ -88,6 +99,11 @@ pub fn unseen_pools(new: &TanzuKubernetesCluster, old: &TanzuKubernetesCluster) 
     })
 }
 
+/// True for a cluster that nobody has seen before: one that was moved here comes with its finalizer.
+pub fn is_created(new: &TanzuKubernetesCluster, old: Option<&TanzuKubernetesCluster>) -> bool {
+    old.is_none() && !new.finalizers().iter().any(|own| own == finalizer::TKC)
+}
+
 /// What is allowed and yet worth a word.
 pub fn warnings(new: &TanzuKubernetesCluster, available: &[AvailableRelease]) -> Vec<String> {
     if new.metadata.deletion_timestamp.is_some() {
@@ -96,6 +112,7 @@ pub fn warnings(new: &TanzuKubernetesCluster, available: &[AvailableRelease]) ->
     let mut warnings = version::warnings(new, available);
     warnings.extend(network::warnings(&new.spec));
     warnings.extend(settings::warnings(&new.spec));
+    warnings.extend(ignored::warnings(&new.spec));
     warnings
 }
 

@@ -21,7 +21,7 @@ pub(crate) fn network(spec: &TanzuKubernetesClusterSpec) -> Option<&NetworkSetti
     spec.settings.as_ref()?.network.as_ref()
 }
 
-fn blocks(ranges: Option<&NetworkRanges>) -> &[String] {
+pub(super) fn blocks(ranges: Option<&NetworkRanges>) -> &[String] {
     ranges.and_then(|ranges| ranges.cidr_blocks.as_deref()).unwrap_or_default()
 }
 
@@ -89,7 +89,7 @@ pub(super) fn denials(spec: &TanzuKubernetesClusterSpec) -> Vec<FieldDenial> {
 }
 
 /// Two ranges overlap if one contains the other; bits of the host part do not count.
-fn overlap(a: &IpNet, b: &IpNet) -> bool {
+pub(super) fn overlap(a: &IpNet, b: &IpNet) -> bool {
     let (a, b) = (a.trunc(), b.trunc());
     a.contains(&b) || b.contains(&a)
 }

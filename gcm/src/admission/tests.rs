@@ -1,5 +1,7 @@
 //! Real manifests, and every rule once.
 
+mod references;
+
 use api::gcm::TanzuKubernetesCluster;
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -443,4 +445,43 @@ proptest! {
         let denials = denied(set(places[at], value));
         prop_assert!(denials.iter().all(|denial| denial.starts_with("spec.") || denial.starts_with("metadata.")));
     }
+}
+
+#[test]
+fn an_upgrade_over_minor_releases_is_asked_for() {
+    let old = stored("v1.33.1+vmware.1-fips-vkr.2");
+    let mut new = old.clone();
+    new.spec.distribution.as_mut().unwrap().full_version = Some("v1.36.3+vmware.1-vkr.1".to_owned());
+    let available = available(&SITE_VERSIONS);
+    let refused = validate(&new, Some(&old), &available);
+    insta::assert_snapshot!(refused[0].to_string());
+    let mut annotations = new.metadata.annotations.take().unwrap_or_default();
+    annotations.insert(api::names::annotation::UPGRADE_IN_STEPS.to_owned(), "true".to_owned());
+    new.metadata.annotations = Some(annotations);
+    assert_eq!(validate(&new, Some(&old), &available).len(), 0);
+    // No way leads over a minor release of which there is none.
+    let gap: Vec<_> =
+        available.iter().filter(|release| release.version.minor() != (1, 35)).cloned().collect();
+    assert!(validate(&new, Some(&old), &gap)[0].to_string().contains("minor releases cannot be skipped"));
+}
+
+#[test]
+fn a_reference_may_be_a_prefix_of_a_release() {
+    let mut old = stored("v1.34.2+vmware.1-vkr.1");
+    old.spec.topology.node_pools[0].tkr = old.spec.topology.control_plane.tkr.clone();
+    let available = available(&SITE_VERSIONS);
+    let mut new = old.clone();
+    let short = |name: &str| serde_json::from_value(json!({"reference": {"name": name}})).unwrap();
+    new.spec.topology.control_plane.tkr = short("v1.35");
+    new.spec.topology.node_pools[0].tkr = short("v1.35.1");
+    assert_eq!(validate(&new, Some(&old), &available).len(), 0);
+    let filled = with_defaults(&new, Some(&old), &available);
+    let name = |tkr: &Option<api::gcm::parts::Tkr>| tkr.as_ref().unwrap().name().unwrap().to_owned();
+    assert_eq!(name(&filled.spec.topology.control_plane.tkr), "v1.35.1---vmware.1-vkr.1");
+    assert_eq!(name(&filled.spec.topology.node_pools[0].tkr), "v1.35.1---vmware.1-vkr.1");
+    let full = filled.spec.distribution.as_ref().unwrap().full_version.as_deref();
+    assert_eq!(full, Some("v1.35.1+vmware.1-vkr.1"));
+    new.spec.topology.control_plane.tkr = short("v1.29");
+    let refused = validate(&new, Some(&old), &available)[0].to_string();
+    assert!(refused.contains(r#"unable to find a compatible release named "v1.29""#), "{refused}");
 }

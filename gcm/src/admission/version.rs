@@ -4,8 +4,11 @@ use std::fmt::Write;
 
 use api::gcm::TanzuKubernetesCluster;
 use api::gcm::parts::Tkr;
+use api::names::annotation;
+use kube::ResourceExt;
 
 use super::denial::FieldDenial;
+use super::queries;
 use crate::resolution::{self, AvailableRelease, ReleaseRequest, RequestField, Unresolved};
 use crate::version::Version;
 
@@ -24,6 +27,7 @@ pub fn release_request(tkc: &TanzuKubernetesCluster) -> ReleaseRequest<'_> {
         full: distribution.and_then(|d| d.full_version.as_deref()).unwrap_or_default(),
         hint: distribution.and_then(|d| d.version.as_deref()).unwrap_or_default(),
         reference: name(tkc.spec.topology.control_plane.tkr.as_ref()),
+        query: tkc.annotations().get(annotation::RESOLVE_TKR).map(String::as_str).unwrap_or_default(),
     }
 }
 
@@ -39,6 +43,11 @@ pub fn intended_request<'a>(
     let Some(before) = old.map(release_request) else { return request };
     let (full, hint, reference) =
         (before.full != request.full, before.hint != request.hint, before.reference != request.reference);
+    let other_full = full && !request.full.is_empty();
+    if reference && !other_full && runs_it(request.reference, before) {
+        let whole = [before.reference, before.full].into_iter().find(|text| Version::parse(text).is_ok());
+        return ReleaseRequest { full: "", reference: whole.unwrap_or(request.reference), ..request };
+    }
     match (full, reference) {
         (true, false) if !request.full.is_empty() => ReleaseRequest { reference: "", ..request },
         (true, false) if !request.hint.is_empty() => ReleaseRequest { reference: "", ..request },
@@ -48,6 +57,14 @@ pub fn intended_request<'a>(
         }
         _ => request,
     }
+}
+
+/// True if a reference is only a prefix, and one of the release that runs.
+///
+/// Who applies the same manifest again sends his prefix where the whole name was filled in: that is no upgrade, whatever
+/// releases came meanwhile.
+fn runs_it(reference: &str, before: ReleaseRequest<'_>) -> bool {
+    !reference.is_empty() && before.exact().is_some_and(|version| version.matches(reference))
 }
 
 /// The version the cluster runs according to its spec.
@@ -65,7 +82,7 @@ pub(super) fn denials(
     let mut denials = Vec::new();
     match resolution::resolve_release(request, available) {
         Ok(candidate) => {
-            denials.extend(step(before.as_ref(), &candidate.version));
+            denials.extend(step(new, before.as_ref(), &candidate.version, available));
             denials.extend(pools(new, old, &candidate.version));
         }
         // What runs already may go on running, whatever became of its release.
@@ -85,6 +102,7 @@ fn unresolved_denial(
         RequestField::Full => FULL,
         RequestField::Hint => HINT,
         RequestField::Reference => REFERENCE,
+        RequestField::Query => queries::TKR,
     };
     let remedy = match unresolved {
         Unresolved::Disagree { .. } => {
@@ -108,7 +126,7 @@ fn works(request: ReleaseRequest<'_>, available: &[AvailableRelease], field: Req
     }
     let written = |version: &Version| match field {
         RequestField::Reference => version.object_name(),
-        RequestField::Full | RequestField::Hint => version.to_string(),
+        RequestField::Full | RequestField::Hint | RequestField::Query => version.to_string(),
     };
     let mut text = "Use one of".to_owned();
     for (count, version) in fit.iter().enumerate() {
@@ -127,10 +145,30 @@ fn minor_of(text: &str) -> Option<(u64, u64)> {
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
 }
 
-fn step(before: Option<&Version>, after: &Version) -> Option<FieldDenial> {
-    let why = resolution::explain_unreachable(before?, after)?;
-    let remedy =
-        format!("Choose a release that status condition UpdatesAvailable lists, or stay at {}", before?);
+fn step(
+    new: &TanzuKubernetesCluster,
+    before: Option<&Version>,
+    after: &Version,
+    available: &[AvailableRelease],
+) -> Option<FieldDenial> {
+    let before = before?;
+    let why = resolution::explain_unreachable(before, after)?;
+    let steps = resolution::find_steps(before, after, available);
+    let in_steps = new.annotations().get(annotation::UPGRADE_IN_STEPS).is_some_and(|value| value == "true");
+    let mut remedy =
+        format!("Choose a release that status condition UpdatesAvailable lists, or stay at {before}");
+    if let Some(steps) = steps {
+        if in_steps {
+            return None;
+        }
+        let steps: Vec<String> = steps.iter().map(ToString::to_string).collect();
+        let _ = write!(
+            remedy,
+            ". To go by {}, annotate the cluster with {}=true",
+            steps.join(", "),
+            annotation::UPGRADE_IN_STEPS
+        );
+    }
     Some(FieldDenial::new(FULL, why, remedy))
 }
 
@@ -143,9 +181,7 @@ fn pools<'a>(
     let before = old.and_then(current_version);
     new.spec.topology.node_pools.iter().enumerate().filter_map(move |(at, pool)| {
         let written = name(pool.tkr.as_ref());
-        let pool_version = Version::parse(written).ok();
-        let follows = written.is_empty() || pool_version.as_ref() == Some(version);
-        if follows || (before.is_some() && pool_version == before) {
+        if written.is_empty() || follows(written, version, before.as_ref()) {
             return None;
         }
         Some(FieldDenial::new(
@@ -160,7 +196,13 @@ fn pools<'a>(
     })
 }
 
+/// True if the reference of a pool means the release of the control plane, or the one it had before.
+pub(super) fn follows(reference: &str, version: &Version, before: Option<&Version>) -> bool {
+    version.matches(reference) || before.is_some_and(|before| before.matches(reference))
+}
+
 pub(super) fn warnings(new: &TanzuKubernetesCluster, available: &[AvailableRelease]) -> Vec<String> {
     let resolved = resolution::resolve_release(release_request(new), available).ok();
-    resolved.and_then(|candidate| resolution::support_warning(&candidate.version)).into_iter().collect()
+    let support = resolved.and_then(|candidate| resolution::support_warning(&candidate.version));
+    support.into_iter().chain(resolved.and_then(|candidate| queries::idle(new, candidate))).collect()
 }

@@ -4,14 +4,14 @@ use kit::apply::is_conflict;
 use kit::expectations::StaleCache;
 use kit::{Disposition, ReconcileError};
 
-use super::plan;
+use super::invalid::Invalid;
 
 /// Why a cluster is not what it should be.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Its author has to change it, or a release has to appear.
     #[error(transparent)]
-    Invalid(#[from] plan::Invalid),
+    Invalid(#[from] Invalid),
     /// Something has to end first.
     #[error("waiting for {0}")]
     Waiting(String),

@@ -11,6 +11,7 @@ use kube::ResourceExt;
 use serde_json::{Value, json};
 
 use super::gather::{Facts, ReleaseLookup};
+use super::health_flags::HealthFlags;
 use super::objects::input::Input;
 use super::objects::machines;
 use super::objects::virtual_ip::VirtualIp;
@@ -180,7 +181,14 @@ impl ClusterFixture {
         );
         let release = facts.releases.release(candidate.unwrap()).unwrap();
         let image = facts.releases.images(&release.os_images).remove(0);
-        let input = Input { tkc, release: &release, image: &image, virtual_ip: &VirtualIp::default() };
+        let input = Input {
+            tkc,
+            release: &release,
+            pools_wait: false,
+            image: &image,
+            health: &HealthFlags::default(),
+            virtual_ip: &VirtualIp::default(),
+        };
         let mut control_plane = self.control_plane();
         control_plane.spec.machine_template.spec.infrastructure_ref.name =
             machines::control_plane_template(&input, VolumesAs::Claims).name_any();
@@ -247,7 +255,11 @@ impl ClusterFixture {
         deployment.metadata.generation = Some(1);
         deployment.status = Some(from(counts(group)));
         let set = json!({
-            "metadata": {"name": format!("{}-abcde", deployment.name_any())},
+            "metadata": {
+                "name": format!("{}-abcde", deployment.name_any()),
+                "labels": {"cluster.x-k8s.io/deployment-name": deployment.name_any()},
+            },
+            "status": {"replicas": group.len()},
             "spec": {
                 "clusterName": deployment.spec.cluster_name,
                 "selector": {},

@@ -20,6 +20,7 @@ use kit::watch::{Cache, Watchable};
 use kube::ResourceExt;
 use kube::core::PartialObjectMeta;
 
+use super::health_flags::HealthFlags;
 use super::virtual_ip_flags::VirtualIpFlags;
 use crate::addons::engine::Engine;
 use crate::addons::report::AddonReport;
@@ -84,6 +85,8 @@ pub struct Context {
     pub os_images: Cache<OSImage>,
     /// What holds the addresses of new control planes.
     pub virtual_ip: VirtualIpFlags,
+    /// When nodes are replaced.
+    pub health: HealthFlags,
     /// The caches of the kinds a cluster is made of.
     pub kinds: ClusterCaches,
     /// The images of nodes, which may carry add-ons.
@@ -128,6 +131,8 @@ pub struct ClusterCaches {
 pub struct Facts {
     /// What holds the addresses of new control planes.
     pub virtual_ip: VirtualIpFlags,
+    /// When nodes are replaced.
+    pub health: HealthFlags,
     /// What resolution chooses from.
     pub available_releases: Arc<Vec<AvailableRelease>>,
     /// The available releases, and the images of each.
@@ -225,6 +230,7 @@ pub fn facts(tkc: &TanzuKubernetesCluster, ctx: &Context) -> Result<Facts, Stale
     let others = cluster.as_deref().is_some_and(|cluster| !is_of(cluster, tkc));
     Ok(Facts {
         virtual_ip: ctx.virtual_ip.clone(),
+        health: ctx.health.clone(),
         available_releases: ctx.release_cache.available(),
         releases: ReleaseLookup {
             release_cache: ctx.release_cache.clone(),

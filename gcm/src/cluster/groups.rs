@@ -16,11 +16,11 @@ use kit::apply::bears;
 use kube::{Resource, ResourceExt};
 
 use super::gather::Facts;
+use super::invalid::Invalid;
 use super::objects::input::Input;
 use super::objects::recipe::Mark;
 use super::objects::volumes::VolumesAs;
 use super::objects::{control_plane, machines, workers};
-use super::plan::Invalid;
 use crate::addons::report::{AddonReport, AddonState};
 use crate::admission;
 
@@ -127,7 +127,7 @@ impl ControlPlaneObjects {
     }
 
     fn take_over(&mut self, live: &KubeadmControlPlane, template: &WCPMachineTemplate, dns: Option<Dns>) {
-        self.template.metadata.name = template.metadata.name.clone();
+        self.template.metadata.name.clone_from(&template.metadata.name);
         self.template.spec.clone_from(&template.spec);
         let spec = &mut self.control_plane.spec;
         spec.machine_template.spec.infrastructure_ref.name = template.name_any();
@@ -176,7 +176,7 @@ pub fn pool(
 ) -> Result<Option<PoolObjects>, Invalid> {
     let name = api::names::machine_deployment(&input.namespace(), &input.name(), &pool.name);
     let live = find(&facts.deployments, &name);
-    if is_control_plane_behind(input, facts) {
+    if input.pools_wait || is_control_plane_behind(input, facts) {
         let waiting = live.and_then(|live| waiting_pool(input, facts, pool, live));
         if live.is_none() || waiting.is_some() {
             return Ok(waiting);

@@ -7,9 +7,12 @@ pub mod delete;
 pub mod error;
 pub mod gather;
 pub mod groups;
+pub mod health_flags;
+pub mod invalid;
 pub mod milestones;
 pub mod nodes;
 pub mod objects;
+mod pause;
 pub mod phase;
 pub mod plan;
 pub mod present;
@@ -17,6 +20,7 @@ pub mod remaining;
 pub mod remediations;
 pub mod replicas;
 pub mod status;
+mod steps;
 pub mod synced;
 pub mod virtual_ip_flags;
 
@@ -37,8 +41,13 @@ use status::StatusWithCause;
 /// Brings one cluster from what it is to what its spec says.
 pub async fn reconcile(tkc: Arc<TanzuKubernetesCluster>, ctx: Arc<Context>) -> Result<Next, Error> {
     let mut facts = gather::facts(&tkc, &ctx)?; // every read
-    if is_paused(&tkc, &facts) {
+    if is_moving(&tkc) {
         ctx.addons.forget(&key(tkc.namespace().as_deref(), &tkc.name_any()));
+        return Ok(Next::OnChange);
+    }
+    if let Some(pause) = pause::describe(&tkc, &facts) {
+        ctx.addons.forget(&key(tkc.namespace().as_deref(), &tkc.name_any()));
+        write_status(&tkc, StatusWithCause { status: pause::status(&tkc, pause), cause: None }, &ctx).await?;
         return Ok(Next::OnChange);
     }
     let outcome = if tkc.meta().deletion_timestamp.is_some() {
@@ -61,12 +70,9 @@ pub async fn reconcile(tkc: Arc<TanzuKubernetesCluster>, ctx: Arc<Context>) -> R
     outcome
 }
 
-/// Whether nobody is to act: paused, or moved to another management cluster.
-fn is_paused(tkc: &TanzuKubernetesCluster, facts: &Facts) -> bool {
-    let annotations = tkc.annotations();
-    annotations.contains_key(annotation::PAUSED)
-        || annotations.contains_key(annotation::DELETE_FOR_MOVE)
-        || facts.cluster.as_ref().is_some_and(|cluster| cluster.spec.paused == Some(true))
+/// Whether the cluster is deleted here because it lives on elsewhere: nothing of it is touched any more.
+fn is_moving(tkc: &TanzuKubernetesCluster) -> bool {
+    tkc.annotations().contains_key(annotation::DELETE_FOR_MOVE)
 }
 
 /// Whether somebody deleted the Cluster: what Cluster API takes down is not put up again meanwhile.

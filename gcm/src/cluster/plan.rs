@@ -9,9 +9,11 @@ use api::names::{annotation, label};
 use kube::{Resource, ResourceExt};
 
 use super::gather::Facts;
+use super::invalid::Invalid;
 use super::objects::input::{Input, release_label};
 use super::objects::virtual_ip::VirtualIp;
 use super::objects::{accounts, addons, cluster};
+use super::steps::{self, Step};
 use super::{groups, present};
 use crate::addons::choice::container_networks;
 use crate::addons::engine::WantedAddons;
@@ -19,7 +21,7 @@ use crate::admission::denial::FieldDenial;
 use crate::admission::{self, version};
 use crate::releases::node_image::choose;
 use crate::releases::{KubernetesRelease, ReleaseImage};
-use crate::resolution::{self, AvailableRelease, Unresolved};
+use crate::resolution::{self, AvailableRelease};
 
 /// The annotation in which Cluster API notes the template a machine was made from.
 const CLONED_FROM: &str = "cluster.x-k8s.io/cloned-from-name";
@@ -64,42 +66,6 @@ pub struct Obsolete {
     pub accounts: BTreeSet<String>,
 }
 
-/// Why nothing can be planned before somebody acts.
-#[derive(Debug, thiserror::Error)]
-pub enum Invalid {
-    /// The spec breaks a rule that admission checks.
-    #[error("{0}")]
-    Denied(FieldDenial),
-    /// No release can be chosen.
-    #[error("{0}")]
-    Unresolved(Box<Unresolved>),
-    /// The release is there and its image is not.
-    #[error("TanzuKubernetesRelease {release}: no OSImage {}is there. Synchronise the content library, or choose another release", query.as_ref().map(|query| format!("that matches {query:?} ")).unwrap_or_default())]
-    NoImage {
-        /// The release.
-        release: String,
-        /// What was asked for, where others are there.
-        query: Option<String>,
-    },
-}
-
-impl Invalid {
-    /// Whether what is asked for is not there, rather than cannot be.
-    fn is_gone(&self) -> bool {
-        match self {
-            Self::Unresolved(unresolved) => matches!(**unresolved, Unresolved::Unknown { .. }),
-            Self::NoImage { query, .. } => query.is_none(),
-            Self::Denied(_) => false,
-        }
-    }
-}
-
-impl From<Unresolved> for Invalid {
-    fn from(unresolved: Unresolved) -> Self {
-        Self::Unresolved(Box::new(unresolved))
-    }
-}
-
 /// The plan for one cluster.
 pub fn plan(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Result<Plan, Invalid> {
     let tkc = admission::defaults::with_defaults(tkc, None, &facts.available_releases);
@@ -109,16 +75,26 @@ pub fn plan(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Result<Plan, Invalid
     {
         return Err(Invalid::Denied(denial));
     }
-    let (release, image) = match chosen(&tkc, facts) {
+    let (release, image, pools_wait) = match chosen(&tkc, facts) {
         Ok(chosen) => chosen,
-        Err(invalid) if invalid.is_gone() => present::release(&tkc, facts).ok_or(invalid)?,
+        Err(invalid) if invalid.is_gone() => {
+            let (release, image) = present::release(&tkc, facts).ok_or(invalid)?;
+            (release, image, false)
+        }
         Err(invalid) => return Err(invalid),
     };
     let virtual_ip = match &facts.control_plane {
         Some(live) => VirtualIp::kept(live),
         None => VirtualIp::of(&facts.virtual_ip),
     };
-    let input = Input { tkc: &tkc, release: &release, image: &image, virtual_ip: &virtual_ip };
+    let input = Input {
+        tkc: &tkc,
+        release: &release,
+        pools_wait,
+        image: &image,
+        health: &facts.health,
+        virtual_ip: &virtual_ip,
+    };
     let mut plan = objects(&input, facts)?;
     plan.addons = addons::addons(&input, facts);
     plan.obsolete = obsolete(&plan, facts);
@@ -130,10 +106,15 @@ fn denials(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Vec<FieldDenial> {
     admission::validate_with(tkc, None, &facts.available_releases, &bundles)
 }
 
-/// The release and the image that the cluster asks for.
-fn chosen(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Result<(KubernetesRelease, ReleaseImage), Invalid> {
+/// The release that the cluster asks for, or the next on the way to it, with its image; and whether pools wait for another.
+fn chosen(
+    tkc: &TanzuKubernetesCluster,
+    facts: &Facts,
+) -> Result<(KubernetesRelease, ReleaseImage, bool), Invalid> {
     let candidate = resolution::resolve_release(version::release_request(tkc), &facts.available_releases)
         .or_else(|unresolved| running(tkc, facts).ok_or(unresolved))?;
+    let Step { release: candidate, pools_wait } =
+        steps::next(candidate, facts).map_err(|from| Invalid::NoStep { from })?;
     let query = tkc.annotations().get(annotation::RESOLVE_OS_IMAGE);
     let missing = |all: bool| Invalid::NoImage {
         release: candidate.version.object_name(),
@@ -143,7 +124,7 @@ fn chosen(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Result<(KubernetesRele
     let images = facts.releases.images(&release.os_images);
     let image = choose(&images, query.map(String::as_str), present::image(facts))
         .ok_or_else(|| missing(images.is_empty()))?;
-    Ok(((*release).clone(), image.clone()))
+    Ok(((*release).clone(), image.clone(), pools_wait))
 }
 
 /// The release that the cluster runs already: one that was taken out of use still serves those who have it.

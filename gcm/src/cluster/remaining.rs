@@ -15,6 +15,7 @@ fn names<K: Watchable>(objects: &[Arc<K>]) -> impl Iterator<Item = String> {
 fn left(facts: &Facts) -> Vec<String> {
     let Facts {
         virtual_ip: _,
+        health: _,
         available_releases: _,
         releases: _,
         cluster,

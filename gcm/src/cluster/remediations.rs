@@ -1,5 +1,7 @@
 //! Nodes that were replaced because they were not healthy: how many, and what was known of the last of them.
 
+use std::fmt::Write;
+
 use api::capi::Machine;
 use api::conditions::{FALSE, READY, TRUE, capi, cause, metav1};
 use api::gcm::TanzuKubernetesClusterStatus;
@@ -47,7 +49,7 @@ impl Seen for RemediatedNode {
         });
         let mut message = cause::one_line(&check.message);
         if let Some(below) = below {
-            message += &format!("; WCPMachine: {}: {}", below.reason, cause::one_line(&below.message));
+            let _ = write!(message, "; WCPMachine: {}: {}", below.reason, cause::one_line(&below.message));
         }
         message.truncate(message.floor_char_boundary(LONGEST_MESSAGE));
         Some(Self {

@@ -67,6 +67,29 @@ impl ReplicaCounts {
 pub fn count_pools(facts: &Facts) -> impl Iterator<Item = (String, ReplicaCounts)> {
     facts.deployments.iter().map(|deployment| {
         let pool = deployment.labels().get(label::NODE_POOL).cloned();
-        (pool.unwrap_or_else(|| deployment.name_any()), ReplicaCounts::of_pool(deployment))
+        let mut counts = ReplicaCounts::of_pool(deployment);
+        counts.current &= !has_former_machines(deployment, facts);
+        (pool.unwrap_or_else(|| deployment.name_any()), counts)
+    })
+}
+
+/// Whether a pool has machines of a template that it has no more.
+///
+/// A MachineDeployment has seen its new spec before its counts are about it: for seconds, all machines are still called up
+/// to date.
+fn has_former_machines(deployment: &MachineDeployment, facts: &Facts) -> bool {
+    let name = deployment.name_any();
+    let of_pool = facts.sets.iter().filter(|set| set.labels().get(label::DEPLOYMENT_NAME) == Some(&name));
+    let wanted = &deployment.spec.template.spec;
+    let config = wanted.bootstrap.config_ref.as_ref().map(|config| &config.name);
+    let mut former = of_pool.filter(|set| {
+        let made = &set.spec.template.spec;
+        made.version != wanted.version
+            || made.infrastructure_ref.name != wanted.infrastructure_ref.name
+            || made.bootstrap.config_ref.as_ref().map(|config| &config.name) != config
+    });
+    former.any(|set| {
+        let there = set.status.as_ref().and_then(|status| status.replicas).unwrap_or_default();
+        there > 0 || set.spec.replicas.unwrap_or_default() > 0
     })
 }

@@ -4,6 +4,7 @@ mod accounts;
 mod changes;
 mod health;
 mod recipes;
+mod rolled;
 
 use std::sync::Arc;
 
@@ -18,8 +19,9 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::fixtures::{ASKED, ClusterFixture, MachineFixture, READY, from, nothing, stored};
+use super::invalid::Invalid;
 use super::milestones;
-use super::plan::{Invalid, Obsolete, Plan, plan};
+use super::plan::{Obsolete, Plan, plan};
 use super::status::{StatusWithCause, status};
 use crate::addons::report::AddonState;
 use crate::testing::{cluster, hub, manifest, sound};
@@ -108,6 +110,7 @@ fn the_objects_of_a_cluster_with_pools() {
 /// Every field of the documents in `objects` is one that the generated types know: nothing was dropped.
 #[test]
 fn cluster_api_knows_every_field() {
+    use super::health_flags::HealthFlags;
     use super::objects::input::Input;
     use super::objects::virtual_ip::VirtualIp;
     use super::objects::volumes::VolumesAs;
@@ -120,7 +123,14 @@ fn cluster_api_knows_every_field() {
     )
     .unwrap();
     let (release, images) = (facts.releases.release(candidate).unwrap(), facts.releases.images(&[]));
-    let input = Input { tkc: &tkc, release: &release, image: &images[0], virtual_ip: &VirtualIp::default() };
+    let input = Input {
+        tkc: &tkc,
+        release: &release,
+        pools_wait: false,
+        image: &images[0],
+        health: &HealthFlags::default(),
+        virtual_ip: &VirtualIp::default(),
+    };
     let kcp = control_plane::control_plane(&input, "template", VolumesAs::Disks, 1);
     let spec = document(&kcp)["spec"].clone();
     for path in [

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use api::gcm::{OSImage, TanzuKubernetesRelease};
-use api::names::label;
+use api::names::{annotation, label};
 use api::vmop::VirtualMachineImage;
 use jiff::Timestamp;
 use kit::expectations::StaleCache;
@@ -165,9 +165,11 @@ async fn apply_release(name: &str, ctx: &Context) -> Result<Next, Error> {
     }
     match (plan::release(&carrying_images(name, ctx), live.as_deref()), &live) {
         (Some(intent), live) => {
-            // A conflict that is over is taken off, whatever else is so already.
-            let marked =
-                |tkr: &TanzuKubernetesRelease| tkr.labels().contains_key(label::CONFLICTING_OS_IMAGES);
+            // A conflict that is over is taken off, whatever else is so already; so is what an image that is gone wrote.
+            let marked = |tkr: &TanzuKubernetesRelease| {
+                let conflict = tkr.labels().contains_key(label::CONFLICTING_OS_IMAGES);
+                (conflict, tkr.annotations().get(annotation::INCOMPATIBLE_REASON).cloned())
+            };
             let live = live.as_ref().filter(|live| marked(live) == marked(&intent));
             ctx.api.apply(&intent, live).await?;
         }

@@ -38,6 +38,8 @@ pub struct CarriedRelease {
     pub packages: Vec<LocalReference>,
     /// The operating system of the image.
     pub os: OSInfo,
+    /// Why the image itself calls the release incompatible, or nothing.
+    pub incompatible: Option<String>,
 }
 
 /// Why an image that claims to carry a release cannot be read.
@@ -104,6 +106,8 @@ struct ParsedProperties {
     kubernetes: KubernetesSpec,
     packages: Vec<LocalReference>,
     os: Option<OSInfo>,
+    /// The keys by which the image calls itself incompatible.
+    incompatible: Option<String>,
 }
 
 fn distribution(text: &str) -> Result<ParsedProperties, String> {
@@ -125,13 +129,28 @@ fn distribution(text: &str) -> Result<ParsedProperties, String> {
         kube_vip: image("kube-vip"),
         image_repository: repository.clone(),
     };
-    Ok(ParsedProperties { version, kubernetes, packages: Vec::new(), os: None })
+    let incompatible = incompatibility(&document);
+    Ok(ParsedProperties { version, kubernetes, packages: Vec::new(), os: None, incompatible })
+}
+
+/// The keys `compatibility-*` of an image, each for a version of vSphere, if there are any and none says that it fits.
+fn incompatibility(document: &Value) -> Option<String> {
+    let offers = document.as_object()?.iter().filter(|(key, _)| key.starts_with("compatibility-"));
+    let answers: Vec<(&str, bool)> = offers
+        .filter_map(|(key, offer)| match offer.get("isCompatible")? {
+            Value::Bool(fits) => Some((key.as_str(), *fits)),
+            Value::String(text) => Some((key.as_str(), text.trim().eq_ignore_ascii_case("true"))),
+            _ => None,
+        })
+        .collect();
+    let none_fits = !answers.is_empty() && answers.iter().all(|(_, fits)| !fits);
+    none_fits.then(|| answers.iter().map(|(key, _)| *key).collect::<Vec<_>>().join(", "))
 }
 
 fn built(version: &str) -> Result<ParsedProperties, String> {
     let version = Version::parse(version).map_err(|error| error.to_string())?;
     let kubernetes = KubernetesSpec { version: version.to_string(), ..KubernetesSpec::default() };
-    Ok(ParsedProperties { version, kubernetes, packages: Vec::new(), os: None })
+    Ok(ParsedProperties { version, kubernetes, packages: Vec::new(), os: None, incompatible: None })
 }
 
 fn embedded(text: &str, os_images: Option<&str>) -> Result<ParsedProperties, String> {
@@ -144,7 +163,7 @@ fn embedded(text: &str, os_images: Option<&str>) -> Result<ParsedProperties, Str
         "" => version.to_string(),
         text => with_v(text),
     };
-    Ok(ParsedProperties { version, kubernetes, packages: bootstrap_packages, os })
+    Ok(ParsedProperties { version, kubernetes, packages: bootstrap_packages, os, incompatible: None })
 }
 
 fn first_os(text: &str) -> Result<Option<OSInfo>, String> {
@@ -187,9 +206,15 @@ fn with_v(version: &str) -> String {
 }
 
 fn complete(parsed: ParsedProperties, image: &VirtualMachineImage) -> CarriedRelease {
-    let ParsedProperties { version, kubernetes, packages, os } = parsed;
+    let ParsedProperties { version, kubernetes, packages, os, incompatible } = parsed;
     let os = os.filter(|os| !os.name.is_empty()).unwrap_or_else(|| guessed_os(image));
-    CarriedRelease { version, kubernetes, packages, os }
+    let incompatible = incompatible.map(|keys| {
+        format!(
+            "VirtualMachineImage {} says isCompatible false ({keys} in {DISTRIBUTION}). Use another release, or an image that fits",
+            image.name_any()
+        )
+    });
+    CarriedRelease { version, kubernetes, packages, os, incompatible }
 }
 
 /// The operating system of an image that does not say it: by properties, else by its guest id and name.

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use api::gcm::OSImage;
 use kube::ResourceExt;
-use kube::core::{Expression, Selector, SelectorExt};
+use kube::core::SelectorExt;
 
 use super::labels::os_labels;
+use crate::query;
 
 /// A machine image a node can be made from.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,7 +40,8 @@ pub fn choose<'i>(
     present: Option<&str>,
 ) -> Option<&'i ReleaseImage> {
     let query = query.map(str::trim).filter(|query| !query.is_empty());
-    let selector = query.map(parse_selector);
+    // Admission refuses a query that cannot be read; one that came before matches nothing.
+    let selector = query.map(query::parse).transpose().ok()?;
     let fits =
         |image: &&ReleaseImage| selector.as_ref().is_none_or(|selector| selector.matches(&image.labels));
     let photon = |image: &&ReleaseImage| image.labels.get("os-name").is_some_and(|os| os == "photon");
@@ -47,23 +49,4 @@ pub fn choose<'i>(
     let kept = present.and_then(|name| fitting().find(|image| image.name == name));
     let preferred = || fitting().find(|image| query.is_none() && photon(image));
     kept.or_else(preferred).or_else(|| fitting().next())
-}
-
-/// A query as a selector: `key=value`, `key==value`, `key!=value`, `key`, `!key`, joined by commas.
-fn parse_selector(query: &str) -> Selector {
-    let text = |part: &str| part.trim().to_owned();
-    let terms = query.split(',').map(str::trim).filter(|term| !term.is_empty());
-    terms
-        .map(|term| {
-            if let Some((key, value)) = term.split_once("!=") {
-                Expression::NotEqual(text(key), text(value))
-            } else if let Some((key, value)) = term.split_once('=') {
-                Expression::Equal(text(key), text(value.trim_start_matches('=')))
-            } else if let Some(key) = term.strip_prefix('!') {
-                Expression::DoesNotExist(text(key))
-            } else {
-                Expression::Exists(text(term))
-            }
-        })
-        .collect()
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use api::gcm::release::{LocalReference, MachineImage};
 use api::gcm::{OSImage, OSImageSpec, TanzuKubernetesRelease, TanzuKubernetesReleaseSpec};
-use api::names::label;
+use api::names::{annotation, label};
 use api::vmop::VirtualMachineImage;
 use kit::apply::controlled_by;
 use kube::ResourceExt;
@@ -12,6 +12,7 @@ use kube::ResourceExt;
 use super::conflict::{self, ReleaseFacts, established};
 use super::image::CarriedRelease;
 use super::labels::{MANAGED_BY, os_labels};
+use crate::resolution::prefix_labels;
 
 /// The OSImage that stands for an image, of the same name; it goes with its image.
 pub fn os_image(image: &VirtualMachineImage, carried: &CarriedRelease) -> OSImage {
@@ -48,13 +49,7 @@ pub fn release(
         spec.bootstrap_packages.clone_from(packages);
         spec.os_images = own_images(images, facts.as_ref(), live);
     }
-    let mut labels: BTreeMap<String, String> = any
-        .version
-        .prefixes()
-        .into_iter()
-        .filter(|key| key.len() <= 63)
-        .map(|key| (key, String::new()))
-        .collect();
+    let mut labels = prefix_labels(&any.version);
     labels.insert(MANAGED_BY.0.to_owned(), MANAGED_BY.1.to_owned());
     if facts.is_some_and(|facts| facts.packages.is_empty()) {
         labels.insert(label::LEGACY_TKR.to_owned(), String::new());
@@ -62,8 +57,14 @@ pub fn release(
     if disagree {
         labels.insert(label::CONFLICTING_OS_IMAGES.to_owned(), String::new());
     }
+    let incompatible = images.iter().find_map(|(_, carried)| carried.incompatible.clone());
+    if incompatible.is_some() {
+        labels.insert(label::INCOMPATIBLE.to_owned(), String::new());
+    }
     let mut object = TanzuKubernetesRelease::new(&any.version.object_name(), spec);
     object.metadata.labels = Some(labels);
+    object.metadata.annotations =
+        incompatible.map(|why| BTreeMap::from([(annotation::INCOMPATIBLE_REASON.to_owned(), why)]));
     Some(object)
 }
 

@@ -2,7 +2,7 @@
 
 use api::gcm::TanzuKubernetesRelease;
 use api::gcm::release::ContainerImage;
-use api::names::label;
+use api::names::{annotation, label};
 use kube::ResourceExt;
 
 use crate::resolution::{self, AvailableRelease};
@@ -37,9 +37,11 @@ impl KubernetesRelease {
             Err(error) => return Err(error),
         };
         let incompatible = marked(tkr).or_else(|| resolution::explain_incompatibility(&kubernetes));
+        let mut labels = resolution::prefix_labels(&version);
+        labels.extend(tkr.labels().clone());
         Ok(Self {
             name: tkr.name_any(),
-            candidate: AvailableRelease { version, incompatible },
+            candidate: AvailableRelease { version, incompatible, labels },
             kubernetes: kubernetes.to_string(),
             image_repository: tkr.spec.kubernetes.image_repository.clone(),
             etcd: tkr.spec.kubernetes.etcd.clone(),
@@ -59,8 +61,12 @@ fn marked(tkr: &TanzuKubernetesRelease) -> Option<String> {
         label::INVALID,
         label::CONFLICTING_OS_IMAGES,
     ];
-    marks
-        .iter()
-        .find(|mark| labels.contains_key(**mark))
-        .map(|mark| format!("the release is labelled {mark}"))
+    marks.iter().find(|mark| labels.contains_key(**mark)).map(|mark| {
+        match tkr.annotations().get(annotation::INCOMPATIBLE_REASON) {
+            Some(reason) if *mark == label::INCOMPATIBLE => {
+                format!("the release is labelled {mark}: {reason}")
+            }
+            _ => format!("the release is labelled {mark}"),
+        }
+    })
 }

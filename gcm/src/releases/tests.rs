@@ -252,6 +252,33 @@ fn labels_take_a_release_out_of_use() {
 }
 
 #[test]
+fn an_image_that_calls_itself_incompatible_takes_its_release_out_of_use() {
+    let says = |offers: Value| {
+        let mut document: Value = serde_json::from_str(&distribution()).unwrap();
+        document.as_object_mut().unwrap().remove("compatibility-7.0.0.10100");
+        document.as_object_mut().unwrap().extend(offers.as_object().unwrap().clone());
+        let carried = carried(&image("photon", &[(DISTRIBUTION, document.to_string())])).unwrap().unwrap();
+        plan::release(&[("photon".to_owned(), carried)], None).unwrap()
+    };
+    let why = |tkr: &TanzuKubernetesRelease| KubernetesRelease::of(tkr).unwrap().candidate.incompatible;
+    for fits in [
+        json!({}),
+        json!({"compatibility-8.0": {"isCompatible": true}}),
+        json!({"compatibility-7.0": {"isCompatible": "false"}, "compatibility-8.0": {"isCompatible": "True"}}),
+        json!({"compatibility-7.0": {"isCompatible": null}, "other": {"isCompatible": false}}),
+    ] {
+        assert_eq!(why(&says(fits.clone())), None, "{fits}");
+    }
+    let unfit = says(
+        json!({"compatibility-7.0": {"isCompatible": "false"}, "compatibility-8.0": {"isCompatible": false}}),
+    );
+    insta::assert_snapshot!(why(&unfit).unwrap(), @"the release is labelled run.tanzu.vmware.com/incompatible: VirtualMachineImage photon says isCompatible false (compatibility-7.0, compatibility-8.0 in vmware-system.guest.kubernetes.distribution.image.version). Use another release, or an image that fits");
+    let status = status::release(&unfit, |_| true, None, &[]);
+    let compatible = api::conditions::find(&status.conditions, "Compatible").unwrap();
+    assert_eq!((compatible.status.as_ref(), compatible.message.clone()), ("False", why(&unfit)));
+}
+
+#[test]
 fn an_image_is_chosen_by_query_and_photon_without_one() {
     let of = |name: &str, os: &str| ReleaseImage {
         name: name.to_owned(),

@@ -18,7 +18,13 @@ fn webhooks() -> State<Arc<Webhooks>> {
         release_cache.set(&release.name.clone(), Some(release));
     }
     let client = Client::try_from(kube::Config::new("http://127.0.0.1:1".parse().unwrap())).unwrap();
-    State(Arc::new(Webhooks { release_cache, client }))
+    let management = vec!["10.200.0.0/16".parse().unwrap()];
+    State(Arc::new(Webhooks {
+        release_cache,
+        client,
+        management,
+        configuration: ServiceConfiguration::default(),
+    }))
 }
 
 fn review(new: &TanzuKubernetesCluster, version: &str) -> Json<Value> {
@@ -48,6 +54,35 @@ async fn a_cluster_is_filled_in() {
 }
 
 #[tokio::test]
+async fn a_new_cluster_gets_what_the_configuration_says() {
+    let State(webhooks) = webhooks();
+    let spec = json!({"defaultCNI": "antrea-nsx-routed", "defaultNodeDrainTimeout": "5m"});
+    webhooks.configuration.set(from_value(spec).unwrap());
+    let mut new = sound();
+    new.spec.settings = None;
+    let Json(answer) = mutate(State(webhooks), review(&new, "v1alpha3")).await;
+    let patch = STANDARD.decode(answer["response"]["patch"].as_str().unwrap()).unwrap();
+    let patch = String::from_utf8(patch).unwrap();
+    assert!(patch.contains("antrea-nsx-routed") && patch.contains("\"5m\""), "{patch}");
+    assert!(!patch.contains("192.168.0.0/16"), "routed pods have addresses of NSX: {patch}");
+}
+
+#[tokio::test]
+async fn a_wrong_configuration_is_refused() {
+    let spec = |spec: Value| {
+        Json(json!({"request": {"uid": "u-1", "object": {
+            "apiVersion": "run.tanzu.vmware.com/v1alpha3", "kind": "TkgServiceConfiguration",
+            "metadata": {"name": "tkg-service-configuration"}, "spec": spec,
+        }}}))
+    };
+    let Json(answer) = validate_configuration(spec(json!({"defaultCNI": "cilium"}))).await;
+    let message = answer["response"]["status"]["message"].as_str().unwrap();
+    assert!(message.starts_with("spec.defaultCNI: \"cilium\""), "{message}");
+    let Json(right) = validate_configuration(spec(json!({"defaultCNI": "calico"}))).await;
+    assert_eq!(right["response"]["allowed"], true);
+}
+
+#[tokio::test]
 async fn a_wrong_cluster_is_refused_in_the_words_of_its_version() {
     let (cluster, _) = manifest("seed-test-cluster.yaml");
     let mut wrong = cluster.clone();
@@ -64,6 +99,28 @@ async fn a_wrong_cluster_is_refused_in_the_words_of_its_version() {
     ] {
         assert!(message.contains(words), "{words} is not in {message}");
     }
+}
+
+#[tokio::test]
+async fn a_range_of_management_is_refused_to_a_new_cluster() {
+    let mut wrong = sound();
+    let network = wrong.spec.settings.as_mut().unwrap().network.as_mut().unwrap();
+    network.pods.as_mut().unwrap().cidr_blocks = Some(vec!["10.200.128.0/17".to_owned()]);
+    let Json(answer) = validate(webhooks(), review(&wrong, "v1alpha3")).await;
+    let message = answer["response"]["status"]["message"].as_str().unwrap();
+    assert!(
+        message.starts_with("spec.settings.network.pods.cidrBlocks[0]: 10.200.128.0/17 overlaps"),
+        "{message}"
+    );
+    let mut moved = review(&wrong, "v1alpha3");
+    moved.0["request"]["object"]["metadata"]["finalizers"] = json!([api::names::finalizer::TKC]);
+    let Json(kept) = validate(webhooks(), moved).await;
+    assert_eq!(kept["response"]["allowed"], true, "{kept}");
+    let mut later = review(&wrong, "v1alpha3");
+    later.0["request"]["oldObject"] = to_value(&wrong).unwrap();
+    later.0["request"]["object"]["spec"]["topology"]["nodePools"][0]["replicas"] = json!(2);
+    let Json(kept) = validate(webhooks(), later).await;
+    assert_eq!(kept["response"]["allowed"], true, "{kept}");
 }
 
 /// `kubectl replace` with a manifest of v1alpha1 does not send the annotation that keeps the other pools.

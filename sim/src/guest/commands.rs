@@ -290,7 +290,7 @@ fn kubeadm(args: &[&str]) -> Result<Command, Failure> {
                 None => return Err(refused("--config without a path")),
             },
             arg if arg.starts_with("--config=") => config = Some(arg["--config=".len()..].to_owned()),
-            "-v" => rest = rest.split_first().map(|(_, tail)| tail).unwrap_or_default(),
+            "-v" | "--v" => rest = rest.split_first().map(|(_, tail)| tail).unwrap_or_default(),
             arg if arg.starts_with("--v=") || arg.starts_with("-v=") => {}
             arg => return Err(refused(&format!("flag {arg} is not known"))),
         }
@@ -370,6 +370,9 @@ mod tests {
         let to = Redirect { path: "/run/cluster-api/bootstrap-success.complete".into(), append: false };
         assert_eq!(commands[1], Command::Echo { text: "success\n".into(), to: Some(to) });
 
+        // As the bootstrap provider writes a KubeadmConfig's verbosity.
+        let verbose = line("kubeadm join --config /x --v 4 && echo ok >/run/y").unwrap();
+        assert_eq!(verbose[0], Command::Kubeadm(Kubeadm::Join("/x".into())));
         let join = line("kubeadm join --config /x --v=5 && echo ok >/run/y").unwrap();
         assert_eq!(join[0], Command::Kubeadm(Kubeadm::Join("/x".into())));
         assert_eq!(line("hostname \"cp-0\"").unwrap(), [Command::Hostname("cp-0".into())]);

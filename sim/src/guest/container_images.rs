@@ -5,12 +5,13 @@ use k8s_openapi::api::core::v1::{Container, Pod};
 /// The registry name under which VMware's node images hold theirs.
 const REPOSITORY: &str = "localhost:5000/vmware.io/";
 /// What is held under other names: the default container network and metrics, as releases without VMware's bundles name them.
-const HELD: [&str; 5] = [
+const HELD: [&str; 6] = [
     "ghcr.io/flannel-io/flannel:v0.28.10",
     "ghcr.io/flannel-io/flannel-cni-plugin:v1.9.1-flannel1",
     "registry.k8s.io/metrics-server/metrics-server:v0.9.0",
     "registry.k8s.io/pause:3.9",
     "registry.k8s.io/pause:3.10",
+    "registry.k8s.io/pause:3.10.1",
 ];
 
 /// All containers of a Pod, those first that run first.

@@ -22,7 +22,7 @@ pub const API_PORT: u16 = 6443;
 pub const COMPONENTS: [&str; 4] = ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"];
 
 /// The controllers that add-ons and nodes need. All others would only take memory.
-const CONTROLLERS: [&str; 16] = [
+const CONTROLLERS: [&str; 17] = [
     "bootstrap-signer-controller",
     "certificatesigningrequest-approving-controller",
     "certificatesigningrequest-cleaner-controller",
@@ -30,6 +30,7 @@ const CONTROLLERS: [&str; 16] = [
     "clusterrole-aggregation-controller",
     "daemonset-controller",
     "deployment-controller",
+    "disruption-controller",
     "garbage-collector-controller",
     "namespace-controller",
     "node-lifecycle-controller",

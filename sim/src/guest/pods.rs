@@ -87,6 +87,12 @@ impl NodePods {
         }
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), &pod.namespace().unwrap_or_default());
         if pod.metadata.deletion_timestamp.is_some() {
+            // What somebody holds back stays to be seen: its containers have ended, and it uses nothing.
+            if !pod.finalizers().is_empty() && !has_ended(pod) {
+                let patch = Patch::Merge(json!({ "status": ended(pod) }));
+                let reported = pods.patch_status(&pod.name_any(), &PatchParams::default(), &patch).await;
+                return matches!(reported, Err(kube::Error::Api(status)) if status.code == 404);
+            }
             let preconditions = Some(Preconditions { uid: pod.uid(), resource_version: None });
             let now =
                 DeleteParams { grace_period_seconds: Some(0), preconditions, ..DeleteParams::default() };
@@ -234,6 +240,27 @@ fn running(pod: &Pod, address: Address) -> Value {
     })
 }
 
+fn has_ended(pod: &Pod) -> bool {
+    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+    matches!(phase, Some("Succeeded" | "Failed"))
+}
+
+/// The status of a Pod whose containers were asked to end and did; what others wrote of it stays.
+fn ended(pod: &Pod) -> Value {
+    let now = Timestamp::now().to_string();
+    let done = json!({ "terminated": { "exitCode": 0, "reason": "Completed", "finishedAt": now } });
+    let spec = pod.spec.clone().unwrap_or_default();
+    let own: Vec<_> = spec.containers.iter().map(|container| status_of(container, &done, false)).collect();
+    let status = pod.status.as_ref();
+    let mut conditions = status.and_then(|status| status.conditions.clone()).unwrap_or_default();
+    let readies = |kind: &str| matches!(kind, "Ready" | "ContainersReady");
+    for condition in conditions.iter_mut().filter(|condition| readies(&condition.type_)) {
+        "False".clone_into(&mut condition.status);
+        condition.reason = Some("PodCompleted".to_owned());
+    }
+    json!({ "phase": "Succeeded", "conditions": conditions, "containerStatuses": own })
+}
+
 fn pod_address(pod: &Pod) -> String {
     let sum: u32 = pod
         .uid()
@@ -259,4 +286,27 @@ fn waiting(pod: &Pod, address: Address, obstacle: &Obstacle) -> Value {
         "phase": "Pending", "hostIP": address.served.to_string(), "startTime": Timestamp::now().to_string(),
         "conditions": conditions(true), "initContainerStatuses": init, "containerStatuses": own,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pod_that_is_held_back_has_ended_and_keeps_what_others_wrote() {
+        let condition = |kind: &str| json!({ "type": kind, "status": "True" });
+        let mut pod: Pod = serde_json::from_value(json!({
+            "metadata": { "name": "held", "finalizers": ["example.com/held"] },
+            "spec": { "containers": [{ "name": "main" }] },
+            "status": { "phase": "Running", "conditions": [condition("Ready"), condition("DisruptionTarget")] },
+        }))
+        .unwrap();
+        assert!(!has_ended(&pod));
+        let status = ended(&pod);
+        assert_eq!(status["conditions"][0]["status"], "False");
+        assert_eq!(status["conditions"][1], condition("DisruptionTarget"));
+        assert_eq!(status["containerStatuses"][0]["state"]["terminated"]["exitCode"], 0);
+        pod.status = serde_json::from_value(status).unwrap();
+        assert!(has_ended(&pod));
+    }
 }

@@ -1,5 +1,6 @@
 //! What plays kube-scheduler on a control plane: it binds Pods to nodes by what keeps them apart for good (node selectors,
-//! required node affinity, taints, cordons) and by nothing else: no resources, no spreading, no preemption.
+//! required node affinity, required anti-affinity, taints, cordons) and by nothing else: no resources, no spreading, no
+//! preemption.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,6 +9,7 @@ use futures::StreamExt;
 use k8s_openapi::api::core::v1::{
     Node, NodeSelectorRequirement, NodeSelectorTerm, Pod, PodSpec, Taint, Toleration,
 };
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::api::{Api, ListParams};
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Client, ResourceExt};
@@ -43,10 +45,16 @@ pub(super) async fn run(client: Client) {
         }
         let nodes: Api<Node> = Api::all(client.clone());
         let Ok(nodes) = nodes.list(&ListParams::default()).await else { continue };
+        let pods: Api<Pod> = Api::all(client.clone());
+        let Ok(pods) = pods.list(&ListParams::default()).await else { continue };
+        let mut bound = pods.items;
         for pod in waiting.values() {
-            if let Some(node) = nodes.items.iter().find(|node| fits(pod, node)) {
-                bind(&client, pod, &node.name_any()).await;
-            }
+            let near = |node: &&Node| fits(pod, node) && !is_kept_apart(pod, node, &nodes.items, &bound);
+            let Some(node) = nodes.items.iter().find(near).map(ResourceExt::name_any) else { continue };
+            bind(&client, pod, &node).await;
+            let mut placed = pod.clone();
+            placed.spec.get_or_insert_default().node_name = Some(node);
+            bound.push(placed);
         }
     }
 }
@@ -77,6 +85,33 @@ fn fits(pod: &Pod, node: &Node) -> bool {
         && selected
         && has_affinity(spec, node)
         && taints.iter().filter(repels).all(|taint| tolerations.iter().any(|each| tolerates(each, taint)))
+}
+
+/// Whether the Pod requires to be where no Pod is that it names, and one is: on a node of the same place.
+fn is_kept_apart(pod: &Pod, node: &Node, nodes: &[Node], bound: &[Pod]) -> bool {
+    let affinity = pod.spec.as_ref().and_then(|spec| spec.affinity.as_ref()?.pod_anti_affinity.as_ref());
+    let terms = affinity.and_then(|apart| apart.required_during_scheduling_ignored_during_execution.as_ref());
+    terms.into_iter().flatten().any(|term| {
+        let place = node.labels().get(&term.topology_key);
+        let is_in_place = |name: &str| {
+            let there = nodes.iter().find(|other| other.name_any() == name);
+            place.is_some() && there.is_some_and(|other| other.labels().get(&term.topology_key) == place)
+        };
+        bound.iter().any(|other| {
+            let at = other.spec.as_ref().and_then(|spec| spec.node_name.as_deref());
+            other.namespace() == pod.namespace()
+                && at.is_some_and(is_in_place)
+                && term.label_selector.as_ref().is_some_and(|selector| selects(selector, other))
+        })
+    })
+}
+
+fn selects(selector: &LabelSelector, pod: &Pod) -> bool {
+    let labels = pod.labels();
+    selector.match_labels.iter().flatten().all(|(key, value)| labels.get(key) == Some(value))
+        && selector.match_expressions.iter().flatten().all(|each| {
+            is_operator_met(&each.operator, each.values.as_deref(), labels.get(&each.key).map(String::as_str))
+        })
 }
 
 fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
@@ -110,9 +145,13 @@ fn is_term_met(term: &NodeSelectorTerm, node: &Node) -> bool {
 }
 
 fn is_met(requirement: &NodeSelectorRequirement, value: Option<&str>) -> bool {
-    let values = requirement.values.as_deref().unwrap_or_default();
+    is_operator_met(&requirement.operator, requirement.values.as_deref(), value)
+}
+
+fn is_operator_met(operator: &str, values: Option<&[String]>, value: Option<&str>) -> bool {
+    let values = values.unwrap_or_default();
     let listed = || value.is_some_and(|value| values.iter().any(|each| each == value));
-    match requirement.operator.as_str() {
+    match operator {
         "In" => listed(),
         "NotIn" => !listed(),
         "Exists" => value.is_some(),
@@ -165,5 +204,20 @@ mod tests {
             assert_eq!(fits(&pod(&spec), &tainted), expected, "{spec}");
         }
         assert!(fits(&pod(&json!({})), &node("b", &json!({}), &json!([]))));
+    }
+
+    #[test]
+    fn a_pod_stays_away_from_pods_that_it_does_not_want_near() {
+        let nodes = ["a", "b"].map(|name| node(name, &json!({"host": name}), &json!([])));
+        let selector = json!({"matchExpressions": [{"key": "app", "operator": "In", "values": ["x"]}]});
+        let term = json!({"labelSelector": selector, "topologyKey": "host"});
+        let required = json!({"requiredDuringSchedulingIgnoredDuringExecution": [term]});
+        let lonely = pod(&json!({"affinity": {"podAntiAffinity": required}}));
+        let mut there = pod(&json!({"nodeName": "a"}));
+        there.metadata.labels = Some(BTreeMap::from([("app".into(), "x".into())]));
+        let apart = |pod: &Pod, at: &Node| is_kept_apart(pod, at, &nodes, std::slice::from_ref(&there));
+        assert!(apart(&lonely, &nodes[0]));
+        assert!(!apart(&lonely, &nodes[1]));
+        assert!(!apart(&pod(&json!({})), &nodes[0]));
     }
 }

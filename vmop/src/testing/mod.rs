@@ -1,7 +1,5 @@
-//! What the tests of several folders begin with, and tests of no folder's own.
+//! What the tests of several folders begin with.
 
 pub mod context;
 pub mod fixtures;
 pub mod vcsim;
-
-mod documented_tests;

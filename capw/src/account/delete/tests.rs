@@ -12,8 +12,7 @@ use crate::fixtures::{no_caches, recording_client};
 use super::*;
 
 fn account() -> ProviderServiceAccount {
-    let mut account = ProviderServiceAccount::default();
-    account.metadata = ObjectMeta {
+    let metadata = ObjectMeta {
         name: Some("a".into()),
         namespace: Some("ben-test".into()),
         uid: Some("uid-of-a".into()),
@@ -21,7 +20,7 @@ fn account() -> ProviderServiceAccount {
         deletion_timestamp: Some(Time(jiff::Timestamp::UNIX_EPOCH)),
         ..ObjectMeta::default()
     };
-    account
+    ProviderServiceAccount { metadata, ..ProviderServiceAccount::default() }
 }
 
 fn context() -> (Context, Arc<Mutex<Vec<String>>>) {

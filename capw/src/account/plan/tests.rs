@@ -2,8 +2,10 @@ use std::sync::Arc;
 
 use api::capi::ClusterStatus;
 use api::capw::ProviderServiceAccountSpec;
+use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::ObjectReference;
 
+use super::super::credentials::TOKEN_OF_UID;
 use crate::fixtures;
 
 use super::*;
@@ -118,13 +120,14 @@ fn what_others_changed_is_put_right_and_a_new_token_follows() {
     assert_eq!(plan.binding.unwrap().subjects.unwrap()[0].name, "test-cluster-ccm");
 }
 
+type Change = fn(&mut Children);
+
 #[test]
 fn a_token_of_a_former_service_account_is_not_brought() {
     let secret = || names::account_token_secret("test-cluster-ccm");
     let gone = Facts { children: Children { token: None, ..made("t").children }, ..made("t") };
     let expected = Stop::Token { secret: secret(), made: true };
     assert_eq!(stop(&account(), &gone), Some(expected));
-    type Change = fn(&mut Children);
     let changes: [(&str, Change); 4] = [
         ("another uid", |all| all.service_account.as_mut().unwrap().metadata.uid = Some("new".into())),
         ("another type", |all| all.token.as_mut().unwrap().type_ = Some("Opaque".into())),

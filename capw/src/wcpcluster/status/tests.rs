@@ -21,6 +21,7 @@ fn facts(paused: bool) -> Facts {
         flags: nsx(),
         machines: Vec::new(),
         accounts: Vec::new(),
+        failure_domains: Vec::new(),
         paused,
     }
 }

@@ -133,6 +133,7 @@ fn cloud_init_says_who_the_node_is() {
         let make = made(plan(&wcp_machine(), &facts(control_plane)).unwrap());
         let secret = make.cloud_init.unwrap();
         assert_eq!(secret.name_any(), "machine-cloud-init");
+        assert!(secret.labels().is_empty(), "Cluster API's managers keep Secrets that have its label");
         let keys = text(secret.data.as_ref().unwrap());
         let decoded = cloudinit::decode(&keys).unwrap();
         let metadata = decoded.metadata().unwrap();

@@ -9,6 +9,7 @@ use kube::{Resource, ResourceExt};
 use serde::Serialize;
 
 use super::virtual_ip::VirtualIp;
+use crate::cluster::health_flags::HealthFlags;
 use crate::releases::{KubernetesRelease, ReleaseImage};
 use crate::version::Version;
 
@@ -19,8 +20,12 @@ pub struct Input<'a> {
     pub tkc: &'a TanzuKubernetesCluster,
     /// The release it resolves to.
     pub release: &'a KubernetesRelease,
+    /// Whether pools stay what they are, since the control plane goes on to another release after this.
+    pub pools_wait: bool,
     /// The image its nodes are made from.
     pub image: &'a ReleaseImage,
+    /// When its nodes are replaced.
+    pub health: &'a HealthFlags,
     /// What holds the address of its control plane.
     pub virtual_ip: &'a VirtualIp,
 }

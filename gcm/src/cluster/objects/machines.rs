@@ -25,6 +25,7 @@ use serde_json::{Value, json};
 use super::bootstrap::{NODE_DELETION_SECONDS, drain_seconds};
 use super::input::{Input, TypedReference, content_of};
 use super::volumes::{VolumesAs, unit_number};
+use crate::cluster::health_flags::HealthFlags;
 
 /// The annotation of a MachineDeployment that says who decides about its replicas.
 const REPLICAS_BY: &str = "run.tanzu.vmware.com/replicas-by";
@@ -32,17 +33,8 @@ const REPLICAS_BY: &str = "run.tanzu.vmware.com/replicas-by";
 const REPLICAS_BY_SPEC: &str = "spec";
 /// An autoscaler, say, decides.
 const REPLICAS_BY_OTHERS: &str = "others";
-/// A node that says nothing this long is replaced.
-const SILENT_SECONDS: i32 = 5 * 60;
-/// A node that says it is not ready this long is replaced.
-const NOT_READY_SECONDS: i32 = 12 * 60;
-/// Machines are replaced as long as no more than this share of a group is unhealthy: more is the trouble of a host or a
-/// network, which new machines would share.
-const UNHEALTHY_SHARE: &str = "40%";
 /// The smallest group of which the share is a whole machine: Cluster API rounds down.
 const SHARED_FROM: i32 = 3;
-/// A machine whose node has not joined after this long is replaced.
-const STARTUP_SECONDS: i32 = 2 * 60 * 60;
 
 /// The template of the control plane's machines, named after its content.
 pub fn control_plane_template(input: &Input<'_>, kind: VolumesAs) -> WCPMachineTemplate {
@@ -235,10 +227,10 @@ pub fn pool_check(
 
 /// How many machines of a group may be unhealthy and still be replaced. One always may: else the only machine of a
 /// group, or one of two, would never be.
-fn most_unhealthy(replicas: Option<i32>) -> IntOrString {
+fn most_unhealthy(replicas: Option<i32>, share: &str) -> IntOrString {
     match replicas {
         Some(few) if (1..SHARED_FROM).contains(&few) => IntOrString::Int(1),
-        _ => IntOrString::String(UNHEALTHY_SHARE.to_owned()),
+        _ => IntOrString::String(share.to_owned()),
     }
 }
 
@@ -248,6 +240,8 @@ fn health_check(
     (key, value): (&str, &str),
     replicas: Option<i32>,
 ) -> MachineHealthCheck {
+    let HealthFlags { node_startup_timeout, node_silent_timeout, node_not_ready_timeout, max_unhealthy } =
+        input.health;
     let unready = |status: &str, timeout_seconds| MachineHealthCheckChecksUnhealthyNodeConditions {
         r#type: "Ready".to_owned(),
         status: status.to_owned(),
@@ -262,16 +256,16 @@ fn health_check(
                 ..MachineHealthCheckSelector::default()
             },
             checks: Some(MachineHealthCheckChecks {
-                node_startup_timeout_seconds: Some(STARTUP_SECONDS),
+                node_startup_timeout_seconds: Some(*node_startup_timeout),
                 unhealthy_node_conditions: Some(vec![
-                    unready("Unknown", SILENT_SECONDS),
-                    unready("False", NOT_READY_SECONDS),
+                    unready("Unknown", *node_silent_timeout),
+                    unready("False", *node_not_ready_timeout),
                 ]),
                 ..MachineHealthCheckChecks::default()
             }),
             remediation: Some(MachineHealthCheckRemediation {
                 trigger_if: Some(MachineHealthCheckRemediationTriggerIf {
-                    unhealthy_less_than_or_equal_to: Some(most_unhealthy(replicas)),
+                    unhealthy_less_than_or_equal_to: Some(most_unhealthy(replicas, max_unhealthy)),
                     ..MachineHealthCheckRemediationTriggerIf::default()
                 }),
                 ..MachineHealthCheckRemediation::default()

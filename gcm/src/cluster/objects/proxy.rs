@@ -34,7 +34,7 @@ pub fn files(spec: &TanzuKubernetesClusterSpec) -> Vec<NodeFile> {
 }
 
 /// What is reached without the proxy: what the author says, and what is the cluster's own.
-fn without_proxy(settings: Option<&NetworkSettings>, said: &[String]) -> Vec<String> {
+fn without_proxy(settings: Option<&NetworkSettings>, written: &[String]) -> Vec<String> {
     let blocks = |ranges: Option<&NetworkRanges>, otherwise: &str| {
         let blocks = ranges.and_then(|ranges| ranges.cidr_blocks.clone()).filter(|blocks| !blocks.is_empty());
         blocks.unwrap_or_else(|| vec![otherwise.to_owned()])
@@ -46,7 +46,7 @@ fn without_proxy(settings: Option<&NetworkSettings>, said: &[String]) -> Vec<Str
         .into_iter()
         .chain(blocks(settings.and_then(|settings| settings.services.as_ref()), defaults::SERVICES));
     let domain = format!(".{}", domain.unwrap_or(defaults::DOMAIN));
-    for entry in said.iter().cloned().chain(own).chain(ranges).chain([domain]) {
+    for entry in written.iter().cloned().chain(own).chain(ranges).chain([domain]) {
         let entry = entry.trim();
         if !entry.is_empty() && !all.iter().any(|there| there == entry) {
             all.push(entry.to_owned());

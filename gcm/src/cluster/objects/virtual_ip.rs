@@ -156,4 +156,27 @@ mod tests {
             [VirtualIpKind::Keepalived, VirtualIpKind::KubeVip].map(|kind| (of(kind).before, of(kind).after))
         );
     }
+
+    /// The templates that clusterctl is given, for clusters without gcm, have the same files and commands.
+    #[test]
+    fn the_templates_of_clusterctl_hold_the_address_in_the_same_way() {
+        let VirtualIp { files, before, after } =
+            keepalived(&format!("${{KEEPALIVED_IMAGE:={KEEPALIVED_IMAGE}}}"));
+        assert!(after.is_empty());
+        for name in ["cluster-template.yaml", "clusterclass-wcp.yaml"] {
+            let path = format!("{}/../config/clusterctl/templates/{name}", env!("CARGO_MANIFEST_DIR"));
+            let text = std::fs::read_to_string(path).unwrap();
+            let documents: Vec<serde_json::Value> = serde_saphyr::from_multiple(&text).unwrap();
+            let config = documents.iter().find_map(|document| {
+                let paths = ["/spec/kubeadmConfigSpec", "/spec/template/spec/kubeadmConfigSpec"];
+                paths.iter().find_map(|path| document.pointer(path))
+            });
+            let config = config.unwrap();
+            assert_eq!(config["preKubeadmCommands"][1], before[0], "{name}");
+            for (of_template, file) in config["files"].as_array().unwrap().iter().zip(&files) {
+                assert_eq!(of_template["path"], file.path, "{name}");
+                assert_eq!(of_template["content"].as_str(), file.content.as_deref(), "{name}");
+            }
+        }
+    }
 }

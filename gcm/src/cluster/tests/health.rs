@@ -126,3 +126,34 @@ fn a_machine_that_somebody_deletes_is_not_counted() {
     assert!(!worker.name_any().is_empty());
     assert_eq!(status(&fixture.tkc, &facts, None).status.node_remediation_count, None);
 }
+
+/// Cluster API has looked at a pool's new template, and its counts are still about the machines of before.
+#[test]
+fn a_pool_with_machines_of_its_former_template_is_not_settled() {
+    let mut fixture = ClusterFixture::running(sound());
+    assert_eq!(step(&mut fixture), phase::RUNNING);
+    let mut facts = fixture.facts();
+    Arc::make_mut(&mut facts.deployments[0]).spec.template.spec.infrastructure_ref.name =
+        "another".to_owned();
+    let shown = status(&fixture.tkc, &facts, None).status;
+    assert_eq!(shown.phase.as_deref(), Some(phase::UPDATING));
+    Arc::make_mut(&mut facts.sets[0]).status.as_mut().unwrap().replicas = Some(0);
+    assert_eq!(status(&fixture.tkc, &facts, None).status.phase.as_deref(), Some(phase::RUNNING));
+}
+
+#[test]
+fn times_and_limits_of_health_checks_are_configured() {
+    let fixture = ClusterFixture::running(sound());
+    let mut facts = fixture.facts();
+    facts.health.node_silent_timeout = 90;
+    facts.health.node_startup_timeout = 600;
+    facts.health.max_unhealthy = "100%".to_owned();
+    let mut tkc = fixture.tkc.clone();
+    tkc.spec.topology.node_pools[0].replicas = Some(3);
+    let plan = crate::cluster::plan::plan(&tkc, &facts).unwrap();
+    let check = serde_json::to_value(&plan.checks[1].spec).unwrap();
+    assert_eq!(check["checks"]["nodeStartupTimeoutSeconds"], 600);
+    assert_eq!(check["checks"]["unhealthyNodeConditions"][0]["timeoutSeconds"], 90);
+    assert_eq!(check["remediation"]["triggerIf"]["unhealthyLessThanOrEqualTo"], "100%");
+    assert_eq!(plan.deployments[0].spec.template.spec, fixture.plan.deployments[0].spec.template.spec);
+}

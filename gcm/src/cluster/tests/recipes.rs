@@ -83,7 +83,7 @@ fn of_another_version(fixture: &ClusterFixture, marked: bool) -> Facts {
 }
 
 /// What of the plan differs from what is there: the control plane, then each pool.
-fn rolls(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Vec<bool> {
+pub(super) fn rolls(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Vec<bool> {
     let plan = plan(tkc, facts).unwrap();
     let there = Plan {
         control_plane: (**facts.control_plane.as_ref().unwrap()).clone(),

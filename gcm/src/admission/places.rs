@@ -7,6 +7,32 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray,
 };
 
+/// The remedy where nothing is known of a field.
+pub const REMOVE: &str = "Remove it: an API server that does not refuse it drops it without a word";
+
+/// Fields of every object's metadata.
+pub const METADATA: [&str; 14] = [
+    "annotations",
+    "creationTimestamp",
+    "deletionGracePeriodSeconds",
+    "deletionTimestamp",
+    "finalizers",
+    "generateName",
+    "generation",
+    "labels",
+    "managedFields",
+    "name",
+    "namespace",
+    "ownerReferences",
+    "resourceVersion",
+    "uid",
+];
+
+/// Fields that every object has.
+pub fn is_common(key: &str) -> bool {
+    matches!(key, "apiVersion" | "kind" | "metadata" | "status")
+}
+
 /// Every field of every version of one kind.
 pub struct FieldPlaces {
     version: String,
@@ -52,7 +78,7 @@ impl FieldPlaces {
         Self { version: version.to_owned(), fields }
     }
 
-    /// FieldAdvice about a key that `schema` at `path` does not have.
+    /// What to do about a key that `schema` at `path` does not have.
     pub fn advise(&self, path: &str, key: &str, schema: &JSONSchemaProps) -> FieldAdvice {
         let path = without_numbers(path);
         let reason = "there is no such field".to_owned();
@@ -66,7 +92,7 @@ impl FieldPlaces {
         }
         let elsewhere = self.elsewhere(key);
         let remedy = if elsewhere.is_empty() {
-            "Remove it: an API server that does not refuse it drops it without a word".to_owned()
+            REMOVE.to_owned()
         } else {
             format!("It belongs to {}", elsewhere.join(" or "))
         };

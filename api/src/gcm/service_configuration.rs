@@ -1,0 +1,40 @@
+//! TkgServiceConfiguration: what clusters get where their authors say nothing.
+
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::parts::{Proxy, Trust};
+
+/// The only name a TkgServiceConfiguration has.
+pub const SERVICE_CONFIGURATION: &str = "tkg-service-configuration";
+
+/// What new clusters get where their authors say nothing.
+#[derive(Clone, Debug, Default, PartialEq, CustomResource, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "run.tanzu.vmware.com",
+    version = "v1alpha3",
+    kind = "TkgServiceConfiguration",
+    plural = "tkgserviceconfigurations",
+    derive = "Default",
+    derive = "PartialEq",
+    doc = "What new clusters get where their authors say nothing; its only object is tkg-service-configuration.",
+    printcolumn(name = "Default CNI", type_ = "string", json_path = ".spec.defaultCNI")
+)]
+#[serde(rename_all = "camelCase", default)]
+pub struct TkgServiceConfigurationSpec {
+    /// The container network: `antrea`, `calico`, `antrea-nsx-routed` or `flannel`.
+    #[serde(rename = "defaultCNI", skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 63))]
+    pub default_cni: Option<String>,
+    /// The proxy of the nodes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub proxy: Option<Proxy>,
+    /// Certificate authorities that the nodes trust besides the public ones.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trust: Option<Trust>,
+    /// How long draining a node may take. 0 or left out: no limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub default_node_drain_timeout: Option<String>,
+}

@@ -1,0 +1,113 @@
+//! Addresses outside a cluster that its pods and services would hide from its nodes.
+//!
+//! What a node sends to an address of its pods or services never leaves the cluster. Ranges that an administrator names
+//! are surely needed; addresses seen in the namespace probably are, since machines of one namespace share networks.
+
+use std::net::IpAddr;
+
+use api::gcm::TanzuKubernetesClusterSpec;
+use ipnet::IpNet;
+
+use super::denial::FieldDenial;
+use super::network::{blocks, network, overlap};
+
+/// An address or a range that somebody outside the cluster has.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct UsedRange {
+    /// The addresses.
+    pub net: IpNet,
+    /// Whose they are, such as `Machine ns/c-control-plane-x`.
+    pub owner: String,
+}
+
+impl UsedRange {
+    /// Reads what a pool or a status says: an address, a range in CIDR notation, or `first-last`, of which both ends count.
+    pub fn read(text: &str, owner: &str) -> Vec<Self> {
+        let read = |text: &str| {
+            let text = text.trim();
+            text.parse::<IpNet>().ok().or_else(|| text.parse::<IpAddr>().ok().map(IpNet::from))
+        };
+        let ends = text.split_once('-').map_or_else(|| vec![text], |(first, last)| vec![first, last]);
+        let owner = |net| Self { net, owner: owner.to_owned() };
+        ends.into_iter().filter_map(read).map(owner).collect()
+    }
+}
+
+/// The ranges of pods and services, each with its field.
+fn ranges(spec: &TanzuKubernetesClusterSpec) -> Vec<(String, IpNet)> {
+    let network = network(spec);
+    let pods = network.and_then(|network| network.pods.as_ref());
+    let services = network.and_then(|network| network.services.as_ref());
+    [("pods", pods), ("services", services)]
+        .into_iter()
+        .flat_map(|(key, ranges)| {
+            let field = move |at| format!("spec.settings.network.{key}.cidrBlocks[{at}]");
+            let blocks = blocks(ranges).iter().enumerate();
+            blocks.filter_map(move |(at, text)| Some((field(at), text.trim().parse().ok()?)))
+        })
+        .collect()
+}
+
+/// Ranges that overlap with those that the administrator reserved for management.
+pub fn denials(spec: &TanzuKubernetesClusterSpec, management: &[IpNet]) -> Vec<FieldDenial> {
+    ranges(spec)
+        .into_iter()
+        .filter_map(|(field, range)| {
+            let reserved = management.iter().find(|reserved| overlap(reserved, &range))?;
+            Some(FieldDenial::new(
+                field,
+                format!("{range} overlaps with {reserved}, which is management's and must be reached from nodes"),
+                "Give pods and services ranges that nothing in your network uses; for pods and services of different clusters they may be the same",
+            ))
+        })
+        .collect()
+}
+
+/// Ranges that hold addresses seen in the cluster's namespace: one warning for each range.
+pub fn warnings(spec: &TanzuKubernetesClusterSpec, used: &[UsedRange]) -> Vec<String> {
+    ranges(spec)
+        .into_iter()
+        .filter_map(|(field, range)| {
+            let UsedRange { net, owner } = used.iter().find(|used| overlap(&used.net, &range))?;
+            let address = if net.prefix_len() == net.max_prefix_len() { net.addr().to_string() } else { net.to_string() };
+            Some(format!(
+                "{field}: {range} contains {address} of {owner}: the cluster's nodes and pods cannot reach it, and a node that gets such an address cannot be reached. Use another range; it cannot be changed later"
+            ))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::sound;
+
+    fn nets(texts: &[&str]) -> Vec<IpNet> {
+        texts.iter().map(|text| text.parse().unwrap()).collect()
+    }
+
+    #[test]
+    fn ranges_of_management_are_refused() {
+        let spec = sound().spec;
+        assert_eq!(denials(&spec, &nets(&["10.112.0.0/24", "172.16.0.0/12", "fd00::/8"])), []);
+        let denied =
+            |nets: Vec<IpNet>| denials(&spec, &nets).iter().map(ToString::to_string).collect::<Vec<_>>();
+        insta::assert_debug_snapshot!([
+            denied(nets(&["192.168.10.7/24"])),
+            denied(nets(&["10.0.0.0/8", "192.168.0.1/32"])),
+        ]);
+    }
+
+    #[test]
+    fn addresses_in_use_are_warned_of() {
+        let spec = sound().spec;
+        let warned = |text: &str| warnings(&spec, &UsedRange::read(text, "InClusterIPPool ns/nodes"));
+        for outside in ["10.76.0.10", "10.76.0.10-10.76.0.20", "172.16.0.0/24", "fd00::1", "rubbish", ""] {
+            assert_eq!(warned(outside), Vec::<String>::new(), "{outside}");
+        }
+        for inside in ["192.168.3.4", "192.168.3.0/24", "192.167.255.1-192.168.0.9", "10.100.0.1"] {
+            assert_eq!(warned(inside).len(), 1, "{inside}");
+        }
+        insta::assert_snapshot!(warned("192.168.3.4").concat());
+    }
+}

@@ -1,0 +1,107 @@
+//! Annotations and labels that ask for something: queries of releases and images, and what is not supported.
+
+use api::gcm::TanzuKubernetesCluster;
+use api::names::{annotation, label};
+use kube::ResourceExt;
+
+use super::denial::FieldDenial;
+use crate::query;
+use crate::resolution::AvailableRelease;
+
+/// Where the query of releases stands, for messages.
+pub const TKR: &str = "metadata.annotations[run.tanzu.vmware.com/resolve-tkr]";
+/// Where the query of images stands, for messages.
+const OS_IMAGE: &str = "metadata.annotations[run.tanzu.vmware.com/resolve-os-image]";
+
+/// Queries that are new and cannot be read.
+pub(super) fn denials(
+    new: &TanzuKubernetesCluster,
+    old: Option<&TanzuKubernetesCluster>,
+) -> Vec<FieldDenial> {
+    let queries = [(TKR, annotation::RESOLVE_TKR), (OS_IMAGE, annotation::RESOLVE_OS_IMAGE)];
+    queries
+        .into_iter()
+        .filter_map(|(field, key)| {
+            let text = new.annotations().get(key)?;
+            let is_new = old.is_none_or(|old| old.annotations().get(key) != Some(text));
+            let reason = query::parse(text).err().filter(|_| is_new)?;
+            let remedy = "Write it as a label selector, such as os-name=ubuntu,!experimental";
+            Some(FieldDenial::new(field, format!("{text:?} is no query of labels: {reason}"), remedy))
+        })
+        .collect()
+}
+
+/// A query that changes nothing because the spec names a release in full. A cluster that was moved here comes so: it is no
+/// reason to refuse it.
+pub(super) fn idle(tkc: &TanzuKubernetesCluster, chosen: &AvailableRelease) -> Option<String> {
+    let text = tkc.annotations().get(annotation::RESOLVE_TKR).filter(|text| !chosen.answers(text))?;
+    Some(format!(
+        "{TKR}: {text:?} does not match {}, which the spec names: it has no effect. To follow it, set spec.distribution and spec.topology.controlPlane.tkr to null",
+        chosen.version.object_name()
+    ))
+}
+
+/// What a label asks for and nobody does; only who puts it on is warned.
+pub fn unsupported(new: &TanzuKubernetesCluster, old: Option<&TanzuKubernetesCluster>) -> Option<String> {
+    let asked = |tkc: &TanzuKubernetesCluster| tkc.labels().contains_key(label::RETIRE_TKC);
+    (asked(new) && !old.is_some_and(asked)).then(|| {
+        format!(
+            "metadata.labels[{}]: not supported and without effect: this cluster stays managed as a TanzuKubernetesCluster, which owns its Cluster. Remove the label; to hold all changes instead, set the annotation {}",
+            label::RETIRE_TKC,
+            annotation::PAUSED
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::defaults::with_defaults;
+    use super::super::{validate, warnings};
+    use super::*;
+    use crate::testing::{SITE_VERSIONS, available, sound};
+
+    fn asking(key: &str, text: &str) -> TanzuKubernetesCluster {
+        let mut tkc = sound();
+        tkc.annotations_mut().insert(key.to_owned(), text.to_owned());
+        tkc
+    }
+
+    fn unnamed(query: &str) -> TanzuKubernetesCluster {
+        let mut tkc = asking(annotation::RESOLVE_TKR, query);
+        tkc.spec.topology.control_plane.tkr = None;
+        tkc
+    }
+
+    #[test]
+    fn a_query_of_releases_is_answered_or_refused() {
+        let available = available(&SITE_VERSIONS);
+        let full = with_defaults(&unnamed("v1.34"), None, &available);
+        assert_eq!(
+            full.spec.topology.control_plane.tkr.as_ref().unwrap().name(),
+            Some("v1.34.2---vmware.1-vkr.1")
+        );
+        assert_eq!((validate(&full, None, &available), warnings(&full, &available)), (vec![], vec![]));
+        // Named in full, and excluded by the query.
+        let named = asking(annotation::RESOLVE_TKR, "v1.34");
+        assert_eq!(validate(&named, None, &available), vec![]);
+        let idle = warnings(&named, &available);
+        let texts = [
+            unnamed("track=none"),
+            unnamed("track in stable"),
+            asking(annotation::RESOLVE_OS_IMAGE, "os-name=a b"),
+        ]
+        .map(|tkc| validate(&tkc, None, &available));
+        let unreadable = asking(annotation::RESOLVE_OS_IMAGE, "os-name=a b");
+        assert_eq!(validate(&unreadable, Some(&unreadable), &available), vec![], "it was there before");
+        insta::assert_debug_snapshot!((texts, idle));
+    }
+
+    #[test]
+    fn a_label_that_nobody_acts_on_is_warned_of_once() {
+        let mut tkc = sound();
+        tkc.labels_mut().insert(label::RETIRE_TKC.to_owned(), String::new());
+        insta::assert_snapshot!(unsupported(&tkc, Some(&sound())).unwrap());
+        assert_eq!(unsupported(&tkc, Some(&tkc)), None);
+        assert_eq!(unsupported(&sound(), None), None);
+    }
+}

@@ -1,0 +1,82 @@
+//! Flags: when a node counts as ill, and of how many nodes at once that is believed.
+
+use clap::Args;
+
+use crate::duration::parse_seconds;
+
+/// When nodes are replaced. A change counts for clusters that are there, too, and replaces no node by itself.
+#[derive(Args, Clone, Debug, PartialEq, Eq)]
+pub struct HealthFlags {
+    /// A machine whose node has not joined after so long is replaced.
+    #[arg(long, value_name = "DURATION", value_parser = seconds, default_value = "2h", overrides_with = "node_startup_timeout")]
+    pub node_startup_timeout: i32,
+    /// A node that says nothing for so long is replaced.
+    #[arg(long, value_name = "DURATION", value_parser = seconds, default_value = "5m", overrides_with = "node_silent_timeout")]
+    pub node_silent_timeout: i32,
+    /// A node that says it is not ready for so long is replaced.
+    #[arg(long, value_name = "DURATION", value_parser = seconds, default_value = "12m", overrides_with = "node_not_ready_timeout")]
+    pub node_not_ready_timeout: i32,
+    /// Nodes are replaced as long as no more of a group are ill than this share: more is the trouble of a host or a network,
+    /// which new machines would share. In groups of one or two it is one.
+    #[arg(long, value_name = "PERCENT", value_parser = share, default_value = "40%", overrides_with = "max_unhealthy")]
+    pub max_unhealthy: String,
+}
+
+impl Default for HealthFlags {
+    fn default() -> Self {
+        Self {
+            node_startup_timeout: 2 * 60 * 60,
+            node_silent_timeout: 5 * 60,
+            node_not_ready_timeout: 12 * 60,
+            max_unhealthy: "40%".to_owned(),
+        }
+    }
+}
+
+fn seconds(text: &str) -> Result<i32, String> {
+    let seconds = parse_seconds(text).filter(|seconds| *seconds > 0);
+    seconds.ok_or_else(|| "write a duration such as 5m or 1h30m".to_owned())
+}
+
+fn share(text: &str) -> Result<String, String> {
+    let percent = text.strip_suffix('%').and_then(|number| number.parse::<u8>().ok());
+    let percent = percent.filter(|percent| *percent <= 100);
+    percent.map(|percent| format!("{percent}%")).ok_or_else(|| "write a share such as 40%".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Program {
+        #[command(flatten)]
+        health: HealthFlags,
+    }
+
+    #[test]
+    fn times_and_limits_are_read_and_what_is_none_is_refused() {
+        let read =
+            |args: &[&str]| Program::try_parse_from([&["gcm"], args].concat()).map(|program| program.health);
+        assert_eq!(read(&[]).unwrap(), HealthFlags::default());
+        let given =
+            read(&["--node-silent-timeout=90s", "--node-startup-timeout=1h30m", "--max-unhealthy=100%"]);
+        let expected = HealthFlags {
+            node_silent_timeout: 90,
+            node_startup_timeout: 5400,
+            max_unhealthy: "100%".to_owned(),
+            ..HealthFlags::default()
+        };
+        assert_eq!(given.unwrap(), expected);
+        for wrong in [
+            "--node-silent-timeout=0",
+            "--node-not-ready-timeout=soon",
+            "--max-unhealthy=140%",
+            "--max-unhealthy=2",
+        ] {
+            assert!(read(&[wrong]).is_err(), "{wrong}");
+        }
+    }
+}

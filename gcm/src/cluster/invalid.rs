@@ -1,0 +1,47 @@
+//! Why nothing can be planned before somebody acts.
+
+use crate::admission::denial::FieldDenial;
+use crate::resolution::Unresolved;
+use crate::version::Version;
+
+/// Why nothing can be planned before somebody acts.
+#[derive(Debug, thiserror::Error)]
+pub enum Invalid {
+    /// The spec breaks a rule that admission checks.
+    #[error("{0}")]
+    Denied(FieldDenial),
+    /// No release can be chosen.
+    #[error("{0}")]
+    Unresolved(Box<Unresolved>),
+    /// No release leads on to the one that is asked for.
+    #[error("no release of Kubernetes v{}.{} can be used, by which the cluster would go on from {from}: minor releases cannot be skipped. Synchronise the content library with one", from.minor().0, from.minor().1 + 1)]
+    NoStep {
+        /// What the control plane runs.
+        from: Version,
+    },
+    /// The release is there and its image is not.
+    #[error("TanzuKubernetesRelease {release}: no OSImage {}is there. Synchronise the content library, or choose another release", query.as_ref().map(|query| format!("that matches {query:?} ")).unwrap_or_default())]
+    NoImage {
+        /// The release.
+        release: String,
+        /// What was asked for, where others are there.
+        query: Option<String>,
+    },
+}
+
+impl Invalid {
+    /// Whether what is asked for is not there, rather than cannot be.
+    pub fn is_gone(&self) -> bool {
+        match self {
+            Self::Unresolved(unresolved) => matches!(**unresolved, Unresolved::Unknown { .. }),
+            Self::NoImage { query, .. } => query.is_none(),
+            Self::Denied(_) | Self::NoStep { .. } => false,
+        }
+    }
+}
+
+impl From<Unresolved> for Invalid {
+    fn from(unresolved: Unresolved) -> Self {
+        Self::Unresolved(Box::new(unresolved))
+    }
+}

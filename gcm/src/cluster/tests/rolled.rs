@@ -1,0 +1,47 @@
+//! What admission warns of is what a plan comes to.
+
+use api::gcm::TanzuKubernetesCluster;
+use serde_json::{Value, json};
+
+use super::pools;
+use super::recipes::rolls as planned;
+use crate::admission::rolls::rolls as warned;
+use crate::cluster::fixtures::ClusterFixture;
+
+#[test]
+fn nodes_are_replaced_where_admission_warns_of_it_and_nowhere_else() {
+    let fixture = ClusterFixture::running(pools());
+    let facts = fixture.facts();
+    let disk = json!([{"name": "d", "mountPath": "/var/lib/d", "capacity": {"storage": "1Gi"}}]);
+    for (at, value) in [
+        ("/spec/topology/controlPlane/vmClass", json!("guaranteed-large")),
+        ("/spec/topology/controlPlane/storageClass", json!("silver")),
+        ("/spec/topology/controlPlane/nodeDrainTimeout", json!("9m")),
+        ("/spec/topology/nodePools/0/vmClass", json!("guaranteed-large")),
+        ("/spec/topology/nodePools/0/storageClass", json!("silver")),
+        ("/spec/topology/nodePools/0/volumes", disk),
+        ("/spec/topology/nodePools/0/labels", json!({"tier": "x"})),
+        ("/spec/topology/nodePools/0/labels", json!({"node-role.kubernetes.io/x": ""})),
+        ("/spec/topology/nodePools/0/taints", json!([{"key": "a", "effect": "NoSchedule"}])),
+        ("/spec/topology/nodePools/0/nodeDrainTimeout", json!("9m")),
+        ("/spec/topology/nodePools/0/replicas", json!(7)),
+        (
+            "/spec/settings/network/proxy",
+            json!({"httpProxy": "http://p", "httpsProxy": "http://p", "noProxy": []}),
+        ),
+        ("/spec/settings/storage", json!({"defaultClass": "gold"})),
+    ] {
+        let mut written: Value = serde_json::to_value(&fixture.tkc).unwrap();
+        let (parent, key) = at.rsplit_once('/').unwrap();
+        written.pointer_mut(parent).unwrap()[key] = value;
+        let tkc: TanzuKubernetesCluster = serde_json::from_value(written).unwrap();
+        let planned = planned(&tkc, &facts);
+        let warned = warned(&fixture.tkc, &tkc);
+        let control_plane = warned.iter().any(|roll| roll.field.ends_with("controlPlane"));
+        let idle = tkc.spec.topology.node_pools.iter().filter(|pool| pool.replicas == Some(0)).count();
+        let pools = planned[1..].iter().filter(|rolls| **rolls).count();
+        assert_eq!(planned[0], control_plane, "{at}: {warned:?}");
+        let of_pools = warned.len() - usize::from(control_plane);
+        assert!(pools == of_pools || (pools > 1 && pools == of_pools + idle), "{at}: {pools} {warned:?}");
+    }
+}

@@ -1,0 +1,36 @@
+//! The TkgServiceConfiguration, as admission sees it: users need no right to read it.
+
+use std::sync::Arc;
+
+use api::gcm::service_configuration::SERVICE_CONFIGURATION;
+use api::gcm::{TkgServiceConfiguration, TkgServiceConfigurationSpec};
+use kit::watch::Cache;
+use kube::ResourceExt;
+use parking_lot::RwLock;
+
+/// The configuration as the watch last showed it. Clones share it.
+#[derive(Clone, Default)]
+pub struct ServiceConfiguration(Arc<RwLock<Arc<TkgServiceConfigurationSpec>>>);
+
+impl ServiceConfiguration {
+    /// A configuration that follows a watch.
+    pub fn following(cache: &Cache<TkgServiceConfiguration>) -> Self {
+        let configuration = Self::default();
+        let followed = configuration.clone();
+        cache.listen(move |change| {
+            if change.sides().any(|object| object.name_any() == SERVICE_CONFIGURATION) {
+                followed.set(change.new.as_ref().map(|new| new.spec.clone()).unwrap_or_default());
+            }
+        });
+        configuration
+    }
+
+    pub(crate) fn set(&self, spec: TkgServiceConfigurationSpec) {
+        *self.0.write() = Arc::new(spec);
+    }
+
+    /// What it says; nothing at all where there is none.
+    pub fn current(&self) -> Arc<TkgServiceConfigurationSpec> {
+        Arc::clone(&self.0.read())
+    }
+}
