@@ -175,6 +175,8 @@ pub mod annotation {
     pub const INCOMPATIBLE_REASON: &str = "run.tanzu.vmware.com/incompatible-reason";
     /// What a version of TanzuKubernetesCluster cannot show, kept for the way back.
     pub const CONVERSION_DATA: &str = "run.tanzu.vmware.com/conversion-data";
+    /// On a guest's Secret: the ProviderServiceAccount, `NAMESPACE/NAME`, whose token it holds.
+    pub const PROVIDER_SERVICE_ACCOUNT: &str = "infrastructure.cluster.vmware.com/provider-service-account";
     /// On a Machine: it is to be replaced, if a MachineHealthCheck looks after it.
     pub const REMEDIATE_MACHINE: &str = "cluster.x-k8s.io/remediate-machine";
     /// On a KubeadmControlPlane or MachineDeployment: digests of what its machines were asked to be, and of the texts
@@ -194,6 +196,9 @@ pub mod finalizer {
     pub const WCP_CLUSTER: &str = "wcpcluster.infrastructure.cluster.vmware.com";
     /// Of a WCPMachine.
     pub const WCP_MACHINE: &str = "wcpmachine.infrastructure.cluster.vmware.com";
+    /// Of a ProviderServiceAccount.
+    pub const PROVIDER_SERVICE_ACCOUNT: &str =
+        "providerserviceaccount.vmware.infrastructure.cluster.x-k8s.io";
     /// Of a VirtualMachine.
     pub const VIRTUAL_MACHINE: &str = "virtualmachine.vmoperator.vmware.com";
     /// Of a VirtualMachineSetResourcePolicy.
@@ -284,6 +289,11 @@ pub fn cloud_provider_account(cluster: &str) -> String {
 /// The ProviderServiceAccount of the guest's storage driver.
 pub fn storage_driver_account(cluster: &str) -> String {
     joined(cluster, "-pvcsi", MAX_MACHINE_NAME)
+}
+
+/// The Secret with the token of a ProviderServiceAccount.
+pub fn account_token_secret(account: &str) -> String {
+    format!("{account}-secret")
 }
 
 /// The Secret with a guest's kubeconfig, as Cluster API names it.

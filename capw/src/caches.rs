@@ -1,7 +1,7 @@
 //! What capw watches.
 
 use api::capi::{Cluster, IpAddress, IpAddressClaim, Machine};
-use api::capw::{WCPCluster, WCPMachine, WCPMachineTemplate};
+use api::capw::{ProviderServiceAccount, WCPCluster, WCPMachine, WCPMachineTemplate};
 use api::net::VirtualNetwork;
 use api::topology::{AvailabilityZone, Zone};
 use api::vmop::{
@@ -23,6 +23,8 @@ pub struct Caches {
     pub wcp_clusters: Cache<WCPCluster>,
     /// Infrastructure of machines.
     pub wcp_machines: Cache<WCPMachine>,
+    /// Rights of programs in guests.
+    pub accounts: Cache<ProviderServiceAccount>,
     /// What machines are made from.
     pub templates: Cache<WCPMachineTemplate>,
     /// Virtual machines.
@@ -55,6 +57,7 @@ impl Caches {
             machines: watch(started),
             wcp_clusters: watch(started),
             wcp_machines: watch(started),
+            accounts: watch(started),
             templates: watch(started),
             vms: watch(started),
             policies: watch(started),

@@ -130,6 +130,7 @@ pub fn no_caches() -> Caches {
         machines: empty(),
         wcp_clusters: empty(),
         wcp_machines: empty(),
+        accounts: empty(),
         templates: empty(),
         vms: empty(),
         policies: empty(),

@@ -1,14 +1,16 @@
 //! capw, the infrastructure provider `wcp` of Cluster API: the layer between Machines and VirtualMachines.
 //!
-//! - It reads Cluster, Machine, WCPCluster, WCPMachine, WCPMachineTemplate, VirtualMachineClass,
-//!   VirtualMachineImage, IPAddress and a Machine's bootstrap Secret.
+//! - It reads Cluster, Machine, WCPCluster, WCPMachine, WCPMachineTemplate, ProviderServiceAccount, VirtualMachineClass,
+//!   VirtualMachineImage, IPAddress, a Machine's bootstrap Secret and a guest's kubeconfig.
 //! - It writes VirtualNetwork, IPAddressClaim, VirtualMachineSetResourcePolicy, VirtualMachineService, the cloud-init Secret,
-//!   PersistentVolumeClaim, VirtualMachine, and the status of the WCP kinds.
+//!   PersistentVolumeClaim, VirtualMachine, and the status of the WCP kinds; for a ProviderServiceAccount ServiceAccount,
+//!   Role, RoleBinding and token, and a copy of the token in the guest.
 //! - It never touches a TanzuKubernetesCluster or vCenter.
 //!
 //! One folder per kind; each reconcile gathers, plans, acts, and says how things are.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+pub mod account;
 pub mod caches;
 pub mod error;
 #[cfg(test)]
@@ -52,6 +54,7 @@ async fn start(started: Runtime, network: NetworkFlags) -> Result<(), Fatal> {
     started.lead().await?;
     let caches = Arc::new(Caches::watch(&started));
     tokio::join!(
+        account::controller(&started, &caches),
         wcpcluster::controller(&started, &caches, &network),
         wcpmachine::controller(&started, &caches, network.network_provider),
         template::controller(&started, &caches),

@@ -11,6 +11,7 @@ pub mod events;
 pub mod expectations;
 pub mod flags;
 mod guarded;
+pub mod guest;
 pub mod index;
 mod leadership;
 pub mod lease;

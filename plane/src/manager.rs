@@ -7,12 +7,13 @@ use crate::error::Result;
 use crate::process::Command;
 use crate::stack::write_private;
 
-/// What each is for: owners' deletion, namespaces' deletion, `default` accounts, the CA that guests' programs read,
+/// What each is for: owners' deletion, namespaces' deletion, `default` accounts, tokens in Secrets, the CA that programs read,
 /// the rights that infrastructure providers lend to Cluster API's managers, and claims that get and leave their volumes.
-const CONTROLLERS: [&str; 8] = [
+const CONTROLLERS: [&str; 9] = [
     "garbage-collector-controller",
     "namespace-controller",
     "serviceaccount-controller",
+    "serviceaccount-token-controller",
     "root-ca-certificate-publisher-controller",
     "clusterrole-aggregation-controller",
     "persistentvolume-binder-controller",
@@ -27,14 +28,15 @@ pub(crate) fn command(cluster: &Cluster, exe: &Path) -> Result<Command> {
     let pair = cluster.authorities.client.client(USER, None)?;
     let kubeconfig = cluster.stack.subfolder("kubeconfigs")?.join("kube-controller-manager");
     write_private(&kubeconfig, cluster.server.for_certificate(USER, &pair).as_bytes())?;
-    let root = cluster.stack.subfolder("pki")?.join("serving-ca.crt");
-    Ok(Command::new(&cluster.stack, "kube-controller-manager", exe)?.args(args(&kubeconfig, &root)))
+    Ok(Command::new(&cluster.stack, "kube-controller-manager", exe)?
+        .args(args(&kubeconfig, &cluster.stack.subfolder("pki")?)))
 }
 
-fn args(kubeconfig: &Path, root: &Path) -> Vec<String> {
+fn args(kubeconfig: &Path, pki: &Path) -> Vec<String> {
     vec![
         format!("--kubeconfig={}", kubeconfig.display()),
-        format!("--root-ca-file={}", root.display()),
+        format!("--root-ca-file={}", pki.join("serving-ca.crt").display()),
+        format!("--service-account-private-key-file={}", pki.join("accounts.key").display()),
         format!("--controllers={}", CONTROLLERS.join(",")),
         "--use-service-account-credentials=true".to_owned(),
         // There is only one, and it need not wait for the lease of its predecessor.
@@ -51,9 +53,6 @@ mod tests {
 
     #[test]
     fn the_controllers_are_few() {
-        insta::assert_debug_snapshot!(args(
-            Path::new("/d/kubeconfigs/kcm"),
-            Path::new("/d/pki/serving-ca.crt")
-        ));
+        insta::assert_debug_snapshot!(args(Path::new("/d/kubeconfigs/kcm"), Path::new("/d/pki")));
     }
 }

@@ -34,6 +34,7 @@ mod plain_cluster_move;
 mod plain_clusters;
 mod plain_vm;
 mod privileges;
+mod provider_accounts;
 mod real_node;
 mod real_site;
 mod release_upgrade;

@@ -41,6 +41,7 @@ const RIGHTS: &[(&str, &str, &str, bool)] = &[
     ("create", "topology.tanzu.vmware.com", "zones", false),
     ("create", "vmware.com", "virtualnetworkinterfaces", false),
     ("create", "cluster.x-k8s.io", "machines", false),
+    ("create", "infrastructure.cluster.vmware.com", "providerserviceaccounts", false),
     ("get", "bootstrap.cluster.x-k8s.io", "kubeadmconfigs", false),
     ("get", "", "secrets", false),
 ];

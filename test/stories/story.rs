@@ -241,7 +241,9 @@ pub fn api_resource(kind: &str) -> ApiResource {
         "GlobalInClusterIPPool" => ("ipam.cluster.x-k8s.io", "v1alpha2"),
         "KubeadmControlPlane" => ("controlplane.cluster.x-k8s.io", "v1beta2"),
         "KubeadmConfig" | "KubeadmConfigTemplate" => ("bootstrap.cluster.x-k8s.io", "v1beta2"),
+        "Role" | "RoleBinding" => ("rbac.authorization.k8s.io", "v1"),
         "Secret"
+        | "ServiceAccount"
         | "ConfigMap"
         | "Service"
         | "Namespace"

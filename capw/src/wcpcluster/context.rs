@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use api::capw::WCPMachine;
+use api::capw::{ProviderServiceAccount, WCPMachine};
 use api::topology::{AvailabilityZone, Zone};
 use api::vmop::VirtualMachine;
 use kit::apply::Api;
@@ -20,6 +20,8 @@ pub struct Context {
     pub(super) machines: Index<WCPMachine>,
     /// Virtual machines by Cluster.
     pub(super) vms: Index<VirtualMachine>,
+    /// Accounts by WCPCluster.
+    pub(super) accounts: Index<ProviderServiceAccount>,
     /// Zones by namespace.
     pub(super) zones: Index<Zone>,
     /// Zones with what each namespace has there, by namespace.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use api::capi::{Cluster, IpAddress, IpAddressClaim};
-use api::capw::{FailureDomain, WCPCluster};
+use api::capw::{FailureDomain, ProviderServiceAccount, WCPCluster};
 use api::names::{self, label};
 use api::net::VirtualNetwork;
 use api::vmop::{VirtualMachineService, VirtualMachineSetResourcePolicy};
@@ -37,6 +37,8 @@ pub struct Facts {
     pub flags: NetworkFlags,
     /// The WCPMachines and virtual machines of the cluster that are still there when it is to go.
     pub machines: Vec<String>,
+    /// The accounts of programs in the guest.
+    pub accounts: Vec<Arc<ProviderServiceAccount>>,
     /// Where machines can be placed.
     pub failure_domains: Vec<FailureDomain>,
     /// Nobody may act on the WCPCluster.
@@ -80,6 +82,7 @@ pub fn facts(wcp_cluster: &WCPCluster, ctx: &Context) -> Result<Facts, Error> {
         service: ctx.caches.services.current(namespace, &names::control_plane_service(&name))?,
         address_claim,
         address,
+        accounts: ctx.accounts.objects(&key(namespace, &wcp_cluster.name_any())),
         flags: ctx.network.clone(),
         cluster,
         name,

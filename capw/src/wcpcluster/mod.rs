@@ -11,7 +11,7 @@ pub mod status;
 use std::sync::Arc;
 
 use api::capi::{Cluster, IpAddress, IpAddressClaim};
-use api::capw::WCPCluster;
+use api::capw::{ProviderServiceAccount, WCPCluster};
 use api::names::label;
 use jiff::Timestamp;
 use kit::apply::Api;
@@ -23,6 +23,7 @@ use kit::{Controller, Next, Runtime};
 use kube::runtime::reflector::ObjectRef;
 use kube::{Resource, ResourceExt};
 
+use crate::account;
 use crate::caches::Caches;
 use crate::error::Error;
 use crate::network::NetworkFlags;
@@ -38,6 +39,7 @@ pub async fn controller(started: &Runtime, caches: &Arc<Caches>, network: &Netwo
         network: network.clone(),
         machines: caches.wcp_machines.index(|machine| of_cluster(machine, label::CLUSTER_NAME)),
         vms: caches.vms.index(|vm| of_cluster(vm, label::CAPW_CLUSTER_NAME)),
+        accounts: caches.accounts.index(account::of_wcp_cluster),
         zones: caches.zones.cache().index(|zone| zone.namespace().into_iter().collect()),
         availability_zones: caches
             .availability_zones
@@ -61,6 +63,7 @@ pub async fn controller(started: &Runtime, caches: &Arc<Caches>, network: &Netwo
             zone.spec.namespaces.keys().flat_map(|namespace| in_wide_zone.refs(namespace)).collect()
         })
         .watches_changes(&caches.clusters, of_changed_cluster)
+        .watches_changes(&caches.accounts, |change| of_changed_account(change).into_iter().collect())
         .watches_changes(&caches.wcp_machines, move |change| {
             of_gone(change, label::CLUSTER_NAME, &clusters).into_iter().collect()
         })
@@ -131,6 +134,16 @@ fn of_changed_cluster(change: &Change<Cluster>) -> Vec<ObjectRef<WCPCluster>> {
         return Vec::new();
     }
     vec![ObjectRef::new(&reference.name).within(&cluster.namespace().unwrap_or_default())]
+}
+
+/// The WCPCluster whose account came, went, or is in another state.
+fn of_changed_account(change: &Change<ProviderServiceAccount>) -> Option<ObjectRef<WCPCluster>> {
+    let state =
+        |account: &Arc<ProviderServiceAccount>| account.status.clone().map(|status| status.conditions);
+    if change.old.as_ref().map(state) == change.new.as_ref().map(state) {
+        return None;
+    }
+    account::wcp_cluster_of(change.sides().last()?)
 }
 
 /// The WCPCluster whose claim an address answers.

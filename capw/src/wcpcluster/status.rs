@@ -17,6 +17,7 @@ use kube::Resource;
 use super::act::{Done, FrontResult, StepResults};
 use super::gather::Facts;
 use super::plan::load_balancer_address;
+use crate::account;
 use crate::error::Error;
 use crate::upstream::paused_condition;
 
@@ -51,6 +52,8 @@ pub fn status(
         status.initialization = Some(Initialization { provisioned: Some(true) });
     }
     status.ready = Some(find(&new, contract::READY).is_some_and(|ready| ready.status == conditions::TRUE));
+    new.retain(|condition| condition.type_ != reasons::PROVIDER_SERVICE_ACCOUNTS_READY);
+    new.extend(account::status::sum(facts.accounts.iter().map(Arc::as_ref), generation));
     new.push(paused_condition(facts.paused, generation));
     status.conditions = settle(&old.conditions, new, now);
     status
@@ -75,6 +78,7 @@ pub fn publish_changes(events: &Events, cluster: &WCPCluster, old: &[Condition],
         reasons::WAITING_FOR_LOAD_BALANCER_IP,
         reasons::WAITING_FOR_IP_ADDRESS,
         reasons::WAITING_FOR_RESOURCE_POLICY,
+        reasons::PROVIDER_SERVICE_ACCOUNTS_RECONCILING,
     ];
     events.transitions(cluster, &notable(old), &notable(new), |c| !expected.contains(&c.reason.as_str()));
 }

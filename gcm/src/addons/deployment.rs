@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
+use kit::guest::bounded;
+
 use super::apply_set;
 use super::bundle::{Bundle, Mode};
 use super::choice::Source;
@@ -12,7 +14,7 @@ use super::guest::{Guest, GuestError, Membership, ServedKind, Sighting};
 use super::health::{self, Health};
 use super::manifest::{Manifest, ObjectKey, stage};
 use super::render::Values;
-use super::report::{AddonState, bounded};
+use super::report::AddonState;
 
 /// How long definitions may take before what is of them is applied.
 const ESTABLISHED_WITHIN: Duration = Duration::from_secs(10);

@@ -7,6 +7,7 @@ use std::time::Duration;
 use api::gcm::TanzuKubernetesCluster;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kit::apply::get;
+use kit::guest;
 use kit::retry::jitter;
 use kube::Client;
 use kube::runtime::reflector::ObjectRef;
@@ -23,7 +24,7 @@ use super::guest::{Guest, GuestError};
 use super::render::Values;
 use super::report::{AddonReport, AddonState};
 use super::session::Session;
-use super::{config_map, image, kubeconfig, manifest};
+use super::{config_map, image, manifest};
 
 /// A round of one cluster takes no longer.
 const ROUND: Duration = Duration::from_mins(3);
@@ -347,9 +348,9 @@ impl Cluster {
         let secret = get::<Secret>(&self.shared.management, Some(&self.namespace), &name).await;
         let secret = secret.map_err(|error| unusable(format!("it can't be read: {error}")))?;
         let data = secret.ok_or_else(|| unusable("it is not there yet".to_owned()))?.data.unwrap_or_default();
-        let text = data.get(kubeconfig::KEY).and_then(|value| std::str::from_utf8(&value.0).ok());
-        let text = text.ok_or_else(|| unusable(format!("it has no key {}", kubeconfig::KEY)))?;
-        Guest::new(kubeconfig::config(text, server).await.map_err(unusable)?)
+        let text = data.get(guest::KEY).and_then(|value| std::str::from_utf8(&value.0).ok());
+        let text = text.ok_or_else(|| unusable(format!("it has no key {}", guest::KEY)))?;
+        Guest::new(guest::config(text, server).await.map_err(unusable)?)
     }
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use futures::{Stream, StreamExt};
 use k8s_openapi::api::core::v1::ConfigMap;
+use kit::guest::{bounded, describe};
 use kube::api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, Preconditions};
 use kube::core::{GroupVersionKind, PartialObjectMeta, Status};
 use kube::discovery::{self, Scope};
@@ -15,7 +16,6 @@ use serde_json::Value;
 use super::apply_set::{self, PARENT_NAMESPACE, PART_OF};
 use super::drift::Written;
 use super::manifest::{Manifest, ObjectKey};
-use super::report::bounded;
 
 /// No call of a guest takes longer.
 const CALL: Duration = Duration::from_secs(15);
@@ -82,17 +82,8 @@ async fn call<T>(request: impl Future<Output = kube::Result<T>>) -> kube::Result
 
 fn explain(error: &kube::Error) -> GuestError {
     match error {
-        kube::Error::Api(status) if status.code == 401 => GuestError::Unreachable(bounded(&status.message)),
-        kube::Error::Api(status) => GuestError::Refused(bounded(&status.message)),
-        other => {
-            let mut text = other.to_string();
-            let mut source = std::error::Error::source(other);
-            while let Some(cause) = source {
-                text = cause.to_string();
-                source = cause.source();
-            }
-            GuestError::Unreachable(bounded(&text))
-        }
+        kube::Error::Api(status) if status.code != 401 => GuestError::Refused(describe(error)),
+        _ => GuestError::Unreachable(describe(error)),
     }
 }
 

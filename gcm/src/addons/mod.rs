@@ -13,7 +13,7 @@
 //! | [`bundle`], [`render`], [`manifest`] | from a bundle's texts to objects |
 //! | [`apply_set`], [`health`], [`drift`] | labels of what belongs together; whether it works; what others changed |
 //! | [`report`] | how add-ons are, as status and cause |
-//! | [`kubeconfig`], [`guest`] | the guest's API server, and what is asked of it |
+//! | [`guest`] | the guest's API server, and what is asked of it |
 //! | [`deployment`], [`session`], [`engine`] | one add-on in a guest, one guest, all clusters |
 //!
 //! The guest is its tenant's. Answers are bounded in size and time, lists in their number, messages in length; nothing
@@ -31,7 +31,6 @@ pub mod generated;
 pub mod guest;
 pub mod health;
 pub mod image;
-pub mod kubeconfig;
 pub mod manifest;
 pub mod render;
 pub mod report;

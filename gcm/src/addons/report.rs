@@ -4,11 +4,9 @@ use api::conditions::cause::Cause;
 use api::conditions::severity::Severity;
 use api::conditions::{Condition, INFO, WARNING, tkc as words};
 use api::gcm::parts::AddonStatus;
+use kit::guest::bounded;
 
 use super::bundle::AddonType;
-
-/// The most characters of a message about an add-on: the guest has a part in them.
-const MAX_MESSAGE: usize = 400;
 
 /// How far an add-on is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,16 +36,6 @@ pub struct AddonReport {
     pub version: Option<String>,
     /// How far it is.
     pub state: AddonState,
-}
-
-/// A text that others had a part in, as messages may hold it: one line, and not long.
-pub fn bounded(text: &str) -> String {
-    let mut line: String =
-        text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(MAX_MESSAGE).collect();
-    if text.chars().nth(MAX_MESSAGE).is_some() {
-        line.push('…');
-    }
-    line
 }
 
 impl AddonReport {
@@ -132,14 +120,5 @@ mod tests {
             assert_eq!(shown.conditions[0].reason.as_deref().unwrap_or_default(), reason, "{state:?}");
             assert_eq!(report.cause(serves).is_some(), has_cause, "{state:?}");
         }
-    }
-
-    #[test]
-    fn a_guests_words_are_short_and_on_one_line() {
-        let text = format!("a\nb\u{1b}[31m{}", "é".repeat(10_000));
-        let bounded = bounded(&text);
-        assert!(bounded.starts_with("a b ") && bounded.ends_with('…'));
-        assert_eq!(bounded.chars().count(), MAX_MESSAGE + 1);
-        assert!(!bounded.contains(char::is_control));
     }
 }

@@ -1,7 +1,8 @@
 //! The conditions of a cluster, each in one function.
 
 use api::conditions::cause::{self, Cause};
-use api::conditions::{Condition, INFO, READY, TRUE, WARNING, capi, find, metav1, tkc as words};
+use api::conditions::severity::Severity;
+use api::conditions::{Condition, FALSE, INFO, READY, TRUE, WARNING, capi, find, metav1, tkc as words};
 use api::gcm::TanzuKubernetesCluster;
 use api::gcm::parts::{node_status, vm_status};
 use api::names::label;
@@ -36,7 +37,9 @@ impl From<Condition> for ConditionWithCause {
 pub fn all(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Vec<ConditionWithCause> {
     let nodes = Node::all(facts);
     let mut conditions = vec![control_plane(facts, &nodes), pools(tkc, facts, &nodes)];
-    conditions.extend([addons(tkc, facts, &nodes), nodes_healthy(facts, &nodes)]);
+    conditions.push(addons(tkc, facts, &nodes));
+    conditions.extend(provider_accounts(facts));
+    conditions.push(nodes_healthy(facts, &nodes));
     let synced = synced::conditions(tkc, facts);
     conditions.extend(synced.map(|(condition, cause)| ConditionWithCause { condition, cause }));
     conditions.extend(release(tkc, facts).into_iter().map(ConditionWithCause::from));
@@ -49,6 +52,7 @@ pub fn ready(conditions: &[ConditionWithCause]) -> ConditionWithCause {
         [words::CONTROL_PLANE_READY, words::NODE_POOLS_READY, words::ADDONS_READY, words::NODES_HEALTHY];
     let failing = conditions.iter().find(|ConditionWithCause { condition, .. }| {
         (summed.contains(&condition.type_.as_ref()) && condition.status != TRUE)
+            || is_failing(condition)
             || synced::is_failing(condition)
     });
     match failing.cloned() {
@@ -57,6 +61,11 @@ pub fn ready(conditions: &[ConditionWithCause]) -> ConditionWithCause {
         }
         None => Condition::is_true(READY).into(),
     }
+}
+
+/// Whether an account can't be had: what takes a moment keeps no cluster from being ready.
+fn is_failing(condition: &Condition) -> bool {
+    condition.type_ == words::PROVIDER_SERVICE_ACCOUNTS_READY && condition.status == FALSE
 }
 
 /// A condition that does not hold, with the cause in its message and its severity.
@@ -158,6 +167,24 @@ fn addons(tkc: &TanzuKubernetesCluster, facts: &Facts, nodes: &[Node<'_>]) -> Co
     };
     let text = format!("{settled} of {} add-ons are applied and work{held}", reports.len());
     unmet(words::ADDONS_READY, reason, &text, Some(cause))
+}
+
+/// What the WCPCluster says of the accounts of the guest's programs; nothing before it does.
+fn provider_accounts(facts: &Facts) -> Option<ConditionWithCause> {
+    const TYPE: &str = words::PROVIDER_SERVICE_ACCOUNTS_READY;
+    let wcp_cluster = facts.wcp_cluster.as_deref()?;
+    let found = metav1::find(&wcp_cluster.status.as_ref()?.conditions, TYPE)?;
+    Some(match found.status.as_str() {
+        TRUE => Condition::is_true(TYPE).into(),
+        FALSE => {
+            let (object, reason) = (format!("WCPCluster {}", wcp_cluster.name_any()), found.reason.clone());
+            let cause = Cause { object, reason, message: found.message.clone(), severity: Severity::Warning };
+            let message = cause::one_line(&found.message);
+            let condition = Condition::is_false(TYPE, WARNING, &found.reason, message);
+            ConditionWithCause { condition, cause: Some(cause) }
+        }
+        _ => Condition::is_unknown(TYPE, &found.reason, cause::one_line(&found.message)).into(),
+    })
 }
 
 /// Whether the control plane is to go to another release and has not been sent there.

@@ -4,9 +4,10 @@ use api::conditions::cause::Cause;
 use api::conditions::severity::Severity;
 use api::conditions::{Condition, FALSE, TRUE, WARNING, find, tkc as words};
 use api::gcm::TanzuKubernetesCluster;
+use kit::guest::bounded;
 
 use super::gather::Facts;
-use crate::addons::report::{AddonReport, AddonState, bounded};
+use crate::addons::report::{AddonReport, AddonState};
 use crate::sync::wanted::WantedObjects;
 use crate::sync::{self, ROLE_BINDINGS, STORAGE_CLASSES};
 

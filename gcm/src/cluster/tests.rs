@@ -1,5 +1,6 @@
 //! From a cluster to its objects, and from its objects' state to its own.
 
+mod accounts;
 mod changes;
 mod health;
 mod recipes;

@@ -19,6 +19,7 @@ fn facts() -> Facts {
         address: None,
         flags: nsx(),
         machines: Vec::new(),
+        accounts: Vec::new(),
         failure_domains: Vec::new(),
         paused: false,
     }

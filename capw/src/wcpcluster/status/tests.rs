@@ -20,6 +20,7 @@ fn facts(paused: bool) -> Facts {
         address: None,
         flags: nsx(),
         machines: Vec::new(),
+        accounts: Vec::new(),
         failure_domains: Vec::new(),
         paused,
     }

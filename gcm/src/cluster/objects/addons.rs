@@ -1,6 +1,7 @@
 //! What the guest is to have besides its nodes.
 
 use ipnet::IpNet;
+use kit::guest::server;
 
 use super::input::Input;
 use crate::addons::choice::{Offer, choose};
@@ -20,12 +21,7 @@ pub fn addons(input: &Input<'_>, facts: &Facts) -> Option<WantedAddons> {
     let endpoint = cluster.spec.control_plane_endpoint.as_ref()?;
     let host = endpoint.host.clone().filter(|host| !host.is_empty())?;
     let port = endpoint.port.and_then(|port| u16::try_from(port).ok()).filter(|port| *port > 0)?;
-    // An IPv6 address stands in brackets where a port follows.
-    let server = if host.contains(':') {
-        format!("https://[{host}]:{port}")
-    } else {
-        format!("https://{host}:{port}")
-    };
+    let server = server(&host, port);
     let settings = network::network(&input.tkc.spec);
     let cni =
         settings.and_then(|settings| settings.cni.as_ref()).map_or(defaults::CNI, |cni| cni.name.as_str());

@@ -1,7 +1,7 @@
-//! The guest's kubeconfig, as far as it is believed.
+//! A guest cluster, as far as it is believed: its kubeconfig, and the texts of its API server.
 //!
-//! It lies in the tenant's namespace, whose users may write Secrets. So only certificates, a key and a token are taken from
-//! it, as data: no command, no path, no proxy, no server of its own.
+//! The kubeconfig lies in the tenant's namespace, whose users may write Secrets. So only certificates, a key and a token
+//! are taken from it, as data: no command, no path, no proxy, no server of its own.
 
 use std::time::Duration;
 
@@ -13,6 +13,37 @@ use kube::config::{
 /// The key of the Secret that Cluster API writes.
 pub const KEY: &str = "value";
 const NAME: &str = "guest";
+/// The most characters of a text that the guest has a part in.
+const MAX_TEXT: usize = 400;
+
+/// A text that others had a part in, as messages may hold it: one line, and not long.
+pub fn bounded(text: &str) -> String {
+    let mut line: String =
+        text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(MAX_TEXT).collect();
+    if text.chars().nth(MAX_TEXT).is_some() {
+        line.push('…');
+    }
+    line
+}
+
+/// Why a request came to nothing, as messages may hold it: the API server's own words, else the first cause.
+pub fn describe(error: &kube::Error) -> String {
+    if let kube::Error::Api(status) = error {
+        return bounded(&status.message);
+    }
+    let mut text = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        text = cause.to_string();
+        source = cause.source();
+    }
+    bounded(&text)
+}
+
+/// The URL of the API server at this host; an IPv6 address stands in brackets where a port follows.
+pub fn server(host: &str, port: u16) -> String {
+    if host.contains(':') { format!("https://[{host}]:{port}") } else { format!("https://{host}:{port}") }
+}
 
 /// How to reach the API server at `server`, with what the kubeconfig's text holds.
 ///
@@ -93,5 +124,14 @@ mod tests {
         assert!(error.contains("client-certificate-data") && !error.contains("canary"), "{error}");
         let error = config("canary: [", "https://10.0.0.1:6443").await.unwrap_err();
         assert!(!error.contains("canary"), "{error}");
+    }
+
+    #[test]
+    fn a_guests_words_are_short_and_on_one_line() {
+        let text = format!("a\nb\u{1b}[31m{}", "é".repeat(10_000));
+        let bounded = bounded(&text);
+        assert!(bounded.starts_with("a b ") && bounded.ends_with('…'));
+        assert_eq!(bounded.chars().count(), MAX_TEXT + 1);
+        assert!(!bounded.contains(char::is_control));
     }
 }

@@ -1,0 +1,74 @@
+//! The end of an account: the guest's Secret if the guest is there and stays, then what lies in the account's namespace.
+
+use api::capi::Cluster;
+use api::capw::ProviderServiceAccount;
+use api::names::finalizer;
+use kit::watch::Watchable;
+use kube::ResourceExt;
+
+use super::context::Context;
+use super::error::{Error, Stop};
+use super::gather::{Children, children, connect, server_of};
+use super::guest::CALL;
+use super::plan::check_target;
+use crate::upstream::is_controlled;
+
+/// Removes what was made for the account, and the finalizer.
+pub async fn carry_out(
+    account: &ProviderServiceAccount,
+    cluster: Option<&Cluster>,
+    ctx: &Context,
+) -> Result<(), Error> {
+    if !account.finalizers().iter().any(|there| there == finalizer::PROVIDER_SERVICE_ACCOUNT) {
+        return Ok(());
+    }
+    // The token is worth nothing without its ServiceAccount, which goes in any case.
+    match tokio::time::timeout(CALL, remove_from_guest(account, cluster, ctx)).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => warn_of_kept(account, &error.to_string(), ctx),
+        Err(_) => warn_of_kept(account, &format!("no answer within {} s", CALL.as_secs()), ctx),
+    }
+    let Children { service_account, role, binding, token } = children(account, ctx).await?;
+    delete(account, token, ctx).await?;
+    delete(account, binding, ctx).await?;
+    delete(account, role, ctx).await?;
+    delete(account, service_account, ctx).await?;
+    let removed = ctx.api.remove_finalizer(account, finalizer::PROVIDER_SERVICE_ACCOUNT).await;
+    removed.map_err(Error::api(account, "taking the finalizer off")).map(drop)
+}
+
+fn warn_of_kept(account: &ProviderServiceAccount, why: &str, ctx: &Context) {
+    let name = format!("{}/{}", account.spec.target_namespace, account.spec.target_secret_name);
+    let note = format!("Secret {name} stays in the cluster; its token is worth nothing any more: {why}");
+    ctx.events.warning(account, "SecretKept", note);
+}
+
+/// Removes the guest's Secret, unless the guest goes itself.
+async fn remove_from_guest(
+    account: &ProviderServiceAccount,
+    cluster: Option<&Cluster>,
+    ctx: &Context,
+) -> Result<(), Error> {
+    let Some(cluster) = cluster else { return Ok(()) };
+    if cluster.metadata.deletion_timestamp.is_some() || check_target(account).is_err() {
+        return Ok(());
+    }
+    let Some(server) = server_of(cluster) else { return Ok(()) };
+    match connect(account, &cluster.name_any(), &server, ctx).await? {
+        Ok(guest) => Ok(guest.remove(account).await.map(drop)?),
+        Err(why) => Err(Stop::Unreachable(why).into()),
+    }
+}
+
+/// Deletes what this very account controls.
+async fn delete<K: Watchable>(
+    account: &ProviderServiceAccount,
+    child: Option<K>,
+    ctx: &Context,
+) -> Result<(), Error> {
+    let Some(child) = child.filter(|child| is_controlled(account, child)) else { return Ok(()) };
+    ctx.api.delete(&child).await.map_err(Error::api(&child, "deleting")).map(drop)
+}
+
+#[cfg(test)]
+mod tests;

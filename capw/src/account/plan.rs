@@ -1,0 +1,214 @@
+//! What an account needs in its own namespace and in the guest, given the facts. Pure.
+
+use std::collections::BTreeMap;
+
+use api::capw::ProviderServiceAccount;
+use api::names::{self, annotation, label};
+use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
+use k8s_openapi::api::rbac::v1::{PolicyRule, Role, RoleBinding, RoleRef, Subject};
+use kit::apply::controlled_by;
+use kit::events::named;
+use kube::api::ObjectMeta;
+use kube::{Resource, ResourceExt};
+
+use super::credentials::{Credentials, TOKEN_OF, TOKEN_TYPE, is_current};
+use super::error::Stop;
+use super::gather::{Children, Facts, GuestFacts};
+use super::guest::{is_of, mark};
+use crate::upstream::{Claim, claim};
+
+const RBAC: &str = "rbac.authorization.k8s.io";
+
+/// What of our own rights is never lent, by group: all resources where none is named. The API server itself refuses
+/// what we do not have.
+const KEPT: [(&str, &[&str]); 3] =
+    [("", &["secrets", "serviceaccounts"]), (RBAC, &[]), ("infrastructure.cluster.vmware.com", &[])];
+
+/// What is to be written; what is as it should be is not.
+#[derive(PartialEq)]
+pub struct Plan {
+    /// Who has the rights.
+    pub service_account: Option<ServiceAccount>,
+    /// The rights.
+    pub role: Option<Role>,
+    /// Who has which.
+    pub binding: Option<RoleBinding>,
+    /// The Secret for which Kubernetes makes a token.
+    pub token: Option<Secret>,
+    /// The guest's Secret, if it is to be written; or why nobody knows.
+    pub in_guest: Result<Option<Box<Secret>>, Stop>,
+}
+
+/// Refuses what no account can be like.
+pub fn check(account: &ProviderServiceAccount) -> Result<(), Stop> {
+    check_target(account)?;
+    match account.spec.rules.iter().find_map(kept_resource) {
+        Some(resource) => Err(Stop::Invalid(format!(
+            "spec.rules has {resource}, which are never lent to a program in a guest: take them out"
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// Refuses what is no place in a guest of the account's namespace.
+pub fn check_target(account: &ProviderServiceAccount) -> Result<(), Stop> {
+    let spec = &account.spec;
+    let elsewhere =
+        spec.r#ref.namespace.as_deref().filter(|of| *of != account.namespace().unwrap_or_default());
+    if let Some(elsewhere) = elsewhere {
+        return Err(Stop::Invalid(format!(
+            "spec.ref.namespace is {elsewhere:?}: an account is for a WCPCluster of its own namespace"
+        )));
+    }
+    let names = [("targetNamespace", &spec.target_namespace), ("targetSecretName", &spec.target_secret_name)];
+    if let Some((field, name)) = names.into_iter().find(|(_, name)| !is_name(name)) {
+        return Err(Stop::Invalid(format!("spec.{field} is {name:?}, which can be no name of an object")));
+    }
+    Ok(())
+}
+
+fn is_name(name: &str) -> bool {
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '.';
+    !name.is_empty() && name.len() <= 253 && name.chars().all(plain) && !name.starts_with('.')
+}
+
+/// A resource that is never lent, with its group.
+fn kept_resource(rule: &PolicyRule) -> Option<String> {
+    let all = |list: &Option<Vec<String>>| list.clone().unwrap_or_default();
+    let (groups, resources) = (all(&rule.api_groups), all(&rule.resources));
+    let kept = |group: &str, resource: &str| {
+        let main = resource.split('/').next().unwrap_or_default();
+        KEPT.iter().any(|(of, kept)| *of == group && (kept.is_empty() || kept.contains(&main)))
+    };
+    let found = groups.iter().find_map(|group| {
+        resources.iter().find(|resource| kept(group, resource)).map(|found| (group, found))
+    })?;
+    Some(format!("{:?} of the API group {:?}", found.1, found.0))
+}
+
+/// What the account needs, given the facts.
+pub fn plan(account: &ProviderServiceAccount, facts: &Facts) -> Result<Plan, Stop> {
+    let Some(cluster) = &facts.cluster else {
+        return Err(Stop::Cluster(account.spec.r#ref.name.clone().unwrap_or_default()));
+    };
+    if facts.server.is_none() {
+        return Err(Stop::ControlPlane(cluster.name_any()));
+    }
+    let Children { service_account, role, binding, token } = &facts.children;
+    ours(account, service_account.as_ref())?;
+    ours(account, role.as_ref())?;
+    ours(account, binding.as_ref())?;
+    ours(account, token.as_ref())?;
+    Ok(Plan {
+        service_account: service_account.is_none().then(|| ServiceAccount {
+            metadata: child(account, account.name_any(), &cluster.name_any()),
+            ..ServiceAccount::default()
+        }),
+        role: planned_role(account, role.as_ref(), &cluster.name_any()),
+        binding: planned_binding(account, binding.as_ref(), &cluster.name_any()),
+        token: token.is_none().then(|| token_secret(account, &cluster.name_any())),
+        in_guest: in_guest(account, facts),
+    })
+}
+
+fn ours<C>(account: &ProviderServiceAccount, child: Option<&C>) -> Result<(), Stop>
+where
+    C: Resource<DynamicType = ()>,
+{
+    match (claim(account, child, |_| false), child) {
+        (Claim::Taken, Some(child)) => Err(Stop::NameTaken { object: named(child) }),
+        (Claim::Former, Some(child)) => Err(Stop::Former(named(child))),
+        _ => Ok(()),
+    }
+}
+
+/// Metadata of what belongs to the account.
+fn child(account: &ProviderServiceAccount, name: String, cluster: &str) -> ObjectMeta {
+    ObjectMeta {
+        name: Some(name),
+        namespace: account.namespace(),
+        labels: Some(BTreeMap::from([(label::CLUSTER_NAME.to_owned(), cluster.to_owned())])),
+        owner_references: Some(vec![controlled_by(account)]),
+        ..ObjectMeta::default()
+    }
+}
+
+/// The same of what is there: only the object that was seen is changed.
+fn changed(account: &ProviderServiceAccount, live: &impl Resource, cluster: &str) -> ObjectMeta {
+    ObjectMeta { uid: live.uid(), ..child(account, account.name_any(), cluster) }
+}
+
+fn planned_role(account: &ProviderServiceAccount, live: Option<&Role>, cluster: &str) -> Option<Role> {
+    let rules = Some(account.spec.rules.clone());
+    match live {
+        None => Some(Role { metadata: child(account, account.name_any(), cluster), rules }),
+        Some(live) if live.rules.as_ref() == rules.as_ref() => None,
+        Some(live) => Some(Role { metadata: changed(account, live, cluster), rules }),
+    }
+}
+
+fn planned_binding(
+    account: &ProviderServiceAccount,
+    live: Option<&RoleBinding>,
+    cluster: &str,
+) -> Option<RoleBinding> {
+    let subject = Subject {
+        kind: "ServiceAccount".to_owned(),
+        name: account.name_any(),
+        namespace: account.namespace(),
+        api_group: None,
+    };
+    let role_ref =
+        RoleRef { api_group: Some(RBAC.to_owned()), kind: "Role".to_owned(), name: account.name_any() };
+    let subjects = Some(vec![subject]);
+    let metadata = match live {
+        Some(live) if live.subjects == subjects && live.role_ref == role_ref => return None,
+        Some(live) => changed(account, live, cluster),
+        None => child(account, account.name_any(), cluster),
+    };
+    Some(RoleBinding { metadata, role_ref, subjects })
+}
+
+fn token_secret(account: &ProviderServiceAccount, cluster: &str) -> Secret {
+    let name = names::account_token_secret(&account.name_any());
+    let mut metadata = child(account, name, cluster);
+    metadata.annotations = Some(BTreeMap::from([(TOKEN_OF.to_owned(), account.name_any())]));
+    Secret { metadata, type_: Some(TOKEN_TYPE.to_owned()), ..Secret::default() }
+}
+
+/// The guest's Secret, if it is not as it should be.
+fn in_guest(account: &ProviderServiceAccount, facts: &Facts) -> Result<Option<Box<Secret>>, Stop> {
+    let Children { service_account, token, .. } = &facts.children;
+    let current = token.as_ref().zip(service_account.as_ref()).filter(|(token, of)| is_current(token, of));
+    let Some(credentials) = current.and_then(|(token, _)| Credentials::of(token)) else {
+        let secret = names::account_token_secret(&account.name_any());
+        return Err(Stop::Token { secret, made: token.is_none() });
+    };
+    let live = match &facts.guest {
+        GuestFacts::Unneeded => return Ok(None),
+        GuestFacts::Unreachable(why) => return Err(Stop::Unreachable(why.clone())),
+        GuestFacts::Seen(live) => live.as_deref(),
+    };
+    if let Some(live) = live.filter(|live| !is_of(live, account)) {
+        return Err(Stop::NameTaken { object: format!("in the cluster, {}", named(live)) });
+    }
+    let has = |live: &Secret| Credentials::of(live).is_some_and(|live| live == credentials);
+    Ok((!live.is_some_and(has)).then(|| Box::new(guest_secret(account, credentials))))
+}
+
+fn guest_secret(account: &ProviderServiceAccount, credentials: Credentials) -> Secret {
+    let marked = (annotation::PROVIDER_SERVICE_ACCOUNT.to_owned(), mark(account));
+    Secret {
+        metadata: ObjectMeta {
+            name: Some(account.spec.target_secret_name.clone()),
+            namespace: Some(account.spec.target_namespace.clone()),
+            annotations: Some(BTreeMap::from([marked])),
+            ..ObjectMeta::default()
+        },
+        data: Some(credentials.into_data()),
+        ..Secret::default()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,91 @@
+//! How an account is, and how all of a cluster are. Pure.
+
+use api::capw::{ProviderServiceAccount, ProviderServiceAccountStatus};
+use api::conditions::{TRUE, UNKNOWN, contract, wcp_cluster as words};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kit::events::{Events, named};
+use kit::status::{condition, find, settle};
+use kube::Resource;
+
+use super::error::Error;
+
+const TYPE: &str = words::PROVIDER_SERVICE_ACCOUNTS_READY;
+
+/// The status that says what came of a reconcile.
+pub fn status(
+    account: &ProviderServiceAccount,
+    outcome: &Result<(), Error>,
+    now: Timestamp,
+) -> ProviderServiceAccountStatus {
+    let old = account.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+    let generation = account.meta().generation;
+    let new = match outcome {
+        Ok(()) => condition(TYPE, true, contract::READY, "", generation),
+        // A guest that is away for a moment, or not there yet: nobody knows better.
+        Err(Error::Stopped(stop)) if stop.is_waiting() => unknown(stop.to_string(), generation),
+        Err(error) => failed(error.to_string(), generation),
+    };
+    ProviderServiceAccountStatus {
+        ready: Some(outcome.is_ok()),
+        error_message: is_failed(&new).then(|| new.message.clone()),
+        conditions: settle(old, vec![new], now),
+    }
+}
+
+/// Publishes what changed.
+pub fn publish_changes(
+    events: &Events,
+    account: &ProviderServiceAccount,
+    old: &[Condition],
+    new: &[Condition],
+) {
+    events.transitions(account, old, new, is_failed);
+}
+
+/// The condition that sums up the accounts of a cluster; none if it has none.
+pub fn sum<'a>(
+    accounts: impl IntoIterator<Item = &'a ProviderServiceAccount>,
+    generation: Option<i64>,
+) -> Option<Condition> {
+    let mut accounts: Vec<_> = accounts.into_iter().collect();
+    accounts.sort_by_key(|account| account.meta().name.clone());
+    let shown = |account: &&ProviderServiceAccount| {
+        let known = account.status.as_ref().and_then(|status| find(&status.conditions, TYPE)).cloned();
+        let known = known.unwrap_or_else(|| unknown("nobody has looked at it yet".to_owned(), None));
+        (named(*account), known)
+    };
+    let conditions: Vec<_> = accounts.iter().map(shown).collect();
+    if conditions.is_empty() {
+        return None;
+    }
+    let unmet: Vec<_> = conditions.iter().filter(|(_, condition)| is_failed(condition)).collect();
+    if let Some((name, condition)) = unmet.first() {
+        let more = match unmet.len() - 1 {
+            0 => String::new(),
+            more => format!(" ({more} more like this)"),
+        };
+        return Some(failed(format!("{name}: {}{more}", condition.message), generation));
+    }
+    let waiting = conditions.iter().find(|(_, condition)| condition.status != TRUE);
+    Some(match waiting {
+        Some((name, condition)) => unknown(format!("{name}: {}", condition.message), generation),
+        None => condition(TYPE, true, contract::READY, "", generation),
+    })
+}
+
+fn is_failed(condition: &Condition) -> bool {
+    condition.reason == words::PROVIDER_SERVICE_ACCOUNTS_RECONCILIATION_FAILED
+}
+
+fn failed(message: String, generation: Option<i64>) -> Condition {
+    condition(TYPE, false, words::PROVIDER_SERVICE_ACCOUNTS_RECONCILIATION_FAILED, message, generation)
+}
+
+fn unknown(message: String, generation: Option<i64>) -> Condition {
+    let reason = words::PROVIDER_SERVICE_ACCOUNTS_RECONCILING;
+    Condition { status: UNKNOWN.to_owned(), ..condition(TYPE, false, reason, message, generation) }
+}
+
+#[cfg(test)]
+mod tests;
