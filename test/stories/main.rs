@@ -16,6 +16,7 @@ mod day_two;
 mod doctor;
 mod documented_commands;
 mod first_boot;
+mod guest_providers;
 mod guest_sync;
 mod idle;
 mod image_import;

@@ -1,11 +1,12 @@
 //! Rights in the management cluster for a guest's cloud provider: a token in the guest that is kept, and no more rights.
 
-use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::api::core::v1::{Node, Secret};
 use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
 use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
-use kube::{Api, Client, Config};
+use kube::{Api, Client, Config, ResourceExt};
 use serde_json::{Value, json};
 
+use crate::guest_providers;
 use crate::story::{CLUSTER, SOON, Story, api_resource, assert_contains, story};
 
 const MANIFEST: &str = r"
@@ -15,7 +16,8 @@ metadata: {name: lent, namespace: NAMESPACE}
 spec:
   topology:
     controlPlane: {replicas: 1, vmClass: best-effort-small, storageClass: gc-storage-profile, tkr: {reference: {name: v1.33.1---vmware.1-fips-vkr.2}}}
-    nodePools: []
+    nodePools:
+    - {name: workers, replicas: 1, vmClass: best-effort-small, storageClass: gc-storage-profile}
 ";
 const TYPE: &str = "ProviderServiceAccountsReady";
 const VMOP: &str = "vmoperator.vmware.com";
@@ -30,6 +32,7 @@ fn a_guests_programs_get_rights_in_their_namespace_and_no_more() {
         wait_for_accounts(&story, "True").await;
         let guest = story.guest_client("lent").await;
         the_token_opens_what_it_is_for(&story, &guest).await;
+        the_guests_programs_are_served(&story, &guest).await;
         what_goes_beyond_is_refused_and_named(&story, &guest).await;
         a_token_that_is_deleted_is_made_again_and_follows(&story, &guest).await;
         story.delete("TanzuKubernetesCluster", "lent", CLUSTER).await;
@@ -113,6 +116,19 @@ async fn the_token_opens_what_it_is_for(story: &Story, guest: &Client) {
     )
     .await
     .expect("claims of the namespace");
+}
+
+/// Load balancers and volumes, as the programs in the guest ask for them.
+async fn the_guests_programs_are_served(story: &Story, guest: &Client) {
+    let nodes = Api::<Node>::all(guest.clone()).list(&ListParams::default()).await.expect("nodes").items;
+    let worker = nodes.iter().find(|node| node.name_any().contains("-workers-")).expect("the worker");
+    let worker = serde_json::to_value(worker).expect("JSON");
+    let secret = guest_secret(guest, "vmware-system-cloud-provider", "cloud-provider-creds").await;
+    let client = with_token(story, &secret.expect("the cloud provider's")).await;
+    guest_providers::serve_a_load_balancer(story, "lent", &client, &worker).await;
+    let secret = guest_secret(guest, "vmware-system-csi", "pvcsi-provider-creds").await;
+    let client = with_token(story, &secret.expect("the storage driver's")).await;
+    guest_providers::serve_a_volume(story, &client, &worker).await;
 }
 
 /// Lends these rights, of which the guest's Secret `default/lent-more` is to have a token.
