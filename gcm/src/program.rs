@@ -32,6 +32,7 @@ use crate::releases::cache::ReleaseCache;
 use crate::service_configuration::ServiceConfiguration;
 use crate::sync::namespace::{NamespaceCaches, QuotaLimits};
 use crate::sync::role_bindings::makes_administrators;
+use crate::sync::supervisor::SupervisorEndpoint;
 use crate::webhook::{self, Webhooks};
 use crate::{cluster, releases};
 
@@ -49,6 +50,10 @@ struct Flags {
     /// new cluster may give them to its pods or services.
     #[arg(long, value_name = "CIDR", value_delimiter = ',')]
     management_cidrs: Vec<IpNet>,
+    /// Where guests reach the API server of this cluster: an IP address, and a port if it is not 6443. Left out: as kubeadm
+    /// has it in ConfigMap kube-public/cluster-info.
+    #[arg(long, value_name = "ADDRESS[:PORT]")]
+    supervisor_endpoint: Option<SupervisorEndpoint>,
     #[command(flatten)]
     health: HealthFlags,
 }
@@ -88,7 +93,7 @@ async fn start(started: Runtime, flags: Flags) -> Result<(), Fatal> {
     let clusters: Cache<TanzuKubernetesCluster> = watch(&started);
     let kinds = kinds(&started);
     let bundles = bundles(&started);
-    let namespaces = NamespaceCaches::start(&started);
+    let namespaces = NamespaceCaches::start(&started, flags.supervisor_endpoint);
     let (wake, woken) = mpsc::unbounded_channel();
     let addons = Engine::new(started.client.clone(), wake, started.shutdown.clone());
     let forgetting = addons.clone();
@@ -141,6 +146,7 @@ fn of_namespaces(
     let (of_quota, of_binding) =
         (of_namespace::<QuotaLimits>(clusters), of_namespace::<RoleBinding>(clusters));
     let all = clusters.index(|_| vec![String::new()]);
+    let every = all.clone();
     controller
         .watches_changes(&namespaces.quotas, move |change| {
             let classes =
@@ -154,6 +160,7 @@ fn of_namespaces(
         })
         // Storage classes are few and change rarely; each may be given to every namespace.
         .watches(&namespaces.storage_classes, move |_| all.refs(""))
+        .watches(&namespaces.cluster_info, move |_| every.refs(""))
 }
 
 /// The clusters of the object's namespace.

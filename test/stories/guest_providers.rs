@@ -1,6 +1,8 @@
 //! What a guest's cloud provider and its storage driver ask of the management cluster, each with the token that its guest has:
 //! the calls of VMware's programs for vSphere with Tanzu, in version v1alpha1 of the VM operator's API.
 
+use k8s_openapi::api::core::v1::{ConfigMap, Service};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use layercake::args::SiteNetwork;
@@ -155,4 +157,38 @@ pub async fn serve_a_volume(story: &Story, storage: &Client, worker: &Value) {
     story
         .wait_for("the claim is gone", SOON, || async { read(&claims, claim).await.is_none().then_some(()) })
         .await;
+}
+
+/// The guest finds the management cluster by Service `default/supervisor`, once kubeadm's ConfigMap says where that answers.
+pub async fn find_the_supervisor(story: &Story, cluster: &str, guest: &Client) {
+    let kubeconfig = json!({"apiVersion": "v1", "kind": "Config", "clusters": [{"name": "", "cluster": {"server": "https://192.0.2.10:6443"}}]});
+    let cluster_info = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "cluster-info", "namespace": "kube-public"},
+        "data": {"kubeconfig": kubeconfig.to_string()},
+    });
+    let public: Api<ConfigMap> = Api::namespaced(story.client(), "kube-public");
+    story.apply_object(&cluster_info).await;
+    let says = |status: Option<&'static str>| async move {
+        let cluster = story.get("TanzuKubernetesCluster", cluster).await?;
+        let conditions = cluster["status"]["conditions"].as_array()?;
+        let found = conditions.iter().find(|condition| condition["type"] == "ServiceDiscoveryReady");
+        (found.map(|condition| condition["status"].as_str().unwrap_or_default()) == status).then_some(())
+    };
+    story.wait_for("the guest can find the supervisor", SOON, || says(Some("True"))).await;
+    let services: Api<Service> = Api::namespaced(guest.clone(), "default");
+    let service = services.get("supervisor").await.expect("the Service").spec.expect("a spec");
+    assert_eq!(service.cluster_ip.as_deref(), Some("None"));
+    let slices: Api<EndpointSlice> = Api::namespaced(guest.clone(), "default");
+    let slice = slices.get("supervisor").await.expect("the EndpointSlice");
+    let port = slice.ports.unwrap_or_default()[0].port;
+    assert_eq!(
+        (&slice.endpoints.unwrap_or_default()[0].addresses[..], port),
+        (&["192.0.2.10".to_owned()][..], Some(6443))
+    );
+    services.delete("supervisor", &DeleteParams::default()).await.expect("the guest's user deletes it");
+    story
+        .wait_for("it is made again", SOON, || async { services.get_opt("supervisor").await.ok().flatten() })
+        .await;
+    public.delete("cluster-info", &DeleteParams::default()).await.expect("the ConfigMap");
+    story.wait_for("nobody knows where the supervisor is", SOON, || says(None)).await;
 }

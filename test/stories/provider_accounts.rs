@@ -129,6 +129,7 @@ async fn the_guests_programs_are_served(story: &Story, guest: &Client) {
     let secret = guest_secret(guest, "vmware-system-csi", "pvcsi-provider-creds").await;
     let client = with_token(story, &secret.expect("the storage driver's")).await;
     guest_providers::serve_a_volume(story, &client, &worker).await;
+    guest_providers::find_the_supervisor(story, "lent", guest).await;
 }
 
 /// Lends these rights, of which the guest's Secret `default/lent-more` is to have a token.

@@ -58,6 +58,8 @@ reasons! {
     Info ROLE_BINDING_SYNCING = "RoleBindingSyncing";
     /// The storage classes are not in the guest yet.
     Info STORAGE_CLASS_SYNCING = "StorageClassSyncing";
+    /// The Supervisor's service is not in the guest yet.
+    Info SERVICE_DISCOVERY_RECONCILING = "ServiceDiscoveryReconciling";
     /// Some add-on is not applied yet, or does not work yet.
     Info ADDONS_RECONCILING = "AddonsReconciling";
     /// Of one add-on: it is not applied yet, or does not work yet.

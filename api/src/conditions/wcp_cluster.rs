@@ -7,8 +7,6 @@ constants! {
     LOAD_BALANCER_READY = "LoadBalancerReady";
     /// The accounts of the guest's cloud provider and storage driver exist.
     PROVIDER_SERVICE_ACCOUNTS_READY = "ProviderServiceAccountsReady";
-    /// The guest finds the Supervisor.
-    SERVICE_DISCOVERY_READY = "ServiceDiscoveryReady";
 }
 
 reasons! {

@@ -41,7 +41,7 @@ pub fn all(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Vec<ConditionWithCaus
     conditions.extend(provider_accounts(facts));
     conditions.push(nodes_healthy(facts, &nodes));
     let synced = synced::conditions(tkc, facts);
-    conditions.extend(synced.map(|(condition, cause)| ConditionWithCause { condition, cause }));
+    conditions.extend(synced.into_iter().map(|(condition, cause)| ConditionWithCause { condition, cause }));
     conditions.extend(release(tkc, facts).into_iter().map(ConditionWithCause::from));
     conditions
 }

@@ -9,9 +9,9 @@ use kit::guest::bounded;
 use super::gather::Facts;
 use crate::addons::report::{AddonReport, AddonState};
 use crate::sync::wanted::WantedObjects;
-use crate::sync::{self, ROLE_BINDINGS, STORAGE_CLASSES};
+use crate::sync::{self, ROLE_BINDINGS, STORAGE_CLASSES, SUPERVISOR};
 
-/// What is the same for both conditions, in other words.
+/// What is the same for all conditions, in other words.
 struct Kind {
     type_: &'static str,
     failed: &'static str,
@@ -32,17 +32,28 @@ const OF_STORAGE_CLASSES: Kind = Kind {
     slot: STORAGE_CLASSES,
 };
 
-/// Both conditions, in the order in which the summary looks at them, each with the cause that its message names.
-pub fn conditions(tkc: &TanzuKubernetesCluster, facts: &Facts) -> [(Condition, Option<Cause>); 2] {
-    [
+const OF_SUPERVISOR: Kind = Kind {
+    type_: words::SERVICE_DISCOVERY_READY,
+    failed: words::SUPERVISOR_HEADLESS_SERVICE_SETUP_FAILED,
+    syncing: words::SERVICE_DISCOVERY_RECONCILING,
+    slot: SUPERVISOR,
+};
+
+/// The conditions, in the order in which the summary looks at them, each with the cause that its message names. Of the way to
+/// the management cluster there is none where nobody knows it.
+pub fn conditions(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Vec<(Condition, Option<Cause>)> {
+    let supervisor = sync::supervisor(&facts.namespace);
+    let mut all = vec![
         condition(&OF_ROLE_BINDINGS, &sync::role_bindings(tkc, &facts.namespace), tkc, facts),
         condition(&OF_STORAGE_CLASSES, &sync::storage_classes(tkc, &facts.namespace), tkc, facts),
-    ]
+    ];
+    all.extend(supervisor.map(|wanted| condition(&OF_SUPERVISOR, &wanted, tkc, facts)));
+    all
 }
 
 /// Whether the condition is one of these and keeps the cluster from being ready: what takes a moment does not.
 pub fn is_failing(condition: &Condition) -> bool {
-    let types = [OF_ROLE_BINDINGS.type_, OF_STORAGE_CLASSES.type_];
+    let types = [OF_ROLE_BINDINGS.type_, OF_STORAGE_CLASSES.type_, OF_SUPERVISOR.type_];
     types.contains(&condition.type_.as_ref()) && condition.status == FALSE
 }
 

@@ -1,10 +1,12 @@
-//! What a guest gets of its cluster's namespace: the storage classes, and as administrators those who may edit there.
+//! What a guest gets of its cluster's namespace: the storage classes, and as administrators those who may edit there; and of
+//! the management cluster: the way there.
 //!
 //! | module | what is in it |
 //! |---|---|
 //! | [`namespace`] | what is watched of namespaces, and what of that concerns one cluster |
 //! | [`mod@storage_classes`] | the StorageClasses of a guest |
 //! | [`mod@role_bindings`] | the ClusterRoleBindings of a guest |
+//! | [`supervisor`] | the Service by which a guest finds the management cluster |
 //! | [`wanted`] | objects that a guest is to have, and what can't be had |
 //!
 //! All but the watches is pure. The [`engine`](crate::addons::engine) applies the objects, each kind as an ApplySet of its
@@ -13,6 +15,7 @@
 pub mod namespace;
 pub mod role_bindings;
 pub mod storage_classes;
+pub mod supervisor;
 pub mod wanted;
 
 use std::sync::Arc;
@@ -29,6 +32,9 @@ pub const STORAGE_CLASSES: &str = "sync.storage-classes";
 /// What the bindings of administrators are known by in the guest.
 pub const ROLE_BINDINGS: &str = "sync.role-bindings";
 
+/// What the way to the management cluster is known by in the guest.
+pub const SUPERVISOR: &str = "sync.supervisor";
+
 /// The storage classes that a cluster's guest is to have.
 pub fn storage_classes(tkc: &TanzuKubernetesCluster, facts: &NamespaceFacts) -> WantedObjects {
     let settings = tkc.spec.settings.as_ref().and_then(|settings| settings.storage.as_ref());
@@ -40,6 +46,11 @@ pub fn role_bindings(tkc: &TanzuKubernetesCluster, facts: &NamespaceFacts) -> Wa
     role_bindings::wanted(&tkc.namespace().unwrap_or_default(), &facts.role_bindings)
 }
 
+/// The way to the management cluster that a guest is to have, where anybody knows it.
+pub fn supervisor(facts: &NamespaceFacts) -> Option<WantedObjects> {
+    facts.supervisor.as_ref().map(supervisor::wanted)
+}
+
 /// All of it, as the engine applies it.
 pub fn sets(tkc: &TanzuKubernetesCluster, facts: &NamespaceFacts) -> Vec<ChosenAddon> {
     let set = |name: &str, wanted: WantedObjects| ChosenAddon {
@@ -47,5 +58,10 @@ pub fn sets(tkc: &TanzuKubernetesCluster, facts: &NamespaceFacts) -> Vec<ChosenA
         type_: None,
         source: Source::Generated(Arc::new(wanted.objects)),
     };
-    vec![set(STORAGE_CLASSES, storage_classes(tkc, facts)), set(ROLE_BINDINGS, role_bindings(tkc, facts))]
+    let mut sets = vec![
+        set(STORAGE_CLASSES, storage_classes(tkc, facts)),
+        set(ROLE_BINDINGS, role_bindings(tkc, facts)),
+    ];
+    sets.extend(supervisor(facts).map(|wanted| set(SUPERVISOR, wanted)));
+    sets
 }

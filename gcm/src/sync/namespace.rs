@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::ResourceQuota;
+use k8s_openapi::api::core::v1::{ConfigMap, ResourceQuota};
 use k8s_openapi::api::rbac::v1::RoleBinding;
 use k8s_openapi::api::storage::v1::StorageClass;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
@@ -11,10 +11,13 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kit::Runtime;
 use kit::index::Index;
 use kit::watch::{self, Cache};
+use kube::runtime::watcher;
 use kube::{Api, Resource, ResourceExt};
 use serde::Deserialize;
 
 use super::role_bindings::makes_administrators;
+use super::supervisor::{CLUSTER_INFO, SupervisorEndpoint, of_cluster_info};
+use super::wanted::Problem;
 
 /// What follows the name of a storage class in the keys of quotas.
 const OF_STORAGE_CLASS: &str = ".storageclass.storage.k8s.io/";
@@ -60,22 +63,28 @@ pub struct NamespaceCaches {
     pub storage_classes: Cache<StorageClass>,
     /// The role bindings.
     pub role_bindings: Cache<RoleBinding>,
+    /// What kubeadm makes public of the management cluster.
+    pub cluster_info: Cache<ConfigMap>,
+    supervisor: Option<SupervisorEndpoint>,
     quotas_of: Index<QuotaLimits>,
     role_bindings_of: Index<RoleBinding>,
 }
 
 impl NamespaceCaches {
-    /// Begins to watch.
-    pub fn start(runtime: &Runtime) -> Self {
+    /// Begins to watch. Where guests reach the management cluster is found out if nobody says it.
+    pub fn start(runtime: &Runtime, supervisor: Option<SupervisorEndpoint>) -> Self {
         let client = || runtime.client.clone();
         let quotas: Cache<QuotaLimits> = watch::objects(runtime, Api::all(client()));
         let role_bindings: Cache<RoleBinding> = watch::objects(runtime, Api::all(client()));
+        let named = watcher::Config::default().fields(&format!("metadata.name={}", CLUSTER_INFO.1));
         Self {
             quotas_of: quotas.index(|quota| quota.namespace().into_iter().collect()),
             role_bindings_of: role_bindings.index(|binding| {
                 binding.namespace().filter(|_| makes_administrators(binding)).into_iter().collect()
             }),
             quotas,
+            cluster_info: watch::selected(runtime, Api::namespaced(client(), CLUSTER_INFO.0), named),
+            supervisor,
             storage_classes: watch::objects(runtime, Api::all(client())),
             role_bindings,
         }
@@ -88,7 +97,12 @@ impl NamespaceCaches {
         NamespaceFacts {
             classes: assigned.map(|name| (name.clone(), self.storage_classes.get(None, &name))).collect(),
             role_bindings: self.role_bindings_of.objects(namespace),
+            supervisor: self.supervisor.map(Ok).or_else(|| self.found_supervisor()),
         }
+    }
+
+    fn found_supervisor(&self) -> Option<Result<SupervisorEndpoint, Problem>> {
+        of_cluster_info(&*self.cluster_info.get(Some(CLUSTER_INFO.0), CLUSTER_INFO.1)?)
     }
 }
 
@@ -99,6 +113,8 @@ pub struct NamespaceFacts {
     pub classes: BTreeMap<String, Option<Arc<StorageClass>>>,
     /// The role bindings that make administrators of guests.
     pub role_bindings: Vec<Arc<RoleBinding>>,
+    /// Where its guests reach the management cluster, as far as anybody knows.
+    pub supervisor: Option<Result<SupervisorEndpoint, Problem>>,
 }
 
 #[cfg(test)]

@@ -106,3 +106,24 @@ fn while_nobody_looked_what_was_so_is_so() {
         status(Condition::is_false("StorageClassSynced", WARNING, "StorageClassSyncFailed", "lead"));
     assert_eq!(shown(&fixture, &facts, "StorageClassSynced").0, UNKNOWN, "what failed is looked at anew");
 }
+
+#[test]
+fn the_way_to_the_management_cluster_is_a_condition_where_anybody_knows_it() {
+    let (fixture, mut facts) = naming(&["gold"]);
+    let there = |facts: &Facts| {
+        find(&status(&fixture.tkc, facts, None).status.conditions, "ServiceDiscoveryReady").is_some()
+    };
+    assert!(!there(&facts));
+    facts.namespace.supervisor = Some(Ok("10.0.0.1".parse().unwrap()));
+    let (is, reason, _, ready) = shown(&fixture, &facts, "ServiceDiscoveryReady");
+    assert_eq!(
+        (is.as_str(), reason.as_str(), ready.as_str()),
+        (UNKNOWN, "ServiceDiscoveryReconciling", "True")
+    );
+    facts.namespace.supervisor =
+        Some(Err(crate::sync::wanted::Problem::new("ConfigMap a/b", "it is a name")));
+    let (is, reason, message, ready) = shown(&fixture, &facts, "ServiceDiscoveryReady");
+    assert_eq!((is.as_str(), ready.as_str()), ("False", "False"));
+    assert_eq!(reason, "SupervisorHeadlessServiceSetupFailed");
+    assert!(message.contains("ConfigMap a/b") && message.contains("it is a name"), "{message}");
+}
