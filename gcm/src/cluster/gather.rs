@@ -21,6 +21,7 @@ use kube::ResourceExt;
 use kube::core::PartialObjectMeta;
 
 use super::health_flags::HealthFlags;
+use super::objects::login::Login;
 use super::virtual_ip_flags::VirtualIpFlags;
 use crate::addons::engine::Engine;
 use crate::addons::report::AddonReport;
@@ -169,6 +170,8 @@ pub struct Facts {
     pub synced: Option<Arc<Vec<AddonReport>>>,
     /// The version of Kubernetes that its add-ons were last looked at for.
     pub addons_for: Option<String>,
+    /// How people get into its nodes; nothing before somebody plans.
+    pub login: Login,
 }
 
 impl Facts {
@@ -259,6 +262,7 @@ pub fn facts(tkc: &TanzuKubernetesCluster, ctx: &Context) -> Result<Facts, Stale
         namespace: ctx.namespaces.facts(namespace.unwrap_or_default()),
         synced: ctx.addons.sync_reports(&of),
         addons_for: ctx.addons.looked_at_for(&of),
+        login: Login::default(),
     })
 }
 

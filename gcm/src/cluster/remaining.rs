@@ -34,6 +34,7 @@ fn left(facts: &Facts) -> Vec<String> {
         namespace: _,
         synced: _,
         addons_for: _,
+        login: _,
     } = facts;
     names(machines)
         .chain(names(wcp_machines))

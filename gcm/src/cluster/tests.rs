@@ -74,6 +74,7 @@ fn document<K: Serialize>(object: &K) -> Value {
 
 pub(super) fn documents(plan: &Plan) -> Vec<Value> {
     let Plan {
+        login_secrets: _,
         machine_templates,
         config_templates,
         wcp_cluster,
@@ -129,6 +130,7 @@ fn cluster_api_knows_every_field() {
         image: &images[0],
         health: &HealthFlags::default(),
         virtual_ip: &VirtualIp::default(),
+        login: &facts.login,
     };
     let kcp = control_plane::control_plane(&input, "template", VolumesAs::Disks, 1);
     let spec = document(&kcp)["spec"].clone();

@@ -17,12 +17,6 @@ use crate::duration;
 
 /// The name under which a node registers. Only the machine knows it, so cloud-init puts it in, through jinja.
 pub const NODE_NAME: &str = "{{ ds.meta_data.local_hostname }}";
-/// The user for those who must get into a node.
-pub const USER: &str = "vmware-system-user";
-/// What the user may do: become root without a password.
-pub const USER_SUDO: &str = "ALL=(ALL) NOPASSWD:ALL";
-/// The user's shell.
-pub const USER_SHELL: &str = "/bin/bash";
 
 /// Makes Photon trust the certificates in its folder.
 const PHOTON_TRUST: &str = "rehash_ca_certificates.sh";

@@ -8,6 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Resource, ResourceExt};
 use serde::Serialize;
 
+use super::login::Login;
 use super::virtual_ip::VirtualIp;
 use crate::cluster::health_flags::HealthFlags;
 use crate::releases::{KubernetesRelease, ReleaseImage};
@@ -28,6 +29,8 @@ pub struct Input<'a> {
     pub health: &'a HealthFlags,
     /// What holds the address of its control plane.
     pub virtual_ip: &'a VirtualIp,
+    /// How people get into its nodes.
+    pub login: &'a Login,
 }
 
 impl Input<'_> {
