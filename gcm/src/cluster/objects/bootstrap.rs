@@ -8,6 +8,7 @@ use api::gcm::parts::Trust;
 use api::names::{self, label};
 
 use super::input::Input;
+use super::login;
 use super::node_file::NodeFile;
 use super::proxy;
 use super::volumes::VolumeSetup;
@@ -45,6 +46,7 @@ pub fn node_setup(input: &Input<'_>, volumes: &VolumeSetup) -> NodeSetup {
     }
     if !proxy.is_empty() {
         commands.push("systemctl daemon-reload".to_owned());
+        commands.push(format!("chown {} {}", login::USER, proxy::SHELL_FILE));
     }
     // It runs already, and reads authorities and environment when it starts.
     if !authorities.is_empty() || !proxy.is_empty() {

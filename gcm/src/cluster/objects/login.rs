@@ -28,7 +28,7 @@ pub const PASSWORD: &str = "ssh-passwordkey";
 /// The type of Secrets that hold a private key for SSH.
 const SSH_TYPE: &str = "kubernetes.io/ssh-auth";
 /// The user for those who must get into a node.
-const USER: &str = "vmware-system-user";
+pub const USER: &str = "vmware-system-user";
 /// What the user may do: become root without a password.
 const SUDO: &str = "ALL=(ALL) NOPASSWD:ALL";
 /// The user's shell.
