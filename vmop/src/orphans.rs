@@ -1,7 +1,7 @@
 //! VMs that bear this stack's mark and whose objects are not in this cluster.
 //!
 //! They are reported and left alone: their objects may live in another cluster since a move. Nothing
-//! sync_requests for them by the clock. A change that may have made one is looked into a while later, when
+//! looks for them by the clock. A change that may have made one is looked into a while later, when
 //! what is only on its way is over.
 //!
 //! One kind is destroyed: the first VM of an object that comes when the object is deleted already. The call that made
@@ -30,7 +30,7 @@ use crate::virtualmachine::error::Error;
 use crate::virtualmachine::identity::uuids;
 use crate::virtualmachine::storage::record::DiskRecord;
 
-/// How long what sync_requests like an orphan may be one that is about to go, or whose object is about to come.
+/// How long what looks like an orphan may be one that is about to go, or whose object is about to come.
 const GRACE: Duration = Duration::from_secs(30);
 /// How long after the end of its object a VM may come of a call that was on its way then.
 const ON_ITS_WAY: Duration = Duration::from_mins(10);

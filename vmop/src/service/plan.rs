@@ -75,7 +75,7 @@ pub fn service(service: &VirtualMachineService) -> Service {
 
 /// Labels and annotations of the Service: the object's own, and what they say to the load balancer of NSX.
 ///
-/// Where there is no NSX nobody sync_requests at the latter.
+/// Where there is no NSX nobody looks at the latter.
 fn for_load_balancer(
     service: &VirtualMachineService,
 ) -> (BTreeMap<String, String>, BTreeMap<String, String>) {
