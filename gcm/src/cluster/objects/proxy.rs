@@ -33,7 +33,7 @@ fn quote_for_shell(value: &str) -> String {
 /// so only root may read them; a command gives the shells' to the node's user.
 pub fn files(spec: &TanzuKubernetesClusterSpec) -> Vec<NodeFile> {
     let settings = network::network(spec);
-    let Some(proxy) = settings.and_then(|settings| settings.proxy.as_ref()) else { return Vec::new() };
+    let Some(proxy) = network::proxy(spec) else { return Vec::new() };
     let Proxy { http_proxy, https_proxy, no_proxy } = proxy;
     let (Some(http), Some(https)) = (http_proxy.as_deref(), https_proxy.as_deref()) else {
         return Vec::new();
