@@ -209,7 +209,9 @@ fn controller(
             if spec(&change.old) == spec(&change.new) { Vec::new() } else { every.refs("") }
         })
         .watches_changes(os_images, move |change| {
-            let spec = |side: &Option<Arc<OSImage>>| side.as_ref().map(|image| image.spec.clone());
+            let spec = |side: &Option<Arc<OSImage>>| {
+                side.as_ref().map(|image| (image.spec.clone(), image.metadata.labels.clone()))
+            };
             if spec(&change.old) == spec(&change.new) { Vec::new() } else { all.refs("") }
         })
 }
