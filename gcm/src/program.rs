@@ -104,6 +104,7 @@ async fn start(started: Runtime, flags: Flags) -> Result<(), Fatal> {
         os_images: os_images.clone(),
         virtual_ip: flags.virtual_ip.clone(),
         health: flags.health.clone(),
+        management: flags.management_cidrs.clone(),
         kinds: kinds.clone(),
         vm_images: images.clone(),
         bundles: bundles.index(|map| map.namespace().into_iter().collect()),

@@ -107,7 +107,10 @@ pub fn plan(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Result<Plan, Invalid
 
 fn denials(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Vec<FieldDenial> {
     let bundles = container_networks(facts.bundles.iter().map(AsRef::as_ref));
-    admission::validate_with(tkc, None, &facts.available_releases, &bundles)
+    let mut denials = admission::validate_with(tkc, None, &facts.available_releases, &bundles);
+    // Admission lets those by that bear our finalizer, since they may run elsewhere; anybody may write it.
+    denials.extend(admission::overlap::denials(&tkc.spec, &facts.management));
+    denials
 }
 
 /// The release that the cluster asks for, or the next on the way to it, with its image; and whether pools wait for another.

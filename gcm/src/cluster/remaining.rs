@@ -16,6 +16,7 @@ fn left(facts: &Facts) -> Vec<String> {
     let Facts {
         virtual_ip: _,
         health: _,
+        management: _,
         available_releases: _,
         releases: _,
         cluster,

@@ -18,6 +18,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::fixtures::{ASKED, ClusterFixture, MachineFixture, READY, from, nothing, stored};
+use super::gather::Facts;
 use super::invalid::Invalid;
 use super::milestones;
 use super::plan::{Obsolete, Plan, plan};
@@ -228,6 +229,17 @@ fn what_cannot_be_planned_says_why() {
     assert!(error.to_string().contains("os-name=ubuntu"), "{error}");
     facts.releases = super::gather::ReleaseLookup::default();
     assert!(matches!(plan(&stored(sound()), &facts), Err(Invalid::NoImage { .. })));
+}
+
+/// Who writes our finalizer passes for moved in admission; nothing is made of a spec that a new cluster may not have.
+#[test]
+fn a_range_of_management_is_given_to_no_cluster_that_does_not_run() {
+    let facts = Facts { management: vec!["192.168.0.0/24".parse().unwrap()], ..nothing() };
+    let error = plan(&stored(sound()), &facts).unwrap_err().to_string();
+    assert!(error.contains("192.168.0.0/16 overlaps with 192.168.0.0/24"), "{error}");
+    let fixture = ClusterFixture::running(sound());
+    let running = Facts { management: facts.management, ..fixture.facts() };
+    assert!(plan(&fixture.tkc, &running).is_ok(), "what runs, or was moved here, may stay");
 }
 
 pub(super) fn shown(fixture: &ClusterFixture) -> TanzuKubernetesClusterStatus {
