@@ -58,7 +58,9 @@ fn login(tkc: &TanzuKubernetesCluster, found: &Found) -> Result<Login, Error> {
             (login.new_private_key, login.public_key) = (Some(private), public);
         }
     }
-    if hash.is_none() {
+    if let Some(secret) = hash {
+        check_hash(secret)?;
+    } else {
         let text = match password {
             Some(secret) => {
                 text(secret, PASSWORD).filter(|text| !text.trim().is_empty()).ok_or_else(|| {
@@ -76,6 +78,20 @@ fn login(tkc: &TanzuKubernetesCluster, found: &Found) -> Result<Login, Error> {
         login.new_password_hash = Some(hash.ok_or_else(|| failed(name()))?);
     }
     Ok(login)
+}
+
+/// Cloud-init's document takes the hash as it is: what is none of crypt's could be anything there.
+fn check_hash(secret: &Secret) -> Result<(), Error> {
+    let is_of_crypt = |text: &String| {
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"$./=,_-".contains(&byte);
+        text.starts_with('$') && text.bytes().all(plain)
+    };
+    text(secret, PASSWORD).filter(is_of_crypt).map(drop).ok_or_else(|| {
+        wrong(
+            secret,
+            "has no hash of crypt at ssh-passwordkey. Delete it, and it is made of the password in the Secret beside it",
+        )
+    })
 }
 
 /// A Secret of a former cluster of this name is about to be collected, and its key with it.

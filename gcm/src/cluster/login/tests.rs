@@ -124,6 +124,10 @@ fn what_cannot_be_used_is_named_and_never_printed() {
             "ns/c-ssh-password has no text at ssh-passwordkey",
         ),
         (Found { password: Some(secret("c-ssh-password", &[(PASSWORD, "\n")])), ..none() }, "has no text"),
+        (
+            Found { hash: Some(secret("c-ssh-password-hashed", &[(PASSWORD, "$6$x\nhidden: 1")])), ..none() },
+            "ns/c-ssh-password-hashed has no hash of crypt",
+        ),
     ] {
         let error = login(&tkc, &found).err().unwrap();
         let message = error.to_string();
