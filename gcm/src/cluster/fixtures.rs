@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 
 use super::gather::{Facts, ReleaseLookup};
 use super::health_flags::HealthFlags;
+use super::login::Login;
 use super::objects::input::Input;
-use super::objects::login::Login;
 use super::objects::machines;
 use super::objects::virtual_ip::VirtualIp;
 use super::objects::volumes::VolumesAs;

@@ -22,7 +22,7 @@ use kube::ResourceExt;
 use kube::core::PartialObjectMeta;
 
 use super::health_flags::HealthFlags;
-use super::objects::login::Login;
+use super::login::Login;
 use super::virtual_ip_flags::VirtualIpFlags;
 use crate::addons::engine::Engine;
 use crate::addons::report::AddonReport;

@@ -18,12 +18,31 @@ use ssh_key::public::Ed25519PublicKey;
 use ssh_key::{LineEnding, PrivateKey, PublicKey};
 
 use super::error::Error;
-use super::objects::login::{Login, PASSWORD, PRIVATE_KEY, PUBLIC_KEY};
+
+/// The key of a Secret's private key; its type demands it.
+pub const PRIVATE_KEY: &str = "ssh-privatekey";
+/// The key of a Secret's public key, as a line of `authorized_keys`.
+pub const PUBLIC_KEY: &str = "ssh-publickey";
+/// The key of a password in its Secret, and of its hash in another.
+pub const PASSWORD: &str = "ssh-passwordkey";
 
 /// Characters of a password that is drawn: 142 bits.
 const PASSWORD_LENGTH: usize = 24;
 /// Bytes of a salt. crypt takes 16 characters, each for six bits.
 const SALT_BYTES: usize = 12;
+
+/// How people get into the nodes of a cluster. It holds secrets, and so it cannot be printed.
+#[derive(Clone, Default)]
+pub struct Login {
+    /// The public key, as a line of `authorized_keys`.
+    pub public_key: String,
+    /// The private key, where no Secret has it yet.
+    pub new_private_key: Option<String>,
+    /// The password, where no Secret has it yet.
+    pub new_password: Option<String>,
+    /// The hash of the password, where no Secret has it yet.
+    pub new_password_hash: Option<String>,
+}
 
 /// What there is of a cluster's Secrets. They are read by name: no watch keeps Secrets.
 struct Found {
@@ -51,33 +70,37 @@ fn login(tkc: &TanzuKubernetesCluster, found: &Found) -> Result<Login, Error> {
         refuse_leftover(tkc, secret)?;
     }
     let mut login = Login::default();
-    match key {
-        Some(secret) => login.public_key = public_key(secret)?,
-        None => {
-            let (private, public) = draw_key().ok_or_else(|| failed(names::ssh_secret(&tkc.name_any())))?;
-            (login.new_private_key, login.public_key) = (Some(private), public);
-        }
-    }
-    if let Some(secret) = hash {
-        check_hash(secret)?;
+    if let Some(secret) = key {
+        login.public_key = public_key(secret)?;
     } else {
-        let text = match password {
-            Some(secret) => {
-                text(secret, PASSWORD).filter(|text| !text.trim().is_empty()).ok_or_else(|| {
-                    wrong(
-                        secret,
-                        "has no text at ssh-passwordkey. Write the password of the nodes' user there",
-                    )
-                })?
-            }
-            None => login.new_password.insert(draw_password()).clone(),
-        };
-        // The line end that editors leave is none of the password.
-        let hash = crypt(text.trim_end_matches(['\r', '\n']));
-        let name = || names::ssh_password_hash_secret(&tkc.name_any());
-        login.new_password_hash = Some(hash.ok_or_else(|| failed(name()))?);
+        let (private, public) = draw_key().ok_or_else(|| failed(names::ssh_secret(&tkc.name_any())))?;
+        (login.new_private_key, login.public_key) = (Some(private), public);
+    }
+    match hash {
+        Some(secret) => check_hash(secret)?,
+        None => complete_password(&mut login, tkc, password.as_ref())?,
     }
     Ok(login)
+}
+
+/// Hashes the password that is there, or a new one.
+fn complete_password(
+    login: &mut Login,
+    tkc: &TanzuKubernetesCluster,
+    password: Option<&Secret>,
+) -> Result<(), Error> {
+    const REMEDY: &str = "has no text at ssh-passwordkey. Write the password of the nodes' user there";
+    let text = match password {
+        Some(secret) => text(secret, PASSWORD)
+            .filter(|text| !text.trim().is_empty())
+            .ok_or_else(|| wrong(secret, REMEDY))?,
+        None => login.new_password.insert(draw_password()).clone(),
+    };
+    // The line end that editors leave is none of the password.
+    let hash = crypt(text.trim_end_matches(['\r', '\n']));
+    let name = || names::ssh_password_hash_secret(&tkc.name_any());
+    login.new_password_hash = Some(hash.ok_or_else(|| failed(name()))?);
+    Ok(())
 }
 
 /// Cloud-init's document takes the hash as it is: what is none of crypt's could be anything there.

@@ -231,7 +231,7 @@ fn what_cannot_be_planned_says_why() {
     assert!(matches!(plan(&stored(sound()), &facts), Err(Invalid::NoImage { .. })));
 }
 
-/// Who writes our finalizer passes for moved in admission; nothing is made of a spec that a new cluster may not have.
+/// To admission, a cluster with our finalizer was moved here; nothing is made of a spec that a new cluster may not have.
 #[test]
 fn a_range_of_management_is_given_to_no_cluster_that_does_not_run() {
     let facts = Facts { management: vec!["192.168.0.0/24".parse().unwrap()], ..nothing() };

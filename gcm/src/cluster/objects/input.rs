@@ -8,9 +8,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Resource, ResourceExt};
 use serde::Serialize;
 
-use super::login::Login;
 use super::virtual_ip::VirtualIp;
 use crate::cluster::health_flags::HealthFlags;
+use crate::cluster::login::Login;
 use crate::releases::{KubernetesRelease, ReleaseImage};
 use crate::version::Version;
 

@@ -17,13 +17,7 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
 
 use super::input::Input;
-
-/// The key of a Secret's private key; its type demands it.
-pub const PRIVATE_KEY: &str = "ssh-privatekey";
-/// The key of a Secret's public key, as a line of `authorized_keys`.
-pub const PUBLIC_KEY: &str = "ssh-publickey";
-/// The key of a password in its Secret, and of its hash in another.
-pub const PASSWORD: &str = "ssh-passwordkey";
+use crate::cluster::login::{Login, PASSWORD, PRIVATE_KEY, PUBLIC_KEY};
 
 /// The type of Secrets that hold a private key for SSH.
 const SSH_TYPE: &str = "kubernetes.io/ssh-auth";
@@ -33,19 +27,6 @@ pub const USER: &str = "vmware-system-user";
 const SUDO: &str = "ALL=(ALL) NOPASSWD:ALL";
 /// The user's shell.
 const SHELL: &str = "/bin/bash";
-
-/// How people get into the nodes of a cluster. It holds secrets, and so it cannot be printed.
-#[derive(Clone, Default)]
-pub struct Login {
-    /// The public key, as a line of `authorized_keys`.
-    pub public_key: String,
-    /// The private key, where no Secret has it yet.
-    pub new_private_key: Option<String>,
-    /// The password, where no Secret has it yet.
-    pub new_password: Option<String>,
-    /// The hash of the password, where no Secret has it yet.
-    pub new_password_hash: Option<String>,
-}
 
 /// Secrets that are to be created, in this order: a hash is younger than its password.
 pub struct NewSecrets(pub Vec<Secret>);
