@@ -301,6 +301,21 @@ pub fn kubeconfig_secret(cluster: &str) -> String {
     format!("{cluster}-kubeconfig")
 }
 
+/// The Secret with the SSH key of a cluster's nodes.
+pub fn ssh_secret(cluster: &str) -> String {
+    format!("{cluster}-ssh")
+}
+
+/// The Secret with the password of the user of a cluster's nodes.
+pub fn ssh_password_secret(cluster: &str) -> String {
+    format!("{cluster}-ssh-password")
+}
+
+/// The Secret with the hash of that password, which is all that nodes get of it.
+pub fn ssh_password_hash_secret(cluster: &str) -> String {
+    format!("{cluster}-ssh-password-hashed")
+}
+
 /// The VirtualMachineSetResourcePolicy of a cluster, and with it its folder and resource pool.
 pub fn resource_policy(cluster: &str) -> String {
     cluster.to_owned()

@@ -15,6 +15,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::api::rbac::v1::RoleBinding;
 use kit::events::Events;
 use kit::index::key;
+use kit::optional::{Optional, optional};
 use kit::run::Fatal;
 use kit::watch::{self, Cache, Watchable};
 use kit::{Controller, Runtime, apply, flags};
@@ -70,19 +71,21 @@ pub fn main(args: Vec<OsString>) -> ExitCode {
 async fn start(started: Runtime, flags: Flags) -> Result<(), Fatal> {
     let releases: Cache<TanzuKubernetesRelease> = watch(&started);
     let release_cache = ReleaseCache::following(&releases);
-    let configurations: Cache<TkgServiceConfiguration> = watch(&started);
+    // Whoever deploys the other kinds of gcm alone has clusters that inherit nothing.
+    let configurations: Optional<TkgServiceConfiguration> =
+        optional(&started, Api::all(started.client.clone()));
     let webhooks = Webhooks {
         release_cache: release_cache.clone(),
         client: started.client.clone(),
         management: flags.management_cidrs.clone(),
-        configuration: ServiceConfiguration::following(&configurations),
+        configuration: ServiceConfiguration::following(configurations.cache()),
     };
     // Conversion must be served before the first cluster can be read.
     kit::webhook::serve(&started, &flags.webhook, webhook::router(webhooks)).await?;
     let known = started.ready.require("releases");
     tokio::select! {
         // A cluster that is made before its defaults are known would never get them.
-        ((), ()) = async { tokio::join!(releases.complete(), configurations.complete()) } => {}
+        ((), ()) = async { tokio::join!(releases.complete(), configurations.settled()) } => {}
         () = started.shutdown.cancelled() => return Ok(()),
     }
     known.met();
@@ -109,6 +112,7 @@ async fn start(started: Runtime, flags: Flags) -> Result<(), Fatal> {
         os_images: os_images.clone(),
         virtual_ip: flags.virtual_ip.clone(),
         health: flags.health.clone(),
+        management: flags.management_cidrs.clone(),
         kinds: kinds.clone(),
         vm_images: images.clone(),
         bundles: bundles.index(|map| map.namespace().into_iter().collect()),
@@ -216,7 +220,9 @@ fn controller(
             if spec(&change.old) == spec(&change.new) { Vec::new() } else { every.refs("") }
         })
         .watches_changes(os_images, move |change| {
-            let spec = |side: &Option<Arc<OSImage>>| side.as_ref().map(|image| image.spec.clone());
+            let spec = |side: &Option<Arc<OSImage>>| {
+                side.as_ref().map(|image| (image.spec.clone(), image.metadata.labels.clone()))
+            };
             if spec(&change.old) == spec(&change.new) { Vec::new() } else { all.refs("") }
         })
 }

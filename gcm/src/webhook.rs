@@ -96,8 +96,9 @@ async fn validate(State(webhooks): State<Arc<Webhooks>>, Json(review): Json<Valu
     };
     let mut denials = admission::validate_with(&new, old.as_ref(), &available, &bundles);
     let is_created = admission::is_created(&new, old.as_ref());
+    let reserved = || admission::overlap::denials(&new.spec, &webhooks.management);
     if is_created {
-        denials.extend(admission::overlap::denials(&new.spec, &webhooks.management));
+        denials.extend(reserved());
     }
     if review.version == "v1alpha1" {
         denials.extend(old.as_ref().and_then(|old| admission::unseen_pools(&new, old)));
@@ -126,6 +127,12 @@ async fn validate(State(webhooks): State<Arc<Webhooks>>, Json(review): Json<Valu
     if old.as_ref().is_none_or(|old| names_other_classes(old, &new)) {
         let missing = tokio::time::timeout(PATIENCE, missing(&new, &webhooks.client)).await;
         warnings.extend(missing.unwrap_or_default());
+    }
+    if old.is_none() && !is_created {
+        warnings.extend(reserved().iter().map(|denial| {
+            let text = admission::path_in(&review.version, &denial.to_string());
+            format!("{text}. It bears a finalizer as a cluster that was moved here: where it has no Cluster, none is made")
+        }));
     }
     if is_created {
         let namespace = new.namespace().unwrap_or_default();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use k8s_openapi::api::admissionregistration::v1::{
     ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
 };
-use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::core::v1::{Node, Secret};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
 use layercake::args::SiteNetwork;
@@ -43,6 +43,7 @@ fn a_cluster_is_created_read_scaled_rebooted_and_deleted() {
         it_reads_the_same_in_three_versions(&story).await;
         its_columns_are_those_of_the_field(&story);
         its_nodes_are_real(&story).await;
+        people_get_into_its_nodes(&story).await;
         it_scales(&story, 2).await;
         it_scales_while_nodes_cannot_be_deleted(&story).await;
         a_rebooted_node_comes_back(&story).await;
@@ -154,6 +155,26 @@ async fn its_nodes_are_real(story: &Story) {
             node.labels().get("run.tanzu.vmware.com/kubernetesDistributionVersion").map(String::as_str),
             Some("v1.33.1_vmware.1-fips-vkr.2")
         );
+    }
+}
+
+/// What cloud-init gets is the public key and the hash; the private key and the password are in their Secrets alone.
+async fn people_get_into_its_nodes(story: &Story) {
+    let secrets = Api::<Secret>::namespaced(story.client(), &story.namespace);
+    let read = async |name: &str, key: &str| {
+        let data = secrets.get(name).await.unwrap().data.unwrap();
+        String::from_utf8(data[key].0.clone()).unwrap()
+    };
+    let public = read("life-ssh", "ssh-publickey").await;
+    let password = read("life-ssh-password", "ssh-passwordkey").await;
+    let hash = read("life-ssh-password-hashed", "ssh-passwordkey").await;
+    assert!(hash.starts_with("$6$"), "crypt with SHA-512");
+    let machines = story.list("Machine").await;
+    assert_eq!(machines.len(), 2);
+    for machine in machines {
+        let userdata = read(machine["spec"]["bootstrap"]["dataSecretName"].as_str().unwrap(), "value").await;
+        assert!(userdata.contains(&public) && userdata.contains(&hash), "{}", machine["metadata"]["name"]);
+        assert!(!userdata.contains(&password) && !userdata.contains("OPENSSH PRIVATE KEY"));
     }
 }
 

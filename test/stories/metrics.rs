@@ -94,7 +94,7 @@ async fn bind(server: &OwnServer, role: &str) {
 }
 
 /// Cluster API's definitions, whose objects nobody converts here: gcm and capw watch its kinds.
-fn upstream_definitions(story: &Story) -> Vec<Value> {
+pub fn upstream_definitions(story: &Story) -> Vec<Value> {
     let folder = &story.shared.tools.manifests;
     let mut definitions = Vec::new();
     for entry in std::fs::read_dir(folder).expect("Cluster API's manifests") {

@@ -5,6 +5,8 @@ use kube::Api;
 use kube::api::{ApiResource, DeleteParams, DynamicObject, PostParams};
 use serde_json::{Value, json};
 
+use crate::metrics::upstream_definitions;
+use crate::own_server::{OwnServer, assert_no_right_is_missing, render, without_cert_manager};
 use crate::plain_vm::PlainVm;
 use crate::story::{SOON, Story, api_resource, assert_contains, story};
 
@@ -156,5 +158,24 @@ fn the_configuration_of_the_service_is_one_and_checked() {
         let stored = api.get(NAME).await.unwrap();
         assert_eq!(stored.data["spec"]["defaultCNI"], "antrea");
         api.delete(NAME, &DeleteParams::default()).await.unwrap();
+    });
+}
+
+/// Who deploys gcm's other kinds alone has clusters that inherit nothing, and not a program that never is ready.
+#[test]
+fn gcm_is_ready_where_the_kind_of_its_configuration_is_not_served() {
+    story("no-configuration", |story| async move {
+        let server = OwnServer::start(&story, upstream_definitions(&story)).await;
+        let is_its = |document: &Value| document["spec"]["names"]["kind"] == "TkgServiceConfiguration";
+        let (its, others): (Vec<_>, Vec<_>) = render("crd").into_iter().partition(is_its);
+        assert_eq!(its.len(), 1);
+        server.apply("config/crd", &others);
+        server.wait_until_served();
+        let documents = without_cert_manager(&render("gcm"));
+        server.apply("config/gcm", &documents);
+        let gcm = server.run("gcm", &documents, &[]).await;
+        assert_no_right_is_missing(&gcm);
+        gcm.stop().await;
+        server.stop().await;
     });
 }

@@ -21,7 +21,7 @@ pub struct Flags {
     #[arg(long, value_name = "NETWORK=NETWORK")]
     pub probe_address_map: Vec<AddressMap>,
 
-    /// Minutes between two sync_requests at the content library when nothing tells of a change.
+    /// Minutes between two looks at the content library when nothing tells of a change.
     #[arg(long, value_name = "MINUTES", default_value_t = 20, overrides_with = "image_sync_period")]
     image_sync_period: u64,
 

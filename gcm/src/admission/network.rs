@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use api::gcm::TanzuKubernetesClusterSpec;
-use api::gcm::parts::{NetworkRanges, NetworkSettings};
+use api::gcm::parts::{NetworkRanges, NetworkSettings, Proxy};
 use api::names::{annotation, label};
 use ipnet::IpNet;
 
@@ -19,6 +19,12 @@ const NODE_PREFIX: (u8, u8) = (24, 64);
 
 pub(crate) fn network(spec: &TanzuKubernetesClusterSpec) -> Option<&NetworkSettings> {
     spec.settings.as_ref()?.network.as_ref()
+}
+
+/// The proxy of a cluster's nodes; one that names nothing to go through, such as `{}`, is none.
+pub(crate) fn proxy(spec: &TanzuKubernetesClusterSpec) -> Option<&Proxy> {
+    let says = |text: &Option<String>| text.as_deref().is_some_and(|text| !text.trim().is_empty());
+    network(spec)?.proxy.as_ref().filter(|proxy| says(&proxy.http_proxy) || says(&proxy.https_proxy))
 }
 
 pub(super) fn blocks(ranges: Option<&NetworkRanges>) -> &[String] {

@@ -7,7 +7,7 @@ use api::gcm::parts::{NodePool, Volume};
 use api::names::annotation;
 use kube::ResourceExt;
 
-use super::network::network;
+use super::network::{network, proxy};
 use super::nodes::{kubelet_may_set, machine_label_reaches_node};
 use super::version::current_version;
 
@@ -60,7 +60,7 @@ fn shared_causes(old: &TanzuKubernetesCluster, new: &TanzuKubernetesCluster) -> 
         causes.push(format!("the release, from {from} to {to}"));
     }
     for (field, differs) in [
-        ("proxy", before.and_then(|n| n.proxy.as_ref()) != after.and_then(|n| n.proxy.as_ref())),
+        ("proxy", proxy(&old.spec) != proxy(&new.spec)),
         ("trust", before.and_then(|n| n.trust.as_ref()) != after.and_then(|n| n.trust.as_ref())),
     ] {
         causes.extend(differs.then(|| format!("spec.settings.network.{field}")));
@@ -92,7 +92,7 @@ fn pool_causes(field: &str, before: &NodePool, after: &NodePool) -> Vec<String> 
         ),
         ("labels", registered(before.labels.as_ref()) != registered(labels.as_ref())),
         ("taints", taints_of(before) != taints.clone().unwrap_or_default()),
-        ("failureDomain", before.failure_domain != *failure_domain),
+        ("failureDomain", zone(before.failure_domain.as_ref()) != zone(failure_domain.as_ref())),
     ];
     changed(field, &causes)
 }
@@ -108,6 +108,11 @@ fn disks(volumes: Option<&[Volume]>, otherwise: &str) -> Vec<Volume> {
         Volume { storage_class: Some(class.unwrap_or_else(|| otherwise.to_owned())), ..volume.clone() }
     };
     volumes.unwrap_or_default().iter().map(complete).collect()
+}
+
+/// No zone may be written as an empty one.
+fn zone(failure_domain: Option<&String>) -> Option<&String> {
+    failure_domain.filter(|zone| !zone.is_empty())
 }
 
 /// The labels that a kubelet registers its node with; Cluster API copies the others to nodes that are there.
@@ -195,6 +200,8 @@ mod tests {
             ("/spec/settings/storage", json!({"defaultClass": "gold"})),
             (&format!("{pool}/replicas"), json!(5)),
             (&format!("{pool}/taints"), json!([])),
+            (&format!("{pool}/failureDomain"), json!("")),
+            ("/spec/settings/network/proxy", json!({})),
             (&format!("{pool}/labels"), json!({"node-role.kubernetes.io/gpu": ""})),
         ] {
             assert_eq!(warned(at, value), Vec::<String>::new(), "{at}");

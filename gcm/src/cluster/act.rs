@@ -6,6 +6,7 @@ use std::sync::Arc;
 use api::capi::MachineDeployment;
 use api::gcm::TanzuKubernetesCluster;
 use kit::Next;
+use kit::apply::is_already_exists;
 use kit::controller::controller_of;
 use kit::index::key;
 use kit::watch::Watchable;
@@ -15,6 +16,7 @@ use serde::Serialize;
 
 use super::error::Error;
 use super::gather::{Context, Facts, KindCache};
+use super::objects::login::NewSecrets;
 use super::objects::{cluster, machines};
 use super::plan::{Obsolete, Plan};
 
@@ -29,6 +31,7 @@ const REPLICAS_MANAGER: &str = "gcm/replicas";
 /// `facts` take in what was written, so that no status calls a cluster settled whose objects were just changed.
 pub async fn carry_out(plan: Plan, facts: &mut Facts, ctx: &Context) -> Result<Next, Error> {
     let Plan {
+        login_secrets,
         machine_templates,
         config_templates,
         mut wcp_cluster,
@@ -41,6 +44,7 @@ pub async fn carry_out(plan: Plan, facts: &mut Facts, ctx: &Context) -> Result<N
         obsolete,
     } = plan;
     let kinds = &ctx.kinds;
+    create_login(login_secrets, ctx).await?;
     apply_all(&machine_templates, &kinds.machine_templates, ctx).await?;
     apply_all(&config_templates, &kinds.config_templates, ctx).await?;
     let applied = apply(&cluster, &kinds.clusters, ctx).await?;
@@ -64,6 +68,23 @@ pub async fn carry_out(plan: Plan, facts: &mut Facts, ctx: &Context) -> Result<N
     }
     remove_obsolete(obsolete, facts, ctx).await?;
     Ok(Next::OnChange)
+}
+
+/// Creates what is missing in the order that a crash leaves usable, before anything refers to it.
+async fn create_login(NewSecrets(secrets): NewSecrets, ctx: &Context) -> Result<(), Error> {
+    for secret in secrets {
+        match ctx.api.create(&secret).await {
+            Ok(_) => {}
+            Err(error) if is_already_exists(&error) => {
+                return Err(Error::Settling(format!(
+                    "Secret {}, which somebody has just made",
+                    secret.name_any()
+                )));
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
 }
 
 async fn apply_all<K: Watchable + Serialize>(

@@ -1,10 +1,15 @@
 //! Why a reconcile of a cluster did not come through.
 
+use std::time::Duration;
+
 use kit::apply::is_conflict;
 use kit::expectations::StaleCache;
 use kit::{Disposition, ReconcileError};
 
 use super::invalid::Invalid;
+
+/// When what no watch shows is looked at again.
+const SETTLING: Duration = Duration::from_secs(1);
 
 /// Why a cluster is not what it should be.
 #[derive(Debug, thiserror::Error)]
@@ -15,6 +20,12 @@ pub enum Error {
     /// Something has to end first.
     #[error("waiting for {0}")]
     Waiting(String),
+    /// Something has to end first, and nobody says when it does.
+    #[error("waiting for {0}")]
+    Settling(String),
+    /// A Secret by which people get into nodes holds something else.
+    #[error("Secret {0}")]
+    Login(String),
     /// Our own last write is not in the cache yet.
     #[error(transparent)]
     Behind(#[from] StaleCache),
@@ -32,7 +43,9 @@ impl Error {
         match self {
             Self::Behind(_) => true,
             Self::Api(error) => is_conflict(error),
-            Self::Invalid(_) | Self::Waiting(_) | Self::Taken(_) => false,
+            Self::Invalid(_) | Self::Waiting(_) | Self::Settling(_) | Self::Login(_) | Self::Taken(_) => {
+                false
+            }
         }
     }
 }
@@ -42,8 +55,9 @@ impl ReconcileError for Error {
         match self {
             Self::Invalid(_) => Disposition::Invalid,
             Self::Waiting(_) => Disposition::Waiting(None),
+            Self::Settling(_) => Disposition::Waiting(Some(SETTLING)),
             Self::Behind(_) => Disposition::Waiting(Some(kit::retry::REQUEUE_SOON)),
-            Self::Taken(_) => Disposition::Failed,
+            Self::Login(_) | Self::Taken(_) => Disposition::Failed,
             Self::Api(error) => Disposition::from_api_error(error),
         }
     }
@@ -51,7 +65,8 @@ impl ReconcileError for Error {
     fn label(&self) -> &'static str {
         match self {
             Self::Invalid(_) => "Invalid",
-            Self::Waiting(_) => "Waiting",
+            Self::Waiting(_) | Self::Settling(_) => "Waiting",
+            Self::Login(_) => "Login",
             Self::Behind(_) => "Behind",
             Self::Taken(_) => "Taken",
             Self::Api(_) => "Api",

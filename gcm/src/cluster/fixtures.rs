@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::gather::{Facts, ReleaseLookup};
 use super::health_flags::HealthFlags;
+use super::login::Login;
 use super::objects::input::Input;
 use super::objects::machines;
 use super::objects::virtual_ip::VirtualIp;
@@ -61,6 +62,7 @@ pub(crate) fn nothing() -> Facts {
         available_releases: release_cache.available(),
         releases: ReleaseLookup::of(release_cache, images),
         virtual_ip: VirtualIpFlags { virtual_ip: VirtualIpKind::None, virtual_ip_image: None },
+        login: Login { public_key: "ssh-ed25519 AAAA".to_owned(), ..Login::default() },
         ..Facts::default()
     }
 }
@@ -188,6 +190,7 @@ impl ClusterFixture {
             image: &image,
             health: &HealthFlags::default(),
             virtual_ip: &VirtualIp::default(),
+            login: &facts.login,
         };
         let mut control_plane = self.control_plane();
         control_plane.spec.machine_template.spec.infrastructure_ref.name =

@@ -10,6 +10,7 @@ use api::capw::{ProviderServiceAccount, WCPCluster, WCPMachine, WCPMachineTempla
 use api::gcm::{OSImage, TanzuKubernetesCluster};
 use api::names::{self, label};
 use api::vmop::VirtualMachineImage;
+use ipnet::IpNet;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kit::apply;
 use kit::controller::controller_of;
@@ -21,6 +22,7 @@ use kube::ResourceExt;
 use kube::core::PartialObjectMeta;
 
 use super::health_flags::HealthFlags;
+use super::login::Login;
 use super::virtual_ip_flags::VirtualIpFlags;
 use crate::addons::engine::Engine;
 use crate::addons::report::AddonReport;
@@ -87,6 +89,8 @@ pub struct Context {
     pub virtual_ip: VirtualIpFlags,
     /// When nodes are replaced.
     pub health: HealthFlags,
+    /// Ranges that nodes must reach outside their clusters.
+    pub management: Vec<IpNet>,
     /// The caches of the kinds a cluster is made of.
     pub kinds: ClusterCaches,
     /// The images of nodes, which may carry add-ons.
@@ -133,6 +137,8 @@ pub struct Facts {
     pub virtual_ip: VirtualIpFlags,
     /// When nodes are replaced.
     pub health: HealthFlags,
+    /// Ranges that nodes must reach outside their clusters.
+    pub management: Vec<IpNet>,
     /// What resolution chooses from.
     pub available_releases: Arc<Vec<AvailableRelease>>,
     /// The available releases, and the images of each.
@@ -169,6 +175,8 @@ pub struct Facts {
     pub synced: Option<Arc<Vec<AddonReport>>>,
     /// The version of Kubernetes that its add-ons were last looked at for.
     pub addons_for: Option<String>,
+    /// How people get into its nodes; nothing before somebody plans.
+    pub login: Login,
 }
 
 impl Facts {
@@ -231,6 +239,7 @@ pub fn facts(tkc: &TanzuKubernetesCluster, ctx: &Context) -> Result<Facts, Stale
     Ok(Facts {
         virtual_ip: ctx.virtual_ip.clone(),
         health: ctx.health.clone(),
+        management: ctx.management.clone(),
         available_releases: ctx.release_cache.available(),
         releases: ReleaseLookup {
             release_cache: ctx.release_cache.clone(),
@@ -259,6 +268,7 @@ pub fn facts(tkc: &TanzuKubernetesCluster, ctx: &Context) -> Result<Facts, Stale
         namespace: ctx.namespaces.facts(namespace.unwrap_or_default()),
         synced: ctx.addons.sync_reports(&of),
         addons_for: ctx.addons.looked_at_for(&of),
+        login: Login::default(),
     })
 }
 

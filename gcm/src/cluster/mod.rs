@@ -9,6 +9,7 @@ pub mod gather;
 pub mod groups;
 pub mod health_flags;
 pub mod invalid;
+pub mod login;
 pub mod milestones;
 pub mod nodes;
 pub mod objects;
@@ -56,11 +57,7 @@ pub async fn reconcile(tkc: Arc<TanzuKubernetesCluster>, ctx: Arc<Context>) -> R
     } else {
         let tkc =
             ctx.api.add_finalizer(&*tkc, finalizer::TKC).await?.map_or_else(|| Arc::clone(&tkc), Arc::new);
-        match plan::plan(&tkc, &facts) {
-            _ if is_cluster_deleted(&facts) => Err(Error::Waiting(describe_recreation(&tkc))),
-            Ok(plan) => act::carry_out(plan, &mut facts, &ctx).await, // every write
-            Err(invalid) => Err(invalid.into()),                      // the user must act: no retry
-        }
+        make(&tkc, &mut facts, &ctx).await
     };
     if outcome.as_ref().is_err_and(Error::is_overtaken) {
         return outcome;
@@ -68,6 +65,16 @@ pub async fn reconcile(tkc: Arc<TanzuKubernetesCluster>, ctx: Arc<Context>) -> R
     let report = status::status(&tkc, &facts, outcome.as_ref().err()); // thinks
     write_status(&tkc, report, &ctx).await?; // one write, and only if it changed
     outcome
+}
+
+/// Makes the cluster what its spec says.
+async fn make(tkc: &TanzuKubernetesCluster, facts: &mut Facts, ctx: &Context) -> Result<Next, Error> {
+    if is_cluster_deleted(facts) {
+        return Err(Error::Waiting(describe_recreation(tkc)));
+    }
+    facts.login = login::gather(tkc, &ctx.api).await?;
+    let plan = plan::plan(tkc, facts)?; // thinks; where it is invalid, the user must act: no retry
+    act::carry_out(plan, facts, ctx).await // every write
 }
 
 /// Whether the cluster is deleted here because it lives on elsewhere: nothing of it is touched any more.

@@ -11,6 +11,7 @@ use kube::{Resource, ResourceExt};
 use super::gather::Facts;
 use super::invalid::Invalid;
 use super::objects::input::{Input, release_label};
+use super::objects::login::{self, NewSecrets};
 use super::objects::virtual_ip::VirtualIp;
 use super::objects::{accounts, addons, cluster};
 use super::steps::{self, Step};
@@ -29,6 +30,8 @@ const CLONED_FROM: &str = "cluster.x-k8s.io/cloned-from-name";
 /// The objects of a cluster, in the order in which they are made, and those to be removed.
 #[derive(Debug)]
 pub struct Plan {
+    /// The Secrets by which people get into nodes, as far as they are not there yet.
+    pub login_secrets: NewSecrets,
     /// The templates of machines.
     pub machine_templates: Vec<WCPMachineTemplate>,
     /// The templates of workers' bootstrap configurations.
@@ -94,6 +97,7 @@ pub fn plan(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Result<Plan, Invalid
         image: &image,
         health: &facts.health,
         virtual_ip: &virtual_ip,
+        login: &facts.login,
     };
     let mut plan = objects(&input, facts)?;
     plan.addons = addons::addons(&input, facts);
@@ -103,7 +107,10 @@ pub fn plan(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Result<Plan, Invalid
 
 fn denials(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Vec<FieldDenial> {
     let bundles = container_networks(facts.bundles.iter().map(AsRef::as_ref));
-    admission::validate_with(tkc, None, &facts.available_releases, &bundles)
+    let mut denials = admission::validate_with(tkc, None, &facts.available_releases, &bundles);
+    // Admission lets those by that bear our finalizer, since they may run elsewhere; anybody may write it.
+    denials.extend(admission::overlap::denials(&tkc.spec, &facts.management));
+    denials
 }
 
 /// The release that the cluster asks for, or the next on the way to it, with its image; and whether pools wait for another.
@@ -137,6 +144,7 @@ fn running<'f>(tkc: &TanzuKubernetesCluster, facts: &'f Facts) -> Option<&'f Ava
 fn objects(input: &Input<'_>, facts: &Facts) -> Result<Plan, Invalid> {
     let groups::ControlPlaneObjects { template, control_plane, check } = groups::control_plane(input, facts)?;
     let mut plan = Plan {
+        login_secrets: login::secrets(input),
         machine_templates: vec![template],
         config_templates: Vec::new(),
         wcp_cluster: cluster::wcp_cluster(input),

@@ -16,6 +16,7 @@ fn left(facts: &Facts) -> Vec<String> {
     let Facts {
         virtual_ip: _,
         health: _,
+        management: _,
         available_releases: _,
         releases: _,
         cluster,
@@ -34,6 +35,7 @@ fn left(facts: &Facts) -> Vec<String> {
         namespace: _,
         synced: _,
         addons_for: _,
+        login: _,
     } = facts;
     names(machines)
         .chain(names(wcp_machines))

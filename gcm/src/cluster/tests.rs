@@ -19,6 +19,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::fixtures::{ASKED, ClusterFixture, MachineFixture, READY, from, nothing, stored};
+use super::gather::Facts;
 use super::invalid::Invalid;
 use super::milestones;
 use super::plan::{Obsolete, Plan, plan};
@@ -75,6 +76,7 @@ fn document<K: Serialize>(object: &K) -> Value {
 
 pub(super) fn documents(plan: &Plan) -> Vec<Value> {
     let Plan {
+        login_secrets: _,
         machine_templates,
         config_templates,
         wcp_cluster,
@@ -130,6 +132,7 @@ fn cluster_api_knows_every_field() {
         image: &images[0],
         health: &HealthFlags::default(),
         virtual_ip: &VirtualIp::default(),
+        login: &facts.login,
     };
     let kcp = control_plane::control_plane(&input, "template", VolumesAs::Disks, 1);
     let spec = document(&kcp)["spec"].clone();
@@ -227,6 +230,17 @@ fn what_cannot_be_planned_says_why() {
     assert!(error.to_string().contains("os-name=ubuntu"), "{error}");
     facts.releases = super::gather::ReleaseLookup::default();
     assert!(matches!(plan(&stored(sound()), &facts), Err(Invalid::NoImage { .. })));
+}
+
+/// To admission, a cluster with our finalizer was moved here; nothing is made of a spec that a new cluster may not have.
+#[test]
+fn a_range_of_management_is_given_to_no_cluster_that_does_not_run() {
+    let facts = Facts { management: vec!["192.168.0.0/24".parse().unwrap()], ..nothing() };
+    let error = plan(&stored(sound()), &facts).unwrap_err().to_string();
+    assert!(error.contains("192.168.0.0/16 overlaps with 192.168.0.0/24"), "{error}");
+    let fixture = ClusterFixture::running(sound());
+    let running = Facts { management: facts.management, ..fixture.facts() };
+    assert!(plan(&fixture.tkc, &running).is_ok(), "what runs, or was moved here, may stay");
 }
 
 pub(super) fn shown(fixture: &ClusterFixture) -> TanzuKubernetesClusterStatus {

@@ -137,7 +137,11 @@ async fn reconcile_image(image: Arc<VirtualMachineImage>, ctx: Arc<Context>) -> 
         return exclude_image(&image, live.as_deref(), &ctx).await;
     };
     if live.as_deref().is_none_or(is_ours) {
-        ctx.api.apply(&plan::os_image(&image, &carried), live.as_ref()).await?;
+        let intent = plan::os_image(&image, &carried);
+        // A mark that is over is taken off, even one that an earlier process wrote.
+        let marked = |image: &OSImage| image.annotations().get(annotation::INCOMPATIBLE_REASON).cloned();
+        let live = live.as_ref().filter(|live| marked(live) == marked(&intent));
+        ctx.api.apply(&intent, live).await?;
     }
     apply_release(&carried.version.object_name(), &ctx).await
 }

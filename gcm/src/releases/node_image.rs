@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use api::gcm::OSImage;
+use api::names::label;
 use kube::ResourceExt;
 use kube::core::SelectorExt;
 
@@ -33,7 +34,8 @@ impl ReleaseImage {
 
 /// The image a cluster's nodes are made from: the first that `query` matches. Without a query Photon is preferred.
 ///
-/// The image of the present nodes stays while it fits: an image that joins a release replaces no nodes.
+/// The image of the present nodes stays while it fits: an image that joins a release replaces no nodes, nor does one that
+/// comes to call itself incompatible. No other nodes are made from such an image.
 pub fn choose<'i>(
     images: &'i [ReleaseImage],
     query: Option<&str>,
@@ -47,6 +49,7 @@ pub fn choose<'i>(
     let photon = |image: &&ReleaseImage| image.labels.get("os-name").is_some_and(|os| os == "photon");
     let fitting = || images.iter().filter(&fits);
     let kept = present.and_then(|name| fitting().find(|image| image.name == name));
-    let preferred = || fitting().find(|image| query.is_none() && photon(image));
-    kept.or_else(preferred).or_else(|| fitting().next())
+    let usable = || fitting().filter(|image| !image.labels.contains_key(label::INCOMPATIBLE));
+    let preferred = || usable().find(|image| query.is_none() && photon(image));
+    kept.or_else(preferred).or_else(|| usable().next())
 }

@@ -27,7 +27,11 @@ pub fn os_image(image: &VirtualMachineImage, carried: &CarriedRelease) -> OSImag
     let mut object = OSImage::new(&image.name_any(), spec);
     let mut labels = os_labels(&object.spec);
     labels.insert(MANAGED_BY.0.to_owned(), MANAGED_BY.1.to_owned());
+    if carried.incompatible.is_some() {
+        labels.insert(label::INCOMPATIBLE.to_owned(), String::new());
+    }
     object.metadata.labels = Some(labels);
+    object.metadata.annotations = carried.incompatible.as_deref().map(incompatible_reason);
     object.metadata.owner_references = Some(vec![controlled_by(image)]);
     object
 }
@@ -51,21 +55,34 @@ pub fn release(
     }
     let mut labels = prefix_labels(&any.version);
     labels.insert(MANAGED_BY.0.to_owned(), MANAGED_BY.1.to_owned());
-    if facts.is_some_and(|facts| facts.packages.is_empty()) {
+    if facts.as_ref().is_some_and(|facts| facts.packages.is_empty()) {
         labels.insert(label::LEGACY_TKR.to_owned(), String::new());
     }
     if disagree {
         labels.insert(label::CONFLICTING_OS_IMAGES.to_owned(), String::new());
     }
-    let incompatible = images.iter().find_map(|(_, carried)| carried.incompatible.clone());
+    let incompatible = incompatible(images, facts.as_ref());
     if incompatible.is_some() {
         labels.insert(label::INCOMPATIBLE.to_owned(), String::new());
     }
     let mut object = TanzuKubernetesRelease::new(&any.version.object_name(), spec);
     object.metadata.labels = Some(labels);
-    object.metadata.annotations =
-        incompatible.map(|why| BTreeMap::from([(annotation::INCOMPATIBLE_REASON.to_owned(), why)]));
+    object.metadata.annotations = incompatible.map(incompatible_reason);
     Some(object)
+}
+
+fn incompatible_reason(why: &str) -> BTreeMap<String, String> {
+    BTreeMap::from([(annotation::INCOMPATIBLE_REASON.to_owned(), why.to_owned())])
+}
+
+/// What takes the release out of use: that none of its images can be used. With several it is the word of the first.
+fn incompatible<'i>(images: &'i [(String, CarriedRelease)], facts: Option<&ReleaseFacts>) -> Option<&'i str> {
+    let is_own = |carried: &CarriedRelease| facts.is_some_and(|facts| *facts == ReleaseFacts::of(carried));
+    let any_own = images.iter().any(|(_, carried)| is_own(carried));
+    let own = images.iter().filter(|(_, carried)| !any_own || is_own(carried));
+    let mut words: Vec<_> = own.map(|(name, carried)| (name, carried.incompatible.as_deref())).collect();
+    words.sort_unstable();
+    if words.iter().any(|(_, why)| why.is_none()) { None } else { words.first().and_then(|(_, why)| *why) }
 }
 
 /// The names of the images that say what the release says; those it had, where there is none of them any more.

@@ -3,6 +3,8 @@
 use api::conditions::{Condition, ERROR, INFO, READY, WARNING, release as words};
 use api::gcm::release::{OSImageStatus, TanzuKubernetesReleaseStatus};
 use api::gcm::{OSImage, TanzuKubernetesRelease};
+use api::names::{annotation, label};
+use kube::ResourceExt;
 
 use super::node_image::ReleaseImage;
 use super::release::KubernetesRelease;
@@ -89,11 +91,26 @@ pub fn os_image(image: &OSImage) -> OSImageStatus {
         Condition::is_false(words::COMPATIBLE, INFO, words::INCOMPATIBLE, message)
     } else {
         match Version::parse(&image.spec.kubernetes_version) {
-            Ok(version) => compatible(resolution::explain_incompatibility(&version).as_deref()),
+            Ok(version) => {
+                let why = marked(image).or_else(|| resolution::explain_incompatibility(&version));
+                compatible(why.as_deref())
+            }
             Err(error) => {
                 Condition::is_false(words::COMPATIBLE, ERROR, words::CANNOT_PARSE_TKR, error.to_string())
             }
         }
     };
     OSImageStatus { conditions: vec![condition], observed_generation: image.metadata.generation }
+}
+
+/// Why a label says that no nodes can be made from the image, or nothing.
+fn marked(image: &OSImage) -> Option<String> {
+    image.labels().contains_key(label::INCOMPATIBLE).then(|| {
+        let reason = image.annotations().get(annotation::INCOMPATIBLE_REASON);
+        let mark = label::INCOMPATIBLE;
+        reason.map_or_else(
+            || format!("the OSImage is labelled {mark}"),
+            |reason| format!("the OSImage is labelled {mark}: {reason}"),
+        )
+    })
 }

@@ -12,7 +12,9 @@ use base64::engine::general_purpose::STANDARD;
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
-use super::image::{DISTRIBUTION, OS_IMAGES, RELEASE, carried, explain_exclusion, is_node_image};
+use super::image::{
+    CarriedRelease, DISTRIBUTION, OS_IMAGES, RELEASE, carried, explain_exclusion, is_node_image,
+};
 use super::node_image::choose;
 use super::{KubernetesRelease, ReleaseImage, conflict, plan, status};
 use crate::testing::{SITE_VERSIONS, available};
@@ -276,6 +278,37 @@ fn an_image_that_calls_itself_incompatible_takes_its_release_out_of_use() {
     let status = status::release(&unfit, |_| true, None, &[]);
     let compatible = api::conditions::find(&status.conditions, "Compatible").unwrap();
     assert_eq!((compatible.status.as_ref(), compatible.message.clone()), ("False", why(&unfit)));
+}
+
+/// Its release has others, from which nodes are made; those that have it keep it.
+#[test]
+fn one_incompatible_image_of_several_leaves_its_release_in_use() {
+    let carried_by = |name: &str, fits: bool| {
+        let mut document: Value = serde_json::from_str(&distribution()).unwrap();
+        document["compatibility-7.0.0.10100"] = json!({ "isCompatible": fits });
+        let image = image(name, &[(DISTRIBUTION, document.to_string())]);
+        let carried = carried(&image).unwrap().unwrap();
+        let os_image = plan::os_image(&image, &carried);
+        ((name.to_owned(), carried), os_image)
+    };
+    let ((unfit, marked), (fit, plain)) = (carried_by("photon-a", false), carried_by("photon-b", true));
+    let why = |images: &[(String, CarriedRelease)]| {
+        KubernetesRelease::of(&plan::release(images, None).unwrap()).unwrap().candidate.incompatible
+    };
+    assert_eq!(why(&[unfit.clone(), fit.clone()]), None);
+    assert_eq!(why(&[fit, unfit.clone()]), None);
+    let both = why(&[unfit.clone(), carried_by("photon-c", false).0]).unwrap();
+    assert!(both.contains("VirtualMachineImage photon-a says"), "{both}");
+
+    let images = [ReleaseImage::of(&marked).unwrap(), ReleaseImage::of(&plain).unwrap()];
+    let name = |query, present| choose(&images, query, present).map(|image| image.name.as_str());
+    assert_eq!(name(None, None), Some("photon-b"));
+    assert_eq!(name(None, Some("photon-a")), Some("photon-a"), "its nodes are not replaced for it");
+    assert_eq!(choose(&images[..1], None, None), None);
+    let condition = |image| status::os_image(image).conditions.remove(0);
+    assert_eq!(condition(&plain).status, "True");
+    let message = condition(&marked).message.unwrap();
+    assert!(message.contains("VirtualMachineImage photon-a says isCompatible false"), "{message}");
 }
 
 #[test]

@@ -116,6 +116,8 @@ async fn a_range_of_management_is_refused_to_a_new_cluster() {
     moved.0["request"]["object"]["metadata"]["finalizers"] = json!([api::names::finalizer::TKC]);
     let Json(kept) = validate(webhooks(), moved).await;
     assert_eq!(kept["response"]["allowed"], true, "{kept}");
+    let warning = kept["response"]["warnings"][0].as_str().unwrap();
+    assert!(warning.contains("10.200.128.0/17 overlaps") && warning.contains("none is made"), "{warning}");
     let mut later = review(&wrong, "v1alpha3");
     later.0["request"]["oldObject"] = to_value(&wrong).unwrap();
     later.0["request"]["object"]["spec"]["topology"]["nodePools"][0]["replicas"] = json!(2);

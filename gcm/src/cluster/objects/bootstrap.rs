@@ -8,6 +8,7 @@ use api::gcm::parts::Trust;
 use api::names::{self, label};
 
 use super::input::Input;
+use super::login;
 use super::node_file::NodeFile;
 use super::proxy;
 use super::volumes::VolumeSetup;
@@ -17,12 +18,6 @@ use crate::duration;
 
 /// The name under which a node registers. Only the machine knows it, so cloud-init puts it in, through jinja.
 pub const NODE_NAME: &str = "{{ ds.meta_data.local_hostname }}";
-/// The user for those who must get into a node.
-pub const USER: &str = "vmware-system-user";
-/// What the user may do: become root without a password.
-pub const USER_SUDO: &str = "ALL=(ALL) NOPASSWD:ALL";
-/// The user's shell.
-pub const USER_SHELL: &str = "/bin/bash";
 
 /// Makes Photon trust the certificates in its folder.
 const PHOTON_TRUST: &str = "rehash_ca_certificates.sh";
@@ -51,6 +46,7 @@ pub fn node_setup(input: &Input<'_>, volumes: &VolumeSetup) -> NodeSetup {
     }
     if !proxy.is_empty() {
         commands.push("systemctl daemon-reload".to_owned());
+        commands.push(format!("chown {} {}", login::USER, proxy::SHELL_FILE));
     }
     // It runs already, and reads authorities and environment when it starts.
     if !authorities.is_empty() || !proxy.is_empty() {

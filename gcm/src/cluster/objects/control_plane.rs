@@ -24,7 +24,7 @@ use api::capi::{
     KubeadmControlPlaneKubeadmConfigSpecJoinConfiguration as JoinConfiguration,
     KubeadmControlPlaneKubeadmConfigSpecJoinConfigurationNodeRegistration as JoinRegistration,
     KubeadmControlPlaneKubeadmConfigSpecJoinConfigurationNodeRegistrationKubeletExtraArgs as JoinArgument,
-    KubeadmControlPlaneKubeadmConfigSpecUsers as User, KubeadmControlPlaneMachineTemplate as MachineTemplate,
+    KubeadmControlPlaneMachineTemplate as MachineTemplate,
     KubeadmControlPlaneMachineTemplateSpec as MachineTemplateSpec,
     KubeadmControlPlaneMachineTemplateSpecDeletion as MachineDeletion,
     KubeadmControlPlaneMachineTemplateSpecInfrastructureRef as InfrastructureRef,
@@ -38,10 +38,10 @@ use api::names::{self, finalizer, label};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::bootstrap::{
-    NODE_DELETION_SECONDS, NODE_NAME, NodeSetup, USER, USER_SHELL, USER_SUDO, drain_seconds,
-    kubelet_arguments, node_setup,
+    NODE_DELETION_SECONDS, NODE_NAME, NodeSetup, drain_seconds, kubelet_arguments, node_setup,
 };
 use super::input::{Input, TypedReference};
+use super::login::NodeUser;
 use super::volumes::{VolumeFilesystem, VolumeSetup, VolumesAs, volume_setup};
 use crate::releases::KubernetesRelease;
 
@@ -109,7 +109,7 @@ fn config(input: &Input<'_>, volumes: VolumeSetup) -> ConfigSpec {
         mounts: (!mounts.is_empty()).then_some(mounts),
         pre_kubeadm_commands: Some(commands),
         files: (!files.is_empty()).then_some(files),
-        users: Some(vec![user()]),
+        users: Some(vec![NodeUser::of(input).into()]),
         ..ConfigSpec::default()
     };
     input.virtual_ip.clone().put_into(&mut config);
@@ -205,14 +205,4 @@ fn disk_setup(volumes: Vec<VolumeFilesystem>) -> DiskSetup {
     };
     let filesystems = volumes.into_iter().map(filesystem).collect();
     DiskSetup { filesystems: Some(filesystems), partitions: Some(partitions) }
-}
-
-fn user() -> User {
-    User {
-        name: USER.to_owned(),
-        sudo: Some(USER_SUDO.to_owned()),
-        shell: Some(USER_SHELL.to_owned()),
-        lock_password: Some(true),
-        ..User::default()
-    }
 }

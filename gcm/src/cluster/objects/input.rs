@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use super::virtual_ip::VirtualIp;
 use crate::cluster::health_flags::HealthFlags;
+use crate::cluster::login::Login;
 use crate::releases::{KubernetesRelease, ReleaseImage};
 use crate::version::Version;
 
@@ -28,6 +29,8 @@ pub struct Input<'a> {
     pub health: &'a HealthFlags,
     /// What holds the address of its control plane.
     pub virtual_ip: &'a VirtualIp,
+    /// How people get into its nodes.
+    pub login: &'a Login,
 }
 
 impl Input<'_> {

@@ -8,6 +8,7 @@ pub mod bootstrap;
 pub mod cluster;
 pub mod control_plane;
 pub mod input;
+pub mod login;
 pub mod machines;
 pub mod node_file;
 pub mod proxy;

@@ -1,5 +1,7 @@
 //! The proxy of a cluster's nodes, and what they reach without it.
 
+use std::fmt::Write;
+
 use api::gcm::TanzuKubernetesClusterSpec;
 use api::gcm::parts::{NetworkRanges, NetworkSettings, Proxy};
 
@@ -11,26 +13,42 @@ const UNITS: [&str; 2] = ["containerd", "kubelet"];
 /// What a node reaches by itself, whatever its cluster is. Its own metadata names the address of the control plane.
 const OWN: [&str; 5] = ["localhost", "127.0.0.1", "::1", "{{ ds.meta_data.controlPlaneHost }}", ".svc"];
 
+/// What shells of people read when they log in, each of `*.sh` that they may read.
+pub const SHELL_FILE: &str = "/etc/profile.d/http-proxy.sh";
+/// The variables: most programs know them in capitals, and curl knows `http_proxy` in small letters only.
+const VARIABLES: [(&str, &str); 3] =
+    [("HTTP_PROXY", "http_proxy"), ("HTTPS_PROXY", "https_proxy"), ("NO_PROXY", "no_proxy")];
+
 /// A value as systemd reads it back: `%` begins a specifier, and passwords in URLs are full of it.
 fn escape_for_unit(value: &str) -> String {
     value.trim().replace('\\', "\\\\").replace('"', "\\\"").replace('%', "%%")
 }
 
-/// The files by which a node's programs go through the cluster's proxy. They carry a password, so only root may read them.
+/// A value as a POSIX shell reads it back, whatever is in it.
+fn quote_for_shell(value: &str) -> String {
+    format!("'{}'", value.trim().replace('\'', "'\\''"))
+}
+
+/// The files by which a node's programs, and the shells of people, go through the cluster's proxy. They carry a password,
+/// so only root may read them; a command gives the shells' to the node's user.
 pub fn files(spec: &TanzuKubernetesClusterSpec) -> Vec<NodeFile> {
     let settings = network::network(spec);
-    let Some(proxy) = settings.and_then(|settings| settings.proxy.as_ref()) else { return Vec::new() };
+    let Some(proxy) = network::proxy(spec) else { return Vec::new() };
     let Proxy { http_proxy, https_proxy, no_proxy } = proxy;
     let (Some(http), Some(https)) = (http_proxy.as_deref(), https_proxy.as_deref()) else {
         return Vec::new();
     };
     let without = without_proxy(settings, no_proxy.as_deref().unwrap_or_default()).join(",");
-    let (http, https, without) = (escape_for_unit(http), escape_for_unit(https), escape_for_unit(&without));
-    let content = format!(
-        "[Service]\nEnvironment=\"HTTP_PROXY={http}\"\nEnvironment=\"HTTPS_PROXY={https}\"\nEnvironment=\"NO_PROXY={without}\"\n"
-    );
-    let path = |unit: &str| format!("/etc/systemd/system/{unit}.service.d/http-proxy.conf");
-    UNITS.map(|unit| NodeFile { path: path(unit), permissions: "0600", content: content.clone() }).into()
+    let (mut unit, mut shell) = ("[Service]\n".to_owned(), String::new());
+    for ((large, small), value) in VARIABLES.into_iter().zip([http, https, &without]) {
+        let _ = writeln!(unit, "Environment=\"{large}={}\"", escape_for_unit(value));
+        let _ = writeln!(shell, "export {large}={value} {small}={value}", value = quote_for_shell(value));
+    }
+    let file =
+        |path: String, content: &String| NodeFile { path, permissions: "0600", content: content.clone() };
+    let units =
+        UNITS.map(|name| file(format!("/etc/systemd/system/{name}.service.d/http-proxy.conf"), &unit));
+    units.into_iter().chain([file(SHELL_FILE.to_owned(), &shell)]).collect()
 }
 
 /// What is reached without the proxy: what the author says, and what is the cluster's own.
@@ -77,11 +95,25 @@ mod tests {
             "proxy": proxy, "serviceDomain": "corp.local",
             "pods": {"cidrBlocks": ["192.0.2.0/16"]}, "services": {"cidrBlocks": ["198.51.100.0/12"]},
         })));
-        assert_eq!(files.len(), 2);
+        assert_eq!(files.len(), 3);
         assert!(files.iter().all(|file| file.permissions == "0600"), "it carries a password");
         insta::assert_snapshot!(files[0].content);
         let defaults = self::files(&spec(&json!({ "proxy": proxy })));
         assert!(defaults[1].content.contains("192.168.0.0/16,10.96.0.0/12,.cluster.local\""));
         assert_eq!(self::files(&spec(&json!({}))), []);
+    }
+
+    #[test]
+    fn shells_of_people_go_through_the_proxy_and_run_nothing_of_it() {
+        let proxy = json!({"httpProxy": "http://u:p%40'$(reboot)@10.0.0.1:80", "httpsProxy": " http://10.0.0.1:80 ",
+            "noProxy": [".corp"]});
+        let files = files(&spec(&json!({ "proxy": proxy })));
+        let shell = files.iter().find(|file| file.path == "/etc/profile.d/http-proxy.sh").unwrap();
+        assert_eq!(shell.permissions, "0600", "it carries a password");
+        insta::assert_snapshot!(shell.content, @r"
+        export HTTP_PROXY='http://u:p%40'\''$(reboot)@10.0.0.1:80' http_proxy='http://u:p%40'\''$(reboot)@10.0.0.1:80'
+        export HTTPS_PROXY='http://10.0.0.1:80' https_proxy='http://10.0.0.1:80'
+        export NO_PROXY='.corp,localhost,127.0.0.1,::1,{{ ds.meta_data.controlPlaneHost }},.svc,192.168.0.0/16,10.96.0.0/12,.cluster.local' no_proxy='.corp,localhost,127.0.0.1,::1,{{ ds.meta_data.controlPlaneHost }},.svc,192.168.0.0/16,10.96.0.0/12,.cluster.local'
+        ");
     }
 }

@@ -20,6 +20,9 @@ use super::input::{Input, content_of};
 use crate::admission::network;
 use crate::admission::nodes::{kubelet_may_set, machine_label_reaches_node};
 
+/// How earlier versions digested a proxy that names nothing.
+static NO_PROXY: Proxy = Proxy { http_proxy: None, https_proxy: None, no_proxy: None };
+
 /// Bytes of a digest that are kept: recipes of one group are compared, and nobody gains by two that meet.
 const DIGEST_BYTES: usize = 8;
 
@@ -84,7 +87,7 @@ impl<'a> Recipe<'a> {
             taints: &[],
             image_repository: None,
             etcd: None,
-            proxy: network.and_then(|network| network.proxy.as_ref()),
+            proxy: network::proxy(&input.tkc.spec),
             trust: network.and_then(|network| network.trust.as_ref()),
         }
     }
@@ -129,6 +132,8 @@ impl<'a> Recipe<'a> {
 pub struct Mark {
     /// The digest of the recipe.
     recipe: String,
+    /// That of the same recipe as earlier versions digested it, where they did it in another way.
+    earlier: Option<String>,
     /// The digest of the texts that the recipe came to; nothing where they are older than marks.
     texts: String,
 }
@@ -136,24 +141,30 @@ pub struct Mark {
 impl Mark {
     /// The mark of a control plane whose machines are given these texts.
     pub fn of_control_plane(input: &Input<'_>, texts: &impl Serialize) -> Self {
-        Self { recipe: digest(&Recipe::of_control_plane(input)), texts: digest(texts) }
+        Self::of(Recipe::of_control_plane(input), texts)
     }
 
     /// The mark of a pool whose machines are given these texts.
     pub fn of_pool(input: &Input<'_>, pool: &NodePool, texts: &impl Serialize) -> Self {
-        Self { recipe: digest(&Recipe::of_pool(input, pool)), texts: digest(texts) }
+        Self::of(Recipe::of_pool(input, pool), texts)
+    }
+
+    fn of(recipe: Recipe<'_>, texts: &impl Serialize) -> Self {
+        let newest = digest(&recipe);
+        let earlier = recipe.proxy.is_none().then(|| digest(&Recipe { proxy: Some(&NO_PROXY), ..recipe }));
+        Self { recipe: newest, earlier, texts: digest(texts) }
     }
 
     /// The mark that an object bears.
     pub fn on<K: Resource>(object: &K) -> Option<Self> {
         let text = object.meta().annotations.as_ref()?.get(annotation::MACHINE_RECIPE)?;
         let (recipe, texts) = text.split_once('.')?;
-        Some(Self { recipe: recipe.to_owned(), texts: texts.to_owned() })
+        Some(Self { recipe: recipe.to_owned(), earlier: None, texts: texts.to_owned() })
     }
 
     /// Puts the mark on an object.
     pub fn put_on<K: Resource>(&self, object: &mut K) {
-        let Self { recipe, texts } = self;
+        let Self { recipe, earlier: _, texts } = self;
         let annotations = object.meta_mut().annotations.get_or_insert_default();
         annotations.insert(annotation::MACHINE_RECIPE.to_owned(), format!("{recipe}.{texts}"));
     }
@@ -163,9 +174,10 @@ impl Mark {
     /// `live` is the mark they bear. Machines older than marks are taken to be what is asked for if their cluster ran
     /// with just this spec: `ran`.
     pub fn kept(&self, live: Option<Self>, ran: bool) -> Option<Self> {
+        let same = |live: &Self| live.recipe == self.recipe || Some(&live.recipe) == self.earlier.as_ref();
         match live {
-            Some(live) => (live.recipe == self.recipe && live.texts != self.texts).then_some(live),
-            None => ran.then(|| Self { recipe: self.recipe.clone(), texts: String::new() }),
+            Some(live) => (same(&live) && live.texts != self.texts).then_some(live),
+            None => ran.then(|| Self { texts: String::new(), ..self.clone() }),
         }
     }
 }

@@ -10,14 +10,14 @@ use api::capi::{
     KubeadmConfigTemplateTemplateSpecJoinConfigurationNodeRegistration as JoinRegistration,
     KubeadmConfigTemplateTemplateSpecJoinConfigurationNodeRegistrationKubeletExtraArgs as JoinArgument,
     KubeadmConfigTemplateTemplateSpecJoinConfigurationNodeRegistrationTaints as NodeTaint,
-    KubeadmConfigTemplateTemplateSpecUsers as User,
 };
 use api::gcm::parts::NodePool;
 use api::names::{self, label};
 use k8s_openapi::api::core::v1::Taint;
 
-use super::bootstrap::{NODE_NAME, NodeSetup, USER, USER_SHELL, USER_SUDO, kubelet_arguments, node_setup};
+use super::bootstrap::{NODE_NAME, NodeSetup, kubelet_arguments, node_setup};
 use super::input::{Input, content_of};
+use super::login::NodeUser;
 use super::volumes::{VolumeFilesystem, VolumeSetup, VolumesAs, volume_setup};
 
 /// The KubeadmConfigTemplate of a pool, whose nodes have their volumes like this, named after its content.
@@ -44,7 +44,7 @@ fn config(input: &Input<'_>, pool: &NodePool, volumes: VolumeSetup) -> ConfigSpe
         mounts: (!mounts.is_empty()).then_some(mounts),
         pre_kubeadm_commands: Some(commands),
         files: (!files.is_empty()).then_some(files),
-        users: Some(vec![user()]),
+        users: Some(vec![NodeUser::of(input).into()]),
         ..ConfigSpec::default()
     }
 }
@@ -89,14 +89,4 @@ fn disk_setup(volumes: Vec<VolumeFilesystem>) -> DiskSetup {
     };
     let filesystems = volumes.into_iter().map(filesystem).collect();
     DiskSetup { filesystems: Some(filesystems), partitions: Some(partitions) }
-}
-
-fn user() -> User {
-    User {
-        name: USER.to_owned(),
-        sudo: Some(USER_SUDO.to_owned()),
-        shell: Some(USER_SHELL.to_owned()),
-        lock_password: Some(true),
-        ..User::default()
-    }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use api::capi::KubeadmControlPlane;
 use api::conditions::find;
 use api::gcm::TanzuKubernetesCluster;
-use api::gcm::parts::phase;
+use api::gcm::parts::{Proxy, phase};
 use api::names::annotation;
 use kube::ResourceExt;
 use serde_json::{Value, json};
@@ -214,6 +214,35 @@ fn from_tkc(mut written: Value) -> TanzuKubernetesCluster {
     written["apiVersion"] = json!("run.tanzu.vmware.com/v1alpha3");
     written["kind"] = json!("TanzuKubernetesCluster");
     from::<TanzuKubernetesCluster>(written)
+}
+
+fn with_empty_proxy(mut tkc: TanzuKubernetesCluster) -> TanzuKubernetesCluster {
+    tkc.spec.settings.as_mut().unwrap().network.as_mut().unwrap().proxy = Some(Proxy::default());
+    tkc
+}
+
+/// It says that the cluster inherits none, which is no proxy as well.
+#[test]
+fn an_empty_proxy_is_the_recipe_of_none() {
+    let fixture = ClusterFixture::running(sound());
+    let there = of_another_version(&fixture, true);
+    let empty = with_empty_proxy(fixture.tkc.clone());
+    assert_eq!(rolls(&empty, &there), [false; 2]);
+    // Earlier versions digested it as something of its own.
+    let mut of_earlier = there;
+    let mark = |digest: &str| format!("{digest}.0123456789abcdef");
+    let kcp = Arc::make_mut(of_earlier.control_plane.as_mut().unwrap());
+    kcp.annotations_mut().insert(annotation::MACHINE_RECIPE.to_owned(), mark("0e08a994b4522bf4"));
+    let pool = Arc::make_mut(&mut of_earlier.deployments[0]);
+    pool.annotations_mut().insert(annotation::MACHINE_RECIPE.to_owned(), mark("11986bfe3d20f47d"));
+    assert_eq!(rolls(&empty, &of_earlier), [false; 2]);
+    assert_eq!(rolls(&fixture.tkc, &of_earlier), [false; 2], "it is taken out");
+    let mut real = empty;
+    let network = real.spec.settings.as_mut().unwrap().network.as_mut().unwrap();
+    let address = Some("http://10.0.0.1:80".to_owned());
+    let no_proxy = Some(Vec::new());
+    network.proxy = Some(Proxy { http_proxy: address.clone(), https_proxy: address, no_proxy });
+    assert_eq!(rolls(&real, &of_earlier), [true; 2]);
 }
 
 /// Nodes of pools never run ahead of the control plane.
