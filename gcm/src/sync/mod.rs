@@ -6,7 +6,7 @@
 //! | [`namespace`] | what is watched of namespaces, and what of that concerns one cluster |
 //! | [`mod@storage_classes`] | the StorageClasses of a guest |
 //! | [`mod@role_bindings`] | the ClusterRoleBindings of a guest |
-//! | [`supervisor`] | the Service by which a guest finds the management cluster |
+//! | [`mod@supervisor`] | the Service by which a guest finds the management cluster |
 //! | [`wanted`] | objects that a guest is to have, and what can't be had |
 //!
 //! All but the watches is pure. The [`engine`](crate::addons::engine) applies the objects, each kind as an ApplySet of its
