@@ -34,6 +34,8 @@ pub mod image_builder {
 pub mod label {
     /// The Cluster an object belongs to.
     pub const CLUSTER_NAME: &str = "cluster.x-k8s.io/cluster-name";
+    /// Which of several instances of a controller acts on the object.
+    pub const WATCH_FILTER: &str = "cluster.x-k8s.io/watch-filter";
     /// Present on what belongs to a control plane.
     pub const CONTROL_PLANE: &str = "cluster.x-k8s.io/control-plane";
     /// The MachineDeployment an object belongs to.

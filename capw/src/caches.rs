@@ -11,10 +11,15 @@ use api::vmop::{
 use kit::Runtime;
 use kit::optional::{Optional, optional};
 use kit::watch::{self, Cache, Watchable};
-use kube::Api;
+use kube::core::NamespaceResourceScope;
+use kube::{Api, Resource};
+
+use crate::scope::Scope;
 
 /// Every kind that capw watches.
 pub struct Caches {
+    /// What of it this instance acts on.
+    pub scope: Scope,
     /// Cluster API's Clusters.
     pub clusters: Cache<Cluster>,
     /// Cluster API's Machines.
@@ -50,30 +55,44 @@ pub struct Caches {
 }
 
 impl Caches {
-    /// Starts a watch of every kind.
-    pub fn watch(started: &Runtime) -> Self {
+    /// Starts a watch of every kind, in the namespaces that matter here.
+    pub fn watch(started: &Runtime, scope: Scope) -> Self {
         Self {
-            clusters: watch(started),
-            machines: watch(started),
-            wcp_clusters: watch(started),
-            wcp_machines: watch(started),
-            accounts: watch(started),
-            templates: watch(started),
-            vms: watch(started),
-            policies: watch(started),
-            services: watch(started),
-            networks: watch(started),
-            address_claims: watch(started),
-            addresses: watch(started),
-            classes: watch(started),
-            images: watch(started),
-            zones: optional(started, Api::all(started.client.clone())),
+            clusters: watch(started, &scope),
+            machines: watch(started, &scope),
+            wcp_clusters: watch(started, &scope),
+            wcp_machines: watch(started, &scope),
+            accounts: watch(started, &scope),
+            templates: watch(started, &scope),
+            vms: watch(started, &scope),
+            policies: watch(started, &scope),
+            services: watch(started, &scope),
+            networks: watch(started, &scope),
+            address_claims: watch(started, &scope),
+            addresses: watch(started, &scope),
+            classes: watch::objects(started, Api::all(started.client.clone())),
+            images: watch::objects(started, Api::all(started.client.clone())),
+            zones: optional(started, within(started, &scope)),
             availability_zones: optional(started, Api::all(started.client.clone())),
+            scope,
         }
     }
 }
 
 /// Starts a watch of one kind.
-fn watch<K: Watchable>(started: &Runtime) -> Cache<K> {
-    watch::objects(started, Api::all(started.client.clone()))
+fn watch<K>(started: &Runtime, scope: &Scope) -> Cache<K>
+where
+    K: Watchable + Resource<Scope = NamespaceResourceScope>,
+{
+    watch::objects(started, within(started, scope))
+}
+
+fn within<K>(started: &Runtime, scope: &Scope) -> Api<K>
+where
+    K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>,
+{
+    match &scope.namespace {
+        Some(namespace) => Api::namespaced(started.client.clone(), namespace),
+        None => Api::all(started.client.clone()),
+    }
 }

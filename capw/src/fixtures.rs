@@ -19,6 +19,7 @@ use uuid::Uuid;
 
 use crate::caches::Caches;
 use crate::network::{NetworkFlags, NetworkProvider};
+use crate::scope::Scope;
 use crate::wcpmachine::gather::{BootstrapSource, Facts};
 
 pub const UUID: &str = "423697d9-706c-4e92-b514-088978955321";
@@ -126,6 +127,7 @@ pub fn no_caches() -> Caches {
         Cache::new(Arc::default()).0
     }
     Caches {
+        scope: Scope::default(),
         clusters: empty(),
         machines: empty(),
         wcp_clusters: empty(),

@@ -16,6 +16,7 @@ pub mod error;
 #[cfg(test)]
 mod fixtures;
 pub mod network;
+pub mod scope;
 pub mod template;
 pub mod upstream;
 pub mod wcpcluster;
@@ -31,6 +32,7 @@ use kit::{Runtime, flags};
 
 use caches::Caches;
 use network::NetworkFlags;
+use scope::Scope;
 
 /// Cluster API infrastructure provider wcp: makes VirtualMachines of Machines.
 #[derive(Debug, Parser)]
@@ -40,19 +42,23 @@ struct Flags {
     common: flags::Common,
     #[command(flatten)]
     network: NetworkFlags,
+    #[command(flatten)]
+    scope: Scope,
 }
 
 /// Runs the program with these arguments; the first is its name.
 pub fn main(args: Vec<OsString>) -> ExitCode {
     match flags::parse::<Flags>(args) {
-        Ok(Flags { common, network }) => kit::run("capw", common, |started| start(started, network)),
+        Ok(Flags { common, network, scope }) => {
+            kit::run("capw", common, |started| start(started, network, scope))
+        }
         Err(code) => code,
     }
 }
 
-async fn start(started: Runtime, network: NetworkFlags) -> Result<(), Fatal> {
+async fn start(started: Runtime, network: NetworkFlags, scope: Scope) -> Result<(), Fatal> {
     started.lead().await?;
-    let caches = Arc::new(Caches::watch(&started));
+    let caches = Arc::new(Caches::watch(&started, scope));
     tokio::join!(
         account::controller(&started, &caches),
         wcpcluster::controller(&started, &caches, &network),

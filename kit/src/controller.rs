@@ -41,6 +41,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Objects reconciled at the same time.
 const CONCURRENCY: u16 = 16;
 
+/// Whether an object is one that the controller acts on.
+type Keeps<K> = Box<dyn Fn(&K) -> bool + Send + Sync>;
+
 /// Wires the reconcile of one kind to what makes it run.
 pub struct Controller<K: Watchable> {
     name: &'static str,
@@ -50,6 +53,7 @@ pub struct Controller<K: Watchable> {
     complete: Vec<BoxFuture<'static, ()>>,
     concurrency: u16,
     deadline: Duration,
+    keeps: Keeps<K>,
     failures: Arc<Failures<ObjectRef<K>>>,
     metrics: Arc<Metrics>,
     expectations: Arc<Expectations>,
@@ -75,6 +79,7 @@ impl<K: Watchable> Controller<K> {
             complete: Vec::new(),
             concurrency: CONCURRENCY,
             deadline: DEADLINE,
+            keeps: Box::new(|_| true),
             failures,
             metrics: Arc::clone(&runtime.metrics),
             expectations: Arc::clone(&runtime.expectations),
@@ -87,6 +92,13 @@ impl<K: Watchable> Controller<K> {
     #[must_use]
     pub fn concurrency(mut self, concurrency: u16) -> Self {
         self.concurrency = concurrency;
+        self
+    }
+
+    /// Leaves alone the objects of which `keeps` says no.
+    #[must_use]
+    pub fn only(mut self, keeps: impl Fn(&K) -> bool + Send + Sync + 'static) -> Self {
+        self.keeps = Box::new(keeps);
         self
     }
 
@@ -190,6 +202,7 @@ impl<K: Watchable> Controller<K> {
         let steps = Arc::new(Steps {
             name: self.name,
             deadline: self.deadline,
+            keeps: self.keeps,
             failures: self.failures,
             limiter: RateLimiter::new(BURST, REFILL),
             metrics: self.metrics,
@@ -229,6 +242,7 @@ impl<K: Watchable> Controller<K> {
 struct Steps<K: Watchable, F> {
     name: &'static str,
     deadline: Duration,
+    keeps: Keeps<K>,
     failures: Arc<Failures<ObjectRef<K>>>,
     /// By a hash, as every object has an entry after a start: two that share one share their pace.
     limiter: RateLimiter<u64>,
@@ -244,6 +258,9 @@ impl<K: Watchable, F> Steps<K, F> {
         Fut: Future<Output = Result<Next, E>>,
         E: ReconcileError,
     {
+        if !(self.keeps)(&object) {
+            return Action::await_change();
+        }
         if self.expectations.check_fresh(&*object).is_err() {
             return Action::requeue(jitter(REQUEUE_SOON));
         }

@@ -49,7 +49,9 @@ pub async fn controller(started: &Runtime, caches: &Arc<Caches>) {
     };
     let by_cluster = caches.accounts.index(of_wcp_cluster);
     let also_by_cluster = by_cluster.clone();
+    let scope = caches.scope.clone();
     Controller::new("account", started, &caches.accounts)
+        .only(move |object| scope.has(object))
         .watches_changes(&caches.wcp_clusters, move |change| of_changed_wcp_cluster(change, &by_cluster))
         .watches_changes(&caches.clusters, move |change| of_changed_cluster(change, &also_by_cluster))
         .concurrency(CONCURRENCY)

@@ -41,7 +41,9 @@ pub async fn controller(started: &Runtime, caches: &Arc<Caches>) {
     let by_class = caches.templates.index(|template| vec![template.spec.template.spec.class_name.clone()]);
     let by_image = caches.templates.index(|template| vec![template.spec.template.spec.image_name.clone()]);
     let context = Context { caches: Arc::clone(caches), api: Api::new(started, "capw/template") };
+    let scope = caches.scope.clone();
     Controller::new("wcpmachinetemplate", started, &caches.templates)
+        .only(move |object| scope.has(object))
         .watches(&caches.classes, move |class: &VirtualMachineClass| by_class.refs(&class.name_any()))
         .watches(&caches.images, move |image: &VirtualMachineImage| by_image.refs(&image.name_any()))
         .concurrency(4)

@@ -52,7 +52,9 @@ pub async fn controller(started: &Runtime, caches: &Arc<Caches>, network: &Netwo
     let claims = caches.address_claims.clone();
     let in_zone = caches.wcp_clusters.index(|cluster| cluster.namespace().into_iter().collect());
     let in_wide_zone = in_zone.clone();
+    let scope = caches.scope.clone();
     Controller::new("wcpcluster", started, &caches.wcp_clusters)
+        .only(move |object| scope.has(object))
         .owns(&caches.policies)
         .owns(&caches.networks)
         .owns(&caches.services)

@@ -42,7 +42,9 @@ pub async fn controller(started: &Runtime, caches: &Arc<Caches>, network: Networ
         api: Api::new(started, "capw/machine"),
         events: Events::new(started, "capw-wcpmachine"),
     };
+    let scope = caches.scope.clone();
     Controller::new("wcpmachine", started, &caches.wcp_machines)
+        .only(move |object| scope.has(object))
         .owns(&caches.vms)
         .watches_changes(&caches.machines, of_machine)
         .watches_changes(&caches.clusters, move |change| of_changed_cluster(change, &by_cluster))

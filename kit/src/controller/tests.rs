@@ -49,7 +49,10 @@ impl Running {
         let mut pods = Cache::new(Arc::clone(&runtime.expectations));
         let (sender, reconciled) = mpsc::unbounded_channel();
         let ctx = Arc::new(Ctx { answers: Mutex::new(answers.into()), reconciled: sender });
-        let controller = Controller::new("test", &runtime, &sets.0).owns(&pods.0).run(ctx, reconcile);
+        let controller = Controller::new("test", &runtime, &sets.0)
+            .only(|set| !set.name_any().starts_with("others-"))
+            .owns(&pods.0)
+            .run(ctx, reconcile);
         let controller = tokio::spawn(controller);
         sets.0.take(&mut sets.1, &Event::InitDone);
         pods.0.take(&mut pods.1, &Event::InitDone);
@@ -101,6 +104,17 @@ async fn an_object_is_reconciled_when_it_appears_and_when_its_spec_or_a_child_ch
     assert_eq!(running.next().await, "a 3");
     running.pods.0.take(&mut running.pods.1, &Event::Delete(pod));
     assert_eq!(running.next().await, "a 3");
+}
+
+#[tokio::test]
+async fn what_is_for_another_instance_is_left_alone() {
+    let mut running = Running::new(Vec::new());
+    running.sees_set(set("others-a", 1, 1));
+    running.sees_set(set("b", 2, 1));
+    assert_eq!(running.next().await, "b 2");
+    running.pods.0.take(&mut running.pods.1, &Event::Apply(pod_of(&set("others-a", 1, 1))));
+    running.sees_set(set("b", 3, 2));
+    assert_eq!(running.next().await, "b 3");
 }
 
 #[tokio::test]
