@@ -39,6 +39,7 @@ fn a_running_cluster_is_repaired_and_changed() {
         an_update_that_halts_says_where_and_goes_on(&story).await;
         its_control_plane_grows(&story).await;
         a_pool_is_renamed(&story).await;
+        virtual_machines_rest_with_their_cluster(&story).await;
         a_paused_cluster_is_not_deleted_and_says_so(&story).await;
         story.delete("TanzuKubernetesCluster", "days", CLUSTER).await;
     });
@@ -164,6 +165,22 @@ async fn a_pool_is_renamed(story: &Story) {
     change(story, json!({"topology": {"nodePools": []}})).await;
     let cluster = wait_until_settled(story).await;
     assert_eq!(cluster["status"]["totalWorkerReplicas"], 0);
+}
+
+async fn virtual_machines_rest_with_their_cluster(story: &Story) {
+    for paused in [true, false] {
+        let patch = Patch::Merge(json!({"spec": {"paused": paused}}));
+        story.api("Cluster").patch("days", &PatchParams::default(), &patch).await.unwrap();
+        let what =
+            if paused { "every virtual machine rests" } else { "every virtual machine is looked after" };
+        story
+            .wait_for(what, SOON, || async {
+                let vms = story.list("VirtualMachine").await;
+                let rests = |vm: &Value| vm["metadata"]["annotations"].get(annotation::PAUSED).is_some();
+                (vms.len() == 3 && vms.iter().all(|vm| rests(vm) == paused)).then_some(())
+            })
+            .await;
+    }
 }
 
 async fn a_paused_cluster_is_not_deleted_and_says_so(story: &Story) {

@@ -6,6 +6,7 @@ pub mod delete;
 mod first_boot;
 pub mod gather;
 pub mod identity;
+pub mod pause;
 pub mod plan;
 pub mod remediation;
 pub mod status;
@@ -59,6 +60,7 @@ async fn reconcile(mut wcp_machine: Arc<WCPMachine>, ctx: Arc<Context>) -> Resul
         return Ok(Next::OnChange);
     }
     let facts = gather::facts(&wcp_machine, &ctx).await?;
+    pause::carry_down(&wcp_machine, facts.vm.as_deref(), facts.paused, &ctx).await?;
     if facts.paused {
         return report(&wcp_machine, &facts, Ok(Done::Nothing), &ctx).await;
     }
