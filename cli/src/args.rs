@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use jiff::SignedDuration;
+use sim::releases::FurtherRelease;
 
 /// Kubernetes clusters made of vSphere virtual machines, from TanzuKubernetesCluster manifests.
 #[derive(Debug, Parser)]
@@ -146,6 +147,10 @@ pub struct Up {
     /// With `--nodes qemu`, a node image: the OVA that `image build` made, its other files beside it. May be repeated.
     #[arg(long = "image", value_name = "FILE")]
     pub images: Vec<PathBuf>,
+    /// A release that the simulated library has besides its own, e.g. `v1.29.4+vmware.3-tkg.1`. May be repeated; those that the
+    /// manifests name are there anyway.
+    #[arg(long = "release", value_name = "VERSION")]
+    pub releases: Vec<FurtherRelease>,
     /// A program to use instead of a built one, e.g. `etcd=/usr/bin/etcd`.
     #[arg(long = "tool", value_name = "NAME=PATH", value_parser = tool)]
     pub tools: Vec<(String, PathBuf)>,

@@ -103,6 +103,7 @@ fn stack_arguments(args: &Up) -> Result<Vec<String>> {
         let path = fs::canonicalize(image).with_context(|| format!("cannot find {}", image.display()))?;
         arguments.push(format!("--image={}", path.display()));
     }
+    arguments.extend(args.releases.iter().map(|release| format!("--release={}", release.version())));
     for (name, path) in &args.tools {
         arguments.push(format!("--tool={name}={}", path.display()));
     }

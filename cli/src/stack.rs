@@ -57,12 +57,13 @@ impl Options {
 fn nodes(args: &Up) -> Result<Nodes> {
     if args.nodes == NodeKind::Simulated {
         ensure!(args.images.is_empty(), "--image is of --nodes qemu: simulated nodes boot no image");
-        return Ok(Nodes::Simulated);
+        return Ok(Nodes::Simulated(args.releases.clone()));
     }
     ensure!(
         args.network == SiteNetwork::PortGroups,
         "--nodes qemu needs --network port-groups: nothing plays NSX for real machines"
     );
+    ensure!(args.releases.is_empty(), "--release is of simulated nodes: machines boot the images of --image");
     let images = args.images.iter().map(|image| BootImage::open(image)).collect::<Result<Vec<_>, _>>()?;
     ensure!(
         !images.is_empty(),
@@ -185,7 +186,7 @@ async fn parts(options: &Options, tools: &Tools, stack: &Arc<plane::Stack>) -> R
         let program = if name == "vmop" {
             // Simulated guests serve on loopback what they report of a network.
             let program = match options.nodes {
-                Nodes::Simulated => program.arg("--probe-address-map=10.0.0.0/8=127.0.0.0/8"),
+                Nodes::Simulated(_) => program.arg("--probe-address-map=10.0.0.0/8=127.0.0.0/8"),
                 Nodes::Qemu(_) => program,
             };
             options.vmop.iter().fold(program, Program::arg)
@@ -240,7 +241,9 @@ async fn cleaned(guard: Guard, folder: &std::path::Path) {
 async fn releases_known(client: &Client, nodes: &Nodes) -> Result<()> {
     let simulated = || sim::releases::NODE_IMAGES.iter().map(sim::releases::NodeImage::release);
     let wanted: std::collections::BTreeSet<_> = match nodes {
-        Nodes::Simulated => simulated().collect(),
+        Nodes::Simulated(further) => {
+            simulated().chain(further.iter().map(|release| release.image().release())).collect()
+        }
         Nodes::Qemu(images) => images.iter().map(|image| image.name.clone()).collect(),
     };
     let kind = GroupVersionKind::gvk("run.tanzu.vmware.com", "v1alpha3", "TanzuKubernetesRelease");

@@ -9,22 +9,12 @@ use plane::tools::Tools;
 
 use crate::Error;
 use crate::addresses::Subnet;
-use crate::boot_image::BootImage;
 use crate::guest::{Guests, Options, Programs};
+use crate::nodes::Nodes;
 use crate::providers::{Providers, SiteNetworks};
 use crate::qemu::Hypervisor;
 use crate::vcsim::control::ControlApi;
 use crate::vcsim::{Simulator, VcenterEndpoint};
-
-/// What runs in VMs that are powered on.
-#[derive(Clone, Debug, Default)]
-pub enum Nodes {
-    /// Guests that are played: Kubernetes' own control plane, and no kernel, container runtime or Pod.
-    #[default]
-    Simulated,
-    /// Machines of QEMU, from these images.
-    Qemu(Vec<BootImage>),
-}
 
 /// A running site.
 pub struct Site {
@@ -40,16 +30,12 @@ impl Site {
     /// Starts the simulated vCenter and the agent that boots its VMs.
     pub async fn start(stack: &Arc<Stack>, tools: &Tools, nodes: Nodes) -> Result<Self, Error> {
         let subnet = Subnet::claim()?;
-        let images = match &nodes {
-            Nodes::Simulated => &[][..],
-            Nodes::Qemu(images) => images,
-        };
-        let simulator = Simulator::start(stack, tools, images).await?;
+        let simulator = Simulator::start(stack, tools, &nodes).await?;
         let vcenter = simulator.vcenter();
         let token = vcenter.control_token().map_err(crate::vcsim::Error::Io)?;
         let control = ControlApi::new(&vcenter.control, &token);
         let hypervisor = match nodes {
-            Nodes::Simulated => None,
+            Nodes::Simulated(_) => None,
             Nodes::Qemu(images) => {
                 Some(Arc::new(Hypervisor::prepare(stack, &control, subnet.number(), images).await?))
             }

@@ -38,7 +38,7 @@ impl SharedStack {
             tools: BTreeMap::new(),
             wire: wire()?,
             network: network(),
-            nodes: sim::Nodes::Simulated,
+            nodes: sim::Nodes::default(),
             vmop,
         };
         let stack = Stack::start(&options).await.map_err(|error| format!("{error:#}"))?;

@@ -5,6 +5,7 @@ pub mod follow;
 pub mod manifest;
 pub mod prepare;
 pub mod progress;
+mod releases;
 pub mod report;
 mod view;
 
@@ -19,7 +20,7 @@ use serde_json::Value;
 use self::cluster_report::ClusterReport;
 
 use crate::apply;
-use crate::args::{Output, Up};
+use crate::args::{NodeKind, Output, Up};
 use crate::background;
 use crate::describe::{self, print};
 use crate::interrupts::Interrupts;
@@ -44,7 +45,7 @@ enum Ended {
 }
 
 /// Runs `up` as the command line asks.
-pub async fn run(args: Up) -> ExitCode {
+pub async fn run(mut args: Up) -> ExitCode {
     let documents = match manifests(&args) {
         Ok(documents) => documents,
         Err(error) => {
@@ -52,6 +53,7 @@ pub async fn run(args: Up) -> ExitCode {
             return ExitCode::from(USAGE);
         }
     };
+    add_releases(&mut args, &documents);
     let ended = match Interrupts::listening() {
         Err(error) => Err(error),
         Ok(interrupts) if args.background => {
@@ -67,6 +69,19 @@ pub async fn run(args: Up) -> ExitCode {
         Err(error) => {
             eprintln!("error: {error:#}");
             ExitCode::FAILURE
+        }
+    }
+}
+
+/// Has the simulated library hold what the manifests name.
+fn add_releases(args: &mut Up, documents: &[Value]) {
+    if args.nodes == NodeKind::Simulated {
+        for (named, release) in releases::missing(documents, &args.releases) {
+            eprintln!(
+                "The simulated library gets release {}, which a manifest names ({named})",
+                release.version()
+            );
+            args.releases.push(release);
         }
     }
 }

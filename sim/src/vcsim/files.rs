@@ -13,8 +13,8 @@ use serde_json::json;
 use super::endpoint::VcenterEndpoint;
 use super::error::Error;
 use super::library;
-use super::releases::{NODE_IMAGES, SHARED_IMAGE};
-use crate::boot_image::BootImage;
+use super::releases::{FurtherRelease, NODE_IMAGES, SHARED_IMAGE};
+use crate::nodes::Nodes;
 
 /// The resource pool, the folder, the library and the datastore that the site's namespaces use.
 const OWN: &str = "layercake";
@@ -49,7 +49,7 @@ pub struct Files {
 
 impl Files {
     /// Writes them below `folder`; secrets are readable by their owner only.
-    pub fn written(folder: &Path, images: &[BootImage]) -> Result<Self, Error> {
+    pub fn written(folder: &Path, nodes: &Nodes) -> Result<Self, Error> {
         fs::create_dir_all(folder)?;
         let in_folder = |name: &str| folder.join(name);
         let files = Self {
@@ -68,10 +68,13 @@ impl Files {
         secret_written(&files.password, &password)?;
         secret_written(&files.control_token, &token)?;
         files.certificate_written()?;
-        let items = if images.is_empty() {
-            library::written(&folder.join("library"), NODE_IMAGES)?
-        } else {
-            library::of_real(&folder.join("library"), images)?
+        let items = match nodes {
+            Nodes::Simulated(further) => {
+                let further = further.iter().map(FurtherRelease::image);
+                let images: Vec<_> = NODE_IMAGES.iter().copied().chain(further).collect();
+                library::written(&folder.join("library"), &images)?
+            }
+            Nodes::Qemu(images) => library::of_real(&folder.join("library"), images)?,
         };
         let plain = library::plain(&folder.join("library"))?;
         let shared = library::written(&folder.join("library"), &[SHARED_IMAGE])?;
@@ -175,7 +178,7 @@ mod tests {
     #[test]
     fn secrets_are_readable_by_their_owner_only() {
         let folder = tempfile::tempdir().unwrap();
-        let files = Files::written(folder.path(), &[]).unwrap();
+        let files = Files::written(folder.path(), &Nodes::default()).unwrap();
         for secret in [&files.credentials, &files.key, &files.password, &files.control_token] {
             let mode = fs::metadata(secret).unwrap().permissions().mode();
             assert_eq!(mode & 0o777, 0o600, "{}", secret.display());
@@ -185,7 +188,7 @@ mod tests {
     #[test]
     fn the_ready_line_tells_where_everything_is() {
         let folder = tempfile::tempdir().unwrap();
-        let files = Files::written(folder.path(), &[]).unwrap();
+        let files = Files::written(folder.path(), &Nodes::default()).unwrap();
         let ready = r#"{"url":"https://127.0.0.1:1234/sdk","control":"http://127.0.0.1:4321","datacenter":"datacenter-2",
             "resourcePool":"resgroup-9","folder":"group-v4","libraries":{"layercake":"id","subscribed":"other","shared":"third","published":"fourth"}}"#;
         let vcenter = files.vcenter(ready).unwrap();

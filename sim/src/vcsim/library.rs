@@ -19,7 +19,7 @@ pub struct Item {
 pub const PLAIN: &str = "photon-5-plain";
 
 /// Writes the files of `images` below `folder` and returns the items.
-pub fn written(folder: &Path, images: &[NodeImage]) -> std::io::Result<Vec<Item>> {
+pub fn written(folder: &Path, images: &[NodeImage<'_>]) -> std::io::Result<Vec<Item>> {
     fs::create_dir_all(folder)?;
     let disk = disk();
     images.iter().map(|image| item(folder, image.item, &ovf(image, disk.len()), &disk)).collect()
@@ -59,7 +59,7 @@ fn item(folder: &Path, name: &str, ovf: &str, disk: &[u8]) -> std::io::Result<It
 }
 
 /// The OVF 1.1 descriptor of a node image, its release data as properties.
-pub fn ovf(image: &NodeImage, disk_bytes: usize) -> String {
+pub fn ovf(image: &NodeImage<'_>, disk_bytes: usize) -> String {
     let (os, os_version, guest_id) = image.os.facts();
     let properties = image.properties().iter().fold(String::new(), |mut text, (key, value)| {
         let value = escaped(value);

@@ -10,7 +10,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use super::endpoint::VcenterEndpoint;
 use super::error::Error;
 use super::files::Files;
-use crate::boot_image::BootImage;
+use crate::nodes::Nodes;
 use crate::tools::VCSIM;
 
 const READY: Duration = Duration::from_secs(30);
@@ -25,20 +25,20 @@ pub struct Simulator {
 impl Simulator {
     /// Starts it, with all its files in the stack's folder, and waits until it serves.
     ///
-    /// Its libraries have the given node images, or simulated ones where none is given. Guests shut down by themselves: whoever
+    /// Its libraries have the images of these nodes. Guests shut down by themselves: whoever
     /// runs them follows the requests.
-    pub async fn start(stack: &Stack, tools: &Tools, images: &[BootImage]) -> Result<Self, Error> {
-        Self::with(stack, tools, images, &["--real-guests".to_owned()]).await
+    pub async fn start(stack: &Stack, tools: &Tools, nodes: &Nodes) -> Result<Self, Error> {
+        Self::with(stack, tools, nodes, &["--real-guests".to_owned()]).await
     }
 
     /// As [`Self::start`], with further arguments.
     pub async fn with(
         stack: &Stack,
         tools: &Tools,
-        images: &[BootImage],
+        nodes: &Nodes,
         arguments: &[String],
     ) -> Result<Self, Error> {
-        let files = Files::written(&stack.subfolder("vcenter")?, images)?;
+        let files = Files::written(&stack.subfolder("vcenter")?, nodes)?;
         let command = Command::new(stack, VCSIM.name, tools.further(VCSIM.name))?.piped();
         let mut process = command
             .args(["--listen", "127.0.0.1:0", "--control", "127.0.0.1:0", "--stdin-exit"])

@@ -10,6 +10,7 @@ use kube::Client;
 use plane::tools::{self, Tools};
 use plane::{Guard, Options, Plane, Program, Running, Stack};
 use serde_json::{Value, json};
+use sim::Nodes;
 use sim::Simulator;
 use sim::VcenterEndpoint;
 use sim::control::ControlApi;
@@ -77,7 +78,9 @@ impl Testbed {
                 .await
                 .map_err(anyhow::Error::from)
             },
-            async { Simulator::with(&stack, &tools, &[], site).await.map_err(anyhow::Error::from) },
+            async {
+                Simulator::with(&stack, &tools, &Nodes::default(), site).await.map_err(anyhow::Error::from)
+            },
         )?;
         let vcenter = simulator.vcenter();
         let control = ControlApi::new(&vcenter.control, &vcenter.control_token()?);
