@@ -50,7 +50,7 @@ impl Running {
         let (sender, reconciled) = mpsc::unbounded_channel();
         let ctx = Arc::new(Ctx { answers: Mutex::new(answers.into()), reconciled: sender });
         let controller = Controller::new("test", &runtime, &sets.0)
-            .only(|set| !set.name_any().starts_with("others-"))
+            .only(|set: &ReplicaSet| !set.name_any().starts_with("others-"))
             .owns(&pods.0)
             .run(ctx, reconcile);
         let controller = tokio::spawn(controller);
