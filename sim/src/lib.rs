@@ -10,7 +10,6 @@ mod boot_image;
 mod error;
 pub mod guest;
 pub mod network;
-mod nodes;
 mod objects;
 pub mod pattern;
 pub mod providers;
@@ -22,7 +21,7 @@ pub mod vcsim;
 
 pub use boot_image::{BootImage, ImageError};
 pub use error::Error;
-pub use nodes::Nodes;
+
 pub use providers::SiteNetworks;
 pub use site::Site;
-pub use vcsim::{Simulator, VcenterEndpoint, control, library, releases};
+pub use vcsim::{Nodes, Simulator, VcenterEndpoint, control, library, releases};

@@ -10,11 +10,10 @@ use plane::tools::Tools;
 use crate::Error;
 use crate::addresses::Subnet;
 use crate::guest::{Guests, Options, Programs};
-use crate::nodes::Nodes;
 use crate::providers::{Providers, SiteNetworks};
 use crate::qemu::Hypervisor;
 use crate::vcsim::control::ControlApi;
-use crate::vcsim::{Simulator, VcenterEndpoint};
+use crate::vcsim::{Nodes, Simulator, VcenterEndpoint};
 
 /// A running site.
 pub struct Site {

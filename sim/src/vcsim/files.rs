@@ -13,8 +13,8 @@ use serde_json::json;
 use super::endpoint::VcenterEndpoint;
 use super::error::Error;
 use super::library;
+use super::nodes::Nodes;
 use super::releases::{FurtherRelease, NODE_IMAGES, SHARED_IMAGE};
-use crate::nodes::Nodes;
 
 /// The resource pool, the folder, the library and the datastore that the site's namespaces use.
 const OWN: &str = "layercake";

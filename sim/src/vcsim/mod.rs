@@ -8,9 +8,11 @@ mod endpoint;
 mod error;
 mod files;
 pub mod library;
+mod nodes;
 mod process;
 pub mod releases;
 
 pub use endpoint::VcenterEndpoint;
 pub use error::Error;
+pub use nodes::Nodes;
 pub use process::Simulator;

@@ -10,7 +10,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use super::endpoint::VcenterEndpoint;
 use super::error::Error;
 use super::files::Files;
-use crate::nodes::Nodes;
+use super::nodes::Nodes;
 use crate::tools::VCSIM;
 
 const READY: Duration = Duration::from_secs(30);

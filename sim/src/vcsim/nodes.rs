@@ -1,7 +1,8 @@
 //! What runs in the site's VMs.
 
 use crate::boot_image::BootImage;
-use crate::vcsim::releases::FurtherRelease;
+
+use super::releases::FurtherRelease;
 
 /// What runs in VMs that are powered on.
 #[derive(Clone, Debug)]
