@@ -46,6 +46,8 @@ reasons! {
     Warning ADDONS_RECONCILIATION_FAILED = "AddonsReconciliationFailed";
     /// Some node is not Ready.
     Waiting WAITING_FOR_NODES_HEALTHY = "WaitingForNodesHealthy";
+    /// So many nodes of a pool were replaced that no other is for a while.
+    Warning TOO_MANY_REMEDIATIONS = "TooManyRemediations";
     /// An account could not be made.
     Warning PROVIDER_SERVICE_ACCOUNTS_RECONCILIATION_FAILED = "ProviderServiceAccountsReconciliationFailed";
     /// A role binding could not be made in the guest.

@@ -2,6 +2,7 @@
 
 pub mod act;
 pub mod blocking;
+mod budget;
 pub mod conditions;
 pub mod delete;
 pub mod error;
@@ -26,6 +27,7 @@ pub mod synced;
 pub mod virtual_ip_flags;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use api::gcm::TanzuKubernetesCluster;
 use api::names::{annotation, finalizer};
@@ -74,7 +76,10 @@ async fn make(tkc: &TanzuKubernetesCluster, facts: &mut Facts, ctx: &Context) ->
     }
     facts.login = login::gather(tkc, &ctx.api).await?;
     let plan = plan::plan(tkc, facts)?; // thinks; where it is invalid, the user must act: no retry
-    act::carry_out(plan, facts, ctx).await // every write
+    let next = act::carry_out(plan, facts, ctx).await?; // every write
+    let resumes = budget::spent(tkc, facts).into_iter().map(|(_, until)| until).min();
+    let wait = resumes.and_then(|until| Duration::try_from(until.duration_since(facts.now)).ok());
+    Ok(wait.map_or(next, Next::After))
 }
 
 /// Whether the cluster is deleted here because it lives on elsewhere: nothing of it is touched any more.
