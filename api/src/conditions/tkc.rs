@@ -74,6 +74,8 @@ reasons! {
     Error INVALID = "Invalid";
     /// A write failed; it is tried again.
     Warning RECONCILE_FAILED = "ReconcileFailed";
+    /// The object was copied from another API server, and its Cluster has not come yet.
+    Waiting WAITING_FOR_CLUSTER = "WaitingForCluster";
     /// Somebody deleted the Cluster; it is made anew when it is gone.
     Warning CLUSTER_DELETED = "ClusterDeleted";
     /// The object is going away.

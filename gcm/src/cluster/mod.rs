@@ -14,6 +14,7 @@ pub mod login;
 pub mod milestones;
 pub mod nodes;
 pub mod objects;
+mod origin;
 mod pause;
 pub mod phase;
 pub mod plan;
@@ -30,7 +31,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::gcm::TanzuKubernetesCluster;
-use api::names::{annotation, finalizer};
+use api::names::annotation;
 use jiff::Timestamp;
 use kit::Next;
 use kit::index::key;
@@ -57,9 +58,10 @@ pub async fn reconcile(tkc: Arc<TanzuKubernetesCluster>, ctx: Arc<Context>) -> R
         ctx.addons.forget(&key(tkc.namespace().as_deref(), &tkc.name_any()));
         delete::carry_out(&tkc, &facts, &ctx).await
     } else {
-        let tkc =
-            ctx.api.add_finalizer(&*tkc, finalizer::TKC).await?.map_or_else(|| Arc::clone(&tkc), Arc::new);
-        make(&tkc, &mut facts, &ctx).await
+        match origin::noted(&tkc, &facts, &ctx.api).await {
+            Ok(noted) => make(&noted.map_or_else(|| Arc::clone(&tkc), Arc::new), &mut facts, &ctx).await,
+            Err(error) => Err(error),
+        }
     };
     if outcome.as_ref().is_err_and(Error::is_overtaken) {
         return outcome;
