@@ -171,6 +171,9 @@ pub mod annotation {
     pub const RESOLVE_TKR: &str = "run.tanzu.vmware.com/resolve-tkr";
     /// `true`: an upgrade may go over several minor releases, one after the other.
     pub const UPGRADE_IN_STEPS: &str = "run.tanzu.vmware.com/upgrade-in-steps";
+    /// On a TanzuKubernetesCluster: the uid under which its cluster was made. A copy elsewhere, as `clusterctl move` makes one,
+    /// has another, and waits for its Cluster.
+    pub const MADE_AS: &str = "run.tanzu.vmware.com/made-as";
     /// What a node image must be like: a label query.
     pub const RESOLVE_OS_IMAGE: &str = "run.tanzu.vmware.com/resolve-os-image";
     /// On a release that is labelled incompatible because of an image: what the image says.

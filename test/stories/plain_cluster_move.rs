@@ -35,7 +35,7 @@ fn a_cluster_moves_with_clusterctl_and_nothing_happens_to_its_machines() {
         story.wait_for("its node has joined", CLUSTER, || node_of(&first)).await;
         story.wait_for("the control plane is initialized", SOON, || is_initialized(&story)).await;
 
-        let second = management_cluster(&story).await;
+        let second = management_cluster(&story, &["capw"]).await;
         let before = vms_of(&story).await;
         assert_eq!(before.len(), 1);
         story.shared.control().take_journal().await.unwrap();
@@ -69,16 +69,18 @@ fn a_cluster_moves_with_clusterctl_and_nothing_happens_to_its_machines() {
     });
 }
 
-/// Another management cluster of the same vCenter: Cluster API, capw and the VM operator.
-async fn management_cluster(story: &Story) -> SecondCluster {
+/// Another management cluster of the same vCenter: Cluster API, these programs and the VM operator.
+pub async fn management_cluster(story: &Story, programs: &[&'static str]) -> SecondCluster {
     let exe: &Path = env!("CARGO_BIN_EXE_layercake").as_ref();
     let stack = Arc::new(plane::Stack::ephemeral().unwrap());
     let guard = Guard::start(exe, &stack).unwrap();
     let definitions = sim::tools::definitions().unwrap();
     let tools = story.shared.tools.clone();
     let plane = Plane::start(plane::Options { stack, tools, definitions }).await.unwrap();
-    let capw = plane.run(Program::new("capw", exe)).await.unwrap();
-    assert_eq!(capw.name(), "capw");
+    for name in programs {
+        let running = plane.run(Program::new(name, exe)).await.unwrap();
+        assert_eq!(running.name(), *name);
+    }
     let second = SecondCluster::adopt(story, guard, plane, &[]).await;
     for object in storage(&story.namespace) {
         second.apply(&object).await;
@@ -104,7 +106,7 @@ fn storage(namespace: &str) -> [Value; 2] {
     ]
 }
 
-fn clusterctl_move(story: &Story, to: &Path) {
+pub fn clusterctl_move(story: &Story, to: &Path) {
     let output = Command::new(crate::shared_stack::build_tool(&plane::tools::CLUSTERCTL))
         .env("CLUSTERCTL_DISABLE_VERSIONCHECK", "true")
         .env("HOME", story.folder())

@@ -92,6 +92,10 @@ impl SecondCluster {
         Api::namespaced_with(self.client(), namespace, &api_resource(kind))
     }
 
+    pub fn cluster_api(&self, kind: &str) -> Api<DynamicObject> {
+        Api::all_with(self.client(), &api_resource(kind))
+    }
+
     /// Applies one object.
     pub async fn apply(&self, object: &Value) {
         layercake::apply::apply(&self.client(), object).await.unwrap_or_else(|error| panic!("{error:#}"));

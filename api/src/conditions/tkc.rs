@@ -46,6 +46,8 @@ reasons! {
     Warning ADDONS_RECONCILIATION_FAILED = "AddonsReconciliationFailed";
     /// Some node is not Ready.
     Waiting WAITING_FOR_NODES_HEALTHY = "WaitingForNodesHealthy";
+    /// So many nodes of a pool were replaced that no other is for a while.
+    Warning TOO_MANY_REMEDIATIONS = "TooManyRemediations";
     /// An account could not be made.
     Warning PROVIDER_SERVICE_ACCOUNTS_RECONCILIATION_FAILED = "ProviderServiceAccountsReconciliationFailed";
     /// A role binding could not be made in the guest.
@@ -72,6 +74,8 @@ reasons! {
     Error INVALID = "Invalid";
     /// A write failed; it is tried again.
     Warning RECONCILE_FAILED = "ReconcileFailed";
+    /// The object was copied from another API server, and its Cluster has not come yet.
+    Waiting WAITING_FOR_CLUSTER = "WaitingForCluster";
     /// Somebody deleted the Cluster; it is made anew when it is gone.
     Warning CLUSTER_DELETED = "ClusterDeleted";
     /// The object is going away.

@@ -28,8 +28,8 @@ pub async fn carry_out(
         Ok(Err(error)) => warn_of_kept(account, &error.to_string(), ctx),
         Err(_) => warn_of_kept(account, &format!("no answer within {} s", CALL.as_secs()), ctx),
     }
-    let Children { service_account, role, binding, token } = children(account, ctx).await?;
-    delete(account, token, ctx).await?;
+    // The token's Secret goes with its ServiceAccount.
+    let Children { service_account, role, binding, token: _ } = children(account, ctx).await?;
     delete(account, binding, ctx).await?;
     delete(account, role, ctx).await?;
     delete(account, service_account, ctx).await?;

@@ -6,6 +6,7 @@ use api::capw::ProviderServiceAccount;
 use api::names::{self, annotation, label};
 use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{PolicyRule, Role, RoleBinding, RoleRef, Subject};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kit::apply::controlled_by;
 use kit::events::named;
 use kube::api::ObjectMeta;
@@ -98,7 +99,9 @@ pub fn plan(account: &ProviderServiceAccount, facts: &Facts) -> Result<Plan, Sto
     ours(account, service_account.as_ref())?;
     ours(account, role.as_ref())?;
     ours(account, binding.as_ref())?;
-    ours(account, token.as_ref())?;
+    if let Some(service_account) = service_account {
+        ours(service_account, token.as_ref())?;
+    }
     Ok(Plan {
         service_account: service_account.is_none().then(|| ServiceAccount {
             metadata: child(account, account.name_any(), &cluster.name_any()),
@@ -106,16 +109,20 @@ pub fn plan(account: &ProviderServiceAccount, facts: &Facts) -> Result<Plan, Sto
         }),
         role: planned_role(account, role.as_ref(), &cluster.name_any()),
         binding: planned_binding(account, binding.as_ref(), &cluster.name_any()),
-        token: token.is_none().then(|| token_secret(account, &cluster.name_any())),
+        token: service_account
+            .as_ref()
+            .filter(|_| token.is_none())
+            .map(|of| token_secret(account, of, &cluster.name_any())),
         in_guest: in_guest(account, facts),
     })
 }
 
-fn ours<C>(account: &ProviderServiceAccount, child: Option<&C>) -> Result<(), Stop>
+fn ours<O, C>(owner: &O, child: Option<&C>) -> Result<(), Stop>
 where
+    O: Resource<DynamicType = ()>,
     C: Resource<DynamicType = ()>,
 {
-    match (claim(account, child, |_| false), child) {
+    match (claim(owner, child, |_| false), child) {
         (Claim::Taken, Some(child)) => Err(Stop::NameTaken { object: named(child) }),
         (Claim::Former, Some(child)) => Err(Stop::Former(named(child))),
         _ => Ok(()),
@@ -169,9 +176,13 @@ fn planned_binding(
     Some(RoleBinding { metadata, role_ref, subjects })
 }
 
-fn token_secret(account: &ProviderServiceAccount, cluster: &str) -> Secret {
+/// It goes with its ServiceAccount, not with the account: `clusterctl move` takes every Secret below what it moves, and Kubernetes
+/// has none of this type for a ServiceAccount that is elsewhere.
+fn token_secret(account: &ProviderServiceAccount, service_account: &ServiceAccount, cluster: &str) -> Secret {
     let name = names::account_token_secret(&account.name_any());
     let mut metadata = child(account, name, cluster);
+    let owner = OwnerReference { block_owner_deletion: None, ..controlled_by(service_account) };
+    metadata.owner_references = Some(vec![owner]);
     metadata.annotations = Some(BTreeMap::from([(TOKEN_OF.to_owned(), account.name_any())]));
     Secret { metadata, type_: Some(TOKEN_TYPE.to_owned()), ..Secret::default() }
 }

@@ -8,12 +8,12 @@ use api::gcm::parts::{node_status, vm_status};
 use api::names::label;
 use kube::ResourceExt;
 
-use super::blocking;
 use super::gather::Facts;
 use super::nodes::Node;
 use super::objects::input::release_label;
 use super::replicas::{ReplicaCounts, count_pools};
 use super::synced;
+use super::{blocking, budget};
 use crate::admission::version;
 use crate::releases::status::updates_condition;
 use crate::resolution;
@@ -39,7 +39,7 @@ pub fn all(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Vec<ConditionWithCaus
     let mut conditions = vec![control_plane(facts, &nodes), pools(tkc, facts, &nodes)];
     conditions.push(addons(tkc, facts, &nodes));
     conditions.extend(provider_accounts(facts));
-    conditions.push(nodes_healthy(facts, &nodes));
+    conditions.push(nodes_healthy(tkc, facts, &nodes));
     let synced = synced::conditions(tkc, facts);
     conditions.extend(synced.into_iter().map(|(condition, cause)| ConditionWithCause { condition, cause }));
     conditions.extend(release(tkc, facts).into_iter().map(ConditionWithCause::from));
@@ -194,7 +194,7 @@ fn upgrade_waits(tkc: &TanzuKubernetesCluster, facts: &Facts) -> bool {
     wanted.is_some() && live.is_some() && live != wanted.as_ref()
 }
 
-fn nodes_healthy(facts: &Facts, nodes: &[Node<'_>]) -> ConditionWithCause {
+fn nodes_healthy(tkc: &TanzuKubernetesCluster, facts: &Facts, nodes: &[Node<'_>]) -> ConditionWithCause {
     let staying = || nodes.iter().filter(|node| !node.is_deleting());
     let ill: Vec<&Node<'_>> = staying().filter(|node| node.node_status() != node_status::READY).collect();
     let all = staying().count();
@@ -203,6 +203,14 @@ fn nodes_healthy(facts: &Facts, nodes: &[Node<'_>]) -> ConditionWithCause {
     }
     let text = format!("{} of {all} nodes are ready", all - ill.len());
     let cause = blocking::of_nodes(facts, ill.iter().copied());
+    if let Some((pool, until)) = budget::spent(tkc, facts).first() {
+        let text = format!(
+            "{text}; {} nodes of pool {} were replaced and no other is before {until}: mend what status.remediatedNodes says, or \
+             delete the Machine",
+            facts.health.max_remediations, pool.name
+        );
+        return unmet(words::NODES_HEALTHY, words::TOO_MANY_REMEDIATIONS, &text, cause);
+    }
     unmet(words::NODES_HEALTHY, words::WAITING_FOR_NODES_HEALTHY, &text, cause)
 }
 

@@ -20,6 +20,9 @@ pub enum Error {
     /// Something has to end first.
     #[error("waiting for {0}")]
     Waiting(String),
+    /// It is a copy from elsewhere, and its Cluster has not come yet.
+    #[error("{0}")]
+    Arriving(String),
     /// Something has to end first, and nobody says when it does.
     #[error("waiting for {0}")]
     Settling(String),
@@ -43,9 +46,12 @@ impl Error {
         match self {
             Self::Behind(_) => true,
             Self::Api(error) => is_conflict(error),
-            Self::Invalid(_) | Self::Waiting(_) | Self::Settling(_) | Self::Login(_) | Self::Taken(_) => {
-                false
-            }
+            Self::Invalid(_)
+            | Self::Waiting(_)
+            | Self::Arriving(_)
+            | Self::Settling(_)
+            | Self::Login(_)
+            | Self::Taken(_) => false,
         }
     }
 }
@@ -54,7 +60,7 @@ impl ReconcileError for Error {
     fn disposition(&self) -> Disposition {
         match self {
             Self::Invalid(_) => Disposition::Invalid,
-            Self::Waiting(_) => Disposition::Waiting(None),
+            Self::Waiting(_) | Self::Arriving(_) => Disposition::Waiting(None),
             Self::Settling(_) => Disposition::Waiting(Some(SETTLING)),
             Self::Behind(_) => Disposition::Waiting(Some(kit::retry::REQUEUE_SOON)),
             Self::Login(_) | Self::Taken(_) => Disposition::Failed,
@@ -65,7 +71,7 @@ impl ReconcileError for Error {
     fn label(&self) -> &'static str {
         match self {
             Self::Invalid(_) => "Invalid",
-            Self::Waiting(_) | Self::Settling(_) => "Waiting",
+            Self::Waiting(_) | Self::Arriving(_) | Self::Settling(_) => "Waiting",
             Self::Login(_) => "Login",
             Self::Behind(_) => "Behind",
             Self::Taken(_) => "Taken",

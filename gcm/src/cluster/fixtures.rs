@@ -1,6 +1,6 @@
 //! A cluster in any state, for tests: what is planned, and what Cluster API and capw say of it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use api::capi::{Cluster, KubeadmControlPlane, Machine, MachineDeployment, MachineSet};
@@ -191,6 +191,7 @@ impl ClusterFixture {
             health: &HealthFlags::default(),
             virtual_ip: &VirtualIp::default(),
             login: &facts.login,
+            unreplaced: &BTreeSet::new(),
         };
         let mut control_plane = self.control_plane();
         control_plane.spec.machine_template.spec.infrastructure_ref.name =

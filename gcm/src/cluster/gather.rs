@@ -11,6 +11,7 @@ use api::gcm::{OSImage, TanzuKubernetesCluster};
 use api::names::{self, label};
 use api::vmop::VirtualMachineImage;
 use ipnet::IpNet;
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kit::apply;
 use kit::controller::controller_of;
@@ -139,6 +140,8 @@ pub struct Facts {
     pub health: HealthFlags,
     /// Ranges that nodes must reach outside their clusters.
     pub management: Vec<IpNet>,
+    /// When all this was read.
+    pub now: Timestamp,
     /// What resolution chooses from.
     pub available_releases: Arc<Vec<AvailableRelease>>,
     /// The available releases, and the images of each.
@@ -240,6 +243,7 @@ pub fn facts(tkc: &TanzuKubernetesCluster, ctx: &Context) -> Result<Facts, Stale
         virtual_ip: ctx.virtual_ip.clone(),
         health: ctx.health.clone(),
         management: ctx.management.clone(),
+        now: Timestamp::now(),
         available_releases: ctx.release_cache.available(),
         releases: ReleaseLookup {
             release_cache: ctx.release_cache.clone(),

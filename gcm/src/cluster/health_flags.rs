@@ -20,6 +20,13 @@ pub struct HealthFlags {
     /// which new machines would share. In groups of one or two it is one.
     #[arg(long, value_name = "PERCENT", value_parser = share, default_value = "40%", overrides_with = "max_unhealthy")]
     pub max_unhealthy: String,
+    /// No more nodes of a group are replaced within --remediation-window, though their health checks fail: new ones would fail
+    /// likewise. 0 is no limit.
+    #[arg(long, value_name = "NUMBER", default_value_t = 3, value_parser = clap::value_parser!(i32).range(0..), overrides_with = "max_remediations")]
+    pub max_remediations: i32,
+    /// How long a replacement counts for --max-remediations.
+    #[arg(long, value_name = "DURATION", value_parser = seconds, default_value = "1h", overrides_with = "remediation_window")]
+    pub remediation_window: i32,
 }
 
 impl Default for HealthFlags {
@@ -29,6 +36,8 @@ impl Default for HealthFlags {
             node_silent_timeout: 5 * 60,
             node_not_ready_timeout: 12 * 60,
             max_unhealthy: "40%".to_owned(),
+            max_remediations: 3,
+            remediation_window: 60 * 60,
         }
     }
 }
@@ -61,12 +70,17 @@ mod tests {
         let read =
             |args: &[&str]| Program::try_parse_from([&["gcm"], args].concat()).map(|program| program.health);
         assert_eq!(read(&[]).unwrap(), HealthFlags::default());
-        let given =
-            read(&["--node-silent-timeout=90s", "--node-startup-timeout=1h30m", "--max-unhealthy=100%"]);
+        let given = read(&[
+            "--node-silent-timeout=90s",
+            "--node-startup-timeout=1h30m",
+            "--max-unhealthy=100%",
+            "--max-remediations=0",
+        ]);
         let expected = HealthFlags {
             node_silent_timeout: 90,
             node_startup_timeout: 5400,
             max_unhealthy: "100%".to_owned(),
+            max_remediations: 0,
             ..HealthFlags::default()
         };
         assert_eq!(given.unwrap(), expected);
@@ -75,6 +89,7 @@ mod tests {
             "--node-not-ready-timeout=soon",
             "--max-unhealthy=140%",
             "--max-unhealthy=2",
+            "--max-remediations=-1",
         ] {
             assert!(read(&[wrong]).is_err(), "{wrong}");
         }

@@ -2,6 +2,7 @@
 
 pub mod act;
 pub mod blocking;
+mod budget;
 pub mod conditions;
 pub mod delete;
 pub mod error;
@@ -13,6 +14,7 @@ pub mod login;
 pub mod milestones;
 pub mod nodes;
 pub mod objects;
+mod origin;
 mod pause;
 pub mod phase;
 pub mod plan;
@@ -26,9 +28,10 @@ pub mod synced;
 pub mod virtual_ip_flags;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use api::gcm::TanzuKubernetesCluster;
-use api::names::{annotation, finalizer};
+use api::names::annotation;
 use jiff::Timestamp;
 use kit::Next;
 use kit::index::key;
@@ -55,9 +58,10 @@ pub async fn reconcile(tkc: Arc<TanzuKubernetesCluster>, ctx: Arc<Context>) -> R
         ctx.addons.forget(&key(tkc.namespace().as_deref(), &tkc.name_any()));
         delete::carry_out(&tkc, &facts, &ctx).await
     } else {
-        let tkc =
-            ctx.api.add_finalizer(&*tkc, finalizer::TKC).await?.map_or_else(|| Arc::clone(&tkc), Arc::new);
-        make(&tkc, &mut facts, &ctx).await
+        match origin::noted(&tkc, &facts, &ctx.api).await {
+            Ok(noted) => make(&noted.map_or_else(|| Arc::clone(&tkc), Arc::new), &mut facts, &ctx).await,
+            Err(error) => Err(error),
+        }
     };
     if outcome.as_ref().is_err_and(Error::is_overtaken) {
         return outcome;
@@ -74,7 +78,10 @@ async fn make(tkc: &TanzuKubernetesCluster, facts: &mut Facts, ctx: &Context) ->
     }
     facts.login = login::gather(tkc, &ctx.api).await?;
     let plan = plan::plan(tkc, facts)?; // thinks; where it is invalid, the user must act: no retry
-    act::carry_out(plan, facts, ctx).await // every write
+    let next = act::carry_out(plan, facts, ctx).await?; // every write
+    let resumes = budget::spent(tkc, facts).into_iter().map(|(_, until)| until).min();
+    let wait = resumes.and_then(|until| Duration::try_from(until.duration_since(facts.now)).ok());
+    Ok(wait.map_or(next, Next::After))
 }
 
 /// Whether the cluster is deleted here because it lives on elsewhere: nothing of it is touched any more.

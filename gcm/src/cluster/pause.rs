@@ -1,6 +1,6 @@
 //! A cluster on which nobody is to work.
 
-use api::conditions::{Condition, TRUE, tkc as words};
+use api::conditions::{Condition, TRUE, find, tkc as words};
 use api::gcm::{TanzuKubernetesCluster, TanzuKubernetesClusterStatus};
 use api::names::annotation;
 use kube::ResourceExt;
@@ -12,8 +12,15 @@ pub fn describe(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Option<String> {
     let name = tkc.name_any();
     let by = if tkc.annotations().contains_key(annotation::PAUSED) {
         format!("TanzuKubernetesCluster {name} has the annotation {}", annotation::PAUSED)
-    } else if facts.cluster.as_ref()?.spec.paused == Some(true) {
-        format!("Cluster {name} has spec.paused: true")
+    } else if facts.cluster.as_ref().is_some_and(|cluster| cluster.spec.paused == Some(true)) {
+        format!("{}has spec.paused: true", by_cluster(&name))
+    } else if has_left(tkc, facts) {
+        return Some(format!(
+            "{}had spec.paused: true when it went, as `clusterctl move` leaves it: none is made in its place. If it was not moved, and a new one is \
+             wanted, remove the annotation {}",
+            by_cluster(&name),
+            annotation::MADE_AS
+        ));
     } else {
         return None;
     };
@@ -22,6 +29,22 @@ pub fn describe(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Option<String> {
         Some(_) => format!("{by}: the deletion waits; {remedy}"),
         None => format!("{by}: nothing is changed or repaired; {remedy}"),
     })
+}
+
+/// How what is put off by the Cluster is told of.
+fn by_cluster(name: &str) -> String {
+    format!("Cluster {name} ")
+}
+
+/// Whether the Cluster went while it was paused. Cluster API lets none go so, `clusterctl move` does: it removes the Cluster here,
+/// then the TanzuKubernetesCluster, and what were made in between would be a second cluster.
+fn has_left(tkc: &TanzuKubernetesCluster, facts: &Facts) -> bool {
+    let conditions = tkc.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+    let noted = find(conditions, words::PAUSED).and_then(|paused| paused.message.as_deref());
+    facts.cluster.is_none()
+        && tkc.metadata.deletion_timestamp.is_none()
+        && tkc.annotations().contains_key(annotation::MADE_AS)
+        && noted.is_some_and(|message| message.starts_with(&by_cluster(&tkc.name_any())))
 }
 
 /// The status of a cluster that is paused: as it was, and that it is so.
@@ -74,5 +97,28 @@ mod tests {
         fixture.tkc.status = Some(paused);
         let resumed = computed(&fixture.tkc, &facts, None).status;
         assert_eq!(find(&resumed.conditions, "Paused"), None);
+    }
+    #[test]
+    fn no_cluster_is_made_in_the_place_of_one_that_was_moved_away() {
+        let mut fixture = ClusterFixture::running(sound());
+        fixture.tkc.annotations_mut().insert(annotation::MADE_AS.to_owned(), "here".to_owned());
+        let mut facts = fixture.facts();
+        let gone = Facts { cluster: None, ..facts.clone() };
+        assert_eq!(describe(&fixture.tkc, &gone), None, "somebody deleted it");
+
+        Arc::make_mut(facts.cluster.as_mut().unwrap()).spec.paused = Some(true);
+        let mut tkc = fixture.tkc.clone();
+        for facts in [&facts, &gone, &gone] {
+            let message = describe(&tkc, facts).unwrap();
+            tkc.status = Some(status(&tkc, message));
+        }
+        let message = describe(&tkc, &gone).unwrap();
+        assert!(message.ends_with("remove the annotation run.tanzu.vmware.com/made-as"), "{message}");
+
+        let mut wanted = tkc.clone();
+        wanted.annotations_mut().remove(annotation::MADE_AS);
+        assert_eq!(describe(&wanted, &gone), None);
+        tkc.metadata.deletion_timestamp = Some(Time(jiff::Timestamp::UNIX_EPOCH));
+        assert_eq!(describe(&tkc, &gone), None, "nothing of it is here any more");
     }
 }

@@ -15,7 +15,7 @@ use super::objects::login::{self, NewSecrets};
 use super::objects::virtual_ip::VirtualIp;
 use super::objects::{accounts, addons, cluster};
 use super::steps::{self, Step};
-use super::{groups, present};
+use super::{budget, groups, present};
 use crate::addons::choice::container_networks;
 use crate::addons::engine::WantedAddons;
 use crate::admission::denial::FieldDenial;
@@ -90,6 +90,7 @@ pub fn plan(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Result<Plan, Invalid
         Some(live) => VirtualIp::kept(live),
         None => VirtualIp::of(&facts.virtual_ip),
     };
+    let unreplaced = budget::spent(&tkc, facts).into_iter().map(|(pool, _)| pool.name.clone()).collect();
     let input = Input {
         tkc: &tkc,
         release: &release,
@@ -98,6 +99,7 @@ pub fn plan(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Result<Plan, Invalid
         health: &facts.health,
         virtual_ip: &virtual_ip,
         login: &facts.login,
+        unreplaced: &unreplaced,
     };
     let mut plan = objects(&input, facts)?;
     plan.addons = addons::addons(&input, facts);

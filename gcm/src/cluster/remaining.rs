@@ -17,6 +17,7 @@ fn left(facts: &Facts) -> Vec<String> {
         virtual_ip: _,
         health: _,
         management: _,
+        now: _,
         available_releases: _,
         releases: _,
         cluster,

@@ -6,12 +6,16 @@ use api::capi::Machine;
 use api::conditions::{FALSE, READY, TRUE, capi, cause, metav1};
 use api::gcm::TanzuKubernetesClusterStatus;
 use api::gcm::parts::RemediatedNode;
+use jiff::Timestamp;
 
+use super::budget;
 use super::gather::Facts;
 use super::nodes::{Node, conditions};
 
 /// So many nodes are remembered. Those whose Machine is still there are besides, or they would be counted again.
 const REMEMBERED: usize = 5;
+/// So many are besides, at most, while they count for the limit of replacements.
+const COUNTED: usize = 50;
 /// A message is cut after so many bytes.
 const LONGEST_MESSAGE: usize = 2048;
 
@@ -28,7 +32,14 @@ pub fn remediations(facts: &Facts, old: &TanzuKubernetesClusterStatus) -> (Vec<R
     all.sort_by(|a, b| (&a.time, &a.machine).cmp(&(&b.time, &b.machine)));
     let past = all.len().saturating_sub(REMEMBERED);
     let is_there = |machine: &str| nodes.iter().any(|node| node.name() == machine);
-    let kept = all.into_iter().enumerate().filter(|(at, node)| *at >= past || is_there(&node.machine));
+    let counts = |time: &str| {
+        let since = time.parse::<Timestamp>().map(|time| facts.now.duration_since(time));
+        since.is_ok_and(|since| since < budget::window(&facts.health))
+    };
+    let counted = all.len().saturating_sub(COUNTED);
+    let kept = all.into_iter().enumerate().filter(|(at, node)| {
+        *at >= past || is_there(&node.machine) || (*at >= counted && counts(&node.time))
+    });
     (kept.map(|(_, node)| node).collect(), (count > 0).then_some(count))
 }
 

@@ -79,6 +79,9 @@ fn summary(
             let message = error.map(ToString::to_string).unwrap_or_default();
             Condition::is_false(READY, WARNING, words::RECONCILE_FAILED, message).into()
         }
+        Some(Error::Arriving(why)) => {
+            Condition::is_false(READY, INFO, words::WAITING_FOR_CLUSTER, why).into()
+        }
         Some(Error::Waiting(what)) => {
             Condition::is_false(READY, WARNING, words::CLUSTER_DELETED, format!("Waiting for {what}")).into()
         }

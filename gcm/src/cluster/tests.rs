@@ -6,6 +6,7 @@ mod health;
 mod recipes;
 mod rolled;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use api::capi::Cluster;
@@ -133,6 +134,7 @@ fn cluster_api_knows_every_field() {
         health: &HealthFlags::default(),
         virtual_ip: &VirtualIp::default(),
         login: &facts.login,
+        unreplaced: &BTreeSet::new(),
     };
     let kcp = control_plane::control_plane(&input, "template", VolumesAs::Disks, 1);
     let spec = document(&kcp)["spec"].clone();

@@ -50,18 +50,25 @@ fn nothing() -> Facts {
     }
 }
 
-/// All that the first plan makes, as the API server has it, and Kubernetes' token of this text.
-fn made(token: &str) -> Facts {
-    let Plan { service_account, role, binding, token: secret, in_guest: _ } =
-        plan(&account(), &nothing()).unwrap_or_else(|stop| panic!("{stop}"));
+/// All that the first plan makes, as the API server has it.
+fn first() -> Facts {
+    let Plan { service_account, role, binding, token, in_guest: _ } = planned(&nothing());
+    assert!(token.is_none(), "it belongs to what is not there yet");
     let mut service_account = service_account.unwrap();
     service_account.metadata.uid = Some("uid-of-service-account".into());
-    let mut secret = secret.unwrap();
+    let children = Children { service_account: Some(service_account), role, binding, token: None };
+    Facts { children, ..nothing() }
+}
+
+/// The same with what the second plan makes, and Kubernetes' token of this text.
+fn made(token: &str) -> Facts {
+    let facts = first();
+    let mut secret = planned(&facts).token.unwrap();
     let annotations = secret.metadata.annotations.get_or_insert_default();
     annotations.insert(TOKEN_OF_UID.into(), "uid-of-service-account".into());
     let values = [("token", token), ("ca.crt", "an authority"), ("namespace", "ben-test")];
     secret.data = Some(values.map(|(key, value)| (key.to_owned(), ByteString(value.into()))).into());
-    let children = Children { service_account: Some(service_account), role, binding, token: Some(secret) };
+    let children = Children { token: Some(secret), ..facts.children };
     Facts { children, guest: seen(None), ..nothing() }
 }
 
@@ -85,7 +92,7 @@ fn an_account_gets_rights_a_token_and_a_secret_in_the_guest() {
         serde_json::to_value(first.service_account).unwrap(),
         serde_json::to_value(first.role).unwrap(),
         serde_json::to_value(first.binding).unwrap(),
-        serde_json::to_value(first.token).unwrap(),
+        serde_json::to_value(planned(&self::first()).token).unwrap(),
         serde_json::to_value(planned(&made("a token")).in_guest.unwrap()).unwrap(),
     ];
     insta::assert_yaml_snapshot!(documents);
@@ -128,8 +135,14 @@ fn a_token_of_a_former_service_account_is_not_brought() {
     let gone = Facts { children: Children { token: None, ..made("t").children }, ..made("t") };
     let expected = Stop::Token { secret: secret(), made: true };
     assert_eq!(stop(&account(), &gone), Some(expected));
+    let mut another = made("t");
+    another.children.service_account.as_mut().unwrap().metadata.uid = Some("new".into());
+    assert_eq!(stop(&account(), &another), Some(Stop::Former(format!("Secret ben-test/{}", secret()))));
     let changes: [(&str, Change); 4] = [
-        ("another uid", |all| all.service_account.as_mut().unwrap().metadata.uid = Some("new".into())),
+        ("another's", |all| {
+            let annotations = all.token.as_mut().unwrap().metadata.annotations.as_mut().unwrap();
+            annotations.insert(TOKEN_OF_UID.into(), "former".into());
+        }),
         ("another type", |all| all.token.as_mut().unwrap().type_ = Some("Opaque".into())),
         ("no token", |all| drop(all.token.as_mut().unwrap().data.as_mut().unwrap().remove("token"))),
         ("no authority", |all| drop(all.token.as_mut().unwrap().data.as_mut().unwrap().remove("ca.crt"))),

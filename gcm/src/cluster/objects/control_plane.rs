@@ -28,8 +28,8 @@ use api::capi::{
     KubeadmControlPlaneMachineTemplateSpec as MachineTemplateSpec,
     KubeadmControlPlaneMachineTemplateSpecDeletion as MachineDeletion,
     KubeadmControlPlaneMachineTemplateSpecInfrastructureRef as InfrastructureRef,
-    KubeadmControlPlaneRollout as Rollout, KubeadmControlPlaneRolloutBefore as RolloutBefore,
-    KubeadmControlPlaneSpec,
+    KubeadmControlPlaneRemediation as Remediation, KubeadmControlPlaneRollout as Rollout,
+    KubeadmControlPlaneRolloutBefore as RolloutBefore, KubeadmControlPlaneSpec,
 };
 use api::capw::WCPMachineTemplate;
 use api::gcm::parts::ControlPlane;
@@ -80,6 +80,11 @@ pub fn control_plane(
             rollout: Some(Rollout {
                 before: Some(RolloutBefore { certificates_expiry_days: Some(CERTIFICATE_DAYS) }),
                 ..Rollout::default()
+            }),
+            remediation: (input.health.max_remediations > 0).then_some(Remediation {
+                max_retry: Some(input.health.max_remediations),
+                min_healthy_period_seconds: Some(input.health.remediation_window),
+                retry_period_seconds: None,
             }),
             version: input.release.kubernetes.clone(),
             machine_template: MachineTemplate { spec: machine, ..MachineTemplate::default() },

@@ -1,6 +1,6 @@
 //! What the objects of one cluster are made from.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use api::gcm::TanzuKubernetesCluster;
 use api::names::{self, label};
@@ -29,6 +29,8 @@ pub struct Input<'a> {
     pub health: &'a HealthFlags,
     /// What holds the address of its control plane.
     pub virtual_ip: &'a VirtualIp,
+    /// The pools of which no node is replaced at the moment, by name.
+    pub unreplaced: &'a BTreeSet<String>,
     /// How people get into its nodes.
     pub login: &'a Login,
 }

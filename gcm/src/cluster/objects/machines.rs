@@ -208,7 +208,8 @@ pub fn handed_over(intent: &MachineDeployment, live: &MachineDeployment) -> Opti
 /// The health check of the control plane's machines.
 pub fn control_plane_check(input: &Input<'_>) -> MachineHealthCheck {
     let replicas = input.tkc.spec.topology.control_plane.replicas.or(Some(1));
-    health_check(input, &names::control_plane(&input.name()), (label::CONTROL_PLANE, ""), replicas)
+    let most = most_unhealthy(replicas, &input.health.max_unhealthy);
+    health_check(input, &names::control_plane(&input.name()), (label::CONTROL_PLANE, ""), most)
 }
 
 /// The health check of a pool's machines; it has the name of the pool's MachineDeployment, whose suffix keeps pool
@@ -222,7 +223,12 @@ pub fn pool_check(
 ) -> MachineHealthCheck {
     let deployment = names::machine_deployment(&input.namespace(), &input.name(), &pool.name);
     let replicas = pool.replicas.or_else(|| live?.spec.replicas);
-    health_check(input, &deployment, (label::DEPLOYMENT_NAME, &deployment), replicas)
+    let most = if input.unreplaced.contains(&pool.name) {
+        IntOrString::Int(0)
+    } else {
+        most_unhealthy(replicas, &input.health.max_unhealthy)
+    };
+    health_check(input, &deployment, (label::DEPLOYMENT_NAME, &deployment), most)
 }
 
 /// How many machines of a group may be unhealthy and still be replaced. One always may: else the only machine of a
@@ -238,10 +244,9 @@ fn health_check(
     input: &Input<'_>,
     name: &str,
     (key, value): (&str, &str),
-    replicas: Option<i32>,
+    most_unhealthy: IntOrString,
 ) -> MachineHealthCheck {
-    let HealthFlags { node_startup_timeout, node_silent_timeout, node_not_ready_timeout, max_unhealthy } =
-        input.health;
+    let HealthFlags { node_startup_timeout, node_silent_timeout, node_not_ready_timeout, .. } = input.health;
     let unready = |status: &str, timeout_seconds| MachineHealthCheckChecksUnhealthyNodeConditions {
         r#type: "Ready".to_owned(),
         status: status.to_owned(),
@@ -265,7 +270,7 @@ fn health_check(
             }),
             remediation: Some(MachineHealthCheckRemediation {
                 trigger_if: Some(MachineHealthCheckRemediationTriggerIf {
-                    unhealthy_less_than_or_equal_to: Some(most_unhealthy(replicas, max_unhealthy)),
+                    unhealthy_less_than_or_equal_to: Some(most_unhealthy),
                     ..MachineHealthCheckRemediationTriggerIf::default()
                 }),
                 ..MachineHealthCheckRemediation::default()

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use api::capi::Machine;
-use api::gcm::parts::phase;
+use api::gcm::parts::{RemediatedNode, phase};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 use serde_json::json;
@@ -106,6 +106,7 @@ fn the_last_five_are_remembered_and_all_are_counted() {
     fixture.groups[1][0] = SILENT;
     for number in 0..7 {
         let mut facts = remediated(fixture.facts());
+        facts.now = "2026-11-21T15:00:00Z".parse().unwrap();
         let worker = facts.machines.last_mut().unwrap();
         Arc::make_mut(worker).metadata.name = Some(format!("worker-{number}"));
         fixture.tkc.status = Some(status(&fixture.tkc, &facts, None).status);
@@ -156,4 +157,38 @@ fn times_and_limits_of_health_checks_are_configured() {
     assert_eq!(check["checks"]["unhealthyNodeConditions"][0]["timeoutSeconds"], 90);
     assert_eq!(check["remediation"]["triggerIf"]["unhealthyLessThanOrEqualTo"], "100%");
     assert_eq!(plan.deployments[0].spec.template.spec, fixture.plan.deployments[0].spec.template.spec);
+}
+
+#[test]
+fn a_pool_whose_every_node_falls_ill_is_left_alone_for_a_while() {
+    let mut fixture = ClusterFixture::running(sound());
+    let pool = fixture.tkc.spec.topology.node_pools[0].name.clone();
+    let deployment = api::names::machine_deployment("ns", "c", &pool);
+    let mut facts = fixture.facts();
+    facts.now = "2026-11-21T13:30:00Z".parse().unwrap();
+    let at_most = |fixture: &ClusterFixture, facts: &Facts| {
+        let plan = crate::cluster::plan::plan(&fixture.tkc, facts).unwrap();
+        let check = plan.checks.into_iter().find(|check| check.name_any() == deployment).unwrap();
+        json!(check.spec.remediation.unwrap().trigger_if.unwrap().unhealthy_less_than_or_equal_to)
+    };
+    assert_ne!(at_most(&fixture, &facts), json!(0));
+    let seen = |minute: u8| RemediatedNode {
+        machine: format!("{deployment}-x-{minute}"),
+        time: format!("2026-11-21T13:{minute:02}:00Z"),
+        ..RemediatedNode::default()
+    };
+    let status_of = fixture.tkc.status.get_or_insert_default();
+    status_of.remediated_nodes = [1, 10, 20].map(seen).into();
+    assert_eq!(at_most(&fixture, &facts), json!(0), "three within the hour");
+    fixture.groups[1][0] = SILENT;
+    let ill = Facts { now: facts.now, ..fixture.facts() };
+    let shown = status(&fixture.tkc, &ill, None).status;
+    let healthy = api::conditions::find(&shown.conditions, "NodesHealthy").unwrap();
+    assert_eq!(healthy.reason.as_deref(), Some("TooManyRemediations"));
+    let message = healthy.message.as_deref().unwrap();
+    for part in [pool.as_str(), "2026-11-21T14:01:00Z", "status.remediatedNodes", "delete the Machine"] {
+        assert!(message.contains(part), "{part} is not in {message}");
+    }
+    facts.now = "2026-11-21T14:01:00Z".parse().unwrap();
+    assert_ne!(at_most(&fixture, &facts), json!(0), "by itself");
 }
