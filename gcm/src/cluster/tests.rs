@@ -3,6 +3,7 @@
 mod accounts;
 mod changes;
 mod health;
+mod last_release;
 mod recipes;
 mod rolled;
 
