@@ -169,6 +169,14 @@ pub mod annotation {
     pub const NCP_VIRTUAL_NETWORK: &str = "ncp.vmware.com/virtual-network-name";
     /// What a release must be like: a label query.
     pub const RESOLVE_TKR: &str = "run.tanzu.vmware.com/resolve-tkr";
+    /// The fewest machines that a cluster autoscaler may leave of a pool.
+    pub const AUTOSCALER_MIN_SIZE: &str = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size";
+    /// The most machines that a cluster autoscaler may make of a pool.
+    pub const AUTOSCALER_MAX_SIZE: &str = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size";
+    /// Labels of the nodes of a pool, for a cluster autoscaler that finds none: `a=b,c=d`.
+    pub const AUTOSCALER_LABELS: &str = "capacity.cluster-autoscaler.kubernetes.io/labels";
+    /// Taints of the nodes of a pool, for a cluster autoscaler that finds none: `key=value:effect,key:effect`.
+    pub const AUTOSCALER_TAINTS: &str = "capacity.cluster-autoscaler.kubernetes.io/taints";
     /// `true`: an upgrade may go over several minor releases, one after the other.
     pub const UPGRADE_IN_STEPS: &str = "run.tanzu.vmware.com/upgrade-in-steps";
     /// On a TanzuKubernetesCluster: the uid under which its cluster was made. A copy elsewhere, as `clusterctl move` makes one,

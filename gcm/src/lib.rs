@@ -12,6 +12,7 @@
 //! | [`releases`] | the controllers of releases: from node images to TanzuKubernetesReleases and OSImages |
 //! | [`admission`] | what a TanzuKubernetesCluster may ask for, and the defaults it gets |
 //! | [`resolution`], [`version`], [`query`] | which release a cluster asks for, and how versions compare |
+//! | [`autoscaling`] | what a cluster autoscaler reads of pools whose size is left to it |
 //! | [`service_configuration`] | what new clusters inherit |
 //! | [`webhook`] | admission and conversion over HTTPS |
 //!
@@ -23,6 +24,7 @@
 
 pub mod addons;
 pub mod admission;
+pub mod autoscaling;
 pub mod cluster;
 pub mod duration;
 mod program;

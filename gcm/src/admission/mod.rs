@@ -51,6 +51,7 @@ pub fn validate_with(
         return Vec::new();
     }
     let mut denials = queries::denials(new, old);
+    denials.extend(queries::bounds_denial(new, old));
     if old.is_some_and(|old| old.spec == new.spec) {
         return denials;
     }
@@ -113,6 +114,7 @@ pub fn warnings(new: &TanzuKubernetesCluster, available: &[AvailableRelease]) ->
     warnings.extend(network::warnings(&new.spec));
     warnings.extend(settings::warnings(&new.spec));
     warnings.extend(ignored::warnings(&new.spec));
+    warnings.extend(queries::idle_bounds(new));
     warnings
 }
 

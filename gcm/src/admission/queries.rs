@@ -5,6 +5,7 @@ use api::names::{annotation, label};
 use kube::ResourceExt;
 
 use super::denial::FieldDenial;
+use crate::autoscaling::{self, BOUNDS};
 use crate::query;
 use crate::resolution::AvailableRelease;
 
@@ -29,6 +30,31 @@ pub(super) fn denials(
             Some(FieldDenial::new(field, format!("{text:?} is no query of labels: {reason}"), remedy))
         })
         .collect()
+}
+
+/// Bounds of pools that are new and cannot be kept.
+pub(super) fn bounds_denial(
+    new: &TanzuKubernetesCluster,
+    old: Option<&TanzuKubernetesCluster>,
+) -> Option<FieldDenial> {
+    let written = |tkc: &TanzuKubernetesCluster| BOUNDS.map(|key| tkc.annotations().get(key).cloned());
+    let (key, reason) = autoscaling::bounds(new).err()?;
+    let is_new = old.is_none_or(|old| written(old) != written(new));
+    let remedy = "Give both, the fewest and the most nodes of each pool that names no replicas";
+    is_new.then(|| FieldDenial::new(format!("metadata.annotations[{key}]"), reason, remedy))
+}
+
+/// Bounds that no pool has: each names its number of replicas.
+pub(super) fn idle_bounds(tkc: &TanzuKubernetesCluster) -> Option<String> {
+    autoscaling::bounds(tkc).ok().flatten()?;
+    let pools = &tkc.spec.topology.node_pools;
+    pools.iter().all(|pool| pool.replicas.is_some()).then(|| {
+        format!(
+            "metadata.annotations[{}]: it has no effect, since each pool names its replicas: set those to null of the pools that are to be \
+             scaled",
+            annotation::AUTOSCALER_MIN_SIZE
+        )
+    })
 }
 
 /// A query that changes nothing because the spec names a release in full. A cluster that was moved here comes so: it is no
@@ -59,6 +85,20 @@ mod tests {
     use super::super::{validate, warnings};
     use super::*;
     use crate::testing::{SITE_VERSIONS, available, sound};
+
+    #[test]
+    fn bounds_of_pools_are_checked_once_and_idle_ones_are_warned_of() {
+        let mut tkc = asking(annotation::AUTOSCALER_MIN_SIZE, "1");
+        let denial = bounds_denial(&tkc, None).unwrap().to_string();
+        assert!(denial.contains("cluster-api-autoscaler-node-group-min-size]"), "{denial}");
+        assert!(denial.contains("does nothing without"), "{denial}");
+        assert!(bounds_denial(&tkc, Some(&tkc)).is_none(), "it came so");
+        tkc.annotations_mut().insert(annotation::AUTOSCALER_MAX_SIZE.to_owned(), "3".to_owned());
+        assert!(bounds_denial(&tkc, None).is_none());
+        assert!(idle_bounds(&tkc).unwrap().contains("no effect"));
+        tkc.spec.topology.node_pools[0].replicas = None;
+        assert_eq!(idle_bounds(&tkc), None);
+    }
 
     fn asking(key: &str, text: &str) -> TanzuKubernetesCluster {
         let mut tkc = sound();

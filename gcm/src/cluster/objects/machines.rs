@@ -25,6 +25,7 @@ use serde_json::{Value, json};
 use super::bootstrap::{NODE_DELETION_SECONDS, drain_seconds};
 use super::input::{Input, TypedReference, content_of};
 use super::volumes::{VolumesAs, unit_number};
+use crate::autoscaling;
 use crate::cluster::health_flags::HealthFlags;
 
 /// The annotation of a MachineDeployment that says who decides about its replicas.
@@ -130,10 +131,9 @@ pub fn deployment(input: &Input<'_>, pool: &NodePool, template: &str, config: &s
 fn deployment_metadata(input: &Input<'_>, deployment: &str, pool: &NodePool) -> ObjectMeta {
     let by = if pool.replicas.is_some() { REPLICAS_BY_SPEC } else { REPLICAS_BY_OTHERS };
     let labels = [(label::NODE_POOL, pool.name.as_str()), (label::TKR, &input.release_label())];
-    ObjectMeta {
-        annotations: Some(BTreeMap::from([(REPLICAS_BY.to_owned(), by.to_owned())])),
-        ..input.metadata(deployment, &labels)
-    }
+    let mut annotations = autoscaling::annotations(input.tkc, pool);
+    annotations.insert(REPLICAS_BY.to_owned(), by.to_owned());
+    ObjectMeta { annotations: Some(annotations), ..input.metadata(deployment, &labels) }
 }
 
 /// A new machine is there before an old one goes, one at a time.
