@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use sim::control::PowerAction;
 use tokio::task::JoinSet;
 
+use crate::day_two_causes;
 use crate::story::{CLUSTER, SOON, Story, assert_contains, story};
 
 const MANIFEST: &str = r"
@@ -37,6 +38,9 @@ fn a_running_cluster_is_repaired_and_changed() {
         a_lost_worker_is_replaced_at_once(&story).await;
         what_changes_in_place_replaces_nothing(&story).await;
         an_update_that_halts_says_where_and_goes_on(&story).await;
+        day_two_causes::a_lost_authority_is_named(&story, "days").await;
+        what_is_a_pools_replaces_its_nodes_alone(&story).await;
+        what_is_everybodys_replaces_every_node(&story).await;
         its_control_plane_grows(&story).await;
         a_pool_is_renamed(&story).await;
         virtual_machines_rest_with_their_cluster(&story).await;
@@ -47,7 +51,7 @@ fn a_running_cluster_is_repaired_and_changed() {
 
 /// The names of the cluster's Machines.
 async fn machines(story: &Story) -> BTreeSet<String> {
-    let list = story.cluster_api("Machine").list(&ListParams::default()).await.unwrap().items;
+    let list = story.api("Machine").list(&ListParams::default()).await.unwrap().items;
     let of_cluster =
         |machine: &DynamicObject| machine.labels().get(label::CLUSTER_NAME) == Some(&"days".to_owned());
     list.iter().filter(|machine| of_cluster(machine)).map(ResourceExt::name_any).collect()
@@ -107,7 +111,7 @@ async fn what_changes_in_place_replaces_nothing(story: &Story) {
             (guest.list(&labelled).await.ok()?.items.len() == 1).then_some(())
         })
         .await;
-    let list = story.cluster_api("Machine").list(&ListParams::default()).await.unwrap().items;
+    let list = story.api("Machine").list(&ListParams::default()).await.unwrap().items;
     for machine in &list {
         assert_eq!(
             machine.data["spec"]["deletion"]["nodeDrainTimeoutSeconds"],
@@ -134,11 +138,37 @@ async fn an_update_that_halts_says_where_and_goes_on(story: &Story) {
     assert_contains(error, &["VirtualMachine", "best-effort-medium"]);
     story.wait_for_events("TanzuKubernetesCluster", "days", &["UpdateFailed"]).await;
 
+    day_two_causes::forbid_a_drain(story, "days").await;
     story.prepare_namespace("best-effort-medium").await;
+    day_two_causes::the_budget_is_named(story, "days").await;
     wait_until_settled(story).await;
     let vms = story.vms().await;
     let worker = vms.iter().find(|vm| vm.name.contains("-old-")).unwrap();
     assert_eq!(worker.memory_mb, 8192, "{}", worker.name);
+}
+
+async fn what_is_a_pools_replaces_its_nodes_alone(story: &Story) {
+    let before = machines(story).await;
+    let mut pool = pool("old", 1);
+    pool["labels"] = json!({"tier": "batch"});
+    pool["taints"] = json!([{"key": "dedicated", "value": "batch", "effect": "PreferNoSchedule"}]);
+    pool["volumes"] =
+        json!([{"name": "containerd", "mountPath": "/var/lib/containerd", "capacity": {"storage": "4Gi"}}]);
+    change(story, json!({"topology": {"nodePools": [pool]}})).await;
+    wait_until_settled(story).await;
+    let stayed: Vec<_> = machines(story).await.intersection(&before).cloned().collect();
+    assert!(stayed.len() == 1 && stayed[0].contains("-control-plane-"), "{before:?} {stayed:?}");
+}
+
+async fn what_is_everybodys_replaces_every_node(story: &Story) {
+    let before = machines(story).await;
+    let proxy = json!({
+        "httpProxy": "http://10.9.9.9:3128", "httpsProxy": "http://10.9.9.9:3128", "noProxy": ["10.9.0.0/16"],
+    });
+    change(story, json!({"settings": {"network": {"proxy": proxy}}})).await;
+    wait_until_settled(story).await;
+    let after = machines(story).await;
+    assert!(after.is_disjoint(&before) && after.len() == before.len(), "{before:?} {after:?}");
 }
 
 async fn its_control_plane_grows(story: &Story) {

@@ -19,6 +19,8 @@ constants! {
     NODE_HEALTHY = "NodeHealthy";
     /// Of a Machine: its MachineHealthCheck has nothing against it.
     HEALTH_CHECK_SUCCEEDED = "HealthCheckSucceeded";
+    /// Of a KubeadmControlPlane: the authorities of its cluster are there.
+    CERTIFICATES_AVAILABLE = "CertificatesAvailable";
     /// Machines are being added, or can't be.
     SCALING_UP = "ScalingUp";
     /// The object is going away.

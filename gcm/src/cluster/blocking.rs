@@ -5,7 +5,7 @@ use std::sync::Arc;
 use api::capw::WCPCluster;
 use api::conditions::cause::{self, Cause};
 use api::conditions::severity::Severity;
-use api::conditions::{READY, TRUE, capi, metav1, tkc, vcenter, wcp_machine};
+use api::conditions::{FALSE, READY, TRUE, capi, metav1, tkc, vcenter, wcp_machine};
 use api::gcm::parts::{node_status, vm_status};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt;
@@ -123,12 +123,41 @@ pub fn of_deletion(facts: &Facts) -> Option<Cause> {
         .or_else(|| infrastructure().filter(Cause::is_failing))
 }
 
+/// Secrets with the authorities of a cluster, by what follows its name, and what the control plane's nodes have of them.
+const AUTHORITIES: [(&str, &str); 4] = [
+    ("ca", "ca.crt and ca.key"),
+    ("etcd", "etcd/ca.crt and etcd/ca.key"),
+    ("proxy", "front-proxy-ca.crt and front-proxy-ca.key"),
+    ("sa", "sa.pub and sa.key"),
+];
+
+/// Which authorities of a cluster that runs are lost. Cluster API makes none in their place, since nodes trust those they have.
+fn of_authorities(cluster: &str, object: &str, conditions: &[Condition]) -> Option<Cause> {
+    let lost =
+        metav1::find(conditions, capi::CERTIFICATES_AVAILABLE).filter(|found| found.status == FALSE)?;
+    let words: Vec<_> = lost.message.split([' ', ',']).collect();
+    let named = AUTHORITIES.iter().filter(|(purpose, _)| words.contains(purpose));
+    let restored = named.map(|(purpose, files)| format!("Secret {cluster}-{purpose} from {files}"));
+    let advice = format!(
+        "{}. Restore {}, which are in /etc/kubernetes/pki of a control plane node, as tls.crt and tls.key",
+        lost.message,
+        restored.collect::<Vec<_>>().join(", ")
+    );
+    Some(Cause { message: advice, severity: Severity::Warning, ..Cause::of(object.to_owned(), lost) })
+}
+
 /// Why the control plane has not the machines it should have.
 pub fn of_control_plane(facts: &Facts) -> Option<Cause> {
     let kcp = facts.control_plane.as_ref()?;
     let conditions = kcp.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
+    let object = format!("KubeadmControlPlane {}", kcp.name_any());
+    let lost =
+        facts.cluster.as_ref().and_then(|cluster| of_authorities(&cluster.name_any(), &object, conditions));
+    if lost.is_some() {
+        return lost;
+    }
     let condition = metav1::find(conditions, capi::AVAILABLE).filter(|condition| condition.status != TRUE)?;
-    Some(Cause::of_cluster_api(format!("KubeadmControlPlane {}", kcp.name_any()), condition))
+    Some(Cause::of_cluster_api(object, condition))
 }
 
 /// Why a pool has not the machines it should have.
@@ -143,4 +172,33 @@ pub fn of_pools(facts: &Facts) -> Option<Cause> {
             Cause::of_cluster_api(format!("MachineDeployment {}", deployment.name_any()), condition)
         })
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lost_authority_says_from_what_it_is_restored() {
+        let lost = |message: &str| {
+            let conditions = serde_json::json!([{
+                "type": "CertificatesAvailable", "status": "False", "reason": "NotAvailable", "message": message,
+                "lastTransitionTime": "2026-01-01T00:00:00Z",
+            }]);
+            let conditions: Vec<Condition> = serde_json::from_value(conditions).unwrap();
+            of_authorities("c", "KubeadmControlPlane c-control-plane", &conditions).unwrap().message
+        };
+        assert_eq!(
+            lost(
+                "Cluster certificates for ca, sa are not available, please check cluster certificate secrets"
+            ),
+            "Cluster certificates for ca, sa are not available, please check cluster certificate secrets. Restore Secret c-ca from \
+             ca.crt and ca.key, Secret c-sa from sa.pub and sa.key, which are in /etc/kubernetes/pki of a control plane node, as \
+             tls.crt and tls.key"
+        );
+        assert_eq!(
+            of_authorities("c", "KubeadmControlPlane c-control-plane", &[]).map(|cause| cause.message),
+            None
+        );
+    }
 }
