@@ -69,17 +69,16 @@ pub fn all() -> Vec<CustomResourceDefinition> {
 ///
 /// They have the fields that are read, and what others may not be refused for stays unchecked.
 pub fn external() -> Vec<CustomResourceDefinition> {
-    [
+    let plain = [
         net::netoperator::NetworkInterface::crd(),
         cns::CnsNodeVmAttachment::crd(),
         topology::AvailabilityZone::crd(),
         topology::Zone::crd(),
-        ipam::InClusterIpPool::crd(),
-        ipam::GlobalInClusterIpPool::crd(),
-    ]
-    .into_iter()
-    .map(fit)
-    .collect()
+    ];
+    // As the in-cluster provider and clusterctl label them: addresses do not move without their pools.
+    let pools = [ipam::InClusterIpPool::crd(), ipam::GlobalInClusterIpPool::crd()]
+        .map(|crd| labelled(crd, &[(label::CLUSTERCTL_MOVE_HIERARCHY, "")]));
+    plain.into_iter().chain(pools).map(fit).collect()
 }
 
 /// The three versions of TanzuKubernetesCluster in one definition, converted by gcm's webhook.

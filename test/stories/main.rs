@@ -6,6 +6,7 @@
 
 mod addons;
 mod admission;
+mod autoscaler;
 mod bundle;
 mod cluster_life;
 mod cluster_move;
@@ -14,12 +15,14 @@ mod clusterctl_release;
 mod config_folders;
 mod content_sources;
 mod day_two;
+mod day_two_causes;
 mod doctor;
 mod documented_commands;
 mod first_boot;
 mod guest_providers;
 mod guest_sync;
 mod idle;
+mod ill_clusters;
 mod image_import;
 mod layercake_command;
 mod metrics;

@@ -107,15 +107,7 @@ fn storage(namespace: &str) -> [Value; 2] {
 }
 
 pub fn clusterctl_move(story: &Story, to: &Path) {
-    let output = Command::new(crate::shared_stack::build_tool(&plane::tools::CLUSTERCTL))
-        .env("CLUSTERCTL_DISABLE_VERSIONCHECK", "true")
-        .env("HOME", story.folder())
-        .args(["move", "--namespace", &story.namespace, "--kubeconfig"])
-        .arg(&story.shared.session.kubeconfig)
-        .arg("--to-kubeconfig")
-        .arg(to)
-        .output()
-        .expect("clusterctl");
+    let output = clusterctl_move_command(story, to).output().expect("clusterctl");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
@@ -138,4 +130,16 @@ async fn vms_of(story: &Story) -> Vec<(String, String, String)> {
     let inventory = story.shared.control().inventory().await.unwrap();
     let ours = inventory.vms.into_iter().filter(|vm| vm.name.starts_with(CLUSTER_NAME));
     ours.map(|vm| (vm.name, vm.moid, vm.power_state)).collect()
+}
+
+pub fn clusterctl_move_command(story: &Story, to: &Path) -> Command {
+    let mut command = Command::new(crate::shared_stack::build_tool(&plane::tools::CLUSTERCTL));
+    command
+        .env("CLUSTERCTL_DISABLE_VERSIONCHECK", "true")
+        .env("HOME", story.folder())
+        .args(["move", "--namespace", &story.namespace, "--kubeconfig"])
+        .arg(&story.shared.session.kubeconfig)
+        .arg("--to-kubeconfig")
+        .arg(to);
+    command
 }

@@ -198,7 +198,8 @@ fn front(cluster: &WCPCluster, facts: &Facts) -> Result<Front, Stop> {
     let claimed = facts.address_claim.as_deref();
     if (balanced && claimed.is_none()) || (there.is_some() && whose(cluster, there, name) != Claim::Taken) {
         ours(cluster, there, name)?;
-        return Ok(Front::LoadBalancer(Box::new(service(cluster, name))));
+        let endpoint = given_endpoint(cluster, facts.cluster.as_deref());
+        return Ok(Front::LoadBalancer(Box::new(service(cluster, name, endpoint.as_ref()))));
     }
     if claimed.is_none() && given_endpoint(cluster, facts.cluster.as_deref()).is_some() {
         return Ok(Front::Given);
@@ -222,7 +223,8 @@ fn address_claim(cluster: &WCPCluster, name: &str, pool_ref: IpAddressClaimPoolR
     }
 }
 
-fn service(cluster: &WCPCluster, name: &str) -> VirtualMachineService {
+/// Where the endpoint is known it must be that: every kubeconfig and every node holds it, also where the cluster was moved to.
+fn service(cluster: &WCPCluster, name: &str, endpoint: Option<&ApiEndpoint>) -> VirtualMachineService {
     let mut metadata = child(cluster, names::control_plane_service(name), name);
     let network = (annotation::NCP_VIRTUAL_NETWORK.to_owned(), names::virtual_network(name));
     metadata.annotations = Some(BTreeMap::from([network]));
@@ -238,6 +240,9 @@ fn service(cluster: &WCPCluster, name: &str) -> VirtualMachineService {
                 target_port: names::API_SERVER_PORT,
             }],
             selector: selector.map(|(key, value)| (key.to_owned(), value.to_owned())).into(),
+            load_balancer_ip: endpoint
+                .map(|at| at.host.clone())
+                .filter(|host| host.parse::<IpAddr>().is_ok()),
             ..VirtualMachineServiceSpec::default()
         },
         status: None,

@@ -31,7 +31,7 @@ pub fn describe(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Option<String> {
     })
 }
 
-/// How what is put off by the Cluster is told of.
+/// How messages begin about what is put off by the Cluster.
 fn by_cluster(name: &str) -> String {
     format!("Cluster {name} ")
 }

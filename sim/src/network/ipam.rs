@@ -108,6 +108,9 @@ impl Provider {
         if reference["apiGroup"] != GROUP || pool_kind(reference).is_none() {
             return true;
         }
+        if self.is_paused(&claim).await {
+            return false;
+        }
         let done = if claim.metadata.deletion_timestamp.is_some() {
             self.release(&claim).await.map_err(Refused::Api)
         } else if claim.data["status"]["addressRef"]["name"].is_string() {
@@ -125,6 +128,19 @@ impl Provider {
                 warn!(claim = key(&claim), %error, "the claim can't be answered");
                 false
             }
+        }
+    }
+
+    /// Whether the claim's Cluster rests: neither is it given an address then, nor does it lose one.
+    async fn is_paused(&self, claim: &DynamicObject) -> bool {
+        let Some(cluster) = claim.labels().get("cluster.x-k8s.io/cluster-name") else { return false };
+        let kind = GroupVersionKind::gvk("cluster.x-k8s.io", "v1beta2", "Cluster");
+        let resource = ApiResource::from_gvk_with_plural(&kind, "clusters");
+        let namespace = claim.namespace().unwrap_or_default();
+        let clusters: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), &namespace, &resource);
+        match clusters.get_opt(cluster).await {
+            Ok(found) => found.is_some_and(|cluster| cluster.data["spec"]["paused"] == true),
+            Err(_) => true,
         }
     }
 

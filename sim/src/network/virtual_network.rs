@@ -156,6 +156,9 @@ impl Provider {
                 Ok(address) => address,
                 Err(error) => return warn!(service = %key, %error, "no load-balancer address"),
             };
+            if let Some(wanted) = wanted_address(service).filter(|wanted| *wanted != address.to_string()) {
+                return warn!(service = %key, wanted, "no load balancer: the address is not to be had");
+            }
             self.servers.insert(key.clone(), Balanced { address, ports: BTreeMap::new() });
         }
         let ports: Vec<u16> = ports(service);
@@ -194,6 +197,10 @@ impl Provider {
 fn is_balanced(service: &Service) -> bool {
     service.metadata.deletion_timestamp.is_none()
         && service.spec.as_ref().is_some_and(|spec| spec.type_.as_deref() == Some("LoadBalancer"))
+}
+
+fn wanted_address(service: &Service) -> Option<&str> {
+    service.spec.as_ref()?.load_balancer_ip.as_deref().filter(|address| !address.is_empty())
 }
 
 fn given_address(service: &Service) -> Option<Ipv4Addr> {

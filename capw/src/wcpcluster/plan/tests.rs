@@ -122,6 +122,19 @@ fn an_endpoint_that_the_user_gave_the_cluster_goes_before_the_load_balancers() {
     assert_eq!(host(&given), "192.168.123.9");
 }
 
+/// It is moved with its cluster, and would get another address there.
+#[test]
+fn a_load_balancer_is_asked_for_the_address_that_the_cluster_has() {
+    let asked = |host: &str| {
+        let endpoint = ApiEndpoint { host: host.into(), port: 6443 };
+        service(&wcp_cluster(), "test-cluster", Some(&endpoint)).spec.load_balancer_ip
+    };
+    assert_eq!(asked("192.168.123.3").as_deref(), Some("192.168.123.3"));
+    assert_eq!(asked("fd00::3").as_deref(), Some("fd00::3"));
+    assert_eq!(asked("api.example.com"), None, "a name is resolved by others");
+    assert_eq!(service(&wcp_cluster(), "test-cluster", None).spec.load_balancer_ip, None);
+}
+
 #[test]
 fn a_long_list_is_cut() {
     let names: Vec<_> = (0..7).map(|at| format!("m{at}")).collect();
@@ -151,7 +164,7 @@ fn a_cluster_on_port_groups_stays_there_and_a_new_one_with_an_endpoint_gets_its_
     assert!(plan(&given, &facts()).unwrap().network.is_some(), "NSX is there, and nothing was made yet");
     given.metadata.finalizers = Some(vec![finalizer::WCP_CLUSTER.into()]);
     assert_eq!(plan(&given, &facts()).unwrap().network, None);
-    let balanced = Facts { service: Some(Arc::new(service(&given, "test-cluster"))), ..facts() };
+    let balanced = Facts { service: Some(Arc::new(service(&given, "test-cluster", None))), ..facts() };
     assert!(plan(&given, &balanced).unwrap().network.is_some(), "one that somebody deleted is made again");
 }
 
