@@ -11,10 +11,10 @@ use layercake::args::SiteNetwork;
 use serde_json::json;
 use sim::SiteNetworks;
 
-use crate::plain_cluster_move::{clusterctl_move, clusterctl_move_command, management_cluster};
+use crate::plain_cluster_move::{clusterctl, clusterctl_move, clusterctl_move_command, management_cluster};
 use crate::requests::Requests;
 use crate::shared_stack::network;
-use crate::story::{CLUSTER, SOON, Story, disruptive_story};
+use crate::story::{CLUSTER, SOON, Story, assert_contains, disruptive_story};
 
 /// Owners whose objects are nothing by themselves: an account's rights and its token are made where it is.
 const MADE_ANEW: [&str; 2] = ["ProviderServiceAccount", "ServiceAccount"];
@@ -40,6 +40,7 @@ fn a_cluster_moves_with_all_below_it_and_its_endpoint_answers_all_along() {
         }
         story.apply(MANIFEST).await;
         story.wait_until_running("mover").await;
+        clusterctl_describes_it(&story);
         let second = management_cluster(&story, &["gcm", "capw"]).await;
         let releases = story.cluster_api("TanzuKubernetesRelease");
         story
@@ -113,6 +114,20 @@ async fn vms_of(story: &Story) -> Vec<(String, String, String)> {
     let inventory = story.shared.control().inventory().await.unwrap();
     let ours = inventory.vms.into_iter().filter(|vm| vm.name.starts_with("mover-"));
     ours.map(|vm| (vm.name, vm.moid, vm.power_state)).collect()
+}
+
+fn clusterctl_describes_it(story: &Story) {
+    let output = clusterctl(story, &["describe", "cluster", "mover", "--grouping=false"]).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let tree = String::from_utf8_lossy(&output.stdout);
+    let parts = [
+        "Cluster moving/mover",
+        "WCPCluster moving/mover",
+        "MachineDeployment moving/mover-workers-",
+        "Machine moving/mover-control-plane-",
+    ];
+    assert_contains(&tree, &parts);
+    assert!(!tree.contains("False"), "{tree}");
 }
 
 /// Begins the move, and kills clusterctl as soon as `at` is true.

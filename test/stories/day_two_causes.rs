@@ -6,7 +6,7 @@ use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
 use serde_json::json;
 
-use crate::story::{CLUSTER, SOON, Story, assert_contains};
+use crate::story::{CLUSTER, SOON, Story};
 
 const BUDGET: &str = "never-fewer";
 
@@ -43,8 +43,7 @@ pub async fn forbid_a_drain(story: &Story, cluster: &str) {
 /// The cluster names the Pod and its budget; without that the drain ends.
 pub async fn the_budget_is_named(story: &Story, cluster: &str) {
     let words = ["default/precious", BUDGET, "disruption budget", "Machine"];
-    let message = ready_message(story, cluster, "the budget is named", &words[..1]).await;
-    assert_contains(message, &words);
+    story.wait_for_complaint("TanzuKubernetesCluster", cluster, &words).await;
     let budgets: Api<PodDisruptionBudget> = Api::namespaced(story.guest_client(cluster).await, "default");
     budgets.delete(BUDGET, &DeleteParams::default()).await.unwrap();
 }
@@ -56,8 +55,8 @@ pub async fn a_lost_authority_is_named(story: &Story, cluster: &str) {
     let mut lost = secrets.get(&name).await.unwrap();
     secrets.delete(&name, &DeleteParams::default()).await.unwrap();
     touch_control_plane(story).await;
-    let message = ready_message(story, cluster, "the lost authority is named", &["certificate"]).await;
-    assert_contains(message, &["KubeadmControlPlane", "ca is not available", &name, "Restore"]);
+    let words = ["KubeadmControlPlane", "ca is not available", "Restore", &name];
+    story.wait_for_complaint("TanzuKubernetesCluster", cluster, &words).await;
     assert!(secrets.get_opt(&name).await.unwrap().is_none(), "another was made");
 
     lost.metadata.resource_version = None;
@@ -79,16 +78,4 @@ async fn touch_control_plane(story: &Story) {
     let count = object.annotations().get("touched").map_or(1, |text| text.len() + 1);
     let patch = Patch::Merge(json!({"metadata": {"annotations": {"touched": "x".repeat(count)}}}));
     control_planes.patch(&object.name_any(), &PatchParams::default(), &patch).await.unwrap();
-}
-
-async fn ready_message(story: &Story, cluster: &str, what: &str, words: &[&str]) -> String {
-    story
-        .wait_for(what, CLUSTER, || async {
-            let object = story.get("TanzuKubernetesCluster", cluster).await?;
-            let conditions = object["status"]["conditions"].as_array()?.clone();
-            let ready = conditions.into_iter().find(|condition| condition["type"] == "Ready")?;
-            let message = ready["message"].as_str()?.to_owned();
-            words.iter().all(|word| message.contains(word)).then_some(message)
-        })
-        .await
 }

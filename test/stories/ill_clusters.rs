@@ -9,7 +9,7 @@ use kube::api::{DeleteParams, ListParams};
 use serde_json::Value;
 use sim::control::PowerAction;
 
-use crate::story::{CLUSTER, SOON, Story, assert_contains, story};
+use crate::story::{CLUSTER, SOON, Story, story};
 
 const MANIFEST: &str = r"
 apiVersion: run.tanzu.vmware.com/v1alpha3
@@ -48,8 +48,7 @@ async fn remediation_ends_by_itself(story: &Story) {
             .await;
     }
     let lost = destroy_worker(story).await;
-    let message = ready_message(story, &["TooManyRemediations"]).await;
-    assert_contains(message, &["doomed"]);
+    story.wait_for_complaint("TanzuKubernetesCluster", "ill", &["TooManyRemediations", "doomed"]).await;
     assert_eq!(workers(story).await, [lost], "it is left alone");
     assert_eq!(cluster(story).await.unwrap()["status"]["nodeRemediationCount"], REMEDIATIONS);
 }
@@ -62,8 +61,7 @@ async fn an_api_server_that_hangs_is_named(story: &Story) {
     let server = format!("kube-apiserver .*{}/", folder.display());
     let stopped = Command::new("pkill").args(["-STOP", "-f", &server]).status().unwrap();
     assert!(stopped.success(), "no API server of {}", node.name);
-    let message = ready_message(story, &["does not answer"]).await;
-    assert_contains(message, &["ill"]);
+    story.wait_for_complaint("TanzuKubernetesCluster", "ill", &["API server does not answer"]).await;
 }
 
 async fn it_goes_with_its_namespace(story: &Story) {
@@ -98,16 +96,4 @@ async fn destroy_worker(story: &Story) -> String {
     let worker = vms.into_iter().find(|vm| vm.name.contains("-doomed-")).unwrap();
     story.shared.control().power(&worker.moid, PowerAction::Destroy).await.unwrap();
     worker.name
-}
-
-async fn ready_message(story: &Story, words: &[&str]) -> String {
-    story
-        .wait_for(&format!("the cluster says {words:?}"), CLUSTER, || async {
-            let conditions = cluster(story).await?["status"]["conditions"].as_array()?.clone();
-            conditions.into_iter().filter(|condition| condition["status"] != "True").find_map(|condition| {
-                let text = format!("{}: {}", condition["reason"], condition["message"]);
-                words.iter().all(|word| text.contains(word)).then_some(text)
-            })
-        })
-        .await
 }

@@ -8,6 +8,7 @@ mod addons;
 mod admission;
 mod autoscaler;
 mod bundle;
+mod causes;
 mod cluster_life;
 mod cluster_move;
 mod clusterctl_move;

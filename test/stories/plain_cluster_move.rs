@@ -133,13 +133,19 @@ async fn vms_of(story: &Story) -> Vec<(String, String, String)> {
 }
 
 pub fn clusterctl_move_command(story: &Story, to: &Path) -> Command {
+    let mut command = clusterctl(story, &["move"]);
+    command.arg("--to-kubeconfig").arg(to);
+    command
+}
+
+/// clusterctl, to do something in the story's namespace.
+pub fn clusterctl(story: &Story, what: &[&str]) -> Command {
     let mut command = Command::new(crate::shared_stack::build_tool(&plane::tools::CLUSTERCTL));
     command
         .env("CLUSTERCTL_DISABLE_VERSIONCHECK", "true")
         .env("HOME", story.folder())
-        .args(["move", "--namespace", &story.namespace, "--kubeconfig"])
-        .arg(&story.shared.session.kubeconfig)
-        .arg("--to-kubeconfig")
-        .arg(to);
+        .args(what)
+        .args(["--namespace", &story.namespace, "--kubeconfig"])
+        .arg(&story.shared.session.kubeconfig);
     command
 }
