@@ -22,7 +22,11 @@ const CAUSES: [(&str, [&str; 2], &[&str]); 4] = [
         ["best-effort-xsmall", "gold"],
         &["WaitingForNetworkAddress", "VirtualMachine causes/addressless-control-plane-", "address"],
     ),
-    ("classless", ["classless", "gold"], &["VirtualMachineClassBindingNotFound", "classless", "kubectl"]),
+    (
+        "classless",
+        ["classless", "gold"],
+        &["VirtualMachineClassNotFound", "VirtualMachineClass classless does not exist"],
+    ),
 ];
 
 #[test]
