@@ -13,13 +13,19 @@ const BUDGET: &str = "never-fewer";
 /// Puts a Pod onto the worker that nothing may evict.
 pub async fn forbid_a_drain(story: &Story, cluster: &str) {
     let guest = story.guest_client(cluster).await;
-    let running: Vec<Pod> = Api::<Pod>::all(guest.clone()).list(&ListParams::default()).await.unwrap().items;
-    let on_worker = |pod: &&Pod| {
-        let spec = pod.spec.as_ref().unwrap();
-        spec.node_name.as_ref().is_some_and(|node| !node.contains("-control-plane-"))
+    let all: Api<Pod> = Api::all(guest.clone());
+    let vms: Vec<_> = story.vms().await.into_iter().map(|vm| vm.name).collect();
+    // Of a worker that is there, and of an image that it has.
+    let is_on_worker = |pod: &Pod| {
+        let node = pod.spec.as_ref().and_then(|spec| spec.node_name.clone()).unwrap_or_default();
+        vms.contains(&node) && !node.contains("-control-plane-")
     };
-    // Of an image that the node has.
-    let other = running.iter().find(on_worker).unwrap().spec.clone().unwrap();
+    let other = story
+        .wait_for("a Pod runs on the worker", SOON, || async {
+            let pods = all.list(&ListParams::default()).await.ok()?.items;
+            pods.into_iter().find(&is_on_worker)?.spec
+        })
+        .await;
     let pod = json!({
         "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "precious", "labels": {"app": "precious"}},
         "spec": {"nodeName": other.node_name, "containers": [{"name": "a", "image": other.containers[0].image}]},
@@ -43,7 +49,7 @@ pub async fn forbid_a_drain(story: &Story, cluster: &str) {
 /// The cluster names the Pod and its budget; without that the drain ends.
 pub async fn the_budget_is_named(story: &Story, cluster: &str) {
     let words = ["default/precious", BUDGET, "disruption budget", "Machine"];
-    story.wait_for_complaint("TanzuKubernetesCluster", cluster, &words).await;
+    story.wait_for_complaint_within(CLUSTER, "TanzuKubernetesCluster", cluster, &words).await;
     let budgets: Api<PodDisruptionBudget> = Api::namespaced(story.guest_client(cluster).await, "default");
     budgets.delete(BUDGET, &DeleteParams::default()).await.unwrap();
 }

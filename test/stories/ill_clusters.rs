@@ -48,7 +48,14 @@ async fn remediation_ends_by_itself(story: &Story) {
             .await;
     }
     let lost = destroy_worker(story).await;
-    story.wait_for_complaint("TanzuKubernetesCluster", "ill", &["TooManyRemediations", "doomed"]).await;
+    story
+        .wait_for_complaint_within(
+            CLUSTER,
+            "TanzuKubernetesCluster",
+            "ill",
+            &["TooManyRemediations", "doomed"],
+        )
+        .await;
     assert_eq!(workers(story).await, [lost], "it is left alone");
     assert_eq!(cluster(story).await.unwrap()["status"]["nodeRemediationCount"], REMEDIATIONS);
 }
@@ -61,7 +68,9 @@ async fn an_api_server_that_hangs_is_named(story: &Story) {
     let server = format!("kube-apiserver .*{}/", folder.display());
     let stopped = Command::new("pkill").args(["-STOP", "-f", &server]).status().unwrap();
     assert!(stopped.success(), "no API server of {}", node.name);
-    story.wait_for_complaint("TanzuKubernetesCluster", "ill", &["API server does not answer"]).await;
+    story
+        .wait_for_complaint_within(CLUSTER, "TanzuKubernetesCluster", "ill", &["API server does not answer"])
+        .await;
 }
 
 async fn it_goes_with_its_namespace(story: &Story) {

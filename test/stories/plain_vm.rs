@@ -1,5 +1,7 @@
 //! VirtualMachines written by hand, as a plain user of the VM operator writes them.
 
+use std::time::Duration;
+
 use layercake::up::prepare;
 use serde_json::Value;
 use sim::control::InventoryVm;
@@ -93,7 +95,18 @@ impl Story {
 
     /// Waits until some condition of an object is False and says all of `words` in its reason and message.
     pub async fn wait_for_complaint(&self, kind: &str, name: &str, words: &[&str]) -> String {
-        self.wait_for(&format!("{kind} {name} says {words:?}"), SOON, || async {
+        self.wait_for_complaint_within(SOON, kind, name, words).await
+    }
+
+    /// The same with a time of its own, where nodes come first.
+    pub async fn wait_for_complaint_within(
+        &self,
+        deadline: Duration,
+        kind: &str,
+        name: &str,
+        words: &[&str],
+    ) -> String {
+        self.wait_for(&format!("{kind} {name} says {words:?}"), deadline, || async {
             let object = self.get(kind, name).await?;
             let conditions = object["status"]["conditions"].as_array().cloned().unwrap_or_default();
             conditions.iter().filter(|condition| condition["status"] != "True").find_map(|condition| {
