@@ -112,10 +112,8 @@ func coolDown(ctx context.Context, to client.Client) error {
 	warm.SetKind("TanzuKubernetesCluster")
 	warm.SetNamespace(namespace)
 	warm.SetName("warm")
-	if err := wait.PollUntilContextTimeout(ctx, look, patience, true, func(ctx context.Context) (bool, error) {
-		return isRunning(warm), to.Get(ctx, client.ObjectKeyFromObject(warm), warm)
-	}); err != nil {
-		return fmt.Errorf("it is not up: %w", err)
+	if err := waitUntil(ctx, to, warm, isRunning); err != nil {
+		return err
 	}
 	return remove(ctx, to, []*unstructured.Unstructured{warm}, warm)
 }
@@ -133,18 +131,24 @@ func (contender contender) measure(ctx context.Context, to client.Client, name s
 		}
 	}
 	top := objects[slices.IndexFunc(objects, func(one *unstructured.Unstructured) bool { return one.GetKind() == contender.kind })]
-	isUp := func(ctx context.Context) (bool, error) {
-		if err := to.Get(ctx, client.ObjectKeyFromObject(top), top); err != nil {
-			return false, err
-		}
-		return contender.up(top), nil
-	}
-	if err := wait.PollUntilContextTimeout(ctx, look, patience, true, isUp); err != nil {
-		text, _ := top.MarshalJSON()
-		return 0, fmt.Errorf("it is not up: %w: %s", err, text)
+	if err := waitUntil(ctx, to, top, contender.up); err != nil {
+		return 0, err
 	}
 	taken := time.Since(began)
 	return taken, remove(ctx, to, objects, top)
+}
+
+// waitUntil looks at an object until it is up.
+func waitUntil(ctx context.Context, to client.Client, object *unstructured.Unstructured, up func(*unstructured.Unstructured) bool) error {
+	isUp := func(ctx context.Context) (bool, error) {
+		err := to.Get(ctx, client.ObjectKeyFromObject(object), object)
+		return err == nil && up(object), err
+	}
+	if err := wait.PollUntilContextTimeout(ctx, look, patience, true, isUp); err != nil {
+		text, _ := object.MarshalJSON()
+		return fmt.Errorf("it is not up: %w: %s", err, text)
+	}
+	return nil
 }
 
 // remove deletes a cluster and then what was applied beside it.

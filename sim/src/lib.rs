@@ -21,7 +21,6 @@ pub mod vcsim;
 
 pub use boot_image::{BootImage, ImageError};
 pub use error::Error;
-
 pub use providers::SiteNetworks;
 pub use site::Site;
 pub use vcsim::{Nodes, Simulator, VcenterEndpoint, control, library, releases};

@@ -14,22 +14,10 @@ use sim::SiteNetworks;
 use crate::plain_cluster_move::{clusterctl, clusterctl_move, clusterctl_move_command, management_cluster};
 use crate::requests::Requests;
 use crate::shared_stack::network;
-use crate::story::{CLUSTER, SOON, Story, assert_contains, disruptive_story};
+use crate::story::{CLUSTER, SOON, Story, assert_contains, disruptive_story, one_and_one};
 
 /// Owners whose objects are nothing by themselves: an account's rights and its token are made where it is.
 const MADE_ANEW: [&str; 2] = ["ProviderServiceAccount", "ServiceAccount"];
-
-const MANIFEST: &str = r"
-apiVersion: run.tanzu.vmware.com/v1alpha3
-kind: TanzuKubernetesCluster
-metadata: {name: mover, namespace: NAMESPACE}
-spec:
-  distribution: {version: v1.35}
-  topology:
-    controlPlane: {replicas: 1, vmClass: best-effort-xsmall, storageClass: gold}
-    nodePools:
-    - {name: workers, replicas: 1, vmClass: best-effort-xsmall, storageClass: gold}
-";
 
 #[test]
 fn a_cluster_moves_with_all_below_it_and_its_endpoint_answers_all_along() {
@@ -38,7 +26,7 @@ fn a_cluster_moves_with_all_below_it_and_its_endpoint_answers_all_along() {
             eprintln!("skipped: a load balancer of another management cluster gives another address");
             return;
         }
-        story.apply(MANIFEST).await;
+        story.apply(&one_and_one("mover", "workers")).await;
         story.wait_until_running("mover").await;
         clusterctl_describes_it(&story);
         let second = management_cluster(&story, &["gcm", "capw"]).await;

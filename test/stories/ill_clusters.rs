@@ -9,26 +9,15 @@ use kube::api::{DeleteParams, ListParams};
 use serde_json::Value;
 use sim::control::PowerAction;
 
-use crate::story::{CLUSTER, SOON, Story, story};
+use crate::story::{CLUSTER, SOON, Story, one_and_one, story};
 
-const MANIFEST: &str = r"
-apiVersion: run.tanzu.vmware.com/v1alpha3
-kind: TanzuKubernetesCluster
-metadata: {name: ill, namespace: NAMESPACE}
-spec:
-  distribution: {version: v1.35}
-  topology:
-    controlPlane: {replicas: 1, vmClass: best-effort-xsmall, storageClass: gold}
-    nodePools:
-    - {name: doomed, replicas: 1, vmClass: best-effort-xsmall, storageClass: gold}
-";
 /// As often as gcm's flag has it if nobody sets it.
 const REMEDIATIONS: u64 = 3;
 
 #[test]
 fn an_ill_cluster_is_not_eaten_up_and_goes_with_its_namespace() {
     story("ill", |story| async move {
-        story.apply(MANIFEST).await;
+        story.apply(&one_and_one("ill", "doomed")).await;
         story.wait_until_running("ill").await;
         remediation_ends_by_itself(&story).await;
         an_api_server_that_hangs_is_named(&story).await;

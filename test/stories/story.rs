@@ -264,6 +264,23 @@ pub fn api_resource(kind: &str) -> ApiResource {
     ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), &plural)
 }
 
+/// The manifest of a small cluster of one control plane node and one worker in this pool.
+pub fn one_and_one(name: &str, pool: &str) -> String {
+    format!(
+        "
+apiVersion: run.tanzu.vmware.com/v1alpha3
+kind: TanzuKubernetesCluster
+metadata: {{name: {name}, namespace: NAMESPACE}}
+spec:
+  distribution: {{version: v1.35}}
+  topology:
+    controlPlane: {{replicas: 1, vmClass: best-effort-xsmall, storageClass: gold}}
+    nodePools:
+    - {{name: {pool}, replicas: 1, vmClass: best-effort-xsmall, storageClass: gold}}
+"
+    )
+}
+
 /// Fails the story unless `text` contains all of `parts`.
 pub fn assert_contains(text: impl Display, parts: &[&str]) {
     let text = text.to_string();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use api::capw::WCPMachine;
-use api::names::{annotation, finalizer};
+use api::names::finalizer;
 use api::vmop::VirtualMachine;
 use kit::events::named;
 use kube::ResourceExt;
@@ -12,7 +12,6 @@ use serde_json::json;
 
 use super::context::Context;
 use super::gather::Facts;
-use super::identity::is_claimed;
 use super::plan::{MachineObjects, Plan, Then};
 use crate::error::Error;
 
@@ -35,9 +34,9 @@ pub async fn carry_out(
     facts: &Facts,
     ctx: &Context,
 ) -> Result<Done, Error> {
-    let Plan { identity, then } = plan;
+    let Plan { identity, move_block, then } = plan;
     if let Some(provider_id) = identity {
-        *wcp_machine = Arc::new(persist_identity(wcp_machine, &provider_id, ctx).await?);
+        *wcp_machine = Arc::new(persist_identity(wcp_machine, &provider_id, &move_block, ctx).await?);
     }
     match then {
         Then::Wait(waiting) => Err(waiting.into()),
@@ -60,6 +59,7 @@ pub async fn carry_out(
 async fn persist_identity(
     wcp_machine: &WCPMachine,
     provider_id: &str,
+    move_block: &BTreeMap<&str, &str>,
     ctx: &Context,
 ) -> Result<WCPMachine, Error> {
     let mut finalizers = wcp_machine.finalizers().to_vec();
@@ -67,17 +67,10 @@ async fn persist_identity(
         finalizers.push(finalizer::WCP_MACHINE.to_owned());
     }
     let patch = json!({
-        "metadata": { "finalizers": finalizers, "annotations": move_block(wcp_machine) },
+        "metadata": { "finalizers": finalizers, "annotations": move_block },
         "spec": { "providerID": provider_id },
     });
     ctx.api.patch(wcp_machine, patch).await.map_err(Error::api(wcp_machine, "persisting the providerID of"))
-}
-
-/// The annotation that keeps `clusterctl move` from a machine whose disks are claims': it does not take claims along, and Kubernetes
-/// removes those that stay, with their disks.
-fn move_block(wcp_machine: &WCPMachine) -> BTreeMap<&'static str, &'static str> {
-    let claimed = wcp_machine.spec.volumes.iter().any(is_claimed);
-    claimed.then_some((annotation::BLOCK_MOVE, "")).into_iter().collect()
 }
 
 /// What a virtual machine refers to is there before it is. What has our name by now is somebody else's, and stays.
@@ -96,22 +89,4 @@ async fn apply_objects(
     let applied = ctx.api.create_or_apply(&vm, facts.vm.as_ref()).await;
     let applied = applied.map_err(Error::api(&vm, "applying"))?;
     Ok(Arc::clone(applied.object()))
-}
-
-#[cfg(test)]
-mod tests {
-    use api::capw::MachineVolume;
-
-    use super::*;
-
-    #[test]
-    fn machines_whose_disks_are_claims_do_not_move() {
-        let with = |unit_number| {
-            let mut machine = WCPMachine::default();
-            machine.spec.volumes = vec![MachineVolume { unit_number, ..MachineVolume::default() }];
-            move_block(&machine)
-        };
-        assert_eq!(with(None), [("clusterctl.cluster.x-k8s.io/block-move", "")].into());
-        assert!(with(Some(1)).is_empty());
-    }
 }

@@ -1,7 +1,9 @@
 //! Who a node is, and which objects are a WCPMachine's own.
 
+use std::collections::BTreeMap;
+
 use api::capw::{MachineVolume, WCPMachine};
-use api::names;
+use api::names::{self, annotation};
 use api::vmop::VirtualMachine;
 use kube::ResourceExt;
 use uuid::Uuid;
@@ -54,4 +56,27 @@ pub fn is_claimed(volume: &MachineVolume) -> bool {
 /// Name of the claim of a further disk.
 pub fn claim_name(machine: &str, volume: &MachineVolume) -> String {
     format!("{machine}-{}", volume.name)
+}
+
+/// The annotation that keeps `clusterctl move` from a machine whose disks are claims': it does not take claims along, and Kubernetes
+/// removes those that stay, with their disks.
+pub fn move_block(wcp_machine: &WCPMachine) -> BTreeMap<&'static str, &'static str> {
+    let claimed = wcp_machine.spec.volumes.iter().any(is_claimed);
+    claimed.then_some((annotation::BLOCK_MOVE, "")).into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn machines_whose_disks_are_claims_do_not_move() {
+        let with = |unit_number| {
+            let mut machine = WCPMachine::default();
+            machine.spec.volumes = vec![MachineVolume { unit_number, ..MachineVolume::default() }];
+            move_block(&machine)
+        };
+        assert_eq!(with(None), [("clusterctl.cluster.x-k8s.io/block-move", "")].into());
+        assert!(with(Some(1)).is_empty());
+    }
 }

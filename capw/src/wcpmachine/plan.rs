@@ -24,7 +24,7 @@ use kube::api::ObjectMeta;
 use kube::{Resource, ResourceExt};
 
 use super::gather::{BootstrapSource, Facts, is_made};
-use super::identity::{Identity, claim_name, identity, is_claimed, whose};
+use super::identity::{Identity, claim_name, identity, is_claimed, move_block, whose};
 use crate::error::{InvalidInput, Waiting};
 use crate::network::NetworkProvider;
 use crate::upstream::{Claim, claim, infrastructure_provisioned, is_control_plane};
@@ -41,6 +41,8 @@ const NAME_ADVICE: &str = "rename or delete it, or the Machine of its name";
 pub struct Plan {
     /// The providerID to persist, with the finalizer, before anything else exists.
     pub identity: Option<String>,
+    /// What the machine is annotated with, together with its identity.
+    pub move_block: BTreeMap<&'static str, &'static str>,
     /// What comes after.
     pub then: Then,
 }
@@ -67,7 +69,7 @@ pub struct MachineObjects {
 
 /// What a WCPMachine needs, given the facts.
 pub fn plan(wcp_machine: &WCPMachine, facts: &Facts) -> Result<Plan, InvalidInput> {
-    let wait = |waiting| Ok(Plan { identity: None, then: Then::Wait(waiting) });
+    let wait = |waiting| Ok(Plan { identity: None, move_block: BTreeMap::new(), then: Then::Wait(waiting) });
     let Some(machine) = facts.machine.as_deref() else { return wait(Waiting::OwnerMachine) };
     let Some(cluster) = facts.cluster.as_deref() else {
         return wait(Waiting::Cluster(machine.spec.cluster_name.clone()));
@@ -76,7 +78,8 @@ pub fn plan(wcp_machine: &WCPMachine, facts: &Facts) -> Result<Plan, InvalidInpu
     let persisted = wcp_machine.spec.provider_id.is_some()
         && wcp_machine.finalizers().iter().any(|there| there == finalizer::WCP_MACHINE);
     let then = then(wcp_machine, machine, cluster, facts, &identity)?;
-    Ok(Plan { identity: (!persisted).then_some(identity.provider_id), then })
+    let move_block = move_block(wcp_machine);
+    Ok(Plan { identity: (!persisted).then_some(identity.provider_id), move_block, then })
 }
 
 fn then(

@@ -13,6 +13,7 @@ use kit::watch::Watchable;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, ResourceExt};
 use serde::Serialize;
+use serde_json::Value;
 
 use super::error::Error;
 use super::gather::{Context, Facts, KindCache};
@@ -22,6 +23,16 @@ use super::plan::{Obsolete, Plan};
 
 /// Owns the replicas of pools that were left to others.
 const REPLICAS_MANAGER: &str = "gcm/replicas";
+
+/// Notes where the cluster is made, if that is to be noted; the TanzuKubernetesCluster as it is then.
+pub async fn note_origin(
+    tkc: &Arc<TanzuKubernetesCluster>,
+    note: Option<Value>,
+    ctx: &Context,
+) -> Result<Arc<TanzuKubernetesCluster>, Error> {
+    let Some(note) = note else { return Ok(Arc::clone(tkc)) };
+    Ok(Arc::new(ctx.api.patch(&**tkc, note).await?))
+}
 
 /// Makes everything so: what others refer to first, what is obsolete last.
 ///

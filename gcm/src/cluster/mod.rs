@@ -58,10 +58,7 @@ pub async fn reconcile(tkc: Arc<TanzuKubernetesCluster>, ctx: Arc<Context>) -> R
         ctx.addons.forget(&key(tkc.namespace().as_deref(), &tkc.name_any()));
         delete::carry_out(&tkc, &facts, &ctx).await
     } else {
-        match origin::noted(&tkc, &facts, &ctx.api).await {
-            Ok(noted) => make(&noted.map_or_else(|| Arc::clone(&tkc), Arc::new), &mut facts, &ctx).await,
-            Err(error) => Err(error),
-        }
+        make(&tkc, &mut facts, &ctx).await
     };
     if outcome.as_ref().is_err_and(Error::is_overtaken) {
         return outcome;
@@ -72,7 +69,9 @@ pub async fn reconcile(tkc: Arc<TanzuKubernetesCluster>, ctx: Arc<Context>) -> R
 }
 
 /// Makes the cluster what its spec says.
-async fn make(tkc: &TanzuKubernetesCluster, facts: &mut Facts, ctx: &Context) -> Result<Next, Error> {
+async fn make(tkc: &Arc<TanzuKubernetesCluster>, facts: &mut Facts, ctx: &Context) -> Result<Next, Error> {
+    let note = origin::note(tkc, facts)?;
+    let tkc = &*act::note_origin(tkc, note, ctx).await?;
     if is_cluster_deleted(facts) {
         return Err(Error::Waiting(describe_recreation(tkc)));
     }

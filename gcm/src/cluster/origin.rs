@@ -5,9 +5,8 @@
 
 use api::gcm::TanzuKubernetesCluster;
 use api::names::{annotation, finalizer};
-use kit::apply::Api;
 use kube::ResourceExt;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::error::Error;
 use super::gather::Facts;
@@ -31,15 +30,11 @@ fn origin(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Origin {
     }
 }
 
-/// Notes that the cluster is made here, with the finalizer and before anything else; what was changed, if anything.
+/// What is to be written before anything is made, if anything: the finalizer, and that the cluster is made here.
 ///
 /// # Errors
 /// [`Error::Arriving`] where its Cluster is still to come.
-pub async fn noted(
-    tkc: &TanzuKubernetesCluster,
-    facts: &Facts,
-    api: &Api,
-) -> Result<Option<TanzuKubernetesCluster>, Error> {
+pub fn note(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Result<Option<Value>, Error> {
     let origin = origin(tkc, facts);
     if origin == Origin::Arriving {
         let name = tkc.name_any();
@@ -58,8 +53,7 @@ pub async fn noted(
         finalizers.push(finalizer::TKC.to_owned());
     }
     let annotations = json!({ annotation::MADE_AS: tkc.metadata.uid });
-    let patch = json!({ "metadata": { "finalizers": finalizers, "annotations": annotations } });
-    Ok(Some(api.patch(tkc, patch).await?))
+    Ok(Some(json!({ "metadata": { "finalizers": finalizers, "annotations": annotations } })))
 }
 
 #[cfg(test)]
