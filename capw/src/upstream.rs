@@ -41,11 +41,6 @@ pub fn is_paused<K: Resource>(object: &K, cluster: Option<&capi::Cluster>) -> bo
     cluster_paused || object.annotations().contains_key(annotation::PAUSED)
 }
 
-/// Whether the object is deleted here because it lives on elsewhere: what it stands for stays.
-pub fn is_moving<K: Resource>(object: &K) -> bool {
-    object.annotations().contains_key(annotation::DELETE_FOR_MOVE)
-}
-
 /// Whether somebody else provides this infrastructure.
 pub fn is_externally_managed<K: Resource>(object: &K) -> bool {
     object.annotations().contains_key(annotation::MANAGED_BY)

@@ -16,6 +16,7 @@ pub mod index;
 mod leadership;
 pub mod lease;
 pub mod metrics;
+mod moving;
 pub mod optional;
 pub mod retry;
 pub mod run;
@@ -28,6 +29,7 @@ mod watchable;
 pub mod webhook;
 
 pub use controller::Controller;
+pub use moving::is_moving;
 pub use retry::{Disposition, Next, ReconcileError};
 pub use run::run;
 pub use runtime::{NotLeader, Runtime};

@@ -4,15 +4,19 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Stdio;
 
+use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicyBinding;
 use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
 use kube::discovery::{ApiGroup, Discovery, Scope, verbs};
 use kube::{Client, ResourceExt};
 use layercake::args::SiteNetwork;
+use plane::{Program, Running};
 use serde_json::json;
 use sim::SiteNetworks;
 
+use crate::documented_commands;
 use crate::plain_cluster_move::{clusterctl, clusterctl_move, clusterctl_move_command, management_cluster};
 use crate::requests::Requests;
+use crate::second_cluster::SecondCluster;
 use crate::shared_stack::network;
 use crate::story::{CLUSTER, SOON, Story, assert_contains, disruptive_story, one_and_one};
 
@@ -29,72 +33,202 @@ fn a_cluster_moves_with_all_below_it_and_its_endpoint_answers_all_along() {
         story.apply(&one_and_one("mover", "workers")).await;
         story.wait_until_running("mover").await;
         clusterctl_describes_it(&story);
-        let second = management_cluster(&story, &["gcm", "capw"]).await;
-        let releases = story.cluster_api("TanzuKubernetesRelease");
-        story
-            .wait_for("the other management cluster has the releases", SOON, || async {
-                let there =
-                    second.cluster_api("TanzuKubernetesRelease").list(&ListParams::default()).await.ok()?;
-                (there.items.len() >= releases.list(&ListParams::default()).await.ok()?.items.len())
-                    .then_some(())
-            })
-            .await;
+        let second = management_cluster(&story).await;
+        // Two with other settings, as while a Deployment is rolled out: one leads, admission asks the other.
+        let gcm = Program::new("gcm", env!("CARGO_BIN_EXE_layercake").as_ref());
+        let leader = second.run(gcm.clone().replica(1)).await;
+        let _next =
+            second.run(gcm.arg("--virtual-ip=kube-vip").arg("--virtual-ip-image=example.com/vip:1")).await;
         let client = Requests::of(story.guest_config("mover").await);
-        let before = vms_of(&story).await;
         story.shared.control().take_journal().await.unwrap();
-
-        let below = below_cluster(&story.client(), &story.namespace).await;
-        assert!(below.len() > 20, "{below:?}");
-        let there = second.api("Machine", &story.namespace);
-        break_off(&story, second.kubeconfig(), async || !names(&there).await.is_empty()).await;
-        // clusterctl moves no Cluster that is paused, and has paused it itself.
-        let resumed = Patch::Merge(json!({"spec": {"paused": false}}));
-        story.api("Cluster").patch("mover", &PatchParams::default(), &resumed).await.unwrap();
-        clusterctl_move(&story, second.kubeconfig());
-        let clusters = second.api("TanzuKubernetesCluster", &story.namespace);
-        story
-            .wait_for("it runs where it went", CLUSTER, || async {
-                let cluster = clusters.get_opt("mover").await.ok()??;
-                let uid = cluster.metadata.uid.clone();
-                let made_as =
-                    cluster.metadata.annotations.as_ref()?.get("run.tanzu.vmware.com/made-as").cloned();
-                (cluster.data["status"]["phase"] == "running" && made_as == uid).then_some(())
-            })
-            .await;
-        let calls = story.shared.control().take_journal().await.unwrap();
-        assert!(calls.is_empty(), "somebody changed something: {calls:?}");
-        assert_eq!(vms_of(&story).await, before);
-        let moved = below_cluster(&second.client(), &story.namespace).await;
-        let missing: Vec<_> = below.difference(&moved).collect();
-        assert!(missing.is_empty(), "what Kubernetes removes with its owner did not come along: {missing:?}");
-        for kind in ["TanzuKubernetesCluster", "Cluster", "Machine", "VirtualMachine"] {
-            assert!(story.list(kind).await.is_empty(), "a {kind} is left where it came from");
-        }
-        client.assert_none_lost();
-
+        it_goes(&story, &second).await;
+        the_other_gcm_takes_over(&story, &second, leader).await;
+        assert_untouched(&story).await;
         // Who gives addresses there is the admin's to bring; so far nobody needed any.
         let providers =
             story.shared.stack.lock().await.site().providers(&second.client(), SiteNetworks::PortGroups);
-        let pool = json!([{"name": "workers", "replicas": 2, "vmClass": "best-effort-xsmall", "storageClass": "gold"}]);
-        let patch = Patch::Merge(json!({"spec": {"topology": {"nodePools": pool}}}));
-        clusters.patch("mover", &PatchParams::default(), &patch).await.unwrap();
-        story
-            .wait_for("it is scaled where it went", CLUSTER, || async {
-                let cluster = clusters.get_opt("mover").await.ok()??;
-                let status = &cluster.data["status"];
-                (status["phase"] == "running" && status["totalWorkerReplicas"] == 2).then_some(())
-            })
-            .await;
-        clusters.delete("mover", &DeleteParams::default()).await.unwrap();
-        story
-            .wait_for("it is gone", CLUSTER, || async {
-                clusters.get_opt("mover").await.ok()?.is_none().then_some(())
-            })
-            .await;
+        it_is_scaled(&story, &second).await;
+        story.shared.control().take_journal().await.unwrap();
+        it_comes_back(&story, &second).await;
+        assert_untouched(&story).await;
+        client.assert_none_lost();
+        story.delete("TanzuKubernetesCluster", "mover", CLUSTER).await;
         assert!(vms_of(&story).await.is_empty());
         drop(providers);
         second.stop().await;
     });
+}
+
+/// Broken off while copies are made, and begun again.
+async fn it_goes(story: &Story, second: &SecondCluster) {
+    let releases = story.cluster_api("TanzuKubernetesRelease");
+    story
+        .wait_for("the other management cluster has the releases", SOON, || async {
+            let there =
+                second.cluster_api("TanzuKubernetesRelease").list(&ListParams::default()).await.ok()?;
+            (there.items.len() >= releases.list(&ListParams::default()).await.ok()?.items.len()).then_some(())
+        })
+        .await;
+    let before = vms_of(story).await;
+    let below = below_cluster(&story.client(), &story.namespace).await;
+    assert!(below.len() > 20, "{below:?}");
+    let (here, there) = (&story.shared.session.kubeconfig, second.kubeconfig());
+    let machines = second.api("Machine", &story.namespace);
+    break_off(story, (here, there), async || !names(&machines).await.is_empty()).await;
+    // clusterctl moves no Cluster that is paused, and has paused it itself.
+    resume(&story.api("Cluster")).await;
+    clusterctl_move(story, here, there);
+    wait_until_it_runs(story, &second.api("TanzuKubernetesCluster", &story.namespace)).await;
+    assert_eq!(vms_of(story).await, before);
+    let moved = below_cluster(&second.client(), &story.namespace).await;
+    let missing: Vec<_> = below.difference(&moved).collect();
+    assert!(missing.is_empty(), "what Kubernetes removes with its owner did not come along: {missing:?}");
+    for kind in ["TanzuKubernetesCluster", "Cluster", "Machine", "VirtualMachine"] {
+        assert!(story.list(kind).await.is_empty(), "a {kind} is left where it came from");
+    }
+}
+
+/// It changes what the TanzuKubernetesCluster has new, and replaces no node for the sake of its own settings.
+async fn the_other_gcm_takes_over(story: &Story, second: &SecondCluster, leader: Running) {
+    let machines = second.api("Machine", &story.namespace);
+    let before = names(&machines).await;
+    leader.stop().await;
+    let timeout = Patch::Merge(json!({"spec": {"topology": {"controlPlane": {"nodeDrainTimeout": "1m0s"}}}}));
+    let clusters = second.api("TanzuKubernetesCluster", &story.namespace);
+    clusters.patch("mover", &PatchParams::default(), &timeout).await.unwrap();
+    story
+        .wait_for("the other gcm is at work", SOON, || async {
+            let all = machines.list(&ListParams::default()).await.ok()?.items;
+            let took =
+                |machine: &DynamicObject| machine.data["spec"]["deletion"]["nodeDrainTimeoutSeconds"] == 60;
+            all.iter().any(took).then_some(())
+        })
+        .await;
+    assert_eq!(names(&machines).await, before);
+}
+
+async fn it_is_scaled(story: &Story, second: &SecondCluster) {
+    let before = vms_of(story).await;
+    let clusters = second.api("TanzuKubernetesCluster", &story.namespace);
+    let pool =
+        json!([{"name": "workers", "replicas": 2, "vmClass": "best-effort-xsmall", "storageClass": "gold"}]);
+    let patch = Patch::Merge(json!({"spec": {"topology": {"nodePools": pool}}}));
+    clusters.patch("mover", &PatchParams::default(), &patch).await.unwrap();
+    story
+        .wait_for("it is scaled where it went", CLUSTER, || async {
+            let cluster = clusters.get_opt("mover").await.ok()??;
+            let status = &cluster.data["status"];
+            (status["phase"] == "running" && status["totalWorkerReplicas"] == 2).then_some(())
+        })
+        .await;
+    let after = vms_of(story).await;
+    assert!(after.len() == 3 && before.iter().all(|vm| after.contains(vm)), "{before:?} {after:?}");
+}
+
+/// Broken off while the originals are removed. Then somebody does what helps where it is broken off earlier: nothing is made in the
+/// place of what is gone, and the documented script brings it to an end.
+async fn it_comes_back(story: &Story, second: &SecondCluster) {
+    let before = vms_of(story).await;
+    let (here, there) = (&story.shared.session.kubeconfig, second.kubeconfig());
+    let (originals, control_planes) =
+        (second.api("Cluster", &story.namespace), second.api("KubeadmControlPlane", &story.namespace));
+    let forbidden = Forbidden::begin(story, second).await;
+    break_off(story, (there, here), async || names(&control_planes).await.is_empty()).await;
+    forbidden.end(story, second).await;
+    resume(&originals).await;
+    story
+        .wait_for("gcm notices the move", SOON, || async {
+            let cluster = second.api("TanzuKubernetesCluster", &story.namespace).get("mover").await.ok()?;
+            cluster.data["status"]["conditions"].to_string().contains("the other place").then_some(())
+        })
+        .await;
+    assert_eq!(names(&control_planes).await, [""; 0]);
+    end_the_move(story, there, here);
+    resume(&story.api("Cluster")).await;
+    wait_until_it_runs(story, &story.api("TanzuKubernetesCluster")).await;
+    assert_eq!(vms_of(story).await, before);
+    for kind in ["TanzuKubernetesCluster", "Cluster", "Machine", "VirtualMachine"] {
+        let left = names(&second.api(kind, &story.namespace)).await;
+        assert!(left.is_empty(), "a {kind} is left where it came from: {left:?}");
+    }
+}
+
+/// Removes what is left at `from`, as the page on moves has it.
+fn end_the_move(story: &Story, from: &Path, to: &Path) {
+    let kubectl = crate::shared_stack::build_tool(&plane::tools::KUBECTL);
+    let script = documented_commands::script("cluster-api.md", "A move that was broken off in the end");
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-euc", &format!("kubectl() {{ '{}' \"$@\"; }}\n{script}", kubectl.display())]);
+    shell.env("FROM", from).env("TO", to).env("NAMESPACE", &story.namespace);
+    let output = shell.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+async fn assert_untouched(story: &Story) {
+    let calls = story.shared.control().take_journal().await.unwrap();
+    assert!(calls.is_empty(), "somebody changed something: {calls:?}");
+}
+
+async fn resume(clusters: &Api<DynamicObject>) {
+    let resumed = Patch::Merge(json!({"spec": {"paused": false}}));
+    clusters.patch("mover", &PatchParams::default(), &resumed).await.unwrap();
+}
+
+async fn wait_until_it_runs(story: &Story, clusters: &Api<DynamicObject>) {
+    story
+        .wait_for("it runs where it went", CLUSTER, || async {
+            let cluster = clusters.get_opt("mover").await.ok()??;
+            let uid = cluster.metadata.uid.clone();
+            let made_as = cluster.metadata.annotations.as_ref()?.get("run.tanzu.vmware.com/made-as").cloned();
+            (cluster.data["status"]["phase"] == "running" && made_as == uid).then_some(())
+        })
+        .await;
+}
+
+/// A rule of an admin by which no Cluster is deleted.
+struct Forbidden;
+
+impl Forbidden {
+    const NAME: &str = "no-deletion-of-clusters";
+
+    async fn begin(story: &Story, second: &SecondCluster) -> Self {
+        let policy = json!({
+            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
+            "metadata": {"name": Self::NAME},
+            "spec": {
+                "matchConstraints": {"resourceRules": [{
+                    "apiGroups": ["cluster.x-k8s.io"], "apiVersions": ["*"],
+                    "operations": ["DELETE"], "resources": ["clusters"],
+                }]},
+                "validations": [{"expression": "false", "message": "clusters stay"}],
+            },
+        });
+        let binding = json!({
+            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding",
+            "metadata": {"name": Self::NAME},
+            "spec": {"policyName": Self::NAME, "validationActions": ["Deny"]},
+        });
+        second.apply(&policy).await;
+        second.apply(&binding).await;
+        Self.wait_until(story, second, true).await
+    }
+
+    async fn end(self, story: &Story, second: &SecondCluster) {
+        let bindings = Api::<ValidatingAdmissionPolicyBinding>::all(second.client());
+        bindings.delete(Self::NAME, &DeleteParams::default()).await.unwrap();
+        self.wait_until(story, second, false).await;
+    }
+
+    async fn wait_until(self, story: &Story, second: &SecondCluster, forbidden: bool) -> Self {
+        let clusters = second.api("Cluster", &story.namespace);
+        let trial = DeleteParams { dry_run: true, ..DeleteParams::default() };
+        story
+            .wait_for("the API server knows what is forbidden", SOON, || async {
+                (clusters.delete("mover", &trial).await.is_err() == forbidden).then_some(())
+            })
+            .await;
+        self
+    }
 }
 
 /// The VMs of the cluster in vCenter: which they are and how they are.
@@ -105,7 +239,8 @@ async fn vms_of(story: &Story) -> Vec<(String, String, String)> {
 }
 
 fn clusterctl_describes_it(story: &Story) {
-    let output = clusterctl(story, &["describe", "cluster", "mover", "--grouping=false"]).output().unwrap();
+    let describe = ["describe", "cluster", "mover", "--grouping=false"];
+    let output = clusterctl(story, &story.shared.session.kubeconfig, &describe).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let tree = String::from_utf8_lossy(&output.stdout);
     let parts = [
@@ -119,8 +254,8 @@ fn clusterctl_describes_it(story: &Story) {
 }
 
 /// Begins the move, and kills clusterctl as soon as `at` is true.
-async fn break_off(story: &Story, to: &Path, at: impl AsyncFn() -> bool) {
-    let mut command = tokio::process::Command::from(clusterctl_move_command(story, to));
+async fn break_off(story: &Story, (from, to): (&Path, &Path), at: impl AsyncFn() -> bool) {
+    let mut command = tokio::process::Command::from(clusterctl_move_command(story, from, to));
     let mut clusterctl =
         command.stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true).spawn().unwrap();
     story.wait_for("clusterctl is in the midst of it", SOON, async || at().await.then_some(())).await;

@@ -110,6 +110,14 @@ impl Shell {
     }
 }
 
+/// The script below a heading of a page in `docs`.
+pub fn script(page: &str, heading: &str) -> String {
+    let text = std::fs::read_to_string(root().join("docs").join(page)).unwrap();
+    let (_, section) = text.split_once(&format!("## {heading}\n")).expect("the section");
+    let (_, script) = section.split_once("```sh\n").expect("a script");
+    script.split_once("```\n").expect("its end").0.to_owned()
+}
+
 /// The object that a `kubectl wait` is for, as KIND/NAME.
 fn awaited_object(command: &str) -> Option<&str> {
     let words = command.strip_prefix("kubectl wait ")?.split(' ');

@@ -29,17 +29,23 @@ fn a_cluster_moves_with_clusterctl_and_nothing_happens_to_its_machines() {
             if document["kind"] == "WCPMachineTemplate" {
                 document["spec"]["template"]["spec"]["className"] = "best-effort-xsmall".into();
             }
+            if document["kind"] == "KubeadmControlPlane" {
+                document["spec"]["machineNaming"] =
+                    json!({"template": "{{ .cluster.name }}-cp-{{ .random }}"});
+            }
             story.apply_object(&document).await;
         }
         let first = story.api("Machine");
         story.wait_for("its node has joined", CLUSTER, || node_of(&first)).await;
         story.wait_for("the control plane is initialized", SOON, || is_initialized(&story)).await;
 
-        let second = management_cluster(&story, &["capw"]).await;
+        let second = management_cluster(&story).await;
         let before = vms_of(&story).await;
         assert_eq!(before.len(), 1);
+        let wanted = format!("{CLUSTER_NAME}-cp-");
+        assert!(before[0].0.starts_with(&wanted), "the VM is named as its Machine: {before:?}");
         story.shared.control().take_journal().await.unwrap();
-        clusterctl_move(&story, second.kubeconfig());
+        clusterctl_move(&story, &story.shared.session.kubeconfig, second.kubeconfig());
         let there = |kind| second.api(kind, &story.namespace);
         let moved = there("Machine");
         story.wait_for("the Machine has its node again", SOON, || node_of(&moved)).await;
@@ -69,19 +75,16 @@ fn a_cluster_moves_with_clusterctl_and_nothing_happens_to_its_machines() {
     });
 }
 
-/// Another management cluster of the same vCenter: Cluster API, these programs and the VM operator.
-pub async fn management_cluster(story: &Story, programs: &[&'static str]) -> SecondCluster {
+/// Another management cluster of the same vCenter: Cluster API, capw and the VM operator.
+pub async fn management_cluster(story: &Story) -> SecondCluster {
     let exe: &Path = env!("CARGO_BIN_EXE_layercake").as_ref();
     let stack = Arc::new(plane::Stack::ephemeral().unwrap());
     let guard = Guard::start(exe, &stack).unwrap();
     let definitions = sim::tools::definitions().unwrap();
     let tools = story.shared.tools.clone();
     let plane = Plane::start(plane::Options { stack, tools, definitions }).await.unwrap();
-    for name in programs {
-        let running = plane.run(Program::new(name, exe)).await.unwrap();
-        assert_eq!(running.name(), *name);
-    }
     let second = SecondCluster::adopt(story, guard, plane, &[]).await;
+    second.run(Program::new("capw", exe)).await;
     for object in storage(&story.namespace) {
         second.apply(&object).await;
     }
@@ -106,8 +109,8 @@ fn storage(namespace: &str) -> [Value; 2] {
     ]
 }
 
-pub fn clusterctl_move(story: &Story, to: &Path) {
-    let output = clusterctl_move_command(story, to).output().expect("clusterctl");
+pub fn clusterctl_move(story: &Story, from: &Path, to: &Path) {
+    let output = clusterctl_move_command(story, from, to).output().expect("clusterctl");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
@@ -132,20 +135,20 @@ async fn vms_of(story: &Story) -> Vec<(String, String, String)> {
     ours.map(|vm| (vm.name, vm.moid, vm.power_state)).collect()
 }
 
-pub fn clusterctl_move_command(story: &Story, to: &Path) -> Command {
-    let mut command = clusterctl(story, &["move"]);
+pub fn clusterctl_move_command(story: &Story, from: &Path, to: &Path) -> Command {
+    let mut command = clusterctl(story, from, &["move"]);
     command.arg("--to-kubeconfig").arg(to);
     command
 }
 
-/// clusterctl, to do something in the story's namespace.
-pub fn clusterctl(story: &Story, what: &[&str]) -> Command {
+/// clusterctl, to do something in the story's namespace of the management cluster behind `kubeconfig`.
+pub fn clusterctl(story: &Story, kubeconfig: &Path, what: &[&str]) -> Command {
     let mut command = Command::new(crate::shared_stack::build_tool(&plane::tools::CLUSTERCTL));
     command
         .env("CLUSTERCTL_DISABLE_VERSIONCHECK", "true")
         .env("HOME", story.folder())
         .args(what)
         .args(["--namespace", &story.namespace, "--kubeconfig"])
-        .arg(&story.shared.session.kubeconfig);
+        .arg(kubeconfig);
     command
 }

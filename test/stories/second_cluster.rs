@@ -47,8 +47,12 @@ impl SecondCluster {
     /// Starts its VM operator.
     pub async fn run_operator(&self) -> Running {
         let exe = env!("CARGO_BIN_EXE_layercake").as_ref();
-        let vmop = Program::new("vmop", exe).arg("--probe-address-map=10.0.0.0/8=127.0.0.0/8");
-        self.plane.run(vmop).await.unwrap()
+        self.run(Program::new("vmop", exe).arg("--probe-address-map=10.0.0.0/8=127.0.0.0/8")).await
+    }
+
+    /// Starts another program there.
+    pub async fn run(&self, program: Program) -> Running {
+        self.plane.run(program).await.unwrap()
     }
 
     /// Applies today's definitions over those that it has.

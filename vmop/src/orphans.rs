@@ -11,11 +11,10 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use api::names::annotation;
 use api::vmop::VirtualMachine;
 use kit::watch::Cache;
 use kit::{Runtime, apply};
-use kube::{Client, ResourceExt};
+use kube::Client;
 use parking_lot::Mutex;
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::sync::Notify;
@@ -177,13 +176,14 @@ impl Orphans {
 /// Whether an object that is gone was deleted before it ever had a VM: neither moved to another cluster nor let
 /// go by hand while paused. A VM that it had may come back because somebody restores it.
 fn never_came(object: &VirtualMachine) -> bool {
-    let moved = object.annotations().contains_key(annotation::DELETE_FOR_MOVE);
-    let deleted = object.metadata.deletion_timestamp.is_some() && !moved && !pause::paused(object);
+    let ours = !kit::is_moving(object) && !pause::paused(object);
+    let deleted = object.metadata.deletion_timestamp.is_some() && ours;
     deleted && !uuids::existed(object)
 }
 
 #[cfg(test)]
 mod tests {
+    use api::names::annotation;
     use futures::channel::mpsc;
     use jiff::Timestamp;
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;

@@ -62,7 +62,7 @@ pub async fn controller(started: &Runtime, caches: &Arc<Caches>) {
 /// Brings one account and its token about.
 async fn reconcile(account: Arc<ProviderServiceAccount>, ctx: Arc<Context>) -> Result<Next, Error> {
     let cluster = gather::cluster(&account, &ctx.caches);
-    if upstream::is_moving(&*account) || upstream::is_paused(&*account, cluster.as_deref()) {
+    if kit::is_moving(&*account) || upstream::is_paused(&*account, cluster.as_deref()) {
         return Ok(Next::OnChange);
     }
     if account.meta().deletion_timestamp.is_some() {

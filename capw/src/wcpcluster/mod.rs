@@ -79,7 +79,7 @@ pub async fn controller(started: &Runtime, caches: &Arc<Caches>, network: &Netwo
 
 /// Brings a cluster's network, place and endpoint about.
 async fn reconcile(mut cluster: Arc<WCPCluster>, ctx: Arc<Context>) -> Result<Next, Error> {
-    if upstream::is_moving(&*cluster) || upstream::is_externally_managed(&*cluster) {
+    if kit::is_moving(&*cluster) || upstream::is_externally_managed(&*cluster) {
         return Ok(Next::OnChange);
     }
     let facts = gather::facts(&cluster, &ctx)?;

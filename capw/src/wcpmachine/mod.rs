@@ -56,7 +56,7 @@ pub async fn controller(started: &Runtime, caches: &Arc<Caches>, network: Networ
 
 /// Brings one VirtualMachine, and what it boots from, to what its Machine needs.
 async fn reconcile(mut wcp_machine: Arc<WCPMachine>, ctx: Arc<Context>) -> Result<Next, Error> {
-    if upstream::is_moving(&*wcp_machine) {
+    if kit::is_moving(&*wcp_machine) {
         return Ok(Next::OnChange);
     }
     let facts = gather::facts(&wcp_machine, &ctx).await?;

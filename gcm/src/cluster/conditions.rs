@@ -88,7 +88,7 @@ fn control_plane(facts: &Facts, nodes: &[Node<'_>]) -> ConditionWithCause {
         );
     }
     let cause = machines().or_else(|| blocking::of_control_plane(facts));
-    if initialization.is_none_or(|done| done.control_plane_initialized != Some(true)) {
+    if !facts.is_initialized() {
         return unmet(
             words::CONTROL_PLANE_READY,
             words::WAITING_FOR_CONTROL_PLANE_INITIALIZED,

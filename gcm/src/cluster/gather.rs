@@ -183,6 +183,13 @@ pub struct Facts {
 }
 
 impl Facts {
+    /// Whether its API server has answered once.
+    pub fn is_initialized(&self) -> bool {
+        let initialization =
+            self.cluster.as_ref().and_then(|cluster| cluster.status.as_ref()?.initialization.as_ref());
+        initialization.is_some_and(|done| done.control_plane_initialized == Some(true))
+    }
+
     /// Takes in a node pool as it was just written.
     pub fn took(&mut self, deployment: Arc<MachineDeployment>) {
         match self.deployments.iter_mut().find(|known| known.name_any() == deployment.name_any()) {

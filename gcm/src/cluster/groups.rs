@@ -74,23 +74,20 @@ pub fn control_plane(input: &Input<'_>, facts: &Facts) -> Result<ControlPlaneObj
 /// Whether the control plane stays at its version until the add-ons of the next one are applied: what comes after the
 /// upgrade must be there for it, and an add-on that can't be is found before a node is gone.
 pub fn waits_for_addons(input: &Input<'_>, facts: &Facts, live: &KubeadmControlPlane) -> bool {
-    let cluster = facts.cluster.as_ref().and_then(|cluster| cluster.status.as_ref()?.initialization.as_ref());
-    let serves = cluster.is_some_and(|done| done.control_plane_initialized == Some(true));
     let wanted = &input.release.kubernetes;
     let failed = |reports: &Vec<AddonReport>| {
         reports.iter().any(|report| matches!(report.state, AddonState::Failed(_)))
     };
     let applied = facts.addons_for.as_ref() == Some(wanted)
         && facts.addons.as_ref().is_some_and(|reports| !failed(reports));
-    serves && live.spec.version != *wanted && !applied
+    facts.is_initialized() && live.spec.version != *wanted && !applied
 }
 
 /// One machine until the API server answers: with more, Cluster API tries to add the others before it can, and after each
 /// try waits for several seconds.
 fn control_plane_replicas(input: &Input<'_>, facts: &Facts) -> i32 {
     let wanted = input.tkc.spec.topology.control_plane.replicas.unwrap_or(1);
-    let cluster = facts.cluster.as_ref().and_then(|cluster| cluster.status.as_ref()?.initialization.as_ref());
-    if cluster.is_some_and(|done| done.control_plane_initialized == Some(true)) {
+    if facts.is_initialized() {
         return wanted;
     }
     let live = facts.control_plane.as_ref().and_then(|kcp| kcp.spec.replicas);

@@ -31,7 +31,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::gcm::TanzuKubernetesCluster;
-use api::names::annotation;
 use jiff::Timestamp;
 use kit::Next;
 use kit::index::key;
@@ -45,7 +44,7 @@ use status::StatusWithCause;
 /// Brings one cluster from what it is to what its spec says.
 pub async fn reconcile(tkc: Arc<TanzuKubernetesCluster>, ctx: Arc<Context>) -> Result<Next, Error> {
     let mut facts = gather::facts(&tkc, &ctx)?; // every read
-    if is_moving(&tkc) {
+    if kit::is_moving(&*tkc) {
         ctx.addons.forget(&key(tkc.namespace().as_deref(), &tkc.name_any()));
         return Ok(Next::OnChange);
     }
@@ -81,11 +80,6 @@ async fn make(tkc: &Arc<TanzuKubernetesCluster>, facts: &mut Facts, ctx: &Contex
     let resumes = budget::spent(tkc, facts).into_iter().map(|(_, until)| until).min();
     let wait = resumes.and_then(|until| Duration::try_from(until.duration_since(facts.now)).ok());
     Ok(wait.map_or(next, Next::After))
-}
-
-/// Whether the cluster is deleted here because it lives on elsewhere: nothing of it is touched any more.
-fn is_moving(tkc: &TanzuKubernetesCluster) -> bool {
-    tkc.annotations().contains_key(annotation::DELETE_FOR_MOVE)
 }
 
 /// Whether somebody deleted the Cluster: what Cluster API takes down is not put up again meanwhile.

@@ -2,7 +2,7 @@
 
 use api::conditions::{Condition, TRUE, find, tkc as words};
 use api::gcm::{TanzuKubernetesCluster, TanzuKubernetesClusterStatus};
-use api::names::annotation;
+use api::names::{self, annotation};
 use kube::ResourceExt;
 
 use super::gather::Facts;
@@ -14,12 +14,14 @@ pub fn describe(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Option<String> {
         format!("TanzuKubernetesCluster {name} has the annotation {}", annotation::PAUSED)
     } else if facts.cluster.as_ref().is_some_and(|cluster| cluster.spec.paused == Some(true)) {
         format!("{}has spec.paused: true", by_cluster(&name))
-    } else if has_left(tkc, facts) {
+    } else if let Some(part) = left(tkc, facts) {
         return Some(format!(
-            "{}had spec.paused: true when it went, as `clusterctl move` leaves it: none is made in its place. If it was not moved, and a new one is \
-             wanted, remove the annotation {}",
+            "{}had spec.paused: true when {part} went, as `clusterctl move` leaves it: none is made in its place. If that was broken off, the cluster \
+             lives on at the other place: remove what is left here as it does, with annotation {}. If it was not moved, and a new one is wanted, \
+             remove the annotation {}",
             by_cluster(&name),
-            annotation::MADE_AS
+            annotation::DELETE_FOR_MOVE,
+            annotation::MADE_AS,
         ));
     } else {
         return None;
@@ -36,15 +38,24 @@ fn by_cluster(name: &str) -> String {
     format!("Cluster {name} ")
 }
 
-/// Whether the Cluster went while it was paused. Cluster API lets none go so, `clusterctl move` does: it removes the Cluster here,
-/// then the TanzuKubernetesCluster, and what were made in between would be a second cluster.
-fn has_left(tkc: &TanzuKubernetesCluster, facts: &Facts) -> bool {
+/// What went while the Cluster was paused, if anything. Cluster API lets nothing go so, `clusterctl move` does: it removes the control
+/// plane here, then the Cluster, then the TanzuKubernetesCluster. What were made in between, or after a move that was broken off,
+/// would be a second cluster.
+fn left(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Option<String> {
+    let part = match &facts.cluster {
+        None => "it".to_owned(),
+        Some(_) if facts.is_initialized() && facts.control_plane.is_none() => {
+            format!("KubeadmControlPlane {}", names::control_plane(&tkc.name_any()))
+        }
+        Some(_) => return None,
+    };
     let conditions = tkc.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
     let noted = find(conditions, words::PAUSED).and_then(|paused| paused.message.as_deref());
-    facts.cluster.is_none()
-        && tkc.metadata.deletion_timestamp.is_none()
-        && tkc.annotations().contains_key(annotation::MADE_AS)
-        && noted.is_some_and(|message| message.starts_with(&by_cluster(&tkc.name_any())))
+    let was_paused = tkc.annotations().contains_key(annotation::MADE_AS)
+        && noted.is_some_and(|message| message.starts_with(&by_cluster(&tkc.name_any())));
+    // Where nothing is here any more, nothing can be removed by mistake.
+    let removes_nothing = facts.cluster.is_none() && tkc.metadata.deletion_timestamp.is_some();
+    (was_paused && !removes_nothing).then_some(part)
 }
 
 /// The status of a cluster that is paused: as it was, and that it is so.
@@ -98,6 +109,7 @@ mod tests {
         let resumed = computed(&fixture.tkc, &facts, None).status;
         assert_eq!(find(&resumed.conditions, "Paused"), None);
     }
+
     #[test]
     fn no_cluster_is_made_in_the_place_of_one_that_was_moved_away() {
         let mut fixture = ClusterFixture::running(sound());
@@ -120,5 +132,30 @@ mod tests {
         assert_eq!(describe(&wanted, &gone), None);
         tkc.metadata.deletion_timestamp = Some(Time(jiff::Timestamp::UNIX_EPOCH));
         assert_eq!(describe(&tkc, &gone), None, "nothing of it is here any more");
+    }
+
+    #[test]
+    fn no_control_plane_is_made_where_a_move_was_broken_off() {
+        let mut fixture = ClusterFixture::running(sound());
+        fixture.tkc.annotations_mut().insert(annotation::MADE_AS.to_owned(), "here".to_owned());
+        let here = fixture.facts();
+        let mut paused = here.clone();
+        Arc::make_mut(paused.cluster.as_mut().unwrap()).spec.paused = Some(true);
+        let mut tkc = fixture.tkc.clone();
+        tkc.status = Some(status(&tkc, describe(&tkc, &paused).unwrap()));
+        assert_eq!(describe(&tkc, &here), None, "all is here: the move had only begun");
+
+        let without = |facts: &Facts| Facts { control_plane: None, ..facts.clone() };
+        assert_eq!(describe(&fixture.tkc, &without(&here)), None, "somebody deleted it");
+        let message = describe(&tkc, &without(&here)).unwrap();
+        assert!(message.contains("when KubeadmControlPlane c-control-plane went"), "{message}");
+        assert!(message.contains("at the other place"), "{message}");
+        tkc.metadata.deletion_timestamp = Some(Time(jiff::Timestamp::UNIX_EPOCH));
+        assert!(
+            describe(&tkc, &without(&here)).is_some(),
+            "its machines may be here, and belong to the copy"
+        );
+        tkc.annotations_mut().remove(annotation::MADE_AS);
+        assert_eq!(describe(&tkc, &without(&here)), None);
     }
 }

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use api::names::{annotation, finalizer};
+use api::names::finalizer;
 use api::vmop::VirtualMachineSetResourcePolicy;
 use kit::Next;
 use kit::index::key;
@@ -23,9 +23,7 @@ use crate::virtualmachine::placement;
 
 /// Lets the object go once its pool and folder are gone, or are in use by others.
 pub async fn delete(policy: &VirtualMachineSetResourcePolicy, ctx: &Context) -> Result<Next, Error> {
-    let moved = policy.annotations().contains_key(annotation::DELETE_FOR_MOVE);
-    let ours = policy.finalizers().iter().any(|there| there == finalizer::RESOURCE_POLICY);
-    if moved || !ours {
+    if !policy.finalizers().iter().any(|there| there == finalizer::RESOURCE_POLICY) {
         return Ok(Next::OnChange);
     }
     let namespace = policy.namespace().unwrap_or_default();

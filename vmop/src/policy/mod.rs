@@ -86,7 +86,7 @@ pub async fn reconcile(
     policy: Arc<VirtualMachineSetResourcePolicy>,
     ctx: Arc<Context>,
 ) -> Result<Next, Error> {
-    if pause::paused(&*policy) {
+    if pause::paused(&*policy) || kit::is_moving(&*policy) {
         return Ok(Next::OnChange);
     }
     if !is_current(&policy, &ctx).await? {

@@ -129,17 +129,14 @@ async fn vms_share_the_call_that_makes_them_members(sim: Sim) {
     let template = template(&vcenter, &template_key(&sim, &vcenter).await).await;
     let facts = fixtures::facts(Found::Absent);
     let intent = wanted(&sim, &vcenter, &template, &facts).await;
+    let clone = async |name: &str| {
+        let spec = CloneSpec { power_on: false, config: None, ..intent.spec.clone() };
+        let task = vcenter.client.clone_vm(&intent.template, &intent.folder, name, spec).await.unwrap();
+        within("a clone", vcenter.inventory.wait_for_task(&task)).await.unwrap().moref().unwrap().clone()
+    };
     let mut vms = Vec::new();
     for name in 0..12 {
-        let spec = CloneSpec { power_on: false, config: None, ..intent.spec.clone() };
-        let task = vcenter
-            .client
-            .clone_vm(&intent.template, &intent.folder, &format!("m-{name}"), spec)
-            .await
-            .unwrap();
-        vms.push(
-            within("a clone", vcenter.inventory.wait_for_task(&task)).await.unwrap().moref().unwrap().clone(),
-        );
+        vms.push(clone(&format!("m-{name}")).await);
     }
     let cluster = vcenter.cluster(&sim.pool()).await.unwrap();
     let module = vcenter.client.create_cluster_module(&cluster).await.unwrap();
@@ -163,6 +160,11 @@ async fn vms_share_the_call_that_makes_them_members(sim: Sim) {
     );
     assert!(again.0.is_ok() && again.1.is_err(), "{again:?}");
     assert!(other.memberships.holds(&other.client, &module, &vms[1]).await.unwrap());
+    // What the first one has added after that question is found at the next.
+    let late = clone("m-12").await;
+    join(&late).await.unwrap();
+    assert!(other.memberships.holds(&other.client, &module, &late).await.unwrap());
+    assert!(!other.memberships.holds(&other.client, &module, &stranger).await.unwrap());
     other.client.delete_cluster_module(&module).await.unwrap();
     let gone = other.memberships.join(&other.client, &module, &stranger).await.unwrap_err();
     assert!(gone.is_not_found() && gone.method() == crate::vcenter::MEMBERSHIP, "{gone:?}");

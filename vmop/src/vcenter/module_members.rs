@@ -37,6 +37,18 @@ struct Queue {
     last: Option<Instant>,
 }
 
+impl Module {
+    async fn read(&self, client: &Client, id: &str) -> Result<()> {
+        let members = client.cluster_module_members(id).await?;
+        self.queue.lock().members.extend(members);
+        Ok(())
+    }
+
+    fn holds(&self, vm: &MoRef) -> bool {
+        self.queue.lock().members.contains(vm)
+    }
+}
+
 impl Memberships {
     /// Makes the VM a member of the module; one that was before costs no call. `NotFound` where the module is gone.
     pub async fn join(&self, client: &Client, id: &str, vm: &MoRef) -> Result<()> {
@@ -58,16 +70,17 @@ impl Memberships {
         answer.await.unwrap_or_else(|_dropped| Err(vsphere::Error::new(MEMBERSHIP, Kind::Canceled).on(id)))
     }
 
-    /// Whether the VM is a member; the first question about a module reads it.
+    /// Whether the VM is a member; the first question about a module reads it, and so does one about a VM that is not known.
     pub async fn holds(&self, client: &Client, id: &str, vm: &MoRef) -> Result<bool> {
         let module = self.module(id);
-        let read = module.known.get_or_try_init(|| async {
-            let members = client.cluster_module_members(id).await?;
-            module.queue.lock().members.extend(members);
-            Ok::<_, vsphere::Error>(())
-        });
-        read.await?;
-        Ok(module.queue.lock().members.contains(vm))
+        let first = !module.known.initialized();
+        module.known.get_or_try_init(|| module.read(client, id)).await?;
+        if first || module.holds(vm) {
+            return Ok(module.holds(vm));
+        }
+        // The operator of another management cluster may have added it before its object came here.
+        module.read(client, id).await?;
+        Ok(module.holds(vm))
     }
 
     /// The module is gone, or somebody changed it: it is read anew.

@@ -43,15 +43,11 @@ const UNOWNED_ATTEMPTS: usize = 60;
 const UNOWNED_PAUSE: Duration = Duration::from_secs(2);
 
 /// Lets the object go once its VM is gone.
-///
-/// An object that is deleted because it was moved to another cluster keeps its VM: it is the
-/// other cluster's now.
 pub fn delete<'a>(vm: &'a Arc<VirtualMachine>, ctx: &'a Context) -> BoxFuture<'a, Result<Next, Error>> {
     delete_now(vm, ctx).boxed()
 }
 
 async fn delete_now(vm: &Arc<VirtualMachine>, ctx: &Context) -> Result<Next, Error> {
-    let moved = vm.annotations().contains_key(annotation::DELETE_FOR_MOVE);
     let ours = vm.finalizers().iter().any(|there| there == finalizer::VIRTUAL_MACHINE);
     let uid = vm.uid().unwrap_or_default();
     // The leave of its VM wakes an object that the cache still shows after we let it go, or showed a moment ago.
@@ -59,7 +55,7 @@ async fn delete_now(vm: &Arc<VirtualMachine>, ctx: &Context) -> Result<Next, Err
         let there = ctx.caches.vms.get(vm.metadata.namespace.as_deref(), &vm.name_any());
         there.is_none_or(|there| there.metadata.uid != vm.metadata.uid)
     };
-    if moved || !ours || let_go {
+    if !ours || let_go {
         return Ok(Next::OnChange);
     }
     let object = ObjectRef::from_obj(&**vm);

@@ -67,6 +67,9 @@ pub fn reconcile(
 }
 
 async fn reconcile_bound(cached: Arc<VirtualMachine>, ctx: Arc<Context>) -> Result<Next, Error> {
+    if kit::is_moving(&*cached) {
+        return Ok(Next::OnChange);
+    }
     if pause::paused(&*cached) {
         return report_paused(&cached, &ctx).await;
     }

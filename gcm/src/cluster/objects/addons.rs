@@ -13,11 +13,7 @@ use crate::sync;
 
 /// The add-ons of a cluster whose API server has answered.
 pub fn addons(input: &Input<'_>, facts: &Facts) -> Option<WantedAddons> {
-    let cluster = facts.cluster.as_ref()?;
-    let initialization = cluster.status.as_ref()?.initialization.as_ref()?;
-    if initialization.control_plane_initialized != Some(true) {
-        return None;
-    }
+    let cluster = facts.cluster.as_ref().filter(|_| facts.is_initialized())?;
     let endpoint = cluster.spec.control_plane_endpoint.as_ref()?;
     let host = endpoint.host.clone().filter(|host| !host.is_empty())?;
     let port = endpoint.port.and_then(|port| u16::try_from(port).ok()).filter(|port| *port > 0)?;
