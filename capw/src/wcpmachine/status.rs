@@ -17,9 +17,10 @@ use kube::{Resource, ResourceExt};
 use super::act::Done;
 use super::first_boot::{FirstBoot, first_boot};
 use super::gather::Facts;
+use super::identity::whose;
 use super::plan::failure_domain;
 use crate::error::Error;
-use crate::upstream::{self, paused_condition};
+use crate::upstream::{self, Claim, paused_condition};
 
 /// How the machine stands, in one word, and why.
 struct Verdict {
@@ -55,7 +56,8 @@ pub fn status(
     let old = wcp_machine.status.clone().unwrap_or_default();
     let vm = match outcome {
         Ok(Done::Asked(vm)) => Some(&**vm),
-        _ => facts.vm.as_deref(),
+        // What is another's says nothing of this machine.
+        _ => facts.vm.as_deref().filter(|vm| whose(wcp_machine, Some(vm)) == Claim::Free),
     };
     let seen = vm.and_then(|vm| vm.status.as_ref());
     let boot = vm.and_then(|vm| first_boot(vm, facts.machine.as_deref()));

@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
 use api::conditions::Condition as Graded;
+use kit::apply::controlled_by;
 
 use crate::error::{InvalidInput, Waiting};
 use crate::fixtures::{UUID, facts, wcp_machine};
@@ -11,6 +12,7 @@ fn vm(change: impl FnOnce(&mut VirtualMachineStatus)) -> Arc<VirtualMachine> {
     let mut vm = VirtualMachine::default();
     vm.metadata.name = Some("node".into());
     vm.metadata.namespace = Some("ben-test".into());
+    vm.metadata.owner_references = Some(vec![controlled_by(&wcp_machine())]);
     change(vm.status.get_or_insert_default());
     Arc::new(vm)
 }
@@ -159,6 +161,22 @@ fn without_a_virtual_machine_the_outcome_tells() {
     let lost = of(&Ok(Done::Lost));
     assert_eq!(reason(&lost).0, "notfound");
     assert!(reason(&lost).2.contains("A MachineHealthCheck has Machine test-cluster-control-plane-jwsx7 replaced; without one, delete Machine test-cluster-control-plane-jwsx7"));
+}
+
+/// Its identity would count as that of a virtual machine which was there: once the name is free, none would be made.
+#[test]
+fn nothing_is_noted_of_a_virtual_machine_that_is_anothers() {
+    let mut other = wcp_machine();
+    other.metadata.name = Some("other".into());
+    let mut theirs = (*vm(running)).clone();
+    for owners in [None, Some(vec![controlled_by(&other)])] {
+        theirs.metadata.owner_references = owners;
+        let facts = Facts { vm: Some(Arc::new(theirs.clone())), ..facts(true) };
+        let taken = InvalidInput::NameTaken { object: named(&theirs), advice: "rename it" };
+        let status = status(&wcp_machine(), &facts, &Err(Error::Invalid(taken)), at(0));
+        assert_eq!(reason(&status).1, "NameTaken");
+        assert_eq!((status.vm_id, status.vm_ip, status.addresses.len()), (None, None, 0));
+    }
 }
 
 #[test]
