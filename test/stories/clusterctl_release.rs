@@ -6,6 +6,7 @@ use std::process::{Command, Output};
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::Api;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams};
+use layercake::up::manifest;
 use serde_json::{Value, json};
 
 use crate::own_server::OwnServer;
@@ -38,12 +39,29 @@ fn a_release_is_installed_and_removed_with_clusterctl() {
         assert_contains(&cluster, &["kind: KubeadmControlPlane", "imageName: node-image", "replicas: 3"]);
         let of_class = clusterctl.run(&server, &generate(&["--flavor=topology"]));
         assert_contains(&of_class, &["kind: ClusterClass", "kind: WCPClusterTemplate", "value: node-image"]);
+        let namespace = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "dev" } });
+        server.apply("the clusters' namespace", &[namespace]);
+        let behind_nsx = clusterctl.run(&server, &generate(&["--flavor=nsx"]));
+        for (flavor, holds_address) in [(&cluster, true), (&of_class, true), (&behind_nsx, false)] {
+            assert_eq!(flavor.contains("keepalived") || flavor.contains("/etc/virtual-ip"), holds_address);
+            server.try_create("a cluster", &own_kinds(flavor));
+        }
+        assert_contains(&behind_nsx, &["kind: KubeadmControlPlane", "imageName: node-image", "replicas: 3"]);
 
         let delete = ["delete", "--infrastructure=wcp", "--runtime-extension=vm-operator"];
         clusterctl.run(&server, &delete);
         assert!(!args_are_there(&server, CAPW).await && !args_are_there(&server, VMOP).await);
         server.stop().await;
     });
+}
+
+/// The documents of kinds that the release itself has: Cluster API's are not served here.
+fn own_kinds(text: &str) -> Vec<Value> {
+    let documents = manifest::documents(text).expect("YAML");
+    let ours = |document: &Value| {
+        document["apiVersion"].as_str().is_some_and(|version| version.starts_with("infrastructure."))
+    };
+    documents.into_iter().filter(ours).collect()
 }
 
 fn generate<'a>(more: &[&'a str]) -> Vec<&'a str> {

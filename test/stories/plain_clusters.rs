@@ -59,17 +59,34 @@ fn a_cluster_whose_class_changes_gets_other_templates() {
         story.prepare_namespace("best-effort-xsmall").await;
         apply_cluster(&story).await;
         let before = of_class(&story, "best-effort-small").await;
-        let variable = "/spec/topology/variables/1";
-        let change = json!([
-            { "op": "test", "path": format!("{variable}/name"), "value": "className" },
-            { "op": "replace", "path": format!("{variable}/value"), "value": "best-effort-medium" },
-        ]);
-        let patch: Patch<()> = Patch::Json(serde_json::from_value(change).unwrap());
-        story.api("Cluster").patch(CLUSTER_NAME, &PatchParams::default(), &patch).await.unwrap();
+        set_variable(&story, 1, "className", "best-effort-medium".into()).await;
         let after = of_class(&story, "best-effort-medium").await;
         assert!(before.iter().all(|name| !after.contains(name)), "{before:?} {after:?}");
+        let files = async || {
+            let owner = story.list("KubeadmControlPlane").await.into_iter().next()?;
+            Some(owner["spec"]["kubeadmConfigSpec"]["files"].as_array().map_or(0, Vec::len))
+        };
+        assert_eq!(files().await, Some(2), "keepalived, which holds the address");
+        set_variable(&story, 3, "loadBalancer", true.into()).await;
+        story
+            .wait_for("nothing of the nodes' is left of the address", SOON, || async {
+                let owner = story.list("KubeadmControlPlane").await.into_iter().next()?;
+                let commands = owner["spec"]["kubeadmConfigSpec"]["preKubeadmCommands"].as_array()?.len();
+                (files().await == Some(0) && commands == 1).then_some(())
+            })
+            .await;
         delete_cluster(&story).await;
     });
+}
+
+async fn set_variable(story: &Story, at: usize, name: &str, value: Value) {
+    let variable = format!("/spec/topology/variables/{at}");
+    let change = json!([
+        { "op": "test", "path": format!("{variable}/name"), "value": name },
+        { "op": "replace", "path": format!("{variable}/value"), "value": value },
+    ]);
+    let patch: Patch<()> = Patch::Json(serde_json::from_value(change).unwrap());
+    story.api("Cluster").patch(CLUSTER_NAME, &PatchParams::default(), &patch).await.unwrap();
 }
 
 #[test]
@@ -125,7 +142,7 @@ async fn apply_cluster(story: &Story) {
     }
 }
 
-async fn delete_cluster(story: &Story) {
+pub async fn delete_cluster(story: &Story) {
     story.api("Cluster").delete(CLUSTER_NAME, &DeleteParams::default()).await.unwrap();
     story
         .wait_for("the cluster is gone", SOON, || async {
