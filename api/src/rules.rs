@@ -109,11 +109,40 @@ fn wcp() -> Vec<Rule> {
             "providerID may not be changed once it is set: it is the identity of the virtual machine",
         ),
     ];
-    for field in ["imageName", "className", "storageClass", "minHardwareVersion", "failureDomain", "volumes"]
-    {
-        let message = "imageName, className, storageClass, minHardwareVersion, failureDomain and volumes may not \
-                       be changed: replace the Machine";
+    let fields = [
+        "imageName",
+        "className",
+        "storageClass",
+        "minHardwareVersion",
+        "failureDomain",
+        "volumes",
+        "naming",
+    ];
+    for field in fields {
+        let message = "imageName, className, storageClass, minHardwareVersion, failureDomain, volumes and naming may \
+                       not be changed: replace the Machine";
         rules.push(rule("WCPMachine", "spec", &fixed(field), message));
     }
+    rules.extend(naming("WCPMachine", "spec.naming.template"));
+    rules.extend(naming("WCPMachineTemplate", "spec.template.spec.naming.template"));
     rules
+}
+
+/// What of a naming template shows before there is a Machine.
+fn naming(kind: &'static str, path: &'static str) -> [Rule; 2] {
+    [
+        rule(
+            kind,
+            path,
+            "self.matches('[{][{][^{}]*[.]machine[.]name[^{}]*[}][}]')",
+            "template must contain {{ .machine.name }}: without it all Machines would get the same name",
+        ),
+        rule(
+            kind,
+            path,
+            "self.matches('^([-.a-z0-9]|[{][{][^{}]*[}][}])*$')",
+            "template must have only lower case letters, digits, hyphens and dots around its {{ actions }}, as names of \
+             nodes do",
+        ),
+    ]
 }

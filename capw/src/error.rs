@@ -91,6 +91,32 @@ pub enum InvalidInput {
         /// What to do.
         advice: &'static str,
     },
+    /// Two Machines were given one name for their VirtualMachine.
+    #[error(
+        "spec.naming.template gives Machine {machine} the name of {object}, which WCPMachine {other} has: have the \
+         template keep what tells Machines apart, in another WCPMachineTemplate, and replace the Machine"
+    )]
+    VmNameTwice {
+        /// The VirtualMachine.
+        object: String,
+        /// Name of the WCPMachine that it belongs to.
+        other: String,
+        /// Name of the Machine that cannot have it.
+        machine: String,
+    },
+    /// The template makes no name for the VirtualMachine.
+    #[error(
+        "spec.naming.template of Machine {machine}: {template:?}: {what}. Use another WCPMachineTemplate and replace \
+         the Machine"
+    )]
+    VmName {
+        /// The template.
+        template: String,
+        /// Name of the Machine.
+        machine: String,
+        /// What is wrong.
+        what: String,
+    },
     /// The providerID is not one that we can give a VM.
     #[error("spec.providerID {0:?} is not vsphere:// followed by a UUID: leave it out to have one drawn")]
     ProviderId(String),
@@ -116,7 +142,8 @@ impl InvalidInput {
     /// The condition's reason.
     pub fn reason(&self) -> &'static str {
         match self {
-            Self::NameTaken { .. } => contract::NAME_TAKEN,
+            Self::NameTaken { .. } | Self::VmNameTwice { .. } => contract::NAME_TAKEN,
+            Self::VmName { .. } => reasons::VM_NAME_INVALID,
             Self::ProviderId(_) => contract::PROVIDER_ID_INVALID,
             Self::Bootstrap { .. } => contract::BOOTSTRAP_DATA_INVALID,
             Self::Volume { .. } => reasons::VM_CREATION_FAILED,
@@ -125,7 +152,7 @@ impl InvalidInput {
 
     /// When to look again: no watch reports a bootstrap Secret or another's object.
     pub fn look_again(&self) -> Option<Duration> {
-        (!matches!(self, Self::ProviderId(_) | Self::Volume { .. })).then_some(MENDED)
+        (!matches!(self, Self::ProviderId(_) | Self::Volume { .. } | Self::VmName { .. })).then_some(MENDED)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Go's `text/template`, as far as bootstrap data uses it. Pure: text and JSON in, text out.
+//! Go's `text/template`, as far as bootstrap data and names of VMs use it. Pure: text and JSON in, text out.
 //!
 //! Values of OVF properties and of Sysprep's answer file may hold actions that put the VM's
 //! addresses into them: `{{ V1alpha1_FirstIP }}`, `{{ (index .V1alpha1.Net.Devices 0).Gateway4 }}`.

@@ -1,4 +1,5 @@
-//! A cluster of Cluster API alone goes to another management cluster with `clusterctl move`: nothing happens to its machines.
+//! A cluster of Cluster API alone goes to another management cluster with `clusterctl move`: nothing happens to its machines,
+//! whose names are their templates'.
 
 use std::path::Path;
 use std::process::Command;
@@ -14,6 +15,9 @@ use crate::second_cluster::{SecondCluster, copy_object};
 use crate::shared_stack::network;
 use crate::story::{CLUSTER, SOON, Story, disruptive_story};
 
+/// As the Machine's, with another word in the middle.
+const NAMING: &str = "{{ .machine.name | trunc 8 }}-vm-{{ .machine.name | trunc -5 }}";
+
 #[test]
 fn a_cluster_moves_with_clusterctl_and_nothing_happens_to_its_machines() {
     disruptive_story("moved-cluster", |story| async move {
@@ -27,7 +31,9 @@ fn a_cluster_moves_with_clusterctl_and_nothing_happens_to_its_machines() {
         };
         for mut document in template_documents(&story, file, ["1", "0"]) {
             if document["kind"] == "WCPMachineTemplate" {
-                document["spec"]["template"]["spec"]["className"] = "best-effort-xsmall".into();
+                let spec = &mut document["spec"]["template"]["spec"];
+                spec["className"] = "best-effort-xsmall".into();
+                spec["naming"] = json!({"template": NAMING});
             }
             if document["kind"] == "KubeadmControlPlane" {
                 document["spec"]["machineNaming"] =
@@ -36,12 +42,10 @@ fn a_cluster_moves_with_clusterctl_and_nothing_happens_to_its_machines() {
             story.apply_object(&document).await;
         }
         let first = story.api("Machine");
-        story.wait_for("its node has joined", CLUSTER, || node_of(&first)).await;
+        let node = story.wait_for("its node has joined", CLUSTER, || node_of(&first)).await;
         story.wait_for("the control plane is initialized", SOON, || is_initialized(&story)).await;
         let before = vms_of(&story).await;
-        assert_eq!(before.len(), 1);
-        let wanted = format!("{CLUSTER_NAME}-cp-");
-        assert!(before[0].0.starts_with(&wanted), "the VM is named as its Machine: {before:?}");
+        assert_named_by_templates(&story, &before, &node).await;
         if network() == SiteNetwork::Nsx {
             eprintln!("not moved: the load balancer would be made anew");
             return delete_cluster(&story).await;
@@ -77,6 +81,16 @@ fn a_cluster_moves_with_clusterctl_and_nothing_happens_to_its_machines() {
         assert!(vms_of(&story).await.is_empty());
         second.stop().await;
     });
+}
+
+/// The Machine, its VM and its Node have the names that the templates of the control plane and of its machines make.
+async fn assert_named_by_templates(story: &Story, vms: &[(String, String, String)], node: &str) {
+    let machines = story.list("Machine").await;
+    let machine = machines[0]["metadata"]["name"].as_str().expect("a name");
+    let random = machine.strip_prefix(&format!("{CLUSTER_NAME}-cp-")).expect("the name of its template");
+    assert_eq!(vms.len(), 1);
+    assert_eq!(vms[0].0, format!("{CLUSTER_NAME}-vm-{random}"));
+    assert_eq!(node, vms[0].0);
 }
 
 /// Another management cluster of the same vCenter: Cluster API, capw and the VM operator.

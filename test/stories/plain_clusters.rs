@@ -1,5 +1,5 @@
 //! Clusters without a TanzuKubernetesCluster, made of the templates that clusterctl is given: templates stay as they are,
-//! a cluster whose class changes gets others, and zones are failure domains.
+//! a cluster whose class changes gets others, names of VMs can be chosen, and zones are failure domains.
 
 use kube::api::{DeleteParams, Patch, PatchParams};
 use layercake::up::manifest;
@@ -36,6 +36,47 @@ fn a_template_stays_as_it_is_and_only_the_topology_controller_may_try_a_change()
             assert_eq!(tried.data["spec"]["template"]["spec"], changed);
             let kept = story.get(kind, "template").await.expect("the template");
             assert_eq!(kept["spec"]["template"]["spec"], spec, "{kind}");
+        }
+    });
+}
+
+#[test]
+fn a_naming_template_is_refused_where_it_can_make_no_names() {
+    story("naming", |story| async move {
+        story.prepare_namespace("best-effort-xsmall").await;
+        let naming = |text: &str| {
+            let mut spec = machine("best-effort-small");
+            spec["naming"] = json!({ "template": text });
+            spec
+        };
+        let of_machine = |spec: &Value| {
+            let mut object = template(&story, "WCPMachine", spec);
+            object["spec"] = spec.clone();
+            object
+        };
+        for (text, why) in [
+            ("node", "template must contain {{ .machine.name }}"),
+            ("{{ .machine }}", "template must contain {{ .machine.name }}"),
+            ("VM-{{ .machine.name }}", "only lower case letters"),
+            ("{{ .machine.name }} ", "only lower case letters"),
+            ("{{ .machine.name }}-{{ trunc 3", "only lower case letters"),
+            ("", "at least 1"),
+        ] {
+            let spec = naming(text);
+            for object in [template(&story, "WCPMachineTemplate", &spec), of_machine(&spec)] {
+                let refusal = story.try_apply(&object.to_string()).await.expect_err(text);
+                assert_contains(&refusal, &["naming.template", why]);
+            }
+        }
+        let taken = naming("{{ .machine.name | trunc 8 }}-vm-{{ trunc -5 .machine.name }}");
+        story.apply_object(&template(&story, "WCPMachineTemplate", &taken)).await;
+        story.apply_object(&of_machine(&taken)).await;
+        for changed in [naming("{{ .machine.name }}"), machine("best-effort-small")] {
+            let change = json!([{ "op": "replace", "path": "/spec", "value": changed }]);
+            let patch: Patch<()> = Patch::Json(serde_json::from_value(change).unwrap());
+            let refusal = story.api("WCPMachine").patch("template", &PatchParams::default(), &patch).await;
+            let refusal = refusal.expect_err("a refusal").to_string();
+            assert_contains(&refusal, &["naming may not be changed: replace the Machine"]);
         }
     });
 }

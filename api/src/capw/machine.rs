@@ -65,6 +65,20 @@ pub struct WCPMachineSpec {
     /// The least virtual hardware version.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_hardware_version: Option<i32>,
+    /// How the virtual machine is named. Left out, it has the name of its Machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub naming: Option<VirtualMachineNaming>,
+}
+
+/// How a virtual machine is named, and with it its guest and its node.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(extend("required" = ["template"]))]
+pub struct VirtualMachineNaming {
+    /// A Go template that makes the name out of the Machine's, which is `.machine.name`. Its functions are Go's own, `trimSuffix` and
+    /// `trunc`. What is longer than 63 characters is cut off. No two Machines may get the same name.
+    #[schemars(length(min = 1, max = 1024))]
+    pub template: String,
 }
 
 /// A further disk of a machine.

@@ -13,8 +13,9 @@ pub use cluster::{
     WCPClusterTemplateResource, WCPClusterTemplateSpec,
 };
 pub use machine::{
-    MachineAddress, MachineVolume, NodeInfo, WCPMachine, WCPMachineSpec, WCPMachineStatus,
-    WCPMachineTemplate, WCPMachineTemplateResource, WCPMachineTemplateSpec, WCPMachineTemplateStatus,
+    MachineAddress, MachineVolume, NodeInfo, VirtualMachineNaming, WCPMachine, WCPMachineSpec,
+    WCPMachineStatus, WCPMachineTemplate, WCPMachineTemplateResource, WCPMachineTemplateSpec,
+    WCPMachineTemplateStatus,
 };
 
 use std::collections::BTreeMap;

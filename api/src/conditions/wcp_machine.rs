@@ -11,6 +11,8 @@ reasons! {
     Waiting WAITING_FOR_OWNER_MACHINE = "WaitingForOwnerMachine";
     /// The VirtualMachine could not be made.
     Warning VM_CREATION_FAILED = "VMCreationFailed";
+    /// The template of its name makes none.
+    Error VM_NAME_INVALID = "VMNameInvalid";
     /// The VirtualMachine is being made.
     Info VM_PROVISION_STARTED = "VMProvisionStarted";
     /// The virtual machine is off.

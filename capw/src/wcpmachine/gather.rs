@@ -13,6 +13,7 @@ use uuid::Uuid;
 
 use super::context::Context;
 use super::identity::{claim_name, is_claimed, whose};
+use super::vm_name::vm_name;
 use crate::error::Error;
 use crate::network::NetworkProvider;
 use crate::upstream::{self, Claim, beside, is_controlled};
@@ -23,7 +24,7 @@ pub struct Facts {
     pub machine: Option<Arc<Machine>>,
     /// The Cluster that the Machine belongs to.
     pub cluster: Option<Arc<Cluster>>,
-    /// The VirtualMachine of the Machine's name.
+    /// The VirtualMachine that has the name of the machine's.
     pub vm: Option<Arc<VirtualMachine>>,
     /// What the node is to boot from.
     pub bootstrap: BootstrapSource,
@@ -63,8 +64,10 @@ pub async fn facts(wcp_machine: &WCPMachine, ctx: &Context) -> Result<Facts, Err
         .map(|machine| machine.spec.cluster_name.clone())
         .or_else(|| wcp_machine.labels().get(names::label::CLUSTER_NAME).cloned());
     let cluster = cluster_name.and_then(|name| beside(&ctx.caches.clusters, wcp_machine, &name));
-    let vm = match upstream::owner(wcp_machine, "Machine") {
-        Some(name) => virtual_machine(wcp_machine, name, ctx).await?,
+    // Without a name no virtual machine was made: what is wrong with it, the plan says.
+    let name = upstream::owner(wcp_machine, "Machine").and_then(|machine| vm_name(wcp_machine, machine).ok());
+    let vm = match name {
+        Some(name) => virtual_machine(wcp_machine, &name, ctx).await?,
         None => None,
     };
     let paused = upstream::is_paused(wcp_machine, cluster.as_deref());
@@ -170,6 +173,9 @@ async fn claims(wcp_machine: &WCPMachine, ctx: &Context) -> Result<Vec<Persisten
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
+
+    use api::capw::VirtualMachineNaming;
     use api::vmop::VirtualMachineSpec;
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
     use kit::Runtime;
@@ -178,7 +184,7 @@ mod tests {
     use kit::watch::Cache;
     use kube::runtime::watcher::Event;
 
-    use crate::fixtures::{client, machine, no_caches, wcp_machine};
+    use crate::fixtures::{client, machine, no_caches, recording_client, wcp_machine};
 
     use super::*;
 
@@ -215,6 +221,33 @@ mod tests {
             };
             assert_eq!(facts(&wcp_machine(), &ctx).await.unwrap().machine.is_some(), expected);
             caches = no_caches();
+        }
+    }
+
+    #[tokio::test]
+    async fn a_virtual_machine_is_looked_up_by_the_name_that_the_template_makes() {
+        let naming = |template: &str| Some(VirtualMachineNaming { template: template.to_owned() });
+        let name = "test-cluster-control-plane-jwsx7";
+        for (naming, at) in [
+            (None, Some(name)),
+            (naming("vm-{{ trunc -5 .machine.name }}"), Some("vm-jwsx7")),
+            (naming("{{ .machine.nam }}"), None),
+        ] {
+            let sent = Arc::<Mutex<Vec<String>>>::default();
+            let started = Runtime::detached(recording_client(&sent));
+            let ctx = Context {
+                caches: Arc::new(no_caches()),
+                network: NetworkProvider::Nsx,
+                api: Api::new(&started, "test"),
+                events: Events::new(&started, "test"),
+            };
+            let mut wcp_machine = wcp_machine();
+            wcp_machine.spec.naming = naming;
+            wcp_machine.metadata.deletion_timestamp = Some(Time(jiff::Timestamp::UNIX_EPOCH));
+            facts(&wcp_machine, &ctx).await.unwrap();
+            let sent = sent.lock().unwrap();
+            let asked = sent.iter().find_map(|line| line.split("/virtualmachines/").nth(1));
+            assert_eq!(asked.and_then(|path| path.split([' ', '?']).next()), at);
         }
     }
 

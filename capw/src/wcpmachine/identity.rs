@@ -35,7 +35,7 @@ pub fn identity(wcp_machine: &WCPMachine) -> Result<Option<Identity>, InvalidInp
     Ok(Some(Identity { provider_id: own.clone(), ..Identity::of(uuid) }))
 }
 
-/// Whose the virtual machine of the Machine's name is.
+/// Whose the virtual machine is that has the name of the machine's.
 ///
 /// One without an owner is ours if it has our identity and boots from our Secret: the identity alone is the word of
 /// whoever wrote the WCPMachine.

@@ -10,6 +10,7 @@ pub mod pause;
 pub mod plan;
 pub mod remediation;
 pub mod status;
+mod vm_name;
 
 use std::sync::Arc;
 

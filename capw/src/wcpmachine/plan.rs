@@ -25,6 +25,7 @@ use kube::{Resource, ResourceExt};
 
 use super::gather::{BootstrapSource, Facts, is_made};
 use super::identity::{Identity, claim_name, identity, is_claimed, move_block, whose};
+use super::vm_name::{NAME_ADVICE, name_taken, vm_name};
 use crate::error::{InvalidInput, Waiting};
 use crate::network::NetworkProvider;
 use crate::upstream::{Claim, claim, infrastructure_provisioned, is_control_plane};
@@ -34,8 +35,6 @@ use crate::upstream::{Claim, claim, infrastructure_provisioned, is_control_plane
 const TRY_SOFT: &str = "trySoft";
 const CLAIM_SIZE: &str = "storage";
 const DISK_SIZE: &str = "ephemeral-storage";
-/// What to do about an object whose name a VirtualMachine needs.
-const NAME_ADVICE: &str = "rename or delete it, or the Machine of its name";
 
 /// What is to be done, in this order.
 pub struct Plan {
@@ -90,10 +89,9 @@ fn then(
     identity: &Identity,
 ) -> Result<Then, InvalidInput> {
     let vm = facts.vm.as_deref();
+    let name = vm_name(wcp_machine, &machine.name_any())?;
     match (whose(wcp_machine, vm), vm) {
-        (Claim::Taken, Some(vm)) => {
-            return Err(InvalidInput::NameTaken { object: named(vm), advice: NAME_ADVICE });
-        }
+        (Claim::Taken, Some(vm)) => return Err(name_taken(wcp_machine, &machine.name_any(), vm)),
         (Claim::Former, Some(vm)) => {
             return Ok(Then::Wait(Waiting::Former { object: named(vm), owner: "WCPMachine" }));
         }
@@ -119,7 +117,9 @@ fn then(
         BootstrapSource::Kept => None,
         BootstrapSource::NotRead => return Ok(Then::Wait(Waiting::BootstrapData(machine.name_any()))),
         BootstrapSource::Missing(name) => return Ok(Then::Wait(Waiting::BootstrapSecret(name.clone()))),
-        BootstrapSource::Read(secret) => Some(cloud_init(wcp_machine, machine, cluster, identity, secret)?),
+        BootstrapSource::Read(secret) => {
+            Some(cloud_init(wcp_machine, machine, cluster, &name, identity, secret)?)
+        }
     };
     let volumes: &[MachineVolume] = if made { &[] } else { &wcp_machine.spec.volumes };
     check_places(volumes)?;
@@ -131,7 +131,8 @@ fn then(
         .map(|volume| volume_claim(wcp_machine, machine, volume))
         .filter(|claim| !is_there(claim))
         .collect();
-    let vm = virtual_machine(wcp_machine, machine, cluster, &identity.uuid, network_provider(facts));
+    let network = network_provider(facts);
+    let vm = virtual_machine(wcp_machine, machine, cluster, &name, &identity.uuid, network);
     Ok(Then::Apply(Box::new(MachineObjects { cloud_init, claims, vm })))
 }
 
@@ -190,6 +191,7 @@ fn cloud_init(
     wcp_machine: &WCPMachine,
     machine: &Machine,
     cluster: &Cluster,
+    name: &str,
     identity: &Identity,
     bootstrap: &Secret,
 ) -> Result<Secret, InvalidInput> {
@@ -203,7 +205,7 @@ fn cloud_init(
     }
     let userdata = value("value").filter(|value| !value.is_empty());
     let userdata = userdata.ok_or_else(|| invalid("key value is missing or empty".into()))?;
-    let mut metadata = Metadata::of_node(&machine.name_any(), &identity.provider_id);
+    let mut metadata = Metadata::of_node(name, &identity.provider_id);
     if let Some(endpoint) = cluster.spec.control_plane_endpoint.as_ref()
         && let Some(host) = endpoint.host.as_deref().filter(|host| !host.is_empty())
     {
@@ -275,21 +277,22 @@ fn virtual_machine(
     wcp_machine: &WCPMachine,
     machine: &Machine,
     cluster: &Cluster,
+    name: &str,
     uuid: &str,
     network: NetworkProvider,
 ) -> VirtualMachine {
-    let name = cluster.name_any();
+    let cluster_name = cluster.name_any();
     let control_plane = is_control_plane(machine);
-    let mut vm = VirtualMachine::new(&machine.name_any(), spec(wcp_machine, machine, &name, uuid, network));
+    let mut vm = VirtualMachine::new(name, spec(wcp_machine, machine, &cluster_name, uuid, network));
     vm.spec.power_off_mode = power_off_mode(wcp_machine, machine, cluster);
     let (group, tag) = if control_plane {
         (names::CONTROL_PLANE_GROUP.to_owned(), names::TAG_CONTROL_PLANE)
     } else {
-        (names::worker_group(&name), names::TAG_WORKER)
+        (names::worker_group(&cluster_name), names::TAG_WORKER)
     };
     vm.metadata.namespace = wcp_machine.namespace();
     vm.metadata.owner_references = Some(vec![controlled_by(wcp_machine)]);
-    vm.metadata.labels = Some(labels(wcp_machine, machine, &name));
+    vm.metadata.labels = Some(labels(wcp_machine, machine, &cluster_name));
     vm.metadata.annotations = Some(BTreeMap::from([
         (annotation::CLUSTER_MODULE_GROUP.to_owned(), group),
         (annotation::VSPHERE_TAG.to_owned(), tag.to_owned()),

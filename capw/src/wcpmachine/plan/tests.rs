@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use api::capw::VirtualMachineNaming;
 use api::net::VirtualNetwork;
 use api::vmop::{VirtualMachineStatus, vm_phase};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -374,4 +375,44 @@ fn a_control_plane_node_shuts_down_unless_its_cluster_goes() {
     let mut chosen = wcp_machine();
     chosen.spec.power_off_mode = Some("hard".into());
     assert_eq!(mode(&chosen, &facts(true)).as_deref(), Some("hard"));
+}
+
+#[test]
+fn a_naming_template_names_the_vm_and_its_node_and_nothing_else() {
+    let mut wcp_machine = wcp_machine();
+    wcp_machine.spec.volumes = vec![MachineVolume { name: "data".into(), ..MachineVolume::default() }];
+    let before = made(plan(&wcp_machine, &facts(true)).unwrap());
+    let template = "{{ .machine.name | trunc -5 }}-vm".to_owned();
+    wcp_machine.spec.naming = Some(VirtualMachineNaming { template });
+    let after = made(plan(&wcp_machine, &facts(true)).unwrap());
+
+    assert_eq!(after.vm.name_any(), "jwsx7-vm");
+    let (secret, old_secret) = (after.cloud_init.unwrap(), before.cloud_init.unwrap());
+    let decoded = cloudinit::decode(&text(secret.data.as_ref().unwrap())).unwrap();
+    let metadata = decoded.metadata().unwrap();
+    assert_eq!(metadata.local_hostname.as_deref(), Some("jwsx7-vm"), "the Node has this name");
+    assert_eq!(metadata.hostname.as_deref(), Some("jwsx7-vm"));
+
+    let mut renamed = before.vm;
+    renamed.metadata.name = Some("jwsx7-vm".into());
+    assert_eq!(after.vm, renamed);
+    assert_eq!(secret.metadata, old_secret.metadata);
+    assert_eq!(after.claims, before.claims);
+
+    wcp_machine.spec.naming = Some(VirtualMachineNaming { template: "{{ .machine.nam }}".into() });
+    let invalid = plan(&wcp_machine, &facts(true)).err().unwrap();
+    assert!(matches!(invalid, InvalidInput::VmName { .. }), "{invalid}");
+}
+
+#[test]
+fn machines_that_were_given_one_name_do_not_share_a_vm() {
+    let mut first = wcp_machine();
+    let template = "vm-{{ trunc 4 .machine.name }}".to_owned();
+    first.spec.naming = Some(VirtualMachineNaming { template });
+    let vm = made(plan(&first, &facts(true)).unwrap()).vm;
+    let mut second = first;
+    second.metadata.name = Some("second".into());
+    second.metadata.uid = Some("uid-of-second".into());
+    let invalid = plan(&second, &Facts { vm: Some(Arc::new(vm)), ..facts(true) }).err().unwrap();
+    assert!(matches!(invalid, InvalidInput::VmNameTwice { .. }), "{invalid}");
 }
