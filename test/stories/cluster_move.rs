@@ -32,7 +32,8 @@ fn a_cluster_moves_with_all_below_it_and_its_endpoint_answers_all_along() {
         }
         story.apply(&one_and_one("mover", "workers")).await;
         story.wait_until_running("mover").await;
-        clusterctl_describes_it(&story);
+        clusterctl_describes_it(&story).await;
+        a_timeout_is_set(&story).await;
         let second = management_cluster(&story).await;
         // Two with other settings, as while a Deployment is rolled out: one leads, admission asks the other.
         let gcm = Program::new("gcm", env!("CARGO_BIN_EXE_layercake").as_ref());
@@ -57,6 +58,28 @@ fn a_cluster_moves_with_all_below_it_and_its_endpoint_answers_all_along() {
         drop(providers);
         second.stop().await;
     });
+}
+
+/// For the pool to lose where it goes.
+async fn a_timeout_is_set(story: &Story) {
+    let pool = json!([{
+        "name": "workers", "replicas": 1, "vmClass": "best-effort-xsmall", "storageClass": "gold", "nodeDrainTimeout": "2m0s",
+    }]);
+    let patch = Patch::Merge(json!({"spec": {"topology": {"nodePools": pool}}}));
+    story.api("TanzuKubernetesCluster").patch("mover", &PatchParams::default(), &patch).await.unwrap();
+    let deployments = story.api("MachineDeployment");
+    story
+        .wait_for("the pool has a timeout", SOON, || async {
+            (drain_timeout(&deployments).await? == 120).then_some(())
+        })
+        .await;
+}
+
+/// What the only MachineDeployment says of how long a node is drained.
+async fn drain_timeout(deployments: &Api<DynamicObject>) -> Option<serde_json::Value> {
+    let all = deployments.list(&ListParams::default()).await.ok()?.items;
+    let [deployment] = all.as_slice() else { return None };
+    Some(deployment.data["spec"]["template"]["spec"]["deletion"]["nodeDrainTimeoutSeconds"].clone())
 }
 
 /// Broken off while copies are made, and begun again.
@@ -107,6 +130,7 @@ async fn the_other_gcm_takes_over(story: &Story, second: &SecondCluster, leader:
     assert_eq!(names(&machines).await, before);
 }
 
+/// And what the pool does not say any more goes, although clusterctl wrote it: its controller owns it.
 async fn it_is_scaled(story: &Story, second: &SecondCluster) {
     let before = vms_of(story).await;
     let clusters = second.api("TanzuKubernetesCluster", &story.namespace);
@@ -121,6 +145,8 @@ async fn it_is_scaled(story: &Story, second: &SecondCluster) {
             (status["phase"] == "running" && status["totalWorkerReplicas"] == 2).then_some(())
         })
         .await;
+    let timeout = drain_timeout(&second.api("MachineDeployment", &story.namespace)).await;
+    assert_eq!(timeout, Some(serde_json::Value::Null));
     let after = vms_of(story).await;
     assert!(after.len() == 3 && before.iter().all(|vm| after.contains(vm)), "{before:?} {after:?}");
 }
@@ -238,11 +264,19 @@ async fn vms_of(story: &Story) -> Vec<(String, String, String)> {
     ours.map(|vm| (vm.name, vm.moid, vm.power_state)).collect()
 }
 
-fn clusterctl_describes_it(story: &Story) {
-    let describe = ["describe", "cluster", "mover", "--grouping=false"];
-    let output = clusterctl(story, &story.shared.session.kubeconfig, &describe).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let tree = String::from_utf8_lossy(&output.stdout);
+/// The tree has all of it, and Cluster API soon says that nothing lacks.
+async fn clusterctl_describes_it(story: &Story) {
+    let describe = || {
+        let arguments = ["describe", "cluster", "mover", "--grouping=false"];
+        let output = clusterctl(story, &story.shared.session.kubeconfig, &arguments).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let tree = story
+        .wait_for("everything is available", SOON, || async {
+            Some(describe()).filter(|tree| !tree.contains("False"))
+        })
+        .await;
     let parts = [
         "Cluster moving/mover",
         "WCPCluster moving/mover",
@@ -250,7 +284,6 @@ fn clusterctl_describes_it(story: &Story) {
         "Machine moving/mover-control-plane-",
     ];
     assert_contains(&tree, &parts);
-    assert!(!tree.contains("False"), "{tree}");
 }
 
 /// Begins the move, and kills clusterctl as soon as `at` is true.
