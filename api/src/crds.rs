@@ -17,14 +17,30 @@ use crate::names::label;
 use crate::rules::{self, Rule};
 use crate::{capw, cns, gcm, ipam, net, topology, vmop};
 
-/// The namespace of gcm and of its webhook's Service.
-pub const CONVERSION_NAMESPACE: &str = "vmware-system-tkg";
-/// The Service that converts TanzuKubernetesClusters.
-pub const CONVERSION_SERVICE: &str = "vmware-system-tkg-webhook-service";
-/// The certificate of that Service, as cert-manager knows it.
-pub const CONVERSION_CERTIFICATE: &str = "vmware-system-tkg-serving-cert";
-/// The path at which it converts.
+/// The path at which webhooks convert.
 pub const CONVERSION_PATH: &str = "/convert";
+/// gcm, which converts TanzuKubernetesClusters.
+const GCM: Converter = Converter {
+    namespace: "vmware-system-tkg",
+    service: "vmware-system-tkg-webhook-service",
+    certificate: "vmware-system-tkg-serving-cert",
+};
+/// The VM operator, which converts VirtualMachines.
+const VM_OPERATOR: Converter = Converter {
+    namespace: "vmware-system-vmop",
+    service: "vmware-system-vmop-webhook-service",
+    certificate: "vmware-system-vmop-serving-cert",
+};
+
+/// A program that converts the objects of a kind.
+struct Converter {
+    /// Its namespace.
+    namespace: &'static str,
+    /// The Service of its webhooks.
+    service: &'static str,
+    /// The certificate of that Service, as cert-manager knows it.
+    certificate: &'static str,
+}
 
 /// Every CustomResourceDefinition we own.
 pub fn all() -> Vec<CustomResourceDefinition> {
@@ -36,8 +52,8 @@ pub fn all() -> Vec<CustomResourceDefinition> {
         capw::ProviderServiceAccount::crd(),
     ];
     let owned = [
-        vmop::VirtualMachine::crd(),
-        vmop::VirtualMachineService::crd(),
+        virtual_machine(),
+        for_guests(in_versions(vmop::VirtualMachineService::crd(), &["v1alpha1", "v1alpha2"])),
         vmop::VirtualMachineSetResourcePolicy::crd(),
         vmop::VirtualMachinePublishRequest::crd(),
         vmop::WebConsoleRequest::crd(),
@@ -47,7 +63,7 @@ pub fn all() -> Vec<CustomResourceDefinition> {
     let shared = [
         gcm::TanzuKubernetesRelease::crd(),
         gcm::OSImage::crd(),
-        tkg_service_configuration(),
+        in_versions(gcm::TkgServiceConfiguration::crd(), &["v1alpha1", "v1alpha2", "v1alpha3"]),
         vmop::VirtualMachineClass::crd(),
         vmop::VirtualMachineClassBinding::crd(),
         vmop::VirtualMachineImage::crd(),
@@ -95,13 +111,52 @@ fn tanzu_kubernetes_cluster() -> CustomResourceDefinition {
         version(gcm::v1alpha3::TanzuKubernetesCluster::crd(), "v1alpha2"),
         version(gcm::v1alpha3::TanzuKubernetesCluster::crd(), "v1alpha3"),
     ];
+    converted_by(crd, &GCM)
+}
+
+/// VirtualMachine as it is stored, and as programs in guests read it, converted by the VM operator's webhook.
+fn virtual_machine() -> CustomResourceDefinition {
+    let mut crd = vmop::VirtualMachine::crd();
+    let shown = vmop::v1alpha2::VirtualMachine::crd().spec.versions;
+    let shown =
+        shown.into_iter().map(|version| CustomResourceDefinitionVersion { storage: false, ..version });
+    crd.spec.versions.extend(shown);
+    converted_by(for_guests(crd), &VM_OPERATOR)
+}
+
+/// The definition of a kind that is not served in its newer version before an administrator says so (config/guest-providers).
+///
+/// kubectl, and the controllers of Kubernetes that look at all kinds, work with the newest version that is served: each object and
+/// each of its changes would be converted for them.
+fn for_guests(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
+    for version in &mut crd.spec.versions {
+        version.served = version.storage;
+    }
+    crd
+}
+
+/// The definition of a kind that has the same fields in each of these versions: nothing is lost between them, and nobody has to
+/// convert.
+fn in_versions(mut crd: CustomResourceDefinition, names: &[&str]) -> CustomResourceDefinition {
+    let stored = crd.spec.versions.remove(0);
+    let versions = names.iter().map(|name| {
+        let storage = *name == stored.name;
+        CustomResourceDefinitionVersion { name: (*name).to_owned(), storage, ..stored.clone() }
+    });
+    crd.spec.versions = versions.collect();
+    crd
+}
+
+/// The definition of a kind whose objects a program's webhook converts.
+fn converted_by(mut crd: CustomResourceDefinition, converter: &Converter) -> CustomResourceDefinition {
+    let Converter { namespace, service, certificate } = converter;
     crd.spec.conversion = Some(CustomResourceConversion {
         strategy: "Webhook".to_owned(),
         webhook: Some(WebhookConversion {
             client_config: Some(WebhookClientConfig {
                 service: Some(ServiceReference {
-                    name: CONVERSION_SERVICE.to_owned(),
-                    namespace: CONVERSION_NAMESPACE.to_owned(),
+                    name: (*service).to_owned(),
+                    namespace: (*namespace).to_owned(),
                     path: Some(CONVERSION_PATH.to_owned()),
                     port: Some(443),
                 }),
@@ -110,24 +165,10 @@ fn tanzu_kubernetes_cluster() -> CustomResourceDefinition {
             conversion_review_versions: vec!["v1".to_owned()],
         }),
     });
-    let inject_from = format!("{CONVERSION_NAMESPACE}/{CONVERSION_CERTIFICATE}");
     crd.metadata
         .annotations
         .get_or_insert_default()
-        .insert("cert-manager.io/inject-ca-from".to_owned(), inject_from);
-    crd
-}
-
-/// The three versions of TkgServiceConfiguration, which have the same fields: nothing is lost between them, and nobody has to
-/// convert.
-fn tkg_service_configuration() -> CustomResourceDefinition {
-    let mut crd = gcm::TkgServiceConfiguration::crd();
-    let stored = crd.spec.versions.remove(0);
-    let versions = ["v1alpha1", "v1alpha2", "v1alpha3"].map(|name| {
-        let storage = name == stored.name;
-        CustomResourceDefinitionVersion { name: name.to_owned(), storage, ..stored.clone() }
-    });
-    crd.spec.versions = versions.into();
+        .insert("cert-manager.io/inject-ca-from".to_owned(), format!("{namespace}/{certificate}"));
     crd
 }
 
@@ -219,6 +260,7 @@ mod tests {
             .sum();
         let versions = |rule: &Rule| match (rule.kind, rule.versions.len()) {
             ("TanzuKubernetesCluster" | "TkgServiceConfiguration", 0) => 3,
+            ("VirtualMachine" | "VirtualMachineService", 0) => 2,
             (_, 0) => 1,
             (_, some) => some,
         };

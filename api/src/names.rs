@@ -188,6 +188,8 @@ pub mod annotation {
     pub const INCOMPATIBLE_REASON: &str = "run.tanzu.vmware.com/incompatible-reason";
     /// What a version of TanzuKubernetesCluster cannot show, kept for the way back.
     pub const CONVERSION_DATA: &str = "run.tanzu.vmware.com/conversion-data";
+    /// On a VirtualMachine in v1alpha2: its spec as it is stored, for the way back. It is never stored itself.
+    pub const VM_CONVERSION_DATA: &str = "vmoperator.vmware.com/conversion-data";
     /// On a guest's Secret: the ProviderServiceAccount, `NAMESPACE/NAME`, whose token it holds.
     pub const PROVIDER_SERVICE_ACCOUNT: &str = "infrastructure.cluster.vmware.com/provider-service-account";
     /// On a Machine: it is to be replaced, if a MachineHealthCheck looks after it.

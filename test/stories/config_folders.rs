@@ -3,6 +3,7 @@
 
 use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Api;
 use plane::manifest::Manifests;
 use serde_json::{Value, json};
@@ -106,6 +107,14 @@ fn the_vm_operator_alone_makes_the_certificate_of_its_webhooks() {
                 let trusted =
                     webhooks.iter().all(|hook| hook.client_config.ca_bundle.as_ref() == Some(authority));
                 (trusted && !webhooks.is_empty()).then_some(())
+            })
+            .await;
+        let definitions: Api<CustomResourceDefinition> = Api::all(server.client());
+        story
+            .wait_for("the API server trusts the one that converts", SOON, || async {
+                let definition = definitions.get("virtualmachines.vmoperator.vmware.com").await.expect("it");
+                let webhook = definition.spec.conversion?.webhook?;
+                (webhook.client_config?.ca_bundle.as_ref() == Some(authority)).then_some(())
             })
             .await;
         crate::own_server::assert_no_right_is_missing(&vmop);

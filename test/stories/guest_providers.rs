@@ -1,8 +1,9 @@
 //! What a guest's cloud provider and its storage driver ask of the management cluster, each with the token that its guest has:
-//! the calls of VMware's programs for vSphere with Tanzu, in version v1alpha1 of the VM operator's API.
+//! the calls of VMware's programs for vSphere with Tanzu, in each version of the VM operator's API that they speak.
 
 use k8s_openapi::api::core::v1::{ConfigMap, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use layercake::args::SiteNetwork;
@@ -11,14 +12,22 @@ use sim::network::Network;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::shared_stack;
-use crate::story::{SOON, Story, api_resource};
+use crate::story::{SOON, Story, api_resource, assert_contains};
+use crate::{own_server, shared_stack};
 
 const NODE_PORT: u16 = 30_080;
 const CLASS: &str = "gc-storage-profile";
 
 fn api(client: &Client, story: &Story, kind: &str) -> Api<DynamicObject> {
     Api::namespaced_with(client.clone(), &story.namespace, &api_resource(kind))
+}
+
+/// A kind of the VM operator's in one version.
+pub fn versioned(client: &Client, story: &Story, kind: &str, version: &str) -> Api<DynamicObject> {
+    let mut resource = api_resource(kind);
+    version.clone_into(&mut resource.version);
+    resource.api_version = format!("{}/{version}", resource.group);
+    Api::namespaced_with(client.clone(), &story.namespace, &resource)
 }
 
 fn object(value: Value) -> DynamicObject {
@@ -31,9 +40,21 @@ async fn read(api: &Api<DynamicObject>, name: &str) -> Option<Value> {
 }
 
 /// The cloud provider knows a node's VM by its provider id, and has a Service answer at an address of the load balancer.
-pub async fn serve_a_load_balancer(story: &Story, cluster: &str, cloud_provider: &Client, worker: &Value) {
-    let vm = vm_of_node(story, cloud_provider, worker).await;
-    let ip = vm["status"]["vmIp"].as_str().expect("an address");
+pub async fn serve_a_load_balancer(
+    story: &Story,
+    cluster: &str,
+    cloud_provider: &Client,
+    worker: &Value,
+    version: &str,
+) {
+    let vm = vm_of_node(story, cloud_provider, worker, version).await;
+    let status = &vm["status"];
+    let (ip, power) = match version {
+        "v1alpha1" => (&status["vmIp"], "poweredOn"),
+        _ => (&status["network"]["primaryIP4"], "PoweredOn"),
+    };
+    assert_eq!(status["powerState"], power, "{version}");
+    let ip = ip.as_str().expect("an address");
     let served = sim::addresses::served(ip.parse().expect("an IPv4 address"));
     let node_port = TcpListener::bind((served, NODE_PORT)).await.expect("the node's port");
     let serving = tokio::spawn(async move {
@@ -49,10 +70,10 @@ pub async fn serve_a_load_balancer(story: &Story, cluster: &str, cloud_provider:
             Some(Network::serving(story.client(), stack.site().subnet().clone()))
         }
     };
-    let services = api(cloud_provider, story, "VirtualMachineService");
+    let services = versioned(cloud_provider, story, "VirtualMachineService", version);
     let name = format!("{cluster}-0123456789abcdef01234");
     let wanted = json!({
-        "apiVersion": "vmoperator.vmware.com/v1alpha1", "kind": "VirtualMachineService",
+        "apiVersion": format!("vmoperator.vmware.com/{version}"), "kind": "VirtualMachineService",
         "metadata": {"name": name, "namespace": story.namespace, "labels": {
             "run.tanzu.vmware.com/cluster.name": cluster,
             "run.tanzu.vmware.com/service.name": "web", "run.tanzu.vmware.com/service.namespace": "default",
@@ -91,9 +112,9 @@ pub async fn serve_a_load_balancer(story: &Story, cluster: &str, cloud_provider:
 }
 
 /// The VirtualMachine whose BIOS UUID a node's provider id has.
-async fn vm_of_node(story: &Story, cloud_provider: &Client, node: &Value) -> Value {
+async fn vm_of_node(story: &Story, cloud_provider: &Client, node: &Value, version: &str) -> Value {
     let uuid = node["spec"]["providerID"].as_str().and_then(|id| id.strip_prefix("vsphere://"));
-    let all = api(cloud_provider, story, "VirtualMachine").list(&ListParams::default()).await;
+    let all = versioned(cloud_provider, story, "VirtualMachine", version).list(&ListParams::default()).await;
     let all =
         all.expect("the VirtualMachines").items.into_iter().map(|vm| serde_json::to_value(vm).expect("JSON"));
     let found = all.into_iter().find(|vm| vm["status"]["biosUUID"].as_str() == uuid);
@@ -101,8 +122,9 @@ async fn vm_of_node(story: &Story, cloud_provider: &Client, node: &Value) -> Val
 }
 
 /// The storage driver has a claim of the guest become a disk, hang on the node's VM, and leave it again.
-pub async fn serve_a_volume(story: &Story, storage: &Client, worker: &Value) {
-    let (claims, vms) = (api(storage, story, "PersistentVolumeClaim"), api(storage, story, "VirtualMachine"));
+pub async fn serve_a_volume(story: &Story, storage: &Client, worker: &Value, version: &str) {
+    let claims = api(storage, story, "PersistentVolumeClaim");
+    let vms = versioned(storage, story, "VirtualMachine", version);
     let (claim, node) = ("3f0c-guest-claim", worker["metadata"]["name"].as_str().expect("a name"));
     let wanted = json!({
         "apiVersion": "v1", "kind": "PersistentVolumeClaim",
@@ -151,12 +173,73 @@ pub async fn serve_a_volume(story: &Story, storage: &Client, worker: &Value) {
         })
         .await;
     assert_eq!(there().await.flatten().expect("the volume")["attached"], true);
+    has_its_own_disk(story, node).await;
     volumes(|all, claim| all.retain(|volume| volume["name"] != claim)).await;
     story.wait_for("it is detached", SOON, || async { there().await?.is_none().then_some(()) }).await;
     claims.delete(claim, &DeleteParams::default()).await.expect("the claim goes");
     story
         .wait_for("the claim is gone", SOON, || async { read(&claims, claim).await.is_none().then_some(()) })
         .await;
+}
+
+/// Serves the VM operator's kinds in the versions that this folder of config/ has.
+pub async fn serve_versions(story: &Story, folder: &str) {
+    let definitions: Api<CustomResourceDefinition> = Api::all(story.client());
+    let named = |document: &Value, name: &str| document["metadata"]["name"] == name;
+    let documents = own_server::render(folder);
+    for name in ["virtualmachines.vmoperator.vmware.com", "virtualmachineservices.vmoperator.vmware.com"] {
+        let document = documents.iter().find(|document| named(document, name)).expect(name);
+        let patch = Patch::Merge(json!({"spec": {"versions": document["spec"]["versions"]}}));
+        definitions.patch(name, &PatchParams::default(), &patch).await.expect(name);
+    }
+    let wanted = folder == "guest-providers";
+    for kind in ["VirtualMachine", "VirtualMachineService"] {
+        let objects = versioned(&story.client(), story, kind, "v1alpha2");
+        story
+            .wait_for(&format!("{kind} in the versions of {folder}"), SOON, || async {
+                (objects.list(&ListParams::default()).await.is_ok() == wanted).then_some(())
+            })
+            .await;
+    }
+}
+
+/// Whatever list of volumes the driver writes, the node keeps the disk of its pool.
+async fn has_its_own_disk(story: &Story, node: &str) {
+    let vm = story.get("VirtualMachine", node).await.expect("the node's VirtualMachine");
+    let volumes = vm["spec"]["volumes"].as_array().expect("volumes");
+    let own = volumes.iter().find(|volume| volume["name"] == "containerd").expect("the disk of its pool");
+    assert!(own["vSphereVolume"]["capacity"].is_object() && own["unitNumber"].is_i64(), "{own}");
+}
+
+/// In v1alpha2 a program changes nothing but claims of a VirtualMachine, whatever it writes.
+pub async fn change_nothing_else(story: &Story, storage: &Client, worker: &Value) {
+    let vms = versioned(storage, story, "VirtualMachine", "v1alpha2");
+    let node = worker["metadata"]["name"].as_str().expect("a name");
+    let before = story.get("VirtualMachine", node).await.expect("the VirtualMachine");
+    let refused = async |change: Value| {
+        let refused = vms.patch(node, &PatchParams::default(), &Patch::Merge(change)).await;
+        refused.expect_err("a refusal").to_string()
+    };
+    let off = refused(json!({"spec": {"powerState": "PoweredOff"}})).await;
+    assert_contains(off, &["spec.powerState", "Change this field in vmoperator.vmware.com/v1alpha1"]);
+    // What travels with the object for the way back, written by somebody else.
+    let shown = read(&vms, node).await.expect("the VirtualMachine");
+    let key = "vmoperator.vmware.com/conversion-data";
+    let kept = shown["metadata"]["annotations"][key].as_str().expect("what is not shown").to_owned();
+    let bios = before["spec"]["biosUUID"].as_str().expect("a UUID");
+    let forged = kept.replace(bios, "00000000-0000-4000-8000-000000000000");
+    assert_ne!(forged, kept);
+    let forged = refused(json!({"metadata": {"annotations": {key: forged}}})).await;
+    assert_contains(forged, &["Forbidden"]);
+    let class = kept.replace("best-effort-small", "best-effort-large");
+    let class = refused(
+        json!({"metadata": {"annotations": {key: class}}, "spec": {"className": "best-effort-large"}}),
+    )
+    .await;
+    assert_contains(class, &["spec: Forbidden: v1alpha2 changes volumes of claims"]);
+    let after = story.get("VirtualMachine", node).await.expect("the VirtualMachine");
+    assert_eq!(after["spec"], before["spec"]);
+    assert_eq!(after["metadata"]["annotations"], before["metadata"]["annotations"]);
 }
 
 /// The guest finds the management cluster by Service `default/supervisor`, once kubeadm's ConfigMap says where that answers.

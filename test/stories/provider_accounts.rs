@@ -1,5 +1,8 @@
 //! Rights in the management cluster for a guest's cloud provider: a token in the guest that is kept, and no more rights.
 
+use std::panic::AssertUnwindSafe;
+
+use futures::FutureExt;
 use k8s_openapi::api::core::v1::{Node, Secret};
 use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
 use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
@@ -7,7 +10,7 @@ use kube::{Api, Client, Config, ResourceExt};
 use serde_json::{Value, json};
 
 use crate::guest_providers;
-use crate::story::{CLUSTER, SOON, Story, api_resource, assert_contains, story};
+use crate::story::{CLUSTER, SOON, Story, api_resource, assert_contains, disruptive_story, story};
 
 const MANIFEST: &str = r"
 apiVersion: run.tanzu.vmware.com/v1alpha3
@@ -17,7 +20,11 @@ spec:
   topology:
     controlPlane: {replicas: 1, vmClass: best-effort-small, storageClass: gc-storage-profile, tkr: {reference: {name: v1.33.1---vmware.1-fips-vkr.2}}}
     nodePools:
-    - {name: workers, replicas: 1, vmClass: best-effort-small, storageClass: gc-storage-profile}
+    - name: workers
+      replicas: 1
+      vmClass: best-effort-small
+      storageClass: gc-storage-profile
+      volumes: [{name: containerd, mountPath: /var/lib/containerd, capacity: {storage: 4Gi}}]
 ";
 const TYPE: &str = "ProviderServiceAccountsReady";
 const VMOP: &str = "vmoperator.vmware.com";
@@ -32,7 +39,8 @@ fn a_guests_programs_get_rights_in_their_namespace_and_no_more() {
         wait_for_accounts(&story, "True").await;
         let guest = story.guest_client("lent").await;
         the_token_opens_what_it_is_for(&story, &guest).await;
-        the_guests_programs_are_served(&story, &guest).await;
+        the_guests_programs_are_served(&story, &guest, "v1alpha1").await;
+        guest_providers::find_the_supervisor(&story, "lent", &guest).await;
         what_goes_beyond_is_refused_and_named(&story, &guest).await;
         a_token_that_is_deleted_is_made_again_and_follows(&story, &guest).await;
         story.delete("TanzuKubernetesCluster", "lent", CLUSTER).await;
@@ -43,6 +51,27 @@ fn a_guests_programs_get_rights_in_their_namespace_and_no_more() {
                 })
                 .await;
         }
+    });
+}
+
+/// While an administrator serves it. Nobody else is to meet it: kubectl takes the newest version that there is.
+#[test]
+fn a_guests_programs_are_served_in_v1alpha2() {
+    disruptive_story("later-version", |story| async move {
+        story.apply(MANIFEST).await;
+        story.wait_until_running("lent").await;
+        wait_for_accounts(&story, "True").await;
+        let guest = story.guest_client("lent").await;
+        guest_providers::serve_versions(&story, "guest-providers").await;
+        let steps = async {
+            let worker = the_guests_programs_are_served(&story, &guest, "v1alpha2").await;
+            guest_providers::change_nothing_else(&story, &storage_driver(&story, &guest).await, &worker)
+                .await;
+        };
+        let steps = AssertUnwindSafe(steps).catch_unwind().await;
+        guest_providers::serve_versions(&story, "crd").await;
+        steps.unwrap();
+        story.delete("TanzuKubernetesCluster", "lent", CLUSTER).await;
     });
 }
 
@@ -118,18 +147,22 @@ async fn the_token_opens_what_it_is_for(story: &Story, guest: &Client) {
     .expect("claims of the namespace");
 }
 
-/// Load balancers and volumes, as the programs in the guest ask for them.
-async fn the_guests_programs_are_served(story: &Story, guest: &Client) {
+/// Load balancers and volumes, as the programs in the guest ask for them in a version of the VM operator's API; the worker that
+/// served.
+async fn the_guests_programs_are_served(story: &Story, guest: &Client, version: &str) -> Value {
     let nodes = Api::<Node>::all(guest.clone()).list(&ListParams::default()).await.expect("nodes").items;
     let worker = nodes.iter().find(|node| node.name_any().contains("-workers-")).expect("the worker");
     let worker = serde_json::to_value(worker).expect("JSON");
     let secret = guest_secret(guest, "vmware-system-cloud-provider", "cloud-provider-creds").await;
     let client = with_token(story, &secret.expect("the cloud provider's")).await;
-    guest_providers::serve_a_load_balancer(story, "lent", &client, &worker).await;
+    guest_providers::serve_a_load_balancer(story, "lent", &client, &worker, version).await;
+    guest_providers::serve_a_volume(story, &storage_driver(story, guest).await, &worker, version).await;
+    worker
+}
+
+async fn storage_driver(story: &Story, guest: &Client) -> Client {
     let secret = guest_secret(guest, "vmware-system-csi", "pvcsi-provider-creds").await;
-    let client = with_token(story, &secret.expect("the storage driver's")).await;
-    guest_providers::serve_a_volume(story, &client, &worker).await;
-    guest_providers::find_the_supervisor(story, "lent", guest).await;
+    with_token(story, &secret.expect("the storage driver's")).await
 }
 
 /// Lends these rights, of which the guest's Secret `default/lent-more` is to have a token.

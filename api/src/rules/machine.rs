@@ -1,9 +1,10 @@
 //! What a VirtualMachine may say, and what of it may change.
 
-use super::rule::{Rule, fixed, once_set, rule};
+use super::rule::{Rule, fixed, once_set, only, rule};
 
 const KIND: &str = "VirtualMachine";
 
+/// All of v1alpha1; of v1alpha2, in which nothing but claims can be changed, those of claims.
 pub(super) fn all() -> Vec<Rule> {
     let mut rules = bootstrap_and_probe();
     rules.extend(networks());
@@ -12,6 +13,8 @@ pub(super) fn all() -> Vec<Rule> {
     rules.extend(while_off());
     rules.extend(while_on());
     rules.extend(power());
+    let mut rules: Vec<_> = rules.into_iter().map(|rule| only(&["v1alpha1"], rule)).collect();
+    rules.push(claims());
     rules
 }
 
@@ -81,18 +84,21 @@ fn volumes() -> Vec<Rule> {
         ),
         rule(
             KIND,
-            "spec.volumes[].persistentVolumeClaim",
-            "!has(self.readOnly) || !self.readOnly",
-            "readOnly is not supported: supported values: false",
-        ),
-        rule(
-            KIND,
             "spec.advancedOptions.defaultVolumeProvisioningOptions",
             "!(has(self.thinProvisioned) && self.thinProvisioned && has(self.eagerZeroed) && self.eagerZeroed)",
             "Volume provisioning cannot have EagerZeroed and ThinProvisioning set. Eager zeroing requires thick \
              provisioning",
         ),
     ]
+}
+
+fn claims() -> Rule {
+    rule(
+        KIND,
+        "spec.volumes[].persistentVolumeClaim",
+        "!has(self.readOnly) || !self.readOnly",
+        "readOnly is not supported: supported values: false",
+    )
 }
 
 fn immutable() -> Vec<Rule> {

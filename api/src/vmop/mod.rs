@@ -1,17 +1,20 @@
-//! The kinds of VM Operator, group `vmoperator.vmware.com/v1alpha1`.
+//! The kinds of VM Operator, group `vmoperator.vmware.com/v1alpha1`, and VirtualMachine in [`v1alpha2`], too.
 
 mod class;
 mod console;
 mod content;
+mod convert;
 mod image;
 mod machine;
 mod policy;
 mod publish;
 mod service;
+pub mod v1alpha2;
 
 pub use class::*;
 pub use console::*;
 pub use content::*;
+pub use convert::{ConvertError, convert};
 pub use image::*;
 pub use machine::*;
 pub use policy::*;

@@ -1,5 +1,6 @@
 //! A certificate of the program's own, where nobody mounts one: kept in a Secret that all replicas share, renewed
-//! before it ends, presented without a restart, and trusted by the program's webhook configurations.
+//! before it ends, presented without a restart, and trusted by the program's webhook configurations and by the definition of
+//! what it converts.
 //!
 //! Replicas agree through the Secret alone: whoever writes first wins, everybody presents what was written.
 
@@ -14,6 +15,7 @@ use k8s_openapi::api::admissionregistration::v1::{
     MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
 };
 use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::{ByteString, ClusterResourceScope};
 use kube::api::{ObjectMeta, Patch, PatchParams, PostParams};
 use kube::{Api, Client, Resource, ResourceExt};
@@ -46,6 +48,8 @@ pub struct SelfManaged {
     pub mutating: &'static str,
     /// The ValidatingWebhookConfiguration.
     pub validating: &'static str,
+    /// The CustomResourceDefinition whose objects the program converts.
+    pub definition: &'static str,
 }
 
 /// The certificate to present, once there is one.
@@ -88,17 +92,25 @@ enum Seen {
     Configuration(Configuration),
 }
 
-/// A webhook configuration as it is, or that there is none.
+/// What has the program's webhooks called.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Caller {
+    Mutating,
+    Validating,
+    Definition,
+}
+
+/// What has the webhooks called as it is, or that it is not there.
 struct Configuration {
-    mutating: bool,
+    caller: Caller,
     /// The version it was read at, and its webhooks.
     seen: Option<(String, Vec<Value>)>,
 }
 
 impl Configuration {
-    fn new(mutating: bool, seen: Option<(Option<String>, Vec<Value>)>) -> Self {
+    fn new(caller: Caller, seen: Option<(Option<String>, Vec<Value>)>) -> Self {
         let seen = seen.map(|(version, webhooks)| (version.unwrap_or_default(), webhooks));
-        Self { mutating, seen }
+        Self { caller, seen }
     }
 }
 
@@ -145,7 +157,7 @@ impl Keeper {
                         self.looked = true;
                     }
                     Some(Seen::Configuration(new)) => {
-                        self.configurations.retain(|old| old.mutating != new.mutating);
+                        self.configurations.retain(|old| old.caller != new.caller);
                         self.configurations.push(new);
                     }
                     None => return,
@@ -240,16 +252,26 @@ impl Keeper {
         }
     }
 
-    /// All webhooks of a configuration trust these authorities.
+    /// All webhooks that are called trust these authorities.
     async fn trust(&self, configuration: &Configuration, authorities: &str) -> Result<(), Failed> {
         let Some((version, webhooks)) = &configuration.seen else { return Ok(()) };
         let Some(webhooks) = with_authorities(webhooks, authorities) else { return Ok(()) };
-        let patch = json!({ "metadata": { "resourceVersion": version }, "webhooks": webhooks });
         let client = self.client.clone();
-        let patched = if configuration.mutating {
-            patch_webhooks::<MutatingWebhookConfiguration>(client, self.names.mutating, &patch).await
-        } else {
-            patch_webhooks::<ValidatingWebhookConfiguration>(client, self.names.validating, &patch).await
+        let patch =
+            |key: &str, value: Value| json!({ "metadata": { "resourceVersion": version }, key: value });
+        let conversion = json!({ "conversion": { "webhook": webhooks.first() } });
+        let webhooks = patch("webhooks", Value::from(webhooks));
+        let patched = match configuration.caller {
+            Caller::Mutating => {
+                patch_object::<MutatingWebhookConfiguration>(client, self.names.mutating, &webhooks).await
+            }
+            Caller::Validating => {
+                patch_object::<ValidatingWebhookConfiguration>(client, self.names.validating, &webhooks).await
+            }
+            Caller::Definition => {
+                let patch = patch("spec", conversion);
+                patch_object::<CustomResourceDefinition>(client, self.names.definition, &patch).await
+            }
         };
         match patched {
             // It changed meanwhile: the watch shows it.
@@ -265,15 +287,29 @@ impl Keeper {
         let mutating = watch::one(Api::<MutatingWebhookConfiguration>::all(client()), self.names.mutating);
         let validating =
             watch::one(Api::<ValidatingWebhookConfiguration>::all(client()), self.names.validating);
-        let mutating = mutating.map(|seen| {
-            let seen = seen.map(|seen| (seen.metadata.resource_version, values(seen.webhooks)));
-            Seen::Configuration(Configuration::new(true, seen))
-        });
-        let validating = validating.map(|seen| {
-            let seen = seen.map(|seen| (seen.metadata.resource_version, values(seen.webhooks)));
-            Seen::Configuration(Configuration::new(false, seen))
-        });
-        futures::stream::select_all([secrets.boxed(), mutating.boxed(), validating.boxed()]).boxed()
+        let definition = watch::one(Api::<CustomResourceDefinition>::all(client()), self.names.definition);
+        let configuration = |caller| {
+            move |seen: Option<(Option<String>, Vec<Value>)>| {
+                Seen::Configuration(Configuration::new(caller, seen))
+            }
+        };
+        let mutating = mutating
+            .map(|seen| seen.map(|seen| (seen.metadata.resource_version, values(seen.webhooks))))
+            .map(configuration(Caller::Mutating));
+        let validating = validating
+            .map(|seen| seen.map(|seen| (seen.metadata.resource_version, values(seen.webhooks))))
+            .map(configuration(Caller::Validating));
+        let definition = definition
+            .map(|seen| {
+                let webhook = |seen: CustomResourceDefinition| {
+                    let webhook = seen.spec.conversion.and_then(|conversion| conversion.webhook);
+                    (seen.metadata.resource_version, values(webhook.map(|webhook| vec![webhook])))
+                };
+                seen.map(webhook)
+            })
+            .map(configuration(Caller::Definition));
+        let streams = [secrets.boxed(), mutating.boxed(), validating.boxed(), definition.boxed()];
+        futures::stream::select_all(streams).boxed()
     }
 }
 
@@ -291,7 +327,7 @@ fn read_bundle(secret: &Secret) -> Option<CertBundle> {
     CertBundle::read(&data.collect())
 }
 
-async fn patch_webhooks<K>(client: Client, name: &str, patch: &Value) -> kube::Result<()>
+async fn patch_object<K>(client: Client, name: &str, patch: &Value) -> kube::Result<()>
 where
     K: Resource<DynamicType = (), Scope = ClusterResourceScope> + Clone + DeserializeOwned + Debug,
 {

@@ -1,4 +1,5 @@
-//! Admission: what a VirtualMachine may be, where its definition can't say it, and what is filled in when it is new.
+//! Admission: what a VirtualMachine may be, where its definition can't say it, and what is filled in when it is new; and its
+//! conversion between versions.
 //!
 //! Every replica answers, from its caches alone. Whoever is a program (a ServiceAccount) is not refused for what other
 //! objects lack: those may still come, the conditions show it meanwhile, and nobody has to try again.
@@ -8,18 +9,22 @@ mod known;
 mod rules;
 #[cfg(test)]
 mod tests;
+mod versions;
 
 use std::sync::Arc;
 
+use api::crds::CONVERSION_PATH;
 use api::names::{annotation, label};
 use api::vmop::{VirtualMachine, WebConsoleRequest};
 use axum::extract::State;
 use axum::routing::post;
 use axum::{Json, Router};
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use kit::webhook::conversion;
 use kit::webhook::review::Review;
 use kit::webhook::self_managed::SelfManaged;
 use kube::ResourceExt;
+use kube::core::conversion::ConversionReview;
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -46,6 +51,7 @@ pub const OWN: SelfManaged = SelfManaged {
     service: "vmware-system-vmop-webhook-service",
     mutating: "vmware-system-vmop-mutating-webhook",
     validating: "vmware-system-vmop-validating-webhook",
+    definition: "virtualmachines.vmoperator.vmware.com",
 };
 
 /// The routes of the webhooks.
@@ -57,6 +63,7 @@ pub fn router(known: Known) -> Router {
         .route(VALIDATE_CONSOLE, post(validate_console))
         .route(VALIDATE_POLICY, post(validate_policy))
         .route(VALIDATE_CLAIM, post(validate_claim))
+        .route(CONVERSION_PATH, post(converted))
         .with_state(Arc::new(known))
 }
 
@@ -84,6 +91,7 @@ async fn validate(State(known): State<Arc<Known>>, Json(review): Json<Value>) ->
     let facts = known.facts(&new);
     let asker = Asker::new(&review.user, &review.groups, &known.settings().privileged);
     let mut denials = rules::denials(&new, old.as_ref(), facts, asker);
+    denials.extend(versions::version_denials(&review.version, &new, old.as_ref()));
     denials
         .extend(rules::network_denials(&new, old.as_ref(), asker, |name| known.network_refusal(&new, name)));
     respond(review, asker, denials)
@@ -114,6 +122,10 @@ async fn validate_claim(State(known): State<Arc<Known>>, Json(review): Json<Valu
     let asker = Asker::new(&review.user, &review.groups, &known.settings().privileged);
     let denials = rules::claim_denials(new.labels(), old.as_ref().map(ResourceExt::labels), asker);
     respond(review, asker, denials)
+}
+
+async fn converted(review: Json<ConversionReview>) -> Json<ConversionReview> {
+    conversion::answer(review, api::vmop::convert)
 }
 
 /// Refused, or passed with a warning of what a program is not refused for.

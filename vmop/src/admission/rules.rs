@@ -38,7 +38,8 @@ enum Weight {
 }
 
 impl Denial {
-    fn new(field: impl Into<String>, reason: impl Into<String>) -> Self {
+    /// A refusal of a field's value, for everybody.
+    pub fn new(field: impl Into<String>, reason: impl Into<String>) -> Self {
         Self { field: field.into(), reason: reason.into(), weight: Weight::Refusal }
     }
 

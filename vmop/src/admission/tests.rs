@@ -12,6 +12,7 @@ use super::known::{Facts, Settings, Zone};
 use super::rules::{
     Asker, Denial, claim_denials, denials, identity_denials, network_denials, policy_denials,
 };
+use super::versions::version_denials;
 use super::{fill, respond};
 use kit::webhook::review::Review;
 
@@ -500,4 +501,28 @@ async fn rule_the_uuid_label_of_a_console_request_stays() {
     let refused = asked("a", "b").await;
     assert_eq!(refused["allowed"], false);
     assert!(refused["status"]["message"].as_str().unwrap().contains("field is immutable"));
+}
+
+#[test]
+fn another_version_changes_claims_and_nothing_else() {
+    let own = json!({"name": "etcd", "vSphereVolume": {"capacity": {"ephemeral-storage": "4Gi"}}});
+    let claim = json!({"name": "data", "persistentVolumeClaim": {"claimName": "data"}});
+    let old = vm(json!({"volumes": [own]}));
+    let asked = |new: &VirtualMachine, version: &str| {
+        version_denials(version, new, Some(&old)).map(|denial| denial.to_string()).unwrap_or_default()
+    };
+    let claimed = vm(json!({"volumes": [own, claim]}));
+    assert_eq!(asked(&claimed, "v1alpha2"), "");
+    assert!(
+        asked(&vm(json!({"volumes": [claim]})), "v1alpha2").starts_with("spec: Forbidden: v1alpha2 changes")
+    );
+    let off = vm(json!({"volumes": [own], "powerState": "poweredOff"}));
+    assert!(asked(&off, "v1alpha2").contains("Use vmoperator.vmware.com/v1alpha1"));
+    assert_eq!(asked(&off, "v1alpha1"), "");
+    let mut forged = claimed;
+    forged.status = Some(serde_json::from_value(json!({"endpointAddresses": ["10.0.0.1"]})).unwrap());
+    assert!(asked(&forged, "v1alpha2").starts_with("status: Forbidden"));
+    let made = version_denials("v1alpha2", &off, None).unwrap();
+    assert!(made.to_string().starts_with("apiVersion: Forbidden: v1alpha2 makes no VirtualMachines"));
+    assert!(version_denials("v1alpha1", &off, None).is_none());
 }

@@ -1,0 +1,30 @@
+//! What is asked in another version than the stored one: claims come and go, and nothing else changes.
+//!
+//! Such a version shows less than is stored, and the rest travels with the object (`api::vmop::convert`). Who writes the object
+//! could write that too, round all rules of the definition; so it is compared here with what is stored.
+
+use api::vmop::{VERSION, VirtualMachine, VirtualMachineSpec};
+
+use super::rules::Denial;
+
+/// Why a change that was asked for in this version is refused.
+pub fn version_denials(version: &str, new: &VirtualMachine, old: Option<&VirtualMachine>) -> Option<Denial> {
+    let only = |what: &str| format!("Forbidden: {what}. Use vmoperator.vmware.com/{VERSION}");
+    if version == VERSION {
+        return None;
+    }
+    let Some(old) = old else {
+        return Some(Denial::new("apiVersion", only(&format!("{version} makes no VirtualMachines"))));
+    };
+    if without_claims(&new.spec) != without_claims(&old.spec) {
+        let reason = only(&format!("{version} changes volumes of claims, labels and annotations alone"));
+        return Some(Denial::new("spec", reason));
+    }
+    (new.status != old.status).then(|| Denial::new("status", only(&format!("{version} changes no status"))))
+}
+
+fn without_claims(spec: &VirtualMachineSpec) -> VirtualMachineSpec {
+    let mut spec = spec.clone();
+    spec.volumes.retain(|volume| volume.persistent_volume_claim.is_none());
+    spec
+}
