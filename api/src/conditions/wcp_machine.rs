@@ -19,6 +19,8 @@ reasons! {
     Info WAITING_FOR_NETWORK_ADDRESS = "WaitingForNetworkAddress";
     /// The virtual machine's identity is not known yet.
     Info WAITING_FOR_BIOS_UUID = "WaitingForBIOSUUID";
+    /// The guest's first boot is done, and nothing reaches its API server from here.
+    Info NODE_NOT_REACHED = "NodeNotReached";
     /// The virtual machine was there and is gone.
     Error VM_LOST = "VMLost";
     /// The object is going away.

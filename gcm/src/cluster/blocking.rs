@@ -28,7 +28,7 @@ pub fn of_infrastructure(facts: &Facts) -> Option<Cause> {
 }
 
 /// Why a Machine is not ready; nothing if it is.
-pub fn of_machine(node: &Node<'_>) -> Option<Cause> {
+pub fn of_machine(facts: &Facts, node: &Node<'_>) -> Option<Cause> {
     let machine = conditions(node.machine);
     let object = format!("Machine {}", node.name());
     let below = || {
@@ -57,7 +57,7 @@ pub fn of_machine(node: &Node<'_>) -> Option<Cause> {
         return Some(bootstrap.map_or(cause, |condition| Cause::of_cluster_api(object, condition)));
     }
     if node.node().is_none() {
-        return Some(of_unjoined(node, object));
+        return Some(of_unjoined(facts, node, object));
     }
     let health = [capi::NODE_READY, capi::NODE_HEALTHY, READY]
         .iter()
@@ -79,10 +79,21 @@ fn of_outage(node: &Node<'_>, object: &str) -> Option<Cause> {
     })
 }
 
+/// Where the API server is to answer.
+fn endpoint(facts: &Facts) -> Option<String> {
+    let endpoint = facts.cluster.as_ref()?.spec.control_plane_endpoint.as_ref()?;
+    Some(kit::guest::server(
+        endpoint.host.as_deref().filter(|host| !host.is_empty())?,
+        endpoint.port?.try_into().ok()?,
+    ))
+}
+
 /// Why a Machine without a Node has none: its virtual machine runs and says no more, or is not there yet.
-fn of_unjoined(node: &Node<'_>, object: String) -> Cause {
+fn of_unjoined(facts: &Facts, node: &Node<'_>, object: String) -> Cause {
     if let Some(address) = node.wcp.and_then(|wcp| wcp.status.as_ref()?.vm_ip.as_deref()) {
-        return Cause::not_joined(object, Some(address));
+        // Once it has answered, the endpoint is not what a node waits for.
+        let endpoint = endpoint(facts).filter(|_| !facts.is_initialized());
+        return Cause::not_joined(object, Some(address), endpoint.as_deref());
     }
     match metav1::find(conditions(node.machine), capi::INFRASTRUCTURE_READY) {
         Some(condition) => Cause::of_cluster_api(object, condition),
@@ -96,8 +107,11 @@ fn of_unjoined(node: &Node<'_>, object: String) -> Cause {
 }
 
 /// The first cause among some of the cluster's machines: the gravest, of equals the first.
-pub fn of_machines<'n, 'a: 'n>(nodes: impl IntoIterator<Item = &'n Node<'a>>) -> Option<Cause> {
-    cause::gravest(nodes.into_iter().filter_map(of_machine), |cause| cause.severity)
+pub fn of_machines<'n, 'a: 'n>(
+    facts: &Facts,
+    nodes: impl IntoIterator<Item = &'n Node<'a>>,
+) -> Option<Cause> {
+    cause::gravest(nodes.into_iter().filter_map(|node| of_machine(facts, node)), |cause| cause.severity)
 }
 
 /// The first cause among some machines. Of nodes that joined and are not ready, that is a container network that can't be
@@ -110,7 +124,7 @@ pub fn of_nodes<'n, 'a: 'n>(facts: &Facts, nodes: impl IntoIterator<Item = &'n N
         let report = reports.find(|report| report.type_ == Some(AddonType::Cni))?;
         report.cause(false).filter(Cause::is_failing)
     };
-    joined.then(network).flatten().or_else(|| of_machines(nodes))
+    joined.then(network).flatten().or_else(|| of_machines(facts, nodes))
 }
 
 /// Why a cluster that is to go does not go: what failed, not what takes its time.
@@ -118,7 +132,7 @@ pub fn of_deletion(facts: &Facts) -> Option<Cause> {
     let nodes = Node::all(facts);
     let going = |wcp: &&Arc<WCPCluster>| wcp.metadata.deletion_timestamp.is_some();
     let infrastructure = || facts.wcp_cluster.as_ref().filter(going).and_then(|_| of_infrastructure(facts));
-    of_machines(nodes.iter().filter(|node| node.is_deleting()))
+    of_machines(facts, nodes.iter().filter(|node| node.is_deleting()))
         .filter(Cause::is_failing)
         .or_else(|| infrastructure().filter(Cause::is_failing))
 }
