@@ -80,6 +80,8 @@ reasons! {
     Warning CLUSTER_DELETED = "ClusterDeleted";
     /// The object is going away.
     Info DELETING = "Deleting";
+    /// Of a part of a cluster that is to go: finalizers of strangers hold it.
+    Warning DELETION_HELD = "DeletionHeld";
     /// Of a Machine: its virtual machine runs, and its node has not joined yet.
     Info WAITING_FOR_NODE = "WaitingForNode";
     /// Of a Machine: nothing has been reported of it yet.

@@ -105,6 +105,8 @@ reasons! {
     Info DELETING = "Deleting";
     /// The virtual machine could not be destroyed.
     Error DELETION_FAILED = "DeletionFailed";
+    /// The virtual machine is destroyed, and finalizers of strangers hold its object.
+    Warning DELETION_HELD = "DeletionHeld";
     /// The virtual machine is destroyed.
     Info DELETED = "Deleted";
     /// vCenter refused or failed to make the virtual machine.

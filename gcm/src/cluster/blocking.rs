@@ -7,7 +7,10 @@ use api::conditions::cause::{self, Cause};
 use api::conditions::severity::Severity;
 use api::conditions::{FALSE, READY, TRUE, capi, metav1, tkc, vcenter, wcp_machine};
 use api::gcm::parts::{node_status, vm_status};
+use api::names::finalizer;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kit::events::named;
+use kit::watch::Watchable;
 use kube::ResourceExt;
 
 use super::gather::Facts;
@@ -135,6 +138,28 @@ pub fn of_deletion(facts: &Facts) -> Option<Cause> {
     of_machines(facts, nodes.iter().filter(|node| node.is_deleting()))
         .filter(Cause::is_failing)
         .or_else(|| infrastructure().filter(Cause::is_failing))
+        .or_else(|| of_strangers(facts))
+}
+
+/// What of the cluster strangers' finalizers hold, once everybody else is done with it.
+fn of_strangers(facts: &Facts) -> Option<Cause> {
+    held(&facts.machines)
+        .or_else(|| held(&facts.wcp_machines))
+        .or_else(|| held(&facts.sets))
+        .or_else(|| held(&facts.deployments))
+        .or_else(|| held(facts.control_plane.as_slice()))
+        .or_else(|| held(facts.wcp_cluster.as_slice()))
+        .or_else(|| held(facts.cluster.as_slice()))
+}
+
+fn held<K: Watchable>(objects: &[Arc<K>]) -> Option<Cause> {
+    objects.iter().find_map(|object| {
+        let finalizers = finalizer::strangers(object.meta())?;
+        let message =
+            format!("held by {finalizers}, a finalizer of somebody else's. Whoever set it must remove it");
+        let (reason, severity) = (tkc::DELETION_HELD.to_owned(), Severity::Warning);
+        Some(Cause { object: named(&**object), reason, message, severity })
+    })
 }
 
 /// Secrets with the authorities of a cluster, by what follows its name, and what the control plane's nodes have of them.
