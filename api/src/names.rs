@@ -40,8 +40,6 @@ pub mod label {
     pub const CONTROL_PLANE: &str = "cluster.x-k8s.io/control-plane";
     /// The MachineDeployment an object belongs to.
     pub const DEPLOYMENT_NAME: &str = "cluster.x-k8s.io/deployment-name";
-    /// The MachineSet an object belongs to.
-    pub const SET_NAME: &str = "cluster.x-k8s.io/set-name";
     /// The cluster a virtual machine belongs to.
     pub const CAPW_CLUSTER_NAME: &str = "capw.vmware.com/cluster.name";
     /// What a virtual machine is in its cluster: [`super::ROLE_CONTROL_PLANE`] or [`super::ROLE_NODE`].
@@ -54,8 +52,6 @@ pub mod label {
     pub const TKR: &str = "run.tanzu.vmware.com/tkr";
     /// The release of a node, on Nodes; `+` is written `_`.
     pub const KUBERNETES_DISTRIBUTION_VERSION: &str = "run.tanzu.vmware.com/kubernetesDistributionVersion";
-    /// The first Machine of a control plane.
-    pub const CONTROL_PLANE_INIT: &str = "run.tanzu.vmware.com/control-plane-init";
     /// The node pool an object belongs to.
     pub const NODE_POOL: &str = "run.tanzu.vmware.com/node-pool";
     /// A release that does not fit this installation.
@@ -101,8 +97,6 @@ pub mod label {
     pub const ADDON_NAME: &str = "tkg.tanzu.vmware.com/addon-name";
     /// On a ConfigMap with a bundle: the only cluster that it is for.
     pub const ADDON_CLUSTER_NAME: &str = "tkg.tanzu.vmware.com/cluster-name";
-    /// Rights that Cluster API's core manager takes in.
-    pub const AGGREGATE_TO_MANAGER: &str = "cluster.x-k8s.io/aggregate-to-manager";
 }
 
 /// Annotations.

@@ -28,8 +28,6 @@ constants! {
 }
 
 reasons! {
-    /// No condition has been computed yet.
-    Waiting WAITING_FOR_CONDITIONS = "WaitingForConditions";
     /// The infrastructure of the cluster is not there yet.
     Waiting WAITING_FOR_CLUSTER_INFRASTRUCTURE = "WaitingForClusterInfrastructure";
     /// The first API server does not answer yet.

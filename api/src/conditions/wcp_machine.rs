@@ -1,18 +1,12 @@
 //! What a WCPMachine says of itself.
 
 reasons! {
-    /// The cluster's network and endpoint are not there yet.
-    Waiting WAITING_FOR_CLUSTER_INFRASTRUCTURE = "WaitingForClusterInfrastructure";
-    /// The first control plane node is not up yet.
-    Waiting WAITING_FOR_CONTROL_PLANE_INITIALIZED = "WaitingForControlPlaneInitialized";
     /// Cluster API has not made the bootstrap data yet.
     Waiting WAITING_FOR_BOOTSTRAP_DATA = "WaitingForBootstrapData";
     /// No Machine owns this WCPMachine yet.
     Waiting WAITING_FOR_OWNER_MACHINE = "WaitingForOwnerMachine";
     /// The VirtualMachine could not be made.
     Warning VM_CREATION_FAILED = "VMCreationFailed";
-    /// The VirtualMachine is being made.
-    Info VM_PROVISION_STARTED = "VMProvisionStarted";
     /// The virtual machine is off.
     Info POWERING_ON = "PoweringOn";
     /// The virtual machine has no address yet.
