@@ -40,8 +40,6 @@ pub mod label {
     pub const CONTROL_PLANE: &str = "cluster.x-k8s.io/control-plane";
     /// The MachineDeployment an object belongs to.
     pub const DEPLOYMENT_NAME: &str = "cluster.x-k8s.io/deployment-name";
-    /// The MachineSet an object belongs to.
-    pub const SET_NAME: &str = "cluster.x-k8s.io/set-name";
     /// The cluster a virtual machine belongs to.
     pub const CAPW_CLUSTER_NAME: &str = "capw.vmware.com/cluster.name";
     /// What a virtual machine is in its cluster: [`super::ROLE_CONTROL_PLANE`] or [`super::ROLE_NODE`].
@@ -54,8 +52,6 @@ pub mod label {
     pub const TKR: &str = "run.tanzu.vmware.com/tkr";
     /// The release of a node, on Nodes; `+` is written `_`.
     pub const KUBERNETES_DISTRIBUTION_VERSION: &str = "run.tanzu.vmware.com/kubernetesDistributionVersion";
-    /// The first Machine of a control plane.
-    pub const CONTROL_PLANE_INIT: &str = "run.tanzu.vmware.com/control-plane-init";
     /// The node pool an object belongs to.
     pub const NODE_POOL: &str = "run.tanzu.vmware.com/node-pool";
     /// A release that does not fit this installation.
@@ -101,8 +97,6 @@ pub mod label {
     pub const ADDON_NAME: &str = "tkg.tanzu.vmware.com/addon-name";
     /// On a ConfigMap with a bundle: the only cluster that it is for.
     pub const ADDON_CLUSTER_NAME: &str = "tkg.tanzu.vmware.com/cluster-name";
-    /// Rights that Cluster API's core manager takes in.
-    pub const AGGREGATE_TO_MANAGER: &str = "cluster.x-k8s.io/aggregate-to-manager";
 }
 
 /// Annotations.
@@ -201,6 +195,8 @@ pub mod annotation {
 
 /// Finalizers.
 pub mod finalizer {
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
     /// Of a TanzuKubernetesCluster.
     pub const TKC: &str = "tanzukubernetescluster.run.tanzu.vmware.com";
     /// Cluster API's, of a Cluster.
@@ -218,6 +214,19 @@ pub mod finalizer {
     pub const VIRTUAL_MACHINE: &str = "virtualmachine.vmoperator.vmware.com";
     /// Of a VirtualMachineSetResourcePolicy.
     pub const RESOURCE_POLICY: &str = "virtualmachinesetresourcepolicy.vmoperator.vmware.com";
+
+    /// The finalizers that hold an object which is to go, if they are all strangers': neither ours nor Cluster API's nor
+    /// Kubernetes' own. Whoever else had one has done what it waited for.
+    pub fn strangers(metadata: &ObjectMeta) -> Option<String> {
+        metadata.deletion_timestamp.as_ref()?;
+        let finalizers = metadata.finalizers.as_deref().filter(|finalizers| !finalizers.is_empty())?;
+        let is_stranger = |finalizer: &String| {
+            let domain = finalizer.split('/').next().unwrap_or_default();
+            let known = ["cluster.x-k8s.io", "vmware.com", "vmware.infrastructure.cluster.x-k8s.io"];
+            domain.contains('.') && !known.iter().any(|known| domain.ends_with(known))
+        };
+        finalizers.iter().all(is_stranger).then(|| finalizers.join(", "))
+    }
 }
 
 /// The role of a control plane's virtual machine.
@@ -384,8 +393,33 @@ pub fn uuid_of(provider_id: &str) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
     use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn only_strangers_hold_what_everybody_else_is_done_with() {
+        let held = |finalizers: &[&str]| {
+            let deletion_timestamp = Some(Time("2026-11-21T13:00:00Z".parse().unwrap()));
+            let finalizers = Some(finalizers.iter().map(|&finalizer| finalizer.to_owned()).collect());
+            finalizer::strangers(&ObjectMeta { deletion_timestamp, finalizers, ..ObjectMeta::default() })
+        };
+        assert_eq!(held(&["backup.example/a", "b.example"]).as_deref(), Some("backup.example/a, b.example"));
+        assert_eq!(held(&[]), None);
+        let known = [
+            finalizer::VIRTUAL_MACHINE,
+            "machine.cluster.x-k8s.io",
+            "cluster.x-k8s.io/x",
+            "foregroundDeletion",
+        ];
+        for known in known.into_iter().chain([finalizer::PROVIDER_SERVICE_ACCOUNT, finalizer::CONTROL_PLANE])
+        {
+            assert_eq!(held(&["backup.example/a", known]), None, "{known}");
+        }
+        let there = ObjectMeta { finalizers: Some(vec!["a.example".to_owned()]), ..ObjectMeta::default() };
+        assert_eq!(finalizer::strangers(&there), None, "nobody deletes it");
+    }
 
     #[test]
     fn names_of_the_test_cluster() {

@@ -42,6 +42,8 @@ pub struct Options {
     pub nodes: Nodes,
     /// Further arguments of the VM operator.
     pub vmop: Vec<String>,
+    /// Further arguments of gcm.
+    pub gcm: Vec<String>,
 }
 
 impl Options {
@@ -49,7 +51,7 @@ impl Options {
     pub fn of(args: &Up) -> Result<Self> {
         let exe = std::env::current_exe().context("cannot find the path of this program")?;
         let (tools, wire, network) = (args.tools.iter().cloned().collect(), args.wire, args.network);
-        Ok(Self { exe, tools, wire, network, nodes: nodes(args)?, vmop: Vec::new() })
+        Ok(Self { exe, tools, wire, network, nodes: nodes(args)?, vmop: Vec::new(), gcm: Vec::new() })
     }
 }
 
@@ -183,16 +185,17 @@ async fn parts(options: &Options, tools: &Tools, stack: &Arc<plane::Stack>) -> R
         let program = Program::new(name, &options.exe);
         // Whatever dials a guest's address goes to where the site serves it.
         let program = network_arguments(name, options.network).into_iter().fold(program, Program::arg);
-        let program = if name == "vmop" {
+        let program = match (name, &options.nodes) {
             // Simulated guests serve on loopback what they report of a network.
-            let program = match options.nodes {
-                Nodes::Simulated(_) => program.arg("--probe-address-map=10.0.0.0/8=127.0.0.0/8"),
-                Nodes::Qemu(_) => program,
-            };
-            options.vmop.iter().fold(program, Program::arg)
-        } else {
-            program
+            ("vmop", Nodes::Simulated(_)) => program.arg("--probe-address-map=10.0.0.0/8=127.0.0.0/8"),
+            _ => program,
         };
+        let further = match name {
+            "vmop" => options.vmop.as_slice(),
+            "gcm" => options.gcm.as_slice(),
+            _ => &[],
+        };
+        let program = further.iter().fold(program, Program::arg);
         let running = plane.run(program).await;
         running.map(|running| (name, running)).with_context(|| format!("cannot start {name}"))
     };

@@ -117,6 +117,7 @@ async fn a_bad_manifest_is_named_and_the_others_go_on(story: &Story) {
     assert_eq!((&ready["status"], &ready["reason"]), (&json!("False"), &json!("AddonsReconciliationFailed")));
     let words = ["3 of 4 add-ons", "Add-on bad", "Deployment default/broken", "replicas"];
     assert_contains(&ready["message"], &words);
+    story.wait_for_ready("added", &words).await;
 }
 
 async fn they_are_what_their_bundles_are(guest: &Client) {

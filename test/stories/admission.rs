@@ -5,6 +5,7 @@ use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use layercake::up::manifest;
 use serde_json::{Value, json};
 
+use crate::shared_stack::MANAGEMENT;
 use crate::story::{SOON, Story, assert_contains, story};
 
 const ONE: &str = r#"
@@ -58,6 +59,17 @@ const REFUSALS: &[(&str, &str, &str, &[&str])] = &[
     ),
     (ONE, "10.96.0.0/12", "192.168.128.0/18", &["192.168", "overlap"]),
     (ONE, "10.96.0.0/12", "10.96.0.0/64", &["10.96.0.0/64"]),
+    (
+        ONE,
+        "192.168.0.0/16",
+        "203.0.0.0/16",
+        &[
+            "spec.settings.network.pods.cidrBlocks[0]",
+            "203.0.0.0/16 overlaps with",
+            MANAGEMENT,
+            "is management's",
+        ],
+    ),
     (ONE, "settings:", "settings:\n    security: {podSecurityPolicy: x}", &["spec.settings.security"]),
     (ONE, "    network:", "    network:\n      cni: {name: cilium}", &["cni", "antrea", "calico", "flannel"]),
     (
@@ -155,17 +167,29 @@ fn what_may_not_change_is_refused() {
         let paused = THREE.replace("NAME,", "fixed, annotations: {cluster.x-k8s.io/paused: \"\"},");
         story.apply(&paused).await;
         let changes = [
-            (json!({"spec": {"settings": {"network": {"pods": {"cidrBlocks": ["10.200.0.0/16"]}}}}}), "pods"),
-            (json!({"spec": {"settings": {"network": {"serviceDomain": "other.local"}}}}), "serviceDomain"),
-            (release("v1.33.1---vmware.1-fips-vkr.2"), "v1.33.1"),
-            (release("v1.36.3---vmware.1-vkr.1"), "v1.36.3"),
+            (
+                json!({"spec": {"settings": {"network": {"pods": {"cidrBlocks": ["10.200.0.0/16"]}}}}}),
+                ["pods"].as_slice(),
+            ),
+            (
+                json!({"spec": {"settings": {"network": {"serviceDomain": "other.local"}}}}),
+                &["serviceDomain"],
+            ),
+            (release("v1.33.1---vmware.1-fips-vkr.2"), &["v1.33.1"]),
+            (release("v1.36.3---vmware.1-vkr.1"), &["v1.36.3"]),
+            (two_releases(), &BOTH),
         ];
         let api = story.api("TanzuKubernetesCluster");
-        for (change, word) in changes {
-            let params = PatchParams { dry_run: true, ..PatchParams::default() };
+        let params = PatchParams { dry_run: true, ..PatchParams::default() };
+        for (change, words) in changes {
             let refusal = api.patch("fixed", &params, &Patch::Merge(&change)).await;
-            assert_contains(refusal.expect_err(word), &[word]);
+            assert_contains(refusal.expect_err(words[0]), words);
         }
+        // One of them alone takes the other along.
+        let full = json!({"spec": {"distribution": {"fullVersion": "v1.35.1+vmware.1-vkr.1"}}});
+        let cluster = api.patch("fixed", &params, &Patch::Merge(&full)).await.unwrap();
+        let topology = &cluster.data["spec"]["topology"];
+        assert_eq!(topology["controlPlane"]["tkr"]["reference"]["name"], "v1.35.1---vmware.1-vkr.1");
         story.delete("TanzuKubernetesCluster", "fixed", crate::story::SOON).await;
     });
 }
@@ -204,6 +228,21 @@ fn a_cluster_of_a_megabyte_is_created_changed_and_deleted() {
             })
             .await;
     });
+}
+
+/// Where two fields name two releases, both are named, and what to write.
+const BOTH: [&str; 5] = [
+    "spec.topology.controlPlane.tkr.reference.name",
+    "release reference \\\"v1.35.1---vmware.1-vkr.1\\\" does not match full version",
+    "v1.36.3+vmware.1-vkr.1",
+    "set spec.distribution: null",
+    "remove spec.topology.controlPlane.tkr.reference.name",
+];
+
+fn two_releases() -> Value {
+    let mut both = release("v1.35.1---vmware.1-vkr.1");
+    both["spec"]["distribution"] = json!({"fullVersion": "v1.36.3+vmware.1-vkr.1"});
+    both
 }
 
 fn release(name: &str) -> Value {

@@ -1,12 +1,13 @@
 //! VirtualMachines written by hand, as a plain user of the VM operator writes them.
 
+use std::cell::RefCell;
 use std::time::Duration;
 
 use layercake::up::prepare;
 use serde_json::Value;
 use sim::control::InventoryVm;
 
-use crate::story::{SOON, Story};
+use crate::story::{CLUSTER, SOON, Story};
 
 /// A VirtualMachine written by hand, as a plain user of the VM operator writes it.
 #[derive(Clone, Debug)]
@@ -115,6 +116,22 @@ impl Story {
             })
         })
         .await
+    }
+
+    /// Waits until condition Ready of a TanzuKubernetesCluster says all of `words` in its reason and message.
+    pub async fn wait_for_ready(&self, name: &str, words: &[&str]) {
+        let last = RefCell::new(String::new());
+        let shown = || async {
+            let cluster = self.get("TanzuKubernetesCluster", name).await?;
+            let conditions = cluster["status"]["conditions"].as_array()?.clone();
+            let ready = conditions.into_iter().find(|condition| condition["type"] == "Ready")?;
+            let text = format!("{}: {}", ready["reason"], ready["message"]);
+            if last.replace(text.clone()) != text {
+                eprintln!("[{}] Ready of {name}: {text}", self.namespace);
+            }
+            words.iter().all(|word| text.contains(word)).then_some(())
+        };
+        self.wait_for(&format!("Ready of {name} says {words:?}"), CLUSTER, shown).await;
     }
 
     /// VMs in the simulated vCenter with this name.

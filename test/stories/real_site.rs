@@ -76,6 +76,7 @@ impl RealSite {
             network: SiteNetwork::PortGroups,
             nodes: sim::Nodes::Qemu(vec![image]),
             vmop: Vec::new(),
+            gcm: Vec::new(),
         };
         let started = Instant::now();
         let stack = Stack::start(&options).await.unwrap_or_else(|error| panic!("{error:#}"));

@@ -17,6 +17,9 @@ static SHARED: OnceCell<Result<SharedStack, String>> = OnceCell::const_new();
 /// Stories that break something for everybody hold this for writing, the others for reading.
 pub static EXCLUSIVE: RwLock<()> = RwLock::const_new(());
 
+/// What the shared stack's administrator reserved for management.
+pub const MANAGEMENT: &str = "203.0.113.0/24";
+
 /// The stack that the stories share.
 pub struct SharedStack {
     pub stack: tokio::sync::Mutex<Stack>,
@@ -40,6 +43,7 @@ impl SharedStack {
             network: network(),
             nodes: sim::Nodes::default(),
             vmop,
+            gcm: vec![format!("--management-cidrs={MANAGEMENT}")],
         };
         let stack = Stack::start(&options).await.map_err(|error| format!("{error:#}"))?;
         let session = stack.session();

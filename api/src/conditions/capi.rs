@@ -19,6 +19,8 @@ constants! {
     NODE_HEALTHY = "NodeHealthy";
     /// Of a Machine: its MachineHealthCheck has nothing against it.
     HEALTH_CHECK_SUCCEEDED = "HealthCheckSucceeded";
+    /// Of a Machine whose health check failed: its owner has replaced it, or says how far that is.
+    OWNER_REMEDIATED = "OwnerRemediated";
     /// Of a KubeadmControlPlane: the authorities of its cluster are there.
     CERTIFICATES_AVAILABLE = "CertificatesAvailable";
     /// Machines are being added, or can't be.
@@ -26,6 +28,8 @@ constants! {
     /// The object is going away.
     DELETING = "Deleting";
 
+    /// The Machine's owner deletes it, to have another in its place.
+    MACHINE_DELETING = "MachineDeleting";
     /// What the Machine refers to is not ready.
     NOT_READY = "NotReady";
     /// What the Machine refers to is not there.

@@ -44,11 +44,15 @@ impl Cause {
         Self { severity, ..Self::of(object, condition) }
     }
 
-    /// A Machine whose virtual machine runs and whose Node is not there: only the guest itself knows why.
-    pub fn not_joined(object: String, address: Option<&str>) -> Self {
+    /// A Machine whose virtual machine runs and whose Node is not there: only the guest itself knows why, or nobody here reaches
+    /// `endpoint`, where the API server is to answer first.
+    pub fn not_joined(object: String, address: Option<&str>, endpoint: Option<&str>) -> Self {
         let place = address.map_or_else(String::new, |address| format!(" at {address}"));
+        let reach = endpoint.map_or_else(String::new, |endpoint| {
+            format!("check that the management cluster reaches the endpoint {endpoint}, and ")
+        });
         let message = format!(
-            "the virtual machine runs{place} and its node has not joined yet. If that lasts, read /var/log/cloud-init-output.log there"
+            "the virtual machine runs{place} and its node has not joined yet. If that lasts, {reach}read /var/log/cloud-init-output.log there"
         );
         let reason = tkc::WAITING_FOR_NODE;
         Self { object, reason: reason.to_owned(), message, severity: severity(super::FALSE, reason, None) }

@@ -28,8 +28,6 @@ constants! {
 }
 
 reasons! {
-    /// No condition has been computed yet.
-    Waiting WAITING_FOR_CONDITIONS = "WaitingForConditions";
     /// The infrastructure of the cluster is not there yet.
     Waiting WAITING_FOR_CLUSTER_INFRASTRUCTURE = "WaitingForClusterInfrastructure";
     /// The first API server does not answer yet.
@@ -80,6 +78,8 @@ reasons! {
     Warning CLUSTER_DELETED = "ClusterDeleted";
     /// The object is going away.
     Info DELETING = "Deleting";
+    /// Of a part of a cluster that is to go: finalizers of strangers hold it.
+    Warning DELETION_HELD = "DeletionHeld";
     /// Of a Machine: its virtual machine runs, and its node has not joined yet.
     Info WAITING_FOR_NODE = "WaitingForNode";
     /// Of a Machine: nothing has been reported of it yet.

@@ -20,16 +20,12 @@ constants! {
     VIRTUAL_MACHINE_IMAGE_SYNCED = "VirtualMachineImageSynced";
     /// The library of the image can be reached.
     VIRTUAL_MACHINE_IMAGE_PROVIDER_READY = "VirtualMachineImageProviderReady";
-    /// The load balancer of the service has an address.
-    VIRTUAL_MACHINE_SERVICE_READY = "VirtualMachineServiceServiceReady";
     /// The library of the image meets its security policy.
     VIRTUAL_MACHINE_IMAGE_PROVIDER_SECURITY_COMPLIANCE = "VirtualMachineImageProviderSecurityCompliance";
     /// The class is there, and bound to the namespace.
     VIRTUAL_MACHINE_CLASS_READY = "VirtualMachineClassReady";
     /// The image is there, and can be used.
     VIRTUAL_MACHINE_IMAGE_READY = "VirtualMachineImageReady";
-    /// The resource policy is there, and realised.
-    VIRTUAL_MACHINE_SET_RESOURCE_POLICY_READY = "VirtualMachineConditionVMSetResourcePolicyReady";
     /// The storage class is there, and leads to a datastore.
     VIRTUAL_MACHINE_STORAGE_READY = "VirtualMachineStorageReady";
     /// The bootstrap data is there.
@@ -48,10 +44,14 @@ constants! {
     VIRTUAL_MACHINE_LOCATION_VALID = "VirtualMachineLocationValid";
     /// The virtual machine's disks rest on no template.
     VIRTUAL_MACHINE_DISK_PROMOTION_SYNCED = "VirtualMachineDiskPromotionSynced";
+    /// The virtual machine has the virtual hardware that was asked for.
+    VIRTUAL_MACHINE_COMPUTE_CONFIG_SYNCED = "VirtualMachineComputeConfigSynced";
+    /// The restart that was asked for is done.
+    VIRTUAL_MACHINE_RESTARTED = "VirtualMachineRestarted";
+    /// The guest has an address that others can use.
+    VIRTUAL_MACHINE_ADDRESS_READY = "VirtualMachineAddressReady";
     /// What the guest reports of its own bootstrap.
     GUEST_BOOTSTRAP = "GuestBootstrap";
-    /// The guest reports an address.
-    VIRTUAL_MACHINE_IP_READY = "VirtualMachineIPReady";
 }
 
 // Reasons of what is as it should be: never a cause.
@@ -87,8 +87,6 @@ reasons! {
     Error STORAGE_NOT_READY = "StorageNotReady";
     /// The Secret or ConfigMap of the metadata is missing.
     Error BOOTSTRAP_NOT_READY = "BootstrapNotReady";
-    /// Guest customisation has not begun.
-    Info GUEST_CUSTOMIZATION_IDLE = "GuestCustomizationIdle";
     /// Guest customisation waits.
     Info GUEST_CUSTOMIZATION_PENDING = "GuestCustomizationPending";
     /// Guest customisation runs.
@@ -105,10 +103,8 @@ reasons! {
     Info DELETING = "Deleting";
     /// The virtual machine could not be destroyed.
     Error DELETION_FAILED = "DeletionFailed";
-    /// The virtual machine is destroyed.
-    Info DELETED = "Deleted";
-    /// vCenter refused or failed to make the virtual machine.
-    Error CREATION_FAILED = "CreationFailed";
+    /// The virtual machine is destroyed, and finalizers of strangers hold its object.
+    Warning DELETION_HELD = "DeletionHeld";
     /// The virtual machine was destroyed behind our back.
     Error VIRTUAL_MACHINE_LOST = "VirtualMachineLost";
     /// Another's virtual machine holds this name or identity.
@@ -123,36 +119,16 @@ reasons! {
     Error VIRTUAL_MACHINE_IMAGE_NOT_SYNCED = "VirtualMachineImageNotSynced";
     /// The library of the image cannot be reached.
     Error VIRTUAL_MACHINE_IMAGE_PROVIDER_NOT_READY = "VirtualMachineImageProviderNotReady";
-    /// What is named is not there.
-    Error NOT_FOUND = "NotFound";
-    /// What is named may not be read.
-    Error FORBIDDEN = "Forbidden";
-    /// What is named makes no sense.
-    Error INVALID = "Invalid";
-    /// A failure of our own keeps it from being known.
-    Warning INTERNAL_ERROR = "InternalError";
-    /// What is named could not be read.
-    Warning GET_ERROR = "GetError";
-    /// Nothing is named.
-    Error NOT_SET = "NotSet";
-    /// What is named cannot be used here.
-    Error NOT_SUPPORTED = "NotSupported";
     /// A storage class must be named, and is not.
     Error STORAGE_CLASS_REQUIRED = "StorageClassRequired";
-    /// The storage class is not assigned to the namespace.
-    Error STORAGE_CLASS_NOT_ASSIGNED = "StorageClassNotAssigned";
     /// No datastore satisfies the storage class.
     Error DATASTORE_NOT_FOUND = "DatastoreNotFound";
-    /// The Secret or ConfigMap lacks a key.
-    Error REQUIRED_KEY_NOT_FOUND = "RequiredKeyNotFound";
     /// Nothing satisfies all that binds it to a zone.
     Error ZONE_MISMATCH = "ZoneMismatch";
     /// The class has changed since.
     Info SAME_CLASS_RESIZE = "SameClassResize";
     /// The virtual machine has another class than it was last given.
     Info CLASS_NAME_CHANGED = "ClassNameChanged";
-    /// No class has this name.
-    Error CLASS_NOT_FOUND = "ClassNotFound";
     /// The class was changed.
     Info CLASS_UPDATED = "ClassUpdated";
     /// The virtual machine is in another pool.
@@ -173,8 +149,6 @@ reasons! {
     Info DISK_PROMOTION_RUNNING = "DiskPromotionRunning";
     /// The disks could not be copied.
     Error DISK_PROMOTION_TASK_ERROR = "DiskPromotionTaskError";
-    /// The library of the image breaks its security policy.
-    Error VIRTUAL_MACHINE_IMAGE_PROVIDER_SECURITY_NOT_COMPLIANT = "VirtualMachineImageProviderSecurityNotCompliant";
     /// The guest has not reported an address yet.
     Info WAITING_FOR_ADDRESS = "WaitingForAddress";
     /// The virtual machine is made when what it needs is there.

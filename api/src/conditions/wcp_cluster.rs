@@ -30,8 +30,6 @@ reasons! {
     Info WAITING_FOR_IP_ADDRESS = "WaitingForIPAddress";
     /// Nobody gave the cluster an endpoint, and there is no pool to take one from.
     Warning CONTROL_PLANE_ENDPOINT_MISSING = "ControlPlaneEndpointMissing";
-    /// Cluster API does not say yet which port the API server takes.
-    Waiting WAITING_FOR_KUBEADM_CONTROL_PLANE_SPEC_READY = "WaitingForKubeadmControlPlaneSpecReady";
     /// An account is not in the guest yet, or nobody knows whether it is.
     Info PROVIDER_SERVICE_ACCOUNTS_RECONCILING = "ProviderServiceAccountsReconciling";
     /// An account could not be made.

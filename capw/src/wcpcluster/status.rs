@@ -101,7 +101,7 @@ fn of_error(cluster: &WCPCluster, error: &Error, old: &[Condition]) -> Vec<Condi
         Error::Waiting(waiting) => waiting.reason(),
         _ if cluster.meta().deletion_timestamp.is_some() => contract::DELETING,
         Error::Invalid(_) => contract::NAME_TAKEN,
-        Error::Api { .. } | Error::Behind(_) => "InternalError",
+        Error::Api { .. } | Error::Behind(_) => contract::INTERNAL_ERROR,
     };
     let mut new: Vec<_> =
         keep_conditions(old).into_iter().filter(|condition| condition.type_ != contract::READY).collect();

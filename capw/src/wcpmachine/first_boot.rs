@@ -1,7 +1,7 @@
 //! What the guest says of its first boot while no node has joined: the cause in its own words, and a remedy. Pure.
 
 use api::capi::Machine;
-use api::conditions::{self, TRUE, vmop};
+use api::conditions::{self, TRUE, vmop, wcp_machine as reasons};
 use api::vmop::VirtualMachine;
 use kit::events::named;
 
@@ -9,7 +9,7 @@ use crate::upstream::has_node;
 
 /// Why the virtual machine runs and is no node, as far as its guest says it.
 pub struct FirstBoot {
-    /// One of VM Operator's reasons.
+    /// One of VM Operator's reasons, or of a WCPMachine's.
     pub reason: &'static str,
     /// The cause, and what to do.
     pub message: String,
@@ -73,7 +73,7 @@ pub fn first_boot(vm: &VirtualMachine, machine: Option<&Machine>) -> Option<Firs
     let (name, own) = (named(vm), boot.reason.as_deref());
     // The reason is one of ours, whatever word a guest chooses.
     let (reason, message) = match (boot.status.as_ref(), own) {
-        (TRUE, _) => return None,
+        (TRUE, _) => return unreached(vm),
         (conditions::UNKNOWN, _) => {
             (vmop::NO_BOOTSTRAP_STATUS, format!("{name}: {}", text.unwrap_or("no report")))
         }
@@ -87,6 +87,18 @@ pub fn first_boot(vm: &VirtualMachine, machine: Option<&Machine>) -> Option<Firs
         }
     };
     Some(FirstBoot { reason, message })
+}
+
+/// A guest that has booted, and that the readiness probe does not reach: its node can't join for Cluster API either.
+fn unreached(vm: &VirtualMachine) -> Option<FirstBoot> {
+    let ready = conditions::find(&vm.status.as_ref()?.conditions, conditions::READY)?;
+    let failed = ready.status == conditions::FALSE && ready.reason.as_deref() == Some(vmop::NOT_READY);
+    let why = ready.message.as_deref().filter(|_| failed)?;
+    let message = format!(
+        "{}: The first boot is done. {why}. Check that the management cluster reaches this address: its VLAN, routes and firewalls",
+        named(vm)
+    );
+    Some(FirstBoot { reason: reasons::NODE_NOT_REACHED, message })
 }
 
 /// What to do about that cause.
@@ -136,6 +148,20 @@ mod tests {
         let boots = causes.map(|cause| boot(failed("BootstrapFailed", cause)).unwrap());
         assert!(boots.iter().all(|boot| boot.reason == "BootstrapFailed"));
         insta::assert_snapshot!(boots.map(|boot| boot.message).join("\n"));
+    }
+
+    #[test]
+    fn a_guest_that_booted_and_is_not_reached_is_no_guest_that_boots() {
+        let mut vm = vm(Condition::is_true(vmop::GUEST_BOOTSTRAP));
+        assert!(first_boot(&vm, Some(&machine(true))).is_none());
+        let why = "The readiness probe fails: 10.1.2.3:6443: connection refused";
+        let silent = Condition::is_false(conditions::READY, "Info", vmop::NOT_READY, why);
+        vm.status.as_mut().unwrap().conditions.push(silent.clone());
+        let boot = first_boot(&vm, Some(&machine(true))).unwrap();
+        assert_eq!(boot.reason, "NodeNotReached");
+        insta::assert_snapshot!(boot.message, @"VirtualMachine ns/cp-0: The first boot is done. The readiness probe fails: 10.1.2.3:6443: connection refused. Check that the management cluster reaches this address: its VLAN, routes and firewalls");
+        vm.status.as_mut().unwrap().conditions = vec![silent];
+        assert!(first_boot(&vm, Some(&machine(true))).is_none(), "its API server is not there yet");
     }
 
     #[test]

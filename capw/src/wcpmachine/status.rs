@@ -148,13 +148,14 @@ fn verdict(
     }
 }
 
-/// What the end waits for; why, if the virtual machine can't be destroyed.
+/// What the end waits for; why, if the virtual machine can't be destroyed, or its object is held.
 fn deleting(vm: Option<&VirtualMachine>, outcome: &Result<Done, Error>) -> Verdict {
     let seen =
         vm.and_then(|vm| vm.status.as_ref()).map(|seen| seen.conditions.as_slice()).unwrap_or_default();
-    let failed = conditions::find(seen, conditions::READY)
-        .filter(|ready| ready.reason.as_deref() == Some(vmop::DELETION_FAILED));
-    if let (Some(cause), Some(vm)) = (failed, vm) {
+    let halted = conditions::find(seen, conditions::READY).filter(|ready| {
+        [vmop::DELETION_FAILED, vmop::DELETION_HELD].map(Some).contains(&ready.reason.as_deref())
+    });
+    if let (Some(cause), Some(vm)) = (halted, vm) {
         return blocked_by(vm_status::DELETING, cause, &named(vm));
     }
     let message = outcome.as_ref().err().map(ToString::to_string).unwrap_or_default();

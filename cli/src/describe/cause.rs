@@ -122,7 +122,7 @@ fn of_machine(name: &str, machine: &DynamicObject) -> Option<Suspicion> {
     let is_provisioned =
         condition(machine, capi::INFRASTRUCTURE_READY).is_some_and(|found| found["status"] == "True");
     if is_provisioned && !has_node {
-        let cause = Cause::not_joined(name.to_owned(), address(machine));
+        let cause = Cause::not_joined(name.to_owned(), address(machine), None);
         return Some(Suspicion { cause, own: true });
     }
     let ready = condition(machine, READY).filter(|found| found["status"] == "False" && has_node)?;

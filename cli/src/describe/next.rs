@@ -5,20 +5,13 @@ use api::conditions::{tkc, vmop};
 use super::cause::{Blocking, NOT_REPORTED};
 
 /// Reasons that are about a class.
-const OF_CLASS: [&str; 3] = [
-    vmop::VIRTUAL_MACHINE_CLASS_NOT_FOUND,
-    vmop::VIRTUAL_MACHINE_CLASS_BINDING_NOT_FOUND,
-    vmop::CLASS_NOT_FOUND,
-];
+const OF_CLASS: [&str; 2] =
+    [vmop::VIRTUAL_MACHINE_CLASS_NOT_FOUND, vmop::VIRTUAL_MACHINE_CLASS_BINDING_NOT_FOUND];
 /// Reasons that are about an image.
 const OF_IMAGE: [&str; 2] = [vmop::VIRTUAL_MACHINE_IMAGE_NOT_FOUND, vmop::VIRTUAL_MACHINE_IMAGE_NOT_READY];
 /// Reasons that are about a storage class.
-const OF_STORAGE: [&str; 4] = [
-    vmop::STORAGE_NOT_READY,
-    vmop::STORAGE_CLASS_REQUIRED,
-    vmop::STORAGE_CLASS_NOT_ASSIGNED,
-    vmop::DATASTORE_NOT_FOUND,
-];
+const OF_STORAGE: [&str; 3] =
+    [vmop::STORAGE_NOT_READY, vmop::STORAGE_CLASS_REQUIRED, vmop::DATASTORE_NOT_FOUND];
 /// Reasons that are about a network.
 const OF_NETWORK: [&str; 2] = [vmop::WAITING_FOR_ADDRESS, vmop::NETWORK_NOT_READY];
 

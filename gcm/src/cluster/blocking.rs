@@ -7,7 +7,10 @@ use api::conditions::cause::{self, Cause};
 use api::conditions::severity::Severity;
 use api::conditions::{FALSE, READY, TRUE, capi, metav1, tkc, vcenter, wcp_machine};
 use api::gcm::parts::{node_status, vm_status};
+use api::names::finalizer;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kit::events::named;
+use kit::watch::Watchable;
 use kube::ResourceExt;
 
 use super::gather::Facts;
@@ -28,7 +31,7 @@ pub fn of_infrastructure(facts: &Facts) -> Option<Cause> {
 }
 
 /// Why a Machine is not ready; nothing if it is.
-pub fn of_machine(node: &Node<'_>) -> Option<Cause> {
+pub fn of_machine(facts: &Facts, node: &Node<'_>) -> Option<Cause> {
     let machine = conditions(node.machine);
     let object = format!("Machine {}", node.name());
     let below = || {
@@ -57,7 +60,7 @@ pub fn of_machine(node: &Node<'_>) -> Option<Cause> {
         return Some(bootstrap.map_or(cause, |condition| Cause::of_cluster_api(object, condition)));
     }
     if node.node().is_none() {
-        return Some(of_unjoined(node, object));
+        return Some(of_unjoined(facts, node, object));
     }
     let health = [capi::NODE_READY, capi::NODE_HEALTHY, READY]
         .iter()
@@ -79,10 +82,21 @@ fn of_outage(node: &Node<'_>, object: &str) -> Option<Cause> {
     })
 }
 
+/// Where the API server is to answer.
+fn endpoint(facts: &Facts) -> Option<String> {
+    let endpoint = facts.cluster.as_ref()?.spec.control_plane_endpoint.as_ref()?;
+    Some(kit::guest::server(
+        endpoint.host.as_deref().filter(|host| !host.is_empty())?,
+        endpoint.port?.try_into().ok()?,
+    ))
+}
+
 /// Why a Machine without a Node has none: its virtual machine runs and says no more, or is not there yet.
-fn of_unjoined(node: &Node<'_>, object: String) -> Cause {
+fn of_unjoined(facts: &Facts, node: &Node<'_>, object: String) -> Cause {
     if let Some(address) = node.wcp.and_then(|wcp| wcp.status.as_ref()?.vm_ip.as_deref()) {
-        return Cause::not_joined(object, Some(address));
+        // Once it has answered, the endpoint is not what a node waits for.
+        let endpoint = endpoint(facts).filter(|_| !facts.is_initialized());
+        return Cause::not_joined(object, Some(address), endpoint.as_deref());
     }
     match metav1::find(conditions(node.machine), capi::INFRASTRUCTURE_READY) {
         Some(condition) => Cause::of_cluster_api(object, condition),
@@ -96,8 +110,11 @@ fn of_unjoined(node: &Node<'_>, object: String) -> Cause {
 }
 
 /// The first cause among some of the cluster's machines: the gravest, of equals the first.
-pub fn of_machines<'n, 'a: 'n>(nodes: impl IntoIterator<Item = &'n Node<'a>>) -> Option<Cause> {
-    cause::gravest(nodes.into_iter().filter_map(of_machine), |cause| cause.severity)
+pub fn of_machines<'n, 'a: 'n>(
+    facts: &Facts,
+    nodes: impl IntoIterator<Item = &'n Node<'a>>,
+) -> Option<Cause> {
+    cause::gravest(nodes.into_iter().filter_map(|node| of_machine(facts, node)), |cause| cause.severity)
 }
 
 /// The first cause among some machines. Of nodes that joined and are not ready, that is a container network that can't be
@@ -110,7 +127,7 @@ pub fn of_nodes<'n, 'a: 'n>(facts: &Facts, nodes: impl IntoIterator<Item = &'n N
         let report = reports.find(|report| report.type_ == Some(AddonType::Cni))?;
         report.cause(false).filter(Cause::is_failing)
     };
-    joined.then(network).flatten().or_else(|| of_machines(nodes))
+    joined.then(network).flatten().or_else(|| of_machines(facts, nodes))
 }
 
 /// Why a cluster that is to go does not go: what failed, not what takes its time.
@@ -118,9 +135,31 @@ pub fn of_deletion(facts: &Facts) -> Option<Cause> {
     let nodes = Node::all(facts);
     let going = |wcp: &&Arc<WCPCluster>| wcp.metadata.deletion_timestamp.is_some();
     let infrastructure = || facts.wcp_cluster.as_ref().filter(going).and_then(|_| of_infrastructure(facts));
-    of_machines(nodes.iter().filter(|node| node.is_deleting()))
+    of_machines(facts, nodes.iter().filter(|node| node.is_deleting()))
         .filter(Cause::is_failing)
         .or_else(|| infrastructure().filter(Cause::is_failing))
+        .or_else(|| of_strangers(facts))
+}
+
+/// What of the cluster strangers' finalizers hold, once everybody else is done with it.
+fn of_strangers(facts: &Facts) -> Option<Cause> {
+    held(&facts.machines)
+        .or_else(|| held(&facts.wcp_machines))
+        .or_else(|| held(&facts.sets))
+        .or_else(|| held(&facts.deployments))
+        .or_else(|| held(facts.control_plane.as_slice()))
+        .or_else(|| held(facts.wcp_cluster.as_slice()))
+        .or_else(|| held(facts.cluster.as_slice()))
+}
+
+fn held<K: Watchable>(objects: &[Arc<K>]) -> Option<Cause> {
+    objects.iter().find_map(|object| {
+        let finalizers = finalizer::strangers(object.meta())?;
+        let message =
+            format!("held by {finalizers}, a finalizer of somebody else's. Whoever set it must remove it");
+        let (reason, severity) = (tkc::DELETION_HELD.to_owned(), Severity::Warning);
+        Some(Cause { object: named(&**object), reason, message, severity })
+    })
 }
 
 /// Secrets with the authorities of a cluster, by what follows its name, and what the control plane's nodes have of them.

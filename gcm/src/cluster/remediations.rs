@@ -44,7 +44,8 @@ pub fn remediations(facts: &Facts, old: &TanzuKubernetesClusterStatus) -> (Vec<R
 }
 
 trait Seen: Sized {
-    /// What is known of a machine that is deleted because its health check failed.
+    /// What is known of a machine that its owner deletes because its health check failed. One that goes with its cluster or
+    /// its pool, or because there are too many, may be unhealthy, too.
     fn seen(node: &Node<'_>) -> Option<Self>;
 }
 
@@ -54,6 +55,8 @@ impl Seen for RemediatedNode {
         let time = metadata.deletion_timestamp.as_ref()?;
         let check = metav1::find(conditions(node.machine), capi::HEALTH_CHECK_SUCCEEDED)
             .filter(|check| check.status == FALSE)?;
+        metav1::find(conditions(node.machine), capi::OWNER_REMEDIATED)
+            .filter(|owner| owner.status == FALSE && owner.reason == capi::MACHINE_DELETING)?;
         let below = node.wcp.filter(|wcp| wcp.metadata.deletion_timestamp.is_none()).and_then(|wcp| {
             let conditions = wcp.status.as_ref()?.conditions.as_slice();
             metav1::find(conditions, READY).filter(|ready| ready.status != TRUE)

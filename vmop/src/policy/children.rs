@@ -191,7 +191,7 @@ async fn look(
         "The names {} and {} are taken in {parent} in vCenter by others. Rename one of them, or give the policy another name",
         child.name, child.alternative
     );
-    Err(Unmet::in_vcenter("NameTaken", message).into())
+    Err(Unmet::in_vcenter(reason::NAME_TAKEN, message).into())
 }
 
 fn made_by_earlier_version(occupants: &[Occupant]) -> bool {

@@ -4,6 +4,7 @@
 //! realized again, which it is at every start and at every change of the spec. What the spec leaves
 //! out is the vSphere admin's to set.
 
+use api::conditions::vmop as known;
 use api::vmop::VirtualMachineSetResourcePolicy;
 use vsphere::{Allocation, MoRef, Value};
 
@@ -27,7 +28,7 @@ pub async fn allocations(
         0
     };
     class::parse_allocations(requests, limits, megahertz)
-        .map_err(|error| Unmet::wrong("InvalidSpec", format!("spec.resourcepool: {error}")).into())
+        .map_err(|error| Unmet::wrong(known::INVALID_SPEC, format!("spec.resourcepool: {error}")).into())
 }
 
 /// Brings the pool to these guarantees and limits.

@@ -50,7 +50,7 @@ fn not_ready(error: &Error, deleting: bool) -> Condition {
         Error::Vcenter(error) if error.retryable() => (WARNING, error.category()),
         Error::Vcenter(_) if deleting => (ERROR, known::DELETION_FAILED),
         Error::Vcenter(error) => (ERROR, error.category()),
-        Error::StaleCache(_) | Error::Api(_) => (WARNING, "ApiServer"),
+        Error::StaleCache(_) | Error::Api(_) => (WARNING, known::API_SERVER),
     };
     let message = match error {
         Error::Vcenter(error) => format!("{error}. {}", error.advice()),

@@ -181,7 +181,7 @@ async fn watch<K: Clone>(watched: Watched, changed: mpsc::UnboundedSender<K>, ob
         };
         failures = if answer.is_ok() { 0 } else { failures + 1 };
         let old = result.lock().clone();
-        let (new, pause) = judged(&old, answer, failures, target.period);
+        let (new, pause) = judged(&old, answer, failures, &target);
         if new != old {
             *result.lock() = new;
             if changed.send(object.clone()).is_err() {
@@ -225,32 +225,45 @@ fn judged(
     old: &ProbeResult,
     result: Result<(), Failure>,
     failures: u32,
-    period: Duration,
+    target: &Target,
 ) -> (ProbeResult, Duration) {
+    let period = target.period;
+    // With where it asks: an address that is the wrong one is seen.
+    let no_answer = |why: Failure| {
+        ProbeResult::NoAnswer(format!("{}: {why}", SocketAddr::new(target.address, target.port)))
+    };
     match result {
         Ok(()) => (ProbeResult::Answers, period),
         Err(_) if *old == ProbeResult::Answers && failures < 2 => {
             (ProbeResult::Answers, period.min(IMPATIENT))
         }
-        Err(why @ Failure::Refused(_)) => (ProbeResult::NoAnswer(why.to_string()), period.min(IMPATIENT)),
+        Err(why @ Failure::Refused(_)) => (no_answer(why), period.min(IMPATIENT)),
         Err(why @ Failure::Silent(_)) => {
             let doubled = IMPATIENT.saturating_mul(1 << failures.saturating_sub(1).min(5));
-            (ProbeResult::NoAnswer(why.to_string()), doubled.min(SLOWEST))
+            (no_answer(why), doubled.min(SLOWEST))
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
+
     use support::wait::within;
 
     use super::*;
 
     const PERIOD: Duration = Duration::from_secs(10);
+    const TARGET: Target = Target {
+        address: IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)),
+        port: 6443,
+        period: PERIOD,
+        timeout: LONGEST_TIMEOUT,
+    };
 
     #[test]
     fn one_lost_packet_takes_no_node_out() {
-        let silent = ProbeResult::NoAnswer("connection refused".into());
+        let silent = ProbeResult::NoAnswer("10.0.0.1:6443: connection refused".into());
         let refused = || Err(Failure::Refused(io::ErrorKind::ConnectionRefused));
         for (old, result, failures, new, pause) in [
             (ProbeResult::Unknown, Ok(()), 0, ProbeResult::Answers, PERIOD),
@@ -259,7 +272,7 @@ mod tests {
             (ProbeResult::Answers, refused(), 1, ProbeResult::Answers, IMPATIENT),
             (ProbeResult::Answers, refused(), 2, silent.clone(), IMPATIENT),
         ] {
-            assert_eq!(judged(&old, result, failures, PERIOD), (new, pause));
+            assert_eq!(judged(&old, result, failures, &TARGET), (new, pause));
         }
     }
 
@@ -267,7 +280,7 @@ mod tests {
     fn a_target_from_which_nothing_comes_back_is_asked_ever_less_often() {
         let silent = |failures| {
             let failure = Err(Failure::Silent(LONGEST_TIMEOUT));
-            judged(&ProbeResult::Unknown, failure, failures, PERIOD).1.as_secs()
+            judged(&ProbeResult::Unknown, failure, failures, &TARGET).1.as_secs()
         };
         assert_eq!([1, 2, 3, 4, 5, 6, 7, u32::MAX].map(silent), [1, 2, 4, 8, 16, 30, 30, 30]);
     }

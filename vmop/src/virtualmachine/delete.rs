@@ -56,6 +56,7 @@ async fn delete_now(vm: &Arc<VirtualMachine>, ctx: &Context) -> Result<Next, Err
         there.is_none_or(|there| there.metadata.uid != vm.metadata.uid)
     };
     if !ours || let_go {
+        report_held(vm, ctx).await?;
         return Ok(Next::OnChange);
     }
     let object = ObjectRef::from_obj(&**vm);
@@ -327,7 +328,6 @@ async fn report_blocked(vm: &VirtualMachine, error: &Error, ctx: &Context) -> Re
     if !error.concerns_status() {
         return Ok(());
     }
-    let mut status = vm.status.clone().unwrap_or_default();
     let severity = match error {
         Error::Vcenter(error) if error.retryable() => WARNING,
         Error::Blocked(Blocked::Unavailable(_)) => WARNING,
@@ -335,7 +335,20 @@ async fn report_blocked(vm: &VirtualMachine, error: &Error, ctx: &Context) -> Re
         _ => ERROR,
     };
     let reason = if severity == INFO { known::DELETING } else { known::DELETION_FAILED };
-    let ready = Condition::is_false(READY, severity, reason, error.advised());
+    report_ready(vm, Condition::is_false(READY, severity, reason, error.advised()), ctx).await
+}
+
+/// Reports who holds an object that we have let go: what its status says is from before.
+async fn report_held(vm: &VirtualMachine, ctx: &Context) -> Result<(), Error> {
+    let Some(finalizers) = finalizer::strangers(&vm.metadata) else { return Ok(()) };
+    let message = format!(
+        "The VM is gone from vCenter, and the object is held by {finalizers}, a finalizer of somebody else's. Whoever set it must remove it"
+    );
+    report_ready(vm, Condition::is_false(READY, WARNING, known::DELETION_HELD, message), ctx).await
+}
+
+async fn report_ready(vm: &VirtualMachine, ready: Condition, ctx: &Context) -> Result<(), Error> {
+    let mut status = vm.status.clone().unwrap_or_default();
     let mut conditions = vec![ready];
     conditions.extend(status.conditions.iter().filter(|condition| condition.type_ != READY).cloned());
     let old = std::mem::take(&mut status.conditions);

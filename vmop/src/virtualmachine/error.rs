@@ -108,19 +108,19 @@ impl Error {
     /// The condition's reason.
     pub fn reason(&self) -> &'static str {
         match self {
-            Self::Blocked(Blocked::Spec(_)) => "InvalidSpec",
+            Self::Blocked(Blocked::Spec(_)) => known::INVALID_SPEC,
             Self::Blocked(Blocked::Unmet(unmet)) => unmet.reason,
             Self::Blocked(Blocked::Provider(_)) => known::PROVIDER_NOT_READY,
             Self::Blocked(Blocked::Claimed(_)) => known::IDENTITY_CONFLICT,
             Self::Blocked(Blocked::Lost(_)) => known::VIRTUAL_MACHINE_LOST,
-            Self::Blocked(Blocked::Moved(_)) => "FolderMismatch",
+            Self::Blocked(Blocked::Moved(_)) => known::FOLDER_MISMATCH,
             Self::Blocked(Blocked::Unavailable(_)) => UNREACHABLE,
-            Self::Blocked(Blocked::Held(_)) => "HeldBack",
-            Self::Guest(..) => "WaitingForGuest",
+            Self::Blocked(Blocked::Held(_)) => known::HELD_BACK,
+            Self::Guest(..) => known::WAITING_FOR_GUEST,
             Self::Draining(_) => "Draining",
             Self::Vcenter(error) => error.category(),
-            Self::Unsettled(_) => "WaitingForVCenter",
-            Self::StaleCache(_) | Self::Api(_) => "ApiServer",
+            Self::Unsettled(_) => known::WAITING_FOR_VCENTER,
+            Self::StaleCache(_) | Self::Api(_) => known::API_SERVER,
         }
     }
 

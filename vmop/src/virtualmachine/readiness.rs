@@ -34,9 +34,12 @@ pub fn probe_result(
 pub fn address_condition(vsphere_vm: &Vm) -> Condition {
     match address(vsphere_vm) {
         Some(_) => Condition::is_true(condition_types::ADDRESS),
-        None => {
-            Condition::is_false(condition_types::ADDRESS, INFO, "WaitingForAddress", no_address(vsphere_vm))
-        }
+        None => Condition::is_false(
+            condition_types::ADDRESS,
+            INFO,
+            known::WAITING_FOR_ADDRESS,
+            no_address(vsphere_vm),
+        ),
     }
 }
 
@@ -83,7 +86,7 @@ pub fn tools_condition(vsphere_vm: &Vm) -> Condition {
         }
         None => Condition::is_unknown(
             known::VIRTUAL_MACHINE_TOOLS,
-            "NoGuestInfo",
+            known::NO_GUEST_INFO,
             "vCenter knows nothing of VMware Tools in this guest",
         ),
         Some(_) => {

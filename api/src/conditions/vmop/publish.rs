@@ -32,8 +32,6 @@ reasons! {
     Info QUEUED = "Queued";
     /// vCenter is at work.
     Info UPLOADING = "Uploading";
-    /// vCenter gave no identity of the item.
-    Error ITEM_ID_INVALID = "ItemIDInvalid";
     /// vCenter could not publish it.
     Error UPLOAD_FAILURE = "UploadFailure";
     /// The item is not in the library yet.

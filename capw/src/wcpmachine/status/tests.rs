@@ -137,6 +137,9 @@ fn a_machine_on_its_way_out_says_what_holds_it() {
     facts.vm = Some(vm(|s| blocked(s, conditions::READY, "Error", vmop::DELETION_FAILED)));
     let held = status(&wcp_machine, &facts, &waits(), at(0));
     assert_eq!(reason(&held), ("deleting", "DeletionFailed", "VirtualMachine ben-test/node: because"));
+    facts.vm = Some(vm(|s| blocked(s, conditions::READY, "Warning", vmop::DELETION_HELD)));
+    let held = status(&wcp_machine, &facts, &waits(), at(0));
+    assert_eq!(reason(&held), ("deleting", "DeletionHeld", "VirtualMachine ben-test/node: because"));
 }
 
 #[test]

@@ -61,16 +61,28 @@ fn a_cluster_whose_node_is_replaced_stays_unhealthy_until_the_new_one_is_ready()
     assert_eq!(step(&mut fixture), phase::RUNNING);
 }
 
-/// The worker of the facts, unhealthy and on its way out.
-fn remediated(mut facts: Facts) -> Facts {
+/// The worker of the facts, unhealthy and on its way out, since its owner replaces it.
+fn remediated(facts: Facts) -> Facts {
+    deleted(facts, Some("MachineDeleting"))
+}
+
+/// The worker of the facts, unhealthy and on its way out; with what its owner says of its remediation, if it does.
+fn deleted(mut facts: Facts, remediation: Option<&str>) -> Facts {
     let worker = facts.machines.last_mut().unwrap();
     let mut machine: Machine = (**worker).clone();
     machine.metadata.deletion_timestamp = Some(Time("2026-11-21T13:00:00Z".parse().unwrap()));
-    machine.status.as_mut().unwrap().conditions.get_or_insert_default().push(from(json!({
+    let conditions = machine.status.as_mut().unwrap().conditions.get_or_insert_default();
+    conditions.push(from(json!({
         "type": "HealthCheckSucceeded", "status": "False", "reason": "UnhealthyNode",
         "message": "Health check failed:\n  * Condition Ready on Node is reporting status Unknown for more than 5m0s",
         "lastTransitionTime": "2026-11-21T13:00:00Z",
     })));
+    conditions.extend(remediation.map(|reason| {
+        from(json!({
+            "type": "OwnerRemediated", "status": "False", "reason": reason, "message": "",
+            "lastTransitionTime": "2026-11-21T13:00:00Z",
+        }))
+    }));
     *worker = Arc::new(machine);
     facts
 }
@@ -126,6 +138,27 @@ fn a_machine_that_somebody_deletes_is_not_counted() {
     Arc::make_mut(worker).metadata.deletion_timestamp = Some(Time("2026-11-21T13:00:00Z".parse().unwrap()));
     assert!(!worker.name_any().is_empty());
     assert_eq!(status(&fixture.tkc, &facts, None).status.node_remediation_count, None);
+}
+
+/// An unhealthy Machine may go for another reason: with its cluster, with its pool, or as the first of those that are too many.
+#[test]
+fn an_unhealthy_machine_that_its_owner_does_not_replace_is_not_counted() {
+    let mut fixture = ClusterFixture::running(sound());
+    fixture.groups[1][0] = SILENT;
+    let before = shown(&fixture);
+    fixture.tkc.status = Some(before.clone());
+    for (remediation, count) in [
+        (None, None),
+        (Some("WaitingForRemediation"), None),
+        (Some("RemediationDeferred"), None),
+        (Some("CannotBeRemediated"), None),
+        (Some("MachineDeleting"), Some(1)),
+    ] {
+        let after = status(&fixture.tkc, &deleted(fixture.facts(), remediation), None).status;
+        assert_eq!(after.node_remediation_count, count, "{remediation:?}");
+        let events = milestones::between(&before, &after, None);
+        assert_eq!(events.iter().any(|event| event.reason == "NodeRemediated"), count.is_some());
+    }
 }
 
 /// Cluster API has looked at a pool's new template, and its counts are still about the machines of before.

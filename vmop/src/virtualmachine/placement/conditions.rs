@@ -1,6 +1,6 @@
 //! Whether a VM lies where it should.
 
-use api::conditions::{Condition, WARNING};
+use api::conditions::{Condition, WARNING, vmop as known};
 use vsphere::Vm;
 
 use crate::vcenter::Placement;
@@ -13,10 +13,10 @@ pub fn location_condition(vsphere_vm: &Vm, placement: &Placement) -> Condition {
     );
     let (reason, what) = match (pool, folder) {
         (true, true) => return Condition::is_true(condition_types::LOCATION),
-        (false, true) => ("ResourcePoolMismatch", format!("resource pool {}", placement.pool.id())),
-        (true, false) => ("FolderMismatch", format!("folder {}", placement.folder.id())),
+        (false, true) => (known::RESOURCE_POOL_MISMATCH, format!("resource pool {}", placement.pool.id())),
+        (true, false) => (known::FOLDER_MISMATCH, format!("folder {}", placement.folder.id())),
         (false, false) => (
-            "ResourcePoolAndFolderMismatch",
+            known::RESOURCE_POOL_AND_FOLDER_MISMATCH,
             format!("resource pool {} and the folder {}", placement.pool.id(), placement.folder.id()),
         ),
     };

@@ -1,5 +1,6 @@
 //! The cluster module that a VM is a member of, for anti-affinity.
 
+use api::conditions::vmop as known;
 use api::names::annotation;
 use api::vmop::VirtualMachine;
 use kit::index::key;
@@ -62,5 +63,5 @@ fn wanted_module(vm: &VirtualMachine, pool: Option<&MoRef>, vcenter: &VCenter) -
         "{named} has no group {group} in spec.clustermodules. Correct the annotation {}, or name another policy",
         annotation::CLUSTER_MODULE_GROUP
     );
-    Err(Unmet::wrong("ClusterModuleNotFound", message))
+    Err(Unmet::wrong(known::CLUSTER_MODULE_NOT_FOUND, message))
 }

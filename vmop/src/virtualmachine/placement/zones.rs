@@ -15,7 +15,7 @@ use crate::vcenter::Placement;
 use crate::vcenter::settings::Settings;
 
 /// Reason of a namespace without folder or pool.
-pub const PLACEMENT_NOT_READY: &str = "PlacementNotReady";
+pub const PLACEMENT_NOT_READY: &str = reason::PLACEMENT_NOT_READY;
 
 /// A zone of a namespace, with where its VMs lie there.
 #[derive(Clone, Debug, PartialEq, Eq)]

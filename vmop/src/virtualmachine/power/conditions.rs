@@ -46,11 +46,11 @@ fn power_pending(vm: &VirtualMachine, vsphere_vm: &Vm, is: PowerState, now: Time
             "The VM is {is_word}, and is not powered on while the object has the annotation {}. Who set it takes it off",
             checks.join(", ")
         );
-        return Condition::is_false(condition_types::POWER, INFO, "PowerOnHeldBack", message);
+        return Condition::is_false(condition_types::POWER, INFO, known::POWER_ON_HELD_BACK, message);
     }
     if is == PowerState::Off && wanted == PowerState::Suspended {
         let message = "The VM is off, and only a running VM can be suspended. Power it on first";
-        return Condition::is_false(condition_types::POWER, INFO, "PoweredOff", message);
+        return Condition::is_false(condition_types::POWER, INFO, known::POWERED_OFF, message);
     }
     match power_operation(vm, vsphere_vm, wanted, Mode::into_state(vm, wanted), now) {
         PowerOperation::ToolsNotRunning => {
@@ -73,12 +73,12 @@ fn power_pending(vm: &VirtualMachine, vsphere_vm: &Vm, is: PowerState, now: Time
                 None => ". If this lasts, look at the guest, or choose trySoft or hard".to_owned(),
             };
             let message = format!("The guest is asked to bring the VM to {word}{then}");
-            Condition::is_false(condition_types::POWER, INFO, "WaitingForGuest", message)
+            Condition::is_false(condition_types::POWER, INFO, known::WAITING_FOR_GUEST, message)
         }
         PowerOperation::Hard => Condition::is_false(
             condition_types::POWER,
             INFO,
-            "PowerStateChanging",
+            known::POWER_STATE_CHANGING,
             format!("The VM is {is_word}, and is being brought to {word}"),
         ),
     }
@@ -91,7 +91,7 @@ pub fn restart_condition(vm: &VirtualMachine, vsphere_vm: &Vm, now: jiff::Timest
         let message = format!(
             "spec.nextRestartTime {asked:?} is no time. Give one such as 2026-01-31T12:00:00Z, or now"
         );
-        return Some(Condition::is_false(condition_types::RESTART, ERROR, "InvalidSpec", message));
+        return Some(Condition::is_false(condition_types::RESTART, ERROR, known::INVALID_SPEC, message));
     }
     restart_due(vm, vsphere_vm, now)?;
     let unreachable = Mode::of(vm.spec.restart_mode.as_deref()) == Mode::Soft && !tools_running(vsphere_vm);

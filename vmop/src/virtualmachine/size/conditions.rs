@@ -1,6 +1,6 @@
 //! Whether a VM has the size of its class and the virtual hardware that its spec asks for.
 
-use api::conditions::{Condition, INFO};
+use api::conditions::{Condition, INFO, vmop as known};
 use api::names::annotation;
 use api::vmop::VirtualMachine;
 use vsphere::Vm;
@@ -15,10 +15,10 @@ pub fn class_condition(vm: &VirtualMachine, vsphere_vm: &Vm, size: &Size) -> Con
         |what: &str| format!("{what}. PowerOffRequired: the VM gets its size when it is powered off");
     let (reason, message) = match sized(vm, vsphere_vm, size) {
         Sized::Synced => return Condition::is_true(condition_types::CLASS_SYNCED),
-        Sized::Renamed => ("ClassNameChanged", at_power_off(&format!("The class is now {class}"))),
-        Sized::Follows => ("SameClassResize", at_power_off(&format!("The class {class} was changed"))),
+        Sized::Renamed => (known::CLASS_NAME_CHANGED, at_power_off(&format!("The class is now {class}"))),
+        Sized::Follows => (known::SAME_CLASS_RESIZE, at_power_off(&format!("The class {class} was changed"))),
         Sized::Updated => (
-            "ClassUpdated",
+            known::CLASS_UPDATED,
             format!(
                 "The class {class} was changed after the VM was created, and the VM keeps its size. To have it follow, annotate the object with {}",
                 annotation::SAME_CLASS_RESIZE
@@ -35,6 +35,6 @@ pub fn hardware_condition(vm: &VirtualMachine, vsphere_vm: &Vm) -> Option<Condit
             "The VM has the virtual hardware {}, and gets vmx-{least} when it is powered off",
             vsphere_vm.hardware_version
         );
-        Condition::is_false(condition_types::COMPUTE_SYNCED, INFO, "PowerOffRequired", message)
+        Condition::is_false(condition_types::COMPUTE_SYNCED, INFO, known::POWER_OFF_REQUIRED, message)
     })
 }

@@ -17,8 +17,8 @@ use crate::virtualmachine::readiness::tools_condition;
 use crate::virtualmachine::size::conditions::{class_condition, hardware_condition};
 use crate::virtualmachine::storage::conditions::promotion_condition;
 
-const PAUSED: &str = "VirtualMachineReconcilePaused";
-const RUNNING: &str = "VirtualMachineReconcileRunning";
+const PAUSED: &str = known::VIRTUAL_MACHINE_RECONCILE_PAUSED;
+const RUNNING: &str = known::VIRTUAL_MACHINE_RECONCILE_RUNNING;
 
 /// The informational conditions of a VM that exists.
 pub fn informational_conditions(

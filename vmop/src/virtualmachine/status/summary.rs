@@ -107,13 +107,16 @@ fn created(needs: &Needs, outcome: &Outcome<'_>) -> Condition {
         Outcome::Stopped(Error::Blocked(_)) if needs.first_unmet().is_some() => Condition::is_false(
             known::VIRTUAL_MACHINE_CREATED,
             INFO,
-            "WaitingForPrerequisites",
+            known::WAITING_FOR_PREREQUISITES,
             "The VM is created when what it needs is there",
         ),
         Outcome::Stopped(error) => stopped_by(error),
-        Outcome::Underway | Outcome::Done(_) => {
-            Condition::is_false(known::VIRTUAL_MACHINE_CREATED, INFO, "Cloning", "vCenter is cloning the VM")
-        }
+        Outcome::Underway | Outcome::Done(_) => Condition::is_false(
+            known::VIRTUAL_MACHINE_CREATED,
+            INFO,
+            known::CLONING,
+            "vCenter is cloning the VM",
+        ),
     }
 }
 
@@ -237,9 +240,12 @@ fn ready(
     }
     let off = vsphere_vm.is_some_and(|vsphere_vm| vsphere_vm.power_state != Some(PowerState::On));
     match probe {
-        _ if off => {
-            Condition::is_false(conditions::READY, INFO, "PoweredOff", "The VM is off, as was asked for")
-        }
+        _ if off => Condition::is_false(
+            conditions::READY,
+            INFO,
+            known::POWERED_OFF,
+            "The VM is off, as was asked for",
+        ),
         _ if last.is_some() => last.cloned().unwrap_or_default(),
         None | Some(ProbeResult::Answers) => Condition::is_true(conditions::READY),
         Some(ProbeResult::Unknown) => Condition::is_unknown(

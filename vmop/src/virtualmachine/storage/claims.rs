@@ -6,6 +6,7 @@
 //! An attachment names its VM in an annotation and has no owner reference: an object that was moved to
 //! another cluster leaves a VM behind that runs, and garbage collection would take its disks off.
 
+use api::conditions::vmop as known;
 use std::sync::Arc;
 
 use api::cns::{CnsNodeVmAttachment, CnsNodeVmAttachmentSpec, DISK_UUID};
@@ -32,7 +33,7 @@ const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 const SELECTED_NODE_IS_ZONE: &str = "cns.vmware.com/selected-node-is-zone";
 
 /// Reason of a VM that waits for its volumes.
-pub const VOLUMES_NOT_ATTACHED: &str = "VolumesNotAttached";
+pub const VOLUMES_NOT_ATTACHED: &str = known::VOLUMES_NOT_ATTACHED;
 
 /// The volumes of a VM that are claims, each with its claim.
 fn claims(

@@ -1,6 +1,6 @@
 //! Whether a VM's disks rest on a template still, where they shall not.
 
-use api::conditions::{Condition, ERROR, INFO, WARNING};
+use api::conditions::{Condition, ERROR, INFO, WARNING, vmop as known};
 use api::vmop::VirtualMachine;
 use vsphere::Vm;
 
@@ -10,7 +10,7 @@ use crate::virtualmachine::condition_types;
 
 /// Whether the VM's disks rest on a template still, where they shall not.
 pub fn promotion_condition(vm: &VirtualMachine, vsphere_vm: &Vm, promotion: &Promotion) -> Condition {
-    const PENDING: &str = "DiskPromotionPending";
+    const PENDING: &str = known::DISK_PROMOTION_PENDING;
     let is_false = |severity, reason, message: &str| {
         Condition::is_false(condition_types::DISK_PROMOTION, severity, reason, message)
     };
@@ -25,7 +25,7 @@ pub fn promotion_condition(vm: &VirtualMachine, vsphere_vm: &Vm, promotion: &Pro
         }
         PromotionState::Due(_) | PromotionState::Running => is_false(
             INFO,
-            "DiskPromotionRunning",
+            known::DISK_PROMOTION_RUNNING,
             "vCenter copies what the VM's disks rest on; the VM goes on meanwhile",
         ),
         PromotionState::Snapshots => is_false(
@@ -33,10 +33,10 @@ pub fn promotion_condition(vm: &VirtualMachine, vsphere_vm: &Vm, promotion: &Pro
             PENDING,
             "The VM has snapshots, which rest on its linked disks. Remove them in vCenter to have the disks promoted",
         ),
-        PromotionState::Retrying(why) => is_false(WARNING, "DiskPromotionTransientError", why),
+        PromotionState::Retrying(why) => is_false(WARNING, known::DISK_PROMOTION_TRANSIENT_ERROR, why),
         PromotionState::Failed(why) => {
             let message = format!("{why}. It is tried again when this object's spec is changed");
-            is_false(ERROR, "DiskPromotionTaskError", &message)
+            is_false(ERROR, known::DISK_PROMOTION_TASK_ERROR, &message)
         }
     }
 }
