@@ -96,12 +96,7 @@ mod tests {
                 "no address",
                 "kubectl describe virtualnetworks -n ns",
             ),
-            (
-                "VirtualMachine ns/c-1",
-                "StorageClassNotAssigned",
-                "no",
-                "kubectl describe resourcequotas -n ns",
-            ),
+            ("VirtualMachine ns/c-1", "StorageNotReady", "no", "kubectl describe resourcequotas -n ns"),
             (
                 "VirtualMachine ns/c-1",
                 "InsufficientResourcesFault",
