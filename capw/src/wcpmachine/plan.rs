@@ -30,9 +30,9 @@ use crate::error::{InvalidInput, Waiting};
 use crate::network::NetworkProvider;
 use crate::upstream::{Claim, claim, infrastructure_provisioned, is_control_plane};
 
-/// The key of a volume's size, and of a disk's.
 /// Value of `powerOffMode`: the guest shuts down, or is switched off if it does not.
 const TRY_SOFT: &str = "trySoft";
+/// The key of a volume's size, and of a disk's.
 const CLAIM_SIZE: &str = "storage";
 const DISK_SIZE: &str = "ephemeral-storage";
 
