@@ -3,6 +3,7 @@
 
 mod api_error;
 pub mod apply;
+pub mod bounded;
 pub mod client;
 pub mod controller;
 pub mod diagnosis;

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use bounds::Lane;
 use tokio::sync::watch;
 use tracing::Instrument;
 
 use crate::config::{Config, Credentials};
 use crate::gate::Gate;
 use crate::http::{Http, Pool};
-use crate::lane::Lane;
 use crate::retry::{Attempt, call_until_done};
 use crate::session::{Session, SessionHandle, Transport, check_change};
 use crate::style::Style;

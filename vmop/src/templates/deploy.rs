@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bounds::{Lane, Turn};
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use kit::retry::Failures;
@@ -16,7 +17,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use vsphere::automation::Deploy;
 use vsphere::inventory::Presence;
-use vsphere::{ConfigSpec, Devices, Kind, Lane, MoRef, ObjectContent, Turn, VAppProperty, Value, Vm};
+use vsphere::{ConfigSpec, Devices, Kind, MoRef, ObjectContent, VAppProperty, Value, Vm};
 
 use super::cache::{Template, TemplateCache, TemplateRequest, TemplateRequests, TemplateState};
 use super::key::TemplateKey;

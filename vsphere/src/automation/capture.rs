@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use bounds::Turn;
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
 
@@ -9,7 +10,7 @@ use super::call::Call;
 use super::ovf::{DeploymentError, why};
 use crate::retry::RetryPolicy;
 use crate::style::Form;
-use crate::{Client, Error, MoRef, Result, Turn};
+use crate::{Client, Error, MoRef, Result};
 
 /// An item to be made of a VM.
 #[derive(Clone, Debug, PartialEq, Eq)]

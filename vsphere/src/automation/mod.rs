@@ -23,6 +23,7 @@ pub use upload::{
 use std::sync::Arc;
 use std::time::Instant;
 
+use bounds::Turn;
 use serde::de::DeserializeOwned;
 use tracing::Instrument;
 
@@ -31,7 +32,7 @@ use crate::gate::Gate;
 use crate::retry::{RetryPolicy, call_until_done};
 use crate::style::Form;
 use crate::wire::{refused, status_refusal};
-use crate::{Client, Error, Kind, Result, Turn};
+use crate::{Client, Error, Kind, Result};
 
 impl Client {
     /// Makes a call of the Automation API; `name` is its name in errors and metrics.

@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
+use bounds::Turn;
 use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
 
 use super::call::{Call, part};
 use crate::retry::RetryPolicy;
 use crate::style::Form;
-use crate::{Client, Error, Fault, MoRef, Result, Turn, Value};
+use crate::{Client, Error, Fault, MoRef, Result, Value};
 
 /// A deployment as it shall be.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,0 +1,14 @@
+//! Bounds on work that others cause: how many bytes it may make ([`Budget`]), how many may work at a time ([`Lane`]), and
+//! what of a stranger's text may be shown ([`printable`]).
+//!
+//! Knows neither Kubernetes nor vCenter, and has no clock: whoever starts the work stops its budget when time is up.
+//! `kit::bounded::compute` puts the parts together.
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
+
+mod budget;
+mod lane;
+mod text;
+
+pub use budget::{Budget, Exceeded};
+pub use lane::{Lane, Turn};
+pub use text::printable;
