@@ -7,8 +7,10 @@
 
 mod budget;
 mod lane;
+mod places;
 mod text;
 
 pub use budget::{Budget, Exceeded};
 pub use lane::{Lane, Turn};
+pub use places::Places;
 pub use text::printable;

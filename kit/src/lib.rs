@@ -23,6 +23,7 @@ pub mod retry;
 pub mod run;
 pub mod runtime;
 pub mod serve;
+mod slots;
 pub mod status;
 pub mod telemetry;
 pub mod watch;
