@@ -66,7 +66,7 @@ pub async fn serve_a_load_balancer(
     let balancer = match shared_stack::network() {
         SiteNetwork::Nsx => None,
         SiteNetwork::PortGroups => {
-            let stack = story.shared.stack.lock().await;
+            let stack = story.shared.stack().await;
             Some(Network::serving(story.client(), stack.site().subnet().clone()))
         }
     };

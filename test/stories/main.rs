@@ -23,6 +23,7 @@ mod first_boot;
 mod guest_providers;
 mod guest_sync;
 mod halted;
+mod hostile_input;
 mod idle;
 mod ill_clusters;
 mod image_import;
