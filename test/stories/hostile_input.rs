@@ -18,6 +18,7 @@ use layercake::stack::PROGRAMS;
 use serde_json::{Value, json};
 use support::hostile_server::HostileServer;
 use support::process;
+use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use crate::plain_vm::PlainVm;
@@ -43,21 +44,28 @@ fn programs_withstand_hostile_input_within_their_memory() {
         tenant.apply(&one_and_one(HOSTILE_CLUSTER, "workers")).await;
         tenant.wait_until_running(HOSTILE_CLUSTER).await;
 
-        withstand(&bystander, "template", a_template_that_grows(&tenant)).await;
-        withstand(&bystander, "console", console_keys_with_huge_exponents(&tenant)).await;
-        withstand(&bystander, "password", long_passwords(&tenant)).await;
-        withstand(&bystander, "aliases", a_bundle_of_aliases(&tenant)).await;
-        withstand(&bystander, "webhook", reviews_of_strangers(&tenant)).await;
-        withstand(&bystander, "guest", answers_of_a_guest(&tenant)).await;
+        withstand(&bystander, "template", |begun| a_template_that_grows(&tenant, begun)).await;
+        withstand(&bystander, "console", |begun| console_keys_with_huge_exponents(&tenant, begun)).await;
+        withstand(&bystander, "password", |begun| long_passwords(&tenant, begun)).await;
+        withstand(&bystander, "aliases", |begun| a_bundle_of_aliases(&tenant, begun)).await;
+        withstand(&bystander, "webhook", |begun| reviews_of_strangers(&tenant, begun)).await;
+        withstand(&bystander, "guest", |begun| answers_of_a_guest(&tenant, begun)).await;
     });
 }
 
-/// Runs an attack. Meanwhile a VM of the other namespace is powered on; afterwards every program is the process that it was, and
-/// holds the lease that it held.
-async fn withstand(bystander: &Story, attack: &str, attacking: impl Future<Output = ()>) {
+/// Runs an attack. Once it is under way a VM of the other namespace is powered on; afterwards every program is the process that
+/// it was, and holds the lease that it held.
+async fn withstand<F: Future<Output = ()>>(
+    bystander: &Story,
+    attack: &str,
+    attacking: impl FnOnce(oneshot::Sender<()>) -> F,
+) {
     let before = Programs::observe(bystander).await;
     let name = format!("beside-{attack}");
+    let (under_way, is_under_way) = oneshot::channel();
+    let attacking = attacking(under_way);
     let served = async {
+        is_under_way.await.expect("an attack");
         let began = Instant::now();
         bystander.apply_object(&PlainVm::named(&name).object(&bystander.namespace)).await;
         bystander.wait_until_powered_on(&name).await;
@@ -65,6 +73,12 @@ async fn withstand(bystander: &Story, attack: &str, attacking: impl Future<Outpu
     };
     tokio::join!(attacking, served);
     before.check(bystander, attack).await;
+}
+
+/// Says that an attack is under way.
+fn begin(begun: oneshot::Sender<()>) {
+    // Nobody waits only where the story has failed.
+    let _ = begun.send(());
 }
 
 /// The programs as they were, and how old their leases became since.
@@ -132,7 +146,7 @@ async fn holders(story: &Story) -> BTreeMap<String, (Option<String>, Option<i32>
 }
 
 /// A template of 500 bytes that makes a value of a gigabyte.
-async fn a_template_that_grows(tenant: &Story) {
+async fn a_template_that_grows(tenant: &Story, begun: oneshot::Sender<()>) {
     let template =
         format!("{{{{ $a := \"aaaaaaaaaaaaaaaa\" }}}}{}", "{{ $a = print $a $a $a $a }}".repeat(13));
     let map = json!({
@@ -143,11 +157,12 @@ async fn a_template_that_grows(tenant: &Story) {
     let mut vm = PlainVm::named("grows").object(&tenant.namespace);
     vm["spec"]["vmMetadata"] = json!({"configMapName": "grows", "transport": "Sysprep"});
     tenant.apply_object(&vm).await;
+    begin(begun);
     tenant.wait_for_complaint("VirtualMachine", "grows", &["unattend", "bytes"]).await;
 }
 
 /// Forty keys whose encryption takes half a minute each: a modulus of 8192 bits, an exponent of 40,000.
-async fn console_keys_with_huge_exponents(tenant: &Story) {
+async fn console_keys_with_huge_exponents(tenant: &Story, begun: oneshot::Sender<()>) {
     tenant.apply_object(&PlainVm::named("shown").object(&tenant.namespace)).await;
     tenant.wait_until_powered_on("shown").await;
     let key = key(8192 / 8, 40_000 / 8);
@@ -164,6 +179,7 @@ async fn console_keys_with_huge_exponents(tenant: &Story) {
             accepted.push(name);
         }
     }
+    begin(begun);
     for name in accepted {
         tenant.wait_for_events("WebConsoleRequest", &name, &["InvalidPublicKey"]).await;
     }
@@ -194,8 +210,9 @@ fn element(tag: u8, content: &[u8]) -> Vec<u8> {
 }
 
 /// Two clusters whose nodes' password has 900 kB.
-async fn long_passwords(tenant: &Story) {
+async fn long_passwords(tenant: &Story, begun: oneshot::Sender<()>) {
     let names = ["long-one", "long-two"];
+    let mut begun = Some(begun);
     for name in names {
         let secret = json!({
             "apiVersion": "v1", "kind": "Secret",
@@ -205,6 +222,7 @@ async fn long_passwords(tenant: &Story) {
         // Too long for the annotation that `kubectl apply` leaves; server-side apply leaves none.
         tenant.apply_object(&secret).await;
         tenant.apply(&one_and_one(name, "workers")).await;
+        begun.take().into_iter().for_each(begin);
     }
     for name in names {
         tenant.wait_for_ready(name, &[&format!("{name}-ssh-password"), "512"]).await;
@@ -213,7 +231,7 @@ async fn long_passwords(tenant: &Story) {
 }
 
 /// A bundle of a megabyte that its aliases make 58 of.
-async fn a_bundle_of_aliases(tenant: &Story) {
+async fn a_bundle_of_aliases(tenant: &Story, begun: oneshot::Sender<()>) {
     let mut manifest = format!(
         "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: x}}\ndata:\n  a0: &a \"{}\"\n",
         "x".repeat(900_000)
@@ -230,6 +248,7 @@ async fn a_bundle_of_aliases(tenant: &Story) {
         "data": {"aliases.yaml": manifest},
     });
     tenant.apply_object(&map).await;
+    begin(begun);
     let says = || async {
         let cluster = tenant.get("TanzuKubernetesCluster", HOSTILE_CLUSTER).await?;
         cluster.to_string().contains("aliases.yaml").then_some(())
@@ -239,7 +258,7 @@ async fn a_bundle_of_aliases(tenant: &Story) {
 }
 
 /// Reviews of 16 MB that nobody authenticated, at each webhook of gcm and vmop.
-async fn reviews_of_strangers(tenant: &Story) {
+async fn reviews_of_strangers(tenant: &Story, begun: oneshot::Sender<()>) {
     let body = [b"{\"request\":{\"object\":[".as_slice(), &b"0,".repeat(8_000_000), b"0]}}"].concat();
     let body = bytes::Bytes::from(body);
     let client =
@@ -255,6 +274,7 @@ async fn reviews_of_strangers(tenant: &Story) {
             );
         }
     });
+    begin(begun);
     futures::future::join_all(posts).await;
 }
 
@@ -274,7 +294,7 @@ async fn webhooks(story: &Story) -> Vec<String> {
 }
 
 /// The only control plane node's root has another server answer in place of the API server: 8 MB of zeros to everything.
-async fn answers_of_a_guest(tenant: &Story) {
+async fn answers_of_a_guest(tenant: &Story, begun: oneshot::Sender<()>) {
     let cluster = tenant.get("TanzuKubernetesCluster", HOSTILE_CLUSTER).await.expect("the cluster");
     let endpoint = &cluster["status"]["apiEndpoints"][0];
     let address = format!("{}:{}", endpoint["host"].as_str().expect("a host"), endpoint["port"]);
@@ -294,15 +314,19 @@ async fn answers_of_a_guest(tenant: &Story) {
             Some(())
         })
         .await;
+    begin(begun);
     let server = server.into_inner().expect("no panic").expect("a server");
     tenant.wait_for("ten answers", CLUSTER, || async { (server.answered() >= 10).then_some(()) }).await;
 }
 
+/// Powers the control plane node off, which its paused WCPMachine lets pass.
 async fn power_off_control_plane(tenant: &Story) {
     let vms = tenant.list("VirtualMachine").await;
     let of_control_plane = |vm: &&Value| vm["metadata"]["labels"].to_string().contains("controlplane");
     let vm = vms.iter().find(of_control_plane).expect("the control plane node");
     let name = vm["metadata"]["name"].as_str().expect("a name");
+    let paused = Patch::Merge(json!({"metadata": {"annotations": {"cluster.x-k8s.io/paused": ""}}}));
+    tenant.api("WCPMachine").patch(name, &PatchParams::default(), &paused).await.expect("a patch");
     let off = Patch::Merge(json!({"spec": {"powerState": "poweredOff"}}));
     tenant.api("VirtualMachine").patch(name, &PatchParams::default(), &off).await.expect("a patch");
     tenant
