@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -13,9 +14,9 @@ use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
-use kube::api::{ListParams, Patch, PatchParams};
+use kube::api::ListParams;
 use layercake::stack::PROGRAMS;
-use serde_json::{Value, json};
+use serde_json::json;
 use support::hostile_server::HostileServer;
 use support::process;
 use tokio::sync::oneshot;
@@ -296,43 +297,39 @@ async fn webhooks(story: &Story) -> Vec<String> {
 /// The only control plane node's root has another server answer in place of the API server: 8 MB of zeros to everything.
 async fn answers_of_a_guest(tenant: &Story, begun: oneshot::Sender<()>) {
     let cluster = tenant.get("TanzuKubernetesCluster", HOSTILE_CLUSTER).await.expect("the cluster");
-    let endpoint = &cluster["status"]["apiEndpoints"][0];
-    let address = format!("{}:{}", endpoint["host"].as_str().expect("a host"), endpoint["port"]);
-    let address: SocketAddr = address.parse().expect("an address");
+    let host = cluster["status"]["apiEndpoints"][0]["host"].as_str().expect("a host").to_owned();
     let secret = Api::<Secret>::namespaced(tenant.client(), &tenant.namespace);
     let secret = secret.get(&format!("{HOSTILE_CLUSTER}-ca")).await.expect("the authority");
     let part =
         |key: &str| String::from_utf8(secret.data.as_ref().expect("data")[key].0.clone()).expect("PEM");
-    power_off_control_plane(tenant).await;
+    let (authority, key) = (part("tls.crt"), part("tls.key"));
     let body = [b"[".as_slice(), &b"0,".repeat(4_000_000), b"0]"].concat();
-    let server = Mutex::new(None);
-    tenant
-        .wait_for("the address is free", SOON, || async {
-            let started =
-                HostileServer::start(address, &part("tls.crt"), &part("tls.key"), body.clone()).await.ok()?;
-            server.lock().expect("no panic").replace(started);
-            Some(())
-        })
-        .await;
+    let (folder, local) = api_server(tenant).await;
+    let began = Instant::now();
+    let server = loop {
+        assert!(began.elapsed() < SOON, "{local} does not become free");
+        // Whatever starts it again finds its address taken.
+        let _ = Command::new("pkill").args(["-KILL", "-f", &folder]).status();
+        if let Ok(server) = HostileServer::start(local, &host, &authority, &key, body.clone()).await {
+            break server;
+        }
+    };
     begin(begun);
-    let server = server.into_inner().expect("no panic").expect("a server");
     tenant.wait_for("ten answers", CLUSTER, || async { (server.answered() >= 10).then_some(()) }).await;
 }
 
-/// Powers the control plane node off, which its paused WCPMachine lets pass.
-async fn power_off_control_plane(tenant: &Story) {
-    let vms = tenant.list("VirtualMachine").await;
-    let of_control_plane = |vm: &&Value| vm["metadata"]["labels"].to_string().contains("controlplane");
-    let vm = vms.iter().find(of_control_plane).expect("the control plane node");
-    let name = vm["metadata"]["name"].as_str().expect("a name");
-    let paused = Patch::Merge(json!({"metadata": {"annotations": {"cluster.x-k8s.io/paused": ""}}}));
-    tenant.api("WCPMachine").patch(name, &PatchParams::default(), &paused).await.expect("a patch");
-    let off = Patch::Merge(json!({"spec": {"powerState": "poweredOff"}}));
-    tenant.api("VirtualMachine").patch(name, &PatchParams::default(), &off).await.expect("a patch");
-    tenant
-        .wait_for("the control plane node is off", SOON, || async {
-            let vm = tenant.get("VirtualMachine", name).await?;
-            (vm["status"]["powerState"] == "poweredOff").then_some(())
-        })
-        .await;
+/// The API server of the tenant's control plane node: what its command line has, and where it answers.
+async fn api_server(tenant: &Story) -> (String, SocketAddr) {
+    let vms = tenant.vms().await;
+    let node = vms.iter().find(|vm| vm.name.contains("-control-plane-")).expect("a control plane node");
+    let stack = tenant.shared.session.kubeconfig.parent().expect("the stack's folder").to_owned();
+    let server = format!("kube-apiserver .*{}/", stack.join("guests").join(&node.moid).display());
+    let found = Command::new("pgrep").args(["-a", "-f", &server]).output().expect("pgrep").stdout;
+    let line = String::from_utf8(found).expect("a command line");
+    let flag = |name: &str| {
+        let value = line.split_whitespace().find_map(|word| word.strip_prefix(name));
+        value.unwrap_or_else(|| panic!("{name} is not in: {line}")).to_owned()
+    };
+    let address = format!("{}:{}", flag("--bind-address="), flag("--secure-port="));
+    (server, address.parse().expect("an address"))
 }

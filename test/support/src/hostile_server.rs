@@ -23,18 +23,19 @@ pub struct HostileServer {
 }
 
 impl HostileServer {
-    /// Serves at `address`, with a certificate for its host that the authority signs (both in PEM).
+    /// Serves at `address`, with a certificate for `host` that the authority signs (both in PEM).
     ///
     /// # Errors
     /// The address is in use.
     pub async fn start(
         address: SocketAddr,
+        host: &str,
         authority: &str,
         authority_key: &str,
         body: Vec<u8>,
     ) -> io::Result<Self> {
         let listener = TcpListener::bind(address).await?;
-        let acceptor = TlsAcceptor::from(Arc::new(server_config(address, authority, authority_key)));
+        let acceptor = TlsAcceptor::from(Arc::new(server_config(host, authority, authority_key)));
         let head = format!(
             "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
             body.len()
@@ -88,11 +89,11 @@ async fn answer_all(
     }
 }
 
-fn server_config(address: SocketAddr, authority: &str, authority_key: &str) -> ServerConfig {
+fn server_config(host: &str, authority: &str, authority_key: &str) -> ServerConfig {
     let key = KeyPair::from_pem(authority_key).unwrap();
     let issuer = Issuer::from_ca_cert_pem(authority, key).unwrap();
     let own = KeyPair::generate().unwrap();
-    let mut params = CertificateParams::new(vec![address.ip().to_string()]).unwrap();
+    let mut params = CertificateParams::new(vec![host.to_owned()]).unwrap();
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
     let certificate = params.signed_by(&own, &issuer).unwrap();
     ServerConfig::builder()
