@@ -25,8 +25,8 @@ impl Default for Clock {
 
 impl Clock {
     #[cfg(test)]
-    pub fn from_fn(tell: impl Fn() -> Duration + Send + Sync + 'static) -> Self {
-        Self(Arc::new(tell))
+    pub fn from_fn(read: impl Fn() -> Duration + Send + Sync + 'static) -> Self {
+        Self(Arc::new(read))
     }
 
     pub fn now(&self) -> BootTime {

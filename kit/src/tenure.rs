@@ -68,8 +68,8 @@ pub(crate) mod tests {
     /// A clock that stands still until it is moved on.
     pub fn stopped() -> (Clock, Arc<AtomicU64>) {
         let millis = Arc::new(AtomicU64::new(5000));
-        let told = Arc::clone(&millis);
-        (Clock::from_fn(move || Duration::from_millis(told.load(Ordering::SeqCst))), millis)
+        let read = Arc::clone(&millis);
+        (Clock::from_fn(move || Duration::from_millis(read.load(Ordering::SeqCst))), millis)
     }
 
     #[test]

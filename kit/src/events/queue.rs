@@ -41,7 +41,7 @@ impl Queue {
     /// Resolves to the next event: the oldest of the next namespace that has some.
     pub async fn pop(&self) -> Queued {
         loop {
-            // One that is added from here on is told of.
+            // Registered first: an event that is added from here on wakes it.
             let added = self.added.notified();
             if let Some(queued) = self.state.lock().pop() {
                 return queued;
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_already_is_said_once_in_the_newer_words() {
+    fn a_repeated_event_replaces_the_one_that_waits() {
         let queue = Queue::default();
         queue.push(event("Ready", "old"), object("a", 1));
         queue.push(event("Lost", "x"), object("a", 1));

@@ -61,7 +61,7 @@ fn two_workers() -> Runtime {
 
 #[test]
 fn the_lease_is_renewed_while_every_worker_is_blocked() {
-    let (leadership, renewals) = candidate(Duration::from_secs(60), &Arc::default());
+    let (leadership, renewals) = candidate(Duration::from_mins(1), &Arc::default());
     let runtime = two_workers();
     runtime.block_on(leadership.acquire(&CancellationToken::new())).unwrap();
     let release = blocked(&runtime, 2);
@@ -86,13 +86,13 @@ fn the_process_ends_when_the_lease_is_lost_while_every_worker_is_blocked() {
     assert!(!ended.load(Ordering::SeqCst));
     broken.store(true, Ordering::SeqCst);
     eventually("the process ends", || ended.load(Ordering::SeqCst));
-    assert!(leadership.lost.is_cancelled(), "it was told before");
+    assert!(leadership.lost.is_cancelled(), "the program knew before");
     drop(release);
 }
 
 #[tokio::test]
 async fn a_lease_that_is_given_up_is_not_lost_and_free_for_others() {
-    let (leadership, renewals) = candidate(Duration::from_secs(60), &Arc::default());
+    let (leadership, renewals) = candidate(Duration::from_mins(1), &Arc::default());
     leadership.acquire(&CancellationToken::new()).await.unwrap();
     assert!(leadership.tenure.check().is_ok());
     leadership.release().await;
@@ -104,7 +104,7 @@ async fn a_lease_that_is_given_up_is_not_lost_and_free_for_others() {
 #[tokio::test]
 async fn who_does_not_lead_yet_ends_at_a_shutdown() {
     let broken = Arc::new(AtomicBool::new(true));
-    let (leadership, _) = candidate(Duration::from_secs(60), &broken);
+    let (leadership, _) = candidate(Duration::from_mins(1), &broken);
     let shutdown = CancellationToken::new();
     shutdown.cancel();
     assert!(leadership.acquire(&shutdown).await.is_err());

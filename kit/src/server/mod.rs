@@ -69,7 +69,7 @@ pub(crate) const LIMITS: Limits = Limits {
     handshake: Duration::from_secs(5),
     headers: Duration::from_secs(10),
     request: Duration::from_secs(30),
-    idle: Duration::from_secs(120),
+    idle: Duration::from_mins(2),
 };
 
 /// Who sent a request: an extension of each.
@@ -181,7 +181,7 @@ impl Server {
         .await;
     }
 
-    /// One protocol, so that nobody waits without limit for the first bytes, which would tell it.
+    /// One protocol, so that nobody waits without limit for the first bytes, which would decide it.
     fn protocol(&self, is_http2: bool) -> Builder<TokioExecutor> {
         let mut builder = Builder::new(TokioExecutor::new());
         builder

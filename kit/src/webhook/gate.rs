@@ -147,10 +147,8 @@ impl Gate {
     }
 
     async fn wait_for_room(&self, share: Share, peer: Peer, values: usize) -> Result<Room, Refusal> {
-        let turn = match peer.verified {
-            true => self.lane.enter("").await,
-            false => self.lane.enter(&peer.address.to_string()).await,
-        };
+        let who = if peer.verified { String::new() } else { peer.address.to_string() };
+        let turn = self.lane.enter(&who).await;
         let values = u32::try_from(values).map_err(|_| Refusal::TooManyValues)?;
         let values = Arc::clone(&self.values).acquire_many_owned(values).await.map_err(|_| Refusal::Busy)?;
         Ok(Room { _bytes: share, _turn: turn, _values: values })
