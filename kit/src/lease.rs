@@ -18,13 +18,10 @@ use tokio::time::{sleep, timeout};
 
 use crate::api_error::is_conflict;
 use crate::boot_time::{BootTime, Clock};
-use crate::tenure::Tenure;
+use crate::tenure::{RENEW_WITHIN, Tenure};
 
 /// After so long without a renewal others may take over.
 const DURATION: Duration = Duration::from_secs(15);
-/// After so long without a renewal the holder must have stopped.
-pub(crate) const RENEW_WITHIN: Duration = Duration::from_secs(10);
-
 /// How long giving the lease up may take.
 pub(crate) const RELEASE: Duration = Duration::from_secs(3);
 

@@ -5,11 +5,14 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use axum::http::Method;
 
 use crate::boot_time::{BootTime, Clock};
-use crate::lease::RENEW_WITHIN;
+
+/// After so long without a renewal the holder must have stopped.
+pub(crate) const RENEW_WITHIN: Duration = Duration::from_secs(10);
 
 /// The lease of a replica became too old: another may act, so nothing is written any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -49,7 +52,7 @@ impl Tenure {
         if renewed == NONE {
             return Ok(());
         }
-        let at = BootTime(std::time::Duration::from_millis(renewed));
+        let at = BootTime(Duration::from_millis(renewed));
         if self.0.clock.since(at) < RENEW_WITHIN { Ok(()) } else { Err(Expired) }
     }
 
@@ -61,8 +64,6 @@ impl Tenure {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     /// A clock that stands still until it is moved on.

@@ -5,11 +5,12 @@
 //! What is read of a body is bounded by who reads it.
 
 mod activity;
+pub(crate) mod peer;
 pub(crate) mod shares;
 pub(crate) mod tls;
 
 use std::convert::Infallible;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,6 +31,7 @@ use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
 use crate::server::activity::Activity;
+use crate::server::peer::Peer;
 use crate::server::shares::{Share, Shares};
 
 /// Bytes of the headers of a request.
@@ -71,15 +73,6 @@ pub(crate) const LIMITS: Limits = Limits {
     request: Duration::from_secs(30),
     idle: Duration::from_mins(2),
 };
-
-/// Who sent a request: an extension of each.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Peer {
-    /// Where the connection comes from.
-    pub address: IpAddr,
-    /// Its client certificate is of the authority that the server was given.
-    pub verified: bool,
-}
 
 struct Server {
     tls: Option<TlsAcceptor>,

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
-use crate::server::Peer;
+use crate::server::peer::Peer;
 
 /// The capacity. Clones are the same.
 #[derive(Clone)]

@@ -17,7 +17,7 @@ use http_body_util::BodyExt;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
-use crate::server::Peer;
+use crate::server::peer::Peer;
 use crate::server::shares::{Share, Shares};
 
 /// Bytes of a review. It holds the object twice, before and after; the API server takes 3 MiB of an object, and stores less.

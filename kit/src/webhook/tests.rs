@@ -23,7 +23,7 @@ use tower::ServiceExt;
 use super::gate::{LIMITS, Limits};
 use super::review::{LARGEST_REVIEW, Review};
 use super::*;
-use crate::server::Peer;
+use crate::server::peer::Peer;
 use crate::webhook::bundle::CertBundle;
 use crate::webhook::conversion::Conversion;
 
