@@ -1,11 +1,15 @@
 //! Kubernetes events: one per milestone or change of mind, never one per reconcile.
 
-use k8s_openapi::api::core::v1::ObjectReference;
+mod queue;
+
+use std::sync::Arc;
+
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use kube::{Client, Resource};
-use tokio::sync::mpsc;
 
+use crate::events::queue::Queue;
 use crate::expectations;
+use crate::metrics::Metrics;
 use crate::runtime::Runtime;
 use crate::status::Conditional;
 
@@ -16,10 +20,13 @@ const REMEMBERED: usize = 200;
 
 /// Publishes events of one controller, in the background: no reconcile waits for an event.
 ///
-/// They go one after another, so that in a storm the API server's time is for what they are about.
+/// They go one after another, so that in a storm the API server's time is for what they are about. Those that wait are few, and
+/// taken from all namespaces in turn; the oldest of whoever has the most are dropped, and counted.
 #[derive(Clone)]
 pub struct Events {
-    queue: mpsc::UnboundedSender<(Event, ObjectReference)>,
+    queue: Arc<Queue>,
+    metrics: Arc<Metrics>,
+    controller: &'static str,
 }
 
 impl Events {
@@ -27,9 +34,9 @@ impl Events {
     pub fn new(runtime: &Runtime, controller: &'static str) -> Self {
         let reporter =
             Reporter { controller: controller.to_owned(), instance: Some(runtime.identity.clone()) };
-        let (queue, queued) = mpsc::unbounded_channel();
-        tokio::spawn(publish_queued(queued, runtime.client.clone(), reporter));
-        Self { queue }
+        let queue = Arc::<Queue>::default();
+        tokio::spawn(publish_queued(Arc::clone(&queue), runtime.client.clone(), reporter));
+        Self { queue, metrics: Arc::clone(&runtime.metrics), controller }
     }
 
     /// Publishes that something went as it should.
@@ -76,20 +83,17 @@ impl Events {
             action: reason.to_owned(),
             secondary: None,
         };
-        // Nobody listens only when the program ends.
-        let _ = self.queue.send((event, object.object_ref(&())));
+        if self.queue.push(event, object.object_ref(&())) {
+            self.metrics.dropped_event(self.controller);
+        }
     }
 }
 
-async fn publish_queued(
-    mut queued: mpsc::UnboundedReceiver<(Event, ObjectReference)>,
-    client: Client,
-    reporter: Reporter,
-) {
+async fn publish_queued(queue: Arc<Queue>, client: Client, reporter: Reporter) {
     loop {
         let recorder = Recorder::new(client.clone(), reporter.clone());
         for _ in 0..REMEMBERED {
-            let Some((event, object)) = queued.recv().await else { return };
+            let (event, object) = queue.pop().await;
             if let Err(error) = recorder.publish(&event, &object).await {
                 tracing::debug!(reason = event.reason, %error, "event not published");
             }

@@ -274,6 +274,9 @@ impl Attempt for VimCall<'_> {
     }
 
     async fn send(&self, session: &SessionHandle) -> Result<Value> {
+        if !self.repeatable() {
+            self.client.config().guard.check(self.request.method)?;
+        }
         self.client.send_once(session, self.request, self.client.config().call_timeout).await
     }
 

@@ -1,9 +1,10 @@
 //! Which vCenter, as whom, and what makes it trustworthy.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
-use crate::{Metrics, Thumbprint};
+use crate::{Error, Kind, Metrics, Result, Thumbprint};
 
 /// A vCenter and the credentials for it.
 #[derive(Clone, Debug)]
@@ -32,6 +33,31 @@ pub struct Config {
     pub width: usize,
     /// Where calls are counted.
     pub metrics: Metrics,
+    /// What is asked right before a call that changes something.
+    pub guard: Guard,
+}
+
+/// Says whether changes may still be sent: a program that no longer leads must not make any. Without one they may.
+#[derive(Clone, Default)]
+pub struct Guard(Option<Arc<dyn Fn() -> bool + Send + Sync>>);
+
+impl Guard {
+    /// Changes are sent while `may` is true.
+    pub fn new(may: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(may)))
+    }
+
+    /// An error where changes may not be sent any more.
+    pub(crate) fn check(&self, method: &'static str) -> Result<()> {
+        let may = self.0.as_ref().is_none_or(|may| may());
+        if may { Ok(()) } else { Err(Error::new(method, Kind::Canceled)) }
+    }
+}
+
+impl fmt::Debug for Guard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() { "Guard" } else { "no Guard" })
+    }
 }
 
 impl Config {
@@ -50,6 +76,7 @@ impl Config {
             poll_grace: Duration::from_secs(30),
             width: 24,
             metrics: Metrics::default(),
+            guard: Guard::default(),
         }
     }
 

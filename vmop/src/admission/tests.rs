@@ -90,11 +90,11 @@ fn rule_3_a_program_is_warned_and_not_refused() {
     let unassigned = Facts { storage_class_assigned: Some(false), ..facts() };
     let denials = denials(&vm(json!({ "storageClass": "gold" })), None, unassigned, PROGRAM);
     assert!(denials.iter().all(|denial| !denial.stops(PROGRAM) && denial.stops(USER)) && denials.len() == 1);
-    let review = Review::read(json!({ "request": { "uid": "7" } }));
-    let answer = respond(review.clone(), PROGRAM, denials.clone()).0;
+    let review = || Review::read(json!({ "request": { "uid": "7" } }).to_string()).unwrap();
+    let answer = respond(review(), PROGRAM, denials.clone()).0;
     assert_eq!(answer["response"]["allowed"], true);
     assert!(answer["response"]["warnings"][0].as_str().unwrap().contains("Storage policy"));
-    let answer = respond(review, USER, denials).0;
+    let answer = respond(review(), USER, denials).0;
     assert_eq!((&answer["response"]["allowed"], &answer["response"]["uid"]), (&json!(false), &json!("7")));
 }
 
@@ -495,7 +495,7 @@ async fn rule_the_uuid_label_of_a_console_request_stays() {
     };
     let asked = async |old: &str, new: &str| {
         let review = json!({ "request": { "uid": "1", "object": request(new), "oldObject": request(old) } });
-        super::validate_console(axum::Json(review)).await.0["response"].clone()
+        super::validate_console(Review::read(review.to_string()).unwrap()).await.0["response"].clone()
     };
     assert_eq!(asked("a", "a").await["allowed"], true);
     let refused = asked("a", "b").await;

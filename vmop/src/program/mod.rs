@@ -94,6 +94,7 @@ fn keep_connected(parts: &Parts, metrics: vsphere::Metrics) -> impl Future<Outpu
         client: parts.runtime.client.clone(),
         namespace: parts.runtime.namespace.clone(),
         metrics,
+        tenure: parts.runtime.tenure(),
         events: Events::new(&parts.runtime, "vmop-provider"),
         folders: Arc::new(move || folders_of.folders()),
     };

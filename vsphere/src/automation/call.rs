@@ -119,6 +119,9 @@ pub(super) async fn send_once(
     call: Call,
     session: &SessionHandle,
 ) -> Result<Answer> {
+    if call.method != Method::GET {
+        client.config().guard.check(name)?;
+    }
     let http = &client.inner.http;
     let request =
         http.request(Pool::Calls, call.method, &call.path).header(SESSION_HEADER, &**token(session));

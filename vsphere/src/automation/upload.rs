@@ -196,6 +196,7 @@ impl Client {
             let cause = format!("the upload endpoint {endpoint} is not https");
             return Err(Error::new(NAME, Kind::Unexpected { cause }));
         }
+        self.config().guard.check(NAME)?;
         let counter = Arc::clone(sent);
         let chunks = bytes.inspect(move |chunk| {
             let count = chunk.as_ref().map_or(0, Bytes::len);
