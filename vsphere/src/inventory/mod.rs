@@ -8,6 +8,7 @@ mod availability;
 mod build;
 mod cache;
 mod changes;
+mod guest;
 mod pace;
 mod shared;
 mod stream;
