@@ -9,6 +9,7 @@ mod build;
 mod cache;
 mod changes;
 mod guest;
+mod oversize;
 mod pace;
 mod shared;
 mod stream;
