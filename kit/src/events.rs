@@ -1,5 +1,6 @@
 //! Kubernetes events: one per milestone or change of mind, never one per reconcile.
 
+use bounds::printable;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use kube::{Client, Resource};
@@ -72,7 +73,7 @@ impl Events {
         let event = Event {
             type_,
             reason: reason.to_owned(),
-            note: Some(shorten(note)),
+            note: Some(shorten(&note)),
             action: reason.to_owned(),
             secondary: None,
         };
@@ -103,7 +104,9 @@ pub fn changed<'a, C: Conditional>(old: &[C], new: &'a [C]) -> Vec<&'a C> {
     new.iter().filter(|condition| !old.iter().any(|before| same(before, condition))).collect()
 }
 
-fn shorten(mut note: String) -> String {
+/// The note as one line that is no longer than the API server takes, without what steers a terminal.
+fn shorten(note: &str) -> String {
+    let mut note = printable(note, LONGEST_NOTE);
     if note.len() > LONGEST_NOTE {
         let end = (0..=LONGEST_NOTE).rev().find(|end| note.is_char_boundary(*end)).unwrap_or(0);
         note.truncate(end);
@@ -136,8 +139,9 @@ mod tests {
 
     #[test]
     fn a_long_note_is_cut_between_characters() {
-        let note = shorten("ü".repeat(1000));
+        let note = shorten(&"ü".repeat(1000));
         assert!(note.len() <= LONGEST_NOTE + '…'.len_utf8());
         assert!(note.ends_with("ü…"));
+        assert_eq!(shorten("a\u{1b}[2Jb\nc"), "a [2Jb c");
     }
 }
