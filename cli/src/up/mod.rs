@@ -9,7 +9,6 @@ mod releases;
 pub mod report;
 mod view;
 
-use std::io::IsTerminal as _;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 

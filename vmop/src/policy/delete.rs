@@ -41,6 +41,8 @@ pub async fn delete(policy: &VirtualMachineSetResourcePolicy, ctx: &Context) -> 
     let whose = |object: &MoRef| occupant(object, policy, &ctx.caches, &vcenter);
     remove_children(&ledger, &book, &whose, &vcenter).await?;
     ctx.api.remove_finalizer(policy, finalizer::RESOURCE_POLICY).await?;
+    let mut claimed = vcenter.claimed.lock();
+    ledger.ids().for_each(|id| drop(claimed.remove(id)));
     Ok(Next::OnChange)
 }
 
