@@ -35,12 +35,12 @@ impl Events {
 
     /// Publishes that something went as it should.
     pub fn normal<K: Resource<DynamicType = ()>>(&self, object: &K, reason: &str, note: impl Into<String>) {
-        self.publish(object, EventType::Normal, reason, note.into());
+        self.publish(object, EventType::Normal, reason, &note.into());
     }
 
     /// Publishes that somebody should look.
     pub fn warning<K: Resource<DynamicType = ()>>(&self, object: &K, reason: &str, note: impl Into<String>) {
-        self.publish(object, EventType::Warning, reason, note.into());
+        self.publish(object, EventType::Warning, reason, &note.into());
     }
 
     /// Publishes the conditions that changed their status or reason: `warns` selects those that are worth a warning.
@@ -59,21 +59,15 @@ impl Events {
                 "" => format!("{} is {}", condition.type_(), condition.status()),
                 message => message.to_owned(),
             };
-            self.publish(object, type_, reason, note);
+            self.publish(object, type_, reason, &note);
         }
     }
 
-    fn publish<K: Resource<DynamicType = ()>>(
-        &self,
-        object: &K,
-        type_: EventType,
-        reason: &str,
-        note: String,
-    ) {
+    fn publish<K: Resource<DynamicType = ()>>(&self, object: &K, type_: EventType, reason: &str, note: &str) {
         let event = Event {
             type_,
             reason: reason.to_owned(),
-            note: Some(shorten(&note)),
+            note: Some(shorten(note)),
             action: reason.to_owned(),
             secondary: None,
         };

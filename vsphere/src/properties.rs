@@ -81,7 +81,7 @@ impl Client {
 
     /// Hands over one page after the other, so that no more than one is in memory.
     ///
-    /// A page that is too large begins the reading anew, with smaller ones: `read` is told which page is a first one.
+    /// A page that is too large begins the reading anew, with smaller ones: `read` also gets whether the page is a first one.
     pub(crate) async fn retrieve_pages(
         &self,
         spec: Value,

@@ -132,7 +132,7 @@ impl Sync {
         let (library, item) = (Some(library.id.clone()), Some(id.to_owned()));
         self.wrong.push(LibraryProblem { source: None, library, item, image, message });
         self.unread_items.insert(id.to_owned());
-        if passes(&error) {
+        if is_transient(&error) {
             self.failed = Some(error);
         }
     }
@@ -144,7 +144,7 @@ impl Sync {
 }
 
 /// Whether the same may succeed later without a change of the item.
-fn passes(error: &Error) -> bool {
+fn is_transient(error: &Error) -> bool {
     match error {
         Error::Vcenter(error) => error.retryable(),
         Error::Api(kube::Error::Api(refused)) => !matches!(refused.code, 400 | 413 | 422),

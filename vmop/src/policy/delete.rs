@@ -42,7 +42,9 @@ pub async fn delete(policy: &VirtualMachineSetResourcePolicy, ctx: &Context) -> 
     remove_children(&ledger, &book, &whose, &vcenter).await?;
     ctx.api.remove_finalizer(policy, finalizer::RESOURCE_POLICY).await?;
     let mut claimed = vcenter.claimed.lock();
-    ledger.ids().for_each(|id| drop(claimed.remove(id)));
+    for id in ledger.ids() {
+        claimed.remove(id);
+    }
     Ok(Next::OnChange)
 }
 

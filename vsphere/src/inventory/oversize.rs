@@ -68,7 +68,7 @@ impl Oversize {
         }
     }
 
-    /// What is known by the beginning of an answer about one VM; `None` if that does not tell which VM it is.
+    /// What is known by the beginning of an answer about one VM; `None` if that does not say which VM it is.
     fn skip(&mut self, shared: &Shared, beginning: &[u8]) -> Option<UpdateSet> {
         let head = beginning.get(..HEAD).unwrap_or(beginning);
         let (version, obj) = read_head(&String::from_utf8_lossy(head))?;
@@ -83,7 +83,7 @@ impl Oversize {
         Some(UpdateSet { version, truncated: true, objects })
     }
 
-    /// Reads VMs whole that could not be read before, where an update tells a part of them only.
+    /// Reads VMs whole that could not be read before, where an update has only a part of them.
     async fn complete(&mut self, shared: &Shared, set: &mut UpdateSet) -> Result<()> {
         if self.unread.is_empty() {
             return Ok(());

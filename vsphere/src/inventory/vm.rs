@@ -225,7 +225,7 @@ impl Vm {
             "runtime.host" => self.host = value.as_moref().cloned(),
             "runtime.powerState" => self.power_state = power_state(value),
             "runtime.connectionState" => {
-                self.connection_state = printable(&text().unwrap_or_default(), STATE)
+                self.connection_state = printable(&text().unwrap_or_default(), STATE);
             }
             "config.template" => self.template = value.as_bool().unwrap_or(false),
             "config.uuid" => self.uuid = uuid(),

@@ -95,16 +95,16 @@ fn talkative(id: &str, bytes: usize) -> Json {
 }
 
 /// An answer about one talkative VM as vCenter writes it: the version and the object come first.
-fn written(wire: WireKind, version: &str, id: &str) -> Option<Reply> {
-    let said = "x".repeat(200_000);
-    Some(Reply::Raw(match wire {
+fn written(wire: WireKind, version: &str, id: &str) -> Reply {
+    let text = "x".repeat(200_000);
+    Reply::Raw(match wire {
         WireKind::ViJson => format!(
-            r#"{{"_typeName":"UpdateSet","version":"{version}","filterSet":[{{"_typeName":"PropertyFilterUpdate","filter":{{"_typeName":"ManagedObjectReference","type":"PropertyFilter","value":"f"}},"objectSet":[{{"_typeName":"ObjectUpdate","kind":"enter","obj":{{"_typeName":"ManagedObjectReference","type":"VirtualMachine","value":"{id}"}},"changeSet":[{{"name":"config.extraConfig","val":"{said}"#
+            r#"{{"_typeName":"UpdateSet","version":"{version}","filterSet":[{{"_typeName":"PropertyFilterUpdate","filter":{{"_typeName":"ManagedObjectReference","type":"PropertyFilter","value":"f"}},"objectSet":[{{"_typeName":"ObjectUpdate","kind":"enter","obj":{{"_typeName":"ManagedObjectReference","type":"VirtualMachine","value":"{id}"}},"changeSet":[{{"name":"config.extraConfig","val":"{text}"#
         ),
         WireKind::Soap => format!(
-            r#"<?xml version="1.0"?><soapenv:Envelope xmlns:soapenv="http://schemas.xmlsoap.org/soap/envelope/"><soapenv:Body><WaitForUpdatesExResponse xmlns="urn:vim25"><returnval><version>{version}</version><filterSet><filter type="PropertyFilter">f</filter><objectSet><kind>enter</kind><obj type="VirtualMachine">{id}</obj><changeSet><val>{said}"#
+            r#"<?xml version="1.0"?><soapenv:Envelope xmlns:soapenv="http://schemas.xmlsoap.org/soap/envelope/"><soapenv:Body><WaitForUpdatesExResponse xmlns="urn:vim25"><returnval><version>{version}</version><filterSet><filter type="PropertyFilter">f</filter><objectSet><kind>enter</kind><obj type="VirtualMachine">{id}</obj><changeSet><val>{text}"#
         ),
-    }))
+    })
 }
 
 async fn answers_that_are_too_large_are_asked_for_in_smaller_ones(wire: WireKind) {
@@ -148,7 +148,7 @@ async fn of_a_vm_that_is_too_large_nothing_is_certain_and_the_others_are_known(w
             set("3", false, &[vm("vm-1"), talkative("vm-2", 200_000), vm("vm-3")])
         }
         "" => set("1", true, &[vm("vm-1")]),
-        "1" => written(wire, "2", "vm-2"),
+        "1" => Some(written(wire, "2", "vm-2")),
         "2" => set("3", false, &[vm("vm-3")]),
         _ => Some(Reply::Never),
     };
@@ -165,7 +165,7 @@ async fn a_vm_that_was_too_large_is_read_whole_when_it_changes(wire: WireKind) {
         .as_str()
         .unwrap()
     {
-        "" => written(wire, "1", "vm-1"),
+        "" => Some(written(wire, "1", "vm-1")),
         "1" => {
             let off = json!({ "_typeName": "VirtualMachinePowerState", "_value": "poweredOff" });
             set(
