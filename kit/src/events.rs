@@ -4,6 +4,7 @@ mod queue;
 
 use std::sync::Arc;
 
+use bounds::printable;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use kube::{Client, Resource};
 
@@ -41,12 +42,12 @@ impl Events {
 
     /// Publishes that something went as it should.
     pub fn normal<K: Resource<DynamicType = ()>>(&self, object: &K, reason: &str, note: impl Into<String>) {
-        self.publish(object, EventType::Normal, reason, note.into());
+        self.publish(object, EventType::Normal, reason, &note.into());
     }
 
     /// Publishes that somebody should look.
     pub fn warning<K: Resource<DynamicType = ()>>(&self, object: &K, reason: &str, note: impl Into<String>) {
-        self.publish(object, EventType::Warning, reason, note.into());
+        self.publish(object, EventType::Warning, reason, &note.into());
     }
 
     /// Publishes the conditions that changed their status or reason: `warns` selects those that are worth a warning.
@@ -65,17 +66,11 @@ impl Events {
                 "" => format!("{} is {}", condition.type_(), condition.status()),
                 message => message.to_owned(),
             };
-            self.publish(object, type_, reason, note);
+            self.publish(object, type_, reason, &note);
         }
     }
 
-    fn publish<K: Resource<DynamicType = ()>>(
-        &self,
-        object: &K,
-        type_: EventType,
-        reason: &str,
-        note: String,
-    ) {
+    fn publish<K: Resource<DynamicType = ()>>(&self, object: &K, type_: EventType, reason: &str, note: &str) {
         let event = Event {
             type_,
             reason: reason.to_owned(),
@@ -107,7 +102,9 @@ pub fn changed<'a, C: Conditional>(old: &[C], new: &'a [C]) -> Vec<&'a C> {
     new.iter().filter(|condition| !old.iter().any(|before| same(before, condition))).collect()
 }
 
-fn shorten(mut note: String) -> String {
+/// The note as one line that is no longer than the API server takes, without what steers a terminal.
+fn shorten(note: &str) -> String {
+    let mut note = printable(note, LONGEST_NOTE);
     if note.len() > LONGEST_NOTE {
         let end = (0..=LONGEST_NOTE).rev().find(|end| note.is_char_boundary(*end)).unwrap_or(0);
         note.truncate(end);
@@ -140,8 +137,9 @@ mod tests {
 
     #[test]
     fn a_long_note_is_cut_between_characters() {
-        let note = shorten("ü".repeat(1000));
+        let note = shorten(&"ü".repeat(1000));
         assert!(note.len() <= LONGEST_NOTE + '…'.len_utf8());
         assert!(note.ends_with("ü…"));
+        assert_eq!(shorten("a\u{1b}[2Jb\nc"), "a [2Jb c");
     }
 }

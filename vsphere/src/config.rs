@@ -6,6 +6,9 @@ use std::time::Duration;
 
 use crate::{Error, Kind, Metrics, Result, Thumbprint};
 
+/// An answer of hundreds of VMs has some megabytes; one that is longer is asked for in parts.
+const LONGEST_ANSWER: usize = 32 << 20;
+
 /// A vCenter and the credentials for it.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -29,6 +32,8 @@ pub struct Config {
     pub poll_timeout: Duration,
     /// How much later than `poll_timeout` an answer may come; after that the long poll counts as hung.
     pub poll_grace: Duration,
+    /// The longest answer that is read, in bytes.
+    pub longest_answer: usize,
     /// How many calls may be in flight at first; adapts to what vCenter bears.
     pub width: usize,
     /// Where calls are counted.
@@ -74,6 +79,7 @@ impl Config {
             call_timeout: Duration::from_mins(1),
             poll_timeout: Duration::from_mins(4),
             poll_grace: Duration::from_secs(30),
+            longest_answer: LONGEST_ANSWER,
             width: 24,
             metrics: Metrics::default(),
             guard: Guard::default(),
