@@ -125,7 +125,8 @@ async fn hand_over(intent: &MachineDeployment, facts: &Facts, ctx: &Context) -> 
     Ok(())
 }
 
-/// Makes one object so, unless an object of that name belongs to somebody else.
+/// Makes one object so, unless an object of that name belongs to somebody else. One that the cache does not show is created:
+/// a namesake that somebody has just made stays as it is, and is looked at once the cache shows it.
 async fn apply<K: Watchable + Serialize>(
     intent: &K,
     kind: &KindCache<K>,
@@ -137,7 +138,13 @@ async fn apply<K: Watchable + Serialize>(
     {
         return Err(Error::Taken(kit::events::named(&**live)));
     }
-    Ok(Arc::clone(ctx.api.apply(intent, live.as_ref()).await?.object()))
+    match ctx.api.create_or_apply(intent, live.as_ref()).await {
+        Ok(applied) => Ok(Arc::clone(applied.object())),
+        Err(error) if is_already_exists(&error) => {
+            Err(Error::Settling(format!("{}, which somebody has just made", kit::events::named(intent))))
+        }
+        Err(error) => Err(error.into()),
+    }
 }
 
 fn owner<K: Watchable>(object: &K) -> Option<String> {
