@@ -19,8 +19,20 @@ const GUARDED: &[(&str, &str, &str, &str, &str)] = &[
     // Of Kubernetes and of Cluster API.
     ("configmaps", "data.secret", "secrets", "vmware-system-tkg-bundles", "object.data['secret'].trim()"),
     ("machines", "spec.bootstrap.dataSecretName", "secrets", MACHINES, "bootstrap.dataSecretName"),
-    ("machinesets", "spec.template.spec.bootstrap.dataSecretName", "secrets", MACHINES, "template.spec.bootstrap.dataSecretName"),
-    ("machinedeployments", "spec.template.spec.bootstrap.dataSecretName", "secrets", MACHINES, "template.spec.bootstrap.dataSecretName"),
+    (
+        "machinesets",
+        "spec.template.spec.bootstrap.dataSecretName",
+        "secrets",
+        MACHINES,
+        "template.spec.bootstrap.dataSecretName",
+    ),
+    (
+        "machinedeployments",
+        "spec.template.spec.bootstrap.dataSecretName",
+        "secrets",
+        MACHINES,
+        "template.spec.bootstrap.dataSecretName",
+    ),
 ];
 const VMS: &str = "virtualmachines";
 const BOOTSTRAP: &str = "vmware-system-vmop-bootstrap-data";
@@ -111,16 +123,29 @@ fn every_guard_asks_whether_the_user_may_get_what_he_names() {
         assert!(resources.contains(&&Value::from(*resource)), "{name} does not look at {resource}");
         assert!(text.contains(words), "{name} says nothing of {field}");
         let asks = format!("authorizer.group('').resource('{what}').namespace(request.namespace)");
-        assert!(text.contains(&asks) && text.contains(".check('get').allowed()"), "{name} does not ask for {what}");
+        assert!(
+            text.contains(&asks) && text.contains(".check('get').allowed()"),
+            "{name} does not ask for {what}"
+        );
         assert_enforced(&policies, name);
     }
     let clusters = "vmware-system-tkg-cluster-secrets";
     let text = named(&policies, "ValidatingAdmissionPolicy", clusters)["spec"].to_string();
     for ending in BY_NAME {
-        assert!(text.contains(&format!("variables.secrets.name(variables.name + '-{ending}').check('get').allowed()")), "{ending}");
+        assert!(
+            text.contains(&format!(
+                "variables.secrets.name(variables.name + '-{ending}').check('get').allowed()"
+            )),
+            "{ending}"
+        );
     }
     assert_enforced(&policies, clusters);
-    let of_names = [api::names::kubeconfig_secret, api::names::ssh_secret, api::names::ssh_password_secret, api::names::ssh_password_hash_secret];
+    let of_names = [
+        api::names::kubeconfig_secret,
+        api::names::ssh_secret,
+        api::names::ssh_password_secret,
+        api::names::ssh_password_hash_secret,
+    ];
     for name in of_names {
         let name = name("c");
         assert!(BY_NAME.iter().any(|ending| name == format!("c-{ending}")), "{name} is not guarded");
@@ -145,6 +170,9 @@ fn the_security_page_lists_every_guarded_field() {
         assert!(section.contains(&format!("`{field}`")), "docs/security.md does not list {field}");
     }
     for ending in BY_NAME {
-        assert!(section.contains(&format!("`NAME-{ending}`")), "docs/security.md does not list NAME-{ending}");
+        assert!(
+            section.contains(&format!("`NAME-{ending}`")),
+            "docs/security.md does not list NAME-{ending}"
+        );
     }
 }

@@ -80,7 +80,11 @@ mod tests {
     fn two_clusters_whose_addresses_end_alike_have_two_routers() {
         let first = cluster("a", None, Some("10.0.0.7"));
         let new = cluster("b", None, None);
-        assert_eq!(draw(&new, std::slice::from_ref(&first), 6), Some(8), "7 is taken by the nodes of the first");
+        assert_eq!(
+            draw(&new, std::slice::from_ref(&first), 6),
+            Some(8),
+            "7 is taken by the nodes of the first"
+        );
         assert_eq!(draw(&new, &[], 6), Some(7));
         assert_eq!(draw(&new, &[], 255), Some(1));
     }
@@ -99,7 +103,11 @@ mod tests {
         let none: [Arc<WCPCluster>; 0] = [];
         assert_eq!(draws.draw(&cluster("a", None, None), &none, 6), Some(7));
         assert_eq!(draws.draw(&cluster("b", None, None), &none, 6), Some(8));
-        assert_eq!(draws.draw(&cluster("a", None, None), &none, 6), Some(7), "a write that was lost is repeated");
+        assert_eq!(
+            draws.draw(&cluster("a", None, None), &none, 6),
+            Some(7),
+            "a write that was lost is repeated"
+        );
     }
 
     #[test]

@@ -251,7 +251,10 @@ pub async fn change_claims_of_their_own_alone(
     assert_contains(words, &["virtual machines of its own cluster alone"]);
     story.delete("VirtualMachine", "plain-beside", SOON).await;
     let after = story.get("VirtualMachine", node).await.expect("the VirtualMachine");
-    assert_eq!((&after["spec"], &after["metadata"]["ownerReferences"]), (&before["spec"], &before["metadata"]["ownerReferences"]));
+    assert_eq!(
+        (&after["spec"], &after["metadata"]["ownerReferences"]),
+        (&before["spec"], &before["metadata"]["ownerReferences"])
+    );
 
     let services = versioned(cloud_provider, story, "VirtualMachineService", version);
     let anothers = json!({
@@ -262,7 +265,8 @@ pub async fn change_claims_of_their_own_alone(
             "selector": {"capv.vmware.com/cluster.name": "another", "capv.vmware.com/cluster.role": "node"},
         },
     });
-    let refused = services.create(&PostParams::default(), &object(anothers)).await.expect_err("another cluster's");
+    let refused =
+        services.create(&PostParams::default(), &object(anothers)).await.expect_err("another cluster's");
     assert_contains(refused, &["spec.selector", "VirtualMachineServices of its own cluster alone"]);
 }
 

@@ -40,7 +40,8 @@ fn a_guests_programs_get_rights_in_their_namespace_and_no_more() {
         let guest = story.guest_client("lent").await;
         the_token_opens_what_it_is_for(&story, &guest).await;
         let worker = the_guests_programs_are_served(&story, &guest, "v1alpha1").await;
-        let (cloud_provider, storage) = (cloud_provider(&story, &guest).await, storage_driver(&story, &guest).await);
+        let (cloud_provider, storage) =
+            (cloud_provider(&story, &guest).await, storage_driver(&story, &guest).await);
         let clients = [&cloud_provider, &storage];
         guest_providers::change_claims_of_their_own_alone(&story, clients, &worker, "v1alpha1").await;
         guest_providers::put_back_what_was_replaced(&story, &worker).await;

@@ -43,7 +43,9 @@ fn who_names_a_secret_may_get_it() {
         let mut vm = PlainVm::named("secrets-vm").object(&hostile.namespace);
         vm["spec"]["vmMetadata"] = json!({"secretName": WANTED, "transport": "CloudInit"});
         story
-            .wait_for("mallory may name the Secret", SOON, || async { tenants.mallory_applies(&vm).await.ok() })
+            .wait_for("mallory may name the Secret", SOON, || async {
+                tenants.mallory_applies(&vm).await.ok()
+            })
             .await;
         hostile.delete("VirtualMachine", "secrets-vm", SOON).await;
     });
@@ -103,7 +105,8 @@ async fn naming_a_secret_elsewhere(tenants: &Tenants) {
     let refusal = tenants.mallory_applies(&cluster).await.expect_err("a cluster");
     assert_contains(refusal, &["Secret secrets-cluster-ca", "may not get it"]);
 
-    grant(hostile, &[json!({"apiGroups": ["cluster.x-k8s.io"], "resources": ["machines"], "verbs": ["*"]})]).await;
+    grant(hostile, &[json!({"apiGroups": ["cluster.x-k8s.io"], "resources": ["machines"], "verbs": ["*"]})])
+        .await;
     let machine = json!({
         "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine",
         "metadata": {"name": "thief", "namespace": hostile.namespace},
@@ -193,7 +196,8 @@ fn what_controllers_put_on_an_object_is_theirs_to_change() {
             assert_contains(stripped, &["metadata.finalizers", "delete the object and wait"]);
         }
         // An object that is on its way out is no exception; and it goes when its controller lets it.
-        let check = json!({"metadata": {"annotations": {"delete.check.vmoperator.vmware.com/backup": "not yet"}}});
+        let check =
+            json!({"metadata": {"annotations": {"delete.check.vmoperator.vmware.com/backup": "not yet"}}});
         let admins = tenants.hostile.api("VirtualMachine");
         admins.patch("own-vm", &PatchParams::default(), &Patch::Merge(&check)).await.unwrap();
         tenants.mallory_api("VirtualMachine").delete("own-vm", &DeleteParams::default()).await.unwrap();

@@ -16,7 +16,10 @@ const LABELS: [&str; 5] = [
 /// The fields of ours in which `live` says something else than we do.
 pub fn replaced_fields(live: &VirtualMachine, intent: &VirtualMachine) -> Vec<&'static str> {
     let controller = |vm: &VirtualMachine| {
-        vm.owner_references().iter().find(|owner| owner.controller == Some(true)).map(|owner| owner.uid.clone())
+        vm.owner_references()
+            .iter()
+            .find(|owner| owner.controller == Some(true))
+            .map(|owner| owner.uid.clone())
     };
     let fields = [
         ("spec.vmMetadata", boots_from_another(live, intent)),

@@ -200,9 +200,10 @@ mod tests {
     async fn a_namesake_that_was_made_in_the_same_second_is_not_taken_over() {
         let (result, sent) = applied(|_| refusal(409, "AlreadyExists")).await;
         assert!(matches!(result, Err(Error::Settling(what)) if what.contains("somebody has just made")));
-        assert_eq!(sent.iter().map(Request::line).collect::<Vec<_>>(), [
-            "POST /apis/cluster.x-k8s.io/v1beta2/namespaces/ns/clusters"
-        ]);
+        assert_eq!(
+            sent.iter().map(Request::line).collect::<Vec<_>>(),
+            ["POST /apis/cluster.x-k8s.io/v1beta2/namespaces/ns/clusters"]
+        );
     }
 
     #[tokio::test]

@@ -18,7 +18,11 @@ impl Api {
     ///
     /// Fields of an object that was created belong to whoever created it, beside whoever applies it, and would stay when the intent
     /// has them no more. So they are handed over at once, as if the object had been applied.
-    pub async fn create_or_apply_whole<K>(&self, intent: &K, live: Option<&Arc<K>>) -> kube::Result<Applied<K>>
+    pub async fn create_or_apply_whole<K>(
+        &self,
+        intent: &K,
+        live: Option<&Arc<K>>,
+    ) -> kube::Result<Applied<K>>
     where
         K: Watchable + Serialize,
     {

@@ -448,7 +448,8 @@ fn a_machine_whose_secret_was_replaced_gets_its_own_back_while_it_is_off() {
 #[test]
 fn a_node_gets_the_virtual_router_that_was_drawn_for_its_cluster() {
     let router = |drawn| {
-        let secret = made(plan(&wcp_machine(), &Facts { virtual_router: drawn, ..facts(true) }).unwrap()).cloud_init;
+        let secret =
+            made(plan(&wcp_machine(), &Facts { virtual_router: drawn, ..facts(true) }).unwrap()).cloud_init;
         let decoded = cloudinit::decode(&text(secret.unwrap().data.as_ref().unwrap())).unwrap();
         decoded.metadata().unwrap().virtual_router_id
     };
