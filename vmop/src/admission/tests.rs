@@ -11,6 +11,7 @@ use uuid::Uuid;
 use super::known::{Facts, Settings, Zone};
 use super::rules::{
     Asker, Denial, claim_denials, denials, identity_denials, network_denials, policy_denials,
+    policy_user_denial,
 };
 use super::versions::version_denials;
 use super::{fill, respond};
