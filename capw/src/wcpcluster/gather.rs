@@ -114,7 +114,9 @@ mod tests {
 
     fn cache_of<K: Watchable>(objects: Vec<K>) -> Cache<K> {
         let (cache, mut writer) = Cache::new(Arc::default());
-        objects.into_iter().for_each(|object| writer.apply_watcher_event(&Event::Apply(object)));
+        for object in objects {
+            writer.apply_watcher_event(&Event::Apply(object));
+        }
         cache
     }
 

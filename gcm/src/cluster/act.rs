@@ -138,7 +138,7 @@ async fn apply<K: Watchable + Serialize>(
     {
         return Err(Error::Taken(kit::events::named(&**live)));
     }
-    match api.create_or_apply_whole(intent, live.as_ref()).await {
+    match Box::pin(api.create_or_apply_whole(intent, live.as_ref())).await {
         Ok(applied) => Ok(Arc::clone(applied.object())),
         Err(error) if is_already_exists(&error) => {
             Err(Error::Settling(format!("{}, which somebody has just made", kit::events::named(intent))))
