@@ -14,7 +14,7 @@ use std::fmt;
 
 pub use decode::{Decoded, decode, redacted, unpacked};
 pub use encode::encode;
-pub use metadata::{Metadata, WaitOnNetwork, mapping};
+pub use metadata::{Metadata, WaitOnNetwork, mapping, virtual_router};
 pub use reporter::{BOOTSTRAP_CONDITION, BOOTSTRAP_LOG, BOOTSTRAP_REPORTED, BOOTSTRAP_REPORTER};
 
 /// The metadata: who the node is.

@@ -85,6 +85,13 @@ impl Metadata {
         self
     }
 
+    /// The same, of a control plane node whose cluster has this virtual router.
+    #[must_use]
+    pub fn with_virtual_router(mut self, id: u8) -> Self {
+        self.virtual_router_id = Some(id);
+        self
+    }
+
     /// The metadata as YAML, one key a line, in an order that never changes.
     pub fn to_yaml(&self) -> Result<String, Error> {
         let not_metadata = |error: serde_json::Error| Error::NotMetadata { reason: error.to_string() };
@@ -110,8 +117,8 @@ impl Metadata {
     }
 }
 
-/// The number of the virtual router that holds an address: the last one of the address, so that those of one network differ.
-fn virtual_router(host: &str) -> u8 {
+/// The number of the virtual router of a cluster for which none was drawn: the last one of its address, 1 at least.
+pub fn virtual_router(host: &str) -> u8 {
     let last = match host.parse() {
         Ok(IpAddr::V4(address)) => address.octets()[3],
         Ok(IpAddr::V6(address)) => address.octets()[15],

@@ -55,6 +55,7 @@ mod tenants;
 mod tenants_identities;
 mod tenants_machines;
 mod tenants_releases;
+mod tenants_secrets;
 mod tenants_vcenter;
 mod upgrade;
 mod vcenter_outage;

@@ -103,6 +103,7 @@ async fn validate(State(known): State<Arc<Known>>, review: Review) -> Json<Value
     let asker = Asker::new(&review.user, &review.groups, &known.settings().privileged);
     let mut denials = rules::denials(&new, old.as_ref(), facts, asker);
     denials.extend(versions::version_denials(&review.version, &new, old.as_ref()));
+    denials.extend(rules::policy_user_denial(&new, old.as_ref(), known.cluster_of_policy(&new).as_deref()));
     denials
         .extend(rules::network_denials(&new, old.as_ref(), asker, |name| known.network_refusal(&new, name)));
     respond(review, asker, denials)

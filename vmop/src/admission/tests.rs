@@ -11,6 +11,7 @@ use uuid::Uuid;
 use super::known::{Facts, Settings, Zone};
 use super::rules::{
     Asker, Denial, claim_denials, denials, identity_denials, network_denials, policy_denials,
+    policy_user_denial,
 };
 use super::versions::version_denials;
 use super::{fill, respond};
@@ -525,4 +526,17 @@ fn another_version_changes_claims_and_nothing_else() {
     let made = version_denials("v1alpha2", &off, None).unwrap();
     assert!(made.to_string().starts_with("apiVersion: Forbidden: v1alpha2 makes no VirtualMachines"));
     assert!(version_denials("v1alpha1", &off, None).is_none());
+}
+
+#[test]
+fn only_a_clusters_machines_name_its_policy() {
+    let vm = |labels: Value| object(json!({ "labels": labels }), json!({ "resourcePolicyName": "a-policy" }));
+    let (plain, member) = (vm(json!({})), vm(json!({ label::CAPW_CLUSTER_NAME: "a" })));
+    let refusal = policy_user_denial(&plain, None, Some("a")).expect("a refusal").to_string();
+    assert!(refusal.starts_with("spec.resourcePolicyName: Forbidden: policy a-policy is for"), "{refusal}");
+    let anothers = vm(json!({ label::CAPW_CLUSTER_NAME: "b" }));
+    assert!(policy_user_denial(&anothers, None, Some("a")).is_some());
+    assert!(policy_user_denial(&member, None, Some("a")).is_none());
+    assert!(policy_user_denial(&plain, None, None).is_none(), "no cluster's");
+    assert!(policy_user_denial(&plain, Some(&plain), Some("a")).is_none(), "what is named already");
 }

@@ -295,13 +295,12 @@ fn a_virtual_machine_without_an_owner_is_ours_only_if_it_has_our_identity() {
     vm.metadata.owner_references = None;
     assert_eq!(whose(&wcp_machine, Some(&vm)), Claim::Free);
     assert_eq!(whose(&fixtures::wcp_machine(), Some(&vm)), Claim::Taken, "nobody drew this identity for it");
-    let mut anothers = vm.clone();
-    anothers.spec.vm_metadata.as_mut().unwrap().secret_name = Some("db-cloud-init".into());
-    assert_eq!(
-        whose(&wcp_machine, Some(&anothers)),
-        Claim::Taken,
-        "who wrote the identity may know another's"
-    );
+    let mut replaced = vm.clone();
+    replaced.spec.vm_metadata.as_mut().unwrap().secret_name = Some("b-kubeconfig".into());
+    assert_eq!(whose(&wcp_machine, Some(&replaced)), Claim::Free, "its Secret was replaced: it is put back");
+    let mut half = vm.clone();
+    half.spec.instance_uuid = Some("00000000-0000-4000-8000-000000000000".into());
+    assert_eq!(whose(&wcp_machine, Some(&half)), Claim::Taken, "one UUID alone is no identity of ours");
     vm.spec.bios_uuid = None;
     assert_eq!(whose(&wcp_machine, Some(&vm)), Claim::Taken, "not to be deleted either");
     let users = Facts { vm: Some(Arc::new(vm)), ..facts(true) };
@@ -415,4 +414,45 @@ fn machines_that_were_given_one_name_do_not_share_a_vm() {
     second.metadata.uid = Some("uid-of-second".into());
     let invalid = plan(&second, &Facts { vm: Some(Arc::new(vm)), ..facts(true) }).err().unwrap();
     assert!(matches!(invalid, InvalidInput::VmNameTwice { .. }), "{invalid}");
+}
+
+#[test]
+fn a_machine_whose_secret_was_replaced_gets_its_own_back_while_it_is_off() {
+    let first = plan(&wcp_machine(), &facts(true)).unwrap();
+    let wcp_machine = persisted(wcp_machine(), &first);
+    let intent = made(first).vm;
+    let replanned = |live: &VirtualMachine| {
+        made(plan(&wcp_machine, &Facts { vm: Some(Arc::new(live.clone())), ..facts(true) }).unwrap()).vm
+    };
+    assert_eq!(replanned(&intent), intent);
+    let mut live = intent.clone();
+    live.metadata.owner_references = None;
+    live.metadata.labels.as_mut().unwrap().remove(label::CAPW_CLUSTER_NAME);
+    live.spec.vm_metadata.as_mut().unwrap().secret_name = Some("b-kubeconfig".into());
+    assert_eq!(
+        repair::replaced_fields(&live, &intent),
+        ["spec.vmMetadata", "metadata.ownerReferences", "metadata.labels"]
+    );
+    assert!(repair::replaced_fields(&intent, &intent).is_empty());
+    // Of one that is on and stays on the definition lets nobody change the Secret.
+    let off = VirtualMachine {
+        spec: VirtualMachineSpec { power_state: Some("poweredOff".into()), ..intent.spec.clone() },
+        ..intent.clone()
+    };
+    assert_eq!(replanned(&live), off);
+    live.spec.power_state = Some("poweredOff".into());
+    assert_eq!(replanned(&live), intent, "it is off already");
+    assert_eq!(replanned(&off), intent, "then it is powered on with its own Secret");
+}
+
+#[test]
+fn a_node_gets_the_virtual_router_that_was_drawn_for_its_cluster() {
+    let router = |drawn| {
+        let secret =
+            made(plan(&wcp_machine(), &Facts { virtual_router: drawn, ..facts(true) }).unwrap()).cloud_init;
+        let decoded = cloudinit::decode(&text(secret.unwrap().data.as_ref().unwrap())).unwrap();
+        decoded.metadata().unwrap().virtual_router_id
+    };
+    assert_eq!(router(Some(77)), Some(77));
+    assert_eq!(router(None), Some(3), "that of its address, where none was drawn");
 }
