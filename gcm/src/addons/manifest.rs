@@ -230,7 +230,7 @@ metadata: {name: crd.example.com}
     #[test]
     fn a_bundle_becomes_no_more_than_its_budget() {
         let line = "x".repeat(1_000_000);
-        let aliases: String = (1..59).map(|n| format!("  a{n}: *a\n")).collect();
+        let aliases = (1..59).map(|n| format!("  a{n}: *a\n")).collect::<Vec<_>>().concat();
         let head = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\ndata:\n";
         let bomb = format!("{head}  a0: &a \"{line}\"\n{aliases}");
         let error = parse(&file(&bomb), &Values::default()).unwrap_err();
@@ -266,7 +266,7 @@ metadata: {name: crd.example.com}
                 "{indent}f{n}:\n{indent}  description: Number of desired pods.\n{indent}  type: integer\n"
             )
         };
-        let fields: String = (0..MAX_BYTES / field(10_000).len() - 2).map(field).collect();
+        let fields = (0..MAX_BYTES / field(10_000).len() - 2).map(field).collect::<Vec<_>>().concat();
         let head = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: a}\nspec:\n  properties:\n";
         let definitions = file(&(head.to_owned() + &fields));
         let read = parse(&definitions, &Values::default());

@@ -56,7 +56,8 @@ fn look_at(value: &Value, field: &str, denials: &mut Vec<FieldDenial>) {
 }
 
 fn denial(text: &str, field: &str) -> Option<FieldDenial> {
-    let is_encoded = field.starts_with(ENCODED) && field.ends_with(".data");
+    let is_encoded =
+        field.strip_prefix(ENCODED).is_some_and(|rest| rest.trim_start_matches(char::is_numeric) == "].data");
     // What of it is no base64 is refused elsewhere, and reaches no node.
     let decoded = if is_encoded { pem(text).unwrap_or_default() } else { String::new() };
     let text = if is_encoded { decoded.as_str() } else { text };

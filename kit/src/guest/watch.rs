@@ -32,7 +32,7 @@ const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_min
 const LASTED: Duration = Duration::from_mins(1);
 /// How long the guest is asked to keep a watch open, and how long it may be silent at most.
 const OPEN: u32 = 290;
-const SILENCE: Duration = Duration::from_secs(300);
+const SILENCE: Duration = Duration::from_mins(5);
 /// Bytes of the watches of one guest that are read in a second.
 const PACE: usize = 2 << 20;
 
