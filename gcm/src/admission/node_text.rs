@@ -122,7 +122,7 @@ mod tests {
         texts(&full, "", &mut all);
         assert!(all.len() > 20, "{all:?}");
         let hostile =
-            ["x\nExecStartPre=/bin/touch /pwned", "x\u{2028}\u{85}", "{{ 7 * 7 }}", "{% x %}", "{# x"];
+            ["x\nExecStartPre=/bin/touch /pwned", "x\u{2028}\u{85}y", "{{ 7 * 7 }}", "{% x %}", "{# x"];
         for pointer in all.iter().filter(|pointer| !pointer.ends_with("/data")) {
             for text in hostile {
                 let mut spec = full.clone();
