@@ -23,6 +23,12 @@ use crate::tenure::Tenure;
 
 /// A connection on which nothing came for so long is asked whether it lives, as client-go does.
 const ASKED_AFTER: Duration = Duration::from_secs(30);
+/// What an API server that is not trusted may send before it is read: of one answer, of all on a connection, and of headers.
+/// What HTTP/2's servers may send unread is kept in memory, two MiB a stream if nothing is said.
+const WINDOWS: (u32, u32) = (64 << 10, 256 << 10);
+const HEADERS: u32 = 16 << 10;
+/// The buffer of a connection with HTTP/1.1 to such a server.
+const BUFFER: usize = 64 << 10;
 /// One that does not answer in this time is given up.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(15);
 
@@ -39,7 +45,8 @@ pub(crate) fn of_leader(config: Config, tenure: Tenure) -> Result<Client, Box<dy
     build(config, usize::MAX, Some(tenure))
 }
 
-/// The same of an API server that is not trusted: an answer, or a watch, with more bytes ends with an error.
+/// The same of an API server that is not trusted: an answer, or a watch, with more bytes ends with an error. What was not read
+/// yet is kept in small buffers. Compressed answers are not asked for, and none is decompressed.
 ///
 /// # Errors
 /// As of [`client`].
@@ -69,12 +76,18 @@ fn build(
     bounded.set_read_timeout(config.read_timeout);
     bounded.set_write_timeout(config.write_timeout);
     bounded.set_reset_reader_on_write(config.reset_reader_on_write);
-    let http = legacy::Client::builder(TokioExecutor::new())
-        .timer(TokioTimer::new())
+    let mut http = legacy::Client::builder(TokioExecutor::new());
+    http.timer(TokioTimer::new())
         .http2_keep_alive_interval(ASKED_AFTER)
         .http2_keep_alive_timeout(ANSWERED_WITHIN)
-        .http2_keep_alive_while_idle(true)
-        .build::<_, Body>(bounded);
+        .http2_keep_alive_while_idle(true);
+    if bytes < usize::MAX {
+        http.http2_initial_stream_window_size(WINDOWS.0)
+            .http2_initial_connection_window_size(WINDOWS.1)
+            .http2_max_header_list_size(HEADERS)
+            .http1_max_buf_size(BUFFER);
+    }
+    let http = http.build::<_, Body>(bounded);
     let service = ServiceBuilder::new()
         .layer(config.base_uri_layer())
         .option_layer(config.default_retry.then(|| RetryLayer::new(RetryPolicy::server_retry())))
