@@ -24,7 +24,7 @@ use crate::tenure::Tenure;
 /// A connection on which nothing came for so long is asked whether it lives, as client-go does.
 const ASKED_AFTER: Duration = Duration::from_secs(30);
 /// What an API server that is not trusted may send before it is read: of one answer, of all on a connection, and of headers.
-/// What HTTP/2's servers may send unread is kept in memory, two MiB a stream if nothing is said.
+/// What HTTP/2's servers may send unread is kept in memory, two MiB a stream by default.
 const WINDOWS: (u32, u32) = (64 << 10, 256 << 10);
 const HEADERS: u32 = 16 << 10;
 /// The buffer of a connection with HTTP/1.1 to such a server.

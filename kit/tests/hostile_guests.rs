@@ -87,10 +87,10 @@ async fn every_call(guest: &Guest, refuses: bool) {
     assert!(guest.served_anyhow("large", "A").await.is_err());
     assert!(guest.list::<NoKeys>("/large", "a=b").await.is_err());
     assert_eq!(guest.send(request()).await.is_err(), refuses);
-    let (sender, told) = mpsc::channel::<Event<NoKeys>>(1);
+    let (sender, events) = mpsc::channel::<Event<NoKeys>>(1);
     let watching = guest.clone().watch("/watched".into(), "a=b".into(), sender, |event| vec![event]);
     assert!(timeout(Duration::from_millis(300), watching).await.is_err(), "it goes on");
-    drop(told);
+    drop(events);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -10,21 +10,15 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::guest::ObjectMetadata;
 use super::manifest::{Manifest, ObjectKey};
+use super::marks::{APPLIED, GROUP_KINDS, ObjectMetadata, PART_OF};
 
-/// On a member: the id of its set.
-pub const PART_OF: &str = "applyset.kubernetes.io/part-of";
 /// On a parent: the id of its set.
 pub const ID: &str = "applyset.kubernetes.io/id";
 /// On a parent: who keeps the set.
 pub const TOOLING: &str = "applyset.kubernetes.io/tooling";
-/// On a parent: the kinds of its members.
-pub const GROUP_KINDS: &str = "applyset.kubernetes.io/contains-group-kinds";
 /// On a parent: namespaces of members other than its own.
 pub const NAMESPACES: &str = "applyset.kubernetes.io/additional-namespaces";
-/// On a parent: the version of the bundle that was applied as a whole; empty for one without.
-pub const APPLIED: &str = "run.tanzu.vmware.com/addon-applied";
 /// Where parents are.
 pub const PARENT_NAMESPACE: &str = "kube-system";
 const TOOL: &str = "gcm/v1";

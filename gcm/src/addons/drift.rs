@@ -2,7 +2,7 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use super::guest::ObjectMetadata;
+use super::marks::ObjectMetadata;
 
 /// A state of an object: after our last write, or as a watch showed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,16 +7,17 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kit::guest::answer::MetadataOnly;
 pub use kit::guest::discovery::ServedKind;
 use kit::guest::watch::Event;
-use kit::guest::{self, GuestError, Keys, Metadata, Refusal};
+use kit::guest::{self, GuestError, Refusal};
 use kube::Resource;
 use kube::api::{DeleteParams, GetParams, Patch, PatchParams, Preconditions};
 use kube::core::{GroupVersionKind, Request};
 use tokio::sync::mpsc;
 
-use super::apply_set::{self, APPLIED, GROUP_KINDS, PARENT_NAMESPACE, PART_OF};
+use super::apply_set::{self, PARENT_NAMESPACE};
 use super::drift::Written;
 use super::health::Live;
 use super::manifest::{Manifest, ObjectKey};
+use super::marks::{ObjectMetadata, OurMarks, PART_OF};
 
 /// No call of a guest takes longer.
 const DEADLINE: Duration = Duration::from_secs(15);
@@ -24,17 +25,6 @@ const DEADLINE: Duration = Duration::from_secs(15);
 const MAX_METADATA: usize = 1 << 20;
 /// The most bytes of an object, of which little is kept: no API server takes a larger one.
 const MAX_OBJECT: usize = 3 << 20;
-
-/// The labels and annotations of a guest's objects that are looked at.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OurMarks;
-
-impl Keys for OurMarks {
-    const KEYS: &'static [&'static str] = &[PART_OF, GROUP_KINDS, APPLIED];
-}
-
-/// What is known of an object of a guest.
-pub type ObjectMetadata = Metadata<OurMarks>;
 
 /// What an object is applied as.
 #[derive(Clone, Copy)]
@@ -215,7 +205,7 @@ impl Guest {
         self.server.send(parents().patch_metadata(&name, &params, &Patch::Apply(parent))).await
     }
 
-    /// Tells what becomes of the members of some sets that are of this kind: metadata alone, until nobody listens.
+    /// Reports what becomes of the members of some sets that are of this kind: metadata alone, until nobody listens.
     pub fn watch(
         &self,
         kind: &ServedKind,

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use http_body_util::BodyExt;
 use kube::client::Body;
-use serde::de::{DeserializeOwned, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeOwned, Deserializer, Error as _, MapAccess, Visitor};
 use serde::{Deserialize, de};
 
 use super::error::{GuestError, Refusal};
@@ -73,46 +73,6 @@ pub fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, GuestError> {
 impl From<Exceeded> for GuestError {
     fn from(exceeded: Exceeded) -> Self {
         Refusal::new(&format!("reading its answer: {exceeded}")).into()
-    }
-}
-
-/// The first `N` items of a list; the rest is skipped.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Few<T, const N: usize>(pub Vec<T>);
-
-impl<T, const N: usize> Default for Few<T, N> {
-    fn default() -> Self {
-        Self(Vec::new())
-    }
-}
-
-impl<'de, T: Deserialize<'de>, const N: usize> Deserialize<'de> for Few<T, N> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Items<T, const N: usize>(PhantomData<T>);
-
-        impl<'de, T: Deserialize<'de>, const N: usize> Visitor<'de> for Items<T, N> {
-            type Value = Few<T, N>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a list")
-            }
-
-            fn visit_unit<E: de::Error>(self) -> Result<Self::Value, E> {
-                Ok(Few::default())
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Self::Value, A::Error> {
-                let mut few = Few::default();
-                while few.0.len() < N {
-                    let Some(item) = items.next_element()? else { return Ok(few) };
-                    few.0.push(item);
-                }
-                while items.next_element::<IgnoredAny>()?.is_some() {}
-                Ok(few)
-            }
-        }
-
-        deserializer.deserialize_any(Items(PhantomData))
     }
 }
 
@@ -275,13 +235,5 @@ mod tests {
         let long = of(json!({"a": "x".repeat(LONGEST_MARK + 1)}));
         assert_eq!(long.get("a"), None);
         assert!(metadata(&json!({"metadata": {"name": "x".repeat(LONGEST_WORD + 1)}})).is_err());
-    }
-
-    #[test]
-    fn a_list_without_end_becomes_a_few() {
-        let many = format!("[{}{{}}]", "{},".repeat(100_000));
-        let few: Few<MetadataOnly<Named>, 3> = read(many.as_bytes()).unwrap();
-        assert_eq!(few.0.len(), 3);
-        assert_eq!(read::<Few<u8, 3>>(b"null").unwrap(), Few::default());
     }
 }

@@ -4,8 +4,8 @@ use axum::http;
 use kube::core;
 use serde::Deserialize;
 
-use super::answer::Few;
 use super::error::{GuestError, Refusal};
+use super::few::Few;
 use super::{Guest, MadeRequest};
 
 /// The most bytes of an answer about kinds. A group of a hundred kinds needs a tenth.

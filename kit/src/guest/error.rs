@@ -7,7 +7,7 @@ use std::time::Duration;
 use bounds::printable;
 use serde::Deserialize;
 
-use super::answer::Few;
+use super::few::Few;
 
 /// The most characters of a text that the guest has a part in.
 const MAX_TEXT: usize = 400;

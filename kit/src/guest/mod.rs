@@ -16,8 +16,10 @@
 pub mod answer;
 pub mod discovery;
 pub mod error;
+mod few;
 pub mod intake;
 pub mod kubeconfig;
+mod pace;
 pub mod watch;
 
 use std::sync::Arc;
@@ -31,11 +33,12 @@ use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
-pub use answer::{Few, Keys, Marks, Metadata};
+pub use answer::{Keys, Marks, Metadata};
 pub use error::{GuestError, Refusal, bounded};
+pub use few::Few;
 use intake::{Held, Share};
 pub use kubeconfig::{KEY, server};
-use watch::Pace;
+use pace::Pace;
 
 /// The most bytes of any answer, and of any watch until it is begun again.
 const MAX_ANSWER: usize = 8 << 20;

@@ -42,7 +42,7 @@ async fn a_guest_that_hangs_is_waited_for_so_long_and_no_longer() {
 }
 
 #[tokio::test]
-async fn refusals_and_trouble_are_told_apart() {
+async fn a_refusal_is_another_error_than_no_answer() {
     let answered = async |code: u16| {
         let guest = guest("refuses", move |_| (code, json!({"message": "a\nb"}).to_string()));
         guest.read_if_there::<Value>(get("/a"), 10).await
@@ -112,7 +112,7 @@ async fn a_list_that_never_ends_ends() {
 }
 
 #[tokio::test]
-async fn a_watch_tells_what_is_there_and_what_becomes_of_it() {
+async fn a_watch_reports_what_is_there_and_what_becomes_of_it() {
     let guest = guest("watches", |path| {
         if !path.contains("watch=true") {
             let items = [object("a", "1")];
@@ -126,7 +126,7 @@ async fn a_watch_tells_what_is_there_and_what_becomes_of_it() {
         ];
         (200, lines.map(|line| line.to_string() + "\n").concat())
     });
-    let (sender, mut told) = mpsc::channel(1);
+    let (sender, mut events) = mpsc::channel(1);
     let translate = |event: Event<NoKeys>| {
         let name = |meta: Metadata<NoKeys>| meta.name.unwrap_or_default();
         match event {
@@ -137,9 +137,9 @@ async fn a_watch_tells_what_is_there_and_what_becomes_of_it() {
     };
     let watching = tokio::spawn(guest.watch("/api/v1/configmaps".into(), "a".into(), sender, translate));
     for expected in ["listed 1", "changed b", "gone a"] {
-        assert_eq!(told.recv().await.as_deref(), Some(expected));
+        assert_eq!(events.recv().await.as_deref(), Some(expected));
     }
-    drop(told);
+    drop(events);
     watching.await.unwrap();
 }
 

@@ -12,8 +12,9 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::Guest;
-use super::answer::{self, Few, Keys, Metadata, MetadataOnly};
+use super::answer::{self, Keys, Metadata, MetadataOnly};
 use super::error::{GuestError, Refusal};
+use super::few::Few;
 use super::intake::Held;
 use crate::retry::jitter;
 
@@ -33,8 +34,6 @@ const LASTED: Duration = Duration::from_mins(1);
 /// How long the guest is asked to keep a watch open, and how long it may be silent at most.
 const OPEN: u32 = 290;
 const SILENCE: Duration = Duration::from_mins(5);
-/// Bytes of the watches of one guest that are read in a second.
-const PACE: usize = 2 << 20;
 
 /// What becomes of the objects of a kind.
 #[derive(Debug)]
@@ -45,31 +44,6 @@ pub enum Event<K> {
     Changed(Metadata<K>),
     /// One is gone, or selected no more.
     Gone(Metadata<K>),
-}
-
-/// How much of its watches a guest has sent in the current second.
-pub struct Pace {
-    since: Instant,
-    bytes: usize,
-}
-
-impl Default for Pace {
-    fn default() -> Self {
-        Self { since: Instant::now(), bytes: 0 }
-    }
-}
-
-impl Pace {
-    /// Counts bytes, and says how long to wait before more are read.
-    fn count(&mut self, bytes: usize) -> Option<Duration> {
-        let second = Duration::from_secs(1);
-        let gone = self.since.elapsed();
-        if gone >= second {
-            *self = Self::default();
-        }
-        self.bytes = self.bytes.saturating_add(bytes);
-        (self.bytes > PACE).then(|| second.saturating_sub(gone))
-    }
 }
 
 #[derive(Deserialize)]
@@ -157,7 +131,7 @@ impl Guest {
         }
     }
 
-    /// Tells what becomes of the objects at a path that bear these labels, until nobody listens any more.
+    /// Reports what becomes of the objects at a path that bear these labels, until nobody listens any more.
     pub async fn watch<K, T>(
         self,
         path: String,
@@ -173,7 +147,7 @@ impl Guest {
             let begun = Instant::now();
             let mut version = match self.list_at(&path, &labels).await {
                 Ok((listed, version)) => {
-                    if !tell(&listener, translate(Event::Listed(listed))).await {
+                    if !send_all(&listener, translate(Event::Listed(listed))).await {
                         return;
                     }
                     Some(version)
@@ -198,7 +172,7 @@ impl Guest {
         }
     }
 
-    /// Tells of changes from a version on.
+    /// Reports changes from a version on.
     async fn follow<K: Keys, T>(
         &self,
         path: &str,
@@ -231,7 +205,7 @@ impl Guest {
                 "BOOKMARK" => continue,
                 _ => return Ended::Failed,
             };
-            if !tell(listener, translate(event)).await {
+            if !send_all(listener, translate(event)).await {
                 return Ended::Unwanted;
             }
         }
@@ -239,7 +213,7 @@ impl Guest {
 }
 
 /// Whether anybody listens still.
-async fn tell<T>(listener: &mpsc::Sender<T>, all: Vec<T>) -> bool {
+async fn send_all<T>(listener: &mpsc::Sender<T>, all: Vec<T>) -> bool {
     for one in all {
         if listener.send(one).await.is_err() {
             return false;
@@ -252,7 +226,7 @@ async fn tell<T>(listener: &mpsc::Sender<T>, all: Vec<T>) -> bool {
 struct Lines<'g> {
     guest: &'g Guest,
     body: Body,
-    /// What arrived and was not told yet.
+    /// What arrived and was not read yet.
     rest: Vec<u8>,
     /// How much of it has no line end.
     seen: usize,
