@@ -40,3 +40,7 @@ generate:
 # Run what must pass before a change lands
 ci:
     .ci/run
+
+# Feed every parser of untrusted input for a minute each
+fuzz *ARGS="--seconds 60":
+    cargo run --release -p fuzz -- {{ ARGS }}

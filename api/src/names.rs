@@ -190,6 +190,8 @@ pub mod annotation {
     pub const VIRTUAL_MACHINE: &str = "vmoperator.vmware.com/virtualmachine";
     /// A machine that names no network adapter gets none.
     pub const NO_DEFAULT_NIC: &str = "vmoperator.vmware.com/no-default-nic";
+    /// On a WCPCluster: the number of the virtual router (VRRP) that holds the address of its control plane, 1 to 255.
+    pub const VIRTUAL_ROUTER: &str = "capw.vmware.com/virtual-router-id";
     /// The resource pool of a namespace, by vCenter's identity of it.
     pub const NAMESPACE_RESOURCE_POOL: &str = "vmware-system-resource-pool";
     /// The folder of a namespace, by vCenter's identity of it.

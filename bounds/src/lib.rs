@@ -1,5 +1,5 @@
-//! Bounds on work that others cause: how many bytes it may make ([`Budget`]), how many may work at a time ([`Lane`]), and
-//! what of a stranger's text may be shown ([`printable`]).
+//! Bounds on work that others cause: how many bytes it may make ([`Budget`]), how many may work at a time ([`Lane`]),
+//! what of a stranger's text may be shown ([`printable`]), and YAML that is read within a budget ([`from_yaml`]).
 //!
 //! Knows neither Kubernetes nor vCenter, and has no clock: whoever starts the work stops its budget when time is up.
 //! `kit::bounded::compute` puts the parts together.
@@ -9,8 +9,10 @@ mod budget;
 mod lane;
 mod places;
 mod text;
+mod yaml;
 
 pub use budget::{Budget, Exceeded};
 pub use lane::{Lane, Turn};
 pub use places::Places;
 pub use text::printable;
+pub use yaml::{NODE_BYTES, YamlError, from_yaml, from_yaml_documents};

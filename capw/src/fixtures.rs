@@ -116,6 +116,7 @@ pub fn facts(control_plane: bool) -> Facts {
         claims: Vec::new(),
         paused: false,
         network: None,
+        virtual_router: None,
         network_provider: NetworkProvider::Nsx,
         drawn: Uuid::parse_str(UUID).unwrap(),
     }

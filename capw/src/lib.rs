@@ -19,6 +19,7 @@ pub mod network;
 pub mod scope;
 pub mod template;
 pub mod upstream;
+pub mod virtual_router;
 pub mod wcpcluster;
 pub mod wcpmachine;
 

@@ -14,6 +14,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::args::Up;
 use crate::interrupts::Interrupts;
+use crate::output::say;
 use crate::session::{Session, owner_only};
 use crate::stack::{self, Stack};
 use crate::wait::until;
@@ -125,7 +126,7 @@ pub async fn started(args: &Up, given_up: impl Future<Output = ()>) -> Result<Op
     command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
     command.args(stack_arguments(args)?);
     let mut child = command.spawn().context("cannot start the background process")?;
-    eprintln!("Starting a stack in the background; its log is {}", log_path.display());
+    say!("Starting a stack in the background; its log is {}", log_path.display());
     let process = child.id();
     let ready = until("the background stack", START, async || match child.try_wait()? {
         Some(status) => bail!("the background stack ended with {status}; see its log"),
@@ -168,11 +169,11 @@ pub async fn serve(args: &Up, mut interrupts: Interrupts) -> Result<()> {
 /// Stops the background stack, also one that is still starting.
 pub async fn stopped() -> Result<()> {
     let Some(process) = holder()? else {
-        eprintln!("No stack is running in the background.");
+        say!("No stack is running in the background.");
         return Ok(());
     };
     ended(process).await?;
-    eprintln!("Stopped.");
+    say!("Stopped.");
     Ok(())
 }
 

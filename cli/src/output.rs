@@ -1,9 +1,90 @@
-//! Standard output.
+//! What the program prints: here, everything that others wrote becomes harmless to a terminal.
+//!
+//! Names, messages of guests and of vCenter, manifests and file names are in nearly every line. So nothing is printed past this
+//! file but a console's bytes, a bundle, and the strokes that move the cursor.
 
-use std::io::Write as _;
+use std::io::{IsTerminal as _, Write as _};
 
-/// Writes to standard output; a reader that has gone away is not a reason to fail.
+use bounds::printable;
+
+/// Prints a text to standard output. Nobody reading it any more, as `head` does, is not an error.
 pub fn write_out(text: &str) {
     let mut stdout = std::io::stdout().lock();
-    let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+    let _ = stdout.write_all(shown(text).as_bytes()).and_then(|()| stdout.flush());
+}
+
+/// Prints lines to standard error.
+pub fn write_err(text: &str) {
+    let mut stderr = std::io::stderr().lock();
+    let _ = stderr.write_all(shown(text).as_bytes()).and_then(|()| stderr.flush());
+}
+
+/// Prints a line to standard error over the one that is there, such as an echoed `^C`.
+pub fn write_over(text: &str) {
+    let mut stderr = std::io::stderr().lock();
+    let begin = if stderr.is_terminal() { "\r\x1b[K" } else { "" };
+    let _ = stderr.write_all(format!("{begin}{}\n", printable(text, usize::MAX)).as_bytes());
+}
+
+/// The text as it is printed: line by line, with a space for each character that a terminal acts on.
+pub fn shown(text: &str) -> String {
+    text.split_inclusive('\n').fold(String::with_capacity(text.len()), |mut all, line| {
+        match line.strip_suffix('\n') {
+            Some(line) => {
+                all += &printable(line, usize::MAX);
+                all.push('\n');
+            }
+            None => all += &printable(line, usize::MAX),
+        }
+        all
+    })
+}
+
+/// Prints a line to standard error, as `eprintln!` does, by way of [`write_err`].
+macro_rules! say {
+    ($($arg:tt)*) => { $crate::output::write_err(&(format!($($arg)*) + "\n")) };
+}
+
+pub(crate) use say;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_stay_and_what_steers_a_terminal_goes() {
+        assert_eq!(shown("a\n\u{1b}]0;pwned\u{7}b\r\nc"), "a\n ]0;pwned b \nc");
+        assert_eq!(shown(""), "");
+        assert_eq!(shown("\n\n"), "\n\n");
+    }
+
+    #[test]
+    fn no_control_character_is_ever_printed() {
+        let all: String = ('\0'..='\u{2fff}').collect();
+        let shown = shown(&all);
+        assert!(shown.chars().all(|c| c == '\n' || !c.is_control()), "{shown:?}");
+        assert_eq!(shown.chars().count(), all.chars().count());
+    }
+
+    /// Macros and handles by which text gets past [`shown`], and the files that may have them.
+    #[test]
+    fn nothing_is_printed_past_this_file() {
+        let source = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+        let may =
+            ["output.rs", "console.rs", "up/view.rs", "image_import/progress.rs", "bundle/destination.rs"];
+        let mut folders = vec![source.clone()];
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+                let name = entry.strip_prefix(&source).unwrap().to_string_lossy().into_owned();
+                if entry.is_dir() {
+                    folders.push(entry);
+                } else if !may.contains(&name.as_str()) {
+                    let text = std::fs::read_to_string(&entry).unwrap();
+                    for way in ["println!(", "print!(", "io::stdout().lock", "io::stderr().lock"] {
+                        assert!(!text.contains(way), "{name} prints by {way}");
+                    }
+                }
+            }
+        }
+    }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use bounds::{Budget, YamlError, from_yaml};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -85,6 +86,13 @@ impl Metadata {
         self
     }
 
+    /// The same, of a control plane node whose cluster has this virtual router.
+    #[must_use]
+    pub fn with_virtual_router(mut self, id: u8) -> Self {
+        self.virtual_router_id = Some(id);
+        self
+    }
+
     /// The metadata as YAML, one key a line, in an order that never changes.
     pub fn to_yaml(&self) -> Result<String, Error> {
         let not_metadata = |error: serde_json::Error| Error::NotMetadata { reason: error.to_string() };
@@ -101,17 +109,17 @@ impl Metadata {
         Ok(yaml)
     }
 
-    /// Metadata out of YAML or JSON.
-    pub fn from_yaml(yaml: &str) -> Result<Self, Error> {
-        serde_saphyr::from_str(yaml).map_err(|error| Error::NotMetadata {
-            // The whole error quotes the text; its first line says what is wrong and where.
-            reason: error.to_string().lines().next().unwrap_or_default().to_owned(),
+    /// Metadata out of YAML or JSON, within the budget.
+    pub fn from_yaml(yaml: &str, budget: &Budget) -> Result<Self, Error> {
+        from_yaml(yaml, budget).map_err(|error| match error {
+            YamlError::Exceeded(exceeded) => exceeded.into(),
+            invalid @ YamlError::Invalid { .. } => Error::NotMetadata { reason: format!("it {invalid}") },
         })
     }
 }
 
-/// The number of the virtual router that holds an address: the last one of the address, so that those of one network differ.
-fn virtual_router(host: &str) -> u8 {
+/// The number of the virtual router of a cluster for which none was drawn: the last one of its address, 1 at least.
+pub fn virtual_router(host: &str) -> u8 {
     let last = match host.parse() {
         Ok(IpAddr::V4(address)) => address.octets()[3],
         Ok(IpAddr::V6(address)) => address.octets()[15],
@@ -120,10 +128,10 @@ fn virtual_router(host: &str) -> u8 {
     last.max(1)
 }
 
-/// A mapping out of YAML or JSON, such as metadata or a network configuration. The error quotes nothing.
-pub fn mapping(yaml: &str) -> Result<serde_json::Map<String, Value>, String> {
-    serde_saphyr::from_str(yaml).map_err(|error| {
-        let why = error.to_string();
-        format!("is no mapping in YAML: {}", why.lines().next().unwrap_or_default())
+/// A mapping out of YAML or JSON, such as metadata or a network configuration, within the budget. The error quotes nothing.
+pub fn mapping(yaml: &str, budget: &Budget) -> Result<serde_json::Map<String, Value>, Error> {
+    from_yaml(yaml, budget).map_err(|error| match error {
+        YamlError::Exceeded(exceeded) => exceeded.into(),
+        invalid @ YamlError::Invalid { .. } => Error::NotMapping { reason: format!("it {invalid}") },
     })
 }

@@ -79,6 +79,7 @@ async fn start(started: Runtime, flags: Flags) -> Result<(), Fatal> {
         client: started.client.clone(),
         management: flags.management_cidrs.clone(),
         configuration: ServiceConfiguration::following(configurations.cache()),
+        lookers: webhook::Lookers::default(),
     };
     // Conversion must be served before the first cluster can be read.
     kit::webhook::serve(&started, &flags.webhook, webhook::router(webhooks)).await?;

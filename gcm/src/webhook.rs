@@ -19,12 +19,12 @@ use axum::routing::post;
 use axum::{Json, Router};
 use ipnet::IpNet;
 use k8s_openapi::api::core::v1::{ConfigMap, ResourceQuota};
-use kit::webhook::conversion;
+use kit::webhook::conversion::{self, Conversion};
 use kit::webhook::review::Review;
 use kube::api::ListParams;
-use kube::core::conversion::ConversionReview;
 use kube::{Api, Client, ResourceExt};
 use serde_json::Value;
+use tokio::sync::Semaphore;
 
 use crate::addons::choice::container_networks;
 use crate::admission::overlap::UsedRange;
@@ -43,6 +43,8 @@ pub const VALIDATE_CONFIGURATION: &str = "/validate-run-tanzu-vmware-com-v1alpha
 pub const CONVERT: &str = "/convert";
 /// Hints about classes are no reason to make anybody wait.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// So many reviews look for hints at a time: what they read is large, and anybody may send reviews.
+const LOOKERS: usize = 2;
 /// So many bundles of a namespace are looked at.
 const MAX_BUNDLES: u32 = 100;
 /// So many objects of each kind of a namespace are looked at for addresses in use.
@@ -59,6 +61,29 @@ pub struct Webhooks {
     pub management: Vec<IpNet>,
     /// What new clusters inherit.
     pub configuration: ServiceConfiguration,
+    /// Held by who looks for hints.
+    pub lookers: Lookers,
+}
+
+/// Those who look for hints in the API server, a few at a time.
+#[derive(Clone)]
+pub struct Lookers(Arc<Semaphore>);
+
+impl Default for Lookers {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(LOOKERS)))
+    }
+}
+
+impl Lookers {
+    /// What `looking` finds, or nothing where that takes too long.
+    async fn find<T: Default>(&self, looking: impl Future<Output = T>) -> T {
+        let found = async {
+            let _place = self.0.acquire().await;
+            looking.await
+        };
+        tokio::time::timeout(PATIENCE, found).await.unwrap_or_default()
+    }
 }
 
 /// The routes of the webhooks.
@@ -71,27 +96,27 @@ pub fn router(webhooks: Webhooks) -> Router {
         .with_state(Arc::new(webhooks))
 }
 
-async fn mutate(State(webhooks): State<Arc<Webhooks>>, Json(review): Json<Value>) -> Json<Value> {
-    let review = Review::read(review);
+async fn mutate(State(webhooks): State<Arc<Webhooks>>, review: Review) -> Json<Value> {
     let (Some(new), old) = review.objects::<TanzuKubernetesCluster>() else { return review.allow(&[]) };
     let mut values =
         admission::inherited::inherited_values(&new, old.as_ref(), &webhooks.configuration.current());
+    // A patch must know which members there are, also those that no type of ours has: kit counted them.
+    let document = review.document();
     // Which pods' range is wanted depends on the container network, which may be inherited.
-    let new = serde_json::from_value(defaults::filled_in(&review.object, &values)).unwrap_or(new);
+    let new = serde_json::from_value(defaults::filled_in(&document, &values)).unwrap_or(new);
     values.extend(defaults::missing_values(&new, old.as_ref(), &webhooks.release_cache.available()));
     if values.is_empty() {
         return review.allow(&[]);
     }
-    let patch = defaults::patch(&review.object, &values);
+    let patch = defaults::patch(&document, &values);
     review.patch(patch.as_array().map(Vec::as_slice).unwrap_or_default())
 }
 
-async fn validate(State(webhooks): State<Arc<Webhooks>>, Json(review): Json<Value>) -> Json<Value> {
-    let review = Review::read(review);
+async fn validate(State(webhooks): State<Arc<Webhooks>>, review: Review) -> Json<Value> {
     let (Some(new), old) = review.objects::<TanzuKubernetesCluster>() else { return review.allow(&[]) };
     let available = webhooks.release_cache.available();
     let bundles = match admission::network::unlisted_cni(&new.spec) {
-        Some(_) => tokio::time::timeout(PATIENCE, bundles(&new, &webhooks.client)).await.unwrap_or_default(),
+        Some(_) => webhooks.lookers.find(bundles(&new, &webhooks.client)).await,
         None => BTreeSet::new(),
     };
     let mut denials = admission::validate_with(&new, old.as_ref(), &available, &bundles);
@@ -125,8 +150,7 @@ async fn validate(State(webhooks): State<Arc<Webhooks>>, Json(review): Json<Valu
     warnings.extend(admission::dropped::warnings(&new, old.as_ref()));
     warnings.extend(admission::queries::unsupported(&new, old.as_ref()));
     if old.as_ref().is_none_or(|old| names_other_classes(old, &new)) {
-        let missing = tokio::time::timeout(PATIENCE, missing(&new, &webhooks.client)).await;
-        warnings.extend(missing.unwrap_or_default());
+        warnings.extend(webhooks.lookers.find(missing(&new, &webhooks.client)).await);
     }
     if old.is_none() && !is_created {
         warnings.extend(reserved().iter().map(|denial| {
@@ -136,8 +160,8 @@ async fn validate(State(webhooks): State<Arc<Webhooks>>, Json(review): Json<Valu
     }
     if is_created {
         let namespace = new.namespace().unwrap_or_default();
-        let used = tokio::time::timeout(PATIENCE, used_ranges(&namespace, &webhooks.client)).await;
-        warnings.extend(admission::overlap::warnings(&new.spec, &used.unwrap_or_default()));
+        let used = webhooks.lookers.find(used_ranges(&namespace, &webhooks.client)).await;
+        warnings.extend(admission::overlap::warnings(&new.spec, &used));
     }
     review.allow(&warnings)
 }
@@ -204,16 +228,15 @@ async fn missing(tkc: &TanzuKubernetesCluster, client: &Client) -> Vec<String> {
     texts
 }
 
-async fn validate_configuration(Json(review): Json<Value>) -> Json<Value> {
-    let review = Review::read(review);
+async fn validate_configuration(review: Review) -> Json<Value> {
     let (Some(new), _) = review.objects::<TkgServiceConfiguration>() else { return review.allow(&[]) };
     let denials: Vec<String> =
         admission::inherited::denials(&new.spec).iter().map(ToString::to_string).collect();
     if denials.is_empty() { review.allow(&[]) } else { review.deny(&denials.join(" ")) }
 }
 
-async fn converted(review: Json<ConversionReview>) -> Json<ConversionReview> {
-    conversion::answer(review, convert)
+async fn converted(review: Conversion) -> Json<Value> {
+    conversion::answer(&review, convert)
 }
 
 #[cfg(test)]

@@ -4,6 +4,8 @@
 //! as the difference to what the watch showed. What is already so is not sent at all. Whatever was written is
 //! remembered in [`crate::expectations`].
 
+mod whole;
+
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -94,7 +94,7 @@ mod tests {
 
     use super::*;
 
-    const LIMITS: Limits = Limits { bytes: 100, time: Duration::from_secs(60) };
+    const LIMITS: Limits = Limits { bytes: 100, time: Duration::from_mins(1) };
 
     #[tokio::test]
     async fn work_that_needs_more_than_its_bytes_is_refused() {

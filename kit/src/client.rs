@@ -5,7 +5,7 @@
 use std::error::Error;
 use std::time::Duration;
 
-use axum::http::Response;
+use axum::http::{Request, Response};
 use http_body_util::Limited;
 use hyper::body::Incoming;
 use hyper_rustls::{FixedServerNameResolver, HttpsConnectorBuilder};
@@ -17,10 +17,18 @@ use kube::client::retry::RetryPolicy;
 use kube::client::{Body, ClientBuilder, ConfigExt};
 use kube::{Client, Config};
 use tower::retry::RetryLayer;
-use tower::{BoxError, ServiceBuilder};
+use tower::{BoxError, ServiceBuilder, service_fn};
+
+use crate::tenure::Tenure;
 
 /// A connection on which nothing came for so long is asked whether it lives, as client-go does.
 const ASKED_AFTER: Duration = Duration::from_secs(30);
+/// What an API server that is not trusted may send before it is read: of one answer, of all on a connection, and of headers.
+/// What HTTP/2's servers may send unread is kept in memory, two MiB a stream by default.
+const WINDOWS: (u32, u32) = (64 << 10, 256 << 10);
+const HEADERS: u32 = 16 << 10;
+/// The buffer of a connection with HTTP/1.1 to such a server.
+const BUFFER: usize = 64 << 10;
 /// One that does not answer in this time is given up.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(15);
 
@@ -32,11 +40,25 @@ pub fn client(config: Config) -> Result<Client, Box<dyn Error + Send + Sync>> {
     bounded(config, usize::MAX)
 }
 
-/// The same of an API server that is not trusted: an answer, or a watch, with more bytes ends with an error.
+/// The same of a replica that may come to lead: once its lease is too old, nothing that changes something is sent.
+pub(crate) fn of_leader(config: Config, tenure: Tenure) -> Result<Client, Box<dyn Error + Send + Sync>> {
+    build(config, usize::MAX, Some(tenure))
+}
+
+/// The same of an API server that is not trusted: an answer, or a watch, with more bytes ends with an error. What was not read
+/// yet is kept in small buffers. Compressed answers are not asked for, and none is decompressed.
 ///
 /// # Errors
 /// As of [`client`].
 pub fn bounded(config: Config, bytes: usize) -> Result<Client, Box<dyn Error + Send + Sync>> {
+    build(config, bytes, None)
+}
+
+fn build(
+    config: Config,
+    bytes: usize,
+    tenure: Option<Tenure>,
+) -> Result<Client, Box<dyn Error + Send + Sync>> {
     if config.proxy_url.is_some() {
         // kube says what is wrong with it.
         return Ok(Client::try_from(config)?);
@@ -54,20 +76,30 @@ pub fn bounded(config: Config, bytes: usize) -> Result<Client, Box<dyn Error + S
     bounded.set_read_timeout(config.read_timeout);
     bounded.set_write_timeout(config.write_timeout);
     bounded.set_reset_reader_on_write(config.reset_reader_on_write);
-    let http = legacy::Client::builder(TokioExecutor::new())
-        .timer(TokioTimer::new())
+    let mut http = legacy::Client::builder(TokioExecutor::new());
+    http.timer(TokioTimer::new())
         .http2_keep_alive_interval(ASKED_AFTER)
         .http2_keep_alive_timeout(ANSWERED_WITHIN)
-        .http2_keep_alive_while_idle(true)
-        .build::<_, Body>(bounded);
+        .http2_keep_alive_while_idle(true);
+    if bytes < usize::MAX {
+        http.http2_initial_stream_window_size(WINDOWS.0)
+            .http2_initial_connection_window_size(WINDOWS.1)
+            .http2_max_header_list_size(HEADERS)
+            .http1_max_buf_size(BUFFER);
+    }
+    let http = http.build::<_, Body>(bounded);
     let service = ServiceBuilder::new()
         .layer(config.base_uri_layer())
         .option_layer(config.default_retry.then(|| RetryLayer::new(RetryPolicy::server_retry())))
         .option_layer(config.auth_layer()?)
         .layer(config.extra_headers_layer()?)
         .map_response(move |answer: Response<Incoming>| answer.map(|body| Limited::new(body, bytes)))
-        .map_err(BoxError::from)
-        .service(http);
+        .service(service_fn(move |request: Request<Body>| {
+            // Here nothing waits any more between the look and the deed.
+            let may = tenure.as_ref().map_or(Ok(()), |tenure| tenure.check_request(request.method()));
+            let sent = may.map(|()| http.request(request));
+            async move { sent?.await.map_err(BoxError::from) }
+        }));
     Ok(ClientBuilder::new(service, config.default_namespace).build())
 }
 
@@ -77,13 +109,14 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use axum::body::Body;
+    use axum::http::Method;
     use axum::routing::get;
-    use axum::serve::ListenerExt;
     use axum::{Json, Router};
     use futures::future::join_all;
     use futures::stream::repeat_with;
     use k8s_openapi::api::core::v1::ConfigMap;
     use kube::Api;
+    use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
     use rustls::sign::SingleCertAndKey;
     use serde_json::json;
     use time::OffsetDateTime;
@@ -92,8 +125,10 @@ mod tests {
     use x509_parser::pem::Pem;
 
     use super::*;
+    use crate::server::tls::acceptor;
+    use crate::server::{self, LIMITS, Limits};
+    use crate::tenure;
     use crate::webhook::bundle::CertBundle;
-    use crate::webhook::tls::{Handshakes, acceptor};
 
     #[tokio::test]
     async fn an_answer_without_end_is_an_error() {
@@ -114,16 +149,12 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("https://{}", listener.local_addr().unwrap());
         let stop = CancellationToken::new();
-        let connections = Arc::<AtomicUsize>::default();
-        let counted = Arc::clone(&connections);
-        let listener =
-            Handshakes::accept(listener, acceptor(certificate).unwrap(), stop.clone()).tap_io(move |_| {
-                counted.fetch_add(1, Ordering::Relaxed);
-            });
         let map = Json(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}));
         let router = Router::new()
             .route("/api/v1/namespaces/default/configmaps/a", get(move || std::future::ready(map.clone())));
-        tokio::spawn(axum::serve(listener, router).into_future());
+        // A second connection would find no place.
+        let one = Limits { connections: 1, ..LIMITS };
+        server::spawn(listener, Some(acceptor(certificate, None).unwrap()), router, one, stop.clone());
 
         let mut config = Config::new(url.parse().unwrap());
         let authority = Pem::iter_from_buffer(server.authorities.as_bytes()).next().unwrap().unwrap();
@@ -133,7 +164,38 @@ mod tests {
         // Which protocol is spoken is known once the first connection stands.
         maps.get("a").await.unwrap();
         join_all((0..50).map(|_| maps.get("a"))).await.into_iter().for_each(|map| drop(map.unwrap()));
-        assert_eq!(connections.load(Ordering::Relaxed), 1);
         stop.cancel();
+    }
+
+    #[tokio::test]
+    async fn nothing_is_changed_by_a_leader_that_was_suspended_for_longer_than_its_lease() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let changes = Arc::<AtomicUsize>::default();
+        let counted = Arc::clone(&changes);
+        let map = Json(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}));
+        let router = Router::new().fallback(move |method: Method| {
+            counted.fetch_add(usize::from(method != Method::GET), Ordering::SeqCst);
+            std::future::ready(map.clone())
+        });
+        tokio::spawn(axum::serve(listener, router).into_future());
+        let (clock, millis) = tenure::tests::stopped();
+        let tenure = Tenure::new(clock.clone());
+        let maps: Api<ConfigMap> =
+            Api::default_namespaced(of_leader(Config::new(url.parse().unwrap()), tenure.clone()).unwrap());
+        tenure.renewed(clock.now());
+        maps.create(&PostParams::default(), &ConfigMap::default()).await.unwrap();
+        assert_eq!(changes.load(Ordering::SeqCst), 1);
+
+        millis.fetch_add(60_000, Ordering::SeqCst);
+        let patch = Patch::Merge(json!({"data": {"a": "b"}}));
+        let refusals = [
+            maps.create(&PostParams::default(), &ConfigMap::default()).await.unwrap_err(),
+            maps.patch("a", &PatchParams::default(), &patch).await.unwrap_err(),
+            maps.delete("a", &DeleteParams::default()).await.unwrap_err(),
+        ];
+        assert!(refusals.iter().all(|error| format!("{error:?}").contains("Expired")), "{refusals:?}");
+        assert_eq!(changes.load(Ordering::SeqCst), 1);
+        maps.get("a").await.unwrap();
     }
 }

@@ -20,7 +20,8 @@ use tokio_util::sync::CancellationToken;
 use self::access::{Access, Refusal};
 use self::certificate::SelfSigned;
 use crate::metrics::Metrics;
-use crate::webhook::tls::{Handshakes, acceptor};
+use crate::server;
+use crate::server::tls::acceptor;
 
 /// What is served, and the path that a role names.
 const PATH: &str = "/metrics";
@@ -40,14 +41,9 @@ pub(crate) async fn serve(
     stop: CancellationToken,
 ) -> io::Result<()> {
     let listener = TcpListener::bind(address).await?;
-    let tls = Handshakes::accept(listener, acceptor(Arc::new(SelfSigned::generate()?))?, stop.clone());
+    let tls = acceptor(Arc::new(SelfSigned::generate()?), None)?;
     let router = router(Served { metrics, access: Access::new(client) });
-    let serving = axum::serve(tls, router).with_graceful_shutdown(async move { stop.cancelled().await });
-    tokio::spawn(async move {
-        if let Err(error) = serving.await {
-            tracing::error!(%error, "stopped serving {PATH}");
-        }
-    });
+    server::spawn(listener, Some(tls), router, server::LIMITS, stop);
     Ok(())
 }
 

@@ -1,11 +1,16 @@
 //! Kubernetes events: one per milestone or change of mind, never one per reconcile.
 
-use k8s_openapi::api::core::v1::ObjectReference;
+mod queue;
+
+use std::sync::Arc;
+
+use bounds::printable;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use kube::{Client, Resource};
-use tokio::sync::mpsc;
 
+use crate::events::queue::Queue;
 use crate::expectations;
+use crate::metrics::Metrics;
 use crate::runtime::Runtime;
 use crate::status::Conditional;
 
@@ -16,10 +21,13 @@ const REMEMBERED: usize = 200;
 
 /// Publishes events of one controller, in the background: no reconcile waits for an event.
 ///
-/// They go one after another, so that in a storm the API server's time is for what they are about.
+/// They go one after another, so that in a storm the API server's time is for what they are about. Those that wait are few, and
+/// taken from all namespaces in turn; the oldest of whoever has the most are dropped, and counted.
 #[derive(Clone)]
 pub struct Events {
-    queue: mpsc::UnboundedSender<(Event, ObjectReference)>,
+    queue: Arc<Queue>,
+    metrics: Arc<Metrics>,
+    controller: &'static str,
 }
 
 impl Events {
@@ -27,19 +35,19 @@ impl Events {
     pub fn new(runtime: &Runtime, controller: &'static str) -> Self {
         let reporter =
             Reporter { controller: controller.to_owned(), instance: Some(runtime.identity.clone()) };
-        let (queue, queued) = mpsc::unbounded_channel();
-        tokio::spawn(publish_queued(queued, runtime.client.clone(), reporter));
-        Self { queue }
+        let queue = Arc::<Queue>::default();
+        tokio::spawn(publish_queued(Arc::clone(&queue), runtime.client.clone(), reporter));
+        Self { queue, metrics: Arc::clone(&runtime.metrics), controller }
     }
 
     /// Publishes that something went as it should.
     pub fn normal<K: Resource<DynamicType = ()>>(&self, object: &K, reason: &str, note: impl Into<String>) {
-        self.publish(object, EventType::Normal, reason, note.into());
+        self.publish(object, EventType::Normal, reason, &note.into());
     }
 
     /// Publishes that somebody should look.
     pub fn warning<K: Resource<DynamicType = ()>>(&self, object: &K, reason: &str, note: impl Into<String>) {
-        self.publish(object, EventType::Warning, reason, note.into());
+        self.publish(object, EventType::Warning, reason, &note.into());
     }
 
     /// Publishes the conditions that changed their status or reason: `warns` selects those that are worth a warning.
@@ -58,17 +66,11 @@ impl Events {
                 "" => format!("{} is {}", condition.type_(), condition.status()),
                 message => message.to_owned(),
             };
-            self.publish(object, type_, reason, note);
+            self.publish(object, type_, reason, &note);
         }
     }
 
-    fn publish<K: Resource<DynamicType = ()>>(
-        &self,
-        object: &K,
-        type_: EventType,
-        reason: &str,
-        note: String,
-    ) {
+    fn publish<K: Resource<DynamicType = ()>>(&self, object: &K, type_: EventType, reason: &str, note: &str) {
         let event = Event {
             type_,
             reason: reason.to_owned(),
@@ -76,20 +78,17 @@ impl Events {
             action: reason.to_owned(),
             secondary: None,
         };
-        // Nobody listens only when the program ends.
-        let _ = self.queue.send((event, object.object_ref(&())));
+        if self.queue.push(event, object.object_ref(&())) {
+            self.metrics.dropped_event(self.controller);
+        }
     }
 }
 
-async fn publish_queued(
-    mut queued: mpsc::UnboundedReceiver<(Event, ObjectReference)>,
-    client: Client,
-    reporter: Reporter,
-) {
+async fn publish_queued(queue: Arc<Queue>, client: Client, reporter: Reporter) {
     loop {
         let recorder = Recorder::new(client.clone(), reporter.clone());
         for _ in 0..REMEMBERED {
-            let Some((event, object)) = queued.recv().await else { return };
+            let (event, object) = queue.pop().await;
             if let Err(error) = recorder.publish(&event, &object).await {
                 tracing::debug!(reason = event.reason, %error, "event not published");
             }
@@ -103,7 +102,9 @@ pub fn changed<'a, C: Conditional>(old: &[C], new: &'a [C]) -> Vec<&'a C> {
     new.iter().filter(|condition| !old.iter().any(|before| same(before, condition))).collect()
 }
 
-fn shorten(mut note: String) -> String {
+/// The note as one line that is no longer than the API server takes, without what steers a terminal.
+fn shorten(note: &str) -> String {
+    let mut note = printable(note, LONGEST_NOTE);
     if note.len() > LONGEST_NOTE {
         let end = (0..=LONGEST_NOTE).rev().find(|end| note.is_char_boundary(*end)).unwrap_or(0);
         note.truncate(end);
@@ -136,8 +137,9 @@ mod tests {
 
     #[test]
     fn a_long_note_is_cut_between_characters() {
-        let note = shorten("ü".repeat(1000));
+        let note = shorten(&"ü".repeat(1000));
         assert!(note.len() <= LONGEST_NOTE + '…'.len_utf8());
         assert!(note.ends_with("ü…"));
+        assert_eq!(shorten("a\u{1b}[2Jb\nc"), "a [2Jb c");
     }
 }

@@ -89,6 +89,11 @@ pub struct Webhook {
         overrides_with = "webhook_cert_dir"
     )]
     pub webhook_cert_dir: PathBuf,
+
+    /// File of the authorities whose certificates the API server shows; then admission answers nobody else. Without it,
+    /// everybody who reaches the port is answered.
+    #[arg(long, value_name = "FILE", overrides_with = "webhook_client_ca")]
+    pub webhook_client_ca: Option<PathBuf>,
 }
 
 /// The shape of a log line.

@@ -1,9 +1,9 @@
 //! Leader election on a coordination Lease, by compare-and-swap.
 //!
 //! Every step is get, decide, `replace` with the resourceVersion that was read: of two candidates one loses with a
-//! conflict. Whether a holder is dead is settle by our own monotonic clock since the record last changed, as
-//! client-go does, so clocks that disagree do no harm. Whoever can't renew in time stops before anyone else may
-//! begin.
+//! conflict. Whether a holder is dead is settled by our own clock since the record last changed, as client-go does, so
+//! clocks that disagree do no harm. It is the time since boot, which goes on while the machine is suspended. Whoever can't
+//! renew in time stops before anyone else may begin.
 
 use std::time::Duration;
 
@@ -14,12 +14,17 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::api::{ObjectMeta, PostParams};
 use kube::runtime::watcher::watch_object;
 use kube::{Api, Client};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{sleep, timeout};
 
 use crate::api_error::is_conflict;
+use crate::boot_time::{BootTime, Clock};
+use crate::tenure::{RENEW_WITHIN, Tenure};
 
 /// After so long without a renewal others may take over.
 const DURATION: Duration = Duration::from_secs(15);
+/// How long giving the lease up may take.
+pub(crate) const RELEASE: Duration = Duration::from_secs(3);
+
 /// When the holder does what.
 #[derive(Clone, Copy)]
 struct Timing {
@@ -34,7 +39,7 @@ struct Timing {
 }
 
 const TIMING: Timing = Timing {
-    renew_within: Duration::from_secs(10),
+    renew_within: RENEW_WITHIN,
     renew_every: Duration::from_secs(3),
     retry_after: Duration::from_millis(500),
     attempt: Duration::from_secs(4),
@@ -47,6 +52,7 @@ pub struct Elections {
     name: String,
     identity: String,
     timing: Timing,
+    clock: Clock,
 }
 
 /// What a candidate may do about a Lease.
@@ -61,22 +67,23 @@ enum Step {
 /// The record as last seen, and since when it is the same.
 struct Observed {
     spec: Option<LeaseSpec>,
-    since: Instant,
+    since: BootTime,
 }
 
 impl Elections {
     /// Contends for the Lease `namespace/name` as `identity`, which no other living replica has.
     pub fn new(client: Client, namespace: &str, name: &str, identity: &str) -> Self {
         let api = Api::namespaced(client, namespace);
-        Self { api, name: name.to_owned(), identity: identity.to_owned(), timing: TIMING }
+        let clock = Clock::default();
+        Self { api, name: name.to_owned(), identity: identity.to_owned(), timing: TIMING, clock }
     }
 
     /// Resolves when we hold the lease; with the time from which on we do.
-    pub async fn acquire(&self) -> Instant {
-        let mut observed = Observed { spec: None, since: Instant::now() };
+    pub(crate) async fn acquire(&self) -> BootTime {
+        let mut observed = Observed { spec: None, since: self.clock.now() };
         loop {
             // The answer may come late: others count from the write, which is no earlier than this.
-            let began = Instant::now();
+            let began = self.clock.now();
             let wait = match timeout(self.timing.renew_within, self.attempt(&mut observed)).await {
                 Ok(Ok(None)) => return began,
                 Ok(Ok(Some(wait))) => wait,
@@ -92,15 +99,20 @@ impl Elections {
     }
 
     /// Renews what was last renewed at `renewed`, until that fails for too long; then we must not act any more.
-    pub async fn keep(&self, mut renewed: Instant) {
+    /// `tenure` knows of each renewal.
+    pub(crate) async fn keep(&self, mut renewed: BootTime, tenure: &Tenure) {
         let mut wait = self.timing.renew_every;
-        while renewed.elapsed() < self.timing.renew_within {
-            sleep(wait.min(self.timing.renew_within.saturating_sub(renewed.elapsed()))).await;
-            let began = Instant::now();
-            let left = self.timing.renew_within.saturating_sub(renewed.elapsed());
+        let left = |renewed| self.timing.renew_within.saturating_sub(self.clock.since(renewed));
+        while !left(renewed).is_zero() {
+            sleep(wait.min(left(renewed))).await;
+            let began = self.clock.now();
             wait = self.timing.retry_after;
-            match timeout(left.min(self.timing.attempt).max(Duration::from_millis(1)), self.renew()).await {
-                Ok(Ok(true)) => (renewed, wait) = (began, self.timing.renew_every),
+            let attempt = left(renewed).min(self.timing.attempt).max(Duration::from_millis(1));
+            match timeout(attempt, self.renew()).await {
+                Ok(Ok(true)) => {
+                    (renewed, wait) = (began, self.timing.renew_every);
+                    tenure.renewed(began);
+                }
                 Ok(Ok(false)) => return,
                 Ok(Err(error)) => {
                     tracing::warn!(lease = self.name, %error, "lease not renewed; trying again");
@@ -112,7 +124,7 @@ impl Elections {
 
     /// Gives the lease up, so that a successor need not wait for its end.
     pub async fn release(&self) {
-        let released = timeout(self.timing.renew_every, async {
+        let released = timeout(RELEASE, async {
             loop {
                 match self.give_up().await {
                     // Our own renewal came in between.
@@ -124,6 +136,13 @@ impl Elections {
         if !matches!(released.await, Ok(Ok(()))) {
             tracing::warn!(lease = self.name, "lease not given up; a successor waits for its end");
         }
+    }
+
+    /// For tests: as it is, in milliseconds.
+    #[cfg(test)]
+    pub(crate) fn quick(self, renew_within: Duration) -> Self {
+        let short = Duration::from_millis(1);
+        Self { timing: Timing { renew_within, renew_every: short, retry_after: short, ..TIMING }, ..self }
     }
 
     async fn give_up(&self) -> kube::Result<()> {
@@ -143,9 +162,10 @@ impl Elections {
         let lease = self.api.get_opt(&self.name).await?;
         let spec = lease.as_ref().and_then(|lease| lease.spec.clone());
         if spec != observed.spec {
-            *observed = Observed { spec: spec.clone(), since: Instant::now() };
+            *observed = Observed { spec: spec.clone(), since: self.clock.now() };
         }
-        let taken = match decide(spec.as_ref(), &self.identity, observed.since.elapsed(), Timestamp::now()) {
+        let unchanged = self.clock.since(observed.since);
+        let taken = match decide(spec.as_ref(), &self.identity, unchanged, Timestamp::now()) {
             Step::Wait(wait) => return Ok(Some(wait)),
             Step::Take(taken) => taken,
         };
@@ -299,7 +319,12 @@ mod tests {
     }
 
     fn observed() -> Observed {
-        Observed { spec: None, since: Instant::now() }
+        Observed { spec: None, since: Clock::default().now() }
+    }
+
+    async fn keep(elections: &Elections) {
+        let now = elections.clock.now();
+        elections.keep(now, &Tenure::new(Clock::default())).await;
     }
 
     #[tokio::test]
@@ -364,7 +389,7 @@ mod tests {
             }
         };
         tokio::select! {
-            () = elections.keep(Instant::now()) => panic!("lost"),
+            () = keep(&elections) => panic!("lost"),
             () = renewed => {}
         }
     }
@@ -373,7 +398,7 @@ mod tests {
     async fn errors_for_long_end_it() {
         let timing = Timing { renew_within: Duration::from_millis(30), ..QUICK };
         let (elections, requests) = failing(500, timing, |_, _| true);
-        timeout(Duration::from_secs(20), elections.keep(Instant::now())).await.expect("lost");
+        timeout(Duration::from_secs(20), keep(&elections)).await.expect("lost");
         assert!(!requests.lock().is_empty());
     }
 
@@ -381,13 +406,12 @@ mod tests {
     async fn a_late_answer_does_not_lengthen_the_lease() {
         let timing = Timing { renew_within: Duration::ZERO, ..QUICK };
         let (elections, requests) = failing(500, timing, |_, _| false);
-        let began = Instant::now();
-        elections.keep(began).await;
+        keep(&elections).await;
         assert!(requests.lock().is_empty(), "it is too late to act, and to renew");
     }
 
     #[tokio::test]
-    async fn a_renewal_in_between_does_not_keep_the_lease_from_being_give_up() {
+    async fn a_renewal_in_between_does_not_keep_the_lease_from_being_given_up() {
         let (elections, _) = failing(409, TIMING, |method, number| method == "PUT" && number <= 2);
         elections.release().await;
         assert!(!elections.renew().await.unwrap());

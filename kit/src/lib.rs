@@ -3,6 +3,7 @@
 
 mod api_error;
 pub mod apply;
+mod boot_time;
 pub mod bounded;
 pub mod client;
 pub mod controller;
@@ -23,9 +24,11 @@ pub mod retry;
 pub mod run;
 pub mod runtime;
 pub mod serve;
+mod server;
 mod slots;
 pub mod status;
 pub mod telemetry;
+mod tenure;
 pub mod watch;
 mod watchable;
 pub mod webhook;
@@ -35,3 +38,4 @@ pub use moving::is_moving;
 pub use retry::{Disposition, Next, ReconcileError};
 pub use run::run;
 pub use runtime::{NotLeader, Runtime};
+pub use tenure::{Expired, Tenure};

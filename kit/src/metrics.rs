@@ -17,6 +17,7 @@ pub struct Metrics {
     reconciles: Family<Reconcile, Counter>,
     seconds: Family<Of, Histogram, fn() -> Histogram>,
     writes: Family<Write, Counter>,
+    dropped_events: Family<Of, Counter>,
     leader: Gauge,
 }
 
@@ -48,12 +49,18 @@ impl Metrics {
         let reconciles = Family::default();
         let seconds = Family::<Of, Histogram>::new_with_constructor(histogram);
         let writes = Family::default();
+        let dropped_events = Family::default();
         let leader = Gauge::default();
         registry.register("reconciles", "Reconciles by controller and outcome", reconciles.clone());
         registry.register("reconcile_seconds", "Seconds a reconcile takes", seconds.clone());
         registry.register("api_writes", "Writes to the API server", writes.clone());
+        registry.register(
+            "events_dropped",
+            "Events that were too many to be published",
+            dropped_events.clone(),
+        );
         registry.register("leader", "1 while this replica holds the lease", leader.clone());
-        Self { registry: Mutex::new(registry), reconciles, seconds, writes, leader }
+        Self { registry: Mutex::new(registry), reconciles, seconds, writes, dropped_events, leader }
     }
 
     /// Lets a crate register families of its own.
@@ -70,6 +77,11 @@ impl Metrics {
     /// Counts one write to the API server.
     pub fn wrote(&self, manager: &'static str, kind: &str, verb: &'static str) {
         self.writes.get_or_create(&Write { manager, kind: kind.to_owned(), verb }).inc();
+    }
+
+    /// Counts an event that is not published.
+    pub(crate) fn dropped_event(&self, controller: &'static str) {
+        self.dropped_events.get_or_create(&Of { controller }).inc();
     }
 
     pub(crate) fn set_leading(&self, leads: bool) {

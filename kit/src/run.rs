@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::diagnostics;
 use crate::flags::Common;
-use crate::leadership::{Leadership, NotLeader};
+use crate::leadership::{Leadership, MakeElections, NotLeader};
 use crate::lease::Elections;
 use crate::metrics::Metrics;
 use crate::runtime::{API_PERMITS, Runtime};
@@ -26,6 +26,8 @@ pub type Fatal = Box<dyn Error + Send + Sync>;
 
 /// Reconciles that have begun get this long to end after a shutdown is asked for.
 const GRACE: Duration = Duration::from_secs(15);
+/// Tasks that do not look at a shutdown get this long to come to a point where they can be dropped.
+const END: Duration = Duration::from_secs(1);
 
 /// Runs a controller program: all that programs have in common, then `start` until it ends.
 ///
@@ -47,7 +49,7 @@ where
         Err(error) => return report_failure(name, &error),
     };
     let ended = runtime.block_on(run_to_end(name, common, start));
-    runtime.shutdown_timeout(Duration::from_secs(1));
+    runtime.shutdown_timeout(END);
     match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => report_failure(name, &*error),
@@ -112,11 +114,11 @@ async fn prepare(name: &'static str, common: Common, shutdown: CancellationToken
     let config = config(&common).await?;
     let own_namespace = std::env::var("POD_NAMESPACE").unwrap_or_else(|_| config.default_namespace.clone());
     let identity = identity(name);
-    // The lease has a connection of its own: nothing that is asked for meanwhile keeps it back.
-    let (client, leasing) = (crate::client::client(config.clone())?, crate::client::client(config)?);
-    serve_metrics(&common, &metrics, &client, &shutdown).await?;
     let lease_namespace = common.leader_election_namespace.as_ref().unwrap_or(&own_namespace);
-    let elections = common.leader_elect.then(|| Elections::new(leasing, lease_namespace, name, &identity));
+    let elections = elections(config.clone(), lease_namespace.clone(), name, identity.clone());
+    let leadership = Leadership::new(common.leader_elect.then_some(elections));
+    let client = crate::client::of_leader(config, leadership.tenure.clone())?;
+    serve_metrics(&common, &metrics, &client, &shutdown).await?;
     tracing::info!(name, identity, version = env!("CARGO_PKG_VERSION"), "started");
     Ok(Runtime {
         client,
@@ -127,8 +129,13 @@ async fn prepare(name: &'static str, common: Common, shutdown: CancellationToken
         namespace: own_namespace,
         expectations: Arc::default(),
         api_permits: Arc::new(Semaphore::new(API_PERMITS)),
-        leadership: Leadership::new(elections),
+        leadership,
     })
+}
+
+/// The lease has a client of its own: nothing that is asked for meanwhile keeps it back.
+fn elections(config: Config, namespace: String, name: &'static str, identity: String) -> MakeElections {
+    Box::new(move || Ok(Elections::new(crate::client::client(config)?, &namespace, name, &identity)))
 }
 
 async fn serve_metrics(
@@ -196,8 +203,10 @@ fn report_failure(name: &str, error: &dyn Error) -> ExitCode {
 #[cfg(test)]
 mod tests {
     use std::future::{pending, ready};
+    use std::path::{Path, PathBuf};
 
     use super::*;
+    use crate::lease::RELEASE;
 
     #[tokio::test]
     async fn work_ends_by_itself_or_with_the_lease_or_out_of_time() {
@@ -209,5 +218,33 @@ mod tests {
         lost.cancel();
         let lost = run_until_shutdown(pending::<()>(), &shutdown, GRACE, &lost).await.unwrap_err();
         assert!(lost.to_string().starts_with("the lease is lost"), "{lost}");
+    }
+
+    /// The files of a folder and of those in it.
+    fn files(folder: &Path) -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
+    }
+
+    #[test]
+    fn every_deployment_gives_its_program_the_time_to_end() {
+        let config = Path::new(env!("CARGO_MANIFEST_DIR")).join("../config");
+        let mut seen = 0;
+        for file in files(&config).iter().filter(|file| file.extension().is_some_and(|kind| kind == "yaml")) {
+            let text = std::fs::read_to_string(file).unwrap();
+            for document in
+                text.split("\n---").filter(|text| text.lines().any(|line| line == "kind: Deployment"))
+            {
+                seen += 1;
+                let given = document
+                    .lines()
+                    .find_map(|line| line.trim().strip_prefix("terminationGracePeriodSeconds: "));
+                let given = Duration::from_secs(given.expect("a grace period").parse().unwrap());
+                // What has begun ends, the lease is given up, the runtime goes.
+                let needed = GRACE + RELEASE + END;
+                assert!(given >= needed, "{}: {given:?} of {needed:?}", file.display());
+            }
+        }
+        assert!(seen >= 3, "{seen} Deployments in {}", config.display());
     }
 }

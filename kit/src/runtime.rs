@@ -11,6 +11,7 @@ use crate::leadership::Leadership;
 pub use crate::leadership::NotLeader;
 use crate::metrics::Metrics;
 use crate::serve::Readiness;
+use crate::tenure::Tenure;
 
 /// Requests of controllers to the API server that are in flight at a time; watches and leases are none.
 pub(crate) const API_PERMITS: usize = 32;
@@ -46,6 +47,12 @@ impl Runtime {
         self.leadership.acquire(&self.shutdown).await?;
         self.metrics.set_leading(true);
         Ok(())
+    }
+
+    /// Tells whether this replica may still write, by the age of its lease. [`Self::client`] asks it before each request that
+    /// changes something; whoever changes something elsewhere asks it himself.
+    pub fn tenure(&self) -> Tenure {
+        self.leadership.tenure.clone()
     }
 
     /// For tests: everything but an API server and a lease.

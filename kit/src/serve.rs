@@ -12,6 +12,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::metrics::Metrics;
+use crate::server;
 
 /// What must be so before this replica counts as ready. Clones share one list.
 #[derive(Clone, Default)]
@@ -92,12 +93,7 @@ pub async fn metrics(
 async fn serve(address: SocketAddr, router: Router, stop: CancellationToken) -> std::io::Result<()> {
     let listener = TcpListener::bind(address).await?;
     tracing::debug!(address = %listener.local_addr()?, "serving");
-    let serving = axum::serve(listener, router).with_graceful_shutdown(async move { stop.cancelled().await });
-    tokio::spawn(async move {
-        if let Err(error) = serving.await {
-            tracing::error!(%error, "stopped serving");
-        }
-    });
+    server::spawn(listener, None, router, server::LIMITS, stop);
     Ok(())
 }
 

@@ -4,6 +4,7 @@
 //! the rest. So status functions stay pure, and a status that did not change compares equal.
 
 use api::conditions::Condition as Graded;
+use bounds::printable;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
@@ -21,6 +22,8 @@ pub trait Conditional: Clone + PartialEq {
     fn since(&self) -> Time;
     /// Says since when the status holds.
     fn set_since(&mut self, since: Time);
+    /// Says why, for people.
+    fn set_message(&mut self, message: String);
 }
 
 impl Conditional for Condition {
@@ -42,9 +45,20 @@ impl Conditional for Condition {
     fn set_since(&mut self, since: Time) {
         self.last_transition_time = since;
     }
+    fn set_message(&mut self, message: String) {
+        self.message = message;
+    }
 }
 
+/// So many characters may a line of a message have.
+const LINE: usize = 2000;
+/// So many lines may a message have: Cluster API lists one cause a line.
+const LINES: usize = 50;
+
 /// Stamps `new` conditions: the old time where the status is the old one, else `now`.
+///
+/// Messages repeat what guests, vCenter, other controllers and people wrote: what steers a terminal is taken out of them, and
+/// they have an end, so that the API server takes the status whatever was written.
 ///
 /// Conditions that are not in `new` are dropped: one function per kind computes them all.
 pub fn settle<C: Conditional>(old: &[C], mut new: Vec<C>, now: Timestamp) -> Vec<C> {
@@ -52,8 +66,18 @@ pub fn settle<C: Conditional>(old: &[C], mut new: Vec<C>, now: Timestamp) -> Vec
         let before = old.iter().find(|old| old.type_() == condition.type_());
         let kept = before.filter(|old| old.status() == condition.status());
         condition.set_since(kept.map_or(Time(now), Conditional::since));
+        if let Some(shown) = shown(condition.message()) {
+            condition.set_message(shown);
+        }
     }
     new
+}
+
+/// The message as it may be shown, where that is another.
+fn shown(message: &str) -> Option<String> {
+    let lines = message.split('\n').take(LINES).map(|line| printable(line, LINE));
+    let shown = lines.collect::<Vec<_>>().join("\n");
+    (shown != message).then_some(shown)
 }
 
 /// A metav1 condition whose time [`settle`] will fill in.
@@ -103,6 +127,9 @@ impl Conditional for Graded {
     fn set_since(&mut self, since: Time) {
         self.last_transition_time = Some(since);
     }
+    fn set_message(&mut self, message: String) {
+        self.message = Some(message);
+    }
 }
 
 #[cfg(test)]
@@ -122,6 +149,20 @@ mod tests {
         assert_eq!(same[0].message, "for b");
         let flipped = settle(&same, vec![condition("Ready", true, "Ready", "", None)], at(30));
         assert_eq!(flipped[0].last_transition_time.0, at(30));
+    }
+
+    #[test]
+    fn no_message_steers_a_terminal_or_grows_without_end() {
+        let hostile = format!("* a\u{1b}]0;x\u{7}\r\n* b\u{202e}c{}", "x\n".repeat(1 << 20));
+        let graded = Graded { type_: "Ready".into(), message: Some(hostile.clone()), ..Graded::default() };
+        let graded = settle(&[], vec![graded], at(1))[0].message.clone().unwrap();
+        let plain =
+            settle(&[], vec![condition("Ready", false, "Why", hostile, None)], at(1))[0].message.clone();
+        assert_eq!(graded, plain);
+        assert!(plain.starts_with("* a ]0;x  \n* b cx\nx\n"), "{plain:?}");
+        assert!(plain.len() < 1000 && plain.chars().all(|c| c == '\n' || !c.is_control()), "{plain:?}");
+        let long = settle(&[], vec![condition("Ready", false, "Why", "y".repeat(1 << 20), None)], at(1));
+        assert_eq!(long[0].message.chars().count(), LINE + 1);
     }
 
     #[test]

@@ -54,7 +54,7 @@ fn a_cluster_is_created_read_scaled_rebooted_and_deleted() {
 
 /// The programs run as the accounts of config/, with the arguments of its Deployments.
 async fn what_config_grants_was_enough(story: &Story) {
-    let stack = story.shared.stack.lock().await;
+    let stack = story.shared.stack().await;
     for name in layercake::stack::PROGRAMS {
         assert_no_right_is_missing(stack.program(name).expect(name));
     }

@@ -47,7 +47,7 @@ fn a_cluster_moves_with_all_below_it_and_its_endpoint_answers_all_along() {
         assert_untouched(&story).await;
         // Who gives addresses there is the admin's to bring; so far nobody needed any.
         let providers =
-            story.shared.stack.lock().await.site().providers(&second.client(), SiteNetworks::PortGroups);
+            story.shared.stack().await.site().providers(&second.client(), SiteNetworks::PortGroups);
         it_is_scaled(&story, &second).await;
         story.shared.control().take_journal().await.unwrap();
         it_comes_back(&story, &second).await;

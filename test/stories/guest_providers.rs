@@ -12,6 +12,7 @@ use sim::network::Network;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
+use crate::plain_vm::PlainVm;
 use crate::story::{SOON, Story, api_resource, assert_contains};
 use crate::{own_server, shared_stack};
 
@@ -66,7 +67,7 @@ pub async fn serve_a_load_balancer(
     let balancer = match shared_stack::network() {
         SiteNetwork::Nsx => None,
         SiteNetwork::PortGroups => {
-            let stack = story.shared.stack.lock().await;
+            let stack = story.shared.stack().await;
             Some(Network::serving(story.client(), stack.site().subnet().clone()))
         }
     };
@@ -211,9 +212,90 @@ async fn has_its_own_disk(story: &Story, node: &str) {
     assert!(own["vSphereVolume"]["capacity"].is_object() && own["unitNumber"].is_i64(), "{own}");
 }
 
-/// In v1alpha2 a program changes nothing but claims of a VirtualMachine, whatever it writes.
-pub async fn change_nothing_else(story: &Story, storage: &Client, worker: &Value) {
-    let vms = versioned(storage, story, "VirtualMachine", "v1alpha2");
+/// With its token a guest's storage driver changes claims of its own cluster's VMs and nothing else, in this version; and the cloud
+/// provider writes load balancers of its own cluster.
+pub async fn change_claims_of_their_own_alone(
+    story: &Story,
+    [cloud_provider, storage]: [&Client; 2],
+    worker: &Value,
+    version: &str,
+) {
+    let vms = versioned(storage, story, "VirtualMachine", version);
+    let node = worker["metadata"]["name"].as_str().expect("a name");
+    let before = story.get("VirtualMachine", node).await.expect("the VirtualMachine");
+    let refused = async |name: &str, change: Value| {
+        let refused = vms.patch(name, &PatchParams::default(), &Patch::Merge(change)).await;
+        refused.expect_err("a refusal").to_string()
+    };
+    for metadata in [
+        json!({"labels": {"a": "b"}}),
+        json!({"annotations": {"a": "b"}}),
+        json!({"ownerReferences": []}),
+        json!({"finalizers": null}),
+    ] {
+        let words = refused(node, json!({"metadata": metadata})).await;
+        assert!(words.contains("metadata"), "{metadata}: {words}");
+    }
+    if version == "v1alpha1" {
+        let stolen = json!({"secretName": "b-kubeconfig", "transport": "CloudInit"});
+        let off = json!({"spec": {"powerState": "poweredOff", "vmMetadata": stolen}});
+        let words = refused(node, off).await;
+        assert_contains(words, &["spec"]);
+        let words = refused(node, json!({"spec": {"powerState": "poweredOff"}})).await;
+        assert_contains(words, &["spec: a program in a guest changes volumes of claims alone"]);
+    }
+    let plain = PlainVm::named("plain-beside").object(&story.namespace);
+    story.apply_object(&plain).await;
+    let claims = json!({"spec": {"volumes": [{"name": "a", "persistentVolumeClaim": {"claimName": "a"}}]}});
+    let words = refused("plain-beside", claims).await;
+    assert_contains(words, &["virtual machines of its own cluster alone"]);
+    story.delete("VirtualMachine", "plain-beside", SOON).await;
+    let after = story.get("VirtualMachine", node).await.expect("the VirtualMachine");
+    assert_eq!(
+        (&after["spec"], &after["metadata"]["ownerReferences"]),
+        (&before["spec"], &before["metadata"]["ownerReferences"])
+    );
+
+    let services = versioned(cloud_provider, story, "VirtualMachineService", version);
+    let anothers = json!({
+        "apiVersion": format!("vmoperator.vmware.com/{version}"), "kind": "VirtualMachineService",
+        "metadata": {"name": "anothers", "namespace": story.namespace},
+        "spec": {
+            "type": "LoadBalancer", "ports": [{"name": "http", "protocol": "TCP", "port": 80, "targetPort": NODE_PORT}],
+            "selector": {"capv.vmware.com/cluster.name": "another", "capv.vmware.com/cluster.role": "node"},
+        },
+    });
+    let refused =
+        services.create(&PostParams::default(), &object(anothers)).await.expect_err("another cluster's");
+    assert_contains(refused, &["spec.selector", "VirtualMachineServices of its own cluster alone"]);
+}
+
+/// What somebody with all rights takes away from a node's VirtualMachine, capw puts back, and says so.
+pub async fn put_back_what_was_replaced(story: &Story, worker: &Value) {
+    let node = worker["metadata"]["name"].as_str().expect("a name");
+    let before = story.get("VirtualMachine", node).await.expect("the VirtualMachine");
+    let replaced = json!({
+        "metadata": {"ownerReferences": []},
+        "spec": {"powerState": "poweredOff", "vmMetadata": {"secretName": "another"}},
+    });
+    let vms = story.api("VirtualMachine");
+    vms.patch(node, &PatchParams::default(), &Patch::Merge(&replaced)).await.expect("a change");
+    story
+        .wait_for("capw has put the Secret and the owner back", SOON, || async {
+            let live = story.get("VirtualMachine", node).await?;
+            (live["spec"]["vmMetadata"] == before["spec"]["vmMetadata"]
+                && live["metadata"]["ownerReferences"] == before["metadata"]["ownerReferences"]
+                && live["spec"]["powerState"] == "poweredOn")
+                .then_some(())
+        })
+        .await;
+    let owner = before["metadata"]["ownerReferences"][0]["name"].as_str().expect("a WCPMachine");
+    story.wait_for_events("WCPMachine", owner, &["VirtualMachineRepaired"]).await;
+}
+
+/// In v1alpha2 nobody changes anything but claims of a VirtualMachine, whatever he writes.
+pub async fn change_nothing_else(story: &Story, client: &Client, worker: &Value) {
+    let vms = versioned(client, story, "VirtualMachine", "v1alpha2");
     let node = worker["metadata"]["name"].as_str().expect("a name");
     let before = story.get("VirtualMachine", node).await.expect("the VirtualMachine");
     let refused = async |change: Value| {

@@ -75,8 +75,7 @@ fn nsx_gives_a_nic_its_segment_mac_and_address() {
             .await;
         assert!(story.vms_named("segmented").await.is_empty());
 
-        let providers =
-            story.shared.stack.lock().await.site().providers(&second.client(), sim::SiteNetworks::Nsx);
+        let providers = story.shared.stack().await.site().providers(&second.client(), sim::SiteNetworks::Nsx);
         wait_for_condition(&story, &vms, &["vnet-segmented-lsp: VirtualNetwork vnet does not exist"]).await;
         let network = json!({
             "apiVersion": "vmware.com/v1alpha1", "kind": "VirtualNetwork",

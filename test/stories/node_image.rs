@@ -357,7 +357,7 @@ fn disks() -> [VmDisk; 2] {
 
 /// Boots a VM of its own from this cloud-init; returns why it did not become a node.
 async fn boot_fails(story: &Story, name: &str, metadata: &Value, userdata: &str) -> Failure {
-    let stack = story.shared.stack.lock().await;
+    let stack = story.shared.stack().await;
     let guest_vm = GuestVm {
         name: name.to_owned(),
         address: stack.site().subnet().guest_address(name).unwrap(),

@@ -31,7 +31,7 @@ fn what_nsx_owes_a_cluster_is_named_at_the_top() {
         story.wait_for_ready(UNBALANCED, &words).await;
         assert!(story.vms().await.is_empty(), "a machine was made");
 
-        let subnet = story.shared.stack.lock().await.site().subnet().clone();
+        let subnet = story.shared.stack().await.site().subnet().clone();
         let provider = Network::serving(story.client(), subnet);
         for name in [UNROUTED, UNBALANCED] {
             let provisioned = || async {

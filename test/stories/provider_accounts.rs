@@ -39,7 +39,12 @@ fn a_guests_programs_get_rights_in_their_namespace_and_no_more() {
         wait_for_accounts(&story, "True").await;
         let guest = story.guest_client("lent").await;
         the_token_opens_what_it_is_for(&story, &guest).await;
-        the_guests_programs_are_served(&story, &guest, "v1alpha1").await;
+        let worker = the_guests_programs_are_served(&story, &guest, "v1alpha1").await;
+        let (cloud_provider, storage) =
+            (cloud_provider(&story, &guest).await, storage_driver(&story, &guest).await);
+        let clients = [&cloud_provider, &storage];
+        guest_providers::change_claims_of_their_own_alone(&story, clients, &worker, "v1alpha1").await;
+        guest_providers::put_back_what_was_replaced(&story, &worker).await;
         guest_providers::find_the_supervisor(&story, "lent", &guest).await;
         what_goes_beyond_is_refused_and_named(&story, &guest).await;
         a_token_that_is_deleted_is_made_again_and_follows(&story, &guest).await;
@@ -65,8 +70,11 @@ fn a_guests_programs_are_served_in_v1alpha2() {
         guest_providers::serve_versions(&story, "guest-providers").await;
         let steps = async {
             let worker = the_guests_programs_are_served(&story, &guest, "v1alpha2").await;
-            guest_providers::change_nothing_else(&story, &storage_driver(&story, &guest).await, &worker)
-                .await;
+            let (cloud_provider, storage) =
+                (cloud_provider(&story, &guest).await, storage_driver(&story, &guest).await);
+            let clients = [&cloud_provider, &storage];
+            guest_providers::change_claims_of_their_own_alone(&story, clients, &worker, "v1alpha2").await;
+            guest_providers::change_nothing_else(&story, &story.client(), &worker).await;
         };
         let steps = AssertUnwindSafe(steps).catch_unwind().await;
         guest_providers::serve_versions(&story, "crd").await;
@@ -153,11 +161,15 @@ async fn the_guests_programs_are_served(story: &Story, guest: &Client, version: 
     let nodes = Api::<Node>::all(guest.clone()).list(&ListParams::default()).await.expect("nodes").items;
     let worker = nodes.iter().find(|node| node.name_any().contains("-workers-")).expect("the worker");
     let worker = serde_json::to_value(worker).expect("JSON");
-    let secret = guest_secret(guest, "vmware-system-cloud-provider", "cloud-provider-creds").await;
-    let client = with_token(story, &secret.expect("the cloud provider's")).await;
+    let client = cloud_provider(story, guest).await;
     guest_providers::serve_a_load_balancer(story, "lent", &client, &worker, version).await;
     guest_providers::serve_a_volume(story, &storage_driver(story, guest).await, &worker, version).await;
     worker
+}
+
+async fn cloud_provider(story: &Story, guest: &Client) -> Client {
+    let secret = guest_secret(guest, "vmware-system-cloud-provider", "cloud-provider-creds").await;
+    with_token(story, &secret.expect("the cloud provider's")).await
 }
 
 async fn storage_driver(story: &Story, guest: &Client) -> Client {

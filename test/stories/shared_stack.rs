@@ -9,7 +9,7 @@ use kube::Client;
 use layercake::args::{SiteNetwork, Wire};
 use layercake::stack::{Options, Stack};
 use tokio::runtime::Runtime;
-use tokio::sync::{OnceCell, RwLock};
+use tokio::sync::{MappedMutexGuard, Mutex, MutexGuard, OnceCell, RwLock};
 
 /// Everything that outlives one story runs here; each story only waits in its own thread.
 pub static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().expect("a runtime"));
@@ -20,9 +20,10 @@ pub static EXCLUSIVE: RwLock<()> = RwLock::const_new(());
 /// What the shared stack's administrator reserved for management.
 pub const MANAGEMENT: &str = "203.0.113.0/24";
 
-/// The stack that the stories share.
+/// A stack of stories: the one that they share, or one story's own.
 pub struct SharedStack {
-    pub stack: tokio::sync::Mutex<Stack>,
+    /// None once it is stopped.
+    stack: Mutex<Option<Stack>>,
     pub client: Client,
     pub session: layercake::session::Session,
     pub guests: sim::guest::Guests,
@@ -50,13 +51,32 @@ impl SharedStack {
         let client = session.client().await.map_err(|error| format!("{error:#}"))?;
         let guests = stack.site().guests();
         let tools = stack.tools().clone();
-        Ok(Self { stack: tokio::sync::Mutex::new(stack), client, session, guests, tools })
+        Ok(Self { stack: Mutex::new(Some(stack)), client, session, guests, tools })
     }
 
     /// The stack; the first call starts it.
     pub async fn get() -> &'static Self {
         let shared = SHARED.get_or_init(Self::start).await;
         shared.as_ref().unwrap_or_else(|error| panic!("the stack does not start: {error}"))
+    }
+
+    /// Starts a stack for one story, which stops it.
+    pub async fn start_own() -> &'static Self {
+        let own = Self::start().await.unwrap_or_else(|error| panic!("the stack does not start: {error}"));
+        // A story is known by a reference to its stack that never ends; what the stack runs ends with `stop`.
+        Box::leak(Box::new(own))
+    }
+
+    /// Stops everything that the stack runs.
+    pub async fn stop(&self) {
+        if let Some(stack) = self.stack.lock().await.take() {
+            stack.stop().await;
+        }
+    }
+
+    /// The stack, for one story at a time.
+    pub async fn stack(&self) -> MappedMutexGuard<'_, Stack> {
+        MutexGuard::map(self.stack.lock().await, |stack| stack.as_mut().expect("a stack that runs"))
     }
 
     /// The control API of the simulated vCenter.

@@ -38,6 +38,20 @@ pub fn disruptive_story<F: Future<Output = ()>>(namespace: &str, steps: impl FnO
     run(namespace, steps, || EXCLUSIVE.write().map(Hold::Alone).boxed());
 }
 
+/// Runs a story on a stack of its own, which nothing else loads or breaks.
+pub fn story_on_own_stack<F: Future<Output = ()>>(namespace: &str, steps: impl FnOnce(Story) -> F) {
+    RUNTIME.block_on(async {
+        let shared = SharedStack::start_own().await;
+        let story = Story { shared, namespace: namespace.to_owned(), clusters: Arc::default() };
+        let outcome = AssertUnwindSafe(steps(story.clone())).catch_unwind().await;
+        if outcome.is_err() {
+            story.print_diagnostics().await;
+        }
+        shared.stop().await;
+        outcome.unwrap_or_else(|panic| resume_unwind(panic));
+    });
+}
+
 enum Hold {
     Shared(#[allow(dead_code)] RwLockReadGuard<'static, ()>),
     Alone(#[allow(dead_code)] RwLockWriteGuard<'static, ()>),

@@ -27,7 +27,7 @@ fn wrong_credentials_are_reported_and_recovered_from() {
         // One that runs goes on with what let it in, and the Secret says so: only a start shows more of it.
         story.wait_for_events_in(NAMESPACE, "Secret", name, &["CredentialsRefused"]).await;
         restart_vmop(&story).await;
-        story.shared.stack.lock().await.program("vmop").unwrap().ready(SOON).await.unwrap();
+        story.shared.stack().await.program("vmop").unwrap().ready(SOON).await.unwrap();
         story.apply_object(&PlainVm::named("locked-out-vm").object(&story.namespace)).await;
         let complaint = story.wait_for_complaint("VirtualMachine", "locked-out-vm", &["ogin"]).await;
         assert!(!complaint.contains("wrong"), "the password is in: {complaint}");

@@ -55,7 +55,7 @@ fn has_held(faults: &serde_json::Value) -> bool {
 }
 
 pub async fn restart_vmop(story: &Story) {
-    let stack = story.shared.stack.lock().await;
+    let stack = story.shared.stack().await;
     let vmop = stack.program("vmop").unwrap();
     vmop.kill().await;
     vmop.revive().await;

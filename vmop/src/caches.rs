@@ -38,6 +38,8 @@ pub struct ReplicaCaches {
     pub availability_zones: Optional<AvailabilityZone>,
     /// Folder, pool and networks of each namespace, in its annotations.
     pub namespaces: Cache<PartialObjectMeta<Namespace>>,
+    /// Folders and pools.
+    pub policies: Cache<VirtualMachineSetResourcePolicy>,
 }
 
 impl ReplicaCaches {
@@ -52,6 +54,7 @@ impl ReplicaCaches {
             zones: optional(runtime, Api::all(client())),
             availability_zones: optional(runtime, Api::all(client())),
             namespaces: watch::metadata(runtime, Api::all(client())),
+            policies: watch::objects(runtime, Api::all(client())),
         }
     }
 }
@@ -130,7 +133,6 @@ impl Caches {
         let vms = watch::objects(runtime, Api::<VirtualMachine>::all(client()));
         let bindings = watch::objects(runtime, Api::<VirtualMachineClassBinding>::all(client()));
         let services = watch::objects(runtime, Api::<VirtualMachineService>::all(client()));
-        let policies = watch::objects(runtime, Api::<VirtualMachineSetResourcePolicy>::all(client()));
         let (zones, availability_zones) = (shared.zones.clone(), shared.availability_zones.clone());
         let of = |pick: fn(&VirtualMachine) -> Vec<String>| vms.index(pick);
         let attachments = optional::<CnsNodeVmAttachment>(runtime, Api::all(client()));
@@ -174,7 +176,7 @@ impl Caches {
             networks: optional(runtime, Api::all(client())),
             namespaces: shared.namespaces.clone(),
             storage_classes: shared.storage_classes.clone(),
-            policies,
+            policies: shared.policies.clone(),
             vms,
             bindings,
             quotas: shared.quotas.clone(),

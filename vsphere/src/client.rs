@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bounds::Lane;
+use bytes::Bytes;
 use tokio::sync::watch;
 use tracing::Instrument;
 
@@ -177,6 +178,20 @@ impl Client {
         self.send_once(session, request, timeout).instrument(span).await.map_err(|error| error.on(target))
     }
 
+    /// The long poll's call in this session or not at all. Of an answer that is too large, its beginning is the inner error.
+    pub(crate) async fn poll_in(
+        &self,
+        session: &SessionHandle,
+        target: &MoRef,
+        method: &'static str,
+        args: &Object,
+        timeout: Duration,
+    ) -> Result<Result<Value, Bytes>> {
+        let span = tracing::debug_span!("vcenter", method, object = %target);
+        let request = Request { target, method, args: Some(args), pool: Pool::Poll };
+        self.try_once(session, request, timeout).instrument(span).await.map_err(|error| error.on(target))
+    }
+
     pub(crate) async fn session(&self) -> Result<SessionHandle> {
         self.inner.session.current(&self.transport()).await
     }
@@ -219,15 +234,35 @@ impl Client {
         request: Request<'_>,
         timeout: Duration,
     ) -> Result<Value> {
+        let answer = self.try_once(session, request, timeout).await?;
+        let limit = self.inner.http.longest;
+        answer.map_err(|_beginning| Error::new(request.method, Kind::TooLarge { limit }))
+    }
+
+    async fn try_once(
+        &self,
+        session: &SessionHandle,
+        request: Request<'_>,
+        timeout: Duration,
+    ) -> Result<Result<Value, Bytes>> {
         let started = Instant::now();
         let Request { target, method, args, pool } = request;
         let codec = self.inner.codec_for(target);
+        let http = &self.inner.http;
         let out = codec.encode(target, method, args, Some(&session.ticket.session));
-        let post = self.inner.http.outgoing(pool, out);
-        let result = self.inner.http.send(method, post, timeout).await.and_then(|answer| {
-            codec.decode(answer.status, &answer.body).map_err(|refusal| refused(method, refusal))
+        let answer = http.try_send(method, http.outgoing(pool, out), timeout, http.longest).await;
+        let result = answer.and_then(|answer| {
+            match answer {
+                Ok(answer) => codec.decode(answer.status, &answer.body).map(Ok),
+                Err(beginning) => Ok(Err(beginning)),
+            }
+            .map_err(|refusal| refused(method, refusal))
         });
-        let outcome = result.as_ref().map_or_else(Error::category, |_| "ok");
+        let outcome = match &result {
+            Ok(Ok(_)) => "ok",
+            Ok(Err(_)) => "AnswerTooLarge",
+            Err(error) => error.category(),
+        };
         self.inner.config.metrics.count(method, outcome, started.elapsed());
         tracing::trace!(outcome, "answered");
         result
@@ -274,6 +309,9 @@ impl Attempt for VimCall<'_> {
     }
 
     async fn send(&self, session: &SessionHandle) -> Result<Value> {
+        if !self.repeatable() {
+            self.client.config().guard.check(self.request.method)?;
+        }
         self.client.send_once(session, self.request, self.client.config().call_timeout).await
     }
 

@@ -1,9 +1,13 @@
 //! Which vCenter, as whom, and what makes it trustworthy.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
-use crate::{Metrics, Thumbprint};
+use crate::{Error, Kind, Metrics, Result, Thumbprint};
+
+/// An answer of hundreds of VMs has some megabytes; one that is longer is asked for in parts.
+const LONGEST_ANSWER: usize = 32 << 20;
 
 /// A vCenter and the credentials for it.
 #[derive(Clone, Debug)]
@@ -28,10 +32,37 @@ pub struct Config {
     pub poll_timeout: Duration,
     /// How much later than `poll_timeout` an answer may come; after that the long poll counts as hung.
     pub poll_grace: Duration,
+    /// The longest answer that is read, in bytes.
+    pub longest_answer: usize,
     /// How many calls may be in flight at first; adapts to what vCenter bears.
     pub width: usize,
     /// Where calls are counted.
     pub metrics: Metrics,
+    /// What is asked right before a call that changes something.
+    pub guard: Guard,
+}
+
+/// Says whether changes may still be sent: a program that no longer leads must not make any. Without one they may.
+#[derive(Clone, Default)]
+pub struct Guard(Option<Arc<dyn Fn() -> bool + Send + Sync>>);
+
+impl Guard {
+    /// Changes are sent while `may` is true.
+    pub fn new(may: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(may)))
+    }
+
+    /// An error where changes may not be sent any more.
+    pub(crate) fn check(&self, method: &'static str) -> Result<()> {
+        let may = self.0.as_ref().is_none_or(|may| may());
+        if may { Ok(()) } else { Err(Error::new(method, Kind::Canceled)) }
+    }
+}
+
+impl fmt::Debug for Guard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() { "Guard" } else { "no Guard" })
+    }
 }
 
 impl Config {
@@ -48,8 +79,10 @@ impl Config {
             call_timeout: Duration::from_mins(1),
             poll_timeout: Duration::from_mins(4),
             poll_grace: Duration::from_secs(30),
+            longest_answer: LONGEST_ANSWER,
             width: 24,
             metrics: Metrics::default(),
+            guard: Guard::default(),
         }
     }
 

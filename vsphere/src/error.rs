@@ -4,6 +4,8 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
+use bounds::printable;
+
 use crate::fault::{Fault, kind_of};
 use crate::kind::Kind;
 
@@ -73,7 +75,11 @@ impl Error {
     pub fn outcome_unknown(&self) -> bool {
         matches!(
             self.0.kind,
-            Kind::AnswerLost { .. } | Kind::TimedOut | Kind::Overloaded | Kind::Unexpected { .. }
+            Kind::AnswerLost { .. }
+                | Kind::TimedOut
+                | Kind::TooLarge { .. }
+                | Kind::Overloaded
+                | Kind::Unexpected { .. }
         )
     }
 
@@ -107,6 +113,7 @@ impl Error {
             Kind::Unreachable { .. } => "Unreachable",
             Kind::AnswerLost { .. } => "AnswerLost",
             Kind::TimedOut => "TimedOut",
+            Kind::TooLarge { .. } => "AnswerTooLarge",
             Kind::Tls { .. } => "CertificateRefused",
             Kind::Canceled => "Canceled",
             Kind::Unsupported { .. } => "Unsupported",
@@ -124,11 +131,12 @@ impl Error {
                 "Give the user the privileges that docs/vcenter.md lists.".into()
             }
             Kind::NoPermission { privilege } => {
-                format!("Give the user the privilege {privilege} on the object and its parents.").into()
+                format!("Give the user the privilege {} on the object and its parents.", printable(privilege, 100))
+                    .into()
             }
             Kind::NotFound { .. } => "Check that the object still exists in this vCenter.".into(),
             Kind::DuplicateName { name, .. } => {
-                format!("Rename or remove the object that is called {name:?} in that folder.").into()
+                format!("Rename or remove the object that is called {:?} in that folder.", printable(name, 100)).into()
             }
             Kind::InsufficientResources => {
                 "Free capacity, raise the resource pool's limits, or ask for fewer reservations.".into()
@@ -139,6 +147,9 @@ impl Error {
             Kind::Unreachable { .. } => "Check the address, the port and the network path to vCenter.".into(),
             Kind::AnswerLost { .. } | Kind::TimedOut => {
                 "The outcome is looked up before anything is tried again.".into()
+            }
+            Kind::TooLarge { .. } => {
+                "Look in vCenter for what makes it so large, such as the descriptor of a library item or guestinfo.".into()
             }
             Kind::Tls { shown: Some(shown), .. } => {
                 format!("If this is the right server, trust its CA or the thumbprint {shown}.").into()
@@ -153,9 +164,21 @@ impl Error {
     }
 }
 
+/// So many characters of a failure are shown: names and messages in it are written by people, guests and hosts.
+const SHOWN: usize = 1000;
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Inner { method, object, kind, fault } = &*self.0;
+        f.write_str(&printable(&Whole(&self.0).to_string(), SHOWN))
+    }
+}
+
+/// A failure with all that others wrote in it.
+struct Whole<'a>(&'a Inner);
+
+impl fmt::Display for Whole<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Inner { method, object, kind, fault } = self.0;
         f.write_str(method)?;
         if let Some(object) = object {
             write!(f, " on {object}")?;
@@ -168,6 +191,7 @@ impl fmt::Display for Error {
             Kind::Unreachable { cause } => write!(f, "vCenter can't be reached: {cause}"),
             Kind::AnswerLost { cause } => write!(f, "the answer was lost: {cause}"),
             Kind::TimedOut => f.write_str("no answer in time"),
+            Kind::TooLarge { limit } => write!(f, "the answer is longer than {limit} bytes"),
             Kind::Tls { cause, shown: Some(shown) } => {
                 write!(f, "the certificate of vCenter was refused: {cause} (it showed SHA-256 {shown})")
             }

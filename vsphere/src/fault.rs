@@ -2,7 +2,12 @@
 
 use std::fmt;
 
+use bounds::printable;
+
 use crate::{Kind, Object, Value};
+
+/// So many characters of a message are kept: names of things and words of guests and hosts are in it.
+pub(crate) const MESSAGE: usize = 800;
 
 /// A fault as vCenter reports it.
 #[derive(Clone, PartialEq)]
@@ -75,7 +80,11 @@ impl Fault {
             "" => "MethodFault",
             name => name,
         };
-        Self { type_name: type_name.to_owned(), message, detail: detail.clone() }
+        Self {
+            type_name: type_name.to_owned(),
+            message: printable(&message, MESSAGE),
+            detail: detail.clone(),
+        }
     }
 }
 

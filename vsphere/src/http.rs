@@ -3,10 +3,10 @@
 use std::error::Error as _;
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use reqwest::header::{HeaderMap, HeaderName};
 use reqwest::redirect::Policy;
-use reqwest::{Method, RequestBuilder};
+use reqwest::{Method, RequestBuilder, Response, Url};
 
 use crate::config::Config;
 use crate::tls::{self, SeenThumbprint};
@@ -14,6 +14,9 @@ use crate::{Error, Kind, Result};
 
 /// The token of a session travels in this header, both ways.
 pub(crate) const SESSION_HEADER: &str = "vmware-api-session-id";
+
+/// The longest answer to a call that opens a session, or that only says that something was done.
+pub(crate) const SHORT_ANSWER: usize = 1 << 20;
 
 /// Which connections carry a request.
 #[derive(Clone, Copy)]
@@ -30,6 +33,8 @@ pub(crate) struct Http {
     poll: reqwest::Client,
     base: String,
     shown: SeenThumbprint,
+    /// The longest answer that is read, in bytes.
+    pub longest: usize,
 }
 
 /// One call as an HTTP request.
@@ -68,18 +73,24 @@ impl Http {
                 .build()
                 .map_err(|error| refused(error.to_string()))
         };
-        Ok(Self { calls: build()?, poll: build()?, base: base.clone(), shown })
+        Ok(Self {
+            calls: build()?,
+            poll: build()?,
+            base: base.clone(),
+            shown,
+            longest: config.longest_answer,
+        })
     }
 
     /// Connections without TLS, to a server of this process.
     #[cfg(test)]
-    pub fn plain(base: String) -> Self {
+    pub fn plain(base: String, longest: usize) -> Self {
         let client = reqwest::Client::builder().redirect(Policy::none()).no_proxy();
         let client = client.tls_backend_preconfigured(
             tls::client_config(&crate::Trust::Insecure, SeenThumbprint::default()).unwrap(),
         );
         let client = client.build().unwrap();
-        Self { calls: client.clone(), poll: client, base, shown: SeenThumbprint::default() }
+        Self { calls: client.clone(), poll: client, base, shown: SeenThumbprint::default(), longest }
     }
 
     /// A request to a path of this vCenter, or to a URL that vCenter gave.
@@ -95,6 +106,24 @@ impl Http {
         }
     }
 
+    /// Whether what is sent to this path or URL reaches the configured vCenter: by the same scheme, host and port.
+    pub fn is_own(&self, path: &str) -> bool {
+        path.starts_with('/') || self.compare(path, |url, own| url.origin() == own.origin())
+    }
+
+    /// Fails unless the URL, which an answer named, is of the scheme of the configured vCenter: HTTPS.
+    pub fn check_scheme(&self, name: &'static str, url: &str) -> Result<()> {
+        if self.compare(url, |url, own| url.scheme() == own.scheme()) {
+            return Ok(());
+        }
+        let cause = format!("the endpoint {url} is not https");
+        Err(Error::new(name, Kind::Unexpected { cause }))
+    }
+
+    fn compare(&self, url: &str, is_same: impl Fn(&Url, &Url) -> bool) -> bool {
+        matches!((Url::parse(url), Url::parse(&self.base)), (Ok(url), Ok(own)) if is_same(&url, &own))
+    }
+
     /// A request as a codec made it.
     pub fn outgoing(&self, pool: Pool, out: Outgoing) -> RequestBuilder {
         let Outgoing { method, path, headers, body } = out;
@@ -103,7 +132,7 @@ impl Http {
         if body.is_empty() { request } else { request.body(body) }
     }
 
-    /// Sends it and reads the whole answer. `name` is the call's name in errors.
+    /// Sends it and reads the whole answer, if it is no longer than any may be. `name` is the call's name in errors.
     ///
     /// What this takes is on the heap while it is sent, and not before: many wait for their turn.
     pub async fn send(
@@ -112,21 +141,70 @@ impl Http {
         request: RequestBuilder,
         timeout: Duration,
     ) -> Result<Answer> {
-        Box::pin(self.answered(name, request, timeout)).await
+        self.send_within(name, request, timeout, self.longest).await
     }
 
-    async fn answered(
+    /// As [`Http::send`]; an answer of more than `longest` bytes is not read to its end, and fails as too large.
+    pub async fn send_within(
         &self,
         name: &'static str,
         request: RequestBuilder,
         timeout: Duration,
+        longest: usize,
     ) -> Result<Answer> {
-        let lost = |error: &reqwest::Error| Error::new(name, self.became(error));
-        let mut response = request.timeout(timeout).send().await.map_err(|error| lost(&error))?;
-        let status = response.status().as_u16();
-        let headers = std::mem::take(response.headers_mut());
-        let body = response.bytes().await.map_err(|error| lost(&error))?;
-        Ok(Answer { status, headers, body })
+        let longest = longest.min(self.longest);
+        let answer = self.try_send(name, request, timeout, longest).await?;
+        answer.map_err(|_beginning| Error::new(name, Kind::TooLarge { limit: longest }))
+    }
+
+    /// As [`Http::send_within`]; of an answer that is too large, what was read of it is the inner error.
+    pub async fn try_send(
+        &self,
+        name: &'static str,
+        request: RequestBuilder,
+        timeout: Duration,
+        longest: usize,
+    ) -> Result<Result<Answer, Bytes>> {
+        Box::pin(async {
+            let mut response = self.open(name, request, timeout).await?;
+            let status = response.status().as_u16();
+            let headers = std::mem::take(response.headers_mut());
+            let body = self.read(name, response, longest).await?;
+            Ok(body.map(|body| Answer { status, headers, body }))
+        })
+        .await
+    }
+
+    async fn open(&self, name: &'static str, request: RequestBuilder, timeout: Duration) -> Result<Response> {
+        request.timeout(timeout).send().await.map_err(|error| Error::new(name, self.became(&error)))
+    }
+
+    /// The whole body; as an error what was read of one that is longer. Nothing after the chunk that is too much is read.
+    async fn read(
+        &self,
+        name: &'static str,
+        mut response: Response,
+        longest: usize,
+    ) -> Result<Result<Bytes, Bytes>> {
+        let announced = response.content_length().and_then(|length| usize::try_from(length).ok());
+        let lost = |error: reqwest::Error| Error::new(name, self.became(&error));
+        let Some(first) = response.chunk().await.map_err(lost)? else { return Ok(Ok(Bytes::new())) };
+        if first.len() > longest || announced.is_some_and(|length| length > longest) {
+            return Ok(Err(first));
+        }
+        // Most answers are one chunk, which needs no copy.
+        let Some(second) = response.chunk().await.map_err(lost)? else { return Ok(Ok(first)) };
+        let mut body = BytesMut::with_capacity(announced.unwrap_or_default().max(first.len() + second.len()));
+        body.extend_from_slice(&first);
+        let mut next = Some(second);
+        while let Some(chunk) = next {
+            body.extend_from_slice(&chunk);
+            if body.len() > longest {
+                return Ok(Err(body.freeze()));
+            }
+            next = response.chunk().await.map_err(lost)?;
+        }
+        Ok(Ok(body.freeze()))
     }
 
     /// Distinguishes a request that never left from one whose answer was lost.
@@ -187,4 +265,29 @@ fn below(cause: Cause<'_>) -> Option<Cause<'_>> {
 /// The innermost cause: the outer ones only repeat the URL.
 fn root_cause(error: &reqwest::Error) -> String {
     causes(error).last().map_or_else(|| error.to_string(), ToString::to_string)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_configured_server_is_our_own() {
+        let http = Http::plain("https://vc.example:443".into(), 1);
+        for own in ["/api/x", "https://vc.example/x", "https://VC.example:443/x"] {
+            assert!(http.is_own(own), "{own}");
+        }
+        for foreign in [
+            "https://vc.example:8443/x",
+            "http://vc.example:443/x",
+            "https://vc.example@esx.example/x",
+            "https://vc.example.esx.example/x",
+            "https://esx.example/https://vc.example",
+            "x",
+        ] {
+            assert!(!http.is_own(foreign), "{foreign}");
+        }
+        assert!(http.check_scheme("fetch", "https://esx.example/x").is_ok());
+        assert!(http.check_scheme("fetch", "http://esx.example/x").is_err());
+    }
 }

@@ -49,6 +49,11 @@ pub enum Kind {
     },
     /// The call took longer than allowed; it may or may not have been carried out.
     TimedOut,
+    /// The answer is longer than any is read; it was not read, and what was asked may have been carried out.
+    TooLarge {
+        /// How many bytes it may have.
+        limit: usize,
+    },
     /// The server's certificate was refused, so nothing was sent.
     Tls {
         /// Why it was refused.

@@ -52,7 +52,7 @@ mod wire;
 
 pub use certificate::ShownCertificate;
 pub use client::{About, Client};
-pub use config::{Config, Credentials, PathStyle, Secret, Trust, WireChoice};
+pub use config::{Config, Credentials, Guard, PathStyle, Secret, Trust, WireChoice};
 pub use devices::Devices;
 pub use error::{Error, Result};
 pub use events::Removal;

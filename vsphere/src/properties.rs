@@ -1,7 +1,10 @@
 //! Reading properties once, in batches.
 
 use crate::spec::{filter_spec, object_spec, property_spec, traversal};
-use crate::{Client, MoRef, Object, Result, Value};
+use crate::{Client, Kind, MoRef, Object, Result, Value};
+
+/// Objects per page at first.
+const PAGE: u32 = 200;
 
 /// Some properties of one object.
 #[derive(Clone, Debug, PartialEq)]
@@ -65,24 +68,51 @@ impl Client {
 
     pub(crate) async fn retrieve_spec(&self, spec: Value) -> Result<Vec<ObjectContent>> {
         let mut found = Vec::new();
-        self.retrieve_pages(spec, |page| found.extend(page)).await?;
+        // What came before is read again when the pages get smaller.
+        self.retrieve_pages(spec, |first, page| {
+            if first {
+                found.clear();
+            }
+            found.extend(page);
+        })
+        .await?;
         Ok(found)
     }
 
     /// Hands over one page after the other, so that no more than one is in memory.
+    ///
+    /// A page that is too large begins the reading anew, with smaller ones: `read` also gets whether the page is a first one.
     pub(crate) async fn retrieve_pages(
         &self,
         spec: Value,
-        mut read: impl FnMut(Vec<ObjectContent>),
+        mut read: impl FnMut(bool, Vec<ObjectContent>),
+    ) -> Result<()> {
+        let mut objects = PAGE;
+        loop {
+            match self.retrieve_by(objects, spec.clone(), &mut read).await {
+                Err(error) if objects > 1 && matches!(error.kind(), Kind::TooLarge { .. }) => objects /= 2,
+                outcome => return outcome,
+            }
+        }
+    }
+
+    async fn retrieve_by(
+        &self,
+        objects: u32,
+        spec: Value,
+        mut read: impl FnMut(bool, Vec<ObjectContent>),
     ) -> Result<()> {
         let collector = self.service("propertyCollector")?;
         let args = Object::new("RetrievePropertiesExRequestType")
             .with("specSet", vec![spec])
-            .with("options", Object::new("RetrieveOptions").with("maxObjects", 200));
+            .with("options", Object::new("RetrieveOptions").with("maxObjects", objects));
         let mut page = self.call(&collector, "RetrievePropertiesEx", Some(args)).await?;
+        let mut first = true;
         loop {
             let token = page.get("token").as_str().filter(|token| !token.is_empty()).map(str::to_owned);
-            read(page.take("objects").into_items().into_iter().filter_map(ObjectContent::read).collect());
+            let found =
+                page.take("objects").into_items().into_iter().filter_map(ObjectContent::read).collect();
+            read(std::mem::replace(&mut first, false), found);
             let Some(token) = token else { return Ok(()) };
             let args = Object::new("ContinueRetrievePropertiesExRequestType").with("token", token);
             page = self.call(&collector, "ContinueRetrievePropertiesEx", Some(args)).await?;

@@ -5,11 +5,10 @@ use std::time::Duration;
 use api::conditions::cause::one_line;
 use kit::apply::{is_already_exists, is_conflict};
 use kit::events::named;
+use kit::guest::GuestError;
 use kit::retry::REQUEUE_SOON;
 use kit::{Disposition, ReconcileError};
 use kube::Resource;
-
-use super::guest::GuestError;
 
 /// How soon a reconcile looks again at what people may have put right and no watch reports.
 const MENDED: Duration = Duration::from_mins(2);
@@ -90,7 +89,9 @@ impl From<GuestError> for Error {
     fn from(error: GuestError) -> Self {
         match error {
             GuestError::Unreachable(why) => Stop::Unreachable(why).into(),
-            refused @ GuestError::Refused(_) => Self::Guest(refused.to_string()),
+            // An API server in trouble answers, and soon otherwise.
+            GuestError::Refused(refusal) if refusal.code >= 500 => Stop::Unreachable(refusal.message).into(),
+            GuestError::Refused(refusal) => Self::Guest(format!("in the cluster: {refusal}")),
         }
     }
 }
@@ -147,9 +148,24 @@ impl ReconcileError for Error {
 #[cfg(test)]
 mod tests {
     use api::capw::ProviderServiceAccount;
+    use kit::guest::Refusal;
     use kube::core::Status;
 
     use super::*;
+
+    #[test]
+    fn a_guest_that_refuses_answers_and_one_in_trouble_does_not() {
+        let of = |code| {
+            let refusal = Refusal { code, ..Refusal::new("a\nb") };
+            Error::from(GuestError::from(refusal))
+        };
+        for code in [403, 404, 409, 422] {
+            assert_eq!(of(code).to_string(), "in the cluster: a b", "{code}");
+        }
+        for code in [500, 503] {
+            assert!(matches!(of(code), Error::Stopped(Stop::Unreachable(_))), "{code}");
+        }
+    }
 
     #[test]
     fn what_the_api_server_forbids_is_not_tried_again_at_once() {

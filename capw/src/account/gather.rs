@@ -7,14 +7,14 @@ use api::capw::ProviderServiceAccount;
 use api::names;
 use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
-use kit::guest::server;
+use kit::guest::{GuestError, server};
 use kit::watch::Watchable;
 use kube::{Resource, ResourceExt};
 
 use super::context::Context;
 use super::credentials::{Credentials, is_current};
 use super::error::Error;
-use super::guest::{Guest, GuestError};
+use super::guest::Guest;
 use crate::caches::Caches;
 use crate::upstream::{self, beside};
 
@@ -128,6 +128,9 @@ async fn look_into(
     match guest.secret(&spec.target_namespace, &spec.target_secret_name).await {
         Ok(secret) => Ok((GuestFacts::Seen(secret.map(Box::new)), Some(guest))),
         Err(GuestError::Unreachable(why)) => Ok((GuestFacts::Unreachable(why), None)),
+        Err(GuestError::Refused(refusal)) if refusal.code >= 500 => {
+            Ok((GuestFacts::Unreachable(refusal.message), None))
+        }
         Err(error) => Err(error.into()),
     }
 }
@@ -142,7 +145,10 @@ pub async fn connect(
     let name = names::kubeconfig_secret(cluster);
     let kubeconfig = read::<Secret>(account, &name, ctx).await?;
     let guest = match &kubeconfig {
-        Some(kubeconfig) => Guest::connect(kubeconfig, server).await,
+        Some(kubeconfig) => {
+            let namespace = account.namespace().unwrap_or_default();
+            Guest::connect(&namespace, cluster, kubeconfig, server).await
+        }
         None => Err("it is not there yet".to_owned()),
     };
     Ok(guest.map_err(|why| format!("Secret {name}: {why}")))

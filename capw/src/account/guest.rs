@@ -1,80 +1,111 @@
-//! The guest's API server, as an account needs it. Every call has a deadline, every answer a limit.
+//! The guest's API server, as an account needs it: [`kit::guest`], and the Secret that holds the account's token.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use api::capw::ProviderServiceAccount;
 use api::names::annotation;
+use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{Namespace, Secret};
-use kit::apply::{is_already_exists, is_conflict, is_gone};
-use kit::guest::{self, describe};
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
-use kube::{Api, Client, ResourceExt};
+use kit::guest::{self, GuestError, Keys, Metadata, Refusal};
+use kube::api::{DeleteParams, GetParams, ObjectMeta, Patch, PatchParams, PostParams, Preconditions};
+use kube::core::Request;
+use kube::{Resource, ResourceExt};
+use serde::{Deserialize, Serialize};
 
-/// No call of a guest takes longer.
+/// No call of a guest takes longer: a reconcile has time for every one of them.
 pub const CALL: Duration = Duration::from_secs(10);
-/// No answer of a guest is larger: a Secret has at most one MiB, and base64 adds a third.
-const MAX_ANSWER: usize = 2 << 20;
+/// The most bytes of a Secret that are read: it has at most one MiB, and base64 adds a third.
+const MAX_SECRET: usize = 2 << 20;
 const MANAGER: &str = "capw/account";
 
-/// Why a call came to nothing.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum GuestError {
-    /// Nobody answers, or nobody knows us.
-    #[error("the cluster's API server does not answer: {0}")]
-    Unreachable(String),
-    /// The API server does not take this one.
-    #[error("in the cluster: {0}")]
-    Refused(String),
-}
-
 /// A guest's API server.
-pub struct Guest {
-    client: Client,
+pub struct Guest(guest::Guest);
+
+/// The annotation that says whose Secret it is.
+struct Mark;
+
+impl Keys for Mark {
+    const KEYS: &'static [&'static str] = &[annotation::PROVIDER_SERVICE_ACCOUNT];
 }
 
-/// Sends a request; the inner error is one that the guest answered with.
-async fn call<T>(request: impl Future<Output = kube::Result<T>>) -> Result<kube::Result<T>, GuestError> {
-    call_within(CALL, request).await
+/// What is read of a guest's Secret: what tells it from others, and what we put into it.
+#[derive(Deserialize)]
+struct FoundSecret {
+    metadata: Metadata<Mark>,
+    #[serde(default)]
+    data: Option<FoundData>,
 }
 
-async fn call_within<T>(
-    limit: Duration,
-    request: impl Future<Output = kube::Result<T>>,
-) -> Result<kube::Result<T>, GuestError> {
-    match tokio::time::timeout(limit, request).await {
-        Err(_) => Err(GuestError::Unreachable(format!("no answer within {} s", limit.as_secs()))),
-        Ok(Err(error)) if !is_answer(&error) => Err(GuestError::Unreachable(describe(&error))),
-        Ok(answer) => Ok(answer),
+#[derive(Deserialize)]
+struct FoundData {
+    #[serde(rename = "ca.crt")]
+    authority: Option<ByteString>,
+    namespace: Option<ByteString>,
+    token: Option<ByteString>,
+}
+
+impl From<FoundSecret> for Secret {
+    fn from(found: FoundSecret) -> Self {
+        let FoundSecret { metadata, data } = found;
+        let key = annotation::PROVIDER_SERVICE_ACCOUNT;
+        let mark = metadata.annotations.get(key).map(|mark| (key.to_owned(), mark.to_owned()));
+        let pairs = data.map(|FoundData { authority, namespace, token }| {
+            [("ca.crt", authority), ("namespace", namespace), ("token", token)]
+        });
+        let pairs = pairs.into_iter().flatten();
+        let data =
+            pairs.filter_map(|(key, value)| Some((key.to_owned(), value?))).collect::<BTreeMap<_, _>>();
+        Self {
+            metadata: ObjectMeta {
+                name: metadata.name,
+                namespace: metadata.namespace,
+                uid: metadata.uid,
+                resource_version: metadata.resource_version,
+                annotations: mark.map(|mark| BTreeMap::from([mark])),
+                ..ObjectMeta::default()
+            },
+            data: Some(data),
+            ..Self::default()
+        }
     }
 }
 
-fn is_answer(error: &kube::Error) -> bool {
-    matches!(error, kube::Error::Api(status) if status.code != 401 && status.code < 500)
+/// Says of which request a refusal is.
+fn named(what: &str, error: GuestError) -> GuestError {
+    match error {
+        GuestError::Refused(refusal) => {
+            GuestError::Refused(Refusal { message: format!("{what}: {refusal}"), ..refusal })
+        }
+        error @ GuestError::Unreachable(_) => error,
+    }
 }
 
-fn refused(what: &str, error: &kube::Error) -> GuestError {
-    GuestError::Refused(format!("{what}: {}", describe(error)))
+fn has_code(result: &Result<(), GuestError>, code: u16) -> bool {
+    matches!(result, Err(GuestError::Refused(refusal)) if refusal.code == code)
+}
+
+fn secrets(namespace: &str) -> Request {
+    Request::new(Secret::url_path(&(), Some(namespace)))
 }
 
 impl Guest {
-    /// The API server at `server`, with the credentials of Cluster API's Secret; no request is sent yet.
-    pub async fn connect(kubeconfig: &Secret, server: &str) -> Result<Self, String> {
-        let text = kubeconfig.data.as_ref().and_then(|data| data.get(guest::KEY));
-        let text = text.and_then(|value| std::str::from_utf8(&value.0).ok());
-        let text = text.ok_or_else(|| format!("it has no key {}", guest::KEY))?;
-        let config = guest::config(text, server).await?;
-        let client = kit::client::bounded(config, MAX_ANSWER);
-        Ok(Self { client: client.map_err(|error| guest::bounded(&error.to_string()))? })
+    /// The API server at `server` of a cluster, with the credentials of Cluster API's Secret; no request is sent yet.
+    pub async fn connect(
+        namespace: &str,
+        cluster: &str,
+        kubeconfig: &Secret,
+        server: &str,
+    ) -> Result<Self, String> {
+        guest::Guest::connect(namespace, cluster, kubeconfig, server, CALL).await.map(Self)
     }
 
-    fn secrets(&self, namespace: &str) -> Api<Secret> {
-        Api::namespaced(self.client.clone(), namespace)
-    }
-
-    /// A Secret, if it is there.
+    /// A Secret, if it is there: what tells whose it is, and what we put into it.
     pub async fn secret(&self, namespace: &str, name: &str) -> Result<Option<Secret>, GuestError> {
-        let found = call(self.secrets(namespace).get_opt(name)).await?;
-        found.map_err(|error| refused(&format!("reading Secret {namespace}/{name}"), &error))
+        let request = secrets(namespace).get(name, &GetParams::default());
+        let found = self.0.read_if_there::<FoundSecret>(request, MAX_SECRET).await;
+        let found = found.map_err(|error| named(&format!("reading Secret {namespace}/{name}"), error))?;
+        Ok(found.map(Secret::from))
     }
 
     /// Makes a Secret so: `live` is overwritten as it was read, and nothing if there was none. Its namespace is made
@@ -82,42 +113,43 @@ impl Guest {
     pub async fn write(&self, secret: &Secret, live: Option<&Secret>) -> Result<(), GuestError> {
         let namespace = secret.namespace().unwrap_or_default();
         let written = match live {
-            Some(live) => self.overwrite(secret, live).await?,
-            None => match self.create(secret).await? {
-                Err(error) if is_gone(&error) => {
+            Some(live) => self.overwrite(secret, live).await,
+            None => match self.create(secret).await {
+                missing if has_code(&missing, 404) => {
                     self.create_namespace(&namespace).await?;
-                    self.create(secret).await?
+                    self.create(secret).await
                 }
                 created => created,
             },
         };
-        written.map_err(|error| refused(&format!("writing Secret {namespace}/{}", secret.name_any()), &error))
+        written.map_err(|error| named(&format!("writing Secret {namespace}/{}", secret.name_any()), error))
     }
 
-    async fn create(&self, secret: &Secret) -> Result<kube::Result<()>, GuestError> {
+    async fn create(&self, secret: &Secret) -> Result<(), GuestError> {
+        self.post(&secrets(&secret.namespace().unwrap_or_default()), secret).await
+    }
+
+    async fn post(&self, at: &Request, object: &impl Serialize) -> Result<(), GuestError> {
         let params = PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() };
-        let secrets = self.secrets(&secret.namespace().unwrap_or_default());
-        Ok(call(secrets.create(&params, secret)).await?.map(drop))
+        let body = serde_json::to_vec(object).map_err(|error| Refusal::new(&error.to_string()))?;
+        self.0.send(at.create(&params, body)).await
     }
 
-    async fn overwrite(&self, secret: &Secret, live: &Secret) -> Result<kube::Result<()>, GuestError> {
+    async fn overwrite(&self, secret: &Secret, live: &Secret) -> Result<(), GuestError> {
         let mut secret = secret.clone();
         secret.metadata.uid = live.uid();
         secret.metadata.resource_version = live.resource_version();
-        let secrets = self.secrets(&secret.namespace().unwrap_or_default());
+        let at = secrets(&secret.namespace().unwrap_or_default());
         let params = PatchParams::apply(MANAGER).force();
-        Ok(call(secrets.patch(&secret.name_any(), &params, &Patch::Apply(&secret))).await?.map(drop))
+        self.0.send(at.patch(&secret.name_any(), &params, &Patch::Apply(&secret))).await
     }
 
     async fn create_namespace(&self, name: &str) -> Result<(), GuestError> {
         let mut namespace = Namespace::default();
         namespace.metadata.name = Some(name.to_owned());
-        let params = PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() };
-        match call(Api::<Namespace>::all(self.client.clone()).create(&params, &namespace)).await? {
-            Err(error) if !is_already_exists(&error) => {
-                Err(refused(&format!("making namespace {name}"), &error))
-            }
-            _ => Ok(()),
+        match self.post(&Request::new(Namespace::url_path(&(), None)), &namespace).await {
+            there if has_code(&there, 409) => Ok(()),
+            created => created.map_err(|error| named(&format!("making namespace {name}"), error)),
         }
     }
 
@@ -129,10 +161,13 @@ impl Guest {
         };
         let preconditions = Some(Preconditions { uid: live.uid(), resource_version: None });
         let params = DeleteParams { preconditions, ..DeleteParams::background() };
-        match call(self.secrets(namespace).delete(name, &params)).await? {
-            Ok(_) => Ok(true),
-            Err(error) if is_gone(&error) || is_conflict(&error) => Ok(false),
-            Err(error) => Err(refused(&format!("deleting Secret {namespace}/{name}"), &error)),
+        match self.0.send(secrets(namespace).delete(name, &params)).await {
+            gone if has_code(&gone, 404) || has_code(&gone, 409) => Ok(false),
+            deleted => {
+                let deleted =
+                    deleted.map_err(|error| named(&format!("deleting Secret {namespace}/{name}"), error));
+                deleted.map(|()| true)
+            }
         }
     }
 }
@@ -149,29 +184,29 @@ pub fn is_of(secret: &Secret, account: &ProviderServiceAccount) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use kube::core::Status;
+    use serde_json::json;
 
     use super::*;
+    use crate::account::credentials::Credentials;
 
-    #[tokio::test]
-    async fn a_guest_that_hangs_is_waited_for_so_long_and_no_longer() {
-        let hangs = std::future::pending::<kube::Result<()>>();
-        let late = call_within(Duration::from_millis(1), hangs).await.unwrap_err();
-        assert_eq!(late, GuestError::Unreachable("no answer within 0 s".into()));
-        assert!(CALL * 4 < Duration::from_mins(1), "a reconcile has time for every call");
+    #[test]
+    fn a_reconcile_has_time_for_every_call() {
+        assert!(CALL * 4 < Duration::from_mins(1));
     }
 
-    #[tokio::test]
-    async fn a_guest_that_refuses_answers_and_one_in_trouble_does_not() {
-        let answered = async |code| {
-            let status = Status::failure("a\nb", "Reason").with_code(code);
-            call(async { kube::Result::<()>::Err(kube::Error::Api(Box::new(status))) }).await
-        };
-        for code in [403, 404, 409, 422] {
-            assert!(answered(code).await.is_ok(), "{code}");
-        }
-        for code in [401, 500, 503] {
-            assert_eq!(answered(code).await.unwrap_err(), GuestError::Unreachable("a b".into()), "{code}");
-        }
+    #[test]
+    fn of_a_guests_secret_only_the_account_s_part_is_read() {
+        let secret = json!({
+            "metadata": {"name": "s", "namespace": "n", "uid": "u", "resourceVersion": "7",
+                "annotations": {annotation::PROVIDER_SERVICE_ACCOUNT: "ns/a", "other": "x"}},
+            "data": {"ca.crt": "YQ==", "namespace": "Yg==", "token": "Yw==", "more": "ZA=="},
+        });
+        let read: Secret = serde_json::from_value::<FoundSecret>(secret).unwrap().into();
+        assert_eq!((read.uid().as_deref(), read.resource_version().as_deref()), (Some("u"), Some("7")));
+        assert_eq!(read.annotations().len(), 1);
+        assert!(Credentials::of(&read).is_some());
+        assert_eq!(read.data.map(|data| data.len()), Some(3));
+        let empty = serde_json::from_value::<FoundSecret>(json!({"metadata": {}, "data": null})).unwrap();
+        assert!(Credentials::of(&Secret::from(empty)).is_none());
     }
 }

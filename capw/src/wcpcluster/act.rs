@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use api::capi::{Cluster, IpAddress, IpAddressClaim};
 use api::capw::{ApiEndpoint, WCPCluster};
-use api::names::finalizer;
+use api::names::{annotation, finalizer};
 use api::net::VirtualNetwork;
 use api::vmop::{VirtualMachineService, VirtualMachineSetResourcePolicy};
 use kit::apply::Applied;
@@ -16,6 +16,7 @@ use super::context::Context;
 use super::gather::Facts;
 use super::plan::{Front, Plan, claimed_address, endpoint, load_balancer_address};
 use crate::error::Error;
+use crate::virtual_router::virtual_router;
 
 /// What a reconcile came to.
 pub enum Done {
@@ -86,6 +87,7 @@ pub async fn carry_out(
     ctx: &Context,
 ) -> Result<Done, Error> {
     let Plan { policy, network, front } = plan;
+    keep_virtual_router(cluster, ctx).await?;
     let marked = ctx.api.add_finalizer(&**cluster, finalizer::WCP_CLUSTER).await;
     if let Some(marked) = marked.map_err(Error::api(&**cluster, "putting the finalizer on"))? {
         *cluster = Arc::new(marked);
@@ -106,6 +108,22 @@ pub async fn carry_out(
         return endpoint.map(|_| Done::Nothing);
     }
     Ok(Done::Tried(Box::new(StepResults { policy, network, front, endpoint })))
+}
+
+/// Writes the number of the cluster's virtual router, where it has none yet. It comes before the finalizer: a cluster that has the
+/// finalizer and no number has nodes from before there were numbers.
+async fn keep_virtual_router(cluster: &mut Arc<WCPCluster>, ctx: &Context) -> Result<(), Error> {
+    if virtual_router(cluster).is_some() {
+        return Ok(());
+    }
+    let others = ctx.caches.wcp_clusters.all();
+    let start = uuid::Uuid::new_v4().as_bytes()[0];
+    if let Some(id) = ctx.draws.draw(cluster, &others, start) {
+        let patch = json!({ "metadata": { "annotations": { annotation::VIRTUAL_ROUTER: id.to_string() } } });
+        let written = ctx.api.patch(&**cluster, patch).await;
+        *cluster = Arc::new(written.map_err(Error::api(&**cluster, "keeping the virtual router of"))?);
+    }
+    Ok(())
 }
 
 async fn carry_out_front(front: &Front, facts: &Facts, ctx: &Context) -> FrontResult {

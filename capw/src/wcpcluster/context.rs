@@ -11,6 +11,7 @@ use kit::index::Index;
 
 use crate::caches::Caches;
 use crate::network::NetworkFlags;
+use crate::virtual_router::Draws;
 
 /// What a reconcile works with.
 pub struct Context {
@@ -28,6 +29,8 @@ pub struct Context {
     pub(super) availability_zones: Index<AvailabilityZone>,
     /// What new clusters are connected to.
     pub(super) network: NetworkFlags,
+    /// Which virtual router was drawn for whom.
+    pub(super) draws: Draws,
     /// Writes to the API server.
     pub(super) api: Api,
     /// Publishes events.

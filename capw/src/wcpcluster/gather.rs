@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use api::capi::{Cluster, IpAddress, IpAddressClaim};
-use api::capw::{FailureDomain, ProviderServiceAccount, WCPCluster};
+use api::capw::{FailureDomain, ProviderServiceAccount, WCPCluster, WCPMachine};
 use api::names::{self, label};
 use api::net::VirtualNetwork;
-use api::vmop::{VirtualMachineService, VirtualMachineSetResourcePolicy};
+use api::vmop::{VirtualMachine, VirtualMachineService, VirtualMachineSetResourcePolicy};
+use kit::controller::controller_of;
 use kit::events::named;
 use kit::index::key;
 use kube::{Resource, ResourceExt};
@@ -59,7 +60,9 @@ pub fn facts(wcp_cluster: &WCPCluster, ctx: &Context) -> Result<Facts, Error> {
     let machines = if wcp_cluster.meta().deletion_timestamp.is_some() {
         let of_cluster = key(namespace, &name);
         let machines = ctx.machines.objects(&of_cluster);
-        let vms = ctx.vms.objects(&of_cluster);
+        // A label is anybody's word: a machine of ours has a WCPMachine that controls it.
+        let mut vms = ctx.vms.objects(&of_cluster);
+        vms.retain(|vm| controller_of::<WCPMachine, VirtualMachine>(vm).is_some());
         let mut names: Vec<_> =
             machines.iter().map(|it| named(&**it)).chain(vms.iter().map(|it| named(&**it))).collect();
         names.sort();
@@ -93,4 +96,60 @@ pub fn facts(wcp_cluster: &WCPCluster, ctx: &Context) -> Result<Facts, Error> {
             &ctx.availability_zones.objects(namespace.unwrap_or_default()),
         ),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use api::vmop::VirtualMachineSpec;
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+    use kit::Runtime;
+    use kit::apply::{Api, controlled_by};
+    use kit::events::Events;
+    use kit::watch::{Cache, Watchable};
+    use kube::runtime::watcher::Event;
+
+    use super::*;
+    use crate::fixtures::{client, no_caches, nsx, wcp_cluster, wcp_machine};
+    use crate::virtual_router::Draws;
+
+    fn cache_of<K: Watchable>(objects: Vec<K>) -> Cache<K> {
+        let (cache, mut writer) = Cache::new(Arc::default());
+        for object in objects {
+            writer.apply_watcher_event(&Event::Apply(object));
+        }
+        cache
+    }
+
+    #[tokio::test]
+    async fn a_vm_that_only_bears_a_clusters_label_holds_up_no_deletion() {
+        let vm = |name: &str, owned: bool| {
+            let mut vm = VirtualMachine::new(name, VirtualMachineSpec::default());
+            vm.metadata.namespace = Some("ben-test".to_owned());
+            vm.metadata.labels =
+                Some([(label::CAPW_CLUSTER_NAME.to_owned(), "test-cluster".to_owned())].into());
+            vm.metadata.owner_references = owned.then(|| vec![controlled_by(&wcp_machine())]);
+            vm
+        };
+        let started = Runtime::detached(client(None));
+        let (clusters, vms) = (no_caches(), cache_of(vec![vm("plain", false), vm("node", true)]));
+        let in_namespace = |namespace: Option<String>, name: Option<&String>| {
+            name.map(|name| key(namespace.as_deref(), name)).into_iter().collect::<Vec<_>>()
+        };
+        let ctx = Context {
+            machines: clusters.wcp_machines.index(|_| Vec::new()),
+            vms: vms.index(move |vm| in_namespace(vm.namespace(), vm.labels().get(label::CAPW_CLUSTER_NAME))),
+            accounts: clusters.accounts.index(|_| Vec::new()),
+            zones: clusters.zones.cache().index(|_| Vec::new()),
+            availability_zones: clusters.availability_zones.cache().index(|_| Vec::new()),
+            network: nsx(),
+            draws: Draws::default(),
+            api: Api::new(&started, "test"),
+            events: Events::new(&started, "test"),
+            caches: Arc::new(clusters),
+        };
+        let mut cluster = wcp_cluster();
+        cluster.metadata.deletion_timestamp = Some(Time(jiff::Timestamp::UNIX_EPOCH));
+        let machines = facts(&cluster, &ctx).expect("facts").machines;
+        assert_eq!(machines, ["VirtualMachine ben-test/node"]);
+    }
 }

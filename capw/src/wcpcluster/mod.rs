@@ -28,6 +28,7 @@ use crate::caches::Caches;
 use crate::error::Error;
 use crate::network::NetworkFlags;
 use crate::upstream;
+use crate::virtual_router::Draws;
 use act::Done;
 use context::Context;
 use gather::Facts;
@@ -45,6 +46,7 @@ pub async fn controller(started: &Runtime, caches: &Arc<Caches>, network: &Netwo
             .availability_zones
             .cache()
             .index(|zone| zone.spec.namespaces.keys().cloned().collect()),
+        draws: Draws::default(),
         api: Api::new(started, "capw/cluster"),
         events: Events::new(started, "capw-wcpcluster"),
     };

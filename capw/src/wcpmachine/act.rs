@@ -13,6 +13,7 @@ use serde_json::json;
 use super::context::Context;
 use super::gather::Facts;
 use super::plan::{MachineObjects, Plan, Then};
+use super::repair;
 use crate::error::Error;
 
 /// What a reconcile came to.
@@ -42,7 +43,17 @@ pub async fn carry_out(
         Then::Wait(waiting) => Err(waiting.into()),
         Then::Lost => Ok(Done::Lost),
         Then::Apply(make) => {
+            let replaced = facts.vm.as_deref().map(|live| repair::replaced_fields(live, &make.vm));
             let vm = apply_objects(*make, facts, ctx).await?;
+            if let Some(replaced) = replaced.filter(|replaced| !replaced.is_empty()) {
+                let what = replaced.join(", ");
+                let vm = named(&*vm);
+                ctx.events.warning(
+                    &**wcp_machine,
+                    "VirtualMachineRepaired",
+                    format!("{vm}: somebody replaced {what}, and it is put back. Find out who may change the object"),
+                );
+            }
             if facts.vm.is_none() {
                 ctx.events.normal(
                     &**wcp_machine,

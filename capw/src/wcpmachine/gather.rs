@@ -17,6 +17,7 @@ use super::vm_name::vm_name;
 use crate::error::Error;
 use crate::network::NetworkProvider;
 use crate::upstream::{self, Claim, beside, is_controlled};
+use crate::virtual_router::virtual_router;
 
 /// What is known when a plan is made.
 pub struct Facts {
@@ -34,6 +35,8 @@ pub struct Facts {
     pub claims: Vec<PersistentVolumeClaim>,
     /// The network of the cluster's own, where it has one.
     pub network: Option<Arc<VirtualNetwork>>,
+    /// The number of the cluster's virtual router, if one was drawn.
+    pub virtual_router: Option<u8>,
     /// Who connects machines of new clusters to a network.
     pub network_provider: NetworkProvider,
     /// Nobody may act on the WCPMachine.
@@ -74,6 +77,10 @@ pub async fn facts(wcp_machine: &WCPMachine, ctx: &Context) -> Result<Facts, Err
     let network = cluster.as_deref().and_then(|cluster| {
         beside(&ctx.caches.networks, wcp_machine, &names::virtual_network(&cluster.name_any()))
     });
+    let virtual_router = cluster.as_deref().and_then(|cluster| {
+        let reference = cluster.spec.infrastructure_ref.as_ref()?;
+        virtual_router(&*beside(&ctx.caches.wcp_clusters, wcp_machine, &reference.name)?)
+    });
     let mut facts = Facts {
         machine,
         cluster,
@@ -83,6 +90,7 @@ pub async fn facts(wcp_machine: &WCPMachine, ctx: &Context) -> Result<Facts, Err
         claims: Vec::new(),
         paused,
         network,
+        virtual_router,
         network_provider: ctx.network,
         drawn: Uuid::new_v4(),
     };

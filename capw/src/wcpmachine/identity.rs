@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use api::capw::{MachineVolume, WCPMachine};
 use api::names::{self, annotation};
 use api::vmop::VirtualMachine;
-use kube::ResourceExt;
 use uuid::Uuid;
 
 use crate::error::InvalidInput;
@@ -37,14 +36,14 @@ pub fn identity(wcp_machine: &WCPMachine) -> Result<Option<Identity>, InvalidInp
 
 /// Whose the virtual machine is that has the name of the machine's.
 ///
-/// One without an owner is ours if it has our identity and boots from our Secret: the identity alone is the word of
-/// whoever wrote the WCPMachine.
+/// One without an owner is ours if it has our identity, both UUIDs of it, whatever else was made of it: admission lets nobody
+/// give an identity, to a WCPMachine or to a virtual machine, but who may.
 pub fn whose(wcp_machine: &WCPMachine, vm: Option<&VirtualMachine>) -> Claim {
     claim(wcp_machine, vm, |vm| {
         let own = identity(wcp_machine).ok().flatten();
-        let secret = vm.spec.vm_metadata.as_ref().and_then(|metadata| metadata.secret_name.as_deref());
-        own.is_some_and(|own| vm.spec.bios_uuid.as_ref() == Some(&own.uuid))
-            && secret == Some(&*names::cloud_init_secret(&wcp_machine.name_any()))
+        own.is_some_and(|own| {
+            vm.spec.bios_uuid.as_ref() == Some(&own.uuid) && vm.spec.instance_uuid.as_ref() == Some(&own.uuid)
+        })
     })
 }
 

@@ -9,6 +9,7 @@ pub mod identity;
 pub mod pause;
 pub mod plan;
 pub mod remediation;
+mod repair;
 pub mod status;
 mod vm_name;
 

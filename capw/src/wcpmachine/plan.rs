@@ -10,6 +10,7 @@ use api::vmop::{
     TRANSPORT_EXTRA_CONFIG, TcpSocketAction, VSphereVolume, VirtualMachine, VirtualMachineMetadata,
     VirtualMachineNetworkInterface, VirtualMachineSpec, VirtualMachineVolume,
 };
+use bounds::Budget;
 use cloudinit::Metadata;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{
@@ -25,6 +26,7 @@ use kube::{Resource, ResourceExt};
 
 use super::gather::{BootstrapSource, Facts, is_made};
 use super::identity::{Identity, claim_name, identity, is_claimed, move_block, whose};
+use super::repair;
 use super::vm_name::{NAME_ADVICE, name_taken, vm_name};
 use crate::error::{InvalidInput, Waiting};
 use crate::network::NetworkProvider;
@@ -32,6 +34,8 @@ use crate::upstream::{Claim, claim, infrastructure_provisioned, is_control_plane
 
 /// Value of `powerOffMode`: the guest shuts down, or is switched off if it does not.
 const TRY_SOFT: &str = "trySoft";
+/// The bytes that packing bootstrap data may make; a Secret has at most one MiB.
+const BOOTSTRAP_BYTES: usize = 8 << 20;
 /// The key of a volume's size, and of a disk's.
 const CLAIM_SIZE: &str = "storage";
 const DISK_SIZE: &str = "ephemeral-storage";
@@ -118,7 +122,7 @@ fn then(
         BootstrapSource::NotRead => return Ok(Then::Wait(Waiting::BootstrapData(machine.name_any()))),
         BootstrapSource::Missing(name) => return Ok(Then::Wait(Waiting::BootstrapSecret(name.clone()))),
         BootstrapSource::Read(secret) => {
-            Some(cloud_init(wcp_machine, machine, cluster, &name, identity, secret)?)
+            Some(cloud_init(wcp_machine, machine, facts, &name, identity, secret)?)
         }
     };
     let volumes: &[MachineVolume] = if made { &[] } else { &wcp_machine.spec.volumes };
@@ -132,7 +136,8 @@ fn then(
         .filter(|claim| !is_there(claim))
         .collect();
     let network = network_provider(facts);
-    let vm = virtual_machine(wcp_machine, machine, cluster, &name, &identity.uuid, network);
+    let intent = virtual_machine(wcp_machine, machine, cluster, &name, &identity.uuid, network);
+    let vm = repair::acceptable(vm, intent);
     Ok(Then::Apply(Box::new(MachineObjects { cloud_init, claims, vm })))
 }
 
@@ -190,7 +195,7 @@ pub fn existed(wcp_machine: &WCPMachine, machine: &Machine) -> bool {
 fn cloud_init(
     wcp_machine: &WCPMachine,
     machine: &Machine,
-    cluster: &Cluster,
+    facts: &Facts,
     name: &str,
     identity: &Identity,
     bootstrap: &Secret,
@@ -206,19 +211,24 @@ fn cloud_init(
     let userdata = value("value").filter(|value| !value.is_empty());
     let userdata = userdata.ok_or_else(|| invalid("key value is missing or empty".into()))?;
     let mut metadata = Metadata::of_node(name, &identity.provider_id);
-    if let Some(endpoint) = cluster.spec.control_plane_endpoint.as_ref()
+    let cluster = facts.cluster.as_deref();
+    if let Some(endpoint) = cluster.and_then(|cluster| cluster.spec.control_plane_endpoint.as_ref())
         && let Some(host) = endpoint.host.as_deref().filter(|host| !host.is_empty())
     {
         let port = endpoint.port.unwrap_or(names::API_SERVER_PORT);
         metadata = if is_control_plane(machine) {
-            metadata.with_control_plane_endpoint(host, port)
+            let metadata = metadata.with_control_plane_endpoint(host, port);
+            match facts.virtual_router {
+                Some(id) => metadata.with_virtual_router(id),
+                None => metadata,
+            }
         } else {
             metadata.with_control_plane_host(host)
         };
     }
     let reporter = Some(cloudinit::BOOTSTRAP_REPORTER.as_bytes());
-    let keys =
-        cloudinit::encode(&metadata, userdata, reporter).map_err(|error| invalid(error.to_string()))?;
+    let keys = cloudinit::encode(&metadata, userdata, reporter, &Budget::new(BOOTSTRAP_BYTES))
+        .map_err(|error| invalid(error.to_string()))?;
     let data = keys
         .into_iter()
         .chain(guest_report_keys())

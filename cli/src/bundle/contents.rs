@@ -7,6 +7,7 @@ use super::archive::Entry;
 use super::select::LeftOut;
 use super::shapes::Counts;
 use super::source::Unread;
+use crate::output::shown;
 
 /// What the page has besides the files.
 #[derive(Debug, Default)]
@@ -77,7 +78,7 @@ impl Contents {
         section(&mut text, "Taken out of texts", &scrubbed);
         section(&mut text, "Files: bytes, places where something was taken out, path", &files(entries));
         section(&mut text, "Fields left out, as they are not on the list: times, kind, path", &self.fields());
-        text
+        shown(&text)
     }
 
     fn fields(&self) -> Vec<String> {

@@ -36,6 +36,7 @@ use tokio::process::Command;
 
 use crate::args::Bundle;
 use crate::interrupts::Interrupts;
+use crate::output::say;
 use crate::session;
 use archive::{Archive, recipient};
 use contents::{Contents, total};
@@ -58,7 +59,7 @@ pub async fn run(args: Bundle) -> ExitCode {
     match made {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {error:#}");
+            say!("error: {error:#}");
             ExitCode::FAILURE
         }
     }
@@ -79,11 +80,11 @@ async fn make(args: Bundle) -> Result<()> {
     let Collected { page, missed } = collect(client, options, now, &mut archive).await?;
     let (files, scrubbed) = (archive.entries.len(), total(&archive.entries).values().sum::<usize>());
     let place = archive.finish(&page)?.finish()?;
-    eprintln!("Wrote {files} files to {place}; in {scrubbed} places of texts something was taken out.");
+    say!("Wrote {files} files to {place}; in {scrubbed} places of texts something was taken out.");
     for line in missed {
-        eprintln!("Not in it: {line}");
+        say!("Not in it: {line}");
     }
-    eprintln!("contents.txt says what is in it and what is not. Look through it before you hand it over.");
+    say!("contents.txt says what is in it and what is not. Look through it before you hand it over.");
     Ok(())
 }
 

@@ -17,7 +17,7 @@ use anyhow::{Context, Result, bail};
 use kit::diagnosis::{Check, Diagnosis, Outcome};
 
 use crate::args::{Doctor, DoctorOutput};
-use crate::output::write_out;
+use crate::output::{say, write_out};
 use crate::session;
 use select::Selection;
 
@@ -41,7 +41,7 @@ pub async fn run(args: Doctor) -> ExitCode {
             ExitCode::from(status(&found))
         }
         Err(error) => {
-            eprintln!("error: {error:#}");
+            say!("error: {error:#}");
             ExitCode::FAILURE
         }
     }

@@ -30,7 +30,7 @@ use vsphere::Client;
 
 use crate::args::{ImageImport, Output};
 use crate::interrupts::Interrupts;
-use crate::output::write_out;
+use crate::output::{say, write_out};
 use crate::session;
 use fill::{Filling, OthersWork, may_help_again};
 use item::{Found, Wanted, find_library};
@@ -70,7 +70,7 @@ pub async fn run(args: ImageImport) -> ExitCode {
         }
         Ok(None) => ExitCode::from(INTERRUPTED),
         Err(error) => {
-            eprintln!("error: {error:#}{}", advice(&error));
+            say!("error: {error:#}{}", advice(&error));
             ExitCode::FAILURE
         }
     }
@@ -117,7 +117,7 @@ async fn prepare(args: &ImageImport) -> Result<(Ova, Client, Wanted)> {
     let name = item_name(args)?;
     let ova = read(&args.file).await?;
     if !ova.has_manifest {
-        eprintln!("{} has no manifest: nothing tells whether it is as it was made", args.file.display());
+        say!("{} has no manifest: nothing tells whether it is as it was made", args.file.display());
     }
     let vcenter = connect(args).await?;
     let library = find_library(&vcenter, &args.library).await?;
@@ -185,7 +185,7 @@ async fn bring(
         () = interrupts.next() => {
             tokio::select! {
                 () = clean_up(vcenter, wanted) => {}
-                () = interrupts.next() => eprintln!("not cleaned up: run the command again to go on"),
+                () = interrupts.next() => say!("not cleaned up: run the command again to go on"),
             }
             return Ok(None);
         }
@@ -213,7 +213,7 @@ async fn brought(
     let found = match wanted.find(vcenter).await? {
         Found::Nothing => wanted.create(vcenter).await?,
         Found::Begun(item) => {
-            eprintln!("an import of this OVA was broken off: going on with item {item}");
+            say!("an import of this OVA was broken off: going on with item {item}");
             Found::Begun(item)
         }
         found @ Found::Whole(_) => found,
@@ -232,11 +232,11 @@ async fn brought(
 /// Removes what was begun, and says so.
 async fn clean_up(vcenter: &Client, wanted: &Wanted) {
     match tokio::time::timeout(CLEANUP, wanted.remove_begun(vcenter)).await {
-        Ok(Ok(true)) => eprintln!("removed the item {}, which has no files", wanted.name),
+        Ok(Ok(true)) => say!("removed the item {}, which has no files", wanted.name),
         Ok(Ok(false)) => {}
-        Ok(Err(error)) => eprintln!("the item {} stays, without files: {error:#}", wanted.name),
+        Ok(Err(error)) => say!("the item {} stays, without files: {error:#}", wanted.name),
         Err(_) => {
-            eprintln!("the item {} may stay, without files: vCenter did not answer in time", wanted.name);
+            say!("the item {} may stay, without files: vCenter did not answer in time", wanted.name);
         }
     }
 }

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use bounds::printable;
+
 /// Between two lines where nobody watches.
 const LINES_APART: Duration = Duration::from_secs(10);
 /// Between two pictures of the line on a terminal.
@@ -56,7 +58,7 @@ impl Progress {
     /// A line of its own among those of the progress.
     pub fn note(&self, text: &str) {
         let begin = if self.terminal { "\r\x1b[K" } else { "" };
-        eprintln!("{begin}{text}");
+        eprintln!("{begin}{}", printable(text, usize::MAX));
     }
 
     fn show(&self) {

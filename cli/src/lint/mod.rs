@@ -20,6 +20,7 @@ use std::sync::LazyLock;
 use gcm::admission::places::{self, FieldPlaces};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 
+use crate::output::write_out;
 use finding::{Finding, FindingSeverity, LintReport};
 use tree::{YamlNode, YamlValue};
 
@@ -160,20 +161,20 @@ pub fn main(files: &[PathBuf]) -> ExitCode {
                 let report = lint(&text, &name);
                 errors += report.count(FindingSeverity::Error);
                 warnings += report.count(FindingSeverity::Warning);
-                print!("{report}");
+                write_out(&report.to_string());
             }
             Err(error) => {
                 errors += 1;
-                println!("{name}: error: cannot be read: {error}");
+                write_out(&format!("{name}: error: cannot be read: {error}\n"));
             }
         }
     }
-    println!(
-        "{}, {} in {}",
+    write_out(&format!(
+        "{}, {} in {}\n",
         counted(errors, "error"),
         counted(warnings, "warning"),
         counted(files.len(), "file")
-    );
+    ));
     if errors == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 

@@ -9,7 +9,6 @@ mod releases;
 pub mod report;
 mod view;
 
-use std::io::IsTerminal as _;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -24,7 +23,7 @@ use crate::args::{NodeKind, Output, Up};
 use crate::background;
 use crate::describe::{self, print};
 use crate::interrupts::Interrupts;
-use crate::output::write_out;
+use crate::output::{say, write_err, write_out, write_over};
 use crate::session::Session;
 use crate::stack::{self, Stack};
 
@@ -49,7 +48,7 @@ pub async fn run(mut args: Up) -> ExitCode {
     let documents = match manifests(&args) {
         Ok(documents) => documents,
         Err(error) => {
-            eprintln!("error: {error:#}");
+            say!("error: {error:#}");
             return ExitCode::from(USAGE);
         }
     };
@@ -67,7 +66,7 @@ pub async fn run(mut args: Up) -> ExitCode {
         Ok(Ended::SomeDoNot) => ExitCode::FAILURE,
         Ok(Ended::Interrupted) => ExitCode::from(INTERRUPTED),
         Err(error) => {
-            eprintln!("error: {error:#}");
+            say!("error: {error:#}");
             ExitCode::FAILURE
         }
     }
@@ -77,7 +76,7 @@ pub async fn run(mut args: Up) -> ExitCode {
 fn add_releases(args: &mut Up, documents: &[Value]) {
     if args.nodes == NodeKind::Simulated {
         for (named, release) in releases::missing(documents, &args.releases) {
-            eprintln!(
+            say!(
                 "The simulated library gets release {}, which a manifest names ({named})",
                 release.version()
             );
@@ -115,7 +114,7 @@ async fn attached(args: &Up, documents: &[Value], mut interrupts: Interrupts) ->
     };
     let outcome = match outcome {
         Ok(ended @ (Ended::AllRun | Ended::SomeDoNot)) if !args.once => {
-            eprintln!("Everything stays up until you press Ctrl-C.");
+            say!("Everything stays up until you press Ctrl-C.");
             tokio::select! {
                 () = interrupts.next() => {
                     say_stopping();
@@ -148,14 +147,13 @@ async fn detached(args: &Up, documents: &[Value], mut interrupts: Interrupts) ->
         Ok(Ended::Interrupted) => Ok(Ended::Interrupted),
         outcome => first_error(outcome, run.report().await),
     };
-    eprintln!("The stack stays up until `layercake down`.");
+    say!("The stack stays up until `layercake down`.");
     outcome
 }
 
 /// Where the terminal has written ^C.
 fn say_stopping() {
-    let over = if std::io::stderr().is_terminal() { "\r\x1b[K" } else { "" };
-    eprintln!("{over}Stopping.");
+    write_over("Stopping.");
 }
 
 /// What went wrong first counts.
@@ -197,12 +195,10 @@ impl<'a> Run<'a> {
         if !self.is_json() {
             write_out(&format!("{}\n", self.session.exports()));
         }
-        eprintln!("The stack is ready after {:.1} s.", self.stack_seconds);
-        eprintln!("Everything is in {}", self.session.folder.display());
+        say!("The stack is ready after {:.1} s.", self.stack_seconds);
+        say!("Everything is in {}", self.session.folder.display());
         if let Some(accelerator) = self.session.machines {
-            eprintln!(
-                "Nodes are machines, run by {accelerator}; `layercake console NAME` shows one's console"
-            );
+            say!("Nodes are machines, run by {accelerator}; `layercake console NAME` shows one's console");
         }
         if documents.is_empty() {
             return Ok(());
@@ -214,12 +210,12 @@ impl<'a> Run<'a> {
         for cluster in &self.clusters {
             let ClusterReport { namespace, name, .. } = cluster;
             if let Some(path) = self.session.kubeconfig_written(&client, namespace, name).await? {
-                eprintln!("kubeconfig of {namespace}/{name}: {}", path.display());
+                say!("kubeconfig of {namespace}/{name}: {}", path.display());
             }
             if !cluster.is_running()
                 && let Ok(description) = describe::describe(&client, namespace, name).await
             {
-                eprint!("{}", print::table(&description.tree, jiff::Timestamp::now(), None));
+                write_err(&print::table(&description.tree, jiff::Timestamp::now(), None));
             }
         }
         Ok(())
@@ -229,17 +225,17 @@ impl<'a> Run<'a> {
     /// the others.
     async fn applied(&mut self, client: &Client, documents: &[Value]) -> Result<()> {
         for made in prepare::prepared(client, documents, &self.session.placement()).await? {
-            eprintln!("prepared {made}");
+            say!("prepared {made}");
         }
         for document in documents {
             let (namespace, name) = apply::key(document);
             let applied = apply::apply(client, document).await;
             match &applied {
                 Ok(()) => {
-                    eprintln!("applied {} {namespace}/{name}", document["kind"].as_str().unwrap_or_default());
+                    say!("applied {} {namespace}/{name}", document["kind"].as_str().unwrap_or_default());
                 }
                 Err(error) => {
-                    eprintln!("error: {error:#}");
+                    say!("error: {error:#}");
                     self.refused = true;
                 }
             }
@@ -260,7 +256,7 @@ impl<'a> Run<'a> {
         if self.is_json() {
             write_out(&format!("{}\n", serde_json::to_string_pretty(&report)?));
         } else {
-            eprint!("{}", report.text());
+            write_err(&report.text());
         }
         Ok(())
     }

@@ -5,11 +5,13 @@ use std::fmt::Write as _;
 use std::io::{IsTerminal, Write as _};
 use std::time::Duration;
 
+use bounds::printable;
 use jiff::Timestamp;
 
 use super::cluster_report::ClusterReport;
 use crate::describe::words::cut;
 use crate::describe::{Blocking, TreeNode, cause, print};
+use crate::output::say;
 
 /// How long a cause must have held before a plain line mentions it.
 const WORTH_MENTIONING: Duration = Duration::from_secs(20);
@@ -74,14 +76,14 @@ impl Drop for View {
 
 fn say(shown: &mut Shown, key: &str, report: &ClusterReport, elapsed: Duration) {
     for milestone in &report.milestones[shown.milestones..] {
-        eprintln!("{:>6.1}s  {key}: {}", milestone.seconds, milestone.name);
+        say!("{:>6.1}s  {key}: {}", milestone.seconds, milestone.name);
     }
     shown.milestones = report.milestones.len();
     let Some(blocking) = &report.blocking else { return };
     match &mut shown.blocking {
         Some((known, since, mentioned)) if known == blocking => {
             if !*mentioned && elapsed.saturating_sub(*since) > WORTH_MENTIONING {
-                eprintln!("{:>6.1}s  {key}: waiting for {}", elapsed.as_secs_f64(), print::cause(blocking));
+                say!("{:>6.1}s  {key}: waiting for {}", elapsed.as_secs_f64(), print::cause(blocking));
                 *mentioned = true;
             }
         }
@@ -136,7 +138,7 @@ fn stroke(drawn: &[usize], lines: &[String], width: usize) -> String {
         let _ = write!(stroke, "\x1b[{rows}A\r");
     }
     for line in lines {
-        let _ = write!(stroke, "{line}\x1b[K\r\n");
+        let _ = write!(stroke, "{}\x1b[K\r\n", printable(line, usize::MAX));
     }
     stroke + "\x1b[J\x1b[?2026l"
 }

@@ -1,7 +1,39 @@
 //! What a bundle is: texts of manifests, and how they are to be kept.
 
+use std::time::Duration;
+
+use kit::bounded::{Exceeded, Limits};
+
 /// The most bytes of all files of a bundle: what a ConfigMap and a Secret can hold.
 pub const MAX_BYTES: usize = 2 << 20;
+/// What reading all files of a bundle may use, templates and what they become included. Definitions of two MiB, which are
+/// dense, need half of the bytes.
+pub const LIMITS: Limits = Limits { bytes: 48 << 20, time: Duration::from_secs(20) };
+
+/// Why a bundle can't be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BundleError {
+    /// What is wrong with it, and where.
+    #[error("{0}")]
+    Invalid(String),
+    /// It is not read to its end.
+    #[error("{}", describe(*.0))]
+    Exceeded(#[from] Exceeded),
+}
+
+impl From<String> for BundleError {
+    fn from(reason: String) -> Self {
+        Self::Invalid(reason)
+    }
+}
+
+fn describe(exceeded: Exceeded) -> String {
+    let remedy = match exceeded {
+        Exceeded::Bytes { .. } => "Take objects out of it, and bring them as an add-on of another name",
+        Exceeded::Time => "It is tried again later",
+    };
+    format!("reading its files: {exceeded}. {remedy}")
+}
 
 /// What an add-on is for, in the words of `status.addons[].type`; in the order in which they are applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

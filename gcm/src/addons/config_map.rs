@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use bounds::printable;
 use k8s_openapi::api::core::v1::Secret;
 
 use super::bundle::{Bundle, BundleFile, MAX_BYTES, Mode};
@@ -32,8 +33,9 @@ pub fn read(data: &BTreeMap<String, String>) -> Result<Bundle, String> {
         match key.as_str() {
             "version" => bundle.version = Some(word.chars().take(64).collect()),
             "mode" => {
-                bundle.mode = Mode::of(word)
-                    .ok_or_else(|| format!("mode {word:?} is none of Reconcile, ApplyOnce and Unmanaged"))?;
+                bundle.mode = Mode::of(word).ok_or_else(|| {
+                    format!("mode {:?} is none of Reconcile, ApplyOnce and Unmanaged", printable(word, 64))
+                })?;
             }
             "after" => {
                 let names = word.split(',').map(str::trim).filter(|name| !name.is_empty());
@@ -50,7 +52,17 @@ pub fn read(data: &BTreeMap<String, String>) -> Result<Bundle, String> {
             }
         }
     }
+    check_size(&bundle)?;
     Ok(bundle)
+}
+
+/// Refuses a bundle that no ConfigMap and Secret can hold.
+fn check_size(bundle: &Bundle) -> Result<(), String> {
+    let bytes: usize = bundle.files.iter().map(|file| file.text.len()).sum();
+    if bytes > MAX_BYTES {
+        return Err(format!("its files have {bytes} bytes, and {MAX_BYTES} are the most"));
+    }
+    Ok(())
 }
 
 /// Adds the files of the Secret that the bundle names.
@@ -71,11 +83,7 @@ pub fn add_secret(bundle: &mut Bundle, name: &str, secret: Secret) -> Result<(),
             String::from_utf8(bytes.0).map_err(|_| format!("Secret {name}: key {key} is not UTF-8"))?;
         bundle.files.push(BundleFile { name: key, text, secret: true });
     }
-    let bytes: usize = bundle.files.iter().map(|file| file.text.len()).sum();
-    if bytes > MAX_BYTES {
-        return Err(format!("its files have {bytes} bytes, and {MAX_BYTES} are the most"));
-    }
-    Ok(())
+    check_size(bundle)
 }
 
 #[cfg(test)]

@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
-use kit::guest::bounded;
+use kit::guest::{GuestError, bounded};
 
 use super::apply_set;
 use super::bundle::{Bundle, Mode};
 use super::choice::Source;
 use super::drift::{Change, Written};
-use super::guest::{Guest, GuestError, Membership, ServedKind, Sighting};
+use super::guest::{Guest, Membership, ServedKind, Sighting};
 use super::health::{self, Health};
 use super::manifest::{Manifest, ObjectKey, stage};
 use super::render::Values;
@@ -72,7 +72,7 @@ impl Intent<'_> {
     fn hash(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         for manifest in self.manifests {
-            manifest.value.to_string().hash(&mut hasher);
+            manifest.json.hash(&mut hasher);
         }
         hasher.finish()
     }
@@ -215,8 +215,8 @@ impl Deployment {
         };
         let of = Membership { set: &set, manager: &intent.manager(), remedy: intent.remedy() };
         match guest.apply(&kind, manifest, &of).await {
-            Ok(object) => {
-                let written = Written::of(&object.metadata);
+            Ok(metadata) => {
+                let written = Written::of(&metadata);
                 let key = Guest::key(&kind, key);
                 self.drifted.remove(&key);
                 self.objects.insert(key, AppliedObject { kind, written });

@@ -2,7 +2,7 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use super::marks::ObjectMetadata;
 
 /// A state of an object: after our last write, or as a watch showed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub enum Change {
 
 impl Written {
     /// The state that this metadata shows.
-    pub fn of(meta: &ObjectMeta) -> Self {
+    pub fn of(meta: &ObjectMetadata) -> Self {
         Self { version: version(meta), generation: meta.generation, marks: marks(meta) }
     }
 
@@ -48,28 +48,26 @@ impl Written {
     }
 }
 
-fn version(meta: &ObjectMeta) -> u64 {
+fn version(meta: &ObjectMetadata) -> u64 {
     meta.resource_version.as_deref().and_then(|version| version.parse().ok()).unwrap_or(u64::MAX)
 }
 
 /// Changes of labels and annotations do not count in the generation.
-fn marks(meta: &ObjectMeta) -> u64 {
+fn marks(meta: &ObjectMetadata) -> u64 {
     let mut hasher = DefaultHasher::new();
-    (&meta.labels, &meta.annotations, meta.deletion_timestamp.is_some()).hash(&mut hasher);
+    (meta.labels.hash(), meta.annotations.hash(), meta.deletion_timestamp.is_some()).hash(&mut hasher);
     hasher.finish()
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
-    fn meta(version: &str, generation: Option<i64>, label: &str) -> ObjectMeta {
-        ObjectMeta {
-            resource_version: Some(version.into()),
-            generation,
-            labels: Some([("a".to_owned(), label.to_owned())].into()),
-            ..ObjectMeta::default()
-        }
+    fn meta(version: &str, generation: Option<i64>, label: &str) -> ObjectMetadata {
+        let meta = json!({"resourceVersion": version, "generation": generation, "labels": {"a": label}});
+        serde_json::from_value(meta).unwrap()
     }
 
     #[test]

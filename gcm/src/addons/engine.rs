@@ -7,7 +7,8 @@ use std::time::Duration;
 use api::gcm::TanzuKubernetesCluster;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kit::apply::get;
-use kit::guest;
+use kit::bounded::compute;
+use kit::guest::GuestError;
 use kit::retry::jitter;
 use kube::Client;
 use kube::runtime::reflector::ObjectRef;
@@ -17,10 +18,11 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::builtin::BuiltIn;
-use super::bundle::{Bundle, Mode};
+use super::bundle::{Bundle, BundleError, LIMITS, Mode};
 use super::choice::{ChosenAddon, Source};
 use super::deployment::Intent;
-use super::guest::{Guest, GuestError};
+use super::guest::Guest;
+use super::manifest::Manifest;
 use super::render::Values;
 use super::report::{AddonReport, AddonState};
 use super::session::Session;
@@ -290,11 +292,11 @@ impl Cluster {
             }
             let manifests = match &addon.source {
                 Source::Generated(generated) => Ok(generated.manifests().to_vec()),
-                _ => manifest::parse(&bundle.files, values),
+                _ => self.parse(&bundle, values).await,
             };
             let manifests = match manifests {
                 Ok(manifests) => manifests,
-                Err(reason) => return failed(reason),
+                Err(error) => return failed(error.to_string()),
             };
             let slot = addon.slot();
             let intent =
@@ -306,6 +308,12 @@ impl Cluster {
         session.health(addon.slot()).await
     }
 
+    /// The objects of a bundle.
+    async fn parse(&self, bundle: &Bundle, values: &Values) -> Result<Vec<Manifest>, BundleError> {
+        let (files, values) = (bundle.files.clone(), values.clone());
+        compute(&self.namespace, LIMITS, move |budget| manifest::parse(&files, &values, budget)).await
+    }
+
     /// The bundle of an add-on.
     async fn load(&self, addon: &ChosenAddon) -> Result<Bundle, String> {
         let built_in = || BuiltIn::named(&addon.name).map(BuiltIn::bundle);
@@ -314,9 +322,13 @@ impl Cluster {
             Source::Generated(generated) => {
                 Ok(Bundle { version: Some(generated.version().to_owned()), ..Bundle::default() })
             }
-            Source::Image(node_image) => image::property(node_image, &addon.name)
-                .ok_or("it is there no more".to_owned())
-                .and_then(image::read),
+            Source::Image(node_image) => {
+                let property = image::property(node_image, &addon.name).ok_or("it is there no more")?;
+                let property = property.to_owned();
+                let read =
+                    compute(&self.namespace, LIMITS, move |budget| image::read(&property, budget)).await;
+                read.map_err(|error| error.to_string())
+            }
             Source::Nowhere { .. } => Err("there is none".to_owned()),
             Source::ConfigMap { name, .. } => {
                 let namespace = Some(self.namespace.as_str());
@@ -347,10 +359,8 @@ impl Cluster {
         let unusable = |what: String| GuestError::Unreachable(format!("Secret {name}: {what}"));
         let secret = get::<Secret>(&self.shared.management, Some(&self.namespace), &name).await;
         let secret = secret.map_err(|error| unusable(format!("it can't be read: {error}")))?;
-        let data = secret.ok_or_else(|| unusable("it is not there yet".to_owned()))?.data.unwrap_or_default();
-        let text = data.get(guest::KEY).and_then(|value| std::str::from_utf8(&value.0).ok());
-        let text = text.ok_or_else(|| unusable(format!("it has no key {}", guest::KEY)))?;
-        Guest::new(guest::config(text, server).await.map_err(unusable)?)
+        let secret = secret.ok_or_else(|| unusable("it is not there yet".to_owned()))?;
+        Guest::connect(&self.namespace, &self.name, &secret, server).await.map_err(unusable)
     }
 }
 

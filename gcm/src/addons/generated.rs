@@ -18,7 +18,7 @@ impl Generated {
     pub fn new(manifests: Vec<Manifest>) -> Self {
         let mut hasher = Sha256::new();
         for manifest in &manifests {
-            hasher.update(manifest.value.to_string());
+            hasher.update(manifest.json.as_bytes());
         }
         let version = URL_SAFE_NO_PAD.encode(&hasher.finalize()[..9]);
         Self { manifests, version }

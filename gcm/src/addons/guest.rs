@@ -1,48 +1,30 @@
-//! The guest's API server, as add-ons need it. Every call has a deadline, every answer a limit.
+//! The guest's API server, as add-ons need it: [`kit::guest`], and what belongs to sets of objects.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
-use futures::{Stream, StreamExt};
-use k8s_openapi::api::core::v1::ConfigMap;
-use kit::guest::{bounded, describe};
-use kube::api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, Preconditions};
-use kube::core::{GroupVersionKind, PartialObjectMeta, Status};
-use kube::discovery::{self, Scope};
-use kube::runtime::{WatchStreamExt, watcher};
-use kube::{Api, Client, Config};
-use serde_json::Value;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kit::guest::answer::MetadataOnly;
+pub use kit::guest::discovery::ServedKind;
+use kit::guest::watch::Event;
+use kit::guest::{self, GuestError, Refusal};
+use kube::Resource;
+use kube::api::{DeleteParams, GetParams, Patch, PatchParams, Preconditions};
+use kube::core::{GroupVersionKind, Request};
+use tokio::sync::mpsc;
 
-use super::apply_set::{self, PARENT_NAMESPACE, PART_OF};
+use super::apply_set::{self, PARENT_NAMESPACE};
 use super::drift::Written;
+use super::health::Live;
 use super::manifest::{Manifest, ObjectKey};
+use super::marks::{ObjectMetadata, OurMarks, PART_OF};
 
 /// No call of a guest takes longer.
-const CALL: Duration = Duration::from_secs(15);
-/// No answer of a guest is larger.
-const MAX_ANSWER: usize = 8 << 20;
-/// The most members of one kind that are looked at.
-const MAX_MEMBERS: u32 = 500;
-/// Where objects are that name no namespace.
-const DEFAULT_NAMESPACE: &str = "default";
-
-/// Why a call came to nothing.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum GuestError {
-    /// Nobody answers, or nobody knows us: nothing else will succeed either.
-    #[error("the cluster's API server does not answer: {0}")]
-    Unreachable(String),
-    /// The API server does not take this one.
-    #[error("{0}")]
-    Refused(String),
-}
-
-/// A kind as the guest serves it.
-#[derive(Clone, Debug)]
-pub struct ServedKind {
-    resource: ApiResource,
-    namespaced: bool,
-}
+const DEADLINE: Duration = Duration::from_secs(15);
+/// The most bytes of an object's metadata: 256 KiB of annotations, and as much again about who owns which field.
+const MAX_METADATA: usize = 1 << 20;
+/// The most bytes of an object, of which little is kept: no API server takes a larger one.
+const MAX_OBJECT: usize = 3 << 20;
 
 /// What an object is applied as.
 #[derive(Clone, Copy)]
@@ -68,51 +50,23 @@ pub enum Sighting {
 
 /// A guest's API server.
 pub struct Guest {
-    client: Client,
+    server: guest::Guest,
     kinds: HashMap<GroupVersionKind, ServedKind>,
 }
 
-async fn call<T>(request: impl Future<Output = kube::Result<T>>) -> kube::Result<Result<T, GuestError>> {
-    match tokio::time::timeout(CALL, request).await {
-        Err(_) => Ok(Err(GuestError::Unreachable(format!("no answer within {} s", CALL.as_secs())))),
-        Ok(Ok(answer)) => Ok(Ok(answer)),
-        Ok(Err(error)) => Err(error),
-    }
-}
-
-fn explain(error: &kube::Error) -> GuestError {
-    match error {
-        kube::Error::Api(status) if status.code != 401 => GuestError::Refused(describe(error)),
-        _ => GuestError::Unreachable(describe(error)),
-    }
-}
-
-async fn send<T>(request: impl Future<Output = kube::Result<T>>) -> Result<T, GuestError> {
-    call(request).await.unwrap_or_else(|error| Err(explain(&error)))
-}
-
-/// Whether the API server refuses nothing but the change of what can't be changed.
-fn is_immutable(status: &Status) -> bool {
-    let causes = status.details.as_ref().map(|details| details.causes.as_slice()).unwrap_or_default();
-    let of_change = |message: &str| message.contains("immutable") || message.contains("forbidden");
-    status.code == 422 && !causes.is_empty() && causes.iter().all(|cause| of_change(&cause.message))
-}
-
-/// The answer, or none where the API server has no such object.
-async fn found<T>(request: impl Future<Output = kube::Result<T>>) -> Result<Option<T>, GuestError> {
-    match call(request).await {
-        Ok(answer) => answer.map(Some),
-        Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
-        Err(error) => Err(explain(&error)),
-    }
-}
-
 impl Guest {
-    /// The guest's API server; no request is sent yet.
-    pub fn new(config: Config) -> Result<Self, GuestError> {
-        let client = kit::client::bounded(config, MAX_ANSWER);
-        let client = client.map_err(|error| GuestError::Unreachable(bounded(&error.to_string())))?;
-        Ok(Self { client, kinds: HashMap::new() })
+    /// The API server at `server` of a cluster, with the credentials of Cluster API's Secret; no request is sent yet.
+    ///
+    /// # Errors
+    /// What the Secret lacks. Its text is in no message.
+    pub async fn connect(
+        namespace: &str,
+        cluster: &str,
+        kubeconfig: &Secret,
+        server: &str,
+    ) -> Result<Self, String> {
+        let server = guest::Guest::connect(namespace, cluster, kubeconfig, server, DEADLINE).await?;
+        Ok(Self { server, kinds: HashMap::new() })
     }
 
     /// How the guest serves a kind.
@@ -121,47 +75,21 @@ impl Guest {
         if let Some(known) = self.kinds.get(&gvk) {
             return Ok(known.clone());
         }
-        let unserved =
-            || GuestError::Refused(format!("the cluster serves no {kind} of {}", gvk.api_version()));
-        let (resource, capabilities) = match call(discovery::pinned_kind(&self.client, &gvk)).await {
-            Ok(answer) => answer?,
-            Err(kube::Error::Discovery(_)) => return Err(unserved()),
-            Err(kube::Error::Api(status)) if status.code == 404 => return Err(unserved()),
-            Err(error) => return Err(explain(&error)),
-        };
-        let served = ServedKind { resource, namespaced: capabilities.scope == Scope::Namespaced };
+        let served = self.server.served(group, version, kind).await?;
+        let served = served.ok_or_else(|| ServedKind::unserved(group, version, kind))?;
         self.kinds.insert(gvk, served.clone());
         Ok(served)
     }
 
     /// The kind as the guest serves it, in whatever version; none if it does not.
     pub async fn served_anyhow(&self, group: &str, kind: &str) -> Result<Option<ServedKind>, GuestError> {
-        let versions = match call(discovery::group(&self.client, group)).await {
-            Ok(answer) => answer?,
-            Err(kube::Error::Discovery(_)) => return Ok(None),
-            Err(kube::Error::Api(status)) if status.code == 404 => return Ok(None),
-            Err(error) => return Err(explain(&error)),
-        };
-        let served = versions.recommended_kind(kind);
-        Ok(served.map(|(resource, capabilities)| ServedKind {
-            resource,
-            namespaced: capabilities.scope == Scope::Namespaced,
-        }))
-    }
-
-    fn api(&self, kind: &ServedKind, namespace: Option<&str>) -> Api<DynamicObject> {
-        match namespace.filter(|_| kind.namespaced) {
-            Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, &kind.resource),
-            None if kind.namespaced => {
-                Api::namespaced_with(self.client.clone(), DEFAULT_NAMESPACE, &kind.resource)
-            }
-            None => Api::all_with(self.client.clone(), &kind.resource),
-        }
+        self.server.served_anyhow(group, kind).await
     }
 
     /// The key under which the guest has an object: with a namespace if its kind has one, and only then.
     pub fn key(kind: &ServedKind, key: &ObjectKey) -> ObjectKey {
-        let named = || key.namespace.clone().unwrap_or_else(|| DEFAULT_NAMESPACE.to_owned());
+        let named =
+            || key.namespace.clone().unwrap_or_else(|| guest::discovery::DEFAULT_NAMESPACE.to_owned());
         ObjectKey { namespace: kind.namespaced.then(named), ..key.clone() }
     }
 
@@ -174,50 +102,68 @@ impl Guest {
         kind: &ServedKind,
         manifest: &Manifest,
         of: &Membership<'_>,
-    ) -> Result<DynamicObject, GuestError> {
-        let api = self.api(kind, manifest.key.namespace.as_deref());
-        let value = apply_set::member(manifest, of.set);
-        let (name, patch) = (&manifest.key.name, Patch::Apply(&value));
+    ) -> Result<ObjectMetadata, GuestError> {
         let params = PatchParams::apply(of.manager);
-        let mut patched = call(api.patch(name, &params, &patch)).await;
-        if let Err(kube::Error::Api(status)) = &patched
-            && status.code == 409
+        let mut patched = self.patch(kind, manifest, of, &params).await;
+        if let Err(GuestError::Refused(refusal)) = &patched
+            && refusal.code == 409
         {
-            if self.member(&api, name, of.set).await?.is_none() {
+            if self.member(kind, &manifest.key, of.set).await?.is_none() {
                 let what = "it exists, and others own what is to be changed. Delete it";
                 let remedy = of.remedy;
-                return Err(GuestError::Refused(bounded(&format!("{what}{remedy}: {}", status.message))));
+                return Err(Refusal::new(&format!("{what}{remedy}: {refusal}")).into());
             }
-            patched = call(api.patch(name, &params.clone().force(), &patch)).await;
+            patched = self.patch(kind, manifest, of, &params.clone().force()).await;
         }
-        if let Err(kube::Error::Api(status)) = &patched
+        if let Err(GuestError::Refused(refusal)) = &patched
             && apply_set::is_replaced(&manifest.key)
-            && is_immutable(status)
-            && let Some(uid) = self.member(&api, name, of.set).await?
+            && refusal.is_immutable
+            && let Some(uid) = self.member(kind, &manifest.key, of.set).await?
         {
             self.delete(kind, &manifest.key, Some(uid)).await?;
-            patched = call(api.patch(name, &params.force(), &patch)).await;
+            patched = self.patch(kind, manifest, of, &params.force()).await;
         }
-        patched.unwrap_or_else(|error| Err(explain(&error)))
+        patched
+    }
+
+    /// Sends an object; the answer has its metadata only.
+    async fn patch(
+        &self,
+        kind: &ServedKind,
+        manifest: &Manifest,
+        of: &Membership<'_>,
+        params: &PatchParams,
+    ) -> Result<ObjectMetadata, GuestError> {
+        let request = {
+            let value = apply_set::member(manifest, of.set);
+            let at = Request::new(kind.path(manifest.key.namespace.as_deref()));
+            at.patch_metadata(&manifest.key.name, params, &Patch::Apply(&value))
+        };
+        let object: MetadataOnly<OurMarks> = self.server.read(request, MAX_METADATA).await?;
+        Ok(object.metadata)
     }
 
     /// The uid of an object, if it is there and a member of the set.
     async fn member(
         &self,
-        api: &Api<DynamicObject>,
-        name: &str,
+        kind: &ServedKind,
+        key: &ObjectKey,
         set: &str,
     ) -> Result<Option<String>, GuestError> {
-        let live = found(api.get_metadata(name)).await?.map(|live| live.metadata);
-        let member = live
-            .filter(|live| live.labels.as_ref().and_then(|all| all.get(PART_OF)).is_some_and(|id| id == set));
-        Ok(member.and_then(|member| member.uid))
+        let live = self.metadata(&Request::new(kind.path(key.namespace.as_deref())), &key.name).await?;
+        Ok(live.filter(|live| live.labels.get(PART_OF) == Some(set)).and_then(|member| member.uid))
     }
 
-    /// An object, if it is there.
-    pub async fn get(&self, kind: &ServedKind, key: &ObjectKey) -> Result<Option<Value>, GuestError> {
-        let live = found(self.api(kind, key.namespace.as_deref()).get(&key.name)).await?;
-        Ok(live.and_then(|live| serde_json::to_value(live).ok()))
+    async fn metadata(&self, at: &Request, name: &str) -> Result<Option<ObjectMetadata>, GuestError> {
+        let request = at.get_metadata(name, &GetParams::default());
+        let object = self.server.read_if_there::<MetadataOnly<OurMarks>>(request, MAX_METADATA).await?;
+        Ok(object.map(|object| object.metadata))
+    }
+
+    /// What says how an object is, if it is there.
+    pub async fn get(&self, kind: &ServedKind, key: &ObjectKey) -> Result<Option<Live>, GuestError> {
+        let at = Request::new(kind.path(key.namespace.as_deref()));
+        self.server.read_if_there(at.get(&key.name, &GetParams::default()), MAX_OBJECT).await
     }
 
     /// The members of a set that are of this kind, in all namespaces.
@@ -226,11 +172,9 @@ impl Guest {
         kind: &ServedKind,
         set: &str,
     ) -> Result<Vec<(ObjectKey, Option<String>)>, GuestError> {
-        let api: Api<DynamicObject> = Api::all_with(self.client.clone(), &kind.resource);
-        let params = ListParams::default().labels(&format!("{PART_OF}={set}")).limit(MAX_MEMBERS);
-        let list = send(api.list_metadata(&params)).await?;
-        let of = |meta: kube::api::ObjectMeta| (key_of(&kind.resource, &meta), meta.uid);
-        Ok(list.items.into_iter().map(|object| of(object.metadata)).collect())
+        let labels = format!("{PART_OF}={set}");
+        let list: Vec<ObjectMetadata> = self.server.list(&kind.path_of_all(), &labels).await?;
+        Ok(list.into_iter().map(|meta| (key_of(kind, &meta), meta.uid)).collect())
     }
 
     /// Deletes an object, if it is still the one that was seen.
@@ -242,68 +186,60 @@ impl Guest {
     ) -> Result<(), GuestError> {
         let preconditions = Some(Preconditions { uid, resource_version: None });
         let params = DeleteParams { preconditions, ..DeleteParams::background() };
-        let deleted = call(self.api(kind, key.namespace.as_deref()).delete(&key.name, &params)).await;
-        match deleted {
-            Ok(answer) => answer.map(drop),
-            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
-            Err(error) => Err(explain(&error)),
+        let at = Request::new(kind.path(key.namespace.as_deref()));
+        match self.server.send(at.delete(&key.name, &params)).await {
+            Err(GuestError::Refused(refusal)) if matches!(refusal.code, 404 | 409) => Ok(()),
+            deleted => deleted,
         }
     }
 
     /// The parent of an add-on's set, if there is one.
-    pub async fn parent(&self, slot: &str) -> Result<Option<ConfigMap>, GuestError> {
-        let maps: Api<ConfigMap> = Api::namespaced(self.client.clone(), PARENT_NAMESPACE);
-        found(maps.get(&apply_set::parent_name(slot))).await
+    pub async fn parent(&self, slot: &str) -> Result<Option<ObjectMetadata>, GuestError> {
+        self.metadata(&parents(), &apply_set::parent_name(slot)).await
     }
 
     /// Makes the parent of a set so.
     pub async fn apply_parent(&self, parent: &ConfigMap, manager: &str) -> Result<(), GuestError> {
-        let maps: Api<ConfigMap> = Api::namespaced(self.client.clone(), PARENT_NAMESPACE);
         let name = parent.metadata.name.clone().unwrap_or_default();
         let params = PatchParams::apply(manager).force();
-        send(maps.patch(&name, &params, &Patch::Apply(parent))).await.map(drop)
+        self.server.send(parents().patch_metadata(&name, &params, &Patch::Apply(parent))).await
     }
 
-    /// What becomes of the members of some sets that are of this kind: metadata alone, for ever.
-    pub fn watch(&self, kind: &ServedKind, sets: &[String]) -> impl Stream<Item = Sighting> + Send + use<> {
-        let api: Api<PartialObjectMeta<DynamicObject>> = Api::all_with(self.client.clone(), &kind.resource);
-        let config = watcher::Config::default().labels(&format!("{PART_OF} in ({})", sets.join(",")));
-        let resource = kind.resource.clone();
-        let events = watcher(api, config).default_backoff();
-        let mut listed = BTreeSet::new();
-        events.filter_map(move |event| {
-            let key = |object: &PartialObjectMeta<DynamicObject>| key_of(&resource, &object.metadata);
-            let sighting = match event {
-                Err(_) => None,
-                Ok(watcher::Event::Init) => {
-                    listed.clear();
-                    None
-                }
-                Ok(watcher::Event::InitApply(object)) => {
-                    // A list that does not end fills nothing.
-                    if listed.len() < MAX_MEMBERS as usize {
-                        listed.insert(key(&object));
-                    }
-                    Some(Sighting::Seen(key(&object), Written::of(&object.metadata)))
-                }
-                Ok(watcher::Event::InitDone) => {
-                    let (group, kind) = (resource.group.clone(), resource.kind.clone());
-                    Some(Sighting::Listed(group, kind, std::mem::take(&mut listed)))
-                }
-                Ok(watcher::Event::Apply(object)) => {
-                    Some(Sighting::Seen(key(&object), Written::of(&object.metadata)))
-                }
-                Ok(watcher::Event::Delete(object)) => Some(Sighting::Gone(key(&object))),
-            };
-            std::future::ready(sighting)
-        })
+    /// Reports what becomes of the members of some sets that are of this kind: metadata alone, until nobody listens.
+    pub fn watch(
+        &self,
+        kind: &ServedKind,
+        sets: &[String],
+        listener: mpsc::Sender<Sighting>,
+    ) -> impl Future<Output = ()> + Send + use<> {
+        let labels = format!("{PART_OF} in ({})", sets.join(","));
+        let (path, kind) = (kind.path_of_all(), kind.clone());
+        self.server.clone().watch(path, labels, listener, move |event| sightings(&kind, event))
     }
 }
 
-fn key_of(resource: &ApiResource, meta: &kube::api::ObjectMeta) -> ObjectKey {
+/// The path of the parents of sets.
+fn parents() -> Request {
+    Request::new(ConfigMap::url_path(&(), Some(PARENT_NAMESPACE)))
+}
+
+fn sightings(kind: &ServedKind, event: Event<OurMarks>) -> Vec<Sighting> {
+    let seen = |meta: &ObjectMetadata| Sighting::Seen(key_of(kind, meta), Written::of(meta));
+    match event {
+        Event::Listed(all) => {
+            let keys = all.iter().map(|meta| key_of(kind, meta)).collect();
+            let listed = Sighting::Listed(kind.group.clone(), kind.kind.clone(), keys);
+            all.iter().map(seen).chain([listed]).collect()
+        }
+        Event::Changed(meta) => vec![seen(&meta)],
+        Event::Gone(meta) => vec![Sighting::Gone(key_of(kind, &meta))],
+    }
+}
+
+fn key_of(kind: &ServedKind, meta: &ObjectMetadata) -> ObjectKey {
     ObjectKey {
-        group: resource.group.clone(),
-        kind: resource.kind.clone(),
+        group: kind.group.clone(),
+        kind: kind.kind.clone(),
         namespace: meta.namespace.clone(),
         name: meta.name.clone().unwrap_or_default(),
     }

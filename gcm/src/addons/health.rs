@@ -1,6 +1,7 @@
 //! Whether an object works, by the rules of kstatus: what its controller reports of the generation that is asked for.
 
-use serde_json::Value;
+use kit::guest::Few;
+use serde::Deserialize;
 
 use super::manifest::ObjectKey;
 
@@ -27,22 +28,83 @@ pub fn has_health(key: &ObjectKey) -> bool {
     )
 }
 
+/// The most conditions of an object that are looked at.
+const MAX_CONDITIONS: usize = 32;
+
+/// What of an object says how it is: the rest of it is not kept.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Live {
+    metadata: LiveMetadata,
+    spec: Option<LiveSpec>,
+    status: Option<LiveStatus>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct LiveMetadata {
+    generation: Option<i64>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct LiveSpec {
+    replicas: Option<i64>,
+    update_strategy: Option<UpdateStrategy>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct UpdateStrategy {
+    r#type: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct LiveStatus {
+    observed_generation: Option<i64>,
+    phase: Option<String>,
+    replicas: i64,
+    updated_replicas: i64,
+    available_replicas: i64,
+    ready_replicas: i64,
+    desired_number_scheduled: i64,
+    number_available: i64,
+    updated_number_scheduled: i64,
+    conditions: Few<LiveCondition, MAX_CONDITIONS>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct LiveCondition {
+    r#type: String,
+    status: String,
+    reason: Option<String>,
+    message: Option<String>,
+}
+
+impl LiveCondition {
+    fn message_or(&self, otherwise: &str) -> String {
+        self.message.clone().unwrap_or_else(|| otherwise.to_owned())
+    }
+}
+
 /// How an object is, as the guest shows it.
-pub fn health(key: &ObjectKey, live: &Value) -> Health {
-    let number = |path: &str| live.pointer(path).and_then(Value::as_i64);
-    if let Some(observed) = number("/status/observedGeneration")
-        && number("/metadata/generation").is_some_and(|generation| observed < generation)
-    {
+pub fn health(key: &ObjectKey, live: &Live) -> Health {
+    let Live { metadata, spec, status } = live;
+    let (spec, status) = (spec.clone().unwrap_or_default(), status.clone().unwrap_or_default());
+    let is_behind = |observed| metadata.generation.is_some_and(|generation| observed < generation);
+    if status.observed_generation.is_some_and(is_behind) {
         return waiting("its controller has not seen it yet");
     }
     match key.kind.as_str() {
-        "Deployment" => deployment(live),
-        "DaemonSet" => daemon_set(live),
-        "StatefulSet" | "ReplicaSet" => replicas(live),
-        "Job" => job(live),
-        "PersistentVolumeClaim" if live["status"]["phase"] != "Bound" => waiting("it is not bound"),
-        "CustomResourceDefinition" => by_condition(live, "Established", "it is not established"),
-        "APIService" => by_condition(live, "Available", "it is not available"),
+        "Deployment" => deployment(&spec, &status),
+        "DaemonSet" => daemon_set(&spec, &status),
+        "StatefulSet" | "ReplicaSet" => replicas(&spec, &status),
+        "Job" => job(&status),
+        "PersistentVolumeClaim" if status.phase.as_deref() != Some("Bound") => waiting("it is not bound"),
+        "CustomResourceDefinition" => by_condition(&status, "Established", "it is not established"),
+        "APIService" => by_condition(&status, "Available", "it is not available"),
         _ => Health::Current,
     }
 }
@@ -51,63 +113,60 @@ fn waiting(what: impl Into<String>) -> Health {
     Health::InProgress(what.into())
 }
 
-fn count(live: &Value, path: &str) -> i64 {
-    live.pointer(path).and_then(Value::as_i64).unwrap_or_default()
+fn condition<'s>(status: &'s LiveStatus, type_: &str) -> Option<&'s LiveCondition> {
+    status.conditions.0.iter().find(|condition| condition.r#type == type_)
 }
 
-fn condition<'v>(live: &'v Value, type_: &str) -> Option<&'v Value> {
-    live["status"]["conditions"].as_array()?.iter().find(|condition| condition["type"] == type_)
-}
-
-fn deployment(live: &Value) -> Health {
-    let progressing = condition(live, "Progressing");
-    if let Some(condition) = progressing.filter(|c| c["reason"] == "ProgressDeadlineExceeded") {
-        return Health::Failed(condition["message"].as_str().unwrap_or("it makes no progress").to_owned());
+fn deployment(spec: &LiveSpec, status: &LiveStatus) -> Health {
+    let given_up = |c: &&LiveCondition| c.reason.as_deref() == Some("ProgressDeadlineExceeded");
+    if let Some(condition) = condition(status, "Progressing").filter(given_up) {
+        return Health::Failed(condition.message_or("it makes no progress"));
     }
-    if live["status"]["observedGeneration"].is_null() {
+    if status.observed_generation.is_none() {
         return waiting("its controller has not seen it yet");
     }
-    let wanted = live.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(1);
-    let updated = count(live, "/status/updatedReplicas");
-    let all = count(live, "/status/replicas");
-    let available = count(live, "/status/availableReplicas");
+    let wanted = spec.replicas.unwrap_or(1);
+    let (updated, all, available) = (status.updated_replicas, status.replicas, status.available_replicas);
     if updated < wanted || available < wanted {
         return waiting(format!("{} of {wanted} Pods are available", available.min(updated)));
     }
-    if all > updated { waiting(format!("{} old Pods are left", all - updated)) } else { Health::Current }
+    if all > updated {
+        waiting(format!("{} old Pods are left", all.saturating_sub(updated)))
+    } else {
+        Health::Current
+    }
 }
 
-fn daemon_set(live: &Value) -> Health {
-    if live["status"]["observedGeneration"].is_null() {
+fn daemon_set(spec: &LiveSpec, status: &LiveStatus) -> Health {
+    if status.observed_generation.is_none() {
         return waiting("its controller has not seen it yet");
     }
-    let wanted = count(live, "/status/desiredNumberScheduled");
-    let available = count(live, "/status/numberAvailable");
+    let wanted = status.desired_number_scheduled;
     // Pods that are replaced on deletion only are old until somebody deletes them.
-    let on_delete = live["spec"]["updateStrategy"]["type"] == "OnDelete";
-    let updated = if on_delete { wanted } else { count(live, "/status/updatedNumberScheduled") };
-    let ready = available.min(updated);
+    let strategy = spec.update_strategy.as_ref().and_then(|strategy| strategy.r#type.as_deref());
+    let updated = if strategy == Some("OnDelete") { wanted } else { status.updated_number_scheduled };
+    let ready = status.number_available.min(updated);
     if ready < wanted { waiting(format!("{ready} of {wanted} Pods are available")) } else { Health::Current }
 }
 
-fn replicas(live: &Value) -> Health {
-    let wanted = live.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(1);
-    let ready = count(live, "/status/readyReplicas");
+fn replicas(spec: &LiveSpec, status: &LiveStatus) -> Health {
+    let wanted = spec.replicas.unwrap_or(1);
+    let ready = status.ready_replicas;
     if ready < wanted { waiting(format!("{ready} of {wanted} Pods are ready")) } else { Health::Current }
 }
 
-fn job(live: &Value) -> Health {
-    if let Some(failed) = condition(live, "Failed").filter(|condition| condition["status"] == "True") {
-        return Health::Failed(failed["message"].as_str().unwrap_or("it failed").to_owned());
+fn job(status: &LiveStatus) -> Health {
+    if let Some(failed) = condition(status, "Failed").filter(|condition| condition.status == "True") {
+        return Health::Failed(failed.message_or("it failed"));
     }
-    by_condition(live, "Complete", "it is not complete")
+    by_condition(status, "Complete", "it is not complete")
 }
 
-fn by_condition(live: &Value, type_: &str, otherwise: &str) -> Health {
-    match condition(live, type_) {
-        Some(condition) if condition["status"] == "True" => Health::Current,
+fn by_condition(status: &LiveStatus, type_: &str, otherwise: &str) -> Health {
+    match condition(status, type_) {
+        Some(condition) if condition.status == "True" => Health::Current,
         Some(condition) => {
-            let message = condition["message"].as_str().filter(|message| !message.is_empty());
+            let message = condition.message.as_deref().filter(|message| !message.is_empty());
             waiting(message.map_or_else(|| otherwise.to_owned(), |message| format!("{otherwise}: {message}")))
         }
         None => waiting(otherwise),
@@ -116,14 +175,14 @@ fn by_condition(live: &Value, type_: &str, otherwise: &str) -> Health {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
     fn of(group: &str, kind: &str, live: &Value) -> String {
         let key =
             ObjectKey { group: group.into(), kind: kind.into(), namespace: None, name: String::from("x") };
-        match health(&key, live) {
+        match health(&key, &serde_json::from_value(live.clone()).unwrap()) {
             Health::Current => "current".to_owned(),
             Health::InProgress(why) => format!("in progress: {why}"),
             Health::Failed(why) => format!("failed: {why}"),

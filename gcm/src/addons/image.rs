@@ -6,10 +6,11 @@ use std::io::Read;
 use api::vmop::VirtualMachineImage;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use bounds::{Budget, printable};
 use kube::ResourceExt;
 use serde::Deserialize;
 
-use super::bundle::{Bundle, BundleFile, MAX_BYTES};
+use super::bundle::{Bundle, BundleError, BundleFile, MAX_BYTES};
 
 /// What stands before the name of the add-on.
 const PROPERTY: &str = "vmware-system.guest.kubernetes.addons.";
@@ -36,20 +37,24 @@ pub fn carried(image: &VirtualMachineImage) -> impl Iterator<Item = &str> {
 ///
 /// # Errors
 /// What of it can't be read.
-pub fn read(property: &str) -> Result<Bundle, String> {
+pub fn read(property: &str, budget: &Budget) -> Result<Bundle, BundleError> {
+    budget.spend(property.len().saturating_mul(2))?;
     let inline: Inline =
-        serde_json::from_str(property).map_err(|error| format!("the property is not JSON: {error}"))?;
+        serde_json::from_str(property).map_err(|_| "the property is not JSON of a bundle".to_owned())?;
     if inline.type_ != "inline" {
-        return Err(format!("the property is of type {:?}, and only inline ones can be read", inline.type_));
+        let type_ = printable(&inline.type_, 64);
+        return Err(format!("the property is of type {type_:?}, and only inline ones can be read").into());
     }
     let bytes = STANDARD.decode(inline.value.trim()).map_err(|error| format!("it is not base64: {error}"))?;
     let mut text = String::new();
     let most = u64::try_from(MAX_BYTES).unwrap_or(u64::MAX);
+    budget.spend(bytes.len())?;
     let read = flate2::read::GzDecoder::new(bytes.as_slice()).take(most + 1).read_to_string(&mut text);
     let length = read.map_err(|error| format!("it is not gzip: {error}"))?;
     if length > MAX_BYTES {
-        return Err(format!("it has more than {MAX_BYTES} bytes"));
+        return Err(format!("it has more than {MAX_BYTES} bytes").into());
     }
+    budget.spend(length)?;
     let file = BundleFile { name: "manifests.yaml".to_owned(), text, secret: false };
     Ok(Bundle { version: inline.version, files: vec![file], ..Bundle::default() })
 }
@@ -61,6 +66,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::addons::bundle::LIMITS;
 
     fn packed(text: &[u8]) -> String {
         let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
@@ -70,6 +76,8 @@ mod tests {
 
     #[test]
     fn an_inline_add_on_is_unpacked_within_bounds() {
+        let read =
+            |property: &str| super::read(property, &Budget::new(LIMITS.bytes)).map_err(|e| e.to_string());
         let property =
             |value: String| json!({"name": "antrea", "type": "inline", "version": "v1", "value": value});
         let bundle = read(&property(packed(b"a: b")).to_string()).unwrap();

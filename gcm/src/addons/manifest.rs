@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
+use bounds::{Budget, YamlError, from_yaml_documents, printable};
 use serde_json::Value;
 
-use super::bundle::BundleFile;
+use super::bundle::{BundleError, BundleFile};
 use super::render::{TEMPLATE, Values, render};
 
 /// The most objects that a bundle may have.
@@ -40,44 +41,58 @@ pub struct Manifest {
     pub key: ObjectKey,
     /// The version of its API group.
     pub version: String,
-    /// The whole of it.
-    pub value: Value,
+    /// The whole of it, as text: this takes a tenth of what the value takes.
+    pub json: String,
 }
 
-/// The objects of a bundle's files, those that others need before them first; within, in the order of the files.
+impl Manifest {
+    /// The whole of it.
+    pub fn value(&self) -> Value {
+        // It is the text of a value.
+        serde_json::from_str(&self.json).unwrap_or_default()
+    }
+}
+
+/// The objects of a bundle's files, those that others need before them first; within, in the order of the files. What all
+/// files become, templates among them, comes out of one budget.
 ///
 /// # Errors
-/// What can't be an object, with its file and place.
-pub fn parse(files: &[BundleFile], values: &Values) -> Result<Vec<Manifest>, String> {
+/// What can't be an object, with its file and place, and a bundle that does not fit into the budget. No text of a file is in it.
+pub fn parse(files: &[BundleFile], values: &Values, budget: &Budget) -> Result<Vec<Manifest>, BundleError> {
     let mut manifests: Vec<Manifest> = Vec::new();
     for file in files {
-        let rendered = file.name.ends_with(TEMPLATE).then(|| render(&file.text, values)).transpose();
-        let rendered = rendered.map_err(|error| format!("{}: {error}", file.name))?;
-        let documents = documents(file, rendered.as_deref().unwrap_or(&file.text))?;
+        let in_file = |error: BundleError| match error {
+            BundleError::Invalid(reason) => BundleError::Invalid(format!("{}: {reason}", file.name)),
+            exceeded @ BundleError::Exceeded(_) => exceeded,
+        };
+        let rendered = file.name.ends_with(TEMPLATE).then(|| render(&file.text, values, budget)).transpose();
+        let rendered = rendered.map_err(in_file)?;
+        let documents = documents(rendered.as_deref().unwrap_or(&file.text), budget).map_err(in_file)?;
         for (at, document) in documents.into_iter().enumerate().filter(|(_, document)| !document.is_null()) {
             let place = |what: String| format!("{}: document {}: {what}", file.name, at + 1);
             for object in items(document) {
-                manifests.push(read(object).map_err(place)?);
+                let manifest = read(object).map_err(place)?;
+                budget.spend(manifest.json.len())?;
+                manifests.push(manifest);
             }
         }
     }
     if manifests.len() > MAX_OBJECTS {
-        return Err(format!("it has {} objects, and {MAX_OBJECTS} are the most", manifests.len()));
+        let objects = manifests.len();
+        return Err(format!("it has {objects} objects, and {MAX_OBJECTS} are the most").into());
     }
     let mut keys = BTreeSet::new();
     if let Some(double) = manifests.iter().find(|manifest| !keys.insert(&manifest.key)) {
-        return Err(format!("{} is in it twice", double.key));
+        return Err(format!("{} is in it twice", double.key).into());
     }
     manifests.sort_by_key(|manifest| stage(&manifest.key));
     Ok(manifests)
 }
 
-fn documents(file: &BundleFile, text: &str) -> Result<Vec<Value>, String> {
-    serde_saphyr::from_multiple::<Value>(text).map_err(|error| {
-        // The parser shows the text around the error.
-        let reason = error.to_string();
-        let reason = reason.lines().next().filter(|_| !file.secret).unwrap_or("it is not YAML");
-        format!("{}: it can't be read: {reason}", file.name)
+fn documents(text: &str, budget: &Budget) -> Result<Vec<Value>, BundleError> {
+    from_yaml_documents(text, budget).map_err(|error| match error {
+        YamlError::Exceeded(exceeded) => exceeded.into(),
+        error @ YamlError::Invalid { .. } => BundleError::Invalid(format!("it can't be read: it {error}")),
     })
 }
 
@@ -106,7 +121,7 @@ pub fn read(mut value: Value) -> Result<Manifest, String> {
         return Err("it has no apiVersion or kind".to_owned());
     }
     if name.is_empty() {
-        return Err(format!("{kind} has no metadata.name"));
+        return Err(format!("{} has no metadata.name", printable(&kind, 64)));
     }
     let fits = |part: &str| {
         part.len() <= 253 && part.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._:".contains(&b))
@@ -119,6 +134,7 @@ pub fn read(mut value: Value) -> Result<Manifest, String> {
     if ![&group, &version, &kind, &name, &namespace].into_iter().all(|part| fits(part))
         || name.starts_with('.')
     {
+        let kind = printable(&kind, 64);
         return Err(format!("{kind} has a name, namespace or apiVersion that no object can have"));
     }
     if let Some(object) = value.as_object_mut() {
@@ -131,7 +147,7 @@ pub fn read(mut value: Value) -> Result<Manifest, String> {
         }
     }
     let namespace = Some(namespace).filter(|namespace| !namespace.is_empty());
-    Ok(Manifest { key: ObjectKey { group, kind, namespace, name }, version, value })
+    Ok(Manifest { key: ObjectKey { group, kind, namespace, name }, version, json: value.to_string() })
 }
 
 /// Definitions, namespaces and classes first: the others may be of them, in them, or name them.
@@ -146,6 +162,11 @@ pub fn stage(key: &ObjectKey) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::addons::bundle::{LIMITS, MAX_BYTES};
+
+    fn parse(files: &[BundleFile], values: &Values) -> Result<Vec<Manifest>, String> {
+        super::parse(files, values, &Budget::new(LIMITS.bytes)).map_err(|error| error.to_string())
+    }
 
     fn file(text: &str) -> Vec<BundleFile> {
         vec![BundleFile { name: "a.yaml".into(), text: text.into(), secret: false }]
@@ -176,8 +197,8 @@ metadata: {name: crd.example.com}
         let first = ["Namespace ns", "PriorityClass p", "CustomResourceDefinition crd.example.com"];
         assert_eq!(keys[..3], first);
         assert_eq!(keys[3..], ["DaemonSet ns/d", "ConfigMap ns/c"]);
-        assert_eq!(manifests[3].value["metadata"], serde_json::json!({"name": "d", "namespace": "ns"}));
-        assert!(manifests[3].value.get("status").is_none());
+        assert_eq!(manifests[3].value()["metadata"], serde_json::json!({"name": "d", "namespace": "ns"}));
+        assert!(manifests[3].value().get("status").is_none());
         assert_eq!((manifests[3].key.group.as_str(), manifests[3].version.as_str()), ("apps", "v1"));
     }
 
@@ -204,5 +225,51 @@ metadata: {name: crd.example.com}
     fn the_text_of_a_secret_is_in_no_message() {
         let secret = vec![BundleFile { name: "s".into(), text: "canary: [".into(), secret: true }];
         assert!(!parse(&secret, &Values::default()).unwrap_err().contains("canary"));
+    }
+
+    #[test]
+    fn a_bundle_becomes_no_more_than_its_budget() {
+        let line = "x".repeat(1_000_000);
+        let aliases = (1..59).map(|n| format!("  a{n}: *a\n")).collect::<Vec<_>>().concat();
+        let head = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\ndata:\n";
+        let bomb = format!("{head}  a0: &a \"{line}\"\n{aliases}");
+        let error = parse(&file(&bomb), &Values::default()).unwrap_err();
+        assert!(error.contains("a.yaml: it can't be read: it has an anchor or an alias"), "{error}");
+        assert!(error.contains("write its value out"), "{error}");
+
+        let values = Values { service_domain: "x".repeat(253), ..Values::default() };
+        let template = format!("{head}  a: \"{}\"", "{{service_domain}}".repeat(50_000));
+        let files: Vec<_> = (0..3)
+            .map(|n| BundleFile { name: format!("{n}.yaml.jinja"), text: template.clone(), secret: false })
+            .collect();
+        let error = parse(&files, &values).unwrap_err();
+        assert!(error.contains("it needs more than 50331648 bytes of memory. Take objects out"), "{error}");
+
+        // What costs more than its text: values of one letter.
+        let dense = format!("{head}  a: [{}]", "0,".repeat(MAX_BYTES / 2));
+        assert!(parse(&file(&dense), &Values::default()).unwrap_err().contains("bytes of memory"));
+    }
+
+    #[test]
+    fn bundles_as_large_as_they_may_be_are_read() {
+        let text = |name: &str, value: &str| {
+            format!(
+                "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}}}\ndata:\n  a: |\n    {value}\n"
+            )
+        };
+        let half = "x".repeat(MAX_BYTES / 2 - 200);
+        let files = file(&(text("a", &half) + &text("b", &half)));
+        assert_eq!(parse(&files, &Values::default()).unwrap().len(), 2);
+        let indent = " ".repeat(18);
+        let field = |n: usize| {
+            format!(
+                "{indent}f{n}:\n{indent}  description: Number of desired pods.\n{indent}  type: integer\n"
+            )
+        };
+        let fields = (0..MAX_BYTES / field(10_000).len() - 2).map(field).collect::<Vec<_>>().concat();
+        let head = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: a}\nspec:\n  properties:\n";
+        let definitions = file(&(head.to_owned() + &fields));
+        let read = parse(&definitions, &Values::default());
+        assert!(read.is_ok(), "{:?} of {} bytes", read.err(), definitions[0].text.len());
     }
 }

@@ -11,7 +11,7 @@
 //! | [`config_map`], [`image`], [`builtin`] | where bundles come from |
 //! | [`generated`] | sets of objects that this program makes itself, and that are no add-ons ([`crate::sync`]) |
 //! | [`bundle`], [`render`], [`manifest`] | from a bundle's texts to objects |
-//! | [`apply_set`], [`health`], [`drift`] | labels of what belongs together; whether it works; what others changed |
+//! | [`apply_set`], [`marks`], [`health`], [`drift`] | labels of what belongs together; whether it works; what others changed |
 //! | [`report`] | how add-ons are, as status and cause |
 //! | [`guest`] | the guest's API server, and what is asked of it |
 //! | [`deployment`], [`session`], [`engine`] | one add-on in a guest, one guest, all clusters |
@@ -32,6 +32,7 @@ pub mod guest;
 pub mod health;
 pub mod image;
 pub mod manifest;
+pub mod marks;
 pub mod render;
 pub mod report;
 pub mod session;

@@ -1,8 +1,11 @@
 //! Templates in bundles: files that end in `.jinja`, and in them the names of typed values. There are no other expressions
 //! and no statements, so that nobody's bundle costs this program more than its own length.
 
+use bounds::Budget;
 use minijinja::{AutoEscape, Environment, UndefinedBehavior};
 use serde::Serialize;
+
+use super::bundle::BundleError;
 
 /// What a file is named that is a template.
 pub const TEMPLATE: &str = ".jinja";
@@ -28,6 +31,25 @@ pub struct Values {
     pub kubernetes_version: String,
 }
 
+/// What a template's engine makes of each name in it, in bytes.
+const EXPRESSION: usize = 256;
+
+impl Values {
+    /// Bytes of the longest value.
+    fn longest(&self) -> usize {
+        let Self { pod_cidr, service_cidr, service_domain, cluster_name, .. } = self;
+        let Self { cluster_namespace, control_plane_host, control_plane_port: _, kubernetes_version, .. } =
+            self;
+        let names = [pod_cidr, service_cidr, service_domain, cluster_name, cluster_namespace];
+        names
+            .into_iter()
+            .chain([control_plane_host, kubernetes_version])
+            .map(String::len)
+            .max()
+            .unwrap_or_default()
+    }
+}
+
 /// The names of the values, as templates write them.
 const NAMES: [&str; 8] = [
     "pod_cidr",
@@ -40,17 +62,19 @@ const NAMES: [&str; 8] = [
     "kubernetes_version",
 ];
 
-/// The text with values in the places of their names.
+/// The text with values in the places of their names, within the budget.
 ///
 /// # Errors
 /// What is neither text nor the name of a value, with its line.
-pub fn render(text: &str, values: &Values) -> Result<String, String> {
+pub fn render(text: &str, values: &Values, budget: &Budget) -> Result<String, BundleError> {
     check(text)?;
+    let expressions = text.matches("{{").count();
+    budget.spend(text.len().saturating_add(expressions.saturating_mul(values.longest() + EXPRESSION)))?;
     let mut environment = Environment::new();
     environment.set_undefined_behavior(UndefinedBehavior::Strict);
     environment.set_auto_escape_callback(|_| AutoEscape::None);
     let rendered = environment.render_str(text, minijinja::value::Serde(values));
-    rendered.map_err(|error| format!("it can't be rendered: {}", error.kind()))
+    Ok(rendered.map_err(|error| format!("it can't be rendered: {}", error.kind()))?)
 }
 
 fn check(text: &str) -> Result<(), String> {
@@ -79,7 +103,10 @@ mod tests {
     fn values_stand_where_their_names_stood_and_nothing_else_is_run() {
         let values = Values { pod_cidr: "10.1.0.0/16".into(), control_plane_port: 6443, ..Values::default() };
         let text = "Network: \"{{ pod_cidr }}\"\nport: {{control_plane_port}}\n";
-        assert_eq!(render(text, &values).unwrap(), "Network: \"10.1.0.0/16\"\nport: 6443");
+        assert_eq!(
+            render(text, &values, &Budget::new(10_000)).unwrap(),
+            "Network: \"10.1.0.0/16\"\nport: 6443"
+        );
         for (text, part) in [
             ("a\n{{ pod_cidr * 1000000 }}", "line 2"),
             ("{{ password }}", "password"),
@@ -87,9 +114,13 @@ mod tests {
             ("{{ pod_cidr", "not closed"),
             ("{{ pod_cidr | upper }}", "no value"),
         ] {
-            let error = render(text, &values).unwrap_err();
+            let error = render(text, &values, &Budget::new(10_000)).unwrap_err().to_string();
             assert!(error.contains(part) && error.contains("pod_cidr"), "{text}: {error}");
         }
+        let long = Values { service_domain: "x".repeat(253), ..Values::default() };
+        let many = "{{service_domain}}".repeat(100);
+        assert!(render(&many, &long, &Budget::new(60_000)).is_ok());
+        assert!(matches!(render(&many, &long, &Budget::new(40_000)), Err(BundleError::Exceeded(_))));
         let all = serde_json::to_value(&values).unwrap();
         assert_eq!(all.as_object().unwrap().len(), NAMES.len());
         assert!(NAMES.iter().all(|name| all.get(name).is_some()));

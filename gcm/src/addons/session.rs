@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use futures::StreamExt;
+use kit::guest::GuestError;
 use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -10,7 +10,7 @@ use super::apply_set;
 use super::bundle::Mode;
 use super::choice::ChosenAddon;
 use super::deployment::{Deployment, Intent};
-use super::guest::{Guest, GuestError, Sighting};
+use super::guest::{Guest, Sighting};
 use super::manifest::ObjectKey;
 use super::report::AddonState;
 
@@ -101,15 +101,7 @@ impl Session {
         }
         self.watches.retain(|key, task| wanted.contains(key) && !task.is_finished());
         for (key, served) in missing {
-            let mut shown = self.guest.watch(&served, &sets).boxed();
-            let sender = self.sightings.0.clone();
-            let task = tokio::spawn(async move {
-                while let Some(sighting) = shown.next().await {
-                    if sender.send(sighting).await.is_err() {
-                        return;
-                    }
-                }
-            });
+            let task = tokio::spawn(self.guest.watch(&served, &sets, self.sightings.0.clone()));
             self.watches.insert(key, AbortOnDropHandle::new(task));
         }
     }

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::defaults::{DefaultValue, default_value};
 use super::denial::FieldDenial;
 use super::network::CNIS;
-use super::{is_created, network, settings};
+use super::{is_created, network, node_text, settings};
 use crate::duration;
 
 /// What a cluster leaves out and the configuration says, to be filled in before the general defaults.
@@ -72,6 +72,7 @@ pub fn denials(configuration: &TkgServiceConfigurationSpec) -> Vec<FieldDenial> 
     let settings = Some(Settings { network: Some(network), ..Default::default() });
     let spec = TanzuKubernetesClusterSpec { settings, ..Default::default() };
     let mut denials = settings::denials(&spec);
+    node_text::add_denials(&mut denials, &spec);
     // Bundles are of a namespace each: what all clusters get comes with their releases.
     let unknown = default_cni.as_deref().filter(|name| !name.is_empty() && !CNIS.contains(name));
     denials.extend(unknown.map(|name| {

@@ -10,6 +10,7 @@ pub mod dropped;
 mod ignored;
 pub mod inherited;
 pub mod network;
+pub mod node_text;
 pub mod nodes;
 pub mod overlap;
 pub mod places;
@@ -62,6 +63,7 @@ pub fn validate_with(
     denials.extend(network::denials(&new.spec));
     denials.extend(network::cni_denial(&new.spec, old.map(|old| &old.spec), bundles));
     denials.extend(settings::denials(&new.spec));
+    node_text::add_denials(&mut denials, &new.spec);
     if let Some(old) = old {
         denials.extend(network::change_denials(&old.spec, &new.spec));
         denials.extend(nodes::change_denials(&old.spec.topology, &new.spec.topology));

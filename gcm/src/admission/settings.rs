@@ -8,6 +8,7 @@ use api::gcm::TanzuKubernetesClusterSpec;
 use api::gcm::parts::{Proxy, Trust, TrustedCa};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use bounds::printable;
 use url::Url;
 
 use super::denial::FieldDenial;
@@ -17,6 +18,8 @@ use crate::sync::storage_classes::first_edition;
 
 const PROXY: &str = "spec.settings.network.proxy";
 const TRUST: &str = "spec.settings.network.trust.additionalTrustedCAs";
+/// The most characters of an entry that a message repeats.
+const LONGEST_SHOWN: usize = 64;
 const SHAPE: &str = "Write http://user:password@address:port";
 
 pub(super) fn denials(spec: &TanzuKubernetesClusterSpec) -> Vec<FieldDenial> {
@@ -51,7 +54,21 @@ fn proxy_denials(proxy: &Proxy) -> Vec<FieldDenial> {
                 .map(|reason| FieldDenial::new(format!("{PROXY}.{key}"), reason, SHAPE)),
         );
     }
+    let unfit = |entry: &&String| !entry.trim().is_empty() && !is_no_proxy_entry(entry.trim());
+    denials.extend(no_proxy.iter().flatten().find(unfit).map(|entry| {
+        FieldDenial::new(
+            format!("{PROXY}.noProxy"),
+            format!("{:?} is no host, domain or address range", printable(entry, LONGEST_SHOWN)),
+            "Write one of them for each entry, such as 10.0.0.0/8, .corp.example or host:8080",
+        )
+    }));
     denials
+}
+
+/// Whether all characters are of hosts, domains, addresses, ports and ranges. Anything else could end the line or the
+/// quotes that the entry stands in on a node.
+pub fn is_no_proxy_entry(entry: &str) -> bool {
+    !entry.is_empty() && entry.bytes().all(|b| b.is_ascii_alphanumeric() || b".*:/_[]-".contains(&b))
 }
 
 fn proxy_url_fault(text: &str) -> Option<String> {

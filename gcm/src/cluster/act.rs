@@ -58,15 +58,15 @@ pub async fn carry_out(plan: Plan, facts: &mut Facts, ctx: &Context) -> Result<N
     create_login(login_secrets, ctx).await?;
     apply_all(&machine_templates, &kinds.machine_templates, ctx).await?;
     apply_all(&config_templates, &kinds.config_templates, ctx).await?;
-    let applied = apply(&cluster, &kinds.clusters, ctx).await?;
+    let applied = apply(&cluster, &kinds.clusters, &ctx.api).await?;
     cluster::join(&mut wcp_cluster, &applied);
     cluster::join(&mut control_plane, &applied);
     facts.cluster = Some(applied);
-    facts.wcp_cluster = Some(apply(&wcp_cluster, &kinds.wcp_clusters, ctx).await?);
-    facts.control_plane = Some(apply(&control_plane, &kinds.control_planes, ctx).await?);
+    facts.wcp_cluster = Some(apply(&wcp_cluster, &kinds.wcp_clusters, &ctx.api).await?);
+    facts.control_plane = Some(apply(&control_plane, &kinds.control_planes, &ctx.api).await?);
     for deployment in &deployments {
         hand_over(deployment, facts, ctx).await?;
-        let applied = apply(deployment, &kinds.deployments, ctx).await?;
+        let applied = apply(deployment, &kinds.deployments, &ctx.api).await?;
         facts.took(applied);
     }
     apply_all(&checks, &kinds.checks, ctx).await?;
@@ -104,7 +104,7 @@ async fn apply_all<K: Watchable + Serialize>(
     ctx: &Context,
 ) -> Result<(), Error> {
     for intent in intents {
-        apply(intent, kind, ctx).await?;
+        apply(intent, kind, &ctx.api).await?;
     }
     Ok(())
 }
@@ -125,11 +125,12 @@ async fn hand_over(intent: &MachineDeployment, facts: &Facts, ctx: &Context) -> 
     Ok(())
 }
 
-/// Makes one object so, unless an object of that name belongs to somebody else.
+/// Makes one object so, unless an object of that name belongs to somebody else. One that the cache does not show is created:
+/// a namesake that somebody has just made stays as it is, and is looked at once the cache shows it.
 async fn apply<K: Watchable + Serialize>(
     intent: &K,
     kind: &KindCache<K>,
-    ctx: &Context,
+    api: &kit::apply::Api,
 ) -> Result<Arc<K>, Error> {
     let live = kind.cache.current(intent.namespace().as_deref(), &intent.name_any())?;
     if let Some(live) = &live
@@ -137,7 +138,13 @@ async fn apply<K: Watchable + Serialize>(
     {
         return Err(Error::Taken(kit::events::named(&**live)));
     }
-    Ok(Arc::clone(ctx.api.apply(intent, live.as_ref()).await?.object()))
+    match Box::pin(api.create_or_apply_whole(intent, live.as_ref())).await {
+        Ok(applied) => Ok(Arc::clone(applied.object())),
+        Err(error) if is_already_exists(&error) => {
+            Err(Error::Settling(format!("{}, which somebody has just made", kit::events::named(intent))))
+        }
+        Err(error) => Err(error.into()),
+    }
 }
 
 fn owner<K: Watchable>(object: &K) -> Option<String> {
@@ -158,4 +165,67 @@ async fn remove<K: Watchable>(names: &BTreeSet<String>, live: &[Arc<K>], ctx: &C
         ctx.api.delete(&**object).await?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use api::capi::Cluster;
+    use kit::Runtime;
+    use kit::watch::Cache;
+    use serde_json::json;
+    use support::api_server::{Request, refusal, server};
+
+    use super::*;
+
+    fn cluster() -> Cluster {
+        let mut cluster = Cluster::default();
+        cluster.metadata.name = Some("c".to_owned());
+        cluster.metadata.namespace = Some("ns".to_owned());
+        cluster
+    }
+
+    /// What applying a Cluster comes to that the cache does not show, and what was sent.
+    async fn applied(
+        reply: impl Fn(&Request) -> (u16, Value) + Send + Sync + 'static,
+    ) -> (Result<Arc<Cluster>, Error>, Vec<Request>) {
+        let (client, requests) = server(reply);
+        let api = kit::apply::Api::new(&Runtime::detached(client), "gcm/cluster");
+        let kind = KindCache::owned(Cache::new(Arc::default()).0);
+        let result = apply(&cluster(), &kind, &api).await;
+        let sent = requests.lock().clone();
+        (result, sent)
+    }
+
+    #[tokio::test]
+    async fn a_namesake_that_was_made_in_the_same_second_is_not_taken_over() {
+        let (result, sent) = applied(|_| refusal(409, "AlreadyExists")).await;
+        assert!(matches!(result, Err(Error::Settling(what)) if what.contains("somebody has just made")));
+        assert_eq!(
+            sent.iter().map(Request::line).collect::<Vec<_>>(),
+            ["POST /apis/cluster.x-k8s.io/v1beta2/namespaces/ns/clusters"]
+        );
+    }
+
+    #[tokio::test]
+    async fn what_was_created_is_ours_as_if_it_had_been_applied() {
+        let fields = json!({"f:spec": {}});
+        let entry = |operation: &str, manager: &str| {
+            json!({
+                "manager": manager, "operation": operation, "apiVersion": "cluster.x-k8s.io/v1beta2",
+                "fieldsType": "FieldsV1", "fieldsV1": fields,
+            })
+        };
+        let managed = json!([entry("Update", "gcm/cluster"), entry("Update", "manager")]);
+        let live = json!({
+            "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "spec": {},
+            "metadata": {"name": "c", "namespace": "ns", "uid": "u", "resourceVersion": "7", "managedFields": managed},
+        });
+        let (result, sent) = applied(move |_| (200, live.clone())).await;
+        result.expect("it is created");
+        assert_eq!(sent.iter().map(|request| request.method.as_str()).collect::<Vec<_>>(), ["POST", "PATCH"]);
+        let metadata = &sent[1].body["metadata"];
+        assert_eq!(metadata["managedFields"][0]["operation"], "Apply");
+        assert_eq!(metadata["managedFields"][1]["operation"], "Update", "another's fields stay another's");
+        assert_eq!((&metadata["resourceVersion"], &metadata["uid"]), (&json!("7"), &json!("u")));
+    }
 }

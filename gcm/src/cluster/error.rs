@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use kit::apply::is_conflict;
+use kit::bounded::Exceeded;
 use kit::expectations::StaleCache;
 use kit::{Disposition, ReconcileError};
 
@@ -29,6 +30,9 @@ pub enum Error {
     /// A Secret by which people get into nodes holds something else.
     #[error("Secret {0}")]
     Login(String),
+    /// What is computed for it does not come to an end.
+    #[error("computing its login: {0}")]
+    Exceeded(#[from] Exceeded),
     /// Our own last write is not in the cache yet.
     #[error(transparent)]
     Behind(#[from] StaleCache),
@@ -51,6 +55,7 @@ impl Error {
             | Self::Arriving(_)
             | Self::Settling(_)
             | Self::Login(_)
+            | Self::Exceeded(_)
             | Self::Taken(_) => false,
         }
     }
@@ -63,7 +68,7 @@ impl ReconcileError for Error {
             Self::Waiting(_) | Self::Arriving(_) => Disposition::Waiting(None),
             Self::Settling(_) => Disposition::Waiting(Some(SETTLING)),
             Self::Behind(_) => Disposition::Waiting(Some(kit::retry::REQUEUE_SOON)),
-            Self::Login(_) | Self::Taken(_) => Disposition::Failed,
+            Self::Login(_) | Self::Exceeded(_) | Self::Taken(_) => Disposition::Failed,
             Self::Api(error) => Disposition::from_api_error(error),
         }
     }
@@ -72,7 +77,7 @@ impl ReconcileError for Error {
         match self {
             Self::Invalid(_) => "Invalid",
             Self::Waiting(_) | Self::Arriving(_) | Self::Settling(_) => "Waiting",
-            Self::Login(_) => "Login",
+            Self::Login(_) | Self::Exceeded(_) => "Login",
             Self::Behind(_) => "Behind",
             Self::Taken(_) => "Taken",
             Self::Api(_) => "Api",

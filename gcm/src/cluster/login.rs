@@ -2,10 +2,13 @@
 //!
 //! A Secret that is there is used, whoever made it: so a cluster's author brings a key or a password of their own.
 
+use std::time::Duration;
+
 use api::gcm::TanzuKubernetesCluster;
 use api::names;
 use k8s_openapi::api::core::v1::Secret;
 use kit::apply;
+use kit::bounded::{Budget, Limits, compute};
 use kit::controller::controller_of;
 use kit::events::named;
 use kube::{Resource, ResourceExt};
@@ -28,6 +31,13 @@ pub const PASSWORD: &str = "ssh-passwordkey";
 
 /// Characters of a password that is drawn: 142 bits.
 const PASSWORD_LENGTH: usize = 24;
+/// Bytes of the longest password that is hashed. The hash takes time by the square of the length, and Linux reads no longer
+/// password when somebody logs in.
+const LONGEST_PASSWORD: usize = 512;
+/// Bytes of the longest key that is read.
+const LONGEST_KEY: usize = 32 << 10;
+/// What one login may use. A hash of the longest password takes some milliseconds.
+const LIMITS: Limits = Limits { bytes: 1 << 20, time: Duration::from_secs(10) };
 /// Bytes of a salt. crypt takes 16 characters, each for six bits.
 const SALT_BYTES: usize = 12;
 
@@ -61,24 +71,25 @@ pub async fn gather(tkc: &TanzuKubernetesCluster, api: &apply::Api) -> Result<Lo
         Some(_) => None,
         None => api.get(namespace, &names::ssh_password_secret(&cluster)).await?,
     };
-    login(tkc, &Found { key, password, hash })
+    let (found, of) = (Found { key, password, hash }, tkc.clone());
+    compute(namespace.unwrap_or_default(), LIMITS, move |budget| login(&of, &found, budget)).await
 }
 
-fn login(tkc: &TanzuKubernetesCluster, found: &Found) -> Result<Login, Error> {
+fn login(tkc: &TanzuKubernetesCluster, found: &Found, budget: &Budget) -> Result<Login, Error> {
     let Found { key, password, hash } = found;
     for secret in [key, password, hash].into_iter().flatten() {
         refuse_leftover(tkc, secret)?;
     }
     let mut login = Login::default();
     if let Some(secret) = key {
-        login.public_key = public_key(secret)?;
+        login.public_key = public_key(secret, budget)?;
     } else {
         let (private, public) = draw_key().ok_or_else(|| failed(names::ssh_secret(&tkc.name_any())))?;
         (login.new_private_key, login.public_key) = (Some(private), public);
     }
     match hash {
-        Some(secret) => check_hash(secret)?,
-        None => complete_password(&mut login, tkc, password.as_ref())?,
+        Some(secret) => check_hash(secret, budget)?,
+        None => complete_password(&mut login, tkc, password.as_ref(), budget)?,
     }
     Ok(login)
 }
@@ -88,10 +99,11 @@ fn complete_password(
     login: &mut Login,
     tkc: &TanzuKubernetesCluster,
     password: Option<&Secret>,
+    budget: &Budget,
 ) -> Result<(), Error> {
     const REMEDY: &str = "has no text at ssh-passwordkey. Write the password of the nodes' user there";
     let text = match password {
-        Some(secret) => text(secret, PASSWORD)
+        Some(secret) => text(secret, PASSWORD, LONGEST_PASSWORD, budget)?
             .filter(|text| !text.trim().is_empty())
             .ok_or_else(|| wrong(secret, REMEDY))?,
         None => login.new_password.insert(draw_password()).clone(),
@@ -104,12 +116,12 @@ fn complete_password(
 }
 
 /// Cloud-init's document takes the hash as it is: what is none of crypt's could be anything there.
-fn check_hash(secret: &Secret) -> Result<(), Error> {
+fn check_hash(secret: &Secret, budget: &Budget) -> Result<(), Error> {
     let is_of_crypt = |text: &String| {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"$./=,_-".contains(&byte);
         text.starts_with('$') && text.bytes().all(plain)
     };
-    text(secret, PASSWORD).filter(is_of_crypt).map(drop).ok_or_else(|| {
+    text(secret, PASSWORD, LONGEST_PASSWORD, budget)?.filter(is_of_crypt).map(drop).ok_or_else(|| {
         wrong(
             secret,
             "has no hash of crypt at ssh-passwordkey. Delete it, and it is made of the password in the Secret beside it",
@@ -130,9 +142,21 @@ fn refuse_leftover(tkc: &TanzuKubernetesCluster, secret: &Secret) -> Result<(), 
     Ok(())
 }
 
-fn text(secret: &Secret, key: &str) -> Option<String> {
-    let bytes = secret.data.as_ref()?.get(key)?;
-    String::from_utf8(bytes.0.clone()).ok()
+/// The text at a key, if there is one.
+///
+/// # Errors
+/// One with more than so many bytes.
+fn text(secret: &Secret, key: &str, most: usize, budget: &Budget) -> Result<Option<String>, Error> {
+    let Some(bytes) = secret.data.as_ref().and_then(|data| data.get(key)) else { return Ok(None) };
+    if bytes.0.len() > most {
+        let found = bytes.0.len();
+        return Err(wrong(
+            secret,
+            &format!("has {found} bytes at {key}, and {most} are the most. Write a shorter one there"),
+        ));
+    }
+    budget.spend(bytes.0.len())?;
+    Ok(String::from_utf8(bytes.0.clone()).ok())
 }
 
 fn wrong(secret: &Secret, what: &str) -> Error {
@@ -146,12 +170,12 @@ fn failed(name: String) -> Error {
 
 /// The public key of a Secret: what it names as such, else that of its private key. Comments are left out: cloud-init
 /// would read braces in them as its own.
-fn public_key(secret: &Secret) -> Result<String, Error> {
-    let mut key = match text(secret, PUBLIC_KEY) {
+fn public_key(secret: &Secret, budget: &Budget) -> Result<String, Error> {
+    let mut key = match text(secret, PUBLIC_KEY, LONGEST_KEY, budget)? {
         Some(public) => PublicKey::from_openssh(public.trim()).map_err(|_| {
             wrong(secret, "has no public key of SSH at ssh-publickey. Write one there, as in authorized_keys")
         })?,
-        None => text(secret, PRIVATE_KEY)
+        None => text(secret, PRIVATE_KEY, LONGEST_KEY, budget)?
             .and_then(|private| PrivateKey::from_openssh(private).ok())
             .map(|private| private.public_key().clone())
             .ok_or_else(|| {

@@ -78,6 +78,10 @@ pub fn plan(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Result<Plan, Invalid
     {
         return Err(Invalid::Denied(denial));
     }
+    // No node is made of what it would run instead of reading it, whatever runs already.
+    if let Some(denial) = admission::node_text::denials(&tkc.spec).into_iter().next() {
+        return Err(Invalid::Denied(denial));
+    }
     let (release, image, pools_wait) = match chosen(&tkc, facts) {
         Ok(chosen) => chosen,
         Err(invalid) if invalid.is_gone() => {

@@ -12,6 +12,7 @@ use api::names::{image_builder, label};
 use api::vmop::VirtualMachineImage;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use bounds::{Budget, from_yaml};
 use kube::ResourceExt;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -24,8 +25,10 @@ pub const DISTRIBUTION: &str = "vmware-system.guest.kubernetes.distribution.imag
 pub const RELEASE: &str = "vmware-system.tkr";
 /// The embedded OSImages.
 pub const OS_IMAGES: &str = "vmware-system.tkr.osi";
-/// Packed data never grows beyond this when it is unpacked.
-const LARGEST: u64 = 4 << 20;
+/// Packed data never grows beyond this when it is unpacked. A release has some ten thousand bytes.
+const LARGEST: u64 = 1 << 20;
+/// What reading one object may use, in bytes.
+const BUDGET: usize = 16 << 20;
 
 /// A release as one image describes it.
 #[derive(Clone, Debug, PartialEq)]
@@ -196,9 +199,9 @@ fn spec_in<S: DeserializeOwned>(yaml: &str) -> Result<S, String> {
         spec: S,
     }
     let body = yaml.trim_start().trim_start_matches("---");
-    serde_saphyr::from_str::<Object<S>>(body)
+    from_yaml::<Object<S>>(body, &Budget::new(BUDGET))
         .map(|object| object.spec)
-        .map_err(|error| format!("it holds no such object: {error}"))
+        .map_err(|error| format!("it holds no such object: it {error}"))
 }
 
 fn with_v(version: &str) -> String {

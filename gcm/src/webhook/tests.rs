@@ -24,11 +24,12 @@ fn webhooks() -> State<Arc<Webhooks>> {
         client,
         management,
         configuration: ServiceConfiguration::default(),
+        lookers: Lookers::default(),
     }))
 }
 
-fn review(new: &TanzuKubernetesCluster, version: &str) -> Json<Value> {
-    Json(json!({
+fn review(new: &TanzuKubernetesCluster, version: &str) -> Value {
+    json!({
         "apiVersion": "admission.k8s.io/v1",
         "kind": "AdmissionReview",
         "request": {
@@ -39,12 +40,17 @@ fn review(new: &TanzuKubernetesCluster, version: &str) -> Json<Value> {
             "object": new,
             "oldObject": null,
         },
-    }))
+    })
+}
+
+/// As it comes over the wire.
+fn sent(review: &Value) -> Review {
+    Review::read(review.to_string()).unwrap()
 }
 
 #[tokio::test]
 async fn a_cluster_is_filled_in() {
-    let Json(answer) = mutate(webhooks(), review(&sound(), "v1alpha3")).await;
+    let Json(answer) = mutate(webhooks(), sent(&review(&sound(), "v1alpha3"))).await;
     assert_eq!(answer["response"]["uid"], "u-1");
     assert_eq!(answer["response"]["allowed"], true);
     let patch = STANDARD.decode(answer["response"]["patch"].as_str().unwrap()).unwrap();
@@ -60,7 +66,7 @@ async fn a_new_cluster_gets_what_the_configuration_says() {
     webhooks.configuration.set(from_value(spec).unwrap());
     let mut new = sound();
     new.spec.settings = None;
-    let Json(answer) = mutate(State(webhooks), review(&new, "v1alpha3")).await;
+    let Json(answer) = mutate(State(webhooks), sent(&review(&new, "v1alpha3"))).await;
     let patch = STANDARD.decode(answer["response"]["patch"].as_str().unwrap()).unwrap();
     let patch = String::from_utf8(patch).unwrap();
     assert!(patch.contains("antrea-nsx-routed") && patch.contains("\"5m\""), "{patch}");
@@ -70,7 +76,7 @@ async fn a_new_cluster_gets_what_the_configuration_says() {
 #[tokio::test]
 async fn a_wrong_configuration_is_refused() {
     let spec = |spec: Value| {
-        Json(json!({"request": {"uid": "u-1", "object": {
+        sent(&json!({"request": {"uid": "u-1", "object": {
             "apiVersion": "run.tanzu.vmware.com/v1alpha3", "kind": "TkgServiceConfiguration",
             "metadata": {"name": "tkg-service-configuration"}, "spec": spec,
         }}}))
@@ -88,7 +94,7 @@ async fn a_wrong_cluster_is_refused_in_the_words_of_its_version() {
     let mut wrong = cluster.clone();
     wrong.spec.topology.control_plane.replicas = Some(2);
     wrong.spec.topology.node_pools[0].vm_class = String::new();
-    let Json(answer) = validate(webhooks(), review(&wrong, "v1alpha1")).await;
+    let Json(answer) = validate(webhooks(), sent(&review(&wrong, "v1alpha1"))).await;
     assert_eq!(answer["response"]["allowed"], false);
     assert_eq!(answer["response"]["status"]["code"], 422);
     let message = answer["response"]["status"]["message"].as_str().unwrap();
@@ -106,22 +112,22 @@ async fn a_range_of_management_is_refused_to_a_new_cluster() {
     let mut wrong = sound();
     let network = wrong.spec.settings.as_mut().unwrap().network.as_mut().unwrap();
     network.pods.as_mut().unwrap().cidr_blocks = Some(vec!["10.200.128.0/17".to_owned()]);
-    let Json(answer) = validate(webhooks(), review(&wrong, "v1alpha3")).await;
+    let Json(answer) = validate(webhooks(), sent(&review(&wrong, "v1alpha3"))).await;
     let message = answer["response"]["status"]["message"].as_str().unwrap();
     assert!(
         message.starts_with("spec.settings.network.pods.cidrBlocks[0]: 10.200.128.0/17 overlaps"),
         "{message}"
     );
     let mut moved = review(&wrong, "v1alpha3");
-    moved.0["request"]["object"]["metadata"]["finalizers"] = json!([api::names::finalizer::TKC]);
-    let Json(kept) = validate(webhooks(), moved).await;
+    moved["request"]["object"]["metadata"]["finalizers"] = json!([api::names::finalizer::TKC]);
+    let Json(kept) = validate(webhooks(), sent(&moved)).await;
     assert_eq!(kept["response"]["allowed"], true, "{kept}");
     let warning = kept["response"]["warnings"][0].as_str().unwrap();
     assert!(warning.contains("10.200.128.0/17 overlaps") && warning.contains("none is made"), "{warning}");
     let mut later = review(&wrong, "v1alpha3");
-    later.0["request"]["oldObject"] = to_value(&wrong).unwrap();
-    later.0["request"]["object"]["spec"]["topology"]["nodePools"][0]["replicas"] = json!(2);
-    let Json(kept) = validate(webhooks(), later).await;
+    later["request"]["oldObject"] = to_value(&wrong).unwrap();
+    later["request"]["object"]["spec"]["topology"]["nodePools"][0]["replicas"] = json!(2);
+    let Json(kept) = validate(webhooks(), sent(&later)).await;
     assert_eq!(kept["response"]["allowed"], true, "{kept}");
 }
 
@@ -139,21 +145,21 @@ async fn v1alpha1_removes_no_pool_that_it_cannot_show() {
             shown["metadata"].as_object_mut().unwrap().remove("annotations");
         }
         let mut review = review(&crate::testing::hub(&shown), version);
-        review.0["request"]["oldObject"] = hub;
+        review["request"]["oldObject"] = hub;
         review
     };
-    let Json(kept) = validate(webhooks(), asked(true, "v1alpha1")).await;
+    let Json(kept) = validate(webhooks(), sent(&asked(true, "v1alpha1"))).await;
     assert_eq!(kept["response"]["allowed"], true, "{kept}");
-    let Json(lost) = validate(webhooks(), asked(false, "v1alpha1")).await;
+    let Json(lost) = validate(webhooks(), sent(&asked(false, "v1alpha1"))).await;
     let message = lost["response"]["status"]["message"].as_str().unwrap();
     assert!(message.starts_with("spec.topology.workers: ") && message.contains("gpu"), "{message}");
-    let Json(meant) = validate(webhooks(), asked(false, "v1alpha3")).await;
+    let Json(meant) = validate(webhooks(), sent(&asked(false, "v1alpha3"))).await;
     assert_eq!(meant["response"]["allowed"], true, "{meant}");
 }
 
 #[tokio::test]
 async fn a_right_cluster_is_accepted_whether_or_not_its_classes_can_be_seen() {
-    let Json(answer) = validate(webhooks(), review(&sound(), "v1alpha3")).await;
+    let Json(answer) = validate(webhooks(), sent(&review(&sound(), "v1alpha3"))).await;
     assert_eq!(answer["response"]["allowed"], true);
     assert_eq!(answer["response"].get("warnings"), None);
 }
@@ -161,10 +167,10 @@ async fn a_right_cluster_is_accepted_whether_or_not_its_classes_can_be_seen() {
 #[tokio::test]
 async fn what_cannot_be_read_is_left_to_the_schema() {
     let mut odd = review(&sound(), "v1alpha3");
-    odd.0["request"]["object"]["spec"]["topology"] = json!("wide");
-    let Json(answer) = mutate(webhooks(), odd.clone()).await;
+    odd["request"]["object"]["spec"]["topology"] = json!("wide");
+    let Json(answer) = mutate(webhooks(), sent(&odd)).await;
     assert_eq!(answer["response"]["allowed"], true);
-    let Json(answer) = validate(webhooks(), odd).await;
+    let Json(answer) = validate(webhooks(), sent(&odd)).await;
     assert_eq!(answer["response"]["allowed"], true);
 }
 
@@ -176,10 +182,9 @@ async fn objects_are_converted_all_or_none() {
             json!({"uid": "u-2", "desiredAPIVersion": "run.tanzu.vmware.com/v1alpha3", "objects": objects});
         let review =
             json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "request": request});
-        Json(from_value(review).unwrap())
+        Conversion::read(review.to_string()).unwrap()
     };
     let Json(answer) = converted(ask(json!([written, written]))).await;
-    let answer = to_value(answer).unwrap();
     let response = &answer["response"];
     assert_eq!(
         (response["uid"].as_str(), response["result"]["status"].as_str()),
@@ -188,7 +193,6 @@ async fn objects_are_converted_all_or_none() {
     assert_eq!(response["convertedObjects"].as_array().unwrap().len(), 2);
     assert_eq!(response["convertedObjects"][1]["apiVersion"], "run.tanzu.vmware.com/v1alpha3");
     let Json(answer) = converted(ask(json!([written, {"apiVersion": "v1", "kind": "Pod"}]))).await;
-    let answer = to_value(answer).unwrap();
     assert_eq!(answer["response"]["result"]["status"], "Failure");
     assert!(!answer["response"]["result"]["message"].as_str().unwrap().is_empty());
 }

@@ -1,31 +1,91 @@
 //! What the API server asks a conversion webhook, and what it is answered.
 
 use std::fmt::Display;
+use std::ops::Range;
 
 use axum::Json;
-use kube::core::Status;
-use kube::core::conversion::{ConversionRequest, ConversionResponse, ConversionReview};
-use serde_json::Value;
+use axum::body::Bytes;
+use axum::extract::{FromRequest, Request};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use crate::webhook::gate::{Refusal, Room, admit, check_whole};
+use crate::webhook::review::place;
+
+/// A ConversionReview's request.
+pub struct Conversion {
+    uid: String,
+    wanted: String,
+    body: Bytes,
+    objects: Vec<Range<usize>>,
+    /// Held until the review is answered.
+    _room: Option<Room>,
+}
+
+#[derive(Deserialize)]
+struct Envelope<'a> {
+    #[serde(borrow)]
+    request: Asked<'a>,
+}
+
+#[derive(Deserialize)]
+struct Asked<'a> {
+    #[serde(default)]
+    uid: String,
+    #[serde(rename = "desiredAPIVersion")]
+    wanted: String,
+    #[serde(borrow)]
+    objects: Vec<&'a RawValue>,
+}
+
+impl Conversion {
+    /// Reads the request of a review.
+    ///
+    /// # Errors
+    /// A review that is too large, or none.
+    pub fn read(body: impl Into<Bytes>) -> Result<Self, Refusal> {
+        let body = body.into();
+        check_whole(&body)?;
+        let envelope: Envelope<'_> =
+            serde_json::from_slice(&body).map_err(|error| Refusal::Unreadable(error.to_string()))?;
+        let Asked { uid, wanted, objects } = envelope.request;
+        let objects = objects.into_iter().map(|raw| place(&body, raw)).collect();
+        Ok(Self { uid, wanted, body, objects, _room: None })
+    }
+
+    fn object(&self, place: &Range<usize>) -> Value {
+        let text = self.body.get(place.clone());
+        text.and_then(|text| serde_json::from_slice(text).ok()).unwrap_or_default()
+    }
+}
+
+impl<S: Sync> FromRequest<S> for Conversion {
+    type Rejection = Refusal;
+
+    /// Anybody is answered: the API server has no certificate to show here, and a conversion asks and tells nothing.
+    async fn from_request(request: Request, _: &S) -> Result<Self, Refusal> {
+        let (body, room) = admit(request, false).await?;
+        Ok(Self { _room: Some(room), ..Self::read(body)? })
+    }
+}
 
 /// Answers a ConversionReview: all its objects as `convert` makes them (object, wanted apiVersion), or none and why.
 pub fn answer<E: Display>(
-    Json(review): Json<ConversionReview>,
+    review: &Conversion,
     convert: impl Fn(&Value, &str) -> Result<Value, E>,
-) -> Json<ConversionReview> {
-    let request = match ConversionRequest::from_review(review) {
-        Ok(request) => request,
+) -> Json<Value> {
+    // One after the other, so that only what comes out is held for all of them.
+    let objects = review.objects.iter().map(|place| convert(&review.object(place), &review.wanted));
+    let response = match objects.collect::<Result<Vec<Value>, E>>() {
+        Ok(objects) => {
+            json!({ "uid": review.uid, "result": { "status": "Success" }, "convertedObjects": objects })
+        }
         Err(error) => {
-            let status = Status::failure(&error.to_string(), "BadRequest");
-            return Json(ConversionResponse::invalid(status).into_review());
+            let message = error.to_string();
+            let result = json!({ "status": "Failure", "reason": "Invalid", "message": message });
+            json!({ "uid": review.uid, "result": result })
         }
     };
-    let wanted = &request.desired_api_version;
-    let converted: Result<Vec<Value>, E> =
-        request.objects.iter().map(|object| convert(object, wanted)).collect();
-    let response = ConversionResponse::for_request(request);
-    let response = match converted {
-        Ok(objects) => response.success(objects),
-        Err(error) => response.failure(Status::failure(&error.to_string(), "Invalid")),
-    };
-    Json(response.into_review())
+    Json(json!({ "apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "response": response }))
 }

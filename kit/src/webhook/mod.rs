@@ -5,27 +5,27 @@
 
 pub(crate) mod bundle;
 pub mod conversion;
+mod gate;
 mod mounted;
 pub mod review;
 pub mod self_managed;
-pub(crate) mod tls;
+#[cfg(test)]
+mod tests;
 
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use axum::Router;
-use axum::extract::DefaultBodyLimit;
+use axum::{Extension, Router};
 use rustls::server::ResolvesServerCert;
 use tokio::net::TcpListener;
 
 use crate::flags;
 use crate::runtime::Runtime;
+use crate::server;
+use crate::server::tls::{acceptor, read_authorities};
+use crate::webhook::gate::Gate;
 use crate::webhook::self_managed::SelfManaged;
-use crate::webhook::tls::{Handshakes, acceptor};
-
-/// A review holds the object twice, before and after; the API server stores objects of up to 3 MiB as JSON or so.
-const LARGEST_REVIEW: usize = 16 << 20;
 
 /// Serves `router` over HTTPS in the background, as the flags say. Ready counts from here.
 pub async fn serve(runtime: &Runtime, flags: &flags::Webhook, router: Router) -> io::Result<SocketAddr> {
@@ -59,17 +59,13 @@ async fn serve_with(
     certificate: Arc<dyn ResolvesServerCert>,
 ) -> io::Result<SocketAddr> {
     let requirement = runtime.ready.require("webhook");
+    let authorities = flags.webhook_client_ca.as_deref().map(read_authorities).transpose()?;
+    let gate = Gate::new(gate::LIMITS, authorities.is_some());
     let listener = TcpListener::bind(flags.webhook_address).await?;
     let address = listener.local_addr()?;
-    let stop = runtime.shutdown.clone();
-    let tls = Handshakes::accept(listener, acceptor(certificate)?, stop.clone());
-    let router = router.layer(DefaultBodyLimit::max(LARGEST_REVIEW));
-    let serving = axum::serve(tls, router).with_graceful_shutdown(async move { stop.cancelled().await });
-    tokio::spawn(async move {
-        if let Err(error) = serving.await {
-            tracing::error!(%error, "stopped serving webhooks");
-        }
-    });
+    let tls = acceptor(certificate, authorities)?;
+    let router = router.layer(Extension(Arc::new(gate)));
+    server::spawn(listener, Some(tls), router, server::LIMITS, runtime.shutdown.clone());
     tracing::info!(%address, "serving webhooks");
     requirement.met();
     Ok(address)

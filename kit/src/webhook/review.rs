@@ -2,50 +2,112 @@
 //!
 //! kube has types for this too (`kube::core::admission`). They refuse a review whose object is not what its kind says;
 //! here such an object is left to the schema, which explains better what is wrong with it.
+//!
+//! Objects stay the bytes that came until somebody asks for them as a type: who sends a review may be anybody, and a small
+//! document becomes a large value.
+
+use std::ops::Range;
 
 use axum::Json;
+use axum::body::Bytes;
+use axum::extract::{FromRequest, Request};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
+pub use crate::webhook::gate::{LARGEST_REVIEW, MOST_VALUES, Refusal};
+use crate::webhook::gate::{Room, admit, check_new, check_whole};
+
 /// An AdmissionReview's request.
-#[derive(Clone, Debug)]
 pub struct Review {
-    uid: Value,
+    uid: String,
     /// Who asks.
     pub user: String,
     /// The groups of who asks.
     pub groups: Vec<String>,
     /// The version of the API that the author used, such as `v1alpha1`, whatever version the objects are shown in.
     pub version: String,
-    /// The object as it shall be; null where it is deleted.
-    pub object: Value,
-    /// The object as it is; null where it is new.
-    pub old: Value,
+    body: Bytes,
+    new: Option<Range<usize>>,
+    old: Option<Range<usize>>,
+    /// Held until the review is answered.
+    _room: Option<Room>,
+}
+
+#[derive(Deserialize)]
+struct Envelope<'a> {
+    #[serde(borrow)]
+    request: Asked<'a>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Asked<'a> {
+    #[serde(default)]
+    uid: String,
+    #[serde(default)]
+    user_info: User,
+    request_kind: Option<Kind>,
+    kind: Option<Kind>,
+    #[serde(borrow)]
+    object: Option<&'a RawValue>,
+    #[serde(borrow)]
+    old_object: Option<&'a RawValue>,
+}
+
+#[derive(Default, Deserialize)]
+struct User {
+    #[serde(default)]
+    username: String,
+    groups: Option<Vec<String>>,
+}
+
+#[derive(Deserialize)]
+struct Kind {
+    #[serde(default)]
+    version: String,
 }
 
 impl Review {
     /// Reads the request of a review.
-    pub fn read(mut review: Value) -> Self {
-        let mut request = review["request"].take();
-        let version = request.pointer("/requestKind/version").or_else(|| request.pointer("/kind/version"));
-        let user = &request["userInfo"];
-        let groups = user["groups"].as_array().into_iter().flatten();
-        Self {
-            user: user["username"].as_str().unwrap_or_default().to_owned(),
-            groups: groups.filter_map(Value::as_str).map(str::to_owned).collect(),
-            version: version.and_then(Value::as_str).unwrap_or_default().to_owned(),
-            uid: request["uid"].take(),
-            object: request["object"].take(),
-            old: request["oldObject"].take(),
+    ///
+    /// # Errors
+    /// A review that is too large, or none.
+    pub fn read(body: impl Into<Bytes>) -> Result<Self, Refusal> {
+        let body = body.into();
+        check_whole(&body)?;
+        let envelope: Envelope<'_> =
+            serde_json::from_slice(&body).map_err(|error| Refusal::Unreadable(error.to_string()))?;
+        let Asked { uid, user_info, request_kind, kind, object, old_object } = envelope.request;
+        if let Some(object) = object {
+            check_new(object.get().as_bytes())?;
         }
+        let (new, old) = (object.map(|raw| place(&body, raw)), old_object.map(|raw| place(&body, raw)));
+        let version = request_kind.or(kind).map(|kind| kind.version).unwrap_or_default();
+        let User { username: user, groups } = user_info;
+        Ok(Self { uid, user, groups: groups.unwrap_or_default(), version, body, new, old, _room: None })
     }
 
-    /// The object as it shall be, and as it is, if they can be read.
+    /// The object as it shall be, and as it is, if they can be read: none of it where it is deleted, or new.
     pub fn objects<K: DeserializeOwned>(&self) -> (Option<K>, Option<K>) {
-        let read = |value: &Value| value.is_object().then(|| K::deserialize(value).ok()).flatten();
-        (read(&self.object), read(&self.old))
+        (self.typed(self.new.as_ref()), self.typed(self.old.as_ref()))
+    }
+
+    /// The object as it shall be, in full; null where it is deleted.
+    pub fn document(&self) -> Value {
+        self.new
+            .clone()
+            .and_then(|place| serde_json::from_slice(self.body.get(place)?).ok())
+            .unwrap_or_default()
+    }
+
+    fn typed<K: DeserializeOwned>(&self, place: Option<&Range<usize>>) -> Option<K> {
+        let text = self.body.get(place?.clone())?;
+        // A list would be read as the members of a type, one after the other.
+        text.starts_with(b"{").then(|| serde_json::from_slice(text).ok()).flatten()
     }
 
     /// Allows it, with warnings to who asks.
@@ -72,7 +134,72 @@ impl Review {
     }
 
     fn answer(self, mut response: Value) -> Json<Value> {
-        response["uid"] = self.uid;
+        response["uid"] = self.uid.into();
         Json(json!({ "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response }))
+    }
+}
+
+impl<S: Sync> FromRequest<S> for Review {
+    type Rejection = Refusal;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, Refusal> {
+        let (body, room) = admit(request, true).await?;
+        Ok(Self { _room: Some(room), ..Self::read(body)? })
+    }
+}
+
+/// Where a part of a document is in it.
+pub(super) fn place(document: &[u8], part: &RawValue) -> Range<usize> {
+    let start = part.get().as_ptr().addr().saturating_sub(document.as_ptr().addr());
+    start..start + part.get().len()
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::ConfigMap;
+
+    use super::*;
+
+    fn read(review: &Value) -> Result<Review, Refusal> {
+        Review::read(review.to_string())
+    }
+
+    #[test]
+    fn a_review_is_read_as_the_api_server_writes_it() {
+        let review = read(&json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
+            "uid": "u", "kind": {"version": "v1"}, "requestKind": {"version": "v1beta1"}, "operation": "UPDATE",
+            "userInfo": {"username": "me", "groups": ["a", "b"], "extra": {"x": ["y"]}},
+            "object": {"data": {"a": "new"}}, "oldObject": {"data": {"a": "old"}}, "options": {},
+        }}))
+        .unwrap();
+        assert_eq!((&*review.user, &*review.version, review.groups.len()), ("me", "v1beta1", 2));
+        let (new, old) = review.objects::<ConfigMap>();
+        assert_eq!(
+            (new.unwrap().data.unwrap()["a"].as_str(), old.unwrap().data.unwrap()["a"].as_str()),
+            ("new", "old")
+        );
+        assert_eq!(review.document()["data"]["a"], "new");
+        assert_eq!(review.allow(&[]).0["response"]["uid"], "u");
+    }
+
+    #[test]
+    fn what_is_no_object_of_the_kind_is_none() {
+        for object in [json!(null), json!([]), json!("x"), json!({"data": 7})] {
+            let review = read(&json!({"request": {"uid": "u", "object": object}})).unwrap();
+            assert!(review.objects::<ConfigMap>().0.is_none(), "{object}");
+        }
+        assert!(matches!(read(&json!({"request": []})), Err(Refusal::Unreadable(_))));
+    }
+
+    #[test]
+    fn a_document_of_too_many_values_is_not_decoded() {
+        let zeros = vec![0; 30_000];
+        let review = json!({"request": {"object": {"spec": zeros}}});
+        assert_eq!(read(&review).err(), Some(Refusal::TooManyValues));
+        let stored = json!({"request": {"object": {}, "oldObject": {"spec": zeros}}});
+        assert!(read(&stored).is_ok(), "what is stored can be taken away");
+        let twice = json!({"request": {"userInfo": {"groups": vec![""; 60_000]}}});
+        assert_eq!(read(&twice).err(), Some(Refusal::TooManyValues));
+        assert_eq!(Review::read(vec![b' '; LARGEST_REVIEW + 1]).err(), Some(Refusal::TooLarge));
     }
 }

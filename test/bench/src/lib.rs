@@ -12,7 +12,7 @@ pub mod faults;
 pub mod floor;
 pub mod idle;
 pub mod memory;
-pub mod process;
+pub use support::process;
 pub mod profile;
 pub mod proxy;
 pub mod scale;

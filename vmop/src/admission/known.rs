@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use api::capw::WCPCluster;
 use api::names::label;
-use api::vmop::VirtualMachine;
+use api::vmop::{VirtualMachine, VirtualMachineSetResourcePolicy};
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::{ConfigMap, ResourceQuota};
 use kit::Runtime;
+use kit::controller::controller_of;
 use kit::watch;
 use kube::{Api, ResourceExt};
 use parking_lot::RwLock;
@@ -124,6 +126,14 @@ impl Known {
         }
         let default = default_network(settings.network_provider, settings.network.as_deref());
         refusal(&vm.namespace().unwrap_or_default(), name, default, &self.caches.namespaces)
+    }
+
+    /// The cluster whose policy the VM names, if its policy is a cluster's.
+    pub fn cluster_of_policy(&self, vm: &VirtualMachine) -> Option<String> {
+        let name = vm.spec.resource_policy_name.as_deref().filter(|name| !name.is_empty())?;
+        let policy = self.caches.policies.get(vm.metadata.namespace.as_deref(), name)?;
+        let cluster = controller_of::<WCPCluster, VirtualMachineSetResourcePolicy>(&policy)?;
+        Some(policy.labels().get(label::CLUSTER_NAME).cloned().unwrap_or(cluster.name))
     }
 
     fn assigned(&self, namespace: &str, class: &str) -> Option<bool> {

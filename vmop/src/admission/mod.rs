@@ -11,6 +11,7 @@ mod rules;
 mod tests;
 mod versions;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use api::crds::CONVERSION_PATH;
@@ -20,11 +21,11 @@ use axum::extract::State;
 use axum::routing::post;
 use axum::{Json, Router};
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
-use kit::webhook::conversion;
+use kit::webhook::conversion::{self, Conversion};
 use kit::webhook::review::Review;
 use kit::webhook::self_managed::SelfManaged;
 use kube::ResourceExt;
-use kube::core::conversion::ConversionReview;
+use serde::Deserialize;
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -67,8 +68,20 @@ pub fn router(known: Known) -> Router {
         .with_state(Arc::new(known))
 }
 
-async fn mutate(State(known): State<Arc<Known>>, Json(review): Json<Value>) -> Json<Value> {
-    let review = Review::read(review);
+/// Any object, of which nothing matters but its annotations.
+#[derive(Deserialize)]
+struct Annotated {
+    #[serde(default)]
+    metadata: Annotations,
+}
+
+#[derive(Default, Deserialize)]
+struct Annotations {
+    #[serde(default)]
+    annotations: BTreeMap<String, String>,
+}
+
+async fn mutate(State(known): State<Arc<Known>>, review: Review) -> Json<Value> {
     let (Some(new), old) = review.objects::<VirtualMachine>() else { return review.allow(&[]) };
     let operations = match old {
         None => fill::created(&new, &known.settings(), Uuid::new_v4()),
@@ -77,28 +90,26 @@ async fn mutate(State(known): State<Arc<Known>>, Json(review): Json<Value>) -> J
     review.patch(&operations)
 }
 
-async fn validate_identity(State(known): State<Arc<Known>>, Json(review): Json<Value>) -> Json<Value> {
-    let review = Review::read(review);
+async fn validate_identity(State(known): State<Arc<Known>>, review: Review) -> Json<Value> {
     let (Some(new), old) = review.objects::<VirtualMachine>() else { return review.allow(&[]) };
     let asker = Asker::new(&review.user, &review.groups, &known.settings().privileged);
     respond(review, asker, rules::identity_denials(&new, old.as_ref(), asker))
 }
 
-async fn validate(State(known): State<Arc<Known>>, Json(review): Json<Value>) -> Json<Value> {
-    let review = Review::read(review);
+async fn validate(State(known): State<Arc<Known>>, review: Review) -> Json<Value> {
     // Whatever cannot be read is for the schema, which says it better.
     let (Some(new), old) = review.objects::<VirtualMachine>() else { return review.allow(&[]) };
     let facts = known.facts(&new);
     let asker = Asker::new(&review.user, &review.groups, &known.settings().privileged);
     let mut denials = rules::denials(&new, old.as_ref(), facts, asker);
     denials.extend(versions::version_denials(&review.version, &new, old.as_ref()));
+    denials.extend(rules::policy_user_denial(&new, old.as_ref(), known.cluster_of_policy(&new).as_deref()));
     denials
         .extend(rules::network_denials(&new, old.as_ref(), asker, |name| known.network_refusal(&new, name)));
     respond(review, asker, denials)
 }
 
-async fn validate_console(Json(review): Json<Value>) -> Json<Value> {
-    let review = Review::read(review);
+async fn validate_console(review: Review) -> Json<Value> {
     let (Some(new), Some(old)) = review.objects::<WebConsoleRequest>() else { return review.allow(&[]) };
     if new.labels().get(label::UUID) == old.labels().get(label::UUID) {
         return review.allow(&[]);
@@ -106,26 +117,26 @@ async fn validate_console(Json(review): Json<Value>) -> Json<Value> {
     review.deny(&format!("metadata.labels[{}]: field is immutable", label::UUID))
 }
 
-async fn validate_policy(State(known): State<Arc<Known>>, Json(review): Json<Value>) -> Json<Value> {
-    let review = Review::read(review);
+async fn validate_policy(State(known): State<Arc<Known>>, review: Review) -> Json<Value> {
     let asker = Asker::new(&review.user, &review.groups, &known.settings().privileged);
-    // Read as it is: a policy whose spec cannot be read has a record all the same.
-    let record =
-        |object: &Value| object["metadata"]["annotations"][annotation::RESOURCE_POLICY_LEDGER].clone();
-    let denial = rules::policy_denials(&record(&review.object), &record(&review.old), asker);
+    // Of both the annotations alone: a policy whose spec cannot be read has a record all the same.
+    let (new, old) = review.objects::<Annotated>();
+    let record = |object: Option<Annotated>| {
+        object.and_then(|mut object| object.metadata.annotations.remove(annotation::RESOURCE_POLICY_LEDGER))
+    };
+    let denial = rules::policy_denials(&record(new).into(), &record(old).into(), asker);
     respond(review, asker, denial.into_iter().collect())
 }
 
-async fn validate_claim(State(known): State<Arc<Known>>, Json(review): Json<Value>) -> Json<Value> {
-    let review = Review::read(review);
+async fn validate_claim(State(known): State<Arc<Known>>, review: Review) -> Json<Value> {
     let (Some(new), old) = review.objects::<PersistentVolumeClaim>() else { return review.allow(&[]) };
     let asker = Asker::new(&review.user, &review.groups, &known.settings().privileged);
     let denials = rules::claim_denials(new.labels(), old.as_ref().map(ResourceExt::labels), asker);
     respond(review, asker, denials)
 }
 
-async fn converted(review: Json<ConversionReview>) -> Json<ConversionReview> {
-    conversion::answer(review, api::vmop::convert)
+async fn converted(review: Conversion) -> Json<Value> {
+    conversion::answer(&review, api::vmop::convert)
 }
 
 /// Refused, or passed with a warning of what a program is not refused for.

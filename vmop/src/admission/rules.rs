@@ -426,6 +426,25 @@ fn protected(key: &str) -> Denial {
     )
 }
 
+/// The policy of a cluster is for its machines: any other VM in its folder would hold up the cluster's deletion. Which VMs are its
+/// machines a label says, which capw alone can set.
+pub fn policy_user_denial(
+    new: &VirtualMachine,
+    old: Option<&VirtualMachine>,
+    cluster: Option<&str>,
+) -> Option<Denial> {
+    let cluster = cluster?;
+    let name = new.spec.resource_policy_name.as_deref().unwrap_or_default();
+    let is_new = old.is_none_or(|old| old.spec.resource_policy_name != new.spec.resource_policy_name);
+    let is_member = new.labels().get(label::CAPW_CLUSTER_NAME).is_some_and(|of| of == cluster);
+    (is_new && !is_member).then(|| {
+        let reason = format!(
+            "Forbidden: policy {name} is for the machines of cluster {cluster}: name another, or leave the field out"
+        );
+        Denial::new("spec.resourcePolicyName", reason)
+    })
+}
+
 /// What was made in vCenter for a resource policy is written by VM Operator alone: what it names is changed and destroyed.
 ///
 /// It holds for a policy that is being deleted too: then what it names is destroyed.

@@ -11,6 +11,7 @@ use uuid::Uuid;
 use super::known::{Facts, Settings, Zone};
 use super::rules::{
     Asker, Denial, claim_denials, denials, identity_denials, network_denials, policy_denials,
+    policy_user_denial,
 };
 use super::versions::version_denials;
 use super::{fill, respond};
@@ -90,11 +91,11 @@ fn rule_3_a_program_is_warned_and_not_refused() {
     let unassigned = Facts { storage_class_assigned: Some(false), ..facts() };
     let denials = denials(&vm(json!({ "storageClass": "gold" })), None, unassigned, PROGRAM);
     assert!(denials.iter().all(|denial| !denial.stops(PROGRAM) && denial.stops(USER)) && denials.len() == 1);
-    let review = Review::read(json!({ "request": { "uid": "7" } }));
-    let answer = respond(review.clone(), PROGRAM, denials.clone()).0;
+    let review = || Review::read(json!({ "request": { "uid": "7" } }).to_string()).unwrap();
+    let answer = respond(review(), PROGRAM, denials.clone()).0;
     assert_eq!(answer["response"]["allowed"], true);
     assert!(answer["response"]["warnings"][0].as_str().unwrap().contains("Storage policy"));
-    let answer = respond(review, USER, denials).0;
+    let answer = respond(review(), USER, denials).0;
     assert_eq!((&answer["response"]["allowed"], &answer["response"]["uid"]), (&json!(false), &json!("7")));
 }
 
@@ -495,7 +496,7 @@ async fn rule_the_uuid_label_of_a_console_request_stays() {
     };
     let asked = async |old: &str, new: &str| {
         let review = json!({ "request": { "uid": "1", "object": request(new), "oldObject": request(old) } });
-        super::validate_console(axum::Json(review)).await.0["response"].clone()
+        super::validate_console(Review::read(review.to_string()).unwrap()).await.0["response"].clone()
     };
     assert_eq!(asked("a", "a").await["allowed"], true);
     let refused = asked("a", "b").await;
@@ -525,4 +526,17 @@ fn another_version_changes_claims_and_nothing_else() {
     let made = version_denials("v1alpha2", &off, None).unwrap();
     assert!(made.to_string().starts_with("apiVersion: Forbidden: v1alpha2 makes no VirtualMachines"));
     assert!(version_denials("v1alpha1", &off, None).is_none());
+}
+
+#[test]
+fn only_a_clusters_machines_name_its_policy() {
+    let vm = |labels: Value| object(json!({ "labels": labels }), json!({ "resourcePolicyName": "a-policy" }));
+    let (plain, member) = (vm(json!({})), vm(json!({ label::CAPW_CLUSTER_NAME: "a" })));
+    let refusal = policy_user_denial(&plain, None, Some("a")).expect("a refusal").to_string();
+    assert!(refusal.starts_with("spec.resourcePolicyName: Forbidden: policy a-policy is for"), "{refusal}");
+    let anothers = vm(json!({ label::CAPW_CLUSTER_NAME: "b" }));
+    assert!(policy_user_denial(&anothers, None, Some("a")).is_some());
+    assert!(policy_user_denial(&member, None, Some("a")).is_none());
+    assert!(policy_user_denial(&plain, None, None).is_none(), "no cluster's");
+    assert!(policy_user_denial(&plain, Some(&plain), Some("a")).is_none(), "what is named already");
 }

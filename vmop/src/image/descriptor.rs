@@ -1,8 +1,11 @@
 //! What an OVF descriptor says of its image.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use api::vmop::OvfProperty;
+use bounds::printable;
+use kit::bounded::{Budget, Exceeded, Limits, compute};
 use quick_xml::XmlVersion;
 use quick_xml::events::{BytesStart, Event};
 use quick_xml::reader::Reader;
@@ -26,6 +29,8 @@ pub struct Descriptor {
     pub defers: bool,
     /// The properties, by key.
     pub properties: BTreeMap<String, Property>,
+    /// How many properties are left out, as an object can't hold them.
+    pub left_out: usize,
 }
 
 /// A property of the image.
@@ -42,21 +47,64 @@ pub struct Property {
 #[error("the OVF descriptor can't be read: {0}")]
 pub struct NotOvf(String);
 
+impl NotOvf {
+    /// A descriptor that can't be read for that reason.
+    pub fn new(why: impl Into<String>) -> Self {
+        Self(why.into())
+    }
+}
+
+impl From<Exceeded> for NotOvf {
+    fn from(exceeded: Exceeded) -> Self {
+        Self(exceeded.to_string())
+    }
+}
+
+/// What reading a descriptor may use: it is read once, and each of its elements takes some bytes.
+const LIMITS: Limits = Limits { bytes: 96 << 20, time: Duration::from_secs(10) };
+/// What an element takes beside its text.
+const ELEMENT: usize = 64;
+/// Elements within each other; OVF needs six.
+const DEPTH: usize = 64;
+/// So many properties are kept.
+const PROPERTIES: usize = 1000;
+/// So many bytes have the properties that are kept, together: image objects hold some of them twice.
+const PROPERTY_BYTES: usize = 200 << 10;
+/// So many bytes has the key of a property.
+const KEY: usize = 256;
+/// So many characters are kept of what people see of a product or a property.
+const TEXT: usize = 1000;
+
+/// Reads the descriptor of an item of that library on a thread of its own, within bounds.
+pub async fn read_bounded(library: &str, xml: String) -> Result<Descriptor, NotOvf> {
+    compute(&format!("library {library}"), LIMITS, move |budget| read(&xml, budget)).await
+}
+
 const PRODUCT: [&str; 4] = ["Product", "Vendor", "Version", "FullVersion"];
 
 /// Reads the descriptor; only the first product section of an image with several counts for the product.
-pub fn read(xml: &str) -> Result<Descriptor, NotOvf> {
+///
+/// Of properties beyond what an object can hold only the number is kept.
+pub fn read(xml: &str, budget: &Budget) -> Result<Descriptor, NotOvf> {
     let bad = |error: &dyn std::fmt::Display| NotOvf(error.to_string());
     let mut reader = Reader::from_str(xml);
     let mut state = DescriptorReader::default();
+    budget.spend(xml.len())?;
     loop {
         match reader.read_event().map_err(|error| bad(&error))? {
             Event::Start(start) => {
+                budget.spend(start.len() + ELEMENT)?;
+                if state.path.len() >= DEPTH {
+                    return Err(NotOvf::new("its elements are nested too deep"));
+                }
                 state.open(&start).map_err(|error| bad(&error))?;
                 state.path.push(start.local_name().as_ref().to_owned());
                 state.text.clear();
             }
-            Event::Empty(start) => state.open(&start).map_err(|error| bad(&error))?,
+            Event::Empty(start) => {
+                budget.spend(start.len() + ELEMENT)?;
+                state.open(&start).map_err(|error| bad(&error))?;
+            }
             Event::Text(text) => state.text.push_str(&text.xml_content(XmlVersion::Implicit1_0)),
             Event::CData(text) => state.text.push_str(&text.xml_content(XmlVersion::Implicit1_0)),
             Event::GeneralRef(entity) => {
@@ -72,7 +120,38 @@ pub fn read(xml: &str) -> Result<Descriptor, NotOvf> {
     if !state.envelope {
         return Err(NotOvf("it has no Envelope".to_owned()));
     }
+    state.descriptor.bound();
     Ok(state.descriptor)
+}
+
+impl Descriptor {
+    /// Leaves out what an object can't hold, and makes harmless what people are shown.
+    fn bound(&mut self) {
+        let texts =
+            self.product.iter_mut().chain([&mut self.os_type, &mut self.os_version, &mut self.firmware]);
+        texts.flatten().for_each(|text| *text = printable(text, TEXT));
+        let (mut count, mut bytes) = (0, 0);
+        let before = self.properties.len();
+        self.properties.retain(|key, property| {
+            let shown = &mut property.shown;
+            shown.type_ = printable(&shown.type_, TEXT);
+            [&mut shown.label, &mut shown.description]
+                .into_iter()
+                .flatten()
+                .for_each(|text| *text = printable(text, TEXT));
+            let texts = [&shown.default, &shown.label, &shown.description];
+            let size =
+                key.len() + shown.type_.len() + texts.into_iter().flatten().map(String::len).sum::<usize>();
+            let fits = key.len() <= KEY && *key == printable(key, KEY);
+            let fits = fits && count < PROPERTIES && bytes + size <= PROPERTY_BYTES;
+            if fits {
+                count += 1;
+                bytes += size;
+            }
+            fits
+        });
+        self.left_out = before - self.properties.len();
+    }
 }
 
 #[derive(Default)]
@@ -195,13 +274,42 @@ mod tests {
 
     #[test]
     fn a_descriptor_tells_product_system_and_properties() {
-        insta::assert_debug_snapshot!(read(OVF).unwrap());
+        insta::assert_debug_snapshot!(read(OVF, &Budget::new(1 << 20)).unwrap());
+    }
+
+    #[test]
+    fn properties_have_an_end_and_what_is_left_out_is_counted() {
+        let property = |at: usize, value: &str| format!(r#"<Property key="k{at:05}" value="{value}"/>"#);
+        let large = "x".repeat(300 << 10);
+        let of = |properties: String| {
+            let xml = format!("<Envelope><ProductSection>{properties}</ProductSection></Envelope>");
+            read(&xml, &Budget::new(96 << 20)).unwrap()
+        };
+        let one = of(property(0, &large) + &property(1, "small"));
+        assert_eq!((one.properties.len(), one.left_out), (1, 1));
+        let many = of((0..50_000).map(|at| property(at, "v")).collect());
+        assert_eq!((many.properties.len(), many.left_out), (PROPERTIES, 50_000 - PROPERTIES));
+        let hostile = of("<Product>a\u{1b}[2J\u{202e}b</Product><Property key=\"a\u{1b}\"/>".to_owned());
+        assert_eq!((hostile.product[0].as_deref(), hostile.left_out), (Some("a [2J b"), 1));
+    }
+
+    #[test]
+    fn reading_has_an_end_whatever_the_elements_are() {
+        let deep = "<a>".repeat(1000);
+        assert!(read(&deep, &Budget::new(1 << 20)).unwrap_err().to_string().contains("nested too deep"));
+        let wide = format!("<Envelope>{}</Envelope>", "<a/>".repeat(100_000));
+        assert!(
+            read(&wide, &Budget::new(1 << 20)).unwrap_err().to_string().contains("more than 1048576 bytes")
+        );
+        let stopped = Budget::new(1 << 20);
+        stopped.stop();
+        assert!(read(OVF, &stopped).is_err());
     }
 
     #[test]
     fn something_else_is_refused() {
         for text in ["", "<html><body>busy</body></html>", "<Envelope><a></Envelope>"] {
-            assert!(read(text).is_err(), "{text}");
+            assert!(read(text, &Budget::new(1 << 20)).is_err(), "{text}");
         }
     }
 }

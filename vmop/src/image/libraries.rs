@@ -13,6 +13,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{Resource, ResourceExt};
 
 use crate::unmet::{Need, Unmet};
+use crate::vcenter::LibraryProblem;
 
 /// Kind of the reference to a library, as vm-operator names it.
 pub const PROVIDER_KIND: &str = "ContentLibraryProvider";
@@ -42,18 +43,19 @@ pub fn libraries(
     configured: Option<&str>,
     sources: &[Arc<ContentSource>],
     provider: impl Fn(&str) -> Option<Arc<ContentLibraryProvider>>,
-) -> (Vec<ImageLibrary>, Vec<String>) {
+) -> (Vec<ImageLibrary>, Vec<LibraryProblem>) {
     let mut sources: Vec<_> = sources.iter().collect();
     sources.sort_by_key(|source| source.name_any());
-    let (mut libraries, mut wrong) = (Vec::<ImageLibrary>::new(), Vec::new());
+    let (mut libraries, mut wrong) = (Vec::<ImageLibrary>::new(), Vec::<LibraryProblem>::new());
     libraries.extend(configured.map(|id| ImageLibrary { id: id.to_owned(), provider: None, releases: true }));
     for source in sources {
         let named = provider_of(source).unwrap_or_default();
         let Some(provider) = provider(named) else {
-            wrong.push(format!(
-                "ContentSource {} names the {PROVIDER_KIND} {named}, which does not exist. Create it",
-                source.name_any()
-            ));
+            let source = source.name_any();
+            let message = format!(
+                "ContentSource {source} names the {PROVIDER_KIND} {named}, which does not exist. Create it"
+            );
+            wrong.push(LibraryProblem { source: Some(source), message, ..LibraryProblem::default() });
             continue;
         };
         let owner = provider.owner_ref(&());
@@ -84,7 +86,7 @@ pub fn provider_of(source: &ContentSource) -> Option<&str> {
 }
 
 /// The UUID of the library that a provider names: what its spec says, else its own name.
-fn library_of(provider: &ContentLibraryProvider) -> &str {
+pub fn library_of(provider: &ContentLibraryProvider) -> &str {
     let given = provider.spec.uuid.as_deref().filter(|uuid| !uuid.is_empty());
     given.or(provider.metadata.name.as_deref()).unwrap_or_default()
 }
@@ -170,7 +172,9 @@ mod tests {
         let listed: Vec<_> = libraries.iter().map(|library| (library.id.as_str(), library.name())).collect();
         assert_eq!(listed, [("lib-b", "b"), ("lib-a", "a")]);
         assert_eq!(wrong.len(), 1);
-        assert!(wrong[0].contains("ContentSource lost") && wrong[0].contains("nowhere"), "{wrong:?}");
+        let message = &wrong[0].message;
+        assert!(message.contains("ContentSource lost") && message.contains("nowhere"), "{wrong:?}");
+        assert_eq!(wrong[0].source.as_deref(), Some("lost"));
         let for_releases: Vec<_> = libraries.iter().map(|library| library.releases).collect();
         assert_eq!(for_releases, [true, false], "the configured one alone");
         let mut labelled = (*source("a", "a")).clone();

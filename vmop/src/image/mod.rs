@@ -23,10 +23,12 @@ use kube::{Resource, ResourceExt};
 use serde_json::json;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
+use vsphere::Kind;
 use vsphere::automation::LibraryItem;
 
 use crate::error::Error;
-use crate::vcenter::{ConnectionState, Provider, VCenter};
+use crate::vcenter::{ConnectionState, LibraryProblem, Provider, VCenter};
+use descriptor::NotOvf;
 use libraries::ImageLibrary;
 pub use sync_requests::SyncRequests;
 
@@ -102,26 +104,51 @@ fn is_of(image: &VirtualMachineImage, library: &str) -> bool {
 struct Sync {
     /// The items of the libraries that could be listed.
     items: HashSet<String>,
-    /// The libraries that could not be read wholly, by id: their images stay.
+    /// The libraries that could not be listed, by id: their images stay.
     unread: HashSet<String>,
+    /// The items that could not be read, by id: their images stay.
+    unread_items: HashSet<String>,
     /// Which item has which name.
     names: HashMap<String, String>,
-    /// What is wrong, for people.
-    wrong: Vec<String>,
+    /// What is wrong with which library or item.
+    wrong: Vec<LibraryProblem>,
     /// Why the sync is to be repeated.
     failed: Option<Error>,
 }
 
 impl Sync {
-    fn fail(&mut self, library: &ImageLibrary, what: String, error: Error) {
-        self.wrong.push(what);
-        self.unread.insert(library.id.clone());
+    fn fail(&mut self, library: &ImageLibrary, message: String, error: Error) {
+        let library = library.id.clone();
+        self.unread.insert(library.clone());
+        self.wrong.push(LibraryProblem { library: Some(library), message, ..LibraryProblem::default() });
         self.failed = Some(error);
+    }
+
+    /// An item that can't be read concerns its own image and nothing else. It is read again soon only if that may help.
+    fn fail_item(&mut self, library: &ImageLibrary, id: &str, error: Error) {
+        let image = self.names.iter().find(|(_, item)| *item == id).map(|(name, _)| name.clone());
+        let message = format!("the content library's item {id}: {error}");
+        tracing::warn!(library = library.id, item = id, %error, "an item of the content library can't be read");
+        let (library, item) = (Some(library.id.clone()), Some(id.to_owned()));
+        self.wrong.push(LibraryProblem { source: None, library, item, image, message });
+        self.unread_items.insert(id.to_owned());
+        if is_transient(&error) {
+            self.failed = Some(error);
+        }
     }
 
     /// Whether the image stands for something that a library still offers, as far as is known.
     fn offers(&self, image: &VirtualMachineImage) -> bool {
         self.items.contains(&image.spec.image_id) || self.unread.iter().any(|library| is_of(image, library))
+    }
+}
+
+/// Whether the same may succeed later without a change of the item.
+fn is_transient(error: &Error) -> bool {
+    match error {
+        Error::Vcenter(error) => error.retryable(),
+        Error::Api(kube::Error::Api(refused)) => !matches!(refused.code, 400 | 413 | 422),
+        _ => true,
     }
 }
 
@@ -169,8 +196,9 @@ impl Images {
         let (libraries, wrong) = libraries::libraries(configured, &sources, provider);
         let mut sync = Sync { wrong, ..Sync::default() };
         if libraries.is_empty() {
-            sync.wrong.push("the provider configuration has no ContentSource, and no ContentSource object names a library".to_owned());
-            vcenter.set_library_problem(Some(sync.wrong.join("; ")));
+            let message = "the provider configuration has no ContentSource, and no ContentSource object names a library".to_owned();
+            sync.wrong.push(LibraryProblem { message, ..LibraryProblem::default() });
+            vcenter.set_library_problems(sync.wrong);
             return Ok(());
         }
         if let Err(error) = self.set_provider_owners(&sources).await {
@@ -183,12 +211,11 @@ impl Images {
         for (library, ids) in listed {
             for id in ids {
                 if let Err(error) = self.sync_item(vcenter, library, &id, &mut sync).await {
-                    sync.fail(library, format!("the content library's item {id}: {error}"), error);
+                    sync.fail_item(library, &id, error);
                 }
             }
         }
-        let problem = Some(sync.wrong.join("; ")).filter(|wrong| !wrong.is_empty());
-        vcenter.set_library_problem(problem);
+        vcenter.set_library_problems(std::mem::take(&mut sync.wrong));
         self.remove_images(&sync).await?;
         sync.failed.map_or(Ok(()), Err)
     }
@@ -240,7 +267,8 @@ impl Images {
     async fn remove_images(&self, sync: &Sync) -> Result<(), Error> {
         for image in self.cache.all().iter().filter(|image| ours(image)) {
             let named = sync.names.contains_key(&image.name_any());
-            let unread = sync.unread.iter().any(|library| is_of(image, library));
+            let unread = sync.unread.iter().any(|library| is_of(image, library))
+                || sync.unread_items.contains(&image.spec.image_id);
             if !named && !unread {
                 tracing::info!(image = image.name_any(), "gone from the content library");
                 self.api.delete(&**image).await?;
@@ -296,13 +324,15 @@ impl Images {
         item: &LibraryItem,
         live: Option<Arc<VirtualMachineImage>>,
     ) -> Result<(), Error> {
-        let xml = match vcenter.client.ovf_descriptor(&item.id).await {
-            Ok(xml) => xml,
+        let read = match vcenter.client.ovf_descriptor(&item.id).await {
+            Ok(xml) => descriptor::read_bounded(&library.id, xml).await,
             // An import is filling it: it is no image yet.
             Err(_) if vcenter.client.library_item_files(&item.id).await?.is_empty() => return Ok(()),
+            Err(error) if matches!(error.kind(), Kind::TooLarge { .. } | Kind::Unexpected { .. }) => {
+                Err(NotOvf::new(error.to_string()))
+            }
             Err(error) => return Err(error.into()),
         };
-        let read = descriptor::read(&xml);
         let empty = descriptor::Descriptor::default();
         let wanted = plan::image(name, library, item, read.as_ref().unwrap_or(&empty));
         let image = match live {
@@ -334,4 +364,35 @@ fn with_times(
 ) -> VirtualMachineImageStatus {
     status.conditions = kit::status::settle(&old.conditions, status.conditions, jiff::Timestamp::now());
     status
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn library(id: &str) -> ImageLibrary {
+        ImageLibrary { id: id.into(), provider: None, releases: false }
+    }
+
+    fn image(item: &str, library: &str) -> VirtualMachineImage {
+        let mut image = VirtualMachineImage::default();
+        image.spec.image_id = item.into();
+        image.metadata.labels = Some([(plan::LIBRARY_LABEL.to_owned(), library.to_owned())].into());
+        image
+    }
+
+    #[test]
+    fn a_bad_item_is_a_problem_of_that_item_and_nothing_is_repeated_for_it() {
+        let mut sync = Sync::default();
+        sync.names.insert("photon".into(), "item-1".into());
+        let cause = || vsphere::Error::new("fetch", Kind::TooLarge { limit: 1 });
+        sync.fail_item(&library("lib-1"), "item-1", cause().into());
+        assert!(sync.failed.is_none(), "it is as large the next time");
+        assert!(sync.unread.is_empty(), "the library was listed");
+        let problem = &sync.wrong[0];
+        assert_eq!((problem.library.as_deref(), problem.image.as_deref()), (Some("lib-1"), Some("photon")));
+        assert!(!sync.offers(&image("item-2", "lib-1")), "what is gone from the library goes");
+        sync.fail_item(&library("lib-1"), "item-3", vsphere::Error::new("fetch", Kind::TimedOut).into());
+        assert!(sync.failed.is_some());
+    }
 }

@@ -125,7 +125,7 @@ pub fn status(
     let mut conditions = vec![Condition::is_true(known::VIRTUAL_MACHINE_IMAGE_PROVIDER_READY)];
     match descriptor {
         Ok(descriptor) => {
-            conditions.push(Condition::is_true(known::VIRTUAL_MACHINE_IMAGE_SYNCED));
+            conditions.push(synced(descriptor));
             conditions.push(os_supported(descriptor));
             conditions.push(compatible(descriptor));
         }
@@ -154,6 +154,17 @@ pub fn status(
             .map_or_else(|_| old.content_version.clone(), |_| Some(item.content_version.clone())),
         firmware: descriptor.ok().and_then(|descriptor| descriptor.firmware.clone()),
     }
+}
+
+/// The image was read; some of its properties may be more than an object can hold.
+fn synced(descriptor: &Descriptor) -> Condition {
+    let message = (descriptor.left_out > 0).then(|| {
+        format!(
+            "{} OVF properties are left out, as they have long names or are more than an object can hold. Shorten them in the image if they are needed",
+            descriptor.left_out
+        )
+    });
+    Condition { message, ..Condition::is_true(known::VIRTUAL_MACHINE_IMAGE_SYNCED) }
 }
 
 fn os_supported(descriptor: &Descriptor) -> Condition {
@@ -357,7 +368,7 @@ mod tests {
     #[test]
     fn an_image_says_what_it_is_good_for() {
         let status_of = |xml: &str| {
-            let read = super::super::descriptor::read(xml);
+            let read = super::super::descriptor::read(xml, &bounds::Budget::new(1 << 20));
             let why = read.as_ref().map_err(ToString::to_string);
             let why = why.as_ref().map(|read| *read).map_err(String::as_str);
             let status = status(&library(), &item("a"), why, &VirtualMachineImageStatus::default());
@@ -385,7 +396,12 @@ mod tests {
             <Property key="vmware-system.tkr" value="x"/><Property key="secret" value="y"/>
             <Property key="KUBERNETES_SEMVER" value="v1.33.1"/><Property key="BUILD_DATE" value="today"/>
             <Property key="dns" value="z" userConfigurable="true"/></ProductSection></Envelope>"#;
-        let image = image("a", &library(), &item("a"), &super::super::descriptor::read(xml).unwrap());
+        let image = image(
+            "a",
+            &library(),
+            &item("a"),
+            &super::super::descriptor::read(xml, &bounds::Budget::new(1 << 20)).unwrap(),
+        );
         let annotations = image.metadata.annotations.unwrap();
         let kept = [("KUBERNETES_SEMVER", "v1.33.1"), ("vmware-system.tkr", "x")];
         assert_eq!(annotations, kept.map(|(key, value)| (key.to_owned(), value.to_owned())).into());

@@ -41,6 +41,10 @@ pub async fn delete(policy: &VirtualMachineSetResourcePolicy, ctx: &Context) -> 
     let whose = |object: &MoRef| occupant(object, policy, &ctx.caches, &vcenter);
     remove_children(&ledger, &book, &whose, &vcenter).await?;
     ctx.api.remove_finalizer(policy, finalizer::RESOURCE_POLICY).await?;
+    let mut claimed = vcenter.claimed.lock();
+    for id in ledger.ids() {
+        claimed.remove(id);
+    }
     Ok(Next::OnChange)
 }
 

@@ -4,10 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::vmop::VirtualMachineImage;
+use kube::ResourceExt;
 use tokio::sync::Notify;
 
+use crate::image::plan::LIBRARY_LABEL;
 use crate::program::parts::Parts;
 use crate::templates;
+use crate::vcenter::LibraryProblem;
 
 /// Collects templates until dropped.
 pub async fn collect(parts: Parts) {
@@ -23,13 +26,16 @@ pub async fn collect(parts: Parts) {
     loop {
         wait_until_quiet(&due, templates::COLLECT_DELAY).await;
         let Ok(vcenter) = parts.provider.vcenter() else { continue };
-        if vcenter.inventory_problem().is_some() || vcenter.library_problem().is_some() {
+        if vcenter.inventory_problem().is_some() {
             // Who does not know what there is must not say what is needless.
             due.notify_one();
             continue;
         }
         let images = images.all();
-        let needed = |item: &str, content: &str| images.iter().any(|image| needs(image, item, content));
+        let problems = vcenter.library_problems();
+        let needed = |item: &str, content: &str| {
+            images.iter().any(|image| needs(image, item, content)) || may_need(&problems, &images, item)
+        };
         if let Err(error) = templates::collect(&parts.templates, &vcenter, needed).await {
             tracing::warn!(%error, "templates that nothing needs could not be destroyed; trying again");
             due.notify_one();
@@ -55,6 +61,18 @@ fn needs(image: &VirtualMachineImage, item: &str, content: &str) -> bool {
     image.spec.image_id == item && version.is_none_or(|version| version == content)
 }
 
+/// Whether the content of an item may be needed, as the item or its library can't be read. Items of other libraries are not
+/// concerned; of an item without an image nobody knows which library it was of.
+fn may_need(problems: &[LibraryProblem], images: &[Arc<VirtualMachineImage>], item: &str) -> bool {
+    let image = images.iter().find(|image| image.spec.image_id == item);
+    let library = image.and_then(|image| image.labels().get(LIBRARY_LABEL));
+    problems.iter().any(|problem| match (&problem.item, &problem.library) {
+        (Some(unread), _) => unread == item,
+        (None, Some(unread)) => library.is_none_or(|library| library == unread),
+        (None, None) => image.is_none(),
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Instant;
@@ -62,6 +80,31 @@ mod tests {
     use futures::FutureExt;
 
     use super::*;
+
+    #[test]
+    fn a_bad_item_keeps_its_own_templates_only() {
+        let image = |item: &str, library: &str| {
+            let mut image = VirtualMachineImage::default();
+            image.spec.image_id = item.into();
+            image.metadata.labels = Some([(LIBRARY_LABEL.to_owned(), library.to_owned())].into());
+            Arc::new(image)
+        };
+        let images = [image("item-a", "lib-a"), image("item-b", "lib-b")];
+        let problem = |library: Option<&str>, item: Option<&str>| LibraryProblem {
+            library: library.map(str::to_owned),
+            item: item.map(str::to_owned),
+            ..LibraryProblem::default()
+        };
+        let of = |problem: LibraryProblem| {
+            ["item-a", "item-b", "item-gone"]
+                .map(|item| may_need(std::slice::from_ref(&problem), &images, item))
+        };
+        assert_eq!(of(problem(Some("lib-a"), Some("item-a"))), [true, false, false]);
+        assert_eq!(of(problem(Some("lib-a"), Some("item-new"))), [false, false, false]);
+        assert_eq!(of(problem(Some("lib-a"), None)), [true, false, true]);
+        assert_eq!(of(problem(None, None)), [false, false, true]);
+        assert!(!may_need(&[], &images, "item-gone"));
+    }
 
     #[tokio::test]
     async fn the_last_event_counts() {

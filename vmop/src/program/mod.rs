@@ -7,6 +7,7 @@ mod virtual_machines;
 
 use std::sync::Arc;
 
+use api::vmop::vm_phase;
 use futures::{Stream, stream};
 use kit::Runtime;
 use kit::apply;
@@ -41,7 +42,8 @@ pub async fn start(runtime: Runtime, flags: Flags) -> Result<(), Fatal> {
     let (vms, enqueued_vms) = Enqueue::new();
     let (policies, enqueued_policies) = Enqueue::new();
     let caches = Caches::start(&runtime, &shared);
-    let (templates, template_requests) = TemplateCache::new(enqueue_waiting(&caches, &vms));
+    let (templates, template_requests) =
+        TemplateCache::new(enqueue_waiting(&caches, &vms), is_waiting(&caches));
     let (prober, probe_results) = Prober::new(flags.probe_address_map.clone());
     let provider = Provider::new();
     let (sync_requests, collect_templates) = Default::default();
@@ -86,6 +88,19 @@ fn enqueue_waiting(caches: &Caches, vms: &Enqueue<api::vmop::VirtualMachine>) ->
     Arc::new(move |image: &str| by_image.refs(image).into_iter().for_each(|vm| vms.enqueue(vm)))
 }
 
+/// Whether a VirtualMachine that is to be created needs a template of an image.
+fn is_waiting(caches: &Caches) -> templates::IsWanted {
+    let (by_image, vms) = (caches.vms_by_image.clone(), caches.vms.clone());
+    Arc::new(move |namespace: &str, image: &str| {
+        by_image.refs(image).into_iter().filter(|vm| vm.namespace.as_deref() == Some(namespace)).any(|vm| {
+            vms.get(Some(namespace), &vm.name).is_some_and(|vm| {
+                let phase = vm.status.as_ref().and_then(|status| status.phase.as_deref());
+                vm.metadata.deletion_timestamp.is_none() && phase != Some(vm_phase::CREATED)
+            })
+        })
+    })
+}
+
 /// Keeps the provider connected, once it is known which folders matter.
 fn keep_connected(parts: &Parts, metrics: vsphere::Metrics) -> impl Future<Output = ()> + use<> {
     let (provider, caches) = (Arc::clone(&parts.provider), parts.caches.clone());
@@ -94,6 +109,7 @@ fn keep_connected(parts: &Parts, metrics: vsphere::Metrics) -> impl Future<Outpu
         client: parts.runtime.client.clone(),
         namespace: parts.runtime.namespace.clone(),
         metrics,
+        tenure: parts.runtime.tenure(),
         events: Events::new(&parts.runtime, "vmop-provider"),
         folders: Arc::new(move || folders_of.folders()),
     };

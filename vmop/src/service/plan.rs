@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
+use api::capw::{WCPCluster, WCPMachine};
 use api::conditions::{Condition, ERROR, INFO, READY, WARNING, vmop as known};
 use api::vmop::{
     LoadBalancerIngress, LoadBalancerStatus, VirtualMachine, VirtualMachineService,
@@ -13,6 +14,7 @@ use k8s_openapi::api::core::v1::{ObjectReference, Service, ServicePort, ServiceS
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointConditions, EndpointPort, EndpointSlice};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kit::apply::controlled_by;
+use kit::controller::controller_of;
 use kube::ResourceExt;
 use kube::api::ObjectMeta;
 
@@ -136,9 +138,11 @@ pub fn slice(service: &VirtualMachineService, vms: &[Arc<VirtualMachine>], famil
     }
 }
 
-/// Whether a VM is one of those behind a service.
+/// Whether a VM is one of those behind a service: it has the labels, and behind a cluster's own service a WCPMachine controls it.
 pub fn selects(service: &VirtualMachineService, vm: &VirtualMachine) -> bool {
-    service.spec.selector.iter().all(|(name, value)| vm.labels().get(name) == Some(value))
+    let is_labelled = service.spec.selector.iter().all(|(name, value)| vm.labels().get(name) == Some(value));
+    let is_clusters = controller_of::<WCPCluster, _>(service).is_some();
+    is_labelled && (!is_clusters || controller_of::<WCPMachine, _>(vm).is_some())
 }
 
 /// The addresses under which a VM serves, if it is ready and not on its way out: its first of each family, of those that
@@ -280,6 +284,30 @@ mod tests {
         let made =
             (service(&vmservice()), slice(&vmservice(), &vms, Ip::V4), slice(&vmservice(), &vms, Ip::V6));
         insta::assert_yaml_snapshot!(made);
+    }
+
+    #[test]
+    fn behind_a_clusters_service_are_machines_that_a_wcpmachine_controls() {
+        let owner = |kind: &str| {
+            serde_json::json!([{
+                "apiVersion": "infrastructure.cluster.vmware.com/v1beta2", "kind": kind, "name": "c", "uid": "u", "controller": true,
+            }])
+        };
+        let vm = |owners: serde_json::Value| -> VirtualMachine {
+            serde_json::from_value(serde_json::json!({
+                "metadata": {
+                    "name": "m", "ownerReferences": owners, "labels": {"capw.vmware.com/cluster.name": "c"},
+                },
+                "spec": {"imageName": "i", "className": "c"},
+            }))
+            .unwrap()
+        };
+        let (plain, machine) = (vm(serde_json::json!([])), vm(owner("WCPMachine")));
+        let mut service = vmservice();
+        assert!(selects(&service, &plain) && selects(&service, &machine), "a user's own service");
+        service.metadata.owner_references = serde_json::from_value(owner("WCPCluster")).unwrap();
+        assert!(!selects(&service, &plain), "a label is anybody's word");
+        assert!(selects(&service, &machine));
     }
 
     #[test]

@@ -14,6 +14,9 @@ use crate::vcenter::{Problem, VCenter};
 /// Called with the name of an image when one of its templates is ready, or can't be deployed.
 pub type OnChange = Arc<dyn Fn(&str) + Send + Sync>;
 
+/// Whether a VM of a namespace waits for a template of an image: `(namespace, image)`.
+pub type IsWanted = Arc<dyn Fn(&str, &str) -> bool + Send + Sync>;
+
 /// A template that is ready to be cloned.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Template {
@@ -54,6 +57,7 @@ pub struct TemplateCache {
     known: Mutex<Known>,
     requests: mpsc::UnboundedSender<TemplateRequest>,
     on_change: OnChange,
+    is_wanted: IsWanted,
 }
 
 /// The templates of one connection; those of another are none of its.
@@ -78,9 +82,12 @@ pub struct TemplateRequests(pub(super) mpsc::UnboundedReceiver<TemplateRequest>)
 
 impl TemplateCache {
     /// An empty cache, and the requests for its loop.
-    pub fn new(on_change: OnChange) -> (Arc<Self>, TemplateRequests) {
+    pub fn new(on_change: OnChange, is_wanted: IsWanted) -> (Arc<Self>, TemplateRequests) {
         let (requests, receiver) = mpsc::unbounded_channel();
-        (Arc::new(Self { known: Mutex::default(), requests, on_change }), TemplateRequests(receiver))
+        (
+            Arc::new(Self { known: Mutex::default(), requests, on_change, is_wanted }),
+            TemplateRequests(receiver),
+        )
     }
 
     /// How far the template is. Starts nothing.
@@ -118,6 +125,17 @@ impl TemplateCache {
         self.known.lock().states.retain(|_, state| !ready(state));
     }
 
+    /// Forgets a template that could not be deployed and that no VM of those namespaces waits for any more; whether it did.
+    ///
+    /// A VM that comes later is in the cache of VMs before it requests the template, and finds no state of it.
+    pub(super) fn end_unless_wanted(&self, vcenter: &VCenter, key: &TemplateKey) -> bool {
+        let mut known = self.known.lock();
+        if !known.is_of(vcenter) {
+            return true;
+        }
+        known.end_unless_wanted(key, &self.is_wanted)
+    }
+
     /// Keeps the new state of a template, and tells who waits for its image if it is another.
     pub(super) fn record(&self, vcenter: &VCenter, key: &TemplateKey, state: TemplateState) {
         let mut known = self.known.lock();
@@ -138,5 +156,51 @@ impl TemplateCache {
 impl Known {
     fn is_of(&self, vcenter: &VCenter) -> bool {
         std::ptr::eq(self.vcenter.as_ptr(), vcenter)
+    }
+
+    fn end_unless_wanted(&mut self, key: &TemplateKey, is_wanted: &IsWanted) -> bool {
+        let requesters = self.requesters.get(key).map(|requesters| requesters.borrow().clone());
+        let wanted = requesters.unwrap_or_default().iter().any(|namespace| is_wanted(namespace, &key.image));
+        if !wanted {
+            self.states.remove(key);
+            self.requesters.remove(key);
+        }
+        !wanted
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+    use crate::vcenter::Placement;
+
+    #[test]
+    fn a_template_that_fails_ends_with_the_last_vm_that_waits_for_it() {
+        let waits = Arc::new(AtomicBool::new(true));
+        let is_wanted = {
+            let waits = Arc::clone(&waits);
+            move |namespace: &str, image: &str| {
+                (namespace, image) == ("ns", "photon") && waits.load(Ordering::Relaxed)
+            }
+        };
+        let (cache, _requests) = TemplateCache::new(Arc::new(|_: &str| {}), Arc::new(is_wanted));
+        let placement = Placement { folder: MoRef::folder("group-v1"), pool: MoRef::pool("resgroup-1") };
+        let key = TemplateKey {
+            image: "photon".into(),
+            item: "item-1".into(),
+            content: "1".into(),
+            placement,
+            datastore: None,
+            policy: None,
+        };
+        let mut known = Known::default();
+        known.states.insert(key.clone(), TemplateState::Deploying);
+        known.requesters.insert(key.clone(), watch::Sender::new(BTreeSet::from(["ns".to_owned()])));
+        assert!(!known.end_unless_wanted(&key, &cache.is_wanted), "a VM waits");
+        waits.store(false, Ordering::Relaxed);
+        assert!(known.end_unless_wanted(&key, &cache.is_wanted));
+        assert!(known.states.is_empty() && known.requesters.is_empty(), "nothing of it is kept");
     }
 }

@@ -51,7 +51,7 @@ pub async fn deploy_requested(cache: Arc<TemplateCache>, mut requests: TemplateR
     }
 }
 
-/// Deploys the template; where that fails, tries again with growing pauses.
+/// Deploys the template; where that fails, tries again with growing pauses, while a VM waits for it.
 async fn deploy_until_ready(cache: &TemplateCache, request: &TemplateRequest) {
     let TemplateRequest { vcenter, key, .. } = request;
     let failures = Failures::new(RETRY.0, RETRY.1);
@@ -67,6 +67,10 @@ async fn deploy_until_ready(cache: &TemplateCache, request: &TemplateRequest) {
             }
         }
         tokio::time::sleep(failures.next(())).await;
+        if cache.end_unless_wanted(vcenter, key) {
+            tracing::info!(image = key.image, "no VM waits for the template any more: it is not deployed");
+            return;
+        }
     }
 }
 

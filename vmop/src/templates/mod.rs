@@ -12,7 +12,7 @@ mod key;
 
 #[cfg(test)]
 pub use cache::TemplateRequests;
-pub use cache::{OnChange, Template, TemplateCache, TemplateState};
+pub use cache::{IsWanted, OnChange, Template, TemplateCache, TemplateState};
 pub use collect::{COLLECT_DELAY, collect};
 pub use deploy::deploy_requested;
 pub use key::TemplateKey;

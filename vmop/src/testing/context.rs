@@ -42,7 +42,7 @@ pub fn context(runtime: &Runtime, vcenter: &Arc<VCenter>) -> Context {
         status_throttle: StatusThrottle::default(),
         policies: Enqueue::new().0,
         sync_requests: Arc::default(),
-        templates: TemplateCache::new(Arc::new(|_: &str| {})).0,
+        templates: TemplateCache::new(Arc::new(|_: &str| {}), Arc::new(|_: &str, _: &str| true)).0,
     }
 }
 

@@ -74,7 +74,7 @@ pub async fn template_key_of(library: &str, sim: &Sim, vcenter: &VCenter) -> Tem
 
 /// A template cache without a loop.
 pub fn templates() -> (Arc<TemplateCache>, templates::TemplateRequests) {
-    TemplateCache::new(Arc::new(|_: &str| {}))
+    TemplateCache::new(Arc::new(|_: &str| {}), Arc::new(|_: &str, _: &str| true))
 }
 
 pub async fn template(vcenter: &Arc<VCenter>, template_key: &TemplateKey) -> Arc<Template> {

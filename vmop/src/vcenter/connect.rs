@@ -6,11 +6,12 @@ use std::time::Duration;
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kit::Tenure;
 use kit::events::Events;
 use kit::retry::Failures;
 use kube::Client;
 use tokio::sync::watch;
-use vsphere::{Config, Credentials, Inventory, Metrics, MoRef};
+use vsphere::{Config, Credentials, Guard, Inventory, Metrics, MoRef};
 
 use crate::vcenter::connection::VCenter;
 use crate::vcenter::guest_network::{GuestNetwork, NETWORK_CONFIG_MAP};
@@ -37,6 +38,8 @@ pub struct Program {
     pub namespace: String,
     /// Where vCenter's calls are counted.
     pub metrics: Metrics,
+    /// Asked right before a call that changes something.
+    pub tenure: Tenure,
     /// Events about the configuration.
     pub events: Events,
     /// The folders to follow from the beginning.
@@ -168,7 +171,7 @@ async fn connect(provider: &Provider, settings: &Settings, program: &Program) ->
     let refused = Failures::new(REFUSED.0, REFUSED.1);
     let mut warned = false;
     loop {
-        let (problem, slow) = match client_config(settings, &program.metrics) {
+        let (problem, slow) = match client_config(settings, program) {
             Ok(config) => match vsphere::Client::connect(config).await {
                 Ok(client) => {
                     let options = vsphere::inventory::Options::default();
@@ -188,7 +191,7 @@ async fn connect(provider: &Provider, settings: &Settings, program: &Program) ->
     }
 }
 
-fn client_config(settings: &Settings, metrics: &Metrics) -> Result<Config, Problem> {
+fn client_config(settings: &Settings, program: &Program) -> Result<Config, Problem> {
     let trust = match &settings.trust {
         Trust::CaFile(path) => {
             let pem = std::fs::read_to_string(path).map_err(|error| {
@@ -206,5 +209,7 @@ fn client_config(settings: &Settings, metrics: &Metrics) -> Result<Config, Probl
     let credentials = to_credentials(settings);
     let base = Config::new(settings.host.clone(), "", "");
     let (port, wire) = (settings.port, settings.wire);
-    Ok(Config { port, credentials, trust, wire, metrics: metrics.clone(), ..base })
+    let tenure = program.tenure.clone();
+    let guard = Guard::new(move || tenure.check().is_ok());
+    Ok(Config { port, credentials, trust, wire, metrics: program.metrics.clone(), guard, ..base })
 }

@@ -18,6 +18,21 @@ use crate::vcenter::settings::Settings;
 /// How long a reconcile waits for the VMs of a folder to be read.
 const FOLDER_READ: Duration = Duration::from_secs(20);
 
+/// What is wrong with a content library, or with one of its items.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LibraryProblem {
+    /// The ContentSource that is wrong, if one is: nobody knows its library.
+    pub source: Option<String>,
+    /// The library's UUID. Without a source and a library, there is no library at all.
+    pub library: Option<String>,
+    /// The item's UUID, if only that item is concerned.
+    pub item: Option<String>,
+    /// The name of the item's VirtualMachineImage, where it is known.
+    pub image: Option<String>,
+    /// What is wrong, for people.
+    pub message: String,
+}
+
 /// A connected vCenter.
 pub struct VCenter {
     /// What was configured.
@@ -41,7 +56,7 @@ pub struct VCenter {
     /// Cancelled when the connection is given up.
     pub gone: CancellationToken,
     watched_folders: tokio::sync::Mutex<HashSet<MoRef>>,
-    library_problem: Mutex<Option<String>>,
+    library_problems: Mutex<Arc<Vec<LibraryProblem>>>,
     pub(super) lookups: LookupCache,
     pub(super) storage: StorageCache,
     pub(super) devices: DeviceCache,
@@ -62,7 +77,7 @@ impl VCenter {
             claimed: Mutex::default(),
             proven_devices: Mutex::default(),
             watched_folders: tokio::sync::Mutex::default(),
-            library_problem: Mutex::default(),
+            library_problems: Mutex::default(),
             lookups: LookupCache::default(),
             storage: StorageCache::default(),
             devices: DeviceCache::default(),
@@ -118,13 +133,13 @@ impl VCenter {
         })
     }
 
-    /// What is wrong with the content library, if something is.
-    pub fn library_problem(&self) -> Option<String> {
-        self.library_problem.lock().clone()
+    /// What is wrong with content libraries and their items.
+    pub fn library_problems(&self) -> Arc<Vec<LibraryProblem>> {
+        Arc::clone(&self.library_problems.lock())
     }
 
-    /// Keeps what is wrong with the content library, or that nothing is.
-    pub fn set_library_problem(&self, problem: Option<String>) {
-        *self.library_problem.lock() = problem;
+    /// Keeps what is wrong with content libraries and their items.
+    pub fn set_library_problems(&self, problems: Vec<LibraryProblem>) {
+        *self.library_problems.lock() = Arc::new(problems);
     }
 }

@@ -24,7 +24,7 @@ pub mod storage;
 mod unavailable;
 
 pub use connect::{Program, keep_connected};
-pub use connection::VCenter;
+pub use connection::{LibraryProblem, VCenter};
 pub use device_kinds::DeviceKinds;
 pub use guest_network::GuestNetwork;
 pub use module_members::MEMBERSHIP;

@@ -13,7 +13,7 @@ use crate::caches::Caches;
 use crate::image::libraries::{self, LibraryAccess};
 use crate::templates::{Template, TemplateCache, TemplateKey, TemplateState};
 use crate::unmet::{Need, Unmet};
-use crate::vcenter::{Placement, VCenter};
+use crate::vcenter::{LibraryProblem, Placement, VCenter};
 
 /// What is known of the template of a VM that is to be created.
 #[derive(Debug)]
@@ -36,7 +36,8 @@ pub fn find_template(
     templates: &TemplateCache,
 ) -> TemplateFacts {
     let image = caches.images.get(None, &vm.spec.image_name);
-    let key = check_image(vm, image.as_deref(), vcenter.library_problem().as_deref()).and_then(|image| {
+    let wrong = || library_problems(vm, vcenter, caches);
+    let key = check_image(vm, image.as_deref(), wrong).and_then(|image| {
         check_access(vm, image, vcenter, caches)?;
         template_key(image, home, storage, vcenter)
     });
@@ -104,15 +105,49 @@ fn check_access(
     libraries::check_access(&namespace, image, vcenter.settings.library.as_deref(), &chain)
 }
 
-/// The image exists and can be used; `library` says what is wrong with the library, if something is.
+/// What is wrong with the libraries that the VM's namespace can use, and with the item that its image would be made of.
+fn library_problems(vm: &VirtualMachine, vcenter: &VCenter, caches: &Caches) -> Option<String> {
+    let namespace = vm.namespace().unwrap_or_default();
+    let is_bound = |source: &str| caches.namespaces_bound_to(source).contains(&namespace);
+    let may_use = |library: &str| {
+        vcenter.settings.library.as_deref() == Some(library)
+            || caches.providers.cache().all().iter().any(|provider| {
+                libraries::library_of(provider) == library
+                    && caches
+                        .sources_by_provider
+                        .refs(&provider.name_any())
+                        .iter()
+                        .any(|source| is_bound(&source.name))
+            })
+    };
+    let problems = vcenter.library_problems();
+    let shown = problems.iter().filter(|problem| concerns(problem, &vm.spec.image_name, is_bound, may_use));
+    let shown: Vec<&str> = shown.map(|problem| problem.message.as_str()).collect();
+    (!shown.is_empty()).then(|| shown.join("; "))
+}
+
+/// Whether a problem may be why there is no image of that name.
+fn concerns(
+    problem: &LibraryProblem,
+    image: &str,
+    is_bound: impl Fn(&str) -> bool,
+    may_use: impl Fn(&str) -> bool,
+) -> bool {
+    let LibraryProblem { source, library, item, image: of_item, message: _ } = problem;
+    source.as_deref().is_none_or(is_bound)
+        && library.as_deref().is_none_or(may_use)
+        && (item.is_none() || of_item.as_deref() == Some(image))
+}
+
+/// The image exists and can be used; `library` says what is wrong with its library, if something is.
 fn check_image<'a>(
     vm: &VirtualMachine,
     image: Option<&'a VirtualMachineImage>,
-    library: Option<&str>,
+    library: impl FnOnce() -> Option<String>,
 ) -> Need<&'a VirtualMachineImage> {
     let name = &vm.spec.image_name;
     let Some(image) = image else {
-        let why = library.map_or_else(String::new, |library| format!(" ({library})"));
+        let why = library().map_or_else(String::new, |library| format!(" ({library})"));
         let message = format!(
             "VirtualMachineImage {name} does not exist{why}. Add the image to the content library, or name another image"
         );
@@ -146,6 +181,25 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_missing_image_names_only_what_may_be_why() {
+        let shown = |problem: LibraryProblem| {
+            concerns(&problem, "photon", |source| source == "mine", |library| library == "lib-mine")
+        };
+        let text = |text: &str| Some(text.to_owned());
+        let problem = LibraryProblem::default;
+        assert!(shown(problem()), "there is no library at all");
+        assert!(shown(LibraryProblem { library: text("lib-mine"), ..problem() }));
+        assert!(!shown(LibraryProblem { library: text("lib-other"), ..problem() }));
+        assert!(shown(LibraryProblem { source: text("mine"), ..problem() }));
+        assert!(!shown(LibraryProblem { source: text("other"), ..problem() }));
+        let item =
+            |library, image| LibraryProblem { library: text(library), item: text("i"), image, ..problem() };
+        assert!(shown(item("lib-mine", text("photon"))));
+        assert!(!shown(item("lib-mine", text("ubuntu"))) && !shown(item("lib-mine", None)));
+        assert!(!shown(item("lib-other", text("photon"))));
+    }
+
+    #[test]
     fn an_image_is_used_unless_its_library_or_its_content_is_wrong() {
         let vm = crate::testing::fixtures::virtual_machine();
         let mut there = VirtualMachineImage::default();
@@ -154,7 +208,7 @@ mod tests {
             let status = there.status.get_or_insert_default();
             status.conditions = vec![Condition::is_false(type_, api::conditions::ERROR, "Why", "it is so")];
             status.content_version = version.map(str::to_owned);
-            check_image(&vm, Some(&there), None).map(drop).map_err(|unmet| (unmet.reason, unmet.underway))
+            check_image(&vm, Some(&there), || None).map(drop).map_err(|unmet| (unmet.reason, unmet.underway))
         };
         let not_ready = |underway| Err((reason::VIRTUAL_MACHINE_IMAGE_NOT_READY, underway));
         assert_eq!(checked(reason::VIRTUAL_MACHINE_IMAGE_SYNCED, Some("1")), not_ready(false));
@@ -164,7 +218,7 @@ mod tests {
         assert_eq!(checked(reason::VIRTUAL_MACHINE_IMAGE_V1ALPHA1_COMPATIBLE, Some("1")), Ok(()));
         assert_eq!(checked(reason::VIRTUAL_MACHINE_IMAGE_OS_TYPE_SUPPORTED, Some("1")), Ok(()));
         assert_eq!(checked(reason::VIRTUAL_MACHINE_IMAGE_OS_TYPE_SUPPORTED, None), not_ready(true));
-        let missing = check_image(&vm, None, Some("content library lib-1 is gone")).unwrap_err();
+        let missing = check_image(&vm, None, || Some("content library lib-1 is gone".into())).unwrap_err();
         assert_eq!(missing.reason, reason::VIRTUAL_MACHINE_IMAGE_NOT_FOUND);
         assert!(missing.message.contains("(content library lib-1 is gone)"), "{}", missing.message);
     }

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use bounds::printable;
 use reqwest::Method;
 use serde_json::Value as Json;
 
+use crate::fault::MESSAGE;
 use crate::http::{Answer, Pool, SESSION_HEADER};
 use crate::retry::{Attempt, RetryPolicy};
 use crate::session::SessionHandle;
@@ -107,18 +109,21 @@ impl<F: Fn(Form) -> Call + Send + Sync> Attempt for AutomationCall<'_, F> {
 }
 
 /// The token that opens the Automation API.
-fn token(session: &SessionHandle) -> &Arc<str> {
+pub(super) fn token(session: &SessionHandle) -> &Arc<str> {
     session.ticket.automation.as_ref().unwrap_or(&session.ticket.session)
 }
 
 /// Sends a request once, whatever form it has.
-pub(super) async fn send_once(
+async fn send_once(
     client: &Client,
     name: &'static str,
     policy: RetryPolicy,
     call: Call,
     session: &SessionHandle,
 ) -> Result<Answer> {
+    if call.method != Method::GET {
+        client.config().guard.check(name)?;
+    }
     let http = &client.inner.http;
     let request =
         http.request(Pool::Calls, call.method, &call.path).header(SESSION_HEADER, &**token(session));
@@ -176,7 +181,7 @@ fn fault(body: &Json) -> Option<Fault> {
         .collect();
     let messages = body.get("messages").or_else(|| body["value"].get("messages"));
     let message = messages.and_then(|messages| messages[0]["default_message"].as_str()).unwrap_or_default();
-    Some(Fault { type_name, message: message.to_owned(), detail: Value::Null })
+    Some(Fault { type_name, message: printable(message, MESSAGE), detail: Value::Null })
 }
 
 #[cfg(test)]

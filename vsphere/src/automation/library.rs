@@ -71,6 +71,9 @@ pub(super) struct Endpoint {
     pub uri: String,
 }
 
+/// A descriptor holds some kilobytes.
+const LONGEST_DESCRIPTOR: usize = 16 << 20;
+
 /// How often a prepared file is asked for, and for how long.
 const PREPARING: (Duration, u32) = (Duration::from_millis(250), 120);
 
@@ -199,7 +202,7 @@ impl Client {
                 .ok_or_else(|| unexpected("download", "the file vanished"))?;
         }
         let endpoint = file.download_endpoint.ok_or_else(|| Error::new("download", Kind::TimedOut))?;
-        let bytes = self.fetch(&endpoint.uri).await?;
+        let bytes = self.fetch(&endpoint.uri, LONGEST_DESCRIPTOR).await?;
         String::from_utf8(bytes).map_err(|_| unexpected("download", "the descriptor is not UTF-8"))
     }
 
@@ -217,6 +220,7 @@ impl Client {
     }
 
     async fn download_files(&self, session: &str) -> Result<Vec<DownloadFile>> {
+        let session = part(session);
         self.automation("download files", self.reading(), |form| {
             Call::get(match form {
                 Form::Api => format!("/api/content/library/item/download-session/{session}/file"),
@@ -229,7 +233,7 @@ impl Client {
     }
 
     async fn prepare_download(&self, session: &str, name: &str) -> Result<DownloadFile> {
-        let body = json!({ "file_name": name });
+        let (body, session) = (json!({ "file_name": name }), part(session));
         self.automation("download prepare", self.reading(), |form| {
             let path = match form {
                 Form::Api => {
@@ -246,6 +250,7 @@ impl Client {
 
     /// An open session only holds a lock for some minutes, so its end is not worth an error.
     async fn close_download(&self, session: &str) {
+        let session = part(session);
         let closed: Result<serde_json::Value> = self
             .automation("download close", self.once_only(), |form| {
                 Call::delete(match form {

@@ -24,11 +24,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bounds::Turn;
+use reqwest::Method;
 use serde::de::DeserializeOwned;
 use tracing::Instrument;
 
-use self::call::{AutomationCall, Call, count, send_once};
+use self::call::{AutomationCall, Call, count, token};
 use crate::gate::Gate;
+use crate::http::{Pool, SESSION_HEADER};
 use crate::retry::{RetryPolicy, call_until_done};
 use crate::style::Form;
 use crate::wire::{refused, status_refusal};
@@ -91,17 +93,27 @@ impl Client {
         RetryPolicy { timeout: self.config().call_timeout, repeatable: false }
     }
 
-    /// Fetches a file that a download session has prepared.
-    pub(crate) async fn fetch(&self, url: &str) -> Result<Vec<u8>> {
-        let session = self.session().await?;
-        let session = self.inner.session.with_automation(&self.transport(), session).await?;
+    /// Fetches a file of at most `longest` bytes that a download session has prepared.
+    ///
+    /// The URL is its own ticket. A host may have named it, so it gets vCenter's session only where it leads to vCenter.
+    pub(crate) async fn fetch(&self, url: &str, longest: usize) -> Result<Vec<u8>> {
+        const NAME: &str = "fetch";
+        let http = &self.inner.http;
+        let mut request = http.request(Pool::Calls, Method::GET, url);
+        if http.is_own(url) {
+            let session = self.session().await?;
+            let session = self.inner.session.with_automation(&self.transport(), session).await?;
+            request = request.header(SESSION_HEADER, &**token(&session));
+        } else {
+            http.check_scheme(NAME, url)?;
+        }
         let started = Instant::now();
-        let answer = send_once(self, "fetch", self.reading(), Call::get(url.to_owned()), &session).await;
+        let answer = http.send_within(NAME, request, self.config().call_timeout, longest).await;
         let result = answer.and_then(|answer| match answer.status {
-            200 => Ok(answer.body.to_vec()),
-            status => Err(refused("fetch", status_refusal(status))),
+            200 => Ok(answer.body.into()),
+            status => Err(refused(NAME, status_refusal(status))),
         });
-        count(self, "fetch", started, &result);
+        count(self, NAME, started, &result);
         result
     }
 }

@@ -21,7 +21,7 @@ use uuid::Uuid;
 
 use self::model::{FileInfo, SessionModel, ValidationResult};
 use super::call::{Call, count, part};
-use crate::http::Pool;
+use crate::http::{Pool, SHORT_ANSWER};
 use crate::retry::RetryPolicy;
 use crate::style::Form;
 use crate::wire::{refused, status_refusal};
@@ -192,10 +192,8 @@ impl Client {
         sent: &Arc<AtomicU64>,
     ) -> Result<()> {
         const NAME: &str = "upload";
-        if !endpoint.starts_with("https://") {
-            let cause = format!("the upload endpoint {endpoint} is not https");
-            return Err(Error::new(NAME, Kind::Unexpected { cause }));
-        }
+        self.inner.http.check_scheme(NAME, endpoint)?;
+        self.config().guard.check(NAME)?;
         let counter = Arc::clone(sent);
         let chunks = bytes.inspect(move |chunk| {
             let count = chunk.as_ref().map_or(0, Bytes::len);
@@ -206,7 +204,7 @@ impl Client {
         let request = request.header(CONTENT_LENGTH, size).body(Body::wrap_stream(chunks));
         let started = Instant::now();
         let answer = tokio::select! {
-            answer = http.send(NAME, request, LONGEST_UPLOAD) => answer,
+            answer = http.send_within(NAME, request, LONGEST_UPLOAD, SHORT_ANSWER) => answer,
             () = stalled(sent) => Err(Error::new(NAME, Kind::TimedOut)),
         };
         let result = answer.and_then(|answer| match answer.status {

@@ -157,7 +157,7 @@ async fn extend(shared: &Shared, built: &Built, folder: &MoRef) -> Result<()> {
     );
     let outcome = shared
         .client
-        .retrieve_pages(spec, |page| {
+        .retrieve_pages(spec, |_first, page| {
             let deltas = shared.state.write().cache.read(page.into_iter().map(as_enter));
             shared.publish(&deltas);
         })

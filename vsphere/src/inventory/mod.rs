@@ -8,6 +8,8 @@ mod availability;
 mod build;
 mod cache;
 mod changes;
+mod guest;
+mod oversize;
 mod pace;
 mod shared;
 mod stream;

@@ -3,28 +3,30 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
+
 use super::build::build;
+use super::oversize::Oversize;
 use super::pace::Pace;
 use super::shared::{Built, Shared};
 use super::update::UpdateSet;
-use crate::http::Pool;
 use crate::retry::pause_after;
 use crate::{Error, Kind, Object, Result};
 
-/// Objects per answer; more come in the next one at once.
-const PAGE: u32 = 250;
 /// Polls that may fail for want of a connection before the views are doubted.
 const LOST: usize = 20;
 
 /// Builds, follows, and begins anew whenever the session or the server is another.
 pub(super) async fn run(shared: Arc<Shared>) {
     let mut failures = 0;
+    let mut oversize = Oversize::new();
     loop {
         shared.begin();
+        oversize.relax();
         let epoch = *shared.client.epochs().borrow();
         let error = match build(&shared).await {
             Ok(built) => {
-                let (error, worked) = watch(&shared, built).await;
+                let (error, worked) = watch(&shared, built, &mut oversize).await;
                 if worked {
                     failures = 0;
                 }
@@ -53,7 +55,7 @@ pub(super) async fn run(shared: Arc<Shared>) {
 }
 
 /// Follows the stream; says why it ended and whether it ever was complete.
-async fn watch(shared: &Shared, built: Built) -> (Error, bool) {
+async fn watch(shared: &Shared, built: Built, oversize: &mut Oversize) -> (Error, bool) {
     let built = Arc::new(built);
     {
         let mut tasks = shared.tasks.lock();
@@ -65,7 +67,7 @@ async fn watch(shared: &Shared, built: Built) -> (Error, bool) {
     let mut epochs = shared.client.epochs();
     let epoch = built.live.epoch;
     let error = tokio::select! {
-        error = follow(shared, &built, &mut complete) => error,
+        error = follow(shared, &built, oversize, &mut complete) => error,
         _ = epochs.wait_for(|now| *now != epoch) => Error::new("WaitForUpdatesEx", Kind::NotAuthenticated),
         () = shared.broken.notified() => Error::new("WaitForUpdatesEx", Kind::Canceled),
     };
@@ -77,7 +79,7 @@ async fn watch(shared: &Shared, built: Built) -> (Error, bool) {
     (error, complete)
 }
 
-async fn follow(shared: &Shared, built: &Built, complete: &mut bool) -> Error {
+async fn follow(shared: &Shared, built: &Built, oversize: &mut Oversize, complete: &mut bool) -> Error {
     let mut pace = Pace::new(shared.options.burst, shared.options.pace);
     let mut version = String::new();
     let mut truncated = false;
@@ -92,7 +94,20 @@ async fn follow(shared: &Shared, built: &Built, complete: &mut bool) -> Error {
         } else {
             Duration::ZERO
         };
-        match poll(shared, built, &version, wait).await {
+        let polled = match poll(shared, built, &version, oversize.page(), wait).await {
+            Ok(Err(_beginning)) if oversize.shrink() => {
+                tracing::warn!(
+                    objects = oversize.page(),
+                    "vCenter's answer is too large: all is read in smaller ones"
+                );
+                truncated = false;
+                restart(shared, oversize, &mut version);
+                continue;
+            }
+            Ok(polled) => oversize.read(shared, polled).await,
+            Err(error) => Err(error),
+        };
+        match polled {
             Ok(set) => {
                 failures = 0;
                 truncated = set.as_ref().is_some_and(|set| set.truncated);
@@ -107,9 +122,8 @@ async fn follow(shared: &Shared, built: &Built, complete: &mut bool) -> Error {
                 shared.state.write().trouble = None;
             }
             Err(error) if is_stale(&error) => {
-                version.clear();
                 truncated = false;
-                shared.begin();
+                restart(shared, oversize, &mut version);
             }
             // vCenter answers again for the same version, so nothing is lost with an answer.
             Err(error) if is_passing(&error) && !is_hung(&error, wait) && failures < LOST => {
@@ -124,16 +138,28 @@ async fn follow(shared: &Shared, built: &Built, complete: &mut bool) -> Error {
     }
 }
 
-async fn poll(shared: &Shared, built: &Built, version: &str, wait: Duration) -> Result<Option<UpdateSet>> {
+/// From the empty version on, everything is sent again.
+fn restart(shared: &Shared, oversize: &mut Oversize, version: &mut String) {
+    version.clear();
+    oversize.begin();
+    shared.begin();
+}
+
+/// The next answer, of so many objects at most; of one that is too large its beginning is the inner error.
+async fn poll(
+    shared: &Shared,
+    built: &Built,
+    version: &str,
+    page: u32,
+    wait: Duration,
+) -> Result<Result<Option<UpdateSet>, Bytes>> {
     let seconds = u32::try_from(wait.as_secs()).unwrap_or(u32::MAX);
-    let options = Object::new("WaitOptions").with("maxWaitSeconds", seconds).with("maxObjectUpdates", PAGE);
+    let options = Object::new("WaitOptions").with("maxWaitSeconds", seconds).with("maxObjectUpdates", page);
     let args = Object::new("WaitForUpdatesExRequestType").with("version", version).with("options", options);
     let timeout = wait + shared.client.config().poll_grace;
-    let answer = shared
-        .client
-        .call_in(&built.live, Pool::Poll, &built.collector, "WaitForUpdatesEx", Some(args), timeout)
-        .await?;
-    Ok(UpdateSet::read(answer))
+    let answer =
+        shared.client.poll_in(&built.live, &built.collector, "WaitForUpdatesEx", &args, timeout).await?;
+    Ok(answer.map(UpdateSet::read))
 }
 
 /// The collector does not know the version: it sends everything again from the empty one.

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use bounds::printable;
 use uuid::Uuid;
 
-use crate::exact::exact;
+use super::guest;
 use crate::spec::unescape_name;
 use crate::{Allocation, Devices, ManagedBy, MoRef, Value};
 
@@ -87,7 +88,7 @@ pub struct Guest {
     pub heartbeat: Option<String>,
     /// How its customisation goes, where there is one.
     pub customization: Option<Customized>,
-    /// The virtual network adapters; interfaces that exist only inside the guest are left out.
+    /// The first virtual network adapters; interfaces that exist only inside the guest are left out.
     pub nics: Vec<GuestNic>,
 }
 
@@ -105,13 +106,13 @@ pub struct Customized {
 pub struct GuestNic {
     /// The key of the device.
     pub device_key: i32,
-    /// The MAC.
+    /// The MAC; empty where the guest reports none that is one.
     pub mac: String,
     /// The network's name.
     pub network: String,
     /// Whether it is connected.
     pub connected: bool,
-    /// The addresses, with the prefix length where it is known (`10.0.0.5/24`).
+    /// The first addresses, with the prefix length where it is known (`10.0.0.5/24`).
     pub addresses: Vec<String>,
 }
 
@@ -181,6 +182,8 @@ const REPORTED: [&str; 2] = ["guestinfo.local-", "guestinfo.vmservice."];
 const REPORTED_KEYS: usize = 32;
 /// So many characters are kept of each value that a guest reports.
 const REPORTED_LENGTH: usize = 1024;
+/// So many characters are kept of the name of a state.
+const STATE: usize = 64;
 
 impl Vm {
     pub(super) fn new(moref: MoRef) -> Self {
@@ -221,7 +224,9 @@ impl Vm {
             "resourcePool" => self.pool = value.as_moref().cloned(),
             "runtime.host" => self.host = value.as_moref().cloned(),
             "runtime.powerState" => self.power_state = power_state(value),
-            "runtime.connectionState" => self.connection_state = text().unwrap_or_default(),
+            "runtime.connectionState" => {
+                self.connection_state = printable(&text().unwrap_or_default(), STATE);
+            }
             "config.template" => self.template = value.as_bool().unwrap_or(false),
             "config.uuid" => self.uuid = uuid(),
             "config.instanceUuid" => self.instance_uuid = uuid(),
@@ -240,12 +245,12 @@ impl Vm {
             "config.changeVersion" => self.change_version = text().unwrap_or_default(),
             "config.changeTrackingEnabled" => self.change_tracking = value.as_bool(),
             "config.version" => self.hardware_version = text().unwrap_or_default(),
-            "guest.ipAddress" => self.guest.ip = text(),
-            "guest.hostName" => self.guest.host_name = text(),
-            "guest.toolsRunningStatus" => self.guest.tools = tools(value),
-            "guest.net" => self.guest.nics = exact(value.items().iter().filter_map(nic)),
-            "guestHeartbeatStatus" => self.guest.heartbeat = text(),
-            "guest.customizationInfo" => self.guest.customization = customized(value),
+            "guest.ipAddress" => self.guest.ip = guest::address(value),
+            "guest.hostName" => self.guest.host_name = guest::host_name(value),
+            "guest.toolsRunningStatus" => self.guest.tools = guest::tools(value),
+            "guest.net" => self.guest.nics = guest::nics(value),
+            "guestHeartbeatStatus" => self.guest.heartbeat = guest::heartbeat(value),
+            "guest.customizationInfo" => self.guest.customization = guest::customized(value),
             _ => {}
         }
     }
@@ -268,8 +273,9 @@ impl Vm {
             return;
         }
         let kept = self.extra_config.keys().filter(|key| key.starts_with("guestinfo.")).count();
-        if REPORTED.into_iter().any(begins) && kept < REPORTED_KEYS && key.len() <= REPORTED_LENGTH {
-            self.extra_config.insert(key.to_owned(), value.chars().take(REPORTED_LENGTH).collect());
+        let plain = key.len() <= REPORTED_LENGTH && key.bytes().all(|byte| byte.is_ascii_graphic());
+        if REPORTED.into_iter().any(begins) && kept < REPORTED_KEYS && plain {
+            self.extra_config.insert(key.to_owned(), printable(value, REPORTED_LENGTH));
         }
     }
 }
@@ -287,20 +293,6 @@ fn power_state(value: &Value) -> Option<PowerState> {
     }
 }
 
-fn tools(value: &Value) -> Option<ToolsState> {
-    match value.as_str()? {
-        "guestToolsRunning" => Some(ToolsState::Running),
-        "guestToolsNotRunning" => Some(ToolsState::NotRunning),
-        "guestToolsExecutingScripts" => Some(ToolsState::ExecutingScripts),
-        _ => None,
-    }
-}
-
-fn customized(value: &Value) -> Option<Customized> {
-    let text = |name: &str| value.get(name).as_str().filter(|text| !text.is_empty()).map(str::to_owned);
-    Some(Customized { status: text("customizationStatus")?, error: text("errorMsg") })
-}
-
 fn managed_by(value: &Value) -> Option<ManagedBy> {
     let extension_key = value.get("extensionKey").as_str()?.to_owned();
     Some(ManagedBy { extension_key, kind: value.get("type").as_str().unwrap_or_default().to_owned() })
@@ -312,31 +304,4 @@ fn allocation(value: &Value) -> Allocation {
         expandable: value.get("expandableReservation").as_bool(),
         limit: value.get("limit").as_i64(),
     }
-}
-
-/// A bridge or a tunnel inside the guest has no device: a Kubernetes node makes dozens of them.
-fn nic(value: &Value) -> Option<GuestNic> {
-    let device_key = i32::try_from(value.get("deviceConfigId").as_i64()?).ok()?;
-    if device_key < 0 {
-        return None;
-    }
-    let text = |name: &str| value.get(name).as_str().unwrap_or_default().to_owned();
-    let with_prefix = value.get("ipConfig").get("ipAddress").items().iter().filter_map(|address| {
-        let ip = address.get("ipAddress").as_str()?;
-        Some(match address.get("prefixLength").as_i64() {
-            Some(length) => format!("{ip}/{length}"),
-            None => ip.to_owned(),
-        })
-    });
-    let mut addresses = exact(with_prefix);
-    if addresses.is_empty() {
-        addresses = exact(value.get("ipAddress").items().iter().filter_map(Value::as_str).map(str::to_owned));
-    }
-    Some(GuestNic {
-        device_key,
-        mac: text("macAddress"),
-        network: text("network"),
-        connected: value.get("connected").as_bool().unwrap_or(false),
-        addresses,
-    })
 }

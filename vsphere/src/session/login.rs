@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use reqwest::Method;
+use reqwest::{Method, RequestBuilder};
 use tracing::Instrument;
 
 use super::ticket::Ticket;
 use crate::config::Credentials;
 use crate::error::unexpected;
-use crate::http::{Answer, Http, Pool, SESSION_HEADER};
+use crate::http::{Answer, Http, Pool, SESSION_HEADER, SHORT_ANSWER};
 use crate::wire::{Codec, refused, status_refusal};
 use crate::{Error, Kind, Metrics, MoRef, Object, Result};
 
@@ -29,7 +29,7 @@ impl Transport<'_> {
                 .with("userName", &credentials.username)
                 .with("password", credentials.password.expose());
             let out = self.codec.encode(manager, "Login", Some(&args), None);
-            let answer = self.http.send("Login", self.http.outgoing(Pool::Calls, out), self.timeout).await?;
+            let answer = self.send("Login", self.http.outgoing(Pool::Calls, out)).await?;
             let decoded = self.codec.decode(answer.status, &answer.body);
             decoded.map_err(|refusal| match refused("Login", refusal) {
                 // There is no session yet that could be lost: it is the login that is refused.
@@ -47,7 +47,7 @@ impl Transport<'_> {
         let attempt = async |path: &'static str| {
             let request = self.http.request(Pool::Calls, Method::POST, path);
             let request = request.basic_auth(&credentials.username, Some(credentials.password.expose()));
-            self.http.send("session create", request, self.timeout).await
+            self.send("session create", request).await
         };
         let opened = async {
             let answer = attempt("/api/session").await?;
@@ -66,12 +66,16 @@ impl Transport<'_> {
         {
             let request = self.http.request(Pool::Calls, Method::DELETE, "/api/session");
             let request = request.header(SESSION_HEADER, token.as_ref());
-            let ended = self.http.send("session delete", request, self.timeout);
+            let ended = self.send("session delete", request);
             drop(self.counted("session delete", ended).await);
         }
         let out = self.codec.encode(manager, "Logout", None, Some(&ticket.session));
-        let ended = self.http.send("Logout", self.http.outgoing(Pool::Calls, out), self.timeout);
+        let ended = self.send("Logout", self.http.outgoing(Pool::Calls, out));
         drop(self.counted("Logout", ended).await);
+    }
+
+    async fn send(&self, method: &'static str, request: RequestBuilder) -> Result<Answer> {
+        self.http.send_within(method, request, self.timeout, SHORT_ANSWER).await
     }
 
     async fn counted<T>(&self, method: &'static str, call: impl Future<Output = Result<T>>) -> Result<T> {

@@ -18,6 +18,8 @@ use crate::{Client, Config, WireChoice, WireKind};
 pub enum Reply {
     /// A status and a body.
     Body(u16, String),
+    /// A body as it is, whatever the wire.
+    Raw(String),
     /// A login with this session.
     Session(String),
     /// The connection is closed without an answer.
@@ -37,6 +39,8 @@ pub struct Seen {
     pub body: String,
     /// As it came.
     pub raw: String,
+    /// The first line and the headers.
+    pub head: String,
 }
 
 impl Seen {
@@ -110,6 +114,11 @@ impl Fake {
         fake
     }
 
+    /// Its URL, without a path.
+    pub fn base(&self) -> &str {
+        &self.base
+    }
+
     pub async fn client(&self) -> Client {
         self.connect(self.config()).await.unwrap()
     }
@@ -124,7 +133,7 @@ impl Fake {
     }
 
     pub async fn connect(&self, config: Config) -> crate::Result<Client> {
-        Client::over(Http::plain(self.base.clone()), config).await
+        Client::over(Http::plain(self.base.clone(), config.longest_answer), config).await
     }
 
     /// What was asked since the client connected.
@@ -160,6 +169,7 @@ impl Fake {
                     response(status, "", &soap::answer(seen.call(), &body))
                 }
                 (Reply::Body(status, body), _) => response(status, "", &body),
+                (Reply::Raw(body), _) => response(200, "", &body),
                 (Reply::Session(token), WireKind::ViJson) => {
                     response(200, &format!("vmware-api-session-id: {token}\r\n"), "")
                 }
@@ -227,6 +237,7 @@ async fn read(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> Option<Seen> {
                     call: String::new(),
                     raw: body.clone(),
                     body,
+                    head: head.clone(),
                 };
                 return Some(seen.named());
             }

@@ -18,6 +18,7 @@ macro_rules! on_both_wires {
 }
 
 mod fake;
+mod foreign;
 mod requests;
 mod session;
 mod soap;

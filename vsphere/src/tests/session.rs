@@ -1,12 +1,12 @@
 //! One login, renewed once, and calls that are repeated only where that does no harm.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use futures::future::join_all;
 
 use super::fake::{Fake, Reply, Seen, fault, json, moref};
-use crate::{Credentials, Kind, MoRef, WireKind};
+use crate::{Config, Credentials, Guard, Kind, MoRef, WireKind};
 
 fn other() -> Credentials {
     Credentials { username: "user".into(), password: "other".into() }
@@ -102,6 +102,23 @@ async fn logging_out_ends_the_session_for_good(wire: WireKind) {
     let error = client.power_on(&MoRef::vm("vm-1")).await.unwrap_err();
     assert_eq!(*error.kind(), Kind::Canceled);
     assert_eq!(fake.count("PowerOnVM_Task"), 0);
+}
+
+async fn nothing_is_changed_once_the_guard_says_no(wire: WireKind) {
+    let fake = Fake::start(wire, |_| None).await;
+    let may = Arc::new(AtomicBool::new(false));
+    let asked = Arc::clone(&may);
+    let guard = Guard::new(move || asked.load(Ordering::SeqCst));
+    let client = fake.connect(Config { guard, ..fake.config() }).await.unwrap();
+    let error = client.power_on(&MoRef::vm("vm-1")).await.unwrap_err();
+    assert_eq!(*error.kind(), Kind::Canceled);
+    let _ = client.delete_library_item("item").await.unwrap_err();
+    assert!(fake.seen().iter().all(|seen| seen.call() != "PowerOnVM_Task" && seen.method != "DELETE"));
+    let _ = client.find_by_uuid(uuid::Uuid::nil(), true).await;
+    assert!(fake.count("FindByUuid") > 0, "reading goes on");
+    may.store(true, Ordering::SeqCst);
+    let _ = client.power_on(&MoRef::vm("vm-1")).await;
+    assert_eq!(fake.count("PowerOnVM_Task"), 1);
 }
 
 /// A content library of an Automation API that takes this token only.
@@ -212,6 +229,7 @@ on_both_wires!(
     a_lost_answer_of_a_clone_is_reported_and_not_repeated,
     reading_is_repeated,
     logging_out_ends_the_session_for_good,
+    nothing_is_changed_once_the_guard_says_no,
     one_token_opens_the_automation_api_too,
     an_automation_api_that_takes_no_other_token_gets_a_login_of_its_own,
     an_old_vcenter_gets_a_second_login_when_the_automation_api_is_needed,

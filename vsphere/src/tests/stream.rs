@@ -7,7 +7,7 @@ use serde_json::{Value as Json, json};
 
 use super::fake::{Fake, Reply, Seen, fault, json as reply, moref};
 use crate::inventory::{Options, Presence};
-use crate::{Inventory, Kind, MoRef, WireKind};
+use crate::{Config, Inventory, Kind, MoRef, WireKind};
 
 fn reference(kind: &str, id: &str) -> Json {
     json!({ "_typeName": "ManagedObjectReference", "type": kind, "value": id })
@@ -52,8 +52,20 @@ fn set(version: &str, truncated: bool, objects: &[Json]) -> Option<Reply> {
 /// Answers the polls in order, then not at all; everything else as a server would.
 async fn following(wire: WireKind, polls: Vec<Option<Reply>>) -> (Fake, Inventory) {
     let mut polls = VecDeque::from(polls);
+    let answer = move |_: &Seen| polls.pop_front().unwrap_or(Some(Reply::Never));
+    following_within(wire, usize::MAX, answer, |_| None).await
+}
+
+/// Answers polls and readings as the test says, and reads answers of so many bytes.
+async fn following_within(
+    wire: WireKind,
+    longest_answer: usize,
+    mut poll: impl FnMut(&Seen) -> Option<Reply> + Send + 'static,
+    mut retrieve: impl FnMut(&Seen) -> Option<Reply> + Send + 'static,
+) -> (Fake, Inventory) {
     let fake = Fake::start(wire, move |seen| match seen.call() {
-        "WaitForUpdatesEx" => polls.pop_front().unwrap_or(Some(Reply::Never)),
+        "WaitForUpdatesEx" => poll(seen),
+        "RetrievePropertiesEx" => retrieve(seen),
         "CreateContainerView" => moref("ContainerView", "session[1]2"),
         "CreateListView" => moref("ListView", "session[1]3"),
         "CreateFilter" => moref("PropertyFilter", "session[1]4"),
@@ -61,8 +73,146 @@ async fn following(wire: WireKind, polls: Vec<Option<Reply>>) -> (Fake, Inventor
     })
     .await;
     let options = Options { burst: 100, pace: Duration::ZERO, ..Options::default() };
-    let inventory = Inventory::start(fake.client().await, vec![MoRef::folder("group-v3")], options);
+    let client = fake.connect(Config { longest_answer, ..fake.config() }).await.unwrap();
+    let inventory = Inventory::start(client, vec![MoRef::folder("group-v3")], options);
     (fake, inventory)
+}
+
+/// The number of a member of a request.
+fn number(seen: &Seen, pointer: &str) -> usize {
+    let body: Json = serde_json::from_str(&seen.body).unwrap();
+    body.pointer(pointer).unwrap().to_string().trim_matches('"').parse().unwrap()
+}
+
+/// A VM whose guest has written so many bytes.
+fn talkative(id: &str, bytes: usize) -> Json {
+    let mut update = vm(id);
+    let options = json!({ "_typeName": "ArrayOfOptionValue", "_value": [{
+        "_typeName": "OptionValue", "key": "guestinfo.x", "value": { "_typeName": "string", "_value": "x".repeat(bytes) } }] });
+    let change = json!({ "_typeName": "PropertyChange", "name": "config.extraConfig", "op": "assign", "val": options });
+    update["changeSet"].as_array_mut().unwrap().push(change);
+    update
+}
+
+/// An answer about one talkative VM as vCenter writes it: the version and the object come first.
+fn written(wire: WireKind, version: &str, id: &str) -> Reply {
+    let text = "x".repeat(200_000);
+    Reply::Raw(match wire {
+        WireKind::ViJson => format!(
+            r#"{{"_typeName":"UpdateSet","version":"{version}","filterSet":[{{"_typeName":"PropertyFilterUpdate","filter":{{"_typeName":"ManagedObjectReference","type":"PropertyFilter","value":"f"}},"objectSet":[{{"_typeName":"ObjectUpdate","kind":"enter","obj":{{"_typeName":"ManagedObjectReference","type":"VirtualMachine","value":"{id}"}},"changeSet":[{{"name":"config.extraConfig","val":"{text}"#
+        ),
+        WireKind::Soap => format!(
+            r#"<?xml version="1.0"?><soapenv:Envelope xmlns:soapenv="http://schemas.xmlsoap.org/soap/envelope/"><soapenv:Body><WaitForUpdatesExResponse xmlns="urn:vim25"><returnval><version>{version}</version><filterSet><filter type="PropertyFilter">f</filter><objectSet><kind>enter</kind><obj type="VirtualMachine">{id}</obj><changeSet><val>{text}"#
+        ),
+    })
+}
+
+async fn answers_that_are_too_large_are_asked_for_in_smaller_ones(wire: WireKind) {
+    // As vCenter: from a version on, it gives as many objects as it is asked for.
+    let poll = |seen: &Seen| {
+        let from: usize = serde_json::from_str::<Json>(&seen.body).unwrap()["version"]
+            .as_str()
+            .unwrap()
+            .parse()
+            .unwrap_or(0);
+        if from >= 40 {
+            return Some(Reply::Never);
+        }
+        let to = (from + number(seen, "/options/maxObjectUpdates")).min(40);
+        let objects: Vec<Json> = (from..to).map(|at| talkative(&format!("vm-{at}"), 10_000)).collect();
+        set(&to.to_string(), to < 40, &objects)
+    };
+    let (fake, inventory) = following_within(wire, 128 << 10, poll, |_| None).await;
+    inventory.wait_until_complete().await;
+    assert!((0..40).all(|at| here(&inventory, &format!("vm-{at}"))));
+    let pages: Vec<usize> = fake
+        .seen()
+        .iter()
+        .filter(|seen| seen.call() == "WaitForUpdatesEx")
+        .map(|seen| number(seen, "/options/maxObjectUpdates"))
+        .collect();
+    assert_eq!(pages[..6], [250, 125, 62, 31, 15, 7], "{pages:?}");
+    assert!(pages[6..].iter().all(|page| *page == 7), "{pages:?}");
+    assert_eq!(
+        (inventory.last_error().map(|error| error.to_string()), fake.count("CreateFilter")),
+        (None, 1)
+    );
+}
+
+async fn of_a_vm_that_is_too_large_nothing_is_certain_and_the_others_are_known(wire: WireKind) {
+    let poll = move |seen: &Seen| match serde_json::from_str::<Json>(&seen.body).unwrap()["version"]
+        .as_str()
+        .unwrap()
+    {
+        "" if number(seen, "/options/maxObjectUpdates") > 1 => {
+            set("3", false, &[vm("vm-1"), talkative("vm-2", 200_000), vm("vm-3")])
+        }
+        "" => set("1", true, &[vm("vm-1")]),
+        "1" => Some(written(wire, "2", "vm-2")),
+        "2" => set("3", false, &[vm("vm-3")]),
+        _ => Some(Reply::Never),
+    };
+    let (_fake, inventory) = following_within(wire, 128 << 10, poll, |_| None).await;
+    inventory.wait_until_complete().await;
+    assert!(here(&inventory, "vm-1") && here(&inventory, "vm-3"));
+    let large = inventory.vm(&MoRef::vm("vm-2"));
+    assert!(matches!(large, Presence::Unavailable(_)), "{large:?}");
+    assert_eq!(inventory.unidentified().len(), 1);
+}
+
+async fn a_vm_that_was_too_large_is_read_whole_when_it_changes(wire: WireKind) {
+    let poll = move |seen: &Seen| match serde_json::from_str::<Json>(&seen.body).unwrap()["version"]
+        .as_str()
+        .unwrap()
+    {
+        "" => Some(written(wire, "1", "vm-1")),
+        "1" => {
+            let off = json!({ "_typeName": "VirtualMachinePowerState", "_value": "poweredOff" });
+            set(
+                "2",
+                false,
+                &[object("modify", &reference("VirtualMachine", "vm-1"), &[("runtime.powerState", off)])],
+            )
+        }
+        _ => Some(Reply::Never),
+    };
+    let retrieve = |_: &Seen| {
+        let properties = vm("vm-1")["changeSet"].as_array().unwrap().clone();
+        let properties: Vec<Json> = properties
+            .into_iter()
+            .map(|change| json!({ "_typeName": "DynamicProperty", "name": change["name"], "val": change["val"] }))
+            .collect();
+        let content = json!({ "_typeName": "ObjectContent", "obj": reference("VirtualMachine", "vm-1"), "propSet": properties });
+        reply(200, json!({ "_typeName": "RetrieveResult", "objects": [content] }))
+    };
+    let (_fake, inventory) = following_within(wire, 128 << 10, poll, retrieve).await;
+    let vm = inventory.wait_for_vm(&MoRef::vm("vm-1"), Duration::from_secs(20)).await.unwrap();
+    assert_eq!(vm.name, "vm-1");
+}
+
+async fn a_reading_that_is_too_large_begins_anew_with_fewer_objects(wire: WireKind) {
+    let fake = Fake::start(wire, |seen| match seen.call() {
+        "RetrievePropertiesEx" => {
+            let objects = number(seen, "/options/maxObjects").min(8);
+            let content: Vec<Json> = (0..objects)
+                .map(|at| {
+                    let name = json!({ "_typeName": "string", "_value": "x".repeat(10_000) });
+                    let name = json!({ "_typeName": "DynamicProperty", "name": "name", "val": name });
+                    json!({ "_typeName": "ObjectContent", "obj": reference("VirtualMachine", &format!("vm-{at}")), "propSet": [name] })
+                })
+                .collect();
+            reply(200, json!({ "_typeName": "RetrieveResult", "objects": content }))
+        }
+        _ => None,
+    })
+    .await;
+    let client = fake.connect(Config { longest_answer: 64 << 10, ..fake.config() }).await.unwrap();
+    let read = client.retrieve(&[MoRef::vm("vm-1")], &["name"]).await.unwrap();
+    assert!(!read.is_empty() && read.len() < 8, "{}", read.len());
+    let client = fake.connect(Config { longest_answer: 8 << 10, ..fake.config() }).await.unwrap();
+    let error = client.retrieve(&[MoRef::vm("vm-1")], &["name"]).await.unwrap_err();
+    assert_eq!(error.kind(), &Kind::TooLarge { limit: 8 << 10 });
+    assert!(error.to_string().ends_with("the answer is longer than 8192 bytes"), "{error}");
 }
 
 fn versions(fake: &Fake) -> Vec<String> {
@@ -185,6 +335,10 @@ async fn logging_out_stops_the_inventory(wire: WireKind) {
 }
 
 on_both_wires!(
+    answers_that_are_too_large_are_asked_for_in_smaller_ones,
+    of_a_vm_that_is_too_large_nothing_is_certain_and_the_others_are_known,
+    a_vm_that_was_too_large_is_read_whole_when_it_changes,
+    a_reading_that_is_too_large_begins_anew_with_fewer_objects,
     the_cache_is_complete_after_the_last_page_only,
     an_empty_folder_is_complete_at_once,
     a_lost_answer_is_asked_for_again,

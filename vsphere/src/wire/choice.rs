@@ -10,7 +10,7 @@ use super::soap::reader::Reader;
 use super::vijson::ViJson;
 use crate::config::{Config, WireChoice};
 use crate::error::unexpected;
-use crate::http::{Http, Pool};
+use crate::http::{Http, Pool, SHORT_ANSWER};
 use crate::{Error, Kind, Result, Value};
 
 /// The releases of VI/JSON that this client knows, newest first.
@@ -67,7 +67,7 @@ async fn release(http: &Http, timeout: Duration) -> Result<Option<String>> {
     let request = http
         .request(Pool::Calls, Method::POST, "/api/vcenter/system?action=hello")
         .json(&serde_json::json!({ "api_releases": RELEASES }));
-    let answer = http.send("hello", request, timeout).await?;
+    let answer = http.send_within("hello", request, timeout, SHORT_ANSWER).await?;
     match answer.status {
         200 => {
             let body: serde_json::Value = serde_json::from_slice(&answer.body).unwrap_or_default();
@@ -90,7 +90,7 @@ async fn release(http: &Http, timeout: Duration) -> Result<Option<String>> {
 /// The newest version of the SOAP API that both sides know.
 async fn version(http: &Http, timeout: Duration) -> Result<String> {
     let request = http.request(Pool::Calls, Method::GET, "/sdk/vimServiceVersions.xml");
-    let answer = http.send("vimServiceVersions", request, timeout).await?;
+    let answer = http.send_within("vimServiceVersions", request, timeout, SHORT_ANSWER).await?;
     if answer.status != 200 {
         return Err(refused("vimServiceVersions", status_refusal(answer.status)));
     }
@@ -142,7 +142,7 @@ pub(crate) fn numbers(release: &str) -> Vec<u32> {
 /// Needs no login.
 async fn service_content(http: &Http, codec: &dyn Codec, timeout: Duration) -> Result<Value> {
     let request = http.outgoing(Pool::Calls, codec.service_content());
-    let answer = http.send("ServiceContent", request, timeout).await?;
+    let answer = http.send_within("ServiceContent", request, timeout, SHORT_ANSWER).await?;
     let content =
         codec.decode(answer.status, &answer.body).map_err(|refusal| refused("ServiceContent", refusal))?;
     if content.get("about").as_object().is_some() {

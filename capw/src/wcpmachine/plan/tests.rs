@@ -136,8 +136,8 @@ fn cloud_init_says_who_the_node_is() {
         assert_eq!(secret.name_any(), "machine-cloud-init");
         assert!(secret.labels().is_empty(), "Cluster API's managers keep Secrets that have its label");
         let keys = text(secret.data.as_ref().unwrap());
-        let decoded = cloudinit::decode(&keys).unwrap();
-        let metadata = decoded.metadata().unwrap();
+        let decoded = cloudinit::decode(&keys, &Budget::new(1 << 20)).unwrap();
+        let metadata = decoded.metadata(&Budget::new(1 << 20)).unwrap();
         assert_eq!(metadata.instance_id, "test-cluster-control-plane-jwsx7");
         assert_eq!(metadata.provider_id, Some(format!("vsphere://{UUID}")));
         let endpoint = control_plane.then(|| "192.168.123.3:6443".to_owned());
@@ -295,13 +295,12 @@ fn a_virtual_machine_without_an_owner_is_ours_only_if_it_has_our_identity() {
     vm.metadata.owner_references = None;
     assert_eq!(whose(&wcp_machine, Some(&vm)), Claim::Free);
     assert_eq!(whose(&fixtures::wcp_machine(), Some(&vm)), Claim::Taken, "nobody drew this identity for it");
-    let mut anothers = vm.clone();
-    anothers.spec.vm_metadata.as_mut().unwrap().secret_name = Some("db-cloud-init".into());
-    assert_eq!(
-        whose(&wcp_machine, Some(&anothers)),
-        Claim::Taken,
-        "who wrote the identity may know another's"
-    );
+    let mut replaced = vm.clone();
+    replaced.spec.vm_metadata.as_mut().unwrap().secret_name = Some("b-kubeconfig".into());
+    assert_eq!(whose(&wcp_machine, Some(&replaced)), Claim::Free, "its Secret was replaced: it is put back");
+    let mut half = vm.clone();
+    half.spec.instance_uuid = Some("00000000-0000-4000-8000-000000000000".into());
+    assert_eq!(whose(&wcp_machine, Some(&half)), Claim::Taken, "one UUID alone is no identity of ours");
     vm.spec.bios_uuid = None;
     assert_eq!(whose(&wcp_machine, Some(&vm)), Claim::Taken, "not to be deleted either");
     let users = Facts { vm: Some(Arc::new(vm)), ..facts(true) };
@@ -318,8 +317,8 @@ fn a_given_identity_is_spelt_for_vcenter_and_kept_for_the_node() {
     let make = made(plan(&wcp_machine, &facts(true)).unwrap());
     assert_eq!(make.vm.spec.bios_uuid.as_deref(), Some(UUID));
     let secret = make.cloud_init.unwrap();
-    let decoded = cloudinit::decode(&text(secret.data.as_ref().unwrap())).unwrap();
-    assert_eq!(decoded.metadata().unwrap().provider_id, Some(given));
+    let decoded = cloudinit::decode(&text(secret.data.as_ref().unwrap()), &Budget::new(1 << 20)).unwrap();
+    assert_eq!(decoded.metadata(&Budget::new(1 << 20)).unwrap().provider_id, Some(given));
 }
 
 proptest! {
@@ -388,8 +387,8 @@ fn a_naming_template_names_the_vm_and_its_node_and_nothing_else() {
 
     assert_eq!(after.vm.name_any(), "jwsx7-vm");
     let (secret, old_secret) = (after.cloud_init.unwrap(), before.cloud_init.unwrap());
-    let decoded = cloudinit::decode(&text(secret.data.as_ref().unwrap())).unwrap();
-    let metadata = decoded.metadata().unwrap();
+    let decoded = cloudinit::decode(&text(secret.data.as_ref().unwrap()), &Budget::new(1 << 20)).unwrap();
+    let metadata = decoded.metadata(&Budget::new(1 << 20)).unwrap();
     assert_eq!(metadata.local_hostname.as_deref(), Some("jwsx7-vm"), "the Node has this name");
     assert_eq!(metadata.hostname.as_deref(), Some("jwsx7-vm"));
 
@@ -415,4 +414,45 @@ fn machines_that_were_given_one_name_do_not_share_a_vm() {
     second.metadata.uid = Some("uid-of-second".into());
     let invalid = plan(&second, &Facts { vm: Some(Arc::new(vm)), ..facts(true) }).err().unwrap();
     assert!(matches!(invalid, InvalidInput::VmNameTwice { .. }), "{invalid}");
+}
+
+#[test]
+fn a_machine_whose_secret_was_replaced_gets_its_own_back_while_it_is_off() {
+    let first = plan(&wcp_machine(), &facts(true)).unwrap();
+    let wcp_machine = persisted(wcp_machine(), &first);
+    let intent = made(first).vm;
+    let replanned = |live: &VirtualMachine| {
+        made(plan(&wcp_machine, &Facts { vm: Some(Arc::new(live.clone())), ..facts(true) }).unwrap()).vm
+    };
+    assert_eq!(replanned(&intent), intent);
+    let mut live = intent.clone();
+    live.metadata.owner_references = None;
+    live.metadata.labels.as_mut().unwrap().remove(label::CAPW_CLUSTER_NAME);
+    live.spec.vm_metadata.as_mut().unwrap().secret_name = Some("b-kubeconfig".into());
+    assert_eq!(
+        repair::replaced_fields(&live, &intent),
+        ["spec.vmMetadata", "metadata.ownerReferences", "metadata.labels"]
+    );
+    assert!(repair::replaced_fields(&intent, &intent).is_empty());
+    // Of one that is on and stays on the definition lets nobody change the Secret.
+    let off = VirtualMachine {
+        spec: VirtualMachineSpec { power_state: Some("poweredOff".into()), ..intent.spec.clone() },
+        ..intent.clone()
+    };
+    assert_eq!(replanned(&live), off);
+    live.spec.power_state = Some("poweredOff".into());
+    assert_eq!(replanned(&live), intent, "it is off already");
+    assert_eq!(replanned(&off), intent, "then it is powered on with its own Secret");
+}
+
+#[test]
+fn a_node_gets_the_virtual_router_that_was_drawn_for_its_cluster() {
+    let router = |drawn| {
+        let secret =
+            made(plan(&wcp_machine(), &Facts { virtual_router: drawn, ..facts(true) }).unwrap()).cloud_init;
+        let decoded = cloudinit::decode(&text(secret.unwrap().data.as_ref().unwrap())).unwrap();
+        decoded.metadata().unwrap().virtual_router_id
+    };
+    assert_eq!(router(Some(77)), Some(77));
+    assert_eq!(router(None), Some(3), "that of its address, where none was drawn");
 }

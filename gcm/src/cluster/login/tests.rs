@@ -26,6 +26,14 @@ fn secret(name: &str, data: &[(&str, &str)]) -> Secret {
     secret
 }
 
+fn enough() -> Budget {
+    Budget::new(LIMITS.bytes)
+}
+
+fn value(secret: &Secret, key: &str) -> Option<String> {
+    text(secret, key, LONGEST_KEY, &enough()).unwrap()
+}
+
 fn planned(login: Login) -> Plan {
     plan(&stored(sound()), &super::super::gather::Facts { login, ..nothing() }).unwrap()
 }
@@ -38,11 +46,11 @@ fn verify(password: &str, hash: &str) -> bool {
 #[test]
 fn a_new_cluster_gets_a_key_and_a_password_of_its_own() {
     let tkc = stored(sound());
-    let drawn = login(&tkc, &none()).unwrap();
+    let drawn = login(&tkc, &none(), &enough()).unwrap();
     let (private, password) = (drawn.new_private_key.clone().unwrap(), drawn.new_password.clone().unwrap());
     let parsed = PrivateKey::from_openssh(&private).unwrap();
     assert_eq!(parsed.public_key().to_openssh().unwrap(), drawn.public_key, "they are a pair");
-    let other = login(&tkc, &none()).unwrap();
+    let other = login(&tkc, &none(), &enough()).unwrap();
     assert!(other.public_key != drawn.public_key && other.new_password != drawn.new_password);
 
     let plan = planned(drawn);
@@ -54,9 +62,9 @@ fn a_new_cluster_gets_a_key_and_a_password_of_its_own() {
         "a hash is younger than its password"
     );
     assert_eq!(secrets[0].type_.as_deref(), Some("kubernetes.io/ssh-auth"));
-    assert!(text(&secrets[0], PRIVATE_KEY).unwrap().starts_with("-----BEGIN OPENSSH PRIVATE KEY-----\n"));
-    assert!(text(&secrets[0], PUBLIC_KEY).unwrap().starts_with("ssh-ed25519 "));
-    assert!(verify(&text(&secrets[1], PASSWORD).unwrap(), &text(&secrets[2], PASSWORD).unwrap()));
+    assert!(value(&secrets[0], PRIVATE_KEY).unwrap().starts_with("-----BEGIN OPENSSH PRIVATE KEY-----\n"));
+    assert!(value(&secrets[0], PUBLIC_KEY).unwrap().starts_with("ssh-ed25519 "));
+    assert!(verify(&value(&secrets[1], PASSWORD).unwrap(), &value(&secrets[2], PASSWORD).unwrap()));
     for secret in secrets {
         let owner = &secret.metadata.owner_references.as_ref().unwrap()[0];
         assert_eq!(
@@ -73,14 +81,14 @@ fn a_new_cluster_gets_a_key_and_a_password_of_its_own() {
 
 #[test]
 fn nodes_get_the_public_key_and_where_the_hash_is_and_nothing_else() {
-    let plan = planned(login(&stored(sound()), &none()).unwrap());
+    let plan = planned(login(&stored(sound()), &none(), &enough()).unwrap());
     let config = plan.control_plane.spec.kubeadm_config_spec.clone().unwrap();
     let user = &config.users.as_ref().unwrap()[0];
     assert_eq!((user.name.as_str(), user.lock_password), ("vmware-system-user", Some(false)));
     assert_eq!(user.passwd, None, "a hash that everybody may read who sees the control plane");
     let from = &user.passwd_from.as_ref().unwrap().secret;
     assert_eq!((from.name.as_str(), from.key.as_str()), ("c-ssh-password-hashed", "ssh-passwordkey"));
-    let public = text(&plan.login_secrets.0[0], PUBLIC_KEY).unwrap();
+    let public = value(&plan.login_secrets.0[0], PUBLIC_KEY).unwrap();
     assert_eq!(user.ssh_authorized_keys, Some(vec![public]));
     let worker = plan.config_templates[0].spec.template.spec.clone().unwrap();
     assert_eq!(serde_json::json!(worker.users), serde_json::json!(config.users));
@@ -91,19 +99,21 @@ fn what_is_there_is_used_and_not_made_again() {
     let tkc = stored(sound());
     let key = secret("c-ssh", &[(PUBLIC_KEY, &format!("{KEY} me@{{{{ ds }}}}\n"))]);
     let hash = secret("c-ssh-password-hashed", &[(PASSWORD, "$6$x")]);
-    let all = login(&tkc, &Found { key: Some(key.clone()), password: None, hash: Some(hash) }).unwrap();
+    let all =
+        login(&tkc, &Found { key: Some(key.clone()), password: None, hash: Some(hash) }, &enough()).unwrap();
     assert_eq!(all.public_key, KEY, "braces in a comment would be cloud-init's");
     assert!(planned(all).login_secrets.0.is_empty());
 
     // Somebody brought a password, or the program ended between the two.
     let password = secret("c-ssh-password", &[(PASSWORD, "of my own\n")]);
-    let rest = login(&tkc, &Found { key: Some(key), password: Some(password), hash: None }).unwrap();
+    let rest =
+        login(&tkc, &Found { key: Some(key), password: Some(password), hash: None }, &enough()).unwrap();
     assert!(rest.new_private_key.is_none() && rest.new_password.is_none());
     assert!(verify("of my own", &rest.new_password_hash.unwrap()));
 
     let private = draw_key().unwrap();
     let key = secret("c-ssh", &[(PRIVATE_KEY, &private.0)]);
-    let of_private = login(&tkc, &Found { key: Some(key), ..none() }).unwrap();
+    let of_private = login(&tkc, &Found { key: Some(key), ..none() }, &enough()).unwrap();
     assert_eq!(of_private.public_key, private.1);
 }
 
@@ -129,7 +139,7 @@ fn what_cannot_be_used_is_named_and_never_printed() {
             "ns/c-ssh-password-hashed has no hash of crypt",
         ),
     ] {
-        let error = login(&tkc, &found).err().unwrap();
+        let error = login(&tkc, &found, &enough()).err().unwrap();
         let message = error.to_string();
         assert!(message.contains(wanted) && !message.contains("hidden"), "{message}");
         assert!(matches!(error, Error::Login(_)), "tried again: no watch shows that it was mended");
@@ -142,9 +152,9 @@ fn the_key_of_a_former_cluster_of_the_name_is_not_used() {
     let tkc = stored(sound());
     let mut key = secret("c-ssh", &[(PUBLIC_KEY, KEY)]);
     key.metadata.owner_references = Some(vec![controlled_by(&tkc)]);
-    assert!(login(&tkc, &Found { key: Some(key.clone()), ..none() }).is_ok());
+    assert!(login(&tkc, &Found { key: Some(key.clone()), ..none() }, &enough()).is_ok());
     key.metadata.owner_references.as_mut().unwrap()[0].uid = "former".to_owned();
-    let error = login(&tkc, &Found { key: Some(key), ..none() }).err().unwrap();
+    let error = login(&tkc, &Found { key: Some(key), ..none() }, &enough()).err().unwrap();
     assert!(matches!(error, Error::Settling(_)), "{error}");
     assert!(error.to_string().contains("c-ssh to go"), "{error}");
 }
@@ -163,4 +173,31 @@ fn another_key_replaces_no_nodes() {
     let next =
         super::super::plan::plan(&tkc, &facts).unwrap().control_plane.spec.kubeadm_config_spec.unwrap();
     assert_eq!(next.users.unwrap()[0].ssh_authorized_keys, Some(vec![KEY.to_owned()]), "with the next roll");
+}
+
+/// The time of a hash grows with the square of the password's length: 100 kB take seconds, 900 kB most of an hour.
+#[test]
+fn rejects_a_password_that_takes_long_to_hash() {
+    let tkc = stored(sound());
+    let long = secret("c-ssh-password", &[(PASSWORD, &"hidden".repeat(150_000))]);
+    let error = login(&tkc, &Found { password: Some(long), ..none() }, &enough()).err().unwrap();
+    let message = error.to_string();
+    assert!(
+        message.contains("ns/c-ssh-password has 900000 bytes at ssh-passwordkey, and 512 are the most"),
+        "{message}"
+    );
+    assert!(!message.contains("hidden"), "{message}");
+    let longest = secret("c-ssh-password", &[(PASSWORD, &"a".repeat(512))]);
+    let login = login(&tkc, &Found { password: Some(longest), ..none() }, &enough()).unwrap();
+    assert!(verify(&"a".repeat(512), &login.new_password_hash.unwrap()));
+}
+
+#[test]
+fn rejects_keys_that_are_no_keys_by_their_length() {
+    let tkc = stored(sound());
+    for key in [PUBLIC_KEY, PRIVATE_KEY] {
+        let long = secret("c-ssh", &[(key, &format!("{KEY}{}", "A".repeat(1_000_000)))]);
+        let error = login(&tkc, &Found { key: Some(long), ..none() }, &enough()).err().unwrap();
+        assert!(error.to_string().contains("32768 are the most"), "{error}");
+    }
 }

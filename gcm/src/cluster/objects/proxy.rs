@@ -6,6 +6,7 @@ use api::gcm::TanzuKubernetesClusterSpec;
 use api::gcm::parts::{NetworkRanges, NetworkSettings, Proxy};
 
 use super::node_file::NodeFile;
+use crate::admission::settings::is_no_proxy_entry;
 use crate::admission::{defaults, network};
 
 /// The programs that go through the proxy: one pulls images, the other asks for what pulling takes.
@@ -19,14 +20,17 @@ pub const SHELL_FILE: &str = "/etc/profile.d/http-proxy.sh";
 const VARIABLES: [(&str, &str); 3] =
     [("HTTP_PROXY", "http_proxy"), ("HTTPS_PROXY", "https_proxy"), ("NO_PROXY", "no_proxy")];
 
-/// A value as systemd reads it back: `%` begins a specifier, and passwords in URLs are full of it.
+/// A value as systemd reads it back: `%` begins a specifier, and passwords in URLs are full of it. A line end would begin a
+/// directive: there is none in any value that admission lets by, and none is written.
 fn escape_for_unit(value: &str) -> String {
-    value.trim().replace('\\', "\\\\").replace('"', "\\\"").replace('%', "%%")
+    let line: String = value.trim().chars().filter(|c| !c.is_control()).collect();
+    line.replace('\\', "\\\\").replace('"', "\\\"").replace('%', "%%")
 }
 
 /// A value as a POSIX shell reads it back, whatever is in it.
 fn quote_for_shell(value: &str) -> String {
-    format!("'{}'", value.trim().replace('\'', "'\\''"))
+    let line: String = value.trim().chars().filter(|c| !c.is_control()).collect();
+    format!("'{}'", line.replace('\'', "'\\''"))
 }
 
 /// The files by which a node's programs, and the shells of people, go through the cluster's proxy. They carry a password,
@@ -64,7 +68,10 @@ fn without_proxy(settings: Option<&NetworkSettings>, written: &[String]) -> Vec<
         .into_iter()
         .chain(blocks(settings.and_then(|settings| settings.services.as_ref()), defaults::SERVICES));
     let domain = format!(".{}", domain.unwrap_or(defaults::DOMAIN));
-    for entry in written.iter().cloned().chain(own).chain(ranges).chain([domain]) {
+    // An entry that admission would refuse stands in no unit, whoever stored it. Lists in one entry were allowed once.
+    let written = written.iter().flat_map(|entry| entry.split(',')).map(str::trim);
+    let written = written.filter(|entry| is_no_proxy_entry(entry)).map(str::to_owned);
+    for entry in written.chain(own).chain(ranges).chain([domain]) {
         let entry = entry.trim();
         if !entry.is_empty() && !all.iter().any(|there| there == entry) {
             all.push(entry.to_owned());
@@ -101,6 +108,31 @@ mod tests {
         let defaults = self::files(&spec(&json!({ "proxy": proxy })));
         assert!(defaults[1].content.contains("192.168.0.0/16,10.96.0.0/12,.cluster.local\""));
         assert_eq!(self::files(&spec(&json!({}))), []);
+    }
+
+    #[test]
+    fn no_value_begins_a_directive_or_a_template() {
+        let entries = [
+            "x\nExecStartPre=/usr/bin/touch /pwned",
+            "x\"\nEnvironment=\"Y=",
+            "{{ ds }}",
+            "a b",
+            "'",
+            "$(reboot)",
+            "fine.example, 10.0.0.0/8",
+            "[fd00::1]:8080",
+        ];
+        let url = "http://10.0.0.1:80\r\nExecStartPre=/usr/bin/touch /pwned";
+        let proxy = json!({"httpProxy": url, "httpsProxy": url, "noProxy": entries});
+        for file in files(&spec(&json!({ "proxy": proxy }))) {
+            let lines: Vec<_> = file.content.lines().collect();
+            let known = |line: &&str| line.starts_with("Environment=\"") || line.starts_with("export ");
+            assert_eq!(lines.iter().filter(|line| known(line)).count(), 3, "{}", file.content);
+            assert!(lines.len() <= 4, "{}", file.content);
+            let written = file.content.replace("{{ ds.meta_data.controlPlaneHost }}", "");
+            assert!(!written.contains("{{") && !written.contains("reboot"), "{written}");
+            assert!(written.contains("fine.example,10.0.0.0/8,[fd00::1]:8080,localhost"), "{written}");
+        }
     }
 
     #[test]

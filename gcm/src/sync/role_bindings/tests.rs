@@ -31,7 +31,7 @@ fn administrators(bindings: &[Arc<RoleBinding>]) -> Vec<(String, String)> {
         let person = format!("{} {}", subject["kind"].as_str().unwrap(), subject["name"].as_str().unwrap());
         (value["metadata"]["name"].as_str().unwrap().to_owned(), person)
     };
-    wanted.objects.manifests().iter().map(|manifest| of(&manifest.value)).collect()
+    wanted.objects.manifests().iter().map(|manifest| of(&manifest.value())).collect()
 }
 
 #[test]
@@ -104,7 +104,9 @@ fn two_people_never_share_a_binding_and_every_name_can_be_one() {
         .objects
         .manifests()
         .iter()
-        .map(|manifest| (manifest.key.name.as_str(), manifest.value["subjects"][0]["name"].as_str().unwrap()))
+        .map(|manifest| {
+            (manifest.key.name.as_str(), manifest.value()["subjects"][0]["name"].as_str().unwrap().to_owned())
+        })
         .collect();
     assert_eq!(made.len(), subjects.len(), "{made:#?}");
     for name in made.keys() {

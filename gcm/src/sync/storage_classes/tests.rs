@@ -19,7 +19,7 @@ fn shown(wanted: &WantedObjects) -> String {
         format!("{}:{mode}{star}", value["metadata"]["name"].as_str().unwrap())
     };
     let manifests = wanted.objects.manifests().iter();
-    manifests.map(|manifest| one(&manifest.value)).collect::<Vec<_>>().join(" ")
+    manifests.map(|manifest| one(&manifest.value())).collect::<Vec<_>>().join(" ")
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn a_class_is_as_the_management_cluster_has_it() {
     let wanted = wanted(None, "ns", &assigned);
     let fields = |name: &str| {
         let manifests = wanted.objects.manifests();
-        let value = &manifests.iter().find(|manifest| manifest.key.name == name).unwrap().value;
+        let value = manifests.iter().find(|manifest| manifest.key.name == name).unwrap().value();
         let text = |field: &str| value[field].to_string().replace('"', "");
         [
             text("reclaimPolicy"),
@@ -95,7 +95,7 @@ fn a_class_is_as_the_management_cluster_has_it() {
     assert_eq!(fields("own"), ["Retain", "WaitForFirstConsumer", "false", r#"{"svStorageClass":"own"}"#]);
     let late = ["Retain", "WaitForFirstConsumer", "false", r#"{"svStorageClass":"own"}"#];
     assert_eq!(fields("own-latebinding"), late);
-    assert!(wanted.objects.manifests().iter().all(|manifest| manifest.value["provisioner"] == PROVISIONER));
+    assert!(wanted.objects.manifests().iter().all(|manifest| manifest.value()["provisioner"] == PROVISIONER));
 }
 
 #[test]

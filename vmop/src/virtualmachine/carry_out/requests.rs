@@ -44,7 +44,8 @@ pub fn make_requests<'a>(
         DataSourceWatch::Stop => ctx.data_sources.forget(&object),
     }
     if let Some(image) = missing_image {
-        ctx.sync_requests.request_missing(&vm.uid().unwrap_or_default(), image);
+        let namespace = vm.namespace().unwrap_or_default();
+        ctx.sync_requests.request_missing(&namespace, &vm.uid().unwrap_or_default(), image);
     }
     if let Ok(vcenter) = ctx.provider.vcenter() {
         if let Some(key) = template {

@@ -157,6 +157,86 @@ fn a_guest_does_not_fill_the_memory_with_what_it_reports() {
     assert!(vm.extra_config.values().map(String::len).sum::<usize>() < 100_000);
 }
 
+/// Text as a hostile guest writes it: titles, colours, the clipboard, line breaks, the direction of writing.
+fn hostile_text() -> impl Strategy<Value = String> {
+    let parts = prop::sample::select(vec![
+        "\u{1b}]0;pwned\u{7}",
+        "\u{1b}[31m",
+        "\u{9b}2J",
+        "\r\n",
+        "\u{202e}",
+        "\u{200b}",
+        "\0",
+        "a",
+        "é",
+        "10.0.0.1",
+        ":",
+    ]);
+    prop::collection::vec(parts, 0..500).prop_map(|parts| parts.concat())
+}
+
+fn hostile_nic(key: i32, text: &str) -> Object {
+    let address =
+        |ip: &str| Object::new("NetIpConfigInfoIpAddress").with("ipAddress", ip).with("prefixLength", 24);
+    let addresses: Vec<Object> =
+        (0..40).map(|at| address(&format!("10.0.0.{at}"))).chain([address(text)]).collect();
+    Object::new("GuestNicInfo")
+        .with("macAddress", text)
+        .with("network", text)
+        .with("ipAddress", vec![text])
+        .with("ipConfig", Object::new("NetIpConfigInfo").with("ipAddress", addresses))
+        .with("connected", true)
+        .with("deviceConfigId", key)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+    #[test]
+    fn nothing_of_what_a_guest_writes_steers_a_terminal_or_grows_without_end(text in hostile_text()) {
+        let mut cache = Cache::new(vec!["vmservice.".into()]);
+        let nics: Vec<Object> = (0..40).map(|key| hostile_nic(key, &text)).collect();
+        let custom = Object::new("GuestInfoCustomizationInfo")
+            .with("customizationStatus", "TOOLSDEPLOYPKG_FAILED").with("errorMsg", text.as_str());
+        let options = vec![option("guestinfo.vmservice.x", &text), option(&format!("guestinfo.vmservice.{text}"), "x")];
+        cache.apply(update(Kind::Enter, "vm-1", &[
+            ("guest.hostName", text.as_str().into()), ("guest.ipAddress", text.as_str().into()),
+            ("guestHeartbeatStatus", text.as_str().into()), ("guest.net", nics.into()),
+            ("guest.customizationInfo", custom.into()), ("config.extraConfig", options.into()),
+            ("runtime.connectionState", text.as_str().into()),
+        ]));
+        let vm = cache.get(&MoRef::vm("vm-1")).unwrap();
+        let guest = &vm.guest;
+        prop_assert!(guest.nics.len() <= 16 && guest.nics.iter().all(|nic| nic.addresses.len() <= 16));
+        let nics = guest.nics.iter().flat_map(|nic| nic.addresses.iter().chain([&nic.mac, &nic.network]));
+        let custom = guest.customization.iter().flat_map(|custom| custom.error.iter().chain([&custom.status]));
+        let options = vm.extra_config.iter().flat_map(|(key, value)| [key, value]);
+        let all: Vec<&String> = guest.ip.iter().chain(&guest.host_name).chain(&guest.heartbeat).chain(nics).chain(custom)
+            .chain(options).chain([&vm.connection_state]).collect();
+        for kept in all {
+            prop_assert!(kept.chars().count() <= 1025, "{} characters", kept.chars().count());
+            prop_assert_eq!(kept, &bounds::printable(kept, 2000));
+        }
+    }
+}
+
+#[test]
+fn what_is_an_address_or_a_mac_is_kept() {
+    let nic = hostile_nic(4000, "00:50:56:AB:cd:ef");
+    let mut cache = Cache::default();
+    let changes = [
+        ("guest.net", vec![nic].into()),
+        ("guest.ipAddress", "fd00::1".into()),
+        ("guest.hostName", "cp-0".into()),
+    ];
+    cache.apply(update(Kind::Enter, "vm-1", &changes));
+    let guest = &cache.get(&MoRef::vm("vm-1")).unwrap().guest;
+    assert_eq!((guest.ip.as_deref(), guest.host_name.as_deref()), (Some("fd00::1"), Some("cp-0")));
+    assert_eq!(
+        (guest.nics[0].mac.as_str(), guest.nics[0].addresses[0].as_str()),
+        ("00:50:56:AB:cd:ef", "10.0.0.0/24")
+    );
+}
+
 #[test]
 fn interfaces_inside_the_guest_are_no_news() {
     let nic = |key: i32, ip: &str| {

@@ -1,0 +1,178 @@
+//! Every field of our API that names a Secret or a ConfigMap is guarded by an admission policy, or is excepted for a reason.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+/// What is guarded: resource, field, the resource of what it names, the policy, and the words of the policy that stand for the field.
+const GUARDED: &[(&str, &str, &str, &str, &str)] = &[
+    (VMS, "spec.vmMetadata.secretName", "secrets", BOOTSTRAP, "variables.secret"),
+    (VMS, "spec.vmMetadata.configMapName", "configmaps", BOOTSTRAP, "variables.configMap"),
+    // What v1alpha2 shows of the field before: the API server converts it for the policy.
+    (VMS, "spec.bootstrap.cloudInit.rawCloudConfig", "secrets", BOOTSTRAP, "vmMetadata.secretName"),
+    (VMS, "spec.bootstrap.cloudInit.rawCloudConfig.name", "secrets", BOOTSTRAP, "vmMetadata.secretName"),
+    (VMS, "spec.bootstrap.sysprep.rawSysprep", "secrets", BOOTSTRAP, "vmMetadata.secretName"),
+    (VMS, "spec.bootstrap.sysprep.rawSysprep.name", "secrets", BOOTSTRAP, "vmMetadata.secretName"),
+    (VMS, "spec.bootstrap.vAppConfig.rawProperties", "secrets", BOOTSTRAP, "vmMetadata.secretName"),
+    // Of Kubernetes and of Cluster API.
+    ("configmaps", "data.secret", "secrets", "vmware-system-tkg-bundles", "object.data['secret'].trim()"),
+    ("machines", "spec.bootstrap.dataSecretName", "secrets", MACHINES, "bootstrap.dataSecretName"),
+    (
+        "machinesets",
+        "spec.template.spec.bootstrap.dataSecretName",
+        "secrets",
+        MACHINES,
+        "template.spec.bootstrap.dataSecretName",
+    ),
+    (
+        "machinedeployments",
+        "spec.template.spec.bootstrap.dataSecretName",
+        "secrets",
+        MACHINES,
+        "template.spec.bootstrap.dataSecretName",
+    ),
+];
+const VMS: &str = "virtualmachines";
+const BOOTSTRAP: &str = "vmware-system-vmop-bootstrap-data";
+const MACHINES: &str = "vmware-system-capw-bootstrap-data";
+/// The Secrets that a cluster finds by its name.
+const BY_NAME: [&str; 8] =
+    ["ca", "etcd", "proxy", "sa", "kubeconfig", "ssh", "ssh-password", "ssh-password-hashed"];
+
+/// What names a Secret and needs no guard, and why.
+const EXCEPTED: &[(&str, &str, &str)] = &[(
+    "providerserviceaccounts",
+    "spec.targetSecretName",
+    "a Secret of the guest, which is written and not read; only gcm and administrators write the kind",
+)];
+
+fn config() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../config")
+}
+
+fn documents(path: &Path) -> Vec<Value> {
+    let text = std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    serde_saphyr::from_multiple(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn policies() -> Vec<Value> {
+    let folders = ["vmop", "capw", "gcm"];
+    folders.iter().flat_map(|folder| documents(&config().join(folder).join("admission.yaml"))).collect()
+}
+
+fn named<'p>(policies: &'p [Value], kind: &str, name: &str) -> &'p Value {
+    let found = policies.iter().find(|it| it["kind"] == kind && it["metadata"]["name"] == name);
+    found.unwrap_or_else(|| panic!("there is no {kind} {name}"))
+}
+
+/// All paths below `schema` whose name or description speaks of a Secret or a ConfigMap.
+fn walk(schema: &Value, path: &str, found: &mut BTreeSet<String>) {
+    for (name, field) in schema["properties"].as_object().into_iter().flatten() {
+        let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+        if path == "metadata" || path == "status" {
+            continue;
+        }
+        let described = field["description"].as_str().unwrap_or_default();
+        let by_name = ["secret", "configmap"].iter().any(|word| name.to_lowercase().contains(word));
+        if by_name || described.contains("Secret") || described.contains("ConfigMap") {
+            found.insert(path.clone());
+        }
+        walk(field, &path, found);
+        walk(&field["items"], &path, found);
+        walk(&field["additionalProperties"], &path, found);
+    }
+}
+
+#[test]
+fn every_field_that_names_a_secret_is_guarded_or_excepted() {
+    let mut seen = BTreeSet::new();
+    for entry in std::fs::read_dir(config().join("crd")).expect("config/crd") {
+        let path = entry.expect("a file").path();
+        for definition in documents(&path).iter().filter(|it| it["kind"] == "CustomResourceDefinition") {
+            let plural = definition["spec"]["names"]["plural"].as_str().expect("a plural").to_owned();
+            for version in definition["spec"]["versions"].as_array().expect("versions") {
+                let mut found = BTreeSet::new();
+                walk(&version["schema"]["openAPIV3Schema"], "", &mut found);
+                seen.extend(found.into_iter().map(|field| (plural.clone(), field)));
+            }
+        }
+    }
+    let known = |plural: &str, field: &str| {
+        GUARDED.iter().any(|row| (row.0, row.1) == (plural, field))
+            || EXCEPTED.iter().any(|row| (row.0, row.1) == (plural, field))
+    };
+    let unknown: Vec<_> = seen.iter().filter(|(plural, field)| !known(plural, field)).collect();
+    assert!(unknown.is_empty(), "neither guarded nor excepted: {unknown:?}");
+    assert!(seen.len() >= 7, "the definitions were not read: {seen:?}");
+}
+
+#[test]
+fn every_guard_asks_whether_the_user_may_get_what_he_names() {
+    let policies = policies();
+    for (resource, field, what, name, words) in GUARDED {
+        let spec = &named(&policies, "ValidatingAdmissionPolicy", name)["spec"];
+        let text = spec.to_string();
+        let resources: Vec<_> = spec["matchConstraints"]["resourceRules"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .flat_map(|rule| rule["resources"].as_array().into_iter().flatten())
+            .collect();
+        assert!(resources.contains(&&Value::from(*resource)), "{name} does not look at {resource}");
+        assert!(text.contains(words), "{name} says nothing of {field}");
+        let asks = format!("authorizer.group('').resource('{what}').namespace(request.namespace)");
+        assert!(
+            text.contains(&asks) && text.contains(".check('get').allowed()"),
+            "{name} does not ask for {what}"
+        );
+        assert_enforced(&policies, name);
+    }
+    let clusters = "vmware-system-tkg-cluster-secrets";
+    let text = named(&policies, "ValidatingAdmissionPolicy", clusters)["spec"].to_string();
+    for ending in BY_NAME {
+        assert!(
+            text.contains(&format!(
+                "variables.secrets.name(variables.name + '-{ending}').check('get').allowed()"
+            )),
+            "{ending}"
+        );
+    }
+    assert_enforced(&policies, clusters);
+    let of_names = [
+        api::names::kubeconfig_secret,
+        api::names::ssh_secret,
+        api::names::ssh_password_secret,
+        api::names::ssh_password_hash_secret,
+    ];
+    for name in of_names {
+        let name = name("c");
+        assert!(BY_NAME.iter().any(|ending| name == format!("c-{ending}")), "{name} is not guarded");
+    }
+}
+
+fn assert_enforced(policies: &[Value], name: &str) {
+    assert_eq!(named(policies, "ValidatingAdmissionPolicy", name)["spec"]["failurePolicy"], "Fail", "{name}");
+    let binding = named(policies, "ValidatingAdmissionPolicyBinding", name);
+    assert_eq!(binding["spec"]["policyName"], *name);
+    assert_eq!(binding["spec"]["validationActions"][0], "Deny", "{name}");
+}
+
+/// The page for operators lists the same.
+#[test]
+fn the_security_page_lists_every_guarded_field() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/security.md");
+    let page = std::fs::read_to_string(page).expect("docs/security.md");
+    let Some(section) = page.split("## Who can name which Secret").nth(1) else { return };
+    let section = section.split("\n## ").next().unwrap_or_default();
+    for (_, field, ..) in GUARDED {
+        assert!(section.contains(&format!("`{field}`")), "docs/security.md does not list {field}");
+    }
+    for ending in BY_NAME {
+        assert!(
+            section.contains(&format!("`NAME-{ending}`")),
+            "docs/security.md does not list NAME-{ending}"
+        );
+    }
+}

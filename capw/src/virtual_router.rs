@@ -1,0 +1,119 @@
+//! The virtual router (VRRP) that holds the address of a cluster's control plane: two of one number in one network fight for it.
+//!
+//! The number is drawn once, and kept on the WCPCluster, with which it moves. A cluster from before that has the number that its
+//! nodes got, that of its address: no node is replaced for another one.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use api::capw::WCPCluster;
+use api::names::{annotation, finalizer};
+use kube::ResourceExt;
+
+/// The number that the cluster has, if it has one.
+pub fn virtual_router(cluster: &WCPCluster) -> Option<u8> {
+    cluster.annotations().get(annotation::VIRTUAL_ROUTER)?.parse().ok().filter(|id| *id > 0)
+}
+
+/// The number that the nodes of a cluster have without one of its own.
+fn inherited(cluster: &WCPCluster) -> Option<u8> {
+    let began = cluster.finalizers().iter().any(|there| there == finalizer::WCP_CLUSTER);
+    let endpoint = cluster.spec.control_plane_endpoint.as_ref().filter(|endpoint| !endpoint.host.is_empty());
+    endpoint.filter(|_| began).map(|endpoint| cloudinit::virtual_router(&endpoint.host))
+}
+
+/// Who has which number, as of the last draw: the cache shows a number a moment after it was drawn.
+#[derive(Default)]
+pub struct Draws(Mutex<BTreeMap<String, u8>>);
+
+impl Draws {
+    /// The number that a cluster is to have, where it has none: that of its nodes, or else one that none of `others` has, from
+    /// `start` on. Where all are taken, one that the fewest have: then they are in more networks than one.
+    pub fn draw(&self, cluster: &WCPCluster, others: &[impl AsRef<WCPCluster>], start: u8) -> Option<u8> {
+        if virtual_router(cluster).is_some() {
+            return None;
+        }
+        let own = cluster.uid().unwrap_or_default();
+        let mut drawn = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut owners: BTreeMap<String, u8> = drawn.clone();
+        for other in others.iter().map(AsRef::as_ref) {
+            if let Some(id) = virtual_router(other).or_else(|| inherited(other)) {
+                owners.insert(other.uid().unwrap_or_default(), id);
+            }
+        }
+        owners.remove(&own);
+        let users = |id: u8| owners.values().filter(|taken| **taken == id).count();
+        let all = u16::from(u8::MAX);
+        let mut candidates =
+            (0..all).filter_map(|step| u8::try_from((u16::from(start) + step) % all + 1).ok());
+        let id = inherited(cluster).or_else(|| candidates.by_ref().min_by_key(|id| users(*id)))?;
+        drawn.insert(own, id);
+        Some(id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use api::capw::ApiEndpoint;
+
+    use super::*;
+
+    fn cluster(uid: &str, id: Option<u8>, host: Option<&str>) -> WCPCluster {
+        let mut cluster = WCPCluster::default();
+        cluster.metadata.uid = Some(uid.to_owned());
+        cluster.metadata.annotations =
+            id.map(|id| [(annotation::VIRTUAL_ROUTER.to_owned(), id.to_string())].into());
+        cluster.metadata.finalizers = host.map(|_| vec![finalizer::WCP_CLUSTER.to_owned()]);
+        cluster.spec.control_plane_endpoint =
+            host.map(|host| ApiEndpoint { host: host.to_owned(), port: 6443 });
+        cluster
+    }
+
+    fn draw(cluster: &WCPCluster, others: &[WCPCluster], start: u8) -> Option<u8> {
+        let others: Vec<_> = others.iter().cloned().map(Arc::new).collect();
+        Draws::default().draw(cluster, &others, start)
+    }
+
+    #[test]
+    fn two_clusters_whose_addresses_end_alike_have_two_routers() {
+        let first = cluster("a", None, Some("10.0.0.7"));
+        let new = cluster("b", None, None);
+        assert_eq!(
+            draw(&new, std::slice::from_ref(&first), 6),
+            Some(8),
+            "7 is taken by the nodes of the first"
+        );
+        assert_eq!(draw(&new, &[], 6), Some(7));
+        assert_eq!(draw(&new, &[], 255), Some(1));
+    }
+
+    #[test]
+    fn a_number_is_drawn_once_and_a_cluster_from_before_keeps_that_of_its_nodes() {
+        assert_eq!(draw(&cluster("a", Some(9), Some("10.0.0.7")), &[], 1), None);
+        let twin = cluster("b", Some(7), None);
+        assert_eq!(draw(&cluster("a", None, Some("10.0.0.7")), &[twin], 1), Some(7), "no node is replaced");
+        assert_eq!(virtual_router(&cluster("a", Some(9), None)), Some(9));
+    }
+
+    #[test]
+    fn two_that_are_drawn_before_the_cache_shows_the_first_differ() {
+        let draws = Draws::default();
+        let none: [Arc<WCPCluster>; 0] = [];
+        assert_eq!(draws.draw(&cluster("a", None, None), &none, 6), Some(7));
+        assert_eq!(draws.draw(&cluster("b", None, None), &none, 6), Some(8));
+        assert_eq!(
+            draws.draw(&cluster("a", None, None), &none, 6),
+            Some(7),
+            "a write that was lost is repeated"
+        );
+    }
+
+    #[test]
+    fn where_all_numbers_are_taken_the_least_used_is_drawn() {
+        let mut all: Vec<_> = (1..=255).map(|id| cluster(&format!("u{id}"), Some(id), None)).collect();
+        all.extend((2..=255).map(|id| cluster(&format!("v{id}"), Some(id), None)));
+        assert_eq!(draw(&cluster("new", None, None), &all, 100), Some(1));
+    }
+}

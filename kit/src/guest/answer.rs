@@ -1,0 +1,239 @@
+//! Answers: collected within bounds, and decoded into types that hold no more than was sent.
+//!
+//! A document of one byte a value costs tens of bytes a value in a type that holds any document. So there is no such type
+//! here: texts are kept if a reader names them, lists up to a number, and all else is skipped while it is read.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::marker::PhantomData;
+use std::pin::pin;
+use std::time::Duration;
+
+use http_body_util::BodyExt;
+use kube::client::Body;
+use serde::de::{DeserializeOwned, Deserializer, Error as _, MapAccess, Visitor};
+use serde::{Deserialize, de};
+
+use super::error::{GuestError, Refusal};
+use super::intake::{Held, Share};
+use crate::bounded::{Exceeded, Limits, compute};
+
+/// Answers up to this size are decoded where they arrive: it takes less than to hand them over.
+const SMALL: usize = 32 << 10;
+/// How long the decoding of a large answer may take.
+const DECODING: Duration = Duration::from_secs(5);
+/// The most bytes of a name, a version or the like.
+const LONGEST_WORD: usize = 512;
+/// The most bytes of a label or annotation that is kept.
+const LONGEST_MARK: usize = 16 << 10;
+
+/// The body of an answer, if it has no more bytes.
+pub(super) async fn collect(body: Body, most: usize, share: &Share) -> Result<(Vec<u8>, Held), GuestError> {
+    let (mut bytes, mut held) = (Vec::new(), Held::default());
+    let mut body = pin!(body);
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| GuestError::unreachable(&error))?;
+        let Ok(data) = frame.into_data() else { continue };
+        if bytes.len() + data.len() > most {
+            return Err(Refusal::too_large(most).into());
+        }
+        share.take(data.len(), &mut held).await?;
+        bytes.reserve_exact(data.len());
+        bytes.extend_from_slice(&data);
+    }
+    Ok((bytes, held))
+}
+
+/// The document in an answer, which is held until it was decoded.
+pub(super) async fn decode<T>(namespace: &str, bytes: Vec<u8>, held: Held) -> Result<T, GuestError>
+where
+    T: DeserializeOwned + Send + 'static,
+{
+    if bytes.len() <= SMALL {
+        return read(&bytes);
+    }
+    let limits = Limits { bytes: bytes.len(), time: DECODING };
+    compute(namespace, limits, move |budget| {
+        let _held = held;
+        budget.spend(bytes.len())?;
+        read(&bytes)
+    })
+    .await
+}
+
+/// The document in an answer.
+///
+/// # Errors
+/// One that is not what was asked for.
+pub fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, GuestError> {
+    serde_json::from_slice(bytes).map_err(|_| Refusal::new("its answer is not what was asked for").into())
+}
+
+impl From<Exceeded> for GuestError {
+    fn from(exceeded: Exceeded) -> Self {
+        Refusal::new(&format!("reading its answer: {exceeded}")).into()
+    }
+}
+
+/// The labels or annotations that a reader wants to see.
+pub trait Keys {
+    /// Their keys.
+    const KEYS: &'static [&'static str];
+}
+
+/// Labels or annotations: those that `K` names, and a number that changes with any of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Marks<K> {
+    kept: BTreeMap<&'static str, String>,
+    hash: u64,
+    of: PhantomData<fn() -> K>,
+}
+
+impl<K> Default for Marks<K> {
+    fn default() -> Self {
+        Self { kept: BTreeMap::new(), hash: 0, of: PhantomData }
+    }
+}
+
+impl<K> Marks<K> {
+    /// The value at a key that `K` names.
+    pub fn get(&self, key: &str) -> Option<&str> {
+        self.kept.get(key).map(String::as_str)
+    }
+
+    /// A number that is another one when any of them was added, removed or changed.
+    pub fn hash(&self) -> u64 {
+        self.hash
+    }
+}
+
+impl<'de, K: Keys> Deserialize<'de> for Marks<K> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Pairs<K>(PhantomData<K>);
+
+        impl<'de, K: Keys> Visitor<'de> for Pairs<K> {
+            type Value = Marks<K>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("texts by key")
+            }
+
+            fn visit_unit<E: de::Error>(self) -> Result<Self::Value, E> {
+                Ok(Marks::default())
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut pairs: A) -> Result<Self::Value, A::Error> {
+                let mut marks = Marks::default();
+                while let Some((key, value)) = pairs.next_entry::<String, String>()? {
+                    let mut hasher = DefaultHasher::new();
+                    (&key, &value).hash(&mut hasher);
+                    // Whatever the order of the keys is.
+                    marks.hash = marks.hash.wrapping_add(hasher.finish());
+                    let named = K::KEYS.iter().find(|named| **named == key);
+                    if let Some(named) = named.filter(|_| value.len() <= LONGEST_MARK) {
+                        marks.kept.insert(named, value);
+                    }
+                }
+                Ok(marks)
+            }
+        }
+
+        deserializer.deserialize_any(Pairs(PhantomData))
+    }
+}
+
+/// What is kept of an object's metadata.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[serde(bound = "K: Keys", default, rename_all = "camelCase")]
+pub struct Metadata<K> {
+    /// Its name.
+    #[serde(deserialize_with = "word")]
+    pub name: Option<String>,
+    /// Its namespace.
+    #[serde(deserialize_with = "word")]
+    pub namespace: Option<String>,
+    /// What tells it from others of its name.
+    #[serde(deserialize_with = "word")]
+    pub uid: Option<String>,
+    /// Its version.
+    #[serde(deserialize_with = "word")]
+    pub resource_version: Option<String>,
+    /// How often its spec changed.
+    pub generation: Option<i64>,
+    /// When its deletion began.
+    #[serde(deserialize_with = "word")]
+    pub deletion_timestamp: Option<String>,
+    /// Its labels.
+    pub labels: Marks<K>,
+    /// Its annotations.
+    pub annotations: Marks<K>,
+}
+
+impl<K> Default for Metadata<K> {
+    fn default() -> Self {
+        Self {
+            name: None,
+            namespace: None,
+            uid: None,
+            resource_version: None,
+            generation: None,
+            deletion_timestamp: None,
+            labels: Marks::default(),
+            annotations: Marks::default(),
+        }
+    }
+}
+
+/// An object of which the metadata is read.
+#[derive(Deserialize)]
+#[serde(bound = "K: Keys")]
+pub struct MetadataOnly<K> {
+    /// Its metadata.
+    #[serde(default)]
+    pub metadata: Metadata<K>,
+}
+
+/// A text that is short if it is what it should be.
+pub(super) fn word<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    let text = Option::<String>::deserialize(deserializer)?;
+    match text {
+        Some(text) if text.len() > LONGEST_WORD => Err(D::Error::custom("too long")),
+        text => Ok(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[derive(Clone, Debug, PartialEq)]
+    struct Named;
+
+    impl Keys for Named {
+        const KEYS: &'static [&'static str] = &["a"];
+    }
+
+    fn metadata(document: &serde_json::Value) -> Result<Metadata<Named>, GuestError> {
+        read::<MetadataOnly<Named>>(document.to_string().as_bytes()).map(|object| object.metadata)
+    }
+
+    #[test]
+    fn what_is_named_is_kept_and_every_change_shows() {
+        let of =
+            |labels: serde_json::Value| metadata(&json!({"metadata": {"labels": labels}})).unwrap().labels;
+        let labels = of(json!({"a": "1", "b": "2"}));
+        assert_eq!((labels.get("a"), labels.get("b"), labels.kept.len()), (Some("1"), None, 1));
+        assert_eq!(labels, of(json!({"b": "2", "a": "1"})));
+        for changed in
+            [json!({"a": "1"}), json!({"a": "1", "b": "3"}), json!({"a": "1", "c": "2"}), json!(null)]
+        {
+            assert_ne!(labels.hash(), of(changed.clone()).hash(), "{changed}");
+        }
+        let long = of(json!({"a": "x".repeat(LONGEST_MARK + 1)}));
+        assert_eq!(long.get("a"), None);
+        assert!(metadata(&json!({"metadata": {"name": "x".repeat(LONGEST_WORD + 1)}})).is_err());
+    }
+}

@@ -1,0 +1,159 @@
+//! The kinds that a guest serves.
+
+use axum::http;
+use kube::core;
+use serde::Deserialize;
+
+use super::error::{GuestError, Refusal};
+use super::few::Few;
+use super::{Guest, MadeRequest};
+
+/// The most bytes of an answer about kinds. A group of a hundred kinds needs a tenth.
+const MOST: usize = 1 << 20;
+/// The most kinds of a version, with their subresources.
+const MAX_KINDS: usize = 2000;
+/// The most versions of a group.
+const MAX_VERSIONS: usize = 32;
+/// Where objects are that name no namespace.
+pub const DEFAULT_NAMESPACE: &str = "default";
+
+/// A kind as a guest serves it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServedKind {
+    /// Its API group; empty for the core's.
+    pub group: String,
+    /// The version.
+    pub version: String,
+    /// The kind.
+    pub kind: String,
+    /// Its name in paths.
+    pub plural: String,
+    /// Whether its objects are in namespaces.
+    pub namespaced: bool,
+}
+
+impl ServedKind {
+    /// The path of its objects in a namespace, or of all of them where it has none.
+    pub fn path(&self, namespace: Option<&str>) -> String {
+        let namespace = self.namespaced.then(|| namespace.unwrap_or(DEFAULT_NAMESPACE));
+        match namespace {
+            Some(namespace) => {
+                format!("{}/namespaces/{namespace}/{}", version_path(&self.group, &self.version), self.plural)
+            }
+            None => self.path_of_all(),
+        }
+    }
+
+    /// The path of its objects in all namespaces.
+    pub fn path_of_all(&self) -> String {
+        format!("{}/{}", version_path(&self.group, &self.version), self.plural)
+    }
+}
+
+#[derive(Deserialize)]
+struct Resources {
+    #[serde(default)]
+    resources: Few<Resource, MAX_KINDS>,
+}
+
+#[derive(Deserialize)]
+#[serde(default)]
+#[derive(Default)]
+struct Resource {
+    #[serde(deserialize_with = "super::answer::word")]
+    name: Option<String>,
+    #[serde(deserialize_with = "super::answer::word")]
+    kind: Option<String>,
+    namespaced: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+#[derive(Default)]
+struct Group {
+    versions: Few<GroupVersion, MAX_VERSIONS>,
+    preferred_version: Option<GroupVersion>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct GroupVersion {
+    #[serde(deserialize_with = "super::answer::word")]
+    version: Option<String>,
+}
+
+impl Guest {
+    /// How the guest serves a kind in a version; none if it does not.
+    ///
+    /// # Errors
+    /// As of [`Guest::read`].
+    pub async fn served(
+        &self,
+        group: &str,
+        version: &str,
+        kind: &str,
+    ) -> Result<Option<ServedKind>, GuestError> {
+        let request = get(&version_path(group, version));
+        let Some(read) = self.read_if_there::<Resources>(request, MOST).await? else { return Ok(None) };
+        let of_kind = |resource: &Resource| {
+            let plural = resource.name.as_deref().filter(|name| is_plain(name))?.to_owned();
+            (resource.kind.as_deref() == Some(kind)).then_some((plural, resource.namespaced))
+        };
+        let found = read.resources.0.iter().find_map(of_kind);
+        Ok(found.map(|(plural, namespaced)| ServedKind {
+            group: group.to_owned(),
+            version: version.to_owned(),
+            kind: kind.to_owned(),
+            plural,
+            namespaced,
+        }))
+    }
+
+    /// How the guest serves a kind, in the version that it prefers of those that have it; none if it does not.
+    ///
+    /// # Errors
+    /// As of [`Guest::read`].
+    pub async fn served_anyhow(&self, group: &str, kind: &str) -> Result<Option<ServedKind>, GuestError> {
+        if group.is_empty() {
+            return self.served(group, "v1", kind).await;
+        }
+        let request = get(&format!("/apis/{group}"));
+        let Some(read) = self.read_if_there::<Group>(request, MOST).await? else { return Ok(None) };
+        let versions = read.preferred_version.into_iter().chain(read.versions.0);
+        let versions: Vec<String> =
+            versions.filter_map(|of| of.version.filter(|version| is_plain(version))).collect();
+        let mut asked: Vec<&String> = Vec::new();
+        for version in &versions {
+            if asked.contains(&version) {
+                continue;
+            }
+            asked.push(version);
+            if let Some(served) = self.served(group, version, kind).await? {
+                return Ok(Some(served));
+            }
+        }
+        Ok(None)
+    }
+}
+
+fn version_path(group: &str, version: &str) -> String {
+    if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") }
+}
+
+fn get(path: &str) -> MadeRequest {
+    http::Request::get(path).body(Vec::new()).map_err(core::request::Error::BuildRequest)
+}
+
+/// Whether a name of the guest's can be part of a path; a subresource is of another kind than its object.
+fn is_plain(name: &str) -> bool {
+    let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'.';
+    !name.is_empty() && !name.starts_with('.') && name.bytes().all(plain)
+}
+
+impl ServedKind {
+    /// The refusal of a kind that a guest does not serve.
+    pub fn unserved(group: &str, version: &str, kind: &str) -> Refusal {
+        let of = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
+        Refusal::new(&format!("the cluster serves no {kind} of {of}"))
+    }
+}

@@ -1,0 +1,191 @@
+//! A tenant's kubeconfig, as far as it is believed.
+//!
+//! It lies in the tenant's namespace, whose users may write Secrets. So only certificates, a key and a token are taken from
+//! it, as data: no command, no path, no proxy, no server of its own.
+
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bounds::{Budget, Exceeded, from_yaml};
+use k8s_openapi::api::core::v1::Secret;
+use kube::config::AuthInfo;
+use kube::{Client, Config};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use serde::Deserialize;
+
+use super::error::bounded;
+use crate::bounded::{Limits, compute};
+
+/// The key of the Secret that Cluster API writes.
+pub const KEY: &str = "value";
+/// Bytes of the longest kubeconfig that is read. Cluster API's have six thousand.
+const LONGEST: usize = 256 << 10;
+/// What reading one may use.
+const LIMITS: Limits = Limits { bytes: 4 << 20, time: Duration::from_secs(5) };
+
+#[derive(Deserialize)]
+struct File {
+    #[serde(default)]
+    clusters: Vec<NamedCluster>,
+    #[serde(default)]
+    users: Vec<NamedUser>,
+}
+
+#[derive(Deserialize)]
+struct NamedCluster {
+    cluster: Option<Cluster>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+struct Cluster {
+    certificate_authority_data: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct NamedUser {
+    user: Option<User>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+struct User {
+    client_certificate_data: Option<String>,
+    client_key_data: Option<String>,
+    token: Option<String>,
+}
+
+/// Why a kubeconfig can't be used. Quotes nothing of it.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Unusable(pub String);
+
+impl From<Exceeded> for Unusable {
+    fn from(exceeded: Exceeded) -> Self {
+        Self(format!("reading it: {exceeded}"))
+    }
+}
+
+/// The URL of the API server at this host; an IPv6 address stands in brackets where a port follows.
+pub fn server(host: &str, port: u16) -> String {
+    if host.contains(':') { format!("https://[{host}]:{port}") } else { format!("https://{host}:{port}") }
+}
+
+/// A client of the API server at `server`, with what the Secret holds, on behalf of its namespace.
+pub(super) async fn client(
+    namespace: &str,
+    secret: &Secret,
+    server: &str,
+    most: usize,
+) -> Result<Client, String> {
+    let value = secret.data.as_ref().and_then(|data| data.get(KEY));
+    let value = value.ok_or_else(|| format!("it has no key {KEY}"))?;
+    if value.0.len() > LONGEST {
+        return Err(format!("it has {} bytes at {KEY}, and {LONGEST} are the most", value.0.len()));
+    }
+    let (bytes, server) = (value.0.clone(), server.to_owned());
+    let connected = compute(namespace, LIMITS, move |budget| {
+        let text = std::str::from_utf8(&bytes).map_err(|_| Unusable("it is no kubeconfig".to_owned()))?;
+        let config = config(text, &server, budget)?;
+        let client = crate::client::bounded(config, most);
+        client.map_err(|error| Unusable(bounded(&error.to_string())))
+    });
+    connected.await.map_err(|Unusable(what)| what)
+}
+
+/// How to reach the API server at `server`, with what the kubeconfig's text holds.
+///
+/// # Errors
+/// What it lacks. Its text is in no message.
+pub fn config(text: &str, server: &str, budget: &Budget) -> Result<Config, Unusable> {
+    let unusable = |what: &str| Unusable(what.to_owned());
+    let read: File = from_yaml(text, budget).map_err(|_| unusable("it is no kubeconfig"))?;
+    let authority = read.clusters.into_iter().find_map(|named| named.cluster?.certificate_authority_data);
+    let authority = authority.ok_or_else(|| unusable("it has no certificate-authority-data"))?;
+    let user = read.users.into_iter().find_map(|named| named.user);
+    let user = user.ok_or_else(|| unusable("it has no user"))?;
+    let User { client_certificate_data, client_key_data, token } = user;
+    if token.is_none() && (client_certificate_data.is_none() || client_key_data.is_none()) {
+        return Err(unusable("its user has neither client-certificate-data and client-key-data nor a token"));
+    }
+    let mut config = Config::new(server.parse().map_err(|_| unusable("its server is no URL"))?);
+    config.root_cert =
+        Some(certificates(&authority, budget)?.ok_or_else(|| unusable("its certificates can't be read"))?);
+    config.auth_info = AuthInfo {
+        client_certificate_data,
+        client_key_data: client_key_data.map(Into::into),
+        token: token.map(Into::into),
+        ..AuthInfo::default()
+    };
+    // The environment's proxy is for this program's own API server.
+    config.proxy_url = None;
+    config.connect_timeout = Some(Duration::from_secs(5));
+    config.write_timeout = Some(Duration::from_secs(15));
+    config.read_timeout = None;
+    Ok(config)
+}
+
+/// The certificates in the base64 of a PEM text; none if one of them can't be read, or if there are none.
+fn certificates(data: &str, budget: &Budget) -> Result<Option<Vec<Vec<u8>>>, Exceeded> {
+    budget.spend(data.len().saturating_mul(2))?;
+    let Ok(pem) = STANDARD.decode(data.trim()) else { return Ok(None) };
+    let certificates = CertificateDer::pem_slice_iter(&pem);
+    let read: Result<Vec<_>, _> = certificates.map(|read| read.map(|der| der.to_vec())).collect();
+    Ok(read.ok().filter(|all| !all.is_empty()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOSTILE: &str = r#"{"apiVersion": "v1", "kind": "Config", "current-context": "x",
+        "clusters": [{"name": "x", "cluster": {"server": "https://169.254.169.254", "proxy-url": "http://evil",
+            "insecure-skip-tls-verify": true, "certificate-authority": "/etc/passwd", "certificate-authority-data": "CA"}}],
+        "contexts": [{"name": "x", "context": {"cluster": "x", "user": "x"}}],
+        "users": [{"name": "x", "user": {"exec": {"command": "/bin/touch", "args": ["/tmp/run-by-gcm"], "apiVersion": "client.authentication.k8s.io/v1"},
+            "tokenFile": "/var/run/secrets/kubernetes.io/serviceaccount/token", "client-key": "/etc/shadow", TOKEN}}]}"#;
+    const PEM: &str = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1JSUJBRENCcXdJQkFEQU5CZ2txaGtpRzl3MEJBUXNGQURBQU1CNFgKLS0tLS1FTkQgQ0VSVElGSUNBVEUtLS0tLQo=";
+
+    fn read(text: &str) -> Result<Config, Unusable> {
+        config(text, "https://10.0.0.1:6443", &Budget::new(LIMITS.bytes))
+    }
+
+    #[test]
+    fn a_kubeconfig_of_a_tenant_runs_nothing_reads_no_file_and_leads_nowhere_else() {
+        let text = HOSTILE.replace("\"CA\"", &format!("{PEM:?}")).replace("TOKEN", "\"token\": \"t\"");
+        let config = read(&text).unwrap();
+        assert_eq!(config.cluster_url.host(), Some("10.0.0.1"));
+        assert!(config.proxy_url.is_none() && !config.accept_invalid_certs);
+        assert_eq!(config.root_cert.as_ref().map(Vec::len), Some(1));
+        let auth = &config.auth_info;
+        assert!(auth.exec.is_none() && auth.token_file.is_none() && auth.client_key.is_none());
+    }
+
+    #[test]
+    fn what_it_lacks_is_named_and_its_text_is_not() {
+        let text = HOSTILE.replace("TOKEN", "\"password\": \"canary\"");
+        let Unusable(error) = read(&text).unwrap_err();
+        assert!(error.contains("client-certificate-data") && !error.contains("canary"), "{error}");
+        let Unusable(error) = read("canary: [").unwrap_err();
+        assert!(!error.contains("canary"), "{error}");
+    }
+
+    #[test]
+    fn aliases_and_many_small_values_are_refused() {
+        let text = HOSTILE.replace("\"CA\"", &format!("{PEM:?}")).replace("TOKEN", "\"token\": \"t\"");
+        let aliases = text.replacen("\"x\"", "&a \"x\"", 1).replacen("\"user\": \"x\"", "\"user\": *a", 1);
+        assert_eq!(read(&aliases).unwrap_err(), Unusable("it is no kubeconfig".into()));
+        let many = format!("{{\"clusters\": [{}]}}", "{},".repeat(80_000));
+        assert!(many.len() < LONGEST && read(&many).is_err());
+    }
+
+    #[tokio::test]
+    async fn a_secret_that_is_no_kubeconfig_by_its_length_is_not_read() {
+        let mut secret = Secret::default();
+        let value = k8s_openapi::ByteString(vec![b' '; LONGEST + 1]);
+        secret.data = Some([(KEY.to_owned(), value)].into());
+        let error = client("a", &secret, "https://10.0.0.1", 1).await.err().unwrap();
+        assert_eq!(error, "it has 262145 bytes at value, and 262144 are the most");
+    }
+}

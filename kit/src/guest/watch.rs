@@ -1,0 +1,279 @@
+//! Lists and watches of metadata. A watch is an answer without end: each of its lines has a limit and a deadline, and all
+//! together come no faster than a pace.
+
+use std::time::Duration;
+
+use http_body_util::BodyExt;
+use kube::api::{ListParams, WatchParams};
+use kube::client::Body;
+use kube::core::Request;
+use serde::Deserialize;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::Guest;
+use super::answer::{self, Keys, Metadata, MetadataOnly};
+use super::error::{GuestError, Refusal};
+use super::few::Few;
+use super::intake::Held;
+use crate::retry::jitter;
+
+/// The most objects of a list that are looked at.
+pub const MAX_OBJECTS: usize = 500;
+/// Objects of a page of a list, and of one where their metadata is large.
+const PAGE: usize = 50;
+const SMALL_PAGE: usize = 4;
+/// The most bytes of a page, and of an event: an object has at most 256 KiB of annotations, and as much again about who
+/// owns which field.
+const MAX_PAGE: usize = 2 << 20;
+const MAX_EVENT: usize = 1 << 20;
+/// The pauses before a watch that ended in an error is begun again.
+const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(1));
+/// A watch that lasted as long did not fail at once.
+const LASTED: Duration = Duration::from_mins(1);
+/// How long the guest is asked to keep a watch open, and how long it may be silent at most.
+const OPEN: u32 = 290;
+const SILENCE: Duration = Duration::from_mins(5);
+
+/// What becomes of the objects of a kind.
+#[derive(Debug)]
+pub enum Event<K> {
+    /// These are all.
+    Listed(Vec<Metadata<K>>),
+    /// One is as this.
+    Changed(Metadata<K>),
+    /// One is gone, or selected no more.
+    Gone(Metadata<K>),
+}
+
+#[derive(Deserialize)]
+#[serde(bound = "K: Keys")]
+struct Page<K> {
+    #[serde(default)]
+    metadata: PageMetadata,
+    #[serde(default)]
+    items: Few<MetadataOnly<K>, PAGE>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct PageMetadata {
+    #[serde(deserialize_with = "answer::word")]
+    resource_version: Option<String>,
+    r#continue: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(bound = "K: Keys")]
+struct Line<K> {
+    r#type: String,
+    object: MetadataOnly<K>,
+}
+
+/// Why a watch ended.
+enum Ended {
+    /// It was open for as long as it may be; what comes next is of this version.
+    Late(String),
+    /// Nobody wants to know any more.
+    Unwanted,
+    /// The guest broke it off, or sent something else.
+    Failed,
+}
+
+impl Guest {
+    /// The metadata of the objects at a path that bear these labels; of too many, the first.
+    ///
+    /// # Errors
+    /// As of [`Guest::read`].
+    pub async fn list<K>(&self, path: &str, labels: &str) -> Result<Vec<Metadata<K>>, GuestError>
+    where
+        K: Keys + Send + 'static,
+    {
+        Ok(self.list_at(path, labels).await?.0)
+    }
+
+    /// The same, and the version of which it is.
+    async fn list_at<K>(&self, path: &str, labels: &str) -> Result<(Vec<Metadata<K>>, String), GuestError>
+    where
+        K: Keys + Send + 'static,
+    {
+        let large = self.list_by(path, labels, PAGE).await;
+        match large {
+            Err(GuestError::Refused(refusal)) if refusal.is_too_large() => {
+                self.list_by(path, labels, SMALL_PAGE).await
+            }
+            listed => listed,
+        }
+    }
+
+    async fn list_by<K>(
+        &self,
+        path: &str,
+        labels: &str,
+        page: usize,
+    ) -> Result<(Vec<Metadata<K>>, String), GuestError>
+    where
+        K: Keys + Send + 'static,
+    {
+        let request = Request::new(path);
+        let mut params = ListParams::default().labels(labels).limit(u32::try_from(page).unwrap_or(u32::MAX));
+        let mut listed: Vec<Metadata<K>> = Vec::new();
+        loop {
+            let Page { metadata, items } = self.read(request.list_metadata(&params), MAX_PAGE).await?;
+            let most = MAX_OBJECTS.saturating_sub(listed.len());
+            let is_empty = items.0.is_empty();
+            listed.extend(items.0.into_iter().map(|object: MetadataOnly<K>| object.metadata).take(most));
+            let next = metadata.r#continue.filter(|next| !next.is_empty() && !is_empty);
+            match next.filter(|_| listed.len() < MAX_OBJECTS) {
+                Some(next) => params.continue_token = Some(next),
+                None => return Ok((listed, metadata.resource_version.unwrap_or_default())),
+            }
+        }
+    }
+
+    /// Reports what becomes of the objects at a path that bear these labels, until nobody listens any more.
+    pub async fn watch<K, T>(
+        self,
+        path: String,
+        labels: String,
+        listener: mpsc::Sender<T>,
+        translate: impl Fn(Event<K>) -> Vec<T> + Send,
+    ) where
+        K: Keys + Send + 'static,
+        T: Send,
+    {
+        let mut pause = PAUSES.0;
+        loop {
+            let begun = Instant::now();
+            let mut version = match self.list_at(&path, &labels).await {
+                Ok((listed, version)) => {
+                    if !send_all(&listener, translate(Event::Listed(listed))).await {
+                        return;
+                    }
+                    Some(version)
+                }
+                Err(_) => None,
+            };
+            while let Some(from) = version.take() {
+                let opened = Instant::now();
+                match self.follow(&path, &labels, from, &listener, &translate).await {
+                    Ended::Unwanted => return,
+                    Ended::Late(last) if opened.elapsed() >= LASTED => version = Some(last),
+                    Ended::Late(_) | Ended::Failed => {}
+                }
+            }
+            if begun.elapsed() >= LASTED {
+                pause = PAUSES.0;
+            }
+            tokio::select! {
+                () = listener.closed() => return,
+                () = sleep(jitter(pause)) => pause = (pause * 2).min(PAUSES.1),
+            }
+        }
+    }
+
+    /// Reports changes from a version on.
+    async fn follow<K: Keys, T>(
+        &self,
+        path: &str,
+        labels: &str,
+        mut version: String,
+        listener: &mpsc::Sender<T>,
+        translate: &(impl Fn(Event<K>) -> Vec<T> + Send),
+    ) -> Ended {
+        let params = WatchParams::default().labels(labels).timeout(OPEN);
+        let opened = self.within(self.open(Request::new(path).watch_metadata(&params, &version))).await;
+        let Ok(body) = opened else { return Ended::Failed };
+        let mut lines = Lines { guest: self, body, rest: Vec::new(), seen: 0, held: Held::default() };
+        loop {
+            let line = tokio::select! {
+                () = listener.closed() => return Ended::Unwanted,
+                line = lines.next() => line,
+            };
+            let line = match line {
+                Ok(Some(line)) => answer::read::<Line<K>>(&line),
+                Ok(None) => return Ended::Late(version),
+                Err(_) => return Ended::Failed,
+            };
+            let Ok(Line { r#type, object: MetadataOnly { metadata } }) = line else { return Ended::Failed };
+            if let Some(now) = &metadata.resource_version {
+                version.clone_from(now);
+            }
+            let event = match r#type.as_str() {
+                "ADDED" | "MODIFIED" => Event::Changed(metadata),
+                "DELETED" => Event::Gone(metadata),
+                "BOOKMARK" => continue,
+                _ => return Ended::Failed,
+            };
+            if !send_all(listener, translate(event)).await {
+                return Ended::Unwanted;
+            }
+        }
+    }
+}
+
+/// Whether anybody listens still.
+async fn send_all<T>(listener: &mpsc::Sender<T>, all: Vec<T>) -> bool {
+    for one in all {
+        if listener.send(one).await.is_err() {
+            return false;
+        }
+    }
+    true
+}
+
+/// The lines of a watch.
+struct Lines<'g> {
+    guest: &'g Guest,
+    body: Body,
+    /// What arrived and was not read yet.
+    rest: Vec<u8>,
+    /// How much of it has no line end.
+    seen: usize,
+    held: Held,
+}
+
+impl Lines<'_> {
+    /// The next line; none at the end.
+    async fn next(&mut self) -> Result<Option<Vec<u8>>, GuestError> {
+        loop {
+            if let Some(end) = self.rest[self.seen..].iter().position(|byte| *byte == b'\n') {
+                let mut line = self.rest.split_off(self.seen + end + 1);
+                std::mem::swap(&mut line, &mut self.rest);
+                self.seen = 0;
+                self.held.keep(self.rest.len());
+                if line.iter().any(|byte| !byte.is_ascii_whitespace()) {
+                    return Ok(Some(line));
+                }
+                continue;
+            }
+            self.seen = self.rest.len();
+            // A line that is begun is ended soon.
+            let patience = if self.rest.is_empty() { SILENCE } else { self.guest.deadline };
+            let late = |_| GuestError::late(patience);
+            let Some(data) = timeout(patience, frame(&mut self.body)).await.map_err(late)?? else {
+                return Ok(None);
+            };
+            if self.rest.len() + data.len() > MAX_EVENT {
+                return Err(Refusal::too_large(MAX_EVENT).into());
+            }
+            let taken = self.guest.share.take(data.len(), &mut self.held);
+            timeout(self.guest.deadline, taken).await.map_err(late)??;
+            self.rest.extend_from_slice(&data);
+            let wait = self.guest.pace.lock().count(data.len());
+            if let Some(wait) = wait {
+                sleep(wait).await;
+            }
+        }
+    }
+}
+
+async fn frame(body: &mut Body) -> Result<Option<Vec<u8>>, GuestError> {
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| GuestError::unreachable(&error))?;
+        if let Ok(data) = frame.into_data() {
+            return Ok(Some(data.to_vec()));
+        }
+    }
+    Ok(None)
+}

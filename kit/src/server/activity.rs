@@ -1,0 +1,62 @@
+//! Whether a connection is used.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::time::{Instant, sleep_until};
+
+/// The requests of one connection.
+pub(super) struct Activity(Mutex<State>);
+
+struct State {
+    in_flight: usize,
+    /// When the connection was made, or its last request ended.
+    since: Instant,
+    used: bool,
+}
+
+/// One request; ends when dropped.
+pub(super) struct Busy(Arc<Activity>);
+
+impl Default for Activity {
+    fn default() -> Self {
+        Self(Mutex::new(State { in_flight: 0, since: Instant::now(), used: false }))
+    }
+}
+
+impl Activity {
+    /// A request has begun.
+    pub fn begin(self: &Arc<Self>) -> Busy {
+        let mut state = self.0.lock();
+        state.in_flight += 1;
+        state.used = true;
+        Busy(Arc::clone(self))
+    }
+
+    /// Resolves when there was no request for so long: `first` for the first one, `later` between others.
+    pub async fn idle(&self, first: Duration, later: Duration) {
+        loop {
+            let deadline = {
+                let state = self.0.lock();
+                match (state.in_flight, state.used) {
+                    (0, false) => state.since + first,
+                    (0, true) => state.since + later,
+                    _ => Instant::now() + later,
+                }
+            };
+            if deadline <= Instant::now() {
+                return;
+            }
+            sleep_until(deadline).await;
+        }
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        let mut state = self.0.0.lock();
+        state.in_flight -= 1;
+        state.since = Instant::now();
+    }
+}

@@ -1,0 +1,263 @@
+//! What anybody who reaches the port can do to a webhook server.
+
+use axum::Json;
+use axum::body::Body;
+use axum::http::{Request, StatusCode};
+use axum::routing::post;
+use futures::future::join_all;
+use http_body_util::BodyExt;
+use k8s_openapi::api::core::v1::ConfigMap;
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use rustls::RootCertStore;
+use rustls::pki_types::{PrivateKeyDer, ServerName};
+use rustls::sign::SingleCertAndKey;
+use serde_json::Value;
+use time::OffsetDateTime;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpSocket, TcpStream};
+use tokio::time::{Duration, timeout};
+use tokio_rustls::TlsConnector;
+use tokio_util::sync::CancellationToken;
+use tower::ServiceExt;
+
+use super::gate::{LIMITS, Limits};
+use super::review::{LARGEST_REVIEW, Review};
+use super::*;
+use crate::server::peer::Peer;
+use crate::webhook::bundle::CertBundle;
+use crate::webhook::conversion::Conversion;
+
+const DEADLINE: Duration = Duration::from_secs(30);
+
+async fn allow(review: Review) -> Json<Value> {
+    match review.objects::<ConfigMap>() {
+        (Some(_), _) => review.allow(&[]),
+        _ => review.deny("no ConfigMap"),
+    }
+}
+
+fn routes(gate: Gate) -> Router {
+    let convert = |review: Conversion| async move {
+        conversion::answer(&review, |object, _| Ok::<_, &str>(object.clone()))
+    };
+    Router::new().route("/", post(allow)).route("/convert", post(convert)).layer(Extension(Arc::new(gate)))
+}
+
+async fn start(limits: Limits) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let router = routes(Gate::new(limits, false));
+    server::spawn(listener, None, router, server::LIMITS, CancellationToken::new());
+    address
+}
+
+fn post_of(body: &str) -> String {
+    format!("POST / HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}", body.len())
+}
+
+/// Sends all of it, or as much as the server takes, and reads the answer.
+async fn send(from: [u8; 4], address: SocketAddr, request: &[u8]) -> String {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind((from, 0).into()).unwrap();
+    let (mut reading, mut writing) = socket.connect(address).await.unwrap().into_split();
+    let mut answer = Vec::new();
+    let sent = async {
+        let _ = writing.write_all(request).await;
+    };
+    let read = async {
+        let mut buffer = [0; 4096];
+        while let Ok(count @ 1..) = reading.read(&mut buffer).await {
+            answer.extend_from_slice(&buffer[..count]);
+        }
+    };
+    timeout(DEADLINE, async { tokio::join!(sent, read) }).await.expect("an answer in time");
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+/// The most memory that this process had so far, in MiB.
+fn peak_mib() -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<usize>().unwrap() >> 10
+}
+
+const REAL: &str = r#"{"request": {"uid": "u", "object": {"kind": "ConfigMap", "data": {"a": "b"}}}}"#;
+
+/// The review of finding out how much a server takes: an object of so many zeros.
+fn zeros(bytes: usize) -> String {
+    let mut body = String::from(r#"{"request":{"object":["#);
+    body.push_str(&"0,".repeat(bytes / 2));
+    body.push_str("0]}}");
+    body
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_flood_of_huge_reviews_is_refused_costs_little_and_keeps_no_real_one_waiting() {
+    let address = start(LIMITS).await;
+    let announced = post_of(&zeros(16 << 20));
+    // These come in chunks, so that nothing tells how long they are; the last would be small enough.
+    let chunked =
+        ["POST / HTTP/1.1\r\nhost: x\r\nconnection: close\r\ntransfer-encoding: chunked\r\n\r\n", ""];
+    let chunked: Vec<String> = [16 << 20, LARGEST_REVIEW - 100]
+        .map(|bytes| {
+            let body = zeros(bytes);
+            format!("{}{:x}\r\n{body}\r\n0\r\n\r\n", chunked[0], body.len())
+        })
+        .into();
+    let before = peak_mib();
+    let floods = [&announced, &announced, &chunked[0], &chunked[1], &chunked[1], &chunked[1]];
+    let flood = join_all(floods.map(|request| send([127, 0, 0, 1], address, request.as_bytes())));
+    let real = async {
+        let mut refused = 0;
+        for _ in 0..20 {
+            let answer = send([127, 0, 0, 2], address, post_of(REAL).as_bytes()).await;
+            refused += usize::from(!answer.contains(r#""allowed":true"#));
+        }
+        refused
+    };
+    let (answers, refused) = tokio::join!(flood, real);
+    for answer in answers {
+        // A server that refuses before all was sent may reset the connection.
+        let known = ["HTTP/1.1 413", "HTTP/1.1 503", "HTTP/1.1 408"];
+        assert!(answer.is_empty() || known.iter().any(|line| answer.starts_with(line)), "{answer}");
+    }
+    assert_eq!(refused, 0, "the real ones were answered");
+    let grown = peak_mib().saturating_sub(before);
+    assert!(grown < 40, "{grown} MiB");
+}
+
+#[tokio::test]
+async fn a_body_that_comes_byte_by_byte_is_cut_off() {
+    let address = start(Limits { body: Duration::from_millis(100), ..LIMITS }).await;
+    let (mut reading, mut writing) = TcpStream::connect(address).await.unwrap().into_split();
+    writing.write_all(b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 1000000\r\n\r\n").await.unwrap();
+    let drip = async {
+        while writing.write_all(b" ").await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    let mut answer = [0; 12];
+    let read = reading.read_exact(&mut answer);
+    tokio::select! {
+        read = timeout(DEADLINE, read) => drop(read.expect("in time").unwrap()),
+        () = drip => {}
+    }
+    assert_eq!(&answer, b"HTTP/1.1 408");
+}
+
+/// A request as the server hands it on.
+fn request(path: &str, peer: Peer, body: Body) -> Request<Body> {
+    let mut request = Request::post(path).body(body).unwrap();
+    request.extensions_mut().insert(peer);
+    request
+}
+
+fn peer(last: u8) -> Peer {
+    Peer { address: [10, 0, 0, last].into(), verified: false }
+}
+
+#[tokio::test]
+async fn bodies_that_one_address_holds_back_make_room_for_another() {
+    let limits = Limits { bytes: 1000, bytes_per_address: 1000, ..LIMITS };
+    let router = routes(Gate::new(limits, false));
+    let stalled = futures::stream::iter([Ok::<_, std::io::Error>(vec![b' '; 1000])]);
+    let stalled = futures::StreamExt::chain(stalled, futures::stream::pending());
+    let held = router.clone().oneshot(request("/", peer(1), Body::from_stream(stalled)));
+    let mut held = std::pin::pin!(held);
+    assert!(futures::poll!(held.as_mut()).is_pending());
+    let answer = router.oneshot(request("/", peer(2), REAL.into())).await.unwrap();
+    assert_eq!(answer.status(), StatusCode::OK);
+    assert_eq!(held.await.unwrap().status(), StatusCode::SERVICE_UNAVAILABLE);
+}
+
+#[tokio::test]
+async fn reviews_of_strangers_are_refused_where_the_api_server_has_a_certificate() {
+    let router = routes(Gate::new(LIMITS, true));
+    let status = async |path, peer| {
+        let body = match path {
+            "/" => REAL,
+            _ => r#"{"request": {"uid": "u", "desiredAPIVersion": "a/v1", "objects": [{}]}}"#,
+        };
+        router.clone().oneshot(request(path, peer, body.into())).await.unwrap().status()
+    };
+    assert_eq!(status("/", peer(1)).await, StatusCode::UNAUTHORIZED);
+    assert_eq!(status("/", Peer { verified: true, ..peer(1) }).await, StatusCode::OK);
+    assert_eq!(status("/convert", peer(1)).await, StatusCode::OK, "there it has none to show");
+}
+
+#[tokio::test]
+async fn objects_of_a_conversion_are_bounded_and_answered_in_their_order() {
+    let router = routes(Gate::new(LIMITS, false));
+    let ask = async |objects: String| {
+        let body =
+            format!(r#"{{"request": {{"uid": "u", "desiredAPIVersion": "a/v1", "objects": {objects}}}}}"#);
+        let answer = router.clone().oneshot(request("/convert", peer(1), body.into())).await.unwrap();
+        let status = answer.status();
+        (status, answer.into_body().collect().await.unwrap().to_bytes())
+    };
+    let (_, answer) = ask(r#"[{"a": 1}, {"a": 2}]"#.to_owned()).await;
+    let answer: Value = serde_json::from_slice(&answer).unwrap();
+    assert_eq!(answer["response"]["convertedObjects"][1]["a"], 2);
+    let (status, _) = ask(format!("[{}0]", "0,".repeat(1 << 20))).await;
+    assert_eq!(status, StatusCode::PAYLOAD_TOO_LARGE);
+}
+
+/// The status line of a review that is sent over TLS with this certificate, or why there is none.
+async fn status_with(
+    address: SocketAddr,
+    roots: &RootCertStore,
+    shown: Option<(rcgen::Certificate, KeyPair)>,
+) -> std::io::Result<String> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let builder = builder.unwrap().with_root_certificates(roots.clone());
+    let config = match shown {
+        None => builder.with_no_client_auth(),
+        Some((certificate, key)) => {
+            let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
+            builder.with_client_auth_cert(vec![certificate.der().clone()], key).unwrap()
+        }
+    };
+    let stream = TcpStream::connect(address).await.unwrap();
+    let name = ServerName::try_from("localhost").unwrap();
+    let mut stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await?;
+    stream.write_all(post_of(REAL).as_bytes()).await?;
+    let mut line = [0; 12];
+    stream.read_exact(&mut line).await?;
+    Ok(String::from_utf8_lossy(&line).into_owned())
+}
+
+#[tokio::test]
+async fn a_client_certificate_of_the_authority_is_the_api_servers() {
+    let authority = |name: &str| {
+        let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let key = KeyPair::generate().unwrap();
+        let certificate = params.self_signed(&key).unwrap();
+        (certificate.pem(), Issuer::new(params, key))
+    };
+    let signed = |issuer: &Issuer<'static, KeyPair>| {
+        let key = KeyPair::generate().unwrap();
+        (CertificateParams::new(vec!["api".to_owned()]).unwrap().signed_by(&key, issuer).unwrap(), key)
+    };
+    let ((pem, known), (_, unknown)) = (authority("known"), authority("unknown"));
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("ca.crt");
+    std::fs::write(&file, pem).unwrap();
+
+    let own = CertBundle::generate(&["localhost".to_owned()], OffsetDateTime::now_utc()).unwrap();
+    let certificate = Arc::new(SingleCertAndKey::from(own.certified().unwrap()));
+    let tls = acceptor(certificate, Some(read_authorities(&file).unwrap())).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let router = routes(Gate::new(LIMITS, true));
+    server::spawn(listener, Some(tls), router, server::LIMITS, CancellationToken::new());
+
+    std::fs::write(&file, own.authorities).unwrap();
+    let roots = read_authorities(&file).unwrap();
+    assert_eq!(status_with(address, &roots, Some(signed(&known))).await.unwrap(), "HTTP/1.1 200");
+    assert_eq!(status_with(address, &roots, None).await.unwrap(), "HTTP/1.1 401");
+    assert!(status_with(address, &roots, Some(signed(&unknown))).await.is_err());
+    std::fs::write(&file, "").unwrap();
+    assert!(read_authorities(&file).unwrap_err().to_string().contains("it has no certificates"));
+}

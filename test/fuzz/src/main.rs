@@ -1,0 +1,89 @@
+//! Feeds mutated input to every parser of untrusted input, and measures what each input costs.
+//!
+//! `fuzz --runs 2000 --seed 1` makes the same inputs on every machine; `fuzz --seconds 60` takes as many as there is time
+//! for. An input that panics, that takes more memory or more time than its target allows, is written to a file and named
+//! with the command that repeats it.
+
+mod input;
+mod run;
+mod targets;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Parser;
+use peak_alloc::PeakAlloc;
+
+use crate::run::{Amount, Failure};
+use crate::targets::{TARGETS, Target};
+
+#[global_allocator]
+static MEMORY: PeakAlloc = PeakAlloc;
+
+/// Feeds mutated input to the parsers of untrusted input.
+#[derive(Parser)]
+struct Flags {
+    /// Inputs for each target.
+    #[arg(long, default_value_t = 2000, conflicts_with = "seconds")]
+    runs: u64,
+    /// Seconds for each target, instead of a number of inputs.
+    #[arg(long)]
+    seconds: Option<u64>,
+    /// Decides all inputs.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Where inputs that fail are written.
+    #[arg(long, default_value = "target/fuzz")]
+    failures: PathBuf,
+    /// Feeds this file to one target, once.
+    #[arg(long, requires = "targets")]
+    input: Option<PathBuf>,
+    /// Targets; all if none is named.
+    targets: Vec<String>,
+}
+
+fn main() -> ExitCode {
+    let flags = Flags::parse();
+    let chosen = match choose(&flags.targets) {
+        Ok(chosen) => chosen,
+        Err(unknown) => {
+            let known: Vec<_> = TARGETS.iter().map(|target| target.name).collect();
+            eprintln!("error: there is no target {unknown}; there are {}", known.join(", "));
+            return ExitCode::from(2);
+        }
+    };
+    let amount = flags.seconds.map_or(Amount::Runs(flags.runs), |s| Amount::Time(Duration::from_secs(s)));
+    let mut passed = 0;
+    let mut failed = 0;
+    for target in chosen {
+        let outcome = match &flags.input {
+            Some(path) => run::once(target, path),
+            None => run::target(target, amount, flags.seed, &flags.failures),
+        };
+        match outcome {
+            Ok(report) => {
+                passed += 1;
+                println!("{report}");
+            }
+            Err(failure) => {
+                failed += 1;
+                report_failure(target, &failure);
+            }
+        }
+    }
+    println!("fuzz targets: {passed} passed, {failed} failed");
+    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn choose(names: &[String]) -> Result<Vec<&'static Target>, String> {
+    if names.is_empty() {
+        return Ok(TARGETS.iter().collect());
+    }
+    let find = |name: &String| TARGETS.iter().find(|target| target.name == name).ok_or_else(|| name.clone());
+    names.iter().map(find).collect()
+}
+
+fn report_failure(target: &Target, failure: &Failure) {
+    eprintln!("{}: {failure}", target.name);
+}

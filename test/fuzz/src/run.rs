@@ -1,0 +1,186 @@
+//! Runs one target on many inputs, and measures each.
+
+use std::fmt;
+use std::fs;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use sha2::{Digest, Sha256};
+
+use crate::MEMORY;
+use crate::input::Source;
+use crate::targets::Target;
+
+/// An input that takes this many times its target's time ends the program: it may never end by itself.
+const HANGS_AFTER: u32 = 20;
+/// A slow input is tried again this often, as other programs may have had the processor.
+const TRIES: usize = 4;
+
+/// How many inputs a target gets.
+#[derive(Clone, Copy)]
+pub enum Amount {
+    /// So many.
+    Runs(u64),
+    /// As many as there is time for.
+    Time(Duration),
+}
+
+/// What a target did with its inputs.
+pub struct Report {
+    name: &'static str,
+    runs: u64,
+    most_bytes: usize,
+    longest: Duration,
+    took: Duration,
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{:<24} {:>8} inputs in {:>6.1} s, at most {:>8} kB and {:>6.1} ms",
+            self.name,
+            self.runs,
+            self.took.as_secs_f64(),
+            self.most_bytes >> 10,
+            self.longest.as_secs_f64() * 1000.0
+        )
+    }
+}
+
+/// An input that a target did not bear.
+pub struct Failure {
+    what: String,
+    path: Option<PathBuf>,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what)?;
+        match &self.path {
+            Some(path) => write!(f, "; the input is in {}: repeat it with --input", path.display()),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What one input cost.
+#[derive(Clone, Copy, Default)]
+struct Cost {
+    bytes: usize,
+    time: Duration,
+}
+
+/// The input that runs now, for the watchdog: its target, and since when.
+static CURRENT: Mutex<Option<Current>> = Mutex::new(None);
+static NUMBER: AtomicU64 = AtomicU64::new(0);
+
+struct Current {
+    number: u64,
+    since: Instant,
+    limit: Duration,
+    path: PathBuf,
+    input: Vec<u8>,
+}
+
+/// Runs a target.
+///
+/// # Errors
+/// The first input that it did not bear.
+pub fn target(target: &'static Target, amount: Amount, seed: u64, folder: &Path) -> Result<Report, Failure> {
+    let began = Instant::now();
+    let mut source = Source::new(seed, target.examples, target.words);
+    let mut report =
+        Report { name: target.name, runs: 0, most_bytes: 0, longest: Duration::ZERO, took: Duration::ZERO };
+    watch();
+    loop {
+        let done = match amount {
+            Amount::Runs(runs) => report.runs >= runs,
+            Amount::Time(time) => began.elapsed() >= time,
+        };
+        if done {
+            report.took = began.elapsed();
+            return Ok(report);
+        }
+        let input = source.next();
+        let path = folder.join(format!("{}-{}", target.name, digest(&input)));
+        let cost = bear(target, &input, &path).map_err(|what| {
+            let written = fs::create_dir_all(folder).and_then(|()| fs::write(&path, &input));
+            Failure { what, path: written.is_ok().then_some(path) }
+        })?;
+        report.runs += 1;
+        report.most_bytes = report.most_bytes.max(cost.bytes);
+        report.longest = report.longest.max(cost.time);
+    }
+}
+
+/// Runs a target on the content of a file.
+///
+/// # Errors
+/// The file can't be read, or the target did not bear it.
+pub fn once(target: &'static Target, path: &Path) -> Result<Report, Failure> {
+    let began = Instant::now();
+    let input = fs::read(path)
+        .map_err(|error| Failure { what: format!("{}: {error}", path.display()), path: None })?;
+    let cost = bear(target, &input, path).map_err(|what| Failure { what, path: Some(path.to_owned()) })?;
+    let took = began.elapsed();
+    Ok(Report { name: target.name, runs: 1, most_bytes: cost.bytes, longest: cost.time, took })
+}
+
+/// What an input cost, if that is within the target's bounds.
+fn bear(target: &Target, input: &[u8], path: &Path) -> Result<Cost, String> {
+    let mut cost = Cost::default();
+    for _ in 0..TRIES {
+        cost = measure(target, input, path)?;
+        if cost.bytes > target.max_bytes {
+            return Err(format!("{} bytes of memory, {} are allowed", cost.bytes, target.max_bytes));
+        }
+        if cost.time <= target.max_time {
+            return Ok(cost);
+        }
+    }
+    Err(format!("it takes {:?}, {:?} are allowed", cost.time, target.max_time))
+}
+
+fn measure(target: &Target, input: &[u8], path: &Path) -> Result<Cost, String> {
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let limit = target.max_time * HANGS_AFTER;
+    let (input_kept, path) = (input.to_vec(), path.to_owned());
+    current().replace(Current { number, since: Instant::now(), limit, path, input: input_kept });
+    let before = MEMORY.current_usage();
+    MEMORY.reset_peak_usage();
+    let began = Instant::now();
+    let ended = catch_unwind(AssertUnwindSafe(|| (target.run)(input)));
+    let cost = Cost { time: began.elapsed(), bytes: MEMORY.peak_usage().saturating_sub(before) };
+    current().take();
+    ended.map(|()| cost).map_err(|_| "it panics".to_owned())
+}
+
+fn current() -> MutexGuard<'static, Option<Current>> {
+    CURRENT.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Ends the program if an input does not end.
+fn watch() {
+    static WATCHING: std::sync::Once = std::sync::Once::new();
+    WATCHING.call_once(|| {
+        std::thread::spawn(|| {
+            loop {
+                std::thread::sleep(Duration::from_millis(200));
+                let Some(hangs) = current().take_if(|now| now.since.elapsed() > now.limit) else { continue };
+                let _ = hangs.path.parent().map(fs::create_dir_all);
+                let _ = fs::write(&hangs.path, &hangs.input);
+                let (number, path) = (hangs.number, hangs.path.display());
+                eprintln!("input {number} does not end within {:?}; it is in {path}", hangs.limit);
+                std::process::exit(1);
+            }
+        });
+    });
+}
+
+fn digest(input: &[u8]) -> String {
+    Sha256::digest(input).iter().take(8).fold(String::new(), |text, byte| format!("{text}{byte:02x}"))
+}
