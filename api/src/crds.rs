@@ -2,7 +2,7 @@
 //!
 //! Derived schemas are made fit here: Rust's defaults are taken out, because a `default` in a CRD
 //! makes the API server write it into every object, and the labels by which Cluster API and
-//! clusterctl know our kinds are put on.
+//! clusterctl know our kinds are put on. No field of a spec that a tenant writes is without a limit.
 
 use std::collections::BTreeMap;
 
@@ -31,6 +31,11 @@ const VM_OPERATOR: Converter = Converter {
     service: "vmware-system-vmop-webhook-service",
     certificate: "vmware-system-vmop-serving-cert",
 };
+
+/// The longest text of a field that a tenant writes, where the field does not say.
+const LONGEST_TEXT: i64 = 4096;
+/// The most entries of a list or map that a tenant writes, where the field does not say.
+const MOST_ENTRIES: i64 = 256;
 
 /// A program that converts the objects of a kind.
 struct Converter {
@@ -78,7 +83,7 @@ pub fn all() -> Vec<CustomResourceDefinition> {
     }));
     crds.extend(owned.into_iter().map(|crd| labelled(crd, &[])));
     crds.extend(shared.into_iter().map(|crd| labelled(crd, &[(label::CLUSTERCTL_MOVE, "")])));
-    crds.into_iter().map(fit).collect()
+    crds.into_iter().map(fit).map(limited).collect()
 }
 
 /// The definitions of others' kinds that we read, for where nobody else brings them: a simulated site.
@@ -216,6 +221,36 @@ fn fit_schema(schema: &mut JSONSchemaProps) {
     }
 }
 
+/// The definition with a limit on every text, list and map of a spec that tenants write: controllers keep all of them in memory.
+fn limited(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
+    if crd.spec.scope == "Namespaced" {
+        let schemas = crd.spec.versions.iter_mut().filter_map(|version| version.schema.as_mut());
+        let roots = schemas.filter_map(|schema| schema.open_api_v3_schema.as_mut()?.properties.as_mut());
+        roots.filter_map(|parts| parts.get_mut("spec")).for_each(limit);
+    }
+    crd
+}
+
+fn limit(schema: &mut JSONSchemaProps) {
+    let is_text = schema.type_.as_deref() == Some("string") || schema.x_kubernetes_int_or_string == Some(true);
+    if is_text && schema.enum_.is_none() && schema.format.is_none() {
+        schema.max_length.get_or_insert(LONGEST_TEXT);
+    }
+    if let Some(JSONSchemaPropsOrBool::Schema(values)) = &mut schema.additional_properties {
+        schema.max_properties.get_or_insert(MOST_ENTRIES);
+        limit(values);
+    }
+    match &mut schema.items {
+        Some(JSONSchemaPropsOrArray::Schema(items)) => {
+            schema.max_items.get_or_insert(MOST_ENTRIES);
+            limit(items);
+        }
+        Some(JSONSchemaPropsOrArray::Schemas(items)) => items.iter_mut().for_each(limit),
+        None => {}
+    }
+    schema.properties.iter_mut().flat_map(BTreeMap::values_mut).for_each(limit);
+}
+
 /// Puts a rule where it belongs.
 fn put_rule(schema: &mut JSONSchemaProps, rule: &Rule) {
     if let Some(place) = place(schema, rule.path) {
@@ -265,6 +300,40 @@ mod tests {
             (_, some) => some,
         };
         assert_eq!(written, rules::all().iter().map(versions).sum::<usize>());
+    }
+
+    #[test]
+    fn every_text_list_and_map_that_a_tenant_writes_has_a_limit() {
+        fn unlimited(schema: &serde_json::Value, path: &str, found: &mut Vec<String>) {
+            let serde_json::Value::Object(parts) = schema else { return };
+            let lacks = |limits: &[&str]| limits.iter().all(|limit| !parts.contains_key(*limit));
+            let text = parts.get("type").is_some_and(|word| word == "string")
+                || parts.contains_key("x-kubernetes-int-or-string");
+            let list = parts.contains_key("items") && lacks(&["maxItems"]);
+            let map = parts.contains_key("additionalProperties") && lacks(&["maxProperties"]);
+            let open = parts.contains_key("x-kubernetes-preserve-unknown-fields");
+            if (text && lacks(&["maxLength", "enum", "format"])) || list || map || open {
+                found.push(path.to_owned());
+            }
+            for (name, part) in parts {
+                match (name.as_str(), part) {
+                    ("properties", serde_json::Value::Object(fields)) => {
+                        fields.iter().for_each(|(name, field)| unlimited(field, &format!("{path}.{name}"), found));
+                    }
+                    ("items" | "additionalProperties", part) => unlimited(part, &format!("{path}[]"), found),
+                    _ => {}
+                }
+            }
+        }
+        let mut found = Vec::new();
+        for crd in all().iter().filter(|crd| crd.spec.scope == "Namespaced") {
+            for version in &crd.spec.versions {
+                let schema = serde_json::to_value(version).unwrap();
+                let spec = &schema["schema"]["openAPIV3Schema"]["properties"]["spec"];
+                unlimited(spec, &format!("{} {}", crd.spec.names.kind, version.name), &mut found);
+            }
+        }
+        assert!(found.is_empty(), "{found:#?}");
     }
 
     #[test]

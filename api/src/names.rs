@@ -117,6 +117,43 @@ pub mod annotation {
     pub const RESOURCE_POLICY_LEDGER: &str = "vmoperator.vmware.com/cluster-modules";
     /// The vSphere tag a virtual machine carries.
     pub const VSPHERE_TAG: &str = "vsphere-tag";
+    /// The annotations by which programs know what they did or are to do, on objects of namespaces. Caches keep them whatever
+    /// else an object bears.
+    pub const READ: &[&str] = &[
+        PAUSED,
+        DELETE_FOR_MOVE,
+        BLOCK_MOVE,
+        MANAGED_BY,
+        CLUSTER_MODULE_GROUP,
+        RESOURCE_POLICY_LEDGER,
+        VSPHERE_TAG,
+        FIRST_BOOT_DONE,
+        DISKS,
+        VMOP_PAUSE,
+        VMOP_PAUSED,
+        LAST_RESIZED_CLASS,
+        SAME_CLASS_RESIZE,
+        SOFT_POWER,
+        CLOUD_INIT_INSTANCE_ID,
+        CLOUDINIT_TYPE,
+        VSPHERE_CUSTOMIZATION,
+        FIRMWARE,
+        MMIO_SIZE,
+        VIRTUAL_MACHINE,
+        NO_DEFAULT_NIC,
+        NCP_VIRTUAL_NETWORK,
+        RESOLVE_TKR,
+        AUTOSCALER_MIN_SIZE,
+        AUTOSCALER_MAX_SIZE,
+        AUTOSCALER_LABELS,
+        AUTOSCALER_TAINTS,
+        UPGRADE_IN_STEPS,
+        MADE_AS,
+        RESOLVE_OS_IMAGE,
+        PROVIDER_SERVICE_ACCOUNT,
+        REMEDIATE_MACHINE,
+        MACHINE_RECIPE,
+    ];
     /// What annotations begin with that only administrators may set: conditions of theirs, and gates.
     pub const PROTECTED_PREFIXES: &[&str] = &[PROTECTED_CONDITION, POWER_ON_CHECK, DELETE_CHECK];
     /// The virtual machine existed once: it is never made again.

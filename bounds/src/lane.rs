@@ -3,49 +3,47 @@
 //! A call that vCenter answers only after an hour must neither hold a place of calls that take a moment, nor
 //! every place of its kind. So such work has a lane of its own, in which one share can never take all places.
 
-use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
+use crate::places::Places;
+
 /// A lane. Clones are the same lane.
 #[derive(Clone)]
-pub struct Lane(Arc<Inner>);
-
-struct Inner {
-    width: usize,
-    per_share: usize,
-    state: Mutex<State>,
-}
-
-#[derive(Default)]
-struct State {
-    in_use: HashMap<String, usize>,
-    waiting: VecDeque<(String, oneshot::Sender<Turn>)>,
-}
+pub struct Lane(Arc<Mutex<Places<oneshot::Sender<Turn>>>>);
 
 /// A place in a lane; gives it back when dropped.
 pub struct Turn {
     lane: Lane,
-    share: String,
+    share: Arc<str>,
 }
 
 impl Lane {
     /// A lane of `width` places, of which one share gets `per_share` at most.
     pub fn new(width: usize, per_share: usize) -> Self {
-        Self(Arc::new(Inner { width, per_share, state: Mutex::default() }))
+        Self(Arc::new(Mutex::new(Places::new(width, per_share))))
+    }
+
+    /// A lane of `width` places, of which one share gets as many as it leaves to others ([`Places::halved`]).
+    pub fn halved(width: usize) -> Self {
+        Self(Arc::new(Mutex::new(Places::halved(width))))
     }
 
     /// Waits for a place on behalf of `share`: the share with the fewest comes first, then whoever came first.
     pub async fn enter(&self, share: &str) -> Turn {
         let turn = {
-            let mut state = self.0.state.lock();
-            if self.0.has_place(&state, share) {
-                return self.take(&mut state, share);
+            let mut places = self.0.lock();
+            if places.take(share) {
+                return Turn { lane: self.clone(), share: share.into() };
+            }
+            // Those that gave up are forgotten now and then: each time their number may have doubled.
+            if places.waiting(share).is_power_of_two() {
+                places.retain(share, |waiting| !waiting.is_closed());
             }
             let (sender, turn) = oneshot::channel();
-            state.waiting.push_back((share.to_owned(), sender));
+            places.wait(share, sender);
             turn
         };
         match turn.await {
@@ -55,52 +53,22 @@ impl Lane {
         }
     }
 
-    fn take(&self, state: &mut State, share: &str) -> Turn {
-        *state.in_use.entry(share.to_owned()).or_default() += 1;
-        Turn { lane: self.clone(), share: share.to_owned() }
-    }
-
     fn leave(&self, share: &str) {
-        {
-            let mut state = self.0.state.lock();
-            if let Some(used) = state.in_use.get_mut(share) {
-                *used -= 1;
-                if *used == 0 {
-                    state.in_use.remove(share);
-                }
-            }
-        }
+        self.0.lock().leave(share);
         loop {
             let next = {
-                let mut state = self.0.state.lock();
-                state.waiting.retain(|(_, waiting)| !waiting.is_closed());
-                let Some(at) = self.0.next(&state) else { return };
-                let Some((share, waiting)) = state.waiting.remove(at) else { return };
-                (self.take(&mut state, &share), waiting)
+                let mut places = self.0.lock();
+                let Some((share, waiting)) = places.next() else { return };
+                if waiting.is_closed() {
+                    places.leave(&share);
+                    continue;
+                }
+                (Turn { lane: self.clone(), share }, waiting)
             };
             let (turn, waiting) = next;
             // A caller that gives up at this very moment drops its turn, which comes back here.
             drop(waiting.send(turn));
         }
-    }
-}
-
-impl Inner {
-    fn has_place(&self, state: &State, share: &str) -> bool {
-        state.in_use.values().sum::<usize>() < self.width && state.used(share) < self.per_share
-    }
-
-    /// Who of those that wait is next, if there is a place.
-    fn next(&self, state: &State) -> Option<usize> {
-        let waiting = state.waiting.iter().enumerate();
-        let may = waiting.filter(|(_, (share, _))| self.has_place(state, share));
-        may.min_by_key(|(at, (share, _))| (state.used(share), *at)).map(|(at, _)| at)
-    }
-}
-
-impl State {
-    fn used(&self, share: &str) -> usize {
-        self.in_use.get(share).copied().unwrap_or_default()
     }
 }
 
@@ -154,6 +122,6 @@ mod tests {
         // It was given its place and never took it.
         drop(second);
         assert!(lane.enter("c").now_or_never().is_some());
-        assert!(lane.0.state.lock().in_use.is_empty());
+        assert!(lane.0.lock().is_empty());
     }
 }

@@ -7,10 +7,12 @@
 
 mod budget;
 mod lane;
+mod places;
 mod text;
 mod yaml;
 
 pub use budget::{Budget, Exceeded};
 pub use lane::{Lane, Turn};
+pub use places::Places;
 pub use text::printable;
 pub use yaml::{NODE_BYTES, YamlError, from_yaml, from_yaml_documents};

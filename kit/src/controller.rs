@@ -1,7 +1,7 @@
-//! A controller: kube's scheduler (one slot per object), fed by our caches, with the habits of the house.
+//! A controller: kube's scheduler (one reconcile per object), fed by our caches, with the habits of the house.
 //!
-//! Every reconcile has a span, a deadline, a place in the metrics and a delay after failure of its own. None
-//! begins before every cache it reads is complete, or while the cache shows its object older than we wrote it.
+//! Every reconcile has a span, a deadline, a place in the metrics, a delay after failure of its own, and a slot of those that
+//! namespaces share. None begins before every cache it reads is complete, or while the cache shows its object older than we wrote it.
 
 use std::convert::Infallible;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use futures::{FutureExt, Stream, StreamExt, stream};
+use kube::core::DynamicObject;
 use kube::runtime::controller::{Action, Config, Error as SchedulerError, applier};
 use kube::runtime::reflector::ObjectRef;
 use kube::{Resource, ResourceExt};
@@ -26,6 +27,7 @@ use crate::metrics::Metrics;
 use crate::optional::Optional;
 use crate::retry::{Disposition, Failures, Next, REQUEUE_SOON, RateLimiter, ReconcileError, jitter};
 use crate::runtime::Runtime;
+use crate::slots::{Slot, Slots};
 use crate::watch::{Cache, Change, Watchable};
 
 /// A reconcile takes no longer; a hanging call must not hold its slot for ever.
@@ -39,7 +41,7 @@ const REFILL: Duration = Duration::from_secs(1);
 /// A first list that takes longer is worth a line in the log.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Objects reconciled at the same time.
-const CONCURRENCY: u16 = 16;
+const CONCURRENCY: usize = 32;
 
 /// Whether an object is one that the controller acts on.
 type Keeps<K> = Box<dyn Fn(&K) -> bool + Send + Sync>;
@@ -51,7 +53,7 @@ pub struct Controller<K: Watchable> {
     wake: mpsc::UnboundedSender<ObjectRef<K>>,
     woken: mpsc::UnboundedReceiver<ObjectRef<K>>,
     complete: Vec<BoxFuture<'static, ()>>,
-    concurrency: u16,
+    concurrency: usize,
     deadline: Duration,
     keeps: Keeps<K>,
     failures: Arc<Failures<ObjectRef<K>>>,
@@ -88,9 +90,9 @@ impl<K: Watchable> Controller<K> {
         .reads(cache)
     }
 
-    /// Runs at most so many reconciles at the same time.
+    /// Runs at most so many reconciles at the same time. Those of one namespace alone get half of the slots.
     #[must_use]
-    pub fn concurrency(mut self, concurrency: u16) -> Self {
+    pub fn concurrency(mut self, concurrency: usize) -> Self {
         self.concurrency = concurrency;
         self
     }
@@ -212,27 +214,34 @@ impl<K: Watchable> Controller<K> {
         let woken = stream::unfold(self.woken, |mut woken| async move {
             woken.recv().await.map(|reference| (reference, woken))
         });
-        let reconcile = move |object, ctx| {
+        let slots = Slots::new(self.concurrency, self.wake);
+        let entered = slots.clone();
+        let reconcile = move |object: Arc<K>, ctx| {
+            let Some(slot) = entered.enter(&reference(&*object)) else {
+                return std::future::ready(Ok(Action::await_change())).left_future();
+            };
             // All that are under way are polled whenever one of them may go on: each is a task of its own, which
             // is cheap to poll.
-            let step = tokio::spawn(Arc::clone(&steps).step(object, ctx));
-            AbortOnDropHandle::new(step).map(|ended| match ended.map_err(JoinError::try_into_panic) {
+            let step = tokio::spawn(Arc::clone(&steps).step(object, ctx, slot));
+            let ended = AbortOnDropHandle::new(step).map(|ended| match ended.map_err(JoinError::try_into_panic) {
                 Ok(action) => Ok(action),
                 Err(Ok(panic)) => std::panic::resume_unwind(panic),
                 // The runtime goes, and all its tasks with it.
                 Err(Err(_cancelled)) => Ok(Action::await_change()),
-            })
+            });
+            ended.right_future()
         };
         let never = |_: Arc<K>, never: &Infallible, _: Arc<Ctx>| match *never {};
         let queue = woken.map(Ok::<_, Infallible>).take_until(self.shutdown.clone().cancelled_owned());
-        let config = Config::default().concurrency(self.concurrency);
-        applier(reconcile, never, ctx, self.cache.store(), queue, config)
-            .for_each(|result| async {
-                if let Err(error) = result
-                    && !matches!(error, SchedulerError::ObjectNotFound(_))
-                {
-                    tracing::warn!(%error, "controller");
+        // The slots count: what has none ends at once.
+        applier(reconcile, never, ctx, self.cache.store(), queue, Config::default().concurrency(0))
+            .for_each(|result| {
+                match result {
+                    Ok(_) => {}
+                    Err(SchedulerError::ObjectNotFound(gone)) => slots.give_up(&reference_to(*gone)),
+                    Err(error) => tracing::warn!(%error, "controller"),
                 }
+                std::future::ready(())
             })
             .await;
     }
@@ -252,7 +261,7 @@ struct Steps<K: Watchable, F> {
 }
 
 impl<K: Watchable, F> Steps<K, F> {
-    async fn step<Ctx, Fut, E>(self: Arc<Self>, object: Arc<K>, ctx: Arc<Ctx>) -> Action
+    async fn step<Ctx, Fut, E>(self: Arc<Self>, object: Arc<K>, ctx: Arc<Ctx>, _slot: Slot<K>) -> Action
     where
         F: Fn(Arc<K>, Arc<Ctx>) -> Fut,
         Fut: Future<Output = Result<Next, E>>,
@@ -367,6 +376,14 @@ where
         Some(namespace) => reference.within(namespace),
         None => reference,
     })
+}
+
+fn reference_to<K: Watchable>(object: ObjectRef<DynamicObject>) -> ObjectRef<K> {
+    let reference = ObjectRef::new(&object.name);
+    match object.namespace {
+        Some(namespace) => reference.within(&namespace),
+        None => reference,
+    }
 }
 
 /// The receiver is gone only when the controller ended with the program.

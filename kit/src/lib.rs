@@ -25,6 +25,7 @@ pub mod run;
 pub mod runtime;
 pub mod serve;
 mod server;
+mod slots;
 pub mod status;
 pub mod telemetry;
 mod tenure;

@@ -262,6 +262,7 @@ pub struct TrustedCa {
     #[schemars(length(max = 253))]
     pub name: String,
     /// Its certificate: base64 of PEM.
+    #[schemars(length(max = 65536))]
     pub data: String,
 }
 

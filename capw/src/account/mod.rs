@@ -38,7 +38,7 @@ use gather::server_of;
 /// How often the Secrets of an account are looked at that is as it should be.
 const LOOKED_AT_AFTER: Duration = Duration::from_mins(2);
 /// Accounts at a time: those whose guests hang leave places for others.
-const CONCURRENCY: u16 = 16;
+const CONCURRENCY: usize = 32;
 
 /// Runs the controller until the program ends.
 pub async fn controller(started: &Runtime, caches: &Arc<Caches>) {

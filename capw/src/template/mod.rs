@@ -46,7 +46,7 @@ pub async fn controller(started: &Runtime, caches: &Arc<Caches>) {
         .only(move |object| scope.has(object))
         .watches(&caches.classes, move |class: &VirtualMachineClass| by_class.refs(&class.name_any()))
         .watches(&caches.images, move |image: &VirtualMachineImage| by_image.refs(&image.name_any()))
-        .concurrency(4)
+        .concurrency(8)
         .run(Arc::new(context), reconcile)
         .await;
 }

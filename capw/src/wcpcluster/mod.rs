@@ -74,7 +74,7 @@ pub async fn controller(started: &Runtime, caches: &Arc<Caches>, network: &Netwo
         .watches_changes(&caches.vms, move |change| {
             of_gone(change, label::CAPW_CLUSTER_NAME, &also_clusters).into_iter().collect()
         })
-        .concurrency(16)
+        .concurrency(32)
         .run(Arc::new(context), reconcile)
         .await;
 }

@@ -51,7 +51,7 @@ pub async fn controller(started: &Runtime, caches: &Arc<Caches>, network: Networ
         .owns(&caches.vms)
         .watches_changes(&caches.machines, of_machine)
         .watches_changes(&caches.clusters, move |change| of_changed_cluster(change, &by_cluster))
-        .concurrency(32)
+        .concurrency(64)
         .run(Arc::new(context), reconcile)
         .await;
 }

@@ -162,3 +162,44 @@ fn only_a_controller_of_the_right_kind_is_an_owner() {
     pod.metadata.owner_references.as_mut().unwrap()[0].controller = None;
     assert_eq!(controller_of::<ReplicaSet, _>(&pod), None);
 }
+
+/// Reconciles end at once but in namespace `slow`, where they hang until `release`.
+#[tokio::test]
+async fn a_namespace_whose_reconciles_hang_delays_no_other() {
+    let runtime = Runtime::detached(server(|_| (404, serde_json::Value::Null)).0);
+    let (cache, mut writer) = Cache::<ReplicaSet>::new(Arc::clone(&runtime.expectations));
+    let (began, mut begun) = mpsc::unbounded_channel();
+    let release = tokio_util::sync::CancellationToken::new();
+    let ctx = Arc::new((began, release.clone()));
+    let hang = |set: Arc<ReplicaSet>, ctx: Arc<(mpsc::UnboundedSender<String>, CancellationToken)>| async move {
+        ctx.0.send(set.name_any()).unwrap();
+        if set.namespace().as_deref() == Some("slow") {
+            ctx.1.cancelled().await;
+        }
+        Ok::<_, Refused>(Next::OnChange)
+    };
+    let running = tokio::spawn(Controller::new("test", &runtime, &cache).concurrency(4).run(ctx, hang));
+    cache.take(&mut writer, &Event::InitDone);
+    let object = |namespace: &str, name: &str, version| {
+        let mut object = set(name, version, 1);
+        object.metadata.namespace = Some(namespace.to_owned());
+        object
+    };
+    let mut next = async || tokio::time::timeout(SOON_ENOUGH, begun.recv()).await.expect("a reconcile").unwrap();
+    for index in 0..6 {
+        cache.take(&mut writer, &Event::Apply(object("slow", &format!("slow-{index}"), index + 1)));
+    }
+    assert!(next().await.starts_with("slow-") && next().await.starts_with("slow-"));
+    for index in 0..3 {
+        cache.take(&mut writer, &Event::Apply(object("quick", &format!("quick-{index}"), index + 10)));
+        assert_eq!(next().await, format!("quick-{index}"));
+    }
+    cache.take(&mut writer, &Event::Delete(object("slow", "slow-5", 20)));
+    release.cancel();
+    let mut rest = vec![next().await, next().await, next().await];
+    rest.sort();
+    rest.dedup();
+    assert_eq!(rest.len(), 3, "those that waited are reconciled, without the one that is gone: {rest:?}");
+    runtime.shutdown.cancel();
+    running.await.unwrap();
+}

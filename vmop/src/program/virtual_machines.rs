@@ -69,7 +69,8 @@ where
         .watches(&caches.storage_classes, to(&vms.index(storage_class), name))
         .wakes_on(enqueued)
         // A clone may queue in vCenter for long, and must not keep others back: vCenter's own gate counts. But at a start
-        // all VirtualMachines wait for the inventory, and what waits takes memory.
+        // all VirtualMachines wait for the inventory, and what waits takes memory. Half is what one namespace gets, so that
+        // no tenant's slow clones hold up those of others.
         .concurrency(1000)
         .deadline(Duration::from_hours(3))
         .run(ctx, virtualmachine::reconcile)

@@ -75,8 +75,9 @@ pub fn run(
         // Only whether it is there matters, and not what it does.
         .watches_changes(&caches.vms, when_changed(moid, to(&by_source, namespaced_name)))
         .watches(&caches.images, to(&by_item, |image: &VirtualMachineImage| image.status.clone()?.image_name))
-        // An upload takes what it takes, and must not keep others back: the lane of captures counts.
-        .concurrency(0)
+        // An upload takes what it takes, and must not keep others back: the lane of captures counts. Those that wait for it
+        // take memory.
+        .concurrency(1000)
         .deadline(QUEUE + UPLOAD + Duration::from_mins(10))
         .run(ctx, reconcile)
 }

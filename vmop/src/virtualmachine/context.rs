@@ -4,12 +4,12 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use api::vmop::{VirtualMachine, VirtualMachineSetResourcePolicy};
+use bounds::Lane;
 use jiff::SignedDuration;
 use kit::apply::Api;
 use kit::events::Events;
 use kube::runtime::reflector::ObjectRef;
 use parking_lot::Mutex;
-use tokio::sync::Semaphore;
 
 use super::power::guest_requests::GuestRequests;
 use super::storage::promotions::Promotions;
@@ -22,7 +22,7 @@ use crate::probe::Prober;
 use crate::templates::TemplateCache;
 use crate::vcenter::Provider;
 
-/// How many VMs are created at a time: bootstrap data is large, and vCenter takes no more calls at once.
+/// How many VMs of one namespace are created at a time: bootstrap data is large, and vCenter takes no more calls at once.
 pub const CREATE_CONCURRENCY: usize = 64;
 
 /// What reconciles of VirtualMachines work with.
@@ -45,8 +45,8 @@ pub struct Context {
     pub promotions: Arc<Promotions>,
     /// Objects whose finalizer was removed and that are still in the cache, by UID.
     pub released: Mutex<HashSet<String>>,
-    /// One permit for each VM that may be created at the same time.
-    pub create_slots: Arc<Semaphore>,
+    /// One slot for each VM that may be created at the same time.
+    pub create_slots: Lane,
     /// How long after its power-on a guest may take to report on its bootstrap; `None` waits for ever.
     pub report_timeout: Option<SignedDuration>,
     /// Keeps early statuses rare.
@@ -59,7 +59,8 @@ pub struct Context {
     pub templates: Arc<TemplateCache>,
 }
 
-/// One permit for each VM that may be created at the same time.
-pub fn create_slots() -> Arc<Semaphore> {
-    Arc::new(Semaphore::new(CREATE_CONCURRENCY))
+/// One slot for each VM that may be created at the same time. Namespaces share them: one that holds its slots for long, as
+/// vCenter is slow with its VMs, leaves half to the others.
+pub fn create_slots() -> Lane {
+    Lane::halved(2 * CREATE_CONCURRENCY)
 }

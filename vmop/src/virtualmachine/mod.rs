@@ -37,10 +37,10 @@ pub mod throttle;
 use std::sync::Arc;
 
 use api::vmop::VirtualMachine;
+use bounds::Turn;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use kit::Next;
-use tokio::sync::OwnedSemaphorePermit;
 use vsphere::with_bound_changes;
 
 use crate::pause;
@@ -87,7 +87,7 @@ async fn settle(
     cached: &Arc<VirtualMachine>,
     vm: Arc<VirtualMachine>,
     identity: Identity,
-    (slot, waited): (Option<OwnedSemaphorePermit>, bool),
+    (slot, waited): (Option<Turn>, bool),
     ctx: &Context,
 ) -> Result<Next, Error> {
     let mut facts = observe::observe(&vm, identity, ctx).await?;
@@ -106,16 +106,18 @@ async fn settle(
 fn wait_for_slot<'a>(
     vm: &'a VirtualMachine,
     ctx: &'a Context,
-) -> BoxFuture<'a, Result<(Option<OwnedSemaphorePermit>, bool), Error>> {
+) -> BoxFuture<'a, Result<(Option<Turn>, bool), Error>> {
     async move {
         if existed(vm) {
             return Ok((None, false));
         }
-        let queued =
-            Error::Unsettled(format!("The VM is queued: {CREATE_CONCURRENCY} VMs are created at a time"));
-        let mut slot = Arc::clone(&ctx.create_slots).acquire_owned().boxed();
+        let queued = Error::Unsettled(format!(
+            "The VM is queued: {CREATE_CONCURRENCY} VMs of a namespace are created at a time, and fewer while others create many"
+        ));
+        let namespace = vm.metadata.namespace.as_deref().unwrap_or_default();
+        let mut slot = ctx.create_slots.enter(namespace).boxed();
         let (slot, reported) = report_if_slow(&mut slot, vm, None, &Outcome::Stopped(&queued), ctx).await?;
-        Ok((slot.ok(), reported))
+        Ok((Some(slot), reported))
     }
     .boxed()
 }
@@ -140,7 +142,7 @@ fn prepare_or_report<'a>(
 /// Carries the plan out; where that takes long, the object gets a status meanwhile.
 fn attempt<'a>(
     plan: Result<Plan, Error>,
-    slot: Option<OwnedSemaphorePermit>,
+    slot: Option<Turn>,
     vm: &'a VirtualMachine,
     facts: &'a mut Facts,
     ctx: &'a Context,

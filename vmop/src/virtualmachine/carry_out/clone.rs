@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::vmop::VirtualMachine;
-use tokio::sync::OwnedSemaphorePermit;
+use bounds::Turn;
 use vsphere::inventory::{Inventory, PowerState, Presence};
 use vsphere::{Kind, MoRef, Vm};
 
@@ -24,7 +24,7 @@ const SOON: Duration = Duration::from_secs(2);
 /// The VM exists; what the clone named and is gone is looked up anew next time.
 pub async fn create(
     plan: Box<ClonePlan>,
-    slot: Option<OwnedSemaphorePermit>,
+    slot: Option<Turn>,
     vm: &VirtualMachine,
     facts: &Facts,
     vcenter: &VCenter,
@@ -45,7 +45,7 @@ pub async fn create(
 /// What it is made of is let go, and the `slot` for it, as soon as vCenter has answered.
 pub async fn clone_or_adopt(
     plan: Box<ClonePlan>,
-    slot: Option<OwnedSemaphorePermit>,
+    slot: Option<Turn>,
     facts: &Facts,
     vcenter: &VCenter,
 ) -> Result<Arc<Vm>, Error> {

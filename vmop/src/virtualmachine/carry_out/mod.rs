@@ -12,9 +12,9 @@ pub mod steps;
 use std::sync::Arc;
 
 use api::vmop::VirtualMachine;
+use bounds::Turn;
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use tokio::sync::OwnedSemaphorePermit;
 use vsphere::Vm;
 
 use super::context::Context;
@@ -29,7 +29,7 @@ use crate::vcenter::{MEMBERSHIP, VCenter};
 /// The `slot` that creating a VM takes is given back when vCenter has it, or has refused.
 pub fn carry_out<'a>(
     plan: Plan,
-    slot: Option<OwnedSemaphorePermit>,
+    slot: Option<Turn>,
     vm: &'a VirtualMachine,
     facts: &'a Facts,
     ctx: &'a Context,

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
+use futures::FutureExt;
 use kit::Runtime;
+use kube::ResourceExt;
 use serde_json::json;
 use support::api_server::{refusal, server};
 use support::vcsim::Sim;
@@ -37,10 +39,15 @@ async fn a_vm_that_is_queued_for_long_says_so_and_is_created_when_there_is_a_slo
     assert!(slot.is_some() && !waited, "there is a slot");
 
     drop(slot);
-    let all = Arc::clone(&ctx.create_slots)
-        .acquire_many_owned(CREATE_CONCURRENCY.try_into().unwrap())
-        .await
-        .unwrap();
+    let namespace = vm.namespace().unwrap();
+    let mut all = Vec::new();
+    for _ in 0..CREATE_CONCURRENCY {
+        all.push(ctx.create_slots.enter(&namespace).now_or_never().expect("a slot"));
+    }
+    let mut others = vm.clone();
+    others.metadata.namespace = Some("others".to_owned());
+    let (slot, waited) = wait_for_slot(&others, &ctx).await.unwrap();
+    assert!(slot.is_some() && !waited, "another namespace has its slots");
     let mut next = Box::pin(wait_for_slot(&vm, &ctx));
     let patch = tokio::select! {
         _ = &mut next => panic!("there is no slot"),

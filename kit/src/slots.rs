@@ -1,0 +1,139 @@
+//! The reconciles of one controller that run at a time, shared among namespaces.
+//!
+//! A namespace whose reconciles all hang must not keep those of others waiting. So a namespace gets another slot only while it
+//! holds fewer than are free. An object without a slot is no task and no future: only its name is kept, and it is enqueued
+//! again when a slot is kept for it.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use bounds::Places;
+use kube::Resource;
+use kube::runtime::reflector::ObjectRef;
+use parking_lot::Mutex;
+use tokio::sync::mpsc;
+
+/// The slots of one controller. Clones are the same.
+pub(crate) struct Slots<K: Resource<DynamicType = ()>>(Arc<Shared<K>>);
+
+impl<K: Resource<DynamicType = ()>> Clone for Slots<K> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+struct Shared<K: Resource<DynamicType = ()>> {
+    state: Mutex<State<K>>,
+    wake: mpsc::UnboundedSender<ObjectRef<K>>,
+}
+
+struct State<K: Resource<DynamicType = ()>> {
+    places: Places<ObjectRef<K>>,
+    /// Those that wait in `places`.
+    waiting: HashSet<ObjectRef<K>>,
+    /// Those for which a slot is kept: they are enqueued.
+    granted: HashSet<ObjectRef<K>>,
+}
+
+/// A slot for one reconcile; gives it back when dropped.
+pub(crate) struct Slot<K: Resource<DynamicType = ()>> {
+    slots: Slots<K>,
+    namespace: Option<String>,
+}
+
+impl<K: Resource<DynamicType = ()>> Slots<K> {
+    /// So many slots; `wake` enqueues an object.
+    pub fn new(width: usize, wake: mpsc::UnboundedSender<ObjectRef<K>>) -> Self {
+        let places = Places::halved(width);
+        let state = State { places, waiting: HashSet::new(), granted: HashSet::new() };
+        Self(Arc::new(Shared { state: Mutex::new(state), wake }))
+    }
+
+    /// A slot for the reconcile of an object; without one, the object is enqueued when there is one for it.
+    pub fn enter(&self, object: &ObjectRef<K>) -> Option<Slot<K>> {
+        let mut state = self.0.state.lock();
+        let State { places, waiting, granted } = &mut *state;
+        let share = share(object);
+        if !granted.remove(object) && (waiting.contains(object) || !places.take(share)) {
+            if waiting.insert(object.clone()) {
+                places.wait(share, object.clone());
+            }
+            return None;
+        }
+        Some(Slot { slots: self.clone(), namespace: object.namespace.clone() })
+    }
+
+    /// Gives back the slot that is kept for an object which is gone.
+    pub fn give_up(&self, object: &ObjectRef<K>) {
+        if self.0.state.lock().granted.remove(object) {
+            self.leave(share(object));
+        }
+    }
+
+    fn leave(&self, share: &str) {
+        let mut state = self.0.state.lock();
+        let State { places, waiting, granted } = &mut *state;
+        places.leave(share);
+        while let Some((_, next)) = places.next() {
+            waiting.remove(&next);
+            granted.insert(next.clone());
+            // The receiver is gone only when the controller ended with the program.
+            let _ = self.0.wake.send(next);
+        }
+    }
+}
+
+/// Objects without a namespace share one name.
+fn share<K: Resource<DynamicType = ()>>(object: &ObjectRef<K>) -> &str {
+    object.namespace.as_deref().unwrap_or_default()
+}
+
+impl<K: Resource<DynamicType = ()>> Drop for Slot<K> {
+    fn drop(&mut self) {
+        self.slots.leave(self.namespace.as_deref().unwrap_or_default());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::Pod;
+
+    use super::*;
+
+    fn pod(namespace: &str, name: &str) -> ObjectRef<Pod> {
+        ObjectRef::new(name).within(namespace)
+    }
+
+    #[test]
+    fn an_object_without_a_slot_is_enqueued_once_there_is_one() {
+        let (wake, mut woken) = mpsc::unbounded_channel();
+        let slots = Slots::new(2, wake);
+        let (first, second) = (pod("a", "1"), pod("a", "2"));
+        let held = slots.enter(&first);
+        assert!(held.is_some());
+        assert!(slots.enter(&second).is_none() && slots.enter(&second).is_none(), "half of the slots are a's");
+        assert!(slots.enter(&pod("b", "1")).is_some(), "the other half is not");
+        drop(held);
+        assert_eq!(woken.try_recv().unwrap(), second);
+        assert!(woken.try_recv().is_err(), "once");
+        assert!(slots.enter(&first).is_none(), "the slot is kept");
+        assert!(slots.enter(&second).is_some());
+    }
+
+    #[test]
+    fn a_slot_of_an_object_that_is_gone_goes_to_the_next() {
+        let (wake, mut woken) = mpsc::unbounded_channel();
+        let slots = Slots::new(1, wake);
+        let held = slots.enter(&pod("a", "1"));
+        let (gone, next) = (pod("a", "2"), pod("b", "1"));
+        assert!(slots.enter(&gone).is_none() && slots.enter(&next).is_none());
+        slots.give_up(&gone);
+        drop(held);
+        assert_eq!(woken.try_recv().unwrap(), gone);
+        slots.give_up(&gone);
+        assert_eq!(woken.try_recv().unwrap(), next);
+        drop(slots.enter(&next));
+        let state = slots.0.state.lock();
+        assert!(state.places.is_empty() && state.waiting.is_empty() && state.granted.is_empty());
+    }
+}
