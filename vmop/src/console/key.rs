@@ -5,6 +5,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use kit::bounded::{Budget, Exceeded};
 use num_bigint::BigUint;
 use sha2::{Digest, Sha512};
 
@@ -12,8 +13,12 @@ use sha2::{Digest, Sha512};
 const HASH: usize = 64;
 /// Shorter keys are broken, and have no room for a ticket.
 const SHORTEST_BITS: u64 = 2048;
-/// Longer ones only keep the processor busy.
-const LONGEST_BITS: u64 = 16384;
+/// Longer ones only keep the processor busy: the work grows with the cube of the modulus, and with the exponent.
+const LONGEST_BITS: u64 = 8192;
+/// Public exponents are short: 3, 17 and 65537 are in use, and 2^32 + 1 is the longest that some programs draw.
+const LONGEST_EXPONENT_BITS: u64 = 33;
+/// So many numbers as long as the modulus are kept while one is raised to a power.
+const NUMBERS: usize = 64;
 
 /// Why something can't be encrypted with a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -25,11 +30,25 @@ pub enum BadKey {
     #[error("it is not an RSA public key")]
     NotRsa,
     /// It has too few bits, or too many.
-    #[error("it has {0} bits, and must have 2048 to 16384")]
+    #[error("it has {0} bits, and must have 2048 to 8192")]
     Bits(u64),
+    /// Its exponent is no public exponent that anybody uses.
+    #[error("its public exponent must be odd, more than 1 and at most 33 bits long; use 65537")]
+    Exponent,
     /// The text is longer than the key has room for.
     #[error("it has no room for {0} bytes; use a longer one")]
     NoRoom(usize),
+}
+
+/// Why a text was not encrypted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotEncrypted {
+    /// The key does not do.
+    #[error(transparent)]
+    BadKey(#[from] BadKey),
+    /// It takes more than it may.
+    #[error(transparent)]
+    Exceeded(#[from] Exceeded),
 }
 
 /// An RSA public key.
@@ -46,12 +65,19 @@ impl PublicKey {
         let der = der.ok_or(BadKey::NotPem)?;
         let key = bare(&der).or_else(|| wrapped(&der)).ok_or(BadKey::NotRsa)?;
         let bits = key.modulus.bits();
-        if (SHORTEST_BITS..=LONGEST_BITS).contains(&bits) { Ok(key) } else { Err(BadKey::Bits(bits)) }
+        if !(SHORTEST_BITS..=LONGEST_BITS).contains(&bits) {
+            return Err(BadKey::Bits(bits));
+        }
+        // With 1 as its exponent it would not encrypt anything.
+        let is_public = key.exponent.bit(0) && (2..=LONGEST_EXPONENT_BITS).contains(&key.exponent.bits());
+        if is_public { Ok(key) } else { Err(BadKey::Exponent) }
     }
 
     /// The text for the holder of the key alone, in base64.
-    pub fn encrypt(&self, text: &str) -> Result<String, BadKey> {
-        self.encrypt_with(text.as_bytes(), &rand::random())
+    pub fn encrypt(&self, text: &str, budget: &Budget) -> Result<String, NotEncrypted> {
+        let modulus = usize::try_from(self.modulus.bits().div_ceil(8)).unwrap_or(usize::MAX);
+        budget.spend(modulus.saturating_mul(NUMBERS))?;
+        Ok(self.encrypt_with(text.as_bytes(), &rand::random())?)
     }
 
     fn encrypt_with(&self, text: &[u8], seed: &[u8; HASH]) -> Result<String, BadKey> {
@@ -100,8 +126,8 @@ fn bare(der: &[u8]) -> Option<PublicKey> {
     let (exponent, fields) = element(fields, INTEGER)?;
     let key =
         PublicKey { modulus: BigUint::from_bytes_be(modulus), exponent: BigUint::from_bytes_be(exponent) };
-    // An even modulus or a zero exponent is no key, and would not encrypt anything.
-    let sound = key.modulus.bit(0) && key.exponent.bit(0) && modulus.first().is_some_and(|byte| *byte < 0x80);
+    // An even modulus is no key.
+    let sound = key.modulus.bit(0) && modulus.first().is_some_and(|byte| *byte < 0x80);
     (rest.is_empty() && fields.is_empty() && sound).then_some(key)
 }
 
@@ -169,11 +195,14 @@ mod tests {
     fn the_holder_of_the_key_reads_it() {
         let url = "wss://esx-1.example.com:443/ticket/0123456789abcdef";
         let key = test_key();
-        let cipher = key.encrypt(url).unwrap();
+        let encrypt = |text: &str| key.encrypt(text, &Budget::new(1 << 16));
+        let cipher = encrypt(url).unwrap();
         assert_eq!(decrypted(&cipher), url);
-        assert_ne!(cipher, key.encrypt(url).unwrap(), "the same text is never the same twice");
-        assert_eq!(key.encrypt(&"x".repeat(127)), Err(BadKey::NoRoom(127)));
-        assert_eq!(decrypted(&key.encrypt(&"x".repeat(126)).unwrap()).len(), 126);
+        assert_ne!(cipher, encrypt(url).unwrap(), "the same text is never the same twice");
+        assert_eq!(encrypt(&"x".repeat(127)), Err(BadKey::NoRoom(127).into()));
+        assert_eq!(decrypted(&encrypt(&"x".repeat(126)).unwrap()).len(), 126);
+        let little = Budget::new(1000);
+        assert_eq!(key.encrypt(url, &little), Err(Exceeded::Bytes { limit: 1000 }.into()));
     }
 
     /// Made with `openssl pkeyutl -encrypt -pkeyopt rsa_padding_mode:oaep` and SHA-512 for both of its digests.
@@ -202,7 +231,61 @@ mod tests {
         );
     }
 
+    /// A DER element with that content.
+    fn der(tag: u8, content: &[u8]) -> Vec<u8> {
+        let length = u16::try_from(content.len()).unwrap().to_be_bytes();
+        [&[tag, 0x82, length[0], length[1]], content].concat()
+    }
+
+    /// The PEM of a key of those bits, with that exponent.
+    fn key_of(modulus_bits: u32, exponent: &BigUint) -> String {
+        let integer = |number: &BigUint| der(INTEGER, &[&[0], number.to_bytes_be().as_slice()].concat());
+        let modulus = (BigUint::from(1u8) << modulus_bits) - 1u8;
+        let key = der(SEQUENCE, &[integer(&modulus), integer(exponent)].concat());
+        format!("-----BEGIN PUBLIC KEY-----\n{}\n-----END PUBLIC KEY-----\n", STANDARD.encode(key))
+    }
+
+    #[test]
+    fn a_key_with_a_large_exponent_is_refused() {
+        let one = BigUint::from(1u8);
+        let verdict = |exponent: &BigUint| PublicKey::from_pem(&key_of(2048, exponent)).map(|_| ());
+        for exponent in [3u64, 17, 65537, (1 << 32) + 1] {
+            assert_eq!(verdict(&BigUint::from(exponent)), Ok(()), "{exponent}");
+        }
+        for exponent in [0u64, 1, 2, 65536, (1 << 33) + 1, u64::MAX] {
+            assert_eq!(verdict(&BigUint::from(exponent)), Err(BadKey::Exponent), "{exponent}");
+        }
+        let huge = (one << 81_479) + 1u8;
+        assert_eq!(verdict(&huge), Err(BadKey::Exponent));
+    }
+
+    #[test]
+    fn a_key_with_a_large_modulus_is_refused() {
+        let verdict = |bits| PublicKey::from_pem(&key_of(bits, &BigUint::from(65537u32))).map(|_| ());
+        for bits in [2048, 3072, 4096, 8192] {
+            assert_eq!(verdict(bits), Ok(()), "{bits}");
+        }
+        for bits in [2047, 8193, 16_384] {
+            assert_eq!(verdict(bits), Err(BadKey::Bits(bits.into())), "{bits}");
+        }
+        let longest = key_of(8192, &BigUint::from(65537u32));
+        assert!(longest.len() < 2048, "the API takes keys of 4096 characters: {}", longest.len());
+    }
+
     proptest! {
+        /// Whatever key is read, its encryption is cheap.
+        #[test]
+        fn a_key_that_is_read_is_cheap_to_use(bits in 0_u32..20_000, exponent in proptest::collection::vec(any::<u8>(), 0..40)) {
+            if let Ok(key) = PublicKey::from_pem(&key_of(bits, &BigUint::from_bytes_be(&exponent))) {
+                prop_assert!(key.modulus.bits() <= 8192 && key.exponent.bits() <= 33);
+            }
+        }
+
+        #[test]
+        fn whatever_is_sent_as_a_key_is_read_or_refused(text in "(-----BEGIN PUBLIC KEY-----)?[A-Za-z0-9+/= \n]{0,80}(-----END PUBLIC KEY-----)?") {
+            let _ = PublicKey::from_pem(&text);
+        }
+
         #[test]
         fn no_bytes_are_read_beyond_their_end(bytes in proptest::collection::vec(any::<u8>(), 0..64), tag in any::<u8>()) {
             let _ = element(&bytes, tag);

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use api::vmop::{VirtualMachine, WebConsoleRequest};
 use kit::apply::Api;
+use kit::bounded::{Exceeded, Limits, compute};
 use kit::events::Events;
 use kit::index::key as key_of;
 use kit::watch::{self, Cache};
@@ -18,6 +19,7 @@ use kit::{Controller, Disposition, Next, ReconcileError, Runtime};
 use kube::ResourceExt;
 
 use crate::caches::Caches;
+use crate::console::key::NotEncrypted;
 use crate::console::plan::Plan;
 use crate::error;
 use crate::error::OwnError;
@@ -33,24 +35,39 @@ pub struct Context {
 }
 
 /// Why a reconcile of a request did not come through.
-pub type Error = error::Error<Refused>;
+pub type Error = error::Error<Unanswered>;
 
-/// The request, or the VM, must change first.
+/// What encrypting one ticket may use: far more than the longest key takes.
+const LIMITS: Limits = Limits { bytes: 256 * 1024, time: Duration::from_secs(10) };
+
+/// Why a request is not answered.
 #[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct Refused(String);
+pub enum Unanswered {
+    /// The request, or the VM, must change first: nothing is tried again before.
+    #[error("{0}")]
+    Refused(String),
+    /// The ticket could not be encrypted in time; another try may.
+    #[error("the ticket could not be encrypted: {0}")]
+    Exceeded(Exceeded),
+}
 
-impl ReconcileError for Refused {
+impl ReconcileError for Unanswered {
     fn disposition(&self) -> Disposition {
-        Disposition::Invalid
+        match self {
+            Self::Refused(_) | Self::Exceeded(Exceeded::Bytes { .. }) => Disposition::Invalid,
+            Self::Exceeded(Exceeded::Time) => Disposition::Failed,
+        }
     }
 
     fn label(&self) -> &'static str {
-        "Refused"
+        match self {
+            Self::Refused(_) => "Refused",
+            Self::Exceeded(_) => "Exceeded",
+        }
     }
 }
 
-impl OwnError for Refused {
+impl OwnError for Unanswered {
     const PROVIDER_RETRY: Option<Duration> = Some(Duration::from_secs(1));
 }
 
@@ -92,7 +109,7 @@ async fn reconcile(request: Arc<WebConsoleRequest>, ctx: Arc<Context>) -> Result
         }
         Err(refusal) => {
             ctx.events.warning(&*request, refusal.reason, refusal.message.clone());
-            Err(Error::Own(Refused(refusal.message)))
+            Err(Error::Own(Unanswered::Refused(refusal.message)))
         }
     }
 }
@@ -110,16 +127,23 @@ async fn answer(
         vcenter.inventory.vm(vsphere_vm).present().and_then(|vm| mark::owner(&vm, &vcenter.settings.stack));
     if owner.as_ref() != vm.map(kube::runtime::reflector::ObjectRef::from_obj).as_ref() {
         let name = &request.spec.virtual_machine_name;
-        return Err(Error::Own(Refused(format!("The VM {vsphere_vm} is not VirtualMachine {name}'s"))));
+        return Err(Error::Own(Unanswered::Refused(format!(
+            "The VM {vsphere_vm} is not VirtualMachine {name}'s"
+        ))));
     }
     if let Some(patch) = vm.and_then(|vm| plan::adopted(request, vm)) {
         ctx.api.patch(request, patch).await?;
     }
     let url = vcenter.client.console_url(vsphere_vm).await?;
-    let response = key.encrypt(url.expose()).map_err(|error| {
-        let message = format!("spec.publicKey can't be used: {error}");
-        ctx.events.warning(request, "InvalidPublicKey", message.clone());
-        Error::Own(Refused(message))
+    let (key, namespace) = (key.clone(), request.namespace().unwrap_or_default());
+    let encrypted = compute(&namespace, LIMITS, move |budget| key.encrypt(url.expose(), budget)).await;
+    let response = encrypted.map_err(|error| match error {
+        NotEncrypted::BadKey(error) => {
+            let message = format!("spec.publicKey can't be used: {error}");
+            ctx.events.warning(request, "InvalidPublicKey", message.clone());
+            Error::Own(Unanswered::Refused(message))
+        }
+        NotEncrypted::Exceeded(exceeded) => Error::Own(Unanswered::Exceeded(exceeded)),
     })?;
     let status = plan::answered(response, vcenter.settings.console_proxy.as_deref(), jiff::Timestamp::now());
     ctx.api.patch_status(request, &status).await?;
