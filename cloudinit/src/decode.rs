@@ -7,9 +7,10 @@ use std::io::Read as _;
 use base64::Engine as _;
 use base64::alphabet::STANDARD as ALPHABET;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use bounds::{Budget, Exceeded};
 use flate2::read::MultiGzDecoder;
 
-use crate::{Counted, DECODED_LIMIT, ENCODING, Error, METADATA, Metadata, REDACTED, USERDATA, VENDORDATA};
+use crate::{Counted, ENCODING, Error, METADATA, Metadata, REDACTED, USERDATA, VENDORDATA};
 
 /// As Python's decoder, which does not insist on what pads the end.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
@@ -32,13 +33,16 @@ pub struct Decoded {
 
 impl Decoded {
     /// The metadata, read.
-    pub fn metadata(&self) -> Result<Metadata, Error> {
-        let missing = || Error::NotMetadata { reason: "there is none".to_owned() };
-        let bytes = self.metadata.as_deref().ok_or_else(missing)?;
-        let text = std::str::from_utf8(bytes)
-            .map_err(|_| Error::NotMetadata { reason: "it is not UTF-8".to_owned() })?;
-        Metadata::from_yaml(text)
+    pub fn metadata(&self, budget: &Budget) -> Result<Metadata, Error> {
+        read_metadata(self.metadata.as_deref(), budget)
     }
+}
+
+fn read_metadata(bytes: Option<&[u8]>, budget: &Budget) -> Result<Metadata, Error> {
+    let missing = || Error::NotMetadata { reason: "there is none".to_owned() };
+    let text = std::str::from_utf8(bytes.ok_or_else(missing)?)
+        .map_err(|_| Error::NotMetadata { reason: "it is not UTF-8".to_owned() })?;
+    Metadata::from_yaml(text, budget)
 }
 
 impl fmt::Debug for Decoded {
@@ -52,43 +56,52 @@ impl fmt::Debug for Decoded {
 }
 
 /// Reads guestinfo keys as cloud-init does: `base64`, `b64`, `gzip+base64`, `gz+b64`, and any other
-/// encoding as plain text.
-pub fn decode(keys: &BTreeMap<String, String>) -> Result<Decoded, Error> {
+/// encoding as plain text. Whatever it makes is spent of the budget.
+pub fn decode(keys: &BTreeMap<String, String>, budget: &Budget) -> Result<Decoded, Error> {
     Ok(Decoded {
-        metadata: value(keys, METADATA)?,
-        userdata: value(keys, USERDATA)?,
-        vendordata: value(keys, VENDORDATA)?,
+        metadata: value(keys, METADATA, budget)?,
+        userdata: value(keys, USERDATA, budget)?,
+        vendordata: value(keys, VENDORDATA, budget)?,
     })
 }
 
-fn value(keys: &BTreeMap<String, String>, key: &'static str) -> Result<Option<Vec<u8>>, Error> {
+/// Reads the metadata alone.
+pub fn decode_metadata(keys: &BTreeMap<String, String>, budget: &Budget) -> Result<Metadata, Error> {
+    read_metadata(value(keys, METADATA, budget)?.as_deref(), budget)
+}
+
+fn value(
+    keys: &BTreeMap<String, String>,
+    key: &'static str,
+    budget: &Budget,
+) -> Result<Option<Vec<u8>>, Error> {
     let Some(raw) = keys.get(key).filter(|raw| !raw.is_empty() && raw.as_str() != REDACTED) else {
         return Ok(None);
     };
     let encoding = encoding_of(keys, key);
     let garbled = |reason: String| Error::Garbled { key, encoding: encoding.to_owned(), reason };
     let unwrapped = || -> Vec<u8> { raw.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect() };
-    let bytes = match encoding {
-        "base64" | "b64" => BASE64.decode(unwrapped()).map_err(|error| garbled(error.to_string()))?,
+    // Without its white space, and what base64 stands for.
+    budget.spend(raw.len().saturating_mul(2))?;
+    match encoding {
+        "base64" | "b64" => BASE64.decode(unwrapped()).map(Some).map_err(|error| garbled(error.to_string())),
         "gzip+base64" | "gz+b64" => {
             let packed = BASE64.decode(unwrapped()).map_err(|error| garbled(error.to_string()))?;
-            let mut bytes = Vec::new();
-            MultiGzDecoder::new(packed.as_slice())
-                .take(DECODED_LIMIT as u64 + 1)
-                .read_to_end(&mut bytes)
-                .map_err(|error| garbled(error.to_string()))?;
-            bytes
+            match gunzip(&packed, budget) {
+                Ok(plain) => Ok(Some(plain)),
+                Err(Gunzip::Garbled(error)) => Err(garbled(error.to_string())),
+                Err(Gunzip::Exceeded(exceeded)) => Err(exceeded.into()),
+            }
         }
-        _ => raw.clone().into_bytes(),
-    };
-    if bytes.len() > DECODED_LIMIT {
-        return Err(Error::TooLongUnpacked { key, limit: DECODED_LIMIT });
+        _ => Ok(Some(raw.clone().into_bytes())),
     }
-    Ok(Some(bytes))
 }
 
-/// A value in plain, from what people keep: plain, gzip, base64, or gzip in base64. The error quotes nothing.
-pub fn unpacked(value: &[u8]) -> Result<Vec<u8>, String> {
+/// A value in plain, from what people keep: plain, gzip, base64, or gzip in base64. The error quotes nothing; whatever is
+/// made is spent of the budget.
+pub fn unpacked(value: &[u8], budget: &Budget) -> Result<Vec<u8>, Error> {
+    // Without its white space, what base64 stands for, and a copy of what is plain.
+    budget.spend(value.len().saturating_mul(3))?;
     let trimmed: Vec<u8> = value.iter().copied().filter(|byte| !byte.is_ascii_whitespace()).collect();
     // What is not base64 from end to end is meant as it is.
     let bytes = if trimmed.is_empty() { None } else { BASE64.decode(&trimmed).ok() };
@@ -96,15 +109,30 @@ pub fn unpacked(value: &[u8]) -> Result<Vec<u8>, String> {
     if !bytes.starts_with(&[0x1f, 0x8b]) {
         return Ok(bytes);
     }
-    let mut plain = Vec::new();
-    MultiGzDecoder::new(bytes.as_slice())
-        .take(DECODED_LIMIT as u64 + 1)
-        .read_to_end(&mut plain)
-        .map_err(|error| format!("can't be unpacked: {error}"))?;
-    if plain.len() > DECODED_LIMIT {
-        return Err(format!("unpacks to more than {DECODED_LIMIT} bytes"));
+    gunzip(&bytes, budget).map_err(|error| match error {
+        Gunzip::Garbled(error) => Error::NotGzip { reason: error.to_string() },
+        Gunzip::Exceeded(exceeded) => exceeded.into(),
+    })
+}
+
+/// Why something can't be decompressed.
+enum Gunzip {
+    Garbled(std::io::Error),
+    Exceeded(Exceeded),
+}
+
+/// Decompresses piece by piece, each of which is spent before it is kept.
+fn gunzip(packed: &[u8], budget: &Budget) -> Result<Vec<u8>, Gunzip> {
+    let mut decoder = MultiGzDecoder::new(packed);
+    let (mut plain, mut piece) = (Vec::new(), [0; 8192]);
+    loop {
+        let read = decoder.read(&mut piece).map_err(Gunzip::Garbled)?;
+        if read == 0 {
+            return Ok(plain);
+        }
+        budget.spend(read).map_err(Gunzip::Exceeded)?;
+        plain.extend_from_slice(&piece[..read]);
     }
-    Ok(plain)
 }
 
 fn encoding_of<'a>(keys: &'a BTreeMap<String, String>, key: &str) -> &'a str {
@@ -112,10 +140,10 @@ fn encoding_of<'a>(keys: &'a BTreeMap<String, String>, key: &str) -> &'a str {
 }
 
 /// The same keys for people to read: metadata in plain text, and of what is secret only how long it is.
-pub fn redacted(keys: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+pub fn redacted(keys: &BTreeMap<String, String>, budget: &Budget) -> BTreeMap<String, String> {
     let shown = |(key, raw): (&String, &String)| {
         let text = match key.as_str() {
-            METADATA => match value(keys, METADATA) {
+            METADATA => match value(keys, METADATA, budget) {
                 Ok(bytes) => String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned(),
                 Err(error) => format!("<{error}>"),
             },

@@ -3,6 +3,9 @@
 //! A virtual machine gets its metadata, userdata and vendordata as ExtraConfig keys that cloud-init's
 //! VMware datasource reads. Userdata carries the cluster's certificate authorities with their keys, so
 //! nothing here prints it: not an error, not `Debug`, not [`redacted`].
+//!
+//! Values come from users. Whatever is unpacked, parsed or packed is counted in the [`Budget`](bounds::Budget) of the caller,
+//! for all keys together.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod decode;
@@ -12,7 +15,9 @@ mod reporter;
 
 use std::fmt;
 
-pub use decode::{Decoded, decode, redacted, unpacked};
+use bounds::Exceeded;
+
+pub use decode::{Decoded, decode, decode_metadata, redacted, unpacked};
 pub use encode::encode;
 pub use metadata::{Metadata, WaitOnNetwork, mapping};
 pub use reporter::{BOOTSTRAP_CONDITION, BOOTSTRAP_LOG, BOOTSTRAP_REPORTED, BOOTSTRAP_REPORTER};
@@ -33,8 +38,6 @@ pub const REDACTED: &str = "---";
 /// The longest encoded value, in bytes: a guest writes no longer ones back, and vCenter's own limit
 /// for all of them together is not far away.
 pub const VALUE_LIMIT: usize = 64 * 1024;
-/// The longest value that [`decode`] unpacks, in bytes.
-pub const DECODED_LIMIT: usize = 16 * 1024 * 1024;
 
 /// Why values could not be encoded or decoded. Carries no value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -52,14 +55,6 @@ pub enum Error {
         /// How long it may be, in bytes.
         limit: usize,
     },
-    /// A value unpacks to more than is sensible.
-    #[error("{key} unpacks to more than {limit} bytes")]
-    TooLongUnpacked {
-        /// The key.
-        key: &'static str,
-        /// How long it may be, in bytes.
-        limit: usize,
-    },
     /// A value is not in the encoding it claims.
     #[error("{key} is not {encoding}, as {key}.encoding says: {reason}")]
     Garbled {
@@ -70,6 +65,21 @@ pub enum Error {
         /// What is wrong with it.
         reason: String,
     },
+    /// A value begins as gzip does, and is not.
+    #[error("can't be unpacked: {reason}")]
+    NotGzip {
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A value is not the mapping that it must be.
+    #[error("is no mapping in YAML: {reason}")]
+    NotMapping {
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The values need more than the budget allows.
+    #[error(transparent)]
+    Exceeded(#[from] Exceeded),
     /// Metadata is not what it must be.
     #[error("guestinfo.metadata is no YAML mapping with an instance-id: {reason}")]
     NotMetadata {

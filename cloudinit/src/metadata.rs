@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use bounds::{Budget, YamlError, from_yaml};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -101,11 +102,11 @@ impl Metadata {
         Ok(yaml)
     }
 
-    /// Metadata out of YAML or JSON.
-    pub fn from_yaml(yaml: &str) -> Result<Self, Error> {
-        serde_saphyr::from_str(yaml).map_err(|error| Error::NotMetadata {
-            // The whole error quotes the text; its first line says what is wrong and where.
-            reason: error.to_string().lines().next().unwrap_or_default().to_owned(),
+    /// Metadata out of YAML or JSON, within the budget.
+    pub fn from_yaml(yaml: &str, budget: &Budget) -> Result<Self, Error> {
+        from_yaml(yaml, budget).map_err(|error| match error {
+            YamlError::Exceeded(exceeded) => exceeded.into(),
+            invalid @ YamlError::Invalid { .. } => Error::NotMetadata { reason: format!("it {invalid}") },
         })
     }
 }
@@ -120,10 +121,10 @@ fn virtual_router(host: &str) -> u8 {
     last.max(1)
 }
 
-/// A mapping out of YAML or JSON, such as metadata or a network configuration. The error quotes nothing.
-pub fn mapping(yaml: &str) -> Result<serde_json::Map<String, Value>, String> {
-    serde_saphyr::from_str(yaml).map_err(|error| {
-        let why = error.to_string();
-        format!("is no mapping in YAML: {}", why.lines().next().unwrap_or_default())
+/// A mapping out of YAML or JSON, such as metadata or a network configuration, within the budget. The error quotes nothing.
+pub fn mapping(yaml: &str, budget: &Budget) -> Result<serde_json::Map<String, Value>, Error> {
+    from_yaml(yaml, budget).map_err(|error| match error {
+        YamlError::Exceeded(exceeded) => exceeded.into(),
+        invalid @ YamlError::Invalid { .. } => Error::NotMapping { reason: format!("it {invalid}") },
     })
 }

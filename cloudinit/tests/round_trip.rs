@@ -2,12 +2,29 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::collections::BTreeMap;
+use std::io::Write as _;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use cloudinit::{Error, Metadata, decode, encode, redacted};
+use bounds::{Budget, Exceeded};
+use cloudinit::{Error, Metadata, decode, decode_metadata, encode, mapping, redacted, unpacked};
+use flate2::Compression;
+use flate2::write::GzEncoder;
 
 use proptest::prelude::*;
+
+/// More than any value here needs that is not meant to be too large.
+const ENOUGH: usize = 4 << 20;
+
+fn enough() -> Budget {
+    Budget::new(ENOUGH)
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
 
 fn node() -> Metadata {
     Metadata::of_node("test-cluster-control-plane-jwsx7", "vsphere://423697d9-706c-3e92-7514-088978955321")
@@ -21,7 +38,7 @@ fn metadata_is_one_key_a_line() {
 
 #[test]
 fn all_six_keys_are_there_even_where_there_is_nothing_to_give() {
-    let keys = encode(&node(), b"#cloud-config\n", None).unwrap();
+    let keys = encode(&node(), b"#cloud-config\n", None, &enough()).unwrap();
     let names: Vec<_> = keys.keys().map(String::as_str).collect();
     assert_eq!(
         names,
@@ -41,8 +58,8 @@ fn all_six_keys_are_there_even_where_there_is_nothing_to_give() {
 
 #[test]
 fn equal_input_gives_equal_bytes() {
-    let keys = encode(&node(), b"#cloud-config\n", None).unwrap();
-    assert_eq!(keys, encode(&node(), b"#cloud-config\n", None).unwrap());
+    let keys = encode(&node(), b"#cloud-config\n", None, &enough()).unwrap();
+    assert_eq!(keys, encode(&node(), b"#cloud-config\n", None, &enough()).unwrap());
     let packed = STANDARD.decode(&keys["guestinfo.userdata"]).unwrap();
     assert_eq!(packed[4..8], [0; 4], "no time in the gzip header");
     assert_eq!(packed[9], 255, "no operating system in the gzip header");
@@ -57,21 +74,21 @@ fn a_value_no_guest_bears_is_refused_by_its_key() {
             Some(state.to_be_bytes()[0])
         })
         .collect();
-    let error = encode(&node(), &noise, None).unwrap_err();
+    let error = encode(&node(), &noise, None, &enough()).unwrap_err();
     let Error::TooLong { key, size, limit } = &error else { panic!("{error}") };
     assert_eq!((*key, *limit), ("guestinfo.userdata", 65_536));
     assert!(*size > 65_536);
     assert!(error.to_string().contains(&size.to_string()), "{error}");
-    assert!(encode(&node(), &noise[..40_000], None).is_ok());
+    assert!(encode(&node(), &noise[..40_000], None, &enough()).is_ok());
     assert!(matches!(
-        encode(&node(), b"", Some(&noise)),
+        encode(&node(), b"", Some(&noise), &enough()),
         Err(Error::TooLong { key: "guestinfo.vendordata", .. })
     ));
 }
 
 #[test]
 fn every_encoding_of_the_datasource_is_read() {
-    let gzipped = encode(&node(), b"hello", None).unwrap()["guestinfo.userdata"].clone();
+    let gzipped = encode(&node(), b"hello", None, &enough()).unwrap()["guestinfo.userdata"].clone();
     let wrapped = gzipped.as_bytes().chunks(16).map(String::from_utf8_lossy).collect::<Vec<_>>().join("\n");
     let table = [
         ("hello", ""),
@@ -88,7 +105,7 @@ fn every_encoding_of_the_datasource_is_read() {
             ("guestinfo.userdata".to_owned(), raw.to_owned()),
             ("guestinfo.userdata.encoding".to_owned(), encoding.to_owned()),
         ]);
-        assert_eq!(decode(&keys).unwrap().userdata.unwrap(), b"hello", "{encoding}");
+        assert_eq!(decode(&keys, &enough()).unwrap().userdata.unwrap(), b"hello", "{encoding}");
     }
 }
 
@@ -99,7 +116,7 @@ fn redacted_values_are_no_values() {
         ("guestinfo.userdata.encoding".to_owned(), String::new()),
         ("guestinfo.metadata".to_owned(), String::new()),
     ]);
-    let decoded = decode(&keys).unwrap();
+    let decoded = decode(&keys, &enough()).unwrap();
     assert_eq!((decoded.userdata, decoded.metadata), (None, None));
 }
 
@@ -112,7 +129,7 @@ fn the_metadata_of_the_seeds_is_read() {
         ("guestinfo.metadata".to_owned(), raw.to_owned()),
         ("guestinfo.metadata.encoding".to_owned(), "base64".to_owned()),
     ]);
-    let metadata = decode(&keys).unwrap().metadata().unwrap();
+    let metadata = decode(&keys, &enough()).unwrap().metadata(&enough()).unwrap();
     assert_eq!(metadata.instance_id, "test-cluster-control-plane-jwsx7");
     assert_eq!(metadata.control_plane_endpoint.as_deref(), Some("192.168.123.3:6443"));
 }
@@ -124,29 +141,76 @@ fn garbled_values_are_named_and_not_quoted() {
             ("guestinfo.userdata".to_owned(), "top-secret!".to_owned()),
             ("guestinfo.userdata.encoding".to_owned(), encoding.to_owned()),
         ]);
-        let error = decode(&keys).unwrap_err().to_string();
+        let error = decode(&keys, &enough()).unwrap_err().to_string();
         assert!(error.contains("guestinfo.userdata") && !error.contains("top-secret"), "{error}");
     }
     let keys = BTreeMap::from([("guestinfo.metadata".to_owned(), "- no\n- mapping\n".to_owned())]);
-    assert!(matches!(decode(&keys).unwrap().metadata(), Err(Error::NotMetadata { .. })));
+    assert!(matches!(decode(&keys, &enough()).unwrap().metadata(&enough()), Err(Error::NotMetadata { .. })));
 }
 
 #[test]
 fn secrets_are_not_printed() {
     let secret = b"-----BEGIN RSA PRIVATE KEY-----";
-    let keys = encode(&node(), secret, Some(secret)).unwrap();
-    let shown = format!("{:?} {:?}", redacted(&keys), decode(&keys).unwrap());
+    let keys = encode(&node(), secret, Some(secret), &enough()).unwrap();
+    let shown = format!("{:?} {:?}", redacted(&keys, &enough()), decode(&keys, &enough()).unwrap());
     assert!(!shown.contains("PRIVATE KEY"), "{shown}");
     assert!(!shown.contains(&keys["guestinfo.userdata"]), "{shown}");
     assert!(shown.contains("instance-id"), "{shown}");
 }
 
+#[test]
+fn what_grows_when_it_is_unpacked_is_counted() {
+    let bomb = gzip(&vec![0; 64 << 20]);
+    assert!(bomb.len() < 128 * 1024);
+    let exceeded = Error::Exceeded(Exceeded::Bytes { limit: ENOUGH });
+    assert_eq!(unpacked(&bomb, &enough()), Err(exceeded.clone()));
+    assert_eq!(unpacked(STANDARD.encode(&bomb).as_bytes(), &enough()), Err(exceeded.clone()));
+    for key in ["guestinfo.metadata", "guestinfo.userdata", "guestinfo.vendordata"] {
+        let keys = BTreeMap::from([
+            (key.to_owned(), STANDARD.encode(&bomb)),
+            (format!("{key}.encoding"), "gzip+base64".to_owned()),
+        ]);
+        assert_eq!(decode(&keys, &enough()), Err(exceeded.clone()));
+    }
+    let (once, budget) = (gzip(&vec![b'x'; 1 << 20]), enough());
+    assert!((0..3).all(|_| unpacked(&once, &budget).is_ok()));
+    assert_eq!(unpacked(&once, &budget), Err(exceeded), "the sum of all keys is counted");
+}
+
+#[test]
+fn metadata_with_aliases_is_refused() {
+    let text = format!("a0: &a \"{}\"\ninstance-id: x\nb: [{}]", "x".repeat(100_000), "*a,".repeat(1000));
+    assert!(matches!(Metadata::from_yaml(&text, &enough()), Err(Error::NotMetadata { .. })));
+    let error = mapping(&text, &enough()).unwrap_err().to_string();
+    assert!(error.starts_with("is no mapping in YAML: it has an anchor or an alias"), "{error}");
+    assert!(!error.contains('x'), "{error}");
+    let nodes = format!("a: [{}]", "{},".repeat(100_000));
+    assert_eq!(mapping(&nodes, &enough()), Err(Error::Exceeded(Exceeded::Bytes { limit: ENOUGH })));
+}
+
 proptest! {
+    /// Whatever is put into guestinfo, it is read or refused, within the budget.
+    #[test]
+    fn whatever_the_keys_hold_they_are_read_or_refused(
+        bytes in proptest::collection::vec(any::<u8>(), 0..200), packs in any::<bool>(), wraps in any::<bool>(),
+        encoding in proptest::sample::select(&["", "base64", "gzip+base64"][..]),
+    ) {
+        let packed = if packs { gzip(&bytes) } else { bytes };
+        let value = if wraps { STANDARD.encode(&packed) } else { String::from_utf8_lossy(&packed).into_owned() };
+        let keys = BTreeMap::from([
+            ("guestinfo.metadata".to_owned(), value),
+            ("guestinfo.metadata.encoding".to_owned(), encoding.to_owned()),
+        ]);
+        let budget = Budget::new(64 * 1024);
+        let _ = decode_metadata(&keys, &budget);
+        let _ = (redacted(&keys, &budget), unpacked(&packed, &budget));
+    }
+
     #[test]
     fn what_was_encoded_is_decoded(userdata in proptest::collection::vec(any::<u8>(), 1..4096), name in "[a-z0-9-]{1,63}") {
         let metadata = Metadata::of_node(&name, "vsphere://1");
-        let decoded = decode(&encode(&metadata, &userdata, Some(&userdata)).unwrap()).unwrap();
-        prop_assert_eq!(decoded.metadata().unwrap(), metadata);
+        let decoded = decode(&encode(&metadata, &userdata, Some(&userdata), &enough()).unwrap(), &enough()).unwrap();
+        prop_assert_eq!(decoded.metadata(&enough()).unwrap(), metadata);
         prop_assert_eq!(decoded.userdata.as_deref(), Some(userdata.as_slice()));
         prop_assert_eq!(decoded.vendordata.as_deref(), Some(userdata.as_slice()));
     }
@@ -156,6 +220,6 @@ proptest! {
         let mut metadata = node();
         metadata.hostname = Some(value.clone());
         metadata.other.insert(format!("x-{key}"), serde_json::Value::String(value));
-        prop_assert_eq!(Metadata::from_yaml(&metadata.to_yaml().unwrap()).unwrap(), metadata);
+        prop_assert_eq!(Metadata::from_yaml(&metadata.to_yaml().unwrap(), &enough()).unwrap(), metadata);
     }
 }

@@ -1,14 +1,18 @@
-//! Go's own functions of templates, and how Go shows values.
+//! Go's own functions of templates.
 
 use std::cmp::Ordering;
 use std::fmt::Write as _;
 
-use serde_json::Value;
+use bounds::{Budget, Exceeded};
+use serde_json::{Map, Value};
 
-/// Marks data in which a field that is not there is empty, as a field of a Go struct is.
-pub const SPARSE: &str = "\u{0}sparse";
+use crate::functions::{Failure, SPARSE, exactly};
+use crate::value::{Held, append, brief, copy, cost, kind, show};
 
-type Called = Result<Value, String>;
+/// The value of a field that is not there, of sparse data.
+static EMPTY: Value = Value::String(String::new());
+
+type Called<'a> = Result<Held<'a>, Failure>;
 
 /// Whether Go takes it for true.
 pub(super) fn truth(value: &Value) -> bool {
@@ -22,131 +26,159 @@ pub(super) fn truth(value: &Value) -> bool {
     }
 }
 
-/// A member by its Go name: exact, or as JSON writes it.
-pub(super) fn member<'a>(value: &'a Value, name: &str) -> Option<&'a Value> {
-    static EMPTY: Value = Value::String(String::new());
-    let map = value.as_object()?;
-    let spelt = || map.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value);
-    map.get(name).or_else(spelt).or_else(|| map.contains_key(SPARSE).then_some(&EMPTY))
+/// A member by its Go name: exact, or as JSON writes it. The search is counted.
+pub(super) fn member<'v>(
+    value: &'v Value,
+    name: &str,
+    budget: &Budget,
+) -> Result<Option<&'v Value>, Exceeded> {
+    let Some(map) = value.as_object() else { return Ok(None) };
+    budget.spend(name.len())?;
+    if let Some(value) = map.get(name) {
+        return Ok(Some(value));
+    }
+    Ok(match respelt(map, name, budget)? {
+        None if map.contains_key(SPARSE) => Some(&EMPTY),
+        found => found,
+    })
 }
 
-/// The value as Go prints it.
-pub(super) fn shown(value: &Value) -> String {
-    match value {
-        Value::Null => "<no value>".to_owned(),
-        Value::String(text) => text.clone(),
-        Value::Bool(_) | Value::Number(_) => value.to_string(),
-        Value::Array(items) => format!("[{}]", items.iter().map(shown).collect::<Vec<_>>().join(" ")),
-        Value::Object(map) => {
-            let pairs = map.iter().filter(|(key, _)| *key != SPARSE);
-            let pairs: Vec<_> = pairs.map(|(key, value)| format!("{key}:{}", shown(value))).collect();
-            format!("map[{}]", pairs.join(" "))
+fn respelt<'v>(
+    map: &'v Map<String, Value>,
+    name: &str,
+    budget: &Budget,
+) -> Result<Option<&'v Value>, Exceeded> {
+    for (key, value) in map {
+        budget.spend(if key.len() == name.len() { name.len() + 1 } else { 1 })?;
+        if key.eq_ignore_ascii_case(name) {
+            return Ok(Some(value));
         }
     }
+    Ok(None)
 }
 
 /// Calls one of Go's functions; `None` if there is none of that name.
-pub(super) fn call(name: &str, args: &[Value]) -> Option<Called> {
+pub(super) fn call<'a>(name: &str, args: &[Held<'a>], budget: &Budget) -> Option<Called<'a>> {
+    let order = |holds: fn(Ordering) -> bool| compared(args, budget, holds);
     Some(match name {
         "and" => needs(args, 1).map(|()| chosen(args, |value| !truth(value))),
         "or" => needs(args, 1).map(|()| chosen(args, truth)),
-        "not" => exactly(args, 1).map(|()| (!truth(&args[0])).into()),
-        "len" => exactly(args, 1).and_then(|()| len(&args[0])),
-        "index" => needs(args, 1).and_then(|()| index(&args[0], &args[1..])),
-        "slice" => needs(args, 1).and_then(|()| slice(&args[0], &args[1..])),
-        "print" => Ok(print(args).into()),
-        "println" => Ok(format!("{}\n", args.iter().map(shown).collect::<Vec<_>>().join(" ")).into()),
-        "printf" => needs(args, 1).and_then(|()| printf(&shown(&args[0]), &args[1..])),
-        "eq" => needs(args, 2).map(|()| args[1..].iter().any(|other| same(&args[0], other)).into()),
-        "ne" => exactly(args, 2).map(|()| (!same(&args[0], &args[1])).into()),
-        "lt" => compared(args, |order| order == Ordering::Less),
-        "le" => compared(args, |order| order != Ordering::Greater),
-        "gt" => compared(args, |order| order == Ordering::Greater),
-        "ge" => compared(args, |order| order != Ordering::Less),
+        "not" => exactly(args, 1).map(|()| Held::made(!truth(args[0].get()))),
+        "len" => exactly(args, 1).and_then(|()| len(args[0].get(), budget)),
+        "index" => needs(args, 1).and_then(|()| index(&args[0], &args[1..], budget)),
+        "slice" => needs(args, 1).and_then(|()| slice(args[0].get(), &args[1..], budget)),
+        "print" => print(args, budget),
+        "println" => println(args, budget),
+        "printf" => needs(args, 1).and_then(|()| printf(args[0].get(), &args[1..], budget)),
+        "eq" => needs(args, 2).and_then(|()| any_same(args, budget)).map(Held::made),
+        "ne" => exactly(args, 2).and_then(|()| any_same(args, budget)).map(|same| Held::made(!same)),
+        "lt" => order(Ordering::is_lt),
+        "le" => order(Ordering::is_le),
+        "gt" => order(Ordering::is_gt),
+        "ge" => order(Ordering::is_ge),
         _ => return None,
     })
 }
 
-fn needs(args: &[Value], least: usize) -> Result<(), String> {
+fn needs(args: &[Held<'_>], least: usize) -> Result<(), Failure> {
     if args.len() < least {
-        return Err(format!("it needs at least {least} arguments and has {}", args.len()));
-    }
-    Ok(())
-}
-
-/// That many arguments are given.
-pub fn exactly(args: &[Value], count: usize) -> Result<(), String> {
-    if args.len() != count {
-        return Err(format!("it needs {count} arguments and has {}", args.len()));
+        return Err(format!("it needs at least {least} arguments and has {}", args.len()).into());
     }
     Ok(())
 }
 
 /// The first that `decides`, else the last.
-fn chosen(args: &[Value], decides: impl Fn(&Value) -> bool) -> Value {
-    args.iter().find(|value| decides(value)).or(args.last()).cloned().unwrap_or_default()
+fn chosen<'a>(args: &[Held<'a>], decides: impl Fn(&Value) -> bool) -> Held<'a> {
+    let chosen = args.iter().find(|value| decides(value.get())).or(args.last());
+    chosen.cloned().unwrap_or_else(|| Held::made(Value::Null))
 }
 
-fn len(value: &Value) -> Called {
-    Ok(match value {
-        Value::String(text) => text.len().into(),
-        Value::Array(items) => items.len().into(),
-        Value::Object(map) => map.keys().filter(|key| *key != SPARSE).count().into(),
-        other => return Err(format!("{} has no length", shown(other))),
+fn len<'a>(value: &Value, budget: &Budget) -> Called<'a> {
+    Ok(Held::made(match value {
+        Value::String(text) => text.len(),
+        Value::Array(items) => items.len(),
+        Value::Object(map) => {
+            budget.spend(map.len())?;
+            map.keys().filter(|key| *key != SPARSE).count()
+        }
+        other => return Err(format!("{} has no length", brief(other)).into()),
+    }))
+}
+
+fn index<'a>(value: &Held<'a>, keys: &[Held<'_>], budget: &Budget) -> Called<'a> {
+    value.part(budget, |value| {
+        let mut at = value;
+        for key in keys {
+            at = element(at, key.get(), budget)?;
+        }
+        Ok(at)
     })
 }
 
-fn index(value: &Value, keys: &[Value]) -> Called {
-    let mut at = value;
-    for key in keys {
-        at = match (at, key) {
-            (Value::Array(items), Value::Number(number)) => {
-                let position = number.as_u64().and_then(|at| usize::try_from(at).ok());
-                let item = position.and_then(|position| items.get(position));
-                item.ok_or_else(|| format!("index {number} is out of range: there are {}", items.len()))?
-            }
-            (Value::Object(map), Value::String(key)) => map.get(key).unwrap_or(&Value::Null),
-            (other, key) => return Err(format!("{} can't be indexed by {}", shown(other), shown(key))),
-        };
+fn element<'v>(value: &'v Value, key: &Value, budget: &Budget) -> Result<&'v Value, Failure> {
+    match (value, key) {
+        (Value::Array(items), Value::Number(number)) => {
+            let position = number.as_u64().and_then(|at| usize::try_from(at).ok());
+            let item = position.and_then(|position| items.get(position));
+            let outside = || format!("index {number} is out of range: there are {}", items.len());
+            Ok(item.ok_or_else(outside)?)
+        }
+        (Value::Object(map), Value::String(key)) => {
+            budget.spend(key.len())?;
+            Ok(map.get(key).unwrap_or(&Value::Null))
+        }
+        (other, key) => Err(format!("{} can't be indexed by {}", kind(other), brief(key)).into()),
     }
-    Ok(at.clone())
 }
 
-fn slice(value: &Value, bounds: &[Value]) -> Called {
-    let bound = |at: usize, default: usize| match bounds.get(at) {
+fn slice<'a>(value: &Value, bounds: &[Held<'_>], budget: &Budget) -> Called<'a> {
+    let bound = |at: usize, default: usize| match bounds.get(at).map(Held::get) {
         None => Ok(default),
         Some(bound) => bound
             .as_u64()
             .and_then(|bound| usize::try_from(bound).ok())
-            .ok_or_else(|| format!("{} is no position", shown(bound))),
+            .ok_or_else(|| format!("{} is no position", brief(bound))),
     };
     let outside = || "the slice is out of range".to_owned();
     match value {
         Value::String(text) => {
-            let part = text.get(bound(0, 0)?..bound(1, text.len())?);
-            part.map(Into::into).ok_or_else(outside)
+            let part = text.get(bound(0, 0)?..bound(1, text.len())?).ok_or_else(outside)?;
+            Ok(Held::made(crate::value::text(part, budget)?))
         }
         Value::Array(items) => {
-            let part = items.get(bound(0, 0)?..bound(1, items.len())?);
-            part.map(|part| part.to_vec().into()).ok_or_else(outside)
+            let part = items.get(bound(0, 0)?..bound(1, items.len())?).ok_or_else(outside)?;
+            let part: Result<Vec<_>, _> = part.iter().map(|item| copy(item, budget)).collect();
+            Ok(Held::made(part?))
         }
-        other => Err(format!("{} can't be sliced", shown(other))),
+        other => Err(format!("{} can't be sliced", brief(other)).into()),
     }
 }
 
 /// As Go's Sprint: a space between two neither of which is a string.
-fn print(args: &[Value]) -> String {
+fn print<'a>(args: &[Held<'_>], budget: &Budget) -> Called<'a> {
     let mut text = String::new();
     for (at, value) in args.iter().enumerate() {
-        if at > 0 && !value.is_string() && !args[at - 1].is_string() {
+        if at > 0 && !value.get().is_string() && !args[at - 1].get().is_string() {
             text.push(' ');
         }
-        text.push_str(&shown(value));
+        show(value.get(), &mut text, budget)?;
     }
-    text
+    Ok(Held::made(text))
 }
 
-fn printf(format: &str, args: &[Value]) -> Called {
+fn println<'a>(args: &[Held<'_>], budget: &Budget) -> Called<'a> {
+    let mut text = String::new();
+    for (at, value) in args.iter().enumerate() {
+        append(if at > 0 { " " } else { "" }, &mut text, budget)?;
+        show(value.get(), &mut text, budget)?;
+    }
+    append("\n", &mut text, budget)?;
+    Ok(Held::made(text))
+}
+
+fn printf<'a>(format: &Value, args: &[Held<'_>], budget: &Budget) -> Called<'a> {
+    let format = format.as_str().ok_or_else(|| format!("{} is no format", brief(format)))?;
+    budget.spend(format.len())?;
     let mut text = String::new();
     let mut args = args.iter();
     let mut chars = format.chars();
@@ -161,45 +193,75 @@ fn printf(format: &str, args: &[Value]) -> Called {
             continue;
         }
         let value = args.next().ok_or_else(|| format!("%{verb} has no argument"))?;
-        match verb {
-            's' | 'v' | 'd' | 't' => text.push_str(&shown(value)),
-            'q' => {
-                let _ = write!(text, "{}", Value::String(shown(value)));
-            }
-            'x' | 'X' | 'o' | 'b' => {
-                let number = value.as_i64().ok_or_else(|| format!("%{verb} needs a whole number"))?;
-                // Writing to a String does not fail.
-                let _ = match verb {
-                    'x' => write!(text, "{number:x}"),
-                    'X' => write!(text, "{number:X}"),
-                    'o' => write!(text, "{number:o}"),
-                    _ => write!(text, "{number:b}"),
-                };
-            }
-            other => return Err(format!("%{other} is not supported")),
-        }
+        verbatim(verb, value.get(), &mut text, budget)?;
     }
     if args.next().is_some() {
-        return Err("the format uses fewer arguments than there are".to_owned());
+        return Err("the format uses fewer arguments than there are".into());
     }
-    Ok(text.into())
+    Ok(Held::made(text))
 }
 
-fn same(one: &Value, other: &Value) -> bool {
-    match (one.as_f64(), other.as_f64()) {
-        (Some(one), Some(other)) => one.total_cmp(&other) == Ordering::Equal,
-        _ => one == other,
+/// Appends one value in the way that the verb says.
+fn verbatim(verb: char, value: &Value, text: &mut String, budget: &Budget) -> Result<(), Failure> {
+    match verb {
+        's' | 'v' | 'd' | 't' => show(value, text, budget)?,
+        'q' => {
+            let mut plain = String::new();
+            show(value, &mut plain, budget)?;
+            // A control character becomes six.
+            budget.spend(plain.len().saturating_mul(6).saturating_add(2))?;
+            let _ = write!(text, "{}", Value::String(plain));
+        }
+        'x' | 'X' | 'o' | 'b' => {
+            let number = value.as_i64().ok_or_else(|| format!("%{verb} needs a whole number"))?;
+            budget.spend(64)?;
+            // Writing to a String does not fail.
+            let _ = match verb {
+                'x' => write!(text, "{number:x}"),
+                'X' => write!(text, "{number:X}"),
+                'o' => write!(text, "{number:o}"),
+                _ => write!(text, "{number:b}"),
+            };
+        }
+        other => return Err(format!("%{} is not supported", other.escape_default()).into()),
     }
+    Ok(())
 }
 
-fn compared(args: &[Value], holds: impl Fn(Ordering) -> bool) -> Called {
+/// Whether the first is the same as any other.
+fn any_same(args: &[Held<'_>], budget: &Budget) -> Result<bool, Failure> {
+    for other in &args[1..] {
+        if same(args[0].get(), other.get(), budget)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn same(one: &Value, other: &Value, budget: &Budget) -> Result<bool, Exceeded> {
+    if let (Some(one), Some(other)) = (one.as_f64(), other.as_f64()) {
+        return Ok(one.total_cmp(&other) == Ordering::Equal);
+    }
+    let work = match (one, other) {
+        (Value::String(one), Value::String(other)) => one.len().min(other.len()),
+        (Value::Array(_), Value::Array(_)) | (Value::Object(_), Value::Object(_)) => cost(one),
+        _ => 0,
+    };
+    budget.spend(work)?;
+    Ok(one == other)
+}
+
+fn compared<'a>(args: &[Held<'_>], budget: &Budget, holds: fn(Ordering) -> bool) -> Called<'a> {
     exactly(args, 2)?;
-    let order = match (&args[0], &args[1]) {
-        (Value::String(one), Value::String(other)) => one.cmp(other),
+    let order = match (args[0].get(), args[1].get()) {
+        (Value::String(one), Value::String(other)) => {
+            budget.spend(one.len().min(other.len()))?;
+            one.cmp(other)
+        }
         (one, other) => match (one.as_f64(), other.as_f64()) {
             (Some(one), Some(other)) => one.total_cmp(&other),
-            _ => return Err(format!("{} and {} can't be compared", shown(one), shown(other))),
+            _ => return Err(format!("{} and {} can't be compared", brief(one), brief(other)).into()),
         },
     };
-    Ok(holds(order).into())
+    Ok(Held::made(holds(order)))
 }

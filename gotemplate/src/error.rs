@@ -2,6 +2,13 @@
 
 use std::fmt;
 
+use bounds::{Exceeded, printable};
+
+use crate::functions::Failure;
+
+/// The most characters of what is wrong: a template may have longer names and literals than anybody reads.
+const LONGEST: usize = 300;
+
 /// What is wrong with a template, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
@@ -11,6 +18,8 @@ pub struct Error {
     pub column: usize,
     /// What is wrong there.
     pub what: String,
+    /// The bound that it exceeds there, if that is what is wrong.
+    pub exceeded: Option<Exceeded>,
 }
 
 impl fmt::Display for Error {
@@ -19,22 +28,36 @@ impl fmt::Display for Error {
     }
 }
 
+impl std::error::Error for Error {}
+
 /// What is wrong at a byte of the text.
 #[derive(Debug)]
 pub(crate) struct Fault {
-    pub(crate) at: usize,
-    pub(crate) what: String,
+    at: usize,
+    what: String,
+    exceeded: Option<Exceeded>,
 }
 
 impl Fault {
-    pub(crate) fn new(at: usize, what: impl Into<String>) -> Self {
-        Self { at, what: what.into() }
+    pub(crate) fn new(at: usize, what: impl AsRef<str>) -> Self {
+        Self { at, what: printable(what.as_ref(), LONGEST), exceeded: None }
+    }
+
+    pub(crate) fn exceeded(at: usize, exceeded: Exceeded) -> Self {
+        Self { exceeded: Some(exceeded), ..Self::new(at, exceeded.to_string()) }
+    }
+
+    pub(crate) fn of(at: usize, failure: Failure) -> Self {
+        match failure {
+            Failure::Wrong(what) => Self::new(at, what),
+            Failure::Exceeded(exceeded) => Self::exceeded(at, exceeded),
+        }
     }
 
     pub(crate) fn located(self, text: &str) -> Error {
         let before = &text[..text.floor_char_boundary(self.at.min(text.len()))];
         let line = before.matches('\n').count() + 1;
         let column = before.rsplit('\n').next().map_or(0, |rest| rest.chars().count()) + 1;
-        Error { line, column, what: self.what }
+        Error { line, column, what: self.what, exceeded: self.exceeded }
     }
 }

@@ -1,50 +1,64 @@
 //! Carries out the actions of a template.
 
+use bounds::{Budget, Exceeded};
 use serde_json::Value;
 
 use crate::ast::{Node, Pipeline, Root, Term};
-use crate::builtin::{self, shown};
+use crate::builtin;
 use crate::error::Fault;
-use crate::functions::Functions;
+use crate::functions::{Failure, Functions};
+use crate::value::{Held, append, brief, cost, kind, show};
 
 /// How many actions one rendering may take, and how long its result may get.
 const MOST_STEPS: usize = 100_000;
 const LONGEST: usize = 1 << 20;
+/// The bytes that an action, a term and a look at a variable are counted with, for the work that they are.
+const STEP_BYTES: usize = 64;
+const TERM_BYTES: usize = 32;
+const LOOK_BYTES: usize = 4;
 
 /// The text that the nodes make of `data`.
-pub(super) fn render(nodes: &[Node], data: &Value, functions: &dyn Functions) -> Result<String, Fault> {
-    let variables = vec![(String::new(), data.clone())];
-    let mut evaluation = Evaluation { functions, variables, out: String::new(), steps: 0 };
-    evaluation.all(nodes, data)?;
+pub(super) fn render(
+    nodes: &[Node],
+    data: &Value,
+    functions: &dyn Functions,
+    budget: &Budget,
+) -> Result<String, Fault> {
+    let dot = Held::Given(data);
+    let variables = vec![("", dot.clone())];
+    let mut evaluation = Evaluation { functions, budget, variables, out: String::new(), steps: 0 };
+    evaluation.all(nodes, &dot)?;
     Ok(evaluation.out)
 }
 
 struct Evaluation<'a> {
     functions: &'a dyn Functions,
+    budget: &'a Budget,
     /// The innermost last; the nameless one is `$`.
-    variables: Vec<(String, Value)>,
+    variables: Vec<(&'a str, Held<'a>)>,
     out: String,
     steps: usize,
 }
 
-impl Evaluation<'_> {
-    fn all(&mut self, nodes: &[Node], dot: &Value) -> Result<(), Fault> {
+impl<'a> Evaluation<'a> {
+    fn all(&mut self, nodes: &'a [Node], dot: &Held<'a>) -> Result<(), Fault> {
         let scope = self.variables.len();
         let result = nodes.iter().try_for_each(|node| self.one(node, dot));
         self.variables.truncate(scope);
         result
     }
 
-    fn one(&mut self, node: &Node, dot: &Value) -> Result<(), Fault> {
+    fn one(&mut self, node: &'a Node, dot: &Held<'a>) -> Result<(), Fault> {
         match node {
             Node::Text(text) => {
-                self.out.push_str(text);
-                self.spend(0)
+                append(text, &mut self.out, self.budget).map_err(|error| Fault::exceeded(0, error))?;
+                self.step(0)
             }
             Node::Emit(pipeline) => {
                 let value = self.pipeline(pipeline, dot)?;
-                self.out.push_str(&shown(&value));
-                self.spend(pipeline.at)
+                let shown = show(value.get(), &mut self.out, self.budget);
+                shown.map_err(|error| Fault::exceeded(pipeline.at, error))?;
+                self.step(pipeline.at)
             }
             Node::Set { declares, name, value } => {
                 let result = self.pipeline(value, dot)?;
@@ -52,7 +66,7 @@ impl Evaluation<'_> {
             }
             Node::If { branches, otherwise } => {
                 for (condition, body) in branches {
-                    if builtin::truth(&self.pipeline(condition, dot)?) {
+                    if builtin::truth(self.pipeline(condition, dot)?.get()) {
                         return self.all(body, dot);
                     }
                 }
@@ -61,11 +75,11 @@ impl Evaluation<'_> {
             Node::Range { names, over, body, otherwise } => self.range(names, over, (body, otherwise), dot),
             Node::With { name, of, body, otherwise } => {
                 let value = self.pipeline(of, dot)?;
-                if !builtin::truth(&value) {
+                if !builtin::truth(value.get()) {
                     return self.all(otherwise, dot);
                 }
                 let scope = self.variables.len();
-                self.variables.extend(name.clone().map(|name| (name, value.clone())));
+                self.variables.extend(name.as_deref().map(|name| (name, value.clone())));
                 let result = self.all(body, &value);
                 self.variables.truncate(scope);
                 result
@@ -73,47 +87,53 @@ impl Evaluation<'_> {
         }
     }
 
-    fn set(&mut self, at: usize, declares: bool, name: &str, value: Value) -> Result<(), Fault> {
+    fn set(&mut self, at: usize, declares: bool, name: &'a str, value: Held<'a>) -> Result<(), Fault> {
         if declares {
-            self.variables.push((name.to_owned(), value));
+            self.variables.push((name, value));
             return Ok(());
         }
-        let known = self.variables.iter_mut().rev().find(|(known, _)| known == name);
-        let (_, held) = known.ok_or_else(|| Fault::new(at, format!("there is no variable ${name}")))?;
-        *held = value;
+        let place = self.place(at, name)?;
+        self.variables[place].1 = value;
         Ok(())
+    }
+
+    /// Where the variable is among the variables. The search is counted.
+    fn place(&self, at: usize, name: &str) -> Result<usize, Fault> {
+        for (place, (known, _)) in self.variables.iter().enumerate().rev() {
+            let look = LOOK_BYTES + if known.len() == name.len() { name.len() } else { 0 };
+            self.spend(at, look)?;
+            if *known == name {
+                return Ok(place);
+            }
+        }
+        Err(Fault::new(at, format!("there is no variable ${name}")))
     }
 
     fn range(
         &mut self,
-        names: &[String],
-        over: &Pipeline,
-        (body, otherwise): (&[Node], &[Node]),
-        dot: &Value,
+        names: &'a [String],
+        over: &'a Pipeline,
+        (body, otherwise): (&'a [Node], &'a [Node]),
+        dot: &Held<'a>,
     ) -> Result<(), Fault> {
-        let elements: Vec<(Value, Value)> = match self.pipeline(over, dot)? {
-            Value::Null => Vec::new(),
-            Value::Array(items) => {
-                items.into_iter().enumerate().map(|(at, item)| (at.into(), item)).collect()
-            }
-            Value::Object(map) => map.into_iter().map(|(key, item)| (key.into(), item)).collect(),
-            other => {
-                let what = format!("range can't go over {}", shown(&other));
-                return Err(Fault::new(over.at, what));
-            }
+        let exceeded = |error| Fault::exceeded(over.at, error);
+        let value = self.pipeline(over, dot)?;
+        let Some(elements) = value.elements(self.budget).map_err(exceeded)? else {
+            return Err(Fault::new(over.at, format!("range can't go over {}", brief(value.get()))));
         };
         if elements.is_empty() {
             return self.all(otherwise, dot);
         }
         for (key, item) in elements {
-            self.spend(over.at)?;
+            self.step(over.at)?;
             let scope = self.variables.len();
             match names {
                 [] => {}
-                [element] => self.variables.push((element.clone(), item.clone())),
+                [element] => self.variables.push((element, item.clone())),
                 [index, element, ..] => {
-                    self.variables.push((index.clone(), key));
-                    self.variables.push((element.clone(), item.clone()));
+                    let key = key.held(self.budget).map_err(exceeded)?;
+                    self.variables.push((index, key));
+                    self.variables.push((element, item.clone()));
                 }
             }
             let result = self.all(body, &item);
@@ -123,24 +143,30 @@ impl Evaluation<'_> {
         Ok(())
     }
 
-    fn pipeline(&mut self, pipeline: &Pipeline, dot: &Value) -> Result<Value, Fault> {
+    fn pipeline(&mut self, pipeline: &'a Pipeline, dot: &Held<'a>) -> Result<Held<'a>, Fault> {
         let mut last = None;
         for command in &pipeline.commands {
-            self.spend(pipeline.at)?;
+            self.step(pipeline.at)?;
             last = Some(self.command(command, last, dot)?);
         }
-        Ok(last.unwrap_or_default())
+        Ok(last.unwrap_or_else(|| Held::made(Value::Null)))
     }
 
-    fn command(&mut self, terms: &[Term], piped: Option<Value>, dot: &Value) -> Result<Value, Fault> {
-        let Some((first, rest)) = terms.split_first() else { return Ok(Value::Null) };
+    fn command(
+        &mut self,
+        terms: &'a [Term],
+        piped: Option<Held<'a>>,
+        dot: &Held<'a>,
+    ) -> Result<Held<'a>, Fault> {
+        let Some((first, rest)) = terms.split_first() else { return Ok(Held::made(Value::Null)) };
         if let Root::Function(name) = &first.root {
             let mut args = Vec::with_capacity(rest.len() + 1);
             for term in rest {
                 args.push(self.term(term, dot)?);
             }
             args.extend(piped);
-            return field(&self.call(first.at, name, &args)?, first);
+            let called = self.call(first.at, name, &args)?;
+            return self.field(&called, first);
         }
         if !rest.is_empty() || piped.is_some() {
             return Err(Fault::new(first.at, "only a function can be given arguments"));
@@ -148,53 +174,66 @@ impl Evaluation<'_> {
         self.term(first, dot)
     }
 
-    fn term(&mut self, term: &Term, dot: &Value) -> Result<Value, Fault> {
+    fn term(&mut self, term: &'a Term, dot: &Held<'a>) -> Result<Held<'a>, Fault> {
+        self.spend(term.at, TERM_BYTES)?;
         match &term.root {
-            Root::Dot => field(dot, term),
-            Root::Literal(value) => field(value, term),
-            Root::Nested(pipeline) => field(&self.pipeline(pipeline, dot)?, term),
-            Root::Function(name) => field(&self.call(term.at, name, &[])?, term),
+            Root::Dot => self.field(dot, term),
+            Root::Literal(value) => self.field(&Held::Given(value), term),
+            Root::Nested(pipeline) => {
+                let value = self.pipeline(pipeline, dot)?;
+                self.field(&value, term)
+            }
+            Root::Function(name) => {
+                let called = self.call(term.at, name, &[])?;
+                self.field(&called, term)
+            }
             Root::Variable(name) => {
-                let known = self.variables.iter().rev().find(|(known, _)| known == name);
-                let unknown = || Fault::new(term.at, format!("there is no variable ${name}"));
-                field(&known.ok_or_else(unknown)?.1, term)
+                let place = self.place(term.at, name)?;
+                self.field(&self.variables[place].1, term)
             }
         }
     }
 
-    fn call(&mut self, at: usize, name: &str, args: &[Value]) -> Result<Value, Fault> {
-        self.spend(at)?;
-        let called = self.functions.call(name, args).or_else(|| builtin::call(name, args));
-        let unknown = || Err(format!("there is no function {name}"));
-        called.unwrap_or_else(unknown).map_err(|what| Fault::new(at, what))
+    fn call(&mut self, at: usize, name: &str, args: &[Held<'a>]) -> Result<Held<'a>, Fault> {
+        self.step(at)?;
+        let values: Vec<_> = args.iter().map(Held::get).collect();
+        let called = match self.functions.call(name, &values, self.budget) {
+            // Whatever the function counted itself: what is kept is counted here.
+            Some(made) => Some(made.and_then(|value| {
+                self.budget.spend(cost(&value))?;
+                Ok(Held::made(value))
+            })),
+            None => builtin::call(name, args, self.budget),
+        };
+        let unknown = || Err(Failure::Wrong(format!("there is no function {name}")));
+        called.unwrap_or_else(unknown).map_err(|failure| Fault::of(at, failure))
     }
 
-    fn spend(&mut self, at: usize) -> Result<(), Fault> {
+    /// The member that the term's fields lead to.
+    fn field(&self, value: &Held<'a>, term: &Term) -> Result<Held<'a>, Fault> {
+        if term.fields.is_empty() {
+            return Ok(value.clone());
+        }
+        let found = value.part(self.budget, |value| {
+            let mut at = value;
+            for name in &term.fields {
+                let missing = || Failure::Wrong(format!("there is no field {name} in {}", kind(at)));
+                at = builtin::member(at, name, self.budget)?.ok_or_else(missing)?;
+            }
+            Ok(at)
+        });
+        found.map_err(|failure| Fault::of(term.at, failure))
+    }
+
+    fn step(&mut self, at: usize) -> Result<(), Fault> {
         self.steps += 1;
         if self.steps > MOST_STEPS || self.out.len() > LONGEST {
             return Err(Fault::new(at, "the template does too much"));
         }
-        Ok(())
+        self.spend(at, STEP_BYTES)
     }
-}
 
-/// The member that the term's fields lead to.
-fn field(value: &Value, term: &Term) -> Result<Value, Fault> {
-    let mut at = value;
-    for name in &term.fields {
-        at = builtin::member(at, name)
-            .ok_or_else(|| Fault::new(term.at, format!("there is no field {name} in {}", kind(at))))?;
-    }
-    Ok(at.clone())
-}
-
-fn kind(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "nothing",
-        Value::Bool(_) => "a boolean",
-        Value::Number(_) => "a number",
-        Value::String(_) => "a string",
-        Value::Array(_) => "a list",
-        Value::Object(_) => "the data",
+    fn spend(&self, at: usize, bytes: usize) -> Result<(), Fault> {
+        self.budget.spend(bytes).map_err(|error: Exceeded| Fault::exceeded(at, error))
     }
 }

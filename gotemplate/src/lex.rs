@@ -1,8 +1,15 @@
 //! Text and the tokens of its actions.
 
+use bounds::{Budget, printable};
 use serde_json::Value;
 
 use crate::error::Fault;
+
+/// The bytes that an action is counted with, and each of its tokens: what the lexer and the parser make of them.
+const ACTION_BYTES: usize = 1024;
+const TOKEN_BYTES: usize = 256;
+/// The bytes that a token is counted with that begins another list of terms.
+const LIST_BYTES: usize = 768;
 
 /// A piece of a template.
 #[derive(Debug)]
@@ -46,7 +53,10 @@ pub(super) enum Kind {
 }
 
 /// Divides a template into text and actions.
-pub(super) fn lex(text: &str) -> Result<Vec<Piece>, Fault> {
+///
+/// The text is spent once for the pieces and once for the tokens.
+pub(super) fn lex(text: &str, budget: &Budget) -> Result<Vec<Piece>, Fault> {
+    budget.spend(text.len().saturating_mul(2)).map_err(|error| Fault::exceeded(0, error))?;
     let mut pieces = Vec::new();
     let (mut at, mut trims) = (0, false);
     while let Some(open) = text[at..].find("{{").map(|found| found + at) {
@@ -54,7 +64,8 @@ pub(super) fn lex(text: &str) -> Result<Vec<Piece>, Fault> {
         let trims_before = starts_trim(&text[inside..]);
         push_text(&mut pieces, &text[at..open], trims, trims_before);
         let start = if trims_before { inside + 1 } else { inside };
-        let (close, trims_after) = action(text, open, start, &mut pieces)?;
+        budget.spend(ACTION_BYTES).map_err(|error| Fault::exceeded(open, error))?;
+        let (close, trims_after) = action(text, (open, start), &mut pieces, budget)?;
         (at, trims) = (close, trims_after);
     }
     push_text(&mut pieces, &text[at..], trims, false);
@@ -75,7 +86,12 @@ fn push_text(pieces: &mut Vec<Piece>, text: &str, trims_start: bool, trims_end: 
 }
 
 /// Reads one action; tells where the text goes on, and whether it is trimmed there.
-fn action(text: &str, open: usize, start: usize, pieces: &mut Vec<Piece>) -> Result<(usize, bool), Fault> {
+fn action(
+    text: &str,
+    (open, start): (usize, usize),
+    pieces: &mut Vec<Piece>,
+    budget: &Budget,
+) -> Result<(usize, bool), Fault> {
     if let Some(comment) = text[start..].trim_start().strip_prefix("/*") {
         let end = comment.find("*/").ok_or_else(|| Fault::new(open, "the comment has no end"))?;
         let after = text.len() - comment.len() + end + 2;
@@ -95,6 +111,8 @@ fn action(text: &str, open: usize, start: usize, pieces: &mut Vec<Piece>) -> Res
             return Err(Fault::new(open, "the action has no }}"));
         }
         let (kind, length) = token(&text[at..]).map_err(|what| Fault::new(at, what))?;
+        let bytes = if matches!(kind, Kind::Mark('(' | '|')) { LIST_BYTES } else { TOKEN_BYTES };
+        budget.spend(bytes).map_err(|error| Fault::exceeded(at, error))?;
         tokens.push(Token { at, spaced: skipped > 0, kind });
         at += length;
     }
@@ -145,7 +163,7 @@ fn number(rest: &str) -> Result<(Kind, usize), String> {
     let end = 1 + tail.find(|c: char| !(c.is_alphanumeric() || c == '.')).unwrap_or(tail.len());
     let text = rest[..end].trim_start_matches('+');
     let value = text.parse::<i64>().map(Value::from).or_else(|_| text.parse::<f64>().map(Value::from));
-    let value = value.map_err(|_| format!("{text:?} is not a number"))?;
+    let value = value.map_err(|_| format!("{:?} is not a number", printable(text, 60)))?;
     Ok((Kind::Literal(value), end))
 }
 
@@ -159,7 +177,7 @@ fn quoted(rest: &str) -> Result<(Kind, usize), String> {
             '"' => {
                 let literal = &rest[..=at];
                 let text: String = serde_json::from_str(literal)
-                    .map_err(|_| format!("{literal} has an escape that is not known"))?;
+                    .map_err(|_| "the string has an escape that is not known")?;
                 return Ok((Kind::Literal(text.into()), at + 1));
             }
             _ => {}

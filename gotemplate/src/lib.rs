@@ -3,14 +3,21 @@
 //! Values of OVF properties and of Sysprep's answer file may hold actions that put the VM's
 //! addresses into them: `{{ V1alpha1_FirstIP }}`, `{{ (index .V1alpha1.Net.Devices 0).Gateway4 }}`.
 //! Supported are text, comments, trimming, pipelines, variables, `if`, `range` and `with`; `define`,
-//! `template`, `block`, `break` and `continue` are not. A template can't run away: it has a budget.
+//! `template`, `block`, `break` and `continue` are not.
+//!
+//! A template can't run away. Its text, every value that it copies or makes, and every step are counted in the
+//! [`Budget`](bounds::Budget) of its caller before they are made; it has 100,000 steps, and its result a MiB. What lies in the
+//! data is borrowed and costs nothing.
 //!
 //! ```
+//! use bounds::Budget;
 //! use gotemplate::{NoFunctions, Template};
 //! use serde_json::json;
 //!
 //! let text = "{{ range .Servers }}server {{ . }}\n{{ end }}";
-//! let rendered = Template::parse(text)?.render(text, &json!({ "Servers": ["10.0.0.1", "10.0.0.2"] }), &NoFunctions)?;
+//! let data = json!({ "Servers": ["10.0.0.1", "10.0.0.2"] });
+//! let budget = Budget::new(64 * 1024);
+//! let rendered = Template::parse(text, &budget)?.render(text, &data, &NoFunctions, &budget)?;
 //! assert_eq!(rendered, "server 10.0.0.1\nserver 10.0.0.2\n");
 //! # Ok::<(), gotemplate::Error>(())
 //! ```
@@ -25,13 +32,15 @@ mod lex;
 mod parse;
 #[cfg(test)]
 mod tests;
+mod value;
 
 use ast::Node;
+use bounds::Budget;
 use serde_json::Value;
 
-pub use builtin::{SPARSE, exactly};
 pub use error::Error;
-pub use functions::{Functions, NoFunctions};
+pub use functions::{Failure, Functions, NoFunctions, SPARSE, exactly};
+pub use value::{brief, cost};
 
 /// A parsed template.
 #[derive(Clone, Debug)]
@@ -40,9 +49,10 @@ pub struct Template {
 }
 
 impl Template {
-    /// Parses a template.
-    pub fn parse(text: &str) -> Result<Self, Error> {
-        lex::lex(text).and_then(parse::parse).map(|nodes| Self { nodes }).map_err(|fault| fault.located(text))
+    /// Parses a template. Its text and its parts are spent of the budget.
+    pub fn parse(text: &str, budget: &Budget) -> Result<Self, Error> {
+        let nodes = lex::lex(text, budget).and_then(parse::parse);
+        nodes.map(|nodes| Self { nodes }).map_err(|fault| fault.located(text))
     }
 
     /// Whether there is anything but text in it.
@@ -50,8 +60,14 @@ impl Template {
         self.nodes.iter().any(|node| !matches!(node, Node::Text(_)))
     }
 
-    /// The text with every action carried out on `data`.
-    pub fn render(&self, text: &str, data: &Value, functions: &dyn Functions) -> Result<String, Error> {
-        eval::render(&self.nodes, data, functions).map_err(|fault| fault.located(text))
+    /// The text with every action carried out on `data`. All that is copied or made is spent of the budget.
+    pub fn render(
+        &self,
+        text: &str,
+        data: &Value,
+        functions: &dyn Functions,
+        budget: &Budget,
+    ) -> Result<String, Error> {
+        eval::render(&self.nodes, data, functions, budget).map_err(|fault| fault.located(text))
     }
 }

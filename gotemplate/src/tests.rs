@@ -1,17 +1,24 @@
 //! What templates make of data, and how errors are reported.
 
+use bounds::{Budget, Exceeded};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{Functions, Template};
+use super::{Error, Failure, Functions, Template};
+
+/// More than any template here needs that does not run away.
+const ENOUGH: usize = 8 << 20;
 
 struct Two;
 
 impl Functions for Two {
-    fn call(&self, name: &str, args: &[Value]) -> Option<Result<Value, String>> {
+    fn call(&self, name: &str, args: &[&Value], budget: &Budget) -> Option<Result<Value, Failure>> {
         match name {
             "Ours" => Some(Ok(json!("ours"))),
             "Join" => Some(Ok(args.iter().map(|arg| arg.as_str().unwrap_or("?")).collect::<String>().into())),
+            "Repeat" => {
+                Some(budget.spend(1 << 16).map(|()| "r".repeat(1 << 16).into()).map_err(Failure::from))
+            }
             "Fails" => Some(Err("it never works".into())),
             _ => None,
         }
@@ -22,13 +29,24 @@ fn data() -> Value {
     json!({
         "Devices": [{"IP": ["10.0.0.5/24"], "Gateway4": "10.0.0.1"}, {"IP": [], "Gateway4": ""}],
         "Servers": ["1.1.1.1", "8.8.8.8"], "Name": "cp-0", "Count": 2, "Empty": "",
-        "Labels": {"a/b": "c"}, "VM": {"spec": {"className": "small"}, (super::builtin::SPARSE): true},
+        "Labels": {"a/b": "c"}, "VM": {"spec": {"className": "small"}, (super::SPARSE): true},
     })
 }
 
 fn rendered(text: &str) -> Result<String, String> {
-    let template = Template::parse(text).map_err(|error| error.to_string())?;
-    template.render(text, &data(), &Two).map_err(|error| error.to_string())
+    within(text, &data(), ENOUGH).map(|(text, _)| text).map_err(|error| error.to_string())
+}
+
+/// What is rendered, and how many bytes it took.
+fn within(text: &str, data: &Value, bytes: usize) -> Result<(String, usize), Error> {
+    let budget = Budget::new(bytes);
+    let rendered = Template::parse(text, &budget)?.render(text, data, &Two, &budget)?;
+    Ok((rendered, bytes - budget.left()))
+}
+
+fn exceeds(text: &str, data: &Value) -> bool {
+    let exceeded = within(text, data, ENOUGH).map_err(|error| error.exceeded);
+    exceeded == Err(Some(Exceeded::Bytes { limit: ENOUGH }))
 }
 
 #[test]
@@ -101,22 +119,148 @@ fn an_error_has_its_place() {
 #[test]
 fn a_template_can_not_run_away() {
     let loops = "{{ range $.Servers }}".repeat(20) + &"{{ end }}".repeat(20);
-    assert!(rendered(&loops).unwrap_err().contains("too much"));
+    assert!(within(&loops, &data(), 64 << 20).unwrap_err().what.contains("too much"));
+    assert!(exceeds(&loops, &data()));
     let deep = format!("{{{{ {}1{} }}}}", "(".repeat(5000), ")".repeat(5000));
     assert!(rendered(&deep).unwrap_err().contains("too deeply"));
 }
 
 #[test]
-fn only_templates_have_actions() {
-    assert!(!Template::parse("a } { b").unwrap().has_actions());
-    assert!(Template::parse("a {{ . }}").unwrap().has_actions());
+fn a_template_that_multiplies_a_value_is_refused() {
+    let start = format!("{{{{ $a := \"{}\" }}}}", "a".repeat(16));
+    for action in [
+        "{{ $a = print $a $a $a $a }}",
+        "{{ $a = println $a $a $a $a }}",
+        "{{ $a = printf \"%s%s%q%v\" $a $a $a $a }}",
+        "{{ $a = $a | print $a | print $a | print $a }}",
+        "{{ with $b := print $a $a $a $a }}{{ $a = $b }}{{ end }}",
+        "{{ $a = Join $a $a $a $a }}",
+    ] {
+        let text = format!("{start}{}", action.repeat(12));
+        assert!(exceeds(&text, &data()), "{action}");
+    }
+    let kept = "{{ range $.Many }}{{ $x := Repeat }}{{ end }}";
+    assert!(exceeds(kept, &json!({ "Many": vec![0; 1000] })), "what functions return is counted");
 }
+
+#[test]
+fn work_on_large_values_is_counted() {
+    let large = "x".repeat(1 << 20);
+    let data = json!({ "A": large, "B": large.clone(), "Many": vec![0; 1000], "Map": {"k": large} });
+    for body in [
+        "{{ if eq $.A $.B }}{{ end }}",
+        "{{ if lt $.A $.B }}{{ end }}",
+        "{{ if eq $ $ }}{{ end }}",
+        "{{ $x := slice $.A 1 }}",
+        "{{ $x := slice $.Many 1 }}",
+        "{{ $x := print $.A }}",
+        "{{ range $.Many }}{{ end }}",
+        "{{ $x := printf $.A }}",
+        "{{ $x := index $.Map $.A }}",
+    ] {
+        assert!(exceeds(&format!("{{{{ range $.Many }}}}{body}{{{{ end }}}}"), &data), "{body}");
+    }
+}
+
+#[test]
+fn what_lies_in_the_data_is_borrowed() {
+    let data = json!({ "Large": {"A": "x".repeat(1 << 20), "B": vec![0; 1000]}, "Many": vec![0; 100] });
+    for body in [
+        "{{ $x := $ }}",
+        "{{ $x := $.Large }}",
+        "{{ $x := .Large }}",
+        "{{ with $x := $.Large }}{{ $y := $x }}{{ end }}",
+        "{{ $x := index $ \"Large\" \"A\" }}",
+        "{{ $x := and $.Large $ }}{{ $x = or $x $ }}",
+        "{{ if len $.Large.A }}{{ end }}",
+    ] {
+        let text = format!("{}{body}{}", "{{ range $i, $_ := .Many }}{{ with $ }}", "{{ end }}{{ end }}");
+        let (_, spent) = within(&text, &data, ENOUGH).unwrap();
+        assert!(spent < 256 * 1024, "{body}: {spent}");
+    }
+}
+
+#[test]
+fn the_text_of_a_template_is_counted_with_what_is_made_of_it() {
+    let long = |part: &str| part.repeat((1 << 20) / part.len());
+    let texts = [
+        long("{{.}}"),
+        format!("{{{{ print {} }}}}", long(". ")),
+        format!("{{{{ {} }}}}", long("(.)|")),
+        "x".repeat(ENOUGH),
+    ];
+    for text in texts {
+        assert!(exceeds(&text, &data()), "{}", &text[..20]);
+    }
+    let (_, spent) = within(&long("only text "), &data(), ENOUGH).unwrap();
+    assert!(spent < 4 << 20, "{spent}");
+    let names: String =
+        (0..2000).map(|n| format!("{{{{$v{n}:=1}}}}")).chain((0..2000).map(|_| "{{$v1}}".into())).collect();
+    assert!(exceeds(&names, &data()), "variables that are searched for are counted");
+}
+
+#[test]
+fn a_template_ends_when_its_time_is_up() {
+    let budget = Budget::new(ENOUGH);
+    let template = Template::parse("{{ . }}", &budget).unwrap();
+    budget.stop();
+    let ended = template.render("{{ . }}", &data(), &Two, &budget).unwrap_err();
+    assert_eq!(ended.exceeded, Some(Exceeded::Time));
+}
+
+#[test]
+fn an_error_repeats_little_of_the_template() {
+    let long = "n".repeat(100_000);
+    for text in [
+        format!("{{{{ .{long} }}}}"),
+        format!("{{{{ {long} }}}}"),
+        format!("{{{{ ${long} }}}}"),
+        format!("{{{{ 1{long} }}}}"),
+        format!("{{{{ index 1 \"{long}\" }}}}"),
+        format!("{{{{ \"\\q{long}\" }}}}"),
+    ] {
+        let error = rendered(&text).unwrap_err();
+        assert!(error.len() < 400, "{error}");
+    }
+}
+
+#[test]
+fn only_templates_have_actions() {
+    let has_actions = |text: &str| Template::parse(text, &Budget::new(ENOUGH)).unwrap().has_actions();
+    assert!(!has_actions("a } { b"));
+    assert!(has_actions("a {{ . }}"));
+}
+
+const ACTIONS: &[&str] = &[
+    "{{$a := .Name}}",
+    "{{$a := $}}",
+    "{{$a := print $a $a}}",
+    "{{$a}}",
+    "{{range $.Servers}}",
+    "{{with $b := slice $.Servers 0}}{{$b}}{{end}}",
+    "{{$a := printf \"%v-%q\" $a $a}}",
+    "{{if eq $a $a}}same{{end}}",
+    "{{$.}}",
+    "{{Join $a $a}}",
+];
 
 proptest! {
     /// Whatever is written, it renders or is refused; text without braces stays as it is.
     #[test]
     fn nothing_panics(text in "[{}|()$.:=\"` a-c0-2\\-\n/*]{0,40}") {
         let _ = rendered(&text);
+    }
+
+    /// However little it may spend, it spends no more, and its result is no longer than what it spent.
+    #[test]
+    fn no_result_is_longer_than_what_was_spent(
+        actions in proptest::collection::vec(proptest::sample::select(ACTIONS), 0..30), bytes in 0_usize..200_000,
+    ) {
+        let text = actions.concat() + &"{{end}}".repeat(actions.iter().filter(|action| action.contains("range")).count());
+        match within(&text, &data(), bytes) {
+            Ok((rendered, spent)) => prop_assert!(rendered.len() <= spent && spent <= bytes),
+            Err(error) => prop_assert!(!matches!(error.exceeded, Some(Exceeded::Time))),
+        }
     }
 
     #[test]

@@ -10,6 +10,7 @@ use api::vmop::{
     TRANSPORT_EXTRA_CONFIG, TcpSocketAction, VSphereVolume, VirtualMachine, VirtualMachineMetadata,
     VirtualMachineNetworkInterface, VirtualMachineSpec, VirtualMachineVolume,
 };
+use bounds::Budget;
 use cloudinit::Metadata;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{
@@ -32,6 +33,8 @@ use crate::upstream::{Claim, claim, infrastructure_provisioned, is_control_plane
 
 /// Value of `powerOffMode`: the guest shuts down, or is switched off if it does not.
 const TRY_SOFT: &str = "trySoft";
+/// The bytes that packing bootstrap data may make; a Secret has at most one MiB.
+const BOOTSTRAP_BYTES: usize = 8 << 20;
 /// The key of a volume's size, and of a disk's.
 const CLAIM_SIZE: &str = "storage";
 const DISK_SIZE: &str = "ephemeral-storage";
@@ -217,8 +220,8 @@ fn cloud_init(
         };
     }
     let reporter = Some(cloudinit::BOOTSTRAP_REPORTER.as_bytes());
-    let keys =
-        cloudinit::encode(&metadata, userdata, reporter).map_err(|error| invalid(error.to_string()))?;
+    let keys = cloudinit::encode(&metadata, userdata, reporter, &Budget::new(BOOTSTRAP_BYTES))
+        .map_err(|error| invalid(error.to_string()))?;
     let data = keys
         .into_iter()
         .chain(guest_report_keys())

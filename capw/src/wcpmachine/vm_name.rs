@@ -5,7 +5,8 @@
 
 use api::capw::WCPMachine;
 use api::vmop::VirtualMachine;
-use gotemplate::{Functions, Template, exactly};
+use bounds::Budget;
+use gotemplate::{Failure, Functions, Template, brief, exactly};
 use kit::controller::controller_of;
 use kit::events::named;
 use serde_json::{Value, json};
@@ -16,13 +17,18 @@ use crate::error::InvalidInput;
 pub const NAME_ADVICE: &str = "rename or delete it, or replace the Machine";
 /// The longest name that a template makes. The rest is cut off, as by Cluster API's provider for vSphere.
 const LONGEST: usize = 63;
+/// The bytes that a template may read and make: a template of 1024 characters takes some milliseconds for them at most, so
+/// that it is carried out where it is needed.
+const TEMPLATE_BYTES: usize = 1 << 20;
 
 /// The name of the virtual machine of the Machine of this name.
 pub fn vm_name(wcp_machine: &WCPMachine, machine: &str) -> Result<String, InvalidInput> {
     let Some(naming) = &wcp_machine.spec.naming else { return Ok(machine.to_owned()) };
     let template = naming.template.as_str();
-    let rendered = Template::parse(template)
-        .and_then(|parsed| parsed.render(template, &json!({ "machine": { "name": machine } }), &Naming))
+    let budget = Budget::new(TEMPLATE_BYTES);
+    let data = json!({ "machine": { "name": machine } });
+    let rendered = Template::parse(template, &budget)
+        .and_then(|parsed| parsed.render(template, &data, &Naming, &budget))
         .map_err(|error| error.to_string());
     let name = rendered.and_then(|name| check_name(name.chars().take(LONGEST).collect()));
     name.map_err(|what| InvalidInput::VmName {
@@ -62,13 +68,18 @@ pub fn name_taken(wcp_machine: &WCPMachine, machine: &str, vm: &VirtualMachine) 
 struct Naming;
 
 impl Functions for Naming {
-    fn call(&self, name: &str, args: &[Value]) -> Option<Result<Value, String>> {
+    fn call(&self, name: &str, args: &[&Value], budget: &Budget) -> Option<Result<Value, Failure>> {
         let function = match name {
             "trimSuffix" => trim_suffix,
             "trunc" => truncate,
             _ => return None,
         };
-        Some(exactly(args, 2).and_then(|()| function(&args[0], text(&args[1])?)))
+        Some(exactly(args, 2).and_then(|()| {
+            let of = text(args[1])?;
+            // Neither makes more than it is given.
+            budget.spend(of.len())?;
+            Ok(function(args[0], of)?)
+        }))
     }
 }
 
@@ -79,14 +90,14 @@ fn trim_suffix(suffix: &Value, of: &str) -> Result<Value, String> {
 
 /// The first so many characters, or, of a negative count, the last.
 fn truncate(count: &Value, of: &str) -> Result<Value, String> {
-    let count = count.as_i64().ok_or_else(|| format!("{count} is no whole number"))?;
+    let count = count.as_i64().ok_or_else(|| format!("{} is no whole number", brief(count)))?;
     let kept = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
     let left_out = if count < 0 { of.chars().count().saturating_sub(kept) } else { 0 };
     Ok(of.chars().skip(left_out).take(kept).collect::<String>().into())
 }
 
 fn text(value: &Value) -> Result<&str, String> {
-    value.as_str().ok_or_else(|| format!("{value} is no string"))
+    value.as_str().ok_or_else(|| format!("{} is no string", brief(value)))
 }
 
 #[cfg(test)]

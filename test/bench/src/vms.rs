@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result};
+use bounds::Budget;
 use futures::{StreamExt, TryStreamExt, stream};
 use kube::Client;
 use kube::api::{
@@ -77,7 +78,7 @@ fn bootstrap_data(name: &str) -> Result<BTreeMap<String, String>> {
     let mut random = vec![0_u8; USERDATA - 512];
     rand::rng().fill_bytes(&mut random);
     userdata.extend(random);
-    Ok(cloudinit::encode(&metadata, &userdata, None)?)
+    Ok(cloudinit::encode(&metadata, &userdata, None, &Budget::new(1 << 20))?)
 }
 
 /// Creates the VirtualMachines.

@@ -268,7 +268,7 @@ async fn observe_needs(
     let TemplateFacts { template, request, image_missing } =
         find_template(vm, home, storage.as_ref().ok(), vcenter, caches, &ctx.templates);
     let (wanted, cloned_from) = (nics.as_deref().ok(), template.as_deref().ok());
-    let (bootstrap, watch) = source.compose_new(vm, identity, wanted, cloned_from, &network);
+    let (bootstrap, watch) = source.compose_new(vm, identity, wanted, cloned_from, &network).await;
     let needs = Needs { class, image: template, storage, nics, bootstrap, placement };
     let creation = Creation {
         needs,

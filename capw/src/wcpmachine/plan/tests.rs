@@ -136,8 +136,8 @@ fn cloud_init_says_who_the_node_is() {
         assert_eq!(secret.name_any(), "machine-cloud-init");
         assert!(secret.labels().is_empty(), "Cluster API's managers keep Secrets that have its label");
         let keys = text(secret.data.as_ref().unwrap());
-        let decoded = cloudinit::decode(&keys).unwrap();
-        let metadata = decoded.metadata().unwrap();
+        let decoded = cloudinit::decode(&keys, &Budget::new(1 << 20)).unwrap();
+        let metadata = decoded.metadata(&Budget::new(1 << 20)).unwrap();
         assert_eq!(metadata.instance_id, "test-cluster-control-plane-jwsx7");
         assert_eq!(metadata.provider_id, Some(format!("vsphere://{UUID}")));
         let endpoint = control_plane.then(|| "192.168.123.3:6443".to_owned());
@@ -318,8 +318,8 @@ fn a_given_identity_is_spelt_for_vcenter_and_kept_for_the_node() {
     let make = made(plan(&wcp_machine, &facts(true)).unwrap());
     assert_eq!(make.vm.spec.bios_uuid.as_deref(), Some(UUID));
     let secret = make.cloud_init.unwrap();
-    let decoded = cloudinit::decode(&text(secret.data.as_ref().unwrap())).unwrap();
-    assert_eq!(decoded.metadata().unwrap().provider_id, Some(given));
+    let decoded = cloudinit::decode(&text(secret.data.as_ref().unwrap()), &Budget::new(1 << 20)).unwrap();
+    assert_eq!(decoded.metadata(&Budget::new(1 << 20)).unwrap().provider_id, Some(given));
 }
 
 proptest! {
@@ -388,8 +388,8 @@ fn a_naming_template_names_the_vm_and_its_node_and_nothing_else() {
 
     assert_eq!(after.vm.name_any(), "jwsx7-vm");
     let (secret, old_secret) = (after.cloud_init.unwrap(), before.cloud_init.unwrap());
-    let decoded = cloudinit::decode(&text(secret.data.as_ref().unwrap())).unwrap();
-    let metadata = decoded.metadata().unwrap();
+    let decoded = cloudinit::decode(&text(secret.data.as_ref().unwrap()), &Budget::new(1 << 20)).unwrap();
+    let metadata = decoded.metadata(&Budget::new(1 << 20)).unwrap();
     assert_eq!(metadata.local_hostname.as_deref(), Some("jwsx7-vm"), "the Node has this name");
     assert_eq!(metadata.hostname.as_deref(), Some("jwsx7-vm"));
 

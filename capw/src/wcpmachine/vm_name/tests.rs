@@ -69,6 +69,16 @@ fn a_template_that_makes_no_name_is_refused_with_a_remedy() {
 }
 
 #[test]
+fn a_template_that_multiplies_a_value_makes_no_name() {
+    let grows = format!("{{{{ $a := .machine.name }}}}{}", "{{ $a = print $a $a $a $a }}".repeat(30));
+    let invalid = vm_name(&with_template(&grows), MACHINE).unwrap_err();
+    assert!(invalid.to_string().contains("it needs more than 1048576 bytes of memory"), "{invalid}");
+    assert_eq!((invalid.reason(), invalid.look_again()), ("VMNameInvalid", None));
+    let full = "{{ .machine.name | trunc 1 }}".repeat(1024 / 29);
+    assert!(vm_name(&with_template(&full), MACHINE).is_ok(), "a template of full length is carried out");
+}
+
+#[test]
 fn a_name_that_two_machines_were_given_is_one_machines_and_both_are_named() {
     let mut other = wcp_machine();
     other.metadata.name = Some("other".into());

@@ -1,32 +1,39 @@
 //! The data of cloud-init: metadata that we build, userdata that the user gives.
 
 use api::vmop::VirtualMachine;
-use cloudinit::{METADATA, Metadata, USERDATA, VALUE_LIMIT, WaitOnNetwork};
+use cloudinit::{Error, METADATA, Metadata, USERDATA, VALUE_LIMIT, WaitOnNetwork};
+use kit::bounded::{Budget, Exceeded};
 use kube::ResourceExt;
 use serde_json::{Map, Value};
 use vsphere::{CustomizationIdentity, CustomizationSpec, OVF_TRANSPORT_GUEST_INFO, VAppConfigSpec};
 
 use super::data::{Bootstrap, BootstrapInput, VApp};
 use super::netplan::network;
-use super::user_data::UserData;
-use crate::unmet::Need;
+use super::user_data::{Composed, Uncomposed, UserData};
 use crate::virtualmachine::nic::adapter::Nic;
 
 /// Keys of the userdata: cloud-init's name, and Cluster API's.
 const USERDATA_KEYS: [&str; 2] = ["user-data", "value"];
 
 /// Cloud-init by guestinfo: six keys, packed.
-pub(super) fn guestinfo(vm: &VirtualMachine, data: &UserData, input: &BootstrapInput<'_>) -> Need<Bootstrap> {
-    let mut metadata = metadata(vm, data, input)?;
+pub(super) fn guestinfo(
+    vm: &VirtualMachine,
+    data: &UserData,
+    input: &BootstrapInput<'_>,
+    budget: &Budget,
+) -> Composed<Bootstrap> {
+    let mut metadata = metadata(vm, data, input, budget)?;
     if metadata.redact.is_empty() {
         metadata.redact = vec!["userdata".to_owned(), "vendordata".to_owned()];
     }
-    let userdata = userdata(data)?.unwrap_or_default();
-    let vendordata = data.plain("vendor-data")?;
+    let userdata = userdata(data, budget)?.unwrap_or_default();
+    let vendordata = data.plain("vendor-data", budget)?;
     let vendordata = vendordata.as_deref().map(str::as_bytes);
-    let keys = cloudinit::encode(&metadata, userdata.as_bytes(), vendordata);
-    let extra_config =
-        keys.map_err(|error| super::user_data::invalid(format!("{}: {error}", data.source)))?;
+    let keys = cloudinit::encode(&metadata, userdata.as_bytes(), vendordata, budget);
+    let extra_config = keys.map_err(|error| match error {
+        Error::Exceeded(exceeded) => exceeded.into(),
+        error => Uncomposed::from(super::user_data::invalid(format!("{}: {error}", data.source))),
+    })?;
     Ok(Bootstrap { extra_config, v_app: VApp::Removed, customization: None })
 }
 
@@ -35,11 +42,13 @@ pub(super) fn customised(
     vm: &VirtualMachine,
     data: &UserData,
     input: &BootstrapInput<'_>,
-) -> Need<Bootstrap> {
-    let metadata = metadata(vm, data, input)?.to_yaml();
+    budget: &Budget,
+) -> Composed<Bootstrap> {
+    let metadata = metadata(vm, data, input, budget)?.to_yaml();
     let metadata =
         metadata.map_err(|error| super::user_data::invalid(format!("{}: {error}", data.source)))?;
-    let identity = CustomizationIdentity::CloudinitPrep { metadata, userdata: userdata(data)? };
+    budget.spend(metadata.len())?;
+    let identity = CustomizationIdentity::CloudinitPrep { metadata, userdata: userdata(data, budget)? };
     let spec = CustomizationSpec {
         identity,
         dns_suffixes: Vec::new(),
@@ -51,37 +60,53 @@ pub(super) fn customised(
 }
 
 /// The keys of guestinfo as they are; of metadata without a network, with what the network provider gave.
-pub(super) fn verbatim(vm: &VirtualMachine, data: &UserData, input: &BootstrapInput<'_>) -> Need<Bootstrap> {
+pub(super) fn verbatim(
+    vm: &VirtualMachine,
+    data: &UserData,
+    input: &BootstrapInput<'_>,
+    budget: &Budget,
+) -> Composed<Bootstrap> {
     let mut bootstrap = Bootstrap::default();
-    for key in data.data.keys().filter(|key| key.starts_with("guestinfo.")) {
-        let value = data.text(key)?.unwrap_or_default();
+    for (key, value) in data.data.iter().filter(|(key, _)| key.starts_with("guestinfo.")) {
         if value.len() > VALUE_LIMIT {
             let what = format!("has {} bytes, and a guest reads at most {VALUE_LIMIT}", value.len());
-            return Err(data.wrong(key, &format!("{what}. Make it smaller, or compress it")));
+            return Err(data.wrong(key, &format!("{what}. Make it smaller, or compress it")).into());
         }
-        bootstrap.extra_config.insert(key.clone(), value);
+        bootstrap.extra_config.insert(key.clone(), data.text(key, budget)?.unwrap_or_default());
     }
     if bootstrap.extra_config.is_empty() {
         let what = "has no key that begins with guestinfo. Add the guest's data";
-        return Err(super::user_data::invalid(format!("{} {what}", data.source)));
+        return Err(super::user_data::invalid(format!("{} {what}", data.source)).into());
     }
     if [METADATA, USERDATA].iter().any(|key| bootstrap.extra_config.contains_key(*key)) {
         bootstrap.v_app = VApp::Removed;
-        add_network(vm, input, &mut bootstrap);
+        add_network(vm, input, &mut bootstrap, budget)
+            .map_err(|exceeded| data.exceeded(METADATA, exceeded))?;
     }
     Ok(bootstrap)
 }
 
 /// Metadata that can't be read, or says what network there is, stays as it is.
-fn add_network(vm: &VirtualMachine, input: &BootstrapInput<'_>, bootstrap: &mut Bootstrap) {
+fn add_network(
+    vm: &VirtualMachine,
+    input: &BootstrapInput<'_>,
+    bootstrap: &mut Bootstrap,
+    budget: &Budget,
+) -> Result<(), Exceeded> {
     let keys = &mut bootstrap.extra_config;
-    let Some(network) = is_given(input.nics).then(|| network(vm, input)).flatten() else { return };
-    let read = cloudinit::decode(keys).ok().and_then(|decoded| decoded.metadata().ok());
-    let Some(mut metadata) = read.filter(|metadata| !metadata.other.contains_key("network")) else { return };
+    let Some(network) = is_given(input.nics).then(|| network(vm, input)).flatten() else { return Ok(()) };
+    let mut metadata = match cloudinit::decode_metadata(keys, budget) {
+        Ok(metadata) if !metadata.other.contains_key("network") => metadata,
+        Err(Error::Exceeded(exceeded)) => return Err(exceeded),
+        Ok(_) | Err(_) => return Ok(()),
+    };
     metadata.other.insert("network".to_owned(), network);
-    if let Ok(packed) = cloudinit::encode(&metadata, &[], None) {
-        keys.extend(packed.into_iter().filter(|(key, _)| key.starts_with(METADATA)));
+    match cloudinit::encode(&metadata, &[], None, budget) {
+        Ok(packed) => keys.extend(packed.into_iter().filter(|(key, _)| key.starts_with(METADATA))),
+        Err(Error::Exceeded(exceeded)) => return Err(exceeded),
+        Err(_) => {}
     }
+    Ok(())
 }
 
 /// Whether the network provider says something about a NIC.
@@ -89,9 +114,9 @@ pub(super) fn is_given(nics: &[Nic]) -> bool {
     nics.iter().any(|nic| !nic.is_plain())
 }
 
-fn userdata(data: &UserData) -> Need<Option<String>> {
+fn userdata(data: &UserData, budget: &Budget) -> Composed<Option<String>> {
     for key in USERDATA_KEYS {
-        if let Some(plain) = data.plain(key)? {
+        if let Some(plain) = data.plain(key, budget)? {
             return Ok(Some(plain));
         }
     }
@@ -101,11 +126,16 @@ fn userdata(data: &UserData) -> Need<Option<String>> {
         return Ok(None);
     }
     let what = "has no key user-data (nor value). Add cloud-init's userdata";
-    Err(super::user_data::invalid(format!("{} {what}", data.source)))
+    Err(super::user_data::invalid(format!("{} {what}", data.source)).into())
 }
 
 /// Our own metadata; every key that the user gives wins.
-fn metadata(vm: &VirtualMachine, data: &UserData, input: &BootstrapInput<'_>) -> Need<Metadata> {
+fn metadata(
+    vm: &VirtualMachine,
+    data: &UserData,
+    input: &BootstrapInput<'_>,
+    budget: &Budget,
+) -> Composed<Metadata> {
     let name = vm.name_any();
     let addressed = input.nics.iter().any(|nic| nic.addressing.has_ipv4());
     let mut ours = Metadata {
@@ -120,25 +150,26 @@ fn metadata(vm: &VirtualMachine, data: &UserData, input: &BootstrapInput<'_>) ->
     if let Some(network) = network(vm, input) {
         ours.other.insert("network".to_owned(), network);
     }
-    if let Some(keys) = data.text("ssh-public-keys")? {
+    if let Some(keys) = data.text("ssh-public-keys", budget)? {
         ours.other.insert("public-keys".to_owned(), keys.into());
     }
-    if let Some(network) = mapping(data, "network-config")? {
+    if let Some(network) = mapping(data, "network-config", budget)? {
         let inner = network.get("network").cloned().unwrap_or(Value::Object(network));
         ours.other.insert("network".to_owned(), inner);
     }
-    let Some(theirs) = mapping(data, "metadata")? else { return Ok(ours) };
+    let Some(theirs) = mapping(data, "metadata", budget)? else { return Ok(ours) };
     let mut merged = match serde_json::to_value(&ours) {
         Ok(Value::Object(map)) => map,
         _ => Map::new(),
     };
     merged.extend(theirs);
-    serde_json::from_value(Value::Object(merged))
-        .map_err(|error| data.wrong("metadata", &format!("is no metadata: {error}. Mend it")))
+    // The error would quote the value.
+    let not_metadata = "has a key whose value is of another type than cloud-init's. Mend it";
+    Ok(serde_json::from_value(Value::Object(merged)).map_err(|_| data.wrong("metadata", not_metadata))?)
 }
 
 /// A key that holds a mapping in YAML or JSON.
-fn mapping(data: &UserData, key: &str) -> Need<Option<Map<String, Value>>> {
-    let Some(plain) = data.plain(key)? else { return Ok(None) };
-    cloudinit::mapping(&plain).map(Some).map_err(|why| data.wrong(key, &format!("{why}. Mend it")))
+fn mapping(data: &UserData, key: &str, budget: &Budget) -> Composed<Option<Map<String, Value>>> {
+    let Some(plain) = data.plain(key, budget)? else { return Ok(None) };
+    cloudinit::mapping(&plain, budget).map(Some).map_err(|error| data.refused(key, &error))
 }

@@ -3,16 +3,25 @@
 //! All of it goes into the one call that creates the VM. Nothing here waits for what vCenter chooses: a NIC that the guest
 //! has to know gets a MAC of ours where the network provider chose none.
 
+use std::time::Duration;
+
 use api::vmop::VirtualMachine;
+use kit::bounded::{Budget, Limits, compute};
+use kube::ResourceExt;
 
 use super::data::{Bootstrap, BootstrapInput, HASH, VApp};
 use super::netplan::is_configured;
-use super::user_data::{Transport, UserData};
+use super::user_data::{Composed, Transport, UserData};
+use super::values::Renderer;
 use super::{cloud_init, customization, properties};
 use crate::extra_config::DEFER_CLOUD_INIT;
 use crate::unmet::Need;
 use crate::vcenter::GuestNetwork;
 use crate::virtualmachine::nic::adapter::Nic;
+
+/// What composing the bootstrap data of one VM may use. A Secret or ConfigMap has one MiB for all keys; a guest reads
+/// 64 KiB of a key of guestinfo, which nobody packs that tightly.
+pub const LIMITS: Limits = Limits { bytes: 16 << 20, time: Duration::from_secs(10) };
 
 /// Whether the guest's data describes its NICs one by one, by their MACs.
 pub fn names_nics(data: &UserData, nics: &[Nic], network: &GuestNetwork) -> bool {
@@ -23,16 +32,51 @@ pub fn names_nics(data: &UserData, nics: &[Nic], network: &GuestNetwork) -> bool
     }
 }
 
-/// The bootstrap data of the guest of `vm`.
-pub fn compose(vm: &VirtualMachine, data: &UserData, input: &BootstrapInput<'_>) -> Need<Bootstrap> {
+/// Composes the bootstrap data of the guest of `vm` where no other work waits for it, within [`LIMITS`].
+pub async fn compose_within_limits(
+    vm: &VirtualMachine,
+    data: UserData,
+    input: &BootstrapInput<'_>,
+) -> Need<Bootstrap> {
+    let source = data.source.clone();
+    let composed = if data.data.is_empty() {
+        // Nobody wrote anything: it takes no time.
+        compose(vm, &data, input, &Budget::new(LIMITS.bytes))
+    } else {
+        let (vm, identity, present, defers) = (vm.clone(), input.identity, input.present, input.defers);
+        let (nics, properties) = (input.nics.to_vec(), input.properties.to_vec());
+        let network = input.network.clone();
+        let namespace = vm.namespace().unwrap_or_default();
+        compute(&namespace, LIMITS, move |budget| {
+            let (nics, properties, network) = (&nics, &properties, &network);
+            compose(
+                &vm,
+                &data,
+                &BootstrapInput { identity, nics, present, properties, defers, network },
+                budget,
+            )
+        })
+        .await
+    };
+    composed.map_err(|error| error.into_unmet(&source))
+}
+
+/// The bootstrap data of the guest of `vm`. Whatever is read and made for it is spent of the budget.
+pub fn compose(
+    vm: &VirtualMachine,
+    data: &UserData,
+    input: &BootstrapInput<'_>,
+    budget: &Budget,
+) -> Composed<Bootstrap> {
+    let given = data.data.values().map(Vec::len).fold(0, usize::saturating_add);
+    budget.spend(given)?;
+    let renderer = Renderer::new(vm, data, input, budget);
     let mut bootstrap = match data.transport {
         Transport::None => Bootstrap::default(),
-        Transport::ExtraConfig => cloud_init::verbatim(vm, data, input)?,
-        Transport::CloudInit => cloud_init::guestinfo(vm, data, input)?,
-        Transport::CloudinitPrep => cloud_init::customised(vm, data, input)?,
-        Transport::OvfEnv | Transport::VAppConfig | Transport::Sysprep => {
-            properties::changed(vm, data, input)?
-        }
+        Transport::ExtraConfig => cloud_init::verbatim(vm, data, input, budget)?,
+        Transport::CloudInit => cloud_init::guestinfo(vm, data, input, budget)?,
+        Transport::CloudinitPrep => cloud_init::customised(vm, data, input, budget)?,
+        Transport::OvfEnv | Transport::VAppConfig | Transport::Sysprep => properties::changed(&renderer)?,
     };
     let linux = match data.transport {
         Transport::None | Transport::OvfEnv => true,
@@ -40,7 +84,7 @@ pub fn compose(vm: &VirtualMachine, data: &UserData, input: &BootstrapInput<'_>)
         Transport::ExtraConfig => bootstrap.v_app != VApp::Removed,
         Transport::CloudInit | Transport::CloudinitPrep | Transport::VAppConfig => false,
         Transport::Sysprep => {
-            bootstrap.customization = Some(customization::sysprep(vm, data, input)?);
+            bootstrap.customization = Some(customization::sysprep(&renderer)?);
             false
         }
     };

@@ -7,9 +7,8 @@ use kube::ResourceExt;
 use vsphere::{CustomizationAdapter, CustomizationIdentity, CustomizationSpec, FixedIpv4};
 
 use super::data::{BootstrapInput, search_domains};
-use super::user_data::UserData;
-use super::values::{mask, rendered};
-use crate::unmet::Need;
+use super::user_data::Composed;
+use super::values::{Renderer, mask};
 use crate::virtualmachine::nic::adapter::{Addressing, Nic};
 
 /// A Linux gets its name and addresses.
@@ -22,16 +21,12 @@ pub(super) fn linux(vm: &VirtualMachine, input: &BootstrapInput<'_>) -> Customiz
 }
 
 /// A Windows gets an answer file, with its templates carried out.
-pub(super) fn sysprep(
-    vm: &VirtualMachine,
-    data: &UserData,
-    input: &BootstrapInput<'_>,
-) -> Need<CustomizationSpec> {
+pub(super) fn sysprep(renderer: &Renderer<'_>) -> Composed<CustomizationSpec> {
     const KEY: &str = "unattend";
-    let missing = || data.wrong(KEY, "is missing. Add Windows' answer file");
-    let plain = data.plain(KEY)?.ok_or_else(missing)?;
-    let answers = rendered(vm, data, input, KEY, &plain)?;
-    Ok(spec(vm, CustomizationIdentity::SysprepText(answers), input))
+    let missing = || renderer.data.wrong(KEY, "is missing. Add Windows' answer file");
+    let plain = renderer.data.plain(KEY, renderer.budget)?.ok_or_else(missing)?;
+    let answers = renderer.render(KEY, &plain)?;
+    Ok(spec(renderer.vm, CustomizationIdentity::SysprepText(answers), renderer.input))
 }
 
 fn spec(

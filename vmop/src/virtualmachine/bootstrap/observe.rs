@@ -10,7 +10,7 @@ use kit::apply::Api;
 use kube::ResourceExt;
 use vsphere::{Devices, VAppProperty, VirtualNic, Vm};
 
-use super::compose::{compose, names_nics};
+use super::compose::{compose_within_limits, names_nics};
 use super::data::{Bootstrap, BootstrapInput, HASH};
 use super::user_data::{Source, UserData, source, user_data};
 use crate::caches::Caches;
@@ -105,7 +105,7 @@ impl DataSource {
     }
 
     /// The bootstrap data of a VM that is to be created, and what becomes of the watch.
-    pub fn compose_new(
+    pub async fn compose_new(
         self,
         vm: &VirtualMachine,
         identity: Identity,
@@ -114,19 +114,22 @@ impl DataSource {
         network: &GuestNetwork,
     ) -> (Need<Bootstrap>, DataSourceWatch) {
         let Self { user_data, read_from } = self;
-        let need = user_data.and_then(|data| {
+        let need = match (user_data, nics, template) {
+            (Err(unmet), ..) => Err(unmet),
+            (Ok(data), Some(nics), Some(template)) => {
+                let input = BootstrapInput {
+                    identity,
+                    nics,
+                    present: template.devices.nics.len(),
+                    properties: &template.properties,
+                    defers: template.defers,
+                    network,
+                };
+                compose_within_limits(vm, data, &input).await
+            }
             // Without these no VM is created, and the bootstrap data would depend on them.
-            let (Some(nics), Some(template)) = (nics, template) else { return Ok(Bootstrap::default()) };
-            let input = BootstrapInput {
-                identity,
-                nics,
-                present: template.devices.nics.len(),
-                properties: &template.properties,
-                defers: template.defers,
-                network,
-            };
-            compose(vm, &data, &input)
-        });
+            (Ok(_), ..) => Ok(Bootstrap::default()),
+        };
         let watch = watch_for(read_from, need.is_ok());
         (need, watch)
     }
@@ -171,8 +174,8 @@ pub async fn observe_update(
     let Some(hash) = vsphere_vm.extra_config.get(HASH).filter(|hash| !hash.is_empty()) else {
         return Ok(BootstrapUpdate::none());
     };
-    let source = read_data_source(vm, access.api).await?;
-    let data = match &source.user_data {
+    let DataSource { user_data, read_from } = read_data_source(vm, access.api).await?;
+    let data = match user_data {
         Ok(data) if nics.is_some() || data.hash(identity.bios) != *hash => data,
         // Bootstrap data may be deleted once the VM has booted.
         Ok(_) | Err(_) => return Ok(BootstrapUpdate::none()),
@@ -193,8 +196,8 @@ pub async fn observe_update(
     let nics = with_known_macs(nics, &devices.nics);
     let input =
         BootstrapInput { identity, nics: &nics, present, properties: &properties, defers: false, network };
-    let need = compose(vm, data, &input);
-    let watch = watch_for(source.read_from, need.is_ok());
+    let need = compose_within_limits(vm, data, &input).await;
+    let watch = watch_for(read_from, need.is_ok());
     Ok(BootstrapUpdate { data: need.map(Some), nic_requests: requests, watch })
 }
 

@@ -1,19 +1,18 @@
 //! The OVF properties of an appliance, set to what the user gave.
 
-use api::vmop::VirtualMachine;
 use vsphere::{OVF_TRANSPORT_GUEST_INFO, VAppConfigSpec, VAppProperty};
 
-use super::data::{Bootstrap, BootstrapInput, VApp};
-use super::user_data::UserData;
-use super::values::rendered;
-use crate::unmet::Need;
+use super::data::{Bootstrap, VApp};
+use super::user_data::Composed;
+use super::values::Renderer;
 
 /// Every property that exists, may be set and is given gets its value; other keys mean nothing here.
-pub(super) fn changed(vm: &VirtualMachine, data: &UserData, input: &BootstrapInput<'_>) -> Need<Bootstrap> {
+pub(super) fn changed(renderer: &Renderer<'_>) -> Composed<Bootstrap> {
+    let input = renderer.input;
     let mut properties = Vec::new();
     for property in input.properties.iter().filter(|property| property.user_configurable) {
-        let Some(text) = data.text(&property.id)? else { continue };
-        let value = rendered(vm, data, input, &property.id, &text)?;
+        let Some(text) = renderer.data.text(&property.id, renderer.budget)? else { continue };
+        let value = renderer.render(&property.id, &text)?;
         if property.value.as_deref() != Some(&value) {
             properties.push(VAppProperty { value: Some(value), ..property.clone() });
         }

@@ -6,19 +6,22 @@ use std::process::Command;
 
 use api::names::{annotation, label};
 use api::vmop::VirtualMachine;
+use kit::bounded::Budget;
 use serde_json::json;
 use vsphere::{Backing, NicKind, VAppProperty};
 
 use crate::testing::fixtures;
 use crate::unmet::Need;
 use crate::vcenter::GuestNetwork;
-use crate::virtualmachine::bootstrap::compose::compose;
+use crate::virtualmachine::bootstrap::compose::{LIMITS, compose, compose_within_limits};
 use crate::virtualmachine::bootstrap::data::{Bootstrap, BootstrapInput, HASH, VApp};
 use crate::virtualmachine::bootstrap::observe::DataSource;
 use crate::virtualmachine::bootstrap::user_data::{UserData, user_data};
 use crate::virtualmachine::identity::find::Found;
 use crate::virtualmachine::identity::uuids::Identity;
 use crate::virtualmachine::nic::adapter::{Address, Addressing, Nic};
+
+mod limits;
 
 fn vsphere_vm(transport: &str) -> VirtualMachine {
     let mut vm = fixtures::virtual_machine();
@@ -83,7 +86,11 @@ fn on(vm: &VirtualMachine, data: &[(&str, &str)], nics: &[Nic], network: &GuestN
     let identity = fixtures::facts(Found::Absent).identity;
     let (properties, present) = (properties(), 1);
     let input = BootstrapInput { identity, nics, present, properties: &properties, defers: true, network };
-    compose(vm, &read(vm, data)?, &input)
+    compose(vm, &read(vm, data)?, &input, &enough()).map_err(|error| error.into_unmet("Secret ns/s"))
+}
+
+fn enough() -> Budget {
+    Budget::new(LIMITS.bytes)
 }
 
 fn with(vm: &VirtualMachine, data: &[(&str, &str)]) -> Need<Bootstrap> {
@@ -93,7 +100,7 @@ fn with(vm: &VirtualMachine, data: &[(&str, &str)]) -> Need<Bootstrap> {
 /// All of it as people would want to read it: what is packed is unpacked.
 fn shown(bootstrap: &Bootstrap) -> String {
     let mut lines = Vec::new();
-    let decoded = cloudinit::decode(&bootstrap.extra_config).unwrap();
+    let decoded = cloudinit::decode(&bootstrap.extra_config, &enough()).unwrap();
     for (key, value) in &bootstrap.extra_config {
         let plain = match key.as_str() {
             "guestinfo.metadata" => decoded.metadata.clone(),
@@ -182,9 +189,11 @@ fn cloud_init_gets_our_metadata_and_the_users_data() {
 fn userdata_is_taken_plain_or_packed_by_either_name() {
     let composed = |data: &[(&str, &str)]| {
         let composed = with(&vsphere_vm("CloudInit"), data).unwrap();
-        String::from_utf8(cloudinit::decode(&composed.extra_config).unwrap().userdata.unwrap()).unwrap()
+        String::from_utf8(cloudinit::decode(&composed.extra_config, &enough()).unwrap().userdata.unwrap())
+            .unwrap()
     };
-    let packed = cloudinit::encode(&cloudinit::Metadata::default(), b"#cloud-config", None).unwrap();
+    let packed =
+        cloudinit::encode(&cloudinit::Metadata::default(), b"#cloud-config", None, &enough()).unwrap();
     for (key, value) in [
         ("user-data", "#cloud-config"),
         ("value", "#cloud-config"),
@@ -212,7 +221,7 @@ fn network_config(nics: &[Nic], network: &GuestNetwork) -> String {
     let source = DataSource::of(read(&vm, &[("value", "#")]));
     let nics = source.with_macs(nics.to_vec(), identity, network);
     let composed = on(&vm, &[("value", "#")], &nics, network).unwrap();
-    let metadata = cloudinit::decode(&composed.extra_config).unwrap().metadata().unwrap();
+    let metadata = cloudinit::decode(&composed.extra_config, &enough()).unwrap().metadata(&enough()).unwrap();
     metadata.other.get("network").map_or_else(String::new, ToString::to_string)
 }
 
@@ -310,7 +319,7 @@ fn a_mac_that_is_drawn_is_the_vms_own_and_stays() {
 fn who_the_guest_is_outlives_a_move() {
     let id = |vm: &VirtualMachine| {
         let composed = with(vm, &[("value", "#")]).unwrap();
-        cloudinit::decode(&composed.extra_config).unwrap().metadata().unwrap().instance_id
+        cloudinit::decode(&composed.extra_config, &enough()).unwrap().metadata(&enough()).unwrap().instance_id
     };
     let mut moved = vsphere_vm("CloudInit");
     moved.metadata.uid = Some("another".into());

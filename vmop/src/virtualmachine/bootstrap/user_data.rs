@@ -6,6 +6,7 @@ use std::fmt;
 use api::conditions::vmop as reason;
 use api::names::annotation;
 use api::vmop::VirtualMachine;
+use kit::bounded::{Budget, Exceeded};
 use kube::ResourceExt;
 use sha2::{Digest, Sha256};
 
@@ -130,19 +131,36 @@ impl UserData {
     }
 
     /// The value of a key, as text.
-    pub(super) fn text(&self, key: &str) -> Need<Option<String>> {
+    pub(super) fn text(&self, key: &str, budget: &Budget) -> Composed<Option<String>> {
         let Some(value) = self.data.get(key).filter(|value| !value.is_empty()) else { return Ok(None) };
         let text = std::str::from_utf8(value);
         let text = text.map_err(|_| self.wrong(key, "is not text. Encode it"))?;
+        budget.spend(text.len()).map_err(|exceeded| self.exceeded(key, exceeded))?;
         Ok(Some(text.to_owned()))
     }
 
     /// The value of a key in plain: unpacked where it is base64 or gzip in base64.
-    pub(super) fn plain(&self, key: &str) -> Need<Option<String>> {
+    pub(super) fn plain(&self, key: &str, budget: &Budget) -> Composed<Option<String>> {
         let Some(value) = self.data.get(key).filter(|value| !value.is_empty()) else { return Ok(None) };
-        let plain = cloudinit::unpacked(value).map_err(|why| self.wrong(key, &format!("{why}. Mend it")))?;
+        let plain = cloudinit::unpacked(value, budget).map_err(|error| self.refused(key, &error))?;
         let plain = String::from_utf8(plain);
-        plain.map(Some).map_err(|_| self.wrong(key, "is no text, plain, in base64 or gzip. Mend it"))
+        Ok(Some(plain.map_err(|_| self.wrong(key, "is no text, plain, in base64 or gzip. Mend it"))?))
+    }
+
+    /// Why the value of a key can't be read.
+    pub(super) fn refused(&self, key: &str, error: &cloudinit::Error) -> Uncomposed {
+        match error {
+            cloudinit::Error::Exceeded(exceeded) => self.exceeded(key, *exceeded),
+            error => self.wrong(key, &format!("{error}. Mend it")).into(),
+        }
+    }
+
+    /// What a key needs more of than there is.
+    pub(super) fn exceeded(&self, key: &str, exceeded: Exceeded) -> Uncomposed {
+        match exceeded {
+            Exceeded::Bytes { limit } => self.wrong(key, &needs_more_than(limit)).into(),
+            Exceeded::Time => exceeded.into(),
+        }
     }
 
     /// What is wrong with a key.
@@ -150,6 +168,58 @@ impl UserData {
         invalid(format!("{}: {key} {what}", self.source))
     }
 }
+
+fn needs_more_than(limit: usize) -> String {
+    format!(
+        "needs more than {} MiB, together with the keys before it, once it is unpacked and its templates are carried \
+         out. Make it smaller",
+        limit >> 20
+    )
+}
+
+/// Why bootstrap data is not composed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Uncomposed {
+    /// Somebody must change something.
+    Unmet(Unmet),
+    /// It needs more bytes or time than it may use.
+    Exceeded(Exceeded),
+}
+
+impl From<Unmet> for Uncomposed {
+    fn from(unmet: Unmet) -> Self {
+        Self::Unmet(unmet)
+    }
+}
+
+impl From<Exceeded> for Uncomposed {
+    fn from(exceeded: Exceeded) -> Self {
+        Self::Exceeded(exceeded)
+    }
+}
+
+impl Uncomposed {
+    /// The same for the VM's condition, of data that lies in `source`.
+    pub(super) fn into_unmet(self, source: &str) -> Unmet {
+        match self {
+            Self::Unmet(unmet) => unmet,
+            Self::Exceeded(Exceeded::Bytes { limit }) => {
+                invalid(format!("{source} {}", needs_more_than(limit)))
+            }
+            // Another try may find the processors less busy.
+            Self::Exceeded(Exceeded::Time) => Unmet {
+                unwatched: true,
+                ..invalid(format!(
+                    "{source} takes too long to unpack and to carry out the templates of. It is tried again in a while; \
+                     make it smaller if this stays"
+                ))
+            },
+        }
+    }
+}
+
+/// A part of the bootstrap data, or why it is not composed.
+pub type Composed<T> = Result<T, Uncomposed>;
 
 /// Something about the guest's data that somebody must mend.
 pub(super) fn invalid(message: String) -> Unmet {

@@ -1,35 +1,67 @@
 //! What templates of bootstrap data can refer to, and the functions that they call.
 
+use std::cell::OnceCell;
 use std::net::{IpAddr, Ipv4Addr};
 
 use api::vmop::VirtualMachine;
+use bounds::printable;
+use gotemplate::{Failure, Functions, SPARSE, Template, brief, cost, exactly};
+use kit::bounded::{Budget, Exceeded};
 use serde_json::{Map, Value, json};
 
 use super::data::BootstrapInput;
-use super::user_data::UserData;
-use crate::unmet::Need;
+use super::user_data::{Composed, UserData};
 use crate::virtualmachine::nic::adapter::{Addressing, Nic, prefix_of};
-use gotemplate::{Functions, SPARSE, Template, exactly};
 
-/// The text with its templates carried out; a `\{` stands for a brace.
-pub(super) fn rendered(
-    vm: &VirtualMachine,
-    data: &UserData,
-    input: &BootstrapInput<'_>,
-    key: &str,
-    text: &str,
-) -> Need<String> {
-    let wrong = |error: gotemplate::Error| {
-        data.wrong(key, &format!("is a template that can't be carried out, {error}. Mend it"))
-    };
-    let template = Template::parse(text).map_err(wrong)?;
-    let result = if template.has_actions() {
-        let values = template_values(vm, input);
-        template.render(text, &values, &Net(&values["V1alpha1"]["Net"])).map_err(wrong)?
-    } else {
-        text.to_owned()
-    };
-    Ok(result.replace("\\{", "{").replace("\\}", "}"))
+/// Carries out the templates of one VM's bootstrap data.
+pub(super) struct Renderer<'a> {
+    pub(super) vm: &'a VirtualMachine,
+    pub(super) data: &'a UserData,
+    pub(super) input: &'a BootstrapInput<'a>,
+    pub(super) budget: &'a Budget,
+    /// What templates can refer to, once the first one needs it.
+    values: OnceCell<Value>,
+}
+
+impl<'a> Renderer<'a> {
+    /// Carries out no template yet.
+    pub(super) fn new(
+        vm: &'a VirtualMachine,
+        data: &'a UserData,
+        input: &'a BootstrapInput<'a>,
+        budget: &'a Budget,
+    ) -> Self {
+        Self { vm, data, input, budget, values: OnceCell::new() }
+    }
+
+    /// The text of a key with its templates carried out; a `\{` stands for a brace.
+    pub(super) fn render(&self, key: &str, text: &str) -> Composed<String> {
+        let exceeded = |exceeded| self.data.exceeded(key, exceeded);
+        let wrong = |error: gotemplate::Error| {
+            let what = || format!("is a template that can't be carried out, {error}. Mend it");
+            error.exceeded.map_or_else(|| self.data.wrong(key, &what()).into(), exceeded)
+        };
+        let template = Template::parse(text, self.budget).map_err(wrong)?;
+        let result = if template.has_actions() {
+            let values = self.values().map_err(exceeded)?;
+            let functions = Net(&values["V1alpha1"]["Net"]);
+            template.render(text, values, &functions, self.budget).map_err(wrong)?
+        } else {
+            text.to_owned()
+        };
+        self.budget.spend(result.len().saturating_mul(2)).map_err(exceeded)?;
+        Ok(result.replace("\\{", "{").replace("\\}", "}"))
+    }
+
+    fn values(&self) -> Result<&Value, Exceeded> {
+        if let Some(values) = self.values.get() {
+            return Ok(values);
+        }
+        // The object is no longer than the API server lets it be.
+        let values = template_values(self.vm, self.input);
+        self.budget.spend(cost(&values))?;
+        Ok(self.values.get_or_init(|| values))
+    }
 }
 
 /// A mask of so many bits, as numbers with dots.
@@ -82,21 +114,25 @@ fn object(vm: &VirtualMachine) -> Value {
 /// vm-operator's functions, on the data's `Net`.
 struct Net<'a>(&'a Value);
 
-type Called = Result<Value, String>;
+type Called = Result<Value, Failure>;
 
 impl Functions for Net<'_> {
-    fn call(&self, name: &str, args: &[Value]) -> Option<Called> {
+    fn call(&self, name: &str, args: &[&Value], budget: &Budget) -> Option<Called> {
         let with = |count: usize| exactly(args, count);
         Some(match name.strip_prefix("V1alpha1_")? {
             "FirstIP" => with(0).and_then(|()| self.address(0)),
             "FirstNicMacAddr" => with(0).and_then(|()| self.mac()),
-            "FirstIPFromNIC" => with(1).and_then(|()| self.address(number(&args[0])?)),
-            "IPsFromNIC" => with(1).and_then(|()| Ok(self.device(number(&args[0])?)?["IPAddresses"].clone())),
-            "FormatIP" => with(2).and_then(|()| format_ip(text(&args[0])?, text(&args[1])?)),
-            "IP" => with(1).and_then(|()| with_class(text(&args[0])?)),
-            "SubnetMask" => with(1).and_then(|()| subnet_mask(text(&args[0])?)),
+            "FirstIPFromNIC" => with(1).and_then(|()| self.address(number(args[0])?)),
+            "IPsFromNIC" => with(1).and_then(|()| {
+                let addresses = &self.device(number(args[0])?)?["IPAddresses"];
+                budget.spend(cost(addresses))?;
+                Ok(addresses.clone())
+            }),
+            "FormatIP" => with(2).and_then(|()| format_ip(text(args[0])?, text(args[1])?)),
+            "IP" => with(1).and_then(|()| with_class(text(args[0])?)),
+            "SubnetMask" => with(1).and_then(|()| subnet_mask(text(args[0])?)),
             "FormatNameservers" => {
-                with(2).and_then(|()| self.nameservers(integer(&args[0])?, text(&args[1])?))
+                with(2).and_then(|()| self.nameservers(integer(args[0])?, text(args[1])?, budget))
             }
             _ => return None,
         })
@@ -113,33 +149,34 @@ impl Net<'_> {
 
     fn address(&self, at: usize) -> Called {
         let first = self.device(at)?["IPAddresses"].get(0).cloned();
-        first.ok_or_else(|| format!("network adapter {at} has no address from the network provider"))
+        Ok(first.ok_or_else(|| format!("network adapter {at} has no address from the network provider"))?)
     }
 
     fn mac(&self) -> Called {
         let mac = self.device(0)?.get("MacAddress").cloned();
-        mac.ok_or_else(|| {
-            "network adapter 0 has no MAC from the network provider; vCenter chooses it later".into()
-        })
+        let missing = "network adapter 0 has no MAC from the network provider; vCenter chooses it later";
+        Ok(mac.ok_or(missing)?)
     }
 
-    fn nameservers(&self, count: i64, delimiter: &str) -> Called {
+    fn nameservers(&self, count: i64, delimiter: &str, budget: &Budget) -> Called {
         let all: Vec<_> =
             self.0["Nameservers"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
         if all.is_empty() {
-            return Err("there are no nameservers in ConfigMap vmoperator-network-config".to_owned());
+            return Err("there are no nameservers in ConfigMap vmoperator-network-config".into());
         }
-        let count = usize::try_from(count).unwrap_or(all.len()).min(all.len());
-        Ok(all[..count].join(delimiter).into())
+        let chosen = &all[..usize::try_from(count).unwrap_or(all.len()).min(all.len())];
+        let length = chosen.iter().map(|server| server.len().saturating_add(delimiter.len()));
+        budget.spend(length.fold(0, usize::saturating_add))?;
+        Ok(chosen.join(delimiter).into())
     }
 }
 
 fn text(value: &Value) -> Result<&str, String> {
-    value.as_str().ok_or_else(|| format!("{value} is no string"))
+    value.as_str().ok_or_else(|| format!("{} is no string", brief(value)))
 }
 
 fn integer(value: &Value) -> Result<i64, String> {
-    value.as_i64().ok_or_else(|| format!("{value} is no whole number"))
+    value.as_i64().ok_or_else(|| format!("{} is no whole number", brief(value)))
 }
 
 fn number(value: &Value) -> Result<usize, String> {
@@ -147,12 +184,17 @@ fn number(value: &Value) -> Result<usize, String> {
 }
 
 fn ip(text: &str) -> Result<IpAddr, String> {
-    text.parse().map_err(|_| format!("{text:?} is no IP address"))
+    text.parse().map_err(|_| format!("{} is no IP address", quoted(text)))
+}
+
+/// The text in an error: short, on one line.
+fn quoted(text: &str) -> String {
+    format!("{:?}", printable(text, 60))
 }
 
 /// An address with its prefix length, such as `10.0.0.5/24`.
 fn cidr(text: &str) -> Result<(IpAddr, u8), String> {
-    let bad = || format!("{text:?} is no address with a prefix length");
+    let bad = || format!("{} is no address with a prefix length", quoted(text));
     let (address, prefix) = text.split_once('/').ok_or_else(bad)?;
     let address = ip(address).map_err(|_| bad())?;
     let prefix = prefix.parse().ok().filter(|prefix| *prefix <= longest(address)).ok_or_else(bad)?;
@@ -171,10 +213,10 @@ fn format_ip(address: &str, mask: &str) -> Called {
     }
     let prefix = match mask.strip_prefix('/') {
         Some(_) => cidr(&format!("{address}{mask}"))?.1,
-        None => prefix_of(mask).ok_or_else(|| format!("{mask:?} is no mask"))?,
+        None => prefix_of(mask).ok_or_else(|| format!("{} is no mask", quoted(mask)))?,
     };
     if prefix > longest(address) {
-        return Err(format!("{mask:?} is no mask of {address}"));
+        return Err(format!("{} is no mask of {address}", quoted(mask)).into());
     }
     Ok(format!("{address}/{prefix}").into())
 }
@@ -187,7 +229,7 @@ fn with_class(address: &str) -> Called {
             128..=191 => 16,
             _ => 24,
         },
-        IpAddr::V6(_) => return Err(format!("{address:?} is no IPv4 address")),
+        IpAddr::V6(_) => return Err(format!("{} is no IPv4 address", quoted(address)).into()),
     };
     Ok(format!("{address}/{prefix}").into())
 }
@@ -195,6 +237,6 @@ fn with_class(address: &str) -> Called {
 fn subnet_mask(address: &str) -> Called {
     match cidr(address)? {
         (IpAddr::V4(_), prefix) => Ok(mask(prefix).into()),
-        (IpAddr::V6(_), _) => Err(format!("{address:?} is no IPv4 address")),
+        (IpAddr::V6(_), _) => Err(format!("{} is no IPv4 address", quoted(address)).into()),
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use api::names::annotation;
 use api::vmop::VirtualMachine;
+use kit::bounded::Budget;
 use serde_json::json;
 use support::on_both_wires;
 use support::vcsim::Sim;
@@ -16,7 +17,7 @@ use crate::templates::Template;
 use crate::testing::fixtures;
 use crate::testing::vcsim::{clone_vm, place, template, template_key, vcenter};
 use crate::vcenter::{GuestNetwork, VCenter};
-use crate::virtualmachine::bootstrap::compose::compose;
+use crate::virtualmachine::bootstrap::compose::{LIMITS, compose};
 use crate::virtualmachine::bootstrap::data::{Bootstrap, BootstrapInput, GUESTINFO, HASH};
 use crate::virtualmachine::bootstrap::user_data::user_data;
 use crate::virtualmachine::carry_out::steps::take_step;
@@ -75,7 +76,8 @@ impl Stage {
             defers: self.template.defers,
             network: &self.network,
         };
-        compose(vm, &user_data(vm, "Secret ns/s".into(), data.collect()).unwrap(), &input).unwrap()
+        let data = user_data(vm, "Secret ns/s".into(), data.collect()).unwrap();
+        compose(vm, &data, &input, &Budget::new(LIMITS.bytes)).unwrap()
     }
 
     /// The VM, made by the one call and running where its object says so.
@@ -195,8 +197,8 @@ impl Made {
 
     /// What cloud-init reads of the network.
     fn network(&self) -> serde_json::Value {
-        let decoded = cloudinit::decode(&self.extra_config).unwrap();
-        decoded.metadata().unwrap().other["network"]["ethernets"].clone()
+        let decoded = cloudinit::decode(&self.extra_config, &Budget::new(1 << 20)).unwrap();
+        decoded.metadata(&Budget::new(1 << 20)).unwrap().other["network"]["ethernets"].clone()
     }
 }
 
@@ -277,9 +279,9 @@ async fn cloud_init_reads_its_six_keys(sim: Sim) {
     let made = stage.made(&object("CloudInit"), &data, &stage.nics().await).await;
     made.is_left_alone();
     assert!(made.properties.is_empty(), "cloud-init would prefer them: {made:?}");
-    let decoded = cloudinit::decode(&made.extra_config).unwrap();
+    let decoded = cloudinit::decode(&made.extra_config, &Budget::new(1 << 20)).unwrap();
     assert_eq!(decoded.userdata.as_deref(), Some(b"#cloud-config\n".as_slice()));
-    assert_eq!(decoded.metadata().unwrap().hostname.as_deref(), Some("cp-0"));
+    assert_eq!(decoded.metadata(&Budget::new(1 << 20)).unwrap().hostname.as_deref(), Some("cp-0"));
     assert_eq!(made.network()["eth0"]["match"]["macaddress"], MAC);
 }
 

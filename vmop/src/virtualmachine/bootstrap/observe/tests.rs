@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use api::vmop::VirtualMachine;
 use kit::Runtime;
+use kit::bounded::Budget;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use support::api_server::{Request, refusal, server};
@@ -92,7 +93,7 @@ async fn a_vm_that_is_off_gets_what_its_user_changed() {
     let [Step::Reconfigure(spec)] = steps.as_slice() else { panic!("{again:?}") };
     let set: BTreeMap<String, String> = spec.extra_config.iter().cloned().collect();
     assert_ne!(set[HASH], first);
-    let userdata = cloudinit::unpacked(set["guestinfo.userdata"].as_bytes()).unwrap();
+    let userdata = cloudinit::unpacked(set["guestinfo.userdata"].as_bytes(), &Budget::new(1 << 20)).unwrap();
     assert!(String::from_utf8(userdata).unwrap().contains("second: 2"));
     assert_eq!(update(&noted(PowerState::Off, &set[HASH])).await, None, "it has it");
 

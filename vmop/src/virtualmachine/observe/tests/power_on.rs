@@ -6,6 +6,7 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use kit::Runtime;
+use kit::bounded::Budget;
 use serde_json::json;
 use support::api_server::{refusal, server};
 use support::on_both_wires;
@@ -107,7 +108,7 @@ async fn a_vm_gets_the_nics_that_its_spec_names_before_it_runs_again(sim: Sim) {
     assert_eq!(words(&rest), "reconfigure, reconfigure, power on");
     let Step::Reconfigure(set) = &rest[0] else { panic!("{rest:?}") };
     let set: BTreeMap<_, _> = set.extra_config.iter().cloned().collect();
-    let metadata = cloudinit::unpacked(set["guestinfo.metadata"].as_bytes()).unwrap();
+    let metadata = cloudinit::unpacked(set["guestinfo.metadata"].as_bytes(), &Budget::new(1 << 20)).unwrap();
     let metadata = String::from_utf8(metadata).unwrap();
     for nic in &second {
         assert!(metadata.contains(nic.address.as_deref().unwrap()), "{metadata}");

@@ -1,0 +1,151 @@
+//! Data that grows when it is unpacked, parsed or carried out is refused; what people keep is not.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::virtualmachine::bootstrap::user_data::invalid;
+
+/// Repeated often enough to be the whole of a Secret.
+const LINE: &str = "  <component name=\"Microsoft-Windows-Shell-Setup\" language=\"neutral\"/>\n";
+
+/// What the VM's condition says of data that is refused.
+fn refusal(transport: &str, data: &[(&str, &str)]) -> String {
+    let unmet = with(&vsphere_vm(transport), data).map(|_| ()).unwrap_err();
+    assert!(!unmet.unwatched, "nothing changes by itself");
+    assert_eq!(unmet.reason, invalid(String::new()).reason);
+    unmet.message
+}
+
+/// Zeros, packed by the factor thousand.
+fn packed(mebibytes: usize) -> String {
+    let metadata = cloudinit::Metadata::default();
+    let keys = cloudinit::encode(&metadata, &vec![b'0'; mebibytes << 20], None, &Budget::new(usize::MAX));
+    keys.unwrap()["guestinfo.userdata"].clone()
+}
+
+const TOO_MUCH: &str = "needs more than 16 MiB, together with the keys before it, once it is unpacked and its templates \
+                        are carried out. Make it smaller";
+
+#[test]
+fn a_template_that_multiplies_a_value_is_refused() {
+    let start = "{{ $a := \"aaaaaaaaaaaaaaaa\" }}";
+    for action in
+        ["{{ $a = print $a $a $a $a }}", "{{ $a = V1alpha1_FormatNameservers -1 $a | print $a $a }}"]
+    {
+        let template = start.to_owned() + &action.repeat(13);
+        assert_eq!(
+            refusal("Sysprep", &[("unattend", &template)]),
+            format!("Secret ns/s: unattend {TOO_MUCH}")
+        );
+        assert_eq!(refusal("vAppConfig", &[("ip", &template)]), format!("Secret ns/s: ip {TOO_MUCH}"));
+    }
+    let loops = "{{ range $.V1alpha1.Net.Devices }}".repeat(30) + &"{{ end }}".repeat(30);
+    assert!(refusal("OvfEnv", &[("ip", &loops)]).contains("the template does too much"));
+}
+
+#[test]
+fn what_unpacks_to_too_much_is_refused_and_all_keys_count() {
+    let (large, half) = (packed(17), packed(7));
+    assert!(with(&vsphere_vm("CloudInit"), &[("user-data", &half)]).is_ok());
+    let message = refusal("CloudInit", &[("user-data", &half), ("vendor-data", &half)]);
+    assert!(message.starts_with("Secret ns/s") && message.contains("needs more than 16 MiB"), "{message}");
+    assert_eq!(refusal("CloudInit", &[("user-data", &large)]), format!("Secret ns/s: user-data {TOO_MUCH}"));
+    let verbatim = [
+        ("guestinfo.metadata", large.as_str()),
+        ("guestinfo.metadata.encoding", "gzip+base64"),
+        ("guestinfo.userdata", "#cloud-config"),
+    ];
+    assert_eq!(refusal("ExtraConfig", &verbatim), format!("Secret ns/s: guestinfo.metadata {TOO_MUCH}"));
+}
+
+#[test]
+fn metadata_with_aliases_is_refused_and_not_quoted() {
+    let bomb = format!("a: &a \"{}\"\nb: [{}]", "SECRET".repeat(10_000), "*a,".repeat(1000));
+    for key in ["metadata", "network-config"] {
+        let message = refusal("CloudInit", &[("user-data", "x"), (key, &bomb)]);
+        assert!(
+            message.contains(&format!("{key} is no mapping in YAML: it has an anchor or an alias")),
+            "{message}"
+        );
+        assert!(!message.contains("SECRET"), "{message}");
+    }
+    let typed = refusal("CloudInit", &[("user-data", "x"), ("metadata", "instance-id: [SECRET]")]);
+    assert!(typed.contains("of another type") && !typed.contains("SECRET"), "{typed}");
+    let nodes = format!("a: [{}]", "{},".repeat(100_000));
+    assert_eq!(
+        refusal("CloudInit", &[("user-data", "x"), ("metadata", &nodes)]),
+        format!("Secret ns/s: metadata {TOO_MUCH}")
+    );
+}
+
+#[test]
+fn a_secret_of_full_length_is_taken() {
+    let mebibyte = LINE.repeat((1 << 20) / LINE.len() - 10);
+    let answers = format!("{mebibyte}{{{{ V1alpha1_FirstIP }}}}{{{{ .V1alpha1.VM.Name }}}}");
+    assert!(with(&vsphere_vm("Sysprep"), &[("unattend", &answers)]).is_ok());
+    assert!(with(&vsphere_vm("CloudInit"), &[("user-data", &mebibyte)]).is_ok());
+    let value = "x".repeat(64 * 1024);
+    let names: Vec<_> = (0..15).map(|at| format!("guestinfo.part{at}")).collect();
+    let keys: Vec<_> = names.iter().map(|name| (name.as_str(), value.as_str())).collect();
+    assert!(with(&vsphere_vm("ExtraConfig"), &keys).is_ok());
+    let quarter = &mebibyte[..mebibyte.len() / 4];
+    let properties = [("ip", quarter), ("same", quarter), ("x", quarter)];
+    assert!(with(&vsphere_vm("OvfEnv"), &properties).is_ok());
+}
+
+#[test]
+fn data_that_takes_too_long_is_tried_again() {
+    let budget = enough();
+    budget.stop();
+    let (vm, identity) = (vsphere_vm("CloudInit"), fixtures::facts(Found::Absent).identity);
+    let (nics, properties, network) = (nics(), properties(), network());
+    let input = BootstrapInput {
+        identity,
+        nics: &nics,
+        present: 1,
+        properties: &properties,
+        defers: true,
+        network: &network,
+    };
+    let data = read(&vm, &[("user-data", "x")]).unwrap();
+    let unmet = compose(&vm, &data, &input, &budget).unwrap_err().into_unmet("Secret ns/s");
+    assert!(unmet.unwatched);
+    assert!(unmet.message.starts_with("Secret ns/s takes too long to unpack"), "{}", unmet.message);
+}
+
+/// All blocking threads are taken here: whatever is computed on one waits, and nothing else does.
+#[test]
+fn what_users_wrote_is_computed_where_nothing_waits_for_it() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().max_blocking_threads(1).build();
+    runtime.unwrap().block_on(async {
+        let (release, held) = std::sync::mpsc::channel::<()>();
+        let holder = tokio::task::spawn_blocking(move || held.recv());
+        let (vm, identity) = (vsphere_vm("CloudInit"), fixtures::facts(Found::Absent).identity);
+        let (nics, properties, network) = (nics(), properties(), network());
+        let (nics, properties, network) = (&nics, &properties, &network);
+        let input = BootstrapInput { identity, nics, present: 1, properties, defers: true, network };
+        let data = read(&vm, &[("user-data", "x")]).unwrap();
+        let mut composing = std::pin::pin!(compose_within_limits(&vm, data, &input));
+        assert!(futures::poll!(composing.as_mut()).is_pending());
+        release.send(()).unwrap();
+        holder.await.unwrap().unwrap();
+        let composed = tokio::time::timeout(Duration::from_mins(1), composing).await.unwrap();
+        assert!(composed.is_ok());
+    });
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Whatever lies in a Secret, bootstrap data is composed of it or refused; what is composed is no longer than the budget.
+    #[test]
+    fn whatever_a_secret_holds_is_composed_or_refused(
+        transport in proptest::sample::select(&["ExtraConfig", "CloudInit", "OvfEnv", "vAppConfig", "Sysprep"][..]),
+        key in proptest::sample::select(&["user-data", "metadata", "network-config", "unattend", "ip", "guestinfo.metadata"][..]),
+        value in "([{}|()$.:=\"` a-c0-2\\-\n/*&!,\\[\\]]|print|range|end|H4sI){0,40}",
+    ) {
+        let _ = with(&vsphere_vm(transport), &[(key, &value), ("value", "x")]);
+    }
+}
