@@ -232,7 +232,8 @@ fn limited(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
 }
 
 fn limit(schema: &mut JSONSchemaProps) {
-    let is_text = schema.type_.as_deref() == Some("string") || schema.x_kubernetes_int_or_string == Some(true);
+    let is_text =
+        schema.type_.as_deref() == Some("string") || schema.x_kubernetes_int_or_string == Some(true);
     if is_text && schema.enum_.is_none() && schema.format.is_none() {
         schema.max_length.get_or_insert(LONGEST_TEXT);
     }
@@ -318,7 +319,9 @@ mod tests {
             for (name, part) in parts {
                 match (name.as_str(), part) {
                     ("properties", serde_json::Value::Object(fields)) => {
-                        fields.iter().for_each(|(name, field)| unlimited(field, &format!("{path}.{name}"), found));
+                        fields
+                            .iter()
+                            .for_each(|(name, field)| unlimited(field, &format!("{path}.{name}"), found));
                     }
                     ("items" | "additionalProperties", part) => unlimited(part, &format!("{path}[]"), found),
                     _ => {}

@@ -223,12 +223,13 @@ impl<K: Watchable> Controller<K> {
             // All that are under way are polled whenever one of them may go on: each is a task of its own, which
             // is cheap to poll.
             let step = tokio::spawn(Arc::clone(&steps).step(object, ctx, slot));
-            let ended = AbortOnDropHandle::new(step).map(|ended| match ended.map_err(JoinError::try_into_panic) {
-                Ok(action) => Ok(action),
-                Err(Ok(panic)) => std::panic::resume_unwind(panic),
-                // The runtime goes, and all its tasks with it.
-                Err(Err(_cancelled)) => Ok(Action::await_change()),
-            });
+            let ended =
+                AbortOnDropHandle::new(step).map(|ended| match ended.map_err(JoinError::try_into_panic) {
+                    Ok(action) => Ok(action),
+                    Err(Ok(panic)) => std::panic::resume_unwind(panic),
+                    // The runtime goes, and all its tasks with it.
+                    Err(Err(_cancelled)) => Ok(Action::await_change()),
+                });
             ended.right_future()
         };
         let never = |_: Arc<K>, never: &Infallible, _: Arc<Ctx>| match *never {};

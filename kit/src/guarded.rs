@@ -13,6 +13,16 @@ use kube::runtime::watcher::Event;
 use kube::{Api, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+
+/// The longest error that is logged of an object: it may quote what a user wrote.
+const LONGEST_ERROR: usize = 400;
+
+/// What is read of an object that does not match its kind.
+#[derive(Deserialize)]
+struct Known {
+    metadata: Box<ObjectMeta>,
+}
 
 /// An object, or what is known of one that does not match its kind.
 #[derive(Clone, Debug)]
@@ -30,13 +40,15 @@ pub(crate) enum Guarded<K> {
 
 impl<'de, K: DeserializeOwned> Deserialize<'de> for Guarded<K> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let value = serde_json::Value::deserialize(deserializer)?;
-        let error = match K::deserialize(&value) {
+        // Its text, and not a tree of values, which takes many times as much memory as a text of short values. API servers name
+        // the type of an event before its object, so that the text is at hand here.
+        let text = Box::<RawValue>::deserialize(deserializer)?;
+        let error = match serde_json::from_str(text.get()) {
             Ok(object) => return Ok(Self::Sound(object)),
             Err(error) => error.to_string(),
         };
-        let meta = ObjectMeta::deserialize(&value["metadata"]).map_err(serde::de::Error::custom)?;
-        Ok(Self::Broken { meta: Box::new(meta), error })
+        let Known { metadata } = serde_json::from_str(text.get()).map_err(serde::de::Error::custom)?;
+        Ok(Self::Broken { meta: metadata, error: bounds::printable(&error, LONGEST_ERROR) })
     }
 }
 
@@ -130,6 +142,7 @@ where
 #[cfg(test)]
 mod tests {
     use k8s_openapi::api::core::v1::ConfigMap;
+    use kube::core::WatchEvent;
     use kube::runtime::reflector;
     use serde_json::json;
 
@@ -161,6 +174,23 @@ mod tests {
         assert_eq!(take(Event::Apply(broken.clone())), "1", "a new list does not lose it");
         assert_eq!(take(Event::Apply(config_map("3", &json!(null)))), "3", "mended");
         assert_eq!(take(Event::Delete(broken)), "");
+    }
+
+    #[test]
+    fn events_of_a_watch_are_decoded_whether_their_objects_are_in_order_or_not() {
+        let of = |data: &str| {
+            let object = format!(r#"{{"metadata":{{"name":"a","namespace":"n"}},"data":{data}}}"#);
+            let event = format!(r#"{{"type":"ADDED","object":{object}}}"#);
+            match serde_json::from_str(&event).unwrap() {
+                WatchEvent::Added(guarded) => guarded,
+                other => panic!("{other:?}"),
+            }
+        };
+        assert!(matches!(of(r#"{"k":"v"}"#), Guarded::<ConfigMap>::Sound(_)));
+        let zeros = format!("[{}0]", "0,".repeat(1_000_000));
+        let Guarded::<ConfigMap>::Broken { meta, error } = of(&zeros) else { panic!("no map") };
+        assert_eq!(meta.name.as_deref(), Some("a"));
+        assert!(error.len() < 1000, "{}", error.len());
     }
 
     #[test]

@@ -20,6 +20,7 @@ pub mod lease;
 pub mod metrics;
 mod moving;
 pub mod optional;
+mod pruned;
 pub mod retry;
 pub mod run;
 pub mod runtime;

@@ -13,7 +13,9 @@ use crate::metrics::Metrics;
 use crate::serve::Readiness;
 use crate::tenure::Tenure;
 
-/// Requests of controllers to the API server that are in flight at a time; watches and leases are none.
+/// Requests of controllers to the API server that are in flight at a time; watches and leases are none. They are first come,
+/// first served: each takes a place for one request, which has an end of its own, and a namespace has no more of them in the
+/// queue than it has slots.
 pub(crate) const API_PERMITS: usize = 32;
 
 /// What a running program has to work with.

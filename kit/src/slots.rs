@@ -111,7 +111,10 @@ mod tests {
         let (first, second) = (pod("a", "1"), pod("a", "2"));
         let held = slots.enter(&first);
         assert!(held.is_some());
-        assert!(slots.enter(&second).is_none() && slots.enter(&second).is_none(), "half of the slots are a's");
+        assert!(
+            slots.enter(&second).is_none() && slots.enter(&second).is_none(),
+            "half of the slots are a's"
+        );
         assert!(slots.enter(&pod("b", "1")).is_some(), "the other half is not");
         drop(held);
         assert_eq!(woken.try_recv().unwrap(), second);

@@ -1,7 +1,7 @@
 //! The one way to watch: [`objects`], [`metadata`], [`selected`], or [`one`] alone.
 //!
 //! One watch per kind feeds one cache, however many controllers read it. Managed fields are dropped on arrival
-//! (four fifths of a cache's memory); a kind of which only owners or labels matter is kept as metadata. Indexes
+//! (four fifths of a cache's memory), and annotations that nobody reads; a kind of which only owners or labels matter is kept as metadata. Indexes
 //! and listeners are notified of every change with the object as it was and as it is, so nobody has to scan.
 
 use std::cell::OnceCell;
@@ -24,8 +24,12 @@ use tokio::sync::watch;
 use crate::expectations::{Expectations, StaleCache, stale_cache, version};
 use crate::guarded::{admit_event, guard_api};
 use crate::index::{Index, reference};
+use crate::pruned::prune;
 use crate::runtime::Runtime;
 pub use crate::watchable::Watchable;
+
+/// Objects of one page of a list: a user's may have more than a megabyte each, and a page is in memory as text, too.
+const PAGE: u32 = 100;
 
 /// One object's change: absent before means new, absent now means gone.
 #[derive(Debug)]
@@ -130,6 +134,7 @@ pub(crate) fn feed<K: Watchable>(
     writer: Writer<K>,
 ) -> impl Future<Output = ()> + Send + use<K> {
     let store = cache.store();
+    let config = config.page_size(PAGE);
     let events = watcher(guard_api(api), config).default_backoff().filter_map(move |event| {
         std::future::ready(event.map(|event| admit_event(&store, event)).transpose())
     });
@@ -140,15 +145,6 @@ pub(crate) fn feed<K: Watchable>(
     async move {
         followed.await;
         drop(end);
-    }
-}
-
-/// Drops what no controller reads.
-fn prune<K: Resource>(object: &mut K) {
-    let meta = object.meta_mut();
-    meta.managed_fields = None;
-    if let Some(annotations) = &mut meta.annotations {
-        annotations.remove("kubectl.kubernetes.io/last-applied-configuration");
     }
 }
 

@@ -185,7 +185,8 @@ async fn a_namespace_whose_reconciles_hang_delays_no_other() {
         object.metadata.namespace = Some(namespace.to_owned());
         object
     };
-    let mut next = async || tokio::time::timeout(SOON_ENOUGH, begun.recv()).await.expect("a reconcile").unwrap();
+    let mut next =
+        async || tokio::time::timeout(SOON_ENOUGH, begun.recv()).await.expect("a reconcile").unwrap();
     for index in 0..6 {
         cache.take(&mut writer, &Event::Apply(object("slow", &format!("slow-{index}"), index + 1)));
     }

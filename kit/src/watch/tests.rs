@@ -154,3 +154,44 @@ async fn everyone_who_waits_for_a_complete_cache_is_woken() {
         waiter.await.unwrap();
     }
 }
+
+#[tokio::test]
+async fn three_hundred_objects_with_large_annotations_take_little_memory() {
+    let (client, requests) = support::api_server::server(|request| {
+        if request.path.contains("watch=") {
+            return support::api_server::refusal(500, "InternalError");
+        }
+        let after: usize = request.path.split("continue=").nth(1).map_or(0, |text| {
+            text.chars().take_while(char::is_ascii_digit).collect::<String>().parse().unwrap()
+        });
+        let limit: usize = request.path.split("limit=").nth(1).map_or(300, |text| {
+            text.chars().take_while(char::is_ascii_digit).collect::<String>().parse().unwrap()
+        });
+        let end = (after + limit).min(300);
+        let items = (after..end).map(|index| {
+            let annotations = serde_json::json!({ "x": "x".repeat(250_000), "kept": "1" });
+            let name = format!("a{index}");
+            serde_json::json!({ "metadata": { "name": name, "namespace": "n", "resourceVersion": "1", "annotations": annotations } })
+        });
+        let items: Vec<_> = items.collect();
+        let next = if end < 300 { end.to_string() } else { String::new() };
+        let metadata = serde_json::json!({ "resourceVersion": "5", "continue": next });
+        (
+            200,
+            serde_json::json!({ "apiVersion": "v1", "kind": "ConfigMapList", "metadata": metadata, "items": items }),
+        )
+    });
+    let runtime = Runtime::detached(client.clone());
+    let cache = objects(&runtime, Api::<ConfigMap>::namespaced(client, "n"));
+    cache.complete().await;
+    let all = cache.all();
+    let held: usize = all.iter().map(|object| serde_json::to_vec(&**object).unwrap().len()).sum();
+    assert_eq!(all.len(), 300);
+    assert!(held < 300 * 200, "{held} bytes");
+    assert!(all.iter().all(|object| object.annotations().contains_key("kept")));
+    assert_eq!(
+        requests.lock().iter().filter(|request| !request.path.contains("watch=")).count(),
+        3,
+        "pages of a hundred"
+    );
+}

@@ -1,0 +1,151 @@
+//! What a cache keeps of an object's metadata.
+//!
+//! A user may put 256 KiB of annotations on each of many objects. Nobody reads them, but they would fill the memory of every
+//! program that watches the kind.
+
+use std::collections::BTreeMap;
+
+use api::names::annotation;
+use kube::Resource;
+
+/// The longest value of an annotation that is kept.
+const LONGEST_VALUE: usize = 4 << 10;
+/// The longest value of an annotation that our programs write, such as the ledger of a resource policy.
+const LONGEST_WRITTEN: usize = 32 << 10;
+/// How much is kept of the annotations that only administrators may set.
+const MOST_PROTECTED: usize = 16 << 10;
+/// How much is kept of all others: names and values.
+const MOST_OTHERS: usize = 16 << 10;
+/// The most owners that are kept, besides the one that is the controller.
+const MOST_OWNERS: usize = 64;
+/// What `kubectl apply` keeps for itself.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// Drops what no controller reads.
+///
+/// Of objects that no namespace holds all annotations stay: tenants do not write them, and images carry data of releases
+/// in theirs.
+pub(crate) fn prune<K: Resource>(object: &mut K) {
+    let meta = object.meta_mut();
+    meta.managed_fields = None;
+    let Some(annotations) = &mut meta.annotations else { return prune_owners(object) };
+    annotations.remove(LAST_APPLIED);
+    if meta.namespace.is_some() {
+        prune_annotations(annotations);
+    }
+    prune_owners(object);
+}
+
+/// Annotations that our programs read stay, if need be with a shorter value; of others as many as there is room for.
+fn prune_annotations(annotations: &mut BTreeMap<String, String>) {
+    let (mut protected, mut others) = (0, 0);
+    annotations.retain(|name, value| {
+        if annotation::READ.contains(&name.as_str()) {
+            let longest = if WRITTEN.contains(&name.as_str()) { LONGEST_WRITTEN } else { LONGEST_VALUE };
+            cut(value, longest);
+            return true;
+        }
+        // Whoever adds annotations must not thereby hide one that holds his own work back.
+        if annotation::PROTECTED_PREFIXES.iter().any(|prefix| name.starts_with(prefix)) {
+            cut(value, LONGEST_VALUE);
+            protected += name.len() + value.len();
+            return protected <= MOST_PROTECTED;
+        }
+        if value.len() > LONGEST_VALUE {
+            return false;
+        }
+        others += name.len() + value.len();
+        others <= MOST_OTHERS
+    });
+}
+
+/// The annotations of ours whose values grow with what they list.
+const WRITTEN: &[&str] = &[
+    annotation::RESOURCE_POLICY_LEDGER,
+    annotation::AUTOSCALER_LABELS,
+    annotation::AUTOSCALER_TAINTS,
+    annotation::DISKS,
+];
+
+fn cut(value: &mut String, longest: usize) {
+    if value.len() > longest {
+        value.truncate(value.floor_char_boundary(longest));
+        value.shrink_to_fit();
+    }
+}
+
+fn prune_owners<K: Resource>(object: &mut K) {
+    if let Some(owners) = &mut object.meta_mut().owner_references
+        && owners.len() > MOST_OWNERS
+    {
+        let mut others = 0;
+        owners.retain(|owner| {
+            others += usize::from(owner.controller != Some(true));
+            owner.controller == Some(true) || others <= MOST_OWNERS
+        });
+        owners.shrink_to_fit();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+
+    use super::*;
+
+    fn pruned(namespace: Option<&str>, annotations: Vec<(String, String)>) -> BTreeMap<String, String> {
+        let mut object = ConfigMap::default();
+        object.metadata.namespace = namespace.map(str::to_owned);
+        object.metadata.annotations = Some(annotations.into_iter().collect());
+        prune(&mut object);
+        object.metadata.annotations.unwrap()
+    }
+
+    #[test]
+    fn large_annotations_that_nobody_reads_are_dropped() {
+        let long = || "x".repeat(250_000);
+        let given = vec![
+            ("x".to_owned(), long()),
+            ("example.com/small".to_owned(), "1".to_owned()),
+            (LAST_APPLIED.to_owned(), "{}".to_owned()),
+            (annotation::PAUSED.to_owned(), long()),
+            (format!("{}backup", annotation::DELETE_CHECK), long()),
+        ];
+        let kept = pruned(Some("n"), given.clone());
+        let lengths: Vec<_> = kept.iter().map(|(name, value)| (name.as_str(), value.len())).collect();
+        let expected = [
+            (annotation::PAUSED, LONGEST_VALUE),
+            ("delete.check.vmoperator.vmware.com/backup", LONGEST_VALUE),
+            ("example.com/small", 1),
+        ];
+        assert_eq!(lengths, expected);
+        assert_eq!(pruned(None, given).len(), 4, "release data of an image stays");
+    }
+
+    #[test]
+    fn nobody_hides_an_annotation_that_programs_read_behind_others() {
+        let mut given: Vec<_> = (0..3000).map(|n| (format!("a{n}"), "x".repeat(60))).collect();
+        let check = format!("{}backup", annotation::DELETE_CHECK);
+        given.push((check.clone(), String::new()));
+        given.push((annotation::FIRST_BOOT_DONE.to_owned(), "true".to_owned()));
+        let kept = pruned(Some("n"), given);
+        assert!(kept.contains_key(&check) && kept.contains_key(annotation::FIRST_BOOT_DONE));
+        let size: usize = kept.iter().map(|(name, value)| name.len() + value.len()).sum();
+        assert!(size < MOST_OTHERS + 200, "{size}");
+    }
+
+    #[test]
+    fn the_controller_stays_among_many_owners() {
+        let owner = |n: usize| OwnerReference {
+            name: n.to_string(),
+            controller: Some(n == 4999),
+            ..OwnerReference::default()
+        };
+        let mut object = ConfigMap::default();
+        object.metadata.owner_references = Some((0..5000).map(owner).collect());
+        prune(&mut object);
+        let kept = object.metadata.owner_references.unwrap();
+        assert_eq!((kept.len(), kept[64].name.as_str()), (65, "4999"));
+    }
+}
