@@ -12,7 +12,6 @@ use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
 use kube::api::ListParams;
 use layercake::stack::PROGRAMS;
@@ -296,40 +295,47 @@ async fn webhooks(story: &Story) -> Vec<String> {
 
 /// The only control plane node's root has another server answer in place of the API server: 8 MB of zeros to everything.
 async fn answers_of_a_guest(tenant: &Story, begun: oneshot::Sender<()>) {
-    let cluster = tenant.get("TanzuKubernetesCluster", HOSTILE_CLUSTER).await.expect("the cluster");
-    let host = cluster["status"]["apiEndpoints"][0]["host"].as_str().expect("a host").to_owned();
-    let secret = Api::<Secret>::namespaced(tenant.client(), &tenant.namespace);
-    let secret = secret.get(&format!("{HOSTILE_CLUSTER}-ca")).await.expect("the authority");
-    let part =
-        |key: &str| String::from_utf8(secret.data.as_ref().expect("data")[key].0.clone()).expect("PEM");
-    let (authority, key) = (part("tls.crt"), part("tls.key"));
     let body = [b"[".as_slice(), &b"0,".repeat(4_000_000), b"0]"].concat();
-    let (folder, local) = api_server(tenant).await;
+    let server = ApiServer::find(tenant).await;
+    let (certificate, key) = (std::fs::read(&server.certificate), std::fs::read(&server.key));
+    let (certificate, key) = (certificate.expect("a certificate"), key.expect("a key"));
     let began = Instant::now();
-    let server = loop {
-        assert!(began.elapsed() < SOON, "{local} does not become free");
+    let hostile = loop {
+        assert!(began.elapsed() < SOON, "{} does not become free", server.address);
         // Whatever starts it again finds its address taken.
-        let _ = Command::new("pkill").args(["-KILL", "-f", &folder]).status();
-        if let Ok(server) = HostileServer::start(local, &host, &authority, &key, body.clone()).await {
-            break server;
+        let _ = Command::new("pkill").args(["-KILL", "-f", &server.process]).status();
+        if let Ok(hostile) = HostileServer::start(server.address, &certificate, &key, body.clone()).await {
+            break hostile;
         }
     };
     begin(begun);
-    tenant.wait_for("ten answers", CLUSTER, || async { (server.answered() >= 10).then_some(()) }).await;
+    tenant.wait_for("ten answers", CLUSTER, || async { (hostile.answered() >= 10).then_some(()) }).await;
 }
 
-/// The API server of the tenant's control plane node: what its command line has, and where it answers.
-async fn api_server(tenant: &Story) -> (String, SocketAddr) {
-    let vms = tenant.vms().await;
-    let node = vms.iter().find(|vm| vm.name.contains("-control-plane-")).expect("a control plane node");
-    let stack = tenant.shared.session.kubeconfig.parent().expect("the stack's folder").to_owned();
-    let server = format!("kube-apiserver .*{}/", stack.join("guests").join(&node.moid).display());
-    let found = Command::new("pgrep").args(["-a", "-f", &server]).output().expect("pgrep").stdout;
-    let line = String::from_utf8(found).expect("a command line");
-    let flag = |name: &str| {
-        let value = line.split_whitespace().find_map(|word| word.strip_prefix(name));
-        value.unwrap_or_else(|| panic!("{name} is not in: {line}")).to_owned()
-    };
-    let address = format!("{}:{}", flag("--bind-address="), flag("--secure-port="));
-    (server, address.parse().expect("an address"))
+/// The API server of a control plane node.
+struct ApiServer {
+    /// What is in the command line of no other process.
+    process: String,
+    address: SocketAddr,
+    certificate: String,
+    key: String,
+}
+
+impl ApiServer {
+    /// That of the tenant's only control plane node.
+    async fn find(tenant: &Story) -> Self {
+        let vms = tenant.vms().await;
+        let node = vms.iter().find(|vm| vm.name.contains("-control-plane-")).expect("a control plane node");
+        let stack = tenant.shared.session.kubeconfig.parent().expect("the stack's folder").to_owned();
+        let process = format!("kube-apiserver .*{}/", stack.join("guests").join(&node.moid).display());
+        let found = Command::new("pgrep").args(["-a", "-f", &process]).output().expect("pgrep").stdout;
+        let line = String::from_utf8(found).expect("a command line");
+        let flag = |name: &str| {
+            let value = line.split_whitespace().find_map(|word| word.strip_prefix(name));
+            value.unwrap_or_else(|| panic!("{name} is not in: {line}")).to_owned()
+        };
+        let address = format!("{}:{}", flag("--bind-address="), flag("--secure-port="));
+        let (certificate, key) = (flag("--tls-cert-file="), flag("--tls-private-key-file="));
+        Self { address: address.parse().expect("an address"), process, certificate, key }
+    }
 }

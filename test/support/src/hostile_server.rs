@@ -5,9 +5,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use rcgen::{CertificateParams, ExtendedKeyUsagePurpose, Issuer, KeyPair};
 use rustls::ServerConfig;
-use rustls::pki_types::PrivateKeyDer;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -23,19 +23,18 @@ pub struct HostileServer {
 }
 
 impl HostileServer {
-    /// Serves at `address`, with a certificate for `host` that the authority signs (both in PEM).
+    /// Serves at `address`, with this certificate and key (in PEM).
     ///
     /// # Errors
     /// The address is in use.
     pub async fn start(
         address: SocketAddr,
-        host: &str,
-        authority: &str,
-        authority_key: &str,
+        certificate: &[u8],
+        key: &[u8],
         body: Vec<u8>,
     ) -> io::Result<Self> {
         let listener = TcpListener::bind(address).await?;
-        let acceptor = TlsAcceptor::from(Arc::new(server_config(host, authority, authority_key)));
+        let acceptor = TlsAcceptor::from(Arc::new(server_config(certificate, key)));
         let head = format!(
             "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
             body.len()
@@ -89,15 +88,8 @@ async fn answer_all(
     }
 }
 
-fn server_config(host: &str, authority: &str, authority_key: &str) -> ServerConfig {
-    let key = KeyPair::from_pem(authority_key).unwrap();
-    let issuer = Issuer::from_ca_cert_pem(authority, key).unwrap();
-    let own = KeyPair::generate().unwrap();
-    let mut params = CertificateParams::new(vec![host.to_owned()]).unwrap();
-    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-    let certificate = params.signed_by(&own, &issuer).unwrap();
-    ServerConfig::builder()
-        .with_no_client_auth()
-        .with_single_cert(vec![certificate.der().clone()], PrivateKeyDer::Pkcs8(own.serialize_der().into()))
-        .unwrap()
+fn server_config(certificate: &[u8], key: &[u8]) -> ServerConfig {
+    let chain = CertificateDer::pem_slice_iter(certificate).map(Result::unwrap).collect();
+    let key = PrivateKeyDer::from_pem_slice(key).unwrap();
+    ServerConfig::builder().with_no_client_auth().with_single_cert(chain, key).unwrap()
 }

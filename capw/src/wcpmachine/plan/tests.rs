@@ -450,8 +450,9 @@ fn a_node_gets_the_virtual_router_that_was_drawn_for_its_cluster() {
     let router = |drawn| {
         let secret =
             made(plan(&wcp_machine(), &Facts { virtual_router: drawn, ..facts(true) }).unwrap()).cloud_init;
-        let decoded = cloudinit::decode(&text(secret.unwrap().data.as_ref().unwrap())).unwrap();
-        decoded.metadata().unwrap().virtual_router_id
+        let budget = Budget::new(1 << 20);
+        let decoded = cloudinit::decode(&text(secret.unwrap().data.as_ref().unwrap()), &budget).unwrap();
+        decoded.metadata(&budget).unwrap().virtual_router_id
     };
     assert_eq!(router(Some(77)), Some(77));
     assert_eq!(router(None), Some(3), "that of its address, where none was drawn");

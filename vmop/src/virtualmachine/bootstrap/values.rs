@@ -37,12 +37,9 @@ impl<'a> Renderer<'a> {
     /// The text of a key with its templates carried out; a `\{` stands for a brace.
     pub(super) fn render(&self, key: &str, text: &str) -> Composed<String> {
         let exceeded = |exceeded| self.data.exceeded(key, exceeded);
-        let wrong = |error: gotemplate::Error| match error.exceeded {
-            Some(bound) => exceeded(bound),
-            None => {
-                let what = format!("is a template that can't be carried out, {error}. Mend it");
-                self.data.wrong(key, &what).into()
-            }
+        let wrong = |error: gotemplate::Error| {
+            let what = || format!("is a template that can't be carried out, {error}. Mend it");
+            error.exceeded.map_or_else(|| self.data.wrong(key, &what()).into(), exceeded)
         };
         let template = Template::parse(text, self.budget).map_err(wrong)?;
         let result = if template.has_actions() {

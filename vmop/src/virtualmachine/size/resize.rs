@@ -3,6 +3,7 @@
 use api::names::annotation;
 use api::vmop::VirtualMachine;
 use kube::ResourceExt;
+use serde::Deserialize;
 use serde_json::json;
 use vsphere::inventory::PowerState;
 use vsphere::{Allocation, BaseConfig, ConfigSpec, Vm};
@@ -38,11 +39,16 @@ pub fn sized(vm: &VirtualMachine, vsphere_vm: &Vm, size: &Size) -> Sized {
     }
 }
 
+/// What is read of the annotation, whatever else is in it.
+#[derive(Deserialize)]
+struct ClassNote {
+    name: Option<String>,
+}
+
 /// The class that the VM was last sized by; `None` where nobody noted it.
 fn sized_by(vm: &VirtualMachine) -> Option<String> {
-    let noted: serde_json::Value =
-        serde_json::from_str(vm.annotations().get(annotation::LAST_RESIZED_CLASS)?).ok()?;
-    noted["name"].as_str().map(str::to_owned)
+    let noted = vm.annotations().get(annotation::LAST_RESIZED_CLASS)?;
+    serde_json::from_str::<ClassNote>(noted).ok()?.name
 }
 
 /// Whether the spec names another class than the one the VM was sized by.

@@ -41,8 +41,8 @@ fn a_template_that_multiplies_a_value_is_refused() {
         );
         assert_eq!(refusal("vAppConfig", &[("ip", &template)]), format!("Secret ns/s: ip {TOO_MUCH}"));
     }
-    let loops = "{{ range $a := .V1alpha1.Net.Devices }}".repeat(30) + &"{{ end }}".repeat(30);
-    assert_eq!(refusal("OvfEnv", &[("ip", &loops)]), format!("Secret ns/s: ip {TOO_MUCH}"));
+    let loops = "{{ range $.V1alpha1.Net.Devices }}".repeat(30) + &"{{ end }}".repeat(30);
+    assert!(refusal("OvfEnv", &[("ip", &loops)]).contains("the template does too much"));
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn what_users_wrote_is_computed_where_nothing_waits_for_it() {
         assert!(futures::poll!(composing.as_mut()).is_pending());
         release.send(()).unwrap();
         holder.await.unwrap().unwrap();
-        let composed = tokio::time::timeout(Duration::from_secs(60), composing).await.unwrap();
+        let composed = tokio::time::timeout(Duration::from_mins(1), composing).await.unwrap();
         assert!(composed.is_ok());
     });
 }
