@@ -10,6 +10,7 @@ use api::topology::{AvailabilityZone, Zone};
 use api::vmop::{
     ContentLibraryProvider, ContentSource, ContentSourceBinding, VirtualMachine, VirtualMachineClass,
     VirtualMachineClassBinding, VirtualMachineImage, VirtualMachineService, VirtualMachineSetResourcePolicy,
+    VirtualMachineStatus,
 };
 use k8s_openapi::api::core::v1::{Namespace, ResourceQuota};
 use k8s_openapi::api::storage::v1::StorageClass;
@@ -22,7 +23,6 @@ use kube::{Api, Resource, ResourceExt};
 use vsphere::MoRef;
 
 use crate::image::libraries;
-use crate::virtualmachine::nic::claims::held;
 
 /// What every replica watches, because admission reads it.
 #[derive(Clone)]
@@ -172,7 +172,7 @@ impl Caches {
             vms_by_image: of(|vm| vec![vm.spec.image_name.clone()]),
             vms_by_policy: of(|vm| named(vm, vm.spec.resource_policy_name.as_deref())),
             vms_by_label: of(label_keys),
-            vms_by_address: of(held),
+            vms_by_address: of(held_addresses),
             services_by_label: services.index(|service| selector_key(service).into_iter().collect()),
             services,
             classes: watch::objects(runtime, Api::all(client())),
@@ -226,6 +226,14 @@ pub fn made_for<K: Resource>(object: &K) -> Option<String> {
 pub fn hard_keys(quota: &ResourceQuota) -> Vec<String> {
     let hard = quota.spec.as_ref().and_then(|spec| spec.hard.as_ref());
     hard.map(|hard| hard.keys().cloned().collect()).unwrap_or_default()
+}
+
+/// The addresses that a VirtualMachine has, or had last.
+pub fn held_addresses(vm: &VirtualMachine) -> Vec<String> {
+    let of = |status: &VirtualMachineStatus| {
+        status.endpoint_addresses.iter().chain(&status.kept_addresses).cloned().collect()
+    };
+    vm.status.as_ref().map(of).unwrap_or_default()
 }
 
 /// The keys of all labels of an object, as [`label_key`] writes them.

@@ -15,13 +15,12 @@ use kit::watch::Change;
 use kube::runtime::reflector::ObjectRef;
 use kube::{Resource, ResourceExt};
 
-use crate::caches::{hard_keys, made_for};
+use crate::caches::{hard_keys, held_addresses, made_for};
 use crate::data_sources::DataSourceWatches;
 use crate::probe::Prober;
 use crate::program::parts::Parts;
 use crate::virtualmachine;
 use crate::virtualmachine::context::{Context, create_slots};
-use crate::virtualmachine::nic::claims::held;
 use crate::virtualmachine::power::guest_requests::GuestRequests;
 use crate::virtualmachine::storage::promotions::Promotions;
 use crate::virtualmachine::throttle::StatusThrottle;
@@ -153,7 +152,7 @@ fn sharing_an_address(
 ) -> impl Fn(&Change<VirtualMachine>) -> Vec<ObjectRef<VirtualMachine>> + Send + 'static {
     let by_address = by_address.clone();
     move |change| {
-        let of = |side: Option<&Arc<VirtualMachine>>| side.map(|vm| held(vm)).unwrap_or_default();
+        let of = |side: Option<&Arc<VirtualMachine>>| side.map(|vm| held_addresses(vm)).unwrap_or_default();
         let (before, now) = (of(change.old.as_ref()), of(change.new.as_ref()));
         if before == now {
             return Vec::new();

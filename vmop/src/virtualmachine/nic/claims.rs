@@ -11,6 +11,8 @@ use api::vmop::{VirtualMachine, VirtualMachineStatus};
 use kit::index::key;
 use kube::ResourceExt;
 
+use crate::caches::held_addresses;
+
 /// A VirtualMachine that has an address.
 pub struct Holder {
     /// The object.
@@ -24,16 +26,8 @@ pub struct Holder {
 pub struct Claims {
     /// Those of its VM.
     pub own: Vec<IpAddr>,
-    /// What to tell its user of one that is another VM's, where none is left.
+    /// Why none is left, in words for its user: the first that is another VM's.
     pub conflict: Option<String>,
-}
-
-/// The addresses that a VirtualMachine has, or had last.
-pub fn held(vm: &VirtualMachine) -> Vec<String> {
-    let of = |status: &VirtualMachineStatus| {
-        status.endpoint_addresses.iter().chain(&status.kept_addresses).cloned().collect()
-    };
-    vm.status.as_ref().map(of).unwrap_or_default()
 }
 
 /// The addresses that stay a VM's while its guest reports none, given what its status was.
@@ -45,7 +39,7 @@ pub fn kept(old: &VirtualMachineStatus, now: &[String]) -> Vec<String> {
     last.clone()
 }
 
-/// Tells the addresses that are `vm`'s from those of other VMs, of which `holders` has those that have an address.
+/// Divides the addresses that `vm`'s guest reports into its own and those of other VMs; `holders` are the VMs that have an address.
 pub fn divide(
     vm: &VirtualMachine,
     reported: Vec<IpAddr>,
@@ -72,7 +66,7 @@ pub fn divide(
 /// Whether `other` had the address before `vm`. If both have it, the older object is taken to have been first.
 fn is_first(other: &Holder, vm: &VirtualMachine, address: &str) -> bool {
     let age = |vm: &VirtualMachine| (vm.creation_timestamp(), vm.uid());
-    other.assigned || !held(vm).iter().any(|own| own == address) || age(&other.vm) < age(vm)
+    other.assigned || !held_addresses(vm).iter().any(|own| own == address) || age(&other.vm) < age(vm)
 }
 
 fn name(vm: &VirtualMachine) -> String {
@@ -111,7 +105,8 @@ mod tests {
         let reported = vec!["10.1.0.9".parse().unwrap()];
         let assigned: Vec<IpAddr> = assigned.iter().map(|text| text.parse().unwrap()).collect();
         divide(vm, reported, &assigned, |ip| {
-            let holding = others.iter().filter(|(other, _)| held(other).iter().any(|held| held == ip));
+            let holding =
+                others.iter().filter(|(other, _)| held_addresses(other).iter().any(|held| held == ip));
             holding
                 .map(|(other, assigned)| Holder { vm: Arc::new((*other).clone()), assigned: *assigned })
                 .collect()

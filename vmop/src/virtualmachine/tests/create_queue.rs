@@ -46,7 +46,7 @@ async fn a_vm_that_is_queued_for_long_says_so_and_is_created_when_there_is_a_slo
     }
     let mut others = vm.clone();
     others.metadata.namespace = Some("others".to_owned());
-    let (slot, waited) = wait_for_slot(&others, &ctx).await.unwrap();
+    let (slot, waited) = within("a slot", wait_for_slot(&others, &ctx)).await.unwrap();
     assert!(slot.is_some() && !waited, "another namespace has its slots");
     let mut next = Box::pin(wait_for_slot(&vm, &ctx));
     let patch = tokio::select! {
