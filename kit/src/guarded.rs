@@ -187,7 +187,7 @@ mod tests {
             }
         };
         assert!(matches!(of(r#"{"k":"v"}"#), Guarded::<ConfigMap>::Sound(_)));
-        let zeros = format!("[{}0]", "0,".repeat(1_000_000));
+        let zeros = format!("[{}0]", "0,".repeat(100_000));
         let Guarded::<ConfigMap>::Broken { meta, error } = of(&zeros) else { panic!("no map") };
         assert_eq!(meta.name.as_deref(), Some("a"));
         assert!(error.len() < 1000, "{}", error.len());
