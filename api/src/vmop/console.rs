@@ -24,7 +24,7 @@ pub struct WebConsoleRequestSpec {
     #[schemars(length(min = 1, max = 253))]
     pub virtual_machine_name: String,
     /// The RSA key, in PEM, of 2048 to 8192 bits, that the ticket is encrypted with.
-    #[schemars(length(min = 1, max = 4096))]
+    #[schemars(length(min = 1, max = 16384))]
     pub public_key: String,
 }
 
