@@ -169,7 +169,7 @@ pub const TARGETS: &[Target] = &[
         run: |input| drop(bounds::printable(&text(input), 400)),
         examples: &["a plain line", "two\nlines", "\u{1b}]0;title\u{7}\u{202e}"],
         words: &["\u{1b}[31m", "\u{202e}", "\u{9b}", "é", "\r\n"],
-        max_bytes: 4 * MIB,
+        max_bytes: 8 * MIB,
         max_time: Duration::from_secs(1),
     },
     Target {
