@@ -22,6 +22,7 @@ use kube::{Api, Resource, ResourceExt};
 use vsphere::MoRef;
 
 use crate::image::libraries;
+use crate::virtualmachine::nic::claims::held;
 
 /// What every replica watches, because admission reads it.
 #[derive(Clone)]
@@ -120,6 +121,8 @@ pub struct Caches {
     pub vms_by_image: Index<VirtualMachine>,
     /// VirtualMachines by `namespace/policy`.
     pub vms_by_policy: Index<VirtualMachine>,
+    /// VirtualMachines by the addresses that they have, or had last.
+    pub vms_by_address: Index<VirtualMachine>,
     /// Services by a label that they select, as [`selector_key`] names it.
     pub services_by_label: Index<VirtualMachineService>,
     /// VirtualMachines by each of their labels, as [`label_key`] writes it.
@@ -169,6 +172,7 @@ impl Caches {
             vms_by_image: of(|vm| vec![vm.spec.image_name.clone()]),
             vms_by_policy: of(|vm| named(vm, vm.spec.resource_policy_name.as_deref())),
             vms_by_label: of(label_keys),
+            vms_by_address: of(held),
             services_by_label: services.index(|service| selector_key(service).into_iter().collect()),
             services,
             classes: watch::objects(runtime, Api::all(client())),

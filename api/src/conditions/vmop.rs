@@ -151,6 +151,8 @@ reasons! {
     Error DISK_PROMOTION_TASK_ERROR = "DiskPromotionTaskError";
     /// The guest has not reported an address yet.
     Info WAITING_FOR_ADDRESS = "WaitingForAddress";
+    /// The address that the guest reports is another virtual machine's.
+    Error ADDRESS_IN_USE = "AddressInUse";
     /// The virtual machine is made when what it needs is there.
     Waiting WAITING_FOR_PREREQUISITES = "WaitingForPrerequisites";
     /// vCenter is cloning the virtual machine.

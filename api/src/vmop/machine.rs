@@ -365,6 +365,9 @@ pub struct VirtualMachineStatus {
     /// The addresses that services, machines and probes use, as its network provider or a configured range has them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub endpoint_addresses: Vec<String>,
+    /// The addresses of this kind that it had last, while its guest reports none: no other virtual machine gets them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub kept_addresses: Vec<String>,
     /// vCenter's identity of it, such as `vm-1077`.
     #[serde(rename = "uniqueID", skip_serializing_if = "Option::is_none")]
     pub unique_id: Option<String>,

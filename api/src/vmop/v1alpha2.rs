@@ -287,6 +287,9 @@ pub struct VirtualMachineStatus {
     /// Of v1alpha1: the addresses that services, machines and probes use.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub endpoint_addresses: Vec<String>,
+    /// Of v1alpha1: the addresses that it had last, while its guest reports none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub kept_addresses: Vec<String>,
     /// Of v1alpha1: the generation of the spec that this status is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,

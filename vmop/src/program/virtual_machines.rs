@@ -10,7 +10,8 @@ use jiff::SignedDuration;
 use kit::Controller;
 use kit::apply;
 use kit::events::Events;
-use kit::index::{Index, key};
+use kit::index::{Index, key, reference};
+use kit::watch::Change;
 use kube::runtime::reflector::ObjectRef;
 use kube::{Resource, ResourceExt};
 
@@ -20,6 +21,7 @@ use crate::probe::Prober;
 use crate::program::parts::Parts;
 use crate::virtualmachine;
 use crate::virtualmachine::context::{Context, create_slots};
+use crate::virtualmachine::nic::claims::held;
 use crate::virtualmachine::power::guest_requests::GuestRequests;
 use crate::virtualmachine::storage::promotions::Promotions;
 use crate::virtualmachine::throttle::StatusThrottle;
@@ -67,6 +69,7 @@ where
         .watches_optional(&caches.zones, to(&by_namespace, namespace))
         .watches_optional(&caches.availability_zones, to(&by_namespace, zone_namespaces))
         .watches(&caches.storage_classes, to(&vms.index(storage_class), name))
+        .watches_changes(vms, sharing_an_address(&caches.vms_by_address))
         .wakes_on(enqueued)
         // A clone may queue in vCenter for long, and must not keep others back: vCenter's own gate counts. But at a start
         // all VirtualMachines wait for the inventory, and what waits takes memory. Half is what one namespace gets, so that
@@ -142,6 +145,23 @@ fn vm_of<O: Resource>(made: &O) -> Option<ObjectRef<VirtualMachine>> {
     let vm = made_for(made)?;
     let (namespace, name) = vm.split_once('/')?;
     Some(ObjectRef::new(name).within(namespace))
+}
+
+/// The VirtualMachines that have the addresses of one that gets or loses some.
+fn sharing_an_address(
+    by_address: &Index<VirtualMachine>,
+) -> impl Fn(&Change<VirtualMachine>) -> Vec<ObjectRef<VirtualMachine>> + Send + 'static {
+    let by_address = by_address.clone();
+    move |change| {
+        let of = |side: Option<&Arc<VirtualMachine>>| side.map(|vm| held(vm)).unwrap_or_default();
+        let (before, now) = (of(change.old.as_ref()), of(change.new.as_ref()));
+        if before == now {
+            return Vec::new();
+        }
+        let own = change.sides().next().map(|vm| reference(&**vm));
+        let sharing = before.iter().chain(&now).flat_map(|address| by_address.refs(address));
+        sharing.filter(|other| Some(other) != own.as_ref()).collect()
+    }
 }
 
 fn zone_namespaces(zone: &AvailabilityZone) -> Vec<String> {

@@ -204,6 +204,14 @@ fn metadata(
 fn endpoints_condition(vms: &[Arc<VirtualMachine>]) -> Option<Condition> {
     let mut left_out = vms.iter().filter_map(|vm| Some((vm, unassigned_address(vm)?)));
     let (vm, address) = left_out.next()?;
+    if let Some(taken) =
+        api::conditions::find(&vm.status.as_ref()?.conditions, known::VIRTUAL_MACHINE_ADDRESS_READY)
+            .filter(|condition| condition.reason.as_deref() == Some(known::ADDRESS_IN_USE))
+    {
+        let message =
+            format!("VirtualMachine {}: {}", vm.name_any(), taken.message.as_deref().unwrap_or_default());
+        return Some(Condition::is_false(ENDPOINTS_READY, WARNING, known::ADDRESS_IN_USE, message));
+    }
     let others = match left_out.count() {
         0 => String::new(),
         count => format!(" (and {count} more VMs)"),

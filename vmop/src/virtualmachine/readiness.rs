@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use api::conditions::{Condition, INFO, vmop as known};
+use api::conditions::{Condition, ERROR, INFO, vmop as known};
 use api::vmop::{GuestHeartbeatAction, VirtualMachine};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::runtime::reflector::ObjectRef;
@@ -30,8 +30,11 @@ pub fn probe_result(
     }
 }
 
-/// The condition of the guest's address.
-pub fn address_condition(vsphere_vm: &Vm) -> Condition {
+/// The condition of the guest's address; `conflict` says why all that it reports are another VM's.
+pub fn address_condition(vsphere_vm: &Vm, conflict: Option<&str>) -> Condition {
+    if let Some(conflict) = conflict {
+        return Condition::is_false(condition_types::ADDRESS, ERROR, known::ADDRESS_IN_USE, conflict);
+    }
     match address(vsphere_vm) {
         Some(_) => Condition::is_true(condition_types::ADDRESS),
         None => Condition::is_false(

@@ -24,6 +24,9 @@ use super::status::{Outcome, paused_status, status};
 use super::throttle::{WAITS, can_wait, quiet_after_error, quiet_while_booting};
 use crate::pause;
 
+/// How soon a VM is looked at again whose address is another's.
+const CONTESTED: SignedDuration = SignedDuration::from_mins(1);
+
 /// What carrying out a plan came to.
 pub struct Attempt {
     /// The VM, where it was created or changed; else why not.
@@ -69,7 +72,9 @@ fn next(vm: &VirtualMachine, changed: Option<&Vm>, facts: &Facts) -> Next {
     let overdue = report_due(vm, vsphere_vm, facts.runtime.report_timeout, facts.now)
         .map(|due| due.duration_since(facts.now))
         .filter(SignedDuration::is_positive);
-    match next_look(vm, vsphere_vm, facts.now).into_iter().chain(overdue).min() {
+    // Nobody tells when an address that two guests report is free.
+    let contested = facts.runtime.address_conflict.as_ref().map(|_| CONTESTED);
+    match next_look(vm, vsphere_vm, facts.now).into_iter().chain(overdue).chain(contested).min() {
         Some(wait) => {
             Next::After(Duration::try_from(wait).unwrap_or_default().max(Duration::from_millis(100)))
         }

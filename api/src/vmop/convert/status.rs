@@ -19,6 +19,7 @@ pub(super) fn show(status: VirtualMachineStatus) -> Shown {
         conditions,
         vm_ip,
         endpoint_addresses,
+        kept_addresses,
         unique_id,
         bios_uuid,
         instance_uuid,
@@ -56,6 +57,7 @@ pub(super) fn show(status: VirtualMachineStatus) -> Shown {
         phase,
         vm_ip,
         endpoint_addresses,
+        kept_addresses,
         observed_generation,
     }
 }
@@ -78,6 +80,7 @@ pub(super) fn restore(status: Shown) -> VirtualMachineStatus {
         phase,
         vm_ip,
         endpoint_addresses,
+        kept_addresses,
         observed_generation,
     } = status;
     let NetworkStatus { host_name, interfaces, primary_ip4: _, primary_ip6: _ } = network.unwrap_or_default();
@@ -89,6 +92,7 @@ pub(super) fn restore(status: Shown) -> VirtualMachineStatus {
         conditions,
         vm_ip,
         endpoint_addresses,
+        kept_addresses,
         unique_id,
         bios_uuid,
         instance_uuid,

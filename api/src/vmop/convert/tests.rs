@@ -28,7 +28,7 @@ fn node() -> Value {
         },
         "status": {
             "host": "esx-1", "hostName": "node", "powerState": "poweredOn", "phase": "Created", "vmIp": "10.0.0.9",
-            "endpointAddresses": ["fd00::1", "10.0.0.5"], "biosUUID": "42111111-1111-1111-1111-111111111111",
+            "endpointAddresses": ["fd00::1", "10.0.0.5"], "keptAddresses": ["10.0.0.4"], "biosUUID": "42111111-1111-1111-1111-111111111111",
             "conditions": [
                 {"type": "VirtualMachineCreated", "status": "True"},
                 {"type": "Ready", "status": "False", "severity": "Error", "reason": "Because", "message": "why"},

@@ -243,6 +243,7 @@ fn canonical(mut object: Value) -> Value {
             "observedGeneration",
             "vmIp",
             "endpointAddresses",
+            "keptAddresses",
             "networkInterfaces",
             "folderMoID",
             "resourcepools",

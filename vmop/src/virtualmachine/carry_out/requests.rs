@@ -11,7 +11,7 @@ use crate::vcenter::VCenter;
 use crate::virtualmachine::bootstrap::observe::DataSourceWatch;
 use crate::virtualmachine::context::Context;
 use crate::virtualmachine::error::Error;
-use crate::virtualmachine::nic::request::apply_requests;
+use crate::virtualmachine::nic::request::create_requests;
 use crate::virtualmachine::requests::{ProbeRequest, Requests};
 use crate::virtualmachine::storage::claims::apply_attachments;
 
@@ -59,7 +59,7 @@ pub fn make_requests<'a>(
         if let Some((volumes, node)) = volumes {
             apply_attachments(vm, volumes, &node, &ctx.api, &ctx.caches).boxed().await?;
         }
-        apply_requests(nics, &ctx.api).await
+        create_requests(nics, &ctx.api).await
     }
     .boxed()
 }

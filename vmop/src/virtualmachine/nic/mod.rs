@@ -2,6 +2,7 @@
 
 pub mod adapter;
 pub mod change;
+pub mod claims;
 pub mod device_changes;
 pub mod endpoint;
 pub mod observe;

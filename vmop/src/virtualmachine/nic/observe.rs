@@ -12,7 +12,7 @@ use super::adapter::{Nic, check_network, nic_kind};
 use super::realization::{
     NetworkId, Realization, net_operator_addresses, not_ready, nsx_addresses, read_net_operator, read_nsx,
 };
-use super::request::{InterfaceKind, NicRequest, nic_request};
+use super::request::{InterfaceKind, NicRequest, nic_request, other_user};
 use super::source::{NetworkProviders, NicSource, nic_source};
 use crate::caches::Caches;
 use crate::namespace_networks::{default_network, refusal};
@@ -138,11 +138,13 @@ pub fn assigned_addresses(vm: &VirtualMachine, vcenter: &VCenter, caches: &Cache
                 .interfaces
                 .cache()
                 .get(namespace.as_deref(), &name)
+                .filter(|object| other_user(&**object, vm).is_none())
                 .map(|object| net_operator_addresses(&object)),
             InterfaceKind::Nsx => caches
                 .nsx_interfaces
                 .cache()
                 .get(namespace.as_deref(), &name)
+                .filter(|object| other_user(&**object, vm).is_none())
                 .map(|object| nsx_addresses(&object)),
         }
         .unwrap_or_default()
@@ -172,21 +174,31 @@ fn read_answer(
         InterfaceKind::NetOperator => {
             let segments = interface.network_type.as_deref() == Some(NETWORK_TYPE_NSX_T);
             let object = caches.interfaces.cache().current(namespace.as_deref(), name)?;
-            object.map(|object| check_stays(&*object).and_then(|()| read_net_operator(&object, segments)))
+            object
+                .map(|object| check_usable(&*object, vm).and_then(|()| read_net_operator(&object, segments)))
         }
         InterfaceKind::Nsx => {
             let object = caches.nsx_interfaces.cache().current(namespace.as_deref(), name)?;
-            object.map(|object| check_stays(&*object).and_then(|()| read_nsx(&object)))
+            object.map(|object| check_usable(&*object, vm).and_then(|()| read_nsx(&object)))
         }
     })
 }
 
-/// An object that is being deleted, such as an earlier VM's of that name, is no answer: it is requested anew once it is gone.
-fn check_stays<K: Resource<DynamicType = ()>>(object: &K) -> Need<()> {
+/// An object that is another VM's is no answer: two VMs would have one MAC and one address. Neither is one that is being
+/// deleted, such as an earlier VM's of that name: it is requested anew once it is gone.
+fn check_usable<K: Resource<DynamicType = ()>>(object: &K, vm: &VirtualMachine) -> Need<()> {
     let namespace = object.meta().namespace.clone().unwrap_or_default();
+    let named = format!("{} {namespace}/{}", K::kind(&()), object.name_any());
+    if let Some(other) = other_user(object, vm) {
+        let message = format!(
+            "{named} is the network adapter of VirtualMachine {other}. Rename this VirtualMachine, or name another network or interface"
+        );
+        // Nobody tells this VM when the other's object goes.
+        return Err(Unmet::in_vcenter(reason::NETWORK_NOT_READY, message));
+    }
     match object.meta().deletion_timestamp {
         None => Ok(()),
-        Some(_) => Err(not_ready(&format!("{} {namespace}/{}", K::kind(&()), object.name_any()))),
+        Some(_) => Err(not_ready(&named)),
     }
 }
 
@@ -237,5 +249,49 @@ fn found(network: Result<Network, vsphere::Error>, vcenter: &VCenter) -> Result<
             Ok(Err(Unmet::in_vcenter(reason::NETWORK_NOT_READY, vcenter.problem(&error).to_string())))
         }
         Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use api::net::netoperator::NetworkInterface;
+    use serde_json::json;
+
+    use super::*;
+    use crate::virtualmachine::nic::request::request_name;
+
+    fn vm(name: &str) -> VirtualMachine {
+        let spec = json!({ "imageName": "i", "className": "c" });
+        serde_json::from_value(json!({ "metadata": { "name": name, "namespace": "ns" }, "spec": spec }))
+            .unwrap()
+    }
+
+    #[test]
+    fn an_interface_of_another_vm_is_refused_by_name() {
+        let (first, second) = (vm("b-c"), vm("c"));
+        let kind = InterfaceKind::NetOperator;
+        let name = request_name(&first, kind, Some("a"));
+        assert_eq!(name, request_name(&second, kind, Some("a-b")), "the names collide");
+        let NicRequest::NetOperator(made) = nic_request(&first, kind, &name, Some("a")) else {
+            panic!("{kind:?}")
+        };
+        assert_eq!(check_usable(&*made, &first), Ok(()));
+        let unmet = check_usable(&*made, &second).unwrap_err();
+        assert!(unmet.message.contains("is the network adapter of VirtualMachine b-c"), "{}", unmet.message);
+        assert!(unmet.unwatched && !unmet.underway, "it is looked at again");
+    }
+
+    #[test]
+    fn an_interface_that_names_no_vm_may_be_used() {
+        let of = |metadata: serde_json::Value| -> NetworkInterface {
+            serde_json::from_value(json!({ "metadata": metadata, "spec": {} })).unwrap()
+        };
+        assert_eq!(check_usable(&of(json!({ "name": "mine", "namespace": "ns" })), &vm("c")), Ok(()));
+        let owner = json!({
+            "apiVersion": "vmoperator.vmware.com/v1alpha1", "kind": "VirtualMachine", "name": "b", "uid": "u",
+        });
+        let owned = of(json!({ "name": "mine", "namespace": "ns", "ownerReferences": [owner] }));
+        assert!(check_usable(&owned, &vm("c")).is_err());
+        assert_eq!(check_usable(&owned, &vm("b")), Ok(()));
     }
 }

@@ -4,10 +4,12 @@ use api::names::annotation;
 use api::net::netoperator::{self, NetworkInterface, NetworkInterfaceSpec};
 use api::net::{VirtualNetworkInterface, VirtualNetworkInterfaceSpec};
 use api::vmop::{VirtualMachine, VirtualMachineNetworkInterface};
-use kit::apply::Api;
+use kit::apply::{Api, is_already_exists};
 use kit::index::key;
-use kube::ResourceExt;
+use kit::watch::Watchable;
 use kube::api::ObjectMeta;
+use kube::{Resource, ResourceExt};
+use serde::Serialize;
 
 use crate::caches::Caches;
 use crate::virtualmachine::error::Error;
@@ -83,15 +85,39 @@ pub fn nic_request(
     }
 }
 
+/// The other VirtualMachine that an interface object is for, if it is for another than `vm`.
+///
+/// Names collide: the one of network `a` and VM `b-c` is that of network `a-b` and VM `c`.
+pub fn other_user<K: Resource>(object: &K, vm: &VirtualMachine) -> Option<String> {
+    let noted = object.annotations().get(annotation::VIRTUAL_MACHINE).map(String::as_str);
+    // vm-operator gives its objects an owner instead.
+    let owned = || object.owner_references().iter().find(|owner| owner.kind == "VirtualMachine");
+    let user = noted.or_else(|| owned().map(|owner| owner.name.as_str()))?;
+    (user != vm.name_any()).then(|| user.to_owned())
+}
+
 /// Creates the objects; their status is the providers' to write, and has the VM reconciled.
-pub async fn apply_requests(requests: &[NicRequest], api: &Api) -> Result<(), Error> {
+pub async fn create_requests(requests: &[NicRequest], api: &Api) -> Result<(), Error> {
     for request in requests {
         match request {
-            NicRequest::NetOperator(interface) => drop(api.apply(&**interface, None).await?),
-            NicRequest::Nsx(interface) => drop(api.apply(&**interface, None).await?),
+            NicRequest::NetOperator(interface) => create_request(&**interface, api).await?,
+            NicRequest::Nsx(interface) => create_request(&**interface, api).await?,
         }
     }
     Ok(())
+}
+
+/// Creates an object, and leaves one of its name as it is: it may be another VM's.
+async fn create_request<K: Watchable + Serialize>(object: &K, api: &Api) -> Result<(), Error> {
+    match api.create(object).await {
+        Err(error) if is_already_exists(&error) => Err(Error::Unsettled(format!(
+            "There is a {} {} already. It is read again",
+            K::kind(&()),
+            key(object.meta().namespace.as_deref(), &object.name_any())
+        ))),
+        Err(error) => Err(error.into()),
+        Ok(_) => Ok(()),
+    }
 }
 
 /// Deletes the objects that the spec does not name any more, once no NIC uses them.

@@ -9,6 +9,7 @@ use vsphere::Vm;
 
 use super::facts::Facts;
 use super::identity::find::Found;
+use super::nic::claims::kept;
 use super::power::state::power_word;
 use super::readiness::address;
 use super::step::{hardware_version, last_restart};
@@ -35,6 +36,9 @@ pub fn status(vm: &VirtualMachine, facts: Option<&Facts>, outcome: &Outcome<'_>)
         },
         None => absent(&old, facts),
     };
+    if status.phase.as_deref() != Some(vm_phase::CREATING) {
+        status.kept_addresses = kept(&old, &status.endpoint_addresses);
+    }
     if let (Some(vsphere_vm), Some(known)) = (vsphere_vm, facts.and_then(|facts| facts.disks.as_ref())) {
         status.volumes = disks::status(vm, vsphere_vm, &known.devices);
     }
@@ -60,6 +64,7 @@ fn present(vm: &VirtualMachine, vsphere_vm: &Vm, host: Option<String>) -> Virtua
         conditions: Vec::new(),
         vm_ip: address(vsphere_vm).map(str::to_owned),
         endpoint_addresses: Vec::new(),
+        kept_addresses: Vec::new(),
         unique_id: Some(vsphere_vm.moref.id().to_owned()),
         bios_uuid: vsphere_vm.uuid.map(|uuid| uuid.to_string()),
         instance_uuid: vsphere_vm.instance_uuid.map(|uuid| uuid.to_string()),

@@ -77,7 +77,8 @@ fn existing(
     let now = facts.map_or(Timestamp::MIN, |facts| facts.now);
     all.push(power_condition(vm, vsphere_vm, now, outcome.error()));
     if wanted_power(vm) == PowerState::On {
-        all.push(address_condition(vsphere_vm));
+        let conflict = facts.and_then(|facts| facts.runtime.address_conflict.as_deref());
+        all.push(address_condition(vsphere_vm, conflict));
     }
     all
 }
