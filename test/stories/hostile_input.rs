@@ -158,7 +158,7 @@ async fn a_template_that_grows(tenant: &Story, begun: oneshot::Sender<()>) {
     vm["spec"]["vmMetadata"] = json!({"configMapName": "grows", "transport": "Sysprep"});
     tenant.apply_object(&vm).await;
     begin(begun);
-    tenant.wait_for_complaint("VirtualMachine", "grows", &["unattend", "bytes"]).await;
+    tenant.wait_for_complaint("VirtualMachine", "grows", &["unattend", "16 MiB"]).await;
 }
 
 /// Forty keys whose encryption takes half a minute each: a modulus of 8192 bits, an exponent of 40,000.

@@ -28,6 +28,7 @@ mod templates;
 #[cfg(test)]
 mod testing;
 mod unmet;
+pub mod untrusted;
 mod vcenter;
 mod virtualmachine;
 mod watches;

@@ -47,6 +47,7 @@ mod style;
 mod tests;
 mod thumbprint;
 mod tls;
+pub mod untrusted;
 mod value;
 mod wire;
 

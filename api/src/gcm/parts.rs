@@ -262,7 +262,7 @@ pub struct TrustedCa {
     #[schemars(length(max = 253))]
     pub name: String,
     /// Its certificate: base64 of PEM.
-    #[schemars(length(max = 65536))]
+    #[schemars(length(max = 1_500_000))]
     pub data: String,
 }
 

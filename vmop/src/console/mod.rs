@@ -3,7 +3,7 @@
 //! The ticket lets in whoever has it. It is encrypted the moment it is here, and is in no log, event
 //! or status otherwise. A crash before the answer is written costs a ticket that nobody uses.
 
-mod key;
+pub mod key;
 mod plan;
 
 use std::sync::Arc;

@@ -15,5 +15,7 @@ pub use codec::WireKind;
 pub(crate) use codec::{Codec, Service, refused, status_refusal};
 #[cfg(test)]
 pub(crate) use encode::Json;
+pub(crate) use soap::Soap;
 #[cfg(test)]
 pub(crate) use soap::{reader::Reader, writer::element as write_element};
+pub(crate) use vijson::ViJson;
