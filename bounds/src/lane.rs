@@ -58,7 +58,7 @@ impl Lane {
         loop {
             let next = {
                 let mut places = self.0.lock();
-                let Some((share, waiting)) = places.next() else { return };
+                let Some((share, waiting)) = places.take_next() else { return };
                 if waiting.is_closed() {
                     places.leave(&share);
                     continue;

@@ -77,7 +77,7 @@ impl<W> Places<W> {
     }
 
     /// Whoever is next of those that wait, if there is a place, which is taken for it.
-    pub fn next(&mut self) -> Option<(Arc<str>, W)> {
+    pub fn take_next(&mut self) -> Option<(Arc<str>, W)> {
         let (taken, _, share) = self.waiting.first()?;
         // If the share with the fewest gets none, no other does.
         if !self.admits(*taken) {
@@ -161,14 +161,14 @@ mod tests {
         for (share, waiter) in [("a", 1), ("a", 2), ("b", 3), ("c", 4)] {
             places.wait(share, waiter);
         }
-        assert_eq!(places.next(), None);
+        assert_eq!(places.take_next(), None);
         places.leave("a");
-        assert_eq!(places.next(), Some(("c".into(), 4)));
+        assert_eq!(places.take_next(), Some(("c".into(), 4)));
         places.leave("a");
-        assert_eq!(places.next(), Some(("a".into(), 1)), "a and b have one each, and it came first");
+        assert_eq!(places.take_next(), Some(("a".into(), 1)), "a and b have one each, and it came first");
         places.leave("b");
-        assert_eq!(places.next(), Some(("b".into(), 3)));
-        assert_eq!(places.next(), None);
+        assert_eq!(places.take_next(), Some(("b".into(), 3)));
+        assert_eq!(places.take_next(), None);
         assert_eq!(places.waiting("a"), 1);
         places.retain("a", |_| false);
         for share in ["a", "a", "b", "c"] {
@@ -184,7 +184,7 @@ mod tests {
         (0..100_000_u32).for_each(|waiter| places.wait(&(waiter % 1000).to_string(), waiter));
         places.leave("0");
         let mut served = 0;
-        while let Some((share, _)) = places.next() {
+        while let Some((share, _)) = places.take_next() {
             served += 1;
             places.leave(&share);
         }

@@ -74,7 +74,7 @@ impl<K: Resource<DynamicType = ()>> Slots<K> {
         let mut state = self.0.state.lock();
         let State { places, waiting, granted } = &mut *state;
         places.leave(share);
-        while let Some((_, next)) = places.next() {
+        while let Some((_, next)) = places.take_next() {
             waiting.remove(&next);
             granted.insert(next.clone());
             // The receiver is gone only when the controller ended with the program.
