@@ -10,6 +10,7 @@ use api::topology::{AvailabilityZone, Zone};
 use api::vmop::{
     ContentLibraryProvider, ContentSource, ContentSourceBinding, VirtualMachine, VirtualMachineClass,
     VirtualMachineClassBinding, VirtualMachineImage, VirtualMachineService, VirtualMachineSetResourcePolicy,
+    VirtualMachineStatus,
 };
 use k8s_openapi::api::core::v1::{Namespace, ResourceQuota};
 use k8s_openapi::api::storage::v1::StorageClass;
@@ -22,7 +23,6 @@ use kube::{Api, Resource, ResourceExt};
 use vsphere::MoRef;
 
 use crate::image::libraries;
-use crate::virtualmachine::nic::claims::held;
 
 /// What every replica watches, because admission reads it.
 #[derive(Clone)]
@@ -248,4 +248,12 @@ pub fn label_key(namespace: &str, name: &str, value: &str) -> String {
 fn named(vm: &VirtualMachine, name: Option<&str>) -> Vec<String> {
     let name = name.filter(|name| !name.is_empty());
     name.map(|name| key(vm.metadata.namespace.as_deref(), name)).into_iter().collect()
+}
+
+/// The addresses that a VirtualMachine has, or had last.
+pub fn held(vm: &VirtualMachine) -> Vec<String> {
+    let of = |status: &VirtualMachineStatus| {
+        status.endpoint_addresses.iter().chain(&status.kept_addresses).cloned().collect()
+    };
+    vm.status.as_ref().map(of).unwrap_or_default()
 }

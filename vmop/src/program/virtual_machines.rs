@@ -15,13 +15,13 @@ use kit::watch::Change;
 use kube::runtime::reflector::ObjectRef;
 use kube::{Resource, ResourceExt};
 
+use crate::caches::held;
 use crate::caches::{hard_keys, made_for};
 use crate::data_sources::DataSourceWatches;
 use crate::probe::Prober;
 use crate::program::parts::Parts;
 use crate::virtualmachine;
 use crate::virtualmachine::context::{Context, create_slots};
-use crate::virtualmachine::nic::claims::held;
 use crate::virtualmachine::power::guest_requests::GuestRequests;
 use crate::virtualmachine::storage::promotions::Promotions;
 use crate::virtualmachine::throttle::StatusThrottle;

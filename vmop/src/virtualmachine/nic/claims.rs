@@ -11,6 +11,8 @@ use api::vmop::{VirtualMachine, VirtualMachineStatus};
 use kit::index::key;
 use kube::ResourceExt;
 
+use crate::caches::held;
+
 /// A VirtualMachine that has an address.
 pub struct Holder {
     /// The object.
@@ -24,16 +26,8 @@ pub struct Holder {
 pub struct Claims {
     /// Those of its VM.
     pub own: Vec<IpAddr>,
-    /// What to tell its user of one that is another VM's, where none is left.
+    /// What its user is shown of one that is another VM's, where none is left.
     pub conflict: Option<String>,
-}
-
-/// The addresses that a VirtualMachine has, or had last.
-pub fn held(vm: &VirtualMachine) -> Vec<String> {
-    let of = |status: &VirtualMachineStatus| {
-        status.endpoint_addresses.iter().chain(&status.kept_addresses).cloned().collect()
-    };
-    vm.status.as_ref().map(of).unwrap_or_default()
 }
 
 /// The addresses that stay a VM's while its guest reports none, given what its status was.
