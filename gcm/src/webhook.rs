@@ -160,7 +160,7 @@ async fn validate(State(webhooks): State<Arc<Webhooks>>, review: Review) -> Json
     }
     if is_created {
         let namespace = new.namespace().unwrap_or_default();
-        let used = webhooks.lookers.find(used_ranges(&namespace, &webhooks.client)).await;
+        let used = Box::pin(webhooks.lookers.find(used_ranges(&namespace, &webhooks.client))).await;
         warnings.extend(admission::overlap::warnings(&new.spec, &used));
     }
     review.allow(&warnings)

@@ -6,7 +6,7 @@
 //! `template`, `block`, `break` and `continue` are not.
 //!
 //! A template can't run away. Its text, every value that it copies or makes, and every step are counted in the
-//! [`Budget`](bounds::Budget) of its caller before they are made; it has 100,000 steps, and its result a MiB. What lies in the
+//! [`Budget`] of its caller before they are made; it has 100,000 steps, and its result a MiB. What lies in the
 //! data is borrowed and costs nothing.
 //!
 //! ```

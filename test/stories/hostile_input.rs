@@ -2,6 +2,7 @@
 //! ends, each keeps its lease, and another namespace is served all along.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
@@ -92,7 +93,9 @@ struct Programs {
 impl Programs {
     async fn observe(story: &Story) -> Self {
         let pids = pids(story).await;
-        pids.values().for_each(|pid| process::reset_peak(*pid));
+        for pid in pids.values() {
+            process::reset_peak(*pid);
+        }
         let oldest = Arc::<Mutex<Duration>>::default();
         let (seen, watched) = (Arc::clone(&oldest), story.clone());
         let watching = tokio::spawn(async move {
@@ -189,7 +192,7 @@ async fn console_keys_with_huge_exponents(tenant: &Story, begun: oneshot::Sender
 fn key(modulus: usize, exponent: usize) -> String {
     let integer = |first: u8, bytes: usize| {
         let mut number = vec![0, first];
-        number.extend((2..bytes).map(|at| (at % 251) as u8));
+        number.resize(bytes, 0x5b);
         number.push(1);
         element(2, &number)
     };
@@ -237,7 +240,7 @@ async fn a_bundle_of_aliases(tenant: &Story, begun: oneshot::Sender<()>) {
         "x".repeat(900_000)
     );
     for number in 1..58 {
-        manifest.push_str(&format!("  a{number}: *a\n"));
+        let _ = writeln!(manifest, "  a{number}: *a");
     }
     let map = json!({
         "apiVersion": "v1", "kind": "ConfigMap",
@@ -299,9 +302,9 @@ async fn answers_of_a_guest(tenant: &Story, begun: oneshot::Sender<()>) {
     let server = ApiServer::find(tenant).await;
     let (certificate, key) = (std::fs::read(&server.certificate), std::fs::read(&server.key));
     let (certificate, key) = (certificate.expect("a certificate"), key.expect("a key"));
-    let began = Instant::now();
+    let started = Instant::now();
     let hostile = loop {
-        assert!(began.elapsed() < SOON, "{} does not become free", server.address);
+        assert!(started.elapsed() < SOON, "{} does not become free", server.address);
         // Whatever starts it again finds its address taken.
         let _ = Command::new("pkill").args(["-KILL", "-f", &server.process]).status();
         if let Ok(hostile) = HostileServer::start(server.address, &certificate, &key, body.clone()).await {

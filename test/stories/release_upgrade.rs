@@ -91,7 +91,7 @@ fn an_upgrade_over_two_minor_releases_goes_in_steps() {
         let seen = RefCell::new(BTreeSet::new());
         story
             .wait_for("the cluster runs v1.36.3", CLUSTER * 2, || async {
-                for machine in story.cluster_api("Machine").list(&ListParams::default()).await.ok()?.items {
+                for machine in story.api("Machine").list(&ListParams::default()).await.ok()?.items {
                     let kind =
                         if machine.name_any().contains("-workers-") { "worker" } else { "control plane" };
                     let version = machine.data["spec"]["version"].as_str()?.get(..5)?.to_owned();

@@ -177,8 +177,8 @@ fn what_controllers_put_on_an_object_is_theirs_to_change() {
         };
         let labelled = patch("VirtualMachine", "own-vm", json!({"labels": label})).await;
         assert_contains(labelled, &["metadata.labels: capw alone"]);
-        let owned = patch("VirtualMachine", "own-vm", json!({"ownerReferences": owner})).await;
-        assert_contains(owned, &["metadata.ownerReferences: capw alone"]);
+        let adopted = patch("VirtualMachine", "own-vm", json!({"ownerReferences": owner})).await;
+        assert_contains(adopted, &["metadata.ownerReferences: capw alone"]);
         let objects = [
             ("VirtualMachine", "own-vm"),
             ("VirtualMachineSetResourcePolicy", "own-policy"),

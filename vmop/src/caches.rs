@@ -172,7 +172,7 @@ impl Caches {
             vms_by_image: of(|vm| vec![vm.spec.image_name.clone()]),
             vms_by_policy: of(|vm| named(vm, vm.spec.resource_policy_name.as_deref())),
             vms_by_label: of(label_keys),
-            vms_by_address: of(held_addresses),
+            vms_by_address: of(held),
             services_by_label: services.index(|service| selector_key(service).into_iter().collect()),
             services,
             classes: watch::objects(runtime, Api::all(client())),
@@ -228,14 +228,6 @@ pub fn hard_keys(quota: &ResourceQuota) -> Vec<String> {
     hard.map(|hard| hard.keys().cloned().collect()).unwrap_or_default()
 }
 
-/// The addresses that a VirtualMachine has, or had last.
-pub fn held_addresses(vm: &VirtualMachine) -> Vec<String> {
-    let of = |status: &VirtualMachineStatus| {
-        status.endpoint_addresses.iter().chain(&status.kept_addresses).cloned().collect()
-    };
-    vm.status.as_ref().map(of).unwrap_or_default()
-}
-
 /// The keys of all labels of an object, as [`label_key`] writes them.
 pub fn label_keys<K: Resource>(object: &K) -> Vec<String> {
     let namespace = object.meta().namespace.as_deref().unwrap_or_default();
@@ -256,4 +248,12 @@ pub fn label_key(namespace: &str, name: &str, value: &str) -> String {
 fn named(vm: &VirtualMachine, name: Option<&str>) -> Vec<String> {
     let name = name.filter(|name| !name.is_empty());
     name.map(|name| key(vm.metadata.namespace.as_deref(), name)).into_iter().collect()
+}
+
+/// The addresses that a VirtualMachine has, or had last.
+pub fn held(vm: &VirtualMachine) -> Vec<String> {
+    let of = |status: &VirtualMachineStatus| {
+        status.endpoint_addresses.iter().chain(&status.kept_addresses).cloned().collect()
+    };
+    vm.status.as_ref().map(of).unwrap_or_default()
 }

@@ -168,9 +168,9 @@ fn only_a_controller_of_the_right_kind_is_an_owner() {
 async fn a_namespace_whose_reconciles_hang_delays_no_other() {
     let runtime = Runtime::detached(server(|_| (404, serde_json::Value::Null)).0);
     let (cache, mut writer) = Cache::<ReplicaSet>::new(Arc::clone(&runtime.expectations));
-    let (sender, mut begun) = mpsc::unbounded_channel();
+    let (starts, mut started) = mpsc::unbounded_channel();
     let release = tokio_util::sync::CancellationToken::new();
-    let ctx = Arc::new((sender, release.clone()));
+    let ctx = Arc::new((starts, release.clone()));
     let hang = |set: Arc<ReplicaSet>, ctx: Arc<(mpsc::UnboundedSender<String>, CancellationToken)>| async move {
         ctx.0.send(set.name_any()).unwrap();
         if set.namespace().as_deref() == Some("slow") {
@@ -186,7 +186,7 @@ async fn a_namespace_whose_reconciles_hang_delays_no_other() {
         object
     };
     let mut next =
-        async || tokio::time::timeout(SOON_ENOUGH, begun.recv()).await.expect("a reconcile").unwrap();
+        async || tokio::time::timeout(SOON_ENOUGH, started.recv()).await.expect("a reconcile").unwrap();
     for index in 0..6 {
         cache.take(&mut writer, &Event::Apply(object("slow", &format!("slow-{index}"), index + 1)));
     }

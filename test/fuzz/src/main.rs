@@ -5,6 +5,7 @@
 //! with the command that repeats it.
 
 mod input;
+mod memory;
 mod run;
 mod targets;
 
@@ -13,13 +14,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
-use peak_alloc::PeakAlloc;
 
 use crate::run::{Amount, Failure};
 use crate::targets::{TARGETS, Target};
-
-#[global_allocator]
-static MEMORY: PeakAlloc = PeakAlloc;
 
 /// Feeds mutated input to the parsers of untrusted input.
 #[derive(Parser)]

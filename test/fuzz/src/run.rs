@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use sha2::{Digest, Sha256};
 
-use crate::MEMORY;
 use crate::input::Source;
+use crate::memory::MEMORY;
 use crate::targets::Target;
 
 /// An input that takes this many times its target's time ends the program: it may never end by itself.

@@ -15,7 +15,8 @@ use kit::watch::Change;
 use kube::runtime::reflector::ObjectRef;
 use kube::{Resource, ResourceExt};
 
-use crate::caches::{hard_keys, held_addresses, made_for};
+use crate::caches::held;
+use crate::caches::{hard_keys, made_for};
 use crate::data_sources::DataSourceWatches;
 use crate::probe::Prober;
 use crate::program::parts::Parts;
@@ -152,7 +153,7 @@ fn sharing_an_address(
 ) -> impl Fn(&Change<VirtualMachine>) -> Vec<ObjectRef<VirtualMachine>> + Send + 'static {
     let by_address = by_address.clone();
     move |change| {
-        let of = |side: Option<&Arc<VirtualMachine>>| side.map(|vm| held_addresses(vm)).unwrap_or_default();
+        let of = |side: Option<&Arc<VirtualMachine>>| side.map(|vm| held(vm)).unwrap_or_default();
         let (before, now) = (of(change.old.as_ref()), of(change.new.as_ref()));
         if before == now {
             return Vec::new();

@@ -63,7 +63,7 @@ pub struct RuntimeFacts {
     pub probe_target: Option<Target>,
     /// The addresses that others may be sent to.
     pub endpoint_addresses: Vec<IpAddr>,
-    /// Why it has no address, where its guest reports only addresses that are another VM's.
+    /// What its user is shown, where its guest reports only addresses that are another VM's.
     pub address_conflict: Option<String>,
     /// Name of the host that it runs on.
     pub host: Option<String>,

@@ -5,7 +5,6 @@ use std::net::IpAddr;
 
 use bounds::printable;
 
-use super::vm::{Customized, GuestNic, ToolsState};
 use crate::Value;
 use crate::exact::exact;
 
@@ -21,6 +20,41 @@ const NETWORK_NAME: usize = 80;
 const STATE: usize = 64;
 /// So many characters are kept of what went wrong.
 const MESSAGE: usize = 400;
+
+/// How a guest's customisation goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Customized {
+    /// Such as `TOOLSDEPLOYPKG_RUNNING`.
+    pub status: String,
+    /// Why it failed.
+    pub error: Option<String>,
+}
+
+/// A network adapter as the guest sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GuestNic {
+    /// The key of the device.
+    pub device_key: i32,
+    /// The MAC; empty where the guest reports none that is one.
+    pub mac: String,
+    /// The network's name.
+    pub network: String,
+    /// Whether it is connected.
+    pub connected: bool,
+    /// The first addresses, with the prefix length where it is known (`10.0.0.5/24`).
+    pub addresses: Vec<String>,
+}
+
+/// Whether VMware Tools run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ToolsState {
+    /// They run.
+    Running,
+    /// They don't.
+    NotRunning,
+    /// They run scripts on the way up or down.
+    ExecutingScripts,
+}
 
 pub(super) fn address(value: &Value) -> Option<String> {
     value.as_str().filter(|text| text.parse::<IpAddr>().is_ok()).map(str::to_owned)

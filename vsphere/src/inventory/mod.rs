@@ -26,8 +26,9 @@ use tokio::task::AbortHandle;
 use uuid::Uuid;
 
 pub use changes::Changes;
+pub use guest::{Customized, GuestNic, ToolsState};
 pub use types::{Change, Location, Options, Presence, TaskResult};
-pub use vm::{Configuration, Customized, Guest, GuestNic, PowerState, ToolsState, Vm};
+pub use vm::{Configuration, Guest, PowerState, Vm};
 
 use self::shared::Shared;
 use crate::session::bind_changes;

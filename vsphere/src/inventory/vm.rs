@@ -7,6 +7,7 @@ use bounds::printable;
 use uuid::Uuid;
 
 use super::guest;
+use super::guest::{Customized, GuestNic, ToolsState};
 use crate::spec::unescape_name;
 use crate::{Allocation, Devices, ManagedBy, MoRef, Value};
 
@@ -90,41 +91,6 @@ pub struct Guest {
     pub customization: Option<Customized>,
     /// The first virtual network adapters; interfaces that exist only inside the guest are left out.
     pub nics: Vec<GuestNic>,
-}
-
-/// How a guest's customisation goes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Customized {
-    /// Such as `TOOLSDEPLOYPKG_RUNNING`.
-    pub status: String,
-    /// Why it failed.
-    pub error: Option<String>,
-}
-
-/// A network adapter as the guest sees it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GuestNic {
-    /// The key of the device.
-    pub device_key: i32,
-    /// The MAC; empty where the guest reports none that is one.
-    pub mac: String,
-    /// The network's name.
-    pub network: String,
-    /// Whether it is connected.
-    pub connected: bool,
-    /// The first addresses, with the prefix length where it is known (`10.0.0.5/24`).
-    pub addresses: Vec<String>,
-}
-
-/// Whether VMware Tools run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ToolsState {
-    /// They run.
-    Running,
-    /// They don't.
-    NotRunning,
-    /// They run scripts on the way up or down.
-    ExecutingScripts,
 }
 
 /// Whether a VM runs.

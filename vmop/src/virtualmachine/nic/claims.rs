@@ -11,7 +11,7 @@ use api::vmop::{VirtualMachine, VirtualMachineStatus};
 use kit::index::key;
 use kube::ResourceExt;
 
-use crate::caches::held_addresses;
+use crate::caches::held;
 
 /// A VirtualMachine that has an address.
 pub struct Holder {
@@ -26,7 +26,7 @@ pub struct Holder {
 pub struct Claims {
     /// Those of its VM.
     pub own: Vec<IpAddr>,
-    /// Why none is left, in words for its user: the first that is another VM's.
+    /// What its user is shown of one that is another VM's, where none is left.
     pub conflict: Option<String>,
 }
 
@@ -39,7 +39,7 @@ pub fn kept(old: &VirtualMachineStatus, now: &[String]) -> Vec<String> {
     last.clone()
 }
 
-/// Divides the addresses that `vm`'s guest reports into its own and those of other VMs; `holders` are the VMs that have an address.
+/// Tells the addresses that are `vm`'s from those of other VMs, of which `holders` has those that have an address.
 pub fn divide(
     vm: &VirtualMachine,
     reported: Vec<IpAddr>,
@@ -66,7 +66,7 @@ pub fn divide(
 /// Whether `other` had the address before `vm`. If both have it, the older object is taken to have been first.
 fn is_first(other: &Holder, vm: &VirtualMachine, address: &str) -> bool {
     let age = |vm: &VirtualMachine| (vm.creation_timestamp(), vm.uid());
-    other.assigned || !held_addresses(vm).iter().any(|own| own == address) || age(&other.vm) < age(vm)
+    other.assigned || !held(vm).iter().any(|own| own == address) || age(&other.vm) < age(vm)
 }
 
 fn name(vm: &VirtualMachine) -> String {
@@ -105,8 +105,7 @@ mod tests {
         let reported = vec!["10.1.0.9".parse().unwrap()];
         let assigned: Vec<IpAddr> = assigned.iter().map(|text| text.parse().unwrap()).collect();
         divide(vm, reported, &assigned, |ip| {
-            let holding =
-                others.iter().filter(|(other, _)| held_addresses(other).iter().any(|held| held == ip));
+            let holding = others.iter().filter(|(other, _)| held(other).iter().any(|held| held == ip));
             holding
                 .map(|(other, assigned)| Holder { vm: Arc::new((*other).clone()), assigned: *assigned })
                 .collect()

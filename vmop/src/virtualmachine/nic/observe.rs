@@ -290,8 +290,8 @@ mod tests {
         let owner = json!({
             "apiVersion": "vmoperator.vmware.com/v1alpha1", "kind": "VirtualMachine", "name": "b", "uid": "u",
         });
-        let theirs = of(json!({ "name": "mine", "namespace": "ns", "ownerReferences": [owner] }));
-        assert!(check_usable(&theirs, &vm("c")).is_err());
-        assert_eq!(check_usable(&theirs, &vm("b")), Ok(()));
+        let of_another = of(json!({ "name": "mine", "namespace": "ns", "ownerReferences": [owner] }));
+        assert!(check_usable(&of_another, &vm("c")).is_err());
+        assert_eq!(check_usable(&of_another, &vm("b")), Ok(()));
     }
 }
