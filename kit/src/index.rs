@@ -43,6 +43,14 @@ impl<K: Watchable> Index<K> {
         self.refs(key).iter().filter_map(|reference| self.store.get(reference)).collect()
     }
 
+    /// The objects of this key, in no order, each read when it is asked for: of many, a caller may want the first few.
+    pub fn each(&self, key: &str) -> impl Iterator<Item = Arc<K>> + use<K> {
+        let names: Vec<_> =
+            self.refs.read().get(key).map(|refs| refs.iter().cloned().collect()).unwrap_or_default();
+        let store = self.store.clone();
+        names.into_iter().filter_map(move |name| store.get(&name))
+    }
+
     pub(crate) fn update(&self, reference: &Arc<ObjectRef<K>>, old: &[String], new: Vec<String>) {
         let mut refs = self.refs.write();
         for key in old {

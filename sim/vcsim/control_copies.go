@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"net/http"
+	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/vmware/govmomi/simulator"
@@ -17,12 +19,13 @@ type vmCopy struct {
 	Name string `json:"name"`
 	MoID string `json:"moid"`
 	UUID string `json:"uuid"`
+	IP   string `json:"ip"`
 }
 
 // controlCopies puts copies of a VM beside it, ten thousand in a second: an inventory that a client finds when it comes.
 //
-// A copy has a name and UUIDs of its own, which also stand for the original's in its ExtraConfig. It shares everything
-// else with the original, so that it is there to be read and not to be changed.
+// A copy has a name, UUIDs and, if the original has one, an address of its own, which also stand for the original's in its
+// ExtraConfig. It shares everything else with the original, so that it is there to be read and not to be changed.
 func (s *Sim) controlCopies(r *http.Request) (any, error) {
 	ctx, vm, err := s.controlVM(r)
 	if err != nil {
@@ -43,9 +46,11 @@ func (s *Sim) controlCopies(r *http.Request) (any, error) {
 		return nil, refuse(http.StatusConflict, "VM %s is in no folder", vm.Name)
 	}
 	made := make([]vmCopy, request.Count)
+	address, _ := netip.ParseAddr(vm.Guest.IpAddress)
 	for i := range made {
-		one := copyOf(vm, fmt.Sprintf("%s-%05d", request.Prefix, i), fmt.Sprintf("vm-%d", firstCopy+i))
-		made[i] = vmCopy{Name: one.Name, MoID: one.Self.Value, UUID: one.Config.Uuid}
+		address = address.Next()
+		one := copyOf(vm, fmt.Sprintf("%s-%05d", request.Prefix, i), fmt.Sprintf("vm-%d", firstCopy+i), address)
+		made[i] = vmCopy{Name: one.Name, MoID: one.Self.Value, UUID: one.Config.Uuid, IP: one.Guest.IpAddress}
 		s.show(ctx, folder, one)
 	}
 	return made, nil
@@ -58,9 +63,13 @@ func (s *Sim) show(ctx *simulator.Context, folder *simulator.Folder, vm *simulat
 	ctx.WithLock(vm, func() { ctx.Update(vm, []types.PropertyChange{change("name", vm.Name)}) })
 }
 
-func copyOf(vm *simulator.VirtualMachine, name, moid string) *simulator.VirtualMachine {
+func copyOf(vm *simulator.VirtualMachine, name, moid string, address netip.Addr) *simulator.VirtualMachine {
 	uuid := newUUID()
-	rename := strings.NewReplacer(vm.Name, name, vm.Config.InstanceUuid, uuid, vm.Config.Uuid, uuid)
+	names := []string{vm.Name, name, vm.Config.InstanceUuid, uuid, vm.Config.Uuid, uuid}
+	if address.IsValid() {
+		names = append(names, vm.Guest.IpAddress, address.String())
+	}
+	rename := strings.NewReplacer(names...)
 	config := *vm.Config
 	config.Name, config.Uuid, config.InstanceUuid = name, uuid, uuid
 	config.ExtraConfig = make([]types.BaseOptionValue, len(vm.Config.ExtraConfig))
@@ -74,7 +83,52 @@ func copyOf(vm *simulator.VirtualMachine, name, moid string) *simulator.VirtualM
 	out := &simulator.VirtualMachine{VirtualMachine: vm.VirtualMachine}
 	out.Self = ref{Type: "VirtualMachine", Value: moid}
 	out.Name, out.Config = name, &config
+	if address.IsValid() {
+		out.Guest = guestAt(vm.Guest, address.String())
+		out.Summary.Guest = summaryAt(vm.Summary.Guest, address.String())
+	}
 	out.Summary.Vm = &out.Self
 	out.Summary.Config.Name, out.Summary.Config.Uuid, out.Summary.Config.InstanceUuid = name, uuid, uuid
 	return out
+}
+
+// guestAt is what a guest reports, had it another address.
+func guestAt(guest *types.GuestInfo, address string) *types.GuestInfo {
+	own := func(all []string) []string {
+		all = slices.Clone(all)
+		for i, one := range all {
+			if one == guest.IpAddress {
+				all[i] = address
+			}
+		}
+		return all
+	}
+	out := *guest
+	out.IpAddress = address
+	out.Net = slices.Clone(guest.Net)
+	for i := range out.Net {
+		nic := &out.Net[i]
+		nic.IpAddress = own(nic.IpAddress)
+		if nic.IpConfig == nil {
+			continue
+		}
+		config := *nic.IpConfig
+		config.IpAddress = slices.Clone(config.IpAddress)
+		for i := range config.IpAddress {
+			if config.IpAddress[i].IpAddress == guest.IpAddress {
+				config.IpAddress[i].IpAddress = address
+			}
+		}
+		nic.IpConfig = &config
+	}
+	return &out
+}
+
+func summaryAt(summary *types.VirtualMachineGuestSummary, address string) *types.VirtualMachineGuestSummary {
+	if summary == nil {
+		return nil
+	}
+	out := *summary
+	out.IpAddress = address
+	return &out
 }

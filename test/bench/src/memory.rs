@@ -152,10 +152,11 @@ fn copy_object(original: &DynamicObject, copy: &VmCopy) -> Result<(Value, Value)
         (text("/uniqueID"), &copy.moid),
         (text("/instanceUUID"), &copy.uuid),
         (text("/biosUUID"), &copy.uuid),
+        (text("/vmIp"), &copy.ip),
     ];
     let renamed = |value: &Value| -> Result<Value> {
         let mut json = serde_json::to_string(value)?;
-        for (old, new) in &own {
+        for (old, new) in own.iter().filter(|(old, _)| !old.is_empty()) {
             json = json.replace(&format!("\"{old}\""), &format!("\"{new}\""));
         }
         Ok(serde_json::from_str(&json)?)
@@ -244,16 +245,17 @@ mod tests {
             "apiVersion": "v", "kind": "K",
             "metadata": {"name": "a", "uid": "u", "finalizers": ["f"]},
             "spec": {"biosUUID": "1-1", "imageName": "vm-1"},
-            "status": {"biosUUID": "1-1", "instanceUUID": "1-1", "uniqueID": "vm-1", "phase": "Created"},
+            "status": {"biosUUID": "1-1", "instanceUUID": "1-1", "uniqueID": "vm-1", "vmIp": "10.0.0.1"},
         }))
         .unwrap();
-        let copy = VmCopy { name: "b".into(), moid: "vm-7".into(), uuid: "2-2".into() };
+        let copy =
+            VmCopy { name: "b".into(), moid: "vm-7".into(), uuid: "2-2".into(), ip: "10.0.0.2".into() };
         let (object, status) = copy_object(&original, &copy).unwrap();
         assert_eq!(object["metadata"]["name"], "b");
         assert_eq!(object["spec"]["biosUUID"], "2-2");
         assert_eq!(
             status,
-            json!({"biosUUID": "2-2", "instanceUUID": "2-2", "uniqueID": "vm-7", "phase": "Created"})
+            json!({"biosUUID": "2-2", "instanceUUID": "2-2", "uniqueID": "vm-7", "vmIp": "10.0.0.2"})
         );
     }
 

@@ -147,20 +147,17 @@ fn vm_of<O: Resource>(made: &O) -> Option<ObjectRef<VirtualMachine>> {
     Some(ObjectRef::new(name).within(namespace))
 }
 
-/// The VirtualMachines that have the addresses of one that gets or loses some.
+/// The VirtualMachines that have an address which another one gets, too. What one has when it is first seen is looked at anyway.
 fn sharing_an_address(
     by_address: &Index<VirtualMachine>,
 ) -> impl Fn(&Change<VirtualMachine>) -> Vec<ObjectRef<VirtualMachine>> + Send + 'static {
     let by_address = by_address.clone();
     move |change| {
-        let of = |side: Option<&Arc<VirtualMachine>>| side.map(|vm| held(vm)).unwrap_or_default();
-        let (before, now) = (of(change.old.as_ref()), of(change.new.as_ref()));
-        if before == now {
-            return Vec::new();
-        }
-        let own = change.sides().next().map(|vm| reference(&**vm));
-        let sharing = before.iter().chain(&now).flat_map(|address| by_address.refs(address));
-        sharing.filter(|other| Some(other) != own.as_ref()).collect()
+        let (Some(old), Some(new)) = (&change.old, &change.new) else { return Vec::new() };
+        let before = held(old);
+        let own = reference(&**new);
+        let gained = held(new).into_iter().filter(|address| !before.contains(address));
+        gained.flat_map(|address| by_address.refs(&address)).filter(|other| *other != own).collect()
     }
 }
 

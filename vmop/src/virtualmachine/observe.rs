@@ -19,7 +19,7 @@ use super::identity::uuids::Identity;
 use super::image::{TemplateFacts, find_template};
 use super::needs::{Creation, Needs};
 use super::nic::change::{NicChange, nics_differ, were_asked_for};
-use super::nic::claims::{Claims, Holder, divide};
+use super::nic::claims::{Claims, divide};
 use super::nic::endpoint::endpoint_addresses;
 use super::nic::observe::{NicFacts, assigned_addresses, observe_nics};
 use super::placement::module::membership;
@@ -121,8 +121,11 @@ pub fn observe_runtime<'a>(
     async move {
         let assigned = assigned_addresses(vm, vcenter, &ctx.caches);
         let reported = endpoint_addresses(vsphere_vm, &assigned, &vcenter.settings.guest_address_ranges);
-        let holders = |address: &str| address_holders(address, vcenter, ctx);
-        let Claims { own: endpoint_addresses, conflict } = divide(vm, reported, &assigned, holders);
+        let holders = |address: &str| ctx.caches.vms_by_address.each(address);
+        let is_assigned =
+            |other: &VirtualMachine, ip| assigned_addresses(other, vcenter, &ctx.caches).contains(&ip);
+        let Claims { own: endpoint_addresses, conflict } =
+            divide(vm, reported, &assigned, holders, is_assigned);
         let (probe_target, refused) = match probe_target(vm, vsphere_vm, &endpoint_addresses) {
             Ok(target) => (target, None),
             Err(why) => (None, Some(ProbeResult::NoAnswer(conflict.clone().unwrap_or(why)))),
@@ -141,16 +144,6 @@ pub fn observe_runtime<'a>(
         }
     }
     .boxed()
-}
-
-/// The VirtualMachines that have an address, or had it last.
-fn address_holders(address: &str, vcenter: &VCenter, ctx: &Context) -> Vec<Holder> {
-    let holders = ctx.caches.vms_by_address.objects(address).into_iter();
-    let holder = |vm: Arc<VirtualMachine>| {
-        let assigned = assigned_addresses(&vm, vcenter, &ctx.caches);
-        Holder { assigned: assigned.iter().any(|ip| ip.to_string() == address), vm }
-    };
-    holders.map(holder).collect()
 }
 
 /// What is known of a VM that exists, wherever it lies.

@@ -126,6 +126,8 @@ pub struct VmCopy {
     pub moid: String,
     /// BIOS and instance UUID.
     pub uuid: String,
+    /// The address that its guest reports; empty if the original's reports none.
+    pub ip: String,
 }
 
 /// What VMware Tools in the guest reports.

@@ -8,18 +8,10 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use api::vmop::{VirtualMachine, VirtualMachineStatus};
-use kit::index::key;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 
 use crate::caches::held;
-
-/// A VirtualMachine that has an address.
-pub struct Holder {
-    /// The object.
-    pub vm: Arc<VirtualMachine>,
-    /// Whether its network provider assigned it the address.
-    pub assigned: bool,
-}
 
 /// The addresses that a guest reports, by whose they are.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -39,22 +31,30 @@ pub fn kept(old: &VirtualMachineStatus, now: &[String]) -> Vec<String> {
     last.clone()
 }
 
-/// Tells the addresses that are `vm`'s from those of other VMs, of which `holders` has those that have an address.
-pub fn divide(
+/// Tells the addresses that are `vm`'s from those of other VMs, of which `holders` has those that have an address, and
+/// `is_assigned` whether the network provider gave it to one of them.
+///
+/// Any number may have one address. They are looked at one by one, up to the first that had it before.
+pub fn divide<H: Iterator<Item = Arc<VirtualMachine>>>(
     vm: &VirtualMachine,
     reported: Vec<IpAddr>,
     assigned: &[IpAddr],
-    holders: impl Fn(&str) -> Vec<Holder>,
+    holders: impl Fn(&str) -> H,
+    is_assigned: impl Fn(&VirtualMachine, IpAddr) -> bool,
 ) -> Claims {
     let mut claims = Claims::default();
     for ip in reported {
-        let text = ip.to_string();
-        let mut others = holders(&text).into_iter().filter(|holder| name(&holder.vm) != name(vm));
-        let first =
-            if assigned.contains(&ip) { None } else { others.find(|other| is_first(other, vm, &text)) };
-        match first {
+        let had_it = (!assigned.contains(&ip)).then(|| {
+            let text = ip.to_string();
+            let has_it = held(vm).contains(&text);
+            let is_first = |other: &Arc<VirtualMachine>| {
+                !is_same(other, vm) && (!has_it || age(other) < age(vm) || is_assigned(other, ip))
+            };
+            holders(&text).find(is_first)
+        });
+        match had_it.flatten() {
             None => claims.own.push(ip),
-            Some(holder) => drop(claims.conflict.get_or_insert_with(|| conflict(vm, &holder.vm, ip))),
+            Some(holder) => drop(claims.conflict.get_or_insert_with(|| conflict(vm, &holder, ip))),
         }
     }
     if !claims.own.is_empty() {
@@ -63,14 +63,13 @@ pub fn divide(
     claims
 }
 
-/// Whether `other` had the address before `vm`. If both have it, the older object is taken to have been first.
-fn is_first(other: &Holder, vm: &VirtualMachine, address: &str) -> bool {
-    let age = |vm: &VirtualMachine| (vm.creation_timestamp(), vm.uid());
-    other.assigned || !held(vm).iter().any(|own| own == address) || age(&other.vm) < age(vm)
+/// Of two that have an address, and got it from no network provider, the older object is taken to have been first.
+fn age(vm: &VirtualMachine) -> (Option<&Time>, Option<&str>) {
+    (vm.metadata.creation_timestamp.as_ref(), vm.metadata.uid.as_deref())
 }
 
-fn name(vm: &VirtualMachine) -> String {
-    key(vm.metadata.namespace.as_deref(), &vm.name_any())
+fn is_same(one: &VirtualMachine, other: &VirtualMachine) -> bool {
+    (&one.metadata.namespace, &one.metadata.name) == (&other.metadata.namespace, &other.metadata.name)
 }
 
 /// Users learn no names of other namespaces.
@@ -104,12 +103,15 @@ mod tests {
     fn divided(vm: &VirtualMachine, others: &[(&VirtualMachine, bool)], assigned: &[&str]) -> Claims {
         let reported = vec!["10.1.0.9".parse().unwrap()];
         let assigned: Vec<IpAddr> = assigned.iter().map(|text| text.parse().unwrap()).collect();
-        divide(vm, reported, &assigned, |ip| {
-            let holding = others.iter().filter(|(other, _)| held(other).iter().any(|held| held == ip));
-            holding
-                .map(|(other, assigned)| Holder { vm: Arc::new((*other).clone()), assigned: *assigned })
-                .collect()
-        })
+        let holders = |ip: &str| {
+            let ip = ip.to_owned();
+            let holding = others.iter().filter(move |(other, _)| held(other).contains(&ip));
+            holding.map(|(other, _)| Arc::new((*other).clone()))
+        };
+        let is_assigned = |vm: &VirtualMachine, _| {
+            others.iter().any(|(other, assigned)| *assigned && other.metadata.uid == vm.metadata.uid)
+        };
+        divide(vm, reported, &assigned, holders, is_assigned)
     }
 
     #[test]
@@ -135,6 +137,20 @@ mod tests {
         let assigned = vm("ns", "b", "2026-01-02T00:00:00Z", &["10.1.0.9"]);
         assert_eq!(divided(&assigned, &[(&claimant, false)], &["10.1.0.9"]).own.len(), 1);
         assert!(divided(&claimant, &[(&assigned, true)], &[]).own.is_empty());
+    }
+
+    #[test]
+    fn of_many_that_have_an_address_no_more_are_looked_at_than_up_to_the_first() {
+        let vms: Vec<_> = (0..1000)
+            .map(|n| Arc::new(vm("ns", &format!("vm-{n:04}"), "2026-01-01T00:00:00Z", &["10.1.0.9"])))
+            .collect();
+        let seen = std::cell::Cell::new(0);
+        for vm in &vms[1..] {
+            let holders = |_: &str| vms.iter().inspect(|_| seen.set(seen.get() + 1)).cloned();
+            let claims = divide(vm, vec!["10.1.0.9".parse().unwrap()], &[], holders, |_, _| false);
+            assert!(claims.own.is_empty());
+        }
+        assert_eq!(seen.get(), 999);
     }
 
     #[test]
