@@ -16,6 +16,10 @@ test:
 story NAME:
     cargo test -p layercake --test stories {{ NAME }}
 
+# Run the stories that are too slow for every run: outages of ten minutes, machines that fail to boot (LAYERCAKE_NODE_IMAGE)
+slow:
+    cargo test -p layercake --test stories -- --ignored
+
 # Check and test one crate
 crate NAME:
     cargo clippy -p {{ NAME }} --all-targets -- -D warnings

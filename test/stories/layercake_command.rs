@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use layercake::args::SiteNetwork;
 use serde_json::Value;
 
+use crate::schedule;
 use crate::shared_stack::{other_network, other_wire};
 use crate::story::assert_contains;
 
@@ -29,6 +30,7 @@ const LISTING: [&str; 7] = [
 
 #[test]
 fn up_once_brings_the_seeds_cluster_up_and_leaves_nothing() {
+    let _place = schedule::enter().wait();
     let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/test-cluster.yaml");
     let wire = other_wire().name();
     let network = match other_network() {
@@ -86,6 +88,7 @@ fn processes_of(folder: &Path) -> Vec<PathBuf> {
 
 #[test]
 fn a_killed_up_leaves_no_process_and_no_folder() {
+    let _place = schedule::enter().wait();
     let mut up = Command::new(env!("CARGO_BIN_EXE_layercake"));
     up.arg("up").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut up = Running(up.spawn().unwrap());
@@ -130,6 +133,7 @@ fn assert_is_healthy(kubeconfig: &str) {
 
 #[test]
 fn a_refused_manifest_does_not_stop_the_others() {
+    let _place = schedule::enter().wait();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("clusters.yaml");
     let cluster = |name: &str, version: &str| {

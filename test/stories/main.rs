@@ -48,6 +48,7 @@ mod real_node;
 mod real_site;
 mod release_upgrade;
 mod requests;
+mod schedule;
 mod second_cluster;
 mod shared_stack;
 mod story;

@@ -17,6 +17,7 @@ use sim::control::{ControlApi, PowerAction};
 use sim::qemu::console_log;
 use support::wait::poll;
 
+use crate::schedule;
 use crate::shared_stack::{RUNTIME, build_tool, programs};
 use crate::story::api_resource;
 
@@ -42,7 +43,9 @@ pub fn on_real_site(steps: impl AsyncFnOnce(&RealSite, &str)) {
         eprintln!("SKIPPED: {error}");
         return;
     }
+    let waiting = schedule::enter();
     RUNTIME.block_on(async {
+        let _place = waiting.place().await;
         let image = BootImage::open(&image).unwrap();
         let release = image.name.rsplit_once("amd64-").unwrap().1.to_owned();
         let site = RealSite::start(image).await;

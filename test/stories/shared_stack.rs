@@ -1,4 +1,4 @@
-//! The one stack that all stories share; the first of them starts it.
+//! The stacks of stories: one that most share, one for those that break something, and those of single stories.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -9,13 +9,12 @@ use kube::Client;
 use layercake::args::{SiteNetwork, Wire};
 use layercake::stack::{Options, Stack};
 use tokio::runtime::Runtime;
-use tokio::sync::{MappedMutexGuard, Mutex, MutexGuard, OnceCell, RwLock};
+use tokio::sync::{MappedMutexGuard, Mutex, MutexGuard, OnceCell};
 
 /// Everything that outlives one story runs here; each story only waits in its own thread.
 pub static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().expect("a runtime"));
 static SHARED: OnceCell<Result<SharedStack, String>> = OnceCell::const_new();
-/// Stories that break something for everybody hold this for writing, the others for reading.
-pub static EXCLUSIVE: RwLock<()> = RwLock::const_new(());
+static DISTURBED: OnceCell<Result<SharedStack, String>> = OnceCell::const_new();
 
 /// What the shared stack's administrator reserved for management.
 pub const MANAGEMENT: &str = "203.0.113.0/24";
@@ -54,10 +53,16 @@ impl SharedStack {
         Ok(Self { stack: Mutex::new(Some(stack)), client, session, guests, tools })
     }
 
-    /// The stack; the first call starts it.
+    /// The stack that most stories share; the first call starts it.
     pub async fn get() -> &'static Self {
         let shared = SHARED.get_or_init(Self::start).await;
         shared.as_ref().unwrap_or_else(|error| panic!("the stack does not start: {error}"))
+    }
+
+    /// The stack on which stories break what others would use, one after the other; the first call starts it.
+    pub async fn get_disturbed() -> &'static Self {
+        let disturbed = DISTURBED.get_or_init(Self::start).await;
+        disturbed.as_ref().unwrap_or_else(|error| panic!("the stack does not start: {error}"))
     }
 
     /// Starts a stack for one story, which stops it.

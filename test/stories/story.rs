@@ -7,11 +7,12 @@ use std::fmt::Display;
 use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use futures::FutureExt;
 use k8s_openapi::api::core::v1::{Event, Secret};
-use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams};
+use kube::api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config, ResourceExt};
 use layercake::describe;
@@ -19,9 +20,9 @@ use layercake::up::{manifest, prepare};
 use serde_json::Value;
 use sim::guest::Phase;
 use support::wait::poll;
-use tokio::sync::{RwLockReadGuard, RwLockWriteGuard};
 
-use crate::shared_stack::{EXCLUSIVE, RUNTIME, SharedStack};
+use crate::schedule;
+use crate::shared_stack::{RUNTIME, SharedStack};
 
 /// Time for a cluster of two nodes on two busy cores.
 pub const CLUSTER: Duration = Duration::from_mins(5);
@@ -30,53 +31,54 @@ pub const SOON: Duration = Duration::from_secs(90);
 
 /// Runs a story in a namespace of its own, beside others.
 pub fn story<F: Future<Output = ()>>(namespace: &str, steps: impl FnOnce(Story) -> F) {
-    run(namespace, steps, || EXCLUSIVE.read().map(Hold::Shared).boxed());
+    let waiting = schedule::enter();
+    RUNTIME.block_on(async {
+        let shared = SharedStack::get().await;
+        let _place = waiting.place().await;
+        let outcome = run_steps(Story::on(shared, namespace), steps).await;
+        outcome.unwrap_or_else(|panic| resume_unwind(panic));
+    });
 }
 
-/// Runs a story that breaks something which others use, alone.
+/// Runs a story that breaks something which others use: on a stack where one such story runs at a time, and nothing else.
 pub fn disruptive_story<F: Future<Output = ()>>(namespace: &str, steps: impl FnOnce(Story) -> F) {
-    run(namespace, steps, || EXCLUSIVE.write().map(Hold::Alone).boxed());
+    let waiting = schedule::enter_one_by_one();
+    RUNTIME.block_on(async {
+        let _place = waiting.place().await;
+        let shared = SharedStack::get_disturbed().await;
+        let outcome = run_steps(Story::on(shared, namespace), steps).await;
+        if let Err(panic) = outcome {
+            // What this story broke is not to fail those after it.
+            let _ = shared.control().end_outages().await;
+            let _ = shared.control().remove_faults(None).await;
+            resume_unwind(panic);
+        }
+    });
 }
 
 /// Runs a story on a stack of its own, which nothing else loads or breaks.
 pub fn story_on_own_stack<F: Future<Output = ()>>(namespace: &str, steps: impl FnOnce(Story) -> F) {
+    let waiting = schedule::enter();
     RUNTIME.block_on(async {
+        let _place = waiting.place().await;
         let shared = SharedStack::start_own().await;
-        let story = Story { shared, namespace: namespace.to_owned(), clusters: Arc::default() };
-        let outcome = AssertUnwindSafe(steps(story.clone())).catch_unwind().await;
-        if outcome.is_err() {
-            story.print_diagnostics().await;
-        }
+        let outcome = run_steps(Story::on(shared, namespace), steps).await;
         shared.stop().await;
         outcome.unwrap_or_else(|panic| resume_unwind(panic));
     });
 }
 
-enum Hold {
-    Shared(#[allow(dead_code)] RwLockReadGuard<'static, ()>),
-    Alone(#[allow(dead_code)] RwLockWriteGuard<'static, ()>),
-}
-
-fn run<F: Future<Output = ()>>(
-    namespace: &str,
+/// Runs the steps of a story; if they panic, prints what blocks it. Nodes that it leaves would take processor time from others.
+async fn run_steps<F: Future<Output = ()>>(
+    story: Story,
     steps: impl FnOnce(Story) -> F,
-    hold: impl FnOnce() -> futures::future::BoxFuture<'static, Hold>,
-) {
-    RUNTIME.block_on(async {
-        let shared = SharedStack::get().await;
-        let hold = hold().await;
-        let story = Story { shared, namespace: namespace.to_owned(), clusters: Arc::default() };
-        let outcome = AssertUnwindSafe(steps(story.clone())).catch_unwind().await;
-        if let Err(panic) = outcome {
-            story.print_diagnostics().await;
-            if let Hold::Alone(_) = hold {
-                // What this story broke is not to fail those after it.
-                let _ = shared.control().end_outages().await;
-                let _ = shared.control().remove_faults(None).await;
-            }
-            resume_unwind(panic);
-        }
-    });
+) -> thread::Result<()> {
+    let outcome = AssertUnwindSafe(steps(story.clone())).catch_unwind().await;
+    match outcome {
+        Ok(()) => story.give_machines_up().await,
+        Err(_) => story.print_diagnostics().await,
+    }
+    outcome
 }
 
 /// One story: its namespace and the clusters it has applied.
@@ -88,6 +90,10 @@ pub struct Story {
 }
 
 impl Story {
+    fn on(shared: &'static SharedStack, namespace: &str) -> Self {
+        Self { shared, namespace: namespace.to_owned(), clusters: Arc::default() }
+    }
+
     /// Client of the management API server, as admin.
     pub fn client(&self) -> Client {
         self.shared.client.clone()
@@ -205,12 +211,21 @@ impl Story {
 
     /// Deletes an object and waits until it is gone.
     pub async fn delete(&self, kind: &str, name: &str, deadline: Duration) {
-        let deleted = self.api(kind).delete(name, &kube::api::DeleteParams::default()).await;
+        let deleted = self.api(kind).delete(name, &DeleteParams::default()).await;
         deleted.unwrap_or_else(|error| panic!("{kind} {name}: {error}"));
         self.wait_for(&format!("{kind} {name} is gone"), deadline, || async {
             self.get(kind, name).await.is_none().then_some(())
         })
         .await;
+    }
+
+    /// Deletes what has machines in the story's namespace, without waiting for their end.
+    async fn give_machines_up(&self) {
+        for kind in ["TanzuKubernetesCluster", "Cluster", "VirtualMachine"] {
+            let (delete, all) = (DeleteParams::default(), ListParams::default());
+            // The next story does not depend on it.
+            let _ = self.api(kind).delete_collection(&delete, &all).await;
+        }
     }
 
     /// The stack's folder, where the logs are.

@@ -157,7 +157,10 @@ fn copy_object(original: &DynamicObject, copy: &VmCopy) -> Result<(Value, Value)
     let renamed = |value: &Value| -> Result<Value> {
         let mut json = serde_json::to_string(value)?;
         for (old, new) in own.iter().filter(|(old, _)| !old.is_empty()) {
-            json = json.replace(&format!("\"{old}\""), &format!("\"{new}\""));
+            // An address is followed by its prefix length in places.
+            for end in ['"', '/'] {
+                json = json.replace(&format!("\"{old}{end}"), &format!("\"{new}{end}"));
+            }
         }
         Ok(serde_json::from_str(&json)?)
     };
@@ -245,7 +248,7 @@ mod tests {
             "apiVersion": "v", "kind": "K",
             "metadata": {"name": "a", "uid": "u", "finalizers": ["f"]},
             "spec": {"biosUUID": "1-1", "imageName": "vm-1"},
-            "status": {"biosUUID": "1-1", "instanceUUID": "1-1", "uniqueID": "vm-1", "vmIp": "10.0.0.1"},
+            "status": {"biosUUID": "1-1", "instanceUUID": "1-1", "uniqueID": "vm-1", "vmIp": "10.0.0.1", "n": ["10.0.0.1/16"]},
         }))
         .unwrap();
         let copy =
@@ -255,7 +258,7 @@ mod tests {
         assert_eq!(object["spec"]["biosUUID"], "2-2");
         assert_eq!(
             status,
-            json!({"biosUUID": "2-2", "instanceUUID": "2-2", "uniqueID": "vm-7", "vmIp": "10.0.0.2"})
+            json!({"biosUUID": "2-2", "instanceUUID": "2-2", "uniqueID": "vm-7", "vmIp": "10.0.0.2", "n": ["10.0.0.2/16"]})
         );
     }
 
